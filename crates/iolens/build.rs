@@ -7,11 +7,22 @@ use std::process::Command;
 use std::{env, fs};
 
 fn main() {
-    let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
+    let here =
+        PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let code: String = [("REPORT_PAGE", "report.html"), ("LAB_PAGE", "lab.html"), ("FLEET_PAGE", "fleet.html")]
-        .map(|(name, file)| embedded(name, &here.join("../../web/dist").join(file), &out.join(file)))
-        .concat();
+    let code: String = [
+        ("REPORT_PAGE", "report.html"),
+        ("LAB_PAGE", "lab.html"),
+        ("FLEET_PAGE", "fleet.html"),
+    ]
+    .map(|(name, file)| {
+        embedded(
+            name,
+            &here.join("../../web/dist").join(file),
+            &out.join(file),
+        )
+    })
+    .concat();
     fs::write(out.join("pages.rs"), code).expect("OUT_DIR can be written");
     lay_out(&here);
 }
@@ -36,7 +47,8 @@ fn lay_out(here: &Path) {
     let is = |name: &str, value: &str| env::var(name).is_ok_and(|v| v == value);
     if is("PROFILE", "release") && is("CARGO_CFG_TARGET_OS", "linux") {
         println!("cargo::rustc-link-arg-bins=-Wl,-T,{}", script.display());
-        let is_static = env::var("CARGO_CFG_TARGET_FEATURE").is_ok_and(|f| f.split(',').any(|f| f == "crt-static"));
+        let is_static = env::var("CARGO_CFG_TARGET_FEATURE")
+            .is_ok_and(|f| f.split(',').any(|f| f == "crt-static"));
         // A static program is linked with start files for any address, and crashes at one that is fixed.
         if is("CARGO_CFG_TARGET_ENV", "gnu")
             && !is_static
@@ -55,7 +67,9 @@ fn lay_out(here: &Path) {
 
 /// Whether the C compiler that links the program has a library of its own.
 fn compiler_has(library: &str) -> bool {
-    let asked = Command::new("cc").arg(format!("-print-file-name={library}")).output();
+    let asked = Command::new("cc")
+        .arg(format!("-print-file-name={library}"))
+        .output();
     asked.is_ok_and(|out| Path::new(String::from_utf8_lossy(&out.stdout).trim()).is_absolute())
 }
 

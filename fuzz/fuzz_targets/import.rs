@@ -9,7 +9,9 @@ use iolens_import::{ImportOptions, Kind, parse_bytes, parse_fio, recognise};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    let Some((first, log)) = data.split_first() else { return };
+    let Some((first, log)) = data.split_first() else {
+        return;
+    };
     let _ = recognise(log);
     let kind = Kind::ALL[usize::from(*first) % Kind::ALL.len()];
     if kind == Kind::FioJson {
@@ -17,13 +19,20 @@ fuzz_target!(|data: &[u8]| {
     }
     // fio's logs say by their name what they hold.
     let name = ["x_lat.1.log", "x_bw.1.log"][usize::from(*first >= 128)];
-    let Ok(got) = parse_bytes(kind, Path::new(name), log, ImportOptions::default()) else { return };
+    let Ok(got) = parse_bytes(kind, Path::new(name), log, ImportOptions::default()) else {
+        return;
+    };
     assert!(got.observations.is_sorted_by_key(Observation::at_ns));
     let listed = |dev| got.meta.devices.iter().any(|d| d.id == dev);
     assert!(got.rates.iter().all(|r| listed(r.dev)));
     for o in &got.observations {
         if let Observation::Io(io) = o {
-            assert!(listed(io.dev) && io.bytes >= 0 && io.device_ns >= 0 && io.queue_ns.is_none_or(|q| q >= 0));
+            assert!(
+                listed(io.dev)
+                    && io.bytes >= 0
+                    && io.device_ns >= 0
+                    && io.queue_ns.is_none_or(|q| q >= 0)
+            );
         }
     }
 });

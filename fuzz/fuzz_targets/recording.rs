@@ -7,8 +7,13 @@ use std::fs;
 
 use libfuzzer_sys::fuzz_target;
 
-const FILES: [&str; 5] =
-    ["io/000001.parquet", "counters/000001.parquet", "lost/000001.parquet", "marks/000001.parquet", "meta.json"];
+const FILES: [&str; 5] = [
+    "io/000001.parquet",
+    "counters/000001.parquet",
+    "lost/000001.parquet",
+    "marks/000001.parquet",
+    "meta.json",
+];
 
 fuzz_target!(init: shared::forgive_the_library(), |data: &[u8]| {
     let Some((first, bytes)) = data.split_first() else { return };

@@ -11,7 +11,10 @@ const META: &str = r#"{"schema_version": 1, "source": "ebpf", "start_unix_ns": 0
 pub fn forgive_the_library() {
     let finding = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        if !info.location().is_some_and(|l| l.file().contains("/parquet-")) {
+        if !info
+            .location()
+            .is_some_and(|l| l.file().contains("/parquet-"))
+        {
             finding(info);
         }
     }));
@@ -19,7 +22,11 @@ pub fn forgive_the_library() {
 
 /// A directory of this process with a fitting `meta.json`.
 pub fn recording() -> PathBuf {
-    let root = if Path::new("/dev/shm").is_dir() { PathBuf::from("/dev/shm") } else { std::env::temp_dir() };
+    let root = if Path::new("/dev/shm").is_dir() {
+        PathBuf::from("/dev/shm")
+    } else {
+        std::env::temp_dir()
+    };
     let dir = root.join(format!("iolens-fuzz-{}", std::process::id()));
     if !dir.exists() {
         for table in ["io", "counters", "lost", "marks", "wal"] {
@@ -39,6 +46,10 @@ pub fn read_all(dir: &Path) {
             break;
         }
     }
-    let read: usize = r.ios(r.end_ns() / 2..i64::MAX, IoColumns::QUEUE).flatten().map(|batch| batch.len()).sum();
+    let read: usize = r
+        .ios(r.end_ns() / 2..i64::MAX, IoColumns::QUEUE)
+        .flatten()
+        .map(|batch| batch.len())
+        .sum();
     assert!(read as u64 <= rows, "more rows than there are");
 }

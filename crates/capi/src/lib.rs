@@ -82,10 +82,22 @@ pub unsafe extern "C" fn iolens_signal_open(
         return std::ptr::null_mut();
     }
     // SAFETY: not null, and ended by NUL by the caller's promise.
-    let path = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes()));
-    let ms = |given: u32, default: Duration| if given == 0 { default } else { Duration::from_millis(given.into()) };
-    let cadence = Cadence { idle: ms(idle_ms, Cadence::default().idle), busy: ms(busy_ms, Cadence::default().busy) };
-    let opened = catch_unwind(|| open(path, cadence)).unwrap_or_else(|_| Err("a defect in iolens".to_owned()));
+    let path = Path::new(OsStr::from_bytes(
+        unsafe { CStr::from_ptr(path) }.to_bytes(),
+    ));
+    let ms = |given: u32, default: Duration| {
+        if given == 0 {
+            default
+        } else {
+            Duration::from_millis(given.into())
+        }
+    };
+    let cadence = Cadence {
+        idle: ms(idle_ms, Cadence::default().idle),
+        busy: ms(busy_ms, Cadence::default().busy),
+    };
+    let opened = catch_unwind(|| open(path, cadence))
+        .unwrap_or_else(|_| Err("a defect in iolens".to_owned()));
     match opened {
         Ok(signal) => Box::into_raw(Box::new(signal)),
         Err(why) => {
@@ -105,9 +117,18 @@ fn open(path: &Path, cadence: Cadence) -> Result<Signal, String> {
     if let Some(why) = sampler.no_disk() {
         return Err(format!("{}: {why}", path.display()));
     }
-    let disks = sampler.stack().disks.iter().map(|d| d.name.clone()).collect();
+    let disks = sampler
+        .stack()
+        .disks
+        .iter()
+        .map(|d| d.name.clone())
+        .collect();
     let cached = Utilisation::of_path(path).map_err(text)?.cached(cadence);
-    Ok(Signal { cached, sampler: Mutex::new(sampler), disks })
+    Ok(Signal {
+        cached,
+        sampler: Mutex::new(sampler),
+        disks,
+    })
 }
 
 /// Closes a signal and frees it.
@@ -131,8 +152,13 @@ pub unsafe extern "C" fn iolens_signal_close(signal: *mut Signal) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn iolens_signal_percent(signal: *const Signal) -> f64 {
     // SAFETY: null or a live signal by the caller's promise.
-    let Some(signal) = (unsafe { signal.as_ref() }) else { return f64::NAN };
-    catch_unwind(AssertUnwindSafe(|| signal.cached.percent())).ok().flatten().unwrap_or(f64::NAN)
+    let Some(signal) = (unsafe { signal.as_ref() }) else {
+        return f64::NAN;
+    };
+    catch_unwind(AssertUnwindSafe(|| signal.cached.percent()))
+        .ok()
+        .flatten()
+        .unwrap_or(f64::NAN)
 }
 
 /// Utilisation since the last call.
@@ -142,13 +168,19 @@ pub unsafe extern "C" fn iolens_signal_percent(signal: *const Signal) -> f64 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn iolens_signal_sample(signal: *const Signal, out: *mut Reading) -> i32 {
     // SAFETY: null or a live signal by the caller's promise.
-    let Some(signal) = (unsafe { signal.as_ref() }) else { return -1 };
+    let Some(signal) = (unsafe { signal.as_ref() }) else {
+        return -1;
+    };
     if out.is_null() {
         return -1;
     }
-    let Ok(reading) =
-        catch_unwind(AssertUnwindSafe(|| signal.sampler.lock().unwrap_or_else(PoisonError::into_inner).sample()))
-    else {
+    let Ok(reading) = catch_unwind(AssertUnwindSafe(|| {
+        signal
+            .sampler
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .sample()
+    })) else {
         return -1;
     };
     let c = reading.combined;
@@ -178,7 +210,9 @@ pub unsafe extern "C" fn iolens_signal_disk(
     name_len: usize,
 ) -> u32 {
     // SAFETY: null or a live signal by the caller's promise.
-    let Some(signal) = (unsafe { signal.as_ref() }) else { return 0 };
+    let Some(signal) = (unsafe { signal.as_ref() }) else {
+        return 0;
+    };
     let text = signal.disks.get(index as usize).map_or("", String::as_str);
     // SAFETY: the caller's promise about `name`.
     unsafe { copy_text(text, name, name_len) };
@@ -198,7 +232,13 @@ pub unsafe extern "C" fn iolens_brake_new(
     error: *mut c_char,
     error_len: usize,
 ) -> *mut Brake {
-    let limits = Limits { low_percent, high_percent, max_percent, floor: floor_share, ..Limits::DEFAULT };
+    let limits = Limits {
+        low_percent,
+        high_percent,
+        max_percent,
+        floor: floor_share,
+        ..Limits::DEFAULT
+    };
     match Controller::new(limits) {
         Ok(c) => Box::into_raw(Box::new(Brake(Mutex::new(c)))),
         Err(why) => {
@@ -234,7 +274,9 @@ pub unsafe extern "C" fn iolens_brake_decide(
     mode: *mut u32,
 ) -> f64 {
     // SAFETY: null or a live controller by the caller's promise.
-    let Some(brake) = (unsafe { brake.as_ref() }) else { return f64::NAN };
+    let Some(brake) = (unsafe { brake.as_ref() }) else {
+        return f64::NAN;
+    };
     let known = |v: f64| (!v.is_nan()).then_some(v);
     let seen = Observed {
         at_ns,
@@ -242,8 +284,13 @@ pub unsafe extern "C" fn iolens_brake_decide(
         foreground_percent: known(foreground_percent),
         foreground_p99_ns: None,
     };
-    let decided =
-        catch_unwind(AssertUnwindSafe(|| brake.0.lock().unwrap_or_else(PoisonError::into_inner).decide(&seen)));
+    let decided = catch_unwind(AssertUnwindSafe(|| {
+        brake
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .decide(&seen)
+    }));
     let Ok(duty) = decided else { return f64::NAN };
     if !mode.is_null() {
         let number = match duty.mode {
@@ -267,11 +314,18 @@ mod tests {
     fn the_reading_has_the_layout_of_the_header() {
         use std::mem::{offset_of, size_of};
         assert_eq!(size_of::<Reading>(), 40);
-        let offsets =
-            [offset_of!(Reading, mean_percent), offset_of!(Reading, max_percent), offset_of!(Reading, any_percent)];
+        let offsets = [
+            offset_of!(Reading, mean_percent),
+            offset_of!(Reading, max_percent),
+            offset_of!(Reading, any_percent),
+        ];
         assert_eq!(offsets, [0, 8, 16]);
         assert_eq!(
-            [offset_of!(Reading, span_ns), offset_of!(Reading, disks), offset_of!(Reading, known)],
+            [
+                offset_of!(Reading, span_ns),
+                offset_of!(Reading, disks),
+                offset_of!(Reading, known)
+            ],
             [24, 32, 36]
         );
     }
@@ -281,12 +335,22 @@ mod tests {
         let mut text = [1 as c_char; 8];
         // SAFETY: null pointers are allowed by each function; `text` has room for what is said of it.
         unsafe {
-            assert!(iolens_signal_open(std::ptr::null(), 0, 0, text.as_mut_ptr(), text.len()).is_null());
+            assert!(
+                iolens_signal_open(std::ptr::null(), 0, 0, text.as_mut_ptr(), text.len()).is_null()
+            );
             assert_eq!(CStr::from_ptr(text.as_ptr()).to_bytes(), b"the pat");
             assert!(iolens_signal_percent(std::ptr::null()).is_nan());
-            assert_eq!(iolens_signal_sample(std::ptr::null(), std::ptr::null_mut()), -1);
-            assert_eq!(iolens_signal_disk(std::ptr::null(), 0, std::ptr::null_mut(), 0), 0);
-            assert!(iolens_brake_decide(std::ptr::null(), 0, 1.0, 1.0, std::ptr::null_mut()).is_nan());
+            assert_eq!(
+                iolens_signal_sample(std::ptr::null(), std::ptr::null_mut()),
+                -1
+            );
+            assert_eq!(
+                iolens_signal_disk(std::ptr::null(), 0, std::ptr::null_mut(), 0),
+                0
+            );
+            assert!(
+                iolens_brake_decide(std::ptr::null(), 0, 1.0, 1.0, std::ptr::null_mut()).is_nan()
+            );
             iolens_signal_close(std::ptr::null_mut());
             iolens_brake_free(std::ptr::null_mut());
         }
@@ -297,11 +361,20 @@ mod tests {
         let mut text = [0 as c_char; 128];
         // SAFETY: buffers have room for what is said of them; the controller is freed once.
         unsafe {
-            assert!(iolens_brake_new(80.0, 60.0, 95.0, 0.02, text.as_mut_ptr(), text.len()).is_null());
-            assert!(CStr::from_ptr(text.as_ptr()).to_string_lossy().contains("in order"));
+            assert!(
+                iolens_brake_new(80.0, 60.0, 95.0, 0.02, text.as_mut_ptr(), text.len()).is_null()
+            );
+            assert!(
+                CStr::from_ptr(text.as_ptr())
+                    .to_string_lossy()
+                    .contains("in order")
+            );
             let brake = iolens_brake_new(60.0, 80.0, 95.0, 0.02, std::ptr::null_mut(), 0);
             let mut mode = 9;
-            assert_eq!(iolens_brake_decide(brake, 0, 100.0, f64::NAN, &raw mut mode), 0.5);
+            assert_eq!(
+                iolens_brake_decide(brake, 0, 100.0, f64::NAN, &raw mut mode),
+                0.5
+            );
             assert_eq!(mode, 3);
             iolens_brake_free(brake);
         }

@@ -14,9 +14,15 @@ fn repository() -> PathBuf {
 
 /// The directory of the shared library that was built for this test.
 fn library_dir() -> PathBuf {
-    let deps = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+    let deps = std::env::current_exe()
+        .unwrap()
+        .parent()
+        .unwrap()
+        .to_owned();
     let dirs = [deps.parent().unwrap().to_owned(), deps];
-    dirs.into_iter().find(|d| d.join("libiolens_signal.so").exists()).expect("libiolens_signal.so was built")
+    dirs.into_iter()
+        .find(|d| d.join("libiolens_signal.so").exists())
+        .expect("libiolens_signal.so was built")
 }
 
 /// Runs a compiler; `None`, with a message, where there is none.
@@ -31,7 +37,12 @@ fn compile(command: &mut Command) -> Option<Output> {
 }
 
 fn said(out: &Output) -> String {
-    format!("{}\n{}{}", out.status, String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr))
+    format!(
+        "{}\n{}{}",
+        out.status,
+        String::from_utf8_lossy(&out.stdout),
+        String::from_utf8_lossy(&out.stderr)
+    )
 }
 
 fn one_line(text: &str) -> String {
@@ -68,7 +79,11 @@ fn as_c(signature: &str) -> String {
             format!("{}{}", of(rust), name.trim())
         })
         .collect();
-    let arguments = if arguments.is_empty() { "void".to_owned() } else { arguments.join(", ") };
+    let arguments = if arguments.is_empty() {
+        "void".to_owned()
+    } else {
+        arguments.join(", ")
+    };
     format!("{ret}{}({arguments});", name.trim())
 }
 
@@ -87,8 +102,15 @@ fn the_header_declares_exactly_what_the_library_exports() {
     for c in &exported {
         assert!(declared.contains(c.as_str()), "the header lacks: {c}");
     }
-    let functions = header.lines().filter(|l| l.ends_with(");") && l.contains("iolens_")).count();
-    assert_eq!(functions, exported.len(), "the header declares what the library does not export");
+    let functions = header
+        .lines()
+        .filter(|l| l.ends_with(");") && l.contains("iolens_"))
+        .count();
+    assert_eq!(
+        functions,
+        exported.len(),
+        "the header declares what the library does not export"
+    );
 }
 
 /// C's own view of sizes, offsets and names.
@@ -110,16 +132,28 @@ fn structures_have_the_layout_of_the_header() {
     let dir = tempfile::tempdir().unwrap();
     let (source, program) = (dir.path().join("layout.c"), dir.path().join("layout"));
     std::fs::write(&source, LAYOUT).unwrap();
-    let Some(out) = build_c(&source, &program) else { return };
+    let Some(out) = build_c(&source, &program) else {
+        return;
+    };
     assert!(out.status.success(), "{}", said(&out));
-    let run = Command::new(&program).env("LD_LIBRARY_PATH", library_dir()).output().unwrap();
+    let run = Command::new(&program)
+        .env("LD_LIBRARY_PATH", library_dir())
+        .output()
+        .unwrap();
     assert!(run.status.success(), "{}", said(&run));
 }
 
 fn build_c(source: &Path, program: &Path) -> Option<Output> {
     compile(
         Command::new("cc")
-            .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-D_POSIX_C_SOURCE=200809L"])
+            .args([
+                "-std=c11",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                "-pedantic",
+                "-D_POSIX_C_SOURCE=200809L",
+            ])
             .arg("-I")
             .arg(here().join("include"))
             .arg(source)
@@ -132,11 +166,16 @@ fn build_c(source: &Path, program: &Path) -> Option<Output> {
 
 /// The example was given a path on a disk, or said why there is none.
 fn check_example(out: &Output, words: &[&str]) {
-    let on_disk = iolens_control::Utilisation::of_path(here()).unwrap().no_disk().is_none();
+    let on_disk = iolens_control::Utilisation::of_path(here())
+        .unwrap()
+        .no_disk()
+        .is_none();
     assert_eq!(out.status.success(), on_disk, "{}", said(out));
     if on_disk {
         let text = String::from_utf8_lossy(&out.stdout);
-        words.iter().for_each(|w| assert!(text.contains(w), "{w:?} is missing: {}", said(out)));
+        words
+            .iter()
+            .for_each(|w| assert!(text.contains(w), "{w:?} is missing: {}", said(out)));
     }
 }
 
@@ -144,14 +183,27 @@ fn check_example(out: &Output, words: &[&str]) {
 fn the_example_in_c_builds_and_runs() {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("signal");
-    let Some(out) = build_c(&repository().join("examples/c/signal.c"), &program) else { return };
+    let Some(out) = build_c(&repository().join("examples/c/signal.c"), &program) else {
+        return;
+    };
     assert!(out.status.success(), "{}", said(&out));
     let run = |arguments: &[&str]| {
-        Command::new(&program).args(arguments).env("LD_LIBRARY_PATH", library_dir()).output().unwrap()
+        Command::new(&program)
+            .args(arguments)
+            .env("LD_LIBRARY_PATH", library_dir())
+            .output()
+            .unwrap()
     };
-    check_example(&run(&[here().to_str().unwrap(), "2"]), &["disks ", "of the time"]);
+    check_example(
+        &run(&[here().to_str().unwrap(), "2"]),
+        &["disks ", "of the time"],
+    );
     let none = run(&["/proc"]);
-    assert!(!none.status.success() && String::from_utf8_lossy(&none.stderr).contains("proc"), "{}", said(&none));
+    assert!(
+        !none.status.success() && String::from_utf8_lossy(&none.stderr).contains("proc"),
+        "{}",
+        said(&none)
+    );
 }
 
 #[test]
@@ -168,11 +220,18 @@ fn the_example_in_go_builds_and_runs() {
             .env("CGO_ENABLED", "1")
             .env("GOFLAGS", "-mod=mod")
             .env("GOTOOLCHAIN", "local")
-            .env("CGO_LDFLAGS", format!("-L{} -Wl,-rpath,{}", library.display(), library.display())),
+            .env(
+                "CGO_LDFLAGS",
+                format!("-L{} -Wl,-rpath,{}", library.display(), library.display()),
+            ),
     ) else {
         return;
     };
     assert!(out.status.success(), "{}", said(&out));
-    let run = Command::new(&program).arg(here()).env("LD_LIBRARY_PATH", &library).output().unwrap();
+    let run = Command::new(&program)
+        .arg(here())
+        .env("LD_LIBRARY_PATH", &library)
+        .output()
+        .unwrap();
     check_example(&run, &["busiest disk"]);
 }

@@ -30,8 +30,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Some(why) = signal.no_disk() {
         return Err(format!("{path}: {why}").into());
     }
-    let stats: Vec<_> = signal.stack().disks.iter().flat_map(|d| d.stats.clone()).collect();
-    let files = stats.iter().map(std::fs::File::open).collect::<Result<Vec<_>, _>>()?;
+    let stats: Vec<_> = signal
+        .stack()
+        .disks
+        .iter()
+        .flat_map(|d| d.stats.clone())
+        .collect();
+    let files = stats
+        .iter()
+        .map(std::fs::File::open)
+        .collect::<Result<Vec<_>, _>>()?;
     let mut buffer = [0u8; 4096];
     // Taken in turns, so that a busy machine slows both alike.
     let (mut bare, mut refresh) = (Vec::new(), Vec::new());
@@ -50,7 +58,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (mut cold_bare, mut cold_refresh) = (Vec::new(), Vec::new());
     let mut other_work = vec![0u8; 8 << 20];
     for i in 0..400u32 {
-        other_work.iter_mut().step_by(64).for_each(|b| *b = b.wrapping_add(1));
+        other_work
+            .iter_mut()
+            .step_by(64)
+            .for_each(|b| *b = b.wrapping_add(1));
         let begin = Instant::now();
         if i % 2 == 0 {
             for f in &files {
@@ -64,7 +75,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let (cold_bare, cold_refresh) = (median(&mut cold_bare), median(&mut cold_refresh));
     let hour = std::time::Duration::from_secs(3600);
-    let cached = signal.cached(Cadence { idle: hour, busy: hour });
+    let cached = signal.cached(Cadence {
+        idle: hour,
+        busy: hour,
+    });
     let mut fresh: Vec<f64> = (0..ROUNDS)
         .map(|_| {
             round(|| {
@@ -76,11 +90,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("disks under {path}: {}", files.len());
     let verdict = |holds: bool| if holds { "holds" } else { "FAILS" };
     let times = cold_refresh / cold_bare;
-    println!("{}: fresh cached reading: {fresh:.1} ns (limit 50)", verdict(fresh < 50.0));
-    println!("in a tight loop: bare reads {bare:.0} ns, refresh {refresh:.0} ns: {:.2} times", refresh / bare);
+    println!(
+        "{}: fresh cached reading: {fresh:.1} ns (limit 50)",
+        verdict(fresh < 50.0)
+    );
+    println!(
+        "in a tight loop: bare reads {bare:.0} ns, refresh {refresh:.0} ns: {:.2} times",
+        refresh / bare
+    );
     println!(
         "{}: with other work in between: bare reads {cold_bare:.0} ns, refresh {cold_refresh:.0} ns: {times:.2} times (limit 1.2)",
         verdict(times <= 1.2)
     );
-    if fresh < 50.0 && times <= 1.2 { Ok(()) } else { Err("a limit does not hold".into()) }
+    if fresh < 50.0 && times <= 1.2 {
+        Ok(())
+    } else {
+        Err("a limit does not hold".into())
+    }
 }

@@ -107,11 +107,13 @@ impl Actuator {
         match self {
             Actuator::Freezer(group) => group.freeze(held),
             Actuator::Rates(rates) => rates.set(None),
-            Actuator::Signals => match kill_process_group(leader, if held { Signal::STOP } else { Signal::CONT }) {
-                // It has ended, or has not made its group yet: the waiting thread will see.
-                Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
-                Err(e) => Err(e.into()),
-            },
+            Actuator::Signals => {
+                match kill_process_group(leader, if held { Signal::STOP } else { Signal::CONT }) {
+                    // It has ended, or has not made its group yet: the waiting thread will see.
+                    Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+                    Err(e) => Err(e.into()),
+                }
+            }
         }
     }
 }
@@ -140,13 +142,24 @@ pub struct DutyCycle {
 impl DutyCycle {
     /// Begins with the command running freely. `leader` leads its process group.
     pub fn start(actuator: Actuator, leader: Pid) -> DutyCycle {
-        let state =
-            State { share: 1.0, ended: false, holding: false, waits: false, held: Duration::ZERO, failed: None };
+        let state = State {
+            share: 1.0,
+            ended: false,
+            holding: false,
+            waits: false,
+            held: Duration::ZERO,
+            failed: None,
+        };
         let shared = Arc::new((Mutex::new(state), Condvar::new()));
         let actuator = Arc::new(actuator);
         let (of_thread, acts) = (Arc::clone(&shared), Arc::clone(&actuator));
         let thread = std::thread::spawn(move || cycle(&of_thread, &acts, leader));
-        DutyCycle { shared, actuator, leader, thread: Some(thread) }
+        DutyCycle {
+            shared,
+            actuator,
+            leader,
+            thread: Some(thread),
+        }
     }
 
     /// From now on the command may run this share of the time.
@@ -224,11 +237,19 @@ fn cycle(shared: &(Mutex<State>, Condvar), actuator: &Actuator, leader: Pid) {
         let run = length.mul_f64(share);
         let done = match actuator {
             Actuator::Rates(rates) => limit(shared, rates, share),
-            _ => hold(shared, actuator, leader, length - run).map(|()| sleep(shared, Instant::now() + run)),
+            _ => hold(shared, actuator, leader, length - run)
+                .map(|()| sleep(shared, Instant::now() + run)),
         };
         if let Err(e) = done {
-            let needs = if e.kind() == io::ErrorKind::PermissionDenied { NEEDS } else { "" };
-            let why = format!("the command cannot be held by {}: {e}{needs}", actuator.name());
+            let needs = if e.kind() == io::ErrorKind::PermissionDenied {
+                NEEDS
+            } else {
+                ""
+            };
+            let why = format!(
+                "the command cannot be held by {}: {e}{needs}",
+                actuator.name()
+            );
             let mut state = locked(&shared.0);
             state.holding = false;
             state.failed = Some(why);
@@ -242,7 +263,12 @@ const NEEDS: &str = "; a freezer or io.max needs root or a delegated control gro
                      runs as the same user";
 
 /// Holds the command for so long, and longer while it waits for what it has written.
-fn hold(shared: &(Mutex<State>, Condvar), actuator: &Actuator, leader: Pid, time: Duration) -> io::Result<()> {
+fn hold(
+    shared: &(Mutex<State>, Condvar),
+    actuator: &Actuator,
+    leader: Pid,
+    time: Duration,
+) -> io::Result<()> {
     locked(&shared.0).holding = true;
     actuator.set(leader, true)?;
     let since = Instant::now();

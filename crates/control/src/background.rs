@@ -38,8 +38,16 @@ impl Background {
     pub fn new(leader: Pid, groups: impl IntoIterator<Item = i64>) -> Background {
         // What this program writes back in the command's place is the command's, too.
         let tgids = i32::try_from(std::process::id()).into_iter().collect();
-        let own = Own { cgroups: groups.into_iter().collect(), tgids, ..Own::default() };
-        Background { leader, own, open: HashMap::new() }
+        let own = Own {
+            cgroups: groups.into_iter().collect(),
+            tgids,
+            ..Own::default()
+        };
+        Background {
+            leader,
+            own,
+            open: HashMap::new(),
+        }
     }
 
     /// What is known of it now. Processes that have ended and files that were closed stay known: what they wrote may
@@ -77,7 +85,12 @@ fn in_process_group(group: i32) -> Vec<i32> {
 fn process_group(pid: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may hold anything, blanks and parentheses too.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(2)?.parse().ok()
+    stat.rsplit_once(')')?
+        .1
+        .split_whitespace()
+        .nth(2)?
+        .parse()
+        .ok()
 }
 
 /// Regular files that a process has open for writing, each with its `/proc/PID/fd/N`.
@@ -86,8 +99,14 @@ fn written_files(pid: i32) -> HashMap<FileId, PathBuf> {
     let open = fs::read_dir(&dir).into_iter().flatten().flatten();
     open.filter_map(|e| {
         let meta = fs::metadata(e.path()).ok().filter(|m| m.is_file())?;
-        let info = fs::read_to_string(Path::new(&format!("/proc/{pid}/fdinfo")).join(e.file_name())).ok()?;
-        let flags = u32::from_str_radix(info.lines().find_map(|l| l.strip_prefix("flags:"))?.trim(), 8).ok()?;
+        let info =
+            fs::read_to_string(Path::new(&format!("/proc/{pid}/fdinfo")).join(e.file_name()))
+                .ok()?;
+        let flags = u32::from_str_radix(
+            info.lines().find_map(|l| l.strip_prefix("flags:"))?.trim(),
+            8,
+        )
+        .ok()?;
         (flags & WRITES != 0).then_some((file_id(&meta)?, e.path()))
     })
     .collect()
@@ -107,7 +126,13 @@ mod tests {
         let read_only = fs::File::open("/proc/self/exe").expect("readable");
         let found = written_files(me);
         let key = |m: &fs::Metadata| file_id(m).expect("an ordinary number");
-        assert_eq!(found.get(&key(&meta)).and_then(|p| fs::metadata(p).ok()).map(|m| key(&m)), Some(key(&meta)));
+        assert_eq!(
+            found
+                .get(&key(&meta))
+                .and_then(|p| fs::metadata(p).ok())
+                .map(|m| key(&m)),
+            Some(key(&meta))
+        );
         assert!(!found.contains_key(&key(&read_only.metadata().expect("has metadata"))));
     }
 }

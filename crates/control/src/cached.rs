@@ -22,7 +22,10 @@ pub struct Cadence {
 impl Default for Cadence {
     /// 2 s and 100 ms.
     fn default() -> Cadence {
-        Cadence { idle: Duration::from_secs(2), busy: Duration::from_millis(100) }
+        Cadence {
+            idle: Duration::from_secs(2),
+            busy: Duration::from_millis(100),
+        }
     }
 }
 
@@ -100,7 +103,10 @@ impl Cached {
     pub fn reading(&self) -> CachedReading {
         let percent = self.percent();
         let age = coarse_ns() - self.0.read_at_ns.load(Ordering::Relaxed);
-        CachedReading { percent, age: Duration::from_nanos(u64::try_from(age).unwrap_or(0)) }
+        CachedReading {
+            percent,
+            age: Duration::from_nanos(u64::try_from(age).unwrap_or(0)),
+        }
     }
 
     #[inline]
@@ -114,7 +120,9 @@ impl Cached {
     #[cold]
     fn refresh(&self, now: i64) {
         let shared = &self.0;
-        let Ok(mut signal) = shared.signal.try_lock() else { return };
+        let Ok(mut signal) = shared.signal.try_lock() else {
+            return;
+        };
         if now < shared.fresh_until_ns.load(Ordering::Relaxed) {
             return;
         }
@@ -126,8 +134,14 @@ impl Cached {
         let at = signal.sampled_at_ns();
         let interval_ns = shared.cadence.interval_ns(percent);
         // After a long silence the reading is a mean over all of it: the next caller gets a younger one.
-        let next = if at - before > 2 * interval_ns { shared.cadence.interval_ns(Some(100.0)) } else { interval_ns };
-        shared.percent.store(percent.unwrap_or(f64::NAN).to_bits(), Ordering::Relaxed);
+        let next = if at - before > 2 * interval_ns {
+            shared.cadence.interval_ns(Some(100.0))
+        } else {
+            interval_ns
+        };
+        shared
+            .percent
+            .store(percent.unwrap_or(f64::NAN).to_bits(), Ordering::Relaxed);
         shared.read_at_ns.store(now, Ordering::Relaxed);
         shared.fresh_until_ns.store(now + next, Ordering::Relaxed);
         if signal.resolve_due(at) {
@@ -140,13 +154,15 @@ impl Cached {
             return;
         }
         let shared = Arc::clone(&self.0);
-        let started = std::thread::Builder::new().name("iolens-lookup".into()).spawn(move || {
-            let found = lookup(&root, &path);
-            if let Ok(mut slot) = shared.found.lock() {
-                *slot = Some(found);
-            }
-            shared.looking.store(false, Ordering::Release);
-        });
+        let started = std::thread::Builder::new()
+            .name("iolens-lookup".into())
+            .spawn(move || {
+                let found = lookup(&root, &path);
+                if let Ok(mut slot) = shared.found.lock() {
+                    *slot = Some(found);
+                }
+                shared.looking.store(false, Ordering::Release);
+            });
         if started.is_err() {
             // No thread available: the next refresh tries again.
             self.0.looking.store(false, Ordering::Release);
@@ -166,13 +182,23 @@ mod tests {
         assert_eq!(c.interval_ns(Some(100.0)), 100_000_000);
         assert!((440_000_000..460_000_000).contains(&c.interval_ns(Some(50.0))));
         assert_eq!(c.interval_ns(None), 100_000_000, "not known: soon");
-        let odd = Cadence { idle: Duration::from_millis(10), busy: Duration::from_secs(5) };
-        assert_eq!(odd.interval_ns(Some(100.0)), 10_000_000, "busy is never slower than idle");
+        let odd = Cadence {
+            idle: Duration::from_millis(10),
+            busy: Duration::from_secs(5),
+        };
+        assert_eq!(
+            odd.interval_ns(Some(100.0)),
+            10_000_000,
+            "busy is never slower than idle"
+        );
     }
 
     #[test]
     fn many_threads_share_one_reading_and_it_refreshes() {
-        let cadence = Cadence { idle: Duration::from_millis(10), busy: Duration::from_millis(10) };
+        let cadence = Cadence {
+            idle: Duration::from_millis(10),
+            busy: Duration::from_millis(10),
+        };
         let here = Utilisation::of_path(env!("CARGO_MANIFEST_DIR")).unwrap();
         let has_disk = here.no_disk().is_none();
         let cached = here.cached(cadence);
@@ -199,9 +225,10 @@ mod tests {
 
     #[test]
     fn a_path_without_a_disk_stays_unknown() {
-        let cached = Utilisation::of_path("/proc")
-            .unwrap()
-            .cached(Cadence { idle: Duration::from_millis(1), busy: Duration::from_millis(1) });
+        let cached = Utilisation::of_path("/proc").unwrap().cached(Cadence {
+            idle: Duration::from_millis(1),
+            busy: Duration::from_millis(1),
+        });
         std::thread::sleep(Duration::from_millis(10));
         assert_eq!(cached.percent(), None);
     }

@@ -37,7 +37,13 @@ impl Hierarchy {
     }
 
     fn is_mounted_as(self, mount: &Mount) -> bool {
-        let has = |controller: &str| mount.super_options.to_string_lossy().split(',').any(|o| o == controller);
+        let has = |controller: &str| {
+            mount
+                .super_options
+                .to_string_lossy()
+                .split(',')
+                .any(|o| o == controller)
+        };
         match self {
             Hierarchy::V2 => mount.fs_type == "cgroup2",
             Hierarchy::V1Freezer => mount.fs_type == "cgroup" && has("freezer"),
@@ -62,9 +68,18 @@ impl Hierarchy {
 
     /// Where it is mounted, and the directory of this process' own group.
     fn own_dir(self) -> io::Result<(PathBuf, PathBuf)> {
-        let not_here = || io::Error::new(io::ErrorKind::NotFound, format!("{} is not mounted here", self.name()));
+        let not_here = || {
+            io::Error::new(
+                io::ErrorKind::NotFound,
+                format!("{} is not mounted here", self.name()),
+            )
+        };
         let table = MountTable::read(Path::new("/"))?;
-        let mount = table.mounts().iter().find(|m| self.is_mounted_as(m)).ok_or_else(not_here)?;
+        let mount = table
+            .mounts()
+            .iter()
+            .find(|m| self.is_mounted_as(m))
+            .ok_or_else(not_here)?;
         let text = fs::read_to_string("/proc/self/cgroup")?;
         let own = self.own_path(&text).ok_or_else(not_here)?;
         // In a container the mount shows a part of the hierarchy, and the path counts from the whole.
@@ -89,7 +104,14 @@ impl Group {
     /// # Errors
     /// The hierarchy is not mounted, or new groups may not be made there.
     pub fn new(hierarchy: Hierarchy) -> io::Result<Group> {
-        Group::make(hierarchy, if hierarchy == Hierarchy::V1Blkio { Purpose::Telling } else { Purpose::Freezing })
+        Group::make(
+            hierarchy,
+            if hierarchy == Hierarchy::V1Blkio {
+                Purpose::Telling
+            } else {
+                Purpose::Freezing
+            },
+        )
     }
 
     /// Makes one whose rates can be limited. In version 2 the controller `io` must reach it, and a group with processes
@@ -117,11 +139,18 @@ impl Group {
         let needed = match purpose {
             // An old kernel (before 5.2) has no freezer in version 2.
             Purpose::Freezing => Some(group.freezer_file()),
-            Purpose::Limiting => Some(group.dir.join(LIMITS[usize::from(hierarchy != Hierarchy::V2)])),
+            Purpose::Limiting => Some(
+                group
+                    .dir
+                    .join(LIMITS[usize::from(hierarchy != Hierarchy::V2)]),
+            ),
             Purpose::Telling => None,
         };
         if let Some(file) = needed {
-            fs::OpenOptions::new().write(true).open(&file).map_err(|e| named(&file, &e))?;
+            fs::OpenOptions::new()
+                .write(true)
+                .open(&file)
+                .map_err(|e| named(&file, &e))?;
         }
         Ok(group)
     }
@@ -129,7 +158,10 @@ impl Group {
     /// One that exists already, in a tree that a test has made.
     #[cfg(test)]
     pub(super) fn at(hierarchy: Hierarchy, dir: &Path) -> Group {
-        Group { hierarchy, dir: dir.to_owned() }
+        Group {
+            hierarchy,
+            dir: dir.to_owned(),
+        }
     }
 
     /// Its directory under the cgroup mount.
@@ -144,7 +176,9 @@ impl Group {
 
     /// The number under which events name it.
     pub fn id(&self) -> Option<i64> {
-        fs::metadata(&self.dir).ok().and_then(|m| i64::try_from(m.ino()).ok())
+        fs::metadata(&self.dir)
+            .ok()
+            .and_then(|m| i64::try_from(m.ino()).ok())
     }
 
     /// PIDs of the processes in the group.
@@ -161,7 +195,10 @@ impl Group {
     /// # Errors
     /// The kernel refuses the write to `cgroup.freeze` or `freezer.state`.
     pub fn freeze(&self, frozen: bool) -> io::Result<()> {
-        fs::write(self.freezer_file(), freezer_word(self.hierarchy == Hierarchy::V2, frozen))
+        fs::write(
+            self.freezer_file(),
+            freezer_word(self.hierarchy == Hierarchy::V2, frozen),
+        )
     }
 }
 
@@ -179,7 +216,10 @@ const PREFIX: &str = "iolens-throttle-";
 fn remove_left_over(base: &Path) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let pid = name.to_str().and_then(|n| n.strip_prefix(PREFIX)).and_then(|p| p.parse::<u32>().ok());
+        let pid = name
+            .to_str()
+            .and_then(|n| n.strip_prefix(PREFIX))
+            .and_then(|p| p.parse::<u32>().ok());
         if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
             dissolve(&entry.path());
         }
@@ -197,7 +237,11 @@ pub fn processes(dir: &Path) -> Vec<i32> {
 pub fn dissolve(dir: &Path) -> bool {
     thaw(dir);
     let all = [Hierarchy::V2, Hierarchy::V1Freezer, Hierarchy::V1Blkio];
-    let own = all.iter().filter_map(|h| h.own_dir().ok()).find(|(top, _)| dir.starts_with(top)).map(|(_, own)| own);
+    let own = all
+        .iter()
+        .filter_map(|h| h.own_dir().ok())
+        .find(|(top, _)| dir.starts_with(top))
+        .map(|(_, own)| own);
     // New processes may come while the old ones are moved.
     for _ in 0..MOVES {
         let left = processes(dir);
@@ -206,7 +250,8 @@ pub fn dissolve(dir: &Path) -> bool {
         }
         for home in own.as_deref().into_iter().chain(dir.parent()) {
             // One that has ended meanwhile cannot be moved, and need not be.
-            left.iter().for_each(|pid| drop(fs::write(home.join("cgroup.procs"), pid.to_string())));
+            left.iter()
+                .for_each(|pid| drop(fs::write(home.join("cgroup.procs"), pid.to_string())));
         }
     }
     fs::remove_dir(dir).is_ok() || !dir.exists()
@@ -216,7 +261,11 @@ pub fn dissolve(dir: &Path) -> bool {
 const MOVES: usize = 8;
 
 /// Files of limits in bytes per second: of version 2, and of version 1.
-const LIMITS: [&str; 3] = ["io.max", "blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device"];
+const LIMITS: [&str; 3] = [
+    "io.max",
+    "blkio.throttle.read_bps_device",
+    "blkio.throttle.write_bps_device",
+];
 
 fn named(path: &Path, e: &io::Error) -> io::Error {
     io::Error::new(e.kind(), format!("{}: {e}", path.display()))
@@ -224,10 +273,15 @@ fn named(path: &Path, e: &io::Error) -> io::Error {
 
 /// The nearest of `own` and its ancestors, up to `top`, whose children have the controller `io`.
 fn passes_io_on(top: &Path, own: &Path) -> io::Result<PathBuf> {
-    let has_io = |file: &Path| fs::read_to_string(file).is_ok_and(|t| t.split_whitespace().any(|c| c == "io"));
+    let has_io = |file: &Path| {
+        fs::read_to_string(file).is_ok_and(|t| t.split_whitespace().any(|c| c == "io"))
+    };
     if !has_io(&top.join("cgroup.controllers")) {
         let why = "the hierarchy has no controller `io` (not built in, or bound to version 1)";
-        return Err(io::Error::new(io::ErrorKind::NotFound, format!("{}: {why}", top.display())));
+        return Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            format!("{}: {why}", top.display()),
+        ));
     }
     // Only our own group may be changed for this; it refuses while it has processes, unless it is the top.
     drop(fs::write(own.join("cgroup.subtree_control"), "+io"));
@@ -235,7 +289,12 @@ fn passes_io_on(top: &Path, own: &Path) -> io::Result<PathBuf> {
         .take_while(|dir| dir.starts_with(top))
         .find(|dir| has_io(&dir.join("cgroup.subtree_control")))
         .map(Path::to_owned)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no group above this one passes the controller `io` on"))
+        .ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::NotFound,
+                "no group above this one passes the controller `io` on",
+            )
+        })
 }
 
 fn freezer_file(dir: &Path, v2: bool) -> PathBuf {
@@ -256,22 +315,38 @@ fn freezer_word(v2: bool, frozen: bool) -> &'static str {
 ///
 /// # Errors
 /// The kernel refuses the limit.
-pub fn limit(dir: &Path, hierarchy: Hierarchy, device: &str, bytes_per_s: Option<u64>) -> io::Result<()> {
-    let put = |name: &str, text: String| fs::write(dir.join(name), text).map_err(|e| named(&dir.join(name), &e));
+pub fn limit(
+    dir: &Path,
+    hierarchy: Hierarchy,
+    device: &str,
+    bytes_per_s: Option<u64>,
+) -> io::Result<()> {
+    let put = |name: &str, text: String| {
+        fs::write(dir.join(name), text).map_err(|e| named(&dir.join(name), &e))
+    };
     if hierarchy == Hierarchy::V2 {
         let word = bytes_per_s.map_or("max".to_owned(), |b| b.to_string());
         return put(LIMITS[0], format!("{device} rbps={word} wbps={word}"));
     }
     // Version 1 forgets a limit that is set to 0.
-    LIMITS[1..].iter().try_for_each(|name| put(name, format!("{device} {}", bytes_per_s.unwrap_or(0))))
+    LIMITS[1..]
+        .iter()
+        .try_for_each(|name| put(name, format!("{device} {}", bytes_per_s.unwrap_or(0))))
 }
 
 /// Resumes everything in the group `dir`, of whichever version, and lifts its limits; does nothing to a group that has
 /// neither.
 pub fn thaw(dir: &Path) {
     for (i, name) in LIMITS.iter().enumerate() {
-        let hierarchy = if i == 0 { Hierarchy::V2 } else { Hierarchy::V1Blkio };
-        for line in fs::read_to_string(dir.join(name)).unwrap_or_default().lines() {
+        let hierarchy = if i == 0 {
+            Hierarchy::V2
+        } else {
+            Hierarchy::V1Blkio
+        };
+        for line in fs::read_to_string(dir.join(name))
+            .unwrap_or_default()
+            .lines()
+        {
             if let Some(device) = line.split_whitespace().next() {
                 drop(limit(dir, hierarchy, device, None));
             }
@@ -315,7 +390,11 @@ mod tests {
                 dir.push(["", "user.slice", "session.scope"][i]);
                 fs::create_dir(&dir).expect("made");
             }
-            fs::write(dir.join("cgroup.controllers"), if i == 0 { controllers } else { subtree[i - 1] }).expect("put");
+            fs::write(
+                dir.join("cgroup.controllers"),
+                if i == 0 { controllers } else { subtree[i - 1] },
+            )
+            .expect("put");
             fs::write(dir.join("cgroup.subtree_control"), passed).expect("put");
         }
         // A group with processes refuses to pass anything on.
@@ -327,15 +406,27 @@ mod tests {
 
     #[test]
     fn a_limited_group_is_made_where_the_io_controller_reaches_it() {
-        let at = |top: &tempfile::TempDir| passes_io_on(top.path(), &top.path().join("user.slice/session.scope"));
+        let at = |top: &tempfile::TempDir| {
+            passes_io_on(top.path(), &top.path().join("user.slice/session.scope"))
+        };
         let top = tree("cpu io memory", ["io memory", "io", ""]);
         assert_eq!(at(&top).expect("there"), top.path().join("user.slice"));
         let top = tree("cpu io memory", ["io memory", "memory", ""]);
         assert_eq!(at(&top).expect("there"), top.path());
         let top = tree("cpu io", ["cpu", "", ""]);
-        assert!(at(&top).expect_err("not delegated").to_string().contains("passes the controller"));
+        assert!(
+            at(&top)
+                .expect_err("not delegated")
+                .to_string()
+                .contains("passes the controller")
+        );
         let top = tree("cpu memory", ["cpu", "", ""]);
-        assert!(at(&top).expect_err("version 1 has it").to_string().contains("bound to version 1"));
+        assert!(
+            at(&top)
+                .expect_err("version 1 has it")
+                .to_string()
+                .contains("bound to version 1")
+        );
     }
 
     #[test]
@@ -348,7 +439,10 @@ mod tests {
         assert_eq!(said(LIMITS[1]), "8:16 5");
         thaw(dir.path());
         assert_eq!(said("io.max"), "8:16 rbps=max wbps=max");
-        assert_eq!((said(LIMITS[1]), said(LIMITS[2])), ("8:16 0".to_owned(), "8:16 0".to_owned()));
+        assert_eq!(
+            (said(LIMITS[1]), said(LIMITS[2])),
+            ("8:16 0".to_owned(), "8:16 0".to_owned())
+        );
     }
 
     #[test]

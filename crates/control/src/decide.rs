@@ -89,28 +89,48 @@ impl Limits {
     };
 
     /// The disk-utilisation water marks of the AIStore object store (`disk_util_low_wm` 20, `_high_wm` 80, `_max_wm` 95).
-    pub const AISTORE: Limits = Limits { low_percent: 20.0, ..Limits::DEFAULT };
+    pub const AISTORE: Limits = Limits {
+        low_percent: 20.0,
+        ..Limits::DEFAULT
+    };
 
     /// For work that should stay unnoticed: at most a third of the disk once other work is present.
-    pub const GENTLE: Limits = Limits { low_percent: 20.0, high_percent: 40.0, max_percent: 80.0, ..Limits::DEFAULT };
+    pub const GENTLE: Limits = Limits {
+        low_percent: 20.0,
+        high_percent: 40.0,
+        max_percent: 80.0,
+        ..Limits::DEFAULT
+    };
 
     /// Whether the marks are in order.
     ///
     /// # Errors
     /// Which rule they break.
     pub fn check(&self) -> Result<(), BadLimits> {
-        let marks = [0.0, self.low_percent, self.high_percent, self.max_percent, 100.0];
+        let marks = [
+            0.0,
+            self.low_percent,
+            self.high_percent,
+            self.max_percent,
+            100.0,
+        ];
         if marks.iter().any(|m| !m.is_finite()) || !marks.windows(2).all(|w| w[0] <= w[1]) {
-            return Err(BadLimits("the water marks must be in order: 0 <= low < high < max <= 100"));
+            return Err(BadLimits(
+                "the water marks must be in order: 0 <= low < high < max <= 100",
+            ));
         }
         if self.low_percent >= self.high_percent || self.high_percent >= self.max_percent {
             return Err(BadLimits("the water marks must differ: low < high < max"));
         }
         if self.high_percent - self.low_percent < 2.0 * HYSTERESIS_PP {
-            return Err(BadLimits("low and high must be at least 10 apart: a narrower band oscillates"));
+            return Err(BadLimits(
+                "low and high must be at least 10 apart: a narrower band oscillates",
+            ));
         }
         if !(self.floor > 0.0 && self.floor <= 1.0) {
-            return Err(BadLimits("the floor must be above 0 and at most 1: the background must make progress"));
+            return Err(BadLimits(
+                "the floor must be above 0 and at most 1: the background must make progress",
+            ));
         }
         Ok(())
     }
@@ -218,7 +238,11 @@ impl Controller {
     #[must_use]
     pub fn starting_at(mut self, share: f64) -> Controller {
         self.duty = share.clamp(self.limits.floor, 1.0);
-        self.mode = if self.duty < 1.0 { Mode::Hold } else { Mode::Off };
+        self.mode = if self.duty < 1.0 {
+            Mode::Hold
+        } else {
+            Mode::Off
+        };
         self
     }
 
@@ -229,17 +253,24 @@ impl Controller {
 
     /// The decision in force.
     pub fn duty(&self) -> Duty {
-        Duty { share: self.duty, mode: self.mode }
+        Duty {
+            share: self.duty,
+            mode: self.mode,
+        }
     }
 
     /// Takes what was seen and decides until the next call. Call it at an even pace, about once a second.
     pub fn decide(&mut self, seen: &Observed) -> Duty {
-        let Some(busy) = seen.busy_percent.filter(|b| b.is_finite()) else { return self.blind(seen.at_ns) };
+        let Some(busy) = seen.busy_percent.filter(|b| b.is_finite()) else {
+            return self.blind(seen.at_ns);
+        };
         self.seen_ns = Some(seen.at_ns);
         let busy = busy.clamp(0.0, 100.0);
         self.learn_gain(busy / 100.0);
         // No other load to yield to: the whole disk may be used.
-        let alone = seen.foreground_percent.map_or(0.0, |f| (1.0 - f / MIN_FOREGROUND_PERCENT).clamp(0.0, 1.0));
+        let alone = seen
+            .foreground_percent
+            .map_or(0.0, |f| (1.0 - f / MIN_FOREGROUND_PERCENT).clamp(0.0, 1.0));
         self.mode = self.next_mode(busy * (1.0 - alone));
         let before = self.duty;
         let step = self.step(busy, alone);
@@ -278,13 +309,20 @@ impl Controller {
     fn next_mode(&mut self, busy: f64) -> Mode {
         self.smooth += MODE_WEIGHT * (busy - self.smooth);
         let (l, smooth) = (&self.limits, self.smooth);
-        let above = |mark: f64, inside: bool| smooth >= if inside { mark - HYSTERESIS_PP } else { mark };
-        if busy >= l.max_percent || (self.mode == Mode::Emergency && busy >= l.max_percent - HYSTERESIS_PP) {
+        let above =
+            |mark: f64, inside: bool| smooth >= if inside { mark - HYSTERESIS_PP } else { mark };
+        if busy >= l.max_percent
+            || (self.mode == Mode::Emergency && busy >= l.max_percent - HYSTERESIS_PP)
+        {
             Mode::Emergency
-        } else if above(l.high_percent, matches!(self.mode, Mode::Throttle | Mode::Emergency)) {
+        } else if above(
+            l.high_percent,
+            matches!(self.mode, Mode::Throttle | Mode::Emergency),
+        ) {
             Mode::Throttle
         } else if self.duty >= 1.0
-            && (smooth < l.low_percent - HYSTERESIS_PP || (self.mode == Mode::Off && smooth < l.high_percent))
+            && (smooth < l.low_percent - HYSTERESIS_PP
+                || (self.mode == Mode::Off && smooth < l.high_percent))
         {
             Mode::Off
         } else {
@@ -296,14 +334,24 @@ impl Controller {
     /// them; in between, by the share in which it is alone, so that a foreground around the border does not make it jump.
     fn step(&self, busy: f64, alone: f64) -> f64 {
         let error = self.limits.target_percent() - busy;
-        let factor = if error.abs() <= DEAD_BAND_PP { 0.25 } else { 1.0 };
+        let factor = if error.abs() <= DEAD_BAND_PP {
+            0.25
+        } else {
+            1.0
+        };
         let law = (factor * LOOP_GAIN / self.gain * error / 100.0).clamp(-MAX_DOWN, MAX_UP);
         alone * MAX_UP + (1.0 - alone) * law
     }
 
     /// Halves the duty while the foreground is too slow, and remembers which duty was too much.
     fn guard_latency(&mut self, p99: Option<(i64, u64)>, before: f64) {
-        let Some(slo) = self.limits.latency_slo_ns.map(|ns| (ns as f64 * GUARD_MARGIN) as i64) else { return };
+        let Some(slo) = self
+            .limits
+            .latency_slo_ns
+            .map(|ns| (ns as f64 * GUARD_MARGIN) as i64)
+        else {
+            return;
+        };
         let judged = p99.filter(|(_, n)| *n >= GUARD_MIN_IOS).map(|(ns, _)| ns);
         if judged.is_none_or(|ns| ns <= slo) {
             let growth = match judged {
@@ -329,14 +377,24 @@ mod tests {
     use proptest::prelude::*;
 
     fn seen(at_s: i64, busy: f64) -> Observed {
-        Observed { at_ns: at_s * SECOND_NS, busy_percent: Some(busy), ..Observed::default() }
+        Observed {
+            at_ns: at_s * SECOND_NS,
+            busy_percent: Some(busy),
+            ..Observed::default()
+        }
     }
 
     #[test]
     fn duty_stays_on_an_idle_disk_and_drops_fast_on_a_full_one() {
         let mut c = Controller::new(Limits::DEFAULT).unwrap();
         for t in 0..10 {
-            assert_eq!(c.decide(&seen(t, 10.0)), Duty { share: 1.0, mode: Mode::Off });
+            assert_eq!(
+                c.decide(&seen(t, 10.0)),
+                Duty {
+                    share: 1.0,
+                    mode: Mode::Off
+                }
+            );
         }
         let mut n = 0;
         while c.decide(&seen(10 + n, 100.0)).share > Limits::DEFAULT.floor {
@@ -360,48 +418,106 @@ mod tests {
     fn a_silent_sensor_holds_for_three_seconds_and_then_throttles() {
         let mut c = Controller::new(Limits::DEFAULT).unwrap();
         c.decide(&seen(0, 10.0));
-        let silent = |t: f64| Observed { at_ns: (t * 1e9) as i64, ..Observed::default() };
+        let silent = |t: f64| Observed {
+            at_ns: (t * 1e9) as i64,
+            ..Observed::default()
+        };
         assert_eq!(c.decide(&silent(1.0)).share, 1.0);
         assert_eq!(c.decide(&silent(2.9)).share, 1.0);
-        assert_eq!(c.decide(&silent(3.0)), Duty { share: Limits::DEFAULT.floor, mode: Mode::Blind });
-        assert_eq!(c.decide(&Observed { busy_percent: Some(f64::NAN), ..silent(4.0) }).mode, Mode::Blind);
-        assert!(c.decide(&seen(5, 10.0)).share > Limits::DEFAULT.floor, "it recovers");
+        assert_eq!(
+            c.decide(&silent(3.0)),
+            Duty {
+                share: Limits::DEFAULT.floor,
+                mode: Mode::Blind
+            }
+        );
+        assert_eq!(
+            c.decide(&Observed {
+                busy_percent: Some(f64::NAN),
+                ..silent(4.0)
+            })
+            .mode,
+            Mode::Blind
+        );
+        assert!(
+            c.decide(&seen(5, 10.0)).share > Limits::DEFAULT.floor,
+            "it recovers"
+        );
     }
 
     #[test]
     fn a_controller_without_any_sample_throttles() {
         let mut c = Controller::new(Limits::DEFAULT).unwrap();
         c.decide(&Observed::default());
-        assert_eq!(c.decide(&Observed { at_ns: 4 * SECOND_NS, ..Observed::default() }).mode, Mode::Blind);
+        assert_eq!(
+            c.decide(&Observed {
+                at_ns: 4 * SECOND_NS,
+                ..Observed::default()
+            })
+            .mode,
+            Mode::Blind
+        );
     }
 
     #[test]
     fn without_other_load_the_command_runs_freely() {
         let mut c = Controller::new(Limits::DEFAULT).unwrap();
         for t in 0..20 {
-            c.decide(&Observed { foreground_percent: Some(0.0), ..seen(t, 93.0) });
+            c.decide(&Observed {
+                foreground_percent: Some(0.0),
+                ..seen(t, 93.0)
+            });
         }
         assert_eq!(c.duty().share, 1.0);
     }
 
     #[test]
     fn without_other_load_the_duty_recovers_from_the_floor() {
-        let limits = Limits { latency_slo_ns: Some(1_000_000), ..Limits::DEFAULT };
+        let limits = Limits {
+            latency_slo_ns: Some(1_000_000),
+            ..Limits::DEFAULT
+        };
         let mut c = Controller::new(limits).unwrap();
         for t in 0..20 {
             let slow = Some((9_000_000, 500));
-            c.decide(&Observed { foreground_percent: Some(60.0), foreground_p99_ns: slow, ..seen(t, 100.0) });
+            c.decide(&Observed {
+                foreground_percent: Some(60.0),
+                foreground_p99_ns: slow,
+                ..seen(t, 100.0)
+            });
         }
         assert_eq!(c.duty().share, limits.floor);
         // What it has written is still on its way to the disk, which is therefore full.
-        (20..40)
-            .for_each(|t| assert!(c.decide(&Observed { foreground_percent: Some(0.0), ..seen(t, 100.0) }).share > 0.0));
-        assert_eq!(c.duty(), Duty { share: 1.0, mode: Mode::Off });
+        (20..40).for_each(|t| {
+            assert!(
+                c.decide(&Observed {
+                    foreground_percent: Some(0.0),
+                    ..seen(t, 100.0)
+                })
+                .share
+                    > 0.0
+            )
+        });
+        assert_eq!(
+            c.duty(),
+            Duty {
+                share: 1.0,
+                mode: Mode::Off
+            }
+        );
     }
 
     #[test]
     fn marks_out_of_order_are_refused() {
-        let with = |l, h, m| Limits { low_percent: l, high_percent: h, max_percent: m, ..Limits::DEFAULT }.check();
+        let with = |l, h, m| {
+            Limits {
+                low_percent: l,
+                high_percent: h,
+                max_percent: m,
+                ..Limits::DEFAULT
+            }
+            .check()
+        };
         assert!(with(60.0, 80.0, 95.0).is_ok() && with(20.0, 80.0, 95.0).is_ok());
         for (l, h, m) in [
             (80.0, 60.0, 95.0),
@@ -413,23 +529,52 @@ mod tests {
         ] {
             assert!(with(l, h, m).is_err(), "{l} {h} {m}");
         }
-        assert!(Limits { floor: 0.0, ..Limits::DEFAULT }.check().is_err());
+        assert!(
+            Limits {
+                floor: 0.0,
+                ..Limits::DEFAULT
+            }
+            .check()
+            .is_err()
+        );
         assert!(Limits::AISTORE.check().is_ok() && Limits::GENTLE.check().is_ok());
     }
 
     #[test]
     fn a_slow_foreground_halves_the_background_and_is_remembered() {
-        let mut c = Controller::new(Limits { latency_slo_ns: Some(1_000_000), ..Limits::DEFAULT }).unwrap();
-        let slow = |t, n| Observed { foreground_p99_ns: Some((2_000_000, n)), ..seen(t, 50.0) };
+        let mut c = Controller::new(Limits {
+            latency_slo_ns: Some(1_000_000),
+            ..Limits::DEFAULT
+        })
+        .unwrap();
+        let slow = |t, n| Observed {
+            foreground_p99_ns: Some((2_000_000, n)),
+            ..seen(t, 50.0)
+        };
         assert_eq!(c.decide(&slow(0, 5)).share, 1.0, "too few to judge");
-        assert_eq!(c.decide(&slow(1, 100)), Duty { share: 0.5, mode: Mode::Throttle });
+        assert_eq!(
+            c.decide(&slow(1, 100)),
+            Duty {
+                share: 0.5,
+                mode: Mode::Throttle
+            }
+        );
         assert_eq!(c.decide(&slow(2, 100)).share, 0.25);
-        let close = |t| Observed { foreground_p99_ns: Some((700_000, 100)), ..seen(t, 50.0) };
+        let close = |t| Observed {
+            foreground_p99_ns: Some((700_000, 100)),
+            ..seen(t, 50.0)
+        };
         for t in 3..20 {
-            assert!(c.decide(&close(t)).share <= 0.5, "what was too much is not tried again so soon");
+            assert!(
+                c.decide(&close(t)).share <= 0.5,
+                "what was too much is not tried again so soon"
+            );
         }
         assert!(c.duty().share > 0.4, "{:?}", c.duty());
-        let relaxed = |t| Observed { foreground_p99_ns: Some((100_000, 100)), ..seen(t, 50.0) };
+        let relaxed = |t| Observed {
+            foreground_p99_ns: Some((100_000, 100)),
+            ..seen(t, 50.0)
+        };
         let shares: Vec<f64> = (20..60).map(|t| c.decide(&relaxed(t)).share).collect();
         assert!(shares.is_sorted(), "{shares:?}");
         assert_eq!(c.duty().share, 1.0, "a fast foreground gives it back");

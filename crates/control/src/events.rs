@@ -24,7 +24,9 @@ const RING_BYTES: u32 = 4 << 20;
 const GRACE: Duration = Duration::from_millis(60);
 
 /// Kinds of layers through which an I/O keeps its task, its control group or at least its pages.
-const TRANSPARENT: [&str; 9] = ["disk", "part", "lvm", "mpath", "path", "linear", "raid0", "raid1", "raid10"];
+const TRANSPARENT: [&str; 9] = [
+    "disk", "part", "lvm", "mpath", "path", "linear", "raid0", "raid1", "raid10",
+];
 
 /// By what the background's own I/Os are known.
 #[derive(Debug, Clone, Default)]
@@ -42,7 +44,10 @@ impl Own {
     /// Whether the background caused this I/O.
     fn caused(&self, io: &Io) -> bool {
         let by_group = io.cgroup.is_some_and(|c| self.cgroups.contains(&c));
-        let by_file = io.ino.is_some_and(|ino| io.fs_dev.is_some_and(|dev| self.files.contains(&(dev, ino))));
+        let by_file = io.ino.is_some_and(|ino| {
+            io.fs_dev
+                .is_some_and(|dev| self.files.contains(&(dev, ino)))
+        });
         // Of what is written back this is the process that dirtied the pages, if that was seen.
         let by_task = io.tgid.is_some_and(|t| self.tgids.contains(&t));
         by_group || by_file || by_task
@@ -128,7 +133,9 @@ impl Collected {
             all: union(),
             foreign: union(),
             ios: 0,
-            sets: (0..devices.len()).filter(|i| devices[*i].contains(&dev)).collect(),
+            sets: (0..devices.len())
+                .filter(|i| devices[*i].contains(&dev))
+                .collect(),
         };
         let all: HashSet<DevId> = devices.iter().flatten().copied().collect();
         Collected {
@@ -159,7 +166,9 @@ impl Collected {
 
     fn take(&mut self, io: &Io) {
         let own = self.is_own(io);
-        let Some(disk) = self.disks.iter_mut().find(|d| d.dev == io.dev) else { return };
+        let Some(disk) = self.disks.iter_mut().find(|d| d.dev == io.dev) else {
+            return;
+        };
         disk.all.push(io.start_ns(), io.done_ns);
         disk.ios += 1;
         for i in &disk.sets {
@@ -179,7 +188,14 @@ impl Collected {
         self.lost = Some(0);
         let disk = |d: &mut DiskUnions| {
             let (busy_ns, foreground_ns) = (d.all.take(to_ns), d.foreign.take(to_ns));
-            (d.dev, DiskEvents { busy_ns, foreground_ns, ios: std::mem::take(&mut d.ios) })
+            (
+                d.dev,
+                DiskEvents {
+                    busy_ns,
+                    foreground_ns,
+                    ios: std::mem::take(&mut d.ios),
+                },
+            )
         };
         EventWindow {
             from_ns: std::mem::replace(&mut self.from_ns, to_ns),
@@ -207,8 +223,17 @@ impl Events {
     /// # Errors
     /// Tracing is not allowed or not possible here.
     pub fn start(stacks: &[&MountPath], attribution: bool) -> Result<Events, TraceError> {
-        let sets: Vec<HashSet<DevId>> = stacks.iter().map(|s| s.disks.iter().map(|d| d.id).collect()).collect();
-        let devices: Vec<DevId> = sets.iter().flatten().copied().collect::<HashSet<_>>().into_iter().collect();
+        let sets: Vec<HashSet<DevId>> = stacks
+            .iter()
+            .map(|s| s.disks.iter().map(|d| d.id).collect())
+            .collect();
+        let devices: Vec<DevId> = sets
+            .iter()
+            .flatten()
+            .copied()
+            .collect::<HashSet<_>>()
+            .into_iter()
+            .collect();
         let attributed = attribution && stacks.iter().all(|s| is_transparent(&s.layers));
         let tracer = Tracer::start(TracerOptions {
             devices: Some(devices),
@@ -222,7 +247,12 @@ impl Events {
         let stop = Arc::new(AtomicBool::new(false));
         let (into, until) = (Arc::clone(&shared), Arc::clone(&stop));
         let thread = std::thread::spawn(move || drain(tracer, &into, &until));
-        Ok(Events { shared, stop, thread: Some(thread), attributed })
+        Ok(Events {
+            shared,
+            stop,
+            thread: Some(thread),
+            attributed,
+        })
     }
 
     /// Whether the background's own I/Os can be distinguished from others' on this stack.
@@ -275,7 +305,10 @@ fn drain(mut tracer: Tracer, into: &Mutex<Collected>, until: &AtomicBool) {
         let mut c = locked(into);
         ios.drain(..).for_each(|io| c.take(&io));
         for l in lost.drain(..).filter(|l| l.reason != LossReason::Censored) {
-            c.lost = c.lost.zip(l.ios).map(|(sum, n)| sum.saturating_add(n.unsigned_abs()));
+            c.lost = c
+                .lost
+                .zip(l.ios)
+                .map(|(sum, n)| sum.saturating_add(n.unsigned_abs()));
         }
         match polled {
             Ok(stats) => c.complete_to_ns = stats.complete_to_ns,
@@ -291,7 +324,10 @@ fn drain(mut tracer: Tracer, into: &Mutex<Collected>, until: &AtomicBool) {
 
 /// A blk-mq disk has the directory `mq`; zram and the like take bios only, and need probes that cost the others too.
 fn is_bio_based(disk: &Disk) -> bool {
-    disk.stats.first().and_then(|s| s.parent()).is_some_and(|dir| !dir.join("mq").is_dir())
+    disk.stats
+        .first()
+        .and_then(|s| s.parent())
+        .is_some_and(|dir| !dir.join("mq").is_dir())
 }
 
 /// Whether an I/O on the lowest device still carries its submitter.
@@ -309,7 +345,11 @@ mod tests {
 
     #[test]
     fn writeback_belongs_to_the_files_writer() {
-        let own = Own { tgids: [10].into(), cgroups: [77].into(), files: [(5, 1000)].into() };
+        let own = Own {
+            tgids: [10].into(),
+            cgroups: [77].into(),
+            files: [(5, 1000)].into(),
+        };
         let io = |edit: fn(&mut Io)| {
             let mut io = Io::new(0, DevId::new(8, 0), Op::WRITE, 4096, None, 1);
             edit(&mut io);
@@ -317,11 +357,26 @@ mod tests {
         };
         assert!(io(|io| io.tgid = Some(10)), "its process");
         assert!(!io(|io| io.tgid = Some(11)));
-        assert!(io(|io| (io.tgid, io.origin) = (Some(10), Origin::Writeback)), "it dirtied the pages");
-        assert!(!io(|io| (io.tgid, io.origin) = (Some(11), Origin::Writeback)), "another process submitted it");
-        assert!(!io(|io| io.origin = Origin::Writeback), "dirty before the start");
-        assert!(io(|io| (io.ino, io.fs_dev, io.origin) = (Some(1000), Some(5), Origin::Writeback)), "its file");
-        assert!(!io(|io| (io.ino, io.fs_dev) = (Some(1000), Some(6))), "the same number on another file system");
+        assert!(
+            io(|io| (io.tgid, io.origin) = (Some(10), Origin::Writeback)),
+            "it dirtied the pages"
+        );
+        assert!(
+            !io(|io| (io.tgid, io.origin) = (Some(11), Origin::Writeback)),
+            "another process submitted it"
+        );
+        assert!(
+            !io(|io| io.origin = Origin::Writeback),
+            "dirty before the start"
+        );
+        assert!(
+            io(|io| (io.ino, io.fs_dev, io.origin) = (Some(1000), Some(5), Origin::Writeback)),
+            "its file"
+        );
+        assert!(
+            !io(|io| (io.ino, io.fs_dev) = (Some(1000), Some(6))),
+            "the same number on another file system"
+        );
         assert!(io(|io| io.cgroup = Some(77)));
     }
 
@@ -329,16 +384,48 @@ mod tests {
     fn each_io_is_booked_where_it_belongs_whatever_came_before() {
         let (a, b, elsewhere) = (DevId::new(8, 0), DevId::new(8, 16), DevId::new(8, 32));
         let mut c = Collected::new(&[[a].into(), [a, b].into()], 0);
-        c.set_own(Own { tgids: [10].into(), ..Own::default() });
-        let io = |dev, done_ns, tgid| Io { tgid: Some(tgid), ..Io::new(done_ns, dev, Op::READ, 4096, Some(0), 10) };
-        for (dev, done_ns, tgid) in [(a, 10, 10), (a, 30, 11), (b, 50, 11), (b, 70, 10), (elsewhere, 80, 10)] {
+        c.set_own(Own {
+            tgids: [10].into(),
+            ..Own::default()
+        });
+        let io = |dev, done_ns, tgid| Io {
+            tgid: Some(tgid),
+            ..Io::new(done_ns, dev, Op::READ, 4096, Some(0), 10)
+        };
+        for (dev, done_ns, tgid) in [
+            (a, 10, 10),
+            (a, 30, 11),
+            (b, 50, 11),
+            (b, 70, 10),
+            (elsewhere, 80, 10),
+        ] {
             c.take(&io(dev, done_ns, tgid));
         }
-        c.set_own(Own { tgids: [11].into(), ..Own::default() });
+        c.set_own(Own {
+            tgids: [11].into(),
+            ..Own::default()
+        });
         c.take(&io(a, 90, 10));
         let w = c.window(100);
-        assert_eq!((w.any_ns, w.own_bytes, w.foreground.n()), (vec![30, 50], 2 * 4096, 3));
-        assert_eq!(w.disks[&a], DiskEvents { busy_ns: 30, foreground_ns: 20, ios: 3 });
-        assert_eq!(w.disks[&b], DiskEvents { busy_ns: 20, foreground_ns: 10, ios: 2 });
+        assert_eq!(
+            (w.any_ns, w.own_bytes, w.foreground.n()),
+            (vec![30, 50], 2 * 4096, 3)
+        );
+        assert_eq!(
+            w.disks[&a],
+            DiskEvents {
+                busy_ns: 30,
+                foreground_ns: 20,
+                ios: 3
+            }
+        );
+        assert_eq!(
+            w.disks[&b],
+            DiskEvents {
+                busy_ns: 20,
+                foreground_ns: 10,
+                ios: 2
+            }
+        );
     }
 }

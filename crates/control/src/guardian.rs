@@ -30,7 +30,10 @@ const LOOKS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(60
 const GRACE: Duration = Duration::from_secs(10);
 
 /// After so long without a line iolens is stopped. Several times [`Guardian::BEAT`]: a busy machine is no stopped one.
-const SILENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
+const SILENCE: Timespec = Timespec {
+    tv_sec: 5,
+    tv_nsec: 0,
+};
 
 /// The guardians of a command.
 #[derive(Debug)]
@@ -67,7 +70,11 @@ impl Watcher {
         if detached && !child.wait()?.success() {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        let mut watcher = Watcher { child, pipe, detached };
+        let mut watcher = Watcher {
+            child,
+            pipe,
+            detached,
+        };
         wards.iter().try_for_each(|line| watcher.send(line))?;
         Ok(watcher)
     }
@@ -90,9 +97,14 @@ impl Guardian {
     /// # Errors
     /// One cannot be started.
     pub fn start() -> io::Result<Guardian> {
-        let watchers =
-            [false, true].into_iter().map(|detached| Watcher::start(detached, &[])).collect::<Result<_, _>>()?;
-        Ok(Guardian { watchers, wards: Vec::new() })
+        let watchers = [false, true]
+            .into_iter()
+            .map(|detached| Watcher::start(detached, &[]))
+            .collect::<Result<_, _>>()?;
+        Ok(Guardian {
+            watchers,
+            wards: Vec::new(),
+        })
     }
 
     /// Sends a line to each watcher; a watcher that is gone is replaced.
@@ -155,8 +167,15 @@ impl Guardian {
 
     /// All is well and nothing is held: they may go.
     pub fn dismiss(self) {
-        let group = |ward: &[u8]| ward.strip_prefix(b"group ").map(|dir| PathBuf::from(OsStr::from_bytes(dir)));
-        let left = self.wards.iter().filter_map(|w| group(w)).any(|dir| dir.exists());
+        let group = |ward: &[u8]| {
+            ward.strip_prefix(b"group ")
+                .map(|dir| PathBuf::from(OsStr::from_bytes(dir)))
+        };
+        let left = self
+            .wards
+            .iter()
+            .filter_map(|w| group(w))
+            .any(|dir| dir.exists());
         for mut watcher in self.watchers {
             // A watcher that is gone needs no signal.
             drop(watcher.send(b"bye"));
@@ -176,7 +195,11 @@ impl Guardian {
 /// It cannot be started.
 pub fn detach() -> io::Result<()> {
     // The caller leads a group, which may make no session; what it starts does, as `keep_watch`'s caller.
-    Command::new("/proc/self/exe").arg0("iolens").args(["guard", "--session"]).spawn().map(drop)
+    Command::new("/proc/self/exe")
+        .arg0("iolens")
+        .args(["guard", "--session"])
+        .spawn()
+        .map(drop)
 }
 
 /// What the watchers resume.
@@ -194,7 +217,12 @@ impl Wards {
         } else if line == b"end" {
             self.end = true;
         } else if let Some(pid) = line.strip_prefix(b"leader ") {
-            self.leaders.extend(std::str::from_utf8(pid).ok().and_then(|p| p.parse().ok()).and_then(Pid::from_raw));
+            self.leaders.extend(
+                std::str::from_utf8(pid)
+                    .ok()
+                    .and_then(|p| p.parse().ok())
+                    .and_then(Pid::from_raw),
+            );
         }
     }
 
@@ -222,11 +250,19 @@ impl Wards {
     }
 
     fn processes(&self) -> Vec<Pid> {
-        self.groups.iter().flat_map(|g| cgroup::processes(g)).filter_map(Pid::from_raw).collect()
+        self.groups
+            .iter()
+            .flat_map(|g| cgroup::processes(g))
+            .filter_map(Pid::from_raw)
+            .collect()
     }
 
     fn any_alive(&self) -> bool {
-        !self.processes().is_empty() || self.leaders.iter().any(|l| test_kill_process_group(*l).is_ok())
+        !self.processes().is_empty()
+            || self
+                .leaders
+                .iter()
+                .any(|l| test_kill_process_group(*l).is_ok())
     }
 
     fn signal(&self, signal: Signal) {
@@ -282,7 +318,10 @@ pub fn keep_watch(input: impl AsFd + Read) {
 
 /// Waits for input, but not for ever.
 fn is_silent(input: &impl AsFd) -> bool {
-    matches!(poll(&mut [PollFd::new(input, PollFlags::IN)], Some(&SILENCE)), Ok(0))
+    matches!(
+        poll(&mut [PollFd::new(input, PollFlags::IN)], Some(&SILENCE)),
+        Ok(0)
+    )
 }
 
 /// What a group says that is removed while it is being entered.
@@ -290,7 +329,11 @@ const NO_SUCH_GROUP: i32 = rustix::io::Errno::NODEV.raw_os_error();
 
 /// Becomes `command` inside the groups `dirs`, in a new session if requested. Returns only if that fails: the exit
 /// code that shells use, and why.
-pub fn enter_and_run(dirs: &[PathBuf], session: bool, command: &[std::ffi::OsString]) -> (u8, String) {
+pub fn enter_and_run(
+    dirs: &[PathBuf],
+    session: bool,
+    command: &[std::ffi::OsString],
+) -> (u8, String) {
     if session && let Err(e) = rustix::process::setsid() {
         return (2, format!("no session of its own: {e}"));
     }
@@ -298,14 +341,25 @@ pub fn enter_and_run(dirs: &[PathBuf], session: bool, command: &[std::ffi::OsStr
         match cgroup::enter(dir) {
             Ok(()) => {}
             // iolens was killed before we came here, and its guardian has removed the group: the command runs unheld.
-            Err(e) if e.kind() == io::ErrorKind::NotFound || e.raw_os_error() == Some(NO_SUCH_GROUP) => {}
+            Err(e)
+                if e.kind() == io::ErrorKind::NotFound
+                    || e.raw_os_error() == Some(NO_SUCH_GROUP) => {}
             Err(e) => return (2, format!("{} cannot be entered: {e}", dir.display())),
         }
     }
-    let Some((name, arguments)) = command.split_first() else { return (2, "no command after --".to_owned()) };
+    let Some((name, arguments)) = command.split_first() else {
+        return (2, "no command after --".to_owned());
+    };
     let e = Command::new(name).args(arguments).exec();
-    let code = if e.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
-    (code, format!("{}: cannot be started: {e}", name.to_string_lossy()))
+    let code = if e.kind() == io::ErrorKind::NotFound {
+        127
+    } else {
+        126
+    };
+    (
+        code,
+        format!("{}: cannot be started: {e}", name.to_string_lossy()),
+    )
 }
 
 #[cfg(test)]
@@ -314,9 +368,16 @@ mod tests {
 
     /// A process that stops itself, in a group of its own.
     fn stopped() -> Child {
-        let child = Command::new("sh").args(["-c", "kill -STOP $$; exit 7"]).process_group(0).spawn().expect("a shell");
+        let child = Command::new("sh")
+            .args(["-c", "kill -STOP $$; exit 7"])
+            .process_group(0)
+            .spawn()
+            .expect("a shell");
         let stat = format!("/proc/{}/stat", child.id());
-        while !std::fs::read_to_string(&stat).expect("it lives").contains(") T ") {
+        while !std::fs::read_to_string(&stat)
+            .expect("it lives")
+            .contains(") T ")
+        {
             std::thread::sleep(Duration::from_millis(5));
         }
         child
@@ -327,7 +388,9 @@ mod tests {
         for (last, resumed) in [("", true), ("bye\n", false)] {
             let mut child = stopped();
             let (read, mut write) = io::pipe().expect("a pipe");
-            write.write_all(format!("leader {}\n{last}", child.id()).as_bytes()).expect("written");
+            write
+                .write_all(format!("leader {}\n{last}", child.id()).as_bytes())
+                .expect("written");
             drop(write);
             keep_watch(read);
             if resumed {
@@ -344,12 +407,21 @@ mod tests {
     fn the_guardian_resumes_after_an_unannounced_silence() {
         let mut child = stopped();
         let (read, mut write) = io::pipe().expect("a pipe");
-        write.write_all(format!("leader {}\nasleep\n", child.id()).as_bytes()).expect("written");
+        write
+            .write_all(format!("leader {}\nasleep\n", child.id()).as_bytes())
+            .expect("written");
         let watch = std::thread::spawn(move || keep_watch(read));
         std::thread::sleep(Duration::from_secs(SILENCE.tv_sec.unsigned_abs() + 1));
-        assert!(child.try_wait().expect("its parent").is_none(), "the silence was announced");
+        assert!(
+            child.try_wait().expect("its parent").is_none(),
+            "the silence was announced"
+        );
         write.write_all(b"\n").expect("written");
-        assert_eq!(child.wait().expect("its parent").code(), Some(7), "and then nothing was heard");
+        assert_eq!(
+            child.wait().expect("its parent").code(),
+            Some(7),
+            "and then nothing was heard"
+        );
         write.write_all(b"bye\n").expect("written");
         watch.join().expect("no panic");
     }

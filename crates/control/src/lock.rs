@@ -14,5 +14,9 @@ pub(super) fn wait<'a, T>(
     state: MutexGuard<'a, T>,
     most: Duration,
 ) -> MutexGuard<'a, T> {
-    shared.1.wait_timeout(state, most).unwrap_or_else(PoisonError::into_inner).0
+    shared
+        .1
+        .wait_timeout(state, most)
+        .unwrap_or_else(PoisonError::into_inner)
+        .0
 }

@@ -36,14 +36,26 @@ impl Meter {
     /// # Errors
     /// A path does not exist or may not be looked at.
     pub fn open(paths: &[PathBuf]) -> Result<Meter, SignalError> {
-        let signals = paths.iter().map(Utilisation::of_path).collect::<Result<Vec<_>, _>>()?;
-        Ok(Meter { signals, events: None, needed: Needed::Nothing, without_events: None })
+        let signals = paths
+            .iter()
+            .map(Utilisation::of_path)
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Meter {
+            signals,
+            events: None,
+            needed: Needed::Nothing,
+            without_events: None,
+        })
     }
 
     /// Adds events, with `attribution` those that know whose I/O each was. Where this is not possible the meter goes on
     /// with counters, and [`Meter::without_events`] says why.
     pub fn add_events(&mut self, attribution: bool) {
-        self.needed = if attribution { Needed::Attribution } else { Needed::BusyTime };
+        self.needed = if attribution {
+            Needed::Attribution
+        } else {
+            Needed::BusyTime
+        };
         self.restart_events();
     }
 
@@ -125,17 +137,29 @@ impl Meter {
 
 /// Whether the counter has seen no more than the events show.
 fn agrees(counted: &Busy, exact_percent: f64) -> bool {
-    let noise_pp = counted.sigma_pp.map_or(0.0, |sigma| CHANCE_SIGMAS * sigma).max(UNFINISHED_PP);
-    counted.io_ticks_percent.is_none_or(|ticks| ticks <= exact_percent + noise_pp)
+    let noise_pp = counted
+        .sigma_pp
+        .map_or(0.0, |sigma| CHANCE_SIGMAS * sigma)
+        .max(UNFINISHED_PP);
+    counted
+        .io_ticks_percent
+        .is_none_or(|ticks| ticks <= exact_percent + noise_pp)
 }
 
 /// Puts the exact figures in the place of the estimates.
 fn replace(reading: &mut Reading, window: &EventWindow, any_ns: Option<i64>) {
     let mut all_exact = true;
     for disk in &mut reading.disks {
-        let exact = window.disks.get(&disk.id).and_then(|d| window.percent(d.busy_ns));
+        let exact = window
+            .disks
+            .get(&disk.id)
+            .and_then(|d| window.percent(d.busy_ns));
         match exact {
-            Some(percent) if disk.in_flight.is_some_and(|n| n == 0 || agrees(&disk.busy, percent)) => {
+            Some(percent)
+                if disk
+                    .in_flight
+                    .is_some_and(|n| n == 0 || agrees(&disk.busy, percent)) =>
+            {
                 disk.busy.busy_percent = Some(percent);
                 disk.busy.method = Method::Events;
                 disk.busy.sigma_pp = None;
@@ -144,7 +168,12 @@ fn replace(reading: &mut Reading, window: &EventWindow, any_ns: Option<i64>) {
         }
     }
     let busy: Vec<Option<f64>> = reading.disks.iter().map(|d| d.busy.busy_percent).collect();
-    reading.combined = combine(&busy, any_ns.filter(|_| all_exact).and_then(|ns| window.percent(ns)));
+    reading.combined = combine(
+        &busy,
+        any_ns
+            .filter(|_| all_exact)
+            .and_then(|ns| window.percent(ns)),
+    );
 }
 
 #[cfg(test)]
@@ -160,10 +189,19 @@ mod tests {
             method: Method::IoTicks,
             ios: Some(1000),
         };
-        assert!(agrees(&counted(77.0, Some(7.5)), 60.0), "a sampled estimate, 2.3 standard deviations off");
+        assert!(
+            agrees(&counted(77.0, Some(7.5)), 60.0),
+            "a sampled estimate, 2.3 standard deviations off"
+        );
         assert!(!agrees(&counted(100.0, Some(7.5)), 60.0));
-        assert!(!agrees(&counted(100.0, None), 94.0), "an I/O that hung for the last 6 % of the window");
+        assert!(
+            !agrees(&counted(100.0, None), 94.0),
+            "an I/O that hung for the last 6 % of the window"
+        );
         assert!(agrees(&counted(96.0, None), 94.0));
-        assert!(agrees(&counted(3.0, None), 94.0), "less is the estimator's business");
+        assert!(
+            agrees(&counted(3.0, None), 94.0),
+            "less is the estimator's business"
+        );
     }
 }

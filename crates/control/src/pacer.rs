@@ -55,7 +55,13 @@ pub struct Pacer(Arc<(Mutex<Shared>, Condvar)>);
 impl Pacer {
     /// Begins with no files, and the command running freely.
     pub fn start() -> Pacer {
-        let shared = Shared { open: HashMap::new(), share: None, unwritten: 0, looked: Instant::now(), ended: false };
+        let shared = Shared {
+            open: HashMap::new(),
+            share: None,
+            unwritten: 0,
+            looked: Instant::now(),
+            ended: false,
+        };
         let shared = Arc::new((Mutex::new(shared), Condvar::new()));
         let of_thread = Arc::clone(&shared);
         std::thread::spawn(move || work(&of_thread));
@@ -76,7 +82,9 @@ impl Pacer {
     /// Whether the command has written so much more than has reached the disk that it should wait.
     pub fn is_behind(&self) -> bool {
         let shared = locked(&self.0.0);
-        shared.share.is_some() && shared.unwritten > MAX_UNWRITTEN && shared.looked.elapsed() < STALE
+        shared.share.is_some()
+            && shared.unwritten > MAX_UNWRITTEN
+            && shared.looked.elapsed() < STALE
     }
 }
 
@@ -106,7 +114,12 @@ impl Tracked {
         fs::metadata(path).ok().filter(is_it)?;
         let file = File::open(path).ok()?;
         file.metadata().ok().filter(is_it)?;
-        Some(Tracked { file, cursor: 0, rested: Instant::now(), unwritten: 0 })
+        Some(Tracked {
+            file,
+            cursor: 0,
+            rested: Instant::now(),
+            unwritten: 0,
+        })
     }
 
     /// Writes one piece if there is one worth it; how long it took.
@@ -126,7 +139,11 @@ impl Tracked {
         } else if ahead < PIECE {
             return None;
         }
-        let at = if unwritten.is_some() { first_unwritten(&self.file, self.cursor, size) } else { self.cursor };
+        let at = if unwritten.is_some() {
+            first_unwritten(&self.file, self.cursor, size)
+        } else {
+            self.cursor
+        };
         let begin = Instant::now();
         // What failed is reported to the command by its own fsync or close; here it is only no longer tried.
         let _ = write_back(&self.file, at, PIECE);
@@ -176,12 +193,23 @@ fn work(shared: &(Mutex<Shared>, Condvar)) {
             }
         }
         let begin = Instant::now();
-        let worked: Duration = files.iter_mut().filter_map(|(id, f)| f.step(!open.contains_key(id))).sum();
+        let worked: Duration = files
+            .iter_mut()
+            .filter_map(|(id, f)| f.step(!open.contains_key(id)))
+            .sum();
         let looked = begin.elapsed().saturating_sub(worked);
         // One that the command has closed is let go once it is written.
         files.retain(|id, f| open.contains_key(id) || f.unwritten > 0);
-        let pause = if worked.is_zero() { LOOK } else { worked.mul_f64((1.0 / share.max(1e-3) - 1.0).max(0.0)) };
-        drop(wait(shared, locked(&shared.0), pause.max(looked * LOOKS_REST).min(STALE / 2)));
+        let pause = if worked.is_zero() {
+            LOOK
+        } else {
+            worked.mul_f64((1.0 / share.max(1e-3) - 1.0).max(0.0))
+        };
+        drop(wait(
+            shared,
+            locked(&shared.0),
+            pause.max(looked * LOOKS_REST).min(STALE / 2),
+        ));
     }
 }
 
@@ -242,6 +270,12 @@ mod tests {
         let Some(file) = file() else { return };
         let other = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let id = file_id(&other.metadata().unwrap()).unwrap();
-        assert!(Tracked::open(id, &PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))).is_none());
+        assert!(
+            Tracked::open(
+                id,
+                &PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+            )
+            .is_none()
+        );
     }
 }

@@ -21,7 +21,10 @@ pub fn pause(mode: Mode) -> Pause {
         Mode::Hold | Mode::Throttle => (32, 1),
         Mode::Emergency | Mode::Blind => (16, 10),
     };
-    Pause { every_ops, sleep: Duration::from_millis(ms) }
+    Pause {
+        every_ops,
+        sleep: Duration::from_millis(ms),
+    }
 }
 
 #[cfg(test)]
@@ -31,8 +34,15 @@ mod tests {
     #[test]
     fn sampling_frequency_follows_load() {
         let [off, hold, emergency] = [Mode::Off, Mode::Hold, Mode::Emergency].map(pause);
-        assert_eq!((off.every_ops, hold.every_ops, emergency.every_ops), (512, 32, 16));
+        assert_eq!(
+            (off.every_ops, hold.every_ops, emergency.every_ops),
+            (512, 32, 16)
+        );
         assert!(off.sleep.is_zero() && hold.sleep < emergency.sleep);
-        assert_eq!(pause(Mode::Blind), emergency, "a silent sensor is the worst case");
+        assert_eq!(
+            pause(Mode::Blind),
+            emergency,
+            "a silent sensor is the worst case"
+        );
     }
 }

@@ -47,14 +47,16 @@ impl Rates {
     /// For each version, why not.
     pub fn new(disks: &[DevId]) -> Result<Rates, Vec<String>> {
         let mut why = Vec::new();
-        for (hierarchy, name) in [(Hierarchy::V2, "cgroup v2 io.max"), (Hierarchy::V1Blkio, "cgroup v1 blkio.throttle")]
-        {
+        for (hierarchy, name) in [
+            (Hierarchy::V2, "cgroup v2 io.max"),
+            (Hierarchy::V1Blkio, "cgroup v1 blkio.throttle"),
+        ] {
             let made = Group::limiting(hierarchy).and_then(|group| Rates::over(group, disks));
             match made {
                 Ok(rates) => return Ok(rates),
-                Err(e) => {
-                    why.push(format!("{name}: {e} (needs the controller mounted, and root or a delegated group)"))
-                }
+                Err(e) => why.push(format!(
+                    "{name}: {e} (needs the controller mounted, and root or a delegated group)"
+                )),
             }
         }
         Err(why)
@@ -62,8 +64,19 @@ impl Rates {
 
     /// In a group that there is.
     pub(super) fn over(group: Group, disks: &[DevId]) -> io::Result<Rates> {
-        let disks = disks.iter().map(|d| format!("{}:{}", d.major(), d.minor())).collect();
-        let rates = Rates { group, disks, learnt: Mutex::new(Learnt { full: None, last: None, share: None }) };
+        let disks = disks
+            .iter()
+            .map(|d| format!("{}:{}", d.major(), d.minor()))
+            .collect();
+        let rates = Rates {
+            group,
+            disks,
+            learnt: Mutex::new(Learnt {
+                full: None,
+                last: None,
+                share: None,
+            }),
+        };
         // Finds out whether the kernel takes it; version 1 begins to count.
         rates.put(None)?;
         rates.learn(None, Instant::now());
@@ -77,7 +90,11 @@ impl Rates {
 
     /// Name for messages.
     pub fn name(&self) -> &'static str {
-        if self.group.hierarchy() == Hierarchy::V2 { "cgroup v2 io.max" } else { "cgroup v1 blkio.throttle" }
+        if self.group.hierarchy() == Hierarchy::V2 {
+            "cgroup v2 io.max"
+        } else {
+            "cgroup v1 blkio.throttle"
+        }
     }
 
     /// Limits the command to this share of what it does when free; `None`: no limit.
@@ -112,15 +129,25 @@ impl Rates {
             Hierarchy::V2 => bytes_per_s.map(least),
             _ => Some(bytes_per_s.map_or(UNLIMITED_V1, least)),
         };
-        self.disks.iter().try_for_each(|d| limit(self.group.dir(), hierarchy, d, rate))
+        self.disks
+            .iter()
+            .try_for_each(|d| limit(self.group.dir(), hierarchy, d, rate))
     }
 
     /// Bytes that the group has read and written on these disks; `None`: not counted.
     fn moved(&self) -> Option<u64> {
         let v2 = self.group.hierarchy() == Hierarchy::V2;
-        let name = if v2 { "io.stat" } else { "blkio.throttle.io_service_bytes" };
+        let name = if v2 {
+            "io.stat"
+        } else {
+            "blkio.throttle.io_service_bytes"
+        };
         let text = fs::read_to_string(self.group.dir().join(name)).ok()?;
-        let lines = text.lines().filter(|l| self.disks.iter().any(|d| l.split_whitespace().next() == Some(d)));
+        let lines = text.lines().filter(|l| {
+            self.disks
+                .iter()
+                .any(|d| l.split_whitespace().next() == Some(d))
+        });
         Some(lines.map(|l| bytes_of_line(l, v2)).sum())
     }
 }
@@ -130,9 +157,18 @@ fn bytes_of_line(line: &str, v2: bool) -> u64 {
     let mut words = line.split_whitespace().skip(1);
     if !v2 {
         let counts = matches!(words.next(), Some("Read" | "Write"));
-        return words.next().filter(|_| counts).and_then(|n| n.parse().ok()).unwrap_or(0);
+        return words
+            .next()
+            .filter(|_| counts)
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(0);
     }
-    let value = |w: &str| w.strip_prefix("rbytes=").or(w.strip_prefix("wbytes="))?.parse::<u64>().ok();
+    let value = |w: &str| {
+        w.strip_prefix("rbytes=")
+            .or(w.strip_prefix("wbytes="))?
+            .parse::<u64>()
+            .ok()
+    };
     words.filter_map(value).sum()
 }
 
@@ -165,26 +201,55 @@ mod tests {
         stat(200_000_000);
         assert_eq!(rates.learn(Some(0.5), at(1)), 200e6);
         stat(210_000_000);
-        assert_eq!(rates.learn(Some(0.25), at(2)), 200e6, "while limited nothing is learnt");
+        assert_eq!(
+            rates.learn(Some(0.25), at(2)),
+            200e6,
+            "while limited nothing is learnt"
+        );
         rates.put(Some(50_000_000)).unwrap();
-        assert_eq!(said(dir.path(), "io.max"), "8:0 rbps=50000000 wbps=50000000");
+        assert_eq!(
+            said(dir.path(), "io.max"),
+            "8:0 rbps=50000000 wbps=50000000"
+        );
     }
 
     #[test]
     fn a_command_without_history_gets_the_minimum_rate() {
         let dir = tempfile::tempdir().unwrap();
-        let rates = Rates::over(Group::at(Hierarchy::V1Blkio, dir.path()), &[DevId::new(7, 3)]).unwrap();
-        assert_eq!(said(dir.path(), "blkio.throttle.read_bps_device"), format!("7:3 {UNLIMITED_V1}"));
+        let rates = Rates::over(
+            Group::at(Hierarchy::V1Blkio, dir.path()),
+            &[DevId::new(7, 3)],
+        )
+        .unwrap();
+        assert_eq!(
+            said(dir.path(), "blkio.throttle.read_bps_device"),
+            format!("7:3 {UNLIMITED_V1}")
+        );
         rates.set(Some(0.5)).unwrap();
-        assert_eq!(said(dir.path(), "blkio.throttle.write_bps_device"), "7:3 500000");
+        assert_eq!(
+            said(dir.path(), "blkio.throttle.write_bps_device"),
+            "7:3 500000"
+        );
         rates.set(None).unwrap();
-        assert_eq!(said(dir.path(), "blkio.throttle.write_bps_device"), format!("7:3 {UNLIMITED_V1}"));
+        assert_eq!(
+            said(dir.path(), "blkio.throttle.write_bps_device"),
+            format!("7:3 {UNLIMITED_V1}")
+        );
     }
 
     #[test]
     fn both_versions_counters_are_read() {
-        assert_eq!(bytes_of_line("8:0 rbytes=10 wbytes=5 rios=3 dbytes=100", true), 15);
-        assert_eq!(bytes_of_line("8:0 Read 7", false) + bytes_of_line("8:0 Write 2", false), 9);
-        assert_eq!(bytes_of_line("8:0 Sync 7", false) + bytes_of_line("8:0 Total 9", false), 0);
+        assert_eq!(
+            bytes_of_line("8:0 rbytes=10 wbytes=5 rios=3 dbytes=100", true),
+            15
+        );
+        assert_eq!(
+            bytes_of_line("8:0 Read 7", false) + bytes_of_line("8:0 Write 2", false),
+            9
+        );
+        assert_eq!(
+            bytes_of_line("8:0 Sync 7", false) + bytes_of_line("8:0 Total 9", false),
+            0
+        );
     }
 }

@@ -34,7 +34,11 @@ impl Random {
     }
 
     fn exponential(&mut self, per_s: f64) -> i64 {
-        if per_s <= 0.0 { SECOND / 20 } else { (-(1.0 - self.share()).ln() / per_s * 1e9) as i64 }
+        if per_s <= 0.0 {
+            SECOND / 20
+        } else {
+            (-(1.0 - self.share()).ln() / per_s * 1e9) as i64
+        }
     }
 }
 
@@ -66,7 +70,14 @@ pub struct Load<'a> {
 
 impl Default for Load<'_> {
     fn default() -> Self {
-        Load { foreground: &|_| 30.0, wants: &|_| true, depth: 1, sensor: &|_| true, events: false, start: 1.0 }
+        Load {
+            foreground: &|_| 30.0,
+            wants: &|_| true,
+            depth: 1,
+            sensor: &|_| true,
+            events: false,
+            start: 1.0,
+        }
     }
 }
 
@@ -103,7 +114,10 @@ impl<'a> SimulatedDisk<'a> {
             duty: load.start,
             load,
             random: Random::new(seed),
-            estimator: Estimator { regime: Some(regime), hz: Some(HZ) },
+            estimator: Estimator {
+                regime: Some(regime),
+                hz: Some(HZ),
+            },
             ticks: IoTicks::new(regime, HZ),
             looks: Looks::default(),
             queue: VecDeque::new(),
@@ -123,24 +137,40 @@ impl<'a> SimulatedDisk<'a> {
             return None;
         }
         let phase = now.rem_euclid(CYCLE);
-        let at = if (phase as f64) < self.duty * CYCLE as f64 { now } else { now - phase + CYCLE };
-        Some(if (self.load.wants)(at) { at } else { now - phase + CYCLE })
+        let at = if (phase as f64) < self.duty * CYCLE as f64 {
+            now
+        } else {
+            now - phase + CYCLE
+        };
+        Some(if (self.load.wants)(at) {
+            at
+        } else {
+            now - phase + CYCLE
+        })
     }
 
     fn serve(&mut self, now: i64) {
         if self.serving.is_none() && !self.queue.is_empty() {
-            self.serving = Some((now, now + (SERVICE as f64 * (0.5 + self.random.share())) as i64));
+            self.serving = Some((
+                now,
+                now + (SERVICE as f64 * (0.5 + self.random.share())) as i64,
+            ));
         }
     }
 
     fn submit(&mut self, now: i64, foreground: bool) {
         self.ticks.start(now);
-        self.queue.push_back(Request { foreground, at: now });
+        self.queue.push_back(Request {
+            foreground,
+            at: now,
+        });
         self.serve(now);
     }
 
     fn complete(&mut self, now: i64) {
-        let (Some((since, until)), Some(r)) = (self.serving.take(), self.queue.pop_front()) else { return };
+        let (Some((since, until)), Some(r)) = (self.serving.take(), self.queue.pop_front()) else {
+            return;
+        };
         self.ticks.done(now);
         self.busy_ns[usize::from(r.foreground)] += until - since;
         self.queue_ns += now - r.at;
@@ -159,7 +189,10 @@ impl<'a> SimulatedDisk<'a> {
         loop {
             let done = self.serving.map_or(i64::MAX, |s| s.1);
             let background = self.background_at(now).unwrap_or(i64::MAX);
-            let next = done.min(background).min(self.next_arrival).min(self.next_look);
+            let next = done
+                .min(background)
+                .min(self.next_arrival)
+                .min(self.next_look);
             if next >= to {
                 return;
             }
@@ -177,8 +210,14 @@ impl<'a> SimulatedDisk<'a> {
                         self.submit(now, true);
                     }
                 }
-                self.next_arrival = now + 1 + self.random.exponential(percent / 100.0 * 1e9 / SERVICE as f64);
-            } else if (self.load.wants)(now) && (now.rem_euclid(CYCLE) as f64) < self.duty * CYCLE as f64 {
+                self.next_arrival = now
+                    + 1
+                    + self
+                        .random
+                        .exponential(percent / 100.0 * 1e9 / SERVICE as f64);
+            } else if (self.load.wants)(now)
+                && (now.rem_euclid(CYCLE) as f64) < self.duty * CYCLE as f64
+            {
                 self.ready -= 1;
                 self.submit(now, false);
             } else {
@@ -191,12 +230,18 @@ impl<'a> SimulatedDisk<'a> {
         let mut counters = self.counters;
         counters.io_ticks_ms = (self.ticks.busy_ns() / 1_000_000) as u64;
         counters.time_in_queue_ms = (self.queue_ns / 1_000_000) as u64;
-        CounterSample { at_ns, dev: DevId::new(8, 0), counters }
+        CounterSample {
+            at_ns,
+            dev: DevId::new(8, 0),
+            counters,
+        }
     }
 
     /// Closes the loop for `seconds`.
     pub fn throttled(mut self, limits: Limits, seconds: i64) -> Vec<Second> {
-        let mut controller = Controller::new(limits).expect("limits are in order").starting_at(self.duty);
+        let mut controller = Controller::new(limits)
+            .expect("limits are in order")
+            .starting_at(self.duty);
         let mut before = self.snapshot(0);
         let mut out = Vec::new();
         for s in 0..seconds {
@@ -205,7 +250,10 @@ impl<'a> SimulatedDisk<'a> {
             let (from, to) = (s * SECOND, (s + 1) * SECOND);
             self.run(from, to);
             let after = self.snapshot(to);
-            let seen = self.estimator.busy_with_looks(&Delta::between(&before, &after, None), self.looks).busy_percent;
+            let seen = self
+                .estimator
+                .busy_with_looks(&Delta::between(&before, &after, None), self.looks)
+                .busy_percent;
             before = after;
             self.latencies.sort_unstable();
             let n = self.latencies.len();

@@ -113,21 +113,43 @@ impl DiskReader {
                 None => counters = Some(one),
             }
         }
-        counters.map(|counters| CounterSample { at_ns, dev: self.disk.id, counters })
+        counters.map(|counters| CounterSample {
+            at_ns,
+            dev: self.disk.id,
+            counters,
+        })
     }
 
     fn sample(&mut self, at_ns: i64, estimator: Estimator, buffer: &mut Vec<u8>) -> DiskReading {
         let (busy, delta) = self.measure(at_ns, estimator, buffer);
         let in_flight = self.before.map(|n| n.counters.in_flight);
-        DiskReading { name: Arc::clone(&self.name), id: self.disk.id, busy, delta, in_flight }
+        DiskReading {
+            name: Arc::clone(&self.name),
+            id: self.disk.id,
+            busy,
+            delta,
+            in_flight,
+        }
     }
 
-    fn measure(&mut self, at_ns: i64, estimator: Estimator, buffer: &mut Vec<u8>) -> (Busy, Option<Delta>) {
+    fn measure(
+        &mut self,
+        at_ns: i64,
+        estimator: Estimator,
+        buffer: &mut Vec<u8>,
+    ) -> (Busy, Option<Delta>) {
         let now = self.read(at_ns, buffer);
-        let delta =
-            self.before.as_ref().zip(now.as_ref()).map(|(before, now)| Delta::between(before, now, self.iostats));
-        let unknown = || Delta::unknown(iolens_core::analysis::counters::rates::State::Restarted, 0);
-        let busy = estimator.busy_with_looks(&delta.unwrap_or_else(unknown), std::mem::take(&mut self.looks));
+        let delta = self
+            .before
+            .as_ref()
+            .zip(now.as_ref())
+            .map(|(before, now)| Delta::between(before, now, self.iostats));
+        let unknown =
+            || Delta::unknown(iolens_core::analysis::counters::rates::State::Restarted, 0);
+        let busy = estimator.busy_with_looks(
+            &delta.unwrap_or_else(unknown),
+            std::mem::take(&mut self.looks),
+        );
         self.before = now;
         (busy, delta)
     }
@@ -172,7 +194,9 @@ impl Utilisation {
         // Before the table is read, so that no change falls between the two.
         let watch = if live { MountWatch::start().ok() } else { None };
         let resolver = Resolver::read(root).map_err(SignalError::Mounts)?;
-        let stack = resolver.resolve(&path).map_err(|e| SignalError::Path(path.clone(), e))?;
+        let stack = resolver
+            .resolve(&path)
+            .map_err(|e| SignalError::Path(path.clone(), e))?;
         let host = Host::read(root);
         let regime = host.kernel.as_deref().and_then(Regime::of_release);
         let now = monotonic_ns();
@@ -183,7 +207,10 @@ impl Utilisation {
             watch,
             stack,
             readers: Vec::new(),
-            estimator: Estimator { regime, hz: host.hz },
+            estimator: Estimator {
+                regime,
+                hz: host.hz,
+            },
             buffer: Vec::new(),
             at_ns: now,
             watched_ns: now,
@@ -219,13 +246,22 @@ impl Utilisation {
             now = monotonic_ns();
         }
         let (estimator, buffer) = (self.estimator, &mut self.buffer);
-        let disks: Vec<DiskReading> = self.readers.iter_mut().map(|r| r.sample(now, estimator, buffer)).collect();
+        let disks: Vec<DiskReading> = self
+            .readers
+            .iter_mut()
+            .map(|r| r.sample(now, estimator, buffer))
+            .collect();
         if disks.iter().any(|d| d.in_flight.is_none()) {
             self.resolved_ns = i64::MIN;
         }
         let span_ns = now - std::mem::replace(&mut self.at_ns, now);
         let busy: Vec<Option<f64>> = disks.iter().map(|d| d.busy.busy_percent).collect();
-        Reading { at_ns: now, span_ns, combined: combine(&busy, None), disks }
+        Reading {
+            at_ns: now,
+            span_ns,
+            combined: combine(&busy, None),
+            disks,
+        }
     }
 
     /// The same, but only how busy the busiest disk was, in percent: all that a throttle needs, and what the cached reading
@@ -311,8 +347,12 @@ impl Utilisation {
     fn open_readers(&mut self) {
         let mut old = std::mem::take(&mut self.readers);
         for disk in &self.stack.disks {
-            let kept = old.iter().position(|r| r.disk == *disk && r.before.is_some()).map(|i| old.swap_remove(i));
-            self.readers.push(kept.unwrap_or_else(|| DiskReader::new(disk.clone(), &mut self.buffer)));
+            let kept = old
+                .iter()
+                .position(|r| r.disk == *disk && r.before.is_some())
+                .map(|i| old.swap_remove(i));
+            self.readers
+                .push(kept.unwrap_or_else(|| DiskReader::new(disk.clone(), &mut self.buffer)));
         }
     }
 }
@@ -342,11 +382,18 @@ mod tests {
         for (name, id) in [("sda", "8:0"), ("sdb", "8:16")] {
             put(&format!("sys/devices/block/{name}/dev"), id);
             put(&format!("sys/devices/block/{name}/queue/iostats"), "1\n");
-            put(&format!("sys/devices/block/{name}/stat"), "10 0 80 5 0 0 0 0 0 1000 5");
+            put(
+                &format!("sys/devices/block/{name}/stat"),
+                "10 0 80 5 0 0 0 0 0 1000 5",
+            );
             for link in [format!("sys/dev/block/{id}"), format!("sys/block/{name}")] {
                 let at = root.path().join(link);
                 fs::create_dir_all(at.parent().unwrap()).unwrap();
-                std::os::unix::fs::symlink(root.path().join(format!("sys/devices/block/{name}")), at).unwrap();
+                std::os::unix::fs::symlink(
+                    root.path().join(format!("sys/devices/block/{name}")),
+                    at,
+                )
+                .unwrap();
             }
         }
         fs::create_dir_all(root.path().join("data")).unwrap();
@@ -358,13 +405,26 @@ mod tests {
         let root = machine();
         let mut u = Utilisation::under(root.path(), "/data").unwrap();
         std::thread::sleep(std::time::Duration::from_millis(20));
-        fs::write(root.path().join("sys/devices/block/sda/stat"), "20 0 160 15 0 0 0 0 3 1010 15").unwrap();
+        fs::write(
+            root.path().join("sys/devices/block/sda/stat"),
+            "20 0 160 15 0 0 0 0 3 1010 15",
+        )
+        .unwrap();
         let r = u.sample();
         let d = &r.disks[0];
         let span_ms = d.delta.unwrap().span_ns as f64 / 1e6;
-        assert!((d.busy.busy_percent.unwrap() - 1000.0 / span_ms).abs() < 1e-6, "{d:?}");
-        assert_eq!((d.busy.method, d.busy.ios, d.in_flight), (Method::IoTicks, Some(10), Some(3)));
-        assert_eq!(r.combined.unwrap().max_percent, d.busy.busy_percent.unwrap());
+        assert!(
+            (d.busy.busy_percent.unwrap() - 1000.0 / span_ms).abs() < 1e-6,
+            "{d:?}"
+        );
+        assert_eq!(
+            (d.busy.method, d.busy.ios, d.in_flight),
+            (Method::IoTicks, Some(10), Some(3))
+        );
+        assert_eq!(
+            r.combined.unwrap().max_percent,
+            d.busy.busy_percent.unwrap()
+        );
     }
 
     #[test]
@@ -375,24 +435,48 @@ mod tests {
         let r = u.sample();
         assert_eq!((r.disks[0].in_flight, r.combined), (None, None));
         let mut other = Utilisation::under(root.path(), "/data").ok();
-        assert_eq!(other.as_mut().and_then(Utilisation::sample_busiest), None, "there is no disk to be busy");
-        fs::write(root.path().join("proc/1/mountinfo"), "20 1 8:16 / / rw - ext4 /dev/sdb rw\n").unwrap();
-        assert_eq!(&*u.sample().disks[0].name, "sdb", "the path was looked up again");
+        assert_eq!(
+            other.as_mut().and_then(Utilisation::sample_busiest),
+            None,
+            "there is no disk to be busy"
+        );
+        fs::write(
+            root.path().join("proc/1/mountinfo"),
+            "20 1 8:16 / / rw - ext4 /dev/sdb rw\n",
+        )
+        .unwrap();
+        assert_eq!(
+            &*u.sample().disks[0].name,
+            "sdb",
+            "the path was looked up again"
+        );
         std::thread::sleep(std::time::Duration::from_millis(5));
         assert!(u.sample().combined.is_some());
         std::thread::sleep(std::time::Duration::from_millis(5));
         assert_eq!(u.sample_busiest(), Some(0.0));
         fs::remove_dir_all(root.path().join("sys/devices/block/sdb")).unwrap();
         assert_eq!(u.sample_busiest(), None);
-        fs::write(root.path().join("proc/1/mountinfo"), "20 1 8:32 / / rw - tmpfs none rw\n").unwrap();
-        assert_eq!(u.sample_busiest(), None, "looked up again: there is no disk any more");
+        fs::write(
+            root.path().join("proc/1/mountinfo"),
+            "20 1 8:32 / / rw - tmpfs none rw\n",
+        )
+        .unwrap();
+        assert_eq!(
+            u.sample_busiest(),
+            None,
+            "looked up again: there is no disk any more"
+        );
         assert!(u.stack().disks.is_empty());
     }
 
     #[test]
     fn a_disk_that_is_not_accounted_is_unknown_not_idle() {
         let root = machine();
-        fs::write(root.path().join("sys/devices/block/sda/queue/iostats"), "0\n").unwrap();
+        fs::write(
+            root.path().join("sys/devices/block/sda/queue/iostats"),
+            "0\n",
+        )
+        .unwrap();
         let mut u = Utilisation::under(root.path(), "/data").unwrap();
         std::thread::sleep(std::time::Duration::from_millis(10));
         assert_eq!(u.sample().combined, None);

@@ -41,13 +41,21 @@ fn main() -> Result<(), AnyError> {
     let now_ns = i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos())?;
     let today_ns = now_ns / (DAY_S * SECOND_NS) * DAY_S * SECOND_NS;
     for day in 0..days {
-        rollups(&host(&root, "rollups")?, today_ns - (days - day) * DAY_S * SECOND_NS, devices)?;
+        rollups(
+            &host(&root, "rollups")?,
+            today_ns - (days - day) * DAY_S * SECOND_NS,
+            devices,
+        )?;
     }
     let each = 10_000_000.min(ios.max(1));
     let length_ns = (each * EVERY_NS) as i64;
     let n = i64::try_from(ios / each)?;
     for i in 0..n {
-        single(&host(&root, "ios")?, now_ns - (n - i) * (length_ns + SECOND_NS), each as usize)?;
+        single(
+            &host(&root, "ios")?,
+            now_ns - (n - i) * (length_ns + SECOND_NS),
+            each as usize,
+        )?;
     }
     Ok(())
 }
@@ -61,8 +69,14 @@ fn host(root: &Path, part: &str) -> Result<PathBuf, AnyError> {
 fn begin(dir: &Path, start_ns: i64, devices: u32) -> Result<(PathBuf, RecordingWriter), AnyError> {
     let path = dir.join(Root::recording_directory(start_ns));
     let named = (0..devices).map(|i| Device::named(format!("disk{i}"), DevId::new(8, 16 * i)));
-    let meta = RecordingMeta { devices: named.collect(), ..RecordingMeta::new(Source::Ebpf, start_ns) };
-    let options = WriterOptions { devices_table: true, ..WriterOptions::default() };
+    let meta = RecordingMeta {
+        devices: named.collect(),
+        ..RecordingMeta::new(Source::Ebpf, start_ns)
+    };
+    let options = WriterOptions {
+        devices_table: true,
+        ..WriterOptions::default()
+    };
     let writer = RecordingWriter::create(&path, meta, options)?;
     Ok((path, writer))
 }
@@ -74,25 +88,35 @@ fn rollups(dir: &Path, start_ns: i64, devices: u32) -> Result<(), AnyError> {
     let of_step = |step_s: i32, length_s: i64| {
         let slots = (0..length_s / i64::from(step_s)).map(|i| i * i64::from(step_s) * SECOND_NS);
         let rows = slots.flat_map(|at_ns| {
-            (0..devices)
-                .flat_map(move |d| [None, Some(Class::Read), Some(Class::Write)].map(|c| row(step_s, at_ns, d, c)))
+            (0..devices).flat_map(move |d| {
+                [None, Some(Class::Read), Some(Class::Write)].map(|c| row(step_s, at_ns, d, c))
+            })
         });
         rows.collect::<Vec<Rollup>>()
     };
-    write_missing_rollups(&path, Access::OWNER, [&[], &of_step(60, DAY_S), &of_step(3600, DAY_S)])?;
+    write_missing_rollups(
+        &path,
+        Access::OWNER,
+        [&[], &of_step(60, DAY_S), &of_step(3600, DAY_S)],
+    )?;
     Ok(())
 }
 
 fn row(step_s: i32, at_ns: i64, device: u32, class: Option<Class>) -> Rollup {
     let at_s = at_ns / SECOND_NS;
     // Some 100 to 300 a second, more by day, each device at its own level; latencies in a score of buckets.
-    let n = i64::from(step_s) * (100 + i64::from(device) + 100 * (at_s / 3600 % 24 / 8)) + at_s / 60 % 17;
+    let n = i64::from(step_s) * (100 + i64::from(device) + 100 * (at_s / 3600 % 24 / 8))
+        + at_s / 60 % 17;
     let mut total = CallHistogram::default();
     if class.is_some() {
         let base = 150_000 + 1_000 * i64::from(device) + at_s % 977;
         (0..20).for_each(|i| total.add(base + base * i * i / 20, (n / 20) as u64));
     }
-    let flight = Flight { busy_ns: n * 90_000, in_flight_ns: n * 300_000, in_flight_max: 8 + at_s % 5 };
+    let flight = Flight {
+        busy_ns: n * 90_000,
+        in_flight_ns: n * 300_000,
+        in_flight_max: 8 + at_s % 5,
+    };
     Rollup {
         ios: n,
         bytes: n * 8192,
@@ -114,7 +138,13 @@ fn single(dir: &Path, start_ns: i64, n: usize) -> Result<(), AnyError> {
     let mut sums = RollupBuilder::default();
     for round in 0..n.div_ceil(ios.len()) as i64 {
         for chunk in ios.chunks(256) {
-            let moved: Vec<Io> = chunk.iter().map(|io| Io { done_ns: io.done_ns + round * span_ns, ..*io }).collect();
+            let moved: Vec<Io> = chunk
+                .iter()
+                .map(|io| Io {
+                    done_ns: io.done_ns + round * span_ns,
+                    ..*io
+                })
+                .collect();
             writer.push_ios(&moved)?;
             sums.push_ios(&moved);
         }
@@ -123,6 +153,9 @@ fn single(dir: &Path, start_ns: i64, n: usize) -> Result<(), AnyError> {
     let seconds = sums.finish();
     writer.write_rollups(1, &seconds)?;
     writer.write_rollups(60, &minutes(&seconds))?;
-    writer.finish(n.div_ceil(ios.len()) as i64 * span_ns, RecorderCost::default())?;
+    writer.finish(
+        n.div_ceil(ios.len()) as i64 * span_ns,
+        RecorderCost::default(),
+    )?;
     Ok(())
 }

@@ -11,7 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Instant;
 
-use iolens_core::model::{Comm, DevId, Device, Io, Op, Origin, RecorderCost, RecordingMeta, Source};
+use iolens_core::model::{
+    Comm, DevId, Device, Io, Op, Origin, RecorderCost, RecordingMeta, Source,
+};
 use iolens_core::store::{IoColumns, Recording, RecordingWriter, WriterOptions};
 use parquet::file::reader::FileReader;
 use parquet::file::serialized_reader::SerializedFileReader;
@@ -22,7 +24,12 @@ mod sample;
 type AnyError = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), AnyError> {
-    let (mut csv, mut n, mut dir, mut keep) = (None, 2_000_000, std::env::temp_dir().join("store_cost.iolens"), false);
+    let (mut csv, mut n, mut dir, mut keep) = (
+        None,
+        2_000_000,
+        std::env::temp_dir().join("store_cost.iolens"),
+        false,
+    );
     let (mut write_only, mut one_job, mut devices, mut seconds) = (false, false, 2, None);
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
@@ -64,7 +71,10 @@ fn write(dir: &Path, sample: &[Io], n: usize) -> Result<(), AnyError> {
     let before = rss_kib("VmRSS");
     let mut meta = RecordingMeta::new(Source::Ebpf, 0);
     let devices: BTreeSet<DevId> = sample.iter().map(|io| io.dev).collect();
-    let named = devices.iter().zip(0..).map(|(dev, i)| Device::named(format!("disk{i}"), *dev));
+    let named = devices
+        .iter()
+        .zip(0..)
+        .map(|(dev, i)| Device::named(format!("disk{i}"), *dev));
     meta.devices = named.collect();
     meta.host = Some("example".to_owned());
     let mut writer = RecordingWriter::create(dir, meta, WriterOptions::default())?;
@@ -75,7 +85,10 @@ fn write(dir: &Path, sample: &[Io], n: usize) -> Result<(), AnyError> {
     while pushed < n {
         for chunk in sample.chunks(256) {
             batch.clear();
-            batch.extend(chunk.iter().map(|io| Io { done_ns: io.done_ns + shift, ..*io }));
+            batch.extend(chunk.iter().map(|io| Io {
+                done_ns: io.done_ns + shift,
+                ..*io
+            }));
             writer.push_ios(&batch)?;
             let now = batch.last().map_or(0, |io| io.done_ns);
             if now - last_tick > 200_000_000 {
@@ -87,16 +100,27 @@ fn write(dir: &Path, sample: &[Io], n: usize) -> Result<(), AnyError> {
         shift += span;
     }
     let summary = writer.finish(shift, RecorderCost::default())?;
-    let cpu = cpu_ns().zip(cpu).map(|(after, before)| (after.0 - before.0, after.1 - before.1));
+    let cpu = cpu_ns()
+        .zip(cpu)
+        .map(|(after, before)| (after.0 - before.0, after.1 - before.1));
     let ios = summary.ios as f64;
-    println!("ios {}  wall {:.1} ns/io", summary.ios, started.elapsed().as_nanos() as f64 / ios);
+    println!(
+        "ios {}  wall {:.1} ns/io",
+        summary.ios,
+        started.elapsed().as_nanos() as f64 / ios
+    );
     if let Some((user, system)) = cpu {
         let (user, system) = (user as f64 / ios, system as f64 / ios);
-        println!("cpu  user {user:.1} ns/io (copying the sample included)  system {system:.1} ns/io");
+        println!(
+            "cpu  user {user:.1} ns/io (copying the sample included)  system {system:.1} ns/io"
+        );
     }
     println!("disk {:.2} bytes/io", summary.disk_bytes as f64 / ios);
     if let Some((peak, before)) = rss_kib("VmHWM").zip(before) {
-        println!("memory {:.1} MiB at its peak, beyond the sample", (peak - before) as f64 / 1024.0);
+        println!(
+            "memory {:.1} MiB at its peak, beyond the sample",
+            (peak - before) as f64 / 1024.0
+        );
     }
     Ok(())
 }
@@ -109,7 +133,9 @@ fn columns(dir: &Path) -> Result<(), AnyError> {
         for group in reader.metadata().row_groups() {
             rows += group.num_rows();
             for (i, c) in group.columns().iter().enumerate() {
-                let size = sizes.entry(i).or_insert_with(|| (c.column_path().string(), 0));
+                let size = sizes
+                    .entry(i)
+                    .or_insert_with(|| (c.column_path().string(), 0));
                 size.1 += c.compressed_size();
             }
         }
@@ -124,13 +150,19 @@ fn read(dir: &Path) -> Result<(), AnyError> {
     let started = Instant::now();
     let recording = Recording::open(dir)?;
     println!("open {:.1} ms", started.elapsed().as_secs_f64() * 1e3);
-    for (what, columns) in [("zoom columns", IoColumns::QUEUE), ("all columns", IoColumns::ALL)] {
+    for (what, columns) in [
+        ("zoom columns", IoColumns::QUEUE),
+        ("all columns", IoColumns::ALL),
+    ] {
         let started = Instant::now();
         let mut n = 0;
         for batch in recording.ios(0..i64::MAX, columns) {
             n += batch?.len();
         }
-        println!("read {what}: {:.1} ns/io", started.elapsed().as_nanos() as f64 / n as f64);
+        println!(
+            "read {what}: {:.1} ns/io",
+            started.elapsed().as_nanos() as f64 / n as f64
+        );
     }
     for at in [0.1, 0.5, 0.9] {
         let started = Instant::now();
@@ -139,7 +171,10 @@ fn read(dir: &Path) -> Result<(), AnyError> {
         for batch in recording.ios(from..from + 10_000_000_000, IoColumns::QUEUE) {
             n += batch?.len();
         }
-        println!("10 s at {at}: {n} ios in {:.1} ms", started.elapsed().as_secs_f64() * 1e3);
+        println!(
+            "10 s at {at}: {n} ios in {:.1} ms",
+            started.elapsed().as_secs_f64() * 1e3
+        );
     }
     Ok(())
 }
@@ -155,14 +190,19 @@ fn cpu_ns() -> Option<(u64, u64)> {
 /// Resident memory in KiB: `VmRSS` now, or `VmHWM` at its peak.
 fn rss_kib(which: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|l| l.strip_prefix(which)?.strip_prefix(':'))?;
+    let line = status
+        .lines()
+        .find_map(|l| l.strip_prefix(which)?.strip_prefix(':'))?;
     line.trim().trim_end_matches(" kB").parse().ok()
 }
 
 fn read_csv(path: &Path) -> Result<Vec<Io>, AnyError> {
     let text = std::fs::read_to_string(path)?;
-    let mut ios: Vec<Io> =
-        text.lines().map(parse).collect::<Option<_>>().ok_or("a line of the sample is not understood")?;
+    let mut ios: Vec<Io> = text
+        .lines()
+        .map(parse)
+        .collect::<Option<_>>()
+        .ok_or("a line of the sample is not understood")?;
     let start = ios.first().map_or(0, |io| io.done_ns);
     ios.iter_mut().for_each(|io| io.done_ns -= start);
     Ok(ios)
@@ -193,7 +233,11 @@ fn parse(line: &str) -> Option<Io> {
         // The trace knows no files: an extent of 64 MiB stands for one.
         ino: file.then_some(131_072 + (sector >> 17)),
         fs_dev: file.then_some(f.get(1)?.parse().ok()?),
-        origin: if file { Origin::Direct } else { Origin::Metadata },
+        origin: if file {
+            Origin::Direct
+        } else {
+            Origin::Metadata
+        },
         ..Io::new(
             f[0].parse().ok()?,
             DevId(f[1].parse().ok()?),

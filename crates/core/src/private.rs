@@ -19,12 +19,18 @@ pub struct Access {
 
 impl Access {
     /// Only the owner may read and write.
-    pub const OWNER: Access = Access { file_mode: 0o600, group: None };
+    pub const OWNER: Access = Access {
+        file_mode: 0o600,
+        group: None,
+    };
 
     /// Files get the permission bits `mode` and the group with this number; directories may be entered by those who may
     /// read. `None` if others could write, or the owner could not read and write.
     pub fn new(mode: u32, group: Option<u32>) -> Option<Access> {
-        (mode & !0o044 == 0o600).then_some(Access { file_mode: mode, group })
+        (mode & !0o044 == 0o600).then_some(Access {
+            file_mode: mode,
+            group,
+        })
     }
 
     fn dir_mode(self) -> u32 {
@@ -62,7 +68,11 @@ impl PrivateDir {
             return Err(io::Error::other(why));
         }
         parent.sync(Path::new("."))?;
-        Ok(PrivateDir { path: path.to_owned(), access, handle: Arc::new(handle) })
+        Ok(PrivateDir {
+            path: path.to_owned(),
+            access,
+            handle: Arc::new(handle),
+        })
     }
 
     /// Opens the directory `path`, which exists, to write to it.
@@ -72,7 +82,11 @@ impl PrivateDir {
     pub fn open(path: &Path, access: Access) -> io::Result<PrivateDir> {
         let handle = at::open_dir(path, false)?;
         at::refuse_what_others_write(&handle, path)?;
-        Ok(PrivateDir { path: path.to_owned(), access, handle: Arc::new(handle) })
+        Ok(PrivateDir {
+            path: path.to_owned(),
+            access,
+            handle: Arc::new(handle),
+        })
     }
 
     /// Opens the directory `path` of this user, to write to it and to believe what is in it.
@@ -81,7 +95,11 @@ impl PrivateDir {
     /// As [`PrivateDir::open`], or it belongs to another user.
     pub fn open_own(path: &Path, access: Access) -> io::Result<PrivateDir> {
         let dir = PrivateDir::open(path, access)?;
-        if at::is_ours(&dir.handle)? { Ok(dir) } else { Err(io::Error::other("it belongs to another user")) }
+        if at::is_ours(&dir.handle)? {
+            Ok(dir)
+        } else {
+            Err(io::Error::other("it belongs to another user"))
+        }
     }
 
     /// The directory that holds `path`, and the name there.
@@ -90,12 +108,25 @@ impl PrivateDir {
     /// `path` ends in no name, or others may write to the directory.
     pub fn holding(path: &Path, access: Access) -> io::Result<(PrivateDir, OsString)> {
         let Some(name) = path.file_name() else {
-            return Err(io::Error::new(ErrorKind::AlreadyExists, "it is a directory; give the name of a new file"));
+            return Err(io::Error::new(
+                ErrorKind::AlreadyExists,
+                "it is a directory; give the name of a new file",
+            ));
         };
-        let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let parent = path
+            .parent()
+            .filter(|p| !p.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
         let handle = at::open_dir(parent, true)?;
         at::refuse_what_others_write(&handle, parent)?;
-        Ok((PrivateDir { path: parent.to_owned(), access, handle: Arc::new(handle) }, name.to_owned()))
+        Ok((
+            PrivateDir {
+                path: parent.to_owned(),
+                access,
+                handle: Arc::new(handle),
+            },
+            name.to_owned(),
+        ))
     }
 
     /// Its path, for messages.
@@ -109,7 +140,12 @@ impl PrivateDir {
     /// The file system refuses, or `name` is something else.
     pub fn make_dir(&self, name: impl AsRef<Path>) -> io::Result<()> {
         match at::make_dir(&self.handle, name.as_ref(), self.access) {
-            Err(e) if e.kind() == ErrorKind::AlreadyExists && at::is_dir(&self.handle, name.as_ref()) => Ok(()),
+            Err(e)
+                if e.kind() == ErrorKind::AlreadyExists
+                    && at::is_dir(&self.handle, name.as_ref()) =>
+            {
+                Ok(())
+            }
             other => other.map(drop),
         }
     }
@@ -129,7 +165,13 @@ impl PrivateDir {
     /// `name` is a directory or a device, or the file system refuses.
     pub fn write_atomically(&self, name: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
         let (written, name) = (self.write_temporary(name.as_ref(), bytes), name.as_ref());
-        written.and_then(|()| self.sync(name.parent().filter(|p| *p != OsStr::new("")).unwrap_or(Path::new("."))))
+        written.and_then(|()| {
+            self.sync(
+                name.parent()
+                    .filter(|p| *p != OsStr::new(""))
+                    .unwrap_or(Path::new(".")),
+            )
+        })
     }
 
     /// The same without syncing: for what a power loss may take.
@@ -141,7 +183,9 @@ impl PrivateDir {
     }
 
     fn write_temporary(&self, name: &Path, bytes: &[u8]) -> io::Result<()> {
-        self.put(name, |file| file.write_all(bytes).and_then(|()| file.sync_all()))
+        self.put(name, |file| {
+            file.write_all(bytes).and_then(|()| file.sync_all())
+        })
     }
 
     fn put(&self, name: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
@@ -237,12 +281,19 @@ mod at {
     fn give(made: &Handle, mode: u32, access: Access) -> io::Result<()> {
         if let Some(group) = access.group {
             sys::fchown(made, None, Some(Gid::from_raw(group))).map_err(|e| {
-                io::Error::other(format!("it cannot be given to group {group}: {}", io::Error::from(e)))
+                io::Error::other(format!(
+                    "it cannot be given to group {group}: {}",
+                    io::Error::from(e)
+                ))
             })?;
         }
         let given = sys::fchmod(made, Mode::from_bits_truncate(mode as _));
         // Some file systems (FAT) have no permissions; nothing was given away there.
-        if access == Access::OWNER { Ok(()) } else { Ok(given?) }
+        if access == Access::OWNER {
+            Ok(())
+        } else {
+            Ok(given?)
+        }
     }
 
     pub(super) fn is_ours(dir: &Handle) -> io::Result<bool> {
@@ -281,8 +332,12 @@ mod at {
     pub(super) fn refuse_all_but_files(dir: &Handle, name: &Path) -> io::Result<()> {
         match kind_of(dir, name) {
             None | Some(FileType::RegularFile | FileType::Symlink) => Ok(()),
-            Some(FileType::Directory) => Err(io::Error::other("it is a directory; give the name of a file")),
-            Some(_) => Err(io::Error::other("it is no regular file; give the name of a file")),
+            Some(FileType::Directory) => Err(io::Error::other(
+                "it is a directory; give the name of a file",
+            )),
+            Some(_) => Err(io::Error::other(
+                "it is no regular file; give the name of a file",
+            )),
         }
     }
 
@@ -333,7 +388,11 @@ mod at {
     }
 
     pub(super) fn create_file(dir: &Handle, name: &Path, _access: Access) -> io::Result<File> {
-        File::options().read(true).write(true).create_new(true).open(dir.join(name))
+        File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(dir.join(name))
     }
 
     pub(super) fn is_ours(_dir: &Handle) -> io::Result<bool> {
@@ -380,7 +439,11 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     fn mode(path: &Path) -> u32 {
-        fs::symlink_metadata(path).expect("there").permissions().mode() & 0o7777
+        fs::symlink_metadata(path)
+            .expect("there")
+            .permissions()
+            .mode()
+            & 0o7777
     }
 
     fn allow(path: &Path, mode: u32) {
@@ -401,9 +464,16 @@ mod tests {
             dir.write_atomically("io/1", b"x").expect("writes");
             drop(dir.create_file("log").expect("makes"));
             assert_eq!([mode(&path), mode(&path.join("io"))], [dir_mode; 2]);
-            assert_eq!([mode(&path.join("io/1")), mode(&path.join("log"))], [file_mode; 2]);
+            assert_eq!(
+                [mode(&path.join("io/1")), mode(&path.join("log"))],
+                [file_mode; 2]
+            );
         }
-        assert!([0o660, 0o666, 0o400, 0o700].iter().all(|m| Access::new(*m, None).is_none()));
+        assert!(
+            [0o660, 0o666, 0o400, 0o700]
+                .iter()
+                .all(|m| Access::new(*m, None).is_none())
+        );
     }
 
     #[test]
@@ -420,9 +490,15 @@ mod tests {
         assert_eq!(fs::read_to_string(&target).expect("there"), "page");
         let dir = PrivateDir::open(tmp.path(), Access::OWNER).expect("opens");
         symlink(&victim, tmp.path().join("log")).expect("links");
-        assert_eq!(dir.create_file("log").expect_err("a link is there").kind(), ErrorKind::AlreadyExists);
+        assert_eq!(
+            dir.create_file("log").expect_err("a link is there").kind(),
+            ErrorKind::AlreadyExists
+        );
         symlink(tmp.path(), tmp.path().join("io")).expect("links");
-        assert!(dir.make_dir("io").is_err(), "a link is no directory of ours");
+        assert!(
+            dir.make_dir("io").is_err(),
+            "a link is no directory of ours"
+        );
         assert!(PrivateDir::open(&tmp.path().join("io"), Access::OWNER).is_err());
     }
 
@@ -445,7 +521,10 @@ mod tests {
         let make = |name: &str| PrivateDir::create(&tmp.path().join(name), Access::OWNER);
         allow(tmp.path(), 0o777);
         let refused = make("a").expect_err("writable by others").to_string();
-        assert!(refused.contains("mode 0777") && refused.contains(&tmp.path().display().to_string()), "{refused}");
+        assert!(
+            refused.contains("mode 0777") && refused.contains(&tmp.path().display().to_string()),
+            "{refused}"
+        );
         assert!(PrivateDir::open(tmp.path(), Access::OWNER).is_err());
         allow(tmp.path(), 0o1777);
         make("a").expect("as in /tmp");
@@ -467,13 +546,25 @@ mod tests {
     fn only_a_file_can_be_written() {
         let tmp = tempfile::tempdir().expect("temporary directory");
         fs::create_dir(tmp.path().join("dir")).expect("makes");
-        let write = |name: &str| write_file(&tmp.path().join(name), b"x", Access::OWNER).map_err(|e| e.to_string());
+        let write = |name: &str| {
+            write_file(&tmp.path().join(name), b"x", Access::OWNER).map_err(|e| e.to_string())
+        };
         assert!(write("dir").expect_err("a directory").contains("directory"));
         assert!(
-            write_file(Path::new("."), b"x", Access::OWNER).expect_err("a directory").to_string().contains("directory")
+            write_file(Path::new("."), b"x", Access::OWNER)
+                .expect_err("a directory")
+                .to_string()
+                .contains("directory")
         );
-        assert!(write_file(Path::new("/dev/null"), b"x", Access::OWNER).is_err(), "a device is not replaced");
+        assert!(
+            write_file(Path::new("/dev/null"), b"x", Access::OWNER).is_err(),
+            "a device is not replaced"
+        );
         assert!(write("no/such").is_err());
-        assert_eq!(fs::read_dir(tmp.path()).expect("lists").count(), 1, "no temporary file stays");
+        assert_eq!(
+            fs::read_dir(tmp.path()).expect("lists").count(),
+            1,
+            "no temporary file stays"
+        );
     }
 }

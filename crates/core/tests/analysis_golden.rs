@@ -15,9 +15,19 @@ use slot_contrast::slot_contrast;
 
 /// The rows of a golden table, as numbers.
 fn table(name: &str) -> Vec<Vec<f64>> {
-    let path = format!("{}/../../fixtures/golden/{name}.csv", env!("CARGO_MANIFEST_DIR"));
+    let path = format!(
+        "{}/../../fixtures/golden/{name}.csv",
+        env!("CARGO_MANIFEST_DIR")
+    );
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
-    text.lines().skip(1).map(|l| l.split(',').map(|v| v.parse().unwrap_or(f64::NAN)).collect()).collect()
+    text.lines()
+        .skip(1)
+        .map(|l| {
+            l.split(',')
+                .map(|v| v.parse().unwrap_or(f64::NAN))
+                .collect()
+        })
+        .collect()
 }
 
 const KIB: f64 = 1024.0;
@@ -33,7 +43,10 @@ fn published_ios(name: &str, slot_ns: i64) -> Vec<Io> {
     let mut ios = Vec::new();
     let slot_s = slot_ns as f64 / 1e9;
     for (slot, r) in table(name).iter().enumerate() {
-        for (op, [per_s, kib_per_s, us]) in [(Op::READ, [r[1], r[2], r[3]]), (Op::WRITE, [r[4], r[5], r[6]])] {
+        for (op, [per_s, kib_per_s, us]) in [
+            (Op::READ, [r[1], r[2], r[3]]),
+            (Op::WRITE, [r[4], r[5], r[6]]),
+        ] {
             let n = (per_s * slot_s).round() as i64;
             let bytes = (kib_per_s * slot_s * KIB).round() as i64;
             ios.extend((0..n).map(|i| {
@@ -56,11 +69,17 @@ fn through_disk(ios: &[Io], end_ns: i64) -> Vec<Io> {
     let tmp = tempfile::tempdir().expect("a directory");
     let dir = tmp.path().join("seed3.iolens");
     let meta = RecordingMeta::new(Source::Import("table".to_owned()), 0);
-    let mut writer = RecordingWriter::create(&dir, meta, WriterOptions::default()).expect("a recording");
+    let mut writer =
+        RecordingWriter::create(&dir, meta, WriterOptions::default()).expect("a recording");
     writer.push_ios(ios).expect("written");
-    writer.finish(end_ns, RecorderCost::default()).expect("finished");
+    writer
+        .finish(end_ns, RecorderCost::default())
+        .expect("finished");
     let recording = Recording::open(&dir).expect("readable");
-    recording.ios(0..i64::MAX, IoColumns::ALL).flat_map(|batch| batch.expect("undamaged")).collect()
+    recording
+        .ios(0..i64::MAX, IoColumns::ALL)
+        .flat_map(|batch| batch.expect("undamaged"))
+        .collect()
 }
 
 /// Published rows as slots.
@@ -80,7 +99,12 @@ impl Slots {
 /// Writes of the published 10 Hz table, from the recording made of it, in its own slots and at its own time: a table of
 /// completions.
 fn writes_10hz() -> Slots {
-    let mut series = Slots { from_ns: START_NS, dt_ns: TENTH_NS, bytes: vec![0; 20], ios: vec![0; 20] };
+    let mut series = Slots {
+        from_ns: START_NS,
+        dt_ns: TENTH_NS,
+        bytes: vec![0; 20],
+        ios: vec![0; 20],
+    };
     for io in recorded().iter().filter(|io| io.class() == Class::Write) {
         series.bytes[(io.done_ns / TENTH_NS) as usize] += io.bytes as u64;
         series.ios[(io.done_ns / TENTH_NS) as usize] += 1;
@@ -89,11 +113,17 @@ fn writes_10hz() -> Slots {
 }
 
 fn limit(bytes_per_s: f64) -> Limit {
-    Limit { bytes_per_s, source: LimitSource::Link }
+    Limit {
+        bytes_per_s,
+        source: LimitSource::Link,
+    }
 }
 
 fn near(got: f64, expected: f64, half_a_digit: f64) {
-    assert!((got - expected).abs() <= half_a_digit, "got {got}, expected {expected}");
+    assert!(
+        (got - expected).abs() <= half_a_digit,
+        "got {got}, expected {expected}"
+    );
 }
 
 #[test]
@@ -125,7 +155,10 @@ fn the_published_burst_has_its_known_size() {
     near(100.0 * b.bytes as f64 / all as f64, 97.5, 0.05);
     // And at a tenth of 3 GB/s.
     let wide = &find(&series.series(), &limit(3e9), &BurstRule::default())[0];
-    assert_eq!((wide.from_ns, wide.to_ns), (153_500_000_000, 153_800_000_000));
+    assert_eq!(
+        (wide.from_ns, wide.to_ns),
+        (153_500_000_000, 153_800_000_000)
+    );
     near(wide.bytes as f64 / KIB, 449_680.5, 0.5);
     near(wide.bytes as f64 / 1e6, 460.5, 0.05);
     assert!(!b.exceeds_limit && !b.censored);
@@ -140,7 +173,11 @@ fn the_whole_flush_and_the_core_in_the_one_second_sample() {
     near(flush as f64 / 1e6, 500.1, 0.05);
     assert_eq!(s.ios[5..10].iter().sum::<u64>(), 3917 + 1, "3918 writes");
     near(flush as f64 / KIB / 3918.0, 124.6, 0.05);
-    near(s.bytes[10..12].iter().sum::<u64>() as f64 / KIB, 2404.0, 0.5);
+    near(
+        s.bytes[10..12].iter().sum::<u64>() as f64 / KIB,
+        2404.0,
+        0.5,
+    );
     let core: u64 = s.bytes[6..8].iter().sum();
     near(100.0 * core as f64 / flush as f64, 85.3, 0.05);
 }
@@ -156,22 +193,42 @@ fn the_envelope_is_the_published_one() {
         near(most as f64 / row[0] / 1e9, row[3], 5e-5);
         if slots < 10 {
             let mut windows = s.bytes.windows(slots);
-            let first = windows.position(|w| w.iter().sum::<u64>() == most).expect("the window that holds most");
+            let first = windows
+                .position(|w| w.iter().sum::<u64>() == most)
+                .expect("the window that holds most");
             near(s.series().at_ns(first) as f64 / 1e9 + 0.1, row[4], 1e-6);
             near(s.series().at_ns(first + slots) as f64 / 1e9, row[5], 1e-6);
         }
         if row[6].is_finite() {
-            near(max_aligned(&s.bytes, slots) as f64 / KIB / row[0], row[6], 5.0);
+            near(
+                max_aligned(&s.bytes, slots) as f64 / KIB / row[0],
+                row[6],
+                5.0,
+            );
         }
     }
-    for (rate, megabytes) in [(500e6, 326.5), (1000e6, 226.5), (1500e6, 126.5), (2000e6, 26.5), (2400e6, 0.0)] {
-        near(token_bucket_depth(&s.bytes, 0.1, rate) / 1e6, megabytes, 0.05);
+    for (rate, megabytes) in [
+        (500e6, 326.5),
+        (1000e6, 226.5),
+        (1500e6, 126.5),
+        (2000e6, 26.5),
+        (2400e6, 0.0),
+    ] {
+        near(
+            token_bucket_depth(&s.bytes, 0.1, rate) / 1e6,
+            megabytes,
+            0.05,
+        );
     }
 }
 
 /// The most that any of the windows of `slots` slots holds, one after the other: what a sampler with that period sees.
 fn max_aligned(values: &[u64], slots: usize) -> u64 {
-    values.chunks(slots).map(|window| window.iter().sum()).max().unwrap_or(0)
+    values
+        .chunks(slots)
+        .map(|window| window.iter().sum())
+        .max()
+        .unwrap_or(0)
 }
 
 /// The fifteen published seconds at 10 Hz: the two seconds that were zoomed into as they were, the others spread evenly.
@@ -181,15 +238,26 @@ fn fifteen_seconds() -> Slots {
     let mut ios = Vec::new();
     for row in table("seed3_agg_1s") {
         match row[0] as i64 {
-            154 => (bytes.extend(&zoomed.bytes[..10]), ios.extend(&zoomed.ios[..10])),
-            155 => (bytes.extend(&zoomed.bytes[10..]), ios.extend(&zoomed.ios[10..])),
+            154 => (
+                bytes.extend(&zoomed.bytes[..10]),
+                ios.extend(&zoomed.ios[..10]),
+            ),
+            155 => (
+                bytes.extend(&zoomed.bytes[10..]),
+                ios.extend(&zoomed.ios[10..]),
+            ),
             _ => (
                 bytes.extend((0..10).map(|_| (row[5] * KIB / 10.0).round() as u64)),
                 ios.extend((0..10).map(|_| (row[4] / 10.0).round() as u64)),
             ),
         };
     }
-    Slots { from_ns: 145_000_000_000, dt_ns: 100_000_000, bytes, ios }
+    Slots {
+        from_ns: 145_000_000_000,
+        dt_ns: 100_000_000,
+        bytes,
+        ios,
+    }
 }
 
 #[test]
@@ -221,7 +289,11 @@ fn the_published_reads_waited_and_the_writes_queued() {
     let mut reads = vec![Latencies::new(); 20];
     let mut writes = vec![Latencies::new(); 20];
     for io in recorded() {
-        let to = if io.class() == Class::Read { &mut reads } else { &mut writes };
+        let to = if io.class() == Class::Read {
+            &mut reads
+        } else {
+            &mut writes
+        };
         to[slot(io.done_ns)].add(io.total_ns());
     }
     let (at, peak) = reads
@@ -233,9 +305,15 @@ fn the_published_reads_waited_and_the_writes_queued() {
     near(rows[at][0], 153.8, 1e-6);
     near(peak / 1e3, 136.888, 0.0005);
     assert!(reads[at].n() == 2 && reads[at].low_n());
-    let second = table("seed3_agg_1s").iter().find(|r| r[0] == 154.0).expect("the second")[3];
+    let second = table("seed3_agg_1s")
+        .iter()
+        .find(|r| r[0] == 154.0)
+        .expect("the second")[3];
     near(peak / second, 7.70, 0.005);
-    let quarter_minute = table("seed3_agg_15s").iter().find(|r| r[0] == 160.0).expect("the quarter minute")[3];
+    let quarter_minute = table("seed3_agg_15s")
+        .iter()
+        .find(|r| r[0] == 160.0)
+        .expect("the quarter minute")[3];
     near(peak / quarter_minute, 28.0, 0.05);
     // Little: outstanding writes are rate times latency.
     for (i, outstanding) in [(6, 293.0), (7, 344.0), (8, 99.0)] {
@@ -248,24 +326,53 @@ fn the_published_reads_waited_and_the_writes_queued() {
 fn a_report_of_the_published_seconds_finds_the_burst_and_proves_nothing() {
     let limits = [(DEV, 2.4e9)].into();
     let window = Window::new(0, 20 * TENTH_NS);
-    let mut builder = ReportBuilder::with_plan(window, ReportPlan { limits, ..ReportPlan::default() });
+    let mut builder = ReportBuilder::with_plan(
+        window,
+        ReportPlan {
+            limits,
+            ..ReportPlan::default()
+        },
+    );
     recorded().iter().for_each(|io| builder.push(io));
     let report = builder.finish(0);
     let stream = &report.details[0].streams[1];
     assert_eq!(stream.bursts.len(), 1, "{:?}", stream.bursts);
     let b = &stream.bursts[0].burst;
     // The table's 478,360 KiB are completions of four tenths of a second; the device moved them from issue on.
-    assert!(b.from_ns == 5 * TENTH_NS && b.to_ns <= 9 * TENTH_NS, "{b:?}");
+    assert!(
+        b.from_ns == 5 * TENTH_NS && b.to_ns <= 9 * TENTH_NS,
+        "{b:?}"
+    );
     near(b.bytes as f64 / KIB, 478_360.0, 10_000.0);
     // 293, 344 and 99 outstanding in three tenths of a second; a window of 100 ms counts the part inside it.
-    assert!(stream.bursts[0].in_flight > Some(250.0), "{:?}", stream.bursts[0]);
+    assert!(
+        stream.bursts[0].in_flight > Some(250.0),
+        "{:?}",
+        stream.bursts[0]
+    );
     // By when they were submitted, reads of the burst did not take typically longer than their neighbours; the slowest did.
-    let reads = report.details[0].streams[0].starvation.as_ref().expect("reads met the burst");
-    assert!(reads.bursts < starvation::MIN_EPISODES && reads.p99_during_us.is_none(), "{reads:?}");
-    assert!(reads.verdict != starvation::Verdict::Starvation && reads.max_during_us == Some(136_888.0), "{reads:?}");
+    let reads = report.details[0].streams[0]
+        .starvation
+        .as_ref()
+        .expect("reads met the burst");
+    assert!(
+        reads.bursts < starvation::MIN_EPISODES && reads.p99_during_us.is_none(),
+        "{reads:?}"
+    );
+    assert!(
+        reads.verdict != starvation::Verdict::Starvation && reads.max_during_us == Some(136_888.0),
+        "{reads:?}"
+    );
     for f in &report.findings {
-        assert_ne!(f.kind(), FindingKind::Periodicity, "two seconds do not breathe: {f:?}");
-        assert!(f.kind() != FindingKind::Starvation || f.severity == Severity::Info, "one burst proves nothing: {f:?}");
+        assert_ne!(
+            f.kind(),
+            FindingKind::Periodicity,
+            "two seconds do not breathe: {f:?}"
+        );
+        assert!(
+            f.kind() != FindingKind::Starvation || f.severity == Severity::Info,
+            "one burst proves nothing: {f:?}"
+        );
     }
 }
 
@@ -276,7 +383,11 @@ fn window_of(ios: &[Io], from_ns: i64, to_ns: i64) -> [(u64, f64, f64); 2] {
     let report = builder.finish(to_ns);
     [Class::Read, Class::Write].map(|class| {
         let c = report.devices.devices[0].class(class);
-        (c.ios.expect("counted"), c.bytes.expect("counted") as f64 / KIB, c.mean_us.expect("I/Os"))
+        (
+            c.ios.expect("counted"),
+            c.bytes.expect("counted") as f64 / KIB,
+            c.mean_us.expect("I/Os"),
+        )
     })
 }
 
@@ -299,7 +410,10 @@ fn coarse_rows_by_aggregation_have_the_true_latencies() {
     let ios = through_disk(&published_ios("seed3_agg_1s", second_ns), 15 * second_ns);
     let [reads, writes] = window_of(&ios, 0, 15 * second_ns);
     assert_eq!((reads.0 / 15, writes.0 / 15), (99, 302));
-    assert_eq!(((reads.1 / 15.0).trunc(), (writes.1 / 15.0).trunc()), (12_923.0, 33_146.0));
+    assert_eq!(
+        ((reads.1 / 15.0).trunc(), (writes.1 / 15.0).trunc()),
+        (12_923.0, 33_146.0)
+    );
     near(reads.2, 6634.1, 0.05);
     near(writes.2, 17_226.7, 0.05);
 }
@@ -307,23 +421,34 @@ fn coarse_rows_by_aggregation_have_the_true_latencies() {
 #[test]
 fn ten_hertz_rows_sum_to_the_published_seconds() {
     let rows = table("seed3_agg_10hz");
-    for (second, expected) in [(0..10, [23.0, 2832.0, 3918.0, 488_337.0]), (10..20, [306.0, 37275.0, 138.0, 2404.0])] {
+    for (second, expected) in [
+        (0..10, [23.0, 2832.0, 3918.0, 488_337.0]),
+        (10..20, [306.0, 37275.0, 138.0, 2404.0]),
+    ] {
         for (column, expected) in [1, 2, 4, 5].into_iter().zip(expected) {
             let sum: f64 = rows[second.clone()].iter().map(|r| r[column] * 0.1).sum();
             assert_eq!(sum.trunc(), expected);
         }
     }
     let seconds = table("seed3_agg_1s");
-    for (column, expected) in [1, 2, 4, 5].into_iter().zip([99.0, 12923.0, 302.0, 33146.0]) {
-        assert_eq!((seconds.iter().map(|r| r[column]).sum::<f64>() / 15.0).trunc(), expected);
+    for (column, expected) in [1, 2, 4, 5]
+        .into_iter()
+        .zip([99.0, 12923.0, 302.0, 33146.0])
+    {
+        assert_eq!(
+            (seconds.iter().map(|r| r[column]).sum::<f64>() / 15.0).trunc(),
+            expected
+        );
     }
 }
 
 #[test]
 fn reads_under_the_published_burst_are_suggestive_not_proven() {
     let rows = table("seed3_agg_10hz");
-    let slots: Vec<(u64, f64)> =
-        rows.iter().map(|r| ((r[1] * 0.1).round() as u64, (r[1] * 0.1).round() * r[3])).collect();
+    let slots: Vec<(u64, f64)> = rows
+        .iter()
+        .map(|r| ((r[1] * 0.1).round() as u64, (r[1] * 0.1).round() * r[3]))
+        .collect();
     let burst: Vec<bool> = (0..20).map(|i| (5..9).contains(&i)).collect();
     let c = slot_contrast(&slots, &burst).expect("reads on both sides");
     assert_eq!((c.treated, c.control), (17, 312));
@@ -337,9 +462,14 @@ fn reads_under_the_published_burst_are_suggestive_not_proven() {
 
 /// What the analysis says of bins of `dt_ns`, taken as it takes counters.
 fn periodicity_of(bytes: &[u64], ios: &[u64], dt_ns: i64) -> Periodicity {
-    let bins = bytes.iter().zip(ios).enumerate().filter(|(_, (bytes, ios))| **bytes > 0 || **ios > 0);
-    let requests: Vec<Request> =
-        bins.flat_map(|(i, (b, n))| Request::spread(i as i64 * dt_ns, dt_ns, *n, *b)).collect();
+    let bins = bytes
+        .iter()
+        .zip(ios)
+        .enumerate()
+        .filter(|(_, (bytes, ios))| **bytes > 0 || **ios > 0);
+    let requests: Vec<Request> = bins
+        .flat_map(|(i, (b, n))| Request::spread(i as i64 * dt_ns, dt_ns, *n, *b))
+        .collect();
     periodicity::find(&requests, (0, bytes.len() as i64 * dt_ns), dt_ns, &[])
 }
 
@@ -360,6 +490,12 @@ fn the_journal_commits_every_five_seconds() {
 
 #[test]
 fn fifteen_published_seconds_are_too_few_for_periodicity() {
-    let bytes: Vec<u64> = table("seed3_agg_1s").iter().map(|r| (r[5] * KIB) as u64).collect();
-    assert_eq!(periodicity_of(&bytes, &[1; 15], 1_000_000_000).verdict, Verdict::InsufficientData);
+    let bytes: Vec<u64> = table("seed3_agg_1s")
+        .iter()
+        .map(|r| (r[5] * KIB) as u64)
+        .collect();
+    assert_eq!(
+        periodicity_of(&bytes, &[1; 15], 1_000_000_000).verdict,
+        Verdict::InsufficientData
+    );
 }

@@ -21,11 +21,18 @@ fn report_of(ios: &[Io], seconds: f64) -> Report {
 }
 
 fn near(got: f64, expected: f64, tolerance: f64, what: &str) {
-    assert!((got - expected).abs() <= tolerance, "{what}: got {got}, expected {expected} ± {tolerance}");
+    assert!(
+        (got - expected).abs() <= tolerance,
+        "{what}: got {got}, expected {expected} ± {tolerance}"
+    );
 }
 
 fn of_kind(report: &Report, kind: FindingKind) -> Vec<&Finding> {
-    report.findings.iter().filter(|f| f.kind() == kind).collect()
+    report
+        .findings
+        .iter()
+        .filter(|f| f.kind() == kind)
+        .collect()
 }
 
 // A2
@@ -44,32 +51,52 @@ impl Sweep for Ticks {
 }
 
 fn ticks_percent(ios: &[Io], regime: Regime, hz: u32, seconds: f64) -> f64 {
-    let mut sweep = Ticks { ticks: IoTicks::new(regime, hz) };
+    let mut sweep = Ticks {
+        ticks: IoTicks::new(regime, hz),
+    };
     let mut order = StartOrder::new(Hold::RECORDING);
-    ios.iter().for_each(|io| order.push(Span::of(io, 0), &mut sweep));
+    ios.iter()
+        .for_each(|io| order.push(Span::of(io, 0), &mut sweep));
     order.finish(&mut sweep);
     100.0 * sweep.ticks.busy_ns() as f64 / (seconds * SECOND)
 }
 
 #[test]
 fn kernel_estimators_reproduce_an_independent_simulation() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/golden/synthetic_io_ticks_regimes.csv");
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../fixtures/golden/synthetic_io_ticks_regimes.csv"
+    );
     let table = std::fs::read_to_string(path).expect("the golden table");
     for (i, line) in table.lines().skip(1).enumerate() {
-        let v: Vec<f64> = line.split(',').map(|v| v.parse().unwrap_or(f64::INFINITY)).collect();
+        let v: Vec<f64> = line
+            .split(',')
+            .map(|v| v.parse().unwrap_or(f64::INFINITY))
+            .collect();
         let (per_s, service, servers, jiffy_ms) = (v[0], v[1] * 1e6, v[2], v[3]);
         let seconds = 150_000.0 / per_s;
         let jobs = poisson(&mut Rng::new(i as u64), per_s, seconds, |_| service);
         let ios = serve(&jobs, servers.is_finite().then_some(servers as usize));
-        let exact = report_of(&ios, seconds).devices.devices[0].busy_percent.expect("a window");
+        let exact = report_of(&ios, seconds).devices.devices[0]
+            .busy_percent
+            .expect("a window");
         let hz = (1000.0 / jiffy_ms) as u32;
         // The golden run itself is 200 s long: its own noise is part of the tolerance.
         let jiffy_s = jiffy_ms / 1e3;
         let per_io_s = (v[1] / 1e3).max(jiffy_s * (-per_s * jiffy_s).exp());
         let noise = 3.0 * 100.0 * per_io_s * (per_s * 200.0).sqrt() / 200.0;
         near(exact, v[4], 0.3 + noise, line);
-        for (regime, column) in [(Regime::TouchedJiffy, 5), (Regime::StartTouches, 6), (Regime::Sampled, 7)] {
-            near(ticks_percent(&ios, regime, hz, seconds), v[column], 0.3 + noise, &format!("{line}: {regime:?}"));
+        for (regime, column) in [
+            (Regime::TouchedJiffy, 5),
+            (Regime::StartTouches, 6),
+            (Regime::Sampled, 7),
+        ] {
+            near(
+                ticks_percent(&ios, regime, hz, seconds),
+                v[column],
+                0.3 + noise,
+                &format!("{line}: {regime:?}"),
+            );
         }
     }
 }
@@ -83,10 +110,25 @@ fn m_m_1_has_its_utilisation_queue_and_percentiles() {
     let report = report_of(&serve(&jobs, Some(1)), seconds);
     let d = &report.devices.devices[0];
     near(d.busy_percent.expect("a window"), 50.0, 0.5, "U = rho");
-    near(d.concurrency.mean.expect("a window"), 1.0, 0.05, "L = rho / (1 - rho)");
-    near(d.busy_device_percent.expect("a window"), 50.0, 0.5, "the server");
+    near(
+        d.concurrency.mean.expect("a window"),
+        1.0,
+        0.05,
+        "L = rho / (1 - rho)",
+    );
+    near(
+        d.busy_device_percent.expect("a window"),
+        50.0,
+        0.5,
+        "the server",
+    );
     let read = d.class(Class::Read);
-    for (q, got) in [(0.5, read.p50_us), (0.9, read.p90_us), (0.99, read.p99_us), (0.999, read.p999_us)] {
+    for (q, got) in [
+        (0.5, read.p50_us),
+        (0.9, read.p90_us),
+        (0.99, read.p99_us),
+        (0.999, read.p999_us),
+    ] {
         let expected = -f64::ln(1.0 - q) / (2000.0 - 1000.0) * 1e6;
         near(
             got.expect("reads"),
@@ -96,10 +138,20 @@ fn m_m_1_has_its_utilisation_queue_and_percentiles() {
         );
     }
     let expected = mmc_response(1, 0.5).expect("stable") * 500.0;
-    near(read.mean_us.expect("reads"), expected, 0.03 * expected, "mean response");
+    near(
+        read.mean_us.expect("reads"),
+        expected,
+        0.03 * expected,
+        "mean response",
+    );
     // P(N = k) = (1 - rho) rho^k.
     for (k, percent) in d.concurrency.percent_at.iter().take(5).enumerate() {
-        near(*percent, 50.0 * 0.5f64.powi(k as i32), 0.5, "geometric levels");
+        near(
+            *percent,
+            50.0 * 0.5f64.powi(k as i32),
+            0.5,
+            "geometric levels",
+        );
     }
 }
 
@@ -116,7 +168,12 @@ fn m_g_infinity_is_poisson_and_touching_counts_more() {
     let over = |f: fn(&iolens_core::analysis::device::slots::SlotGroup) -> f64| {
         groups.iter().map(|g| f(g) * g.slots as f64).sum::<f64>() / n as f64
     };
-    near(over(|g| g.touched_percent), 100.0 * (1.0 - (-1.2f64).exp()), 0.5, "touched: Poisson(rho + lambda w)");
+    near(
+        over(|g| g.touched_percent),
+        100.0 * (1.0 - (-1.2f64).exp()),
+        0.5,
+        "touched: Poisson(rho + lambda w)",
+    );
     near(over(|g| g.touched.mean), 1.2, 0.012, "touched mean");
     near(over(|g| g.sampled.mean), 1.0, 0.012, "sampled mean");
     near(over(|g| g.mean.mean), 1.0, 0.012, "mean of means");
@@ -127,8 +184,18 @@ fn m_d_1_touches_far_more_slots_than_it_fills() {
     let seconds = 600.0;
     let jobs = poisson(&mut Rng::new(3), 100.0, seconds, |_| 0.1e6);
     let report = report_of(&serve(&jobs, Some(1)), seconds);
-    near(report.devices.devices[0].busy_percent.expect("a window"), 1.0, 0.05, "exact");
-    near(report.details[0].slots.read[0].touched_percent, 18.95, 0.5, "1 - (1 - rho) exp(-lambda w)");
+    near(
+        report.devices.devices[0].busy_percent.expect("a window"),
+        1.0,
+        0.05,
+        "exact",
+    );
+    near(
+        report.details[0].slots.read[0].touched_percent,
+        18.95,
+        0.5,
+        "1 - (1 - rho) exp(-lambda w)",
+    );
 }
 
 // A18
@@ -140,16 +207,29 @@ fn a_ladder_of_load_shows_how_many_are_served_at_once() {
         let mean = 2e6;
         let step_s = 4.0;
         let mut jobs: Vec<Job> = Vec::new();
-        for (i, rho) in [0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 1.3, 0.1].iter().enumerate() {
+        for (i, rho) in [0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 1.3, 0.1]
+            .iter()
+            .enumerate()
+        {
             let per_s = rho * c as f64 / (mean / SECOND);
             let step = poisson(&mut rng, per_s, step_s, |r| r.exp(mean));
-            jobs.extend(step.iter().map(|j| Job { at: j.at + i as f64 * step_s * SECOND, ..*j }));
+            jobs.extend(step.iter().map(|j| Job {
+                at: j.at + i as f64 * step_s * SECOND,
+                ..*j
+            }));
         }
         let report = report_of(&serve(&jobs, Some(c)), 10.0 * step_s);
         let capacity = &report.details[0].capacity;
-        let knee = capacity.knee_in_flight.unwrap_or_else(|| panic!("c = {c}: {capacity:?}"));
+        let knee = capacity
+            .knee_in_flight
+            .unwrap_or_else(|| panic!("c = {c}: {capacity:?}"));
         let expected_max = c as f64 / (mean / SECOND);
-        near(capacity.max_ios_per_s.expect("seen"), expected_max, 0.1 * expected_max, "plateau");
+        near(
+            capacity.max_ios_per_s.expect("seen"),
+            expected_max,
+            0.1 * expected_max,
+            "plateau",
+        );
         near(knee, c as f64, 0.1 * c as f64, "effective parallelism");
         assert!(capacity.little_residual.expect("busy") < 0.05);
     }
@@ -169,14 +249,21 @@ fn fully_busy_but_parallel_is_not_saturated() {
 #[test]
 fn on_off_bursts_are_counted_and_measured() {
     for on_s in [0.05, 0.2, 0.5] {
-        let onsets: Vec<f64> = (0..8).map(|i| 1.0 + 3.0 * f64::from(i) + 0.137 * f64::from(i * i % 5)).collect();
+        let onsets: Vec<f64> = (0..8)
+            .map(|i| 1.0 + 3.0 * f64::from(i) + 0.137 * f64::from(i * i % 5))
+            .collect();
         let jobs = bursts(&onsets, on_s, 2000.0, 512 << 10, 0.2e6);
         let report = report_of(&serve(&jobs, None), 30.0);
         let stream = &report.details[0].streams[1];
         assert_eq!(stream.bursts.len(), 8, "{on_s}");
         for (b, onset) in stream.bursts.iter().zip(&onsets) {
             assert_eq!(b.burst.bytes, (on_s * 2000.0) as u64 * (512 << 10));
-            near((b.burst.to_ns - b.burst.from_ns) as f64 / SECOND, on_s, 0.0201, "duration within a slot at each end");
+            near(
+                (b.burst.to_ns - b.burst.from_ns) as f64 / SECOND,
+                on_s,
+                0.0201,
+                "duration within a slot at each end",
+            );
             near(b.burst.from_ns as f64 / SECOND, *onset, 0.0101, "onset");
             let h = b.second.hidden_factor;
             assert!(h >= 0.95 / on_s && h <= 2.1 / on_s, "{on_s}: {h}");
@@ -186,7 +273,10 @@ fn on_off_bursts_are_counted_and_measured() {
         for f in found {
             let e = evidence!(f, Microburst);
             assert!(e.bytes > 0 && e.ios > 0 && e.peak_iops > 0.0, "{e:?}");
-            assert!(e.peak_bytes_per_s > e.mean_1s_bytes_per_s && e.mean_1s_bytes_per_s > 0.0, "{e:?}");
+            assert!(
+                e.peak_bytes_per_s > e.mean_1s_bytes_per_s && e.mean_1s_bytes_per_s > 0.0,
+                "{e:?}"
+            );
         }
     }
 }
@@ -203,14 +293,30 @@ fn a_rate_limit_is_not_reported_as_capacity() {
             for i in 0..(20.0 * rate) as usize / batch {
                 let at = begin + (i * batch) as f64 * SECOND / rate;
                 // Latency has a long tail, as that of real devices.
-                let service = |rng: &mut Rng| 0.2e6 + if rng.below(50) == 0 { rng.exp(20e6) } else { rng.exp(0.5e6) };
-                jobs.extend((0..batch).map(|_| Job { at, op: Op::READ, bytes: 4096, service: service(&mut rng) }));
+                let service = |rng: &mut Rng| {
+                    0.2e6
+                        + if rng.below(50) == 0 {
+                            rng.exp(20e6)
+                        } else {
+                            rng.exp(0.5e6)
+                        }
+                };
+                jobs.extend((0..batch).map(|_| Job {
+                    at,
+                    op: Op::READ,
+                    bytes: 4096,
+                    service: service(&mut rng),
+                }));
             }
         }
         let report = report_of(&serve(&jobs, Some(32)), 60.0);
         let c = &report.details[0].capacity;
         assert_eq!(c.state, State::CapacityNotObserved, "seed {seed}: {c:?}");
-        assert_eq!((c.max_ios_per_s, c.knee_in_flight, c.headroom), (None, None, None), "seed {seed}");
+        assert_eq!(
+            (c.max_ios_per_s, c.knee_in_flight, c.headroom),
+            (None, None, None),
+            "seed {seed}"
+        );
         assert!(of_kind(&report, FindingKind::Saturation).is_empty());
     }
 }
@@ -218,10 +324,22 @@ fn a_rate_limit_is_not_reported_as_capacity() {
 // A14
 
 /// Reads at random beside bulk writes on one server, first come, first served.
-fn reads_and_writes(seed: u64, onsets: &[f64], seconds: f64, write_service: f64, servers: Option<usize>) -> Vec<Io> {
+fn reads_and_writes(
+    seed: u64,
+    onsets: &[f64],
+    seconds: f64,
+    write_service: f64,
+    servers: Option<usize>,
+) -> Vec<Io> {
     let mut rng = Rng::new(seed);
     let reads = poisson(&mut rng, 100.0, seconds, |r| 0.1e6 + r.exp(0.1e6));
-    serve(&merged(&[&reads, &bursts(onsets, 0.2, 500.0, 256 << 10, write_service)]), servers)
+    serve(
+        &merged(&[
+            &reads,
+            &bursts(onsets, 0.2, 500.0, 256 << 10, write_service),
+        ]),
+        servers,
+    )
 }
 
 fn random_onsets(rng: &mut Rng, n: usize, seconds: f64) -> Vec<f64> {
@@ -231,7 +349,11 @@ fn random_onsets(rng: &mut Rng, n: usize, seconds: f64) -> Vec<f64> {
 }
 
 fn nulls() -> u64 {
-    if std::env::var_os("IOLENS_FULL").is_some() { 1000 } else { 200 }
+    if std::env::var_os("IOLENS_FULL").is_some() {
+        1000
+    } else {
+        200
+    }
 }
 
 #[test]
@@ -262,9 +384,20 @@ fn random_streams_rarely_give_findings() {
         starved += u64::from(!of_kind(&report, FindingKind::Starvation).is_empty());
         periodic += u64::from(!of_kind(&report, FindingKind::Periodicity).is_empty());
     }
-    eprintln!("of {} null recordings {starved} starve, {periodic} are periodic", nulls());
-    assert!(starved * 20 <= nulls(), "starvation in {starved} of {} null recordings", nulls());
-    assert!(periodic * 20 <= nulls(), "periodicity in {periodic} of {} null recordings", nulls());
+    eprintln!(
+        "of {} null recordings {starved} starve, {periodic} are periodic",
+        nulls()
+    );
+    assert!(
+        starved * 20 <= nulls(),
+        "starvation in {starved} of {} null recordings",
+        nulls()
+    );
+    assert!(
+        periodic * 20 <= nulls(),
+        "periodicity in {periodic} of {} null recordings",
+        nulls()
+    );
 }
 
 // A15
@@ -274,11 +407,24 @@ fn periods_from_a_twentieth_of_a_second_to_a_minute_are_found() {
     for (i, period) in [0.05, 0.1, 0.5, 5.0, 60.0].into_iter().enumerate() {
         let mut rng = Rng::new(40 + i as u64);
         let seconds = 20.0 * period;
-        let onsets: Vec<f64> = (0..20).map(|k| (f64::from(k) + 0.2 + 0.2 * (rng.uniform() - 0.5)) * period).collect();
-        let jobs = bursts(&onsets, (0.1 * period).min(0.2), 100.0 / period.min(1.0) * 10.0, 1 << 20, 0.1e6);
+        let onsets: Vec<f64> = (0..20)
+            .map(|k| (f64::from(k) + 0.2 + 0.2 * (rng.uniform() - 0.5)) * period)
+            .collect();
+        let jobs = bursts(
+            &onsets,
+            (0.1 * period).min(0.2),
+            100.0 / period.min(1.0) * 10.0,
+            1 << 20,
+            0.1e6,
+        );
         let report = report_of(&serve(&jobs, None), seconds);
         let found = of_kind(&report, FindingKind::Periodicity);
-        assert_eq!(found.len(), 1, "{period}: {:?}", report.details[0].streams[1].periodicity);
+        assert_eq!(
+            found.len(),
+            1,
+            "{period}: {:?}",
+            report.details[0].streams[1].periodicity
+        );
         let got = evidence!(found[0], Periodicity).period_s;
         near(got, period, 0.012 * period, "period");
     }
@@ -293,10 +439,21 @@ fn breathing() -> Vec<Io> {
     let onsets: Vec<f64> = (0..10).map(|k| 0.5 + 3.0 * f64::from(k)).collect();
     let writes = bursts(&onsets, 0.1, 2000.0, 512 << 10, 1e6);
     let named = |io: Io| match io.class() {
-        Class::Write => Io { comm: Some(Comm::new(b"flusher")), tgid: Some(7), ..io },
-        _ => Io { comm: Some(Comm::new(b"reader")), tgid: Some(8), ..io },
+        Class::Write => Io {
+            comm: Some(Comm::new(b"flusher")),
+            tgid: Some(7),
+            ..io
+        },
+        _ => Io {
+            comm: Some(Comm::new(b"reader")),
+            tgid: Some(8),
+            ..io
+        },
     };
-    serve(&merged(&[&reads, &writes]), Some(1)).into_iter().map(named).collect()
+    serve(&merged(&[&reads, &writes]), Some(1))
+        .into_iter()
+        .map(named)
+        .collect()
 }
 
 #[test]
@@ -306,12 +463,24 @@ fn periodic_load_is_seen_completely() {
     assert_eq!(starved.len(), 1, "{:?}", report.findings);
     let flusher = |cause: &Option<Cause>| cause.as_ref().map(|c| (c.actor.comm, c.actor.tgid));
     let e = evidence!(starved[0], Starvation);
-    assert!(e.contrast.read_p99_during_us > e.contrast.read_p99_outside_us, "{e:?}");
-    assert!(e.contrast.ratio > Some(2.0) && e.contrast.p_value < Some(0.05), "{e:?}");
-    assert_eq!(flusher(&e.cause), Some((Some(Comm::new(b"flusher")), Some(7))));
+    assert!(
+        e.contrast.read_p99_during_us > e.contrast.read_p99_outside_us,
+        "{e:?}"
+    );
+    assert!(
+        e.contrast.ratio > Some(2.0) && e.contrast.p_value < Some(0.05),
+        "{e:?}"
+    );
+    assert_eq!(
+        flusher(&e.cause),
+        Some((Some(Comm::new(b"flusher")), Some(7)))
+    );
     let periodic = evidence!(of_kind(&report, FindingKind::Periodicity)[0], Periodicity);
     near(periodic.period_s, 3.0, 0.03, "period");
-    assert_eq!(flusher(&periodic.cause), Some((Some(Comm::new(b"flusher")), Some(7))));
+    assert_eq!(
+        flusher(&periodic.cause),
+        Some((Some(Comm::new(b"flusher")), Some(7)))
+    );
     assert!(!of_kind(&report, FindingKind::Microburst).is_empty());
     for f in &report.findings {
         assert!(f.from_ns <= f.to_ns, "{f:?}");
@@ -337,8 +506,16 @@ fn findings_ignore_lost_intervals() {
     }
     breathing().iter().for_each(|io| builder.push(io));
     let report = builder.finish(0);
-    assert!(of_kind(&report, FindingKind::Starvation).is_empty(), "{:?}", report.findings);
-    assert!(of_kind(&report, FindingKind::Microburst).iter().all(|f| evidence!(f, Microburst).lossy));
+    assert!(
+        of_kind(&report, FindingKind::Starvation).is_empty(),
+        "{:?}",
+        report.findings
+    );
+    assert!(
+        of_kind(&report, FindingKind::Microburst)
+            .iter()
+            .all(|f| evidence!(f, Microburst).lossy)
+    );
     assert_eq!(of_kind(&report, FindingKind::LostEvents).len(), 1);
 }
 
@@ -348,9 +525,15 @@ fn a_wrong_util_is_reported_with_its_reason() {
     use iolens_core::analysis::timeline::CounterRates;
     // 230 reads/s of 0.215 ms: 4.9 % busy; a kernel of the touched-jiffy kind says 62 %.
     let seconds = 100.0;
-    let ios = serve(&poisson(&mut Rng::new(5), 230.0, seconds, |_| 0.215e6), Some(1));
+    let ios = serve(
+        &poisson(&mut Rng::new(5), 230.0, seconds, |_| 0.215e6),
+        Some(1),
+    );
     let says = ticks_percent(&ios, Regime::StartTouches, 250, seconds);
-    let plan = ReportPlan { kernel: Some((Regime::StartTouches, 250)), ..ReportPlan::default() };
+    let plan = ReportPlan {
+        kernel: Some((Regime::StartTouches, 250)),
+        ..ReportPlan::default()
+    };
     let window = Window::new(0, (seconds * SECOND) as i64);
     let mut builder = ReportBuilder::with_plan(window, plan);
     ios.iter().for_each(|io| builder.push(io));
@@ -365,13 +548,21 @@ fn a_wrong_util_is_reported_with_its_reason() {
     let report = builder.finish(0);
     let util = report.details[0].util.as_ref().expect("compared");
     near(util.exact_percent, 4.94, 0.15, "exact");
-    near(util.expected_percent.expect("known kernel"), says, 0.01, "the port predicts the kernel");
+    near(
+        util.expected_percent.expect("known kernel"),
+        says,
+        0.01,
+        "the port predicts the kernel",
+    );
     assert_eq!(of_kind(&report, FindingKind::UtilDisagreement).len(), 1);
 }
 
 #[test]
 fn several_devices_are_kept_apart_and_joined() {
-    let on = |io: Io, n: i32| Io { dev: DevId(n), ..io };
+    let on = |io: Io, n: i32| Io {
+        dev: DevId(n),
+        ..io
+    };
     let ios = [
         on(Io::new(10, DEV, Op::READ, 512, Some(0), 10), 1),
         on(Io::new(15, DEV, Op::WRITE, 512, Some(0), 10), 2),
@@ -380,11 +571,26 @@ fn several_devices_are_kept_apart_and_joined() {
     let mut builder = ReportBuilder::new(Window::new(0, 100));
     ios.iter().for_each(|io| builder.push(io));
     let report = builder.finish(0);
-    let busy: Vec<_> = report.devices.devices.iter().map(|d| d.busy_percent).collect();
+    let busy: Vec<_> = report
+        .devices
+        .devices
+        .iter()
+        .map(|d| d.busy_percent)
+        .collect();
     assert_eq!(busy, [Some(10.0), Some(20.0)]);
     let set = &report.set;
-    assert_eq!((set.busy_percent, set.busy_read_percent, set.busy_both_percent), (Some(25.0), Some(20.0), Some(5.0)));
-    assert_eq!((set.concurrency.mean, set.concurrency.max), (Some(0.3), Some(2)));
+    assert_eq!(
+        (
+            set.busy_percent,
+            set.busy_read_percent,
+            set.busy_both_percent
+        ),
+        (Some(25.0), Some(20.0), Some(5.0))
+    );
+    assert_eq!(
+        (set.concurrency.mean, set.concurrency.max),
+        (Some(0.3), Some(2))
+    );
 }
 
 #[test]
@@ -395,7 +601,11 @@ fn counters_alone_give_counts_and_means_but_no_percentiles() {
         from_ns: to_ns - 10,
         to_ns,
         flows: [
-            Some(Flow { ios, bytes: 4096 * ios, total_ns: 2_000_000 * ios as i64 }),
+            Some(Flow {
+                ios,
+                bytes: 4096 * ios,
+                total_ns: 2_000_000 * ios as i64,
+            }),
             Some(Flow::default()),
             None,
             None,
@@ -404,12 +614,20 @@ fn counters_alone_give_counts_and_means_but_no_percentiles() {
         area_ns: Some(20),
     };
     let mut builder = ReportBuilder::new(Window::new(0, 100));
-    [rates(10, 3), rates(20, 0), rates(30, 1)].iter().for_each(|r| builder.counters(r));
+    [rates(10, 3), rates(20, 0), rates(30, 1)]
+        .iter()
+        .for_each(|r| builder.counters(r));
     let report = builder.finish(100);
     let d = &report.devices.devices[0];
     let read = d.class(Class::Read);
-    assert_eq!((report.devices.ios, read.ios, read.mean_us, read.p99_us), (4, Some(4), Some(2000.0), None));
-    assert_eq!((d.busy_percent, d.concurrency.mean, d.concurrency.p50), (None, Some(2.0), None));
+    assert_eq!(
+        (report.devices.ios, read.ios, read.mean_us, read.p99_us),
+        (4, Some(4), Some(2000.0), None)
+    );
+    assert_eq!(
+        (d.busy_percent, d.concurrency.mean, d.concurrency.p50),
+        (None, Some(2.0), None)
+    );
     assert_eq!(report.util_io_ticks_percent[&DEV], 50.0);
     assert!(report.details.is_empty() && report.findings.is_empty());
 }
@@ -419,14 +637,34 @@ fn the_period_belongs_to_the_recurring_process() {
     let by = |comm: &[u8], at_s: f64, bytes| Io {
         comm: Some(Comm::new(comm)),
         tgid: Some(3),
-        ..Io::new((at_s * SECOND) as i64, DEV, Op::WRITE, bytes, Some(1000), 100_000)
+        ..Io::new(
+            (at_s * SECOND) as i64,
+            DEV,
+            Op::WRITE,
+            bytes,
+            Some(1000),
+            100_000,
+        )
     };
-    let mut ios: Vec<Io> = (0..18).map(|k| by(b"jbd2/vda1-8", 2.0 + 5.0 * f64::from(k), 24 << 10)).collect();
+    let mut ios: Vec<Io> = (0..18)
+        .map(|k| by(b"jbd2/vda1-8", 2.0 + 5.0 * f64::from(k), 24 << 10))
+        .collect();
     ios.push(by(b"kworker/u8:2", 62.3, 64 << 20));
     ios.sort_by_key(|io| io.done_ns);
     let report = report_of(&ios, 90.0);
     let found = of_kind(&report, FindingKind::Periodicity);
-    near(evidence!(found[0], Periodicity).period_s, 5.0, 0.05, "period");
-    let cause = evidence!(found[0], Periodicity).cause.as_ref().expect("a process");
-    assert_eq!((cause.actor.comm, cause.actor.tgid), (Some(Comm::new(b"jbd2/vda1-8")), Some(3)));
+    near(
+        evidence!(found[0], Periodicity).period_s,
+        5.0,
+        0.05,
+        "period",
+    );
+    let cause = evidence!(found[0], Periodicity)
+        .cause
+        .as_ref()
+        .expect("a process");
+    assert_eq!(
+        (cause.actor.comm, cause.actor.tgid),
+        (Some(Comm::new(b"jbd2/vda1-8")), Some(3))
+    );
 }

@@ -20,14 +20,22 @@ use writers::{Arrival, Loop, Stream, arrivals, in_order, independent, random_syn
 const SECONDS: f64 = 20.0;
 
 fn seeds(few: u64) -> u64 {
-    std::env::var("IOLENS_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(few)
+    std::env::var("IOLENS_SEEDS")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(few)
 }
 
 fn findings(kind: FindingKind, ios: Vec<Io>, calls: &[Request]) -> Vec<Finding> {
     let mut builder = ReportBuilder::new(Window::new(0, (SECONDS * SECOND) as i64));
     calls.iter().for_each(|r| builder.request(r));
     in_order(ios).iter().for_each(|io| builder.push(io));
-    builder.finish(0).findings.into_iter().filter(|f| f.kind() == kind).collect()
+    builder
+        .finish(0)
+        .findings
+        .into_iter()
+        .filter(|f| f.kind() == kind)
+        .collect()
 }
 
 /// At most 1 % of recordings with a warning and 3 % with an info, up to chance.
@@ -35,7 +43,11 @@ fn assert_silent(name: &str, kind: FindingKind, scene: impl Fn(&mut Rng) -> Vec<
     silent(name, scene, |ios| findings(kind, ios, &[]));
 }
 
-fn silent(name: &str, scene: impl Fn(&mut Rng) -> Vec<Io>, findings: impl Fn(Vec<Io>) -> Vec<Finding>) {
+fn silent(
+    name: &str,
+    scene: impl Fn(&mut Rng) -> Vec<Io>,
+    findings: impl Fn(Vec<Io>) -> Vec<Finding>,
+) {
     let runs = seeds(6);
     let (mut warnings, mut infos, mut example) = (0u64, 0u64, None);
     for seed in 0..runs {
@@ -46,11 +58,23 @@ fn silent(name: &str, scene: impl Fn(&mut Rng) -> Vec<Io>, findings: impl Fn(Vec
         example = example.or(found.into_iter().next());
     }
     eprintln!("{name}: {} warnings, {infos} infos in {runs}", warnings);
-    let most = |percent: f64| percent / 100.0 * runs as f64 + 2.0 * (percent / 100.0 * runs as f64).sqrt();
-    assert!(warnings as f64 <= most(1.0) && infos as f64 <= most(3.0), "{name}: {warnings}, {infos}: {example:?}");
+    let most =
+        |percent: f64| percent / 100.0 * runs as f64 + 2.0 * (percent / 100.0 * runs as f64).sqrt();
+    assert!(
+        warnings as f64 <= most(1.0) && infos as f64 <= most(3.0),
+        "{name}: {warnings}, {infos}: {example:?}"
+    );
 }
 
-const LOOP: Loop = Loop { tgid: 7, writes: 2, sync_s: 2e-3, think_s: 1e-4, every_s: 0.0, from_s: 0.0, to_s: SECONDS };
+const LOOP: Loop = Loop {
+    tgid: 7,
+    writes: 2,
+    sync_s: 2e-3,
+    think_s: 1e-4,
+    every_s: 0.0,
+    from_s: 0.0,
+    to_s: SECONDS,
+};
 
 #[test]
 fn a_writer_that_waits_for_syncs_is_found_among_others() {
@@ -58,18 +82,28 @@ fn a_writer_that_waits_for_syncs_is_found_among_others() {
     for seed in 0..runs {
         let mut rng = Rng::new(seed);
         let sync_s = 5e-4 + 5e-3 * rng.uniform();
-        let own = Loop { writes: 1 + rng.below(4), sync_s, think_s: 0.2 * sync_s * rng.uniform(), ..LOOP };
+        let own = Loop {
+            writes: 1 + rng.below(4),
+            sync_s,
+            think_s: 0.2 * sync_s * rng.uniform(),
+            ..LOOP
+        };
         let mut ios = own.ios(&mut rng);
         ios.extend(independent(&mut rng, 8, Op::WRITE, 200.0, SECONDS));
         ios.extend(independent(&mut rng, 9, Op::READ, 400.0, SECONDS));
         let reported = findings(FindingKind::FsyncBound, ios, &[]);
         let is_it = |f: &Finding| {
             let e = evidence!(f, FsyncBound);
-            e.pid == Some(7) && e.writes_per_sync.is_some_and(|n| (n / own.writes as f64 - 1.0).abs() < 0.05)
+            e.pid == Some(7)
+                && e.writes_per_sync
+                    .is_some_and(|n| (n / own.writes as f64 - 1.0).abs() < 0.05)
         };
         found += u64::from(reported.len() == 1 && is_it(&reported[0]));
         if reported.len() != 1 {
-            eprintln!("seed {seed}: {:?}", reported.iter().map(|f| &f.evidence).collect::<Vec<_>>());
+            eprintln!(
+                "seed {seed}: {:?}",
+                reported.iter().map(|f| &f.evidence).collect::<Vec<_>>()
+            );
         }
     }
     eprintln!("{found} of {runs} found");
@@ -85,14 +119,40 @@ fn unawaited_syncs_are_not_reported() {
         ios
     });
     assert_silent("a journal every 5 s", kind, |rng| {
-        let mut ios = Loop { writes: 8, every_s: 5.0, ..LOOP }.ios(rng);
+        let mut ios = Loop {
+            writes: 8,
+            every_s: 5.0,
+            ..LOOP
+        }
+        .ios(rng);
         ios.extend(independent(rng, 8, Op::WRITE, 500.0, SECONDS));
         ios
     });
-    assert_silent("a clock of 10 ms", kind, |rng| Loop { sync_s: 6e-3, every_s: 0.01, ..LOOP }.ios(rng));
-    assert_silent("a quarter of the time", kind, |rng| Loop { think_s: 6e-3, ..LOOP }.ios(rng));
+    assert_silent("a clock of 10 ms", kind, |rng| {
+        Loop {
+            sync_s: 6e-3,
+            every_s: 0.01,
+            ..LOOP
+        }
+        .ios(rng)
+    });
+    assert_silent("a quarter of the time", kind, |rng| {
+        Loop {
+            think_s: 6e-3,
+            ..LOOP
+        }
+        .ios(rng)
+    });
     assert_silent("sixteen threads of one process", kind, |rng| {
-        (0..16).flat_map(|_| Loop { from_s: 2e-3 * rng.uniform(), ..LOOP }.ios(rng)).collect()
+        (0..16)
+            .flat_map(|_| {
+                Loop {
+                    from_s: 2e-3 * rng.uniform(),
+                    ..LOOP
+                }
+                .ios(rng)
+            })
+            .collect()
     });
     assert_silent("others sync", kind, |rng| {
         let mut ios = random_syncs(rng, 7, 300.0, 5e-3, SECONDS);
@@ -104,20 +164,47 @@ fn unawaited_syncs_are_not_reported() {
 #[test]
 fn sync_calls_are_attributed_to_their_process() {
     let mut rng = Rng::new(3);
-    let own = Loop { sync_s: 8e-3, ..LOOP };
+    let own = Loop {
+        sync_s: 8e-3,
+        ..LOOP
+    };
     let calls = own.calls(&mut rng);
     let reported = findings(FindingKind::FsyncBound, own.ios(&mut rng), &calls);
-    assert_eq!(reported.len(), 1, "calls and I/Os say it once: {reported:?}");
+    assert_eq!(
+        reported.len(),
+        1,
+        "calls and I/Os say it once: {reported:?}"
+    );
     let f = &reported[0];
     let e = evidence!(f, FsyncBound);
-    assert_eq!((f.severity, e.source), (Severity::Warning, SyncSource::Calls));
-    assert_eq!(e.cause.as_ref().and_then(|c| c.path.as_deref()), Some("/srv/log"), "{f:?}");
-    assert!(e.sync_wait_percent > 90.0 && e.writes_per_sync.is_some_and(|n| (n - 2.0).abs() < 0.01), "{f:?}");
-    let idle = Loop { think_s: 2e-2, ..own };
+    assert_eq!(
+        (f.severity, e.source),
+        (Severity::Warning, SyncSource::Calls)
+    );
+    assert_eq!(
+        e.cause.as_ref().and_then(|c| c.path.as_deref()),
+        Some("/srv/log"),
+        "{f:?}"
+    );
+    assert!(
+        e.sync_wait_percent > 90.0 && e.writes_per_sync.is_some_and(|n| (n - 2.0).abs() < 0.01),
+        "{f:?}"
+    );
+    let idle = Loop {
+        think_s: 2e-2,
+        ..own
+    };
     assert!(findings(FindingKind::FsyncBound, Vec::new(), &idle.calls(&mut rng)).is_empty());
 }
 
-const SMALL: Stream = Stream { tgid: 7, op: Op::READ, bytes: 4096, in_flight: 1, think_s: 1e-5, to_s: 2.0 };
+const SMALL: Stream = Stream {
+    tgid: 7,
+    op: Op::READ,
+    bytes: 4096,
+    in_flight: 1,
+    think_s: 1e-5,
+    to_s: 2.0,
+};
 
 #[test]
 fn a_stream_in_small_requests_is_found_among_random_ones() {
@@ -125,17 +212,33 @@ fn a_stream_in_small_requests_is_found_among_random_ones() {
     for seed in 0..runs {
         let mut rng = Rng::new(seed);
         let bytes = 4096 << rng.below(4);
-        let op = if rng.below(2) == 0 { Op::READ } else { Op::WRITE };
-        let own = Stream { op, bytes, in_flight: 1 + rng.below(8) as usize, ..SMALL };
+        let op = if rng.below(2) == 0 {
+            Op::READ
+        } else {
+            Op::WRITE
+        };
+        let own = Stream {
+            op,
+            bytes,
+            in_flight: 1 + rng.below(8) as usize,
+            ..SMALL
+        };
         let begin = 8 * rng.below(1 << 30) as i64;
         let mut ios = own.ios(&mut rng, |_, i| begin + i * bytes / 512);
-        let random = Stream { tgid: 8, op: Op::READ, to_s: SECONDS, think_s: 1e-3, ..SMALL };
+        let random = Stream {
+            tgid: 8,
+            op: Op::READ,
+            to_s: SECONDS,
+            think_s: 1e-3,
+            ..SMALL
+        };
         ios.extend(random.ios(&mut rng, |rng, _| 8 * rng.below(1 << 30) as i64));
         let reported = findings(FindingKind::SmallSequential, ios, &[]);
         let is_it = |f: &Finding| {
             let e = evidence!(f, SmallSequential);
             let times = 131_072 / bytes;
-            (e.pid, e.request_bytes) == (Some(7), bytes) && (e.ios_if_large as i64 * times - e.ios as i64).abs() < times
+            (e.pid, e.request_bytes) == (Some(7), bytes)
+                && (e.ios_if_large as i64 * times - e.ios as i64).abs() < times
         };
         found += u64::from(reported.len() == 1 && is_it(&reported[0]));
     }
@@ -148,9 +251,15 @@ fn other_streams_are_not_cut_small() {
     let kind = FindingKind::SmallSequential;
     let random = |rng: &mut Rng| 8 * rng.below(1 << 30) as i64;
     assert_silent("random", kind, |rng| SMALL.ios(rng, |rng, _| random(rng)));
-    assert_silent("random in a small file", kind, |rng| SMALL.ios(rng, |rng, _| 8 * rng.below(40) as i64));
-    assert_silent("the same sectors again", kind, |rng| SMALL.ios(rng, |_, i| 8 * (i % 50)));
-    assert_silent("every second block", kind, |rng| SMALL.ios(rng, |_, i| 16 * i));
+    assert_silent("random in a small file", kind, |rng| {
+        SMALL.ios(rng, |rng, _| 8 * rng.below(40) as i64)
+    });
+    assert_silent("the same sectors again", kind, |rng| {
+        SMALL.ios(rng, |_, i| 8 * (i % 50))
+    });
+    assert_silent("every second block", kind, |rng| {
+        SMALL.ios(rng, |_, i| 16 * i)
+    });
     assert_silent("short pieces", kind, |rng| {
         let mut begin = 0;
         SMALL.ios(rng, |rng, i| {
@@ -158,17 +267,46 @@ fn other_streams_are_not_cut_small() {
             begin
         })
     });
-    assert_silent("large requests", kind, |rng| Stream { bytes: 131_072, ..SMALL }.ios(rng, |_, i| 256 * i));
+    assert_silent("large requests", kind, |rng| {
+        Stream {
+            bytes: 131_072,
+            ..SMALL
+        }
+        .ios(rng, |_, i| 256 * i)
+    });
     assert_silent("a pace of its own", kind, |rng| {
-        Stream { think_s: 2e-3, to_s: SECONDS, ..SMALL }.ios(rng, |_, i| 8 * i)
+        Stream {
+            think_s: 2e-3,
+            to_s: SECONDS,
+            ..SMALL
+        }
+        .ios(rng, |_, i| 8 * i)
     });
     assert_silent("read ahead", kind, |rng| {
-        let ios = Stream { bytes: 16_384, ..SMALL }.ios(rng, |_, i| 32 * i);
-        ios.into_iter().map(|io| Io { flags: Some(Io::FLAG_RAHEAD), ..io }).collect()
+        let ios = Stream {
+            bytes: 16_384,
+            ..SMALL
+        }
+        .ios(rng, |_, i| 32 * i);
+        ios.into_iter()
+            .map(|io| Io {
+                flags: Some(Io::FLAG_RAHEAD),
+                ..io
+            })
+            .collect()
     });
     assert_silent("merged", kind, |rng| {
-        let ios = Stream { bytes: 16_384, ..SMALL }.ios(rng, |_, i| 32 * i);
-        ios.into_iter().map(|io| Io { merges: Some(3), ..io }).collect()
+        let ios = Stream {
+            bytes: 16_384,
+            ..SMALL
+        }
+        .ios(rng, |_, i| 32 * i);
+        ios.into_iter()
+            .map(|io| Io {
+                merges: Some(3),
+                ..io
+            })
+            .collect()
     });
     assert_silent("a log, each record forced out", kind, |rng| {
         let mut sector = 0;
@@ -177,20 +315,41 @@ fn other_streams_are_not_cut_small() {
             sector += io.bytes / 512;
             io
         };
-        Loop { writes: 4, ..LOOP }.ios(rng).into_iter().map(to_log).collect()
+        Loop { writes: 4, ..LOOP }
+            .ios(rng)
+            .into_iter()
+            .map(to_log)
+            .collect()
     });
-    assert_silent("a device on which the transfer takes most of the time", kind, |rng| {
-        let per_byte = |io: Io| Io { device_ns: io.bytes * 20, done_ns: io.start_ns() + io.bytes * 20, ..io };
-        let mut ios = Stream { bytes: 16_384, think_s: 1e-4, ..SMALL }.ios(rng, |_, i| 32 * i);
-        ios.iter_mut().enumerate().for_each(|(i, io)| io.bytes = if i % 200 == 0 { 4096 } else { 16_384 });
-        ios.into_iter().map(per_byte).collect()
-    });
+    assert_silent(
+        "a device on which the transfer takes most of the time",
+        kind,
+        |rng| {
+            let per_byte = |io: Io| Io {
+                device_ns: io.bytes * 20,
+                done_ns: io.start_ns() + io.bytes * 20,
+                ..io
+            };
+            let mut ios = Stream {
+                bytes: 16_384,
+                think_s: 1e-4,
+                ..SMALL
+            }
+            .ios(rng, |_, i| 32 * i);
+            ios.iter_mut()
+                .enumerate()
+                .for_each(|(i, io)| io.bytes = if i % 200 == 0 { 4096 } else { 16_384 });
+            ios.into_iter().map(per_byte).collect()
+        },
+    );
 }
 
 /// Beginnings of `n` spells of `len_s` at random, one in each part of the recording.
 fn spells(rng: &mut Rng, n: u32, len_s: f64) -> Vec<f64> {
     let part = SECONDS / f64::from(n);
-    (0..n).map(|i| f64::from(i) * part + rng.uniform() * (part - len_s)).collect()
+    (0..n)
+        .map(|i| f64::from(i) * part + rng.uniform() * (part - len_s))
+        .collect()
 }
 
 fn within(starts: &[f64], len_s: f64, at_s: f64) -> bool {
@@ -200,10 +359,22 @@ fn within(starts: &[f64], len_s: f64, at_s: f64) -> bool {
 /// A steady reader (7), a steady writer (8), and a process (9) that writes in spells of 0.2 s at `burst` a second.
 fn three(rng: &mut Rng, starts: &[f64], burst: f64, service_s: f64) -> Vec<Arrival> {
     let mut all = arrivals(rng, (7, Op::READ, 4096), (150.0, 3e-4), SECONDS, |_| 150.0);
-    all.extend(arrivals(rng, (8, Op::WRITE, 4096), (60.0, 3e-4), SECONDS, |_| 60.0));
-    all.extend(arrivals(rng, (9, Op::WRITE, 262_144), (burst, service_s), SECONDS, |at| {
-        if within(starts, 0.2, at) { burst } else { 0.0 }
-    }));
+    all.extend(arrivals(
+        rng,
+        (8, Op::WRITE, 4096),
+        (60.0, 3e-4),
+        SECONDS,
+        |_| 60.0,
+    ));
+    all.extend(arrivals(
+        rng,
+        (9, Op::WRITE, 262_144),
+        (burst, service_s),
+        SECONDS,
+        |at| {
+            if within(starts, 0.2, at) { burst } else { 0.0 }
+        },
+    ));
     all
 }
 
@@ -213,7 +384,11 @@ fn interference_between_processes_is_found() {
     for seed in 0..runs {
         let mut rng = Rng::new(seed);
         let starts = spells(&mut rng, 20, 0.2);
-        let reported = findings(FindingKind::Interference, served(three(&mut rng, &starts, 500.0, 1.6e-3), 1), &[]);
+        let reported = findings(
+            FindingKind::Interference,
+            served(three(&mut rng, &starts, 500.0, 1.6e-3), 1),
+            &[],
+        );
         let of = |f: &Finding| {
             let e = evidence!(f, Interference);
             (e.victim_pid, e.aggressor_pid)
@@ -222,7 +397,10 @@ fn interference_between_processes_is_found() {
         let blamed = reported.iter().any(|f| of(f).1 != Some(9));
         found += u64::from(reader && !blamed);
         if !reader || blamed {
-            eprintln!("seed {seed}: {:?}", reported.iter().map(|f| &f.evidence).collect::<Vec<_>>());
+            eprintln!(
+                "seed {seed}: {:?}",
+                reported.iter().map(|f| &f.evidence).collect::<Vec<_>>()
+            );
         }
     }
     eprintln!("{found} of {runs} found");
@@ -233,22 +411,47 @@ fn interference_between_processes_is_found() {
 fn shared_load_names_no_aggressor() {
     let kind = FindingKind::Interference;
     for busy in [20.0, 40.0, 60.0, 80.0] {
-        assert_silent(&format!("three processes, FIFO, {busy} % busy"), kind, |rng| {
-            let rate = busy / 100.0 * 1000.0 / 3.0;
-            let ops = [(7, Op::READ, 4096), (8, Op::WRITE, 4096), (9, Op::WRITE, 65_536)];
-            served(ops.into_iter().flat_map(|who| arrivals(rng, who, (rate, 1e-3), SECONDS, |_| rate)).collect(), 1)
-        });
+        assert_silent(
+            &format!("three processes, FIFO, {busy} % busy"),
+            kind,
+            |rng| {
+                let rate = busy / 100.0 * 1000.0 / 3.0;
+                let ops = [
+                    (7, Op::READ, 4096),
+                    (8, Op::WRITE, 4096),
+                    (9, Op::WRITE, 65_536),
+                ];
+                served(
+                    ops.into_iter()
+                        .flat_map(|who| arrivals(rng, who, (rate, 1e-3), SECONDS, |_| rate))
+                        .collect(),
+                    1,
+                )
+            },
+        );
     }
     assert_silent("shared sine", kind, |rng| {
         let (period, swing) = (3.0 + 5.0 * rng.uniform(), 0.3 + 0.5 * rng.uniform());
-        let rate = move |at: f64| 250.0 * (1.0 + swing * (std::f64::consts::TAU * at / period).sin());
-        let ops = [(7, Op::READ, 4096), (8, Op::WRITE, 4096), (9, Op::WRITE, 65_536)];
-        served(ops.into_iter().flat_map(|who| arrivals(rng, who, (500.0, 0.8e-3), SECONDS, rate)).collect(), 1)
+        let rate =
+            move |at: f64| 250.0 * (1.0 + swing * (std::f64::consts::TAU * at / period).sin());
+        let ops = [
+            (7, Op::READ, 4096),
+            (8, Op::WRITE, 4096),
+            (9, Op::WRITE, 65_536),
+        ];
+        served(
+            ops.into_iter()
+                .flat_map(|who| arrivals(rng, who, (500.0, 0.8e-3), SECONDS, rate))
+                .collect(),
+            1,
+        )
     });
     assert_silent("slow at other times", kind, |rng| {
         let (starts, slow) = (spells(rng, 12, 0.2), spells(rng, 6, 0.8));
         let mut all = three(rng, &starts, 300.0, 3e-4);
-        all.iter_mut().filter(|w| within(&slow, 0.8, w.at_s)).for_each(|w| w.service_s *= 8.0);
+        all.iter_mut()
+            .filter(|w| within(&slow, 0.8, w.at_s))
+            .for_each(|w| w.service_s *= 8.0);
         served(all, 16)
     });
     assert_silent("bursts on a device with room", kind, |rng| {
@@ -257,14 +460,34 @@ fn shared_load_names_no_aggressor() {
     });
     assert_silent("bursts of all at once", kind, |rng| {
         let starts = spells(rng, 15, 0.2);
-        let rate = |at: f64| if within(&starts, 0.2, at) { 300.0 } else { 30.0 };
-        let ops = [(7, Op::READ, 4096), (8, Op::WRITE, 4096), (9, Op::WRITE, 65_536)];
-        served(ops.into_iter().flat_map(|who| arrivals(rng, who, (300.0, 1e-3), SECONDS, rate)).collect(), 1)
+        let rate = |at: f64| {
+            if within(&starts, 0.2, at) {
+                300.0
+            } else {
+                30.0
+            }
+        };
+        let ops = [
+            (7, Op::READ, 4096),
+            (8, Op::WRITE, 4096),
+            (9, Op::WRITE, 65_536),
+        ];
+        served(
+            ops.into_iter()
+                .flat_map(|who| arrivals(rng, who, (300.0, 1e-3), SECONDS, rate))
+                .collect(),
+            1,
+        )
     });
     assert_silent("two at the same times", kind, |rng| {
         let starts = spells(rng, 15, 0.2);
         let mut all = three(rng, &starts, 500.0, 8e-4);
-        all.extend(all.clone().into_iter().filter(|w| w.tgid == 9).map(|w| Arrival { tgid: 10, ..w }));
+        all.extend(
+            all.clone()
+                .into_iter()
+                .filter(|w| w.tgid == 9)
+                .map(|w| Arrival { tgid: 10, ..w }),
+        );
         served(all, 1)
     });
 }
@@ -277,7 +500,11 @@ fn starvation_of_counters(ios: Vec<Io>) -> Vec<Finding> {
     let mut flows = vec![[Flow::default(); 4]; steps as usize];
     for io in in_order(ios) {
         if let Some(flows) = flows.get_mut((io.done_ns / STEP_NS) as usize) {
-            flows[io.class() as usize].add(&Flow { ios: 1, bytes: io.bytes as u64, total_ns: io.total_ns() });
+            flows[io.class() as usize].add(&Flow {
+                ios: 1,
+                bytes: io.bytes as u64,
+                total_ns: io.total_ns(),
+            });
         }
     }
     for (i, flows) in flows.into_iter().enumerate() {
@@ -292,7 +519,12 @@ fn starvation_of_counters(ios: Vec<Io>) -> Vec<Finding> {
             area_ns: None,
         });
     }
-    builder.finish(0).findings.into_iter().filter(|f| f.kind() == FindingKind::Starvation).collect()
+    builder
+        .finish(0)
+        .findings
+        .into_iter()
+        .filter(|f| f.kind() == FindingKind::Starvation)
+        .collect()
 }
 
 #[test]
@@ -302,8 +534,13 @@ fn counters_give_inconclusive_starvation_at_most() {
         let mut rng = Rng::new(seed);
         let starts = spells(&mut rng, 20, 0.2);
         let reported = starvation_of_counters(served(three(&mut rng, &starts, 500.0, 1.6e-3), 1));
-        found += u64::from(reported.len() == 1 && evidence!(reported[0], StarvationOfMeans).victim == Class::Read);
-        assert!(reported.iter().all(|f| f.severity == Severity::Info), "{reported:?}");
+        found += u64::from(
+            reported.len() == 1 && evidence!(reported[0], StarvationOfMeans).victim == Class::Read,
+        );
+        assert!(
+            reported.iter().all(|f| f.severity == Severity::Info),
+            "{reported:?}"
+        );
     }
     eprintln!("{found} of {runs} found");
     assert!(found * 100 + 100 >= 95 * runs, "{found} of {runs} found");
@@ -317,7 +554,12 @@ fn counters_of_ordinary_load_suggest_nothing() {
             &format!("counters, FIFO, {busy} % busy"),
             |rng| {
                 let rate = busy / 100.0 * 1000.0 / 2.0;
-                served(ops.into_iter().flat_map(|who| arrivals(rng, who, (rate, 1e-3), SECONDS, |_| rate)).collect(), 1)
+                served(
+                    ops.into_iter()
+                        .flat_map(|who| arrivals(rng, who, (rate, 1e-3), SECONDS, |_| rate))
+                        .collect(),
+                    1,
+                )
             },
             starvation_of_counters,
         );
@@ -326,8 +568,14 @@ fn counters_of_ordinary_load_suggest_nothing() {
         "counters, shared sine",
         |rng| {
             let (period, swing) = (3.0 + 5.0 * rng.uniform(), 0.3 + 0.5 * rng.uniform());
-            let rate = move |at: f64| 350.0 * (1.0 + swing * (std::f64::consts::TAU * at / period).sin());
-            served(ops.into_iter().flat_map(|who| arrivals(rng, who, (700.0, 0.8e-3), SECONDS, rate)).collect(), 1)
+            let rate =
+                move |at: f64| 350.0 * (1.0 + swing * (std::f64::consts::TAU * at / period).sin());
+            served(
+                ops.into_iter()
+                    .flat_map(|who| arrivals(rng, who, (700.0, 0.8e-3), SECONDS, rate))
+                    .collect(),
+                1,
+            )
         },
         starvation_of_counters,
     );
@@ -336,7 +584,9 @@ fn counters_of_ordinary_load_suggest_nothing() {
         |rng| {
             let (starts, slow) = (spells(rng, 12, 0.2), spells(rng, 6, 0.8));
             let mut all = three(rng, &starts, 300.0, 3e-4);
-            all.iter_mut().filter(|w| within(&slow, 0.8, w.at_s)).for_each(|w| w.service_s *= 8.0);
+            all.iter_mut()
+                .filter(|w| within(&slow, 0.8, w.at_s))
+                .for_each(|w| w.service_s *= 8.0);
             served(all, 16)
         },
         starvation_of_counters,
@@ -346,7 +596,9 @@ fn counters_of_ordinary_load_suggest_nothing() {
         |rng| {
             let (starts, slow) = (spells(rng, 12, 0.2), spells(rng, 6, 0.4));
             let mut all = three(rng, &starts, 300.0, 3e-4);
-            all.iter_mut().filter(|w| within(&slow, 0.4, w.at_s)).for_each(|w| w.service_s *= 20.0);
+            all.iter_mut()
+                .filter(|w| within(&slow, 0.4, w.at_s))
+                .for_each(|w| w.service_s *= 20.0);
             served(all, 1)
         },
         starvation_of_counters,
@@ -363,8 +615,19 @@ fn counters_of_ordinary_load_suggest_nothing() {
         "counters, bursts of both at once",
         |rng| {
             let starts = spells(rng, 15, 0.2);
-            let rate = |at: f64| if within(&starts, 0.2, at) { 400.0 } else { 30.0 };
-            served(ops.into_iter().flat_map(|who| arrivals(rng, who, (400.0, 1e-3), SECONDS, rate)).collect(), 1)
+            let rate = |at: f64| {
+                if within(&starts, 0.2, at) {
+                    400.0
+                } else {
+                    30.0
+                }
+            };
+            served(
+                ops.into_iter()
+                    .flat_map(|who| arrivals(rng, who, (400.0, 1e-3), SECONDS, rate))
+                    .collect(),
+                1,
+            )
         },
         starvation_of_counters,
     );

@@ -12,7 +12,11 @@ const LOG_BYTES: usize = 64 << 20;
 
 /// `sample` repeated; `head` lines of it only once.
 fn repeated(sample: &[u8], head: usize) -> Vec<u8> {
-    let at = sample.split_inclusive(|b| *b == b'\n').take(head).map(<[u8]>::len).sum::<usize>();
+    let at = sample
+        .split_inclusive(|b| *b == b'\n')
+        .take(head)
+        .map(<[u8]>::len)
+        .sum::<usize>();
     let mut out = sample[..at].to_vec();
     while out.len() < LOG_BYTES && at < sample.len() {
         out.extend_from_slice(&sample[at..]);
@@ -33,7 +37,9 @@ fn fio_log(block_size: u64) -> Vec<u8> {
             break;
         }
         let (ms, latency, direction) = (i / 4, 90_000 + i * 7919 % 50_000, i % 2);
-        out.extend_from_slice(format!("{ms}, {latency}, {direction}, {block_size}, 0\n").as_bytes());
+        out.extend_from_slice(
+            format!("{ms}, {latency}, {direction}, {block_size}, 0\n").as_bytes(),
+        );
     }
     out
 }
@@ -53,7 +59,9 @@ fn blktrace(keep: Option<PathBuf>) {
         r.extend([0; 8]);
         r
     };
-    let bytes: Vec<u8> = (0..(LOG_BYTES / 48) as u64).flat_map(|i| record(i, [1, 4, 7, 8][i as usize % 4])).collect();
+    let bytes: Vec<u8> = (0..(LOG_BYTES / 48) as u64)
+        .flat_map(|i| record(i, [1, 4, 7, 8][i as usize % 4]))
+        .collect();
     report("blktrace", &bytes);
     if let Some(path) = keep {
         std::fs::write(&path, &bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -63,8 +71,8 @@ fn blktrace(keep: Option<PathBuf>) {
 fn report(name: &str, bytes: &[u8]) {
     let kind: Kind = recognise(bytes).unwrap_or_else(|| panic!("{name} is not recognised"));
     let started = cpu_seconds();
-    let got =
-        parse_bytes(kind, Path::new(name), bytes, ImportOptions::default()).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let got = parse_bytes(kind, Path::new(name), bytes, ImportOptions::default())
+        .unwrap_or_else(|e| panic!("{name}: {e}"));
     let seconds = cpu_seconds() - started;
     println!(
         "{name:<16} {:>7.1} MB per second of processor  {:>9} I/Os {:>9} rows  {} damaged",
@@ -76,10 +84,12 @@ fn report(name: &str, bytes: &[u8]) {
 }
 
 fn main() {
-    let dir = std::env::args().nth(1).map_or_else(|| PathBuf::from("fixtures/import"), PathBuf::from);
+    let dir = std::env::args()
+        .nth(1)
+        .map_or_else(|| PathBuf::from("fixtures/import"), PathBuf::from);
     let read = |name: &str| std::fs::read(dir.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let table =
-        "time r/s Kr/s us/r w/s Kw/s us/w\n".to_owned() + &"153.8 20 2560 136888 4150 2171420 82941\n".repeat(1000);
+    let table = "time r/s Kr/s us/r w/s Kw/s us/w\n".to_owned()
+        + &"153.8 20 2560 136888 4150 2171420 82941\n".repeat(1000);
     let snoop = "TIME(s)     COMM           PID     DISK    T    SECTOR     BYTES   QUE(ms) LAT(ms)\n".to_owned()
         + &"0.001500    kworker/u4:2   77      nvme0n1 WS   99         4096      0.012   1.500\n".repeat(1000);
     let solaris = "device    r/s    w/s   kr/s   kw/s wait actv  svc_t  %w  %b \n".to_owned()

@@ -16,7 +16,11 @@ const NOT_SEEN_NS: i64 = -1_000_000;
 
 /// Whether a heading that begins with `TIME(s)` is biosnoop's; `fileslower` and others print latencies of other things.
 pub(super) fn is_heading(line: &[u8]) -> bool {
-    Columns::of(line).is_some_and(|c| REQUIRED.iter().all(|r| c.after_comm.iter().any(|name| name == r.as_bytes())))
+    Columns::of(line).is_some_and(|c| {
+        REQUIRED
+            .iter()
+            .all(|r| c.after_comm.iter().any(|name| name == r.as_bytes()))
+    })
 }
 
 /// Reads a log; a new heading may change the columns.
@@ -59,10 +63,14 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
     }
     log.limit("source knows no cgroup, no file, no merges and no errors");
     if diskless > 0 {
-        log.limit(&format!("{diskless} I/Os have no disk in the log: they are those of a device called unknown"));
+        log.limit(&format!(
+            "{diskless} I/Os have no disk in the log: they are those of a device called unknown"
+        ));
     }
     if negative > 0 {
-        log.limit(&format!("{negative} queue times are negative in the log, and not known here"));
+        log.limit(&format!(
+            "{negative} queue times are negative in the log, and not known here"
+        ));
     }
     if !queues {
         log.limit("source was run without -Q: time in the kernel's queues is not known");
@@ -87,10 +95,14 @@ struct Columns {
 impl Columns {
     fn of(text: &[u8]) -> Option<Columns> {
         // bcc prints `BYTES  QUE(ms) LAT(ms)`; some versions let two headings touch.
-        let spaced = String::from_utf8_lossy(text).replace("QUE(ms)", " QUE(ms) ").replace("LAT(ms)", " LAT(ms) ");
+        let spaced = String::from_utf8_lossy(text)
+            .replace("QUE(ms)", " QUE(ms) ")
+            .replace("LAT(ms)", " LAT(ms) ");
         let names: Vec<Vec<u8>> = words(spaced.as_bytes()).map(<[u8]>::to_vec).collect();
         let comm = names.iter().position(|n| n == b"COMM")?;
-        Some(Columns { after_comm: names[comm + 1..].to_vec() })
+        Some(Columns {
+            after_comm: names[comm + 1..].to_vec(),
+        })
     }
 }
 
@@ -98,11 +110,23 @@ impl Columns {
 fn row(log: &mut Log, c: &Columns, text: &[u8], has_disk: bool) -> Option<Io> {
     let mut cells = words(text);
     let done_ns = seconds_ns(cells.next()?)?;
-    let mut io = Io::new(done_ns, iolens_core::model::DevId(0), iolens_core::model::Op::READ, 0, None, 0);
+    let mut io = Io::new(
+        done_ns,
+        iolens_core::model::DevId(0),
+        iolens_core::model::Op::READ,
+        0,
+        None,
+        0,
+    );
     let mut rest = text;
     let mut disk: &[u8] = b"unknown";
     let mut has_latency = false;
-    for name in c.after_comm.iter().rev().filter(|name| has_disk || name.as_slice() != b"DISK") {
+    for name in c
+        .after_comm
+        .iter()
+        .rev()
+        .filter(|name| has_disk || name.as_slice() != b"DISK")
+    {
         let (before, cell) = last_word(rest)?;
         match name.as_slice() {
             b"LAT(ms)" => {
@@ -129,7 +153,10 @@ fn row(log: &mut Log, c: &Columns, text: &[u8], has_disk: bool) -> Option<Io> {
         return None;
     }
     let comm = rest.trim_ascii();
-    let after_time = comm.iter().position(|b| *b == b' ').map_or(&b""[..], |i| comm[i..].trim_ascii());
+    let after_time = comm
+        .iter()
+        .position(|b| *b == b' ')
+        .map_or(&b""[..], |i| comm[i..].trim_ascii());
     io.comm = (!after_time.is_empty() && after_time != b"?").then(|| Comm::new(after_time));
     io.dev = log.devices.by_name(disk);
     Some(io)
@@ -162,11 +189,26 @@ mod tests {
 
     fn import(text: &str) -> Imported {
         assert_eq!(recognise(text.as_bytes()), Some(Kind::Biosnoop));
-        parse_bytes(Kind::Biosnoop, Path::new("b.txt"), text.as_bytes(), ImportOptions::default()).expect("imports")
+        parse_bytes(
+            Kind::Biosnoop,
+            Path::new("b.txt"),
+            text.as_bytes(),
+            ImportOptions::default(),
+        )
+        .expect("imports")
     }
 
     fn ios(i: &Imported) -> Vec<Io> {
-        i.observations.iter().filter_map(|o| if let Observation::Io(io) = o { Some(*io) } else { None }).collect()
+        i.observations
+            .iter()
+            .filter_map(|o| {
+                if let Observation::Io(io) = o {
+                    Some(*io)
+                } else {
+                    None
+                }
+            })
+            .collect()
     }
 
     #[test]
@@ -179,11 +221,31 @@ mod tests {
         );
         let ios = ios(&got);
         assert_eq!(ios.len(), 3);
-        assert_eq!(ios[0].comm.map(|c| c.to_text().into_owned()).as_deref(), Some("postgres: wal"));
-        assert_eq!((ios[0].queue_ns, ios[0].device_ns, ios[0].tgid), (Some(12_000), 345_000, Some(1188)));
-        assert_eq!((ios[1].queue_ns, ios[1].op), (None, Op::WRITE), "-1 is what the tool prints for not seen");
-        assert_eq!(ios[1].flags, Some(Io::FLAG_PREFLUSH | Io::FLAG_FUA | Io::FLAG_SYNC));
-        assert_eq!(got.meta.devices.iter().map(|d| d.name.as_str()).collect::<Vec<_>>(), ["nvme0n1", "sdb"]);
+        assert_eq!(
+            ios[0].comm.map(|c| c.to_text().into_owned()).as_deref(),
+            Some("postgres: wal")
+        );
+        assert_eq!(
+            (ios[0].queue_ns, ios[0].device_ns, ios[0].tgid),
+            (Some(12_000), 345_000, Some(1188))
+        );
+        assert_eq!(
+            (ios[1].queue_ns, ios[1].op),
+            (None, Op::WRITE),
+            "-1 is what the tool prints for not seen"
+        );
+        assert_eq!(
+            ios[1].flags,
+            Some(Io::FLAG_PREFLUSH | Io::FLAG_FUA | Io::FLAG_SYNC)
+        );
+        assert_eq!(
+            got.meta
+                .devices
+                .iter()
+                .map(|d| d.name.as_str())
+                .collect::<Vec<_>>(),
+            ["nvme0n1", "sdb"]
+        );
     }
 
     #[test]
@@ -195,9 +257,22 @@ mod tests {
              0.000020    a       1      sda     W 24         4096    0.100   0.740\n\
              0.000030    a       1      sda     W 32         4096    0.100   -0.740\n",
         );
-        assert_eq!(ios(&got).iter().map(|io| io.queue_ns).collect::<Vec<_>>(), [None, None, Some(100_000)]);
-        assert!(got.meta.limits.iter().any(|l| l.starts_with("1 queue times are negative")), "{:?}", got.meta.limits);
-        assert_eq!((got.damage.count, got.damage.places[0].why.as_str()), (1, "a negative latency"));
+        assert_eq!(
+            ios(&got).iter().map(|io| io.queue_ns).collect::<Vec<_>>(),
+            [None, None, Some(100_000)]
+        );
+        assert!(
+            got.meta
+                .limits
+                .iter()
+                .any(|l| l.starts_with("1 queue times are negative")),
+            "{:?}",
+            got.meta.limits
+        );
+        assert_eq!(
+            (got.damage.count, got.damage.places[0].why.as_str()),
+            (1, "a negative latency")
+        );
     }
 
     #[test]
@@ -217,11 +292,26 @@ mod tests {
              1.1         cut            19",
         );
         let ios = ios(&got);
-        assert_eq!((ios.len(), ios[0].queue_ns, ios[0].device_ns), (2, None, 740_000));
+        assert_eq!(
+            (ios.len(), ios[0].queue_ns, ios[0].device_ns),
+            (2, None, 740_000)
+        );
         assert_eq!(ios[0].flags, None);
-        let unknown = got.meta.devices.iter().find(|d| d.name == "unknown").expect("a device");
-        assert_eq!((ios[1].dev, ios[1].tgid, ios[1].bytes), (unknown.id, Some(0), 8192), "its disk is not in the log");
-        assert_eq!(got.damage.places.iter().map(|p| p.at).collect::<Vec<_>>(), [3, 5]);
+        let unknown = got
+            .meta
+            .devices
+            .iter()
+            .find(|d| d.name == "unknown")
+            .expect("a device");
+        assert_eq!(
+            (ios[1].dev, ios[1].tgid, ios[1].bytes),
+            (unknown.id, Some(0), 8192),
+            "its disk is not in the log"
+        );
+        assert_eq!(
+            got.damage.places.iter().map(|p| p.at).collect::<Vec<_>>(),
+            [3, 5]
+        );
         assert!(got.meta.limits.iter().any(|l| l.contains("-Q")));
     }
 }

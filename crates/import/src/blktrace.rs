@@ -34,13 +34,21 @@ const FUA: u32 = 1 << 31;
 
 /// Whether bytes begin like a trace of either byte order.
 pub(super) fn has_magic(bytes: &[u8]) -> bool {
-    let Some(Ok(first)) = bytes.get(..4).map(<[u8; 4]>::try_from) else { return false };
-    u32::from_le_bytes(first) & 0xffff_ff00 == MAGIC || u32::from_be_bytes(first) & 0xffff_ff00 == MAGIC
+    let Some(Ok(first)) = bytes.get(..4).map(<[u8; 4]>::try_from) else {
+        return false;
+    };
+    u32::from_le_bytes(first) & 0xffff_ff00 == MAGIC
+        || u32::from_be_bytes(first) & 0xffff_ff00 == MAGIC
 }
 
 /// Reads the files of all processors together.
 pub(super) fn parse(log: &mut Log, mut cursors: Vec<Cursor>) -> Result<(), ImportError> {
-    let mut state = State { pairing: Pairing::with_bios(), comms: HashMap::new(), known: Vec::new(), unknown: 0 };
+    let mut state = State {
+        pairing: Pairing::with_bios(),
+        comms: HashMap::new(),
+        known: Vec::new(),
+        unknown: 0,
+    };
     for c in &mut cursors {
         c.advance(log);
     }
@@ -54,11 +62,16 @@ pub(super) fn parse(log: &mut Log, mut cursors: Vec<Cursor>) -> Result<(), Impor
     state.pairing.finish(log);
     log.bios = state.pairing.bios.take().unwrap_or_default();
     log.epoch = Epoch::Monotonic;
-    log.unusable = Some("no I/O was seen from issue to completion; import the logs of all processors together");
+    log.unusable = Some(
+        "no I/O was seen from issue to completion; import the logs of all processors together",
+    );
     log.limit("source counts threads, not processes: thread ids are shown as process ids");
     log.limit("source knows no cgroup and no file");
     if state.unknown > 0 {
-        log.limit(&format!("{} records of unknown actions were not understood", state.unknown));
+        log.limit(&format!(
+            "{} records of unknown actions were not understood",
+            state.unknown
+        ));
     }
     say_missing(log, &cursors);
     for mut c in cursors {
@@ -82,16 +95,27 @@ fn set_and_processor(path: &Path) -> Option<(String, u32)> {
 fn say_missing(log: &mut Log, cursors: &[Cursor]) {
     let given: Vec<(&Path, String, u32)> = cursors
         .iter()
-        .filter_map(|c| set_and_processor(&c.path).map(|(set, processor)| (c.path.as_path(), set, processor)))
+        .filter_map(|c| {
+            set_and_processor(&c.path).map(|(set, processor)| (c.path.as_path(), set, processor))
+        })
         .collect();
     let has = |set: &str, n: u32| given.iter().any(|g| g.1 == set && g.2 == n);
     let mut missing: Vec<(String, u32)> = Vec::new();
     for (path, set, processor) in &given {
-        let dir = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let beside = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.path());
+        let dir = path
+            .parent()
+            .filter(|p| !p.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
+        let beside = std::fs::read_dir(dir)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|e| e.path());
         // blktrace leaves empty files for processors that saw nothing.
         let full = beside.filter(|p| p.metadata().is_ok_and(|m| m.len() > 0));
-        let here = full.filter_map(|p| set_and_processor(&p)).filter(|(s, _)| s == set);
+        let here = full
+            .filter_map(|p| set_and_processor(&p))
+            .filter(|(s, _)| s == set);
         let (from_name, n) = (set.as_str(), *processor);
         missing.extend(here.filter(|(_, n)| !has(from_name, *n)));
         missing.extend(
@@ -104,12 +128,17 @@ fn say_missing(log: &mut Log, cursors: &[Cursor]) {
     missing.dedup();
     if let Some((set, first)) = missing.first() {
         let n = missing.len();
-        log.limit(&format!("{n} files of the trace {set} were not given, the first is that of processor {first}"));
+        log.limit(&format!(
+            "{n} files of the trace {set} were not given, the first is that of processor {first}"
+        ));
     }
 }
 
 fn earliest(cursors: &[Cursor]) -> Option<usize> {
-    let times = cursors.iter().enumerate().filter_map(|(i, c)| c.next.as_ref().map(|r| (r.time, i)));
+    let times = cursors
+        .iter()
+        .enumerate()
+        .filter_map(|(i, c)| c.next.as_ref().map(|r| (r.time, i)));
     times.min().map(|(_, i)| i)
 }
 
@@ -144,7 +173,14 @@ const WINDOW: usize = 128 << 10;
 impl Cursor {
     pub fn new(path: &Path, content: Content) -> Cursor {
         let source = content.buffered_whole();
-        Cursor { path: path.to_owned(), source, bytes: Vec::new(), offset: 0, at: 0, next: None }
+        Cursor {
+            path: path.to_owned(),
+            source,
+            bytes: Vec::new(),
+            offset: 0,
+            at: 0,
+            next: None,
+        }
     }
 
     /// Brings the next records into memory, if there are any.
@@ -157,7 +193,9 @@ impl Cursor {
         self.at = 0;
         while self.bytes.len() < 2 * WINDOW {
             // Its errors are kept until the end.
-            let Ok(more @ [_, ..]) = self.source.fill_buf() else { return };
+            let Ok(more @ [_, ..]) = self.source.fill_buf() else {
+                return;
+            };
             let n = more.len();
             self.bytes.extend_from_slice(more);
             self.source.consume(n);
@@ -179,7 +217,8 @@ impl Cursor {
                     return;
                 }
                 Err(why) => {
-                    log.damage.record(&self.path, self.offset + self.at as u64, why);
+                    log.damage
+                        .record(&self.path, self.offset + self.at as u64, why);
                     self.resync();
                 }
             }
@@ -216,7 +255,10 @@ fn record(rest: &[u8]) -> Result<(Record, usize), String> {
         return Err("no record of blktrace".to_owned());
     }
     let Some(version) = VERSIONS.iter().position(|v| *v == magic & 0xff) else {
-        return Err(format!("blktrace version {}, only 7 and 8 are known", magic & 0xff));
+        return Err(format!(
+            "blktrace version {}, only 7 and 8 are known",
+            magic & 0xff
+        ));
     };
     let h = rest.get(..HEADERS[version]).ok_or(CUT)?;
     let u16_at = |i: usize| {
@@ -234,14 +276,43 @@ fn record(rest: &[u8]) -> Result<(Record, usize), String> {
     // Version 8 has 64 bits of action, whose upper half encodes kinds of zone operations.
     let (pid, action, device, error, pdu_len) = match version {
         0 => (u32_at(32), u32_at(28), u32_at(36), u16_at(44), u16_at(46)),
-        _ => (u32_at(28), u64_at(32) as u32, u32_at(40), u16_at(48), u16_at(50)),
+        _ => (
+            u32_at(28),
+            u64_at(32) as u32,
+            u32_at(40),
+            u16_at(48),
+            u16_at(50),
+        ),
     };
     let len = h.len() + usize::from(pdu_len);
-    let Some(pdu) = rest.get(h.len()..len) else { return Err("cut off inside a record's data".to_owned()) };
-    let begin = if action & WITH_CGROUP != 0 { 8.min(pdu.len()) } else { 0 };
-    let pdu = if action & NOTIFY != 0 { pdu[begin..].to_vec() } else { Vec::new() };
+    let Some(pdu) = rest.get(h.len()..len) else {
+        return Err("cut off inside a record's data".to_owned());
+    };
+    let begin = if action & WITH_CGROUP != 0 {
+        8.min(pdu.len())
+    } else {
+        0
+    };
+    let pdu = if action & NOTIFY != 0 {
+        pdu[begin..].to_vec()
+    } else {
+        Vec::new()
+    };
     let (time, sector, bytes) = (u64_at(8), u64_at(16), u32_at(24));
-    Ok((Record { time, sector, bytes, action, pid, device, error, pdu, swapped }, len))
+    Ok((
+        Record {
+            time,
+            sector,
+            bytes,
+            action,
+            pid,
+            device,
+            error,
+            pdu,
+            swapped,
+        },
+        len,
+    ))
 }
 
 fn has_version(w: &[u8]) -> bool {
@@ -294,7 +365,10 @@ impl State {
             // Kernels store the negative errno, cut to 16 bits.
             error: i32::from(r.error as i16).abs(),
         };
-        self.pairing.push(stage, &event).into_iter().for_each(|io| log.io(io));
+        self.pairing
+            .push(stage, &event)
+            .into_iter()
+            .for_each(|io| log.io(io));
     }
 
     fn notify(&mut self, log: &mut Log, r: &Record) {
@@ -304,13 +378,18 @@ impl State {
             }
             1 if r.pdu.len() >= 8 => {
                 let word = |i: usize| {
-                    let v = u32::from_le_bytes([r.pdu[i], r.pdu[i + 1], r.pdu[i + 2], r.pdu[i + 3]]);
+                    let v =
+                        u32::from_le_bytes([r.pdu[i], r.pdu[i + 1], r.pdu[i + 2], r.pdu[i + 3]]);
                     i64::from(if r.swapped { v.swap_bytes() } else { v })
                 };
-                log.zero_unix_ns = log.zero_unix_ns.or(Some(word(0) * 1_000_000_000 + word(4).min(999_999_999)));
+                log.zero_unix_ns = log
+                    .zero_unix_ns
+                    .or(Some(word(0) * 1_000_000_000 + word(4).min(999_999_999)));
             }
             2 => {
-                let text = String::from_utf8_lossy(&r.pdu).trim_end_matches('\0').to_owned();
+                let text = String::from_utf8_lossy(&r.pdu)
+                    .trim_end_matches('\0')
+                    .to_owned();
                 log.mark(i64::try_from(r.time).unwrap_or(i64::MAX), "message", text);
             }
             _ => {}

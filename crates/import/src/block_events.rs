@@ -20,8 +20,11 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
     let mut last_ns = i64::MIN;
     let (mut started, mut threads, mut events) = (false, false, 0u64);
     while let Some(line) = lines.next_line() {
-        let block = split(line.bytes).and_then(|(head, name, rest)| Some((head, stage(name)?, rest)));
-        let Some((head, stage, rest)) = block.filter(|_| line.complete || line.bytes.ends_with(b"]")) else {
+        let block =
+            split(line.bytes).and_then(|(head, name, rest)| Some((head, stage(name)?, rest)));
+        let Some((head, stage, rest)) =
+            block.filter(|_| line.complete || line.bytes.ends_with(b"]"))
+        else {
             not_ours(log, line, events > 0);
             continue;
         };
@@ -34,18 +37,25 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
         let event = event.event;
         started |= stage == Stage::Start || stage == Stage::Queue;
         if event.at_ns < last_ns {
-            log.limit("events are not in order of time: some I/Os may not have found their completion");
+            log.limit(
+                "events are not in order of time: some I/Os may not have found their completion",
+            );
         }
         last_ns = last_ns.max(event.at_ns);
         if !known.contains(&event.dev) {
             known.push(event.dev);
             log.devices.by_number(event.dev);
         }
-        pairing.push(stage, &event).into_iter().for_each(|io| log.io(io));
+        pairing
+            .push(stage, &event)
+            .into_iter()
+            .for_each(|io| log.io(io));
     }
     pairing.finish(log);
     log.epoch = Epoch::Monotonic;
-    log.unusable = Some("no I/O was seen from issue to completion; import the logs of all processors together");
+    log.unusable = Some(
+        "no I/O was seen from issue to completion; import the logs of all processors together",
+    );
     if events > 0 && !started {
         log.limit("the trace holds no block_io_start, block_getrq or block_bio_queue: time in queues is not known");
     }
@@ -66,14 +76,23 @@ fn not_ours(log: &mut Log, line: Line<'_>, started: bool) {
         return log.damaged(line.number, format!("{n} events were lost by the tracer"));
     }
     let frame = line.bytes.starts_with(b" ") || line.bytes.starts_with(b"\t");
-    let address = words(text).next().is_some_and(|w| w == b"=>" || w.len() >= 4 && w.iter().all(u8::is_ascii_hexdigit));
+    let address = words(text)
+        .next()
+        .is_some_and(|w| w == b"=>" || w.len() >= 4 && w.iter().all(u8::is_ascii_hexdigit));
     if line.complete && (is_event(text) || frame && address) {
         return;
     }
     if !started && line.complete {
         return log.other_line(line.number);
     }
-    log.damaged(line.number, if line.complete { "no event of a trace" } else { "cut off" });
+    log.damaged(
+        line.number,
+        if line.complete {
+            "no event of a trace"
+        } else {
+            "cut off"
+        },
+    );
 }
 
 /// `CPU:1 [LOST 8086 EVENTS]` of the kernel's trace file.
@@ -85,13 +104,19 @@ fn lost_events(text: &[u8]) -> Option<u64> {
 /// Whether a line is an event of any kind: time and name, each with its colon.
 fn is_event(text: &[u8]) -> bool {
     let all: Vec<&[u8]> = words(text).take(12).collect();
-    let time = |w: &[u8]| w.strip_suffix(b":").is_some_and(|w| seconds_ns(w).is_some());
+    let time = |w: &[u8]| {
+        w.strip_suffix(b":")
+            .is_some_and(|w| seconds_ns(w).is_some())
+    };
     all.windows(2).any(|w| time(w[0]) && w[1].contains(&b':'))
 }
 
 /// Head, name of the event and what follows it.
 fn split(line: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
-    let at = line.windows(7).position(|w| &w[1..] == b"block_" && matches!(w[0], b' ' | b':' | b'\t'))? + 1;
+    let at = line
+        .windows(7)
+        .position(|w| &w[1..] == b"block_" && matches!(w[0], b' ' | b':' | b'\t'))?
+        + 1;
     let end = at + line[at..].iter().position(|b| *b == b':' || *b == b' ')?;
     if line.get(end) != Some(&b':') {
         return None;
@@ -122,7 +147,12 @@ struct BlockEvent {
 }
 
 fn event(head: &[u8], rest: &[u8]) -> Option<BlockEvent> {
-    let Who { at_ns, comm, tgid, is_tgid } = who_and_when(head)?;
+    let Who {
+        at_ns,
+        comm,
+        tgid,
+        is_tgid,
+    } = who_and_when(head)?;
     let mut cells = words(rest).peekable();
     let dev = device(cells.next()?)?;
     let letters = cells.next()?;
@@ -151,9 +181,30 @@ fn event(head: &[u8], rest: &[u8]) -> Option<BlockEvent> {
     let (op, flags) = rwbs(letters, bytes > 0);
     let error = cells.last().and_then(bracketed_number).unwrap_or(0);
     // A flush has no place: the kernel prints sector 0 or -1 with length 0.
-    let sector = if bytes == 0 && op == Op::FLUSH { 0 } else { sector };
-    let bytes = if sectors == 0 { printed_bytes.unwrap_or(0) } else { bytes };
-    Some(BlockEvent { event: Event { at_ns, dev, sector, bytes, op, flags, tgid, comm, error }, is_tgid })
+    let sector = if bytes == 0 && op == Op::FLUSH {
+        0
+    } else {
+        sector
+    };
+    let bytes = if sectors == 0 {
+        printed_bytes.unwrap_or(0)
+    } else {
+        bytes
+    };
+    Some(BlockEvent {
+        event: Event {
+            at_ns,
+            dev,
+            sector,
+            bytes,
+            op,
+            flags,
+            tgid,
+            comm,
+            error,
+        },
+        is_tgid,
+    })
 }
 
 /// `[0]`, `[-5]`: the error of a completion. In other events this is the task's name. Some tools print it without its sign,
@@ -162,8 +213,13 @@ fn bracketed_number(word: &[u8]) -> Option<i32> {
     let inner = word.strip_prefix(b"[")?.strip_suffix(b"]")?;
     let digits = inner.strip_prefix(b"-").unwrap_or(inner);
     let n = integer(digits)?;
-    let wrapped = [1u64 << 16, 1 << 32].into_iter().filter_map(|top| top.checked_sub(n));
-    wrapped.filter(|n| (1..4096).contains(n)).chain([n]).find_map(|n| i32::try_from(n).ok())
+    let wrapped = [1u64 << 16, 1 << 32]
+        .into_iter()
+        .filter_map(|top| top.checked_sub(n));
+    wrapped
+        .filter(|n| (1..4096).contains(n))
+        .chain([n])
+        .find_map(|n| i32::try_from(n).ok())
 }
 
 fn device(word: &[u8]) -> Option<DevId> {
@@ -186,30 +242,51 @@ fn who_and_when(head: &[u8]) -> Option<Who> {
     let (before, time) = head.split_at(head.iter().rposition(|b| *b == b' ' || *b == b'\t')? + 1);
     let at_ns = seconds_ns(time.strip_suffix(b":")?)?;
     // The processor in brackets ends the task's part; some options of perf leave it out.
-    let cpu =
-        before.iter().rposition(|b| *b == b'[').filter(|i| before[i + 1..].first().is_some_and(u8::is_ascii_digit));
+    let cpu = before
+        .iter()
+        .rposition(|b| *b == b'[')
+        .filter(|i| before[i + 1..].first().is_some_and(u8::is_ascii_digit));
     let task = cpu.map_or(before, |i| &before[..i]).trim_ascii();
     let (task, process) = without_process(task);
     let at = task.iter().rposition(|b| matches!(b, b' ' | b'-' | b'\t'));
-    let Some(at) = at else { return Some(Who { at_ns, comm: None, tgid: process, is_tgid: process.is_some() }) };
+    let Some(at) = at else {
+        return Some(Who {
+            at_ns,
+            comm: None,
+            tgid: process,
+            is_tgid: process.is_some(),
+        });
+    };
     let id = &task[at + 1..];
     let thread = id.iter().position(|b| *b == b'/').map_or(id, |i| &id[..i]);
     let name = task[..at].trim_ascii();
     let comm = (!name.is_empty() && name != b"<...>" && name != b":").then(|| Comm::new(name));
     let tgid = process.or_else(|| i32::try_from(integer(thread)?).ok());
     // perf prints `PROCESS/THREAD` if both are requested.
-    Some(Who { at_ns, comm, tgid, is_tgid: process.is_some() || thread.len() < id.len() || tgid == Some(0) })
+    Some(Who {
+        at_ns,
+        comm,
+        tgid,
+        is_tgid: process.is_some() || thread.len() < id.len() || tgid == Some(0),
+    })
 }
 
 /// `fio-23322` and 23320 of `fio-23322 (  23320)`; the kernel prints dashes where it does not know the process.
 fn without_process(task: &[u8]) -> (&[u8], Option<i32>) {
-    let inner = task.strip_suffix(b")").and_then(|t| Some((t, t.iter().rposition(|b| *b == b'(')?)));
-    let Some((inner, at)) = inner else { return (task, None) };
+    let inner = task
+        .strip_suffix(b")")
+        .and_then(|t| Some((t, t.iter().rposition(|b| *b == b'(')?)));
+    let Some((inner, at)) = inner else {
+        return (task, None);
+    };
     let number = inner[at + 1..].trim_ascii();
     if !number.iter().all(|b| b.is_ascii_digit() || *b == b'-') {
         return (task, None);
     }
-    (inner[..at].trim_ascii(), integer(number).and_then(|n| i32::try_from(n).ok()))
+    (
+        inner[..at].trim_ascii(),
+        integer(number).and_then(|n| i32::try_from(n).ok()),
+    )
 }
 
 #[cfg(test)]
@@ -224,11 +301,26 @@ mod tests {
 
     fn import(bytes: &[u8]) -> Imported {
         assert_eq!(recognise(bytes), Some(Kind::BlockEvents));
-        parse_bytes(Kind::BlockEvents, Path::new("p"), bytes, ImportOptions::default()).expect("imports")
+        parse_bytes(
+            Kind::BlockEvents,
+            Path::new("p"),
+            bytes,
+            ImportOptions::default(),
+        )
+        .expect("imports")
     }
 
     fn ios(i: &Imported) -> Vec<Io> {
-        i.observations.iter().filter_map(|o| if let Observation::Io(io) = o { Some(*io) } else { None }).collect()
+        i.observations
+            .iter()
+            .filter_map(|o| {
+                if let Observation::Io(io) = o {
+                    Some(*io)
+                } else {
+                    None
+                }
+            })
+            .collect()
     }
 
     #[test]
@@ -236,15 +328,41 @@ mod tests {
         let who = |head: &[u8]| who_and_when(head).map(|w| (w.at_ns, w.comm, w.tgid, w.is_tgid));
         let comm = |c: &[u8]| Some(Comm::new(c));
         for (head, expected) in [
-            (&b"     fio 23322 [001]  2426.758552:    "[..], (2_426_758_552_000, comm(b"fio"), Some(23322), false)),
-            (b" Web Content  12/34 [000] 1.000000001: ", (1_000_000_001, comm(b"Web Content"), Some(12), true)),
-            (b" kworker/0:1H-77 [000] d..1. 5.000001: ", (5_000_001_000, comm(b"kworker/0:1H"), Some(77), false)),
-            (b" <...>-77 [000] 5.000001: ", (5_000_001_000, None, Some(77), false)),
-            (b" fio-23322 (  23320) [001] d..1. 5.000001: ", (5_000_001_000, comm(b"fio"), Some(23320), true)),
-            (b" fio-23322 (-------) [001] d..1. 5.000001: ", (5_000_001_000, comm(b"fio"), Some(23322), false)),
-            (b" (sd-pam)-5 [001] d..1. 5.000001: ", (5_000_001_000, comm(b"(sd-pam)"), Some(5), false)),
+            (
+                &b"     fio 23322 [001]  2426.758552:    "[..],
+                (2_426_758_552_000, comm(b"fio"), Some(23322), false),
+            ),
+            (
+                b" Web Content  12/34 [000] 1.000000001: ",
+                (1_000_000_001, comm(b"Web Content"), Some(12), true),
+            ),
+            (
+                b" kworker/0:1H-77 [000] d..1. 5.000001: ",
+                (5_000_001_000, comm(b"kworker/0:1H"), Some(77), false),
+            ),
+            (
+                b" <...>-77 [000] 5.000001: ",
+                (5_000_001_000, None, Some(77), false),
+            ),
+            (
+                b" fio-23322 (  23320) [001] d..1. 5.000001: ",
+                (5_000_001_000, comm(b"fio"), Some(23320), true),
+            ),
+            (
+                b" fio-23322 (-------) [001] d..1. 5.000001: ",
+                (5_000_001_000, comm(b"fio"), Some(23322), false),
+            ),
+            (
+                b" (sd-pam)-5 [001] d..1. 5.000001: ",
+                (5_000_001_000, comm(b"(sd-pam)"), Some(5), false),
+            ),
         ] {
-            assert_eq!(who(head), Some(expected), "{}", String::from_utf8_lossy(head));
+            assert_eq!(
+                who(head),
+                Some(expected),
+                "{}",
+                String::from_utf8_lossy(head)
+            );
         }
     }
 
@@ -267,7 +385,11 @@ mod tests {
                 (Class::Flush, Op::FLUSH, 0, Some(5)),
             ]
         );
-        assert!(!got.meta.limits.iter().any(|l| l.contains("threads")), "{:?}", got.meta.limits);
+        assert!(
+            !got.meta.limits.iter().any(|l| l.contains("threads")),
+            "{:?}",
+            got.meta.limits
+        );
     }
 
     #[test]
@@ -281,9 +403,17 @@ mod tests {
             fio 1 [000] 10.000009: block:block_rq_complete: 8,0 R () 64 + 8 [0]\n";
         let got = import(text);
         assert_eq!(ios(&got).len(), 1);
-        assert_eq!(got.damage.places.iter().map(|p| p.at).collect::<Vec<_>>(), [5, 6, 7], "{:?}", got.damage);
+        assert_eq!(
+            got.damage.places.iter().map(|p| p.at).collect::<Vec<_>>(),
+            [5, 6, 7],
+            "{:?}",
+            got.damage
+        );
         assert!(got.damage.places[0].why.contains("8086"));
-        assert_eq!((got.damage.other_lines, got.damage.other_places[0].at), (1, 1));
+        assert_eq!(
+            (got.damage.other_lines, got.damage.other_places[0].at),
+            (1, 1)
+        );
     }
 
     #[test]
@@ -303,7 +433,11 @@ mod tests {
             (ios[0].queue_ns, ios[0].device_ns, ios[0].error, ios[0].tgid),
             (Some(9_000), 100_000, Some(5), Some(1))
         );
-        assert_eq!(ios[0].comm, Some(Comm::new(b"fio")), "who queued it, not who issued it");
+        assert_eq!(
+            ios[0].comm,
+            Some(Comm::new(b"fio")),
+            "who queued it, not who issued it"
+        );
         assert_eq!(ios.len(), 2);
         assert_eq!((got.damage.count, got.damage.places[0].at), (1, 9));
     }
@@ -313,9 +447,18 @@ mod tests {
         let bytes = fixtures::bytes("perf-script-ns.txt");
         let got = import(&bytes);
         let ios = ios(&got);
-        let lines = bytes.split(|b| *b == b'\n').filter(|l| l.windows(11).any(|w| w == b"rq_complete")).count();
-        assert_eq!(ios.len() + 1, lines, "the first completion started before the trace");
-        assert!(ios.iter().all(|io| io.queue_ns.is_some() && io.bytes == 4096 && io.comm == Some(Comm::new(b"fio"))));
+        let lines = bytes
+            .split(|b| *b == b'\n')
+            .filter(|l| l.windows(11).any(|w| w == b"rq_complete"))
+            .count();
+        assert_eq!(
+            ios.len() + 1,
+            lines,
+            "the first completion started before the trace"
+        );
+        assert!(ios.iter().all(|io| io.queue_ns.is_some()
+            && io.bytes == 4096
+            && io.comm == Some(Comm::new(b"fio"))));
         assert_eq!(got.damage.count, 0);
     }
 }

@@ -32,14 +32,26 @@ pub fn parse_stamp(line: &str, order: DateOrder) -> Option<Stamp> {
     if (9..=11).contains(&line.len()) && line.bytes().all(|b| b.is_ascii_digit()) {
         return line.parse::<i64>().ok().map(|s| Stamp::Unix(s * SECOND));
     }
-    if !line.split(|c: char| !c.is_ascii_alphabetic()).all(may_stand_in_stamp) {
+    if !line
+        .split(|c: char| !c.is_ascii_alphabetic())
+        .all(may_stand_in_stamp)
+    {
         return None;
     }
     let groups = digit_groups(line);
-    let pm = [("PM", true), ("pm", true), ("p.m.", true), ("下午", true), ("오후", true), ("午後", true)]
+    let pm = [
+        ("PM", true),
+        ("pm", true),
+        ("p.m.", true),
+        ("下午", true),
+        ("오후", true),
+        ("午後", true),
+    ]
+    .iter()
+    .any(|(word, _)| line.contains(word));
+    let am = ["AM", "am", "a.m.", "上午", "오전", "午前"]
         .iter()
-        .any(|(word, _)| line.contains(word));
-    let am = ["AM", "am", "a.m.", "上午", "오전", "午前"].iter().any(|word| line.contains(word));
+        .any(|word| line.contains(word));
     let month = english_month(line);
     let n = groups.len();
     if n == 3 && month.is_none() && is_clock(&groups) {
@@ -61,7 +73,11 @@ pub fn parse_stamp(line: &str, order: DateOrder) -> Option<Stamp> {
     if !(6..=7).contains(&n) || !is_clock(&groups[3..6]) {
         return None;
     }
-    zoned(parse_date(&groups[..3], order)?, time(&groups[3..6], am, pm)?, groups.get(6).copied())
+    zoned(
+        parse_date(&groups[..3], order)?,
+        time(&groups[3..6], am, pm)?,
+        groups.get(6).copied(),
+    )
 }
 
 /// The same line read with the month first and with the day first: which one is right may show later in the file.
@@ -83,7 +99,9 @@ pub fn parse_banner_date(word: &str, order: DateOrder) -> Option<i64> {
 /// Whether this date can only be read with the day first; settles `05/06/26` elsewhere in the same file.
 pub fn day_must_be_first(line: &str) -> bool {
     let groups = digit_groups(line.trim());
-    (groups.len() == 3 || groups.len() >= 6) && groups[0].digits <= 2 && (13..=31).contains(&groups[0].value)
+    (groups.len() == 3 || groups.len() >= 6)
+        && groups[0].digits <= 2
+        && (13..=31).contains(&groups[0].value)
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -105,7 +123,11 @@ fn digit_groups(line: &str) -> Vec<Group> {
                     g.digits += 1;
                 }
             }
-            (Some(d), before) => groups.push(Group { value: i64::from(d), digits: 1, before }),
+            (Some(d), before) => groups.push(Group {
+                value: i64::from(d),
+                digits: 1,
+                before,
+            }),
             (None, _) => {}
         }
         previous = Some(c);
@@ -118,7 +140,12 @@ fn digit_groups(line: &str) -> Vec<Group> {
 
 /// Hours, minutes and seconds with what separates them: three numbers with blanks between are none.
 fn is_clock(g: &[Group]) -> bool {
-    let separates = |g: &Group| matches!(g.before, Some(':' | '.' | '時' | '时' | '分' | '시' | '분' | ' '));
+    let separates = |g: &Group| {
+        matches!(
+            g.before,
+            Some(':' | '.' | '時' | '时' | '分' | '시' | '분' | ' ')
+        )
+    };
     let shows = |g: &Group| matches!(g.before, Some(c) if c != ' ');
     g.len() == 3
         && g[0].value < 24
@@ -134,8 +161,15 @@ fn may_stand_in_stamp(word: &str) -> bool {
     const SHORT: [&str; 8] = ["Time", "h", "min", "s", "am", "pm", "a", "p"];
     const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
     let capitals = word.len() <= 5 && word.bytes().all(|b| b.is_ascii_uppercase());
-    let day = word.get(..3).is_some_and(|start| DAYS.contains(&start.to_ascii_lowercase().as_str()));
-    word.is_empty() || capitals || day || word == "m" || SHORT.contains(&word) || english_month(word).is_some()
+    let day = word
+        .get(..3)
+        .is_some_and(|start| DAYS.contains(&start.to_ascii_lowercase().as_str()));
+    word.is_empty()
+        || capitals
+        || day
+        || word == "m"
+        || SHORT.contains(&word)
+        || english_month(word).is_some()
 }
 
 fn time(g: &[Group], am: bool, pm: bool) -> Option<Time> {
@@ -144,7 +178,13 @@ fn time(g: &[Group], am: bool, pm: bool) -> Option<Time> {
         h if pm && h < 12 => h + 12,
         h => h,
     };
-    Time::new(i8::try_from(hour).ok()?, i8::try_from(g[1].value).ok()?, i8::try_from(g[2].value.min(59)).ok()?, 0).ok()
+    Time::new(
+        i8::try_from(hour).ok()?,
+        i8::try_from(g[1].value).ok()?,
+        i8::try_from(g[2].value.min(59)).ok()?,
+        0,
+    )
+    .ok()
 }
 
 fn nanos(t: Time) -> i64 {
@@ -160,20 +200,32 @@ fn parse_date(g: &[Group], order: DateOrder) -> Option<Date> {
         Some('/') => order == DateOrder::DayFirst || a.value > 12,
         _ => b.value <= 12,
     };
-    if day_first { make_date(c.value, b.value, a.value) } else { make_date(c.value, a.value, b.value) }
+    if day_first {
+        make_date(c.value, b.value, a.value)
+    } else {
+        make_date(c.value, a.value, b.value)
+    }
 }
 
 fn make_date(year: i64, month: i64, day: i64) -> Option<Date> {
     let year = if year < 100 { 2000 + year } else { year };
-    Date::new(i16::try_from(year).ok()?, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()
+    Date::new(
+        i16::try_from(year).ok()?,
+        i8::try_from(month).ok()?,
+        i8::try_from(day).ok()?,
+    )
+    .ok()
 }
 
 fn english_month(line: &str) -> Option<i64> {
-    const NAMES: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
-    line.split(|c: char| !c.is_ascii_alphabetic()).find_map(|word| {
-        let start = word.get(..3)?.to_ascii_lowercase();
-        NAMES.iter().position(|n| *n == start).map(|i| i as i64 + 1)
-    })
+    const NAMES: [&str; 12] = [
+        "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+    ];
+    line.split(|c: char| !c.is_ascii_alphabetic())
+        .find_map(|word| {
+            let start = word.get(..3)?.to_ascii_lowercase();
+            NAMES.iter().position(|n| *n == start).map(|i| i as i64 + 1)
+        })
 }
 
 fn zoned(date: Date, time: Time, zone: Option<Group>) -> Option<Stamp> {
@@ -181,7 +233,11 @@ fn zoned(date: Date, time: Time, zone: Option<Group>) -> Option<Stamp> {
     let offset = match zone {
         Some(z) if z.digits == 4 => {
             let seconds = (z.value / 100 * 60 + z.value % 100) * 60;
-            if z.before == Some('-') { -seconds } else { seconds }
+            if z.before == Some('-') {
+                -seconds
+            } else {
+                seconds
+            }
         }
         Some(_) => return None,
         None => 0,
@@ -190,7 +246,11 @@ fn zoned(date: Date, time: Time, zone: Option<Group>) -> Option<Stamp> {
 }
 
 fn unix(t: DateTime) -> Option<i64> {
-    let ns = t.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_nanosecond();
+    let ns = t
+        .to_zoned(jiff::tz::TimeZone::UTC)
+        .ok()?
+        .timestamp()
+        .as_nanosecond();
     i64::try_from(ns).ok()
 }
 
@@ -221,11 +281,21 @@ mod tests {
             "Saturday, November 21, 2026 09:20:01 AM UTC",
             "1795252801",
         ] {
-            assert_eq!(parse_stamp(line, DateOrder::MonthFirst), Some(Stamp::Unix(NOON * SECOND)), "{line}");
+            assert_eq!(
+                parse_stamp(line, DateOrder::MonthFirst),
+                Some(Stamp::Unix(NOON * SECOND)),
+                "{line}"
+            );
         }
         let evening = Some(Stamp::Unix((NOON + 12 * 3600) * SECOND));
-        assert_eq!(parse_stamp("11/21/2026 09:20:01 PM", DateOrder::MonthFirst), evening);
-        assert_eq!(parse_stamp("Time: 09:20:01 PM", DateOrder::MonthFirst), Some(Stamp::TimeOfDay(76_801 * SECOND)));
+        assert_eq!(
+            parse_stamp("11/21/2026 09:20:01 PM", DateOrder::MonthFirst),
+            evening
+        );
+        assert_eq!(
+            parse_stamp("Time: 09:20:01 PM", DateOrder::MonthFirst),
+            Some(Stamp::TimeOfDay(76_801 * SECOND))
+        );
     }
 
     #[test]

@@ -68,7 +68,10 @@ impl Content {
         if file.is_dir() {
             return Err(ImportError::Directory(file.to_owned()));
         }
-        let failed = |source| ImportError::Read { file: file.to_owned(), source };
+        let failed = |source| ImportError::Read {
+            file: file.to_owned(),
+            source,
+        };
         let raw: Box<dyn Read> = match file.as_os_str().as_encoded_bytes() {
             b"-" => Box::new(std::io::stdin()),
             _ => Box::new(File::open(file).map_err(failed)?),
@@ -79,7 +82,14 @@ impl Content {
     /// What is in memory already.
     pub fn of_bytes(bytes: &[u8]) -> Content {
         let (inner, hash) = (Box::new(Cursor::new(bytes.to_vec())), DefaultHasher::new());
-        Content { inner, packed: None, bytes: 0, most: MAX_BYTES, hash, trouble: None }
+        Content {
+            inner,
+            packed: None,
+            bytes: 0,
+            most: MAX_BYTES,
+            hash,
+            trouble: None,
+        }
     }
 
     fn of(mut raw: Box<dyn Read>) -> std::io::Result<(Content, Vec<u8>)> {
@@ -88,11 +98,20 @@ impl Content {
         let raw = Cursor::new(magic).chain(raw);
         let packed = is_packed.then(Rc::<Cell<u64>>::default);
         let inner: Box<dyn Read> = match &packed {
-            Some(count) => Box::new(flate2::read::MultiGzDecoder::new(Counted(raw, Rc::clone(count)))),
+            Some(count) => Box::new(flate2::read::MultiGzDecoder::new(Counted(
+                raw,
+                Rc::clone(count),
+            ))),
             None => Box::new(raw),
         };
-        let mut content =
-            Content { inner, packed, bytes: 0, most: MAX_BYTES, hash: DefaultHasher::new(), trouble: None };
+        let mut content = Content {
+            inner,
+            packed,
+            bytes: 0,
+            most: MAX_BYTES,
+            hash: DefaultHasher::new(),
+            trouble: None,
+        };
         let head = first_bytes(&mut content, LOOK)?;
         let rest: Box<dyn Read> = match content.trouble.take() {
             Some(Trouble::Packed(e) | Trouble::Read(e)) => Box::new(Broken(Some(e))),
@@ -105,7 +124,8 @@ impl Content {
 
     /// Whether it cannot be read even as far as its format would show.
     pub fn is_broken_at_start(&mut self) -> bool {
-        first_bytes(self, LOOK + 1).is_err() || matches!(self.trouble, Some(Trouble::Packed(_) | Trouble::Read(_)))
+        first_bytes(self, LOOK + 1).is_err()
+            || matches!(self.trouble, Some(Trouble::Packed(_) | Trouble::Read(_)))
     }
 
     /// Everything, for formats that cannot be read line by line.
@@ -136,15 +156,23 @@ impl Content {
     pub fn close(&mut self, file: &Path) -> Result<Option<(u64, String)>, ImportError> {
         match self.trouble.take() {
             None => Ok(None),
-            Some(Trouble::Packed(e)) => Ok(Some((self.bytes, format!("the rest cannot be unpacked: {e}")))),
-            Some(Trouble::Read(source)) => Err(ImportError::Read { file: file.to_owned(), source }),
+            Some(Trouble::Packed(e)) => Ok(Some((
+                self.bytes,
+                format!("the rest cannot be unpacked: {e}"),
+            ))),
+            Some(Trouble::Read(source)) => Err(ImportError::Read {
+                file: file.to_owned(),
+                source,
+            }),
             Some(Trouble::TooLarge) => Err(ImportError::TooLarge(file.to_owned(), self.most >> 20)),
             Some(Trouble::TooDense) => Err(ImportError::TooDense(file.to_owned(), MAX_EXPANSION)),
         }
     }
 
     fn over_limit(&self) -> Option<Trouble> {
-        let dense = |packed: &Rc<Cell<u64>>| self.bytes > SMALL.max(packed.get().saturating_mul(MAX_EXPANSION));
+        let dense = |packed: &Rc<Cell<u64>>| {
+            self.bytes > SMALL.max(packed.get().saturating_mul(MAX_EXPANSION))
+        };
         if self.packed.as_ref().is_some_and(dense) {
             return Some(Trouble::TooDense);
         }
@@ -161,7 +189,11 @@ impl Read for Content {
             Ok(n) => n,
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => return Err(e),
             Err(e) => {
-                self.trouble = Some(if self.packed.is_some() { Trouble::Packed(e) } else { Trouble::Read(e) });
+                self.trouble = Some(if self.packed.is_some() {
+                    Trouble::Packed(e)
+                } else {
+                    Trouble::Read(e)
+                });
                 return Ok(0);
             }
         };
@@ -200,12 +232,17 @@ mod tests {
 
     #[test]
     fn a_packed_log_is_unpacked_as_far_as_it_goes() {
-        let text: Vec<u8> =
-            (0..20_000u32).flat_map(|i| format!("{}\n", i.wrapping_mul(2_654_435_761)).into_bytes()).collect();
+        let text: Vec<u8> = (0..20_000u32)
+            .flat_map(|i| format!("{}\n", i.wrapping_mul(2_654_435_761)).into_bytes())
+            .collect();
         let mut packed = gzip(&text);
         let (whole, mut content) = unpacked(packed.clone());
         assert!(whole == text && content.close(Path::new("x")).unwrap().is_none());
-        assert_eq!(content.identity(), unpacked(text.clone()).1.identity(), "packed or not");
+        assert_eq!(
+            content.identity(),
+            unpacked(text.clone()).1.identity(),
+            "packed or not"
+        );
         let (twice, _) = unpacked([&packed[..], &gzip(b"more\n")].concat());
         assert!(twice.ends_with(b"more\n"), "rotated logs are often joined");
         for part in [packed.len() / 2, 3000] {
@@ -219,13 +256,19 @@ mod tests {
     #[test]
     fn oversized_input_is_refused() {
         let (_, mut content) = unpacked(gzip(&vec![b'1'; SMALL as usize + 1]));
-        assert!(matches!(content.close(Path::new("x")), Err(ImportError::TooDense(..))));
+        assert!(matches!(
+            content.close(Path::new("x")),
+            Err(ImportError::TooDense(..))
+        ));
         let infinite = Box::new(Cursor::new(b"{".to_vec()).chain(std::io::repeat(b' ')));
         let (mut content, _) = Content::of(infinite).unwrap();
         let mut few = content.buffered().take(1000);
         assert_eq!(std::io::copy(&mut few, &mut std::io::sink()).unwrap(), 1000);
         content.bytes = MAX_BYTES;
         assert_eq!(content.read(&mut [0; 10]).unwrap(), 0);
-        assert!(matches!(content.close(Path::new("x")), Err(ImportError::TooLarge(..))));
+        assert!(matches!(
+            content.close(Path::new("x")),
+            Err(ImportError::TooLarge(..))
+        ));
     }
 }

@@ -23,7 +23,13 @@ pub struct Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unit = if self.binary { "byte" } else { "line" };
-        write!(f, "{}: {unit} {}: {}", self.file.display(), self.at, self.why)
+        write!(
+            f,
+            "{}: {unit} {}: {}",
+            self.file.display(),
+            self.at,
+            self.why
+        )
     }
 }
 
@@ -56,14 +62,24 @@ impl Damage {
         self.other_lines += 1;
         if self.other_places.len() < OTHERS_NAMED {
             let why = "not understood".to_owned();
-            self.other_places.push(Place { file: file.to_owned(), at: line, binary: false, why });
+            self.other_places.push(Place {
+                file: file.to_owned(),
+                at: line,
+                binary: false,
+                why,
+            });
         }
     }
 
     fn note(&mut self, file: &Path, at: u64, binary: bool, why: impl Into<String>) {
         self.count += 1;
         if self.places.len() < NAMED {
-            self.places.push(Place { file: file.to_owned(), at, binary, why: why.into() });
+            self.places.push(Place {
+                file: file.to_owned(),
+                at,
+                binary,
+                why: why.into(),
+            });
         }
     }
 }

@@ -61,12 +61,18 @@ impl Devices {
     /// All of them, in order of appearance, and which numbers stand for others: where one host is known only, a log that
     /// does not say its host is of that one. Names of several hosts get theirs in front.
     pub fn into_list(mut self) -> (Vec<Device>, HashMap<DevId, DevId>) {
-        let hosts: BTreeSet<String> = self.list.iter().filter_map(|(host, _)| host.clone()).collect();
+        let hosts: BTreeSet<String> = self
+            .list
+            .iter()
+            .filter_map(|(host, _)| host.clone())
+            .collect();
         let mut same = HashMap::new();
         if hosts.len() == 1 {
             let mut first: HashMap<(Option<String>, String), DevId> = HashMap::new();
             self.list.retain(|(_, d)| {
-                let id = *first.entry((d.stable_id.clone(), d.name.clone())).or_insert(d.id);
+                let id = *first
+                    .entry((d.stable_id.clone(), d.name.clone()))
+                    .or_insert(d.id);
                 id == d.id || same.insert(d.id, id).is_some()
             });
         }
@@ -115,11 +121,22 @@ mod tests {
         two.set_host(Some("b".to_owned()));
         two.by_name(b"sda");
         let (list, same) = two.into_list();
-        assert_eq!((names(&list), same.len()), (["sda", "a/sda", "a/sda", "b/sda"].map(str::to_owned).to_vec(), 0));
+        assert_eq!(
+            (names(&list), same.len()),
+            (
+                ["sda", "a/sda", "a/sda", "b/sda"]
+                    .map(str::to_owned)
+                    .to_vec(),
+                0
+            )
+        );
         let silent = d.by_name(b"sda");
         d.set_host(Some("a".to_owned()));
         let of_a = d.by_name(b"sda");
         let (list, same) = d.into_list();
-        assert_eq!((names(&list), same), (vec!["sda".to_owned()], HashMap::from([(of_a, silent)])));
+        assert_eq!(
+            (names(&list), same),
+            (vec!["sda".to_owned()], HashMap::from([(of_a, silent)]))
+        );
     }
 }

@@ -9,7 +9,10 @@ use super::finish::finish;
 use super::log::{ImportError, ImportOptions, Imported, Log, Shared};
 use super::recognise::{Kind, recognise, table_kind};
 use super::text::{Line, Lines};
-use super::{biosnoop, blktrace, block_events, fio_json, fio_log, iostat_json, iostat_text, rate_table, unrecognised};
+use super::{
+    biosnoop, blktrace, block_events, fio_json, fio_log, iostat_json, iostat_text, rate_table,
+    unrecognised,
+};
 
 /// Imports files as one recording. Files of blktrace are taken together, CPU by CPU; other files one after the other.
 ///
@@ -26,11 +29,16 @@ pub fn import_files(files: &[PathBuf], options: ImportOptions) -> Result<Importe
         let (mut content, head) = Content::open(file)?;
         let Some(kind) = recognise(&head) else {
             // blktrace leaves an empty file for a processor that saw nothing.
-            let broken = content.is_broken_at_start().then(|| "its compression is damaged".to_owned());
+            let broken = content
+                .is_broken_at_start()
+                .then(|| "its compression is damaged".to_owned());
             if head.is_empty() && files.len() > 1 && broken.is_none() {
                 continue;
             }
-            return Err(ImportError::Unknown(file.clone(), broken.or_else(|| unrecognised::explanation(&head))));
+            return Err(ImportError::Unknown(
+                file.clone(),
+                broken.or_else(|| unrecognised::explanation(&head)),
+            ));
         };
         let first = if kind == Kind::Blktrace {
             // Each record has its time and its number: files that begin alike are one file.
@@ -52,7 +60,11 @@ pub fn import_files(files: &[PathBuf], options: ImportOptions) -> Result<Importe
             first
         };
         if let Some(first) = first {
-            notes.push(format!("{} was left out: it is the same log as {}", file.display(), first.display()));
+            notes.push(format!(
+                "{} was left out: it is the same log as {}",
+                file.display(),
+                first.display()
+            ));
         }
     }
     if let Some(first) = traces.first() {
@@ -90,17 +102,28 @@ fn read(
 ///
 /// # Errors
 /// As [`import_files`], for one file in memory.
-pub fn parse_bytes(kind: Kind, file: &Path, bytes: &[u8], options: ImportOptions) -> Result<Imported, ImportError> {
+pub fn parse_bytes(
+    kind: Kind,
+    file: &Path,
+    bytes: &[u8],
+    options: ImportOptions,
+) -> Result<Imported, ImportError> {
     let mut log = Log::new(file, options, Shared::default());
     let mut logs = match kind {
         Kind::IostatJson | Kind::FioJson => parse_whole(log, kind, bytes),
         Kind::Blktrace => {
-            blktrace::parse(&mut log, vec![blktrace::Cursor::new(file, Content::of_bytes(bytes))])?;
+            blktrace::parse(
+                &mut log,
+                vec![blktrace::Cursor::new(file, Content::of_bytes(bytes))],
+            )?;
             vec![(kind, log)]
         }
         _ => parse_lines(log, kind, &mut &*bytes),
     };
-    let shared = logs.last_mut().map(|(_, log)| log.share()).unwrap_or_default();
+    let shared = logs
+        .last_mut()
+        .map(|(_, log)| log.share())
+        .unwrap_or_default();
     finish(logs, shared, Vec::new(), options)
 }
 

@@ -3,7 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 
 use iolens_core::model::{
-    DevId, Device, IntervalRates, Io, LossReason, Lost, Observation, RateRows, RecordingMeta, Source, layers_above,
+    DevId, Device, IntervalRates, Io, LossReason, Lost, Observation, RateRows, RecordingMeta,
+    Source, layers_above,
 };
 
 use super::log::{Epoch, ImportError, ImportOptions, Imported, Log, Shared};
@@ -17,12 +18,18 @@ pub(super) fn finish(
 ) -> Result<Imported, ImportError> {
     let Shared { devices, damage } = shared;
     if let (true, Some(first)) = (options.strict, damage.places.first()) {
-        return Err(ImportError::Damaged { first: first.clone(), count: damage.count });
+        return Err(ImportError::Damaged {
+            first: first.clone(),
+            count: damage.count,
+        });
     }
     for (_, log) in &logs {
         if log.first_ns().is_none() {
             let why = log.unusable.unwrap_or("nothing in it could be used");
-            return Err(ImportError::Empty { file: log.file.clone(), why });
+            return Err(ImportError::Empty {
+                file: log.file.clone(),
+                why,
+            });
         }
     }
     let (devices, same) = devices.into_list();
@@ -61,7 +68,9 @@ pub(super) fn finish(
     out.meta.devices = devices;
     // Windows are half-open: the last completion must be before the end.
     let last = out.observations.last().map(|o| o.at_ns().saturating_add(1));
-    let last = last.max(out.rates.last_ns()).max(out.cpu.last().map(|c| c.to_ns));
+    let last = last
+        .max(out.rates.last_ns())
+        .max(out.cpu.last().map(|c| c.to_ns));
     out.meta.end_ns = last;
     note_damage(&mut out);
     Ok(out)
@@ -69,7 +78,8 @@ pub(super) fn finish(
 
 fn rename(log: &mut Log, same: &HashMap<DevId, DevId>) {
     let of = |dev: DevId| same.get(&dev).copied().unwrap_or(dev);
-    log.rates.replace(0..log.rates.len(), |from, to, dev| (from, to, of(dev)));
+    log.rates
+        .replace(0..log.rates.len(), |from, to, dev| (from, to, of(dev)));
     for o in &mut log.observations {
         if let Observation::Io(io) = o {
             io.dev = of(io.dev);
@@ -80,14 +90,25 @@ fn rename(log: &mut Log, same: &HashMap<DevId, DevId>) {
 /// Rotated logs without time stamps all begin at zero. One that speaks of a device of which another one before it speaks
 /// comes after that, and not before the day of its own banner.
 fn one_after_the_other(logs: &mut [(Kind, Log)]) {
-    const TABLES: [Kind; 5] =
-        [Kind::IostatText, Kind::IostatJson, Kind::SolarisIostat, Kind::FreebsdIostat, Kind::FioJson];
+    const TABLES: [Kind; 5] = [
+        Kind::IostatText,
+        Kind::IostatJson,
+        Kind::SolarisIostat,
+        Kind::FreebsdIostat,
+        Kind::FioJson,
+    ];
     let mut ends: HashMap<DevId, i64> = HashMap::new();
     let first_day = logs.iter().find_map(|(_, l)| l.zero_unix_ns);
-    for (kind, log) in logs.iter_mut().filter(|(k, l)| TABLES.contains(k) && l.epoch == Epoch::Own) {
+    for (kind, log) in logs
+        .iter_mut()
+        .filter(|(k, l)| TABLES.contains(k) && l.epoch == Epoch::Own)
+    {
         let devices = log.rates.devices();
         if let Some(end_ns) = devices.iter().filter_map(|d| ends.get(d)).max().copied() {
-            let day_ns = log.zero_unix_ns.zip(first_day).map_or(0, |(own, first)| own.saturating_sub(first));
+            let day_ns = log
+                .zero_unix_ns
+                .zip(first_day)
+                .map_or(0, |(own, first)| own.saturating_sub(first));
             log.shift(end_ns.max(day_ns).saturating_neg());
             log.limit(match kind {
                 Kind::FioJson => {
@@ -106,7 +127,10 @@ fn one_after_the_other(logs: &mut [(Kind, Log)]) {
 /// Puts all logs on one time line and returns its wall clock and monotonic clock.
 fn align(logs: &mut [(Kind, Log)], options: ImportOptions) -> (i64, Option<i64>) {
     let first_of = |logs: &[(Kind, Log)], e: Epoch| {
-        logs.iter().filter(|(_, l)| l.epoch == e).filter_map(|(_, l)| l.first_ns()).min()
+        logs.iter()
+            .filter(|(_, l)| l.epoch == e)
+            .filter_map(|(_, l)| l.first_ns())
+            .min()
     };
     let unix = first_of(logs, Epoch::Unix);
     let monotonic = first_of(logs, Epoch::Monotonic);
@@ -131,10 +155,16 @@ fn align(logs: &mut [(Kind, Log)], options: ImportOptions) -> (i64, Option<i64>)
 fn collect(out: &mut Imported, log: Log) {
     let from_ns = log.ios().map(Io::start_ns).min();
     let to_ns = log.ios().map(|io| io.done_ns).max();
-    for (ios, reason) in [(log.censored, LossReason::Censored), (log.lost_ios, LossReason::Import)] {
+    for (ios, reason) in [
+        (log.censored, LossReason::Censored),
+        (log.lost_ios, LossReason::Import),
+    ] {
         if let (Some(from_ns), Some(to_ns), 1..) = (from_ns, to_ns, ios) {
             let lost = Lost::somewhere(from_ns, to_ns, reason);
-            out.observations.push(Observation::Lost(Lost { ios: i64::try_from(ios).ok(), ..lost }));
+            out.observations.push(Observation::Lost(Lost {
+                ios: i64::try_from(ios).ok(),
+                ..lost
+            }));
         }
     }
     // The longer list takes the other one in: a trace has millions.
@@ -157,7 +187,11 @@ fn collect(out: &mut Imported, log: Log) {
 
 /// Of one device and interval there is one row: what several logs say of it is put together.
 fn merge_rows(out: &mut Imported, devices: &[Device]) {
-    let is_job = |d: &&Device| d.stable_id.as_deref().is_some_and(|s| s.starts_with("aggregate:fio:"));
+    let is_job = |d: &&Device| {
+        d.stable_id
+            .as_deref()
+            .is_some_and(|s| s.starts_with("aggregate:fio:"))
+    };
     let jobs: BTreeSet<DevId> = devices.iter().filter(is_job).map(|d| d.id).collect();
     let (mut equal, mut different) = (0u64, 0u64);
     out.rates.sort();
@@ -177,21 +211,34 @@ fn merge_rows(out: &mut Imported, devices: &[Device]) {
             out.meta.limits.push(format!("{n} rows {text}"));
         }
     };
-    note(equal, "are in the logs more than once, with the same device, time and numbers: they count once");
-    note(different, "say something else of a device and time than a row before them: what the first one says counts");
+    note(
+        equal,
+        "are in the logs more than once, with the same device, time and numbers: they count once",
+    );
+    note(
+        different,
+        "say something else of a device and time than a row before them: what the first one says counts",
+    );
 }
 
 /// Says what sums over devices leave out, and that they count at the bottom.
 fn note_layers(meta: &mut RecordingMeta, devices: &[Device]) {
     let disks = devices.iter().filter(|d| !d.is_sum());
-    let layers: Vec<DevId> = layers_above(devices, |_| true).into_iter().map(|(d, _)| d.id).collect();
+    let layers: Vec<DevId> = layers_above(devices, |_| true)
+        .into_iter()
+        .map(|(d, _)| d.id)
+        .collect();
     let above = |d: &&Device| d.is_sum() || layers.contains(&d.id);
     let left_out: Vec<&str> = devices.iter().filter(above).map(|d| &*d.name).collect();
     if disks.count() == 0 || left_out.is_empty() {
         return;
     }
     let more = left_out.len().saturating_sub(MAX_NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
     let names = left_out[..left_out.len().min(MAX_NAMED)].join(", ");
     meta.limits.push(format!(
         "sums over devices count an I/O once, on the bottom layer: without {names}{more} (partitions, layers by their names, \
@@ -205,12 +252,17 @@ const MAX_NAMED: usize = 8;
 /// Damage is loss: it is stored in the recording too.
 fn note_damage(out: &mut Imported) {
     if let (n @ 1.., Some(first)) = (out.damage.other_lines, out.damage.other_places.first()) {
-        out.meta.limits.push(format!("{n} lines outside of tables and events were not understood, the first: {first}"));
+        out.meta.limits.push(format!(
+            "{n} lines outside of tables and events were not understood, the first: {first}"
+        ));
     }
     if out.damage.count == 0 {
         return;
     }
-    out.meta.limits.push(format!("{} damaged lines or records were left out", out.damage.count));
+    out.meta.limits.push(format!(
+        "{} damaged lines or records were left out",
+        out.damage.count
+    ));
     // The number of I/Os of a damaged line is not known: a row of a table may have any number.
     let lost = Lost::somewhere(0, out.meta.end_ns.unwrap_or(0), LossReason::Import);
     out.observations.push(Observation::Lost(lost));

@@ -52,7 +52,11 @@ pub struct FioJob {
 impl FioJob {
     /// The value of an option, the job's own before the global one.
     pub fn option(&self, name: &str) -> Option<&str> {
-        self.options.iter().rev().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
+        self.options
+            .iter()
+            .rev()
+            .find(|(n, _)| n == name)
+            .map(|(_, v)| v.as_str())
     }
 }
 
@@ -93,21 +97,42 @@ pub struct FioRun {
 /// Reads all documents of a text; also says how many lines were damaged, each with its number and reason.
 pub fn parse_fio(bytes: &[u8]) -> (Vec<FioRun>, Vec<(u64, String)>) {
     let documents = parse_documents(bytes);
-    (runs(&documents.values), documents.problems.into_iter().map(|p| (p.line, p.why.to_owned())).collect())
+    (
+        runs(&documents.values),
+        documents
+            .problems
+            .into_iter()
+            .map(|p| (p.line, p.why.to_owned()))
+            .collect(),
+    )
 }
 
 fn runs(documents: &[Json<'_>]) -> Vec<FioRun> {
-    documents.iter().map(run).filter(|r| !r.jobs.is_empty() || !r.disks.is_empty()).collect()
+    documents
+        .iter()
+        .map(run)
+        .filter(|r| !r.jobs.is_empty() || !r.disks.is_empty())
+        .collect()
 }
 
 fn run(doc: &Json<'_>) -> FioRun {
-    let ms = doc.get("timestamp_ms").and_then(Json::number).map(|ms| ms * 1e6);
+    let ms = doc
+        .get("timestamp_ms")
+        .and_then(Json::number)
+        .map(|ms| ms * 1e6);
     let end = ms.or_else(|| doc.get("timestamp").and_then(Json::number).map(|s| s * 1e9));
     // Client/server runs put their jobs elsewhere; duplicate keys come from several groups in old versions.
-    let lists = ["jobs", "client_stats"].iter().flat_map(|k| doc.get_all(k)).flat_map(Json::items);
+    let lists = ["jobs", "client_stats"]
+        .iter()
+        .flat_map(|k| doc.get_all(k))
+        .flat_map(Json::items);
     let globals = options(doc.get("global options"));
-    let disks_of =
-        |o: &Json<'_>| o.get_all("disk_util").flat_map(Json::items).filter_map(|d| disk(d, host(o))).collect();
+    let disks_of = |o: &Json<'_>| {
+        o.get_all("disk_util")
+            .flat_map(Json::items)
+            .filter_map(|d| disk(d, host(o)))
+            .collect()
+    };
     let mut disks: Vec<FioDisk> = disks_of(doc);
     let mut jobs = Vec::new();
     for j in lists {
@@ -118,8 +143,13 @@ fn run(doc: &Json<'_>) -> FioRun {
         }
     }
     FioRun {
-        version: doc.get("fio version").and_then(Json::text).map(str::to_owned),
-        end_unix_ns: end.filter(|ns| (0.0..9.2e18).contains(ns)).map(|ns| ns as i64),
+        version: doc
+            .get("fio version")
+            .and_then(Json::text)
+            .map(str::to_owned),
+        end_unix_ns: end
+            .filter(|ns| (0.0..9.2e18).contains(ns))
+            .map(|ns| ns as i64),
         jobs,
         disks,
     }
@@ -137,7 +167,11 @@ fn options(o: Option<&Json<'_>>) -> Vec<(String, String)> {
         Json::Bool(b) => b.to_string(),
         _ => String::new(),
     };
-    o.map(Json::entries).unwrap_or_default().iter().map(|(k, v)| (k.clone().into_owned(), text(v))).collect()
+    o.map(Json::entries)
+        .unwrap_or_default()
+        .iter()
+        .map(|(k, v)| (k.clone().into_owned(), text(v)))
+        .collect()
 }
 
 fn job(j: &Json<'_>, globals: &[(String, String)]) -> FioJob {
@@ -145,7 +179,11 @@ fn job(j: &Json<'_>, globals: &[(String, String)]) -> FioJob {
     all.extend(options(j.get("job options")));
     let side = |key| j.get(key).map(side).unwrap_or_default();
     FioJob {
-        name: j.get("jobname").and_then(Json::text).unwrap_or("unnamed").to_owned(),
+        name: j
+            .get("jobname")
+            .and_then(Json::text)
+            .unwrap_or("unnamed")
+            .to_owned(),
         host: host(j),
         error: j.get("error").and_then(Json::number).unwrap_or(0.0),
         options: all,
@@ -163,11 +201,16 @@ fn side(s: &Json<'_>) -> FioSide {
         let of = |key, scale: f64| {
             let l = s.get(key)?;
             let measured = l.get("N").and_then(Json::number) != Some(0.0);
-            l.get("mean").and_then(Json::number).filter(|m| measured && *m > 0.0).map(|m| m / scale)
+            l.get("mean")
+                .and_then(Json::number)
+                .filter(|m| measured && *m > 0.0)
+                .map(|m| m / scale)
         };
         of(ns, 1000.0).or_else(|| of(us, 1.0))
     };
-    let bytes = n("io_bytes").or_else(|| n("io_kbytes").map(|k| k * 1024.0)).unwrap_or(0.0);
+    let bytes = n("io_bytes")
+        .or_else(|| n("io_kbytes").map(|k| k * 1024.0))
+        .unwrap_or(0.0);
     FioSide {
         bytes,
         ios: zero("total_ios"),
@@ -183,8 +226,13 @@ fn side(s: &Json<'_>) -> FioSide {
 
 fn percentiles(s: &Json<'_>) -> Vec<(f64, f64)> {
     for (key, scale) in [("clat_ns", 1000.0), ("lat_ns", 1000.0), ("clat", 1.0)] {
-        let Some(p) = s.get(key).and_then(|l| l.get("percentile")) else { continue };
-        let pairs = p.entries().iter().filter_map(|(q, v)| Some((q.parse().ok()?, v.number()? / scale)));
+        let Some(p) = s.get(key).and_then(|l| l.get("percentile")) else {
+            continue;
+        };
+        let pairs = p
+            .entries()
+            .iter()
+            .filter_map(|(q, v)| Some((q.parse().ok()?, v.number()? / scale)));
         return pairs.filter(|(q, _): &(f64, f64)| *q > 0.0).collect();
     }
     Vec::new()
@@ -211,7 +259,10 @@ pub(super) fn parse(log: &mut Log, bytes: &[u8]) {
     for p in &documents.problems {
         log.damaged(p.line, p.why);
     }
-    documents.messages.iter().for_each(|line| log.other_line(*line));
+    documents
+        .messages
+        .iter()
+        .for_each(|line| log.other_line(*line));
     let mut runs = runs(&documents.values);
     let all = runs.len();
     let mut later = runs.clone().into_iter().skip(1);
@@ -221,7 +272,11 @@ pub(super) fn parse(log: &mut Log, bytes: &[u8]) {
             "{left_out} documents that fio printed while it ran (--status-interval) were left out: the last one includes them"
         ));
     }
-    log.epoch = if runs.iter().any(|r| r.end_unix_ns.is_some()) { Epoch::Unix } else { Epoch::Own };
+    log.epoch = if runs.iter().any(|r| r.end_unix_ns.is_some()) {
+        Epoch::Unix
+    } else {
+        Epoch::Own
+    };
     let mut begin = 0;
     for run in &runs {
         let length = run.length_ns();
@@ -234,7 +289,12 @@ pub(super) fn parse(log: &mut Log, bytes: &[u8]) {
 
 impl FioRun {
     fn length_ns(&self) -> i64 {
-        let longest = self.jobs.iter().flat_map(|j| &j.sides).map(|s| s.runtime_ms).fold(0.0, f64::max);
+        let longest = self
+            .jobs
+            .iter()
+            .flat_map(|j| &j.sides)
+            .map(|s| s.runtime_ms)
+            .fold(0.0, f64::max);
         (longest.clamp(1.0, 1e12) * 1e6) as i64
     }
 
@@ -247,8 +307,15 @@ impl FioRun {
 fn is_interim(run: &FioRun, next: &FioRun) -> bool {
     const CLOCK_NS: u64 = 1_100_000_000;
     let begin = |r: &FioRun| r.end_unix_ns.map(|end| end.saturating_sub(r.length_ns()));
-    let names = |r: &FioRun| r.jobs.iter().map(|j| (j.host.clone(), j.name.clone())).collect::<Vec<_>>();
-    begin(run).zip(begin(next)).is_some_and(|(a, b)| a.abs_diff(b) <= CLOCK_NS)
+    let names = |r: &FioRun| {
+        r.jobs
+            .iter()
+            .map(|j| (j.host.clone(), j.name.clone()))
+            .collect::<Vec<_>>()
+    };
+    begin(run)
+        .zip(begin(next))
+        .is_some_and(|(a, b)| a.abs_diff(b) <= CLOCK_NS)
         && run.end_unix_ns < next.end_unix_ns
         && run.ios() <= next.ios()
         && names(run) == names(next)
@@ -266,14 +333,23 @@ fn place(log: &mut Log, run: &FioRun, from_ns: i64, to_ns: i64) {
             continue;
         }
         rows.insert(dev, (r, 1));
-        let words: Vec<String> = job.options.iter().map(|(k, v)| format!("{k}={v}")).collect();
-        log.mark(from_ns, "phase", format!("fio {}: {}", job.name, words.join(" ")));
+        let words: Vec<String> = job
+            .options
+            .iter()
+            .map(|(k, v)| format!("{k}={v}"))
+            .collect();
+        log.mark(
+            from_ns,
+            "phase",
+            format!("fio {}: {}", job.name, words.join(" ")),
+        );
     }
     for d in &run.disks {
         log.devices.set_host(d.host.clone());
         let dev = log.devices.by_name(d.name.as_bytes());
         // Each job of a server's clients lists the disks of its host again.
-        rows.entry(dev).or_insert_with(|| (disk_row(d, from_ns, to_ns, dev), 1));
+        rows.entry(dev)
+            .or_insert_with(|| (disk_row(d, from_ns, to_ns, dev), 1));
     }
     log.devices.set_host(None);
     if rows.values().any(|(_, jobs)| *jobs > 1) {
@@ -283,7 +359,10 @@ fn place(log: &mut Log, run: &FioRun, from_ns: i64, to_ns: i64) {
 }
 
 fn job_row(job: &FioJob, mut r: IntervalRates, seconds: f64) -> IntervalRates {
-    for (class, s) in [Class::Read, Class::Write, Class::Discard].into_iter().zip(&job.sides) {
+    for (class, s) in [Class::Read, Class::Write, Class::Discard]
+        .into_iter()
+        .zip(&job.sides)
+    {
         let c = &mut r.classes[class as usize];
         c.ios_per_s = Some(s.ios / seconds);
         c.bytes_per_s = Some(s.bytes / seconds);
@@ -333,7 +412,13 @@ mod tests {
         assert_eq!(job.sides[0].bytes, job.sides[0].ios * 4096.0);
         assert!(job.sides[0].percentiles_us.len() > 5 && job.sides[0].lat_mean_us.is_some());
         assert!(runs[0].disks[0].name.starts_with("loop"));
-        let got = parse_bytes(Kind::FioJson, Path::new("f.json"), &bytes, ImportOptions::default()).expect("imports");
+        let got = parse_bytes(
+            Kind::FioJson,
+            Path::new("f.json"),
+            &bytes,
+            ImportOptions::default(),
+        )
+        .expect("imports");
         assert_eq!(got.rates.len(), 2, "the job and its disk");
     }
 
@@ -351,7 +436,13 @@ mod tests {
     }
 
     fn import(text: &str) -> super::super::log::Imported {
-        parse_bytes(Kind::FioJson, Path::new("f.json"), text.as_bytes(), ImportOptions::default()).expect("imports")
+        parse_bytes(
+            Kind::FioJson,
+            Path::new("f.json"),
+            text.as_bytes(),
+            ImportOptions::default(),
+        )
+        .expect("imports")
     }
 
     fn side(ios: u32, us: u32) -> String {
@@ -370,19 +461,43 @@ mod tests {
                 side(ios, us)
             )
         };
-        let jobs: Vec<String> = (1..=64).map(|i| format!(r#"{{"jobname":"w","write":{}}}"#, side(i, i))).collect();
-        let got = import(&format!(r#"{{"fio version":"fio-3.33","timestamp_ms":5000,"jobs":[{}]}}"#, jobs.join(",")));
+        let jobs: Vec<String> = (1..=64)
+            .map(|i| format!(r#"{{"jobname":"w","write":{}}}"#, side(i, i)))
+            .collect();
+        let got = import(&format!(
+            r#"{{"fio version":"fio-3.33","timestamp_ms":5000,"jobs":[{}]}}"#,
+            jobs.join(",")
+        ));
         let write = got.rates.get(0).expect("one row").classes[1];
-        assert_eq!((got.rates.len(), write.ios(1_000_000_000)), (1, Some(64 * 65 / 2)));
+        assert_eq!(
+            (got.rates.len(), write.ios(1_000_000_000)),
+            (1, Some(64 * 65 / 2))
+        );
         assert_eq!(write.mean_us, Some(43.0), "Σn² / Σn");
-        assert!(got.meta.limits.iter().any(|l| l.contains("added up")), "{:?}", got.meta.limits);
+        assert!(
+            got.meta.limits.iter().any(|l| l.contains("added up")),
+            "{:?}",
+            got.meta.limits
+        );
         let clients = [job("a", 10, 5), job("b", 20, 5), job("b", 30, 5)].join(",");
-        let got = import(&format!(r#"{{"timestamp_ms":5000,"client_stats":[{clients}]}}"#));
+        let got = import(&format!(
+            r#"{{"timestamp_ms":5000,"client_stats":[{clients}]}}"#
+        ));
         let mut rows: Vec<(String, Option<u64>)> = Vec::new();
         for d in &got.meta.devices {
-            rows.extend(got.rates.of(d.id).iter().map(|r| (d.name.clone(), r.classes[1].ios(1_000_000_000))));
+            rows.extend(
+                got.rates
+                    .of(d.id)
+                    .iter()
+                    .map(|r| (d.name.clone(), r.classes[1].ios(1_000_000_000))),
+            );
         }
-        let expected = [("a/fio:w", 10), ("b/fio:w", 50), ("a/sda", 10), ("b/sda", 20)];
+        let expected = [
+            ("a/fio:w", 10),
+            ("b/fio:w", 50),
+            ("a/sda", 10),
+            ("b/sda", 20),
+        ];
         assert_eq!(rows, expected.map(|(n, ios)| (n.to_owned(), Some(ios))));
     }
 
@@ -390,11 +505,33 @@ mod tests {
     fn documents_printed_while_fio_ran_are_in_the_last_one() {
         let doc = |end_ms: u32, ios: u32, runtime: u32| {
             let side = side(ios, 9).replace("1000,\"lat", &format!("{runtime},\"lat"));
-            format!(r#"{{"fio version":"fio-3.33","timestamp_ms":{end_ms},"jobs":[{{"jobname":"a","read":{side}}}]}}"#)
+            format!(
+                r#"{{"fio version":"fio-3.33","timestamp_ms":{end_ms},"jobs":[{{"jobname":"a","read":{side}}}]}}"#
+            )
         };
-        let got = import(&[doc(11_000, 10, 1000), doc(12_001, 25, 2001), doc(30_000, 5, 1000)].join("\n"));
-        let ios: Vec<_> = got.rates.iter().map(|r| r.classes[0].ios(r.interval_ns())).collect();
-        assert_eq!(ios, [Some(25), Some(5)], "the second run is another one: {:?}", got.meta.limits);
-        assert!(got.meta.limits.iter().any(|l| l.starts_with("1 documents")), "{:?}", got.meta.limits);
+        let got = import(
+            &[
+                doc(11_000, 10, 1000),
+                doc(12_001, 25, 2001),
+                doc(30_000, 5, 1000),
+            ]
+            .join("\n"),
+        );
+        let ios: Vec<_> = got
+            .rates
+            .iter()
+            .map(|r| r.classes[0].ios(r.interval_ns()))
+            .collect();
+        assert_eq!(
+            ios,
+            [Some(25), Some(5)],
+            "the second run is another one: {:?}",
+            got.meta.limits
+        );
+        assert!(
+            got.meta.limits.iter().any(|l| l.starts_with("1 documents")),
+            "{:?}",
+            got.meta.limits
+        );
     }
 }

@@ -38,7 +38,11 @@ struct Row {
 
 /// Parses one fio log.
 pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
-    let name = log.file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = log
+        .file
+        .file_name()
+        .map(|n| n.to_string_lossy().into_owned())
+        .unwrap_or_default();
     let Some((job, values)) = values_of(&name) else {
         log.unusable = Some(
             "rows of numbers without a heading: the logs of fio are called JOB_bw.N.log, JOB_lat.N.log, JOB_iops.N.log, \
@@ -47,28 +51,42 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
         return;
     };
     if values == Values::Submission {
-        log.unusable = Some("submission latencies say nothing of a device: give fio's clat or lat log");
+        log.unusable =
+            Some("submission latencies say nothing of a device: give fio's clat or lat log");
         return;
     }
     let dev = log.devices.aggregate(&format!("fio:{job}"));
     let rows = read(log, lines);
-    let averages = rows.iter().any(|r| r.bytes == 0) || (values != Values::Latency && are_regular(&rows));
-    let ns = if values == Values::Latency { unit_ns(log, &rows, averages) } else { 1 };
+    let averages =
+        rows.iter().any(|r| r.bytes == 0) || (values != Values::Latency && are_regular(&rows));
+    let ns = if values == Values::Latency {
+        unit_ns(log, &rows, averages)
+    } else {
+        1
+    };
     let mut last_ms = [0u64; 4];
     for r in &rows {
         let at_ns = (r.at_ms as i64).saturating_mul(1_000_000);
         if averages {
-            let from_ns = (last_ms[r.class as usize] as i64).saturating_mul(1_000_000).min(at_ns);
+            let from_ns = (last_ms[r.class as usize] as i64)
+                .saturating_mul(1_000_000)
+                .min(at_ns);
             last_ms[r.class as usize] = r.at_ms;
             log.rates.push(&average(dev, from_ns, at_ns, values, r, ns));
         } else if values == Values::Latency {
-            let latency_ns = i64::try_from(r.value).unwrap_or(i64::MAX).saturating_mul(ns);
-            log.io(Io { merges: None, ..Io::new(at_ns, dev, r.op, r.bytes as i64, None, latency_ns) });
+            let latency_ns = i64::try_from(r.value)
+                .unwrap_or(i64::MAX)
+                .saturating_mul(ns);
+            log.io(Io {
+                merges: None,
+                ..Io::new(at_ns, dev, r.op, r.bytes as i64, None, latency_ns)
+            });
         }
     }
     if !averages && values != Values::Latency && !rows.is_empty() {
-        log.unusable =
-            Some("single I/Os of a bandwidth or IOPS log say nothing that fio's clat or lat log does not: give that");
+        log.unusable = Some(
+            "single I/Os of a bandwidth or IOPS log say nothing that fio's clat or lat log does not: give that",
+        );
         log.limit("rows of single I/Os in a bandwidth or IOPS log repeat what the latency log says and were left out");
     }
     if averages && values == Values::Latency {
@@ -88,7 +106,10 @@ fn read(log: &mut Log, lines: &mut Lines<'_>) -> Vec<Row> {
         }
         match row(line.bytes).filter(|_| line.complete) {
             Some(r) => rows.push(r),
-            None => log.damaged(line.number, "expected four numbers: time, value, direction, block size"),
+            None => log.damaged(
+                line.number,
+                "expected four numbers: time, value, direction, block size",
+            ),
         }
     }
     rows
@@ -98,14 +119,24 @@ fn read(log: &mut Log, lines: &mut Lines<'_>) -> Vec<Row> {
 /// intervals are averages whatever their block size.
 fn are_regular(rows: &[Row]) -> bool {
     const MIN_MS: u64 = 50;
-    [Class::Read, Class::Write, Class::Discard].into_iter().all(|class| {
-        let times = || rows.iter().filter(|r| r.class == class).map(|r| r.at_ms);
-        let mut gaps: Vec<u64> = times().zip(times().skip(1)).map(|(a, b)| b.saturating_sub(a)).collect();
-        gaps.sort_unstable();
-        let Some(median) = gaps.get(gaps.len() / 2).copied() else { return true };
-        let near = gaps.iter().filter(|g| g.abs_diff(median) * 5 <= median).count();
-        median >= MIN_MS && near * 10 >= gaps.len() * 8
-    })
+    [Class::Read, Class::Write, Class::Discard]
+        .into_iter()
+        .all(|class| {
+            let times = || rows.iter().filter(|r| r.class == class).map(|r| r.at_ms);
+            let mut gaps: Vec<u64> = times()
+                .zip(times().skip(1))
+                .map(|(a, b)| b.saturating_sub(a))
+                .collect();
+            gaps.sort_unstable();
+            let Some(median) = gaps.get(gaps.len() / 2).copied() else {
+                return true;
+            };
+            let near = gaps
+                .iter()
+                .filter(|g| g.abs_diff(median) * 5 <= median)
+                .count();
+            median >= MIN_MS && near * 10 >= gaps.len() * 8
+        })
 }
 
 /// Nanoseconds of a unit of latency: fio 3 writes nanoseconds, fio 2 microseconds. Versions from 3.13 on have a fifth
@@ -119,7 +150,9 @@ fn unit_ns(log: &mut Log, rows: &[Row], averages: bool) -> i64 {
         let mut values: Vec<u64> = rows.iter().map(|r| r.value).filter(|v| *v > 0).collect();
         values.sort_unstable();
         // As nanoseconds less than any device takes.
-        values.get(values.len() / 2).is_some_and(|median| *median < 20_000)
+        values
+            .get(values.len() / 2)
+            .is_some_and(|median| *median < 20_000)
     } else {
         let span_ms = rows.iter().map(|r| r.at_ms).max().unwrap_or(0).max(1);
         let sum: f64 = rows.iter().map(|r| r.value as f64).sum();
@@ -137,7 +170,14 @@ fn unit_ns(log: &mut Log, rows: &[Row], averages: bool) -> i64 {
     if microseconds { MICROSECOND } else { 1 }
 }
 
-fn average(dev: DevId, from_ns: i64, to_ns: i64, values: Values, r: &Row, unit_ns: i64) -> IntervalRates {
+fn average(
+    dev: DevId,
+    from_ns: i64,
+    to_ns: i64,
+    values: Values,
+    r: &Row,
+    unit_ns: i64,
+) -> IntervalRates {
     let mut out = IntervalRates::new(from_ns, to_ns, dev);
     let class = &mut out.classes[r.class as usize];
     let v = r.value as f64;
@@ -159,8 +199,13 @@ fn values_of(name: &str) -> Option<(String, Values)> {
         ("_lat.", Values::Latency),
     ] {
         if let Some(at) = name.rfind(tag) {
-            let number = name[at + tag.len()..].split('.').next().and_then(|n| n.parse::<u32>().ok());
-            let number = number.filter(|n| *n != 1).map_or_else(String::new, |n| format!(".{n}"));
+            let number = name[at + tag.len()..]
+                .split('.')
+                .next()
+                .and_then(|n| n.parse::<u32>().ok());
+            let number = number
+                .filter(|n| *n != 1)
+                .map_or_else(String::new, |n| format!(".{n}"));
             return Some((format!("{}{number}", &name[..at]), values));
         }
     }
@@ -200,54 +245,136 @@ mod tests {
     fn averaged_bandwidth_and_single_latencies() {
         let bw = b"500, 1208, 0, 0, 0\n500, 528, 1, 0, 0\n1000, 1202, 0, 0, 0\n1000, x\n";
         assert_eq!(recognise(bw), Some(Kind::FioLog));
-        let got = parse_bytes(Kind::FioLog, Path::new("mix_bw.1.log"), bw, ImportOptions::default()).expect("imports");
-        assert_eq!(got.rates.len(), 2, "reads and writes of one interval are one row");
-        let second_read = got.rates.iter().find(|r| r.to_ns == 1_000_000_000).expect("there");
-        assert_eq!((second_read.from_ns, second_read.classes[0].bytes_per_s), (500_000_000, Some(1202.0 * 1024.0)));
+        let got = parse_bytes(
+            Kind::FioLog,
+            Path::new("mix_bw.1.log"),
+            bw,
+            ImportOptions::default(),
+        )
+        .expect("imports");
+        assert_eq!(
+            got.rates.len(),
+            2,
+            "reads and writes of one interval are one row"
+        );
+        let second_read = got
+            .rates
+            .iter()
+            .find(|r| r.to_ns == 1_000_000_000)
+            .expect("there");
+        assert_eq!(
+            (second_read.from_ns, second_read.classes[0].bytes_per_s),
+            (500_000_000, Some(1202.0 * 1024.0))
+        );
         assert_eq!((got.damage.count, got.damage.places[0].at), (1, 4));
         let lat = b"3, 181000, 0, 4096, 0, 0\n5, 99000, 1, 8192, 4096, 0\n";
-        let got =
-            parse_bytes(Kind::FioLog, Path::new("mix_lat.1.log"), lat, ImportOptions::default()).expect("imports");
-        let Observation::Io(io) = got.observations[1] else { panic!("an I/O") };
-        assert_eq!((io.done_ns, io.device_ns, io.bytes, io.queue_ns), (5_000_000, 99_000, 8192, None));
+        let got = parse_bytes(
+            Kind::FioLog,
+            Path::new("mix_lat.1.log"),
+            lat,
+            ImportOptions::default(),
+        )
+        .expect("imports");
+        let Observation::Io(io) = got.observations[1] else {
+            panic!("an I/O")
+        };
+        assert_eq!(
+            (io.done_ns, io.device_ns, io.bytes, io.queue_ns),
+            (5_000_000, 99_000, 8192, None)
+        );
     }
 
     #[test]
     fn an_ambiguous_log_name_is_refused_with_the_reason() {
-        let e = parse_bytes(Kind::FioLog, Path::new("x.csv"), b"1, 2, 0, 4096\n", ImportOptions::default())
-            .expect_err("refused");
+        let e = parse_bytes(
+            Kind::FioLog,
+            Path::new("x.csv"),
+            b"1, 2, 0, 4096\n",
+            ImportOptions::default(),
+        )
+        .expect_err("refused");
         assert!(e.to_string().contains("JOB_bw.N.log"), "{e}");
     }
 
     fn import(name: &str, text: &str) -> super::super::log::Imported {
-        parse_bytes(Kind::FioLog, Path::new(name), text.as_bytes(), ImportOptions::default()).expect("imports")
+        parse_bytes(
+            Kind::FioLog,
+            Path::new(name),
+            text.as_bytes(),
+            ImportOptions::default(),
+        )
+        .expect("imports")
     }
 
     fn latencies(got: &super::super::log::Imported) -> Vec<i64> {
         got.observations
             .iter()
-            .filter_map(|o| if let Observation::Io(io) = o { Some(io.device_ns) } else { None })
+            .filter_map(|o| {
+                if let Observation::Io(io) = o {
+                    Some(io.device_ns)
+                } else {
+                    None
+                }
+            })
             .collect()
     }
 
     #[test]
     fn latencies_of_fio_2_are_microseconds() {
         // One at a time: 9 ms each, in four columns.
-        let log = |value: u64| (1..100).map(|i| format!("{}, {value}, 0, 4096\n", i * 9)).collect::<String>();
-        assert_eq!(latencies(&import("x_clat.1.log", &log(8_900)))[0], 8_900_000);
-        assert_eq!(latencies(&import("x_clat.1.log", &log(8_900_000)))[0], 8_900_000, "fio 3.0 had four columns too");
-        assert_eq!(latencies(&import("x_clat.1.log", "9, 8900, 0, 4096, 0\n"))[0], 8900, "five columns: nanoseconds");
+        let log = |value: u64| {
+            (1..100)
+                .map(|i| format!("{}, {value}, 0, 4096\n", i * 9))
+                .collect::<String>()
+        };
+        assert_eq!(
+            latencies(&import("x_clat.1.log", &log(8_900)))[0],
+            8_900_000
+        );
+        assert_eq!(
+            latencies(&import("x_clat.1.log", &log(8_900_000)))[0],
+            8_900_000,
+            "fio 3.0 had four columns too"
+        );
+        assert_eq!(
+            latencies(&import("x_clat.1.log", "9, 8900, 0, 4096, 0\n"))[0],
+            8900,
+            "five columns: nanoseconds"
+        );
         let averaged = import("x_lat.1.log", "500, 9000, 0, 0\n1000, 7000, 0, 0\n");
-        assert_eq!(averaged.rates.get(0).expect("a row").classes[0].mean_us, Some(9000.0));
+        assert_eq!(
+            averaged.rates.get(0).expect("a row").classes[0].mean_us,
+            Some(9000.0)
+        );
     }
 
     #[test]
     fn averages_of_fio_2_have_the_block_size_of_their_job() {
-        let log = |gap: u64| (1..20).map(|i| format!("{}, 1200, 1, 4096\n", i * gap)).collect::<String>();
+        let log = |gap: u64| {
+            (1..20)
+                .map(|i| format!("{}, 1200, 1, 4096\n", i * gap))
+                .collect::<String>()
+        };
         let got = import("x_bw.1.log", &log(500));
-        assert_eq!((got.rates.len(), got.rates.get(3).expect("a row").interval_ns()), (19, 500_000_000));
-        let single = parse_bytes(Kind::FioLog, Path::new("x_bw.1.log"), log(1).as_bytes(), ImportOptions::default());
-        assert!(single.expect_err("single I/Os").to_string().contains("clat"));
+        assert_eq!(
+            (
+                got.rates.len(),
+                got.rates.get(3).expect("a row").interval_ns()
+            ),
+            (19, 500_000_000)
+        );
+        let single = parse_bytes(
+            Kind::FioLog,
+            Path::new("x_bw.1.log"),
+            log(1).as_bytes(),
+            ImportOptions::default(),
+        );
+        assert!(
+            single
+                .expect_err("single I/Os")
+                .to_string()
+                .contains("clat")
+        );
     }
 
     #[test]
@@ -255,7 +382,11 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let file = |name: &str, value: u32| {
             let path = dir.path().join(name);
-            std::fs::write(&path, format!("500, {value}, 0, 0, 0\n1000, {value}, 0, 0, 0\n")).expect("written");
+            std::fs::write(
+                &path,
+                format!("500, {value}, 0, 0, 0\n1000, {value}, 0, 0, 0\n"),
+            )
+            .expect("written");
             path
         };
         let files = [
@@ -266,17 +397,27 @@ mod tests {
         ];
         let got = import_files(&files, ImportOptions::default()).expect("imports");
         let names: Vec<&str> = got.meta.devices.iter().map(|d| d.name.as_str()).collect();
-        assert_eq!((names.as_slice(), got.rates.len()), (&["fio:j", "fio:j.2"][..], 4));
+        assert_eq!(
+            (names.as_slice(), got.rates.len()),
+            (&["fio:j", "fio:j.2"][..], 4)
+        );
         let first = got.rates.of(got.meta.devices[0].id)[0].classes[0];
-        assert_eq!((first.ios_per_s, first.bytes_per_s, first.mean_us), (Some(1000.0), Some(4_096_000.0), Some(70.0)));
+        assert_eq!(
+            (first.ios_per_s, first.bytes_per_s, first.mean_us),
+            (Some(1000.0), Some(4_096_000.0), Some(70.0))
+        );
         // The same log under the same name in another directory is the same log.
         let other = dir.path().join("copy");
         std::fs::create_dir(&other).expect("made");
         let copy = other.join("j_iops.1.log");
         std::fs::copy(&files[1], &copy).expect("copied");
-        let twice = import_files(&[files[1].clone(), copy], ImportOptions::default()).expect("imports");
+        let twice =
+            import_files(&[files[1].clone(), copy], ImportOptions::default()).expect("imports");
         assert_eq!(
-            (twice.rates.len(), twice.meta.limits[0].contains("the same log")),
+            (
+                twice.rates.len(),
+                twice.meta.limits[0].contains("the same log")
+            ),
             (2, true),
             "{:?}",
             twice.meta.limits

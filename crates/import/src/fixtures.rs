@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 /// Path of a fixture.
 pub fn path(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/import").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fixtures/import")
+        .join(name)
 }
 
 /// Content of a fixture.

@@ -30,48 +30,101 @@ const SNOOP: &str = "TIME(s)     COMM           PID     DISK    T    SECTOR     
 fn samples() -> Vec<(Kind, &'static str, Vec<u8>)> {
     vec![
         (Kind::IostatText, "i.txt", fixtures::bytes("iostat-xt.txt")),
-        (Kind::IostatText, "h.txt", fixtures::bytes("iostat-human-x.txt")),
+        (
+            Kind::IostatText,
+            "h.txt",
+            fixtures::bytes("iostat-human-x.txt"),
+        ),
         (Kind::IostatJson, "i.json", fixtures::bytes("iostat-x.json")),
         (Kind::SolarisIostat, "s.txt", SOLARIS.into()),
         (Kind::RateTable, "t.txt", TABLE.into()),
         (Kind::FioJson, "f.json", fixtures::bytes("fio-mix.json")),
-        (Kind::FioLog, "mix_bw.1.log", fixtures::bytes("fio-mix_bw.1.log")),
-        (Kind::FioLog, "mix_clat.1.log", b"3, 181000, 0, 4096, 0, 0\n5, 99000, 1, 8192, 4096, 0\n".to_vec()),
+        (
+            Kind::FioLog,
+            "mix_bw.1.log",
+            fixtures::bytes("fio-mix_bw.1.log"),
+        ),
+        (
+            Kind::FioLog,
+            "mix_clat.1.log",
+            b"3, 181000, 0, 4096, 0, 0\n5, 99000, 1, 8192, 4096, 0\n".to_vec(),
+        ),
         (
             Kind::Blktrace,
             "b.blktrace.0",
-            [fixtures::bytes("loop.blktrace.0"), fixtures::bytes("loop.blktrace.1")].concat(),
+            [
+                fixtures::bytes("loop.blktrace.0"),
+                fixtures::bytes("loop.blktrace.1"),
+            ]
+            .concat(),
         ),
         (Kind::Biosnoop, "b.txt", SNOOP.into()),
-        (Kind::BlockEvents, "p.txt", fixtures::bytes("perf-script-ns.txt")[..12_000].to_vec()),
+        (
+            Kind::BlockEvents,
+            "p.txt",
+            fixtures::bytes("perf-script-ns.txt")[..12_000].to_vec(),
+        ),
         (Kind::FreebsdIostat, "f.txt", FREEBSD.into()),
     ]
 }
 
 fn import(kind: Kind, name: &str, bytes: &[u8], strict: bool) -> Result<Imported, ImportError> {
-    parse_bytes(kind, Path::new(name), bytes, ImportOptions { strict, ..ImportOptions::default() })
+    parse_bytes(
+        kind,
+        Path::new(name),
+        bytes,
+        ImportOptions {
+            strict,
+            ..ImportOptions::default()
+        },
+    )
 }
 
 fn ios(i: &Imported) -> Vec<Io> {
-    i.observations.iter().filter_map(|o| if let Observation::Io(io) = o { Some(*io) } else { None }).collect()
+    i.observations
+        .iter()
+        .filter_map(|o| {
+            if let Observation::Io(io) = o {
+                Some(*io)
+            } else {
+                None
+            }
+        })
+        .collect()
 }
 
 /// What holds for everything that an importer gives, however damaged its log was.
 fn assert_sound(got: &Imported, what: &str) {
-    assert!(got.observations.is_sorted_by_key(Observation::at_ns), "{what}: not in order");
+    assert!(
+        got.observations.is_sorted_by_key(Observation::at_ns),
+        "{what}: not in order"
+    );
     assert!(got.damage.places.len() as u64 <= got.damage.count, "{what}");
     let lost = |o: &Observation| matches!(o, Observation::Lost(l) if l.reason == LossReason::Import && l.ios.is_none());
-    assert_eq!(got.observations.iter().any(lost), got.damage.count > 0, "{what}: damage is loss");
+    assert_eq!(
+        got.observations.iter().any(lost),
+        got.damage.count > 0,
+        "{what}: damage is loss"
+    );
     let devices: Vec<_> = got.meta.devices.iter().map(|d| d.id).collect();
     for r in got.rates.iter() {
-        assert!(devices.contains(&r.dev), "{what}: a row of a device that is not listed");
+        assert!(
+            devices.contains(&r.dev),
+            "{what}: a row of a device that is not listed"
+        );
         for c in r.classes.iter().chain([&r.all]) {
             let all = [c.ios_per_s, c.bytes_per_s, c.merges_per_s, c.mean_us];
-            assert!(all.into_iter().flatten().all(f64::is_finite), "{what}: {c:?}");
+            assert!(
+                all.into_iter().flatten().all(f64::is_finite),
+                "{what}: {c:?}"
+            );
         }
     }
     for io in ios(got) {
-        assert!(devices.contains(&io.dev) && io.bytes >= 0 && io.device_ns >= 0, "{what}: {io:?}");
+        assert!(
+            devices.contains(&io.dev) && io.bytes >= 0 && io.device_ns >= 0,
+            "{what}: {io:?}"
+        );
         assert!(io.queue_ns.is_none_or(|q| q >= 0), "{what}: {io:?}");
     }
 }
@@ -83,10 +136,19 @@ fn sound_samples_are_recognised_and_hold_no_damage() {
         // One is cut out of a longer file, inside a line.
         let is_piece = kind == Kind::BlockEvents;
         let got = import(kind, name, &bytes, !is_piece).unwrap_or_else(|e| panic!("{name}: {e}"));
-        assert!(got.damage.count <= u64::from(is_piece), "{name}: {:?}", got.damage);
+        assert!(
+            got.damage.count <= u64::from(is_piece),
+            "{name}: {:?}",
+            got.damage
+        );
         assert_sound(&got, name);
     }
-    assert!(Kind::ALL.iter().all(|k| samples().iter().any(|s| s.0 == *k)), "every kind has a sample");
+    assert!(
+        Kind::ALL
+            .iter()
+            .all(|k| samples().iter().any(|s| s.0 == *k)),
+        "every kind has a sample"
+    );
 }
 
 /// Where an invalid line may be inserted, counted from 1, and which kind is not taken for a remark there.

@@ -38,7 +38,12 @@ impl Report {
         if self.rows.is_empty() {
             return;
         }
-        self.seconds = self.rows.iter().filter_map(Row::seconds).map(|s| s as f32).collect();
+        self.seconds = self
+            .rows
+            .iter()
+            .filter_map(Row::seconds)
+            .map(|s| s as f32)
+            .collect();
         if self.since_boot {
             return;
         }
@@ -66,12 +71,17 @@ pub struct Run {
 
 /// Gives the rows of `runs`, all closed, their intervals.
 pub fn place(log: &mut Log, runs: Vec<Run>, day_first: bool) {
-    let dated = runs.iter().flat_map(|r| &r.reports).any(|r| r.stamp.is_some());
+    let dated = runs
+        .iter()
+        .flat_map(|r| &r.reports)
+        .any(|r| r.stamp.is_some());
     log.epoch = if dated { Epoch::Unix } else { Epoch::Own };
     let mut at = 0;
     for run in runs {
         if !dated {
-            log.zero_unix_ns = log.zero_unix_ns.or(run.date_unix_ns.map(|d| d[usize::from(day_first)]));
+            log.zero_unix_ns = log
+                .zero_unix_ns
+                .or(run.date_unix_ns.map(|d| d[usize::from(day_first)]));
         }
         at = place_run(log, run, at, day_first);
     }
@@ -81,11 +91,18 @@ fn place_run(log: &mut Log, mut run: Run, begin_ns: i64, day_first: bool) -> i64
     let mut stamps = absolute(&run, day_first);
     drop_wild(log, &run, &mut stamps);
     let step = step_ns(log, &run, &stamps);
-    let alone =
-        run.may_be_excerpt && run.reports.iter().filter(|r| !r.rows.is_empty() || !r.stored.is_empty()).count() < 2;
+    let alone = run.may_be_excerpt
+        && run
+            .reports
+            .iter()
+            .filter(|r| !r.rows.is_empty() || !r.stored.is_empty())
+            .count()
+            < 2;
     if let Some((first, rest)) = run.reports.split_first_mut()
         && first.since_boot
-        && (alone || spans_an_interval(first, rest) || counts_are_whole(&first.rows, step, run.decimals))
+        && (alone
+            || spans_an_interval(first, rest)
+            || counts_are_whole(&first.rows, step, run.decimals))
     {
         first.since_boot = false;
         first.close(log);
@@ -101,8 +118,14 @@ fn place_run(log: &mut Log, mut run: Run, begin_ns: i64, day_first: bool) -> i64
         }
         let (from_ns, to_ns) = match (stamp, previous) {
             // Stamps have whole seconds: one that is off the grid by less than that is the grid's.
-            (Some(now), Some(p)) if now.abs_diff(p.saturating_add(step)) <= SECOND as u64 => (p, p + step),
-            (Some(now), Some(p)) if now > p && now.abs_diff(p) <= step.saturating_mul(LATE).unsigned_abs() => (p, now),
+            (Some(now), Some(p)) if now.abs_diff(p.saturating_add(step)) <= SECOND as u64 => {
+                (p, p + step)
+            }
+            (Some(now), Some(p))
+                if now > p && now.abs_diff(p) <= step.saturating_mul(LATE).unsigned_abs() =>
+            {
+                (p, now)
+            }
             (Some(now), _) => (now.saturating_sub(step), now),
             (None, _) => (end, end.saturating_add(step)),
         };
@@ -111,7 +134,9 @@ fn place_run(log: &mut Log, mut run: Run, begin_ns: i64, day_first: bool) -> i64
         settle(log, report, from_ns, to_ns);
     }
     if skipped > 0 {
-        log.unusable = Some("it holds averages since boot only; iostat says more when it is given an interval");
+        log.unusable = Some(
+            "it holds averages since boot only; iostat says more when it is given an interval",
+        );
         log.limit("the first report of a run is taken for averages since boot, as iostat prints without -y: left out");
     }
     end
@@ -120,9 +145,15 @@ fn place_run(log: &mut Log, mut run: Run, begin_ns: i64, day_first: bool) -> i64
 /// Whether totals show that a first report covers as much time as those after it: newer versions of iostat with `-y`
 /// print what looks like their report since boot.
 fn spans_an_interval(first: &Report, rest: &[Report]) -> bool {
-    let others = rest.iter().flat_map(|r| &r.seconds).copied().reduce(f32::max);
+    let others = rest
+        .iter()
+        .flat_map(|r| &r.seconds)
+        .copied()
+        .reduce(f32::max);
     let longest = first.seconds.iter().copied().reduce(f32::max);
-    longest.zip(others).is_some_and(|(first, others)| first < 1.5 * others)
+    longest
+        .zip(others)
+        .is_some_and(|(first, others)| first < 1.5 * others)
 }
 
 /// The likelihood of whole counts by chance that is small enough to believe that they are counts of an interval.
@@ -133,21 +164,37 @@ const JITTER: Range<i64> = -2..5;
 /// Whether the rates of a report times `step_ns` are whole numbers: then they count what happened in a step and are no
 /// averages since boot (`iostat -y` of sysstat 10 and 11, which leaves no other trace).
 fn counts_are_whole(rows: &[Row], step_ns: i64, decimals: Option<i32>) -> bool {
-    let Some(decimals) = decimals else { return false };
-    let counts: Vec<f64> = rows.iter().flat_map(Row::counts_per_s).filter(|v| *v > 0.0).collect();
+    let Some(decimals) = decimals else {
+        return false;
+    };
+    let counts: Vec<f64> = rows
+        .iter()
+        .flat_map(Row::counts_per_s)
+        .filter(|v| *v > 0.0)
+        .collect();
     let rounding = 0.5 * 10f64.powi(-decimals);
     let whole = |seconds: f64| {
-        let near = |v: &f64| ((v * seconds) - (v * seconds).round()).abs() <= 1.02 * rounding * seconds;
-        let chance = (2.04 * rounding * seconds).min(1.0).powi(counts.len().min(1000) as i32);
+        let near =
+            |v: &f64| ((v * seconds) - (v * seconds).round()).abs() <= 1.02 * rounding * seconds;
+        let chance = (2.04 * rounding * seconds)
+            .min(1.0)
+            .powi(counts.len().min(1000) as i32);
         chance * (JITTER.end - JITTER.start) as f64 <= BY_CHANCE && counts.iter().all(near)
     };
-    JITTER.map(|late| step_ns as f64 / 1e9 + late as f64 / 100.0).any(whole)
+    JITTER
+        .map(|late| step_ns as f64 / 1e9 + late as f64 / 100.0)
+        .any(whole)
 }
 
 fn settle(log: &mut Log, report: Report, from_ns: i64, to_ns: i64) {
-    log.rates.replace(report.stored, |_, _, dev| (from_ns, to_ns, dev));
+    log.rates
+        .replace(report.stored, |_, _, dev| (from_ns, to_ns, dev));
     if let Some(cpu) = report.cpu {
-        log.cpu.push(CpuShares { from_ns, to_ns, ..cpu });
+        log.cpu.push(CpuShares {
+            from_ns,
+            to_ns,
+            ..cpu
+        });
     }
 }
 
@@ -173,20 +220,32 @@ fn absolute(run: &Run, day_first: bool) -> Vec<Option<i64>> {
 /// Stamps far from both neighbours, which agree with each other, are damaged; their reports follow the one before.
 fn drop_wild(log: &mut Log, run: &Run, stamps: &mut [Option<i64>]) {
     let known: Vec<usize> = (0..stamps.len()).filter(|i| stamps[*i].is_some()).collect();
-    let Some(step) = median_gap(stamps) else { return };
+    let Some(step) = median_gap(stamps) else {
+        return;
+    };
     for w in known.windows(3) {
-        let (Some(before), Some(at), Some(after)) = (stamps[w[0]], stamps[w[1]], stamps[w[2]]) else { continue };
+        let (Some(before), Some(at), Some(after)) = (stamps[w[0]], stamps[w[1]], stamps[w[2]])
+        else {
+            continue;
+        };
         let near = |a: i64, b: i64| a.abs_diff(b) <= step.saturating_mul(LATE).unsigned_abs();
         if near(before, after) && before <= after && !near(before, at) {
             stamps[w[1]] = None;
-            log.damaged(run.reports[w[1]].line, "a time stamp far from those before and after it");
+            log.damaged(
+                run.reports[w[1]].line,
+                "a time stamp far from those before and after it",
+            );
         }
     }
 }
 
 fn median_gap(stamps: &[Option<i64>]) -> Option<i64> {
     let known: Vec<i64> = stamps.iter().flatten().copied().collect();
-    let mut gaps: Vec<i64> = known.windows(2).map(|w| w[1].saturating_sub(w[0])).filter(|d| *d > 0).collect();
+    let mut gaps: Vec<i64> = known
+        .windows(2)
+        .map(|w| w[1].saturating_sub(w[0]))
+        .filter(|d| *d > 0)
+        .collect();
     gaps.sort_unstable();
     gaps.get(gaps.len() / 2).copied()
 }
@@ -199,13 +258,23 @@ fn step_ns(log: &mut Log, run: &Run, stamps: &[Option<i64>]) -> i64 {
     if let Some(median) = median_gap(stamps) {
         return median;
     }
-    let mut printed: Vec<f32> =
-        run.reports.iter().filter(|r| !r.since_boot).flat_map(|r| &r.seconds).copied().collect();
+    let mut printed: Vec<f32> = run
+        .reports
+        .iter()
+        .filter(|r| !r.since_boot)
+        .flat_map(|r| &r.seconds)
+        .copied()
+        .collect();
     printed.sort_by(f32::total_cmp);
-    if let Some(median) = printed.get(printed.len() / 2).filter(|s| **s >= 0.5 && **s < 1e7) {
+    if let Some(median) = printed
+        .get(printed.len() / 2)
+        .filter(|s| **s >= 0.5 && **s < 1e7)
+    {
         log.limit("the log has no time stamps: its interval was computed from its own totals");
         return (f64::from(median.round().max(1.0)) * 1e9) as i64;
     }
-    log.limit("the log has no time stamps: one second per report is assumed (--interval says otherwise)");
+    log.limit(
+        "the log has no time stamps: one second per report is assumed (--interval says otherwise)",
+    );
     SECOND
 }

@@ -82,7 +82,9 @@ pub fn column(heading: &str) -> Column {
 /// Headings made of a class and a unit: `rkB/s`, `MB_wrtn/s`, `Blk_read`.
 fn sized(heading: &str) -> Column {
     if let Some((unit, what)) = heading.split_once('_') {
-        let Some(unit) = unit_bytes(unit) else { return Column::Skip };
+        let Some(unit) = unit_bytes(unit) else {
+            return Column::Skip;
+        };
         let (what, per_s) = what.strip_suffix("/s").map_or((what, false), |w| (w, true));
         let class = match what {
             "read" => Class::Read,
@@ -91,9 +93,15 @@ fn sized(heading: &str) -> Column {
             "w+d" if per_s => return Column::WriteAndDiscardBytes(unit),
             _ => return Column::Skip,
         };
-        return if per_s { Column::Bytes(class, unit) } else { Column::Total(class, unit) };
+        return if per_s {
+            Column::Bytes(class, unit)
+        } else {
+            Column::Total(class, unit)
+        };
     }
-    let Some(body) = heading.strip_suffix("/s") else { return Column::Skip };
+    let Some(body) = heading.strip_suffix("/s") else {
+        return Column::Skip;
+    };
     let class = match body.as_bytes().first() {
         Some(b'r') => Class::Read,
         Some(b'w') => Class::Write,
@@ -151,7 +159,11 @@ pub struct Row {
 impl Row {
     /// An empty row of `dev`.
     pub fn new(dev: iolens_core::model::DevId) -> Row {
-        Row { rates: IntervalRates::new(0, 0, dev), write_and_discard: None, total: None }
+        Row {
+            rates: IntervalRates::new(0, 0, dev),
+            write_and_discard: None,
+            total: None,
+        }
     }
 
     /// Takes a cell in.
@@ -186,7 +198,10 @@ impl Row {
     /// What follows from several cells together.
     pub fn complete(&mut self) {
         let r = &mut self.rates;
-        if let (Some(wd), Some(read)) = (self.write_and_discard, r.classes[Class::Read as usize].bytes_per_s) {
+        if let (Some(wd), Some(read)) = (
+            self.write_and_discard,
+            r.classes[Class::Read as usize].bytes_per_s,
+        ) {
             r.all.bytes_per_s = Some(read + wd);
         }
         for c in r.classes.iter_mut().chain([&mut r.all]) {
@@ -200,12 +215,19 @@ impl Row {
 
     /// What the row says in counts per second.
     pub fn counts_per_s(&self) -> impl Iterator<Item = f64> {
-        self.rates.classes.iter().chain([&self.rates.all]).flat_map(|c| [c.ios_per_s, c.merges_per_s]).flatten()
+        self.rates
+            .classes
+            .iter()
+            .chain([&self.rates.all])
+            .flat_map(|c| [c.ios_per_s, c.merges_per_s])
+            .flatten()
     }
 
     /// Length of the interval in seconds from the row's own totals; needs enough bytes to be exact to 1 %.
     pub fn seconds(&self) -> Option<f64> {
-        self.total.filter(|(t, _)| *t >= 100.0 * KIB).map(|(total, rate)| total / rate)
+        self.total
+            .filter(|(t, _)| *t >= 100.0 * KIB)
+            .map(|(total, rate)| total / rate)
     }
 }
 
@@ -230,7 +252,9 @@ mod tests {
         assert_eq!(column("kB_dscd"), Column::Total(Class::Discard, 1024.0));
         assert_eq!(column("MB_w+d/s"), Column::WriteAndDiscardBytes(MIB));
         assert_eq!(column("svctm"), Column::Service);
-        for unused in ["avgrq-sz", "%rrqm", "rareq-sz", "%w", "x_y", "_", "/s", "é/s", "qlen", "ms/o"] {
+        for unused in [
+            "avgrq-sz", "%rrqm", "rareq-sz", "%w", "x_y", "_", "/s", "é/s", "qlen", "ms/o",
+        ] {
             assert_eq!(column(unused), Column::Skip, "{unused}");
         }
     }

@@ -17,9 +17,18 @@ pub fn parse(log: &mut Log, bytes: &[u8]) {
     let hosts: Vec<&Json<'_>> = documents
         .values
         .iter()
-        .flat_map(|d| d.get("sysstat").unwrap_or(d).get("hosts").map(Json::items).unwrap_or(std::slice::from_ref(d)))
+        .flat_map(|d| {
+            d.get("sysstat")
+                .unwrap_or(d)
+                .get("hosts")
+                .map(Json::items)
+                .unwrap_or(std::slice::from_ref(d))
+        })
         .collect();
-    documents.messages.iter().for_each(|line| log.other_line(*line));
+    documents
+        .messages
+        .iter()
+        .for_each(|line| log.other_line(*line));
     let mut skipped = first_reports_skipped(bytes).into_iter();
     let mut runs = Vec::new();
     for host in &hosts {
@@ -27,7 +36,9 @@ pub fn parse(log: &mut Log, bytes: &[u8]) {
         let skipped = has_reports && skipped.next().unwrap_or(false);
         runs.push(run(log, host, !skipped));
     }
-    log.limit("source prints averages per interval: no single I/O, no percentiles, no exact busy time");
+    log.limit(
+        "source prints averages per interval: no single I/O, no percentiles, no exact busy time",
+    );
     place(log, runs, false);
 }
 
@@ -39,7 +50,10 @@ fn first_reports_skipped(bytes: &[u8]) -> Vec<bool> {
     let mut rest = bytes;
     while let Some(at) = rest.windows(KEY.len()).position(|w| w == KEY) {
         rest = &rest[at + KEY.len()..];
-        let begin = rest.iter().position(|b| !matches!(b, b' ' | b':' | b'[' | b'\t')).unwrap_or(rest.len());
+        let begin = rest
+            .iter()
+            .position(|b| !matches!(b, b' ' | b':' | b'[' | b'\t'))
+            .unwrap_or(rest.len());
         let blank = rest[begin..].iter().take_while(|b| b.is_ascii_whitespace());
         out.push(blank.filter(|b| **b == b'\n').count() > 1);
     }
@@ -47,22 +61,48 @@ fn first_reports_skipped(bytes: &[u8]) -> Vec<bool> {
 }
 
 fn run(log: &mut Log, host: &Json<'_>, since_boot_first: bool) -> Run {
-    let name = host.get("nodename").and_then(Json::text).unwrap_or_default();
+    let name = host
+        .get("nodename")
+        .and_then(Json::text)
+        .unwrap_or_default();
     let known = (!name.is_empty()).then(|| name.to_owned());
     log.devices.set_host(known.clone());
     log.host = log.host.take().or(known);
-    log.kernel = log.kernel.take().or_else(|| host.get("release").and_then(Json::text).map(str::to_owned));
+    log.kernel = log
+        .kernel
+        .take()
+        .or_else(|| host.get("release").and_then(Json::text).map(str::to_owned));
     let reports = host.get("statistics").map(Json::items).unwrap_or_default();
-    let stamps = reports.iter().filter_map(|r| r.get("timestamp").and_then(Json::text));
+    let stamps = reports
+        .iter()
+        .filter_map(|r| r.get("timestamp").and_then(Json::text));
     let dates = stamps.chain(host.get("date").and_then(Json::text));
-    let order = if dates.into_iter().any(day_must_be_first) { DateOrder::DayFirst } else { DateOrder::MonthFirst };
-    let date_unix_ns = host.get("date").and_then(Json::text).and_then(|d| parse_banner_date(d, order));
-    let mut out = Run { date_unix_ns: date_unix_ns.map(|d| [d; 2]), decimals: Some(2), ..Run::default() };
+    let order = if dates.into_iter().any(day_must_be_first) {
+        DateOrder::DayFirst
+    } else {
+        DateOrder::MonthFirst
+    };
+    let date_unix_ns = host
+        .get("date")
+        .and_then(Json::text)
+        .and_then(|d| parse_banner_date(d, order));
+    let mut out = Run {
+        date_unix_ns: date_unix_ns.map(|d| [d; 2]),
+        decimals: Some(2),
+        ..Run::default()
+    };
     for (i, r) in reports.iter().enumerate() {
-        let stamp = r.get("timestamp").and_then(Json::text).and_then(|t| parse_stamp(t, order));
+        let stamp = r
+            .get("timestamp")
+            .and_then(Json::text)
+            .and_then(|t| parse_stamp(t, order));
         let since_boot = i == 0 && since_boot_first;
-        let mut report =
-            Report { stamp: stamp.map(|s| [s; 2]), since_boot, cpu: r.get("avg-cpu").map(cpu), ..Report::default() };
+        let mut report = Report {
+            stamp: stamp.map(|s| [s; 2]),
+            since_boot,
+            cpu: r.get("avg-cpu").map(cpu),
+            ..Report::default()
+        };
         for disk in r.get("disk").map(Json::items).unwrap_or_default() {
             report.rows.extend(row(log, disk));
         }
@@ -112,14 +152,21 @@ mod tests {
 
     #[test]
     fn extended_reports_of_a_real_run() {
-        let got =
-            parse_bytes(Kind::IostatJson, Path::new("x"), &fixtures::bytes("iostat-x.json"), ImportOptions::default())
-                .expect("imports");
+        let got = parse_bytes(
+            Kind::IostatJson,
+            Path::new("x"),
+            &fixtures::bytes("iostat-x.json"),
+            ImportOptions::default(),
+        )
+        .expect("imports");
         assert_eq!(got.rates.len(), 2, "three reports, the first since boot");
         let r = got.rates.get(0).expect("there");
         assert_eq!(r.classes[0].ios_per_s, Some(300.0));
         assert_eq!(r.classes[1].bytes_per_s, Some(520.0 * 1024.0));
-        assert_eq!(r.classes[2].mean_us, None, "no discards, so no mean of them");
+        assert_eq!(
+            r.classes[2].mean_us, None,
+            "no discards, so no mean of them"
+        );
         assert_eq!(r.interval_ns(), 1_000_000_000);
         assert_eq!(got.cpu[0].nice, Some(4.57));
         assert_eq!(got.damage.count, 0);
@@ -136,9 +183,17 @@ mod tests {
         .expect("imports");
         assert!(got.rates.len() >= 2);
         assert_eq!(got.damage.count, 1);
-        let strict = ImportOptions { strict: true, ..ImportOptions::default() };
-        let e = parse_bytes(Kind::IostatJson, Path::new("x.json"), &fixtures::bytes("iostat-cut.json"), strict)
-            .expect_err("is damaged");
+        let strict = ImportOptions {
+            strict: true,
+            ..ImportOptions::default()
+        };
+        let e = parse_bytes(
+            Kind::IostatJson,
+            Path::new("x.json"),
+            &fixtures::bytes("iostat-cut.json"),
+            strict,
+        )
+        .expect_err("is damaged");
         assert!(e.to_string().contains("x.json: line "), "{e}");
     }
 
@@ -146,10 +201,19 @@ mod tests {
     fn the_first_report_may_be_none_since_boot() {
         let bytes = fixtures::bytes("iostat-basic.json");
         // What -y leaves in place of that report is lost when another program formats the document; totals show it too.
-        let laid_out = String::from_utf8(bytes.clone()).expect("UTF-8").replace("\n\n", "\n");
+        let laid_out = String::from_utf8(bytes.clone())
+            .expect("UTF-8")
+            .replace("\n\n", "\n");
         assert_ne!(laid_out.as_bytes(), bytes);
-        let [got, same] = [&bytes[..], laid_out.as_bytes()]
-            .map(|b| parse_bytes(Kind::IostatJson, Path::new("x"), b, ImportOptions::default()).expect("imports"));
+        let [got, same] = [&bytes[..], laid_out.as_bytes()].map(|b| {
+            parse_bytes(
+                Kind::IostatJson,
+                Path::new("x"),
+                b,
+                ImportOptions::default(),
+            )
+            .expect("imports")
+        });
         assert_eq!(got.rates, same.rates);
         assert_eq!(got.rates.len(), 3, "iostat -y printed three");
         assert_eq!(got.rates.get(2).expect("there").to_ns, 3_000_000_000);

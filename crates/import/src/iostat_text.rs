@@ -28,7 +28,11 @@ impl<'a> Banner<'a> {
         let mut parts = words(line).skip(1);
         let kernel = parts.next()?;
         let host = parts.next()?.strip_prefix(b"(")?.strip_suffix(b")")?;
-        Some(Banner { kernel, host, date: parts.next() })
+        Some(Banner {
+            kernel,
+            host,
+            date: parts.next(),
+        })
     }
 }
 
@@ -117,7 +121,8 @@ impl Parser {
             log.limit(&format!(
                 "{n} rows of network file systems (iostat -n) were left out: they are no block devices"
             ));
-            log.unusable = Some("it holds network file systems (iostat -n) only, which are no block devices");
+            log.unusable =
+                Some("it holds network file systems (iostat -n) only, which are no block devices");
         }
         place(log, self.runs, self.day_first);
     }
@@ -162,10 +167,16 @@ impl Parser {
         self.day_first |= date.is_some_and(day_must_be_first);
         let of = |order| date.and_then(|d| parse_banner_date(d, order));
         let (month_first, day_first) = (of(DateOrder::MonthFirst), of(DateOrder::DayFirst));
-        let date_unix_ns = month_first.or(day_first).zip(day_first.or(month_first)).map(|(m, d)| [m, d]);
+        let date_unix_ns = month_first
+            .or(day_first)
+            .zip(day_first.or(month_first))
+            .map(|(m, d)| [m, d]);
         self.drop_pending(log);
         self.close_report(log);
-        self.runs.push(Run { date_unix_ns, ..self.new_run() });
+        self.runs.push(Run {
+            date_unix_ns,
+            ..self.new_run()
+        });
         self.table = Table::default();
         self.ids.clear();
         self.fresh_run = true;
@@ -178,7 +189,11 @@ impl Parser {
             Kind::SolarisIostat => Some(1),
             _ => Some(2),
         };
-        Run { decimals, may_be_excerpt: self.kind != Kind::IostatText, ..Run::default() }
+        Run {
+            decimals,
+            may_be_excerpt: self.kind != Kind::IostatText,
+            ..Run::default()
+        }
     }
 
     /// The report that lines go to.
@@ -198,7 +213,10 @@ impl Parser {
         self.close_report(log);
         let since_boot = std::mem::take(&mut self.fresh_run);
         let run = self.runs.len() - 1;
-        self.runs[run].reports.push(Report { since_boot, ..Report::default() });
+        self.runs[run].reports.push(Report {
+            since_boot,
+            ..Report::default()
+        });
         self.index.clear();
     }
 
@@ -246,7 +264,10 @@ impl Parser {
         let mut cells = words(line.bytes);
         for f in &fields {
             let Some((v, _)) = cells.next().and_then(value) else {
-                return log.damaged(line.number, "processor shares that do not fit their heading");
+                return log.damaged(
+                    line.number,
+                    "processor shares that do not fit their heading",
+                );
             };
             match f {
                 CpuField::User => cpu.user = Some(v),
@@ -259,7 +280,10 @@ impl Parser {
             }
         }
         if cells.next().is_some() {
-            return log.damaged(line.number, "processor shares that do not fit their heading");
+            return log.damaged(
+                line.number,
+                "processor shares that do not fit their heading",
+            );
         }
         self.report(log).cpu = Some(cpu);
     }
@@ -267,17 +291,28 @@ impl Parser {
     /// Whether the line is a table's heading.
     fn heading(&mut self, log: &mut Log, line: Line<'_>, text: &[u8]) -> bool {
         let names = columns(text);
-        let (first, last) = (names.first().copied().unwrap_or_default(), names.last().copied().unwrap_or_default());
+        let (first, last) = (
+            names.first().copied().unwrap_or_default(),
+            names.last().copied().unwrap_or_default(),
+        );
         if first == b"Filesystem:" || first == b"Filesystem" && last.ends_with(b"/s") {
             self.drop_pending(log);
-            self.table = Table { columns: vec![Column::Skip; names.len() - 1], left_out: true, ..Table::default() };
+            self.table = Table {
+                columns: vec![Column::Skip; names.len() - 1],
+                left_out: true,
+                ..Table::default()
+            };
             return true;
         }
         let starts = [&b"Device"[..], b"Device:", b"device"].contains(&first);
         if !starts && !matches!(last, b"Device" | b"device") {
             return false;
         }
-        let all: Vec<Column> = names.iter().filter_map(|w| std::str::from_utf8(w).ok()).map(column).collect();
+        let all: Vec<Column> = names
+            .iter()
+            .filter_map(|w| std::str::from_utf8(w).ok())
+            .map(column)
+            .collect();
         if all.iter().all(|c| *c == Column::Skip) {
             return false;
         }
@@ -286,10 +321,20 @@ impl Parser {
         if !self.index.is_empty() && self.table_seen(text) {
             self.begin_report(log);
         }
-        let columns = if starts { all[1..].to_vec() } else { all[..all.len() - 1].to_vec() };
+        let columns = if starts {
+            all[1..].to_vec()
+        } else {
+            all[..all.len() - 1].to_vec()
+        };
         let indented = line.bytes.starts_with(b" ");
         self.last_heading = text.to_owned();
-        self.table = Table { columns, name_last: !starts, indented, commas: text.contains(&b','), left_out: false };
+        self.table = Table {
+            columns,
+            name_last: !starts,
+            indented,
+            commas: text.contains(&b','),
+            left_out: false,
+        };
         true
     }
 
@@ -323,7 +368,8 @@ impl Parser {
             cells.insert(0, name);
         }
         self.drop_pending(log);
-        let is_name = !line.bytes.starts_with(b" ") && !text[0].is_ascii_digit() && text.len() >= LONG_NAME;
+        let is_name =
+            !line.bytes.starts_with(b" ") && !text[0].is_ascii_digit() && text.len() >= LONG_NAME;
         if cells.len() == 1 && is_name && line.complete {
             self.pending_name = Some((cells[0].to_vec(), line.number));
             return true;
@@ -335,13 +381,20 @@ impl Parser {
         if !line.complete && !self.table.name_last && decimals(cells[n]) != decimals(cells[n - 1]) {
             return false;
         }
-        let Some(values) = cells[1..].iter().map(|w| value(w)).collect::<Option<Vec<_>>>() else { return false };
+        let Some(values) = cells[1..]
+            .iter()
+            .map(|w| value(w))
+            .collect::<Option<Vec<_>>>()
+        else {
+            return false;
+        };
         if self.table.left_out {
             self.network_rows += 1;
             return true;
         }
         // iostat puts a blank before the name of a group.
-        let first_blank = line.bytes.starts_with(b" ") && !self.table.name_last && !self.table.indented;
+        let first_blank =
+            line.bytes.starts_with(b" ") && !self.table.name_last && !self.table.indented;
         let is_group = first_blank && long_name.is_none() && self.kind == Kind::IostatText;
         let dev = self.device(log, cells[0], is_group);
         self.store(log, dev, &values);
@@ -366,16 +419,25 @@ impl Parser {
     }
 
     fn device(&mut self, log: &mut Log, name: &[u8], is_group: bool) -> DevId {
-        let key = if is_group { [b" ", name].concat() } else { name.to_owned() };
-        *self
-            .ids
-            .entry(key)
-            .or_insert_with(|| if is_group { log.devices.group(name) } else { log.devices.by_name(name) })
+        let key = if is_group {
+            [b" ", name].concat()
+        } else {
+            name.to_owned()
+        };
+        *self.ids.entry(key).or_insert_with(|| {
+            if is_group {
+                log.devices.group(name)
+            } else {
+                log.devices.by_name(name)
+            }
+        })
     }
 
     /// Time stamps, and what is none of all that.
     fn other(&mut self, log: &mut Log, line: Line<'_>, text: &[u8]) {
-        let stamp = std::str::from_utf8(text).ok().and_then(|t| Some((parse_both(t)?, day_must_be_first(t))));
+        let stamp = std::str::from_utf8(text)
+            .ok()
+            .and_then(|t| Some((parse_both(t)?, day_must_be_first(t))));
         if let Some((stamp, day_first)) = stamp.filter(|(s, _)| self.fits(s)) {
             self.day_first |= day_first;
             self.next_report(log);
@@ -383,7 +445,9 @@ impl Parser {
             (report.stamp, report.line) = (Some(stamp), line.number);
             return;
         }
-        let other_system = text.ends_with(b"device statistics") || text.starts_with(b"tty") || text.starts_with(b"cpu");
+        let other_system = text.ends_with(b"device statistics")
+            || text.starts_with(b"tty")
+            || text.starts_with(b"cpu");
         if other_system {
             return self.next_report(log);
         }
@@ -391,7 +455,11 @@ impl Parser {
             // Text before the first table (a shell prompt, a mail) is no loss.
             return log.other_line(line.number);
         }
-        let why = if line.complete { "neither a row of the table above nor a time stamp" } else { "cut off" };
+        let why = if line.complete {
+            "neither a row of the table above nor a time stamp"
+        } else {
+            "cut off"
+        };
         log.damaged(line.number, why);
     }
 
@@ -404,7 +472,11 @@ impl Parser {
 }
 
 fn decimals(word: &[u8]) -> usize {
-    word.iter().rev().take_while(|b| b.is_ascii_digit()).count().min(word.len().saturating_sub(1))
+    word.iter()
+        .rev()
+        .take_while(|b| b.is_ascii_digit())
+        .count()
+        .min(word.len().saturating_sub(1))
 }
 
 #[cfg(test)]

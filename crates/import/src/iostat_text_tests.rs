@@ -11,7 +11,13 @@ const KIB: f64 = 1024.0;
 
 fn import(text: &str) -> Imported {
     assert_eq!(recognise(text.as_bytes()), Some(Kind::IostatText));
-    parse_bytes(Kind::IostatText, Path::new("i.txt"), text.as_bytes(), ImportOptions::default()).unwrap()
+    parse_bytes(
+        Kind::IostatText,
+        Path::new("i.txt"),
+        text.as_bytes(),
+        ImportOptions::default(),
+    )
+    .unwrap()
 }
 
 /// Every option set was captured in the same seconds from a disk that fio drove at a fixed rate.
@@ -36,19 +42,45 @@ fn twelve_and_more_option_sets_of_one_run_agree() {
         ("iostat-blk.txt", 3),
         ("iostat-cut.txt", 3),
     ] {
-        let got =
-            import_files(&[fixtures::path(name)], ImportOptions { strict: true, ..ImportOptions::default() }).unwrap();
-        let dev = got.meta.devices.iter().find(|d| d.name.starts_with("loop")).unwrap_or_else(|| panic!("{name}")).id;
+        let got = import_files(
+            &[fixtures::path(name)],
+            ImportOptions {
+                strict: true,
+                ..ImportOptions::default()
+            },
+        )
+        .unwrap();
+        let dev = got
+            .meta
+            .devices
+            .iter()
+            .find(|d| d.name.starts_with("loop"))
+            .unwrap_or_else(|| panic!("{name}"))
+            .id;
         let rows: Vec<_> = got.rates.iter().filter(|r| r.dev == dev).collect();
         assert_eq!(rows.len(), reports, "{name}");
-        assert_eq!(got.meta.kernel.as_deref(), Some("6.18.44-fc-v657"), "{name}");
+        assert_eq!(
+            got.meta.kernel.as_deref(),
+            Some("6.18.44-fc-v657"),
+            "{name}"
+        );
         for r in rows {
             assert_eq!(r.interval_ns(), 1_000_000_000, "{name}");
-            let tps = r.all.ios_per_s.or_else(|| Some(r.classes[0].ios_per_s? + r.classes[1].ios_per_s?)).unwrap();
+            let tps = r
+                .all
+                .ios_per_s
+                .or_else(|| Some(r.classes[0].ios_per_s? + r.classes[1].ios_per_s?))
+                .unwrap();
             assert!((tps - 430.0).abs() <= 8.0, "{name}: {tps} I/O/s");
-            let bytes = r.all.bytes_per_s.or_else(|| Some(r.classes[0].bytes_per_s? + r.classes[1].bytes_per_s?));
+            let bytes = r
+                .all
+                .bytes_per_s
+                .or_else(|| Some(r.classes[0].bytes_per_s? + r.classes[1].bytes_per_s?));
             let kib = bytes.unwrap() / KIB;
-            assert!((kib - 1720.0).abs() <= 40.0, "{name}: {kib} KiB/s (two decimals of MB or one of M are coarse)");
+            assert!(
+                (kib - 1720.0).abs() <= 40.0,
+                "{name}: {kib} KiB/s (two decimals of MB or one of M are coarse)"
+            );
             if let Some(us) = r.classes[Class::Read as usize].mean_us {
                 assert!((100.0..2000.0).contains(&us), "{name}: {us} us");
             }
@@ -58,7 +90,11 @@ fn twelve_and_more_option_sets_of_one_run_agree() {
 
 #[test]
 fn processors_shares_are_kept_apart() {
-    let got = import_files(&[fixtures::path("iostat-human.txt")], ImportOptions::default()).unwrap();
+    let got = import_files(
+        &[fixtures::path("iostat-human.txt")],
+        ImportOptions::default(),
+    )
+    .unwrap();
     assert_eq!(got.cpu.len(), 3);
     assert_eq!((got.cpu[1].nice, got.cpu[1].idle), (Some(29.1), Some(51.8)));
 }
@@ -81,11 +117,26 @@ fn the_columns_of_sysstat_9_and_10() {
     assert_eq!(got.rates.len(), 3, "the report since boot is left out");
     let r = got.rates.get(0).expect("there");
     assert_eq!(r.classes[0].bytes_per_s, Some(716.0 * KIB));
-    assert_eq!((r.all.mean_us, r.classes[0].mean_us), (Some(5590.0), None), "await mixes reads and writes");
-    assert_eq!((r.in_flight, r.service_us, r.util_percent), (Some(1.0), Some(5580.0), Some(99.8)));
+    assert_eq!(
+        (r.all.mean_us, r.classes[0].mean_us),
+        (Some(5590.0), None),
+        "await mixes reads and writes"
+    );
+    assert_eq!(
+        (r.in_flight, r.service_us, r.util_percent),
+        (Some(1.0), Some(5580.0), Some(99.8))
+    );
     assert_eq!(r.classes[0].ios(r.interval_ns()), Some(358));
-    assert_eq!(r.classes[Class::Discard as usize].ios_per_s, None, "sysstat 9 knows no discards");
-    assert_eq!(got.meta.start_unix_ns, 1_464_884_400 * 1_000_000_000, "16:20:00 on the banner's day");
+    assert_eq!(
+        r.classes[Class::Discard as usize].ios_per_s,
+        None,
+        "sysstat 9 knows no discards"
+    );
+    assert_eq!(
+        got.meta.start_unix_ns,
+        1_464_884_400 * 1_000_000_000,
+        "16:20:00 on the banner's day"
+    );
 }
 
 #[test]
@@ -95,7 +146,10 @@ fn published_rows_without_banner_are_rows() {
          vdb               0.00     0.00  179.00    0.00   716.00     0.00     8.00     1.00    5.59    5.59    0.00   5.58  99.80\n",
     );
     let r = got.rates.get(0).expect("there");
-    assert_eq!((r.classes[0].mean_us, r.classes[1].mean_us), (Some(5590.0), None));
+    assert_eq!(
+        (r.classes[0].mean_us, r.classes[1].mean_us),
+        (Some(5590.0), None)
+    );
     assert_eq!(r.classes[0].bytes_per_s, Some(716.0 * KIB));
 }
 
@@ -111,10 +165,26 @@ fn commas_damage_and_a_cut_end() {
     let got = import(text);
     assert_eq!(got.rates.len(), 2);
     assert_eq!(got.rates.get(0).expect("there").all.ios_per_s, Some(12.5));
-    assert_eq!(got.rates.get(0).expect("there").interval_ns(), 2_000_000_000);
-    assert_eq!(got.damage.places.iter().map(|p| p.at).collect::<Vec<_>>(), [7, 12]);
-    let strict = ImportOptions { strict: true, ..ImportOptions::default() };
-    let e = parse_bytes(Kind::IostatText, Path::new("i.txt"), text.as_bytes(), strict).unwrap_err().to_string();
+    assert_eq!(
+        got.rates.get(0).expect("there").interval_ns(),
+        2_000_000_000
+    );
+    assert_eq!(
+        got.damage.places.iter().map(|p| p.at).collect::<Vec<_>>(),
+        [7, 12]
+    );
+    let strict = ImportOptions {
+        strict: true,
+        ..ImportOptions::default()
+    };
+    let e = parse_bytes(
+        Kind::IostatText,
+        Path::new("i.txt"),
+        text.as_bytes(),
+        strict,
+    )
+    .unwrap_err()
+    .to_string();
     assert!(e.starts_with("i.txt: line 7: "), "{e}");
 }
 
@@ -142,7 +212,10 @@ fn a_name_too_long_for_its_line_and_groups() {
     );
     let names: Vec<_> = got.meta.devices.iter().map(|d| d.name.as_str()).collect();
     assert_eq!(names, ["mpath-very-long-name-of-a-volume", "disks"]);
-    assert_eq!(got.rates.get(0).expect("there").classes[0].bytes_per_s, Some(4096.0));
+    assert_eq!(
+        got.rates.get(0).expect("there").classes[0].bytes_per_s,
+        Some(4096.0)
+    );
 }
 
 #[test]
@@ -161,15 +234,38 @@ fn solaris_and_illumos() {
             r/s    w/s   kr/s   kw/s wait actv wsvc_t asvc_t  %w  %b device\n\
             1.0    2.0    3.0    4.0  0.5  0.5    1.0    7.0   0   9 c0t0d0\n";
     assert_eq!(recognise(text.as_bytes()), Some(Kind::SolarisIostat));
-    let options = ImportOptions { interval_ns: Some(15_000_000_000), ..ImportOptions::default() };
-    let got = parse_bytes(Kind::SolarisIostat, Path::new("s"), text.as_bytes(), options).unwrap();
+    let options = ImportOptions {
+        interval_ns: Some(15_000_000_000),
+        ..ImportOptions::default()
+    };
+    let got = parse_bytes(
+        Kind::SolarisIostat,
+        Path::new("s"),
+        text.as_bytes(),
+        options,
+    )
+    .unwrap();
     assert_eq!(got.damage.count, 0, "{:?}", got.damage);
-    let sd41: Vec<_> = got.rates.iter().filter(|r| r.dev == got.meta.devices[1].id).collect();
-    assert_eq!((sd41[0].to_ns, sd41[1].to_ns), (15_000_000_000, 30_000_000_000));
-    assert_eq!((sd41[0].all.mean_us, sd41[0].util_percent), (Some(7000.0), Some(9.0)));
+    let sd41: Vec<_> = got
+        .rates
+        .iter()
+        .filter(|r| r.dev == got.meta.devices[1].id)
+        .collect();
+    assert_eq!(
+        (sd41[0].to_ns, sd41[1].to_ns),
+        (15_000_000_000, 30_000_000_000)
+    );
+    assert_eq!(
+        (sd41[0].all.mean_us, sd41[0].util_percent),
+        (Some(7000.0), Some(9.0))
+    );
     assert_eq!(got.rates.len(), 4, "averages since boot are left out");
     let zone = got.rates.iter().next_back().unwrap();
-    assert_eq!((zone.all.mean_us, zone.in_flight), (Some(8000.0), Some(1.0)), "waiting and service add up");
+    assert_eq!(
+        (zone.all.mean_us, zone.in_flight),
+        (Some(8000.0), Some(1.0)),
+        "waiting and service add up"
+    );
 }
 
 #[test]
@@ -186,7 +282,10 @@ fn an_article_with_tables_of_two_tools() {
     std::fs::write(&file, text).unwrap();
     let got = import_files(&[file], ImportOptions::default()).unwrap();
     assert_eq!((got.kinds.len(), got.rates.len()), (2, 3));
-    assert_eq!(got.meta.source.to_string(), "import:rate-table+solaris-iostat");
+    assert_eq!(
+        got.meta.source.to_string(),
+        "import:rate-table+solaris-iostat"
+    );
     let mut lines: Vec<u64> = got.damage.places.iter().map(|p| p.at).collect();
     lines.sort_unstable();
     assert_eq!(lines, [4, 8], "lines keep their numbers: {:?}", got.damage);
@@ -201,34 +300,87 @@ fn solaris_with_commas() {
     let table = "device,r_s,w_s,kr_s,kw_s,wait,actv,svc_t_ms,pct_w,pct_b\nsd43,4.0,13.6,658.6,2004.9,0.0,0.1,2.9,0,5\n";
     for text in [text, table] {
         assert_eq!(recognise(text.as_bytes()), Some(Kind::SolarisIostat));
-        let options = ImportOptions { interval_ns: Some(15_000_000_000), ..ImportOptions::default() };
-        let got = parse_bytes(Kind::SolarisIostat, Path::new("s"), text.as_bytes(), options).unwrap();
+        let options = ImportOptions {
+            interval_ns: Some(15_000_000_000),
+            ..ImportOptions::default()
+        };
+        let got = parse_bytes(
+            Kind::SolarisIostat,
+            Path::new("s"),
+            text.as_bytes(),
+            options,
+        )
+        .unwrap();
         let row = got.rates.get(0).unwrap();
-        assert_eq!((got.damage.count, got.rates.len(), row.interval_ns()), (0, 1, 15_000_000_000));
-        assert_eq!((row.classes[0].ios_per_s, row.classes[1].bytes_per_s), (Some(4.0), Some(2004.9 * 1024.0)));
-        assert_eq!((row.all.mean_us, row.util_percent), (Some(2900.0), Some(5.0)));
+        assert_eq!(
+            (got.damage.count, got.rates.len(), row.interval_ns()),
+            (0, 1, 15_000_000_000)
+        );
+        assert_eq!(
+            (row.classes[0].ios_per_s, row.classes[1].bytes_per_s),
+            (Some(4.0), Some(2004.9 * 1024.0))
+        );
+        assert_eq!(
+            (row.all.mean_us, row.util_percent),
+            (Some(2900.0), Some(5.0))
+        );
     }
 }
 
 #[test]
 fn the_published_solaris_table() {
     let csv = include_str!("../../../fixtures/golden/seed3_iostat_15s_devices.csv");
-    let rows: Vec<Vec<&str>> = csv.lines().skip(1).map(|l| l.split(',').collect()).collect();
+    let rows: Vec<Vec<&str>> = csv
+        .lines()
+        .skip(1)
+        .map(|l| l.split(',').collect())
+        .collect();
     let mut text = "device    r/s    w/s   kr/s   kw/s wait actv  svc_t  %w  %b\n".to_owned();
     for r in &rows {
-        text += &format!("{:<8} {}  \n", r[0], r[1..].iter().map(|c| format!("{c:>7}")).collect::<String>());
+        text += &format!(
+            "{:<8} {}  \n",
+            r[0],
+            r[1..].iter().map(|c| format!("{c:>7}")).collect::<String>()
+        );
     }
-    let options = ImportOptions { interval_ns: Some(15_000_000_000), strict: true, ..ImportOptions::default() };
-    let got = parse_bytes(Kind::SolarisIostat, Path::new("s"), text.as_bytes(), options).unwrap();
+    let options = ImportOptions {
+        interval_ns: Some(15_000_000_000),
+        strict: true,
+        ..ImportOptions::default()
+    };
+    let got = parse_bytes(
+        Kind::SolarisIostat,
+        Path::new("s"),
+        text.as_bytes(),
+        options,
+    )
+    .unwrap();
     assert_eq!(got.rates.len(), 11);
     for (row, cells) in got.rates.iter().zip(&rows) {
         let n = |i: usize| cells[i].parse::<f64>().unwrap();
         let [read, write, ..] = row.classes;
-        assert_eq!(got.meta.devices.iter().find(|d| d.id == row.dev).unwrap().name, cells[0]);
+        assert_eq!(
+            got.meta
+                .devices
+                .iter()
+                .find(|d| d.id == row.dev)
+                .unwrap()
+                .name,
+            cells[0]
+        );
         assert_eq!((read.ios_per_s, write.ios_per_s), (Some(n(1)), Some(n(2))));
-        assert_eq!((read.bytes_per_s, write.bytes_per_s), (Some(n(3) * KIB), Some(n(4) * KIB)));
-        assert_eq!((row.in_flight, row.util_percent), (Some(n(5) + n(6)), Some(n(9))));
-        assert_eq!((row.all.mean_us, read.mean_us, write.mean_us), (Some(n(7) * 1000.0), None, None));
+        assert_eq!(
+            (read.bytes_per_s, write.bytes_per_s),
+            (Some(n(3) * KIB), Some(n(4) * KIB))
+        );
+        assert_eq!(
+            (row.in_flight, row.util_percent),
+            (Some(n(5) + n(6)), Some(n(9)))
+        );
+        assert_eq!(
+            (row.all.mean_us, read.mean_us, write.mean_us),
+            (Some(n(7) * 1000.0), None, None)
+        );
         assert_eq!((row.from_ns, row.to_ns), (0, 15_000_000_000));
     }
 }
@@ -238,7 +390,10 @@ const SYSSTAT_11: &str = "Device:         rrqm/s   wrqm/s     r/s     w/s    rkB
 /// A report of sysstat 10 or 11 of a disk and its partitions or layers.
 fn report_11(reads: f64, writes: f64) -> String {
     let row = |name: &str| {
-        format!("{name} 0.00 0.00 {reads:.2} {writes:.2} {:.2} 0.00 8.00 1.00 5.59 5.59 0.00 5.58 99.80\n", reads * 4.0)
+        format!(
+            "{name} 0.00 0.00 {reads:.2} {writes:.2} {:.2} 0.00 8.00 1.00 5.59 5.59 0.00 5.58 99.80\n",
+            reads * 4.0
+        )
     };
     SYSSTAT_11.to_owned() + &row("sda") + &row("dm-0") + "\n"
 }
@@ -246,9 +401,21 @@ fn report_11(reads: f64, writes: f64) -> String {
 #[test]
 fn whole_counts_distinguish_a_first_interval_from_boot_averages() {
     let banner = "Linux 3.10.0 (h) \t06/02/2016 \t_x86_64_\t(4 CPU)\n\n";
-    let rows = |first: String| import(&(banner.to_owned() + &first + &report_11(165.0, 7.0))).rates.len();
-    assert_eq!(rows(report_11(179.0, 3.0)), 4, "iostat -y prints a first interval");
-    assert_eq!(rows(report_11(179.0 / 1.01, 3.0 / 1.01)), 4, "also where it was late by a hundredth");
+    let rows = |first: String| {
+        import(&(banner.to_owned() + &first + &report_11(165.0, 7.0)))
+            .rates
+            .len()
+    };
+    assert_eq!(
+        rows(report_11(179.0, 3.0)),
+        4,
+        "iostat -y prints a first interval"
+    );
+    assert_eq!(
+        rows(report_11(179.0 / 1.01, 3.0 / 1.01)),
+        4,
+        "also where it was late by a hundredth"
+    );
     assert_eq!(rows(report_11(17.29, 3.37)), 2, "averages since boot");
     assert_eq!(rows(report_11(0.0, 0.0)), 2, "ambiguous totals");
 }
@@ -256,11 +423,24 @@ fn whole_counts_distinguish_a_first_interval_from_boot_averages() {
 #[test]
 fn nothing_but_a_stamp_is_a_stamp_and_a_word_takes_no_row() {
     let head = "Linux 6.1.0 (h) \t2026-11-21 \t_x86_64_\t(2 CPU)\n\n\n";
-    let report = |s: u32, rows: &str| format!("2026-11-21T09:20:0{s}+0000\nDevice   r/s  w/s  rkB/s  wkB/s\n{rows}\n");
-    let whole = format!("{head}{}{}", report(1, "loop0 1 2 3 4\nsda 5 6 7 8\n"), report(2, "loop0 1 2 3 4\n"));
+    let report = |s: u32, rows: &str| {
+        format!("2026-11-21T09:20:0{s}+0000\nDevice   r/s  w/s  rkB/s  wkB/s\n{rows}\n")
+    };
+    let whole = format!(
+        "{head}{}{}",
+        report(1, "loop0 1 2 3 4\nsda 5 6 7 8\n"),
+        report(2, "loop0 1 2 3 4\n")
+    );
     let got = import(&whole);
     assert_eq!((got.rates.len(), got.damage.count), (3, 0));
-    for rubbish in ["loop0 1 2", "rubbish", "a-long-word-of-rubbish", "10:20:30", "some words of it", "sda 1 2 3 4 5"] {
+    for rubbish in [
+        "loop0 1 2",
+        "rubbish",
+        "a-long-word-of-rubbish",
+        "10:20:30",
+        "some words of it",
+        "sda 1 2 3 4 5",
+    ] {
         let text = whole.replace("sda 5", &format!("{rubbish}\nsda 5"));
         let damaged = import(&text);
         assert_eq!(damaged.rates, got.rates, "{rubbish}");
@@ -273,9 +453,17 @@ fn nothing_but_a_stamp_is_a_stamp_and_a_word_takes_no_row() {
 fn an_implausible_stamp_is_ignored() {
     let report = |stamp: &str| format!("{stamp}\nDevice   r/s  w/s  rkB/s  wkB/s\nsda 5 6 7 8\n\n");
     let log = |third: &str| {
-        let stamps = ["11/21/26 09:20:01", "11/21/26 09:20:02", third, "11/21/26 09:20:04", "11/21/26 09:20:05"];
+        let stamps = [
+            "11/21/26 09:20:01",
+            "11/21/26 09:20:02",
+            third,
+            "11/21/26 09:20:04",
+            "11/21/26 09:20:05",
+        ];
         let reports: String = stamps.iter().map(|s| report(s)).collect();
-        import(&format!("Linux 6.1.0 (h) \t11/21/26 \t_x86_64_\t(2 CPU)\n\n\n{reports}"))
+        import(&format!(
+            "Linux 6.1.0 (h) \t11/21/26 \t_x86_64_\t(2 CPU)\n\n\n{reports}"
+        ))
     };
     let (sound, wild) = (log("11/21/26 09:20:03"), log("11/21/74 19:20:03"));
     assert_eq!((wild.rates, wild.damage.places[0].at), (sound.rates, 12));
@@ -291,19 +479,52 @@ fn groups_are_sums_and_layers_are_named() {
          dm-0            133.00      4000.00      2000.00       4000       2000\n\
          \x20sda            289.00      8935.50      4205.00       8935       4205\n",
     );
-    let group = got.meta.devices.iter().find(|d| d.is_sum()).expect("the group");
-    assert_eq!((group.name.as_str(), got.meta.devices.len()), ("sda", 4), "a group may be called like a device");
-    let said = got.meta.limits.iter().find(|l| l.starts_with("sums over devices")).expect("said");
-    assert!(said.contains("bottom layer: without sda2, dm-0, sda ("), "{said}");
+    let group = got
+        .meta
+        .devices
+        .iter()
+        .find(|d| d.is_sum())
+        .expect("the group");
+    assert_eq!(
+        (group.name.as_str(), got.meta.devices.len()),
+        ("sda", 4),
+        "a group may be called like a device"
+    );
+    let said = got
+        .meta
+        .limits
+        .iter()
+        .find(|l| l.starts_with("sums over devices"))
+        .expect("said");
+    assert!(
+        said.contains("bottom layer: without sda2, dm-0, sda ("),
+        "{said}"
+    );
 }
 
 #[test]
 fn network_file_systems_are_no_damage() {
     let nfs = "Filesystem:              rBlk_nor/s   wBlk_nor/s   rBlk_dir/s   ops/s    rops/s    wops/s\n\
                nas:/home                      0.00         0.00         0.00    1.00      2.00      3.00\n\n";
-    let got = import(&format!("{}{nfs}{}{nfs}", report_11(1.0, 2.0), report_11(1.0, 2.0)));
-    assert_eq!((got.rates.len(), got.damage.count), (4, 0), "{:?}", got.damage);
-    assert!(got.meta.limits.iter().any(|l| l.starts_with("2 rows of network file systems")), "{:?}", got.meta.limits);
+    let got = import(&format!(
+        "{}{nfs}{}{nfs}",
+        report_11(1.0, 2.0),
+        report_11(1.0, 2.0)
+    ));
+    assert_eq!(
+        (got.rates.len(), got.damage.count),
+        (4, 0),
+        "{:?}",
+        got.damage
+    );
+    assert!(
+        got.meta
+            .limits
+            .iter()
+            .any(|l| l.starts_with("2 rows of network file systems")),
+        "{:?}",
+        got.meta.limits
+    );
 }
 
 #[test]
@@ -317,17 +538,35 @@ fn freebsd_and_solaris_are_distinguished() {
     };
     let text = report(1) + &report(12) + &report(14);
     assert_eq!(recognise(text.as_bytes()), Some(Kind::FreebsdIostat));
-    let got = parse_bytes(Kind::FreebsdIostat, Path::new("f"), text.as_bytes(), ImportOptions::default()).unwrap();
+    let got = parse_bytes(
+        Kind::FreebsdIostat,
+        Path::new("f"),
+        text.as_bytes(),
+        ImportOptions::default(),
+    )
+    .unwrap();
     assert_eq!(
-        (got.rates.len(), got.damage.count, got.meta.source.to_string().as_str()),
+        (
+            got.rates.len(),
+            got.damage.count,
+            got.meta.source.to_string().as_str()
+        ),
         (2, 0, "import:freebsd-iostat")
     );
     let r = got.rates.get(0).unwrap();
     assert_eq!(
-        (r.classes[0].ios_per_s, r.classes[0].mean_us, r.classes[1].mean_us),
+        (
+            r.classes[0].ios_per_s,
+            r.classes[0].mean_us,
+            r.classes[1].mean_us
+        ),
         (Some(12.0), Some(7e3), Some(9e3))
     );
-    assert_eq!((r.all.mean_us, r.in_flight), (Some(8e3), None), "qlen is one moment's, no mean");
+    assert_eq!(
+        (r.all.mean_us, r.in_flight),
+        (Some(8e3), None),
+        "qlen is one moment's, no mean"
+    );
 }
 
 fn in_files(texts: &[&str]) -> Imported {
@@ -343,37 +582,81 @@ fn in_files(texts: &[&str]) -> Imported {
 #[test]
 fn logs_that_overlap_count_once_and_hosts_stay_apart() {
     let log = |host: &str, seconds: std::ops::Range<u32>| {
-        let reports = seconds
-            .map(|s| format!("2026-11-21T09:20:{s:02}+0000\nDevice   r/s  w/s  rkB/s  wkB/s\nsda {s} 6 7 8\n\n"));
-        format!("Linux 6.1.0 ({host}) \t2026-11-21 \t_x86_64_\t(2 CPU)\n\n\n{}", reports.collect::<String>())
+        let reports = seconds.map(|s| {
+            format!(
+                "2026-11-21T09:20:{s:02}+0000\nDevice   r/s  w/s  rkB/s  wkB/s\nsda {s} 6 7 8\n\n"
+            )
+        });
+        format!(
+            "Linux 6.1.0 ({host}) \t2026-11-21 \t_x86_64_\t(2 CPU)\n\n\n{}",
+            reports.collect::<String>()
+        )
     };
     let (first, longer) = (log("a", 10..13), log("a", 10..15));
     let got = in_files(&[&first, &first]);
     assert_eq!(got.rates, in_files(&[&first]).rates);
-    assert!(got.meta.limits[0].contains("1.log was left out: it is the same log as"), "{:?}", got.meta.limits);
+    assert!(
+        got.meta.limits[0].contains("1.log was left out: it is the same log as"),
+        "{:?}",
+        got.meta.limits
+    );
     let got = in_files(&[&first, &longer]);
     assert_eq!(got.rates, in_files(&[&longer]).rates);
     assert!(
-        got.meta.limits.iter().any(|l| l.starts_with("3 rows are in the logs more than once")),
+        got.meta
+            .limits
+            .iter()
+            .any(|l| l.starts_with("3 rows are in the logs more than once")),
         "{:?}",
         got.meta.limits
     );
     // One file after the other in one file.
-    assert_eq!(import(&(first.clone() + &first)).rates, in_files(&[&first]).rates);
+    assert_eq!(
+        import(&(first.clone() + &first)).rates,
+        in_files(&[&first]).rates
+    );
     let got = in_files(&[&first, &log("b", 10..13)]);
     assert_eq!(got.rates.len(), 6);
-    assert_eq!(got.meta.devices.iter().map(|d| d.name.as_str()).collect::<Vec<_>>(), ["a/sda", "b/sda"]);
+    assert_eq!(
+        got.meta
+            .devices
+            .iter()
+            .map(|d| d.name.as_str())
+            .collect::<Vec<_>>(),
+        ["a/sda", "b/sda"]
+    );
 }
 
 #[test]
 fn rotated_logs_without_stamps_follow_each_other() {
     let log = |reads: u32| {
-        format!("Device   r/s  w/s  rkB/s  wkB/s\nsda {reads} 6 7 8\n\nDevice   r/s  w/s  rkB/s  wkB/s\nsda 1 6 7 8\n")
+        format!(
+            "Device   r/s  w/s  rkB/s  wkB/s\nsda {reads} 6 7 8\n\nDevice   r/s  w/s  rkB/s  wkB/s\nsda 1 6 7 8\n"
+        )
     };
     let got = in_files(&[&log(5), &log(9)]);
-    let rows: Vec<_> = got.rates.iter().map(|r| (r.to_ns / 1_000_000_000, r.classes[0].ios_per_s)).collect();
-    assert_eq!(rows, [(1, Some(5.0)), (2, Some(1.0)), (3, Some(9.0)), (4, Some(1.0))]);
-    assert!(got.meta.limits.iter().any(|l| l.contains("one after the other")), "{:?}", got.meta.limits);
+    let rows: Vec<_> = got
+        .rates
+        .iter()
+        .map(|r| (r.to_ns / 1_000_000_000, r.classes[0].ios_per_s))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            (1, Some(5.0)),
+            (2, Some(1.0)),
+            (3, Some(9.0)),
+            (4, Some(1.0))
+        ]
+    );
+    assert!(
+        got.meta
+            .limits
+            .iter()
+            .any(|l| l.contains("one after the other")),
+        "{:?}",
+        got.meta.limits
+    );
 }
 
 proptest! {

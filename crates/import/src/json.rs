@@ -23,12 +23,18 @@ pub enum Json<'a> {
 impl<'a> Json<'a> {
     /// The first value under `key`.
     pub fn get(&self, key: &str) -> Option<&Json<'a>> {
-        self.entries().iter().find(|(k, _)| k == key).map(|(_, v)| v)
+        self.entries()
+            .iter()
+            .find(|(k, _)| k == key)
+            .map(|(_, v)| v)
     }
 
     /// All values under `key`, duplicates too.
     pub fn get_all<'b>(&'b self, key: &'b str) -> impl Iterator<Item = &'b Json<'a>> + 'b {
-        self.entries().iter().filter(move |(k, _)| k == key).map(|(_, v)| v)
+        self.entries()
+            .iter()
+            .filter(move |(k, _)| k == key)
+            .map(|(_, v)| v)
     }
 
     /// Key and value of an object; nothing of anything else.
@@ -90,7 +96,13 @@ const MAX_DEPTH: u32 = 64;
 
 /// Reads every document that begins with `{`.
 pub fn parse_documents(bytes: &[u8]) -> Documents<'_> {
-    let mut p = Parser { bytes, at: 0, problems: Vec::new(), counted_to: 0, line: 1 };
+    let mut p = Parser {
+        bytes,
+        at: 0,
+        problems: Vec::new(),
+        counted_to: 0,
+        line: 1,
+    };
     let mut out = Documents::default();
     loop {
         p.skip_messages(&mut out.messages);
@@ -119,7 +131,10 @@ impl<'a> Parser<'a> {
     /// Number of the current line.
     fn line(&mut self) -> u64 {
         let to = self.at.min(self.bytes.len());
-        self.line += self.bytes[self.counted_to..to].iter().filter(|b| **b == b'\n').count() as u64;
+        self.line += self.bytes[self.counted_to..to]
+            .iter()
+            .filter(|b| **b == b'\n')
+            .count() as u64;
         self.counted_to = to;
         self.line
     }
@@ -128,7 +143,10 @@ impl<'a> Parser<'a> {
         self.line();
         // One damaged spot often trips twice; a line is lost once.
         if self.problems.last().is_none_or(|p| p.line != self.line) {
-            self.problems.push(Problem { line: self.line, why });
+            self.problems.push(Problem {
+                line: self.line,
+                why,
+            });
         }
     }
 
@@ -242,7 +260,10 @@ impl<'a> Parser<'a> {
 
     fn skip_junk(&mut self) {
         self.at += 1;
-        while self.peek().is_some_and(|b| !matches!(b, b'\n' | b',' | b'"' | b'{' | b'}' | b'[' | b']')) {
+        while self
+            .peek()
+            .is_some_and(|b| !matches!(b, b'\n' | b',' | b'"' | b'{' | b'}' | b'[' | b']'))
+        {
             self.at += 1;
         }
         if matches!(self.peek(), Some(b'{' | b'[')) {
@@ -253,7 +274,10 @@ impl<'a> Parser<'a> {
     /// A number or a word.
     fn bare(&mut self) -> Json<'a> {
         let from = self.at;
-        while self.peek().is_some_and(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.' | b'%')) {
+        while self
+            .peek()
+            .is_some_and(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.' | b'%'))
+        {
             self.at += 1;
         }
         // `1,23`: a comma directly before a digit is a decimal comma; JSON's printers put a blank or a quote there.
@@ -284,7 +308,10 @@ impl<'a> Parser<'a> {
         if let Some(n) = super::text::number(word) {
             return Json::Number(n);
         }
-        match std::str::from_utf8(word).ok().and_then(|w| w.parse::<f64>().ok()) {
+        match std::str::from_utf8(word)
+            .ok()
+            .and_then(|w| w.parse::<f64>().ok())
+        {
             Some(n) if n.is_finite() => Json::Number(n),
             // `nan` and `inf` come from divisions by zero in the tool that printed them: no value, but no damage either.
             Some(_) => Json::Null,
@@ -343,7 +370,10 @@ impl<'a> Parser<'a> {
     }
 
     fn code_point(&mut self) -> char {
-        let hex = self.bytes.get(self.at..self.at + 4).and_then(|h| std::str::from_utf8(h).ok());
+        let hex = self
+            .bytes
+            .get(self.at..self.at + 4)
+            .and_then(|h| std::str::from_utf8(h).ok());
         match hex.and_then(|h| u32::from_str_radix(h, 16).ok()) {
             Some(n) => {
                 self.at += 4;
@@ -369,7 +399,10 @@ mod tests {
         let both: Vec<_> = d.values[0].get_all("a").filter_map(Json::number).collect();
         assert_eq!(both, [1.0, 2.0]);
         assert_eq!(d.values[0].get("s").and_then(Json::text), Some("xA\n"));
-        assert_eq!(d.values[1].get("b").map(Json::items), Some(&[Json::Null, Json::Null, Json::Number(1000.0)][..]));
+        assert_eq!(
+            d.values[1].get("b").map(Json::items),
+            Some(&[Json::Null, Json::Null, Json::Number(1000.0)][..])
+        );
     }
 
     #[test]

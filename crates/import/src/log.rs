@@ -60,13 +60,22 @@ pub(super) struct Log {
 
 impl Log {
     pub fn new(file: &Path, options: ImportOptions, shared: Shared) -> Log {
-        Log { file: file.to_owned(), options, devices: shared.devices, damage: shared.damage, ..Log::default() }
+        Log {
+            file: file.to_owned(),
+            options,
+            devices: shared.devices,
+            damage: shared.damage,
+            ..Log::default()
+        }
     }
 
     /// Hands over what all logs have in common.
     pub fn share(&mut self) -> Shared {
         self.devices.set_host(None);
-        Shared { devices: std::mem::take(&mut self.devices), damage: std::mem::take(&mut self.damage) }
+        Shared {
+            devices: std::mem::take(&mut self.devices),
+            damage: std::mem::take(&mut self.damage),
+        }
     }
 
     pub fn damaged(&mut self, line: u64, why: impl Into<String>) {
@@ -83,11 +92,21 @@ impl Log {
     }
 
     pub fn mark(&mut self, at_ns: i64, kind: &str, text: String) {
-        self.observations.push(Observation::Mark(Mark { at_ns, kind: kind.to_owned(), text }));
+        self.observations.push(Observation::Mark(Mark {
+            at_ns,
+            kind: kind.to_owned(),
+            text,
+        }));
     }
 
     pub fn ios(&self) -> impl Iterator<Item = &Io> {
-        self.observations.iter().filter_map(|o| if let Observation::Io(io) = o { Some(io) } else { None })
+        self.observations.iter().filter_map(|o| {
+            if let Observation::Io(io) = o {
+                Some(io)
+            } else {
+                None
+            }
+        })
     }
 
     /// Says once what this source cannot know.
@@ -98,16 +117,28 @@ impl Log {
     }
 
     pub fn first_ns(&self) -> Option<i64> {
-        let from = |o: &Observation| if let Observation::Io(io) = o { io.start_ns() } else { o.at_ns() };
+        let from = |o: &Observation| {
+            if let Observation::Io(io) = o {
+                io.start_ns()
+            } else {
+                o.at_ns()
+            }
+        };
         let observed = self.observations.iter().map(from).min();
         let cpu = self.cpu.iter().map(|c| c.from_ns).min();
-        [observed, self.rates.first_ns(), cpu].into_iter().flatten().min()
+        [observed, self.rates.first_ns(), cpu]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     pub fn last_ns(&self) -> Option<i64> {
         let observed = self.observations.iter().map(Observation::at_ns).max();
         let cpu = self.cpu.iter().map(|c| c.to_ns).max();
-        [observed, self.rates.last_ns(), cpu].into_iter().flatten().max()
+        [observed, self.rates.last_ns(), cpu]
+            .into_iter()
+            .flatten()
+            .max()
     }
 
     /// Moves every instant by `-by_ns`; what would leave the range of the clock is nonsense and goes to its edge.
@@ -123,8 +154,9 @@ impl Log {
                 _ => {}
             }
         }
-        self.rates
-            .replace(0..self.rates.len(), |from, to, dev| (from.saturating_sub(by_ns), to.saturating_sub(by_ns), dev));
+        self.rates.replace(0..self.rates.len(), |from, to, dev| {
+            (from.saturating_sub(by_ns), to.saturating_sub(by_ns), dev)
+        });
         self.cpu.iter_mut().for_each(|c| {
             shifted(&mut c.from_ns);
             shifted(&mut c.to_ns);

@@ -76,14 +76,18 @@ struct Way {
 impl Way {
     /// A bio, or what one has become, is merged into this at `at_ns`.
     fn merge(&mut self, other: Option<Waiting>, at_ns: i64) {
-        let Some(w) = other else { return self.merged.push((None, at_ns)) };
+        let Some(w) = other else {
+            return self.merged.push((None, at_ns));
+        };
         self.merged.push((w.way.queue_ns, at_ns));
         self.merged.extend(w.way.merged);
     }
 
     /// The rows of all its bios.
     fn bios(&self, dev: DevId, issue_ns: i64, done_ns: i64) -> impl Iterator<Item = BioStages> {
-        let between = |from: Option<i64>, to: Option<i64>| Some(to?.saturating_sub(from?)).filter(|ns| *ns >= 0);
+        let between = |from: Option<i64>, to: Option<i64>| {
+            Some(to?.saturating_sub(from?)).filter(|ns| *ns >= 0)
+        };
         let (issued, done) = (Some(issue_ns), Some(done_ns));
         let row = BioStages {
             done_ns,
@@ -197,7 +201,10 @@ fn sectors(bytes: u64) -> u64 {
 impl Pairing {
     /// One that keeps the ways of bios too.
     pub fn with_bios() -> Pairing {
-        Pairing { bios: Some(Vec::new()), ..Pairing::default() }
+        Pairing {
+            bios: Some(Vec::new()),
+            ..Pairing::default()
+        }
     }
 
     /// Takes the next stage in; a finished I/O comes out of a completion.
@@ -230,11 +237,22 @@ impl Pairing {
     /// Declares that no more stages come. What was in flight at the ends of the log is censored; where one end of an I/O is
     /// missing in between, it was lost.
     pub fn finish(&mut self, log: &mut Log) {
-        self.issues.extend(self.flights.drain().map(|(_, f)| f.issue_ns));
-        let Some((first, last)) = self.span_ns else { return };
+        self.issues
+            .extend(self.flights.drain().map(|(_, f)| f.issue_ns));
+        let Some((first, last)) = self.span_ns else {
+            return;
+        };
         let reach = self.longest_ns.saturating_mul(2).max(MIN_REACH_NS);
-        let at_end = self.issues.iter().filter(|at| last.saturating_sub(**at) <= reach).count() as u64;
-        let at_start = self.completions.iter().filter(|at| at.saturating_sub(first) <= reach).count() as u64;
+        let at_end = self
+            .issues
+            .iter()
+            .filter(|at| last.saturating_sub(**at) <= reach)
+            .count() as u64;
+        let at_start = self
+            .completions
+            .iter()
+            .filter(|at| at.saturating_sub(first) <= reach)
+            .count() as u64;
         let (issues, completions) = (self.issues.len() as u64, self.completions.len() as u64);
         log.censored += at_end + at_start;
         // An issue and a completion without partners may be the two ends of one I/O.
@@ -263,16 +281,35 @@ impl Pairing {
         // The start of accounting is later and nearer to what the kernel's statistics count than the bio's arrival; a
         // second bio for a sector whose request waits already does not displace it.
         let waits = |w: &Waiting| w.way.get_ns.is_some() || !self.request_devices.contains(&e.dev);
-        if let Some(w) = old.as_ref().filter(|w| queued && w.end_sector == end_sector && waits(w)) {
+        if let Some(w) = old
+            .as_ref()
+            .filter(|w| queued && w.end_sector == end_sector && waits(w))
+        {
             let w = w.clone();
             self.waiting.insert(key, w);
             return;
         }
         let old = old.filter(|w| !queued && self.is_of(w, e));
         let (merges, mut way) = old.map_or((0, Way::default()), |w| (w.merges, w.way));
-        *if queued { &mut way.queue_ns } else { &mut way.get_ns } = Some(e.at_ns);
+        *if queued {
+            &mut way.queue_ns
+        } else {
+            &mut way.get_ns
+        } = Some(e.at_ns);
         let (tgid, comm, flags, op) = (e.tgid, e.comm, e.flags, e.op);
-        self.waiting.insert(key, Waiting { start_ns: e.at_ns, way, end_sector, tgid, comm, flags, op, merges });
+        self.waiting.insert(
+            key,
+            Waiting {
+                start_ns: e.at_ns,
+                way,
+                end_sector,
+                tgid,
+                comm,
+                flags,
+                op,
+                merges,
+            },
+        );
         self.ends.insert((e.dev, end_sector, false), e.sector);
     }
 
@@ -286,7 +323,9 @@ impl Pairing {
     fn back_merge(&mut self, e: &Event) {
         // The bio's own queue event is not a request.
         let bio = self.waiting.remove(&(e.dev, e.sector, e.bytes == 0));
-        let Some(start) = self.ends.remove(&(e.dev, e.sector, false)) else { return };
+        let Some(start) = self.ends.remove(&(e.dev, e.sector, false)) else {
+            return;
+        };
         if let Some(w) = self.waiting.get_mut(&(e.dev, start, false)) {
             w.end_sector = e.sector.saturating_add(sectors(e.bytes));
             w.merges = w.merges.saturating_add(1);
@@ -351,7 +390,9 @@ impl Pairing {
             let other = (key.0, key.1, !key.2);
             self.flights.remove(&other).map(|f| (other, f))
         });
-        let Some((_, mut flight)) = found else { return self.complete_bio(key, e) };
+        let Some((_, mut flight)) = found else {
+            return self.complete_bio(key, e);
+        };
         if e.bytes > 0 && e.bytes < flight.left && e.error == 0 {
             flight.left -= e.bytes;
             let rest = (e.dev, e.sector.saturating_add(sectors(e.bytes)), false);
@@ -366,7 +407,14 @@ impl Pairing {
         let queue_ns = queue_ns.map(|ns| not_negative(ns, &mut self.negative));
         let device_ns = not_negative(e.at_ns.saturating_sub(flight.issue_ns), &mut self.negative);
         self.longest_ns = self.longest_ns.max(device_ns);
-        let mut io = Io::new(e.at_ns, e.dev, flight.op, bytes(flight.bytes), queue_ns, device_ns);
+        let mut io = Io::new(
+            e.at_ns,
+            e.dev,
+            flight.op,
+            bytes(flight.bytes),
+            queue_ns,
+            device_ns,
+        );
         io.sector = i64::try_from(flight.sector).ok();
         io.flags = Some(flight.flags | w.map_or(0, |w| w.flags));
         io.error = Some(e.error);

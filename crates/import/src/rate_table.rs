@@ -64,27 +64,37 @@ impl Parser {
     pub fn line(&mut self, log: &mut Log, line: Line<'_>) {
         if let Some(columns) = columns(line.bytes) {
             close(log, self.begin);
-            *self = Parser { heading: Some(columns), begin: log.rates.len(), ended: false };
+            *self = Parser {
+                heading: Some(columns),
+                begin: log.rates.len(),
+                ended: false,
+            };
             return;
         }
         if line.bytes.trim_ascii().is_empty() {
             self.ended = true;
             return;
         }
-        let Some(columns) = &self.heading else { return log.other_line(line.number) };
+        let Some(columns) = &self.heading else {
+            return log.other_line(line.number);
+        };
         let cells = cells(line.bytes);
         let cut = !line.complete && cells.len() < columns.len();
         match row(columns, &cells) {
             Some(r) if !cut => log.rates.push(&r),
             // Prose around published tables: it does not begin with a number.
-            None if self.ended && cells.first().is_none_or(|c| number(c).is_none()) => log.other_line(line.number),
+            None if self.ended && cells.first().is_none_or(|c| number(c).is_none()) => {
+                log.other_line(line.number)
+            }
             _ => log.damaged(line.number, "the cells do not fit the heading"),
         }
     }
 
     pub fn finish(self, log: &mut Log) {
         close(log, self.begin);
-        log.limit("source prints sums over its devices: no single device, no single I/O, no percentiles");
+        log.limit(
+            "source prints sums over its devices: no single device, no single I/O, no percentiles",
+        );
     }
 }
 
@@ -118,16 +128,26 @@ fn close(log: &mut Log, begin: usize) {
     }
     let ends = |range: Range<usize>| range.filter_map(|i| log.rates.get(i)).map(|r| r.to_ns);
     let pairs = ends(begin..table.end).zip(ends(begin + 1..table.end));
-    let mut gaps: Vec<i64> = pairs.map(|(a, b)| b.saturating_sub(a)).filter(|d| *d > 0).collect();
+    let mut gaps: Vec<i64> = pairs
+        .map(|(a, b)| b.saturating_sub(a))
+        .filter(|d| *d > 0)
+        .collect();
     gaps.sort_unstable();
     // The user speaks for tables without times; this one has its own.
-    let given = gaps.get(gaps.len() / 2).copied().or(log.options.interval_ns);
+    let given = gaps
+        .get(gaps.len() / 2)
+        .copied()
+        .or(log.options.interval_ns);
     if given.is_none() {
         log.limit("a table of one row has no interval: one second is assumed (set --interval)");
     }
     let step = given.unwrap_or(1_000_000_000);
-    let dev = log.devices.aggregate(&format!("all every {} s", step as f64 / 1e9));
-    log.rates.replace(table, |_, to_ns, _| (to_ns.saturating_sub(step), to_ns, dev));
+    let dev = log
+        .devices
+        .aggregate(&format!("all every {} s", step as f64 / 1e9));
+    log.rates.replace(table, |_, to_ns, _| {
+        (to_ns.saturating_sub(step), to_ns, dev)
+    });
 }
 
 #[cfg(test)]
@@ -150,27 +170,56 @@ And there it is! In just 200ms we see it.
     #[test]
     fn times_label_ends_and_damage_costs_a_line() {
         assert_eq!(recognise(TABLE.as_bytes()), Some(Kind::RateTable));
-        let got =
-            parse_bytes(Kind::RateTable, Path::new("t"), TABLE.as_bytes(), ImportOptions::default()).expect("imports");
+        let got = parse_bytes(
+            Kind::RateTable,
+            Path::new("t"),
+            TABLE.as_bytes(),
+            ImportOptions::default(),
+        )
+        .expect("imports");
         assert_eq!(got.rates.len(), 4);
         let peak = got.rates.get(1).expect("there");
-        assert_eq!((peak.from_ns, peak.to_ns), (153_700_000_000, 153_800_000_000));
+        assert_eq!(
+            (peak.from_ns, peak.to_ns),
+            (153_700_000_000, 153_800_000_000)
+        );
         assert_eq!(peak.classes[0].ios(peak.interval_ns()), Some(2));
         assert_eq!(peak.classes[0].mean_us, Some(136_888.0));
         assert_eq!(peak.classes[1].bytes_per_s, Some(2_171_420.0 * 1024.0));
-        assert_eq!(got.rates.get(3).expect("there").classes[0].mean_us, None, "an empty interval has no mean");
+        assert_eq!(
+            got.rates.get(3).expect("there").classes[0].mean_us,
+            None,
+            "an empty interval has no mean"
+        );
         assert_eq!((got.damage.count, got.damage.places[0].at), (1, 4));
-        let options = ImportOptions { interval_ns: Some(15_000_000_000), ..ImportOptions::default() };
-        let got = parse_bytes(Kind::RateTable, Path::new("t"), TABLE.as_bytes(), options).expect("imports");
-        assert_eq!(got.rates.get(1).expect("there").interval_ns(), 100_000_000, "its times take precedence");
+        let options = ImportOptions {
+            interval_ns: Some(15_000_000_000),
+            ..ImportOptions::default()
+        };
+        let got = parse_bytes(Kind::RateTable, Path::new("t"), TABLE.as_bytes(), options)
+            .expect("imports");
+        assert_eq!(
+            got.rates.get(1).expect("there").interval_ns(),
+            100_000_000,
+            "its times take precedence"
+        );
     }
 
     #[test]
     fn the_same_as_csv() {
         let csv = b"time_s,r_s,kr_s,us_r,w_s,kw_s,us_w\n153.7,10,1280,4082,13240,1993760,22143\n153.8,20,2560,136888,4150,2171420,82941\n";
         assert_eq!(recognise(csv), Some(Kind::RateTable));
-        let got = parse_bytes(Kind::RateTable, Path::new("t"), csv, ImportOptions::default()).expect("imports");
-        assert_eq!(got.rates.get(1).expect("there").classes[0].mean_us, Some(136_888.0));
+        let got = parse_bytes(
+            Kind::RateTable,
+            Path::new("t"),
+            csv,
+            ImportOptions::default(),
+        )
+        .expect("imports");
+        assert_eq!(
+            got.rates.get(1).expect("there").classes[0].mean_us,
+            Some(136_888.0)
+        );
         assert_eq!(got.rates.get(0).expect("there").from_ns, 153_600_000_000);
     }
 }

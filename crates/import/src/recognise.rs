@@ -79,10 +79,20 @@ pub fn recognise(bytes: &[u8]) -> Option<Kind> {
 
 /// The kind of table that begins with this line, if it is the heading of one.
 pub(super) fn table_kind(line: &[u8]) -> Option<Kind> {
-    const TABLES: [Kind; 4] = [Kind::IostatText, Kind::SolarisIostat, Kind::FreebsdIostat, Kind::RateTable];
+    const TABLES: [Kind; 4] = [
+        Kind::IostatText,
+        Kind::SolarisIostat,
+        Kind::FreebsdIostat,
+        Kind::RateTable,
+    ];
     let text = line.trim_ascii_start();
-    let may_be_heading = [&b"time"[..], b"device", b"Device"].iter().any(|w| text.starts_with(w));
-    may_be_heading.then(|| of_line(line)).flatten().filter(|k| TABLES.contains(k))
+    let may_be_heading = [&b"time"[..], b"device", b"Device"]
+        .iter()
+        .any(|w| text.starts_with(w));
+    may_be_heading
+        .then(|| of_line(line))
+        .flatten()
+        .filter(|k| TABLES.contains(k))
 }
 
 fn of_line(line: &[u8]) -> Option<Kind> {
@@ -110,10 +120,15 @@ fn of_line(line: &[u8]) -> Option<Kind> {
 }
 
 fn json_kind(head: &[u8]) -> Option<Kind> {
-    if contains(head, b"\"sysstat\"") || contains(head, b"\"statistics\"") || contains(head, b"\"disk_device\"") {
+    if contains(head, b"\"sysstat\"")
+        || contains(head, b"\"statistics\"")
+        || contains(head, b"\"disk_device\"")
+    {
         return Some(Kind::IostatJson);
     }
-    let fio = contains(head, b"\"fio version\"") || contains(head, b"\"jobs\"") || contains(head, b"\"client_stats\"");
+    let fio = contains(head, b"\"fio version\"")
+        || contains(head, b"\"jobs\"")
+        || contains(head, b"\"client_stats\"");
     fio.then_some(Kind::FioJson)
 }
 

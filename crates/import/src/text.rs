@@ -16,13 +16,19 @@ pub struct Lines<'a> {
 impl<'a> Lines<'a> {
     /// All lines of `source`, whose reader keeps its errors to itself: what cannot be read ends the text.
     pub fn new(source: &'a mut dyn BufRead) -> Lines<'a> {
-        Lines { source, line: Vec::new(), number: 0 }
+        Lines {
+            source,
+            line: Vec::new(),
+            number: 0,
+        }
     }
 
     /// Reads the next line; `None` at the end.
     pub fn next_line(&mut self) -> Option<Line<'_>> {
         self.line.clear();
-        let read = (&mut *self.source).take(MAX_LINE).read_until(b'\n', &mut self.line);
+        let read = (&mut *self.source)
+            .take(MAX_LINE)
+            .read_until(b'\n', &mut self.line);
         if self.line.is_empty() && read.unwrap_or(0) == 0 {
             return None;
         }
@@ -39,13 +45,19 @@ impl<'a> Lines<'a> {
         if let Cow::Owned(plain) = without_colours(&self.line) {
             self.line = plain;
         }
-        Some(Line { number: self.number, bytes: &self.line, complete })
+        Some(Line {
+            number: self.number,
+            bytes: &self.line,
+            complete,
+        })
     }
 
     fn pass_over(&mut self) {
         while let Ok(buffer @ [_, ..]) = self.source.fill_buf() {
-            let (length, end) =
-                buffer.iter().position(|b| *b == b'\n').map_or((buffer.len(), false), |i| (i + 1, true));
+            let (length, end) = buffer
+                .iter()
+                .position(|b| *b == b'\n')
+                .map_or((buffer.len(), false), |i| (i + 1, true));
             self.source.consume(length);
             if end {
                 return;
@@ -78,8 +90,15 @@ pub fn without_colours(bytes: &[u8]) -> Cow<'_, [u8]> {
         rest = &rest[at + 1..];
         if let Some(after) = rest.strip_prefix(b"[") {
             // Parameters, then a letter; anything else is no such sequence and stays.
-            let length = after.iter().take_while(|b| b.is_ascii_digit() || **b == b';').count();
-            rest = if after.get(length) == Some(&b'm') { &after[length + 1..] } else { rest };
+            let length = after
+                .iter()
+                .take_while(|b| b.is_ascii_digit() || **b == b';')
+                .count();
+            rest = if after.get(length) == Some(&b'm') {
+                &after[length + 1..]
+            } else {
+                rest
+            };
         }
     }
     out.extend_from_slice(rest);
@@ -88,7 +107,8 @@ pub fn without_colours(bytes: &[u8]) -> Cow<'_, [u8]> {
 
 /// Words between blanks and tabs.
 pub fn words(line: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
-    line.split(|b| *b == b' ' || *b == b'\t').filter(|w| !w.is_empty())
+    line.split(|b| *b == b' ' || *b == b'\t')
+        .filter(|w| !w.is_empty())
 }
 
 /// The cells of a line of a table: between commas where `iostat -r` of Solaris and illumos prints them, else words.
@@ -129,7 +149,11 @@ pub fn number(word: &[u8]) -> Option<f64> {
         return None;
     }
     // Exact: both sides are integers below 2^53 and powers of ten up to 10^22 are exact, so one rounding happens.
-    let value = if decimals > 0 { mantissa as f64 / 10f64.powi(decimals.min(22)) } else { mantissa as f64 };
+    let value = if decimals > 0 {
+        mantissa as f64 / 10f64.powi(decimals.min(22))
+    } else {
+        mantissa as f64
+    };
     Some(if negative { -value } else { value })
 }
 
@@ -158,7 +182,10 @@ pub fn seconds_ns(word: &[u8]) -> Option<i64> {
         Some(rest) => (true, rest),
         None => (false, word),
     };
-    let dot = word.iter().position(|b| *b == b'.' || *b == b',').unwrap_or(word.len());
+    let dot = word
+        .iter()
+        .position(|b| *b == b'.' || *b == b',')
+        .unwrap_or(word.len());
     let whole = i64::try_from(integer(&word[..dot])?).ok()?;
     let fraction = word.get(dot + 1..).unwrap_or_default();
     let mut nanos = 0i64;
@@ -186,14 +213,27 @@ mod tests {
         assert_eq!(number(b"0,25"), Some(0.25));
         assert_eq!(number(b"-1.5"), Some(-1.5));
         assert_eq!(number(b"591810846124785152.00"), Some(591810846124785152.0));
-        for bad in [&b""[..], b"-", b".", b"1.2.3", b"nan", b"inf", b"1e5", b"0x1", b"12abc"] {
+        for bad in [
+            &b""[..],
+            b"-",
+            b".",
+            b"1.2.3",
+            b"nan",
+            b"inf",
+            b"1e5",
+            b"0x1",
+            b"12abc",
+        ] {
             assert_eq!(number(bad), None, "{bad:?}");
         }
     }
 
     #[test]
     fn colours_are_no_text() {
-        assert_eq!(&*without_colours(b"\x1b[32;22msda \x1b[0m\x1b[1m 0.5\n"), b"sda  0.5\n");
+        assert_eq!(
+            &*without_colours(b"\x1b[32;22msda \x1b[0m\x1b[1m 0.5\n"),
+            b"sda  0.5\n"
+        );
         assert_eq!(&*without_colours(b"\x1b[2Kx\x1b"), b"[2Kx");
         assert!(matches!(without_colours(b"plain"), Cow::Borrowed(_)));
     }
@@ -217,10 +257,21 @@ mod tests {
             out
         };
         let l = lines(b"\xef\xbb\xbfa\r\n\nb");
-        assert_eq!(l, [(1, b"a".to_vec(), true), (2, vec![], true), (3, b"b".to_vec(), false)]);
+        assert_eq!(
+            l,
+            [
+                (1, b"a".to_vec(), true),
+                (2, vec![], true),
+                (3, b"b".to_vec(), false)
+            ]
+        );
         let long = [vec![b'x'; 3 * MAX_LINE as usize], b"\nnext\n".to_vec()].concat();
         let l = lines(&long);
-        assert_eq!((l[0].1.len() as u64, l[0].2), (MAX_LINE, false), "memory has a limit");
+        assert_eq!(
+            (l[0].1.len() as u64, l[0].2),
+            (MAX_LINE, false),
+            "memory has a limit"
+        );
         assert_eq!(l[1..], [(2, b"next".to_vec(), true)]);
     }
 

@@ -5,12 +5,30 @@ use super::text::words;
 /// What `head`, the beginning of a file, is instead, if that can be said, and what to do about it.
 pub(super) fn explanation(head: &[u8]) -> Option<String> {
     let known: [(&[u8], &str); 6] = [
-        (b"\xfd7zXZ\0", "it is compressed by xz: xz -dc FILE | iolens import - -o REC"),
-        (b"\x28\xb5\x2f\xfd", "it is compressed by zstd: zstd -dc FILE | iolens import - -o REC"),
-        (b"BZh", "it is compressed by bzip2: bzip2 -dc FILE | iolens import - -o REC"),
-        (b"PERFILE2", "it is perf's own data: perf script -i FILE | iolens import - -o REC"),
-        (b"\x17\x08\x44tracing", "it is trace-cmd's own data: trace-cmd report -i FILE | iolens import - -o REC"),
-        (b"PAR1", "it is a Parquet file; iolens report reads the directory of a recording without import"),
+        (
+            b"\xfd7zXZ\0",
+            "it is compressed by xz: xz -dc FILE | iolens import - -o REC",
+        ),
+        (
+            b"\x28\xb5\x2f\xfd",
+            "it is compressed by zstd: zstd -dc FILE | iolens import - -o REC",
+        ),
+        (
+            b"BZh",
+            "it is compressed by bzip2: bzip2 -dc FILE | iolens import - -o REC",
+        ),
+        (
+            b"PERFILE2",
+            "it is perf's own data: perf script -i FILE | iolens import - -o REC",
+        ),
+        (
+            b"\x17\x08\x44tracing",
+            "it is trace-cmd's own data: trace-cmd report -i FILE | iolens import - -o REC",
+        ),
+        (
+            b"PAR1",
+            "it is a Parquet file; iolens report reads the directory of a recording without import",
+        ),
     ];
     if head.is_empty() {
         return Some("it is empty".to_owned());
@@ -31,10 +49,16 @@ fn line(line: &[u8]) -> Option<String> {
             "it is iostat -n of network file systems, which are no block devices: give iostat -x"
         }
         b"procs" | b"disk-" => "it is vmstat, which knows no device or no rates: give iostat -x",
-        _ if has("KB/t") => "it is iostat of a BSD or macOS without reads and writes apart: give iostat -x (FreeBSD)",
-        _ if has("kps") && has("serv") => "it is iostat of Solaris without reads and writes apart: give iostat -x",
+        _ if has("KB/t") => {
+            "it is iostat of a BSD or macOS without reads and writes apart: give iostat -x (FreeBSD)"
+        }
+        _ if has("kps") && has("serv") => {
+            "it is iostat of Solaris without reads and writes apart: give iostat -x"
+        }
         _ if has("DEV") && has("tps") => "it is sar -d; the nearest log that is read is iostat -x",
-        _ if is_blkparse(&all) => "it is the text of blkparse: give blktrace's binary files (NAME.blktrace.N)",
+        _ if is_blkparse(&all) => {
+            "it is the text of blkparse: give blktrace's binary files (NAME.blktrace.N)"
+        }
         _ if is_trace(line) => {
             "it looks like a trace in CSV; no such format is read. The nearest are fio's logs (time in ms, value, 0 or 1 \
              for read or write, bytes) called JOB_lat.N.log, and tables with a heading (time r/s Kr/s us/r w/s Kw/s us/w)"
@@ -60,16 +84,33 @@ fn of_bcc(heading: &[&[u8]]) -> Option<String> {
         () if has("DISK") => "biosnoop in another version",
         () => "another tool of its family",
     };
-    let missing: Vec<&str> = super::biosnoop::REQUIRED.into_iter().filter(|c| !has(c)).collect();
-    let missing = if missing.is_empty() { "TIME(s)".to_owned() } else { missing.join(", ") };
-    Some(format!("the nearest format is the table of biosnoop, which has {missing} too: this may be {name}"))
+    let missing: Vec<&str> = super::biosnoop::REQUIRED
+        .into_iter()
+        .filter(|c| !has(c))
+        .collect();
+    let missing = if missing.is_empty() {
+        "TIME(s)".to_owned()
+    } else {
+        missing.join(", ")
+    };
+    Some(format!(
+        "the nearest format is the table of biosnoop, which has {missing} too: this may be {name}"
+    ))
 }
 
 /// `8,0 3 11 0.009507758 697 G W 223490 + 8 [kjournald]`.
 fn is_blkparse(all: &[&[u8]]) -> bool {
-    let number =
-        |i: usize| all.get(i).is_some_and(|w| w.iter().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b',')));
-    all.len() >= 7 && all[0].contains(&b',') && (0..5).all(number) && all[5].len() <= 2 && all[5].is_ascii()
+    let number = |i: usize| {
+        all.get(i).is_some_and(|w| {
+            w.iter()
+                .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b','))
+        })
+    };
+    all.len() >= 7
+        && all[0].contains(&b',')
+        && (0..5).all(number)
+        && all[5].len() <= 2
+        && all[5].is_ascii()
 }
 
 /// Rows of numbers between commas, perhaps with a word or two for the operation and the host.
@@ -81,9 +122,13 @@ fn is_trace(line: &[u8]) -> bool {
 
 /// `fio 1 [000] 10.5: sched:sched_switch: ...`.
 fn is_event(all: &[&[u8]]) -> bool {
-    let time =
-        |w: &[u8]| w.strip_suffix(b":").is_some_and(|w| super::text::seconds_ns(w).is_some() && w.contains(&b'.'));
-    all.windows(2).take(8).any(|w| time(w[0]) && w[1].ends_with(b":"))
+    let time = |w: &[u8]| {
+        w.strip_suffix(b":")
+            .is_some_and(|w| super::text::seconds_ns(w).is_some() && w.contains(&b'.'))
+    };
+    all.windows(2)
+        .take(8)
+        .any(|w| time(w[0]) && w[1].ends_with(b":"))
 }
 
 #[cfg(test)]
@@ -99,15 +144,42 @@ mod tests {
                 "TIME(s)  COMM           TID    D BYTES   LAT(ms) FILENAME\n0.1 a 1 R 5 0.1 x\n",
                 "which has DISK, T, SECTOR too: this may be fileslower",
             ),
-            ("TIME(s)  COMM  PID  LAT(ms) PAGES\n0.1 a 1 0.1 5\n", "drsnoop"),
-            ("TIME(s)  COMM  PID NODE ZONE ORDER MODE LAT(ms) STATUS\n", "compactsnoop"),
-            ("TIME(ms)     DISK ID        COMM             PID    LAT(ms)\n611 259 0 bash 4179 10\n", "SECTOR"),
-            ("Linux 2.6.32 (h) \t06/02/16\n\nFilesystem:  rBlk_nor/s wBlk_nor/s  wops/s\nnas:/v 0.00 0.00 1.0\n", "-n"),
-            ("      tty             ada0             cpu\n tin  tout  KB/t tps  MB/s  us ni sy in id\n", "BSD"),
-            ("12:00:01 AM DEV tps rkB/s wkB/s\n12:00:02 AM sda 1 2 3\n", "sar -d"),
-            ("  8,0    3       11     0.009507758   697  G   W 223490 + 8 [kjournald]\n", "blkparse"),
-            ("128166372003061629,web,0,Read,10905223168,8192,153\n", "CSV"),
-            (" fio 1 [000] 10.5: sched:sched_switch: a ==> b\n", "block:block_rq_issue"),
+            (
+                "TIME(s)  COMM  PID  LAT(ms) PAGES\n0.1 a 1 0.1 5\n",
+                "drsnoop",
+            ),
+            (
+                "TIME(s)  COMM  PID NODE ZONE ORDER MODE LAT(ms) STATUS\n",
+                "compactsnoop",
+            ),
+            (
+                "TIME(ms)     DISK ID        COMM             PID    LAT(ms)\n611 259 0 bash 4179 10\n",
+                "SECTOR",
+            ),
+            (
+                "Linux 2.6.32 (h) \t06/02/16\n\nFilesystem:  rBlk_nor/s wBlk_nor/s  wops/s\nnas:/v 0.00 0.00 1.0\n",
+                "-n",
+            ),
+            (
+                "      tty             ada0             cpu\n tin  tout  KB/t tps  MB/s  us ni sy in id\n",
+                "BSD",
+            ),
+            (
+                "12:00:01 AM DEV tps rkB/s wkB/s\n12:00:02 AM sda 1 2 3\n",
+                "sar -d",
+            ),
+            (
+                "  8,0    3       11     0.009507758   697  G   W 223490 + 8 [kjournald]\n",
+                "blkparse",
+            ),
+            (
+                "128166372003061629,web,0,Read,10905223168,8192,153\n",
+                "CSV",
+            ),
+            (
+                " fio 1 [000] 10.5: sched:sched_switch: a ==> b\n",
+                "block:block_rq_issue",
+            ),
             ("{\"kitchen\": 1}\n", "neither iostat"),
         ] {
             assert_eq!(recognise(text.as_bytes()), None, "{text}");

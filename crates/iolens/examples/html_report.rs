@@ -52,18 +52,26 @@ struct Simulation {
 impl Simulation {
     fn new() -> Simulation {
         let free = (0..SERVERS).map(|_| Reverse(0)).collect();
-        Simulation { dice: Dice(0x9e37_79b9_7f4a_7c15), free, flying: BinaryHeap::new(), number: 0 }
+        Simulation {
+            dice: Dice(0x9e37_79b9_7f4a_7c15),
+            free,
+            flying: BinaryHeap::new(),
+            number: 0,
+        }
     }
 
     fn arrive(&mut self, at: i64, write: bool) {
         let spread = (0.3 * self.dice.normal()).exp();
         let service = if write { 1_050_000.0 } else { 90_000.0 } * spread;
-        let Some(Reverse(free)) = self.free.pop() else { return };
+        let Some(Reverse(free)) = self.free.pop() else {
+            return;
+        };
         let begin = free.max(at);
         let done = begin + service as i64;
         self.free.push(Reverse(done));
         self.number += 1;
-        self.flying.push(Reverse((done, at, begin, write, self.number)));
+        self.flying
+            .push(Reverse((done, at, begin, write, self.number)));
     }
 
     fn land(&mut self, until: i64, push: &mut impl FnMut(&Io)) {
@@ -72,11 +80,19 @@ impl Simulation {
                 return;
             }
             self.flying.pop();
-            let (op, bytes) = if write { (Op::WRITE, 128 << 10) } else { (Op::READ, 8 << 10) };
+            let (op, bytes) = if write {
+                (Op::WRITE, 128 << 10)
+            } else {
+                (Op::READ, 8 << 10)
+            };
             // Half of the wait is queue time, half device time.
             let queue = (begin - at) / 2;
             let comm = Comm::new(if write { b"</script><b>" } else { b"postgres" });
-            let sector = if write { number as i64 * 256 } else { (number as i64).wrapping_mul(7919) % (1 << 30) };
+            let sector = if write {
+                number as i64 * 256
+            } else {
+                (number as i64).wrapping_mul(7919) % (1 << 30)
+            };
             push(&Io {
                 comm: Some(comm),
                 tgid: Some(if write { 4 } else { 2114 }),
@@ -128,14 +144,27 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let window = Window::new(0, end);
 
     let (from_ns, to_ns, reason) = (end / 3, end / 3 + end / 100, LossReason::RingFull);
-    let lost = Lost { from_ns, to_ns, dev: None, class: None, reason, ios: Some(42), bytes: None, merges: None };
+    let lost = Lost {
+        from_ns,
+        to_ns,
+        dev: None,
+        class: None,
+        reason,
+        ios: Some(42),
+        bytes: None,
+        merges: None,
+    };
 
     let mut builder = ReportBuilder::for_recording(&meta(seconds), window);
     builder.lost(&lost);
     Simulation::new().run(seconds, |io| builder.push(io));
     let report = builder.finish(end);
-    let devices: Vec<_> =
-        report.devices.devices.iter().map(|d| (d.dev, d.classes.iter().filter_map(|c| c.ios).sum())).collect();
+    let devices: Vec<_> = report
+        .devices
+        .devices
+        .iter()
+        .map(|d| (d.dev, d.classes.iter().filter_map(|c| c.ios).sum()))
+        .collect();
 
     let started = Instant::now();
     let mut overview = Overview::new(OverviewPlan::whole(window, scopes(&devices, |_| false, 8)));
@@ -146,7 +175,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     overview.lost(&lost);
     let base = overview.finish();
-    eprintln!("{ios} I/Os simulated and overlooked in {:.1} s", started.elapsed().as_secs_f64());
+    eprintln!(
+        "{ios} I/Os simulated and overlooked in {:.1} s",
+        started.elapsed().as_secs_f64()
+    );
 
     let plan = OverviewPlan::details(&base, &moments(&base, &report.findings), 8);
     let reads = plan.reads(base.longest_ns);
@@ -157,8 +189,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     });
     let details = details.finish();
-    let facts =
-        RecordingFacts { path: "simulated.iolens".to_owned(), total_ios: Some(ios), ..RecordingFacts::default() };
+    let facts = RecordingFacts {
+        path: "simulated.iolens".to_owned(),
+        total_ios: Some(ios),
+        ..RecordingFacts::default()
+    };
     let meta = meta(seconds);
     let started = Instant::now();
     let html = html::render(&ReportData {
@@ -174,6 +209,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         view: None,
     })?;
     std::fs::write(&out, &html)?;
-    eprintln!("{out}: {} bytes, rendered in {:.3} s", html.len(), started.elapsed().as_secs_f64());
+    eprintln!(
+        "{out}: {} bytes, rendered in {:.3} s",
+        html.len(),
+        started.elapsed().as_secs_f64()
+    );
     Ok(())
 }

@@ -58,7 +58,11 @@ fn finish_stdout(code: u8, prints_data: bool) -> u8 {
         None => code,
         Some(e) => {
             eprintln!("iolens: stdout: {e}; what was to be printed is not complete");
-            if prints_data && code == 0 { FAILED } else { code }
+            if prints_data && code == 0 {
+                FAILED
+            } else {
+                code
+            }
         }
     }
 }
@@ -96,18 +100,26 @@ fn usage_line(text: &str) -> String {
     let first = lines.next().unwrap_or("usage error");
     let rest: Vec<&str> = lines.collect();
     let reason = present::escape::terminal(first.strip_prefix("error: ").unwrap_or(first));
-    let missing = rest.iter().take_while(|l| l.starts_with("  <") || l.starts_with("  --"));
+    let missing = rest
+        .iter()
+        .take_while(|l| l.starts_with("  <") || l.starts_with("  --"));
     let missing: String = missing.map(|l| format!(" {}", l.trim())).collect();
     let after = |prefix: &str| rest.iter().find_map(|l| l.trim().strip_prefix(prefix));
-    let values = after("[possible values: ").map(|v| format!("; it is one of {}", v.trim_end_matches(']')));
+    let values =
+        after("[possible values: ").map(|v| format!("; it is one of {}", v.trim_end_matches(']')));
     let hint = after("tip: ").map(|tip| format!("; {tip}"));
-    format!("{reason}{missing}{}{}", values.unwrap_or_default(), hint.unwrap_or_default())
+    format!(
+        "{reason}{missing}{}{}",
+        values.unwrap_or_default(),
+        hint.unwrap_or_default()
+    )
 }
 
 /// Whether a command ended because standard output could not be written.
 fn is_of_stdout(e: &anyhow::Error) -> bool {
     let is_it = |io: &std::io::Error| streams::failure().is_some_and(|f| f.kind() == io.kind());
-    e.chain().any(|cause| cause.downcast_ref().is_some_and(is_it))
+    e.chain()
+        .any(|cause| cause.downcast_ref().is_some_and(is_it))
 }
 
 #[cfg(test)]
@@ -122,7 +134,10 @@ mod tests {
             "invalid value 'x' for '--by <BY>'; it is one of all, device; a similar value exists: 'all'"
         );
         let text = "error: the following required arguments were not provided:\n  <RECORDING>\n\nUsage: iolens report";
-        assert_eq!(usage_line(text), "the following required arguments were not provided: <RECORDING>");
+        assert_eq!(
+            usage_line(text),
+            "the following required arguments were not provided: <RECORDING>"
+        );
         assert_eq!(usage_line(""), "usage error");
     }
 }

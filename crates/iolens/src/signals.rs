@@ -15,8 +15,18 @@ use signal_hook::consts::{
 
 /// What asks a process to end, and would end it at once: a recording is finished first. Those that report a fault of the
 /// program are not among them. What was ignored from the start (`nohup`) stays ignored.
-const ASKING: [i32; 10] =
-    [SIGHUP, SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2, SIGIO, SIGPROF, SIGVTALRM, SIGXCPU, Signal::POWER.as_raw()];
+const ASKING: [i32; 10] = [
+    SIGHUP,
+    SIGQUIT,
+    SIGALRM,
+    SIGUSR1,
+    SIGUSR2,
+    SIGIO,
+    SIGPROF,
+    SIGVTALRM,
+    SIGXCPU,
+    Signal::POWER.as_raw(),
+];
 /// Real-time signals, those that C libraries use themselves left out.
 const REAL_TIME: std::ops::RangeInclusive<i32> = 35..=64;
 
@@ -33,22 +43,44 @@ impl Signals {
     /// # Errors
     /// The handlers could not be installed.
     pub fn catch() -> Result<Signals> {
-        let signals = Signals { interrupted: Arc::default(), terminated: Arc::default() };
-        let mut incoming =
-            signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).context("signal handlers could not be installed")?;
-        for signal in ASKING.into_iter().chain(REAL_TIME).filter(|s| !process::is_ignored(*s)) {
+        let signals = Signals {
+            interrupted: Arc::default(),
+            terminated: Arc::default(),
+        };
+        let mut incoming = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])
+            .context("signal handlers could not be installed")?;
+        for signal in ASKING
+            .into_iter()
+            .chain(REAL_TIME)
+            .filter(|s| !process::is_ignored(*s))
+        {
             // Without a handler this one ends the program as before.
             drop(incoming.add_signal(signal));
         }
-        let (interrupted, terminated) = (Arc::clone(&signals.interrupted), Arc::clone(&signals.terminated));
+        let (interrupted, terminated) = (
+            Arc::clone(&signals.interrupted),
+            Arc::clone(&signals.terminated),
+        );
         // A thread of its own counts them (a second Ctrl-C means more than the first): no code runs in the handler.
         let count = move || {
             // It needs none; without this it would keep those that the other threads of a service give up.
             let none = CapabilitySet::empty();
             let _ = set_no_new_privs(true);
-            let _ = set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none });
+            let _ = set_capabilities(
+                None,
+                CapabilitySets {
+                    effective: none,
+                    permitted: none,
+                    inheritable: none,
+                },
+            );
             for signal in incoming.forever() {
-                if signal == SIGINT { &interrupted } else { &terminated }.fetch_add(1, Ordering::Relaxed);
+                if signal == SIGINT {
+                    &interrupted
+                } else {
+                    &terminated
+                }
+                .fetch_add(1, Ordering::Relaxed);
             }
         };
         std::thread::Builder::new()
@@ -71,6 +103,9 @@ impl Signals {
 
 /// The exit code for `status`: 128 + the signal's number if a signal ended it, as in shells.
 pub fn exit_code(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|s| 128 + s)).unwrap_or(255);
+    let code = status
+        .code()
+        .or_else(|| status.signal().map(|s| 128 + s))
+        .unwrap_or(255);
     u8::try_from(code).unwrap_or(255)
 }

@@ -74,12 +74,29 @@ pub fn failure() -> Option<&'static io::Error> {
 /// Colours are for terminals that are not `dumb`, unless `NO_COLOR` is set (no-color.org).
 pub fn layout() -> Layout {
     let terminal = io::IsTerminal::is_terminal(&io::stdout());
-    let variable = || std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).filter(|c| *c > 0);
-    let own = || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|w| usize::from(w.ws_col)).filter(|c| *c > 0);
-    let width = if terminal { own().or_else(variable) } else { variable() };
+    let variable = || {
+        std::env::var("COLUMNS")
+            .ok()
+            .and_then(|c| c.parse().ok())
+            .filter(|c| *c > 0)
+    };
+    let own = || {
+        rustix::termios::tcgetwinsize(io::stdout())
+            .ok()
+            .map(|w| usize::from(w.ws_col))
+            .filter(|c| *c > 0)
+    };
+    let width = if terminal {
+        own().or_else(variable)
+    } else {
+        variable()
+    };
     let set = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty());
     let dumb = std::env::var_os("TERM").is_none_or(|t| t == "dumb");
-    Layout { width: width.unwrap_or(usize::MAX), colour: terminal && !dumb && !set("NO_COLOR") }
+    Layout {
+        width: width.unwrap_or(usize::MAX),
+        colour: terminal && !dumb && !set("NO_COLOR"),
+    }
 }
 
 /// What `print!` does. After a failure nothing more is tried.
@@ -119,7 +136,12 @@ pub fn damage(what: &str) {
 
 /// What this process found damaged.
 pub fn damages() -> Vec<String> {
-    DAMAGES.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    DAMAGES
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .iter()
+        .cloned()
+        .collect()
 }
 
 /// Takes the cursor back to the begin of an erased line: what a status line starts with.
@@ -132,11 +154,27 @@ pub fn note(text: Arguments<'_>) {
     if let Some(heard) = HEARD.with_borrow_mut(|h| h.as_mut().map(|h| h.push(text.clone()))) {
         return heard;
     }
-    let (erase, rest) = text.split_at(if text.starts_with(ERASE) { ERASE.len() } else { 0 });
+    let (erase, rest) = text.split_at(if text.starts_with(ERASE) {
+        ERASE.len()
+    } else {
+        0
+    });
     let mut rest = escape::message(rest);
-    let terminal = rustix::termios::tcgetwinsize(io::stderr()).ok().map(|w| usize::from(w.ws_col)).filter(|c| *c > 0);
+    let terminal = rustix::termios::tcgetwinsize(io::stderr())
+        .ok()
+        .map(|w| usize::from(w.ws_col))
+        .filter(|c| *c > 0);
     if let Some(width) = terminal.filter(|_| erase.is_empty() && rest.ends_with('\n')) {
-        rest = Layout { width, colour: false }.sentences(&rest).into();
+        rest = Layout {
+            width,
+            colour: false,
+        }
+        .sentences(&rest)
+        .into();
     }
-    drop(io::stderr().lock().write_all([erase, &rest].concat().as_bytes()));
+    drop(
+        io::stderr()
+            .lock()
+            .write_all([erase, &rest].concat().as_bytes()),
+    );
 }

@@ -55,15 +55,28 @@ fn cases(tree: &str) -> Vec<Case> {
     let mut cases: Vec<Case> = Vec::new();
     for line in text.split_inclusive(|b| *b == b'\n') {
         if let Some(title) = line.strip_prefix(b"$ ") {
-            let title = String::from_utf8(title.to_vec()).unwrap().trim_end().to_owned();
+            let title = String::from_utf8(title.to_vec())
+                .unwrap()
+                .trim_end()
+                .to_owned();
             let command = title.strip_prefix("(12.8) ").unwrap_or(&title);
             let (env, args) = command.split_once("iostat").unwrap();
-            let env =
-                env.split_whitespace().map(|w| w.split_once('=').unwrap()).map(|(k, v)| (k.into(), v.into())).collect();
+            let env = env
+                .split_whitespace()
+                .map(|w| w.split_once('=').unwrap())
+                .map(|(k, v)| (k.into(), v.into()))
+                .collect();
             let args = args.split_whitespace().map(String::from).collect();
-            cases.push(Case { env, args, title, stdout: Vec::new(), code: -1 });
+            cases.push(Case {
+                env,
+                args,
+                title,
+                stdout: Vec::new(),
+                code: -1,
+            });
         } else if let Some(code) = line.strip_prefix(b"# exit ") {
-            cases.last_mut().unwrap().code = std::str::from_utf8(code).unwrap().trim().parse().unwrap();
+            cases.last_mut().unwrap().code =
+                std::str::from_utf8(code).unwrap().trim().parse().unwrap();
         } else {
             cases.last_mut().unwrap().stdout.extend_from_slice(line);
         }
@@ -107,7 +120,9 @@ fn check(tree: &str, at_least: usize) {
         if got.stdout != case.stdout || got.status.code() != Some(case.code) {
             let (want, have) = (text(&case.stdout), text(&got.stdout));
             let differs = want.lines().zip(have.lines()).find(|(w, h)| w != h);
-            let differs = differs.map_or("one is longer".to_owned(), |(w, h)| format!("want {w:?}\n     have {h:?}"));
+            let differs = differs.map_or("one is longer".to_owned(), |(w, h)| {
+                format!("want {w:?}\n     have {h:?}")
+            });
             failed.push(format!(
                 "{}\n     exit {:?}, want {}\n     {differs}",
                 case.title,
@@ -116,7 +131,13 @@ fn check(tree: &str, at_least: usize) {
             ));
         }
     }
-    assert!(failed.is_empty(), "{tree}: {} of {} differ:\n{}", failed.len(), cases.len(), failed.join("\n"));
+    assert!(
+        failed.is_empty(),
+        "{tree}: {} of {} differ:\n{}",
+        failed.len(),
+        cases.len(),
+        failed.join("\n")
+    );
 }
 
 #[test]
@@ -154,15 +175,30 @@ fn usage_goes_to_standard_error() {
             && message.contains(" iostat [ options ] [ <interval> [ <count> ] ]\nOptions are:\n")
     );
     let out = iolens(&[], &["-j", "nosuchkind"]);
-    assert_eq!((out.status.code(), text(&out.stderr).as_str()), (Some(1), "Invalid type of persistent device name\n"));
+    assert_eq!(
+        (out.status.code(), text(&out.stderr).as_str()),
+        (Some(1), "Invalid type of persistent device name\n")
+    );
 }
 
 #[test]
 fn help_names_what_the_reference_does_not_have() {
     let (help, usage) = (iolens(&[], &["-x", "--help"]), iolens(&[], &["-q"]));
-    assert_eq!((help.status.code(), help.stdout.len()), (Some(1), 0), "as the reference answers it");
-    let more = text(&help.stderr).strip_prefix(&text(&usage.stderr)).unwrap().to_owned();
-    assert!(["--true", "--hist", "NDJSON", "--replay"].iter().all(|w| more.contains(w)), "{more}");
+    assert_eq!(
+        (help.status.code(), help.stdout.len()),
+        (Some(1), 0),
+        "as the reference answers it"
+    );
+    let more = text(&help.stderr)
+        .strip_prefix(&text(&usage.stderr))
+        .unwrap()
+        .to_owned();
+    assert!(
+        ["--true", "--hist", "NDJSON", "--replay"]
+            .iter()
+            .all(|w| more.contains(w)),
+        "{more}"
+    );
 }
 
 #[test]
@@ -174,12 +210,17 @@ fn without_the_names_of_device_mapper_the_first_table_breaks_off() {
                   0.00      0.11     0.00   1.10    0.90    40.00 cciss/c0d0\n";
     let short = "\nDevice             tps      kB/s    rqm/s   await  areq-sz  aqu-sz  %util\ncciss/c0d0        \
                  0.00      0.12     0.00    0.90    40.00    0.00   0.00\n";
-    for (args, after_the_banner) in
-        [(&["-dxN", "--pretty", "1", "2"][..], pretty), (&["-dxNs", "1", "2"], short), (&["-dyN", "1", "2"], "")]
-    {
+    for (args, after_the_banner) in [
+        (&["-dxN", "--pretty", "1", "2"][..], pretty),
+        (&["-dxNs", "1", "2"], short),
+        (&["-dyN", "1", "2"], ""),
+    ] {
         let out = replay(dir.path(), args);
         assert_eq!(out.status.code(), Some(4), "{args:?}");
-        let (_, rest) = text(&out.stdout).split_once('\n').map(|(b, r)| (b.to_owned(), r.to_owned())).unwrap();
+        let (_, rest) = text(&out.stdout)
+            .split_once('\n')
+            .map(|(b, r)| (b.to_owned(), r.to_owned()))
+            .unwrap();
         assert_eq!(rest, after_the_banner, "{args:?}");
     }
 }
@@ -193,14 +234,23 @@ fn into_a_closed_pipe(before: &str) -> std::process::ExitStatus {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    child.stdout.take().unwrap().read_exact(&mut [0; 50]).unwrap();
+    child
+        .stdout
+        .take()
+        .unwrap()
+        .read_exact(&mut [0; 50])
+        .unwrap();
     child.wait().unwrap()
 }
 
 #[test]
 fn a_closed_pipe_ends_the_run_unless_its_signal_was_ignored_from_the_start() {
     assert_eq!(into_a_closed_pipe("").signal(), Some(13));
-    assert_eq!(into_a_closed_pipe("trap '' PIPE;").code(), Some(0), "as the reference goes on");
+    assert_eq!(
+        into_a_closed_pipe("trap '' PIPE;").code(),
+        Some(0),
+        "as the reference goes on"
+    );
 }
 
 #[test]
@@ -208,13 +258,25 @@ fn a_link_named_iostat_is_enough() {
     let dir = unpack("mixed");
     let link = dir.path().join("iostat");
     symlink(env!("CARGO_BIN_EXE_iolens"), &link).unwrap();
-    let run = |args: &[&str]| Command::new(&link).args(args).env("LC_ALL", "C").env("TZ", "GMT").output().unwrap();
+    let run = |args: &[&str]| {
+        Command::new(&link)
+            .args(args)
+            .env("LC_ALL", "C")
+            .env("TZ", "GMT")
+            .output()
+            .unwrap()
+    };
     let samples = dir.path().join("samples");
     std::fs::create_dir(&samples).unwrap();
     std::fs::rename(dir.path().join("1"), samples.join("1")).unwrap();
     let expected = iolens(&[], &["--replay", samples.to_str().unwrap(), "-x"]);
-    assert_eq!(run(&["--replay", samples.to_str().unwrap(), "-x"]).stdout, expected.stdout);
-    assert!(text(&run(&["-q"]).stderr).starts_with(&format!("Usage: {} [ options ]", link.display())));
+    assert_eq!(
+        run(&["--replay", samples.to_str().unwrap(), "-x"]).stdout,
+        expected.stdout
+    );
+    assert!(
+        text(&run(&["-q"]).stderr).starts_with(&format!("Usage: {} [ options ]", link.display()))
+    );
 }
 
 #[test]
@@ -224,12 +286,24 @@ fn samples_that_cannot_be_read_end_the_run_in_one_line() {
         let out = replay(dir.path(), args);
         assert_eq!(out.status.code(), Some(code), "{args:?}");
         let stderr = text(&out.stderr);
-        assert!(stderr.contains(message) && stderr.lines().count() == 1, "{args:?}: {stderr}");
-        assert!(text(&out.stdout).ends_with(stdout), "{args:?}: {}", text(&out.stdout));
+        assert!(
+            stderr.contains(message) && stderr.lines().count() == 1,
+            "{args:?}: {stderr}"
+        );
+        assert!(
+            text(&out.stdout).ends_with(stdout),
+            "{args:?}: {}",
+            text(&out.stdout)
+        );
     };
     std::fs::remove_file(dir.path().join("3/proc/uptime")).unwrap();
     check(&["1"], 2, "Cannot read ", "\n\n");
-    check(&["-o", "JSON", "1"], 2, "Cannot read ", "\t\t\t\t}\n\t\t\t]\n\t\t}\n\t]\n}}\n");
+    check(
+        &["-o", "JSON", "1"],
+        2,
+        "Cannot read ",
+        "\t\t\t\t}\n\t\t\t]\n\t\t}\n\t]\n}}\n",
+    );
     std::fs::remove_file(dir.path().join("2/proc/stat")).unwrap();
     check(&["1"], 2, "/proc/stat: No such file or directory", "\n\n");
     std::fs::remove_dir_all(dir.path().join("1/dev/mapper")).unwrap();
@@ -239,10 +313,23 @@ fn samples_that_cannot_be_read_end_the_run_in_one_line() {
         "Cannot open /dev/mapper: No such file or directory",
         "0.01         0.00      36000       4000          0\n",
     );
-    check(&["-dN", "-o", "JSON"], 4, "Cannot open /dev/mapper", "\t\t\t\"statistics\": [\n\n\t\t\t]\n\t\t}\n\t]\n}}\n");
-    for own in [&["--replay", "/nonexistent"][..], &["--replay"], &["0.0001"]] {
+    check(
+        &["-dN", "-o", "JSON"],
+        4,
+        "Cannot open /dev/mapper",
+        "\t\t\t\"statistics\": [\n\n\t\t\t]\n\t\t}\n\t]\n}}\n",
+    );
+    for own in [
+        &["--replay", "/nonexistent"][..],
+        &["--replay"],
+        &["0.0001"],
+    ] {
         let out = iolens(&[], own);
-        assert_eq!((out.status.code(), text(&out.stderr).lines().count()), (Some(2), 1), "{own:?}");
+        assert_eq!(
+            (out.status.code(), text(&out.stderr).lines().count()),
+            (Some(2), 1),
+            "{own:?}"
+        );
     }
 }
 
@@ -252,16 +339,37 @@ fn raw_counters_are_replayed() {
     let raw = dir.path().join("raw");
     let record = |words: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_iolens"));
-        command.args(["record", "--counters-raw"]).arg(&raw).args(words).output().unwrap()
+        command
+            .args(["record", "--counters-raw"])
+            .arg(&raw)
+            .args(words)
+            .output()
+            .unwrap()
     };
     let out = record(&["--for", "1s", "--raw-step", "20ms"]);
     let said = text(&out.stdout);
-    assert!(out.status.success() && said.contains(" samples in "), "{said}{}", text(&out.stderr));
-    assert!(raw.join("3").is_dir(), "one at once, one after the step, one at the end");
-    let replayed = iolens(&[], &["--replay", raw.to_str().unwrap(), "-o", "NDJSON", "-c", "1"]);
-    assert_eq!(text(&replayed.stdout).lines().count(), std::fs::read_dir(&raw).unwrap().count());
+    assert!(
+        out.status.success() && said.contains(" samples in "),
+        "{said}{}",
+        text(&out.stderr)
+    );
+    assert!(
+        raw.join("3").is_dir(),
+        "one at once, one after the step, one at the end"
+    );
+    let replayed = iolens(
+        &[],
+        &["--replay", raw.to_str().unwrap(), "-o", "NDJSON", "-c", "1"],
+    );
+    assert_eq!(
+        text(&replayed.stdout).lines().count(),
+        std::fs::read_dir(&raw).unwrap().count()
+    );
     let again = record(&["--for", "1ms"]);
-    assert_eq!((again.status.code(), text(&again.stderr).lines().count()), (Some(2), 1));
+    assert_eq!(
+        (again.status.code(), text(&again.stderr).lines().count()),
+        (Some(2), 1)
+    );
 }
 
 #[test]
@@ -274,7 +382,8 @@ fn json_is_json_whatever_the_names() {
     ] {
         let out = replay(dir.path(), args);
         if out.status.code() == Some(0) {
-            serde_json::from_slice::<serde_json::Value>(&out.stdout).unwrap_or_else(|e| panic!("{args:?}: {e}"));
+            serde_json::from_slice::<serde_json::Value>(&out.stdout)
+                .unwrap_or_else(|e| panic!("{args:?}: {e}"));
         } else {
             assert_eq!(args, ["-xo", "JSON"], "a cluster cannot hold -o");
         }
@@ -285,43 +394,93 @@ fn json_is_json_whatever_the_names() {
 fn records_say_when_and_over_what() {
     let dir = unpack("hotplug");
     let out = replay(dir.path(), &["-d", "-o", "NDJSON", "1", "9"]);
-    let rows: Vec<serde_json::Value> = text(&out.stdout).lines().map(|l| serde_json::from_str(l).unwrap()).collect();
-    let of = |device: &str| rows.iter().filter(|r| r["device"] == device).collect::<Vec<_>>();
+    let rows: Vec<serde_json::Value> = text(&out.stdout)
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    let of = |device: &str| {
+        rows.iter()
+            .filter(|r| r["device"] == device)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(of("sda").len(), 5);
-    assert!(rows.iter().all(|r| r["source"] == "counters" && r["time"].as_str().is_some_and(|t| t.ends_with('Z'))));
+    assert!(
+        rows.iter()
+            .all(|r| r["source"] == "counters"
+                && r["time"].as_str().is_some_and(|t| t.ends_with('Z')))
+    );
     assert_eq!(of("sda")[0]["interval_s"], 5000.0);
     assert_eq!(of("sda")[1]["interval_s"], 1.01);
     assert_eq!(of("sda")[1]["read_ios"], 10.0);
-    let states = |device| of(device).iter().map(|r| r["state"].as_str().unwrap()).collect::<Vec<_>>();
+    let states = |device| {
+        of(device)
+            .iter()
+            .map(|r| r["state"].as_str().unwrap())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(states("sdb"), ["appeared", "known", "known", "known"]);
-    assert_eq!(states("sdc"), ["known", "known", "appeared", "known"], "what it missed is not made up");
+    assert_eq!(
+        states("sdc"),
+        ["known", "known", "appeared", "known"],
+        "what it missed is not made up"
+    );
     assert_eq!(states("sdd"), ["known", "known", "restarted", "known"]);
     assert!(of("sdb")[0]["reads_per_s"].is_null() && of("sdd")[2]["util_percent"].is_null());
 
     let csv = text(&replay(dir.path(), &["-o", "CSV", "1", "2"]).stdout);
     let mut lines = csv.lines();
-    assert!(lines.next().unwrap().starts_with("time,device,state,reads_per_s,"));
+    assert!(
+        lines
+            .next()
+            .unwrap()
+            .starts_with("time,device,state,reads_per_s,")
+    );
     assert!(lines.all(|l| l.starts_with("2023-") && l.contains(",sd")));
 }
 
 #[test]
 fn columns_of_single_ios_are_empty_and_never_in_the_way() {
     let dir = unpack("mixed");
-    for args in [&["-d"][..], &["-dx"], &["-dxs"], &["-ds", "1", "3"], &["-dx", "-g", "g", "sda"]] {
+    for args in [
+        &["-d"][..],
+        &["-dx"],
+        &["-dxs"],
+        &["-ds", "1", "3"],
+        &["-dx", "-g", "g", "sda"],
+    ] {
         let plain = text(&replay(dir.path(), args).stdout);
         let out = replay(dir.path(), &[args, &["--true", "--hist"]].concat());
-        assert_eq!((out.status.code(), text(&out.stderr).lines().count()), (Some(0), 1), "{args:?}");
-        assert!(text(&out.stderr).contains("recorded counters hold no single I/Os"), "{args:?}");
+        assert_eq!(
+            (out.status.code(), text(&out.stderr).lines().count()),
+            (Some(0), 1),
+            "{args:?}"
+        );
+        assert!(
+            text(&out.stderr).contains("recorded counters hold no single I/Os"),
+            "{args:?}"
+        );
         let wide = text(&out.stdout);
         assert_eq!(plain.lines().count(), wide.lines().count(), "{args:?}");
         for (narrow, wide) in plain.lines().zip(wide.lines()) {
-            let more = wide.strip_prefix(narrow).unwrap_or_else(|| panic!("{args:?}: {narrow:?} {wide:?}"));
-            assert!(more.is_empty() || more.split_whitespace().count() == 9, "{args:?}: {wide:?}");
+            let more = wide
+                .strip_prefix(narrow)
+                .unwrap_or_else(|| panic!("{args:?}: {narrow:?} {wide:?}"));
+            assert!(
+                more.is_empty() || more.split_whitespace().count() == 9,
+                "{args:?}: {wide:?}"
+            );
         }
     }
     let out = replay(dir.path(), &["-xh", "--true", "sda"]);
-    assert_eq!(text(&out.stdout).matches(" Device\n").count(), 5, "a table of their own where there are several");
-    let out = replay(dir.path(), &["-o", "JSON", "--hist", "-g", "g", "sda", "1", "2"]);
+    assert_eq!(
+        text(&out.stdout).matches(" Device\n").count(),
+        5,
+        "a table of their own where there are several"
+    );
+    let out = replay(
+        dir.path(),
+        &["-o", "JSON", "--hist", "-g", "g", "sda", "1", "2"],
+    );
     let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     assert!(json["sysstat"]["hosts"][0]["statistics"][1]["disk"][0]["r_p99_us"].is_null());
     let csv = text(&replay(dir.path(), &["-o", "CSV", "--hist", "sda"]).stdout);
@@ -334,11 +493,19 @@ fn patterns_of_devices() {
     let dir = unpack("mixed");
     let names = |args: &[&str]| {
         let out = text(&replay(dir.path(), &[&["-d"], args].concat()).stdout);
-        let rows = out.lines().skip_while(|l| !l.starts_with("Device")).skip(1).filter(|l| !l.is_empty());
-        rows.map(|l| l.split(' ').next().unwrap().to_owned()).collect::<Vec<_>>()
+        let rows = out
+            .lines()
+            .skip_while(|l| !l.starts_with("Device"))
+            .skip(1)
+            .filter(|l| !l.is_empty());
+        rows.map(|l| l.split(' ').next().unwrap().to_owned())
+            .collect::<Vec<_>>()
     };
     assert_eq!(names(&["nvme*"]), ["nvme0n1", "nvme0n1p1"]);
-    assert_eq!(names(&["sda[0-9]*", "md?"]), ["md0", "sda1", "sda10", "sda2"]);
+    assert_eq!(
+        names(&["sda[0-9]*", "md?"]),
+        ["md0", "sda1", "sda10", "sda2"]
+    );
     assert_eq!(names(&["-p", "nv*1"]), ["nvme0n1", "nvme0n1p1"]);
     assert!(names(&["xyz*"]).is_empty());
 }
@@ -356,15 +523,25 @@ fn a_sample_of_this_machine_replays() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     let out = replay(dir.path(), &["-x", "ALL", "1", "2"]);
-    assert_eq!((out.status.code(), text(&out.stderr).as_str()), (Some(0), ""));
+    assert_eq!(
+        (out.status.code(), text(&out.stderr).as_str()),
+        (Some(0), "")
+    );
     let live = iolens(&[], &["-x", "ALL"]);
     let devices = |t: &[u8]| {
         let t = text(t);
         let after = t.lines().skip_while(|l| !l.starts_with("Device")).skip(1);
-        after.take_while(|l| !l.is_empty()).map(|l| l.split(' ').next().unwrap().to_owned()).collect::<Vec<_>>()
+        after
+            .take_while(|l| !l.is_empty())
+            .map(|l| l.split(' ').next().unwrap().to_owned())
+            .collect::<Vec<_>>()
     };
     assert_eq!(devices(&out.stdout), devices(&live.stdout));
-    assert_eq!(text(&out.stdout).lines().next(), text(&live.stdout).lines().next(), "the same banner");
+    assert_eq!(
+        text(&out.stdout).lines().next(),
+        text(&live.stdout).lines().next(),
+        "the same banner"
+    );
     assert_eq!(text(&out.stdout).matches("avg-cpu").count(), 2);
 }
 
@@ -376,20 +553,48 @@ fn a_signal_closes_the_document() {
     }
     // Those that the reference ends its document for end the program with 0, of the others it dies when that is done.
     let of_ours = [("-INT", None), ("-TERM", None)];
-    let deaths = [("-HUP", 1), ("-QUIT", 3), ("-PIPE", 13), ("-USR1", 10), ("-USR2", 12), ("-XCPU", 24)];
-    for (signal, death) in of_ours.into_iter().chain(deaths.map(|(name, n)| (name, Some(n)))) {
+    let deaths = [
+        ("-HUP", 1),
+        ("-QUIT", 3),
+        ("-PIPE", 13),
+        ("-USR1", 10),
+        ("-USR2", 12),
+        ("-XCPU", 24),
+    ];
+    for (signal, death) in of_ours
+        .into_iter()
+        .chain(deaths.map(|(name, n)| (name, Some(n))))
+    {
         // The tests themselves may run under nohup.
         let child = Command::new("env")
-            .args(["--default-signal", env!("CARGO_BIN_EXE_iolens"), "iostat", "-o", "JSON", "-y", "60"])
+            .args([
+                "--default-signal",
+                env!("CARGO_BIN_EXE_iolens"),
+                "iostat",
+                "-o",
+                "JSON",
+                "-y",
+                "60",
+            ])
             .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();
         // The handlers are set before it sleeps for the first time.
         wait_until_asleep(child.id());
-        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+        assert!(
+            Command::new("kill")
+                .args([signal, &child.id().to_string()])
+                .status()
+                .unwrap()
+                .success()
+        );
         let out = child.wait_with_output().unwrap();
         let code = death.is_none().then_some(0);
-        assert_eq!((out.status.code(), out.status.signal()), (code, death), "{signal}");
+        assert_eq!(
+            (out.status.code(), out.status.signal()),
+            (code, death),
+            "{signal}"
+        );
         serde_json::from_slice::<serde_json::Value>(&out.stdout).unwrap();
     }
 }
@@ -400,11 +605,24 @@ fn ignored_signals_stay_ignored_and_sigalrm_reports() {
         eprintln!("SKIP: no /proc/diskstats here");
         return;
     }
-    let line = format!("trap '' HUP; exec {} iostat -o JSON -y 60", env!("CARGO_BIN_EXE_iolens"));
-    let child = Command::new("sh").args(["-c", &line]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let line = format!(
+        "trap '' HUP; exec {} iostat -o JSON -y 60",
+        env!("CARGO_BIN_EXE_iolens")
+    );
+    let child = Command::new("sh")
+        .args(["-c", &line])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
     let kill = |signal: &str| {
         wait_until_asleep(child.id());
-        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+        assert!(
+            Command::new("kill")
+                .args([signal, &child.id().to_string()])
+                .status()
+                .unwrap()
+                .success()
+        );
     };
     kill("-HUP");
     let before = switches(child.id());
@@ -416,28 +634,47 @@ fn ignored_signals_stay_ignored_and_sigalrm_reports() {
     let out = child.wait_with_output().unwrap();
     assert_eq!(out.status.code(), Some(0));
     let document: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
-    assert_eq!(document["sysstat"]["hosts"][0]["statistics"].as_array().map(Vec::len), Some(1), "{document}");
+    assert_eq!(
+        document["sysstat"]["hosts"][0]["statistics"]
+            .as_array()
+            .map(Vec::len),
+        Some(1),
+        "{document}"
+    );
 }
 
 /// How often a process has gone to sleep.
 fn switches(pid: u32) -> Option<String> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    status.lines().find(|l| l.starts_with("voluntary_ctxt_switches")).map(str::to_owned)
+    status
+        .lines()
+        .find(|l| l.starts_with("voluntary_ctxt_switches"))
+        .map(str::to_owned)
 }
 
 #[test]
 fn a_closed_reader_ends_the_program_silently() {
     let line = format!("{} iostat -c 1ms | head -c 1", env!("CARGO_BIN_EXE_iolens"));
-    let out = Command::new("bash").args(["-c", &format!("{line}; echo ${{PIPESTATUS[0]}} >&2")]).output().unwrap();
-    assert_eq!((text(&out.stdout).as_str(), text(&out.stderr).as_str()), ("L", "141\n"));
+    let out = Command::new("bash")
+        .args(["-c", &format!("{line}; echo ${{PIPESTATUS[0]}} >&2")])
+        .output()
+        .unwrap();
+    assert_eq!(
+        (text(&out.stdout).as_str(), text(&out.stderr).as_str()),
+        ("L", "141\n")
+    );
 }
 
 /// Until a process sleeps in `clock_nanosleep`.
 fn wait_until_asleep(pid: u32) {
     loop {
-        let where_it_waits = std::fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default();
+        let where_it_waits =
+            std::fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default();
         let syscall = std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
-        if where_it_waits.contains("nanosleep") || syscall.starts_with("230 ") || syscall.starts_with("115 ") {
+        if where_it_waits.contains("nanosleep")
+            || syscall.starts_with("230 ")
+            || syscall.starts_with("115 ")
+        {
             return;
         }
         std::thread::yield_now();
@@ -446,28 +683,53 @@ fn wait_until_asleep(pid: u32) {
 
 #[test]
 fn standard_output_that_is_gone() {
-    let out =
-        Command::new("sh").args(["-c", &format!("{} iostat 1 2 >&-", env!("CARGO_BIN_EXE_iolens"))]).output().unwrap();
-    assert_eq!((out.status.code(), text(&out.stderr).as_str()), (Some(6), "stdout: Bad file descriptor\n"));
+    let out = Command::new("sh")
+        .args([
+            "-c",
+            &format!("{} iostat 1 2 >&-", env!("CARGO_BIN_EXE_iolens")),
+        ])
+        .output()
+        .unwrap();
+    assert_eq!(
+        (out.status.code(), text(&out.stderr).as_str()),
+        (Some(6), "stdout: Bad file descriptor\n")
+    );
     if Path::new("/dev/full").exists() {
         let out = Command::new("sh")
-            .args(["-c", &format!("{} iostat 1 2 >/dev/full", env!("CARGO_BIN_EXE_iolens"))])
+            .args([
+                "-c",
+                &format!("{} iostat 1 2 >/dev/full", env!("CARGO_BIN_EXE_iolens")),
+            ])
             .output()
             .unwrap();
-        assert_eq!((out.status.code(), text(&out.stderr).as_str()), (Some(6), "stdout: No space left on device\n"));
+        assert_eq!(
+            (out.status.code(), text(&out.stderr).as_str()),
+            (Some(6), "stdout: No space left on device\n")
+        );
     }
 }
 
 /// The reference itself, on this machine's own counters: the report since boot, taken between two of ours that agree.
 #[test]
 fn the_reference_gives_equal_output() {
-    let version = Command::new("iostat").arg("-V").output().map(|o| text(&o.stdout)).unwrap_or_default();
+    let version = Command::new("iostat")
+        .arg("-V")
+        .output()
+        .map(|o| text(&o.stdout))
+        .unwrap_or_default();
     if !version.contains("sysstat version 12.6.1") {
         eprintln!("SKIP: no iostat of sysstat 12.6.1 here to compare with");
         return;
     }
-    let reference =
-        |args: &[&str]| Command::new("iostat").args(args).env("LC_ALL", "C").env("TZ", "GMT").output().unwrap().stdout;
+    let reference = |args: &[&str]| {
+        Command::new("iostat")
+            .args(args)
+            .env("LC_ALL", "C")
+            .env("TZ", "GMT")
+            .output()
+            .unwrap()
+            .stdout
+    };
     let mut compared = 0;
     for args in [
         &["-d"][..],
@@ -498,7 +760,10 @@ struct Dice(u64);
 
 impl Dice {
     fn roll(&mut self, below: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        self.0 = self
+            .0
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
         ((self.0 >> 33) as usize) % below.max(1)
     }
 }
@@ -517,8 +782,10 @@ fn garbled_samples_never_panic() {
         "dev/sda",
         "timestamp",
     ];
-    let originals: Vec<(String, Vec<u8>)> =
-        (1..=3).flat_map(|k| files.map(|f| format!("{k}/{f}"))).map(|p| (p.clone(), read(&p))).collect();
+    let originals: Vec<(String, Vec<u8>)> = (1..=3)
+        .flat_map(|k| files.map(|f| format!("{k}/{f}")))
+        .map(|p| (p.clone(), read(&p)))
+        .collect();
     let kinds: [&[&str]; 6] = [
         &["-x", "1", "9"],
         &["-p", "ALL", "-N", "1", "9"],
@@ -547,8 +814,16 @@ fn garbled_samples_never_panic() {
         for kind in kinds {
             let out = replay(dir.path(), kind);
             let code = out.status.code();
-            assert!(matches!(code, Some(0 | 2)), "seed {seed}, {kind:?}: {code:?}\n{}", text(&out.stderr));
-            assert!(text(&out.stderr).lines().count() <= 1, "seed {seed}, {kind:?}: {}", text(&out.stderr));
+            assert!(
+                matches!(code, Some(0 | 2)),
+                "seed {seed}, {kind:?}: {code:?}\n{}",
+                text(&out.stderr)
+            );
+            assert!(
+                text(&out.stderr).lines().count() <= 1,
+                "seed {seed}, {kind:?}: {}",
+                text(&out.stderr)
+            );
             if kind.contains(&"JSON") {
                 serde_json::from_slice::<serde_json::Value>(&out.stdout)
                     .unwrap_or_else(|e| panic!("seed {seed}: {e}\n{}", text(&out.stdout)));
@@ -562,24 +837,54 @@ fn live_replays_the_same_samples() {
     let dir = unpack("mixed");
     let live = |words: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_iolens"));
-        command.args(["live", "--plain", "--replay"]).arg(dir.path()).args(words).output().unwrap()
+        command
+            .args(["live", "--plain", "--replay"])
+            .arg(dir.path())
+            .args(words)
+            .output()
+            .unwrap()
     };
     let out = live(&["--by", "device", "-d", "sda", "--format", "csv"]);
-    assert!(out.status.success() && text(&out.stderr).contains("source: counters"), "{}", text(&out.stderr));
-    let rates: Vec<f64> =
-        text(&out.stdout).lines().skip(1).map(|l| l.split(',').nth(2).unwrap().parse().unwrap()).collect();
+    assert!(
+        out.status.success() && text(&out.stderr).contains("source: counters"),
+        "{}",
+        text(&out.stderr)
+    );
+    let rates: Vec<f64> = text(&out.stdout)
+        .lines()
+        .skip(1)
+        .map(|l| l.split(',').nth(2).unwrap().parse().unwrap())
+        .collect();
     let same = replay(dir.path(), &["-o", "NDJSON", "-d", "sda", "1"]);
     let expected: Vec<f64> = text(&same.stdout)
         .lines()
         .skip(1)
-        .map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap()["reads_per_s"].as_f64().unwrap())
+        .map(|l| {
+            serde_json::from_str::<serde_json::Value>(l).unwrap()["reads_per_s"]
+                .as_f64()
+                .unwrap()
+        })
         .collect();
     assert_eq!(rates.len(), expected.len());
-    assert!(rates.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-3), "{rates:?} {expected:?}");
-    for wrong in [&["-d", "nosuch"][..], &["--by", "process"], &["--source", "ebpf"]] {
+    assert!(
+        rates
+            .iter()
+            .zip(&expected)
+            .all(|(a, b)| (a - b).abs() < 1e-3),
+        "{rates:?} {expected:?}"
+    );
+    for wrong in [
+        &["-d", "nosuch"][..],
+        &["--by", "process"],
+        &["--source", "ebpf"],
+    ] {
         let out = live(wrong);
         assert_eq!(
-            (out.status.code(), out.stdout.len(), text(&out.stderr).lines().count()),
+            (
+                out.status.code(),
+                out.stdout.len(),
+                text(&out.stderr).lines().count()
+            ),
             (Some(2), 0, 1),
             "{wrong:?}"
         );

@@ -17,14 +17,21 @@ fn rust_files(dir: &Path, out: &mut Vec<PathBuf>) {
 
 /// Lines of the room that name something forbidden to it.
 fn trespasses(room: &str, forbidden: &[&str]) -> Vec<String> {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates/");
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("crates/");
     let mut files = Vec::new();
     rust_files(&crates.join(room), &mut files);
-    assert!(!files.is_empty() || !crates.join(room).exists(), "{room} holds no Rust file");
+    assert!(
+        !files.is_empty() || !crates.join(room).exists(),
+        "{room} holds no Rust file"
+    );
     let mut found = Vec::new();
     for file in files {
         // Tests may do what their room may not: they are not in the program.
-        if file.components().any(|c| c.as_os_str() == "tests") || file.file_name().is_some_and(|n| n == "tests.rs") {
+        if file.components().any(|c| c.as_os_str() == "tests")
+            || file.file_name().is_some_and(|n| n == "tests.rs")
+        {
             continue;
         }
         let text = fs::read_to_string(&file).expect("readable");
@@ -32,7 +39,12 @@ fn trespasses(room: &str, forbidden: &[&str]) -> Vec<String> {
         for (i, line) in program.lines().enumerate() {
             let code = line.split("//").next().unwrap_or("");
             if let Some(word) = forbidden.iter().find(|w| code.contains(**w)) {
-                found.push(format!("{}:{}: a line of {room} names {word}: {}", file.display(), i + 1, line.trim()));
+                found.push(format!(
+                    "{}:{}: a line of {room} names {word}: {}",
+                    file.display(),
+                    i + 1,
+                    line.trim()
+                ));
             }
         }
     }
@@ -44,26 +56,83 @@ fn modules_use_only_their_allowed_dependencies() {
     let rules: &[(&str, &[&str])] = &[
         ("core/src/model", &["crate::store", "crate::analysis"]),
         ("core/src/store", &["crate::analysis", "crate::rollup"]),
-        ("core/src/rollup", &["crate::store", "crate::analysis", "std::fs"]),
-        ("core/src/analysis", &["crate::store", "std::fs", "std::io::"]),
+        (
+            "core/src/rollup",
+            &["crate::store", "crate::analysis", "std::fs"],
+        ),
+        (
+            "core/src/analysis",
+            &["crate::store", "std::fs", "std::io::"],
+        ),
         ("core/src", &["std::thread", "std::process"]),
-        ("observe/src", &["iolens_core::store", "iolens_core::analysis"]),
-        ("iolens/src/present", &["iolens_observe", "iolens_core::store", "crate::commands", "crate::cli"]),
-        ("iolens/src/cli", &["iolens_observe", "iolens_core::store", "iolens_core::analysis", "crate::commands"]),
-        ("iolens/src/engine", &["iolens_observe", "iolens_recorder", "crate::commands"]),
-        ("iolens/src/iostat", &["iolens_core::store", "crate::commands", "crate::engine"]),
-        ("iolens/src/live", &["iolens_core::store", "crate::commands"]),
+        (
+            "observe/src",
+            &["iolens_core::store", "iolens_core::analysis"],
+        ),
+        (
+            "iolens/src/present",
+            &[
+                "iolens_observe",
+                "iolens_core::store",
+                "crate::commands",
+                "crate::cli",
+            ],
+        ),
+        (
+            "iolens/src/cli",
+            &[
+                "iolens_observe",
+                "iolens_core::store",
+                "iolens_core::analysis",
+                "crate::commands",
+            ],
+        ),
+        (
+            "iolens/src/engine",
+            &["iolens_observe", "iolens_recorder", "crate::commands"],
+        ),
+        (
+            "iolens/src/iostat",
+            &["iolens_core::store", "crate::commands", "crate::engine"],
+        ),
+        (
+            "iolens/src/live",
+            &["iolens_core::store", "crate::commands"],
+        ),
         ("iolens/src/serve", &["crate::commands", "crate::cli"]),
-        ("iolens/src/throttle", &["iolens_core::store", "crate::commands", "crate::engine"]),
+        (
+            "iolens/src/throttle",
+            &["iolens_core::store", "crate::commands", "crate::engine"],
+        ),
         (
             "recorder/src",
-            &["iolens_core::analysis", "iolens_import", "iolens_control", "indicatif", "print!", "println!"],
+            &[
+                "iolens_core::analysis",
+                "iolens_import",
+                "iolens_control",
+                "indicatif",
+                "print!",
+                "println!",
+            ],
         ),
-        ("lab/src", &["iolens_control", "indicatif", "print!", "println!"]),
+        (
+            "lab/src",
+            &["iolens_control", "indicatif", "print!", "println!"],
+        ),
         ("control/src", &["iolens_core::store", "iolens_import"]),
-        ("import/src", &["iolens_observe", "iolens_core::store", "iolens_core::analysis"]),
+        (
+            "import/src",
+            &[
+                "iolens_observe",
+                "iolens_core::store",
+                "iolens_core::analysis",
+            ],
+        ),
     ];
-    let found: Vec<String> = rules.iter().flat_map(|(room, forbidden)| trespasses(room, forbidden)).collect();
+    let found: Vec<String> = rules
+        .iter()
+        .flat_map(|(room, forbidden)| trespasses(room, forbidden))
+        .collect();
     assert!(found.is_empty(), "\n{}", found.join("\n"));
 }
 
@@ -73,26 +142,60 @@ const MAX_COMMAND_LINES: usize = 150;
 #[test]
 fn command_files_stay_short() {
     let mut files = Vec::new();
-    rust_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/commands"), &mut files);
+    rust_files(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("src/commands"),
+        &mut files,
+    );
     assert!(files.len() > 10, "{files:?}");
     for file in files {
         let text = fs::read_to_string(&file).expect("readable");
-        let lines = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("").lines().count();
-        assert!(lines <= MAX_COMMAND_LINES, "{} has {lines} lines without tests", file.display());
+        let lines = text
+            .split("#[cfg(test)]\nmod tests {")
+            .next()
+            .unwrap_or("")
+            .lines()
+            .count();
+        assert!(
+            lines <= MAX_COMMAND_LINES,
+            "{} has {lines} lines without tests",
+            file.display()
+        );
     }
 }
 
 #[test]
 fn the_c_library_links_no_command_line() {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let tree = ["tree", "-p", "iolens-capi", "-e", "normal", "--prefix", "none", "--locked", "--offline"];
-    let out = std::process::Command::new(cargo).args(tree).current_dir(env!("CARGO_MANIFEST_DIR")).output();
+    let tree = [
+        "tree",
+        "-p",
+        "iolens-capi",
+        "-e",
+        "normal",
+        "--prefix",
+        "none",
+        "--locked",
+        "--offline",
+    ];
+    let out = std::process::Command::new(cargo)
+        .args(tree)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output();
     let out = out.expect("cargo runs");
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
     let tree = String::from_utf8_lossy(&out.stdout);
     assert!(tree.contains("iolens-control"), "{tree}");
     for name in ["clap", "indicatif", "iolens", "iolens-recorder"] {
-        assert!(!tree.lines().any(|line| line.split(' ').next() == Some(name)), "iolens-capi links {name}:\n{tree}");
+        assert!(
+            !tree
+                .lines()
+                .any(|line| line.split(' ').next() == Some(name)),
+            "iolens-capi links {name}:\n{tree}"
+        );
     }
 }
 
@@ -120,33 +223,59 @@ fn clap_is_seen_in_cli_only() {
 }
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("the workspace")
 }
 
 /// Text between backticks in a page of documentation.
 fn quoted(page: &str) -> Vec<String> {
     let text = fs::read_to_string(root().join(page)).expect("readable");
-    text.lines().flat_map(|line| line.split('`').skip(1).step_by(2).map(str::to_owned)).collect()
+    text.lines()
+        .flat_map(|line| line.split('`').skip(1).step_by(2).map(str::to_owned))
+        .collect()
 }
 
 #[test]
 fn the_files_that_the_docs_name_exist() {
     let folders = ["crates/", "docs/", "web/", "fixtures/", "bench/", "ci/"];
-    for page in ["docs/architecture.md", "docs/analyses.md", "CONTRIBUTING.md"] {
-        let named: Vec<String> =
-            quoted(page).into_iter().filter(|w| folders.iter().any(|f| w.starts_with(f))).collect();
+    for page in [
+        "docs/architecture.md",
+        "docs/analyses.md",
+        "CONTRIBUTING.md",
+    ] {
+        let named: Vec<String> = quoted(page)
+            .into_iter()
+            .filter(|w| folders.iter().any(|f| w.starts_with(f)))
+            .collect();
         assert!(named.len() > 2, "{page} names {named:?}");
         let missing: Vec<&String> = named.iter().filter(|w| !root().join(w).exists()).collect();
-        assert!(missing.is_empty(), "{page} names what does not exist: {missing:?}");
+        assert!(
+            missing.is_empty(),
+            "{page} names what does not exist: {missing:?}"
+        );
     }
     let analysis = root().join("crates/core/src/analysis");
-    let of_analyses = quoted("docs/analyses.md").into_iter().filter(|w| w.ends_with(".rs") || w.ends_with('/'));
-    let missing: Vec<String> = of_analyses.filter(|w| !analysis.join(w).exists() && !root().join(w).exists()).collect();
-    assert!(missing.is_empty(), "docs/analyses.md names what does not exist: {missing:?}");
+    let of_analyses = quoted("docs/analyses.md")
+        .into_iter()
+        .filter(|w| w.ends_with(".rs") || w.ends_with('/'));
+    let missing: Vec<String> = of_analyses
+        .filter(|w| !analysis.join(w).exists() && !root().join(w).exists())
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "docs/analyses.md names what does not exist: {missing:?}"
+    );
 }
 
 fn files_called(name: &str, dir: &Path, out: &mut Vec<PathBuf>) {
-    for path in fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()) {
+    for path in fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+    {
         if path.is_dir() {
             files_called(name, &path, out);
         } else if path.file_name().is_some_and(|n| n == name) {
@@ -158,25 +287,41 @@ fn files_called(name: &str, dir: &Path, out: &mut Vec<PathBuf>) {
 /// The ids of analyses (`A` and a number) in a text.
 fn ids(text: &str) -> BTreeSet<u32> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    words.filter_map(|w| w.strip_prefix('A')?.parse().ok()).collect()
+    words
+        .filter_map(|w| w.strip_prefix('A')?.parse().ok())
+        .collect()
 }
 
 #[test]
 fn every_id_of_an_analysis_is_defined() {
     let page = fs::read_to_string(root().join("docs/analyses.md")).expect("readable");
-    let defined: BTreeSet<u32> = page.lines().filter_map(|l| l.strip_prefix("## ")).flat_map(ids).collect();
+    let defined: BTreeSet<u32> = page
+        .lines()
+        .filter_map(|l| l.strip_prefix("## "))
+        .flat_map(ids)
+        .collect();
     let mut files = Vec::new();
-    for folder in ["crates/core/src", "crates/control/src", "crates/iolens/src", "crates/lab/src", "crates/observe/src"]
-    {
+    for folder in [
+        "crates/core/src",
+        "crates/control/src",
+        "crates/iolens/src",
+        "crates/lab/src",
+        "crates/observe/src",
+    ] {
         rust_files(&root().join(folder), &mut files);
     }
     files.push(root().join("docs/report.md"));
     files_called("definitions.ts", &root().join("web/src"), &mut files);
-    files_called("fields.json", &root().join("crates/iolens/src/present"), &mut files);
+    files_called(
+        "fields.json",
+        &root().join("crates/iolens/src/present"),
+        &mut files,
+    );
     let mut used = BTreeSet::new();
     for file in files {
         let text = fs::read_to_string(&file).expect("readable");
-        let comments = |line: &&str| file.extension().is_some_and(|e| e != "rs") || line.contains("//");
+        let comments =
+            |line: &&str| file.extension().is_some_and(|e| e != "rs") || line.contains("//");
         let named: BTreeSet<u32> = text.lines().filter(comments).flat_map(ids).collect();
         let undefined: Vec<&u32> = named.difference(&defined).collect();
         assert!(

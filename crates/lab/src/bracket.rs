@@ -24,7 +24,11 @@ impl Disk {
     /// The path does not exist, or no single disk is under it (network, tmpfs, btrfs over several).
     pub fn under(path: &Path) -> io::Result<Disk> {
         let meta = std::fs::metadata(path)?;
-        let number = if meta.st_mode() & 0o170_000 == 0o060_000 { meta.st_rdev() } else { meta.st_dev() };
+        let number = if meta.st_mode() & 0o170_000 == 0o060_000 {
+            meta.st_rdev()
+        } else {
+            meta.st_dev()
+        };
         let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
         let link = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
         let mut dir = link.canonicalize().map_err(|_| {
@@ -36,15 +40,25 @@ impl Disk {
         if dir.join("partition").exists() {
             dir.pop();
         }
-        let name = dir.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = dir
+            .file_name()
+            .map(|n| n.to_string_lossy().into_owned())
+            .unwrap_or_default();
         let text = std::fs::read_to_string(dir.join("dev"))?;
         let unread = |_| io::Error::other(format!("{}: its number cannot be read", dir.display()));
-        Ok(Disk { name, dev: text.trim().parse().map_err(unread)? })
+        Ok(Disk {
+            name,
+            dev: text.trim().parse().map_err(unread)?,
+        })
     }
 
     /// A number from its queue directory in sysfs.
     pub fn queue(&self, file: &str) -> Option<f64> {
-        std::fs::read_to_string(format!("/sys/block/{}/queue/{file}", self.name)).ok()?.trim().parse().ok()
+        std::fs::read_to_string(format!("/sys/block/{}/queue/{file}", self.name))
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
     }
 
     /// The counters now, and the monotonic clock just before they were read.
@@ -58,7 +72,14 @@ impl Disk {
         Ok(Reading {
             at_ns,
             counters: parse_stat(&text).counters,
-            cpu: [cpu.user, cpu.nice, cpu.system + cpu.irq + cpu.softirq, cpu.iowait, cpu.steal, cpu.idle],
+            cpu: [
+                cpu.user,
+                cpu.nice,
+                cpu.system + cpu.irq + cpu.softirq,
+                cpu.iowait,
+                cpu.steal,
+                cpu.idle,
+            ],
         })
     }
 }
@@ -104,10 +125,18 @@ impl Bracket {
             ticks_ms: ms(a.ticks_ms, b.ticks_ms),
         };
         let (a, b) = (&before.counters, &after.counters);
-        let ticks: Vec<f64> = before.cpu.iter().zip(&after.cpu).map(|(a, b)| b.saturating_sub(*a) as f64).collect();
+        let ticks: Vec<f64> = before
+            .cpu
+            .iter()
+            .zip(&after.cpu)
+            .map(|(a, b)| b.saturating_sub(*a) as f64)
+            .collect();
         let total = ticks.iter().sum::<f64>().max(1.0);
         let mut cpu_percent = [0.0; 6];
-        cpu_percent.iter_mut().zip(&ticks).for_each(|(p, t)| *p = 100.0 * t / total);
+        cpu_percent
+            .iter_mut()
+            .zip(&ticks)
+            .for_each(|(p, t)| *p = 100.0 * t / total);
         Bracket {
             seconds: (after.at_ns - before.at_ns) as f64 / 1e9,
             sides: [side(&a.read, &b.read), side(&a.write, &b.write)],
@@ -127,14 +156,30 @@ mod tests {
         let at = |ios, ticks_ms, at_ns| Reading {
             at_ns,
             counters: DiskCounters {
-                read: ClassCounters { ios, sectors: ios * 8, ticks_ms, merges: 0 },
+                read: ClassCounters {
+                    ios,
+                    sectors: ios * 8,
+                    ticks_ms,
+                    merges: 0,
+                },
                 io_ticks_ms: ticks_ms,
                 ..DiskCounters::default()
             },
             cpu: [ios, 0, 0, 0, 0, ios],
         };
-        let b = Bracket::between(&at(10, u64::from(u32::MAX) - 9, 0), &at(30, 90, 500_000_000));
-        assert_eq!((b.sides[0].ios, b.sides[0].ticks_ms, b.io_ticks_ms, b.seconds), (20.0, 100.0, 100.0, 0.5));
+        let b = Bracket::between(
+            &at(10, u64::from(u32::MAX) - 9, 0),
+            &at(30, 90, 500_000_000),
+        );
+        assert_eq!(
+            (
+                b.sides[0].ios,
+                b.sides[0].ticks_ms,
+                b.io_ticks_ms,
+                b.seconds
+            ),
+            (20.0, 100.0, 100.0, 0.5)
+        );
         assert_eq!(b.sides[0].bytes, Some(20.0 * 4096.0));
         assert_eq!(b.cpu_percent[0], 50.0);
     }

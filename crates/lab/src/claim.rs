@@ -18,7 +18,10 @@ pub struct Claimed {
 }
 
 fn refuse<T>(path: &Path, why: &str) -> io::Result<T> {
-    Err(io::Error::other(format!("{}: {why}; nothing was written", path.display())))
+    Err(io::Error::other(format!(
+        "{}: {why}; nothing was written",
+        path.display()
+    )))
 }
 
 /// Claims `path` if it is a block device that is not in use.
@@ -26,9 +29,13 @@ fn refuse<T>(path: &Path, why: &str) -> io::Result<T> {
 /// # Errors
 /// It is no block device; it or a part of it is mounted, swapped to, or held by another device, loop or process.
 pub fn claim(path: &Path) -> io::Result<Claimed> {
-    let meta = fs::metadata(path).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
+    let meta = fs::metadata(path)
+        .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
     if !meta.file_type().is_block_device() {
-        return refuse(path, "is no block device, and existing files and directories are never overwritten");
+        return refuse(
+            path,
+            "is no block device, and existing files and directories are never overwritten",
+        );
     }
     let number = meta.rdev();
     let sys = sys_dir(number);
@@ -43,7 +50,12 @@ pub fn claim(path: &Path) -> io::Result<Claimed> {
     }
     // The kernel grants this to one only: not for what is mounted, swapped to, or part of another device.
     let excl = (rustix::fs::OFlags::EXCL | rustix::fs::OFlags::CLOEXEC).bits() as i32;
-    let held = match OpenOptions::new().read(true).write(true).custom_flags(excl).open(path) {
+    let held = match OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(excl)
+        .open(path)
+    {
         Ok(f) => f,
         Err(e) if Errno::from_io_error(&e) == Some(Errno::BUSY) => {
             return refuse(path, "is in use (mounted, swap, or part of another device)");
@@ -53,12 +65,23 @@ pub fn claim(path: &Path) -> io::Result<Claimed> {
     if let Some(who) = opened_by(number) {
         return refuse(path, &format!("is open in {who}"));
     }
-    let sectors: u64 = fs::read_to_string(sys.join("size"))?.trim().parse().unwrap_or(0);
-    Ok(Claimed { path: path.canonicalize()?, bytes: sectors * 512, _held: held })
+    let sectors: u64 = fs::read_to_string(sys.join("size"))?
+        .trim()
+        .parse()
+        .unwrap_or(0);
+    Ok(Claimed {
+        path: path.canonicalize()?,
+        bytes: sectors * 512,
+        _held: held,
+    })
 }
 
 fn sys_dir(number: u64) -> PathBuf {
-    PathBuf::from(format!("/sys/dev/block/{}:{}", rustix::fs::major(number), rustix::fs::minor(number)))
+    PathBuf::from(format!(
+        "/sys/dev/block/{}:{}",
+        rustix::fs::major(number),
+        rustix::fs::minor(number)
+    ))
 }
 
 /// Where the device or one of its partitions is mounted, in this process' view.
@@ -67,7 +90,8 @@ fn mount_point_of(sys: &Path, number: u64) -> Option<String> {
     let mut numbers = vec![name(number)];
     for entry in fs::read_dir(sys).into_iter().flatten().flatten() {
         if entry.path().join("partition").exists() {
-            numbers.extend(fs::read_to_string(entry.path().join("dev")).map(|t| t.trim().to_owned()));
+            numbers
+                .extend(fs::read_to_string(entry.path().join("dev")).map(|t| t.trim().to_owned()));
         }
     }
     let text = fs::read_to_string("/proc/self/mountinfo").ok()?;
@@ -87,8 +111,12 @@ fn mount_point_of(sys: &Path, number: u64) -> Option<String> {
 
 /// A device built on this one or on a partition of it.
 fn first_holder(sys: &Path) -> Option<String> {
-    let parts =
-        fs::read_dir(sys).into_iter().flatten().flatten().map(|e| e.path()).filter(|p| p.join("partition").exists());
+    let parts = fs::read_dir(sys)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|e| e.path())
+        .filter(|p| p.join("partition").exists());
     std::iter::once(sys.to_owned())
         .chain(parts)
         .find_map(|d| fs::read_dir(d.join("holders")).ok()?.flatten().next())
@@ -101,7 +129,8 @@ fn loop_over(path: &Path) -> Option<String> {
     let loops = fs::read_dir("/sys/block").ok()?.flatten();
     loops.into_iter().find_map(|e| {
         let backing = fs::read_to_string(e.path().join("loop/backing_file")).ok()?;
-        (Path::new(backing.trim_end()) == real).then(|| e.file_name().to_string_lossy().into_owned())
+        (Path::new(backing.trim_end()) == real)
+            .then(|| e.file_name().to_string_lossy().into_owned())
     })
 }
 
@@ -113,8 +142,13 @@ fn opened_by(number: u64) -> Option<String> {
         if pid == own || !pid.bytes().all(|b| b.is_ascii_digit()) {
             continue;
         }
-        for fd in fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten() {
-            let same = fs::metadata(fd.path()).is_ok_and(|m| m.file_type().is_block_device() && m.rdev() == number);
+        for fd in fs::read_dir(process.path().join("fd"))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let same = fs::metadata(fd.path())
+                .is_ok_and(|m| m.file_type().is_block_device() && m.rdev() == number);
             if same {
                 let comm = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
                 return Some(format!("process {pid} ({})", comm.trim()));
@@ -138,6 +172,11 @@ mod tests {
             assert!(e.to_string().contains("no block device"), "{e}");
         }
         assert_eq!(fs::read_to_string(&file).expect("there"), "do not touch");
-        assert!(claim(Path::new("/dev/there-is-none")).expect_err("refused").to_string().contains("there-is-none"));
+        assert!(
+            claim(Path::new("/dev/there-is-none"))
+                .expect_err("refused")
+                .to_string()
+                .contains("there-is-none")
+        );
     }
 }

@@ -165,13 +165,23 @@ impl Copies {
             let to = dir.join(format!("copy{i}"));
             let child = super::fio::bound_to_us("cp")
                 // A clone would copy nothing.
-                .args(["--reflink=never".as_ref(), source.as_os_str(), to.as_os_str()])
+                .args([
+                    "--reflink=never".as_ref(),
+                    source.as_os_str(),
+                    to.as_os_str(),
+                ])
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(Stdio::piped())
                 .spawn()
                 .context("cp cannot be run")?;
-            all.0.push(Copy { child, to, started: Instant::now(), done_s: None, durable: None });
+            all.0.push(Copy {
+                child,
+                to,
+                started: Instant::now(),
+                done_s: None,
+                durable: None,
+            });
         }
         Ok(all)
     }
@@ -183,7 +193,10 @@ impl Copies {
                 c.done_s = Some(c.started.elapsed().as_secs_f64());
                 if !status.success() {
                     let mut why = String::new();
-                    c.child.stderr.take().map(|mut e| e.read_to_string(&mut why));
+                    c.child
+                        .stderr
+                        .take()
+                        .map(|mut e| e.read_to_string(&mut why));
                     let why = why.lines().next().unwrap_or("it said nothing").to_owned();
                     bail!("a copy failed ({status}): the cell is not valid: {why}");
                 }
@@ -201,7 +214,9 @@ impl Copies {
     fn durable(&mut self) -> Result<Vec<f64>> {
         let wait = |c: &mut Copy| {
             let thread = c.durable.take().context("a copy has not ended")?;
-            let seconds = thread.join().map_err(|_| anyhow::anyhow!("the sync of a copy panicked"))?;
+            let seconds = thread
+                .join()
+                .map_err(|_| anyhow::anyhow!("the sync of a copy panicked"))?;
             seconds.context("a copy could not be synced")
         };
         self.0.iter_mut().map(wait).collect()
@@ -210,7 +225,11 @@ impl Copies {
 
 /// Number of extents of a file; `None` where `filefrag` is missing or the file system does not report it.
 fn extents(path: &Path) -> Option<u32> {
-    let out = Command::new("filefrag").arg(path).stdin(Stdio::null()).output().ok()?;
+    let out = Command::new("filefrag")
+        .arg(path)
+        .stdin(Stdio::null())
+        .output()
+        .ok()?;
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     text.rsplit_once(": ")?.1.split(' ').next()?.parse().ok()
 }

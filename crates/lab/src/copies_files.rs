@@ -61,10 +61,17 @@ pub const SAMPLED: [(&str, OfSample); 13] = [
 /// Both kinds of mean of each metric: weighted by time, and plain over samples as logs of iostat are usually averaged.
 pub fn averages_of(r: &CopyResult) -> Vec<(&'static str, Option<f64>, Option<f64>)> {
     let plain = |f: OfSample| {
-        let samples: Vec<(f64, f64)> = r.samples.iter().filter_map(|s| Some((f(s)?, s.seconds))).collect();
+        let samples: Vec<(f64, f64)> = r
+            .samples
+            .iter()
+            .filter_map(|s| Some((f(s)?, s.seconds)))
+            .collect();
         two_means(&samples).map(|m| m.plain)
     };
-    SAMPLED.iter().map(|(name, f)| (*name, f(&r.whole), plain(*f))).collect()
+    SAMPLED
+        .iter()
+        .map(|(name, f)| (*name, f(&r.whole), plain(*f)))
+        .collect()
 }
 
 /// Content of the file `averages`.
@@ -73,6 +80,10 @@ pub fn averages_file(r: &CopyResult) -> String {
     for (name, weighted, plain) in averages_of(r) {
         let _ = writeln!(out, "{name} {} {}", dash(weighted), dash(plain));
     }
-    let _ = writeln!(out, "elapsed_s {:.3} -\ndurable_s {:.3} -", r.elapsed_s, r.durable_s);
+    let _ = writeln!(
+        out,
+        "elapsed_s {:.3} -\ndurable_s {:.3} -",
+        r.elapsed_s, r.durable_s
+    );
     out
 }

@@ -29,7 +29,9 @@ pub fn usable(fs: &str) -> Result<(), String> {
     }
     match driver(fs) {
         Some(_) => Ok(()),
-        None => Err(format!("there is no driver for {fs} here, in the kernel or outside")),
+        None => Err(format!(
+            "there is no driver for {fs} here, in the kernel or outside"
+        )),
     }
 }
 
@@ -42,7 +44,11 @@ struct CopyPlace {
 impl CopyPlace {
     fn dir(&self) -> &Path {
         let folder = self.folder.as_ref().map(|f| f.path.as_path());
-        self.mount.as_ref().map(Mount::point).or(folder).unwrap_or(Path::new("."))
+        self.mount
+            .as_ref()
+            .map(Mount::point)
+            .or(folder)
+            .unwrap_or(Path::new("."))
     }
 }
 
@@ -53,32 +59,51 @@ impl CopyPlace {
 pub fn run(experiment: &Experiment, whole: &Plan<CopiesPlan>, watcher: &dyn Watcher) -> Result<()> {
     let plan = &whole.plan;
     let replicates: Vec<u32> = plan.cells.iter().map(|c| c.replicate).collect();
-    let left: Vec<usize> =
-        random_order(&replicates, whole.seed).into_iter().filter(|i| !experiment.is_done(*i)).collect();
+    let left: Vec<usize> = random_order(&replicates, whole.seed)
+        .into_iter()
+        .filter(|i| !experiment.is_done(*i))
+        .collect();
     if left.is_empty() {
         return Ok(());
     }
     let registry = experiment.registry();
     let most = u64::from(plan.cells.iter().map(|c| c.copies).max().unwrap_or(1)) * plan.file_bytes;
     let makes_disks = plan.targets.iter().any(|t| matches!(t, Target::Loop(_)));
-    let disk_bytes = if makes_disks { most + most / 4 + FS_OVERHEAD } else { 0 };
+    let disk_bytes = if makes_disks {
+        most + most / 4 + FS_OVERHEAD
+    } else {
+        0
+    };
     need_room(&plan.dir, plan.file_bytes + disk_bytes)?;
     for target in &plan.targets {
         if let Target::Dir(d) = target {
             need_room(d, most)?;
         }
     }
-    let source = registry.file(&plan.dir.join(format!("iolens-lab-{}.source", std::process::id())), plan.file_bytes)?;
+    let source = registry.file(
+        &plan
+            .dir
+            .join(format!("iolens-lab-{}.source", std::process::id())),
+        plan.file_bytes,
+    )?;
     // One device for all scratch file systems: each cell makes its own on it anew.
     let scratch = makes_disks.then(|| {
-        let backing = plan.dir.join(format!("iolens-lab-{}.disk", std::process::id()));
-        registry.loop_disk(&backing, disk_bytes).context("no loop device can be made")
+        let backing = plan
+            .dir
+            .join(format!("iolens-lab-{}.disk", std::process::id()));
+        registry
+            .loop_disk(&backing, disk_bytes)
+            .context("no loop device can be made")
     });
     let scratch = scratch.transpose()?;
     watcher.begin(left.len(), 10.0);
     for id in left {
         let cell = &plan.cells[id];
-        let label = format!("{} copies to {}", cell.copies, plan.targets[cell.target].label());
+        let label = format!(
+            "{} copies to {}",
+            cell.copies,
+            plan.targets[cell.target].label()
+        );
         watcher.run(&label);
         space_for_a_run(experiment.dir())?;
         let dir = experiment.fresh_cell(id)?;
@@ -120,22 +145,33 @@ fn place(
     match (&plan.targets[cell.target], scratch) {
         (Target::Loop(fs), Some(disk)) => {
             let mount = registry.mount(disk, fs, &experiment.dir().join("mnt"))?;
-            Ok(CopyPlace { mount: Some(mount), folder: None })
+            Ok(CopyPlace {
+                mount: Some(mount),
+                folder: None,
+            })
         }
         (Target::Dir(dir), _) => {
             need_room(dir, u64::from(cell.copies) * plan.file_bytes)?;
-            let folder = registry.folder(&dir.join(format!("iolens-lab-{}", std::process::id())))?;
-            Ok(CopyPlace { mount: None, folder: Some(folder) })
+            let folder =
+                registry.folder(&dir.join(format!("iolens-lab-{}", std::process::id())))?;
+            Ok(CopyPlace {
+                mount: None,
+                folder: Some(folder),
+            })
         }
         (Target::Loop(fs), None) => bail!("there is no loop device for {fs}"),
     }
 }
 
 fn read_through(source: &ScratchFile) -> Result<()> {
-    std::io::copy(&mut std::fs::File::open(&source.path)?, &mut std::io::sink())?;
+    std::io::copy(
+        &mut std::fs::File::open(&source.path)?,
+        &mut std::io::sink(),
+    )?;
     Ok(())
 }
 
 fn save(path: &Path, content: &str) -> Result<()> {
-    write_file(path, content.as_bytes(), Access::OWNER).with_context(|| format!("{} cannot be written", path.display()))
+    write_file(path, content.as_bytes(), Access::OWNER)
+        .with_context(|| format!("{} cannot be written", path.display()))
 }

@@ -47,7 +47,12 @@ impl Machine {
     pub fn here() -> Machine {
         let h = iolens_observe::topology::Host::read("/".as_ref());
         let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Machine { host: h.name, kernel: h.kernel, hz: h.hz, cpus }
+        Machine {
+            host: h.name,
+            kernel: h.kernel,
+            hz: h.hz,
+            cpus,
+        }
     }
 }
 
@@ -65,15 +70,24 @@ pub struct Experiment {
 /// # Errors
 /// Another process runs the experiment.
 pub fn lock(dir: &Path) -> Result<fs::File> {
-    let file = fs::File::open(dir).with_context(|| format!("{} cannot be opened", dir.display()))?;
-    rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)
-        .map_err(|_| anyhow::anyhow!("{}: the experiment is running; wait for its end", dir.display()))?;
+    let file =
+        fs::File::open(dir).with_context(|| format!("{} cannot be opened", dir.display()))?;
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(
+        |_| {
+            anyhow::anyhow!(
+                "{}: the experiment is running; wait for its end",
+                dir.display()
+            )
+        },
+    )?;
     Ok(file)
 }
 
 /// Whether any cell of the experiment in `dir` is complete.
 fn has_results(dir: &Path) -> Result<bool> {
-    for cell in fs::read_dir(dir.join("cells")).with_context(|| format!("{}/cells cannot be listed", dir.display()))? {
+    for cell in fs::read_dir(dir.join("cells"))
+        .with_context(|| format!("{}/cells cannot be listed", dir.display()))?
+    {
         if cell?.path().join(CELL).is_file() {
             return Ok(true);
         }
@@ -96,10 +110,13 @@ impl Experiment {
             // What is in it decides what is removed and run again.
             PrivateDir::open_own(dir, Access::OWNER)
                 .with_context(|| format!("{}: this experiment cannot be resumed", dir.display()))?;
-            let old: Plan<P> =
-                read_json(&path).with_context(|| format!("{} holds another kind of experiment", dir.display()))?;
+            let old: Plan<P> = read_json(&path)
+                .with_context(|| format!("{} holds another kind of experiment", dir.display()))?;
             if old.kind != plan.kind || (old.plan != plan.plan && has_results(dir)?) {
-                bail!("{}: holds an experiment with other options; choose another directory", dir.display());
+                bail!(
+                    "{}: holds an experiment with other options; choose another directory",
+                    dir.display()
+                );
             }
             if old.plan != plan.plan {
                 // It failed before its first run: options that could not work must not lock the directory.
@@ -108,7 +125,10 @@ impl Experiment {
             }
         } else {
             if dir.exists() && fs::read_dir(dir)?.next().is_some() {
-                bail!("{}: is not empty and holds no experiment; choose another directory", dir.display());
+                bail!(
+                    "{}: is not empty and holds no experiment; choose another directory",
+                    dir.display()
+                );
             }
             let named = || format!("{} cannot be made", dir.display());
             fs::create_dir_all(dir.parent().unwrap_or(dir)).with_context(named)?;
@@ -124,11 +144,16 @@ impl Experiment {
         let running = lock(dir)?;
         // What a killed run left behind would be in this one's way.
         let (done, left) = registry::clean(&Registry::of(dir, warn))?;
-        done.iter().for_each(|d| warn(&format!("removed what an earlier run left: {d}")));
+        done.iter()
+            .for_each(|d| warn(&format!("removed what an earlier run left: {d}")));
         if let Some(first) = left.first() {
             bail!("what an earlier run left behind cannot be removed: {first}");
         }
-        Ok(Experiment { dir: dir.canonicalize()?, warn, running: Some(running) })
+        Ok(Experiment {
+            dir: dir.canonicalize()?,
+            warn,
+            running: Some(running),
+        })
     }
 
     /// Opens a finished or interrupted experiment for reading.
@@ -136,9 +161,17 @@ impl Experiment {
     /// # Errors
     /// There is none.
     pub fn open(dir: &Path) -> Result<(Experiment, serde_json::Value)> {
-        let plan = read_json(&dir.join(PLAN)).with_context(|| format!("{} holds no experiment", dir.display()))?;
+        let plan = read_json(&dir.join(PLAN))
+            .with_context(|| format!("{} holds no experiment", dir.display()))?;
         // A reader makes nothing that it could not undo.
-        Ok((Experiment { dir: dir.to_owned(), warn: |_| (), running: None }, plan))
+        Ok((
+            Experiment {
+                dir: dir.to_owned(),
+                warn: |_| (),
+                running: None,
+            },
+            plan,
+        ))
     }
 
     /// Directory of the experiment.
@@ -178,9 +211,11 @@ impl Experiment {
     pub fn fresh_cell(&self, id: usize) -> Result<PathBuf> {
         let dir = self.cell_dir(id);
         if dir.exists() {
-            fs::remove_dir_all(&dir).with_context(|| format!("{} cannot be removed", dir.display()))?;
+            fs::remove_dir_all(&dir)
+                .with_context(|| format!("{} cannot be removed", dir.display()))?;
         }
-        PrivateDir::create(&dir, Access::OWNER).with_context(|| format!("{} cannot be made", dir.display()))?;
+        PrivateDir::create(&dir, Access::OWNER)
+            .with_context(|| format!("{} cannot be made", dir.display()))?;
         Ok(dir)
     }
 
@@ -197,11 +232,20 @@ impl Experiment {
     /// # Errors
     /// One of them cannot be read.
     pub fn results<R: DeserializeOwned>(&self) -> Result<Vec<(String, R)>> {
-        let mut dirs: Vec<PathBuf> = fs::read_dir(self.dir.join("cells"))?.flatten().map(|e| e.path()).collect();
+        let mut dirs: Vec<PathBuf> = fs::read_dir(self.dir.join("cells"))?
+            .flatten()
+            .map(|e| e.path())
+            .collect();
         dirs.sort();
         let complete = dirs.into_iter().filter(|d| d.join(CELL).is_file());
-        let name = |d: &Path| d.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-        complete.map(|d| Ok((name(&d), read_json(&d.join(CELL))?))).collect()
+        let name = |d: &Path| {
+            d.file_name()
+                .map(|n| n.to_string_lossy().into_owned())
+                .unwrap_or_default()
+        };
+        complete
+            .map(|d| Ok((name(&d), read_json(&d.join(CELL))?)))
+            .collect()
     }
 }
 
@@ -213,7 +257,8 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
 /// Whole or not at all: a kill in between leaves the old state.
 fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     let bytes = serde_json::to_vec_pretty(value)?;
-    write_file(path, &bytes, Access::OWNER).with_context(|| format!("{} cannot be written", path.display()))
+    write_file(path, &bytes, Access::OWNER)
+        .with_context(|| format!("{} cannot be written", path.display()))
 }
 
 impl Drop for Experiment {
@@ -222,7 +267,10 @@ impl Drop for Experiment {
         if self.running.is_some()
             && let Err(e) = registry::clean(&self.registry())
         {
-            self.warn(&format!("{}: the list of scratch things stays: {e}", self.dir.display()));
+            self.warn(&format!(
+                "{}: the list of scratch things stays: {e}",
+                self.dir.display()
+            ));
         }
     }
 }
@@ -231,7 +279,11 @@ impl Drop for Experiment {
 pub fn random_order(replicate_of: &[u32], seed: u64) -> Vec<usize> {
     let mut random = iolens_core::analysis::math::stats::Shuffler::new(seed);
     let mut next = || random.bits();
-    let mut order: Vec<(u32, u64, usize)> = replicate_of.iter().enumerate().map(|(i, r)| (*r, next(), i)).collect();
+    let mut order: Vec<(u32, u64, usize)> = replicate_of
+        .iter()
+        .enumerate()
+        .map(|(i, r)| (*r, next(), i))
+        .collect();
     order.sort_unstable();
     order.into_iter().map(|o| o.2).collect()
 }
@@ -244,7 +296,13 @@ mod tests {
     const WARN: Warn = |line| panic!("{line}");
 
     fn plan(words: &str) -> Plan<String> {
-        Plan { schema_version: 1, kind: "fio".to_owned(), seed: 1, machine: Machine::here(), plan: words.to_owned() }
+        Plan {
+            schema_version: 1,
+            kind: "fio".to_owned(),
+            seed: 1,
+            machine: Machine::here(),
+            plan: words.to_owned(),
+        }
     }
 
     #[test]
@@ -258,10 +316,21 @@ mod tests {
         let again = Experiment::begin(&dir.path().join("x"), &plan("a"), WARN).expect("goes on");
         assert!(again.is_done(0) && !again.is_done(1));
         assert!(lock(&dir.path().join("x")).is_err(), "one at a time");
-        assert_eq!(again.results::<i32>().expect("reads"), [("0000".to_owned(), 7)]);
-        assert_eq!(fs::read_dir(again.fresh_cell(1).expect("makes")).expect("lists").count(), 0);
+        assert_eq!(
+            again.results::<i32>().expect("reads"),
+            [("0000".to_owned(), 7)]
+        );
+        assert_eq!(
+            fs::read_dir(again.fresh_cell(1).expect("makes"))
+                .expect("lists")
+                .count(),
+            0
+        );
         assert!(Experiment::begin(&dir.path().join("x"), &plan("b"), WARN).is_err());
-        assert!(Experiment::begin(dir.path(), &plan("a"), WARN).is_err(), "not empty, no experiment");
+        assert!(
+            Experiment::begin(dir.path(), &plan("a"), WARN).is_err(),
+            "not empty, no experiment"
+        );
     }
 
     #[test]
@@ -269,20 +338,31 @@ mod tests {
         let dir = tempfile::tempdir().expect("temporary directory");
         let failed = Experiment::begin(dir.path(), &plan("too large"), WARN).expect("begins");
         failed.fresh_cell(0).expect("makes");
-        assert!(Experiment::begin(dir.path(), &plan("a"), WARN).is_err(), "while it runs");
+        assert!(
+            Experiment::begin(dir.path(), &plan("a"), WARN).is_err(),
+            "while it runs"
+        );
         drop(failed);
-        let other = Experiment::begin(dir.path(), &plan("a"), WARN).expect("nothing was measured yet");
+        let other =
+            Experiment::begin(dir.path(), &plan("a"), WARN).expect("nothing was measured yet");
         other.finish_cell(0, &7).expect("writes");
         drop(other);
         assert!(Experiment::begin(dir.path(), &plan("too large"), WARN).is_err());
-        assert!(Experiment::begin(dir.path(), &plan("a"), WARN).is_ok(), "the plan was replaced");
+        assert!(
+            Experiment::begin(dir.path(), &plan("a"), WARN).is_ok(),
+            "the plan was replaced"
+        );
     }
 
     #[test]
     fn order_is_shuffled_within_replicates() {
         let order = random_order(&[0, 0, 0, 0, 1, 1, 1, 1], 42);
         assert!(order[..4].iter().all(|i| *i < 4) && order[4..].iter().all(|i| *i >= 4));
-        assert_eq!(order, random_order(&[0, 0, 0, 0, 1, 1, 1, 1], 42), "the same seed, the same order");
+        assert_eq!(
+            order,
+            random_order(&[0, 0, 0, 0, 1, 1, 1, 1], 42),
+            "the same seed, the same order"
+        );
         assert_ne!(order, random_order(&[0, 0, 0, 0, 1, 1, 1, 1], 43));
     }
 }

@@ -37,7 +37,10 @@ impl FioCell {
     /// What the run shares with others of its series.
     pub fn series(&self) -> String {
         let way = if self.direct { "direct" } else { "buffered" };
-        format!("{} {} {way} queue depth {}", self.rw, self.engine, self.iodepth)
+        format!(
+            "{} {} {way} queue depth {}",
+            self.rw, self.engine, self.iodepth
+        )
     }
 
     /// Reads from the beginning to the end and again.
@@ -161,15 +164,23 @@ pub fn run_fio(words: &[String], stop: &AtomicBool) -> Result<FioRun> {
         }
         std::thread::sleep(Duration::from_millis(10));
     };
-    let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
+    let (out, err) = (
+        out.join().unwrap_or_default(),
+        err.join().unwrap_or_default(),
+    );
     let (runs, _) = parse_fio(&out);
     let run = runs.into_iter().next();
-    let failed = run.as_ref().and_then(|r| r.jobs.iter().map(|j| j.error).find(|e| *e != 0.0));
+    let failed = run
+        .as_ref()
+        .and_then(|r| r.jobs.iter().map(|j| j.error).find(|e| *e != 0.0));
     match run {
         Some(run) if status.success() && failed.is_none() => Ok(run),
         _ => {
             let text = String::from_utf8_lossy(&err).into_owned() + &String::from_utf8_lossy(&out);
-            let why = text.lines().find(|l| l.contains("error") || l.contains("fio:")).unwrap_or("it said nothing");
+            let why = text
+                .lines()
+                .find(|l| l.contains("error") || l.contains("fio:"))
+                .unwrap_or("it said nothing");
             bail!("fio failed: {}", why.trim())
         }
     }
@@ -179,7 +190,13 @@ pub fn run_fio(words: &[String], stop: &AtomicBool) -> Result<FioRun> {
 ///
 /// # Errors
 /// fio failed, or the device is gone.
-pub fn measure(plan: &FioPlan, cell: &FioCell, target: &Path, disk: &Disk, stop: &AtomicBool) -> Result<FioResult> {
+pub fn measure(
+    plan: &FioPlan,
+    cell: &FioCell,
+    target: &Path,
+    disk: &Disk,
+    stop: &AtomicBool,
+) -> Result<FioResult> {
     let before = disk.read()?;
     let run = run_fio(&plan.arguments(cell, target), stop)?;
     let after = disk.read()?;
@@ -205,7 +222,11 @@ pub fn measure(plan: &FioPlan, cell: &FioCell, target: &Path, disk: &Disk, stop:
         source: DeviceSource::Bracket,
         in_queue_ms: Some(bracket.in_queue_ms),
         io_ticks_ms: Some(bracket.io_ticks_ms),
-        util_percent: run.disks.iter().find(|d| d.name == disk.name).map(|d| d.util_percent),
+        util_percent: run
+            .disks
+            .iter()
+            .find(|d| d.name == disk.name)
+            .map(|d| d.util_percent),
         direct: cell.direct,
         queue_depth: cell.iodepth,
         max_request_bytes: disk.queue("max_sectors_kb").map(|k| k * 1024.0),

@@ -35,7 +35,10 @@ impl FioTarget {
 /// Which runs are left, in random order; those that the device cannot do are named and left out.
 fn runs_left(experiment: &Experiment, whole: &Plan<FioPlan>) -> Vec<usize> {
     let replicates: Vec<u32> = whole.plan.cells.iter().map(|c| c.replicate).collect();
-    random_order(&replicates, whole.seed).into_iter().filter(|i| !experiment.is_done(*i)).collect()
+    random_order(&replicates, whole.seed)
+        .into_iter()
+        .filter(|i| !experiment.is_done(*i))
+        .collect()
 }
 
 /// Runs what is left of a sweep: each run on a cold (or a warm) file between two readings of the counters, recorded.
@@ -60,13 +63,21 @@ pub fn run(
     let possible = |i: &usize| !plan.cells[*i].direct || plan.cells[*i].bs.is_multiple_of(block);
     if let Some(i) = left.iter().find(|i| !possible(i)) {
         let bs = plan.cells[*i].bs;
-        experiment.warn(&format!("direct I/O of {bs} bytes is skipped: {} takes multiples of {block}", disk.name));
+        experiment.warn(&format!(
+            "direct I/O of {bs} bytes is skipped: {} takes multiples of {block}",
+            disk.name
+        ));
         left.retain(possible);
     }
     watcher.begin(left.len(), plan.seconds + 1.0);
     for id in left {
         let cell = &plan.cells[id];
-        let label = format!("{} bs={}{}", cell.series(), cell.bs, if cell.warm { ", cached" } else { "" });
+        let label = format!(
+            "{} bs={}{}",
+            cell.series(),
+            cell.bs,
+            if cell.warm { ", cached" } else { "" }
+        );
         watcher.run(&label);
         space_for_a_run(experiment.dir())?;
         drop_cache(target.path()).context("the page cache cannot be dropped")?;
@@ -74,10 +85,15 @@ pub fn run(
             fill_cache(target.path(), plan.size).context("the file cannot be read")?;
         }
         let recording = experiment.fresh_cell(id)?.join("rec.iolens");
-        let (mut result, _) = recorded(recording.clone(), vec![disk.dev], watcher, &label, |stop| {
-            measure(plan, cell, target.path(), &disk, stop)
-        })?;
-        attribute(&recording, !matches!(target, FioTarget::File(_)), &mut result)?;
+        let (mut result, _) =
+            recorded(recording.clone(), vec![disk.dev], watcher, &label, |stop| {
+                measure(plan, cell, target.path(), &disk, stop)
+            })?;
+        attribute(
+            &recording,
+            !matches!(target, FioTarget::File(_)),
+            &mut result,
+        )?;
         experiment.finish_cell(id, &result)?;
         watcher.run_done();
     }
@@ -85,14 +101,24 @@ pub fn run(
     Ok(())
 }
 
-fn make_target(experiment: &Experiment, plan: &FioPlan, given: Option<Claimed>) -> Result<FioTarget> {
+fn make_target(
+    experiment: &Experiment,
+    plan: &FioPlan,
+    given: Option<Claimed>,
+) -> Result<FioTarget> {
     if let Some(given) = given {
         return Ok(FioTarget::Given(given));
     }
     let registry = experiment.registry();
-    let path = plan.dir.join(format!("iolens-lab-{}.scratch", std::process::id()));
+    let path = plan
+        .dir
+        .join(format!("iolens-lab-{}.scratch", std::process::id()));
     Ok(if plan.use_loop {
-        FioTarget::Loop(registry.loop_disk(&path, plan.size).context("no loop device can be made; leave out --loop")?)
+        FioTarget::Loop(
+            registry
+                .loop_disk(&path, plan.size)
+                .context("no loop device can be made; leave out --loop")?,
+        )
     } else {
         FioTarget::File(registry.file(&path, plan.size)?)
     })
@@ -119,7 +145,10 @@ fn attribute(recording: &Path, on_raw_device: bool, result: &mut FioResult) -> R
     for batch in &mut r.ios(0..i64::MAX, IoColumns::ALL) {
         for io in &batch? {
             let bytes = io.bytes as f64;
-            let name = io.comm.map(|c| c.to_text().into_owned()).unwrap_or_default();
+            let name = io
+                .comm
+                .map(|c| c.to_text().into_owned())
+                .unwrap_or_default();
             if is_of_fio(io, &name, on_raw_device) {
                 if io.op == Op::READ {
                     let (from, to, sum) = phase.unwrap_or((io.start_ns(), io.done_ns, 0.0));
@@ -141,6 +170,11 @@ fn attribute(recording: &Path, on_raw_device: bool, result: &mut FioResult) -> R
     result.facts.others = others.into_iter().collect();
     result.facts.foreign = foreign;
     result.disk_phase = phase.map(|(from, to, bytes)| (bytes, (to - from) as f64 / 1e9));
-    result.lost_ios = r.lost(0..i64::MAX).iter().filter(|l| l.reason.is_loss()).map(|l| l.ios).sum();
+    result.lost_ios = r
+        .lost(0..i64::MAX)
+        .iter()
+        .filter(|l| l.reason.is_loss())
+        .map(|l| l.ios)
+        .sum();
     Ok(())
 }

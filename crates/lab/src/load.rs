@@ -80,14 +80,31 @@ impl BurstyLoad {
     /// # Errors
     /// The directory cannot be written, has no space, or is on a file system without direct I/O (tmpfs, for instance).
     pub fn prepare(self) -> io::Result<Scratch> {
-        let path = self.dir.join(format!("iolens-demo-{}.scratch", std::process::id()));
+        let path = self
+            .dir
+            .join(format!("iolens-demo-{}.scratch", std::process::id()));
         let direct_flag = rustix::fs::OFlags::DIRECT.bits() as i32;
-        let buffered = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+        let buffered = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)?;
         // A name before, so that a recording can say it; none after, so that a kill leaves nothing behind.
         std::fs::remove_file(&path)?;
         let again = format!("/proc/self/fd/{}", buffered.as_raw_fd());
-        let direct = OpenOptions::new().read(true).write(true).custom_flags(direct_flag).open(again)?;
-        let mut scratch = Scratch { direct, buffered, burst_bytes: 0, read_area_bytes: 0, load: self };
+        let direct = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(direct_flag)
+            .open(again)?;
+        let mut scratch = Scratch {
+            direct,
+            buffered,
+            burst_bytes: 0,
+            read_area_bytes: 0,
+            load: self,
+        };
         scratch.fill()?;
         Ok(scratch)
     }
@@ -100,9 +117,13 @@ impl Scratch {
         let block = aligned(&mut storage, MIB as usize);
         // Not zeros: a disk or file system that compresses would answer without doing the work.
         let mut random = Shuffler::new(1);
-        block.chunks_exact_mut(8).for_each(|c| c.copy_from_slice(&random.bits().to_le_bytes()));
+        block
+            .chunks_exact_mut(8)
+            .for_each(|c| c.copy_from_slice(&random.bits().to_le_bytes()));
         let begin = Instant::now();
-        while self.read_area_bytes < self.load.read_area_bytes && begin.elapsed() < Duration::from_secs(3) {
+        while self.read_area_bytes < self.load.read_area_bytes
+            && begin.elapsed() < Duration::from_secs(3)
+        {
             self.direct.write_all_at(block, self.read_area_bytes)?;
             self.read_area_bytes += MIB;
         }
@@ -132,14 +153,22 @@ impl Scratch {
         let end = Instant::now() + self.load.duration;
         let before_s = thread_cpu_s().unwrap_or(0.0);
         let (read, written) = std::thread::scope(|s| {
-            let reader = s.spawn(|| self.read_steadily(end, stop, &reads).map(|()| thread_cpu_s().unwrap_or(0.0)));
+            let reader = s.spawn(|| {
+                self.read_steadily(end, stop, &reads)
+                    .map(|()| thread_cpu_s().unwrap_or(0.0))
+            });
             let written = self.write_in_gulps(end, stop);
             (reader.join(), written)
         });
         let reader_s = read.map_err(|_| io::Error::other("the reader thread panicked"))??;
         let (flushes, written_bytes) = written?;
         let cpu_s = reader_s + thread_cpu_s().unwrap_or(0.0) - before_s;
-        Ok(LoadStats { reads: reads.load(Ordering::Relaxed), flushes, written_bytes, cpu_s })
+        Ok(LoadStats {
+            reads: reads.load(Ordering::Relaxed),
+            flushes,
+            written_bytes,
+            cpu_s,
+        })
     }
 
     fn read_steadily(&self, end: Instant, stop: &AtomicBool, reads: &AtomicU64) -> io::Result<()> {
@@ -150,7 +179,8 @@ impl Scratch {
         let gap = Duration::from_secs(1) / self.load.reads_per_s;
         let mut due = Instant::now();
         while Instant::now() < end && !stop.load(Ordering::Relaxed) {
-            self.direct.read_exact_at(block, random.below(blocks) * READ_BYTES as u64)?;
+            self.direct
+                .read_exact_at(block, random.below(blocks) * READ_BYTES as u64)?;
             reads.fetch_add(1, Ordering::Relaxed);
             // An absolute schedule; after a stall it goes on from now instead of catching up in a burst of its own.
             due = (due + gap).max(Instant::now() - gap);
@@ -170,7 +200,8 @@ impl Scratch {
                 if due + gap > end || stop.load(Ordering::Relaxed) {
                     return Ok((flushes, written));
                 }
-                self.buffered.write_all_at(&block, self.read_area_bytes + step * MIB)?;
+                self.buffered
+                    .write_all_at(&block, self.read_area_bytes + step * MIB)?;
                 due += gap;
                 std::thread::sleep(due.saturating_duration_since(Instant::now()));
             }
@@ -205,7 +236,11 @@ mod tests {
             Err(e) => return eprintln!("SKIP: no direct I/O here: {e}"),
         };
         assert_eq!(scratch.burst_bytes(), 4 * MIB);
-        assert_eq!(std::fs::read_dir(dir.path()).expect("listable").count(), 0, "nothing is left by a kill now");
+        assert_eq!(
+            std::fs::read_dir(dir.path()).expect("listable").count(),
+            0,
+            "nothing is left by a kill now"
+        );
         let stats = scratch.run(&AtomicBool::new(false)).expect("runs");
         assert!(stats.reads > 0 && stats.flushes > 0, "{stats:?}");
         assert_eq!(stats.written_bytes, stats.flushes * 4 * MIB);

@@ -117,7 +117,12 @@ impl Iostat {
         while missing > 0 {
             let line = self.lines.next()?.ok()?;
             let mut words = line.split_whitespace();
-            let Some(at) = words.next().and_then(|w| disks.iter().position(|d| d.name == w)) else { continue };
+            let Some(at) = words
+                .next()
+                .and_then(|w| disks.iter().position(|d| d.name == w))
+            else {
+                continue;
+            };
             out[at] = words.next_back()?.parse().ok()?;
             missing -= 1;
         }
@@ -142,8 +147,14 @@ pub fn measure(
     let root = Root::live();
     let mut kept = DiskstatsReader::open(&root).context("/proc/diskstats cannot be read")?;
     let mut stat = KernelFile::new(format!("/sys/block/{}/stat", disks[0].name));
-    let mut out =
-        PollResult { cell: cell.clone(), hz, reopened_ns: vec![], kept_ns: vec![], sysfs_ns: vec![], seconds: vec![] };
+    let mut out = PollResult {
+        cell: cell.clone(),
+        hz,
+        reopened_ns: vec![],
+        kept_ns: vec![],
+        sysfs_ns: vec![],
+        seconds: vec![],
+    };
     let mut iostat = Iostat::start(disks);
     let mut last = poll(&mut kept, disks)?;
     let mut first = true;
@@ -183,17 +194,28 @@ pub fn measure(
 fn poll(reader: &mut DiskstatsReader, disks: &[Disk]) -> Result<(i64, Vec<u64>)> {
     let at_ns = monotonic_ns();
     let rows = reader.read()?;
-    let of = |d: &Disk| rows.iter().find(|r| r.dev == d.dev).map(|r| r.counters.io_ticks_ms);
+    let of = |d: &Disk| {
+        rows.iter()
+            .find(|r| r.dev == d.dev)
+            .map(|r| r.counters.io_ticks_ms)
+    };
     let ticks: Option<Vec<u64>> = disks.iter().map(of).collect();
     Ok((at_ns, ticks.context("a disk is gone")?))
 }
 
-fn time_polls(out: &mut PollResult, kept: &mut DiskstatsReader, stat: &mut KernelFile) -> Result<()> {
+fn time_polls(
+    out: &mut PollResult,
+    kept: &mut DiskstatsReader,
+    stat: &mut KernelFile,
+) -> Result<()> {
     let mut buffer = Vec::new();
     for _ in 0..TIMED {
         let t = Instant::now();
         let text = std::fs::read(Path::new("/proc/diskstats"))?;
-        let rows = text.split(|b| *b == b'\n').filter_map(iolens_observe::counters::parse_diskstats_line).count();
+        let rows = text
+            .split(|b| *b == b'\n')
+            .filter_map(iolens_observe::counters::parse_diskstats_line)
+            .count();
         out.reopened_ns.push(t.elapsed().as_nanos() as f64);
         let t = Instant::now();
         let same = kept.read()?.len();

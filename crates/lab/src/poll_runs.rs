@@ -20,10 +20,17 @@ use crate::scratch::{LoopDisk, need_room};
 ///
 /// # Errors
 /// The disks cannot be made, a run failed, or the user interrupted.
-pub fn run(experiment: &Experiment, whole: &Plan<PollPlan>, given: &[Claimed], watcher: &dyn Watcher) -> Result<()> {
+pub fn run(
+    experiment: &Experiment,
+    whole: &Plan<PollPlan>,
+    given: &[Claimed],
+    watcher: &dyn Watcher,
+) -> Result<()> {
     let plan = &whole.plan;
-    let left: Vec<usize> =
-        random_order(&vec![0; plan.cells.len()], whole.seed).into_iter().filter(|i| !experiment.is_done(*i)).collect();
+    let left: Vec<usize> = random_order(&vec![0; plan.cells.len()], whole.seed)
+        .into_iter()
+        .filter(|i| !experiment.is_done(*i))
+        .collect();
     if left.is_empty() {
         return Ok(());
     }
@@ -33,20 +40,35 @@ pub fn run(experiment: &Experiment, whole: &Plan<PollPlan>, given: &[Claimed], w
     if given.is_empty() {
         need_room(&plan.dir, plan.size * most as u64)?;
         for i in 0..most {
-            let path = plan.dir.join(format!("iolens-lab-{}-{i}.disk", std::process::id()));
-            loops.push(registry.loop_disk(&path, plan.size).context("no loop device can be made")?);
+            let path = plan
+                .dir
+                .join(format!("iolens-lab-{}-{i}.disk", std::process::id()));
+            loops.push(
+                registry
+                    .loop_disk(&path, plan.size)
+                    .context("no loop device can be made")?,
+            );
             if watcher.interrupted() {
                 bail!(INTERRUPTED);
             }
         }
     }
-    let nodes: Vec<&Path> =
-        loops.iter().map(|l| l.device.as_path()).chain(given.iter().map(|c| c.path.as_path())).collect();
-    let disks: Vec<Disk> = nodes.iter().map(|n| Disk::under(n)).collect::<std::io::Result<_>>()?;
+    let nodes: Vec<&Path> = loops
+        .iter()
+        .map(|l| l.device.as_path())
+        .chain(given.iter().map(|c| c.path.as_path()))
+        .collect();
+    let disks: Vec<Disk> = nodes
+        .iter()
+        .map(|n| Disk::under(n))
+        .collect::<std::io::Result<_>>()?;
     watcher.begin(left.len(), f64::from(plan.seconds) + 12.0);
     for id in left {
         let cell = &plan.cells[id];
-        let label = format!("{} disks, {} workers, {} %", cell.disks, cell.workers, cell.target_percent);
+        let label = format!(
+            "{} disks, {} workers, {} %",
+            cell.disks, cell.workers, cell.target_percent
+        );
         watcher.run(&label);
         space_for_a_run(experiment.dir())?;
         let dir = experiment.fresh_cell(id)?;
@@ -56,7 +78,8 @@ pub fn run(experiment: &Experiment, whole: &Plan<PollPlan>, given: &[Claimed], w
         let watched = disks.iter().map(|d| d.dev).collect();
         let (mut result, _) = recorded(recording.clone(), watched, watcher, &label, |stop| {
             std::thread::scope(|s| {
-                let load = s.spawn(|| run_fio(&load_words(cell, nodes, plan.seconds + 4, rate), stop));
+                let load =
+                    s.spawn(|| run_fio(&load_words(cell, nodes, plan.seconds + 4, rate), stop));
                 // fio needs a moment to start; the first second that is compared begins after it.
                 std::thread::sleep(std::time::Duration::from_millis(700));
                 let polled = measure(plan, cell, disks, whole.machine.hz, stop);
@@ -95,7 +118,11 @@ fn load_words(cell: &PollCell, nodes: &[&Path], seconds: u32, rate: Option<f64>)
     words.push(format!("--iodepth={}", cell.workers));
     words.push(format!("--runtime={seconds}"));
     if let Some(r) = rate {
-        words.push(format!("--rate_iops={:.0},{:.0}", (0.75 * r).max(1.0), (0.25 * r).max(1.0)));
+        words.push(format!(
+            "--rate_iops={:.0},{:.0}",
+            (0.75 * r).max(1.0),
+            (0.25 * r).max(1.0)
+        ));
     }
     for (i, node) in nodes.iter().enumerate() {
         words.push(format!("--name=disk{i}"));
@@ -126,7 +153,11 @@ fn calibrate(cell: &PollCell, nodes: &[&Path], watcher: &dyn Watcher) -> Result<
         // fio takes a while to start and end: its own second of load is what counts.
         let util = (b.io_ticks_ms / 10.0).min(100.0);
         best = rate;
-        if util < cell.target_percent { low = rate } else { high = rate }
+        if util < cell.target_percent {
+            low = rate
+        } else {
+            high = rate
+        }
     }
     Ok(Some(best))
 }
@@ -141,30 +172,51 @@ const REGIMES: [(Regime, &str); 4] = [
 
 /// Exact busy time of each second from the I/Os of the recording, and each kernel's estimate of
 /// them; nothing if it has counters only.
-fn fill_exact(recording: &Path, disks: &[Disk], hz: Option<u32>, seconds: &mut [Second]) -> Result<()> {
+fn fill_exact(
+    recording: &Path,
+    disks: &[Disk],
+    hz: Option<u32>,
+    seconds: &mut [Second],
+) -> Result<()> {
     let r = Recording::open(recording)?;
-    let Some(zero) = r.meta().start_monotonic_ns else { return Ok(()) };
+    let Some(zero) = r.meta().start_monotonic_ns else {
+        return Ok(());
+    };
     if r.ios_stored() == 0 {
         return Ok(());
     }
-    let losses: Vec<Lost> = r.lost(0..i64::MAX).into_iter().filter(|l| l.reason.is_loss()).collect();
+    let losses: Vec<Lost> = r
+        .lost(0..i64::MAX)
+        .into_iter()
+        .filter(|l| l.reason.is_loss())
+        .collect();
     let mut spans: BTreeMap<DevId, Vec<(i64, i64)>> = BTreeMap::new();
     for batch in &mut r.ios(0..i64::MAX, IoColumns::QUEUE) {
         for io in &batch? {
-            spans.entry(io.dev).or_default().push((io.start_ns() + zero, io.done_ns + zero));
+            spans
+                .entry(io.dev)
+                .or_default()
+                .push((io.start_ns() + zero, io.done_ns + zero));
         }
     }
     for disk in disks {
         let mut list = spans.remove(&disk.dev).unwrap_or_default();
-        let of_disk: Vec<usize> = (0..seconds.len()).filter(|i| seconds[*i].device == disk.name).collect();
-        let bounds: Vec<(i64, i64)> = of_disk.iter().map(|i| (seconds[*i].from_ns, seconds[*i].to_ns)).collect();
+        let of_disk: Vec<usize> = (0..seconds.len())
+            .filter(|i| seconds[*i].device == disk.name)
+            .collect();
+        let bounds: Vec<(i64, i64)> = of_disk
+            .iter()
+            .map(|i| (seconds[*i].from_ns, seconds[*i].to_ns))
+            .collect();
         let others = estimates(&list, hz.unwrap_or(250), &bounds);
         let list = union(&mut list);
         for (i, estimate) in of_disk.into_iter().zip(others) {
             let s = &mut seconds[i];
             // A second in which I/Os are missing has no exact value.
             let misses = |l: &Lost| {
-                l.dev.is_none_or(|d| d == disk.dev) && l.to_ns + zero >= s.from_ns && l.from_ns + zero < s.to_ns
+                l.dev.is_none_or(|d| d == disk.dev)
+                    && l.to_ns + zero >= s.from_ns
+                    && l.from_ns + zero < s.to_ns
             };
             if !losses.iter().any(misses) {
                 let from = list.partition_point(|x| x.1 <= s.from_ns);
@@ -180,7 +232,10 @@ fn fill_exact(recording: &Path, disks: &[Disk], hz: Option<u32>, seconds: &mut [
 
 /// What each estimator would have counted in each of `bounds`, in percent; bounds come in the order of time.
 fn estimates(ios: &[(i64, i64)], hz: u32, bounds: &[(i64, i64)]) -> Vec<Vec<(String, f64)>> {
-    let mut edges: Vec<(i64, bool)> = ios.iter().flat_map(|(from, to)| [(*from, false), (*to, true)]).collect();
+    let mut edges: Vec<(i64, bool)> = ios
+        .iter()
+        .flat_map(|(from, to)| [(*from, false), (*to, true)])
+        .collect();
     edges.sort_unstable();
     let mut out = vec![Vec::new(); bounds.len()];
     for (regime, name) in REGIMES {
@@ -225,17 +280,28 @@ mod tests {
 
     #[test]
     fn overlapping_ios_count_once() {
-        assert_eq!(union(&mut [(5, 9), (0, 3), (2, 4), (9, 10)]), [(0, 4), (5, 10)]);
+        assert_eq!(
+            union(&mut [(5, 9), (0, 3), (2, 4), (9, 10)]),
+            [(0, 4), (5, 10)]
+        );
     }
 
     #[test]
     fn kernels_differ_about_short_ios_and_agree_about_a_long_one() {
         const MS: i64 = 1_000_000;
         // One I/O of 0.1 ms in each tick of 4 ms: exactly 2.5 %.
-        let short: Vec<(i64, i64)> = (0..250).map(|i| (i * 4 * MS + MS, i * 4 * MS + MS + MS / 10)).collect();
+        let short: Vec<(i64, i64)> = (0..250)
+            .map(|i| (i * 4 * MS + MS, i * 4 * MS + MS + MS / 10))
+            .collect();
         let said = &estimates(&short, 250, &[(0, 1000 * MS)])[0];
-        assert!(said[0].1 < 0.1 && said[1].1 > 99.0 && said[3].1 < 0.1, "{said:?}");
+        assert!(
+            said[0].1 < 0.1 && said[1].1 > 99.0 && said[3].1 < 0.1,
+            "{said:?}"
+        );
         let long = &estimates(&[(0, 500 * MS)], 250, &[(0, 1000 * MS)])[0];
-        assert!((long[0].1 - 50.0).abs() < 0.5 && (long[3].1 - 50.0).abs() < 0.5, "{long:?}");
+        assert!(
+            (long[0].1 - 50.0).abs() < 0.5 && (long[3].1 - 50.0).abs() < 0.5,
+            "{long:?}"
+        );
     }
 }

@@ -79,12 +79,20 @@ pub struct Registry {
 impl Registry {
     /// The list of the experiment in this directory; what cannot be undone later is said by `warn`.
     pub fn of(experiment: &Path, warn: Warn) -> Registry {
-        Registry { experiment: experiment.to_owned(), state: None, warn }
+        Registry {
+            experiment: experiment.to_owned(),
+            state: None,
+            warn,
+        }
     }
 
     #[cfg(test)]
     pub(super) fn with_state(experiment: &Path, state: &Path) -> Registry {
-        Registry { experiment: experiment.to_owned(), state: Some(state.to_owned()), warn: |line| panic!("{line}") }
+        Registry {
+            experiment: experiment.to_owned(),
+            state: Some(state.to_owned()),
+            warn: |line| panic!("{line}"),
+        }
     }
 
     /// Notes the thing at `path`, which was made just now.
@@ -93,7 +101,13 @@ impl Registry {
         let state = self.state_dir()?;
         let (name, mut list) = match self.list(&state)? {
             Some(found) => found,
-            None => (self.begin_list()?, List { experiment: identity(&self.experiment)?, entries: Vec::new() }),
+            None => (
+                self.begin_list()?,
+                List {
+                    experiment: identity(&self.experiment)?,
+                    entries: Vec::new(),
+                },
+            ),
         };
         list.entries.push(entry);
         state.write_atomically(name, &serde_json::to_vec_pretty(&list)?)
@@ -104,13 +118,19 @@ impl Registry {
         let mut random = [0; 16];
         File::open("/dev/urandom")?.read_exact(&mut random)?;
         let number: String = random.iter().map(|b| format!("{b:02x}")).collect();
-        write_file(&self.experiment.join(NUMBER), number.as_bytes(), Access::OWNER)?;
+        write_file(
+            &self.experiment.join(NUMBER),
+            number.as_bytes(),
+            Access::OWNER,
+        )?;
         Ok(file_name(&number))
     }
 
     /// The list and its file's name; `None` if nothing was made since the last cleaning.
     fn list(&self, state: &PrivateDir) -> io::Result<Option<(String, List)>> {
-        let Some(number) = self.number()? else { return Ok(None) };
+        let Some(number) = self.number()? else {
+            return Ok(None);
+        };
         let name = file_name(&number);
         let foreign = || {
             io::Error::other(format!(
@@ -131,7 +151,9 @@ impl Registry {
         let mut text = String::new();
         file.read_to_string(&mut text)?;
         let list: List = serde_json::from_str(&text)?;
-        if list.experiment != identity(&self.experiment)? || !list.entries.iter().all(|e| is_our_name(&e.name)) {
+        if list.experiment != identity(&self.experiment)?
+            || !list.entries.iter().all(|e| is_our_name(&e.name))
+        {
             return Err(foreign());
         }
         Ok(Some((name, list)))
@@ -154,11 +176,16 @@ impl Registry {
 
     fn state_dir(&self) -> io::Result<PrivateDir> {
         let base = self.state.clone().map_or_else(state_base, Ok)?;
-        DirBuilder::new().recursive(true).mode(0o700).create(&base)?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&base)?;
         let path = base.join("iolens");
         let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
         match PrivateDir::create(&path, Access::OWNER) {
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => PrivateDir::open_own(&path, Access::OWNER).map_err(named),
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+                PrivateDir::open_own(&path, Access::OWNER).map_err(named)
+            }
             made => made.map_err(named),
         }
     }
@@ -171,13 +198,22 @@ fn file_name(number: &str) -> String {
 /// Where this user's programs keep their state: a home of another user (`sudo` may keep it) is not ours.
 fn state_base() -> io::Result<PathBuf> {
     let us = geteuid();
-    let of_env = |key: &str| std::env::var_os(key).map(PathBuf::from).filter(|p| p.is_absolute());
+    let of_env = |key: &str| {
+        std::env::var_os(key)
+            .map(PathBuf::from)
+            .filter(|p| p.is_absolute())
+    };
     let home = of_env("HOME").filter(|h| fs::metadata(h).is_ok_and(|m| m.uid() == us.as_raw()));
-    let given = of_env("XDG_STATE_HOME").filter(|p| !fs::metadata(p).is_ok_and(|m| m.uid() != us.as_raw()));
+    let given =
+        of_env("XDG_STATE_HOME").filter(|p| !fs::metadata(p).is_ok_and(|m| m.uid() != us.as_raw()));
     given
         .or_else(|| home.map(|h| h.join(".local/state")))
         .or_else(|| us.is_root().then(|| PathBuf::from("/var/lib")))
-        .ok_or_else(|| io::Error::other("there is no place to remember what is made: set HOME or XDG_STATE_HOME"))
+        .ok_or_else(|| {
+            io::Error::other(
+                "there is no place to remember what is made: set HOME or XDG_STATE_HOME",
+            )
+        })
 }
 
 fn identity(dir: &Path) -> io::Result<Identity> {
@@ -190,14 +226,25 @@ fn is_our_name(name: &str) -> bool {
 
 impl Entry {
     fn of(thing: Thing, path: &Path) -> io::Result<Entry> {
-        let (Some(dir), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str())) else {
-            return Err(io::Error::other(format!("{path:?}: a name that is no text cannot be kept track of")));
+        let (Some(dir), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str()))
+        else {
+            return Err(io::Error::other(format!(
+                "{path:?}: a name that is no text cannot be kept track of"
+            )));
         };
         if !is_our_name(name) {
-            return Err(io::Error::other(format!("{name}: not a name under {PREFIX}")));
+            return Err(io::Error::other(format!(
+                "{name}: not a name under {PREFIX}"
+            )));
         }
         let id = Identity::of(&rustix::fs::lstat(path)?);
-        Ok(Entry { thing, dir: dir.to_owned(), dir_id: identity(dir)?, name: name.to_owned(), id })
+        Ok(Entry {
+            thing,
+            dir: dir.to_owned(),
+            dir_id: identity(dir)?,
+            name: name.to_owned(),
+            id,
+        })
     }
 
     /// Its directory, if that is the one in which it was made.
@@ -246,7 +293,9 @@ pub(super) fn remove_tree(dir: impl AsFd, name: &str) -> io::Result<()> {
 }
 
 fn is_mounted(point: &Path) -> bool {
-    let Ok(text) = fs::read_to_string("/proc/self/mounts") else { return false };
+    let Ok(text) = fs::read_to_string("/proc/self/mounts") else {
+        return false;
+    };
     // Blanks in mount points are printed as \040.
     let name = point.to_string_lossy().replace(' ', "\\040");
     text.lines().any(|l| l.split(' ').nth(1) == Some(&name))
@@ -254,7 +303,11 @@ fn is_mounted(point: &Path) -> bool {
 
 /// Detaches every loop device whose backing file is `file`: exactly that file, which we made.
 fn detach_all_over(file: &Path) -> Option<io::Result<()>> {
-    let out = run("losetup", &["-j", &file.to_string_lossy(), "--noheadings", "-O", "NAME"]).ok()?;
+    let out = run(
+        "losetup",
+        &["-j", &file.to_string_lossy(), "--noheadings", "-O", "NAME"],
+    )
+    .ok()?;
     let devices: Vec<&str> = out.split_whitespace().collect();
     let detach = |d: &&str| run("losetup", &["-d", d]).map(drop);
     (!devices.is_empty()).then(|| devices.iter().try_for_each(detach))
@@ -270,7 +323,9 @@ pub fn clean(registry: &Registry) -> io::Result<(Vec<String>, Vec<String>)> {
         return Ok((done, said));
     }
     let state = registry.state_dir()?;
-    let Some((name, list)) = registry.list(&state)? else { return Ok((done, said)) };
+    let Some((name, list)) = registry.list(&state)? else {
+        return Ok((done, said));
+    };
     for entry in list.entries.into_iter().rev() {
         match entry.undo() {
             Some(Ok(())) => done.push(entry.describe()),
@@ -287,7 +342,10 @@ pub fn clean(registry: &Registry) -> io::Result<(Vec<String>, Vec<String>)> {
     } else {
         // What is still there stays on the list, in the order of making.
         left.reverse();
-        let list = List { experiment: list.experiment, entries: left };
+        let list = List {
+            experiment: list.experiment,
+            entries: left,
+        };
         state.write_atomically(name, &serde_json::to_vec_pretty(&list)?)?;
     }
     Ok((done, said))
@@ -312,7 +370,11 @@ mod tests {
         let (tmp, experiment, registry) = place();
         let victim = tmp.path().join("victim");
         fs::create_dir(&victim).expect("makes");
-        for planted in [format!("tree\t{}\n", victim.display()), "0".repeat(32), "../../x".to_owned()] {
+        for planted in [
+            format!("tree\t{}\n", victim.display()),
+            "0".repeat(32),
+            "../../x".to_owned(),
+        ] {
             fs::write(experiment.join(NUMBER), &planted).expect("writes");
             let e = clean(&registry).expect_err("not ours").to_string();
             assert!(e.contains("not of this user's iolens"), "{e}");
@@ -326,14 +388,25 @@ mod tests {
         let (tmp, experiment, registry) = place();
         let other = tmp.path().join("other");
         fs::create_dir(&other).expect("makes");
-        let made = registry.folder(&experiment.join("iolens-lab-1")).expect("makes");
+        let made = registry
+            .folder(&experiment.join("iolens-lab-1"))
+            .expect("makes");
         std::mem::forget(made);
         fs::copy(experiment.join(NUMBER), other.join(NUMBER)).expect("copies");
-        clean(&Registry { experiment: other, ..registry.clone() }).expect_err("a copied number");
+        clean(&Registry {
+            experiment: other,
+            ..registry.clone()
+        })
+        .expect_err("a copied number");
         assert!(experiment.join("iolens-lab-1").exists());
         assert_eq!(clean(&registry).expect("cleans").0.len(), 1);
         assert!(!experiment.join("iolens-lab-1").exists() && !experiment.join(NUMBER).exists());
-        assert_eq!(fs::read_dir(tmp.path().join("state/iolens")).expect("lists").count(), 0);
+        assert_eq!(
+            fs::read_dir(tmp.path().join("state/iolens"))
+                .expect("lists")
+                .count(),
+            0
+        );
     }
 
     #[test]
@@ -369,9 +442,17 @@ mod tests {
         fs::write(full.join("not ours"), "").expect("writes");
         registry.note(Thing::Dir, &full).expect("notes");
         let (done, left) = clean(&registry).expect("tries");
-        assert!(done.is_empty() && left.len() == 1 && left[0].contains(MOUNT_POINT), "{left:?}");
+        assert!(
+            done.is_empty() && left.len() == 1 && left[0].contains(MOUNT_POINT),
+            "{left:?}"
+        );
         fs::remove_file(full.join("not ours")).expect("removes");
         assert_eq!(clean(&registry).expect("cleans").0.len(), 1);
-        assert!(registry.note(Thing::File, &experiment.join("elsewhere")).is_err(), "not a name of ours");
+        assert!(
+            registry
+                .note(Thing::File, &experiment.join("elsewhere"))
+                .is_err(),
+            "not a name of ours"
+        );
     }
 }

@@ -40,7 +40,8 @@ pub fn recorded<T: Send>(
     label: &str,
     load: impl FnOnce(&AtomicBool) -> Result<T> + Send,
 ) -> Result<(T, Outcome)> {
-    let topology = Topology::read("/".as_ref()).context("/sys/block cannot be listed; is sysfs mounted?")?;
+    let topology =
+        Topology::read("/".as_ref()).context("/sys/block cannot be listed; is sysfs mounted?")?;
     let options = SessionOptions {
         always_on: false,
         output,

@@ -28,7 +28,10 @@ struct Place {
 
 impl Place {
     fn complain(&self, what: &str, path: &Path, e: &io::Error) {
-        (self.warn)(&format!("{}: {what}: {e}; `iolens lab clean DIR` tries again", path.display()));
+        (self.warn)(&format!(
+            "{}: {what}: {e}; `iolens lab clean DIR` tries again",
+            path.display()
+        ));
     }
 }
 
@@ -41,7 +44,14 @@ impl Registry {
     fn place(&self, path: &Path) -> io::Result<(Place, PathBuf)> {
         let (dir, name) = PrivateDir::holding(path, Access::OWNER).map_err(|e| named(path, &e))?;
         let absolute = dir.path().canonicalize()?.join(&name);
-        Ok((Place { dir, name, warn: self.warn }, absolute))
+        Ok((
+            Place {
+                dir,
+                name,
+                warn: self.warn,
+            },
+            absolute,
+        ))
     }
 
     /// A scratch file of `bytes` random bytes, which must not exist yet; removed when dropped.
@@ -49,13 +59,22 @@ impl Registry {
     /// # Errors
     /// It exists, cannot be written, or there is too little room.
     pub fn file(&self, path: &Path, bytes: u64) -> io::Result<ScratchFile> {
-        let dir = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let dir = path
+            .parent()
+            .filter(|d| !d.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
         need_room(dir, bytes)?;
         let (place, absolute) = self.place(path)?;
         // Made first, then listed: the list says which inode is ours. An empty file that a kill between the two leaves
         // behind takes no room.
-        let mut file = place.dir.create_file(&place.name).map_err(|e| named(path, &e))?;
-        let guard = ScratchFile { path: absolute, place };
+        let mut file = place
+            .dir
+            .create_file(&place.name)
+            .map_err(|e| named(path, &e))?;
+        let guard = ScratchFile {
+            path: absolute,
+            place,
+        };
         self.note(Thing::File, &guard.path)?;
         fill(&mut file, bytes)?;
         file.sync_all()?;
@@ -69,7 +88,10 @@ impl Registry {
     pub fn folder(&self, path: &Path) -> io::Result<ScratchTree> {
         let (place, absolute) = self.place(path)?;
         PrivateDir::create(path, Access::OWNER).map_err(|e| named(path, &e))?;
-        let tree = ScratchTree { path: absolute, place };
+        let tree = ScratchTree {
+            path: absolute,
+            place,
+        };
         self.note(Thing::Tree, &tree.path)?;
         Ok(tree)
     }
@@ -82,9 +104,20 @@ impl Registry {
         let file = self.file(backing, bytes)?;
         // Noted by its file: the number is not known before it is made, and a number may be reused by others.
         self.note(Thing::Loop, &file.path)?;
-        let out = run("losetup", &["-f", "--show", "--direct-io=on", &file.path.to_string_lossy()])
-            .or_else(|_| run("losetup", &["-f", "--show", &file.path.to_string_lossy()]))?;
-        Ok(LoopDisk { device: PathBuf::from(out.trim()), file })
+        let out = run(
+            "losetup",
+            &[
+                "-f",
+                "--show",
+                "--direct-io=on",
+                &file.path.to_string_lossy(),
+            ],
+        )
+        .or_else(|_| run("losetup", &["-f", "--show", &file.path.to_string_lossy()]))?;
+        Ok(LoopDisk {
+            device: PathBuf::from(out.trim()),
+            file,
+        })
     }
 
     /// Makes a file system on a loop device of ours and mounts it on a new directory.
@@ -105,10 +138,24 @@ impl Registry {
         run(&format!("mkfs.{fs_type}"), &words)?;
         let (place, absolute) = self.place(point)?;
         PrivateDir::create(point, Access::OWNER).map_err(|e| named(point, &e))?;
-        let (dir, point) = (ScratchDir { path: absolute.clone(), place }, absolute);
+        let (dir, point) = (
+            ScratchDir {
+                path: absolute.clone(),
+                place,
+            },
+            absolute,
+        );
         self.note(Thing::Dir, &point)?;
         self.note(Thing::Mount, &point)?;
-        run("mount", &["-t", driver(fs_type).unwrap_or(fs_type), &device, &point.to_string_lossy()])?;
+        run(
+            "mount",
+            &[
+                "-t",
+                driver(fs_type).unwrap_or(fs_type),
+                &device,
+                &point.to_string_lossy(),
+            ],
+        )?;
         Ok(Mount { dir })
     }
 }
@@ -117,11 +164,14 @@ impl Registry {
 pub fn driver(fs_type: &str) -> Option<&str> {
     let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
     let kernel = if fs_type == "ntfs" { "ntfs3" } else { fs_type };
-    let loaded = known.lines().any(|l| l.split_whitespace().next_back() == Some(kernel));
+    let loaded = known
+        .lines()
+        .any(|l| l.split_whitespace().next_back() == Some(kernel));
     if loaded || run("modprobe", &["-n", "-q", kernel]).is_ok() {
         return Some(kernel);
     }
-    (fs_type == "ntfs" && has_program("mount.ntfs-3g") && known.contains("fuseblk")).then_some("ntfs-3g")
+    (fs_type == "ntfs" && has_program("mount.ntfs-3g") && known.contains("fuseblk"))
+        .then_some("ntfs-3g")
 }
 
 /// Runs a helper program; its error message becomes ours.
@@ -137,7 +187,10 @@ pub(super) fn run(program: &str, words: &[&str]) -> io::Result<String> {
         return Ok(String::from_utf8_lossy(&out.stdout).into_owned());
     }
     let why = String::from_utf8_lossy(&out.stderr);
-    Err(io::Error::other(format!("{program} failed: {}", why.lines().last().unwrap_or("without a word"))))
+    Err(io::Error::other(format!(
+        "{program} failed: {}",
+        why.lines().last().unwrap_or("without a word")
+    )))
 }
 
 /// Whether a program can be found.
@@ -153,11 +206,15 @@ pub fn has_program(name: &str) -> bool {
 /// # Errors
 /// Too little room, or the directory does not exist.
 pub fn need_room(dir: &Path, bytes: u64) -> io::Result<()> {
-    let s = rustix::fs::statvfs(dir).map_err(|e| io::Error::other(format!("{}: {e}", dir.display())))?;
+    let s = rustix::fs::statvfs(dir)
+        .map_err(|e| io::Error::other(format!("{}: {e}", dir.display())))?;
     let free = s.f_bavail.saturating_mul(s.f_frsize);
     if free < bytes + bytes / 10 {
         let (need, have) = (bytes >> 20, free >> 20);
-        return Err(io::Error::other(format!("{}: {need} MiB are needed and {have} MiB free", dir.display())));
+        return Err(io::Error::other(format!(
+            "{}: {need} MiB are needed and {have} MiB free",
+            dir.display()
+        )));
     }
     Ok(())
 }
@@ -168,7 +225,9 @@ fn fill(file: &mut File, bytes: u64) -> io::Result<()> {
     let mut block = vec![0u8; MIB];
     let mut left = bytes;
     while left > 0 {
-        block.chunks_exact_mut(8).for_each(|c| c.copy_from_slice(&random.bits().to_le_bytes()));
+        block
+            .chunks_exact_mut(8)
+            .for_each(|c| c.copy_from_slice(&random.bits().to_le_bytes()));
         let n = left.min(MIB as u64) as usize;
         file.write_all(&block[..n])?;
         left -= n as u64;
@@ -255,7 +314,9 @@ pub struct LoopDisk {
 impl Drop for LoopDisk {
     fn drop(&mut self) {
         if let Err(e) = run("losetup", &["-d", &self.device.to_string_lossy()]) {
-            self.file.place.complain("cannot be detached", &self.file.path, &e);
+            self.file
+                .place
+                .complain("cannot be detached", &self.file.path, &e);
         }
     }
 }
@@ -285,7 +346,9 @@ impl Drop for Mount {
             undone = run("umount", &[&self.dir.path.to_string_lossy()]);
         }
         if let Err(e) = undone {
-            self.dir.place.complain("cannot be unmounted", &self.dir.path, &e);
+            self.dir
+                .place
+                .complain("cannot be unmounted", &self.dir.path, &e);
         }
     }
 }
@@ -307,14 +370,27 @@ mod tests {
         fs::write(&kept, "do not touch").expect("writes");
         assert!(r.file(&kept, 10).is_err(), "an existing file is refused");
         assert_eq!(fs::read_to_string(&kept).expect("there"), "do not touch");
-        assert!(!dir.path().join("state").exists(), "a refused name is not listed");
-        let f = r.file(&dir.path().join("iolens-lab-scratch"), 3 * MIB as u64 + 5).expect("makes");
-        assert_eq!(fs::metadata(&f.path).expect("there").len(), 3 * MIB as u64 + 5);
+        assert!(
+            !dir.path().join("state").exists(),
+            "a refused name is not listed"
+        );
+        let f = r
+            .file(&dir.path().join("iolens-lab-scratch"), 3 * MIB as u64 + 5)
+            .expect("makes");
+        assert_eq!(
+            fs::metadata(&f.path).expect("there").len(),
+            3 * MIB as u64 + 5
+        );
         std::mem::forget(f);
-        let tree = r.folder(&dir.path().join("iolens-lab-folder")).expect("makes");
+        let tree = r
+            .folder(&dir.path().join("iolens-lab-folder"))
+            .expect("makes");
         fs::write(tree.path.join("copy"), "ours").expect("writes");
         std::mem::forget(tree);
-        assert!(r.folder(dir.path()).is_err(), "an existing folder is refused");
+        assert!(
+            r.folder(dir.path()).is_err(),
+            "an existing folder is refused"
+        );
         let (done, left) = clean(&r).expect("cleans");
         assert_eq!((done.len(), left.len()), (2, 0), "{done:?}");
         assert!(
@@ -328,7 +404,9 @@ mod tests {
     #[test]
     fn oversized_requests_are_refused_before_writing() {
         let dir = tempfile::tempdir().expect("temporary directory");
-        let e = registry(dir.path()).file(&dir.path().join("iolens-lab-huge"), 1 << 60).expect_err("no such disk");
+        let e = registry(dir.path())
+            .file(&dir.path().join("iolens-lab-huge"), 1 << 60)
+            .expect_err("no such disk");
         assert!(e.to_string().contains("MiB free"), "{e}");
         assert!(!dir.path().join("iolens-lab-huge").exists());
     }

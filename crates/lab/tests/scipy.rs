@@ -13,9 +13,15 @@ use iolens_lab::statistics::anova::{mean_interval, tukey_hsd, two_way};
 fn scipy(script: &str, input: &str) -> Option<Vec<f64>> {
     let venv = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/venv/bin/python");
     let python = std::env::var_os("IOLENS_PYTHON").map_or(venv, Into::into);
-    let usable = Command::new(&python).args(["-c", "import scipy.stats"]).stderr(Stdio::null()).status();
+    let usable = Command::new(&python)
+        .args(["-c", "import scipy.stats"])
+        .stderr(Stdio::null())
+        .status();
     if !usable.is_ok_and(|s| s.success()) {
-        eprintln!("SKIP: no Python with SciPy at {} (IOLENS_PYTHON names another)", python.display());
+        eprintln!(
+            "SKIP: no Python with SciPy at {} (IOLENS_PYTHON names another)",
+            python.display()
+        );
         return None;
     }
     let mut child = Command::new(&python)
@@ -24,11 +30,20 @@ fn scipy(script: &str, input: &str) -> Option<Vec<f64>> {
         .stdout(Stdio::piped())
         .spawn()
         .expect("python starts");
-    child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("python reads");
+    child
+        .stdin
+        .take()
+        .expect("piped")
+        .write_all(input.as_bytes())
+        .expect("python reads");
     let out = child.wait_with_output().expect("python ends");
     assert!(out.status.success(), "the script failed");
     let text = String::from_utf8(out.stdout).expect("text");
-    Some(text.split_whitespace().map(|w| w.parse().expect("number")).collect())
+    Some(
+        text.split_whitespace()
+            .map(|w| w.parse().expect("number"))
+            .collect(),
+    )
 }
 
 /// xorshift64*: designs that are the same on every run.
@@ -53,18 +68,33 @@ impl Random {
 }
 
 fn agree(ours: f64, theirs: f64, relative: f64, what: &str) {
-    assert!((ours - theirs).abs() <= relative * theirs.abs().max(1e-3), "{what}: {ours} here, {theirs} there");
+    assert!(
+        (ours - theirs).abs() <= relative * theirs.abs().max(1e-3),
+        "{what}: {ours} here, {theirs} there"
+    );
 }
 
 #[test]
 fn distributions_agree() {
     let mut r = Random(0x1234_5678_9abc_def1);
-    let cases: Vec<(f64, usize, f64)> =
-        (0..40).map(|_| (0.5 + 6.0 * r.unit(), 2 + r.below(8), (1 + r.below(80)) as f64)).collect();
-    let input: String = cases.iter().map(|(q, k, df)| format!("{q} {k} {df}\n")).collect();
+    let cases: Vec<(f64, usize, f64)> = (0..40)
+        .map(|_| {
+            (
+                0.5 + 6.0 * r.unit(),
+                2 + r.below(8),
+                (1 + r.below(80)) as f64,
+            )
+        })
+        .collect();
+    let input: String = cases
+        .iter()
+        .map(|(q, k, df)| format!("{q} {k} {df}\n"))
+        .collect();
     let script = "import sys\nfrom scipy import stats as s\nfor l in sys.stdin:\n q,k,d=map(float,l.split())\n \
         print(s.studentized_range.sf(q,k,d), s.studentized_range.ppf(0.95,k,d), s.f.sf(q,k,d), s.t.ppf(0.975,d))\n";
-    let Some(theirs) = scipy(script, &input) else { return };
+    let Some(theirs) = scipy(script, &input) else {
+        return;
+    };
     for ((q, k, df), t) in cases.into_iter().zip(theirs.chunks(4)) {
         let what = format!("q {q}, {k} groups, {df} degrees of freedom");
         agree(studentized_range_above(q, k, df), t[0], 1e-6, &what);
@@ -101,19 +131,34 @@ fn analyses_of_random_designs_agree() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut designs = Vec::new();
     for _ in 0..25 {
-        let (a, b, r) = (2 + random.below(4), 2 + random.below(4), 2 + random.below(3));
+        let (a, b, r) = (
+            2 + random.below(4),
+            2 + random.below(4),
+            2 + random.below(3),
+        );
         let effect: Vec<f64> = (0..a).map(|_| 2.0 * random.normal()).collect();
         let cells: Vec<Vec<Vec<f64>>> = effect
             .iter()
-            .map(|e| (0..b).map(|_| (0..r).map(|_| 50.0 + e + random.normal()).collect()).collect())
+            .map(|e| {
+                (0..b)
+                    .map(|_| (0..r).map(|_| 50.0 + e + random.normal()).collect())
+                    .collect()
+            })
             .collect();
         designs.push((a, b, r, cells));
     }
     let line = |(a, b, r, cells): &(usize, usize, usize, Vec<Vec<Vec<f64>>>)| {
-        let values: Vec<String> = cells.iter().flatten().flatten().map(f64::to_string).collect();
+        let values: Vec<String> = cells
+            .iter()
+            .flatten()
+            .flatten()
+            .map(f64::to_string)
+            .collect();
         format!("{a} {b} {r} {}\n", values.join(" "))
     };
-    let Some(theirs) = scipy(DESIGN, &designs.iter().map(line).collect::<String>()) else { return };
+    let Some(theirs) = scipy(DESIGN, &designs.iter().map(line).collect::<String>()) else {
+        return;
+    };
     for ((a, b, r, cells), t) in designs.into_iter().zip(theirs.chunks(14)) {
         let v = two_way(&cells).expect("balanced");
         let what = format!("{a} x {b} x {r}");

@@ -10,22 +10,32 @@ use iolens_observe::trace::{FilesFilter, FilesOptions, FilesTracer};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut words = std::env::args().skip(1).peekable();
-    let mut options =
-        FilesOptions { filter: FilesFilter { children: true, ..FilesFilter::default() }, ..FilesOptions::default() };
+    let mut options = FilesOptions {
+        filter: FilesFilter {
+            children: true,
+            ..FilesFilter::default()
+        },
+        ..FilesOptions::default()
+    };
     while let Some(flag) = words.next_if(|w| w.starts_with("--")) {
         match flag.as_str() {
             "--all" => options.filter.children = false,
             "--cost" => options.measure_cost = true,
             "--comm" => {
                 let name = words.next().ok_or("--comm needs a name")?;
-                options.filter = FilesFilter { comm: Some(Comm::new(name.as_bytes())), ..FilesFilter::default() };
+                options.filter = FilesFilter {
+                    comm: Some(Comm::new(name.as_bytes())),
+                    ..FilesFilter::default()
+                };
             }
             other => return Err(format!("{other}: unknown").into()),
         }
     }
     let mut tracer = FilesTracer::start(&options)?;
     eprintln!("attached");
-    let mut child = Command::new(words.next().ok_or("which command?")?).args(words).spawn()?;
+    let mut child = Command::new(words.next().ok_or("which command?")?)
+        .args(words)
+        .spawn()?;
     let (mut out, mut lost) = (Vec::new(), Vec::new());
     while child.try_wait()?.is_none() {
         tracer.poll(&mut out, &mut lost)?;
@@ -35,7 +45,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let stats = tracer.finish(&mut out, &mut lost)?;
     if let Some(cost) = cost {
         for (name, runs, ns) in cost.programs {
-            eprintln!("{name:>16} {runs:>9} runs {:>7.1} ns each", ns as f64 / runs.max(1) as f64);
+            eprintln!(
+                "{name:>16} {runs:>9} runs {:>7.1} ns each",
+                ns as f64 / runs.max(1) as f64
+            );
         }
     } else {
         for r in &out {

@@ -17,7 +17,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let meta = entry?.metadata()?;
         if meta.is_file() {
             let dev = DevId::new(rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev())).0;
-            files.push(Inode { fs_dev: dev, ino: meta.ino() as i64, generation: None });
+            files.push(Inode {
+                fs_dev: dev,
+                ino: meta.ino() as i64,
+                generation: None,
+            });
         }
     }
     let mut names = Names::new();
@@ -29,7 +33,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     took_ns.sort_unstable();
     let n = took_ns.len();
-    let at = |q: usize| took_ns.get((n * q / 100).min(n.saturating_sub(1))).copied().unwrap_or(0);
-    println!("{n} lookups of {} files, {found} found: median {} ns, p99 {} ns", files.len(), at(50), at(99));
+    let at = |q: usize| {
+        took_ns
+            .get((n * q / 100).min(n.saturating_sub(1)))
+            .copied()
+            .unwrap_or(0)
+    };
+    println!(
+        "{n} lookups of {} files, {found} found: median {} ns, p99 {} ns",
+        files.len(),
+        at(50),
+        at(99)
+    );
     Ok(())
 }

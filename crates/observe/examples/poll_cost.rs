@@ -7,7 +7,9 @@
 //!
 //! All figures of one run are taken in turns, so that they are ratios under the same conditions.
 
-use iolens_observe::counters::{DiskstatsReader, Pace, Root, Sampler, StatFile, Wake, monotonic_ns};
+use iolens_observe::counters::{
+    DiskstatsReader, Pace, Root, Sampler, StatFile, Wake, monotonic_ns,
+};
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
@@ -43,7 +45,10 @@ fn main() {
 fn compare(mut a: impl FnMut(), mut b: impl FnMut()) -> (f64, f64) {
     let (mut times_a, mut times_b) = (Vec::new(), Vec::new());
     for _ in 0..TURNS {
-        for (f, times) in [(&mut a as &mut dyn FnMut(), &mut times_a), (&mut b, &mut times_b)] {
+        for (f, times) in [
+            (&mut a as &mut dyn FnMut(), &mut times_a),
+            (&mut b, &mut times_b),
+        ] {
             let start = monotonic_ns();
             (0..POLLS).for_each(|_| f());
             times.push((monotonic_ns() - start) as f64 / POLLS as f64);
@@ -58,21 +63,35 @@ fn compare(mut a: impl FnMut(), mut b: impl FnMut()) -> (f64, f64) {
 
 fn one_disk(root: &Root, disk: &str) {
     let path = root.path(format!("/sys/block/{disk}/stat"));
-    let Ok(bare) = std::fs::File::open(&path) else { return };
+    let Ok(bare) = std::fs::File::open(&path) else {
+        return;
+    };
     let (mut file, mut buffer, mut room) = (StatFile::new(&path), Vec::new(), [0u8; 4096]);
     let mut sum = 0u64;
     let (p, r) = compare(
         || {
             let _ = bare.read_at(&mut room, 0);
         },
-        || sum = sum.wrapping_add(file.read(&mut buffer).map(|s| s.counters.read.ios).unwrap_or(0)),
+        || {
+            sum = sum.wrapping_add(
+                file.read(&mut buffer)
+                    .map(|s| s.counters.read.ios)
+                    .unwrap_or(0),
+            )
+        },
     );
-    println!("one disk ({disk}): bare pread {p:.0} ns, poll {r:.0} ns, ratio {:.3}", r / p);
+    println!(
+        "one disk ({disk}): bare pread {p:.0} ns, poll {r:.0} ns, ratio {:.3}",
+        r / p
+    );
 }
 
 fn all_disks(root: &Root) {
     let path = root.path("/proc/diskstats");
-    let (Ok(bare), Ok(mut reader)) = (std::fs::File::open(&path), DiskstatsReader::open(root)) else { return };
+    let (Ok(bare), Ok(mut reader)) = (std::fs::File::open(&path), DiskstatsReader::open(root))
+    else {
+        return;
+    };
     let mut room = vec![0u8; 1 << 20];
     let n = reader.rows().len();
     let (p, r) = compare(
@@ -90,7 +109,10 @@ fn all_disks(root: &Root) {
             let _ = reader.read();
         },
     );
-    println!("{n} lines of diskstats: bare pread {p:.0} ns, poll {r:.0} ns, ratio {:.3}", r / p);
+    println!(
+        "{n} lines of diskstats: bare pread {p:.0} ns, poll {r:.0} ns, ratio {:.3}",
+        r / p
+    );
 }
 
 /// CPU time of this process in nanoseconds.
@@ -101,7 +123,11 @@ fn cpu_ns() -> i64 {
 
 /// Percent of a core that `work` costs a thousand times a second, for `seconds`, and how late each turn began (ns).
 fn share(seconds: i64, mut work: impl FnMut()) -> (f64, Vec<i64>) {
-    let (mut pace, start, cpu) = (Pace::new(Duration::from_millis(1)), monotonic_ns(), cpu_ns());
+    let (mut pace, start, cpu) = (
+        Pace::new(Duration::from_millis(1)),
+        monotonic_ns(),
+        cpu_ns(),
+    );
     let mut late = Vec::with_capacity(8192);
     while monotonic_ns() - start < seconds * 1_000_000_000 {
         if let Wake::Due { due_ns, .. } = pace.wait() {
@@ -110,23 +136,32 @@ fn share(seconds: i64, mut work: impl FnMut()) -> (f64, Vec<i64>) {
         }
     }
     late.sort_unstable();
-    ((cpu_ns() - cpu) as f64 / (monotonic_ns() - start) as f64 * 100.0, late)
+    (
+        (cpu_ns() - cpu) as f64 / (monotonic_ns() - start) as f64 * 100.0,
+        late,
+    )
 }
 
 fn microseconds(sorted: &[i64], q: f64) -> f64 {
-    sorted.get(((sorted.len().max(1) - 1) as f64 * q) as usize).map_or(0.0, |ns| *ns as f64 / 1000.0)
+    sorted
+        .get(((sorted.len().max(1) - 1) as f64 * q) as usize)
+        .map_or(0.0, |ns| *ns as f64 / 1000.0)
 }
 
 /// A thousand times a second: sleeping alone, with a bare `pread`, and with our sampler, which adds its own to both.
 fn kilohertz(root: &Root, disk: &str) {
     let path = root.path(format!("/sys/block/{disk}/stat"));
-    let Ok(bare) = std::fs::File::open(&path) else { return };
+    let Ok(bare) = std::fs::File::open(&path) else {
+        return;
+    };
     let mut room = [0u8; 4096];
     let (floor, _) = share(3, || {});
     let (read, late) = share(3, || {
         let _ = bare.read_at(&mut room, 0);
     });
-    let Ok(mut sampler) = Sampler::new(root, Some(&[disk]), Duration::from_millis(1)) else { return };
+    let Ok(mut sampler) = Sampler::new(root, Some(&[disk]), Duration::from_millis(1)) else {
+        return;
+    };
     let (start, cpu) = (monotonic_ns(), cpu_ns());
     let mut ours_late: Vec<i64> = Vec::with_capacity(8192);
     while monotonic_ns() - start < 5_000_000_000 {

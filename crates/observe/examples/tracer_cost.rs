@@ -20,12 +20,18 @@ fn cpu_ns() -> i64 {
 
 fn status(field: &str) -> String {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    text.lines().find_map(|l| l.strip_prefix(field)).unwrap_or("?").trim().to_owned()
+    text.lines()
+        .find_map(|l| l.strip_prefix(field))
+        .unwrap_or("?")
+        .trim()
+        .to_owned()
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let disk = args.first().ok_or("usage: tracer_cost DISK [attribution|bare] [measure]")?;
+    let disk = args
+        .first()
+        .ok_or("usage: tracer_cost DISK [attribution|bare] [measure]")?;
     let number = std::fs::read_to_string(format!("/sys/block/{disk}/dev"))?;
     let (major, minor) = number.trim().split_once(':').ok_or("no device number")?;
     let dev = DevId::new(major.parse()?, minor.parse()?);
@@ -59,23 +65,36 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ios.clear();
     }
     let cpu = cpu_ns() - begin;
-    println!("events {events}, of the disk {of_disk}, lost {:?}", lost.iter().filter_map(|l| l.ios).sum::<i64>());
+    println!(
+        "events {events}, of the disk {of_disk}, lost {:?}",
+        lost.iter().filter_map(|l| l.ios).sum::<i64>()
+    );
     println!(
         "user space: {:.1} ns per event in poll(), {:.1} in all; fullest {:.3}",
         polling as f64 / events as f64,
         cpu as f64 / events as f64,
         fill
     );
-    println!("polls {polls}, memory now {}, at most {}", status("VmRSS:"), status("VmHWM:"));
+    println!(
+        "polls {polls}, memory now {}, at most {}",
+        status("VmRSS:"),
+        status("VmHWM:")
+    );
     if let Some(cost) = tracer.probe_cost() {
         let mut net = 0.0;
         for (name, runs, ns) in &cost.programs {
             if *runs > 0 {
-                println!("{name}: {runs} runs, {:.1} ns each, statistics included", *ns as f64 / *runs as f64);
+                println!(
+                    "{name}: {runs} runs, {:.1} ns each, statistics included",
+                    *ns as f64 / *runs as f64
+                );
                 net += *ns as f64 - 62.0 * *runs as f64;
             }
         }
-        println!("probes: {:.1} ns per I/O, less 62 ns for each empty probe", net / events as f64);
+        println!(
+            "probes: {:.1} ns per I/O, less 62 ns for each empty probe",
+            net / events as f64
+        );
     }
     Ok(())
 }

@@ -35,7 +35,15 @@ struct Stat {
 pub fn unwritten_bytes(file: &File, offset: u64, length: u64) -> io::Result<u64> {
     let (range, mut stat) = (Range { offset, length }, Stat::default());
     // SAFETY: both pointers are to live structures of the kernel's layout; the descriptor is open while `file` is borrowed.
-    let done = unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut stat, 0) };
+    let done = unsafe {
+        libc::syscall(
+            SYS_CACHESTAT,
+            file.as_raw_fd(),
+            &raw const range,
+            &raw mut stat,
+            0,
+        )
+    };
     if done != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -49,11 +57,18 @@ pub fn unwritten_bytes(file: &File, offset: u64, length: u64) -> io::Result<u64>
 /// The disk failed, or this is no regular file.
 pub fn write_back(file: &File, offset: u64, length: u64) -> io::Result<()> {
     let wrong = |_| io::Error::from(io::ErrorKind::InvalidInput);
-    let (offset, length) = (i64::try_from(offset).map_err(wrong)?, i64::try_from(length).map_err(wrong)?);
+    let (offset, length) = (
+        i64::try_from(offset).map_err(wrong)?,
+        i64::try_from(length).map_err(wrong)?,
+    );
     let all = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
     // SAFETY: takes no pointers; the descriptor is open while `file` is borrowed.
     let done = unsafe { libc::sync_file_range(file.as_raw_fd(), offset, length, all) };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if done == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 #[cfg(test)]
@@ -76,7 +91,11 @@ mod tests {
         write_back(&file, 0, 1 << 20).expect("a regular file");
         assert_eq!(unwritten_bytes(&file, 0, 0).expect("as before"), 0);
         file.write_all(&[1; 8192]).expect("written");
-        assert_eq!(unwritten_bytes(&file, 0, 1 << 20).expect("as before"), 0, "only what was asked about");
+        assert_eq!(
+            unwritten_bytes(&file, 0, 1 << 20).expect("as before"),
+            0,
+            "only what was asked about"
+        );
         assert_eq!(unwritten_bytes(&file, 1 << 30, 0).expect("past its end"), 0);
     }
 

@@ -76,8 +76,15 @@ impl Actors {
     pub fn write_whole(&mut self, writer: &mut RecordingWriter) -> Result<()> {
         let slot_ns = i64::from(ACTOR_STEPS_S[1]) * 1_000_000_000;
         let last_ns = self.waiting.iter().map(|r| r.at_ns).max().unwrap_or(0);
-        let whole_ns = if self.waiting.len() >= MAX_WAITING { i64::MAX } else { last_ns / slot_ns * slot_ns };
-        let due: Vec<ActorSums> = self.waiting.extract_if(.., |r| r.at_ns < whole_ns).collect();
+        let whole_ns = if self.waiting.len() >= MAX_WAITING {
+            i64::MAX
+        } else {
+            last_ns / slot_ns * slot_ns
+        };
+        let due: Vec<ActorSums> = self
+            .waiting
+            .extract_if(.., |r| r.at_ns < whole_ns)
+            .collect();
         self.write(due, writer)
     }
 
@@ -119,28 +126,70 @@ mod tests {
         let meta = RecordingMeta::new(Source::Ebpf, 0);
         let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
         let mut actors = Actors::default();
-        let inode = Inode { fs_dev: 8, ino: 5, generation: Some(1) };
+        let inode = Inode {
+            fs_dev: 8,
+            ino: 5,
+            generation: Some(1),
+        };
         for s in 0..1300 {
-            let io = Io::new(s * 1_000_000_000, DevId(8), Op::WRITE, 512, Some(10), 90_000);
+            let io = Io::new(
+                s * 1_000_000_000,
+                DevId(8),
+                Op::WRITE,
+                512,
+                Some(10),
+                90_000,
+            );
             let (fs_dev, ino, generation) = (Some(8), Some(5), Some(1));
-            actors.note(&[Io { fs_dev, ino, generation, cgroup: Some(7), tgid: Some(1), ..io }]);
+            actors.note(&[Io {
+                fs_dev,
+                ino,
+                generation,
+                cgroup: Some(7),
+                tgid: Some(1),
+                ..io
+            }]);
             assert!(!actors.seen_until((s - 5) * 1_000_000_000));
         }
-        actors.note_name(&Name { at_ns: 1, of: Named::File(inode), text: "/old".to_owned() });
-        actors.note_name(&Name { at_ns: 2, of: Named::File(inode), text: "/new".to_owned() });
+        actors.note_name(&Name {
+            at_ns: 1,
+            of: Named::File(inode),
+            text: "/old".to_owned(),
+        });
+        actors.note_name(&Name {
+            at_ns: 2,
+            of: Named::File(inode),
+            text: "/new".to_owned(),
+        });
         actors.write_whole(&mut writer).unwrap();
         let read = |step_s| {
             let mut rows = Vec::new();
-            assert!(read_actors(&path, step_s, 0..i64::MAX, |r| rows.push(r)).unwrap().is_empty());
+            assert!(
+                read_actors(&path, step_s, 0..i64::MAX, |r| rows.push(r))
+                    .unwrap()
+                    .is_empty()
+            );
             rows
         };
         let fine = read(10);
-        assert_eq!((fine.len(), fine.last().unwrap().at_ns), (3 * 120, 1190 * 1_000_000_000));
-        assert_eq!(read(600).iter().map(|r| r.sums.ios).collect::<Vec<_>>(), [600; 6]);
+        assert_eq!(
+            (fine.len(), fine.last().unwrap().at_ns),
+            (3 * 120, 1190 * 1_000_000_000)
+        );
+        assert_eq!(
+            read(600).iter().map(|r| r.sums.ios).collect::<Vec<_>>(),
+            [600; 6]
+        );
         let named: Vec<Option<&str>> = fine[..3].iter().map(|r| r.name.as_deref()).collect();
-        assert_eq!(named, [None, None, Some("/new")], "of process, control group and file");
+        assert_eq!(
+            named,
+            [None, None, Some("/new")],
+            "of process, control group and file"
+        );
         actors.finish(&mut writer).unwrap();
-        writer.finish(1300 * 1_000_000_000, RecorderCost::default()).unwrap();
+        writer
+            .finish(1300 * 1_000_000_000, RecorderCost::default())
+            .unwrap();
         assert_eq!(read(10).iter().map(|r| r.sums.ios).sum::<i64>(), 3 * 1300);
     }
 }

@@ -18,26 +18,49 @@ impl ClockWatch {
     /// Begins with the clocks as they are now.
     pub fn start() -> ClockWatch {
         let monotonic = monotonic_ns();
-        ClockWatch { wall_minus_monotonic_ns: wall_clock_ns() - monotonic, suspended_ns: boottime_ns() - monotonic }
+        ClockWatch {
+            wall_minus_monotonic_ns: wall_clock_ns() - monotonic,
+            suspended_ns: boottime_ns() - monotonic,
+        }
     }
 
     /// Marks for what has happened to the clocks since the last call; `at_ns` is the recording's time now.
     pub fn check(&mut self, at_ns: i64) -> Vec<Mark> {
         let monotonic = monotonic_ns();
-        self.compare(at_ns, wall_clock_ns() - monotonic, boottime_ns() - monotonic)
+        self.compare(
+            at_ns,
+            wall_clock_ns() - monotonic,
+            boottime_ns() - monotonic,
+        )
     }
 
-    fn compare(&mut self, at_ns: i64, wall_minus_monotonic_ns: i64, suspended_ns: i64) -> Vec<Mark> {
+    fn compare(
+        &mut self,
+        at_ns: i64,
+        wall_minus_monotonic_ns: i64,
+        suspended_ns: i64,
+    ) -> Vec<Mark> {
         let suspended = suspended_ns - self.suspended_ns;
         let stepped = wall_minus_monotonic_ns - self.wall_minus_monotonic_ns - suspended.max(0);
         let mut marks = Vec::new();
         if suspended > STEP_NS {
-            let text = format!("the machine was suspended for {:.3} s", suspended as f64 / 1e9);
-            marks.push(Mark { at_ns, kind: "suspend".to_owned(), text });
+            let text = format!(
+                "the machine was suspended for {:.3} s",
+                suspended as f64 / 1e9
+            );
+            marks.push(Mark {
+                at_ns,
+                kind: "suspend".to_owned(),
+                text,
+            });
         }
         if stepped.abs() > STEP_NS {
             let text = format!("the wall clock was set by {:+.3} s", stepped as f64 / 1e9);
-            marks.push(Mark { at_ns, kind: "clock-step".to_owned(), text });
+            marks.push(Mark {
+                at_ns,
+                kind: "clock-step".to_owned(),
+                text,
+            });
         }
         // Slewing (NTP) moves the difference slowly: follow it, so that only jumps count.
         self.wall_minus_monotonic_ns = wall_minus_monotonic_ns;
@@ -56,12 +79,23 @@ mod tests {
 
     #[test]
     fn steps_and_suspends_are_distinguished_and_slewing_is_neither() {
-        let mut watch = ClockWatch { wall_minus_monotonic_ns: 1_000_000_000_000, suspended_ns: 0 };
+        let mut watch = ClockWatch {
+            wall_minus_monotonic_ns: 1_000_000_000_000,
+            suspended_ns: 0,
+        };
         assert!(watch.compare(1, 1_000_000_050_000, 0).is_empty(), "slew");
-        assert_eq!(kinds(&watch.compare(2, 1_005_000_050_000, 5_000_000_000)), ["suspend"]);
+        assert_eq!(
+            kinds(&watch.compare(2, 1_005_000_050_000, 5_000_000_000)),
+            ["suspend"]
+        );
         let back = watch.compare(3, 1_001_000_050_000, 5_000_000_000);
         assert_eq!(kinds(&back), ["clock-step"]);
         assert!(back[0].text.contains("-4.000 s"), "{}", back[0].text);
-        assert!(watch.compare(4, 1_001_000_050_000, 5_000_000_000).is_empty(), "reported once");
+        assert!(
+            watch
+                .compare(4, 1_001_000_050_000, 5_000_000_000)
+                .is_empty(),
+            "reported once"
+        );
     }
 }

@@ -6,7 +6,9 @@ use anyhow::{Context as _, Result};
 use iolens_core::model::{Class, CounterSample, DevId, DeviceKind, Io, Lost, Request, Source};
 use iolens_observe::counters::{Pace, Root, Sampler, monotonic_ns};
 use iolens_observe::topology::Topology;
-use iolens_observe::trace::{FilesFilter, FilesOptions, FilesTracer, FinishStats, TraceError, Tracer, TracerOptions};
+use iolens_observe::trace::{
+    FilesFilter, FilesOptions, FilesTracer, FinishStats, TraceError, Tracer, TracerOptions,
+};
 
 /// Which source to open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,8 +71,14 @@ impl FeedOptions {
 }
 
 enum Kind {
-    Events { tracer: Box<Tracer>, counters: Option<Sampler> },
-    Counters { sampler: Sampler, pace: Pace },
+    Events {
+        tracer: Box<Tracer>,
+        counters: Option<Sampler>,
+    },
+    Counters {
+        sampler: Sampler,
+        pace: Pace,
+    },
     Ended,
 }
 
@@ -86,18 +94,22 @@ pub struct Feed {
 }
 
 /// The first line of a recording that was meant to hold every I/O and cannot; what to do follows.
-const FALLBACK: &str = "this recording has no single I/Os, only the kernel's counters. To record every I/O";
+const FALLBACK: &str =
+    "this recording has no single I/Os, only the kernel's counters. To record every I/O";
 
 /// What counters cannot show, for every screen of a recording made from them.
-pub const COUNTERS_LIMIT: &str =
-    "counters only: rates and mean latencies per step, no single I/O, no percentiles, no process, no exact busy time";
+pub const COUNTERS_LIMIT: &str = "counters only: rates and mean latencies per step, no single I/O, no percentiles, no process, no exact busy time";
 
 impl Feed {
     /// Opens the chosen source for `devices` (`None`: all).
     ///
     /// # Errors
     /// The chosen source is not available; for `Auto`, not even counters are.
-    pub fn open(options: &FeedOptions, devices: Option<&[DevId]>, topology: &Topology) -> Result<Feed> {
+    pub fn open(
+        options: &FeedOptions,
+        devices: Option<&[DevId]>,
+        topology: &Topology,
+    ) -> Result<Feed> {
         let feed = |kind, source, limits, start_ns| Feed {
             kind,
             source,
@@ -114,36 +126,55 @@ impl Feed {
                 Ok(tracer) => {
                     let (counters, mut limits) = counters_beside_events(devices, topology);
                     limits.extend_from_slice(tracer.limits());
-                    let events = Kind::Events { tracer: Box::new(tracer), counters };
-                    return feed(events, Source::Ebpf, limits, 0).with_files(options.files.as_ref())?.begin();
+                    let events = Kind::Events {
+                        tracer: Box::new(tracer),
+                        counters,
+                    };
+                    return feed(events, Source::Ebpf, limits, 0)
+                        .with_files(options.files.as_ref())?
+                        .begin();
                 }
-                Err(e) if choice == SourceChoice::Ebpf || options.files.is_some() => return Err(e.into()),
+                Err(e) if choice == SourceChoice::Ebpf || options.files.is_some() => {
+                    return Err(e.into());
+                }
                 Err(e) => {
                     fallback = Some(format!("{FALLBACK}: {}", e.advice()));
                     e.to_string()
                 }
             },
         };
-        let period = Duration::from_nanos(u64::try_from(options.counters_step_ns).unwrap_or(10_000_000));
-        let sampler = sampler(devices, topology, period).context("/proc/diskstats cannot be read; is proc mounted?")?;
+        let period =
+            Duration::from_nanos(u64::try_from(options.counters_step_ns).unwrap_or(10_000_000));
+        let sampler = sampler(devices, topology, period)
+            .context("/proc/diskstats cannot be read; is proc mounted?")?;
         let mut limits: Vec<String> = fallback.into_iter().collect();
         limits.extend([COUNTERS_LIMIT.to_owned(), format!("no eBPF: {why_not}")]);
         limits.extend(not_accounted(devices, topology));
         let start_ns = monotonic_ns();
         let pace = Pace::starting_at(start_ns, period);
-        Ok(feed(Kind::Counters { sampler, pace }, Source::Counters, limits, start_ns))
+        Ok(feed(
+            Kind::Counters { sampler, pace },
+            Source::Counters,
+            limits,
+            start_ns,
+        ))
     }
 
     /// Starts to follow files, too.
     fn with_files(mut self, filter: Option<&FilesFilter>) -> Result<Feed> {
         if let Some(filter) = filter {
-            let options = FilesOptions { filter: filter.clone(), ..FilesOptions::default() };
+            let options = FilesOptions {
+                filter: filter.clone(),
+                ..FilesOptions::default()
+            };
             match FilesTracer::start(&options) {
                 Ok(tracer) => {
                     self.limits.extend_from_slice(tracer.limits());
                     self.files = Some(Box::new(tracer));
                 }
-                Err(e) if e.is_of_kernel() => self.limits.push(format!("file-level requests are not recorded: {e}")),
+                Err(e) if e.is_of_kernel() => self
+                    .limits
+                    .push(format!("file-level requests are not recorded: {e}")),
                 Err(e) => return Err(e).context("file-level requests cannot be recorded"),
             }
         }
@@ -154,10 +185,14 @@ impl Feed {
     /// gathered meanwhile belongs to no recording.
     fn begin(mut self) -> Result<Feed> {
         if let Kind::Events { tracer, .. } = &mut self.kind {
-            self.start_ns = tracer.begin().context("the kernel's event rings cannot be read")?;
+            self.start_ns = tracer
+                .begin()
+                .context("the kernel's event rings cannot be read")?;
         }
         if let Some(files) = &mut self.files {
-            files.begin(self.start_ns).context("file-level requests cannot be read")?;
+            files
+                .begin(self.start_ns)
+                .context("file-level requests cannot be read")?;
         }
         Ok(self)
     }
@@ -201,7 +236,9 @@ impl Feed {
     /// The kernel's table cannot be read any more.
     pub fn look_at_open_requests(&mut self) -> Result<Vec<Request>> {
         match &mut self.files {
-            Some(files) => files.open_requests().context("open file-level requests cannot be read"),
+            Some(files) => files
+                .open_requests()
+                .context("open file-level requests cannot be read"),
             None => Ok(Vec::new()),
         }
     }
@@ -218,10 +255,16 @@ impl Feed {
         match &mut self.kind {
             Kind::Events { tracer, .. } => {
                 let stats = tracer.poll(&mut taken.ios, &mut taken.lost);
-                taken.complete_to_ns = Some(stats.context("the kernel's event rings cannot be read")?.complete_to_ns);
+                taken.complete_to_ns = Some(
+                    stats
+                        .context("the kernel's event rings cannot be read")?
+                        .complete_to_ns,
+                );
             }
-            Kind::Counters { sampler, .. } => sample(sampler, self.devices.as_deref(), self.start_ns, taken)
-                .context("/proc/diskstats cannot be read any more")?,
+            Kind::Counters { sampler, .. } => {
+                sample(sampler, self.devices.as_deref(), self.start_ns, taken)
+                    .context("/proc/diskstats cannot be read any more")?
+            }
             Kind::Ended => {}
         }
         Ok(())
@@ -229,9 +272,18 @@ impl Feed {
 
     /// Beside events the counters are kept too, so that the kernel's own view can be compared.
     pub fn sample_counters_beside_events(&mut self, taken: &mut Taken) {
-        if let Kind::Events { counters: Some(sampler), .. } = &mut self.kind {
+        if let Kind::Events {
+            counters: Some(sampler),
+            ..
+        } = &mut self.kind
+        {
             // Counters are a bonus here: a sample that cannot be read is simply not there.
-            drop(sample(sampler, self.devices.as_deref(), self.start_ns, taken));
+            drop(sample(
+                sampler,
+                self.devices.as_deref(),
+                self.start_ns,
+                taken,
+            ));
         }
     }
 
@@ -248,7 +300,9 @@ impl Feed {
         match &mut self.kind {
             // However it ends, the counters are read next: an interrupted sleep makes an extra sample, no wrong one.
             Kind::Counters { pace, .. } => drop(pace.wait()),
-            _ => std::thread::sleep(Duration::from_nanos(u64::try_from(until_ns - monotonic_ns()).unwrap_or(0))),
+            _ => std::thread::sleep(Duration::from_nanos(
+                u64::try_from(until_ns - monotonic_ns()).unwrap_or(0),
+            )),
         }
     }
 
@@ -308,19 +362,27 @@ impl Feed {
                 .context("the last file-level requests cannot be read")?;
         }
         match self.kind {
-            Kind::Events { tracer, .. } => {
-                Ok(Some(tracer.finish(&mut taken.ios, &mut taken.lost).context("the last events cannot be read")?))
-            }
+            Kind::Events { tracer, .. } => Ok(Some(
+                tracer
+                    .finish(&mut taken.ios, &mut taken.lost)
+                    .context("the last events cannot be read")?,
+            )),
             _ => Ok(None),
         }
     }
 }
 
-fn start_tracer(options: &FeedOptions, devices: Option<&[DevId]>, topology: &Topology) -> Result<Tracer, TraceError> {
+fn start_tracer(
+    options: &FeedOptions,
+    devices: Option<&[DevId]>,
+    topology: &Topology,
+) -> Result<Tracer, TraceError> {
     let selected = |id: DevId| devices.is_none_or(|d| d.contains(&id));
     // The probes for bio-based devices see every bio of every device: attach them only where one is in use.
-    let bio_based =
-        topology.devices().iter().any(|d| d.kind == DeviceKind::Bio && d.size_bytes.unwrap_or(0) > 0 && selected(d.id));
+    let bio_based = topology
+        .devices()
+        .iter()
+        .any(|d| d.kind == DeviceKind::Bio && d.size_bytes.unwrap_or(0) > 0 && selected(d.id));
     Tracer::start(TracerOptions {
         devices: devices.map(<[DevId]>::to_vec),
         ring_bytes: options.ring_bytes.max(4096).next_power_of_two(),
@@ -331,7 +393,10 @@ fn start_tracer(options: &FeedOptions, devices: Option<&[DevId]>, topology: &Top
     })
 }
 
-fn counters_beside_events(devices: Option<&[DevId]>, topology: &Topology) -> (Option<Sampler>, Vec<String>) {
+fn counters_beside_events(
+    devices: Option<&[DevId]>,
+    topology: &Topology,
+) -> (Option<Sampler>, Vec<String>) {
     match sampler(devices, topology, Duration::from_secs(1)) {
         Ok(sampler) => (Some(sampler), Vec::new()),
         Err(e) => (None, vec![format!("no counters beside the events: {e}")]),
@@ -340,21 +405,46 @@ fn counters_beside_events(devices: Option<&[DevId]>, topology: &Topology) -> (Op
 
 /// Which disks the kernel does not count: that is not idle.
 fn not_accounted(devices: Option<&[DevId]>, topology: &Topology) -> Option<String> {
-    let uncounted = topology.devices().iter().filter(|d| d.iostats == Some(false) && d.size_bytes != Some(0));
-    let names: Vec<&str> =
-        uncounted.filter(|d| devices.is_none_or(|ids| ids.contains(&d.id))).map(|d| d.name.as_str()).collect();
+    let uncounted = topology
+        .devices()
+        .iter()
+        .filter(|d| d.iostats == Some(false) && d.size_bytes != Some(0));
+    let names: Vec<&str> = uncounted
+        .filter(|d| devices.is_none_or(|ids| ids.contains(&d.id)))
+        .map(|d| d.name.as_str())
+        .collect();
     let which = names.join(", ");
-    (!names.is_empty()).then(|| format!("not accounted, so nothing is known of: {which} (queue/iostats is 0)"))
+    (!names.is_empty())
+        .then(|| format!("not accounted, so nothing is known of: {which} (queue/iostats is 0)"))
 }
 
-fn sampler(devices: Option<&[DevId]>, topology: &Topology, period: Duration) -> std::io::Result<Sampler> {
-    let names: Option<Vec<&str>> =
-        devices.map(|ids| topology.devices().iter().filter(|d| ids.contains(&d.id)).map(|d| d.name.as_str()).collect());
+fn sampler(
+    devices: Option<&[DevId]>,
+    topology: &Topology,
+    period: Duration,
+) -> std::io::Result<Sampler> {
+    let names: Option<Vec<&str>> = devices.map(|ids| {
+        topology
+            .devices()
+            .iter()
+            .filter(|d| ids.contains(&d.id))
+            .map(|d| d.name.as_str())
+            .collect()
+    });
     Ok(Sampler::new(&Root::live(), names.as_deref(), period)?)
 }
 
-fn sample(sampler: &mut Sampler, devices: Option<&[DevId]>, start_ns: i64, taken: &mut Taken) -> std::io::Result<()> {
+fn sample(
+    sampler: &mut Sampler,
+    devices: Option<&[DevId]>,
+    start_ns: i64,
+    taken: &mut Taken,
+) -> std::io::Result<()> {
     let observations = sampler.now()?;
-    taken.counters.extend(observations.observations(start_ns).filter(|c| devices.is_none_or(|d| d.contains(&c.dev))));
+    taken.counters.extend(
+        observations
+            .observations(start_ns)
+            .filter(|c| devices.is_none_or(|d| d.contains(&c.dev))),
+    );
     Ok(())
 }

@@ -86,7 +86,9 @@ impl NameLookup {
                 }
             }
         };
-        let thread = std::thread::Builder::new().name("iolens-names".to_owned()).spawn(look_up);
+        let thread = std::thread::Builder::new()
+            .name("iolens-names".to_owned())
+            .spawn(look_up);
         NameLookup {
             questions: thread.is_ok().then_some(ask),
             answers,
@@ -128,10 +130,20 @@ impl NameLookup {
         if known.is_some_and(|k| now_ns < k.ask_ns) || self.waiting >= MAX_WAITING {
             return;
         }
-        if self.questions.as_ref().is_some_and(|q| q.try_send(Question { of, tgid }).is_ok()) {
+        if self
+            .questions
+            .as_ref()
+            .is_some_and(|q| q.try_send(Question { of, tgid }).is_ok())
+        {
             self.waiting += 1;
             // Until the answer says more.
-            self.remember(of, Known { ask_ns: now_ns + ASK_AGAIN_NS, ..known.unwrap_or_default() });
+            self.remember(
+                of,
+                Known {
+                    ask_ns: now_ns + ASK_AGAIN_NS,
+                    ..known.unwrap_or_default()
+                },
+            );
         }
     }
 
@@ -157,22 +169,44 @@ impl NameLookup {
             return Vec::new();
         }
         let answers: Vec<Answer> = self.answers.try_iter().collect();
-        answers.into_iter().filter_map(|a| self.take(a, now_ns)).collect()
+        answers
+            .into_iter()
+            .filter_map(|a| self.take(a, now_ns))
+            .collect()
     }
 
     fn take(&mut self, answer: Answer, now_ns: i64) -> Option<Observation> {
         self.waiting -= 1;
         let known = self.known(answer.of).unwrap_or_default();
         let Some(text) = answer.text else {
-            self.remember(answer.of, Known { ask_ns: now_ns + TRY_AGAIN_NS, ..known });
+            self.remember(
+                answer.of,
+                Known {
+                    ask_ns: now_ns + TRY_AGAIN_NS,
+                    ..known
+                },
+            );
             return None;
         };
         let hash = self.hasher.hash_one(&text);
-        if known.written.is_some_and(|(at_ns, last)| last == hash && now_ns < at_ns + WRITE_AGAIN_NS) {
+        if known
+            .written
+            .is_some_and(|(at_ns, last)| last == hash && now_ns < at_ns + WRITE_AGAIN_NS)
+        {
             return None;
         }
-        self.remember(answer.of, Known { written: Some((now_ns, hash)), ..known });
-        Some(Observation::Name(Name { at_ns: now_ns, of: answer.of, text }))
+        self.remember(
+            answer.of,
+            Known {
+                written: Some((now_ns, hash)),
+                ..known
+            },
+        );
+        Some(Observation::Name(Name {
+            at_ns: now_ns,
+            of: answer.of,
+            text,
+        }))
     }
 
     /// The last answers; does not wait for a lookup that hangs.
@@ -182,7 +216,10 @@ impl NameLookup {
         let until = Instant::now() + MAX_FINISH_WAIT;
         let mut found = Vec::new();
         while self.waiting > 0 {
-            match self.answers.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            match self
+                .answers
+                .recv_timeout(until.saturating_duration_since(Instant::now()))
+            {
                 Ok(answer) => found.extend(self.take(answer, now_ns)),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
             }
@@ -221,31 +258,59 @@ mod tests {
         let mut seeker = NameLookup::start();
         seeker.note(&[here, here, gone, here, gone], 5);
         assert_eq!(seeker.waiting, 2);
-        let of = Named::File(Inode { fs_dev: dev, ino: meta.ino() as i64, generation: None });
+        let of = Named::File(Inode {
+            fs_dev: dev,
+            ino: meta.ino() as i64,
+            generation: None,
+        });
         let text = path.to_str().unwrap().to_owned();
         let found = seeker.finish(9);
-        if !std::fs::read_to_string("/proc/self/mountinfo").unwrap().contains("btrfs") {
+        if !std::fs::read_to_string("/proc/self/mountinfo")
+            .unwrap()
+            .contains("btrfs")
+        {
             assert_eq!(found, [Observation::Name(Name { at_ns: 9, of, text })]);
         }
         assert_eq!(seeker.young[&of].ask_ns, 5 + ASK_AGAIN_NS);
-        assert_eq!(seeker.young[&Named::File(gone.inode().unwrap())].ask_ns, 9 + TRY_AGAIN_NS);
+        assert_eq!(
+            seeker.young[&Named::File(gone.inode().unwrap())].ask_ns,
+            9 + TRY_AGAIN_NS
+        );
     }
 
     #[test]
     fn a_name_is_rewritten_when_it_changes_or_expires() {
         let mut seeker = NameLookup::start();
-        let of = Named::File(Inode { fs_dev: -1, ino: 5, generation: Some(3) });
+        let of = Named::File(Inode {
+            fs_dev: -1,
+            ino: 5,
+            generation: Some(3),
+        });
         let mut take = |text: &str, now_ns| {
             seeker.waiting += 1;
-            seeker.take(Answer { of, text: Some(text.to_owned()) }, now_ns).is_some()
+            seeker
+                .take(
+                    Answer {
+                        of,
+                        text: Some(text.to_owned()),
+                    },
+                    now_ns,
+                )
+                .is_some()
         };
         assert!(take("/a", 0) && !take("/a", 10), "unchanged");
-        assert!(take("/b", 20) && take("/a", 30), "renamed, and renamed back");
+        assert!(
+            take("/b", 20) && take("/a", 30),
+            "renamed, and renamed back"
+        );
         assert!(!take("/a", 29 + WRITE_AGAIN_NS) && take("/a", 30 + WRITE_AGAIN_NS));
         let mut next = io(-1, 5);
         next.generation = Some(4);
         seeker.note(&[next], 31);
-        assert_eq!(seeker.waiting, 1, "another file with the number is requested at once");
+        assert_eq!(
+            seeker.waiting, 1,
+            "another file with the number is requested at once"
+        );
     }
 
     #[test]

@@ -47,7 +47,11 @@ impl Outputs {
     /// Begins with one recording, whose time is the session's.
     pub fn new(pipeline: Pipeline, path: PathBuf) -> Outputs {
         Outputs {
-            current: Output { pipeline, from_ns: 0, path },
+            current: Output {
+                pipeline,
+                from_ns: 0,
+                path,
+            },
             previous: None,
             closing: Vec::new(),
             failed: false,
@@ -69,7 +73,14 @@ impl Outputs {
     pub fn rotate(&mut self, pipeline: Pipeline, path: PathBuf, from_ns: i64, cost: RecorderCost) {
         // Two in a row within the time that a late I/O takes: the first is settled, whatever comes.
         self.settle(i64::MAX);
-        let old = std::mem::replace(&mut self.current, Output { pipeline, from_ns, path });
+        let old = std::mem::replace(
+            &mut self.current,
+            Output {
+                pipeline,
+                from_ns,
+                path,
+            },
+        );
         self.unstored_ios += old.pipeline.refused_ios();
         self.previous = Some((old, cost));
         self.failed = false;
@@ -95,7 +106,9 @@ impl Outputs {
         }
         if let Some((old, cost)) = self.previous.take() {
             let end_ns = self.current.from_ns - old.from_ns;
-            self.closing.push(std::thread::spawn(move || (old.path, old.pipeline.finish(end_ns, cost))));
+            self.closing.push(std::thread::spawn(move || {
+                (old.path, old.pipeline.finish(end_ns, cost))
+            }));
         }
     }
 
@@ -104,7 +117,10 @@ impl Outputs {
         let done = self.closing.extract_if(.., |c| wait || c.is_finished());
         let joined = done.map(|c| match c.join() {
             Ok((path, result)) => Closed { path, result },
-            Err(_) => Closed { path: PathBuf::new(), result: Err(anyhow!("the end of a recording panicked")) },
+            Err(_) => Closed {
+                path: PathBuf::new(),
+                result: Err(anyhow!("the end of a recording panicked")),
+            },
         });
         joined.collect()
     }
@@ -133,7 +149,8 @@ impl Outputs {
                 }
             }
             // What comes later than the source promised belongs to the very beginning.
-            ios.iter_mut().for_each(|io| io.done_ns = (io.done_ns - from_ns).max(0));
+            ios.iter_mut()
+                .for_each(|io| io.done_ns = (io.done_ns - from_ns).max(0));
         }
         if self.failed {
             self.unstored_ios += ios.len() as i64;
@@ -148,9 +165,13 @@ impl Outputs {
         let from_ns = self.current.from_ns;
         if from_ns > 0 {
             if let Some((old, _)) = &mut self.previous {
-                let before: Vec<Observation> = others.extract_if(.., |o| o.at_ns() < from_ns).collect();
+                let before: Vec<Observation> =
+                    others.extract_if(.., |o| o.at_ns() < from_ns).collect();
                 // If it cannot take them, its end says why.
-                drop(old.pipeline.send(before.into_iter().map(|o| moved(o, old.from_ns)).collect()));
+                drop(
+                    old.pipeline
+                        .send(before.into_iter().map(|o| moved(o, old.from_ns)).collect()),
+                );
             }
             others = others.into_iter().map(|o| moved(o, from_ns)).collect();
         }
@@ -160,7 +181,10 @@ impl Outputs {
 
     /// The devices there are now; those that went before the recording began are not its own.
     pub fn send_devices(&mut self, devices: &[Device]) {
-        let sent = self.current.pipeline.send_devices(devices_from(devices, self.current.from_ns));
+        let sent = self
+            .current
+            .pipeline
+            .send_devices(devices_from(devices, self.current.from_ns));
         self.note(sent);
     }
 
@@ -184,9 +208,16 @@ impl Outputs {
     ///
     /// # Errors
     /// What went wrong in the last one's writer.
-    pub fn finish(mut self, end_ns: i64, cost: RecorderCost) -> Result<(PathBuf, RecordingSummary)> {
+    pub fn finish(
+        mut self,
+        end_ns: i64,
+        cost: RecorderCost,
+    ) -> Result<(PathBuf, RecordingSummary)> {
         self.settle(i64::MAX);
-        let stored = self.current.pipeline.finish(end_ns - self.current.from_ns, cost);
+        let stored = self
+            .current
+            .pipeline
+            .finish(end_ns - self.current.from_ns, cost);
         for closing in self.closing {
             // Its own trouble was its own recording's; what it could write is there.
             drop(closing.join());
@@ -197,9 +228,15 @@ impl Outputs {
 
 /// `devices` as a recording that begins at `from_ns` has them.
 pub fn devices_from(devices: &[Device], from_ns: i64) -> Vec<Device> {
-    let there = devices.iter().filter(|d| d.removed_ns.is_none_or(|at| at >= from_ns));
+    let there = devices
+        .iter()
+        .filter(|d| d.removed_ns.is_none_or(|at| at >= from_ns));
     let moved = |at: Option<i64>| at.map(|at| at - from_ns).filter(|at| *at >= 0);
-    let device = |d: &Device| Device { added_ns: moved(d.added_ns), removed_ns: moved(d.removed_ns), ..d.clone() };
+    let device = |d: &Device| Device {
+        added_ns: moved(d.added_ns),
+        removed_ns: moved(d.removed_ns),
+        ..d.clone()
+    };
     there.map(device).collect()
 }
 
@@ -240,41 +277,87 @@ mod tests {
     }
 
     fn ios(done: &[i64]) -> Vec<Io> {
-        done.iter().map(|ns| Io::new(*ns, DevId(8), Op::READ, 512, Some(1), 2)).collect()
+        done.iter()
+            .map(|ns| Io::new(*ns, DevId(8), Op::READ, 512, Some(1), 2))
+            .collect()
     }
 
     fn done(path: &Path) -> Vec<i64> {
         let recording = Recording::open(path).unwrap();
-        recording.ios(0..i64::MAX, IoColumns::ALL).flat_map(|b| b.unwrap()).map(|io| io.done_ns).collect()
+        recording
+            .ios(0..i64::MAX, IoColumns::ALL)
+            .flat_map(|b| b.unwrap())
+            .map(|io| io.done_ns)
+            .collect()
     }
 
     #[test]
     fn what_completed_before_goes_to_the_recording_before_and_each_has_its_own_time() {
         let dir = tempfile::tempdir().unwrap();
-        let (a, b, c) = (dir.path().join("a"), dir.path().join("b"), dir.path().join("c"));
+        let (a, b, c) = (
+            dir.path().join("a"),
+            dir.path().join("b"),
+            dir.path().join("c"),
+        );
         let mut outputs = Outputs::new(pipeline(&a), a.clone());
         outputs.send_ios(ios(&[10, 20]));
         outputs.rotate(pipeline(&b), b.clone(), 100, RecorderCost::default());
         outputs.send_ios(ios(&[90, 99, 100, 130]));
-        let lost = |ns| Observation::Lost(Lost { ios: Some(1), ..Lost::somewhere(ns - 5, ns, LossReason::RingFull) });
-        let mark = |at_ns| Observation::Mark(Mark { at_ns, kind: "phase".to_owned(), text: String::new() });
+        let lost = |ns| {
+            Observation::Lost(Lost {
+                ios: Some(1),
+                ..Lost::somewhere(ns - 5, ns, LossReason::RingFull)
+            })
+        };
+        let mark = |at_ns| {
+            Observation::Mark(Mark {
+                at_ns,
+                kind: "phase".to_owned(),
+                text: String::new(),
+            })
+        };
         outputs.send(vec![lost(98), lost(103), mark(99), mark(150)]);
         outputs.settle(99);
-        assert!(outputs.is_closing() && outputs.previous.is_some(), "something may still come");
+        assert!(
+            outputs.is_closing() && outputs.previous.is_some(),
+            "something may still come"
+        );
         outputs.settle(100);
         let closed = outputs.closed(true);
-        assert_eq!((closed.len(), &closed[0].path, closed[0].result.as_ref().unwrap().ios), (1, &a, 4));
+        assert_eq!(
+            (
+                closed.len(),
+                &closed[0].path,
+                closed[0].result.as_ref().unwrap().ios
+            ),
+            (1, &a, 4)
+        );
         outputs.send_ios(ios(&[95, 160]));
         outputs.rotate(pipeline(&c), c.clone(), 200, RecorderCost::default());
         outputs.send_ios(ios(&[199, 201]));
         let (path, stored) = outputs.finish(300, RecorderCost::default()).unwrap();
         assert_eq!((path, stored.ios), (c.clone(), 1));
         assert_eq!((done(&a), done(&c)), (vec![10, 20, 90, 99], vec![1]));
-        assert_eq!(done(&b), [0, 0, 30, 60, 99], "95 came later than the source promised");
+        assert_eq!(
+            done(&b),
+            [0, 0, 30, 60, 99],
+            "95 came later than the source promised"
+        );
         let of = |path: &Path| {
             let r = Recording::open(path).unwrap();
-            let lost: Vec<(i64, i64)> = r.lost(0..i64::MAX).iter().map(|l| (l.from_ns, l.to_ns)).collect();
-            (r.end_ns(), lost, r.marks(0..i64::MAX).iter().map(|m| m.at_ns).collect::<Vec<_>>())
+            let lost: Vec<(i64, i64)> = r
+                .lost(0..i64::MAX)
+                .iter()
+                .map(|l| (l.from_ns, l.to_ns))
+                .collect();
+            (
+                r.end_ns(),
+                lost,
+                r.marks(0..i64::MAX)
+                    .iter()
+                    .map(|m| m.at_ns)
+                    .collect::<Vec<_>>(),
+            )
         };
         assert_eq!(of(&a), (100, vec![(93, 98)], vec![99]));
         assert_eq!(of(&b), (100, vec![(0, 3)], vec![50]));
@@ -282,11 +365,23 @@ mod tests {
 
     #[test]
     fn devices_that_went_before_are_not_there() {
-        let gone = Device { removed_ns: Some(50), ..Device::named("sda", DevId(8)) };
-        let new = Device { added_ns: Some(150), ..Device::named("sdb", DevId(9)) };
-        let old = Device { added_ns: Some(20), ..Device::named("sdc", DevId(10)) };
+        let gone = Device {
+            removed_ns: Some(50),
+            ..Device::named("sda", DevId(8))
+        };
+        let new = Device {
+            added_ns: Some(150),
+            ..Device::named("sdb", DevId(9))
+        };
+        let old = Device {
+            added_ns: Some(20),
+            ..Device::named("sdc", DevId(10))
+        };
         let there = devices_from(&[gone, new, old], 100);
-        let of: Vec<(&str, Option<i64>)> = there.iter().map(|d| (d.name.as_str(), d.added_ns)).collect();
+        let of: Vec<(&str, Option<i64>)> = there
+            .iter()
+            .map(|d| (d.name.as_str(), d.added_ns))
+            .collect();
         assert_eq!(of, [("sdb", Some(50)), ("sdc", None)]);
     }
 }

@@ -8,7 +8,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
-use iolens_core::model::{Class, DevId, Device, Io, LossReason, Lost, Observation, RecorderCost, Request};
+use iolens_core::model::{
+    Class, DevId, Device, Io, LossReason, Lost, Observation, RecorderCost, Request,
+};
 use iolens_core::store::{RecordingSummary, RecordingWriter, WriterStatus};
 use iolens_observe::counters::monotonic_ns;
 use iolens_observe::topology::prefer_this_thread;
@@ -70,7 +72,15 @@ impl Pipeline {
             .spawn(move || thread.run())
             .context("the writer thread could not be started")?;
         let refused = Refused::default();
-        Ok(Pipeline { sender, spare, waiting_ios, status, writer, refused, max_waiting_ios: MAX_WAITING_IOS })
+        Ok(Pipeline {
+            sender,
+            spare,
+            waiting_ios,
+            status,
+            writer,
+            refused,
+            max_waiting_ios: MAX_WAITING_IOS,
+        })
     }
 
     /// An empty batch, one that the writer is done with if there is one: reused memory needs no page faults.
@@ -114,7 +124,9 @@ impl Pipeline {
         if others.is_empty() {
             return Ok(());
         }
-        self.sender.send(Message::Others(others)).map_err(|_| WriterEnded)
+        self.sender
+            .send(Message::Others(others))
+            .map_err(|_| WriterEnded)
     }
 
     /// Sends the writer the current state of open requests.
@@ -122,7 +134,9 @@ impl Pipeline {
     /// # Errors
     /// The writer thread has ended.
     pub fn send_open_requests(&mut self, open: Vec<Request>) -> Result<(), WriterEnded> {
-        self.sender.send(Message::OpenRequests(open)).map_err(|_| WriterEnded)
+        self.sender
+            .send(Message::OpenRequests(open))
+            .map_err(|_| WriterEnded)
     }
 
     /// Sends the writer the current devices.
@@ -130,7 +144,9 @@ impl Pipeline {
     /// # Errors
     /// The writer thread has ended.
     pub fn send_devices(&mut self, devices: Vec<Device>) -> Result<(), WriterEnded> {
-        self.sender.send(Message::Devices(devices)).map_err(|_| WriterEnded)
+        self.sender
+            .send(Message::Devices(devices))
+            .map_err(|_| WriterEnded)
     }
 
     /// I/Os that could not be handed over so far.
@@ -154,9 +170,12 @@ impl Pipeline {
     /// What went wrong in the writer.
     pub fn finish(mut self, end_ns: i64, cost: RecorderCost) -> Result<RecordingSummary> {
         // A writer that has ended reports its own error when joined.
-        let _ended = self.send_refused().is_err() || self.sender.send(Message::Finish { end_ns, cost }).is_err();
+        let _ended = self.send_refused().is_err()
+            || self.sender.send(Message::Finish { end_ns, cost }).is_err();
         drop(self.sender);
-        self.writer.join().map_err(|_| anyhow!("the writer thread panicked; the recording holds what came before"))?
+        self.writer.join().map_err(|_| {
+            anyhow!("the writer thread panicked; the recording holds what came before")
+        })?
     }
 
     fn send_refused(&mut self) -> Result<(), WriterEnded> {
@@ -262,7 +281,9 @@ impl WriterThread {
     }
 
     fn finish_rollups(&mut self) -> Result<()> {
-        self.rollups.take().map_or(Ok(()), |rollups| rollups.finish(&mut self.writer))
+        self.rollups
+            .take()
+            .map_or(Ok(()), |rollups| rollups.finish(&mut self.writer))
     }
 
     fn note_and_push(&mut self, others: &[Observation]) -> Result<()> {
@@ -304,9 +325,18 @@ mod tests {
         let recording = Recording::open(&path).unwrap();
         let lost: Vec<Lost> = recording.lost(0..21);
         assert_eq!(lost.len(), 1);
-        assert_eq!((lost[0].from_ns, lost[0].to_ns, lost[0].ios, lost[0].bytes), (1, 9, Some(3), Some(3 * 4096)));
-        assert_eq!((lost[0].merges, lost[0].reason), (Some(3), LossReason::WriterBusy));
-        let ios: usize = recording.ios(0..21, Default::default()).map(|b| b.unwrap().len()).sum();
+        assert_eq!(
+            (lost[0].from_ns, lost[0].to_ns, lost[0].ios, lost[0].bytes),
+            (1, 9, Some(3), Some(3 * 4096))
+        );
+        assert_eq!(
+            (lost[0].merges, lost[0].reason),
+            (Some(3), LossReason::WriterBusy)
+        );
+        let ios: usize = recording
+            .ios(0..21, Default::default())
+            .map(|b| b.unwrap().len())
+            .sum();
         assert_eq!(ios, 1);
     }
 }

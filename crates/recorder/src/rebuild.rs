@@ -6,11 +6,12 @@ use anyhow::Result;
 use iolens_core::model::Rollup;
 use iolens_core::private::Access;
 use iolens_core::rollup::{
-    ACTOR_STEPS_S, ActorsBuilder, CoarserRollups, ROLLUP_STEPS_S, RollupBuilder, coarser_actors, minutes,
+    ACTOR_STEPS_S, ActorsBuilder, CoarserRollups, ROLLUP_STEPS_S, RollupBuilder, coarser_actors,
+    minutes,
 };
 use iolens_core::store::{
-    IoColumns, Recording, actors_until, read_rollups, rollup_steps, rollups_until, write_missing_actors,
-    write_missing_rollups,
+    IoColumns, Recording, actors_until, read_rollups, rollup_steps, rollups_until,
+    write_missing_actors, write_missing_rollups,
 };
 
 use crate::actors::KnownNames;
@@ -26,18 +27,25 @@ const REACH_NS: i64 = 60_000_000_000;
 pub fn complete_rollups(path: &Path, access: Access) -> Result<usize> {
     let [second_s, minute_s, _] = ROLLUP_STEPS_S;
     // A recorder may be killed between the two files.
-    let (seconds_from_ns, minutes_from_ns) = (whole_until(path, second_s)?, whole_until(path, minute_s)?);
+    let (seconds_from_ns, minutes_from_ns) =
+        (whole_until(path, second_s)?, whole_until(path, minute_s)?);
     let from_ns = seconds_from_ns.min(minutes_from_ns);
     let recording = Recording::open(path)?;
     let mut builder = RollupBuilder::default();
     for ios in recording.ios(from_ns.saturating_sub(REACH_NS)..i64::MAX, columns()) {
         builder.push_ios(&ios?);
     }
-    recording.lost(from_ns..i64::MAX).iter().for_each(|l| builder.lost(l));
+    recording
+        .lost(from_ns..i64::MAX)
+        .iter()
+        .for_each(|l| builder.lost(l));
     let mut rows = builder.finish();
     rows.retain(|r| r.at_ns >= from_ns);
     let first_of = |from_ns: i64| rows.partition_point(|r| r.at_ns < from_ns);
-    let (seconds, of_minutes) = (&rows[first_of(seconds_from_ns)..], minutes(&rows[first_of(minutes_from_ns)..]));
+    let (seconds, of_minutes) = (
+        &rows[first_of(seconds_from_ns)..],
+        minutes(&rows[first_of(minutes_from_ns)..]),
+    );
     let hours = hours_of(path, &of_minutes)?;
     write_missing_rollups(path, access, [seconds, &of_minutes, &hours])?;
     complete_actors(&recording, access)?;
@@ -65,10 +73,12 @@ fn hours_of(path: &Path, more: &[Rollup]) -> Result<Vec<Rollup>> {
 fn complete_actors(recording: &Recording, access: Access) -> Result<()> {
     // Slots are written when they are complete, the coarser before the finer ones: the next one begins where the last of them
     // ends.
-    let [finer_from_ns, coarser_from_ns] = [0, 1].map(|i| actors_until(recording.path(), ACTOR_STEPS_S[i]));
+    let [finer_from_ns, coarser_from_ns] =
+        [0, 1].map(|i| actors_until(recording.path(), ACTOR_STEPS_S[i]));
     let (finer_from_ns, coarser_from_ns) = (finer_from_ns?, coarser_from_ns?);
     let from_ns = finer_from_ns.min(coarser_from_ns);
-    let whose = IoColumns::QUEUE | IoColumns::TGID | IoColumns::COMM | IoColumns::CGROUP | IoColumns::FILE;
+    let whose =
+        IoColumns::QUEUE | IoColumns::TGID | IoColumns::COMM | IoColumns::CGROUP | IoColumns::FILE;
     let mut builder = ActorsBuilder::default();
     for ios in recording.ios(from_ns..i64::MAX, whose) {
         builder.push_ios(&ios?);
@@ -80,8 +90,15 @@ fn complete_actors(recording: &Recording, access: Access) -> Result<()> {
     }
     names.put_into(&mut rows);
     let first_of = |from_ns: i64| rows.partition_point(|r| r.at_ns < from_ns);
-    let (finer, coarser) = (&rows[first_of(finer_from_ns)..], coarser_actors(&rows[first_of(coarser_from_ns)..]));
-    Ok(write_missing_actors(recording.path(), access, [finer, &coarser])?)
+    let (finer, coarser) = (
+        &rows[first_of(finer_from_ns)..],
+        coarser_actors(&rows[first_of(coarser_from_ns)..]),
+    );
+    Ok(write_missing_actors(
+        recording.path(),
+        access,
+        [finer, &coarser],
+    )?)
 }
 
 fn columns() -> IoColumns {
@@ -105,22 +122,49 @@ mod tests {
         let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
         let (mut rollups, mut whole) = (Rollups::default(), RollupBuilder::default());
         for s in 0..2000 {
-            let io = Io::new(s * 1_000_000_000 + 7, DevId(8), Op::READ, 512, Some(s), 1_500_000_000);
-            let io = Io { merges: Some(1), error: Some(0), ino: Some(9), fs_dev: Some(8), ..io };
+            let io = Io::new(
+                s * 1_000_000_000 + 7,
+                DevId(8),
+                Op::READ,
+                512,
+                Some(s),
+                1_500_000_000,
+            );
+            let io = Io {
+                merges: Some(1),
+                error: Some(0),
+                ino: Some(9),
+                fs_dev: Some(8),
+                ..io
+            };
             writer.push_ios(&[io]).unwrap();
             rollups.note(&[io]);
             whole.push_ios(&[io]);
             rollups.tick(s * 1_000_000_000, &mut writer).unwrap();
             writer.tick(s * 1_000_000_000).unwrap();
         }
-        let of = Named::File(Inode { fs_dev: 8, ino: 9, generation: None });
-        writer.push(&Observation::Name(Name { at_ns: 7, of, text: "/f".to_owned() })).unwrap();
+        let of = Named::File(Inode {
+            fs_dev: 8,
+            ino: 9,
+            generation: None,
+        });
+        writer
+            .push(&Observation::Name(Name {
+                at_ns: 7,
+                of,
+                text: "/f".to_owned(),
+            }))
+            .unwrap();
         writer.tick(2_000_000_000_000).unwrap();
         drop((writer, rollups));
         // Killed between two files of the same rows: the coarser is there, the finer is not.
         for (table, finer) in [("rollup", "1s-"), ("actors", "10s-")] {
-            let all = std::fs::read_dir(path.join(table)).unwrap().map(|e| e.unwrap().path());
-            let newest = all.filter(|p| p.file_name().unwrap().to_str().unwrap().starts_with(finer)).max();
+            let all = std::fs::read_dir(path.join(table))
+                .unwrap()
+                .map(|e| e.unwrap().path());
+            let newest = all
+                .filter(|p| p.file_name().unwrap().to_str().unwrap().starts_with(finer))
+                .max();
             std::fs::remove_file(newest.unwrap()).unwrap();
         }
         let rows = |step| {
@@ -131,7 +175,10 @@ mod tests {
         let expected = whole.finish();
         let before = rows(1).len();
         assert!(before < expected.len() && !rows(60).is_empty());
-        assert_eq!(complete_rollups(&path, Access::OWNER).unwrap(), expected.len() - before);
+        assert_eq!(
+            complete_rollups(&path, Access::OWNER).unwrap(),
+            expected.len() - before
+        );
         assert_eq!((rows(1), rows(60)), (expected.clone(), minutes(&expected)));
         let mut hours = CoarserRollups::new(3600);
         hours.add(&expected);
@@ -141,9 +188,12 @@ mod tests {
             let mut actors = Vec::new();
             read_actors(&path, step_s, 0..i64::MAX, |r| actors.push(r)).unwrap();
             for kind in ActorKind::ALL {
-                let of: Vec<&ActorSums> = actors.iter().filter(|r| r.actor.kind() == kind).collect();
+                let of: Vec<&ActorSums> =
+                    actors.iter().filter(|r| r.actor.kind() == kind).collect();
                 assert_eq!(of.iter().map(|r| r.sums.ios).sum::<i64>(), 2000, "{kind:?}");
-                assert!(kind != ActorKind::File || of.iter().any(|r| r.name.as_deref() == Some("/f")));
+                assert!(
+                    kind != ActorKind::File || of.iter().any(|r| r.name.as_deref() == Some("/f"))
+                );
             }
         }
     }

@@ -32,7 +32,13 @@ impl Default for Rollups {
     fn default() -> Rollups {
         let hours = CoarserRollups::new(ROLLUP_STEPS_S[2]);
         let (builder, actors) = (RollupBuilder::default(), Actors::default());
-        Rollups { builder, actors, waiting: Vec::new(), written_ns: 0, hours }
+        Rollups {
+            builder,
+            actors,
+            waiting: Vec::new(),
+            written_ns: 0,
+            hours,
+        }
     }
 }
 
@@ -132,7 +138,16 @@ mod tests {
         let seconds = 1800;
         for s in 0..seconds {
             let ios: Vec<Io> = (0..3)
-                .map(|i| Io::new(s * 1_000_000_000 + i * 1000, DevId(8), Op::WRITE, 512, Some(10), 90_000 + s))
+                .map(|i| {
+                    Io::new(
+                        s * 1_000_000_000 + i * 1000,
+                        DevId(8),
+                        Op::WRITE,
+                        512,
+                        Some(10),
+                        90_000 + s,
+                    )
+                })
                 .collect();
             rollups.note(&ios);
             whole.push_ios(&ios);
@@ -142,10 +157,16 @@ mod tests {
         assert_eq!(files(), 4, "two of seconds, two of minutes");
         rollups.finish(&mut writer).unwrap();
         assert_eq!(files(), 7, "and one of hours");
-        writer.finish(seconds * 1_000_000_000, RecorderCost::default()).unwrap();
+        writer
+            .finish(seconds * 1_000_000_000, RecorderCost::default())
+            .unwrap();
         let of = |step| {
             let mut rows = Vec::new();
-            assert!(read_rollups(&path, step, 0..i64::MAX, |r| rows.push(r)).unwrap().is_empty());
+            assert!(
+                read_rollups(&path, step, 0..i64::MAX, |r| rows.push(r))
+                    .unwrap()
+                    .is_empty()
+            );
             rows
         };
         let expected = whole.finish();

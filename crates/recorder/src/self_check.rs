@@ -9,7 +9,9 @@
 use std::collections::{HashMap, VecDeque};
 
 use anyhow::Result;
-use iolens_core::model::{Class, CounterSample, DevId, Device, DeviceKind, DiskCounters, Io, LossReason, Lost};
+use iolens_core::model::{
+    Class, CounterSample, DevId, Device, DeviceKind, DiskCounters, Io, LossReason, Lost,
+};
 use iolens_observe::counters::monotonic_ns;
 
 use crate::feed::{Feed, Taken};
@@ -70,14 +72,19 @@ impl SelfCheck {
 
     /// Notes the kernel's counters, which were read before `at_ns` (nanoseconds since the recording's start).
     fn sampled(&mut self, at_ns: i64, samples: &[CounterSample], devices: &[Device]) {
-        let counts = samples.iter().filter(|s| devices.iter().any(|d| d.id == s.dev && is_comparable(d)));
+        let counts = samples
+            .iter()
+            .filter(|s| devices.iter().any(|d| d.id == s.dev && is_comparable(d)));
         let counts: Vec<_> = counts.map(|s| (s.dev, of_kernel(&s.counters))).collect();
         for (dev, now) in &counts {
             let tally = self.tallies.entry(*dev).or_default();
             let first = tally.first.get_or_insert(*now);
             // The number went to another device.
             if now.iter().zip(&*first).any(|(now, first)| now < first) {
-                *tally = Tally { first: Some(*now), ..Tally::default() };
+                *tally = Tally {
+                    first: Some(*now),
+                    ..Tally::default()
+                };
             }
         }
         self.pending.push_back(Pending { at_ns, counts });
@@ -95,8 +102,14 @@ impl SelfCheck {
     ) {
         self.count_lost(lost);
         let mut ios = ios.iter().peekable();
-        while self.pending.front().is_some_and(|p| p.at_ns <= complete_to_ns) {
-            let Some(p) = self.pending.pop_front() else { break };
+        while self
+            .pending
+            .front()
+            .is_some_and(|p| p.at_ns <= complete_to_ns)
+        {
+            let Some(p) = self.pending.pop_front() else {
+                break;
+            };
             while let Some(io) = ios.next_if(|io| io.done_ns <= p.at_ns) {
                 self.count(io.dev, io.op.class(), 1);
             }
@@ -109,7 +122,9 @@ impl SelfCheck {
 
     /// The same for the last that was taken: whatever is missing now stays missing.
     pub fn finished(&mut self, ios: &[Io], lost: &mut Vec<Lost>) {
-        let Some(last) = self.pending.pop_back() else { return };
+        let Some(last) = self.pending.pop_back() else {
+            return;
+        };
         self.pending.clear();
         self.count_lost(lost);
         for io in ios.iter().take_while(|io| io.done_ns <= last.at_ns) {
@@ -143,15 +158,24 @@ impl SelfCheck {
     ) {
         let from_ns = std::mem::replace(&mut self.last_sample_ns, p.at_ns);
         for (dev, now) in &p.counts {
-            let Some(tally) = self.tallies.get_mut(dev) else { continue };
+            let Some(tally) = self.tallies.get_mut(dev) else {
+                continue;
+            };
             let Some(first) = tally.first else { continue };
-            tally.excess.push_back(std::array::from_fn(|c| now[c] - first[c] - tally.ours[c]));
+            tally
+                .excess
+                .push_back(std::array::from_fn(|c| now[c] - first[c] - tally.ours[c]));
             if tally.excess.len() < samples {
                 continue;
             }
-            let least: Counts = std::array::from_fn(|c| tally.excess.iter().map(|e| e[c]).min().unwrap_or(0));
+            let least: Counts =
+                std::array::from_fn(|c| tally.excess.iter().map(|e| e[c]).min().unwrap_or(0));
             // What is missing in one class and too much in another is there: losses may be of the wrong class.
-            let mut of_all: i64 = least.iter().zip(tally.reported).map(|(least, reported)| least - reported).sum();
+            let mut of_all: i64 = least
+                .iter()
+                .zip(tally.reported)
+                .map(|(least, reported)| least - reported)
+                .sum();
             for class in Class::ALL {
                 let c = class as usize;
                 let mut missing = (least[c] - tally.reported[c]).min(of_all);
@@ -178,7 +202,10 @@ impl SelfCheck {
 
 /// Whether the kernel counts this device's I/Os as the tracer does. Request-based dm (multipath) counts at both layers.
 fn is_comparable(d: &Device) -> bool {
-    d.kind == DeviceKind::Request && d.iostats == Some(true) && !d.name.starts_with("dm-") && d.removed_ns.is_none()
+    d.kind == DeviceKind::Request
+        && d.iostats == Some(true)
+        && !d.name.starts_with("dm-")
+        && d.removed_ns.is_none()
 }
 
 fn of_kernel(c: &DiskCounters) -> Counts {
@@ -203,13 +230,21 @@ mod tests {
     const DEV: DevId = DevId(8 << 20);
 
     fn disk() -> Device {
-        Device { kind: DeviceKind::Request, iostats: Some(true), ..Device::named("sda", DEV) }
+        Device {
+            kind: DeviceKind::Request,
+            iostats: Some(true),
+            ..Device::named("sda", DEV)
+        }
     }
 
     fn reads(ios: u64) -> CounterSample {
         let mut counters = DiskCounters::default();
         counters.read.ios = ios;
-        CounterSample { at_ns: 0, dev: DEV, counters }
+        CounterSample {
+            at_ns: 0,
+            dev: DEV,
+            counters,
+        }
     }
 
     fn read_at(done_ns: i64) -> Io {
@@ -226,7 +261,10 @@ mod tests {
             let mut lost = Vec::new();
             let ios: Vec<Io> = (0..*ours).map(|_| read_at(at_ns)).collect();
             check.taken(&ios, &mut lost, at_ns + 1, |_, _| outstanding);
-            assert!(lost.iter().all(|l| l.reason == LossReason::Unaccounted && l.dev == Some(DEV)));
+            assert!(
+                lost.iter()
+                    .all(|l| l.reason == LossReason::Unaccounted && l.dev == Some(DEV))
+            );
             reported.push(lost.iter().filter_map(|l| l.ios).sum());
         }
         reported
@@ -234,23 +272,38 @@ mod tests {
 
     #[test]
     fn ios_that_only_the_kernel_counts_are_reported_once() {
-        assert_eq!(run(&[50, 150, 250, 250, 250, 250], &[0, 0, 0, 0, 0, 0], 0), [0, 0, 0, 100, 100, 0]);
+        assert_eq!(
+            run(&[50, 150, 250, 250, 250, 250], &[0, 0, 0, 0, 0, 0], 0),
+            [0, 0, 0, 100, 100, 0]
+        );
     }
 
     #[test]
     fn late_kernel_counts_are_no_difference() {
-        assert_eq!(run(&[50, 59, 69, 80, 80, 80], &[0, 10, 10, 10, 0, 0], 0), [0; 6]);
+        assert_eq!(
+            run(&[50, 59, 69, 80, 80, 80], &[0, 10, 10, 10, 0, 0], 0),
+            [0; 6]
+        );
     }
 
     #[test]
     fn a_transient_difference_is_not_reported() {
-        assert_eq!(run(&[0, 10, 10, 10, 10, 10], &[0, 9, 1, 0, 0, 0], 0), [0; 6]);
+        assert_eq!(
+            run(&[0, 10, 10, 10, 10, 10], &[0, 9, 1, 0, 0, 0], 0),
+            [0; 6]
+        );
     }
 
     #[test]
     fn outstanding_ios_of_the_tracer_are_not_reported_twice() {
-        assert_eq!(run(&[0, 10, 10, 10, 10, 10], &[0, 7, 0, 0, 0, 0], 3), [0; 6]);
-        assert_eq!(run(&[0, 10, 10, 10, 10, 10], &[0, 7, 0, 0, 0, 0], 2), [0, 0, 0, 1, 0, 0]);
+        assert_eq!(
+            run(&[0, 10, 10, 10, 10, 10], &[0, 7, 0, 0, 0, 0], 3),
+            [0; 6]
+        );
+        assert_eq!(
+            run(&[0, 10, 10, 10, 10, 10], &[0, 7, 0, 0, 0, 0], 2),
+            [0, 0, 0, 1, 0, 0]
+        );
     }
 
     #[test]
@@ -260,11 +313,19 @@ mod tests {
         check.taken(&[], &mut Vec::new(), 1, |_, _| 0);
         check.sampled(1_000, &[reads(10)], &[disk()]);
         let class = Some(Class::Read);
-        let mut lost =
-            vec![Lost { dev: Some(DEV), class, ios: Some(2), ..Lost::somewhere(0, 900, LossReason::Unseen) }];
+        let mut lost = vec![Lost {
+            dev: Some(DEV),
+            class,
+            ios: Some(2),
+            ..Lost::somewhere(0, 900, LossReason::Unseen)
+        }];
         let ios: Vec<Io> = (0..7).map(|i| read_at(900 + 50 * i)).collect();
         check.finished(&ios, &mut lost);
-        assert_eq!(lost.last().map(|l| (l.reason, l.ios)), Some((LossReason::Unaccounted, Some(5))), "3 of 7 in time");
+        assert_eq!(
+            lost.last().map(|l| (l.reason, l.ios)),
+            Some((LossReason::Unaccounted, Some(5))),
+            "3 of 7 in time"
+        );
     }
 
     #[test]
@@ -287,17 +348,37 @@ mod tests {
         for i in 0..6 {
             check.sampled(i * 1_000, &[reads(if i == 0 { 0 } else { 12 })], &[disk()]);
             let class = Some(Class::Write);
-            let unseen = Lost { dev: Some(DEV), class, ios: Some(5), ..Lost::somewhere(0, 900, LossReason::Unseen) };
+            let unseen = Lost {
+                dev: Some(DEV),
+                class,
+                ios: Some(5),
+                ..Lost::somewhere(0, 900, LossReason::Unseen)
+            };
             let mut lost = if i == 1 { vec![unseen] } else { Vec::new() };
-            let ios = if i == 1 { vec![read_at(1); 4] } else { Vec::new() };
+            let ios = if i == 1 {
+                vec![read_at(1); 4]
+            } else {
+                Vec::new()
+            };
             check.taken(&ios, &mut lost, i * 1_000 + 1, |_, _| 0);
-            reported.extend(lost.iter().filter(|l| l.reason == LossReason::Unaccounted).map(|l| (l.class, l.ios)));
+            reported.extend(
+                lost.iter()
+                    .filter(|l| l.reason == LossReason::Unaccounted)
+                    .map(|l| (l.class, l.ios)),
+            );
         }
-        assert_eq!(reported, [(Some(Class::Read), Some(3))], "12 of the kernel, 4 recorded and 5 lost");
+        assert_eq!(
+            reported,
+            [(Some(Class::Read), Some(3))],
+            "12 of the kernel, 4 recorded and 5 lost"
+        );
     }
 
     #[test]
     fn a_reused_device_number_starts_anew() {
-        assert_eq!(run(&[50, 150, 3, 3, 3, 3, 3], &[0, 100, 0, 0, 0, 0, 0], 0), [0; 7]);
+        assert_eq!(
+            run(&[50, 150, 3, 3, 3, 3, 3], &[0, 100, 0, 0, 0, 0, 0], 0),
+            [0; 7]
+        );
     }
 }

@@ -5,7 +5,9 @@ mod rotate;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use iolens_core::model::{DevId, Device, DeviceKind, Mark, Observation, RecorderCost, Request, Source};
+use iolens_core::model::{
+    DevId, Device, DeviceKind, Mark, Observation, RecorderCost, Request, Source,
+};
 use iolens_core::private::Access;
 use iolens_core::store::RecordingSummary;
 use iolens_observe::counters::monotonic_ns;
@@ -174,7 +176,9 @@ impl Session {
             others_cpu_s: 0.0,
             viewer: None,
         };
-        session.outputs.send(vec![mark(0, "start", "recording started")]);
+        session
+            .outputs
+            .send(vec![mark(0, "start", "recording started")]);
         Ok(session)
     }
 
@@ -232,12 +236,22 @@ impl Session {
         let now = self.start_ns + now_ns;
         if !idle {
             // One that runs for ever is to cost little; others are also to notice soon that they should end.
-            let poll_ns = if self.options.always_on { self.gather_ns } else { self.options.feed.poll_ns };
+            let poll_ns = if self.options.always_on {
+                self.gather_ns
+            } else {
+                self.options.feed.poll_ns
+            };
             self.feed.wait(now + poll_ns);
             return Ok(());
         }
-        let end = self.options.until_ns.map_or(i64::MAX, |end_ns| self.start_ns + end_ns.max(now_ns));
-        if self.feed.wait_idle(end.min(now + self.options.idle_poll_ns), now + self.gather_ns)? {
+        let end = self
+            .options
+            .until_ns
+            .map_or(i64::MAX, |end_ns| self.start_ns + end_ns.max(now_ns));
+        if self.feed.wait_idle(
+            end.min(now + self.options.idle_poll_ns),
+            now + self.gather_ns,
+        )? {
             self.feed.wait(monotonic_ns() + self.gather_ns);
         }
         Ok(())
@@ -245,7 +259,10 @@ impl Session {
 
     /// Empties the source once; true if it had nothing.
     fn take(&mut self) -> Result<bool> {
-        let mut taken = Taken { ios: self.outputs.batch(), ..Taken::default() };
+        let mut taken = Taken {
+            ios: self.outputs.batch(),
+            ..Taken::default()
+        };
         self.check.take(&mut self.feed, &mut taken)?;
         let idle = taken.ios.is_empty() && taken.lost.is_empty() && taken.requests.is_empty();
         let complete_to_ns = taken.complete_to_ns;
@@ -271,7 +288,12 @@ impl Session {
         self.progress.requests += taken.requests.len() as i64;
         let mut others: Vec<Observation> = taken.lost.into_iter().map(Observation::Lost).collect();
         others.extend(taken.counters.into_iter().map(Observation::Counters));
-        others.extend(taken.requests.into_iter().map(|r| Observation::Request(Box::new(r))));
+        others.extend(
+            taken
+                .requests
+                .into_iter()
+                .map(|r| Observation::Request(Box::new(r))),
+        );
         self.outputs.send_ios(taken.ios);
         self.outputs.send(others);
         let refused = self.outputs.refused_ios();
@@ -281,13 +303,15 @@ impl Session {
 
     /// Puts a remark on the time line, now.
     pub fn mark(&mut self, kind: &str, text: &str) {
-        self.outputs.send(vec![mark(monotonic_ns() - self.start_ns, kind, text)]);
+        self.outputs
+            .send(vec![mark(monotonic_ns() - self.start_ns, kind, text)]);
     }
 
     /// Clocks, counters beside events, and devices that came or went.
     fn housekeeping(&mut self, now_ns: i64) -> Result<()> {
         let marks = self.clock.check(now_ns);
-        self.outputs.send(marks.into_iter().map(Observation::Mark).collect());
+        self.outputs
+            .send(marks.into_iter().map(Observation::Mark).collect());
         let open = self.feed.open_requests();
         if open != self.reported_open {
             // If this recorder is killed, those are lost of which nothing is kept, and this says how many there were.
@@ -317,7 +341,18 @@ impl Session {
             return Ok(());
         }
         let now = self.feed.look_at_open_requests()?;
-        let done = |r: &Request| (r.tgid, r.fd, r.ino, r.ios(), r.bytes_in, r.bytes_out, r.empty_reads, r.failed);
+        let done = |r: &Request| {
+            (
+                r.tgid,
+                r.fd,
+                r.ino,
+                r.ios(),
+                r.bytes_in,
+                r.bytes_out,
+                r.empty_reads,
+                r.failed,
+            )
+        };
         if !now.iter().map(done).eq(self.kept_open.iter().map(done)) {
             self.outputs.send_open_requests(now.clone());
             self.kept_open = now;
@@ -328,8 +363,13 @@ impl Session {
     fn devices_changed(&mut self, now_ns: i64) -> Result<()> {
         let present = selected(self.topology.devices(), self.options.devices.as_deref());
         let marks = merge_devices(&mut self.known, &present, now_ns);
-        if present.iter().any(|d| d.kind == DeviceKind::Bio && d.size_bytes.unwrap_or(0) > 0) {
-            self.feed.attach_bio_based().context("the probes for bio-based devices could not be attached")?;
+        if present
+            .iter()
+            .any(|d| d.kind == DeviceKind::Bio && d.size_bytes.unwrap_or(0) > 0)
+        {
+            self.feed
+                .attach_bio_based()
+                .context("the probes for bio-based devices could not be attached")?;
         }
         self.outputs.send(marks);
         if let Some(viewer) = &mut self.viewer {
@@ -355,18 +395,33 @@ impl Session {
         self.deliver(last);
         let end_ns = monotonic_ns() - self.start_ns;
         self.progress.at_ns = end_ns;
-        self.outputs.send(vec![mark(end_ns, "end", &ending(finished, missed))]);
-        let cost = RecorderCost { max_rss_bytes: own_cost().max_rss_bytes, ..running };
+        self.outputs
+            .send(vec![mark(end_ns, "end", &ending(finished, missed))]);
+        let cost = RecorderCost {
+            max_rss_bytes: own_cost().max_rss_bytes,
+            ..running
+        };
         let refused = self.outputs.refused_ios();
         let rotated = self.outputs.began_ns() > 0;
         let (path, stored) = self.outputs.finish(end_ns, cost)?;
         let kept = i64::try_from(stored.ios.saturating_add(stored.ios_removed)).unwrap_or(i64::MAX);
         // Of several recordings each has its own count, among its losses.
         if !rotated {
-            self.progress.unwritten = self.progress.ios.saturating_sub(refused).saturating_sub(kept).max(0);
+            self.progress.unwritten = self
+                .progress
+                .ios
+                .saturating_sub(refused)
+                .saturating_sub(kept)
+                .max(0);
         }
         self.progress.disk_bytes = stored.disk_bytes;
-        Ok(Outcome { progress: self.progress, stored, source, cost, path })
+        Ok(Outcome {
+            progress: self.progress,
+            stored,
+            source,
+            cost,
+            path,
+        })
     }
 
     /// So many CPU seconds of this process since the recording began were not the recorder's.
@@ -392,7 +447,10 @@ impl Session {
 fn ending(finished: Option<FinishStats>, missed_samples: u64) -> String {
     match finished {
         Some(f) if f.late > 0 => {
-            format!("{} I/Os in flight at the end; {} events came too late to be in order", f.in_flight, f.late)
+            format!(
+                "{} I/Os in flight at the end; {} events came too late to be in order",
+                f.in_flight, f.late
+            )
         }
         Some(f) => format!("{} I/Os in flight at the end", f.in_flight),
         None => format!("{missed_samples} samples missed because the recorder did not run in time"),
@@ -443,30 +501,55 @@ fn idle_wait_ns(feed: &FeedOptions) -> i64 {
 }
 
 fn mark(at_ns: i64, kind: &str, text: &str) -> Observation {
-    Observation::Mark(Mark { at_ns, kind: kind.to_owned(), text: text.to_owned() })
+    Observation::Mark(Mark {
+        at_ns,
+        kind: kind.to_owned(),
+        text: text.to_owned(),
+    })
 }
 
 fn selected(devices: &[Device], filter: Option<&[DevId]>) -> Vec<Device> {
-    devices.iter().filter(|d| filter.is_none_or(|f| f.contains(&d.id))).cloned().collect()
+    devices
+        .iter()
+        .filter(|d| filter.is_none_or(|f| f.contains(&d.id)))
+        .cloned()
+        .collect()
 }
 
 /// Brings `known` up to date with `present`; devices that went stay, with the time at which they did.
 fn merge_devices(known: &mut Vec<Device>, present: &[Device], now_ns: i64) -> Vec<Observation> {
     let mut marks = Vec::new();
-    for gone in known.iter_mut().filter(|k| k.removed_ns.is_none() && !present.iter().any(|p| same(k, p))) {
+    for gone in known
+        .iter_mut()
+        .filter(|k| k.removed_ns.is_none() && !present.iter().any(|p| same(k, p)))
+    {
         gone.removed_ns = Some(now_ns);
         marks.push(mark(now_ns, "device-removed", &gone.name));
     }
     for p in present {
-        match known.iter_mut().find(|k| k.removed_ns.is_none() && same(k, p)) {
+        match known
+            .iter_mut()
+            .find(|k| k.removed_ns.is_none() && same(k, p))
+        {
             Some(k) => {
                 // A loop device whose file was taken away was above a disk before.
-                let slaves =
-                    p.slaves.iter().chain(k.slaves.iter().filter(|s| !p.slaves.contains(s))).cloned().collect();
-                *k = Device { added_ns: k.added_ns, slaves, ..p.clone() };
+                let slaves = p
+                    .slaves
+                    .iter()
+                    .chain(k.slaves.iter().filter(|s| !p.slaves.contains(s)))
+                    .cloned()
+                    .collect();
+                *k = Device {
+                    added_ns: k.added_ns,
+                    slaves,
+                    ..p.clone()
+                };
             }
             None => {
-                known.push(Device { added_ns: Some(now_ns), ..p.clone() });
+                known.push(Device {
+                    added_ns: Some(now_ns),
+                    ..p.clone()
+                });
                 marks.push(mark(now_ns, "device-added", &p.name));
             }
         }

@@ -55,8 +55,21 @@ pub fn view() -> (Viewer, View) {
     let (give_back, spare) = sync_channel(MAX_SPARE);
     let missed_ios = Arc::new(AtomicU64::new(0));
     let missed = Arc::clone(&missed_ios);
-    let viewer = Viewer { sender, spare, missed, gathered: Seen::default(), delivered_to_ns: i64::MIN };
-    (viewer, View { seen, missed_ios, give_back })
+    let viewer = Viewer {
+        sender,
+        spare,
+        missed,
+        gathered: Seen::default(),
+        delivered_to_ns: i64::MIN,
+    };
+    (
+        viewer,
+        View {
+            seen,
+            missed_ios,
+            give_back,
+        },
+    )
 }
 
 impl Viewer {
@@ -70,7 +83,8 @@ impl Viewer {
         self.gathered.ios.extend_from_slice(ios);
         self.gathered.lost.extend_from_slice(lost);
         self.gathered.complete_to_ns = complete_to_ns;
-        let is_due = complete_to_ns.is_none_or(|ns| ns >= self.delivered_to_ns.saturating_add(GATHER_NS));
+        let is_due =
+            complete_to_ns.is_none_or(|ns| ns >= self.delivered_to_ns.saturating_add(GATHER_NS));
         if is_due || self.gathered.ios.len() >= MAX_GATHERED_IOS {
             self.deliver();
         }
@@ -78,10 +92,14 @@ impl Viewer {
 
     fn deliver(&mut self) {
         self.delivered_to_ns = self.gathered.complete_to_ns.unwrap_or(i64::MIN);
-        let next = Seen { ios: self.spare.try_recv().unwrap_or_default(), ..Seen::default() };
+        let next = Seen {
+            ios: self.spare.try_recv().unwrap_or_default(),
+            ..Seen::default()
+        };
         let seen = std::mem::replace(&mut self.gathered, next);
         if let Err(TrySendError::Full(seen)) = self.sender.try_send(seen) {
-            self.missed.fetch_add(seen.ios.len() as u64, Ordering::Relaxed);
+            self.missed
+                .fetch_add(seen.ios.len() as u64, Ordering::Relaxed);
             (self.gathered.devices, self.gathered.lost) = (seen.devices, seen.lost);
         }
     }
@@ -124,17 +142,28 @@ mod tests {
         let lost = Lost::somewhere(0, 1, LossReason::RingFull);
         viewer.show(&[io(), io()], &[lost], at(MAX_WAITING));
         assert_eq!(view.missed_ios.load(Ordering::Relaxed), 2);
-        assert_eq!(view.seen.try_iter().filter(|s| s.devices.is_some()).count(), 0);
+        assert_eq!(
+            view.seen.try_iter().filter(|s| s.devices.is_some()).count(),
+            0
+        );
         viewer.show(&[], &[], at(MAX_WAITING + 1));
         let later = view.seen.recv().expect("there is room again");
-        assert_eq!(later.devices.map(|d| d[0].name.clone()).as_deref(), Some("sda"));
+        assert_eq!(
+            later.devices.map(|d| d[0].name.clone()).as_deref(),
+            Some("sda")
+        );
         assert_eq!(later.lost, [lost]);
     }
 
     #[test]
     fn looks_are_gathered_until_they_are_many_or_old_or_the_end_comes() {
         let (mut viewer, view) = view();
-        let counts = |view: &View| view.seen.try_iter().map(|s| s.ios.len()).collect::<Vec<_>>();
+        let counts = |view: &View| {
+            view.seen
+                .try_iter()
+                .map(|s| s.ios.len())
+                .collect::<Vec<_>>()
+        };
         viewer.show(&[io()], &[], Some(0));
         assert_eq!(counts(&view), [1]);
         viewer.show(&[io(); 2], &[], Some(GATHER_NS / 2));

@@ -24,7 +24,11 @@ pub fn made_up(n: usize, devices: u64, every_ns: u64) -> Vec<Io> {
             log += 8;
             let service = 20_000 + (random(1_000) * random(1_000) / 4) as i64;
             Io {
-                sector: Some(if write { log } else { random(1 << 28) as i64 * 8 }),
+                sector: Some(if write {
+                    log
+                } else {
+                    random(1 << 28) as i64 * 8
+                }),
                 flags: Some(if write { 0 } else { Io::FLAG_SYNC }),
                 error: Some(0),
                 merges: Some(0),
@@ -33,7 +37,11 @@ pub fn made_up(n: usize, devices: u64, every_ns: u64) -> Vec<Io> {
                 cgroup: Some(1000 + random(3) as i64),
                 ino: Some(random(40) as i64),
                 fs_dev: Some(DevId::new(254, 1).0),
-                origin: if write { Origin::Writeback } else { Origin::Direct },
+                origin: if write {
+                    Origin::Writeback
+                } else {
+                    Origin::Direct
+                },
                 ..Io::new(
                     done,
                     DevId::new(8, 16 * random(devices.max(1)) as u32),
@@ -67,7 +75,14 @@ pub fn one_job(n: usize) -> Vec<Io> {
                 ino: Some(131_072),
                 fs_dev: Some(DevId::new(254, 1).0),
                 origin: Origin::Direct,
-                ..Io::new(done, DevId::new(7, 0), Op::READ, 4096, Some(600 + random(400) as i64), service)
+                ..Io::new(
+                    done,
+                    DevId::new(7, 0),
+                    Op::READ,
+                    4096,
+                    Some(600 + random(400) as i64),
+                    service,
+                )
             }
         })
         .collect()

@@ -87,23 +87,37 @@ pub struct IoSums {
 
 impl IoSums {
     /// Of no I/O.
-    pub const ZERO: IoSums = IoSums { ios: 0, bytes: 0, queue_sum_ns: Some(0), device_sum_ns: 0 };
+    pub const ZERO: IoSums = IoSums {
+        ios: 0,
+        bytes: 0,
+        queue_sum_ns: Some(0),
+        device_sum_ns: 0,
+    };
 
     /// Counts an I/O.
     pub fn count(&mut self, io: &Io) {
-        self.add(&IoSums { ios: 1, bytes: io.bytes, queue_sum_ns: io.queue_ns, device_sum_ns: io.device_ns });
+        self.add(&IoSums {
+            ios: 1,
+            bytes: io.bytes,
+            queue_sum_ns: io.queue_ns,
+            device_sum_ns: io.device_ns,
+        });
     }
 
     /// Adds those of other I/Os.
     pub fn add(&mut self, other: &IoSums) {
         self.ios += other.ios;
         self.bytes = self.bytes.saturating_add(other.bytes);
-        self.queue_sum_ns = self.queue_sum_ns.zip(other.queue_sum_ns).map(|(a, b)| a.saturating_add(b));
+        self.queue_sum_ns = self
+            .queue_sum_ns
+            .zip(other.queue_sum_ns)
+            .map(|(a, b)| a.saturating_add(b));
         self.device_sum_ns = self.device_sum_ns.saturating_add(other.device_sum_ns);
     }
 
     /// From start to completion, summed, as far as it is known.
     pub fn time_ns(&self) -> i64 {
-        self.device_sum_ns.saturating_add(self.queue_sum_ns.unwrap_or(0))
+        self.device_sum_ns
+            .saturating_add(self.queue_sum_ns.unwrap_or(0))
     }
 }

@@ -20,7 +20,12 @@ pub struct Below<'a> {
 impl<'a> Below<'a> {
     /// Looks at each device once.
     pub fn new(devices: &'a [Device]) -> Below<'a> {
-        let mut below = Below { devices, named: HashMap::new(), partitions: HashMap::new(), disks: HashMap::new() };
+        let mut below = Below {
+            devices,
+            named: HashMap::new(),
+            partitions: HashMap::new(),
+            disks: HashMap::new(),
+        };
         for (i, d) in devices.iter().enumerate() {
             below.named.entry(&d.name).or_default().push(i);
             for (name, id) in &d.partitions {
@@ -38,8 +43,16 @@ impl<'a> Below<'a> {
     /// The devices under `upper`, in the order of the list.
     pub fn of(&self, upper: &Device) -> impl Iterator<Item = &'a Device> {
         let (host, name) = host_and_name(&upper.name);
-        let names = upper.slaves.iter().map(String::as_str).chain(disks_of_partition_name(&upper.name));
-        let mut found: Vec<usize> = names.filter_map(|n| self.named.get(n)).flatten().copied().collect();
+        let names = upper
+            .slaves
+            .iter()
+            .map(String::as_str)
+            .chain(disks_of_partition_name(&upper.name));
+        let mut found: Vec<usize> = names
+            .filter_map(|n| self.named.get(n))
+            .flatten()
+            .copied()
+            .collect();
         found.extend(self.partitions.get(&upper.id).into_iter().flatten());
         if upper.is_imported() && !is_disk_name(name) {
             found.extend(self.disks.get(&host).into_iter().flatten());
@@ -47,7 +60,10 @@ impl<'a> Below<'a> {
         found.sort_unstable();
         found.dedup();
         let (devices, upper) = (self.devices, upper.clone());
-        found.into_iter().map(|i| &devices[i]).filter(move |lower| lower.id != upper.id && upper.is_above(lower))
+        found
+            .into_iter()
+            .map(|i| &devices[i])
+            .filter(move |lower| lower.id != upper.id && upper.is_above(lower))
     }
 }
 
@@ -57,17 +73,38 @@ mod tests {
     use proptest::prelude::*;
 
     fn device() -> impl Strategy<Value = Device> {
-        let names = ["sda", "sda1", "sdaa", "nvme0n1", "nvme0n1p2", "ata-x-part1", "ata-x", "dm-0", "h/dm-1", "h/sdb"];
+        let names = [
+            "sda",
+            "sda1",
+            "sdaa",
+            "nvme0n1",
+            "nvme0n1p2",
+            "ata-x-part1",
+            "ata-x",
+            "dm-0",
+            "h/dm-1",
+            "h/sdb",
+        ];
         let name = prop::sample::select(names.to_vec());
         let some = |n| prop::collection::vec(name.clone(), 0..n);
-        (name.clone(), 0..2u32, 0..12u32, some(2), some(2), any::<bool>()).prop_map(
-            |(name, major, minor, slaves, partitions, sum)| Device {
+        (
+            name.clone(),
+            0..2u32,
+            0..12u32,
+            some(2),
+            some(2),
+            any::<bool>(),
+        )
+            .prop_map(|(name, major, minor, slaves, partitions, sum)| Device {
                 slaves: slaves.into_iter().map(str::to_owned).collect(),
-                partitions: partitions.iter().zip(5..).map(|(n, i)| ((*n).to_owned(), DevId::new(major, i))).collect(),
+                partitions: partitions
+                    .iter()
+                    .zip(5..)
+                    .map(|(n, i)| ((*n).to_owned(), DevId::new(major, i)))
+                    .collect(),
                 stable_id: sum.then(|| "aggregate:x".to_owned()).filter(|_| minor == 7),
                 ..Device::named(name, DevId::new(major, minor))
-            },
-        )
+            })
     }
 
     proptest! {

@@ -53,18 +53,33 @@ impl Container {
     /// containers), and of its containers the outermost (containers in pods).
     pub fn of(path: &str) -> Option<Container> {
         let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
-        let pod = parts.iter().enumerate().rev().find_map(|(i, p)| Some((i, pod_uid(p)?)));
+        let pod = parts
+            .iter()
+            .enumerate()
+            .rev()
+            .find_map(|(i, p)| Some((i, pod_uid(p)?)));
         let inside = pod.as_ref().map_or(&parts[..], |(i, _)| &parts[*i..]);
         let mut containers = inside.iter().filter_map(|p| container_id(p));
         // Without a pod: the innermost.
-        let container = if pod.is_some() { containers.next() } else { containers.next_back() };
+        let container = if pod.is_some() {
+            containers.next()
+        } else {
+            containers.next_back()
+        };
         if pod.is_none() && container.is_none() {
             return None;
         }
-        let (runtime, id) = container.map_or((None, None), |(runtime, id)| (runtime, Some(id.to_owned())));
-        let runtime = runtime.or_else(|| (id.is_some() && parent_is(&parts, "docker")).then_some("docker"));
+        let (runtime, id) =
+            container.map_or((None, None), |(runtime, id)| (runtime, Some(id.to_owned())));
+        let runtime =
+            runtime.or_else(|| (id.is_some() && parent_is(&parts, "docker")).then_some("docker"));
         let qos = pod.as_ref().and_then(|(i, _)| qos(&parts[..=*i]));
-        Some(Container { pod_uid: pod.map(|(_, uid)| uid), qos, id, runtime })
+        Some(Container {
+            pod_uid: pod.map(|(_, uid)| uid),
+            qos,
+            id,
+            runtime,
+        })
     }
 }
 
@@ -80,10 +95,17 @@ fn pod_uid(part: &str) -> Option<String> {
     let name = part.strip_suffix(".slice").unwrap_or(part);
     let uid = match name.strip_prefix("pod") {
         Some(uid) => uid,
-        None => name.split_once("kubepods-").and_then(|(_, rest)| rest.rsplit_once("pod")).map(|(_, uid)| uid)?,
+        None => name
+            .split_once("kubepods-")
+            .and_then(|(_, rest)| rest.rsplit_once("pod"))
+            .map(|(_, uid)| uid)?,
     };
     let uid = uid.replace('_', "-");
-    let is_uuid = uid.len() == 36 && uid.bytes().enumerate().all(|(i, b)| (b == b'-') == matches!(i, 8 | 13 | 18 | 23));
+    let is_uuid = uid.len() == 36
+        && uid
+            .bytes()
+            .enumerate()
+            .all(|(i, b)| (b == b'-') == matches!(i, 8 | 13 | 18 | 23));
     let hex = uid.bytes().all(|b| b == b'-' || b.is_ascii_hexdigit());
     (hex && (is_uuid || (uid.len() == HASH_DIGITS && !uid.contains('-')))).then_some(uid)
 }
@@ -91,11 +113,15 @@ fn pod_uid(part: &str) -> Option<String> {
 fn container_id(part: &str) -> Option<(Option<&'static str>, &str)> {
     let is_id = |id: &&str| id.len() == ID_DIGITS && id.bytes().all(|b| b.is_ascii_hexdigit());
     if let Some((rest, id)) = part.rsplit_once(':').filter(|(_, id)| is_id(id)) {
-        let runtime = PREFIXES.iter().find(|(p, _)| rest.ends_with(p.trim_end_matches('-')));
+        let runtime = PREFIXES
+            .iter()
+            .find(|(p, _)| rest.ends_with(p.trim_end_matches('-')));
         return Some((runtime.map(|(_, runtime)| *runtime), id));
     }
     let name = part.strip_suffix(".scope").unwrap_or(part);
-    let known = PREFIXES.iter().find_map(|(prefix, runtime)| Some((Some(*runtime), name.strip_prefix(prefix)?)));
+    let known = PREFIXES
+        .iter()
+        .find_map(|(prefix, runtime)| Some((Some(*runtime), name.strip_prefix(prefix)?)));
     known.or(Some((None, name))).filter(|(_, id)| is_id(id))
 }
 
@@ -105,11 +131,16 @@ fn qos(parts: &[&str]) -> Option<Qos> {
         let p = p.trim_end_matches(".slice");
         p == "kubepods" || p.ends_with("-kubepods")
     });
-    let has = |word: &str| parts[above.map_or(0, |a| a + 1)..].iter().any(|p| p.split(['-', '.']).any(|w| w == word));
+    let has = |word: &str| {
+        parts[above.map_or(0, |a| a + 1)..]
+            .iter()
+            .any(|p| p.split(['-', '.']).any(|w| w == word))
+    };
     match (has("burstable"), has("besteffort")) {
         (true, _) => Some(Qos::Burstable),
         (_, true) => Some(Qos::BestEffort),
-        _ => (above.is_some() || parts.last().is_some_and(|p| p.contains("kubepods-pod"))).then_some(Qos::Guaranteed),
+        _ => (above.is_some() || parts.last().is_some_and(|p| p.contains("kubepods-pod")))
+            .then_some(Qos::Guaranteed),
     }
 }
 
@@ -123,9 +154,14 @@ mod tests {
     #[test]
     fn paths_of_every_driver_and_runtime_are_understood() {
         let mut pods = 0;
-        for line in PATHS.lines().filter(|l| !l.starts_with('#') && !l.is_empty()) {
+        for line in PATHS
+            .lines()
+            .filter(|l| !l.starts_with('#') && !l.is_empty())
+        {
             let columns: Vec<&str> = line.split('\t').collect();
-            let [path, rest @ ..] = &columns[..] else { unreachable!() };
+            let [path, rest @ ..] = &columns[..] else {
+                unreachable!()
+            };
             let found = Container::of(path);
             let text = |s: Option<String>| s.unwrap_or_else(|| "-".to_owned());
             let c = found.clone().unwrap_or_default();
@@ -144,7 +180,17 @@ mod tests {
 
     #[test]
     fn any_text_is_a_path() {
-        for text in ["", "/", ":", "pod", "pod-", "kubepods-pod.slice", "/////", "crio-.scope", "\u{1b}pod\u{fffd}"] {
+        for text in [
+            "",
+            "/",
+            ":",
+            "pod",
+            "pod-",
+            "kubepods-pod.slice",
+            "/////",
+            "crio-.scope",
+            "\u{1b}pod\u{fffd}",
+        ] {
             assert_eq!(Container::of(text), None, "{text:?}");
         }
     }

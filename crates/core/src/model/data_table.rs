@@ -29,7 +29,10 @@ pub struct DataTable {
 impl DataTable {
     /// A table of `rows` rows without columns yet.
     pub fn new(rows: usize) -> DataTable {
-        DataTable { columns: Vec::new(), rows }
+        DataTable {
+            columns: Vec::new(),
+            rows,
+        }
     }
 
     /// Number of rows.
@@ -39,19 +42,36 @@ impl DataTable {
 
     /// Adds a column of numbers; what is not finite is not known. Missing rows are filled, surplus ones dropped.
     #[must_use]
-    pub fn numbers(mut self, name: &str, values: impl IntoIterator<Item = impl Into<Option<f64>>>) -> DataTable {
-        let mut v: Vec<Option<f64>> = values.into_iter().map(|v| v.into().filter(|x| x.is_finite())).collect();
+    pub fn numbers(
+        mut self,
+        name: &str,
+        values: impl IntoIterator<Item = impl Into<Option<f64>>>,
+    ) -> DataTable {
+        let mut v: Vec<Option<f64>> = values
+            .into_iter()
+            .map(|v| v.into().filter(|x| x.is_finite()))
+            .collect();
         v.resize(self.rows, None);
-        self.columns.push(DataColumn { name: name.to_owned(), values: ColumnValues::Numbers(v) });
+        self.columns.push(DataColumn {
+            name: name.to_owned(),
+            values: ColumnValues::Numbers(v),
+        });
         self
     }
 
     /// Adds a column of words. Missing rows are filled, surplus ones dropped.
     #[must_use]
-    pub fn words(mut self, name: &str, values: impl IntoIterator<Item = impl Into<Option<String>>>) -> DataTable {
+    pub fn words(
+        mut self,
+        name: &str,
+        values: impl IntoIterator<Item = impl Into<Option<String>>>,
+    ) -> DataTable {
         let mut v: Vec<Option<String>> = values.into_iter().map(Into::into).collect();
         v.resize(self.rows, None);
-        self.columns.push(DataColumn { name: name.to_owned(), values: ColumnValues::Words(v) });
+        self.columns.push(DataColumn {
+            name: name.to_owned(),
+            values: ColumnValues::Words(v),
+        });
         self
     }
 
@@ -61,7 +81,10 @@ impl DataTable {
             ColumnValues::Numbers(v) => v[at].map(|x| x.to_string()),
             ColumnValues::Words(v) => v[at].clone(),
         };
-        self.columns.iter().map(|c| text(c).unwrap_or_default()).collect()
+        self.columns
+            .iter()
+            .map(|c| text(c).unwrap_or_default())
+            .collect()
     }
 }
 

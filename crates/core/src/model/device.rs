@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use super::Below;
 
 /// A device number as recordings store it: `major << 20 | minor`, as inside the kernel (`MKDEV`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 #[serde(transparent)]
 pub struct DevId(pub i32);
 
@@ -85,7 +87,9 @@ impl Raid {
             "raid0" => self.disks,
             "raid4" | "raid5" => self.disks.checked_sub(1)?,
             "raid6" => self.disks.checked_sub(2)?,
-            "raid10" if self.layout == Self::NEAR_2 && self.disks.is_multiple_of(2) => self.disks / 2,
+            "raid10" if self.layout == Self::NEAR_2 && self.disks.is_multiple_of(2) => {
+                self.disks / 2
+            }
             _ => return None,
         };
         (disks > 0).then_some(disks)
@@ -179,7 +183,9 @@ impl Device {
     /// Whether what this device does reaches `lower`, so that both have the same I/Os: it is stacked on it or on a partition
     /// of it, or is such a partition. Imported tables have names only; then the names decide.
     pub fn is_above(&self, lower: &Device) -> bool {
-        let stacked = |slave: &String| *slave == lower.name || lower.partitions.iter().any(|(name, _)| name == slave);
+        let stacked = |slave: &String| {
+            *slave == lower.name || lower.partitions.iter().any(|(name, _)| name == slave)
+        };
         self.slaves.iter().any(stacked)
             || lower.partitions.iter().any(|(_, id)| *id == self.id)
             || (!self.is_sum() && !lower.is_sum() && self.is_called_above(lower))
@@ -187,15 +193,21 @@ impl Device {
 
     fn is_called_above(&self, lower: &Device) -> bool {
         is_partition_name(&self.name, &lower.name)
-            || (self.is_imported() && lower.is_imported() && is_layer_above(&self.name, &lower.name))
+            || (self.is_imported()
+                && lower.is_imported()
+                && is_layer_above(&self.name, &lower.name))
     }
 
     /// The controller or host through which it is reached, if its name shows it: `nvme0` of `nvme0n1`, the machine of a
     /// log that knows several.
     pub fn behind(&self) -> Option<&str> {
         let (host, name) = host_and_name(&self.name);
-        let controller = name.strip_prefix("nvme").and_then(|rest| rest.find('n')).map(|n| &name[.."nvme".len() + n]);
-        let is_number = |c: &&str| c.len() > 4 && c["nvme".len()..].bytes().all(|b| b.is_ascii_digit());
+        let controller = name
+            .strip_prefix("nvme")
+            .and_then(|rest| rest.find('n'))
+            .map(|n| &name[.."nvme".len() + n]);
+        let is_number =
+            |c: &&str| c.len() > 4 && c["nvme".len()..].bytes().all(|b| b.is_ascii_digit());
         host.or_else(|| controller.filter(is_number))
     }
 
@@ -206,7 +218,9 @@ impl Device {
 
     /// Whether it is no device, but a table's sum over some, or the application's view of its files.
     pub fn is_sum(&self) -> bool {
-        self.stable_id.as_deref().is_some_and(|s| s.starts_with("aggregate:"))
+        self.stable_id
+            .as_deref()
+            .is_some_and(|s| s.starts_with("aggregate:"))
     }
 }
 
@@ -217,7 +231,10 @@ const MAX_NAMED: usize = 24;
 /// those beyond 24). An I/O through a stack
 /// happens on each of its layers, and counts on the lowest that was recorded: a device is left out if any device under it,
 /// next or deeper, is `recorded`.
-pub fn layers_above(devices: &[Device], recorded: impl Fn(DevId) -> bool) -> Vec<(&Device, Vec<&str>)> {
+pub fn layers_above(
+    devices: &[Device],
+    recorded: impl Fn(DevId) -> bool,
+) -> Vec<(&Device, Vec<&str>)> {
     let (below, mut above) = (Below::new(devices), Vec::new());
     for device in devices {
         let (mut met, mut under) = (BTreeSet::from([device.id]), Vec::new());
@@ -228,7 +245,11 @@ pub fn layers_above(devices: &[Device], recorded: impl Fn(DevId) -> bool) -> Vec
                     continue;
                 }
                 if recorded(lower.id) {
-                    under.push(if under.len() < MAX_NAMED { &*lower.name } else { "..." });
+                    under.push(if under.len() < MAX_NAMED {
+                        &*lower.name
+                    } else {
+                        "..."
+                    });
                 } else {
                     upper.push(lower);
                 }
@@ -243,7 +264,9 @@ pub fn layers_above(devices: &[Device], recorded: impl Fn(DevId) -> bool) -> Vec
 
 /// `sda1` of `sda`, `nvme0n1p2` of `nvme0n1`, `ata-NAME-part1` of `ata-NAME`.
 fn is_partition_name(name: &str, disk: &str) -> bool {
-    let Some(rest) = name.strip_prefix(disk) else { return false };
+    let Some(rest) = name.strip_prefix(disk) else {
+        return false;
+    };
     let digits = match rest.strip_prefix("-part") {
         Some(digits) => Some(digits),
         None if disk.ends_with(|c: char| c.is_ascii_digit()) => rest.strip_prefix('p'),
@@ -255,17 +278,29 @@ fn is_partition_name(name: &str, disk: &str) -> bool {
 /// The names for which [`is_partition_name`] can be true.
 pub(super) fn disks_of_partition_name(name: &str) -> impl Iterator<Item = &str> {
     let base = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    let disks = [Some(base), base.strip_suffix("-part"), base.strip_suffix('p')];
-    disks.into_iter().flatten().filter(move |_| base.len() < name.len())
+    let disks = [
+        Some(base),
+        base.strip_suffix("-part"),
+        base.strip_suffix('p'),
+    ];
+    disks
+        .into_iter()
+        .flatten()
+        .filter(move |_| base.len() < name.len())
 }
 
 /// Whether `upper` is called like a layer (dm, LVM, md, loop) and `lower` like a disk of the same host: what is on what
 /// a table does not say, but what layers do reaches disks.
 fn is_layer_above(upper: &str, lower: &str) -> bool {
-    const LAYERS: [&str; 10] = ["dm-", "md", "bcache", "drbd", "loop", "emcpower", "mpath", "luks-", "lvm-", "zd"];
+    const LAYERS: [&str; 10] = [
+        "dm-", "md", "bcache", "drbd", "loop", "emcpower", "mpath", "luks-", "lvm-", "zd",
+    ];
     let ((host, upper), (other_host, lower)) = (host_and_name(upper), host_and_name(lower));
     // `md` and `zd` are followed by numbers or, as stable names, by a hyphen; LVM's names have one in the middle.
-    let layer = LAYERS.iter().filter_map(|l| upper.strip_prefix(l)).any(|rest| !rest.starts_with(char::is_alphabetic));
+    let layer = LAYERS
+        .iter()
+        .filter_map(|l| upper.strip_prefix(l))
+        .any(|rest| !rest.starts_with(char::is_alphabetic));
     let named = upper.contains('-') || upper.starts_with("dm-") || upper.starts_with("mpath");
     host == other_host && is_disk_name(lower) && !is_disk_name(upper) && (layer || named)
 }
@@ -286,7 +321,10 @@ pub(super) fn is_disk_name(name: &str) -> bool {
     const NUMBERED: [&str; 7] = ["nvme", "mmcblk", "rbd", "nbd", "pmem", "cciss/c", "ida/c"];
     let lettered = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_lowercase());
     STABLE.iter().any(|s| name.starts_with(s))
-        || LETTERED.iter().filter_map(|l| name.strip_prefix(l)).any(lettered)
+        || LETTERED
+            .iter()
+            .filter_map(|l| name.strip_prefix(l))
+            .any(lettered)
         || NUMBERED
             .iter()
             .filter_map(|l| name.strip_prefix(l))
@@ -330,7 +368,10 @@ mod tests {
             assert!(!is_above(upper, lower), "{upper} on {lower}");
         }
         let real = Device::named("dm-0", DevId::new(253, 0));
-        assert!(!real.is_above(&Device::named("sda", DevId::new(8, 0))), "recorded devices list their lower devices");
+        assert!(
+            !real.is_above(&Device::named("sda", DevId::new(8, 0))),
+            "recorded devices list their lower devices"
+        );
     }
 
     #[test]
@@ -350,21 +391,61 @@ mod tests {
         ];
         let left_out = |recorded: &[u32]| {
             let above = layers_above(&stack, |dev| recorded.contains(&dev.minor()));
-            above.into_iter().map(|(d, under)| format!("{} on {}", d.name, under.join(" "))).collect::<Vec<_>>()
+            above
+                .into_iter()
+                .map(|(d, under)| format!("{} on {}", d.name, under.join(" ")))
+                .collect::<Vec<_>>()
         };
-        assert_eq!(left_out(&[0, 7, 8, 9, 16]), ["loop0 on dm-0", "dm-0 on md0", "md0 on sda sdb"]);
-        assert_eq!(left_out(&[7, 9, 16]), ["loop0 on dm-0", "dm-0 on sdb", "md0 on sdb"], "past a layer not recorded");
-        assert_eq!(left_out(&[9]), ["loop0 on dm-0"], "disks that are listed only hide nothing");
+        assert_eq!(
+            left_out(&[0, 7, 8, 9, 16]),
+            ["loop0 on dm-0", "dm-0 on md0", "md0 on sda sdb"]
+        );
+        assert_eq!(
+            left_out(&[7, 9, 16]),
+            ["loop0 on dm-0", "dm-0 on sdb", "md0 on sdb"],
+            "past a layer not recorded"
+        );
+        assert_eq!(
+            left_out(&[9]),
+            ["loop0 on dm-0"],
+            "disks that are listed only hide nothing"
+        );
         assert_eq!(left_out(&[]), [""; 0]);
     }
 
     #[test]
     fn arrays_know_how_many_members_hold_data() {
-        let raid = |level: &str, disks, layout| Raid { level: level.to_owned(), disks, chunk_bytes: 65_536, layout };
+        let raid = |level: &str, disks, layout| Raid {
+            level: level.to_owned(),
+            disks,
+            chunk_bytes: 65_536,
+            layout,
+        };
         let data = |level, disks, layout| raid(level, disks, layout).data_disks();
-        assert_eq!([data("raid0", 2, 0), data("raid4", 3, 0), data("raid5", 3, 2)], [Some(2), Some(2), Some(2)]);
-        assert_eq!([data("raid6", 6, 2), data("raid10", 4, 0x102), data("raid1", 2, 0)], [Some(4), Some(2), None]);
-        assert_eq!([data("raid10", 4, 0x201), data("raid10", 3, 0x102), data("raid5", 1, 2)], [None; 3]);
+        assert_eq!(
+            [
+                data("raid0", 2, 0),
+                data("raid4", 3, 0),
+                data("raid5", 3, 2)
+            ],
+            [Some(2), Some(2), Some(2)]
+        );
+        assert_eq!(
+            [
+                data("raid6", 6, 2),
+                data("raid10", 4, 0x102),
+                data("raid1", 2, 0)
+            ],
+            [Some(4), Some(2), None]
+        );
+        assert_eq!(
+            [
+                data("raid10", 4, 0x201),
+                data("raid10", 3, 0x102),
+                data("raid5", 1, 2)
+            ],
+            [None; 3]
+        );
         assert!(raid("raid6", 4, 2).has_parity() && !raid("raid1", 2, 0).has_parity());
     }
 

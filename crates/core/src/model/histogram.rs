@@ -93,11 +93,22 @@ impl Histogram {
             return;
         }
         self.cover(other.first, other.first + other.counts.len());
-        for (a, b) in self.counts[other.first - self.first..].iter_mut().zip(&other.counts) {
+        for (a, b) in self.counts[other.first - self.first..]
+            .iter_mut()
+            .zip(&other.counts)
+        {
             *a += b;
         }
-        self.min = if self.n == 0 { other.min } else { self.min.min(other.min) };
-        self.max = if self.n == 0 { other.max } else { self.max.max(other.max) };
+        self.min = if self.n == 0 {
+            other.min
+        } else {
+            self.min.min(other.min)
+        };
+        self.max = if self.n == 0 {
+            other.max
+        } else {
+            self.max.max(other.max)
+        };
         self.n += other.n;
         self.sum += other.sum;
     }
@@ -147,10 +158,14 @@ impl Histogram {
 
     /// Non-empty buckets as (first value, first value after, count), in order.
     pub fn buckets(&self) -> impl Iterator<Item = (i64, i64, u64)> + '_ {
-        self.counts.iter().enumerate().filter(|(_, c)| **c > 0).map(|(i, c)| {
-            let (low, high) = Self::bounds(self.first + i);
-            (low, high, *c)
-        })
+        self.counts
+            .iter()
+            .enumerate()
+            .filter(|(_, c)| **c > 0)
+            .map(|(i, c)| {
+                let (low, high) = Self::bounds(self.first + i);
+                (low, high, *c)
+            })
     }
 }
 
@@ -188,14 +203,22 @@ impl CallHistogram {
     pub fn bounds(bucket: usize) -> (i64, i64) {
         let shift = (bucket >> Self::SUB_BITS).saturating_sub(1);
         let low = (bucket - (shift << Self::SUB_BITS)) << shift << Self::UNIT_SHIFT;
-        let high = if bucket + 1 < Self::BUCKETS { low + (1 << shift << Self::UNIT_SHIFT) } else { i64::MAX as usize };
+        let high = if bucket + 1 < Self::BUCKETS {
+            low + (1 << shift << Self::UNIT_SHIFT)
+        } else {
+            i64::MAX as usize
+        };
         (low as i64, high as i64)
     }
 
     /// Of all counts, one for each bucket; `None` if one is full.
     pub fn of_counts(counts: impl IntoIterator<Item = u32>) -> Option<CallHistogram> {
         let mut h = CallHistogram::default();
-        for (bucket, calls) in counts.into_iter().enumerate().filter(|(_, calls)| *calls > 0) {
+        for (bucket, calls) in counts
+            .into_iter()
+            .enumerate()
+            .filter(|(_, calls)| *calls > 0)
+        {
             if calls >= Self::FULL {
                 return None;
             }
@@ -224,7 +247,10 @@ impl CallHistogram {
     pub fn merge(&mut self, other: &CallHistogram) {
         let mut at = 0;
         for (bucket, calls) in &other.counts {
-            at += self.counts[at..].iter().take_while(|c| c.0 < *bucket).count();
+            at += self.counts[at..]
+                .iter()
+                .take_while(|c| c.0 < *bucket)
+                .count();
             match self.counts.get_mut(at) {
                 Some(c) if c.0 == *bucket => c.1 = c.1.saturating_add(*calls),
                 _ => self.counts.insert(at, (*bucket, *calls)),
@@ -271,7 +297,11 @@ impl CallHistogram {
 
     /// Mean of the middles in nanoseconds; `None` of nothing.
     pub fn mean(&self) -> Option<f64> {
-        let sum: f64 = self.counts.iter().map(|c| Self::middle(c.0.into()) as f64 * c.1 as f64).sum();
+        let sum: f64 = self
+            .counts
+            .iter()
+            .map(|c| Self::middle(c.0.into()) as f64 * c.1 as f64)
+            .sum();
         (!self.counts.is_empty()).then(|| sum / self.n() as f64)
     }
 
@@ -342,8 +372,14 @@ mod tests {
     #[test]
     fn only_octaves_in_use_take_memory() {
         let mut h = Histogram::new();
-        [5_000_000_000, 4_000_000_000, 70_000].iter().for_each(|v| h.add(*v));
-        assert!(h.counts.len() <= 18 << SUB_BITS, "{} buckets, not those of a nanosecond and of hours", h.counts.len());
+        [5_000_000_000, 4_000_000_000, 70_000]
+            .iter()
+            .for_each(|v| h.add(*v));
+        assert!(
+            h.counts.len() <= 18 << SUB_BITS,
+            "{} buckets, not those of a nanosecond and of hours",
+            h.counts.len()
+        );
         let mut late = Histogram::new();
         (0..1000).for_each(|i| late.add(100_000_000 + i));
         assert_eq!(late.counts.len(), 1 << SUB_BITS);
@@ -395,19 +431,41 @@ mod tests {
         let last = ends.fold(0, |end, (low, high)| {
             assert_eq!(
                 (low, CallHistogram::index(low)),
-                (end, CallHistogram::index(high - 1).min(CallHistogram::index(low)))
+                (
+                    end,
+                    CallHistogram::index(high - 1).min(CallHistogram::index(low))
+                )
             );
             high
         });
-        assert_eq!((last, CallHistogram::index(i64::MAX)), (i64::MAX, CallHistogram::BUCKETS - 1));
-        assert_eq!(CallHistogram::bounds(CallHistogram::BUCKETS - 1).0, 31 << 32, "133 s");
+        assert_eq!(
+            (last, CallHistogram::index(i64::MAX)),
+            (i64::MAX, CallHistogram::BUCKETS - 1)
+        );
+        assert_eq!(
+            CallHistogram::bounds(CallHistogram::BUCKETS - 1).0,
+            31 << 32,
+            "133 s"
+        );
     }
 
     #[test]
     fn saturated_counts_and_invalid_text_are_rejected() {
-        assert_eq!(CallHistogram::of_counts([0, 3, 0, 2]).map(|h| h.to_string()), Some("8:3 24:2".to_owned()));
+        assert_eq!(
+            CallHistogram::of_counts([0, 3, 0, 2]).map(|h| h.to_string()),
+            Some("8:3 24:2".to_owned())
+        );
         assert_eq!(CallHistogram::of_counts([1, CallHistogram::FULL]), None);
-        for broken in ["", "8", "8:", ":3", "-8:3", "8:3 ", "8:3,24:2", "99999999999999999999:1"] {
+        for broken in [
+            "",
+            "8",
+            "8:",
+            ":3",
+            "-8:3",
+            "8:3 ",
+            "8:3,24:2",
+            "99999999999999999999:1",
+        ] {
             assert_eq!(CallHistogram::parse(broken.as_bytes()), None, "{broken:?}");
         }
     }

@@ -3,7 +3,9 @@
 use super::{DevId, Inode};
 
 /// The kernel's `REQ_OP_*` number of a request (`include/linux/blk_types.h`), kept as it was seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 pub struct Op(pub i32);
 
 impl Op {
@@ -35,7 +37,9 @@ impl Op {
 }
 
 /// The four classes that the kernel keeps apart in its disk statistics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
@@ -65,7 +69,9 @@ impl Class {
 }
 
 /// How an I/O came to be, that is how far its process can be trusted as its cause.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
     /// Past the page cache (`O_DIRECT`), submitted by the process that requested it. In recordings made before
@@ -89,8 +95,14 @@ pub enum Origin {
 
 impl Origin {
     /// All origins that are stored; the position is the number in recordings.
-    pub const ALL: [Origin; 6] =
-        [Origin::Direct, Origin::Writeback, Origin::Metadata, Origin::Unknown, Origin::BufferedRead, Origin::Readahead];
+    pub const ALL: [Origin; 6] = [
+        Origin::Direct,
+        Origin::Writeback,
+        Origin::Metadata,
+        Origin::Unknown,
+        Origin::BufferedRead,
+        Origin::Readahead,
+    ];
 
     /// Lower-case name, as in JSON.
     pub fn name(self) -> &'static str {
@@ -107,12 +119,18 @@ impl Origin {
 
     /// Whether the process itself requested the I/O at that time.
     pub fn is_by_submitter(self) -> bool {
-        matches!(self, Origin::Direct | Origin::BufferedRead | Origin::Readahead)
+        matches!(
+            self,
+            Origin::Direct | Origin::BufferedRead | Origin::Readahead
+        )
     }
 
     /// The origin stored under `code`; numbers of later versions read as unknown.
     pub fn from_code(code: i32) -> Origin {
-        usize::try_from(code).ok().and_then(|i| Self::ALL.get(i).copied()).unwrap_or(Origin::Unknown)
+        usize::try_from(code)
+            .ok()
+            .and_then(|i| Self::ALL.get(i).copied())
+            .unwrap_or(Origin::Unknown)
     }
 
     /// The number under which recordings store this origin.
@@ -135,7 +153,11 @@ impl Comm {
         const ONES: u128 = u128::from_ne_bytes([1; 16]);
         let v = u128::from_le_bytes(out);
         let zeros = v.wrapping_sub(ONES) & !v & (ONES << 7);
-        let keep = if zeros == 0 { u128::MAX } else { (1 << (zeros.trailing_zeros() / 8 * 8)) - 1 };
+        let keep = if zeros == 0 {
+            u128::MAX
+        } else {
+            (1 << (zeros.trailing_zeros() / 8 * 8)) - 1
+        };
         Comm((v & keep).to_le_bytes())
     }
 
@@ -218,7 +240,14 @@ impl Io {
     pub const FLAG_RAHEAD: i32 = 1 << 11;
 
     /// An I/O with only the required fields known.
-    pub const fn new(done_ns: i64, dev: DevId, op: Op, bytes: i64, queue_ns: Option<i64>, device_ns: i64) -> Io {
+    pub const fn new(
+        done_ns: i64,
+        dev: DevId,
+        op: Op,
+        bytes: i64,
+        queue_ns: Option<i64>,
+        device_ns: i64,
+    ) -> Io {
         Io {
             done_ns,
             dev,
@@ -257,12 +286,17 @@ impl Io {
 
     /// The file behind it.
     pub fn inode(&self) -> Option<Inode> {
-        Some(Inode { fs_dev: self.fs_dev?, ino: self.ino?, generation: self.generation })
+        Some(Inode {
+            fs_dev: self.fs_dev?,
+            ino: self.ino?,
+            generation: self.generation,
+        })
     }
 
     /// Whether it carries a flush (`REQ_PREFLUSH`), or must itself reach the medium (`REQ_FUA`).
     pub fn is_forced(&self) -> bool {
-        self.flags.is_some_and(|f| f & (Io::FLAG_PREFLUSH | Io::FLAG_FUA) != 0)
+        self.flags
+            .is_some_and(|f| f & (Io::FLAG_PREFLUSH | Io::FLAG_FUA) != 0)
     }
 
     /// Class under which the kernel's statistics count it.
@@ -288,18 +322,36 @@ mod tests {
     #[test]
     fn numbers_of_origins_never_change() {
         let names = [0, 1, 2, 3, 4, 5, 6, -1].map(|code| Origin::from_code(code).name());
-        let expected =
-            ["direct", "writeback", "metadata", "unknown", "buffered-read", "readahead", "unknown", "unknown"];
+        let expected = [
+            "direct",
+            "writeback",
+            "metadata",
+            "unknown",
+            "buffered-read",
+            "readahead",
+            "unknown",
+            "unknown",
+        ];
         assert_eq!(names, expected);
-        assert!(Origin::ALL.iter().all(|o| Origin::from_code(o.code()) == *o));
+        assert!(
+            Origin::ALL
+                .iter()
+                .all(|o| Origin::from_code(o.code()) == *o)
+        );
     }
 
     #[test]
     fn comm_ends_at_nul_and_is_cut_at_sixteen() {
         assert_eq!(Comm::new(b"fio\0junk").as_bytes(), b"fio");
-        assert_eq!(Comm::new(b"0123456789abcdefXYZ").as_bytes(), b"0123456789abcdef");
+        assert_eq!(
+            Comm::new(b"0123456789abcdefXYZ").as_bytes(),
+            b"0123456789abcdef"
+        );
         assert_eq!(Comm::new(b"").as_bytes(), b"");
         assert_eq!(Comm::new(b"\0after").as_bytes(), b"");
-        assert_eq!(Comm::new(b"a\x01\x80\xff\0\x01\0junk, 16 b").as_bytes(), b"a\x01\x80\xff");
+        assert_eq!(
+            Comm::new(b"a\x01\x80\xff\0\x01\0junk, 16 b").as_bytes(),
+            b"a\x01\x80\xff"
+        );
     }
 }

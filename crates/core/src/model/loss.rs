@@ -3,7 +3,9 @@
 use super::{Class, DevId};
 
 /// Why I/Os are missing from the stream of [`super::Io`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum LossReason {
@@ -84,7 +86,12 @@ impl LossReason {
 
     /// Whether it is file-level requests that are missing, not block I/Os.
     pub fn is_of_requests(self) -> bool {
-        matches!(self, LossReason::RequestRingFull | LossReason::RequestTableFull | LossReason::RequestUnwritten)
+        matches!(
+            self,
+            LossReason::RequestRingFull
+                | LossReason::RequestTableFull
+                | LossReason::RequestUnwritten
+        )
     }
 }
 
@@ -124,7 +131,9 @@ impl Lost {
         }
         let whole = own_end.saturating_sub(self.from_ns) as f64;
         match self.ios {
-            Some(ios) if self.reason != LossReason::Retention => ios.max(0) as f64 * (end - begin) as f64 / whole,
+            Some(ios) if self.reason != LossReason::Retention => {
+                ios.max(0) as f64 * (end - begin) as f64 / whole
+            }
             _ => f64::INFINITY,
         }
     }
@@ -137,12 +146,22 @@ impl Lost {
 
     /// An unknown number of I/Os of any class, on any device.
     pub fn somewhere(from_ns: i64, to_ns: i64, reason: LossReason) -> Lost {
-        Lost { from_ns, to_ns, dev: None, class: None, reason, ios: None, bytes: None, merges: None }
+        Lost {
+            from_ns,
+            to_ns,
+            dev: None,
+            class: None,
+            reason,
+            ios: None,
+            bytes: None,
+            merges: None,
+        }
     }
 
     /// Whether it concerns some of `[from_ns, to_ns)`. It is half-open too; one of no length concerns its instant.
     pub fn meets(&self, from_ns: i64, to_ns: i64) -> bool {
-        self.from_ns < to_ns && (self.to_ns > from_ns || (self.from_ns == self.to_ns && self.to_ns == from_ns))
+        self.from_ns < to_ns
+            && (self.to_ns > from_ns || (self.from_ns == self.to_ns && self.to_ns == from_ns))
     }
 }
 
@@ -152,24 +171,45 @@ mod tests {
 
     #[test]
     fn missing_ios_are_spread_over_the_time_in_which_they_may_have_completed() {
-        let lost = Lost { ios: Some(10), ..Lost::somewhere(100, 300, LossReason::Unseen) };
-        assert_eq!((lost.expected_in(0, 100), lost.expected_in(100, 200), lost.expected_in(0, 300)), (0.0, 5.0, 10.0));
-        let at_once = Lost { ios: Some(3), ..Lost::somewhere(100, 100, LossReason::RingFull) };
+        let lost = Lost {
+            ios: Some(10),
+            ..Lost::somewhere(100, 300, LossReason::Unseen)
+        };
+        assert_eq!(
+            (
+                lost.expected_in(0, 100),
+                lost.expected_in(100, 200),
+                lost.expected_in(0, 300)
+            ),
+            (0.0, 5.0, 10.0)
+        );
+        let at_once = Lost {
+            ios: Some(3),
+            ..Lost::somewhere(100, 100, LossReason::RingFull)
+        };
         assert_eq!(
             (at_once.expected_in(0, 100), at_once.expected_in(100, 101)),
             (0.0, 3.0),
             "on an edge it counts once"
         );
         for unknown in [LossReason::Corrupt, LossReason::Retention] {
-            let lost =
-                Lost { ios: Some(1).filter(|_| unknown == LossReason::Retention), ..Lost::somewhere(0, 10, unknown) };
-            assert_eq!((lost.expected_in(5, 6), lost.expected_in(10, 20)), (f64::INFINITY, 0.0));
+            let lost = Lost {
+                ios: Some(1).filter(|_| unknown == LossReason::Retention),
+                ..Lost::somewhere(0, 10, unknown)
+            };
+            assert_eq!(
+                (lost.expected_in(5, 6), lost.expected_in(10, 20)),
+                (f64::INFINITY, 0.0)
+            );
         }
     }
 
     #[test]
     fn one_in_a_hundred_does_not_mark_a_bin_and_more_does() {
         assert!(!Lost::marks(5.0, 500) && Lost::marks(5.1, 500));
-        assert!(!Lost::marks(0.01, 0) && Lost::marks(0.02, 0), "a bin without I/O");
+        assert!(
+            !Lost::marks(0.01, 0) && Lost::marks(0.02, 0),
+            "a bin without I/O"
+        );
     }
 }

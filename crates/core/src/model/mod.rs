@@ -34,7 +34,9 @@ pub use loss::{LossReason, Lost};
 pub use name::{Inode, Name, Named};
 pub use rate_rows::RateRows;
 pub use rates::{ClassRates, CpuShares, IntervalRates};
-pub use recording::{RecorderCost, RecordingMeta, SCHEMA_VERSION, Source, TableManifest, find_device};
+pub use recording::{
+    RecorderCost, RecordingMeta, SCHEMA_VERSION, Source, TableManifest, find_device,
+};
 pub use request::{DataIo, FIRST_IOS, How, Request, RequestClass, RequestFlags, SyncKind};
 pub use rollup::{Flight, Rollup};
 pub use stored_finding::StoredFinding;

@@ -49,7 +49,13 @@ impl RateRows {
                 self.values.push(v);
             }
         }
-        self.heads.push(Head { from_ns: r.from_ns, to_ns: r.to_ns, dev: r.dev, known, at });
+        self.heads.push(Head {
+            from_ns: r.from_ns,
+            to_ns: r.to_ns,
+            dev: r.dev,
+            known,
+            at,
+        });
     }
 
     /// Row `i`.
@@ -58,7 +64,9 @@ impl RateRows {
     }
 
     /// All rows in order.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = IntervalRates> + ExactSizeIterator + Clone + '_ {
+    pub fn iter(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = IntervalRates> + ExactSizeIterator + Clone + '_ {
         self.heads.iter().map(|h| self.unpack(h))
     }
 
@@ -70,11 +78,18 @@ impl RateRows {
         }
         let offset = self.values.len();
         self.values.extend_from_slice(&other.values);
-        self.heads.extend(other.heads.into_iter().map(|h| Head { at: h.at + offset, ..h }));
+        self.heads.extend(other.heads.into_iter().map(|h| Head {
+            at: h.at + offset,
+            ..h
+        }));
     }
 
     /// Changes beginning, end (both in nanoseconds) and device of the rows in `range`, which must be inside.
-    pub fn replace(&mut self, range: Range<usize>, mut with: impl FnMut(i64, i64, DevId) -> (i64, i64, DevId)) {
+    pub fn replace(
+        &mut self,
+        range: Range<usize>,
+        mut with: impl FnMut(i64, i64, DevId) -> (i64, i64, DevId),
+    ) {
         for h in self.heads.get_mut(range).unwrap_or_default() {
             (h.from_ns, h.to_ns, h.dev) = with(h.from_ns, h.to_ns, h.dev);
         }
@@ -98,7 +113,9 @@ impl RateRows {
         let mut last: Option<IntervalRates> = None;
         for r in self.iter() {
             last = Some(match last {
-                Some(l) if (l.to_ns, l.dev, l.from_ns) == (r.to_ns, r.dev, r.from_ns) => one(&l, &r),
+                Some(l) if (l.to_ns, l.dev, l.from_ns) == (r.to_ns, r.dev, r.from_ns) => {
+                    one(&l, &r)
+                }
                 l => {
                     l.iter().for_each(|l| out.push(l));
                     r
@@ -129,7 +146,11 @@ impl RateRows {
 
     /// The rows of one device.
     pub fn of(&self, dev: DevId) -> Vec<IntervalRates> {
-        self.heads.iter().filter(|h| h.dev == dev).map(|h| self.unpack(h)).collect()
+        self.heads
+            .iter()
+            .filter(|h| h.dev == dev)
+            .map(|h| self.unpack(h))
+            .collect()
     }
 
     fn unpack(&self, h: &Head) -> IntervalRates {
@@ -138,7 +159,11 @@ impl RateRows {
         let mut quantity = || {
             let bit = 1 << next;
             next += 1;
-            if h.known & bit != 0 { known.next().copied() } else { None }
+            if h.known & bit != 0 {
+                known.next().copied()
+            } else {
+                None
+            }
         };
         let mut r = IntervalRates::new(h.from_ns, h.to_ns, h.dev);
         for c in r.classes.iter_mut().chain([&mut r.all]) {
@@ -186,16 +211,27 @@ mod tests {
 
     fn row() -> impl Strategy<Value = IntervalRates> {
         let cell = || proptest::option::of(-1e9..1e9f64);
-        (proptest::array::uniform23(cell()), any::<i64>(), any::<i64>(), any::<i32>()).prop_map(|(v, from, to, dev)| {
-            let mut r = IntervalRates::new(from, to, DevId(dev));
-            for (i, c) in r.classes.iter_mut().chain([&mut r.all]).enumerate() {
-                let [ios_per_s, bytes_per_s, merges_per_s, mean_us] =
-                    [v[4 * i], v[4 * i + 1], v[4 * i + 2], v[4 * i + 3]];
-                *c = ClassRates { ios_per_s, bytes_per_s, merges_per_s, mean_us };
-            }
-            (r.in_flight, r.util_percent, r.service_us) = (v[20], v[21], v[22]);
-            r
-        })
+        (
+            proptest::array::uniform23(cell()),
+            any::<i64>(),
+            any::<i64>(),
+            any::<i32>(),
+        )
+            .prop_map(|(v, from, to, dev)| {
+                let mut r = IntervalRates::new(from, to, DevId(dev));
+                for (i, c) in r.classes.iter_mut().chain([&mut r.all]).enumerate() {
+                    let [ios_per_s, bytes_per_s, merges_per_s, mean_us] =
+                        [v[4 * i], v[4 * i + 1], v[4 * i + 2], v[4 * i + 3]];
+                    *c = ClassRates {
+                        ios_per_s,
+                        bytes_per_s,
+                        merges_per_s,
+                        mean_us,
+                    };
+                }
+                (r.in_flight, r.util_percent, r.service_us) = (v[20], v[21], v[22]);
+                r
+            })
     }
 
     proptest! {
@@ -226,10 +262,26 @@ mod tests {
             r.util_percent = Some(util);
             r
         };
-        let mut rows: RateRows = [row(0, 1, 1.0), row(0, 2, 2.0), row(0, 1, 4.0), row(1, 1, 8.0)].iter().collect();
+        let mut rows: RateRows = [
+            row(0, 1, 1.0),
+            row(0, 2, 2.0),
+            row(0, 1, 4.0),
+            row(1, 1, 8.0),
+        ]
+        .iter()
+        .collect();
         rows.sort();
-        rows.merge(|a, b| row(a.from_ns, a.dev.0, a.util_percent.unwrap_or(0.0) + b.util_percent.unwrap_or(0.0)));
-        assert_eq!(rows.iter().collect::<Vec<_>>(), [row(0, 1, 5.0), row(1, 1, 8.0), row(0, 2, 2.0)]);
+        rows.merge(|a, b| {
+            row(
+                a.from_ns,
+                a.dev.0,
+                a.util_percent.unwrap_or(0.0) + b.util_percent.unwrap_or(0.0),
+            )
+        });
+        assert_eq!(
+            rows.iter().collect::<Vec<_>>(),
+            [row(0, 1, 5.0), row(1, 1, 8.0), row(0, 2, 2.0)]
+        );
     }
 
     #[test]

@@ -158,25 +158,53 @@ mod tests {
     fn rows_are_put_together_or_added_up() {
         let row = |ios: Option<f64>, bytes, mean_us| {
             let mut r = IntervalRates::new(0, 10, DevId(1));
-            r.classes[0] = ClassRates { ios_per_s: ios, bytes_per_s: bytes, merges_per_s: None, mean_us };
+            r.classes[0] = ClassRates {
+                ios_per_s: ios,
+                bytes_per_s: bytes,
+                merges_per_s: None,
+                mean_us,
+            };
             r
         };
         let (rates, means) = (row(Some(3.0), Some(8.0), None), row(None, None, Some(7.0)));
         assert!(rates.complements(&means) && !rates.complements(&rates));
         assert_eq!(rates.or(&means), row(Some(3.0), Some(8.0), Some(7.0)));
-        let (a, b) = (row(Some(30.0), Some(8.0), Some(10.0)), row(Some(10.0), None, Some(30.0)));
-        assert_eq!(a.plus(&b), row(Some(40.0), Some(8.0), Some(15.0)), "each I/O weighs the same");
+        let (a, b) = (
+            row(Some(30.0), Some(8.0), Some(10.0)),
+            row(Some(10.0), None, Some(30.0)),
+        );
+        assert_eq!(
+            a.plus(&b),
+            row(Some(40.0), Some(8.0), Some(15.0)),
+            "each I/O weighs the same"
+        );
         assert_eq!(a.plus(&row(Some(0.0), None, None)), a);
-        assert_eq!(a.plus(&row(Some(1.0), None, None)).classes[0].mean_us, None, "of one of them nothing is known");
+        assert_eq!(
+            a.plus(&row(Some(1.0), None, None)).classes[0].mean_us,
+            None,
+            "of one of them nothing is known"
+        );
     }
 
     #[test]
     fn counts_are_recovered_from_rates() {
-        let r = ClassRates { ios_per_s: Some(3.33), bytes_per_s: Some(512.0 * 10.0), ..ClassRates::default() };
-        assert_eq!(r.ios(3_000_000_000), Some(10), "9.99 is what two decimals left of 10");
+        let r = ClassRates {
+            ios_per_s: Some(3.33),
+            bytes_per_s: Some(512.0 * 10.0),
+            ..ClassRates::default()
+        };
+        assert_eq!(
+            r.ios(3_000_000_000),
+            Some(10),
+            "9.99 is what two decimals left of 10"
+        );
         assert_eq!(r.bytes(100_000_000), Some(512));
         assert_eq!(ClassRates::default().ios(1), None);
-        let odd = ClassRates { ios_per_s: Some(f64::NAN), bytes_per_s: Some(-4.0), ..ClassRates::default() };
+        let odd = ClassRates {
+            ios_per_s: Some(f64::NAN),
+            bytes_per_s: Some(-4.0),
+            ..ClassRates::default()
+        };
         assert_eq!((odd.ios(1), odd.bytes(1_000_000_000)), (None, None));
     }
 }

@@ -44,7 +44,9 @@ impl TryFrom<String> for Source {
             "counters" => Ok(Source::Counters),
             other => match other.strip_prefix("import:") {
                 Some(kind) => Ok(Source::Import(kind.to_owned())),
-                None => Err(format!("unknown source {other:?}; expected ebpf, counters or import:KIND")),
+                None => Err(format!(
+                    "unknown source {other:?}; expected ebpf, counters or import:KIND"
+                )),
             },
         }
     }
@@ -134,7 +136,11 @@ pub struct TableManifest {
 pub fn find_device(devices: &[Device], id: DevId) -> Option<&Device> {
     /// Up to so many a look along the list is fast, whatever their order.
     const FEW: usize = 64;
-    let at = if devices.len() > FEW { devices.partition_point(|d| d.id < id) } else { 0 };
+    let at = if devices.len() > FEW {
+        devices.partition_point(|d| d.id < id)
+    } else {
+        0
+    };
     let in_order = devices.get(at).filter(|d| d.id == id);
     in_order.or_else(|| devices.iter().find(|d| d.id == id))
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::{CallHistogram, Comm};
 
 /// Class of a request, by what it did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum RequestClass {
     /// Only read.
@@ -22,8 +24,13 @@ pub enum RequestClass {
 
 impl RequestClass {
     /// All classes, in the order of reports.
-    pub const ALL: [RequestClass; 5] =
-        [RequestClass::In, RequestClass::Out, RequestClass::Mixed, RequestClass::None, RequestClass::Sync];
+    pub const ALL: [RequestClass; 5] = [
+        RequestClass::In,
+        RequestClass::Out,
+        RequestClass::Mixed,
+        RequestClass::None,
+        RequestClass::Sync,
+    ];
 
     /// Name, as in JSON.
     pub fn name(self) -> &'static str {
@@ -52,7 +59,12 @@ pub enum SyncKind {
 
 impl SyncKind {
     /// All of them; the position plus 1 is the number stored in recordings.
-    pub const ALL: [SyncKind; 4] = [SyncKind::Fsync, SyncKind::Fdatasync, SyncKind::SyncFileRange, SyncKind::Syncfs];
+    pub const ALL: [SyncKind; 4] = [
+        SyncKind::Fsync,
+        SyncKind::Fdatasync,
+        SyncKind::SyncFileRange,
+        SyncKind::Syncfs,
+    ];
 
     /// Name of the system call.
     pub fn name(self) -> &'static str {
@@ -178,7 +190,10 @@ impl RequestFlags {
 
     /// Names of the bits that are set.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
-        Self::NAMES.into_iter().filter(move |(flag, _)| self.has(*flag)).map(|(_, name)| name)
+        Self::NAMES
+            .into_iter()
+            .filter(move |(flag, _)| self.has(*flag))
+            .map(|(_, name)| name)
     }
 }
 
@@ -357,7 +372,13 @@ mod tests {
     use super::*;
 
     fn with(ios_in: i64, ios_out: i64, flags: RequestFlags) -> RequestClass {
-        Request { ios_in, ios_out, flags, ..Request::new(0, 10) }.class()
+        Request {
+            ios_in,
+            ios_out,
+            flags,
+            ..Request::new(0, 10)
+        }
+        .class()
     }
 
     #[test]
@@ -368,19 +389,41 @@ mod tests {
         assert_eq!(with(2, 1, none), RequestClass::Mixed);
         assert_eq!(with(2, 1, RequestFlags::CREATES), RequestClass::Out);
         assert_eq!(with(0, 0, RequestFlags::CREATES), RequestClass::None);
-        let sync = Request { sync: Some(SyncKind::Fsync), ..Request::new(5, 9) };
-        assert_eq!((sync.class(), sync.total_ns()), (RequestClass::Sync, Some(4)));
+        let sync = Request {
+            sync: Some(SyncKind::Fsync),
+            ..Request::new(5, 9)
+        };
+        assert_eq!(
+            (sync.class(), sync.total_ns()),
+            (RequestClass::Sync, Some(4))
+        );
     }
 
     #[test]
     fn times_need_a_known_start() {
-        let first = vec![DataIo { after_ns: 10, duration_ns: 5, bytes: 1, how: How::default() }];
-        let mut r =
-            Request { first, last_after_ns: Some(40), open_ns: Some(8), active_ns: 20, ..Request::new(100, 200) };
+        let first = vec![DataIo {
+            after_ns: 10,
+            duration_ns: 5,
+            bytes: 1,
+            how: How::default(),
+        }];
+        let mut r = Request {
+            first,
+            last_after_ns: Some(40),
+            open_ns: Some(8),
+            active_ns: 20,
+            ..Request::new(100, 200)
+        };
         r.ios_in = 2;
-        assert_eq!((r.total_ns(), r.first_delay_ns(), r.gaps_ns()), (Some(40), Some(15), Some(12)));
+        assert_eq!(
+            (r.total_ns(), r.first_delay_ns(), r.gaps_ns()),
+            (Some(40), Some(15), Some(12))
+        );
         r.flags = RequestFlags::UNKNOWN_START;
-        assert_eq!((r.total_ns(), r.first_delay_ns(), r.gaps_ns()), (None, None, None));
+        assert_eq!(
+            (r.total_ns(), r.first_delay_ns(), r.gaps_ns()),
+            (None, None, None)
+        );
     }
 
     #[test]
@@ -388,7 +431,10 @@ mod tests {
         assert_eq!(How::default().cache_hit(), Some(true));
         assert_eq!(How::DEVICE.cache_hit(), Some(false));
         assert_eq!(How::SLEPT.cache_hit(), Some(false));
-        assert_eq!((How::WRITE.cache_hit(), How::ASYNC.cache_hit()), (None, None));
+        assert_eq!(
+            (How::WRITE.cache_hit(), How::ASYNC.cache_hit()),
+            (None, None)
+        );
     }
 
     #[test]

@@ -101,7 +101,9 @@ impl Rollup {
 
     /// Whether it says anything.
     pub fn is_empty(&self) -> bool {
-        self.ios == 0 && self.lost_ios == Some(0) && self.flight.is_none_or(|f| f == Flight::default())
+        self.ios == 0
+            && self.lost_ios == Some(0)
+            && self.flight.is_none_or(|f| f == Flight::default())
     }
 }
 

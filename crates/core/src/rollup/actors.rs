@@ -57,7 +57,10 @@ impl ActorsBuilder {
         let slot_ns = i64::from(ACTOR_STEPS_S[0]) * SECOND_NS;
         for io in ios {
             let done_ns = io.done_ns.max(0);
-            self.slots.entry((done_ns / slot_ns * slot_ns, io.dev)).or_default().count(io);
+            self.slots
+                .entry((done_ns / slot_ns * slot_ns, io.dev))
+                .or_default()
+                .count(io);
             self.seen_ns = self.seen_ns.max(done_ns);
         }
         self.complete(self.seen_ns - slot_ns - LATE_NS);
@@ -92,8 +95,15 @@ impl ActorsBuilder {
 
 impl Slot {
     fn count(&mut self, io: &Io) {
-        let mut key = Key { process: Some((io.tgid, io.comm, io.cgroup)), file: Some(io.inode()) };
-        if self.sums.get(self.last).is_none_or(|(last, _)| *last != key) {
+        let mut key = Key {
+            process: Some((io.tgid, io.comm, io.cgroup)),
+            file: Some(io.inode()),
+        };
+        if self
+            .sums
+            .get(self.last)
+            .is_none_or(|(last, _)| *last != key)
+        {
             if !self.numbers.contains_key(&key) {
                 key.file = key.file.filter(|_| self.sums.len() < MAX_KEYS);
                 key.process = key.process.filter(|_| self.sums.len() < 2 * MAX_KEYS);
@@ -118,7 +128,11 @@ impl Slot {
             let named = |((actor, comm), classes): ((Actor, Option<Comm>), Classes)| {
                 ((actor, comm.map(|c| c.to_text().into_owned())), classes)
             };
-            let at = Place { step_s: ACTOR_STEPS_S[0], at_ns, dev };
+            let at = Place {
+                step_s: ACTOR_STEPS_S[0],
+                at_ns,
+                dev,
+            };
             rows.extend(at.rows(kind, sums.into_iter().map(named).collect()));
         }
         rows
@@ -129,15 +143,21 @@ impl Key {
     fn actor(&self, kind: ActorKind) -> (Actor, Option<Comm>) {
         let others = (Actor::Others(kind), None);
         match kind {
-            ActorKind::Process => self.process.map_or(others, |(tgid, comm, _)| (Actor::Process(tgid), comm)),
-            ActorKind::Cgroup => self.process.map_or(others, |(_, _, cgroup)| (Actor::Cgroup(cgroup), None)),
+            ActorKind::Process => self
+                .process
+                .map_or(others, |(tgid, comm, _)| (Actor::Process(tgid), comm)),
+            ActorKind::Cgroup => self
+                .process
+                .map_or(others, |(_, _, cgroup)| (Actor::Cgroup(cgroup), None)),
             ActorKind::File => self.file.map_or(others, |inode| (Actor::File(inode), None)),
         }
     }
 }
 
 fn add(sums: &mut Classes, more: &Classes) {
-    sums.iter_mut().zip(more).for_each(|(sum, more)| sum.add(more));
+    sums.iter_mut()
+        .zip(more)
+        .for_each(|(sum, more)| sum.add(more));
 }
 
 /// A slot of a device.
@@ -152,21 +172,43 @@ impl Place {
     /// Those with most time by name, and the others together; a row for each class with I/O.
     fn rows(self, kind: ActorKind, sums: Vec<(Named, Classes)>) -> Vec<ActorSums> {
         let is_other = |actor: &Actor| matches!(actor, Actor::Others(_));
-        let time_ns = |classes: &Classes| classes.iter().fold(0i64, |sum, c| sum.saturating_add(c.time_ns()));
-        let (unnamed, mut named): (Vec<_>, Vec<_>) = sums.into_iter().partition(|((actor, _), _)| is_other(actor));
+        let time_ns = |classes: &Classes| {
+            classes
+                .iter()
+                .fold(0i64, |sum, c| sum.saturating_add(c.time_ns()))
+        };
+        let (unnamed, mut named): (Vec<_>, Vec<_>) = sums
+            .into_iter()
+            .partition(|((actor, _), _)| is_other(actor));
         // By name where times are equal, so that the same I/Os give the same rows.
-        named.sort_by_cached_key(|((actor, name), classes)| (Reverse(time_ns(classes)), *actor, name.clone()));
+        named.sort_by_cached_key(|((actor, name), classes)| {
+            (Reverse(time_ns(classes)), *actor, name.clone())
+        });
         let rest = named.split_off(named.len().min(MAX_ACTORS));
         let mut others = NOTHING;
-        rest.iter().chain(&unnamed).for_each(|(_, classes)| add(&mut others, classes));
+        rest.iter()
+            .chain(&unnamed)
+            .for_each(|(_, classes)| add(&mut others, classes));
         named.push(((Actor::Others(kind), None), others));
         let row = |actor: Actor, name: &Option<String>, class: Class, sums: IoSums| {
             let Place { at_ns, dev, step_s } = self;
-            ActorSums { step_s, at_ns, dev, class, actor, name: name.clone(), sums }
+            ActorSums {
+                step_s,
+                at_ns,
+                dev,
+                class,
+                actor,
+                name: name.clone(),
+                sums,
+            }
         };
         let of_one = |((actor, name), classes): &(Named, Classes)| {
-            let with_ios = Class::ALL.into_iter().filter(|c| classes[*c as usize].ios > 0);
-            with_ios.map(|c| row(*actor, name, c, classes[c as usize])).collect::<Vec<_>>()
+            let with_ios = Class::ALL
+                .into_iter()
+                .filter(|c| classes[*c as usize].ios > 0);
+            with_ios
+                .map(|c| row(*actor, name, c, classes[c as usize]))
+                .collect::<Vec<_>>()
         };
         named.iter().flat_map(of_one).collect()
     }
@@ -179,11 +221,21 @@ pub fn coarser_actors(rows: &[ActorSums]) -> Vec<ActorSums> {
     let slot_ns = i64::from(step_s) * SECOND_NS;
     let mut slots: BTreeMap<(Place, ActorKind), BTreeMap<Named, Classes>> = BTreeMap::new();
     for r in rows {
-        let place = Place { at_ns: r.at_ns / slot_ns * slot_ns, dev: r.dev, step_s };
-        let of = slots.entry((place, r.actor.kind())).or_default().entry((r.actor, r.name.clone()));
+        let place = Place {
+            at_ns: r.at_ns / slot_ns * slot_ns,
+            dev: r.dev,
+            step_s,
+        };
+        let of = slots
+            .entry((place, r.actor.kind()))
+            .or_default()
+            .entry((r.actor, r.name.clone()));
         of.or_insert(NOTHING)[r.class as usize].add(&r.sums);
     }
-    slots.into_iter().flat_map(|((place, kind), sums)| place.rows(kind, sums.into_iter().collect())).collect()
+    slots
+        .into_iter()
+        .flat_map(|((place, kind), sums)| place.rows(kind, sums.into_iter().collect()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -194,12 +246,30 @@ mod tests {
     use proptest::prelude::*;
 
     fn io(done_ns: i64, total_ns: i64, tgid: i32, dev: i32) -> Io {
-        let op = if total_ns % 3 == 0 { Op::WRITE } else { Op::READ };
-        let io = Io::new(done_ns, DevId(dev), op, 4096, Some(total_ns / 4), total_ns - total_ns / 4);
+        let op = if total_ns % 3 == 0 {
+            Op::WRITE
+        } else {
+            Op::READ
+        };
+        let io = Io::new(
+            done_ns,
+            DevId(dev),
+            op,
+            4096,
+            Some(total_ns / 4),
+            total_ns - total_ns / 4,
+        );
         let known = tgid % 7 != 0;
         let (ino, fs_dev) = (known.then_some(i64::from(tgid) % 40), known.then_some(8));
         let (tgid, comm) = (Some(tgid), Some(Comm::new(b"p")));
-        Io { tgid, comm, cgroup: known.then_some(5), ino, fs_dev, ..io }
+        Io {
+            tgid,
+            comm,
+            cgroup: known.then_some(5),
+            ino,
+            fs_dev,
+            ..io
+        }
     }
 
     fn built(ios: &[Io], batch: usize) -> Vec<ActorSums> {
@@ -214,11 +284,20 @@ mod tests {
     }
 
     /// Sums of each slot, device and class over all actors of `kind`.
-    fn of_devices(rows: &[ActorSums], kind: ActorKind, step_s: i64) -> BTreeMap<(i64, DevId, Class), IoSums> {
+    fn of_devices(
+        rows: &[ActorSums],
+        kind: ActorKind,
+        step_s: i64,
+    ) -> BTreeMap<(i64, DevId, Class), IoSums> {
         let mut sums = BTreeMap::new();
         for r in rows.iter().filter(|r| r.actor.kind() == kind) {
-            assert_eq!((i64::from(r.step_s), r.at_ns % (step_s * SECOND_NS)), (step_s, 0));
-            sums.entry((r.at_ns, r.dev, r.class)).or_insert(IoSums::ZERO).add(&r.sums);
+            assert_eq!(
+                (i64::from(r.step_s), r.at_ns % (step_s * SECOND_NS)),
+                (step_s, 0)
+            );
+            sums.entry((r.at_ns, r.dev, r.class))
+                .or_insert(IoSums::ZERO)
+                .add(&r.sums);
         }
         sums
     }
@@ -227,9 +306,15 @@ mod tests {
     fn of_rollups(rows: &[Rollup], step_s: i64) -> BTreeMap<(i64, DevId, Class), IoSums> {
         let (mut sums, slot_ns) = (BTreeMap::new(), step_s * SECOND_NS);
         for (r, dev, class) in rows.iter().filter_map(|r| Some((r, r.dev?, r.class?))) {
-            let of =
-                IoSums { ios: r.ios, bytes: r.bytes, queue_sum_ns: r.queue_sum_ns, device_sum_ns: r.device_sum_ns };
-            sums.entry((r.at_ns / slot_ns * slot_ns, dev, class)).or_insert(IoSums::ZERO).add(&of);
+            let of = IoSums {
+                ios: r.ios,
+                bytes: r.bytes,
+                queue_sum_ns: r.queue_sum_ns,
+                device_sum_ns: r.device_sum_ns,
+            };
+            sums.entry((r.at_ns / slot_ns * slot_ns, dev, class))
+                .or_insert(IoSums::ZERO)
+                .add(&of);
         }
         sums
     }
@@ -261,11 +346,21 @@ mod tests {
 
     #[test]
     fn those_with_most_time_are_named_and_the_others_are_one_row() {
-        let ios: Vec<Io> =
-            (1..=30).map(|i| Io { op: Op::READ, ..io(i64::from(i), i64::from(i) * 1000, i * 100, 1) }).collect();
+        let ios: Vec<Io> = (1..=30)
+            .map(|i| Io {
+                op: Op::READ,
+                ..io(i64::from(i), i64::from(i) * 1000, i * 100, 1)
+            })
+            .collect();
         let rows = built(&ios, 7);
-        let of: Vec<&ActorSums> = rows.iter().filter(|r| r.actor.kind() == ActorKind::Process).collect();
-        assert_eq!((of.len(), of[0].actor, of[0].name.as_deref()), (21, Actor::Process(Some(3000)), Some("p")));
+        let of: Vec<&ActorSums> = rows
+            .iter()
+            .filter(|r| r.actor.kind() == ActorKind::Process)
+            .collect();
+        assert_eq!(
+            (of.len(), of[0].actor, of[0].name.as_deref()),
+            (21, Actor::Process(Some(3000)), Some("p"))
+        );
         let others = of.last().expect("the others");
         assert_eq!(
             (others.actor, others.sums.ios, others.name.as_deref()),
@@ -273,7 +368,10 @@ mod tests {
         );
         let least_named = of[19].sums.time_ns();
         assert!(least_named == 11_000 && others.sums.time_ns() == (1..=10).sum::<i64>() * 1000);
-        let unknown = rows.iter().find(|r| r.actor == Actor::File(None)).expect("I/Os whose file is not known");
+        let unknown = rows
+            .iter()
+            .find(|r| r.actor == Actor::File(None))
+            .expect("I/Os whose file is not known");
         assert_eq!(unknown.sums.ios, 4, "those of 7, 14, 21, 28");
     }
 
@@ -281,7 +379,14 @@ mod tests {
     fn a_slot_is_complete_when_nothing_can_come_and_memory_is_bounded() {
         let mut builder = ActorsBuilder::default();
         let n = 3 * MAX_KEYS as i32;
-        builder.push_ios(&(0..n).map(|i| Io { ino: Some(i.into()), ..io(5, 100, i, 1) }).collect::<Vec<_>>());
+        builder.push_ios(
+            &(0..n)
+                .map(|i| Io {
+                    ino: Some(i.into()),
+                    ..io(5, 100, i, 1)
+                })
+                .collect::<Vec<_>>(),
+        );
         assert_eq!(builder.slots[&(0, DevId(1))].sums.len(), 2 * MAX_KEYS + 1);
         builder.push_ios(&[io(11 * SECOND_NS, 1, 1, 1)]);
         assert!(builder.take().is_empty(), "a completion may come late");
@@ -290,7 +395,11 @@ mod tests {
         builder.push_ios(&[io(12 * SECOND_NS, 1, 1, 1)]);
         let rows = builder.take();
         for kind in ActorKind::ALL {
-            let ios: i64 = rows.iter().filter(|r| r.actor.kind() == kind).map(|r| r.sums.ios).sum();
+            let ios: i64 = rows
+                .iter()
+                .filter(|r| r.actor.kind() == kind)
+                .map(|r| r.sums.ios)
+                .sum();
             assert_eq!(ios, i64::from(n), "{kind:?}");
         }
         builder.seen_until(20 * SECOND_NS);

@@ -54,14 +54,26 @@ impl RollupBuilder {
                 // Its second is out already: what comes too late adds to it.
                 let mut row = Rollup::empty(1, at(done_ns), Some(io.dev), Some(io.class()));
                 row.count(io);
-                let mut all = Rollup { class: None, ..row.clone() };
+                let mut all = Rollup {
+                    class: None,
+                    ..row.clone()
+                };
                 (all.total, all.device) = Default::default();
                 self.done.extend([row, all]);
                 continue;
             }
             let second = device.seconds.entry(done_ns / SECOND_NS).or_default();
-            let empty = || Box::new(Rollup::empty(1, at(done_ns), Some(io.dev), Some(io.class())));
-            second.classes[io.class() as usize].get_or_insert_with(empty).count(io);
+            let empty = || {
+                Box::new(Rollup::empty(
+                    1,
+                    at(done_ns),
+                    Some(io.dev),
+                    Some(io.class()),
+                ))
+            };
+            second.classes[io.class() as usize]
+                .get_or_insert_with(empty)
+                .count(io);
             let start_ns = io.start_ns().max(done_ns - REACH_NS).max(self.complete_ns);
             device.in_flight(start_ns, done_ns);
             self.seen_ns = self.seen_ns.max(done_ns);
@@ -74,7 +86,10 @@ impl RollupBuilder {
         if !lost.reason.is_loss() || lost.reason == LossReason::Retention {
             return;
         }
-        let of = |class| Rollup { lost_ios: lost.ios, ..Rollup::empty(1, at(lost.to_ns.max(0)), lost.dev, class) };
+        let of = |class| Rollup {
+            lost_ios: lost.ios,
+            ..Rollup::empty(1, at(lost.to_ns.max(0)), lost.dev, class)
+        };
         self.done.extend(lost.class.map(|c| of(Some(c))));
         self.done.push(of(None));
     }
@@ -130,7 +145,10 @@ fn at(ns: i64) -> i64 {
 
 impl Second {
     fn rows(self, at_ns: i64, dev: DevId) -> Vec<Rollup> {
-        let mut all = Rollup { flight: Some(self.flight), ..Rollup::empty(1, at_ns, Some(dev), None) };
+        let mut all = Rollup {
+            flight: Some(self.flight),
+            ..Rollup::empty(1, at_ns, Some(dev), None)
+        };
         let mut rows: Vec<Rollup> = self.classes.into_iter().flatten().map(|r| *r).collect();
         for r in &rows {
             all.add(r);
@@ -160,7 +178,10 @@ impl DeviceSums {
         if done_ns > swept_ns && done_ns > start_ns {
             self.sweep.starts.push(start_ns.max(swept_ns));
             let ends = &mut self.sweep.ends;
-            let at = ends.iter().rposition(|e| *e <= done_ns).map_or(0, |i| i + 1);
+            let at = ends
+                .iter()
+                .rposition(|e| *e <= done_ns)
+                .map_or(0, |i| i + 1);
             ends.insert(at, done_ns);
         }
     }
@@ -184,12 +205,22 @@ impl DeviceSums {
             } else {
                 self.sweep.ends.pop_front();
             }
-            pass(&mut self.seconds, self.sweep.swept_ns, at_ns, self.sweep.depth);
+            pass(
+                &mut self.seconds,
+                self.sweep.swept_ns,
+                at_ns,
+                self.sweep.depth,
+            );
             self.sweep.swept_ns = at_ns;
             self.sweep.depth += step;
         }
         if until_ns < i64::MAX {
-            pass(&mut self.seconds, self.sweep.swept_ns, until_ns, self.sweep.depth);
+            pass(
+                &mut self.seconds,
+                self.sweep.swept_ns,
+                until_ns,
+                self.sweep.depth,
+            );
             self.sweep.swept_ns = until_ns;
         }
     }
@@ -247,7 +278,10 @@ pub struct CoarserRollups {
 impl CoarserRollups {
     /// Of slots of so many seconds.
     pub fn new(step_s: i32) -> CoarserRollups {
-        CoarserRollups { step_s, rows: BTreeMap::new() }
+        CoarserRollups {
+            step_s,
+            rows: BTreeMap::new(),
+        }
     }
 
     /// Adds what shorter slots hold.
@@ -256,7 +290,10 @@ impl CoarserRollups {
         for r in finer {
             let at_ns = r.at_ns / step_ns * step_ns;
             let empty = || Rollup::empty(self.step_s, at_ns, r.dev, r.class);
-            self.rows.entry((at_ns, r.dev, r.class.map_or(-1, |c| c as i32))).or_insert_with(empty).add(r);
+            self.rows
+                .entry((at_ns, r.dev, r.class.map_or(-1, |c| c as i32)))
+                .or_insert_with(empty)
+                .add(r);
         }
     }
 
@@ -276,8 +313,19 @@ mod tests {
 
     fn io(done_ns: i64, total_ns: i64, dev: i32, op: Op) -> Io {
         let queue_ns = total_ns / 3;
-        let io = Io::new(done_ns, DevId(dev), op, 512 * (1 + done_ns % 7), Some(queue_ns), total_ns - queue_ns);
-        Io { merges: Some((done_ns % 3) as i32), error: Some((done_ns % 11 == 0).into()), ..io }
+        let io = Io::new(
+            done_ns,
+            DevId(dev),
+            op,
+            512 * (1 + done_ns % 7),
+            Some(queue_ns),
+            total_ns - queue_ns,
+        );
+        Io {
+            merges: Some((done_ns % 3) as i32),
+            error: Some((done_ns % 11 == 0).into()),
+            ..io
+        }
     }
 
     /// Rows of one key added up, in any order.
@@ -285,7 +333,9 @@ mod tests {
         let mut sums = std::collections::HashMap::new();
         for r in rows {
             let empty = Rollup::empty(r.step_s, r.at_ns, r.dev, r.class);
-            sums.entry((r.at_ns, r.dev, r.class)).or_insert(empty).add(r);
+            sums.entry((r.at_ns, r.dev, r.class))
+                .or_insert(empty)
+                .add(r);
         }
         sums
     }
@@ -303,7 +353,9 @@ mod tests {
                 for class in Class::ALL {
                     let mut row = Rollup::empty(step_s as i32, from, Some(dev), Some(class));
                     ios.iter()
-                        .filter(|io| io.dev == dev && io.class() == class && (from..to).contains(&io.done_ns))
+                        .filter(|io| {
+                            io.dev == dev && io.class() == class && (from..to).contains(&io.done_ns)
+                        })
                         .for_each(|io| row.count(io));
                     all.add(&row);
                     rows.push(row);
@@ -318,12 +370,18 @@ mod tests {
                 edges.dedup();
                 let mut flight = Flight::default();
                 for pair in edges.windows(2) {
-                    let depth = spans.iter().filter(|(a, b)| *a <= pair[0] && *b >= pair[1]).count() as i64;
+                    let depth = spans
+                        .iter()
+                        .filter(|(a, b)| *a <= pair[0] && *b >= pair[1])
+                        .count() as i64;
                     flight.busy_ns += if depth > 0 { pair[1] - pair[0] } else { 0 };
                     flight.in_flight_ns += depth * (pair[1] - pair[0]);
                     flight.in_flight_max = flight.in_flight_max.max(depth);
                 }
-                rows.push(Rollup { flight: Some(flight), ..all });
+                rows.push(Rollup {
+                    flight: Some(flight),
+                    ..all
+                });
             }
         }
         rows.retain(|r| !r.is_empty());
@@ -346,7 +404,10 @@ mod tests {
         let one = (0..150 * SECOND_NS, 0..max_total_ns, 0..2, 0..4);
         prop::collection::vec(one, 1..60).prop_map(|list| {
             let op = |n: i32| [Op::READ, Op::WRITE, Op::FLUSH, Op::DISCARD][n as usize];
-            let mut ios: Vec<Io> = list.into_iter().map(|(done, total, dev, n)| io(done, total, dev, op(n))).collect();
+            let mut ios: Vec<Io> = list
+                .into_iter()
+                .map(|(done, total, dev, n)| io(done, total, dev, op(n)))
+                .collect();
             ios.sort_by_key(|io| io.done_ns);
             ios
         })
@@ -388,7 +449,11 @@ mod tests {
         let hours = io(7200 * SECOND_NS, 7100 * SECOND_NS, 1, Op::READ);
         let before = io(7190 * SECOND_NS, 1000, 1, Op::READ);
         let rows = built(&[before, hours], 1);
-        let flight = rows.iter().filter_map(|r| r.flight).map(|f| f.in_flight_ns).sum::<i64>();
+        let flight = rows
+            .iter()
+            .filter_map(|r| r.flight)
+            .map(|f| f.in_flight_ns)
+            .sum::<i64>();
         assert_eq!(flight, REACH_NS + 1000);
     }
 
@@ -413,22 +478,51 @@ mod tests {
         builder.push_ios(&[io(500, 100, 1, Op::READ)]);
         builder.seen_until(100 * SECOND_NS);
         let dev = Some(DevId(1));
-        let lost = Lost { ios: Some(7), dev, ..Lost::somewhere(0, 1000, LossReason::RingFull) };
-        builder.lost(&Lost { class: Some(Class::Write), ..lost });
-        builder.lost(&Lost { ios: None, dev: None, ..lost });
-        builder.lost(&Lost { reason: LossReason::Censored, ..lost });
+        let lost = Lost {
+            ios: Some(7),
+            dev,
+            ..Lost::somewhere(0, 1000, LossReason::RingFull)
+        };
+        builder.lost(&Lost {
+            class: Some(Class::Write),
+            ..lost
+        });
+        builder.lost(&Lost {
+            ios: None,
+            dev: None,
+            ..lost
+        });
+        builder.lost(&Lost {
+            reason: LossReason::Censored,
+            ..lost
+        });
         builder.push_ios(&[io(900, 100, 1, Op::READ)]);
         let rows = by_key(&builder.finish());
         assert_eq!(rows[&(0, dev, Some(Class::Read))].ios, 2);
-        assert_eq!((rows[&(0, dev, None)].ios, rows[&(0, dev, None)].lost_ios), (2, Some(7)));
-        assert_eq!((rows[&(0, dev, Some(Class::Write))].lost_ios, rows[&(0, None, None)].lost_ios), (Some(7), None));
+        assert_eq!(
+            (rows[&(0, dev, None)].ios, rows[&(0, dev, None)].lost_ios),
+            (2, Some(7))
+        );
+        assert_eq!(
+            (
+                rows[&(0, dev, Some(Class::Write))].lost_ios,
+                rows[&(0, None, None)].lost_ios
+            ),
+            (Some(7), None)
+        );
     }
 
     #[test]
     fn what_is_not_known_of_one_is_not_known_of_the_sum() {
-        let unknown = Io { queue_ns: None, ..io(600, 90, 1, Op::READ) };
+        let unknown = Io {
+            queue_ns: None,
+            ..io(600, 90, 1, Op::READ)
+        };
         let rows = by_key(&built(&[io(500, 100, 1, Op::READ), unknown], 1));
         let row = &rows[&(0, Some(DevId(1)), Some(Class::Read))];
-        assert_eq!((row.ios, row.queue_sum_ns, row.merges.is_some()), (2, None, true));
+        assert_eq!(
+            (row.ios, row.queue_sum_ns, row.merges.is_some()),
+            (2, None, true)
+        );
     }
 }

@@ -33,7 +33,9 @@ fn columns(rows: &[ActorSums]) -> Vec<Cells> {
     let long = |f: fn(&ActorSums) -> i64| Cells::Long(rows.iter().map(f).collect());
     let some = |f: fn(&ActorSums) -> Option<i64>| Cells::OptionalLong(rows.iter().map(f).collect());
     let int = |f: fn(&ActorSums) -> i32| Cells::Int(rows.iter().map(f).collect());
-    let text = |f: fn(&ActorSums) -> &str| Cells::Text(rows.iter().map(|r| ByteArray::from(f(r))).collect());
+    let text = |f: fn(&ActorSums) -> &str| {
+        Cells::Text(rows.iter().map(|r| ByteArray::from(f(r))).collect())
+    };
     let inode = |r: &ActorSums| match r.actor {
         Actor::File(inode) => inode,
         _ => None,
@@ -45,12 +47,36 @@ fn columns(rows: &[ActorSums]) -> Vec<Cells> {
         text(|r| r.class.name()),
         text(|r| r.actor.kind().name()),
         int(|r| matches!(r.actor, Actor::Others(_)).into()),
-        Cells::OptionalText(rows.iter().map(|r| r.name.as_deref().map(ByteArray::from)).collect()),
-        Cells::OptionalInt(rows.iter().map(|r| if let Actor::Process(tgid) = r.actor { tgid } else { None }).collect()),
-        some(|r| if let Actor::Cgroup(id) = r.actor { id } else { None }),
+        Cells::OptionalText(
+            rows.iter()
+                .map(|r| r.name.as_deref().map(ByteArray::from))
+                .collect(),
+        ),
+        Cells::OptionalInt(
+            rows.iter()
+                .map(|r| {
+                    if let Actor::Process(tgid) = r.actor {
+                        tgid
+                    } else {
+                        None
+                    }
+                })
+                .collect(),
+        ),
+        some(|r| {
+            if let Actor::Cgroup(id) = r.actor {
+                id
+            } else {
+                None
+            }
+        }),
         Cells::OptionalInt(rows.iter().map(|r| inode(r).map(|i| i.fs_dev)).collect()),
         Cells::OptionalLong(rows.iter().map(|r| inode(r).map(|i| i.ino)).collect()),
-        Cells::OptionalLong(rows.iter().map(|r| inode(r)?.generation.map(i64::from)).collect()),
+        Cells::OptionalLong(
+            rows.iter()
+                .map(|r| inode(r)?.generation.map(i64::from))
+                .collect(),
+        ),
         long(|r| r.sums.ios),
         long(|r| r.sums.bytes),
         some(|r| r.sums.queue_sum_ns),
@@ -86,7 +112,15 @@ pub fn read_actors(
     range: Range<i64>,
     take: impl FnMut(ActorSums),
 ) -> Result<Vec<String>, StoreError> {
-    sums::read(recording, ACTORS, step_s, &range, rows_of, |r| (r.step_s, r.at_ns), take)
+    sums::read(
+        recording,
+        ACTORS,
+        step_s,
+        &range,
+        rows_of,
+        |r| (r.step_s, r.at_ns),
+        take,
+    )
 }
 
 /// Writes actors that are missing in a recording that no process writes to any more: `[finer, coarser]`.
@@ -107,19 +141,37 @@ fn rows_of(group: &dyn RowGroupReader) -> Result<Vec<ActorSums>, ParquetError> {
     let int = |name| column::<Int32Type>(group, name);
     let long = |name| column::<Int64Type>(group, name);
     let text = |name| column::<ByteArrayType>(group, name);
-    let (step, at, dev) =
-        (required("step_s", int("step_s")?)?, required("at_ns", long("at_ns")?)?, required("dev", int("dev")?)?);
-    let (class, by) = (required("class", text("class")?)?, required("by", text("by")?)?);
+    let (step, at, dev) = (
+        required("step_s", int("step_s")?)?,
+        required("at_ns", long("at_ns")?)?,
+        required("dev", int("dev")?)?,
+    );
+    let (class, by) = (
+        required("class", text("class")?)?,
+        required("by", text("by")?)?,
+    );
     let (others, name) = (required("others", int("others")?)?, text("name")?);
     let (tgid, cgroup, fs_dev) = (int("tgid")?, long("cgroup")?, int("fs_dev")?);
     let (ino, generation) = (long("ino")?, long("generation")?);
-    let (ios, bytes) = (required("ios", long("ios")?)?, required("bytes", long("bytes")?)?);
-    let (queue, device) = (long("queue_sum_ns")?, required("device_sum_ns", long("device_sum_ns")?)?);
+    let (ios, bytes) = (
+        required("ios", long("ios")?)?,
+        required("bytes", long("bytes")?)?,
+    );
+    let (queue, device) = (
+        long("queue_sum_ns")?,
+        required("device_sum_ns", long("device_sum_ns")?)?,
+    );
     let row = |i: usize| {
-        let kind = ActorKind::ALL.into_iter().find(|k| by.get(i).is_some_and(|b| b.data() == k.name().as_bytes()))?;
+        let kind = ActorKind::ALL
+            .into_iter()
+            .find(|k| by.get(i).is_some_and(|b| b.data() == k.name().as_bytes()))?;
         let inode = || {
             let generation = (*generation.get(i)?).and_then(|g| u32::try_from(g).ok());
-            Some(Inode { fs_dev: (*fs_dev.get(i)?)?, ino: (*ino.get(i)?)?, generation })
+            Some(Inode {
+                fs_dev: (*fs_dev.get(i)?)?,
+                ino: (*ino.get(i)?)?,
+                generation,
+            })
         };
         let actor = match kind {
             _ if *others.get(i)? != 0 => Actor::Others(kind),
@@ -127,13 +179,35 @@ fn rows_of(group: &dyn RowGroupReader) -> Result<Vec<ActorSums>, ParquetError> {
             ActorKind::Cgroup => Actor::Cgroup(*cgroup.get(i)?),
             ActorKind::File => Actor::File(inode()),
         };
-        let name = name.get(i)?.as_ref().map(|n| String::from_utf8_lossy(n.data()).into_owned());
+        let name = name
+            .get(i)?
+            .as_ref()
+            .map(|n| String::from_utf8_lossy(n.data()).into_owned());
         let (ios, bytes) = (*ios.get(i)?, *bytes.get(i)?);
-        let sums = IoSums { ios, bytes, queue_sum_ns: *queue.get(i)?, device_sum_ns: *device.get(i)? };
-        let class = Class::ALL.into_iter().find(|c| class.get(i).is_some_and(|n| n.data() == c.name().as_bytes()))?;
-        Some(ActorSums { step_s: step[i], at_ns: *at.get(i)?, dev: DevId(*dev.get(i)?), class, actor, name, sums })
+        let sums = IoSums {
+            ios,
+            bytes,
+            queue_sum_ns: *queue.get(i)?,
+            device_sum_ns: *device.get(i)?,
+        };
+        let class = Class::ALL.into_iter().find(|c| {
+            class
+                .get(i)
+                .is_some_and(|n| n.data() == c.name().as_bytes())
+        })?;
+        Some(ActorSums {
+            step_s: step[i],
+            at_ns: *at.get(i)?,
+            dev: DevId(*dev.get(i)?),
+            class,
+            actor,
+            name,
+            sums,
+        })
     };
-    (0..step.len()).map(|i| row(i).ok_or_else(|| missing("by, class or another one"))).collect()
+    (0..step.len())
+        .map(|i| row(i).ok_or_else(|| missing("by, class or another one")))
+        .collect()
 }
 
 #[cfg(test)]
@@ -147,11 +221,30 @@ mod tests {
         for s in 0..seconds {
             let op = if s % 3 == 0 { Op::WRITE } else { Op::READ };
             let queue_ns = Some(s % 5).filter(|q| *q > 0);
-            let io = Io::new(s * 1_000_000_000, DevId(8), op, 4096, queue_ns, 90_000 + s * 977);
+            let io = Io::new(
+                s * 1_000_000_000,
+                DevId(8),
+                op,
+                4096,
+                queue_ns,
+                90_000 + s * 977,
+            );
             let known = s % 4 != 0;
-            let (ino, fs_dev, generation) = (known.then_some(s), Some(8), (s % 8 == 1).then_some(u32::MAX));
+            let (ino, fs_dev, generation) = (
+                known.then_some(s),
+                Some(8),
+                (s % 8 == 1).then_some(u32::MAX),
+            );
             let (tgid, comm) = (Some(s as i32), known.then_some(Comm::new(b"fio\xff")));
-            builder.push_ios(&[Io { tgid, comm, cgroup: known.then_some(s), ino, fs_dev, generation, ..io }]);
+            builder.push_ios(&[Io {
+                tgid,
+                comm,
+                cgroup: known.then_some(s),
+                ino,
+                fs_dev,
+                generation,
+                ..io
+            }]);
         }
         builder.finish()
     }
@@ -161,11 +254,14 @@ mod tests {
         let dir = tempfile::tempdir().expect("temporary directory");
         let read = |step_s, range| {
             let mut rows = Vec::new();
-            let warnings = read_actors(dir.path(), step_s, range, |r| rows.push(r)).expect("readable");
+            let warnings =
+                read_actors(dir.path(), step_s, range, |r| rows.push(r)).expect("readable");
             assert!(warnings.is_empty(), "{warnings:?}");
             rows
         };
-        assert!(read(10, 0..i64::MAX).is_empty() && actor_steps(dir.path()).expect("none").is_empty());
+        assert!(
+            read(10, 0..i64::MAX).is_empty() && actor_steps(dir.path()).expect("none").is_empty()
+        );
         let finer = rows(GROUP as i64 / 2);
         assert!(finer.len() > GROUP, "{}", finer.len());
         let coarser = coarser_actors(&finer);
@@ -174,9 +270,16 @@ mod tests {
         write_missing_actors(dir.path(), Access::OWNER, [late, &coarser]).expect("writes");
         assert!(read(10, 0..i64::MAX) == finer && read(600, 0..i64::MAX) == coarser);
         assert_eq!(actor_steps(dir.path()).expect("steps"), [10, 600]);
-        assert_eq!(actors_until(dir.path(), 10).expect("an end"), finer[finer.len() - 1].at_ns + 10_000_000_000);
+        assert_eq!(
+            actors_until(dir.path(), 10).expect("an end"),
+            finer[finer.len() - 1].at_ns + 10_000_000_000
+        );
         let range = 900_000_000_000..1_000_000_000_000;
-        let part: Vec<ActorSums> = finer.iter().filter(|r| range.contains(&r.at_ns)).cloned().collect();
+        let part: Vec<ActorSums> = finer
+            .iter()
+            .filter(|r| range.contains(&r.at_ns))
+            .cloned()
+            .collect();
         assert!(part.len() > 100 && read(10, range) == part);
     }
 
@@ -191,7 +294,11 @@ mod tests {
         bytes.truncate(bytes.len() / 2);
         std::fs::write(&path, bytes).expect("writes");
         let mut left = Vec::new();
-        let warnings = read_actors(dir.path(), 10, 0..i64::MAX, |r| left.push(r)).expect("readable");
-        assert!(left == all && warnings.len() == 1 && warnings[0].contains("10s-000001"), "{warnings:?}");
+        let warnings =
+            read_actors(dir.path(), 10, 0..i64::MAX, |r| left.push(r)).expect("readable");
+        assert!(
+            left == all && warnings.len() == 1 && warnings[0].contains("10s-000001"),
+            "{warnings:?}"
+        );
     }
 }

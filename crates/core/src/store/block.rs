@@ -44,8 +44,13 @@ impl Block {
     /// The row groups of a file.
     pub fn of_file(file: ParquetFile) -> Result<Vec<Block>, Trouble> {
         let file = Arc::new(file);
-        if let Some(rows) = (0..file.row_groups()).map(|g| file.rows(g)).find(|rows| *rows > MAX_GROUP_ROWS) {
-            return Err(Trouble::Damage(format!("a row group of {rows} rows; at most {MAX_GROUP_ROWS} are read")));
+        if let Some(rows) = (0..file.row_groups())
+            .map(|g| file.rows(g))
+            .find(|rows| *rows > MAX_GROUP_ROWS)
+        {
+            return Err(Trouble::Damage(format!(
+                "a row group of {rows} rows; at most {MAX_GROUP_ROWS} are read"
+            )));
         }
         let groups = (0..file.row_groups()).filter(|g| file.rows(*g) > 0);
         groups
@@ -55,7 +60,13 @@ impl Block {
                     None => guarded(|| read_bounds(&file, group))?,
                 };
                 let longest = file.most(group, file.table.length_columns());
-                Ok(Block { min, max, rows: file.rows(group), longest, place: Place::Group(file.clone(), group) })
+                Ok(Block {
+                    min,
+                    max,
+                    rows: file.rows(group),
+                    longest,
+                    place: Place::Group(file.clone(), group),
+                })
             })
             .collect()
     }
@@ -65,12 +76,19 @@ impl Block {
         let min = frames.iter().map(|f| f.min).min()?;
         let max = frames.iter().map(|f| f.max).max()?;
         let rows = frames.iter().map(|f| f.rows as usize).sum();
-        Some(Block { min, max, rows, longest: None, place: Place::Log(Arc::new(frames), path) })
+        Some(Block {
+            min,
+            max,
+            rows,
+            longest: None,
+            place: Place::Log(Arc::new(frames), path),
+        })
     }
 
     /// No row of this block at or after `time` began before this.
     pub fn began(&self, time: i64) -> i64 {
-        self.longest.map_or(i64::MIN, |longest| time.saturating_sub(longest))
+        self.longest
+            .map_or(i64::MIN, |longest| time.saturating_sub(longest))
     }
 
     /// Where it is, for people.
@@ -83,14 +101,21 @@ impl Block {
     }
 
     /// Starts reading the rows of `range`, with the optional columns that `selected` accepts.
-    pub fn open<R: Row>(&self, range: &Range<i64>, selected: &impl Fn(usize) -> bool) -> Result<Cursor<R>, Trouble> {
+    pub fn open<R: Row>(
+        &self,
+        range: &Range<i64>,
+        selected: &impl Fn(usize) -> bool,
+    ) -> Result<Cursor<R>, Trouble> {
         let selected = |i: usize| R::TABLE.columns()[i].required || selected(i);
         match &self.place {
-            Place::Group(file, group) => guarded(|| open_group(file, *group, self.rows, range, selected)),
+            Place::Group(file, group) => {
+                guarded(|| open_group(file, *group, self.rows, range, selected))
+            }
             Place::Log(frames, path) => open_log(frames, range, selected).map_err(|_| {
                 Trouble::Fatal(StoreError::Damaged {
                     path: path.clone(),
-                    what: "a frame with a right checksum holds nonsense; please report this".to_owned(),
+                    what: "a frame with a right checksum holds nonsense; please report this"
+                        .to_owned(),
                 })
             }),
         }
@@ -121,7 +146,10 @@ fn open_handle(file: &ParquetFile) -> Result<File, Trouble> {
 
 fn read_bounds(file: &ParquetFile, group: usize) -> Result<(i64, i64), Trouble> {
     let times = read_times(file, &mut open_handle(file)?, group)?;
-    Ok((times.iter().copied().min().unwrap_or(0), times.iter().copied().max().unwrap_or(0)))
+    Ok((
+        times.iter().copied().min().unwrap_or(0),
+        times.iter().copied().max().unwrap_or(0),
+    ))
 }
 
 fn open_group<R: Row>(
@@ -140,7 +168,9 @@ fn open_group<R: Row>(
         0..rows
     };
     if !sorted && rows > MAX_UNSORTED_ROWS {
-        let what = format!("{rows} rows that are not in the order of time; at most {MAX_UNSORTED_ROWS} are sorted");
+        let what = format!(
+            "{rows} rows that are not in the order of time; at most {MAX_UNSORTED_ROWS} are sorted"
+        );
         return Err(Trouble::Damage(what));
     }
     times.truncate(rows_in.end);
@@ -148,14 +178,27 @@ fn open_group<R: Row>(
     let mut chunks = Vec::with_capacity(R::TABLE.columns().len());
     for i in 0..R::TABLE.columns().len() {
         let selected = i != file.table.time_column() && selected(i) && !rows_in.is_empty();
-        let mut chunk = if selected { file.column(&mut handle, group, i)? } else { None };
+        let mut chunk = if selected {
+            file.column(&mut handle, group, i)?
+        } else {
+            None
+        };
         if let Some(chunk) = &mut chunk {
             chunk.skip(rows_in.start)?;
         }
         chunks.push(chunk);
     }
-    let rest = GroupRest { file: file.clone(), times, chunks, left: rows_in.len() };
-    let mut cursor = Cursor { batch: Vec::new(), at: 0, rest: Some(rest) };
+    let rest = GroupRest {
+        file: file.clone(),
+        times,
+        chunks,
+        left: rows_in.len(),
+    };
+    let mut cursor = Cursor {
+        batch: Vec::new(),
+        at: 0,
+        rest: Some(rest),
+    };
     if !sorted {
         let mut all = Vec::new();
         while cursor.fill()? {
@@ -172,8 +215,12 @@ fn open_log<R: Row>(
     selected: impl Fn(usize) -> bool,
 ) -> Result<Cursor<R>, super::frame::BadFrame> {
     let mut rows = Vec::new();
-    for f in frames.iter().filter(|f| f.max >= range.start && f.min < range.end) {
-        let columns = FrameColumns::parse(&f.payload, f.rows as usize)?.decode(R::TABLE, &selected)?;
+    for f in frames
+        .iter()
+        .filter(|f| f.max >= range.start && f.min < range.end)
+    {
+        let columns =
+            FrameColumns::parse(&f.payload, f.rows as usize)?.decode(R::TABLE, &selected)?;
         R::assemble_all(&columns, f.rows as usize, &mut rows);
     }
     Ok(Cursor::of_rows(rows, range))
@@ -201,7 +248,11 @@ impl<R: Row> Cursor<R> {
         if !rows.is_sorted_by_key(Row::time) {
             rows.sort_by_key(Row::time);
         }
-        Cursor { batch: rows, at: 0, rest: None }
+        Cursor {
+            batch: rows,
+            at: 0,
+            rest: None,
+        }
     }
 
     /// Loads the next row; `false` at the end of the block.
@@ -211,15 +262,25 @@ impl<R: Row> Cursor<R> {
         }
         self.batch.clear();
         self.at = 0;
-        let Some(rest) = self.rest.as_mut().filter(|r| r.left > 0) else { return Ok(false) };
+        let Some(rest) = self.rest.as_mut().filter(|r| r.left > 0) else {
+            return Ok(false);
+        };
         let n = BATCH.min(rest.left);
         let from = rest.times.len() - rest.left;
         rest.left -= n;
-        let GroupRest { file, times, chunks, .. } = rest;
+        let GroupRest {
+            file,
+            times,
+            chunks,
+            ..
+        } = rest;
         let time = file.table.time_column();
         let columns = chunks.iter_mut().enumerate().map(|(i, chunk)| match chunk {
             Some(chunk) => chunk.read(file, n),
-            None if i == time => Ok(Column::Ints(Ints { values: times[from..from + n].to_vec(), valid: None })),
+            None if i == time => Ok(Column::Ints(Ints {
+                values: times[from..from + n].to_vec(),
+                valid: None,
+            })),
             None => Ok(Column::Absent),
         });
         let columns: Vec<Column> = guarded(|| columns.collect())?;
@@ -247,7 +308,9 @@ impl<R: Row> Cursor<R> {
     /// Takes the loaded rows whose time is at most `limit`.
     pub fn take_until(&mut self, limit: Option<i64>) -> Vec<R> {
         let rest = &self.batch[self.at..];
-        let n = limit.map_or(rest.len(), |limit| rest.partition_point(|r| r.time() <= limit));
+        let n = limit.map_or(rest.len(), |limit| {
+            rest.partition_point(|r| r.time() <= limit)
+        });
         if self.at == 0 && n == self.batch.len() {
             return std::mem::take(&mut self.batch);
         }

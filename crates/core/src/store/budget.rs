@@ -81,9 +81,15 @@ impl Budget {
         now_unix_ns: i64,
     ) -> Result<Freed, StoreError> {
         let mut freed = Freed::default();
-        let Some(found) = Root::open(root)? else { return Ok(freed) };
+        let Some(found) = Root::open(root)? else {
+            return Ok(freed);
+        };
         let mut closed: Vec<(Stored, Sizes)> = Vec::new();
-        for stored in found.recordings().iter().filter(|r| Some(r.path.as_path()) != growing) {
+        for stored in found
+            .recordings()
+            .iter()
+            .filter(|r| Some(r.path.as_path()) != growing)
+        {
             own(&stored.path, self.access)?;
             closed.push((stored.clone(), sizes(&stored.path)?));
         }
@@ -95,7 +101,9 @@ impl Budget {
             if used <= limit_bytes {
                 return Ok(freed);
             }
-            let Some((at, what)) = self.next_to_go(&closed, now_unix_ns) else { return Ok(freed) };
+            let Some((at, what)) = self.next_to_go(&closed, now_unix_ns) else {
+                return Ok(freed);
+            };
             let path = closed[at].0.path.clone();
             match what {
                 Tier::Single if Recording::open(&path).is_err() => {
@@ -136,8 +144,9 @@ impl Budget {
         let first = |has: fn(&Sizes) -> bool| closed.iter().position(|(_, s)| has(s));
         let seconds: u64 = closed.iter().map(|(_, s)| s.seconds).sum();
         let oldest_seconds = first(|s| s.seconds > 0);
-        let old =
-            |at: &usize, stay_ns: i64| closed[*at].0.start_unix_ns < now_unix_ns.saturating_sub(stay_ns + LONGEST_NS);
+        let old = |at: &usize, stay_ns: i64| {
+            closed[*at].0.start_unix_ns < now_unix_ns.saturating_sub(stay_ns + LONGEST_NS)
+        };
         let minutes: u64 = closed.iter().map(|(_, s)| s.rest).sum();
         if minutes > self.keep_bytes / MINUTES_SHARE && old(&0, MINUTES_STAY_NS) {
             return Some((0, Tier::Whole));
@@ -148,7 +157,9 @@ impl Budget {
             return Some((at, Tier::Seconds));
         }
         let single = first(|s| s.single > 0).map(|at| (at, Tier::Single));
-        single.or(oldest_seconds.map(|at| (at, Tier::Seconds))).or(Some((0, Tier::Whole)))
+        single
+            .or(oldest_seconds.map(|at| (at, Tier::Seconds)))
+            .or(Some((0, Tier::Whole)))
     }
 }
 
@@ -182,10 +193,15 @@ pub(super) fn own(path: &Path, access: Access) -> Result<PrivateDir, StoreError>
 
 /// What the files below a recording take, directories included.
 fn sizes(recording: &Path) -> Result<Sizes, StoreError> {
-    let mut sizes = Sizes { rest: BLOCK, ..Sizes::default() };
+    let mut sizes = Sizes {
+        rest: BLOCK,
+        ..Sizes::default()
+    };
     for (dir, name, bytes) in files(recording)? {
         let place = match dir.as_str() {
-            "wal" if wal::parse_name(&name).is_some_and(|(t, _)| SINGLE.contains(&t)) => &mut sizes.single,
+            "wal" if wal::parse_name(&name).is_some_and(|(t, _)| SINGLE.contains(&t)) => {
+                &mut sizes.single
+            }
             table if is_fine(table, &name) => &mut sizes.seconds,
             dir if SINGLE.iter().any(|t| t.name() == dir) => &mut sizes.single,
             _ => &mut sizes.rest,
@@ -264,12 +280,23 @@ mod tests {
         fs::create_dir_all(&host).expect("makes");
         let path = host.join(Root::recording_directory(start_unix_ns));
         let meta = RecordingMeta::new(Source::Ebpf, start_unix_ns);
-        let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).expect("creates");
+        let mut writer =
+            RecordingWriter::create(&path, meta, WriterOptions::default()).expect("creates");
         let mut rollups = RollupBuilder::default();
         for i in 0..ios {
             let mixed = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24;
-            let io = Io::new(i * 1000 * S / ios, DevId(8), Op::READ, 4096, Some(5), (mixed % 90_000) as i64);
-            let io = Io { sector: Some(mixed as i64), ..io };
+            let io = Io::new(
+                i * 1000 * S / ios,
+                DevId(8),
+                Op::READ,
+                4096,
+                Some(5),
+                (mixed % 90_000) as i64,
+            );
+            let io = Io {
+                sector: Some(mixed as i64),
+                ..io
+            };
             writer.push_ios(&[io]).expect("writes");
             rollups.push_ios(&[io]);
         }
@@ -280,7 +307,9 @@ mod tests {
                 && writer.write_rollups(60, &minutes(&rows)).expect("writes")
         );
         if whole {
-            writer.finish(1000 * S, RecorderCost::default()).expect("finishes");
+            writer
+                .finish(1000 * S, RecorderCost::default())
+                .expect("finishes");
         }
         path
     }
@@ -288,13 +317,24 @@ mod tests {
     fn du(path: &Path) -> u64 {
         let own = on_disk(&fs::symlink_metadata(path).expect("there"));
         let below = entries(path).map_or(0, |list| {
-            list.iter().map(|(name, meta)| if meta.is_dir() { du(&path.join(name)) } else { on_disk(meta) }).sum()
+            list.iter()
+                .map(|(name, meta)| {
+                    if meta.is_dir() {
+                        du(&path.join(name))
+                    } else {
+                        on_disk(meta)
+                    }
+                })
+                .sum()
         });
         own + below
     }
 
     fn budget() -> Budget {
-        Budget { keep_bytes: 1 << 30, access: Access::OWNER }
+        Budget {
+            keep_bytes: 1 << 30,
+            access: Access::OWNER,
+        }
     }
 
     fn rollups(path: &Path, step_s: i32) -> usize {
@@ -307,45 +347,88 @@ mod tests {
     fn what_cannot_be_opened_is_no_obstacle() {
         let tmp = tempfile::tempdir().expect("temporary directory");
         let root = tmp.path();
-        let paths: Vec<PathBuf> = (0..2).map(|i| record(root, DAY + i * 2000 * S, 5_000, true)).collect();
+        let paths: Vec<PathBuf> = (0..2)
+            .map(|i| record(root, DAY + i * 2000 * S, 5_000, true))
+            .collect();
         for name in [meta_file::META, meta_file::META_COPY] {
             fs::write(paths[0].join(name), "{").expect("writes");
         }
-        let freed = budget().make_room(root, None, du(root) - 1, 3 * DAY).expect("makes room");
-        assert_eq!(freed, Freed { whole: 1, ..Freed::default() });
-        assert!(!paths[0].exists() && Recording::open(&paths[1]).is_ok_and(|r| r.ios_stored() == 5_000));
+        let freed = budget()
+            .make_room(root, None, du(root) - 1, 3 * DAY)
+            .expect("makes room");
+        assert_eq!(
+            freed,
+            Freed {
+                whole: 1,
+                ..Freed::default()
+            }
+        );
+        assert!(
+            !paths[0].exists() && Recording::open(&paths[1]).is_ok_and(|r| r.ios_stored() == 5_000)
+        );
     }
 
     #[test]
     fn what_is_oldest_goes_first_and_says_so() {
         let tmp = tempfile::tempdir().expect("temporary directory");
         let root = tmp.path();
-        let paths: Vec<PathBuf> = (0..4).map(|i| record(root, DAY + i * 2000 * S, 50_000, i != 1)).collect();
+        let paths: Vec<PathBuf> = (0..4)
+            .map(|i| record(root, DAY + i * 2000 * S, 50_000, i != 1))
+            .collect();
         // As the budget counts: directories too, which some file systems keep elsewhere.
-        let counted = || 3 * BLOCK + paths.iter().map(|p| sizes(p).expect("sizes").total()).sum::<u64>();
+        let counted = || {
+            3 * BLOCK
+                + paths
+                    .iter()
+                    .map(|p| sizes(p).expect("sizes").total())
+                    .sum::<u64>()
+        };
         let now = DAY + 8000 * S;
-        assert_eq!(budget().make_room(root, None, counted(), now).expect("room"), Freed::default());
+        assert_eq!(
+            budget()
+                .make_room(root, None, counted(), now)
+                .expect("room"),
+            Freed::default()
+        );
         let ios_of = |path: &Path| Recording::open(path).expect("opens").ios_stored();
         // One byte less, and the oldest recording's I/Os go; one that was cut off is trimmed like another.
         for gone in [1, 2] {
             let limit = counted() - 1;
             let freed = budget().make_room(root, None, limit, now).expect("room");
-            assert_eq!(freed, Freed { of_ios: 1, ..Freed::default() }, "{gone}");
+            assert_eq!(
+                freed,
+                Freed {
+                    of_ios: 1,
+                    ..Freed::default()
+                },
+                "{gone}"
+            );
             assert!(du(root) <= limit, "{} > {limit}", du(root));
             let left: Vec<u64> = paths.iter().map(|p| ios_of(p)).collect();
             assert_eq!(left.iter().filter(|n| **n == 0).count(), gone, "{left:?}");
-            assert!(left[gone..].iter().all(|n| *n == 50_000) && rollups(&paths[0], 1) == 2000, "{left:?}");
+            assert!(
+                left[gone..].iter().all(|n| *n == 50_000) && rollups(&paths[0], 1) == 2000,
+                "{left:?}"
+            );
         }
         for path in &paths[..2] {
             let trimmed = Recording::open(path).expect("opens");
             assert!(trimmed.warnings().is_empty(), "{:?}", trimmed.warnings());
             let lost = trimmed.lost(i64::MIN..i64::MAX);
-            assert_eq!((lost.len(), lost[0].reason, lost[0].ios), (1, LossReason::Retention, Some(50_000)));
+            assert_eq!(
+                (lost.len(), lost[0].reason, lost[0].ios),
+                (1, LossReason::Retention, Some(50_000))
+            );
             assert!(trimmed.ios(0..i64::MAX, IoColumns::ALL).next().is_none());
         }
-        let freed = budget().make_room(root, Some(&paths[3]), 0, now).expect("all that can");
+        let freed = budget()
+            .make_room(root, Some(&paths[3]), 0, now)
+            .expect("all that can");
         assert_eq!((freed.whole, freed.of_ios), (3, 1));
-        assert!(ios_of(&paths[3]) == 50_000 && paths[..3].iter().all(|p| !p.exists()), "the growing one stays");
+        assert!(
+            ios_of(&paths[3]) == 50_000 && paths[..3].iter().all(|p| !p.exists()),
+            "the growing one stays"
+        );
     }
 
     #[test]
@@ -354,12 +437,31 @@ mod tests {
         let root = tmp.path();
         let old = record(root, DAY, 5_000, true);
         let new = record(root, 20 * DAY, 5_000, true);
-        let small = Budget { keep_bytes: du(root), ..budget() };
-        let freed = small.make_room(root, None, du(root) - 1, 20 * DAY + 1000 * S).expect("room");
-        assert_eq!(freed, Freed { of_seconds: 1, ..Freed::default() });
-        assert_eq!((rollups(&old, 1), rollups(&old, 60) > 0, rollups(&new, 1)), (0, true, 2000));
-        let freed = small.make_room(root, None, sizes(&new).expect("sizes").rest * 4, 20 * DAY).expect("room");
-        assert_eq!(freed.of_ios, 2, "single I/Os before the seconds of the last week: {freed:?}");
+        let small = Budget {
+            keep_bytes: du(root),
+            ..budget()
+        };
+        let freed = small
+            .make_room(root, None, du(root) - 1, 20 * DAY + 1000 * S)
+            .expect("room");
+        assert_eq!(
+            freed,
+            Freed {
+                of_seconds: 1,
+                ..Freed::default()
+            }
+        );
+        assert_eq!(
+            (rollups(&old, 1), rollups(&old, 60) > 0, rollups(&new, 1)),
+            (0, true, 2000)
+        );
+        let freed = small
+            .make_room(root, None, sizes(&new).expect("sizes").rest * 4, 20 * DAY)
+            .expect("room");
+        assert_eq!(
+            freed.of_ios, 2,
+            "single I/Os before the seconds of the last week: {freed:?}"
+        );
     }
 
     #[test]
@@ -369,20 +471,50 @@ mod tests {
         let old = record(root, DAY, 5_000, true);
         let new = record(root, 500 * DAY, 5_000, true);
         let limit = du(root) - 1;
-        let tight = Budget { keep_bytes: 20 * sizes(&old).expect("sizes").rest, ..budget() };
-        let kept = Budget { keep_bytes: 1 << 30, ..budget() };
-        assert_eq!(kept.next_to_go(&listed(&[&old, &new]), 500 * DAY), Some((0, Tier::Single)), "a small share");
+        let tight = Budget {
+            keep_bytes: 20 * sizes(&old).expect("sizes").rest,
+            ..budget()
+        };
+        let kept = Budget {
+            keep_bytes: 1 << 30,
+            ..budget()
+        };
+        assert_eq!(
+            kept.next_to_go(&listed(&[&old, &new]), 500 * DAY),
+            Some((0, Tier::Single)),
+            "a small share"
+        );
         let freed = tight.make_room(root, None, limit, 500 * DAY).expect("room");
-        assert_eq!((freed, old.exists(), new.exists()), (Freed { whole: 1, ..Freed::default() }, false, true));
+        assert_eq!(
+            (freed, old.exists(), new.exists()),
+            (
+                Freed {
+                    whole: 1,
+                    ..Freed::default()
+                },
+                false,
+                true
+            )
+        );
     }
 
     fn listed(paths: &[&PathBuf]) -> Vec<(Stored, Sizes)> {
         let stored = |path: &PathBuf| {
-            let digits = path.file_name().and_then(|n| n.to_str()?.strip_prefix("start_ns=")).expect("a start");
+            let digits = path
+                .file_name()
+                .and_then(|n| n.to_str()?.strip_prefix("start_ns="))
+                .expect("a start");
             let start_unix_ns = digits.parse().expect("a number");
-            Stored { host: "h".to_owned(), start_unix_ns, path: path.clone() }
+            Stored {
+                host: "h".to_owned(),
+                start_unix_ns,
+                path: path.clone(),
+            }
         };
-        paths.iter().map(|p| (stored(p), sizes(p).expect("sizes"))).collect()
+        paths
+            .iter()
+            .map(|p| (stored(p), sizes(p).expect("sizes")))
+            .collect()
     }
 
     #[cfg(unix)]
@@ -396,11 +528,16 @@ mod tests {
         symlink(&victim, path.with_file_name("start_ns=9")).expect("links");
         fs::remove_dir_all(path.join("names")).ok();
         symlink(victim.join("io"), path.join("names")).expect("links");
-        budget().make_room(&root, None, 0, DAY).expect("all that can");
+        budget()
+            .make_room(&root, None, 0, DAY)
+            .expect("all that can");
         assert_eq!(Recording::open(&victim).expect("opens").ios_stored(), 1000);
         let path = record(&root, 2 * DAY, 1000, true);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).expect("ours");
-        let refused = budget().make_room(&root, None, 0, DAY).expect_err("others may write").to_string();
+        let refused = budget()
+            .make_room(&root, None, 0, DAY)
+            .expect_err("others may write")
+            .to_string();
         assert!(refused.contains("other users may write"), "{refused}");
     }
 }

@@ -67,7 +67,10 @@ impl ChunkEncoder {
             Values::Numbers(distinct, places) => {
                 self.raw.clear();
                 encoding::plain(distinct, width(def), &mut self.raw);
-                (distinct, self.put_places(def, column, distinct.len(), places)?)
+                (
+                    distinct,
+                    self.put_places(def, column, distinct.len(), places)?,
+                )
             }
             Values::Words(words, places) => {
                 self.raw.clear();
@@ -75,7 +78,9 @@ impl ChunkEncoder {
                 (&[][..], self.put_places(def, column, words.len(), places)?)
             }
         };
-        let nulls = column.valid.map_or(0, |valid| valid.iter().filter(|v| !**v).count());
+        let nulls = column
+            .valid
+            .map_or(0, |valid| valid.iter().filter(|v| !**v).count());
         if let Some(statistics) = bounds(def, bounded, nulls) {
             meta = meta.set_statistics(statistics);
         }
@@ -117,8 +122,13 @@ impl ChunkEncoder {
             Layout::Time => Encoding::DELTA_BINARY_PACKED,
             _ => self.better_encoding(values, width)?,
         };
-        self.put_pages(def, column, data, |page, out| numbers(data, &values[page], width, out))?;
-        Ok(Encodings { data, dictionary_bytes: 0 })
+        self.put_pages(def, column, data, |page, out| {
+            numbers(data, &values[page], width, out)
+        })?;
+        Ok(Encodings {
+            data,
+            dictionary_bytes: 0,
+        })
     }
 
     /// A dictionary, whose `n` values are in `raw`, and pages of places in it.
@@ -131,8 +141,13 @@ impl ChunkEncoder {
     ) -> Result<Encodings, ParquetError> {
         let dictionary_bytes = self.put_dictionary(n)?;
         let data = Encoding::RLE_DICTIONARY;
-        self.put_pages(def, column, data, |page, out| encoding::dictionary_places(places.of(page), out))?;
-        Ok(Encodings { data, dictionary_bytes })
+        self.put_pages(def, column, data, |page, out| {
+            encoding::dictionary_places(places.of(page), out)
+        })?;
+        Ok(Encodings {
+            data,
+            dictionary_bytes,
+        })
     }
 
     fn put_dictionary(&mut self, values: usize) -> Result<usize, ParquetError> {
@@ -167,7 +182,9 @@ impl ChunkEncoder {
             self.put_page(|out| {
                 // DataPageHeader is field 5 of PageHeader, right after the checksum.
                 out.push(0x1c);
-                [(end - row) as i32, number(data), RLE, RLE].into_iter().for_each(|v| put_i32(out, v));
+                [(end - row) as i32, number(data), RLE, RLE]
+                    .into_iter()
+                    .for_each(|v| put_i32(out, v));
                 out.push(0);
             })?;
             (row, value) = (end, value + count);
@@ -179,14 +196,25 @@ impl ChunkEncoder {
     /// depends on the page's type.
     fn put_page(&mut self, specific: impl Fn(&mut Vec<u8>)) -> Result<(), ParquetError> {
         self.compressed.clear();
-        self.compressed.reserve(zstd::zstd_safe::compress_bound(self.raw.len()));
-        self.zstd.compress_to_buffer(&self.raw, &mut self.compressed)?;
+        self.compressed
+            .reserve(zstd::zstd_safe::compress_bound(self.raw.len()));
+        self.zstd
+            .compress_to_buffer(&self.raw, &mut self.compressed)?;
         let start = self.chunk.len();
         let mut body = Vec::with_capacity(16);
         specific(&mut body);
-        let page_type = if body[0] == 0x3c { DICTIONARY_PAGE } else { DATA_PAGE };
+        let page_type = if body[0] == 0x3c {
+            DICTIONARY_PAGE
+        } else {
+            DATA_PAGE
+        };
         let crc = crc32fast::hash(&self.compressed) as i32;
-        for v in [page_type, self.raw.len() as i32, self.compressed.len() as i32, crc] {
+        for v in [
+            page_type,
+            self.raw.len() as i32,
+            self.compressed.len() as i32,
+            crc,
+        ] {
             put_i32(&mut self.chunk, v);
         }
         self.chunk.extend_from_slice(&body);
@@ -202,16 +230,26 @@ impl ChunkEncoder {
         let middle = values.len() / 2;
         let stretches = [values, &values[middle..]].map(|v| &v[..v.len().min(TRIAL_ROWS)]);
         let mut sizes = [0; 2];
-        for (size, trial) in sizes.iter_mut().zip([Encoding::DELTA_BINARY_PACKED, Encoding::BYTE_STREAM_SPLIT]) {
+        for (size, trial) in sizes
+            .iter_mut()
+            .zip([Encoding::DELTA_BINARY_PACKED, Encoding::BYTE_STREAM_SPLIT])
+        {
             for stretch in stretches {
                 self.raw.clear();
                 numbers(trial, stretch, width, &mut self.raw);
                 self.compressed.clear();
-                self.compressed.reserve(zstd::zstd_safe::compress_bound(self.raw.len()));
-                *size += self.zstd.compress_to_buffer(&self.raw, &mut self.compressed)?;
+                self.compressed
+                    .reserve(zstd::zstd_safe::compress_bound(self.raw.len()));
+                *size += self
+                    .zstd
+                    .compress_to_buffer(&self.raw, &mut self.compressed)?;
             }
         }
-        Ok(if sizes[1] < sizes[0] { Encoding::BYTE_STREAM_SPLIT } else { Encoding::DELTA_BINARY_PACKED })
+        Ok(if sizes[1] < sizes[0] {
+            Encoding::BYTE_STREAM_SPLIT
+        } else {
+            Encoding::DELTA_BINARY_PACKED
+        })
     }
 }
 
@@ -237,7 +275,11 @@ fn numbers(encoding: Encoding, values: &[i64], width: Width, out: &mut Vec<u8>) 
 }
 
 fn width(def: &ColumnDef) -> Width {
-    if def.kind == Kind::I32 { Width::Four } else { Width::Eight }
+    if def.kind == Kind::I32 {
+        Width::Four
+    } else {
+        Width::Eight
+    }
 }
 
 /// PLAIN texts.
@@ -251,7 +293,9 @@ fn put_words(words: &[Vec<u8>], out: &mut Vec<u8>) {
 
 fn bounds(def: &ColumnDef, values: &[i64], nulls: usize) -> Option<Statistics> {
     let first = *values.first()?;
-    let (min, max) = values.iter().fold((first, first), |(min, max), v| (min.min(*v), max.max(*v)));
+    let (min, max) = values
+        .iter()
+        .fold((first, first), |(min, max), v| (min.min(*v), max.max(*v)));
     let nulls = Some(nulls as u64);
     Some(match def.kind {
         Kind::I32 => Statistics::int32(Some(min as i32), Some(max as i32), None, nulls, false),

@@ -28,7 +28,9 @@ impl Ints {
     /// Says of the last `n` rows (whose values are in place already) whether they are null.
     pub fn mark_tail(&mut self, n: usize, valid: impl Iterator<Item = bool>) {
         let before = self.values.len() - n;
-        self.valid.get_or_insert_with(|| vec![true; before]).extend(valid);
+        self.valid
+            .get_or_insert_with(|| vec![true; before])
+            .extend(valid);
     }
 
     /// Says of the last `n` rows that all have a value.
@@ -42,7 +44,10 @@ impl Ints {
     pub fn permuted(&self, order: &[u32]) -> Ints {
         Ints {
             values: order.iter().map(|i| self.values[*i as usize]).collect(),
-            valid: self.valid.as_ref().map(|v| order.iter().map(|i| v[*i as usize]).collect()),
+            valid: self
+                .valid
+                .as_ref()
+                .map(|v| order.iter().map(|i| v[*i as usize]).collect()),
         }
     }
 }
@@ -56,7 +61,9 @@ pub(crate) struct Texts {
 
 impl Texts {
     pub fn get(&self, row: usize) -> Option<&[u8]> {
-        self.index.get(row).map(|i| self.dictionary[i as usize].as_slice())
+        self.index
+            .get(row)
+            .map(|i| self.dictionary[i as usize].as_slice())
     }
 }
 

@@ -94,7 +94,11 @@ impl ColumnBuffer {
             out.push(flags | OFFSETS | offsets as u8);
             put_varint(out, zigzag(range.min));
             put_bits(out, &self.valid);
-            put_fixed(out, offsets, self.values.iter().map(|v| v.wrapping_sub(range.min) as u64));
+            put_fixed(
+                out,
+                offsets,
+                self.values.iter().map(|v| v.wrapping_sub(range.min) as u64),
+            );
         }
         Some((range.min, range.max))
     }
@@ -128,7 +132,11 @@ struct Range {
 
 impl Range {
     fn of(values: &[i64], first: i64) -> Range {
-        let mut range = Range { min: first, max: first, delta_bits: 0 };
+        let mut range = Range {
+            min: first,
+            max: first,
+            delta_bits: 0,
+        };
         let mut before = first;
         for &v in values {
             range.min = range.min.min(v);
@@ -141,7 +149,11 @@ impl Range {
 }
 
 fn put_bits(out: &mut Vec<u8>, bits: &[bool]) {
-    out.extend(bits.chunks(8).map(|c| c.iter().enumerate().fold(0u8, |byte, (i, b)| byte | u8::from(*b) << i)));
+    out.extend(bits.chunks(8).map(|c| {
+        c.iter()
+            .enumerate()
+            .fold(0u8, |byte, (i, b)| byte | u8::from(*b) << i)
+    }));
 }
 
 /// Writes the low `width` bytes of each value. Each width has a loop of its own, without branches.

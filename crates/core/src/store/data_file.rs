@@ -16,12 +16,20 @@ use crate::model::{ColumnValues, DataColumn, DataTable};
 /// # Errors
 /// Two columns of one name, or a bug.
 pub fn data_parquet(table: &DataTable) -> std::io::Result<Vec<u8>> {
-    encode(table).map_err(|e| std::io::Error::other(format!("the results cannot be written as Parquet: {e}")))
+    encode(table).map_err(|e| {
+        std::io::Error::other(format!("the results cannot be written as Parquet: {e}"))
+    })
 }
 
 fn encode(table: &DataTable) -> Result<Vec<u8>, ParquetError> {
-    let fields = table.columns.iter().map(field).collect::<Result<Vec<_>, _>>()?;
-    let schema = Type::group_type_builder("results").with_fields(fields).build()?;
+    let fields = table
+        .columns
+        .iter()
+        .map(field)
+        .collect::<Result<Vec<_>, _>>()?;
+    let schema = Type::group_type_builder("results")
+        .with_fields(fields)
+        .build()?;
     let properties = WriterProperties::builder()
         .set_created_by(format!("iolens-lab {}", env!("CARGO_PKG_VERSION")))
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
@@ -29,15 +37,25 @@ fn encode(table: &DataTable) -> Result<Vec<u8>, ParquetError> {
     let mut writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties))?;
     let mut group = writer.next_row_group()?;
     for c in &table.columns {
-        let Some(mut column) = group.next_column()? else { break };
+        let Some(mut column) = group.next_column()? else {
+            break;
+        };
         match &c.values {
             ColumnValues::Numbers(v) => {
                 let present: Vec<f64> = v.iter().copied().flatten().collect();
-                column.typed::<DoubleType>().write_batch(&present, Some(&defined(v)), None)?;
+                column
+                    .typed::<DoubleType>()
+                    .write_batch(&present, Some(&defined(v)), None)?;
             }
             ColumnValues::Words(v) => {
-                let present: Vec<ByteArray> = v.iter().flatten().map(|w| ByteArray::from(w.as_str())).collect();
-                column.typed::<ByteArrayType>().write_batch(&present, Some(&defined(v)), None)?;
+                let present: Vec<ByteArray> = v
+                    .iter()
+                    .flatten()
+                    .map(|w| ByteArray::from(w.as_str()))
+                    .collect();
+                column
+                    .typed::<ByteArrayType>()
+                    .write_batch(&present, Some(&defined(v)), None)?;
             }
         }
         column.close()?;
@@ -52,7 +70,9 @@ fn field(c: &DataColumn) -> Result<Arc<Type>, ParquetError> {
         ColumnValues::Words(_) => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
     };
     let builder = Type::primitive_type_builder(&c.name, physical).with_logical_type(logical);
-    Ok(Arc::new(builder.with_repetition(Repetition::OPTIONAL).build()?))
+    Ok(Arc::new(
+        builder.with_repetition(Repetition::OPTIONAL).build()?,
+    ))
 }
 
 /// Definition levels: 1 where there is a value.
@@ -76,11 +96,19 @@ mod tests {
         let rows: Vec<Vec<Field>> = reader
             .get_row_iter(None)
             .expect("rows")
-            .map(|r| r.expect("row").get_column_iter().map(|(_, f)| f.clone()).collect())
+            .map(|r| {
+                r.expect("row")
+                    .get_column_iter()
+                    .map(|(_, f)| f.clone())
+                    .collect()
+            })
             .collect();
         assert_eq!(rows[0], [Field::Str("a".to_owned()), Field::Double(1.5)]);
         assert_eq!(rows[1], [Field::Null, Field::Double(-2e9)]);
         assert_eq!(rows[2], [Field::Str("ü".to_owned()), Field::Null]);
-        assert!(data_parquet(&DataTable::new(0).numbers("x", Vec::<f64>::new())).is_ok(), "no rows");
+        assert!(
+            data_parquet(&DataTable::new(0).numbers("x", Vec::<f64>::new())).is_ok(),
+            "no rows"
+        );
     }
 }

@@ -27,7 +27,8 @@ impl Distinct {
     pub fn place(&mut self, value: i64) -> Option<u32> {
         let mask = self.slots.len() - 1;
         // Fibonacci hashing, linear probing.
-        let mut at = ((value as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize & mask;
+        let mut at =
+            ((value as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize & mask;
         loop {
             let place = self.slots[at];
             if place == EMPTY {
@@ -92,7 +93,11 @@ impl Places {
     }
 
     pub fn of(&self, rows: std::ops::Range<usize>) -> PlacesOf<'_> {
-        if self.each.is_empty() { PlacesOf::One(self.first, rows.len()) } else { PlacesOf::Each(&self.each[rows]) }
+        if self.each.is_empty() {
+            PlacesOf::One(self.first, rows.len())
+        } else {
+            PlacesOf::Each(&self.each[rows])
+        }
     }
 }
 

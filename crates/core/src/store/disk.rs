@@ -25,18 +25,24 @@ pub(crate) fn read_regular(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_regular(path)?.take(max + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > max {
-        return Err(io::Error::other(format!("it is longer than {} MiB", max >> 20)));
+        return Err(io::Error::other(format!(
+            "it is longer than {} MiB",
+            max >> 20
+        )));
     }
     Ok(bytes)
 }
 
 /// Bytes of all files below `dir`, as long as they are.
 pub(crate) fn bytes_below(dir: &Path) -> u64 {
-    let Ok(entries) = fs::read_dir(dir) else { return 0 };
-    let size = |entry: io::Result<fs::DirEntry>| match entry.and_then(|e| Ok((e.path(), e.metadata()?))) {
-        Ok((path, meta)) if meta.is_dir() => bytes_below(&path),
-        Ok((_, meta)) => meta.len(),
-        Err(_) => 0,
+    let Ok(entries) = fs::read_dir(dir) else {
+        return 0;
     };
+    let size =
+        |entry: io::Result<fs::DirEntry>| match entry.and_then(|e| Ok((e.path(), e.metadata()?))) {
+            Ok((path, meta)) if meta.is_dir() => bytes_below(&path),
+            Ok((_, meta)) => meta.len(),
+            Err(_) => 0,
+        };
     entries.map(size).sum()
 }

@@ -16,8 +16,12 @@ pub(crate) enum Width {
 /// PLAIN.
 pub(crate) fn plain(values: &[i64], width: Width, out: &mut Vec<u8>) {
     match width {
-        Width::Four => values.iter().for_each(|v| out.extend_from_slice(&(*v as i32).to_le_bytes())),
-        Width::Eight => values.iter().for_each(|v| out.extend_from_slice(&v.to_le_bytes())),
+        Width::Four => values
+            .iter()
+            .for_each(|v| out.extend_from_slice(&(*v as i32).to_le_bytes())),
+        Width::Eight => values
+            .iter()
+            .for_each(|v| out.extend_from_slice(&v.to_le_bytes())),
     }
 }
 
@@ -46,7 +50,11 @@ pub(crate) fn byte_stream_split(values: &[i64], width: Width, out: &mut Vec<u8>)
 /// Source: Warren, Hacker's Delight, 2nd edition, section 7-3.
 fn transposed(values: &[i64; 8]) -> [[u8; 8]; 8] {
     let mut rows = values.map(|v| v as u64);
-    for (distance, mask) in [(4, 0x0000_0000_ffff_ffff), (2, 0x0000_ffff_0000_ffff), (1, 0x00ff_00ff_00ff_00ff)] {
+    for (distance, mask) in [
+        (4, 0x0000_0000_ffff_ffff),
+        (2, 0x0000_ffff_0000_ffff),
+        (1, 0x00ff_00ff_00ff_00ff),
+    ] {
         for i in (0..8).filter(|i| i & distance == 0) {
             let differ = ((rows[i] >> (8 * distance)) ^ rows[i + distance]) & mask;
             rows[i] ^= differ << (8 * distance);
@@ -72,7 +80,11 @@ pub(crate) fn delta_binary_packed(values: &[i64], width: Width, out: &mut Vec<u8
         for (delta, v) in deltas.iter_mut().zip(block) {
             let d = v.wrapping_sub(previous);
             // Four-byte columns count modulo 2^32, as their readers do.
-            *delta = if width == Width::Four { i64::from(d as i32) } else { d };
+            *delta = if width == Width::Four {
+                i64::from(d as i32)
+            } else {
+                d
+            };
             previous = *v;
         }
         put_delta_block(&deltas[..block.len()], width, out);
@@ -85,11 +97,18 @@ fn put_delta_block(deltas: &[i64], width: Width, out: &mut Vec<u8>) {
     let mut above = [0u64; DELTA_BLOCK];
     for (a, d) in above.iter_mut().zip(deltas) {
         let distance = d.wrapping_sub(min) as u64;
-        *a = if width == Width::Four { distance & 0xffff_ffff } else { distance };
+        *a = if width == Width::Four {
+            distance & 0xffff_ffff
+        } else {
+            distance
+        };
     }
     let widths_at = out.len();
     out.resize(widths_at + MINIBLOCKS, 0);
-    for (i, mini) in above[..deltas.len().next_multiple_of(MINIBLOCK)].chunks(MINIBLOCK).enumerate() {
+    for (i, mini) in above[..deltas.len().next_multiple_of(MINIBLOCK)]
+        .chunks(MINIBLOCK)
+        .enumerate()
+    {
         let bits = 64 - mini.iter().fold(0, |all, v| all | v).leading_zeros();
         out[widths_at + i] = bits as u8;
         pack(mini.iter().copied(), bits, out);
@@ -146,12 +165,20 @@ fn put_places(places: &[u32], bits: u32, out: &mut Vec<u8>) {
     let start = out.len();
     match bits {
         1 | 2 => {
-            let byte = |few: &[u32]| few.iter().rev().fold(0, |byte, place| byte << bits | *place as u8);
+            let byte = |few: &[u32]| {
+                few.iter()
+                    .rev()
+                    .fold(0, |byte, place| byte << bits | *place as u8)
+            };
             out.extend(places.chunks(8 / bits as usize).map(byte));
         }
         8 => out.extend(places.iter().map(|p| *p as u8)),
-        16 => places.iter().for_each(|p| out.extend_from_slice(&(*p as u16).to_le_bytes())),
-        _ => places.iter().for_each(|p| out.extend_from_slice(&p.to_le_bytes())),
+        16 => places
+            .iter()
+            .for_each(|p| out.extend_from_slice(&(*p as u16).to_le_bytes())),
+        _ => places
+            .iter()
+            .for_each(|p| out.extend_from_slice(&p.to_le_bytes())),
     }
     out.resize(start + groups * bits as usize, 0);
 }
@@ -179,7 +206,11 @@ fn put_run(n: usize, value: &[u8], out: &mut Vec<u8>) {
 fn put_packed(values: impl Iterator<Item = u64>, n: usize, bits: u32, out: &mut Vec<u8>) {
     let groups = n.div_ceil(8);
     put_varint(out, (groups as u64) << 1 | 1);
-    pack(values.chain(std::iter::repeat_n(0, groups * 8 - n)), bits, out);
+    pack(
+        values.chain(std::iter::repeat_n(0, groups * 8 - n)),
+        bits,
+        out,
+    );
 }
 
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut v: u64) {
@@ -198,7 +229,9 @@ mod tests {
     /// Reads `n` values of `bits` bits back.
     fn unpack(bytes: &[u8], n: usize, bits: u32) -> Vec<u64> {
         let bit = |i: usize| u64::from(bytes[i / 8] >> (i % 8) & 1);
-        (0..n).map(|v| (0..bits as usize).fold(0, |word, b| word | bit(v * bits as usize + b) << b)).collect()
+        (0..n)
+            .map(|v| (0..bits as usize).fold(0, |word, b| word | bit(v * bits as usize + b) << b))
+            .collect()
     }
 
     proptest! {

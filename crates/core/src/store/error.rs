@@ -18,7 +18,9 @@ pub enum StoreError {
         why: String,
     },
     /// Written by a later version of the format.
-    #[error("{path}: recorded in format version {found}, and this program reads up to {reads}; use a newer iolens")]
+    #[error(
+        "{path}: recorded in format version {found}, and this program reads up to {reads}; use a newer iolens"
+    )]
     Newer {
         /// Directory of the recording.
         path: PathBuf,
@@ -58,7 +60,9 @@ pub enum StoreError {
         least: u64,
     },
     /// A required column is not there.
-    #[error("{path}: column {column} is missing, and it is required; see docs/recording-format.md for the columns")]
+    #[error(
+        "{path}: column {column} is missing, and it is required; see docs/recording-format.md for the columns"
+    )]
     MissingColumn {
         /// Path of the Parquet file.
         path: PathBuf,
@@ -110,13 +114,19 @@ impl StoreError {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 StoreError::NoPermission { path, doing, why }
             }
-            io::ErrorKind::NotFound if doing == "create" && lacks_parent(&path) => StoreError::NoParent { path },
+            io::ErrorKind::NotFound if doing == "create" && lacks_parent(&path) => {
+                StoreError::NoParent { path }
+            }
             _ => StoreError::Io { path, doing, why },
         }
     }
 
     pub(crate) fn newer(path: &Path, found: u64) -> StoreError {
-        StoreError::Newer { path: path.to_owned(), found, reads: SCHEMA_VERSION }
+        StoreError::Newer {
+            path: path.to_owned(),
+            found,
+            reads: SCHEMA_VERSION,
+        }
     }
 
     /// Whether it says that the disk (or the quota) is full.
@@ -126,7 +136,8 @@ impl StoreError {
 }
 
 fn lacks_parent(path: &Path) -> bool {
-    path.parent().is_some_and(|p| !p.as_os_str().is_empty() && !p.exists())
+    path.parent()
+        .is_some_and(|p| !p.as_os_str().is_empty() && !p.exists())
 }
 
 fn permission(doing: &str) -> &'static str {
@@ -139,5 +150,8 @@ fn permission(doing: &str) -> &'static str {
 
 /// Full disk, exhausted quota, or a file-size limit: all mean "no room now, perhaps later".
 pub(crate) fn is_no_space(e: &io::Error) -> bool {
-    matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
+    matches!(
+        e.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
 }

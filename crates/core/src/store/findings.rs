@@ -26,7 +26,11 @@ const SCHEMA: &str = "message findings {
 ///
 /// # Errors
 /// The recording is another user's or gone, or the file system refuses.
-pub fn put_finding(recording: &Path, access: Access, finding: &StoredFinding) -> Result<(), StoreError> {
+pub fn put_finding(
+    recording: &Path,
+    access: Access,
+    finding: &StoredFinding,
+) -> Result<(), StoreError> {
     let mut rows = match read_findings(recording) {
         Err(StoreError::Damaged { .. }) => Vec::new(),
         other => other?,
@@ -39,16 +43,22 @@ pub fn put_finding(recording: &Path, access: Access, finding: &StoredFinding) ->
     rows.truncate(MAX_FINDINGS);
     let path = path_of(recording, FINDINGS);
     let bytes = encode(SCHEMA, std::iter::once(columns(&rows))).map_err(|e| damaged(&path, &e))?;
-    let dir = PrivateDir::open_own(recording, access).map_err(|e| StoreError::io(recording, "write to", e))?;
-    let made = dir.make_dir(FINDINGS).and_then(|()| dir.sync(Path::new(".")));
-    let written = made.and_then(|()| dir.write_atomically(path.strip_prefix(recording).unwrap_or(&path), &bytes));
+    let dir = PrivateDir::open_own(recording, access)
+        .map_err(|e| StoreError::io(recording, "write to", e))?;
+    let made = dir
+        .make_dir(FINDINGS)
+        .and_then(|()| dir.sync(Path::new(".")));
+    let written = made
+        .and_then(|()| dir.write_atomically(path.strip_prefix(recording).unwrap_or(&path), &bytes));
     written.map_err(|e| StoreError::io(&path, "write", e))
 }
 
 /// What the table takes of the disk at most while it is written anew: the old file, the new one and their directory.
 pub(crate) fn bytes_on_disk(recording: &Path) -> u64 {
     let file = std::fs::metadata(path_of(recording, FINDINGS));
-    file.map_or(0, |f| 2 * super::disk::allocated(f.len()) + 2 * super::disk::BLOCK)
+    file.map_or(0, |f| {
+        2 * super::disk::allocated(f.len()) + 2 * super::disk::BLOCK
+    })
 }
 
 /// The findings of a recording by their beginning; none if it has no such table.
@@ -71,18 +81,26 @@ pub fn read_findings(recording: &Path) -> Result<Vec<StoredFinding>, StoreError>
 
 /// When the table was written last; `None` if there is none. Ends are written after the recording itself is finished, too.
 pub fn findings_written(recording: &Path) -> Option<SystemTime> {
-    std::fs::metadata(path_of(recording, FINDINGS)).and_then(|m| m.modified()).ok()
+    std::fs::metadata(path_of(recording, FINDINGS))
+        .and_then(|m| m.modified())
+        .ok()
 }
 
 fn columns(rows: &[StoredFinding]) -> Vec<Cells> {
-    let text = |f: fn(&StoredFinding) -> &str| Cells::Text(rows.iter().map(|r| ByteArray::from(f(r))).collect());
+    let text = |f: fn(&StoredFinding) -> &str| {
+        Cells::Text(rows.iter().map(|r| ByteArray::from(f(r))).collect())
+    };
     vec![
         Cells::Long(rows.iter().map(|r| r.from_ns).collect()),
         Cells::Long(rows.iter().map(|r| r.to_ns).collect()),
         Cells::Int(rows.iter().map(|r| r.open.into()).collect()),
         text(|r| &r.kind),
         text(|r| &r.severity),
-        Cells::OptionalText(rows.iter().map(|r| r.device.as_deref().map(ByteArray::from)).collect()),
+        Cells::OptionalText(
+            rows.iter()
+                .map(|r| r.device.as_deref().map(ByteArray::from))
+                .collect(),
+        ),
         text(|r| &r.summary),
         text(|r| &r.evidence),
     ]
@@ -92,7 +110,11 @@ fn rows_of(group: &dyn RowGroupReader) -> Result<Vec<StoredFinding>, ParquetErro
     let long = |name| required(name, column::<Int64Type>(group, name)?);
     let text = |value: &ByteArray| String::from_utf8_lossy(value.data()).into_owned();
     let texts = |name| required(name, column::<ByteArrayType>(group, name)?);
-    let (from, to, open) = (long("from_ns")?, long("to_ns")?, required("open", column::<Int32Type>(group, "open")?)?);
+    let (from, to, open) = (
+        long("from_ns")?,
+        long("to_ns")?,
+        required("open", column::<Int32Type>(group, "open")?)?,
+    );
     let (kind, severity) = (texts("kind")?, texts("severity")?);
     let (summary, evidence) = (texts("summary")?, texts("evidence")?);
     let device = column::<ByteArrayType>(group, "device")?;
@@ -108,7 +130,9 @@ fn rows_of(group: &dyn RowGroupReader) -> Result<Vec<StoredFinding>, ParquetErro
             evidence: text(evidence.get(i)?),
         })
     };
-    (0..from.len()).map(|i| row(i).ok_or_else(|| missing("of findings"))).collect()
+    (0..from.len())
+        .map(|i| row(i).ok_or_else(|| missing("of findings")))
+        .collect()
 }
 
 #[cfg(test)]
@@ -131,19 +155,37 @@ mod tests {
     #[test]
     fn each_is_there_once_with_what_was_written_last() {
         let dir = tempfile::tempdir().expect("temporary directory");
-        let (path, put) = (dir.path(), |f: &StoredFinding| put_finding(dir.path(), Access::OWNER, f).expect("writes"));
+        let (path, put) = (dir.path(), |f: &StoredFinding| {
+            put_finding(dir.path(), Access::OWNER, f).expect("writes")
+        });
         assert!(read_findings(path).expect("none").is_empty() && bytes_on_disk(path) == 0);
         put(&finding(200, "stall", true));
         put(&finding(100, "stall", true));
-        let ended = StoredFinding { to_ns: 900, ..finding(200, "stall", false) };
+        let ended = StoredFinding {
+            to_ns: 900,
+            ..finding(200, "stall", false)
+        };
         put(&ended);
         put(&finding(200, "slow-io", false));
         let rows = read_findings(path).expect("reads");
-        assert_eq!(rows, [finding(100, "stall", true), ended, finding(200, "slow-io", false)]);
+        assert_eq!(
+            rows,
+            [
+                finding(100, "stall", true),
+                ended,
+                finding(200, "slow-io", false)
+            ]
+        );
         assert!(bytes_on_disk(path) >= 4 * 4096);
         std::fs::write(path_of(path, FINDINGS), b"PAR1").expect("writes");
-        assert!(matches!(read_findings(path), Err(StoreError::Damaged { .. })));
+        assert!(matches!(
+            read_findings(path),
+            Err(StoreError::Damaged { .. })
+        ));
         put(&finding(1, "stall", false));
-        assert_eq!(read_findings(path).expect("written anew"), [finding(1, "stall", false)]);
+        assert_eq!(
+            read_findings(path).expect("written anew"),
+            [finding(1, "stall", false)]
+        );
     }
 }

@@ -36,10 +36,18 @@ impl<'a> FrameColumns<'a> {
         if rows > MAX_FRAME_ROWS || n > 1024 {
             return Err(BadFrame);
         }
-        let lengths: Vec<u64> = (0..n).map(|_| take_varint(&mut rest)).collect::<Result<_, _>>()?;
-        let columns = lengths.iter().map(|l| take(&mut rest, usize::try_from(*l).map_err(|_| BadFrame)?));
+        let lengths: Vec<u64> = (0..n)
+            .map(|_| take_varint(&mut rest))
+            .collect::<Result<_, _>>()?;
+        let columns = lengths
+            .iter()
+            .map(|l| take(&mut rest, usize::try_from(*l).map_err(|_| BadFrame)?));
         let columns = columns.collect::<Result<_, _>>()?;
-        if rest.is_empty() { Ok(FrameColumns { rows, columns }) } else { Err(BadFrame) }
+        if rest.is_empty() {
+            Ok(FrameColumns { rows, columns })
+        } else {
+            Err(BadFrame)
+        }
     }
 
     /// Column `i` of integers.
@@ -78,14 +86,22 @@ impl<'a> FrameColumns<'a> {
     }
 
     /// Appends column `i` of texts to `out`, whose dictionary `seen` indexes.
-    pub fn texts(&self, i: usize, out: &mut Texts, seen: &mut HashMap<Vec<u8>, i64>) -> Result<(), BadFrame> {
+    pub fn texts(
+        &self,
+        i: usize,
+        out: &mut Texts,
+        seen: &mut HashMap<Vec<u8>, i64>,
+    ) -> Result<(), BadFrame> {
         let (map, column) = self.packed_texts(i, &mut out.dictionary, seen)?;
         let before = out.index.len();
         column.decode(&mut out.index);
         let valid = out.index.valid.as_ref();
         for (row, v) in out.index.values.iter_mut().enumerate().skip(before) {
             if valid.is_none_or(|valid| valid[row]) {
-                *v = usize::try_from(*v).ok().and_then(|i| map.get(i).copied()).ok_or(BadFrame)?;
+                *v = usize::try_from(*v)
+                    .ok()
+                    .and_then(|i| map.get(i).copied())
+                    .ok_or(BadFrame)?;
             }
         }
         Ok(())
@@ -93,7 +109,11 @@ impl<'a> FrameColumns<'a> {
 
     /// All columns of `table`, leaving out those that `selected` excludes and the optional ones that the writer, an older
     /// version, did not have yet: they came to the end.
-    pub fn decode(&self, table: Table, selected: impl Fn(usize) -> bool) -> Result<Vec<Column>, BadFrame> {
+    pub fn decode(
+        &self,
+        table: Table,
+        selected: impl Fn(usize) -> bool,
+    ) -> Result<Vec<Column>, BadFrame> {
         let mut out = Vec::with_capacity(table.columns().len());
         for (i, def) in table.columns().iter().enumerate() {
             out.push(match def.kind {
@@ -129,17 +149,32 @@ impl<'a> Packed<'a> {
     fn parse(column: &'a [u8], rows: usize) -> Result<Packed<'a>, BadFrame> {
         let mut rest = column;
         let tag = take(&mut rest, 1)?[0];
-        let mut packed = Packed { rows, mode: tag & 0x70, width: 0, base: 0, known: None, words: &[] };
+        let mut packed = Packed {
+            rows,
+            mode: tag & 0x70,
+            width: 0,
+            base: 0,
+            known: None,
+            words: &[],
+        };
         if tag != ALL_NULL {
             packed.width = usize::from(tag & 0x0f);
             if !matches!(packed.mode, OFFSETS | DELTAS) || packed.width > 8 {
                 return Err(BadFrame);
             }
             packed.base = unzigzag(take_varint(&mut rest)?);
-            packed.known = if tag & HAS_NULLS != 0 { Some(take(&mut rest, rows.div_ceil(8))?) } else { None };
+            packed.known = if tag & HAS_NULLS != 0 {
+                Some(take(&mut rest, rows.div_ceil(8))?)
+            } else {
+                None
+            };
             packed.words = take(&mut rest, rows * packed.width)?;
         }
-        if rest.is_empty() { Ok(packed) } else { Err(BadFrame) }
+        if rest.is_empty() {
+            Ok(packed)
+        } else {
+            Err(BadFrame)
+        }
     }
 
     /// What all rows are, if they are all the same and that is known without a look at them.
@@ -152,16 +187,17 @@ impl<'a> Packed<'a> {
 
     /// The rows as a base and their distances from it, if all have a value and a byte holds each distance.
     pub fn byte_offsets(&self) -> Option<(i64, &'a [u8])> {
-        (self.mode == OFFSETS && self.width == 1 && self.known.is_none()).then_some((self.base, self.words))
+        (self.mode == OFFSETS && self.width == 1 && self.known.is_none())
+            .then_some((self.base, self.words))
     }
 
     /// Appends the rows to `out`.
     pub fn decode(&self, out: &mut Ints) {
         let rows = self.rows;
         match self.mode {
-            OFFSETS => {
-                get_fixed(self.words, self.width, rows, &mut out.values, |raw| self.base.wrapping_add(raw as i64))
-            }
+            OFFSETS => get_fixed(self.words, self.width, rows, &mut out.values, |raw| {
+                self.base.wrapping_add(raw as i64)
+            }),
             DELTAS => {
                 let mut previous = self.base;
                 get_fixed(self.words, self.width, rows, &mut out.values, |raw| {
@@ -213,7 +249,13 @@ fn take<'a>(rest: &mut &'a [u8], n: usize) -> Result<&'a [u8], BadFrame> {
 
 /// Appends `rows` values of `width` bytes each, as `value` makes them of the raw ones. The usual widths have loops of
 /// their own, which the compiler vectorises.
-fn get_fixed(bytes: &[u8], width: usize, rows: usize, out: &mut Vec<i64>, value: impl FnMut(u64) -> i64) {
+fn get_fixed(
+    bytes: &[u8],
+    width: usize,
+    rows: usize,
+    out: &mut Vec<i64>,
+    value: impl FnMut(u64) -> i64,
+) {
     match width {
         0 => out.extend(std::iter::repeat_n(0, rows).map(value)),
         1 => out.extend(words::<1>(bytes).map(value)),
@@ -253,7 +295,13 @@ mod tests {
     }
 
     fn any_value() -> impl Strategy<Value = i64> {
-        prop_oneof![any::<i64>(), -300i64..300, Just(i64::MIN), Just(i64::MAX), 0i64..5_000_000_000]
+        prop_oneof![
+            any::<i64>(),
+            -300i64..300,
+            Just(i64::MIN),
+            Just(i64::MAX),
+            0i64..5_000_000_000
+        ]
     }
 
     proptest! {

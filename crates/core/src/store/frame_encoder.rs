@@ -95,7 +95,9 @@ impl FrameEncoder {
         } else {
             let mut near = Near::default();
             indices.clear();
-            indices.extend(values.map(|v| v.map(|key| near.index(key, |key| words.index(key, &write)))));
+            indices.extend(
+                values.map(|v| v.map(|key| near.index(key, |key| words.index(key, &write)))),
+            );
             buffer.append(indices.iter().copied());
         }
         self.indices = indices;
@@ -119,13 +121,18 @@ struct Near<K> {
 
 impl<K: Copy> Default for Near<K> {
     fn default() -> Self {
-        Near { known: [None; 8], last: 0, oldest: 0 }
+        Near {
+            known: [None; 8],
+            last: 0,
+            oldest: 0,
+        }
     }
 }
 
 impl<K: Copy + Eq> Near<K> {
     fn index(&mut self, key: K, look_up: impl FnOnce(&K) -> i64) -> i64 {
-        let is = |known: &Option<(K, i64)>| known.filter(|(k, _)| *k == key).map(|(_, index)| index);
+        let is =
+            |known: &Option<(K, i64)>| known.filter(|(k, _)| *k == key).map(|(_, index)| index);
         if let Some(index) = is(&self.known[self.last]) {
             return index;
         }

@@ -43,7 +43,11 @@ pub(crate) struct Gatherer {
 
 impl Gatherer {
     /// Turns to other frames: the order in which their rows must be written, if they are not in order of time already.
-    pub fn time_order(&mut self, table: Table, frames: &[FrameColumns<'_>]) -> Result<Option<Vec<u32>>, BadFrame> {
+    pub fn time_order(
+        &mut self,
+        table: Table,
+        frames: &[FrameColumns<'_>],
+    ) -> Result<Option<Vec<u32>>, BadFrame> {
         self.holds = None;
         self.read(table.time_column(), frames)?;
         let times = &self.ints.values;
@@ -66,7 +70,9 @@ impl Gatherer {
         self.placed.clear();
         if def.kind == Kind::Text {
             self.place_texts(i, frames, order)?;
-            return Ok(self.placed.gathered(|places| Values::Words(&self.words, places)));
+            return Ok(self
+                .placed
+                .gathered(|places| Values::Words(&self.words, places)));
         }
         let few = match def.layout {
             Layout::Time => false,
@@ -74,7 +80,9 @@ impl Gatherer {
             Layout::Many => is_steady(i, frames)?,
         };
         if few && self.place_numbers(i, frames, order)? {
-            return Ok(self.placed.gathered(|places| Values::Numbers(&self.distinct.values, places)));
+            return Ok(self
+                .placed
+                .gathered(|places| Values::Numbers(&self.distinct.values, places)));
         }
         self.read_ordered(i, frames, order)?;
         let Ints { values, valid } = &self.ints;
@@ -82,11 +90,21 @@ impl Gatherer {
             None => values,
             Some(valid) => {
                 self.known.clear();
-                self.known.extend(values.iter().zip(valid).filter(|(_, valid)| **valid).map(|(v, _)| *v));
+                self.known.extend(
+                    values
+                        .iter()
+                        .zip(valid)
+                        .filter(|(_, valid)| **valid)
+                        .map(|(v, _)| *v),
+                );
                 &self.known
             }
         };
-        Ok(Gathered { rows: self.ints.len(), valid: valid.as_deref(), values: Values::Each(values) })
+        Ok(Gathered {
+            rows: self.ints.len(),
+            valid: valid.as_deref(),
+            values: Values::Each(values),
+        })
     }
 
     fn read(&mut self, i: usize, frames: &[FrameColumns<'_>]) -> Result<(), BadFrame> {
@@ -97,7 +115,12 @@ impl Gatherer {
         Ok(())
     }
 
-    fn read_ordered(&mut self, i: usize, frames: &[FrameColumns<'_>], order: Option<&[u32]>) -> Result<(), BadFrame> {
+    fn read_ordered(
+        &mut self,
+        i: usize,
+        frames: &[FrameColumns<'_>],
+        order: Option<&[u32]>,
+    ) -> Result<(), BadFrame> {
         self.read(i, frames)?;
         if let Some(order) = order {
             self.ints = self.ints.permuted(order);
@@ -128,14 +151,22 @@ impl Gatherer {
     }
 
     /// Gives every row a place among the different texts of column `i`.
-    fn place_texts(&mut self, i: usize, frames: &[FrameColumns<'_>], order: Option<&[u32]>) -> Result<(), BadFrame> {
+    fn place_texts(
+        &mut self,
+        i: usize,
+        frames: &[FrameColumns<'_>],
+        order: Option<&[u32]>,
+    ) -> Result<(), BadFrame> {
         self.words.clear();
         let mut seen = HashMap::new();
         if let Some(order) = order {
             let mut texts = Texts::default();
-            frames.iter().try_for_each(|f| f.texts(i, &mut texts, &mut seen))?;
+            frames
+                .iter()
+                .try_for_each(|f| f.texts(i, &mut texts, &mut seen))?;
             self.words = texts.dictionary;
-            self.placed.add_ints(&texts.index.permuted(order), |v| Some(v as u32));
+            self.placed
+                .add_ints(&texts.index.permuted(order), |v| Some(v as u32));
             return Ok(());
         }
         for f in frames {
@@ -181,11 +212,19 @@ impl Placed {
 
     fn gathered<'a>(&'a self, values: impl FnOnce(&'a Places) -> Values<'a>) -> Gathered<'a> {
         let valid = (!self.valid.is_empty()).then_some(&*self.valid);
-        Gathered { rows: self.rows, valid, values: values(&self.places) }
+        Gathered {
+            rows: self.rows,
+            valid,
+            values: values(&self.places),
+        }
     }
 
     /// Adds the rows of a frame; `false` if one of its values has no place.
-    fn add(&mut self, column: &Packed<'_>, mut place: impl FnMut(i64) -> Option<u32>) -> Result<bool, BadFrame> {
+    fn add(
+        &mut self,
+        column: &Packed<'_>,
+        mut place: impl FnMut(i64) -> Option<u32>,
+    ) -> Result<bool, BadFrame> {
         if let Some(value) = column.steady() {
             match value.map(place) {
                 Some(None) => return Ok(false),
@@ -198,11 +237,14 @@ impl Placed {
             for offset in offsets {
                 let of = &mut of[usize::from(*offset)];
                 if *of == u32::MAX {
-                    let Some(place) = place(base.wrapping_add((*offset).into())) else { return Ok(false) };
+                    let Some(place) = place(base.wrapping_add((*offset).into())) else {
+                        return Ok(false);
+                    };
                     *of = place;
                 }
             }
-            self.places.extend(offsets.iter().map(|offset| of[usize::from(*offset)]));
+            self.places
+                .extend(offsets.iter().map(|offset| of[usize::from(*offset)]));
             self.mark(column.rows, true);
         } else {
             let mut ints = std::mem::take(&mut self.ints);

@@ -32,8 +32,11 @@ pub(crate) struct TableReader<R> {
 impl<R: Row> TableReader<R> {
     /// `selected` has a bit for every optional column that is to be decoded.
     pub fn new(blocks: &[Block], range: Range<i64>, selected: u64) -> TableReader<R> {
-        let mut waiting: Vec<Block> =
-            blocks.iter().filter(|b| b.max >= range.start && b.min < range.end).cloned().collect();
+        let mut waiting: Vec<Block> = blocks
+            .iter()
+            .filter(|b| b.max >= range.start && b.min < range.end)
+            .cloned()
+            .collect();
         waiting.sort_by_key(|b| b.min);
         let mut floor = i64::MAX;
         let floors = waiting.iter().rev().map(|b| {
@@ -65,8 +68,13 @@ impl<R: Row> TableReader<R> {
 
     /// No row that is still to come began before this; `i64::MIN` where it is not known, `i64::MAX` if none is to come.
     pub fn later_start(&self) -> i64 {
-        let open = self.open.iter().map(|(block, cursor)| block.began(cursor.head()));
-        open.chain(self.floors.front().copied()).min().unwrap_or(i64::MAX)
+        let open = self
+            .open
+            .iter()
+            .map(|(block, cursor)| block.began(cursor.head()));
+        open.chain(self.floors.front().copied())
+            .min()
+            .unwrap_or(i64::MAX)
     }
 
     /// Opens every block that may hold the next row. One that begins at the very time of the next row stays closed: rows
@@ -74,15 +82,22 @@ impl<R: Row> TableReader<R> {
     fn open_due(&mut self) -> Result<(), StoreError> {
         loop {
             let head = self.open.iter().map(|(_, c)| c.head()).min();
-            if self.waiting.front().is_some_and(|b| head.is_some_and(|head| b.min >= head)) {
+            if self
+                .waiting
+                .front()
+                .is_some_and(|b| head.is_some_and(|head| b.min >= head))
+            {
                 return Ok(());
             }
-            let Some(block) = self.waiting.pop_front() else { return Ok(()) };
+            let Some(block) = self.waiting.pop_front() else {
+                return Ok(());
+            };
             self.floors.pop_front();
             let open: usize = self.open.iter().map(|(b, _)| b.rows).sum();
             if !self.open.is_empty() && open.saturating_add(block.rows) > MAX_OPEN_ROWS {
-                let what =
-                    format!("its times overlap with those of others; at most {MAX_OPEN_ROWS} such rows are merged");
+                let what = format!(
+                    "its times overlap with those of others; at most {MAX_OPEN_ROWS} such rows are merged"
+                );
                 self.give_up(&block, block.rows, Trouble::Damage(what))?;
                 continue;
             }
@@ -100,11 +115,23 @@ impl<R: Row> TableReader<R> {
     fn give_up(&mut self, block: &Block, rows: usize, trouble: Trouble) -> Result<(), StoreError> {
         let (reason, what) = match trouble {
             Trouble::Fatal(e) => return Err(e),
-            Trouble::Gone => (LossReason::Retention, "removed while it was being read".to_owned()),
+            Trouble::Gone => (
+                LossReason::Retention,
+                "removed while it was being read".to_owned(),
+            ),
             Trouble::Damage(what) => (LossReason::Corrupt, format!("damaged: {what}")),
         };
-        self.warnings.push(format!("{}: {what}; {rows} rows of {} are missing", block.describe(), R::TABLE.name()));
-        self.damage.push(super::reader::lost_block(block.min, block.max, Some(rows as i64), reason));
+        self.warnings.push(format!(
+            "{}: {what}; {rows} rows of {} are missing",
+            block.describe(),
+            R::TABLE.name()
+        ));
+        self.damage.push(super::reader::lost_block(
+            block.min,
+            block.max,
+            Some(rows as i64),
+            reason,
+        ));
         Ok(())
     }
 
@@ -137,7 +164,11 @@ impl<R: Row> TableReader<R> {
         }
         let mut rows = Vec::with_capacity(MERGED);
         while rows.len() < MERGED {
-            let heads = self.open.iter().enumerate().map(|(i, (_, c))| (c.head(), i));
+            let heads = self
+                .open
+                .iter()
+                .enumerate()
+                .map(|(i, (_, c))| (c.head(), i));
             let Some((head, i)) = heads.min() else { break };
             if limit.is_some_and(|limit| head > limit) {
                 break;

@@ -30,21 +30,32 @@ pub(crate) fn encode(meta: &RecordingMeta) -> Vec<u8> {
 pub(crate) fn write(dir: &PrivateDir, meta: &RecordingMeta) -> Result<u64, StoreError> {
     let text = encode(meta);
     for name in [META, META_COPY] {
-        dir.write_atomically(name, &text).map_err(|e| StoreError::io(&dir.path().join(name), "write", e))?;
+        dir.write_atomically(name, &text)
+            .map_err(|e| StoreError::io(&dir.path().join(name), "write", e))?;
     }
     Ok(text.len() as u64)
 }
 
 /// Reads whichever copy is whole; a warning if one of them is not.
 pub(crate) fn read(dir: &Path) -> Result<(RecordingMeta, Option<String>), StoreError> {
-    let damaged = |e: &StoreError| matches!(e, StoreError::Damaged { .. } | StoreError::NotARecording { .. });
+    let damaged = |e: &StoreError| {
+        matches!(
+            e,
+            StoreError::Damaged { .. } | StoreError::NotARecording { .. }
+        )
+    };
     match (read_one(&dir.join(META)), read_one(&dir.join(META_COPY))) {
-        (Ok(meta), Err(e @ StoreError::Damaged { .. })) => Ok((meta, Some(format!("{e}; {META} is whole")))),
+        (Ok(meta), Err(e @ StoreError::Damaged { .. })) => {
+            Ok((meta, Some(format!("{e}; {META} is whole"))))
+        }
         (Ok(meta), _) => Ok((meta, None)),
-        (Err(e), Ok(meta)) if damaged(&e) => Ok((meta, Some(format!("{e}; its copy {META_COPY} is used")))),
+        (Err(e), Ok(meta)) if damaged(&e) => {
+            Ok((meta, Some(format!("{e}; its copy {META_COPY} is used"))))
+        }
         (Err(StoreError::Damaged { path, what }), Err(StoreError::Damaged { .. })) => {
-            let what =
-                format!("{what}; its copy {META_COPY} is damaged too, but the files in io/ are ordinary Parquet");
+            let what = format!(
+                "{what}; its copy {META_COPY} is damaged too, but the files in io/ are ordinary Parquet"
+            );
             Err(StoreError::Damaged { path, what })
         }
         (Err(e), _) => Err(e),
@@ -53,9 +64,10 @@ pub(crate) fn read(dir: &Path) -> Result<(RecordingMeta, Option<String>), StoreE
 
 fn read_one(path: &Path) -> Result<RecordingMeta, StoreError> {
     let text = disk::read_regular(path, MAX_BYTES).map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-            StoreError::NotARecording { path: path.parent().unwrap_or(path).to_owned(), why: missing(path) }
-        }
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => StoreError::NotARecording {
+            path: path.parent().unwrap_or(path).to_owned(),
+            why: missing(path),
+        },
         _ => StoreError::io(path, "read", e),
     })?;
     parse(path, &text)
@@ -71,11 +83,16 @@ fn missing(path: &Path) -> String {
 
 /// Takes the text apart: version first, so that what later versions change is not called damage.
 pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<RecordingMeta, StoreError> {
-    let damaged = |what: String| StoreError::Damaged { path: path.to_owned(), what };
+    let damaged = |what: String| StoreError::Damaged {
+        path: path.to_owned(),
+        what,
+    };
     let crc = stored_crc(text);
     if crc == Some(false) {
         // The version before the checksum: a later format's may be another one. One flipped bit is damage all the same.
-        if let Some(v) = serde_json::from_slice(text).ok().and_then(|json| newer_version(&json))
+        if let Some(v) = serde_json::from_slice(text)
+            .ok()
+            .and_then(|json| newer_version(&json))
             && !is_one_bit_off(v)
         {
             return Err(StoreError::newer(path.parent().unwrap_or(path), v));
@@ -84,23 +101,34 @@ pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<RecordingMeta, StoreErro
             "its checksum does not fit (if you edited it, remove the line \"crc32\" and change \"writer\")".to_owned(),
         ));
     }
-    let json: serde_json::Value = serde_json::from_slice(text).map_err(|e| damaged(format!("no JSON: {e}")))?;
+    let json: serde_json::Value =
+        serde_json::from_slice(text).map_err(|e| damaged(format!("no JSON: {e}")))?;
     if let Some(v) = newer_version(&json) {
         return Err(StoreError::newer(path.parent().unwrap_or(path), v));
     }
     if version_of(&json).is_none_or(|v| v == 0) {
-        return Err(damaged("schema_version is missing; it must be a number from 1".to_owned()));
+        return Err(damaged(
+            "schema_version is missing; it must be a number from 1".to_owned(),
+        ));
     }
     let meta: RecordingMeta = serde_json::from_value(json).map_err(|e| damaged(e.to_string()))?;
     // Only the key of the checksum itself can be damaged without the checksum noticing.
-    if crc.is_none() && meta.writer.as_ref().is_some_and(|w| w.starts_with("iolens")) {
-        return Err(damaged("its checksum is gone (if you edited it, change \"writer\" too)".to_owned()));
+    if crc.is_none()
+        && meta
+            .writer
+            .as_ref()
+            .is_some_and(|w| w.starts_with("iolens"))
+    {
+        return Err(damaged(
+            "its checksum is gone (if you edited it, change \"writer\" too)".to_owned(),
+        ));
     }
     Ok(meta)
 }
 
 fn version_of(json: &serde_json::Value) -> Option<u64> {
-    json.get("schema_version").and_then(serde_json::Value::as_u64)
+    json.get("schema_version")
+        .and_then(serde_json::Value::as_u64)
 }
 
 /// The version, if it is one that this program cannot read.
@@ -110,7 +138,10 @@ fn newer_version(json: &serde_json::Value) -> Option<u64> {
 
 /// Whether a version's digit could have come from this program's by one flipped bit.
 fn is_one_bit_off(version: u64) -> bool {
-    version < 10 && ((u64::from(b'0') + version) ^ (u64::from(b'0') + u64::from(SCHEMA_VERSION))).count_ones() == 1
+    version < 10
+        && ((u64::from(b'0') + version) ^ (u64::from(b'0') + u64::from(SCHEMA_VERSION)))
+            .count_ones()
+            == 1
 }
 
 /// Whether the checksum at the end fits; `None` if there is none.

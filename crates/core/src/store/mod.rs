@@ -70,7 +70,8 @@ pub use options::{RecordingSummary, WriterOptions, WriterStatus};
 pub use rates::{read_cpu, read_rates, write_rates};
 pub use reader::{CounterReader, IoColumns, IoReader, NameReader, Recording, RequestReader};
 pub use rollups::{
-    RollupHistograms, read_rollups, read_rollups_with, rollup_steps, rollups_until, write_missing_rollups,
+    RollupHistograms, read_rollups, read_rollups_with, rollup_steps, rollups_until,
+    write_missing_rollups,
 };
 pub use root::{Root, Stored};
 pub use stages::{read_stages, write_stages};

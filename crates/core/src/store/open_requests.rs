@@ -43,7 +43,13 @@ pub(crate) fn remove(recording: &PrivateDir) {
 }
 
 /// Identity of a request: its opening; of one whose opening was not seen its file and descriptor.
-type Identity = (Option<i64>, Option<i32>, Option<i32>, Option<i64>, Option<i32>);
+type Identity = (
+    Option<i64>,
+    Option<i32>,
+    Option<i32>,
+    Option<i64>,
+    Option<i32>,
+);
 
 fn identity(r: &Request) -> Identity {
     let start_ns = (!r.flags.has(RequestFlags::UNKNOWN_START)).then_some(r.start_ns);
@@ -58,18 +64,34 @@ pub(crate) fn read(recording: &Path, ended: &[Block]) -> Result<Option<Block>, S
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other.map_err(|e| StoreError::io(&path, "read", e))?,
     };
-    let Ok(contents) = wal::scan(&bytes) else { return Ok(None) };
-    let Some(seen) = Block::of_log(contents.frames, path.clone()) else { return Ok(None) };
+    let Ok(contents) = wal::scan(&bytes) else {
+        return Ok(None);
+    };
+    let Some(seen) = Block::of_log(contents.frames, path.clone()) else {
+        return Ok(None);
+    };
     let later = rows(ended, seen.min)?;
-    let later: HashSet<Identity> = later.iter().filter(|r| r.sync.is_none()).map(identity).collect();
+    let later: HashSet<Identity> = later
+        .iter()
+        .filter(|r| r.sync.is_none())
+        .map(identity)
+        .collect();
     let mut open = rows(&[seen], i64::MIN)?;
     open.retain(|r| !later.contains(&identity(r)));
     let (mut encoder, mut bytes) = (FrameEncoder::default(), Vec::new());
     let frame = |rows: &[Request]| {
         let (min, max) = wal::encode_frame(rows, &mut encoder, &mut bytes);
-        Frame { rows: rows.len() as u32, min, max, payload: bytes[FRAME_HEADER..].to_vec() }
+        Frame {
+            rows: rows.len() as u32,
+            min,
+            max,
+            payload: bytes[FRAME_HEADER..].to_vec(),
+        }
     };
-    Ok(Block::of_log(open.chunks(MAX_FRAME_ROWS).map(frame).collect(), path))
+    Ok(Block::of_log(
+        open.chunks(MAX_FRAME_ROWS).map(frame).collect(),
+        path,
+    ))
 }
 
 fn rows(blocks: &[Block], from_ns: i64) -> Result<Vec<Request>, StoreError> {

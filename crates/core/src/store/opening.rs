@@ -29,7 +29,14 @@ pub(super) fn join_losses(losses: &mut Vec<Lost>) {
         [a, b] if (a.dev, a.class, a.reason) == (b.dev, b.class, b.reason) => {
             let (from_ns, to_ns) = (a.from_ns.min(b.from_ns), a.to_ns.max(b.to_ns));
             let (ios, bytes) = (sum(a.ios, b.ios), sum(a.bytes, b.bytes));
-            vec![Lost { from_ns, to_ns, ios, bytes, merges: sum(a.merges, b.merges), ..*a }]
+            vec![Lost {
+                from_ns,
+                to_ns,
+                ios,
+                bytes,
+                merges: sum(a.merges, b.merges),
+                ..*a
+            }]
         }
         other => other.to_vec(),
     });
@@ -40,7 +47,12 @@ pub(super) fn join_losses(losses: &mut Vec<Lost>) {
 type Segment = (Option<u32>, Option<Vec<Block>>);
 
 /// A table that a finished recording has no row of: no number is in its range.
-const NO_SEGMENTS: TableManifest = TableManifest { segments: 0, first: 1, last: 0, rows: 0 };
+const NO_SEGMENTS: TableManifest = TableManifest {
+    segments: 0,
+    first: 1,
+    last: 0,
+    rows: 0,
+};
 
 /// A segment's number and its log.
 pub(super) type Log = (u32, PathBuf, WalContents);
@@ -59,7 +71,8 @@ impl Opening<'_> {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             other => other.map_err(|e| StoreError::io(dir, "read", e))?,
         };
-        let name = |e: io::Result<fs::DirEntry>| e.map(|e| e.file_name().to_string_lossy().into_owned());
+        let name =
+            |e: io::Result<fs::DirEntry>| e.map(|e| e.file_name().to_string_lossy().into_owned());
         let names: io::Result<Vec<String>> = entries.map(name).collect();
         let mut names = names.map_err(|e| StoreError::io(dir, "read", e))?;
         names.sort();
@@ -67,7 +80,11 @@ impl Opening<'_> {
     }
 
     /// All rows of a small table, which `shrink` makes fewer where there are very many; damage in it is noted.
-    pub fn read_all<R: Row>(&mut self, blocks: &[Block], shrink: fn(&mut Vec<R>)) -> Result<Vec<R>, StoreError> {
+    pub fn read_all<R: Row>(
+        &mut self,
+        blocks: &[Block],
+        shrink: fn(&mut Vec<R>),
+    ) -> Result<Vec<R>, StoreError> {
         let mut reader = TableReader::new(blocks, i64::MIN..i64::MAX, u64::MAX);
         let mut rows = Vec::new();
         for batch in &mut reader {
@@ -81,7 +98,10 @@ impl Opening<'_> {
                 return Err(StoreError::Damaged { path, what });
             }
         }
-        reader.damage().iter().for_each(|l| self.lose(R::TABLE, l.from_ns, l.to_ns, l.ios));
+        reader
+            .damage()
+            .iter()
+            .for_each(|l| self.lose(R::TABLE, l.from_ns, l.to_ns, l.ios));
         self.warnings.extend_from_slice(reader.warnings());
         Ok(rows)
     }
@@ -90,17 +110,25 @@ impl Opening<'_> {
         let dir = self.dir.join("wal");
         let mut logs: BTreeMap<Table, Vec<Log>> = BTreeMap::new();
         for name in self.names(&dir)? {
-            let Some(named) = wal::parse_name(&name) else { continue };
+            let Some(named) = wal::parse_name(&name) else {
+                continue;
+            };
             let path = dir.join(&name);
             let bytes = match disk::read_regular(&path, wal::MAX_FILE_BYTES) {
                 Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
                 other => other.map_err(|e| StoreError::io(&path, "read", e))?,
             };
-            let contents = wal::scan(&bytes).map_err(|NewerWal(v)| StoreError::newer(&path, v.into()))?;
+            let contents =
+                wal::scan(&bytes).map_err(|NewerWal(v)| StoreError::newer(&path, v.into()))?;
             if contents.header != Some(named) && bytes.len() >= wal::FILE_HEADER {
-                self.warnings.push(format!("{}: the header is damaged; its name says enough", path.display()));
+                self.warnings.push(format!(
+                    "{}: the header is damaged; its name says enough",
+                    path.display()
+                ));
             }
-            logs.entry(named.0).or_default().push((named.1, path, contents));
+            logs.entry(named.0)
+                .or_default()
+                .push((named.1, path, contents));
         }
         Ok(logs)
     }
@@ -113,7 +141,8 @@ impl Opening<'_> {
         manifest: Option<&BTreeMap<String, TableManifest>>,
     ) -> Result<Vec<Block>, StoreError> {
         let dir = self.dir.join(table.name());
-        let manifest = manifest.map(|tables| tables.get(table.name()).copied().unwrap_or(NO_SEGMENTS));
+        let manifest =
+            manifest.map(|tables| tables.get(table.name()).copied().unwrap_or(NO_SEGMENTS));
         let mut found: Vec<Segment> = Vec::new();
         let mut whole = Vec::new();
         // Checksums of all columns, times included: no two segments have the same.
@@ -123,14 +152,21 @@ impl Opening<'_> {
             let number = segment::parse_name(name);
             if manifest.is_some_and(|m| !number.is_some_and(|n| (m.first..=m.last).contains(&n))) {
                 let place = path.display();
-                self.warnings.push(format!("{place}: not a part of the recording as it was finished; left out"));
+                self.warnings.push(format!(
+                    "{place}: not a part of the recording as it was finished; left out"
+                ));
                 continue;
             }
             let opened = ParquetFile::open(&path, table);
-            match opened.and_then(|file| Ok((file.crcs().map(<[u32]>::to_vec), Block::of_file(file)?))) {
+            match opened
+                .and_then(|file| Ok((file.crcs().map(<[u32]>::to_vec), Block::of_file(file)?)))
+            {
                 Ok((Some(crcs), _)) if seen.contains_key(&crcs) => {
                     let place = path.display();
-                    self.warnings.push(format!("{place}: holds the same rows as {}; they count once", seen[&crcs]));
+                    self.warnings.push(format!(
+                        "{place}: holds the same rows as {}; they count once",
+                        seen[&crcs]
+                    ));
                     found.push((number, None));
                 }
                 Ok((crcs, blocks)) => {
@@ -141,7 +177,10 @@ impl Opening<'_> {
                 Err(Trouble::Gone) => {}
                 Err(Trouble::Fatal(e)) => return Err(e),
                 Err(Trouble::Damage(what)) => {
-                    self.warnings.push(format!("{}: damaged: {what}; its rows are missing", path.display()));
+                    self.warnings.push(format!(
+                        "{}: damaged: {what}; its rows are missing",
+                        path.display()
+                    ));
                     if !logs.iter().any(|(n, ..)| Some(*n) == number) {
                         found.push((number, None));
                     }
@@ -153,50 +192,87 @@ impl Opening<'_> {
         }
         self.add_missing(table, manifest, &mut found);
         self.note_holes(table, manifest, &found);
-        Ok(found.into_iter().filter_map(|(_, blocks)| blocks).flatten().collect())
+        Ok(found
+            .into_iter()
+            .filter_map(|(_, blocks)| blocks)
+            .flatten()
+            .collect())
     }
 
     fn log_blocks(&mut self, table: Table, path: PathBuf, log: WalContents) -> Vec<Block> {
         let frames = log.frames;
         for d in &log.damage {
-            let rows = d.known.map_or("an unknown number of".to_owned(), |(rows, ..)| rows.to_string());
+            let rows = d
+                .known
+                .map_or("an unknown number of".to_owned(), |(rows, ..)| {
+                    rows.to_string()
+                });
             let what = match d.bytes {
                 0 => format!("frames before offset {} are missing or doubled", d.offset),
                 n => format!("{n} bytes at offset {} are damaged", d.offset),
             };
             let place = format!("{}: {what}", path.display());
-            self.warnings.push(format!("{place}; {rows} rows of {} are missing", table.name()));
+            self.warnings.push(format!(
+                "{place}; {rows} rows of {} are missing",
+                table.name()
+            ));
             let from = d.after_frames.checked_sub(1).map_or(0, |i| frames[i].max);
             let to = frames.get(d.after_frames).map_or(i64::MAX, |f| f.min);
-            let (from, to, rows) =
-                d.known.map_or((from, to.max(from), None), |(rows, min, max)| (min, max, Some(rows)));
+            let (from, to, rows) = d
+                .known
+                .map_or((from, to.max(from), None), |(rows, min, max)| {
+                    (min, max, Some(rows))
+                });
             self.lose(table, from, to, rows.map(i64::from));
         }
         if let Some((offset, bytes)) = log.torn {
-            let place = format!("{}: the last write, at offset {offset}, stops after {bytes} bytes", path.display());
-            self.warnings.push(format!("{place}: the recorder was killed, or is writing now"));
+            let place = format!(
+                "{}: the last write, at offset {offset}, stops after {bytes} bytes",
+                path.display()
+            );
+            self.warnings.push(format!(
+                "{place}: the recorder was killed, or is writing now"
+            ));
         }
         Block::of_log(frames, path).into_iter().collect()
     }
 
     /// Adds segments that must be there and are not: those that the description lists, or else those between the first
     /// and the last that are there. Files of other names than ours say nothing.
-    fn add_missing(&mut self, table: Table, manifest: Option<TableManifest>, found: &mut Vec<Segment>) {
+    fn add_missing(
+        &mut self,
+        table: Table,
+        manifest: Option<TableManifest>,
+        found: &mut Vec<Segment>,
+    ) {
         let numbers: Option<BTreeSet<u32>> = found.iter().map(|(number, _)| *number).collect();
         let Some(numbers) = numbers else { return };
-        let range = manifest.map(|m| (m.first, m.last)).or(numbers.first().copied().zip(numbers.last().copied()));
+        let range = manifest
+            .map(|m| (m.first, m.last))
+            .or(numbers.first().copied().zip(numbers.last().copied()));
         let Some((first, last)) = range else { return };
         let path = |number| self.dir.join(table.name()).join(segment::file_name(number));
         let mut next = u64::from(first);
         // By gaps: a name may say any number.
-        for number in numbers.range(first..=last).map(|n| u64::from(*n)).chain([u64::from(last) + 1]) {
-            let gap: Vec<u32> = (next..number).take(MAX_MISSING + 1).filter_map(|n| u32::try_from(n).ok()).collect();
+        for number in numbers
+            .range(first..=last)
+            .map(|n| u64::from(*n))
+            .chain([u64::from(last) + 1])
+        {
+            let gap: Vec<u32> = (next..number)
+                .take(MAX_MISSING + 1)
+                .filter_map(|n| u32::try_from(n).ok())
+                .collect();
             if gap.len() > MAX_MISSING {
                 let (place, more) = (path(gap[0]).display().to_string(), number - next - 1);
-                self.warnings.push(format!("{place} and {more} segments after it: are missing, with their rows"));
+                self.warnings.push(format!(
+                    "{place} and {more} segments after it: are missing, with their rows"
+                ));
                 found.push((Some(gap[0]), None));
             } else {
-                let words = gap.iter().map(|n| format!("{}: is missing, with its rows", path(*n).display()));
+                let words = gap
+                    .iter()
+                    .map(|n| format!("{}: is missing, with its rows", path(*n).display()));
                 self.warnings.extend(words);
                 found.extend(gap.iter().map(|n| (Some(*n), None)));
             }
@@ -208,21 +284,48 @@ impl Opening<'_> {
     /// A file that cannot be read, or is not there, held something between its neighbours. How much is known where the
     /// description says how many rows there were and only one hole is to be filled.
     fn note_holes(&mut self, table: Table, manifest: Option<TableManifest>, found: &[Segment]) {
-        let rows: usize = found.iter().filter_map(|(_, blocks)| blocks.as_ref()).flatten().map(|b| b.rows).sum();
+        let rows: usize = found
+            .iter()
+            .filter_map(|(_, blocks)| blocks.as_ref())
+            .flatten()
+            .map(|b| b.rows)
+            .sum();
         let missing = manifest.map(|m| m.rows as i64 - rows as i64);
         // Neighbouring segments that are gone make one hole.
         let starts = |i: &usize| found[*i].1.is_none() && (*i == 0 || found[*i - 1].1.is_some());
         let holes: Vec<usize> = (0..found.len()).filter(starts).collect();
         for i in &holes {
-            let blocks = |part: &[Segment]| part.iter().filter_map(|(_, b)| b.clone()).flatten().collect::<Vec<_>>();
-            let from = blocks(&found[..*i]).iter().map(|b| b.max).max().unwrap_or(0);
-            let to = blocks(&found[*i..]).iter().map(|b| b.min).min().unwrap_or(i64::MAX).max(from);
-            self.lose(table, from, to, missing.filter(|n| holes.len() == 1 && *n > 0));
+            let blocks = |part: &[Segment]| {
+                part.iter()
+                    .filter_map(|(_, b)| b.clone())
+                    .flatten()
+                    .collect::<Vec<_>>()
+            };
+            let from = blocks(&found[..*i])
+                .iter()
+                .map(|b| b.max)
+                .max()
+                .unwrap_or(0);
+            let to = blocks(&found[*i..])
+                .iter()
+                .map(|b| b.min)
+                .min()
+                .unwrap_or(i64::MAX)
+                .max(from);
+            self.lose(
+                table,
+                from,
+                to,
+                missing.filter(|n| holes.len() == 1 && *n > 0),
+            );
         }
         if let Some(missing) = missing.filter(|n| *n != 0 && holes.is_empty()) {
             let (dir, name) = (self.dir.display(), table.name());
             let what = if missing > 0 { "fewer" } else { "more" };
-            self.warnings.push(format!("{dir}: {name} has {} rows {what} than when it was finished", missing.abs()));
+            self.warnings.push(format!(
+                "{dir}: {name} has {} rows {what} than when it was finished",
+                missing.abs()
+            ));
             self.lose(table, 0, i64::MAX, Some(missing).filter(|n| *n > 0));
         }
     }
@@ -230,8 +333,12 @@ impl Opening<'_> {
     /// Damage in other tables than `io` costs no I/O, but what was lost may itself have been a loss.
     fn lose(&mut self, table: Table, from: i64, to: i64, rows: Option<i64>) {
         match table {
-            Table::Io => self.damage.push(lost_block(from, to, rows, LossReason::Corrupt)),
-            Table::Lost => self.damage.push(lost_block(from, to, None, LossReason::Corrupt)),
+            Table::Io => self
+                .damage
+                .push(lost_block(from, to, rows, LossReason::Corrupt)),
+            Table::Lost => self
+                .damage
+                .push(lost_block(from, to, None, LossReason::Corrupt)),
             // How many requests a block held says nothing of block I/Os.
             Table::Counters | Table::Marks | Table::Requests | Table::Names => {}
         }

@@ -22,7 +22,11 @@ impl ColumnChunk {
             _ => 0,
         };
         self.row += skipped;
-        if skipped == rows { Ok(()) } else { Err(cut(self)) }
+        if skipped == rows {
+            Ok(())
+        } else {
+            Err(cut(self))
+        }
     }
 
     /// Decodes the next `rows` rows.
@@ -33,8 +37,20 @@ impl ColumnChunk {
                 let mut raw: Vec<i32> = Vec::with_capacity(rows);
                 let (n, ..) = r.read_records(rows, Some(&mut levels), None, &mut raw)?;
                 let unsigned = self.unsigned;
-                let widen = |v: i32| if unsigned { i64::from(v as u32) } else { i64::from(v) };
-                Some((n, Column::Ints(Ints { values: raw.into_iter().map(widen).collect(), valid: None })))
+                let widen = |v: i32| {
+                    if unsigned {
+                        i64::from(v as u32)
+                    } else {
+                        i64::from(v)
+                    }
+                };
+                Some((
+                    n,
+                    Column::Ints(Ints {
+                        values: raw.into_iter().map(widen).collect(),
+                        valid: None,
+                    }),
+                ))
             }
             ColumnReader::Int64ColumnReader(r) => {
                 let mut values: Vec<i64> = Vec::with_capacity(rows);
@@ -42,7 +58,13 @@ impl ColumnChunk {
                 if self.unsigned && values.iter().any(|v| *v < 0) {
                     return Err(bad(file, self, "holds an unsigned number beyond 2^63 - 1"));
                 }
-                Some((n, Column::Ints(Ints { values, valid: None })))
+                Some((
+                    n,
+                    Column::Ints(Ints {
+                        values,
+                        valid: None,
+                    }),
+                ))
             }
             ColumnReader::ByteArrayColumnReader(r) => {
                 let mut raw: Vec<ByteArray> = Vec::with_capacity(rows);
@@ -51,14 +73,20 @@ impl ColumnChunk {
             }
             _ => None,
         };
-        let Some((n, mut column)) = column else { return Err(cut(self)) };
+        let Some((n, mut column)) = column else {
+            return Err(cut(self));
+        };
         if n != rows {
             return Err(cut(self));
         }
         let (Column::Ints(ints) | Column::Texts(Texts { index: ints, .. })) = &mut column else {
             return Err(cut(self));
         };
-        if self.nullable && !self.def.required && ints.values.is_empty() && levels.iter().all(|l| *l == 0) {
+        if self.nullable
+            && !self.def.required
+            && ints.values.is_empty()
+            && levels.iter().all(|l| *l == 0)
+        {
             return Ok(Column::Absent);
         }
         if self.nullable {
@@ -79,7 +107,11 @@ impl ColumnChunk {
             && self.def.min > i64::MIN
             && let Some((i, v)) = ints.values.iter().enumerate().find(impossible)
         {
-            let problem = format!("holds {v} in row {}; it must not be below {}", self.row + i, self.def.min);
+            let problem = format!(
+                "holds {v} in row {}; it must not be below {}",
+                self.row + i,
+                self.def.min
+            );
             return Err(bad(file, self, &problem));
         }
         if self.def.kind == Kind::I32 && ints.values.iter().any(|v| i32::try_from(*v).is_err()) {
@@ -90,26 +122,47 @@ impl ColumnChunk {
 }
 
 fn cut(chunk: &ColumnChunk) -> Trouble {
-    Trouble::Damage(format!("column {} has fewer rows than its row group", chunk.def.name))
+    Trouble::Damage(format!(
+        "column {} has fewer rows than its row group",
+        chunk.def.name
+    ))
 }
 
 fn bad(file: &ParquetFile, chunk: &ColumnChunk, problem: &str) -> Trouble {
     let (path, column) = (file.path.clone(), chunk.def.name);
-    Trouble::Fatal(StoreError::BadColumn { path, column, problem: problem.to_owned() })
+    Trouble::Fatal(StoreError::BadColumn {
+        path,
+        column,
+        problem: problem.to_owned(),
+    })
 }
 
 /// Puts values, which come without their nulls, into their rows.
 fn spread(ints: &mut Ints, levels: &[i16]) -> Result<(), ParquetError> {
     let nulls = levels.iter().filter(|l| **l == 0).count();
     if nulls + ints.values.len() != levels.len() {
-        return Err(ParquetError::General("definition levels do not fit".to_owned()));
+        return Err(ParquetError::General(
+            "definition levels do not fit".to_owned(),
+        ));
     }
     if nulls == 0 {
         return Ok(());
     }
     let mut known = ints.values.iter();
-    let values = levels.iter().map(|l| if *l == 0 { 0 } else { known.next().copied().unwrap_or(0) }).collect();
-    *ints = Ints { values, valid: Some(levels.iter().map(|l| *l != 0).collect()) };
+    let values = levels
+        .iter()
+        .map(|l| {
+            if *l == 0 {
+                0
+            } else {
+                known.next().copied().unwrap_or(0)
+            }
+        })
+        .collect();
+    *ints = Ints {
+        values,
+        valid: Some(levels.iter().map(|l| *l != 0).collect()),
+    };
     Ok(())
 }
 
@@ -123,7 +176,8 @@ fn intern(raw: &[ByteArray]) -> Texts {
     let mut near: [(&[u8], i64); 1 << NEAR_BITS] = [(&[], -1); 1 << NEAR_BITS];
     for word in raw {
         let word = word.data();
-        let slot = (word.as_ptr().addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - NEAR_BITS);
+        let slot =
+            (word.as_ptr().addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - NEAR_BITS);
         let (known, index) = &mut near[slot as usize];
         if *index < 0 || !std::ptr::eq(*known, word) {
             let next = texts.dictionary.len() as i64;

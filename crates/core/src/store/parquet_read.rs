@@ -12,7 +12,9 @@ use parquet::basic::{Compression, ConvertedType, LogicalType, TimeUnit, Type as 
 use parquet::column::page::PageReader;
 use parquet::column::reader::{ColumnReader, get_column_reader};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
+use parquet::file::metadata::{
+    ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
+};
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::file::statistics::Statistics;
@@ -68,7 +70,11 @@ pub(crate) fn guarded<T>(decode: impl FnOnce() -> Result<T, Trouble>) -> Result<
     // State that a panic leaves incomplete is dropped with the block.
     let result = catch_unwind(AssertUnwindSafe(decode));
     DECODING.set(outer);
-    result.unwrap_or_else(|_| Err(Trouble::Damage("it makes no sense to the Parquet decoder".to_owned())))
+    result.unwrap_or_else(|_| {
+        Err(Trouble::Damage(
+            "it makes no sense to the Parquet decoder".to_owned(),
+        ))
+    })
 }
 
 impl Trouble {
@@ -94,7 +100,9 @@ pub(crate) struct ParquetFile {
 
 impl std::fmt::Debug for ParquetFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ParquetFile").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("ParquetFile")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
     }
 }
 
@@ -106,24 +114,42 @@ impl ParquetFile {
 
     fn read(path: &Path, table: Table) -> Result<ParquetFile, Trouble> {
         let footer = read_footer(path).map_err(|e| Trouble::io(path, e))?;
-        let footer = footer.ok_or_else(|| Trouble::Damage("this is no whole Parquet file".to_owned()))?;
+        let footer =
+            footer.ok_or_else(|| Trouble::Damage("this is no whole Parquet file".to_owned()))?;
         let whole = footer_is_whole(&footer);
         if whole == Some(false) {
-            return Err(Trouble::Damage("the footer's checksum does not fit".to_owned()));
+            return Err(Trouble::Damage(
+                "the footer's checksum does not fit".to_owned(),
+            ));
         }
         let meta = ParquetMetaDataReader::decode_metadata(&footer)?;
-        let ours = meta.file_metadata().created_by().is_some_and(|c| c.starts_with(CREATOR));
+        let ours = meta
+            .file_metadata()
+            .created_by()
+            .is_some_and(|c| c.starts_with(CREATOR));
         let crcs = chunk_crcs(&meta);
         if ours && (whole.is_none() || crcs.is_none()) {
             return Err(Trouble::Damage("the checksums are gone".to_owned()));
         }
-        let leaves = table.columns().iter().map(|def| find_column(path, &meta, def)).collect::<Result<_, _>>()?;
-        let file = ParquetFile { path: path.to_owned(), table, meta, leaves, crcs };
+        let leaves = table
+            .columns()
+            .iter()
+            .map(|def| find_column(path, &meta, def))
+            .collect::<Result<_, _>>()?;
+        let file = ParquetFile {
+            path: path.to_owned(),
+            table,
+            meta,
+            leaves,
+            crcs,
+        };
         // A block of such times would be left out of every range without a word.
         let time = &table.columns()[table.time_column()];
         for group in (0..file.row_groups()).filter(|_| file.crcs.is_none()) {
             if let Some((min, _)) = file.time_bounds(group).filter(|(min, _)| *min < time.min) {
-                let problem = format!("holds {min} in row group {group}: a time before the start of the recording");
+                let problem = format!(
+                    "holds {min} in row group {group}: a time before the start of the recording"
+                );
                 return Err(Trouble::Fatal(StoreError::BadColumn {
                     path: path.to_owned(),
                     column: time.name,
@@ -177,15 +203,25 @@ impl ParquetFile {
     }
 
     /// Opens the chunk of one column of the table, verified by its checksum if it has one.
-    pub fn column(&self, file: &mut File, group: usize, column: usize) -> Result<Option<ColumnChunk>, Trouble> {
-        let Some(leaf) = self.leaves[column] else { return Ok(None) };
+    pub fn column(
+        &self,
+        file: &mut File,
+        group: usize,
+        column: usize,
+    ) -> Result<Option<ColumnChunk>, Trouble> {
+        let Some(leaf) = self.leaves[column] else {
+            return Ok(None);
+        };
         let meta = self.group(group).column(leaf);
         let bytes = self.chunk_bytes(file, meta)?;
         let index = group * self.group(group).num_columns() + leaf;
         if let Some(expected) = self.crcs.as_ref().and_then(|c| c.get(index))
             && crc32fast::hash(&bytes.bytes) != *expected
         {
-            return Err(Trouble::Damage(format!("the checksum of column {} does not fit", meta.column_path())));
+            return Err(Trouble::Damage(format!(
+                "the checksum of column {} does not fit",
+                meta.column_path()
+            )));
         }
         let descr = meta.column_descr_ptr();
         let pages = SerializedPageReader::new(Arc::new(bytes), meta, self.rows(group), None)?;
@@ -200,27 +236,51 @@ impl ParquetFile {
         }))
     }
 
-    fn chunk_bytes(&self, file: &mut File, meta: &ColumnChunkMetaData) -> Result<ChunkBytes, Trouble> {
-        let file_len = file.metadata().map_err(|e| Trouble::io(&self.path, e))?.len();
+    fn chunk_bytes(
+        &self,
+        file: &mut File,
+        meta: &ColumnChunkMetaData,
+    ) -> Result<ChunkBytes, Trouble> {
+        let file_len = file
+            .metadata()
+            .map_err(|e| Trouble::io(&self.path, e))?
+            .len();
         if meta.compressed_size().max(meta.uncompressed_size()) > MAX_CHUNK as i64 {
-            let what = format!("column {} takes more than {} MiB in a row group", meta.column_path(), MAX_CHUNK >> 20);
+            let what = format!(
+                "column {} takes more than {} MiB in a row group",
+                meta.column_path(),
+                MAX_CHUNK >> 20
+            );
             return Err(Trouble::Damage(what));
         }
         let (start, length) = checked_range(meta)
             .filter(|(s, l)| s.checked_add(*l).is_some_and(|e| e <= file_len))
-            .ok_or_else(|| Trouble::Damage(format!("column {} is outside of the file", meta.column_path())))?;
+            .ok_or_else(|| {
+                Trouble::Damage(format!(
+                    "column {} is outside of the file",
+                    meta.column_path()
+                ))
+            })?;
         let mut bytes = vec![0; length as usize];
         file.seek(SeekFrom::Start(start))
             .and_then(|_| file.read_exact(&mut bytes))
             .map_err(|e| Trouble::io(&self.path, e))?;
-        Ok(ChunkBytes { start, bytes: Bytes::from(bytes) })
+        Ok(ChunkBytes {
+            start,
+            bytes: Bytes::from(bytes),
+        })
     }
 }
 
 /// `ColumnChunkMetaData::byte_range`, which panics on negative numbers.
 fn checked_range(meta: &ColumnChunkMetaData) -> Option<(u64, u64)> {
-    let first = meta.dictionary_page_offset().unwrap_or(meta.data_page_offset());
-    Some((u64::try_from(first).ok()?, u64::try_from(meta.compressed_size()).ok()?))
+    let first = meta
+        .dictionary_page_offset()
+        .unwrap_or(meta.data_page_offset());
+    Some((
+        u64::try_from(first).ok()?,
+        u64::try_from(meta.compressed_size()).ok()?,
+    ))
 }
 
 /// The footer of a file, or `None` if it does not look like a Parquet file.
@@ -254,44 +314,97 @@ fn read_tail(file: &mut File, length: u64, n: u64) -> io::Result<Vec<u8>> {
 }
 
 fn chunk_crcs(meta: &ParquetMetaData) -> Option<Vec<u32>> {
-    let list = meta.file_metadata().key_value_metadata()?.iter().find(|kv| kv.key == CHUNK_CRC_KEY)?;
-    let crcs: Vec<u32> =
-        list.value.as_ref()?.split(' ').map(|w| u32::from_str_radix(w, 16).ok()).collect::<Option<_>>()?;
+    let list = meta
+        .file_metadata()
+        .key_value_metadata()?
+        .iter()
+        .find(|kv| kv.key == CHUNK_CRC_KEY)?;
+    let crcs: Vec<u32> = list
+        .value
+        .as_ref()?
+        .split(' ')
+        .map(|w| u32::from_str_radix(w, 16).ok())
+        .collect::<Option<_>>()?;
     let chunks: usize = meta.row_groups().iter().map(|g| g.num_columns()).sum();
     (crcs.len() == chunks).then_some(crcs)
 }
 
 /// The leaf that holds `def`, after checking that it can.
-fn find_column(path: &Path, meta: &ParquetMetaData, def: &ColumnDef) -> Result<Option<usize>, Trouble> {
+fn find_column(
+    path: &Path,
+    meta: &ParquetMetaData,
+    def: &ColumnDef,
+) -> Result<Option<usize>, Trouble> {
     let schema = meta.file_metadata().schema_descr();
     let named = |i: &usize| schema.column(*i).path().parts() == [def.name];
     let Some(leaf) = (0..schema.num_columns()).find(named) else {
-        let missing = StoreError::MissingColumn { path: path.to_owned(), column: def.name };
-        return if def.required { Err(Trouble::Fatal(missing)) } else { Ok(None) };
+        let missing = StoreError::MissingColumn {
+            path: path.to_owned(),
+            column: def.name,
+        };
+        return if def.required {
+            Err(Trouble::Fatal(missing))
+        } else {
+            Ok(None)
+        };
     };
     let column = schema.column(leaf);
-    let expected = if def.kind == Kind::Text { "text (BYTE_ARRAY)" } else { "integers (INT32 or INT64)" };
+    let expected = if def.kind == Kind::Text {
+        "text (BYTE_ARRAY)"
+    } else {
+        "integers (INT32 or INT64)"
+    };
     let fits = match def.kind {
         Kind::Text => column.physical_type() == Physical::BYTE_ARRAY,
-        Kind::I32 | Kind::I64 => matches!(column.physical_type(), Physical::INT32 | Physical::INT64),
+        Kind::I32 | Kind::I64 => {
+            matches!(column.physical_type(), Physical::INT32 | Physical::INT64)
+        }
     };
     let logical = column.logical_type_ref();
     if let Some(unit) = logical.and_then(coarse_unit) {
-        let problem = format!("is a time in {unit}, and it must hold nanoseconds since the start of the recording");
-        return Err(Trouble::Fatal(StoreError::BadColumn { path: path.to_owned(), column: def.name, problem }));
+        let problem = format!(
+            "is a time in {unit}, and it must hold nanoseconds since the start of the recording"
+        );
+        return Err(Trouble::Fatal(StoreError::BadColumn {
+            path: path.to_owned(),
+            column: def.name,
+            problem,
+        }));
     }
     if !fits || column.max_rep_level() > 0 || column.max_def_level() > 1 {
-        let problem = format!("is {}, and it must hold plain {expected}", column.physical_type());
-        return Err(Trouble::Fatal(StoreError::BadColumn { path: path.to_owned(), column: def.name, problem }));
+        let problem = format!(
+            "is {}, and it must hold plain {expected}",
+            column.physical_type()
+        );
+        return Err(Trouble::Fatal(StoreError::BadColumn {
+            path: path.to_owned(),
+            column: def.name,
+            problem,
+        }));
     }
     // Zstd and Snappy are what iolens and most others write; every further codec is a dependency more.
-    let codecs = meta.row_groups().iter().filter_map(|g| g.columns().get(leaf)).map(ColumnChunkMetaData::compression);
-    let known = |c: &Compression| matches!(c, Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::ZSTD(_));
+    let codecs = meta
+        .row_groups()
+        .iter()
+        .filter_map(|g| g.columns().get(leaf))
+        .map(ColumnChunkMetaData::compression);
+    let known = |c: &Compression| {
+        matches!(
+            c,
+            Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::ZSTD(_)
+        )
+    };
     if let Some(codec) = codecs.into_iter().find(|c| !known(c)) {
         let codec = codec.to_string();
         let codec = codec.split('(').next().unwrap_or_default();
-        let problem = format!("is compressed with {codec}; write it with SNAPPY, ZSTD or without compression");
-        return Err(Trouble::Fatal(StoreError::BadColumn { path: path.to_owned(), column: def.name, problem }));
+        let problem = format!(
+            "is compressed with {codec}; write it with SNAPPY, ZSTD or without compression"
+        );
+        return Err(Trouble::Fatal(StoreError::BadColumn {
+            path: path.to_owned(),
+            column: def.name,
+            problem,
+        }));
     }
     Ok(Some(leaf))
 }
@@ -317,7 +430,10 @@ fn is_unsigned(meta: &ColumnChunkMetaData) -> bool {
     logical
         || matches!(
             converted,
-            ConvertedType::UINT_8 | ConvertedType::UINT_16 | ConvertedType::UINT_32 | ConvertedType::UINT_64
+            ConvertedType::UINT_8
+                | ConvertedType::UINT_16
+                | ConvertedType::UINT_32
+                | ConvertedType::UINT_64
         )
 }
 
@@ -341,9 +457,12 @@ struct ChunkBytes {
 
 impl ChunkBytes {
     fn tail(&self, start: u64) -> Result<Bytes, ParquetError> {
-        let at = start.checked_sub(self.start).and_then(|at| usize::try_from(at).ok());
+        let at = start
+            .checked_sub(self.start)
+            .and_then(|at| usize::try_from(at).ok());
         let at = at.filter(|at| *at <= self.bytes.len());
-        at.map(|at| self.bytes.slice(at..)).ok_or_else(|| ParquetError::EOF("a page outside of its column".to_owned()))
+        at.map(|at| self.bytes.slice(at..))
+            .ok_or_else(|| ParquetError::EOF("a page outside of its column".to_owned()))
     }
 }
 
@@ -363,7 +482,9 @@ impl ChunkReader for ChunkBytes {
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
         let tail = self.tail(start)?;
         if length > tail.len() {
-            return Err(ParquetError::EOF("a page reaches beyond its column".to_owned()));
+            return Err(ParquetError::EOF(
+                "a page reaches beyond its column".to_owned(),
+            ));
         }
         Ok(tail.slice(..length))
     }

@@ -49,12 +49,14 @@ impl FileEncoder {
         let frames = frames.map(|(payload, rows)| FrameColumns::parse(payload, rows));
         let frames: Vec<FrameColumns<'_>> = frames.collect::<Result<_, _>>()?;
         file.clear();
-        let mut writer = SerializedFileWriter::new(std::mem::take(file), table.parquet(), properties(table))?;
+        let mut writer =
+            SerializedFileWriter::new(std::mem::take(file), table.parquet(), properties(table))?;
         self.put_columns(table, &frames, &mut writer)?;
         writer.flush().map_err(ParquetError::from)?;
         let crcs = chunk_crcs(&writer);
         writer.append_key_value_metadata(KeyValue::new(CHUNK_CRC_KEY.to_owned(), crcs));
-        writer.append_key_value_metadata(KeyValue::new(FOOTER_CRC_KEY.to_owned(), NO_CRC.to_owned()));
+        writer
+            .append_key_value_metadata(KeyValue::new(FOOTER_CRC_KEY.to_owned(), NO_CRC.to_owned()));
         *file = writer.into_inner()?;
         seal_footer(file);
         Ok(())
@@ -81,7 +83,11 @@ impl FileEncoder {
 }
 
 fn properties(table: Table) -> WriterPropertiesPtr {
-    let order = SortingColumn { column_idx: table.time_column() as i32, descending: false, nulls_first: false };
+    let order = SortingColumn {
+        column_idx: table.time_column() as i32,
+        descending: false,
+        nulls_first: false,
+    };
     let builder = WriterProperties::builder()
         .set_created_by(format!("{CREATOR} {}", env!("CARGO_PKG_VERSION")))
         .set_offset_index_disabled(true)
@@ -94,7 +100,10 @@ fn chunk_crcs(writer: &SerializedFileWriter<Vec<u8>>) -> String {
     let chunks = writer.flushed_row_groups().iter().flat_map(|g| g.columns());
     let crcs = chunks.map(|c| {
         let (start, length) = c.byte_range();
-        format!("{:08x}", crc32fast::hash(&bytes[start as usize..(start + length) as usize]))
+        format!(
+            "{:08x}",
+            crc32fast::hash(&bytes[start as usize..(start + length) as usize])
+        )
     });
     crcs.collect::<Vec<_>>().join(" ")
 }

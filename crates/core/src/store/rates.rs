@@ -59,50 +59,86 @@ pub(super) fn path_of(recording: &Path, table: &str) -> PathBuf {
 ///
 /// # Errors
 /// The file system refuses or is full; there are more rows than readers take.
-pub fn write_rates(recording: &Path, rates: &RateRows, cpu: &[CpuShares], access: Access) -> Result<(), StoreError> {
+pub fn write_rates(
+    recording: &Path,
+    rates: &RateRows,
+    cpu: &[CpuShares],
+    access: Access,
+) -> Result<(), StoreError> {
     for (table, rows) in [("rates", rates.len()), ("cpu", cpu.len())] {
         if rows > MAX_ROWS {
             let why = io::Error::other(format!("{rows} rows, {}", too_many_rows()));
-            return Err(StoreError::Io { path: path_of(recording, table), doing: "write", why });
+            return Err(StoreError::Io {
+                path: path_of(recording, table),
+                doing: "write",
+                why,
+            });
         }
     }
     put_rates(recording, rates, cpu, access)
 }
 
-fn put_rates(recording: &Path, rates: &RateRows, cpu: &[CpuShares], access: Access) -> Result<(), StoreError> {
+fn put_rates(
+    recording: &Path,
+    rates: &RateRows,
+    cpu: &[CpuShares],
+    access: Access,
+) -> Result<(), StoreError> {
     if !rates.is_empty() {
         let mut rows = rates.iter();
         let groups = std::iter::from_fn(|| {
             let group: Vec<IntervalRates> = rows.by_ref().take(GROUP).collect();
-            let long: Vec<(&IntervalRates, Option<Class>)> = group.iter().flat_map(spread).collect();
+            let long: Vec<(&IntervalRates, Option<Class>)> =
+                group.iter().flat_map(spread).collect();
             (!long.is_empty()).then(|| rate_columns(&long))
         });
         write_table(recording, "rates", access, RATES_SCHEMA, groups)?;
     }
     if !cpu.is_empty() {
-        write_table(recording, "cpu", access, CPU_SCHEMA, cpu.chunks(GROUP).map(cpu_columns))?;
+        write_table(
+            recording,
+            "cpu",
+            access,
+            CPU_SCHEMA,
+            cpu.chunks(GROUP).map(cpu_columns),
+        )?;
     }
     Ok(())
 }
 
 /// The classes with values in a row; `None` is all together and always present.
 fn spread(r: &IntervalRates) -> impl Iterator<Item = (&IntervalRates, Option<Class>)> {
-    let classes = Class::ALL.into_iter().filter(|c| !r.classes[*c as usize].is_empty()).map(Some);
+    let classes = Class::ALL
+        .into_iter()
+        .filter(|c| !r.classes[*c as usize].is_empty())
+        .map(Some);
     classes.chain([None]).map(move |c| (r, c))
 }
 
 fn rate_columns(long: &[(&IntervalRates, Option<Class>)]) -> Vec<Cells> {
     let of = |f: fn(&ClassRates) -> Option<f64>| {
-        Cells::Double(long.iter().map(|(r, c)| f(c.map_or(&r.all, |c| &r.classes[c as usize]))).collect())
+        Cells::Double(
+            long.iter()
+                .map(|(r, c)| f(c.map_or(&r.all, |c| &r.classes[c as usize])))
+                .collect(),
+        )
     };
     let whole = |f: fn(&IntervalRates) -> Option<f64>| {
-        Cells::Double(long.iter().map(|(r, c)| if c.is_none() { f(r) } else { None }).collect())
+        Cells::Double(
+            long.iter()
+                .map(|(r, c)| if c.is_none() { f(r) } else { None })
+                .collect(),
+        )
     };
     vec![
         Cells::Long(long.iter().map(|(r, _)| r.from_ns).collect()),
         Cells::Long(long.iter().map(|(r, _)| r.to_ns).collect()),
         Cells::Int(long.iter().map(|(r, _)| r.dev.0).collect()),
-        Cells::Text(long.iter().map(|(_, c)| ByteArray::from(c.map_or(ALL, Class::name))).collect()),
+        Cells::Text(
+            long.iter()
+                .map(|(_, c)| ByteArray::from(c.map_or(ALL, Class::name)))
+                .collect(),
+        ),
         of(|c| c.ios_per_s),
         of(|c| c.bytes_per_s),
         of(|c| c.merges_per_s),
@@ -144,13 +180,19 @@ pub(super) fn write_table(
     written.map_err(|e| StoreError::io(&path, "write", e))
 }
 
-pub(super) fn encode(schema: &str, groups: impl Iterator<Item = Vec<Cells>>) -> Result<Vec<u8>, ParquetError> {
+pub(super) fn encode(
+    schema: &str,
+    groups: impl Iterator<Item = Vec<Cells>>,
+) -> Result<Vec<u8>, ParquetError> {
     let properties = WriterProperties::builder()
         .set_created_by(format!("iolens {}", env!("CARGO_PKG_VERSION")))
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .build();
-    let mut writer =
-        SerializedFileWriter::new(Vec::new(), Arc::new(parse_message_type(schema)?), Arc::new(properties))?;
+    let mut writer = SerializedFileWriter::new(
+        Vec::new(),
+        Arc::new(parse_message_type(schema)?),
+        Arc::new(properties),
+    )?;
     for columns in groups {
         let mut group = writer.next_row_group()?;
         let mut columns = columns.into_iter();
@@ -160,34 +202,52 @@ pub(super) fn encode(schema: &str, groups: impl Iterator<Item = Vec<Cells>>) -> 
                 Some(Cells::OptionalLong(v)) => {
                     let levels: Vec<i16> = v.iter().map(|x| i16::from(x.is_some())).collect();
                     let values: Vec<i64> = v.into_iter().flatten().collect();
-                    out.typed::<Int64Type>().write_batch(&values, Some(&levels), None)?;
+                    out.typed::<Int64Type>()
+                        .write_batch(&values, Some(&levels), None)?;
                 }
                 Some(Cells::Int(v)) => drop(out.typed::<Int32Type>().write_batch(&v, None, None)?),
                 Some(Cells::OptionalInt(v)) => {
                     let levels: Vec<i16> = v.iter().map(|x| i16::from(x.is_some())).collect();
                     let values: Vec<i32> = v.into_iter().flatten().collect();
-                    out.typed::<Int32Type>().write_batch(&values, Some(&levels), None)?;
+                    out.typed::<Int32Type>()
+                        .write_batch(&values, Some(&levels), None)?;
                 }
                 Some(Cells::Lists(v)) => {
-                    let of = |list: &Vec<i32>| (0..list.len().max(1)).map(|i| i16::from(i > 0)).collect::<Vec<i16>>();
+                    let of = |list: &Vec<i32>| {
+                        (0..list.len().max(1))
+                            .map(|i| i16::from(i > 0))
+                            .collect::<Vec<i16>>()
+                    };
                     let repeated: Vec<i16> = v.iter().flat_map(of).collect();
                     let of = |list: &Vec<i32>| vec![i16::from(!list.is_empty()); list.len().max(1)];
                     let defined: Vec<i16> = v.iter().flat_map(of).collect();
                     let values: Vec<i32> = v.into_iter().flatten().collect();
-                    out.typed::<Int32Type>().write_batch(&values, Some(&defined), Some(&repeated))?;
+                    out.typed::<Int32Type>().write_batch(
+                        &values,
+                        Some(&defined),
+                        Some(&repeated),
+                    )?;
                 }
-                Some(Cells::Text(v)) => drop(out.typed::<ByteArrayType>().write_batch(&v, None, None)?),
+                Some(Cells::Text(v)) => {
+                    drop(out.typed::<ByteArrayType>().write_batch(&v, None, None)?)
+                }
                 Some(Cells::OptionalText(v)) => {
                     let levels: Vec<i16> = v.iter().map(|x| i16::from(x.is_some())).collect();
                     let values: Vec<ByteArray> = v.into_iter().flatten().collect();
-                    out.typed::<ByteArrayType>().write_batch(&values, Some(&levels), None)?;
+                    out.typed::<ByteArrayType>()
+                        .write_batch(&values, Some(&levels), None)?;
                 }
                 Some(Cells::Double(v)) => {
                     let levels: Vec<i16> = v.iter().map(|x| i16::from(x.is_some())).collect();
                     let values: Vec<f64> = v.into_iter().flatten().collect();
-                    out.typed::<DoubleType>().write_batch(&values, Some(&levels), None)?;
+                    out.typed::<DoubleType>()
+                        .write_batch(&values, Some(&levels), None)?;
                 }
-                None => return Err(ParquetError::General("fewer columns than the schema has".to_owned())),
+                None => {
+                    return Err(ParquetError::General(
+                        "fewer columns than the schema has".to_owned(),
+                    ));
+                }
             }
             out.close()?;
         }
@@ -197,7 +257,10 @@ pub(super) fn encode(schema: &str, groups: impl Iterator<Item = Vec<Cells>>) -> 
 }
 
 pub(super) fn damaged(path: &Path, e: &ParquetError) -> StoreError {
-    StoreError::Damaged { path: path.to_owned(), what: e.to_string() }
+    StoreError::Damaged {
+        path: path.to_owned(),
+        what: e.to_string(),
+    }
 }
 
 /// Reads the rows of imported tables, ordered by the end of their intervals; nothing if the recording has none.
@@ -207,9 +270,16 @@ pub(super) fn damaged(path: &Path, e: &ParquetError) -> StoreError {
 pub fn read_rates(recording: &Path) -> Result<Vec<IntervalRates>, StoreError> {
     let mut out: Vec<IntervalRates> = Vec::new();
     for_each_row(&path_of(recording, "rates"), |row| {
-        let key = (long(row, "from_ns")?, long(row, "to_ns")?, DevId(int(row, "dev")?));
+        let key = (
+            long(row, "from_ns")?,
+            long(row, "to_ns")?,
+            DevId(int(row, "dev")?),
+        );
         // Rows of one interval and device follow each other; other writers may not keep that, then there are more rows.
-        if out.last().is_none_or(|r| (r.from_ns, r.to_ns, r.dev) != key) {
+        if out
+            .last()
+            .is_none_or(|r| (r.from_ns, r.to_ns, r.dev) != key)
+        {
             out.push(IntervalRates::new(key.0, key.1, key.2));
         }
         let r = out.last_mut()?;
@@ -267,7 +337,10 @@ fn too_many_rows() -> String {
 
 /// Runs `read` on the file of a table that not every recording has; nothing if it is not there. Where the Parquet library
 /// panics the file is damaged.
-pub(super) fn with_file(path: &Path, read: impl FnOnce(File) -> Result<(), StoreError>) -> Result<(), StoreError> {
+pub(super) fn with_file(
+    path: &Path,
+    read: impl FnOnce(File) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
     let file = match disk::open_regular(path) {
         Ok(f) => f,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -275,8 +348,14 @@ pub(super) fn with_file(path: &Path, read: impl FnOnce(File) -> Result<(), Store
     };
     guarded(|| read(file).map_err(Trouble::Fatal)).map_err(|trouble| match trouble {
         Trouble::Fatal(e) => e,
-        Trouble::Damage(what) => StoreError::Damaged { path: path.to_owned(), what },
-        Trouble::Gone => StoreError::Damaged { path: path.to_owned(), what: "it was removed meanwhile".to_owned() },
+        Trouble::Damage(what) => StoreError::Damaged {
+            path: path.to_owned(),
+            what,
+        },
+        Trouble::Gone => StoreError::Damaged {
+            path: path.to_owned(),
+            what: "it was removed meanwhile".to_owned(),
+        },
     })
 }
 
@@ -285,25 +364,37 @@ fn for_each_row(path: &Path, take: impl FnMut(&Row) -> Option<usize>) -> Result<
     with_file(path, |file| each_row_of(path, file, take))
 }
 
-fn each_row_of(path: &Path, file: File, mut take: impl FnMut(&Row) -> Option<usize>) -> Result<(), StoreError> {
+fn each_row_of(
+    path: &Path,
+    file: File,
+    mut take: impl FnMut(&Row) -> Option<usize>,
+) -> Result<(), StoreError> {
     let reader = SerializedFileReader::new(file).map_err(|e| damaged(path, &e))?;
     for row in reader.get_row_iter(None).map_err(|e| damaged(path, &e))? {
         let row = row.map_err(|e| damaged(path, &e))?;
         let held = take(&row);
         if held > Some(MAX_ROWS) {
             let what = too_many_rows();
-            return Err(StoreError::Damaged { path: path.to_owned(), what });
+            return Err(StoreError::Damaged {
+                path: path.to_owned(),
+                what,
+            });
         }
         if held.is_none() {
             let what = "a required column is missing or of another type; see docs/import.md for the columns".to_owned();
-            return Err(StoreError::Damaged { path: path.to_owned(), what });
+            return Err(StoreError::Damaged {
+                path: path.to_owned(),
+                what,
+            });
         }
     }
     Ok(())
 }
 
 fn field<'a>(row: &'a Row, name: &str) -> Option<&'a Field> {
-    row.get_column_iter().find(|(n, _)| *n == name).map(|(_, f)| f)
+    row.get_column_iter()
+        .find(|(n, _)| *n == name)
+        .map(|(_, f)| f)
 }
 
 fn long(row: &Row, name: &str) -> Option<i64> {
@@ -341,10 +432,19 @@ mod tests {
     fn rows_come_back_with_their_gaps() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let mut a = IntervalRates::new(0, 100, DevId::new(0, 1));
-        a.classes[0] = ClassRates { ios_per_s: Some(20.0), mean_us: Some(136_888.0), ..ClassRates::default() };
+        a.classes[0] = ClassRates {
+            ios_per_s: Some(20.0),
+            mean_us: Some(136_888.0),
+            ..ClassRates::default()
+        };
         a.util_percent = Some(99.8);
         let b = IntervalRates::new(100, 200, DevId::new(0, 1));
-        let cpu = CpuShares { from_ns: 0, to_ns: 100, user: Some(1.5), ..CpuShares::default() };
+        let cpu = CpuShares {
+            from_ns: 0,
+            to_ns: 100,
+            user: Some(1.5),
+            ..CpuShares::default()
+        };
         write_rates(dir.path(), &[a, b].iter().collect(), &[cpu], Access::OWNER).expect("writes");
         assert_eq!(read_rates(dir.path()).expect("reads"), [a, b]);
         assert_eq!(read_cpu(dir.path()).expect("reads"), [cpu]);
@@ -353,7 +453,9 @@ mod tests {
     #[test]
     fn more_rows_than_one_group_holds() {
         let dir = tempfile::tempdir().expect("temporary directory");
-        let rows: Vec<_> = (0..GROUP as i64 + 3).map(|i| IntervalRates::new(i, i + 1, DevId(1))).collect();
+        let rows: Vec<_> = (0..GROUP as i64 + 3)
+            .map(|i| IntervalRates::new(i, i + 1, DevId(1)))
+            .collect();
         write_rates(dir.path(), &rows.iter().collect(), &[], Access::OWNER).expect("writes");
         assert!(read_rates(dir.path()).expect("reads") == rows);
     }
@@ -368,10 +470,16 @@ mod tests {
             .collect();
         let refused = |e: StoreError| {
             let e = e.to_string();
-            assert!(e.contains("rates/000001.parquet") && e.contains("more than 32768 rows; split"), "{e}");
+            assert!(
+                e.contains("rates/000001.parquet") && e.contains("more than 32768 rows; split"),
+                "{e}"
+            );
         };
         refused(write_rates(dir.path(), &rows, &[], Access::OWNER).expect_err("one too many"));
-        assert!(!path_of(dir.path(), "rates").exists(), "what no reader takes is not written");
+        assert!(
+            !path_of(dir.path(), "rates").exists(),
+            "what no reader takes is not written"
+        );
         put_rates(dir.path(), &rows, &[], Access::OWNER).expect("writes");
         refused(read_rates(dir.path()).expect_err("one too many"));
     }
@@ -382,20 +490,33 @@ mod tests {
         let path = dir.path().join("table");
         with_file(&path, |_| panic!("no call without a file")).expect("nothing");
         std::fs::write(&path, "x").expect("writes");
-        let e = with_file(&path, |_| panic!("deep inside")).expect_err("damaged").to_string();
-        assert!(e.contains("table: damaged") && !e.contains("deep inside"), "{e}");
+        let e = with_file(&path, |_| panic!("deep inside"))
+            .expect_err("damaged")
+            .to_string();
+        assert!(
+            e.contains("table: damaged") && !e.contains("deep inside"),
+            "{e}"
+        );
     }
 
     #[test]
     fn none_and_damage() {
         let dir = tempfile::tempdir().expect("temporary directory");
         assert!(read_rates(dir.path()).expect("nothing there").is_empty());
-        write_rates(dir.path(), &[IntervalRates::new(0, 1, DevId(1))].iter().collect(), &[], Access::OWNER)
-            .expect("writes");
+        write_rates(
+            dir.path(),
+            &[IntervalRates::new(0, 1, DevId(1))].iter().collect(),
+            &[],
+            Access::OWNER,
+        )
+        .expect("writes");
         let path = path_of(dir.path(), "rates");
         let mut bytes = std::fs::read(&path).expect("there");
         bytes.truncate(bytes.len() / 2);
         std::fs::write(&path, bytes).expect("writes");
-        assert!(matches!(read_rates(dir.path()), Err(StoreError::Damaged { .. })));
+        assert!(matches!(
+            read_rates(dir.path()),
+            Err(StoreError::Damaged { .. })
+        ));
     }
 }

@@ -40,7 +40,8 @@ impl IoColumns {
     /// [`Io::cgroup`].
     pub const CGROUP: IoColumns = IoColumns(1 << io_column::CGROUP);
     /// [`Io::ino`], [`Io::generation`] and [`Io::fs_dev`].
-    pub const FILE: IoColumns = IoColumns(1 << io_column::INO | 1 << io_column::GENERATION | 1 << io_column::FS_DEV);
+    pub const FILE: IoColumns =
+        IoColumns(1 << io_column::INO | 1 << io_column::GENERATION | 1 << io_column::FS_DEV);
     /// [`Io::origin`].
     pub const ORIGIN: IoColumns = IoColumns(1 << io_column::ORIGIN);
     /// Everything.
@@ -85,7 +86,11 @@ impl Recording {
     /// state now.
     pub fn open(path: &Path) -> Result<Recording, StoreError> {
         let (meta, warning) = meta_file::read(path)?;
-        let mut opening = Opening { dir: path, damage: Vec::new(), warnings: Vec::new() };
+        let mut opening = Opening {
+            dir: path,
+            damage: Vec::new(),
+            warnings: Vec::new(),
+        };
         opening.warnings.extend(warning);
         // Logs first: a segment that is closed in between is then found twice, never not at all.
         let mut logs = opening.read_logs()?;
@@ -102,22 +107,49 @@ impl Recording {
             requests.extend(open);
         }
         let mut marks: Vec<Mark> = opening.read_all(&blocks[Table::Marks as usize - 1], |_| {})?;
-        let mut lost: Vec<Lost> = opening.read_all(&blocks[Table::Lost as usize - 1], join_losses)?;
+        let mut lost: Vec<Lost> =
+            opening.read_all(&blocks[Table::Lost as usize - 1], join_losses)?;
         let last = blocks.iter().flatten().map(|b| b.max).max().unwrap_or(0);
         // A recording does not end before its last I/O, whatever a foreign description says.
-        let last_io = blocks[Table::Io as usize - 1].iter().map(|b| b.max).max().unwrap_or(i64::MIN);
-        let end_ns = meta.end_ns.unwrap_or(last).max(if last_io == 0 { 1 } else { last_io });
-        let Opening { damage, warnings, .. } = opening;
-        let open = marks.extract_if(.., |m| m.kind == Mark::OPEN_REQUESTS).last();
-        lost.extend(open.filter(|_| meta.end_ns.is_none()).and_then(|m| never_closed(&m, open_known, end_ns)));
+        let last_io = blocks[Table::Io as usize - 1]
+            .iter()
+            .map(|b| b.max)
+            .max()
+            .unwrap_or(i64::MIN);
+        let end_ns = meta
+            .end_ns
+            .unwrap_or(last)
+            .max(if last_io == 0 { 1 } else { last_io });
+        let Opening {
+            damage, warnings, ..
+        } = opening;
+        let open = marks
+            .extract_if(.., |m| m.kind == Mark::OPEN_REQUESTS)
+            .last();
+        lost.extend(
+            open.filter(|_| meta.end_ns.is_none())
+                .and_then(|m| never_closed(&m, open_known, end_ns)),
+        );
         // A hole after the last block reaches to the end.
         lost.extend(damage.into_iter().map(|l| match l.to_ns {
-            i64::MAX => Lost { to_ns: end_ns.max(l.from_ns), ..l },
+            i64::MAX => Lost {
+                to_ns: end_ns.max(l.from_ns),
+                ..l
+            },
             _ => l,
         }));
         lost.sort_by_key(|l| l.to_ns);
         let disk_bytes = disk::bytes_below(path);
-        Ok(Recording { path: path.to_owned(), meta, blocks, end_ns, disk_bytes, lost, marks, warnings })
+        Ok(Recording {
+            path: path.to_owned(),
+            meta,
+            blocks,
+            end_ns,
+            disk_bytes,
+            lost,
+            marks,
+            warnings,
+        })
     }
 
     /// The directory it was opened from.
@@ -157,18 +189,30 @@ impl Recording {
 
     /// The I/Os that completed in `range` (nanoseconds since the start, half-open), in order of completion.
     pub fn ios(&self, range: Range<i64>, columns: IoColumns) -> IoReader {
-        IoReader(TableReader::new(self.blocks(Table::Io), range, columns.0.into()))
+        IoReader(TableReader::new(
+            self.blocks(Table::Io),
+            range,
+            columns.0.into(),
+        ))
     }
 
     /// The counter samples taken in `range`, in order. Samples equal to the device's previous one are left out, but
     /// for the last before a change.
     pub fn counters(&self, range: Range<i64>) -> CounterReader {
-        CounterReader(TableReader::new(self.blocks(Table::Counters), range, u64::MAX))
+        CounterReader(TableReader::new(
+            self.blocks(Table::Counters),
+            range,
+            u64::MAX,
+        ))
     }
 
     /// The file-level requests that ended in `range`, in order of their ends.
     pub fn requests(&self, range: Range<i64>) -> RequestReader {
-        RequestReader(TableReader::new(self.blocks(Table::Requests), range, u64::MAX))
+        RequestReader(TableReader::new(
+            self.blocks(Table::Requests),
+            range,
+            u64::MAX,
+        ))
     }
 
     /// The names recorded in `range`, in order of [`Name::at_ns`]. A file that had I/O before `range` has its name there.
@@ -178,18 +222,29 @@ impl Recording {
 
     /// Rows of the `requests` table.
     pub fn requests_stored(&self) -> u64 {
-        self.blocks(Table::Requests).iter().map(|b| b.rows as u64).sum()
+        self.blocks(Table::Requests)
+            .iter()
+            .map(|b| b.rows as u64)
+            .sum()
     }
 
     /// The losses whose interval touches `range`, by their end: those recorded, and the damaged blocks that
     /// [`Recording::open`] found. Damage met while reading is reported by [`IoReader::damage`].
     pub fn lost(&self, range: Range<i64>) -> Vec<Lost> {
-        self.lost.iter().filter(|l| l.to_ns >= range.start && l.from_ns < range.end).copied().collect()
+        self.lost
+            .iter()
+            .filter(|l| l.to_ns >= range.start && l.from_ns < range.end)
+            .copied()
+            .collect()
     }
 
     /// The marks set in `range`, in order.
     pub fn marks(&self, range: Range<i64>) -> Vec<Mark> {
-        self.marks.iter().filter(|m| range.contains(&m.at_ns)).cloned().collect()
+        self.marks
+            .iter()
+            .filter(|m| range.contains(&m.at_ns))
+            .cloned()
+            .collect()
     }
 
     /// Everything that was observed in `range`, in order of [`crate::model::Observation::at_ns`]. Damaged blocks
@@ -206,7 +261,12 @@ impl Recording {
 /// The requests that were open when a recorder was killed (or are open now, if it still runs), and of which nothing is
 /// known: `known` are.
 fn never_closed(mark: &Mark, known: usize, end_ns: i64) -> Option<Lost> {
-    let n = mark.text.parse::<i64>().ok().map(|n| n - known as i64).filter(|n| *n > 0)?;
+    let n = mark
+        .text
+        .parse::<i64>()
+        .ok()
+        .map(|n| n - known as i64)
+        .filter(|n| *n > 0)?;
     Some(Lost {
         from_ns: mark.at_ns,
         to_ns: end_ns.max(mark.at_ns),
@@ -303,5 +363,14 @@ impl Iterator for NameReader {
 }
 
 pub(crate) fn lost_block(from_ns: i64, to_ns: i64, ios: Option<i64>, reason: LossReason) -> Lost {
-    Lost { from_ns, to_ns, dev: None, class: None, reason, ios, bytes: None, merges: None }
+    Lost {
+        from_ns,
+        to_ns,
+        dev: None,
+        class: None,
+        reason,
+        ios,
+        bytes: None,
+        merges: None,
+    }
 }

@@ -26,7 +26,8 @@ pub(super) fn drop_single(path: &Path, access: Access) -> Result<(), StoreError>
         say_removed(&dir, &recording, end_ns)?;
     }
     for (table, name, _) in files(path)? {
-        let of_wal = table == "wal" && wal::parse_name(&name).is_some_and(|(t, _)| SINGLE.contains(&t));
+        let of_wal =
+            table == "wal" && wal::parse_name(&name).is_some_and(|(t, _)| SINGLE.contains(&t));
         if !name.is_empty() && (of_wal || SINGLE.iter().any(|t| t.name() == table)) {
             remove(&dir, &format!("{table}/{name}"))?;
         }
@@ -40,12 +41,17 @@ pub(super) fn drop_single(path: &Path, access: Access) -> Result<(), StoreError>
 /// Notes as a loss what is about to go, and takes it out of the list of tables.
 fn say_removed(dir: &PrivateDir, recording: &Recording, end_ns: i64) -> Result<(), StoreError> {
     let ios = i64::try_from(recording.ios_stored()).unwrap_or(i64::MAX);
-    let lost = Lost { ios: Some(ios), ..Lost::somewhere(0, end_ns, LossReason::Retention) };
+    let lost = Lost {
+        ios: Some(ios),
+        ..Lost::somewhere(0, end_ns, LossReason::Retention)
+    };
     let number = files(dir.path())?
         .iter()
         .filter_map(|(table, name, _)| match table.as_str() {
             "lost" => segment::parse_name(name),
-            "wal" => wal::parse_name(name).filter(|(t, _)| *t == Table::Lost).map(|(_, n)| n),
+            "wal" => wal::parse_name(name)
+                .filter(|(t, _)| *t == Table::Lost)
+                .map(|(_, n)| n),
             _ => None,
         })
         .max()
@@ -55,13 +61,23 @@ fn say_removed(dir: &PrivateDir, recording: &Recording, end_ns: i64) -> Result<(
     let name = format!("{}/{}", Table::Lost.name(), segment::file_name(number));
     let frames = std::iter::once((&frame[FRAME_HEADER..], 1));
     let encoded = FileEncoder::default().encode(Table::Lost, frames, &mut file);
-    encoded.map_err(|e| StoreError::Damaged { path: dir.path().join(&name), what: e.to_string() })?;
-    let written = dir.make_dir(Table::Lost.name()).and_then(|()| dir.write_atomically(&name, &file));
+    encoded.map_err(|e| StoreError::Damaged {
+        path: dir.path().join(&name),
+        what: e.to_string(),
+    })?;
+    let written = dir
+        .make_dir(Table::Lost.name())
+        .and_then(|()| dir.write_atomically(&name, &file));
     written.map_err(|e| StoreError::io(&dir.path().join(&name), "write", e))?;
     let mut meta = recording.meta().clone();
     if let Some(tables) = &mut meta.tables {
         tables.retain(|name, _| SINGLE.iter().all(|t| t.name() != name));
-        let none = TableManifest { segments: 0, first: number, last: number, rows: 0 };
+        let none = TableManifest {
+            segments: 0,
+            first: number,
+            last: number,
+            rows: 0,
+        };
         let of = tables.entry(Table::Lost.name().to_owned()).or_insert(none);
         (of.segments, of.last, of.rows) = (of.segments + 1, number, of.rows + 1);
     }
@@ -80,22 +96,33 @@ pub(super) fn drop_seconds(path: &Path, access: Access) -> Result<(), StoreError
 pub(super) fn drop_whole(path: &Path, access: Access) -> Result<(), StoreError> {
     let dir = own(path, access)?;
     let found = files(path)?;
-    for (table, name, _) in found.iter().filter(|(table, name, _)| !table.is_empty() && !name.is_empty()) {
+    for (table, name, _) in found
+        .iter()
+        .filter(|(table, name, _)| !table.is_empty() && !name.is_empty())
+    {
         remove(&dir, &format!("{table}/{name}"))?;
     }
-    for (table, ..) in found.iter().filter(|(table, name, _)| !table.is_empty() && name.is_empty()) {
+    for (table, ..) in found
+        .iter()
+        .filter(|(table, name, _)| !table.is_empty() && name.is_empty())
+    {
         remove_dir(&dir, table)?;
     }
     for (_, name, _) in found.iter().filter(|(table, ..)| table.is_empty()) {
         remove(&dir, name)?;
     }
-    let (parent, name) = PrivateDir::holding(path, access).map_err(|e| StoreError::io(path, "remove", e))?;
-    parent.remove_dir(name).map_err(|e| StoreError::io(path, "remove", e))
+    let (parent, name) =
+        PrivateDir::holding(path, access).map_err(|e| StoreError::io(path, "remove", e))?;
+    parent
+        .remove_dir(name)
+        .map_err(|e| StoreError::io(path, "remove", e))
 }
 
 fn remove(dir: &PrivateDir, name: &str) -> Result<(), StoreError> {
     match dir.remove_file(name) {
-        Err(e) if e.kind() != ErrorKind::NotFound => Err(StoreError::io(&dir.path().join(name), "remove", e)),
+        Err(e) if e.kind() != ErrorKind::NotFound => {
+            Err(StoreError::io(&dir.path().join(name), "remove", e))
+        }
         _ => Ok(()),
     }
 }

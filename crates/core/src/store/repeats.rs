@@ -28,7 +28,8 @@ impl Repeats {
 
     /// Appends the last sample of every device whose counters are unchanged.
     pub fn finish(&mut self, out: &mut Vec<CounterSample>) {
-        let mut held: Vec<CounterSample> = self.0.drain().filter_map(|(_, (_, held))| held).collect();
+        let mut held: Vec<CounterSample> =
+            self.0.drain().filter_map(|(_, (_, held))| held).collect();
         held.sort_by_key(|s| (s.at_ns, s.dev));
         out.extend(held);
     }
@@ -44,13 +45,19 @@ mod tests {
         let sample = |at_ns, in_flight| CounterSample {
             at_ns,
             dev: DevId::new(8, 0),
-            counters: DiskCounters { in_flight, ..DiskCounters::default() },
+            counters: DiskCounters {
+                in_flight,
+                ..DiskCounters::default()
+            },
         };
         let (mut repeats, mut out) = (Repeats::default(), Vec::new());
         for (at, value) in [(0, 1), (1, 1), (2, 1), (3, 2), (4, 3), (5, 3), (6, 3)] {
             repeats.push(&sample(at, value), &mut out);
         }
         repeats.finish(&mut out);
-        assert_eq!(out.iter().map(|s| s.at_ns).collect::<Vec<_>>(), [0, 2, 3, 4, 6]);
+        assert_eq!(
+            out.iter().map(|s| s.at_ns).collect::<Vec<_>>(),
+            [0, 2, 3, 4, 6]
+        );
     }
 }

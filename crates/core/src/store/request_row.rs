@@ -13,7 +13,11 @@ const FIRST: usize = 16;
 const SLOWEST: usize = FIRST + 4 * FIRST_IOS;
 const REST: usize = SLOWEST + 4;
 
-fn detail<'a>(rows: &'a [Request], e: &mut FrameEncoder, of: impl Fn(&'a Request) -> Option<DataIo>) {
+fn detail<'a>(
+    rows: &'a [Request],
+    e: &mut FrameEncoder,
+    of: impl Fn(&'a Request) -> Option<DataIo>,
+) {
     e.options(rows.iter().map(|r| of(r).map(|io| io.after_ns)));
     e.options(rows.iter().map(|r| of(r).map(|io| io.duration_ns)));
     e.options(rows.iter().map(|r| of(r).map(|io| io.bytes)));
@@ -60,13 +64,18 @@ impl Row for Request {
         detail(rows, e, |r| r.slowest);
         e.options(rows.iter().map(|r| r.size));
         e.options(rows.iter().map(|r| wide(r.tgid)));
-        e.texts(rows.iter().map(|r| r.comm), |c, out| out.extend_from_slice(c.as_bytes()));
+        e.texts(rows.iter().map(|r| r.comm), |c, out| {
+            out.extend_from_slice(c.as_bytes())
+        });
         e.options(rows.iter().map(|r| r.cgroup));
         e.options(rows.iter().map(|r| wide(r.fd)));
         e.options(rows.iter().map(|r| r.ino));
         e.options(rows.iter().map(|r| wide(r.fs_dev)));
-        e.texts(rows.iter().map(|r| r.path.as_deref()), |p, out| out.extend_from_slice(p.as_bytes()));
-        let spell = |h: &&CallHistogram, out: &mut Vec<u8>| out.extend_from_slice(h.to_string().as_bytes());
+        e.texts(rows.iter().map(|r| r.path.as_deref()), |p, out| {
+            out.extend_from_slice(p.as_bytes())
+        });
+        let spell =
+            |h: &&CallHistogram, out: &mut Vec<u8>| out.extend_from_slice(h.to_string().as_bytes());
         e.texts(rows.iter().map(|r| r.read_histogram.as_ref()), spell);
         e.texts(rows.iter().map(|r| r.write_histogram.as_ref()), spell);
     }
@@ -92,7 +101,9 @@ impl Row for Request {
             failed: count(13),
             device_ios: count(14),
             slept_ios: count(15),
-            first: (0..FIRST_IOS).map_while(|n| detail_at(c, FIRST + 4 * n, i)).collect(),
+            first: (0..FIRST_IOS)
+                .map_while(|n| detail_at(c, FIRST + 4 * n, i))
+                .collect(),
             slowest: detail_at(c, SLOWEST, i),
             size: c[REST].int(i),
             tgid: narrow(REST + 1),

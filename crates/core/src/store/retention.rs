@@ -40,7 +40,11 @@ impl Limits {
 
     /// A log of this size is due to become a Parquet file.
     pub fn wal_bytes(&self, table: Table) -> u64 {
-        if table == Table::Io { self.largest_file } else { self.largest_file / 4 }
+        if table == Table::Io {
+            self.largest_file
+        } else {
+            self.largest_file / 4
+        }
     }
 }
 
@@ -94,7 +98,10 @@ impl Retention {
         let least = self.used(0) + 4 * largest;
         match self.keep {
             // Half of a small limit is reserved for files, the other half for the rest.
-            Some(keep) if keep < least => Err(StoreError::KeepTooSmall { keep, least: 2 * self.used(0) }),
+            Some(keep) if keep < least => Err(StoreError::KeepTooSmall {
+                keep,
+                least: 2 * self.used(0),
+            }),
             _ => Ok(()),
         }
     }
@@ -116,7 +123,15 @@ impl Retention {
             let closed = &self.closed[table as usize - 1];
             let (first, last) = (closed.front()?.number, closed.back()?.number);
             let rows = closed.iter().map(|c| c.rows as u64).sum();
-            Some((table.name().to_owned(), TableManifest { segments: closed.len() as u32, first, last, rows }))
+            Some((
+                table.name().to_owned(),
+                TableManifest {
+                    segments: closed.len() as u32,
+                    first,
+                    last,
+                    rows,
+                },
+            ))
         };
         Table::ALL.into_iter().filter_map(of).collect()
     }
@@ -130,7 +145,9 @@ impl Retention {
         active_io_from: i64,
     ) -> Result<Vec<Lost>, StoreError> {
         let mut lost = Vec::new();
-        let Some(keep) = self.keep else { return Ok(lost) };
+        let Some(keep) = self.keep else {
+            return Ok(lost);
+        };
         // The frame or file may begin a block, and its log may be a new file.
         while self.used(active) + allocated(extra) + 2 * BLOCK > keep {
             let io = &mut self.closed[Table::Io as usize - 1];
@@ -142,7 +159,9 @@ impl Retention {
                 self.remove_older_than(recording, from, &mut lost)?;
             } else if !self.remove_any(recording, &mut lost)? {
                 // Nothing left to remove: as good as a full disk.
-                return Err(StoreError::NoSpace { path: recording.path().to_owned() });
+                return Err(StoreError::NoSpace {
+                    path: recording.path().to_owned(),
+                });
             }
         }
         Ok(lost)
@@ -156,7 +175,10 @@ impl Retention {
         lost: &mut Vec<Lost>,
     ) -> Result<(), StoreError> {
         for table in Table::OTHERS {
-            while self.closed[table as usize - 1].front().is_some_and(|s| s.max < from_ns) {
+            while self.closed[table as usize - 1]
+                .front()
+                .is_some_and(|s| s.max < from_ns)
+            {
                 self.remove_front(recording, table, lost)?;
             }
         }
@@ -164,14 +186,29 @@ impl Retention {
     }
 
     /// Removes the oldest segment of the other tables; `false` if there is none.
-    fn remove_any(&mut self, recording: &PrivateDir, lost: &mut Vec<Lost>) -> Result<bool, StoreError> {
-        let oldest =
-            Table::OTHERS.into_iter().filter_map(|t| Some((self.closed[t as usize - 1].front()?.max, t))).min();
-        oldest.map_or(Ok(false), |(_, table)| self.remove_front(recording, table, lost).map(|()| true))
+    fn remove_any(
+        &mut self,
+        recording: &PrivateDir,
+        lost: &mut Vec<Lost>,
+    ) -> Result<bool, StoreError> {
+        let oldest = Table::OTHERS
+            .into_iter()
+            .filter_map(|t| Some((self.closed[t as usize - 1].front()?.max, t)))
+            .min();
+        oldest.map_or(Ok(false), |(_, table)| {
+            self.remove_front(recording, table, lost).map(|()| true)
+        })
     }
 
-    fn remove_front(&mut self, recording: &PrivateDir, table: Table, lost: &mut Vec<Lost>) -> Result<(), StoreError> {
-        let Some(segment) = self.closed[table as usize - 1].pop_front() else { return Ok(()) };
+    fn remove_front(
+        &mut self,
+        recording: &PrivateDir,
+        table: Table,
+        lost: &mut Vec<Lost>,
+    ) -> Result<(), StoreError> {
+        let Some(segment) = self.closed[table as usize - 1].pop_front() else {
+            return Ok(());
+        };
         if segment.totals.ios > 0 {
             // Removals that were written down in a segment that goes itself: carried over as one.
             lost.push(segment.totals.removed(segment.min, segment.max));
@@ -182,9 +219,11 @@ impl Retention {
     fn remove(&mut self, recording: &PrivateDir, segment: Closed) -> Result<(), StoreError> {
         self.closed_bytes -= allocated(segment.bytes);
         match recording.remove_file(&segment.name) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                Err(StoreError::io(&recording.path().join(&segment.name), "remove", e))
-            }
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StoreError::io(
+                &recording.path().join(&segment.name),
+                "remove",
+                e,
+            )),
             _ => Ok(()),
         }
     }

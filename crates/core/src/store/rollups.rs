@@ -57,14 +57,22 @@ fn rollup_columns(rows: &[Rollup]) -> Vec<Cells> {
     let long = |f: fn(&Rollup) -> i64| Cells::Long(rows.iter().map(f).collect());
     let some = |f: fn(&Rollup) -> Option<i64>| Cells::OptionalLong(rows.iter().map(f).collect());
     let lists = |of: fn(&Rollup) -> &CallHistogram, value: fn((i32, i32)) -> i32| {
-        Cells::Lists(rows.iter().map(|r| elements(of(r)).map(value).collect()).collect())
+        Cells::Lists(
+            rows.iter()
+                .map(|r| elements(of(r)).map(value).collect())
+                .collect(),
+        )
     };
     let (bucket, count) = (|e: (i32, i32)| e.0, |e: (i32, i32)| e.1);
     vec![
         Cells::Int(rows.iter().map(|r| r.step_s).collect()),
         long(|r| r.at_ns),
         Cells::OptionalInt(rows.iter().map(|r| r.dev.map(|d| d.0)).collect()),
-        Cells::Text(rows.iter().map(|r| ByteArray::from(r.class.map_or(ALL, Class::name))).collect()),
+        Cells::Text(
+            rows.iter()
+                .map(|r| ByteArray::from(r.class.map_or(ALL, Class::name)))
+                .collect(),
+        ),
         long(|r| r.ios),
         long(|r| r.bytes),
         some(|r| r.merges),
@@ -97,7 +105,9 @@ fn elements(h: &CallHistogram) -> impl Iterator<Item = (i32, i32)> {
 
 /// The file of the devices, for joins in SQL; text that is not known is empty.
 pub(crate) fn encode_devices(devices: &[Device]) -> Result<Vec<u8>, ParquetError> {
-    let text = |f: fn(&Device) -> &str| Cells::Text(devices.iter().map(|d| ByteArray::from(f(d))).collect());
+    let text = |f: fn(&Device) -> &str| {
+        Cells::Text(devices.iter().map(|d| ByteArray::from(f(d))).collect())
+    };
     let some = |f: fn(&Device) -> Option<i64>| Cells::OptionalLong(devices.iter().map(f).collect());
     let columns = vec![
         Cells::Int(devices.iter().map(|d| d.id.0).collect()),
@@ -110,7 +120,12 @@ pub(crate) fn encode_devices(devices: &[Device]) -> Result<Vec<u8>, ParquetError
         text(|d| d.stable_id.as_deref().unwrap_or("")),
         text(|d| d.model.as_deref().unwrap_or("")),
         some(|d| d.size_bytes.and_then(|n| i64::try_from(n).ok())),
-        Cells::OptionalInt(devices.iter().map(|d| d.rotational.map(i32::from)).collect()),
+        Cells::OptionalInt(
+            devices
+                .iter()
+                .map(|d| d.rotational.map(i32::from))
+                .collect(),
+        ),
         some(|d| d.added_ns),
         some(|d| d.removed_ns),
     ];
@@ -145,7 +160,10 @@ pub struct RollupHistograms {
 
 impl RollupHistograms {
     /// Both.
-    pub const ALL: RollupHistograms = RollupHistograms { total: true, device: true };
+    pub const ALL: RollupHistograms = RollupHistograms {
+        total: true,
+        device: true,
+    };
 }
 
 /// Gives `take` the rollups of `step_s` whose slots begin in `range` (nanoseconds since the recording's start), file by
@@ -160,7 +178,14 @@ pub fn read_rollups(
     range: Range<i64>,
     take: impl FnMut(Rollup),
 ) -> Result<Vec<String>, StoreError> {
-    read_rollups_with(recording, step_s, range, RollupHistograms::ALL, |_| true, take)
+    read_rollups_with(
+        recording,
+        step_s,
+        range,
+        RollupHistograms::ALL,
+        |_| true,
+        take,
+    )
 }
 
 /// The same with these histograms only, and without rows of devices that are not `wanted`; losses whose device is not known
@@ -176,9 +201,19 @@ pub fn read_rollups_with(
     wanted: impl Fn(DevId) -> bool,
     take: impl FnMut(Rollup),
 ) -> Result<Vec<String>, StoreError> {
-    let wanted = |at_ns: i64, dev: Option<i32>| range.contains(&at_ns) && dev.is_none_or(|d| wanted(DevId(d)));
+    let wanted = |at_ns: i64, dev: Option<i32>| {
+        range.contains(&at_ns) && dev.is_none_or(|d| wanted(DevId(d)))
+    };
     let rows = |group: &dyn RowGroupReader| rows_of(group, histograms, &wanted);
-    sums::read(recording, ROLLUP, step_s, &range, rows, |r| (r.step_s, r.at_ns), take)
+    sums::read(
+        recording,
+        ROLLUP,
+        step_s,
+        &range,
+        rows,
+        |r| (r.step_s, r.at_ns),
+        take,
+    )
 }
 
 /// Writes rollups that are missing in a recording that no process writes to any more: those of each of [`crate::rollup::ROLLUP_STEPS_S`].
@@ -192,7 +227,12 @@ pub fn write_missing_rollups(
 ) -> Result<(), StoreError> {
     // The seconds last: what is complete is judged by them.
     let file = |rows: &[Rollup]| Some((rows.first()?.step_s, encode_rollups(rows)));
-    sums::write_missing(recording, ROLLUP, access, [hours, minutes, seconds].map(file))
+    sums::write_missing(
+        recording,
+        ROLLUP,
+        access,
+        [hours, minutes, seconds].map(file),
+    )
 }
 
 /// The rows that are `wanted` by time and device. They mostly follow one another: others are hardly decoded.
@@ -201,9 +241,19 @@ fn rows_of(
     histograms: RollupHistograms,
     wanted: &dyn Fn(i64, Option<i32>) -> bool,
 ) -> Result<Vec<Rollup>, ParquetError> {
-    let (at, dev) = (required("at_ns", column::<Int64Type>(group, "at_ns")?)?, column::<Int32Type>(group, "dev")?);
-    let wanted: Vec<bool> = at.iter().zip(&dev).map(|(at_ns, dev)| wanted(*at_ns, *dev)).collect();
-    let (Some(first), Some(last)) = (wanted.iter().position(|w| *w), wanted.iter().rposition(|w| *w)) else {
+    let (at, dev) = (
+        required("at_ns", column::<Int64Type>(group, "at_ns")?)?,
+        column::<Int32Type>(group, "dev")?,
+    );
+    let wanted: Vec<bool> = at
+        .iter()
+        .zip(&dev)
+        .map(|(at_ns, dev)| wanted(*at_ns, *dev))
+        .collect();
+    let (Some(first), Some(last)) = (
+        wanted.iter().position(|w| *w),
+        wanted.iter().rposition(|w| *w),
+    ) else {
         return Ok(Vec::new());
     };
     let part = first..last + 1;
@@ -214,7 +264,11 @@ fn rows_of(
     let class = required("class", column_of::<ByteArrayType>(group, "class", &part)?)?;
     let (ios, bytes, device_sum) = (long("ios")?, long("bytes")?, long("device_sum_ns")?);
     let (merges, errors, queue_sum) = (some("merges")?, some("errors")?, some("queue_sum_ns")?);
-    let (busy, in_flight, max) = (some("busy_ns")?, some("in_flight_ns")?, some("in_flight_max")?);
+    let (busy, in_flight, max) = (
+        some("busy_ns")?,
+        some("in_flight_ns")?,
+        some("in_flight_max")?,
+    );
     let lost = some("lost_ios")?;
     let of = |is_wanted: bool, buckets, counts| match is_wanted {
         true => read_histograms(group, (buckets, counts), &part, wanted),
@@ -222,20 +276,47 @@ fn rows_of(
     };
     let mut total = of(histograms.total, "total_buckets", "total_counts")?;
     let mut device = of(histograms.device, "device_buckets", "device_counts")?;
-    let lengths = [dev.len(), class.len(), at.len(), ios.len(), bytes.len(), device_sum.len(), merges.len()];
-    let more = [errors.len(), queue_sum.len(), busy.len(), in_flight.len(), max.len(), lost.len()];
-    if lengths.iter().chain(&more).chain(&[total.len(), device.len()]).any(|n| *n != step.len()) {
-        return Err(ParquetError::General("columns of different lengths".to_owned()));
+    let lengths = [
+        dev.len(),
+        class.len(),
+        at.len(),
+        ios.len(),
+        bytes.len(),
+        device_sum.len(),
+        merges.len(),
+    ];
+    let more = [
+        errors.len(),
+        queue_sum.len(),
+        busy.len(),
+        in_flight.len(),
+        max.len(),
+        lost.len(),
+    ];
+    if lengths
+        .iter()
+        .chain(&more)
+        .chain(&[total.len(), device.len()])
+        .any(|n| *n != step.len())
+    {
+        return Err(ParquetError::General(
+            "columns of different lengths".to_owned(),
+        ));
     }
     let row = |i: usize| {
         let flight = busy[i].zip(in_flight[i]).zip(max[i]);
-        let flight =
-            flight.map(|((busy_ns, in_flight_ns), in_flight_max)| Flight { busy_ns, in_flight_ns, in_flight_max });
+        let flight = flight.map(|((busy_ns, in_flight_ns), in_flight_max)| Flight {
+            busy_ns,
+            in_flight_ns,
+            in_flight_max,
+        });
         Rollup {
             step_s: step[i],
             at_ns: at[i],
             dev: dev[i].map(DevId),
-            class: Class::ALL.into_iter().find(|c| c.name().as_bytes() == class[i].data()),
+            class: Class::ALL
+                .into_iter()
+                .find(|c| c.name().as_bytes() == class[i].data()),
             ios: ios[i],
             bytes: bytes[i],
             merges: merges[i],
@@ -258,17 +339,27 @@ fn read_histograms(
     rows: &Range<usize>,
     wanted: &[bool],
 ) -> Result<Vec<CallHistogram>, ParquetError> {
-    let ((buckets, lengths), (counts, same)) = (lists(group, buckets, rows)?, lists(group, counts, rows)?);
+    let ((buckets, lengths), (counts, same)) =
+        (lists(group, buckets, rows)?, lists(group, counts, rows)?);
     if lengths != same || lengths.len() != wanted.len() {
-        return Err(ParquetError::General("histograms of different lengths".to_owned()));
+        return Err(ParquetError::General(
+            "histograms of different lengths".to_owned(),
+        ));
     }
     let mut from = 0;
     let of = |(n, is_wanted): (usize, &bool)| {
         let row = from..from + n;
         from += n;
         let mut h = CallHistogram::default();
-        for (bucket, n) in buckets[row.clone()].iter().zip(&counts[row]).filter(|_| *is_wanted) {
-            h.add_to_bucket(u16::try_from(*bucket).unwrap_or(u16::MAX), u64::try_from(*n).unwrap_or(0));
+        for (bucket, n) in buckets[row.clone()]
+            .iter()
+            .zip(&counts[row])
+            .filter(|_| *is_wanted)
+        {
+            h.add_to_bucket(
+                u16::try_from(*bucket).unwrap_or(u16::MAX),
+                u64::try_from(*n).unwrap_or(0),
+            );
         }
         h
     };
@@ -276,19 +367,32 @@ fn read_histograms(
 }
 
 /// A column of lists, which may be empty or null: the elements of `rows` one after the other, and how many each row has.
-fn lists(group: &dyn RowGroupReader, name: &str, rows: &Range<usize>) -> Result<(Vec<i32>, Vec<usize>), ParquetError> {
+fn lists(
+    group: &dyn RowGroupReader,
+    name: &str,
+    rows: &Range<usize>,
+) -> Result<(Vec<i32>, Vec<usize>), ParquetError> {
     let schema = group.metadata().schema_descr();
-    let at = schema.columns().iter().position(|c| c.path().parts().first().is_some_and(|p| p == name));
+    let at = schema
+        .columns()
+        .iter()
+        .position(|c| c.path().parts().first().is_some_and(|p| p == name));
     let at = at.ok_or_else(|| missing(name))?;
     let descriptor = schema.column(at);
-    if descriptor.physical_type() != parquet::basic::Type::INT32 || descriptor.max_rep_level() != 1 {
+    if descriptor.physical_type() != parquet::basic::Type::INT32 || descriptor.max_rep_level() != 1
+    {
         return Err(missing(name));
     }
     let mut reader = get_typed_column_reader::<Int32Type>(group.get_column_reader(at)?);
     let (mut values, mut defined, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
     let mut read = reader.skip_records(rows.start)?;
     while read < rows.end {
-        let (n, ..) = reader.read_records(rows.end - read, Some(&mut defined), Some(&mut repeated), &mut values)?;
+        let (n, ..) = reader.read_records(
+            rows.end - read,
+            Some(&mut defined),
+            Some(&mut repeated),
+            &mut values,
+        )?;
         if n == 0 {
             return Err(missing(name));
         }
@@ -323,7 +427,14 @@ mod tests {
         let mut builder = RollupBuilder::default();
         for s in 0..seconds {
             let op = if s % 3 == 0 { Op::WRITE } else { Op::READ };
-            let io = Io::new(s * S + 500, DevId(8), op, 4096, Some(s % 5).filter(|q| *q > 0), 90_000 + s * 977);
+            let io = Io::new(
+                s * S + 500,
+                DevId(8),
+                op,
+                4096,
+                Some(s % 5).filter(|q| *q > 0),
+                90_000 + s * 977,
+            );
             builder.push_ios(&[io]);
         }
         builder.finish()
@@ -331,8 +442,11 @@ mod tests {
 
     fn written(dir: &Path, step_s: i32, number: u32, rows: &[Rollup]) {
         fs::create_dir_all(dir.join(ROLLUP)).expect("makes");
-        fs::write(dir.join(sums::file_name(ROLLUP, step_s, number)), encode_rollups(rows).expect("encodes"))
-            .expect("writes");
+        fs::write(
+            dir.join(sums::file_name(ROLLUP, step_s, number)),
+            encode_rollups(rows).expect("encodes"),
+        )
+        .expect("writes");
     }
 
     fn read(dir: &Path, step_s: i32, range: Range<i64>) -> (Vec<Rollup>, Vec<String>) {
@@ -344,7 +458,11 @@ mod tests {
     #[test]
     fn rows_come_back_whole_by_step_and_time_over_several_groups_and_files() {
         let dir = tempfile::tempdir().expect("temporary directory");
-        assert_eq!(read(dir.path(), 1, 0..i64::MAX), (vec![], vec![]), "nothing there");
+        assert_eq!(
+            read(dir.path(), 1, 0..i64::MAX),
+            (vec![], vec![]),
+            "nothing there"
+        );
         let all = rows(GROUP as i64 / 2 + 700);
         assert!(all.len() > GROUP && all.iter().any(|r| r.queue_sum_ns.is_none()));
         let (early, late) = all.split_at(all.len() / 2);
@@ -354,12 +472,32 @@ mod tests {
         assert!(read(dir.path(), 1, 0..i64::MAX).0 == all);
         assert!(read(dir.path(), 60, 0..i64::MAX).0 == minutes(&all));
         let mut of_device = Vec::new();
-        let wanted = RollupHistograms { total: false, device: true };
-        read_rollups_with(dir.path(), 60, 0..i64::MAX, wanted, |_| true, |r| of_device.push(r)).expect("readable");
-        let expected: Vec<Rollup> =
-            minutes(&all).into_iter().map(|r| Rollup { total: CallHistogram::default(), ..r }).collect();
+        let wanted = RollupHistograms {
+            total: false,
+            device: true,
+        };
+        read_rollups_with(
+            dir.path(),
+            60,
+            0..i64::MAX,
+            wanted,
+            |_| true,
+            |r| of_device.push(r),
+        )
+        .expect("readable");
+        let expected: Vec<Rollup> = minutes(&all)
+            .into_iter()
+            .map(|r| Rollup {
+                total: CallHistogram::default(),
+                ..r
+            })
+            .collect();
         assert!(of_device == expected);
-        let part: Vec<Rollup> = all.iter().filter(|r| (900 * S..1000 * S).contains(&r.at_ns)).cloned().collect();
+        let part: Vec<Rollup> = all
+            .iter()
+            .filter(|r| (900 * S..1000 * S).contains(&r.at_ns))
+            .cloned()
+            .collect();
         assert!(part.len() == 200 && read(dir.path(), 1, 900 * S..1000 * S).0 == part);
     }
 
@@ -388,12 +526,30 @@ mod tests {
         for at_ns in (0..24).map(|h| h * 3600 * S) {
             for dev in [7, 8, 9] {
                 let mut row = Rollup::empty(3600, at_ns, Some(DevId(dev)), Some(Class::Read));
-                (0..=dev).for_each(|i| row.count(&Io::new(at_ns, DevId(dev), Op::READ, 512, Some(1), 1 << (10 + i))));
+                (0..=dev).for_each(|i| {
+                    row.count(&Io::new(
+                        at_ns,
+                        DevId(dev),
+                        Op::READ,
+                        512,
+                        Some(1),
+                        1 << (10 + i),
+                    ))
+                });
                 hours.push(row);
             }
-            hours.push(Rollup { lost_ios: Some(3), ..Rollup::empty(3600, at_ns, None, None) });
+            hours.push(Rollup {
+                lost_ios: Some(3),
+                ..Rollup::empty(3600, at_ns, None, None)
+            });
         }
-        let seconds: Vec<Rollup> = hours.iter().map(|r| Rollup { step_s: 1, ..r.clone() }).collect();
+        let seconds: Vec<Rollup> = hours
+            .iter()
+            .map(|r| Rollup {
+                step_s: 1,
+                ..r.clone()
+            })
+            .collect();
         written(dir.path(), 3600, 1, &hours);
         written(dir.path(), 1, 1, &seconds);
         let range = 2 * 3600 * S..20 * 3600 * S;
@@ -401,12 +557,17 @@ mod tests {
             let mut rows = Vec::new();
             let wanted = |d: DevId| dev.is_none_or(|dev| d.0 == dev);
             let all = RollupHistograms::ALL;
-            read_rollups_with(dir.path(), step_s, range.clone(), all, wanted, |r| rows.push(r)).expect("readable");
+            read_rollups_with(dir.path(), step_s, range.clone(), all, wanted, |r| {
+                rows.push(r)
+            })
+            .expect("readable");
             rows
         };
         let expected = |all: &[Rollup], dev: Option<i32>| {
-            let is =
-                |r: &&Rollup| range.contains(&r.at_ns) && (dev.is_none() || r.dev.is_none_or(|d| Some(d.0) == dev));
+            let is = |r: &&Rollup| {
+                range.contains(&r.at_ns)
+                    && (dev.is_none() || r.dev.is_none_or(|d| Some(d.0) == dev))
+            };
             all.iter().filter(is).cloned().collect::<Vec<_>>()
         };
         for dev in [Some(8), Some(1), None] {
@@ -428,7 +589,10 @@ mod tests {
         bytes.truncate(bytes.len() / 2);
         fs::write(&path, bytes).expect("writes");
         let (rows, warnings) = read(dir.path(), 1, 0..i64::MAX);
-        assert!(rows == all && warnings.len() == 1 && warnings[0].contains("1s-000001"), "{warnings:?}");
+        assert!(
+            rows == all && warnings.len() == 1 && warnings[0].contains("1s-000001"),
+            "{warnings:?}"
+        );
     }
 
     #[test]
@@ -436,13 +600,27 @@ mod tests {
         let all = rows(1);
         let row = all.iter().find(|r| r.class.is_some()).expect("of a class");
         let (low, high, n) = row.total.buckets().next().expect("one");
-        assert!(n == 1 && (high - low) as f64 <= low as f64 / 16.0, "{low} {high}");
-        let device = Device { model: Some("Disk".to_owned()), ..Device::named("sda", DevId(8)) };
+        assert!(
+            n == 1 && (high - low) as f64 <= low as f64 / 16.0,
+            "{low} {high}"
+        );
+        let device = Device {
+            model: Some("Disk".to_owned()),
+            ..Device::named("sda", DevId(8))
+        };
         let bytes = encode_devices(&[device]).expect("encodes");
         let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).expect("readable");
-        let row = reader.get_row_iter(None).expect("rows").next().expect("one").expect("readable").to_string();
+        let row = reader
+            .get_row_iter(None)
+            .expect("rows")
+            .next()
+            .expect("one")
+            .expect("readable")
+            .to_string();
         assert!(
-            row.contains("name: \"sda\"") && row.contains("model: \"Disk\"") && row.contains("size_bytes: null"),
+            row.contains("name: \"sda\"")
+                && row.contains("model: \"Disk\"")
+                && row.contains("size_bytes: null"),
             "{row}"
         );
     }

@@ -54,11 +54,16 @@ impl Root {
         path: &Path,
         mut unlisted: impl FnMut(String, StoreError) -> Result<(), StoreError>,
     ) -> Result<Option<Root>, StoreError> {
-        if !path.is_dir() || path.join(meta_file::META).exists() || path.join(meta_file::META_COPY).exists() {
+        if !path.is_dir()
+            || path.join(meta_file::META).exists()
+            || path.join(meta_file::META_COPY).exists()
+        {
             return Ok(None);
         }
         let mut recordings = Vec::new();
-        let own_name = fs::canonicalize(path).ok().and_then(|p| host_of(p.file_name()?.to_str()?));
+        let own_name = fs::canonicalize(path)
+            .ok()
+            .and_then(|p| host_of(p.file_name()?.to_str()?));
         let mut is_root = false;
         if let Some(host) = own_name {
             is_root = true;
@@ -73,7 +78,10 @@ impl Root {
             }
         }
         recordings.sort();
-        Ok(is_root.then(|| Root { path: path.to_owned(), recordings }))
+        Ok(is_root.then(|| Root {
+            path: path.to_owned(),
+            recordings,
+        }))
     }
 
     /// The directory it was opened from.
@@ -99,12 +107,19 @@ impl Root {
         let name = Root::host_directory(host);
         let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         let is_host = path.file_name().is_some_and(|own| own == name.as_str());
-        let base = if is_host { path.parent().unwrap_or(&path) } else { &path };
+        let base = if is_host {
+            path.parent().unwrap_or(&path)
+        } else {
+            &path
+        };
         let mut copies = Vec::new();
         for place in [Root::SNAPSHOTS, Root::FROZEN].map(|place| base.join(place)) {
             let dir = place.join(&name);
             // A user with write access could redirect links.
-            if [&place, &dir].iter().all(|d| fs::symlink_metadata(d).is_ok_and(|m| m.is_dir())) {
+            if [&place, &dir]
+                .iter()
+                .all(|d| fs::symlink_metadata(d).is_ok_and(|m| m.is_dir()))
+            {
                 copies.extend(recordings_of(&dir, host).unwrap_or_default());
             }
         }
@@ -134,7 +149,10 @@ impl Stored {
             Some(end_ns) => end_ns,
             None => Recording::open(&self.path)?.end_ns(),
         };
-        Ok((meta.start_unix_ns, meta.start_unix_ns.saturating_add(end_ns)))
+        Ok((
+            meta.start_unix_ns,
+            meta.start_unix_ns.saturating_add(end_ns),
+        ))
     }
 }
 
@@ -142,8 +160,15 @@ fn recordings_of(dir: &Path, host: &str) -> Result<Vec<Stored>, StoreError> {
     let stored = |name: String| {
         let digits = name.strip_prefix(START)?;
         // As written, or two names could say one time.
-        let start_unix_ns: i64 = digits.parse().ok().filter(|n: &i64| n.to_string() == digits)?;
-        Some(Stored { host: host.to_owned(), start_unix_ns, path: dir.join(&name) })
+        let start_unix_ns: i64 = digits
+            .parse()
+            .ok()
+            .filter(|n: &i64| n.to_string() == digits)?;
+        Some(Stored {
+            host: host.to_owned(),
+            start_unix_ns,
+            path: dir.join(&name),
+        })
     };
     Ok(directories(dir)?.into_iter().filter_map(stored).collect())
 }
@@ -203,8 +228,11 @@ mod tests {
         fs::create_dir_all(&dir).expect("makes");
         let path = dir.join(Root::recording_directory(start_unix_ns));
         let meta = RecordingMeta::new(Source::Ebpf, start_unix_ns);
-        let writer = RecordingWriter::create(&path, meta, WriterOptions::default()).expect("creates");
-        writer.finish(end_ns, RecorderCost::default()).expect("finishes");
+        let writer =
+            RecordingWriter::create(&path, meta, WriterOptions::default()).expect("creates");
+        writer
+            .finish(end_ns, RecorderCost::default())
+            .expect("finishes");
         path
     }
 
@@ -220,13 +248,27 @@ mod tests {
         record(root.path(), "b", 5, 1);
         let found = open(root.path());
         assert_eq!(found.hosts(), ["a", "b"]);
-        let paths: Vec<&Path> = found.recordings().iter().map(|r| r.path.as_path()).collect();
+        let paths: Vec<&Path> = found
+            .recordings()
+            .iter()
+            .map(|r| r.path.as_path())
+            .collect();
         assert_eq!(paths[..2], [early.as_path(), late.as_path()]);
-        assert_eq!(found.recordings()[0].span_unix_ns().expect("readable"), (900, 1000));
+        assert_eq!(
+            found.recordings()[0].span_unix_ns().expect("readable"),
+            (900, 1000)
+        );
         let one = open(&root.path().join("host=a"));
         assert_eq!((one.hosts(), one.recordings().len()), (vec!["a"], 2));
-        assert!(Root::open(&late).expect("readable").is_none(), "a recording is no root");
-        assert!(Root::open(&root.path().join("nothing")).expect("readable").is_none());
+        assert!(
+            Root::open(&late).expect("readable").is_none(),
+            "a recording is no root"
+        );
+        assert!(
+            Root::open(&root.path().join("nothing"))
+                .expect("readable")
+                .is_none()
+        );
     }
 
     #[cfg(unix)]
@@ -235,13 +277,27 @@ mod tests {
         let root = tempfile::tempdir().expect("temporary directory");
         let real = record(root.path(), "a", 7, 1);
         std::os::unix::fs::symlink(&real, root.path().join("host=a/start_ns=8")).expect("links");
-        std::os::unix::fs::symlink(root.path().join("host=a"), root.path().join("host=b")).expect("links");
-        for name in ["start_ns=", "start_ns=+9", "start_ns=09", "start_ns=x", "start_ns=99999999999999999999", "other"]
-        {
+        std::os::unix::fs::symlink(root.path().join("host=a"), root.path().join("host=b"))
+            .expect("links");
+        for name in [
+            "start_ns=",
+            "start_ns=+9",
+            "start_ns=09",
+            "start_ns=x",
+            "start_ns=99999999999999999999",
+            "other",
+        ] {
             fs::create_dir(root.path().join("host=a").join(name)).expect("makes");
         }
         let found = open(root.path());
-        assert_eq!(found.recordings().iter().map(|r| r.path.clone()).collect::<Vec<_>>(), [real]);
+        assert_eq!(
+            found
+                .recordings()
+                .iter()
+                .map(|r| r.path.clone())
+                .collect::<Vec<_>>(),
+            [real]
+        );
     }
 
     #[test]
@@ -256,22 +312,49 @@ mod tests {
             assert_eq!(found.recordings().len(), 1);
             let names = |of: &[Stored]| {
                 of.iter()
-                    .map(|s| s.path.strip_prefix(root.path().canonicalize().expect("there")).expect("below").to_owned())
+                    .map(|s| {
+                        s.path
+                            .strip_prefix(root.path().canonicalize().expect("there"))
+                            .expect("below")
+                            .to_owned()
+                    })
                     .collect::<Vec<_>>()
             };
-            let expected = [&kept, &frozen].map(|p| p.strip_prefix(root.path()).expect("below").to_owned());
+            let expected =
+                [&kept, &frozen].map(|p| p.strip_prefix(root.path()).expect("below").to_owned());
             assert_eq!(names(&found.copies("a")), expected);
         }
-        assert!(open(&root.path().join(Root::SNAPSHOTS)).copies("a").is_empty());
+        assert!(
+            open(&root.path().join(Root::SNAPSHOTS))
+                .copies("a")
+                .is_empty()
+        );
     }
 
     #[test]
     fn no_host_name_leaves_its_directory() {
-        for host in ["db1.example.org", "..", ".", "a/b", "ü", "50%", "", "a=b", "line\nbreak"] {
+        for host in [
+            "db1.example.org",
+            "..",
+            ".",
+            "a/b",
+            "ü",
+            "50%",
+            "",
+            "a=b",
+            "line\nbreak",
+        ] {
             let name = Root::host_directory(host);
-            assert!(!name.contains('/') && !name.ends_with("=.") && !name.ends_with("=.."), "{name}");
+            assert!(
+                !name.contains('/') && !name.ends_with("=.") && !name.ends_with("=.."),
+                "{name}"
+            );
             assert_eq!(host_of(&name).as_deref(), Some(host));
         }
-        assert!(["host", "host=%", "host=%2", "host=%zz", "host=%FF"].iter().all(|n| host_of(n).is_none()));
+        assert!(
+            ["host", "host=%", "host=%2", "host=%zz", "host=%FF"]
+                .iter()
+                .all(|n| host_of(n).is_none())
+        );
     }
 }

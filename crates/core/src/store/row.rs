@@ -4,8 +4,8 @@ use super::column::{Column, Texts};
 use super::frame_encoder::FrameEncoder;
 use super::schema::Table;
 use crate::model::{
-    Class, ClassCounters, Comm, CounterSample, DevId, DiskCounters, FlushCounters, Inode, Io, LossReason, Lost, Mark,
-    Name, Named, Op, Origin,
+    Class, ClassCounters, Comm, CounterSample, DevId, DiskCounters, FlushCounters, Inode, Io,
+    LossReason, Lost, Mark, Name, Named, Op, Origin,
 };
 
 /// A row of one of the recording's tables.
@@ -64,7 +64,9 @@ impl Row for Io {
         e.options(rows.iter().map(|r| wide(r.error)));
         e.options(rows.iter().map(|r| wide(r.merges)));
         e.options(rows.iter().map(|r| wide(r.tgid)));
-        e.texts(rows.iter().map(|r| r.comm), |c, out| out.extend_from_slice(c.as_bytes()));
+        e.texts(rows.iter().map(|r| r.comm), |c, out| {
+            out.extend_from_slice(c.as_bytes())
+        });
         e.options(rows.iter().map(|r| r.cgroup));
         e.options(rows.iter().map(|r| r.ino));
         e.options(rows.iter().map(|r| wide(r.fs_dev)));
@@ -107,7 +109,10 @@ impl<'a> IoValues<'a> {
             Column::Texts(texts) => texts.dictionary.as_slice(),
             _ => &[],
         };
-        IoValues { columns, comms: words.iter().map(|word| Comm::new(word)).collect() }
+        IoValues {
+            columns,
+            comms: words.iter().map(|word| Comm::new(word)).collect(),
+        }
     }
 
     /// Fills `rows`, which are blank, from row `first` of the columns on.
@@ -119,28 +124,48 @@ impl<'a> IoValues<'a> {
         self.set(io_column::QUEUE, first, rows, |io, v| io.queue_ns = Some(v));
         self.set(io_column::DEVICE, first, rows, |io, v| io.device_ns = v);
         self.set(io_column::SECTOR, first, rows, |io, v| io.sector = Some(v));
-        self.set(io_column::FLAGS, first, rows, |io, v| io.flags = Some(v as i32));
-        self.set(io_column::ERROR, first, rows, |io, v| io.error = Some(v as i32));
-        self.set(io_column::MERGES, first, rows, |io, v| io.merges = Some(v as i32));
-        self.set(io_column::TGID, first, rows, |io, v| io.tgid = Some(v as i32));
-        self.set(io_column::COMM, first, rows, |io, v| io.comm = self.comms.get(v as usize).copied());
+        self.set(io_column::FLAGS, first, rows, |io, v| {
+            io.flags = Some(v as i32)
+        });
+        self.set(io_column::ERROR, first, rows, |io, v| {
+            io.error = Some(v as i32)
+        });
+        self.set(io_column::MERGES, first, rows, |io, v| {
+            io.merges = Some(v as i32)
+        });
+        self.set(io_column::TGID, first, rows, |io, v| {
+            io.tgid = Some(v as i32)
+        });
+        self.set(io_column::COMM, first, rows, |io, v| {
+            io.comm = self.comms.get(v as usize).copied()
+        });
         self.set(io_column::CGROUP, first, rows, |io, v| io.cgroup = Some(v));
         self.set(io_column::INO, first, rows, |io, v| io.ino = Some(v));
-        self.set(io_column::FS_DEV, first, rows, |io, v| io.fs_dev = Some(v as i32));
-        self.set(io_column::ORIGIN, first, rows, |io, v| io.origin = Origin::from_code(v as i32));
-        self.set(io_column::GENERATION, first, rows, |io, v| io.generation = u32::try_from(v).ok());
+        self.set(io_column::FS_DEV, first, rows, |io, v| {
+            io.fs_dev = Some(v as i32)
+        });
+        self.set(io_column::ORIGIN, first, rows, |io, v| {
+            io.origin = Origin::from_code(v as i32)
+        });
+        self.set(io_column::GENERATION, first, rows, |io, v| {
+            io.generation = u32::try_from(v).ok()
+        });
     }
 
     /// Hands each row its value of one column, where it has one.
     #[inline]
     fn set(&self, column: usize, first: usize, rows: &mut [Io], put: impl Fn(&mut Io, i64)) {
-        let (Column::Ints(ints) | Column::Texts(Texts { index: ints, .. })) = &self.columns[column] else { return };
+        let (Column::Ints(ints) | Column::Texts(Texts { index: ints, .. })) = &self.columns[column]
+        else {
+            return;
+        };
         let values = rows.iter_mut().zip(&ints.values[first..]);
         match &ints.valid {
             None => values.for_each(|(io, v)| put(io, *v)),
-            Some(valid) => {
-                values.zip(&valid[first..]).filter(|(_, known)| **known).for_each(|((io, v), _)| put(io, *v))
-            }
+            Some(valid) => values
+                .zip(&valid[first..])
+                .filter(|(_, known)| **known)
+                .for_each(|((io, v), _)| put(io, *v)),
         }
     }
 }
@@ -169,7 +194,10 @@ impl Row for CounterSample {
         e.ints(rows.iter().map(|r| r.counters.time_in_queue_ms as i64));
         class(e, |r| r.counters.discard);
         e.options(rows.iter().map(|r| r.counters.flush.map(|f| f.ios as i64)));
-        e.options(rows.iter().map(|r| r.counters.flush.map(|f| f.ticks_ms as i64)));
+        e.options(
+            rows.iter()
+                .map(|r| r.counters.flush.map(|f| f.ticks_ms as i64)),
+        );
     }
 
     fn assemble(c: &[Column], i: usize) -> CounterSample {
@@ -190,7 +218,10 @@ impl Row for CounterSample {
                 io_ticks_ms: value(11),
                 time_in_queue_ms: value(12),
                 discard: c[13].int(i).map(|_| class(13)),
-                flush: c[17].int(i).map(|_| FlushCounters { ios: value(17), ticks_ms: value(18) }),
+                flush: c[17].int(i).map(|_| FlushCounters {
+                    ios: value(17),
+                    ticks_ms: value(18),
+                }),
             },
         }
     }
@@ -206,16 +237,23 @@ impl Row for Lost {
     fn encode(rows: &[Lost], e: &mut FrameEncoder) {
         e.ints(rows.iter().map(|r| r.from_ns));
         e.ints(rows.iter().map(|r| r.to_ns));
-        e.texts(rows.iter().map(|r| Some(r.reason)), |r, out| out.extend_from_slice(r.name().as_bytes()));
+        e.texts(rows.iter().map(|r| Some(r.reason)), |r, out| {
+            out.extend_from_slice(r.name().as_bytes())
+        });
         e.options(rows.iter().map(|r| r.dev.map(|d| i64::from(d.0))));
-        e.texts(rows.iter().map(|r| r.class), |c, out| out.extend_from_slice(c.name().as_bytes()));
+        e.texts(rows.iter().map(|r| r.class), |c, out| {
+            out.extend_from_slice(c.name().as_bytes())
+        });
         e.options(rows.iter().map(|r| r.ios));
         e.options(rows.iter().map(|r| r.bytes));
         e.options(rows.iter().map(|r| r.merges));
     }
 
     fn assemble(c: &[Column], i: usize) -> Lost {
-        let reason = c[2].text(i).and_then(|t| std::str::from_utf8(t).ok()).and_then(LossReason::from_name);
+        let reason = c[2]
+            .text(i)
+            .and_then(|t| std::str::from_utf8(t).ok())
+            .and_then(LossReason::from_name);
         let class = |name: &[u8]| Class::ALL.into_iter().find(|c| c.name().as_bytes() == name);
         Lost {
             from_ns: c[0].int(i).unwrap_or(0),
@@ -240,13 +278,23 @@ impl Row for Mark {
 
     fn encode(rows: &[Mark], e: &mut FrameEncoder) {
         e.ints(rows.iter().map(|r| r.at_ns));
-        e.texts(rows.iter().map(|r| Some(r.kind.as_str())), |t, out| out.extend_from_slice(t.as_bytes()));
-        e.texts(rows.iter().map(|r| Some(r.text.as_str())), |t, out| out.extend_from_slice(t.as_bytes()));
+        e.texts(rows.iter().map(|r| Some(r.kind.as_str())), |t, out| {
+            out.extend_from_slice(t.as_bytes())
+        });
+        e.texts(rows.iter().map(|r| Some(r.text.as_str())), |t, out| {
+            out.extend_from_slice(t.as_bytes())
+        });
     }
 
     fn assemble(c: &[Column], i: usize) -> Mark {
-        let text = |column: usize| String::from_utf8_lossy(c[column].text(i).unwrap_or_default()).into_owned();
-        Mark { at_ns: c[0].int(i).unwrap_or(0), kind: text(1), text: text(2) }
+        let text = |column: usize| {
+            String::from_utf8_lossy(c[column].text(i).unwrap_or_default()).into_owned()
+        };
+        Mark {
+            at_ns: c[0].int(i).unwrap_or(0),
+            kind: text(1),
+            text: text(2),
+        }
     }
 }
 
@@ -259,15 +307,23 @@ impl Row for Name {
 
     fn encode(rows: &[Name], e: &mut FrameEncoder) {
         let number = |of: Named| match of {
-            Named::File(f) => (Some(i64::from(f.fs_dev)), f.ino, f.generation.map(i64::from)),
+            Named::File(f) => (
+                Some(i64::from(f.fs_dev)),
+                f.ino,
+                f.generation.map(i64::from),
+            ),
             Named::Cgroup(id) | Named::Pod(id) => (None, id, None),
             Named::Unknown => (None, 0, None),
         };
         e.ints(rows.iter().map(|r| r.at_ns));
-        e.texts(rows.iter().map(|r| r.of.kind().or(Some(""))), |t, out| out.extend_from_slice(t.as_bytes()));
+        e.texts(rows.iter().map(|r| r.of.kind().or(Some(""))), |t, out| {
+            out.extend_from_slice(t.as_bytes())
+        });
         e.options(rows.iter().map(|r| number(r.of).0));
         e.ints(rows.iter().map(|r| number(r.of).1));
-        e.texts(rows.iter().map(|r| Some(r.text.as_str())), |t, out| out.extend_from_slice(t.as_bytes()));
+        e.texts(rows.iter().map(|r| Some(r.text.as_str())), |t, out| {
+            out.extend_from_slice(t.as_bytes())
+        });
         e.options(rows.iter().map(|r| number(r.of).2));
     }
 
@@ -275,12 +331,20 @@ impl Row for Name {
         let id = c[3].int(i).unwrap_or(0);
         let generation = c[5].int(i).and_then(|g| u32::try_from(g).ok());
         let of = match (c[1].text(i), c[2].int(i)) {
-            (Some(b"file"), Some(fs_dev)) => Named::File(Inode { fs_dev: fs_dev as i32, ino: id, generation }),
+            (Some(b"file"), Some(fs_dev)) => Named::File(Inode {
+                fs_dev: fs_dev as i32,
+                ino: id,
+                generation,
+            }),
             (Some(b"cgroup"), _) => Named::Cgroup(id),
             (Some(b"pod"), _) => Named::Pod(id),
             _ => Named::Unknown,
         };
         let text = String::from_utf8_lossy(c[4].text(i).unwrap_or_default()).into_owned();
-        Name { at_ns: c[0].int(i).unwrap_or(0), of, text }
+        Name {
+            at_ns: c[0].int(i).unwrap_or(0),
+            of,
+            text,
+        }
     }
 }

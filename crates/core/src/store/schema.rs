@@ -59,11 +59,23 @@ impl ColumnDef {
 }
 
 const fn required(name: &'static str, kind: Kind, layout: Layout) -> ColumnDef {
-    ColumnDef { name, kind, required: true, layout, min: i64::MIN }
+    ColumnDef {
+        name,
+        kind,
+        required: true,
+        layout,
+        min: i64::MIN,
+    }
 }
 
 const fn optional(name: &'static str, kind: Kind, layout: Layout) -> ColumnDef {
-    ColumnDef { name, kind, required: false, layout, min: i64::MIN }
+    ColumnDef {
+        name,
+        kind,
+        required: false,
+        layout,
+        min: i64::MIN,
+    }
 }
 
 use Kind::{I32, I64, Text};
@@ -122,7 +134,11 @@ const LOST: &[ColumnDef] = &[
     optional("merges", I64, Many),
 ];
 
-const MARKS: &[ColumnDef] = &[required("at_ns", I64, Time), required("kind", Text, Few), required("text", Text, Few)];
+const MARKS: &[ColumnDef] = &[
+    required("at_ns", I64, Time),
+    required("kind", Text, Few),
+    required("text", Text, Few),
+];
 
 const REQUESTS: &[ColumnDef] = &[
     required("end_ns", I64, Time),
@@ -183,15 +199,26 @@ const NAMES: &[ColumnDef] = &[
 ];
 
 impl Table {
-    pub const ALL: [Table; Table::COUNT] =
-        [Table::Io, Table::Counters, Table::Lost, Table::Marks, Table::Requests, Table::Names];
+    pub const ALL: [Table; Table::COUNT] = [
+        Table::Io,
+        Table::Counters,
+        Table::Lost,
+        Table::Marks,
+        Table::Requests,
+        Table::Names,
+    ];
 
     /// How many tables there are.
     pub const COUNT: usize = 6;
 
     /// All but the block I/Os.
-    pub const OTHERS: [Table; Table::COUNT - 1] =
-        [Table::Counters, Table::Lost, Table::Marks, Table::Requests, Table::Names];
+    pub const OTHERS: [Table; Table::COUNT - 1] = [
+        Table::Counters,
+        Table::Lost,
+        Table::Marks,
+        Table::Requests,
+        Table::Names,
+    ];
 
     /// Directory of the table inside a recording, and first part of its logs' names.
     pub fn name(self) -> &'static str {
@@ -254,14 +281,20 @@ fn build(table: Table) -> TypePtr {
             Kind::I64 => (Physical::INT64, None),
             Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
         };
-        let repetition = if c.required { Repetition::REQUIRED } else { Repetition::OPTIONAL };
+        let repetition = if c.required {
+            Repetition::REQUIRED
+        } else {
+            Repetition::OPTIONAL
+        };
         let built = Type::primitive_type_builder(c.name, physical)
             .with_repetition(repetition)
             .with_logical_type(logical)
             .build();
         Arc::new(built.expect("the schema is a constant, and a test builds it"))
     });
-    let group = Type::group_type_builder(table.name()).with_fields(fields.collect()).build();
+    let group = Type::group_type_builder(table.name())
+        .with_fields(fields.collect())
+        .build();
     Arc::new(group.expect("the schema is a constant, and a test builds it"))
 }
 

@@ -29,8 +29,12 @@ impl Totals {
     /// Counts I/Os.
     pub fn add_ios(&mut self, ios: &[Io]) {
         self.ios += ios.len() as i64;
-        self.bytes = ios.iter().fold(self.bytes, |sum, io| sum.saturating_add(io.bytes));
-        self.merges = ios.iter().fold(self.merges, |sum, io| sum.saturating_add(io.merges.unwrap_or(0).into()));
+        self.bytes = ios
+            .iter()
+            .fold(self.bytes, |sum, io| sum.saturating_add(io.bytes));
+        self.merges = ios.iter().fold(self.merges, |sum, io| {
+            sum.saturating_add(io.merges.unwrap_or(0).into())
+        });
     }
 
     /// Adds what others hold.
@@ -44,7 +48,11 @@ impl Totals {
     pub fn add_removed(&mut self, lost: &[Lost]) {
         for l in lost.iter().filter(|l| l.reason == LossReason::Retention) {
             let of = |n: Option<i64>| n.unwrap_or(0);
-            self.add(Totals { ios: of(l.ios), bytes: of(l.bytes), merges: of(l.merges) });
+            self.add(Totals {
+                ios: of(l.ios),
+                bytes: of(l.bytes),
+                merges: of(l.merges),
+            });
         }
     }
 
@@ -108,7 +116,12 @@ impl Segment {
     /// Payload and rows of every frame.
     pub fn frames(&self) -> impl Iterator<Item = (&[u8], usize)> {
         let mut start = 0;
-        self.frames.iter().map(move |(rows, end)| (&self.payloads[std::mem::replace(&mut start, *end)..*end], *rows))
+        self.frames.iter().map(move |(rows, end)| {
+            (
+                &self.payloads[std::mem::replace(&mut start, *end)..*end],
+                *rows,
+            )
+        })
     }
 
     /// Bytes in the log.
@@ -127,7 +140,9 @@ impl Segment {
     ) -> io::Result<()> {
         let wal = match &mut self.wal {
             Some(wal) => wal,
-            None => self.wal.insert(WalFile::create(recording, self.table, self.number)?),
+            None => self
+                .wal
+                .insert(WalFile::create(recording, self.table, self.number)?),
         };
         number_frame(bytes, self.frames.len() as u32);
         wal.append(bytes)?;

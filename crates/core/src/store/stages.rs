@@ -23,11 +23,21 @@ const GROUP: usize = 1 << 16;
 ///
 /// # Errors
 /// The file system refuses or is full.
-pub fn write_stages(recording: &Path, bios: &[BioStages], access: Access) -> Result<(), StoreError> {
+pub fn write_stages(
+    recording: &Path,
+    bios: &[BioStages],
+    access: Access,
+) -> Result<(), StoreError> {
     if bios.is_empty() {
         return Ok(());
     }
-    write_table(recording, "stages", access, SCHEMA, bios.chunks(GROUP).map(columns))
+    write_table(
+        recording,
+        "stages",
+        access,
+        SCHEMA,
+        bios.chunks(GROUP).map(columns),
+    )
 }
 
 fn columns(bios: &[BioStages]) -> Vec<Cells> {
@@ -55,7 +65,10 @@ pub fn read_stages(recording: &Path, mut take: impl FnMut(&BioStages)) -> Result
         let reader = SerializedFileReader::new(file).map_err(|e| damaged(&path, &e))?;
         for i in 0..reader.num_row_groups() {
             let group = reader.get_row_group(i).and_then(|group| rows(&*group));
-            group.map_err(|e| damaged(&path, &e))?.iter().for_each(&mut take);
+            group
+                .map_err(|e| damaged(&path, &e))?
+                .iter()
+                .for_each(&mut take);
         }
         Ok(())
     })
@@ -81,21 +94,35 @@ fn rows(group: &dyn RowGroupReader) -> Result<Vec<BioStages>, ParquetError> {
             q2c_ns: *q2c.get(i)?,
         })
     };
-    (0..done.len()).map(|i| row(i).ok_or_else(|| missing("dev"))).collect()
+    (0..done.len())
+        .map(|i| row(i).ok_or_else(|| missing("dev")))
+        .collect()
 }
 
 pub(super) fn missing(name: &str) -> ParquetError {
-    ParquetError::General(format!("column {name} is missing or not as docs/recording-format.md has it"))
+    ParquetError::General(format!(
+        "column {name} is missing or not as docs/recording-format.md has it"
+    ))
 }
 
 /// The values of a column that has no nulls.
 pub(super) fn required<T>(name: &str, values: Vec<Option<T>>) -> Result<Vec<T>, ParquetError> {
-    values.into_iter().collect::<Option<Vec<T>>>().ok_or_else(|| missing(name))
+    values
+        .into_iter()
+        .collect::<Option<Vec<T>>>()
+        .ok_or_else(|| missing(name))
 }
 
 /// A whole column of a row group, whether it may be null or not.
-pub(super) fn column<T: DataType>(group: &dyn RowGroupReader, name: &str) -> Result<Vec<Option<T::T>>, ParquetError> {
-    column_of::<T>(group, name, &(0..usize::try_from(group.metadata().num_rows()).unwrap_or(0)))
+pub(super) fn column<T: DataType>(
+    group: &dyn RowGroupReader,
+    name: &str,
+) -> Result<Vec<Option<T::T>>, ParquetError> {
+    column_of::<T>(
+        group,
+        name,
+        &(0..usize::try_from(group.metadata().num_rows()).unwrap_or(0)),
+    )
 }
 
 /// A column of some rows of a row group.
@@ -105,7 +132,11 @@ pub(super) fn column_of<T: DataType>(
     rows: &Range<usize>,
 ) -> Result<Vec<Option<T::T>>, ParquetError> {
     let schema = group.metadata().schema_descr();
-    let at = schema.columns().iter().position(|c| c.path().string() == name).ok_or_else(|| missing(name))?;
+    let at = schema
+        .columns()
+        .iter()
+        .position(|c| c.path().string() == name)
+        .ok_or_else(|| missing(name))?;
     let descriptor = schema.column(at);
     if descriptor.physical_type() != T::get_physical_type() || descriptor.max_rep_level() > 0 {
         return Err(missing(name));
@@ -126,7 +157,10 @@ pub(super) fn column_of<T: DataType>(
     if !nullable {
         return Ok(values.map(Some).collect());
     }
-    Ok(levels.into_iter().map(|level| if level > 0 { values.next() } else { None }).collect())
+    Ok(levels
+        .into_iter()
+        .map(|level| if level > 0 { values.next() } else { None })
+        .collect())
 }
 
 #[cfg(test)]
@@ -137,7 +171,17 @@ mod tests {
         let of = |every: i64| (i % every == 0).then_some(i);
         let (q2g_ns, g2i_ns, q2m_ns) = (of(2), of(3), of(5));
         let (i2d_ns, m2d_ns, q2c_ns) = (of(7), None, of(1));
-        BioStages { done_ns: i, dev: DevId(7 << 20), q2g_ns, g2i_ns, q2m_ns, i2d_ns, m2d_ns, d2c_ns: i + 1, q2c_ns }
+        BioStages {
+            done_ns: i,
+            dev: DevId(7 << 20),
+            q2g_ns,
+            g2i_ns,
+            q2m_ns,
+            i2d_ns,
+            m2d_ns,
+            d2c_ns: i + 1,
+            q2c_ns,
+        }
     }
 
     fn read(dir: &Path) -> Result<Vec<BioStages>, StoreError> {

@@ -51,7 +51,11 @@ impl Observations {
     /// The damaged blocks met so far, in words.
     pub fn warnings(&self) -> impl Iterator<Item = &String> {
         let others = self.requests.warnings().iter().chain(self.names.warnings());
-        self.ios.warnings().iter().chain(self.counters.warnings()).chain(others)
+        self.ios
+            .warnings()
+            .iter()
+            .chain(self.counters.warnings())
+            .chain(others)
     }
 
     fn refill(&mut self) -> Result<(), StoreError> {
@@ -97,13 +101,20 @@ impl Observations {
             self.request_batch.front().map(|r| r.end_ns),
             self.io_batch.front().map(|io| io.done_ns),
         ];
-        let (_, which) = heads.iter().enumerate().filter_map(|(i, at)| Some(((*at)?, i))).min()?;
+        let (_, which) = heads
+            .iter()
+            .enumerate()
+            .filter_map(|(i, at)| Some(((*at)?, i)))
+            .min()?;
         match which {
             0 => self.lost.pop_front().map(Observation::Lost),
             1 => self.marks.pop_front().map(Observation::Mark),
             2 => self.name_batch.pop_front().map(Observation::Name),
             3 => self.counter_batch.pop_front().map(Observation::Counters),
-            4 => self.request_batch.pop_front().map(|r| Observation::Request(Box::new(r))),
+            4 => self
+                .request_batch
+                .pop_front()
+                .map(|r| Observation::Request(Box::new(r))),
             _ => self.io_batch.pop_front().map(Observation::Io),
         }
     }

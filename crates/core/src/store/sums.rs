@@ -37,7 +37,13 @@ pub(crate) fn files(recording: &Path, table: &str) -> Result<Vec<String>, StoreE
     let mut names = Vec::new();
     for entry in entries {
         let entry = entry.map_err(|e| StoreError::io(&dir, "read", e))?;
-        names.extend(entry.file_name().to_str().filter(|n| n.ends_with(".parquet")).map(str::to_owned));
+        names.extend(
+            entry
+                .file_name()
+                .to_str()
+                .filter(|n| n.ends_with(".parquet"))
+                .map(str::to_owned),
+        );
     }
     names.sort();
     Ok(names)
@@ -45,7 +51,10 @@ pub(crate) fn files(recording: &Path, table: &str) -> Result<Vec<String>, StoreE
 
 /// The steps in seconds that a table has, the finest first.
 pub(super) fn steps(recording: &Path, table: &str) -> Result<Vec<i32>, StoreError> {
-    let mut steps: Vec<i32> = files(recording, table)?.iter().filter_map(|name| Some(parse_name(name)?.0)).collect();
+    let mut steps: Vec<i32> = files(recording, table)?
+        .iter()
+        .filter_map(|name| Some(parse_name(name)?.0))
+        .collect();
     steps.sort_unstable();
     steps.dedup();
     Ok(steps)
@@ -54,18 +63,28 @@ pub(super) fn steps(recording: &Path, table: &str) -> Result<Vec<i32>, StoreErro
 /// Where the newest slot of `step_s` ends; 0 if there is none. Damaged files are left out.
 pub(super) fn until(recording: &Path, table: &str, step_s: i32) -> Result<i64, StoreError> {
     let mut until_ns = 0;
-    for name in files(recording, table)?.iter().filter(|n| parse_name(n).is_some_and(|(step, _)| step == step_s)) {
+    for name in files(recording, table)?
+        .iter()
+        .filter(|n| parse_name(n).is_some_and(|(step, _)| step == step_s))
+    {
         let path = recording.join(table).join(name);
         // What a damaged file says is not known.
         drop(with_file(&path, |file| {
             let reader = SerializedFileReader::new(file).map_err(|e| damaged(&path, &e))?;
             let latest = reader.metadata().row_groups().iter().filter_map(|g| {
-                match g.columns().iter().find(|c| c.column_path().string() == "at_ns")?.statistics()? {
+                match g
+                    .columns()
+                    .iter()
+                    .find(|c| c.column_path().string() == "at_ns")?
+                    .statistics()?
+                {
                     Statistics::Int64(s) => s.max_opt().copied(),
                     _ => None,
                 }
             });
-            let end_ns = latest.max().map_or(0, |at_ns| at_ns.saturating_add(i64::from(step_s) * 1_000_000_000));
+            let end_ns = latest.max().map_or(0, |at_ns| {
+                at_ns.saturating_add(i64::from(step_s) * 1_000_000_000)
+            });
             until_ns = until_ns.max(end_ns);
             Ok(())
         }));
@@ -95,15 +114,20 @@ pub(super) fn read<R>(
             for i in 0..reader.num_row_groups() {
                 let group = reader.get_row_group(i).map_err(|e| damaged(&path, &e))?;
                 if meets(&*group, range) {
-                    let rows = rows_of(&*group).map_err(|e| damaged(&path, &e))?.into_iter();
-                    rows.filter(|r| key(r).0 == step_s && range.contains(&key(r).1)).for_each(&mut take);
+                    let rows = rows_of(&*group)
+                        .map_err(|e| damaged(&path, &e))?
+                        .into_iter();
+                    rows.filter(|r| key(r).0 == step_s && range.contains(&key(r).1))
+                        .for_each(&mut take);
                 }
             }
             Ok(())
         });
         match read {
             Ok(()) => {}
-            Err(e @ StoreError::Damaged { .. }) => warnings.push(format!("{e}; rows of {table} are missing")),
+            Err(e @ StoreError::Damaged { .. }) => {
+                warnings.push(format!("{e}; rows of {table} are missing"))
+            }
             Err(e) => return Err(e),
         }
     }
@@ -123,8 +147,13 @@ pub(super) fn write_missing<const STEPS: usize>(
     if written.iter().all(Option::is_none) {
         return Ok(());
     }
-    let dir = PrivateDir::open_own(recording, access).map_err(|e| StoreError::io(recording, "write to", e))?;
-    let mut number = files(recording, table)?.iter().filter_map(|n| Some(parse_name(n)?.1)).max().unwrap_or(0);
+    let dir = PrivateDir::open_own(recording, access)
+        .map_err(|e| StoreError::io(recording, "write to", e))?;
+    let mut number = files(recording, table)?
+        .iter()
+        .filter_map(|n| Some(parse_name(n)?.1))
+        .max()
+        .unwrap_or(0);
     let made = dir.make_dir(table).and_then(|()| dir.sync(Path::new(".")));
     made.map_err(|e| StoreError::io(&recording.join(table), "create", e))?;
     for (step_s, bytes) in written.into_iter().flatten() {
@@ -132,7 +161,8 @@ pub(super) fn write_missing<const STEPS: usize>(
         let name = file_name(table, step_s, number);
         let path = recording.join(&name);
         let bytes = bytes.map_err(|e| damaged(&path, &e))?;
-        dir.write_atomically(&name, &bytes).map_err(|e| StoreError::io(&path, "write", e))?;
+        dir.write_atomically(&name, &bytes)
+            .map_err(|e| StoreError::io(&path, "write", e))?;
     }
     Ok(())
 }
@@ -140,10 +170,14 @@ pub(super) fn write_missing<const STEPS: usize>(
 /// Whether a row group can have rows of `range`, by its statistics.
 fn meets(group: &dyn RowGroupReader, range: &Range<i64>) -> bool {
     let columns = group.metadata().columns();
-    let time = columns.iter().find(|c| c.column_path().string() == "at_ns").and_then(|c| c.statistics());
+    let time = columns
+        .iter()
+        .find(|c| c.column_path().string() == "at_ns")
+        .and_then(|c| c.statistics());
     match time {
         Some(Statistics::Int64(s)) => {
-            s.min_opt().is_none_or(|min| *min < range.end) && s.max_opt().is_none_or(|max| *max >= range.start)
+            s.min_opt().is_none_or(|min| *min < range.end)
+                && s.max_opt().is_none_or(|max| *max >= range.start)
         }
         _ => true,
     }

@@ -25,7 +25,9 @@ pub(crate) fn unescape(text: &[u8]) -> Vec<u8> {
     let mut rest = text;
     while let Some((first, tail)) = rest.split_first() {
         match rest {
-            [b'\\', b'x', hi, lo, after @ ..] if hi.is_ascii_hexdigit() && lo.is_ascii_hexdigit() => {
+            [b'\\', b'x', hi, lo, after @ ..]
+                if hi.is_ascii_hexdigit() && lo.is_ascii_hexdigit() =>
+            {
                 out.push(nibble(*hi) << 4 | nibble(*lo));
                 rest = after;
             }
@@ -58,7 +60,10 @@ mod tests {
 
     #[test]
     fn ordinary_names_stay_readable() {
-        assert_eq!(escape("kworker/u8:2 ß \\o/".as_bytes()), "kworker/u8:2 ß \\o/".as_bytes());
+        assert_eq!(
+            escape("kworker/u8:2 ß \\o/".as_bytes()),
+            "kworker/u8:2 ß \\o/".as_bytes()
+        );
         assert_eq!(escape(b"a\xff"), b"a\\xff");
         assert_eq!(unescape(br"\xzz"), br"\xzz");
     }

@@ -46,14 +46,22 @@ pub(crate) struct Frame {
 }
 
 /// Encodes `rows` (not empty) into a frame, header included, replacing what `out` holds.
-pub(crate) fn encode_frame<R: Row>(rows: &[R], encoder: &mut FrameEncoder, out: &mut Vec<u8>) -> (i64, i64) {
+pub(crate) fn encode_frame<R: Row>(
+    rows: &[R],
+    encoder: &mut FrameEncoder,
+    out: &mut Vec<u8>,
+) -> (i64, i64) {
     encoder.push(rows);
     finish_frame(R::TABLE, encoder, out)
 }
 
 /// Makes a frame, header included, of the rows of `table` in `encoder` (there are some), replacing what `out` holds.
 /// Gives the smallest and largest time.
-pub(crate) fn finish_frame(table: Table, encoder: &mut FrameEncoder, out: &mut Vec<u8>) -> (i64, i64) {
+pub(crate) fn finish_frame(
+    table: Table,
+    encoder: &mut FrameEncoder,
+    out: &mut Vec<u8>,
+) -> (i64, i64) {
     let rows = encoder.rows();
     debug_assert!((1..=MAX_FRAME_ROWS).contains(&rows));
     out.clear();
@@ -105,8 +113,14 @@ impl WalFile {
     pub fn create(recording: &PrivateDir, table: Table, segment: u32) -> io::Result<WalFile> {
         let name = format!("wal/{}", file_name(table, segment));
         let file = recording.create_file(&name)?;
-        let mut wal = WalFile { file, name, len: 0, dirty: false };
-        wal.append(&file_header(table, segment)).inspect_err(|_| drop(recording.remove_file(&wal.name)))?;
+        let mut wal = WalFile {
+            file,
+            name,
+            len: 0,
+            dirty: false,
+        };
+        wal.append(&file_header(table, segment))
+            .inspect_err(|_| drop(recording.remove_file(&wal.name)))?;
         Ok(wal)
     }
 
@@ -174,7 +188,10 @@ pub(crate) struct NewerWal(pub u16);
 
 /// Reads a log whatever state it is in: a damaged frame costs that frame, an unfinished one at the end nothing.
 pub(crate) fn scan(bytes: &[u8]) -> Result<WalContents, NewerWal> {
-    let mut out = WalContents { next: Some(0), ..WalContents::default() };
+    let mut out = WalContents {
+        next: Some(0),
+        ..WalContents::default()
+    };
     if bytes.len() < FILE_HEADER {
         out.torn = Some((0, bytes.len()));
         return Ok(out);
@@ -194,7 +211,12 @@ pub(crate) fn scan(bytes: &[u8]) -> Result<WalContents, NewerWal> {
             },
             None => {
                 let skip = next_header(rest);
-                out.damage.push(WalDamage { offset: at, bytes: skip, known: None, after_frames: out.frames.len() });
+                out.damage.push(WalDamage {
+                    offset: at,
+                    bytes: skip,
+                    known: None,
+                    after_frames: out.frames.len(),
+                });
                 out.next = None;
                 skip
             }
@@ -219,7 +241,12 @@ fn parse_file_header(bytes: &[u8]) -> Result<Option<(Table, u32)>, NewerWal> {
 fn take_frame(out: &mut WalContents, at: usize, rest: &[u8], h: FrameHeader) -> Option<usize> {
     let end = h.size + h.payload;
     if h.number.is_some() && out.next.is_some() && h.number != out.next {
-        out.damage.push(WalDamage { offset: at, bytes: 0, known: None, after_frames: out.frames.len() });
+        out.damage.push(WalDamage {
+            offset: at,
+            bytes: 0,
+            known: None,
+            after_frames: out.frames.len(),
+        });
     }
     out.next = h.number.map(|n| n.wrapping_add(1));
     let Some(payload) = rest.get(h.size..end) else {
@@ -229,10 +256,20 @@ fn take_frame(out: &mut WalContents, at: usize, rest: &[u8], h: FrameHeader) -> 
     let fits = out.rows + h.rows as usize <= MAX_LOG_ROWS;
     if fits && crc32fast::hash(payload) == h.crc {
         out.rows += h.rows as usize;
-        out.frames.push(Frame { rows: h.rows, min: h.min, max: h.max, payload: payload.to_vec() });
+        out.frames.push(Frame {
+            rows: h.rows,
+            min: h.min,
+            max: h.max,
+            payload: payload.to_vec(),
+        });
     } else {
         let known = Some((h.rows, h.min, h.max));
-        out.damage.push(WalDamage { offset: at, bytes: end, known, after_frames: out.frames.len() });
+        out.damage.push(WalDamage {
+            offset: at,
+            bytes: end,
+            known,
+            after_frames: out.frames.len(),
+        });
     }
     Some(end)
 }
@@ -240,7 +277,10 @@ fn take_frame(out: &mut WalContents, at: usize, rest: &[u8], h: FrameHeader) -> 
 /// Distance to the next whole frame header in `rest`, or to its end.
 fn next_header(rest: &[u8]) -> usize {
     let candidates = 1..rest.len().saturating_sub(FRAME_HEADER - 1);
-    candidates.into_iter().find(|i| FrameHeader::parse(&rest[*i..]).is_some()).unwrap_or(rest.len())
+    candidates
+        .into_iter()
+        .find(|i| FrameHeader::parse(&rest[*i..]).is_some())
+        .unwrap_or(rest.len())
 }
 
 struct FrameHeader {
@@ -278,7 +318,8 @@ impl FrameHeader {
             min: i64_at(bytes, 16),
             max: i64_at(bytes, 24),
         };
-        let sane = header.payload <= MAX_PAYLOAD && (1..=MAX_FRAME_ROWS as u32).contains(&header.rows);
+        let sane =
+            header.payload <= MAX_PAYLOAD && (1..=MAX_FRAME_ROWS as u32).contains(&header.rows);
         sane.then_some(header)
     }
 }
@@ -306,7 +347,11 @@ mod tests {
         let mut ends = Vec::new();
         let mut frame = Vec::new();
         for i in 0..n {
-            let mark = Mark { at_ns: i * 10, kind: "phase".into(), text: format!("number {i}") };
+            let mark = Mark {
+                at_ns: i * 10,
+                kind: "phase".into(),
+                text: format!("number {i}"),
+            };
             encode_frame(&[mark], &mut FrameEncoder::default(), &mut frame);
             number_frame(&mut frame, i as u32);
             bytes.extend_from_slice(&frame);
@@ -320,8 +365,15 @@ mod tests {
         let (bytes, ends) = log(5);
         for cut in 0..=bytes.len() {
             let read = scan(&bytes[..cut]).expect("our version");
-            assert_eq!(read.frames.len(), ends.iter().filter(|e| **e <= cut).count(), "cut at {cut}");
-            assert!(read.damage.is_empty(), "a torn end is no damage (cut at {cut})");
+            assert_eq!(
+                read.frames.len(),
+                ends.iter().filter(|e| **e <= cut).count(),
+                "cut at {cut}"
+            );
+            assert!(
+                read.damage.is_empty(),
+                "a torn end is no damage (cut at {cut})"
+            );
             let whole = cut == FILE_HEADER || ends.contains(&cut);
             assert_eq!(read.torn.is_none(), whole, "cut at {cut}");
         }
@@ -336,11 +388,17 @@ mod tests {
             bad[bit / 8] ^= 1 << (bit % 8);
             let read = scan(&bad).expect("our version");
             let lost = clean.frames.len() - read.frames.len();
-            assert!(read.frames.iter().all(|f| clean.frames.contains(f)), "bit {bit}: a wrong frame");
+            assert!(
+                read.frames.iter().all(|f| clean.frames.contains(f)),
+                "bit {bit}: a wrong frame"
+            );
             if bit / 8 < FILE_HEADER {
                 assert!(read.header.is_none() && lost == 0, "bit {bit}");
             } else {
-                assert!(lost == 1 && (read.damage.len() == 1 || read.torn.is_some()), "bit {bit}: {lost} frames lost");
+                assert!(
+                    lost == 1 && (read.damage.len() == 1 || read.torn.is_some()),
+                    "bit {bit}: {lost} frames lost"
+                );
             }
         }
     }
@@ -351,18 +409,31 @@ mod tests {
         let frame = |i: usize| &bytes[if i == 0 { FILE_HEADER } else { ends[i - 1] }..ends[i]];
         let of = |frames: &[usize]| {
             let frames: Vec<u8> = frames.iter().flat_map(|i| frame(*i)).copied().collect();
-            scan(&[&bytes[..FILE_HEADER], &frames].concat()).expect("our version").damage
+            scan(&[&bytes[..FILE_HEADER], &frames].concat())
+                .expect("our version")
+                .damage
         };
         assert_eq!(of(&[0, 1, 2, 3]), []);
-        for (frames, after) in [(vec![1, 2, 3], 0), (vec![0, 2, 3], 1), (vec![0, 1, 1, 2, 3], 2)] {
+        for (frames, after) in [
+            (vec![1, 2, 3], 0),
+            (vec![0, 2, 3], 1),
+            (vec![0, 1, 1, 2, 3], 2),
+        ] {
             let damage = of(&frames);
-            assert_eq!((damage[0].bytes, damage[0].after_frames), (0, after), "{frames:?}");
+            assert_eq!(
+                (damage[0].bytes, damage[0].after_frames),
+                (0, after),
+                "{frames:?}"
+            );
         }
     }
 
     #[test]
     fn names_say_table_and_segment() {
-        assert_eq!(parse_name(&file_name(Table::Counters, 12)), Some((Table::Counters, 12)));
+        assert_eq!(
+            parse_name(&file_name(Table::Counters, 12)),
+            Some((Table::Counters, 12))
+        );
         assert_eq!(parse_name("io-x.wal"), None);
         assert_eq!(parse_name("io-000001.parquet"), None);
     }

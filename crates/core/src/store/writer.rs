@@ -22,7 +22,9 @@ use super::schema::Table;
 use super::segment::{self, Closed, Segment, Totals};
 use super::tally::Tally;
 use super::wal::{self, FRAME_HEADER, WalFile};
-use crate::model::{CounterSample, Device, Io, LossReason, Lost, Mark, Name, Observation, RecordingMeta, Request};
+use crate::model::{
+    CounterSample, Device, Io, LossReason, Lost, Mark, Name, Observation, RecordingMeta, Request,
+};
 use crate::private::PrivateDir;
 
 /// Writes one recording. Everything happens in the caller's thread: see [`RecordingWriter::tick`].
@@ -80,12 +82,21 @@ const NAMES_WAITING: usize = 4096;
 
 impl RecordingWriter {
     /// Creates the directory `dir` and its first files. If that fails, nothing of it stays.
-    pub fn create(dir: &Path, meta: RecordingMeta, options: WriterOptions) -> Result<RecordingWriter, StoreError> {
+    pub fn create(
+        dir: &Path,
+        meta: RecordingMeta,
+        options: WriterOptions,
+    ) -> Result<RecordingWriter, StoreError> {
         if let Some(keep) = options.keep_bytes.filter(|k| *k < WriterOptions::MIN_KEEP) {
-            return Err(StoreError::KeepTooSmall { keep, least: WriterOptions::MIN_KEEP });
+            return Err(StoreError::KeepTooSmall {
+                keep,
+                least: WriterOptions::MIN_KEEP,
+            });
         }
         let created = PrivateDir::create(dir, options.access).map_err(|e| match e.kind() {
-            ErrorKind::AlreadyExists => StoreError::Exists { path: dir.to_owned() },
+            ErrorKind::AlreadyExists => StoreError::Exists {
+                path: dir.to_owned(),
+            },
             _ => StoreError::io(dir, "create", e),
         })?;
         let laid_out = Self::lay_out(&created, &meta);
@@ -132,7 +143,8 @@ impl RecordingWriter {
     }
 
     fn lay_out(dir: &PrivateDir, meta: &RecordingMeta) -> Result<u64, StoreError> {
-        dir.make_dir(WAL).map_err(|e| StoreError::io(&dir.path().join(WAL), "create", e))?;
+        dir.make_dir(WAL)
+            .map_err(|e| StoreError::io(&dir.path().join(WAL), "create", e))?;
         let reserved = dir.write_atomically(RESERVE_NAME, &vec![0; RESERVE]);
         reserved.map_err(|e| StoreError::io(&dir.path().join(RESERVE_NAME), "write", e))?;
         meta_file::write(dir, meta)
@@ -146,7 +158,8 @@ impl RecordingWriter {
                 self.count_unwritten(rest);
                 return Ok(());
             }
-            let (now, later) = rest.split_at(rest.len().min(self.limits.frame_rows - self.ios.rows()));
+            let (now, later) =
+                rest.split_at(rest.len().min(self.limits.frame_rows - self.ios.rows()));
             self.ios.push(now);
             self.ios_totals.add_ios(now);
             rest = later;
@@ -172,9 +185,19 @@ impl RecordingWriter {
             Observation::Name(name) => self.names.push(name.clone()),
             Observation::Request(request) => self.requests.push((**request).clone()),
         }
-        let rest = [self.counters.len(), self.lost.len(), self.marks.len(), self.requests.len(), self.names.len()];
+        let rest = [
+            self.counters.len(),
+            self.lost.len(),
+            self.marks.len(),
+            self.requests.len(),
+            self.names.len(),
+        ];
         let waiting = rest.into_iter().max().unwrap_or(0);
-        if waiting >= self.limits.frame_rows { self.flush_rest() } else { Ok(()) }
+        if waiting >= self.limits.frame_rows {
+            self.flush_rest()
+        } else {
+            Ok(())
+        }
     }
 
     /// Hands what was pushed to the system, so that a killed process loses nothing older; syncs, closes segments and
@@ -198,7 +221,8 @@ impl RecordingWriter {
         for table in Table::ALL {
             let s = &self.segments[table as usize - 1];
             let age = now_ns.saturating_sub(s.opened_ns);
-            let worth = age >= self.options.segment_age_ns && s.rows >= self.options.segment_min_rows;
+            let worth =
+                age >= self.options.segment_age_ns && s.rows >= self.options.segment_min_rows;
             if s.rows > 0 && (worth || age >= self.options.segment_max_age_ns) {
                 let closed = self.close_segment(table);
                 self.tolerate_full(closed)?;
@@ -214,9 +238,9 @@ impl RecordingWriter {
             return Ok(());
         }
         let bytes = open_requests::encode(open, &mut self.encoder);
-        let written = self
-            .make_room(bytes.len() as u64)
-            .and_then(|()| open_requests::replace(&self.dir, &bytes).map_err(|e| self.error(WAL, "write to", e)));
+        let written = self.make_room(bytes.len() as u64).and_then(|()| {
+            open_requests::replace(&self.dir, &bytes).map_err(|e| self.error(WAL, "write to", e))
+        });
         if written.is_ok() {
             self.open_bytes = bytes.len() as u64;
         }
@@ -232,10 +256,14 @@ impl RecordingWriter {
 
     /// Writes `meta.json` anew. A full disk keeps the old one and is no error.
     pub fn write_meta(&mut self) -> Result<(), StoreError> {
-        self.retention.meta_bytes = self.retention.meta_bytes.max(meta_file::encode(&self.meta).len() as u64);
+        self.retention.meta_bytes = self
+            .retention
+            .meta_bytes
+            .max(meta_file::encode(&self.meta).len() as u64);
         let room = self.make_room(0);
-        let written =
-            room.and_then(|()| meta_file::write(&self.dir, &self.meta)).map(|bytes| self.retention.meta_bytes = bytes);
+        let written = room
+            .and_then(|()| meta_file::write(&self.dir, &self.meta))
+            .map(|bytes| self.retention.meta_bytes = bytes);
         self.tolerate_full(written)
     }
 
@@ -263,7 +291,8 @@ impl RecordingWriter {
 
     /// The I/Os of a frame that found no room.
     fn ios_of(&self, payload: &[u8], rows: usize) -> Result<Vec<Io>, StoreError> {
-        let columns = FrameColumns::parse(payload, rows).and_then(|c| c.decode(Table::Io, |_| true));
+        let columns =
+            FrameColumns::parse(payload, rows).and_then(|c| c.decode(Table::Io, |_| true));
         let columns = columns.map_err(|e| bug(&self.dir.path().join(WAL), &e))?;
         let mut ios = Vec::new();
         Io::assemble_all(&columns, rows, &mut ios);
@@ -281,7 +310,9 @@ impl RecordingWriter {
         self.tolerate_full(written)?;
         let lost = std::mem::take(&mut self.lost);
         let (n, written) = self.write_rows(&lost);
-        self.segments[Table::Lost as usize - 1].totals.add_removed(&lost[..n]);
+        self.segments[Table::Lost as usize - 1]
+            .totals
+            .add_removed(&lost[..n]);
         lost[n..].iter().for_each(|l| self.unwritten.add(l));
         self.tolerate_full(written)?;
         let mut marks = std::mem::take(&mut self.marks);
@@ -296,7 +327,9 @@ impl RecordingWriter {
         names.truncate(NAMES_WAITING);
         self.names = names;
         self.tolerate_full(written)?;
-        Table::OTHERS.into_iter().try_for_each(|t| self.close_if_large(t))
+        Table::OTHERS
+            .into_iter()
+            .try_for_each(|t| self.close_if_large(t))
     }
 
     /// Writes `rows` in frames; how many of them were written before something went wrong.
@@ -319,7 +352,13 @@ impl RecordingWriter {
         written
     }
 
-    fn append(&mut self, table: Table, frame: &mut [u8], rows: usize, times: (i64, i64)) -> Result<(), StoreError> {
+    fn append(
+        &mut self,
+        table: Table,
+        frame: &mut [u8],
+        rows: usize,
+        times: (i64, i64),
+    ) -> Result<(), StoreError> {
         self.make_room(frame.len() as u64)?;
         let segment = &mut self.segments[table as usize - 1];
         let appended = segment.append(&self.dir, frame, rows, times, self.now_ns);
@@ -329,7 +368,9 @@ impl RecordingWriter {
     fn close_if_large(&mut self, table: Table) -> Result<(), StoreError> {
         let s = &self.segments[table as usize - 1];
         let rows = if table == Table::Io {
-            self.options.segment_rows.min(WriterOptions::MAX_SEGMENT_ROWS)
+            self.options
+                .segment_rows
+                .min(WriterOptions::MAX_SEGMENT_ROWS)
         } else {
             self.limits.other_rows
         };
@@ -356,9 +397,22 @@ impl RecordingWriter {
         written?;
         let old = self.segments[table as usize - 1].start_next();
         let (number, rows, min, max, totals) = (old.number, old.rows, old.min, old.max, old.totals);
-        self.retention.put(table, Closed { name, number, rows, bytes, min, max, totals });
+        self.retention.put(
+            table,
+            Closed {
+                name,
+                number,
+                rows,
+                bytes,
+                min,
+                max,
+                totals,
+            },
+        );
         if let Some(wal) = old.wal {
-            self.dir.remove_file(&wal.name).map_err(|e| self.error(&wal.name, "remove", e))?;
+            self.dir
+                .remove_file(&wal.name)
+                .map_err(|e| self.error(&wal.name, "remove", e))?;
         }
         Ok(())
     }
@@ -366,24 +420,35 @@ impl RecordingWriter {
     fn write_file(&mut self, table: Table, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         self.make_room(bytes.len() as u64)?;
         if !self.tables[table as usize - 1] {
-            let made = self.dir.make_dir(table.name()).and_then(|()| self.dir.sync(Path::new(".")));
+            let made = self
+                .dir
+                .make_dir(table.name())
+                .and_then(|()| self.dir.sync(Path::new(".")));
             made.map_err(|e| self.error(table.name(), "create", e))?;
             self.tables[table as usize - 1] = true;
         }
-        self.dir.write_atomically(name, bytes).map_err(|e| self.error(name, "write", e))
+        self.dir
+            .write_atomically(name, bytes)
+            .map_err(|e| self.error(name, "write", e))
     }
 
     /// Removes the oldest segments until `extra` more bytes fit under the limit.
     fn make_room(&mut self, extra: u64) -> Result<(), StoreError> {
         let active = self.active_bytes();
         let active_io_from = self.segments[Table::Io as usize - 1].min;
-        let removed = self.retention.make_room(&self.dir, active, extra, active_io_from)?;
+        let removed = self
+            .retention
+            .make_room(&self.dir, active, extra, active_io_from)?;
         self.lost.extend(removed);
         Ok(())
     }
 
     fn active_bytes(&self) -> u64 {
-        let logs: u64 = self.segments.iter().map(|s| disk::allocated(s.wal_bytes())).sum();
+        let logs: u64 = self
+            .segments
+            .iter()
+            .map(|s| disk::allocated(s.wal_bytes()))
+            .sum();
         logs + disk::allocated(self.open_bytes)
     }
 
@@ -393,11 +458,18 @@ impl RecordingWriter {
 
     fn sync(&mut self) -> Result<(), StoreError> {
         // An idle recorder must not wake the disk: syncing even an unchanged file can flush its cache.
-        let mut logs = self.segments.iter_mut().filter_map(|s| s.wal.as_mut()).filter(|w| w.dirty).peekable();
+        let mut logs = self
+            .segments
+            .iter_mut()
+            .filter_map(|s| s.wal.as_mut())
+            .filter(|w| w.dirty)
+            .peekable();
         if logs.peek().is_none() {
             return Ok(());
         }
-        let synced = logs.try_for_each(WalFile::sync).and_then(|()| self.dir.sync(Path::new(WAL)));
+        let synced = logs
+            .try_for_each(WalFile::sync)
+            .and_then(|()| self.dir.sync(Path::new(WAL)));
         self.tolerate_full(synced.map_err(|e| self.error(WAL, "sync", e)))
     }
 
@@ -422,7 +494,10 @@ impl RecordingWriter {
         if let Some((from_ns, to_ns)) = ends.clone().min().zip(ends.max()) {
             let reason = LossReason::RequestUnwritten;
             let ios = Some(requests.len() as i64);
-            self.unwritten.add(&Lost { ios, ..Lost::somewhere(from_ns, to_ns, reason) });
+            self.unwritten.add(&Lost {
+                ios,
+                ..Lost::somewhere(from_ns, to_ns, reason)
+            });
         }
     }
 
@@ -440,5 +515,8 @@ impl RecordingWriter {
 
 /// Error: a frame of this writer cannot be encoded.
 fn bug(path: &Path, e: &dyn std::error::Error) -> StoreError {
-    StoreError::Damaged { path: path.to_owned(), what: format!("cannot be encoded: {e}; please report this") }
+    StoreError::Damaged {
+        path: path.to_owned(),
+        what: format!("cannot be encoded: {e}; please report this"),
+    }
 }

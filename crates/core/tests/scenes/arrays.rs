@@ -12,16 +12,34 @@ pub fn member(m: usize) -> DevId {
 /// The report of an array of `members`.
 pub fn report(members: &[Scene], seed: u64) -> Report {
     let own = |(m, scene): (usize, &Scene)| -> Vec<Io> {
-        scene.ios(97 * seed + m as u64).into_iter().map(|io| Io { dev: member(m), ..io }).collect()
+        scene
+            .ios(97 * seed + m as u64)
+            .into_iter()
+            .map(|io| Io {
+                dev: member(m),
+                ..io
+            })
+            .collect()
     };
     let mut ios: Vec<Io> = members.iter().enumerate().flat_map(own).collect();
     ios.sort_by_key(|io| io.done_ns);
     let name = |m: usize| format!("sd{}", char::from(b'a' + m as u8));
     let mut meta = RecordingMeta::new(Source::Ebpf, 0);
-    meta.devices = (0..members.len()).map(|m| Disk::named(name(m), member(m))).collect();
-    let raid = Raid { level: "raid5".to_owned(), disks: members.len() as u32, chunk_bytes: 65_536, layout: 2 };
+    meta.devices = (0..members.len())
+        .map(|m| Disk::named(name(m), member(m)))
+        .collect();
+    let raid = Raid {
+        level: "raid5".to_owned(),
+        disks: members.len() as u32,
+        chunk_bytes: 65_536,
+        layout: 2,
+    };
     let slaves = (0..members.len()).map(name).collect();
-    meta.devices.push(Disk { slaves, raid: Some(raid), ..Disk::named("md0", DevId::new(9, 0)) });
+    meta.devices.push(Disk {
+        slaves,
+        raid: Some(raid),
+        ..Disk::named("md0", DevId::new(9, 0))
+    });
     let mut builder = ReportBuilder::for_recording(&meta, Window::new(0, 60_000_000_000));
     ios.iter().for_each(|io| builder.push(io));
     builder.finish(0)
@@ -29,21 +47,34 @@ pub fn report(members: &[Scene], seed: u64) -> Report {
 
 /// A disk that takes `times` as long as others for requests at random places.
 pub fn disk(per_s: f64, times: f64) -> Scene {
-    let device =
-        Device { random_s: times * Device::DISK.random_s, fixed_s: times * Device::DISK.fixed_s, ..Device::DISK };
-    Scene { arrivals: Arrivals::Poisson(per_s), device, ..Scene::default() }
+    let device = Device {
+        random_s: times * Device::DISK.random_s,
+        fixed_s: times * Device::DISK.fixed_s,
+        ..Device::DISK
+    };
+    Scene {
+        arrivals: Arrivals::Poisson(per_s),
+        device,
+        ..Scene::default()
+    }
 }
 
 /// Five disks; the third is slower.
 pub fn with_slow(times: f64, seed: u64) -> Report {
-    let members: Vec<Scene> = (0..5).map(|m| disk(200.0, if m == 2 { times } else { 1.0 })).collect();
+    let members: Vec<Scene> = (0..5)
+        .map(|m| disk(200.0, if m == 2 { times } else { 1.0 }))
+        .collect();
     report(&members, seed)
 }
 
 /// Arrays without a slow member.
 pub fn nulls() -> Vec<(&'static str, Vec<Scene>)> {
     let similar = Scene {
-        arrivals: Arrivals::SelfSimilar { per_s: 200.0, sources: 10, tail: 1.4 },
+        arrivals: Arrivals::SelfSimilar {
+            per_s: 200.0,
+            sources: 10,
+            tail: 1.4,
+        },
         sizes: MIXED,
         ..disk(0.0, 1.0)
     };
@@ -51,14 +82,30 @@ pub fn nulls() -> Vec<(&'static str, Vec<Scene>)> {
     let spells = |first_s: f64| {
         let spell = |k: i32| {
             let at = first_s + 14.0 * f64::from(k);
-            [(at, 1.0), (at + 0.01, 4.0), (at + 2.0, 4.0), (at + 2.01, 1.0)]
+            [
+                (at, 1.0),
+                (at + 0.01, 4.0),
+                (at + 2.0, 4.0),
+                (at + 2.01, 1.0),
+            ]
         };
-        Scene { pace: (0..4).flat_map(spell).collect(), ..disk(200.0, 1.0) }
+        Scene {
+            pace: (0..4).flat_map(spell).collect(),
+            ..disk(200.0, 1.0)
+        }
     };
     vec![
         ("two members, disks", vec![disk(500.0, 1.0); 2]),
         ("five members, self-similar, mixed sizes", vec![similar; 5]),
-        ("two slow members of four", [1.0, 3.0, 3.0, 1.0].map(|times| disk(200.0, times)).to_vec()),
-        ("three members with slow spells in turn", [3.0, 7.0, 11.0].map(spells).to_vec()),
+        (
+            "two slow members of four",
+            [1.0, 3.0, 3.0, 1.0]
+                .map(|times| disk(200.0, times))
+                .to_vec(),
+        ),
+        (
+            "three members with slow spells in turn",
+            [3.0, 7.0, 11.0].map(spells).to_vec(),
+        ),
     ]
 }

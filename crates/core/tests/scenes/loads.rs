@@ -23,7 +23,12 @@ pub fn stream(
             return jobs;
         }
         if rng.uniform() * most < rate(t) {
-            jobs.push(Job { at: t * SECOND, op, bytes, service: service(rng) });
+            jobs.push(Job {
+                at: t * SECOND,
+                op,
+                bytes,
+                service: service(rng),
+            });
         }
     }
 }
@@ -31,7 +36,8 @@ pub fn stream(
 /// Reads and writes alike, one server, first come, first served, so many percent busy.
 pub fn fifo(rng: &mut Rng, percent: f64) -> Vec<Io> {
     let rate = percent / 100.0 * 500.0;
-    let [reads, writes] = [Op::READ, Op::WRITE].map(|op| stream(rng, op, 4096, rate, |_| rate, |r| r.exp(1e6)));
+    let [reads, writes] =
+        [Op::READ, Op::WRITE].map(|op| stream(rng, op, 4096, rate, |_| rate, |r| r.exp(1e6)));
     serve(&merged(&[&reads, &writes]), Some(1))
 }
 
@@ -39,7 +45,8 @@ pub fn fifo(rng: &mut Rng, percent: f64) -> Vec<Io> {
 pub fn shared_sine(rng: &mut Rng) -> Vec<Io> {
     let (period, swing) = (5.0 + 10.0 * rng.uniform(), 0.3 + 0.5 * rng.uniform());
     let rate = |t: f64| 300.0 * (1.0 + swing * (std::f64::consts::TAU * t / period).sin());
-    let [reads, writes] = [Op::READ, Op::WRITE].map(|op| stream(rng, op, 4096, 600.0, rate, |r| r.exp(0.8e6)));
+    let [reads, writes] =
+        [Op::READ, Op::WRITE].map(|op| stream(rng, op, 4096, 600.0, rate, |r| r.exp(0.8e6)));
     serve(&merged(&[&reads, &writes]), Some(1))
 }
 
@@ -62,7 +69,10 @@ pub fn slow_spells(rng: &mut Rng) -> Vec<Io> {
     let rate = |t: f64| if within(&writing, len, t) { 300.0 } else { 5.0 };
     let writes = stream(rng, Op::WRITE, 65_536, 300.0, rate, |r| r.exp(0.3e6));
     let mut jobs = merged(&[&reads, &writes]);
-    for job in jobs.iter_mut().filter(|j| within(&slow, slow_len, j.at / SECOND)) {
+    for job in jobs
+        .iter_mut()
+        .filter(|j| within(&slow, slow_len, j.at / SECOND))
+    {
         job.service *= 8.0;
     }
     serve(&jobs, Some(16))
@@ -72,13 +82,23 @@ pub fn slow_spells(rng: &mut Rng) -> Vec<Io> {
 pub fn on_off(rng: &mut Rng, heavy_tailed: bool) -> Vec<Io> {
     let (mut phases, mut t, mut on) = (Vec::new(), 0.0, false);
     while t < SECONDS {
-        let len = if heavy_tailed { 0.3 * rng.uniform().powf(-1.0 / 1.4) } else { rng.exp(1.0) };
+        let len = if heavy_tailed {
+            0.3 * rng.uniform().powf(-1.0 / 1.4)
+        } else {
+            rng.exp(1.0)
+        };
         if on {
             phases.push((t, t + len));
         }
         (t, on) = (t + len, !on);
     }
-    let rate = |t: f64| if phases.iter().any(|p| p.0 <= t && t < p.1) { 400.0 } else { 20.0 };
+    let rate = |t: f64| {
+        if phases.iter().any(|p| p.0 <= t && t < p.1) {
+            400.0
+        } else {
+            20.0
+        }
+    };
     let writes = stream(rng, Op::WRITE, 16_384, 400.0, rate, |r| r.exp(0.5e6));
     let reads = stream(rng, Op::READ, 4096, 200.0, |_| 200.0, |r| r.exp(0.5e6));
     serve(&merged(&[&reads, &writes]), Some(32))
@@ -88,16 +108,40 @@ pub fn on_off(rng: &mut Rng, heavy_tailed: bool) -> Vec<Io> {
 pub fn mostly_writes(rng: &mut Rng, times: f64) -> Vec<Io> {
     let period = 2.0 + 4.0 * rng.uniform();
     let on = |t: f64| t % period < 0.7 * period;
-    let mut reads = stream(rng, Op::READ, 4096, 100.0, |_| 100.0, |r| 0.2e6 + r.exp(0.1e6));
-    reads.iter_mut().filter(|j| on(j.at / SECOND)).for_each(|j| j.service *= times);
-    let writes = stream(rng, Op::WRITE, 262_144, 200.0, |t| if on(t) { 200.0 } else { 0.0 }, |_| 1e6);
+    let mut reads = stream(
+        rng,
+        Op::READ,
+        4096,
+        100.0,
+        |_| 100.0,
+        |r| 0.2e6 + r.exp(0.1e6),
+    );
+    reads
+        .iter_mut()
+        .filter(|j| on(j.at / SECOND))
+        .for_each(|j| j.service *= times);
+    let writes = stream(
+        rng,
+        Op::WRITE,
+        262_144,
+        200.0,
+        |t| if on(t) { 200.0 } else { 0.0 },
+        |_| 1e6,
+    );
     serve(&merged(&[&reads, &writes]), None)
 }
 
 /// Twenty bursts of bulk writes ahead of reads in one queue: half of the server's time while they last.
 pub fn bulk_writes(rng: &mut Rng) -> Vec<Io> {
     let onsets = spells(rng, 20, 0.2);
-    let reads = stream(rng, Op::READ, 4096, 100.0, |_| 100.0, |r| 0.1e6 + r.exp(0.1e6));
+    let reads = stream(
+        rng,
+        Op::READ,
+        4096,
+        100.0,
+        |_| 100.0,
+        |r| 0.1e6 + r.exp(0.1e6),
+    );
     let mut writes = bursts(&onsets, 0.2, 500.0, 256 << 10, 1e6);
     writes.sort_by(|a, b| a.at.total_cmp(&b.at));
     serve(&merged(&[&reads, &writes]), Some(1))
@@ -106,8 +150,9 @@ pub fn bulk_writes(rng: &mut Rng) -> Vec<Io> {
 /// Twenty writes of 64 KiB at each beat of a clock, up to `jitter` of the period early or late, among some small reads.
 pub fn clock(rng: &mut Rng, period: f64, jitter: f64, (from, to): (f64, f64)) -> Vec<Io> {
     let beats = ((to - from) / period) as u64;
-    let onsets: Vec<f64> =
-        (0..beats).map(|k| from + (k as f64 + 0.5 + jitter * (2.0 * rng.uniform() - 1.0)) * period).collect();
+    let onsets: Vec<f64> = (0..beats)
+        .map(|k| from + (k as f64 + 0.5 + jitter * (2.0 * rng.uniform() - 1.0)) * period)
+        .collect();
     let mut writes = bursts(&onsets, 0.02, 1000.0, 65_536, 0.1e6);
     writes.sort_by(|a, b| a.at.total_cmp(&b.at));
     serve(&writes, Some(4))

@@ -82,8 +82,20 @@ pub struct Device {
 }
 
 impl Device {
-    pub const FAST: Device = Device { servers: 32, fixed_s: 5e-5, random_s: 5e-5, bytes_per_s: 3e9, nearest: false };
-    pub const DISK: Device = Device { servers: 1, fixed_s: 2e-4, random_s: 3e-4, bytes_per_s: 2e8, nearest: false };
+    pub const FAST: Device = Device {
+        servers: 32,
+        fixed_s: 5e-5,
+        random_s: 5e-5,
+        bytes_per_s: 3e9,
+        nearest: false,
+    };
+    pub const DISK: Device = Device {
+        servers: 1,
+        fixed_s: 2e-4,
+        random_s: 3e-4,
+        bytes_per_s: 2e8,
+        nearest: false,
+    };
 }
 
 /// Requests that come evenly at `per_s` for `for_s`, besides the background.
@@ -133,8 +145,16 @@ impl Scene {
             for i in 0..n {
                 let at = burst.at_s + (i as f64 + rng.uniform()) / burst.per_s;
                 let job = self.job(&mut rng, at);
-                let bytes = if burst.bytes > 0 { burst.bytes } else { job.bytes };
-                jobs.push(Job { op: burst.op, bytes, ..job });
+                let bytes = if burst.bytes > 0 {
+                    burst.bytes
+                } else {
+                    job.bytes
+                };
+                jobs.push(Job {
+                    op: burst.op,
+                    bytes,
+                    ..job
+                });
             }
         }
         jobs.sort_by(|a, b| a.at.total_cmp(&b.at));
@@ -156,7 +176,11 @@ impl Scene {
     }
 
     fn job(&self, rng: &mut Rng, at_s: f64) -> Job {
-        let op = if rng.uniform() < self.reads { Op::READ } else { Op::WRITE };
+        let op = if rng.uniform() < self.reads {
+            Op::READ
+        } else {
+            Op::WRITE
+        };
         let mut left = rng.below(self.sizes.iter().map(|s| s.1).sum());
         let size = self.sizes.iter().find(|(_, weight)| {
             let found = left < *weight;
@@ -171,12 +195,20 @@ impl Scene {
         {
             service = slow_s * SECOND;
         }
-        Job { at: at_s * SECOND, op, bytes, service: service * self.pace_at(at_s) }
+        Job {
+            at: at_s * SECOND,
+            op,
+            bytes,
+            service: service * self.pace_at(at_s),
+        }
     }
 
     fn pace_at(&self, at_s: f64) -> f64 {
         let next = self.pace.partition_point(|p| p.0 <= at_s);
-        match (next.checked_sub(1).map(|i| self.pace[i]), self.pace.get(next)) {
+        match (
+            next.checked_sub(1).map(|i| self.pace[i]),
+            self.pace.get(next),
+        ) {
             (Some(a), Some(b)) => a.1 + (b.1 - a.1) * (at_s - a.0) / (b.0 - a.0),
             (Some(a), None) => a.1,
             (None, Some(b)) => b.1,
@@ -197,9 +229,14 @@ impl Scene {
                     at += on + rng.exp(off_s);
                 }
             }
-            Arrivals::SelfSimilar { per_s, sources, tail } => {
+            Arrivals::SelfSimilar {
+                per_s,
+                sources,
+                tail,
+            } => {
                 // Pareto with mean 0.1 s.
-                let pareto = |rng: &mut Rng| 0.1 * (tail - 1.0) / tail * rng.uniform().powf(-1.0 / tail);
+                let pareto =
+                    |rng: &mut Rng| 0.1 * (tail - 1.0) / tail * rng.uniform().powf(-1.0 / tail);
                 for _ in 0..sources {
                     let mut at = -pareto(rng);
                     while at < self.seconds {
@@ -210,13 +247,23 @@ impl Scene {
                     }
                 }
             }
-            Arrivals::Cascade { per_s, bias } => {
-                cascade(rng, per_s * self.seconds, bias, 0.0, self.seconds, &mut times)
-            }
-            Arrivals::Diurnal { per_s, swing, period_s } => {
+            Arrivals::Cascade { per_s, bias } => cascade(
+                rng,
+                per_s * self.seconds,
+                bias,
+                0.0,
+                self.seconds,
+                &mut times,
+            ),
+            Arrivals::Diurnal {
+                per_s,
+                swing,
+                period_s,
+            } => {
                 let most = per_s * (1.0 + swing);
                 poisson(rng, most, 0.0, self.seconds, &mut times);
-                let rate = |at: f64| per_s * (1.0 + swing * (std::f64::consts::TAU * at / period_s).sin());
+                let rate =
+                    |at: f64| per_s * (1.0 + swing * (std::f64::consts::TAU * at / period_s).sin());
                 times.retain(|at| rng.uniform() * most < rate(*at));
             }
         }
@@ -224,13 +271,21 @@ impl Scene {
     }
 
     fn closed(&self, rng: &mut Rng, workers: usize, think_s: f64) -> Vec<Io> {
-        let mut ready: BinaryHeap<Reverse<i64>> =
-            (0..workers).map(|_| Reverse((rng.exp(think_s.max(1e-6)) * SECOND) as i64)).collect();
+        let mut ready: BinaryHeap<Reverse<i64>> = (0..workers)
+            .map(|_| Reverse((rng.exp(think_s.max(1e-6)) * SECOND) as i64))
+            .collect();
         let mut queue = Queue::new(self);
         let mut ios = Vec::new();
-        while let Some(Reverse(at)) = ready.pop().filter(|at| (at.0 as f64) < self.seconds * SECOND) {
+        while let Some(Reverse(at)) = ready
+            .pop()
+            .filter(|at| (at.0 as f64) < self.seconds * SECOND)
+        {
             let io = queue.serve(&self.job(rng, at as f64 / SECOND));
-            let think = if think_s > 0.0 { rng.exp(think_s) * SECOND } else { 0.0 };
+            let think = if think_s > 0.0 {
+                rng.exp(think_s) * SECOND
+            } else {
+                0.0
+            };
             ready.push(Reverse(io.done_ns + think as i64 + 1));
             ios.push(io);
         }
@@ -241,7 +296,12 @@ impl Scene {
     /// One server that takes the nearest of those that wait; a seek over the whole disk doubles the fixed part.
     fn nearest(&self, jobs: &[Job], rng: &mut Rng) -> Vec<Io> {
         let mut waiting: Vec<(f64, Job)> = Vec::new();
-        let mut jobs = jobs.iter().map(|j| (rng.uniform(), *j)).collect::<Vec<_>>().into_iter().peekable();
+        let mut jobs = jobs
+            .iter()
+            .map(|j| (rng.uniform(), *j))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .peekable();
         let (mut at, mut head, mut ios) = (0.0f64, 0.5, Vec::new());
         loop {
             if waiting.is_empty() {
@@ -250,8 +310,11 @@ impl Scene {
             }
             waiting.extend(std::iter::from_fn(|| jobs.next_if(|j| j.1.at <= at)));
             let distance = |p: f64| (p - head).abs();
-            let by_distance = |a: &usize, b: &usize| distance(waiting[*a].0).total_cmp(&distance(waiting[*b].0));
-            let Some(i) = (0..waiting.len()).min_by(by_distance) else { return ios };
+            let by_distance =
+                |a: &usize, b: &usize| distance(waiting[*a].0).total_cmp(&distance(waiting[*b].0));
+            let Some(i) = (0..waiting.len()).min_by(by_distance) else {
+                return ios;
+            };
             let (place, job) = waiting.swap_remove(i);
             let done = at + job.service + self.device.fixed_s * (place - head).abs() * SECOND;
             ios.push(io(&job, at, done));
@@ -262,7 +325,14 @@ impl Scene {
 
 fn io(job: &Job, started: f64, done: f64) -> Io {
     let (start, issue, done) = (job.at as i64, started as i64, done as i64);
-    Io::new(done, DEV, job.op, job.bytes, Some(issue - start), done - issue)
+    Io::new(
+        done,
+        DEV,
+        job.op,
+        job.bytes,
+        Some(issue - start),
+        done - issue,
+    )
 }
 
 /// Servers, first come, first served, that pause during stalls. All requests are with the device from their arrival,
@@ -277,7 +347,11 @@ struct Queue<'a> {
 impl Queue<'_> {
     fn new(scene: &Scene) -> Queue<'_> {
         let free = |n: usize| (0..n).map(|_| Reverse(0)).collect();
-        Queue { scene, free: free(scene.device.servers.max(1)), places: free(scene.places.unwrap_or(0)) }
+        Queue {
+            scene,
+            free: free(scene.device.servers.max(1)),
+            places: free(scene.places.unwrap_or(0)),
+        }
     }
 
     fn serve(&mut self, job: &Job) -> Io {
@@ -292,7 +366,10 @@ impl Queue<'_> {
             }
         }
         self.free.push(Reverse(done as i64));
-        let issued = self.places.pop().map_or(job.at, |place| job.at.max(place.0 as f64));
+        let issued = self
+            .places
+            .pop()
+            .map_or(job.at, |place| job.at.max(place.0 as f64));
         if self.scene.places.is_some() {
             self.places.push(Reverse(done as i64));
         }
@@ -323,27 +400,96 @@ pub const DEVICE: DevId = DEV;
 
 /// Null scenes: any finding is false.
 pub fn nulls() -> Vec<(&'static str, Scene)> {
-    let of = |arrivals| Scene { arrivals, ..Scene::default() };
-    let disk = |arrivals| Scene { arrivals, device: Device::DISK, ..Scene::default() };
+    let of = |arrivals| Scene {
+        arrivals,
+        ..Scene::default()
+    };
+    let disk = |arrivals| Scene {
+        arrivals,
+        device: Device::DISK,
+        ..Scene::default()
+    };
     vec![
         ("poisson", of(Arrivals::Poisson(1000.0))),
         ("poisson, sparse", of(Arrivals::Poisson(20.0))),
-        ("poisson, mixed sizes", Scene { sizes: MIXED, ..of(Arrivals::Poisson(1000.0)) }),
-        ("on-off", of(Arrivals::OnOff { per_s: 2000.0, on_s: 0.5, off_s: 0.5 })),
-        ("on-off, mixed sizes", Scene { sizes: MIXED, ..of(Arrivals::OnOff { per_s: 2000.0, on_s: 0.2, off_s: 0.3 }) }),
-        ("self-similar", of(Arrivals::SelfSimilar { per_s: 1000.0, sources: 20, tail: 1.4 })),
+        (
+            "poisson, mixed sizes",
+            Scene {
+                sizes: MIXED,
+                ..of(Arrivals::Poisson(1000.0))
+            },
+        ),
+        (
+            "on-off",
+            of(Arrivals::OnOff {
+                per_s: 2000.0,
+                on_s: 0.5,
+                off_s: 0.5,
+            }),
+        ),
+        (
+            "on-off, mixed sizes",
+            Scene {
+                sizes: MIXED,
+                ..of(Arrivals::OnOff {
+                    per_s: 2000.0,
+                    on_s: 0.2,
+                    off_s: 0.3,
+                })
+            },
+        ),
+        (
+            "self-similar",
+            of(Arrivals::SelfSimilar {
+                per_s: 1000.0,
+                sources: 20,
+                tail: 1.4,
+            }),
+        ),
         (
             "self-similar, mixed sizes",
-            Scene { sizes: MIXED, ..of(Arrivals::SelfSimilar { per_s: 1000.0, sources: 50, tail: 1.4 }) },
+            Scene {
+                sizes: MIXED,
+                ..of(Arrivals::SelfSimilar {
+                    per_s: 1000.0,
+                    sources: 50,
+                    tail: 1.4,
+                })
+            },
         ),
-        ("cascade", of(Arrivals::Cascade { per_s: 1000.0, bias: 0.6 })),
-        ("diurnal", of(Arrivals::Diurnal { per_s: 1000.0, swing: 0.8, period_s: 30.0 })),
-        ("closed loop", of(Arrivals::Closed { workers: 8, think_s: 0.005 })),
+        (
+            "cascade",
+            of(Arrivals::Cascade {
+                per_s: 1000.0,
+                bias: 0.6,
+            }),
+        ),
+        (
+            "diurnal",
+            of(Arrivals::Diurnal {
+                per_s: 1000.0,
+                swing: 0.8,
+                period_s: 30.0,
+            }),
+        ),
+        (
+            "closed loop",
+            of(Arrivals::Closed {
+                workers: 8,
+                think_s: 0.005,
+            }),
+        ),
         ("disk, 40 % busy", disk(Arrivals::Poisson(750.0))),
         ("disk, 80 % busy", disk(Arrivals::Poisson(1500.0))),
         (
             "disk, nearest first",
-            Scene { device: Device { nearest: true, ..Device::DISK }, ..disk(Arrivals::Poisson(1200.0)) },
+            Scene {
+                device: Device {
+                    nearest: true,
+                    ..Device::DISK
+                },
+                ..disk(Arrivals::Poisson(1200.0))
+            },
         ),
     ]
 }

@@ -19,9 +19,16 @@ pub fn of(tgid: i32, op: Op, bytes: i64, start_s: f64, for_s: f64) -> Io {
 
 /// A sync as the kernel shows it: an empty write that carries a flush, and the flush, whose process is not known.
 pub fn sync(tgid: i32, start_s: f64, for_s: f64) -> [Io; 2] {
-    let carrier = Io { flags: Some(Io::FLAG_PREFLUSH | Io::FLAG_SYNC), ..of(tgid, Op::WRITE, 0, start_s, for_s) };
-    let flush =
-        Io { tgid: None, comm: None, origin: Origin::Unknown, ..of(0, Op::FLUSH, 0, start_s + 2e-6, for_s - 3e-6) };
+    let carrier = Io {
+        flags: Some(Io::FLAG_PREFLUSH | Io::FLAG_SYNC),
+        ..of(tgid, Op::WRITE, 0, start_s, for_s)
+    };
+    let flush = Io {
+        tgid: None,
+        comm: None,
+        origin: Origin::Unknown,
+        ..of(0, Op::FLUSH, 0, start_s + 2e-6, for_s - 3e-6)
+    };
     [carrier, flush]
 }
 
@@ -67,17 +74,27 @@ impl Loop {
     /// What a tracer of files sees of the same: sync calls, and at the end the file that was written.
     pub fn calls(&self, rng: &mut Rng) -> Vec<Request> {
         let ios = self.ios(rng);
-        let who =
-            |start, end| Request { tgid: Some(self.tgid), path: Some("/srv/log".into()), ..Request::new(start, end) };
+        let who = |start, end| Request {
+            tgid: Some(self.tgid),
+            path: Some("/srv/log".into()),
+            ..Request::new(start, end)
+        };
         let is_sync = |io: &&Io| io.bytes == 0 && io.tgid.is_some();
         let mut calls: Vec<Request> = ios
             .iter()
             .filter(is_sync)
-            .map(|io| Request { sync: Some(SyncKind::Fsync), ..who(io.start_ns(), io.done_ns) })
+            .map(|io| Request {
+                sync: Some(SyncKind::Fsync),
+                ..who(io.start_ns(), io.done_ns)
+            })
             .collect();
         let writes = ios.iter().filter(|io| io.bytes > 0).count() as i64;
         let end = (self.to_s * SECOND) as i64 - 1;
-        calls.push(Request { ios_out: writes, bytes_out: 4096 * writes, ..who(0, end) });
+        calls.push(Request {
+            ios_out: writes,
+            bytes_out: 4096 * writes,
+            ..who(0, end)
+        });
         calls
     }
 }
@@ -122,13 +139,19 @@ impl Stream {
         let mut free = vec![0.0f64; self.in_flight.max(1)];
         let mut ios = Vec::new();
         for i in 0.. {
-            let next = free.iter_mut().min_by(|a, b| a.total_cmp(b)).expect("one at least");
+            let next = free
+                .iter_mut()
+                .min_by(|a, b| a.total_cmp(b))
+                .expect("one at least");
             if *next >= self.to_s {
                 break;
             }
             let service = 5e-5 + rng.exp(3e-5);
             let sector = place(rng, i);
-            ios.push(Io { sector: Some(sector), ..of(self.tgid, self.op, self.bytes, *next, service) });
+            ios.push(Io {
+                sector: Some(sector),
+                ..of(self.tgid, self.op, self.bytes, *next, service)
+            });
             *next += service + 2e-6 + rng.exp(self.think_s.max(1e-9));
         }
         ios
@@ -160,7 +183,13 @@ pub fn arrivals(
             return all;
         }
         if rng.uniform() * most < rate(at_s) {
-            all.push(Arrival { at_s, tgid, op, bytes, service_s: service_s / 2.0 + rng.exp(service_s / 2.0) });
+            all.push(Arrival {
+                at_s,
+                tgid,
+                op,
+                bytes,
+                service_s: service_s / 2.0 + rng.exp(service_s / 2.0),
+            });
         }
     }
 }
@@ -170,12 +199,25 @@ pub fn served(mut all: Vec<Arrival>, servers: usize) -> Vec<Io> {
     all.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
     let mut free = vec![0.0f64; servers.max(1)];
     let serve = |w: &Arrival| {
-        let next = free.iter_mut().min_by(|a, b| a.total_cmp(b)).expect("one at least");
+        let next = free
+            .iter_mut()
+            .min_by(|a, b| a.total_cmp(b))
+            .expect("one at least");
         let started = next.max(w.at_s);
         *next = started + w.service_s;
         let queue_ns = ((started - w.at_s) * SECOND) as i64;
-        let io = of(w.tgid, w.op, w.bytes, w.at_s, started + w.service_s - w.at_s);
-        Io { queue_ns: Some(queue_ns), device_ns: io.device_ns - queue_ns, ..io }
+        let io = of(
+            w.tgid,
+            w.op,
+            w.bytes,
+            w.at_s,
+            started + w.service_s - w.at_s,
+        );
+        Io {
+            queue_ns: Some(queue_ns),
+            device_ns: io.device_ns - queue_ns,
+            ..io
+        }
     };
     all.iter().map(serve).collect()
 }

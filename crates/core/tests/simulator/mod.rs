@@ -15,7 +15,10 @@ pub struct Rng(u64);
 /// `IOLENS_SEED=N` makes other recordings of every scene; without it they are the same each time.
 static SEED_BASE: LazyLock<u64> = LazyLock::new(|| {
     let asked = std::env::var("IOLENS_SEED").ok();
-    asked.map_or(0, |n| n.parse::<u64>().unwrap_or_else(|_| panic!("IOLENS_SEED={n}: a whole number is needed")))
+    asked.map_or(0, |n| {
+        n.parse::<u64>()
+            .unwrap_or_else(|_| panic!("IOLENS_SEED={n}: a whole number is needed"))
+    })
 });
 
 impl Rng {
@@ -57,11 +60,21 @@ pub struct Job {
 }
 
 /// Arrivals of a Poisson process over `seconds`, each served for `service(rng)` nanoseconds.
-pub fn poisson(rng: &mut Rng, per_s: f64, seconds: f64, mut service: impl FnMut(&mut Rng) -> f64) -> Vec<Job> {
+pub fn poisson(
+    rng: &mut Rng,
+    per_s: f64,
+    seconds: f64,
+    mut service: impl FnMut(&mut Rng) -> f64,
+) -> Vec<Job> {
     let mut jobs = Vec::new();
     let mut at = rng.exp(SECOND / per_s);
     while at < seconds * SECOND {
-        jobs.push(Job { at, op: Op::READ, bytes: 4096, service: service(rng) });
+        jobs.push(Job {
+            at,
+            op: Op::READ,
+            bytes: 4096,
+            service: service(rng),
+        });
         at += rng.exp(SECOND / per_s);
     }
     jobs
@@ -82,8 +95,19 @@ pub fn serve(jobs: &[Job], servers: Option<usize>) -> Vec<Io> {
                     started
                 }
             };
-            let (start, issue, done) = (job.at as i64, started as i64, (started + job.service) as i64);
-            Io::new(done, DEV, job.op, job.bytes, Some(issue - start), done - issue)
+            let (start, issue, done) = (
+                job.at as i64,
+                started as i64,
+                (started + job.service) as i64,
+            );
+            Io::new(
+                done,
+                DEV,
+                job.op,
+                job.bytes,
+                Some(issue - start),
+                done - issue,
+            )
         })
         .collect();
     ios.sort_by_key(|io| io.done_ns);
@@ -104,7 +128,12 @@ pub fn bursts(onsets: &[f64], on_s: f64, per_s: f64, bytes: i64, service: f64) -
     for onset in onsets {
         for i in 0..(on_s * per_s) as u64 {
             let at = (onset + (i as f64 + 0.5) / per_s) * SECOND;
-            jobs.push(Job { at, op: Op::WRITE, bytes, service });
+            jobs.push(Job {
+                at,
+                op: Op::WRITE,
+                bytes,
+                service,
+            });
         }
     }
     jobs

@@ -37,9 +37,16 @@ pub fn slot_contrast(slots: &[(u64, f64)], burst: &[bool]) -> Option<SlotContras
     let observed = ratio(treated)?;
     // Equal up to rounding is equal.
     let as_large = |r: f64| r >= observed * (1.0 - 1e-12);
-    let circular = (0..slots.len()).filter_map(|by| ratio(shifted(by))).filter(|r| as_large(*r)).count() as u64;
+    let circular = (0..slots.len())
+        .filter_map(|by| ratio(shifted(by)))
+        .filter(|r| as_large(*r))
+        .count() as u64;
     let filled: Vec<(u64, f64)> = slots.iter().copied().filter(|s| s.0 > 0).collect();
-    let chosen = slots.iter().zip(burst).filter(|(s, b)| s.0 > 0 && **b).count();
+    let chosen = slots
+        .iter()
+        .zip(burst)
+        .filter(|(s, b)| s.0 > 0 && **b)
+        .count();
     let mut tally = (0, 0);
     if binomial(filled.len() as u64, chosen as u64) <= 1_000_000 {
         choose(&filled, chosen, (0, 0.0), &mut |sum| {

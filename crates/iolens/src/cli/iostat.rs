@@ -147,9 +147,15 @@ pub struct Plan {
 
 /// Parses the words after the program's name.
 pub fn parse(program: &OsStr, words: impl IntoIterator<Item = OsString>) -> Plan {
-    let mut plan = Plan { program: program.to_owned(), ..Plan::default() };
+    let mut plan = Plan {
+        program: program.to_owned(),
+        ..Plan::default()
+    };
     let words: Vec<Vec<u8>> = words.into_iter().map(OsStringExt::into_vec).collect();
-    let mut rest = Words { words: &words, at: 0 };
+    let mut rest = Words {
+        words: &words,
+        at: 0,
+    };
     while let Some(word) = rest.next() {
         if let Err(mistake) = plan.word(word, &mut rest) {
             plan.steps.push(mistake);
@@ -185,7 +191,10 @@ impl<'a> Words<'a> {
 
     /// The next word if it can be the list of `-p`.
     fn partition_list(&mut self) -> Option<&'a [u8]> {
-        let word = self.words.get(self.at).filter(|w| !all_digits(w) && !w.starts_with(b"-"))?;
+        let word = self
+            .words
+            .get(self.at)
+            .filter(|w| !all_digits(w) && !w.starts_with(b"-"))?;
         self.at += 1;
         Some(word)
     }
@@ -203,13 +212,16 @@ impl Plan {
                 Some(list) => {
                     self.steps.push(Step::Unfiltered);
                     let items = list.split(|b| *b == b',').filter(|i| !i.is_empty());
-                    self.steps.extend(items.map(|i| Step::WithPartitions(i.to_vec())));
+                    self.steps
+                        .extend(items.map(|i| Step::WithPartitions(i.to_vec())));
                 }
                 None => self.steps.push(Step::Everything),
             },
             b"-g" => {
                 let name = rest.argument()?;
-                self.steps.push(Step::Group(name[..name.len().min(GROUP_NAME_BYTES)].to_vec()));
+                self.steps.push(Step::Group(
+                    name[..name.len().min(GROUP_NAME_BYTES)].to_vec(),
+                ));
             }
             b"--help" => return Err(Step::Help),
             b"--human" => self.options.human = true,
@@ -225,16 +237,20 @@ impl Plan {
                 if repeated {
                     return Err(Step::Usage);
                 }
-                self.steps.push(Step::Directory(PathBuf::from(OsStr::from_bytes(dir)), both));
+                self.steps
+                    .push(Step::Directory(PathBuf::from(OsStr::from_bytes(dir)), both));
             }
             b"-j" => {
                 let kind = rest.argument()?;
-                let Ok(text) = std::str::from_utf8(kind) else { return Err(Step::Usage) };
+                let Ok(text) = std::str::from_utf8(kind) else {
+                    return Err(Step::Usage);
+                };
                 if kind.len() >= KIND_BYTES {
                     return Err(Step::Usage);
                 }
                 self.options.pretty = true;
-                self.steps.push(Step::PersistentNames(text.to_ascii_lowercase()));
+                self.steps
+                    .push(Step::PersistentNames(text.to_ascii_lowercase()));
             }
             b"-o" => {
                 self.options.format = match rest.argument()? {
@@ -246,7 +262,9 @@ impl Plan {
             }
             b"--root" | b"--replay" => {
                 let name = String::from_utf8_lossy(word).into_owned();
-                let dir = rest.next().ok_or(Step::Fail(format!("{name} needs a directory, as in {name} DIR")))?;
+                let dir = rest.next().ok_or(Step::Fail(format!(
+                    "{name} needs a directory, as in {name} DIR"
+                )))?;
                 self.source(word, dir)?;
             }
             _ if word.starts_with(b"--root=") || word.starts_with(b"--replay=") => {
@@ -269,10 +287,16 @@ impl Plan {
 
     fn source(&mut self, option: &[u8], dir: &[u8]) -> Result<(), Step> {
         if self.source != Source::Live {
-            return Err(Step::Fail("--root and --replay can be given only once".into()));
+            return Err(Step::Fail(
+                "--root and --replay can be given only once".into(),
+            ));
         }
         let dir = PathBuf::from(OsStr::from_bytes(dir));
-        self.source = if option == b"--root" { Source::Under(dir) } else { Source::Replay(dir) };
+        self.source = if option == b"--root" {
+            Source::Under(dir)
+        } else {
+            Source::Replay(dir)
+        };
         Ok(())
     }
 
@@ -307,12 +331,18 @@ impl Plan {
 
 /// Two different units are a usage error.
 fn only(had: Option<Unit>, unit: Unit) -> Result<Unit, Step> {
-    if had.is_none_or(|h| h == unit) { Ok(unit) } else { Err(Step::Usage) }
+    if had.is_none_or(|h| h == unit) {
+        Ok(unit)
+    } else {
+        Err(Step::Usage)
+    }
 }
 
 /// As C's `atol` reads digits: it saturates, and an empty word is 0.
 fn number(digits: &[u8]) -> i64 {
-    digits.iter().fold(0i64, |n, d| n.saturating_mul(10).saturating_add(i64::from(d - b'0')))
+    digits.iter().fold(0i64, |n, d| {
+        n.saturating_mul(10).saturating_add(i64::from(d - b'0'))
+    })
 }
 
 /// What `--help` adds to the usage: what the reference does not have.

@@ -3,7 +3,12 @@ use super::*;
 use proptest::prelude::*;
 
 fn plan(line: &str) -> Plan {
-    words(&line.split(' ').filter(|w| !w.is_empty()).collect::<Vec<_>>())
+    words(
+        &line
+            .split(' ')
+            .filter(|w| !w.is_empty())
+            .collect::<Vec<_>>(),
+    )
 }
 
 fn words(words: &[&str]) -> Plan {
@@ -27,26 +32,47 @@ fn dash_p_takes_a_list_only_as_a_word_of_its_own() {
     assert_eq!(steps("-p"), [Step::Everything]);
     assert_eq!(steps("-p 2"), [Step::Everything, Step::Number(2)]);
     assert_eq!(steps("-p -x"), [Step::Everything]);
-    assert_eq!(steps("-p sda,,sdb 2"), [Step::Unfiltered, parts("sda"), parts("sdb"), Step::Number(2)]);
+    assert_eq!(
+        steps("-p sda,,sdb 2"),
+        [
+            Step::Unfiltered,
+            parts("sda"),
+            parts("sdb"),
+            Step::Number(2)
+        ]
+    );
     assert_eq!(steps("-p ,"), [Step::Unfiltered]);
     assert_eq!(steps("-xp sda"), [Step::Everything, word("sda")]);
-    assert_eq!(words(&["-p", "", "5"]).steps, [Step::Everything, Step::Number(0), Step::Number(5)]);
+    assert_eq!(
+        words(&["-p", "", "5"]).steps,
+        [Step::Everything, Step::Number(0), Step::Number(5)]
+    );
 }
 
 #[test]
 fn options_that_are_words_of_their_own() {
-    assert_eq!(steps("-g a sda -g b"), [Step::Group(b"a".to_vec()), word("sda"), Step::Group(b"b".to_vec())]);
+    assert_eq!(
+        steps("-g a sda -g b"),
+        [
+            Step::Group(b"a".to_vec()),
+            word("sda"),
+            Step::Group(b"b".to_vec())
+        ]
+    );
     assert_eq!(steps("-g"), [Step::Usage]);
     for line in [
-        "-xg a", "-xf /", "-dj id", "-do JSON", "-q", "--humans", "--dec=3", "--dec=A", "--dec=10", "--dec=",
-        "-o json", "-o", "-f", "-j",
+        "-xg a", "-xf /", "-dj id", "-do JSON", "-q", "--humans", "--dec=3", "--dec=A", "--dec=10",
+        "--dec=", "-o json", "-o", "-f", "-j",
     ] {
         assert_eq!(steps(line).last(), Some(&Step::Usage), "{line}");
     }
     assert_eq!(steps("-"), []);
     assert_eq!(steps("+x 0.5"), [word("+x"), word("0.5")]);
     assert_eq!(plan("--dec=0 --dec=2").options.decimals, Some(2));
-    assert_eq!(steps("-f /a +f /b"), [Step::Directory("/a".into(), false), Step::Usage]);
+    assert_eq!(
+        steps("-f /a +f /b"),
+        [Step::Directory("/a".into(), false), Step::Usage]
+    );
     assert_eq!(steps("+f /b"), [Step::Directory("/b".into(), true)]);
     assert_eq!(steps("-j UUID"), [Step::PersistentNames("uuid".into())]);
     assert!(plan("-j UUID").options.pretty);
@@ -66,7 +92,10 @@ fn the_first_mistake_wins_but_version_comes_in_its_turn() {
     assert_eq!(steps("-V -q"), [Step::Version]);
     assert_eq!(steps("-xVq"), [Step::Version]);
     assert_eq!(steps("-xqV"), [Step::Usage]);
-    assert_eq!(steps("-j foo -q"), [Step::PersistentNames("foo".into()), Step::Usage]);
+    assert_eq!(
+        steps("-j foo -q"),
+        [Step::PersistentNames("foo".into()), Step::Usage]
+    );
     assert_eq!(steps("-H"), [Step::Usage]);
     assert_eq!(steps("-H -g a"), [Step::Group(b"a".to_vec())]);
     assert_eq!(steps("-H -V"), [Step::Version]);
@@ -81,12 +110,18 @@ fn stamps() {
 
 #[test]
 fn numbers_saturate() {
-    assert_eq!(steps("99999999999999999999 007"), [Step::Number(i64::MAX), Step::Number(7)]);
+    assert_eq!(
+        steps("99999999999999999999 007"),
+        [Step::Number(i64::MAX), Step::Number(7)]
+    );
 }
 
 #[test]
 fn the_superset() {
-    assert_eq!(plan("-x --replay DIR 1").source, Source::Replay("DIR".into()));
+    assert_eq!(
+        plan("-x --replay DIR 1").source,
+        Source::Replay("DIR".into())
+    );
     assert_eq!(plan("--root=/host").source, Source::Under("/host".into()));
     let both = plan("--true -x --hist").options;
     assert!(both.exact && both.percentiles && !plan("-x").options.exact);
@@ -105,7 +140,13 @@ fn names_of_groups_are_cut() {
 #[test]
 fn usage_names_the_program() {
     assert!(usage(OsStr::new("/bin/iostat")).starts_with(b"Usage: /bin/iostat [ options ]"));
-    assert_eq!(usage(OsStr::new("x")).iter().filter(|b| **b == b'\n').count(), 7);
+    assert_eq!(
+        usage(OsStr::new("x"))
+            .iter()
+            .filter(|b| **b == b'\n')
+            .count(),
+        7
+    );
 }
 
 proptest! {

@@ -22,7 +22,10 @@ pub struct LabPlan {
 
 /// Which experiment.
 #[derive(Debug, Subcommand)]
-#[allow(missing_docs, reason = "clap shows a variant's docstring instead of its plan's, which says more")]
+#[allow(
+    missing_docs,
+    reason = "clap shows a variant's docstring instead of its plan's, which says more"
+)]
 pub enum LabExperiment {
     Fio(LabFio),
     Copies(LabCopies),
@@ -52,7 +55,12 @@ pub struct LabCopies {
     #[arg(long, value_name = "FS,...", value_delimiter = ',')]
     pub fs: Vec<String>,
     /// Numbers of simultaneous copies
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,2,3,4,5")]
+    #[arg(
+        long,
+        value_name = "N,...",
+        value_delimiter = ',',
+        default_value = "1,2,3,4,5"
+    )]
     pub copies: Vec<u32>,
     /// Size of the file that is copied
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "599.8M")]
@@ -82,13 +90,28 @@ pub struct LabPoll {
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
     /// Numbers of disks (loop devices that are made)
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,2,10")]
+    #[arg(
+        long,
+        value_name = "N,...",
+        value_delimiter = ',',
+        default_value = "1,2,10"
+    )]
     pub disks: Vec<usize>,
     /// I/Os in flight on each disk
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "10,25,50")]
+    #[arg(
+        long,
+        value_name = "N,...",
+        value_delimiter = ',',
+        default_value = "10,25,50"
+    )]
     pub workers: Vec<u32>,
     /// Utilisation to aim at, in percent
-    #[arg(long, value_name = "P,...", value_delimiter = ',', default_value = "5,25,50,75,95,100")]
+    #[arg(
+        long,
+        value_name = "P,...",
+        value_delimiter = ',',
+        default_value = "5,25,50,75,95,100"
+    )]
     pub target: Vec<f64>,
     /// Length of each cell
     #[arg(long, value_name = "S", default_value_t = 200)]

@@ -149,7 +149,11 @@ struct PlanFile {
 }
 
 /// The first list that says something.
-fn first<T: Clone>(given: &[T], planned: Option<Several<T>>, otherwise: impl FnOnce() -> Vec<T>) -> Vec<T> {
+fn first<T: Clone>(
+    given: &[T],
+    planned: Option<Several<T>>,
+    otherwise: impl FnOnce() -> Vec<T>,
+) -> Vec<T> {
     match planned {
         _ if !given.is_empty() => given.to_vec(),
         Some(p) => p.list(),
@@ -167,10 +171,16 @@ impl LabFio {
             Some(path) => read_plan(path)?,
             None => PlanFile::default(),
         };
-        let place = || self.plan.as_ref().map_or_else(|| "--size".to_owned(), |f| f.display().to_string());
+        let place = || {
+            self.plan
+                .as_ref()
+                .map_or_else(|| "--size".to_owned(), |f| f.display().to_string())
+        };
         let bad = |e: String| anyhow::anyhow!("{}: {e}", place());
         let bs: Option<Vec<u64>> =
-            p.bs.map(|l| l.list().iter().map(Size::bytes).collect::<Result<_, _>>()).transpose().map_err(bad)?;
+            p.bs.map(|l| l.list().iter().map(Size::bytes).collect::<Result<_, _>>())
+                .transpose()
+                .map_err(bad)?;
         let size = p.size.map(|s| s.bytes()).transpose().map_err(bad)?;
         let seconds = p.seconds.map(|s| match s {
             Seconds::Whole(n) => f64::from(n),
@@ -178,13 +188,22 @@ impl LabFio {
         });
         let sweep = FioSweep {
             output: self.output.clone(),
-            dir: self.dir.clone().or(p.dir).unwrap_or_else(|| PathBuf::from(".")),
+            dir: self
+                .dir
+                .clone()
+                .or(p.dir)
+                .unwrap_or_else(|| PathBuf::from(".")),
             use_loop: self.use_loop || p.use_loop,
             i_will_lose_data: self.i_will_lose_data.clone().or(p.i_will_lose_data),
-            bs: first(&self.bs, bs.map(Several::Many), || vec![4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20]),
+            bs: first(&self.bs, bs.map(Several::Many), || {
+                vec![4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20]
+            }),
             rw: first(&self.rw, p.rw, || vec!["randread".to_owned()]),
             engine: first(&self.engine, p.engine, || vec!["psync".to_owned()]),
-            direct: first(&self.direct, p.direct, || vec![1]).into_iter().map(|d| d != 0).collect(),
+            direct: first(&self.direct, p.direct, || vec![1])
+                .into_iter()
+                .map(|d| d != 0)
+                .collect(),
             iodepth: first(&self.iodepth, p.iodepth, || vec![1]),
             replicates: self.replicates.or(p.replicates).unwrap_or(3),
             seconds: self.seconds.or(seconds).unwrap_or(10.0),
@@ -198,18 +217,28 @@ impl LabFio {
 }
 
 fn read_plan(path: &Path) -> Result<PlanFile> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("{} cannot be read", path.display()))?;
     toml::from_str(&text).map_err(|e| {
-        let line = e.span().map_or(1, |s| text[..s.start.min(text.len())].matches('\n').count() + 1);
-        anyhow::anyhow!("{}, line {line}: {}", path.display(), e.message().replace('\n', " "))
+        let line = e.span().map_or(1, |s| {
+            text[..s.start.min(text.len())].matches('\n').count() + 1
+        });
+        anyhow::anyhow!(
+            "{}, line {line}: {}",
+            path.display(),
+            e.message().replace('\n', " ")
+        )
     })
 }
 
 impl FioSweep {
     fn check(&self) -> Result<()> {
         for rw in &self.rw {
-            let (pattern, skip) = rw.split_once(':').map_or((rw.as_str(), None), |(p, s)| (p, Some(s)));
-            let known = ["read", "write", "randread", "randwrite", "rw", "randrw"].contains(&pattern);
+            let (pattern, skip) = rw
+                .split_once(':')
+                .map_or((rw.as_str(), None), |(p, s)| (p, Some(s)));
+            let known =
+                ["read", "write", "randread", "randwrite", "rw", "randrw"].contains(&pattern);
             if !known || skip.is_some_and(|s| parse_size(s).is_err()) {
                 bail!("--rw {rw}: expected read, write, randread, randwrite, rw or randrw");
             }
@@ -225,12 +254,17 @@ impl FioSweep {
                 bail!("{name} is an empty list: nothing would run");
             }
         }
-        if !(self.seconds > 0.0 && self.seconds < 1e6) || self.replicates == 0 || self.bs.contains(&0) || self.size == 0
+        if !(self.seconds > 0.0 && self.seconds < 1e6)
+            || self.replicates == 0
+            || self.bs.contains(&0)
+            || self.size == 0
         {
             bail!("--seconds, --replicates, --size and --bs must be above 0");
         }
         if self.use_loop && self.i_will_lose_data.is_some() {
-            bail!("loop and i-will-lose-data exclude each other: the one makes a device, the other names one");
+            bail!(
+                "loop and i-will-lose-data exclude each other: the one makes a device, the other names one"
+            );
         }
         if let Some(bs) = self.bs.iter().find(|b| **b > self.size) {
             bail!("--bs {bs}: larger than the file (--size {})", self.size);
@@ -291,12 +325,21 @@ fn harmless(word: &str) -> Result<()> {
     let Some(option) = word.strip_prefix('-') else {
         bail!("{word}: a job file or a value of its own is not taken; write --option=value");
     };
-    let name = option.trim_start_matches('-').split('=').next().unwrap_or_default();
+    let name = option
+        .trim_start_matches('-')
+        .split('=')
+        .next()
+        .unwrap_or_default();
     // fio takes abbreviations, and _ for -.
     let name = name.replace('-', "_");
-    let refused = REFUSED.iter().map(|r| r.replace('-', "_")).any(|r| r.starts_with(&name));
+    let refused = REFUSED
+        .iter()
+        .map(|r| r.replace('-', "_"))
+        .any(|r| r.starts_with(&name));
     if name.is_empty() || refused {
-        bail!("{word}: would make fio touch other files or run something else than planned; use iolens' own options");
+        bail!(
+            "{word}: would make fio touch other files or run something else than planned; use iolens' own options"
+        );
     }
     Ok(())
 }
@@ -309,24 +352,53 @@ mod tests {
         let dir = tempfile::tempdir().expect("temporary directory");
         let path = dir.path().join("sweep.toml");
         std::fs::write(&path, text).expect("writes");
-        LabFio { output: PathBuf::from("out"), plan: Some(path), ..given }.resolve()
+        LabFio {
+            output: PathBuf::from("out"),
+            plan: Some(path),
+            ..given
+        }
+        .resolve()
     }
 
     #[test]
     fn a_plan_equals_arguments_and_arguments_take_precedence() {
         let text = "bs = [\"4k\", 65536]\nrw = \"read\"\ndirect = [0, 1]\nseconds = 2\nsize = \"64M\"\nloop = true\n";
-        let sweep =
-            with_plan(text, LabFio { iodepth: vec![4], seconds: Some(0.5), ..LabFio::default() }).expect("plan");
-        assert_eq!((sweep.bs, sweep.rw, sweep.direct), (vec![4096, 65536], vec!["read".to_owned()], vec![false, true]));
-        assert_eq!((sweep.seconds, sweep.size, sweep.use_loop, sweep.iodepth), (0.5, 64 << 20, true, vec![4]));
-        assert_eq!((sweep.replicates, sweep.engine), (3, vec!["psync".to_owned()]));
+        let sweep = with_plan(
+            text,
+            LabFio {
+                iodepth: vec![4],
+                seconds: Some(0.5),
+                ..LabFio::default()
+            },
+        )
+        .expect("plan");
+        assert_eq!(
+            (sweep.bs, sweep.rw, sweep.direct),
+            (
+                vec![4096, 65536],
+                vec!["read".to_owned()],
+                vec![false, true]
+            )
+        );
+        assert_eq!(
+            (sweep.seconds, sweep.size, sweep.use_loop, sweep.iodepth),
+            (0.5, 64 << 20, true, vec![4])
+        );
+        assert_eq!(
+            (sweep.replicates, sweep.engine),
+            (3, vec!["psync".to_owned()])
+        );
     }
 
     #[test]
     fn a_bad_plan_is_one_line_with_its_place() {
-        let said = |text: &str| format!("{:#}", with_plan(text, LabFio::default()).expect_err("bad"));
+        let said =
+            |text: &str| format!("{:#}", with_plan(text, LabFio::default()).expect_err("bad"));
         let unknown = said("bs = \"4k\"\nblock = 3\n");
-        assert!(unknown.contains("line 2") && unknown.contains("block") && !unknown.contains('\n'), "{unknown}");
+        assert!(
+            unknown.contains("line 2") && unknown.contains("block") && !unknown.contains('\n'),
+            "{unknown}"
+        );
         assert!(said("bs = [").contains("line 1"));
         assert!(said("bs = \"4q\"").contains("sweep.toml"));
         assert!(said("rw = \"erase\"").contains("randread"));
@@ -348,7 +420,13 @@ mod tests {
         ] {
             assert!(harmless(word).is_err(), "{word}");
         }
-        for word in ["--numjobs=2", "--fsync=1", "--thinktime=5", "--rate_iops=100", "--fadvise_hint=0"] {
+        for word in [
+            "--numjobs=2",
+            "--fsync=1",
+            "--thinktime=5",
+            "--rate_iops=100",
+            "--fadvise_hint=0",
+        ] {
             assert!(harmless(word).is_ok(), "{word}");
         }
     }

@@ -63,7 +63,12 @@ impl Plan {
     pub fn prints_data(&self) -> bool {
         !matches!(
             self,
-            Plan::Record(_) | Plan::Serve(_) | Plan::Import(_) | Plan::Demo(_) | Plan::Throttle(_) | Plan::Enter(_)
+            Plan::Record(_)
+                | Plan::Serve(_)
+                | Plan::Import(_)
+                | Plan::Demo(_)
+                | Plan::Throttle(_)
+                | Plan::Enter(_)
         )
     }
 }
@@ -162,7 +167,11 @@ pub struct RecordPlan {
 impl RecordPlan {
     /// Whether file-level requests are recorded.
     pub fn wants_files(&self) -> bool {
-        self.files || self.all_files || !self.pid.is_empty() || self.comm.is_some() || self.cgroup.is_some()
+        self.files
+            || self.all_files
+            || !self.pid.is_empty()
+            || self.comm.is_some()
+            || self.cgroup.is_some()
     }
 }
 
@@ -245,19 +254,27 @@ pub struct CarryLimit {
 }
 
 fn parse_limit(text: &str) -> Result<CarryLimit, String> {
-    let usage = "give devices and bytes per second: sda=500M, or sda+sdb=2400M for devices behind one link";
+    let usage =
+        "give devices and bytes per second: sda=500M, or sda+sdb=2400M for devices behind one link";
     let (devices, size) = text.rsplit_once('=').ok_or(usage)?;
     let bare = |name: &str| name.strip_prefix("/dev/").unwrap_or(name).to_owned();
     let devices: Vec<String> = devices.split('+').map(bare).collect();
     if devices.iter().any(String::is_empty) {
         return Err(usage.to_owned());
     }
-    if let Some((_, name)) = devices.iter().enumerate().find(|(i, d)| devices[..*i].contains(d)) {
+    if let Some((_, name)) = devices
+        .iter()
+        .enumerate()
+        .find(|(i, d)| devices[..*i].contains(d))
+    {
         return Err(format!("{name:?} is in it twice"));
     }
     match parse_size(size)? {
         0 => Err("the limit must be above 0".to_owned()),
-        bytes_per_s => Ok(CarryLimit { devices, bytes_per_s }),
+        bytes_per_s => Ok(CarryLimit {
+            devices,
+            bytes_per_s,
+        }),
     }
 }
 
@@ -395,7 +412,11 @@ pub struct DemoPlan {
 #[command(disable_help_flag = true)]
 pub struct IostatPlan {
     /// Options, devices, interval and count as for iostat
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "WORDS"
+    )]
     pub words: Vec<OsString>,
 }
 
@@ -404,21 +425,34 @@ pub struct IostatPlan {
 /// # Errors
 /// clap's error, which knows its own exit code and how to print itself (help and version are errors too).
 pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<Plan, clap::Error> {
-    Cli::try_parse_from(argv).map(|cli| cli.plan).map_err(without_hidden_commands)
+    Cli::try_parse_from(argv)
+        .map(|cli| cli.plan)
+        .map_err(without_hidden_commands)
 }
 
 /// Commands that are hidden from the help are not suggested for a mistyped one either.
 fn without_hidden_commands(mut error: clap::Error) -> clap::Error {
     let command = Cli::command();
-    let hidden = |name: &String| command.find_subcommand(name).is_some_and(clap::Command::is_hide_set);
+    let hidden = |name: &String| {
+        command
+            .find_subcommand(name)
+            .is_some_and(clap::Command::is_hide_set)
+    };
     let shown = match error.get(ContextKind::SuggestedSubcommand) {
-        Some(ContextValue::String(name)) => Vec::from_iter(Some(name).filter(|n| !hidden(n)).cloned()),
-        Some(ContextValue::Strings(names)) => names.iter().filter(|n| !hidden(n)).cloned().collect(),
+        Some(ContextValue::String(name)) => {
+            Vec::from_iter(Some(name).filter(|n| !hidden(n)).cloned())
+        }
+        Some(ContextValue::Strings(names)) => {
+            names.iter().filter(|n| !hidden(n)).cloned().collect()
+        }
         _ => return error,
     };
     error.remove(ContextKind::SuggestedSubcommand);
     if !shown.is_empty() {
-        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(shown));
+        error.insert(
+            ContextKind::SuggestedSubcommand,
+            ContextValue::Strings(shown),
+        );
     }
     error
 }
@@ -439,7 +473,9 @@ mod tests {
 
     #[test]
     fn a_command_after_two_dashes_is_kept_verbatim() {
-        let Plan::Record(p) = parse(words("iolens record -d sda --for 2s -- fio --name=x -d")).unwrap() else {
+        let Plan::Record(p) =
+            parse(words("iolens record -d sda --for 2s -- fio --name=x -d")).unwrap()
+        else {
             panic!()
         };
         assert_eq!(p.for_ns, Some(2_000_000_000));
@@ -452,7 +488,10 @@ mod tests {
         let said = |line: &str| parse(words(line)).unwrap_err().to_string();
         for line in ["iolens generate", "iolens entre", "iolens guar"] {
             let text = said(line);
-            assert!(!text.contains("enter") && !text.contains("'guard'"), "{text}");
+            assert!(
+                !text.contains("enter") && !text.contains("'guard'"),
+                "{text}"
+            );
         }
         assert!(said("iolens reprot").contains("'report'"));
     }
@@ -460,16 +499,23 @@ mod tests {
     #[test]
     fn help_is_a_command_and_shows_no_hidden_ones() {
         let text = parse(words("iolens help")).unwrap_err().to_string();
-        assert!(text.contains("throttle") && !text.contains("guard") && !text.contains("enter"), "{text}");
+        assert!(
+            text.contains("throttle") && !text.contains("guard") && !text.contains("enter"),
+            "{text}"
+        );
         let text = parse(words("iolens help iostat")).unwrap_err().to_string();
         assert!(text.contains("--true") && text.contains("--hist"), "{text}");
     }
 
     #[test]
     fn invalid_arguments_are_refused() {
-        for line in
-            ["iolens", "iolens record --for x", "iolens zoom", "iolens zoom r --by moon", "iolens record --keep -1"]
-        {
+        for line in [
+            "iolens",
+            "iolens record --for x",
+            "iolens zoom",
+            "iolens zoom r --by moon",
+            "iolens record --keep -1",
+        ] {
             assert!(parse(words(line)).is_err(), "{line}");
         }
     }

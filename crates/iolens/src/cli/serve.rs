@@ -100,9 +100,10 @@ struct FromFile {
 
 fn parse_keep(s: &str) -> Result<u64, String> {
     match parse_size(s)? {
-        n if n < MIN_KEEP => {
-            Err(format!("give at least {}M: each of the recordings of a root takes an eighth", MIN_KEEP >> 20))
-        }
+        n if n < MIN_KEEP => Err(format!(
+            "give at least {}M: each of the recordings of a root takes an eighth",
+            MIN_KEEP >> 20
+        )),
         n => Ok(n),
     }
 }
@@ -126,20 +127,33 @@ impl ServePlan {
             None if usual.exists() => usual.to_owned(),
             None => return Ok(self),
         };
-        let text = std::fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+        let text = std::fs::read_to_string(&path)
+            .with_context(|| format!("{} cannot be read", path.display()))?;
         let file = parse_config(&text).with_context(|| path.display().to_string())?;
         Ok(ServePlan {
             rec: self.rec.or(file.rec),
             keep: self.keep.or(file.keep),
-            devices: if self.devices.is_empty() { file.devices } else { self.devices },
+            devices: if self.devices.is_empty() {
+                file.devices
+            } else {
+                self.devices
+            },
             source: self.source.or(file.source),
             listen: self.listen.or(file.listen),
             no_record: self.no_record || file.no_record,
             token_file: self.token_file.or(file.token_file),
             public: self.public || file.public,
-            allow_hosts: if self.allow_hosts.is_empty() { file.allow_hosts } else { self.allow_hosts },
+            allow_hosts: if self.allow_hosts.is_empty() {
+                file.allow_hosts
+            } else {
+                self.allow_hosts
+            },
             on_finding: self.on_finding.or(file.on_finding),
-            freeze_on: if self.freeze_on.is_empty() { file.freeze_on } else { self.freeze_on },
+            freeze_on: if self.freeze_on.is_empty() {
+                file.freeze_on
+            } else {
+                self.freeze_on
+            },
             freeze_keep: self.freeze_keep.or(file.freeze_keep),
             compat: self.compat.or(file.compat),
             config: Some(path),
@@ -162,16 +176,29 @@ impl ServePlan {
 /// Every entry becomes the flag of its name.
 fn parse_config(text: &str) -> Result<ServePlan> {
     let table: toml::Table = toml::from_str(text).map_err(|e| {
-        let line = e.span().map_or(1, |s| text[..s.start.min(text.len())].matches('\n').count() + 1);
+        let line = e.span().map_or(1, |s| {
+            text[..s.start.min(text.len())].matches('\n').count() + 1
+        });
         anyhow::anyhow!("line {line}: {}", e.message().replace('\n', " "))
     })?;
     let command = FromFile::command();
-    let known: Vec<&str> = command.get_arguments().filter_map(clap::Arg::get_long).filter(|n| *n != "config").collect();
+    let known: Vec<&str> = command
+        .get_arguments()
+        .filter_map(clap::Arg::get_long)
+        .filter(|n| *n != "config")
+        .collect();
     let mut words = Vec::new();
     for (key, value) in &table {
         if !known.contains(&key.as_str()) {
-            let nearest = known.iter().min_by_key(|name| distance(name, key)).copied().unwrap_or_default();
-            bail!("{key}: there is no such setting; the nearest is {nearest} (all: {})", known.join(", "));
+            let nearest = known
+                .iter()
+                .min_by_key(|name| distance(name, key))
+                .copied()
+                .unwrap_or_default();
+            bail!(
+                "{key}: there is no such setting; the nearest is {nearest} (all: {})",
+                known.join(", ")
+            );
         }
         let values = match value {
             toml::Value::Array(list) => list.clone(),
@@ -189,14 +216,23 @@ fn parse_config(text: &str) -> Result<ServePlan> {
     }
     let parsed = FromFile::try_parse_from(words).map_err(|e| {
         let text = e.to_string();
-        anyhow::anyhow!("{}", text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned())
+        anyhow::anyhow!(
+            "{}",
+            text.lines()
+                .next()
+                .unwrap_or_default()
+                .trim_start_matches("error: ")
+                .to_owned()
+        )
     })?;
     Ok(parsed.plan)
 }
 
 /// Whether a setting is on or off.
 fn is_switch(key: &str) -> bool {
-    FromFile::command().get_arguments().any(|a| a.get_long() == Some(key) && !a.get_action().takes_values())
+    FromFile::command()
+        .get_arguments()
+        .any(|a| a.get_long() == Some(key) && !a.get_action().takes_values())
 }
 
 /// How many letters must be changed, added or left out to come from one word to another.
@@ -227,35 +263,71 @@ mod tests {
             "rec = \"/data\"\nkeep = \"2G\"\ndevice = [\"sda\", \"sdb\"]\nsource = \"ebpf\"\nmode = \"0600\"\n",
         )
         .expect("writes");
-        let given = ServePlan { keep: Some(1 << 30), config: Some(path), ..ServePlan::default() };
+        let given = ServePlan {
+            keep: Some(1 << 30),
+            config: Some(path),
+            ..ServePlan::default()
+        };
         let plan = given.with_config().expect("a configuration");
-        assert_eq!((plan.rec.as_deref(), plan.keep), (Some(Path::new("/data")), Some(1 << 30)));
-        assert_eq!((plan.devices.len(), plan.source, plan.access()), (2, Some(SourceChoice::Ebpf), Access::OWNER));
-        assert_eq!(Some(ServePlan::default().access()), Access::new(0o640, None));
+        assert_eq!(
+            (plan.rec.as_deref(), plan.keep),
+            (Some(Path::new("/data")), Some(1 << 30))
+        );
+        assert_eq!(
+            (plan.devices.len(), plan.source, plan.access()),
+            (2, Some(SourceChoice::Ebpf), Access::OWNER)
+        );
+        assert_eq!(
+            Some(ServePlan::default().access()),
+            Access::new(0o640, None)
+        );
     }
 
     #[test]
     fn a_bad_file_is_one_line_that_says_what_would_do() {
         let said = |text: &str| parse_config(text).expect_err("bad").to_string();
         let unknown = said("kep = \"1G\"");
-        assert!(unknown.starts_with("kep: ") && unknown.contains("the nearest is keep"), "{unknown}");
+        assert!(
+            unknown.starts_with("kep: ") && unknown.contains("the nearest is keep"),
+            "{unknown}"
+        );
         assert!(said("devices = \"sda\"").contains("the nearest is device"));
         assert!(said("config = \"x\"").contains("no such setting"));
         assert!(said("keep = \"1M\"").contains("at least 64M"));
         assert!(said("keep = \"much\"").contains("expected a size"));
         assert!(said("freeze-keep = \"1M\"").contains("at least 16M"));
-        assert_eq!(parse_config("freeze-on = [\"stall\", \"slow-io\"]").expect("kinds").freeze_on.len(), 2);
+        assert_eq!(
+            parse_config("freeze-on = [\"stall\", \"slow-io\"]")
+                .expect("kinds")
+                .freeze_on
+                .len(),
+            2
+        );
         assert!(said("keep = true").contains("not boolean"));
         assert!(said("rec = ").contains("line 1"));
-        assert!(said("public = \"yes\"").contains("public") && said("listen = \"here\"").contains("ADDR:PORT"));
+        assert!(
+            said("public = \"yes\"").contains("public")
+                && said("listen = \"here\"").contains("ADDR:PORT")
+        );
         assert!(parse_config("public = true").expect("a switch").public);
         assert!(!parse_config("public = false").expect("a switch").public);
-        assert!(["kep = 1", "keep = \"x\"", "rec = "].iter().all(|t| !said(t).contains('\n')));
+        assert!(
+            ["kep = 1", "keep = \"x\"", "rec = "]
+                .iter()
+                .all(|t| !said(t).contains('\n'))
+        );
     }
 
     #[test]
     fn distances_of_words() {
-        assert_eq!((distance("keep", "keep"), distance("keep", "kep"), distance("", "abc")), (0, 1, 3));
+        assert_eq!(
+            (
+                distance("keep", "keep"),
+                distance("keep", "kep"),
+                distance("", "abc")
+            ),
+            (0, 1, 3)
+        );
         assert_eq!(distance("kitten", "sitting"), 3);
     }
 }

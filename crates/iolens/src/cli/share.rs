@@ -24,8 +24,12 @@ impl ShareArgs {
 }
 
 fn parse_mode(s: &str) -> Result<u32, String> {
-    let mode = u32::from_str_radix(s, 8).ok().filter(|m| Access::new(*m, None).is_some());
-    mode.ok_or_else(|| "give 0600 (the owner alone), 0640 (its group reads too) or 0644 (all read)".to_owned())
+    let mode = u32::from_str_radix(s, 8)
+        .ok()
+        .filter(|m| Access::new(*m, None).is_some());
+    mode.ok_or_else(|| {
+        "give 0600 (the owner alone), 0640 (its group reads too) or 0644 (all read)".to_owned()
+    })
 }
 
 fn parse_group(s: &str) -> Result<u32, String> {
@@ -37,7 +41,10 @@ fn parse_group(s: &str) -> Result<u32, String> {
         [name, _, number, ..] if name == s => number.parse().ok(),
         _ => None,
     };
-    groups.lines().find_map(number).ok_or_else(|| "it is not in /etc/group; give its number".to_owned())
+    groups
+        .lines()
+        .find_map(number)
+        .ok_or_else(|| "it is not in /etc/group; give its number".to_owned())
 }
 
 #[cfg(test)]
@@ -46,12 +53,23 @@ mod tests {
 
     #[test]
     fn other_users_may_get_read_but_never_write_access() {
-        assert!(["0600", "640", "0644", "604"].iter().all(|m| parse_mode(m).is_ok()));
-        assert!(["0660", "0666", "400", "1600", "rw", "0700", ""].iter().all(|m| parse_mode(m).is_err()));
+        assert!(
+            ["0600", "640", "0644", "604"]
+                .iter()
+                .all(|m| parse_mode(m).is_ok())
+        );
+        assert!(
+            ["0660", "0666", "400", "1600", "rw", "0700", ""]
+                .iter()
+                .all(|m| parse_mode(m).is_err())
+        );
         let share = |group, mode| ShareArgs { group, mode }.access();
         assert_eq!(share(None, None), Access::OWNER);
         assert_eq!(Some(share(Some(7), None)), Access::new(0o640, Some(7)));
-        assert_eq!(Some(share(Some(7), Some(0o600))), Access::new(0o600, Some(7)));
+        assert_eq!(
+            Some(share(Some(7), Some(0o600))),
+            Access::new(0o600, Some(7))
+        );
         assert_eq!(parse_group("0"), Ok(0));
         assert!(parse_group("no such group").is_err());
     }

@@ -35,7 +35,10 @@ pub fn parse_duration_ns(s: &str) -> Result<i64, String> {
 pub fn parse_size(s: &str) -> Result<u64, String> {
     const EXPECTED: &str = "expected a size, such as 512K, 64M or 10G";
     let lower = s.to_ascii_lowercase();
-    let short = lower.strip_suffix("ib").or_else(|| lower.strip_suffix('b')).unwrap_or(&lower);
+    let short = lower
+        .strip_suffix("ib")
+        .or_else(|| lower.strip_suffix('b'))
+        .unwrap_or(&lower);
     let (digits, shift) = match short.char_indices().next_back() {
         Some((i, 'k')) => (&short[..i], 10),
         Some((i, 'm')) => (&short[..i], 20),
@@ -63,7 +66,9 @@ const MIN_EPOCH_S: f64 = 1.0e9;
 pub fn parse_instant(s: &str) -> Result<Instant, String> {
     if let Ok(seconds) = s.parse::<f64>() {
         if (MIN_EPOCH_S..9.0e9).contains(&seconds) {
-            return epoch(s).map(Instant::Wall).ok_or_else(|| format!("{s} seconds are out of range"));
+            return epoch(s)
+                .map(Instant::Wall)
+                .ok_or_else(|| format!("{s} seconds are out of range"));
         }
         // i64 nanoseconds end after 292 years.
         return if seconds.is_finite() && seconds.abs() < 9.0e9 {
@@ -81,7 +86,10 @@ pub fn parse_instant(s: &str) -> Result<Instant, String> {
         return Ok(Instant::Wall(z.timestamp()));
     }
     if s.contains("ago")
-        && let Some(t) = s.parse::<jiff::Span>().ok().and_then(|span| Zoned::now().checked_add(span).ok())
+        && let Some(t) = s
+            .parse::<jiff::Span>()
+            .ok()
+            .and_then(|span| Zoned::now().checked_add(span).ok())
     {
         return Ok(Instant::Wall(t.timestamp()));
     }
@@ -132,20 +140,48 @@ mod tests {
 
     #[test]
     fn instants_count_from_the_start_or_name_a_time() {
-        assert_eq!(parse_instant("153.6").unwrap(), Instant::SinceStart(153_600_000_000));
-        assert!(matches!(parse_instant("2026-11-21T05:48:00Z").unwrap(), Instant::Wall(_)));
-        assert!(matches!(parse_instant("2026-11-21 05:48").unwrap(), Instant::Wall(_)));
-        let Instant::Wall(t) = parse_instant("10 min ago").unwrap() else { panic!() };
+        assert_eq!(
+            parse_instant("153.6").unwrap(),
+            Instant::SinceStart(153_600_000_000)
+        );
+        assert!(matches!(
+            parse_instant("2026-11-21T05:48:00Z").unwrap(),
+            Instant::Wall(_)
+        ));
+        assert!(matches!(
+            parse_instant("2026-11-21 05:48").unwrap(),
+            Instant::Wall(_)
+        ));
+        let Instant::Wall(t) = parse_instant("10 min ago").unwrap() else {
+            panic!()
+        };
         let ago = Timestamp::now().duration_since(t).as_secs();
         assert!((595..=605).contains(&ago), "{ago}");
-        let Instant::Wall(t) = parse_instant("-5m").unwrap() else { panic!() };
+        let Instant::Wall(t) = parse_instant("-5m").unwrap() else {
+            panic!()
+        };
         let ago = Timestamp::now().duration_since(t).as_secs();
         assert!((295..=305).contains(&ago), "{ago}");
-        let Instant::Wall(t) = parse_instant("1795000000.123456789").unwrap() else { panic!() };
+        let Instant::Wall(t) = parse_instant("1795000000.123456789").unwrap() else {
+            panic!()
+        };
         assert_eq!(t.as_nanosecond(), 1_795_000_000_123_456_789);
         assert!(matches!(parse_instant("now").unwrap(), Instant::Wall(_)));
-        assert_eq!(parse_instant("-5").unwrap(), Instant::SinceStart(-5_000_000_000));
-        for bad in ["", "yesterday-ish", "nan", "1e30", "10 min", "-", "--5m", "-ten", "1e9x"] {
+        assert_eq!(
+            parse_instant("-5").unwrap(),
+            Instant::SinceStart(-5_000_000_000)
+        );
+        for bad in [
+            "",
+            "yesterday-ish",
+            "nan",
+            "1e30",
+            "10 min",
+            "-",
+            "--5m",
+            "-ten",
+            "1e9x",
+        ] {
             assert!(parse_instant(bad).is_err(), "{bad}");
         }
     }

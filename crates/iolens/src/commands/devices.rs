@@ -16,15 +16,29 @@ pub fn choose_devices(topology: &Topology, words: &[String]) -> Result<Option<Ve
     for word in words {
         match topology.find(word) {
             Lookup::Disk(d) => chosen.extend(topology.recorded_as(d)),
-            Lookup::PartitionOf(d) => bail!("{word} is a partition; whole disks are recorded: use -d {}", d.name),
-            Lookup::Unknown => bail!("{word}: no such disk; there are {}", disk_names(topology.devices())),
+            Lookup::PartitionOf(d) => bail!(
+                "{word} is a partition; whole disks are recorded: use -d {}",
+                d.name
+            ),
+            Lookup::Unknown => bail!(
+                "{word}: no such disk; there are {}",
+                disk_names(topology.devices())
+            ),
         }
     }
     Ok(Some(chosen))
 }
 
 fn disk_names(devices: &[Device]) -> String {
-    let names: Vec<&str> =
-        devices.iter().filter(|d| d.size_bytes.unwrap_or(0) > 0).map(|d| d.name.as_str()).take(12).collect();
-    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    let names: Vec<&str> = devices
+        .iter()
+        .filter(|d| d.size_bytes.unwrap_or(0) > 0)
+        .map(|d| d.name.as_str())
+        .take(12)
+        .collect();
+    if names.is_empty() {
+        "none".to_owned()
+    } else {
+        names.join(", ")
+    }
 }

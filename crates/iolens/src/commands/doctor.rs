@@ -17,12 +17,22 @@ use crate::present::doctor_text::{self, Check};
 /// stdout is gone.
 pub fn run(plan: &DoctorPlan) -> Result<u8> {
     let tracing = capabilities();
-    let mut checks =
-        vec![kernel(&tracing), btf(&tracing), privileges(&tracing), tracepoints(&tracing), programs(&tracing)];
+    let mut checks = vec![
+        kernel(&tracing),
+        btf(&tracing),
+        privileges(&tracing),
+        tracepoints(&tracing),
+        programs(&tracing),
+    ];
     if tracing.can_trace() {
         checks.extend([dirtiers(&tracing), direct_io(&tracing)]);
     }
-    checks.extend([counters(), devices(), helper("fio", "experiments with a known load"), room()]);
+    checks.extend([
+        counters(),
+        devices(),
+        helper("fio", "experiments with a known load"),
+        room(),
+    ]);
     let text = if plan.json {
         doctor_text::json(&checks)
     } else {
@@ -33,10 +43,18 @@ pub fn run(plan: &DoctorPlan) -> Result<u8> {
 }
 
 fn kernel(t: &Capabilities) -> Check {
-    let hz = Host::read(Path::new("/")).hz.map_or("CONFIG_HZ unknown".to_owned(), |hz| format!("CONFIG_HZ={hz}"));
+    let hz = Host::read(Path::new("/"))
+        .hz
+        .map_or("CONFIG_HZ unknown".to_owned(), |hz| {
+            format!("CONFIG_HZ={hz}")
+        });
     match &t.kernel_release {
         Some(release) => Check::good("kernel", format!("{release}, {hz}")),
-        None => Check::bad("kernel", "its release cannot be read", "mount proc on /proc"),
+        None => Check::bad(
+            "kernel",
+            "its release cannot be read",
+            "mount proc on /proc",
+        ),
     }
 }
 
@@ -44,22 +62,39 @@ fn btf(t: &Capabilities) -> Check {
     if t.btf {
         Check::good("kernel BTF", "/sys/kernel/btf/vmlinux".to_owned())
     } else {
-        Check::bad("kernel BTF", "/sys/kernel/btf/vmlinux cannot be read", "use a kernel with CONFIG_DEBUG_INFO_BTF=y")
+        Check::bad(
+            "kernel BTF",
+            "/sys/kernel/btf/vmlinux cannot be read",
+            "use a kernel with CONFIG_DEBUG_INFO_BTF=y",
+        )
     }
 }
 
 fn privileges(t: &Capabilities) -> Check {
     let have = |yes: bool| if yes { "yes" } else { "no" };
-    let what = format!("CAP_BPF {}, CAP_PERFMON {}", have(t.cap_bpf), have(t.cap_perfmon));
+    let what = format!(
+        "CAP_BPF {}, CAP_PERFMON {}",
+        have(t.cap_bpf),
+        have(t.cap_perfmon)
+    );
     if t.cap_bpf && t.cap_perfmon {
         Check::good("privileges", what)
     } else {
-        Check::bad("privileges", &what, "run as root, or: setcap cap_bpf,cap_perfmon+ep on the program")
+        Check::bad(
+            "privileges",
+            &what,
+            "run as root, or: setcap cap_bpf,cap_perfmon+ep on the program",
+        )
     }
 }
 
 fn tracepoints(t: &Capabilities) -> Check {
-    let missing: Vec<&str> = t.tracepoints.iter().filter(|(_, there)| !there).map(|(name, _)| *name).collect();
+    let missing: Vec<&str> = t
+        .tracepoints
+        .iter()
+        .filter(|(_, there)| !there)
+        .map(|(name, _)| *name)
+        .collect();
     if t.tracepoints.is_empty() {
         Check::bad("tracepoints", "unknown without kernel BTF", "see above")
     } else if missing.is_empty() {
@@ -67,10 +102,15 @@ fn tracepoints(t: &Capabilities) -> Check {
     } else if missing == ["block_io_start"] {
         Check::good(
             "tracepoints",
-            "block_io_start is missing (before Linux 6.5): starts are taken from the request".to_owned(),
+            "block_io_start is missing (before Linux 6.5): starts are taken from the request"
+                .to_owned(),
         )
     } else {
-        Check::bad("tracepoints", &format!("missing: {}", missing.join(", ")), "record with --source counters")
+        Check::bad(
+            "tracepoints",
+            &format!("missing: {}", missing.join(", ")),
+            "record with --source counters",
+        )
     }
 }
 
@@ -95,40 +135,88 @@ fn direct_io(t: &Capabilities) -> Check {
 
 fn programs(t: &Capabilities) -> Check {
     match &t.load {
-        Ok(()) if t.limits.is_empty() => Check::good("BPF programs", "load and attach OK".to_owned()),
-        Ok(()) => Check::bad("BPF programs", &t.limits.join("; "), "please report it; everything else is recorded"),
-        Err(why) => Check::bad("BPF programs", why, "until then `record` takes counters every 10 ms"),
+        Ok(()) if t.limits.is_empty() => {
+            Check::good("BPF programs", "load and attach OK".to_owned())
+        }
+        Ok(()) => Check::bad(
+            "BPF programs",
+            &t.limits.join("; "),
+            "please report it; everything else is recorded",
+        ),
+        Err(why) => Check::bad(
+            "BPF programs",
+            why,
+            "until then `record` takes counters every 10 ms",
+        ),
     }
 }
 
 fn counters() -> Check {
     match DiskstatsReader::open(&Root::live()) {
-        Ok(r) => Check::good("counters", format!("/proc/diskstats has {} devices and partitions", r.rows().len())),
-        Err(e) => Check::bad("counters", &format!("/proc/diskstats: {e}"), "mount proc on /proc"),
+        Ok(r) => Check::good(
+            "counters",
+            format!(
+                "/proc/diskstats has {} devices and partitions",
+                r.rows().len()
+            ),
+        ),
+        Err(e) => Check::bad(
+            "counters",
+            &format!("/proc/diskstats: {e}"),
+            "mount proc on /proc",
+        ),
     }
 }
 
 fn devices() -> Check {
     let topology = match Topology::read(Path::new("/")) {
         Ok(t) => t,
-        Err(e) => return Check::bad("devices", &format!("/sys/block: {e}"), "mount sysfs on /sys"),
+        Err(e) => {
+            return Check::bad(
+                "devices",
+                &format!("/sys/block: {e}"),
+                "mount sysfs on /sys",
+            );
+        }
     };
-    let in_use: Vec<_> = topology.devices().iter().filter(|d| d.size_bytes.unwrap_or(0) > 0).collect();
-    let silent: Vec<&str> = in_use.iter().filter(|d| d.iostats == Some(false)).map(|d| d.name.as_str()).collect();
+    let in_use: Vec<_> = topology
+        .devices()
+        .iter()
+        .filter(|d| d.size_bytes.unwrap_or(0) > 0)
+        .collect();
+    let silent: Vec<&str> = in_use
+        .iter()
+        .filter(|d| d.iostats == Some(false))
+        .map(|d| d.name.as_str())
+        .collect();
     let names: Vec<&str> = in_use.iter().map(|d| d.name.as_str()).collect();
     if silent.is_empty() {
         Check::good("devices", names.join(", "))
     } else {
-        let what = format!("{}; the kernel keeps no counters for {}", names.join(", "), silent.join(", "));
-        Check::bad("devices", &what, "echo 1 > /sys/block/NAME/queue/iostats (events are recorded all the same)")
+        let what = format!(
+            "{}; the kernel keeps no counters for {}",
+            names.join(", "),
+            silent.join(", ")
+        );
+        Check::bad(
+            "devices",
+            &what,
+            "echo 1 > /sys/block/NAME/queue/iostats (events are recorded all the same)",
+        )
     }
 }
 
 fn helper(program: &'static str, what_for: &str) -> Check {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    match std::env::split_paths(&path).map(|dir| dir.join(program)).find(|p| p.is_file()) {
+    match std::env::split_paths(&path)
+        .map(|dir| dir.join(program))
+        .find(|p| p.is_file())
+    {
         Some(found) => Check::good(program, found.display().to_string()),
-        None => Check::note(program, format!("not installed; it is only needed for {what_for}")),
+        None => Check::note(
+            program,
+            format!("not installed; it is only needed for {what_for}"),
+        ),
     }
 }
 
@@ -138,6 +226,10 @@ fn room() -> Check {
             let free = fs.f_bavail.saturating_mul(fs.f_frsize);
             Check::room("free disk space (cwd)", free)
         }
-        Err(e) => Check::bad("free disk space (cwd)", &e.to_string(), "change to a directory that can be written"),
+        Err(e) => Check::bad(
+            "free disk space (cwd)",
+            &e.to_string(),
+            "change to a directory that can be written",
+        ),
     }
 }

@@ -17,11 +17,18 @@ use crate::present::{files_json, files_text};
 /// # Errors
 /// No recording, one without file-level requests, or a window outside it.
 pub fn run(plan: &FilesPlan) -> Result<u8> {
-    let Chosen { recording, window: asked } = choose::one(&plan.recording, &plan.window)?;
+    let Chosen {
+        recording,
+        window: asked,
+    } = choose::one(&plan.recording, &plan.window)?;
     if recording.requests_stored() == 0 {
         let path = recording.path().display();
         let lost = recording.lost(0..i64::MAX);
-        let lost: i64 = lost.iter().filter(|l| l.reason.is_of_requests()).filter_map(|l| l.ios).sum();
+        let lost: i64 = lost
+            .iter()
+            .filter(|l| l.reason.is_of_requests())
+            .filter_map(|l| l.ios)
+            .sum();
         if lost > 0 {
             bail!(
                 "{path} holds no file-level requests; {lost} are known to be lost (those opened within the last seconds of a recorder that is killed are)"

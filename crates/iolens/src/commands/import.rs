@@ -26,9 +26,16 @@ use crate::present::record_text::shell_word;
 /// A log cannot be read or is of no known format; `--strict` and it is damaged; the recording cannot be written.
 pub fn run(plan: &ImportPlan) -> Result<u8> {
     if plan.output.exists() {
-        bail!("{}: exists already; choose another name or remove it first", plan.output.display());
+        bail!(
+            "{}: exists already; choose another name or remove it first",
+            plan.output.display()
+        );
     }
-    let options = ImportOptions { interval_ns: plan.interval, start_unix_ns: plan.start, strict: plan.strict };
+    let options = ImportOptions {
+        interval_ns: plan.interval,
+        start_unix_ns: plan.start,
+        strict: plan.strict,
+    };
     let mut got = import_files(&plan.files, options)?;
     got.meta.options = plan.files.iter().map(|f| f.display().to_string()).collect();
     write_whole(plan, &got)?;
@@ -45,7 +52,10 @@ pub fn run(plan: &ImportPlan) -> Result<u8> {
 /// Writes the recording under another name and renames it: there is a whole one or none, whatever ends this.
 fn write_whole(plan: &ImportPlan, got: &Imported) -> Result<()> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|s| !process::is_ignored(*s)) {
+    for signal in [SIGINT, SIGTERM, SIGHUP]
+        .into_iter()
+        .filter(|s| !process::is_ignored(*s))
+    {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
     }
     let unfinished = unfinished_name(&plan.output);
@@ -70,9 +80,21 @@ fn unfinished_name(output: &Path) -> PathBuf {
 const BETWEEN_LOOKS: usize = 1 << 14;
 
 fn write(to: &Path, got: &Imported, access: Access, interrupted: &AtomicBool) -> Result<()> {
-    let check = || if interrupted.load(Ordering::Relaxed) { bail!("interrupted; nothing was written") } else { Ok(()) };
-    let mut writer =
-        RecordingWriter::create(to, got.meta.clone(), WriterOptions { access, ..WriterOptions::default() })?;
+    let check = || {
+        if interrupted.load(Ordering::Relaxed) {
+            bail!("interrupted; nothing was written")
+        } else {
+            Ok(())
+        }
+    };
+    let mut writer = RecordingWriter::create(
+        to,
+        got.meta.clone(),
+        WriterOptions {
+            access,
+            ..WriterOptions::default()
+        },
+    )?;
     for some in got.observations.chunks(BETWEEN_LOOKS) {
         check()?;
         some.iter().try_for_each(|o| writer.push(o))?;
@@ -86,13 +108,23 @@ fn write(to: &Path, got: &Imported, access: Access, interrupted: &AtomicBool) ->
 }
 
 fn summary(plan: &ImportPlan, got: &Imported) -> String {
-    let ios = got.observations.iter().filter(|o| matches!(o, iolens_core::model::Observation::Io(_))).count();
+    let ios = got
+        .observations
+        .iter()
+        .filter(|o| matches!(o, iolens_core::model::Observation::Io(_)))
+        .count();
     let seconds = got.meta.end_ns.unwrap_or(0) as f64 / 1e9;
     let intervals = count_of(got.rates.len() as u64, "interval");
     let (what, remark) = match (ios, got.rates.len()) {
         (_, 0) => (count_of(ios as u64, "I/O"), ""),
         (0, _) => (intervals, " (averages, no per-I/O data)"),
-        _ => (format!("{} and {intervals} of averages", count_of(ios as u64, "I/O")), ""),
+        _ => (
+            format!(
+                "{} and {intervals} of averages",
+                count_of(ios as u64, "I/O")
+            ),
+            "",
+        ),
     };
     let mut out = format!(
         "{}: {what} from {}{remark}, {seconds:.3} s (source {})\n",
@@ -101,13 +133,19 @@ fn summary(plan: &ImportPlan, got: &Imported) -> String {
         escape::terminal(&got.meta.source.to_string()),
     );
     if got.damage.count > 0 {
-        out.push_str(&format!("damaged and left out: {} lines or records\n", got.damage.count));
+        out.push_str(&format!(
+            "damaged and left out: {} lines or records\n",
+            got.damage.count
+        ));
     }
     for limit in &got.meta.limits {
         out.push_str(&format!("- {}\n", escape::terminal(limit)));
     }
     if let Some(sentence) = averaged_averages(&audit::audit_tables(&got.rates, &got.meta.devices)) {
-        out.push_str(&format!("audit of averages: {}\n", escape::terminal(&sentence)));
+        out.push_str(&format!(
+            "audit of averages: {}\n",
+            escape::terminal(&sentence)
+        ));
     }
     let rec = shell_word(&plan.output);
     out.push_str(&format!("Next: iolens zoom {rec}, iolens report {rec}\n"));

@@ -15,10 +15,17 @@ use crate::engine::layers::Layers;
 ///
 /// # Errors
 /// The recording has no such device, two limits are for the same, or an I/O would count twice on a link.
-pub fn limits(devices: &[Device], known: &[CarryLimit]) -> Result<(BTreeMap<DevId, f64>, Vec<Link>)> {
+pub fn limits(
+    devices: &[Device],
+    known: &[CarryLimit],
+) -> Result<(BTreeMap<DevId, f64>, Vec<Link>)> {
     let (mut limits, mut links) = (BTreeMap::new(), Vec::<Link>::new());
     for k in known {
-        let members = k.devices.iter().map(|name| named(devices, name, "--limit")).collect::<Result<Vec<Device>>>()?;
+        let members = k
+            .devices
+            .iter()
+            .map(|name| named(devices, name, "--limit"))
+            .collect::<Result<Vec<Device>>>()?;
         let ids: Vec<DevId> = members.iter().map(|d| d.id).collect();
         let bytes_per_s = k.bytes_per_s as f64;
         let same = |l: &Link| l.devices.iter().collect::<BTreeSet<_>>() == ids.iter().collect();
@@ -26,12 +33,22 @@ pub fn limits(devices: &[Device], known: &[CarryLimit]) -> Result<(BTreeMap<DevI
             [dev] => limits.insert(dev, bytes_per_s).is_some(),
             _ => links.iter().any(same),
         };
-        ensure!(!again, "--limit: {} has two limits; give one", k.devices.join("+"));
+        ensure!(
+            !again,
+            "--limit: {} has two limits; give one",
+            k.devices.join("+")
+        );
         if let [layer, ..] = Layers::doubled(&members, GroupBy::All).words() {
             bail!("--limit: {layer} would count each I/O twice; leave out the upper device");
         }
         if ids.len() > 1 {
-            links.push(Link { devices: ids, limit: Limit { bytes_per_s, source: LimitSource::User } });
+            links.push(Link {
+                devices: ids,
+                limit: Limit {
+                    bytes_per_s,
+                    source: LimitSource::User,
+                },
+            });
         }
     }
     Ok((limits, links))
@@ -43,19 +60,30 @@ pub fn limits(devices: &[Device], known: &[CarryLimit]) -> Result<(BTreeMap<DevI
 /// There is none.
 pub fn named(devices: &[Device], name: &str, option: &str) -> Result<Device> {
     let bare = name.strip_prefix("/dev/").unwrap_or(name);
-    devices.iter().find(|d| d.name == bare || d.id.to_string() == bare).cloned().with_context(|| {
-        let names: Vec<&str> = devices.iter().map(|d| &*d.name).collect();
-        match &names[..] {
-            [] => format!("{option}: the recording has no device {name:?}, nor any other"),
-            _ => format!("{option}: the recording has no device {name:?}; it has {}", some_of(&names)),
-        }
-    })
+    devices
+        .iter()
+        .find(|d| d.name == bare || d.id.to_string() == bare)
+        .cloned()
+        .with_context(|| {
+            let names: Vec<&str> = devices.iter().map(|d| &*d.name).collect();
+            match &names[..] {
+                [] => format!("{option}: the recording has no device {name:?}, nor any other"),
+                _ => format!(
+                    "{option}: the recording has no device {name:?}; it has {}",
+                    some_of(&names)
+                ),
+            }
+        })
 }
 
 /// As many names as a line holds.
 fn some_of(names: &[&str]) -> String {
     const MAX_NAMES: usize = 10;
-    let more = if names.len() > MAX_NAMES { format!(" and {} more", names.len() - MAX_NAMES) } else { String::new() };
+    let more = if names.len() > MAX_NAMES {
+        format!(" and {} more", names.len() - MAX_NAMES)
+    } else {
+        String::new()
+    };
     names[..names.len().min(MAX_NAMES)].join(", ") + &more
 }
 
@@ -64,8 +92,15 @@ mod tests {
     use super::*;
 
     fn devices() -> Vec<Device> {
-        let dm = Device { slaves: vec!["sda".to_owned()], ..Device::named("dm-0", DevId::new(253, 0)) };
-        vec![Device::named("sda", DevId::new(8, 0)), Device::named("sdb", DevId::new(8, 16)), dm]
+        let dm = Device {
+            slaves: vec!["sda".to_owned()],
+            ..Device::named("dm-0", DevId::new(253, 0))
+        };
+        vec![
+            Device::named("sda", DevId::new(8, 0)),
+            Device::named("sdb", DevId::new(8, 16)),
+            dm,
+        ]
     }
 
     fn given(all: &[(&str, u64)]) -> Result<(BTreeMap<DevId, f64>, Vec<Link>)> {
@@ -78,7 +113,8 @@ mod tests {
 
     #[test]
     fn devices_and_links_by_number() {
-        let (limits, links) = given(&[("sda", 500), ("sda+sdb", 900), ("sdb+dm-0", 7)]).expect("no contradiction");
+        let (limits, links) =
+            given(&[("sda", 500), ("sda+sdb", 900), ("sdb+dm-0", 7)]).expect("no contradiction");
         assert_eq!(limits, BTreeMap::from([(DevId::new(8, 0), 500.0)]));
         assert_eq!(links[0].devices, [DevId::new(8, 0), DevId::new(8, 16)]);
         assert_eq!((links.len(), links[1].limit.bytes_per_s), (2, 7.0));
@@ -87,10 +123,22 @@ mod tests {
     #[test]
     fn contradictory_options_are_reported() {
         let said = |all| given(all).expect_err("refused").to_string();
-        assert_eq!(said(&[("sdz", 1)]), "--limit: the recording has no device \"sdz\"; it has sda, sdb, dm-0");
-        assert_eq!(said(&[("sda", 1), ("sda", 2)]), "--limit: sda has two limits; give one");
-        assert_eq!(said(&[("sda+sdb", 1), ("sdb+sda", 2)]), "--limit: sdb+sda has two limits; give one");
+        assert_eq!(
+            said(&[("sdz", 1)]),
+            "--limit: the recording has no device \"sdz\"; it has sda, sdb, dm-0"
+        );
+        assert_eq!(
+            said(&[("sda", 1), ("sda", 2)]),
+            "--limit: sda has two limits; give one"
+        );
+        assert_eq!(
+            said(&[("sda+sdb", 1), ("sdb+sda", 2)]),
+            "--limit: sdb+sda has two limits; give one"
+        );
         let twice = said(&[("sda+dm-0", 1)]);
-        assert_eq!(twice, "--limit: dm-0 (on sda) would count each I/O twice; leave out the upper device");
+        assert_eq!(
+            twice,
+            "--limit: dm-0 (on sda) would count each I/O twice; leave out the upper device"
+        );
     }
 }

@@ -37,7 +37,9 @@ pub fn run(plan: Plan) -> Result<u8> {
         Plan::Demo(p) => demo::run(&p),
         Plan::Files(p) => files::run(&p),
         Plan::Query(p) => query::run(&p),
-        Plan::Iostat(p) => Ok(crate::iostat::run(&[vec!["iolens".into(), "iostat".into()], p.words].concat())),
+        Plan::Iostat(p) => Ok(crate::iostat::run(
+            &[vec!["iolens".into(), "iostat".into()], p.words].concat(),
+        )),
         Plan::Util(p) => util::run(&p),
         Plan::Throttle(p) => throttle::run(&p),
         Plan::Manual(p) => crate::cli::write_manual(&p).map(|()| 0),

@@ -11,7 +11,8 @@ use crate::cli::{Format, QueryPlan};
 /// The command that the package installs; pipx puts nothing else on the PATH.
 const INSTALLED: &str = "iolens-lake";
 const INTERPRETER: &str = "python3";
-const HOW_TO_GET: &str = "install the wheel of the release, or that of make package: pip install iolens-*.whl";
+const HOW_TO_GET: &str =
+    "install the wheel of the release, or that of make package: pip install iolens-*.whl";
 /// What the interpreter runs. The working directory is no place to import from: a directory `iolens` there is not the package.
 const LAUNCHER: &str = "import sys
 sys.path = [p for p in sys.path if p]
@@ -33,7 +34,9 @@ pub fn run(plan: &QueryPlan) -> Result<u8> {
     if e.kind() != ErrorKind::NotFound {
         return Err(failed(INSTALLED, &e));
     }
-    let e = with_query(Command::new(INTERPRETER).args(["-c", LAUNCHER]), plan).arg(HOW_TO_GET).exec();
+    let e = with_query(Command::new(INTERPRETER).args(["-c", LAUNCHER]), plan)
+        .arg(HOW_TO_GET)
+        .exec();
     Err(match e.kind() {
         ErrorKind::NotFound => {
             anyhow!(
@@ -54,5 +57,8 @@ fn with_query<'a>(command: &'a mut Command, plan: &QueryPlan) -> &'a mut Command
         Format::Csv => "csv",
         Format::Json => "json",
     };
-    command.args(["query", "--format", format, "--"]).arg(&plan.recording).arg(&plan.sql)
+    command
+        .args(["query", "--format", format, "--"])
+        .arg(&plan.recording)
+        .arg(&plan.sql)
 }

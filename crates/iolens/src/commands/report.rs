@@ -29,7 +29,10 @@ use crate::present::report_text;
 /// # Errors
 /// No recording, a window outside it, or no place for the HTML file.
 pub fn run(plan: &ReportPlan) -> Result<u8> {
-    let Chosen { recording, window: asked } = choose::one(&plan.recording, &plan.window)?;
+    let Chosen {
+        recording,
+        window: asked,
+    } = choose::one(&plan.recording, &plan.window)?;
     let mut range = window::resolve_for_analysis(&recording, &asked)?;
     let rates = read_rates(recording.path())?;
     // Single I/Os give exact figures.
@@ -40,20 +43,40 @@ pub fn run(plan: &ReportPlan) -> Result<u8> {
     let names = names::read(&recording, range.end)?;
     let (limits, links) = limits(&recording.meta().devices, &plan.limits)?;
     let of = |name: &String| Ok(named(&recording.meta().devices, name, "--device")?.id);
-    let detailed = plan.devices.iter().map(of).collect::<Result<BTreeSet<DevId>>>()?;
+    let detailed = plan
+        .devices
+        .iter()
+        .map(of)
+        .collect::<Result<BTreeSet<DevId>>>()?;
     let layers = Layers::of(&recording, GroupBy::All)?;
     let mut report = analyse(&recording, &range, &names, &layers, (limits.clone(), links))?;
     report_tables::add(&recording, &rates, range.clone(), &limits, &mut report);
     if let Some(path) = &plan.output {
-        write_html(&recording, &range, &report, &names, (tables, &layers), path, plan.share.access())?;
+        write_html(
+            &recording,
+            &range,
+            &report,
+            &names,
+            (tables, &layers),
+            path,
+            plan.share.access(),
+        )?;
         eprintln!("iolens: {} written; open it in a browser", path.display());
     }
     let text = if plan.json {
         let requests = files::if_recorded(&recording, &range, By::Class)?;
-        let facts = RecordingFacts { detailed, ..facts(&recording, &layers) };
+        let facts = RecordingFacts {
+            detailed,
+            ..facts(&recording, &layers)
+        };
         report_json::render(&report, recording.meta(), &facts, requests.as_ref())
     } else {
-        report_text::render(&report, recording.meta(), &facts(&recording, &layers), crate::streams::layout())
+        report_text::render(
+            &report,
+            recording.meta(),
+            &facts(&recording, &layers),
+            crate::streams::layout(),
+        )
     };
     crate::streams::stdout().write_all(text.as_bytes())?;
     Ok(0)
@@ -76,8 +99,19 @@ pub fn findings(path: &Path) -> Result<String> {
     let range = 0..recording.end_ns();
     let names = names::read(&recording, range.end)?;
     let layers = Layers::of(&recording, GroupBy::All)?;
-    let report = analyse(&recording, &range, &names, &layers, (BTreeMap::new(), Vec::new()))?;
-    Ok(report_text::findings(&report, recording.meta(), MAX_FINDINGS, crate::streams::layout()))
+    let report = analyse(
+        &recording,
+        &range,
+        &names,
+        &layers,
+        (BTreeMap::new(), Vec::new()),
+    )?;
+    Ok(report_text::findings(
+        &report,
+        recording.meta(),
+        MAX_FINDINGS,
+        crate::streams::layout(),
+    ))
 }
 
 /// The same, and the HTML report beside the recording; its path, or why there is none.
@@ -89,9 +123,31 @@ pub fn findings_and_html(path: &Path, html: &Path) -> Result<(String, Result<()>
     let range = 0..recording.end_ns();
     let names = names::read(&recording, range.end)?;
     let layers = Layers::of(&recording, GroupBy::All)?;
-    let report = analyse(&recording, &range, &names, &layers, (BTreeMap::new(), Vec::new()))?;
-    let written = write_html(&recording, &range, &report, &names, (None, &layers), html, Access::OWNER);
-    Ok((report_text::findings(&report, recording.meta(), MAX_FINDINGS, crate::streams::layout()), written))
+    let report = analyse(
+        &recording,
+        &range,
+        &names,
+        &layers,
+        (BTreeMap::new(), Vec::new()),
+    )?;
+    let written = write_html(
+        &recording,
+        &range,
+        &report,
+        &names,
+        (None, &layers),
+        html,
+        Access::OWNER,
+    );
+    Ok((
+        report_text::findings(
+            &report,
+            recording.meta(),
+            MAX_FINDINGS,
+            crate::streams::layout(),
+        ),
+        written,
+    ))
 }
 
 /// Writes the HTML report of `range` to `path`; whole or not at all.
@@ -107,6 +163,13 @@ fn write_html(
     path: &Path,
     access: Access,
 ) -> Result<()> {
-    let page = page(recording, range, report, names, tables_and_layers, Beside::default())?;
+    let page = page(
+        recording,
+        range,
+        report,
+        names,
+        tables_and_layers,
+        Beside::default(),
+    )?;
     write_file(path, &page, access).with_context(|| format!("{} cannot be written", path.display()))
 }

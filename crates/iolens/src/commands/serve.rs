@@ -23,7 +23,10 @@ pub fn run(plan: ServePlan) -> Result<u8> {
     let signals = Signals::catch()?;
     let topology = match plan.no_record {
         true => None,
-        false => Some(Topology::read("/".as_ref()).context("/sys/block cannot be listed; is sysfs mounted?")?),
+        false => Some(
+            Topology::read("/".as_ref())
+                .context("/sys/block cannot be listed; is sysfs mounted?")?,
+        ),
     };
     let service = Service {
         root: match &plan.rec {
@@ -34,7 +37,9 @@ pub fn run(plan: ServePlan) -> Result<u8> {
         access: plan.access(),
         session: SessionOptions {
             always_on: true,
-            devices: topology.as_ref().map_or(Ok(None), |t| choose_devices(t, &plan.devices))?,
+            devices: topology
+                .as_ref()
+                .map_or(Ok(None), |t| choose_devices(t, &plan.devices))?,
             output: PathBuf::new(),
             keep_bytes: None,
             access: plan.access(),
@@ -44,7 +49,10 @@ pub fn run(plan: ServePlan) -> Result<u8> {
             until_ns: None,
         },
         on_finding: plan.on_finding,
-        freeze: FreezeOptions { kinds: plan.freeze_on, keep_bytes: plan.freeze_keep.unwrap_or(USUAL_FREEZE_KEEP) },
+        freeze: FreezeOptions {
+            kinds: plan.freeze_on,
+            keep_bytes: plan.freeze_keep.unwrap_or(USUAL_FREEZE_KEEP),
+        },
         http: http::Options {
             listen: plan.listen.unwrap_or(Listen::USUAL),
             public: plan.public,
@@ -63,7 +71,10 @@ pub fn run(plan: ServePlan) -> Result<u8> {
 fn check_kinds(kinds: &[String]) -> Result<()> {
     let known = FindingKind::ALL.map(FindingKind::name);
     match kinds.iter().find(|kind| !known.contains(&kind.as_str())) {
-        Some(kind) => bail!("--freeze-on {kind}: no such kind of finding; there are {}", known.join(", ")),
+        Some(kind) => bail!(
+            "--freeze-on {kind}: no such kind of finding; there are {}",
+            known.join(", ")
+        ),
         None => Ok(()),
     }
 }
@@ -78,7 +89,8 @@ fn usual_root() -> Result<PathBuf> {
         return Ok(PathBuf::from("/var/lib/iolens"));
     }
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
-    let state = state.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state")));
+    let state =
+        state.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state")));
     match state.filter(|s| s.is_absolute()) {
         Some(state) => Ok(state.join("iolens")),
         None => bail!("neither XDG_STATE_HOME nor HOME says where to record; give --rec DIR"),

@@ -20,13 +20,18 @@ const NO_DISK: u8 = 1;
 /// # Errors
 /// Limits that contradict themselves, a path that cannot be looked at, a machine that allows no way to hold a command.
 pub fn run(plan: &ThrottlePlan) -> Result<u8> {
-    let controller =
-        Controller::new(limits(plan)).context("--low, --high, --max and --floor")?.starting_at(FIRST_SHARE);
+    let controller = Controller::new(limits(plan))
+        .context("--low, --high, --max and --floor")?
+        .starting_at(FIRST_SHARE);
     let mut meter = Meter::open(&plan.paths)?;
     for signal in meter.signals() {
         if let Some(why) = signal.no_disk() {
             let path = signal.stack().path.display().to_string();
-            eprintln!("iolens: {}: {}; there is nothing to spare", terminal(&path), terminal(why));
+            eprintln!(
+                "iolens: {}: {}; there is nothing to spare",
+                terminal(&path),
+                terminal(why)
+            );
             return Ok(NO_DISK);
         }
     }
@@ -38,16 +43,22 @@ pub fn run(plan: &ThrottlePlan) -> Result<u8> {
         _ => meter.without_events().map(str::to_owned),
     };
     match (&no_events, plan.source) {
-        (Some(why), SourceChoice::Ebpf) => bail!("{why}; without --source ebpf the kernel's counters are used"),
+        (Some(why), SourceChoice::Ebpf) => {
+            bail!("{why}; without --source ebpf the kernel's counters are used")
+        }
         (Some(why), _) if plan.latency_slo_ns.is_some() => {
             bail!("--latency-slo needs to see each I/O, which is not possible here: {why}")
         }
         (Some(why), SourceChoice::Auto) if !plan.quiet => {
-            eprintln!("iolens: counters only, so the command's own I/O counts as other work: {}", terminal(why));
+            eprintln!(
+                "iolens: counters only, so the command's own I/O counts as other work: {}",
+                terminal(why)
+            );
         }
         _ => {}
     }
-    let create = |path: &PathBuf| File::create(path).with_context(|| format!("--log {}", path.display()));
+    let create =
+        |path: &PathBuf| File::create(path).with_context(|| format!("--log {}", path.display()));
     let log = plan.log.as_ref().map(create).transpose()?;
     let stacks: Vec<_> = meter.signals().iter().map(|s| s.stack()).collect();
     let started = start(plan, &stacks)?;
@@ -88,7 +99,10 @@ pub fn guard(plan: &GuardPlan) -> Result<u8> {
 /// None; what went wrong is printed here, since the exit code is the command's.
 pub fn enter(plan: &EnterPlan) -> Result<u8> {
     // The exit codes are the command's own too: only this byte shows that the command ended. Closed by exec.
-    let tell = plan.tell.as_ref().and_then(|path| File::options().write(true).open(path).ok());
+    let tell = plan
+        .tell
+        .as_ref()
+        .and_then(|path| File::options().write(true).open(path).ok());
     let (code, why) = enter_and_run(&plan.groups, plan.session, &plan.command);
     if let Some(mut tell) = tell {
         // Without a reader no process prints a summary.

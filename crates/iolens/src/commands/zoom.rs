@@ -17,27 +17,50 @@ use crate::present::zoom::{self, ZoomWriter};
 /// No recording, a window outside it, or more rows than the limit.
 pub fn run(plan: &ZoomPlan) -> Result<u8> {
     let chosen = choose::all(&plan.recording, &plan.window)?;
-    let views = chosen.into_iter().map(|c| View::of(c, &plan.rows)).collect::<Result<Vec<View>>>()?;
-    let Some(first) = views.first() else { return Ok(0) };
+    let views = chosen
+        .into_iter()
+        .map(|c| View::of(c, &plan.rows))
+        .collect::<Result<Vec<View>>>()?;
+    let Some(first) = views.first() else {
+        return Ok(0);
+    };
     let start_unix_ns = first.recording.meta().start_unix_ns;
     let (rows, by) = (&plan.rows, first.timeline.by);
     if views.len() > 1 {
         let (n, path) = (views.len(), first.recording.path().display().to_string());
-        eprintln!("iolens: {n} recordings; times count from the start of the first, {}", escape::terminal(&path));
+        eprintln!(
+            "iolens: {n} recordings; times count from the start of the first, {}",
+            escape::terminal(&path)
+        );
     }
-    let all_classes = views.iter().filter_map(|v| v.tables.as_ref()).flatten().any(|r| !r.all.is_empty());
-    let mut writer = ZoomWriter::new(zoom::Format::from(rows.format), by, rows.extended, first.timeline.step_ns)
-        .with_all_classes(all_classes)
-        .with_fine_times(views.len() > 1)
-        .with_width(crate::streams::layout().width);
+    let all_classes = views
+        .iter()
+        .filter_map(|v| v.tables.as_ref())
+        .flatten()
+        .any(|r| !r.all.is_empty());
+    let mut writer = ZoomWriter::new(
+        zoom::Format::from(rows.format),
+        by,
+        rows.extended,
+        first.timeline.step_ns,
+    )
+    .with_all_classes(all_classes)
+    .with_fine_times(views.len() > 1)
+    .with_width(crate::streams::layout().width);
     let mut out = BufWriter::new(crate::streams::stdout());
     out.write_all(writer.begin().as_bytes())?;
     for view in views {
         if by == GroupBy::Cgroup && rows.format != Format::Table {
             writer.know_pods(names::read(&view.recording, i64::MAX)?.pods);
         }
-        let shift_ns = view.recording.meta().start_unix_ns.saturating_sub(start_unix_ns);
-        view.show(shift_ns, |row, name| Ok(out.write_all(writer.row(row, name).as_bytes())?))?;
+        let shift_ns = view
+            .recording
+            .meta()
+            .start_unix_ns
+            .saturating_sub(start_unix_ns);
+        view.show(shift_ns, |row, name| {
+            Ok(out.write_all(writer.row(row, name).as_bytes())?)
+        })?;
     }
     out.write_all(writer.end().as_bytes())?;
     out.flush()?;

@@ -37,7 +37,12 @@ pub struct Actors {
 /// No recording holds the time, or one knows nothing of causes.
 pub fn actors(path: &Path, asked: &WindowArgs, by: By, devices: &[String]) -> Result<Actors> {
     let mut found = Actors::default();
-    let rows = RowArgs { step: Some(WHOLE_NS), by, format: Format::Json, extended: false };
+    let rows = RowArgs {
+        step: Some(WHOLE_NS),
+        by,
+        format: Format::Json,
+        extended: false,
+    };
     for chosen in choose::all(path, asked)? {
         let filter = DeviceFilter::of(&chosen.recording.meta().devices, devices)?;
         if by == By::Cgroup {
@@ -49,17 +54,27 @@ pub fn actors(path: &Path, asked: &WindowArgs, by: By, devices: &[String]) -> Re
             stored(&chosen.recording, &chosen.window, by, &filter, &mut found)?;
             continue;
         }
-        View::of_tier(chosen, &rows, Tier::Coarsest)?.of_devices(filter).show(0, |row, name| {
-            let sums = found.named.entry(name.to_owned()).or_default();
-            sums.iter_mut().zip(&row.flows).for_each(|(sum, flow)| sum.add(flow));
-            Ok(())
-        })?;
+        View::of_tier(chosen, &rows, Tier::Coarsest)?
+            .of_devices(filter)
+            .show(0, |row, name| {
+                let sums = found.named.entry(name.to_owned()).or_default();
+                sums.iter_mut()
+                    .zip(&row.flows)
+                    .for_each(|(sum, flow)| sum.add(flow));
+                Ok(())
+            })?;
     }
     Ok(found)
 }
 
 /// The same of a recording that has no single I/Os any more.
-fn stored(recording: &Recording, asked: &WindowArgs, by: By, devices: &DeviceFilter, found: &mut Actors) -> Result<()> {
+fn stored(
+    recording: &Recording,
+    asked: &WindowArgs,
+    by: By,
+    devices: &DeviceFilter,
+    found: &mut Actors,
+) -> Result<()> {
     let Some(step_s) = actor_steps(recording.path())?.first().copied() else {
         bail!(
             "--by: the size limit removed the single I/Os of this time; the sums that are left do not say who caused them"
@@ -71,7 +86,11 @@ fn stored(recording: &Recording, asked: &WindowArgs, by: By, devices: &DeviceFil
     let range = window::resolve(recording, asked)?;
     let step_ns = i64::from(step_s) * 1_000_000_000;
     let whole = range.start.div_euclid(step_ns) * step_ns..range.end;
-    let layers = if devices.is_all() { Layers::of(recording, group_by(by))? } else { Layers::default() };
+    let layers = if devices.is_all() {
+        Layers::of(recording, group_by(by))?
+    } else {
+        Layers::default()
+    };
     layers.say();
     let kind = match by {
         By::Process => ActorKind::Process,
@@ -86,8 +105,15 @@ fn stored(recording: &Recording, asked: &WindowArgs, by: By, devices: &DeviceFil
             Some(name) => found.named.entry(name).or_default(),
             None => &mut found.others,
         };
-        let (ios, bytes) = (u64::try_from(row.sums.ios).unwrap_or(0), u64::try_from(row.sums.bytes).unwrap_or(0));
-        sums[row.class as usize].add(&Flow { ios, bytes, total_ns: row.sums.time_ns() });
+        let (ios, bytes) = (
+            u64::try_from(row.sums.ios).unwrap_or(0),
+            u64::try_from(row.sums.bytes).unwrap_or(0),
+        );
+        sums[row.class as usize].add(&Flow {
+            ios,
+            bytes,
+            total_ns: row.sums.time_ns(),
+        });
     };
     source::warn(&read_actors(recording.path(), step_s, whole, &mut take)?);
     Ok(())
@@ -97,7 +123,9 @@ fn stored(recording: &Recording, asked: &WindowArgs, by: By, devices: &DeviceFil
 fn name(row: &ActorSums) -> Option<String> {
     let key = match (row.actor, &row.name) {
         (Actor::Others(_), _) => return None,
-        (Actor::Process(tgid), name) => GroupKey::Process(tgid, name.as_ref().map(|n| Comm::new(n.as_bytes()))),
+        (Actor::Process(tgid), name) => {
+            GroupKey::Process(tgid, name.as_ref().map(|n| Comm::new(n.as_bytes())))
+        }
         (_, Some(path)) => return Some(path.clone()),
         (Actor::Cgroup(id), None) => GroupKey::Cgroup(id),
         (Actor::File(inode), None) => GroupKey::File(inode),
@@ -108,10 +136,14 @@ fn name(row: &ActorSums) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iolens_core::model::{DevId, Inode, Io, Name, Named, Observation, Op, RecorderCost, RecordingMeta, Source};
+    use iolens_core::model::{
+        DevId, Inode, Io, Name, Named, Observation, Op, RecorderCost, RecordingMeta, Source,
+    };
     use iolens_core::private::Access;
     use iolens_core::rollup::{ActorsBuilder, RollupBuilder};
-    use iolens_core::store::{Budget, RecordingWriter, Root, WriterOptions, stored_bytes, write_missing_actors};
+    use iolens_core::store::{
+        Budget, RecordingWriter, Root, WriterOptions, stored_bytes, write_missing_actors,
+    };
     use std::path::PathBuf;
 
     const S: i64 = 1_000_000_000;
@@ -122,26 +154,57 @@ mod tests {
         std::fs::create_dir_all(&dir).expect("makes");
         let path = dir.join(Root::recording_directory(0));
         let meta = RecordingMeta::new(Source::Ebpf, 0);
-        let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).expect("creates");
+        let mut writer =
+            RecordingWriter::create(&path, meta, WriterOptions::default()).expect("creates");
         let (mut actors, mut rollups) = (ActorsBuilder::default(), RollupBuilder::default());
         for i in 0..6000 {
             let op = if i % 2 == 0 { Op::READ } else { Op::WRITE };
-            let io = Io::new(i * S / 100, DevId::new(8, 0), op, 4096, Some(i % 99), 500_000 + i % processes * 1000);
+            let io = Io::new(
+                i * S / 100,
+                DevId::new(8, 0),
+                op,
+                4096,
+                Some(i % 99),
+                500_000 + i % processes * 1000,
+            );
             let mixed = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let (tgid, comm) = (Some((i % processes) as i32), Some(Comm::new(b"fio")));
             let (ino, fs_dev, sector) = (Some(i % processes), Some(8), Some((mixed >> 24) as i64));
-            let io = Io { tgid, comm, ino, fs_dev, sector, cgroup: (i % 3 == 0).then_some(77), ..io };
+            let io = Io {
+                tgid,
+                comm,
+                ino,
+                fs_dev,
+                sector,
+                cgroup: (i % 3 == 0).then_some(77),
+                ..io
+            };
             writer.push_ios(&[io]).expect("writes");
             actors.push_ios(&[io]);
             rollups.push_ios(&[io]);
         }
-        let of = Named::File(Inode { fs_dev: 8, ino: 1, generation: None });
-        let name = Name { at_ns: 5, of, text: "/data/one".to_owned() };
-        writer.push(&Observation::Name(name.clone())).expect("writes");
+        let of = Named::File(Inode {
+            fs_dev: 8,
+            ino: 1,
+            generation: None,
+        });
+        let name = Name {
+            at_ns: 5,
+            of,
+            text: "/data/one".to_owned(),
+        };
+        writer
+            .push(&Observation::Name(name.clone()))
+            .expect("writes");
         assert!(writer.write_rollups(1, &rollups.finish()).expect("writes"));
-        writer.finish(60 * S, RecorderCost::default()).expect("finishes");
+        writer
+            .finish(60 * S, RecorderCost::default())
+            .expect("finishes");
         let mut rows = actors.finish();
-        for row in rows.iter_mut().filter(|r| matches!(r.actor, Actor::File(Some(i)) if i.ino == 1)) {
+        for row in rows
+            .iter_mut()
+            .filter(|r| matches!(r.actor, Actor::File(Some(i)) if i.ino == 1))
+        {
             row.name = Some(name.text.clone());
         }
         write_missing_actors(&path, Access::OWNER, [&rows, &[]]).expect("writes");
@@ -149,10 +212,16 @@ mod tests {
     }
 
     fn trim(root: &Path, path: &Path) {
-        let budget = Budget { keep_bytes: 1 << 30, access: Access::OWNER };
+        let budget = Budget {
+            keep_bytes: 1 << 30,
+            access: Access::OWNER,
+        };
         // The root, the host's directory and the lock are counted beside the recording.
         let limit = stored_bytes(path).expect("sizes") + 3 * 4096 - 1;
-        assert_eq!(budget.make_room(root, None, limit, 0).expect("room").of_ios, 1);
+        assert_eq!(
+            budget.make_room(root, None, limit, 0).expect("room").of_ios,
+            1
+        );
     }
 
     #[test]
@@ -165,10 +234,18 @@ mod tests {
         };
         let before = all();
         assert_eq!(before[0].named.len(), 12);
-        assert!(before[1].named.contains_key("77") && before[2].named.contains_key("/data/one"), "{before:?}");
+        assert!(
+            before[1].named.contains_key("77") && before[2].named.contains_key("/data/one"),
+            "{before:?}"
+        );
         trim(tmp.path(), &path);
         assert_eq!(all(), before);
-        let other = actors(tmp.path(), &WindowArgs::default(), By::Process, &["8:0".to_owned()]);
+        let other = actors(
+            tmp.path(),
+            &WindowArgs::default(),
+            By::Process,
+            &["8:0".to_owned()],
+        );
         assert!(other.is_err(), "a device that is not listed: {other:?}");
     }
 
@@ -183,7 +260,8 @@ mod tests {
         let named: u64 = found.named.values().map(ios).sum();
         assert_eq!((named, ios(&found.others)), (4800, 1200));
         std::fs::remove_dir_all(path.join("actors")).expect("removed");
-        let gone = actors(tmp.path(), &WindowArgs::default(), By::Process, &[]).expect_err("nothing says it");
+        let gone = actors(tmp.path(), &WindowArgs::default(), By::Process, &[])
+            .expect_err("nothing says it");
         assert!(gone.to_string().contains("who caused them"), "{gone}");
     }
 }

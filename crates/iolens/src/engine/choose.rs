@@ -32,13 +32,18 @@ const HOUR_NS: i64 = 60 * MINUTE_NS;
 /// # Errors
 /// No recording holds the time, or several do, which cannot be analysed as one.
 pub fn one(path: &Path, args: &WindowArgs) -> Result<Chosen> {
-    let Some(found) = in_root(path, args)? else { return plain(path, args) };
+    let Some(found) = in_root(path, args)? else {
+        return plain(path, args);
+    };
     match &found[..] {
         [only] => only.open(),
         several => {
             let longest = several.iter().max_by_key(|f| f.to_unix_ns - f.from_unix_ns);
             let part = longest.map_or(String::new(), Found::part);
-            bail!("this time spans {} recordings, which are analysed one by one; choose a part: {part}", several.len());
+            bail!(
+                "this time spans {} recordings, which are analysed one by one; choose a part: {part}",
+                several.len()
+            );
         }
     }
 }
@@ -48,7 +53,9 @@ pub fn one(path: &Path, args: &WindowArgs) -> Result<Chosen> {
 /// # Errors
 /// No recording holds the time, or none of those that do can be read.
 pub fn all(path: &Path, args: &WindowArgs) -> Result<Vec<Chosen>> {
-    let Some(found) = in_root(path, args)? else { return Ok(vec![plain(path, args)?]) };
+    let Some(found) = in_root(path, args)? else {
+        return Ok(vec![plain(path, args)?]);
+    };
     let (mut chosen, mut unreadable) = (Vec::new(), None);
     for f in &found {
         match f.open() {
@@ -68,7 +75,12 @@ pub fn all(path: &Path, args: &WindowArgs) -> Result<Vec<Chosen>> {
 /// A recording that is no root's, or is given by its own path.
 fn plain(path: &Path, args: &WindowArgs) -> Result<Chosen> {
     let recording = source::open(path)?;
-    let Some(at) = args.at else { return Ok(Chosen { recording, window: *args }) };
+    let Some(at) = args.at else {
+        return Ok(Chosen {
+            recording,
+            window: *args,
+        });
+    };
     let at_ns = match at {
         Instant::SinceStart(ns) => ns,
         Instant::Wall(t) => unix_ns(t).saturating_sub(recording.meta().start_unix_ns),
@@ -79,7 +91,11 @@ fn plain(path: &Path, args: &WindowArgs) -> Result<Chosen> {
         bail!("--at is {at_s:.3} s from the recording's start, which has 0 to {end_s:.3} s");
     }
     let bound = |ns: i64| (0 < ns && ns < end_ns).then_some(Instant::SinceStart(ns));
-    let window = WindowArgs { at: None, from: bound(at_ns - AROUND_NS), to: bound(at_ns + AROUND_NS) };
+    let window = WindowArgs {
+        at: None,
+        from: bound(at_ns - AROUND_NS),
+        to: bound(at_ns + AROUND_NS),
+    };
     Ok(Chosen { recording, window })
 }
 
@@ -97,10 +113,16 @@ impl Found {
     fn open(&self) -> Result<Chosen> {
         let recording = source::open(&self.stored.path)?;
         let bound = |edge: i64, unix_ns: i64| {
-            (unix_ns != edge).then_some(Instant::SinceStart(unix_ns.saturating_sub(self.start_unix_ns)))
+            (unix_ns != edge).then_some(Instant::SinceStart(
+                unix_ns.saturating_sub(self.start_unix_ns),
+            ))
         };
         let from = bound(self.start_unix_ns, self.from_unix_ns);
-        let window = WindowArgs { at: None, from, to: bound(self.end_unix_ns, self.to_unix_ns) };
+        let window = WindowArgs {
+            at: None,
+            from,
+            to: bound(self.end_unix_ns, self.to_unix_ns),
+        };
         Ok(Chosen { recording, window })
     }
 
@@ -109,16 +131,28 @@ impl Found {
         if self.start_unix_ns >= to_ns || self.end_unix_ns <= from_ns {
             return Err(self);
         }
-        let (from_unix_ns, to_unix_ns) = (self.start_unix_ns.max(from_ns), self.end_unix_ns.min(to_ns));
-        Ok(Found { from_unix_ns, to_unix_ns, ..self })
+        let (from_unix_ns, to_unix_ns) =
+            (self.start_unix_ns.max(from_ns), self.end_unix_ns.min(to_ns));
+        Ok(Found {
+            from_unix_ns,
+            to_unix_ns,
+            ..self
+        })
     }
 
     /// The part of a copy that has no I/O in common with what is around `gap`. Sums are of whole slots of its own time: where
     /// it has sums and is cut, it is cut to those that are inside.
     fn inside(&self, gap: &Range<i64>) -> Option<Found> {
-        let (mut from_ns, mut to_ns) = (self.from_unix_ns.max(gap.start), self.to_unix_ns.min(gap.end));
+        let (mut from_ns, mut to_ns) = (
+            self.from_unix_ns.max(gap.start),
+            self.to_unix_ns.min(gap.end),
+        );
         if self.stored.path.join("rollup").exists() {
-            let slot_ns = if to_ns.saturating_sub(from_ns) >= 24 * HOUR_NS { HOUR_NS } else { MINUTE_NS };
+            let slot_ns = if to_ns.saturating_sub(from_ns) >= 24 * HOUR_NS {
+                HOUR_NS
+            } else {
+                MINUTE_NS
+            };
             let since_start = |ns: i64| ns - self.start_unix_ns;
             if from_ns > self.from_unix_ns {
                 from_ns += (slot_ns - since_start(from_ns) % slot_ns) % slot_ns;
@@ -127,22 +161,34 @@ impl Found {
                 to_ns -= since_start(to_ns) % slot_ns;
             }
         }
-        (from_ns < to_ns).then(|| Found { from_unix_ns: from_ns, to_unix_ns: to_ns, ..self.clone() })
+        (from_ns < to_ns).then(|| Found {
+            from_unix_ns: from_ns,
+            to_unix_ns: to_ns,
+            ..self.clone()
+        })
     }
 
     /// Whether the size limit left single observations.
     fn has_ios(&self) -> bool {
-        ["io", "wal"].iter().any(|table| self.stored.path.join(table).exists())
+        ["io", "wal"]
+            .iter()
+            .any(|table| self.stored.path.join(table).exists())
     }
 
     fn part(&self) -> String {
-        format!("--from {} --to {}", said(self.from_unix_ns), said(self.to_unix_ns))
+        format!(
+            "--from {} --to {}",
+            said(self.from_unix_ns),
+            said(self.to_unix_ns)
+        )
     }
 }
 
 /// The recordings of the root at `path` that hold the time; `None` if it is no root.
 fn in_root(path: &Path, args: &WindowArgs) -> Result<Option<Vec<Found>>> {
-    let Some(root) = Root::open(path)? else { return Ok(None) };
+    let Some(root) = Root::open(path)? else {
+        return Ok(None);
+    };
     let at = |t: Option<Instant>, name: &str| match t {
         None => Ok(None),
         Some(Instant::Wall(t)) => Ok(Some(unix_ns(t))),
@@ -153,13 +199,21 @@ fn in_root(path: &Path, args: &WindowArgs) -> Result<Option<Vec<Found>>> {
             )
         }
     };
-    let (at, from, to) = (at(args.at, "--at")?, at(args.from, "--from")?, at(args.to, "--to")?);
+    let (at, from, to) = (
+        at(args.at, "--at")?,
+        at(args.from, "--from")?,
+        at(args.to, "--to")?,
+    );
     let from_ns = at.map(|t| t.saturating_sub(AROUND_NS)).or(from);
     let to_ns = at.map(|t| t.saturating_add(AROUND_NS)).or(to);
     if let (Some(from_ns), Some(to_ns)) = (from_ns, to_ns)
         && from_ns >= to_ns
     {
-        bail!("--to ({}) is not after --from ({})", said(to_ns), said(from_ns));
+        bail!(
+            "--to ({}) is not after --from ({})",
+            said(to_ns),
+            said(from_ns)
+        );
     }
     match root.hosts()[..] {
         [] => bail!("{}: holds no recording yet", path.display()),
@@ -168,30 +222,41 @@ fn in_root(path: &Path, args: &WindowArgs) -> Result<Option<Vec<Found>>> {
             let (n, first) = (hosts.len(), Root::host_directory(hosts[0]));
             let names: Vec<&str> = hosts.iter().take(8).copied().collect();
             let names = names.join(", ");
-            bail!("{0}: holds recordings of {n} hosts ({names}): give one, as {0}/{first}", path.display());
+            bail!(
+                "{0}: holds recordings of {n} hosts ({names}): give one, as {0}/{first}",
+                path.display()
+            );
         }
     }
     if from_ns.is_none() && to_ns.is_none() {
         return newest(&root).map(|found| Some(vec![found]));
     }
-    holding(&root, from_ns.unwrap_or(i64::MIN), to_ns.unwrap_or(i64::MAX)).map(Some)
+    holding(
+        &root,
+        from_ns.unwrap_or(i64::MIN),
+        to_ns.unwrap_or(i64::MAX),
+    )
+    .map(Some)
 }
 
 /// Spans of those recordings that can be read, the newest first.
 fn spans(recordings: &[Stored]) -> impl Iterator<Item = Found> + '_ {
-    recordings.iter().rev().filter_map(|stored| match stored.span_unix_ns() {
-        Ok((start, end)) => Some(Found {
-            stored: stored.clone(),
-            start_unix_ns: start,
-            end_unix_ns: end,
-            from_unix_ns: start,
-            to_unix_ns: end,
-        }),
-        Err(e) => {
-            damage(&format!("{e}; left out"));
-            None
-        }
-    })
+    recordings
+        .iter()
+        .rev()
+        .filter_map(|stored| match stored.span_unix_ns() {
+            Ok((start, end)) => Some(Found {
+                stored: stored.clone(),
+                start_unix_ns: start,
+                end_unix_ns: end,
+                from_unix_ns: start,
+                to_unix_ns: end,
+            }),
+            Err(e) => {
+                damage(&format!("{e}; left out"));
+                None
+            }
+        })
 }
 
 fn newest(root: &Root) -> Result<Found> {
@@ -199,8 +264,14 @@ fn newest(root: &Root) -> Result<Found> {
         bail!("{}: no recording can be read", root.path().display())
     };
     if root.recordings().len() > 1 {
-        let (n, path) = (root.recordings().len(), found.stored.path.display().to_string());
-        eprintln!("iolens: the newest of {n} recordings, {}; choose with --at or --from", escape::terminal(&path));
+        let (n, path) = (
+            root.recordings().len(),
+            found.stored.path.display().to_string(),
+        );
+        eprintln!(
+            "iolens: the newest of {n} recordings, {}; choose with --at or --from",
+            escape::terminal(&path)
+        );
     }
     Ok(found)
 }
@@ -210,7 +281,9 @@ fn newest(root: &Root) -> Result<Found> {
 fn holding(root: &Root, from_ns: i64, to_ns: i64) -> Result<Vec<Found>> {
     let mut found = Vec::new();
     let mut nearest: Option<Found> = None;
-    let off = |f: &Found| (f.start_unix_ns.saturating_sub(to_ns)).max(from_ns.saturating_sub(f.end_unix_ns));
+    let off = |f: &Found| {
+        (f.start_unix_ns.saturating_sub(to_ns)).max(from_ns.saturating_sub(f.end_unix_ns))
+    };
     for f in spans(root.recordings()) {
         match f.part_of(from_ns, to_ns) {
             Ok(part) => found.push(part),
@@ -221,8 +294,13 @@ fn holding(root: &Root, from_ns: i64, to_ns: i64) -> Result<Vec<Found>> {
     found.sort_by_key(|f| f.start_unix_ns);
     stand_in(root, &mut found, from_ns, to_ns);
     if found.is_empty() {
-        let part = nearest.map_or(String::new(), |n| format!("; the nearest one is {}", n.part()));
-        bail!("{}: no recording holds anything of this time{part}", root.path().display());
+        let part = nearest.map_or(String::new(), |n| {
+            format!("; the nearest one is {}", n.part())
+        });
+        bail!(
+            "{}: no recording holds anything of this time{part}",
+            root.path().display()
+        );
     }
     Ok(found)
 }
@@ -230,21 +308,34 @@ fn holding(root: &Root, from_ns: i64, to_ns: i64) -> Result<Vec<Found>> {
 /// Adds copies where `found`, by time, has nothing.
 fn stand_in(root: &Root, found: &mut Vec<Found>, from_ns: i64, to_ns: i64) {
     // What was before all recordings is meant where that is said, or where there is nothing else.
-    let bounds = found.first().zip(found.last()).map(|(first, last)| (first.from_unix_ns, last.to_unix_ns));
-    let from_ns = bounds.filter(|_| from_ns == i64::MIN).map_or(from_ns, |(first_ns, _)| first_ns);
-    let to_ns = bounds.filter(|_| to_ns == i64::MAX).map_or(to_ns, |(_, last_ns)| last_ns);
+    let bounds = found
+        .first()
+        .zip(found.last())
+        .map(|(first, last)| (first.from_unix_ns, last.to_unix_ns));
+    let from_ns = bounds
+        .filter(|_| from_ns == i64::MIN)
+        .map_or(from_ns, |(first_ns, _)| first_ns);
+    let to_ns = bounds
+        .filter(|_| to_ns == i64::MAX)
+        .map_or(to_ns, |(_, last_ns)| last_ns);
     let sums_only = !found.is_empty() && !found.iter().any(Found::has_ios);
     // Copies are of recordings, of which the oldest go first: nothing is missing from the newest on.
-    let missing_to_ns = root.recordings().last().map_or(to_ns, |newest| newest.start_unix_ns.min(to_ns));
+    let missing_to_ns = root
+        .recordings()
+        .last()
+        .map_or(to_ns, |newest| newest.start_unix_ns.min(to_ns));
     let mut free = gaps(found, from_ns, missing_to_ns);
     if free.is_empty() && !sums_only {
         return;
     }
     let [host] = root.hosts()[..] else { return };
     let stored = root.copies(host);
-    let mut copies: Vec<Found> = spans(&stored).filter_map(|f| f.part_of(from_ns, to_ns).ok()).collect();
+    let mut copies: Vec<Found> = spans(&stored)
+        .filter_map(|f| f.part_of(from_ns, to_ns).ok())
+        .collect();
     copies.sort_by_key(|f| f.from_unix_ns - f.to_unix_ns);
-    let holds_all = |c: &&Found| bounds.is_some_and(|(from, to)| c.from_unix_ns <= from && to <= c.to_unix_ns);
+    let holds_all =
+        |c: &&Found| bounds.is_some_and(|(from, to)| c.from_unix_ns <= from && to <= c.to_unix_ns);
     if sums_only && let Some(copy) = copies.iter().find(holds_all) {
         *found = vec![copy.clone()];
     } else {
@@ -255,10 +346,16 @@ fn stand_in(root: &Root, found: &mut Vec<Found>, from_ns: i64, to_ns: i64) {
             free = gaps(found, from_ns, missing_to_ns);
         }
     }
-    for copy in found.iter().filter(|f| !root.recordings().contains(&f.stored)) {
+    for copy in found
+        .iter()
+        .filter(|f| !root.recordings().contains(&f.stored))
+    {
         let path = copy.stored.path.display().to_string();
         let (from, to) = (said(copy.from_unix_ns), said(copy.to_unix_ns));
-        eprintln!("iolens: the size limit removed I/Os; {from} to {to} is of a copy, {}", escape::terminal(&path));
+        eprintln!(
+            "iolens: the size limit removed I/Os; {from} to {to} is of a copy, {}",
+            escape::terminal(&path)
+        );
     }
 }
 
@@ -284,7 +381,8 @@ fn unix_ns(t: Timestamp) -> i64 {
 
 /// RFC 3339 with as many digits as it takes, so that what is proposed can be typed.
 fn said(unix_ns: i64) -> String {
-    Timestamp::from_nanosecond(unix_ns.into()).map_or_else(|_| unix_ns.to_string(), |t| t.to_string())
+    Timestamp::from_nanosecond(unix_ns.into())
+        .map_or_else(|_| unix_ns.to_string(), |t| t.to_string())
 }
 
 #[cfg(test)]
@@ -304,14 +402,28 @@ mod tests {
         let start = EPOCH + from_s * S;
         let meta = RecordingMeta::new(Source::Ebpf, start);
         let path = dir.join(Root::recording_directory(start));
-        let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).expect("creates");
+        let mut writer =
+            RecordingWriter::create(&path, meta, WriterOptions::default()).expect("creates");
         let end = (to_s - from_s) * S;
-        writer.push_ios(&[Io::new(end / 2, DevId::new(8, 0), Op::READ, 512, Some(5), 10)]).expect("writes");
-        writer.finish(end, RecorderCost::default()).expect("finishes");
+        writer
+            .push_ios(&[Io::new(
+                end / 2,
+                DevId::new(8, 0),
+                Op::READ,
+                512,
+                Some(5),
+                10,
+            )])
+            .expect("writes");
+        writer
+            .finish(end, RecorderCost::default())
+            .expect("finishes");
     }
 
     fn wall(s: i64) -> Option<Instant> {
-        Some(Instant::Wall(Timestamp::from_nanosecond((EPOCH + s * S).into()).expect("in range")))
+        Some(Instant::Wall(
+            Timestamp::from_nanosecond((EPOCH + s * S).into()).expect("in range"),
+        ))
     }
 
     fn window(from: Option<Instant>, to: Option<Instant>) -> WindowArgs {
@@ -319,8 +431,13 @@ mod tests {
     }
 
     fn ranges(found: Vec<Chosen>) -> Vec<(i64, i64)> {
-        let of = |c: &Chosen| super::super::window::resolve(&c.recording, &c.window).expect("a window");
-        found.iter().map(of).map(|r| (r.start / S, r.end / S)).collect()
+        let of =
+            |c: &Chosen| super::super::window::resolve(&c.recording, &c.window).expect("a window");
+        found
+            .iter()
+            .map(of)
+            .map(|r| (r.start / S, r.end / S))
+            .collect()
     }
 
     fn refusal(found: Result<impl Sized>) -> String {
@@ -335,13 +452,37 @@ mod tests {
         record(tmp.path(), "a", 400, 500);
         let all = |args| all(tmp.path(), &args).map(ranges);
         assert_eq!(all(window(wall(50), wall(60))).expect("found"), [(50, 60)]);
-        assert_eq!(all(window(wall(50), wall(450))).expect("found"), [(50, 100), (0, 200), (0, 50)]);
-        assert_eq!(all(window(wall(250), None)).expect("found"), [(150, 200), (0, 100)]);
-        assert_eq!(all(window(None, wall(100))).expect("found"), [(0, 100)], "half open");
-        assert_eq!(all(WindowArgs { at: wall(200), ..Default::default() }).expect("found"), [(70, 130)]);
-        assert_eq!(all(WindowArgs::default()).expect("found"), [(0, 100)], "the newest");
+        assert_eq!(
+            all(window(wall(50), wall(450))).expect("found"),
+            [(50, 100), (0, 200), (0, 50)]
+        );
+        assert_eq!(
+            all(window(wall(250), None)).expect("found"),
+            [(150, 200), (0, 100)]
+        );
+        assert_eq!(
+            all(window(None, wall(100))).expect("found"),
+            [(0, 100)],
+            "half open"
+        );
+        assert_eq!(
+            all(WindowArgs {
+                at: wall(200),
+                ..Default::default()
+            })
+            .expect("found"),
+            [(70, 130)]
+        );
+        assert_eq!(
+            all(WindowArgs::default()).expect("found"),
+            [(0, 100)],
+            "the newest"
+        );
         let gap = refusal(all(window(wall(310), wall(320))));
-        assert!(gap.contains("nearest") && gap.contains("--from 2026-11-18T11:08:20Z --to"), "{gap}");
+        assert!(
+            gap.contains("nearest") && gap.contains("--from 2026-11-18T11:08:20Z --to"),
+            "{gap}"
+        );
     }
 
     #[test]
@@ -358,7 +499,9 @@ mod tests {
         for path in [tmp.path(), &host] {
             let all = |from, to| {
                 let found = all(path, &window(wall(from), wall(to))).expect("found");
-                let of = |c: &Chosen| super::super::window::resolve(&c.recording, &c.window).expect("a window");
+                let of = |c: &Chosen| {
+                    super::super::window::resolve(&c.recording, &c.window).expect("a window")
+                };
                 let unix = |c: &Chosen| {
                     let (start, range) = (c.recording.meta().start_unix_ns - EPOCH, of(c));
                     ((start + range.start) / S, (start + range.end) / S)
@@ -367,23 +510,54 @@ mod tests {
             };
             assert_eq!(all(60, 90), [(60, 90)], "the longest of those that hold it");
             assert_eq!(all(0, 300), [(0, 50), (50, 200)]);
-            assert_eq!(all(1020, 1350), [(1020, 1100), (1100, 1250), (1300, 1350)], "recordings first");
+            assert_eq!(
+                all(1020, 1350),
+                [(1020, 1100), (1100, 1250), (1300, 1350)],
+                "recordings first"
+            );
             assert_eq!(all(1060, 1090), [(1060, 1090)]);
         }
         let frozen = place(Root::FROZEN).canonicalize().expect("there");
         let at = |s| {
-            let found = in_root(tmp.path(), &WindowArgs { at: wall(s), ..Default::default() })?;
-            anyhow::Ok(found.expect("a root").iter().map(|f| f.stored.path.starts_with(&frozen)).collect::<Vec<_>>())
+            let found = in_root(
+                tmp.path(),
+                &WindowArgs {
+                    at: wall(s),
+                    ..Default::default()
+                },
+            )?;
+            anyhow::Ok(
+                found
+                    .expect("a root")
+                    .iter()
+                    .map(|f| f.stored.path.starts_with(&frozen))
+                    .collect::<Vec<_>>(),
+            )
         };
-        assert_eq!((at(150).expect("held"), at(1075).expect("held")), (vec![true], vec![false, true]));
+        assert_eq!(
+            (at(150).expect("held"), at(1075).expect("held")),
+            (vec![true], vec![false, true])
+        );
         assert_eq!(at(1065).expect("held"), [false]);
         assert!(refusal(at(600)).contains("nearest"));
         let before = window(None, wall(1100));
-        assert_eq!(ranges(all(tmp.path(), &before).expect("found")), [(0, 100)], "not what was before all recordings");
+        assert_eq!(
+            ranges(all(tmp.path(), &before).expect("found")),
+            [(0, 100)],
+            "not what was before all recordings"
+        );
         let gone = host.join(Root::recording_directory(EPOCH + 1000 * S));
         std::fs::remove_dir_all(gone.join("io")).expect("removes");
-        assert_eq!(at(1085).expect("held"), [true], "of the recording sums are left");
-        assert_eq!(at(1065).expect("held"), [false], "the copy does not hold all of it");
+        assert_eq!(
+            at(1085).expect("held"),
+            [true],
+            "of the recording sums are left"
+        );
+        assert_eq!(
+            at(1065).expect("held"),
+            [false],
+            "the copy does not hold all of it"
+        );
     }
 
     #[test]
@@ -393,31 +567,49 @@ mod tests {
         record(&tmp.path().join(Root::SNAPSHOTS), "a", 830, 1100);
         let parts = || ranges(all(tmp.path(), &window(wall(800), wall(1100))).expect("found"));
         assert_eq!(parts(), [(0, 170), (0, 100)]);
-        let copy = tmp.path().join(Root::SNAPSHOTS).join("host=a").join(Root::recording_directory(EPOCH + 830 * S));
+        let copy = tmp
+            .path()
+            .join(Root::SNAPSHOTS)
+            .join("host=a")
+            .join(Root::recording_directory(EPOCH + 830 * S));
         std::fs::create_dir(copy.join("rollup")).expect("makes");
         assert_eq!(parts(), [(0, 120), (0, 100)]);
-        assert_eq!(ranges(all(tmp.path(), &window(wall(840), wall(850))).expect("found")), [(10, 20)], "as asked");
+        assert_eq!(
+            ranges(all(tmp.path(), &window(wall(840), wall(850))).expect("found")),
+            [(10, 20)],
+            "as asked"
+        );
     }
 
     #[test]
     fn what_cannot_be_one_is_refused_with_what_can() {
         let tmp = tempfile::tempdir().expect("a directory");
         std::fs::create_dir(tmp.path().join("host=empty")).expect("makes");
-        assert!(refusal(one(tmp.path(), &WindowArgs::default())).contains("holds no recording yet"));
+        assert!(
+            refusal(one(tmp.path(), &WindowArgs::default())).contains("holds no recording yet")
+        );
         record(tmp.path(), "a", 0, 100);
         record(tmp.path(), "a", 100, 300);
         let spanning = refusal(one(tmp.path(), &window(wall(50), wall(250))));
         assert!(spanning.contains("spans 2 recordings"), "{spanning}");
-        let part = spanning.split("--from ").nth(1).and_then(|p| p.split_once(" --to ")).expect("a part");
+        let part = spanning
+            .split("--from ")
+            .nth(1)
+            .and_then(|p| p.split_once(" --to "))
+            .expect("a part");
         let instant = |s: &str| Some(Instant::Wall(s.parse().expect("a time")));
-        let proposed = one(tmp.path(), &window(instant(part.0), instant(part.1))).expect("what was proposed");
+        let proposed =
+            one(tmp.path(), &window(instant(part.0), instant(part.1))).expect("what was proposed");
         assert_eq!(ranges(vec![proposed]), [(0, 150)]);
         let since_start = refusal(one(tmp.path(), &window(Some(Instant::SinceStart(S)), None)));
         assert!(since_start.contains("wall-clock"), "{since_start}");
         assert!(refusal(one(tmp.path(), &window(wall(9), wall(9)))).contains("not after"));
         record(tmp.path(), "b", 0, 1);
         let hosts = refusal(one(tmp.path(), &WindowArgs::default()));
-        assert!(hosts.contains("2 hosts (a, b)") && hosts.contains("/host=a"), "{hosts}");
+        assert!(
+            hosts.contains("2 hosts (a, b)") && hosts.contains("/host=a"),
+            "{hosts}"
+        );
         assert!(one(&tmp.path().join("host=b"), &WindowArgs::default()).is_ok());
     }
 
@@ -425,10 +617,25 @@ mod tests {
     fn at_shows_the_minute_around_a_moment_of_a_recording() {
         let tmp = tempfile::tempdir().expect("a directory");
         record(tmp.path(), "a", 0, 200);
-        let path = tmp.path().join(Root::host_directory("a")).join(Root::recording_directory(EPOCH));
-        let at = |at| one(&path, &WindowArgs { at, ..Default::default() }).map(|c| ranges(vec![c]));
+        let path = tmp
+            .path()
+            .join(Root::host_directory("a"))
+            .join(Root::recording_directory(EPOCH));
+        let at = |at| {
+            one(
+                &path,
+                &WindowArgs {
+                    at,
+                    ..Default::default()
+                },
+            )
+            .map(|c| ranges(vec![c]))
+        };
         assert_eq!(at(wall(100)).expect("inside"), [(70, 130)]);
-        assert_eq!(at(Some(Instant::SinceStart(10 * S))).expect("inside"), [(0, 40)]);
+        assert_eq!(
+            at(Some(Instant::SinceStart(10 * S))).expect("inside"),
+            [(0, 40)]
+        );
         assert_eq!(at(wall(190)).expect("inside"), [(160, 200)]);
         assert!(refusal(at(wall(-1))).contains("--at is -1.000 s"));
         assert!(refusal(at(wall(201))).contains("0 to 200.000 s"));

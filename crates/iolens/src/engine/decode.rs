@@ -51,7 +51,12 @@ pub struct Ios {
 impl Ios {
     /// Those that completed in `range`. Processes are looked for if `columns` has them.
     pub fn new(recording: &Recording, mut range: Range<i64>, mut columns: IoColumns) -> Ios {
-        let whose = [IoColumns::TGID, IoColumns::COMM, IoColumns::CGROUP, IoColumns::FILE];
+        let whose = [
+            IoColumns::TGID,
+            IoColumns::COMM,
+            IoColumns::CGROUP,
+            IoColumns::FILE,
+        ];
         let join = whose.into_iter().any(|c| columns.contains(c)).then(|| {
             let lost = recording.lost(i64::MIN..i64::MAX);
             StackJoin::new(&recording.meta().devices, &lost)
@@ -63,7 +68,13 @@ impl Ios {
             columns = JOIN_COLUMNS.into_iter().fold(columns, |all, c| all | c);
         }
         let (reader, end_ns) = (recording.ios(range, columns), recording.end_ns());
-        Ios { reader, join, later_start_ns: i64::MIN, until_ns, end_ns }
+        Ios {
+            reader,
+            join,
+            later_start_ns: i64::MIN,
+            until_ns,
+            end_ns,
+        }
     }
 
     /// The reader itself, for what it met on the way.
@@ -88,7 +99,10 @@ impl Iterator for Ios {
         };
         let (ended, later_start_ns) = (batch.is_none(), self.reader.later_start_ns());
         let (mut ios, later_start_ns) = match &mut self.join {
-            Some(join) => join.push(batch.unwrap_or_default(), if ended { i64::MAX } else { later_start_ns }),
+            Some(join) => join.push(
+                batch.unwrap_or_default(),
+                if ended { i64::MAX } else { later_start_ns },
+            ),
             None => (batch?, later_start_ns),
         };
         let asked = ios.partition_point(|io| io.done_ns < self.until_ns);
@@ -107,8 +121,15 @@ impl Iterator for Ios {
 ///
 /// # Errors
 /// The recording cannot be read. I/Os before the trouble have been eaten.
-pub fn each_io(recording: &Recording, range: Range<i64>, columns: IoColumns, mut eat: impl FnMut(&Io)) -> Result<Met> {
-    each_batch(recording, range, columns, &mut [], |batch| batch.ios.iter().for_each(&mut eat))
+pub fn each_io(
+    recording: &Recording,
+    range: Range<i64>,
+    columns: IoColumns,
+    mut eat: impl FnMut(&Io),
+) -> Result<Met> {
+    each_batch(recording, range, columns, &mut [], |batch| {
+        batch.ios.iter().for_each(&mut eat)
+    })
 }
 
 /// Hands every I/O that completed in `range` to each of `parts`, in order: decoding and every part have a thread each.
@@ -122,7 +143,9 @@ pub fn for_parts(
     parts: &mut [&mut dyn Part],
 ) -> Result<Met> {
     match parts {
-        [others @ .., own] => each_batch(recording, range, columns, others, |batch| batch.feed(*own)),
+        [others @ .., own] => {
+            each_batch(recording, range, columns, others, |batch| batch.feed(*own))
+        }
         [] => each_batch(recording, range, columns, &mut [], |_| {}),
     }
 }
@@ -155,29 +178,49 @@ fn each_batch(
             let (send, batches) = sync_channel::<Arc<Batch>>(AHEAD);
             others.push(send);
             let eat = move || batches.iter().for_each(|batch| batch.feed(*part));
-            thread::Builder::new().name("analyse".to_owned()).spawn_scoped(scope, eat)?;
+            thread::Builder::new()
+                .name("analyse".to_owned())
+                .spawn_scoped(scope, eat)?;
         }
         let (send, batches) = sync_channel(AHEAD);
-        let decoder = thread::Builder::new().name("decode".to_owned()).spawn_scoped(scope, move || {
-            decode(&mut ios, &send, &others);
-            ios
-        })?;
+        let decoder = thread::Builder::new()
+            .name("decode".to_owned())
+            .spawn_scoped(scope, move || {
+                decode(&mut ios, &send, &others);
+                ios
+            })?;
         for batch in batches {
             patience::check()?;
             eat(&*batch?);
         }
-        let ios = decoder.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let ios = decoder
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let reader = ios.reader();
-        Ok(Met { damage: reader.damage().to_vec(), warnings: reader.warnings().to_vec() })
+        Ok(Met {
+            damage: reader.damage().to_vec(),
+            warnings: reader.warnings().to_vec(),
+        })
     })
 }
 
 /// Sends what comes until the end, an error, or a receiver that has gone.
-fn decode(ios: &mut Ios, send: &SyncSender<Result<Arc<Batch>, StoreError>>, others: &[SyncSender<Arc<Batch>>]) {
+fn decode(
+    ios: &mut Ios,
+    send: &SyncSender<Result<Arc<Batch>, StoreError>>,
+    others: &[SyncSender<Arc<Batch>>],
+) {
     while let Some(batch) = ios.next() {
-        let batch = batch.map(|own| Arc::new(Batch { ios: own, later_start_ns: ios.later_start_ns() }));
+        let batch = batch.map(|own| {
+            Arc::new(Batch {
+                ios: own,
+                later_start_ns: ios.later_start_ns(),
+            })
+        });
         if let Ok(batch) = &batch
-            && others.iter().any(|other| other.send(batch.clone()).is_err())
+            && others
+                .iter()
+                .any(|other| other.send(batch.clone()).is_err())
         {
             return;
         }
@@ -191,18 +234,25 @@ fn decode(ios: &mut Ios, send: &SyncSender<Result<Arc<Batch>, StoreError>>, othe
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iolens_core::model::{Comm, DevId, Device, Op, Origin, RecorderCost, RecordingMeta, Source};
+    use iolens_core::model::{
+        Comm, DevId, Device, Op, Origin, RecorderCost, RecordingMeta, Source,
+    };
     use iolens_core::store::{RecordingWriter, WriterOptions};
 
     const IOS: i64 = 200_000;
 
     fn recorded(dir: &std::path::Path) -> Recording {
         let meta = RecordingMeta::new(Source::Ebpf, 0);
-        let mut writer = RecordingWriter::create(dir, meta, WriterOptions::default()).expect("a recording");
-        let ios: Vec<Io> =
-            (0..IOS).map(|i| Io::new(i * 1000, DevId::new(8, 0), Op::READ, 512 + i, Some(1), 10)).collect();
-        ios.chunks(1000).for_each(|chunk| writer.push_ios(chunk).expect("written"));
-        writer.finish(IOS * 1000, RecorderCost::default()).expect("finished");
+        let mut writer =
+            RecordingWriter::create(dir, meta, WriterOptions::default()).expect("a recording");
+        let ios: Vec<Io> = (0..IOS)
+            .map(|i| Io::new(i * 1000, DevId::new(8, 0), Op::READ, 512 + i, Some(1), 10))
+            .collect();
+        ios.chunks(1000)
+            .for_each(|chunk| writer.push_ios(chunk).expect("written"));
+        writer
+            .finish(IOS * 1000, RecorderCost::default())
+            .expect("finished");
         Recording::open(dir).expect("readable")
     }
 
@@ -216,7 +266,10 @@ mod tests {
             expected += 1;
         })
         .expect("readable");
-        assert_eq!((expected, met.damage.len(), met.warnings.len()), (512 + IOS, 0, 0));
+        assert_eq!(
+            (expected, met.damage.len(), met.warnings.len()),
+            (512 + IOS, 0, 0)
+        );
     }
 
     /// Remembers what it was given.
@@ -229,7 +282,10 @@ mod tests {
     impl Part for Eaten {
         fn eat(&mut self, ios: &[Io], later_start_ns: i64) {
             let promised_ns = self.promised_ns.last().copied().unwrap_or(i64::MIN);
-            assert!(ios.iter().all(|io| io.start_ns() >= promised_ns), "an I/O began earlier than promised");
+            assert!(
+                ios.iter().all(|io| io.start_ns() >= promised_ns),
+                "an I/O began earlier than promised"
+            );
             self.done_ns.extend(ios.iter().map(|io| io.done_ns));
             self.promised_ns.push(later_start_ns);
         }
@@ -240,10 +296,14 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let (sda, crypt) = (DevId::new(8, 0), DevId::new(253, 0));
         let mut meta = RecordingMeta::new(Source::Ebpf, 0);
-        let above = Device { slaves: vec!["sda".to_owned()], ..Device::named("dm-0", crypt) };
+        let above = Device {
+            slaves: vec!["sda".to_owned()],
+            ..Device::named("dm-0", crypt)
+        };
         meta.devices = vec![Device::named("sda", sda), above];
         let mut writer =
-            RecordingWriter::create(&dir.path().join("r"), meta, WriterOptions::default()).expect("a recording");
+            RecordingWriter::create(&dir.path().join("r"), meta, WriterOptions::default())
+                .expect("a recording");
         let io = |dev, done_ns, device_ns, sector, comm: &[u8], tgid| Io {
             sector: Some(sector),
             comm: Some(Comm::new(comm)),
@@ -253,17 +313,35 @@ mod tests {
         for i in 0..50 {
             let (at, sector) = (i * 1000, i * i * 8);
             let below = io(sda, at + 500, 300, sector + 4096, b"dmcrypt_write/2", 99);
-            writer.push_ios(&[below, io(crypt, at + 900, 900, sector, b"db", 7)]).expect("written");
+            writer
+                .push_ios(&[below, io(crypt, at + 900, 900, sector, b"db", 7)])
+                .expect("written");
         }
-        writer.finish(50_000, RecorderCost::default()).expect("finished");
+        writer
+            .finish(50_000, RecorderCost::default())
+            .expect("finished");
         let recording = Recording::open(&dir.path().join("r")).expect("readable");
         let named = |range: Range<i64>, columns| {
-            let ios = Ios::new(&recording, range, columns).flat_map(|batch| batch.expect("readable"));
-            ios.filter(|io| io.dev == sda).map(|io| (io.tgid, io.origin)).collect::<Vec<_>>()
+            let ios =
+                Ios::new(&recording, range, columns).flat_map(|batch| batch.expect("readable"));
+            ios.filter(|io| io.dev == sda)
+                .map(|io| (io.tgid, io.origin))
+                .collect::<Vec<_>>()
         };
-        assert_eq!(named(0..i64::MAX, IoColumns::TGID), vec![(Some(7), Origin::Above); 50]);
-        assert_eq!(named(20_000..30_600, IoColumns::TGID), vec![(Some(7), Origin::Above); 11], "done at 30,900 above");
-        assert_eq!(named(0..i64::MAX, IoColumns::REQUIRED), vec![(None, Origin::Unknown); 50], "nobody is asked for");
+        assert_eq!(
+            named(0..i64::MAX, IoColumns::TGID),
+            vec![(Some(7), Origin::Above); 50]
+        );
+        assert_eq!(
+            named(20_000..30_600, IoColumns::TGID),
+            vec![(Some(7), Origin::Above); 11],
+            "done at 30,900 above"
+        );
+        assert_eq!(
+            named(0..i64::MAX, IoColumns::REQUIRED),
+            vec![(None, Origin::Unknown); 50],
+            "nobody is asked for"
+        );
     }
 
     #[test]
@@ -278,7 +356,10 @@ mod tests {
             assert_eq!(part.promised_ns.last(), Some(&i64::MAX), "none is to come");
             // I/Os are 1000 ns apart and take 11: what is known of the next one is nearly its own start.
             let after = part.promised_ns[0] - part.done_ns[0];
-            assert!(part.promised_ns.len() > 2 && after > 0 && after % 1000 == 1000 - 11 - 1, "{after}");
+            assert!(
+                part.promised_ns.len() > 2 && after > 0 && after % 1000 == 1000 - 11 - 1,
+                "{after}"
+            );
         }
     }
 
@@ -287,14 +368,24 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("r.iolens");
         let recording = recorded(&path);
-        let file = std::fs::read_dir(path.join("io")).expect("segments").next().expect("one").expect("readable").path();
+        let file = std::fs::read_dir(path.join("io"))
+            .expect("segments")
+            .next()
+            .expect("one")
+            .expect("readable")
+            .path();
         let mut bytes = std::fs::read(&file).expect("a segment");
         let third = bytes.len() / 3;
         bytes[third..third + 100].fill(0xa5);
         std::fs::write(&file, bytes).expect("damaged");
         let mut ios = 0;
-        let met = each_io(&recording, 0..i64::MAX, IoColumns::ALL, |_| ios += 1).expect("the rest is readable");
-        assert!(ios < IOS && !met.damage.is_empty() && !met.warnings.is_empty(), "{ios}: {:?}", met.warnings);
+        let met = each_io(&recording, 0..i64::MAX, IoColumns::ALL, |_| ios += 1)
+            .expect("the rest is readable");
+        assert!(
+            ios < IOS && !met.damage.is_empty() && !met.warnings.is_empty(),
+            "{ios}: {:?}",
+            met.warnings
+        );
     }
 
     #[test]

@@ -13,7 +13,11 @@ use super::{source, window};
 ///
 /// # Errors
 /// The recording cannot be read.
-pub fn if_recorded(recording: &Recording, range: &Range<i64>, by: By) -> Result<Option<FilesReport>> {
+pub fn if_recorded(
+    recording: &Recording,
+    range: &Range<i64>,
+    by: By,
+) -> Result<Option<FilesReport>> {
     let analysed = || analyse(recording, Window::new(range.start, range.end), by);
     (recording.requests_stored() > 0).then(analysed).transpose()
 }
@@ -26,7 +30,10 @@ pub fn analyse(recording: &Recording, window: Window, by: By) -> Result<FilesRep
     // What ends with the recording ends at its last instant.
     let range = window::with_last_instant(recording, &(window.from_ns..window.to_ns));
     let mut builder = FilesReportBuilder::new(window, by).with_devices(&recording.meta().devices);
-    recording.lost(range.clone()).iter().for_each(|l| builder.lost(l));
+    recording
+        .lost(range.clone())
+        .iter()
+        .for_each(|l| builder.lost(l));
     let columns = IoColumns::QUEUE | IoColumns::TGID | IoColumns::FILE | IoColumns::ORIGIN;
     let mut ios = recording.ios(range.clone(), columns);
     for batch in &mut ios {

@@ -36,7 +36,11 @@ pub struct PlacedFinding {
 /// No recording holds the time, or it cannot be read.
 pub fn findings(path: &Path, asked: &WindowArgs) -> Result<Vec<PlacedFinding>> {
     let mut all = Vec::new();
-    for Chosen { recording, window: asked } in choose::all(path, asked)? {
+    for Chosen {
+        recording,
+        window: asked,
+    } in choose::all(path, asked)?
+    {
         all.extend(of_recording(&recording, &asked)?);
     }
     Ok(all)
@@ -58,7 +62,10 @@ fn of_recording(recording: &Recording, asked: &WindowArgs) -> Result<Vec<PlacedF
         );
         stored = reported(recording.path(), &(range.start..kept_ns))?;
     }
-    let mut all: Vec<PlacedFinding> = stored.iter().map(|f| placed(f.from_ns, f.to_ns, value(f))).collect();
+    let mut all: Vec<PlacedFinding> = stored
+        .iter()
+        .map(|f| placed(f.from_ns, f.to_ns, value(f)))
+        .collect();
     if kept_ns < range.end {
         let found = report::plain(recording, &(kept_ns..range.end))?.report;
         for f in &found.findings {
@@ -97,7 +104,11 @@ impl Reported {
     ///
     /// # Errors
     /// The table is damaged.
-    pub fn read(recording: &Stored, start_unix_ns: i64, range: &Range<i64>) -> Result<Reported, StoreError> {
+    pub fn read(
+        recording: &Stored,
+        start_unix_ns: i64,
+        range: &Range<i64>,
+    ) -> Result<Reported, StoreError> {
         let seconds = |ns: i64| start_unix_ns.saturating_add(ns) as f64 / 1e9;
         let mut of = Reported::default();
         for f in reported(&recording.path, range)? {
@@ -119,7 +130,10 @@ impl Reported {
 
     /// Adds those of another recording.
     pub fn add(&mut self, other: &Reported) {
-        other.kinds.iter().for_each(|(kind, (n, severity))| self.count(kind, (*n, severity)));
+        other
+            .kinds
+            .iter()
+            .for_each(|(kind, (n, severity))| self.count(kind, (*n, severity)));
         self.worst.extend_from_slice(&other.worst);
         self.keep_worst();
     }
@@ -130,7 +144,10 @@ impl Reported {
     }
 
     fn count(&mut self, kind: &str, (n, severity): (u64, &str)) {
-        let (sum, highest) = self.kinds.entry(kind.to_owned()).or_insert_with(|| (0, severity.to_owned()));
+        let (sum, highest) = self
+            .kinds
+            .entry(kind.to_owned())
+            .or_insert_with(|| (0, severity.to_owned()));
         *sum += n;
         if harm(severity, kind) < harm(highest, kind) {
             severity.clone_into(highest);
@@ -146,7 +163,13 @@ impl Reported {
 /// The most harmful first, of equals the longest.
 pub fn sort(findings: &mut [FindingRow]) {
     let length_ns = |f: &FindingRow| ((f.end_unix_s - f.start_unix_s) * 1e9) as i64;
-    findings.sort_by_cached_key(|f| (harm(&f.severity, &f.kind), Reverse(length_ns(f)), f.host.clone()));
+    findings.sort_by_cached_key(|f| {
+        (
+            harm(&f.severity, &f.kind),
+            Reverse(length_ns(f)),
+            f.host.clone(),
+        )
+    });
 }
 
 /// As it stands in documents.
@@ -176,17 +199,35 @@ mod tests {
     /// 100 s of quiet I/O, of which what came before `kept_s` was removed.
     fn record(path: &Path, kept_s: i64) {
         let mut meta = RecordingMeta::new(Source::Ebpf, 5 * S);
-        meta.devices = vec![Device { size_bytes: Some(1 << 30), ..Device::named("sda", DevId::new(8, 0)) }];
-        let mut writer = RecordingWriter::create(path, meta, WriterOptions::default()).expect("creates");
+        meta.devices = vec![Device {
+            size_bytes: Some(1 << 30),
+            ..Device::named("sda", DevId::new(8, 0))
+        }];
+        let mut writer =
+            RecordingWriter::create(path, meta, WriterOptions::default()).expect("creates");
         let ios: Vec<Io> = (kept_s * 10..1000)
-            .map(|i| Io::new(i * S / 10, DevId::new(8, 0), Op::READ, 4096, Some(10), 90_000 + i % 7))
+            .map(|i| {
+                Io::new(
+                    i * S / 10,
+                    DevId::new(8, 0),
+                    Op::READ,
+                    4096,
+                    Some(10),
+                    90_000 + i % 7,
+                )
+            })
             .collect();
         writer.push_ios(&ios).expect("writes");
         if kept_s > 0 {
-            let lost = Lost { ios: Some(kept_s * 10), ..Lost::somewhere(0, kept_s * S, LossReason::Retention) };
+            let lost = Lost {
+                ios: Some(kept_s * 10),
+                ..Lost::somewhere(0, kept_s * S, LossReason::Retention)
+            };
             writer.push(&Observation::Lost(lost)).expect("writes");
         }
-        writer.finish(100 * S, RecorderCost::default()).expect("finishes");
+        writer
+            .finish(100 * S, RecorderCost::default())
+            .expect("finishes");
         for (from_s, to_s) in [(10, 20), (55, 65), (90, 95)] {
             let finding = StoredFinding {
                 from_ns: from_s * S,
@@ -210,12 +251,25 @@ mod tests {
             record(&path, kept_s);
             let found = findings(&path, &WindowArgs::default()).expect("found");
             let stalls = found.into_iter().filter(|f| f.finding["kind"] == "stall");
-            stalls.map(|f| (f.from_unix_ns / S, f.to_unix_ns / S, f.finding)).collect::<Vec<_>>()
+            stalls
+                .map(|f| (f.from_unix_ns / S, f.to_unix_ns / S, f.finding))
+                .collect::<Vec<_>>()
         };
-        assert!(of(0).is_empty(), "the I/Os are there, and nothing stalls in them");
+        assert!(
+            of(0).is_empty(),
+            "the I/Os are there, and nothing stalls in them"
+        );
         let half = of(60);
-        assert_eq!(half.iter().map(|(from, to, _)| (*from, *to)).collect::<Vec<_>>(), [(15, 25), (60, 70)]);
-        assert_eq!((&half[0].2["evidence"]["longest_s"], &half[0].2["start_s"]), (&json!(9.5), &json!(10.0)));
+        assert_eq!(
+            half.iter()
+                .map(|(from, to, _)| (*from, *to))
+                .collect::<Vec<_>>(),
+            [(15, 25), (60, 70)]
+        );
+        assert_eq!(
+            (&half[0].2["evidence"]["longest_s"], &half[0].2["start_s"]),
+            (&json!(9.5), &json!(10.0))
+        );
         assert_eq!(of(100).len(), 3);
     }
 }

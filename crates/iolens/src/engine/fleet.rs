@@ -8,7 +8,9 @@ use std::time::{Instant, SystemTime};
 
 use anyhow::{Result, bail};
 use iolens_core::model::{CallHistogram, Class, DevId, Device, DeviceKind, Rollup};
-use iolens_core::store::{Recording, RollupHistograms, Root, Stored, findings_written, read_rollups_with};
+use iolens_core::store::{
+    Recording, RollupHistograms, Root, Stored, findings_written, read_rollups_with,
+};
 
 use super::findings::Reported;
 use super::patience;
@@ -104,7 +106,11 @@ type Key = (PathBuf, Range<i64>, Option<SystemTime>);
 fn open(path: &Path) -> Result<Option<(Root, Vec<HostSums>)>> {
     let mut unlisted = Vec::new();
     let root = Root::open_with(path, |host, e| {
-        unlisted.push(HostSums { host, damage: vec![e.to_string()], ..HostSums::default() });
+        unlisted.push(HostSums {
+            host,
+            damage: vec![e.to_string()],
+            ..HostSums::default()
+        });
         Ok(())
     })?;
     Ok(root.map(|root| (root, unlisted)))
@@ -112,7 +118,8 @@ fn open(path: &Path) -> Result<Option<(Root, Vec<HostSums>)>> {
 
 /// Whether `path` is a root of several hosts.
 pub fn is_fleet(path: &Path) -> bool {
-    open(path).is_ok_and(|r| r.is_some_and(|(root, unlisted)| root.hosts().len() + unlisted.len() > 1))
+    open(path)
+        .is_ok_and(|r| r.is_some_and(|(root, unlisted)| root.hosts().len() + unlisted.len() > 1))
 }
 
 /// The hosts of the root at `path` in `asked`; of an open beginning the `usual_ns` before the end, of an open end the newest
@@ -131,28 +138,51 @@ pub fn read(
         bail!("{} is one recording, and no root of hosts", path.display());
     };
     let mut by_host: BTreeMap<&str, Vec<&Stored>> = BTreeMap::new();
-    root.recordings().iter().for_each(|r| by_host.entry(&r.host).or_default().push(r));
-    let newest = by_host.values().filter_map(|of| of.last()?.span_unix_ns().ok()).map(|(_, end)| end).max();
+    root.recordings()
+        .iter()
+        .for_each(|r| by_host.entry(&r.host).or_default().push(r));
+    let newest = by_host
+        .values()
+        .filter_map(|of| of.last()?.span_unix_ns().ok())
+        .map(|(_, end)| end)
+        .max();
     // Where none can be read, their names alone say when they began.
     let named = || root.recordings().iter().map(|r| r.start_unix_ns).max();
     let Some(end) = asked.1.or(newest).or_else(named) else {
         let unlisted = unlisted.iter().flat_map(|h| &h.damage).next();
-        bail!("{}", unlisted.cloned().unwrap_or_else(|| format!("{}: no recordings", path.display())));
+        bail!(
+            "{}",
+            unlisted
+                .cloned()
+                .unwrap_or_else(|| format!("{}: no recordings", path.display()))
+        );
     };
     let unix_ns = asked.0.unwrap_or_else(|| end.saturating_sub(usual_ns))..end;
     if unix_ns.is_empty() {
         bail!("the end is not after the beginning");
     }
     let mut hosts: Vec<(&str, Vec<&Stored>)> = by_host.into_iter().collect();
-    hosts.sort_by_key(|(host, of)| (std::cmp::Reverse(of.last().map(|r| r.start_unix_ns)), host.to_owned()));
-    let mut fleet = Fleet { unix_ns: unix_ns.clone(), hosts: unlisted, left_out: 0 };
+    hosts.sort_by_key(|(host, of)| {
+        (
+            std::cmp::Reverse(of.last().map(|r| r.start_unix_ns)),
+            host.to_owned(),
+        )
+    });
+    let mut fleet = Fleet {
+        unix_ns: unix_ns.clone(),
+        hosts: unlisted,
+        left_out: 0,
+    };
     for (i, (host, stored)) in hosts.iter().enumerate() {
         if Instant::now() > deadline {
             fleet.left_out = hosts.len() - i;
             break;
         }
         let sums = host_sums(host, stored, &unix_ns, remembered)?;
-        fleet.hosts.extend(Some(sums).filter(|s| s.recordings > 0 || s.reported.total() > 0 || !s.damage.is_empty()));
+        fleet.hosts.extend(
+            Some(sums)
+                .filter(|s| s.recordings > 0 || s.reported.total() > 0 || !s.damage.is_empty()),
+        );
     }
     if fleet.hosts.is_empty() {
         bail!("no recording has rollups of a minute of this time");
@@ -160,9 +190,18 @@ pub fn read(
     Ok(fleet)
 }
 
-fn host_sums(host: &str, stored: &[&Stored], unix_ns: &Range<i64>, remembered: &Remembered) -> Result<HostSums> {
-    let mut sums =
-        HostSums { host: host.to_owned(), from_unix_ns: i64::MAX, to_unix_ns: i64::MIN, ..HostSums::default() };
+fn host_sums(
+    host: &str,
+    stored: &[&Stored],
+    unix_ns: &Range<i64>,
+    remembered: &Remembered,
+) -> Result<HostSums> {
+    let mut sums = HostSums {
+        host: host.to_owned(),
+        from_unix_ns: i64::MAX,
+        to_unix_ns: i64::MIN,
+        ..HostSums::default()
+    };
     for (i, one) in stored.iter().enumerate() {
         // The next one's beginning is the end at the latest, so most need not be opened.
         let next = stored.get(i + 1);
@@ -213,8 +252,17 @@ impl Remembered {
         }
         let whole = |at: i64| (at - from).max(0);
         let range = whole(unix_ns.start)..whole(unix_ns.end.min(to));
-        let key = (stored.path.clone(), range.clone(), findings_written(&stored.path));
-        if let Some(part) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        let key = (
+            stored.path.clone(),
+            range.clone(),
+            findings_written(&stored.path),
+        );
+        if let Some(part) = self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&key)
+        {
             return Ok(Arc::clone(part));
         }
         let part = Arc::new(sums_of(stored, from, range)?);
@@ -238,13 +286,26 @@ fn sums_of(stored: &Stored, start_unix_ns: i64, range: Range<i64>) -> Result<Par
     let mut by_id: BTreeMap<DevId, DeviceSums> = BTreeMap::new();
     let mut end_ns = 0;
     let first = range.start.saturating_add(MINUTE_NS - 1) / MINUTE_NS * MINUTE_NS;
-    let wanted = RollupHistograms { total: true, device: false };
+    let wanted = RollupHistograms {
+        total: true,
+        device: false,
+    };
     let take = |row: Rollup| {
         let Some(dev) = row.dev else { return };
         end_ns = end_ns.max(row.at_ns + MINUTE_NS);
-        by_id.entry(dev).or_insert_with(DeviceSums::nothing).take(&row, start_unix_ns);
+        by_id
+            .entry(dev)
+            .or_insert_with(DeviceSums::nothing)
+            .take(&row, start_unix_ns);
     };
-    let mut damage = read_rollups_with(&stored.path, MINUTE_S, first..range.end, wanted, |_| true, take)?;
+    let mut damage = read_rollups_with(
+        &stored.path,
+        MINUTE_S,
+        first..range.end,
+        wanted,
+        |_| true,
+        take,
+    )?;
     let reported = Reported::read(stored, start_unix_ns, &range).unwrap_or_else(|e| {
         damage.push(format!("{e}; its findings are missing"));
         Reported::default()
@@ -252,16 +313,31 @@ fn sums_of(stored: &Stored, start_unix_ns: i64, range: Range<i64>) -> Result<Par
     let found = by_id.into_iter().filter_map(|(dev, mut sums)| {
         let device = devices.iter().rfind(|d| d.id == dev)?;
         sums.device = Some(device.clone());
-        Some((device.stable_id.clone().unwrap_or_else(|| device.name.clone()), sums))
+        Some((
+            device
+                .stable_id
+                .clone()
+                .unwrap_or_else(|| device.name.clone()),
+            sums,
+        ))
     });
     let end_ns = end_ns.min(range.end);
     let unix_ns = start_unix_ns + first.min(end_ns)..start_unix_ns + end_ns;
-    Ok(Part { unix_ns, devices: found.collect(), reported, damage })
+    Ok(Part {
+        unix_ns,
+        devices: found.collect(),
+        reported,
+        damage,
+    })
 }
 
 impl DeviceSums {
     fn nothing() -> DeviceSums {
-        DeviceSums { errors: Some(0), lost_ios: Some(0), ..DeviceSums::default() }
+        DeviceSums {
+            errors: Some(0),
+            lost_ios: Some(0),
+            ..DeviceSums::default()
+        }
     }
 
     /// Adds a minute: the row of all classes has what is known of the device, the others their I/Os.
@@ -271,8 +347,10 @@ impl DeviceSums {
             self.total.merge(&row.total);
             let sums = &mut self.classes[class as usize];
             sums.ios += row.ios;
-            sums.total_ns =
-                sums.total_ns.saturating_add(row.device_sum_ns).saturating_add(row.queue_sum_ns.unwrap_or(0));
+            sums.total_ns = sums
+                .total_ns
+                .saturating_add(row.device_sum_ns)
+                .saturating_add(row.queue_sum_ns.unwrap_or(0));
             return;
         }
         self.bytes = self.bytes.saturating_add(row.bytes);
@@ -295,8 +373,14 @@ impl DeviceSums {
         self.total.merge(&other.total);
         self.errors = sum(self.errors, other.errors);
         self.lost_ios = sum(self.lost_ios, other.lost_ios);
-        self.busy_ns = self.busy_ns.map_or(other.busy_ns, |a| Some(a + other.busy_ns.unwrap_or(0)));
-        self.worst = self.worst.into_iter().chain(other.worst).max_by_key(|(_, ns)| *ns);
+        self.busy_ns = self
+            .busy_ns
+            .map_or(other.busy_ns, |a| Some(a + other.busy_ns.unwrap_or(0)));
+        self.worst = self
+            .worst
+            .into_iter()
+            .chain(other.worst)
+            .max_by_key(|(_, ns)| *ns);
         // The newest name.
         self.device = other.device.clone().or(self.device.take());
     }
@@ -309,13 +393,17 @@ impl DeviceSums {
     /// Whether sums over devices count it: what is on another recorded disk counts there.
     pub fn is_disk(&self) -> bool {
         let is_loop = |d: &Device| d.name.starts_with("loop");
-        self.device.as_ref().is_some_and(|d| d.kind != DeviceKind::Bio && !is_loop(d))
+        self.device
+            .as_ref()
+            .is_some_and(|d| d.kind != DeviceKind::Bio && !is_loop(d))
     }
 
     /// With whom it is compared: devices of its model, and of those without one all that rotate as it does.
     pub fn kind(&self) -> String {
         let device = self.device.as_ref();
-        let model = device.and_then(|d| d.model.as_deref()).map(|m| m.trim().to_owned());
+        let model = device
+            .and_then(|d| d.model.as_deref())
+            .map(|m| m.trim().to_owned());
         model.unwrap_or_else(|| match device.and_then(|d| d.rotational) {
             Some(true) => "(rotating)".to_owned(),
             Some(false) => "(solid state)".to_owned(),
@@ -338,30 +426,49 @@ impl Peers {
     /// Of all disks of the fleet.
     pub fn of(fleet: &Fleet) -> Peers {
         let mut means: BTreeMap<String, [Vec<f64>; Class::ALL.len()]> = BTreeMap::new();
-        for device in fleet.hosts.iter().flat_map(|h| h.devices.values()).filter(|d| d.is_disk()) {
+        for device in fleet
+            .hosts
+            .iter()
+            .flat_map(|h| h.devices.values())
+            .filter(|d| d.is_disk())
+        {
             let of = means.entry(device.kind()).or_default();
-            for (of, sums) in of.iter_mut().zip(&device.classes).filter(|(_, s)| s.ios >= MIN_IOS) {
+            for (of, sums) in of
+                .iter_mut()
+                .zip(&device.classes)
+                .filter(|(_, s)| s.ios >= MIN_IOS)
+            {
                 of.push(sums.total_ns as f64 / sums.ios as f64);
             }
         }
-        Peers(means.into_iter().map(|(kind, of)| (kind, of.map(median))).collect())
+        Peers(
+            means
+                .into_iter()
+                .map(|(kind, of)| (kind, of.map(median)))
+                .collect(),
+        )
     }
 
     /// I/O time of `device` beyond what the median device of its kind takes for as many I/Os, in nanoseconds; `None`: no one to
     /// compare with.
     pub fn lost_ns(&self, device: &DeviceSums) -> Option<f64> {
         let usual = self.0.get(&device.kind()).filter(|_| device.is_disk())?;
-        let lost = device.classes.iter().zip(usual).filter_map(|(sums, usual)| {
-            let beyond = sums.total_ns as f64 - (*usual)? * sums.ios as f64;
-            Some(beyond.max(0.0))
-        });
+        let lost = device
+            .classes
+            .iter()
+            .zip(usual)
+            .filter_map(|(sums, usual)| {
+                let beyond = sums.total_ns as f64 - (*usual)? * sums.ios as f64;
+                Some(beyond.max(0.0))
+            });
         lost.reduce(|a, b| a + b)
     }
 }
 
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
-    (values.len() >= MIN_PEERS).then(|| (values[values.len() / 2] + values[(values.len() - 1) / 2]) / 2.0)
+    (values.len() >= MIN_PEERS)
+        .then(|| (values[values.len() / 2] + values[(values.len() - 1) / 2]) / 2.0)
 }
 
 #[cfg(test)]

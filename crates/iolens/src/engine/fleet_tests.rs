@@ -32,25 +32,47 @@ fn record(root: &Path, host: &str, start: i64, devices: &[(&str, &str)]) {
             let mut of = Rollup::empty(60, minute * MINUTE_NS, Some(*dev), Some(Class::Read));
             (of.ios, of.bytes, of.device_sum_ns) = (IOS, IOS * 4096, IOS * device_ns);
             of.total.add(device_ns, IOS as u64);
-            let flight = Flight { busy_ns: IOS * device_ns, in_flight_ns: IOS * device_ns, in_flight_max: 1 };
+            let flight = Flight {
+                busy_ns: IOS * device_ns,
+                in_flight_ns: IOS * device_ns,
+                in_flight_max: 1,
+            };
             rows.extend([
                 of.clone(),
-                Rollup { class: None, flight: Some(flight), total: CallHistogram::default(), ..of },
+                Rollup {
+                    class: None,
+                    flight: Some(flight),
+                    total: CallHistogram::default(),
+                    ..of
+                },
             ]);
         }
     }
     assert!(writer.write_rollups(60, &rows).unwrap());
-    writer.finish(MINUTES * MINUTE_NS, RecorderCost::default()).unwrap();
+    writer
+        .finish(MINUTES * MINUTE_NS, RecorderCost::default())
+        .unwrap();
 }
 
 fn fleet(root: &Path, asked: (Option<i64>, Option<i64>), remembered: &Remembered) -> Result<Fleet> {
-    read(root, asked, 3_600_000_000_000, remembered, Instant::now() + Duration::from_secs(60))
+    read(
+        root,
+        asked,
+        3_600_000_000_000,
+        remembered,
+        Instant::now() + Duration::from_secs(60),
+    )
 }
 
 fn three_hosts() -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     for host in ["a", "b", "c"] {
-        record(root.path(), host, START, &[("sda", "M1"), ("sdb", "M2"), ("loop0", "M1")]);
+        record(
+            root.path(),
+            host,
+            START,
+            &[("sda", "M1"), ("sdb", "M2"), ("loop0", "M1")],
+        );
     }
     // A fourth disk of that model, which is the slow one.
     record(root.path(), "d", START, &[("sda", "M1"), ("sdb", "M1")]);
@@ -77,7 +99,11 @@ fn time_is_lost_beyond_the_median_of_the_model() {
     let sdb = &host.devices["wwn-d-sdb"];
     assert_eq!(sdb.worst.unwrap().0, START + 5 * MINUTE_NS);
     assert_eq!((sdb.ios(), sdb.errors), (MINUTES * IOS, Some(0)));
-    assert!(matches!(sdb.total.quantile(0.99), Some(2_900_000..3_100_000)), "{:?}", sdb.total.quantile(0.99));
+    assert!(
+        matches!(sdb.total.quantile(0.99), Some(2_900_000..3_100_000)),
+        "{:?}",
+        sdb.total.quantile(0.99)
+    );
     assert_eq!(host.covered_ns, MINUTES * MINUTE_NS);
     assert_eq!(sdb.busy_ns, Some(5 * IOS * 4_000_000));
 }
@@ -88,7 +114,11 @@ fn fewer_than_three_devices_have_no_peers() {
     record(root.path(), "a", START, &[("sda", "M1"), ("sdb", "M1")]);
     let found = fleet(root.path(), (None, None), &Remembered::default()).unwrap();
     let device = &found.hosts[0].devices["wwn-a-sdb"];
-    assert_eq!(Peers::of(&found).lost_ns(device), None, "not known is not zero");
+    assert_eq!(
+        Peers::of(&found).lost_ns(device),
+        None,
+        "not known is not zero"
+    );
 }
 
 #[test]
@@ -97,30 +127,72 @@ fn a_stretch_has_its_minutes_only_and_is_remembered() {
     let remembered = Remembered::default();
     let half = (Some(START), Some(START + 5 * MINUTE_NS));
     let found = fleet(root.path(), half, &remembered).unwrap();
-    assert!(found.hosts.iter().all(|h| h.devices.values().all(|d| d.ios() == 5 * IOS)));
+    assert!(
+        found
+            .hosts
+            .iter()
+            .all(|h| h.devices.values().all(|d| d.ios() == 5 * IOS))
+    );
     // What was read before is not read again, whatever became of the files.
-    let rollups = root.path().join("host=a").join(Root::recording_directory(START)).join("rollup");
+    let rollups = root
+        .path()
+        .join("host=a")
+        .join(Root::recording_directory(START))
+        .join("rollup");
     std::fs::remove_dir_all(rollups).unwrap();
     let again = fleet(root.path(), half, &remembered).unwrap();
-    assert_eq!(again.hosts.iter().map(|h| h.devices.len()).collect::<Vec<_>>(), [3, 3, 3, 2]);
-    let none = fleet(root.path(), (Some(START - 9 * MINUTE_NS), Some(START - MINUTE_NS)), &remembered);
-    assert!(none.unwrap_err().to_string().contains("rollups of a minute"));
+    assert_eq!(
+        again
+            .hosts
+            .iter()
+            .map(|h| h.devices.len())
+            .collect::<Vec<_>>(),
+        [3, 3, 3, 2]
+    );
+    let none = fleet(
+        root.path(),
+        (Some(START - 9 * MINUTE_NS), Some(START - MINUTE_NS)),
+        &remembered,
+    );
+    assert!(
+        none.unwrap_err()
+            .to_string()
+            .contains("rollups of a minute")
+    );
     assert!(fleet(root.path(), (Some(START), Some(START)), &remembered).is_err());
 }
 
 #[test]
 fn hosts_without_time_are_counted_not_forgotten() {
     let root = three_hosts();
-    let late = read(root.path(), (None, None), MINUTE_NS, &Remembered::default(), Instant::now());
+    let late = read(
+        root.path(),
+        (None, None),
+        MINUTE_NS,
+        &Remembered::default(),
+        Instant::now(),
+    );
     // The first host may have been started in time; the others are left out.
     assert!(late.map_or(true, |f| f.left_out > 0));
     // One of two recordings of a host: the time chooses.
-    record(root.path(), "d", START + 3_600_000_000_000, &[("sda", "M1")]);
+    record(
+        root.path(),
+        "d",
+        START + 3_600_000_000_000,
+        &[("sda", "M1")],
+    );
     let newest = fleet(root.path(), (None, None), &Remembered::default()).unwrap();
     let d = newest.hosts.iter().find(|h| h.host == "d").unwrap();
-    assert_eq!((d.recordings, newest.hosts.len()), (1, 1), "the last hour before the newest end");
+    assert_eq!(
+        (d.recordings, newest.hosts.len()),
+        (1, 1),
+        "the last hour before the newest end"
+    );
     let all = fleet(root.path(), (Some(START), None), &Remembered::default()).unwrap();
-    assert_eq!(all.hosts.iter().find(|h| h.host == "d").unwrap().recordings, 2);
+    assert_eq!(
+        all.hosts.iter().find(|h| h.host == "d").unwrap().recordings,
+        2
+    );
 }
 
 /// What of a fleet is not known, by host.
@@ -132,7 +204,11 @@ fn unread(found: &Fleet) -> Vec<(&str, usize)> {
 #[test]
 fn a_host_that_cannot_be_read_is_named_whatever_the_stretch_is() {
     let root = three_hosts();
-    let recording = |host: &str, start: i64| root.path().join(format!("host={host}")).join(format!("start_ns={start}"));
+    let recording = |host: &str, start: i64| {
+        root.path()
+            .join(format!("host={host}"))
+            .join(format!("start_ns={start}"))
+    };
     let break_meta = |host: &str, start: i64| {
         for name in ["meta.json", "meta.json.bak"] {
             std::fs::write(recording(host, start).join(name), "{").unwrap();
@@ -147,37 +223,65 @@ fn a_host_that_cannot_be_read_is_named_whatever_the_stretch_is() {
     break_meta("c", later);
     let remembered = Remembered::default();
     let end = START + MINUTES * MINUTE_NS;
-    for asked in [(None, None), (Some(START), Some(end)), (Some(START + MINUTE_NS), None)] {
+    for asked in [
+        (None, None),
+        (Some(START), Some(end)),
+        (Some(START + MINUTE_NS), None),
+    ] {
         let found = fleet(root.path(), asked, &remembered).unwrap();
         assert_eq!(unread(&found), [("new", 1), ("b", 1)], "{asked:?}");
         let c = found.hosts.iter().find(|h| h.host == "c").unwrap();
         assert_eq!((c.recordings, c.damage.len()), (1, 1), "a part can be read");
-        assert!(c.damage[0].contains("meta.json: damaged") && c.damage[0].ends_with("left out"), "{:?}", c.damage);
+        assert!(
+            c.damage[0].contains("meta.json: damaged") && c.damage[0].ends_with("left out"),
+            "{:?}",
+            c.damage
+        );
     }
     for host in ["a", "c", "d"] {
         break_meta(host, START);
     }
     let found = fleet(root.path(), (None, None), &remembered).unwrap();
-    assert_eq!((unread(&found).len(), found.unix_ns.end), (5, later), "their names alone say when they began");
+    assert_eq!(
+        (unread(&found).len(), found.unix_ns.end),
+        (5, later),
+        "their names alone say when they began"
+    );
 }
 
 #[test]
 fn damage_is_said_each_time_and_gone_once_it_is_repaired() {
     let root = three_hosts();
-    let file = root.path().join("host=a").join(Root::recording_directory(START)).join("rollup/60s-000001.parquet");
+    let file = root
+        .path()
+        .join("host=a")
+        .join(Root::recording_directory(START))
+        .join("rollup/60s-000001.parquet");
     let whole = std::fs::read(&file).unwrap();
     std::fs::write(&file, "PAR1").unwrap();
     let remembered = Remembered::default();
     for _ in 0..2 {
-        assert_eq!(unread(&fleet(root.path(), (None, None), &remembered).unwrap()), [("a", 1)]);
+        assert_eq!(
+            unread(&fleet(root.path(), (None, None), &remembered).unwrap()),
+            [("a", 1)]
+        );
     }
     let end = START + MINUTES * MINUTE_NS;
     record(root.path(), "e", end, &[("sda", "M1")]);
     let after = fleet(root.path(), (Some(end), None), &remembered).unwrap();
-    assert_eq!((unread(&after).len(), after.hosts.len()), (0, 1), "it ended before");
+    assert_eq!(
+        (unread(&after).len(), after.hosts.len()),
+        (0, 1),
+        "it ended before"
+    );
     std::fs::remove_dir_all(root.path().join("host=e")).unwrap();
     std::fs::write(&file, whole).unwrap();
-    assert_eq!(fleet(root.path(), (None, None), &remembered).unwrap().hosts[0].devices.len(), 3);
+    assert_eq!(
+        fleet(root.path(), (None, None), &remembered).unwrap().hosts[0]
+            .devices
+            .len(),
+        3
+    );
 }
 
 /// Directories whose path is longer than the kernel takes (4095 bytes) can be listed by no one, root neither.
@@ -193,7 +297,10 @@ fn a_host_that_cannot_be_listed_is_named() {
     std::fs::create_dir_all(&root).unwrap();
     record(&root, "a", START, &[("sda", "M1")]);
     let long = "h".repeat(150);
-    PrivateDir::open_own(&root, Access::OWNER).unwrap().make_dir(Root::host_directory(&long)).unwrap();
+    PrivateDir::open_own(&root, Access::OWNER)
+        .unwrap()
+        .make_dir(Root::host_directory(&long))
+        .unwrap();
     assert!(is_fleet(&root) && !is_fleet(&root.join("host=a")));
     let found = fleet(&root, (None, None), &Remembered::default()).unwrap();
     assert_eq!((unread(&found), found.hosts.len()), (vec![(&*long, 1)], 2));
@@ -203,7 +310,11 @@ fn a_host_that_cannot_be_listed_is_named() {
 fn findings_are_counted_the_most_harmful_kept_and_read_again_when_they_change() {
     let root = three_hosts();
     let remembered = Remembered::default();
-    let recording = |host: &str| root.path().join(format!("host={host}")).join(Root::recording_directory(START));
+    let recording = |host: &str| {
+        root.path()
+            .join(format!("host={host}"))
+            .join(Root::recording_directory(START))
+    };
     let put = |host: &str, at_s: i64, length_s: i64, kind: &str, severity: &str| {
         let finding = StoredFinding {
             from_ns: at_s * 1_000_000_000,
@@ -217,7 +328,12 @@ fn findings_are_counted_the_most_harmful_kept_and_read_again_when_they_change() 
         };
         put_finding(&recording(host), Access::OWNER, &finding).unwrap();
     };
-    assert_eq!(fleet(root.path(), (None, None), &remembered).unwrap().hosts[0].reported.total(), 0);
+    assert_eq!(
+        fleet(root.path(), (None, None), &remembered).unwrap().hosts[0]
+            .reported
+            .total(),
+        0
+    );
     (0..30).for_each(|i| put("a", i, 1, "microburst", "info"));
     put("a", 100, 1, "slow-io", "warning");
     put("a", 110, 9, "slow-io", "warning");
@@ -227,14 +343,35 @@ fn findings_are_counted_the_most_harmful_kept_and_read_again_when_they_change() 
     let all = fleet(root.path(), (None, None), &remembered).unwrap();
     let of = &all.hosts[0].reported;
     assert_eq!((of.total(), of.worst.len()), (35, 20));
-    let first: Vec<(&str, f64)> =
-        of.worst.iter().take(4).map(|f| (&*f.kind, f.start_unix_s - START as f64 / 1e9)).collect();
-    assert_eq!(first, [("stall", 500.0), ("slow-io", 110.0), ("slow-io", 100.0), ("microburst", 50.0)]);
+    let first: Vec<(&str, f64)> = of
+        .worst
+        .iter()
+        .take(4)
+        .map(|f| (&*f.kind, f.start_unix_s - START as f64 / 1e9))
+        .collect();
+    assert_eq!(
+        first,
+        [
+            ("stall", 500.0),
+            ("slow-io", 110.0),
+            ("slow-io", 100.0),
+            ("microburst", 50.0)
+        ]
+    );
     assert_eq!(of.kinds["microburst"], (31, "warning".to_owned()));
     let minute = (Some(START + MINUTE_NS), Some(START + 2 * MINUTE_NS));
-    assert_eq!(fleet(root.path(), minute, &remembered).unwrap().hosts[0].reported.total(), 2);
+    assert_eq!(
+        fleet(root.path(), minute, &remembered).unwrap().hosts[0]
+            .reported
+            .total(),
+        2
+    );
     std::fs::write(recording("a").join("findings/000001.parquet"), "PAR1").unwrap();
     let damaged = fleet(root.path(), (None, None), &remembered).unwrap();
     let a = &damaged.hosts[0];
-    assert_eq!((a.recordings, a.reported.total(), a.damage.len()), (1, 0, 1), "its rollups are whole");
+    assert_eq!(
+        (a.recordings, a.reported.total(), a.damage.len()),
+        (1, 0, 1),
+        "its rollups are whole"
+    );
 }

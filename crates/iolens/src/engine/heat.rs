@@ -88,19 +88,25 @@ impl HeatPlan<'_> {
             columns: vec![CallHistogram::default(); self.width],
             unknown: 0,
         };
-        let add =
-            |heat: &mut Heat, _, (recording, range): &(Recording, Range<i64>)| self.add(recording, range.clone(), heat);
+        let add = |heat: &mut Heat, _, (recording, range): &(Recording, Range<i64>)| {
+            self.add(recording, range.clone(), heat)
+        };
         let heats = parallel::shared(&parts, empty, add)?;
         Ok(heats.into_iter().reduce(Heat::joined).unwrap_or_else(empty))
     }
 
     fn add(&self, recording: &Recording, mut range: Range<i64>, heat: &mut Heat) -> Result<()> {
         let devices = DeviceFilter::of(&recording.meta().devices, self.devices)?;
-        let layers = if devices.is_all() { Layers::of(recording, GroupBy::All)? } else { Layers::default() };
+        let layers = if devices.is_all() {
+            Layers::of(recording, GroupBy::All)?
+        } else {
+            Layers::default()
+        };
         let counts = |dev| layers.counts(dev) && devices.has(dev);
         let shift_ns = recording.meta().start_unix_ns - heat.unix_ns.start;
         let last = heat.columns.len() - 1;
-        let column_of = |at_ns: i64, column_ns: i64| ((at_ns + shift_ns).max(0) / column_ns) as usize;
+        let column_of =
+            |at_ns: i64, column_ns: i64| ((at_ns + shift_ns).max(0) / column_ns) as usize;
         // Rollups are exact in time to their step: a column must be wider for that not to show.
         let second_ns = 1_000_000_000;
         let removed = rollups::left(recording)?;
@@ -124,15 +130,28 @@ impl HeatPlan<'_> {
         }
         if let Some((step_s, until_ns)) = carried {
             let total = self.part == Part::Total;
-            let wanted = RollupHistograms { total, device: !total };
-            let warnings = read_rollups_with(recording.path(), step_s, range.start..until_ns, wanted, counts, |r| {
-                let Some(class) = r.class.filter(|_| r.dev.is_some()) else { return };
-                if self.class.is_none_or(|c| c == class) {
-                    let half_ns = i64::from(step_s) * second_ns / 2;
-                    let of = if total { &r.total } else { &r.device };
-                    heat.columns[column_of(r.at_ns + half_ns, heat.column_ns).min(last)].merge(of);
-                }
-            })?;
+            let wanted = RollupHistograms {
+                total,
+                device: !total,
+            };
+            let warnings = read_rollups_with(
+                recording.path(),
+                step_s,
+                range.start..until_ns,
+                wanted,
+                counts,
+                |r| {
+                    let Some(class) = r.class.filter(|_| r.dev.is_some()) else {
+                        return;
+                    };
+                    if self.class.is_none_or(|c| c == class) {
+                        let half_ns = i64::from(step_s) * second_ns / 2;
+                        let of = if total { &r.total } else { &r.device };
+                        heat.columns[column_of(r.at_ns + half_ns, heat.column_ns).min(last)]
+                            .merge(of);
+                    }
+                },
+            )?;
             source::warn(&warnings);
             range.start = until_ns.min(range.end);
         }
@@ -145,7 +164,9 @@ impl HeatPlan<'_> {
                 return;
             }
             match self.part.of(io) {
-                Some(ns) => heat.columns[column_of(io.done_ns, heat.column_ns).min(last)].add(ns, 1),
+                Some(ns) => {
+                    heat.columns[column_of(io.done_ns, heat.column_ns).min(last)].add(ns, 1)
+                }
                 None => heat.unknown += 1,
             }
         })?;
@@ -157,24 +178,46 @@ impl HeatPlan<'_> {
 impl Heat {
     /// With what another thread counted in the same columns.
     fn joined(mut self, other: Heat) -> Heat {
-        self.columns.iter_mut().zip(&other.columns).for_each(|(own, of)| own.merge(of));
-        Heat { unknown: self.unknown + other.unknown, ..self }
+        self.columns
+            .iter_mut()
+            .zip(&other.columns)
+            .for_each(|(own, of)| own.merge(of));
+        Heat {
+            unknown: self.unknown + other.unknown,
+            ..self
+        }
     }
 
     /// The picture in `height` rows, each the same factor longer than the one before: their bounds in nanoseconds, one more
     /// than rows, and the counts column by column.
     pub fn cells(&self, height: usize) -> (Vec<f64>, Vec<Vec<u64>>) {
-        let middle = |low: i64, high: i64| if high == i64::MAX { low as f64 } else { (low + high) as f64 / 2.0 };
+        let middle = |low: i64, high: i64| {
+            if high == i64::MAX {
+                low as f64
+            } else {
+                (low + high) as f64 / 2.0
+            }
+        };
         let seen = || self.columns.iter().flat_map(CallHistogram::buckets);
         let low = seen().map(|(low, ..)| low).min().unwrap_or(1_000).max(100) as f64;
-        let high = seen().map(|(low, high, _)| middle(low, high)).fold(low * 2.0, f64::max) * 1.04;
+        let high = seen()
+            .map(|(low, high, _)| middle(low, high))
+            .fold(low * 2.0, f64::max)
+            * 1.04;
         let height = height.max(1);
         let factor = (high / low).powf(1.0 / height as f64);
-        let bounds: Vec<f64> = (0..=height).map(|i| low * factor.powi(i32::try_from(i).unwrap_or(0))).collect();
-        let row = |ns: f64| ((ns / low).ln() / factor.ln()).floor().clamp(0.0, (height - 1) as f64) as usize;
+        let bounds: Vec<f64> = (0..=height)
+            .map(|i| low * factor.powi(i32::try_from(i).unwrap_or(0)))
+            .collect();
+        let row = |ns: f64| {
+            ((ns / low).ln() / factor.ln())
+                .floor()
+                .clamp(0.0, (height - 1) as f64) as usize
+        };
         let column = |h: &CallHistogram| {
             let mut counts = vec![0; height];
-            h.buckets().for_each(|(low, high, n)| counts[row(middle(low, high))] += n);
+            h.buckets()
+                .for_each(|(low, high, n)| counts[row(middle(low, high))] += n);
             counts
         };
         (bounds, self.columns.iter().map(column).collect())
@@ -193,13 +236,27 @@ mod tests {
                 h.add(ns, i as u64);
             }
         }
-        let heat = Heat { unix_ns: 0..30, column_ns: 10, columns, unknown: 0 };
+        let heat = Heat {
+            unix_ns: 0..30,
+            column_ns: 10,
+            columns,
+            unknown: 0,
+        };
         let (bounds, cells) = heat.cells(20);
         assert_eq!((bounds.len(), cells.len()), (21, 3));
-        assert!(bounds.is_sorted() && bounds[0] <= 100.0 && bounds[20] > 3.0e9, "{bounds:?}");
+        assert!(
+            bounds.is_sorted() && bounds[0] <= 100.0 && bounds[20] > 3.0e9,
+            "{bounds:?}"
+        );
         let sums: Vec<u64> = cells.iter().map(|c| c.iter().sum()).collect();
         assert_eq!(sums, [0, 5, 10]);
-        let at = cells[1].iter().position(|n| *n == 2).expect("both in one row");
-        assert!(bounds[at] <= 10_100.0 && bounds[at + 1] >= 9_900.0, "{at} of {bounds:?}");
+        let at = cells[1]
+            .iter()
+            .position(|n| *n == 2)
+            .expect("both in one row");
+        assert!(
+            bounds[at] <= 10_100.0 && bounds[at + 1] >= 9_900.0,
+            "{at} of {bounds:?}"
+        );
     }
 }

@@ -23,7 +23,11 @@ impl Layers {
     /// Of `devices`, those whose I/Os `by` would count twice, if all of them are recorded: none if each device has its own
     /// rows.
     pub fn doubled(devices: &[Device], by: GroupBy) -> Layers {
-        if by == GroupBy::Device { Layers::default() } else { Layers::above(devices, |_| true) }
+        if by == GroupBy::Device {
+            Layers::default()
+        } else {
+            Layers::above(devices, |_| true)
+        }
     }
 
     /// The same of a recording: a device that is listed, but has no I/O in it, is not where I/Os are counted.
@@ -44,7 +48,9 @@ impl Layers {
                 seen.insert(io.dev);
             }
             // Usually the first thousands of I/Os show all there is to know.
-            if seen.len() > before && Layers::above(devices, |dev| seen.contains(&dev)).above == all.above {
+            if seen.len() > before
+                && Layers::above(devices, |dev| seen.contains(&dev)).above == all.above
+            {
                 break;
             }
         }
@@ -53,9 +59,17 @@ impl Layers {
 
     fn above(devices: &[Device], recorded: impl Fn(DevId) -> bool) -> Layers {
         let found = layers_above(devices, recorded);
-        let words = found.iter().map(|(d, under)| format!("{} (on {})", d.name, under.join(", ")));
+        let words = found
+            .iter()
+            .map(|(d, under)| format!("{} (on {})", d.name, under.join(", ")));
         let names = |under: &[&str]| under.iter().map(|name| (*name).to_owned()).collect();
-        Layers { words: words.collect(), above: found.iter().map(|(d, under)| (d.id, names(under))).collect() }
+        Layers {
+            words: words.collect(),
+            above: found
+                .iter()
+                .map(|(d, under)| (d.id, names(under)))
+                .collect(),
+        }
     }
 
     /// Whether an I/O of `dev` counts in sums.
@@ -93,22 +107,42 @@ mod tests {
 
     fn device(name: &str, minor: u32, slaves: &[&str]) -> Device {
         let slaves = slaves.iter().map(|s| (*s).to_owned()).collect();
-        Device { slaves, ..Device::named(name, DevId::new(8, minor)) }
+        Device {
+            slaves,
+            ..Device::named(name, DevId::new(8, minor))
+        }
     }
 
     fn left_out(devices: &[Device]) -> Vec<&str> {
         let layers = Layers::doubled(devices, GroupBy::All);
-        devices.iter().filter(|d| !layers.counts(d.id)).map(|d| &*d.name).collect()
+        devices
+            .iter()
+            .filter(|d| !layers.counts(d.id))
+            .map(|d| &*d.name)
+            .collect()
     }
 
     #[test]
     fn layers_and_partitions_are_left_out_of_sums_only() {
         let mut disk = device("sda", 0, &[]);
         disk.partitions = vec![("sda2".to_owned(), DevId::new(8, 2))];
-        let stack = [device("dm-0", 9, &["md0"]), device("md0", 8, &["sda2", "sdb"]), disk, device("sdb", 16, &[])];
-        assert_eq!(left_out(&stack), ["dm-0", "md0"], "over a partition of a recorded disk, too");
+        let stack = [
+            device("dm-0", 9, &["md0"]),
+            device("md0", 8, &["sda2", "sdb"]),
+            disk,
+            device("sdb", 16, &[]),
+        ];
+        assert_eq!(
+            left_out(&stack),
+            ["dm-0", "md0"],
+            "over a partition of a recorded disk, too"
+        );
         assert_eq!(Layers::doubled(&stack, GroupBy::Device), Layers::default());
-        assert_eq!(left_out(&stack[..1]), [""; 0], "a layer that was recorded alone is all there is");
+        assert_eq!(
+            left_out(&stack[..1]),
+            [""; 0],
+            "a layer that was recorded alone is all there is"
+        );
     }
 
     #[test]
@@ -118,15 +152,22 @@ mod tests {
             let path = dir.path().join(name);
             let mut meta = RecordingMeta::new(Source::Ebpf, 0);
             meta.devices = vec![device("dm-0", 9, &["sda"]), device("sda", 0, &[])];
-            let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).expect("a recording");
-            let ios: Vec<Io> =
-                minors.iter().map(|m| Io::new(1000, DevId::new(8, *m), Op::READ, 512, Some(0), 10)).collect();
+            let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default())
+                .expect("a recording");
+            let ios: Vec<Io> = minors
+                .iter()
+                .map(|m| Io::new(1000, DevId::new(8, *m), Op::READ, 512, Some(0), 10))
+                .collect();
             writer.push_ios(&ios).expect("written");
-            writer.finish(2000, RecorderCost::default()).expect("finished");
+            writer
+                .finish(2000, RecorderCost::default())
+                .expect("finished");
             Recording::open(&path).expect("readable")
         };
         let counts = |recording: &Recording, minor| {
-            Layers::of(recording, GroupBy::All).expect("readable").counts(DevId::new(8, minor))
+            Layers::of(recording, GroupBy::All)
+                .expect("readable")
+                .counts(DevId::new(8, minor))
         };
         let [both, upper] = [recorded("both", &[9, 0]), recorded("upper", &[9])];
         assert_eq!((counts(&both, 9), counts(&both, 0)), (false, true));

@@ -5,7 +5,9 @@ use std::ops::Range;
 
 use anyhow::Result;
 use iolens_core::analysis::counters::imported::{pieces, without_doubles};
-use iolens_core::analysis::overview::{CounterOverview, Overview, OverviewData, OverviewPlan, moments, scopes};
+use iolens_core::analysis::overview::{
+    CounterOverview, Overview, OverviewData, OverviewPlan, moments, scopes,
+};
 use iolens_core::analysis::timeline::{CounterRates, Differences};
 use iolens_core::analysis::{Report, Window};
 use iolens_core::model::{DevId, Histogram, IntervalRates, Lost, Source};
@@ -31,14 +33,23 @@ pub fn overviews(
     layers: &Layers,
 ) -> Result<(OverviewData, Option<OverviewData>)> {
     let meta = recording.meta();
-    let devices: Vec<(DevId, u64)> = report.devices.devices.iter().map(|d| (d.dev, d.ios())).collect();
+    let devices: Vec<(DevId, u64)> = report
+        .devices
+        .devices
+        .iter()
+        .map(|d| (d.dev, d.ios()))
+        .collect();
     let is_layer = |dev| !layers.counts(dev);
     let window = Window::new(range.start, range.end);
     if meta.source == Source::Counters {
         let (active, step_ns) = counted(recording, range)?;
-        let plan = OverviewPlan::whole_of_counters(window, scopes(&active, is_layer, MAX_SCOPES), step_ns);
+        let plan =
+            OverviewPlan::whole_of_counters(window, scopes(&active, is_layer, MAX_SCOPES), step_ns);
         let mut overview = CounterOverview::new(plan);
-        recording.lost(range.clone()).iter().for_each(|l| overview.lost(l));
+        recording
+            .lost(range.clone())
+            .iter()
+            .for_each(|l| overview.lost(l));
         each_difference(recording, range, |d| overview.push(d))?;
         return Ok((overview.finish(), None));
     }
@@ -48,7 +59,11 @@ pub fn overviews(
     let plan = OverviewPlan::whole(window, scopes(&devices, is_layer, MAX_SCOPES));
     let base = overview(recording, range, plan, &[window::with_in_flight(range)])?;
     let plan = OverviewPlan::details(&base, &moments(&base, &report.findings), MAX_DETAILS);
-    let reads: Vec<Range<i64>> = plan.reads(base.longest_ns).iter().map(|w| w.from_ns..w.to_ns).collect();
+    let reads: Vec<Range<i64>> = plan
+        .reads(base.longest_ns)
+        .iter()
+        .map(|w| w.from_ns..w.to_ns)
+        .collect();
     let details = overview(recording, range, plan, &reads)?;
     Ok((base, Some(details)))
 }
@@ -60,17 +75,31 @@ fn overview_of_tables(
     devices: &[(DevId, u64)],
     rates: &[IntervalRates],
 ) -> OverviewData {
-    let single: BTreeSet<(DevId, i64)> =
-        without_doubles(rates, &recording.meta().devices).iter().map(|r| (r.dev, r.to_ns)).collect();
+    let single: BTreeSet<(DevId, i64)> = without_doubles(rates, &recording.meta().devices)
+        .iter()
+        .map(|r| (r.dev, r.to_ns))
+        .collect();
     // A sum of what stands beside it, or a coarser table of the same, is drawn by itself only.
-    let double: BTreeSet<DevId> = rates.iter().filter(|r| !single.contains(&(r.dev, r.to_ns))).map(|r| r.dev).collect();
+    let double: BTreeSet<DevId> = rates
+        .iter()
+        .filter(|r| !single.contains(&(r.dev, r.to_ns)))
+        .map(|r| r.dev)
+        .collect();
     let row_ns = tables::own_step_ns(rates).unwrap_or(1_000_000_000);
     let scopes = scopes(devices, |dev| double.contains(&dev), MAX_SCOPES);
     let plan = OverviewPlan::whole_of_tables(window, scopes, row_ns);
     let mut overview = CounterOverview::new(plan);
-    recording.lost(window.from_ns..window.to_ns).iter().for_each(|l| overview.lost(l));
-    for r in rates.iter().filter(|r| r.from_ns < window.to_ns && r.to_ns > window.from_ns) {
-        pieces(r, window.from_ns, row_ns).iter().for_each(|piece| overview.push(piece));
+    recording
+        .lost(window.from_ns..window.to_ns)
+        .iter()
+        .for_each(|l| overview.lost(l));
+    for r in rates
+        .iter()
+        .filter(|r| r.from_ns < window.to_ns && r.to_ns > window.from_ns)
+    {
+        pieces(r, window.from_ns, row_ns)
+            .iter()
+            .for_each(|piece| overview.push(piece));
     }
     overview.finish()
 }
@@ -82,12 +111,21 @@ fn overview(
     reads: &[Range<i64>],
 ) -> Result<OverviewData> {
     let mut overview = Overview::new(plan);
-    recording.lost(range.clone()).iter().for_each(|l| overview.lost(l));
+    recording
+        .lost(range.clone())
+        .iter()
+        .for_each(|l| overview.lost(l));
     // Only the reader of a block knows that it is damaged; several reads may meet the same one.
     let mut damage: Vec<Lost> = Vec::new();
     for read in reads {
-        let met = decode::each_io(recording, read.clone(), IoColumns::ALL, |io| overview.push(io))?;
-        let new: Vec<Lost> = met.damage.into_iter().filter(|l| !damage.contains(l)).collect();
+        let met = decode::each_io(recording, read.clone(), IoColumns::ALL, |io| {
+            overview.push(io)
+        })?;
+        let new: Vec<Lost> = met
+            .damage
+            .into_iter()
+            .filter(|l| !damage.contains(l))
+            .collect();
         damage.extend(new);
     }
     damage.iter().for_each(|l| overview.lost(l));
@@ -110,10 +148,17 @@ fn counted(recording: &Recording, range: &Range<i64>) -> Result<(Vec<(DevId, u64
 }
 
 /// Differences between counter samples up to the end of `range`.
-fn each_difference(recording: &Recording, range: &Range<i64>, mut eat: impl FnMut(&CounterRates)) -> Result<()> {
+fn each_difference(
+    recording: &Recording,
+    range: &Range<i64>,
+    mut eat: impl FnMut(&CounterRates),
+) -> Result<()> {
     let mut differences = Differences::new(&recording.meta().devices);
     for batch in recording.counters(0..window::with_last_instant(recording, range).end) {
-        batch?.iter().filter_map(|c| differences.push(c)).for_each(|d| eat(&d));
+        batch?
+            .iter()
+            .filter_map(|c| differences.push(c))
+            .for_each(|d| eat(&d));
     }
     Ok(())
 }
@@ -122,7 +167,8 @@ fn each_difference(recording: &Recording, range: &Range<i64>, mut eat: impl FnMu
 mod tests {
     use super::*;
     use iolens_core::model::{
-        ClassCounters, CounterSample, Device, DiskCounters, Observation, RecorderCost, RecordingMeta,
+        ClassCounters, CounterSample, Device, DiskCounters, Observation, RecorderCost,
+        RecordingMeta,
     };
     use iolens_core::store::{RecordingWriter, WriterOptions};
 
@@ -132,14 +178,30 @@ mod tests {
         let (path, dev) = (dir.path().join("r"), DevId::new(8, 0));
         let mut meta = RecordingMeta::new(Source::Counters, 0);
         meta.devices = vec![Device::named("sda", dev)];
-        let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).expect("a recording");
+        let mut writer =
+            RecordingWriter::create(&path, meta, WriterOptions::default()).expect("a recording");
         for s in 0..=3 {
-            let read = ClassCounters { ios: 10 * s, sectors: 80 * s, ..ClassCounters::default() };
-            let counters = DiskCounters { read, ..DiskCounters::default() };
-            let sample = CounterSample { at_ns: s as i64 * 1_000_000_000, dev, counters };
-            writer.push(&Observation::Counters(sample)).expect("written");
+            let read = ClassCounters {
+                ios: 10 * s,
+                sectors: 80 * s,
+                ..ClassCounters::default()
+            };
+            let counters = DiskCounters {
+                read,
+                ..DiskCounters::default()
+            };
+            let sample = CounterSample {
+                at_ns: s as i64 * 1_000_000_000,
+                dev,
+                counters,
+            };
+            writer
+                .push(&Observation::Counters(sample))
+                .expect("written");
         }
-        writer.finish(3_000_000_000, RecorderCost::default()).expect("finished");
+        writer
+            .finish(3_000_000_000, RecorderCost::default())
+            .expect("finished");
         let recording = Recording::open(&path).expect("readable");
         let (ios, _) = counted(&recording, &(0..3_000_000_000)).expect("readable");
         assert_eq!(ios, [(dev, 30)]);

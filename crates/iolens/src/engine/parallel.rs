@@ -43,13 +43,19 @@ pub fn shared<P: Sync, S: Send>(
     };
     thread::scope(|scope| {
         let others: Vec<_> = (1..cpus.min(parts.len()))
-            .map(|_| thread::Builder::new().name("read".to_owned()).spawn_scoped(scope, on_another))
+            .map(|_| {
+                thread::Builder::new()
+                    .name("read".to_owned())
+                    .spawn_scoped(scope, on_another)
+            })
             .collect();
         let mut states = vec![run()];
         for other in others {
             // Where a thread cannot be had the others do its parts.
             let Ok(other) = other else { continue };
-            let (state, said) = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let (state, said) = other
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             said.iter().for_each(|line| eprintln!("iolens: {line}"));
             states.push(state);
         }
@@ -76,7 +82,10 @@ mod tests {
         assert_eq!(sums.iter().sum::<u64>(), 4950);
         assert_eq!(said.len(), 100);
         assert!(said.contains(&"part 99".to_owned()), "{said:?}");
-        assert_eq!(shared(&[], || 7, |_, _, _: &u64| Ok(())).expect("nothing to do"), [7]);
+        assert_eq!(
+            shared(&[], || 7, |_, _, _: &u64| Ok(())).expect("nothing to do"),
+            [7]
+        );
     }
 
     #[test]
@@ -87,8 +96,11 @@ mod tests {
         };
         let error = shared(&[(); 1000], || 0, failing).expect_err("fails");
         assert_eq!(error.to_string(), "part 3");
-        let past = Instant::now().checked_sub(Duration::from_millis(1)).expect("a time");
-        let error = patience::until(past, || shared(&[(); 8], || (), |(), _, ()| Ok(()))).expect_err("too slow");
+        let past = Instant::now()
+            .checked_sub(Duration::from_millis(1))
+            .expect("a time");
+        let error = patience::until(past, || shared(&[(); 8], || (), |(), _, ()| Ok(())))
+            .expect_err("too slow");
         assert!(error.is::<patience::TooSlow>(), "{error}");
     }
 }

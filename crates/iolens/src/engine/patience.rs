@@ -53,7 +53,13 @@ mod tests {
         assert_eq!(check(), Ok(()));
         let now = Instant::now();
         assert_eq!(until(now + Duration::from_secs(3600), check), Ok(()));
-        assert_eq!(until(now.checked_sub(Duration::from_millis(1)).expect("a time"), check), Err(TooSlow));
+        assert_eq!(
+            until(
+                now.checked_sub(Duration::from_millis(1)).expect("a time"),
+                check
+            ),
+            Err(TooSlow)
+        );
         assert_eq!(check(), Ok(()), "the limit was that work's");
     }
 }

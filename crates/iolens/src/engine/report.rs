@@ -29,11 +29,20 @@ pub fn analyse(
     layers: &Layers,
     (limits, links): (BTreeMap<DevId, f64>, Vec<Link>),
 ) -> Result<Report> {
-    let mut builder = ReportBuilder::for_recording(recording.meta(), Window::new(range.start, range.end))
-        .leaving_out(layers.left_out().keys().copied().collect())
-        .limited(limits, links);
-    recording.lost(range.clone()).iter().for_each(|l| builder.lost(l));
-    let met = decode::for_parts(recording, window::with_in_flight(range), REPORT_COLUMNS, &mut builder.parts())?;
+    let mut builder =
+        ReportBuilder::for_recording(recording.meta(), Window::new(range.start, range.end))
+            .leaving_out(layers.left_out().keys().copied().collect())
+            .limited(limits, links);
+    recording
+        .lost(range.clone())
+        .iter()
+        .for_each(|l| builder.lost(l));
+    let met = decode::for_parts(
+        recording,
+        window::with_in_flight(range),
+        REPORT_COLUMNS,
+        &mut builder.parts(),
+    )?;
     met.damage.iter().for_each(|l| builder.lost(l));
     source::warn(&met.warnings);
     if recording.requests_stored() > 0 {
@@ -47,7 +56,10 @@ pub fn analyse(
     let mut differences = Differences::new(&recording.meta().devices);
     let mut counters = recording.counters(window::with_last_instant(recording, range));
     for batch in &mut counters {
-        batch?.iter().filter_map(|c| differences.push(c)).for_each(|d| builder.counters(&d));
+        batch?
+            .iter()
+            .filter_map(|c| differences.push(c))
+            .for_each(|d| builder.counters(&d));
     }
     source::warn(counters.warnings());
     Ok(builder.finish_naming(range.end, &|file| names.files.get(&file).cloned()))
@@ -83,10 +95,27 @@ pub struct Analysed {
 pub fn plain(recording: &Recording, range: &Range<i64>) -> Result<Analysed> {
     let names = names::read(recording, range.end)?;
     let layers = Layers::of(recording, GroupBy::All)?;
-    let mut report = analyse(recording, range, &names, &layers, (BTreeMap::new(), Vec::new()))?;
+    let mut report = analyse(
+        recording,
+        range,
+        &names,
+        &layers,
+        (BTreeMap::new(), Vec::new()),
+    )?;
     let rates = read_rates(recording.path())?;
-    report_tables::add(recording, &rates, range.clone(), &BTreeMap::new(), &mut report);
-    Ok(Analysed { report, names, layers, rates })
+    report_tables::add(
+        recording,
+        &rates,
+        range.clone(),
+        &BTreeMap::new(),
+        &mut report,
+    );
+    Ok(Analysed {
+        report,
+        names,
+        layers,
+        rates,
+    })
 }
 
 #[cfg(test)]
@@ -100,11 +129,33 @@ mod tests {
             let mut builder = ReportBuilder::new(Window::OPEN);
             for i in 0..10_000 {
                 let op = if i % 3 == 0 { Op::WRITE } else { Op::READ };
-                let io = Io::new(i * 100_000, DevId::new(8, 0), op, 4096, Some(i % 700), 50_000 + i % 9000);
-                let io = Io { sector: Some(i * 8), error: Some(0), merges: Some(1), tgid: Some(7), ..io };
-                let io = Io { comm: Some(Comm::new(b"fio")), ino: Some(12), fs_dev: Some(3), ..io };
+                let io = Io::new(
+                    i * 100_000,
+                    DevId::new(8, 0),
+                    op,
+                    4096,
+                    Some(i % 700),
+                    50_000 + i % 9000,
+                );
+                let io = Io {
+                    sector: Some(i * 8),
+                    error: Some(0),
+                    merges: Some(1),
+                    tgid: Some(7),
+                    ..io
+                };
+                let io = Io {
+                    comm: Some(Comm::new(b"fio")),
+                    ino: Some(12),
+                    fs_dev: Some(3),
+                    ..io
+                };
                 let cgroup = Some(i % 5).filter(|_| keep);
-                builder.push(&Io { cgroup, origin: Origin::Writeback, ..io });
+                builder.push(&Io {
+                    cgroup,
+                    origin: Origin::Writeback,
+                    ..io
+                });
             }
             builder.finish(1_000_000_000)
         };

@@ -7,7 +7,8 @@ use std::ops::Range;
 use iolens_core::analysis::bursts::{Limit, LimitSource};
 use iolens_core::analysis::counters::audit;
 use iolens_core::analysis::counters::imported::{
-    bursts, clocks_and_starvation, of_all_classes, summaries, unclassed_ios, utilisation, without_doubles,
+    bursts, clocks_and_starvation, of_all_classes, summaries, unclassed_ios, utilisation,
+    without_doubles,
 };
 use iolens_core::analysis::{Report, findings};
 use iolens_core::model::{DevId, IntervalRates};
@@ -22,17 +23,31 @@ pub fn add(
     limits: &BTreeMap<DevId, f64>,
     report: &mut Report,
 ) {
-    let within = rates.iter().filter(|r| r.from_ns >= range.start && r.to_ns <= range.end);
-    report.findings.extend(audit::finding(&audit::audit_tables(&within.collect(), &recording.meta().devices)));
+    let within = rates
+        .iter()
+        .filter(|r| r.from_ns >= range.start && r.to_ns <= range.end);
+    report.findings.extend(audit::finding(&audit::audit_tables(
+        &within.collect(),
+        &recording.meta().devices,
+    )));
     if recording.ios_stored() > 0 {
         findings::sort(&mut report.findings);
         return;
     }
-    let limit_of = |dev| limits.get(&dev).map(|b| Limit { bytes_per_s: *b, source: LimitSource::User });
+    let limit_of = |dev| {
+        limits.get(&dev).map(|b| Limit {
+            bytes_per_s: *b,
+            source: LimitSource::User,
+        })
+    };
     let lost = recording.lost(range.clone());
     let single = without_doubles(rates, &recording.meta().devices);
-    report.findings.extend(bursts(rates, range.clone(), &lost, limit_of));
-    report.findings.extend(clocks_and_starvation(&single, range.clone(), &lost));
+    report
+        .findings
+        .extend(bursts(rates, range.clone(), &lost, limit_of));
+    report
+        .findings
+        .extend(clocks_and_starvation(&single, range.clone(), &lost));
     findings::sort(&mut report.findings);
     report.devices.ios += unclassed_ios(&single, range.clone());
     for s in summaries(&single, range.clone()) {

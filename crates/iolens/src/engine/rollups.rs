@@ -5,7 +5,9 @@ use std::ops::Range;
 use anyhow::{Result, bail};
 use iolens_core::analysis::timeline::{GroupBy, RollupTimeline, Row, TimelinePlan};
 use iolens_core::model::{DevId, Source};
-use iolens_core::store::{Recording, RollupHistograms, read_rollups_with, rollup_steps, rollups_until};
+use iolens_core::store::{
+    Recording, RollupHistograms, read_rollups_with, rollup_steps, rollups_until,
+};
 
 use super::source;
 
@@ -26,12 +28,17 @@ pub fn left(recording: &Recording) -> Result<Option<i32>> {
 fn make_up(step_s: i32, step_ns: i64, range: &Range<i64>, end_ns: i64) -> bool {
     let own_ns = i64::from(step_s) * SECOND_NS;
     let is_whole = range.start % own_ns == 0 && (range.end % own_ns == 0 || range.end >= end_ns);
-    step_ns % own_ns == 0 && (own_ns <= MINUTE_NS || is_whole || range.end - range.start >= 24 * own_ns)
+    step_ns % own_ns == 0
+        && (own_ns <= MINUTE_NS || is_whole || range.end - range.start >= 24 * own_ns)
 }
 
 fn all_left(recording: &Recording) -> Result<Vec<i32>> {
     let are_gone = recording.ios_stored() == 0 && recording.meta().source == Source::Ebpf;
-    if are_gone { Ok(rollup_steps(recording.path())?) } else { Ok(Vec::new()) }
+    if are_gone {
+        Ok(rollup_steps(recording.path())?)
+    } else {
+        Ok(Vec::new())
+    }
 }
 
 /// Of the rollups that are [`left`] the coarsest that make up rows of `step_ns` in `range`; the finest if none do.
@@ -40,7 +47,10 @@ fn all_left(recording: &Recording) -> Result<Vec<i32>> {
 /// The recording cannot be read.
 pub fn left_for(recording: &Recording, step_ns: i64, range: &Range<i64>) -> Result<Option<i32>> {
     let steps = all_left(recording)?;
-    let coarsest = steps.iter().rev().find(|s| make_up(**s, step_ns, range, recording.end_ns()));
+    let coarsest = steps
+        .iter()
+        .rev()
+        .find(|s| make_up(**s, step_ns, range, recording.end_ns()));
     Ok(coarsest.or(steps.first()).copied())
 }
 
@@ -76,7 +86,9 @@ pub fn carrying(
                 (end, (end - start + step_ns - 1).div_euclid(step_ns))
             }
             None => {
-                let until_ns = rollups_until(recording.path(), step_s)?.saturating_sub(UNSETTLED_NS).min(range.end);
+                let until_ns = rollups_until(recording.path(), step_s)?
+                    .saturating_sub(UNSETTLED_NS)
+                    .min(range.end);
                 (range.end, (until_ns - start).div_euclid(step_ns))
             }
         };
@@ -100,9 +112,13 @@ pub fn window(step_s: i32, step_ns: i64, by: GroupBy, range: &Range<i64>) -> Res
         );
     }
     if !matches!(by, GroupBy::All | GroupBy::Device) {
-        bail!("--by: the size limit removed the single I/Os of this time; the sums that are left know devices only");
+        bail!(
+            "--by: the size limit removed the single I/Os of this time; the sums that are left know devices only"
+        );
     }
-    eprintln!("iolens: the size limit removed the single I/Os of this time; the rows are sums of {step_s} s");
+    eprintln!(
+        "iolens: the size limit removed the single I/Os of this time; the rows are sums of {step_s} s"
+    );
     let from_ns = range.start.div_euclid(own_ns) * own_ns;
     Ok(from_ns..(range.end.saturating_add(own_ns - 1)).div_euclid(own_ns) * own_ns)
 }
@@ -120,8 +136,13 @@ pub fn rows(
 ) -> Result<Vec<Row>> {
     let mut timeline = RollupTimeline::new(plan.clone())?;
     let range = plan.window.from_ns..plan.window.to_ns;
-    let histograms = RollupHistograms { total: plan.extended, device: false };
-    let warnings = read_rollups_with(recording.path(), step_s, range, histograms, counts, |r| timeline.push(&r))?;
+    let histograms = RollupHistograms {
+        total: plan.extended,
+        device: false,
+    };
+    let warnings = read_rollups_with(recording.path(), step_s, range, histograms, counts, |r| {
+        timeline.push(&r)
+    })?;
     source::warn(&warnings);
     Ok(timeline.finish(end_ns)?)
 }
@@ -145,14 +166,25 @@ mod tests {
         std::fs::create_dir_all(&dir).expect("makes");
         let path = dir.join(Root::recording_directory(0));
         let meta = RecordingMeta::new(Source::Ebpf, 0);
-        let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).expect("creates");
+        let mut writer =
+            RecordingWriter::create(&path, meta, WriterOptions::default()).expect("creates");
         let mut builder = RollupBuilder::default();
         for i in 0..24_000 {
             let op = if i % 2 == 0 { Op::READ } else { Op::WRITE };
-            let io = Io::new(i * SECOND_NS / 200 + 1000, DevId::new(8, 0), op, 4096, Some(i % 99), 500_000);
+            let io = Io::new(
+                i * SECOND_NS / 200 + 1000,
+                DevId::new(8, 0),
+                op,
+                4096,
+                Some(i % 99),
+                500_000,
+            );
             let mixed = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let sector = ((mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 24) as i64;
-            let io = Io { sector: Some(sector), ..io };
+            let io = Io {
+                sector: Some(sector),
+                ..io
+            };
             writer.push_ios(&[io]).expect("writes");
             builder.push_ios(&[io]);
         }
@@ -161,7 +193,9 @@ mod tests {
             writer.write_rollups(1, &sums).expect("writes")
                 && writer.write_rollups(60, &minutes(&sums)).expect("writes")
         );
-        writer.finish(120 * SECOND_NS, RecorderCost::default()).expect("finishes");
+        writer
+            .finish(120 * SECOND_NS, RecorderCost::default())
+            .expect("finishes");
         path
     }
 
@@ -171,8 +205,9 @@ mod tests {
         let path = record(tmp.path());
         let whole = Recording::open(&path).expect("opens");
         assert_eq!(left(&whole).expect("readable"), None);
-        let plan =
-            |range: &Range<i64>, step_s| TimelinePlan::new(Window::new(range.start, range.end), step_s * SECOND_NS);
+        let plan = |range: &Range<i64>, step_s| {
+            TimelinePlan::new(Window::new(range.start, range.end), step_s * SECOND_NS)
+        };
         let range = 10 * SECOND_NS..70 * SECOND_NS;
         let mut before = Vec::new();
         let keep = |row| {
@@ -180,27 +215,67 @@ mod tests {
             Ok(())
         };
         each_row(&whole, range.clone(), plan(&range, 2), |_| true, keep).expect("rows");
-        let budget = Budget { keep_bytes: 1 << 30, access: Access::OWNER };
+        let budget = Budget {
+            keep_bytes: 1 << 30,
+            access: Access::OWNER,
+        };
         let limit = whole.disk_bytes() - (32 << 10);
         let freed = budget.make_room(tmp.path(), None, limit, 0).expect("room");
-        assert_eq!(freed, Freed { of_ios: 1, ..Freed::default() });
+        assert_eq!(
+            freed,
+            Freed {
+                of_ios: 1,
+                ..Freed::default()
+            }
+        );
         let trimmed = Recording::open(&path).expect("opens");
         assert_eq!(left(&trimmed).expect("readable"), Some(1));
         let of = |step_s: i64| left_for(&trimmed, step_s * SECOND_NS, &range).expect("readable");
-        assert_eq!([of(1), of(90), of(60), of(3600)], [Some(1), Some(1), Some(60), Some(60)]);
+        assert_eq!(
+            [of(1), of(90), of(60), of(3600)],
+            [Some(1), Some(1), Some(60), Some(60)]
+        );
         let hours = |range: Range<i64>| make_up(3600, 7200 * SECOND_NS, &range, 100 * HOUR_NS);
-        assert!(hours(HOUR_NS..3 * HOUR_NS) && hours(HOUR_NS..101 * HOUR_NS) && hours(1..24 * HOUR_NS + 1));
-        assert!(!hours(1..3 * HOUR_NS) && !hours(HOUR_NS..3 * HOUR_NS + 1), "an hour more would show");
-        assert!(make_up(60, HOUR_NS, &(1..HOUR_NS), HOUR_NS) && !make_up(3600, HOUR_NS / 2, &(0..HOUR_NS), HOUR_NS));
-        let asked =
-            window(1, 2 * SECOND_NS, GroupBy::All, &(10 * SECOND_NS + 5..70 * SECOND_NS - 9)).expect("possible");
+        assert!(
+            hours(HOUR_NS..3 * HOUR_NS)
+                && hours(HOUR_NS..101 * HOUR_NS)
+                && hours(1..24 * HOUR_NS + 1)
+        );
+        assert!(
+            !hours(1..3 * HOUR_NS) && !hours(HOUR_NS..3 * HOUR_NS + 1),
+            "an hour more would show"
+        );
+        assert!(
+            make_up(60, HOUR_NS, &(1..HOUR_NS), HOUR_NS)
+                && !make_up(3600, HOUR_NS / 2, &(0..HOUR_NS), HOUR_NS)
+        );
+        let asked = window(
+            1,
+            2 * SECOND_NS,
+            GroupBy::All,
+            &(10 * SECOND_NS + 5..70 * SECOND_NS - 9),
+        )
+        .expect("possible");
         assert_eq!(asked, range);
         let after = rows(&trimmed, 1, &plan(&range, 2), |_| true, asked.end).expect("rows");
         assert_eq!(after, before);
-        let minutes = rows(&trimmed, 60, &plan(&(0..120 * SECOND_NS), 60), |_| true, 120 * SECOND_NS).expect("rows");
-        assert_eq!(minutes.iter().map(|r| r.flows[0].ios).collect::<Vec<_>>(), [6000, 6000]);
+        let minutes = rows(
+            &trimmed,
+            60,
+            &plan(&(0..120 * SECOND_NS), 60),
+            |_| true,
+            120 * SECOND_NS,
+        )
+        .expect("rows");
+        assert_eq!(
+            minutes.iter().map(|r| r.flows[0].ios).collect::<Vec<_>>(),
+            [6000, 6000]
+        );
         let other = rows(&trimmed, 1, &plan(&range, 2), |_| false, asked.end).expect("rows");
-        assert!(other.len() == after.len() && other.iter().all(|r| r.flows[0].ios == 0), "devices that do not count");
+        assert!(
+            other.len() == after.len() && other.iter().all(|r| r.flows[0].ios == 0),
+            "devices that do not count"
+        );
     }
 
     #[test]
@@ -208,11 +283,19 @@ mod tests {
         let tmp = tempfile::tempdir().expect("a directory");
         let recording = Recording::open(&record(tmp.path())).expect("opens");
         let of = |step_ns, by, mut range: Range<i64>| {
-            carrying(&recording, step_ns, by, &mut range).expect("readable").map(|found| (found, range))
+            carrying(&recording, step_ns, by, &mut range)
+                .expect("readable")
+                .map(|found| (found, range))
         };
         let s = SECOND_NS;
-        assert_eq!(of(60 * s, GroupBy::All, 0..120 * s), Some(((60, 120 * s), 0..120 * s)));
-        assert_eq!(of(2 * s, GroupBy::Device, 3 * s + 5..10 * s - 7), Some(((1, 11 * s), 3 * s..10 * s)));
+        assert_eq!(
+            of(60 * s, GroupBy::All, 0..120 * s),
+            Some(((60, 120 * s), 0..120 * s))
+        );
+        assert_eq!(
+            of(2 * s, GroupBy::Device, 3 * s + 5..10 * s - 7),
+            Some(((1, 11 * s), 3 * s..10 * s))
+        );
         assert_eq!(of(s / 2, GroupBy::All, 0..120 * s), None);
         assert_eq!(of(60 * s, GroupBy::Process, 0..120 * s), None);
         let mut exact = Vec::new();
@@ -222,12 +305,19 @@ mod tests {
         };
         let plan = TimelinePlan::new(Window::new(3 * s, 10 * s), 2 * s);
         each_row(&recording, 3 * s..10 * s, plan.clone(), |_| true, keep).expect("rows");
-        assert_eq!(rows(&recording, 1, &plan, |_| true, 10 * s).expect("rows"), exact);
+        assert_eq!(
+            rows(&recording, 1, &plan, |_| true, 10 * s).expect("rows"),
+            exact
+        );
     }
 
     #[test]
     fn what_sums_cannot_show_is_refused() {
-        let said = |step_ns, by| window(1, step_ns, by, &(0..1)).expect_err("refused").to_string();
+        let said = |step_ns, by| {
+            window(1, step_ns, by, &(0..1))
+                .expect_err("refused")
+                .to_string()
+        };
         assert!(said(SECOND_NS / 10, GroupBy::All).contains("--step of 1s"));
         assert!(said(SECOND_NS, GroupBy::Process).contains("devices only"));
         assert!(window(60, 90 * SECOND_NS, GroupBy::All, &(0..1)).is_err());

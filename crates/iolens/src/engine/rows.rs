@@ -4,7 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 use anyhow::{Result, bail};
-use iolens_core::analysis::timeline::{CounterTimeline, Differences, GroupBy, GroupKey, Row, Timeline, TimelinePlan};
+use iolens_core::analysis::timeline::{
+    CounterTimeline, Differences, GroupBy, GroupKey, Row, Timeline, TimelinePlan,
+};
 use iolens_core::model::{DevId, Device, Source, find_device};
 use iolens_core::store::{IoColumns, Recording};
 
@@ -28,7 +30,11 @@ pub fn device_keys(devices: &[Device], by: GroupBy) -> Vec<GroupKey> {
     if by != GroupBy::Device {
         return Vec::new();
     }
-    let ids: BTreeSet<_> = devices.iter().filter(|d| d.size_bytes != Some(0)).map(|d| d.id).collect();
+    let ids: BTreeSet<_> = devices
+        .iter()
+        .filter(|d| d.size_bytes != Some(0))
+        .map(|d| d.id)
+        .collect();
     ids.into_iter().map(GroupKey::Device).collect()
 }
 
@@ -47,7 +53,11 @@ pub fn group_name(devices: &[Device], names: &Names, key: GroupKey) -> String {
         GroupKey::Process(Some(tgid), None) => format!("[{tgid}]"),
         GroupKey::Process(None, comm) => comm.map_or_else(unknown, |c| c.to_text().into_owned()),
         GroupKey::Cgroup(None) | GroupKey::File(None) => unknown(),
-        GroupKey::Cgroup(Some(id)) => names.cgroups.get(&id).cloned().unwrap_or_else(|| id.to_string()),
+        GroupKey::Cgroup(Some(id)) => names
+            .cgroups
+            .get(&id)
+            .cloned()
+            .unwrap_or_else(|| id.to_string()),
         GroupKey::File(Some(file)) => {
             let number = || format!("{} inode {}", DevId(file.fs_dev), file.ino);
             names.files.get(&file).cloned().unwrap_or_else(number)
@@ -71,10 +81,22 @@ impl DeviceFilter {
         let mut chosen = BTreeSet::new();
         for name in names {
             let before = chosen.len();
-            chosen.extend(devices.iter().filter(|d| d.name == *name || d.id.to_string() == *name).map(|d| d.id));
+            chosen.extend(
+                devices
+                    .iter()
+                    .filter(|d| d.name == *name || d.id.to_string() == *name)
+                    .map(|d| d.id),
+            );
             if chosen.len() == before && !devices.iter().any(|d| d.name == *name) {
-                let known: Vec<&str> = devices.iter().take(MAX_NAMED).map(|d| d.name.as_str()).collect();
-                bail!("{name}: no such device here; there are {}", known.join(", "));
+                let known: Vec<&str> = devices
+                    .iter()
+                    .take(MAX_NAMED)
+                    .map(|d| d.name.as_str())
+                    .collect();
+                bail!(
+                    "{name}: no such device here; there are {}",
+                    known.join(", ")
+                );
             }
         }
         Ok(DeviceFilter(Some(chosen)))
@@ -120,11 +142,18 @@ pub fn each_row(
         return each_row_of_counters(recording, range, plan, counts, show);
     }
     // What was in flight in the window may complete after it; only the extended columns ask for that.
-    let reach =
-        if plan.extended { window::with_in_flight(&range) } else { window::with_last_instant(recording, &range) };
+    let reach = if plan.extended {
+        window::with_in_flight(&range)
+    } else {
+        window::with_last_instant(recording, &range)
+    };
     let columns = columns(plan.by);
     let mut timeline = Timeline::new(plan)?;
-    for l in recording.lost(range.clone()).iter().filter(|l| l.dev.is_none_or(&counts)) {
+    for l in recording
+        .lost(range.clone())
+        .iter()
+        .filter(|l| l.dev.is_none_or(&counts))
+    {
         timeline.lost(l);
     }
     let mut ios = decode::Ios::new(recording, reach, columns);
@@ -172,7 +201,11 @@ fn each_row_of_counters(
                 timeline.push(&d);
             }
         }
-        if seen_ns.values().all(|at_ns| *at_ns >= range.end.saturating_add(step_ns)) && !seen_ns.is_empty() {
+        if seen_ns
+            .values()
+            .all(|at_ns| *at_ns >= range.end.saturating_add(step_ns))
+            && !seen_ns.is_empty()
+        {
             break;
         }
     }

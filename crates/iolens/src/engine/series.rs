@@ -26,8 +26,8 @@ pub struct Series<'a> {
 const MAX_ROWS: usize = 200_000;
 /// Steps in which people count, in nanoseconds.
 const STEPS_MS: [i64; 22] = [
-    1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 60_000, 120_000, 300_000, 600_000,
-    1_200_000, 3_600_000, 14_400_000, 86_400_000,
+    1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 60_000, 120_000,
+    300_000, 600_000, 1_200_000, 3_600_000, 14_400_000, 86_400_000,
 ];
 /// As many rows as a chart is wide, unless a step is asked for.
 const USUAL_ROWS: i64 = 900;
@@ -44,8 +44,17 @@ impl Series<'_> {
             let range = super::window::resolve(&c.recording, &c.window)?;
             length_ns += range.end - range.start;
         }
-        let usual = || STEPS_MS.iter().map(|ms| ms * 1_000_000).find(|ns| length_ns / ns <= USUAL_ROWS);
-        let step_ns = self.rows.step.or_else(usual).unwrap_or(STEPS_MS[STEPS_MS.len() - 1] * 1_000_000);
+        let usual = || {
+            STEPS_MS
+                .iter()
+                .map(|ms| ms * 1_000_000)
+                .find(|ns| length_ns / ns <= USUAL_ROWS)
+        };
+        let step_ns = self
+            .rows
+            .step
+            .or_else(usual)
+            .unwrap_or(STEPS_MS[STEPS_MS.len() - 1] * 1_000_000);
         if length_ns / step_ns.max(1) > MAX_ROWS as i64 {
             bail!("more than {MAX_ROWS} rows: choose a longer step or a shorter stretch");
         }
@@ -61,7 +70,9 @@ impl Series<'_> {
             _ => bail!("more than {MAX_ROWS} rows: choose a longer step or a shorter stretch"),
         };
         if let [view] = views.as_slice() {
-            view.show(view.recording.meta().start_unix_ns, |row, name| counted().map(|()| show(row, name)))?;
+            view.show(view.recording.meta().start_unix_ns, |row, name| {
+                counted().map(|()| show(row, name))
+            })?;
             return Ok(step_ns);
         }
         let gather = |parts: &mut Vec<(usize, Vec<(Row, String)>)>, i: usize, view: &View| {
@@ -74,7 +85,10 @@ impl Series<'_> {
         };
         let mut parts = parallel::shared(&views, Vec::new, gather)?.concat();
         parts.sort_unstable_by_key(|(i, _)| *i);
-        parts.iter().flat_map(|(_, rows)| rows).for_each(|(row, name)| show(row, name));
+        parts
+            .iter()
+            .flat_map(|(_, rows)| rows)
+            .for_each(|(row, name)| show(row, name));
         Ok(step_ns)
     }
 }

@@ -59,15 +59,24 @@ pub fn ios(
         let from_ns = *from_ns.get_or_insert(start_ns.saturating_add(range.start));
         let devices = DeviceFilter::of(&meta.devices, devices)?;
         let names = names::read(&recording, range.end)?;
-        let mut reader = decode::Ios::new(&recording, window::with_last_instant(&recording, &range), IoColumns::ALL);
+        let mut reader = decode::Ios::new(
+            &recording,
+            window::with_last_instant(&recording, &range),
+            IoColumns::ALL,
+        );
         for batch in reader.by_ref() {
             patience::check()?;
             for io in batch?.into_iter().filter(|io| devices.has(io.dev)) {
                 let done_unix_ns = start_ns.saturating_add(io.done_ns);
                 if found.len() == limit {
-                    return Ok(Err(TooMany { from_ns, to_ns: done_unix_ns }));
+                    return Ok(Err(TooMany {
+                        from_ns,
+                        to_ns: done_unix_ns,
+                    }));
                 }
-                let name = |by: GroupBy, known: bool| known.then(|| group_name(&meta.devices, &names, by.key(&io)));
+                let name = |by: GroupBy, known: bool| {
+                    known.then(|| group_name(&meta.devices, &names, by.key(&io)))
+                };
                 let file = matches!(GroupBy::File.key(&io), GroupKey::File(Some(_)));
                 found.push(NamedIo {
                     done_unix_ns,

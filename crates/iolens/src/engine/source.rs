@@ -16,7 +16,10 @@ use crate::streams::damage;
 pub fn open(path: &Path) -> Result<Recording> {
     let recording = Recording::open(path)?;
     if let Some(damage) = ruined(&recording) {
-        bail!("{}; no I/O of it can be read, so there is nothing to show", escape::terminal(&damage));
+        bail!(
+            "{}; no I/O of it can be read, so there is nothing to show",
+            escape::terminal(&damage)
+        );
     }
     warn(recording.warnings());
     Ok(recording)
@@ -36,8 +39,14 @@ fn ruined(recording: &Recording) -> Option<String> {
         return None;
     }
     let mut reader = recording.ios(i64::MIN..i64::MAX, IoColumns::ALL);
-    let readable = reader.by_ref().any(|batch| batch.is_ok_and(|ios| !ios.is_empty()));
-    if readable { None } else { reader.warnings().first().cloned() }
+    let readable = reader
+        .by_ref()
+        .any(|batch| batch.is_ok_and(|ios| !ios.is_empty()));
+    if readable {
+        None
+    } else {
+        reader.warnings().first().cloned()
+    }
 }
 
 /// Says on stderr what is damaged.

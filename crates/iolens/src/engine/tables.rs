@@ -32,14 +32,22 @@ pub fn own_step_ns(rates: &[IntervalRates]) -> Option<i64> {
         of.sort_unstable();
         of.get(of.len() / 2).copied()
     };
-    lengths.values_mut().filter_map(median).min().map(|ns| ns.max(1_000_000))
+    lengths
+        .values_mut()
+        .filter_map(median)
+        .min()
+        .map(|ns| ns.max(1_000_000))
 }
 
 /// `range` from where the tables begin, unless `--from` says otherwise: their time column need not begin at zero, and
 /// before it nothing is known.
 pub fn window(rates: &[IntervalRates], args: &WindowArgs, range: Range<i64>) -> Range<i64> {
     let begin_ns = rates.iter().map(|r| r.from_ns).min().unwrap_or(0).max(0);
-    if args.from.is_some() { range } else { begin_ns.min(range.end)..range.end }
+    if args.from.is_some() {
+        range
+    } else {
+        begin_ns.min(range.end)..range.end
+    }
 }
 
 /// So many intervals of a log may be empty whatever it holds.
@@ -53,9 +61,18 @@ const MAX_EMPTY_PER_ROW: i64 = 20;
 ///
 /// # Errors
 /// `filled` I/Os or rows of tables are too few for the intervals of `step_ns` in `range`.
-pub fn refuse_mostly_empty(source: &Source, range: &Range<i64>, step_ns: i64, filled: u64) -> Result<()> {
+pub fn refuse_mostly_empty(
+    source: &Source,
+    range: &Range<i64>,
+    step_ns: i64,
+    filled: u64,
+) -> Result<()> {
     let intervals = (range.end.max(range.start) - range.start) / step_ns.max(1);
-    let max = if matches!(source, Source::Import(_)) { MAX_EMPTY_OF_LOG } else { MAX_EMPTY };
+    let max = if matches!(source, Source::Import(_)) {
+        MAX_EMPTY_OF_LOG
+    } else {
+        MAX_EMPTY
+    };
     if intervals > max && (intervals / MAX_EMPTY_PER_ROW) as u64 > filled {
         let step_s = step_ns as f64 / 1e9;
         bail!(
@@ -80,10 +97,19 @@ pub fn rows(
     match plan.by {
         GroupBy::All => {
             let single = without_doubles(rates, &recording.meta().devices);
-            single.iter().filter(|r| counts(r.dev)).for_each(|r| timeline.push(r));
+            single
+                .iter()
+                .filter(|r| counts(r.dev))
+                .for_each(|r| timeline.push(r));
         }
-        _ => rates.iter().filter(|r| counts(r.dev)).for_each(|r| timeline.push(r)),
+        _ => rates
+            .iter()
+            .filter(|r| counts(r.dev))
+            .for_each(|r| timeline.push(r)),
     }
-    recording.lost(plan.window.from_ns..end_ns).iter().for_each(|l| timeline.lost(l));
+    recording
+        .lost(plan.window.from_ns..end_ns)
+        .iter()
+        .for_each(|l| timeline.lost(l));
     Ok(timeline.finish(end_ns)?)
 }

@@ -59,22 +59,35 @@ impl View {
     ///
     /// # Errors
     /// As [`View::of`].
-    pub fn of_tier(Chosen { recording, window: asked }: Chosen, rows: &RowArgs, tier: Tier) -> Result<View> {
+    pub fn of_tier(
+        Chosen {
+            recording,
+            window: asked,
+        }: Chosen,
+        rows: &RowArgs,
+        tier: Tier,
+    ) -> Result<View> {
         let mut range = window::resolve(&recording, &asked)?;
         let by = group_by(rows.by);
         let tables = tables::of(&recording)?;
         let own_step = tables.as_deref().and_then(tables::own_step_ns);
         let step_ns = match rows.step.or(own_step) {
             Some(step_ns) => step_ns,
-            None => rollups::left(&recording)?.map_or(rows.step_ns(), |s| i64::from(s) * 1_000_000_000),
+            None => {
+                rollups::left(&recording)?.map_or(rows.step_ns(), |s| i64::from(s) * 1_000_000_000)
+            }
         };
         let rollup_s = rollups::left_for(&recording, step_ns, &range)?;
         let mut rolled = None;
         if let Some(step_s) = rollup_s {
             range = rollups::window(step_s, step_ns, by, &range)?;
-            rolled = Some(Rolled { step_s, until_ns: i64::MAX });
+            rolled = Some(Rolled {
+                step_s,
+                until_ns: i64::MAX,
+            });
         } else if tier == Tier::Coarsest
-            && let Some((step_s, until_ns)) = rollups::carrying(&recording, step_ns, by, &mut range)?
+            && let Some((step_s, until_ns)) =
+                rollups::carrying(&recording, step_ns, by, &mut range)?
         {
             rolled = Some(Rolled { step_s, until_ns });
         }
@@ -83,10 +96,17 @@ impl View {
         }
         let always = device_keys(&recording.meta().devices, by);
         let window = Window::new(range.start, range.end);
-        let timeline = TimelinePlan { by, always, extended: rows.extended, ..TimelinePlan::new(window, step_ns) };
+        let timeline = TimelinePlan {
+            by,
+            always,
+            extended: rows.extended,
+            ..TimelinePlan::new(window, step_ns)
+        };
         timeline.check()?;
         if recording.meta().source != Source::Counters && rollup_s.is_none() {
-            let filled = tables.as_ref().map_or(recording.ios_stored(), |t| t.len() as u64);
+            let filled = tables
+                .as_ref()
+                .map_or(recording.ios_stored(), |t| t.len() as u64);
             tables::refuse_mostly_empty(&recording.meta().source, &range, step_ns, filled)?;
         }
         if !matches!(by, GroupBy::All | GroupBy::Device) {
@@ -99,14 +119,26 @@ impl View {
         }
         say_source(recording.meta());
         if let Some(own) = own_step.filter(|own| step_ns < *own) {
-            eprintln!("iolens: the tables have averages over {} s: finer rows repeat them", own as f64 / 1e9);
+            eprintln!(
+                "iolens: the tables have averages over {} s: finer rows repeat them",
+                own as f64 / 1e9
+            );
         }
-        Ok(View { recording, range, tables, rolled, devices: DeviceFilter::default(), timeline })
+        Ok(View {
+            recording,
+            range,
+            tables,
+            rolled,
+            devices: DeviceFilter::default(),
+            timeline,
+        })
     }
 
     /// Of these devices only.
     pub fn of_devices(mut self, devices: DeviceFilter) -> View {
-        self.timeline.always.retain(|key| !matches!(key, GroupKey::Device(dev) if !devices.has(*dev)));
+        self.timeline
+            .always
+            .retain(|key| !matches!(key, GroupKey::Device(dev) if !devices.has(*dev)));
         View { devices, ..self }
     }
 
@@ -114,11 +146,26 @@ impl View {
     ///
     /// # Errors
     /// The recording cannot be read, or `show` failed.
-    pub fn show(&self, shift_ns: i64, mut show: impl FnMut(&Row, &str) -> Result<()>) -> Result<()> {
-        let View { recording, range, tables, rolled, devices, timeline } = self;
+    pub fn show(
+        &self,
+        shift_ns: i64,
+        mut show: impl FnMut(&Row, &str) -> Result<()>,
+    ) -> Result<()> {
+        let View {
+            recording,
+            range,
+            tables,
+            rolled,
+            devices,
+            timeline,
+        } = self;
         let (meta, by) = (recording.meta(), timeline.by);
         // Who names devices means them, whatever they are above.
-        let layers = if devices.is_all() { Layers::of(recording, by)? } else { Layers::default() };
+        let layers = if devices.is_all() {
+            Layers::of(recording, by)?
+        } else {
+            Layers::default()
+        };
         layers.say();
         let names = match by {
             GroupBy::Cgroup | GroupBy::File => names::read(recording, range.end)?,
@@ -127,23 +174,38 @@ impl View {
         let counts = |dev| layers.counts(dev) && devices.has(dev);
         let mut shifted = |row: Row| {
             let (from_ns, to_ns) = (row.from_ns + shift_ns, row.to_ns + shift_ns);
-            show(&Row { from_ns, to_ns, ..row }, &group_name(&meta.devices, &names, row.key))
+            show(
+                &Row {
+                    from_ns,
+                    to_ns,
+                    ..row
+                },
+                &group_name(&meta.devices, &names, row.key),
+            )
         };
         let mut rest = range.clone();
         if let Some(Rolled { step_s, until_ns }) = *rolled {
             let end_ns = rest.end.min(until_ns);
-            let plan = TimelinePlan { window: Window::new(rest.start, end_ns), ..timeline.clone() };
-            rollups::rows(recording, step_s, &plan, counts, end_ns)?.into_iter().try_for_each(&mut shifted)?;
+            let plan = TimelinePlan {
+                window: Window::new(rest.start, end_ns),
+                ..timeline.clone()
+            };
+            rollups::rows(recording, step_s, &plan, counts, end_ns)?
+                .into_iter()
+                .try_for_each(&mut shifted)?;
             rest.start = end_ns;
         }
         if rest.is_empty() {
             return Ok(());
         }
-        let timeline = TimelinePlan { window: Window::new(rest.start, rest.end), ..timeline.clone() };
+        let timeline = TimelinePlan {
+            window: Window::new(rest.start, rest.end),
+            ..timeline.clone()
+        };
         match tables {
-            Some(tables) => {
-                tables::rows(recording, tables, &timeline, counts, rest.end)?.into_iter().try_for_each(shifted)
-            }
+            Some(tables) => tables::rows(recording, tables, &timeline, counts, rest.end)?
+                .into_iter()
+                .try_for_each(shifted),
             None => each_row(recording, rest, timeline, counts, shifted),
         }
     }
@@ -152,7 +214,10 @@ impl View {
 /// Data goes to stdout; where it came from and what it cannot show, to stderr.
 fn say_source(meta: &RecordingMeta) {
     if meta.source != Source::Ebpf {
-        eprintln!("iolens: source: {}", escape::terminal(&meta.source.to_string()));
+        eprintln!(
+            "iolens: source: {}",
+            escape::terminal(&meta.source.to_string())
+        );
         for limit in &meta.limits {
             eprintln!("iolens: {}", escape::terminal(limit));
         }

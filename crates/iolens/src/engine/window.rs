@@ -26,13 +26,23 @@ pub fn resolve(recording: &Recording, args: &WindowArgs) -> Result<Range<i64>> {
     let seconds = |ns: i64| ns as f64 / 1e9;
     let has = seconds(end_ns);
     if from < 0 || (from >= end_ns && args.from.is_some()) {
-        bail!("--from is {:.3} s from the recording's start, which has 0 to {has:.3} s", seconds(from));
+        bail!(
+            "--from is {:.3} s from the recording's start, which has 0 to {has:.3} s",
+            seconds(from)
+        );
     }
     if to <= 0 && args.to.is_some() {
-        bail!("--to is {:.3} s from the recording's start, which has 0 to {has:.3} s", seconds(to));
+        bail!(
+            "--to is {:.3} s from the recording's start, which has 0 to {has:.3} s",
+            seconds(to)
+        );
     }
     if to < from || (to == from && args.to.is_some()) {
-        bail!("--to ({:.3} s) is not after --from ({:.3} s)", seconds(to), seconds(from));
+        bail!(
+            "--to ({:.3} s) is not after --from ({:.3} s)",
+            seconds(to),
+            seconds(from)
+        );
     }
     Ok(from..to.min(end_ns))
 }
@@ -49,14 +59,22 @@ pub fn resolve_for_analysis(recording: &Recording, args: &WindowArgs) -> Result<
     let range = resolve(recording, args)?;
     let days = range.end.saturating_sub(range.start) / DAY_NS;
     if days > MAX_DAYS {
-        bail!("{days} days are too many at once: are the recording's times right? Choose a part with --from and --to");
+        bail!(
+            "{days} days are too many at once: are the recording's times right? Choose a part with --from and --to"
+        );
     }
     let kept = kept_from(recording, &range);
     if kept >= range.end && kept > range.start {
-        bail!("the size limit (--keep) removed what came before {:.3} s: choose a later part", kept as f64 / 1e9);
+        bail!(
+            "the size limit (--keep) removed what came before {:.3} s: choose a later part",
+            kept as f64 / 1e9
+        );
     }
     if kept > range.start {
-        eprintln!("iolens: the size limit (--keep) removed what came before {:.3} s", kept as f64 / 1e9);
+        eprintln!(
+            "iolens: the size limit (--keep) removed what came before {:.3} s",
+            kept as f64 / 1e9
+        );
     }
     Ok(kept..range.end)
 }
@@ -64,20 +82,32 @@ pub fn resolve_for_analysis(recording: &Recording, args: &WindowArgs) -> Result<
 /// Where what is left of `range` begins: rates and busy time over what the size limit removed would be too low.
 pub fn kept_from(recording: &Recording, range: &Range<i64>) -> i64 {
     // The oldest goes first: nothing is left of what lies between two removals.
-    let removed = recording.lost(range.clone()).into_iter().filter(|l| l.reason == LossReason::Retention);
+    let removed = recording
+        .lost(range.clone())
+        .into_iter()
+        .filter(|l| l.reason == LossReason::Retention);
     removed.map(|l| l.to_ns).fold(range.start, i64::max)
 }
 
 /// `range`, and if it reaches to the recording's end the end itself: what completes at the last instant was recorded.
 pub fn with_last_instant(recording: &Recording, range: &Range<i64>) -> Range<i64> {
-    let to_ns = if range.end >= recording.end_ns() { i64::MAX } else { range.end };
+    let to_ns = if range.end >= recording.end_ns() {
+        i64::MAX
+    } else {
+        range.end
+    };
     range.start..to_ns
 }
 
 /// Moves what completed at the recording's last instant, which half-open windows leave out, into the nanosecond before:
 /// a window one nanosecond longer would end with a slot of one nanosecond, and rates of billions in it.
 pub fn hold_inside(ios: &mut [Io], end_ns: i64) {
-    for io in ios.iter_mut().rev().take_while(|io| io.done_ns >= end_ns).filter(|io| io.done_ns == end_ns) {
+    for io in ios
+        .iter_mut()
+        .rev()
+        .take_while(|io| io.done_ns >= end_ns)
+        .filter(|io| io.done_ns == end_ns)
+    {
         io.done_ns -= 1;
     }
 }
@@ -100,10 +130,22 @@ mod tests {
     /// I/Os done at 1 s, 2 s (two of them) and 3 s; the description says that the recording ended at `end_ns`.
     fn recorded(dir: &std::path::Path, end_ns: i64) -> Recording {
         let meta = RecordingMeta::new(Source::Ebpf, 0);
-        let mut writer = RecordingWriter::create(dir, meta, WriterOptions::default()).expect("a recording");
-        let ios = [1, 2, 2, 3].map(|s| Io::new(s * 1_000_000_000, DevId::new(8, 0), Op::READ, 512, Some(5), 10));
+        let mut writer =
+            RecordingWriter::create(dir, meta, WriterOptions::default()).expect("a recording");
+        let ios = [1, 2, 2, 3].map(|s| {
+            Io::new(
+                s * 1_000_000_000,
+                DevId::new(8, 0),
+                Op::READ,
+                512,
+                Some(5),
+                10,
+            )
+        });
         writer.push_ios(&ios).expect("written");
-        writer.finish(end_ns, RecorderCost::default()).expect("finished");
+        writer
+            .finish(end_ns, RecorderCost::default())
+            .expect("finished");
         Recording::open(dir).expect("readable")
     }
 
@@ -122,28 +164,55 @@ mod tests {
     fn analyses_begin_where_the_size_limit_left_something() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("r");
-        let options = WriterOptions { keep_bytes: Some(WriterOptions::MIN_KEEP), ..WriterOptions::default() };
+        let options = WriterOptions {
+            keep_bytes: Some(WriterOptions::MIN_KEEP),
+            ..WriterOptions::default()
+        };
         let mut writer =
-            RecordingWriter::create(&path, RecordingMeta::new(Source::Ebpf, 0), options).expect("a recording");
+            RecordingWriter::create(&path, RecordingMeta::new(Source::Ebpf, 0), options)
+                .expect("a recording");
         for i in 0..2_000_000i64 {
             let mixed = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let sector = Some(((mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 24) as i64);
-            let io = Io { sector, ..Io::new(i * 1_000_000, DevId::new(8, 0), Op::READ, 512, Some(5), 10) };
+            let sector =
+                Some(((mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 24) as i64);
+            let io = Io {
+                sector,
+                ..Io::new(i * 1_000_000, DevId::new(8, 0), Op::READ, 512, Some(5), 10)
+            };
             writer.push_ios(&[io]).expect("written");
             if i % 1000 == 0 {
                 writer.tick(io.done_ns).expect("written");
             }
         }
-        writer.finish(2_000_000_000_000, RecorderCost::default()).expect("finished");
+        writer
+            .finish(2_000_000_000_000, RecorderCost::default())
+            .expect("finished");
         let recording = Recording::open(&path).expect("readable");
-        let window = |from| WindowArgs { from, ..WindowArgs::default() };
+        let window = |from| WindowArgs {
+            from,
+            ..WindowArgs::default()
+        };
         let range = resolve_for_analysis(&recording, &window(None)).expect("something is left");
         let first = done(&recording, range.clone());
-        assert!(range.start > 0 && range.end == 2_000_000_000_000, "{range:?}");
-        assert!(first.first().is_some_and(|t| (range.start..range.start + 10_000_000).contains(t)), "{range:?}");
-        let later = resolve_for_analysis(&recording, &window(Some(Instant::SinceStart(1_999_000_000_000))));
+        assert!(
+            range.start > 0 && range.end == 2_000_000_000_000,
+            "{range:?}"
+        );
+        assert!(
+            first
+                .first()
+                .is_some_and(|t| (range.start..range.start + 10_000_000).contains(t)),
+            "{range:?}"
+        );
+        let later = resolve_for_analysis(
+            &recording,
+            &window(Some(Instant::SinceStart(1_999_000_000_000))),
+        );
         assert_eq!(later.expect("kept"), 1_999_000_000_000..2_000_000_000_000);
-        let gone = WindowArgs { to: Some(Instant::SinceStart(1_000_000_000)), ..WindowArgs::default() };
+        let gone = WindowArgs {
+            to: Some(Instant::SinceStart(1_000_000_000)),
+            ..WindowArgs::default()
+        };
         let e = resolve_for_analysis(&recording, &gone).expect_err("nothing is left");
         assert!(e.to_string().contains("--keep"), "{e}");
     }
@@ -156,13 +225,28 @@ mod tests {
         assert_eq!(whole, 0..3_000_000_000);
         let times = [1_000_000_000, 2_000_000_000, 2_000_000_000, 2_999_999_999];
         assert_eq!(done(&ended("b", 3_000_000_000), whole.clone()), times);
-        assert_eq!(done(&ended("c", 2_500_000_000), whole), times, "the end is not before the last I/O");
+        assert_eq!(
+            done(&ended("c", 2_500_000_000), whole),
+            times,
+            "the end is not before the last I/O"
+        );
         let years = ended("f", 3660 * DAY_NS);
         let refused = resolve_for_analysis(&years, &WindowArgs::default()).expect_err("ten years");
-        assert!(refused.to_string().starts_with("3660 days are too many at once"), "{refused}");
-        let part = WindowArgs { to: Some(Instant::SinceStart(5_000_000_000)), ..WindowArgs::default() };
+        assert!(
+            refused
+                .to_string()
+                .starts_with("3660 days are too many at once"),
+            "{refused}"
+        );
+        let part = WindowArgs {
+            to: Some(Instant::SinceStart(5_000_000_000)),
+            ..WindowArgs::default()
+        };
         assert!(resolve_for_analysis(&years, &part).is_ok());
-        assert_eq!(done(&ended("d", 4_000_000_000), 0..4_000_000_000)[3], 3_000_000_000);
+        assert_eq!(
+            done(&ended("d", 4_000_000_000), 0..4_000_000_000)[3],
+            3_000_000_000
+        );
         assert_eq!(
             done(&ended("e", 3_000_000_000), 0..2_000_000_000),
             [1_000_000_000],

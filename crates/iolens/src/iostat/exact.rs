@@ -26,7 +26,13 @@ impl Exact {
     pub fn of(&self, number: Option<(u32, u32)>) -> Option<DeviceExact> {
         let (major, minor) = number?;
         let closed = self.closed.as_ref()?;
-        Some(closed.devices.get(&DevId::new(major, minor)).unwrap_or(&closed.idle).clone())
+        Some(
+            closed
+                .devices
+                .get(&DevId::new(major, minor))
+                .unwrap_or(&closed.idle)
+                .clone(),
+        )
     }
 }
 
@@ -46,7 +52,9 @@ pub fn watch(options: &Options, recorded: bool, timed: bool) -> Option<Box<Watch
             Err(e) => format!("single I/Os cannot be seen: {e} (iolens doctor says more)"),
         }
     };
-    say(&format!("--hist, --true: {why_not}; those columns are left empty"));
+    say(&format!(
+        "--hist, --true: {why_not}; those columns are left empty"
+    ));
     None
 }
 
@@ -66,7 +74,9 @@ pub struct Watch {
 
 impl std::fmt::Debug for Watch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watch").field("seen_to_ns", &self.seen_to_ns).finish_non_exhaustive()
+        f.debug_struct("Watch")
+            .field("seen_to_ns", &self.seen_to_ns)
+            .finish_non_exhaustive()
     }
 }
 
@@ -76,10 +86,19 @@ impl Watch {
     /// # Errors
     /// One line: why there are none.
     pub fn start() -> Result<Watch, String> {
-        let topology = Topology::read("/".as_ref()).map_err(|e| format!("/sys/block cannot be listed: {e}"))?;
-        let options = FeedOptions { attribution: false, ..FeedOptions::new(SourceChoice::Ebpf) };
+        let topology = Topology::read("/".as_ref())
+            .map_err(|e| format!("/sys/block cannot be listed: {e}"))?;
+        let options = FeedOptions {
+            attribution: false,
+            ..FeedOptions::new(SourceChoice::Ebpf)
+        };
         let feed = Feed::open(&options, None, &topology).map_err(|e| format!("{e:#}"))?;
-        Ok(Watch { feed, intervals: None, seen_to_ns: i64::MIN, broken: false })
+        Ok(Watch {
+            feed,
+            intervals: None,
+            seen_to_ns: i64::MIN,
+            broken: false,
+        })
     }
 
     /// Empties the ring. If that fails, it says so once and knows nothing from then on.
@@ -89,7 +108,9 @@ impl Watch {
             return;
         }
         if let Err(e) = self.feed.take(&mut taken) {
-            say(&format!("{e:#}; the columns of --hist and --true are left empty from now on"));
+            say(&format!(
+                "{e:#}; the columns of --hist and --true are left empty from now on"
+            ));
             self.broken = true;
         }
         if let Some(intervals) = &mut self.intervals {
@@ -111,17 +132,32 @@ impl Watch {
         intervals.end_at(at_ns);
         self.poll();
         self.wait_for_stragglers(at_ns, period, list, slot);
-        let closed = self.intervals.as_mut().map(Intervals::close).filter(|_| !self.broken);
+        let closed = self
+            .intervals
+            .as_mut()
+            .map(Intervals::close)
+            .filter(|_| !self.broken);
         if let Some(lost) = closed.as_ref().map(|c| c.lost_ios).filter(|n| *n > 0) {
-            say(&format!("{lost} I/Os of an interval are missing from what --hist and --true say of it"));
+            say(&format!(
+                "{lost} I/Os of an interval are missing from what --hist and --true say of it"
+            ));
         }
         Exact { closed }
     }
 
-    fn wait_for_stragglers(&mut self, at_ns: i64, period: Duration, list: &DeviceList, slot: usize) {
+    fn wait_for_stragglers(
+        &mut self,
+        at_ns: i64,
+        period: Duration,
+        list: &DeviceList,
+        slot: usize,
+    ) {
         let until_ns = at_ns + i64::try_from(MAX_WAIT.min(period / 10).as_nanos()).unwrap_or(0);
         let now_ns = |watch: &Watch| monotonic_ns() - watch.feed.start_ns();
-        while !self.broken && now_ns(self) < until_ns && (self.seen_to_ns <= at_ns || !self.all_completed(list, slot)) {
+        while !self.broken
+            && now_ns(self) < until_ns
+            && (self.seen_to_ns <= at_ns || !self.all_completed(list, slot))
+        {
             std::thread::sleep(POLL.min(period / 20));
             self.poll();
         }
@@ -129,12 +165,22 @@ impl Watch {
 
     /// Whether everything that the counters had in flight at the interval's end has completed since.
     fn all_completed(&self, list: &DeviceList, slot: usize) -> bool {
-        let Some(intervals) = &self.intervals else { return true };
-        let disks = list.entries().iter().filter(|e| e.exists && is_disk(e.kind));
-        disks.filter_map(|e| e.number.map(|(a, b)| (DevId::new(a, b), e.slots[slot].in_flight))).all(|(dev, n)| {
-            // The kernel has printed wrapped negative gauges: they mean nothing.
-            n == 0 || n > u64::from(u32::MAX) / 2 || intervals.straddling(dev) >= n
-        })
+        let Some(intervals) = &self.intervals else {
+            return true;
+        };
+        let disks = list
+            .entries()
+            .iter()
+            .filter(|e| e.exists && is_disk(e.kind));
+        disks
+            .filter_map(|e| {
+                e.number
+                    .map(|(a, b)| (DevId::new(a, b), e.slots[slot].in_flight))
+            })
+            .all(|(dev, n)| {
+                // The kernel has printed wrapped negative gauges: they mean nothing.
+                n == 0 || n > u64::from(u32::MAX) / 2 || intervals.straddling(dev) >= n
+            })
     }
 }
 

@@ -98,7 +98,12 @@ impl DeviceList {
 
     /// The position of a name, which now exists; it is added if it was not there. `probe` checks whether a new name
     /// is a disk, and its number. `None`: the name is too long.
-    pub fn add(&mut self, name: &[u8], ask: Ask, probe: impl FnOnce() -> (bool, Option<(u32, u32)>)) -> Option<usize> {
+    pub fn add(
+        &mut self,
+        name: &[u8],
+        ask: Ask,
+        probe: impl FnOnce() -> (bool, Option<(u32, u32)>),
+    ) -> Option<usize> {
         self.add_typed(name, name, ask, probe)
     }
 
@@ -155,7 +160,11 @@ impl DeviceList {
     /// Where a name is, or where it goes. As long as names go to their place in byte order the whole list is in it.
     fn find(&self, name: &[u8], typed: &[u8]) -> Result<usize, usize> {
         // Names mostly come in the list's own order.
-        if self.entries.get(self.cursor).is_some_and(|e| e.name == name) {
+        if self
+            .entries
+            .get(self.cursor)
+            .is_some_and(|e| e.name == name)
+        {
             return Ok(self.cursor);
         }
         if self.appending || self.disordered {
@@ -164,7 +173,8 @@ impl DeviceList {
             let here = self.entries.iter().position(|e| e.name == name);
             here.ok_or_else(|| self.entries.iter().position(after).unwrap_or(end))
         } else {
-            self.entries.binary_search_by(|e| e.name.as_slice().cmp(name))
+            self.entries
+                .binary_search_by(|e| e.name.as_slice().cmp(name))
         }
     }
 }
@@ -174,7 +184,10 @@ mod tests {
     use super::*;
 
     fn names(list: &DeviceList) -> Vec<String> {
-        list.entries().iter().map(|e| String::from_utf8_lossy(&e.name).into_owned()).collect()
+        list.entries()
+            .iter()
+            .map(|e| String::from_utf8_lossy(&e.name).into_owned())
+            .collect()
     }
 
     fn add(list: &mut DeviceList, name: &str, ask: Ask) -> Option<usize> {
@@ -190,16 +203,25 @@ mod tests {
         assert_eq!(names(&list), ["sda", "sda10", "sda9", "sdb"]);
         list.append_from_now_on();
         for n in [" g", "nvme", "sda", "dm-0"] {
-            add(&mut list, n, if n == " g" { Ask::Group } else { Ask::Device });
+            add(
+                &mut list,
+                n,
+                if n == " g" { Ask::Group } else { Ask::Device },
+            );
         }
-        assert_eq!(names(&list), ["sda", "sda10", "sda9", "sdb", " g", "nvme", "dm-0"]);
+        assert_eq!(
+            names(&list),
+            ["sda", "sda10", "sda9", "sdb", " g", "nvme", "dm-0"]
+        );
     }
 
     #[test]
     fn a_device_typed_by_another_name_stands_where_that_name_belongs() {
         let mut list = DeviceList::default();
         let dm = |list: &mut DeviceList, name: &str, typed: &str| {
-            list.add_typed(name.as_bytes(), typed.as_bytes(), Ask::Device, || (true, None))
+            list.add_typed(name.as_bytes(), typed.as_bytes(), Ask::Device, || {
+                (true, None)
+            })
         };
         add(&mut list, "sda", Ask::Device);
         dm(&mut list, "dm-1", "vg-home");
@@ -209,7 +231,11 @@ mod tests {
         for found in ["dm-0", "dm-1", "nvme0n1", "sda"] {
             add(&mut list, found, Ask::Device);
         }
-        assert_eq!(names(&list), ["nvme0n1", "sda", "dm-1", "dm-0"], "each once");
+        assert_eq!(
+            names(&list),
+            ["nvme0n1", "sda", "dm-1", "dm-0"],
+            "each once"
+        );
     }
 
     #[test]
@@ -217,7 +243,10 @@ mod tests {
         let mut list = DeviceList::default();
         add(&mut list, "sda", Ask::Device);
         add(&mut list, "sda1", Ask::WithPartitions);
-        assert_eq!(list.entries().iter().map(|e| e.kind).collect::<Vec<_>>(), [Kind::Disk, Kind::Partition]);
+        assert_eq!(
+            list.entries().iter().map(|e| e.kind).collect::<Vec<_>>(),
+            [Kind::Disk, Kind::Partition]
+        );
         add(&mut list, "sda", Ask::WithPartitions);
         add(&mut list, "sda", Ask::Device);
         assert_eq!(list.entries()[0].kind, Kind::DiskWithPartitions);

@@ -59,7 +59,8 @@ pub fn run(args: &[OsString]) -> u8 {
         Source::Replay(_) => samples.first().map_or_else(Root::live, Root::recorded),
     };
     match words::resolve(&plan, &root) {
-        Ok(setup) => match run::Run::start(&plan, setup, root, samples).and_then(run::Run::reports) {
+        Ok(setup) => match run::Run::start(&plan, setup, root, samples).and_then(run::Run::reports)
+        {
             Ok(()) => 0,
             Err(e) => fail(e.code, &e.message),
         },
@@ -94,7 +95,12 @@ fn fail(code: u8, message: &str) -> u8 {
 /// What `-V` prints: variables that matter, and the version whose behaviour this is, for scripts that ask.
 fn version() -> Vec<u8> {
     let mut out = Vec::new();
-    for name in ["POSIXLY_CORRECT", "S_COLORS", "S_COLORS_SGR", "S_TIME_FORMAT"] {
+    for name in [
+        "POSIXLY_CORRECT",
+        "S_COLORS",
+        "S_COLORS_SGR",
+        "S_TIME_FORMAT",
+    ] {
         if let Some(value) = std::env::var_os(name) {
             out.extend_from_slice(name.as_bytes());
             out.push(b'=');

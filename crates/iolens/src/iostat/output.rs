@@ -34,8 +34,10 @@ fn all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Errno> {
             // Started with SIGPIPE ignored: the reference does not look at what it writes either.
             Err(Errno::PIPE) if process::broken_pipes_were_ignored() => return Ok(()),
             // A handler for what `kill` sends has outlived the reader: die of it, as without one.
-            Err(Errno::PIPE) => signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGPIPE)
-                .map_err(|_| Errno::PIPE)?,
+            Err(Errno::PIPE) => {
+                signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGPIPE)
+                    .map_err(|_| Errno::PIPE)?
+            }
             Err(e) => return Err(e),
         }
     }

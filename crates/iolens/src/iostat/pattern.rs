@@ -47,7 +47,12 @@ fn one(pattern: &[u8], byte: u8) -> (bool, usize) {
             let negated = matches!(pattern.get(1), Some(b'!' | b'^'));
             let start = if negated { 2 } else { 1 };
             // A `]` right at the start belongs to the set.
-            let Some(end) = pattern.iter().skip(start + 1).position(|b| *b == b']').map(|i| i + start + 1) else {
+            let Some(end) = pattern
+                .iter()
+                .skip(start + 1)
+                .position(|b| *b == b']')
+                .map(|i| i + start + 1)
+            else {
                 return (byte == b'[', 1);
             };
             let set = &pattern[start..end];
@@ -86,9 +91,15 @@ mod tests {
             ("sd[a", "sd[a", "sda"),
             ("a*b*c", "aXbYbZc", "aXbYbZ"),
         ] {
-            assert!(matches(pattern.as_bytes(), yes.as_bytes()), "{pattern} {yes}");
+            assert!(
+                matches(pattern.as_bytes(), yes.as_bytes()),
+                "{pattern} {yes}"
+            );
             if !no.is_empty() {
-                assert!(!matches(pattern.as_bytes(), no.as_bytes()), "{pattern} {no}");
+                assert!(
+                    !matches(pattern.as_bytes(), no.as_bytes()),
+                    "{pattern} {no}"
+                );
             }
         }
         assert!(is_pattern(b"nvme*") && is_pattern(b"sd[ab]") && !is_pattern(b"sda"));

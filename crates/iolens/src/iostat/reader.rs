@@ -4,7 +4,8 @@ use super::list::{Ask, DeviceList, Kind};
 use super::scan::{DirectoryScan, KernelScan};
 use iolens_core::model::DiskCounters;
 use iolens_observe::counters::{
-    DiskstatsReader, Root, StatFile, device_number, parse_diskstats_line, parse_stat, read_once, sysfs_name,
+    DiskstatsReader, Root, StatFile, device_number, parse_diskstats_line, parse_stat, read_once,
+    sysfs_name,
 };
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -87,7 +88,11 @@ impl Place {
 
 /// A directory given by the user: as it stands on the machine itself, otherwise inside the root.
 pub fn in_root(root: &Root, dir: &Path) -> PathBuf {
-    if root.is_live() { dir.to_path_buf() } else { root.path(dir) }
+    if root.is_live() {
+        dir.to_path_buf()
+    } else {
+        root.path(dir)
+    }
 }
 
 impl Reader {
@@ -101,12 +106,22 @@ impl Reader {
             places.push(Place::alternate(root, &a.dir));
         }
         let kernel_scan = KernelScan::new(root, alternate.is_none());
-        Reader { root: root.clone(), places, numbers: None, kernel_scan, named: None, buffer: Vec::new() }
+        Reader {
+            root: root.clone(),
+            places,
+            numbers: None,
+            kernel_scan,
+            named: None,
+            buffer: Vec::new(),
+        }
     }
 
     /// Whether a name is a disk, and its number if requested.
     pub fn probe(&mut self, name: &[u8], number: bool) -> (bool, Option<(u32, u32)>) {
-        let disk = self.places.iter().any(|p| p.block.join(OsStr::from_bytes(name)).exists());
+        let disk = self
+            .places
+            .iter()
+            .any(|p| p.block.join(OsStr::from_bytes(name)).exists());
         let number = (number || !disk).then(|| self.number(name)).flatten();
         (disk, number)
     }
@@ -116,13 +131,20 @@ impl Reader {
         let numbers = self.numbers.get_or_insert_with(|| {
             let text = read_once(&self.root.path("/proc/diskstats")).unwrap_or_default();
             let lines = text.split(|b| *b == b'\n').filter_map(parse_diskstats_line);
-            lines.map(|l| (sysfs_name(l.name), (l.major, l.minor))).collect()
+            lines
+                .map(|l| (sysfs_name(l.name), (l.major, l.minor)))
+                .collect()
         });
         if let Some((_, number)) = numbers.iter().find(|(n, _)| n == name) {
             return Some(*number);
         }
-        let node: Vec<u8> = name.iter().map(|b| if *b == b'!' { b'/' } else { *b }).collect();
-        let node = self.root.node(&Path::new("/dev").join(OsStr::from_bytes(&node)));
+        let node: Vec<u8> = name
+            .iter()
+            .map(|b| if *b == b'!' { b'/' } else { *b })
+            .collect();
+        let node = self
+            .root
+            .node(&Path::new("/dev").join(OsStr::from_bytes(&node)));
         node.or_else(|| device_number(&self.root, name).map(|d| (d.major(), d.minor())))
     }
 
@@ -141,7 +163,13 @@ impl Reader {
         }
     }
 
-    fn read_diskstats(&mut self, list: &mut DeviceList, what: &Selection, slot: usize, sample: u64) {
+    fn read_diskstats(
+        &mut self,
+        list: &mut DeviceList,
+        what: &Selection,
+        slot: usize,
+        sample: u64,
+    ) {
         for place in 0..self.places.len() {
             // A file that is missing is skipped silently, as in the reference.
             if self.places[place].diskstats.read().is_err() {
@@ -169,11 +197,22 @@ impl Reader {
             return;
         }
         let path = self.root.path("/proc/diskstats");
-        let mut reader = self.named.take().unwrap_or_else(|| DiskstatsReader::at(&self.root, &path));
+        let mut reader = self
+            .named
+            .take()
+            .unwrap_or_else(|| DiskstatsReader::at(&self.root, &path));
         if reader.read().is_ok() {
             for row in reader.rows() {
-                if let Some((_, parts)) = what.patterns.iter().find(|(p, _)| super::pattern::matches(p, &row.name)) {
-                    let ask = if *parts { Ask::WithPartitions } else { Ask::Device };
+                if let Some((_, parts)) = what
+                    .patterns
+                    .iter()
+                    .find(|(p, _)| super::pattern::matches(p, &row.name))
+                {
+                    let ask = if *parts {
+                        Ask::WithPartitions
+                    } else {
+                        Ask::Device
+                    };
                     let number = Some((row.dev.major(), row.dev.minor()));
                     list.add(&row.name, ask, || (self.probe(&row.name, false).0, number));
                 }
@@ -201,7 +240,11 @@ impl Reader {
             if list.entries()[at].kind == Kind::DiskWithPartitions {
                 let name = list.entries()[at].name.clone();
                 self.read_partitions(list, &name, what, slot, sample);
-                at = list.entries().iter().position(|e| e.name == name).unwrap_or(at);
+                at = list
+                    .entries()
+                    .iter()
+                    .position(|e| e.name == name)
+                    .unwrap_or(at);
             }
             at += 1;
         }
@@ -209,7 +252,11 @@ impl Reader {
 
     /// The counters of a listed entry, from the first place that has them.
     fn stat_of(&mut self, entry: &mut super::list::Entry, partition: bool) -> Option<DiskCounters> {
-        for (place, file) in self.places.iter().zip(entry.files.get_or_insert_default().iter_mut()) {
+        for (place, file) in self
+            .places
+            .iter()
+            .zip(entry.files.get_or_insert_default().iter_mut())
+        {
             let dir = if partition {
                 let (major, minor) = entry.number?;
                 place.dev_block.join(format!("{major}:{minor}"))
@@ -225,13 +272,24 @@ impl Reader {
     }
 
     /// Every sub-directory of the disk's that has a `stat`, from the first place that has the disk.
-    fn read_partitions(&mut self, list: &mut DeviceList, disk: &[u8], what: &Selection, slot: usize, sample: u64) {
+    fn read_partitions(
+        &mut self,
+        list: &mut DeviceList,
+        disk: &[u8],
+        what: &Selection,
+        slot: usize,
+        sample: u64,
+    ) {
         for place in 0..self.places.len() {
             let dir = self.places[place].block.join(OsStr::from_bytes(disk));
-            let Ok(names) = super::scan::names(&dir, self.root.is_recorded()) else { continue };
+            let Ok(names) = super::scan::names(&dir, self.root.is_recorded()) else {
+                continue;
+            };
             let kernel = self.places[place].kernel;
             for name in names.into_iter().filter(|n| !kernel || n.starts_with(disk)) {
-                let Ok(text) = read_once(&dir.join(OsStr::from_bytes(&name)).join("stat")) else { continue };
+                let Ok(text) = read_once(&dir.join(OsStr::from_bytes(&name)).join("stat")) else {
+                    continue;
+                };
                 let counters = parse_stat(&text).counters;
                 if let Some(at) = list.add(&name, Ask::Device, || self.probe(&name, what.numbers)) {
                     list.entries_mut()[at].set(counters, slot, sample);

@@ -69,10 +69,20 @@ pub fn report(
         }
         let mut rates = delta(placed.entry, at, input.root).rates();
         if placed.entry.kind == Kind::Group {
-            rates.util_percent = rates.util_percent.filter(|_| placed.members > 0).map(|u| u / placed.members as f64);
+            rates.util_percent = rates
+                .util_percent
+                .filter(|_| placed.members > 0)
+                .map(|u| u / placed.members as f64);
         }
-        let name = placed.entry.name.strip_prefix(b" ").unwrap_or(&placed.entry.name);
-        let name: Vec<u8> = name.iter().map(|b| if *b == b'!' { b'/' } else { *b }).collect();
+        let name = placed
+            .entry
+            .name
+            .strip_prefix(b" ")
+            .unwrap_or(&placed.entry.name);
+        let name: Vec<u8> = name
+            .iter()
+            .map(|b| if *b == b'!' { b'/' } else { *b })
+            .collect();
         match format {
             Format::Csv => csv_device(out, &time, &name, &rates, (input.fields, found.as_ref())),
             _ => ndjson_device(out, &time, &name, &rates, (input.fields, found.as_ref())),
@@ -82,7 +92,11 @@ pub fn report(
 
 /// What an entry did in the interval. A device that the sample before did not have is compared with nothing.
 fn delta(entry: &Entry, at: Interval, root: &Root) -> Delta {
-    let sample = |at_ns, counters| CounterSample { at_ns, dev: DevId::new(0, 0), counters };
+    let sample = |at_ns, counters| CounterSample {
+        at_ns,
+        dev: DevId::new(0, 0),
+        counters,
+    };
     let now = entry.slots[at.slot];
     let before = if at.sample == 0 {
         // Counters start from zero at boot, with the fields that the kernel has.
@@ -96,7 +110,11 @@ fn delta(entry: &Entry, at: Interval, root: &Root) -> Delta {
     } else {
         return Delta::unknown(State::Appeared, at.span_ns);
     };
-    Delta::between(&sample(0, before), &sample(at.span_ns, now), iostats(entry, root))
+    Delta::between(
+        &sample(0, before),
+        &sample(at.span_ns, now),
+        iostats(entry, root),
+    )
 }
 
 /// `queue/iostats` of a disk: whether the kernel accounts its I/O.
@@ -104,12 +122,16 @@ fn iostats(entry: &Entry, root: &Root) -> Option<bool> {
     if !matches!(entry.kind, Kind::Disk | Kind::DiskWithPartitions) {
         return None;
     }
-    let path = Path::new("/sys/block").join(OsStr::from_bytes(&entry.name)).join("queue/iostats");
+    let path = Path::new("/sys/block")
+        .join(OsStr::from_bytes(&entry.name))
+        .join("queue/iostats");
     let text = read_once(&root.path(path)).ok()?;
     text.first().map(|b| *b != b'0')
 }
 
 /// ISO 8601 in UTC.
 fn time(unix_ns: i64) -> String {
-    jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).map(|t| t.to_string()).unwrap_or_default()
+    jiff::Timestamp::from_nanosecond(i128::from(unix_ns))
+        .map(|t| t.to_string())
+        .unwrap_or_default()
 }

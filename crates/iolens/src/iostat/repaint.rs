@@ -49,24 +49,47 @@ impl Repaint {
         let entries = list.entries();
         let mut disks: Vec<Option<Disk>> = vec![None; reader.rows().len()];
         let (mut row, mut known) = (0, 0);
-        for ((at, entry), visible) in entries.iter().enumerate().filter(|(_, e)| e.exists).zip(shown) {
+        for ((at, entry), visible) in entries
+            .iter()
+            .enumerate()
+            .filter(|(_, e)| e.exists)
+            .zip(shown)
+        {
             let found = order.iter().find(|r| reader.rows()[**r].name == entry.name);
             if entry.kind != Kind::Disk {
                 return None;
             }
             let moved = entry.slots[0] != entry.slots[1];
-            disks[*found?] = Some(Disk { entry: at, row: visible.then_some(row), moved });
+            disks[*found?] = Some(Disk {
+                entry: at,
+                row: visible.then_some(row),
+                moved,
+            });
             row += usize::from(visible);
             known += 1;
         }
         let whole = known == order.len() && row == places.rows.len();
-        whole.then(|| Repaint { text, places, disks, stale: Vec::new(), scratch: Vec::new() })
+        whole.then(|| Repaint {
+            text,
+            places,
+            disks,
+            stale: Vec::new(),
+            scratch: Vec::new(),
+        })
     }
 
     /// Reads a sample into `slot` of the entries that changed. `false`: this needs a report of another shape; the sample
     /// is to be taken anew.
-    pub fn sample(&mut self, scan: &mut KernelScan, list: &mut DeviceList, slot: usize, sample: u64) -> bool {
-        let Some(reader) = scan.refresh() else { return false };
+    pub fn sample(
+        &mut self,
+        scan: &mut KernelScan,
+        list: &mut DeviceList,
+        slot: usize,
+        sample: u64,
+    ) -> bool {
+        let Some(reader) = scan.refresh() else {
+            return false;
+        };
         let mut changed = reader.changed().iter().copied().peekable();
         self.stale.clear();
         for (at, disk) in self.disks.iter_mut().enumerate() {
@@ -102,11 +125,30 @@ impl Repaint {
     }
 
     /// The rows of what the last sample found changed, or at rest after a change.
-    pub fn rows(&mut self, style: &Style, layout: &Layout, list: &DeviceList, slot: usize, interval_cs: f64) {
+    pub fn rows(
+        &mut self,
+        style: &Style,
+        layout: &Layout,
+        list: &DeviceList,
+        slot: usize,
+        interval_cs: f64,
+    ) {
         for at in 0..self.stale.len() {
-            let Disk { entry, row: Some(row), .. } = self.stale[at] else { continue };
+            let Disk {
+                entry,
+                row: Some(row),
+                ..
+            } = self.stale[at]
+            else {
+                continue;
+            };
             self.scratch.clear();
-            plain::only_row(&mut self.scratch, style, layout, &row_of(&list.entries()[entry], slot, interval_cs));
+            plain::only_row(
+                &mut self.scratch,
+                style,
+                layout,
+                &row_of(&list.entries()[entry], slot, interval_cs),
+            );
             let place = self.places.rows[row].clone();
             self.replace(place);
         }
@@ -120,9 +162,19 @@ impl Repaint {
         }
         let (from, end) = (place.start, place.end);
         self.text.splice(place, self.scratch.iter().copied());
-        let moved = |at: usize| if at >= end { at - end + from + self.scratch.len() } else { at };
+        let moved = |at: usize| {
+            if at >= end {
+                at - end + from + self.scratch.len()
+            } else {
+                at
+            }
+        };
         let Places { stamp, cpu, rows } = &mut self.places;
-        for part in [stamp, cpu].into_iter().chain(rows).filter(|p| p.end >= end) {
+        for part in [stamp, cpu]
+            .into_iter()
+            .chain(rows)
+            .filter(|p| p.end >= end)
+        {
             *part = moved(part.start)..moved(part.end);
         }
     }

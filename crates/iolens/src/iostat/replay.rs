@@ -12,7 +12,10 @@ pub fn samples(dir: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(cannot)? {
         let path = entry.map_err(cannot)?.path();
-        let name = path.file_name().map(|n| n.as_encoded_bytes().to_vec()).unwrap_or_default();
+        let name = path
+            .file_name()
+            .map(|n| n.as_encoded_bytes().to_vec())
+            .unwrap_or_default();
         if path.is_dir() && !name.starts_with(b".") {
             found.push((name, path));
         }
@@ -24,8 +27,15 @@ pub fn samples(dir: &Path) -> Result<Vec<PathBuf>, String> {
             dir.display()
         ));
     }
-    if dir.join("proc").is_dir() && found.iter().all(|(n, _)| !n.first().is_some_and(u8::is_ascii_digit)) {
-        return Err(format!("{} is a single sample; give the directory that holds the samples", dir.display()));
+    if dir.join("proc").is_dir()
+        && found
+            .iter()
+            .all(|(n, _)| !n.first().is_some_and(u8::is_ascii_digit))
+    {
+        return Err(format!(
+            "{} is a single sample; give the directory that holds the samples",
+            dir.display()
+        ));
     }
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
@@ -73,7 +83,10 @@ mod tests {
         }
         std::fs::write(dir.path().join("README"), "").expect("written");
         let got = samples(dir.path()).expect("samples");
-        let names: Vec<_> = got.iter().map(|p| p.file_name().expect("a name").to_string_lossy()).collect();
+        let names: Vec<_> = got
+            .iter()
+            .map(|p| p.file_name().expect("a name").to_string_lossy())
+            .collect();
         assert_eq!(names, ["1", "2", "03", "10"]);
     }
 

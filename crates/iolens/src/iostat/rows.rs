@@ -4,10 +4,14 @@ use super::Failure;
 use super::exact::{Exact, is_disk};
 use super::list::{DeviceList, Entry, Kind};
 use crate::present::iostat::Row;
-use iolens_core::analysis::counters::rates::iostat::{Values, add_to_group, idle, restarted, unused, values};
+use iolens_core::analysis::counters::rates::iostat::{
+    Values, add_to_group, idle, restarted, unused, values,
+};
 use iolens_core::analysis::device::exact::DeviceExact;
 use iolens_core::model::DiskCounters;
-use iolens_observe::counters::{MAPPER_DIR, PersistentNames, Root, device_mapper_major, mapper_name};
+use iolens_observe::counters::{
+    MAPPER_DIR, PersistentNames, Root, device_mapper_major, mapper_name,
+};
 use rustix::io::Errno;
 use std::borrow::Cow;
 
@@ -35,7 +39,11 @@ pub struct Names {
 impl Names {
     /// Names as these options show them.
     pub fn new(mapper: bool, persistent: Option<PersistentNames>) -> Names {
-        Names { mapper, persistent, mapper_major: None }
+        Names {
+            mapper,
+            persistent,
+            mapper_major: None,
+        }
     }
 
     /// The name to show. `!` is shown as the `/` that it encodes.
@@ -43,12 +51,20 @@ impl Names {
     /// # Errors
     /// `/dev/mapper` cannot be listed.
     fn of<'a>(&mut self, root: &Root, entry: &'a Entry) -> Result<Cow<'a, [u8]>, Errno> {
-        let Some((major, minor)) = entry.number else { return Ok(own_name(entry)) };
-        if let Some(name) = self.persistent.as_ref().and_then(|p| p.name_of(root, major, minor)) {
+        let Some((major, minor)) = entry.number else {
+            return Ok(own_name(entry));
+        };
+        if let Some(name) = self
+            .persistent
+            .as_ref()
+            .and_then(|p| p.name_of(root, major, minor))
+        {
             return Ok(Cow::Owned(slashes(name)));
         }
         if self.mapper {
-            let dm = *self.mapper_major.get_or_insert_with(|| device_mapper_major(root));
+            let dm = *self
+                .mapper_major
+                .get_or_insert_with(|| device_mapper_major(root));
             if dm == Some(major)
                 && let Some(name) = mapper_name(root, major, minor)?
             {
@@ -72,7 +88,9 @@ fn own_name(entry: &Entry) -> Cow<'_, [u8]> {
 }
 
 fn slashes(mut name: Vec<u8>) -> Vec<u8> {
-    name.iter_mut().filter(|b| **b == b'!').for_each(|b| *b = b'/');
+    name.iter_mut()
+        .filter(|b| **b == b'!')
+        .for_each(|b| *b = b'/');
     name
 }
 
@@ -108,15 +126,34 @@ pub struct Placed<'a> {
 /// The entries in the order of their rows: a group's sum comes after its members.
 pub fn in_order(list: &DeviceList) -> impl Iterator<Item = Placed<'_>> {
     let entries = list.entries();
-    let first = entries.iter().position(|e| e.kind == Kind::Group).unwrap_or(entries.len());
+    let first = entries
+        .iter()
+        .position(|e| e.kind == Kind::Group)
+        .unwrap_or(entries.len());
     let (alone, grouped) = entries.split_at(first);
-    let device = |grouped: bool| move |entry| Placed { entry, members: 1, grouped };
-    let groups = grouped.chunk_by(|_, next| next.kind != Kind::Group).flat_map(move |chunk| {
-        let members = chunk[1..].iter().filter(|e| e.exists);
-        let sum = Placed { entry: &chunk[0], members: members.clone().count(), grouped: false };
-        members.map(device(true)).chain(std::iter::once(sum))
-    });
-    alone.iter().filter(|e| e.exists).map(device(false)).chain(groups)
+    let device = |grouped: bool| {
+        move |entry| Placed {
+            entry,
+            members: 1,
+            grouped,
+        }
+    };
+    let groups = grouped
+        .chunk_by(|_, next| next.kind != Kind::Group)
+        .flat_map(move |chunk| {
+            let members = chunk[1..].iter().filter(|e| e.exists);
+            let sum = Placed {
+                entry: &chunk[0],
+                members: members.clone().count(),
+                grouped: false,
+            };
+            members.map(device(true)).chain(std::iter::once(sum))
+        });
+    alone
+        .iter()
+        .filter(|e| e.exists)
+        .map(device(false))
+        .chain(groups)
 }
 
 /// Whether an entry has a row.
@@ -151,14 +188,24 @@ pub fn rows<'a>(
             Err(e) => return (rows, Some(e)),
         };
         let exact = exact.map(Box::new);
-        rows.push(Row { name, values: statistics(entry, slot, interval_cs), members, exact });
+        rows.push(Row {
+            name,
+            values: statistics(entry, slot, interval_cs),
+            members,
+            exact,
+        });
     }
     (rows, None)
 }
 
 /// A device's row on its own.
 pub fn row_of(entry: &Entry, slot: usize, interval_cs: f64) -> Row<'_> {
-    Row { name: own_name(entry), values: statistics(entry, slot, interval_cs), members: 1, exact: None }
+    Row {
+        name: own_name(entry),
+        values: statistics(entry, slot, interval_cs),
+        members: 1,
+        exact: None,
+    }
 }
 
 fn statistics(entry: &Entry, slot: usize, interval_cs: f64) -> Values {
@@ -180,7 +227,11 @@ pub struct Sums<'a> {
 impl<'a> Sums<'a> {
     /// Empty sums.
     pub fn new(exact: &'a Exact) -> Sums<'a> {
-        Sums { exact, group: None, members: 0 }
+        Sums {
+            exact,
+            group: None,
+            members: 0,
+        }
     }
 
     /// What is known of the next row.
@@ -189,7 +240,9 @@ impl<'a> Sums<'a> {
             self.members = 0;
             return self.group.take();
         }
-        let found = is_disk(placed.entry.kind).then(|| self.exact.of(placed.entry.number)).flatten();
+        let found = is_disk(placed.entry.kind)
+            .then(|| self.exact.of(placed.entry.number))
+            .flatten();
         if placed.grouped {
             self.members += 1;
             self.group = match (self.group.take(), &found) {
@@ -207,5 +260,8 @@ impl<'a> Sums<'a> {
 
 /// How the run ends when `/dev/mapper` cannot be listed.
 pub fn mapper_failure(e: Errno) -> Failure {
-    Failure { code: 4, message: format!("Cannot open {MAPPER_DIR}: {}", super::reason(e)) }
+    Failure {
+        code: 4,
+        message: format!("Cannot open {MAPPER_DIR}: {}", super::reason(e)),
+    }
 }

@@ -15,7 +15,8 @@ use crate::present::iostat::{Banner, Report, Style, exact as columns, json, plai
 use iolens_core::analysis::counters::rates::iostat::{cpu_percent, interval_cs};
 use iolens_core::model::CpuCounters;
 use iolens_observe::counters::{
-    LocalTime, Locale, Pace, Root, SystemFiles, Wake, monotonic_ns, process, processors, system_names, unix_time_s,
+    LocalTime, Locale, Pace, Root, SystemFiles, Wake, monotonic_ns, process, processors,
+    system_names, unix_time_s,
 };
 use rustix::io::Errno;
 use std::path::PathBuf;
@@ -73,16 +74,29 @@ enum Pending {
 
 impl Run {
     /// Counts processors, prints the banner and prepares the loop.
-    pub fn start(plan: &Plan, setup: Setup, root: Root, samples: Vec<PathBuf>) -> Result<Run, Failure> {
+    pub fn start(
+        plan: &Plan,
+        setup: Setup,
+        root: Root,
+        samples: Vec<PathBuf>,
+    ) -> Result<Run, Failure> {
         let options = plan.options.clone();
         let locale = Locale::from_environment();
         let fractional = !setup.whole_seconds();
         let grouped = plan.steps.iter().any(|s| matches!(s, Step::Group(_)));
         let both = !options.cpu && !options.disk;
-        let devices = both || options.disk || setup.selection.everything || options.extended || setup.unfiltered;
+        let devices = both
+            || options.disk
+            || setup.selection.everything
+            || options.extended
+            || setup.unfiltered;
         let processors = processors(&root).map_err(|e| Failure {
             code: 1,
-            message: format!("Cannot open {}: {}", root.path("/proc/stat").display(), reason(e)),
+            message: format!(
+                "Cannot open {}: {}",
+                root.path("/proc/stat").display(),
+                reason(e)
+            ),
         })?;
         let style = style(&options, &locale);
         let mut run = Run {
@@ -168,11 +182,17 @@ impl Run {
 
     /// Seconds since the Unix epoch, of the machine or of the recorded sample.
     fn now(&mut self) -> i64 {
-        if self.root.is_recorded() { self.system.recorded_time_s(&self.root).unwrap_or(0) } else { unix_time_s() }
+        if self.root.is_recorded() {
+            self.system.recorded_time_s(&self.root).unwrap_or(0)
+        } else {
+            unix_time_s()
+        }
     }
 
     fn format(&self, unix_s: i64, format: &str) -> Vec<u8> {
-        LocalTime::at(unix_s).map(|t| self.locale.format(&t, format)).unwrap_or_default()
+        LocalTime::at(unix_s)
+            .map(|t| self.locale.format(&t, format))
+            .unwrap_or_default()
     }
 
     /// Reports until the count is reached, a signal comes, or the recorded samples end. An error ends the document too,
@@ -211,7 +231,11 @@ impl Run {
                 return Ok(());
             }
             let comma = self.options.format == Format::Json && !skip;
-            self.pending = if comma { Pending::CommaLine } else { Pending::Line };
+            self.pending = if comma {
+                Pending::CommaLine
+            } else {
+                Pending::Line
+            };
             skip = false;
             sample += 1;
         }
@@ -225,7 +249,11 @@ impl Run {
         let cpu = if self.cpu || sample == 0 || self.root.is_recorded() {
             self.system.cpu().map_err(|e| Failure {
                 code: 2,
-                message: format!("Cannot open {}: {}", self.root.path("/proc/stat").display(), reason(e)),
+                message: format!(
+                    "Cannot open {}: {}",
+                    self.root.path("/proc/stat").display(),
+                    reason(e)
+                ),
             })?
         } else {
             CpuCounters::default()
@@ -234,14 +262,22 @@ impl Run {
         if let Some(cs) = self.system.clock_cs() {
             uptime_cs = cs;
         }
-        self.instants[slot] = Instant { uptime_cs, monotonic_ns: monotonic_ns(), cpu };
+        self.instants[slot] = Instant {
+            uptime_cs,
+            monotonic_ns: monotonic_ns(),
+            cpu,
+        };
         let scan = &mut self.reader.kernel_scan;
-        self.painted = self.repaint.as_mut().is_some_and(|r| r.sample(scan, &mut self.list, slot, sample));
+        self.painted = self
+            .repaint
+            .as_mut()
+            .is_some_and(|r| r.sample(scan, &mut self.list, slot, sample));
         if !self.painted {
             self.repaint = None;
         }
         if self.devices && !self.painted {
-            self.reader.read(&mut self.list, &self.selection, slot, sample);
+            self.reader
+                .read(&mut self.list, &self.selection, slot, sample);
             sum_groups(&mut self.list, slot, sample, self.filter.unfiltered);
         }
         if let (Some(watch), Some(pace)) = (&mut self.watch, &self.pace) {
@@ -275,7 +311,9 @@ impl Run {
         let before = self.out.len();
         let repeats = before == 0 && self.pending == Pending::Line && self.may_repaint();
         let itv = self.interval_cs(slot, sample);
-        let cpu = self.cpu.then(|| cpu_percent(&self.instants[1 - slot].cpu, &self.instants[slot].cpu));
+        let cpu = self
+            .cpu
+            .then(|| cpu_percent(&self.instants[1 - slot].cpu, &self.instants[slot].cpu));
         if self.painted {
             self.paint(slot, itv, cpu);
             return Ok(());
@@ -288,11 +326,24 @@ impl Run {
         let stamp = self.stamp();
         let mut error = None;
         let rows = self.devices.then(|| {
-            let (rows, e) = rows(&self.list, slot, itv, self.filter, &mut self.names, &self.root, &self.exact);
+            let (rows, e) = rows(
+                &self.list,
+                slot,
+                itv,
+                self.filter,
+                &mut self.names,
+                &self.root,
+                &self.exact,
+            );
             error = e;
             rows
         });
-        let report = Report { stamp, cpu, rows, cut: error.is_some() };
+        let report = Report {
+            stamp,
+            cpu,
+            rows,
+            cut: error.is_some(),
+        };
         match self.options.format {
             Format::Json => json::report(&mut self.out, &self.style, &report),
             _ => {
@@ -317,14 +368,29 @@ impl Run {
         if !self.devices || self.names.are_own() {
             return Ok(());
         }
-        let (_, error) = rows(&self.list, slot, 1.0, self.filter, &mut self.names, &self.root, &self.exact);
+        let (_, error) = rows(
+            &self.list,
+            slot,
+            1.0,
+            self.filter,
+            &mut self.names,
+            &self.root,
+            &self.exact,
+        );
         error.map_or(Ok(()), |e| Err(mapper_failure(e)))
     }
 
     /// Whether reports have one shape as long as the devices stay the same, and only `/proc/diskstats` is read for them.
     fn may_repaint(&self) -> bool {
-        let Selection { everything, all, patterns, alternate, .. } = &self.selection;
-        let scanned = self.devices && *all && !everything && patterns.is_empty() && alternate.is_none();
+        let Selection {
+            everything,
+            all,
+            patterns,
+            alternate,
+            ..
+        } = &self.selection;
+        let scanned =
+            self.devices && *all && !everything && patterns.is_empty() && alternate.is_none();
         let plain = self.options.format == Format::Plain && self.layout.has_one_table();
         scanned && plain && self.names.are_own() && !self.filter.omit_idle && self.watch.is_none()
     }
@@ -332,7 +398,13 @@ impl Run {
     /// Keeps the report that was just written, for the next to be painted over it.
     fn keep(&mut self, places: plain::Places, slot: usize) {
         let shown = in_order(&self.list).map(|placed| shown(&placed, slot, self.filter));
-        self.repaint = Repaint::of(self.out.clone(), places, &self.list, &self.reader.kernel_scan, shown);
+        self.repaint = Repaint::of(
+            self.out.clone(),
+            places,
+            &self.list,
+            &self.reader.kernel_scan,
+            shown,
+        );
     }
 
     fn paint(
@@ -343,7 +415,9 @@ impl Run {
     ) {
         self.pending = Pending::Nothing;
         let stamp = self.stamp();
-        let Some(repaint) = &mut self.repaint else { return };
+        let Some(repaint) = &mut self.repaint else {
+            return;
+        };
         if let Some(stamp) = stamp {
             repaint.stamp(&stamp);
         }
@@ -372,15 +446,35 @@ impl Run {
             self.now().saturating_mul(1_000_000_000)
         } else {
             let t = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-            t.tv_sec.saturating_mul(1_000_000_000).saturating_add(t.tv_nsec)
+            t.tv_sec
+                .saturating_mul(1_000_000_000)
+                .saturating_add(t.tv_nsec)
         };
         let live = sample > 0 && !self.root.is_recorded();
         let measured = self.instants[slot].monotonic_ns - self.instants[1 - slot].monotonic_ns;
         let span_ns = if live { measured } else { (itv * 1e7) as i64 };
-        let at = records::Interval { sample, slot, span_ns, unix_ns };
+        let at = records::Interval {
+            sample,
+            slot,
+            span_ns,
+            unix_ns,
+        };
         let fields = columns::fields(self.options.exact, self.options.percentiles);
-        let input = records::ReportInput { root: &self.root, list: &self.list, exact: &self.exact, fields: &fields };
-        records::report(&mut self.out, self.options.format, &input, at, self.filter, cpu.as_ref(), self.devices);
+        let input = records::ReportInput {
+            root: &self.root,
+            list: &self.list,
+            exact: &self.exact,
+            fields: &fields,
+        };
+        records::report(
+            &mut self.out,
+            self.options.format,
+            &input,
+            at,
+            self.filter,
+            cpu.as_ref(),
+            self.devices,
+        );
     }
 
     fn stamp(&mut self) -> Option<Vec<u8>> {
@@ -413,20 +507,27 @@ impl Run {
             _ => output::try_write(&self.out),
         };
         self.out.clear();
-        written.map_err(|e: Errno| Failure { code: 6, message: format!("stdout: {}", reason(e)) })
+        written.map_err(|e: Errno| Failure {
+            code: 6,
+            message: format!("stdout: {}", reason(e)),
+        })
     }
 
     /// Waits for the next sample. `false`: there is none, because a signal came or the recorded samples ended.
     fn wait(&mut self) -> bool {
         if self.root.is_recorded() {
-            let Some(next) = self.samples.next() else { return false };
+            let Some(next) = self.samples.next() else {
+                return false;
+            };
             self.root = Root::recorded(next);
             self.reader = Reader::new(&self.root, self.selection.alternate.as_ref());
             self.system = SystemFiles::new(&self.root);
             self.list.close_files();
             return true;
         }
-        let Some(pace) = &mut self.pace else { return false };
+        let Some(pace) = &mut self.pace else {
+            return false;
+        };
         while !self.signals.end() {
             if self.signals.take_alarm() {
                 *pace = Pace::new(pace.period());

@@ -33,13 +33,22 @@ impl Machine {
     /// Disks by minor number; one is a partition.
     fn now(&self, tick: u64, disks: &[Option<u64>]) {
         let path = |p: &str| self.0.path().join(p);
-        let text: String = disks.iter().enumerate().filter_map(|(i, n)| Some(line(i, (*n)?))).collect();
+        let text: String = disks
+            .iter()
+            .enumerate()
+            .filter_map(|(i, n)| Some(line(i, (*n)?)))
+            .collect();
         std::fs::write(path("proc/diskstats"), text).expect("written");
         std::fs::write(path("proc/uptime"), format!("{}.25 0\n", 100 + tick)).expect("written");
-        std::fs::write(path("proc/stat"), format!("cpu  {} 1 {} {} 5 0 0 0\n", tick * 7, tick * 5, tick * 90))
-            .expect("written");
-        for (i, name) in
-            ["vda", "loop0", "cciss!c0d0", "-", "sr0", "zram0"].iter().enumerate().filter(|(_, n)| **n != "-")
+        std::fs::write(
+            path("proc/stat"),
+            format!("cpu  {} 1 {} {} 5 0 0 0\n", tick * 7, tick * 5, tick * 90),
+        )
+        .expect("written");
+        for (i, name) in ["vda", "loop0", "cciss!c0d0", "-", "sr0", "zram0"]
+            .iter()
+            .enumerate()
+            .filter(|(_, n)| **n != "-")
         {
             let dir = path("sys/block").join(name);
             match disks.get(i).copied().flatten() {
@@ -50,7 +59,8 @@ impl Machine {
     }
 
     fn run(&self, line: &str) -> Run {
-        let plan = crate::cli::iostat::parse(OsStr::new("iostat"), line.split(' ').map(OsString::from));
+        let plan =
+            crate::cli::iostat::parse(OsStr::new("iostat"), line.split(' ').map(OsString::from));
         let root = Root::under(self.0.path());
         let setup = words::resolve(&plan, &root).expect("resolved");
         let mut run = Run::start(&plan, setup, root, Vec::new()).expect("started");

@@ -13,8 +13,10 @@ const SETTLED_S: i64 = 2;
 
 /// Names in a directory: as the system lists them, or in byte order.
 pub fn names(dir: &Path, sorted: bool) -> std::io::Result<Vec<Vec<u8>>> {
-    let mut names: Vec<Vec<u8>> =
-        std::fs::read_dir(dir)?.map_while(Result::ok).map(|e| e.file_name().into_vec()).collect();
+    let mut names: Vec<Vec<u8>> = std::fs::read_dir(dir)?
+        .map_while(Result::ok)
+        .map(|e| e.file_name().into_vec())
+        .collect();
     if sorted {
         names.sort_unstable();
     }
@@ -34,7 +36,11 @@ pub struct DirectoryScan {
 impl DirectoryScan {
     /// Prepares to scan `dir`.
     pub fn new(dir: PathBuf, sorted: bool) -> DirectoryScan {
-        DirectoryScan { dir, sorted, ..DirectoryScan::default() }
+        DirectoryScan {
+            dir,
+            sorted,
+            ..DirectoryScan::default()
+        }
     }
 
     /// Hands the counters of every disk that can be read to `take`, in the directory's order.
@@ -49,9 +55,12 @@ impl DirectoryScan {
 
     /// Lists the directory, unless it certainly has not changed.
     fn list(&mut self) {
-        let changed = std::fs::metadata(&self.dir).ok().map(|m| (m.mtime(), m.mtime_nsec()));
+        let changed = std::fs::metadata(&self.dir)
+            .ok()
+            .map(|m| (m.mtime(), m.mtime_nsec()));
         let now = iolens_observe::counters::unix_time_s();
-        let settled = changed.is_some_and(|(s, _)| s < now - SETTLED_S) && !self.dir.starts_with("/sys");
+        let settled =
+            changed.is_some_and(|(s, _)| s < now - SETTLED_S) && !self.dir.starts_with("/sys");
         if settled && self.listed == changed {
             return;
         }
@@ -94,7 +103,10 @@ impl KernelScan {
     /// Prepares it, if `root` may be a running kernel and `allowed`.
     pub fn new(root: &Root, allowed: bool) -> KernelScan {
         let reader = || DiskstatsReader::at(root, &root.path("/proc/diskstats"));
-        KernelScan { reader: (allowed && !root.is_recorded()).then(reader), ..KernelScan::default() }
+        KernelScan {
+            reader: (allowed && !root.is_recorded()).then(reader),
+            ..KernelScan::default()
+        }
     }
 
     fn is_kernels(&self) -> bool {
@@ -102,7 +114,9 @@ impl KernelScan {
         if self.trusting {
             return true;
         }
-        self.reader.as_ref().is_some_and(DiskstatsReader::is_kernels)
+        self.reader
+            .as_ref()
+            .is_some_and(DiskstatsReader::is_kernels)
     }
 
     /// The reader and which of its rows are disks, if the last [`KernelScan::read`] could.
@@ -123,12 +137,16 @@ impl KernelScan {
         if !readable || !self.is_kernels() {
             self.reader = None;
         }
-        let Some(reader) = &self.reader else { return false };
+        let Some(reader) = &self.reader else {
+            return false;
+        };
         if self.generation != Some(reader.generation()) {
             self.generation = Some(reader.generation());
             self.order = order(reader);
         }
-        let Some(order) = &self.order else { return false };
+        let Some(order) = &self.order else {
+            return false;
+        };
         for row in order.iter().map(|i| &reader.rows()[*i]) {
             take(&row.name, row.counters);
         }
@@ -138,11 +156,21 @@ impl KernelScan {
 
 /// The rows of the directory's disks, in its order; `None` unless both hold the same names.
 fn order(reader: &DiskstatsReader) -> Option<Vec<usize>> {
-    let mut rows: Vec<usize> = (0..reader.rows().len()).filter(|i| reader.rows()[*i].kind == RowKind::Disk).collect();
+    let mut rows: Vec<usize> = (0..reader.rows().len())
+        .filter(|i| reader.rows()[*i].kind == RowKind::Disk)
+        .collect();
     if rows.len() != reader.disks().len() {
         return None;
     }
     let name = |i: &usize| reader.rows()[*i].name.as_slice();
     rows.sort_unstable_by(|a, b| name(a).cmp(name(b)));
-    reader.disks().iter().map(|n| rows.binary_search_by(|r| name(r).cmp(n)).ok().map(|at| rows[at])).collect()
+    reader
+        .disks()
+        .iter()
+        .map(|n| {
+            rows.binary_search_by(|r| name(r).cmp(n))
+                .ok()
+                .map(|at| rows[at])
+        })
+        .collect()
 }

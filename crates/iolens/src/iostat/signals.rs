@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 const ASKED: [i32; 2] = [SIGINT, SIGTERM];
 /// End the program, which dies of them once its document is whole. Not taken over if they were ignored from the start
 /// (`nohup`).
-const FATAL: [i32; 9] = [SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2, SIGXCPU, SIGXFSZ, SIGVTALRM, SIGPROF];
+const FATAL: [i32; 9] = [
+    SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2, SIGXCPU, SIGXFSZ, SIGVTALRM, SIGPROF,
+];
 
 /// What has been caught.
 #[derive(Debug, Default)]
@@ -25,7 +27,11 @@ impl ReportSignals {
         let fatal = FATAL.into_iter().filter(|s| !process::is_ignored(*s));
         for signal in ASKED.into_iter().chain(fatal) {
             // Without a handler the signal ends the program at once; nothing else depends on it.
-            let _ = signal_hook::flag::register_usize(signal, Arc::clone(&signals.end), signal as usize);
+            let _ = signal_hook::flag::register_usize(
+                signal,
+                Arc::clone(&signals.end),
+                signal as usize,
+            );
         }
         let _ = signal_hook::flag::register(SIGALRM, Arc::clone(&signals.alarm));
         signals

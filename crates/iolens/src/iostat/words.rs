@@ -68,7 +68,10 @@ struct Resolver<'a> {
 
 /// Carries out a plan's steps under `root`; the first that fails or ends the program wins.
 pub fn resolve(plan: &Plan, root: &Root) -> Result<Setup, Ending> {
-    let selection = Selection { extended: plan.options.extended, ..Selection::default() };
+    let selection = Selection {
+        extended: plan.options.extended,
+        ..Selection::default()
+    };
     let mut r = Resolver {
         root,
         reader: Reader::new(root, None),
@@ -83,12 +86,20 @@ pub fn resolve(plan: &Plan, root: &Root) -> Result<Setup, Ending> {
     // Names may be looked up by number later; what is listed is looked up once, now.
     let o = &plan.options;
     let by_number = o.mapper_names || o.exact || o.percentiles;
-    r.selection.numbers = by_number || plan.steps.iter().any(|s| matches!(s, Step::PersistentNames(_)));
+    r.selection.numbers = by_number
+        || plan
+            .steps
+            .iter()
+            .any(|s| matches!(s, Step::PersistentNames(_)));
     for step in &plan.steps {
         r.step(step)?;
     }
     let once = r.interval.is_none_or(|i| i.is_zero());
-    let count = if once { Some(1) } else { r.count.map(|c| c as u64) };
+    let count = if once {
+        Some(1)
+    } else {
+        r.count.map(|c| c as u64)
+    };
     if !r.unfiltered {
         r.selection.all = true;
     }
@@ -114,7 +125,10 @@ impl Resolver<'_> {
             Step::Everything => self.everything(),
             Step::Group(name) => {
                 self.list.append_from_now_on();
-                self.list.add(&[b" ", name.as_slice()].concat(), Ask::Group, || (false, None));
+                self.list
+                    .add(&[b" ", name.as_slice()].concat(), Ask::Group, || {
+                        (false, None)
+                    });
             }
             Step::MapperNames => self.mapper = true,
             Step::PersistentNames(kind) => {
@@ -126,7 +140,10 @@ impl Resolver<'_> {
                 if dir.as_os_str().is_empty() || !in_root(self.root, dir).is_dir() {
                     return Err(Ending::Usage);
                 }
-                let alternate = Alternate { dir: dir.clone(), both: *both };
+                let alternate = Alternate {
+                    dir: dir.clone(),
+                    both: *both,
+                };
                 self.reader = Reader::new(self.root, Some(&alternate));
                 self.selection.alternate = Some(alternate);
             }
@@ -164,7 +181,9 @@ impl Resolver<'_> {
         {
             if interval < MIN_INTERVAL {
                 let word = String::from_utf8_lossy(word);
-                return Err(Ending::Own(format!("interval {word} is too short; the shortest is 1ms")));
+                return Err(Ending::Own(format!(
+                    "interval {word} is too short; the shortest is 1ms"
+                )));
             }
             self.interval = Some(interval);
             return Ok(());
@@ -176,23 +195,37 @@ impl Resolver<'_> {
 
     fn is_device(&self, word: &[u8]) -> bool {
         let word = OsStr::from_bytes(word);
-        ["/sys/block", "/sys/class/block"].iter().any(|dir| self.root.exists(Path::new(dir).join(word)))
+        ["/sys/block", "/sys/class/block"]
+            .iter()
+            .any(|dir| self.root.exists(Path::new(dir).join(word)))
     }
 
     fn device(&mut self, word: &[u8], ask: Ask) {
         if is_pattern(word) && !self.is_device(word) {
             let word = word.strip_prefix(b"/dev/").unwrap_or(word);
-            self.selection.patterns.push((word.to_vec(), ask == Ask::WithPartitions));
+            self.selection
+                .patterns
+                .push((word.to_vec(), ask == Ask::WithPartitions));
             return;
         }
-        let mapped = self.mapper.then(|| mapper_target(self.root, word)).flatten();
+        let mapped = self
+            .mapper
+            .then(|| mapper_target(self.root, word))
+            .flatten();
         let typed = mapped.is_some() && !word.contains(&b'/');
         let mut name = mapped.unwrap_or_else(|| self.device_name(word));
-        if let Some(kernel) = self.persistent.as_ref().and_then(|p| p.target(self.root, &name)) {
+        if let Some(kernel) = self
+            .persistent
+            .as_ref()
+            .and_then(|p| p.target(self.root, &name))
+        {
             name = kernel;
         }
         let reader = &mut self.reader;
-        self.list.add_typed(&name, if typed { word } else { &name }, ask, || reader.probe(&name, true));
+        self.list
+            .add_typed(&name, if typed { word } else { &name }, ask, || {
+                reader.probe(&name, true)
+            });
     }
 
     /// The name in sysfs for what a user calls a device: a kernel name, a path to its node, or a link to that.
@@ -221,13 +254,17 @@ fn strip_dev(path: &[u8]) -> &[u8] {
 }
 
 fn bang(name: &[u8]) -> Vec<u8> {
-    name.iter().map(|b| if *b == b'/' { b'!' } else { *b }).collect()
+    name.iter()
+        .map(|b| if *b == b'/' { b'!' } else { *b })
+        .collect()
 }
 
 /// `0.5`, `100ms`, `2s`, `1.5m`: a number with a fraction, a unit or both. Plain digits are the reference's own.
 fn duration(word: &[u8]) -> Option<Duration> {
     let text = std::str::from_utf8(word).ok()?;
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let split = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let seconds: f64 = match unit {
         "" | "s" => 1.0,
@@ -250,8 +287,13 @@ mod tests {
     #[test]
     fn durations_are_not_names() {
         let ms = |w: &str| duration(w.as_bytes()).map(|d| d.as_millis());
-        assert_eq!((ms("0.5"), ms("100ms"), ms("1.5m"), ms("2s")), (Some(500), Some(100), Some(90_000), Some(2000)));
-        for w in ["sda", "1sda", ".5", "1.", "1.2.3", "ms", "", "1e3", "-1s", "0x1"] {
+        assert_eq!(
+            (ms("0.5"), ms("100ms"), ms("1.5m"), ms("2s")),
+            (Some(500), Some(100), Some(90_000), Some(2000))
+        );
+        for w in [
+            "sda", "1sda", ".5", "1.", "1.2.3", "ms", "", "1e3", "-1s", "0x1",
+        ] {
             assert_eq!(ms(w), None, "{w}");
         }
     }
@@ -266,12 +308,19 @@ mod tests {
 
     fn setup(line: &str) -> Result<Setup, Ending> {
         let dir = machine();
-        let plan = crate::cli::iostat::parse(OsStr::new("iostat"), line.split(' ').map(std::ffi::OsString::from));
+        let plan = crate::cli::iostat::parse(
+            OsStr::new("iostat"),
+            line.split(' ').map(std::ffi::OsString::from),
+        );
         resolve(&plan, &Root::recorded(dir.path()))
     }
 
     fn names(s: &Setup) -> Vec<String> {
-        s.list.entries().iter().map(|e| String::from_utf8_lossy(&e.name).into_owned()).collect()
+        s.list
+            .entries()
+            .iter()
+            .map(|e| String::from_utf8_lossy(&e.name).into_owned())
+            .collect()
     }
 
     #[test]
@@ -292,7 +341,10 @@ mod tests {
     #[test]
     fn a_device_with_a_duration_s_name_wins() {
         let s = setup("0.5 2").expect("resolved");
-        assert_eq!((names(&s), s.interval), (vec!["0.5".to_owned()], Some(Duration::from_secs(2))));
+        assert_eq!(
+            (names(&s), s.interval),
+            (vec!["0.5".to_owned()], Some(Duration::from_secs(2)))
+        );
         let s = setup("0.25 2").expect("resolved");
         assert_eq!((names(&s).len(), s.count), (0, Some(2)));
     }
@@ -309,13 +361,21 @@ mod tests {
         let s = setup("-p").expect("resolved");
         assert!(!s.unfiltered && s.selection.everything);
         let s = setup("nvme*").expect("resolved");
-        assert_eq!((s.selection.patterns, s.unfiltered), (vec![(b"nvme*".to_vec(), false)], true));
+        assert_eq!(
+            (s.selection.patterns, s.unfiltered),
+            (vec![(b"nvme*".to_vec(), false)], true)
+        );
     }
 
     #[test]
     fn what_ends_the_program() {
         assert_eq!(setup("-V").err(), Some(Ending::Version));
         assert_eq!(setup("-f /none").err(), Some(Ending::Usage));
-        assert_eq!(setup("-j foo -q").err(), Some(Ending::Message("Invalid type of persistent device name".into())));
+        assert_eq!(
+            setup("-j foo -q").err(),
+            Some(Ending::Message(
+                "Invalid type of persistent device name".into()
+            ))
+        );
     }
 }

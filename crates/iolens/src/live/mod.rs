@@ -7,7 +7,9 @@ use std::io::Write as _;
 use anyhow::{Result, bail};
 use iolens_core::analysis::Window;
 use iolens_core::analysis::stream::order::Hold;
-use iolens_core::analysis::timeline::{CounterTimeline, Differences, GroupBy, Row, Timeline, TimelinePlan};
+use iolens_core::analysis::timeline::{
+    CounterTimeline, Differences, GroupBy, Row, Timeline, TimelinePlan,
+};
 use iolens_core::model::{CounterSample, Device, LossReason, Lost, Named, Observation, Source};
 use iolens_observe::counters::monotonic_ns;
 use iolens_recorder::{Feed, NameLookup, SelfCheck, Taken};
@@ -22,22 +24,32 @@ use crate::present::zoom::{self, ZoomWriter};
 use crate::streams::{Stdout, stdout};
 
 /// A row with in-flight columns waits this long for I/Os that were in flight in it; longer ones are clipped.
-const MAX_WAIT: Hold = Hold { spans: 1 << 20, ns: 1_000_000_000 };
+const MAX_WAIT: Hold = Hold {
+    spans: 1 << 20,
+    ns: 1_000_000_000,
+};
 /// Other rows need not wait.
 const NONE: Hold = Hold { spans: 0, ns: 0 };
 
 /// The time between two comparisons with the kernel's counters.
 const SAMPLE_NS: i64 = 1_000_000_000;
 
-const DEVICES_ONLY: &str =
-    "--by: counters know devices only; events are needed for the rest (iolens doctor says what is missing)";
+const DEVICES_ONLY: &str = "--by: counters know devices only; events are needed for the rest (iolens doctor says what is missing)";
 
 /// Prints rows from `feed` until `over` (given nanoseconds since the start) says so.
 ///
 /// # Errors
 /// The grouping needs events that `feed` has not, the source failed, or stdout is gone.
-pub fn run(feed: Feed, plan: &LivePlan, poll_ns: i64, devices: Vec<Device>, over: impl Fn(i64) -> bool) -> Result<()> {
-    if feed.source() == Source::Counters && !matches!(group_by(plan.rows.by), GroupBy::All | GroupBy::Device) {
+pub fn run(
+    feed: Feed,
+    plan: &LivePlan,
+    poll_ns: i64,
+    devices: Vec<Device>,
+    over: impl Fn(i64) -> bool,
+) -> Result<()> {
+    if feed.source() == Source::Counters
+        && !matches!(group_by(plan.rows.by), GroupBy::All | GroupBy::Device)
+    {
         bail!(DEVICES_ONLY);
     }
     for line in feed.limits() {
@@ -67,21 +79,37 @@ impl Screen {
     fn new(plan: &LivePlan, devices: Vec<Device>, source: Source) -> Result<Screen> {
         let by = group_by(plan.rows.by);
         let json = plan.json || plan.rows.format == Format::Json;
-        let format = if json { zoom::Format::Ndjson } else { zoom::Format::from(plan.rows.format) };
+        let format = if json {
+            zoom::Format::Ndjson
+        } else {
+            zoom::Format::from(plan.rows.format)
+        };
         let writer = ZoomWriter::new(format, by, plan.rows.extended, plan.rows.step_ns())
             .with_width(crate::streams::layout().width);
-        let writer = if source == Source::Counters { writer.sampled() } else { writer };
+        let writer = if source == Source::Counters {
+            writer.sampled()
+        } else {
+            writer
+        };
         let mut out = stdout();
         out.write_all(writer.begin().as_bytes())?;
         out.flush()?;
         let layers = Layers::doubled(&devices, by);
-        Ok(Screen { out, writer, by, layers, devices, names: Names::default() })
+        Ok(Screen {
+            out,
+            writer,
+            by,
+            layers,
+            devices,
+            names: Names::default(),
+        })
     }
 
     fn rows(&mut self, rows: impl IntoIterator<Item = Row>) -> Result<()> {
         for row in rows {
             let name = group_name(&self.devices, &self.names, row.key);
-            self.out.write_all(self.writer.row(&row, &name).as_bytes())?;
+            self.out
+                .write_all(self.writer.row(&row, &name).as_bytes())?;
         }
         Ok(self.out.flush()?)
     }
@@ -93,7 +121,9 @@ impl Screen {
 
     fn learn(&mut self, found: Vec<Observation>) {
         for name in found {
-            let Observation::Name(name) = name else { continue };
+            let Observation::Name(name) = name else {
+                continue;
+            };
             match name.of {
                 Named::File(file) => drop(self.names.files.insert(file, name.text)),
                 Named::Cgroup(id) => drop(self.names.cgroups.insert(id, name.text)),
@@ -106,9 +136,16 @@ impl Screen {
     /// Says what the kernel counted and its tracepoints did not report: no row can show that.
     fn warn(&self, lost: &[Lost]) {
         for l in lost.iter().filter(|l| l.reason == LossReason::Unaccounted) {
-            let name = self.devices.iter().find(|d| Some(d.id) == l.dev).map_or("?", |d| &d.name);
+            let name = self
+                .devices
+                .iter()
+                .find(|d| Some(d.id) == l.dev)
+                .map_or("?", |d| &d.name);
             let class = l.class.map_or("", |c| c.name());
-            let missing = count_of(l.ios.and_then(|n| u64::try_from(n).ok()).unwrap_or(0), "I/O");
+            let missing = count_of(
+                l.ios.and_then(|n| u64::try_from(n).ok()).unwrap_or(0),
+                "I/O",
+            );
             eprintln!(
                 "iolens: {}: {missing} ({class}) from {:.1} to {:.1} s not shown: only the kernel's own counters hold them ({})",
                 escape::terminal(name),
@@ -126,7 +163,13 @@ impl Screen {
 
     fn plan(&self, window: Window, step_ns: i64, extended: bool) -> TimelinePlan {
         let always = device_keys(&self.devices, self.by);
-        TimelinePlan { by: self.by, always, extended, endless: true, ..TimelinePlan::new(window, step_ns) }
+        TimelinePlan {
+            by: self.by,
+            always,
+            extended,
+            endless: true,
+            ..TimelinePlan::new(window, step_ns)
+        }
     }
 }
 
@@ -138,7 +181,10 @@ fn from_events(
     over: impl Fn(i64) -> bool,
 ) -> Result<()> {
     let hold = if plan.rows.extended { MAX_WAIT } else { NONE };
-    let mut timeline = Timeline::with_hold(screen.plan(Window::OPEN, plan.rows.step_ns(), plan.rows.extended), hold)?;
+    let mut timeline = Timeline::with_hold(
+        screen.plan(Window::OPEN, plan.rows.step_ns(), plan.rows.extended),
+        hold,
+    )?;
     let mut seen_to_ns = 0;
     let start_ns = feed.start_ns();
     let wait_ns = poll_ns.min(plan.rows.step_ns());
@@ -154,14 +200,21 @@ fn from_events(
         let mut taken = Taken::default();
         check.take(&mut feed, &mut taken)?;
         screen.warn(&taken.lost);
-        let counted = taken.lost.iter().filter(|l| l.dev.is_none_or(|dev| screen.layers.counts(dev)));
+        let counted = taken
+            .lost
+            .iter()
+            .filter(|l| l.dev.is_none_or(|dev| screen.layers.counts(dev)));
         counted.for_each(|l| timeline.lost(l));
         if let Some(lookup) = &mut lookup {
             lookup.note(&taken.ios, now_ns);
             screen.learn(lookup.found(now_ns));
         }
         // What began before the probes were attached is not ours to show.
-        for io in taken.ios.iter().filter(|io| io.done_ns >= 0 && screen.layers.counts(io.dev)) {
+        for io in taken
+            .ios
+            .iter()
+            .filter(|io| io.done_ns >= 0 && screen.layers.counts(io.dev))
+        {
             timeline.push(io)?;
         }
         if let Some(complete_to_ns) = taken.complete_to_ns {
@@ -179,7 +232,12 @@ fn from_events(
 }
 
 /// One row per step, from the samples at its two ends.
-fn from_counters(mut feed: Feed, plan: &LivePlan, screen: &mut Screen, over: impl Fn(i64) -> bool) -> Result<()> {
+fn from_counters(
+    mut feed: Feed,
+    plan: &LivePlan,
+    screen: &mut Screen,
+    over: impl Fn(i64) -> bool,
+) -> Result<()> {
     let mut steps = Steps::new(screen);
     loop {
         let mut taken = Taken::default();
@@ -202,18 +260,30 @@ struct Steps {
 
 impl Steps {
     fn new(screen: &Screen) -> Steps {
-        Steps { differences: Differences::new(&screen.devices), before_ns: None, shown: false }
+        Steps {
+            differences: Differences::new(&screen.devices),
+            before_ns: None,
+            shown: false,
+        }
     }
 
     /// Shows what happened between the sample before and `counters`, which were taken at one instant.
-    fn take(&mut self, counters: &[CounterSample], plan: &LivePlan, screen: &mut Screen) -> Result<()> {
+    fn take(
+        &mut self,
+        counters: &[CounterSample],
+        plan: &LivePlan,
+        screen: &mut Screen,
+    ) -> Result<()> {
         let at_ns = counters.first().map(|c| c.at_ns);
         let counted = counters.iter().filter(|c| screen.layers.counts(c.dev));
         let found: Vec<_> = counted.filter_map(|c| self.differences.push(c)).collect();
         if let Some((from_ns, to_ns)) = self.before_ns.zip(at_ns).filter(|(from, to)| from < to) {
             let step_ns = (to_ns - from_ns).max(plan.rows.step_ns());
-            let mut timeline =
-                CounterTimeline::new(screen.plan(Window::new(from_ns, to_ns), step_ns, plan.rows.extended))?;
+            let mut timeline = CounterTimeline::new(screen.plan(
+                Window::new(from_ns, to_ns),
+                step_ns,
+                plan.rows.extended,
+            ))?;
             found.iter().for_each(|d| timeline.push(d));
             screen.rows(timeline.finish(to_ns)?)?;
             self.shown = true;

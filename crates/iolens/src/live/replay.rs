@@ -27,16 +27,27 @@ pub fn run(plan: &LivePlan, dir: &Path) -> Result<u8> {
     if !matches!(group_by(plan.rows.by), GroupBy::All | GroupBy::Device) {
         bail!(DEVICES_ONLY);
     }
-    let samples: Vec<_> = samples(dir).map_err(anyhow::Error::msg)?.iter().map(|d| read(d)).collect::<Result<_>>()?;
+    let samples: Vec<_> = samples(dir)
+        .map_err(anyhow::Error::msg)?
+        .iter()
+        .map(|d| read(d))
+        .collect::<Result<_>>()?;
     let devices = chosen(&samples, plan, dir)?;
-    for line in [COUNTERS_LIMIT, "no eBPF: counters are replayed", "source: counters"] {
+    for line in [
+        COUNTERS_LIMIT,
+        "no eBPF: counters are replayed",
+        "source: counters",
+    ] {
         eprintln!("iolens: {line}");
     }
     let mut screen = Screen::new(plan, devices, Source::Counters)?;
     let start_cs = samples.first().map_or(0, |s| s.uptime_cs);
     let mut steps = Steps::new(&screen);
     for sample in &samples {
-        let at_ns = sample.uptime_cs.saturating_sub(start_cs).saturating_mul(CENTISECOND_NS);
+        let at_ns = sample
+            .uptime_cs
+            .saturating_sub(start_cs)
+            .saturating_mul(CENTISECOND_NS);
         let counters: Vec<_> = sample
             .disks
             .iter()
@@ -74,16 +85,28 @@ struct Replayed {
 fn read(dir: &Path) -> Result<Replayed> {
     let root = Root::recorded(dir);
     let uptime_cs = SystemFiles::new(&root).uptime_cs().ok().flatten();
-    let uptime_cs = uptime_cs.with_context(|| format!("Cannot read {}", root.path("/proc/uptime").display()))?;
+    let uptime_cs = uptime_cs
+        .with_context(|| format!("Cannot read {}", root.path("/proc/uptime").display()))?;
     let unreadable = || format!("{} cannot be read", root.path("/proc/diskstats").display());
-    let mut sampler = Sampler::new(&root, None, std::time::Duration::from_secs(1)).with_context(unreadable)?;
+    let mut sampler =
+        Sampler::new(&root, None, std::time::Duration::from_secs(1)).with_context(unreadable)?;
     let sample = sampler.now().with_context(unreadable)?;
     let disks = sample.rows.iter().filter(|r| r.kind == RowKind::Disk);
     let disks = disks.map(|r| {
         let name = String::from_utf8_lossy(&r.name).replace('!', "/");
-        (Device::named(name, r.dev), CounterSample { at_ns: 0, dev: r.dev, counters: r.counters })
+        (
+            Device::named(name, r.dev),
+            CounterSample {
+                at_ns: 0,
+                dev: r.dev,
+                counters: r.counters,
+            },
+        )
     });
-    Ok(Replayed { uptime_cs: uptime_cs as i64, disks: disks.collect() })
+    Ok(Replayed {
+        uptime_cs: uptime_cs as i64,
+        disks: disks.collect(),
+    })
 }
 
 /// The disks to show. In sums dm and md devices are left out: samples do not list the disks below.
@@ -96,8 +119,15 @@ fn chosen(samples: &[Replayed], plan: &LivePlan, dir: &Path) -> Result<Vec<Devic
     }
     if plan.devices.is_empty() {
         let stacked = |d: &Device| d.name.starts_with("dm-") || d.name.starts_with("md");
-        if group_by(plan.rows.by) == GroupBy::All && all.iter().any(stacked) && !all.iter().all(stacked) {
-            let names: Vec<&str> = all.iter().filter(|d| stacked(d)).map(|d| d.name.as_str()).collect();
+        if group_by(plan.rows.by) == GroupBy::All
+            && all.iter().any(stacked)
+            && !all.iter().all(stacked)
+        {
+            let names: Vec<&str> = all
+                .iter()
+                .filter(|d| stacked(d))
+                .map(|d| d.name.as_str())
+                .collect();
             eprintln!(
                 "iolens: sums count an I/O once, on the bottom layer; left out: {}; --by device shows all layers",
                 escape::terminal(&names.join(", "))
@@ -112,7 +142,11 @@ fn chosen(samples: &[Replayed], plan: &LivePlan, dir: &Path) -> Result<Vec<Devic
         let meant = |d: &&Device| d.name == name || name.parse() == Ok(d.id);
         let Some(device) = all.iter().find(meant) else {
             let names: Vec<&str> = all.iter().map(|d| d.name.as_str()).collect();
-            bail!("{word}: no such disk in {}; there are {}", dir.display(), names.join(", "));
+            bail!(
+                "{word}: no such disk in {}; there are {}",
+                dir.display(),
+                names.join(", ")
+            );
         };
         chosen.push(device.clone());
     }

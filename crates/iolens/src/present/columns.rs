@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 
 /// What a column holds, whatever is in it: a table without rows has the same types as another one.
 const TEXTS: [&str; 14] = [
-    "device", "process", "cgroup", "file", "class", "origin", "name", "kind", "severity", "summary", "evidence",
-    "start", "end", "by",
+    "device", "process", "cgroup", "file", "class", "origin", "name", "kind", "severity",
+    "summary", "evidence", "start", "end", "by",
 ];
 const INTEGERS: [&str; 13] = [
     "op",
@@ -42,8 +42,11 @@ pub enum TableFormat {
 
 impl TableFormat {
     /// By the names of the parameter `format`.
-    pub const NAMES: [(&'static str, TableFormat); 3] =
-        [("json", TableFormat::Json), ("csv", TableFormat::Csv), ("arrow", TableFormat::Arrow)];
+    pub const NAMES: [(&'static str, TableFormat); 3] = [
+        ("json", TableFormat::Json),
+        ("csv", TableFormat::Csv),
+        ("arrow", TableFormat::Arrow),
+    ];
 }
 
 fn type_of(name: &str) -> DataType {
@@ -62,11 +65,17 @@ fn values(column: &Value) -> &[Value] {
 
 /// `columns` (arrays of one length) as CSV.
 pub fn csv(columns: &Map<String, Value>) -> String {
-    let mut out = columns.keys().map(String::as_str).collect::<Vec<_>>().join(",");
+    let mut out = columns
+        .keys()
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join(",");
     out.push('\n');
     let rows = columns.values().map(|c| values(c).len()).max().unwrap_or(0);
     for i in 0..rows {
-        let cells = columns.values().map(|c| values(c).get(i).map_or_else(String::new, cell));
+        let cells = columns
+            .values()
+            .map(|c| values(c).get(i).map_or_else(String::new, cell));
         out.push_str(&cells.collect::<Vec<_>>().join(","));
         out.push('\n');
     }
@@ -80,7 +89,11 @@ fn cell(value: &Value) -> String {
         Value::Null => String::new(),
         Value::String(text) => {
             let text = super::escape::terminal(text);
-            if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into_owned() }
+            if text.contains([',', '"']) {
+                format!("\"{}\"", text.replace('"', "\"\""))
+            } else {
+                text.into_owned()
+            }
         }
         other => other.to_string(),
     }
@@ -91,8 +104,14 @@ fn cell(value: &Value) -> String {
 /// # Errors
 /// The arrays differ in length.
 pub fn arrow(columns: &Map<String, Value>) -> Result<Vec<u8>, ArrowError> {
-    let fields: Vec<Field> = columns.keys().map(|name| Field::new(name, type_of(name), true)).collect();
-    let arrays = fields.iter().zip(columns.values()).map(|(field, column)| array(field.data_type(), values(column)));
+    let fields: Vec<Field> = columns
+        .keys()
+        .map(|name| Field::new(name, type_of(name), true))
+        .collect();
+    let arrays = fields
+        .iter()
+        .zip(columns.values())
+        .map(|(field, column)| array(field.data_type(), values(column)));
     let schema = Arc::new(Schema::new(fields.clone()));
     let batch = RecordBatch::try_new(Arc::clone(&schema), arrays.collect())?;
     let mut writer = StreamWriter::try_new(Vec::new(), &schema)?;
@@ -128,20 +147,38 @@ mod tests {
     #[test]
     fn both_forms_say_what_json_says() {
         let mut lines: Vec<String> = csv(&table()).lines().map(str::to_owned).collect();
-        assert_eq!(lines.remove(0), table().keys().cloned().collect::<Vec<_>>().join(","));
+        assert_eq!(
+            lines.remove(0),
+            table().keys().cloned().collect::<Vec<_>>().join(",")
+        );
         assert!(
-            lines[0].contains("\"a,\"\"b\"\"\"") && lines[0].contains("4096") && lines[1].contains("2.5"),
+            lines[0].contains("\"a,\"\"b\"\"\"")
+                && lines[0].contains("4096")
+                && lines[1].contains("2.5"),
             "{lines:?}"
         );
         let bytes = arrow(&table()).expect("encodes");
-        let batches: Vec<RecordBatch> =
-            StreamReader::try_new(&bytes[..], None).expect("a stream").map(|b| b.expect("a batch")).collect();
-        let [batch] = &batches[..] else { panic!("one batch") };
+        let batches: Vec<RecordBatch> = StreamReader::try_new(&bytes[..], None)
+            .expect("a stream")
+            .map(|b| b.expect("a batch"))
+            .collect();
+        let [batch] = &batches[..] else {
+            panic!("one batch")
+        };
         let column = |name: &str| batch.column_by_name(name).expect("there");
         assert_eq!(column("bytes").as_primitive::<Int64Type>().value(0), 4096);
-        assert!(column("bytes").is_null(1) && column("device").is_null(1), "not known is not zero");
+        assert!(
+            column("bytes").is_null(1) && column("device").is_null(1),
+            "not known is not zero"
+        );
         assert_eq!(column("device").as_string::<i32>().value(0), "a,\"b\"");
-        assert_eq!(column("done_unix_s").as_primitive::<Float64Type>().values().to_vec(), [1.5, 2.5]);
+        assert_eq!(
+            column("done_unix_s")
+                .as_primitive::<Float64Type>()
+                .values()
+                .to_vec(),
+            [1.5, 2.5]
+        );
         assert!(column("lossy").as_boolean().value(0));
     }
 
@@ -150,7 +187,9 @@ mod tests {
         let none = json!({ "done_unix_s": [], "device": [], "bytes": [], "lossy": [] });
         let schema = |columns: &Map<String, Value>| {
             let bytes = arrow(columns).expect("encodes");
-            StreamReader::try_new(&bytes[..], None).expect("a stream").schema()
+            StreamReader::try_new(&bytes[..], None)
+                .expect("a stream")
+                .schema()
         };
         let none = none.as_object().cloned().unwrap_or_default();
         assert_eq!(schema(&none), schema(&table()));
@@ -161,6 +200,9 @@ mod tests {
     fn a_name_cannot_act_on_a_terminal() {
         let columns = json!({ "name": ["\u{1b}]0;x", "a\nb"] });
         let text = csv(columns.as_object().unwrap_or(&Map::new()));
-        assert!(!text.contains('\u{1b}') && text.lines().count() == 3, "{text}");
+        assert!(
+            !text.contains('\u{1b}') && text.lines().count() == 3,
+            "{text}"
+        );
     }
 }

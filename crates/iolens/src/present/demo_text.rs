@@ -35,7 +35,9 @@ pub fn worst_moment(worst: &Row, second: &Row) -> String {
     let written = |row: &Row| size(row.flows[Class::Write as usize].bytes as f64);
     let read_ms = |row: &Row| {
         row.mean_us(Class::Read)
-            .map_or("no read completed".to_owned(), |us| format!("mean read latency {:.1} ms", us / 1e3))
+            .map_or("no read completed".to_owned(), |us| {
+                format!("mean read latency {:.1} ms", us / 1e3)
+            })
     };
     format!(
         "Worst {:.0} ms (ending at {:.2} s): {} of writes completed, {}. Same second in iostat: {}/s written, {}.\n\n",
@@ -59,11 +61,18 @@ pub fn side_by_side(left: (&str, &str), right: (&str, &str), columns: usize) -> 
         }
         return out;
     }
-    let (left_lines, right_lines) = (left.1.lines().collect::<Vec<_>>(), right.1.lines().collect::<Vec<_>>());
+    let (left_lines, right_lines) = (
+        left.1.lines().collect::<Vec<_>>(),
+        right.1.lines().collect::<Vec<_>>(),
+    );
     let _ = writeln!(out, "{:left_width$}    {}", left.0, right.0);
     for i in 0..left_lines.len().max(right_lines.len()) {
         let line = |lines: &[&str]| lines.get(i).map_or(String::new(), |l| (*l).to_owned());
-        let joined = format!("{:left_width$}    {}", line(&left_lines), line(&right_lines));
+        let joined = format!(
+            "{:left_width$}    {}",
+            line(&left_lines),
+            line(&right_lines)
+        );
         let _ = writeln!(out, "{}", joined.trim_end());
     }
     out
@@ -71,7 +80,10 @@ pub fn side_by_side(left: (&str, &str), right: (&str, &str), columns: usize) -> 
 
 /// The command that shows the worst moment more closely.
 pub fn closer_look(path: &Path, worst: &Row) -> String {
-    let (from, to) = ((worst.from_ns as f64 / 1e9 - 0.05).max(0.0), worst.to_ns as f64 / 1e9 + 0.05);
+    let (from, to) = (
+        (worst.from_ns as f64 / 1e9 - 0.05).max(0.0),
+        worst.to_ns as f64 / 1e9 + 0.05,
+    );
     format!(
         "Millisecond by millisecond: iolens zoom {} --step 1ms --from {from:.2} --to {to:.2} -x\n",
         shell_word(path)
@@ -83,14 +95,26 @@ pub fn try_next(path: &Path) -> String {
     let r = shell_word(path);
     let lines = [
         (format!("iolens report {r}"), "each device in numbers"),
-        (format!("iolens zoom {r} --by process"), "who did it, second by second"),
-        ("iolens record -- COMMAND".to_owned(), "record your own command"),
+        (
+            format!("iolens zoom {r} --by process"),
+            "who did it, second by second",
+        ),
+        (
+            "iolens record -- COMMAND".to_owned(),
+            "record your own command",
+        ),
     ];
-    let width = lines.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
-    lines.iter().fold("\nTry next:\n".to_owned(), |mut out, (command, what)| {
-        let _ = writeln!(out, "  {command:width$}    {what}");
-        out
-    })
+    let width = lines
+        .iter()
+        .map(|(command, _)| command.len())
+        .max()
+        .unwrap_or(0);
+    lines
+        .iter()
+        .fold("\nTry next:\n".to_owned(), |mut out, (command, what)| {
+            let _ = writeln!(out, "  {command:width$}    {what}");
+            out
+        })
 }
 
 #[cfg(test)]
@@ -101,7 +125,13 @@ mod tests {
     fn blocks_stand_side_by_side_where_there_is_room() {
         let left = ("seconds", "a b\n1 2\n");
         let right = ("worst", "c d\n3 4\n5 6\n");
-        assert_eq!(side_by_side(left, right, 80), "seconds    worst\na b        c d\n1 2        3 4\n           5 6\n");
-        assert_eq!(side_by_side(left, right, 10), "seconds\na b\n1 2\n\nworst\nc d\n3 4\n5 6\n\n");
+        assert_eq!(
+            side_by_side(left, right, 80),
+            "seconds    worst\na b        c d\n1 2        3 4\n           5 6\n"
+        );
+        assert_eq!(
+            side_by_side(left, right, 10),
+            "seconds\na b\n1 2\n\nworst\nc d\n3 4\n5 6\n\n"
+        );
     }
 }

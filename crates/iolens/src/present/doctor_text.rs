@@ -38,24 +38,43 @@ const LITTLE_ROOM_BYTES: u64 = 64 << 20;
 impl Check {
     /// As wanted.
     pub fn good(name: &'static str, found: String) -> Check {
-        Check { name, verdict: Verdict::Ok, found, advice: None }
+        Check {
+            name,
+            verdict: Verdict::Ok,
+            found,
+            advice: None,
+        }
     }
 
     /// Missing, but not in the way.
     pub fn note(name: &'static str, found: String) -> Check {
-        Check { name, verdict: Verdict::Note, found, advice: None }
+        Check {
+            name,
+            verdict: Verdict::Note,
+            found,
+            advice: None,
+        }
     }
 
     /// In the way, with what to do.
     pub fn bad(name: &'static str, found: &str, advice: &str) -> Check {
-        Check { name, verdict: Verdict::Problem, found: found.to_owned(), advice: Some(advice.to_owned()) }
+        Check {
+            name,
+            verdict: Verdict::Problem,
+            found: found.to_owned(),
+            advice: Some(advice.to_owned()),
+        }
     }
 
     /// Free room.
     pub fn room(name: &'static str, free_bytes: u64) -> Check {
         let found = format!("{} free", size(free_bytes as f64));
         if free_bytes < LITTLE_ROOM_BYTES {
-            Check::bad(name, &found, "record into another directory with -o, or bound it with --keep")
+            Check::bad(
+                name,
+                &found,
+                "record into another directory with -o, or bound it with --keep",
+            )
         } else {
             Check::good(name, found)
         }
@@ -71,7 +90,12 @@ pub fn text(checks: &[Check]) -> String {
             Verdict::Note => "note   ",
             Verdict::Problem => "PROBLEM",
         };
-        let _ = writeln!(out, "{sign}  {:<22}  {}", c.name, escape::terminal(&c.found));
+        let _ = writeln!(
+            out,
+            "{sign}  {:<22}  {}",
+            c.name,
+            escape::terminal(&c.found)
+        );
         if let Some(advice) = &c.advice {
             let _ = writeln!(out, "{:33}  -> {advice}", "");
         }
@@ -97,9 +121,15 @@ mod tests {
             Check::room("free disk space (cwd)", 1 << 20),
         ];
         let text = text(&checks);
-        assert!(text.contains("ok       kernel                  6.1\\x1b[31m\n"), "{text}");
+        assert!(
+            text.contains("ok       kernel                  6.1\\x1b[31m\n"),
+            "{text}"
+        );
         assert!(text.contains("-> run as root\n"), "{text}");
-        assert!(text.contains("PROBLEM  free disk space (cwd)   1.05 MB free\n"), "{text}");
+        assert!(
+            text.contains("PROBLEM  free disk space (cwd)   1.05 MB free\n"),
+            "{text}"
+        );
         let json: serde_json::Value = serde_json::from_str(&json(&checks)).expect("JSON");
         assert_eq!(json["checks"][1]["verdict"], "problem");
     }

@@ -19,7 +19,9 @@ pub fn terminal(text: &str) -> Cow<'_, str> {
     for c in text.chars() {
         match c {
             '\\' => out.push_str("\\\\"),
-            c if is_treacherous(c) && (c as u32) < 0x100 => out.push_str(&format!("\\x{:02x}", c as u32)),
+            c if is_treacherous(c) && (c as u32) < 0x100 => {
+                out.push_str(&format!("\\x{:02x}", c as u32))
+            }
             c if is_treacherous(c) => out.push_str(&format!("\\u{{{:x}}}", c as u32)),
             c => out.push(c),
         }
@@ -35,7 +37,15 @@ pub fn message(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut buffer = [0; 4];
-    text.chars().map(|c| if bad(c) { terminal(c.encode_utf8(&mut buffer)).into_owned() } else { c.into() }).collect()
+    text.chars()
+        .map(|c| {
+            if bad(c) {
+                terminal(c.encode_utf8(&mut buffer)).into_owned()
+            } else {
+                c.into()
+            }
+        })
+        .collect()
 }
 
 /// [`message`] for bytes that need not be UTF-8: those without control characters stay as they are.
@@ -46,8 +56,16 @@ pub fn bytes(text: &[u8]) -> Cow<'_, [u8]> {
             Cow::Owned(text) => Cow::Owned(text.into_bytes()),
         },
         // 0x80 to 0x9f are control characters in one-byte character sets.
-        Err(_) if text.iter().any(|b| b.is_ascii_control() || (0x80..0xa0).contains(b)) => {
-            Cow::Owned(message(&String::from_utf8_lossy(text)).into_owned().into_bytes())
+        Err(_)
+            if text
+                .iter()
+                .any(|b| b.is_ascii_control() || (0x80..0xa0).contains(b)) =>
+        {
+            Cow::Owned(
+                message(&String::from_utf8_lossy(text))
+                    .into_owned()
+                    .into_bytes(),
+            )
         }
         Err(_) => Cow::Borrowed(text),
     }
@@ -63,7 +81,9 @@ pub fn json(text: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {
         if bad(c) {
-            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+            c.encode_utf16(&mut [0; 2])
+                .iter()
+                .for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
         } else {
             out.push(c);
         }
@@ -85,7 +105,9 @@ pub fn shell(text: &str) -> Cow<'_, str> {
         match c {
             '\\' | '\'' => out.extend(['\\', c]),
             c if is_treacherous(c) => {
-                c.encode_utf8(&mut [0; 4]).bytes().for_each(|b| out.push_str(&format!("\\x{b:02x}")));
+                c.encode_utf8(&mut [0; 4])
+                    .bytes()
+                    .for_each(|b| out.push_str(&format!("\\x{b:02x}")));
             }
             c => out.push(c),
         }
@@ -107,24 +129,38 @@ pub fn label(text: &str) -> String {
 
 /// [`label`] in the text that Prometheus scrapes.
 pub fn prometheus(text: &str) -> String {
-    label(text).replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    label(text)
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
 }
 
 /// For a CSV field (RFC 4180), safe to open in a spreadsheet: what would begin a formula gets an apostrophe in front.
 pub fn csv(text: &str) -> Cow<'_, str> {
     let formula = text.starts_with(['=', '+', '-', '@']);
-    let safe = if text.chars().any(is_treacherous) { terminal(text) } else { Cow::Borrowed(text) };
+    let safe = if text.chars().any(is_treacherous) {
+        terminal(text)
+    } else {
+        Cow::Borrowed(text)
+    };
     let quote = safe.contains([',', '"']) || safe.starts_with(' ') || safe.ends_with(' ');
     if !formula && !quote {
         return safe;
     }
     let safe = format!("{}{safe}", if formula { "'" } else { "" });
-    Cow::Owned(if quote { format!("\"{}\"", safe.replace('"', "\"\"")) } else { safe })
+    Cow::Owned(if quote {
+        format!("\"{}\"", safe.replace('"', "\"\""))
+    } else {
+        safe
+    })
 }
 
 /// For HTML text and quoted attributes.
 pub fn html(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(|c| matches!(c, '&' | '<' | '>' | '"' | '\'' | '`') || is_treacherous(c)) {
+    if !text
+        .chars()
+        .any(|c| matches!(c, '&' | '<' | '>' | '"' | '\'' | '`') || is_treacherous(c))
+    {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
@@ -151,35 +187,66 @@ mod tests {
     #[test]
     fn escape_sequences_do_not_reach_the_terminal() {
         assert_eq!(terminal("fio"), "fio");
-        assert_eq!(terminal("a\x1b[31mb\n\u{9b}\u{202e}\\"), "a\\x1b[31mb\\x0a\\x9b\\u{202e}\\\\");
+        assert_eq!(
+            terminal("a\x1b[31mb\n\u{9b}\u{202e}\\"),
+            "a\\x1b[31mb\\x0a\\x9b\\u{202e}\\\\"
+        );
         assert_eq!(terminal("Größe 磁盘"), "Größe 磁盘");
     }
 
     #[test]
     fn json_says_the_same_in_harmless_characters() {
-        let evil = "a\u{7f}\u{9b}31m\u{200e}\u{200f}\u{202a}\u{202e}\u{2066}\u{2069}\u{e0041}\n\x1b\\ü";
-        let text = serde_json::to_string_pretty(&serde_json::json!({ "name": evil })).expect("JSON");
+        let evil =
+            "a\u{7f}\u{9b}31m\u{200e}\u{200f}\u{202a}\u{202e}\u{2066}\u{2069}\u{e0041}\n\x1b\\ü";
+        let text =
+            serde_json::to_string_pretty(&serde_json::json!({ "name": evil })).expect("JSON");
         let safe = json(&text);
-        assert!(!safe.chars().any(|c| c != '\n' && is_treacherous(c)), "{safe}");
-        assert!(safe.contains("a\\u007f\\u009b31m\\u200e") && safe.contains("\\udb40\\udc41") && safe.contains('ü'));
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&safe).expect("JSON")["name"], evil);
+        assert!(
+            !safe.chars().any(|c| c != '\n' && is_treacherous(c)),
+            "{safe}"
+        );
+        assert!(
+            safe.contains("a\\u007f\\u009b31m\\u200e")
+                && safe.contains("\\udb40\\udc41")
+                && safe.contains('ü')
+        );
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&safe).expect("JSON")["name"],
+            evil
+        );
         assert!(matches!(json("{\n\"a\": \"ü\"\n}"), Cow::Borrowed(_)));
     }
 
     #[test]
     fn messages_keep_their_lines_and_backslashes() {
-        assert_eq!(message("a\\x2d\n\tb\x1b[1m\r\u{202e}"), "a\\x2d\n\tb\\x1b[1m\\x0d\\u{202e}");
-        assert_eq!(bytes(b"sd\xe9"), &b"sd\xe9"[..], "a name in another character set");
+        assert_eq!(
+            message("a\\x2d\n\tb\x1b[1m\r\u{202e}"),
+            "a\\x2d\n\tb\\x1b[1m\\x0d\\u{202e}"
+        );
+        assert_eq!(
+            bytes(b"sd\xe9"),
+            &b"sd\xe9"[..],
+            "a name in another character set"
+        );
         assert_eq!(bytes(b"sd\xe9\x9b1m"), "sd\u{fffd}1m".as_bytes());
         assert_eq!(bytes("sd\u{9b}".as_bytes()), &b"sd\\x9b"[..]);
     }
 
     #[test]
     fn shell_words_stand_for_the_same_text() {
-        for word in ["plain.iolens", "a b", "it's", "a\x1b]0;x\x07\\'b\nc", "\u{9b}\u{202e}", ""] {
+        for word in [
+            "plain.iolens",
+            "a b",
+            "it's",
+            "a\x1b]0;x\x07\\'b\nc",
+            "\u{9b}\u{202e}",
+            "",
+        ] {
             let quoted = shell(word);
             assert!(!quoted.chars().any(is_treacherous), "{quoted}");
-            let out = std::process::Command::new("bash").args(["-c", &format!("printf %s {quoted}")]).output();
+            let out = std::process::Command::new("bash")
+                .args(["-c", &format!("printf %s {quoted}")])
+                .output();
             match out {
                 Ok(out) => assert_eq!(out.stdout, word.as_bytes(), "{quoted}"),
                 Err(e) => eprintln!("SKIP: bash cannot be run: {e}"),

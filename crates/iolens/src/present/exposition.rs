@@ -32,7 +32,9 @@ impl Exposition {
                 "text/plain" | "text/*" | "*/*" => Exposition::Prometheus,
                 _ => return None,
             };
-            let weight = parts.find_map(|p| p.strip_prefix("q=")).map_or(1.0, |q| q.parse().unwrap_or(0.0));
+            let weight = parts
+                .find_map(|p| p.strip_prefix("q="))
+                .map_or(1.0, |q| q.parse().unwrap_or(0.0));
             Some((form, weight))
         });
         let best = known.fold(None, |best: Option<(Exposition, f64)>, next| match best {
@@ -80,7 +82,11 @@ pub struct ExpositionWriter {
 impl ExpositionWriter {
     /// For one answer.
     pub fn new(form: Exposition) -> ExpositionWriter {
-        ExpositionWriter { out: String::new(), families: Vec::new(), form }
+        ExpositionWriter {
+            out: String::new(),
+            families: Vec::new(),
+            form,
+        }
     }
 
     /// A family; its samples follow.
@@ -120,7 +126,11 @@ impl ExpositionWriter {
             before = ',';
         }
         if let Some(le) = le {
-            let bound = if le.is_finite() { le.to_string() } else { "+Inf".to_owned() };
+            let bound = if le.is_finite() {
+                le.to_string()
+            } else {
+                "+Inf".to_owned()
+            };
             let _ = write!(self.out, "{before}le=\"{bound}\"");
             before = ',';
         }
@@ -130,7 +140,13 @@ impl ExpositionWriter {
     }
 
     /// Durations, as text in classic buckets. They are those of [`CallHistogram`] merged, whose edges the bounds are: exact.
-    pub fn histogram(&mut self, name: &str, labels: &[(&str, &str)], of: &CallHistogram, sum_ns: i128) {
+    pub fn histogram(
+        &mut self,
+        name: &str,
+        labels: &[(&str, &str)],
+        of: &CallHistogram,
+        sum_ns: i128,
+    ) {
         if let Some(family) = self.families.last_mut() {
             family.histogram(labels, of, sum_ns);
             return;
@@ -179,12 +195,18 @@ mod tests {
     #[test]
     fn who_asks_gets_what_it_likes_best() {
         let of = Exposition::accepted;
-        assert_eq!([of(""), of("*/*"), of("text/html, */*;q=0.1")], [Exposition::Prometheus; 3]);
+        assert_eq!(
+            [of(""), of("*/*"), of("text/html, */*;q=0.1")],
+            [Exposition::Prometheus; 3]
+        );
         let old = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
         assert_eq!(of(old), Exposition::OpenMetrics);
         let native = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,application/openmetrics-text;version=1.0.0;q=0.8,text/plain;q=0.5";
         assert_eq!(of(native), Exposition::Protobuf);
-        assert_eq!(of("application/vnd.google.protobuf;q=0.3,text/plain;q=0.4"), Exposition::Prometheus);
+        assert_eq!(
+            of("application/vnd.google.protobuf;q=0.3,text/plain;q=0.4"),
+            Exposition::Prometheus
+        );
     }
 
     #[test]
@@ -196,32 +218,62 @@ mod tests {
         let expected = "# HELP a_total What.\n# TYPE a_total counter\na_total{device=\"sda\",op=\"read\"} 1.5\n";
         assert_eq!(written(Exposition::Prometheus, write), expected);
         let open = written(Exposition::OpenMetrics, write);
-        assert!(open.contains("# TYPE a counter\na_total{") && open.ends_with("# EOF\n"), "{open}");
+        assert!(
+            open.contains("# TYPE a counter\na_total{") && open.ends_with("# EOF\n"),
+            "{open}"
+        );
     }
 
     #[test]
     fn buckets_are_exact_and_add_up() {
         let mut h = CallHistogram::default();
-        for (ns, n) in [(100, 1), (4_095, 2), (4_096, 4), (6_143, 8), (6_144, 16), (1_000_000, 32), (i64::MAX, 64)] {
+        for (ns, n) in [
+            (100, 1),
+            (4_095, 2),
+            (4_096, 4),
+            (6_143, 8),
+            (6_144, 16),
+            (1_000_000, 32),
+            (i64::MAX, 64),
+        ] {
             h.add(ns, n);
         }
-        let text = written(Exposition::Prometheus, |w| w.histogram("d", &[("op", "read")], &h, 5_000_000_000));
+        let text = written(Exposition::Prometheus, |w| {
+            w.histogram("d", &[("op", "read")], &h, 5_000_000_000)
+        });
         let at = |le: &str| {
-            let line = text.lines().find(|l| l.starts_with(&format!("d_bucket{{op=\"read\",le=\"{le}\"}}")));
-            line.and_then(|l| l.rsplit(' ').next()?.parse().ok()).unwrap_or(-1)
+            let line = text
+                .lines()
+                .find(|l| l.starts_with(&format!("d_bucket{{op=\"read\",le=\"{le}\"}}")));
+            line.and_then(|l| l.rsplit(' ').next()?.parse().ok())
+                .unwrap_or(-1)
         };
-        assert_eq!((at("0.000004096"), at("0.000006144"), at("0.000008192")), (3, 15, 31), "{text}");
+        assert_eq!(
+            (at("0.000004096"), at("0.000006144"), at("0.000008192")),
+            (3, 15, 31),
+            "{text}"
+        );
         assert_eq!((at("34.359738368"), at("+Inf")), (63, 127));
-        assert!(text.contains("d_sum{op=\"read\"} 5\n") && text.contains("d_count{op=\"read\"} 127\n"));
-        let counts: Vec<u64> =
-            text.lines().filter(|l| l.contains("_bucket")).filter_map(|l| l.rsplit(' ').next()?.parse().ok()).collect();
+        assert!(
+            text.contains("d_sum{op=\"read\"} 5\n") && text.contains("d_count{op=\"read\"} 127\n")
+        );
+        let counts: Vec<u64> = text
+            .lines()
+            .filter(|l| l.contains("_bucket"))
+            .filter_map(|l| l.rsplit(' ').next()?.parse().ok())
+            .collect();
         assert!(counts.is_sorted() && counts.len() == 49);
     }
 
     #[test]
     fn no_name_breaks_out_of_its_label() {
-        let text = written(Exposition::Prometheus, |w| w.sample("a", &[("device", "x\"} 1\n# \\\u{202e}\x1b")], 0.0));
+        let text = written(Exposition::Prometheus, |w| {
+            w.sample("a", &[("device", "x\"} 1\n# \\\u{202e}\x1b")], 0.0)
+        });
         assert_eq!(text.lines().count(), 1);
-        assert_eq!(text, "a{device=\"x\\\"} 1\\n# \\\\\\\\u{202e}\\\\u{1b}\"} 0\n");
+        assert_eq!(
+            text,
+            "a{device=\"x\\\"} 1\\n# \\\\\\\\u{202e}\\\\u{1b}\"} 0\n"
+        );
     }
 }

@@ -21,7 +21,8 @@ pub enum Value {
 
 impl From<Option<f64>> for Value {
     fn from(v: Option<f64>) -> Value {
-        v.filter(|v| v.is_finite()).map_or(Value::Unknown, Value::Number)
+        v.filter(|v| v.is_finite())
+            .map_or(Value::Unknown, Value::Number)
     }
 }
 
@@ -42,8 +43,20 @@ pub struct Field {
     pub get: fn(&Row) -> Value,
 }
 
-const fn plain(name: &'static str, title: &'static str, width: usize, get: fn(&Row) -> Value) -> Field {
-    Field { name, title, width, decimals: 0, extended: false, get }
+const fn plain(
+    name: &'static str,
+    title: &'static str,
+    width: usize,
+    get: fn(&Row) -> Value,
+) -> Field {
+    Field {
+        name,
+        title,
+        width,
+        decimals: 0,
+        extended: false,
+        get,
+    }
 }
 
 const fn extra(
@@ -53,7 +66,14 @@ const fn extra(
     decimals: usize,
     get: fn(&Row) -> Value,
 ) -> Field {
-    Field { name, title, width, decimals, extended: true, get }
+    Field {
+        name,
+        title,
+        width,
+        decimals,
+        extended: true,
+        get,
+    }
 }
 
 fn ext(row: &Row, get: fn(&Extended) -> Option<f64>) -> Value {
@@ -61,32 +81,45 @@ fn ext(row: &Row, get: fn(&Extended) -> Option<f64>) -> Value {
 }
 
 fn mean(row: &Row, class: Class) -> Value {
-    row.mean_below_us(class).map_or_else(|| row.mean_us(class).into(), Value::Below)
+    row.mean_below_us(class)
+        .map_or_else(|| row.mean_us(class).into(), Value::Below)
 }
 
 /// All columns after the time and the group, in their order.
 pub const FIELDS: &[Field] = &[
     plain("r_per_s", "r/s", 12, |r| r.ios_per_s(Class::Read).into()),
-    plain("r_kib_per_s", "Kr/s", 9, |r| r.kib_per_s(Class::Read).into()),
+    plain("r_kib_per_s", "Kr/s", 9, |r| {
+        r.kib_per_s(Class::Read).into()
+    }),
     plain("r_us", "us/r", 9, |r| mean(r, Class::Read)),
     plain("w_per_s", "w/s", 12, |r| r.ios_per_s(Class::Write).into()),
-    plain("w_kib_per_s", "Kw/s", 9, |r| r.kib_per_s(Class::Write).into()),
+    plain("w_kib_per_s", "Kw/s", 9, |r| {
+        r.kib_per_s(Class::Write).into()
+    }),
     plain("w_us", "us/w", 9, |r| mean(r, Class::Write)),
     extra("r_p99_us", "p99 us/r", 11, 0, |r| ext(r, |x| x.r_p99_us)),
     extra("w_p99_us", "p99 us/w", 10, 0, |r| ext(r, |x| x.w_p99_us)),
     extra("r_max_us", "max us/r", 10, 0, |r| ext(r, |x| x.r_max_us)),
     extra("w_max_us", "max us/w", 10, 0, |r| ext(r, |x| x.w_max_us)),
-    extra("inflight_mean", "in-flight", 11, 2, |r| ext(r, |x| x.inflight_mean)),
-    extra("inflight_max", "max", 6, 0, |r| {
-        r.extended.and_then(|x| x.inflight_max).map_or(Value::Unknown, Value::Count)
+    extra("inflight_mean", "in-flight", 11, 2, |r| {
+        ext(r, |x| x.inflight_mean)
     }),
-    extra("busy_percent", "%busy", 8, 1, |r| ext(r, |x| x.busy_percent)),
+    extra("inflight_max", "max", 6, 0, |r| {
+        r.extended
+            .and_then(|x| x.inflight_max)
+            .map_or(Value::Unknown, Value::Count)
+    }),
+    extra("busy_percent", "%busy", 8, 1, |r| {
+        ext(r, |x| x.busy_percent)
+    }),
 ];
 
 /// The columns of imported tables that say something of all classes together only, after all others.
 pub const ALL_CLASSES: &[Field] = &[
     plain("all_per_s", "io/s", 12, |r| all(r, |a| a.ios_per_s)),
-    plain("all_kib_per_s", "K/s", 9, |r| all(r, |a| a.bytes_per_s.map(|b| b / 1024.0))),
+    plain("all_kib_per_s", "K/s", 9, |r| {
+        all(r, |a| a.bytes_per_s.map(|b| b / 1024.0))
+    }),
     plain("all_us", "us/io", 9, |r| all(r, |a| a.mean_us)),
 ];
 
@@ -97,5 +130,8 @@ fn all(row: &Row, get: fn(&ClassRates) -> Option<f64>) -> Value {
 /// The columns to show; `all_classes`: a table says something of all classes together.
 pub fn fields(extended: bool, all_classes: bool) -> impl Iterator<Item = &'static Field> {
     let more = if all_classes { ALL_CLASSES } else { &[] };
-    FIELDS.iter().filter(move |f| extended || !f.extended).chain(more)
+    FIELDS
+        .iter()
+        .filter(move |f| extended || !f.extended)
+        .chain(more)
 }

@@ -6,7 +6,12 @@ use iolens_core::model::{DataIo, How, Request, SyncKind};
 
 /// One that read a file in two I/Os of 8 KiB and 40 us each, both from the device.
 fn two_reads(start_ns: i64, path: &str) -> Request {
-    let io = |after_ns| DataIo { after_ns, duration_ns: 40_000, bytes: 8192, how: How::DEVICE };
+    let io = |after_ns| DataIo {
+        after_ns,
+        duration_ns: 40_000,
+        bytes: 8192,
+        how: How::DEVICE,
+    };
     Request {
         open_ns: Some(10_000),
         close_ns: Some(1_000),
@@ -28,6 +33,10 @@ pub(super) fn report(path: &str, requests: i64, every_ns: i64) -> FilesReport {
     for i in 0..requests {
         b.push(&two_reads(i * every_ns, path));
     }
-    b.push(&Request { sync: Some(SyncKind::Fsync), path: Some(path.into()), ..Request::new(0, 5_000_000) });
+    b.push(&Request {
+        sync: Some(SyncKind::Fsync),
+        path: Some(path.into()),
+        ..Request::new(0, 5_000_000)
+    });
     b.finish()
 }

@@ -25,12 +25,24 @@ pub fn render(r: &FilesReport, meta: &RecordingMeta, layout: Layout) -> String {
     r.classes.iter().for_each(|c| class(&mut out, c, layout));
     groups(&mut out, title_of(r.by), &r.groups, MAX_ROWS, layout);
     if r.by != By::Path {
-        groups(&mut out, "Top files by time in I/O syscalls", &r.files, MAX_SLOW, layout);
+        groups(
+            &mut out,
+            "Top files by time in I/O syscalls",
+            &r.files,
+            MAX_SLOW,
+            layout,
+        );
     }
     calls(&mut out, r, layout);
     syncs(&mut out, r, layout);
     slowest(&mut out, "Slowest requests", &r.slowest, MAX_SLOW, layout);
-    slowest(&mut out, "Slowest syncs", &r.slowest_syncs, MAX_SLOW / 2, layout);
+    slowest(
+        &mut out,
+        "Slowest syncs",
+        &r.slowest_syncs,
+        MAX_SLOW / 2,
+        layout,
+    );
     out
 }
 
@@ -57,19 +69,32 @@ fn title_of(by: By) -> &'static str {
 }
 
 fn head(out: &mut String, r: &FilesReport, meta: &RecordingMeta) {
-    let _ = write!(out, "{} requests, {} syncs, {} lost", r.requests, r.syncs, r.lost_requests);
+    let _ = write!(
+        out,
+        "{} requests, {} syncs, {} lost",
+        r.requests, r.syncs, r.lost_requests
+    );
     let _ = writeln!(out, "; source {}", terminal(&meta.source.to_string()));
     if r.unknown_start > 0 {
         let n = r.unknown_start;
-        let _ = writeln!(out, "{n} were opened before recording began: in sums, not in response times");
+        let _ = writeln!(
+            out,
+            "{n} were opened before recording began: in sums, not in response times"
+        );
     }
     if r.one_in > 1 {
         let _ = writeln!(out, "medians are of one request in {}", r.one_in);
     }
     let odd = [
         ("mmap", "were mapped: what page faults moved is not counted"),
-        ("aio", "were used with io_submit, whose I/Os are not counted"),
-        ("io_uring", "went through io_uring: durations run from submission to completion, and are left out of medians"),
+        (
+            "aio",
+            "were used with io_submit, whose I/Os are not counted",
+        ),
+        (
+            "io_uring",
+            "went through io_uring: durations run from submission to completion, and are left out of medians",
+        ),
         ("escaped", "were still held by someone else when closed"),
         ("still-open", "were still open at the end"),
     ];
@@ -95,33 +120,68 @@ fn us(v: Option<f64>) -> String {
 }
 
 fn class(out: &mut String, c: &ClassReport, layout: Layout) {
-    let tables: Vec<_> = std::iter::once(("all", &c.all)).chain(c.peak.as_ref().map(|p| ("peak", p))).collect();
+    let tables: Vec<_> = std::iter::once(("all", &c.all))
+        .chain(c.peak.as_ref().map(|p| ("peak", p)))
+        .collect();
     let mut columns = vec!["microseconds".to_owned()];
-    columns.extend(tables.iter().flat_map(|(name, _)| [(*name).to_owned(), "p95".to_owned()]));
+    columns.extend(
+        tables
+            .iter()
+            .flat_map(|(name, _)| [(*name).to_owned(), "p95".to_owned()]),
+    );
     let mut rows = Vec::new();
     let mut row = |name: &str, values: Vec<Cell>| {
         if values.iter().any(|v| v.0.is_some()) {
             let cells = values.iter().flat_map(|(a, b)| [us(*a), us(*b)]);
-            rows.push(std::iter::once(name.to_owned()).chain(cells).collect::<Vec<_>>());
+            rows.push(
+                std::iter::once(name.to_owned())
+                    .chain(cells)
+                    .collect::<Vec<_>>(),
+            );
         }
     };
     let of = |f: &dyn Fn(&ClassTable) -> Cell| tables.iter().map(|(_, t)| f(t)).collect::<Vec<_>>();
     let part = |p: Option<Part>| (p.map(|p| p.median_us), p.map(|p| p.p95_us));
     row("requests per second", of(&|t| (Some(t.per_s), None)));
-    row("response time (open to last I/O)", of(&|t| (t.total_median_us, t.total_p95_us)));
-    row("first delay (open to first I/O)", of(&|t| (t.first_median_us, None)));
+    row(
+        "response time (open to last I/O)",
+        of(&|t| (t.total_median_us, t.total_p95_us)),
+    );
+    row(
+        "first delay (open to first I/O)",
+        of(&|t| (t.first_median_us, None)),
+    );
     row("  open", of(&|t| part(t.direct.open)));
     row("  first I/O", of(&|t| part(t.direct.first_io)));
     row("  second I/O", of(&|t| part(t.direct.second_io)));
-    row("  later I/Os, mean of each", of(&|t| part(t.direct.later_ios)));
+    row(
+        "  later I/Os, mean of each",
+        of(&|t| part(t.direct.later_ios)),
+    );
     row("  think time between calls", of(&|t| part(t.direct.gaps)));
     row("  close", of(&|t| part(t.direct.close)));
     row("  device time", of(&|t| part(t.direct.device)));
-    row("cache hits, % of reads", of(&|t| (t.direct.cache_hit_percent, None)));
-    row("atomic (one I/O), %", of(&|t| (t.atomic.map(|a| a.percent), None)));
-    row("from response times: I/O", of(&|t| (t.classical.map(|c| c.io_us), None)));
-    row("from response times: overhead", of(&|t| (t.classical.map(|c| c.overhead_us), None)));
-    let _ = writeln!(out, "\n{}", layout.paint(Role::Heading, &format!("Requests \"{}\"", c.class)));
+    row(
+        "cache hits, % of reads",
+        of(&|t| (t.direct.cache_hit_percent, None)),
+    );
+    row(
+        "atomic (one I/O), %",
+        of(&|t| (t.atomic.map(|a| a.percent), None)),
+    );
+    row(
+        "from response times: I/O",
+        of(&|t| (t.classical.map(|c| c.io_us), None)),
+    );
+    row(
+        "from response times: overhead",
+        of(&|t| (t.classical.map(|c| c.overhead_us), None)),
+    );
+    let _ = writeln!(
+        out,
+        "\n{}",
+        layout.paint(Role::Heading, &format!("Requests \"{}\"", c.class))
+    );
     out.push_str(&layout.table(&columns, &rows, |i| i == 0));
     out.push_str(&layout.sentences(&conclusions(c)));
 }
@@ -131,13 +191,24 @@ fn conclusions(c: &ClassReport) -> String {
     if let Some(v) = &c.all.verdict {
         let _ = match v.valid {
             true => writeln!(out, "  response-time decomposition applies: {}", v.why),
-            false => writeln!(out, "  response-time decomposition not applicable, hidden: {}", v.why),
+            false => writeln!(
+                out,
+                "  response-time decomposition not applicable, hidden: {}",
+                v.why
+            ),
         };
     }
     if let Some(a) = &c.all.atomic {
-        let _ = write!(out, "  atomic: {:.1} % [{:.1}, {:.1}] of {}", a.percent, a.low_percent, a.high_percent, a.n);
+        let _ = write!(
+            out,
+            "  atomic: {:.1} % [{:.1}, {:.1}] of {}",
+            a.percent, a.low_percent, a.high_percent, a.n
+        );
         if let Some(bound) = a.pipelining_bound_percent {
-            let _ = write!(out, "; pipelining could hide at most {bound:.0} % of the response time");
+            let _ = write!(
+                out,
+                "; pipelining could hide at most {bound:.0} % of the response time"
+            );
         }
         out.push('\n');
     }
@@ -151,17 +222,23 @@ fn conclusions(c: &ClassReport) -> String {
         );
     }
     if let Some(load) = &c.by_load {
-        out.push_str(&by_load(load.slope.zip(load.slope_low).zip(load.slope_high)));
+        out.push_str(&by_load(
+            load.slope.zip(load.slope_low).zip(load.slope_high),
+        ));
     }
     out
 }
 
 /// What load does to an I/O: the slope and its interval's ends, in microseconds per request/s.
 fn by_load(slope: Option<((f64, f64), f64)>) -> String {
-    let Some(((slope, low), high)) = slope else { return String::new() };
+    let Some(((slope, low), high)) = slope else {
+        return String::new();
+    };
     let [slope, low, high] = [slope, low, high].map(|v| v * 1000.0);
     match low > 0.0 || high < 0.0 {
-        true => format!("  an I/O takes {slope:+.2} us [{low:+.2}, {high:+.2}] more per 1000 requests/s of load\n"),
+        true => format!(
+            "  an I/O takes {slope:+.2} us [{low:+.2}, {high:+.2}] more per 1000 requests/s of load\n"
+        ),
         false => "  how long an I/O takes does not clearly depend on load\n".to_owned(),
     }
 }
@@ -181,7 +258,17 @@ fn groups(out: &mut String, title: &str, groups: &[Group], most: usize, layout: 
             us(g.total_median_us),
         ]
     };
-    let columns = ["", "requests", "I/Os", "read", "written", "calls s", "device s", "hit %", "median us"];
+    let columns = [
+        "",
+        "requests",
+        "I/Os",
+        "read",
+        "written",
+        "calls s",
+        "device s",
+        "hit %",
+        "median us",
+    ];
     let rows: Vec<Vec<String>> = groups.iter().take(most).map(row).collect();
     table(out, title, columns, 1, &rows, layout);
     if groups.len() > most {
@@ -201,15 +288,26 @@ fn calls(out: &mut String, r: &FilesReport, layout: Layout) {
             unknown |= c.p50_us.is_none();
             off_percent = off_percent.max(c.quantile_error_percent.unwrap_or(0.0));
             let few = if c.low_n { " (few)" } else { "" };
-            let words = [terminal(&f.key).into_owned(), format!("{name}{few}"), c.n.to_string()];
-            rows.push(words.into_iter().chain([c.mean_us, c.p50_us, c.p99_us, c.max_us].map(us)).collect());
+            let words = [
+                terminal(&f.key).into_owned(),
+                format!("{name}{few}"),
+                c.n.to_string(),
+            ];
+            rows.push(
+                words
+                    .into_iter()
+                    .chain([c.mean_us, c.p50_us, c.p99_us, c.max_us].map(us))
+                    .collect(),
+            );
         }
     }
     let columns = ["file", "call", "n", "mean us", "p50 us", "p99 us", "max us"];
     table(out, "Latency per call, by file", columns, 2, &rows, layout);
     if off_percent > 0.0 {
         let whose = "p50 and p99 of more than 4 calls on one descriptor";
-        out.push_str(&layout.sentences(&format!("{whose} come from a histogram: off by at most {off_percent:.1} %")));
+        out.push_str(&layout.sentences(&format!(
+            "{whose} come from a histogram: off by at most {off_percent:.1} %"
+        )));
     }
     if unknown {
         let why = "the recording has no histogram of all reads and writes of the file";
@@ -221,16 +319,31 @@ fn syncs(out: &mut String, r: &FilesReport, layout: Layout) {
     if r.syncs_by_process.is_empty() {
         return;
     }
-    let all = r.syncs_by_process.iter().take(MAX_SLOW).chain(r.syncs_by_path.iter().take(MAX_SLOW));
+    let all = r
+        .syncs_by_process
+        .iter()
+        .take(MAX_SLOW)
+        .chain(r.syncs_by_path.iter().take(MAX_SLOW));
     let rows: Vec<Vec<String>> = all
         .map(|g| {
             let s = &g.sync;
-            let key = format!("{}{}", terminal(&g.key), if s.low_n { " (few)" } else { "" });
+            let key = format!(
+                "{}{}",
+                terminal(&g.key),
+                if s.low_n { " (few)" } else { "" }
+            );
             let times = [s.p50_us, s.p95_us, s.p99_us, s.max_us].map(|v| us(Some(v)));
             [key, s.n.to_string()].into_iter().chain(times).collect()
         })
         .collect();
-    table(out, "Syncs", ["", "n", "p50 us", "p95 us", "p99 us", "max us"], 1, &rows, layout);
+    table(
+        out,
+        "Syncs",
+        ["", "n", "p50 us", "p95 us", "p99 us", "max us"],
+        1,
+        &rows,
+        layout,
+    );
     for m in &r.while_syncing {
         out.push_str(&layout.sentences(&format!(
             "while syncs waited for {} ({:.3} s) it completed {} ({}), {}, {}",
@@ -238,7 +351,11 @@ fn syncs(out: &mut String, r: &FilesReport, layout: Layout) {
             m.seconds,
             count_of(m.writes, "write"),
             size(m.written_bytes as f64),
-            if m.flushes == 1 { "1 flush".to_owned() } else { format!("{} flushes", m.flushes) },
+            if m.flushes == 1 {
+                "1 flush".to_owned()
+            } else {
+                format!("{} flushes", m.flushes)
+            },
             count_of(m.reads, "read")
         )));
     }
@@ -249,7 +366,10 @@ fn slowest(out: &mut String, title: &str, slowest: &[SlowRequest], most: usize, 
         return;
     }
     let row = |s: &SlowRequest| {
-        let (who, name) = (s.comm.as_deref().unwrap_or("?"), s.path.as_deref().unwrap_or("?"));
+        let (who, name) = (
+            s.comm.as_deref().unwrap_or("?"),
+            s.path.as_deref().unwrap_or("?"),
+        );
         vec![
             format!("{} {} {}", s.class, terminal(who), terminal(name)),
             number(Some(s.start_s), 3),
@@ -262,7 +382,22 @@ fn slowest(out: &mut String, title: &str, slowest: &[SlowRequest], most: usize, 
     };
     let rows: Vec<Vec<String>> = slowest.iter().take(most).map(row).collect();
     let title = format!("{title} (o open, R/W I/O from a device, r from memory, . gap)");
-    table(out, &title, ["", "start s", "calls us", "us", "I/Os", "bytes", "over time"], 1, &rows, layout);
+    table(
+        out,
+        &title,
+        [
+            "",
+            "start s",
+            "calls us",
+            "us",
+            "I/Os",
+            "bytes",
+            "over time",
+        ],
+        1,
+        &rows,
+        layout,
+    );
 }
 
 /// Open, the I/Os that are known one by one, and what lies between, drawn to scale.
@@ -296,11 +431,23 @@ mod tests {
     #[test]
     fn the_text_says_where_the_time_went_and_escapes_names() {
         let meta = RecordingMeta::new(Source::Ebpf, 0);
-        let text = render(&report("/srv/\u{1b}[31mred", 40, 1_000_000), &meta, Layout::PLAIN);
+        let text = render(
+            &report("/srv/\u{1b}[31mred", 40, 1_000_000),
+            &meta,
+            Layout::PLAIN,
+        );
         assert!(!text.contains('\u{1b}'), "{text}");
         let calls = "red  read         80     40.0    40.0    40.0    40.0\n";
-        assert!(text.contains(calls) && text.contains("red  fsync (few)   1 "), "{text}");
-        for words in ["40 requests, 1 syncs, 0 lost; source ebpf", "first I/O", "Slowest requests", "5000.0"] {
+        assert!(
+            text.contains(calls) && text.contains("red  fsync (few)   1 "),
+            "{text}"
+        );
+        for words in [
+            "40 requests, 1 syncs, 0 lost; source ebpf",
+            "first I/O",
+            "Slowest requests",
+            "5000.0",
+        ] {
             assert!(text.contains(words), "{words} in\n{text}");
         }
         assert!(text.contains("oooo"), "{text}");
@@ -309,8 +456,15 @@ mod tests {
     #[test]
     fn nothing_is_wider_than_the_terminal() {
         let meta = RecordingMeta::new(Source::Ebpf, 0);
-        let layout = Layout { width: 80, colour: false };
-        let text = render(&report(&"/srv/a/long/path".repeat(12), 40, 1_000_000), &meta, layout);
+        let layout = Layout {
+            width: 80,
+            colour: false,
+        };
+        let text = render(
+            &report(&"/srv/a/long/path".repeat(12), 40, 1_000_000),
+            &meta,
+            layout,
+        );
         let wide: Vec<&str> = text.lines().filter(|l| l.chars().count() > 80).collect();
         assert!(wide.is_empty(), "{wide:#?}");
     }
@@ -319,23 +473,36 @@ mod tests {
     fn a_slope_that_may_be_nothing_is_no_number() {
         assert_eq!(by_load(None), "");
         let clear = by_load(Some(((0.002, 0.001), 0.004)));
-        assert_eq!(clear, "  an I/O takes +2.00 us [+1.00, +4.00] more per 1000 requests/s of load\n");
+        assert_eq!(
+            clear,
+            "  an I/O takes +2.00 us [+1.00, +4.00] more per 1000 requests/s of load\n"
+        );
         assert!(by_load(Some(((-1503.0, -3950.0), 121.0))).contains("does not clearly depend"));
     }
 
     #[test]
     fn the_json_is_one_document() {
         let meta = RecordingMeta::new(Source::Ebpf, 0);
-        let text = super::super::files_json::render(&report("/x", 40, 1_000_000), &meta, "r.iolens".as_ref());
+        let text = super::super::files_json::render(
+            &report("/x", 40, 1_000_000),
+            &meta,
+            "r.iolens".as_ref(),
+        );
         let v: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(v["files"]["requests"], 40);
-        assert_eq!(v["files"]["classes"][0]["all"]["direct"]["open"]["median_us"], 10.0);
+        assert_eq!(
+            v["files"]["classes"][0]["all"]["direct"]["open"]["median_us"],
+            10.0
+        );
         assert!(v["files"]["classes"][0]["steps"].is_null());
         let calls = &v["files"]["calls"][0];
         assert_eq!(
             (&calls["key"], &calls["read"]["n"], &calls["read"]["p99_us"]),
             (&"/x".into(), &80.into(), &40.0.into())
         );
-        assert_eq!((&calls["sync"]["max_us"], &calls["write"]), (&5000.0.into(), &serde_json::Value::Null));
+        assert_eq!(
+            (&calls["sync"]["max_us"], &calls["write"]),
+            (&5000.0.into(), &serde_json::Value::Null)
+        );
     }
 }

@@ -151,8 +151,12 @@ impl FleetDocument {
     pub fn ranked(mut self) -> FleetDocument {
         let key = |lost: Option<f64>, p99: Option<f64>| (lost.unwrap_or(0.0), p99.unwrap_or(0.0));
         let order = |a: (f64, f64), b: (f64, f64)| b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1));
-        self.hosts.sort_by(|a, b| order(key(a.lost_s, a.p99_us), key(b.lost_s, b.p99_us)).then(a.host.cmp(&b.host)));
-        self.devices.sort_by(|a, b| order(key(a.lost_s, a.p99_us), key(b.lost_s, b.p99_us)).then(a.host.cmp(&b.host)));
+        self.hosts.sort_by(|a, b| {
+            order(key(a.lost_s, a.p99_us), key(b.lost_s, b.p99_us)).then(a.host.cmp(&b.host))
+        });
+        self.devices.sort_by(|a, b| {
+            order(key(a.lost_s, a.p99_us), key(b.lost_s, b.p99_us)).then(a.host.cmp(&b.host))
+        });
         self
     }
 }
@@ -176,5 +180,16 @@ struct FleetPage<'a> {
 /// # Errors
 /// [`NoPage`] if this program was built without it.
 pub fn page(document: &FleetDocument) -> Result<Vec<u8>, NoPage> {
-    FLEET_PAGE.map(|page| fill(page, "Fleet – iolens", &script_safe(&FleetPage { format: 1, document }))).ok_or(NoPage)
+    FLEET_PAGE
+        .map(|page| {
+            fill(
+                page,
+                "Fleet – iolens",
+                &script_safe(&FleetPage {
+                    format: 1,
+                    document,
+                }),
+            )
+        })
+        .ok_or(NoPage)
 }

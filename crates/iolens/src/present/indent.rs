@@ -12,8 +12,13 @@ use serde_json::ser::{Formatter, PrettyFormatter};
 /// It cannot be serialised.
 pub fn indented(document: &impl Serialize) -> serde_json::Result<String> {
     let mut text = Vec::new();
-    let formatter = Indented { pretty: PrettyFormatter::new(), depth: 0 };
-    document.serialize(&mut serde_json::Serializer::with_formatter(&mut text, formatter))?;
+    let formatter = Indented {
+        pretty: PrettyFormatter::new(),
+        depth: 0,
+    };
+    document.serialize(&mut serde_json::Serializer::with_formatter(
+        &mut text, formatter,
+    ))?;
     text.push(b'\n');
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
@@ -63,11 +68,19 @@ impl Formatter for Indented {
     }
 
     fn begin_array_value<W: ?Sized + Write>(&mut self, w: &mut W, first: bool) -> io::Result<()> {
-        if self.is_deep() { Indented::comma(w, first) } else { self.pretty.begin_array_value(w, first) }
+        if self.is_deep() {
+            Indented::comma(w, first)
+        } else {
+            self.pretty.begin_array_value(w, first)
+        }
     }
 
     fn end_array_value<W: ?Sized + Write>(&mut self, w: &mut W) -> io::Result<()> {
-        if self.is_deep() { Ok(()) } else { self.pretty.end_array_value(w) }
+        if self.is_deep() {
+            Ok(())
+        } else {
+            self.pretty.end_array_value(w)
+        }
     }
 
     fn begin_object<W: ?Sized + Write>(&mut self, w: &mut W) -> io::Result<()> {
@@ -79,7 +92,11 @@ impl Formatter for Indented {
     }
 
     fn begin_object_key<W: ?Sized + Write>(&mut self, w: &mut W, first: bool) -> io::Result<()> {
-        if self.is_deep() { Indented::comma(w, first) } else { self.pretty.begin_object_key(w, first) }
+        if self.is_deep() {
+            Indented::comma(w, first)
+        } else {
+            self.pretty.begin_object_key(w, first)
+        }
     }
 
     fn begin_object_value<W: ?Sized + Write>(&mut self, w: &mut W) -> io::Result<()> {
@@ -87,7 +104,11 @@ impl Formatter for Indented {
     }
 
     fn end_object_value<W: ?Sized + Write>(&mut self, w: &mut W) -> io::Result<()> {
-        if self.is_deep() { Ok(()) } else { self.pretty.end_object_value(w) }
+        if self.is_deep() {
+            Ok(())
+        } else {
+            self.pretty.end_object_value(w)
+        }
     }
 }
 
@@ -97,11 +118,20 @@ mod tests {
 
     #[test]
     fn three_levels_have_lines_and_the_rest_shares_one() {
-        let value = serde_json::json!({"a": [], "b": [{"c": {"d": [1, {"e": null}], "f": "x"}, "g": 2}]});
+        let value =
+            serde_json::json!({"a": [], "b": [{"c": {"d": [1, {"e": null}], "f": "x"}, "g": 2}]});
         let text = indented(&value).expect("JSON");
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).expect("JSON"), value);
-        let lines =
-            ["{", "  \"a\": [],", "  \"b\": [", "    {", "      \"c\": {\"d\": [1, {\"e\": null}], \"f\": \"x\"},"];
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&text).expect("JSON"),
+            value
+        );
+        let lines = [
+            "{",
+            "  \"a\": [],",
+            "  \"b\": [",
+            "    {",
+            "      \"c\": {\"d\": [1, {\"e\": null}], \"f\": \"x\"},",
+        ];
         assert_eq!(text.lines().take(5).collect::<Vec<_>>(), lines);
         assert!(text.ends_with("}\n"));
     }

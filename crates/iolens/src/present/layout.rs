@@ -31,7 +31,10 @@ pub enum Role {
 
 impl Layout {
     /// A file or a pipe: lines of any length, no colours.
-    pub const PLAIN: Layout = Layout { width: usize::MAX, colour: false };
+    pub const PLAIN: Layout = Layout {
+        width: usize::MAX,
+        colour: false,
+    };
 
     /// Columns for sentences.
     pub fn prose(&self) -> usize {
@@ -45,7 +48,11 @@ impl Layout {
             Role::Warning => "1;33",
             Role::Info => "36",
         };
-        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        if self.colour {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
     }
 
     /// One sentence per line of `text`, each broken at spaces where it is too long; what continues is indented by two
@@ -60,8 +67,16 @@ impl Layout {
                 out.push('\n');
                 continue;
             }
-            for (i, part) in wrapped(body, self.prose().saturating_sub(indent + 2).max(1)).iter().enumerate() {
-                let _ = writeln!(out, "{:n$}{part}", "", n = if i == 0 { indent } else { indent + 2 });
+            for (i, part) in wrapped(body, self.prose().saturating_sub(indent + 2).max(1))
+                .iter()
+                .enumerate()
+            {
+                let _ = writeln!(
+                    out,
+                    "{:n$}{part}",
+                    "",
+                    n = if i == 0 { indent } else { indent + 2 }
+                );
             }
         }
         out
@@ -71,7 +86,12 @@ impl Layout {
     /// narrow, the columns stand in blocks one under the other, each with the first column.
     ///
     /// `left(i)` says which columns hold words. A row of one cell is a heading across all columns.
-    pub fn table(&self, columns: &[String], rows: &[Vec<String>], left: impl Fn(usize) -> bool) -> String {
+    pub fn table(
+        &self,
+        columns: &[String],
+        rows: &[Vec<String>],
+        left: impl Fn(usize) -> bool,
+    ) -> String {
         let cells = |i: usize| {
             rows.iter()
                 .filter(|r| r.len() > 1)
@@ -79,19 +99,25 @@ impl Layout {
                 .filter_map(|r| r.get(i).cloned())
                 .collect::<Vec<_>>()
         };
-        let mut widths: Vec<usize> =
-            (0..columns.len()).map(|i| cells(i).iter().map(|c| visible(c)).max().unwrap_or(0)).collect();
+        let mut widths: Vec<usize> = (0..columns.len())
+            .map(|i| cells(i).iter().map(|c| visible(c)).max().unwrap_or(0))
+            .collect();
         let total = |widths: &[usize]| widths.iter().map(|w| w + GAP).sum::<usize>();
         if total(&widths) > self.width {
             let most = (self.width / 3).max(MIN_LABEL);
-            widths.iter_mut().enumerate().filter(|(i, _)| left(*i)).for_each(|(_, w)| *w = (*w).min(most));
+            widths
+                .iter_mut()
+                .enumerate()
+                .filter(|(i, _)| left(*i))
+                .for_each(|(_, w)| *w = (*w).min(most));
         }
         let mut out = String::new();
         let mut next = 1;
         while next < columns.len() || out.is_empty() {
             let mut used = GAP + widths.first().copied().unwrap_or(0);
             let from = next;
-            while next < columns.len() && (next == from || used + GAP + widths[next] <= self.width) {
+            while next < columns.len() && (next == from || used + GAP + widths[next] <= self.width)
+            {
                 used += GAP + widths[next];
                 next += 1;
             }
@@ -103,16 +129,30 @@ impl Layout {
         out
     }
 
-    fn table_row(&self, row: &[String], shown: &[usize], widths: &[usize], left: &impl Fn(usize) -> bool) -> String {
+    fn table_row(
+        &self,
+        row: &[String],
+        shown: &[usize],
+        widths: &[usize],
+        left: &impl Fn(usize) -> bool,
+    ) -> String {
         let mut line = String::new();
         if let [heading] = row {
-            line = format!("{:GAP$}{}", "", cut(heading, self.width.saturating_sub(GAP)));
+            line = format!(
+                "{:GAP$}{}",
+                "",
+                cut(heading, self.width.saturating_sub(GAP))
+            );
         } else {
             for i in shown {
                 let Some(cell) = row.get(*i) else { continue };
                 let cell = cut(cell, widths[*i]);
                 let space = " ".repeat(widths[*i].saturating_sub(visible(&cell)));
-                let (before, after) = if left(*i) { ("", &*space) } else { (&*space, "") };
+                let (before, after) = if left(*i) {
+                    ("", &*space)
+                } else {
+                    (&*space, "")
+                };
                 let _ = write!(line, "{:GAP$}{before}{cell}{after}", "");
             }
         }
@@ -144,7 +184,11 @@ pub fn cut(text: &str, width: usize) -> String {
     }
     let kept = width.saturating_sub(1);
     let (head, tail) = (kept / 3, kept - kept / 3);
-    text.chars().take(head).chain(['…']).chain(text.chars().skip(n - tail)).collect()
+    text.chars()
+        .take(head)
+        .chain(['…'])
+        .chain(text.chars().skip(n - tail))
+        .collect()
 }
 
 /// Breaks at spaces so that lines have at most `width` characters, if words allow.
@@ -164,13 +208,18 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
 
 /// A number with `decimals` digits after the point, or `-` for what is not known; never `-0.0`.
 pub fn number(v: Option<f64>, decimals: usize) -> String {
-    v.filter(|v| v.is_finite()).map_or_else(|| "-".to_owned(), |v| fixed(v, decimals))
+    v.filter(|v| v.is_finite())
+        .map_or_else(|| "-".to_owned(), |v| fixed(v, decimals))
 }
 
 /// A probability in words. The 999 shuffles or shifts of a test resolve none below a thousandth, and smaller ones lead to no
 /// other decision.
 pub fn p_value(p: f64) -> String {
-    if p < 0.001 { "p < 0.001".to_owned() } else { format!("p = {p:.3}") }
+    if p < 0.001 {
+        "p < 0.001".to_owned()
+    } else {
+        format!("p = {p:.3}")
+    }
 }
 
 /// A number with `decimals` digits after the point; what rounds to zero has no sign.
@@ -184,7 +233,11 @@ pub fn fixed(v: f64, decimals: usize) -> String {
 
 /// `1 I/O`, `2 I/Os`: `n` in groups of three digits, with the noun in its number.
 pub fn count_of(n: u64, noun: &str) -> String {
-    format!("{} {noun}{}", indicatif::HumanCount(n), if n == 1 { "" } else { "s" })
+    format!(
+        "{} {noun}{}",
+        indicatif::HumanCount(n),
+        if n == 1 { "" } else { "s" }
+    )
 }
 
 /// Bytes in decimal units, to three significant digits.
@@ -208,7 +261,10 @@ pub fn size(bytes: f64) -> String {
 mod tests {
     use super::*;
 
-    const NARROW: Layout = Layout { width: 40, colour: false };
+    const NARROW: Layout = Layout {
+        width: 40,
+        colour: false,
+    };
 
     fn words(row: &[&str]) -> Vec<String> {
         row.iter().map(|c| (*c).to_owned()).collect()
@@ -224,32 +280,64 @@ mod tests {
 
     #[test]
     fn sentences_are_broken_at_spaces_and_continue_indented() {
-        let text = NARROW.sentences("  busy 4.43 % (reads 4.16 %, writes 1.16 %; the rest unknown)\nshort\n");
-        assert_eq!(text, "  busy 4.43 % (reads 4.16 %, writes\n    1.16 %; the rest unknown)\nshort\n");
+        let text = NARROW
+            .sentences("  busy 4.43 % (reads 4.16 %, writes 1.16 %; the rest unknown)\nshort\n");
+        assert_eq!(
+            text,
+            "  busy 4.43 % (reads 4.16 %, writes\n    1.16 %; the rest unknown)\nshort\n"
+        );
         assert!(text.lines().all(|l| l.chars().count() <= 40));
         let path = "/a/path/that/is/longer/than/any/line/of/the/terminal";
-        assert!(NARROW.sentences(path).contains(path), "a name is never broken");
+        assert!(
+            NARROW.sentences(path).contains(path),
+            "a name is never broken"
+        );
     }
 
     #[test]
     fn a_table_that_is_too_wide_continues_below_with_its_first_column() {
         let columns = words(&["device", "reads per second", "writes per second", "busy"]);
-        let rows = [words(&["sda", "1", "22", "3.0"]), words(&["a-name-that-is-rather-long", "1000", "2", "100.0"])];
+        let rows = [
+            words(&["sda", "1", "22", "3.0"]),
+            words(&["a-name-that-is-rather-long", "1000", "2", "100.0"]),
+        ];
         let text = NARROW.table(&columns, &rows, |i| i == 0);
         assert!(text.lines().all(|l| l.chars().count() <= 40), "{text}");
         assert_eq!(text.matches("device").count(), 3, "{text}");
-        assert!(text.contains("a-nam…ather-long") && text.contains("1000") && text.contains("100.0"), "{text}");
+        assert!(
+            text.contains("a-nam…ather-long") && text.contains("1000") && text.contains("100.0"),
+            "{text}"
+        );
         let wide = Layout::PLAIN.table(&columns, &rows, |i| i == 0);
         assert_eq!(wide.lines().count(), 3, "{wide}");
-        assert!(wide.contains("  sda                                        1                 22    3.0\n"), "{wide}");
+        assert!(
+            wide.contains(
+                "  sda                                        1                 22    3.0\n"
+            ),
+            "{wide}"
+        );
     }
 
     #[test]
     fn numbers_have_one_form() {
-        assert_eq!([fixed(-0.0004, 3), fixed(-0.0, 1), fixed(-0.06, 1)], ["0.000", "0.0", "-0.1"]);
-        assert_eq!([number(None, 1), number(Some(f64::NAN), 1), number(Some(1.25), 1)], ["-", "-", "1.2"]);
         assert_eq!(
-            [count_of(1, "I/O"), count_of(0, "I/O"), count_of(12345, "I/O")],
+            [fixed(-0.0004, 3), fixed(-0.0, 1), fixed(-0.06, 1)],
+            ["0.000", "0.0", "-0.1"]
+        );
+        assert_eq!(
+            [
+                number(None, 1),
+                number(Some(f64::NAN), 1),
+                number(Some(1.25), 1)
+            ],
+            ["-", "-", "1.2"]
+        );
+        assert_eq!(
+            [
+                count_of(1, "I/O"),
+                count_of(0, "I/O"),
+                count_of(12345, "I/O")
+            ],
             ["1 I/O", "0 I/Os", "12,345 I/Os"]
         );
     }
@@ -257,15 +345,29 @@ mod tests {
     #[test]
     fn sizes_are_decimal_with_three_digits() {
         let bytes = [0.0, 999.0, 1536.0, 999_600.0, 134_217_728.0, 1e12, -0.0];
-        assert_eq!(bytes.map(size), ["0 B", "999 B", "1.54 kB", "1.00 MB", "134 MB", "1.00 TB", "0 B"]);
+        assert_eq!(
+            bytes.map(size),
+            [
+                "0 B", "999 B", "1.54 kB", "1.00 MB", "134 MB", "1.00 TB", "0 B"
+            ]
+        );
     }
 
     #[test]
     fn colours_are_only_for_terminals_and_take_no_room() {
-        let colour = Layout { width: 12, colour: true };
+        let colour = Layout {
+            width: 12,
+            colour: true,
+        };
         let painted = colour.paint(Role::Warning, "warning");
-        assert_eq!((painted.as_str(), visible(&painted)), ("\x1b[1;33mwarning\x1b[0m", 7));
+        assert_eq!(
+            (painted.as_str(), visible(&painted)),
+            ("\x1b[1;33mwarning\x1b[0m", 7)
+        );
         assert_eq!(Layout::PLAIN.paint(Role::Info, "info"), "info");
-        assert_eq!(colour.sentences(&format!("{painted} abc")), format!("{painted} abc\n"));
+        assert_eq!(
+            colour.sentences(&format!("{painted} abc")),
+            format!("{painted} abc\n")
+        );
     }
 }

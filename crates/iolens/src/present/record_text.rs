@@ -20,13 +20,28 @@ pub fn started(source: &Source, limits: &[String], path: &Path) -> String {
         Source::Ebpf => "every block I/O",
         _ => "counters",
     };
-    let _ = writeln!(out, "iolens: recording {what} (source: {source}) into {}; Ctrl-C ends it", path.display());
+    let _ = writeln!(
+        out,
+        "iolens: recording {what} (source: {source}) into {}; Ctrl-C ends it",
+        path.display()
+    );
     out
 }
 
 /// The progress line: time, I/Os per second, I/Os, losses, bytes on disk.
-pub fn progress(at_ns: i64, ios_per_s: f64, ios: i64, lost: i64, disk_bytes: u64, disk_full: bool) -> String {
-    let full = if disk_full { "  DISK FULL: counting only" } else { "" };
+pub fn progress(
+    at_ns: i64,
+    ios_per_s: f64,
+    ios: i64,
+    lost: i64,
+    disk_bytes: u64,
+    disk_full: bool,
+) -> String {
+    let full = if disk_full {
+        "  DISK FULL: counting only"
+    } else {
+        ""
+    };
     format!(
         "{:>7.1} s  {:>9} IOPS  {}  {} lost  {} on disk{full}",
         at_ns as f64 / 1e9,
@@ -45,19 +60,36 @@ pub fn summary(s: &RecordSummary) -> String {
     match s.source {
         Source::Counters => out.push_str("counters only, no single I/O"),
         _ => {
-            let _ = write!(out, "{}, {} lost", count_of(s.ios.max(0) as u64, "I/O"), HumanCount(s.lost.max(0) as u64));
+            let _ = write!(
+                out,
+                "{}, {} lost",
+                count_of(s.ios.max(0) as u64, "I/O"),
+                HumanCount(s.lost.max(0) as u64)
+            );
             if s.unwritten > 0 {
-                let _ = write!(out, " ({} because the disk was full)", HumanCount(s.unwritten as u64));
+                let _ = write!(
+                    out,
+                    " ({} because the disk was full)",
+                    HumanCount(s.unwritten as u64)
+                );
             }
             if s.censored > 0 {
-                let _ = write!(out, ", {} already in flight at the start", HumanCount(s.censored as u64));
+                let _ = write!(
+                    out,
+                    ", {} already in flight at the start",
+                    HumanCount(s.censored as u64)
+                );
             }
         }
     }
     out.push('\n');
     let _ = write!(out, "{} on disk", size(s.disk_bytes as f64));
     if s.ios > 0 {
-        let _ = write!(out, " ({:.1} bytes per I/O)", s.disk_bytes as f64 / s.ios as f64);
+        let _ = write!(
+            out,
+            " ({:.1} bytes per I/O)",
+            s.disk_bytes as f64 / s.ios as f64
+        );
     }
     out.push('\n');
     out.push_str(&overhead(&s.cost, seconds));
@@ -66,7 +98,9 @@ pub fn summary(s: &RecordSummary) -> String {
 
 /// What recording for `seconds` cost: the recorder and the probes apart, and what it took to start apart from both.
 fn overhead(cost: &RecorderCost, seconds: f64) -> String {
-    let Some(cpu_s) = cost.cpu_s.filter(|_| seconds > 0.0) else { return String::new() };
+    let Some(cpu_s) = cost.cpu_s.filter(|_| seconds > 0.0) else {
+        return String::new();
+    };
     let of_core = |s: f64| format!("{s:.2} s CPU ({:.2}% of one core)", 100.0 * s / seconds);
     let mut out = format!("recorder overhead: {} in user space", of_core(cpu_s));
     match cost.probe_cpu_s {
@@ -84,13 +118,19 @@ fn overhead(cost: &RecorderCost, seconds: f64) -> String {
 
 /// The line about file-level requests.
 pub fn requests(n: i64, lost: i64, path: &Path) -> String {
-    let (n, lost) = (count_of(n.max(0) as u64, "file-level request"), HumanCount(lost.max(0) as u64));
+    let (n, lost) = (
+        count_of(n.max(0) as u64, "file-level request"),
+        HumanCount(lost.max(0) as u64),
+    );
     format!("{n}, {lost} lost: iolens files {}\n", shell_word(path))
 }
 
 /// What to do with a recording.
 pub fn hints(path: &Path) -> String {
-    format!("  iolens report {0}\n  iolens zoom {0} --step 10ms -x\n", shell_word(path))
+    format!(
+        "  iolens report {0}\n  iolens zoom {0} --step 10ms -x\n",
+        shell_word(path)
+    )
 }
 
 /// `path` as a shell would need it typed.
@@ -127,11 +167,13 @@ mod tests {
              recorder overhead: 0.05 s CPU (0.50% of one core) in user space, BPF probes not measured; start-up 0.31 s CPU; \
              peak RSS 21.0 MB\n"
         );
-        let measured = RecorderCost { probe_cpu_s: Some(0.01), ..s.cost };
-        assert!(
-            overhead(&measured, 2.0)
-                .contains("(2.50% of one core) in user space, 0.01 s CPU (0.50% of one core) in BPF probes;")
-        );
+        let measured = RecorderCost {
+            probe_cpu_s: Some(0.01),
+            ..s.cost
+        };
+        assert!(overhead(&measured, 2.0).contains(
+            "(2.50% of one core) in user space, 0.01 s CPU (0.50% of one core) in BPF probes;"
+        ));
         assert!(hints(Path::new("a b.iolens")).contains("iolens report 'a b.iolens'\n"));
         let none = RecordSummary {
             ios: 0,
@@ -142,7 +184,10 @@ mod tests {
             cost: RecorderCost::default(),
             ..s
         };
-        assert!(summary(&none).starts_with("10.0 s recorded from counters: counters only, no single I/O\n"));
+        assert!(
+            summary(&none)
+                .starts_with("10.0 s recorded from counters: counters only, no single I/O\n")
+        );
     }
 
     #[test]

@@ -298,7 +298,12 @@ pub struct SlotsBlock {
 impl From<&SlotSummary> for SlotsBlock {
     fn from(s: &SlotSummary) -> SlotsBlock {
         let groups = |groups: &[SlotGroup]| groups.iter().map(SlotGroupBlock::from).collect();
-        SlotsBlock { width_s: seconds(SLOT_NS), all: groups(&s.all), read: groups(&s.read), write: groups(&s.write) }
+        SlotsBlock {
+            width_s: seconds(SLOT_NS),
+            all: groups(&s.all),
+            read: groups(&s.read),
+            write: groups(&s.write),
+        }
     }
 }
 
@@ -400,7 +405,9 @@ pub struct StreamBursts {
 impl StreamBursts {
     /// From a link's stream.
     pub fn of(bursts: &[BurstDetail]) -> StreamBursts {
-        StreamBursts { bursts: bursts.iter().map(BurstBlock::from).collect() }
+        StreamBursts {
+            bursts: bursts.iter().map(BurstBlock::from).collect(),
+        }
     }
 }
 
@@ -410,10 +417,20 @@ pub fn summary(d: &DeviceDetail) -> Summary {
         class: s.class,
         bytes: s.bytes,
         bursts_found: s.bursts_found,
-        periodicity: PeriodicitySummary { verdict: s.periodicity.verdict },
-        starvation: s.starvation.as_ref().map(|s| StarvationSummary { verdict: s.verdict }),
+        periodicity: PeriodicitySummary {
+            verdict: s.periodicity.verdict,
+        },
+        starvation: s
+            .starvation
+            .as_ref()
+            .map(|s| StarvationSummary { verdict: s.verdict }),
     };
-    Summary { capacity: CapacityVerdict { state: d.capacity.state }, streams: d.streams.iter().map(stream).collect() }
+    Summary {
+        capacity: CapacityVerdict {
+            state: d.capacity.state,
+        },
+        streams: d.streams.iter().map(stream).collect(),
+    }
 }
 
 /// Everything about `d` (A2, A3, A6, A12 to A15, A18, A24), with at most `bursts` of each stream: the largest.
@@ -441,7 +458,11 @@ pub fn full(d: &DeviceDetail, bursts: usize) -> Full<'_> {
 pub fn devices<'a>(report: &'a Report, meta: &RecordingMeta) -> Option<DevicesBlock<'a>> {
     let set = &report.set;
     // One device did all I/O: the set's slots are its own.
-    let alone = report.details.iter().find(|d| set.members == [d.dev]).map(|d| &d.slots);
+    let alone = report
+        .details
+        .iter()
+        .find(|d| set.members == [d.dev])
+        .map(|d| &d.slots);
     let names = |devices: &[DevId]| devices.iter().map(|dev| device_name(meta, *dev)).collect();
     (!set.members.is_empty()).then(|| DevicesBlock {
         name: "all",
@@ -459,7 +480,11 @@ pub fn devices<'a>(report: &'a Report, meta: &RecordingMeta) -> Option<DevicesBl
 }
 
 /// Devices behind one link (A13), with what `bursts` makes of the bursts of each stream.
-pub fn link<B>(d: &LinkDetail, meta: &RecordingMeta, bursts: impl Fn(&[BurstDetail]) -> B) -> LinkBlock<B> {
+pub fn link<B>(
+    d: &LinkDetail,
+    meta: &RecordingMeta,
+    bursts: impl Fn(&[BurstDetail]) -> B,
+) -> LinkBlock<B> {
     let stream = |s: &LinkStream| LinkStreamBlock {
         class: s.class,
         bytes: s.bytes,
@@ -469,7 +494,12 @@ pub fn link<B>(d: &LinkDetail, meta: &RecordingMeta, bursts: impl Fn(&[BurstDeta
     };
     LinkBlock {
         name: link_name(&d.link.devices, meta),
-        devices: d.link.devices.iter().map(|dev| device_name(meta, *dev)).collect(),
+        devices: d
+            .link
+            .devices
+            .iter()
+            .map(|dev| device_name(meta, *dev))
+            .collect(),
         limit_bytes_per_s: d.link.limit.bytes_per_s,
         limit_source: d.link.limit.source,
         streams: d.streams.iter().map(stream).collect(),
@@ -478,8 +508,15 @@ pub fn link<B>(d: &LinkDetail, meta: &RecordingMeta, bursts: impl Fn(&[BurstDeta
 
 /// Devices together, then links.
 pub fn sets<'a>(report: &'a Report, meta: &RecordingMeta) -> Vec<SetBlock<'a>> {
-    let links = report.links.iter().map(|d| SetBlock::Link(link(d, meta, StreamBursts::of)));
-    devices(report, meta).map(SetBlock::Devices).into_iter().chain(links).collect()
+    let links = report
+        .links
+        .iter()
+        .map(|d| SetBlock::Link(link(d, meta, StreamBursts::of)));
+    devices(report, meta)
+        .map(SetBlock::Devices)
+        .into_iter()
+        .chain(links)
+        .collect()
 }
 
 impl<'a> From<&'a Capacity> for CapacityDetail<'a> {
@@ -533,7 +570,10 @@ fn stream(s: &StreamDetail, bursts: usize) -> StreamBlock<'_> {
         bursts_found: s.bursts_found,
         bursts: listed.into_iter().map(BurstBlock::from).collect(),
         envelope: (s.envelope.iter())
-            .map(|(ns, bytes)| EnvelopeBlock { window_s: seconds(*ns), most_bytes: *bytes })
+            .map(|(ns, bytes)| EnvelopeBlock {
+                window_s: seconds(*ns),
+                most_bytes: *bytes,
+            })
             .collect(),
         unevenness: s.unevenness.iter().map(unevenness).collect(),
         periodicity: (&s.periodicity).into(),

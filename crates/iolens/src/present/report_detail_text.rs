@@ -31,7 +31,10 @@ fn lines(out: &mut String, d: &DeviceDetail) {
     }
     stages(out, &d.stages);
     capacity(out, &d.capacity);
-    d.streams.iter().filter(|s| s.bytes > 0).for_each(|s| rhythm(out, s));
+    d.streams
+        .iter()
+        .filter(|s| s.bytes > 0)
+        .for_each(|s| rhythm(out, s));
     d.streams.iter().for_each(|s| waiting(out, s));
     attribution(out, &d.attribution);
     if let Some(p) = d.peak_hour {
@@ -52,9 +55,14 @@ fn util(out: &mut String, u: &UtilCheck) {
         Util::BiasedLow => "too low",
         Util::Impossible => "impossible",
     };
-    let sigma = u.sigma_pp.map(|s| format!(" +/- {s:.2} pp (1 sigma)")).unwrap_or_default();
-    let expected =
-        u.expected_percent.map(|e| format!(", expected from this kernel's estimator {e:.2} %")).unwrap_or_default();
+    let sigma = u
+        .sigma_pp
+        .map(|s| format!(" +/- {s:.2} pp (1 sigma)"))
+        .unwrap_or_default();
+    let expected = u
+        .expected_percent
+        .map(|e| format!(", expected from this kernel's estimator {e:.2} %"))
+        .unwrap_or_default();
     let _ = writeln!(
         out,
         "  %util: {:.2} % is {verdict}; exactly {:.2} %{expected}{sigma}",
@@ -64,20 +72,34 @@ fn util(out: &mut String, u: &UtilCheck) {
 
 fn stages(out: &mut String, s: &StagesSummary) {
     let stage = |name: &str, stage: &Stage| {
-        let share = stage.share_percent.map(|p| format!(" ({p:.1} % of the time)")).unwrap_or_default();
-        stage.mean_us.map(|us| format!("{name} mean {us:.1} us{share}"))
+        let share = stage
+            .share_percent
+            .map(|p| format!(" ({p:.1} % of the time)"))
+            .unwrap_or_default();
+        stage
+            .mean_us
+            .map(|us| format!("{name} mean {us:.1} us{share}"))
     };
     let parts = [
         stage("queue", &s.s2d),
         stage("device", &s.d2c).map(|text| format!("{text}, n {}", s.d2c.n)),
-        s.depth_at_issue.map(|n| format!("mean queue depth at issue {n:.2}")),
-        s.seek_p50_sectors.map(|n| format!("median seek {}", size(n as f64 * 512.0))),
-        s.turn_percent.map(|p| format!("read/write switches {p:.1} % of requests")),
+        s.depth_at_issue
+            .map(|n| format!("mean queue depth at issue {n:.2}")),
+        s.seek_p50_sectors
+            .map(|n| format!("median seek {}", size(n as f64 * 512.0))),
+        s.turn_percent
+            .map(|p| format!("read/write switches {p:.1} % of requests")),
     ];
     let _ = writeln!(out, "  stages: {}", known(parts));
     if let Some(b) = &s.bios {
-        let named =
-            [("Q2G", &b.q2g), ("G2I", &b.g2i), ("Q2M", &b.q2m), ("I2D", &b.i2d), ("M2D", &b.m2d), ("D2C", &b.d2c)];
+        let named = [
+            ("Q2G", &b.q2g),
+            ("G2I", &b.g2i),
+            ("Q2M", &b.q2m),
+            ("I2D", &b.i2d),
+            ("M2D", &b.m2d),
+            ("D2C", &b.d2c),
+        ];
         let parts = named.map(|(name, s)| stage(name, s).map(|text| format!("{text}, n {}", s.n)));
         let whole = stage("Q2C", &b.q2c).unwrap_or_default();
         let _ = writeln!(out, "  bios: {}; {whole}, n {}", known(parts), b.q2c.n);
@@ -94,12 +116,33 @@ pub fn slots(out: &mut String, s: &SlotSummary, layout: Layout) {
     if s.all.is_empty() {
         return;
     }
-    let _ = writeln!(out, "  queue depth per {} ms interval (p50/p75):", SLOT_NS as f64 / 1e6);
-    let columns = ["  time", "class", "any overlap", "sampled", "mean", "max", "intervals active"].map(str::to_owned);
+    let _ = writeln!(
+        out,
+        "  queue depth per {} ms interval (p50/p75):",
+        SLOT_NS as f64 / 1e6
+    );
+    let columns = [
+        "  time",
+        "class",
+        "any overlap",
+        "sampled",
+        "mean",
+        "max",
+        "intervals active",
+    ]
+    .map(str::to_owned);
     let mut rows = Vec::new();
     for (i, all) in s.all.iter().take(MAX_GROUPS).enumerate() {
-        let when = format!("  {:.0}-{:.0} s", all.from_ns as f64 / 1e9, all.to_ns as f64 / 1e9);
-        let classes = [("all", Some(all)), ("reads", s.read.get(i)), ("writes", s.write.get(i))];
+        let when = format!(
+            "  {:.0}-{:.0} s",
+            all.from_ns as f64 / 1e9,
+            all.to_ns as f64 / 1e9
+        );
+        let classes = [
+            ("all", Some(all)),
+            ("reads", s.read.get(i)),
+            ("writes", s.write.get(i)),
+        ];
         let shown = classes.into_iter().filter_map(|(name, g)| Some((name, g?)));
         for (name, g) in shown.filter(|(name, g)| *name == "all" || g.touched_percent > 0.0) {
             rows.push(group(if name == "all" { &when } else { "" }, name, g));
@@ -107,32 +150,56 @@ pub fn slots(out: &mut String, s: &SlotSummary, layout: Layout) {
     }
     out.push_str(&layout.table(&columns, &rows, |i| i < 2));
     if s.all.len() > MAX_GROUPS {
-        let _ = writeln!(out, "    and {} more groups: --json", s.all.len() - MAX_GROUPS);
+        let _ = writeln!(
+            out,
+            "    and {} more groups: --json",
+            s.all.len() - MAX_GROUPS
+        );
     }
 }
 
 fn group(when: &str, class: &str, g: &SlotGroup) -> Vec<String> {
     let pair = |q: SlotQuantiles| format!("{}/{}", short(q.p50), short(q.p75));
     let active = format!("{:.2} % of {}", g.touched_percent, g.slots);
-    vec![when.to_owned(), class.to_owned(), pair(g.touched), pair(g.sampled), pair(g.mean), pair(g.max), active]
+    vec![
+        when.to_owned(),
+        class.to_owned(),
+        pair(g.touched),
+        pair(g.sampled),
+        pair(g.mean),
+        pair(g.max),
+        active,
+    ]
 }
 
 /// Whole numbers without a point.
 fn short(v: f64) -> String {
-    if v.fract() == 0.0 { format!("{v:.0}") } else { format!("{v:.2}") }
+    if v.fract() == 0.0 {
+        format!("{v:.0}")
+    } else {
+        format!("{v:.2}")
+    }
 }
 
 fn capacity(out: &mut String, c: &Capacity) {
     let state = serde_json::to_value(c.state).ok();
-    let state = state.as_ref().and_then(|s| s.as_str()).unwrap_or("unknown").replace('-', " ");
+    let state = state
+        .as_ref()
+        .and_then(|s| s.as_str())
+        .unwrap_or("unknown")
+        .replace('-', " ");
     let of_device = !matches!(c.state, State::Idle | State::Inconsistent);
     let parts = [
-        c.max_ios_per_s.filter(|_| of_device).map(|x| format!("most seen {x:.0} I/Os/s")),
+        c.max_ios_per_s
+            .filter(|_| of_device)
+            .map(|x| format!("most seen {x:.0} I/Os/s")),
         c.min_us.map(|us| format!("{us:.1} us when unloaded")),
         c.knee_in_flight
             .filter(|_| of_device)
             .map(|n| format!("knee at {n:.2} in flight, mean {:.2}", c.mean_in_flight)),
-        c.headroom.filter(|_| of_device).map(|h| format!("headroom {:.1} %", 100.0 * h)),
+        c.headroom
+            .filter(|_| of_device)
+            .map(|h| format!("headroom {:.1} %", 100.0 * h)),
     ];
     let _ = writeln!(out, "  capacity: {state}: {} {}", summary(c), known(parts));
 }
@@ -146,8 +213,15 @@ fn rhythm(out: &mut String, s: &StreamDetail) {
     let class = s.class.name();
     let _ = match (p.verdict, p.period_s) {
         (verdict @ (Rhythm::Periodic | Rhythm::Tentative), Some(period)) => {
-            let sure = if verdict == Rhythm::Tentative { ", tentative: too few periods" } else { "" };
-            let interval = p.period_ci_s.map(|(low, high)| format!(" ({low:.3} to {high:.3})")).unwrap_or_default();
+            let sure = if verdict == Rhythm::Tentative {
+                ", tentative: too few periods"
+            } else {
+                ""
+            };
+            let interval = p
+                .period_ci_s
+                .map(|(low, high)| format!(" ({low:.3} to {high:.3})"))
+                .unwrap_or_default();
             writeln!(
                 out,
                 "  periodicity ({class}s): every {period:.3} s{interval}, {} periods, {}{sure}",
@@ -156,16 +230,28 @@ fn rhythm(out: &mut String, s: &StreamDetail) {
             )
         }
         (Rhythm::InsufficientData, _) => {
-            writeln!(out, "  periodicity ({class}s): insufficient data (n = {} onsets)", p.onsets)
+            writeln!(
+                out,
+                "  periodicity ({class}s): insufficient data (n = {} onsets)",
+                p.onsets
+            )
         }
-        _ => writeln!(out, "  periodicity ({class}s): none detected (n = {} onsets)", p.onsets),
+        _ => writeln!(
+            out,
+            "  periodicity ({class}s): none detected (n = {} onsets)",
+            p.onsets
+        ),
     };
 }
 
 fn waiting(out: &mut String, s: &StreamDetail) {
     let Some(w) = &s.starvation else { return };
     let other = w.aggressor.name();
-    let bursts = if w.bursts == 1 { format!("1 {other} burst") } else { format!("{} {other} bursts", w.bursts) };
+    let bursts = if w.bursts == 1 {
+        format!("1 {other} burst")
+    } else {
+        format!("{} {other} bursts", w.bursts)
+    };
     let class = s.class.name();
     let verdict = match w.verdict {
         Wait::Starvation => "starved",
@@ -174,7 +260,10 @@ fn waiting(out: &mut String, s: &StreamDetail) {
         Wait::NoEffect => "not noticeably delayed",
         Wait::NoneObserved => {
             let (during, outside) = (w.treated, w.control);
-            let _ = writeln!(out, "  {class}s under {bursts}: nothing to compare ({during} during, {outside} outside)");
+            let _ = writeln!(
+                out,
+                "  {class}s under {bursts}: nothing to compare ({during} during, {outside} outside)"
+            );
             return;
         }
     };
@@ -190,7 +279,9 @@ fn waiting(out: &mut String, s: &StreamDetail) {
 }
 
 fn attribution(out: &mut String, a: &AttributionSummary) {
-    let Some(differ) = a.differ_percent else { return };
+    let Some(differ) = a.differ_percent else {
+        return;
+    };
     let _ = writeln!(
         out,
         "  binning by arrival instead of completion changes {differ:.1} % of {} s intervals by > 10 %",

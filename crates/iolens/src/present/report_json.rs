@@ -6,7 +6,9 @@ use iolens_core::analysis::counters::imported::AllClasses;
 use iolens_core::analysis::device::detail::{DeviceDetail, MAX_BURSTS};
 use iolens_core::analysis::files::FilesReport;
 use iolens_core::analysis::findings::{Evidence, evidence::LostEventsEvidence};
-use iolens_core::analysis::{ClassSummary, Concurrency, DeviceSummary, Finding, FindingKind, Report, Severity};
+use iolens_core::analysis::{
+    ClassSummary, Concurrency, DeviceSummary, Finding, FindingKind, Report, Severity,
+};
 use iolens_core::model::{Class, DevId, RecordingMeta, Source};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -49,7 +51,11 @@ fn detailed(report: &Report, asked: &BTreeSet<DevId>) -> (BTreeSet<DevId>, usize
     }
     let mut devices: Vec<&DeviceSummary> = report.devices.devices.iter().collect();
     devices.sort_by_key(|d| std::cmp::Reverse(d.ios()));
-    let most = if devices.len() > MAX_ALL { MAX_OF_MORE } else { MAX_ALL };
+    let most = if devices.len() > MAX_ALL {
+        MAX_OF_MORE
+    } else {
+        MAX_ALL
+    };
     let busiest: BTreeSet<DevId> = devices.iter().take(most).map(|d| d.dev).collect();
     let bursts = MAX_BURSTS_LISTED / busiest.len().max(1);
     (busiest, bursts)
@@ -57,15 +63,24 @@ fn detailed(report: &Report, asked: &BTreeSet<DevId>) -> (BTreeSet<DevId>, usize
 
 /// I/Os and bytes of the devices that sums leave out, as far as the report's own sums still hold them: those of imported
 /// tables never do.
-pub(super) fn counted_above(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> (u64, u64) {
+pub(super) fn counted_above(
+    report: &Report,
+    meta: &RecordingMeta,
+    facts: &RecordingFacts,
+) -> (u64, u64) {
     let tables = matches!(meta.source, Source::Import(_)) && facts.total_ios == Some(0);
-    let above = report.devices.devices.iter().filter(|d| !tables && facts.layers.contains_key(&d.dev));
+    let above = report
+        .devices
+        .devices
+        .iter()
+        .filter(|d| !tables && facts.layers.contains_key(&d.dev));
     above.fold((0, 0), |(ios, bytes), d| (ios + d.ios(), bytes + d.bytes()))
 }
 
 /// The name of `dev`, or its number if the recording does not name it.
 pub fn device_name(meta: &RecordingMeta, dev: DevId) -> String {
-    meta.device(dev).map_or_else(|| dev.to_string(), |d| d.name.clone())
+    meta.device(dev)
+        .map_or_else(|| dev.to_string(), |d| d.name.clone())
 }
 
 /// `iolens report --json`.
@@ -222,7 +237,12 @@ pub(super) fn bytes_per_io(facts: &RecordingFacts) -> Option<f64> {
 }
 
 /// The document, indented, with a line end. `files` are the recording's file-level requests by class.
-pub fn render(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts, files: Option<&FilesReport>) -> String {
+pub fn render(
+    report: &Report,
+    meta: &RecordingMeta,
+    facts: &RecordingFacts,
+    files: Option<&FilesReport>,
+) -> String {
     let detailed = detailed(report, &facts.detailed);
     let document = ReportDocument {
         schema_version: SCHEMA_VERSION,
@@ -242,7 +262,11 @@ pub fn render(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts, fil
 }
 
 /// What was recorded, how, and what is missing.
-pub(super) fn recording<'a>(report: &'a Report, meta: &'a RecordingMeta, facts: &'a RecordingFacts) -> Recording<'a> {
+pub(super) fn recording<'a>(
+    report: &'a Report,
+    meta: &'a RecordingMeta,
+    facts: &'a RecordingFacts,
+) -> Recording<'a> {
     let window = report.devices.window;
     Recording {
         path: &facts.path,
@@ -273,19 +297,37 @@ pub(super) fn recording<'a>(report: &'a Report, meta: &'a RecordingMeta, facts: 
 
 fn layers<'a>(report: &Report, meta: &RecordingMeta, facts: &'a RecordingFacts) -> Layers<'a> {
     let (ios, bytes) = counted_above(report, meta, facts);
-    let ios_of = |dev| report.devices.devices.iter().find(|d| d.dev == dev).map_or(0, DeviceSummary::ios);
+    let ios_of = |dev| {
+        report
+            .devices
+            .devices
+            .iter()
+            .find(|d| d.dev == dev)
+            .map_or(0, DeviceSummary::ios)
+    };
     Layers {
         counted_on: "bottom",
         ios: report.devices.known_ios().map(|n| n.saturating_sub(ios)),
-        bytes: report.devices.known_bytes().map(|n| n.saturating_sub(bytes)),
+        bytes: report
+            .devices
+            .known_bytes()
+            .map(|n| n.saturating_sub(bytes)),
         left_out: (facts.layers.iter())
-            .map(|(dev, on)| LeftOut { device: device_name(meta, *dev), on, ios: ios_of(*dev) })
+            .map(|(dev, on)| LeftOut {
+                device: device_name(meta, *dev),
+                on,
+                ios: ios_of(*dev),
+            })
             .collect(),
     }
 }
 
 /// `d` without what the other analyses say of it.
-pub(super) fn device<'a>(d: &'a DeviceSummary, report: &'a Report, meta: &RecordingMeta) -> DeviceStats<'a> {
+pub(super) fn device<'a>(
+    d: &'a DeviceSummary,
+    report: &'a Report,
+    meta: &RecordingMeta,
+) -> DeviceStats<'a> {
     DeviceStats {
         name: device_name(meta, d.dev),
         major: d.dev.major(),
@@ -313,12 +355,20 @@ fn with_detail<'a>(
 ) -> DeviceBlock<'a> {
     let (detail_level, detail) = match own {
         None => (None, None),
-        Some(own) if detailed.contains(&own.dev) => {
-            (Some("full"), Some(Detail::Full(Box::new(report_detail::full(own, *bursts)))))
-        }
-        Some(own) => (Some("summary"), Some(Detail::Summary(report_detail::summary(own)))),
+        Some(own) if detailed.contains(&own.dev) => (
+            Some("full"),
+            Some(Detail::Full(Box::new(report_detail::full(own, *bursts)))),
+        ),
+        Some(own) => (
+            Some("summary"),
+            Some(Detail::Summary(report_detail::summary(own))),
+        ),
     };
-    DeviceBlock { stats, detail_level, detail }
+    DeviceBlock {
+        stats,
+        detail_level,
+        detail,
+    }
 }
 
 /// All findings, in the report's order.
@@ -353,12 +403,20 @@ fn loss<'a>(f: &Finding, e: &LostEventsEvidence) -> Loss<'a> {
 
 /// The device of a finding, or the devices of a link by the name that they have as a set; `None` if it is about all.
 pub(super) fn finding_place(f: &Finding, meta: &RecordingMeta) -> Option<String> {
-    if f.link().is_empty() { f.dev.map(|dev| device_name(meta, dev)) } else { Some(link_name(f.link(), meta)) }
+    if f.link().is_empty() {
+        f.dev.map(|dev| device_name(meta, dev))
+    } else {
+        Some(link_name(f.link(), meta))
+    }
 }
 
 /// The name of devices behind one link, as `--limit` takes it.
 pub(super) fn link_name(devices: &[DevId], meta: &RecordingMeta) -> String {
-    devices.iter().map(|dev| device_name(meta, *dev)).collect::<Vec<_>>().join("+")
+    devices
+        .iter()
+        .map(|dev| device_name(meta, *dev))
+        .collect::<Vec<_>>()
+        .join("+")
 }
 
 fn finding(f: &Finding, meta: &RecordingMeta) -> FindingBlock {
@@ -391,11 +449,25 @@ pub(super) mod tests {
         meta.cost.max_rss_bytes = Some(50 << 20);
         let mut builder = ReportBuilder::new(Window::OPEN);
         for i in 0..100 {
-            builder.push(&Io::new((i + 1) * 50_000_000, a, Op::READ, 4096, Some(1_000_000), 4_000_000));
+            builder.push(&Io::new(
+                (i + 1) * 50_000_000,
+                a,
+                Op::READ,
+                4096,
+                Some(1_000_000),
+                4_000_000,
+            ));
         }
         let slow = Io::new(8_000_000_000, a, Op::WRITE, 1 << 20, Some(0), 2_000_000_000);
-        builder.push(&Io { comm: Some(Comm::new(b"e\x1b]0;vil")), tgid: Some(4), ..slow });
-        builder.push(&Io { error: Some(5), ..Io::new(9_000_000_000, b, Op::READ, 512, None, 1_000_000) });
+        builder.push(&Io {
+            comm: Some(Comm::new(b"e\x1b]0;vil")),
+            tgid: Some(4),
+            ..slow
+        });
+        builder.push(&Io {
+            error: Some(5),
+            ..Io::new(9_000_000_000, b, Op::READ, 512, None, 1_000_000)
+        });
         let (from_ns, to_ns, ios) = (1, 2, Some(7));
         builder.lost(&Lost {
             from_ns,
@@ -419,16 +491,34 @@ pub(super) mod tests {
     #[test]
     fn the_document_has_the_promised_keys_and_null_for_the_unknown() {
         let (report, meta, facts) = sample();
-        let doc: Value = serde_json::from_str(&render(&report, &meta, &facts, None)).expect("valid JSON");
+        let doc: Value =
+            serde_json::from_str(&render(&report, &meta, &facts, None)).expect("valid JSON");
         let rec = &doc["recording"];
         assert_eq!(
-            (&rec["ios"], &rec["lost_ios"], &rec["source"], &rec["duration_s"]),
+            (
+                &rec["ios"],
+                &rec["lost_ios"],
+                &rec["source"],
+                &rec["duration_s"]
+            ),
             (&102.into(), &7.into(), &"ebpf".into(), &10.0.into())
         );
-        assert_eq!((&rec["recorder"]["cpu_percent"], &rec["recorder"]["bytes_per_io"]), (&0.5.into(), &10.0.into()));
-        assert_eq!((&rec["losses"][0]["reason"], &rec["losses"][0]["ios"]), (&"ring-full".into(), &7.into()));
+        assert_eq!(
+            (
+                &rec["recorder"]["cpu_percent"],
+                &rec["recorder"]["bytes_per_io"]
+            ),
+            (&0.5.into(), &10.0.into())
+        );
+        assert_eq!(
+            (&rec["losses"][0]["reason"], &rec["losses"][0]["ios"]),
+            (&"ring-full".into(), &7.into())
+        );
         let a = &doc["devices"][0];
-        assert_eq!((&a["name"], &a["major"], &a["minor"]), (&"sd\x1b[31ma".into(), &8.into(), &0.into()));
+        assert_eq!(
+            (&a["name"], &a["major"], &a["minor"]),
+            (&"sd\x1b[31ma".into(), &8.into(), &0.into())
+        );
         let read = &a["read"];
         for key in [
             "ios",
@@ -444,31 +534,69 @@ pub(super) mod tests {
             "sequential_percent",
         ] {
             for class in ["read", "write", "discard", "flush"] {
-                assert!(a[class].as_object().expect("a class").contains_key(key), "{class}.{key}");
+                assert!(
+                    a[class].as_object().expect("a class").contains_key(key),
+                    "{class}.{key}"
+                );
             }
         }
         assert_eq!(
             (&read["ios"], &read["mean_us"], &read["sequential_percent"]),
             (&100.into(), &5000.0.into(), &Value::Null)
         );
-        assert_eq!((&a["discard"]["ios"], &a["discard"]["mean_us"]), (&0.into(), &Value::Null));
-        assert_eq!((&a["busy_percent"], &a["util_io_ticks_percent"]), (&25.0.into(), &Value::Null));
-        assert_eq!((&a["concurrency"]["p50"], &a["concurrency"]["max"]), (&0.into(), &1.into()));
         assert_eq!(
-            (&doc["devices"][1]["name"], &doc["devices"][1]["read"]["queue_mean_us"]),
+            (&a["discard"]["ios"], &a["discard"]["mean_us"]),
+            (&0.into(), &Value::Null)
+        );
+        assert_eq!(
+            (&a["busy_percent"], &a["util_io_ticks_percent"]),
+            (&25.0.into(), &Value::Null)
+        );
+        assert_eq!(
+            (&a["concurrency"]["p50"], &a["concurrency"]["max"]),
+            (&0.into(), &1.into())
+        );
+        assert_eq!(
+            (
+                &doc["devices"][1]["name"],
+                &doc["devices"][1]["read"]["queue_mean_us"]
+            ),
             (&"259:3".into(), &Value::Null)
         );
-        let kinds: Vec<_> =
-            doc["findings"].as_array().expect("an array").iter().map(|f| f["kind"].as_str().expect("text")).collect();
+        let kinds: Vec<_> = doc["findings"]
+            .as_array()
+            .expect("an array")
+            .iter()
+            .map(|f| f["kind"].as_str().expect("text"))
+            .collect();
         assert_eq!(kinds, ["io-error", "slow-io", "lost-events"]);
         assert_eq!(doc["findings"][0]["device"], "259:3");
         let detail = &a["detail"];
         assert_eq!(detail["slots"]["all"][0]["slots"], 5000);
-        assert_eq!(detail["streams"][0]["periodicity"]["verdict"], "periodic", "{}", detail["streams"][0]);
+        assert_eq!(
+            detail["streams"][0]["periodicity"]["verdict"], "periodic",
+            "{}",
+            detail["streams"][0]
+        );
         assert_eq!(detail["attribution"]["bin_s"], 1.0);
-        assert!(detail["capacity"]["state"].is_string() && detail["stages"]["d2c"]["n"] == 101, "{detail}");
-        for key in ["max_ios_per_s_low", "knee_in_flight_high", "mix_load_percent", "ios_left_per_s", "models"] {
-            assert!(detail["capacity"].as_object().expect("an object").contains_key(key), "{key}");
+        assert!(
+            detail["capacity"]["state"].is_string() && detail["stages"]["d2c"]["n"] == 101,
+            "{detail}"
+        );
+        for key in [
+            "max_ios_per_s_low",
+            "knee_in_flight_high",
+            "mix_load_percent",
+            "ios_left_per_s",
+            "models",
+        ] {
+            assert!(
+                detail["capacity"]
+                    .as_object()
+                    .expect("an object")
+                    .contains_key(key),
+                "{key}"
+            );
         }
         assert_eq!(doc["files"], Value::Null, "no requests were recorded");
     }
@@ -477,31 +605,61 @@ pub(super) mod tests {
     fn sums_say_on_which_layer_an_io_counts() {
         let (report, meta, mut facts) = sample();
         facts.layers = BTreeMap::from([(DevId::new(8, 0), vec!["259:3".to_owned()])]);
-        let doc: Value = serde_json::from_str(&render(&report, &meta, &facts, None)).expect("valid JSON");
+        let doc: Value =
+            serde_json::from_str(&render(&report, &meta, &facts, None)).expect("valid JSON");
         let layers = &doc["recording"]["layers"];
-        assert_eq!((&doc["recording"]["ios"], &layers["ios"], &layers["bytes"]), (&102.into(), &1.into(), &512.into()));
-        let left_out = serde_json::json!([{ "device": "sd\x1b[31ma", "on": ["259:3"], "ios": 101 }]);
-        assert_eq!((&layers["counted_on"], &layers["left_out"]), (&"bottom".into(), &left_out));
-        let text = super::super::report_text::render(&report, &meta, &facts, super::super::layout::Layout::PLAIN);
-        assert!(text.contains("\n1 I/O, ") && text.contains("not in them: sd"), "{text}");
+        assert_eq!(
+            (&doc["recording"]["ios"], &layers["ios"], &layers["bytes"]),
+            (&102.into(), &1.into(), &512.into())
+        );
+        let left_out =
+            serde_json::json!([{ "device": "sd\x1b[31ma", "on": ["259:3"], "ios": 101 }]);
+        assert_eq!(
+            (&layers["counted_on"], &layers["left_out"]),
+            (&"bottom".into(), &left_out)
+        );
+        let text = super::super::report_text::render(
+            &report,
+            &meta,
+            &facts,
+            super::super::layout::Layout::PLAIN,
+        );
+        assert!(
+            text.contains("\n1 I/O, ") && text.contains("not in them: sd"),
+            "{text}"
+        );
         assert!(text.contains("(101 I/Os)\n"), "{text}");
         // Counters know counts only, and the layers' I/Os twice, too; tables were added up without their layers.
         facts.total_ios = Some(0);
         assert_eq!(counted_above(&report, &meta, &facts).0, 101);
-        let imported = RecordingMeta { source: Source::Import("iostat".to_owned()), ..meta };
+        let imported = RecordingMeta {
+            source: Source::Import("iostat".to_owned()),
+            ..meta
+        };
         assert_eq!(counted_above(&report, &imported, &facts).0, 0);
     }
 
     #[test]
     fn devices_together_are_a_set() {
         let (report, meta, facts) = sample();
-        let doc: Value = serde_json::from_str(&render(&report, &meta, &facts, None)).expect("valid JSON");
+        let doc: Value =
+            serde_json::from_str(&render(&report, &meta, &facts, None)).expect("valid JSON");
         let set = &doc["sets"][0];
-        assert_eq!((&set["name"], &set["devices"]), (&"all".into(), &serde_json::json!(["sd\x1b[31ma", "259:3"])));
-        assert_eq!((&set["busy_percent"], &set["max_busy_percent"]), (&25.01.into(), &25.0.into()));
-        assert_eq!((&set["concurrency"]["max"], &set["slots"]["all"][0]["slots"]), (&1.into(), &5000.into()));
+        assert_eq!(
+            (&set["name"], &set["devices"]),
+            (&"all".into(), &serde_json::json!(["sd\x1b[31ma", "259:3"]))
+        );
+        assert_eq!(
+            (&set["busy_percent"], &set["max_busy_percent"]),
+            (&25.01.into(), &25.0.into())
+        );
+        assert_eq!(
+            (&set["concurrency"]["max"], &set["slots"]["all"][0]["slots"]),
+            (&1.into(), &5000.into())
+        );
         let empty = ReportBuilder::new(Window::OPEN).finish(0);
-        let doc: Value = serde_json::from_str(&render(&empty, &meta, &facts, None)).expect("valid JSON");
+        let doc: Value =
+            serde_json::from_str(&render(&empty, &meta, &facts, None)).expect("valid JSON");
         assert_eq!(doc["sets"], serde_json::json!([]));
     }
 
@@ -510,14 +668,23 @@ pub(super) mod tests {
         let mut builder = ReportBuilder::new(Window::new(0, seconds * 1_000_000_000));
         let (n, mut random) = (i64::from(devices) * 20, 1_u64);
         let mut below = |limit: i64| {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (random >> 33) as i64 % limit
         };
         for i in 0..n {
             let op = if below(3) == 0 { Op::WRITE } else { Op::READ };
             let dev = DevId::new(8, below(i64::from(devices)) as u32);
             let at_ns = seconds * 1_000_000_000 / (n + 1) * (i + 1) + below(977);
-            builder.push(&Io::new(at_ns, dev, op, 4096, Some(1000), 90_000 + below(701)));
+            builder.push(&Io::new(
+                at_ns,
+                dev,
+                op,
+                4096,
+                Some(1000),
+                90_000 + below(701),
+            ));
         }
         (builder.finish(0), RecordingMeta::new(Source::Ebpf, 0))
     }
@@ -528,22 +695,48 @@ pub(super) mod tests {
             let (report, meta) = many(devices, seconds);
             let facts = RecordingFacts::default();
             let text = render(&report, &meta, &facts, None);
-            assert!(text.len() <= 2_000_000, "{devices} devices, {seconds} s: {} bytes", text.len());
-            let asked = RecordingFacts { detailed: BTreeSet::from([DevId::new(8, 2)]), ..facts };
-            let doc: Value = serde_json::from_str(&render(&report, &meta, &asked, None)).expect("valid JSON");
+            assert!(
+                text.len() <= 2_000_000,
+                "{devices} devices, {seconds} s: {} bytes",
+                text.len()
+            );
+            let asked = RecordingFacts {
+                detailed: BTreeSet::from([DevId::new(8, 2)]),
+                ..facts
+            };
+            let doc: Value =
+                serde_json::from_str(&render(&report, &meta, &asked, None)).expect("valid JSON");
             let levels: Vec<&str> = (doc["devices"].as_array().expect("an array").iter())
                 .map(|d| d["detail_level"].as_str().expect("single I/Os"))
                 .collect();
             assert_eq!((levels.len(), levels[2]), (devices as usize, "full"));
-            assert_eq!(levels.iter().filter(|l| **l == "summary").count(), devices as usize - 1);
+            assert_eq!(
+                levels.iter().filter(|l| **l == "summary").count(),
+                devices as usize - 1
+            );
             let [full, summary] = [2, 1].map(|i| &doc["devices"][i]["detail"]);
-            assert!(full["slots"]["all"].as_array().is_some_and(|g| (1..=73).contains(&g.len())), "{seconds} s");
-            assert!(full["streams"][0]["bursts"].is_array() && summary["streams"][0]["bursts"].is_null());
-            let verdict = report.detail(DevId::new(8, 1)).map(|d| d.streams[1].periodicity.verdict);
-            assert_eq!(summary["streams"][1]["periodicity"]["verdict"], serde_json::json!(verdict));
+            assert!(
+                full["slots"]["all"]
+                    .as_array()
+                    .is_some_and(|g| (1..=73).contains(&g.len())),
+                "{seconds} s"
+            );
+            assert!(
+                full["streams"][0]["bursts"].is_array()
+                    && summary["streams"][0]["bursts"].is_null()
+            );
+            let verdict = report
+                .detail(DevId::new(8, 1))
+                .map(|d| d.streams[1].periodicity.verdict);
+            assert_eq!(
+                summary["streams"][1]["periodicity"]["verdict"],
+                serde_json::json!(verdict)
+            );
         }
         let (report, meta) = many(3, 60);
-        let doc: Value = serde_json::from_str(&render(&report, &meta, &RecordingFacts::default(), None)).expect("JSON");
+        let doc: Value =
+            serde_json::from_str(&render(&report, &meta, &RecordingFacts::default(), None))
+                .expect("JSON");
         assert!((0..3).all(|i| doc["devices"][i]["detail_level"] == "full"));
     }
 }

@@ -14,11 +14,17 @@ use super::findings as words;
 use super::layout::{Layout, Role, count_of, number, size, wrapped};
 use super::report_detail_text;
 use super::report_json::{
-    RecordingFacts, bytes_per_io, counted_above, cpu_percent, device_name, finding_place, link_name, losses,
+    RecordingFacts, bytes_per_io, counted_above, cpu_percent, device_name, finding_place,
+    link_name, losses,
 };
 
 /// The whole text.
-pub fn render(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts, layout: Layout) -> String {
+pub fn render(
+    report: &Report,
+    meta: &RecordingMeta,
+    facts: &RecordingFacts,
+    layout: Layout,
+) -> String {
     let mut out = layout.sentences(&head(report, meta, facts));
     out.push_str(&findings(report, meta, usize::MAX, layout));
     devices(&mut out, report, meta, layout);
@@ -34,10 +40,14 @@ fn heading(layout: Layout, title: &str) -> String {
 fn head(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> String {
     let mut out = String::new();
     let window = report.devices.window;
-    let started = jiff::Timestamp::from_nanosecond(i128::from(meta.start_unix_ns) + i128::from(window.from_ns));
+    let started = jiff::Timestamp::from_nanosecond(
+        i128::from(meta.start_unix_ns) + i128::from(window.from_ns),
+    );
     let started = started.map_or_else(|_| "an unknown time".to_owned(), |t| format!("{t:.3}"));
-    let or_unknown =
-        |v: &Option<String>| v.as_deref().map_or_else(|| "unknown".to_owned(), |s| terminal(s).into_owned());
+    let or_unknown = |v: &Option<String>| {
+        v.as_deref()
+            .map_or_else(|| "unknown".to_owned(), |s| terminal(s).into_owned())
+    };
     let _ = writeln!(
         out,
         "{}: {:.3} s from {started}, host {}, kernel {}, source {}",
@@ -48,19 +58,40 @@ fn head(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> String
         terminal(&meta.source.to_string()),
     );
     let (ios_above, bytes_above) = counted_above(report, meta, facts);
-    let (ios, bytes) = (report.devices.ios - ios_above, report.devices.bytes - bytes_above);
+    let (ios, bytes) = (
+        report.devices.ios - ios_above,
+        report.devices.bytes - bytes_above,
+    );
     let lost = match report.devices.lost_ios {
         Some(0) => "none lost".to_owned(),
         Some(n) => format!("{n} lost"),
         None => "some lost, number unknown".to_owned(),
     };
-    let ios = report.devices.known_ios().map_or_else(|| "unknown number of I/Os".to_owned(), |_| count_of(ios, "I/O"));
-    let bytes = report.devices.known_bytes().map_or_else(|| "unknown size".to_owned(), |_| size(bytes as f64));
+    let ios = report.devices.known_ios().map_or_else(
+        || "unknown number of I/Os".to_owned(),
+        |_| count_of(ios, "I/O"),
+    );
+    let bytes = report
+        .devices
+        .known_bytes()
+        .map_or_else(|| "unknown size".to_owned(), |_| size(bytes as f64));
     let _ = writeln!(out, "{ios}, {bytes}, {lost}");
     if !facts.layers.is_empty() {
-        let names: Vec<String> = facts.layers.keys().map(|dev| device_name(meta, *dev)).collect();
-        let ios = if ios_above > 0 { format!(" ({})", count_of(ios_above, "I/O")) } else { String::new() };
-        let _ = writeln!(out, "sums count the bottom layer; not in them: {}{ios}", terminal(&names.join(", ")));
+        let names: Vec<String> = facts
+            .layers
+            .keys()
+            .map(|dev| device_name(meta, *dev))
+            .collect();
+        let ios = if ios_above > 0 {
+            format!(" ({})", count_of(ios_above, "I/O"))
+        } else {
+            String::new()
+        };
+        let _ = writeln!(
+            out,
+            "sums count the bottom layer; not in them: {}{ios}",
+            terminal(&names.join(", "))
+        );
     }
     out.push('\n');
     out
@@ -78,9 +109,15 @@ pub fn findings(report: &Report, meta: &RecordingMeta, most: usize, layout: Layo
     order.sort_by_key(|i| !is_first(*i));
     order.truncate(most.max((0..all.len()).filter(|i| is_first(*i)).count()));
     order.sort_unstable();
-    order.iter().for_each(|i| finding(&mut out, &all[*i], meta, layout));
+    order
+        .iter()
+        .for_each(|i| finding(&mut out, &all[*i], meta, layout));
     if order.len() < all.len() {
-        let _ = writeln!(out, "  and {} more of these kinds: iolens report", all.len() - order.len());
+        let _ = writeln!(
+            out,
+            "  and {} more of these kinds: iolens report",
+            all.len() - order.len()
+        );
     }
     out.push('\n');
     out
@@ -90,10 +127,22 @@ fn finding(out: &mut String, f: &Finding, meta: &RecordingMeta, layout: Layout) 
     const INDENT: usize = 12;
     let device = finding_place(f, meta).unwrap_or_else(|| "all devices".to_owned());
     let (from, to) = (f.from_ns as f64 / 1e9, f.to_ns as f64 / 1e9);
-    let role = if f.severity == Severity::Warning { Role::Warning } else { Role::Info };
+    let role = if f.severity == Severity::Warning {
+        Role::Warning
+    } else {
+        Role::Info
+    };
     let severity = layout.paint(role, &format!("{:<8}", f.severity.name()));
-    let _ = writeln!(out, "  {severity}  {}, {}, {from:.3} s to {to:.3} s", f.kind().name(), terminal(&device));
-    for line in wrapped(&terminal(&words::summary(f)), layout.prose().saturating_sub(INDENT).max(1)) {
+    let _ = writeln!(
+        out,
+        "  {severity}  {}, {}, {from:.3} s to {to:.3} s",
+        f.kind().name(),
+        terminal(&device)
+    );
+    for line in wrapped(
+        &terminal(&words::summary(f)),
+        layout.prose().saturating_sub(INDENT).max(1),
+    ) {
         let _ = writeln!(out, "{:INDENT$}{line}", "");
     }
 }
@@ -114,7 +163,12 @@ const COLUMNS: [&str; 11] = [
 ];
 
 fn devices(out: &mut String, report: &Report, meta: &RecordingMeta, layout: Layout) {
-    let rows: Vec<Vec<String>> = report.devices.devices.iter().flat_map(|d| device_rows(d, report, meta)).collect();
+    let rows: Vec<Vec<String>> = report
+        .devices
+        .devices
+        .iter()
+        .flat_map(|d| device_rows(d, report, meta))
+        .collect();
     out.push_str(&layout.table(&COLUMNS.map(str::to_owned), &rows, |i| i == 0));
     if rows.is_empty() {
         out.push_str("  no I/O\n");
@@ -136,9 +190,17 @@ fn devices(out: &mut String, report: &Report, meta: &RecordingMeta, layout: Layo
 /// Devices behind one link (A13).
 fn link(out: &mut String, l: &LinkDetail, meta: &RecordingMeta) {
     let name = terminal(&link_name(&l.link.devices, meta)).into_owned();
-    let _ = writeln!(out, "link {name}, which carries {}/s", size(l.link.limit.bytes_per_s));
+    let _ = writeln!(
+        out,
+        "link {name}, which carries {}/s",
+        size(l.link.limit.bytes_per_s)
+    );
     for s in l.streams.iter().filter(|s| s.bytes > 0) {
-        let class = if s.class == Class::Read { "reads" } else { "writes" };
+        let class = if s.class == Class::Read {
+            "reads"
+        } else {
+            "writes"
+        };
         let bursts = match s.bursts.iter().rev().max_by_key(|b| b.burst.bytes) {
             None => "no burst reaches half of it".to_owned(),
             Some(BurstDetail { burst: b, .. }) => format!(
@@ -157,12 +219,22 @@ fn link(out: &mut String, l: &LinkDetail, meta: &RecordingMeta) {
 /// All devices together (A4).
 fn set(out: &mut String, report: &Report, meta: &RecordingMeta, layout: Layout) {
     let set = &report.set;
-    let names = |devices: &[DevId]| devices.iter().map(|dev| device_name(meta, *dev)).collect::<Vec<_>>().join(", ");
+    let names = |devices: &[DevId]| {
+        devices
+            .iter()
+            .map(|dev| device_name(meta, *dev))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     let above = match &*set.left_out {
         [] => String::new(),
         layers => format!(" (without the layers above: {})", names(layers)),
     };
-    let title = format!("{} devices together: {}{above}", set.members.len(), names(&set.members));
+    let title = format!(
+        "{} devices together: {}{above}",
+        set.members.len(),
+        names(&set.members)
+    );
     let lines = format!(
         "{}\n  any busy {} (reads {}, writes {}, both {}), mean of devices {}, busiest {}\n  \
          in flight mean {}, p99 {}, max {}\n",
@@ -188,21 +260,42 @@ fn device_rows(d: &DeviceSummary, report: &Report, meta: &RecordingMeta) -> Vec<
     for class in Class::ALL {
         let c = d.class(class);
         if c.ios > Some(0) || (c.ios.is_none() && (c.bytes > Some(0) || c.mean_us.is_some())) {
-            let few = if c.low_n && c.ios.is_some() { " (few)" } else { "" };
+            let few = if c.low_n && c.ios.is_some() {
+                " (few)"
+            } else {
+                ""
+            };
             rows.push(class_row(&format!("  {}{few}", class.name()), c));
         }
     }
-    if let Some(AllClasses { ios, bytes, mean_us, .. }) = report.all_classes.get(&d.dev).copied()
+    if let Some(AllClasses {
+        ios,
+        bytes,
+        mean_us,
+        ..
+    }) = report.all_classes.get(&d.dev).copied()
         && (ios.is_some() || bytes.is_some() || mean_us.is_some())
     {
-        rows.push(class_row("  all", &ClassSummary { ios, bytes, mean_us, ..ClassSummary::default() }));
+        rows.push(class_row(
+            "  all",
+            &ClassSummary {
+                ios,
+                bytes,
+                mean_us,
+                ..ClassSummary::default()
+            },
+        ));
     }
     rows
 }
 
 fn device(out: &mut String, d: &DeviceSummary, report: &Report, layout: Layout) {
     let mut lines = String::new();
-    if let Some(us) = report.all_classes.get(&d.dev).and_then(|all| all.service_us) {
+    if let Some(us) = report
+        .all_classes
+        .get(&d.dev)
+        .and_then(|all| all.service_us)
+    {
         let _ = writeln!(lines, "  svctm {us:.1} us (obsolete: busy time by I/Os)");
     }
     let util = report.util_io_ticks_percent.get(&d.dev).copied();
@@ -247,33 +340,65 @@ fn quality(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> Str
     let _ = match s.lost_ios {
         Some(0) => writeln!(out, "  losses: none"),
         Some(n) => {
-            writeln!(out, "  losses: {}, {:.3} % of all", count_of(n, "I/O"), 100.0 * n as f64 / (n + s.ios) as f64)
+            writeln!(
+                out,
+                "  losses: {}, {:.3} % of all",
+                count_of(n, "I/O"),
+                100.0 * n as f64 / (n + s.ios) as f64
+            )
         }
         None => writeln!(out, "  losses: some, their number is unknown"),
     };
     for (f, lost) in losses(report) {
         let (from, to) = (f.from_ns as f64 / 1e9, f.to_ns as f64 / 1e9);
-        let (n, reason) = (lost.ios.map_or_else(|| "unknown number".to_owned(), |n| n.to_string()), lost.reason.name());
-        let _ = writeln!(out, "    {n} ({reason}) within {from:.3} s to {to:.3} s; excluded from all figures above");
+        let (n, reason) = (
+            lost.ios
+                .map_or_else(|| "unknown number".to_owned(), |n| n.to_string()),
+            lost.reason.name(),
+        );
+        let _ = writeln!(
+            out,
+            "    {n} ({reason}) within {from:.3} s to {to:.3} s; excluded from all figures above"
+        );
     }
     if s.censored_ios > 0 {
-        let _ = writeln!(out, "  {} in flight when recording began: not counted", count_of(s.censored_ios, "I/O"));
+        let _ = writeln!(
+            out,
+            "  {} in flight when recording began: not counted",
+            count_of(s.censored_ios, "I/O")
+        );
     }
     if s.clipped.ios > 0 {
         let (n, sec) = (s.clipped.ios, s.clipped.ns as f64 / 1e9);
-        let _ =
-            writeln!(out, "  {n} I/Os outlived a million others: {sec:.3} s of their time are missing from busy times");
+        let _ = writeln!(
+            out,
+            "  {n} I/Os outlived a million others: {sec:.3} s of their time are missing from busy times"
+        );
     }
-    if s.devices.iter().flat_map(|d| &d.classes).any(|c| c.ios > Some(0) && c.low_n) {
+    if s.devices
+        .iter()
+        .flat_map(|d| &d.classes)
+        .any(|c| c.ios > Some(0) && c.low_n)
+    {
         out.push_str("  (few): fewer than 30 I/Os, percentiles mean little\n");
     }
     match meta.source {
         Source::Ebpf => {}
-        Source::Counters => out.push_str("  source counters: rates and means only, no percentiles, no single I/O\n"),
-        Source::Import(_) => out.push_str("  imported: what the other tool left out is unknown here\n"),
+        Source::Counters => {
+            out.push_str("  source counters: rates and means only, no percentiles, no single I/O\n")
+        }
+        Source::Import(_) => {
+            out.push_str("  imported: what the other tool left out is unknown here\n")
+        }
     }
-    let hz = meta.kernel_hz.map_or_else(|| "unknown".to_owned(), |hz| hz.to_string());
-    let _ = writeln!(out, "  kernel {}, HZ {hz}", terminal(meta.kernel.as_deref().unwrap_or("unknown")));
+    let hz = meta
+        .kernel_hz
+        .map_or_else(|| "unknown".to_owned(), |hz| hz.to_string());
+    let _ = writeln!(
+        out,
+        "  kernel {}, HZ {hz}",
+        terminal(meta.kernel.as_deref().unwrap_or("unknown"))
+    );
     if let Some(regime) = report.regime {
         let _ = writeln!(out, "  %util: {}", estimator::about(regime));
     }
@@ -284,14 +409,20 @@ fn quality(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> Str
         out,
         "  recorder: {}% of a core, {} of memory, {} on disk, {} bytes per I/O",
         number(cpu_percent(meta), 2),
-        meta.cost.max_rss_bytes.map_or_else(|| "-".to_owned(), |b| size(b as f64)),
-        facts.disk_bytes.map_or_else(|| "-".to_owned(), |b| size(b as f64)),
+        meta.cost
+            .max_rss_bytes
+            .map_or_else(|| "-".to_owned(), |b| size(b as f64)),
+        facts
+            .disk_bytes
+            .map_or_else(|| "-".to_owned(), |b| size(b as f64)),
         number(bytes_per_io(facts), 1),
     );
     out.push_str(
         "  latency is start to done (queue + device); percentiles are nearest rank, within 0.4 % above 65536 I/Os;\n",
     );
-    out.push_str("  %seq: begins where the previous I/O of the same device and class, by start, ended\n");
+    out.push_str(
+        "  %seq: begins where the previous I/O of the same device and class, by start, ended\n",
+    );
     out
 }
 
@@ -320,10 +451,16 @@ mod tests {
     #[test]
     fn an_empty_recording_gives_an_honest_empty_report() {
         let meta = RecordingMeta::new(Source::Counters, 0);
-        let text =
-            render(&ReportBuilder::new(Window::OPEN).finish(0), &meta, &RecordingFacts::default(), Layout::PLAIN);
+        let text = render(
+            &ReportBuilder::new(Window::OPEN).finish(0),
+            &meta,
+            &RecordingFacts::default(),
+            Layout::PLAIN,
+        );
         assert!(
-            text.contains("0 I/Os, 0 B, none lost") && text.contains("no I/O") && text.contains("  none\n"),
+            text.contains("0 I/Os, 0 B, none lost")
+                && text.contains("no I/O")
+                && text.contains("  none\n"),
             "{text}"
         );
     }

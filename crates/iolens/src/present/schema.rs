@@ -50,12 +50,19 @@ fn unit(key: &str) -> Option<&'static str> {
         ("_ns", "ns"),
         ("_s", "s"),
     ];
-    let own = UNITS.iter().find(|(end, _)| key.ends_with(end)).map(|(_, unit)| *unit);
+    let own = UNITS
+        .iter()
+        .find(|(end, _)| key.ends_with(end))
+        .map(|(_, unit)| *unit);
     own.or_else(|| (key == "bytes").then_some("B"))
 }
 
 /// Does `edit` to each object that describes an object's properties, at any depth, with its name.
-fn each_object(name: &str, schema: &mut Value, edit: &mut impl FnMut(&str, &mut Map<String, Value>)) {
+fn each_object(
+    name: &str,
+    schema: &mut Value,
+    edit: &mut impl FnMut(&str, &mut Map<String, Value>),
+) {
     match schema {
         Value::Object(map) => {
             if let Some(Value::Object(properties)) = map.get_mut("properties") {
@@ -63,33 +70,49 @@ fn each_object(name: &str, schema: &mut Value, edit: &mut impl FnMut(&str, &mut 
             }
             for (key, below) in map.iter_mut() {
                 if key == "definitions" {
-                    let Value::Object(types) = below else { continue };
-                    types.iter_mut().for_each(|(name, schema)| each_object(name, schema, edit));
+                    let Value::Object(types) = below else {
+                        continue;
+                    };
+                    types
+                        .iter_mut()
+                        .for_each(|(name, schema)| each_object(name, schema, edit));
                 } else {
                     each_object(name, below, edit);
                 }
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| each_object(name, item, edit)),
+        Value::Array(items) => items
+            .iter_mut()
+            .for_each(|item| each_object(name, item, edit)),
         _ => {}
     }
 }
 
 /// The schema of `T`, in which each property says what it is, and its unit.
 fn schema_of<T: JsonSchema>() -> Value {
-    let mut schema = SchemaSettings::draft07().for_serialize().into_generator().into_root_schema_for::<T>().to_value();
+    let mut schema = SchemaSettings::draft07()
+        .for_serialize()
+        .into_generator()
+        .into_root_schema_for::<T>()
+        .to_value();
     let (definitions, name) = (definitions(), T::schema_name().into_owned());
     each_object(&name, &mut schema, &mut |object, properties| {
         for (key, property) in properties.iter_mut() {
-            let Value::Object(property) = property else { panic!("{object}.{key} is no object") };
+            let Value::Object(property) = property else {
+                panic!("{object}.{key} is no object")
+            };
             let known = definitions.values().find(|d| d.keys.contains(key));
             let is_open = !property.contains_key("description") && !property.contains_key("$ref");
             if let Some(d) = known.filter(|_| is_open) {
                 property.insert("description".to_owned(), d.text.clone().into());
             }
             // A bare reference is described by the type that it refers to.
-            let is_described = property.contains_key("description") || property.contains_key("$ref");
-            assert!(is_described, "{object}.{key} needs a doc comment or an entry in fields.json");
+            let is_described =
+                property.contains_key("description") || property.contains_key("$ref");
+            assert!(
+                is_described,
+                "{object}.{key} needs a doc comment or an entry in fields.json"
+            );
             if let Some(unit) = unit(key) {
                 property.insert("x-unit".to_owned(), unit.into());
             }
@@ -100,12 +123,18 @@ fn schema_of<T: JsonSchema>() -> Value {
 
 /// Compares with the file `path` under `docs/`, or writes it where `IOLENS_WRITE_SCHEMA` is set.
 fn check(path: &str, text: &str) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(path);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../docs")
+        .join(path);
     if std::env::var_os("IOLENS_WRITE_SCHEMA").is_some() {
         std::fs::write(&file, text).expect("a checkout that can be written");
     }
     let checked_in = std::fs::read_to_string(&file).unwrap_or_default();
-    assert!(checked_in == text, "{} is out of date: run `make schema`", file.display());
+    assert!(
+        checked_in == text,
+        "{} is out of date: run `make schema`",
+        file.display()
+    );
 }
 
 fn pretty(schema: &Value) -> String {
@@ -114,10 +143,22 @@ fn pretty(schema: &Value) -> String {
 
 #[test]
 fn the_schemas_are_current() {
-    check("schema/report.json", &pretty(&schema_of::<super::report_json::ReportDocument>()));
-    check("schema/page.json", &pretty(&schema_of::<super::html::PageData>()));
-    check("schema/lab.json", &pretty(&schema_of::<super::lab::document::LabPage>()));
-    check("schema/fleet.json", &pretty(&schema_of::<super::fleet::FleetDocument>()));
+    check(
+        "schema/report.json",
+        &pretty(&schema_of::<super::report_json::ReportDocument>()),
+    );
+    check(
+        "schema/page.json",
+        &pretty(&schema_of::<super::html::PageData>()),
+    );
+    check(
+        "schema/lab.json",
+        &pretty(&schema_of::<super::lab::document::LabPage>()),
+    );
+    check(
+        "schema/fleet.json",
+        &pretty(&schema_of::<super::fleet::FleetDocument>()),
+    );
 }
 
 /// `text` in a cell of a table.
@@ -138,8 +179,14 @@ fn the_list_of_fields_is_current() {
     each_object("ReportDocument", &mut schema, &mut |object, properties| {
         let keys = objects.entry(object.to_owned()).or_default();
         for (key, property) in properties.iter() {
-            let of_type = property["$ref"].as_str().and_then(|path| path.rsplit('/').next()).map(|name| &types[name]);
-            let text = [Some(property), of_type].into_iter().flatten().find_map(|p| p["description"].as_str());
+            let of_type = property["$ref"]
+                .as_str()
+                .and_then(|path| path.rsplit('/').next())
+                .map(|name| &types[name]);
+            let text = [Some(property), of_type]
+                .into_iter()
+                .flatten()
+                .find_map(|p| p["description"].as_str());
             keys.insert(key.clone(), text.unwrap_or_default().to_owned());
         }
     });
@@ -147,25 +194,57 @@ fn the_list_of_fields_is_current() {
     let define = |key: &str| {
         let d = definitions.values().find(|d| d.keys.contains(key));
         let d = d.unwrap_or_else(|| panic!("{key} needs an entry in fields.json"));
-        d.text.clone() + &d.formula.as_ref().map(|f| format!(" `{f}`")).unwrap_or_default()
+        d.text.clone()
+            + &d.formula
+                .as_ref()
+                .map(|f| format!(" `{f}`"))
+                .unwrap_or_default()
     };
-    let zoom = fields::FIELDS.iter().chain(fields::ALL_CLASSES).map(|f| (f.name.to_owned(), define(f.name)));
-    let in_schema: BTreeSet<String> = objects.values().flat_map(|keys| keys.keys().cloned()).collect();
-    let zoom: BTreeMap<String, String> = zoom.chain([("time_s".to_owned(), define("time_s"))]).collect();
+    let zoom = fields::FIELDS
+        .iter()
+        .chain(fields::ALL_CLASSES)
+        .map(|f| (f.name.to_owned(), define(f.name)));
+    let in_schema: BTreeSet<String> = objects
+        .values()
+        .flat_map(|keys| keys.keys().cloned())
+        .collect();
+    let zoom: BTreeMap<String, String> = zoom
+        .chain([("time_s".to_owned(), define("time_s"))])
+        .collect();
     let mut in_page = BTreeSet::new();
     let mut page = schema_of::<super::html::PageData>();
-    each_object("PageData", &mut page, &mut |_, properties| in_page.extend(properties.keys().cloned()));
+    each_object("PageData", &mut page, &mut |_, properties| {
+        in_page.extend(properties.keys().cloned())
+    });
     let of_page = definitions.values().flat_map(|d| &d.keys);
     let of_page = of_page.filter(|key| !in_schema.contains(*key) && !zoom.contains_key(*key));
     let of_page: BTreeMap<String, String> = of_page.map(|key| (key.clone(), define(key))).collect();
-    let nowhere: Vec<&String> = of_page.keys().filter(|key| !in_page.contains(*key)).collect();
-    assert!(nowhere.is_empty(), "fields.json defines keys that no document has: {nowhere:?}");
-    let titled = objects.into_iter().map(|(name, keys)| (format!("`{name}`"), keys));
-    for (title, keys) in titled.chain([("Columns of `zoom`".to_owned(), zoom), ("The page alone".to_owned(), of_page)])
-    {
-        let _ = write!(out, "\n## {title}\n\n| key | unit | definition |\n|---|---|---|\n");
+    let nowhere: Vec<&String> = of_page
+        .keys()
+        .filter(|key| !in_page.contains(*key))
+        .collect();
+    assert!(
+        nowhere.is_empty(),
+        "fields.json defines keys that no document has: {nowhere:?}"
+    );
+    let titled = objects
+        .into_iter()
+        .map(|(name, keys)| (format!("`{name}`"), keys));
+    for (title, keys) in titled.chain([
+        ("Columns of `zoom`".to_owned(), zoom),
+        ("The page alone".to_owned(), of_page),
+    ]) {
+        let _ = write!(
+            out,
+            "\n## {title}\n\n| key | unit | definition |\n|---|---|---|\n"
+        );
         for (key, text) in keys {
-            let _ = writeln!(out, "| `{key}` | {} | {} |", unit(&key).unwrap_or(""), cell(&text));
+            let _ = writeln!(
+                out,
+                "| `{key}` | {} | {} |",
+                unit(&key).unwrap_or(""),
+                cell(&text)
+            );
         }
     }
     check("fields.md", &out);
@@ -175,7 +254,11 @@ fn the_list_of_fields_is_current() {
 fn a_key_means_one_thing_and_an_entry_is_complete() {
     let mut seen = BTreeSet::new();
     for (name, d) in definitions() {
-        assert!(!d.title.is_empty() && d.text.ends_with(['.', '?', ')']), "{name}: {}", d.text);
+        assert!(
+            !d.title.is_empty() && d.text.ends_with(['.', '?', ')']),
+            "{name}: {}",
+            d.text
+        );
         for key in d.keys {
             assert!(seen.insert(key.clone()), "{key} is in two entries");
         }

@@ -51,7 +51,8 @@ impl SeriesColumns {
             });
         }
         self.lossy.push(json!(row.lossy));
-        self.slots.push(json!((row.to_ns - row.from_ns) as f64 / 1e9));
+        self.slots
+            .push(json!((row.to_ns - row.from_ns) as f64 / 1e9));
     }
 
     /// All columns, each as long as the others.

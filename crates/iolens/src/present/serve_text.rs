@@ -18,29 +18,53 @@ pub fn started(source: &Source, limits: &[String], root: &Path, keep_bytes: u64)
     }
     let root = root.display().to_string();
     let (root, keep) = (escape::terminal(&root), size(keep_bytes as f64));
-    let _ = writeln!(out, "iolens: recording always (source: {source}) into {root}, at most {keep}");
-    let _ = writeln!(out, "iolens: to see what happened: iolens report {root} --at \"10 min ago\"");
+    let _ = writeln!(
+        out,
+        "iolens: recording always (source: {source}) into {root}, at most {keep}"
+    );
+    let _ = writeln!(
+        out,
+        "iolens: to see what happened: iolens report {root} --at \"10 min ago\""
+    );
     out
 }
 
 /// Where it can be asked.
 pub fn listening(place: Option<&impl std::fmt::Display>) -> String {
-    place.map_or_else(String::new, |p| format!("iolens: listening on {}\n", escape::terminal(&p.to_string())))
+    place.map_or_else(String::new, |p| {
+        format!(
+            "iolens: listening on {}\n",
+            escape::terminal(&p.to_string())
+        )
+    })
 }
 
 /// What had to go: recordings that lost their single I/Os, their sums per second, or everything. Nothing, if none.
 pub fn freed(of_ios: usize, of_seconds: usize, whole: usize) -> String {
-    let of = |n: usize, what: &str| (n > 0).then(|| format!("{what} of {}", count_of(n as u64, "recording")));
-    let parts = [of(of_ios, "the I/Os"), of(of_seconds, "the sums per second"), of(whole, "all")];
+    let of = |n: usize, what: &str| {
+        (n > 0).then(|| format!("{what} of {}", count_of(n as u64, "recording")))
+    };
+    let parts = [
+        of(of_ios, "the I/Os"),
+        of(of_seconds, "the sums per second"),
+        of(whole, "all"),
+    ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    if parts.is_empty() { String::new() } else { format!("iolens: the size limit removed {}\n", parts.join(", ")) }
+    if parts.is_empty() {
+        String::new()
+    } else {
+        format!("iolens: the size limit removed {}\n", parts.join(", "))
+    }
 }
 
 /// A stretch that was kept around a finding.
 pub fn frozen(path: &Path, bytes: u64, ios: u64) -> String {
     let path = path.display().to_string();
     let (ios, size) = (count_of(ios, "I/O"), size(bytes as f64));
-    format!("iolens: kept {} around a finding: {ios}, {size}\n", escape::terminal(&path))
+    format!(
+        "iolens: kept {} around a finding: {ios}, {size}\n",
+        escape::terminal(&path)
+    )
 }
 
 /// The last line.
@@ -61,11 +85,31 @@ mod tests {
 
     #[test]
     fn names_are_escaped_and_what_went_is_said_once() {
-        let text = started(&Source::Ebpf, &["no names".to_owned()], Path::new("/a\x1b[31m"), 10 << 30);
-        assert!(!text.contains('\x1b') && text.starts_with("iolens: no names\n") && text.contains("10"), "{text}");
+        let text = started(
+            &Source::Ebpf,
+            &["no names".to_owned()],
+            Path::new("/a\x1b[31m"),
+            10 << 30,
+        );
+        assert!(
+            !text.contains('\x1b') && text.starts_with("iolens: no names\n") && text.contains("10"),
+            "{text}"
+        );
         assert_eq!(freed(0, 0, 0), "");
-        assert_eq!(freed(2, 0, 1), "iolens: the size limit removed the I/Os of 2 recordings, all of 1 recording\n");
-        let ended = ended(&Progress { ios: 1, ..Progress::default() }, Path::new("/r"));
-        assert!(ended.contains("1 I/O, 0 lost") && ended.ends_with("/r\n"), "{ended}");
+        assert_eq!(
+            freed(2, 0, 1),
+            "iolens: the size limit removed the I/Os of 2 recordings, all of 1 recording\n"
+        );
+        let ended = ended(
+            &Progress {
+                ios: 1,
+                ..Progress::default()
+            },
+            Path::new("/r"),
+        );
+        assert!(
+            ended.contains("1 I/O, 0 lost") && ended.ends_with("/r\n"),
+            "{ended}"
+        );
     }
 }

@@ -38,8 +38,12 @@ fn percent(v: Option<f64>) -> String {
 
 /// The status line, without control characters.
 pub fn status(s: &Step) -> String {
-    let others = s.foreground_percent.map_or(String::new(), |f| format!(" (others {f:.0} %)"));
-    let p99 = s.foreground_p99_ns.map_or(String::new(), |(ns, _)| format!(", their p99 {:.1} ms", ns as f64 / 1e6));
+    let others = s
+        .foreground_percent
+        .map_or(String::new(), |f| format!(" (others {f:.0} %)"));
+    let p99 = s.foreground_p99_ns.map_or(String::new(), |(ns, _)| {
+        format!(", their p99 {:.1} ms", ns as f64 / 1e6)
+    });
     format!(
         "disks {}{others}{p99}; {}: the command runs {:.0} % of the time, held for {:.1} s",
         percent(s.busy_percent),
@@ -111,10 +115,19 @@ pub fn summary(s: &Summary) -> String {
         s.took.as_secs_f64(),
         s.actuator,
         s.source,
-        if s.attributed { "" } else { "; could not separate CMD's own I/O" }
+        if s.attributed {
+            ""
+        } else {
+            "; could not separate CMD's own I/O"
+        }
     );
     if let Some((read, written)) = s.moved_bytes {
-        let _ = writeln!(out, "CMD read {} and wrote {}", size(read as f64), size(written as f64));
+        let _ = writeln!(
+            out,
+            "CMD read {} and wrote {}",
+            size(read as f64),
+            size(written as f64)
+        );
     }
     for (name, share) in [("while throttled", &s.holding), ("running freely", &s.free)] {
         if share.n > 0 {
@@ -128,7 +141,11 @@ fn share_line(name: &str, s: &Share, attributed: bool) -> String {
     let mean = |(sum, n): (f64, u64)| percent((n > 0).then(|| sum / n as f64));
     let mut out = format!("{name} ({} intervals): disks {} busy", s.n, mean(s.busy));
     if attributed {
-        let ms = |q| s.latency.quantile(q).map_or("-".to_owned(), |ns| format!("{:.2} ms", ns as f64 / 1e6));
+        let ms = |q| {
+            s.latency
+                .quantile(q)
+                .map_or("-".to_owned(), |ns| format!("{:.2} ms", ns as f64 / 1e6))
+        };
         let _ = write!(
             out,
             ", others {}, their I/Os: median {}, p99 {} (n = {})",
@@ -164,7 +181,10 @@ mod tests {
     fn what_is_not_known_is_null_in_the_log_and_a_dash_on_the_screen() {
         let line: serde_json::Value = serde_json::from_str(&log_line(&step())).expect("JSON");
         assert!(line["busy_percent"].is_null() && line["own_bytes"].is_null());
-        assert_eq!((&line["foreground_ios"], &line["mode"]), (&json!(40), &json!("blind")));
+        assert_eq!(
+            (&line["foreground_ios"], &line["mode"]),
+            (&json!(40), &json!("blind"))
+        );
         assert_eq!(
             status(&step()),
             "disks -, their p99 12.3 ms; blind: the command runs 2 % of the time, held for 1.5 s"
@@ -173,7 +193,12 @@ mod tests {
 
     #[test]
     fn the_summary_tells_holding_from_running_freely() {
-        let mut holding = Share { n: 2, busy: (140.0, 2), foreground: (60.0, 2), ..Share::default() };
+        let mut holding = Share {
+            n: 2,
+            busy: (140.0, 2),
+            foreground: (60.0, 2),
+            ..Share::default()
+        };
         holding.latency.add(2_000_000);
         let s = Summary {
             took: Duration::from_secs(10),
@@ -186,9 +211,15 @@ mod tests {
             free: Share::default(),
         };
         let text = summary(&s);
-        assert!(text.contains("throttled 4.0 s of 10.0 s (40 %) via cgroup v2 freezer; source ebpf\n"), "{text}");
+        assert!(
+            text.contains("throttled 4.0 s of 10.0 s (40 %) via cgroup v2 freezer; source ebpf\n"),
+            "{text}"
+        );
         assert!(text.contains("read 1.05 MB and wrote 3.15 MB"), "{text}");
-        assert!(text.contains("while throttled (2 intervals): disks 70 % busy, others 30 %"), "{text}");
+        assert!(
+            text.contains("while throttled (2 intervals): disks 70 % busy, others 30 %"),
+            "{text}"
+        );
         assert!(!text.contains("freely"), "{text}");
     }
 }

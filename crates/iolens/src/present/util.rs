@@ -76,13 +76,25 @@ pub struct View {
 impl View {
     /// Disks under more than one path, with the paths.
     fn shared(&self) -> Vec<(&str, Vec<&str>)> {
-        let mut names: Vec<&str> = self.paths.iter().flat_map(|p| p.disks.iter().map(|d| d.name.as_str())).collect();
+        let mut names: Vec<&str> = self
+            .paths
+            .iter()
+            .flat_map(|p| p.disks.iter().map(|d| d.name.as_str()))
+            .collect();
         names.sort_unstable();
         names.dedup();
         let users = |name: &str| -> Vec<&str> {
-            self.paths.iter().filter(|p| p.disks.iter().any(|d| d.name == name)).map(|p| p.path.as_str()).collect()
+            self.paths
+                .iter()
+                .filter(|p| p.disks.iter().any(|d| d.name == name))
+                .map(|p| p.path.as_str())
+                .collect()
         };
-        names.into_iter().map(|n| (n, users(n))).filter(|(_, users)| users.len() > 1).collect()
+        names
+            .into_iter()
+            .map(|n| (n, users(n)))
+            .filter(|(_, users)| users.len() > 1)
+            .collect()
     }
 }
 
@@ -102,12 +114,18 @@ pub fn text(view: &View) -> String {
         }
         out.push('\n');
     }
-    let estimator = view.estimator.map_or(String::new(), |regime| format!("; {}", about(regime)));
+    let estimator = view
+        .estimator
+        .map_or(String::new(), |regime| format!("; {}", about(regime)));
     let how = match view.source {
         "ebpf" => "busy time exact, from every I/O".to_owned(),
         _ => format!("busy time from the kernel's io_ticks{estimator}"),
     };
-    let _ = writeln!(out, "{:.3} s, source {}: {how}", view.interval_s, view.source);
+    let _ = writeln!(
+        out,
+        "{:.3} s, source {}: {how}",
+        view.interval_s, view.source
+    );
     for remark in &view.remarks {
         let _ = writeln!(out, "{}", terminal(remark));
     }
@@ -116,7 +134,12 @@ pub fn text(view: &View) -> String {
 
 fn head(out: &mut String, path: &PathView) {
     let mount = match &path.mount {
-        Some([point, kind, source]) => format!("{} of {} at {}", terminal(kind), terminal(source), terminal(point)),
+        Some([point, kind, source]) => format!(
+            "{} of {} at {}",
+            terminal(kind),
+            terminal(source),
+            terminal(point)
+        ),
         None => "a block device".to_owned(),
     };
     let _ = write!(out, "{}  ({mount})", terminal(&path.path));
@@ -126,7 +149,11 @@ fn head(out: &mut String, path: &PathView) {
         }
         (Some(c), _) => {
             let (low, high) = c.any_range_percent;
-            let range = if high - low < 0.05 { String::new() } else { format!(" ({low:.1} to {high:.1})") };
+            let range = if high - low < 0.05 {
+                String::new()
+            } else {
+                format!(" ({low:.1} to {high:.1})")
+            };
             let _ = write!(
                 out,
                 "  mean {:.1} %, max {:.1} %, any disk busy {:.1} %{range}",
@@ -141,10 +168,25 @@ fn head(out: &mut String, path: &PathView) {
     out.push('\n');
 }
 
-fn branch(out: &mut String, l: &LayerView, indent: &str, last: bool, path: &PathView, shared: &[(&str, Vec<&str>)]) {
-    let label = l.label.as_deref().map_or(String::new(), |t| format!(" {}", terminal(t)));
-    let _ =
-        write!(out, "{indent}{} {}{label} ({})", if last { "└─" } else { "├─" }, terminal(&l.name), terminal(&l.kind));
+fn branch(
+    out: &mut String,
+    l: &LayerView,
+    indent: &str,
+    last: bool,
+    path: &PathView,
+    shared: &[(&str, Vec<&str>)],
+) {
+    let label = l
+        .label
+        .as_deref()
+        .map_or(String::new(), |t| format!(" {}", terminal(t)));
+    let _ = write!(
+        out,
+        "{indent}{} {}{label} ({})",
+        if last { "└─" } else { "├─" },
+        terminal(&l.name),
+        terminal(&l.kind)
+    );
     if let Some(d) = path.disks.iter().find(|d| d.name == l.name) {
         let [r, w, rb, wb, wait] = d.rates;
         let mib = |v: Option<f64>| number(v.map(|b| b / (1u64 << 20) as f64), 1);
@@ -159,8 +201,16 @@ fn branch(out: &mut String, l: &LayerView, indent: &str, last: bool, path: &Path
             number(wait, 2),
             d.in_flight.map_or("-".to_owned(), |n| n.to_string()),
         );
-        let others = shared.iter().find(|(name, _)| *name == d.name).map(|(_, users)| users);
-        let others: Vec<_> = others.into_iter().flatten().filter(|u| **u != path.path).map(|u| terminal(u)).collect();
+        let others = shared
+            .iter()
+            .find(|(name, _)| *name == d.name)
+            .map(|(_, users)| users);
+        let others: Vec<_> = others
+            .into_iter()
+            .flatten()
+            .filter(|u| **u != path.path)
+            .map(|u| terminal(u))
+            .collect();
         if !others.is_empty() {
             let _ = write!(out, "; shared with {}", others.join(", "));
         }
@@ -212,7 +262,10 @@ fn layer_json(l: &LayerView) -> Value {
     map.insert("name".into(), json!(l.name));
     map.insert("type".into(), json!(l.kind));
     map.insert("label".into(), json!(l.label));
-    map.insert("below".into(), Value::Array(l.below.iter().map(layer_json).collect()));
+    map.insert(
+        "below".into(),
+        Value::Array(l.below.iter().map(layer_json).collect()),
+    );
     Value::Object(map)
 }
 
@@ -251,11 +304,22 @@ mod tests {
             ios: Some(7),
         };
         let rates = [Some(10.0), None, Some(1048576.0), None, Some(0.5)];
-        DiskView { name: name.into(), id: DevId::new(8, minor), busy, rates, in_flight: percent.map(|_| 2) }
+        DiskView {
+            name: name.into(),
+            id: DevId::new(8, minor),
+            busy,
+            rates,
+            in_flight: percent.map(|_| 2),
+        }
     }
 
     fn layer(name: &str, kind: &str, label: Option<&str>, below: Vec<LayerView>) -> LayerView {
-        LayerView { name: name.into(), kind: kind.into(), label: label.map(str::to_owned), below }
+        LayerView {
+            name: name.into(),
+            kind: kind.into(),
+            label: label.map(str::to_owned),
+            below,
+        }
     }
 
     /// Two paths that share sda, one of them a mirror; and one without a disk.
@@ -266,7 +330,13 @@ mod tests {
             mount: Some([path.into(), "ext4".into(), "/dev/x\u{1b}[31m".into()]),
             no_disk: no_disk.map(str::to_owned),
             layers,
-            combined: combine(&disks.iter().map(|d| d.busy.busy_percent).collect::<Vec<_>>(), None),
+            combined: combine(
+                &disks
+                    .iter()
+                    .map(|d| d.busy.busy_percent)
+                    .collect::<Vec<_>>(),
+                None,
+            ),
             disks,
         };
         let mirror = layer("md0", "raid1", Some("home"), vec![leg("sda"), leg("sdb")]);
@@ -277,9 +347,24 @@ mod tests {
             unix_s: 1.0,
             interval_s: 1.0,
             paths: vec![
-                path("/data", vec![mirror], vec![disk("sda", 0, Some(50.0)), disk("sdb", 16, Some(20.0))], None),
-                path("/logs", vec![leg("sda")], vec![disk("sda", 0, Some(50.0))], None),
-                path("/tmp", vec![], vec![], Some("tmpfs has no block device under it")),
+                path(
+                    "/data",
+                    vec![mirror],
+                    vec![disk("sda", 0, Some(50.0)), disk("sdb", 16, Some(20.0))],
+                    None,
+                ),
+                path(
+                    "/logs",
+                    vec![leg("sda")],
+                    vec![disk("sda", 0, Some(50.0))],
+                    None,
+                ),
+                path(
+                    "/tmp",
+                    vec![],
+                    vec![],
+                    Some("tmpfs has no block device under it"),
+                ),
             ],
         }
     }
@@ -287,10 +372,20 @@ mod tests {
     #[test]
     fn the_tree_shows_who_shares_and_lets_no_name_colour_the_screen() {
         let text = text(&view());
-        assert!(text.contains("mean 35.0 %, max 50.0 %, any disk busy 60.0 % (50.0 to 70.0)"), "{text}");
+        assert!(
+            text.contains("mean 35.0 %, max 50.0 %, any disk busy 60.0 % (50.0 to 70.0)"),
+            "{text}"
+        );
         assert!(text.contains("   ├─ sda (disk)  50.0 % busy, 10 r/s, - w/s, 1.0 + - MiB/s, await 0.50 ms, 2 in flight; shared with /logs\n"), "{text}");
-        assert!(text.contains("   └─ sdb (disk)  20.0 % busy") && text.contains("└─ md0 home (raid1)\n"), "{text}");
-        assert!(text.contains("-: tmpfs has no block device under it"), "{text}");
+        assert!(
+            text.contains("   └─ sdb (disk)  20.0 % busy")
+                && text.contains("└─ md0 home (raid1)\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("-: tmpfs has no block device under it"),
+            "{text}"
+        );
         assert!(!text.contains('\u{1b}'), "{text}");
     }
 
@@ -309,9 +404,15 @@ mod tests {
                 && unknown["disks"][0]["method"].is_null()
         );
         assert!(doc["paths"][2]["any_percent"].is_null());
-        assert_eq!(doc["shared_disks"], json!([{"name": "sda", "paths": ["/data", "/logs"]}]));
         assert_eq!(
-            (&doc["paths"][0]["any_low_percent"], &doc["paths"][0]["any_high_percent"]),
+            doc["shared_disks"],
+            json!([{"name": "sda", "paths": ["/data", "/logs"]}])
+        );
+        assert_eq!(
+            (
+                &doc["paths"][0]["any_low_percent"],
+                &doc["paths"][0]["any_high_percent"]
+            ),
             (&json!(50.0), &json!(70.0))
         );
     }

@@ -61,7 +61,9 @@ const NARROW_COLUMN: usize = 9;
 impl ZoomWriter {
     /// For rows of `step_ns`, grouped `by`.
     pub fn new(format: Format, by: GroupBy, extended: bool, step_ns: i64) -> ZoomWriter {
-        let time_decimals = (0..9).find(|d| step_ns % 10_i64.pow(9 - d) == 0).unwrap_or(9) as usize;
+        let time_decimals = (0..9)
+            .find(|d| step_ns % 10_i64.pow(9 - d) == 0)
+            .unwrap_or(9) as usize;
         ZoomWriter {
             format,
             by,
@@ -86,12 +88,24 @@ impl ZoomWriter {
 
     /// For rows of several recordings, which begin between the steps of the first: times to the millisecond.
     pub fn with_fine_times(self, fine: bool) -> ZoomWriter {
-        ZoomWriter { time_decimals: if fine { self.time_decimals.max(3) } else { self.time_decimals }, ..self }
+        ZoomWriter {
+            time_decimals: if fine {
+                self.time_decimals.max(3)
+            } else {
+                self.time_decimals
+            },
+            ..self
+        }
     }
 
     /// What stands left of the numbers.
     fn label_width(&self) -> usize {
-        TIME_WIDTH + if self.by == GroupBy::Device { DEVICE_WIDTH } else { 0 }
+        TIME_WIDTH
+            + if self.by == GroupBy::Device {
+                DEVICE_WIDTH
+            } else {
+                0
+            }
     }
 
     /// What stands right of them.
@@ -100,13 +114,20 @@ impl ZoomWriter {
     }
 
     fn lay_out(&self) -> Vec<Vec<(&'static Field, usize)>> {
-        let wide: usize = self.label_width() + self.fields().map(|f| f.width).sum::<usize>() + self.name_width();
+        let wide: usize =
+            self.label_width() + self.fields().map(|f| f.width).sum::<usize>() + self.name_width();
         let narrow = wide > self.width;
         let mut lines: Vec<Vec<(&Field, usize)>> = vec![Vec::new()];
         let mut used = self.label_width();
         for f in self.fields() {
-            let width = if narrow { f.width.min(NARROW_COLUMN.max(f.title.len() + 1)) } else { f.width };
-            if used + width + self.name_width() > self.width && lines.last().is_some_and(|l| !l.is_empty()) {
+            let width = if narrow {
+                f.width.min(NARROW_COLUMN.max(f.title.len() + 1))
+            } else {
+                f.width
+            };
+            if used + width + self.name_width() > self.width
+                && lines.last().is_some_and(|l| !l.is_empty())
+            {
                 lines.push(Vec::new());
                 used = self.label_width();
             }
@@ -119,11 +140,20 @@ impl ZoomWriter {
     }
 
     /// The lines of a row: `label` before the first, what `end` makes of the room that is left after the last.
-    fn laid_out(&self, label: &str, cell: impl Fn(&Field) -> String, end: impl Fn(usize) -> String) -> String {
+    fn laid_out(
+        &self,
+        label: &str,
+        cell: impl Fn(&Field) -> String,
+        end: impl Fn(usize) -> String,
+    ) -> String {
         let mut out = String::new();
         let lines = self.lines.get_or_init(|| self.lay_out());
         for (i, columns) in lines.iter().enumerate() {
-            let mut line = if i == 0 { label.to_owned() } else { " ".repeat(self.label_width()) };
+            let mut line = if i == 0 {
+                label.to_owned()
+            } else {
+                " ".repeat(self.label_width())
+            };
             columns.iter().for_each(|(f, width)| {
                 let _ = write!(line, "{:>width$}", cell(f));
             });
@@ -139,7 +169,10 @@ impl ZoomWriter {
 
     /// With the columns of all classes together.
     pub fn with_all_classes(self, all_classes: bool) -> ZoomWriter {
-        ZoomWriter { all_classes, ..self }
+        ZoomWriter {
+            all_classes,
+            ..self
+        }
     }
 
     /// Names of pods for the rows to come.
@@ -154,7 +187,11 @@ impl ZoomWriter {
     /// For rows between samples, each a little early or late: their times have two digits more than the step, and none of
     /// them is cut short.
     pub fn sampled(self) -> ZoomWriter {
-        ZoomWriter { time_decimals: (self.time_decimals + 2).min(9), sampled: true, ..self }
+        ZoomWriter {
+            time_decimals: (self.time_decimals + 2).min(9),
+            sampled: true,
+            ..self
+        }
     }
 
     /// The name of the column that says whose row it is, if there is one.
@@ -174,7 +211,10 @@ impl ZoomWriter {
             Format::Json => "[".to_owned(),
             Format::Ndjson => String::new(),
             Format::Csv => {
-                let names = ["time_s"].into_iter().chain(self.group_name()).chain(self.fields().map(|f| f.name));
+                let names = ["time_s"]
+                    .into_iter()
+                    .chain(self.group_name())
+                    .chain(self.fields().map(|f| f.name));
                 let of_group = Some(Workload::KEYS).filter(|_| self.by == GroupBy::Cgroup);
                 let names = names.chain(["lossy"]).chain(of_group.into_iter().flatten());
                 names.collect::<Vec<_>>().join(",") + "\n"
@@ -182,15 +222,22 @@ impl ZoomWriter {
             Format::Table => {
                 let group = self.group_name().unwrap_or("");
                 let label = self.label("time", group);
-                let end = if self.name_is_last() { format!("     {group}") } else { String::new() };
+                let end = if self.name_is_last() {
+                    format!("     {group}")
+                } else {
+                    String::new()
+                };
                 self.laid_out(&label, |f| f.title.to_owned(), |_| end.clone())
             }
         }
     }
 
     fn label(&self, time: &str, group: &str) -> String {
-        let device =
-            if self.by == GroupBy::Device { format!("  {:<16}", cut(group, DEVICE_WIDTH - 2)) } else { String::new() };
+        let device = if self.by == GroupBy::Device {
+            format!("  {:<16}", cut(group, DEVICE_WIDTH - 2))
+        } else {
+            String::new()
+        };
         format!("{time:>TIME_WIDTH$}{device}")
     }
 
@@ -209,7 +256,11 @@ impl ZoomWriter {
         match self.format {
             Format::Table => self.table_row(row, group),
             Format::Csv => self.csv_row(row, group),
-            Format::Json => format!("{}\n{}", if self.rows == 1 { "" } else { "," }, self.json_row(row, group)),
+            Format::Json => format!(
+                "{}\n{}",
+                if self.rows == 1 { "" } else { "," },
+                self.json_row(row, group)
+            ),
             Format::Ndjson => self.json_row(row, group) + "\n",
         }
     }
@@ -227,7 +278,11 @@ impl ZoomWriter {
     fn legend(&self) -> String {
         let mut out = String::new();
         if self.lossy > 0 {
-            let _ = writeln!(out, "* interval contains lost I/Os ({} of {} rows)", self.lossy, self.rows);
+            let _ = writeln!(
+                out,
+                "* interval contains lost I/Os ({} of {} rows)",
+                self.lossy, self.rows
+            );
         }
         if let Some(note) = self.cut_short() {
             let _ = writeln!(out, "~ {note}");
@@ -238,7 +293,9 @@ impl ZoomWriter {
     /// Which slot was not a whole one, for people; its rates are over the time that it has.
     pub fn cut_short(&self) -> Option<String> {
         let (has_s, step_s) = (self.cut_ns? as f64 / 1e9, self.step_ns as f64 / 1e9);
-        Some(format!("partial last interval ({has_s:.3} s of {step_s} s); rates scaled accordingly"))
+        Some(format!(
+            "partial last interval ({has_s:.3} s of {step_s} s); rates scaled accordingly"
+        ))
     }
 
     fn is_cut(&self, row: &Row) -> bool {
@@ -247,13 +304,20 @@ impl ZoomWriter {
 
     fn table_row(&self, row: &Row, group: &str) -> String {
         // Where a slot ends between the steps, so does its label.
-        let decimals = if self.is_cut(row) { self.time_decimals.max(3) } else { self.time_decimals };
+        let decimals = if self.is_cut(row) {
+            self.time_decimals.max(3)
+        } else {
+            self.time_decimals
+        };
         let time = format!("{:.decimals$}", row.to_ns as f64 / 1e9);
         let group = escape::terminal(group);
         let marks = [row.lossy.then_some(" *"), self.is_cut(row).then_some(" ~")];
         let marks: String = marks.into_iter().flatten().collect();
         let end = |room: usize| match self.name_is_last() {
-            true => format!("{marks:<4} {}", cut(&group, room.saturating_sub(MARKS_WIDTH))),
+            true => format!(
+                "{marks:<4} {}",
+                cut(&group, room.saturating_sub(MARKS_WIDTH))
+            ),
             false => marks.clone(),
         };
         self.laid_out(&self.label(&time, &group), |f| cell(f, row), end)
@@ -294,7 +358,10 @@ impl ZoomWriter {
         }
         out.insert("lossy".to_owned(), json!(row.lossy));
         if self.sampled || self.is_cut(row) {
-            out.insert("slot_s".to_owned(), json!((row.to_ns - row.from_ns) as f64 / 1e9));
+            out.insert(
+                "slot_s".to_owned(),
+                json!((row.to_ns - row.from_ns) as f64 / 1e9),
+            );
         }
         escape::json(&serde_json::Value::Object(out).to_string()).into_owned()
     }
@@ -312,7 +379,11 @@ fn cell(f: &Field, row: &Row) -> String {
 
 /// To a thousandth, and what is smaller to three digits: one I/O in an hour is no rate of 0.
 pub(super) fn rounded(v: f64) -> f64 {
-    let places = if v == 0.0 || v.abs() >= 0.1 { 3.0 } else { 2.0 - v.abs().log10().floor() };
+    let places = if v == 0.0 || v.abs() >= 0.1 {
+        3.0
+    } else {
+        2.0 - v.abs().log10().floor()
+    };
     let unit = 10f64.powf(places.min(15.0));
     (v * unit).round() / unit
 }
@@ -324,12 +395,21 @@ mod tests {
     use iolens_core::model::DevId;
 
     fn row() -> Row {
-        let flow = |ios, kib: u64, us: i64| Flow { ios, bytes: kib * 1024, total_ns: us * 1000 * ios as i64 };
+        let flow = |ios, kib: u64, us: i64| Flow {
+            ios,
+            bytes: kib * 1024,
+            total_ns: us * 1000 * ios as i64,
+        };
         Row {
             from_ns: 153_700_000_000,
             to_ns: 153_800_000_000,
             key: GroupKey::Device(DevId(1)),
-            flows: [flow(2, 256, 136_888), flow(415, 217_142, 82_941), Flow::default(), Flow::default()],
+            flows: [
+                flow(2, 256, 136_888),
+                flow(415, 217_142, 82_941),
+                Flow::default(),
+                Flow::default(),
+            ],
             unresolved_ns: [0; 4],
             averages: None,
             lossy: false,
@@ -339,7 +419,13 @@ mod tests {
     }
 
     fn idle() -> Row {
-        Row { from_ns: 153_800_000_000, to_ns: 153_900_000_000, flows: Default::default(), lossy: true, ..row() }
+        Row {
+            from_ns: 153_800_000_000,
+            to_ns: 153_900_000_000,
+            flows: Default::default(),
+            lossy: true,
+            ..row()
+        }
     }
 
     fn written(mut w: ZoomWriter, rows: &[Row]) -> String {
@@ -350,14 +436,40 @@ mod tests {
 
     #[test]
     fn what_is_below_the_resolution_is_no_zero() {
-        let reads = Flow { ios: 30, bytes: 122_880, total_ns: 0 };
-        let quick = Row { flows: [reads, Flow::default(), Flow::default(), Flow::default()], ..row() };
-        let quick = Row { unresolved_ns: [1_000_000; 4], ..quick };
-        let of =
-            |format| written(ZoomWriter::new(format, GroupBy::All, false, 100_000_000), std::slice::from_ref(&quick));
-        assert!(of(Format::Table).contains("      <34"), "{}", of(Format::Table));
-        assert!(of(Format::Csv).ends_with("153.8,300,1200,,0,0,,0\n"), "{}", of(Format::Csv));
-        assert!(of(Format::Json).contains("\"r_us\":null"), "{}", of(Format::Json));
+        let reads = Flow {
+            ios: 30,
+            bytes: 122_880,
+            total_ns: 0,
+        };
+        let quick = Row {
+            flows: [reads, Flow::default(), Flow::default(), Flow::default()],
+            ..row()
+        };
+        let quick = Row {
+            unresolved_ns: [1_000_000; 4],
+            ..quick
+        };
+        let of = |format| {
+            written(
+                ZoomWriter::new(format, GroupBy::All, false, 100_000_000),
+                std::slice::from_ref(&quick),
+            )
+        };
+        assert!(
+            of(Format::Table).contains("      <34"),
+            "{}",
+            of(Format::Table)
+        );
+        assert!(
+            of(Format::Csv).ends_with("153.8,300,1200,,0,0,,0\n"),
+            "{}",
+            of(Format::Csv)
+        );
+        assert!(
+            of(Format::Json).contains("\"r_us\":null"),
+            "{}",
+            of(Format::Json)
+        );
     }
 
     #[test]
@@ -381,13 +493,29 @@ mod tests {
         };
         let expected = "time_s,device,r_per_s,r_kib_per_s,r_us,w_per_s,w_kib_per_s,w_us,r_p99_us,w_p99_us,r_max_us,w_max_us,inflight_mean,inflight_max,busy_percent,lossy\n\
                         153.8,sd\\x1b[1ma,20,2560,136888,4150,2171420,82941,136888,,,,0.123,3,,0\n";
-        assert_eq!(written(w, &[Row { extended: Some(x), ..row() }]), expected);
+        assert_eq!(
+            written(
+                w,
+                &[Row {
+                    extended: Some(x),
+                    ..row()
+                }]
+            ),
+            expected
+        );
     }
 
     #[test]
     fn losses_and_rare_ios_show_in_csv() {
-        let csv = written(ZoomWriter::new(Format::Csv, GroupBy::All, false, 100_000_000), &[row(), idle()]);
-        assert_eq!(csv.lines().map(|l| &l[l.len() - 2..]).collect::<Vec<_>>(), ["sy", ",0", ",1"], "{csv}");
+        let csv = written(
+            ZoomWriter::new(Format::Csv, GroupBy::All, false, 100_000_000),
+            &[row(), idle()],
+        );
+        assert_eq!(
+            csv.lines().map(|l| &l[l.len() - 2..]).collect::<Vec<_>>(),
+            ["sy", ",0", ",1"],
+            "{csv}"
+        );
         // One I/O in an hour.
         let rare = [0.000_277_777, 0.123_45, 136_888.000_4, 0.0].map(rounded);
         assert_eq!(rare, [0.000_278, 0.123, 136_888.0, 0.0]);
@@ -395,18 +523,30 @@ mod tests {
 
     #[test]
     fn ndjson_is_a_document_per_line() {
-        let text = written(ZoomWriter::new(Format::Ndjson, GroupBy::Device, false, 100_000_000), &[row(), idle()]);
-        let lines: Vec<serde_json::Value> =
-            text.lines().map(|l| serde_json::from_str(l).expect("a document")).collect();
+        let text = written(
+            ZoomWriter::new(Format::Ndjson, GroupBy::Device, false, 100_000_000),
+            &[row(), idle()],
+        );
+        let lines: Vec<serde_json::Value> = text
+            .lines()
+            .map(|l| serde_json::from_str(l).expect("a document"))
+            .collect();
         assert_eq!((lines.len(), &lines[0]["r_us"]), (2, &json!(136_888.0)));
-        assert_eq!(written(ZoomWriter::new(Format::Ndjson, GroupBy::Device, false, 100_000_000), &[]), "");
+        assert_eq!(
+            written(
+                ZoomWriter::new(Format::Ndjson, GroupBy::Device, false, 100_000_000),
+                &[]
+            ),
+            ""
+        );
     }
 
     #[test]
     fn json_is_one_document_however_many_rows() {
         for rows in [&[][..], &[row()], &[row(), idle()]] {
             let w = ZoomWriter::new(Format::Json, GroupBy::Device, true, 100_000_000);
-            let doc: serde_json::Value = serde_json::from_str(&written(w, rows)).expect("valid JSON");
+            let doc: serde_json::Value =
+                serde_json::from_str(&written(w, rows)).expect("valid JSON");
             let doc = doc.as_array().expect("an array");
             assert_eq!(doc.len(), rows.len());
             if let Some(first) = doc.first() {
@@ -421,23 +561,37 @@ mod tests {
     #[test]
     fn long_names_stand_last_and_move_no_number() {
         let mut w = ZoomWriter::new(Format::Table, GroupBy::File, false, 100_000_000);
-        let text = w.begin() + &w.row(&row(), "/a") + &w.row(&idle(), "/a/very/long/path/of/a/file\n");
+        let text =
+            w.begin() + &w.row(&row(), "/a") + &w.row(&idle(), "/a/very/long/path/of/a/file\n");
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[0].ends_with("us/w     file") && lines[1].ends_with("82941     /a"), "{text}");
-        assert!(lines[2].ends_with("- *   /a/very/long/path/of/a/file\\x0a"), "{text}");
+        assert!(
+            lines[0].ends_with("us/w     file") && lines[1].ends_with("82941     /a"),
+            "{text}"
+        );
+        assert!(
+            lines[2].ends_with("- *   /a/very/long/path/of/a/file\\x0a"),
+            "{text}"
+        );
         assert_eq!(lines[1].find("/a"), lines[2].find("/a"), "{text}");
     }
 
     #[test]
     fn rows_continue_where_the_terminal_is_narrow() {
-        for (by, name) in
-            [(GroupBy::All, ""), (GroupBy::Device, "a-rather-long-device-name"), (GroupBy::File, "/a/b/c")]
-        {
+        for (by, name) in [
+            (GroupBy::All, ""),
+            (GroupBy::Device, "a-rather-long-device-name"),
+            (GroupBy::File, "/a/b/c"),
+        ] {
             for extended in [false, true] {
-                let mut w = ZoomWriter::new(Format::Table, by, extended, 100_000_000).with_width(80);
-                let text = w.begin() + &w.row(&row(), name) + &w.row(&idle(), &name.repeat(40)) + &w.end();
+                let mut w =
+                    ZoomWriter::new(Format::Table, by, extended, 100_000_000).with_width(80);
+                let text =
+                    w.begin() + &w.row(&row(), name) + &w.row(&idle(), &name.repeat(40)) + &w.end();
                 assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
-                assert!(text.contains("2171420") && (!extended || text.contains("%busy")), "{text}");
+                assert!(
+                    text.contains("2171420") && (!extended || text.contains("%busy")),
+                    "{text}"
+                );
                 assert!(name != "/a/b/c" || text.contains("/a/b/c\n"), "{text}");
             }
         }
@@ -445,35 +599,74 @@ mod tests {
 
     #[test]
     fn a_slot_that_the_end_cuts_short_is_marked() {
-        let cut = Row { from_ns: 153_800_000_000, to_ns: 153_837_000_000, ..row() };
-        let text = written(ZoomWriter::new(Format::Table, GroupBy::All, false, 100_000_000), &[row(), cut.clone()]);
+        let cut = Row {
+            from_ns: 153_800_000_000,
+            to_ns: 153_837_000_000,
+            ..row()
+        };
+        let text = written(
+            ZoomWriter::new(Format::Table, GroupBy::All, false, 100_000_000),
+            &[row(), cut.clone()],
+        );
         let lines: Vec<&str> = text.lines().collect();
-        assert!(!lines[1].contains('~') && lines[2].starts_with(" 153.837 ") && lines[2].ends_with(" ~"), "{text}");
-        assert!(lines[3].starts_with("~ ") && lines[3].contains("0.037 s of 0.1 s"), "{text}");
-        let json = written(ZoomWriter::new(Format::Json, GroupBy::All, false, 100_000_000), &[row(), cut]);
+        assert!(
+            !lines[1].contains('~')
+                && lines[2].starts_with(" 153.837 ")
+                && lines[2].ends_with(" ~"),
+            "{text}"
+        );
+        assert!(
+            lines[3].starts_with("~ ") && lines[3].contains("0.037 s of 0.1 s"),
+            "{text}"
+        );
+        let json = written(
+            ZoomWriter::new(Format::Json, GroupBy::All, false, 100_000_000),
+            &[row(), cut],
+        );
         let doc: serde_json::Value = serde_json::from_str(&json).expect("valid JSON");
-        assert_eq!((&doc[0]["slot_s"], &doc[1]["slot_s"]), (&json!(null), &json!(0.037)));
+        assert_eq!(
+            (&doc[0]["slot_s"], &doc[1]["slot_s"]),
+            (&json!(null), &json!(0.037))
+        );
     }
 
     #[test]
     fn rows_between_samples_say_when_these_were() {
-        let at = |from_ns, to_ns| Row { from_ns, to_ns, ..row() };
+        let at = |from_ns, to_ns| Row {
+            from_ns,
+            to_ns,
+            ..row()
+        };
         let rows = [at(6_000_123, 7_104_321), at(7_104_321, 8_000_456)];
         let writer = |format| ZoomWriter::new(format, GroupBy::All, false, 1_000_000).sampled();
         let text = written(writer(Format::Table), &rows);
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[1].starts_with(" 0.00710 ") && lines[2].starts_with(" 0.00800 "), "{text}");
+        assert!(
+            lines[1].starts_with(" 0.00710 ") && lines[2].starts_with(" 0.00800 "),
+            "{text}"
+        );
         assert!(!text.contains('~'), "{text}");
-        let doc: serde_json::Value = serde_json::from_str(&written(writer(Format::Json), &rows)).expect("valid JSON");
-        assert_eq!((&doc[0]["slot_s"], &doc[1]["slot_s"]), (&json!(0.001104198), &json!(0.000896135)));
+        let doc: serde_json::Value =
+            serde_json::from_str(&written(writer(Format::Json), &rows)).expect("valid JSON");
+        assert_eq!(
+            (&doc[0]["slot_s"], &doc[1]["slot_s"]),
+            (&json!(0.001104198), &json!(0.000896135))
+        );
     }
 
     #[test]
     fn times_have_as_many_digits_as_the_step_needs() {
-        for (step_ns, digits) in
-            [(1_000_000, 3), (10_000_000, 2), (1_500_000_000, 1), (15_000_000_000, 0), (1_234_567, 9)]
-        {
-            assert_eq!(ZoomWriter::new(Format::Table, GroupBy::All, false, step_ns).time_decimals, digits);
+        for (step_ns, digits) in [
+            (1_000_000, 3),
+            (10_000_000, 2),
+            (1_500_000_000, 1),
+            (15_000_000_000, 0),
+            (1_234_567, 9),
+        ] {
+            assert_eq!(
+                ZoomWriter::new(Format::Table, GroupBy::All, false, step_ns).time_decimals,
+                digits
+            );
         }
     }
 }

@@ -74,19 +74,37 @@ impl Freezer {
     ///
     /// # Errors
     /// No thread could be started.
-    pub fn start(options: FreezeOptions, root: &Path, host_dir: &Path, access: Access) -> Result<Option<Freezer>> {
+    pub fn start(
+        options: FreezeOptions,
+        root: &Path,
+        host_dir: &Path,
+        access: Access,
+    ) -> Result<Option<Freezer>> {
         if options.kinds.is_empty() {
             return Ok(None);
         }
-        let into = root.join(Root::FROZEN).join(host_dir.file_name().unwrap_or_default());
-        let shelter = Shelter { host_dir: host_dir.to_owned(), into, access };
+        let into = root
+            .join(Root::FROZEN)
+            .join(host_dir.file_name().unwrap_or_default());
+        let shelter = Shelter {
+            host_dir: host_dir.to_owned(),
+            into,
+            access,
+        };
         let (events, received) = sync_channel(MAX_WAITING);
         let work = Work::new(shelter, options.keep_bytes);
         let thread = std::thread::Builder::new().name("iolens-freeze".to_owned());
         let kinds = options.kinds.clone();
-        let thread =
-            thread.spawn(move || work.run(&kinds, &received)).context("the thread that keeps could not be started")?;
-        Ok(Some(Freezer { feed: FreezerFeed { events, kinds: options.kinds }, thread }))
+        let thread = thread
+            .spawn(move || work.run(&kinds, &received))
+            .context("the thread that keeps could not be started")?;
+        Ok(Some(Freezer {
+            feed: FreezerFeed {
+                events,
+                kinds: options.kinds,
+            },
+            thread,
+        }))
     }
 
     /// Its other end.
@@ -133,14 +151,24 @@ struct Growing {
 impl Growing {
     /// Where it ends, if that is known.
     fn until_unix_ns(&self) -> i64 {
-        let ends = self.findings.values().map(|to| to.map_or(i64::MAX, |ns| ns.saturating_add(AROUND_NS)));
-        ends.max().unwrap_or(i64::MIN).min(self.from_unix_ns.saturating_add(LONGEST_NS))
+        let ends = self
+            .findings
+            .values()
+            .map(|to| to.map_or(i64::MAX, |ns| ns.saturating_add(AROUND_NS)));
+        ends.max()
+            .unwrap_or(i64::MIN)
+            .min(self.from_unix_ns.saturating_add(LONGEST_NS))
     }
 }
 
 impl Work {
     fn new(shelter: Shelter, keep_bytes: u64) -> Work {
-        Work { shelter, keep_bytes, growing: None, kept_to_unix_ns: i64::MIN }
+        Work {
+            shelter,
+            keep_bytes,
+            growing: None,
+            kept_to_unix_ns: i64::MIN,
+        }
     }
 
     fn run(mut self, kinds: &[String], events: &Receiver<Option<Event>>) {
@@ -162,7 +190,10 @@ impl Work {
     /// What went wrong costs the copy that grows, not those to come.
     fn say(&mut self, done: Result<()>) {
         if let Err(e) = done {
-            eprintln!("iolens: --freeze-on: {}", escape::terminal(&format!("{e:#}")));
+            eprintln!(
+                "iolens: --freeze-on: {}",
+                escape::terminal(&format!("{e:#}"))
+            );
             let ended = self.end();
             drop(ended);
         }
@@ -183,38 +214,64 @@ impl Work {
         if event.to_ns.is_some() {
             return Ok(());
         }
-        let from_unix_ns = event.from_ns.saturating_sub(AROUND_NS).max(self.kept_to_unix_ns);
+        let from_unix_ns = event
+            .from_ns
+            .saturating_sub(AROUND_NS)
+            .max(self.kept_to_unix_ns);
         let mut stretch = self.stretch(from_unix_ns, now_unix_ns)?;
         stretch.mark(&remark(&event.summary))?;
         let from_unix_ns = stretch.copied_to_unix_ns();
-        self.growing = Some(Growing { stretch, from_unix_ns, findings: BTreeMap::from([(event.what, None)]) });
+        self.growing = Some(Growing {
+            stretch,
+            from_unix_ns,
+            findings: BTreeMap::from([(event.what, None)]),
+        });
         self.copy(now_unix_ns)
     }
 
     /// Begins a copy, for which there is room then.
     fn stretch(&self, from_unix_ns: i64, now_unix_ns: i64) -> Result<Stretch> {
         self.make_room()?;
-        Stretch::begin(&self.shelter, from_unix_ns, now_unix_ns, Some(self.keep_bytes / 2), false)
+        Stretch::begin(
+            &self.shelter,
+            from_unix_ns,
+            now_unix_ns,
+            Some(self.keep_bytes / 2),
+            false,
+        )
     }
 
     /// Copies what is new, and ends the copy where it is whole or takes its share.
     fn copy(&mut self, now_unix_ns: i64) -> Result<()> {
         let share = self.keep_bytes / 8 * 3;
-        let Some(growing) = &mut self.growing else { return Ok(()) };
+        let Some(growing) = &mut self.growing else {
+            return Ok(());
+        };
         let until_unix_ns = growing.until_unix_ns();
         let to_unix_ns = until_unix_ns.min(now_unix_ns - SETTLED_NS);
         if to_unix_ns > growing.stretch.copied_to_unix_ns() {
-            let goes_on = growing.stretch.up_to(to_unix_ns, to_unix_ns == until_unix_ns, |taken| taken < share)?;
+            let goes_on =
+                growing
+                    .stretch
+                    .up_to(to_unix_ns, to_unix_ns == until_unix_ns, |taken| {
+                        taken < share
+                    })?;
             if goes_on && to_unix_ns < until_unix_ns {
                 return Ok(());
             }
             return self.end();
         }
-        if until_unix_ns <= growing.stretch.copied_to_unix_ns() { self.end() } else { Ok(()) }
+        if until_unix_ns <= growing.stretch.copied_to_unix_ns() {
+            self.end()
+        } else {
+            Ok(())
+        }
     }
 
     fn end(&mut self) -> Result<()> {
-        let Some(growing) = self.growing.take() else { return Ok(()) };
+        let Some(growing) = self.growing.take() else {
+            return Ok(());
+        };
         self.kept_to_unix_ns = growing.stretch.copied_to_unix_ns();
         let kept = growing.stretch.finish(i64::MAX)?;
         eprint!("{}", serve_text::frozen(&kept.path, kept.bytes, kept.ios));
@@ -249,7 +306,12 @@ mod tests {
 
     pub fn event(from_s: i64, to_s: Option<i64>) -> Event {
         let what = ("stall".to_owned(), Some("sda".to_owned()), from_s * S);
-        Event { what, from_ns: from_s * S, to_ns: to_s.map(|s| s * S), summary: "nothing completes".to_owned() }
+        Event {
+            what,
+            from_ns: from_s * S,
+            to_ns: to_s.map(|s| s * S),
+            summary: "nothing completes".to_owned(),
+        }
     }
 
     #[test]
@@ -261,7 +323,10 @@ mod tests {
         let mut work = Work::new(shelter.clone(), 64 << 20);
         work.event(event(1700, None), 1720 * S).unwrap();
         assert!(work.growing.is_some());
-        let budget = Budget { keep_bytes: 1 << 30, access: shelter.access };
+        let budget = Budget {
+            keep_bytes: 1 << 30,
+            access: shelter.access,
+        };
         let root = shelter.host_dir.parent().unwrap();
         let second = shelter.host_dir.join(format!("start_ns={}", 1600 * S));
         budget.make_room(root, Some(&second), 0, 1720 * S).unwrap();
@@ -272,18 +337,36 @@ mod tests {
         work.copy(2200 * S).unwrap();
         assert!(work.growing.is_none());
         let kept = times(&shelter.into);
-        let expected: Vec<i64> = before.into_iter().filter(|ns| (1400 * S..2060 * S).contains(ns)).collect();
+        let expected: Vec<i64> = before
+            .into_iter()
+            .filter(|ns| (1400 * S..2060 * S).contains(ns))
+            .collect();
         assert!(kept == expected, "{} of {}", kept.len(), expected.len());
-        let [(path, _)] = &shelter.kept().unwrap()[..] else { panic!("one") };
+        let [(path, _)] = &shelter.kept().unwrap()[..] else {
+            panic!("one")
+        };
         let copy = Recording::open(path).unwrap();
         assert!(copy.warnings().is_empty(), "{:?}", copy.warnings());
-        assert_eq!(copy.marks(0..i64::MAX).iter().filter(|m| m.text == "kept for: nothing completes").count(), 2);
-        assert_eq!((copy.meta().start_unix_ns, copy.meta().end_ns), (1400 * S, Some(660 * S)));
+        assert_eq!(
+            copy.marks(0..i64::MAX)
+                .iter()
+                .filter(|m| m.text == "kept for: nothing completes")
+                .count(),
+            2
+        );
+        assert_eq!(
+            (copy.meta().start_unix_ns, copy.meta().end_ns),
+            (1400 * S, Some(660 * S))
+        );
         work.event(event(2070, None), 2090 * S).unwrap();
         work.event(event(2070, Some(2075)), 2499 * S).unwrap();
         let mut all = times(&shelter.into);
         all.dedup();
-        assert_eq!(all.len(), times(&shelter.into).len(), "nothing is kept twice");
+        assert_eq!(
+            all.len(),
+            times(&shelter.into).len(),
+            "nothing is kept twice"
+        );
     }
 
     #[test]
@@ -295,10 +378,16 @@ mod tests {
         for n in 1..=6 {
             let (from_s, now_s) = (n * 1400, n * 1400 + 20);
             work.event(event(from_s, None), now_s * S).unwrap();
-            work.event(event(from_s, Some(from_s + 10)), (now_s + 330) * S).unwrap();
+            work.event(event(from_s, Some(from_s + 10)), (now_s + 330) * S)
+                .unwrap();
             work.copy((now_s + 340) * S).unwrap();
             assert!(work.growing.is_none());
-            let used: u64 = shelter.kept().unwrap().iter().map(|(path, _)| stored_bytes(path).unwrap()).sum();
+            let used: u64 = shelter
+                .kept()
+                .unwrap()
+                .iter()
+                .map(|(path, _)| stored_bytes(path).unwrap())
+                .sum();
             assert!(used <= keep_bytes, "{used} after {n}");
         }
         let kept = shelter.kept().unwrap();

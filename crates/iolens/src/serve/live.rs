@@ -18,7 +18,10 @@ pub use feed::{Feed, Happened, Since};
 /// Length of a slot.
 pub const STEP_NS: i64 = 100_000_000;
 /// A slot waits so long for I/Os that were in flight in it; longer ones count from then on.
-const MAX_WAIT: Hold = Hold { spans: 1 << 18, ns: 1_000_000_000 };
+const MAX_WAIT: Hold = Hold {
+    spans: 1 << 18,
+    ns: 1_000_000_000,
+};
 /// Makes rows.
 #[derive(Debug)]
 pub struct Live {
@@ -32,7 +35,12 @@ pub struct Live {
 impl Live {
     /// Of a session that began at this Unix time.
     pub fn new(start_unix_ns: i64) -> Live {
-        Live { feed: Feed::new(), timeline: None, devices: Vec::new(), start_unix_ns }
+        Live {
+            feed: Feed::new(),
+            timeline: None,
+            devices: Vec::new(),
+            start_unix_ns,
+        }
     }
 
     /// Where its rows go: JSON objects, one for each device and slot.
@@ -59,10 +67,15 @@ impl Live {
             };
             self.timeline = Timeline::with_hold(plan, MAX_WAIT).ok();
         }
-        let Some(timeline) = &mut self.timeline else { return Vec::new() };
+        let Some(timeline) = &mut self.timeline else {
+            return Vec::new();
+        };
         seen.lost.iter().for_each(|l| timeline.lost(l));
         let pushed = seen.ios.iter().try_for_each(|io| timeline.push(io));
-        if pushed.and_then(|()| timeline.advance(complete_to_ns)).is_err() {
+        if pushed
+            .and_then(|()| timeline.advance(complete_to_ns))
+            .is_err()
+        {
             self.timeline = None;
             return Vec::new();
         }
@@ -73,9 +86,18 @@ impl Live {
             row.to_ns += self.start_unix_ns;
             in_flight.extend(InFlight::of(&row));
             let name = group_name(&self.devices, &Names::default(), row.key);
-            let most = row.extended.as_ref().and_then(|x| x.inflight_max).unwrap_or(0);
+            let most = row
+                .extended
+                .as_ref()
+                .and_then(|x| x.inflight_max)
+                .unwrap_or(0);
             let is_idle = row.flows.iter().all(|f| f.ios == 0) && most == 0 && !row.lossy;
-            self.feed.say(row.to_ns, "slot", writer.row(&row, &name).trim_end(), is_idle);
+            self.feed.say(
+                row.to_ns,
+                "slot",
+                writer.row(&row, &name).trim_end(),
+                is_idle,
+            );
         }
         in_flight
     }
@@ -95,13 +117,19 @@ pub struct InFlight {
 impl InFlight {
     /// `None` where nothing was, or is known.
     fn of(row: &Row) -> Option<InFlight> {
-        let GroupKey::Device(dev) = row.key else { return None };
+        let GroupKey::Device(dev) = row.key else {
+            return None;
+        };
         let x = row.extended.as_ref()?;
         let len_ns = (row.to_ns - row.from_ns) as f64;
         // Whole numbers that a row has as quotients: rounding gives them back.
         let busy_ns = (x.busy_percent? / 100.0 * len_ns).round() as i64;
         let area_ns = (x.inflight_mean? * len_ns).round() as i64;
-        (area_ns > 0).then_some(InFlight { dev, busy_ns, area_ns })
+        (area_ns > 0).then_some(InFlight {
+            dev,
+            busy_ns,
+            area_ns,
+        })
     }
 }
 
@@ -127,22 +155,55 @@ mod tests {
         assert!(live.take(&seen(&[], S)).is_empty());
         let feed = live.feed();
         let (before, mut rows) = feed.watch(Since::Time(0));
-        assert!(before.is_empty(), "a slot is complete when nothing that began in it can come");
+        assert!(
+            before.is_empty(),
+            "a slot is complete when nothing that began in it can come"
+        );
         let in_flight = live.take(&seen(&[S + 150_000_000, S + 151_000_000], 4 * S));
-        assert_eq!(in_flight, [InFlight { dev, busy_ns: 3_000_000, area_ns: 4_000_000 }]);
+        assert_eq!(
+            in_flight,
+            [InFlight {
+                dev,
+                busy_ns: 3_000_000,
+                area_ns: 4_000_000
+            }]
+        );
         let mut found = Vec::new();
         while let Ok(row) = rows.try_recv() {
             found.push(serde_json::from_str::<serde_json::Value>(&row.data).unwrap());
         }
-        let first = found.iter().find(|r| r["r_per_s"].as_f64() > Some(0.0)).unwrap();
+        let first = found
+            .iter()
+            .find(|r| r["r_per_s"].as_f64() > Some(0.0))
+            .unwrap();
         assert_eq!(first["device"], "sda");
-        assert!(found.iter().filter(|r| r["r_per_s"].as_f64() == Some(0.0)).count() > 10, "idle slots have rows, too");
-        assert_eq!((first["r_per_s"].as_f64(), first["r_us"].as_f64()), (Some(20.0), Some(2000.0)), "{found:?}");
+        assert!(
+            found
+                .iter()
+                .filter(|r| r["r_per_s"].as_f64() == Some(0.0))
+                .count()
+                > 10,
+            "idle slots have rows, too"
+        );
+        assert_eq!(
+            (first["r_per_s"].as_f64(), first["r_us"].as_f64()),
+            (Some(20.0), Some(2000.0)),
+            "{found:?}"
+        );
         assert_eq!(first["time_s"].as_f64(), Some(1_795_000_001.2));
-        assert!(found.iter().all(|r| r["time_s"].as_f64() > Some(1_795_000_000.0)), "from the session's start");
+        assert!(
+            found
+                .iter()
+                .all(|r| r["time_s"].as_f64() > Some(1_795_000_000.0)),
+            "from the session's start"
+        );
         let later = |since_ns: i64| feed.watch(Since::Time(1_795_000_000 * S + since_ns)).0;
         assert_eq!(later(0).len(), 1, "idle slots are left out");
-        assert_eq!((later(S).len(), later(S + 200_000_000).len()), (1, 0), "it ends 1.2 s after the start");
+        assert_eq!(
+            (later(S).len(), later(S + 200_000_000).len()),
+            (1, 0),
+            "it ends 1.2 s after the start"
+        );
         live.take(&seen(&[620 * S + 50_000_000], 625 * S));
         assert_eq!(later(0).len(), 1, "ten minutes later it is forgotten");
     }

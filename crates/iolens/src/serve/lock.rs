@@ -34,10 +34,16 @@ impl LockedRoot {
         }
         let dir = PrivateDir::open_own(path, access).with_context(place)?;
         // A file system of its own has this directory in its root.
-        let mut names = fs::read_dir(path).with_context(place)?.flatten().map(|entry| entry.file_name());
+        let mut names = fs::read_dir(path)
+            .with_context(place)?
+            .flatten()
+            .map(|entry| entry.file_name());
         let is_new = names.all(|name| name == "lost+found");
         if !is_new && !path.join(LOCK).exists() && Root::open(path)?.is_none() {
-            bail!("{}: holds something else than recordings; give a directory of its own", path.display());
+            bail!(
+                "{}: holds something else than recordings; give a directory of its own",
+                path.display()
+            );
         }
         let lock = lock(&dir)?;
         Ok(LockedRoot { dir, lock })
@@ -57,7 +63,9 @@ impl LockedRoot {
     pub fn host(&self, host: &str) -> Result<std::path::PathBuf> {
         let name = Root::host_directory(host);
         let path = self.dir.path().join(&name);
-        self.dir.make_dir(&name).with_context(|| format!("{} cannot be made", path.display()))?;
+        self.dir
+            .make_dir(&name)
+            .with_context(|| format!("{} cannot be made", path.display()))?;
         Ok(path)
     }
 }
@@ -67,14 +75,21 @@ fn lock(dir: &PrivateDir) -> Result<File> {
     // Fine if it is there: what counts is who holds it.
     drop(dir.create_file(LOCK));
     let nofollow = i32::try_from(OFlags::NOFOLLOW.bits())?;
-    let opened = File::options().read(true).write(true).custom_flags(nofollow).open(&path);
+    let opened = File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(nofollow)
+        .open(&path);
     let mut file = opened.with_context(|| format!("{} cannot be opened", path.display()))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(rustix::io::Errno::WOULDBLOCK) => {
             let mut pid = String::new();
             drop((&file).take(32).read_to_string(&mut pid));
-            let by = pid.trim().parse::<u32>().map_or(String::new(), |pid| format!(" (process {pid})"));
+            let by = pid
+                .trim()
+                .parse::<u32>()
+                .map_or(String::new(), |pid| format!(" (process {pid})"));
             bail!(
                 "{}: another iolens serve records into it{by}; stop that one or give another --rec",
                 dir.path().display()
@@ -82,7 +97,10 @@ fn lock(dir: &PrivateDir) -> Result<File> {
         }
         Err(e) => return Err(e).with_context(|| format!("{} cannot be locked", path.display())),
     }
-    let noted = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
+    let noted = file
+        .set_len(0)
+        .and_then(|()| file.rewind())
+        .and_then(|()| writeln!(file, "{}", std::process::id()));
     noted.with_context(|| format!("{} cannot be written", path.display()))?;
     Ok(file)
 }
@@ -92,7 +110,10 @@ mod tests {
     use super::*;
 
     fn refusal(path: &Path) -> String {
-        format!("{:#}", LockedRoot::open(path, Access::OWNER).expect_err("refused"))
+        format!(
+            "{:#}",
+            LockedRoot::open(path, Access::OWNER).expect_err("refused")
+        )
     }
 
     #[test]
@@ -101,7 +122,10 @@ mod tests {
         let path = tmp.path().join("deep/root");
         let first = LockedRoot::open(&path, Access::OWNER).expect("new");
         let said = refusal(&path);
-        assert!(said.contains(&format!("process {}", std::process::id())) && !said.contains('\n'), "{said}");
+        assert!(
+            said.contains(&format!("process {}", std::process::id())) && !said.contains('\n'),
+            "{said}"
+        );
         let host = first.host("db1").expect("makes");
         assert_eq!(host, path.join("host=db1"));
         assert!(first.is_there());
@@ -128,8 +152,15 @@ mod tests {
         std::os::unix::fs::symlink(real.path(), &link).expect("links");
         assert!(refusal(&link).contains("cannot be a recording root"));
         let planted = tempfile::tempdir().expect("temporary directory");
-        std::os::unix::fs::symlink(tmp.path().join("letter"), planted.path().join(LOCK)).expect("links");
-        assert!(refusal(planted.path()).contains("cannot be opened"), "a lock that leads elsewhere");
-        assert_eq!(fs::read_to_string(tmp.path().join("letter")).expect("there"), "x");
+        std::os::unix::fs::symlink(tmp.path().join("letter"), planted.path().join(LOCK))
+            .expect("links");
+        assert!(
+            refusal(planted.path()).contains("cannot be opened"),
+            "a lock that leads elsewhere"
+        );
+        assert_eq!(
+            fs::read_to_string(tmp.path().join("letter")).expect("there"),
+            "x"
+        );
     }
 }

@@ -82,7 +82,10 @@ impl Meter {
     /// No thread could be started.
     pub fn start(view: View, mut live: Live) -> Result<(Arc<Meter>, JoinHandle<()>)> {
         let missed_ios = Arc::clone(&view.missed_ios);
-        let meter = Arc::new(Meter { totals: Mutex::default(), missed_ios });
+        let meter = Arc::new(Meter {
+            totals: Mutex::default(),
+            missed_ios,
+        });
         let own = Arc::clone(&meter);
         let thread = std::thread::Builder::new().name("iolens-meter".to_owned());
         let work = move || {
@@ -92,13 +95,25 @@ impl Meter {
                 view.give_back(look);
             }
         };
-        Ok((meter, thread.spawn(work).context("the thread of the metrics could not be started")?))
+        Ok((
+            meter,
+            thread
+                .spawn(work)
+                .context("the thread of the metrics could not be started")?,
+        ))
     }
 
     /// What has been added up so far.
     pub fn totals(&self) -> Totals {
-        let totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Totals { missed_ios: self.missed_ios.load(Ordering::Relaxed), ..totals }
+        let totals = self
+            .totals
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        Totals {
+            missed_ios: self.missed_ios.load(Ordering::Relaxed),
+            ..totals
+        }
     }
 
     fn take(&self, seen: &mut Seen, in_flight: &[InFlight]) {
@@ -156,23 +171,49 @@ mod tests {
                     let done = s * S + i * S / 20 + 10_000_000;
                     let read = Io::new(done, dev, Op::READ, 4096, Some(4_000_000), 6_000_000);
                     let write = Io::new(done + 5_000_000, dev, Op::WRITE, 512, None, 10_000_000);
-                    [read, Io { error: Some(5), ..write }]
+                    [
+                        read,
+                        Io {
+                            error: Some(5),
+                            ..write
+                        },
+                    ]
                 })
                 .collect();
             viewer.show(&ios, &[], Some((s + 1) * S));
         }
-        viewer.show(&[], &[Lost { ios: Some(7), ..Lost::somewhere(0, 1, LossReason::RingFull) }], Some(6 * S));
+        viewer.show(
+            &[],
+            &[Lost {
+                ios: Some(7),
+                ..Lost::somewhere(0, 1, LossReason::RingFull)
+            }],
+            Some(6 * S),
+        );
         drop(viewer);
         thread.join().unwrap();
         let totals = meter.totals();
-        assert_eq!((totals.known[0].name.as_str(), totals.missed_ios), ("sda", 0));
+        assert_eq!(
+            (totals.known[0].name.as_str(), totals.missed_ios),
+            ("sda", 0)
+        );
         assert_eq!(totals.lost.values().sum::<i64>(), 7);
         let device = &totals.devices[&dev];
         let read = device.classes[Class::Read as usize].as_ref().unwrap();
-        assert_eq!((read.bytes, read.errors, read.total.sum_ns), (80 * 4096, 0, 80 * 10_000_000));
-        assert_eq!((read.queue.histogram.n(), read.device.sum_ns), (80, 80 * 6_000_000));
+        assert_eq!(
+            (read.bytes, read.errors, read.total.sum_ns),
+            (80 * 4096, 0, 80 * 10_000_000)
+        );
+        assert_eq!(
+            (read.queue.histogram.n(), read.device.sum_ns),
+            (80, 80 * 6_000_000)
+        );
         let write = device.classes[Class::Write as usize].as_ref().unwrap();
-        assert_eq!((write.errors, write.queue.histogram.n()), (80, 0), "not known is not 0");
+        assert_eq!(
+            (write.errors, write.queue.histogram.n()),
+            (80, 0),
+            "not known is not 0"
+        );
         assert!(device.classes[Class::Flush as usize].is_none());
         assert_eq!(device.busy_ns, 80 * 15_000_000);
         assert_eq!(device.in_flight_ns, 80 * 20_000_000);

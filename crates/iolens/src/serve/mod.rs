@@ -73,11 +73,15 @@ impl Service {
     pub fn run(self, topology: Topology, signals: &Signals) -> Result<()> {
         return_freed_memory();
         let locked = LockedRoot::open(&self.root, self.access)?;
-        let host = Host::read("/".as_ref()).name.unwrap_or_else(|| "localhost".to_owned());
+        let host = Host::read("/".as_ref())
+            .name
+            .unwrap_or_else(|| "localhost".to_owned());
         let directory = locked.host(&host)?;
         let health = Arc::new(Health::default());
         let door = Door::open(&self.http)?;
-        self.space().make_room(None).context("no room can be made in the recording root")?;
+        self.space()
+            .make_room(None)
+            .context("no room can be made in the recording root")?;
         let options = SessionOptions {
             output: directory.clone(),
             always_on: true,
@@ -95,18 +99,32 @@ impl Service {
         let server = Server::start(door, &self.root, Arc::clone(&health), Some(recorder))?;
         eprint!(
             "{}{}",
-            serve_text::started(&session.source(), &[session.limits(), &missing].concat(), &self.root, self.keep_bytes),
+            serve_text::started(
+                &session.source(),
+                &[session.limits(), &missing].concat(),
+                &self.root,
+                self.keep_bytes
+            ),
             serve_text::listening(server.place.as_ref())
         );
         health.recording(&session.source().to_string());
-        let mut rotation = Rotation::new(self.space(), session.path().clone(), &directory, Arc::clone(&health));
+        let mut rotation = Rotation::new(
+            self.space(),
+            session.path().clone(),
+            &directory,
+            Arc::clone(&health),
+        );
         let mut supervisor = Supervisor::ready();
         loop {
             let (mut turn, mut remark, mut at_ns) = (Turn::Record, None, 0);
             session.run(|progress| {
                 at_ns = progress.at_ns;
                 supervisor.alive(at_ns, || health.root_is_there(locked.is_there()));
-                beside.watcher.found().ios.store(progress.ios, Ordering::Relaxed);
+                beside
+                    .watcher
+                    .found()
+                    .ios
+                    .store(progress.ios, Ordering::Relaxed);
                 turn = rotation.look(progress);
                 remark = beside.marks.try_recv().ok();
                 signals.caught() > 0 || turn == Turn::Rotate || remark.is_some()
@@ -122,7 +140,9 @@ impl Service {
             }
         }
         supervisor.stopping();
-        let Beside { watcher, freezer, .. } = beside;
+        let Beside {
+            watcher, freezer, ..
+        } = beside;
         let watcher = watcher.end();
         let outcome = session.finish()?;
         // Its findings' ends are those of copies that grow, too.
@@ -146,12 +166,35 @@ impl Service {
         session.show_to(viewer);
         let freezer = Freezer::start(self.freeze.clone(), &self.root, directory, self.access)?;
         let freeze = freezer.as_ref().map(Freezer::feed);
-        let outlets = Outlets { command: self.on_finding.clone(), live: rows.clone(), access: self.access, freeze };
+        let outlets = Outlets {
+            command: self.on_finding.clone(),
+            live: rows.clone(),
+            access: self.access,
+            freeze,
+        };
         let watcher = Watcher::start(directory.to_owned(), outlets)?;
         let found = Arc::clone(watcher.found());
-        let snapshots = Arc::new(Snapshots::new(&self.root, directory, self.keep_bytes, self.access));
-        let recorder = Recorder { meter, marks: sender, live: rows, found, snapshots };
-        Ok((Beside { marks, watcher, freezer }, recorder))
+        let snapshots = Arc::new(Snapshots::new(
+            &self.root,
+            directory,
+            self.keep_bytes,
+            self.access,
+        ));
+        let recorder = Recorder {
+            meter,
+            marks: sender,
+            live: rows,
+            found,
+            snapshots,
+        };
+        Ok((
+            Beside {
+                marks,
+                watcher,
+                freezer,
+            },
+            recorder,
+        ))
     }
 
     /// Shows what is in the root until a signal asks to end; records nothing and needs no privileges.
@@ -160,7 +203,10 @@ impl Service {
     /// There is nothing to show, or no place to listen.
     pub fn show(self, signals: &Signals) -> Result<()> {
         if !self.root.is_dir() {
-            bail!("{}: there is nothing to show; give a recording or a recording root", self.root.display());
+            bail!(
+                "{}: there is nothing to show; give a recording or a recording root",
+                self.root.display()
+            );
         }
         return_freed_memory();
         let server = Server::start(Door::open(&self.http)?, &self.root, Arc::default(), None)?;
@@ -173,7 +219,11 @@ impl Service {
 
     /// The disk that it may take.
     fn space(&self) -> Space {
-        Space { root: self.root.clone(), keep_bytes: self.keep_bytes, access: self.access }
+        Space {
+            root: self.root.clone(),
+            keep_bytes: self.keep_bytes,
+            access: self.access,
+        }
     }
 }
 

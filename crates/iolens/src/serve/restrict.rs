@@ -10,13 +10,19 @@ use landlock::{
     ABI, AccessFs, CompatLevel, Compatible as _, PathBeneath, PathFd, Ruleset, RulesetAttr as _,
     RulesetCreatedAttr as _, RulesetStatus,
 };
-use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs,
+};
 
 /// What is still needed of the privileges: BPF maps are read (before 5.19 with a capability), files of other users get their
 /// names, the threads that must not wait are preferred, and recordings are given to a group. CAP_SYS_PTRACE is of no use
 /// any more: Landlock hides the descriptors of other processes, so a file that is removed while it is open has no name.
-const KEPT: [CapabilitySet; 4] =
-    [CapabilitySet::BPF, CapabilitySet::DAC_READ_SEARCH, CapabilitySet::SYS_NICE, CapabilitySet::CHOWN];
+const KEPT: [CapabilitySet; 4] = [
+    CapabilitySet::BPF,
+    CapabilitySet::DAC_READ_SEARCH,
+    CapabilitySet::SYS_NICE,
+    CapabilitySet::CHOWN,
+];
 /// From here on (Linux 6.2) every way to change a file is covered; older kernels enforce what they know.
 const LANDLOCK: ABI = ABI::V3;
 
@@ -47,14 +53,19 @@ pub fn restrict_to_removal(directory: &Path) -> Result<()> {
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_write(LANDLOCK))?
         .create()?
-        .add_rule(PathBeneath::new(PathFd::new(directory)?, AccessFs::RemoveFile))?;
+        .add_rule(PathBeneath::new(
+            PathFd::new(directory)?,
+            AccessFs::RemoveFile,
+        ))?;
     // Without Landlock it is as free as the others, which have said so.
     ruleset.restrict_self()?;
     Ok(())
 }
 
 fn drop_capabilities() -> Result<()> {
-    let kept = KEPT.into_iter().fold(CapabilitySet::empty(), |all, one| all | one);
+    let kept = KEPT
+        .into_iter()
+        .fold(CapabilitySet::empty(), |all, one| all | one);
     let held = capabilities(None)?;
     let sets = CapabilitySets {
         effective: held.effective & kept,
@@ -72,7 +83,10 @@ fn write_below_only(root: &Path) -> Result<RulesetStatus> {
         .create()?
         .add_rule(PathBeneath::new(PathFd::new(root)?, write))?
         // Commands that are started get it as their input.
-        .add_rule(PathBeneath::new(PathFd::new("/dev/null")?, AccessFs::WriteFile))?;
+        .add_rule(PathBeneath::new(
+            PathFd::new("/dev/null")?,
+            AccessFs::WriteFile,
+        ))?;
     Ok(ruleset.restrict_self()?.ruleset)
 }
 
@@ -102,7 +116,9 @@ mod tests {
                 Err(e) => assert_eq!(e.kind(), std::io::ErrorKind::PermissionDenied),
             }
         };
-        std::thread::spawn(restricted).join().expect("its assertions hold");
+        std::thread::spawn(restricted)
+            .join()
+            .expect("its assertions hold");
     }
 
     #[test]
@@ -123,7 +139,10 @@ mod tests {
                 fs::create_dir(inside.join("day")).expect("below the root");
                 fs::write(inside.join("day/io"), "1").expect("below the root");
                 fs::remove_dir_all(inside.join("day")).expect("below the root");
-                assert_eq!(fs::read(outside.join("old")).expect("reading is free"), b"kept");
+                assert_eq!(
+                    fs::read(outside.join("old")).expect("reading is free"),
+                    b"kept"
+                );
                 if !missing.is_empty() {
                     eprintln!("SKIP: {missing:?}");
                     return;
@@ -139,9 +158,13 @@ mod tests {
                 std::os::unix::fs::symlink(&outside, &linked).expect("below the root");
                 assert_eq!(refused(fs::write(linked.join("old"), "2")), denied);
             };
-            std::thread::spawn(later).join().expect("its assertions hold");
+            std::thread::spawn(later)
+                .join()
+                .expect("its assertions hold");
         };
-        std::thread::spawn(restricted).join().expect("its assertions hold");
+        std::thread::spawn(restricted)
+            .join()
+            .expect("its assertions hold");
         assert_eq!(status("CapEff"), before, "only those threads");
         fs::write(elsewhere.path().join("old"), "free").expect("other threads are as before");
     }

@@ -62,7 +62,9 @@ enum Helper {
 impl Helper {
     fn complete(directory: &Path, growing: &Path, access: Access) -> Helper {
         let (directory, growing) = (directory.to_owned(), growing.to_owned());
-        Helper::Complete(std::thread::spawn(move || complete_others(&directory, &growing, access)))
+        Helper::Complete(std::thread::spawn(move || {
+            complete_others(&directory, &growing, access)
+        }))
     }
 
     fn make_room(space: &Space, growing: &Path) -> Helper {
@@ -127,12 +129,19 @@ impl Rotation {
 
     fn finished(&mut self, helper: Helper, at_ns: i64) {
         let result = match helper {
-            Helper::Complete(thread) => thread.join().unwrap_or_else(|_| Err(anyhow!("computing rollups panicked"))),
+            Helper::Complete(thread) => thread
+                .join()
+                .unwrap_or_else(|_| Err(anyhow!("computing rollups panicked"))),
             Helper::MakeRoom(thread) => {
-                let freed = thread.join().unwrap_or_else(|_| Err(anyhow!("making room panicked")));
+                let freed = thread
+                    .join()
+                    .unwrap_or_else(|_| Err(anyhow!("making room panicked")));
                 freed.map(|freed| {
                     self.has_room = true;
-                    eprint!("{}", serve_text::freed(freed.of_ios, freed.of_seconds, freed.whole));
+                    eprint!(
+                        "{}",
+                        serve_text::freed(freed.of_ios, freed.of_seconds, freed.whole)
+                    );
                 })
             }
         };
@@ -148,7 +157,12 @@ impl Rotation {
 
     /// Something failed: it is tried again.
     fn later(&mut self, why: &str, at_ns: i64) {
-        self.retry_ns = at_ns + if self.unstored { RETRY_UNSTORED_NS } else { RETRY_NS };
+        self.retry_ns = at_ns
+            + if self.unstored {
+                RETRY_UNSTORED_NS
+            } else {
+                RETRY_NS
+            };
         self.trouble(match self.unstored {
             true => format!("nothing is stored: {why}"),
             false => why.to_owned(),
@@ -170,16 +184,24 @@ impl Rotation {
         }
         if let Err(e) = session.rotate() {
             // Without its directory, which is another one each time: what is no news is said once.
-            self.later(&format!("the next recording cannot begin: {}", e.root_cause()), at_ns);
+            self.later(
+                &format!("the next recording cannot begin: {}", e.root_cause()),
+                at_ns,
+            );
             return;
         }
         self.growing = session.path().clone();
         self.from_ns = session.recording_from_ns();
         (self.day, self.has_room) = (today(), false);
         if std::mem::take(&mut self.unstored) {
-            eprintln!("iolens: the recording goes on in {}", escape::terminal(&self.growing.display().to_string()));
+            eprintln!(
+                "iolens: the recording goes on in {}",
+                escape::terminal(&self.growing.display().to_string())
+            );
             // The one whose writer failed has no rollups.
-            self.helper.get_or_insert_with(|| Helper::complete(&self.directory, &self.growing, self.space.access));
+            self.helper.get_or_insert_with(|| {
+                Helper::complete(&self.directory, &self.growing, self.space.access)
+            });
         }
         self.health.trouble(None);
     }
@@ -196,7 +218,10 @@ impl Rotation {
 fn report_closed(session: &mut Session) {
     for closed in session.closed() {
         if let Err(e) = closed.result {
-            eprintln!("iolens: {}", escape::terminal(&format!("{}: {e:#}", closed.path.display())));
+            eprintln!(
+                "iolens: {}",
+                escape::terminal(&format!("{}: {e:#}", closed.path.display()))
+            );
         }
     }
 }
@@ -207,11 +232,16 @@ fn today() -> i64 {
 
 /// Computes the rollups that killed recorders did not come to write.
 fn complete_others(directory: &Path, own: &Path, access: Access) -> Result<()> {
-    let Some(root) = Root::open(directory)? else { return Ok(()) };
+    let Some(root) = Root::open(directory)? else {
+        return Ok(());
+    };
     for stored in root.recordings().iter().filter(|r| r.path != own) {
         let cut_off = Recording::open(&stored.path).is_ok_and(|r| r.meta().end_ns.is_none());
         if cut_off && let Err(e) = complete_rollups(&stored.path, access) {
-            eprintln!("iolens: {}", escape::terminal(&format!("{}: {e:#}", stored.path.display())));
+            eprintln!(
+                "iolens: {}",
+                escape::terminal(&format!("{}: {e:#}", stored.path.display()))
+            );
         }
     }
     Ok(())

@@ -41,10 +41,20 @@ impl std::error::Error for NoRoom {}
 impl Snapshots {
     /// Of the recordings in `host_dir` of `root`, which take up to `keep_bytes` in all.
     pub fn new(root: &Path, host_dir: &Path, keep_bytes: u64, access: Access) -> Snapshots {
-        let into = root.join(Root::SNAPSHOTS).join(host_dir.file_name().unwrap_or_default());
-        let shelter = Shelter { host_dir: host_dir.to_owned(), into, access };
+        let into = root
+            .join(Root::SNAPSHOTS)
+            .join(host_dir.file_name().unwrap_or_default());
+        let shelter = Shelter {
+            host_dir: host_dir.to_owned(),
+            into,
+            access,
+        };
         shelter.clean();
-        Snapshots { root: root.to_owned(), shelter, keep_bytes }
+        Snapshots {
+            root: root.to_owned(),
+            shelter,
+            keep_bytes,
+        }
     }
 
     /// Copies `from_unix_ns..to_unix_ns`, and gives its name below the root and its size.
@@ -59,10 +69,17 @@ impl Snapshots {
         let why = match copied {
             Ok(true) if stretch.ios > 0 => {
                 let kept = stretch.finish(to_unix_ns)?;
-                let name = kept.path.strip_prefix(&self.root).unwrap_or(&kept.path).display().to_string();
+                let name = kept
+                    .path
+                    .strip_prefix(&self.root)
+                    .unwrap_or(&kept.path)
+                    .display()
+                    .to_string();
                 return Ok((name, kept));
             }
-            Ok(true) => anyhow!("there is no I/O in this stretch, or the size limit removed it: nothing to keep"),
+            Ok(true) => anyhow!(
+                "there is no I/O in this stretch, or the size limit removed it: nothing to keep"
+            ),
             Ok(false) => anyhow::Error::new(NoRoom { bytes }),
             Err(e) => e,
         };
@@ -72,13 +89,17 @@ impl Snapshots {
 
     /// What the disk has beside what the recordings may still take.
     fn spare_bytes(&self) -> Result<u64> {
-        let disk = rustix::fs::statvfs(&self.root).context("the free space of the disk cannot be read")?;
+        let disk =
+            rustix::fs::statvfs(&self.root).context("the free space of the disk cannot be read")?;
         let mut used = 0;
         for stored in Root::open(&self.root)?.iter().flat_map(Root::recordings) {
             // One that is removed meanwhile takes nothing.
             used += stored_bytes(&stored.path).unwrap_or(0);
         }
-        let reserved = self.keep_bytes.saturating_sub(used).saturating_add(SPARE_BYTES);
+        let reserved = self
+            .keep_bytes
+            .saturating_sub(used)
+            .saturating_add(SPARE_BYTES);
         Ok((disk.f_bavail * disk.f_frsize).saturating_sub(reserved))
     }
 }
@@ -96,11 +117,24 @@ mod tests {
         record(&shelter.host_dir, 100, 50, 10);
         let snapshots = Snapshots::new(dir.path(), &shelter.host_dir, 1 << 20, shelter.access);
         let (name, kept) = snapshots.take(110 * S, 130 * S).unwrap();
-        assert_eq!((name.as_str(), kept.ios), (&*format!("snapshots/host=h/start_ns={}", 110 * S), 200));
-        let budget = Budget { keep_bytes: 1 << 20, access: shelter.access };
+        assert_eq!(
+            (name.as_str(), kept.ios),
+            (&*format!("snapshots/host=h/start_ns={}", 110 * S), 200)
+        );
+        let budget = Budget {
+            keep_bytes: 1 << 20,
+            access: shelter.access,
+        };
         budget.make_room(dir.path(), None, 0, 200 * S).unwrap();
         assert!(dir.path().join(&name).join("meta.json").exists());
-        assert!(Root::open(dir.path()).unwrap().unwrap().recordings().is_empty(), "it is no recording of the root");
+        assert!(
+            Root::open(dir.path())
+                .unwrap()
+                .unwrap()
+                .recordings()
+                .is_empty(),
+            "it is no recording of the root"
+        );
     }
 
     #[test]
@@ -108,12 +142,24 @@ mod tests {
         let (dir, shelter) = lake();
         record(&shelter.host_dir, 100, 50, 10);
         let snapshots = |keep| Snapshots::new(dir.path(), &shelter.host_dir, keep, shelter.access);
-        let refused = |keep, from_s: i64, to_s: i64| snapshots(keep).take(from_s * S, to_s * S).unwrap_err();
-        assert!(refused(1 << 20, 10, 20).to_string().contains("no recording holds"));
-        let between = |from_ns, to_ns| snapshots(1 << 20).take(from_ns, to_ns).unwrap_err().to_string();
+        let refused =
+            |keep, from_s: i64, to_s: i64| snapshots(keep).take(from_s * S, to_s * S).unwrap_err();
+        assert!(
+            refused(1 << 20, 10, 20)
+                .to_string()
+                .contains("no recording holds")
+        );
+        let between = |from_ns, to_ns| {
+            snapshots(1 << 20)
+                .take(from_ns, to_ns)
+                .unwrap_err()
+                .to_string()
+        };
         assert!(between(120 * S + 1, 120 * S + 9).contains("no I/O in this stretch"));
         assert!(refused(u64::MAX, 110, 130).is::<NoRoom>());
-        let left = std::fs::read_dir(dir.path().join("snapshots/host=h")).unwrap().flatten();
+        let left = std::fs::read_dir(dir.path().join("snapshots/host=h"))
+            .unwrap()
+            .flatten();
         assert_eq!(left.count(), 0);
     }
 }

@@ -37,7 +37,10 @@ impl Space {
     /// # Errors
     /// The file system refuses, or something in the root is another user's.
     pub fn make_room(&self, growing: Option<&Path>) -> Result<Freed> {
-        let budget = Budget { keep_bytes: self.keep_bytes, access: self.access };
+        let budget = Budget {
+            keep_bytes: self.keep_bytes,
+            access: self.access,
+        };
         let limit = self.keep_bytes - 2 * self.part() - MARGIN;
         Ok(budget.make_room(&self.root, growing, limit, wall_clock_ns())?)
     }

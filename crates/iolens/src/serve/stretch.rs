@@ -7,7 +7,8 @@ use anyhow::{Context as _, Result, bail};
 use iolens_core::model::{Device, Mark, Observation, RecorderCost, RecordingMeta, StoredFinding};
 use iolens_core::private::{Access, PrivateDir};
 use iolens_core::store::{
-    Recording, RecordingWriter, Root, WriterOptions, put_finding, read_findings, remove_recording, stored_bytes,
+    Recording, RecordingWriter, Root, WriterOptions, put_finding, read_findings, remove_recording,
+    stored_bytes,
 };
 use iolens_recorder::{complete_rollups, devices_from, moved};
 
@@ -58,17 +59,25 @@ pub struct Kept {
 impl Shelter {
     /// Makes the directories that are missing.
     fn open(&self) -> Result<()> {
-        let Some(root) = self.into.parent() else { bail!("{}: no place for copies", self.into.display()) };
+        let Some(root) = self.into.parent() else {
+            bail!("{}: no place for copies", self.into.display())
+        };
         for dir in [root, &self.into] {
             let (parent, name) = PrivateDir::holding(dir, self.access)?;
-            parent.make_dir(&name).with_context(|| format!("{} cannot be made", dir.display()))?;
+            parent
+                .make_dir(&name)
+                .with_context(|| format!("{} cannot be made", dir.display()))?;
         }
         Ok(())
     }
 
     /// Removes what a killed process left unfinished.
     pub fn clean(&self) {
-        for entry in std::fs::read_dir(&self.into).into_iter().flatten().flatten() {
+        for entry in std::fs::read_dir(&self.into)
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
             let path = entry.path();
             if path.to_string_lossy().ends_with(UNFINISHED) && path.is_dir() {
                 // What cannot be removed stays: no reader looks at it.
@@ -79,8 +88,13 @@ impl Shelter {
 
     /// The copies that are there, the oldest first, each with what it takes of the disk.
     pub fn kept(&self) -> Result<Vec<(PathBuf, u64)>> {
-        let Some(root) = Root::open(&self.into)? else { return Ok(Vec::new()) };
-        root.recordings().iter().map(|r| Ok((r.path.clone(), stored_bytes(&r.path)?))).collect()
+        let Some(root) = Root::open(&self.into)? else {
+            return Ok(Vec::new());
+        };
+        root.recordings()
+            .iter()
+            .map(|r| Ok((r.path.clone(), stored_bytes(&r.path)?)))
+            .collect()
     }
 
     /// The recordings that hold something of a time, by time.
@@ -89,10 +103,14 @@ impl Shelter {
     /// They cannot be listed.
     pub fn holding(&self, from_unix_ns: i64, to_unix_ns: i64) -> Result<Vec<Recording>> {
         let mut found = Vec::new();
-        let Some(root) = Root::open(&self.host_dir)? else { return Ok(found) };
+        let Some(root) = Root::open(&self.host_dir)? else {
+            return Ok(found);
+        };
         for stored in root.recordings() {
             // One that cannot be read, or is being removed, has nothing to copy.
-            let Ok((start_ns, end_ns)) = stored.span_unix_ns() else { continue };
+            let Ok((start_ns, end_ns)) = stored.span_unix_ns() else {
+                continue;
+            };
             if start_ns < to_unix_ns && end_ns >= from_unix_ns {
                 found.extend(Recording::open(&stored.path).ok());
             }
@@ -114,18 +132,27 @@ impl Stretch {
         whole_only: bool,
     ) -> Result<Stretch> {
         let held = shelter.holding(from_unix_ns, to_unix_ns)?;
-        let Some(first) = held.first() else { bail!("no recording holds anything of this time") };
+        let Some(first) = held.first() else {
+            bail!("no recording holds anything of this time")
+        };
         shelter.open()?;
         let from_unix_ns = from_unix_ns.max(first.meta().start_unix_ns);
         let name = Root::recording_directory(from_unix_ns);
         if shelter.into.join(&name).exists() {
             bail!("there is a copy from this moment on already: {name}");
         }
-        let path = shelter.into.join(if whole_only { name + UNFINISHED } else { name });
+        let path = shelter
+            .into
+            .join(if whole_only { name + UNFINISHED } else { name });
         let meta = meta_from(first, from_unix_ns);
         let devices = meta.devices.clone();
         let access = shelter.access;
-        let options = WriterOptions { keep_bytes, access, devices_table: true, ..WriterOptions::default() };
+        let options = WriterOptions {
+            keep_bytes,
+            access,
+            devices_table: true,
+            ..WriterOptions::default()
+        };
         let writer = RecordingWriter::create(&path, meta, options)?;
         let shelter = shelter.clone();
         Ok(Stretch {
@@ -151,7 +178,11 @@ impl Stretch {
     /// The file system refuses.
     pub fn mark(&mut self, text: &str) -> Result<()> {
         let at_ns = self.copied_to_unix_ns - self.from_unix_ns;
-        let mark = Mark { at_ns, kind: "remark".to_owned(), text: text.to_owned() };
+        let mark = Mark {
+            at_ns,
+            kind: "remark".to_owned(),
+            text: text.to_owned(),
+        };
         Ok(self.writer.push(&Observation::Mark(mark))?)
     }
 
@@ -160,7 +191,12 @@ impl Stretch {
     ///
     /// # Errors
     /// Something cannot be read or written, or the time of a request is over.
-    pub fn up_to(&mut self, to_unix_ns: i64, is_last: bool, goes_on: impl Fn(u64) -> bool) -> Result<bool> {
+    pub fn up_to(
+        &mut self,
+        to_unix_ns: i64,
+        is_last: bool,
+        goes_on: impl Fn(u64) -> bool,
+    ) -> Result<bool> {
         for recording in self.shelter.holding(self.copied_to_unix_ns, to_unix_ns)? {
             let shift_ns = self.from_unix_ns - recording.meta().start_unix_ns;
             let from_ns = (self.copied_to_unix_ns - recording.meta().start_unix_ns).max(0);
@@ -200,16 +236,29 @@ impl Stretch {
     }
 
     /// What was looked up before a stretch names what is in it.
-    fn copy_names_before(&mut self, recording: &Recording, from_ns: i64, shift_ns: i64) -> Result<()> {
+    fn copy_names_before(
+        &mut self,
+        recording: &Recording,
+        from_ns: i64,
+        shift_ns: i64,
+    ) -> Result<()> {
         let mut newest = std::collections::HashMap::new();
         for batch in recording.names(i64::MIN..from_ns) {
             newest.extend(batch?.into_iter().map(|name| (name.of, name)));
         }
-        newest.into_values().try_for_each(|name| Ok(self.writer.push(&moved(Observation::Name(name), shift_ns))?))
+        newest.into_values().try_for_each(|name| {
+            Ok(self
+                .writer
+                .push(&moved(Observation::Name(name), shift_ns))?)
+        })
     }
 
     fn take_devices(&mut self, recording: &Recording, shift_ns: i64) -> Result<()> {
-        let known: HashSet<(i32, String)> = self.devices.iter().map(|d| (d.id.0, d.name.clone())).collect();
+        let known: HashSet<(i32, String)> = self
+            .devices
+            .iter()
+            .map(|d| (d.id.0, d.name.clone()))
+            .collect();
         let mut new = devices_from(&recording.meta().devices, shift_ns);
         new.retain(|d| !known.contains(&(d.id.0, d.name.clone())));
         if new.is_empty() {
@@ -224,7 +273,16 @@ impl Stretch {
     /// # Errors
     /// The file system refuses, or something cannot be read.
     pub fn finish(self, to_unix_ns: i64) -> Result<Kept> {
-        let Stretch { shelter, writer, path, from_unix_ns, copied_to_unix_ns, is_limited, ios, .. } = self;
+        let Stretch {
+            shelter,
+            writer,
+            path,
+            from_unix_ns,
+            copied_to_unix_ns,
+            is_limited,
+            ios,
+            ..
+        } = self;
         let to_unix_ns = to_unix_ns.min(copied_to_unix_ns);
         writer.finish(to_unix_ns - from_unix_ns, RecorderCost::default())?;
         if !is_limited {
@@ -235,16 +293,25 @@ impl Stretch {
             for f in read_findings(recording.path())? {
                 let (begins_ns, ends_ns) = (f.from_ns - shift_ns, f.to_ns - shift_ns);
                 if ends_ns >= 0 && begins_ns < to_unix_ns - from_unix_ns {
-                    let moved = StoredFinding { from_ns: begins_ns.max(0), to_ns: ends_ns, ..f };
+                    let moved = StoredFinding {
+                        from_ns: begins_ns.max(0),
+                        to_ns: ends_ns,
+                        ..f
+                    };
                     put_finding(&path, shelter.access, &moved)?;
                 }
             }
         }
         let whole = path.with_file_name(Root::recording_directory(from_unix_ns));
         if whole != path {
-            std::fs::rename(&path, &whole).with_context(|| format!("{} cannot be renamed", path.display()))?;
+            std::fs::rename(&path, &whole)
+                .with_context(|| format!("{} cannot be renamed", path.display()))?;
         }
-        Ok(Kept { bytes: stored_bytes(&whole)?, path: whole, ios })
+        Ok(Kept {
+            bytes: stored_bytes(&whole)?,
+            path: whole,
+            ios,
+        })
     }
 
     /// Removes it.
@@ -252,7 +319,12 @@ impl Stretch {
     /// # Errors
     /// The file system refuses.
     pub fn discard(self) -> Result<()> {
-        let Stretch { shelter, writer, path, .. } = self;
+        let Stretch {
+            shelter,
+            writer,
+            path,
+            ..
+        } = self;
         drop(writer);
         Ok(remove_recording(&path, shelter.access)?)
     }
@@ -264,7 +336,9 @@ fn meta_from(first: &Recording, from_unix_ns: i64) -> RecordingMeta {
     let shift_ns = from_unix_ns - meta.start_unix_ns;
     RecordingMeta {
         start_unix_ns: from_unix_ns,
-        start_monotonic_ns: meta.start_monotonic_ns.map(|ns| ns.saturating_add(shift_ns)),
+        start_monotonic_ns: meta
+            .start_monotonic_ns
+            .map(|ns| ns.saturating_add(shift_ns)),
         end_ns: None,
         devices: devices_from(&meta.devices, shift_ns),
         cost: RecorderCost::default(),
@@ -289,30 +363,65 @@ pub mod tests {
         let host_dir = dir.path().join(Root::host_directory("h"));
         std::fs::create_dir(&host_dir).unwrap();
         let into = dir.path().join("copies").join(Root::host_directory("h"));
-        (dir, Shelter { host_dir, into, access: Access::OWNER })
+        (
+            dir,
+            Shelter {
+                host_dir,
+                into,
+                access: Access::OWNER,
+            },
+        )
     }
 
     /// A recording of `seconds` from `from_s` on with so many I/Os a second, which do not compress well.
     pub fn record(host_dir: &Path, from_s: i64, seconds: i64, per_s: i64) {
         let mut meta = RecordingMeta::new(Source::Ebpf, from_s * S);
-        meta.devices = vec![Device { size_bytes: Some(1 << 30), ..Device::named("sda", DevId::new(8, 0)) }];
+        meta.devices = vec![Device {
+            size_bytes: Some(1 << 30),
+            ..Device::named("sda", DevId::new(8, 0))
+        }];
         let path = host_dir.join(Root::recording_directory(from_s * S));
         let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
-        let inode = Inode { fs_dev: 8, ino: 5, generation: None };
-        let name = Name { at_ns: 1, of: Named::File(inode), text: format!("/of {from_s}") };
+        let inode = Inode {
+            fs_dev: 8,
+            ino: 5,
+            generation: None,
+        };
+        let name = Name {
+            at_ns: 1,
+            of: Named::File(inode),
+            text: format!("/of {from_s}"),
+        };
         writer.push(&Observation::Name(name)).unwrap();
         for i in 0..seconds * per_s {
             let mixed = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let sector = ((mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 24) as i64;
-            let io =
-                Io::new(i * S / per_s, DevId::new(8, 0), Op::READ, 4096, Some(sector % 90_000), sector % 9_000_000);
+            let io = Io::new(
+                i * S / per_s,
+                DevId::new(8, 0),
+                Op::READ,
+                4096,
+                Some(sector % 90_000),
+                sector % 9_000_000,
+            );
             let (fs_dev, ino, tgid) = (Some(8), Some(5), Some((i % 3) as i32));
-            writer.push_ios(&[Io { sector: Some(sector), fs_dev, ino, tgid, ..io }]).unwrap();
+            writer
+                .push_ios(&[Io {
+                    sector: Some(sector),
+                    fs_dev,
+                    ino,
+                    tgid,
+                    ..io
+                }])
+                .unwrap();
             if i % 1024 == 0 {
                 writer.tick(io.done_ns).unwrap();
             }
         }
-        let lost = Lost { ios: Some(3), ..Lost::somewhere(0, 2 * S, LossReason::RingFull) };
+        let lost = Lost {
+            ios: Some(3),
+            ..Lost::somewhere(0, 2 * S, LossReason::RingFull)
+        };
         writer.push(&Observation::Lost(lost)).unwrap();
         writer.finish(seconds * S, RecorderCost::default()).unwrap();
     }
@@ -324,7 +433,12 @@ pub mod tests {
         for stored in root.recordings() {
             let recording = Recording::open(&stored.path).unwrap();
             for batch in recording.ios(0..i64::MAX, IoColumns::REQUIRED) {
-                times.extend(batch.unwrap().iter().map(|io| recording.meta().start_unix_ns + io.done_ns));
+                times.extend(
+                    batch
+                        .unwrap()
+                        .iter()
+                        .map(|io| recording.meta().start_unix_ns + io.done_ns),
+                );
             }
         }
         times
@@ -352,42 +466,79 @@ pub mod tests {
         assert!(shelter.kept().unwrap().is_empty(), "not whole yet");
         assert!(stretch.up_to(160 * S, true, |_| true).unwrap());
         let kept = stretch.finish(160 * S).unwrap();
-        assert_eq!((kept.ios, kept.bytes), (200, stored_bytes(&kept.path).unwrap()));
-        let expected: Vec<i64> =
-            times(&shelter.host_dir).into_iter().filter(|ns| (140 * S..160 * S).contains(ns)).collect();
+        assert_eq!(
+            (kept.ios, kept.bytes),
+            (200, stored_bytes(&kept.path).unwrap())
+        );
+        let expected: Vec<i64> = times(&shelter.host_dir)
+            .into_iter()
+            .filter(|ns| (140 * S..160 * S).contains(ns))
+            .collect();
         assert_eq!(times(&shelter.into), expected);
         let copy = Recording::open(&kept.path).unwrap();
-        assert_eq!((copy.meta().start_unix_ns, copy.meta().end_ns), (140 * S, Some(20 * S)));
-        let lost: Vec<(i64, i64)> = copy.lost(0..i64::MAX).iter().map(|l| (l.from_ns, l.to_ns)).collect();
+        assert_eq!(
+            (copy.meta().start_unix_ns, copy.meta().end_ns),
+            (140 * S, Some(20 * S))
+        );
+        let lost: Vec<(i64, i64)> = copy
+            .lost(0..i64::MAX)
+            .iter()
+            .map(|l| (l.from_ns, l.to_ns))
+            .collect();
         assert_eq!(lost, [(10 * S, 12 * S)], "the first one's was before");
-        let names: Vec<String> =
-            copy.names(i64::MIN..i64::MAX).flat_map(|batch| batch.unwrap()).map(|n| n.text).collect();
-        assert_eq!(names, ["/of 100", "/of 150"], "looked up before it began, and in it");
+        let names: Vec<String> = copy
+            .names(i64::MIN..i64::MAX)
+            .flat_map(|batch| batch.unwrap())
+            .map(|n| n.text)
+            .collect();
+        assert_eq!(
+            names,
+            ["/of 100", "/of 150"],
+            "looked up before it began, and in it"
+        );
         let found = read_findings(&kept.path).unwrap();
-        assert_eq!((found.len(), found[0].from_ns, found[0].to_ns), (1, 0, 20 * S));
+        assert_eq!(
+            (found.len(), found[0].from_ns, found[0].to_ns),
+            (1, 0, 20 * S)
+        );
         let (mut seconds, mut actors) = (0, 0);
         read_rollups(&kept.path, 1, 0..i64::MAX, |_| seconds += 1).unwrap();
         read_actors(&kept.path, 10, 0..i64::MAX, |_| actors += 1).unwrap();
-        assert!(seconds > 20 && actors > 4, "sums are there as in other recordings: {seconds} {actors}");
+        assert!(
+            seconds > 20 && actors > 4,
+            "sums are there as in other recordings: {seconds} {actors}"
+        );
     }
 
     #[test]
     fn what_is_not_whole_can_go() {
         let (_dir, shelter) = lake();
         record(&shelter.host_dir, 100, 50, 10);
-        assert!(Stretch::begin(&shelter, 500 * S, 600 * S, None, true).is_err(), "nothing then");
+        assert!(
+            Stretch::begin(&shelter, 500 * S, 600 * S, None, true).is_err(),
+            "nothing then"
+        );
         let mut stretch = Stretch::begin(&shelter, 90 * S, 120 * S, None, true).unwrap();
-        assert_eq!(stretch.copied_to_unix_ns(), 100 * S, "where there is something");
+        assert_eq!(
+            stretch.copied_to_unix_ns(),
+            100 * S,
+            "where there is something"
+        );
         assert!(!stretch.up_to(120 * S, true, |_| false).unwrap());
         stretch.discard().unwrap();
         assert!(std::fs::read_dir(&shelter.into).unwrap().next().is_none());
         drop(Stretch::begin(&shelter, 90 * S, 120 * S, None, true).unwrap());
         shelter.clean();
-        assert!(std::fs::read_dir(&shelter.into).unwrap().next().is_none(), "left by a kill");
+        assert!(
+            std::fs::read_dir(&shelter.into).unwrap().next().is_none(),
+            "left by a kill"
+        );
         let mut stretch = Stretch::begin(&shelter, 90 * S, 120 * S, None, true).unwrap();
         assert!(stretch.up_to(120 * S, true, |_| true).unwrap());
         stretch.finish(120 * S).unwrap();
-        let again = Stretch::begin(&shelter, 90 * S, 120 * S, None, true).unwrap_err().to_string();
+        let again = Stretch::begin(&shelter, 90 * S, 120 * S, None, true)
+            .unwrap_err()
+            .to_string();
         assert!(again.contains("already"), "{again}");
     }
 }

@@ -25,10 +25,19 @@ impl Supervisor {
         let watched = sd_notify::watchdog_enabled(false, &mut limit_us);
         // Three times within the limit, so that one that is late does no harm.
         let every_ns = match watched {
-            true => i64::try_from(limit_us).unwrap_or(i64::MAX).saturating_mul(1000) / 3,
+            true => {
+                i64::try_from(limit_us)
+                    .unwrap_or(i64::MAX)
+                    .saturating_mul(1000)
+                    / 3
+            }
             false => LOOK_NS,
         };
-        Supervisor { watched, every_ns, next_ns: 0 }
+        Supervisor {
+            watched,
+            every_ns,
+            next_ns: 0,
+        }
     }
 
     /// The loop runs, at this time; `is_well` says whether it can do what it is there for.

@@ -56,9 +56,16 @@ pub struct Found {
 impl Found {
     /// Findings so far, by kind and severity, also those of which there was none yet.
     pub fn counts(&self) -> BTreeMap<(String, String), u64> {
-        let none = FindingKind::ALL.iter().flat_map(|k| Severity::ALL.map(|s| ((k.name().into(), s.name().into()), 0)));
+        let none = FindingKind::ALL
+            .iter()
+            .flat_map(|k| Severity::ALL.map(|s| ((k.name().into(), s.name().into()), 0)));
         let mut counts: BTreeMap<_, _> = none.collect();
-        counts.extend(self.counts.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        counts.extend(
+            self.counts
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone(),
+        );
         counts
     }
 }
@@ -106,7 +113,9 @@ impl Watcher {
         let own = Arc::clone(&found);
         let (end, ended) = channel();
         let work = move || watch(&host_dir, &own, &outlets, &ended);
-        let thread = std::thread::Builder::new().name("iolens-watch".to_owned()).spawn(work);
+        let thread = std::thread::Builder::new()
+            .name("iolens-watch".to_owned())
+            .spawn(work);
         let thread = thread.context("the thread that watches could not be started")?;
         Ok(Watcher { found, end, thread })
     }
@@ -133,11 +142,18 @@ fn watch(host_dir: &Path, found: &Found, outlets: &Outlets, ended: &Receiver<()>
         let (now, ios) = (Instant::now(), found.ios.load(Ordering::Relaxed));
         let from_ns = wall_clock_ns() - window_ns;
         // Without new I/Os nothing new is found; what was ends by itself.
-        let looked = if ios == seen { Ok(Vec::new()) } else { look(host_dir, from_ns) };
+        let looked = if ios == seen {
+            Ok(Vec::new())
+        } else {
+            look(host_dir, from_ns)
+        };
         match looked {
             Ok(all) => {
                 seen = ios;
-                memory.look(from_ns, all).into_iter().for_each(|(what, known)| take(what, known, found, outlets));
+                memory
+                    .look(from_ns, all)
+                    .into_iter()
+                    .for_each(|(what, known)| take(what, known, found, outlets));
                 window_ns = (window_ns * 2).min(WINDOW_NS);
             }
             Err(e) if e.downcast_ref::<patience::TooSlow>().is_some() => {
@@ -146,26 +162,42 @@ fn watch(host_dir: &Path, found: &Found, outlets: &Outlets, ended: &Receiver<()>
             // Between two recordings, or before the first I/O, there is nothing to look at.
             Err(_) => {}
         }
-        rest = PERIOD.max(now.elapsed() * SHARE).saturating_sub(now.elapsed());
+        rest = PERIOD
+            .max(now.elapsed() * SHARE)
+            .saturating_sub(now.elapsed());
     }
     let ends = memory.end(|_| true);
     // All are written before a command is waited for.
-    ends.iter().for_each(|(_, known)| known.keep(outlets.access));
-    ends.into_iter().for_each(|(what, known)| tell(what, known, found, outlets));
+    ends.iter()
+        .for_each(|(_, known)| known.keep(outlets.access));
+    ends.into_iter()
+        .for_each(|(what, known)| tell(what, known, found, outlets));
 }
 
 /// What a recorder before this one, in the same root, has said and what may still go on: a killed one wrote no end.
 fn said_before(host_dir: &Path, since_ns: i64) -> Vec<Known> {
     let mut known = Vec::new();
-    for stored in Root::open(host_dir).ok().flatten().iter().flat_map(|r| r.recordings().iter().rev()) {
+    for stored in Root::open(host_dir)
+        .ok()
+        .flatten()
+        .iter()
+        .flat_map(|r| r.recordings().iter().rev())
+    {
         let mut findings = read_findings(&stored.path).unwrap_or_default();
-        let is_recent = |f: &StoredFinding| stored.start_unix_ns.saturating_add(f.to_ns) + JOIN_NS >= since_ns;
+        let is_recent =
+            |f: &StoredFinding| stored.start_unix_ns.saturating_add(f.to_ns) + JOIN_NS >= since_ns;
         findings.retain(|f| f.open || is_recent(f));
         if findings.is_empty() {
             continue;
         }
-        let Ok(recording) = Recording::open(&stored.path) else { continue };
-        known.extend(findings.into_iter().map(|f| Known::of_stored(f, &recording)));
+        let Ok(recording) = Recording::open(&stored.path) else {
+            continue;
+        };
+        known.extend(
+            findings
+                .into_iter()
+                .map(|f| Known::of_stored(f, &recording)),
+        );
     }
     known
 }
@@ -173,10 +205,18 @@ fn said_before(host_dir: &Path, since_ns: i64) -> Vec<Known> {
 /// All findings since `from_ns` (Unix time), in Unix time.
 fn look(host_dir: &Path, from_ns: i64) -> Result<Vec<Known>> {
     let moment = |ns: i64| Timestamp::from_nanosecond(ns.into()).ok().map(Moment::Wall);
-    let asked = WindowArgs { at: None, from: moment(from_ns), to: None };
+    let asked = WindowArgs {
+        at: None,
+        from: moment(from_ns),
+        to: None,
+    };
     let work = || -> Result<Vec<Known>> {
         let mut all = Vec::new();
-        for Chosen { recording, window: asked } in choose::all(host_dir, &asked)? {
+        for Chosen {
+            recording,
+            window: asked,
+        } in choose::all(host_dir, &asked)?
+        {
             let range = window::resolve_for_analysis(&recording, &asked)?;
             let report = report::plain(&recording, &range)?.report;
             let (meta, start_ns) = (recording.meta(), recording.meta().start_unix_ns);
@@ -186,7 +226,17 @@ fn look(host_dir: &Path, from_ns: i64) -> Result<Vec<Known>> {
                 let (from_ns, to_ns) = (start_ns + f.from_ns, start_ns + f.to_ns);
                 let (kind, recording) = (f.kind().name().to_owned(), recording.path().to_owned());
                 let (start_unix_ns, written_to_ns, open) = (start_ns, to_ns, true);
-                Known { kind, device, from_ns, to_ns, said, recording, start_unix_ns, written_to_ns, open }
+                Known {
+                    kind,
+                    device,
+                    from_ns,
+                    to_ns,
+                    said,
+                    recording,
+                    start_unix_ns,
+                    written_to_ns,
+                    open,
+                }
             }));
         }
         Ok(all)
@@ -196,10 +246,15 @@ fn look(host_dir: &Path, from_ns: i64) -> Result<Vec<Known>> {
 
 /// One JSON object: what began or ended, and the finding with its times.
 fn event(what: &str, known: &Known) -> Value {
-    let time = |ns: i64| Timestamp::from_nanosecond(ns.into()).map_or(Value::Null, |t| t.to_string().into());
-    let mut event = json!({ "event": what, "start": time(known.from_ns), "end": time(known.to_ns) });
+    let time = |ns: i64| {
+        Timestamp::from_nanosecond(ns.into()).map_or(Value::Null, |t| t.to_string().into())
+    };
+    let mut event =
+        json!({ "event": what, "start": time(known.from_ns), "end": time(known.to_ns) });
     if let (Some(event), Some(said)) = (event.as_object_mut(), known.said.as_object()) {
-        let own = said.iter().filter(|(key, _)| !matches!(key.as_str(), "start_s" | "end_s"));
+        let own = said
+            .iter()
+            .filter(|(key, _)| !matches!(key.as_str(), "start_s" | "end_s"));
         event.extend(own.map(|(key, value)| (key.clone(), value.clone())));
     }
     event
@@ -216,8 +271,16 @@ fn tell(what: &'static str, known: Known, found: &Found, outlets: &Outlets) {
     say(what, &known, found, outlets);
     if let Some(freeze) = &outlets.freeze {
         let to_ns = (what == "end").then_some(known.to_ns);
-        let summary = known.said["summary"].as_str().unwrap_or_default().to_owned();
-        freeze.take(Event { what: (known.kind, known.device, known.from_ns), from_ns: known.from_ns, to_ns, summary });
+        let summary = known.said["summary"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        freeze.take(Event {
+            what: (known.kind, known.device, known.from_ns),
+            from_ns: known.from_ns,
+            to_ns,
+            summary,
+        });
     }
 }
 
@@ -225,7 +288,10 @@ fn say(what: &'static str, known: &Known, found: &Found, outlets: &Outlets) {
     let text = escape::json(&event(what, known).to_string()).into_owned();
     eprintln!("{text}");
     if what == "start" {
-        let severity = known.said["severity"].as_str().unwrap_or_default().to_owned();
+        let severity = known.said["severity"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         let mut counts = found.counts.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.entry((known.kind.clone(), severity)).or_default() += 1;
     }
@@ -238,11 +304,18 @@ fn say(what: &'static str, known: &Known, found: &Found, outlets: &Outlets) {
 }
 
 fn run(command: &str, input: &str) -> Result<()> {
-    let mut child =
-        Command::new("/bin/sh").args(["-c", command]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
+    let mut child = Command::new("/bin/sh")
+        .args(["-c", command])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
         // A pipe holds it; a command that does not read it is free to.
-        drop(stdin.write_all(input.as_bytes()).and_then(|()| stdin.write_all(b"\n")));
+        drop(
+            stdin
+                .write_all(input.as_bytes())
+                .and_then(|()| stdin.write_all(b"\n")),
+        );
     }
     let status = wait(&mut child)?;
     anyhow::ensure!(status.success(), "{command}: {status}");
@@ -272,27 +345,79 @@ mod tests {
     use iolens_core::store::{RecordingWriter, WriterOptions};
 
     fn known(kind: &str, from_s: i64, to_s: i64) -> Known {
-        let said = json!({ "severity": "warning", "device": "sda", "start_s": 1.0, "summary": "slow" });
+        let said =
+            json!({ "severity": "warning", "device": "sda", "start_s": 1.0, "summary": "slow" });
         let (from_ns, to_ns) = (from_s * SECOND_NS, to_s * SECOND_NS);
-        let (kind, device, recording) = (kind.to_owned(), Some("sda".to_owned()), PathBuf::from("none"));
-        Known { kind, device, from_ns, to_ns, said, recording, start_unix_ns: 7, written_to_ns: to_ns, open: true }
+        let (kind, device, recording) = (
+            kind.to_owned(),
+            Some("sda".to_owned()),
+            PathBuf::from("none"),
+        );
+        Known {
+            kind,
+            device,
+            from_ns,
+            to_ns,
+            said,
+            recording,
+            start_unix_ns: 7,
+            written_to_ns: to_ns,
+            open: true,
+        }
     }
 
     fn names(events: &[(&'static str, Known)]) -> Vec<(&'static str, String, i64)> {
-        events.iter().map(|(what, k)| (*what, k.kind.clone(), k.to_ns / SECOND_NS)).collect()
+        events
+            .iter()
+            .map(|(what, k)| (*what, k.kind.clone(), k.to_ns / SECOND_NS))
+            .collect()
     }
 
     #[test]
     fn each_finding_begins_once_and_ends_once() {
         let mut memory = Memory::default();
-        let first = memory.look(0, vec![known("stall", 100, 110), known("slow-io", 105, 105)]);
-        assert_eq!(names(&first), [("start", "stall".to_owned(), 110), ("start", "slow-io".to_owned(), 105)]);
-        assert!(memory.look(20 * SECOND_NS, vec![known("stall", 100, 130)]).is_empty(), "it goes on");
-        assert!(memory.look(100 * SECOND_NS, vec![known("stall", 125, 139)]).is_empty(), "a look begins in it");
-        let second = memory.look(130 * SECOND_NS, vec![known("stall", 130, 139), known("stall", 200, 201)]);
-        assert_eq!(names(&second), [("start", "stall".to_owned(), 201), ("end", "slow-io".to_owned(), 105)]);
+        let first = memory.look(
+            0,
+            vec![known("stall", 100, 110), known("slow-io", 105, 105)],
+        );
+        assert_eq!(
+            names(&first),
+            [
+                ("start", "stall".to_owned(), 110),
+                ("start", "slow-io".to_owned(), 105)
+            ]
+        );
+        assert!(
+            memory
+                .look(20 * SECOND_NS, vec![known("stall", 100, 130)])
+                .is_empty(),
+            "it goes on"
+        );
+        assert!(
+            memory
+                .look(100 * SECOND_NS, vec![known("stall", 125, 139)])
+                .is_empty(),
+            "a look begins in it"
+        );
+        let second = memory.look(
+            130 * SECOND_NS,
+            vec![known("stall", 130, 139), known("stall", 200, 201)],
+        );
+        assert_eq!(
+            names(&second),
+            [
+                ("start", "stall".to_owned(), 201),
+                ("end", "slow-io".to_owned(), 105)
+            ]
+        );
         let ended = memory.look(300 * SECOND_NS, Vec::new());
-        assert_eq!(names(&ended), [("end", "stall".to_owned(), 139), ("end", "stall".to_owned(), 201)]);
+        assert_eq!(
+            names(&ended),
+            [
+                ("end", "stall".to_owned(), 139),
+                ("end", "stall".to_owned(), 201)
+            ]
+        );
         assert!(memory.look(400 * SECOND_NS, Vec::new()).is_empty());
     }
 
@@ -302,7 +427,9 @@ mod tests {
         let path = dir.path().join(Root::recording_directory(50 * SECOND_NS));
         let meta = RecordingMeta::new(Source::Ebpf, 50 * SECOND_NS);
         let writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
-        writer.finish(1000 * SECOND_NS, RecorderCost::default()).unwrap();
+        writer
+            .finish(1000 * SECOND_NS, RecorderCost::default())
+            .unwrap();
         let host_dir = tempfile::tempdir().unwrap();
         let host_dir = host_dir.path().join("host=h");
         std::fs::create_dir(&host_dir).unwrap();
@@ -310,39 +437,85 @@ mod tests {
         std::fs::rename(&path, &kept).unwrap();
         let of = |from_s, to_s| {
             let (recording, start_unix_ns) = (kept.clone(), 50 * SECOND_NS);
-            Known { recording, start_unix_ns, ..known("stall", from_s, to_s) }
+            Known {
+                recording,
+                start_unix_ns,
+                ..known("stall", from_s, to_s)
+            }
         };
         let live = Feed::new();
-        let (found, outlets) = (Found::default(), Outlets { command: None, live, access: Access::OWNER, freeze: None });
+        let (found, outlets) = (
+            Found::default(),
+            Outlets {
+                command: None,
+                live,
+                access: Access::OWNER,
+                freeze: None,
+            },
+        );
         let mut memory = Memory::default();
         let look = |memory: &mut Memory, from_s: i64, all| {
-            memory.look(from_s * SECOND_NS, all).into_iter().for_each(|(what, k)| take(what, k, &found, &outlets));
+            memory
+                .look(from_s * SECOND_NS, all)
+                .into_iter()
+                .for_each(|(what, k)| take(what, k, &found, &outlets));
             let rows = read_findings(&kept).unwrap();
-            rows.iter().map(|r| (r.from_ns / SECOND_NS, r.to_ns / SECOND_NS, r.open)).collect::<Vec<_>>()
+            rows.iter()
+                .map(|r| (r.from_ns / SECOND_NS, r.to_ns / SECOND_NS, r.open))
+                .collect::<Vec<_>>()
         };
         assert_eq!(look(&mut memory, 0, vec![of(100, 110)]), [(50, 60, true)]);
-        assert_eq!(look(&mut memory, 50, vec![of(100, 150)]), [(50, 60, true)], "a minute later at the earliest");
+        assert_eq!(
+            look(&mut memory, 50, vec![of(100, 150)]),
+            [(50, 60, true)],
+            "a minute later at the earliest"
+        );
         assert_eq!(look(&mut memory, 60, vec![of(100, 171)]), [(50, 121, true)]);
         let mut restarted = Memory(said_before(&host_dir, 160 * SECOND_NS));
-        assert_eq!(look(&mut restarted, 160, vec![of(165, 175)]), [(50, 121, true)], "the same one goes on");
+        assert_eq!(
+            look(&mut restarted, 160, vec![of(165, 175)]),
+            [(50, 121, true)],
+            "the same one goes on"
+        );
         assert_eq!(look(&mut restarted, 300, Vec::new()), [(50, 125, false)]);
-        assert!(said_before(&host_dir, 500 * SECOND_NS).is_empty(), "it is over");
+        assert!(
+            said_before(&host_dir, 500 * SECOND_NS).is_empty(),
+            "it is over"
+        );
         assert_eq!(found.counts().values().sum::<u64>(), 1, "said once");
 
-        assert_eq!(look(&mut memory, 400, vec![of(400, 420)])[1], (350, 370, true));
+        assert_eq!(
+            look(&mut memory, 400, vec![of(400, 420)])[1],
+            (350, 370, true)
+        );
         let (end, ended) = channel();
         drop(end);
         watch(&host_dir, &found, &outlets, &ended);
         let rows = read_findings(&kept).unwrap();
-        assert!(rows.iter().all(|r| !r.open), "an orderly stop, or the next start after a kill, ends what goes on");
+        assert!(
+            rows.iter().all(|r| !r.open),
+            "an orderly stop, or the next start after a kill, ends what goes on"
+        );
         assert_eq!(rows[1].to_ns / SECOND_NS, 370, "where it was seen last");
         let mut restarted = Memory(said_before(&host_dir, 400 * SECOND_NS));
         let again = restarted.look(400 * SECOND_NS, vec![of(400, 430)]);
-        assert_eq!(names(&again), [("start", "stall".to_owned(), 430)], "its end was said: it begins again");
+        assert_eq!(
+            names(&again),
+            [("start", "stall".to_owned(), 430)],
+            "its end was said: it begins again"
+        );
         assert_eq!(again[0].1.from_ns, 400 * SECOND_NS);
         let mut restarted = Memory(said_before(&host_dir, 400 * SECOND_NS));
-        assert!(restarted.look(400 * SECOND_NS, vec![of(400, 420)]).is_empty(), "found anew and not longer");
-        assert!(restarted.look(900 * SECOND_NS, Vec::new()).is_empty(), "its end was said");
+        assert!(
+            restarted
+                .look(400 * SECOND_NS, vec![of(400, 420)])
+                .is_empty(),
+            "found anew and not longer"
+        );
+        assert!(
+            restarted.look(900 * SECOND_NS, Vec::new()).is_empty(),
+            "its end was said"
+        );
     }
 
     #[test]
@@ -355,36 +528,66 @@ mod tests {
             let meta = RecordingMeta::new(Source::Ebpf, n * SECOND_NS);
             let writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
             writer.finish(SECOND_NS, RecorderCost::default()).unwrap();
-            let of = Known { recording: path, start_unix_ns: n * SECOND_NS, open: n == 1, ..known("stall", n, n) };
+            let of = Known {
+                recording: path,
+                start_unix_ns: n * SECOND_NS,
+                open: n == 1,
+                ..known("stall", n, n)
+            };
             of.keep(Access::OWNER);
         }
         let open = said_before(&host_dir, 500 * SECOND_NS);
-        assert_eq!(open.iter().map(|k| (k.from_ns / SECOND_NS, k.open)).collect::<Vec<_>>(), [(1, true)]);
+        assert_eq!(
+            open.iter()
+                .map(|k| (k.from_ns / SECOND_NS, k.open))
+                .collect::<Vec<_>>(),
+            [(1, true)]
+        );
     }
 
     #[test]
     fn an_event_is_the_finding_with_its_times_and_commands_get_it() {
         let event = event("start", &known("stall", 1_795_000_000, 1_795_000_009));
-        assert_eq!((&event["event"], &event["start"]), (&"start".into(), &"2026-11-18T11:06:40Z".into()));
-        assert_eq!((&event["summary"], &event["start_s"]), (&"slow".into(), &Value::Null));
+        assert_eq!(
+            (&event["event"], &event["start"]),
+            (&"start".into(), &"2026-11-18T11:06:40Z".into())
+        );
+        assert_eq!(
+            (&event["summary"], &event["start_s"]),
+            (&"slow".into(), &Value::Null)
+        );
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("out");
         let live = Feed::new();
         let (_, mut watcher) = live.watch(Since::Now);
-        let outlets =
-            Outlets { command: Some(format!("cat >> {}", out.display())), live, access: Access::OWNER, freeze: None };
+        let outlets = Outlets {
+            command: Some(format!("cat >> {}", out.display())),
+            live,
+            access: Access::OWNER,
+            freeze: None,
+        };
         let found = Found::default();
         say("start", &known("stall", 1, 2), &found, &outlets);
         say("end", &known("stall", 1, 2), &found, &outlets);
         let text = std::fs::read_to_string(&out).unwrap();
         assert_eq!(
-            text.lines().map(|l| serde_json::from_str::<Value>(l).unwrap()["event"].clone()).collect::<Vec<_>>(),
+            text.lines()
+                .map(|l| serde_json::from_str::<Value>(l).unwrap()["event"].clone())
+                .collect::<Vec<_>>(),
             ["start", "end"]
         );
         let counts = found.counts();
         assert_eq!(counts[&("stall".to_owned(), "warning".to_owned())], 1);
-        assert_eq!((counts.len(), counts.values().sum::<u64>()), (FindingKind::ALL.len() * 3, 1));
+        assert_eq!(
+            (counts.len(), counts.values().sum::<u64>()),
+            (FindingKind::ALL.len() * 3, 1)
+        );
         assert_eq!(watcher.try_recv().unwrap().event, "finding");
-        assert!(run("exit 3", "{}").unwrap_err().to_string().contains("exit"));
+        assert!(
+            run("exit 3", "{}")
+                .unwrap_err()
+                .to_string()
+                .contains("exit")
+        );
     }
 }

@@ -38,7 +38,9 @@ const LOOK_NS: u64 = 5_000_000;
 const NOTE: Duration = Duration::from_millis(100);
 
 /// Signals that mean the command. What is ignored from the start, as by `nohup`, the command ignores too.
-const FORWARDED: [i32; 8] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT];
+const FORWARDED: [i32; 8] = [
+    SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT,
+];
 
 /// A running throttle.
 pub struct ThrottleSession {
@@ -79,7 +81,8 @@ impl ThrottleSession {
             meter,
             started,
             signals: Signals::new(FORWARDED.into_iter().filter(|s| !process::is_ignored(*s)))?,
-            interval: Duration::from_nanos(plan.interval_ns.unsigned_abs()).max(Duration::from_millis(50)),
+            interval: Duration::from_nanos(plan.interval_ns.unsigned_abs())
+                .max(Duration::from_millis(50)),
             log,
             status: !plan.quiet && std::io::stderr().is_terminal(),
             quiet: plan.quiet,
@@ -119,7 +122,12 @@ impl ThrottleSession {
             eprint!("{}", throttle_text::summary(&self.summary(took)));
         }
         // The groups go first: the guardians would remove what is left of them.
-        let Started { duty, guardian, blkio, .. } = self.started;
+        let Started {
+            duty,
+            guardian,
+            blkio,
+            ..
+        } = self.started;
         drop((duty, blkio));
         guardian.dismiss();
         Ok(signals::exit_code(status))
@@ -169,7 +177,10 @@ impl ThrottleSession {
             if self.noted.elapsed() >= NOTE {
                 self.note();
             }
-            std::thread::sleep(self.tick().min(self.next.saturating_duration_since(Instant::now())));
+            std::thread::sleep(
+                self.tick()
+                    .min(self.next.saturating_duration_since(Instant::now())),
+            );
         }
     }
 
@@ -182,7 +193,12 @@ impl ThrottleSession {
         }
         if let Some(pacer) = &self.started.pacer {
             let ours = |id: &FileId| self.started.file_systems.contains(&id.0);
-            let open = self.started.background.open_files().iter().filter(|(id, _)| ours(id));
+            let open = self
+                .started
+                .background
+                .open_files()
+                .iter()
+                .filter(|(id, _)| ours(id));
             pacer.set_files(open.map(|(id, path)| (*id, path.clone())).collect());
         }
     }
@@ -192,7 +208,11 @@ impl ThrottleSession {
         self.clear_status();
         suspend::sleep_with_it(&mut self.started)?;
         // Those that made us stop and go on are dealt with; whatever else came is passed on.
-        let came: Vec<_> = self.signals.pending().filter(|s| ![SIGTSTP, SIGCONT].contains(s)).collect();
+        let came: Vec<_> = self
+            .signals
+            .pending()
+            .filter(|s| ![SIGTSTP, SIGCONT].contains(s))
+            .collect();
         came.into_iter().for_each(|s| self.forward(s));
         // I/O during the suspend is not attributed.
         self.meter.measure();
@@ -245,14 +265,21 @@ impl ThrottleSession {
         }
         let before = self.controller.duty().share;
         let (readings, window) = self.meter.measure();
-        let hottest = readings
-            .iter()
-            .flat_map(|r| &r.disks)
-            .max_by(|a, b| a.busy.busy_percent.unwrap_or(-1.0).total_cmp(&b.busy.busy_percent.unwrap_or(-1.0)));
+        let hottest = readings.iter().flat_map(|r| &r.disks).max_by(|a, b| {
+            a.busy
+                .busy_percent
+                .unwrap_or(-1.0)
+                .total_cmp(&b.busy.busy_percent.unwrap_or(-1.0))
+        });
         // One unknown disk makes the maximum unknown: it may be the busiest.
-        let busy_percent =
-            readings.iter().map(|r| r.combined.map(|c| c.max_percent)).reduce(|a, b| Some(a?.max(b?))).flatten();
-        let seen = window.as_ref().filter(|w| !w.lossy && self.meter.events().is_some_and(|e| e.attributed()));
+        let busy_percent = readings
+            .iter()
+            .map(|r| r.combined.map(|c| c.max_percent))
+            .reduce(|a, b| Some(a?.max(b?)))
+            .flatten();
+        let seen = window
+            .as_ref()
+            .filter(|w| !w.lossy && self.meter.events().is_some_and(|e| e.attributed()));
         let p99 = seen.and_then(|w| w.foreground.quantile(0.99).map(|ns| (ns, w.foreground.n())));
         let foreground_percent = seen.and_then(|w| w.foreground_percent());
         let observed = Observed {
@@ -264,7 +291,11 @@ impl ThrottleSession {
         let duty = self.controller.decide(&observed);
         self.decided = self.decided.saturating_add(1);
         self.apply(duty.share);
-        let share = if before < 1.0 { &mut self.holding } else { &mut self.free };
+        let share = if before < 1.0 {
+            &mut self.holding
+        } else {
+            &mut self.free
+        };
         add(share, busy_percent, foreground_percent);
         if let Some(window) = seen {
             share.latency.merge(&window.foreground);
@@ -272,7 +303,9 @@ impl ThrottleSession {
         let step = Step {
             unix_s: wall_clock_ns() as f64 / 1e9,
             busy_percent,
-            method: hottest.filter(|d| d.busy.busy_percent.is_some()).map(|d| d.busy.method),
+            method: hottest
+                .filter(|d| d.busy.busy_percent.is_some())
+                .map(|d| d.busy.method),
             foreground_percent,
             foreground_p99_ns: p99,
             own_bytes: seen.map(|w| w.own_bytes),
@@ -293,7 +326,11 @@ impl ThrottleSession {
 
     /// Time until the next decision.
     fn pace(&self) -> Duration {
-        if self.decided < FIRST_DECISIONS { self.interval / FIRST_DECISIONS } else { self.interval }
+        if self.decided < FIRST_DECISIONS {
+            self.interval / FIRST_DECISIONS
+        } else {
+            self.interval
+        }
     }
 
     fn report(&mut self, step: &Step) {
@@ -319,13 +356,22 @@ impl ThrottleSession {
     fn summary(&self, took: Duration) -> Summary {
         let moved = io_of_this_process()
             .zip(self.own_io_before)
-            .map(|(now, before)| (now.0.saturating_sub(before.0), now.1.saturating_sub(before.1)));
+            .map(|(now, before)| {
+                (
+                    now.0.saturating_sub(before.0),
+                    now.1.saturating_sub(before.1),
+                )
+            });
         Summary {
             took,
             held: self.started.duty.held(),
             moved_bytes: moved,
             actuator: self.started.duty.actuator().name(),
-            source: if self.meter.events().is_some() { "ebpf" } else { "counters" },
+            source: if self.meter.events().is_some() {
+                "ebpf"
+            } else {
+                "counters"
+            },
             attributed: self.meter.events().is_some_and(|e| e.attributed()),
             holding: self.holding.clone(),
             free: self.free.clone(),
@@ -346,6 +392,9 @@ fn add(share: &mut Share, busy: Option<f64>, foreground: Option<f64>) {
 /// Bytes that this process, and children it has waited for, read from and wrote to disks (proc_pid_io(5)).
 fn io_of_this_process() -> Option<(u64, u64)> {
     let text = std::fs::read_to_string("/proc/self/io").ok()?;
-    let field = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)?.trim().parse().ok());
+    let field = |name: &str| {
+        text.lines()
+            .find_map(|l| l.strip_prefix(name)?.trim().parse().ok())
+    };
     Some((field("read_bytes:")?, field("write_bytes:")?))
 }

@@ -14,7 +14,9 @@ use iolens_observe::topology::{Layer, MountPath};
 use rustix::process::Pid;
 
 use crate::cli::{ActuatorChoice, ThrottlePlan};
-use iolens_control::{Actuator, Background, DutyCycle, Group, Guardian, Hierarchy, Pacer, Rates, file_id};
+use iolens_control::{
+    Actuator, Background, DutyCycle, Group, Guardian, Hierarchy, Pacer, Rates, file_id,
+};
 
 /// A command that runs, and all that belongs to it. Fields are dropped in this order: first it is released.
 pub struct Started {
@@ -57,33 +59,68 @@ pub fn start(plan: &ThrottlePlan, stacks: &[&MountPath]) -> Result<Started> {
     let disks: Vec<DevId> = stacks.iter().flat_map(|s| &s.disks).map(|d| d.id).collect();
     let actuator = choose(plan.actuator, &disks)?;
     // Where version 1 has the block controller, the I/O's control group is of that hierarchy.
-    let has_it = actuator.group().is_some_and(|g| g.hierarchy() == Hierarchy::V1Blkio);
-    let blkio = if has_it { None } else { Group::new(Hierarchy::V1Blkio).ok() };
-    let mut guardian =
-        Guardian::start().context("the guardian, which resumes the command if iolens dies, cannot be started")?;
-    let groups: Vec<PathBuf> = actuator.group().into_iter().chain(&blkio).map(|g| g.dir().to_owned()).collect();
+    let has_it = actuator
+        .group()
+        .is_some_and(|g| g.hierarchy() == Hierarchy::V1Blkio);
+    let blkio = if has_it {
+        None
+    } else {
+        Group::new(Hierarchy::V1Blkio).ok()
+    };
+    let mut guardian = Guardian::start()
+        .context("the guardian, which resumes the command if iolens dies, cannot be started")?;
+    let groups: Vec<PathBuf> = actuator
+        .group()
+        .into_iter()
+        .chain(&blkio)
+        .map(|g| g.dir().to_owned())
+        .collect();
     for dir in &groups {
         guardian.watch_group(dir).context("the guardian has died")?;
     }
     if plan.kill_with {
-        guardian.end_with_iolens().context("the guardian has died")?;
+        guardian
+            .end_with_iolens()
+            .context("the guardian has died")?;
     }
     let mut command = Command::new("/proc/self/exe");
-    command.arg0("iolens").arg("enter").args(groups.iter().flat_map(|g| ["--group".as_ref(), g.as_os_str()]));
+    command.arg0("iolens").arg("enter").args(
+        groups
+            .iter()
+            .flat_map(|g| ["--group".as_ref(), g.as_os_str()]),
+    );
     let (reader, writer) = std::io::pipe().context("no pipe to the command")?;
     // By its name, and not inherited: the command must not find a descriptor that it knows nothing of.
-    command.arg("--tell").arg(format!("/proc/{}/fd/{}", std::process::id(), writer.as_raw_fd()));
+    command.arg("--tell").arg(format!(
+        "/proc/{}/fd/{}",
+        std::process::id(),
+        writer.as_raw_fd()
+    ));
     if actuator.needs_session() {
         command.arg("--session");
     } else {
         command.process_group(0);
     }
-    let child = command.arg("--").args(&plan.command).spawn().context("the command cannot be started")?;
+    let child = command
+        .arg("--")
+        .args(&plan.command)
+        .spawn()
+        .context("the command cannot be started")?;
     let leader = Pid::from_child(&child);
-    guardian.watch_leader(leader).context("the guardian has died")?;
+    guardian
+        .watch_leader(leader)
+        .context("the guardian has died")?;
     let own_terminal = !actuator.needs_session();
-    let terminal_of = if own_terminal { terminal::hand_over(std::io::stdin(), leader) } else { None };
-    let ids = actuator.group().into_iter().chain(&blkio).filter_map(Group::id);
+    let terminal_of = if own_terminal {
+        terminal::hand_over(std::io::stdin(), leader)
+    } else {
+        None
+    };
+    let ids = actuator
+        .group()
+        .into_iter()
+        .chain(&blkio)
+        .filter_map(Group::id);
     let background = Background::new(leader, ids);
     let pacer = (!actuator.holds_writeback()).then(Pacer::start);
     Ok(Started {
@@ -108,8 +145,14 @@ fn file_systems(stack: &MountPath) -> HashSet<i32> {
             add(&layer.below, into);
         }
     }
-    let own = std::fs::metadata(&stack.path).ok().and_then(|m| file_id(&m)).map(|id| id.0);
-    let mut all: HashSet<i32> = own.into_iter().chain(stack.mount.as_ref().map(|m| m.dev.0)).collect();
+    let own = std::fs::metadata(&stack.path)
+        .ok()
+        .and_then(|m| file_id(&m))
+        .map(|id| id.0);
+    let mut all: HashSet<i32> = own
+        .into_iter()
+        .chain(stack.mount.as_ref().map(|m| m.dev.0))
+        .collect();
     add(&stack.layers, &mut all);
     all
 }
@@ -120,11 +163,17 @@ fn choose(choice: ActuatorChoice, disks: &[DevId]) -> Result<Actuator> {
         ActuatorChoice::Signals => Ok(Actuator::Signals),
         ActuatorChoice::IoMax => match Rates::new(disks) {
             Ok(rates) => Ok(Actuator::Rates(rates)),
-            Err(why) => bail!("no limit of rates: {}; --actuator signals needs nothing", why.join("; ")),
+            Err(why) => bail!(
+                "no limit of rates: {}; --actuator signals needs nothing",
+                why.join("; ")
+            ),
         },
         ActuatorChoice::Freezer => match Actuator::freezer() {
             Ok(a) => Ok(a),
-            Err(why) => bail!("no freezer: {}; --actuator signals needs nothing", why.join("; ")),
+            Err(why) => bail!(
+                "no freezer: {}; --actuator signals needs nothing",
+                why.join("; ")
+            ),
         },
     }
 }

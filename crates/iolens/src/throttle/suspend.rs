@@ -26,7 +26,11 @@ pub fn was_stopped(started: &Started) -> bool {
 /// as orphaned, for which the kernel ignores SIGTSTP.
 pub fn stop_command(started: &Started) {
     started.duty.release();
-    let signal = if started.duty.actuator().needs_session() { Signal::STOP } else { Signal::TSTP };
+    let signal = if started.duty.actuator().needs_session() {
+        Signal::STOP
+    } else {
+        Signal::TSTP
+    };
     // It may have ended this very moment: then no process needs the signal.
     let _ = kill_process_group(started.leader, signal);
 }

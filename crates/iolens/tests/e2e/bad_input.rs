@@ -9,12 +9,17 @@ use iolens_core::store::{RecordingWriter, WriterOptions};
 use super::machine::{LoopDevice, assert_refused, ebpf, file_with, iolens, run, scene};
 
 fn words(dir: &Path, line: &str) -> Vec<String> {
-    line.split(' ').map(|w| w.replace("DIR", dir.to_str().unwrap())).collect()
+    line.split(' ')
+        .map(|w| w.replace("DIR", dir.to_str().unwrap()))
+        .collect()
 }
 
 fn refused(dir: &Path, line: &str, expected: &[&str]) {
     let words = words(dir, line);
-    let out = iolens(&words.iter().map(String::as_str).collect::<Vec<_>>()).current_dir(dir).output().unwrap();
+    let out = iolens(&words.iter().map(String::as_str).collect::<Vec<_>>())
+        .current_dir(dir)
+        .output()
+        .unwrap();
     assert_refused(&out, expected);
 }
 
@@ -22,12 +27,32 @@ fn refused(dir: &Path, line: &str, expected: &[&str]) {
 fn record_refuses_what_it_cannot_do_and_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("there")).unwrap();
-    refused(dir.path(), "record -o DIR/new -d nosuchdisk --for 1s", &["nosuchdisk", "no such disk"]);
-    refused(dir.path(), "record -o DIR/there --for 1s", &["there", "exists"]);
-    refused(dir.path(), "record -o DIR/new --keep 1K --for 1s", &["--keep"]);
-    refused(dir.path(), "record -o DIR/no/such/parent/new --for 1s", &["no/such/parent"]);
+    refused(
+        dir.path(),
+        "record -o DIR/new -d nosuchdisk --for 1s",
+        &["nosuchdisk", "no such disk"],
+    );
+    refused(
+        dir.path(),
+        "record -o DIR/there --for 1s",
+        &["there", "exists"],
+    );
+    refused(
+        dir.path(),
+        "record -o DIR/new --keep 1K --for 1s",
+        &["--keep"],
+    );
+    refused(
+        dir.path(),
+        "record -o DIR/no/such/parent/new --for 1s",
+        &["no/such/parent"],
+    );
     refused(dir.path(), "record -o /proc/new --for 1s", &["/proc/new"]);
-    refused(dir.path(), "record -o DIR/new -d  --for 1s", &["no such disk"]);
+    refused(
+        dir.path(),
+        "record -o DIR/new -d  --for 1s",
+        &["no such disk"],
+    );
     assert!(!dir.path().join("new").exists());
 }
 
@@ -36,10 +61,17 @@ fn filters_that_nothing_can_match_and_rings_too_small_are_refused() {
     let Some(()) = ebpf() else { return };
     let dir = tempfile::tempdir().unwrap();
     let refused = |options: &str, expected: &[&str]| {
-        refused(dir.path(), &format!("record -o DIR/new {options} --for 100ms"), expected);
+        refused(
+            dir.path(),
+            &format!("record -o DIR/new {options} --for 100ms"),
+            expected,
+        );
         assert!(!dir.path().join("new").exists(), "{options}");
     };
-    refused("--comm postgresql-server-main", &["postgresql-server-main", "15"]);
+    refused(
+        "--comm postgresql-server-main",
+        &["postgresql-server-main", "15"],
+    );
     refused("--comm sixteen-bytes-xx", &["sixteen-bytes-xx", "15"]);
     refused("--comm ", &["--comm", "empty"]);
     refused("--pid 2147483647", &["2147483647", "there is none"]);
@@ -53,7 +85,9 @@ fn filters_that_nothing_can_match_and_rings_too_small_are_refused() {
         let (end, ended) = std::sync::mpsc::channel::<()>();
         scope.spawn(move || {
             let link = fs::read_link("/proc/thread-self").unwrap();
-            sender.send(link.file_name().unwrap().to_str().unwrap().to_owned()).unwrap();
+            sender
+                .send(link.file_name().unwrap().to_str().unwrap().to_owned())
+                .unwrap();
             ended.recv().ok();
         });
         let thread = receiver.recv().unwrap();
@@ -63,7 +97,11 @@ fn filters_that_nothing_can_match_and_rings_too_small_are_refused() {
     });
     refused(&format!("--pid {thread}"), &["there is none"]);
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-    match mounts.lines().find(|l| l.split(' ').nth(2) == Some("cgroup")).and_then(|l| l.split(' ').nth(1)) {
+    match mounts
+        .lines()
+        .find(|l| l.split(' ').nth(2) == Some("cgroup"))
+        .and_then(|l| l.split(' ').nth(1))
+    {
         Some(v1) => refused(&format!("--cgroup {v1}"), &[v1, "version 1"]),
         None => eprintln!("SKIP: no cgroup v1 hierarchy"),
     }
@@ -74,9 +112,20 @@ fn filters_that_nothing_can_match_and_rings_too_small_are_refused() {
 fn a_command_that_cannot_start_gives_the_shells_exit_code_and_no_recording() {
     let dir = tempfile::tempdir().unwrap();
     let new = dir.path().join("new");
-    let out = run(&["record", "-q", "-o", new.to_str().unwrap(), "--", "/no/such/command"]);
+    let out = run(&[
+        "record",
+        "-q",
+        "-o",
+        new.to_str().unwrap(),
+        "--",
+        "/no/such/command",
+    ]);
     assert_eq!(out.status.code(), Some(127), "{}", scene(&out));
-    assert!(String::from_utf8_lossy(&out.stderr).contains("/no/such/command"), "{}", scene(&out));
+    assert!(
+        String::from_utf8_lossy(&out.stderr).contains("/no/such/command"),
+        "{}",
+        scene(&out)
+    );
     assert!(!new.exists());
 }
 
@@ -87,12 +136,24 @@ fn reading_commands_refuse_what_is_no_recording() {
     file_with(dir.path(), "file", b"not a recording");
     for command in ["report", "zoom"] {
         refused(dir.path(), &format!("{command} DIR/absent"), &["absent"]);
-        refused(dir.path(), &format!("{command} DIR/empty"), &["empty", "not a recording"]);
-        refused(dir.path(), &format!("{command} DIR/file"), &["file", "not a recording"]);
+        refused(
+            dir.path(),
+            &format!("{command} DIR/empty"),
+            &["empty", "not a recording"],
+        );
+        refused(
+            dir.path(),
+            &format!("{command} DIR/file"),
+            &["file", "not a recording"],
+        );
     }
     let future = dir.path().join("future");
     fs::create_dir(&future).unwrap();
-    file_with(&future, "meta.json", br#"{"schema_version": 99, "source": "ebpf", "start_unix_ns": 0}"#);
+    file_with(
+        &future,
+        "meta.json",
+        br#"{"schema_version": 99, "source": "ebpf", "start_unix_ns": 0}"#,
+    );
     refused(dir.path(), "report DIR/future", &["version 99"]);
 }
 
@@ -100,31 +161,61 @@ fn reading_commands_refuse_what_is_no_recording() {
 fn recorded(dir: &Path, device: &LoopDevice) -> std::path::PathBuf {
     let path = dir.join("whole");
     let input = format!("if={}", device.path.display());
-    let out = iolens(&["record", "-q", "-o", "whole", "-d", device.name(), "--", "dd", &input])
-        .args(["of=/dev/null", "bs=4k", "count=2000", "iflag=direct", "status=none"])
-        .current_dir(dir)
-        .output()
-        .unwrap();
+    let out = iolens(&[
+        "record",
+        "-q",
+        "-o",
+        "whole",
+        "-d",
+        device.name(),
+        "--",
+        "dd",
+        &input,
+    ])
+    .args([
+        "of=/dev/null",
+        "bs=4k",
+        "count=2000",
+        "iflag=direct",
+        "status=none",
+    ])
+    .current_dir(dir)
+    .output()
+    .unwrap();
     assert!(out.status.success(), "{}", scene(&out));
     path
 }
 
 fn copy_of(whole: &Path, name: &str) -> std::path::PathBuf {
     let copy = whole.with_file_name(name);
-    assert!(std::process::Command::new("cp").arg("-r").args([whole, &copy]).status().unwrap().success());
+    assert!(
+        std::process::Command::new("cp")
+            .arg("-r")
+            .args([whole, &copy])
+            .status()
+            .unwrap()
+            .success()
+    );
     copy
 }
 
 #[test]
 fn damaged_recordings_are_refused_in_one_line_where_nothing_is_left() {
-    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else {
+        return;
+    };
     let dir = tempfile::tempdir().unwrap();
     let whole = recorded(dir.path(), &device);
     let first = |copy: &Path| copy.join("io/000001.parquet");
 
     let cut = first(&copy_of(&whole, "cut"));
     let length = fs::metadata(&cut).unwrap().len();
-    fs::File::options().write(true).open(&cut).unwrap().set_len(length / 2).unwrap();
+    fs::File::options()
+        .write(true)
+        .open(&cut)
+        .unwrap()
+        .set_len(length / 2)
+        .unwrap();
     fs::write(first(&copy_of(&whole, "nothing")), b"").unwrap();
     fs::write(first(&copy_of(&whole, "foreign")), vec![b'x'; 5000]).unwrap();
     let flipped = first(&copy_of(&whole, "flipped"));
@@ -135,7 +226,11 @@ fn damaged_recordings_are_refused_in_one_line_where_nothing_is_left() {
     fs::write(&flipped, bytes).unwrap();
     for command in ["report", "report --json", "zoom", "zoom --format csv"] {
         for name in ["cut", "nothing", "foreign", "flipped"] {
-            refused(dir.path(), &format!("{command} DIR/{name}"), &["damaged", "000001.parquet", "no I/O of it"]);
+            refused(
+                dir.path(),
+                &format!("{command} DIR/{name}"),
+                &["damaged", "000001.parquet", "no I/O of it"],
+            );
         }
     }
 
@@ -145,7 +240,11 @@ fn damaged_recordings_are_refused_in_one_line_where_nothing_is_left() {
     }
     refused(dir.path(), "report DIR/headless", &["meta.json", "damaged"]);
     let out = run(&["report", whole.to_str().unwrap()]);
-    assert!(out.status.success() && out.stderr.is_empty(), "{}", scene(&out));
+    assert!(
+        out.status.success() && out.stderr.is_empty(),
+        "{}",
+        scene(&out)
+    );
 }
 
 /// Six seconds of 100k reads a second, which fill more than one file; the first of them is damaged.
@@ -155,12 +254,27 @@ fn damaged_in_part(dir: &Path) -> std::path::PathBuf {
     meta.devices = vec![Device::named("sda", DevId::new(8, 0))];
     let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
     let ios: Vec<Io> = (1..600_000)
-        .map(|i| Io::new(i * 10_000 + i * 7919 % 5000, DevId::new(8, 0), Op::READ, 4096, Some(i % 777), 5000))
+        .map(|i| {
+            Io::new(
+                i * 10_000 + i * 7919 % 5000,
+                DevId::new(8, 0),
+                Op::READ,
+                4096,
+                Some(i % 777),
+                5000,
+            )
+        })
         .collect();
-    ios.chunks(1000).for_each(|chunk| writer.push_ios(chunk).unwrap());
-    writer.finish(6_000_000_000, RecorderCost::default()).unwrap();
+    ios.chunks(1000)
+        .for_each(|chunk| writer.push_ios(chunk).unwrap());
+    writer
+        .finish(6_000_000_000, RecorderCost::default())
+        .unwrap();
     let first = path.join("io/000001.parquet");
-    assert!(path.join("io/000002.parquet").exists(), "more than one file");
+    assert!(
+        path.join("io/000002.parquet").exists(),
+        "more than one file"
+    );
     let mut bytes = fs::read(&first).unwrap();
     // In the first column, the times, which every command reads: what it does not read cannot mislead it.
     bytes[300..316].iter_mut().for_each(|b| *b ^= 0xff);
@@ -176,20 +290,42 @@ fn a_partial_read_is_never_reported_as_complete() {
     let good = |args: &[&str]| {
         let out = run(args);
         assert!(out.status.success(), "{}", scene(&out));
-        assert!(String::from_utf8_lossy(&out.stderr).contains("damaged"), "said in a line: {}", scene(&out));
+        assert!(
+            String::from_utf8_lossy(&out.stderr).contains("damaged"),
+            "said in a line: {}",
+            scene(&out)
+        );
         String::from_utf8(out.stdout).unwrap()
     };
     let text = good(&["report", part]);
-    let said: Vec<&str> = text.lines().filter(|l| l.contains("(corrupt) within 0.000 s to")).collect();
+    let said: Vec<&str> = text
+        .lines()
+        .filter(|l| l.contains("(corrupt) within 0.000 s to"))
+        .collect();
     assert!(said.len() == 1, "{text}");
     let words: Vec<&str> = text.split_whitespace().collect();
-    assert!(words.join(" ").contains("a block of the recording is damaged"), "{text}");
+    assert!(
+        words
+            .join(" ")
+            .contains("a block of the recording is damaged"),
+        "{text}"
+    );
 
     let json: serde_json::Value = serde_json::from_str(&good(&["report", part, "--json"])).unwrap();
-    let (kept, lost) = (json["recording"]["ios"].as_u64().unwrap(), json["recording"]["lost_ios"].as_u64().unwrap());
-    assert!(kept > 0 && lost > 0 && kept + lost == 599_999, "{kept} kept, {lost} lost");
+    let (kept, lost) = (
+        json["recording"]["ios"].as_u64().unwrap(),
+        json["recording"]["lost_ios"].as_u64().unwrap(),
+    );
+    assert!(
+        kept > 0 && lost > 0 && kept + lost == 599_999,
+        "{kept} kept, {lost} lost"
+    );
     let loss = &json["recording"]["losses"][0];
-    assert_eq!((&loss["reason"], loss["ios"].as_u64()), (&"corrupt".into(), Some(lost)), "{loss}");
+    assert_eq!(
+        (&loss["reason"], loss["ios"].as_u64()),
+        (&"corrupt".into(), Some(lost)),
+        "{loss}"
+    );
     let end_s = loss["end_s"].as_f64().unwrap();
     assert!((end_s - lost as f64 * 1e-5).abs() < 0.02, "{loss}");
     assert_eq!(
@@ -209,8 +345,15 @@ fn a_partial_read_is_never_reported_as_complete() {
     }
     assert!(out.status.success(), "{}", scene(&out));
     let page = fs::read_to_string(page).unwrap();
-    let lossy = page.split("\"lossy\":[").nth(1).and_then(|rest| rest.split(']').next()).unwrap();
-    assert!(lossy.contains("\"reason\":\"corrupt\"") && lossy.matches("from_s").count() == 1, "{lossy}");
+    let lossy = page
+        .split("\"lossy\":[")
+        .nth(1)
+        .and_then(|rest| rest.split(']').next())
+        .unwrap();
+    assert!(
+        lossy.contains("\"reason\":\"corrupt\"") && lossy.matches("from_s").count() == 1,
+        "{lossy}"
+    );
 }
 
 #[test]
@@ -221,8 +364,16 @@ fn more_than_ten_million_rows_are_refused_before_the_first() {
     let meta =
         br#"{"schema_version": 1, "source": "ebpf", "start_unix_ns": 0, "end_ns": 10001000000000, "devices": []}"#;
     file_with(&long, "meta.json", meta);
-    refused(dir.path(), "zoom DIR/long --step 1ms", &["10000000 rows", "--step"]);
-    refused(dir.path(), "zoom DIR/long --step 1ms --format csv", &["10000000 rows", "--step"]);
+    refused(
+        dir.path(),
+        "zoom DIR/long --step 1ms",
+        &["10000000 rows", "--step"],
+    );
+    refused(
+        dir.path(),
+        "zoom DIR/long --step 1ms --format csv",
+        &["10000000 rows", "--step"],
+    );
     let out = run(&["zoom", long.to_str().unwrap(), "--step", "1h"]);
     assert!(out.status.success(), "{}", scene(&out));
 }
@@ -237,16 +388,32 @@ fn an_empty_recording_gives_an_empty_report() {
     let html = dir.path().join("quiet.html");
     let out = run(&["report", quiet.to_str().unwrap()]);
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
-    assert!(out.status.success() && text.contains("0 I/Os") && text.contains("no I/O\n"), "{}", scene(&out));
-    let out = run(&["report", quiet.to_str().unwrap(), "--json", "-o", html.to_str().unwrap()]);
+    assert!(
+        out.status.success() && text.contains("0 I/Os") && text.contains("no I/O\n"),
+        "{}",
+        scene(&out)
+    );
+    let out = run(&[
+        "report",
+        quiet.to_str().unwrap(),
+        "--json",
+        "-o",
+        html.to_str().unwrap(),
+    ]);
     if String::from_utf8_lossy(&out.stderr).contains("built without the HTML page") {
         return eprintln!("SKIP: {}", scene(&out));
     }
     assert!(out.status.success(), "{}", scene(&out));
     let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
-    assert_eq!((&json["recording"]["ios"], &json["recording"]["duration_s"]), (&0.into(), &3.0.into()));
     assert_eq!(
-        (json["devices"].as_array().map(Vec::len), json["findings"].as_array().map(Vec::len)),
+        (&json["recording"]["ios"], &json["recording"]["duration_s"]),
+        (&0.into(), &3.0.into())
+    );
+    assert_eq!(
+        (
+            json["devices"].as_array().map(Vec::len),
+            json["findings"].as_array().map(Vec::len)
+        ),
         (Some(0), Some(0))
     );
     assert!(fs::read_to_string(html).unwrap().contains("\"scopes\":[]"));
@@ -256,11 +423,13 @@ fn an_empty_recording_gives_an_empty_report() {
 fn times_outside_the_recording_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     assert!(
-        iolens(&["record", "-q", "-o", "r", "--source", "counters", "--for", "200ms"])
-            .current_dir(dir.path())
-            .status()
-            .unwrap()
-            .success()
+        iolens(&[
+            "record", "-q", "-o", "r", "--source", "counters", "--for", "200ms"
+        ])
+        .current_dir(dir.path())
+        .status()
+        .unwrap()
+        .success()
     );
     refused(dir.path(), "zoom r --from 100", &["--from", "100.000 s"]);
     refused(dir.path(), "report r --from -5", &["--from"]);
@@ -271,14 +440,22 @@ fn times_outside_the_recording_are_refused() {
 
 #[test]
 fn a_hostile_process_name_reaches_no_terminal() {
-    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(8)) else { return };
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(8)) else {
+        return;
+    };
     let dir = tempfile::tempdir().unwrap();
     let hostile = dir.path().join("\u{1b}[31m<b>,\"=1");
     fs::copy("/bin/dd", &hostile).unwrap();
     let out = iolens(&["record", "-q", "-o", "r", "-d", device.name(), "--"])
         .arg(&hostile)
         .arg(format!("if={}", device.path.display()))
-        .args(["of=/dev/null", "bs=4k", "count=64", "iflag=direct", "status=none"])
+        .args([
+            "of=/dev/null",
+            "bs=4k",
+            "count=64",
+            "iflag=direct",
+            "status=none",
+        ])
         .current_dir(dir.path())
         .output()
         .unwrap();
@@ -290,22 +467,37 @@ fn a_hostile_process_name_reaches_no_terminal() {
         "zoom r --by process --format csv",
         "zoom r --by process --format json",
     ] {
-        let out = iolens(&line.split(' ').collect::<Vec<_>>()).current_dir(dir.path()).output().unwrap();
+        let out = iolens(&line.split(' ').collect::<Vec<_>>())
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
         assert!(out.status.success(), "{line}: {}", scene(&out));
         assert!(!out.stdout.contains(&0x1b), "{line}: {}", scene(&out));
         if line.ends_with("json") {
             serde_json::from_slice::<serde_json::Value>(&out.stdout).unwrap();
         }
     }
-    let out = iolens(&["zoom", "r", "--by", "process"]).current_dir(dir.path()).output().unwrap();
-    assert!(String::from_utf8_lossy(&out.stdout).contains("\\x1b[31m<b>"), "{}", scene(&out));
+    let out = iolens(&["zoom", "r", "--by", "process"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    assert!(
+        String::from_utf8_lossy(&out.stdout).contains("\\x1b[31m<b>"),
+        "{}",
+        scene(&out)
+    );
 }
 
 #[test]
 fn usage_errors_exit_with_two() {
-    for line in
-        ["zoom", "nosuchcommand", "zoom x --step 0", "zoom x --step 10", "record --for yesterday", "record --keep much"]
-    {
+    for line in [
+        "zoom",
+        "nosuchcommand",
+        "zoom x --step 0",
+        "zoom x --step 10",
+        "record --for yesterday",
+        "record --keep much",
+    ] {
         let out = run(&line.split(' ').collect::<Vec<_>>());
         assert_eq!(out.status.code(), Some(2), "{line}: {}", scene(&out));
         assert!(out.stdout.is_empty(), "{line}: {}", scene(&out));

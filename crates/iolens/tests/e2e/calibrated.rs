@@ -28,7 +28,8 @@ fn read_blocks(device: &LoopDevice, first: u64, n: u64) -> Vec<(i64, i64)> {
     let at = storage.as_ptr().align_offset(4096);
     let mut read = |i: u64| {
         let from_ns = monotonic_ns();
-        file.read_exact_at(&mut storage[at..at + BLOCK], i * BLOCK as u64).unwrap();
+        file.read_exact_at(&mut storage[at..at + BLOCK], i * BLOCK as u64)
+            .unwrap();
         (from_ns, monotonic_ns())
     };
     (first..first + n).map(&mut read).collect()
@@ -57,15 +58,30 @@ fn measure(disk: &CalibratedDisk, load: impl FnOnce(&LoopDevice) -> Vec<(i64, i6
     assert!(out.status.success(), "{}", scene(&out));
     let (device, window_s) = report(&path, disk.device().name());
     let recording = Recording::open(&path).unwrap();
-    let ios = recording.ios(i64::MIN..i64::MAX, IoColumns::ALL).flat_map(|b| b.unwrap()).collect();
-    Measured { ios, device, window_s, truth, calls }
+    let ios = recording
+        .ios(i64::MIN..i64::MAX, IoColumns::ALL)
+        .flat_map(|b| b.unwrap())
+        .collect();
+    Measured {
+        ios,
+        device,
+        window_s,
+        truth,
+        calls,
+    }
 }
 
 fn report(path: &Path, name: &str) -> (Value, f64) {
     let out = run(&["report", path.to_str().unwrap(), "--json"]);
     assert!(out.status.success(), "{}", scene(&out));
     let json: Value = serde_json::from_slice(&out.stdout).unwrap();
-    let device = json["devices"].as_array().unwrap().iter().find(|d| d["name"] == name).unwrap().clone();
+    let device = json["devices"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|d| d["name"] == name)
+        .unwrap()
+        .clone();
     (device, json["recording"]["duration_s"].as_f64().unwrap())
 }
 
@@ -95,7 +111,10 @@ fn busy_and_sum(mut spans: Vec<(i64, i64)>) -> (i64, i64) {
 /// no further apart than the tolerance, as on a machine with a processor to spare, it is met; elsewhere this is said.
 fn between(what: &str, disk: f64, got: f64, caller: f64) {
     // Numbers are printed to a thousandth of a microsecond.
-    assert!(got >= disk * 0.9999 && got <= caller * 1.0001, "{what}: disk {disk}, reported {got}, caller {caller}");
+    assert!(
+        got >= disk * 0.9999 && got <= caller * 1.0001,
+        "{what}: disk {disk}, reported {got}, caller {caller}"
+    );
     if got > disk * (1.0 + TOLERANCE) {
         eprintln!(
             "{what}: {got}, the disk alone {disk}, the caller {caller}: this machine is too busy for a closer check"
@@ -117,7 +136,10 @@ fn judge(round: impl Fn() -> Result<(), String>) -> Result<(), String> {
             Err(e) => complaints.push(e),
         }
     }
-    Err(format!("in no round close enough:\n{}", complaints.join("\n")))
+    Err(format!(
+        "in no round close enough:\n{}",
+        complaints.join("\n")
+    ))
 }
 
 /// Every kernel hides some completions from BPF at times; a round with one has no whole truth.
@@ -125,8 +147,17 @@ fn all_seen(m: &Measured) -> Result<(), String> {
     if m.ios.len() == m.truth.len() {
         return Ok(());
     }
-    assert!(m.ios.len() < m.truth.len(), "{} I/Os of {}", m.ios.len(), m.truth.len());
-    Err(format!("{} of {} I/Os were seen", m.ios.len(), m.truth.len()))
+    assert!(
+        m.ios.len() < m.truth.len(),
+        "{} I/Os of {}",
+        m.ios.len(),
+        m.truth.len()
+    );
+    Err(format!(
+        "{} of {} I/Os were seen",
+        m.ios.len(),
+        m.truth.len()
+    ))
 }
 
 #[test]
@@ -141,40 +172,74 @@ fn latency_percentiles_of_a_programmed_disk() {
             _ => 4,
         })
     }
-    let (Some(()), Some(disk)) = (ebpf(), CalibratedDisk::new(64, 1, programme)) else { return };
+    let (Some(()), Some(disk)) = (ebpf(), CalibratedDisk::new(64, 1, programme)) else {
+        return;
+    };
     rounds(|| {
         let m = measure(&disk, |device| read_blocks(device, 0, READS));
         all_seen(&m)?;
         // One at a time, so the n-th recorded is the n-th served, and holds it.
         for (io, served) in m.ios.iter().zip(&m.truth) {
-            assert!(io.class() == Class::Read && io.bytes == BLOCK as i64, "{io:?}");
-            assert!(io.total_ns() >= served.to_ns - served.from_ns, "{io:?} {served:?}");
-            assert!(served.to_ns - served.from_ns >= served.programmed_ns, "{served:?}");
+            assert!(
+                io.class() == Class::Read && io.bytes == BLOCK as i64,
+                "{io:?}"
+            );
+            assert!(
+                io.total_ns() >= served.to_ns - served.from_ns,
+                "{io:?} {served:?}"
+            );
+            assert!(
+                served.to_ns - served.from_ns >= served.programmed_ns,
+                "{served:?}"
+            );
         }
         for (io, (from, to)) in m.ios.iter().zip(&m.calls) {
-            assert!(io.total_ns() <= to - from, "{io:?} inside its call of {} ns", to - from);
+            assert!(
+                io.total_ns() <= to - from,
+                "{io:?} inside its call of {} ns",
+                to - from
+            );
         }
         let mut took: Vec<i64> = m.truth.iter().map(|s| s.to_ns - s.from_ns).collect();
         let mut calls: Vec<i64> = m.calls.iter().map(|(from, to)| to - from).collect();
         let read = &m.device["read"];
-        assert_eq!((&read["ios"], &read["bytes"]), (&READS.into(), &(READS * BLOCK as u64).into()));
+        assert_eq!(
+            (&read["ios"], &read["bytes"]),
+            (&READS.into(), &(READS * BLOCK as u64).into())
+        );
         for (key, q) in [("p50_us", 0.5), ("p90_us", 0.9), ("p99_us", 0.99)] {
-            between(key, quantile(&mut took, q), 1e3 * number(&read[key]), quantile(&mut calls, q));
+            between(
+                key,
+                quantile(&mut took, q),
+                1e3 * number(&read[key]),
+                quantile(&mut calls, q),
+            );
         }
         let mean = |times: &[i64]| times.iter().sum::<i64>() as f64 / times.len() as f64;
-        between("mean", mean(&took), 1e3 * number(&read["mean_us"]), mean(&calls));
+        between(
+            "mean",
+            mean(&took),
+            1e3 * number(&read["mean_us"]),
+            mean(&calls),
+        );
         Ok(())
     });
 }
 
 #[test]
 fn busy_time_and_concurrency_of_a_programmed_disk() {
-    let (Some(()), Some(disk)) = (ebpf(), CalibratedDisk::new(64, 4, |_| Duration::from_millis(8))) else { return };
+    let (Some(()), Some(disk)) = (
+        ebpf(),
+        CalibratedDisk::new(64, 4, |_| Duration::from_millis(8)),
+    ) else {
+        return;
+    };
     rounds(|| {
         let m = measure(&disk, |device| {
             // Three at a time for a while, then nothing for as long: busy about half of the time.
             let calls = std::thread::scope(|s| {
-                let readers = [0, 1, 2].map(|reader| s.spawn(move || read_blocks(device, reader * 200, 150)));
+                let readers =
+                    [0, 1, 2].map(|reader| s.spawn(move || read_blocks(device, reader * 200, 150)));
                 readers.map(|r| r.join().unwrap()).concat()
             });
             std::thread::sleep(Duration::from_millis(1300));
@@ -185,14 +250,27 @@ fn busy_time_and_concurrency_of_a_programmed_disk() {
         let caller = busy_and_sum(m.calls.clone());
         let window_ns = m.window_s * 1e9;
         let share = |ns: i64| ns as f64 / window_ns;
-        between("busy", 100.0 * share(disk.0), number(&m.device["busy_percent"]), 100.0 * share(caller.0));
+        between(
+            "busy",
+            100.0 * share(disk.0),
+            number(&m.device["busy_percent"]),
+            100.0 * share(caller.0),
+        );
         let concurrency = &m.device["concurrency"];
-        between("mean in flight", share(disk.1), number(&concurrency["mean"]), share(caller.1));
+        between(
+            "mean in flight",
+            share(disk.1),
+            number(&concurrency["mean"]),
+            share(caller.1),
+        );
         assert_eq!(concurrency["max"], 3, "{concurrency}");
         // Half of the time there was nothing: L = lambda R must hold for what is reported, whatever the machine does.
         let little = 450.0 / m.window_s * number(&m.device["read"]["mean_us"]) / 1e6;
         let mean = number(&concurrency["mean"]);
-        assert!((little - mean).abs() <= 0.005 * mean, "Little's law: {little} {mean}");
+        assert!(
+            (little - mean).abs() <= 0.005 * mean,
+            "Little's law: {little} {mean}"
+        );
         Ok(())
     });
 }
@@ -203,14 +281,21 @@ fn an_on_off_pattern_of_a_programmed_disk() {
     const PERIOD_NS: i64 = 2000 * MS;
     const READERS: u64 = 4;
     const EACH: u64 = 40;
-    let (Some(()), Some(disk)) = (ebpf(), CalibratedDisk::new(64, 8, |_| Duration::from_millis(5))) else { return };
+    let (Some(()), Some(disk)) = (
+        ebpf(),
+        CalibratedDisk::new(64, 8, |_| Duration::from_millis(5)),
+    ) else {
+        return;
+    };
     rounds(|| {
         let m = measure(&disk, |device| {
             let begin = monotonic_ns();
             for burst in 0..BURSTS {
                 std::thread::scope(|s| {
                     for reader in 0..READERS {
-                        s.spawn(move || read_blocks(device, (burst * READERS + reader) * EACH % 1500, EACH));
+                        s.spawn(move || {
+                            read_blocks(device, (burst * READERS + reader) * EACH % 1500, EACH)
+                        });
                     }
                 });
                 let left = begin + (burst as i64 + 1) * PERIOD_NS - monotonic_ns();
@@ -220,7 +305,11 @@ fn an_on_off_pattern_of_a_programmed_disk() {
         });
         // An I/O that the kernel hid changes nothing here beyond the tolerances.
         if m.ios.len() * 200 < m.truth.len() * 199 {
-            return Err(format!("{} of {} I/Os were seen", m.ios.len(), m.truth.len()));
+            return Err(format!(
+                "{} of {} I/Os were seen",
+                m.ios.len(),
+                m.truth.len()
+            ));
         }
         let reads = &m.device["detail"]["streams"][0];
         let bursts = reads["bursts"].as_array().unwrap();
@@ -245,7 +334,9 @@ fn an_on_off_pattern_of_a_programmed_disk() {
         }
         let rhythm = &reads["periodicity"];
         let period = rhythm["period_s"].as_f64().unwrap_or(0.0);
-        if rhythm["verdict"] != "periodic" || (period - PERIOD_NS as f64 / 1e9).abs() > 0.01 * period {
+        if rhythm["verdict"] != "periodic"
+            || (period - PERIOD_NS as f64 / 1e9).abs() > 0.01 * period
+        {
             return Err(format!("the rhythm: {rhythm}"));
         }
         Ok(())
@@ -266,7 +357,9 @@ fn percentiles_agree_with_fios_completion_latency_within_one_percent() {
         eprintln!("SKIP: no fio");
         return;
     }
-    let (Some(()), Some(disk)) = (ebpf(), CalibratedDisk::new(64, 1, programme)) else { return };
+    let (Some(()), Some(disk)) = (ebpf(), CalibratedDisk::new(64, 1, programme)) else {
+        return;
+    };
     let disturbed = AtomicBool::new(false);
     let judged = judge(|| {
         let logs = tempfile::tempdir().unwrap();
@@ -274,7 +367,14 @@ fn percentiles_agree_with_fios_completion_latency_within_one_percent() {
         let m = measure(&disk, |device| {
             let prefix = logs.path().join("fio");
             let out = Command::new("fio")
-                .args(["--name=x", "--rw=randread", "--bs=32k", "--direct=1", "--iodepth=1", "--number_ios=200"])
+                .args([
+                    "--name=x",
+                    "--rw=randread",
+                    "--bs=32k",
+                    "--direct=1",
+                    "--iodepth=1",
+                    "--number_ios=200",
+                ])
                 .arg(format!("--filename=/dev/{}", device.name()))
                 .arg(format!("--write_lat_log={}", prefix.display()))
                 .output()
@@ -285,24 +385,37 @@ fn percentiles_agree_with_fios_completion_latency_within_one_percent() {
         all_seen(&m)?;
         // Milliseconds, nanoseconds, direction, ...
         let log = std::fs::read_to_string(logs.path().join("fio_clat.1.log")).unwrap();
-        let mut theirs: Vec<i64> = log.lines().map(|l| l.split(',').nth(1).unwrap().trim().parse().unwrap()).collect();
+        let mut theirs: Vec<i64> = log
+            .lines()
+            .map(|l| l.split(',').nth(1).unwrap().trim().parse().unwrap())
+            .collect();
         assert_eq!(theirs.len(), 200);
         for (key, q) in [("p50_us", 0.5), ("p90_us", 0.9), ("p99_us", 0.99)] {
-            let (ours, theirs) = (1e3 * number(&m.device["read"][key]), quantile(&mut theirs, q));
-            assert!(theirs >= ours * 0.99, "{key}: fio waited {theirs} ns for what took {ours} ns");
+            let (ours, theirs) = (
+                1e3 * number(&m.device["read"][key]),
+                quantile(&mut theirs, q),
+            );
+            assert!(
+                theirs >= ours * 0.99,
+                "{key}: fio waited {theirs} ns for what took {ours} ns"
+            );
             if theirs > ours * 1.01 + REST_NS {
                 // A request at a time of 12 ms and more leaves the processors idle, but for what others do on them.
                 let (idle, all) = processor_time();
                 let busy = 1.0 - (idle - idle_before) as f64 / (all - all_before) as f64;
                 disturbed.fetch_or(busy > BUSY, Ordering::Relaxed);
                 let busy_percent = 100.0 * busy;
-                return Err(format!("{key}: {ours} ns, fio says {theirs}; processors {busy_percent:.0} % busy"));
+                return Err(format!(
+                    "{key}: {ours} ns, fio says {theirs}; processors {busy_percent:.0} % busy"
+                ));
             }
         }
         Ok(())
     });
     match judged {
-        Err(e) if disturbed.into_inner() => eprintln!("SKIP: others use this machine, and fio is woken late:\n{e}"),
+        Err(e) if disturbed.into_inner() => {
+            eprintln!("SKIP: others use this machine, and fio is woken late:\n{e}")
+        }
         judged => judged.unwrap(),
     }
 }
@@ -310,7 +423,14 @@ fn percentiles_agree_with_fios_completion_latency_within_one_percent() {
 /// Processor time of all processors until now, in ticks: idle, and all (`/proc/stat`).
 fn processor_time() -> (u64, u64) {
     let stat = std::fs::read_to_string("/proc/stat").unwrap();
-    let ticks: Vec<u64> = stat.lines().next().unwrap().split_whitespace().skip(1).map(|t| t.parse().unwrap()).collect();
+    let ticks: Vec<u64> = stat
+        .lines()
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .skip(1)
+        .map(|t| t.parse().unwrap())
+        .collect();
     // The last two, guests, are part of the first two.
     (ticks[3] + ticks[4], ticks[..8].iter().sum())
 }

@@ -14,8 +14,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, UNIX_EPOCH};
 
 use fuser::{
-    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, Generation, INodeNo, InitFlags,
-    KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEntry, ReplyWrite, Request, WriteFlags,
+    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, Generation,
+    INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData,
+    ReplyEntry, ReplyWrite, Request, WriteFlags,
 };
 use iolens_observe::counters::monotonic_ns;
 
@@ -74,12 +75,24 @@ impl OneFile {
             due_ns = from_ns.max(*free_ns) + programmed_ns;
             *free_ns = due_ns;
         }
-        self.jobs.lock().unwrap().send(Job { from_ns, due_ns, programmed_ns, reply }).unwrap();
+        self.jobs
+            .lock()
+            .unwrap()
+            .send(Job {
+                from_ns,
+                due_ns,
+                programmed_ns,
+                reply,
+            })
+            .unwrap();
     }
 
     fn attributes(&self, ino: u64) -> FileAttr {
-        let (kind, perm, size) =
-            if ino == 1 { (FileType::Directory, 0o755, 0) } else { (FileType::RegularFile, 0o600, self.size) };
+        let (kind, perm, size) = if ino == 1 {
+            (FileType::Directory, 0o755, 0)
+        } else {
+            (FileType::RegularFile, 0o600, self.size)
+        };
         let never = UNIX_EPOCH;
         FileAttr {
             ino: INodeNo(ino),
@@ -134,7 +147,11 @@ impl Filesystem for OneFile {
     ) {
         let (from_ns, bytes) = (monotonic_ns(), size as usize);
         let Some(store) = &self.store else {
-            return self.answer(from_ns, bytes, Box::new(move || reply.data(&ZEROS[..bytes])));
+            return self.answer(
+                from_ns,
+                bytes,
+                Box::new(move || reply.data(&ZEROS[..bytes])),
+            );
         };
         let mut data = vec![0; bytes];
         match store.data.read_exact_at(&mut data, offset) {
@@ -156,8 +173,16 @@ impl Filesystem for OneFile {
         reply: ReplyWrite,
     ) {
         let (from_ns, bytes) = (monotonic_ns(), data.len());
-        match self.store.as_ref().map(|s| s.data.write_all_at(data, offset)) {
-            Some(Ok(())) => self.answer(from_ns, bytes, Box::new(move || reply.written(bytes as u32))),
+        match self
+            .store
+            .as_ref()
+            .map(|s| s.data.write_all_at(data, offset))
+        {
+            Some(Ok(())) => self.answer(
+                from_ns,
+                bytes,
+                Box::new(move || reply.written(bytes as u32)),
+            ),
             Some(Err(_)) => reply.error(Errno::EIO),
             None => reply.error(Errno::EROFS),
         }
@@ -173,11 +198,17 @@ fn prefer_this_thread() {
 fn serve(jobs: &Mutex<Receiver<Job>>, log: &Mutex<Vec<Served>>) {
     prefer_this_thread();
     loop {
-        let Ok(job) = jobs.lock().unwrap().recv() else { return };
+        let Ok(job) = jobs.lock().unwrap().recv() else {
+            return;
+        };
         let left = job.due_ns - monotonic_ns();
         std::thread::sleep(Duration::from_nanos(left.max(0) as u64));
         // Before the reply: the other side may look at the log as soon as it has it.
-        let served = Served { from_ns: job.from_ns, to_ns: monotonic_ns(), programmed_ns: job.programmed_ns };
+        let served = Served {
+            from_ns: job.from_ns,
+            to_ns: monotonic_ns(),
+            programmed_ns: job.programmed_ns,
+        };
         log.lock().unwrap().push(served);
         (job.reply)();
     }
@@ -201,11 +232,19 @@ impl CalibratedDisk {
 
     /// One that keeps data, in memory, and serves one request after the other: each takes what `programme` says and
     /// `ns_per_byte`, from when the one before it is served.
-    pub fn keeping_data(mib: u64, programme: Programme, ns_per_byte: u64) -> Option<CalibratedDisk> {
+    pub fn keeping_data(
+        mib: u64,
+        programme: Programme,
+        ns_per_byte: u64,
+    ) -> Option<CalibratedDisk> {
         let data = tempfile::tempfile_in("/dev/shm").and_then(|f| f.set_len(mib << 20).map(|()| f));
         match data {
             Ok(data) => {
-                let store = Store { data, ns_per_byte, free_ns: Mutex::new(0) };
+                let store = Store {
+                    data,
+                    ns_per_byte,
+                    free_ns: Mutex::new(0),
+                };
                 CalibratedDisk::with(mib, 1, programme, Some(store))
             }
             Err(e) => {
@@ -215,7 +254,12 @@ impl CalibratedDisk {
         }
     }
 
-    fn with(mib: u64, servers: usize, programme: Programme, store: Option<Store>) -> Option<CalibratedDisk> {
+    fn with(
+        mib: u64,
+        servers: usize,
+        programme: Programme,
+        store: Option<Store>,
+    ) -> Option<CalibratedDisk> {
         let mount = tempfile::tempdir().unwrap();
         let (jobs, asked) = channel();
         let file = OneFile {
@@ -235,7 +279,10 @@ impl CalibratedDisk {
                 return None;
             }
         };
-        let (asked, log) = (Arc::new(Mutex::new(asked)), Arc::new(Mutex::new(Vec::new())));
+        let (asked, log) = (
+            Arc::new(Mutex::new(asked)),
+            Arc::new(Mutex::new(Vec::new())),
+        );
         let server = || {
             let (asked, log) = (Arc::clone(&asked), Arc::clone(&log));
             std::thread::spawn(move || serve(&asked, &log))
@@ -243,7 +290,13 @@ impl CalibratedDisk {
         let servers = (0..servers).map(|_| server()).collect();
         let path: PathBuf = mount.path().join(NAME);
         let device = LoopDevice::over(path, &["--direct-io=on", "--sector-size=4096"]);
-        let disk = CalibratedDisk { device, session: Some(session), servers, log, _mount: mount };
+        let disk = CalibratedDisk {
+            device,
+            session: Some(session),
+            servers,
+            log,
+            _mount: mount,
+        };
         disk.device.is_some().then_some(disk)
     }
 
@@ -261,7 +314,10 @@ impl CalibratedDisk {
 impl Drop for CalibratedDisk {
     fn drop(&mut self) {
         self.device = None;
-        let unmounted = self.session.take().map_or(Ok(()), BackgroundSession::umount_and_join);
+        let unmounted = self
+            .session
+            .take()
+            .map_or(Ok(()), BackgroundSession::umount_and_join);
         if let Err(e) = unmounted {
             // Its threads still wait for requests: joining them would wait for ever.
             return eprintln!("the programmed disk could not be unmounted: {e}");

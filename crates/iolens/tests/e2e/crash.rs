@@ -31,15 +31,32 @@ fn record_and_kill(dir: &std::path::Path, device: &LoopDevice, delay: Duration) 
     let start_ns = recording.meta().start_monotonic_ns.unwrap();
     let all = i64::MIN..i64::MAX;
     let lost = recording.lost(all.clone());
-    assert!(lost.iter().all(|l| !l.reason.is_loss() || l.reason == LossReason::Unseen), "{lost:?}");
-    let lost = lost.iter().filter(|l| l.reason.is_loss()).map(|l| l.ios.unwrap()).sum();
-    let ios = recording.ios(all, IoColumns::ALL).flat_map(|batch| batch.unwrap()).collect();
-    Left { ios, lost, killed_ns: killed_ns - start_ns }
+    assert!(
+        lost.iter()
+            .all(|l| !l.reason.is_loss() || l.reason == LossReason::Unseen),
+        "{lost:?}"
+    );
+    let lost = lost
+        .iter()
+        .filter(|l| l.reason.is_loss())
+        .map(|l| l.ios.unwrap())
+        .sum();
+    let ios = recording
+        .ios(all, IoColumns::ALL)
+        .flat_map(|batch| batch.unwrap())
+        .collect();
+    Left {
+        ios,
+        lost,
+        killed_ns: killed_ns - start_ns,
+    }
 }
 
 #[test]
 fn data_older_than_a_second_survives_any_kill() {
-    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else {
+        return;
+    };
     let dir = tempfile::tempdir().unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|s| {
@@ -51,12 +68,20 @@ fn data_older_than_a_second_survives_any_kill() {
             let left = record_and_kill(&dir.path().join(format!("{i}.iolens")), &device, delay);
             // The reader never pauses, so whatever is missing before the last second shows as a missing tail...
             let last_ns = left.ios.last().map_or(0, |io| io.done_ns);
-            assert!(last_ns > left.killed_ns - 1_000_000_000, "kill {i}: ends {} ns early", left.killed_ns - last_ns);
+            assert!(
+                last_ns > left.killed_ns - 1_000_000_000,
+                "kill {i}: ends {} ns early",
+                left.killed_ns - last_ns
+            );
             // ... and what is missing in between as a jump in its sequence of sectors.
             let block = |io: &Io| io.sector.unwrap() as u64 / 8;
             let jumped = |pair: &[Io]| (block(&pair[1]) + BLOCKS - block(&pair[0]) - 1) % BLOCKS;
             let holes: u64 = left.ios.windows(2).map(jumped).sum();
-            assert!(holes as i64 <= left.lost, "kill {i}: {holes} I/Os are missing, {} counted as lost", left.lost);
+            assert!(
+                holes as i64 <= left.lost,
+                "kill {i}: {holes} I/Os are missing, {} counted as lost",
+                left.lost
+            );
         }
     });
 }

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use iolens_core::model::{
-    Comm, DevId, Device, Inode, Io, Mark, Name, Named, Observation, Op, Origin, RecorderCost, RecordingMeta, Request,
-    Source, SyncKind,
+    Comm, DevId, Device, Inode, Io, Mark, Name, Named, Observation, Op, Origin, RecorderCost,
+    RecordingMeta, Request, Source, SyncKind,
 };
 use iolens_core::store::{RecordingWriter, WriterOptions};
 
@@ -17,17 +17,29 @@ const EVIL: &str = "x\u{1b}]0;t\u{7}\u{9b}2J\u{202e}\u{2066}\u{200f}\r\u{7f}y";
 /// What a terminal or a reader could be misled by.
 fn treacherous(text: &str) -> Vec<char> {
     let bidi = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    text.chars().filter(|c| (c.is_control() && !matches!(c, '\n' | '\t')) || bidi(*c)).collect()
+    text.chars()
+        .filter(|c| (c.is_control() && !matches!(c, '\n' | '\t')) || bidi(*c))
+        .collect()
 }
 
 /// Runs it and looks at all that it says; what it said on standard output.
 fn harmless(words: &[&str]) -> String {
     let out = run(words);
     for stream in [&out.stdout, &out.stderr] {
-        let text = std::str::from_utf8(stream).unwrap_or_else(|e| panic!("{words:?}: {e}\n{}", scene(&out)));
-        assert_eq!(treacherous(text), [' '; 0], "{words:?}\n{}", text.escape_debug());
+        let text = std::str::from_utf8(stream)
+            .unwrap_or_else(|e| panic!("{words:?}: {e}\n{}", scene(&out)));
+        assert_eq!(
+            treacherous(text),
+            [' '; 0],
+            "{words:?}\n{}",
+            text.escape_debug()
+        );
     }
-    assert!(!out.stdout.is_empty() || out.status.code() == Some(2), "{words:?}\n{}", scene(&out));
+    assert!(
+        !out.stdout.is_empty() || out.status.code() == Some(2),
+        "{words:?}\n{}",
+        scene(&out)
+    );
     String::from_utf8(out.stdout).unwrap()
 }
 
@@ -39,7 +51,10 @@ fn recording(path: &Path, source: Source) {
         scheduler: Some(EVIL.to_owned()),
         ..Device::named(format!("{EVIL}{name}"), DevId::new(8, minor))
     };
-    let above = Device { slaves: vec![format!("{EVIL}a")], ..device("b", 1) };
+    let above = Device {
+        slaves: vec![format!("{EVIL}a")],
+        ..device("b", 1)
+    };
     let meta = RecordingMeta {
         host: Some(EVIL.to_owned()),
         kernel: Some(EVIL.to_owned()),
@@ -51,15 +66,42 @@ fn recording(path: &Path, source: Source) {
     };
     let mut w = RecordingWriter::create(path, meta, WriterOptions::default()).unwrap();
     let comm = Some(Comm::new(EVIL.as_bytes()));
-    let name = |of| Observation::Name(Name { at_ns: 0, of, text: format!("/{EVIL}") });
-    w.push(&name(Named::File(Inode { fs_dev: 3, ino: 12, generation: None }))).unwrap();
+    let name = |of| {
+        Observation::Name(Name {
+            at_ns: 0,
+            of,
+            text: format!("/{EVIL}"),
+        })
+    };
+    w.push(&name(Named::File(Inode {
+        fs_dev: 3,
+        ino: 12,
+        generation: None,
+    })))
+    .unwrap();
     w.push(&name(Named::Cgroup(5))).unwrap();
-    w.push(&Observation::Mark(Mark { at_ns: 1, kind: EVIL.to_owned(), text: EVIL.to_owned() })).unwrap();
+    w.push(&Observation::Mark(Mark {
+        at_ns: 1,
+        kind: EVIL.to_owned(),
+        text: EVIL.to_owned(),
+    }))
+    .unwrap();
     for i in 1..2000i64 {
         let done = i * 1_000_000;
         // A burst of large writes every 400 ms, and one error: findings that name processes and files.
-        let (op, bytes) = if i % 400 < 20 { (Op::WRITE, 1 << 20) } else { (Op::READ, 4096) };
-        let io = Io::new(done, DevId::new(8, (i % 2) as u32), op, bytes, Some(1000), 900_000);
+        let (op, bytes) = if i % 400 < 20 {
+            (Op::WRITE, 1 << 20)
+        } else {
+            (Op::READ, 4096)
+        };
+        let io = Io::new(
+            done,
+            DevId::new(8, (i % 2) as u32),
+            op,
+            bytes,
+            Some(1000),
+            900_000,
+        );
         let io = Io {
             comm,
             tgid: Some(7),
@@ -69,12 +111,30 @@ fn recording(path: &Path, source: Source) {
             origin: Origin::Writeback,
             ..io
         };
-        w.push(&Observation::Io(Io { error: Some(if i == 77 { 5 } else { 0 }), sector: Some(i * 8), ..io })).unwrap();
+        w.push(&Observation::Io(Io {
+            error: Some(if i == 77 { 5 } else { 0 }),
+            sector: Some(i * 8),
+            ..io
+        }))
+        .unwrap();
         if i % 50 == 0 {
             let path = Some(format!("/{EVIL}").into());
-            let r = Request { comm, tgid: Some(7), cgroup: Some(5), path, ..Request::new(done - 900_000, done) };
+            let r = Request {
+                comm,
+                tgid: Some(7),
+                cgroup: Some(5),
+                path,
+                ..Request::new(done - 900_000, done)
+            };
             let sync = (i % 100 == 0).then_some(SyncKind::Fsync);
-            let r = Request { sync, ios_in: 1, bytes_in: 4096, active_ns: 800_000, open_ns: Some(1000), ..r };
+            let r = Request {
+                sync,
+                ios_in: 1,
+                bytes_in: 4096,
+                active_ns: 800_000,
+                open_ns: Some(1000),
+                ..r
+            };
             w.push(&Observation::Request(Box::new(r))).unwrap();
         }
     }
@@ -84,14 +144,20 @@ fn recording(path: &Path, source: Source) {
 #[test]
 fn recorded_text_is_escaped() {
     let dir = tempfile::tempdir().unwrap();
-    for (name, source) in [("e.iolens", Source::Ebpf), ("i.iolens", Source::Import(EVIL.to_owned()))] {
+    for (name, source) in [
+        ("e.iolens", Source::Ebpf),
+        ("i.iolens", Source::Import(EVIL.to_owned())),
+    ] {
         let path = dir.path().join(name);
         recording(&path, source);
         let r = path.to_str().unwrap();
         assert!(harmless(&["report", r]).contains("x\\x1b]0;t\\x07\\x9b2J\\u{202e}"));
         let document = harmless(&["report", r, "--json"]);
         let document: serde_json::Value = serde_json::from_str(&document).unwrap();
-        assert_eq!(document["recording"]["host"], EVIL, "JSON says the text itself");
+        assert_eq!(
+            document["recording"]["host"], EVIL,
+            "JSON says the text itself"
+        );
         for by in ["all", "device", "process", "cgroup", "file"] {
             for format in ["table", "csv", "json"] {
                 harmless(&["zoom", r, "--by", by, "--format", format]);
@@ -114,33 +180,66 @@ fn names_in_samples_and_logs_are_shown_escaped() {
         let proc = dir.path().join("samples").join(sample).join("proc");
         fs::create_dir_all(proc.join("sys/kernel")).unwrap();
         let name = EVIL.replace('\r', "");
-        fs::write(proc.join("diskstats"), format!("8 0 {name} {sample} 2 3 4 5 6 7 8 9 10 11\n")).unwrap();
+        fs::write(
+            proc.join("diskstats"),
+            format!("8 0 {name} {sample} 2 3 4 5 6 7 8 9 10 11\n"),
+        )
+        .unwrap();
         fs::write(proc.join("uptime"), format!("{sample}0.00 5.00\n")).unwrap();
-        fs::write(proc.join("stat"), format!("cpu {sample} 2 3 4 5 6 7 8 9 10\ncpu0 {sample} 2 3 4 5 6 7 8 9 10\n"))
-            .unwrap();
+        fs::write(
+            proc.join("stat"),
+            format!("cpu {sample} 2 3 4 5 6 7 8 9 10\ncpu0 {sample} 2 3 4 5 6 7 8 9 10\n"),
+        )
+        .unwrap();
         fs::write(proc.join("sys/kernel/hostname"), EVIL).unwrap();
         fs::write(proc.join("sys/kernel/osrelease"), EVIL).unwrap();
     }
     let samples = dir.path().join("samples");
     let samples = samples.to_str().unwrap();
-    for more in [&[][..], &["-x"], &["-s"], &["-o", "JSON"], &["-o", "CSV"], &["-o", "NDJSON"]] {
+    for more in [
+        &[][..],
+        &["-x"],
+        &["-s"],
+        &["-o", "JSON"],
+        &["-o", "CSV"],
+        &["-o", "NDJSON"],
+    ] {
         harmless(&[&["iostat", "--replay", samples][..], more].concat());
     }
     for format in ["table", "csv"] {
-        harmless(&["live", "--plain", "--replay", samples, "--by", "device", "--format", format]);
+        harmless(&[
+            "live", "--plain", "--replay", samples, "--by", "device", "--format", format,
+        ]);
     }
     let log = dir.path().join("evil.log");
     let name = EVIL.replace('\r', "");
-    let rows: String = (1..9).map(|i| format!("{i}.0 {name} 7 {name} R {} 4096 1.5\n", i * 8)).collect();
-    fs::write(&log, format!("TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)\n{rows}{name}\n")).unwrap();
+    let rows: String = (1..9)
+        .map(|i| format!("{i}.0 {name} 7 {name} R {} 4096 1.5\n", i * 8))
+        .collect();
+    fs::write(
+        &log,
+        format!("TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)\n{rows}{name}\n"),
+    )
+    .unwrap();
     let out = dir.path().join("out.iolens");
     harmless(&["import", log.to_str().unwrap(), "-o", out.to_str().unwrap()]);
     let odd = dir.path().join(format!("odd{EVIL}"));
     fs::write(&odd, "neither a log nor anything else\n").unwrap();
-    harmless(&["import", odd.to_str().unwrap(), "-o", dir.path().join("none").to_str().unwrap()]);
+    harmless(&[
+        "import",
+        odd.to_str().unwrap(),
+        "-o",
+        dir.path().join("none").to_str().unwrap(),
+    ]);
     // The words of hints can be pasted.
     let odd = dir.path().join(format!("rec{EVIL}"));
-    let copied = iolens(&["import", log.to_str().unwrap(), "-o", odd.to_str().unwrap()]).output().unwrap();
+    let copied = iolens(&["import", log.to_str().unwrap(), "-o", odd.to_str().unwrap()])
+        .output()
+        .unwrap();
     let text = String::from_utf8_lossy(&copied.stdout).into_owned();
-    assert!(copied.status.success() && treacherous(&text).is_empty(), "{}", scene(&copied));
+    assert!(
+        copied.status.success() && treacherous(&text).is_empty(),
+        "{}",
+        scene(&copied)
+    );
 }

@@ -10,31 +10,64 @@ fn files_of_a_command_are_recorded_and_reported() {
     let rec = rec.to_str().unwrap();
     let data = tmp.path().join("data file");
     let script = "dd if=/dev/zero of=\"$1\" bs=8192 count=5 conv=fsync; cat \"$1\" > /dev/null; cat \"$1\" > /dev/null";
-    let out = run(&["record", "--files", "-o", rec, "--", "sh", "-c", script, "sh", data.to_str().unwrap()]);
+    let out = run(&[
+        "record",
+        "--files",
+        "-o",
+        rec,
+        "--",
+        "sh",
+        "-c",
+        script,
+        "sh",
+        data.to_str().unwrap(),
+    ]);
     assert!(out.status.success(), "{}", scene(&out));
-    assert!(String::from_utf8_lossy(&out.stdout).contains("file-level requests, 0 lost"), "{}", scene(&out));
+    assert!(
+        String::from_utf8_lossy(&out.stdout).contains("file-level requests, 0 lost"),
+        "{}",
+        scene(&out)
+    );
 
     let out = run(&["files", rec, "--json", "--by", "path"]);
     assert!(out.status.success(), "{}", scene(&out));
     let v: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
     let groups = v["files"]["groups"].as_array().unwrap();
-    let ours = groups.iter().find(|g| g["key"].as_str().unwrap().ends_with("/data file")).expect("the file");
+    let ours = groups
+        .iter()
+        .find(|g| g["key"].as_str().unwrap().ends_with("/data file"))
+        .expect("the file");
     // One that wrote, two that read, and the fsync.
-    assert_eq!((&ours["requests"], &ours["syncs"]), (&4.into(), &1.into()), "{ours:#}");
-    assert_eq!((&ours["bytes_in"], &ours["bytes_out"]), (&81_920.into(), &40_960.into()), "{ours:#}");
+    assert_eq!(
+        (&ours["requests"], &ours["syncs"]),
+        (&4.into(), &1.into()),
+        "{ours:#}"
+    );
+    assert_eq!(
+        (&ours["bytes_in"], &ours["bytes_out"]),
+        (&81_920.into(), &40_960.into()),
+        "{ours:#}"
+    );
 
     let json = |args: &[&str]| {
         let out = run(args);
         assert!(out.status.success(), "{}", scene(&out));
         serde_json::from_slice::<serde_json::Value>(&out.stdout).expect("JSON")
     };
-    let (report, files) = (json(&["report", rec, "--json"]), json(&["files", rec, "--json"]));
+    let (report, files) = (
+        json(&["report", rec, "--json"]),
+        json(&["files", rec, "--json"]),
+    );
     assert_eq!(report["files"], files["files"], "one and the same analysis");
     assert!(files["files"]["requests"].as_u64() >= Some(3), "{files:#}");
 
     let out = run(&["files", rec]);
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
-    assert!(text.contains("Requests \"in\"") && text.contains("\nSyncs\n"), "{}", scene(&out));
+    assert!(
+        text.contains("Requests \"in\"") && text.contains("\nSyncs\n"),
+        "{}",
+        scene(&out)
+    );
 }
 
 #[test]
@@ -45,12 +78,19 @@ fn a_recording_without_requests_and_a_wrong_cgroup_are_reported_in_one_line() {
     let rec = rec.to_str().unwrap();
     let out = run(&["record", "-q", "-o", rec, "--", "true"]);
     assert!(out.status.success(), "{}", scene(&out));
-    assert_refused(&run(&["files", rec]), &["no file-level requests", "record --files"]);
-    let report: serde_json::Value = serde_json::from_slice(&run(&["report", rec, "--json"]).stdout).expect("JSON");
+    assert_refused(
+        &run(&["files", rec]),
+        &["no file-level requests", "record --files"],
+    );
+    let report: serde_json::Value =
+        serde_json::from_slice(&run(&["report", rec, "--json"]).stdout).expect("JSON");
     assert!(report["files"].is_null(), "{report:#}");
     let other = tmp.path().join("other.iolens");
     let other = other.to_str().unwrap();
-    assert_refused(&run(&["record", "-o", other, "--cgroup", "/etc", "--", "true"]), &["/etc", "no control group"]);
+    assert_refused(
+        &run(&["record", "-o", other, "--cgroup", "/etc", "--", "true"]),
+        &["/etc", "no control group"],
+    );
     assert!(!std::path::Path::new(other).exists());
 }
 
@@ -75,7 +115,9 @@ fn open_requests_survive_a_kill_of_the_recorder() {
     std::fs::create_dir(&data).unwrap();
     let script = "exec 3>\"$1/kept\"; while sleep 0.05 && [ -d \"$1\" ]; do echo x >&3; echo y > \"$1/brief\"; done";
     let recorder = std::process::Command::new(env!("CARGO_BIN_EXE_iolens"))
-        .args(["record", "-q", "--files", "-o", rec, "--", "sh", "-c", script, "sh"])
+        .args([
+            "record", "-q", "--files", "-o", rec, "--", "sh", "-c", script, "sh",
+        ])
         .arg(&data)
         .spawn();
     let mut recorder = Ended(recorder.unwrap());
@@ -84,14 +126,24 @@ fn open_requests_survive_a_kill_of_the_recorder() {
         let out = run(&["files", rec, "--json", "--by", "path"]);
         let v: serde_json::Value = serde_json::from_slice(&out.stdout).ok()?;
         let groups = v["files"]["groups"].as_array()?;
-        let kept = groups.iter().find(|g| g["key"].as_str().is_some_and(|k| k.ends_with("/kept")));
+        let kept = groups
+            .iter()
+            .find(|g| g["key"].as_str().is_some_and(|k| k.ends_with("/kept")));
         let bytes = kept.map_or(0, |g| g["bytes_out"].as_u64().unwrap());
-        Some((v["files"]["requests"].as_u64()?, v["files"]["lost_requests"].as_u64()?, bytes))
+        Some((
+            v["files"]["requests"].as_u64()?,
+            v["files"]["lost_requests"].as_u64()?,
+            bytes,
+        ))
     };
     let wait_for = |what: &dyn Fn((u64, u64, u64)) -> bool| {
         let started = std::time::Instant::now();
         while !reported().is_some_and(what) {
-            assert!(started.elapsed().as_secs() < 60, "{}", scene(&run(&["files", rec])));
+            assert!(
+                started.elapsed().as_secs() < 60,
+                "{}",
+                scene(&run(&["files", rec]))
+            );
             std::thread::sleep(std::time::Duration::from_millis(100));
         }
     };
@@ -104,12 +156,16 @@ fn open_requests_survive_a_kill_of_the_recorder() {
     let written = std::fs::metadata(data.join("kept")).unwrap().len();
     assert!((2..=written).contains(&bytes), "{bytes} of {written} bytes");
     // What the shell and its `sleep` happened to have open.
-    assert!(requests >= 2 && lost <= 4, "{requests} requests, {lost} lost");
+    assert!(
+        requests >= 2 && lost <= 4,
+        "{requests} requests, {lost} lost"
+    );
 }
 
 /// The value of rank `ceil(n q)`, in microseconds.
 fn quantile_us(sorted_ns: &[i64], q: f64) -> f64 {
-    sorted_ns[((q * sorted_ns.len() as f64).ceil() as usize).clamp(1, sorted_ns.len()) - 1] as f64 / 1e3
+    sorted_ns[((q * sorted_ns.len() as f64).ceil() as usize).clamp(1, sorted_ns.len()) - 1] as f64
+        / 1e3
 }
 
 #[test]
@@ -118,35 +174,64 @@ fn quantiles_of_a_thousand_calls_match_the_programs_own() {
     let tmp = tempfile::tempdir_in("/var/tmp").unwrap();
     let program = tmp.path().join("timed_calls");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/timed_calls.c");
-    let cc = std::process::Command::new("cc").args(["-O1", "-o"]).arg(&program).arg(source).status();
+    let cc = std::process::Command::new("cc")
+        .args(["-O1", "-o"])
+        .arg(&program)
+        .arg(source)
+        .status();
     if !cc.is_ok_and(|status| status.success()) {
         return eprintln!("SKIP: no C compiler");
     }
     let (rec, data) = (tmp.path().join("r.iolens"), tmp.path().join("data"));
     let [rec, data, program] = [&rec, &data, &program].map(|p| p.to_str().unwrap());
     let log = tmp.path().join("log");
-    let out = run(&["record", "-q", "--files", "-o", rec, "--", "sh", "-c", "\"$0\" \"$1\" > \"$2\"", program, data]
-        .into_iter()
-        .chain(log.to_str())
-        .collect::<Vec<_>>());
+    let out = run(&[
+        "record",
+        "-q",
+        "--files",
+        "-o",
+        rec,
+        "--",
+        "sh",
+        "-c",
+        "\"$0\" \"$1\" > \"$2\"",
+        program,
+        data,
+    ]
+    .into_iter()
+    .chain(log.to_str())
+    .collect::<Vec<_>>());
     assert!(out.status.success(), "{}", scene(&out));
     let own = std::fs::read_to_string(&log).unwrap();
-    let v: serde_json::Value = serde_json::from_slice(&run(&["files", rec, "--json"]).stdout).expect("JSON");
+    let v: serde_json::Value =
+        serde_json::from_slice(&run(&["files", rec, "--json"]).stdout).expect("JSON");
     let calls = v["files"]["calls"].as_array().unwrap();
-    let ours = calls.iter().find(|c| c["key"].as_str().unwrap().ends_with("/data")).expect("the file");
+    let ours = calls
+        .iter()
+        .find(|c| c["key"].as_str().unwrap().ends_with("/data"))
+        .expect("the file");
     // Of the file there are a read, a write and a sync more, each by a descriptor of its own: outliers, one rank.
     for (kind, error) in [("read", 3.2), ("write", 3.2), ("sync", 0.0)] {
-        let lines = own.lines().filter_map(|l| l.strip_prefix(kind)?.trim().parse().ok());
+        let lines = own
+            .lines()
+            .filter_map(|l| l.strip_prefix(kind)?.trim().parse().ok());
         let mut own: Vec<i64> = lines.collect();
         own.sort_unstable();
         let c = &ours[kind];
-        assert_eq!((own.len(), &c["n"], &c["quantile_error_percent"]), (1000, &1001.into(), &error.into()), "{c:#}");
+        assert_eq!(
+            (own.len(), &c["n"], &c["quantile_error_percent"]),
+            (1000, &1001.into(), &error.into()),
+            "{c:#}"
+        );
         for (key, q) in [("p50_us", 0.5), ("p99_us", 0.99)] {
             // The program's clock is read around the call, so that each took at least as long by it; what a busy machine
             // does between the two falls into few of the calls.
             let (low, high) = (quantile_us(&own, q - 0.02), quantile_us(&own, q + 0.002));
             let (got, off) = (c[key].as_f64().expect(key), 1.0 + error / 100.0);
-            eprintln!("{kind} {key}: {got:.1}, by the program's clock {:.1}", quantile_us(&own, q));
+            eprintln!(
+                "{kind} {key}: {got:.1}, by the program's clock {:.1}",
+                quantile_us(&own, q)
+            );
             assert!(got <= high * off + 0.1, "{kind} {key} {got} above {high}");
             assert!(got >= low / off - 10.0, "{kind} {key} {got} below {low}");
         }

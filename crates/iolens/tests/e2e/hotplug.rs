@@ -25,21 +25,29 @@ fn write_and_read(file: &File) {
     let mut storage = vec![7u8; 8192];
     let at = storage.as_ptr().align_offset(4096);
     for n in 0..BLOCKS {
-        file.write_all_at(&storage[at..at + 4096], n * 4096).unwrap();
-        file.read_exact_at(&mut storage[at..at + 4096], n * 4096).unwrap();
+        file.write_all_at(&storage[at..at + 4096], n * 4096)
+            .unwrap();
+        file.read_exact_at(&mut storage[at..at + 4096], n * 4096)
+            .unwrap();
     }
 }
 
 fn recorded(recording: &Recording, dev: DevId, class: Class) -> Vec<Io> {
-    let all = recording.ios(i64::MIN..i64::MAX, IoColumns::ALL).flat_map(|b| b.unwrap());
-    all.filter(|io| io.dev == dev && io.class() == class).collect()
+    let all = recording
+        .ios(i64::MIN..i64::MAX, IoColumns::ALL)
+        .flat_map(|b| b.unwrap());
+    all.filter(|io| io.dev == dev && io.class() == class)
+        .collect()
 }
 
 /// Every I/O is there, but for those that the kernel hid, which are counted.
 fn assert_counted(recording: &Recording, ours: usize, class: Class) {
     let hidden = hidden(&recording.lost(i64::MIN..i64::MAX));
     let all = BLOCKS as i64;
-    assert!((all - hidden..=all).contains(&(ours as i64)), "{class:?}: {ours} of {all}, {hidden} hidden");
+    assert!(
+        (all - hidden..=all).contains(&(ours as i64)),
+        "{class:?}: {ours} of {all}, {hidden} hidden"
+    );
 }
 
 #[test]
@@ -48,7 +56,9 @@ fn a_loop_device_set_up_while_recording_is_recorded_and_named() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.iolens");
     let recorder = Recorder::start(&path, &[]);
-    let Some(device) = LoopDevice::new(8) else { return };
+    let Some(device) = LoopDevice::new(8) else {
+        return;
+    };
     let dev = device_number(device.name());
     write_and_read(&device.open_direct());
     std::thread::sleep(NOTICED);
@@ -58,10 +68,18 @@ fn a_loop_device_set_up_while_recording_is_recorded_and_named() {
     for class in [Class::Read, Class::Write] {
         let ios = recorded(&recording, dev, class);
         // Others (udev) may read from a new device too.
-        let ours = ios.iter().filter(|io| io.tgid == i32::try_from(std::process::id()).ok()).count();
+        let ours = ios
+            .iter()
+            .filter(|io| io.tgid == i32::try_from(std::process::id()).ok())
+            .count();
         assert_counted(&recording, ours, class);
     }
-    let known = recording.meta().devices.iter().find(|d| d.id == dev).unwrap();
+    let known = recording
+        .meta()
+        .devices
+        .iter()
+        .find(|d| d.id == dev)
+        .unwrap();
     assert_eq!(known.name, device.name());
     assert_eq!(known.size_bytes, Some(8 << 20));
 }
@@ -83,7 +101,11 @@ impl Zram {
     }
 
     fn set_size(&self, bytes: u64) {
-        std::fs::write(Path::new("/sys/block").join(self.name()).join("disksize"), bytes.to_string()).unwrap();
+        std::fs::write(
+            Path::new("/sys/block").join(self.name()).join("disksize"),
+            bytes.to_string(),
+        )
+        .unwrap();
     }
 }
 
@@ -112,11 +134,25 @@ fn a_zram_device_that_appears_gets_the_probes_for_devices_without_requests() {
     let recording = Recording::open(&path).unwrap();
     for class in [Class::Read, Class::Write] {
         let ios = recorded(&recording, dev, class);
-        let ours: Vec<&Io> = ios.iter().filter(|io| io.tgid == i32::try_from(std::process::id()).ok()).collect();
+        let ours: Vec<&Io> = ios
+            .iter()
+            .filter(|io| io.tgid == i32::try_from(std::process::id()).ok())
+            .collect();
         assert_counted(&recording, ours.len(), class);
         assert!(ours.iter().all(|io| io.bytes == 4096 && io.device_ns >= 0));
     }
-    assert!(recording.meta().devices.iter().any(|d| d.id == dev && d.added_ns.is_some()));
+    assert!(
+        recording
+            .meta()
+            .devices
+            .iter()
+            .any(|d| d.id == dev && d.added_ns.is_some())
+    );
     let marks = recording.marks(i64::MIN..i64::MAX);
-    assert!(marks.iter().any(|m| m.kind == "device-added" && m.text == zram.name()), "{marks:?}");
+    assert!(
+        marks
+            .iter()
+            .any(|m| m.kind == "device-added" && m.text == zram.name()),
+        "{marks:?}"
+    );
 }

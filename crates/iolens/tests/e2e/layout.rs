@@ -28,17 +28,29 @@ fn no_line_is_wider_than_the_terminal_and_no_word_is_broken() {
             }
             let out = command.output().expect("runs");
             let text = String::from_utf8_lossy(&out.stdout);
-            assert!(!text.is_empty(), "{words:?}: {}", String::from_utf8_lossy(&out.stderr));
+            assert!(
+                !text.is_empty(),
+                "{words:?}: {}",
+                String::from_utf8_lossy(&out.stderr)
+            );
             let limit: usize = columns.parse().expect("a number");
             // Only a word that is longer than a line may exceed it.
             let wide = |l: &&str| l.chars().count() > limit && l.trim().contains(' ');
-            assert_eq!(text.lines().filter(wide).collect::<Vec<_>>(), [""; 0], "{words:?} at {columns}");
+            assert_eq!(
+                text.lines().filter(wide).collect::<Vec<_>>(),
+                [""; 0],
+                "{words:?} at {columns}"
+            );
         }
     }
 }
 
 #[test]
 fn colours_are_for_terminals_only() {
-    let out = iolens(&["report"]).arg(recording()).env_remove("NO_COLOR").output().expect("runs");
+    let out = iolens(&["report"])
+        .arg(recording())
+        .env_remove("NO_COLOR")
+        .output()
+        .expect("runs");
     assert!(!out.stdout.contains(&0x1b));
 }

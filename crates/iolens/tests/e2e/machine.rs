@@ -36,7 +36,12 @@ pub fn scene(out: &Output) -> String {
 pub fn assert_refused(out: &Output, words: &[&str]) {
     let stderr = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(2), "{}", scene(out));
-    assert_eq!(stderr.trim_end().lines().count(), 1, "one line, not:\n{}", scene(out));
+    assert_eq!(
+        stderr.trim_end().lines().count(),
+        1,
+        "one line, not:\n{}",
+        scene(out)
+    );
     for w in words {
         assert!(stderr.contains(w), "{w:?} is missing:\n{}", scene(out));
     }
@@ -83,13 +88,22 @@ impl LoopDevice {
 
     /// Over a file that is there, which is removed in the end; `options` are further ones for `losetup`.
     pub fn over(backing: PathBuf, options: &[&str]) -> Option<LoopDevice> {
-        match Command::new("losetup").args(["--find", "--show"]).args(options).arg(&backing).output() {
-            Ok(o) if o.status.success() => {
-                Some(LoopDevice { path: PathBuf::from(String::from_utf8(o.stdout).unwrap().trim()), backing })
-            }
+        match Command::new("losetup")
+            .args(["--find", "--show"])
+            .args(options)
+            .arg(&backing)
+            .output()
+        {
+            Ok(o) if o.status.success() => Some(LoopDevice {
+                path: PathBuf::from(String::from_utf8(o.stdout).unwrap().trim()),
+                backing,
+            }),
             out => {
                 std::fs::remove_file(&backing).ok();
-                eprintln!("SKIP: no loop device: {:?}", out.map(|o| String::from_utf8_lossy(&o.stderr).into_owned()));
+                eprintln!(
+                    "SKIP: no loop device: {:?}",
+                    out.map(|o| String::from_utf8_lossy(&o.stderr).into_owned())
+                );
                 None
             }
         }
@@ -103,7 +117,9 @@ impl LoopDevice {
     /// The 17 numbers of its `stat`.
     pub fn stat(&self) -> Vec<u64> {
         let text = std::fs::read_to_string(format!("/sys/block/{}/stat", self.name())).unwrap();
-        text.split_whitespace().map(|n| n.parse().unwrap()).collect()
+        text.split_whitespace()
+            .map(|n| n.parse().unwrap())
+            .collect()
     }
 
     /// Opened past the page cache.
@@ -115,7 +131,12 @@ impl LoopDevice {
 /// Opened past the page cache.
 pub fn open_direct(path: &Path) -> File {
     let direct = rustix::fs::OFlags::DIRECT.bits() as i32;
-    File::options().read(true).write(true).custom_flags(direct).open(path).unwrap()
+    File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(direct)
+        .open(path)
+        .unwrap()
 }
 
 impl Drop for LoopDevice {
@@ -139,7 +160,10 @@ impl Mounted {
             .args(["-Fq", "-E", "lazy_itable_init=0,lazy_journal_init=0"])
             .arg(&device.path)
             .status();
-        let mount = Command::new("mount").arg(&device.path).arg(dir.path()).status();
+        let mount = Command::new("mount")
+            .arg(&device.path)
+            .arg(dir.path())
+            .status();
         if !mkfs.is_ok_and(|s| s.success()) || !mount.is_ok_and(|s| s.success()) {
             eprintln!("SKIP: no ext4 can be made and mounted");
             return None;
@@ -169,14 +193,29 @@ impl Recorder {
     }
 
     /// The same of a command that is changed in some way.
-    pub fn start_as(directory: &Path, arguments: &[&str], changed: impl Fn(Command) -> Command) -> Recorder {
+    pub fn start_as(
+        directory: &Path,
+        arguments: &[&str],
+        changed: impl Fn(Command) -> Command,
+    ) -> Recorder {
         let mut all = vec!["record", "-o", directory.to_str().unwrap()];
         all.extend_from_slice(arguments);
-        let mut child = changed(iolens(&all)).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = changed(iolens(&all))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let begin = Instant::now();
         while !directory.join("meta.json").exists() {
-            assert!(child.try_wait().unwrap().is_none(), "{}", scene(&child.wait_with_output().unwrap()));
-            assert!(begin.elapsed() < Duration::from_secs(20), "no recording after 20 s");
+            assert!(
+                child.try_wait().unwrap().is_none(),
+                "{}",
+                scene(&child.wait_with_output().unwrap())
+            );
+            assert!(
+                begin.elapsed() < Duration::from_secs(20),
+                "no recording after 20 s"
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
         Recorder(child)
@@ -198,7 +237,8 @@ pub fn read_in_sequence(device: &LoopDevice, blocks: u64, stop: &AtomicBool) -> 
     let at = storage.as_ptr().align_offset(4096);
     let mut n = 0;
     while !stop.load(Ordering::Relaxed) {
-        file.read_exact_at(&mut storage[at..at + 4096], n % blocks * 4096).unwrap();
+        file.read_exact_at(&mut storage[at..at + 4096], n % blocks * 4096)
+            .unwrap();
         n += 1;
     }
     n

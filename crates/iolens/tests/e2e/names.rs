@@ -33,12 +33,21 @@ fn file_names(path: &Path) -> Vec<(Inode, String)> {
 
 #[test]
 fn files_that_had_one_inode_number_after_the_other_keep_their_names() {
-    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(256)) else { return };
-    let Some(mounted) = Mounted::ext4(&device) else { return };
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(256)) else {
+        return;
+    };
+    let Some(mounted) = Mounted::ext4(&device) else {
+        return;
+    };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.iolens");
     let recorder = Recorder::start(&path, &["-d", device.name()]);
-    let files = [("pgsql_tmp1", 1u64), ("backup.tar", 2), ("alpha.log", 3), ("beta.log", 4)];
+    let files = [
+        ("pgsql_tmp1", 1u64),
+        ("backup.tar", 2),
+        ("alpha.log", 3),
+        ("beta.log", 4),
+    ];
     let mut numbers = Vec::new();
     for (name, mib) in files {
         let file = mounted.path().join(name);
@@ -48,36 +57,72 @@ fn files_that_had_one_inode_number_after_the_other_keep_their_names() {
         numbers.push(open.metadata().unwrap().ino());
         drop(open);
         let begin = Instant::now();
-        while !file_names(&path).iter().any(|(_, text)| text.as_str() == file.to_str().unwrap()) {
-            assert!(begin.elapsed() < Duration::from_secs(30), "{name} is not named: {:?}", file_names(&path));
+        while !file_names(&path)
+            .iter()
+            .any(|(_, text)| text.as_str() == file.to_str().unwrap())
+        {
+            assert!(
+                begin.elapsed() < Duration::from_secs(30),
+                "{name} is not named: {:?}",
+                file_names(&path)
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
         std::fs::remove_file(&file).unwrap();
     }
-    assert!(numbers.iter().all(|n| *n == numbers[0]), "ext4 gives the lowest free number: {numbers:?}");
+    assert!(
+        numbers.iter().all(|n| *n == numbers[0]),
+        "ext4 gives the lowest free number: {numbers:?}"
+    );
     let out = recorder.interrupt();
     assert!(out.status.success(), "{}", scene(&out));
 
     let names = file_names(&path);
     let recording = Recording::open(&path).unwrap();
-    let ios: Vec<_> = recording.ios(i64::MIN..i64::MAX, IoColumns::ALL).flat_map(|b| b.unwrap()).collect();
+    let ios: Vec<_> = recording
+        .ios(i64::MIN..i64::MAX, IoColumns::ALL)
+        .flat_map(|b| b.unwrap())
+        .collect();
     for (name, mib) in files {
         let text = mounted.path().join(name);
-        let inodes: BTreeSet<_> =
-            names.iter().filter(|(_, t)| Some(t.as_str()) == text.to_str()).map(|n| n.0).collect();
+        let inodes: BTreeSet<_> = names
+            .iter()
+            .filter(|(_, t)| Some(t.as_str()) == text.to_str())
+            .map(|n| n.0)
+            .collect();
         assert_eq!(inodes.len(), 1, "{name}: {names:?}");
-        let mine = ios.iter().filter(|io| io.op == Op::WRITE && io.inode().is_some_and(|i| inodes.contains(&i)));
-        assert_eq!(mine.map(|io| io.bytes as u64).sum::<u64>(), mib << 20, "{name}: {names:?}");
+        let mine = ios
+            .iter()
+            .filter(|io| io.op == Op::WRITE && io.inode().is_some_and(|i| inodes.contains(&i)));
+        assert_eq!(
+            mine.map(|io| io.bytes as u64).sum::<u64>(),
+            mib << 20,
+            "{name}: {names:?}"
+        );
     }
-    let zoom = run(&["zoom", path.to_str().unwrap(), "--by", "file", "--step", "1s"]);
+    let zoom = run(&[
+        "zoom",
+        path.to_str().unwrap(),
+        "--by",
+        "file",
+        "--step",
+        "1s",
+    ]);
     let table = String::from_utf8(zoom.stdout).unwrap();
-    assert!(files.iter().all(|(name, _)| table.contains(name)), "{table}");
+    assert!(
+        files.iter().all(|(name, _)| table.contains(name)),
+        "{table}"
+    );
 }
 
 #[test]
 fn buffered_writes_are_reported_with_their_file_and_a_hostile_name_stays_escaped() {
-    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(512)) else { return };
-    let Some(mounted) = Mounted::ext4(&device) else { return };
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(512)) else {
+        return;
+    };
+    let Some(mounted) = Mounted::ext4(&device) else {
+        return;
+    };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.iolens");
     let recorder = Recorder::start(&path, &["-d", device.name()]);
@@ -92,40 +137,78 @@ fn buffered_writes_are_reported_with_their_file_and_a_hostile_name_stays_escaped
     let out = recorder.interrupt();
     assert!(out.status.success(), "{}", scene(&out));
     let (big, hostile) = (big.to_str().unwrap(), hostile.to_str().unwrap());
-    assert!(!String::from_utf8_lossy(&out.stdout).contains('\x1b'), "{}", scene(&out));
+    assert!(
+        !String::from_utf8_lossy(&out.stdout).contains('\x1b'),
+        "{}",
+        scene(&out)
+    );
 
     let recording = Recording::open(&path).unwrap();
-    let names: Vec<_> = recording.names(i64::MIN..i64::MAX).flat_map(|b| b.unwrap()).collect();
+    let names: Vec<_> = recording
+        .names(i64::MIN..i64::MAX)
+        .flat_map(|b| b.unwrap())
+        .collect();
     for expected in [big, hostile] {
-        let found = names.iter().filter(|n| n.text == expected).collect::<Vec<_>>();
-        assert!(matches!(found[..], [n] if matches!(n.of, Named::File { .. })), "{expected:?}: {names:?}");
+        let found = names
+            .iter()
+            .filter(|n| n.text == expected)
+            .collect::<Vec<_>>();
+        assert!(
+            matches!(found[..], [n] if matches!(n.of, Named::File { .. })),
+            "{expected:?}: {names:?}"
+        );
     }
 
     let recording = path.to_str().unwrap();
-    let zoom = run(&["zoom", recording, "--by", "file", "--step", "1s", "--format", "json"]);
+    let zoom = run(&[
+        "zoom", recording, "--by", "file", "--step", "1s", "--format", "json",
+    ]);
     let rows: serde_json::Value = serde_json::from_slice(&zoom.stdout).unwrap();
     let kib = |name: &str| -> f64 {
-        rows.as_array().unwrap().iter().filter(|r| r["file"] == name).map(|r| r["w_kib_per_s"].as_f64().unwrap()).sum()
+        rows.as_array()
+            .unwrap()
+            .iter()
+            .filter(|r| r["file"] == name)
+            .map(|r| r["w_kib_per_s"].as_f64().unwrap())
+            .sum()
     };
     // What the kernel did not show is counted, but by no file.
-    let unseen: i64 = Recording::open(path.as_ref()).unwrap().lost(0..i64::MAX).iter().filter_map(|l| l.bytes).sum();
+    let unseen: i64 = Recording::open(path.as_ref())
+        .unwrap()
+        .lost(0..i64::MAX)
+        .iter()
+        .filter_map(|l| l.bytes)
+        .sum();
     let least = 65_536.0 - unseen as f64 / 1024.0;
-    assert!(kib(big) >= least && kib(hostile) >= least, "{least} KiB of {rows}");
+    assert!(
+        kib(big) >= least && kib(hostile) >= least,
+        "{least} KiB of {rows}"
+    );
     let table = run(&["zoom", recording, "--by", "file", "--step", "1s"]);
     let table = String::from_utf8(table.stdout).unwrap();
-    assert!(!table.contains('\x1b') && table.contains("x\\x1b[31m\\x0a<script>alert(1)<"), "{table}");
+    assert!(
+        !table.contains('\x1b') && table.contains("x\\x1b[31m\\x0a<script>alert(1)<"),
+        "{table}"
+    );
 
     let out = run(&["report", recording, "--json"]);
     let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     let findings = report["findings"].as_array().unwrap();
-    let named = |name: &str| findings.iter().any(|f| f["summary"].as_str().unwrap().contains(name));
+    let named = |name: &str| {
+        findings
+            .iter()
+            .any(|f| f["summary"].as_str().unwrap().contains(name))
+    };
     // How fast each is written decides which of them is a burst worth a finding.
     assert!(named(big) || named(hostile), "{}", scene(&out));
     let text = run(&["report", recording]);
     let text = String::from_utf8(text.stdout).unwrap();
     // Lines are broken at spaces.
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains(big) || words.contains("x\\x1b[31m\\x0a<script>"), "{text}");
+    assert!(
+        words.contains(big) || words.contains("x\\x1b[31m\\x0a<script>"),
+        "{text}"
+    );
     assert!(!text.contains('\x1b'), "{text}");
 
     let html = dir.path().join("r.html");
@@ -134,13 +217,20 @@ fn buffered_writes_are_reported_with_their_file_and_a_hostile_name_stays_escaped
         return eprintln!("SKIP: {}", scene(&out));
     }
     let page = std::fs::read_to_string(&html).unwrap();
-    assert!(!page.contains("<script>alert(1)<") && page.contains("big file"), "the name stays text");
+    assert!(
+        !page.contains("<script>alert(1)<") && page.contains("big file"),
+        "the name stays text"
+    );
 }
 
 #[test]
 fn direct_io_is_reported_with_its_file() {
-    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(256)) else { return };
-    let Some(mounted) = Mounted::ext4(&device) else { return };
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(256)) else {
+        return;
+    };
+    let Some(mounted) = Mounted::ext4(&device) else {
+        return;
+    };
     let database = mounted.path().join("table.ibd");
     File::create(&database).unwrap().set_len(8 << 20).unwrap();
     let dir = tempfile::tempdir().unwrap();
@@ -151,11 +241,21 @@ fn direct_io_is_reported_with_its_file() {
     let at = storage.as_ptr().align_offset(4096);
     for block in 0..256u64 {
         storage[at] = block as u8;
-        file.write_all_at(&storage[at..at + 4096], block * 4096).unwrap();
+        file.write_all_at(&storage[at..at + 4096], block * 4096)
+            .unwrap();
     }
     let out = recorder.interrupt();
     assert!(out.status.success(), "{}", scene(&out));
-    let zoom = run(&["zoom", path.to_str().unwrap(), "--by", "file", "--step", "1h", "--format", "csv"]);
+    let zoom = run(&[
+        "zoom",
+        path.to_str().unwrap(),
+        "--by",
+        "file",
+        "--step",
+        "1h",
+        "--format",
+        "csv",
+    ]);
     let table = String::from_utf8(zoom.stdout).unwrap();
     assert!(table.contains("table.ibd"), "{table}");
 }

@@ -15,7 +15,12 @@ const LOG: &[u8] =
 fn with_umask(dir: &Path, umask: &str, arguments: &[&str]) -> Output {
     let program = env!("CARGO_BIN_EXE_iolens");
     let script = format!("umask {umask}; exec \"$0\" \"$@\"");
-    Command::new("sh").args(["-c", &script, program]).args(arguments).current_dir(dir).output().unwrap()
+    Command::new("sh")
+        .args(["-c", &script, program])
+        .args(arguments)
+        .current_dir(dir)
+        .output()
+        .unwrap()
 }
 
 fn mode(path: &Path) -> u32 {
@@ -43,7 +48,12 @@ fn modes(dir: &Path) -> (Vec<u32>, Vec<u32>) {
 }
 
 fn assert_modes(dir: &Path, directory: u32, file: u32) {
-    assert_eq!(modes(dir), (vec![directory], vec![file]), "{}", dir.display());
+    assert_eq!(
+        modes(dir),
+        (vec![directory], vec![file]),
+        "{}",
+        dir.display()
+    );
 }
 
 #[test]
@@ -55,25 +65,47 @@ fn recordings_and_reports_are_private_whatever_the_umask_unless_shared() {
         let out = with_umask(tmp.path(), umask, &["import", "log", "-o", &rec]);
         assert!(out.status.success(), "{}", scene(&out));
         assert_modes(&tmp.path().join(&rec), 0o700, 0o600);
-        let out = with_umask(tmp.path(), umask, &["record", "-q", "--counters-raw", &raw, "--for", "1ms"]);
+        let out = with_umask(
+            tmp.path(),
+            umask,
+            &["record", "-q", "--counters-raw", &raw, "--for", "1ms"],
+        );
         assert!(out.status.success(), "{}", scene(&out));
-        assert_eq!(mode(&tmp.path().join(&raw)), 0o700, "what is below cannot be reached");
+        assert_eq!(
+            mode(&tmp.path().join(&raw)),
+            0o700,
+            "what is below cannot be reached"
+        );
     }
-    let out = with_umask(tmp.path(), "077", &["import", "log", "-o", "shared", "--mode", "0644"]);
+    let out = with_umask(
+        tmp.path(),
+        "077",
+        &["import", "log", "-o", "shared", "--mode", "0644"],
+    );
     assert!(out.status.success(), "{}", scene(&out));
     assert_modes(&tmp.path().join("shared"), 0o755, 0o644);
     let group = rustix::process::getegid().as_raw().to_string();
-    let out = with_umask(tmp.path(), "077", &["import", "log", "-o", "grouped", "--group", &group]);
+    let out = with_umask(
+        tmp.path(),
+        "077",
+        &["import", "log", "-o", "grouped", "--group", &group],
+    );
     assert!(out.status.success(), "{}", scene(&out));
     assert_modes(&tmp.path().join("grouped"), 0o750, 0o640);
-    let out = with_umask(tmp.path(), "0", &["import", "log", "-o", "wide", "--mode", "0666"]);
+    let out = with_umask(
+        tmp.path(),
+        "0",
+        &["import", "log", "-o", "wide", "--mode", "0666"],
+    );
     assert_refused(&out, &["--mode", "0644"]);
 }
 
 #[test]
 fn a_live_recording_is_private() {
     let tmp = tempfile::tempdir().unwrap();
-    let words = ["record", "-q", "--source", "counters", "-o", "rec", "--for", "50ms"];
+    let words = [
+        "record", "-q", "--source", "counters", "-o", "rec", "--for", "50ms",
+    ];
     let out = with_umask(tmp.path(), "0", &words);
     assert!(out.status.success(), "{}", scene(&out));
     assert_modes(&tmp.path().join("rec"), 0o700, 0o600);
@@ -82,7 +114,12 @@ fn a_live_recording_is_private() {
 /// A recording, and whether a page can be made here.
 fn recording(tmp: &Path) -> Option<PathBuf> {
     let rec = imported(tmp, "rec", &[file_with(tmp, "log", LOG)], &[]);
-    let out = run(&["report", rec.to_str().unwrap(), "-o", tmp.join("try.html").to_str().unwrap()]);
+    let out = run(&[
+        "report",
+        rec.to_str().unwrap(),
+        "-o",
+        tmp.join("try.html").to_str().unwrap(),
+    ]);
     if String::from_utf8_lossy(&out.stderr).contains("without the HTML page") {
         eprintln!("SKIP: built without the HTML page");
         return None;
@@ -95,32 +132,55 @@ fn recording(tmp: &Path) -> Option<PathBuf> {
 #[test]
 fn a_report_follows_no_planted_link() {
     let tmp = tempfile::tempdir().unwrap();
-    let Some(rec) = recording(tmp.path()) else { return };
+    let Some(rec) = recording(tmp.path()) else {
+        return;
+    };
     let victim = file_with(tmp.path(), "victim", b"precious");
     for planted in ["r.html.part", "r.html.tmp", "r.part", "r.html"] {
         symlink(&victim, tmp.path().join(planted)).unwrap();
     }
-    let out = iolens(&["report", rec.to_str().unwrap(), "-o", "r.html"]).current_dir(tmp.path()).output().unwrap();
+    let out = iolens(&["report", rec.to_str().unwrap(), "-o", "r.html"])
+        .current_dir(tmp.path())
+        .output()
+        .unwrap();
     assert!(out.status.success(), "{}", scene(&out));
     assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
-    assert!(fs::symlink_metadata(tmp.path().join("r.html")).unwrap().is_file());
+    assert!(
+        fs::symlink_metadata(tmp.path().join("r.html"))
+            .unwrap()
+            .is_file()
+    );
 }
 
 #[test]
 fn invalid_targets_are_refused_by_name() {
     let tmp = tempfile::tempdir().unwrap();
-    let Some(rec) = recording(tmp.path()) else { return };
-    let report =
-        |to: &str| iolens(&["report", rec.to_str().unwrap(), "-o", to]).current_dir(tmp.path()).output().unwrap();
+    let Some(rec) = recording(tmp.path()) else {
+        return;
+    };
+    let report = |to: &str| {
+        iolens(&["report", rec.to_str().unwrap(), "-o", to])
+            .current_dir(tmp.path())
+            .output()
+            .unwrap()
+    };
     assert_refused(&report("."), &[". cannot be written", "directory"]);
     assert_refused(&report("rec"), &["rec cannot be written", "directory"]);
     assert_refused(&report("/dev/null"), &["/dev/null"]);
     let open = tmp.path().join("open");
     fs::create_dir(&open).unwrap();
     fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
-    assert_refused(&report("open/r.html"), &["other users may write", "open", "0777"]);
+    assert_refused(
+        &report("open/r.html"),
+        &["other users may write", "open", "0777"],
+    );
     let log = tmp.path().join("log");
-    let out = run(&["import", log.to_str().unwrap(), "-o", open.join("rec").to_str().unwrap()]);
+    let out = run(&[
+        "import",
+        log.to_str().unwrap(),
+        "-o",
+        open.join("rec").to_str().unwrap(),
+    ]);
     assert_refused(&out, &["other users may write", "0777"]);
     assert_eq!(fs::read_dir(&open).unwrap().count(), 0);
 }
@@ -141,9 +201,15 @@ fn lab_clean_ignores_lists_of_other_users() {
         assert!(victim.join("precious").exists(), "{}", scene(&out));
         out
     };
-    for planted in [format!("tree\t{}\n", victim.display()), "0123456789abcdef".repeat(2)] {
+    for planted in [
+        format!("tree\t{}\n", victim.display()),
+        "0123456789abcdef".repeat(2),
+    ] {
         file_with(&experiment, "scratch.list", planted.as_bytes());
-        assert_refused(&clean(), &["experiment/scratch.list", "not of this user's iolens"]);
+        assert_refused(
+            &clean(),
+            &["experiment/scratch.list", "not of this user's iolens"],
+        );
     }
     fs::remove_file(experiment.join("scratch.list")).unwrap();
     assert!(clean().status.success());

@@ -10,22 +10,45 @@ fn without_the_package_one_line_says_how_to_get_it() {
     let empty = tempfile::tempdir().unwrap();
     let ask = || {
         let mut command = iolens(&["query", "db.iolens", "select 1"]);
-        command.env("PATH", empty.path()).env_remove("PYTHONPATH").current_dir(empty.path());
+        command
+            .env("PATH", empty.path())
+            .env_remove("PYTHONPATH")
+            .current_dir(empty.path());
         command
     };
-    assert_refused(&ask().output().unwrap(), &["iolens-lake", "python3", "pip install"]);
+    assert_refused(
+        &ask().output().unwrap(),
+        &["iolens-lake", "python3", "pip install"],
+    );
 
-    let Some(python) = ["/usr/bin/python3", "/usr/local/bin/python3"].into_iter().find(|p| fs::exists(p).unwrap())
+    let Some(python) = ["/usr/bin/python3", "/usr/local/bin/python3"]
+        .into_iter()
+        .find(|p| fs::exists(p).unwrap())
     else {
         eprintln!("SKIP: no python3");
         return;
     };
     // Isolated: whatever this user has installed is not there.
-    fs::write(empty.path().join("python3"), format!("#!/bin/sh\nexec {python} -I -S \"$@\"\n")).unwrap();
-    fs::set_permissions(empty.path().join("python3"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(
+        empty.path().join("python3"),
+        format!("#!/bin/sh\nexec {python} -I -S \"$@\"\n"),
+    )
+    .unwrap();
+    fs::set_permissions(
+        empty.path().join("python3"),
+        fs::Permissions::from_mode(0o755),
+    )
+    .unwrap();
     fs::create_dir(empty.path().join("iolens")).unwrap();
-    fs::write(empty.path().join("iolens/cli.py"), "def main(): print('of the working directory')").unwrap();
-    assert_refused(&ask().output().unwrap(), &["No module named 'iolens'", "pip install"]);
+    fs::write(
+        empty.path().join("iolens/cli.py"),
+        "def main(): print('of the working directory')",
+    )
+    .unwrap();
+    assert_refused(
+        &ask().output().unwrap(),
+        &["No module named 'iolens'", "pip install"],
+    );
 }
 
 #[test]
@@ -34,8 +57,14 @@ fn the_installed_command_gets_the_words_and_gives_its_exit_code() {
     let command = dir.path().join("iolens-lake");
     fs::write(&command, "#!/bin/sh\nprintf '%s|' \"$@\"\nexit 7\n").unwrap();
     fs::set_permissions(&command, fs::Permissions::from_mode(0o755)).unwrap();
-    let out = iolens(&["query", "s3://a/b", "--- x", "--format", "csv"]).env("PATH", dir.path()).output().unwrap();
+    let out = iolens(&["query", "s3://a/b", "--- x", "--format", "csv"])
+        .env("PATH", dir.path())
+        .output()
+        .unwrap();
     assert_eq!(out.status.code(), Some(7));
-    assert_eq!(String::from_utf8(out.stdout).unwrap(), "query|--format|csv|--|s3://a/b|--- x|");
+    assert_eq!(
+        String::from_utf8(out.stdout).unwrap(),
+        "query|--format|csv|--|s3://a/b|--- x|"
+    );
     assert!(out.stderr.is_empty());
 }

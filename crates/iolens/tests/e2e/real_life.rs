@@ -18,11 +18,20 @@ fn report(path: &Path) -> Value {
 }
 
 fn findings<'a>(report: &'a Value, kind: &str) -> Vec<&'a Value> {
-    report["findings"].as_array().unwrap().iter().filter(|f| f["kind"] == kind).collect()
+    report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|f| f["kind"] == kind)
+        .collect()
 }
 
 fn fio(arguments: &[&str]) -> Option<std::process::Child> {
-    let started = Command::new("fio").args(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let started = Command::new("fio")
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn();
     if started.is_err() {
         eprintln!("SKIP: fio is missing");
     }
@@ -33,21 +42,37 @@ fn fio(arguments: &[&str]) -> Option<std::process::Child> {
 /// `IOLENS_FULL=1`.
 #[test]
 fn a_file_appended_to_makes_the_journal_commit_periodically() {
-    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(512)) else { return };
-    let Some(mounted) = Mounted::ext4(&device) else { return };
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(512)) else {
+        return;
+    };
+    let Some(mounted) = Mounted::ext4(&device) else {
+        return;
+    };
     // Others that use the processors shift the writes; they do not do so always.
     let is_period = |period: f64| (4.99..=5.15).contains(&period);
     let mut runs = std::iter::repeat_with(|| journal_period(device.name(), mounted.path())).take(5);
-    let rhythm = runs.find_map(|r| r.filter(|r| is_period(r["evidence"]["period_s"].as_f64().unwrap())));
-    let rhythm = rhythm.expect("a period of five seconds, and what timers round up, in one of five runs");
+    let rhythm =
+        runs.find_map(|r| r.filter(|r| is_period(r["evidence"]["period_s"].as_f64().unwrap())));
+    let rhythm =
+        rhythm.expect("a period of five seconds, and what timers round up, in one of five runs");
     let cause = rhythm["evidence"]["cause"].as_str().unwrap();
-    assert!(cause.contains("journal") && cause.contains("jbd2/"), "{rhythm}");
-    assert!(rhythm["summary"].as_str().unwrap().contains("journal"), "{rhythm}");
+    assert!(
+        cause.contains("journal") && cause.contains("jbd2/"),
+        "{rhythm}"
+    );
+    assert!(
+        rhythm["summary"].as_str().unwrap().contains("journal"),
+        "{rhythm}"
+    );
 }
 
 /// Appends to a file below `dir` for a while; the rhythm that the report finds on the device, if it is one.
 fn journal_period(device: &str, dir: &Path) -> Option<Value> {
-    let seconds = if std::env::var_os("IOLENS_FULL").is_some() { 90 } else { 42 };
+    let seconds = if std::env::var_os("IOLENS_FULL").is_some() {
+        90
+    } else {
+        42
+    };
     let recordings = tempfile::tempdir().unwrap();
     let path = recordings.path().join("r.iolens");
     let recorder = Recorder::start(&path, &["-q", "-d", device]);
@@ -75,10 +100,24 @@ const COPY_MIB: u32 = 48;
 
 /// MiB that the processes whose name begins so have written, by `zoom`.
 fn written_by(path: &Path, prefix: &str) -> f64 {
-    let zoom = run(&["zoom", path.to_str().unwrap(), "--by", "process", "--step", "1h", "--format", "json"]);
+    let zoom = run(&[
+        "zoom",
+        path.to_str().unwrap(),
+        "--by",
+        "process",
+        "--step",
+        "1h",
+        "--format",
+        "json",
+    ]);
     let rows: Value = serde_json::from_slice(&zoom.stdout).unwrap();
-    let of = rows.as_array().unwrap().iter().filter(|r| r["process"].as_str().unwrap().starts_with(prefix));
-    of.map(|r| r["w_kib_per_s"].as_f64().unwrap() * r["slot_s"].as_f64().unwrap() / 1024.0).sum()
+    let of = rows
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|r| r["process"].as_str().unwrap().starts_with(prefix));
+    of.map(|r| r["w_kib_per_s"].as_f64().unwrap() * r["slot_s"].as_f64().unwrap() / 1024.0)
+        .sum()
 }
 
 #[test]
@@ -86,50 +125,92 @@ fn a_buffered_copy_starves_direct_readers_and_is_named_with_its_file() {
     // 100 MB/s and 0.2 ms a request, one after the other: a copy fills its queue for most of a second, whatever else the
     // machine does, and whatever its own disks do. A reader alone waits for a quarter of a millisecond.
     let disk = CalibratedDisk::keeping_data(640, |_| Duration::from_micros(200), 10);
-    let (Some(()), Some(disk)) = (ebpf(), disk) else { return };
+    let (Some(()), Some(disk)) = (ebpf(), disk) else {
+        return;
+    };
     let device = disk.device();
     // Other readers come in between: each read waits for some of the writes, not for all of a copy.
     for (limit, value) in [("nr_requests", "16"), ("max_sectors_kb", "128")] {
         std::fs::write(format!("/sys/block/{}/queue/{limit}", device.name()), value).unwrap();
     }
-    let Some(mounted) = Mounted::ext4(device) else { return };
+    let Some(mounted) = Mounted::ext4(device) else {
+        return;
+    };
     let readme = mounted.path().join("readme");
     let filled = Command::new("dd")
-        .args(["if=/dev/urandom", "bs=1M", "count=32", "conv=fsync", "status=none"])
+        .args([
+            "if=/dev/urandom",
+            "bs=1M",
+            "count=32",
+            "conv=fsync",
+            "status=none",
+        ])
         .arg(format!("of={}", readme.display()))
         .status();
     assert!(filled.unwrap().success());
-    let Some((dir, report)) = copies_beside_a_reader(device, &mounted, &readme) else { return };
+    let Some((dir, report)) = copies_beside_a_reader(device, &mounted, &readme) else {
+        return;
+    };
     starved_by_dd(&dir.path().join("r.iolens"), &report);
 }
 
 /// Whose the writes are, and that they starved the readers.
 fn starved_by_dd(path: &Path, report: &Value) {
-    let lost = report["recording"]["lost_ios"].as_f64().unwrap_or(f64::INFINITY);
+    let lost = report["recording"]["lost_ios"]
+        .as_f64()
+        .unwrap_or(f64::INFINITY);
     let written = written_by(path, "dd[");
     // Rates are printed with some digits only.
-    assert!(written >= f64::from(COPY_MIB * COPIES) - lost - 0.1, "laid to dd: {written} MiB, {lost} I/Os lost");
+    assert!(
+        written >= f64::from(COPY_MIB * COPIES) - lost - 0.1,
+        "laid to dd: {written} MiB, {lost} I/Os lost"
+    );
     let metadata = written_by(path, "sync[");
-    assert!(metadata < 8.0, "who flushes is not who wrote: {metadata} MiB of sync's");
+    assert!(
+        metadata < 8.0,
+        "who flushes is not who wrote: {metadata} MiB of sync's"
+    );
     let starved = findings(report, "starvation");
-    assert!(!starved.is_empty(), "no finding: {}", report["devices"][0]["detail"]["streams"][0]["starvation"]);
+    assert!(
+        !starved.is_empty(),
+        "no finding: {}",
+        report["devices"][0]["detail"]["streams"][0]["starvation"]
+    );
     let evidence = &starved[0]["evidence"];
     assert_eq!(evidence["victim"], "read", "{}", starved[0]);
     let cause = evidence["cause"].as_str().unwrap();
-    assert!(cause.starts_with("buffered writes of dd (process ") && cause.contains("/big"), "{cause}");
+    assert!(
+        cause.starts_with("buffered writes of dd (process ") && cause.contains("/big"),
+        "{cause}"
+    );
     for key in ["p50_during_us", "read_p99_outside_us", "ratio", "p_value"] {
         assert!(evidence[key].is_number(), "{key}: {evidence}");
     }
     // On a busy machine few reads are made meanwhile.
     let has_enough = evidence["ios_during"].as_u64() >= Some(100);
-    assert_eq!(evidence["read_p99_during_us"].is_number(), has_enough, "{evidence}");
+    assert_eq!(
+        evidence["read_p99_during_us"].is_number(),
+        has_enough,
+        "{evidence}"
+    );
     let text = run(&["report", path.to_str().unwrap()]);
-    let words = String::from_utf8(text.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("starvation") && words.contains("/big"), "{words}");
+    let words = String::from_utf8(text.stdout)
+        .unwrap()
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    assert!(
+        words.contains("starvation") && words.contains("/big"),
+        "{words}"
+    );
 }
 
 /// Records a reader, and copies beside it that go to memory first: the recording and its report; `None` without fio.
-fn copies_beside_a_reader(device: &LoopDevice, mounted: &Mounted, readme: &Path) -> Option<(tempfile::TempDir, Value)> {
+fn copies_beside_a_reader(
+    device: &LoopDevice,
+    mounted: &Mounted,
+    readme: &Path,
+) -> Option<(tempfile::TempDir, Value)> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.iolens");
     let recorder = Recorder::start(&path, &["-q", "-d", device.name()]);
@@ -151,11 +232,26 @@ fn copies_beside_a_reader(device: &LoopDevice, mounted: &Mounted, readme: &Path)
         std::thread::sleep(Duration::from_millis(1500));
         // It writes into memory and is gone; what reaches the disk is submitted by others.
         let copied = Command::new("dd")
-            .args(["if=/dev/zero", "bs=1M", &format!("count={COPY_MIB}"), "status=none"])
-            .arg(format!("of={}", mounted.path().join(format!("big{i}")).display()))
+            .args([
+                "if=/dev/zero",
+                "bs=1M",
+                &format!("count={COPY_MIB}"),
+                "status=none",
+            ])
+            .arg(format!(
+                "of={}",
+                mounted.path().join(format!("big{i}")).display()
+            ))
             .status();
         assert!(copied.unwrap().success());
-        assert!(Command::new("sync").arg("-f").arg(mounted.path()).status().unwrap().success());
+        assert!(
+            Command::new("sync")
+                .arg("-f")
+                .arg(mounted.path())
+                .status()
+                .unwrap()
+                .success()
+        );
     }
     reader.wait().unwrap();
     let out = recorder.interrupt();
@@ -166,7 +262,9 @@ fn copies_beside_a_reader(device: &LoopDevice, mounted: &Mounted, readme: &Path)
 
 #[test]
 fn eight_workers_of_fio_are_named_and_their_bytes_add_up() {
-    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(64)) else { return };
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(64)) else {
+        return;
+    };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.iolens");
     let recorder = Recorder::start(&path, &["-q", "-d", device.name()]);
@@ -192,8 +290,19 @@ fn eight_workers_of_fio_are_named_and_their_bytes_add_up() {
     let said: Value = serde_json::from_slice(&done.stdout).unwrap();
     let bytes = said["jobs"][0]["read"]["io_bytes"].as_u64().unwrap();
     assert_eq!(bytes, 8 * (16 << 20));
-    let hidden = report(&path)["recording"]["lost_ios"].as_u64().unwrap_or(u64::MAX);
-    let zoom = run(&["zoom", path.to_str().unwrap(), "--by", "process", "--step", "1h", "--format", "json"]);
+    let hidden = report(&path)["recording"]["lost_ios"]
+        .as_u64()
+        .unwrap_or(u64::MAX);
+    let zoom = run(&[
+        "zoom",
+        path.to_str().unwrap(),
+        "--by",
+        "process",
+        "--step",
+        "1h",
+        "--format",
+        "json",
+    ]);
     let rows: Value = serde_json::from_slice(&zoom.stdout).unwrap();
     let workers: Vec<f64> = rows
         .as_array()
@@ -206,17 +315,35 @@ fn eight_workers_of_fio_are_named_and_their_bytes_add_up() {
     assert!(workers.len() >= 8, "each worker by itself: {rows}");
     let kib: f64 = workers.iter().sum();
     // Rates are printed to a thousandth. What fio's parent reads of the device itself (its size, its partitions) is little.
-    let (least, most) = ((bytes - 16384 * hidden.min(1000)) as f64 / 1024.0, bytes as f64 / 1024.0 + 4096.0);
-    assert!(kib >= least * 0.999 && kib <= most, "{kib} KiB of {least} to {most}; {hidden} hidden");
+    let (least, most) = (
+        (bytes - 16384 * hidden.min(1000)) as f64 / 1024.0,
+        bytes as f64 / 1024.0 + 4096.0,
+    );
+    assert!(
+        kib >= least * 0.999 && kib <= most,
+        "{kib} KiB of {least} to {most}; {hidden} hidden"
+    );
     let html = dir.path().join("r.html");
-    let out = run(&["report", path.to_str().unwrap(), "-o", html.to_str().unwrap()]);
+    let out = run(&[
+        "report",
+        path.to_str().unwrap(),
+        "-o",
+        html.to_str().unwrap(),
+    ]);
     if String::from_utf8_lossy(&out.stderr).contains("built without the HTML page") {
         return eprintln!("SKIP: {}", scene(&out));
     }
     let page = std::fs::read_to_string(&html).unwrap();
     let (_, data) = page.split_once("id=\"iolens-data\">").unwrap();
     let data: Value = serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap();
-    let fio = data["actors"].as_array().unwrap().iter().filter(|a| a["by"] == "process" && a["name"] == "fio");
+    let fio = data["actors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|a| a["by"] == "process" && a["name"] == "fio");
     let moved: f64 = fio.map(|a| a["read"]["bytes"].as_f64().unwrap()).sum();
-    assert!((moved / 1024.0 - kib).abs() <= 1.0 + kib * 1e-3, "the page's list and the zoom agree: {moved} {kib}");
+    assert!(
+        (moved / 1024.0 - kib).abs() <= 1.0 + kib * 1e-3,
+        "the page's list and the zoom agree: {moved} {kib}"
+    );
 }

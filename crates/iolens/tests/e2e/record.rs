@@ -11,7 +11,9 @@ use super::machine::{LoopDevice, Recorder, ebpf, hidden, iolens, read_in_sequenc
 
 #[test]
 fn every_read_is_in_the_recording_and_in_its_report() {
-    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else {
+        return;
+    };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.iolens");
     let recorder = Recorder::start(&path, &["-d", device.name()]);
@@ -26,71 +28,163 @@ fn every_read_is_in_the_recording_and_in_its_report() {
     let after = device.stat();
     let out = recorder.interrupt();
     assert!(out.status.success(), "{}", scene(&out));
-    assert_eq!(after[0] - before[0], reads, "the kernel counted what was read");
+    assert_eq!(
+        after[0] - before[0],
+        reads,
+        "the kernel counted what was read"
+    );
 
     let recording = Recording::open(&path).unwrap();
-    let ios: Vec<_> = recording.ios(i64::MIN..i64::MAX, IoColumns::ALL).flat_map(|b| b.unwrap()).collect();
+    let ios: Vec<_> = recording
+        .ios(i64::MIN..i64::MAX, IoColumns::ALL)
+        .flat_map(|b| b.unwrap())
+        .collect();
     // Some kernels hide completions from BPF while a process of their own is current: these are counted.
     let hidden = hidden(&recording.lost(i64::MIN..i64::MAX));
     assert_eq!(ios.len() as i64 + hidden, reads as i64);
-    assert!(ios.iter().all(|io| io.class() == Class::Read && io.bytes == 4096));
-    assert!(ios.iter().all(|io| io.tgid == i32::try_from(std::process::id()).ok()), "submitter");
+    assert!(
+        ios.iter()
+            .all(|io| io.class() == Class::Read && io.bytes == 4096)
+    );
+    assert!(
+        ios.iter()
+            .all(|io| io.tgid == i32::try_from(std::process::id()).ok()),
+        "submitter"
+    );
 
     let report = run(&["report", path.to_str().unwrap(), "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
     assert_eq!(json["recording"]["ios"], ios.len());
-    assert!(json["recording"]["lost_ios"].as_i64().unwrap() <= hidden, "{}", json["recording"]);
-    let d = json["devices"].as_array().unwrap().iter().find(|d| d["name"] == device.name()).unwrap();
+    assert!(
+        json["recording"]["lost_ios"].as_i64().unwrap() <= hidden,
+        "{}",
+        json["recording"]
+    );
+    let d = json["devices"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|d| d["name"] == device.name())
+        .unwrap();
     assert_eq!(d["read"]["bytes"], ios.len() * 4096);
 
-    let zoom = run(&["zoom", path.to_str().unwrap(), "--step", "100ms", "--format", "csv"]);
+    let zoom = run(&[
+        "zoom",
+        path.to_str().unwrap(),
+        "--step",
+        "100ms",
+        "--format",
+        "csv",
+    ]);
     let text = String::from_utf8(zoom.stdout).unwrap();
-    assert!(text.starts_with("time_s,r_per_s,r_kib_per_s,r_us,w_per_s,w_kib_per_s,w_us,lossy\n"), "{text}");
+    assert!(
+        text.starts_with("time_s,r_per_s,r_kib_per_s,r_us,w_per_s,w_kib_per_s,w_us,lossy\n"),
+        "{text}"
+    );
     let (mut before, mut sum) = (0.0, 0.0);
     for line in text.lines().skip(1) {
-        let numbers: Vec<f64> = line.split(',').take(2).map(|n| n.parse().unwrap()).collect();
+        let numbers: Vec<f64> = line
+            .split(',')
+            .take(2)
+            .map(|n| n.parse().unwrap())
+            .collect();
         sum += numbers[1] * (numbers[0] - before);
         before = numbers[0];
     }
     // Times and rates are printed rounded.
     let recorded = ios.len() as f64;
-    assert!((sum - recorded).abs() <= 1.0 + recorded * 1e-5, "{sum} {recorded}");
+    assert!(
+        (sum - recorded).abs() <= 1.0 + recorded * 1e-5,
+        "{sum} {recorded}"
+    );
 }
 
 #[test]
 fn the_recorded_commands_exit_code_is_passed_through() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.iolens");
-    let out = run(&["record", "-q", "-o", path.to_str().unwrap(), "--", "sh", "-c", "sleep 0.1; exit 42"]);
+    let out = run(&[
+        "record",
+        "-q",
+        "-o",
+        path.to_str().unwrap(),
+        "--",
+        "sh",
+        "-c",
+        "sleep 0.1; exit 42",
+    ]);
     assert_eq!(out.status.code(), Some(42), "{}", scene(&out));
     Recording::open(&path).unwrap();
 }
 
 #[test]
 fn a_recorded_command_starts_after_the_probes_are_attached() {
-    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else {
+        return;
+    };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.iolens");
     let before = device.stat();
     let input = format!("if=/dev/{}", device.name());
-    let dd = ["dd", &input, "of=/dev/null", "bs=4096", "count=8", "iflag=direct", "status=none"];
-    let out = run(&[&["record", "-q", "-d", device.name(), "-o", path.to_str().unwrap(), "--"][..], &dd].concat());
+    let dd = [
+        "dd",
+        &input,
+        "of=/dev/null",
+        "bs=4096",
+        "count=8",
+        "iflag=direct",
+        "status=none",
+    ];
+    let out = run(&[
+        &[
+            "record",
+            "-q",
+            "-d",
+            device.name(),
+            "-o",
+            path.to_str().unwrap(),
+            "--",
+        ][..],
+        &dd,
+    ]
+    .concat());
     assert!(out.status.success(), "{}", scene(&out));
     let reads = device.stat()[0] - before[0];
     let recording = Recording::open(&path).unwrap();
-    let ios: Vec<_> = recording.ios(i64::MIN..i64::MAX, IoColumns::ALL).flat_map(|b| b.unwrap()).collect();
+    let ios: Vec<_> = recording
+        .ios(i64::MIN..i64::MAX, IoColumns::ALL)
+        .flat_map(|b| b.unwrap())
+        .collect();
     let lost = recording.lost(i64::MIN..i64::MAX);
     assert_eq!(ios.len() as i64 + hidden(&lost), reads as i64, "{lost:?}");
-    assert!(reads >= 8 && ios.iter().all(|io| io.queue_ns.is_some() && io.start_ns() > 0), "each start was seen");
+    assert!(
+        reads >= 8
+            && ios
+                .iter()
+                .all(|io| io.queue_ns.is_some() && io.start_ns() > 0),
+        "each start was seen"
+    );
 }
 
 #[test]
 fn without_ebpf_counters_are_recorded_and_it_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.iolens");
-    let out = run(&["record", "-o", path.to_str().unwrap(), "--source", "counters", "--for", "300ms"]);
+    let out = run(&[
+        "record",
+        "-o",
+        path.to_str().unwrap(),
+        "--source",
+        "counters",
+        "--for",
+        "300ms",
+    ]);
     assert!(out.status.success(), "{}", scene(&out));
-    assert!(String::from_utf8_lossy(&out.stderr).contains("counters"), "{}", scene(&out));
+    assert!(
+        String::from_utf8_lossy(&out.stderr).contains("counters"),
+        "{}",
+        scene(&out)
+    );
     let recording = Recording::open(&path).unwrap();
     assert_eq!(recording.meta().source, Source::Counters);
     assert!(!recording.meta().limits.is_empty());
@@ -101,21 +195,40 @@ fn without_ebpf_counters_are_recorded_and_it_says_so() {
 fn an_unprivileged_user_gets_counters_and_the_reason() {
     let dir = tempfile::tempdir().unwrap();
     // As /tmp is: without the sticky bit it would be refused.
-    std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o1777)).unwrap();
+    std::fs::set_permissions(
+        dir.path(),
+        std::os::unix::fs::PermissionsExt::from_mode(0o1777),
+    )
+    .unwrap();
     let path = dir.path().join("r.iolens");
     let program = env!("CARGO_BIN_EXE_iolens");
     let out = Command::new("setpriv")
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", program])
+        .args([
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "--bounding-set=-all",
+            program,
+        ])
         .args(["record", "-o", path.to_str().unwrap(), "--for", "200ms"])
         .output();
-    let Ok(out) = out else { return eprintln!("SKIP: setpriv is missing") };
+    let Ok(out) = out else {
+        return eprintln!("SKIP: setpriv is missing");
+    };
     let stderr = String::from_utf8_lossy(&out.stderr);
     if stderr.contains("setpriv:") {
         return eprintln!("SKIP: cannot drop privileges or reach the program: {stderr}");
     }
     assert!(out.status.success(), "{}", scene(&out));
-    assert!(stderr.contains("CAP_BPF") || stderr.contains("privilege"), "{}", scene(&out));
-    assert_eq!(Recording::open(&path).unwrap().meta().source, Source::Counters);
+    assert!(
+        stderr.contains("CAP_BPF") || stderr.contains("privilege"),
+        "{}",
+        scene(&out)
+    );
+    assert_eq!(
+        Recording::open(&path).unwrap().meta().source,
+        Source::Counters
+    );
 }
 
 #[test]
@@ -123,7 +236,18 @@ fn data_goes_to_stdout_and_a_closed_pipe_is_silent() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.iolens");
     assert!(
-        run(&["record", "-q", "-o", path.to_str().unwrap(), "--source", "counters", "--for", "500ms"]).status.success()
+        run(&[
+            "record",
+            "-q",
+            "-o",
+            path.to_str().unwrap(),
+            "--source",
+            "counters",
+            "--for",
+            "500ms"
+        ])
+        .status
+        .success()
     );
     let mut child = iolens(&["zoom", path.to_str().unwrap(), "--step", "1ms"])
         .stdout(std::process::Stdio::piped())
@@ -134,6 +258,14 @@ fn data_goes_to_stdout_and_a_closed_pipe_is_silent() {
     let out = child.wait_with_output().unwrap();
     let stderr = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "{}", scene(&out));
-    assert!(stderr.contains("source: counters"), "every screen says its source: {}", scene(&out));
-    assert!(!stderr.to_lowercase().contains("pipe") && !stderr.contains("panic"), "{}", scene(&out));
+    assert!(
+        stderr.contains("source: counters"),
+        "every screen says its source: {}",
+        scene(&out)
+    );
+    assert!(
+        !stderr.to_lowercase().contains("pipe") && !stderr.contains("panic"),
+        "{}",
+        scene(&out)
+    );
 }

@@ -46,7 +46,11 @@ __attribute__((constructor)) static void start(void)
 fn library(dir: &Path) -> Option<PathBuf> {
     let (source, library) = (dir.join("detach.c"), dir.join("detach.so"));
     std::fs::write(&source, DETACH).unwrap();
-    let built = Command::new("cc").args(["-shared", "-fPIC", "-pthread", "-o"]).arg(&library).arg(&source).output();
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-pthread", "-o"])
+        .arg(&library)
+        .arg(&source)
+        .output();
     match built {
         Ok(out) => assert!(out.status.success(), "{}", scene(&out)),
         Err(e) => {
@@ -68,7 +72,10 @@ fn detach(flag: &Path) {
     std::fs::write(flag, "").unwrap();
     let begin = Instant::now();
     while flag.exists() {
-        assert!(begin.elapsed() < Duration::from_secs(20), "the probes are still attached");
+        assert!(
+            begin.elapsed() < Duration::from_secs(20),
+            "the probes are still attached"
+        );
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -85,9 +92,13 @@ fn read_for(device: &LoopDevice, time: Duration) -> u64 {
 
 #[test]
 fn ios_seen_only_by_the_kernel_are_unaccounted() {
-    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else {
+        return;
+    };
     let dir = tempfile::tempdir().unwrap();
-    let Some(library) = library(dir.path()) else { return };
+    let Some(library) = library(dir.path()) else {
+        return;
+    };
     let (path, flag) = (dir.path().join("r.iolens"), dir.path().join("flag"));
     let started = |command| losing_its_probes(command, &library, &flag);
     let recorder = Recorder::start_as(&path, &["-d", device.name()], started);
@@ -101,7 +112,10 @@ fn ios_seen_only_by_the_kernel_are_unaccounted() {
     assert!(out.status.success(), "{}", scene(&out));
 
     let recording = Recording::open(&path).unwrap();
-    let recorded = recording.ios(i64::MIN..i64::MAX, IoColumns::ALL).map(|b| b.unwrap().len() as u64).sum::<u64>();
+    let recorded = recording
+        .ios(i64::MIN..i64::MAX, IoColumns::ALL)
+        .map(|b| b.unwrap().len() as u64)
+        .sum::<u64>();
     let lost: Vec<Lost> = recording.lost(i64::MIN..i64::MAX);
     let unaccounted = |l: &&Lost| l.reason == LossReason::Unaccounted;
     let missing: i64 = lost.iter().filter(unaccounted).filter_map(|l| l.ios).sum();
@@ -111,19 +125,38 @@ fn ios_seen_only_by_the_kernel_are_unaccounted() {
     let report = run(&["report", path.to_str().unwrap(), "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
     let findings = json["findings"].as_array().unwrap();
-    let reported = findings.iter().any(|f| f["kind"] == "lost-events" && f["evidence"]["reason"] == "unaccounted");
+    let reported = findings
+        .iter()
+        .any(|f| f["kind"] == "lost-events" && f["evidence"]["reason"] == "unaccounted");
     assert!(reported, "{findings:?}");
 }
 
 #[test]
 fn live_says_what_only_the_kernel_counts() {
-    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else {
+        return;
+    };
     let dir = tempfile::tempdir().unwrap();
-    let Some(library) = library(dir.path()) else { return };
+    let Some(library) = library(dir.path()) else {
+        return;
+    };
     let (flag, words) = (dir.path().join("flag"), dir.path().join("stderr"));
-    let live = iolens(&["live", "--plain", "-d", device.name(), "--step", "500ms", "--for", "60s"]);
+    let live = iolens(&[
+        "live",
+        "--plain",
+        "-d",
+        device.name(),
+        "--step",
+        "500ms",
+        "--for",
+        "60s",
+    ]);
     let mut live = losing_its_probes(live, &library, &flag);
-    let mut live = live.stdout(Stdio::null()).stderr(std::fs::File::create(&words).unwrap()).spawn().unwrap();
+    let mut live = live
+        .stdout(Stdio::null())
+        .stderr(std::fs::File::create(&words).unwrap())
+        .spawn()
+        .unwrap();
     let says = |what: &str| {
         let begin = Instant::now();
         while !std::fs::read_to_string(&words).unwrap().contains(what) {
@@ -143,10 +176,21 @@ fn live_says_what_only_the_kernel_counts() {
     live.wait().unwrap();
     let text = std::fs::read_to_string(&words).unwrap();
     assert!(is_ready && is_said, "{text}");
-    assert!(text.contains(device.name()) && text.contains("(read)"), "{text}");
+    assert!(
+        text.contains(device.name()) && text.contains("(read)"),
+        "{text}"
+    );
     // A second may end between them, and thousands are set off from each other.
     let words = text.lines().filter(|l| l.contains("(unaccounted)"));
-    let numbers = words.filter_map(|l| l.split(": ").nth(2)?.split(' ').next()?.replace(',', "").parse::<u64>().ok());
+    let numbers = words.filter_map(|l| {
+        l.split(": ")
+            .nth(2)?
+            .split(' ')
+            .next()?
+            .replace(',', "")
+            .parse::<u64>()
+            .ok()
+    });
     let said: u64 = numbers.sum();
     assert!(said > 0 && said <= unseen, "{said} of {unseen}: {text}");
 }

@@ -25,7 +25,8 @@ fn read_on(device: &LoopDevice, read: &AtomicU64, stop: &AtomicBool) {
     let at = storage.as_ptr().align_offset(4096);
     while !stop.load(Ordering::Relaxed) {
         let n = read.load(Ordering::Relaxed);
-        file.read_exact_at(&mut storage[at..at + 4096], n % BLOCKS * 4096).unwrap();
+        file.read_exact_at(&mut storage[at..at + 4096], n % BLOCKS * 4096)
+            .unwrap();
         read.store(n + 1, Ordering::Relaxed);
         std::thread::sleep(Duration::from_micros(200));
     }
@@ -42,7 +43,10 @@ fn health_until(socket: &Path, what: &str, is_said: bool) -> Value {
             assert!(!said || status == 503, "{status}: {health}");
             return health;
         }
-        assert!(begin.elapsed() < Duration::from_secs(60), "{what:?} is said: {said} after 60 s: {health}");
+        assert!(
+            begin.elapsed() < Duration::from_secs(60),
+            "{what:?} is said: {said} after 60 s: {health}"
+        );
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -52,7 +56,10 @@ fn assert_records(root: &Path) {
     let n = || recordings(root).last().map_or(0, |path| ios(path).len());
     let (before, begin) = (n(), Instant::now());
     while n() <= before {
-        assert!(begin.elapsed() < Duration::from_secs(20), "nothing is recorded any more");
+        assert!(
+            begin.elapsed() < Duration::from_secs(20),
+            "nothing is recorded any more"
+        );
         std::thread::sleep(Duration::from_millis(100));
     }
 }
@@ -74,10 +81,16 @@ fn beside_reads(root: &Path, device: &LoopDevice, work: impl FnOnce(&Path, Serve
 /// there are no rows.
 #[test]
 fn kills_cost_at_most_a_second_and_the_gap_is_shown() {
-    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else {
+        return;
+    };
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("root");
-    let kills = if std::env::var_os("IOLENS_FULL").is_some() { 20 } else { 3 };
+    let kills = if std::env::var_os("IOLENS_FULL").is_some() {
+        20
+    } else {
+        3
+    };
     let (read, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let killed: Vec<(i64, u64)> = std::thread::scope(|s| {
         s.spawn(|| read_on(&device, &read, &stop));
@@ -98,8 +111,14 @@ fn kills_cost_at_most_a_second_and_the_gap_is_shown() {
     let (mut missing_s, mut ends_ns): (Vec<f64>, Vec<i64>) = (Vec::new(), Vec::new());
     for (path, (killed_ns, done)) in paths.iter().zip(&killed) {
         let recording = Recording::open(path).unwrap();
-        assert!(recording.warnings().is_empty() && recording.meta().end_ns.is_none(), "{:?}", recording.warnings());
-        let last = ios(path).pop().unwrap_or_else(|| panic!("{done} reads and none in {}", path.display()));
+        assert!(
+            recording.warnings().is_empty() && recording.meta().end_ns.is_none(),
+            "{:?}",
+            recording.warnings()
+        );
+        let last = ios(path)
+            .pop()
+            .unwrap_or_else(|| panic!("{done} reads and none in {}", path.display()));
         let start_ns = recording.meta().start_monotonic_ns.unwrap();
         missing_s.push((killed_ns - start_ns - last.done_ns) as f64 / 1e9);
         ends_ns.push(recording.meta().start_unix_ns + recording.end_ns());
@@ -112,24 +131,47 @@ fn kills_cost_at_most_a_second_and_the_gap_is_shown() {
     );
     // A machine with other work may not come to write in time once.
     assert!(missing_s[kills / 2] <= 1.0, "{missing_s:?}");
-    let out = run(&["zoom", text(&root), "--from", "-10m", "--to", "now", "--step", "10ms", "--format", "csv"]);
+    let out = run(&[
+        "zoom",
+        text(&root),
+        "--from",
+        "-10m",
+        "--to",
+        "now",
+        "--step",
+        "10ms",
+        "--format",
+        "csv",
+    ]);
     assert!(out.status.success(), "{}", scene(&out));
-    let times: Vec<f64> =
-        String::from_utf8_lossy(&out.stdout).lines().filter_map(|line| line.split(',').next()?.parse().ok()).collect();
+    let times: Vec<f64> = String::from_utf8_lossy(&out.stdout)
+        .lines()
+        .filter_map(|line| line.split(',').next()?.parse().ok())
+        .collect();
     assert!(times.len() > 100, "{}", scene(&out));
     for (end_ns, next) in ends_ns.iter().zip(&paths[1..]) {
         let next_s = Recording::open(next).unwrap().meta().start_unix_ns as f64 / 1e9;
         let end_s = *end_ns as f64 / 1e9;
-        let between = times.iter().filter(|t| (end_s + 0.02..next_s).contains(*t)).count();
-        assert_eq!(between, 0, "rows between {end_s} and {next_s}, when nothing was recorded");
+        let between = times
+            .iter()
+            .filter(|t| (end_s + 0.02..next_s).contains(*t))
+            .count();
+        assert_eq!(
+            between, 0,
+            "rows between {end_s} and {next_s}, when nothing was recorded"
+        );
     }
 }
 
 #[test]
 fn on_a_full_disk_it_goes_on_and_stores_again_when_there_is_room() {
-    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else {
+        return;
+    };
     let dir = tempfile::tempdir().unwrap();
-    let Some(disk) = SmallDisk::new(&dir.path().join("disk"), "size=8m") else { return };
+    let Some(disk) = SmallDisk::new(&dir.path().join("disk"), "size=8m") else {
+        return;
+    };
     let root = disk.0.join("root");
     beside_reads(&root, &device, |socket, serve| {
         let filling = disk.0.join("filling");
@@ -147,13 +189,21 @@ fn on_a_full_disk_it_goes_on_and_stores_again_when_there_is_room() {
 
 fn full_disk_losses(path: &Path) -> i64 {
     let lost = Recording::open(path).unwrap().lost(i64::MIN..i64::MAX);
-    lost.iter().filter(|l| l.reason.name() == "disk-full").filter_map(|l| l.ios).sum()
+    lost.iter()
+        .filter(|l| l.reason.name() == "disk-full")
+        .filter_map(|l| l.ios)
+        .sum()
 }
 
 #[test]
 fn on_a_disk_that_turns_read_only_it_goes_on_and_says_so() {
-    let (Some(()), Some(device), Some(disk)) = (ebpf(), LoopDevice::new(16), LoopDevice::new(256)) else { return };
-    let Some(mounted) = Mounted::ext4(&disk) else { return };
+    let (Some(()), Some(device), Some(disk)) = (ebpf(), LoopDevice::new(16), LoopDevice::new(256))
+    else {
+        return;
+    };
+    let Some(mounted) = Mounted::ext4(&disk) else {
+        return;
+    };
     let root = mounted.path().join("root");
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("sock");
@@ -164,25 +214,40 @@ fn on_a_disk_that_turns_read_only_it_goes_on_and_says_so() {
         let serve = Serve::listening(&root, &device, &format!("unix:{}", text(&socket)));
         assert_records(&root);
         // ext4 as it is after an error of its journal: whatever has files open there cannot write any more.
-        let aborted = Command::new("mount").args(["-o", "remount,abort"]).arg(mounted.path()).output().unwrap();
+        let aborted = Command::new("mount")
+            .args(["-o", "remount,abort"])
+            .arg(mounted.path())
+            .output()
+            .unwrap();
         if !aborted.status.success() {
             eprintln!("SKIP: {}", scene(&aborted));
             return;
         }
         let health = health_until(&socket, "nothing is stored", true);
-        let lost = |socket: &Path| metric(socket, "iolens_lost_ios_total{reason=\"writer-busy\"}").unwrap();
+        let lost = |socket: &Path| {
+            metric(socket, "iolens_lost_ios_total{reason=\"writer-busy\"}").unwrap()
+        };
         let (before, begin) = (lost(&socket), Instant::now());
         while lost(&socket) <= before {
-            assert!(begin.elapsed() < Duration::from_secs(20), "what is not stored is counted: {health}");
+            assert!(
+                begin.elapsed() < Duration::from_secs(20),
+                "what is not stored is counted: {health}"
+            );
             std::thread::sleep(Duration::from_millis(100));
         }
         health_until(&socket, "ead-only file system", true);
         assert_eq!(metric(&socket, "iolens_healthy"), Some(0.0));
-        let reads = format!("iolens_io_total_seconds_count{{device=\"{}\",op=\"read\"}}", device.name());
+        let reads = format!(
+            "iolens_io_total_seconds_count{{device=\"{}\",op=\"read\"}}",
+            device.name()
+        );
         let (seen, now) = (metric(&socket, &reads), read.load(Ordering::Relaxed));
         let begin = Instant::now();
         while metric(&socket, &reads) <= seen {
-            assert!(begin.elapsed() < Duration::from_secs(20), "{seen:?} of {now}: metrics stand still");
+            assert!(
+                begin.elapsed() < Duration::from_secs(20),
+                "{seen:?} of {now}: metrics stand still"
+            );
             std::thread::sleep(Duration::from_millis(100));
         }
         drop(serve);
@@ -191,7 +256,9 @@ fn on_a_disk_that_turns_read_only_it_goes_on_and_says_so() {
 
 #[test]
 fn a_recording_that_is_removed_is_followed_by_another_and_a_root_that_is_removed_is_said() {
-    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else {
+        return;
+    };
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("root");
     beside_reads(&root, &device, |socket, serve| {
@@ -199,7 +266,11 @@ fn a_recording_that_is_removed_is_followed_by_another_and_a_root_that_is_removed
         std::fs::remove_dir_all(&gone).unwrap();
         let begin = Instant::now();
         while recordings(&root).is_empty() {
-            assert!(begin.elapsed() < Duration::from_secs(60), "{}", get(socket, "/healthz").1);
+            assert!(
+                begin.elapsed() < Duration::from_secs(60),
+                "{}",
+                get(socket, "/healthz").1
+            );
             std::thread::sleep(Duration::from_millis(100));
         }
         assert_ne!(recordings(&root)[0], gone);
@@ -223,7 +294,9 @@ fn damage(path: &Path) {
 
 #[test]
 fn damage_of_what_is_stored_is_said_and_left_out() {
-    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else {
+        return;
+    };
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("root");
     beside_reads(&root, &device, |_, serve| {
@@ -241,17 +314,36 @@ fn damage_of_what_is_stored_is_said_and_left_out() {
         }
         let third = Serve::start(&root, &device, 3);
         let socket = PathBuf::from(format!("{}.sock", text(&root)));
-        assert_eq!(metric(&socket, "iolens_damaged_files"), Some(0.0), "not read yet");
+        assert_eq!(
+            metric(&socket, "iolens_damaged_files"),
+            Some(0.0),
+            "not read yet"
+        );
         let (status, rows) = get(&socket, "/api/v1/series?from=-10m&step=10ms");
         assert_eq!(status, 200, "{rows}");
         let notes = rows["notes"].to_string();
-        assert!(notes.contains(text(&paths[0])) && notes.contains("left out"), "{notes}");
+        assert!(
+            notes.contains(text(&paths[0])) && notes.contains("left out"),
+            "{notes}"
+        );
         let (_, health) = get(&socket, "/healthz");
         // What the kernel hides of a few I/Os is a share of its own.
-        let reasons = health["reasons"].as_array().unwrap().iter().map(|r| r.as_str().unwrap());
-        let reasons: Vec<&str> = reasons.filter(|r| !r.ends_with("of the last minute are missing")).collect();
-        assert!(reasons.is_empty() && health["recording"] == true, "what grows is well: {health}");
-        assert!(health["damaged"].to_string().contains(text(&paths[1])), "{health}");
+        let reasons = health["reasons"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|r| r.as_str().unwrap());
+        let reasons: Vec<&str> = reasons
+            .filter(|r| !r.ends_with("of the last minute are missing"))
+            .collect();
+        assert!(
+            reasons.is_empty() && health["recording"] == true,
+            "what grows is well: {health}"
+        );
+        assert!(
+            health["damaged"].to_string().contains(text(&paths[1])),
+            "{health}"
+        );
         assert!(metric(&socket, "iolens_damaged_files") >= Some(2.0));
         assert_records(&root);
         third.terminate();

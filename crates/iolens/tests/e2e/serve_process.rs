@@ -18,7 +18,9 @@ fn hear(socket: &UnixDatagram, wanted: &str) -> Vec<String> {
         let n = match socket.recv(&mut text) {
             // Of another test's timer or child.
             Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-            received => received.unwrap_or_else(|e| panic!("{wanted} is missing after {heard:?}: {e}")),
+            received => {
+                received.unwrap_or_else(|e| panic!("{wanted} is missing after {heard:?}: {e}"))
+            }
         };
         heard.push(String::from_utf8_lossy(&text[..n]).trim().to_owned());
     }
@@ -30,7 +32,11 @@ fn of_threads(child: &Child, key: &str) -> Vec<(String, String)> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
     let status = |task: std::fs::DirEntry| {
         let text = std::fs::read_to_string(task.path().join("status")).ok()?;
-        let line = |key: &str| text.lines().find_map(|l| l.strip_prefix(key)).map(|l| l.trim().to_owned());
+        let line = |key: &str| {
+            text.lines()
+                .find_map(|l| l.strip_prefix(key))
+                .map(|l| l.trim().to_owned())
+        };
         line("Name:").zip(line(key))
     };
     tasks.flatten().filter_map(status).collect()
@@ -39,9 +45,24 @@ fn of_threads(child: &Child, key: &str) -> Vec<(String, String)> {
 fn start(root: &Path, device: &LoopDevice, socket: &Path) -> Child {
     // As systemd does: the process that is to say that it lives is known by its number.
     Command::new("sh")
-        .args(["-c", "WATCHDOG_PID=$$ exec \"$@\"", "sh", env!("CARGO_BIN_EXE_iolens"), "serve", "--rec"])
+        .args([
+            "-c",
+            "WATCHDOG_PID=$$ exec \"$@\"",
+            "sh",
+            env!("CARGO_BIN_EXE_iolens"),
+            "serve",
+            "--rec",
+        ])
         .arg(root)
-        .args(["--keep", "64M", "-d", device.name(), "--source", "ebpf", "--listen"])
+        .args([
+            "--keep",
+            "64M",
+            "-d",
+            device.name(),
+            "--source",
+            "ebpf",
+            "--listen",
+        ])
         .arg(format!("unix:{}.http", socket.display()))
         .env("NOTIFY_SOCKET", socket)
         .env("WATCHDOG_USEC", "300000")
@@ -53,11 +74,15 @@ fn start(root: &Path, device: &LoopDevice, socket: &Path) -> Child {
 
 #[test]
 fn systemd_hears_of_the_service_and_its_threads_have_no_privileges_to_spare() {
-    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else {
+        return;
+    };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
     let mut service = start(&dir.path().join("root"), &device, &path);
     hear(&socket, "READY=1");
     hear(&socket, "WATCHDOG=1");

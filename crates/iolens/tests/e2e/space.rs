@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use iolens_core::model::LossReason;
 use iolens_core::store::{IoColumns, Recording};
 
-use super::machine::{LoopDevice, Recorder, StopOnDrop, assert_refused, ebpf, read_in_sequence, run, scene};
+use super::machine::{
+    LoopDevice, Recorder, StopOnDrop, assert_refused, ebpf, read_in_sequence, run, scene,
+};
 
 /// A tmpfs of a given size; unmounted when dropped.
 pub struct SmallDisk(pub PathBuf);
@@ -17,9 +19,16 @@ impl SmallDisk {
     /// Mounts it; says why if that is not possible.
     pub fn new(at: &Path, options: &str) -> Option<SmallDisk> {
         std::fs::create_dir(at).unwrap();
-        let out = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(at).output().unwrap();
+        let out = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", options, "tmpfs"])
+            .arg(at)
+            .output()
+            .unwrap();
         if !out.status.success() {
-            eprintln!("SKIP: cannot mount a tmpfs: {}", String::from_utf8_lossy(&out.stderr));
+            eprintln!(
+                "SKIP: cannot mount a tmpfs: {}",
+                String::from_utf8_lossy(&out.stderr)
+            );
             return None;
         }
         Some(SmallDisk(at.to_owned()))
@@ -28,7 +37,11 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        if !Command::new("umount").arg(&self.0).status().is_ok_and(|s| s.success()) {
+        if !Command::new("umount")
+            .arg(&self.0)
+            .status()
+            .is_ok_and(|s| s.success())
+        {
             eprintln!("{} could not be unmounted", self.0.display());
         }
     }
@@ -47,9 +60,13 @@ fn bytes_below(dir: &Path) -> u64 {
 
 #[test]
 fn on_a_full_disk_ios_are_counted_and_the_recording_stays_readable() {
-    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else {
+        return;
+    };
     let dir = tempfile::tempdir().unwrap();
-    let Some(disk) = SmallDisk::new(&dir.path().join("disk"), "size=200k") else { return };
+    let Some(disk) = SmallDisk::new(&dir.path().join("disk"), "size=200k") else {
+        return;
+    };
     let path = disk.0.join("r.iolens");
     let recorder = Recorder::start(&path, &["-d", device.name()]);
     let before = device.stat()[0];
@@ -63,26 +80,54 @@ fn on_a_full_disk_ios_are_counted_and_the_recording_stays_readable() {
     let out = recorder.interrupt();
     assert!(out.status.success(), "{}", scene(&out));
     let recording = Recording::open(&path).unwrap();
-    let stored: usize = recording.ios(i64::MIN..i64::MAX, IoColumns::REQUIRED).map(|b| b.unwrap().len()).sum();
+    let stored: usize = recording
+        .ios(i64::MIN..i64::MAX, IoColumns::REQUIRED)
+        .map(|b| b.unwrap().len())
+        .sum();
     let lost = recording.lost(i64::MIN..i64::MAX);
-    let counted: i64 = lost.iter().filter(|l| l.reason.is_loss()).map(|l| l.ios.unwrap()).sum();
-    assert!(lost.iter().any(|l| l.reason == LossReason::DiskFull), "{lost:?}\n{}", scene(&out));
-    assert_eq!(stored as i64 + counted, kernel, "stored {stored}, counted as lost {counted}");
+    let counted: i64 = lost
+        .iter()
+        .filter(|l| l.reason.is_loss())
+        .map(|l| l.ios.unwrap())
+        .sum();
+    assert!(
+        lost.iter().any(|l| l.reason == LossReason::DiskFull),
+        "{lost:?}\n{}",
+        scene(&out)
+    );
+    assert_eq!(
+        stored as i64 + counted,
+        kernel,
+        "stored {stored}, counted as lost {counted}"
+    );
 }
 
 #[test]
 fn a_read_only_target_is_refused_in_one_line() {
     let dir = tempfile::tempdir().unwrap();
-    let Some(disk) = SmallDisk::new(&dir.path().join("disk"), "size=1m,ro") else { return };
+    let Some(disk) = SmallDisk::new(&dir.path().join("disk"), "size=1m,ro") else {
+        return;
+    };
     let path = disk.0.join("r.iolens");
-    let out = run(&["record", "-q", "-o", path.to_str().unwrap(), "--source", "counters", "--for", "1s"]);
+    let out = run(&[
+        "record",
+        "-q",
+        "-o",
+        path.to_str().unwrap(),
+        "--source",
+        "counters",
+        "--for",
+        "1s",
+    ]);
     assert_refused(&out, &["r.iolens", "ead-only"]);
 }
 
 #[test]
 fn the_size_limit_holds_at_every_moment_and_the_newest_ios_stay() {
     const KEEP: u64 = 4 << 20;
-    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else {
+        return;
+    };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.iolens");
     let recorder = Recorder::start(&path, &["-d", device.name(), "--keep", "4M"]);
@@ -95,7 +140,11 @@ fn the_size_limit_holds_at_every_moment_and_the_newest_ios_stay() {
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_secs(8) {
             let used = bytes_below(&path);
-            assert!(used <= KEEP, "{used} bytes on disk after {:?}", begin.elapsed());
+            assert!(
+                used <= KEEP,
+                "{used} bytes on disk after {:?}",
+                begin.elapsed()
+            );
             std::thread::sleep(Duration::from_millis(3));
         }
         stop.store(true, Ordering::Relaxed);
@@ -104,6 +153,13 @@ fn the_size_limit_holds_at_every_moment_and_the_newest_ios_stay() {
     assert!(out.status.success(), "{}", scene(&out));
     assert!(bytes_below(&path) <= KEEP);
     let recording = Recording::open(&path).unwrap();
-    let last = recording.ios(i64::MIN..i64::MAX, IoColumns::REQUIRED).flat_map(|b| b.unwrap()).last().unwrap();
-    assert!(last.done_ns > recording.end_ns() - 1_000_000_000, "the newest are there");
+    let last = recording
+        .ios(i64::MIN..i64::MAX, IoColumns::REQUIRED)
+        .flat_map(|b| b.unwrap())
+        .last()
+        .unwrap();
+    assert!(
+        last.done_ns > recording.end_ns() - 1_000_000_000,
+        "the newest are there"
+    );
 }

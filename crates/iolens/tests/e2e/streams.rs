@@ -12,7 +12,11 @@ use super::machine::{LoopDevice, ebpf, iolens, run, scene};
 use super::throttle::{home, wait_until};
 
 fn full() -> Stdio {
-    File::options().write(true).open("/dev/full").unwrap().into()
+    File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap()
+        .into()
 }
 
 /// A pipe whose reader is gone.
@@ -27,7 +31,16 @@ fn quiet(out: &Output) {
 /// A short recording, of counters: those are there on every machine.
 fn recorded(dir: &Path, name: &str) -> PathBuf {
     let path = dir.join(name);
-    let out = run(&["record", "-q", "--source", "counters", "--for", "50ms", "-o", path.to_str().unwrap()]);
+    let out = run(&[
+        "record",
+        "-q",
+        "--source",
+        "counters",
+        "--for",
+        "50ms",
+        "-o",
+        path.to_str().unwrap(),
+    ]);
     assert!(out.status.success(), "{}", scene(&out));
     path
 }
@@ -37,11 +50,17 @@ fn a_closed_pipe_is_silent_everywhere() {
     let dir = tempfile::tempdir().unwrap();
     let recording = recorded(dir.path(), "there");
     let log = dir.path().join("biosnoop.log");
-    fs::write(&log, "TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)\n0.1 dd 7 sda R 8 4096 0.25\n").unwrap();
+    fs::write(
+        &log,
+        "TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)\n0.1 dd 7 sda R 8 4096 0.25\n",
+    )
+    .unwrap();
     let (recording, log) = (recording.to_str().unwrap(), log.to_str().unwrap());
     let new = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (recorded, imported) = (new("recorded"), new("imported"));
-    let record = ["record", "--source", "counters", "-o", &recorded, "--", "sh", "-c", "exit 7"];
+    let record = [
+        "record", "--source", "counters", "-o", &recorded, "--", "sh", "-c", "exit 7",
+    ];
     for (line, code) in [
         (&record[..], 7),
         (&["import", log, "-o", &imported], 0),
@@ -50,16 +69,35 @@ fn a_closed_pipe_is_silent_everywhere() {
         (&["doctor"], 0),
         (&["help"], 0),
         (&["record", "--help"], 0),
-        (&["live", "--source", "counters", "--step", "10ms", "--for", "10s"], 0),
+        (
+            &[
+                "live", "--source", "counters", "--step", "10ms", "--for", "10s",
+            ],
+            0,
+        ),
     ] {
         let out = iolens(line).stdout(closed()).output().unwrap();
         assert_eq!(out.status.code(), Some(code), "{line:?}: {}", scene(&out));
-        assert!(!String::from_utf8_lossy(&out.stderr).contains("panicked"), "{line:?}: {}", scene(&out));
+        assert!(
+            !String::from_utf8_lossy(&out.stderr).contains("panicked"),
+            "{line:?}: {}",
+            scene(&out)
+        );
         let out = iolens(line).stdout(full()).output().unwrap();
-        assert!(!String::from_utf8_lossy(&out.stderr).contains("panicked"), "{line:?}: {}", scene(&out));
+        assert!(
+            !String::from_utf8_lossy(&out.stderr).contains("panicked"),
+            "{line:?}: {}",
+            scene(&out)
+        );
     }
     for made in [recorded, imported] {
-        assert!(Recording::open(Path::new(&made)).unwrap().warnings().is_empty(), "{made}");
+        assert!(
+            Recording::open(Path::new(&made))
+                .unwrap()
+                .warnings()
+                .is_empty(),
+            "{made}"
+        );
     }
 }
 
@@ -67,19 +105,44 @@ fn a_closed_pipe_is_silent_everywhere() {
 fn data_that_cannot_be_printed_is_an_error_and_a_summary_is_not() {
     let dir = tempfile::tempdir().unwrap();
     let recording = recorded(dir.path(), "there");
-    for line in [&["report", recording.to_str().unwrap()][..], &["zoom", recording.to_str().unwrap()], &["doctor"]] {
+    for line in [
+        &["report", recording.to_str().unwrap()][..],
+        &["zoom", recording.to_str().unwrap()],
+        &["doctor"],
+    ] {
         let out = iolens(line).stdout(full()).output().unwrap();
         assert_eq!(out.status.code(), Some(2), "{line:?}: {}", scene(&out));
         let said = String::from_utf8_lossy(&out.stderr);
-        assert_eq!(said.lines().filter(|l| l.contains("stdout")).count(), 1, "{line:?}: {said}");
+        assert_eq!(
+            said.lines().filter(|l| l.contains("stdout")).count(),
+            1,
+            "{line:?}: {said}"
+        );
     }
     let new = dir.path().join("new");
-    let out = iolens(&["record", "--source", "counters", "--for", "50ms", "-o", new.to_str().unwrap()])
-        .stdout(full())
-        .output()
-        .unwrap();
-    assert_eq!(out.status.code(), Some(0), "the recording is the requested result: {}", scene(&out));
-    assert!(String::from_utf8_lossy(&out.stderr).contains("stdout"), "{}", scene(&out));
+    let out = iolens(&[
+        "record",
+        "--source",
+        "counters",
+        "--for",
+        "50ms",
+        "-o",
+        new.to_str().unwrap(),
+    ])
+    .stdout(full())
+    .output()
+    .unwrap();
+    assert_eq!(
+        out.status.code(),
+        Some(0),
+        "the recording is the requested result: {}",
+        scene(&out)
+    );
+    assert!(
+        String::from_utf8_lossy(&out.stderr).contains("stdout"),
+        "{}",
+        scene(&out)
+    );
     assert!(Recording::open(&new).unwrap().warnings().is_empty());
 }
 
@@ -88,19 +151,35 @@ fn messages_that_cannot_be_written_stop_nothing() {
     let dir = tempfile::tempdir().unwrap();
     for (i, stderr) in [full(), closed()].into_iter().enumerate() {
         let new = dir.path().join(format!("r{i}"));
-        let out = iolens(&["record", "--source", "counters", "-o", new.to_str().unwrap(), "--", "sh", "-c", "exit 3"])
-            .stderr(stderr)
-            .output()
-            .unwrap();
+        let out = iolens(&[
+            "record",
+            "--source",
+            "counters",
+            "-o",
+            new.to_str().unwrap(),
+            "--",
+            "sh",
+            "-c",
+            "exit 3",
+        ])
+        .stderr(stderr)
+        .output()
+        .unwrap();
         assert_eq!(out.status.code(), Some(3), "{}", scene(&out));
-        assert!(String::from_utf8_lossy(&out.stdout).contains("iolens report"), "{}", scene(&out));
+        assert!(
+            String::from_utf8_lossy(&out.stdout).contains("iolens report"),
+            "{}",
+            scene(&out)
+        );
         assert!(Recording::open(&new).unwrap().warnings().is_empty());
     }
     let Some(home) = home() else { return };
-    let out = iolens(&["throttle", "--source", "counters", "--path", home, "--", "sh", "-c", "exit 7"])
-        .stderr(full())
-        .output()
-        .unwrap();
+    let out = iolens(&[
+        "throttle", "--source", "counters", "--path", home, "--", "sh", "-c", "exit 7",
+    ])
+    .stderr(full())
+    .output()
+    .unwrap();
     assert_eq!(out.status.code(), Some(7));
 }
 
@@ -109,8 +188,21 @@ fn iostat_until_killed(before: &str, path: &Path) -> Child {
     let script = format!("{before} exec \"$0\" record --source counters -o \"$1\"");
     // The tests themselves may run under nohup.
     let mut sh = Command::new("env");
-    sh.args(["--default-signal", "sh", "-c", &script, env!("CARGO_BIN_EXE_iolens"), path.to_str().unwrap()]);
-    let child = sh.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).spawn().unwrap();
+    sh.args([
+        "--default-signal",
+        "sh",
+        "-c",
+        &script,
+        env!("CARGO_BIN_EXE_iolens"),
+        path.to_str().unwrap(),
+    ]);
+    let child = sh
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .unwrap();
     wait_until("it records", || path.join("meta.json").exists());
     child
 }
@@ -122,14 +214,26 @@ fn send(child: &Child, signal: Signal) {
 #[test]
 fn every_signal_that_asks_for_the_end_finishes_the_recording() {
     let dir = tempfile::tempdir().unwrap();
-    let asking = [Signal::HUP, Signal::USR1, Signal::USR2, Signal::ALARM, Signal::QUIT, Signal::XCPU, Signal::VTALARM];
+    let asking = [
+        Signal::HUP,
+        Signal::USR1,
+        Signal::USR2,
+        Signal::ALARM,
+        Signal::QUIT,
+        Signal::XCPU,
+        Signal::VTALARM,
+    ];
     for signal in asking {
         let path = dir.path().join(format!("{}", signal.as_raw()));
         let child = iostat_until_killed("", &path);
         send(&child, signal);
         let out = child.wait_with_output().unwrap();
         assert_eq!(out.status.code(), Some(0), "{signal:?}: {}", scene(&out));
-        assert!(String::from_utf8_lossy(&out.stdout).contains("iolens report"), "{signal:?}: {}", scene(&out));
+        assert!(
+            String::from_utf8_lossy(&out.stdout).contains("iolens report"),
+            "{signal:?}: {}",
+            scene(&out)
+        );
         assert!(Recording::open(&path).unwrap().warnings().is_empty());
     }
 }
@@ -140,7 +244,10 @@ fn a_hangup_that_was_ignored_from_the_start_stays_ignored() {
     let path = dir.path().join("r");
     let child = iostat_until_killed("trap '' HUP;", &path);
     let ignored = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
-    let mask = ignored.lines().find_map(|l| l.strip_prefix("SigIgn:\t")).unwrap();
+    let mask = ignored
+        .lines()
+        .find_map(|l| l.strip_prefix("SigIgn:\t"))
+        .unwrap();
     assert_eq!(u64::from_str_radix(mask, 16).unwrap() & 1, 1, "{ignored}");
     send(&child, Signal::HUP);
     // If it were not ignored, it would have come first.
@@ -151,7 +258,9 @@ fn a_hangup_that_was_ignored_from_the_start_stays_ignored() {
 
 #[test]
 fn a_limit_of_file_sizes_is_like_a_full_disk() {
-    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(64)) else { return };
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(64)) else {
+        return;
+    };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r");
     // Blocks of 512 bytes: 80 KiB, some thousand I/Os.
@@ -164,15 +273,28 @@ fn a_limit_of_file_sizes_is_like_a_full_disk() {
         .unwrap();
     assert_eq!(out.status.code(), Some(0), "{}", scene(&out));
     let recording = Recording::open(&path).unwrap();
-    let lost: i64 = recording.lost(i64::MIN..i64::MAX).iter().filter_map(|l| l.ios).sum();
+    let lost: i64 = recording
+        .lost(i64::MIN..i64::MAX)
+        .iter()
+        .filter_map(|l| l.ios)
+        .sum();
     let stored = recording.ios_stored() as i64;
-    assert!(lost > 0 && stored > 0 && lost + stored >= 16384, "{stored} stored, {lost} lost");
+    assert!(
+        lost > 0 && stored > 0 && lost + stored >= 16384,
+        "{stored} stored, {lost} lost"
+    );
 }
 
 #[test]
 fn live_prints_a_document_per_line() {
     for asked in [&["--json"][..], &["--format", "json"]] {
-        let line = [&["live", "--source", "counters", "--step", "20ms", "--for", "300ms"], asked].concat();
+        let line = [
+            &[
+                "live", "--source", "counters", "--step", "20ms", "--for", "300ms",
+            ],
+            asked,
+        ]
+        .concat();
         let out = run(&line);
         assert!(out.status.success(), "{}", scene(&out));
         let text = String::from_utf8(out.stdout.clone()).unwrap();
@@ -188,7 +310,11 @@ fn live_prints_a_document_per_line() {
 fn sample(dir: &Path, name: &str, uptime_s: u32, with_sys: bool) {
     let proc = dir.join(name).join("proc");
     fs::create_dir_all(&proc).unwrap();
-    fs::write(proc.join("diskstats"), format!("8 0 sda {uptime_s} 2 3 4 5 6 7 8 0 10 11\n")).unwrap();
+    fs::write(
+        proc.join("diskstats"),
+        format!("8 0 sda {uptime_s} 2 3 4 5 6 7 8 0 10 11\n"),
+    )
+    .unwrap();
     fs::write(proc.join("uptime"), format!("{uptime_s}.00 5.00\n")).unwrap();
     if with_sys {
         fs::create_dir_all(dir.join(name).join("sys/block/sda")).unwrap();
@@ -210,12 +336,23 @@ fn a_replay_shows_rows_or_says_in_one_line_why_not() {
             sample(&dir, &(i + 1).to_string(), *uptime_s, with_sys);
         }
         let out = run(&["live", "--plain", "--replay", dir.to_str().unwrap()]);
-        let (rows, said) = (String::from_utf8_lossy(&out.stdout).lines().count(), String::from_utf8_lossy(&out.stderr));
+        let (rows, said) = (
+            String::from_utf8_lossy(&out.stdout).lines().count(),
+            String::from_utf8_lossy(&out.stderr),
+        );
         let why_not: Vec<&str> = said.lines().filter(|l| l.contains("no rows")).collect();
         assert!(out.status.success(), "{}", scene(&out));
         match why {
-            None => assert!(rows == 2 && why_not.is_empty(), "the title and a row: {}", scene(&out)),
-            Some(why) => assert!(why_not.len() == 1 && why_not[0].contains(why), "{why}: {}", scene(&out)),
+            None => assert!(
+                rows == 2 && why_not.is_empty(),
+                "the title and a row: {}",
+                scene(&out)
+            ),
+            Some(why) => assert!(
+                why_not.len() == 1 && why_not[0].contains(why),
+                "{why}: {}",
+                scene(&out)
+            ),
         }
     }
 }
@@ -224,7 +361,11 @@ fn a_replay_shows_rows_or_says_in_one_line_why_not() {
 fn a_typo_does_not_suggest_a_hidden_command() {
     let out = run(&["enterr"]);
     assert_eq!(out.status.code(), Some(2));
-    assert!(!String::from_utf8_lossy(&out.stderr).contains("'enter'"), "{}", scene(&out));
+    assert!(
+        !String::from_utf8_lossy(&out.stderr).contains("'enter'"),
+        "{}",
+        scene(&out)
+    );
     let out = run(&["help"]);
     assert_eq!(out.status.code(), Some(0));
     quiet(&out);

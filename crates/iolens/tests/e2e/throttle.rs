@@ -38,8 +38,13 @@ pub fn home() -> Option<&'static str> {
 fn the_commands_exit_code_is_passed_through() {
     let Some(home) = home() else { return };
     let code = |command: &[&str]| {
-        let all: Vec<&str> =
-            ["throttle", "-q", "--source", "counters", "--path", home, "--"].iter().chain(command).copied().collect();
+        let all: Vec<&str> = [
+            "throttle", "-q", "--source", "counters", "--path", home, "--",
+        ]
+        .iter()
+        .chain(command)
+        .copied()
+        .collect();
         let out = run(&all);
         (out.status.code(), scene(&out))
     };
@@ -54,16 +59,31 @@ fn the_commands_exit_code_is_passed_through() {
         assert_eq!(got, Some(expected), "{command:?}: {scene}");
     }
     // What never ran has no summary; a command that itself ends with such a code has one.
-    for (command, expected, lines) in
-        [(&["/nonexistent/command"][..], 127, 1), (&["/tmp"], 126, 1), (&["sh", "-c", "exit 127"], 127, 2)]
-    {
-        let out = iolens(&["throttle", "--source", "counters", "--path", home, "--"]).args(command).output().unwrap();
+    for (command, expected, lines) in [
+        (&["/nonexistent/command"][..], 127, 1),
+        (&["/tmp"], 126, 1),
+        (&["sh", "-c", "exit 127"], 127, 2),
+    ] {
+        let out = iolens(&["throttle", "--source", "counters", "--path", home, "--"])
+            .args(command)
+            .output()
+            .unwrap();
         let said = String::from_utf8_lossy(&out.stderr);
         // On a busy machine the command lasts for an interval or more, and there is something to say of them.
         let extra = |l: &&str| l.contains("counters only") || l.starts_with("while ");
         let said: Vec<&str> = said.lines().filter(|l| !extra(l)).collect();
-        assert_eq!((out.status.code(), said.len()), (Some(expected), lines), "{command:?}: {}", scene(&out));
-        assert_eq!(said[0].starts_with("throttled "), lines == 2, "{}", scene(&out));
+        assert_eq!(
+            (out.status.code(), said.len()),
+            (Some(expected), lines),
+            "{command:?}: {}",
+            scene(&out)
+        );
+        assert_eq!(
+            said[0].starts_with("throttled "),
+            lines == 2,
+            "{}",
+            scene(&out)
+        );
     }
 }
 
@@ -71,27 +91,44 @@ fn the_commands_exit_code_is_passed_through() {
 fn arguments_and_streams_pass_through_unchanged() {
     let Some(home) = home() else { return };
     let out = run(&[
-        "throttle", "-q", "--source", "counters", "--path", home, "--", "printf", "%s|", "-a", "--path", "x y", "",
+        "throttle", "-q", "--source", "counters", "--path", home, "--", "printf", "%s|", "-a",
+        "--path", "x y", "",
     ]);
-    assert_eq!(String::from_utf8_lossy(&out.stdout), "-a|--path|x y||", "{}", scene(&out));
+    assert_eq!(
+        String::from_utf8_lossy(&out.stdout),
+        "-a|--path|x y||",
+        "{}",
+        scene(&out)
+    );
 }
 
 #[test]
 fn bad_limits_and_paths_without_a_disk_are_distinguished() {
     let Some(home) = home() else { return };
     let with = |arguments: &[&str]| {
-        let all: Vec<&str> =
-            ["throttle", "--path", home].iter().chain(arguments).chain(&["--", "true"]).copied().collect();
+        let all: Vec<&str> = ["throttle", "--path", home]
+            .iter()
+            .chain(arguments)
+            .chain(&["--", "true"])
+            .copied()
+            .collect();
         run(&all)
     };
     assert_refused(&with(&["--low", "90"]), &["in order"]);
     assert_refused(&with(&["--low", "78"]), &["10 apart"]);
     assert_refused(&with(&["--floor", "0"]), &["floor"]);
-    assert_refused(&run(&["throttle", "--path", "/nonexistent", "--", "true"]), &["/nonexistent"]);
+    assert_refused(
+        &run(&["throttle", "--path", "/nonexistent", "--", "true"]),
+        &["/nonexistent"],
+    );
     assert_refused(&run(&["throttle", "--path", home]), &["CMD"]);
     let none = run(&["throttle", "--path", "/proc", "--", "true"]);
     assert_eq!(none.status.code(), Some(1), "{}", scene(&none));
-    assert!(String::from_utf8_lossy(&none.stderr).contains("/proc: proc has no block device"), "{}", scene(&none));
+    assert!(
+        String::from_utf8_lossy(&none.stderr).contains("/proc: proc has no block device"),
+        "{}",
+        scene(&none)
+    );
 }
 
 #[test]
@@ -99,9 +136,15 @@ fn signals_are_passed_on() {
     let Some(home) = home() else { return };
     let dir = tempfile::tempdir().unwrap();
     let ready = dir.path().join("ready");
-    let script = format!("trap 'exit 5' TERM; : > {}; while :; do sleep 0.05; done", ready.display());
-    let mut child =
-        iolens(&["throttle", "-q", "--source", "counters", "--path", home, "--", "sh", "-c", &script]).spawn().unwrap();
+    let script = format!(
+        "trap 'exit 5' TERM; : > {}; while :; do sleep 0.05; done",
+        ready.display()
+    );
+    let mut child = iolens(&[
+        "throttle", "-q", "--source", "counters", "--path", home, "--", "sh", "-c", &script,
+    ])
+    .spawn()
+    .unwrap();
     wait_until("the command runs", || ready.exists());
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(5));
@@ -131,15 +174,20 @@ fn each_decision_is_a_line_of_the_log_and_the_summary_says_what_was_done() {
     assert!(text.lines().count() >= 2, "{text}");
     for line in text.lines() {
         let json: serde_json::Value = serde_json::from_str(line).unwrap();
-        assert!(json["duty_percent"].as_f64().unwrap() > 0.0 && json["mode"].is_string(), "{line}");
+        assert!(
+            json["duty_percent"].as_f64().unwrap() > 0.0 && json["mode"].is_string(),
+            "{line}"
+        );
     }
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
-    assert!(said.contains("source counters") && said.contains("CMD read"), "{said}");
+    assert!(
+        said.contains("source counters") && said.contains("CMD read"),
+        "{said}"
+    );
 }
 
 /// Writes two hundred lines, a few milliseconds apart, and a last one.
-const WORK: &str =
-    r#"i=0; while [ $i -lt 200 ]; do echo "line $i"; i=$((i+1)); sleep 0.002; done > "$0"; echo done > "$0.done""#;
+const WORK: &str = r#"i=0; while [ $i -lt 200 ]; do echo "line $i"; i=$((i+1)); sleep 0.002; done > "$0"; echo done > "$0.done""#;
 
 fn expected() -> String {
     (0..200).map(|i| format!("line {i}\n")).collect()
@@ -148,10 +196,15 @@ fn expected() -> String {
 /// Whether any control group of this process id is left.
 pub fn left_over(pid: u32) -> Option<PathBuf> {
     let name = format!("iolens-throttle-{pid}");
-    ["/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/freezer", "/sys/fs/cgroup/blkio"]
-        .iter()
-        .map(|base| Path::new(base).join(&name))
-        .find(|p| p.exists())
+    [
+        "/sys/fs/cgroup",
+        "/sys/fs/cgroup/unified",
+        "/sys/fs/cgroup/freezer",
+        "/sys/fs/cgroup/blkio",
+    ]
+    .iter()
+    .map(|base| Path::new(base).join(&name))
+    .find(|p| p.exists())
 }
 
 /// Starts the work under a throttle that holds it nearly all the time, kills iolens while it does, and looks at what the
@@ -185,22 +238,37 @@ fn kill_and_look(device: &LoopDevice, dir: &Path, i: u64, actuator: &str) {
         out.to_str().unwrap(),
     ];
     let mut child = iolens(&arguments).stderr(Stdio::piped()).spawn().unwrap();
-    let holding = || fs::read_to_string(&log).is_ok_and(|t| t.lines().any(|l| l.contains("\"emergency\"")));
-    wait_until("it holds", || holding() || child.try_wait().unwrap().is_some());
-    assert!(child.try_wait().unwrap().is_none(), "{}", scene(&child.wait_with_output().unwrap()));
+    let holding =
+        || fs::read_to_string(&log).is_ok_and(|t| t.lines().any(|l| l.contains("\"emergency\"")));
+    wait_until("it holds", || {
+        holding() || child.try_wait().unwrap().is_some()
+    });
+    assert!(
+        child.try_wait().unwrap().is_none(),
+        "{}",
+        scene(&child.wait_with_output().unwrap())
+    );
     // Anywhere in the duty cycle.
     std::thread::sleep(Duration::from_micros(i * 7919 % 20 * 12_000));
     child.kill().unwrap();
     child.wait().unwrap();
     let done = dir.join(format!("{actuator}-{i}.done"));
     wait_until("the work goes on to its end", || done.exists());
-    assert_eq!(fs::read_to_string(&out).unwrap(), expected(), "{actuator}, kill {i}");
-    wait_until("its control groups are removed", || left_over(child.id()).is_none());
+    assert_eq!(
+        fs::read_to_string(&out).unwrap(),
+        expected(),
+        "{actuator}, kill {i}"
+    );
+    wait_until("its control groups are removed", || {
+        left_over(child.id()).is_none()
+    });
 }
 
 #[test]
 fn the_command_survives_kill_9_of_iolens() {
-    let Some(device) = LoopDevice::new(16) else { return };
+    let Some(device) = LoopDevice::new(16) else {
+        return;
+    };
     let dir = tempfile::tempdir().unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|s| {
@@ -214,7 +282,11 @@ fn the_command_survives_kill_9_of_iolens() {
                         if !freezer {
                             eprintln!("SKIP: no freezer here: signals only");
                         }
-                        let actuator = if freezer && i % 2 == 0 { "freezer" } else { "signals" };
+                        let actuator = if freezer && i % 2 == 0 {
+                            "freezer"
+                        } else {
+                            "signals"
+                        };
                         kill_and_look(device, dir, t * 5 + i, actuator);
                     }
                 })
@@ -228,22 +300,38 @@ fn the_command_survives_kill_9_of_iolens() {
 
 #[test]
 fn one_killed_before_the_command_has_entered_its_group_does_not_keep_it_from_running() {
-    let out = run(&["enter", "--group", "/sys/fs/cgroup/iolens-throttle-0/gone", "--", "sh", "-c", "exit 5"]);
+    let out = run(&[
+        "enter",
+        "--group",
+        "/sys/fs/cgroup/iolens-throttle-0/gone",
+        "--",
+        "sh",
+        "-c",
+        "exit 5",
+    ]);
     assert_eq!(out.status.code(), Some(5), "{}", scene(&out));
 }
 
 /// What the group of iolens `pid` is limited to, in the words of whichever version has the controller; `None`: no group.
 fn rate_limit(pid: u32) -> Option<String> {
     let name = format!("iolens-throttle-{pid}");
-    let bases = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/blkio"].map(Path::new);
-    let files =
-        bases.iter().flat_map(|b| ["io.max", "blkio.throttle.read_bps_device"].map(|file| b.join(&name).join(file)));
+    let bases = [
+        "/sys/fs/cgroup",
+        "/sys/fs/cgroup/unified",
+        "/sys/fs/cgroup/blkio",
+    ]
+    .map(Path::new);
+    let files = bases.iter().flat_map(|b| {
+        ["io.max", "blkio.throttle.read_bps_device"].map(|file| b.join(&name).join(file))
+    });
     files.filter_map(|f| fs::read_to_string(f).ok()).next()
 }
 
 #[test]
 fn a_rate_is_limited_while_the_disk_is_busy_and_lifted_after_kill_9() {
-    let Some(device) = LoopDevice::new(16) else { return };
+    let Some(device) = LoopDevice::new(16) else {
+        return;
+    };
     let disk = device.path.to_str().unwrap();
     let why = match iolens_control::Rates::new(&[]) {
         Ok(_) => None,
@@ -256,20 +344,50 @@ fn a_rate_is_limited_while_the_disk_is_busy_and_lifted_after_kill_9() {
     let stop = AtomicBool::new(false);
     std::thread::scope(|s| {
         s.spawn(|| read_in_sequence(&device, 4096, &stop));
-        let marks = ["--low", "0", "--high", "10", "--max", "11", "--interval", "100ms"];
-        let fixed = ["throttle", "-q", "--source", "counters", "--path", disk, "--actuator", "io-max"];
+        let marks = [
+            "--low",
+            "0",
+            "--high",
+            "10",
+            "--max",
+            "11",
+            "--interval",
+            "100ms",
+        ];
+        let fixed = [
+            "throttle",
+            "-q",
+            "--source",
+            "counters",
+            "--path",
+            disk,
+            "--actuator",
+            "io-max",
+        ];
         let command = ["--", "sleep", "5"];
-        let all: Vec<&str> = fixed.iter().chain(&marks).chain(&command).copied().collect();
+        let all: Vec<&str> = fixed
+            .iter()
+            .chain(&marks)
+            .chain(&command)
+            .copied()
+            .collect();
         let mut child = iolens(&all).spawn().unwrap();
         let pid = child.id();
         // 2 % of the least that a command may: 20 kB/s.
-        let limited = || rate_limit(pid).is_some_and(|l| l.contains(" 20000") || l.contains("=20000"));
-        let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| wait_until("it is limited", limited)));
+        let limited =
+            || rate_limit(pid).is_some_and(|l| l.contains(" 20000") || l.contains("=20000"));
+        let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            wait_until("it is limited", limited)
+        }));
         child.kill().unwrap();
         child.wait().unwrap();
         stop.store(true, Ordering::Relaxed);
         looked.unwrap();
-        wait_until("the limit is lifted", || rate_limit(pid).is_none_or(|l| l.trim().is_empty()));
-        wait_until("its control groups are removed", || left_over(pid).is_none());
+        wait_until("the limit is lifted", || {
+            rate_limit(pid).is_none_or(|l| l.trim().is_empty())
+        });
+        wait_until("its control groups are removed", || {
+            left_over(pid).is_none()
+        });
     });
 }

@@ -12,18 +12,27 @@ use super::throttle::{home, left_over, wait_until};
 
 fn start(home: &str, more: &[&str], script: &str) -> Child {
     let fixed = ["throttle", "-q", "--source", "counters", "--path", home];
-    let all: Vec<&str> = fixed.iter().chain(more).chain(&["--", "sh", "-c", script]).copied().collect();
+    let all: Vec<&str> = fixed
+        .iter()
+        .chain(more)
+        .chain(&["--", "sh", "-c", script])
+        .copied()
+        .collect();
     iolens(&all).spawn().unwrap()
 }
 
 fn children(pid: u32) -> Vec<i32> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    text.split_whitespace().map(|p| p.parse().unwrap()).collect()
+    text.split_whitespace()
+        .map(|p| p.parse().unwrap())
+        .collect()
 }
 
 /// The guardian that is a child of iolens.
 fn guardian_of(iolens: &Child) -> Option<i32> {
-    let is_one = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|c| c.contains("\0guard\0"));
+    let is_one = |pid: &i32| {
+        fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|c| c.contains("\0guard\0"))
+    };
     children(iolens.id()).into_iter().find(is_one)
 }
 
@@ -33,12 +42,16 @@ fn kill(pid: i32, signal: Signal) {
 
 fn lives(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
 /// Writes its process id to `file` and then a line to it every 50 ms.
 fn ticking(file: &Path) -> String {
-    format!("echo $$ > {0}; while :; do echo tick >> {0}; sleep 0.05; done", file.display())
+    format!(
+        "echo $$ > {0}; while :; do echo tick >> {0}; sleep 0.05; done",
+        file.display()
+    )
 }
 
 fn ticker(file: &Path) -> Option<i32> {
@@ -48,7 +61,9 @@ fn ticker(file: &Path) -> Option<i32> {
 /// Waits until the command has run on for a while.
 fn goes_on(file: &Path) {
     let before = fs::metadata(file).unwrap().len();
-    wait_until("the command goes on", || fs::metadata(file).unwrap().len() > before + 50);
+    wait_until("the command goes on", || {
+        fs::metadata(file).unwrap().len() > before + 50
+    });
 }
 
 fn actuators() -> Vec<&'static str> {
@@ -56,7 +71,10 @@ fn actuators() -> Vec<&'static str> {
     if !freezer {
         eprintln!("SKIP: no freezer here: signals only");
     }
-    ["signals", "freezer"].into_iter().take(1 + usize::from(freezer)).collect()
+    ["signals", "freezer"]
+        .into_iter()
+        .take(1 + usize::from(freezer))
+        .collect()
 }
 
 #[test]
@@ -65,11 +83,17 @@ fn a_killed_guardian_is_replaced_and_signals_are_forwarded() {
     let dir = tempfile::tempdir().unwrap();
     for actuator in actuators() {
         let file = dir.path().join(actuator);
-        let mut child = start(home, &["--actuator", actuator, "--interval", "100ms"], &ticking(&file));
+        let mut child = start(
+            home,
+            &["--actuator", actuator, "--interval", "100ms"],
+            &ticking(&file),
+        );
         wait_until("the command runs", || ticker(&file).is_some());
         let first = guardian_of(&child).unwrap();
         kill(first, Signal::KILL);
-        wait_until("there is another", || guardian_of(&child).is_some_and(|g| g != first));
+        wait_until("there is another", || {
+            guardian_of(&child).is_some_and(|g| g != first)
+        });
         goes_on(&file);
         kill(child.id().cast_signed(), Signal::TERM);
         assert_eq!(child.wait().unwrap().code(), Some(143), "{actuator}");
@@ -79,16 +103,21 @@ fn a_killed_guardian_is_replaced_and_signals_are_forwarded() {
 /// Whether the command is held at this moment.
 fn is_held(actuator: &str, iolens: u32, command: i32) -> bool {
     if actuator == "signals" {
-        return fs::read_to_string(format!("/proc/{command}/stat")).is_ok_and(|s| s.contains(") T "));
+        return fs::read_to_string(format!("/proc/{command}/stat"))
+            .is_ok_and(|s| s.contains(") T "));
     }
     let group = left_over(iolens).unwrap();
-    let says = |file: &str, word: &str| fs::read_to_string(group.join(file)).is_ok_and(|t| t.trim() == word);
+    let says = |file: &str, word: &str| {
+        fs::read_to_string(group.join(file)).is_ok_and(|t| t.trim() == word)
+    };
     says("cgroup.freeze", "1") || says("freezer.state", "FROZEN")
 }
 
 #[test]
 fn killing_iolens_and_one_guardian_leaves_nothing_stopped() {
-    let Some(device) = LoopDevice::new(16) else { return };
+    let Some(device) = LoopDevice::new(16) else {
+        return;
+    };
     let dir = tempfile::tempdir().unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|s| {
@@ -96,7 +125,16 @@ fn killing_iolens_and_one_guardian_leaves_nothing_stopped() {
         let looked = std::panic::catch_unwind(|| {
             for actuator in actuators() {
                 // Held nearly always: the marks are below what the reader makes of the disk.
-                let marks = ["--low", "0", "--high", "10", "--max", "11", "--interval", "100ms"];
+                let marks = [
+                    "--low",
+                    "0",
+                    "--high",
+                    "10",
+                    "--max",
+                    "11",
+                    "--interval",
+                    "100ms",
+                ];
                 let more = [&["--actuator", actuator][..], &marks].concat();
                 let file = dir.path().join(actuator);
                 let mut child = start(device.path.to_str().unwrap(), &more, &ticking(&file));
@@ -115,7 +153,9 @@ fn killing_iolens_and_one_guardian_leaves_nothing_stopped() {
                 child.wait().unwrap();
                 goes_on(&file);
                 kill(command, Signal::KILL);
-                wait_until("its control groups are removed", || left_over(pid).is_none());
+                wait_until("its control groups are removed", || {
+                    left_over(pid).is_none()
+                });
             }
         });
         stop.store(true, Ordering::Relaxed);
@@ -129,13 +169,19 @@ fn on_request_the_command_ends_with_an_iolens_that_is_killed() {
     let dir = tempfile::tempdir().unwrap();
     for actuator in actuators() {
         let file = dir.path().join(actuator);
-        let mut child = start(home, &["--actuator", actuator, "--kill-with"], &ticking(&file));
+        let mut child = start(
+            home,
+            &["--actuator", actuator, "--kill-with"],
+            &ticking(&file),
+        );
         wait_until("the command runs", || ticker(&file).is_some());
         let command = ticker(&file).unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
         wait_until("the command ends", || !lives(command));
-        wait_until("its control groups are removed", || left_over(child.id()).is_none());
+        wait_until("its control groups are removed", || {
+            left_over(child.id()).is_none()
+        });
     }
 }
 
@@ -145,7 +191,10 @@ fn a_group_is_removed_even_if_a_child_outlives_the_command() {
     let dir = tempfile::tempdir().unwrap();
     for actuator in actuators() {
         let file = dir.path().join(actuator);
-        let script = format!("setsid sleep 600 > /dev/null 2>&1 < /dev/null & echo $! > {}", file.display());
+        let script = format!(
+            "setsid sleep 600 > /dev/null 2>&1 < /dev/null & echo $! > {}",
+            file.display()
+        );
         let mut child = start(home, &["--actuator", actuator], &script);
         assert_eq!(child.wait().unwrap().code(), Some(0), "{actuator}");
         let survivor = ticker(&file).unwrap();

@@ -78,21 +78,37 @@ pub fn two_way(cells: &[Vec<Vec<f64>>]) -> Result<Anova, AnovaError> {
     let effects_b: Vec<f64> = (0..b).map(column).collect();
     let square = |v: &[f64]| v.iter().map(|x| x * x).sum::<f64>();
     let (ss_a, ss_b) = (bf * rf * square(&effects_a), af * rf * square(&effects_b));
-    let total_ss: f64 = cells.iter().flatten().flatten().map(|y| (y - mean).powi(2)).sum();
+    let total_ss: f64 = cells
+        .iter()
+        .flatten()
+        .flatten()
+        .map(|y| (y - mean).powi(2))
+        .sum();
     let mut ss_ab = 0.0;
     let mut ss_within = 0.0;
     for i in 0..a {
         for j in 0..b {
             ss_ab += rf * (cell(i, j) - mean - effects_a[i] - effects_b[j]).powi(2);
-            ss_within += cells[i][j].iter().map(|y| (y - cell(i, j)).powi(2)).sum::<f64>();
+            ss_within += cells[i][j]
+                .iter()
+                .map(|y| (y - cell(i, j)).powi(2))
+                .sum::<f64>();
         }
     }
     let df_ab = (af - 1.0) * (bf - 1.0);
-    let (error_ss, error_df) = if r > 1 { (ss_within, af * bf * (rf - 1.0)) } else { (ss_ab, df_ab) };
+    let (error_ss, error_df) = if r > 1 {
+        (ss_within, af * bf * (rf - 1.0))
+    } else {
+        (ss_ab, df_ab)
+    };
     let source = |ss: f64, df: f64| Source {
         ss,
         df,
-        percent: if total_ss > 0.0 { 100.0 * ss / total_ss } else { 0.0 },
+        percent: if total_ss > 0.0 {
+            100.0 * ss / total_ss
+        } else {
+            0.0
+        },
         f: None,
         p: None,
     };
@@ -122,7 +138,11 @@ fn shape(cells: &[Vec<Vec<f64>>]) -> Result<(usize, usize, usize), AnovaError> {
         return Err(AnovaError::TooFewLevels);
     }
     let r = cells[0][0].len();
-    if r == 0 || cells.iter().any(|row| row.len() != b || row.iter().any(|c| c.len() != r)) {
+    if r == 0
+        || cells
+            .iter()
+            .any(|row| row.len() != b || row.iter().any(|c| c.len() != r))
+    {
         return Err(AnovaError::Unbalanced);
     }
     if cells.iter().flatten().flatten().any(|y| !y.is_finite()) {
@@ -142,10 +162,17 @@ fn test_against(mut s: Source, error_ss: f64, error_df: f64) -> Source {
 
 /// (Σ αᵢβⱼyᵢⱼ)² / (Σαᵢ² Σβⱼ²)
 fn non_additivity_ss(cells: &[Vec<Vec<f64>>], a: &[f64], b: &[f64]) -> f64 {
-    let cross: f64 =
-        a.iter().zip(cells).map(|(ai, row)| ai * b.iter().zip(row).map(|(bj, c)| bj * c[0]).sum::<f64>()).sum();
+    let cross: f64 = a
+        .iter()
+        .zip(cells)
+        .map(|(ai, row)| ai * b.iter().zip(row).map(|(bj, c)| bj * c[0]).sum::<f64>())
+        .sum();
     let scale = a.iter().map(|x| x * x).sum::<f64>() * b.iter().map(|x| x * x).sum::<f64>();
-    if scale > 0.0 { cross * cross / scale } else { 0.0 }
+    if scale > 0.0 {
+        cross * cross / scale
+    } else {
+        0.0
+    }
 }
 
 /// One pair of levels of factor A.
@@ -178,7 +205,13 @@ pub fn tukey_hsd(anova: &Anova, alpha: f64) -> Vec<PairDifference> {
         for second in first + 1..a {
             let difference = anova.effects_a[first] - anova.effects_a[second];
             let p = studentized_range_above(difference.abs() / step, a, anova.error.df);
-            out.push(PairDifference { first, second, difference, half_width, p });
+            out.push(PairDifference {
+                first,
+                second,
+                difference,
+                half_width,
+                p,
+            });
         }
     }
     out
@@ -206,13 +239,18 @@ pub fn mean_interval(values: &[f64], alpha: f64) -> Option<MeanInterval> {
         let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n as f64 - 1.0);
         t_critical(alpha, n as f64 - 1.0) * (variance / n as f64).sqrt()
     });
-    Some(MeanInterval { n, mean, half_width })
+    Some(MeanInterval {
+        n,
+        mean,
+        half_width,
+    })
 }
 
 /// Jain's index of fairness: 1 if all get the same, 1/n if one gets all. `None` if all get nothing.
 pub fn jain_fairness(shares: &[f64]) -> Option<f64> {
     let square_sum: f64 = shares.iter().map(|x| x * x).sum();
-    (square_sum > 0.0).then(|| shares.iter().sum::<f64>().powi(2) / (shares.len() as f64 * square_sum))
+    (square_sum > 0.0)
+        .then(|| shares.iter().sum::<f64>().powi(2) / (shares.len() as f64 * square_sum))
 }
 
 #[cfg(test)]

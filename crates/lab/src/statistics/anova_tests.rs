@@ -10,8 +10,14 @@ fn metric(name: &str, log: bool) -> Vec<Vec<Vec<f64>>> {
     let heading: Vec<&str> = TABLE.lines().next().unwrap().split(',').collect();
     let column = heading.iter().position(|h| *h == name).unwrap();
     let of = |fs: &str| {
-        let rows = TABLE.lines().skip(1).map(|l| l.split(',').collect::<Vec<_>>()).filter(|c| c[0] == fs);
-        rows.map(|c| c[column].parse::<f64>().unwrap()).map(|v| vec![if log { v.log10() } else { v }]).collect()
+        let rows = TABLE
+            .lines()
+            .skip(1)
+            .map(|l| l.split(',').collect::<Vec<_>>())
+            .filter(|c| c[0] == fs);
+        rows.map(|c| c[column].parse::<f64>().unwrap())
+            .map(|v| vec![if log { v.log10() } else { v }])
+            .collect()
     };
     ["ext4", "FAT32", "NTFS"].into_iter().map(of).collect()
 }
@@ -19,7 +25,10 @@ fn metric(name: &str, log: bool) -> Vec<Vec<Vec<f64>>> {
 /// Equal within the six printed digits.
 fn same(got: f64, printed: &str, what: &str) {
     let want: f64 = printed.parse().unwrap();
-    assert!((got - want).abs() <= 6e-6 * want.abs() + 1e-12, "{what}: {got} is not {printed}");
+    assert!(
+        (got - want).abs() <= 6e-6 * want.abs() + 1e-12,
+        "{what}: {got} is not {printed}"
+    );
 }
 
 #[test]
@@ -52,7 +61,11 @@ fn every_number_of_the_published_tables_analysis() {
             (na.f.unwrap(), "F_nonadd"),
             (na.p.unwrap(), "p_nonadd"),
         ] {
-            same(got, want(name), &format!("{} {} {name}", want("metric"), want("scale")));
+            same(
+                got,
+                want(name),
+                &format!("{} {} {name}", want("metric"), want("scale")),
+            );
         }
     }
 }
@@ -61,18 +74,42 @@ fn every_number_of_the_published_tables_analysis() {
 fn replicates_separate_interaction_from_error() {
     // Montgomery, Design and Analysis of Experiments, battery life: 3 materials x 3 temperatures x 4.
     let cells = vec![
-        vec![vec![130., 155., 74., 180.], vec![34., 40., 80., 75.], vec![20., 70., 82., 58.]],
-        vec![vec![150., 188., 159., 126.], vec![136., 122., 106., 115.], vec![25., 70., 58., 45.]],
-        vec![vec![138., 110., 168., 160.], vec![174., 120., 150., 139.], vec![96., 104., 82., 60.]],
+        vec![
+            vec![130., 155., 74., 180.],
+            vec![34., 40., 80., 75.],
+            vec![20., 70., 82., 58.],
+        ],
+        vec![
+            vec![150., 188., 159., 126.],
+            vec![136., 122., 106., 115.],
+            vec![25., 70., 58., 45.],
+        ],
+        vec![
+            vec![138., 110., 168., 160.],
+            vec![174., 120., 150., 139.],
+            vec![96., 104., 82., 60.],
+        ],
     ];
     let a = two_way(&cells).unwrap();
     let round = |x: f64| (x * 100.0).round() / 100.0;
     let interaction = a.interaction.unwrap();
     assert_eq!(
-        (round(a.a.ss), round(a.b.ss), round(interaction.ss), round(a.error.ss)),
+        (
+            round(a.a.ss),
+            round(a.b.ss),
+            round(interaction.ss),
+            round(a.error.ss)
+        ),
         (10683.72, 39118.72, 9613.78, 18230.75)
     );
-    assert_eq!((round(a.a.f.unwrap()), round(a.b.f.unwrap()), round(interaction.f.unwrap())), (7.91, 28.97, 3.56));
+    assert_eq!(
+        (
+            round(a.a.f.unwrap()),
+            round(a.b.f.unwrap()),
+            round(interaction.f.unwrap())
+        ),
+        (7.91, 28.97, 3.56)
+    );
     assert_eq!((a.error.df, interaction.df), (27.0, 4.0));
     assert!(a.non_additivity.is_none());
 }
@@ -95,7 +132,10 @@ fn a_known_difference_is_found_and_the_rest_is_not() {
 
 #[test]
 fn impossible_designs_are_refused() {
-    assert_eq!(two_way(&[vec![vec![1.0]]]).unwrap_err(), AnovaError::TooFewLevels);
+    assert_eq!(
+        two_way(&[vec![vec![1.0]]]).unwrap_err(),
+        AnovaError::TooFewLevels
+    );
     assert_eq!(
         two_way(&[vec![vec![1.0], vec![1.0, 2.0]], vec![vec![1.0], vec![1.0]]]).unwrap_err(),
         AnovaError::Unbalanced

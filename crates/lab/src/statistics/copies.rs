@@ -79,7 +79,8 @@ pub fn doubts(c: &CellAverages, measured_elapsed_s: Option<f64>, file_mb: f64) -
             d.size_error_percent.abs()
         ));
     }
-    if let Some(e) = measured_elapsed_s.filter(|e| *e > 0.0 && (d.elapsed_s / e - 1.0).abs() > 0.25) {
+    if let Some(e) = measured_elapsed_s.filter(|e| *e > 0.0 && (d.elapsed_s / e - 1.0).abs() > 0.25)
+    {
         out.push(format!(
             "the copies took {e:.1} s, the device's rate implies {:.1} s: the page cache took part, or others wrote",
             d.elapsed_s
@@ -114,7 +115,10 @@ mod tests {
     const DERIVED: &str = include_str!("../../../../fixtures/golden/seed2_derived.csv");
 
     fn cells() -> Vec<(String, CellAverages)> {
-        let rows = TABLE.lines().skip(1).map(|l| l.split(',').collect::<Vec<_>>());
+        let rows = TABLE
+            .lines()
+            .skip(1)
+            .map(|l| l.split(',').collect::<Vec<_>>());
         rows.map(|c| {
             let n = |i: usize| c[i].parse::<f64>().expect("number");
             let cell = CellAverages {
@@ -134,7 +138,10 @@ mod tests {
     fn every_derived_value_of_the_published_table() {
         let all = cells();
         let rate_of_one = |fs: &str, f: fn(&CellAverages, &Derived) -> f64| {
-            let (_, c) = all.iter().find(|(n, c)| n == fs && c.copies == 1).expect("n = 1");
+            let (_, c) = all
+                .iter()
+                .find(|(n, c)| n == fs && c.copies == 1)
+                .expect("n = 1");
             f(c, &derive(c, 599.8).expect("written"))
         };
         let mut over = 0;
@@ -156,10 +163,19 @@ mod tests {
             ];
             for (got, want) in got.iter().zip(&want[2..]) {
                 let v: f64 = want.parse().expect("number");
-                assert!((got - v).abs() <= 5.1e-5_f64.max(1e-9 * v.abs()), "{fs} {}: {got} is not {want}", c.copies);
+                assert!(
+                    (got - v).abs() <= 5.1e-5_f64.max(1e-9 * v.abs()),
+                    "{fs} {}: {got} is not {want}",
+                    c.copies
+                );
             }
             over += usize::from(d.impossible_util);
-            assert_eq!(doubts(c, None, 599.8).iter().any(|t| t.contains("impossible")), d.impossible_util);
+            assert_eq!(
+                doubts(c, None, 599.8)
+                    .iter()
+                    .any(|t| t.contains("impossible")),
+                d.impossible_util
+            );
         }
         assert_eq!(over, 9, "nine of the fifteen cells say more than 100 %");
     }
@@ -168,7 +184,11 @@ mod tests {
     fn plain_means_of_samples_are_noticed() {
         let doubtful: Vec<String> = cells()
             .into_iter()
-            .filter(|(_, c)| doubts(c, None, 599.8).iter().any(|t| t.contains("plain mean")))
+            .filter(|(_, c)| {
+                doubts(c, None, 599.8)
+                    .iter()
+                    .any(|t| t.contains("plain mean"))
+            })
             .map(|(fs, c)| format!("{fs} {}", c.copies))
             .collect();
         assert_eq!(doubtful, ["FAT32 2", "FAT32 3", "FAT32 4", "FAT32 5"]);

@@ -121,8 +121,17 @@ pub struct Identity {
     pub holds: bool,
 }
 
-fn identity(id: &str, side: usize, text: &'static str, left: f64, right: f64, tolerance: f64) -> Identity {
-    let direction = ["r", "w"].get(side).map_or(String::new(), |d| format!(".{d}"));
+fn identity(
+    id: &str,
+    side: usize,
+    text: &'static str,
+    left: f64,
+    right: f64,
+    tolerance: f64,
+) -> Identity {
+    let direction = ["r", "w"]
+        .get(side)
+        .map_or(String::new(), |d| format!(".{d}"));
     Identity {
         id: format!("{id}{direction}"),
         text,
@@ -153,10 +162,24 @@ fn app_identities(r: &RunFacts, side: usize, out: &mut Vec<Identity>) {
     let rounding = |rate: f64| 0.5 * r.runtime_s + rate * 0.0005;
     if let Some(bw) = a.bytes_per_s {
         let tolerance = rounding(bw) + 1024.0;
-        out.push(identity("I1", side, "bytes = bandwidth x runtime", a.bytes, bw * r.runtime_s, tolerance));
+        out.push(identity(
+            "I1",
+            side,
+            "bytes = bandwidth x runtime",
+            a.bytes,
+            bw * r.runtime_s,
+            tolerance,
+        ));
     }
     if let Some(bs) = a.block_bytes {
-        out.push(identity("I2", side, "bytes = block size x I/Os", a.bytes, bs * a.ios, 0.5 * bs));
+        out.push(identity(
+            "I2",
+            side,
+            "bytes = block size x I/Os",
+            a.bytes,
+            bs * a.ios,
+            0.5 * bs,
+        ));
     }
     if let Some(iops) = a.ios_per_s {
         out.push(identity(
@@ -175,7 +198,9 @@ fn count_tolerance(r: &RunFacts, side: usize) -> f64 {
     match r.source {
         // In flight at both readings.
         DeviceSource::Bracket => f64::from(r.queue_depth),
-        DeviceSource::FioSampling => 2.0 * 0.25 * r.app[side].ios / r.runtime_s + f64::from(r.queue_depth),
+        DeviceSource::FioSampling => {
+            2.0 * 0.25 * r.app[side].ios / r.runtime_s + f64::from(r.queue_depth)
+        }
     }
 }
 
@@ -184,24 +209,51 @@ fn device_identities(r: &RunFacts, side: usize, out: &mut Vec<Identity>) {
     let per_io = a.bytes / a.ios;
     let count = count_tolerance(r, side);
     // Without the device's bytes its requests of known size give them.
-    let bytes =
-        d.bytes.or_else(|| a.block_bytes.filter(|b| r.max_request_bytes.is_none_or(|m| *b <= m)).map(|b| b * d.ios));
+    let bytes = d.bytes.or_else(|| {
+        a.block_bytes
+            .filter(|b| r.max_request_bytes.is_none_or(|m| *b <= m))
+            .map(|b| b * d.ios)
+    });
     if let Some(bytes) = bytes {
         let text = "device bytes, less those of others and of metadata = application bytes";
-        out.push(identity("I4", side, text, bytes - r.foreign[side].bytes, a.bytes, count * per_io));
+        out.push(identity(
+            "I4",
+            side,
+            text,
+            bytes - r.foreign[side].bytes,
+            a.bytes,
+            count * per_io,
+        ));
     }
     if let (Some(bs), Some(max)) = (a.block_bytes, r.max_request_bytes) {
         let pieces = (bs / max).ceil().max(1.0);
         let expected = a.ios * pieces - d.merges;
         let text = "device requests, less those of others = I/Os x pieces - merges";
-        out.push(identity("I5", side, text, d.ios - r.foreign[side].ios, expected, count * pieces));
+        out.push(identity(
+            "I5",
+            side,
+            text,
+            d.ios - r.foreign[side].ios,
+            expected,
+            count * pieces,
+        ));
     }
     // The device's time is not known apart for others.
     let alone = r.foreign[side].ios <= NOTICEABLE * d.ios;
-    if let Some(ms) = d.await_ms().filter(|_| r.queue_depth == 1 && r.direct && alone) {
+    if let Some(ms) = d
+        .await_ms()
+        .filter(|_| r.queue_depth == 1 && r.direct && alone)
+    {
         let cycle_ms = 1000.0 * r.runtime_s / a.ios;
         let text = "one at a time: device response <= time per I/O";
-        let mut i = identity("I9", side, text, ms, cycle_ms, cycle_ms * count / a.ios + 1.0 / a.ios);
+        let mut i = identity(
+            "I9",
+            side,
+            text,
+            ms,
+            cycle_ms,
+            cycle_ms * count / a.ios + 1.0 / a.ios,
+        );
         i.holds = ms <= cycle_ms + i.tolerance;
         out.push(i);
     }
@@ -214,7 +266,14 @@ fn whole_identities(r: &RunFacts, out: &mut Vec<Identity>) {
         // Each I/O's time is cut to whole milliseconds once in each sum.
         let text = "queue length = arrival rate x response time (Little)";
         let window_ms = r.window_s * 1000.0;
-        out.push(identity("I7", 2, text, q / window_ms, ticks / window_ms, (ios.sqrt() + 10.0) / window_ms));
+        out.push(identity(
+            "I7",
+            2,
+            text,
+            q / window_ms,
+            ticks / window_ms,
+            (ios.sqrt() + 10.0) / window_ms,
+        ));
     }
     if let (Some(busy), Some(util)) = (r.io_ticks_ms, r.util_percent) {
         // The application samples every 250 ms, and its setup is in our window but not in its own.
@@ -311,8 +370,16 @@ pub fn verdicts(r: &RunFacts) -> Vec<Verdict> {
         }
     }
     if out.is_empty() {
-        let failed: Vec<String> = identities(r).into_iter().filter(|i| !i.holds).map(|i| i.id).collect();
-        out.push(if failed.is_empty() { Verdict::Agree } else { Verdict::Unexplained { failed } });
+        let failed: Vec<String> = identities(r)
+            .into_iter()
+            .filter(|i| !i.holds)
+            .map(|i| i.id)
+            .collect();
+        out.push(if failed.is_empty() {
+            Verdict::Agree
+        } else {
+            Verdict::Unexplained { failed }
+        });
     }
     out
 }
@@ -334,7 +401,9 @@ fn others(r: &RunFacts) -> Option<Verdict> {
 
 /// Device bytes of a side that the application can have caused.
 fn own_bytes(r: &RunFacts, side: usize) -> Option<f64> {
-    r.device[side].bytes.map(|b| (b - r.foreign[side].bytes).max(0.0))
+    r.device[side]
+        .bytes
+        .map(|b| (b - r.foreign[side].bytes).max(0.0))
 }
 
 fn bytes_verdict(r: &RunFacts, side: usize) -> Option<Verdict> {
@@ -344,33 +413,58 @@ fn bytes_verdict(r: &RunFacts, side: usize) -> Option<Verdict> {
         return None;
     }
     if device < app * (1.0 - NOTICEABLE) {
-        return Some(Verdict::PageCache { hit_percent: 100.0 * (1.0 - device / app) });
+        return Some(Verdict::PageCache {
+            hit_percent: 100.0 * (1.0 - device / app),
+        });
     }
-    (side == 0 && device > app * (1.0 + NOTICEABLE)).then(|| Verdict::Readahead { ratio: device / app })
+    (side == 0 && device > app * (1.0 + NOTICEABLE)).then(|| Verdict::Readahead {
+        ratio: device / app,
+    })
 }
 
 fn request_verdict(r: &RunFacts, side: usize) -> Option<Verdict> {
     let (a, all, foreign) = (&r.app[side], &r.device[side], &r.foreign[side]);
     // Others' requests are of other sizes.
-    let d = DeviceSide { ios: all.ios - foreign.ios, bytes: all.bytes.map(|b| b - foreign.bytes), ..*all };
+    let d = DeviceSide {
+        ios: all.ios - foreign.ios,
+        bytes: all.bytes.map(|b| b - foreign.bytes),
+        ..*all
+    };
     let request = d.request_bytes().filter(|b| *b > 0.0)?;
     let per_io = a.bytes / a.ios;
     // An application that announces sequential reading (posix_fadvise, as fio does) gets twice the window.
-    let window = r.read_ahead_bytes.and_then(|ra| [ra, 2.0 * ra].into_iter().find(|w| (request / w - 1.0).abs() < 0.1));
+    let window = r.read_ahead_bytes.and_then(|ra| {
+        [ra, 2.0 * ra]
+            .into_iter()
+            .find(|w| (request / w - 1.0).abs() < 0.1)
+    });
     if window.is_some_and(|w| side == 0 && !r.direct && per_io < w) {
         let doubled = window > r.read_ahead_bytes;
-        return Some(Verdict::ReadaheadCap { request_bytes: request, doubled });
+        return Some(Verdict::ReadaheadCap {
+            request_bytes: request,
+            doubled,
+        });
     }
     let moved = d.bytes? / per_io;
     if per_io / request >= MIN_SPLITS && r.direct {
         let limit_bytes = r.max_request_bytes;
-        return Some(Verdict::Splitting { requests_per_io: d.ios / moved, request_bytes: request, limit_bytes });
+        return Some(Verdict::Splitting {
+            requests_per_io: d.ios / moved,
+            request_bytes: request,
+            limit_bytes,
+        });
     }
     if !r.direct && request > per_io * (1.0 + NOTICEABLE) && d.merges <= NOTICEABLE * moved {
-        return Some(Verdict::Gathered { request_bytes: request, ios_per_request: request / per_io });
+        return Some(Verdict::Gathered {
+            request_bytes: request,
+            ios_per_request: request / per_io,
+        });
     }
-    (d.merges > NOTICEABLE * moved && request > per_io * (1.0 + NOTICEABLE))
-        .then(|| Verdict::Merging { ios_per_request: moved / d.ios })
+    (d.merges > NOTICEABLE * moved && request > per_io * (1.0 + NOTICEABLE)).then(|| {
+        Verdict::Merging {
+            ios_per_request: moved / d.ios,
+        }
+    })
 }
 
 fn throttle_verdict(r: &RunFacts, side: usize) -> Option<Verdict> {
@@ -381,31 +475,52 @@ fn throttle_verdict(r: &RunFacts, side: usize) -> Option<Verdict> {
     let measurable = d.ticks_ms >= 20.0 || app_ms * a.ios >= 1000.0;
     let pieces = (d.ios / a.ios).max(1.0);
     let ratio = app_ms / (device_ms.max(1.0 / d.ios) * pieces);
-    (r.direct && measurable && ratio > 3.0 && app_ms > 0.5).then_some(Verdict::ThrottledAbove { ratio })
+    (r.direct && measurable && ratio > 3.0 && app_ms > 0.5)
+        .then_some(Verdict::ThrottledAbove { ratio })
 }
 
 impl Verdict {
     /// The verdict as a sentence.
     pub fn sentence(&self) -> String {
         match self {
-            Verdict::Agree => "application and device agree: every I/O reached the device as it was issued".to_owned(),
+            Verdict::Agree => {
+                "application and device agree: every I/O reached the device as it was issued"
+                    .to_owned()
+            }
             Verdict::PageCache { hit_percent } => {
                 format!(
                     "page cache: {hit_percent:.1} % of the application's bytes did not reach the device during the run"
                 )
             }
             Verdict::Readahead { ratio } => {
-                format!("readahead: the device read {ratio:.2} times what the application requested")
+                format!(
+                    "readahead: the device read {ratio:.2} times what the application requested"
+                )
             }
-            Verdict::ReadaheadCap { request_bytes, doubled } => {
-                let what =
-                    if *doubled { "twice read_ahead_kb, for announced sequential reading" } else { "read_ahead_kb" };
-                format!("readahead sets the size of requests: {:.0} KiB ({what})", request_bytes / 1024.0)
+            Verdict::ReadaheadCap {
+                request_bytes,
+                doubled,
+            } => {
+                let what = if *doubled {
+                    "twice read_ahead_kb, for announced sequential reading"
+                } else {
+                    "read_ahead_kb"
+                };
+                format!(
+                    "readahead sets the size of requests: {:.0} KiB ({what})",
+                    request_bytes / 1024.0
+                )
             }
             Verdict::Merging { ios_per_request } => {
-                format!("merging: {ios_per_request:.1} of the application's I/Os went into each request of the device")
+                format!(
+                    "merging: {ios_per_request:.1} of the application's I/Os went into each request of the device"
+                )
             }
-            Verdict::Splitting { requests_per_io, request_bytes, limit_bytes } => {
+            Verdict::Splitting {
+                requests_per_io,
+                request_bytes,
+                limit_bytes,
+            } => {
                 let why = match limit_bytes {
                     // A last piece may be smaller than the limit.
                     Some(limit) if *request_bytes < 0.4 * limit => {
@@ -414,9 +529,14 @@ impl Verdict {
                     _ => "as large as the device takes",
                 };
                 let kib = request_bytes / 1024.0;
-                format!("splitting: {requests_per_io:.2} requests per I/O, {kib:.0} KiB each, {why}")
+                format!(
+                    "splitting: {requests_per_io:.2} requests per I/O, {kib:.0} KiB each, {why}"
+                )
             }
-            Verdict::Gathered { request_bytes, ios_per_request } => format!(
+            Verdict::Gathered {
+                request_bytes,
+                ios_per_request,
+            } => format!(
                 "coalesced: the page cache put {ios_per_request:.1} application I/Os into each request of {:.0} KiB",
                 request_bytes / 1024.0
             ),
@@ -425,7 +545,10 @@ impl Verdict {
                 failed.join(", ")
             ),
             Verdict::OtherWriters { who, percent } => {
-                format!("background I/O: {percent:.1} % of the device's bytes were moved by {}", who.join(", "))
+                format!(
+                    "background I/O: {percent:.1} % of the device's bytes were moved by {}",
+                    who.join(", ")
+                )
             }
             Verdict::ThrottledAbove { ratio } => format!(
                 "throttled above the device: the application waited {ratio:.0} times as long as the device took (a cgroup or rate limit, or the processor)"

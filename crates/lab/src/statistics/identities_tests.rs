@@ -4,8 +4,15 @@ const FIO: &str = include_str!("../../../../fixtures/golden/seed1_fio_values.csv
 const IOSTAT: &str = include_str!("../../../../fixtures/golden/seed1_iostat_values.csv");
 
 fn fio(sample: &str, field: &str) -> f64 {
-    let cell = FIO.lines().map(|l| l.split(',').collect::<Vec<_>>()).find(|c| c[0] == sample && c[1] == field);
-    cell.expect("published").last().expect("value").parse().expect("number")
+    let cell = FIO
+        .lines()
+        .map(|l| l.split(',').collect::<Vec<_>>())
+        .find(|c| c[0] == sample && c[1] == field);
+    cell.expect("published")
+        .last()
+        .expect("value")
+        .parse()
+        .expect("number")
 }
 
 /// The published 30 s run: 4 KiB random reads one at a time, fio's own disk statistics.
@@ -19,7 +26,12 @@ fn published() -> RunFacts {
         ios_per_s: Some(of("iops")),
         mean_us: None,
     };
-    let device = DeviceSide { ios: of("disk_ios_r"), bytes: None, merges: 0.0, ticks_ms: of("disk_ticks_ms") };
+    let device = DeviceSide {
+        ios: of("disk_ios_r"),
+        bytes: None,
+        merges: 0.0,
+        ticks_ms: of("disk_ticks_ms"),
+    };
     RunFacts {
         app: [app, AppSide::default()],
         device: [device, DeviceSide::default()],
@@ -47,23 +59,38 @@ fn round(x: f64, decimals: i32) -> f64 {
 fn the_published_run_to_the_printed_digits() {
     let r = published();
     let all = identities(&r);
-    let get = |id: &str| all.iter().find(|i| i.id == id).unwrap_or_else(|| panic!("{id} in {all:?}"));
+    let get = |id: &str| {
+        all.iter()
+            .find(|i| i.id == id)
+            .unwrap_or_else(|| panic!("{id} in {all:?}"))
+    };
     assert!(all.iter().all(|i| i.holds), "{all:#?}");
     assert_eq!(round(get("I1.r").right / 1024.0, 2), 21060.00);
     assert_eq!(get("I2.r").right / 1024.0, 21060.0);
     assert_eq!(round(r.app[0].ios / r.runtime_s, 2), 175.48);
     let i4 = get("I4.r");
-    assert_eq!((i4.left / 1024.0, i4.left / 1024.0 - i4.right / 1024.0), (21004.0, -56.0));
+    assert_eq!(
+        (i4.left / 1024.0, i4.left / 1024.0 - i4.right / 1024.0),
+        (21004.0, -56.0)
+    );
     assert_eq!(i4.residual_percent.map(|p| round(p, 3)), Some(-0.266));
     let missing = get("I5.r").right - get("I5.r").left;
-    assert_eq!((missing, (missing / 175.48 * 1000.0_f64).round()), (14.0, 80.0), "14 I/Os are 80 ms of the run");
+    assert_eq!(
+        (missing, (missing / 175.48 * 1000.0_f64).round()),
+        (14.0, 80.0),
+        "14 I/Os are 80 ms of the run"
+    );
     let i9 = get("I9.r");
     assert_eq!((round(i9.left, 3), round(i9.right, 3)), (5.680, 5.699));
     let i7 = get("I7");
     assert_eq!((round(i7.left, 4), round(i7.right, 4)), (0.9939, 0.9942));
     let i8 = get("I8");
     assert_eq!((round(i8.left, 2), i8.right), (99.42, 99.40));
-    assert_eq!(round(29828.0 / 0.994 / 1000.0, 3), 30.008, "the window that fio's utilisation implies");
+    assert_eq!(
+        round(29828.0 / 0.994 / 1000.0, 3),
+        30.008,
+        "the window that fio's utilisation implies"
+    );
     assert_eq!(round(29820.0 / 0.994 / 1000.0, 3), 30.000);
     assert_eq!(verdicts(&r), [Verdict::Agree]);
 }
@@ -83,7 +110,11 @@ fn the_published_iostat_rows() {
     let want = [(8.0, 1.0006, 5.575), (8.0, 0.9933, 6.024)];
     for (line, (sectors, queue, service)) in IOSTAT.lines().skip(1).zip(want) {
         let cells: Vec<&str> = line.split(',').collect();
-        let v = |n: &str| cells[heading.iter().position(|h| *h == n).expect("column")].parse::<f64>().expect("number");
+        let v = |n: &str| {
+            cells[heading.iter().position(|h| *h == n).expect("column")]
+                .parse::<f64>()
+                .expect("number")
+        };
         let d = DeviceSide {
             ios: v("r_s"),
             bytes: Some(v("rkB_s") * 1024.0),
@@ -99,8 +130,13 @@ fn the_published_iostat_rows() {
 
 /// A bracketed run of 1000 I/Os of `bs` bytes.
 fn run(bs: f64, direct: bool, device: DeviceSide) -> RunFacts {
-    let app =
-        AppSide { ios: 1000.0, bytes: 1000.0 * bs, block_bytes: Some(bs), mean_us: Some(1000.0), ..AppSide::default() };
+    let app = AppSide {
+        ios: 1000.0,
+        bytes: 1000.0 * bs,
+        block_bytes: Some(bs),
+        mean_us: Some(1000.0),
+        ..AppSide::default()
+    };
     RunFacts {
         app: [app, AppSide::default()],
         device: [device, DeviceSide::default()],
@@ -121,33 +157,62 @@ fn run(bs: f64, direct: bool, device: DeviceSide) -> RunFacts {
 }
 
 fn device(ios: f64, bytes: f64, merges: f64, ticks_ms: f64) -> DeviceSide {
-    DeviceSide { ios, bytes: Some(bytes), merges, ticks_ms }
+    DeviceSide {
+        ios,
+        bytes: Some(bytes),
+        merges,
+        ticks_ms,
+    }
 }
 
 #[test]
 fn each_mechanism_gets_its_verdict() {
     let kind = |r: &RunFacts| {
-        verdicts(r).iter().map(|v| serde_json::to_value(v).expect("json")["kind"].to_string()).collect::<Vec<_>>()
+        verdicts(r)
+            .iter()
+            .map(|v| serde_json::to_value(v).expect("json")["kind"].to_string())
+            .collect::<Vec<_>>()
     };
-    assert_eq!(kind(&run(4096.0, true, device(1000.0, 4_096_000.0, 0.0, 900.0))), ["\"agree\""]);
+    assert_eq!(
+        kind(&run(4096.0, true, device(1000.0, 4_096_000.0, 0.0, 900.0))),
+        ["\"agree\""]
+    );
     let cached = run(4096.0, false, device(250.0, 1_024_000.0, 0.0, 200.0));
-    assert!(matches!(verdicts(&cached)[..], [Verdict::PageCache { hit_percent }] if (hit_percent - 75.0).abs() < 1e-9));
-    assert_eq!(kind(&run(4096.0, false, device(1000.0, 8_192_000.0, 0.0, 900.0))), ["\"readahead\"", "\"gathered\""]);
+    assert!(
+        matches!(verdicts(&cached)[..], [Verdict::PageCache { hit_percent }] if (hit_percent - 75.0).abs() < 1e-9)
+    );
+    assert_eq!(
+        kind(&run(4096.0, false, device(1000.0, 8_192_000.0, 0.0, 900.0))),
+        ["\"readahead\"", "\"gathered\""]
+    );
     let sequential = run(4096.0, false, device(31.25, 4_096_000.0, 0.0, 300.0));
     assert_eq!(kind(&sequential), ["\"readahead-cap\""]);
     // The published "stuck at 512 sectors": 256 KiB, twice the usual window of 128 KiB.
     let announced = run(4096.0, false, device(15.625, 4_096_000.0, 0.0, 300.0));
     assert!(
-        matches!(verdicts(&announced)[..], [Verdict::ReadaheadCap { doubled: true, .. }]),
+        matches!(
+            verdicts(&announced)[..],
+            [Verdict::ReadaheadCap { doubled: true, .. }]
+        ),
         "{:?}",
         verdicts(&announced)
     );
-    let large = run(1_048_576.0, true, device(2000.0, 1_048_576_000.0, 0.0, 900.0));
+    let large = run(
+        1_048_576.0,
+        true,
+        device(2000.0, 1_048_576_000.0, 0.0, 900.0),
+    );
     assert!(
         matches!(verdicts(&large)[..], [Verdict::Splitting { requests_per_io, request_bytes, .. }] if requests_per_io == 2.0 && request_bytes == 524_288.0)
     );
-    assert_eq!(kind(&run(4096.0, true, device(100.0, 4_096_000.0, 900.0, 900.0))), ["\"merging\""]);
-    assert_eq!(kind(&run(4096.0, true, device(1000.0, 4_096_000.0, 0.0, 100.0))), ["\"throttled-above\""]);
+    assert_eq!(
+        kind(&run(4096.0, true, device(100.0, 4_096_000.0, 900.0, 900.0))),
+        ["\"merging\""]
+    );
+    assert_eq!(
+        kind(&run(4096.0, true, device(1000.0, 4_096_000.0, 0.0, 100.0))),
+        ["\"throttled-above\""]
+    );
     let mut shared = run(4096.0, true, device(1500.0, 6_144_000.0, 0.0, 1400.0));
     shared.others = vec![("rsync".to_owned(), 2_048_000.0)];
     assert_eq!(kind(&shared), ["\"other-writers\""]);
@@ -161,13 +226,24 @@ fn each_mechanism_gets_its_verdict() {
 fn io_of_other_processes_is_subtracted() {
     let mut r = run(4096.0, true, device(1500.0, 6_144_000.0, 0.0, 1400.0));
     assert!(identities(&r).iter().any(|i| i.id == "I4.r" && !i.holds));
-    r.foreign[0] = Foreign { ios: 500.0, bytes: 2_048_000.0 };
-    assert!(identities(&r).iter().all(|i| i.holds && i.id != "I9.r"), "{:?}", identities(&r));
+    r.foreign[0] = Foreign {
+        ios: 500.0,
+        bytes: 2_048_000.0,
+    };
+    assert!(
+        identities(&r).iter().all(|i| i.holds && i.id != "I9.r"),
+        "{:?}",
+        identities(&r)
+    );
 }
 
 #[test]
 fn a_failed_identity_says_so() {
     let r = run(4096.0, true, device(1500.0, 6_144_000.0, 0.0, 900.0));
-    let bad: Vec<String> = identities(&r).into_iter().filter(|i| !i.holds).map(|i| i.id).collect();
+    let bad: Vec<String> = identities(&r)
+        .into_iter()
+        .filter(|i| !i.holds)
+        .map(|i| i.id)
+        .collect();
     assert_eq!(bad, ["I4.r", "I5.r"]);
 }

@@ -73,7 +73,11 @@ pub fn box_stats(values: &[f64]) -> Option<BoxStats> {
         whisker_high: inside().fold(q3, f64::max),
         p99: at(0.99),
         max: v[n - 1],
-        outliers: v.iter().copied().filter(|x| !(low..=high).contains(x)).collect(),
+        outliers: v
+            .iter()
+            .copied()
+            .filter(|x| !(low..=high).contains(x))
+            .collect(),
     })
 }
 
@@ -82,25 +86,43 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const OUTLIERS: &str = include_str!("../../../../fixtures/golden/seed0_charts_outliers_digitised.csv");
+    const OUTLIERS: &str =
+        include_str!("../../../../fixtures/golden/seed0_charts_outliers_digitised.csv");
 
     #[test]
     fn the_budget_explains_the_published_outliers() {
         let b = ErrorBudget::new(250, 1.0, 100.0);
         assert_eq!((b.tick_pp, b.interval_pp), (0.4, 1.0));
-        let rows = OUTLIERS.lines().skip(1).map(|l| l.split(',').collect::<Vec<_>>());
-        let difference = rows.filter(|c| c[2].contains("util")).map(|c| c[3].parse::<f64>().expect("number"));
+        let rows = OUTLIERS
+            .lines()
+            .skip(1)
+            .map(|l| l.split(',').collect::<Vec<_>>());
+        let difference = rows
+            .filter(|c| c[2].contains("util"))
+            .map(|c| c[3].parse::<f64>().expect("number"));
         let values: Vec<f64> = difference.collect();
-        let near = |center: f64, half: f64| values.iter().filter(|v| (**v - center).abs() <= half).count();
+        let near = |center: f64, half: f64| {
+            values
+                .iter()
+                .filter(|v| (**v - center).abs() <= half)
+                .count()
+        };
         assert_eq!(values.len(), 118);
         assert_eq!(near(b.tick_pp, 0.06), 41, "one tick");
-        assert_eq!(values.iter().filter(|v| (0.90..=1.01).contains(*v)).count(), 14, "one hundredth of a second");
+        assert_eq!(
+            values.iter().filter(|v| (0.90..=1.01).contains(*v)).count(),
+            14,
+            "one hundredth of a second"
+        );
     }
 
     #[test]
     fn a_box_of_known_values() {
         let b = box_stats(&[1.0, 2.0, 3.0, 4.0, 100.0]).expect("values");
-        assert_eq!((b.q1, b.median, b.q3, b.whisker_high, b.max), (2.0, 3.0, 4.0, 4.0, 100.0));
+        assert_eq!(
+            (b.q1, b.median, b.q3, b.whisker_high, b.max),
+            (2.0, 3.0, 4.0, 4.0, 100.0)
+        );
         assert_eq!(b.outliers, [100.0]);
         assert_eq!(box_stats(&[f64::NAN]), None);
     }

@@ -27,14 +27,20 @@ impl Locale {
     /// From the environment; a locale that is not installed is the C locale, category by category.
     pub fn from_environment() -> Locale {
         let mut handle = std::ptr::null_mut();
-        for (mask, category) in [(libc::LC_TIME_MASK, "LC_TIME"), (libc::LC_NUMERIC_MASK, "LC_NUMERIC")] {
+        for (mask, category) in [
+            (libc::LC_TIME_MASK, "LC_TIME"),
+            (libc::LC_NUMERIC_MASK, "LC_NUMERIC"),
+        ] {
             let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty());
-            let name = set("LC_ALL").or_else(|| set(category)).or_else(|| set("LANG"));
-            let name = name.and_then(|n| CString::new(std::os::unix::ffi::OsStringExt::into_vec(n)).ok());
+            let name = set("LC_ALL")
+                .or_else(|| set(category))
+                .or_else(|| set("LANG"));
+            let name =
+                name.and_then(|n| CString::new(std::os::unix::ffi::OsStringExt::into_vec(n)).ok());
             // The dates and numbers of C.UTF-8 are those of C.
-            let plain = name
-                .as_ref()
-                .is_none_or(|n| matches!(n.as_bytes(), b"C" | b"POSIX") || n.as_bytes().starts_with(b"C."));
+            let plain = name.as_ref().is_none_or(|n| {
+                matches!(n.as_bytes(), b"C" | b"POSIX") || n.as_bytes().starts_with(b"C.")
+            });
             if let (Some(name), false) = (name, plain) {
                 // SAFETY: `name` is a NUL-terminated string; `handle` is null or a locale object from newlocale, which
                 // newlocale takes over when it succeeds and leaves valid when it fails.
@@ -49,7 +55,9 @@ impl Locale {
 
     /// The C locale: English dates, decimal point.
     pub fn c() -> Locale {
-        Locale { handle: std::ptr::null_mut() }
+        Locale {
+            handle: std::ptr::null_mut(),
+        }
     }
 
     /// The sign between a number's integer part and its decimals (`.` or `,`, rarely more than one byte).
@@ -58,21 +66,39 @@ impl Locale {
             return b".".to_vec();
         }
         // SAFETY: the handle is a live locale object; the returned string is NUL-terminated and copied at once.
-        let text = unsafe { std::ffi::CStr::from_ptr(libc::nl_langinfo_l(libc::RADIXCHAR, self.handle)) };
-        if text.is_empty() { b".".to_vec() } else { text.to_bytes().to_vec() }
+        let text =
+            unsafe { std::ffi::CStr::from_ptr(libc::nl_langinfo_l(libc::RADIXCHAR, self.handle)) };
+        if text.is_empty() {
+            b".".to_vec()
+        } else {
+            text.to_bytes().to_vec()
+        }
     }
 
     /// `strftime(3)`; empty if the result is longer than 255 bytes or the format holds a NUL.
     pub fn format(&self, time: &LocalTime, format: &str) -> Vec<u8> {
-        let Ok(format) = CString::new(format) else { return Vec::new() };
+        let Ok(format) = CString::new(format) else {
+            return Vec::new();
+        };
         let mut out = vec![0u8; 256];
         // SAFETY: `out` has the length passed, `format` is NUL-terminated, `tm` is initialised, and its zone name points
         // into the C library's zone data, which lives as long as the process.
         let n = unsafe {
             if self.handle.is_null() {
-                libc::strftime(out.as_mut_ptr().cast(), out.len(), format.as_ptr(), &time.tm)
+                libc::strftime(
+                    out.as_mut_ptr().cast(),
+                    out.len(),
+                    format.as_ptr(),
+                    &time.tm,
+                )
             } else {
-                libc::strftime_l(out.as_mut_ptr().cast(), out.len(), format.as_ptr(), &time.tm, self.handle)
+                libc::strftime_l(
+                    out.as_mut_ptr().cast(),
+                    out.len(),
+                    format.as_ptr(),
+                    &time.tm,
+                    self.handle,
+                )
             }
         };
         out.truncate(n);
@@ -96,7 +122,10 @@ impl LocalTime {
         // SAFETY: both pointers are valid; localtime_r fills `tm` unless it returns null.
         let ok = unsafe { !libc::localtime_r(&unix_s, tm.as_mut_ptr()).is_null() };
         // SAFETY: it was filled.
-        ok.then(|| LocalTime { tm: unsafe { tm.assume_init() }, unix_s })
+        ok.then(|| LocalTime {
+            tm: unsafe { tm.assume_init() },
+            unix_s,
+        })
     }
 
     /// Seconds since the Unix epoch.

@@ -102,12 +102,21 @@ impl DiskstatsReader {
                 n += 1;
                 continue;
             }
-            let end = text[at..].iter().position(|b| *b == b'\n').map_or(length, |i| at + i);
+            let end = text[at..]
+                .iter()
+                .position(|b| *b == b'\n')
+                .map_or(length, |i| at + i);
             let line = at..end;
             at = end + 1;
-            let Some(p) = parse_diskstats_line(&text[line.clone()]) else { continue };
+            let Some(p) = parse_diskstats_line(&text[line.clone()]) else {
+                continue;
+            };
             let dev = DevId::new(p.major, p.minor);
-            match self.rows.get_mut(n).filter(|r| r.dev == dev && same_name(&r.name, p.name)) {
+            match self
+                .rows
+                .get_mut(n)
+                .filter(|r| r.dev == dev && same_name(&r.name, p.name))
+            {
                 Some(row) => {
                     row.fields = p.stat.fields;
                     row.counters = p.stat.counters;
@@ -120,7 +129,13 @@ impl DiskstatsReader {
                     self.lines.truncate(n);
                     let name = sysfs_name(p.name);
                     let kind = RowKind::Partition;
-                    self.rows.push(DiskRow { dev, name, kind, fields: p.stat.fields, counters: p.stat.counters });
+                    self.rows.push(DiskRow {
+                        dev,
+                        name,
+                        kind,
+                        fields: p.stat.fields,
+                        counters: p.stat.counters,
+                    });
                     self.lines.push(line);
                 }
             }
@@ -146,7 +161,11 @@ impl DiskstatsReader {
         sorted.sort_unstable();
         for row in &mut self.rows {
             let disk = sorted.binary_search(&row.name.as_slice()).is_ok();
-            row.kind = if disk { RowKind::Disk } else { RowKind::Partition };
+            row.kind = if disk {
+                RowKind::Disk
+            } else {
+                RowKind::Partition
+            };
         }
     }
 
@@ -178,12 +197,18 @@ impl DiskstatsReader {
 }
 
 fn same_name(sysfs: &[u8], kernel: &[u8]) -> bool {
-    sysfs.len() == kernel.len() && sysfs.iter().zip(kernel).all(|(s, k)| s == k || (*k == b'/' && *s == b'!'))
+    sysfs.len() == kernel.len()
+        && sysfs
+            .iter()
+            .zip(kernel)
+            .all(|(s, k)| s == k || (*k == b'/' && *s == b'!'))
 }
 
 /// A kernel name as sysfs spells it: `cciss/c0d0` is the directory `cciss!c0d0`.
 pub fn sysfs_name(name: &[u8]) -> Vec<u8> {
-    name.iter().map(|b| if *b == b'/' { b'!' } else { *b }).collect()
+    name.iter()
+        .map(|b| if *b == b'/' { b'!' } else { *b })
+        .collect()
 }
 
 #[cfg(test)]
@@ -213,7 +238,9 @@ mod tests {
     }
 
     fn names(rows: &[DiskRow]) -> Vec<String> {
-        rows.iter().map(|r| String::from_utf8_lossy(&r.name).into_owned()).collect()
+        rows.iter()
+            .map(|r| String::from_utf8_lossy(&r.name).into_owned())
+            .collect()
     }
 
     #[test]
@@ -232,7 +259,8 @@ mod tests {
     #[test]
     fn devices_come_and_go() {
         let m = Machine::new(&["sda", "sdb", "sdc"]);
-        let line = |minor: u32, name: &str, n: u64| format!("8 {minor} {name} {n} 0 0 0 0 0 0 0 0 0 0\n");
+        let line =
+            |minor: u32, name: &str, n: u64| format!("8 {minor} {name} {n} 0 0 0 0 0 0 0 0 0 0\n");
         m.stats(&(line(0, "sda", 1) + &line(16, "sdb", 1)));
         let mut reader = DiskstatsReader::open(&m.root()).expect("opened");
         let first = reader.generation();
@@ -241,7 +269,10 @@ mod tests {
         m.stats(&(line(16, "sdb", 7) + &line(32, "sdc", 9)));
         let rows = reader.read().expect("read");
         assert_eq!(names(rows), ["sdb", "sdc"]);
-        assert_eq!((rows[0].counters.read.ios, rows[1].counters.read.ios), (7, 9));
+        assert_eq!(
+            (rows[0].counters.read.ios, rows[1].counters.read.ios),
+            (7, 9)
+        );
         assert!(reader.generation() > first);
         m.stats(&(line(0, "sda", 1) + &line(16, "sdb", 8) + &line(32, "sdc", 9)));
         assert_eq!(names(reader.read().expect("read")), ["sda", "sdb", "sdc"]);
@@ -251,7 +282,10 @@ mod tests {
 
     #[test]
     fn a_missing_file_is_an_error() {
-        assert_eq!(DiskstatsReader::open(&Machine::new(&[]).root()).err(), Some(Errno::NOENT));
+        assert_eq!(
+            DiskstatsReader::open(&Machine::new(&[]).root()).err(),
+            Some(Errno::NOENT)
+        );
     }
 
     proptest! {

@@ -28,7 +28,11 @@ pub struct KernelFile {
 impl KernelFile {
     /// Names the file; it is opened by the first read.
     pub fn new(path: impl Into<PathBuf>) -> KernelFile {
-        KernelFile { path: path.into(), fd: None, ordinary: false }
+        KernelFile {
+            path: path.into(),
+            fd: None,
+            ordinary: false,
+        }
     }
 
     /// Path of the file.
@@ -77,7 +81,9 @@ impl KernelFile {
         if self.fd.is_none() {
             self.open()?;
         }
-        let Some(fd) = &self.fd else { return Err(Errno::BADF) };
+        let Some(fd) = &self.fd else {
+            return Err(Errno::BADF);
+        };
         if buffer.len() < 4096 {
             buffer.resize(4096, 0);
         }
@@ -87,12 +93,16 @@ impl KernelFile {
                 buffer.resize(buffer.len() * 2, 0);
             }
             let room = buffer.len() - n;
-            let got = rustix::io::retry_on_intr(|| rustix::io::pread(fd, &mut buffer[n..], n as u64))?;
+            let got =
+                rustix::io::retry_on_intr(|| rustix::io::pread(fd, &mut buffer[n..], n as u64))?;
             n += got;
             // An ordinary file gives all it has. A `seq_file` gives the records that fit its page, so that one which
             // leaves room for another record (372 bytes at most) has come to its end; this saves the last `pread`.
-            let ended =
-                if self.ordinary { got < room } else { got > 0 && got < PAGE_LESS_A_RECORD && buffer[n - 1] == b'\n' };
+            let ended = if self.ordinary {
+                got < room
+            } else {
+                got > 0 && got < PAGE_LESS_A_RECORD && buffer[n - 1] == b'\n'
+            };
             if got == 0 || ended {
                 return Ok(n);
             }
@@ -120,7 +130,11 @@ pub struct StatFile {
 impl StatFile {
     /// Names the file; it is opened by the first read.
     pub fn new(path: impl Into<PathBuf>) -> StatFile {
-        StatFile { file: KernelFile::new(path), text: Vec::new(), stat: ParsedStat::default() }
+        StatFile {
+            file: KernelFile::new(path),
+            text: Vec::new(),
+            stat: ParsedStat::default(),
+        }
     }
 
     /// Reads it; `buffer` is scratch room, best shared by many files.
@@ -184,14 +198,18 @@ mod tests {
         let (mut file, mut buffer) = (StatFile::new(&path), Vec::new());
         let mut reads = |text: &str| {
             std::fs::write(&path, text).expect("written");
-            file.read(&mut buffer).map(|s| (s.fields, s.counters.read.ios))
+            file.read(&mut buffer)
+                .map(|s| (s.fields, s.counters.read.ios))
         };
         assert_eq!(reads(""), Ok((0, 0)));
         assert_eq!(reads("1 2 3 4 5 6 7 8 9 10 11\n"), Ok((11, 1)));
         assert_eq!(reads("1 2 3 4 5 6 7 8 9 10 11\n"), Ok((11, 1)));
         assert_eq!(reads("2 2 3 4 5 6 7 8 9 10 11\n"), Ok((11, 2)));
         let long = format!("3 2 3 4 5 6 7 8 9 10 11{}", " ".repeat(2000));
-        assert_eq!((reads(&long), reads(&long), reads("")), (Ok((11, 3)), Ok((11, 3)), Ok((0, 0))));
+        assert_eq!(
+            (reads(&long), reads(&long), reads("")),
+            (Ok((11, 3)), Ok((11, 3)), Ok((0, 0)))
+        );
     }
 
     #[test]

@@ -28,4 +28,7 @@ pub use root::Root;
 pub(crate) use root::push_components;
 pub use sampler::{Sample, Sampler, device_number};
 pub use scan::{ParsedLine, ParsedStat, parse_diskstats_line, parse_stat};
-pub use system::{SystemFiles, SystemNames, parse_boot_time_s, parse_cpu, parse_uptime_cs, processors, system_names};
+pub use system::{
+    SystemFiles, SystemNames, parse_boot_time_s, parse_cpu, parse_uptime_cs, processors,
+    system_names,
+};

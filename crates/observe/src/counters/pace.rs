@@ -11,7 +11,9 @@ const SLACK_PERIODS: i64 = 1000;
 /// Nanoseconds of `CLOCK_MONOTONIC`.
 pub fn monotonic_ns() -> i64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    t.tv_sec.saturating_mul(1_000_000_000).saturating_add(t.tv_nsec)
+    t.tv_sec
+        .saturating_mul(1_000_000_000)
+        .saturating_add(t.tv_nsec)
 }
 
 /// How a wait ended.
@@ -52,8 +54,15 @@ impl Pace {
 
     /// As [`Pace::new`], from a given instant in nanoseconds of `CLOCK_MONOTONIC`.
     pub fn starting_at(start_ns: i64, period: Duration) -> Pace {
-        let period_ns = i64::try_from(period.as_nanos()).unwrap_or(i64::MAX / 4).clamp(1_000, i64::MAX / 4);
-        Pace { period_ns, next_ns: start_ns.saturating_add(period_ns), late: 0, missed: 0 }
+        let period_ns = i64::try_from(period.as_nanos())
+            .unwrap_or(i64::MAX / 4)
+            .clamp(1_000, i64::MAX / 4);
+        Pace {
+            period_ns,
+            next_ns: start_ns.saturating_add(period_ns),
+            late: 0,
+            missed: 0,
+        }
     }
 
     /// Time between deadlines.
@@ -80,14 +89,20 @@ impl Pace {
     pub fn wait(&mut self) -> Wake {
         let now = monotonic_ns();
         if now < self.next_ns {
-            let until = Timespec { tv_sec: self.next_ns / 1_000_000_000, tv_nsec: self.next_ns % 1_000_000_000 };
+            let until = Timespec {
+                tv_sec: self.next_ns / 1_000_000_000,
+                tv_nsec: self.next_ns % 1_000_000_000,
+            };
             match rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &until) {
                 Ok(()) => {}
                 Err(rustix::io::Errno::INTR) => return Wake::Interrupted,
                 // No such clock (never seen on Linux): sleep the difference.
                 Err(_) => {
                     let left = self.next_ns - now;
-                    let d = Timespec { tv_sec: left / 1_000_000_000, tv_nsec: left % 1_000_000_000 };
+                    let d = Timespec {
+                        tv_sec: left / 1_000_000_000,
+                        tv_nsec: left % 1_000_000_000,
+                    };
                     if let NanosleepRelativeResult::Interrupted(_) = rustix::thread::nanosleep(&d) {
                         return Wake::Interrupted;
                     }
@@ -105,7 +120,10 @@ impl Pace {
         let due_ns = self.next_ns + missed * self.period_ns;
         self.missed += missed as u64;
         self.next_ns = due_ns.saturating_add(self.period_ns);
-        Wake::Due { due_ns, missed: missed as u64 }
+        Wake::Due {
+            due_ns,
+            missed: missed as u64,
+        }
     }
 }
 
@@ -144,8 +162,20 @@ mod tests {
     #[test]
     fn missed_intervals_are_counted() {
         let mut pace = Pace::starting_at(0, Duration::from_secs(1));
-        assert_eq!(pace.arrive(1_000_000_007), Wake::Due { due_ns: 1_000_000_000, missed: 0 });
-        assert_eq!(pace.arrive(5_400_000_000), Wake::Due { due_ns: 5_000_000_000, missed: 3 });
+        assert_eq!(
+            pace.arrive(1_000_000_007),
+            Wake::Due {
+                due_ns: 1_000_000_000,
+                missed: 0
+            }
+        );
+        assert_eq!(
+            pace.arrive(5_400_000_000),
+            Wake::Due {
+                due_ns: 5_000_000_000,
+                missed: 3
+            }
+        );
         assert_eq!((pace.missed(), pace.next_ns()), (3, 6_000_000_000));
     }
 

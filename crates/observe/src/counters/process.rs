@@ -49,14 +49,22 @@ pub fn let_go_of_code() {
 }
 
 /// Lets go of one object's pages of code.
-unsafe extern "C" fn code_of(info: *mut libc::dl_phdr_info, _: libc::size_t, _: *mut libc::c_void) -> libc::c_int {
+unsafe extern "C" fn code_of(
+    info: *mut libc::dl_phdr_info,
+    _: libc::size_t,
+    _: *mut libc::c_void,
+) -> libc::c_int {
     // SAFETY: `dl_iterate_phdr` passes a valid description of an object, whose headers it counts.
     let (object, headers) = unsafe {
         let object = &*info;
-        (object, std::slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum)))
+        (
+            object,
+            std::slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum)),
+        )
     };
-    let code =
-        headers.iter().filter(|h| h.p_type == libc::PT_LOAD && h.p_flags & (libc::PF_X | libc::PF_W) == libc::PF_X);
+    let code = headers.iter().filter(|h| {
+        h.p_type == libc::PT_LOAD && h.p_flags & (libc::PF_X | libc::PF_W) == libc::PF_X
+    });
     for segment in code {
         let page = rustix::param::page_size();
         let start = (object.dlpi_addr + segment.p_vaddr) as usize;
@@ -83,7 +91,10 @@ pub fn is_ignored(signal: i32) -> bool {
 pub fn raise_file_limit() {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     if limit.current < limit.maximum || (limit.current.is_some() && limit.maximum.is_none()) {
-        let more = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
+        let more = rustix::process::Rlimit {
+            current: limit.maximum,
+            maximum: limit.maximum,
+        };
         // If it fails the old limit stays, and files beyond it are opened anew for each sample.
         let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, more);
     }
@@ -96,6 +107,9 @@ mod tests {
         assert!(!super::stdout_was_closed());
         super::raise_file_limit();
         super::let_go_of_code();
-        assert!(super::is_ignored(libc::SIGPIPE) && !super::is_ignored(libc::SIGTERM), "as Rust programs start");
+        assert!(
+            super::is_ignored(libc::SIGPIPE) && !super::is_ignored(libc::SIGTERM),
+            "as Rust programs start"
+        );
     }
 }

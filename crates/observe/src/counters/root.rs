@@ -21,17 +21,26 @@ pub struct Root {
 impl Root {
     /// The root of this machine, `/`.
     pub fn live() -> Root {
-        Root { prefix: PathBuf::from("/"), recorded: false }
+        Root {
+            prefix: PathBuf::from("/"),
+            recorded: false,
+        }
     }
 
     /// A live machine seen under a prefix, such as `/host` in a container.
     pub fn under(prefix: impl Into<PathBuf>) -> Root {
-        Root { prefix: prefix.into(), recorded: false }
+        Root {
+            prefix: prefix.into(),
+            recorded: false,
+        }
     }
 
     /// One recorded sample: device nodes are placeholder files that hold `MAJ:MIN`, directories are listed in byte order.
     pub fn recorded(sample: impl Into<PathBuf>) -> Root {
-        Root { prefix: sample.into(), recorded: true }
+        Root {
+            prefix: sample.into(),
+            recorded: true,
+        }
     }
 
     /// Whether this is a recorded sample.
@@ -52,7 +61,10 @@ impl Root {
             return path.to_path_buf();
         }
         let mut out = self.prefix.clone();
-        out.extend(path.components().filter(|c| matches!(c, Component::Normal(_) | Component::ParentDir)));
+        out.extend(
+            path.components()
+                .filter(|c| matches!(c, Component::Normal(_) | Component::ParentDir)),
+        );
         out
     }
 
@@ -89,14 +101,19 @@ impl Root {
 
     /// The bytes of the symbolic link `path`; `None` if it is none.
     pub fn link_target(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
-        rustix::fs::readlink(self.path(path), Vec::new()).ok().map(|t| t.into_bytes())
+        rustix::fs::readlink(self.path(path), Vec::new())
+            .ok()
+            .map(|t| t.into_bytes())
     }
 
     /// The last component of what the link `path` points to.
     pub fn link_name(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         let target = self.link_target(path)?;
         let end = target.iter().rposition(|b| *b != b'/')? + 1;
-        let start = target[..end].iter().rposition(|b| *b == b'/').map_or(0, |i| i + 1);
+        let start = target[..end]
+            .iter()
+            .rposition(|b| *b == b'/')
+            .map_or(0, |i| i + 1);
         Some(target[start..end].to_vec())
     }
 
@@ -116,7 +133,10 @@ impl Root {
     /// What opening the directory says. A directory that breaks off while it is read yields what came until then.
     pub fn names(&self, path: impl AsRef<Path>) -> Result<Vec<Vec<u8>>, Errno> {
         let dir = std::fs::read_dir(self.path(path)).map_err(errno)?;
-        let mut names: Vec<Vec<u8>> = dir.map_while(Result::ok).map(|e| e.file_name().into_vec()).collect();
+        let mut names: Vec<Vec<u8>> = dir
+            .map_while(Result::ok)
+            .map(|e| e.file_name().into_vec())
+            .collect();
         if self.recorded {
             names.sort_unstable();
         }
@@ -132,7 +152,11 @@ impl Root {
         let meta = std::fs::metadata(&real).ok()?;
         if !meta.file_type().is_block_device() && !meta.file_type().is_char_device() {
             let placeholder = meta.is_file() && !self.is_live();
-            return if placeholder { parse_number_pair(&super::read_once(&real).ok()?) } else { None };
+            return if placeholder {
+                parse_number_pair(&super::read_once(&real).ok()?)
+            } else {
+                None
+            };
         }
         let dev = meta.rdev();
         Some((rustix::fs::major(dev), rustix::fs::minor(dev)))
@@ -193,15 +217,31 @@ mod tests {
     fn links_stay_inside_the_root() {
         let dir = sample();
         let root = Root::recorded(dir.path());
-        assert_eq!(root.canonical(Path::new("/dev/disk/by-id/root")), Some(PathBuf::from("/dev/dm-2")));
-        assert_eq!(root.canonical(Path::new("/../../dev/./dm-2")), Some(PathBuf::from("/dev/dm-2")));
+        assert_eq!(
+            root.canonical(Path::new("/dev/disk/by-id/root")),
+            Some(PathBuf::from("/dev/dm-2"))
+        );
+        assert_eq!(
+            root.canonical(Path::new("/../../dev/./dm-2")),
+            Some(PathBuf::from("/dev/dm-2"))
+        );
         assert_eq!(root.canonical(Path::new("/dev/none")), None);
-        assert_eq!(root.canonical(Path::new("/dev/loop")), None, "a link to itself");
+        assert_eq!(
+            root.canonical(Path::new("/dev/loop")),
+            None,
+            "a link to itself"
+        );
         assert_eq!(root.node(Path::new("/dev/disk/by-id/root")), Some((253, 2)));
         assert_eq!(root.node(Path::new("/dev/odd")), Some((8, 17)));
         assert_eq!(root.node(Path::new("/dev/mapper")), None);
-        assert_eq!(root.link_name("/dev/mapper/vg-root"), Some(b"dm-2".to_vec()));
-        assert_eq!(root.names("/dev").expect("listed"), [&b"disk"[..], b"dm-2", b"loop", b"mapper", b"odd"]);
+        assert_eq!(
+            root.link_name("/dev/mapper/vg-root"),
+            Some(b"dm-2".to_vec())
+        );
+        assert_eq!(
+            root.names("/dev").expect("listed"),
+            [&b"disk"[..], b"dm-2", b"loop", b"mapper", b"odd"]
+        );
     }
 
     #[test]

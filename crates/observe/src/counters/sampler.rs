@@ -29,10 +29,20 @@ pub struct Sample<'a> {
 impl Sample<'_> {
     /// The whole disks as observations whose time counts from `start_monotonic_ns`. Partitions are left out: their I/O
     /// is in their disk's counters. So are the hidden paths of NVMe multipath, which the kernel all prints as 0:0.
-    pub fn observations(&self, start_monotonic_ns: i64) -> impl Iterator<Item = CounterSample> + '_ {
+    pub fn observations(
+        &self,
+        start_monotonic_ns: i64,
+    ) -> impl Iterator<Item = CounterSample> + '_ {
         let at_ns = self.at_monotonic_ns - start_monotonic_ns;
-        let disks = self.rows.iter().filter(|r| r.kind == RowKind::Disk && r.dev != DevId(0));
-        disks.map(move |r| CounterSample { at_ns, dev: r.dev, counters: r.counters })
+        let disks = self
+            .rows
+            .iter()
+            .filter(|r| r.kind == RowKind::Disk && r.dev != DevId(0));
+        disks.map(move |r| CounterSample {
+            at_ns,
+            dev: r.dev,
+            counters: r.counters,
+        })
     }
 }
 
@@ -53,7 +63,11 @@ pub struct Sampler {
 #[derive(Debug)]
 enum Road {
     Diskstats(DiskstatsReader),
-    StatFiles { root: Root, files: Vec<Named>, buffer: Vec<u8> },
+    StatFiles {
+        root: Root,
+        files: Vec<Named>,
+        buffer: Vec<u8>,
+    },
 }
 
 #[derive(Debug)]
@@ -71,19 +85,32 @@ impl Sampler {
     /// Neither `/proc/diskstats` nor, for named devices, sysfs can be read under `root`.
     pub fn new(root: &Root, devices: Option<&[&str]>, period: Duration) -> Result<Sampler, Errno> {
         let reader = DiskstatsReader::open(root);
-        let named: Option<Vec<Vec<u8>>> = devices.map(|d| d.iter().map(|n| super::sysfs_name(n.as_bytes())).collect());
+        let named: Option<Vec<Vec<u8>>> =
+            devices.map(|d| d.iter().map(|n| super::sysfs_name(n.as_bytes())).collect());
         let lines = reader.as_ref().map_or(usize::MAX, |r| r.rows().len());
         let road = match (&named, reader) {
             (Some(names), reader) if lines > names.len().saturating_mul(STAT_FILE_IN_LINES) => {
                 match (stat_files(root, names), reader) {
-                    (Some(files), _) => Road::StatFiles { root: root.clone(), files, buffer: Vec::new() },
+                    (Some(files), _) => Road::StatFiles {
+                        root: root.clone(),
+                        files,
+                        buffer: Vec::new(),
+                    },
                     (None, reader) => Road::Diskstats(reader?),
                 }
             }
             (_, reader) => Road::Diskstats(reader?),
         };
         let pace = Pace::new(period);
-        Ok(Sampler { road, pace, period, named, picked: Vec::new(), seen: Vec::new(), generation: u64::MAX })
+        Ok(Sampler {
+            road,
+            pace,
+            period,
+            named,
+            picked: Vec::new(),
+            seen: Vec::new(),
+            generation: u64::MAX,
+        })
     }
 
     /// Whether devices are read one by one from sysfs, rather than all at once from `/proc/diskstats`.
@@ -138,11 +165,18 @@ impl Sampler {
                 }
                 changed
             }
-            Road::StatFiles { root, files, buffer } => {
+            Road::StatFiles {
+                root,
+                files,
+                buffer,
+            } => {
                 for f in files.iter_mut() {
                     f.read(root, buffer);
                 }
-                copy_rows(&mut self.picked, files.iter().filter(|f| f.there).map(|f| &f.row));
+                copy_rows(
+                    &mut self.picked,
+                    files.iter().filter(|f| f.there).map(|f| &f.row),
+                );
                 false
             }
         };
@@ -151,13 +185,24 @@ impl Sampler {
             _ => &self.picked,
         };
         let named_changed = self.named.is_some()
-            && !(rows.len() == self.seen.len() && rows.iter().zip(&self.seen).all(|(r, d)| r.dev == *d));
+            && !(rows.len() == self.seen.len()
+                && rows.iter().zip(&self.seen).all(|(r, d)| r.dev == *d));
         if named_changed {
             self.seen.clear();
             self.seen.extend(rows.iter().map(|r| r.dev));
         }
-        let devices_changed = if self.named.is_some() { named_changed } else { devices_changed };
-        Ok(Sample { at_monotonic_ns: at, due_monotonic_ns: due, missed, devices_changed, rows })
+        let devices_changed = if self.named.is_some() {
+            named_changed
+        } else {
+            devices_changed
+        };
+        Ok(Sample {
+            at_monotonic_ns: at,
+            due_monotonic_ns: due,
+            missed,
+            devices_changed,
+            rows,
+        })
     }
 }
 
@@ -178,7 +223,9 @@ impl Named {
     fn read(&mut self, root: &Root, buffer: &mut Vec<u8>) {
         let was_there = self.there;
         self.there = false;
-        let Ok(stat) = self.file.read(buffer) else { return };
+        let Ok(stat) = self.file.read(buffer) else {
+            return;
+        };
         if stat.fields != 4 && stat.fields < 11 {
             return;
         }
@@ -186,7 +233,9 @@ impl Named {
         self.row.counters = stat.counters;
         if !was_there {
             // It may have come back under another number.
-            let Some(dev) = device_number(root, &self.row.name) else { return };
+            let Some(dev) = device_number(root, &self.row.name) else {
+                return;
+            };
             self.row.dev = dev;
         }
         self.there = true;
@@ -200,18 +249,39 @@ fn stat_files(root: &Root, names: &[Vec<u8>]) -> Option<Vec<Named>> {
         .map(|name| {
             let class = Path::new("/sys/class/block").join(path_of(name));
             let disk = Path::new("/sys/block").join(path_of(name));
-            let (kind, dir) = if root.exists(&disk) { (RowKind::Disk, disk) } else { (RowKind::Partition, class) };
+            let (kind, dir) = if root.exists(&disk) {
+                (RowKind::Disk, disk)
+            } else {
+                (RowKind::Partition, class)
+            };
             let dev = device_number(root, name)?;
             let file = StatFile::new(root.path(dir.join("stat")));
-            let row = DiskRow { dev, name: name.clone(), kind, fields: 0, counters: DiskCounters::default() };
-            root.exists(dir.join("stat")).then_some(Named { file, row, there: true })
+            let row = DiskRow {
+                dev,
+                name: name.clone(),
+                kind,
+                fields: 0,
+                counters: DiskCounters::default(),
+            };
+            root.exists(dir.join("stat")).then_some(Named {
+                file,
+                row,
+                there: true,
+            })
         })
         .collect()
 }
 
 /// The number of a disk or partition, from `/sys/class/block/NAME/dev`.
 pub fn device_number(root: &Root, name: &[u8]) -> Option<DevId> {
-    let text = super::read_once(&root.path(Path::new("/sys/class/block").join(path_of(name)).join("dev"))).ok()?;
+    let text = super::read_once(
+        &root.path(
+            Path::new("/sys/class/block")
+                .join(path_of(name))
+                .join("dev"),
+        ),
+    )
+    .ok()?;
     let (major, minor) = super::root::parse_number_pair(&text)?;
     Some(DevId::new(major, minor))
 }
@@ -236,22 +306,43 @@ mod tests {
         }
 
         fn disk(&self, name: &str, minor: u32, ios: u64) {
-            self.put(&format!("sys/block/{name}/stat"), &format!("{ios} 0 0 0 0 0 0 0 0 0 0\n"));
-            self.put(&format!("sys/class/block/{name}/dev"), &format!("8:{minor}\n"));
+            self.put(
+                &format!("sys/block/{name}/stat"),
+                &format!("{ios} 0 0 0 0 0 0 0 0 0 0\n"),
+            );
+            self.put(
+                &format!("sys/class/block/{name}/dev"),
+                &format!("8:{minor}\n"),
+            );
         }
 
         fn diskstats(&self, rows: &[(&str, u32, u64)]) {
-            let line = |(n, m, v): &(&str, u32, u64)| format!("8 {m} {n} {v} 0 0 0 0 0 0 0 0 0 0\n");
+            let line =
+                |(n, m, v): &(&str, u32, u64)| format!("8 {m} {n} {v} 0 0 0 0 0 0 0 0 0 0\n");
             self.put("proc/diskstats", &rows.iter().map(line).collect::<String>());
         }
 
         fn sampler(&self, devices: Option<&[&str]>) -> Sampler {
-            Sampler::new(&Root::under(self.0.path()), devices, Duration::from_millis(1)).expect("opened")
+            Sampler::new(
+                &Root::under(self.0.path()),
+                devices,
+                Duration::from_millis(1),
+            )
+            .expect("opened")
         }
     }
 
     fn seen(sample: Sample<'_>) -> Vec<(String, u64)> {
-        sample.rows.iter().map(|r| (String::from_utf8_lossy(&r.name).into_owned(), r.counters.read.ios)).collect()
+        sample
+            .rows
+            .iter()
+            .map(|r| {
+                (
+                    String::from_utf8_lossy(&r.name).into_owned(),
+                    r.counters.read.ios,
+                )
+            })
+            .collect()
     }
 
     /// The kernel prints 0:0 for each path of an NVMe disk with several: counters of different disks under one number.
@@ -261,28 +352,47 @@ mod tests {
         m.put("sys/block/nvme0c0n1/stat", "");
         m.put("sys/block/sda/stat", "");
         let tail = "5 0 0 0 0 0 0 0 0 0 0";
-        m.put("proc/diskstats", &format!("0 0 nvme0c0n1 {tail}\n0 0 nvme0c1n1 {tail}\n8 0 sda {tail}\n"));
+        m.put(
+            "proc/diskstats",
+            &format!("0 0 nvme0c0n1 {tail}\n0 0 nvme0c1n1 {tail}\n8 0 sda {tail}\n"),
+        );
         let mut sampler = m.sampler(None);
         let sample = sampler.now().expect("read");
-        assert_eq!(sample.observations(0).map(|c| c.dev).collect::<Vec<_>>(), [DevId(8 << 20)]);
+        assert_eq!(
+            sample.observations(0).map(|c| c.dev).collect::<Vec<_>>(),
+            [DevId(8 << 20)]
+        );
     }
 
     #[test]
     fn few_of_many_are_read_one_by_one() {
         let m = Machine::new();
         m.disk("sda", 0, 5);
-        m.diskstats(&[("sda", 0, 5), ("sdb", 16, 1), ("sdc", 32, 1), ("sdd", 48, 1)]);
+        m.diskstats(&[
+            ("sda", 0, 5),
+            ("sdb", 16, 1),
+            ("sdc", 32, 1),
+            ("sdd", 48, 1),
+        ]);
         assert!(m.sampler(Some(&["sda"])).reads_sysfs());
         assert!(!m.sampler(Some(&["sda", "sdb"])).reads_sysfs());
         assert!(!m.sampler(None).reads_sysfs());
-        assert!(!m.sampler(Some(&["sdz"])).reads_sysfs(), "a device that is not there yet");
+        assert!(
+            !m.sampler(Some(&["sdz"])).reads_sysfs(),
+            "a device that is not there yet"
+        );
     }
 
     #[test]
     fn a_device_that_vanishes_and_comes_back_under_another_number() {
         let m = Machine::new();
         m.disk("sda", 0, 5);
-        m.diskstats(&[("sda", 0, 5), ("sdb", 16, 1), ("sdc", 32, 1), ("sdd", 48, 1)]);
+        m.diskstats(&[
+            ("sda", 0, 5),
+            ("sdb", 16, 1),
+            ("sdc", 32, 1),
+            ("sdd", 48, 1),
+        ]);
         let mut s = m.sampler(Some(&["sda"]));
         assert_eq!(seen(s.now().expect("read")), [("sda".to_owned(), 5)]);
         assert!(!s.now().expect("read").devices_changed);
@@ -291,7 +401,10 @@ mod tests {
         assert!(gone.rows.is_empty() && gone.devices_changed);
         m.disk("sda", 64, 1);
         let back = s.now().expect("read");
-        assert_eq!((back.rows[0].dev, back.rows[0].counters.read.ios), (DevId::new(8, 64), 1));
+        assert_eq!(
+            (back.rows[0].dev, back.rows[0].counters.read.ios),
+            (DevId::new(8, 64), 1)
+        );
         assert!(back.devices_changed);
     }
 
@@ -332,7 +445,9 @@ mod tests {
         let mut last = 0;
         for _ in 0..3 {
             let sample = s.next().expect("read").expect("no signal");
-            assert!(sample.at_monotonic_ns >= sample.due_monotonic_ns && sample.due_monotonic_ns > last);
+            assert!(
+                sample.at_monotonic_ns >= sample.due_monotonic_ns && sample.due_monotonic_ns > last
+            );
             last = sample.due_monotonic_ns;
         }
     }

@@ -60,8 +60,14 @@ impl<'a> Scanner<'a> {
             Some(b'+') => (false, &self.rest[1..]),
             _ => (false, self.rest),
         };
-        let (mut value, mut n) = digits.first_chunk().map_or((0, 0), |word| leading_digits(*word));
-        while let Some(digit) = digits.get(n).map(|b| b.wrapping_sub(b'0')).filter(|d| *d <= 9) {
+        let (mut value, mut n) = digits
+            .first_chunk()
+            .map_or((0, 0), |word| leading_digits(*word));
+        while let Some(digit) = digits
+            .get(n)
+            .map(|b| b.wrapping_sub(b'0'))
+            .filter(|d| *d <= 9)
+        {
             value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
             n += 1;
         }
@@ -77,7 +83,11 @@ impl<'a> Scanner<'a> {
             }
         }
         self.rest = &digits[n..];
-        Some(if negative { value.wrapping_neg() } else { value })
+        Some(if negative {
+            value.wrapping_neg()
+        } else {
+            value
+        })
     }
 
     /// The next run of bytes that are not white space.
@@ -109,7 +119,8 @@ fn leading_digits(bytes: [u8; 8]) -> (u64, usize) {
     let word = u64::from_le_bytes(bytes);
     // A digit is 0x30 to 0x39: its high nibble is 3, and still is when 6 is added. The sum of a byte below 0xfa carries
     // nothing into the next; above one that does carry there is no digit of interest any more.
-    let others = ((word & HIGH_HALVES) ^ ZEROS) | ((word.wrapping_add(SIXES) & HIGH_HALVES) ^ ZEROS);
+    let others =
+        ((word & HIGH_HALVES) ^ ZEROS) | ((word.wrapping_add(SIXES) & HIGH_HALVES) ^ ZEROS);
     let n = others.trailing_zeros() as usize / 8;
     if n == 0 {
         return (0, 0);
@@ -119,12 +130,17 @@ fn leading_digits(bytes: [u8; 8]) -> (u64, usize) {
     let digits = digits & !HIGH_HALVES;
     let pairs = (digits.wrapping_mul(10) + (digits >> 8)) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs.wrapping_mul(100) + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
-    (fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff, n)
+    (
+        fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff,
+        n,
+    )
 }
 
 /// `None` if the digits are more than 64 bits hold.
 fn saturating(digits: &[u8]) -> Option<u64> {
-    digits.iter().try_fold(0u64, |v, b| v.checked_mul(10)?.checked_add(u64::from(b - b'0')))
+    digits.iter().try_fold(0u64, |v, b| {
+        v.checked_mul(10)?.checked_add(u64::from(b - b'0'))
+    })
 }
 
 fn is_space(b: u8) -> bool {
@@ -152,16 +168,32 @@ pub fn parse_stat(text: &[u8]) -> ParsedStat {
         counters.io_ticks_ms = f[9];
         counters.time_in_queue_ms = f[10];
         counters.discard = (fields >= 15).then(|| class(&f[11..15]));
-        counters.flush = (fields >= 17).then(|| FlushCounters { ios: f[15], ticks_ms: f[16] });
+        counters.flush = (fields >= 17).then(|| FlushCounters {
+            ios: f[15],
+            ticks_ms: f[16],
+        });
     } else if fields == 4 {
-        counters.read = ClassCounters { ios: f[0], sectors: f[1], ..ClassCounters::default() };
-        counters.write = ClassCounters { ios: f[2], sectors: f[3], ..ClassCounters::default() };
+        counters.read = ClassCounters {
+            ios: f[0],
+            sectors: f[1],
+            ..ClassCounters::default()
+        };
+        counters.write = ClassCounters {
+            ios: f[2],
+            sectors: f[3],
+            ..ClassCounters::default()
+        };
     }
     ParsedStat { fields, counters }
 }
 
 fn class(f: &[u64]) -> ClassCounters {
-    ClassCounters { ios: f[0], merges: f[1], sectors: f[2], ticks_ms: f[3] }
+    ClassCounters {
+        ios: f[0],
+        merges: f[1],
+        sectors: f[2],
+        ticks_ms: f[3],
+    }
 }
 
 /// Reads one line of `/proc/diskstats`; `None` unless it begins with two numbers and a name, and goes on with a number
@@ -172,7 +204,12 @@ pub fn parse_diskstats_line(line: &[u8]) -> Option<ParsedLine<'_>> {
     let minor = scanner.number()? as u32;
     let name = scanner.word()?;
     let stat = parse_stat(scanner.rest());
-    (stat.fields == 4 || stat.fields >= 11).then_some(ParsedLine { major, minor, name, stat })
+    (stat.fields == 4 || stat.fields >= 11).then_some(ParsedLine {
+        major,
+        minor,
+        name,
+        stat,
+    })
 }
 
 #[cfg(test)]
@@ -180,8 +217,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const MODERN: &str =
-        "73262 14195 10127490 44020 48204 39337 10051320 24828 3 12280 69820 12065 25 1209864 713 7187 258";
+    const MODERN: &str = "73262 14195 10127490 44020 48204 39337 10051320 24828 3 12280 69820 12065 25 1209864 713 7187 258";
 
     fn first(n: usize) -> String {
         MODERN.split(' ').take(n).collect::<Vec<_>>().join(" ")
@@ -191,14 +227,43 @@ mod tests {
     fn every_generation_of_the_kernel() {
         let all = parse_stat(MODERN.as_bytes());
         assert_eq!(all.fields, 17);
-        assert_eq!(all.counters.read, ClassCounters { ios: 73262, merges: 14195, sectors: 10127490, ticks_ms: 44020 });
-        assert_eq!(all.counters.write, ClassCounters { ios: 48204, merges: 39337, sectors: 10051320, ticks_ms: 24828 });
         assert_eq!(
-            (all.counters.in_flight, all.counters.io_ticks_ms, all.counters.time_in_queue_ms),
+            all.counters.read,
+            ClassCounters {
+                ios: 73262,
+                merges: 14195,
+                sectors: 10127490,
+                ticks_ms: 44020
+            }
+        );
+        assert_eq!(
+            all.counters.write,
+            ClassCounters {
+                ios: 48204,
+                merges: 39337,
+                sectors: 10051320,
+                ticks_ms: 24828
+            }
+        );
+        assert_eq!(
+            (
+                all.counters.in_flight,
+                all.counters.io_ticks_ms,
+                all.counters.time_in_queue_ms
+            ),
             (3, 12280, 69820)
         );
-        assert_eq!(all.counters.discard.map(|d| (d.ios, d.ticks_ms)), Some((12065, 713)));
-        assert_eq!(all.counters.flush, Some(FlushCounters { ios: 7187, ticks_ms: 258 }));
+        assert_eq!(
+            all.counters.discard.map(|d| (d.ios, d.ticks_ms)),
+            Some((12065, 713))
+        );
+        assert_eq!(
+            all.counters.flush,
+            Some(FlushCounters {
+                ios: 7187,
+                ticks_ms: 258
+            })
+        );
         for n in 11..17 {
             let some = parse_stat(first(n).as_bytes());
             assert_eq!((some.fields, some.counters.read), (n, all.counters.read));
@@ -210,7 +275,10 @@ mod tests {
     #[test]
     fn old_partitions_have_four_fields() {
         let p = parse_stat(b" 10 80 5 40\n").counters;
-        assert_eq!((p.read.ios, p.read.sectors, p.write.ios, p.write.sectors), (10, 80, 5, 40));
+        assert_eq!(
+            (p.read.ios, p.read.sectors, p.write.ios, p.write.sectors),
+            (10, 80, 5, 40)
+        );
         assert_eq!(parse_stat(b"1 2 3").counters, DiskCounters::default());
         assert_eq!(parse_stat(b"1 2 3 4 5").counters, DiskCounters::default());
         assert_eq!(parse_stat(b""), ParsedStat::default());
@@ -219,7 +287,10 @@ mod tests {
     #[test]
     fn numbers_as_c_reads_them() {
         assert_eq!(Scanner::new(b"-1").number(), Some(u64::MAX));
-        assert_eq!(Scanner::new(b"99999999999999999999999").number(), Some(u64::MAX));
+        assert_eq!(
+            Scanner::new(b"99999999999999999999999").number(),
+            Some(u64::MAX)
+        );
         assert_eq!(Scanner::new(b" \t+7x").number(), Some(7));
         assert_eq!(Scanner::new(b"x").number(), None);
         assert_eq!(Scanner::new(b"- 1").number(), None);
@@ -229,7 +300,10 @@ mod tests {
     fn lines_of_diskstats() {
         let line = format!(" 259       0 nvme0n1 {MODERN}");
         let p = parse_diskstats_line(line.as_bytes()).expect("a line");
-        assert_eq!((p.major, p.minor, p.name, p.stat.fields), (259, 0, &b"nvme0n1"[..], 17));
+        assert_eq!(
+            (p.major, p.minor, p.name, p.stat.fields),
+            (259, 0, &b"nvme0n1"[..], 17)
+        );
         assert_eq!(parse_diskstats_line(b"8 0 sda"), None);
         assert_eq!(parse_diskstats_line(b"8 0 sda 1 2 3 4 5"), None);
         assert_eq!(parse_diskstats_line(b"8 0"), None);

@@ -21,7 +21,10 @@ pub fn write(root: &Root, dir: &Path, index: usize) -> io::Result<PathBuf> {
     let sample = dir.join(index.to_string());
     std::fs::create_dir_all(dir)?;
     std::fs::create_dir(&sample)?;
-    let out = Writer { root, sample: &sample };
+    let out = Writer {
+        root,
+        sample: &sample,
+    };
     // Uptime and counters first and together: the interval is measured by one and divides the other.
     out.copy("/proc/uptime")?;
     out.copy("/proc/diskstats")?;
@@ -53,8 +56,12 @@ impl Writer<'_> {
     }
 
     fn copy(&self, path: &str) -> io::Result<()> {
-        let text = read_once(&self.root.path(path))
-            .map_err(|e| io::Error::new(io::Error::from(e).kind(), format!("{path}: {}", io::Error::from(e))))?;
+        let text = read_once(&self.root.path(path)).map_err(|e| {
+            io::Error::new(
+                io::Error::from(e).kind(),
+                format!("{path}: {}", io::Error::from(e)),
+            )
+        })?;
         self.put(path, &text)
     }
 
@@ -69,7 +76,11 @@ impl Writer<'_> {
         let copied = Root::recorded(self.sample);
         let mut reader = DiskstatsReader::at(self.root, &copied.path("/proc/diskstats"));
         let rows = reader.read()?.to_vec();
-        let mut disks: Vec<Vec<u8>> = rows.iter().filter(|r| r.kind == RowKind::Disk).map(|r| r.name.clone()).collect();
+        let mut disks: Vec<Vec<u8>> = rows
+            .iter()
+            .filter(|r| r.kind == RowKind::Disk)
+            .map(|r| r.name.clone())
+            .collect();
         for name in self.root.names("/sys/block").unwrap_or_default() {
             if !disks.contains(&name) {
                 disks.push(name);
@@ -81,7 +92,13 @@ impl Writer<'_> {
             for part in self.root.names(&dir).unwrap_or_default() {
                 let sub = dir.join(path_of(&part));
                 if self.root.exists(sub.join("stat")) {
-                    self.device(&sub, &Path::new("../../block").join(path_of(disk)).join(path_of(&part)), &part)?;
+                    self.device(
+                        &sub,
+                        &Path::new("../../block")
+                            .join(path_of(disk))
+                            .join(path_of(&part)),
+                        &part,
+                    )?;
                 }
             }
         }
@@ -90,13 +107,25 @@ impl Writer<'_> {
 
     /// One disk or partition: its counters, number, link and placeholder.
     fn device(&self, dir: &Path, link: &Path, name: &[u8]) -> io::Result<()> {
-        let Ok(stat) = read_once(&self.root.path(dir.join("stat"))) else { return Ok(()) };
+        let Ok(stat) = read_once(&self.root.path(dir.join("stat"))) else {
+            return Ok(());
+        };
         self.put(dir.join("stat"), &stat)?;
-        let Some(dev) = super::device_number(self.root, name) else { return Ok(()) };
+        let Some(dev) = super::device_number(self.root, name) else {
+            return Ok(());
+        };
         let number = dev.to_string();
-        self.put(Path::new("/sys/class/block").join(path_of(name)).join("dev"), number.as_bytes())?;
+        self.put(
+            Path::new("/sys/class/block")
+                .join(path_of(name))
+                .join("dev"),
+            number.as_bytes(),
+        )?;
         self.link(format!("/sys/dev/block/{number}"), link)?;
-        let node: Vec<u8> = name.iter().map(|b| if *b == b'!' { b'/' } else { *b }).collect();
+        let node: Vec<u8> = name
+            .iter()
+            .map(|b| if *b == b'!' { b'/' } else { *b })
+            .collect();
         self.put(Path::new("/dev").join(path_of(&node)), number.as_bytes())
     }
 
@@ -108,7 +137,10 @@ impl Writer<'_> {
             ("osrelease", names.release),
             ("arch", names.machine),
         ] {
-            self.put(format!("/proc/sys/kernel/{file}"), &[&text[..], b"\n"].concat())?;
+            self.put(
+                format!("/proc/sys/kernel/{file}"),
+                &[&text[..], b"\n"].concat(),
+            )?;
         }
         Ok(())
     }
@@ -117,7 +149,10 @@ impl Writer<'_> {
         const DIR: &str = "/sys/devices/system/cpu";
         for name in self.root.names(DIR).unwrap_or_default() {
             let dir = Path::new(DIR).join(path_of(&name));
-            let numbered = name.strip_prefix(b"cpu").and_then(|r| r.first()).is_some_and(u8::is_ascii_digit);
+            let numbered = name
+                .strip_prefix(b"cpu")
+                .and_then(|r| r.first())
+                .is_some_and(u8::is_ascii_digit);
             if numbered && self.root.is_dir(&dir) {
                 std::fs::create_dir_all(Root::recorded(self.sample).path(dir))?;
             }
@@ -128,7 +163,9 @@ impl Writer<'_> {
     /// The symbolic links of a directory, and other nodes as placeholders.
     fn links(&self, dir: impl AsRef<Path>) -> io::Result<()> {
         let dir = dir.as_ref();
-        let Ok(names) = self.root.names(dir) else { return Ok(()) };
+        let Ok(names) = self.root.names(dir) else {
+            return Ok(());
+        };
         std::fs::create_dir_all(Root::recorded(self.sample).path(dir))?;
         for name in names {
             let path = dir.join(path_of(&name));
@@ -196,7 +233,14 @@ mod tests {
         let root = Root::recorded(&written);
         let text = |p: &str| String::from_utf8(read_once(&root.path(p)).expect(p)).expect("text");
         assert_eq!(text("/sys/block/sda/sda1/stat"), "4 0 32 1 0 0 0 0 0 1 1\n");
-        assert_eq!(parse_stat(text("/sys/dev/block/8:1/stat").as_bytes()).counters.read.ios, 4, "through the link");
+        assert_eq!(
+            parse_stat(text("/sys/dev/block/8:1/stat").as_bytes())
+                .counters
+                .read
+                .ios,
+            4,
+            "through the link"
+        );
         assert_eq!(text("/dev/cciss/c0d0"), "104:0");
         assert_eq!(root.node(Path::new("/dev/sda")), Some((8, 0)));
         assert_eq!(processors(&root), Ok(2));
@@ -204,9 +248,15 @@ mod tests {
         assert_eq!(SystemFiles::new(&root).uptime_cs(), Ok(Some(5025)));
         let ids = PersistentNames::of_kind(&root, "id").expect("ids");
         assert_eq!(ids.name_of(&root, 8, 0), Some(b"ata-1".to_vec()));
-        let rows = DiskstatsReader::open(&root).expect("opened").rows().to_vec();
+        let rows = DiskstatsReader::open(&root)
+            .expect("opened")
+            .rows()
+            .to_vec();
         assert_eq!(rows.iter().filter(|r| r.kind == RowKind::Disk).count(), 2);
-        assert!(write(&Root::under(dir.path()), &out.path().join("raw"), 1).is_err(), "a sample is never overwritten");
+        assert!(
+            write(&Root::under(dir.path()), &out.path().join("raw"), 1).is_err(),
+            "a sample is never overwritten"
+        );
     }
 
     #[test]
@@ -219,14 +269,18 @@ mod tests {
         let written = write(&Root::live(), out.path(), 1).expect("written");
         let root = Root::recorded(&written);
         assert_eq!(processors(&root), processors(&Root::live()));
-        assert_eq!(root.names("/sys/block").map(|n| n.len()), Root::live().names("/sys/block").map(|n| n.len()));
+        assert_eq!(
+            root.names("/sys/block").map(|n| n.len()),
+            Root::live().names("/sys/block").map(|n| n.len())
+        );
         let _ = mapper_name(&root, 1, 1);
     }
 
     #[test]
     fn an_unreadable_machine_is_an_error_that_says_what() {
         let out = tempfile::tempdir().expect("a directory");
-        let e = write(&Root::under(out.path().join("none")), out.path(), 1).expect_err("nothing there");
+        let e =
+            write(&Root::under(out.path().join("none")), out.path(), 1).expect_err("nothing there");
         assert!(e.to_string().contains("/proc/uptime"), "{e}");
     }
 }

@@ -41,14 +41,22 @@ pub fn parse_cpu(stat: &[u8]) -> CpuCounters {
 pub fn parse_uptime_cs(text: &[u8]) -> Option<u64> {
     let mut s = Scanner::new(text);
     let seconds = s.number()?;
-    let hundredths = s.rest().strip_prefix(b".").and_then(|r| Scanner::new(r).number()).unwrap_or(0);
+    let hundredths = s
+        .rest()
+        .strip_prefix(b".")
+        .and_then(|r| Scanner::new(r).number())
+        .unwrap_or(0);
     Some(seconds.wrapping_mul(100).wrapping_add(hundredths))
 }
 
 /// Boot time in seconds since the Unix epoch, from the `btime` line of `/proc/stat`.
 pub fn parse_boot_time_s(stat: &[u8]) -> Option<i64> {
-    let line = stat.split(|b| *b == b'\n').find_map(|l| l.strip_prefix(b"btime "))?;
-    Scanner::new(line).number().and_then(|v| i64::try_from(v).ok())
+    let line = stat
+        .split(|b| *b == b'\n')
+        .find_map(|l| l.strip_prefix(b"btime "))?;
+    Scanner::new(line)
+        .number()
+        .and_then(|v| i64::try_from(v).ok())
 }
 
 /// How many processors the machine has: `cpuN` directories of `/sys/devices/system/cpu` (those that are off too), or,
@@ -58,18 +66,38 @@ pub fn parse_boot_time_s(stat: &[u8]) -> Option<i64> {
 /// `/proc/stat` was needed and cannot be read.
 pub fn processors(root: &Root) -> Result<usize, Errno> {
     const DIR: &str = "/sys/devices/system/cpu";
-    let numbered = |n: &[u8]| n.strip_prefix(b"cpu").and_then(|r| r.first()).is_some_and(u8::is_ascii_digit);
-    let entries = std::fs::read_dir(root.path(DIR)).into_iter().flatten().map_while(Result::ok);
+    let numbered = |n: &[u8]| {
+        n.strip_prefix(b"cpu")
+            .and_then(|r| r.first())
+            .is_some_and(u8::is_ascii_digit)
+    };
+    let entries = std::fs::read_dir(root.path(DIR))
+        .into_iter()
+        .flatten()
+        .map_while(Result::ok);
     let n = entries
-        .filter(|e| numbered(std::os::unix::ffi::OsStrExt::as_bytes(e.file_name().as_os_str())))
-        .filter(|e| e.file_type().is_ok_and(|t| t.is_dir() || t.is_symlink() && e.path().is_dir()))
+        .filter(|e| {
+            numbered(std::os::unix::ffi::OsStrExt::as_bytes(
+                e.file_name().as_os_str(),
+            ))
+        })
+        .filter(|e| {
+            e.file_type()
+                .is_ok_and(|t| t.is_dir() || t.is_symlink() && e.path().is_dir())
+        })
         .count();
     if n > 0 {
         return Ok(n);
     }
     let stat = super::read_once(&root.path("/proc/stat"))?;
-    let highest = stat.split(|b| *b == b'\n').filter_map(|l| l.strip_prefix(b"cpu")).filter(|r| !r.starts_with(b" "));
-    Ok(highest.filter_map(|r| Scanner::new(r).number()).max().map_or(0, |m| m.saturating_add(1) as usize))
+    let highest = stat
+        .split(|b| *b == b'\n')
+        .filter_map(|l| l.strip_prefix(b"cpu"))
+        .filter(|r| !r.starts_with(b" "));
+    Ok(highest
+        .filter_map(|r| Scanner::new(r).number())
+        .max()
+        .map_or(0, |m| m.saturating_add(1) as usize))
 }
 
 /// Names of the system: `uname(2)` for the machine itself, otherwise `/proc/sys/kernel/{ostype,hostname,osrelease,arch}`
@@ -77,12 +105,20 @@ pub fn processors(root: &Root) -> Result<usize, Errno> {
 pub fn system_names(root: &Root) -> SystemNames {
     let u = rustix::system::uname();
     let of = |file: &str, own: &std::ffi::CStr| -> Vec<u8> {
-        let own = if root.is_recorded() { b"unknown".to_vec() } else { own.to_bytes().to_vec() };
+        let own = if root.is_recorded() {
+            b"unknown".to_vec()
+        } else {
+            own.to_bytes().to_vec()
+        };
         if root.is_live() {
             return own;
         }
         match super::read_once(&root.path(format!("/proc/sys/kernel/{file}"))) {
-            Ok(text) => text.split(|b| *b == b'\n').next().map(<[u8]>::to_vec).unwrap_or(own),
+            Ok(text) => text
+                .split(|b| *b == b'\n')
+                .next()
+                .map(<[u8]>::to_vec)
+                .unwrap_or(own),
             Err(_) => own,
         }
     };
@@ -147,7 +183,9 @@ impl SystemFiles {
     pub fn clock_cs(&self) -> Option<u64> {
         let cs = || {
             let t = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-            (t.tv_sec as u64).wrapping_mul(100).wrapping_add(t.tv_nsec as u64 / 10_000_000)
+            (t.tv_sec as u64)
+                .wrapping_mul(100)
+                .wrapping_add(t.tv_nsec as u64 / 10_000_000)
         };
         self.own_clock.then(cs)
     }
@@ -176,7 +214,13 @@ mod tests {
         assert_eq!((c.user, c.idle, c.steal), (10, 40, 8));
         assert_eq!(
             parse_cpu(b"cpu  10 2 3 40\n"),
-            CpuCounters { user: 10, nice: 2, system: 3, idle: 40, ..CpuCounters::default() }
+            CpuCounters {
+                user: 10,
+                nice: 2,
+                system: 3,
+                idle: 40,
+                ..CpuCounters::default()
+            }
         );
         assert_eq!(parse_cpu(b""), CpuCounters::default());
     }
@@ -193,7 +237,11 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let cpu = dir.path().join("sys/devices/system/cpu");
         std::fs::create_dir_all(dir.path().join("proc")).expect("made");
-        std::fs::write(dir.path().join("proc/stat"), "cpu  1\ncpu0 1\ncpu7 1\nintr 3\n").expect("written");
+        std::fs::write(
+            dir.path().join("proc/stat"),
+            "cpu  1\ncpu0 1\ncpu7 1\nintr 3\n",
+        )
+        .expect("written");
         let root = Root::recorded(dir.path());
         assert_eq!(processors(&root), Ok(8));
         for name in ["cpu0", "cpu1", "cpufreq", "cpuidle"] {
@@ -210,9 +258,15 @@ mod tests {
         std::fs::write(dir.path().join("proc/stat"), "cpu  1\nbtime 1000000\n").expect("written");
         std::fs::write(dir.path().join("proc/uptime"), "99.99 1.0\n").expect("written");
         let root = Root::recorded(dir.path());
-        assert_eq!(SystemFiles::new(&root).recorded_time_s(&root), Some(1_000_099));
+        assert_eq!(
+            SystemFiles::new(&root).recorded_time_s(&root),
+            Some(1_000_099)
+        );
         std::fs::write(dir.path().join("timestamp"), "1700000000\n").expect("written");
-        assert_eq!(SystemFiles::new(&root).recorded_time_s(&root), Some(1_700_000_000));
+        assert_eq!(
+            SystemFiles::new(&root).recorded_time_s(&root),
+            Some(1_700_000_000)
+        );
     }
 
     #[test]
@@ -224,7 +278,10 @@ mod tests {
             return;
         };
         let clock = files.uptime_cs().expect("read").expect("a number");
-        let again = SystemFiles::new(&root).uptime_cs().expect("read").expect("a number");
+        let again = SystemFiles::new(&root)
+            .uptime_cs()
+            .expect("read")
+            .expect("a number");
         assert!(first <= clock && clock <= again, "{first} {clock} {again}");
     }
 

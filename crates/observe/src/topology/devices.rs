@@ -53,8 +53,10 @@ impl Topology {
     /// # Errors
     /// The directory cannot be listed.
     pub fn refresh(&mut self) -> std::io::Result<bool> {
-        let mut names: Vec<String> =
-            fs::read_dir(&self.block_dir)?.flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
+        let mut names: Vec<String> = fs::read_dir(&self.block_dir)?
+            .flatten()
+            .filter_map(|e| e.file_name().into_string().ok())
+            .collect();
         names.sort();
         let hidden = self.hidden_paths(&names);
         let read = |n: &String| read_device(&self.block_dir, n, &hidden, &self.devices);
@@ -71,7 +73,8 @@ impl Topology {
     /// The paths of NVMe multipath are disks without a device file, so without `dev`; since Linux 5.17 the kernel prints
     /// their numbers with their counters (before, 0:0).
     fn hidden_paths(&self, names: &[String]) -> Vec<(String, DevId)> {
-        let is_hidden = |n: &&String| head_of_path(n).is_some() && !self.block_dir.join(n).join("dev").exists();
+        let is_hidden =
+            |n: &&String| head_of_path(n).is_some() && !self.block_dir.join(n).join("dev").exists();
         let hidden: Vec<&String> = names.iter().filter(is_hidden).collect();
         if hidden.is_empty() {
             return Vec::new();
@@ -88,7 +91,11 @@ impl Topology {
 
     /// sysfs lists no disk under a loop device: it is where its file is.
     fn resolve_files(&self, devices: &mut [Device]) {
-        let over_file = |d: &&mut Device| d.stable_id.as_deref().is_some_and(|id| id.starts_with("loop:"));
+        let over_file = |d: &&mut Device| {
+            d.stable_id
+                .as_deref()
+                .is_some_and(|id| id.starts_with("loop:"))
+        };
         let mut loops = devices.iter_mut().filter(over_file).peekable();
         // Without a mount table they have no disk, as over a file in memory.
         let resolver = loops.peek().and_then(|_| Resolver::read(&self.root).ok());
@@ -123,21 +130,28 @@ impl Topology {
     /// The numbers whose I/Os are those of `disk`: its own, or those of its paths too, if it is the head of NVMe multipath.
     pub fn recorded_as(&self, disk: &Device) -> Vec<DevId> {
         let is_path = |d: &&Device| head_of_path(&d.name).is_some_and(|head| head == disk.name);
-        std::iter::once(disk.id).chain(self.devices.iter().filter(is_path).map(|d| d.id)).collect()
+        std::iter::once(disk.id)
+            .chain(self.devices.iter().filter(is_path).map(|d| d.id))
+            .collect()
     }
 
     /// Finds a disk by kernel name, `/dev/NAME`, a symbolic link to it, or `MAJ:MIN`.
     pub fn find(&self, word: &str) -> Lookup<'_> {
         let resolved = fs::canonicalize(word).ok();
         let name = match &resolved {
-            Some(path) if path.starts_with("/dev") => path.file_name().and_then(|n| n.to_str()).unwrap_or(word),
+            Some(path) if path.starts_with("/dev") => {
+                path.file_name().and_then(|n| n.to_str()).unwrap_or(word)
+            }
             _ => word.strip_prefix("/dev/").unwrap_or(word),
         };
         for d in &self.devices {
             if d.name == name || d.id.to_string() == word {
                 return Lookup::Disk(d);
             }
-            if d.partitions.iter().any(|(p, id)| p == name || id.to_string() == word) {
+            if d.partitions
+                .iter()
+                .any(|(p, id)| p == name || id.to_string() == word)
+            {
                 return Lookup::PartitionOf(d);
             }
         }
@@ -160,8 +174,12 @@ pub(super) fn dev_id(path: &Path) -> Option<DevId> {
 }
 
 pub(super) fn sorted_names(dir: &Path) -> Vec<String> {
-    let mut names: Vec<String> =
-        fs::read_dir(dir).into_iter().flatten().flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
+    let mut names: Vec<String> = fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|e| e.file_name().into_string().ok())
+        .collect();
     names.sort();
     names
 }
@@ -170,32 +188,54 @@ pub(super) fn sorted_names(dir: &Path) -> Vec<String> {
 fn head_of_path(name: &str) -> Option<String> {
     let (subsystem, rest) = name.strip_prefix("nvme")?.split_once('c')?;
     let (controller, namespace) = rest.split_once('n')?;
-    let are_numbers = [subsystem, controller, namespace].iter().all(|n| n.parse::<u32>().is_ok());
+    let are_numbers = [subsystem, controller, namespace]
+        .iter()
+        .all(|n| n.parse::<u32>().is_ok());
     are_numbers.then(|| format!("nvme{subsystem}n{namespace}"))
 }
 
 /// sysfs lists no disks under the head of NVMe multipath: their names show them.
 fn put_paths_under_heads(devices: &mut [Device]) {
-    let paths: Vec<(String, String)> =
-        devices.iter().filter_map(|d| head_of_path(&d.name).map(|head| (head, d.name.clone()))).collect();
+    let paths: Vec<(String, String)> = devices
+        .iter()
+        .filter_map(|d| head_of_path(&d.name).map(|head| (head, d.name.clone())))
+        .collect();
     for (head, path) in paths {
-        let head = devices.iter_mut().find(|d| d.name == head && !d.slaves.contains(&path));
+        let head = devices
+            .iter_mut()
+            .find(|d| d.name == head && !d.slaves.contains(&path));
         head.into_iter().for_each(|h| h.slaves.push(path.clone()));
     }
 }
 
 /// `known` are the devices as they were read before.
-fn read_device(block_dir: &Path, name: &str, hidden: &[(String, DevId)], known: &[Device]) -> Option<Device> {
+fn read_device(
+    block_dir: &Path,
+    name: &str,
+    hidden: &[(String, DevId)],
+    known: &[Device],
+) -> Option<Device> {
     let dir = block_dir.join(name);
     let queue = dir.join("queue");
     let of_hidden = || hidden.iter().find(|(h, _)| h == name).map(|(_, id)| *id);
-    let mut d = Device::named(name.replace('!', "/"), dev_id(&dir.join("dev")).or_else(of_hidden)?);
+    let mut d = Device::named(
+        name.replace('!', "/"),
+        dev_id(&dir.join("dev")).or_else(of_hidden)?,
+    );
     // A blk-mq disk has the directory `mq` (its hardware queues); a bio-based one takes no requests and has none.
-    d.kind = if dir.join("mq").is_dir() { DeviceKind::Request } else { DeviceKind::Bio };
+    d.kind = if dir.join("mq").is_dir() {
+        DeviceKind::Request
+    } else {
+        DeviceKind::Bio
+    };
     d.size_bytes = number::<u64>(&dir.join("size")).map(|sectors| sectors * 512);
     // Each read of a virtio disk's serial number is a request to the device.
-    let same = known.iter().find(|k| (&k.name, k.id, k.size_bytes) == (&d.name, d.id, d.size_bytes));
-    let serial = same.and_then(|k| k.stable_id.clone()).filter(|s| s.starts_with("serial:"));
+    let same = known
+        .iter()
+        .find(|k| (&k.name, k.id, k.size_bytes) == (&d.name, d.id, d.size_bytes));
+    let serial = same
+        .and_then(|k| k.stable_id.clone())
+        .filter(|s| s.starts_with("serial:"));
     d.stable_id = serial.or_else(|| stable_id(&dir));
     d.model = text(&dir.join("device/model"));
     d.rotational = number::<u8>(&queue.join("rotational")).map(|v| v != 0);
@@ -219,7 +259,12 @@ fn raid(md: &Path) -> Option<Raid> {
     let level = text(&md.join("level"))?;
     let chunk_bytes = number(&md.join("chunk_size")).unwrap_or(0);
     let layout = number(&md.join("layout")).unwrap_or(0);
-    Some(Raid { level, disks: number(&md.join("raid_disks"))?, chunk_bytes, layout })
+    Some(Raid {
+        level,
+        disks: number(&md.join("raid_disks"))?,
+        chunk_bytes,
+        layout,
+    })
 }
 
 /// `none [mq-deadline] kyber` -> `mq-deadline`.
@@ -277,13 +322,20 @@ mod tests {
         let t = Topology::read(root.path()).expect("readable");
         let names: Vec<_> = t.devices().iter().map(|d| d.name.as_str()).collect();
         assert_eq!(names, ["cciss/c0d0", "dm-0", "sda"]);
-        let Lookup::Disk(sda) = t.find("sda") else { panic!("sda not found") };
+        let Lookup::Disk(sda) = t.find("sda") else {
+            panic!("sda not found")
+        };
         assert_eq!(sda.kind, DeviceKind::Request);
         assert_eq!(sda.size_bytes, Some(1 << 20));
         assert_eq!(sda.scheduler.as_deref(), Some("mq-deadline"));
         assert_eq!(sda.stable_id.as_deref(), Some("wwid:naa.5000"));
-        let Lookup::Disk(dm) = t.find("253:0") else { panic!("dm-0 not found by number") };
-        assert_eq!((dm.kind, dm.slaves.as_slice()), (DeviceKind::Bio, &["sda".to_owned()][..]));
+        let Lookup::Disk(dm) = t.find("253:0") else {
+            panic!("dm-0 not found by number")
+        };
+        assert_eq!(
+            (dm.kind, dm.slaves.as_slice()),
+            (DeviceKind::Bio, &["sda".to_owned()][..])
+        );
         assert_eq!(dm.raid, None);
         assert_eq!(dm.stable_id.as_deref(), Some("dm:vg-data"));
     }
@@ -296,16 +348,26 @@ mod tests {
             fs::create_dir_all(path.parent().expect("has a parent")).expect("mkdir");
             fs::write(path, value).expect("write");
         };
-        [("dev", "254:0\n"), ("size", "2048\n"), ("serial", "one\n")].iter().for_each(|(file, value)| put(file, value));
+        [("dev", "254:0\n"), ("size", "2048\n"), ("serial", "one\n")]
+            .iter()
+            .for_each(|(file, value)| put(file, value));
         let mut t = Topology::read(root.path()).expect("readable");
         let mut serial = |value: &str| {
             put("serial", value);
             t.refresh().expect("readable");
             t.devices()[0].stable_id.clone()
         };
-        assert_eq!(serial("two\n").as_deref(), Some("serial:one"), "it was not read again");
+        assert_eq!(
+            serial("two\n").as_deref(),
+            Some("serial:one"),
+            "it was not read again"
+        );
         put("size", "4096\n");
-        assert_eq!(serial("three\n").as_deref(), Some("serial:three"), "another disk");
+        assert_eq!(
+            serial("three\n").as_deref(),
+            Some("serial:three"),
+            "another disk"
+        );
     }
 
     #[test]
@@ -314,13 +376,30 @@ mod tests {
         let md = root.path().join("sys/block/md5");
         fs::create_dir_all(md.join("md")).expect("mkdir");
         fs::write(md.join("dev"), "9:5\n").expect("write");
-        for (file, value) in [("level", "raid5"), ("raid_disks", "3"), ("chunk_size", "65536"), ("layout", "2")] {
+        for (file, value) in [
+            ("level", "raid5"),
+            ("raid_disks", "3"),
+            ("chunk_size", "65536"),
+            ("layout", "2"),
+        ] {
             fs::write(md.join("md").join(file), format!("{value}\n")).expect("write");
         }
-        let raid = Raid { level: "raid5".to_owned(), disks: 3, chunk_bytes: 65_536, layout: 2 };
-        assert_eq!(Topology::read(root.path()).expect("readable").devices()[0].raid, Some(raid));
+        let raid = Raid {
+            level: "raid5".to_owned(),
+            disks: 3,
+            chunk_bytes: 65_536,
+            layout: 2,
+        };
+        assert_eq!(
+            Topology::read(root.path()).expect("readable").devices()[0].raid,
+            Some(raid)
+        );
         fs::write(md.join("md/level"), "\n").expect("write");
-        assert_eq!(Topology::read(root.path()).expect("readable").devices()[0].raid, None, "it does not run");
+        assert_eq!(
+            Topology::read(root.path()).expect("readable").devices()[0].raid,
+            None,
+            "it does not run"
+        );
     }
 
     #[test]
@@ -336,20 +415,40 @@ mod tests {
         put("sys/block/nvme2c1n1/mq/0/nr_tags", "1\n");
         put("sys/block/nvme2c2n1/mq/0/nr_tags", "1\n");
         let line = |number: &str, name: &str| format!("{number} {name} 0 0 0 0 0 0 0 0 0 0 0\n");
-        let lines = [line(" 259  1", "nvme2c1n1"), line(" 259  2", "nvme2n1"), line(" 259  3", "nvme2c2n1")];
+        let lines = [
+            line(" 259  1", "nvme2c1n1"),
+            line(" 259  2", "nvme2n1"),
+            line(" 259  3", "nvme2c2n1"),
+        ];
         put("proc/diskstats", &lines.concat());
         let t = Topology::read(root.path()).expect("readable");
-        let Lookup::Disk(head) = t.find("nvme2n1") else { panic!("no head") };
+        let Lookup::Disk(head) = t.find("nvme2n1") else {
+            panic!("no head")
+        };
         assert_eq!(
             (head.kind, head.slaves.as_slice()),
-            (DeviceKind::Bio, &["nvme2c1n1", "nvme2c2n1"].map(String::from)[..])
+            (
+                DeviceKind::Bio,
+                &["nvme2c1n1", "nvme2c2n1"].map(String::from)[..]
+            )
         );
-        let Lookup::Disk(path) = t.find("nvme2c2n1") else { panic!("no path") };
-        assert_eq!((path.id, path.kind), (DevId::new(259, 3), DeviceKind::Request));
-        assert_eq!(t.recorded_as(head), [2, 1, 3].map(|minor| DevId::new(259, minor)));
+        let Lookup::Disk(path) = t.find("nvme2c2n1") else {
+            panic!("no path")
+        };
+        assert_eq!(
+            (path.id, path.kind),
+            (DevId::new(259, 3), DeviceKind::Request)
+        );
+        assert_eq!(
+            t.recorded_as(head),
+            [2, 1, 3].map(|minor| DevId::new(259, minor))
+        );
         assert_eq!(t.recorded_as(path), [path.id]);
         // As before 5.17: what has no number is not a device.
-        put("proc/diskstats", &[line("0 0", "nvme2c1n1"), line("0 0", "nvme2c2n1")].concat());
+        put(
+            "proc/diskstats",
+            &[line("0 0", "nvme2c1n1"), line("0 0", "nvme2c2n1")].concat(),
+        );
         let t = Topology::read(root.path()).expect("readable");
         assert!(matches!(t.find("nvme2c1n1"), Lookup::Unknown));
     }
@@ -362,7 +461,10 @@ mod tests {
             fs::create_dir_all(p.parent().expect("has a parent")).expect("mkdir");
             fs::write(p, content).expect("write");
         };
-        for (name, id, file) in [("loop0", "7:0", "/images/a.img"), ("loop1", "7:1", "/memory/b.img")] {
+        for (name, id, file) in [
+            ("loop0", "7:0", "/images/a.img"),
+            ("loop1", "7:1", "/memory/b.img"),
+        ] {
             put(&format!("sys/block/{name}/dev"), id);
             put(&format!("sys/block/{name}/loop/backing_file"), file);
             put(file.trim_start_matches('/'), "");
@@ -378,10 +480,27 @@ mod tests {
              31 1 0:24 / /memory rw - tmpfs tmpfs rw\n",
         );
         let t = Topology::read(root.path()).expect("readable");
-        let slaves = |name: &str| t.devices().iter().find(|d| d.name == name).expect("listed").slaves.clone();
-        assert_eq!((slaves("loop0"), slaves("loop1")), (vec!["sda1".to_owned()], Vec::new()));
-        let above: Vec<_> = layers_above(t.devices(), |_| true).into_iter().map(|(d, _)| d.name.as_str()).collect();
-        assert_eq!(above, ["dm-0", "loop0"], "one over a file in memory is the lowest that there is");
+        let slaves = |name: &str| {
+            t.devices()
+                .iter()
+                .find(|d| d.name == name)
+                .expect("listed")
+                .slaves
+                .clone()
+        };
+        assert_eq!(
+            (slaves("loop0"), slaves("loop1")),
+            (vec!["sda1".to_owned()], Vec::new())
+        );
+        let above: Vec<_> = layers_above(t.devices(), |_| true)
+            .into_iter()
+            .map(|(d, _)| d.name.as_str())
+            .collect();
+        assert_eq!(
+            above,
+            ["dm-0", "loop0"],
+            "one over a file in memory is the lowest that there is"
+        );
     }
 
     #[test]
@@ -402,7 +521,10 @@ mod tests {
         fs::write(&list, "8 0 1024 sda\n").expect("write");
         let mut t = Topology::read(root.path()).expect("readable");
         fs::remove_dir_all(root.path().join("sys/block/sda")).expect("remove");
-        assert!(!t.refresh_if_changed().expect("readable"), "no event of it yet");
+        assert!(
+            !t.refresh_if_changed().expect("readable"),
+            "no event of it yet"
+        );
         fs::write(&list, "253 0 4 dm-0\n").expect("write");
         assert!(t.refresh_if_changed().expect("readable"));
         fs::remove_dir_all(root.path().join("sys/block/dm-0")).expect("remove");

@@ -22,7 +22,11 @@ pub(super) enum Handle {
     /// `FILEID_INO32_GEN | XFS_FILEID_TYPE_64FLAG`: xfs, which needs the generation.
     Xfs { ino: u64, generation: u32 },
     /// `FILEID_BTRFS_WITHOUT_PARENT`; newer kernels take generation 0 for any.
-    Btrfs { ino: u64, subvolume: u64, generation: u32 },
+    Btrfs {
+        ino: u64,
+        subvolume: u64,
+        generation: u32,
+    },
     /// `FILEID_KERNFS`: a control group.
     Kernfs(u64),
 }
@@ -41,7 +45,11 @@ impl Handle {
                 bytes.extend_from_slice(&generation.to_ne_bytes());
                 0x81
             }
-            Handle::Btrfs { ino, subvolume, generation } => {
+            Handle::Btrfs {
+                ino,
+                subvolume,
+                generation,
+            } => {
                 bytes.extend_from_slice(&ino.to_ne_bytes());
                 bytes.extend_from_slice(&subvolume.to_ne_bytes());
                 bytes.extend_from_slice(&generation.to_ne_bytes());
@@ -54,7 +62,11 @@ impl Handle {
         };
         let mut handle = [0; MAX_HANDLE_BYTES];
         handle[..bytes.len()].copy_from_slice(&bytes);
-        FileHandle { bytes: bytes.len() as u32, kind, handle }
+        FileHandle {
+            bytes: bytes.len() as u32,
+            kind,
+            handle,
+        }
     }
 }
 
@@ -63,7 +75,14 @@ pub(super) fn open(mount: BorrowedFd<'_>, handle: Handle) -> std::io::Result<Own
     let mut handle = handle.encode();
     let flags = libc::O_PATH | libc::O_CLOEXEC | libc::O_NOFOLLOW;
     // SAFETY: `handle` is laid out as the kernel's structure with `bytes` valid bytes behind it, and outlives the call.
-    let fd = unsafe { libc::syscall(libc::SYS_open_by_handle_at, mount.as_raw_fd(), &raw mut handle, flags) };
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_open_by_handle_at,
+            mount.as_raw_fd(),
+            &raw mut handle,
+            flags,
+        )
+    };
     if fd < 0 {
         return Err(std::io::Error::last_os_error());
     }
@@ -84,13 +103,24 @@ pub(super) fn generation_of(path: &std::path::Path) -> Option<u32> {
         handle: [u8; MAX_HANDLE],
     }
     let path = std::ffi::CString::new(path.as_os_str().as_bytes()).ok()?;
-    let mut answer = Answer { bytes: MAX_HANDLE as u32, kind: 0, handle: [0; MAX_HANDLE] };
+    let mut answer = Answer {
+        bytes: MAX_HANDLE as u32,
+        kind: 0,
+        handle: [0; MAX_HANDLE],
+    };
     let mut mount = 0i32;
     // SAFETY: the path ends in NUL, `answer` is laid out as the kernel's structure with room for as many bytes as it says,
     // and all three outlive the call.
     let code = unsafe {
         let (path, answer, mount) = (path.as_ptr(), &raw mut answer, &raw mut mount);
-        libc::syscall(libc::SYS_name_to_handle_at, libc::AT_FDCWD, path, answer, mount, libc::AT_SYMLINK_FOLLOW)
+        libc::syscall(
+            libc::SYS_name_to_handle_at,
+            libc::AT_FDCWD,
+            path,
+            answer,
+            mount,
+            libc::AT_SYMLINK_FOLLOW,
+        )
     };
     let at = match (answer.kind, answer.bytes) {
         (0x01, 8) => 4,            // FILEID_INO32_GEN
@@ -129,13 +159,33 @@ const XFS_IOC_BULKSTAT: u64 = 2 << 30 | 64 << 16 | (b'X' as u64) << 8 | 127;
 
 /// The generation of an inode of the xfs at `mount` (Linux 5.3 and newer, CAP_SYS_ADMIN).
 pub(super) fn xfs_generation(mount: BorrowedFd<'_>, ino: u64) -> Option<u32> {
-    let answer = BulkstatAnswer { ino: 0, sizes_and_times: [0; 7], generation: 0, rest: [0; 31] };
-    let mut request = BulkstatRequest { ino, flags: 0, wanted: 1, found: 0, group: 0, reserved: [0; 5], answer };
+    let answer = BulkstatAnswer {
+        ino: 0,
+        sizes_and_times: [0; 7],
+        generation: 0,
+        rest: [0; 31],
+    };
+    let mut request = BulkstatRequest {
+        ino,
+        flags: 0,
+        wanted: 1,
+        found: 0,
+        group: 0,
+        reserved: [0; 5],
+        answer,
+    };
     // SAFETY: the request is laid out as the kernel's structure, has room for the one answer requested, and outlives
     // the call; another file system refuses the number.
-    let code = unsafe { libc::ioctl(mount.as_raw_fd(), XFS_IOC_BULKSTAT as libc::Ioctl, &raw mut request) };
+    let code = unsafe {
+        libc::ioctl(
+            mount.as_raw_fd(),
+            XFS_IOC_BULKSTAT as libc::Ioctl,
+            &raw mut request,
+        )
+    };
     // It returns the first inode at or after the requested one.
-    (code == 0 && request.found == 1 && request.answer.ino == ino).then_some(request.answer.generation)
+    (code == 0 && request.found == 1 && request.answer.ino == ino)
+        .then_some(request.answer.generation)
 }
 
 #[cfg(test)]
@@ -149,9 +199,19 @@ mod tests {
         assert_eq!(std::mem::offset_of!(BulkstatAnswer, generation), 64);
         assert_eq!(std::mem::offset_of!(FileHandle, handle), 8);
         let lengths = [
-            Handle::Inode { ino: 1, generation: 2 },
-            Handle::Xfs { ino: 1, generation: 2 },
-            Handle::Btrfs { ino: 1, subvolume: 2, generation: 3 },
+            Handle::Inode {
+                ino: 1,
+                generation: 2,
+            },
+            Handle::Xfs {
+                ino: 1,
+                generation: 2,
+            },
+            Handle::Btrfs {
+                ino: 1,
+                subvolume: 2,
+                generation: 3,
+            },
             Handle::Kernfs(1),
         ]
         .map(|h| h.encode().bytes);

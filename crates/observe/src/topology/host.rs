@@ -18,24 +18,41 @@ pub struct Host {
 impl Host {
     /// Reads what is there under `root`; each field on its own.
     pub fn read(root: &Path) -> Host {
-        let text = |p: &str| fs::read_to_string(root.join(p)).ok().map(|s| s.trim().to_owned());
+        let text = |p: &str| {
+            fs::read_to_string(root.join(p))
+                .ok()
+                .map(|s| s.trim().to_owned())
+        };
         let kernel = text("proc/sys/kernel/osrelease");
         let hz = kernel
             .as_deref()
-            .and_then(|release| fs::read_to_string(root.join(format!("boot/config-{release}"))).ok())
+            .and_then(|release| {
+                fs::read_to_string(root.join(format!("boot/config-{release}"))).ok()
+            })
             .or_else(|| gunzip(&root.join("proc/config.gz")))
             .and_then(|config| config_hz(&config));
-        Host { name: text("proc/sys/kernel/hostname"), kernel, hz }
+        Host {
+            name: text("proc/sys/kernel/hostname"),
+            kernel,
+            hz,
+        }
     }
 }
 
 fn config_hz(config: &str) -> Option<u32> {
-    config.lines().find_map(|l| l.strip_prefix("CONFIG_HZ="))?.trim().parse().ok()
+    config
+        .lines()
+        .find_map(|l| l.strip_prefix("CONFIG_HZ="))?
+        .trim()
+        .parse()
+        .ok()
 }
 
 fn gunzip(path: &Path) -> Option<String> {
     let mut out = String::new();
-    flate2::read::GzDecoder::new(fs::File::open(path).ok()?).read_to_string(&mut out).ok()?;
+    flate2::read::GzDecoder::new(fs::File::open(path).ok()?)
+        .read_to_string(&mut out)
+        .ok()?;
     Some(out)
 }
 
@@ -45,7 +62,10 @@ mod tests {
 
     #[test]
     fn hz_is_read_from_the_kernels_configuration() {
-        assert_eq!(config_hz("# CONFIG_HZ_100 is not set\nCONFIG_HZ_250=y\nCONFIG_HZ=250\n"), Some(250));
+        assert_eq!(
+            config_hz("# CONFIG_HZ_100 is not set\nCONFIG_HZ_250=y\nCONFIG_HZ=250\n"),
+            Some(250)
+        );
         assert_eq!(config_hz("CONFIG_HZ_PERIODIC=y\n"), None);
     }
 

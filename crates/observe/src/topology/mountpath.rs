@@ -41,7 +41,10 @@ impl Resolver {
     /// # Errors
     /// The mount table cannot be read.
     pub fn read(root: &Path) -> io::Result<Resolver> {
-        Ok(Resolver { root: root.to_owned(), mounts: MountTable::read(root)? })
+        Ok(Resolver {
+            root: root.to_owned(),
+            mounts: MountTable::read(root)?,
+        })
     }
 
     /// Rereads the mount table; returns whether it has changed.
@@ -64,14 +67,27 @@ impl Resolver {
         let real = join_under(&self.root, &canonical);
         let meta = fs::metadata(&real)?;
         if meta.file_type().is_block_device() {
-            let id = DevId::new(rustix::fs::major(meta.rdev()), rustix::fs::minor(meta.rdev()));
+            let id = DevId::new(
+                rustix::fs::major(meta.rdev()),
+                rustix::fs::minor(meta.rdev()),
+            );
             let layers: Vec<Layer> = self.device(id, 0).into_iter().collect();
-            return Ok(self.finish(path, None, layers, format!("sysfs has no block device {id}")));
+            return Ok(self.finish(
+                path,
+                None,
+                layers,
+                format!("sysfs has no block device {id}"),
+            ));
         }
         let mount = self.mount_of(&canonical, &real);
         Ok(match mount {
             Some(mount) => self.of_mount(path, mount),
-            None => self.finish(path, None, Vec::new(), "the mount table does not say what it is on".into()),
+            None => self.finish(
+                path,
+                None,
+                Vec::new(),
+                "the mount table does not say what it is on".into(),
+            ),
         })
     }
 
@@ -80,10 +96,20 @@ impl Resolver {
         let mut seen = HashSet::new();
         let mut mounts: Vec<&Mount> = self.mounts.mounts().iter().collect();
         // A bind mount shows a part of what is mounted in full elsewhere.
-        mounts.sort_by_key(|m| (m.root.components().count(), m.point.components().count(), m.point.clone()));
+        mounts.sort_by_key(|m| {
+            (
+                m.root.components().count(),
+                m.point.components().count(),
+                m.point.clone(),
+            )
+        });
         let mut out: Vec<MountPath> = mounts
             .into_iter()
-            .filter(|m| self.mounts.of_path(&m.point).is_some_and(|top| top.id == m.id))
+            .filter(|m| {
+                self.mounts
+                    .of_path(&m.point)
+                    .is_some_and(|top| top.id == m.id)
+            })
             .filter(|m| seen.insert(m.dev))
             .map(|m| self.of_mount(&m.point, m))
             .filter(|p| !p.disks.is_empty())
@@ -93,8 +119,11 @@ impl Resolver {
     }
 
     fn mount_of(&self, canonical: &Path, real: &Path) -> Option<&Mount> {
-        let exact =
-            if self.root == Path::new("/") { mount_id(real).and_then(|id| self.mounts.by_id(id)) } else { None };
+        let exact = if self.root == Path::new("/") {
+            mount_id(real).and_then(|id| self.mounts.by_id(id))
+        } else {
+            None
+        };
         exact.or_else(|| self.mounts.of_path(canonical))
     }
 
@@ -103,29 +132,52 @@ impl Resolver {
         self.finish(path, Some(mount.clone()), layers, why_none(mount))
     }
 
-    fn finish(&self, path: &Path, mount: Option<Mount>, layers: Vec<Layer>, why_none: String) -> MountPath {
+    fn finish(
+        &self,
+        path: &Path,
+        mount: Option<Mount>,
+        layers: Vec<Layer>,
+        why_none: String,
+    ) -> MountPath {
         let disks = disks(&self.root, &layers);
         let no_disk = disks.is_empty().then_some(why_none);
-        MountPath { path: path.to_owned(), mount, layers, disks, no_disk }
+        MountPath {
+            path: path.to_owned(),
+            mount,
+            layers,
+            disks,
+            no_disk,
+        }
     }
 
     fn device(&self, id: DevId, depth: usize) -> Option<Layer> {
-        self.walk(&|file, depth| self.backing(file, depth)).device(id, depth)
+        self.walk(&|file, depth| self.backing(file, depth))
+            .device(id, depth)
     }
 
     /// Names of the devices right under device `id`, partitions or disks.
     pub(super) fn below(&self, id: DevId) -> Vec<String> {
-        self.device(id, 0).into_iter().flat_map(|d| d.below).map(|d| d.name).collect()
+        self.device(id, 0)
+            .into_iter()
+            .flat_map(|d| d.below)
+            .map(|d| d.name)
+            .collect()
     }
 
     fn walk<'a>(&'a self, backing: super::stack::BackingFile<'a>) -> Walk<'a> {
-        Walk { root: &self.root, backing }
+        Walk {
+            root: &self.root,
+            backing,
+        }
     }
 
     fn backing(&self, file: &Path, depth: usize) -> Vec<Layer> {
         // A deleted backing file is still on the disk of its directory.
         let at = canonical_under(&self.root, file).unwrap_or_else(|_| file.to_owned());
-        self.mounts.of_path(&at).map(|m| self.layers(m, depth)).unwrap_or_default()
+        self.mounts
+            .of_path(&at)
+            .map(|m| self.layers(m, depth))
+            .unwrap_or_default()
     }
 
     /// The devices right under a file system.
@@ -138,7 +190,9 @@ impl Resolver {
         }
         match mount.fs_type.as_str() {
             "overlay" => self.overlay(mount, depth),
-            "btrfs" => self.btrfs(mount, depth).unwrap_or_else(|| self.by_source(mount, depth)),
+            "btrfs" => self
+                .btrfs(mount, depth)
+                .unwrap_or_else(|| self.by_source(mount, depth)),
             "zfs" => self.zfs(mount, depth),
             _ => self.by_source(mount, depth),
         }
@@ -191,7 +245,8 @@ impl Resolver {
         let data = self.root.join("run/udev/data");
         let is_member = |name: &String| {
             let text = fs::read_to_string(data.join(name)).unwrap_or_default();
-            let says = |key: &str, value: &str| text.lines().any(|l| l.strip_prefix(key) == Some(value));
+            let says =
+                |key: &str, value: &str| text.lines().any(|l| l.strip_prefix(key) == Some(value));
             says("E:ID_FS_TYPE=", "zfs_member") && says("E:ID_FS_LABEL=", pool)
         };
         let mut layers: Vec<Layer> = super::devices::sorted_names(&data)
@@ -201,7 +256,10 @@ impl Resolver {
             .filter_map(|id| self.device(id, depth))
             .collect();
         // udev labels the whole disk and its partition alike: the partition is the member.
-        let under: HashSet<Option<DevId>> = layers.iter().flat_map(|l| l.below.iter().map(|b| b.id)).collect();
+        let under: HashSet<Option<DevId>> = layers
+            .iter()
+            .flat_map(|l| l.below.iter().map(|b| b.id))
+            .collect();
         layers.retain(|l| !under.contains(&l.id));
         layers
     }
@@ -224,7 +282,8 @@ impl Resolver {
 
     /// The kernel's name of a node under `/dev`: its own, that of the link's target, or that of the dm device.
     fn kernel_name(&self, source: &OsStr) -> Option<String> {
-        let path = canonical_under(&self.root, Path::new(source)).unwrap_or_else(|_| PathBuf::from(source));
+        let path = canonical_under(&self.root, Path::new(source))
+            .unwrap_or_else(|_| PathBuf::from(source));
         let name = path.file_name()?.to_str()?;
         if path.parent() != Some(Path::new("/dev/mapper")) {
             return Some(name.to_owned());
@@ -272,13 +331,16 @@ fn overlay_options(options: &OsStr) -> impl Iterator<Item = (&str, std::ffi::OsS
 fn why_none(mount: &Mount) -> String {
     let kind = &mount.fs_type;
     match kind.as_str() {
-        "nfs" | "nfs4" | "cifs" | "smb3" | "9p" | "ceph" | "virtiofs" | "afs" | "glusterfs" | "fuse.sshfs" => {
+        "nfs" | "nfs4" | "cifs" | "smb3" | "9p" | "ceph" | "virtiofs" | "afs" | "glusterfs"
+        | "fuse.sshfs" => {
             format!("{kind} is a network file system: its disks are another machine's")
         }
         "overlay" => "overlay: none of its layers is on a visible block device".to_owned(),
         "zfs" => "zfs: no member of the pool is known to udev here (/run/udev/data)".to_owned(),
         "btrfs" => "btrfs: its members are not under /sys/fs/btrfs here".to_owned(),
-        k if k.starts_with("fuse") => format!("{kind} is served by a process, not by a block device"),
+        k if k.starts_with("fuse") => {
+            format!("{kind} is served by a process, not by a block device")
+        }
         _ if mount.dev.major() == 0 => format!("{kind} has no block device under it"),
         _ => format!("its device {} is not in sysfs (removed?)", mount.dev),
     }

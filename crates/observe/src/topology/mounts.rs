@@ -36,7 +36,9 @@ impl Mount {
     /// The number of the subvolume that a btrfs mount shows (`subvolid=`).
     pub fn subvolume(&self) -> Option<u64> {
         let options = split_protected(&self.super_options, b',');
-        options.iter().find_map(|o| o.to_str()?.strip_prefix("subvolid=")?.parse().ok())
+        options
+            .iter()
+            .find_map(|o| o.to_str()?.strip_prefix("subvolid=")?.parse().ok())
     }
 }
 
@@ -55,13 +57,16 @@ impl MountTable {
     pub fn read(root: &Path) -> io::Result<MountTable> {
         let who = if root == Path::new("/") { "self" } else { "1" };
         let path = root.join("proc").join(who).join("mountinfo");
-        let text = std::fs::read(&path).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
+        let text = std::fs::read(&path)
+            .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
         Ok(MountTable::parse(&text))
     }
 
     /// Takes lines as the kernel writes them; what is no such line is left out.
     pub fn parse(text: &[u8]) -> MountTable {
-        MountTable { mounts: text.split(|b| *b == b'\n').filter_map(parse_line).collect() }
+        MountTable {
+            mounts: text.split(|b| *b == b'\n').filter_map(parse_line).collect(),
+        }
     }
 
     /// All mounts in the kernel's order.
@@ -78,14 +83,21 @@ impl MountTable {
     ///
     /// Walks as the kernel does, from the root downwards, so that a mount which a later one covers is not taken.
     pub fn of_path(&self, path: &Path) -> Option<&Mount> {
-        let is_root =
-            |m: &&Mount| m.point == Path::new("/") && !self.mounts.iter().any(|p| p.id == m.parent && p.id != m.id);
-        let mut at =
-            self.mounts.iter().find(is_root).or_else(|| self.mounts.iter().find(|m| m.point == Path::new("/")))?;
+        let is_root = |m: &&Mount| {
+            m.point == Path::new("/")
+                && !self.mounts.iter().any(|p| p.id == m.parent && p.id != m.id)
+        };
+        let mut at = self
+            .mounts
+            .iter()
+            .find(is_root)
+            .or_else(|| self.mounts.iter().find(|m| m.point == Path::new("/")))?;
         // Each step goes to a child, so no walk is longer than the table (a damaged one may hold a ring).
         for _ in 0..self.mounts.len() {
-            let children =
-                self.mounts.iter().filter(|m| m.parent == at.id && m.id != at.id && path.starts_with(&m.point));
+            let children = self
+                .mounts
+                .iter()
+                .filter(|m| m.parent == at.id && m.id != at.id && path.starts_with(&m.point));
             match children.min_by_key(|m| m.point.components().count()) {
                 Some(child) => at = child,
                 None => break,
@@ -111,7 +123,10 @@ impl MountWatch {
     /// Whether the table has changed since the last call (proc_pid_mounts(5): a change is exceptional data to poll(2)).
     pub fn changed(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
         poll(&mut [PollFd::new(&self.0, PollFlags::PRI)], Some(&now)).is_ok_and(|n| n > 0)
     }
 }
@@ -129,7 +144,16 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     let fs_type = String::from_utf8_lossy(fields.next()?).into_owned();
     let source = unescape(fields.next()?);
     let super_options = unescape(fields.next().unwrap_or(b""));
-    Some(Mount { id, parent, dev, root, point, fs_type, source, super_options })
+    Some(Mount {
+        id,
+        parent,
+        dev,
+        root,
+        point,
+        fs_type,
+        source,
+        super_options,
+    })
 }
 
 /// The kernel writes blank, tab, newline and backslash as three octal digits (`mangle_path`).
@@ -137,9 +161,14 @@ fn unescape(field: &[u8]) -> OsString {
     let mut out = Vec::with_capacity(field.len());
     let mut i = 0;
     while i < field.len() {
-        let octal = (field[i] == b'\\').then(|| field.get(i + 1..i + 4)).flatten().and_then(|digits| {
-            digits.iter().try_fold(0u32, |v, d| matches!(d, b'0'..=b'7').then(|| v * 8 + u32::from(d - b'0')))
-        });
+        let octal = (field[i] == b'\\')
+            .then(|| field.get(i + 1..i + 4))
+            .flatten()
+            .and_then(|digits| {
+                digits.iter().try_fold(0u32, |v, d| {
+                    matches!(d, b'0'..=b'7').then(|| v * 8 + u32::from(d - b'0'))
+                })
+            });
         match octal.and_then(|v| u8::try_from(v).ok()) {
             Some(byte) => {
                 out.push(byte);
@@ -203,7 +232,9 @@ pub(super) fn split_protected(text: &OsStr, separator: u8) -> Vec<OsString> {
     while let Some(b) = bytes.next() {
         let last = out.len() - 1;
         match *b {
-            b'\\' if matches!(bytes.peek(), Some(b':' | b',' | b'\\')) => out[last].extend(bytes.next()),
+            b'\\' if matches!(bytes.peek(), Some(b':' | b',' | b'\\')) => {
+                out[last].extend(bytes.next())
+            }
             b if b == separator => out.push(Vec::new()),
             b => out[last].push(b),
         }
@@ -234,13 +265,28 @@ mod tests {
         let dev = |p: &str| t.of_path(Path::new(p)).expect("has a root").dev;
         assert_eq!(t.mounts().len(), 9);
         assert_eq!(dev("/etc/passwd"), DevId::new(8, 1), "on top of rootfs");
-        assert_eq!(dev("/database"), DevId::new(8, 1), "not a prefix by letters");
+        assert_eq!(
+            dev("/database"),
+            DevId::new(8, 1),
+            "not a prefix by letters"
+        );
         assert_eq!(dev("/data"), DevId::new(8, 17));
         assert_eq!(dev("/data/deep/er"), DevId::new(8, 33));
-        assert_eq!(dev("/srv/x"), DevId::new(8, 65), "the upper of two on one point");
-        assert_eq!(dev("/mnt/a/b/c"), DevId::new(8, 97), "the mount at /mnt/a covers the older one below it");
+        assert_eq!(
+            dev("/srv/x"),
+            DevId::new(8, 65),
+            "the upper of two on one point"
+        );
+        assert_eq!(
+            dev("/mnt/a/b/c"),
+            DevId::new(8, 97),
+            "the mount at /mnt/a covers the older one below it"
+        );
         assert_eq!(dev("/with blank\\x/f"), DevId::new(0, 50));
-        assert_eq!(t.by_id(41).map(|m| m.root.as_path()), Some(Path::new("/export")));
+        assert_eq!(
+            t.by_id(41).map(|m| m.root.as_path()),
+            Some(Path::new("/export"))
+        );
     }
 
     #[test]
@@ -250,7 +296,11 @@ mod tests {
         for p in ["/", "/proc", "/sys"] {
             let st = std::fs::metadata(p).expect("there").dev();
             let m = t.of_path(Path::new(p)).expect("mounted");
-            assert_eq!((m.dev.major(), m.dev.minor()), (rustix::fs::major(st), rustix::fs::minor(st)), "{p}: {m:?}");
+            assert_eq!(
+                (m.dev.major(), m.dev.minor()),
+                (rustix::fs::major(st), rustix::fs::minor(st)),
+                "{p}: {m:?}"
+            );
         }
     }
 
@@ -264,7 +314,10 @@ mod tests {
         assert_eq!(at("/link/x/../x").expect("there"), Path::new("/data/x"));
         assert_eq!(at("/../../data").expect("there"), Path::new("/data"));
         assert!(at("/ring").is_err());
-        assert_eq!(at("/none").expect_err("missing").kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            at("/none").expect_err("missing").kind(),
+            io::ErrorKind::NotFound
+        );
     }
 
     #[test]

@@ -45,20 +45,32 @@ impl Names {
     pub fn file(&mut self, inode: Inode, tgid: Option<i32>) -> Option<String> {
         let fs_dev = inode.fs_dev;
         self.know(|m| m.dev.0 == fs_dev);
-        let mut mounts: Vec<&Mount> = self.mounts.mounts().iter().filter(|m| m.dev.0 == fs_dev).collect();
+        let mut mounts: Vec<&Mount> = self
+            .mounts
+            .mounts()
+            .iter()
+            .filter(|m| m.dev.0 == fs_dev)
+            .collect();
         if ambiguous(&mounts) {
             return None;
         }
         // Stable: of those with equally high roots the first one mounted.
         mounts.sort_by_key(|m| m.root.as_os_str().len());
-        let by_number = mounts.iter().take(MAX_MOUNTS).find_map(|m| open_file(m, inode));
+        let by_number = mounts
+            .iter()
+            .take(MAX_MOUNTS)
+            .find_map(|m| open_file(m, inode));
         by_number.or_else(|| self.held_by(tgid?, inode))
     }
 
     /// The path of a control group within the version 2 hierarchy, by its id. Not escaped.
     pub fn cgroup(&mut self, id: i64) -> Option<String> {
         self.know(|m| m.fs_type == "cgroup2");
-        let mount = self.mounts.mounts().iter().find(|m| m.fs_type == "cgroup2")?;
+        let mount = self
+            .mounts
+            .mounts()
+            .iter()
+            .find(|m| m.fs_type == "cgroup2")?;
         let fd = open_directory(&mount.point)?;
         let group = handle::open(fd.as_fd(), Handle::Kernfs(id as u64)).ok()?;
         let path = link(&group)?;
@@ -79,14 +91,30 @@ impl Names {
 
     /// The file among the open ones of process `tgid`. Its path is that process's own if it lives in other mounts.
     fn held_by(&self, tgid: i32, inode: Inode) -> Option<String> {
-        let Inode { fs_dev, ino, generation } = inode;
+        let Inode {
+            fs_dev,
+            ino,
+            generation,
+        } = inode;
         let entries = fs::read_dir(format!("/proc/{tgid}/fd")).ok()?;
-        let subvolumes = self.mounts.mounts().iter().any(|m| m.dev.0 == fs_dev && m.fs_type == "btrfs");
+        let subvolumes = self
+            .mounts
+            .mounts()
+            .iter()
+            .any(|m| m.dev.0 == fs_dev && m.fs_type == "btrfs");
         for entry in entries.flatten().take(MAX_DESCRIPTORS) {
             // Follows the link to the file itself, without opening it.
-            let Ok(meta) = fs::metadata(entry.path()) else { continue };
+            let Ok(meta) = fs::metadata(entry.path()) else {
+                continue;
+            };
             // Files of btrfs carry the device of their subvolume; the mount has the file system's.
-            let here = || if subvolumes { self.mount_of(&entry.path()) } else { Some(dev_of(&meta)) };
+            let here = || {
+                if subvolumes {
+                    self.mount_of(&entry.path())
+                } else {
+                    Some(dev_of(&meta))
+                }
+            };
             if i64::try_from(meta.ino()) != Ok(ino) || !meta.is_file() || here() != Some(fs_dev) {
                 continue;
             }
@@ -101,17 +129,34 @@ impl Names {
 
     /// Device of the file system on which the descriptor behind `link` (`/proc/PID/fd/N`) is open.
     fn mount_of(&self, link: &Path) -> Option<i32> {
-        let info = link.parent()?.with_file_name("fdinfo").join(link.file_name()?);
+        let info = link
+            .parent()?
+            .with_file_name("fdinfo")
+            .join(link.file_name()?);
         let info = fs::read_to_string(info).ok()?;
-        let id: u64 = info.lines().find_map(|l| l.strip_prefix("mnt_id:"))?.trim().parse().ok()?;
-        self.mounts.mounts().iter().find(|m| m.id == id).map(|m| m.dev.0)
+        let id: u64 = info
+            .lines()
+            .find_map(|l| l.strip_prefix("mnt_id:"))?
+            .trim()
+            .parse()
+            .ok()?;
+        self.mounts
+            .mounts()
+            .iter()
+            .find(|m| m.id == id)
+            .map(|m| m.dev.0)
     }
 }
 
 /// Inode numbers of btrfs count per subvolume: with several of them mounted a number alone says too little.
 fn ambiguous(mounts: &[&Mount]) -> bool {
-    let mut subvolumes = mounts.iter().filter(|m| m.fs_type == "btrfs").map(|m| m.subvolume());
-    subvolumes.next().is_some_and(|first| first.is_none() || subvolumes.any(|other| other != first))
+    let mut subvolumes = mounts
+        .iter()
+        .filter(|m| m.fs_type == "btrfs")
+        .map(|m| m.subvolume());
+    subvolumes
+        .next()
+        .is_some_and(|first| first.is_none() || subvolumes.any(|other| other != first))
 }
 
 /// Opens the file by its number through `mount`; its path, if that leads back to it.
@@ -122,15 +167,29 @@ fn open_file(mount: &Mount, inode: Inode) -> Option<String> {
     let handle = match mount.fs_type.as_str() {
         "xfs" => {
             let now = || handle::xfs_generation(fd.as_fd(), ino);
-            Handle::Xfs { ino, generation: inode.generation.or_else(now)? }
+            Handle::Xfs {
+                ino,
+                generation: inode.generation.or_else(now)?,
+            }
         }
-        "btrfs" => Handle::Btrfs { ino, subvolume: mount.subvolume()?, generation: any },
-        "ext2" | "ext3" | "ext4" | "f2fs" => Handle::Inode { ino: u32::try_from(ino).ok()?, generation: any },
+        "btrfs" => Handle::Btrfs {
+            ino,
+            subvolume: mount.subvolume()?,
+            generation: any,
+        },
+        "ext2" | "ext3" | "ext4" | "f2fs" => Handle::Inode {
+            ino: u32::try_from(ino).ok()?,
+            generation: any,
+        },
         _ => return None,
     };
     let file = handle::open(fd.as_fd(), handle).ok()?;
     let stat = rustix::fs::fstat(&file).ok()?;
-    let dev = DevId::new(rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev)).0;
+    let dev = DevId::new(
+        rustix::fs::major(stat.st_dev),
+        rustix::fs::minor(stat.st_dev),
+    )
+    .0;
     if stat.st_ino != ino || (dev != inode.fs_dev && mount.fs_type != "btrfs") {
         return None;
     }
@@ -138,7 +197,10 @@ fn open_file(mount: &Mount, inode: Inode) -> Option<String> {
     if stat.st_nlink == 0 {
         // Nothing leads to it any more; without its name in memory the kernel can only say "/".
         let named = path.as_os_str().as_bytes().strip_suffix(b" (deleted)")?;
-        return named.strip_prefix(mount.point.as_os_str().as_bytes()).filter(|n| n.len() > 1).map(|_| text(&path));
+        return named
+            .strip_prefix(mount.point.as_os_str().as_bytes())
+            .filter(|n| n.len() > 1)
+            .map(|_| text(&path));
     }
     let there = fs::symlink_metadata(&path).ok()?;
     (there.ino() == ino && there.dev() == stat.st_dev).then(|| text(&path))
@@ -146,7 +208,8 @@ fn open_file(mount: &Mount, inode: Inode) -> Option<String> {
 
 /// The mount point, unless it is a file or another mount covers it.
 fn open_directory(point: &Path) -> Option<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let flags =
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::open(point, flags, Mode::empty()).ok()
 }
 
@@ -176,13 +239,20 @@ mod tests {
             point: "/".into(),
             fs_type: kind.into(),
             source: "none".into(),
-            super_options: subvolume.map_or_else(|| "rw".into(), |n| format!("rw,subvolid={n},subvol=/x").into()),
+            super_options: subvolume.map_or_else(
+                || "rw".into(),
+                |n| format!("rw,subvolid={n},subvol=/x").into(),
+            ),
         }
     }
 
     #[test]
     fn inode_numbers_of_several_subvolumes_are_ambiguous() {
-        let (a, b, none) = (mount("btrfs", Some(5)), mount("btrfs", Some(256)), mount("btrfs", None));
+        let (a, b, none) = (
+            mount("btrfs", Some(5)),
+            mount("btrfs", Some(256)),
+            mount("btrfs", None),
+        );
         let ext4 = mount("ext4", None);
         assert!(!ambiguous(&[]) && !ambiguous(&[&ext4, &ext4]) && !ambiguous(&[&a, &a]));
         assert!(ambiguous(&[&a, &b]) && ambiguous(&[&none]));
@@ -197,14 +267,36 @@ mod tests {
         let names = Names::new();
         let me = std::process::id() as i32;
         let link = std::path::PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        let inode = Inode { fs_dev: dev_of(&meta), ino: meta.ino() as i64, generation: None };
-        let exact = Inode { generation: handle::generation_of(&link), ..inode };
+        let inode = Inode {
+            fs_dev: dev_of(&meta),
+            ino: meta.ino() as i64,
+            generation: None,
+        };
+        let exact = Inode {
+            generation: handle::generation_of(&link),
+            ..inode
+        };
         assert_eq!(names.held_by(me, inode).as_deref(), path.to_str());
         assert_eq!(names.held_by(me, exact).as_deref(), path.to_str());
-        assert_eq!(names.held_by(me, Inode { fs_dev: inode.fs_dev + 1, ..inode }), None);
+        assert_eq!(
+            names.held_by(
+                me,
+                Inode {
+                    fs_dev: inode.fs_dev + 1,
+                    ..inode
+                }
+            ),
+            None
+        );
         let other = exact.generation.map_or(1, |g| g.wrapping_add(1));
         assert_eq!(
-            names.held_by(me, Inode { generation: Some(other), ..inode }),
+            names.held_by(
+                me,
+                Inode {
+                    generation: Some(other),
+                    ..inode
+                }
+            ),
             None,
             "an earlier file of this number"
         );
@@ -215,9 +307,16 @@ mod tests {
     #[test]
     fn missing_files_have_no_name() {
         let mut names = Names::new();
-        let root = |fs_dev| Inode { fs_dev, ino: 2, generation: None };
+        let root = |fs_dev| Inode {
+            fs_dev,
+            ino: 2,
+            generation: None,
+        };
         assert_eq!(names.file(root(-1), None), None);
-        assert_eq!(names.file(root(DevId::new(2000, 1).0), Some(i32::MAX)), None);
+        assert_eq!(
+            names.file(root(DevId::new(2000, 1).0), Some(i32::MAX)),
+            None
+        );
         assert_eq!(names.cgroup(i64::MAX), None);
     }
 }

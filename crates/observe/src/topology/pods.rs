@@ -26,7 +26,12 @@ pub struct Pods {
 impl Pods {
     /// Below `root`, which is `/` but in tests. Nothing is read before the first question.
     pub fn new(root: &Path) -> Pods {
-        Pods { logs: root.join("var/log"), pods: HashMap::new(), containers: HashMap::new(), listed: None }
+        Pods {
+            logs: root.join("var/log"),
+            pods: HashMap::new(),
+            containers: HashMap::new(),
+            listed: None,
+        }
     }
 
     /// Whether there is a kubelet, or was one.
@@ -53,11 +58,20 @@ impl Pods {
 
     fn list(&mut self) {
         let names = |directory: &str| {
-            let entries = fs::read_dir(self.logs.join(directory)).into_iter().flatten().flatten().take(MAX_ENTRIES);
-            entries.filter_map(|e| e.file_name().into_string().ok()).collect::<Vec<_>>()
+            let entries = fs::read_dir(self.logs.join(directory))
+                .into_iter()
+                .flatten()
+                .flatten()
+                .take(MAX_ENTRIES);
+            entries
+                .filter_map(|e| e.file_name().into_string().ok())
+                .collect::<Vec<_>>()
         };
         self.pods = names("pods").iter().filter_map(|n| pod(n)).collect();
-        self.containers = names("containers").iter().filter_map(|n| container(n)).collect();
+        self.containers = names("containers")
+            .iter()
+            .filter_map(|n| container(n))
+            .collect();
         self.listed = Some(Instant::now());
     }
 }
@@ -71,7 +85,12 @@ fn pod(entry: &str) -> Option<(String, String)> {
 
 /// Of `POD_NAMESPACE_CONTAINER-ID.log`.
 fn container(entry: &str) -> Option<(String, String)> {
-    let [pod, namespace, rest] = entry.strip_suffix(".log")?.split('_').collect::<Vec<_>>().try_into().ok()?;
+    let [pod, namespace, rest] = entry
+        .strip_suffix(".log")?
+        .split('_')
+        .collect::<Vec<_>>()
+        .try_into()
+        .ok()?;
     let (container, id) = rest.rsplit_once('-')?;
     let known = !pod.is_empty() && !namespace.is_empty() && !container.is_empty();
     known.then(|| (id.to_owned(), format!("{namespace}/{pod}/{container}")))
@@ -86,7 +105,11 @@ mod tests {
     const STATIC: &str = "7e1f0a2b3c4d5e6f708192a3b4c5d6e7";
 
     fn of(pod_uid: &str, id: Option<&str>) -> Container {
-        Container { pod_uid: Some(pod_uid.into()), id: id.map(str::to_owned), ..Container::default() }
+        Container {
+            pod_uid: Some(pod_uid.into()),
+            id: id.map(str::to_owned),
+            ..Container::default()
+        }
     }
 
     #[test]
@@ -99,23 +122,45 @@ mod tests {
         fs::create_dir_all(logs.join("pods/no-pod")).unwrap();
         fs::create_dir_all(logs.join("containers")).unwrap();
         let id = "ab".repeat(32);
-        fs::write(logs.join(format!("containers/web-0_default_my-nginx-{id}.log")), "").unwrap();
+        fs::write(
+            logs.join(format!("containers/web-0_default_my-nginx-{id}.log")),
+            "",
+        )
+        .unwrap();
         let mut pods = Pods::new(root.path());
         assert!(pods.are_here());
-        assert_eq!(pods.name(&of(UID, Some(&id))).as_deref(), Some("default/web-0/my-nginx"));
+        assert_eq!(
+            pods.name(&of(UID, Some(&id))).as_deref(),
+            Some("default/web-0/my-nginx")
+        );
         assert_eq!(pods.name(&of(UID, None)).as_deref(), Some("default/web-0"));
-        assert_eq!(pods.name(&of(STATIC, None)).as_deref(), Some("kube-system/etcd-node1"));
+        assert_eq!(
+            pods.name(&of(STATIC, None)).as_deref(),
+            Some("kube-system/etcd-node1")
+        );
         let pause = "cd".repeat(32);
-        assert_eq!(pods.name(&of(UID, Some(&pause))).as_deref(), Some("default/web-0"), "a sandbox has no log");
+        assert_eq!(
+            pods.name(&of(UID, Some(&pause))).as_deref(),
+            Some("default/web-0"),
+            "a sandbox has no log"
+        );
         assert_eq!(pods.name(&of("gone", None)), None);
         assert_eq!(
-            pods.name(&Container { id: Some(id), ..Container::default() }).as_deref(),
+            pods.name(&Container {
+                id: Some(id),
+                ..Container::default()
+            })
+            .as_deref(),
             Some("default/web-0/my-nginx")
         );
         // Listed anew once the listing is stale.
         fs::create_dir(logs.join("pods/later_job-x_3f4e7a1c-0b0d-4a3c-9a1e-5d6f7a8b9c0d")).unwrap();
         pods.listed = None;
-        assert_eq!(pods.name(&of("3f4e7a1c-0b0d-4a3c-9a1e-5d6f7a8b9c0d", None)).as_deref(), Some("later/job-x"));
+        assert_eq!(
+            pods.name(&of("3f4e7a1c-0b0d-4a3c-9a1e-5d6f7a8b9c0d", None))
+                .as_deref(),
+            Some("later/job-x")
+        );
     }
 
     #[test]

@@ -55,9 +55,15 @@ const MMAP_FROM_BYTES: libc::c_int = 1 << 20;
 
 /// CPU time and peak memory of this process until now.
 pub fn own_cost() -> RecorderCost {
-    let Some(usage) = usage(libc::RUSAGE_SELF) else { return RecorderCost::default() };
+    let Some(usage) = usage(libc::RUSAGE_SELF) else {
+        return RecorderCost::default();
+    };
     let max_rss_bytes = u64::try_from(usage.ru_maxrss).ok().map(|kib| kib * 1024);
-    RecorderCost { cpu_s: Some(cpu_s(&usage)), max_rss_bytes, ..RecorderCost::default() }
+    RecorderCost {
+        cpu_s: Some(cpu_s(&usage)),
+        max_rss_bytes,
+        ..RecorderCost::default()
+    }
 }
 
 /// CPU seconds of the calling thread until now (user and system); `None` if the kernel does not say.
@@ -92,7 +98,10 @@ mod tests {
         let after = own_cost();
         assert!(after.cpu_s > before.cpu_s);
         assert!(thread_cpu_s().is_some_and(|s| s > 0.0) && thread_cpu_s() <= own_cost().cpu_s);
-        assert!(after.max_rss_bytes.is_some_and(|b| b > 100_000), "{after:?}");
+        assert!(
+            after.max_rss_bytes.is_some_and(|b| b > 100_000),
+            "{after:?}"
+        );
     }
 
     #[test]

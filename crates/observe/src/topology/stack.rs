@@ -63,7 +63,13 @@ impl Walk<'_> {
         let dir = fs::canonicalize(dir).ok()?;
         let name = dir.file_name()?.to_str()?.replace('!', "/");
         let id = super::devices::dev_id(&dir.join("dev"));
-        let mut layer = Layer { name, id, kind: kind_of(&dir), label: label_of(&dir), below: Vec::new() };
+        let mut layer = Layer {
+            name,
+            id,
+            kind: kind_of(&dir),
+            label: label_of(&dir),
+            below: Vec::new(),
+        };
         if depth < MAX_DEPTH {
             layer.below = self.below(&dir, &layer, depth + 1);
         }
@@ -72,14 +78,24 @@ impl Walk<'_> {
 
     fn below(&self, dir: &Path, layer: &Layer, depth: usize) -> Vec<Layer> {
         if dir.join("partition").is_file() {
-            return dir.parent().and_then(|disk| self.directory(disk, depth)).into_iter().collect();
+            return dir
+                .parent()
+                .and_then(|disk| self.directory(disk, depth))
+                .into_iter()
+                .collect();
         }
         let slaves = super::devices::sorted_names(&dir.join("slaves"));
         if !slaves.is_empty() {
-            return slaves.iter().filter_map(|s| self.directory(&dir.join("slaves").join(s), depth)).collect();
+            return slaves
+                .iter()
+                .filter_map(|s| self.directory(&dir.join("slaves").join(s), depth))
+                .collect();
         }
         if let (true, Some(file)) = (dir.join("loop").is_dir(), &layer.label) {
-            return (self.backing)(Path::new(file.strip_suffix(" (deleted)").unwrap_or(file)), depth);
+            return (self.backing)(
+                Path::new(file.strip_suffix(" (deleted)").unwrap_or(file)),
+                depth,
+            );
         }
         nvme_paths(dir, &layer.name)
     }
@@ -87,19 +103,37 @@ impl Walk<'_> {
 
 /// The hidden path devices `nvmeXcYnZ` of a multipath head `nvmeXnZ` (Linux 4.15 and newer).
 fn nvme_paths(dir: &Path, head: &str) -> Vec<Layer> {
-    let Some((subsystem, namespace)) = head.strip_prefix("nvme").and_then(|rest| rest.split_once('n')) else {
+    let Some((subsystem, namespace)) = head
+        .strip_prefix("nvme")
+        .and_then(|rest| rest.split_once('n'))
+    else {
         return Vec::new();
     };
     // Both are listed in /sys/block; on the live machine the head's own directory is elsewhere (a virtual subsystem).
-    let block = dir.ancestors().find(|a| a.ends_with("sys")).map(|sys| sys.join("block"));
-    let siblings = block.as_deref().map(super::devices::sorted_names).unwrap_or_default();
+    let block = dir
+        .ancestors()
+        .find(|a| a.ends_with("sys"))
+        .map(|sys| sys.join("block"));
+    let siblings = block
+        .as_deref()
+        .map(super::devices::sorted_names)
+        .unwrap_or_default();
     let is_path = |n: &String| {
-        let middle = n.strip_prefix("nvme").and_then(|r| r.strip_prefix(subsystem)).and_then(|r| r.strip_prefix('c'));
+        let middle = n
+            .strip_prefix("nvme")
+            .and_then(|r| r.strip_prefix(subsystem))
+            .and_then(|r| r.strip_prefix('c'));
         middle
             .and_then(|r| r.split_once('n'))
             .is_some_and(|(c, n)| n == namespace && c.bytes().all(|b| b.is_ascii_digit()))
     };
-    let layer = |name: String| Layer { name, id: None, kind: "path".into(), label: None, below: Vec::new() };
+    let layer = |name: String| Layer {
+        name,
+        id: None,
+        kind: "path".into(),
+        label: None,
+        below: Vec::new(),
+    };
     siblings.into_iter().filter(is_path).map(layer).collect()
 }
 
@@ -111,7 +145,8 @@ fn kind_of(dir: &Path) -> String {
     }
     if dir.join("dm").is_dir() {
         // A dm device's UUID begins with the subsystem that made it: LVM-, CRYPT-LUKS2-, mpath-, part1-mpath-.
-        let prefix = text("dm/uuid").and_then(|u| u.split_once('-').map(|(p, _)| p.to_ascii_lowercase()));
+        let prefix =
+            text("dm/uuid").and_then(|u| u.split_once('-').map(|(p, _)| p.to_ascii_lowercase()));
         return match prefix {
             Some(p) if p.starts_with("part") => "part".into(),
             Some(p) if !p.is_empty() => p,
@@ -129,7 +164,8 @@ fn kind_of(dir: &Path) -> String {
 }
 
 fn label_of(dir: &Path) -> Option<String> {
-    super::devices::text(&dir.join("dm/name")).or_else(|| super::devices::text(&dir.join("loop/backing_file")))
+    super::devices::text(&dir.join("dm/name"))
+        .or_else(|| super::devices::text(&dir.join("loop/backing_file")))
 }
 
 /// The disks at the bottom of `layers`, each once, by name.
@@ -145,16 +181,33 @@ pub(super) fn disks(root: &Path, layers: &[Layer]) -> Vec<Disk> {
 }
 
 fn collect(root: &Path, layer: &Layer, out: &mut Vec<Disk>) {
-    let paths: Vec<&str> = layer.below.iter().filter(|b| b.kind == "path").map(|b| b.name.as_str()).collect();
+    let paths: Vec<&str> = layer
+        .below
+        .iter()
+        .filter(|b| b.kind == "path")
+        .map(|b| b.name.as_str())
+        .collect();
     if paths.len() < layer.below.len() {
         return layer.below.iter().for_each(|l| collect(root, l, out));
     }
     let Some(id) = layer.id else { return };
-    let stat = |name: &str| root.join("sys/block").join(name.replace('/', "!")).join("stat");
+    let stat = |name: &str| {
+        root.join("sys/block")
+            .join(name.replace('/', "!"))
+            .join("stat")
+    };
     let own = stat(&layer.name);
     // Before d4d957b53d91 (Linux 6.1) the head of an nvme multipath disk counted nothing.
-    let stats = if !paths.is_empty() && !has_counted(&own) { paths.into_iter().map(stat).collect() } else { vec![own] };
-    out.push(Disk { name: layer.name.clone(), id, stats });
+    let stats = if !paths.is_empty() && !has_counted(&own) {
+        paths.into_iter().map(stat).collect()
+    } else {
+        vec![own]
+    };
+    out.push(Disk {
+        name: layer.name.clone(),
+        id,
+        stats,
+    });
 }
 
 fn has_counted(stat: &Path) -> bool {

@@ -11,25 +11,35 @@ pub(super) fn has_tracepoint(btf: &[u8], name: &str) -> bool {
 
 /// Whether the type information contains a name.
 pub(super) fn has_word(btf: &[u8], word: &str) -> bool {
-    names(btf).split(|b| *b == 0).any(|name| name == word.as_bytes())
+    names(btf)
+        .split(|b| *b == 0)
+        .any(|name| name == word.as_bytes())
 }
 
 /// The value of the first enumerator called `name`, whichever enum it is in.
 pub(super) fn enumerator(btf: &[u8], name: &str) -> Option<u32> {
     /// `BTF_KIND_ENUM`: its members are a name and a value of 32 bits each.
     const ENUM: u32 = 6;
-    let (types, len) = (u32_at(btf, 4)?.checked_add(u32_at(btf, 8)?)?, u32_at(btf, 12)?);
+    let (types, len) = (
+        u32_at(btf, 4)?.checked_add(u32_at(btf, 8)?)?,
+        u32_at(btf, 12)?,
+    );
     let types = btf.get(types as usize..types.checked_add(len)? as usize)?;
     let names = names(btf);
-    let is_called =
-        |at: u32| names.get(at as usize..).is_some_and(|n| n.split(|b| *b == 0).next() == Some(name.as_bytes()));
+    let is_called = |at: u32| {
+        names
+            .get(at as usize..)
+            .is_some_and(|n| n.split(|b| *b == 0).next() == Some(name.as_bytes()))
+    };
     let mut at = 0;
     while at < types.len() {
         let info = u32_at(types, at + 4)?;
         let (kind, members) = (info >> 24 & 0x1f, (info & 0xffff) as usize);
         at += 12;
         if kind == ENUM {
-            let found = (0..members).map(|m| at + 8 * m).find(|m| u32_at(types, *m).is_some_and(is_called));
+            let found = (0..members)
+                .map(|m| at + 8 * m)
+                .find(|m| u32_at(types, *m).is_some_and(is_called));
             if let Some(member) = found {
                 return u32_at(types, member + 4);
             }
@@ -55,12 +65,18 @@ fn trailing_bytes(kind: u32, members: usize) -> Option<usize> {
 /// The last part, at an offset in the header, holds NUL-terminated names (`struct btf_header`: length of the header at 4,
 /// offset of the names after it at 16); a header that makes no sense means looking through everything.
 fn names(btf: &[u8]) -> &[u8] {
-    let start = u32_at(btf, 4).zip(u32_at(btf, 16)).and_then(|(header, names)| header.checked_add(names));
-    start.and_then(|start| btf.get(start as usize..)).unwrap_or(btf)
+    let start = u32_at(btf, 4)
+        .zip(u32_at(btf, 16))
+        .and_then(|(header, names)| header.checked_add(names));
+    start
+        .and_then(|start| btf.get(start as usize..))
+        .unwrap_or(btf)
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
+    Some(u32::from_ne_bytes(
+        bytes.get(at..at.checked_add(4)?)?.try_into().ok()?,
+    ))
 }
 
 #[cfg(test)]
@@ -87,7 +103,11 @@ mod tests {
     fn enumerators_of_enums_without_a_name_are_found() {
         let int = [0, 1 << 24, 4, 32];
         let of_two_members = [0, 6 << 24 | 2, 4, 1, 0, 9, 1];
-        let types: Vec<u32> = int.into_iter().chain([0, 4 << 24 | 1, 8, 1, 1, 0]).chain(of_two_members).collect();
+        let types: Vec<u32> = int
+            .into_iter()
+            .chain([0, 4 << 24 | 1, 8, 1, 1, 0])
+            .chain(of_two_members)
+            .collect();
         let btf = btf(&types, b"\0STARTED\0FLUSH_SEQ\0");
         assert_eq!(enumerator(&btf, "STARTED"), Some(0));
         assert_eq!(enumerator(&btf, "FLUSH_SEQ"), Some(1));
@@ -96,9 +116,12 @@ mod tests {
 
     #[test]
     fn damaged_type_information_ends_the_search() {
-        for bytes in
-            [&[][..], &[0xff; 24], &btf(&[0, 6 << 24 | 0xffff, 4], b"\0A\0"), &btf(&[0, 31 << 24, 4], b"\0A\0")]
-        {
+        for bytes in [
+            &[][..],
+            &[0xff; 24],
+            &btf(&[0, 6 << 24 | 0xffff, 4], b"\0A\0"),
+            &btf(&[0, 31 << 24, 4], b"\0A\0"),
+        ] {
             assert_eq!(enumerator(bytes, "A"), None);
         }
     }

@@ -46,23 +46,39 @@ const CAP_BPF: u32 = 39;
 
 /// Finds out by trying: loads the programs and lets them go.
 pub fn capabilities() -> Capabilities {
-    let effective = fs::read_to_string("/proc/self/status").ok().and_then(|s| effective_capabilities(&s)).unwrap_or(0);
+    let effective = fs::read_to_string("/proc/self/status")
+        .ok()
+        .and_then(|s| effective_capabilities(&s))
+        .unwrap_or(0);
     let has = |bit: u32| effective >> bit & 1 == 1 || effective >> CAP_SYS_ADMIN & 1 == 1;
     let btf = fs::read(BTF_PATH).ok();
-    let all = [load::START, load::ISSUE, load::MERGE, load::COMPLETE, load::BIO_QUEUE, load::BIO_COMPLETE];
-    let tracepoints = btf
-        .as_deref()
-        .map_or_else(Vec::new, |btf| all.iter().map(|p| (p.tracepoint, has_tracepoint(btf, p.tracepoint))).collect());
+    let all = [
+        load::START,
+        load::ISSUE,
+        load::MERGE,
+        load::COMPLETE,
+        load::BIO_QUEUE,
+        load::BIO_COMPLETE,
+    ];
+    let tracepoints = btf.as_deref().map_or_else(Vec::new, |btf| {
+        all.iter()
+            .map(|p| (p.tracepoint, has_tracepoint(btf, p.tracepoint)))
+            .collect()
+    });
     let loaded = try_to_load();
     Capabilities {
-        kernel_release: fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|s| s.trim().to_owned()),
+        kernel_release: fs::read_to_string("/proc/sys/kernel/osrelease")
+            .ok()
+            .map(|s| s.trim().to_owned()),
         cap_bpf: has(CAP_BPF),
         cap_perfmon: has(CAP_PERFMON),
         btf: btf.is_some(),
         tracepoints,
         dirtiers: loaded.as_ref().is_ok_and(|l| l.features.dirty.is_some()),
         direct_io_files: ends_of_direct_io()[0] != 0,
-        limits: loaded.as_ref().map_or_else(|_| Vec::new(), |l| l.limits.clone()),
+        limits: loaded
+            .as_ref()
+            .map_or_else(|_| Vec::new(), |l| l.limits.clone()),
         load: loaded.map(drop).map_err(|e| e.to_string()),
     }
 }
@@ -94,7 +110,10 @@ mod tests {
     #[test]
     fn the_effective_set_is_read_as_hexadecimal() {
         let status = "Name:\tx\nCapPrm:\t0000000000000000\nCapEff:\t000001ffffffffff\n";
-        assert_eq!(effective_capabilities(status).map(|c| c >> CAP_BPF & 1), Some(1));
+        assert_eq!(
+            effective_capabilities(status).map(|c| c >> CAP_BPF & 1),
+            Some(1)
+        );
         assert_eq!(effective_capabilities("Name:\tx\n"), None);
     }
 }

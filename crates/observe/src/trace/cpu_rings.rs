@@ -49,7 +49,10 @@ impl RingSizes {
     /// So much memory for all, shared out to the CPUs; at least 16 entries each.
     pub fn of(ring_bytes: u32, cpus: usize) -> RingSizes {
         let entries = ring_bytes as usize / size_of::<IoEvent>() / cpus.max(1);
-        RingSizes { cpus, shift: entries.max(16).ilog2() }
+        RingSizes {
+            cpus,
+            shift: entries.max(16).ilog2(),
+        }
     }
 }
 
@@ -122,7 +125,11 @@ impl CpuRings {
 
     /// Hands out every event that is finished, of each ring up to the first unfinished one, merged by time.
     pub fn drain(&mut self, mut take: impl FnMut(&IoEvent)) -> Drained {
-        let mut drained = Drained { records: 0, complete: true, fill: 0.0 };
+        let mut drained = Drained {
+            records: 0,
+            complete: true,
+            fill: 0.0,
+        };
         self.cursors.clear();
         self.next.clear();
         for cpu in 0..self.cpus {
@@ -130,7 +137,9 @@ impl CpuRings {
             if at == end {
                 continue;
             }
-            drained.fill = drained.fill.max((end - at) as f64 / (1u64 << self.shift) as f64);
+            drained.fill = drained
+                .fill
+                .max((end - at) as f64 / (1u64 << self.shift) as f64);
             match self.stamp(cpu, at) {
                 Some(stamp) => self.next.push(Reverse((stamp, self.cursors.len()))),
                 None => drained.complete = false,
@@ -155,7 +164,9 @@ impl CpuRings {
         }
         self.next = next;
         for cursor in &self.cursors {
-            self.ring(cursor.cpu).tail.store(cursor.at, Ordering::Release);
+            self.ring(cursor.cpu)
+                .tail
+                .store(cursor.at, Ordering::Release);
         }
         drained
     }
@@ -163,7 +174,10 @@ impl CpuRings {
     /// The numbers of the entries that are taken on a CPU: the first, and the one after the last.
     fn held(&self, cpu: usize) -> (u64, u64) {
         let ring = self.ring(cpu);
-        (ring.tail.load(Ordering::Relaxed), ring.head.load(Ordering::Acquire))
+        (
+            ring.tail.load(Ordering::Relaxed),
+            ring.head.load(Ordering::Acquire),
+        )
     }
 
     /// Sleeps until there is an event, at most `timeout`; true if there is one.
@@ -176,8 +190,14 @@ impl CpuRings {
         // Either a program that takes an entry now sees that it is awaited, or its entry is seen here.
         fence(Ordering::SeqCst);
         if !self.has_events() {
-            let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
-            match poll(&mut [PollFd::new(&self.wakes_fd.as_fd(), PollFlags::IN)], Some(&timeout)) {
+            let timeout = Timespec {
+                tv_sec: timeout.as_secs() as i64,
+                tv_nsec: i64::from(timeout.subsec_nanos()),
+            };
+            match poll(
+                &mut [PollFd::new(&self.wakes_fd.as_fd(), PollFlags::IN)],
+                Some(&timeout),
+            ) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(e) => return Err(e.into()),
             }
@@ -240,7 +260,10 @@ mod tests {
                 self.rings.as_fd(),
                 self.entries.as_fd(),
                 self.wakes.as_fd(),
-                RingSizes { cpus: CPUS, shift: SHIFT },
+                RingSizes {
+                    cpus: CPUS,
+                    shift: SHIFT,
+                },
             )
             .expect("mapped")
         }
@@ -248,18 +271,33 @@ mod tests {
         fn reserve_entry(&mut self, cpu: usize, stamp: u64) {
             let number = self.head[cpu];
             self.head[cpu] += 1;
-            pwrite(&self.rings, &self.head[cpu].to_ne_bytes(), (cpu * size_of::<CpuRing>()) as u64).expect("written");
+            pwrite(
+                &self.rings,
+                &self.head[cpu].to_ne_bytes(),
+                (cpu * size_of::<CpuRing>()) as u64,
+            )
+            .expect("written");
             self.unfinished[cpu].push_back((number, stamp));
         }
 
         /// Fills an entry: the event's time, and last its number. The previous content is overwritten.
         fn publish(&mut self, cpu: usize) {
-            let Some((number, stamp)) = self.unfinished[cpu].pop_front() else { return };
+            let Some((number, stamp)) = self.unfinished[cpu].pop_front() else {
+                return;
+            };
             let at = (cpu << SHIFT) + (number as usize & ((1 << SHIFT) - 1));
             let event = (at * size_of::<IoEvent>()) as u64;
-            let (done, entry) = (std::mem::offset_of!(IoEvent, done_ns), std::mem::offset_of!(IoEvent, entry));
+            let (done, entry) = (
+                std::mem::offset_of!(IoEvent, done_ns),
+                std::mem::offset_of!(IoEvent, entry),
+            );
             pwrite(&self.entries, &stamp.to_ne_bytes(), event + done as u64).expect("written");
-            pwrite(&self.entries, &(number + 1).to_ne_bytes(), event + entry as u64).expect("written");
+            pwrite(
+                &self.entries,
+                &(number + 1).to_ne_bytes(),
+                event + entry as u64,
+            )
+            .expect("written");
         }
     }
 
@@ -307,17 +345,30 @@ mod tests {
         }
         kernel.reserve_entry(0, 5);
         let drained = reader.drain(|_| {});
-        assert_eq!((drained.records, drained.complete, drained.fill), (12, false, 0.75));
+        assert_eq!(
+            (drained.records, drained.complete, drained.fill),
+            (12, false, 0.75)
+        );
     }
 
     #[test]
     fn waits_end_by_event_or_timeout() {
         let mut kernel = Kernel::new();
         let mut reader = kernel.reader();
-        assert!(!reader.wait(Duration::from_millis(1)).expect("waited"), "nothing comes");
+        assert!(
+            !reader.wait(Duration::from_millis(1)).expect("waited"),
+            "nothing comes"
+        );
         kernel.reserve_entry(1, 7);
-        assert!(reader.wait(Duration::from_secs(3600)).expect("waited"), "it is there already");
-        assert_eq!(reader.ring(1).awaited.load(Ordering::Relaxed), 0, "a reader that is awake needs no wake-up");
+        assert!(
+            reader.wait(Duration::from_secs(3600)).expect("waited"),
+            "it is there already"
+        );
+        assert_eq!(
+            reader.ring(1).awaited.load(Ordering::Relaxed),
+            0,
+            "a reader that is awake needs no wake-up"
+        );
     }
 
     #[test]

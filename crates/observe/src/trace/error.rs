@@ -12,7 +12,9 @@ pub enum TraceError {
     )]
     NoBtf(String),
     /// The process may not load BPF programs.
-    #[error("not allowed to {what} ({why}); run as root, or with the capabilities CAP_BPF and CAP_PERFMON")]
+    #[error(
+        "not allowed to {what} ({why}); run as root, or with the capabilities CAP_BPF and CAP_PERFMON"
+    )]
     NoPrivilege {
         /// Operation that failed.
         what: String,
@@ -20,7 +22,9 @@ pub enum TraceError {
         why: io::Error,
     },
     /// A tracepoint that cannot be done without does not exist.
-    #[error("the kernel has no tracepoint {0}; Linux 5.8 or newer with CONFIG_BLOCK and CONFIG_TRACEPOINTS is needed")]
+    #[error(
+        "the kernel has no tracepoint {0}; Linux 5.8 or newer with CONFIG_BLOCK and CONFIG_TRACEPOINTS is needed"
+    )]
     NoTracepoint(&'static str),
     /// A part that came with a later kernel.
     #[error("this kernel cannot {what}; Linux {since} or newer is needed")]
@@ -31,7 +35,9 @@ pub enum TraceError {
         since: &'static str,
     },
     /// The kernel refused a program or a map.
-    #[error("the kernel refused to {what}: {why}; please report it together with the output of `iolens doctor`")]
+    #[error(
+        "the kernel refused to {what}: {why}; please report it together with the output of `iolens doctor`"
+    )]
     Refused {
         /// Operation that failed.
         what: String,
@@ -58,10 +64,14 @@ pub enum TraceError {
         why: String,
     },
     /// More devices than the table of traced ones has room for where this one belongs.
-    #[error("no room for device {0} in the list of traced devices; trace fewer, or all of them (no -d)")]
+    #[error(
+        "no room for device {0} in the list of traced devices; trace fewer, or all of them (no -d)"
+    )]
     TooManyDevices(iolens_core::model::DevId),
     /// A requested filter was not there at the start.
-    #[error("the tracer was started for all devices; start it with a list of devices to change that list")]
+    #[error(
+        "the tracer was started for all devices; start it with a list of devices to change that list"
+    )]
     NotFiltered,
 }
 
@@ -69,17 +79,28 @@ impl TraceError {
     /// Whether the kernel is the reason, not the privileges or the options: the rest is still available.
     pub fn is_of_kernel(&self) -> bool {
         use TraceError as E;
-        matches!(self, E::NoBtf(_) | E::NoTracepoint(_) | E::TooOld { .. } | E::Refused { .. })
+        matches!(
+            self,
+            E::NoBtf(_) | E::NoTracepoint(_) | E::TooOld { .. } | E::Refused { .. }
+        )
     }
 
     /// What to do so that I/Os can be traced.
     pub fn advice(&self) -> &'static str {
         match self {
-            TraceError::NoBtf(_) => "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y, and mount /sys",
-            TraceError::NoPrivilege { .. } => "run as root, or with the capabilities CAP_BPF and CAP_PERFMON",
-            TraceError::NoTracepoint(_) => "boot Linux 5.8 or newer with CONFIG_BLOCK and CONFIG_TRACEPOINTS",
+            TraceError::NoBtf(_) => {
+                "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y, and mount /sys"
+            }
+            TraceError::NoPrivilege { .. } => {
+                "run as root, or with the capabilities CAP_BPF and CAP_PERFMON"
+            }
+            TraceError::NoTracepoint(_) => {
+                "boot Linux 5.8 or newer with CONFIG_BLOCK and CONFIG_TRACEPOINTS"
+            }
             TraceError::RingSize(_) => "give --ring a power of two from 4K to 1G",
-            TraceError::TooManyDevices(_) | TraceError::NotFiltered => "give fewer devices, or none for all",
+            TraceError::TooManyDevices(_) | TraceError::NotFiltered => {
+                "give fewer devices, or none for all"
+            }
             TraceError::NoProcess { .. } => "give a process that runs",
             TraceError::NoCgroup { .. } => "give a directory below the mount point of cgroup v2",
             TraceError::TooOld { .. } => "boot a newer kernel",
@@ -97,14 +118,21 @@ pub(super) fn one_line(error: &(dyn std::error::Error + 'static)) -> String {
     let mut next = Some(error);
     while let Some(e) = next {
         let text = e.to_string();
-        let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+        let lines: Vec<&str> = text
+            .lines()
+            .map(str::trim)
+            .filter(|l| !l.is_empty())
+            .collect();
         let line = match lines.as_slice() {
             [] => String::new(),
             [one] => (*one).to_owned(),
             // A verifier log: the error is last, before its statistics.
             [first, rest @ ..] => {
                 let is_complaint = |l: &&&str| !STATISTICS.iter().any(|s| l.starts_with(s));
-                format!("{first} ... {}", rest.iter().rev().find(is_complaint).unwrap_or(first))
+                format!(
+                    "{first} ... {}",
+                    rest.iter().rev().find(is_complaint).unwrap_or(first)
+                )
             }
         };
         let clean: String = line.chars().filter(|c| !c.is_control()).take(300).collect();
@@ -120,7 +148,10 @@ pub(super) fn one_line(error: &(dyn std::error::Error + 'static)) -> String {
 pub(super) fn io_error_of(error: &(dyn std::error::Error + 'static)) -> Option<io::Error> {
     let mut next = Some(error);
     while let Some(e) = next {
-        if let Some(code) = e.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
+        if let Some(code) = e
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::raw_os_error)
+        {
             return Some(io::Error::from_raw_os_error(code));
         }
         next = e.source();
@@ -129,14 +160,24 @@ pub(super) fn io_error_of(error: &(dyn std::error::Error + 'static)) -> Option<i
 }
 
 /// `error`, met while trying to `what`.
-pub(super) fn refused(what: impl Into<String>, error: &(dyn std::error::Error + 'static)) -> TraceError {
+pub(super) fn refused(
+    what: impl Into<String>,
+    error: &(dyn std::error::Error + 'static),
+) -> TraceError {
     match io_error_of(error) {
         Some(source)
-            if source.kind() == io::ErrorKind::PermissionDenied && source.raw_os_error() == Some(libc::EPERM) =>
+            if source.kind() == io::ErrorKind::PermissionDenied
+                && source.raw_os_error() == Some(libc::EPERM) =>
         {
-            TraceError::NoPrivilege { what: what.into(), why: source }
+            TraceError::NoPrivilege {
+                what: what.into(),
+                why: source,
+            }
         }
-        _ => TraceError::Refused { what: what.into(), why: one_line(error) },
+        _ => TraceError::Refused {
+            what: what.into(),
+            why: one_line(error),
+        },
     }
 }
 
@@ -150,10 +191,22 @@ mod tests {
 
     #[test]
     fn missing_privileges_are_explained() {
-        let text = refused("load the program io_start", &Outer(io::Error::from_raw_os_error(libc::EPERM))).to_string();
-        assert!(text.contains("CAP_BPF") && text.contains("io_start") && !text.contains('\n'), "{text}");
-        assert!(!TraceError::NotFiltered.is_of_kernel() && TraceError::NoTracepoint("x").is_of_kernel());
-        let e = refused("load the program io_start", &Outer(io::Error::from_raw_os_error(libc::EPERM)));
+        let text = refused(
+            "load the program io_start",
+            &Outer(io::Error::from_raw_os_error(libc::EPERM)),
+        )
+        .to_string();
+        assert!(
+            text.contains("CAP_BPF") && text.contains("io_start") && !text.contains('\n'),
+            "{text}"
+        );
+        assert!(
+            !TraceError::NotFiltered.is_of_kernel() && TraceError::NoTracepoint("x").is_of_kernel()
+        );
+        let e = refused(
+            "load the program io_start",
+            &Outer(io::Error::from_raw_os_error(libc::EPERM)),
+        );
         assert!(e.advice().contains("CAP_BPF"));
     }
 
@@ -166,6 +219,9 @@ mod tests {
             )),
         )
         .to_string();
-        assert!(text.contains("load failed: first ... R1 invalid access;"), "{text}");
+        assert!(
+            text.contains("load failed: first ... R1 invalid access;"),
+            "{text}"
+        );
     }
 }

@@ -62,9 +62,14 @@ impl IoEvent {
             queue_ns: (has(BIT_START) && !is_bio).then_some(self.queue_ns as i64),
             device_ns: self.device_ns as i64,
             // A flush names no place; the kernel leaves all bits set there.
-            sector: (self.bytes > 0 && self.sector <= i64::MAX as u64).then_some(self.sector as i64),
+            sector: (self.bytes > 0 && self.sector <= i64::MAX as u64)
+                .then_some(self.sector as i64),
             flags: Some((self.cmd_flags >> 8) as i32),
-            error: Some(if has(BIT_ERRNO) { i32::from(self.error) } else { errno_of_status(self.error) }),
+            error: Some(if has(BIT_ERRNO) {
+                i32::from(self.error)
+            } else {
+                errno_of_status(self.error)
+            }),
             merges: (!is_bio).then_some(i32::from(self.merges)),
             tgid: who.then_some(self.tgid as i32),
             comm: who.then(|| Comm::new(&self.comm)),
@@ -125,7 +130,10 @@ impl LossKey {
 
     /// The key under which the same I/Os are counted when they end, if they began without a slot.
     pub fn ends(self) -> Option<LossKey> {
-        (self.reason == BEGUN_WITHOUT_SLOT).then_some(LossKey { reason: SLOT_CLASH, ..self })
+        (self.reason == BEGUN_WITHOUT_SLOT).then_some(LossKey {
+            reason: SLOT_CLASH,
+            ..self
+        })
     }
 }
 
@@ -187,24 +195,53 @@ mod tests {
 
     #[test]
     fn missing_kernel_values_are_absent() {
-        let io = IoEvent { cgroup: 0, ..event(0, Origin::Unknown) }.to_io(4_000);
-        assert_eq!((io.done_ns, io.queue_ns, io.device_ns), (1_000, None, 1_000));
-        assert_eq!((io.tgid, io.comm, io.cgroup, io.inode(), io.fs_dev), (None, None, None, None, None));
-        assert_eq!((io.origin, io.merges, io.sector), (Origin::Unknown, Some(2), Some(8)));
+        let io = IoEvent {
+            cgroup: 0,
+            ..event(0, Origin::Unknown)
+        }
+        .to_io(4_000);
+        assert_eq!(
+            (io.done_ns, io.queue_ns, io.device_ns),
+            (1_000, None, 1_000)
+        );
+        assert_eq!(
+            (io.tgid, io.comm, io.cgroup, io.inode(), io.fs_dev),
+            (None, None, None, None, None)
+        );
+        assert_eq!(
+            (io.origin, io.merges, io.sector),
+            (Origin::Unknown, Some(2), Some(8))
+        );
     }
 
     #[test]
     fn a_page_without_a_process_may_still_have_a_cgroup() {
         let io = event(BIT_INO, Origin::Writeback).to_io(0);
-        assert_eq!((io.tgid, io.comm, io.cgroup, io.ino), (None, None, Some(7), Some(9)));
+        assert_eq!(
+            (io.tgid, io.comm, io.cgroup, io.ino),
+            (None, None, Some(7), Some(9))
+        );
     }
 
     #[test]
     fn known_data_is_present() {
-        let io = event(BIT_START | BIT_WHO | BIT_INO | BIT_FS_DEV, Origin::Writeback).to_io(0);
-        assert_eq!((io.op, io.flags, io.dev), (Op::WRITE, Some(Io::FLAG_SYNC), DevId::new(7, 3)));
-        assert_eq!((io.queue_ns, io.tgid, io.cgroup), (Some(100), Some(42), Some(7)));
-        assert_eq!((io.comm, io.ino, io.fs_dev), (Some(Comm::new(b"fio")), Some(9), Some(254 << 20)));
+        let io = event(
+            BIT_START | BIT_WHO | BIT_INO | BIT_FS_DEV,
+            Origin::Writeback,
+        )
+        .to_io(0);
+        assert_eq!(
+            (io.op, io.flags, io.dev),
+            (Op::WRITE, Some(Io::FLAG_SYNC), DevId::new(7, 3))
+        );
+        assert_eq!(
+            (io.queue_ns, io.tgid, io.cgroup),
+            (Some(100), Some(42), Some(7))
+        );
+        assert_eq!(
+            (io.comm, io.ino, io.fs_dev),
+            (Some(Comm::new(b"fio")), Some(9), Some(254 << 20))
+        );
         assert_eq!(io.generation, Some(77));
         assert_eq!(io.origin, Origin::Writeback);
     }
@@ -217,7 +254,15 @@ mod tests {
 
     #[test]
     fn errors_of_old_and_new_kernels_become_errnos() {
-        let error = |error, bits| IoEvent { error, bits, ..event(0, Origin::Unknown) }.to_io(0).error;
+        let error = |error, bits| {
+            IoEvent {
+                error,
+                bits,
+                ..event(0, Origin::Unknown)
+            }
+            .to_io(0)
+            .error
+        };
         assert_eq!(error(10, 0), Some(libc::EIO), "BLK_STS_IOERR");
         assert_eq!(error(3, 0), Some(libc::ENOSPC));
         assert_eq!(error(libc::ENODATA as u8, BIT_ERRNO), Some(libc::ENODATA));

@@ -39,7 +39,10 @@ pub(super) struct DeviceFilter {
 impl DeviceFilter {
     /// Over the kernel's table, which is empty.
     pub fn new(map: Array<MapData, DeviceSet>) -> DeviceFilter {
-        DeviceFilter { map, table: Table::new() }
+        DeviceFilter {
+            map,
+            table: Table::new(),
+        }
     }
 
     /// Replaces the list. A device on the old and on the new list is traced without a gap.
@@ -48,9 +51,19 @@ impl DeviceFilter {
     /// If the kernel refuses, or so many numbers fall into one set that it is full (then the list stays as it was).
     pub fn set(&mut self, devices: &[DevId]) -> Result<(), TraceError> {
         let table = table_of(devices).map_err(TraceError::TooManyDevices)?;
-        let gone = self.table.keys().filter(|set| !table.contains_key(set)).map(|set| (set, &[0; DEVICE_WAYS]));
-        for (set, value) in table.iter().filter(|(set, value)| self.table.get(set) != Some(value)).chain(gone) {
-            self.map.set(*set, value, 0).map_err(|e| refused("change the list of devices", &e))?;
+        let gone = self
+            .table
+            .keys()
+            .filter(|set| !table.contains_key(set))
+            .map(|set| (set, &[0; DEVICE_WAYS]));
+        for (set, value) in table
+            .iter()
+            .filter(|(set, value)| self.table.get(set) != Some(value))
+            .chain(gone)
+        {
+            self.map
+                .set(*set, value, 0)
+                .map_err(|e| refused("change the list of devices", &e))?;
         }
         self.table = table;
         Ok(())
@@ -91,7 +104,11 @@ mod tests {
 
     #[test]
     fn a_full_set_is_an_error() {
-        let crowd: Vec<DevId> = (0..1 << 20).map(|i| DevId::new(8, i)).filter(|d| set_of(*d) == 7).take(9).collect();
+        let crowd: Vec<DevId> = (0..1 << 20)
+            .map(|i| DevId::new(8, i))
+            .filter(|d| set_of(*d) == 7)
+            .take(9)
+            .collect();
         assert_eq!(table_of(&crowd[..8]).map(|t| t.len()), Ok(1));
         assert_eq!(table_of(&crowd), Err(crowd[8]));
     }

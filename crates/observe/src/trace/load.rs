@@ -12,10 +12,13 @@ use super::{
 };
 
 /// The compiled BPF programs; `bpf/build.sh` makes them from `bpf/blkio.bpf.c`.
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/blkio.bpf.o"));
+static OBJECT: &[u8] =
+    aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/blkio.bpf.o"));
 /// The same for kernels that refuse atomic operations that return a value, reached or not.
-static OBJECT_WITHOUT_FETCH: &[u8] =
-    aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/blkio-without-fetch.bpf.o"));
+static OBJECT_WITHOUT_FETCH: &[u8] = aya::include_bytes_aligned!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/bpf/blkio-without-fetch.bpf.o"
+));
 
 /// A BPF program and the tracepoint it is attached to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,17 +28,41 @@ pub(super) struct Probe {
 }
 
 /// Tracepoints of dirtied pages, on kernels before and since b9b0ff61eef5 (5.16), whose arguments the program takes both.
-const DIRTY_FOLIO: Probe = Probe { program: "dirtied", tracepoint: "writeback_dirty_folio" };
-const DIRTY_PAGE: Probe = Probe { program: "dirtied", tracepoint: "writeback_dirty_page" };
+const DIRTY_FOLIO: Probe = Probe {
+    program: "dirtied",
+    tracepoint: "writeback_dirty_folio",
+};
+const DIRTY_PAGE: Probe = Probe {
+    program: "dirtied",
+    tracepoint: "writeback_dirty_page",
+};
 
 /// In the order in which they must be attached: what opens a slot first, what writes events last, so that at the
 /// instant of the last one every I/O started since the first has its slot. Only older ones are censored.
-pub(super) const START: Probe = Probe { program: "io_start", tracepoint: "block_io_start" };
-pub(super) const ISSUE: Probe = Probe { program: "rq_issue", tracepoint: "block_rq_issue" };
-pub(super) const MERGE: Probe = Probe { program: "rq_merge", tracepoint: "block_rq_merge" };
-pub(super) const COMPLETE: Probe = Probe { program: "rq_complete", tracepoint: "block_rq_complete" };
-pub(super) const BIO_QUEUE: Probe = Probe { program: "bio_queue", tracepoint: "block_bio_queue" };
-pub(super) const BIO_COMPLETE: Probe = Probe { program: "bio_complete", tracepoint: "block_bio_complete" };
+pub(super) const START: Probe = Probe {
+    program: "io_start",
+    tracepoint: "block_io_start",
+};
+pub(super) const ISSUE: Probe = Probe {
+    program: "rq_issue",
+    tracepoint: "block_rq_issue",
+};
+pub(super) const MERGE: Probe = Probe {
+    program: "rq_merge",
+    tracepoint: "block_rq_merge",
+};
+pub(super) const COMPLETE: Probe = Probe {
+    program: "rq_complete",
+    tracepoint: "block_rq_complete",
+};
+pub(super) const BIO_QUEUE: Probe = Probe {
+    program: "bio_queue",
+    tracepoint: "block_bio_queue",
+};
+pub(super) const BIO_COMPLETE: Probe = Probe {
+    program: "bio_complete",
+    tracepoint: "block_bio_complete",
+};
 
 /// The words in the kernel's type information that decide which form is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,12 +88,22 @@ pub(super) struct RequestFlags {
 
 impl RequestFlags {
     /// As macros, before 5f89154e8e9e (6.11).
-    const MACROS: RequestFlags = RequestFlags { flush_seq: 4, io_stat: 13 };
+    const MACROS: RequestFlags = RequestFlags {
+        flush_seq: 4,
+        io_stat: 13,
+    };
 
     fn read(btf: &[u8]) -> RequestFlags {
-        let bit = |name| enumerator(btf, name).and_then(|bit| u8::try_from(bit).ok()).filter(|bit| *bit < 32);
+        let bit = |name| {
+            enumerator(btf, name)
+                .and_then(|bit| u8::try_from(bit).ok())
+                .filter(|bit| *bit < 32)
+        };
         let flags = bit("__RQF_FLUSH_SEQ").zip(bit("__RQF_IO_STAT"));
-        flags.map_or(Self::MACROS, |(flush_seq, io_stat)| RequestFlags { flush_seq, io_stat })
+        flags.map_or(Self::MACROS, |(flush_seq, io_stat)| RequestFlags {
+            flush_seq,
+            io_stat,
+        })
     }
 }
 
@@ -92,7 +129,9 @@ impl Features {
 
 /// Tracepoint that shows the process that dirties a page on the kernel of these types.
 pub(super) fn dirty_probe(btf: &[u8]) -> Option<Probe> {
-    [DIRTY_FOLIO, DIRTY_PAGE].into_iter().find(|p| has_tracepoint(btf, p.tracepoint))
+    [DIRTY_FOLIO, DIRTY_PAGE]
+        .into_iter()
+        .find(|p| has_tracepoint(btf, p.tracepoint))
 }
 
 /// What the BPF programs are given before they are loaded.
@@ -129,10 +168,22 @@ struct Parts {
 
 /// In the order in which they are tried.
 const PARTS: [Parts; 4] = [
-    Parts { bio_based: true, attribution: true },
-    Parts { bio_based: false, attribution: true },
-    Parts { bio_based: true, attribution: false },
-    Parts { bio_based: false, attribution: false },
+    Parts {
+        bio_based: true,
+        attribution: true,
+    },
+    Parts {
+        bio_based: false,
+        attribution: true,
+    },
+    Parts {
+        bio_based: true,
+        attribution: false,
+    },
+    Parts {
+        bio_based: false,
+        attribution: false,
+    },
 ];
 
 /// A program that the kernel refused.
@@ -150,13 +201,26 @@ pub(super) fn load(config: Config, features: Features) -> Result<Loaded, TraceEr
     loader.btf(None);
     let btf = Btf::from_sys_fs().map_err(|e| TraceError::NoBtf(one_line(&e)))?;
     let mut furthest: Option<Refusal> = None;
-    for parts in PARTS.into_iter().filter(|p| p.attribution || config.attribution) {
-        let config = Config { attribution: config.attribution && parts.attribution, ..config };
-        let features = Features { bio_based: parts.bio_based, ..features };
+    for parts in PARTS
+        .into_iter()
+        .filter(|p| p.attribution || config.attribution)
+    {
+        let config = Config {
+            attribution: config.attribution && parts.attribution,
+            ..config
+        };
+        let features = Features {
+            bio_based: parts.bio_based,
+            ..features
+        };
         for form in forms(config.without_fetch) {
             match load_form(&mut loader, &btf, config, features, form) {
                 Ok((bpf, features)) => {
-                    return Ok(Loaded { bpf, features, limits: limits(parts, furthest.as_ref()) });
+                    return Ok(Loaded {
+                        bpf,
+                        features,
+                        limits: limits(parts, furthest.as_ref()),
+                    });
                 }
                 Err(refusal) if matches!(refusal.error, TraceError::Refused { .. }) => {
                     // The form that got furthest is the kernel's own; of the others the reason means nothing.
@@ -171,7 +235,8 @@ pub(super) fn load(config: Config, features: Features) -> Result<Loaded, TraceEr
     Err(furthest.map_or_else(
         || TraceError::Refused {
             what: "write events".into(),
-            why: "this processor needs atomic operations that this kernel's BPF does not have".into(),
+            why: "this processor needs atomic operations that this kernel's BPF does not have"
+                .into(),
         },
         |f| f.error,
     ))
@@ -181,8 +246,16 @@ pub(super) fn load(config: Config, features: Features) -> Result<Loaded, TraceEr
 fn limits(parts: Parts, refusal: Option<&Refusal>) -> Vec<String> {
     let why = refusal.map_or_else(String::new, |r| format!(": {}", r.error));
     let line = |there: bool, what: &str| (!there).then(|| format!("{what}{why}"));
-    let bios = line(parts.bio_based, "devices without requests (dm, md, zram) are not recorded");
-    bios.into_iter().chain(line(parts.attribution, "process, cgroup and file of the I/Os are not recorded")).collect()
+    let bios = line(
+        parts.bio_based,
+        "devices without requests (dm, md, zram) are not recorded",
+    );
+    bios.into_iter()
+        .chain(line(
+            parts.attribution,
+            "process, cgroup and file of the I/Os are not recorded",
+        ))
+        .collect()
 }
 
 /// Kernel differences that only the verifier shows.
@@ -204,9 +277,18 @@ struct Arguments {
 
 /// The forms that exist, newest kernels first.
 const ARGUMENTS: [Arguments; 3] = [
-    Arguments { request_has_queue: false, bio_has_queue: false },
-    Arguments { request_has_queue: false, bio_has_queue: true },
-    Arguments { request_has_queue: true, bio_has_queue: true },
+    Arguments {
+        request_has_queue: false,
+        bio_has_queue: false,
+    },
+    Arguments {
+        request_has_queue: false,
+        bio_has_queue: true,
+    },
+    Arguments {
+        request_has_queue: true,
+        bio_has_queue: true,
+    },
 ];
 
 /// Whether the processor makes its stores visible in their order.
@@ -214,8 +296,15 @@ const STORES_IN_ORDER: bool = cfg!(target_arch = "x86_64");
 
 /// The forms to try, newest kernels first.
 fn forms(without_fetch: bool) -> impl Iterator<Item = Form> {
-    let fetch = [true, false].into_iter().filter(move |f| if *f { !without_fetch } else { STORES_IN_ORDER });
-    fetch.flat_map(|has_fetch| ARGUMENTS.into_iter().map(move |arguments| Form { arguments, has_fetch }))
+    let fetch = [true, false]
+        .into_iter()
+        .filter(move |f| if *f { !without_fetch } else { STORES_IN_ORDER });
+    fetch.flat_map(|has_fetch| {
+        ARGUMENTS.into_iter().map(move |arguments| Form {
+            arguments,
+            has_fetch,
+        })
+    })
 }
 
 fn load_form<'a>(
@@ -233,7 +322,10 @@ fn load_form<'a>(
     let slots = slot_count(config.slots);
     // Of a 64-bit hash, so many bits are shifted out as leave the number of a slot.
     let shift: &'static u8 = &NUMBERS[64 - slots.trailing_zeros() as usize];
-    let RingSizes { cpus, shift: entry_shift } = config.rings;
+    let RingSizes {
+        cpus,
+        shift: entry_shift,
+    } = config.rings;
     loader
         .btf(Some(btf))
         .verifier_log_level(VerifierLogLevel::STATS)
@@ -242,35 +334,76 @@ fn load_form<'a>(
         .map_max_entries("slots", slots)
         .map_max_entries("slot_notes", slots)
         .map_max_entries("slot_ends", slots)
-        .map_max_entries("dirtiers", if features.dirty.is_some() { DIRTIERS } else { 1 })
-        .override_global("request_has_queue_argument", flag(form.arguments.request_has_queue), true)
-        .override_global("bio_has_queue_argument", flag(form.arguments.bio_has_queue), true)
+        .map_max_entries(
+            "dirtiers",
+            if features.dirty.is_some() {
+                DIRTIERS
+            } else {
+                1
+            },
+        )
+        .override_global(
+            "request_has_queue_argument",
+            flag(form.arguments.request_has_queue),
+            true,
+        )
+        .override_global(
+            "bio_has_queue_argument",
+            flag(form.arguments.bio_has_queue),
+            true,
+        )
         .override_global("stores_in_order", flag(STORES_IN_ORDER), true)
         .override_global("entry_shift", &NUMBERS[entry_shift as usize], true)
-        .override_global("flush_seq_bit", &NUMBERS[usize::from(features.request_flags.flush_seq & 31)], true)
-        .override_global("io_stat_bit", &NUMBERS[usize::from(features.request_flags.io_stat & 31)], true)
+        .override_global(
+            "flush_seq_bit",
+            &NUMBERS[usize::from(features.request_flags.flush_seq & 31)],
+            true,
+        )
+        .override_global(
+            "io_stat_bit",
+            &NUMBERS[usize::from(features.request_flags.io_stat & 31)],
+            true,
+        )
         .override_global("has_io_start", flag(features.io_start), true)
-        .override_global("marks_pinned_pages", flag(features.marks_pinned_pages), true)
+        .override_global(
+            "marks_pinned_pages",
+            flag(features.marks_pinned_pages),
+            true,
+        )
         .override_global("attribution", flag(config.attribution), true)
         .override_global("cgroup_of_bio", flag(config.cgroup_of_bio), true)
         .override_global("filtered", flag(config.filtered), true)
         .override_global("slot_shift", shift, true);
     if config.attribution {
-        let constants = ["end_of_iomap_dio", "end_of_dio", "end_of_dio_aio", "end_of_split"];
+        let constants = [
+            "end_of_iomap_dio",
+            "end_of_dio",
+            "end_of_dio_aio",
+            "end_of_split",
+        ];
         for (constant, address) in constants.iter().zip(ends_of_direct_io()) {
             loader.override_global(constant, address, true);
         }
     }
-    let object = if form.has_fetch { OBJECT } else { OBJECT_WITHOUT_FETCH };
-    let mut bpf =
-        loader.load(object).map_err(|e| Refusal { loaded: 0, error: refused("create the tracer's maps", &e) })?;
+    let object = if form.has_fetch {
+        OBJECT
+    } else {
+        OBJECT_WITHOUT_FETCH
+    };
+    let mut bpf = loader.load(object).map_err(|e| Refusal {
+        loaded: 0,
+        error: refused("create the tracer's maps", &e),
+    })?;
     for (loaded, probe) in probes(features).enumerate() {
         let program = program(&mut bpf, probe).map_err(|error| Refusal { loaded, error })?;
         match program.load(probe.tracepoint, btf) {
             Ok(()) => {}
             Err(_) if Some(probe) == features.dirty => features.dirty = None,
             Err(e) => {
-                return Err(Refusal { loaded, error: refused(format!("load the program {}", probe.program), &e) });
+                return Err(Refusal {
+                    loaded,
+                    error: refused(format!("load the program {}", probe.program), &e),
+                });
             }
         }
     }
@@ -286,7 +419,10 @@ pub(super) fn slot_count(requested: u32) -> u32 {
 pub(super) fn cpus() -> Result<usize, TraceError> {
     let path = "/sys/devices/system/cpu/possible";
     let list = fs::read_to_string(path).map_err(|e| refused(format!("read {path}"), &e))?;
-    cpu_numbers(&list).ok_or_else(|| TraceError::Refused { what: format!("read {path}"), why: format!("{list:?}") })
+    cpu_numbers(&list).ok_or_else(|| TraceError::Refused {
+        what: format!("read {path}"),
+        why: format!("{list:?}"),
+    })
 }
 
 /// The same of a list such as `0-3,8-11`.
@@ -314,7 +450,13 @@ pub(super) fn probes(features: Features) -> impl Iterator<Item = Probe> {
 pub(super) fn request_probes(features: Features) -> impl Iterator<Item = Probe> {
     let start = features.io_start.then_some(START);
     let merge = features.merge.then_some(MERGE);
-    features.dirty.into_iter().chain(start).chain([ISSUE]).chain(merge).chain([COMPLETE])
+    features
+        .dirty
+        .into_iter()
+        .chain(start)
+        .chain([ISSUE])
+        .chain(merge)
+        .chain([COMPLETE])
 }
 
 /// The probes of bio-based devices in attach order.
@@ -322,9 +464,14 @@ pub(super) const BIO_PROBES: [Probe; 2] = [BIO_QUEUE, BIO_COMPLETE];
 
 /// The loaded program of `probe`.
 pub(super) fn program(bpf: &mut Ebpf, probe: Probe) -> Result<&mut BtfTracePoint, TraceError> {
-    let missing =
-        || TraceError::Refused { what: format!("find the program {}", probe.program), why: "not in the object".into() };
-    bpf.program_mut(probe.program).ok_or_else(missing)?.try_into().map_err(|_| missing())
+    let missing = || TraceError::Refused {
+        what: format!("find the program {}", probe.program),
+        why: "not in the object".into(),
+    };
+    bpf.program_mut(probe.program)
+        .ok_or_else(missing)?
+        .try_into()
+        .map_err(|_| missing())
 }
 
 /// Whether the cgroup that a bio is charged to belongs to the cgroup v2 hierarchy, whose directories' inode numbers
@@ -332,8 +479,12 @@ pub(super) fn program(bpf: &mut Ebpf, probe: Probe) -> Result<&mut BtfTracePoint
 /// and the submitting task's v2 cgroup is taken instead. `/proc/cgroups` says 0 in its second column for v2; recent
 /// kernels leave controllers without v1 support out.
 pub(super) fn io_controller_is_v2(proc_cgroups: &Path) -> bool {
-    let Ok(text) = fs::read_to_string(proc_cgroups) else { return false };
-    let blkio = text.lines().find(|l| l.split_whitespace().next() == Some("blkio"));
+    let Ok(text) = fs::read_to_string(proc_cgroups) else {
+        return false;
+    };
+    let blkio = text
+        .lines()
+        .find(|l| l.split_whitespace().next() == Some("blkio"));
     blkio.is_none_or(|l| l.split_whitespace().nth(1) == Some("0"))
 }
 
@@ -368,10 +519,19 @@ mod tests {
                 without_fetch: false,
             };
             let dirty = here.dirty.filter(|_| on(5));
-            let features = Features { io_start: here.io_start && on(3), marks_pinned_pages: on(4), dirty, ..here };
+            let features = Features {
+                io_start: here.io_start && on(3),
+                marks_pinned_pages: on(4),
+                dirty,
+                ..here
+            };
             match load(config, features) {
                 Ok(loaded) => {
-                    assert_eq!(loaded.features.dirty, dirty.filter(|_| config.attribution), "refused by the verifier");
+                    assert_eq!(
+                        loaded.features.dirty,
+                        dirty.filter(|_| config.attribution),
+                        "refused by the verifier"
+                    );
                     assert_eq!(loaded.limits, [""; 0], "a part was refused by the verifier");
                 }
                 Err(TraceError::NoPrivilege { .. }) => {
@@ -385,13 +545,25 @@ mod tests {
 
     #[test]
     fn request_flags_have_the_bits_of_the_macros_where_there_is_no_enum() {
-        assert_eq!(RequestFlags::read(b"\0RQF_FLUSH_SEQ\0"), RequestFlags { flush_seq: 4, io_stat: 13 });
+        assert_eq!(
+            RequestFlags::read(b"\0RQF_FLUSH_SEQ\0"),
+            RequestFlags {
+                flush_seq: 4,
+                io_stat: 13
+            }
+        );
     }
 
     #[test]
     fn dirtier_tracepoint_matches_the_kernel() {
-        assert_eq!(dirty_probe(b"\0btf_trace_writeback_dirty_folio\0"), Some(DIRTY_FOLIO));
-        assert_eq!(dirty_probe(b"\0btf_trace_writeback_dirty_page\0"), Some(DIRTY_PAGE));
+        assert_eq!(
+            dirty_probe(b"\0btf_trace_writeback_dirty_folio\0"),
+            Some(DIRTY_FOLIO)
+        );
+        assert_eq!(
+            dirty_probe(b"\0btf_trace_writeback_dirty_page\0"),
+            Some(DIRTY_PAGE)
+        );
         assert_eq!(dirty_probe(b"\0btf_trace_writeback_dirty_inode\0"), None);
     }
 
@@ -405,19 +577,33 @@ mod tests {
             bio_based: false,
             request_flags: RequestFlags::MACROS,
         };
-        let features = Features { io_start: true, merge: true, dirty: Some(DIRTY_FOLIO), ..none };
-        assert_eq!(request_probes(features).collect::<Vec<_>>(), [DIRTY_FOLIO, START, ISSUE, MERGE, COMPLETE]);
+        let features = Features {
+            io_start: true,
+            merge: true,
+            dirty: Some(DIRTY_FOLIO),
+            ..none
+        };
+        assert_eq!(
+            request_probes(features).collect::<Vec<_>>(),
+            [DIRTY_FOLIO, START, ISSUE, MERGE, COMPLETE]
+        );
         assert_eq!(request_probes(none).collect::<Vec<_>>(), [ISSUE, COMPLETE]);
         assert_eq!(probes(none).collect::<Vec<_>>(), [ISSUE, COMPLETE]);
     }
 
     #[test]
     fn missing_parts_are_reported_with_the_kernels_reason() {
-        let error = TraceError::Refused { what: "load the program bio_queue".into(), why: "no".into() };
+        let error = TraceError::Refused {
+            what: "load the program bio_queue".into(),
+            why: "no".into(),
+        };
         let refusal = Refusal { loaded: 4, error };
         assert_eq!(limits(PARTS[0], Some(&refusal)), [""; 0]);
         let without_bios = limits(PARTS[1], Some(&refusal));
-        assert!(without_bios[0].contains("dm, md, zram") && without_bios[0].contains("bio_queue"), "{without_bios:?}");
+        assert!(
+            without_bios[0].contains("dm, md, zram") && without_bios[0].contains("bio_queue"),
+            "{without_bios:?}"
+        );
         assert_eq!(limits(PARTS[3], Some(&refusal)).len(), 2);
     }
 
@@ -425,9 +611,15 @@ mod tests {
     #[test]
     fn each_mixture_of_arguments_is_tried() {
         let all: Vec<Form> = forms(true).collect();
-        let of = |request_has_queue, bio_has_queue| Arguments { request_has_queue, bio_has_queue };
+        let of = |request_has_queue, bio_has_queue| Arguments {
+            request_has_queue,
+            bio_has_queue,
+        };
         if STORES_IN_ORDER {
-            assert!(all.iter().any(|f| f.arguments == of(false, true)), "5.10.137 and later 5.10");
+            assert!(
+                all.iter().any(|f| f.arguments == of(false, true)),
+                "5.10.137 and later 5.10"
+            );
             assert!(all.iter().any(|f| f.arguments == of(true, true)), "before");
         }
     }

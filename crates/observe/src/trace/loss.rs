@@ -61,7 +61,10 @@ impl LossReader {
     /// Appends what was lost since the last call, an interval for each device, class and reason. When nothing was
     /// lost, this is one system call.
     pub fn read(&mut self, start_monotonic_ns: i64, out: &mut Vec<Lost>) -> Result<(), TraceError> {
-        let total = self.total.get(&0, 0).map_err(|e| refused("read its losses", &e))?;
+        let total = self
+            .total
+            .get(&0, 0)
+            .map_err(|e| refused("read its losses", &e))?;
         if total == self.last_total {
             return Ok(());
         }
@@ -69,12 +72,16 @@ impl LossReader {
         // Raised first: what is lost while this reads may be counted now and dated anew, but never counted undated.
         let epoch = self.last_epoch;
         self.last_epoch += 1;
-        self.epoch.set(0, self.last_epoch, 0).map_err(|e| refused("date its losses", &e))?;
+        self.epoch
+            .set(0, self.last_epoch, 0)
+            .map_err(|e| refused("date its losses", &e))?;
         for item in self.losses.iter() {
             let (key, cpus) = item.map_err(|e| refused("read its losses", &e))?;
             let (now, interval) = summed(cpus.iter(), epoch);
             let before = self.seen.insert(key, now).unwrap_or_default();
-            let Some((first_ns, last_ns)) = interval.filter(|_| now != before) else { continue };
+            let Some((first_ns, last_ns)) = interval.filter(|_| now != before) else {
+                continue;
+            };
             let Some(reason) = key.reason() else {
                 self.first_without_slot_ns.entry(key).or_insert(first_ns);
                 continue;
@@ -96,15 +103,17 @@ impl LossReader {
     /// The I/Os that started without a slot and have no completion, as of the last reading.
     pub fn outstanding(&self) -> Vec<OutstandingCount> {
         let of = |(key, first_ns): (&LossKey, &u64)| {
-            outstanding_of(*self.seen.get(key)?, self.seen.get(&key.ends()?).copied().unwrap_or_default()).map(
-                |(ios, bytes)| OutstandingCount {
-                    dev: DevId(key.dev as i32),
-                    class: key.class(),
-                    first_ns: *first_ns,
-                    ios,
-                    bytes,
-                },
+            outstanding_of(
+                *self.seen.get(key)?,
+                self.seen.get(&key.ends()?).copied().unwrap_or_default(),
             )
+            .map(|(ios, bytes)| OutstandingCount {
+                dev: DevId(key.dev as i32),
+                class: key.class(),
+                first_ns: *first_ns,
+                ios,
+                bytes,
+            })
         };
         self.first_without_slot_ns.iter().filter_map(of).collect()
     }
@@ -115,7 +124,10 @@ impl LossReader {
 fn outstanding_of(started: Seen, ended: Seen) -> Option<(usize, Option<i64>)> {
     let ios = started.ios.wrapping_sub(ended.ios) as i64;
     let bytes = started.bytes.wrapping_sub(ended.bytes) as i64;
-    (ios > 0).then_some((ios as usize, (started.merges == 0 && ended.merges == 0 && bytes >= 0).then_some(bytes)))
+    (ios > 0).then_some((
+        ios as usize,
+        (started.merges == 0 && ended.merges == 0 && bytes >= 0).then_some(bytes),
+    ))
 }
 
 /// Sum of the CPUs' counts, and the interval of what was counted in `epoch` or since.
@@ -141,26 +153,67 @@ mod tests {
 
     #[test]
     fn cpus_are_added_and_old_ones_do_not_stretch_the_interval() {
-        let cpu =
-            |ios, first_ns, last_ns, epoch| LossValue { ios, bytes: ios * 512, merges: 0, first_ns, last_ns, epoch };
-        let (sum, interval) =
-            summed([cpu(3, 10, 20, 1), cpu(2, 50, 60, 2), cpu(1, 40, 55, 2), cpu(0, 0, 0, 0)].iter(), 2);
-        assert_eq!(sum, Seen { ios: 6, bytes: 3072, merges: 0 });
+        let cpu = |ios, first_ns, last_ns, epoch| LossValue {
+            ios,
+            bytes: ios * 512,
+            merges: 0,
+            first_ns,
+            last_ns,
+            epoch,
+        };
+        let (sum, interval) = summed(
+            [
+                cpu(3, 10, 20, 1),
+                cpu(2, 50, 60, 2),
+                cpu(1, 40, 55, 2),
+                cpu(0, 0, 0, 0),
+            ]
+            .iter(),
+            2,
+        );
+        assert_eq!(
+            sum,
+            Seen {
+                ios: 6,
+                bytes: 3072,
+                merges: 0
+            }
+        );
         assert_eq!(interval, Some((40, 60)));
     }
 
     #[test]
     fn ios_without_slot_and_end_are_lost() {
-        let seen = |ios: i64, bytes, merges| Seen { ios: ios as u64, bytes, merges };
-        assert_eq!(outstanding_of(seen(5, 5 << 12, 0), seen(3, 3 << 12, 0)), Some((2, Some(2 << 12))));
-        assert_eq!(outstanding_of(seen(5, 5 << 12, 0), seen(5, 5 << 12, 0)), None);
+        let seen = |ios: i64, bytes, merges| Seen {
+            ios: ios as u64,
+            bytes,
+            merges,
+        };
+        assert_eq!(
+            outstanding_of(seen(5, 5 << 12, 0), seen(3, 3 << 12, 0)),
+            Some((2, Some(2 << 12)))
+        );
+        assert_eq!(
+            outstanding_of(seen(5, 5 << 12, 0), seen(5, 5 << 12, 0)),
+            None
+        );
         assert_eq!(
             outstanding_of(seen(5, 5 << 12, 0), seen(4, 9 << 12, 2)),
             Some((1, None)),
             "merged with who knows what"
         );
-        assert_eq!(outstanding_of(seen(5, 6 << 12, 1), seen(3, 3 << 12, 0)), Some((2, None)), "one was absorbed");
-        let cpu = |ios: i64| LossValue { ios: ios as u64, first_ns: 1, last_ns: 1, epoch: 1, ..LossValue::default() };
+        assert_eq!(
+            outstanding_of(seen(5, 6 << 12, 1), seen(3, 3 << 12, 0)),
+            Some((2, None)),
+            "one was absorbed"
+        );
+        let cpu = |ios: i64| LossValue {
+            ios: ios as u64,
+            first_ns: 1,
+            last_ns: 1,
+            epoch: 1,
+            ..LossValue::default()
+        };
         assert_eq!(summed([cpu(-2), cpu(3)].iter(), 1).0.ios, 1);
     }
 }

@@ -34,7 +34,12 @@ pub(crate) struct ReorderBuffer<T> {
 impl<T: Stamped> ReorderBuffer<T> {
     /// An empty buffer with its watermark at 0.
     pub fn new() -> ReorderBuffer<T> {
-        ReorderBuffer { pending: Vec::new(), sorted: true, watermark: 0, late: 0 }
+        ReorderBuffer {
+            pending: Vec::new(),
+            sorted: true,
+            watermark: 0,
+            late: 0,
+        }
     }
 
     /// Takes an event, in any order. Cheap if its place is near the end.
@@ -179,11 +184,16 @@ mod tests {
     #[test]
     fn events_after_the_watermark_wait() {
         let mut buffer = ReorderBuffer::new();
-        [(30, 0), (10, 1), (20, 2)].into_iter().for_each(|e| buffer.push(e));
+        [(30, 0), (10, 1), (20, 2)]
+            .into_iter()
+            .for_each(|e| buffer.push(e));
         assert_eq!(buffer.release(20).collect::<Vec<_>>(), [(10, 1)]);
         buffer.push((15, 3));
         assert_eq!(buffer.late(), 1);
-        assert_eq!(buffer.release(31).collect::<Vec<_>>(), [(15, 3), (20, 2), (30, 0)]);
+        assert_eq!(
+            buffer.release(31).collect::<Vec<_>>(),
+            [(15, 3), (20, 2), (30, 0)]
+        );
         assert_eq!(buffer.watermark(), 31);
     }
 }

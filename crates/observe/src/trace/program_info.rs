@@ -30,10 +30,24 @@ struct InfoByFd {
 /// Asks the kernel about the program behind `fd`.
 pub(super) fn program_info(fd: BorrowedFd<'_>) -> io::Result<ProgramInfo> {
     let mut info = ProgramInfo::default();
-    let attr =
-        InfoByFd { fd: fd.as_raw_fd() as u32, info_len: size_of::<ProgramInfo>() as u32, info: &raw mut info as u64 };
+    let attr = InfoByFd {
+        fd: fd.as_raw_fd() as u32,
+        info_len: size_of::<ProgramInfo>() as u32,
+        info: &raw mut info as u64,
+    };
     // SAFETY: the attributes are those of this command and live through the call; the kernel writes at most
     // `info_len` bytes to `info`, all of whose bit patterns are values.
-    let r = unsafe { libc::syscall(libc::SYS_bpf, BPF_OBJ_GET_INFO_BY_FD, &raw const attr, size_of::<InfoByFd>()) };
-    if r < 0 { Err(io::Error::last_os_error()) } else { Ok(info) }
+    let r = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            BPF_OBJ_GET_INFO_BY_FD,
+            &raw const attr,
+            size_of::<InfoByFd>(),
+        )
+    };
+    if r < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(info)
+    }
 }

@@ -85,7 +85,13 @@ impl<T: Copy> Ring<T> {
         let producer = Mapping::new(fd, page as u64, page + size as usize, ProtFlags::READ)?;
         // SAFETY: the mapping is longer than a page.
         let data = unsafe { producer.at.as_ptr().add(page) };
-        Ok(Ring { consumer, producer, data, size: u64::from(size), records: std::marker::PhantomData })
+        Ok(Ring {
+            consumer,
+            producer,
+            data,
+            size: u64::from(size),
+            records: std::marker::PhantomData,
+        })
     }
 
     fn consumer_position(&self) -> &AtomicU64 {
@@ -105,7 +111,12 @@ impl<T: Copy> Ring<T> {
         let (mut at, mut records, mut complete) = (begin, 0, true);
         while at < end {
             // SAFETY: `at` is below the producer position: a record header is there, aligned to 8 within the data.
-            let header = unsafe { &*self.data.add((at & (self.size - 1)) as usize).cast::<AtomicU32>() };
+            let header = unsafe {
+                &*self
+                    .data
+                    .add((at & (self.size - 1)) as usize)
+                    .cast::<AtomicU32>()
+            };
             let length = header.load(Ordering::Acquire);
             if length & BUSY != 0 {
                 complete = false;
@@ -119,7 +130,11 @@ impl<T: Copy> Ring<T> {
             at += (bytes + HEADER).next_multiple_of(8);
         }
         self.consumer_position().store(at, Ordering::Release);
-        Drained { records, complete, fill: (end - begin) as f64 / self.size as f64 }
+        Drained {
+            records,
+            complete,
+            fill: (end - begin) as f64 / self.size as f64,
+        }
     }
 
     #[inline]

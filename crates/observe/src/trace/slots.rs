@@ -80,7 +80,12 @@ unsafe impl Send for Slots {}
 
 impl Slots {
     /// Maps the maps behind the descriptors, of `count` elements each.
-    pub fn new(slots: BorrowedFd<'_>, notes: BorrowedFd<'_>, ends: BorrowedFd<'_>, count: usize) -> io::Result<Slots> {
+    pub fn new(
+        slots: BorrowedFd<'_>,
+        notes: BorrowedFd<'_>,
+        ends: BorrowedFd<'_>,
+        count: usize,
+    ) -> io::Result<Slots> {
         Ok(Slots {
             slots: Mapping::readable(slots, count * size_of::<Slot>())?,
             notes: Mapping::readable(notes, count * size_of::<SlotNote>())?,
@@ -147,7 +152,14 @@ mod tests {
     /// The words of a slot: owner, start, issue, sector, device and bytes, flags of the command and merges.
     fn slot(id: u64, start_ns: u64, issue_ns: u64, dev: u64, bytes: u64) -> [u64; 16] {
         let mut words = [0; 16];
-        words[..6].copy_from_slice(&[99 << 16 | id, start_ns, issue_ns, 8, dev | bytes << 32, 1 | 3 << 32]);
+        words[..6].copy_from_slice(&[
+            99 << 16 | id,
+            start_ns,
+            issue_ns,
+            8,
+            dev | bytes << 32,
+            1 | 3 << 32,
+        ]);
         words
     }
 
@@ -160,11 +172,20 @@ mod tests {
             fd
         };
         // Ended; in flight; in flight where the one before it was missed (numbers begin anew after 65535); never issued.
-        let slots = [slot(5, 10, 11, 7, 512), slot(2, 20, 21, 7, 1024), slot(1, 30, 31, 7, 4096), slot(1, 40, 0, 0, 0)];
+        let slots = [
+            slot(5, 10, 11, 7, 512),
+            slot(2, 20, 21, 7, 1024),
+            slot(1, 30, 31, 7, 4096),
+            slot(1, 40, 0, 0, 0),
+        ];
         let before = |start: u64| [99 << 16 | 9, 0, 0, 0, 0, start, 7 | 2048 << 32, 1 << 8];
         let notes = [before(0), before(1), before(25), before(2)];
         let ends: [[u64; 2]; 4] = [[5, 0], [1, 0], [0xffff, 0], [0, 0]];
-        let (slots, notes, ends) = (file(slots.as_flattened()), file(notes.as_flattened()), file(ends.as_flattened()));
+        let (slots, notes, ends) = (
+            file(slots.as_flattened()),
+            file(notes.as_flattened()),
+            file(ends.as_flattened()),
+        );
         let table = Slots::new(slots.as_fd(), notes.as_fd(), ends.as_fd(), 4).expect("mapped");
         let io = |start_ns, from_ns, bytes, class, merges, replaced| OutstandingSlot {
             from_ns,

@@ -5,14 +5,20 @@ use std::sync::OnceLock;
 
 /// What the kernel calls when a bio of direct I/O is done: by iomap (ext4, xfs, f2fs), by fs/direct-io.c (ext2, fat, ...,
 /// asynchronously too), and when it is one part of a bio that was split.
-const ENDS: [&str; 4] = ["iomap_dio_bio_end_io", "dio_bio_end_io", "dio_bio_end_aio", "bio_chain_endio"];
+const ENDS: [&str; 4] = [
+    "iomap_dio_bio_end_io",
+    "dio_bio_end_io",
+    "dio_bio_end_aio",
+    "bio_chain_endio",
+];
 
 /// The addresses of these four, read once; 0 where the kernel has no such function or does not show its address.
 pub(super) fn ends_of_direct_io() -> &'static [u64; 4] {
     static ADDRESSES: OnceLock<[u64; 4]> = OnceLock::new();
     ADDRESSES.get_or_init(|| {
         let file = std::fs::File::open("/proc/kallsyms");
-        file.map(|f| addresses(&mut BufReader::with_capacity(1 << 16, f))).unwrap_or_default()
+        file.map(|f| addresses(&mut BufReader::with_capacity(1 << 16, f)))
+            .unwrap_or_default()
     })
 }
 
@@ -42,7 +48,10 @@ mod tests {
                     ffffffff81768ac0 t iomap_dio_bio_end_io.cold\nffffffff81af1010 t bio_chain_endio\n\
                     ffffffff81af2000 t dio_bio_end_aio\nffffffff81af3000 t dio_bio_end_aio\n\
                     ffffffffc0000000 t dio_bio_end_io\t[some_module]\n";
-        assert_eq!(addresses(&mut list.as_bytes()), [0xffff_ffff_8176_8ab0, 0, 0, 0xffff_ffff_81af_1010]);
+        assert_eq!(
+            addresses(&mut list.as_bytes()),
+            [0xffff_ffff_8176_8ab0, 0, 0, 0xffff_ffff_81af_1010]
+        );
         let hidden = "0000000000000000 T iomap_dio_bio_end_io\n0000000000000000 t bio_chain_endio";
         assert_eq!(addresses(&mut hidden.as_bytes()), [0; 4], "kptr_restrict");
         assert_eq!(addresses(&mut &b"\xff\xff\n\nzz"[..]), [0; 4]);

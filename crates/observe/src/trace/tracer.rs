@@ -151,7 +151,8 @@ impl Tracer {
     /// # Errors
     /// What is missing (privilege, type information, a tracepoint), why, and what to do.
     pub fn start(options: TracerOptions) -> Result<Tracer, TraceError> {
-        if !options.ring_bytes.is_power_of_two() || !(4096..=1 << 30).contains(&options.ring_bytes) {
+        if !options.ring_bytes.is_power_of_two() || !(4096..=1 << 30).contains(&options.ring_bytes)
+        {
             return Err(TraceError::RingSize(options.ring_bytes));
         }
         let mut features = Features::read()?;
@@ -166,26 +167,37 @@ impl Tracer {
             without_fetch: options.without_fetch,
             cgroup_of_bio: load::io_controller_is_v2(Path::new("/proc/cgroups")),
         };
-        let load::Loaded { mut bpf, features, limits } = load::load(config, features)?;
+        let load::Loaded {
+            mut bpf,
+            features,
+            limits,
+        } = load::load(config, features)?;
         release_memory();
         let rings = map_rings(&bpf, sizes)?;
         let slots = map_slots(&bpf, options.slots)?;
         let losses = LossReader::new(
-            Array::try_from(take_map(&mut bpf, ".bss")?).map_err(|e| refused("open its map .bss", &e))?,
-            Array::try_from(take_map(&mut bpf, ".data")?).map_err(|e| refused("open its map .data", &e))?,
-            PerCpuHashMap::try_from(take_map(&mut bpf, "losses")?).map_err(|e| refused("open its map losses", &e))?,
+            Array::try_from(take_map(&mut bpf, ".bss")?)
+                .map_err(|e| refused("open its map .bss", &e))?,
+            Array::try_from(take_map(&mut bpf, ".data")?)
+                .map_err(|e| refused("open its map .data", &e))?,
+            PerCpuHashMap::try_from(take_map(&mut bpf, "losses")?)
+                .map_err(|e| refused("open its map losses", &e))?,
         );
         let filter = match &options.devices {
             None => None,
             Some(devices) => {
                 let map = Array::try_from(take_map(&mut bpf, "devices")?);
-                let mut filter = DeviceFilter::new(map.map_err(|e| refused("open its map devices", &e))?);
+                let mut filter =
+                    DeviceFilter::new(map.map_err(|e| refused("open its map devices", &e))?);
                 filter.set(devices)?;
                 Some(filter)
             }
         };
         let stats = if options.measure_cost {
-            Some(aya::sys::enable_stats(Stats::RunTime).map_err(|e| refused("switch on run-time statistics", &e))?)
+            Some(
+                aya::sys::enable_stats(Stats::RunTime)
+                    .map_err(|e| refused("switch on run-time statistics", &e))?,
+            )
         } else {
             None
         };
@@ -214,9 +226,9 @@ impl Tracer {
     fn attach(&mut self, probes: impl IntoIterator<Item = Probe>) -> Result<(), TraceError> {
         for probe in probes {
             if self.attached.insert(probe.program) {
-                load::program(&mut self.bpf, probe)?
-                    .attach()
-                    .map_err(|e| refused(format!("attach to the tracepoint {}", probe.tracepoint), &e))?;
+                load::program(&mut self.bpf, probe)?.attach().map_err(|e| {
+                    refused(format!("attach to the tracepoint {}", probe.tracepoint), &e)
+                })?;
             }
         }
         Ok(())
@@ -254,7 +266,10 @@ impl Tracer {
     /// # Errors
     /// [`TraceError::NotFiltered`] if the tracer was started for all devices; [`TraceError::TooManyDevices`].
     pub fn set_devices(&mut self, devices: &[DevId]) -> Result<(), TraceError> {
-        self.filter.as_mut().ok_or(TraceError::NotFiltered)?.set(devices)
+        self.filter
+            .as_mut()
+            .ok_or(TraceError::NotFiltered)?
+            .set(devices)
     }
 
     /// Takes what the kernel has ready. Appends to `out` the I/Os that are certain to be next in order of completion,
@@ -262,10 +277,18 @@ impl Tracer {
     ///
     /// # Errors
     /// If the losses cannot be read any more.
-    pub fn poll(&mut self, out: &mut Vec<Io>, lost: &mut Vec<Lost>) -> Result<PollStats, TraceError> {
+    pub fn poll(
+        &mut self,
+        out: &mut Vec<Io>,
+        lost: &mut Vec<Lost>,
+    ) -> Result<PollStats, TraceError> {
         let now = now_ns();
         let drained = self.drain();
-        let watermark = if drained.complete { now.saturating_sub(SLACK_NS) } else { 0 };
+        let watermark = if drained.complete {
+            now.saturating_sub(SLACK_NS)
+        } else {
+            0
+        };
         self.release(watermark, out);
         self.losses.read(self.start_monotonic_ns, lost)?;
         Ok(PollStats {
@@ -279,9 +302,17 @@ impl Tracer {
     /// I/Os of a device and class that were issued since the probes were attached and not seen to complete: in flight,
     /// or to be counted as lost. Goes through all slots, some milliseconds.
     pub fn outstanding(&self, dev: DevId, class: Class) -> i64 {
-        let slots = self.slots.outstanding().into_iter().filter(|io| io.dev == dev && io.class == class);
+        let slots = self
+            .slots
+            .outstanding()
+            .into_iter()
+            .filter(|io| io.dev == dev && io.class == class);
         let in_slots = slots.filter(|io| io.start_ns >= self.attached_ns).count() as i64;
-        let without = self.losses.outstanding().into_iter().filter(|io| io.dev == dev && io.class == Some(class));
+        let without = self
+            .losses
+            .outstanding()
+            .into_iter()
+            .filter(|io| io.dev == dev && io.class == Some(class));
         in_slots + without.map(|io| io.ios as i64).sum::<i64>()
     }
 
@@ -291,7 +322,9 @@ impl Tracer {
     /// # Errors
     /// If the rings cannot be waited for.
     pub fn wait_for_event(&mut self, timeout: Duration) -> Result<bool, TraceError> {
-        self.rings.wait(timeout).map_err(|e| refused("wait for its rings", &e))
+        self.rings
+            .wait(timeout)
+            .map_err(|e| refused("wait for its rings", &e))
     }
 
     fn drain(&mut self) -> Drained {
@@ -301,7 +334,10 @@ impl Tracer {
 
     fn release(&mut self, watermark: u64, out: &mut Vec<Io>) {
         let start = self.start_monotonic_ns;
-        let since_start = self.buffer.release(watermark).filter(|event| event.done_ns as i64 >= start);
+        let since_start = self
+            .buffer
+            .release(watermark)
+            .filter(|event| event.done_ns as i64 >= start);
         out.extend(since_start.map(|event| event.to_io(start)));
     }
 
@@ -309,10 +345,16 @@ impl Tracer {
     ///
     /// # Errors
     /// If the losses cannot be read any more.
-    pub fn finish(mut self, out: &mut Vec<Io>, lost: &mut Vec<Lost>) -> Result<FinishStats, TraceError> {
+    pub fn finish(
+        mut self,
+        out: &mut Vec<Io>,
+        lost: &mut Vec<Lost>,
+    ) -> Result<FinishStats, TraceError> {
         // What writes events goes first: from then on an I/O either has its event or still has its slot.
-        let ends: Vec<Probe> =
-            [load::COMPLETE, load::BIO_COMPLETE].into_iter().filter(|p| self.attached.contains(p.program)).collect();
+        let ends: Vec<Probe> = [load::COMPLETE, load::BIO_COMPLETE]
+            .into_iter()
+            .filter(|p| self.attached.contains(p.program))
+            .collect();
         for probe in ends {
             load::program(&mut self.bpf, probe)?
                 .unload()
@@ -332,15 +374,34 @@ impl Tracer {
         self.release(u64::MAX, out);
         self.losses.read(self.start_monotonic_ns, lost)?;
         let traced = self.attached_ns..=end;
-        let slots = self.slots.outstanding().into_iter().filter(|io| traced.contains(&io.start_ns));
-        let without_slot = self.losses.outstanding().into_iter().filter(|io| traced.contains(&io.first_ns));
+        let slots = self
+            .slots
+            .outstanding()
+            .into_iter()
+            .filter(|io| traced.contains(&io.start_ns));
+        let without_slot = self
+            .losses
+            .outstanding()
+            .into_iter()
+            .filter(|io| traced.contains(&io.first_ns));
         let left = unmatched(slots, without_slot, in_flight_of);
-        lost.extend(left.unseen.iter().map(|io| io.until(end, self.start_monotonic_ns)));
-        Ok(FinishStats { drained, late: self.buffer.late(), in_flight: left.in_flight })
+        lost.extend(
+            left.unseen
+                .iter()
+                .map(|io| io.until(end, self.start_monotonic_ns)),
+        );
+        Ok(FinishStats {
+            drained,
+            late: self.buffer.late(),
+            in_flight: left.in_flight,
+        })
     }
 
     fn info(&self, probe: Probe) -> io::Result<ProgramInfo> {
-        let program = self.bpf.program(probe.program).ok_or(io::ErrorKind::NotFound)?;
+        let program = self
+            .bpf
+            .program(probe.program)
+            .ok_or(io::ErrorKind::NotFound)?;
         let fd = program.fd().map_err(io::Error::other)?;
         program_info(fd.as_fd())
     }
@@ -350,14 +411,24 @@ impl Tracer {
         self._stats.as_ref()?;
         let programs: Vec<(String, u64, u64)> = load::probes(self.features)
             .filter(|p| self.attached.contains(p.program))
-            .filter_map(|p| self.info(p).ok().map(|i| (p.program.to_owned(), i.runs, i.run_time_ns)))
+            .filter_map(|p| {
+                self.info(p)
+                    .ok()
+                    .map(|i| (p.program.to_owned(), i.runs, i.run_time_ns))
+            })
             .collect();
-        Some(ProbeCost { run_time_ns: programs.iter().map(|p| p.2).sum(), programs })
+        Some(ProbeCost {
+            run_time_ns: programs.iter().map(|p| p.2).sum(),
+            programs,
+        })
     }
 }
 
 pub(super) fn missing_map(name: &str) -> TraceError {
-    TraceError::Refused { what: format!("find the map {name}"), why: "not in the object".into() }
+    TraceError::Refused {
+        what: format!("find the map {name}"),
+        why: "not in the object".into(),
+    }
 }
 
 pub(super) fn take_map(bpf: &mut Ebpf, name: &str) -> Result<aya::maps::Map, TraceError> {
@@ -374,13 +445,19 @@ pub(super) fn map_fd<'a>(bpf: &'a Ebpf, name: &str) -> Result<BorrowedFd<'a>, Tr
 
 fn map_rings(bpf: &Ebpf, sizes: RingSizes) -> Result<CpuRings, TraceError> {
     let fd = |name| map_fd(bpf, name);
-    CpuRings::new(fd("rings")?, fd("entries")?, fd("wakes")?, sizes).map_err(|e| refused("map its rings", &e))
+    CpuRings::new(fd("rings")?, fd("entries")?, fd("wakes")?, sizes)
+        .map_err(|e| refused("map its rings", &e))
 }
 
 fn map_slots(bpf: &Ebpf, slots: u32) -> Result<Slots, TraceError> {
     let fd = |name| map_fd(bpf, name);
-    Slots::new(fd("slots")?, fd("slot_notes")?, fd("slot_ends")?, load::slot_count(slots) as usize)
-        .map_err(|e| refused("map its slots", &e))
+    Slots::new(
+        fd("slots")?,
+        fd("slot_notes")?,
+        fd("slot_ends")?,
+        load::slot_count(slots) as usize,
+    )
+    .map_err(|e| refused("map its slots", &e))
 }
 
 /// `CLOCK_MONOTONIC`, as `bpf_ktime_get_ns()` counts it.

@@ -75,16 +75,23 @@ pub(super) fn unmatched(
         }));
     }
     for started in without_slot {
-        let elsewhere = elsewhere.entry(started.dev).or_insert_with(|| counted(started.dev));
+        let elsewhere = elsewhere
+            .entry(started.dev)
+            .or_insert_with(|| counted(started.dev));
         let flying = started.ios.min(*elsewhere);
         *elsewhere -= flying;
         left.in_flight += flying as u64;
-        left.unseen.extend((flying < started.ios).then(|| Unseen {
-            from_ns: started.first_ns,
-            dev: started.dev,
-            class: started.class,
-            ios: started.ios - flying,
-            bytes_and_merges: started.bytes.filter(|_| flying == 0).map(|bytes| (bytes, 0)),
+        left.unseen.extend((flying < started.ios).then(|| {
+            Unseen {
+                from_ns: started.first_ns,
+                dev: started.dev,
+                class: started.class,
+                ios: started.ios - flying,
+                bytes_and_merges: started
+                    .bytes
+                    .filter(|_| flying == 0)
+                    .map(|bytes| (bytes, 0)),
+            }
         }));
     }
     left
@@ -100,8 +107,14 @@ pub(super) fn in_flight_of(dev: DevId) -> Option<usize> {
 
 fn in_flight_below(numbers: &Path, dev: DevId) -> Option<usize> {
     match std::fs::read_to_string(numbers.join(dev.to_string()).join("inflight")) {
-        Ok(text) => text.split_whitespace().map(|n| n.parse::<usize>().ok()).sum(),
-        Err(e) => (e.kind() == ErrorKind::NotFound && numbers.is_dir() && dev.major() != BLOCK_EXT_MAJOR).then_some(0),
+        Ok(text) => text
+            .split_whitespace()
+            .map(|n| n.parse::<usize>().ok())
+            .sum(),
+        Err(e) => {
+            (e.kind() == ErrorKind::NotFound && numbers.is_dir() && dev.major() != BLOCK_EXT_MAJOR)
+                .then_some(0)
+        }
     }
 }
 
@@ -113,11 +126,25 @@ mod tests {
 
     fn io(from_ns: u64, replaced: bool) -> OutstandingSlot {
         let class = Class::Read;
-        OutstandingSlot { from_ns, start_ns: from_ns, dev: DEV, class, bytes: 4096, merges: 1, replaced }
+        OutstandingSlot {
+            from_ns,
+            start_ns: from_ns,
+            dev: DEV,
+            class,
+            bytes: 4096,
+            merges: 1,
+            replaced,
+        }
     }
 
     fn started(ios: usize, bytes: Option<i64>) -> OutstandingCount {
-        OutstandingCount { dev: DEV, class: Some(Class::Write), first_ns: 5, ios, bytes }
+        OutstandingCount {
+            dev: DEV,
+            class: Some(Class::Write),
+            first_ns: 5,
+            ios,
+            bytes,
+        }
     }
 
     fn seen(
@@ -125,18 +152,34 @@ mod tests {
         without_slot: &[OutstandingCount],
         in_flight: Option<usize>,
     ) -> (Vec<(u64, usize)>, u64) {
-        let left = unmatched(slots.iter().copied(), without_slot.iter().copied(), |_| in_flight);
-        (left.unseen.iter().map(|u| (u.from_ns, u.ios)).collect(), left.in_flight)
+        let left = unmatched(slots.iter().copied(), without_slot.iter().copied(), |_| {
+            in_flight
+        });
+        (
+            left.unseen.iter().map(|u| (u.from_ns, u.ios)).collect(),
+            left.in_flight,
+        )
     }
 
     #[test]
     fn unmatched_ios_beyond_the_kernels_in_flight_count_have_ended() {
         let slots = [io(30, false), io(10, false), io(20, false)];
-        assert_eq!(seen(&slots, &[], Some(0)), (vec![(10, 1), (20, 1), (30, 1)], 0));
+        assert_eq!(
+            seen(&slots, &[], Some(0)),
+            (vec![(10, 1), (20, 1), (30, 1)], 0)
+        );
         assert_eq!(seen(&slots, &[], Some(1)), (vec![(10, 1), (20, 1)], 1));
         assert_eq!(seen(&slots, &[], Some(9)), (vec![], 3));
-        assert_eq!(seen(&slots, &[], None), (vec![], 3), "without a count none has ended");
-        assert_eq!(seen(&[io(40, true), io(10, false)], &[], Some(2)), (vec![(40, 1)], 1), "it was replaced");
+        assert_eq!(
+            seen(&slots, &[], None),
+            (vec![], 3),
+            "without a count none has ended"
+        );
+        assert_eq!(
+            seen(&[io(40, true), io(10, false)], &[], Some(2)),
+            (vec![(40, 1)], 1),
+            "it was replaced"
+        );
     }
 
     #[test]
@@ -147,18 +190,42 @@ mod tests {
         std::fs::write(numbers.path().join("8:0/inflight"), "       2        3\n").expect("write");
         assert_eq!((of(8), of(251)), (Some(5), Some(0)));
         assert_eq!(of(BLOCK_EXT_MAJOR), None, "it may be a hidden path");
-        assert_eq!(in_flight_below(&numbers.path().join("none"), DEV), None, "no sysfs");
+        assert_eq!(
+            in_flight_below(&numbers.path().join("none"), DEV),
+            None,
+            "no sysfs"
+        );
     }
 
     #[test]
     fn ios_without_a_slot_count_by_the_kernels_in_flight() {
         let slots = [io(10, false)];
-        assert_eq!(seen(&slots, &[started(4, None)], Some(0)), (vec![(10, 1), (5, 4)], 0));
-        assert_eq!(seen(&slots, &[started(4, None)], Some(3)), (vec![(5, 2)], 3));
+        assert_eq!(
+            seen(&slots, &[started(4, None)], Some(0)),
+            (vec![(10, 1), (5, 4)], 0)
+        );
+        assert_eq!(
+            seen(&slots, &[started(4, None)], Some(3)),
+            (vec![(5, 2)], 3)
+        );
         assert_eq!(seen(&slots, &[started(4, None)], None), (vec![], 5));
-        let bytes = |in_flight| unmatched([].into_iter(), [started(2, Some(8192))].into_iter(), |_| Some(in_flight));
+        let bytes = |in_flight| {
+            unmatched([].into_iter(), [started(2, Some(8192))].into_iter(), |_| {
+                Some(in_flight)
+            })
+        };
         assert_eq!(bytes(0).unseen[0].until(20, 3).bytes, Some(8192));
-        assert_eq!(bytes(1).unseen[0].until(20, 3).bytes, None, "which of the two is in flight?");
-        assert_eq!(bytes(2), Unmatched { unseen: vec![], in_flight: 2 });
+        assert_eq!(
+            bytes(1).unseen[0].until(20, 3).bytes,
+            None,
+            "which of the two is in flight?"
+        );
+        assert_eq!(
+            bytes(2),
+            Unmatched {
+                unseen: vec![],
+                in_flight: 2
+            }
+        );
     }
 }

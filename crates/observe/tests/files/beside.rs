@@ -29,7 +29,14 @@ struct Sums {
 impl Sums {
     fn of(r: &Request) -> Sums {
         let (ios_in, bytes_in, ios_out, bytes_out) = (r.ios_in, r.bytes_in, r.ios_out, r.bytes_out);
-        Sums { ios_in, bytes_in, ios_out, bytes_out, empty: r.empty_reads, failed: r.failed }
+        Sums {
+            ios_in,
+            bytes_in,
+            ios_out,
+            bytes_out,
+            empty: r.empty_reads,
+            failed: r.failed,
+        }
     }
 
     fn add(&mut self, bytes: i64, writes: bool) {
@@ -61,7 +68,11 @@ fn requests_of(calls: &[Call]) -> BTreeMap<String, Vec<Theirs>> {
         if call.name.starts_with("open") {
             // One that failed, or was cut short and restarted, has opened nothing.
             if let Some(path) = &call.opened {
-                let theirs = Theirs { fd: call.result, open: Some(call.clone()), ..Theirs::default() };
+                let theirs = Theirs {
+                    fd: call.result,
+                    open: Some(call.clone()),
+                    ..Theirs::default()
+                };
                 all.entry(bare(path)).or_default().push(theirs);
             }
             continue;
@@ -76,7 +87,12 @@ fn requests_of(calls: &[Call]) -> BTreeMap<String, Vec<Theirs>> {
         };
         for (at, writes) in sides {
             let path = call.files.get(at).map(|p| bare(p));
-            let Some(theirs) = path.and_then(|p| all.get_mut(&p)).and_then(|t| t.last_mut()) else { continue };
+            let Some(theirs) = path
+                .and_then(|p| all.get_mut(&p))
+                .and_then(|t| t.last_mut())
+            else {
+                continue;
+            };
             theirs.sums.add(call.result, writes);
             if call.result > 0 {
                 theirs.ios.push(call.clone());
@@ -130,14 +146,25 @@ fn wall_at_monotonic_zero() -> i64 {
 
 /// Runs `command` under strace while it is recorded, and compares what both saw of files below `data`. Gives what was
 /// recorded, and what strace saw.
-fn compare(command: &[&Path], arguments: &[&str], data: &Path) -> (Vec<(String, Request)>, Vec<Call>) {
+fn compare(
+    command: &[&Path],
+    arguments: &[&str],
+    data: &Path,
+) -> (Vec<(String, Request)>, Vec<Call>) {
     let log = tempfile::NamedTempFile::new().unwrap();
     let mut strace = Command::new("strace");
-    strace.args(["-f", "-y", "-ttt", "-T", "-s", "0", "-o"]).arg(log.path()).args(command).args(arguments);
+    strace
+        .args(["-f", "-y", "-ttt", "-T", "-s", "0", "-o"])
+        .arg(log.path())
+        .args(command)
+        .args(arguments);
     let zero = wall_at_monotonic_zero();
     let (ours, lost) = record(&children(), &mut strace, data);
     assert!(lost.is_empty(), "{lost:?}");
-    let calls = calls(&fs::read_to_string(log.path()).unwrap(), &data.canonicalize().unwrap());
+    let calls = calls(
+        &fs::read_to_string(log.path()).unwrap(),
+        &data.canonicalize().unwrap(),
+    );
     let theirs = requests_of(&calls);
     let mut mine: BTreeMap<&str, Vec<&Request>> = BTreeMap::new();
     for (path, r) in ours.iter().filter(|(_, r)| r.sync.is_none()) {
@@ -145,25 +172,48 @@ fn compare(command: &[&Path], arguments: &[&str], data: &Path) -> (Vec<(String, 
     }
     let (mut times, mut compared) = (Times::default(), 0);
     for (path, theirs) in &theirs {
-        let of_path = mine.get_mut(path.as_str()).unwrap_or_else(|| panic!("{path} is missing in {ours:#?}"));
+        let of_path = mine
+            .get_mut(path.as_str())
+            .unwrap_or_else(|| panic!("{path} is missing in {ours:#?}"));
         of_path.sort_by_key(|r| r.start_ns);
         // Received by message: one that we did not see open, and that strace knows by the same path.
-        let (received, opened): (Vec<&Request>, Vec<&Request>) =
-            of_path.iter().partition(|r| r.flags.has(RequestFlags::UNKNOWN_START));
-        assert_eq!(opened.len(), theirs.len(), "{path}: {opened:#?} beside {theirs:#?}");
+        let (received, opened): (Vec<&Request>, Vec<&Request>) = of_path
+            .iter()
+            .partition(|r| r.flags.has(RequestFlags::UNKNOWN_START));
+        assert_eq!(
+            opened.len(),
+            theirs.len(),
+            "{path}: {opened:#?} beside {theirs:#?}"
+        );
         for (r, t) in opened.iter().zip(theirs) {
             let mut sums = Sums::of(r);
             for more in &received {
                 let s = Sums::of(more);
-                sums = Sums { ios_in: sums.ios_in + s.ios_in, bytes_in: sums.bytes_in + s.bytes_in, ..sums };
+                sums = Sums {
+                    ios_in: sums.ios_in + s.ios_in,
+                    bytes_in: sums.bytes_in + s.bytes_in,
+                    ..sums
+                };
             }
-            assert_eq!((i64::from(r.fd.unwrap()), sums), (t.fd, t.sums), "{path}: {r:#?} beside {t:#?}");
+            assert_eq!(
+                (i64::from(r.fd.unwrap()), sums),
+                (t.fd, t.sums),
+                "{path}: {r:#?} beside {t:#?}"
+            );
             compared += 1;
             let wall = |ns: i64| (ns + zero) as f64 / 1e3;
             let open = t.open.as_ref().unwrap();
-            times.inside(open, wall(r.start_ns), wall(r.start_ns + r.open_ns.unwrap()), path);
+            times.inside(
+                open,
+                wall(r.start_ns),
+                wall(r.start_ns + r.open_ns.unwrap()),
+                path,
+            );
             // Where calls overlap, the order of their ends, ours, need not be that of their beginnings, theirs.
-            let overlap = t.ios.windows(2).any(|w| w[0].start_us + w[0].duration_us > w[1].start_us);
+            let overlap = t
+                .ios
+                .windows(2)
+                .any(|w| w[0].start_us + w[0].duration_us > w[1].start_us);
             for (io, call) in r.first.iter().zip(&t.ios).filter(|_| !overlap) {
                 let from = r.start_ns + io.after_ns;
                 times.inside(call, wall(from), wall(from + io.duration_ns), path);
@@ -173,9 +223,10 @@ fn compare(command: &[&Path], arguments: &[&str], data: &Path) -> (Vec<(String, 
     }
     let n = times.later_us.len();
     assert!(compared >= 2 && n >= 4, "{compared} requests, {n} times");
-    for (what, values) in
-        [("begin after strace's stamps", &mut times.later_us), ("are shorter than strace's", &mut times.longer_us)]
-    {
+    for (what, values) in [
+        ("begin after strace's stamps", &mut times.later_us),
+        ("are shorter than strace's", &mut times.longer_us),
+    ] {
         values.sort_by(f64::total_cmp);
         let near = values.iter().filter(|us| us.abs() <= 20.0).count() as f64 / n as f64;
         let median = values[n / 2];
@@ -224,23 +275,66 @@ fn calls_that_signals_cut_short_are_the_same_to_strace() {
     let Some(tmp) = place(&["cc"]) else { return };
     let mount = tmp.path().join("data/fuse");
     fs::create_dir(&mount).unwrap();
-    let Some(_mounted) = impatient::mounted(&mount) else { return };
+    let Some(_mounted) = impatient::mounted(&mount) else {
+        return;
+    };
     let (ours, calls) = compare_program("interrupted", tmp.path(), &[]);
-    let restarts = |name: &str| calls.iter().filter(|c| c.restarts && c.name.starts_with(name)).count();
+    let restarts = |name: &str| {
+        calls
+            .iter()
+            .filter(|c| c.restarts && c.name.starts_with(name))
+            .count()
+    };
     assert_eq!((restarts("splice"), restarts("open")), (2, 1), "{calls:#?}");
-    let of = |path: &str| -> Vec<&Request> { ours.iter().filter(|(p, _)| p == path).map(|(_, r)| r).collect() };
-    let sums = |path: &str| of(path).into_iter().filter(|r| r.sync.is_none()).map(Sums::of).collect::<Vec<_>>();
+    let of = |path: &str| -> Vec<&Request> {
+        ours.iter()
+            .filter(|(p, _)| p == path)
+            .map(|(_, r)| r)
+            .collect()
+    };
+    let sums = |path: &str| {
+        of(path)
+            .into_iter()
+            .filter(|r| r.sync.is_none())
+            .map(Sums::of)
+            .collect::<Vec<_>>()
+    };
     // Reads: 3 whole, 3 cut short, 3 by half; writes 2 of each. The opening that failed is no request.
-    let slow = Sums { ios_in: 6, bytes_in: 3 * 6144, ios_out: 4, bytes_out: 2 * 1500, empty: 0, failed: 5 };
+    let slow = Sums {
+        ios_in: 6,
+        bytes_in: 3 * 6144,
+        ios_out: 4,
+        bytes_out: 2 * 1500,
+        empty: 0,
+        failed: 5,
+    };
     assert_eq!(sums("fuse/slow"), [slow]);
     // The time of a failed call is no data I/O.
-    let r = of("fuse/slow").into_iter().find(|r| r.sync.is_none()).unwrap();
-    assert!(r.first.iter().all(|io| io.bytes > 0) && r.close_ns.is_some_and(|ns| ns > 1_000_000), "{r:?}");
-    let syncs: Vec<i64> = of("fuse/slow").iter().filter(|r| r.sync.is_some()).map(|r| r.failed).collect();
+    let r = of("fuse/slow")
+        .into_iter()
+        .find(|r| r.sync.is_none())
+        .unwrap();
+    assert!(
+        r.first.iter().all(|io| io.bytes > 0) && r.close_ns.is_some_and(|ns| ns > 1_000_000),
+        "{r:?}"
+    );
+    let syncs: Vec<i64> = of("fuse/slow")
+        .iter()
+        .filter(|r| r.sync.is_some())
+        .map(|r| r.failed)
+        .collect();
     assert_eq!(syncs, [0, i64::from(libc::EINTR)]);
     // Restarted by the kernel or by the program: one failed call, one I/O.
-    let spliced = Sums { ios_out: 1, bytes_out: 100, failed: 1, ..Sums::default() };
-    assert_eq!((sums("restarted"), sums("cut")), (vec![spliced], vec![spliced]));
+    let spliced = Sums {
+        ios_out: 1,
+        bytes_out: 100,
+        failed: 1,
+        ..Sums::default()
+    };
+    assert_eq!(
+        (sums("restarted"), sums("cut")),
+        (vec![spliced], vec![spliced])
+    );
     assert_eq!((of("leased").len(), sums("cold")[0].failed), (3, 1));
 }
 
@@ -275,7 +369,9 @@ fn python(tmp: &Path) -> [PathBuf; 3] {
 #[test]
 fn a_story_in_python_is_the_same_to_strace() {
     let _turn = turn();
-    let Some(tmp) = place(&["python3"]) else { return };
+    let Some(tmp) = place(&["python3"]) else {
+        return;
+    };
     let [interpreter, script, data] = python(tmp.path());
     compare(&[&interpreter, &script, &data], &[], &data);
 }
@@ -283,13 +379,30 @@ fn a_story_in_python_is_the_same_to_strace() {
 #[test]
 fn gaps_equal_the_programs_pauses() {
     let _turn = turn();
-    let Some(tmp) = place(&["python3"]) else { return };
+    let Some(tmp) = place(&["python3"]) else {
+        return;
+    };
     let [interpreter, script, data] = python(tmp.path());
-    let (ours, _) = record(&children(), Command::new(interpreter).arg(script).arg(&data), &data);
-    let raw: Vec<&Request> = ours.iter().filter(|(p, _)| p == "raw").map(|(_, r)| r).collect();
+    let (ours, _) = record(
+        &children(),
+        Command::new(interpreter).arg(script).arg(&data),
+        &data,
+    );
+    let raw: Vec<&Request> = ours
+        .iter()
+        .filter(|(p, _)| p == "raw")
+        .map(|(_, r)| r)
+        .collect();
     let gaps: Vec<i64> = raw.iter().map(|r| r.gaps_ns().unwrap()).collect();
     // Three pauses of 5 ms are between four writes, three of 10 ms between four reads; the last one follows the data.
     assert!(gaps[0] >= 15_000_000 && gaps[1] >= 30_000_000, "{gaps:?}");
-    assert_eq!((raw[0].ios_out, raw[1].ios_in, raw[1].empty_reads), (4, 4, 1));
-    assert!(raw.iter().all(|r| r.active_ns + r.open_ns.unwrap() + r.gaps_ns().unwrap() == r.total_ns().unwrap()));
+    assert_eq!(
+        (raw[0].ios_out, raw[1].ios_in, raw[1].empty_reads),
+        (4, 4, 1)
+    );
+    assert!(
+        raw.iter()
+            .all(|r| r.active_ns + r.open_ns.unwrap() + r.gaps_ns().unwrap()
+                == r.total_ns().unwrap())
+    );
 }

@@ -29,13 +29,19 @@ fn go(mut child: Child) {
 
 /// Names of the files that were recorded while both children wrote theirs.
 fn recorded(filter: FilesFilter, children: Vec<Child>, below: &Path) -> Vec<String> {
-    let mut tracer = FilesTracer::start(&FilesOptions { filter, ..FilesOptions::default() }).unwrap();
+    let mut tracer = FilesTracer::start(&FilesOptions {
+        filter,
+        ..FilesOptions::default()
+    })
+    .unwrap();
     children.into_iter().for_each(go);
     let (mut out, mut lost) = (Vec::new(), Vec::new());
     tracer.poll(&mut out, &mut lost).unwrap();
     tracer.finish(&mut out, &mut lost).unwrap();
     let below = format!("{}/", below.canonicalize().unwrap().display());
-    out.iter().filter_map(|r| Some(r.path.as_deref()?.strip_prefix(&below)?.to_owned())).collect()
+    out.iter()
+        .filter_map(|r| Some(r.path.as_deref()?.strip_prefix(&below)?.to_owned()))
+        .collect()
 }
 
 #[test]
@@ -46,7 +52,10 @@ fn by_process_only_its_requests_are_recorded() {
     }
     let tmp = tempfile::tempdir_in("/var/tmp").unwrap();
     let (a, b) = (writer(&tmp.path().join("a")), writer(&tmp.path().join("b")));
-    let filter = FilesFilter { pids: vec![a.id() as i32], ..FilesFilter::default() };
+    let filter = FilesFilter {
+        pids: vec![a.id() as i32],
+        ..FilesFilter::default()
+    };
     assert_eq!(recorded(filter, vec![a, b], tmp.path()), ["a"]);
 }
 
@@ -67,7 +76,10 @@ fn by_name_only_such_tasks_are_recorded() {
         .spawn()
         .unwrap();
     let b = writer(&tmp.path().join("b"));
-    let filter = FilesFilter { comm: Some(Comm::new(b"iolens-namesake")), ..FilesFilter::default() };
+    let filter = FilesFilter {
+        comm: Some(Comm::new(b"iolens-namesake")),
+        ..FilesFilter::default()
+    };
     assert_eq!(recorded(filter, vec![a, b], tmp.path()), ["a"]);
 }
 
@@ -82,7 +94,9 @@ impl Group {
             let (_, path, kind) = (words.next()?, words.next()?, words.next()?);
             (kind == "cgroup2").then(|| PathBuf::from(path))
         });
-        let dir = root.ok_or("no cgroup v2 is mounted")?.join(format!("iolens-files-{}", std::process::id()));
+        let dir = root
+            .ok_or("no cgroup v2 is mounted")?
+            .join(format!("iolens-files-{}", std::process::id()));
         fs::create_dir_all(dir.join("below")).map_err(|e| format!("{}: {e}", dir.display()))?;
         Ok(Group(dir))
     }
@@ -113,6 +127,9 @@ fn by_control_group_it_and_those_below_are_recorded() {
             return eprintln!("SKIP: a process cannot be moved into a control group: {why}");
         }
     }
-    let filter = FilesFilter { cgroup: Some(group.0.clone()), ..FilesFilter::default() };
+    let filter = FilesFilter {
+        cgroup: Some(group.0.clone()),
+        ..FilesFilter::default()
+    };
     assert_eq!(recorded(filter, vec![a, b, c], tmp.path()), ["a", "b"]);
 }

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use fuser::{
-    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
-    LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request,
-    WriteFlags,
+    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
+    Generation, INodeNo, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty,
+    ReplyEntry, ReplyOpen, ReplyWrite, Request, WriteFlags,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -53,8 +53,11 @@ fn interrupt(caller: &Request) -> Errno {
 }
 
 fn attributes(ino: u64) -> FileAttr {
-    let (kind, perm, size) =
-        if ino == 1 { (FileType::Directory, 0o755, 0) } else { (FileType::RegularFile, 0o600, 1 << 20) };
+    let (kind, perm, size) = if ino == 1 {
+        (FileType::Directory, 0o755, 0)
+    } else {
+        (FileType::RegularFile, 0o600, 1 << 20)
+    };
     let never = UNIX_EPOCH;
     FileAttr {
         ino: INodeNo(ino),
@@ -149,7 +152,14 @@ impl Filesystem for Impatient {
     }
 
     /// Closing a descriptor.
-    fn flush(&self, caller: &Request, ino: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+    fn flush(
+        &self,
+        caller: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        _: LockOwner,
+        reply: ReplyEmpty,
+    ) {
         if u64::from(ino) == LAZY {
             return reply.ok();
         }
@@ -161,5 +171,7 @@ impl Filesystem for Impatient {
 pub fn mounted(at: &Path) -> Option<BackgroundSession> {
     let mut config = Config::default();
     config.mount_options = vec![MountOption::FSName("impatient".to_owned())];
-    fuser::spawn_mount(Impatient::default(), at, &config).inspect_err(|e| eprintln!("SKIP: no FUSE: {e}")).ok()
+    fuser::spawn_mount(Impatient::default(), at, &config)
+        .inspect_err(|e| eprintln!("SKIP: no FUSE: {e}"))
+        .ok()
 }

@@ -19,7 +19,12 @@ pub fn turn() -> MutexGuard<'static, ()> {
 /// Says why a test cannot run here; true if it can.
 pub fn machine_has(tools: &[&str]) -> bool {
     for tool in tools {
-        let found = Command::new("sh").args(["-c", &format!("command -v {tool}")]).output().unwrap().status.success();
+        let found = Command::new("sh")
+            .args(["-c", &format!("command -v {tool}")])
+            .output()
+            .unwrap()
+            .status
+            .success();
         if !found {
             eprintln!("SKIP: {tool} is not installed");
             return false;
@@ -36,7 +41,13 @@ pub fn machine_has(tools: &[&str]) -> bool {
 
 /// Children of this process.
 pub fn children() -> FilesOptions {
-    FilesOptions { filter: FilesFilter { children: true, ..FilesFilter::default() }, ..FilesOptions::default() }
+    FilesOptions {
+        filter: FilesFilter {
+            children: true,
+            ..FilesFilter::default()
+        },
+        ..FilesOptions::default()
+    }
 }
 
 /// Compiles story.c.
@@ -48,13 +59,26 @@ pub fn story(dir: &Path) -> PathBuf {
 pub fn compiled(dir: &Path, name: &str) -> PathBuf {
     let program = dir.join(name);
     let source = format!("{}/tests/files/{name}.c", env!("CARGO_MANIFEST_DIR"));
-    let out = Command::new("cc").args(["-O1", "-w", "-pthread", "-o"]).arg(&program).arg(source).output().unwrap();
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let out = Command::new("cc")
+        .args(["-O1", "-w", "-pthread", "-o"])
+        .arg(&program)
+        .arg(source)
+        .output()
+        .unwrap();
+    assert!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
     program
 }
 
 /// Runs a command to its end and gives what was recorded, of files below `below`, as paths relative to it.
-pub fn record(options: &FilesOptions, command: &mut Command, below: &Path) -> (Vec<(String, Request)>, Vec<Lost>) {
+pub fn record(
+    options: &FilesOptions,
+    command: &mut Command,
+    below: &Path,
+) -> (Vec<(String, Request)>, Vec<Lost>) {
     let mut tracer = FilesTracer::start(options).unwrap();
     let (mut out, mut lost) = (Vec::new(), Vec::new());
     let mut child = command.spawn().unwrap();
@@ -70,6 +94,8 @@ pub fn record(options: &FilesOptions, command: &mut Command, below: &Path) -> (V
     assert_eq!(stats.late, 0);
     assert!(out.is_sorted_by_key(|r| r.end_ns));
     let below = format!("{}/", below.canonicalize().unwrap().display());
-    let named = out.into_iter().filter_map(|r| Some((r.path.as_deref()?.strip_prefix(&below)?.to_owned(), r)));
+    let named = out
+        .into_iter()
+        .filter_map(|r| Some((r.path.as_deref()?.strip_prefix(&below)?.to_owned(), r)));
     (named.collect(), lost)
 }

@@ -13,7 +13,13 @@ fn sums(requests: &[(String, Request)]) -> BTreeMap<String, Sums> {
     let mut all: BTreeMap<String, Sums> = BTreeMap::new();
     for (path, r) in requests.iter().filter(|(_, r)| r.sync.is_none()) {
         let s = all.entry(path.clone()).or_default();
-        *s = (s.0 + 1, s.1 + r.ios_in, s.2 + r.bytes_in, s.3 + r.ios_out, s.4 + r.bytes_out);
+        *s = (
+            s.0 + 1,
+            s.1 + r.ios_in,
+            s.2 + r.bytes_in,
+            s.3 + r.ios_out,
+            s.4 + r.bytes_out,
+        );
     }
     all
 }
@@ -38,7 +44,11 @@ const EXPECTED: &[(&str, Sums)] = &[
 ];
 
 fn find<'a>(requests: &'a [(String, Request)], path: &str) -> &'a Request {
-    &requests.iter().find(|(p, r)| p == path && r.sync.is_none()).unwrap_or_else(|| panic!("{path} in {requests:#?}")).1
+    &requests
+        .iter()
+        .find(|(p, r)| p == path && r.sync.is_none())
+        .unwrap_or_else(|| panic!("{path} in {requests:#?}"))
+        .1
 }
 
 #[test]
@@ -56,34 +66,87 @@ fn every_way_of_doing_io_is_counted_as_it_was_done() {
     assert!(lost.is_empty(), "{lost:?}");
     let mut got = sums(&requests);
     // The nameless file is called "#" and its number.
-    let nameless = got.keys().find(|k| k.starts_with('#')).cloned().expect("O_TMPFILE");
+    let nameless = got
+        .keys()
+        .find(|k| k.starts_with('#'))
+        .cloned()
+        .expect("O_TMPFILE");
     assert_eq!(got.remove(&nameless), Some((1, 0, 0, 1, 777)));
-    let expected: BTreeMap<String, Sums> = EXPECTED.iter().map(|(p, s)| ((*p).to_owned(), *s)).collect();
+    let expected: BTreeMap<String, Sums> = EXPECTED
+        .iter()
+        .map(|(p, s)| ((*p).to_owned(), *s))
+        .collect();
     assert_eq!(got, expected);
 
-    let has = |path: &str, flag: RequestFlags| assert!(find(&requests, path).flags.has(flag), "{path}: {flag:?}");
+    let has = |path: &str, flag: RequestFlags| {
+        assert!(find(&requests, path).flags.has(flag), "{path}: {flag:?}")
+    };
     has("duplicated", RequestFlags::ALIASED);
     has("inherited", RequestFlags::FORKED);
     has("direct", RequestFlags::DIRECT);
     has("dropped", RequestFlags::AT_EXIT);
     has("kept", RequestFlags::AT_EXIT);
     has("sent", RequestFlags::ESCAPED);
-    assert!(requests.iter().any(|(p, r)| p == "buffered" && r.flags.has(RequestFlags::MMAP)));
-    assert!(requests.iter().any(|(p, r)| p == "sent" && r.flags.has(RequestFlags::UNKNOWN_START)));
+    assert!(
+        requests
+            .iter()
+            .any(|(p, r)| p == "buffered" && r.flags.has(RequestFlags::MMAP))
+    );
+    assert!(
+        requests
+            .iter()
+            .any(|(p, r)| p == "sent" && r.flags.has(RequestFlags::UNKNOWN_START))
+    );
     let buffered = find(&requests, "buffered");
-    assert_eq!((buffered.empty_reads, buffered.class(), buffered.size), (1, RequestClass::Out, Some(20_480)));
+    assert_eq!(
+        (buffered.empty_reads, buffered.class(), buffered.size),
+        (1, RequestClass::Out, Some(20_480))
+    );
     assert_eq!(find(&requests, "failing").failed, 1);
     assert!(find(&requests, "direct").device_ios >= 6);
-    let syncs: Vec<Option<SyncKind>> = requests.iter().map(|(_, r)| r.sync).filter(Option::is_some).collect();
-    assert_eq!(syncs, [SyncKind::Fsync, SyncKind::Fdatasync, SyncKind::SyncFileRange].map(Some));
+    let syncs: Vec<Option<SyncKind>> = requests
+        .iter()
+        .map(|(_, r)| r.sync)
+        .filter(Option::is_some)
+        .collect();
+    assert_eq!(
+        syncs,
+        [
+            SyncKind::Fsync,
+            SyncKind::Fdatasync,
+            SyncKind::SyncFileRange
+        ]
+        .map(Some)
+    );
     // The kernel's own accounting of the first part.
-    let first_part = ["buffered", "vectored", "positional", "failing", "direct", "copied", nameless.as_str()];
-    let bytes = requests.iter().filter(|(path, _)| first_part.contains(&path.as_str()));
-    let (bytes_in, bytes_out) = bytes.fold((0, 0), |s, (_, r)| (s.0 + r.bytes_in, s.1 + r.bytes_out));
+    let first_part = [
+        "buffered",
+        "vectored",
+        "positional",
+        "failing",
+        "direct",
+        "copied",
+        nameless.as_str(),
+    ];
+    let bytes = requests
+        .iter()
+        .filter(|(path, _)| first_part.contains(&path.as_str()));
+    let (bytes_in, bytes_out) =
+        bytes.fold((0, 0), |s, (_, r)| (s.0 + r.bytes_in, s.1 + r.bytes_out));
     let accounted = fs::read_to_string(tmp.path().join("data.io")).unwrap();
-    assert_eq!(format!("{bytes_in} {bytes_out}\n"), accounted, "/proc/PID/io");
+    assert_eq!(
+        format!("{bytes_in} {bytes_out}\n"),
+        accounted,
+        "/proc/PID/io"
+    );
     for (path, r) in &requests {
-        assert!(r.start_ns <= r.end_ns && r.total_ns().is_none_or(|t| t <= r.end_ns - r.start_ns), "{path} {r:?}");
-        assert!(r.first.windows(2).all(|w| w[0].bytes > 0 && w[1].bytes > 0), "{path} {r:?}");
+        assert!(
+            r.start_ns <= r.end_ns && r.total_ns().is_none_or(|t| t <= r.end_ns - r.start_ns),
+            "{path} {r:?}"
+        );
+        assert!(
+            r.first.windows(2).all(|w| w[0].bytes > 0 && w[1].bytes > 0),
+            "{path} {r:?}"
+        );
     }
 }

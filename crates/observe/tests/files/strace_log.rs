@@ -29,8 +29,12 @@ pub fn calls(log: &str, below: &Path) -> Vec<Call> {
     let mut latest: HashMap<&str, usize> = HashMap::new();
     let mut out: Vec<Call> = Vec::new();
     for line in log.lines() {
-        let Some((pid, rest)) = line.trim_start().split_once(char::is_whitespace) else { continue };
-        let Some((stamp, text)) = rest.trim_start().split_once(' ') else { continue };
+        let Some((pid, rest)) = line.trim_start().split_once(char::is_whitespace) else {
+            continue;
+        };
+        let Some((stamp, text)) = rest.trim_start().split_once(' ') else {
+            continue;
+        };
         let start_us = stamp.parse::<f64>().expect("a time stamp") * 1e6;
         if let Some(at) = latest.remove(pid) {
             out[at].over_us = start_us;
@@ -39,9 +43,14 @@ pub fn calls(log: &str, below: &Path) -> Vec<Call> {
             unfinished.insert(pid, (start_us, head.to_owned()));
             continue;
         }
-        let (start_us, text) = match text.strip_prefix("<... ").and_then(|t| t.split_once(" resumed>")) {
+        let (start_us, text) = match text
+            .strip_prefix("<... ")
+            .and_then(|t| t.split_once(" resumed>"))
+        {
             Some((_, tail)) => {
-                let Some((start_us, head)) = unfinished.remove(pid) else { continue };
+                let Some((start_us, head)) = unfinished.remove(pid) else {
+                    continue;
+                };
                 (start_us, head + tail)
             }
             None => (start_us, text.to_owned()),
@@ -62,12 +71,28 @@ fn call(start_us: f64, text: &str, below: &Path) -> Option<Call> {
     let (result, duration) = result.rsplit_once(" <")?;
     let duration_us = duration.strip_suffix('>')?.parse::<f64>().ok()? * 1e6;
     let restarts = result.starts_with("? ERESTART");
-    let number: String = result.chars().take_while(|c| c.is_ascii_digit() || *c == '-').collect();
-    let number = if restarts { Some(-1) } else { number.parse().ok() };
+    let number: String = result
+        .chars()
+        .take_while(|c| c.is_ascii_digit() || *c == '-')
+        .collect();
+    let number = if restarts {
+        Some(-1)
+    } else {
+        number.parse().ok()
+    };
     let files: Vec<String> = descriptors(arguments, below);
     let opened = descriptors(result, below).pop();
     let (name, over_us, result) = (name.to_owned(), f64::INFINITY, number?);
-    let call = Call { name, start_us, duration_us, over_us, result, restarts, files, opened };
+    let call = Call {
+        name,
+        start_us,
+        duration_us,
+        over_us,
+        result,
+        restarts,
+        files,
+        opened,
+    };
     (!call.files.is_empty() || call.opened.is_some() || restarts).then_some(call)
 }
 

@@ -8,9 +8,22 @@ fn play(form: &str, flags: &[&str]) {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(form);
     let built = Command::new("cc")
-        .args(["-O1", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function"])
+        .args([
+            "-O1",
+            "-pthread",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-Wno-unused-function",
+        ])
         .args(flags)
-        .args([Path::new("-I"), &here.join("bpf"), &here.join("tests/slots/slots.c"), Path::new("-o"), &program])
+        .args([
+            Path::new("-I"),
+            &here.join("bpf"),
+            &here.join("tests/slots/slots.c"),
+            Path::new("-o"),
+            &program,
+        ])
         .status();
     match built {
         Err(e) => return eprintln!("SKIP: no C compiler: {e}"),
@@ -19,7 +32,10 @@ fn play(form: &str, flags: &[&str]) {
     for threads in ["1", "2", "4"] {
         for hidden in ["0", "5", "300"] {
             for seed in ["1", "2", "3", "4"] {
-                let ran = Command::new(&program).args([seed, "300000", hidden, threads]).output().expect("just made");
+                let ran = Command::new(&program)
+                    .args([seed, "300000", hidden, threads])
+                    .output()
+                    .expect("just made");
                 let said = String::from_utf8_lossy(&ran.stdout);
                 let what = format!("seed {seed}, {hidden} of 1000 hidden, {threads} threads");
                 assert!(ran.status.success(), "{what}: {said}");

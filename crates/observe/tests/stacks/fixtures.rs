@@ -16,7 +16,10 @@ fn lvm_over_md_over_partitions() {
     m.dm("dm-0", "253:0", "LVM-abcdef", "vg-data", &["md0"]);
     m.mount("253:0", "/", "/data", "xfs /dev/mapper/vg-data rw");
     let p = m.resolve("/data");
-    assert_eq!(shape(&p.layers), "dm-0(lvm)[md0(raid1)[sda1(part)[sda(disk)] sdb1(part)[sdb(disk)]]]");
+    assert_eq!(
+        shape(&p.layers),
+        "dm-0(lvm)[md0(raid1)[sda1(part)[sda(disk)] sdb1(part)[sdb(disk)]]]"
+    );
     assert_eq!(p.layers[0].label.as_deref(), Some("vg-data"));
     assert_eq!(m.disks("/data"), ["sda", "sdb"]);
     assert!(p.no_disk.is_none());
@@ -45,7 +48,10 @@ fn crypt_on_multipath_partition() {
     m.dm("dm-2", "253:2", "CRYPT-LUKS2-77-root", "secret", &["dm-1"]);
     m.mount("253:2", "/", "/safe", "ext4 /dev/mapper/secret rw");
     let p = m.resolve("/safe");
-    assert_eq!(shape(&p.layers), "dm-2(crypt)[dm-1(part)[dm-0(mpath)[sda(disk) sdb(disk)]]]");
+    assert_eq!(
+        shape(&p.layers),
+        "dm-2(crypt)[dm-1(part)[dm-0(mpath)[sda(disk) sdb(disk)]]]"
+    );
     assert_eq!(m.disks("/safe"), ["sda", "sdb"]);
 }
 
@@ -55,16 +61,35 @@ fn nvme_multipath_is_one_disk_and_its_paths_count_where_the_head_does_not() {
     m.virtual_disk("nvme0n1", "259:0", &[]);
     for path in ["nvme0c0n1", "nvme0c1n1", "nvme0c0n12", "nvme10c0n1"] {
         m.virtual_disk(path, "", &[]);
-        fs::remove_file(m.path().join(format!("sys/devices/virtual/block/{path}/dev"))).unwrap();
+        fs::remove_file(
+            m.path()
+                .join(format!("sys/devices/virtual/block/{path}/dev")),
+        )
+        .unwrap();
     }
     m.mount("259:0", "/", "/fast", "ext4 /dev/nvme0n1 rw");
     let p = m.resolve("/fast");
-    assert_eq!(shape(&p.layers), "nvme0n1(disk)[nvme0c0n1(path) nvme0c1n1(path)]");
+    assert_eq!(
+        shape(&p.layers),
+        "nvme0n1(disk)[nvme0c0n1(path) nvme0c1n1(path)]"
+    );
     assert_eq!(p.disks.len(), 1);
-    assert!(p.disks[0].stats[0].ends_with("nvme0n1/stat"), "the head counts: {:?}", p.disks);
-    m.put("sys/devices/virtual/block/nvme0n1/stat", "0 0 0 0 0 0 0 0 0 0 0");
+    assert!(
+        p.disks[0].stats[0].ends_with("nvme0n1/stat"),
+        "the head counts: {:?}",
+        p.disks
+    );
+    m.put(
+        "sys/devices/virtual/block/nvme0n1/stat",
+        "0 0 0 0 0 0 0 0 0 0 0",
+    );
     let old = m.resolve("/fast");
-    assert_eq!(old.disks[0].stats.len(), 2, "an old kernel's head counts nothing: {:?}", old.disks);
+    assert_eq!(
+        old.disks[0].stats.len(),
+        2,
+        "an old kernel's head counts nothing: {:?}",
+        old.disks
+    );
 }
 
 #[test]
@@ -83,9 +108,17 @@ fn btrfs_on_two_disks_and_one_of_them_by_mapper_name() {
         .unwrap();
     }
     fs::create_dir_all(m.path().join("sys/fs/btrfs/features")).unwrap();
-    m.mount("0:44", "/sub", "/pool", "btrfs /dev/mapper/x rw,subvolid=256,subvol=/sub");
+    m.mount(
+        "0:44",
+        "/sub",
+        "/pool",
+        "btrfs /dev/mapper/x rw,subvolid=256,subvol=/sub",
+    );
     m.mount("0:45", "/sub", "/again", "btrfs /dev/sda rw");
-    assert_eq!(shape(&m.resolve("/pool").layers), "dm-0(crypt)[sdb(disk)] sda(disk)");
+    assert_eq!(
+        shape(&m.resolve("/pool").layers),
+        "dm-0(crypt)[sdb(disk)] sda(disk)"
+    );
     assert_eq!(m.disks("/again"), ["sda", "sdb"]);
 }
 
@@ -117,7 +150,10 @@ fn nested_loop_devices_resolve_to_the_real_disk() {
     m.mount("7:0", "/", "/outer", "ext4 /dev/loop0 rw");
     m.loop_device("loop1", "7:1", "/outer/inner.img (deleted)\n");
     m.mount("7:1", "/", "/inner", "ext4 /dev/loop1 rw");
-    assert_eq!(shape(&m.resolve("/inner").layers), "loop1(loop)[loop0(loop)[sda(disk)]]");
+    assert_eq!(
+        shape(&m.resolve("/inner").layers),
+        "loop1(loop)[loop0(loop)[sda(disk)]]"
+    );
     assert_eq!(m.disks("/inner"), ["sda"]);
 }
 
@@ -137,13 +173,17 @@ fn zfs_members_are_those_that_udev_labelled() {
     m.partition("sda", "sda1", "8:1");
     m.disk("sdb", "8:16");
     m.disk("sdc", "8:32");
-    let member = |pool: &str| format!("S:disk/by-id/x\nE:ID_FS_TYPE=zfs_member\nE:ID_FS_LABEL={pool}\n");
+    let member =
+        |pool: &str| format!("S:disk/by-id/x\nE:ID_FS_TYPE=zfs_member\nE:ID_FS_LABEL={pool}\n");
     m.put("run/udev/data/b8:0", &member("tank"));
     m.put("run/udev/data/b8:1", &member("tank"));
     m.put("run/udev/data/b8:16", &member("tank"));
     m.put("run/udev/data/b8:32", &member("other"));
     m.mount("0:70", "/", "/tank/home", "zfs tank/home rw");
-    assert_eq!(shape(&m.resolve("/tank/home").layers), "sda1(part)[sda(disk)] sdb(disk)");
+    assert_eq!(
+        shape(&m.resolve("/tank/home").layers),
+        "sda1(part)[sda(disk)] sdb(disk)"
+    );
 }
 
 #[test]
@@ -167,14 +207,28 @@ fn file_systems_without_a_disk_give_a_reason() {
     m.mount("0:26", "/", "/net", "nfs4 server:/export rw");
     m.mount("0:27", "/", "/ssh", "fuse.thing someone@host rw");
     m.mount("8:240", "/", "/gone", "ext4 /dev/sdp rw");
-    for (path, word) in
-        [("/tmp", "tmpfs"), ("/proc2", "proc"), ("/net", "network"), ("/ssh", "process"), ("/gone", "removed")]
-    {
+    for (path, word) in [
+        ("/tmp", "tmpfs"),
+        ("/proc2", "proc"),
+        ("/net", "network"),
+        ("/ssh", "process"),
+        ("/gone", "removed"),
+    ] {
         let p = m.resolve(path);
-        assert!(p.disks.is_empty() && p.no_disk.as_deref().is_some_and(|w| w.contains(word)), "{path}: {p:?}");
+        assert!(
+            p.disks.is_empty() && p.no_disk.as_deref().is_some_and(|w| w.contains(word)),
+            "{path}: {p:?}"
+        );
     }
     assert!(m.resolver().resolve(Path::new("/missing")).is_err());
-    assert_eq!(m.resolver().local().iter().map(|p| p.path.clone()).collect::<Vec<_>>(), [PathBuf::from("/")]);
+    assert_eq!(
+        m.resolver()
+            .local()
+            .iter()
+            .map(|p| p.path.clone())
+            .collect::<Vec<_>>(),
+        [PathBuf::from("/")]
+    );
 }
 
 #[test]
@@ -191,7 +245,11 @@ fn a_removed_disk_a_renamed_device_and_a_path_that_moves_are_seen() {
     let mut resolver = m.resolver();
     assert!(!resolver.refresh().unwrap());
     m.unmount("/data");
-    assert_eq!(m.disks("/data"), ["vda"], "unmounted: the directory on the root disk");
+    assert_eq!(
+        m.disks("/data"),
+        ["vda"],
+        "unmounted: the directory on the root disk"
+    );
     assert!(resolver.refresh().unwrap());
     m.mount("8:16", "/", "/data", "ext4 /dev/sdb rw");
     assert_eq!(m.disks("/data"), ["sdb"], "moved");
@@ -199,7 +257,11 @@ fn a_removed_disk_a_renamed_device_and_a_path_that_moves_are_seen() {
     fs::remove_dir_all(m.path().join("sys/devices/pci0/block/sdb")).unwrap();
     fs::remove_file(m.path().join("sys/dev/block/8:16")).unwrap();
     m.disk("sdx", "8:16");
-    assert_eq!(m.disks("/data"), ["sdx"], "the same number under a new name");
+    assert_eq!(
+        m.disks("/data"),
+        ["sdx"],
+        "the same number under a new name"
+    );
 }
 
 #[test]

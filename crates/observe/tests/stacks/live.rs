@@ -9,8 +9,10 @@ use iolens_observe::topology::{Layer, Resolver};
 
 /// All (name, type) edges of the tree that `lsblk -s` prints for one device.
 fn lsblk(device: &str) -> Option<BTreeSet<(String, String)>> {
-    let out =
-        Command::new("lsblk").args(["-s", "-J", "-o", "NAME,TYPE", "--merge"]).arg(format!("/dev/{device}")).output();
+    let out = Command::new("lsblk")
+        .args(["-s", "-J", "-o", "NAME,TYPE", "--merge"])
+        .arg(format!("/dev/{device}"))
+        .output();
     let out = match out {
         Ok(o) if o.status.success() => o,
         other => {
@@ -22,7 +24,10 @@ fn lsblk(device: &str) -> Option<BTreeSet<(String, String)>> {
     let mut set = BTreeSet::new();
     let mut todo = json["blockdevices"].as_array().unwrap().clone();
     while let Some(d) = todo.pop() {
-        set.insert((d["name"].as_str().unwrap().to_owned(), d["type"].as_str().unwrap().to_owned()));
+        set.insert((
+            d["name"].as_str().unwrap().to_owned(),
+            d["type"].as_str().unwrap().to_owned(),
+        ));
         todo.extend(d["children"].as_array().cloned().unwrap_or_default());
     }
     Some(set)
@@ -31,11 +36,19 @@ fn lsblk(device: &str) -> Option<BTreeSet<(String, String)>> {
 /// The same of ours, down to loop devices: lsblk does not go below their files.
 fn ours(layer: &Layer, out: &mut BTreeSet<(String, String)>) {
     out.insert((
-        layer.label.clone().filter(|_| layer.name.starts_with("dm-")).unwrap_or(layer.name.clone()),
+        layer
+            .label
+            .clone()
+            .filter(|_| layer.name.starts_with("dm-"))
+            .unwrap_or(layer.name.clone()),
         layer.kind.clone(),
     ));
     if layer.kind != "loop" {
-        layer.below.iter().filter(|b| b.kind != "path").for_each(|b| ours(b, out));
+        layer
+            .below
+            .iter()
+            .filter(|b| b.kind != "path")
+            .for_each(|b| ours(b, out));
     }
 }
 
@@ -45,7 +58,9 @@ fn every_mounted_file_system_has_the_stack_that_lsblk_shows() {
     let mut compared = 0;
     for p in &found {
         for layer in &p.layers {
-            let Some(theirs) = lsblk(&layer.name) else { continue };
+            let Some(theirs) = lsblk(&layer.name) else {
+                continue;
+            };
             let mut mine = BTreeSet::new();
             ours(layer, &mut mine);
             assert_eq!(mine, theirs, "{}", p.path.display());
@@ -81,7 +96,12 @@ impl Drop for Undo {
 }
 
 impl Undo {
-    fn run(&mut self, program: &str, arguments: &[&str], undo: Option<(&'static str, &[&str])>) -> Option<String> {
+    fn run(
+        &mut self,
+        program: &str,
+        arguments: &[&str],
+        undo: Option<(&'static str, &[&str])>,
+    ) -> Option<String> {
         let out = match Command::new(program).args(arguments).output() {
             Ok(o) if o.status.success() => o,
             other => {
@@ -91,7 +111,10 @@ impl Undo {
         };
         let said = String::from_utf8(out.stdout).unwrap().trim().to_owned();
         if let Some((program, arguments)) = undo {
-            self.0.push((program, arguments.iter().map(|a| a.replace("OUT", &said)).collect()));
+            self.0.push((
+                program,
+                arguments.iter().map(|a| a.replace("OUT", &said)).collect(),
+            ));
         }
         Some(said)
     }
@@ -102,24 +125,37 @@ impl Undo {
             eprintln!("SKIP: {}: {e}", file.display());
             return None;
         }
-        self.run("losetup", &["--find", "--show", file.to_str()?], Some(("losetup", &["-d", "OUT"])))
+        self.run(
+            "losetup",
+            &["--find", "--show", file.to_str()?],
+            Some(("losetup", &["-d", "OUT"])),
+        )
     }
 
     fn mount(&mut self, arguments: &[&str], point: &Path) -> Option<()> {
         fs::create_dir_all(point).ok()?;
         let point = point.to_str()?;
         let all: Vec<&str> = arguments.iter().copied().chain([point]).collect();
-        self.run("mount", &all, Some(("umount", &[point]))).map(drop)
+        self.run("mount", &all, Some(("umount", &[point])))
+            .map(drop)
     }
 }
 
 fn names(r: &Resolver, path: &Path) -> Vec<String> {
-    r.resolve(path).unwrap().disks.into_iter().map(|d| d.name).collect()
+    r.resolve(path)
+        .unwrap()
+        .disks
+        .into_iter()
+        .map(|d| d.name)
+        .collect()
 }
 
 /// The disk of the crate's own directory, which files of this test reach.
 fn home_disks() -> Vec<String> {
-    names(&Resolver::read(Path::new("/")).unwrap(), Path::new(env!("CARGO_TARGET_TMPDIR")))
+    names(
+        &Resolver::read(Path::new("/")).unwrap(),
+        Path::new(env!("CARGO_TARGET_TMPDIR")),
+    )
 }
 
 #[test]
@@ -156,13 +192,19 @@ fn real_loops_overlay_and_btrfs_are_resolved() {
     let inner = r.resolve(&at("bound")).unwrap();
     assert_eq!(inner.layers[0].kind, "loop");
     assert_eq!(format!("/dev/{}", inner.layers[0].below[0].name), outer);
-    assert_eq!(names(&r, Path::new(&outer)), home, "the node itself is a valid path");
+    assert_eq!(
+        names(&r, Path::new(&outer)),
+        home,
+        "the node itself is a valid path"
+    );
 }
 
 #[test]
 fn real_btrfs_over_two_loops_has_both() {
     // On tmpfs, so that the loop devices themselves are the lowest disks.
-    let Ok(dir) = tempfile::tempdir_in("/dev/shm") else { return eprintln!("SKIP: no /dev/shm") };
+    let Ok(dir) = tempfile::tempdir_in("/dev/shm") else {
+        return eprintln!("SKIP: no /dev/shm");
+    };
     let at = |p: &str| -> PathBuf { dir.path().join(p) };
     let mut undo = Undo(Vec::new());
     let made = (|| {
@@ -175,7 +217,10 @@ fn real_btrfs_over_two_loops_has_both() {
     })();
     let Some(members) = made else { return };
     let r = Resolver::read(Path::new("/")).unwrap();
-    let mut expected: Vec<String> = members.iter().map(|m| m.trim_start_matches("/dev/").to_owned()).collect();
+    let mut expected: Vec<String> = members
+        .iter()
+        .map(|m| m.trim_start_matches("/dev/").to_owned())
+        .collect();
     expected.sort();
     assert_eq!(names(&r, &at("pool")), expected);
 }

@@ -15,7 +15,11 @@ pub struct Machine {
 impl Machine {
     /// `/` is ext4 on the disk vda (254:0).
     pub fn new() -> Machine {
-        let mut m = Machine { root: tempfile::tempdir().unwrap(), mounts: String::new(), next_id: 20 };
+        let mut m = Machine {
+            root: tempfile::tempdir().unwrap(),
+            mounts: String::new(),
+            next_id: 20,
+        };
         m.mounts = "20 1 254:0 / / rw - ext4 /dev/vda rw\n".into();
         m.disk("vda", "254:0");
         m
@@ -67,7 +71,11 @@ impl Machine {
         for s in slaves {
             let at = self.root.path().join(format!("sys/{dir}/slaves/{s}"));
             fs::create_dir_all(at.parent().unwrap()).unwrap();
-            symlink(fs::canonicalize(self.root.path().join(format!("sys/class/block/{s}"))).unwrap(), at).unwrap();
+            symlink(
+                fs::canonicalize(self.root.path().join(format!("sys/class/block/{s}"))).unwrap(),
+                at,
+            )
+            .unwrap();
         }
     }
 
@@ -84,7 +92,10 @@ impl Machine {
 
     pub fn loop_device(&self, name: &str, id: &str, file: &str) {
         self.virtual_disk(name, id, &[]);
-        self.put(&format!("sys/devices/virtual/block/{name}/loop/backing_file"), file);
+        self.put(
+            &format!("sys/devices/virtual/block/{name}/loop/backing_file"),
+            file,
+        );
     }
 
     /// Mounts on the root file system; `fs` is "TYPE SOURCE OPTIONS".
@@ -97,7 +108,12 @@ impl Machine {
 
     pub fn unmount(&mut self, point: &str) {
         let keep = |l: &&str| l.split(' ').nth(4) != Some(point);
-        self.mounts = self.mounts.lines().filter(keep).map(|l| format!("{l}\n")).collect();
+        self.mounts = self
+            .mounts
+            .lines()
+            .filter(keep)
+            .map(|l| format!("{l}\n"))
+            .collect();
     }
 
     pub fn resolver(&self) -> Resolver {
@@ -111,14 +127,22 @@ impl Machine {
 
     /// Names of the disks under `path`.
     pub fn disks(&self, path: &str) -> Vec<String> {
-        self.resolve(path).disks.into_iter().map(|d| d.name).collect()
+        self.resolve(path)
+            .disks
+            .into_iter()
+            .map(|d| d.name)
+            .collect()
     }
 }
 
 /// `dm-1(lvm)[md0(raid1)[sda1(part)[sda(disk)] ...]]`
 pub fn shape(layers: &[Layer]) -> String {
     let one = |l: &Layer| {
-        let below = if l.below.is_empty() { String::new() } else { format!("[{}]", shape(&l.below)) };
+        let below = if l.below.is_empty() {
+            String::new()
+        } else {
+            format!("[{}]", shape(&l.below))
+        };
         format!("{}({}){below}", l.name, l.kind)
     };
     layers.iter().map(one).collect::<Vec<_>>().join(" ")

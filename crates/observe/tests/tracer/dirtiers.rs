@@ -9,7 +9,9 @@ use std::{
 use iolens_core::model::{Comm, Io, Op, Origin};
 use iolens_observe::trace::TracerOptions;
 
-use crate::lab::{LoopDisk, Mounted, Traced, fio, on_each_file_system, own_cgroup, ready, run, trace};
+use crate::lab::{
+    LoopDisk, Mounted, Traced, fio, on_each_file_system, own_cgroup, ready, run, trace,
+};
 
 /// A program that writes and is known by its name.
 struct Writer {
@@ -30,7 +32,13 @@ impl Writer {
     fn write(&self, file: &str, seek: u32, mib: u32) -> i32 {
         let (to, count) = (format!("of={file}"), format!("count={}", mib * 16));
         let mut child = Command::new(&self.program)
-            .args(["if=/dev/zero", &to, "bs=64k", &count, &format!("seek={}", seek * 16)])
+            .args([
+                "if=/dev/zero",
+                &to,
+                "bs=64k",
+                &count,
+                &format!("seek={}", seek * 16),
+            ])
             .args(["conv=notrunc", "status=none"])
             .spawn()
             .unwrap();
@@ -50,16 +58,26 @@ fn ino(path: &str) -> i64 {
 
 /// What was written back of one file.
 fn written_of(traced: &Traced, ino: i64) -> Vec<&Io> {
-    let of_file = |io: &&Io| io.ino == Some(ino) && io.op == Op::WRITE && io.origin == Origin::Writeback;
+    let of_file =
+        |io: &&Io| io.ino == Some(ino) && io.op == Op::WRITE && io.origin == Origin::Writeback;
     traced.ios.iter().filter(of_file).collect()
 }
 
 /// Fails unless at least `mib` MiB were written of the file, less what the kernel hid, all by the process given.
-fn assert_written_by(traced: &Traced, what: &str, ino: i64, mib: i64, who: (Option<i32>, Option<Comm>)) {
+fn assert_written_by(
+    traced: &Traced,
+    what: &str,
+    ino: i64,
+    mib: i64,
+    who: (Option<i32>, Option<Comm>),
+) {
     let ios = written_of(traced, ino);
     let hidden: i64 = traced.lost.iter().filter_map(|l| l.bytes).sum();
     let bytes: i64 = ios.iter().map(|io| io.bytes).sum();
-    assert!(bytes + hidden >= mib << 20, "{what}: only {bytes} bytes written, {hidden} hidden");
+    assert!(
+        bytes + hidden >= mib << 20,
+        "{what}: only {bytes} bytes written, {hidden} hidden"
+    );
     for io in ios {
         assert_eq!((io.tgid, io.comm), who, "{what}: {io:?}");
     }
@@ -69,7 +87,10 @@ fn assert_written_by(traced: &Traced, what: &str, ino: i64, mib: i64, who: (Opti
 fn writeback_by_sync_belongs_to_the_writers() {
     let programs = tempfile::tempdir().unwrap();
     on_each_file_system(&["dd", "sync"], |kind, disk| {
-        let (a, b) = (Writer::new(programs.path(), "writer-a"), Writer::new(programs.path(), "writer-b"));
+        let (a, b) = (
+            Writer::new(programs.path(), "writer-a"),
+            Writer::new(programs.path(), "writer-b"),
+        );
         let fs = Mounted::new(disk, kind);
         let (first, second) = (fs.path("first"), fs.path("second"));
         let mut pids = (0, 0);
@@ -80,13 +101,23 @@ fn writeback_by_sync_belongs_to_the_writers() {
         assert_written_by(&traced, kind, ino(&first), 4, (Some(pids.0), a.comm()));
         assert_written_by(&traced, kind, ino(&second), 3, (Some(pids.1), b.comm()));
         if let Some(group) = own_cgroup() {
-            let files = [written_of(&traced, ino(&first)), written_of(&traced, ino(&second))].concat();
-            assert!(files.iter().all(|io| io.cgroup == Some(group)), "{kind}: not all in {group}: {files:?}");
+            let files = [
+                written_of(&traced, ino(&first)),
+                written_of(&traced, ino(&second)),
+            ]
+            .concat();
+            assert!(
+                files.iter().all(|io| io.cgroup == Some(group)),
+                "{kind}: not all in {group}: {files:?}"
+            );
         }
         let journal = |io: &Io| io.comm.is_some_and(|c| c.to_text().starts_with("jbd2/"));
         if kind == "ext4" {
             let metadata = |io: &&Io| io.origin == Origin::Metadata;
-            assert!(traced.ios.iter().filter(metadata).any(journal), "the journal is still named as itself");
+            assert!(
+                traced.ios.iter().filter(metadata).any(journal),
+                "the journal is still named as itself"
+            );
         }
     });
 }
@@ -95,7 +126,10 @@ fn writeback_by_sync_belongs_to_the_writers() {
 fn the_last_writer_of_a_shared_file_is_named() {
     let programs = tempfile::tempdir().unwrap();
     on_each_file_system(&["dd", "sync"], |kind, disk| {
-        let (a, b) = (Writer::new(programs.path(), "writer-a"), Writer::new(programs.path(), "writer-b"));
+        let (a, b) = (
+            Writer::new(programs.path(), "writer-a"),
+            Writer::new(programs.path(), "writer-b"),
+        );
         let fs = Mounted::new(disk, kind);
         let file = fs.path("shared");
         let mut last = 0;
@@ -121,7 +155,9 @@ fn pages_dirty_before_the_recording_have_no_process() {
         let fs = Mounted::new(disk, kind);
         let file = fs.path("old");
         a.write(&file, 0, 4);
-        let traced = trace(&disk.name, TracerOptions::default(), false, || drop(run("sync", &[])));
+        let traced = trace(&disk.name, TracerOptions::default(), false, || {
+            drop(run("sync", &[]))
+        });
         assert_written_by(&traced, kind, ino(&file), 4, (None, None));
     });
 }
@@ -129,13 +165,18 @@ fn pages_dirty_before_the_recording_have_no_process() {
 /// As on a kernel without the tracepoint.
 #[test]
 fn without_dirtiers_writeback_has_no_process() {
-    let Some(_turn) = ready(&["losetup", "mkfs.ext4", "dd", "sync"]) else { return };
+    let Some(_turn) = ready(&["losetup", "mkfs.ext4", "dd", "sync"]) else {
+        return;
+    };
     let programs = tempfile::tempdir().unwrap();
     let a = Writer::new(programs.path(), "writer-a");
     let disk = LoopDisk::in_memory(64);
     let fs = Mounted::new(&disk, "ext4");
     let file = fs.path("file");
-    let options = TracerOptions { without_dirtiers: true, ..TracerOptions::default() };
+    let options = TracerOptions {
+        without_dirtiers: true,
+        ..TracerOptions::default()
+    };
     let traced = trace(&disk.name, options, false, || {
         a.write(&file, 0, 4);
         run("sync", &[]);
@@ -145,24 +186,40 @@ fn without_dirtiers_writeback_has_no_process() {
 
 #[test]
 fn pages_written_through_a_mapping_belong_to_their_process() {
-    let Some(_turn) = ready(&["losetup", "mkfs.ext4", "fio", "sync"]) else { return };
+    let Some(_turn) = ready(&["losetup", "mkfs.ext4", "fio", "sync"]) else {
+        return;
+    };
     let disk = LoopDisk::in_memory(64);
     let fs = Mounted::new(&disk, "ext4");
     let file = fs.path("mapped");
-    let args = ["--rw=write", "--bs=4k", "--size=4m", "--ioengine=mmap", "--fallocate=none", "--thread=1"];
+    let args = [
+        "--rw=write",
+        "--bs=4k",
+        "--size=4m",
+        "--ioengine=mmap",
+        "--fallocate=none",
+        "--thread=1",
+    ];
     let traced = trace(&disk.name, TracerOptions::default(), false, || {
         fio(&file, &args);
         run("sync", &[]);
     });
     let ios = written_of(&traced, ino(&file));
     assert!(!ios.is_empty());
-    assert!(ios.iter().all(|io| io.comm == Some(Comm::new(b"fio")) && io.tgid == ios[0].tgid), "{:?}", ios[0]);
+    assert!(
+        ios.iter()
+            .all(|io| io.comm == Some(Comm::new(b"fio")) && io.tgid == ios[0].tgid),
+        "{:?}",
+        ios[0]
+    );
 }
 
 /// The buffered side of a device without a file system.
 #[test]
 fn pages_of_a_bare_device_belong_to_the_process_that_wrote_them() {
-    let Some(_turn) = ready(&["losetup", "dd", "sync"]) else { return };
+    let Some(_turn) = ready(&["losetup", "dd", "sync"]) else {
+        return;
+    };
     let programs = tempfile::tempdir().unwrap();
     let a = Writer::new(programs.path(), "writer-a");
     let disk = LoopDisk::in_memory(64);
@@ -174,17 +231,27 @@ fn pages_of_a_bare_device_belong_to_the_process_that_wrote_them() {
         run("sync", &[]);
     });
     drop(held);
-    let ios: Vec<&Io> = traced.ios.iter().filter(|io| io.op == Op::WRITE && io.bytes > 0).collect();
+    let ios: Vec<&Io> = traced
+        .ios
+        .iter()
+        .filter(|io| io.op == Op::WRITE && io.bytes > 0)
+        .collect();
     assert!(!ios.is_empty());
     for io in ios {
-        assert_eq!((io.origin, io.tgid, io.comm), (Origin::Writeback, Some(pid), a.comm()), "{io:?}");
+        assert_eq!(
+            (io.origin, io.tgid, io.comm),
+            (Origin::Writeback, Some(pid), a.comm()),
+            "{io:?}"
+        );
     }
 }
 
 /// A loop device writes to its file by a kernel worker, which is not the process that made the file.
 #[test]
 fn pages_dirtied_by_kernel_workers_have_no_process() {
-    let Some(_turn) = ready(&["losetup", "mkfs.ext4", "dd", "sync"]) else { return };
+    let Some(_turn) = ready(&["losetup", "mkfs.ext4", "dd", "sync"]) else {
+        return;
+    };
     let programs = tempfile::tempdir().unwrap();
     let a = Writer::new(programs.path(), "writer-a");
     let below = LoopDisk::in_memory(256);
@@ -195,7 +262,14 @@ fn pages_dirtied_by_kernel_workers_have_no_process() {
         a.write(&image, 0, 1);
         run(
             "dd",
-            &["if=/dev/zero", &format!("of={}", above.path()), "bs=1M", "count=8", "oflag=direct", "status=none"],
+            &[
+                "if=/dev/zero",
+                &format!("of={}", above.path()),
+                "bs=1M",
+                "count=8",
+                "oflag=direct",
+                "status=none",
+            ],
         );
         run("sync", &[]);
     });

@@ -33,7 +33,12 @@ pub fn machine_has(tools: &[&str]) -> bool {
         return skip("not root".into());
     }
     for tool in tools {
-        let found = Command::new("sh").args(["-c", &format!("command -v {tool}")]).output().unwrap().status.success();
+        let found = Command::new("sh")
+            .args(["-c", &format!("command -v {tool}")])
+            .output()
+            .unwrap()
+            .status
+            .success();
         if !found {
             return skip(format!("{tool} is not installed"));
         }
@@ -51,7 +56,9 @@ pub fn ready(tools: &[&str]) -> Option<MutexGuard<'static, ()>> {
 
 /// Runs `test` for each file system that the machine can make, with its kind and a disk of 512 MiB to put it on.
 pub fn on_each_file_system(tools: &[&str], mut test: impl FnMut(&str, &LoopDisk)) {
-    let Some(_turn) = ready(&[&["losetup"], tools].concat()) else { return };
+    let Some(_turn) = ready(&[&["losetup"], tools].concat()) else {
+        return;
+    };
     for kind in ["ext4", "xfs", "btrfs"] {
         if machine_has(&[&format!("mkfs.{kind}")]) {
             test(kind, &LoopDisk::in_memory(512));
@@ -61,7 +68,10 @@ pub fn on_each_file_system(tools: &[&str], mut test: impl FnMut(&str, &LoopDisk)
 
 /// Runs a command and returns its standard output; fails with the whole scene.
 pub fn run(program: &str, args: &[&str]) -> String {
-    let out = Command::new(program).args(args).output().unwrap_or_else(|e| panic!("{program}: {e}"));
+    let out = Command::new(program)
+        .args(args)
+        .output()
+        .unwrap_or_else(|e| panic!("{program}: {e}"));
     assert!(
         out.status.success(),
         "{program} {args:?}: {}\n{}{}",
@@ -109,7 +119,12 @@ impl LoopDisk {
 
     /// Cuts the file under it, behind its back.
     pub fn truncate_file(&self, bytes: u64) {
-        fs::File::options().write(true).open(&self.file).unwrap().set_len(bytes).unwrap();
+        fs::File::options()
+            .write(true)
+            .open(&self.file)
+            .unwrap()
+            .set_len(bytes)
+            .unwrap();
     }
 
     /// Writes one of its queue's settings.
@@ -121,7 +136,9 @@ impl LoopDisk {
 
 impl Drop for LoopDisk {
     fn drop(&mut self) {
-        let _ = Command::new("losetup").args(["--detach", &self.path()]).status();
+        let _ = Command::new("losetup")
+            .args(["--detach", &self.path()])
+            .status();
         let _ = fs::remove_file(&self.file);
     }
 }
@@ -157,9 +174,21 @@ impl std::ops::Sub for Counts {
 /// The kernel's counts of a disk by class, from `/sys/block/NAME/stat`.
 pub fn kernel_counts(name: &str) -> [Counts; 4] {
     let text = fs::read_to_string(format!("/sys/block/{name}/stat")).unwrap();
-    let f: Vec<i64> = text.split_whitespace().map(|n| n.parse().unwrap()).collect();
-    let class = |at: usize| Counts { ios: f[at], merges: f[at + 1], bytes: f[at + 2] * 512, ticks_ms: f[at + 3] };
-    let flush = Counts { ios: f[15], ticks_ms: f[16], ..Counts::default() };
+    let f: Vec<i64> = text
+        .split_whitespace()
+        .map(|n| n.parse().unwrap())
+        .collect();
+    let class = |at: usize| Counts {
+        ios: f[at],
+        merges: f[at + 1],
+        bytes: f[at + 2] * 512,
+        ticks_ms: f[at + 3],
+    };
+    let flush = Counts {
+        ios: f[15],
+        ticks_ms: f[16],
+        ..Counts::default()
+    };
     [class(0), class(4), class(11), flush]
 }
 
@@ -190,7 +219,12 @@ pub struct Traced {
 }
 
 /// Traces `work` on disk `name`. `hold_back`: the reader sleeps until the work is over.
-pub fn trace(name: &str, options: TracerOptions, hold_back: bool, work: impl FnOnce() + Send) -> Traced {
+pub fn trace(
+    name: &str,
+    options: TracerOptions,
+    hold_back: bool,
+    work: impl FnOnce() + Send,
+) -> Traced {
     let dev = dev_of(name);
     settle(name);
     let before = kernel_counts(name);
@@ -210,11 +244,19 @@ pub fn trace(name: &str, options: TracerOptions, hold_back: bool, work: impl FnO
     });
     let after = kernel_counts(name);
     let stats = tracer.finish(&mut ios, &mut lost).unwrap();
-    assert!(ios.is_sorted_by_key(|io| io.done_ns), "not in order of completion");
+    assert!(
+        ios.is_sorted_by_key(|io| io.done_ns),
+        "not in order of completion"
+    );
     ios.retain(|io| io.dev == dev);
     lost.retain(|l| l.dev.is_none_or(|d| d == dev));
     let kernel = std::array::from_fn(|i| after[i] - before[i]);
-    Traced { ios, lost, kernel, late: stats.late }
+    Traced {
+        ios,
+        lost,
+        kernel,
+        late: stats.late,
+    }
 }
 
 /// The same, again and up to five times while the kernel hides more than a little (see [`Traced::hidden`]): how much
@@ -223,10 +265,15 @@ pub fn trace_fairly(name: &str, options: &TracerOptions, work: impl Fn() + Sync)
     for _ in 0..4 {
         let traced = trace(name, options.clone(), false, &work);
         // An I/O whose issue and completion the kernel hides cannot be counted.
-        if traced.hidden() <= traced.hidden_allowed() && (traced.hidden() == 0 || traced.is_exact()) {
+        if traced.hidden() <= traced.hidden_allowed() && (traced.hidden() == 0 || traced.is_exact())
+        {
             return traced;
         }
-        eprintln!("NOTE: once more: the kernel hid {} of {} I/Os from BPF", traced.hidden(), traced.ios.len());
+        eprintln!(
+            "NOTE: once more: the kernel hid {} of {} I/Os from BPF",
+            traced.hidden(),
+            traced.ios.len()
+        );
     }
     trace(name, options.clone(), false, &work)
 }
@@ -276,7 +323,12 @@ impl Traced {
     /// Recorded + lost + censored, by class.
     fn accounted(&self) -> [Counts; 4] {
         let mut sums = self.recorded();
-        for reason in [LossReason::RingFull, LossReason::SlotClash, LossReason::Unseen, LossReason::Censored] {
+        for reason in [
+            LossReason::RingFull,
+            LossReason::SlotClash,
+            LossReason::Unseen,
+            LossReason::Censored,
+        ] {
             for (sum, part) in sums.iter_mut().zip(self.missing(reason)) {
                 sum.ios += part.ios;
                 sum.bytes += part.bytes;
@@ -288,17 +340,25 @@ impl Traced {
 
     fn is_exact(&self) -> bool {
         let numbers = |c: &Counts| (c.ios, c.bytes, c.merges);
-        self.accounted().iter().map(numbers).eq(self.kernel.iter().map(numbers))
+        self.accounted()
+            .iter()
+            .map(numbers)
+            .eq(self.kernel.iter().map(numbers))
     }
 
     /// Some few writes without bytes are neither recorded nor counted, and nothing else is missing.
     pub fn misses_empty_flushes_only(&self) -> bool {
         let accounted = self.accounted();
         let missing = |class: Class| self.kernel[class as usize] - accounted[class as usize];
-        let others = Class::ALL.into_iter().filter(|class| *class != Class::Write);
+        let others = Class::ALL
+            .into_iter()
+            .filter(|class| *class != Class::Write);
         (1..=8).contains(&missing(Class::Write).ios)
             && others.map(|class| missing(class).ios).all(|ios| ios == 0)
-            && Class::ALL.into_iter().map(missing).all(|m| m.bytes == 0 && m.merges == 0)
+            && Class::ALL
+                .into_iter()
+                .map(missing)
+                .all(|m| m.bytes == 0 && m.merges == 0)
     }
 
     /// Fails unless recorded + lost + censored equals the kernel's count in every class.
@@ -336,29 +396,52 @@ impl Traced {
     /// not recorded is missing from ours.
     pub fn shorter_than_the_kernels(&self, what: &str) -> Option<String> {
         let wake_up_ms = wake_up_ms();
-        self.recorded().iter().zip(&self.kernel).find_map(|(ours, kernel)| {
-            let hidden = (kernel.ios - ours.ios) as f64 * kernel.ticks_ms as f64 / kernel.ios.max(1) as f64;
-            let more = (kernel.ticks_ms - ours.ticks_ms) as f64;
-            // A discard's plug begins before its bios are made (blkdev_issue_discard), which takes microseconds.
-            let before_ms = if std::ptr::eq(kernel, &self.kernel[Class::Discard as usize]) { 0.010 } else { 0.003 };
-            // The bios of a large I/O have their pages pinned one after the other inside one plug.
-            let pinning_ms = kernel.bytes as f64 / 4096.0 * 0.0002;
-            let around_ms = kernel.ios as f64 * (before_ms + wake_up_ms);
-            let outside = around_ms + pinning_ms + kernel.ticks_ms as f64 * 0.05 + 3.0 * hidden + 20.0;
-            (more > outside).then(|| format!("{what}: {more} ms shorter than the kernel's {kernel:?}: {ours:?}"))
-        })
+        self.recorded()
+            .iter()
+            .zip(&self.kernel)
+            .find_map(|(ours, kernel)| {
+                let hidden = (kernel.ios - ours.ios) as f64 * kernel.ticks_ms as f64
+                    / kernel.ios.max(1) as f64;
+                let more = (kernel.ticks_ms - ours.ticks_ms) as f64;
+                // A discard's plug begins before its bios are made (blkdev_issue_discard), which takes microseconds.
+                let before_ms = if std::ptr::eq(kernel, &self.kernel[Class::Discard as usize]) {
+                    0.010
+                } else {
+                    0.003
+                };
+                // The bios of a large I/O have their pages pinned one after the other inside one plug.
+                let pinning_ms = kernel.bytes as f64 / 4096.0 * 0.0002;
+                let around_ms = kernel.ios as f64 * (before_ms + wake_up_ms);
+                let outside =
+                    around_ms + pinning_ms + kernel.ticks_ms as f64 * 0.05 + 3.0 * hidden + 20.0;
+                (more > outside).then(|| {
+                    format!("{what}: {more} ms shorter than the kernel's {kernel:?}: {ours:?}")
+                })
+            })
     }
 
     /// Fails if the tracer lost anything. What the kernel did not show it (a kernel that hides a process from BPF
     /// does so for completions that interrupt it) is counted, must be little, and is printed.
     pub fn assert_nothing_lost(&self, what: &str) {
         let sum = |reason| self.missing(reason).iter().map(|c| c.ios).sum::<i64>();
-        assert_eq!((sum(LossReason::RingFull), sum(LossReason::SlotClash)), (0, 0), "{what}: {:?}", self.lost);
+        assert_eq!(
+            (sum(LossReason::RingFull), sum(LossReason::SlotClash)),
+            (0, 0),
+            "{what}: {:?}",
+            self.lost
+        );
         let hidden = self.hidden();
         if hidden > 0 {
-            eprintln!("NOTE: {what}: the kernel hid {hidden} of {} I/Os from BPF", self.ios.len() as i64 + hidden);
+            eprintln!(
+                "NOTE: {what}: the kernel hid {hidden} of {} I/Os from BPF",
+                self.ios.len() as i64 + hidden
+            );
         }
-        assert!(hidden <= self.hidden_allowed(), "{what}: {hidden} hidden of {}", self.ios.len());
+        assert!(
+            hidden <= self.hidden_allowed(),
+            "{what}: {hidden} hidden of {}",
+            self.ios.len()
+        );
     }
 }
 
@@ -404,9 +487,17 @@ pub fn now_ns() -> i64 {
 /// Inode number of this process's directory in the cgroup v2 hierarchy, which is the group's id.
 pub fn own_cgroup() -> Option<i64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let path = groups.lines().find_map(|l| l.strip_prefix("0::"))?.to_owned();
+    let path = groups
+        .lines()
+        .find_map(|l| l.strip_prefix("0::"))?
+        .to_owned();
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
-    let root = mounts.lines().find(|l| l.split(' ').nth(2) == Some("cgroup2"))?.split(' ').nth(1)?.to_owned();
+    let root = mounts
+        .lines()
+        .find(|l| l.split(' ').nth(2) == Some("cgroup2"))?
+        .split(' ')
+        .nth(1)?
+        .to_owned();
     Some(fs::metadata(format!("{root}{path}")).ok()?.ino() as i64)
 }
 
@@ -424,11 +515,20 @@ impl Mounted {
     /// Makes a file system of `kind` on `disk` and mounts it.
     pub fn new(disk: &LoopDisk, kind: &str) -> Mounted {
         // Without leaving work to a kernel thread that would begin at some later moment.
-        let options: &[&str] =
-            if kind == "ext4" { &["-Fq", "-E", "lazy_itable_init=0,lazy_journal_init=0"] } else { &["-f"] };
-        run(&format!("mkfs.{kind}"), &[options, &[&disk.path()]].concat());
+        let options: &[&str] = if kind == "ext4" {
+            &["-Fq", "-E", "lazy_itable_init=0,lazy_journal_init=0"]
+        } else {
+            &["-f"]
+        };
+        run(
+            &format!("mkfs.{kind}"),
+            &[options, &[&disk.path()]].concat(),
+        );
         let dir = tempfile::tempdir().unwrap();
-        run("mount", &["-t", kind, &disk.path(), dir.path().to_str().unwrap()]);
+        run(
+            "mount",
+            &["-t", kind, &disk.path(), dir.path().to_str().unwrap()],
+        );
         Mounted { dir }
     }
 
@@ -446,12 +546,18 @@ impl Drop for Mounted {
 
 /// Runs fio on a file or device with `args`; returns its JSON.
 pub fn fio(target: &str, args: &[&str]) -> serde_json::Value {
-    let mut all = vec!["--name=job", "--output-format=json", "--allow_mounted_write=0"];
+    let mut all = vec![
+        "--name=job",
+        "--output-format=json",
+        "--allow_mounted_write=0",
+    ];
     let filename = format!("--filename={target}");
     all.push(&filename);
     all.extend(args);
     let text = run("fio", &all);
     // Notes of fio precede the document.
-    let json = &text[text.find('{').unwrap_or_else(|| panic!("no JSON in {text}"))..];
+    let json = &text[text
+        .find('{')
+        .unwrap_or_else(|| panic!("no JSON in {text}"))..];
     serde_json::from_str(json).unwrap_or_else(|e| panic!("{e}: {text}"))
 }

@@ -14,7 +14,11 @@ use crate::lab::{LoopDisk, Mounted, on_each_file_system, ready, run};
 fn fs_dev(point: &Path) -> i32 {
     let text = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let words = |l: &str| l.split(' ').map(str::to_owned).collect::<Vec<_>>();
-    let line = text.lines().map(words).find(|w| Path::new(&w[4]) == point).unwrap();
+    let line = text
+        .lines()
+        .map(words)
+        .find(|w| Path::new(&w[4]) == point)
+        .unwrap();
     let (major, minor) = line[2].split_once(':').unwrap();
     DevId::new(major.parse().unwrap(), minor.parse().unwrap()).0
 }
@@ -22,8 +26,13 @@ fn fs_dev(point: &Path) -> i32 {
 /// File names that a mountinfo, a terminal or a careless reader would stumble over.
 fn hostile(dir: &Path) -> Vec<PathBuf> {
     fs::create_dir(dir.join("a dir\twith\nlines")).unwrap();
-    let names: [&[u8]; 5] =
-        [b"plain", b"with space", b"a dir\twith\nlines/x\x1b[31m\\040", b"looks gone (deleted)", b"\xff\xfe"];
+    let names: [&[u8]; 5] = [
+        b"plain",
+        b"with space",
+        b"a dir\twith\nlines/x\x1b[31m\\040",
+        b"looks gone (deleted)",
+        b"\xff\xfe",
+    ];
     let paths = names.map(|n| dir.join(std::ffi::OsStr::from_bytes(n)));
     paths.iter().for_each(|p| fs::write(p, b"x").unwrap());
     paths.to_vec()
@@ -35,13 +44,20 @@ fn ino(path: &Path) -> i64 {
 
 /// The file that has this number now.
 fn numbered(fs_dev: i32, ino: i64) -> Inode {
-    Inode { fs_dev, ino, generation: None }
+    Inode {
+        fs_dev,
+        ino,
+        generation: None,
+    }
 }
 
 /// The kernel refuses handles without CAP_DAC_READ_SEARCH.
 fn may_open_by_number() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let caps = status.lines().find_map(|l| l.strip_prefix("CapEff:")).unwrap();
+    let caps = status
+        .lines()
+        .find_map(|l| l.strip_prefix("CapEff:"))
+        .unwrap();
     let may = u64::from_str_radix(caps.trim(), 16).unwrap() & 1 << 2 != 0;
     if !may {
         eprintln!("SKIP: CAP_DAC_READ_SEARCH is missing");
@@ -65,9 +81,17 @@ fn closed_files_are_found_by_inode_number() {
                 "{kind}"
             );
             // Far from the numbers of devices that others may have mounted.
-            assert_eq!(names.file(numbered(dev + 0x8_0000, ino(&path)), None), None, "{kind}: another device");
+            assert_eq!(
+                names.file(numbered(dev + 0x8_0000, ino(&path)), None),
+                None,
+                "{kind}: another device"
+            );
         }
-        assert_eq!(names.file(numbered(dev, 123_456_789), None), None, "{kind}: no such inode");
+        assert_eq!(
+            names.file(numbered(dev, 123_456_789), None),
+            None,
+            "{kind}: no such inode"
+        );
     });
 }
 
@@ -84,7 +108,11 @@ fn a_removed_file_that_is_open_is_reported_as_deleted_and_a_closed_one_not_at_al
         fs::remove_file(&path).unwrap();
         let me = Some(std::process::id() as i32);
         let reported = Names::new().file(numbered(dev, number), me);
-        assert_eq!(reported, Some(format!("{} (deleted)", path.display())), "{kind}");
+        assert_eq!(
+            reported,
+            Some(format!("{} (deleted)", path.display())),
+            "{kind}"
+        );
         drop(file);
         assert_eq!(Names::new().file(numbered(dev, number), me), None, "{kind}");
     });
@@ -92,7 +120,9 @@ fn a_removed_file_that_is_open_is_reported_as_deleted_and_a_closed_one_not_at_al
 
 #[test]
 fn bind_mounts_lead_to_a_path_that_exists_and_nothing_stays_open() {
-    let Some(_turn) = ready(&["losetup", "mkfs.ext4"]).filter(|_| may_open_by_number()) else { return };
+    let Some(_turn) = ready(&["losetup", "mkfs.ext4"]).filter(|_| may_open_by_number()) else {
+        return;
+    };
     let disk = LoopDisk::in_memory(64);
     let fs = Mounted::new(&disk, "ext4");
     let (inner, outer) = (fs.dir.path().join("inner"), fs.dir.path().join("outer"));
@@ -101,14 +131,32 @@ fn bind_mounts_lead_to_a_path_that_exists_and_nothing_stays_open() {
     fs::write(inner.join("in"), b"x").unwrap();
     fs::write(&outer, b"x").unwrap();
     let dev = fs_dev(fs.dir.path());
-    run("mount", &["--bind", inner.to_str().unwrap(), other.path().to_str().unwrap()]);
+    run(
+        "mount",
+        &[
+            "--bind",
+            inner.to_str().unwrap(),
+            other.path().to_str().unwrap(),
+        ],
+    );
     let (in_number, out_number) = (ino(&inner.join("in")), ino(&outer));
-    assert_eq!(Names::new().file(numbered(dev, in_number), None).as_deref(), inner.join("in").to_str());
-    assert_eq!(Names::new().file(numbered(dev, out_number), None).as_deref(), outer.to_str());
+    assert_eq!(
+        Names::new().file(numbered(dev, in_number), None).as_deref(),
+        inner.join("in").to_str()
+    );
+    assert_eq!(
+        Names::new()
+            .file(numbered(dev, out_number), None)
+            .as_deref(),
+        outer.to_str()
+    );
     // Only the bind mount is left: files outside it have no path any more.
     run("umount", &[fs.dir.path().to_str().unwrap()]);
     let mut names = Names::new();
-    assert_eq!(names.file(numbered(dev, in_number), None).as_deref(), other.path().join("in").to_str());
+    assert_eq!(
+        names.file(numbered(dev, in_number), None).as_deref(),
+        other.path().join("in").to_str()
+    );
     assert_eq!(names.file(numbered(dev, out_number), None), None);
     run("umount", &[other.path().to_str().unwrap()]);
 }
@@ -116,7 +164,10 @@ fn bind_mounts_lead_to_a_path_that_exists_and_nothing_stays_open() {
 #[test]
 fn control_groups_are_found_by_their_ids() {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-    let Some(root) = mounts.lines().find(|l| l.split(' ').nth(2) == Some("cgroup2")).and_then(|l| l.split(' ').nth(1))
+    let Some(root) = mounts
+        .lines()
+        .find(|l| l.split(' ').nth(2) == Some("cgroup2"))
+        .and_then(|l| l.split(' ').nth(1))
     else {
         return eprintln!("SKIP: no cgroup v2 hierarchy");
     };

@@ -25,7 +25,9 @@ impl BlkTracer {
         if !tracers.split_whitespace().any(|t| t == "blk") || current.trim() != "nop" {
             return None;
         }
-        let tracer = BlkTracer { disk: disk.to_owned() };
+        let tracer = BlkTracer {
+            disk: disk.to_owned(),
+        };
         tracer.set("buffer_size_kb", "32768");
         tracer.set("trace_clock", "mono");
         tracer.set("current_tracer", "blk");
@@ -36,7 +38,8 @@ impl BlkTracer {
     }
 
     fn set(&self, file: &str, value: &str) {
-        fs::write(format!("{TRACEFS}/{file}"), value).unwrap_or_else(|e| panic!("{file}={value}: {e}"));
+        fs::write(format!("{TRACEFS}/{file}"), value)
+            .unwrap_or_else(|e| panic!("{file}={value}: {e}"));
     }
 
     /// All records since it was switched on, as stored in the kernel's buffers: those of one processor each, as
@@ -46,7 +49,11 @@ impl BlkTracer {
         let mut processors = Vec::new();
         for cpu in fs::read_dir(format!("{TRACEFS}/per_cpu")).unwrap() {
             let path = cpu.unwrap().path().join("trace_pipe");
-            let mut pipe = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).unwrap();
+            let mut pipe = fs::OpenOptions::new()
+                .read(true)
+                .custom_flags(libc::O_NONBLOCK)
+                .open(path)
+                .unwrap();
             let mut chunk = vec![0; 1 << 16];
             let mut all = Vec::new();
             while let Ok(n @ 1..) = pipe.read(&mut chunk) {
@@ -108,7 +115,9 @@ fn parse(raw: &[u8]) -> Vec<Seen> {
 
 #[test]
 fn the_same_ios_as_the_kernels_own_tracer() {
-    let Some(_turn) = ready(&["losetup", "fio", "mount"]) else { return };
+    let Some(_turn) = ready(&["losetup", "fio", "mount"]) else {
+        return;
+    };
     let disk = LoopDisk::in_memory(256);
     let Some(blk) = BlkTracer::new(&disk.name) else {
         eprintln!("SKIP: no blk tracer, or tracefs is in use");
@@ -132,18 +141,28 @@ fn the_same_ios_as_the_kernels_own_tracer() {
     let mut issues: HashMap<(i64, i64, bool), Vec<i64>> = HashMap::new();
     let mut completions = issues.clone();
     let logs = blk.read();
-    assert_imported_alike(&logs, &traced.ios, traced.lost.iter().filter_map(|l| l.ios).sum());
+    assert_imported_alike(
+        &logs,
+        &traced.ios,
+        traced.lost.iter().filter_map(|l| l.ios).sum(),
+    );
     for seen in parse(&logs.concat()) {
         let map = match seen.action {
             ISSUE => &mut issues,
             COMPLETE => &mut completions,
             _ => continue,
         };
-        map.entry((seen.sector, seen.bytes, seen.is_write)).or_default().push(seen.time_ns);
+        map.entry((seen.sector, seen.bytes, seen.is_write))
+            .or_default()
+            .push(seen.time_ns);
     }
     let data: Vec<&Io> = traced.ios.iter().filter(|io| io.bytes > 0).collect();
     assert!(data.len() > 5_000, "{}", data.len());
-    let theirs: usize = completions.iter().filter(|(k, _)| k.1 > 0).map(|(_, v)| v.len()).sum();
+    let theirs: usize = completions
+        .iter()
+        .filter(|(k, _)| k.1 > 0)
+        .map(|(_, v)| v.len())
+        .sum();
     let hidden: i64 = traced.lost.iter().filter_map(|l| l.ios).sum();
     assert_eq!(data.len() as i64 + hidden, theirs as i64, "as many I/Os");
     let near = |map: &HashMap<(i64, i64, bool), Vec<i64>>, io: &Io, at: i64| {
@@ -154,7 +173,9 @@ fn the_same_ios_as_the_kernels_own_tracer() {
     for io in &data {
         let issue = near(&issues, io, io.issue_ns());
         let done = near(&completions, io, io.done_ns);
-        let (Some(issue), Some(done)) = (issue, done) else { panic!("the other tracer has no {io:?}") };
+        let (Some(issue), Some(done)) = (issue, done) else {
+            panic!("the other tracer has no {io:?}")
+        };
         off.push(issue.max(done));
     }
     off.sort_unstable();
@@ -166,17 +187,36 @@ fn the_same_ios_as_the_kernels_own_tracer() {
         off[off.len() * 999 / 1000]
     );
     // An interrupt may come between the two tracers' readings of the clock.
-    assert!(far * 200 <= off.len(), "{far} of {} differ by more than 5 us", off.len());
+    assert!(
+        far * 200 <= off.len(),
+        "{far} of {} differ by more than 5 us",
+        off.len()
+    );
 }
 
 /// The logs of the kernel's tracer, imported, hold the same I/Os one by one: same place, size, direction, same time in
 /// the queue and in the device.
 fn assert_imported_alike(logs: &[Vec<u8>], ours: &[Io], hidden: i64) {
     let dir = tempfile::tempdir().unwrap();
-    let files: Vec<_> = (0..logs.len()).map(|i| dir.path().join(format!("disk.blktrace.{i}"))).collect();
-    files.iter().zip(logs).for_each(|(file, bytes)| fs::write(file, bytes).unwrap());
-    let got = import_files(&files, ImportOptions { strict: true, ..ImportOptions::default() }).unwrap();
-    let zero = got.meta.start_monotonic_ns.expect("blktrace counts from the machine's start");
+    let files: Vec<_> = (0..logs.len())
+        .map(|i| dir.path().join(format!("disk.blktrace.{i}")))
+        .collect();
+    files
+        .iter()
+        .zip(logs)
+        .for_each(|(file, bytes)| fs::write(file, bytes).unwrap());
+    let got = import_files(
+        &files,
+        ImportOptions {
+            strict: true,
+            ..ImportOptions::default()
+        },
+    )
+    .unwrap();
+    let zero = got
+        .meta
+        .start_monotonic_ns
+        .expect("blktrace counts from the machine's start");
     let mut theirs: HashMap<(i64, i64, Op), Vec<Io>> = HashMap::new();
     let mut imported = 0;
     for o in got.observations {
@@ -185,19 +225,32 @@ fn assert_imported_alike(logs: &[Vec<u8>], ours: &[Io], hidden: i64) {
         {
             io.done_ns += zero;
             imported += 1;
-            theirs.entry((io.sector.unwrap(), io.bytes, io.op)).or_default().push(io);
+            theirs
+                .entry((io.sector.unwrap(), io.bytes, io.op))
+                .or_default()
+                .push(io);
         }
     }
     let ours: Vec<&Io> = ours.iter().filter(|io| io.bytes > 0).collect();
     assert_eq!(imported, ours.len() as i64 + hidden, "as many I/Os");
     let mut off: Vec<i64> = Vec::new();
     for io in &ours {
-        let same =
-            theirs.get_mut(&(io.sector.unwrap(), io.bytes, io.op)).unwrap_or_else(|| panic!("not imported: {io:?}"));
-        let nearest = same.iter().enumerate().min_by_key(|(_, t)| (t.done_ns - io.done_ns).abs()).map(|(i, _)| i);
+        let same = theirs
+            .get_mut(&(io.sector.unwrap(), io.bytes, io.op))
+            .unwrap_or_else(|| panic!("not imported: {io:?}"));
+        let nearest = same
+            .iter()
+            .enumerate()
+            .min_by_key(|(_, t)| (t.done_ns - io.done_ns).abs())
+            .map(|(i, _)| i);
         let it = same.swap_remove(nearest.unwrap_or_else(|| panic!("imported too seldom: {io:?}")));
         let queue = (it.queue_ns.expect("its start is in the log") - io.queue_ns.unwrap()).abs();
-        off.push((it.done_ns - io.done_ns).abs().max((it.device_ns - io.device_ns).abs()).max(queue));
+        off.push(
+            (it.done_ns - io.done_ns)
+                .abs()
+                .max((it.device_ns - io.device_ns).abs())
+                .max(queue),
+        );
     }
     off.sort_unstable();
     let far = off.iter().filter(|d| **d > 10_000).count();
@@ -207,19 +260,27 @@ fn assert_imported_alike(logs: &[Vec<u8>], ours: &[Io], hidden: i64) {
         off[off.len() / 2]
     );
     // An interrupt may come between the two tracers' readings of the clock.
-    assert!(far * 100 <= off.len(), "{far} of {} differ by more than 10 us", off.len());
+    assert!(
+        far * 100 <= off.len(),
+        "{far} of {} differ by more than 10 us",
+        off.len()
+    );
 }
 
 /// At queue depth 1 fio's completion latency is ours plus the system calls and the context switches around it, which
 /// a disk that takes no time at all shows alone.
 #[test]
 fn latencies_agree_with_fio_at_depth_one() {
-    let Some(_turn) = ready(&["losetup", "fio"]) else { return };
+    let Some(_turn) = ready(&["losetup", "fio"]) else {
+        return;
+    };
     let load = fs::read_to_string("/proc/loadavg").unwrap();
     let load: f64 = load.split(' ').next().unwrap().parse().unwrap();
     let cpus = thread::available_parallelism().unwrap().get();
     if load > cpus as f64 {
-        eprintln!("SKIP: a load of {load} on {cpus} CPUs: fio would mostly measure its wait for a CPU");
+        eprintln!(
+            "SKIP: a load of {load} on {cpus} CPUs: fio would mostly measure its wait for a CPU"
+        );
         return;
     }
     let (ours, theirs) = medians(&LoopDisk::in_memory(64), "4k");
@@ -227,9 +288,20 @@ fn latencies_agree_with_fio_at_depth_one() {
     assert!(around > 0.0, "fio's {theirs} is below ours {ours}");
     let disk = LoopDisk::new(scratch(), 64);
     run("losetup", &["--direct-io=on", &disk.path()]);
-    fio(&disk.path(), &["--rw=write", "--bs=1m", "--size=64m", "--direct=1", "--ioengine=psync"]);
+    fio(
+        &disk.path(),
+        &[
+            "--rw=write",
+            "--bs=1m",
+            "--size=64m",
+            "--direct=1",
+            "--ioengine=psync",
+        ],
+    );
     let (ours, theirs) = medians(&disk, "4k");
-    eprintln!("median of fio {theirs} ns, ours {ours} ns; in memory the call around it takes {around} ns");
+    eprintln!(
+        "median of fio {theirs} ns, ours {ours} ns; in memory the call around it takes {around} ns"
+    );
     // fio's percentiles are those of buckets some 1.6 % wide.
     assert!(ours <= theirs * 1.02, "ours {ours} above fio's {theirs}");
     // How much above it is depends on how long this machine takes to wake fio: shown, not judged.
@@ -254,8 +326,15 @@ fn medians(disk: &LoopDisk, bs: &str) -> (f64, f64) {
             ],
         );
     });
-    let mut ours: Vec<i64> = traced.ios.iter().filter(|io| io.op == Op::READ).map(Io::total_ns).collect();
+    let mut ours: Vec<i64> = traced
+        .ios
+        .iter()
+        .filter(|io| io.op == Op::READ)
+        .map(Io::total_ns)
+        .collect();
     ours.sort_unstable();
-    let theirs = report["jobs"][0]["read"]["clat_ns"]["percentile"]["50.000000"].as_f64().unwrap();
+    let theirs = report["jobs"][0]["read"]["clat_ns"]["percentile"]["50.000000"]
+        .as_f64()
+        .unwrap();
     (ours[ours.len() / 2] as f64, theirs)
 }

@@ -15,7 +15,9 @@ fn started(io: &Io) -> Option<i64> {
 /// I/O must not be taken for a start.
 #[test]
 fn a_disk_whose_accounting_is_switched_off_and_on() {
-    let Some(_turn) = ready(&["losetup", "fio"]) else { return };
+    let Some(_turn) = ready(&["losetup", "fio"]) else {
+        return;
+    };
     let disk = LoopDisk::in_memory(256);
     let traced = trace(&disk.name, TracerOptions::default(), false, || {
         thread::scope(|scope| {
@@ -25,14 +27,34 @@ fn a_disk_whose_accounting_is_switched_off_and_on() {
                     disk.set_queue("iostats", on);
                 }
             });
-            put_on(&disk.path(), &["--rw=randread", "--bs=4k", "--ioengine=libaio", "--iodepth=32"], "1300ms");
+            put_on(
+                &disk.path(),
+                &[
+                    "--rw=randread",
+                    "--bs=4k",
+                    "--ioengine=libaio",
+                    "--iodepth=32",
+                ],
+                "1300ms",
+            );
         });
     });
     let (ios, counted) = (traced.ios.len(), traced.kernel[0].ios as usize);
-    assert!(counted < ios * 3 / 4, "{counted} of {ios} were accounted: it never was off");
+    assert!(
+        counted < ios * 3 / 4,
+        "{counted} of {ios} were accounted: it never was off"
+    );
     // Time in the queues is microseconds here; what is left over is from before the switch or from the test before.
-    let longest = traced.ios.iter().filter_map(|io| io.queue_ns).max().unwrap();
-    assert!(longest < 100_000_000, "{longest} ns in the queue: a start left over from another I/O");
+    let longest = traced
+        .ios
+        .iter()
+        .filter_map(|io| io.queue_ns)
+        .max()
+        .unwrap();
+    assert!(
+        longest < 100_000_000,
+        "{longest} ns in the queue: a start left over from another I/O"
+    );
     let unknown = traced.ios.iter().filter(|io| io.queue_ns.is_none()).count();
     // Each request of the disk's queue (256), or of the scheduler's, may be the first after the switch, twice.
     assert!(unknown <= 2 * 512, "{unknown} of {ios} without a start");
@@ -41,14 +63,33 @@ fn a_disk_whose_accounting_is_switched_off_and_on() {
 /// All requests of a plug bear the kernel's one cached time (da4c8c3d0975, 6.9); ours differ.
 #[test]
 fn requests_of_one_plug_have_starts_of_their_own() {
-    let Some(_turn) = ready(&["losetup", "fio"]) else { return };
+    let Some(_turn) = ready(&["losetup", "fio"]) else {
+        return;
+    };
     let disk = LoopDisk::in_memory(256);
     let traced = trace(&disk.name, TracerOptions::default(), false, || {
-        let batches = ["--iodepth=64", "--iodepth_batch_submit=32", "--iodepth_batch_complete_min=32"];
-        put_on(&disk.path(), &[&["--rw=randread", "--bs=4k", "--ioengine=libaio"][..], &batches].concat(), "600ms");
+        let batches = [
+            "--iodepth=64",
+            "--iodepth_batch_submit=32",
+            "--iodepth_batch_complete_min=32",
+        ];
+        put_on(
+            &disk.path(),
+            &[
+                &["--rw=randread", "--bs=4k", "--ioengine=libaio"][..],
+                &batches,
+            ]
+            .concat(),
+            "600ms",
+        );
     });
     let starts: Vec<i64> = traced.ios.iter().filter_map(started).collect();
     let apart: HashSet<i64> = starts.iter().copied().collect();
     assert!(starts.len() > 1000, "only {} I/Os", starts.len());
-    assert!(apart.len() * 100 > starts.len() * 99, "{} starts of {} I/Os", apart.len(), starts.len());
+    assert!(
+        apart.len() * 100 > starts.len() * 99,
+        "{} starts of {} I/Os",
+        apart.len(),
+        starts.len()
+    );
 }

@@ -14,19 +14,47 @@ fn dev_of_file(meta: &std::fs::Metadata) -> i32 {
 
 #[test]
 fn direct_io_belongs_to_its_process_and_cgroup() {
-    let Some(_turn) = ready(&["losetup", "fio"]) else { return };
+    let Some(_turn) = ready(&["losetup", "fio"]) else {
+        return;
+    };
     let disk = LoopDisk::in_memory(64);
     let mut group = None;
     let traced = trace(&disk.name, TracerOptions::default(), false, || {
-        fio(&disk.path(), &["--rw=randwrite", "--bs=4k", "--size=16m", "--direct=1", "--ioengine=psync", "--thread=1"]);
+        fio(
+            &disk.path(),
+            &[
+                "--rw=randwrite",
+                "--bs=4k",
+                "--size=16m",
+                "--direct=1",
+                "--ioengine=psync",
+                "--thread=1",
+            ],
+        );
         group = own_cgroup();
     });
-    let data: Vec<&Io> = traced.ios.iter().filter(|io| io.op == Op::WRITE && io.bytes == 4096).collect();
+    let data: Vec<&Io> = traced
+        .ios
+        .iter()
+        .filter(|io| io.op == Op::WRITE && io.bytes == 4096)
+        .collect();
     assert!(data.len() > 3500);
-    assert!(data.iter().all(|io| io.origin == Origin::Direct && io.comm == Some(Comm::new(b"fio"))), "{:?}", data[0]);
-    assert!(data.iter().all(|io| io.tgid == data[0].tgid && io.tgid > Some(1)));
+    assert!(
+        data.iter()
+            .all(|io| io.origin == Origin::Direct && io.comm == Some(Comm::new(b"fio"))),
+        "{:?}",
+        data[0]
+    );
+    assert!(
+        data.iter()
+            .all(|io| io.tgid == data[0].tgid && io.tgid > Some(1))
+    );
     match group {
-        Some(id) => assert!(data.iter().all(|io| io.cgroup == Some(id)), "{:?} is not {id}", data[0].cgroup),
+        Some(id) => assert!(
+            data.iter().all(|io| io.cgroup == Some(id)),
+            "{:?} is not {id}",
+            data[0].cgroup
+        ),
         None => eprintln!("SKIP: no cgroup v2 hierarchy"),
     }
 }
@@ -46,10 +74,26 @@ fn cached_io_belongs_to_its_file() {
         });
         let meta = meta.unwrap();
         let of_file = |io: &&Io| io.ino == Some(meta.ino() as i64);
-        let bytes = |op: Op| traced.ios.iter().filter(|io| io.op == op).filter(of_file).map(|io| io.bytes).sum::<i64>();
+        let bytes = |op: Op| {
+            traced
+                .ios
+                .iter()
+                .filter(|io| io.op == op)
+                .filter(of_file)
+                .map(|io| io.bytes)
+                .sum::<i64>()
+        };
         let hidden: i64 = traced.lost.iter().filter_map(|l| l.bytes).sum();
-        assert!(bytes(Op::WRITE) + hidden >= 8 << 20, "{kind}: {} written under its inode", bytes(Op::WRITE));
-        assert!(bytes(Op::READ) + hidden >= 8 << 20, "{kind}: {} read under its inode", bytes(Op::READ));
+        assert!(
+            bytes(Op::WRITE) + hidden >= 8 << 20,
+            "{kind}: {} written under its inode",
+            bytes(Op::WRITE)
+        );
+        assert!(
+            bytes(Op::READ) + hidden >= 8 << 20,
+            "{kind}: {} read under its inode",
+            bytes(Op::READ)
+        );
         for io in traced.ios.iter().filter(of_file) {
             let origins: &[_] = match io.op {
                 Op::WRITE => &[Origin::Writeback],
@@ -60,51 +104,101 @@ fn cached_io_belongs_to_its_file() {
         }
         // btrfs shows its subvolumes' anonymous numbers to stat(2), its own to the kernel.
         if kind != "btrfs" {
-            assert!(traced.ios.iter().filter(of_file).all(|io| io.fs_dev == Some(dev_of_file(&meta))), "{kind}");
+            assert!(
+                traced
+                    .ios
+                    .iter()
+                    .filter(of_file)
+                    .all(|io| io.fs_dev == Some(dev_of_file(&meta))),
+                "{kind}"
+            );
         }
-        assert!(traced.ios.iter().any(|io| io.origin == Origin::Metadata), "{kind}: no metadata");
+        assert!(
+            traced.ios.iter().any(|io| io.origin == Origin::Metadata),
+            "{kind}: no metadata"
+        );
         traced.assert_exact(kind);
     });
 }
 
 #[test]
 fn reads_into_the_page_cache_are_distinguished_from_direct_ones_and_from_read_ahead() {
-    let Some(_turn) = ready(&["losetup", "fio"]) else { return };
+    let Some(_turn) = ready(&["losetup", "fio"]) else {
+        return;
+    };
     let disk = LoopDisk::in_memory(64);
     // A mapping read at random is read page by page, a file read in sequence by read-ahead.
     let loads: [(&[&str], Origin); 3] = [
-        (&["--rw=randread", "--bs=4k", "--ioengine=mmap"], Origin::BufferedRead),
-        (&["--rw=read", "--bs=64k", "--ioengine=psync"], Origin::Readahead),
-        (&["--rw=randread", "--bs=4k", "--ioengine=psync", "--direct=1"], Origin::Direct),
+        (
+            &["--rw=randread", "--bs=4k", "--ioengine=mmap"],
+            Origin::BufferedRead,
+        ),
+        (
+            &["--rw=read", "--bs=64k", "--ioengine=psync"],
+            Origin::Readahead,
+        ),
+        (
+            &["--rw=randread", "--bs=4k", "--ioengine=psync", "--direct=1"],
+            Origin::Direct,
+        ),
     ];
     for (load, origin) in loads {
         let traced = trace(&disk.name, TracerOptions::default(), false, || {
             std::fs::write("/proc/sys/vm/drop_caches", "1").unwrap();
-            fio(&disk.path(), &[load, &["--size=16m", "--thread=1"]].concat());
+            fio(
+                &disk.path(),
+                &[load, &["--size=16m", "--thread=1"]].concat(),
+            );
         });
-        let of_fio = traced.ios.iter().filter(|io| io.op == Op::READ && io.comm == Some(Comm::new(b"fio")));
+        let of_fio = traced
+            .ios
+            .iter()
+            .filter(|io| io.op == Op::READ && io.comm == Some(Comm::new(b"fio")));
         let (alike, others): (Vec<&Io>, Vec<&Io>) = of_fio.partition(|io| io.origin == origin);
         let bytes = |ios: &[&Io]| ios.iter().map(|io| io.bytes).sum::<i64>();
-        assert!(bytes(&alike) > 8 << 20, "{origin:?}: {} and {} bytes", bytes(&alike), bytes(&others));
+        assert!(
+            bytes(&alike) > 8 << 20,
+            "{origin:?}: {} and {} bytes",
+            bytes(&alike),
+            bytes(&others)
+        );
         assert!(bytes(&others) < 2 << 20, "{origin:?}: {:?}", others[0]);
-        assert!(!traced.ios.iter().any(|io| io.origin == Origin::Metadata), "no file system is there");
+        assert!(
+            !traced.ios.iter().any(|io| io.origin == Origin::Metadata),
+            "no file system is there"
+        );
     }
 }
 
 #[test]
 fn an_exclusively_opened_device_has_no_file_system() {
-    let Some(_turn) = ready(&["losetup"]) else { return };
+    let Some(_turn) = ready(&["losetup"]) else {
+        return;
+    };
     let disk = LoopDisk::in_memory(64);
     let traced = trace(&disk.name, TracerOptions::default(), false, || {
-        let mut held = std::fs::File::options().write(true).custom_flags(libc::O_EXCL).open(disk.path()).unwrap();
+        let mut held = std::fs::File::options()
+            .write(true)
+            .custom_flags(libc::O_EXCL)
+            .open(disk.path())
+            .unwrap();
         held.write_all(&vec![7u8; 8 << 20]).unwrap();
         held.sync_all().unwrap();
     });
-    let written = traced.ios.iter().filter(|io| io.op == Op::WRITE && io.bytes > 0);
-    let (back, others): (Vec<&Io>, Vec<&Io>) = written.partition(|io| io.origin == Origin::Writeback);
+    let written = traced
+        .ios
+        .iter()
+        .filter(|io| io.op == Op::WRITE && io.bytes > 0);
+    let (back, others): (Vec<&Io>, Vec<&Io>) =
+        written.partition(|io| io.origin == Origin::Writeback);
     assert!(others.is_empty(), "{:?}", others[0]);
     assert!(back.iter().map(|io| io.bytes).sum::<i64>() >= 8 << 20);
-    assert!(back.iter().all(|io| io.tgid == Some(std::process::id() as i32)), "its dirtier is known: {:?}", back[0]);
+    assert!(
+        back.iter()
+            .all(|io| io.tgid == Some(std::process::id() as i32)),
+        "its dirtier is known: {:?}",
+        back[0]
+    );
 }
 
 #[test]
@@ -117,16 +211,33 @@ fn direct_io_belongs_to_its_file() {
             let ways: [&[&str]; 3] = [
                 &["--bs=4k", "--ioengine=psync", "--rw=randwrite"],
                 &["--bs=4m", "--ioengine=psync", "--rw=write"],
-                &["--bs=64k", "--ioengine=libaio", "--iodepth=8", "--rw=randrw"],
+                &[
+                    "--bs=64k",
+                    "--ioengine=libaio",
+                    "--iodepth=8",
+                    "--rw=randrw",
+                ],
             ];
-            for (way, file) in ways.into_iter().flat_map(|way| files.iter().map(move |f| (way, f))) {
-                fio(file, &[way, &["--direct=1", "--size=8m", "--thread=1"]].concat());
+            for (way, file) in ways
+                .into_iter()
+                .flat_map(|way| files.iter().map(move |f| (way, f)))
+            {
+                fio(
+                    file,
+                    &[way, &["--direct=1", "--size=8m", "--thread=1"]].concat(),
+                );
             }
         });
-        let direct = traced.ios.iter().filter(|io| io.origin == Origin::Direct && io.comm == Some(Comm::new(b"fio")));
+        let direct = traced
+            .ios
+            .iter()
+            .filter(|io| io.origin == Origin::Direct && io.comm == Some(Comm::new(b"fio")));
         let direct: Vec<&Io> = direct.collect();
         if kind == "btrfs" {
-            assert!(direct.iter().all(|io| io.inode().is_none()), "{kind}: never a wrong one");
+            assert!(
+                direct.iter().all(|io| io.inode().is_none()),
+                "{kind}: never a wrong one"
+            );
             return;
         }
         let nameless = direct.iter().find(|io| io.ino.is_none());
@@ -135,9 +246,16 @@ fn direct_io_belongs_to_its_file() {
         let numbers = files.map(|f| std::fs::metadata(f).unwrap());
         for meta in &numbers {
             let mine = direct.iter().filter(|io| io.ino == Some(meta.ino() as i64));
-            assert!(mine.clone().all(|io| io.fs_dev == Some(dev_of_file(meta)) && io.generation.is_some()), "{kind}");
+            assert!(
+                mine.clone()
+                    .all(|io| io.fs_dev == Some(dev_of_file(meta)) && io.generation.is_some()),
+                "{kind}"
+            );
             let bytes = mine.map(|io| io.bytes).sum::<i64>();
-            assert!(bytes <= 24 << 20 && bytes + lost >= 24 << 20, "{kind}: {bytes} bytes of {meta:?}, {lost} lost");
+            assert!(
+                bytes <= 24 << 20 && bytes + lost >= 24 << 20,
+                "{kind}: {bytes} bytes of {meta:?}, {lost} lost"
+            );
         }
     });
 }

@@ -41,7 +41,9 @@ pub(super) fn begin(
         ..WriterOptions::default()
     };
     let path = match options.always_on {
-        true => options.output.join(Root::recording_directory(start_unix_ns)),
+        true => options
+            .output
+            .join(Root::recording_directory(start_unix_ns)),
         false => options.output.clone(),
     };
     let writer = RecordingWriter::create(&path, meta, writer_options)?;
@@ -62,11 +64,16 @@ impl Session {
         let from_ns = monotonic_ns() - self.start_ns;
         let (pipeline, path) = begin(&self.options, &self.feed, &self.known, from_ns)?;
         let cost = self.cost();
-        self.outputs.send(vec![mark(from_ns - 1, "end", &format!("goes on in {}", path.display()))]);
+        self.outputs.send(vec![mark(
+            from_ns - 1,
+            "end",
+            &format!("goes on in {}", path.display()),
+        )]);
         self.outputs.rotate(pipeline, path, from_ns, cost);
         self.known.retain(|d| d.removed_ns.is_none());
         self.cpu_before_s = [None, own_cost().cpu_s];
-        self.outputs.send(vec![mark(from_ns, "start", "recording goes on")]);
+        self.outputs
+            .send(vec![mark(from_ns, "start", "recording goes on")]);
         Ok(())
     }
 

@@ -22,7 +22,11 @@ pub const CLASSES: [Class; 2] = [Class::Read, Class::Write];
 
 /// Of [`CLASSES`] the other one.
 pub(in crate::analysis) fn other(class: Class) -> Class {
-    if class == Class::Read { Class::Write } else { Class::Read }
+    if class == Class::Read {
+        Class::Write
+    } else {
+        Class::Read
+    }
 }
 
 /// The actor behind an I/O, as far as its source could tell.
@@ -41,7 +45,12 @@ pub struct Actor {
 impl Actor {
     /// The actor behind `io`.
     pub fn of(io: &Io) -> Actor {
-        Actor { tgid: io.tgid, comm: io.comm, origin: io.origin, file: io.inode() }
+        Actor {
+            tgid: io.tgid,
+            comm: io.comm,
+            origin: io.origin,
+            file: io.inode(),
+        }
     }
 
     /// Another I/O of the same actor is for `file`: of more than one file none is named.
@@ -66,7 +75,9 @@ impl Hasher for Mixed {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|b| self.0 = self.0.rotate_left(8) ^ u64::from(*b));
+        bytes
+            .iter()
+            .for_each(|b| self.0 = self.0.rotate_left(8) ^ u64::from(*b));
     }
 
     fn write_u64(&mut self, bits: u64) {
@@ -107,10 +118,23 @@ impl Actors {
         let comm = actor.comm.map_or(0, Comm::to_bits);
         let (front, back) = (comm as u64, (comm >> 64) as u64);
         let (dev, ino) = actor.file.map_or((-1, -1), |f| (f.fs_dev, f.ino));
-        let generation = actor.file.and_then(|f| f.generation).map_or(u64::MAX, u64::from);
+        let generation = actor
+            .file
+            .and_then(|f| f.generation)
+            .map_or(u64::MAX, u64::from);
         let tgid = actor.tgid.map_or(u64::MAX, |t| t as u64);
-        for part in [front, back, tgid, actor.origin as u64, dev as u64, ino as u64, generation] {
-            bits = (bits ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        for part in [
+            front,
+            back,
+            tgid,
+            actor.origin as u64,
+            dev as u64,
+            ino as u64,
+            generation,
+        ] {
+            bits = (bits ^ part)
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .rotate_left(29);
         }
         let room = self.known.len() < Self::MAX_ACTORS;
         let next = self.known.len() as u32 + 1;
@@ -193,10 +217,23 @@ impl Cells {
     }
 
     fn with_most(window: Window, most: usize) -> Cells {
-        let actors = Actors { known: Vec::new(), numbers: HashMap::default(), near: [None; 1 << Actors::NEAR_BITS] };
+        let actors = Actors {
+            known: Vec::new(),
+            numbers: HashMap::default(),
+            near: [None; 1 << Actors::NEAR_BITS],
+        };
         let index = DeviceIndex::default();
         let cell_ns = Self::FINEST_NS;
-        Cells { window, cell_ns, most, index, devices: Vec::new(), bytes: Vec::new(), total: 0, actors }
+        Cells {
+            window,
+            cell_ns,
+            most,
+            index,
+            devices: Vec::new(),
+            bytes: Vec::new(),
+            total: 0,
+            actors,
+        }
     }
 
     /// Takes the next completed I/O; discards and flushes move no data and are left out.
@@ -218,7 +255,10 @@ impl Cells {
         }
         let cell = self.cell((i, class), self.number(io.start_ns()));
         cell.ios += 1;
-        cell.vote(actor, (io.bytes.max(0) as u64 / 512).clamp(1, u64::from(u32::MAX)) as u32);
+        cell.vote(
+            actor,
+            (io.bytes.max(0) as u64 / 512).clamp(1, u64::from(u32::MAX)) as u32,
+        );
         if let Some(flow) = flow {
             let [first, last] = [flow.from_ns, flow.to_ns].map(|ns| self.number(ns));
             let end_ns = |cell: i64| self.window.from_ns + (cell + 1) * self.cell_ns;
@@ -233,7 +273,10 @@ impl Cells {
 
     /// Bytes of all I/Os of `class` on `dev`.
     pub fn bytes(&self, dev: DevId, class: Class) -> u64 {
-        self.place(dev).and_then(|i| self.bytes[i].get(class as usize)).copied().unwrap_or(0)
+        self.place(dev)
+            .and_then(|i| self.bytes[i].get(class as usize))
+            .copied()
+            .unwrap_or(0)
     }
 
     /// Which cell holds `at_ns`.
@@ -245,11 +288,26 @@ impl Cells {
     fn cell(&mut self, (i, class): (usize, usize), number: i64) -> &mut Cell {
         let slot = number as u32;
         let cells = &mut self.devices[i][class];
-        let later = cells.iter().rev().take(8).take_while(|c| c.slot > slot).count();
-        let after = if later < 8 { cells.len() - later } else { cells.partition_point(|c| c.slot <= slot) };
+        let later = cells
+            .iter()
+            .rev()
+            .take(8)
+            .take_while(|c| c.slot > slot)
+            .count();
+        let after = if later < 8 {
+            cells.len() - later
+        } else {
+            cells.partition_point(|c| c.slot <= slot)
+        };
         if after == 0 || cells[after - 1].slot < slot {
             grow_slowly(cells);
-            cells.insert(after, Cell { slot, ..Cell::default() });
+            cells.insert(
+                after,
+                Cell {
+                    slot,
+                    ..Cell::default()
+                },
+            );
             self.total += 1;
             return &mut cells[after];
         }
@@ -265,7 +323,10 @@ impl Cells {
             for cell in cells.iter() {
                 let (slot, place) = (cell.slot / 10, i64::from(cell.slot % 10));
                 if joined.last().is_none_or(|c| c.slot < slot) {
-                    joined.push(Cell { slot, ..Cell::default() });
+                    joined.push(Cell {
+                        slot,
+                        ..Cell::default()
+                    });
                 }
                 // What begins in it goes on to the new cell's end.
                 let mut cell = *cell;
@@ -291,7 +352,9 @@ impl Cells {
 
     /// Discards and flushes have none.
     fn of(&self, dev: DevId, class: Class) -> &[Cell] {
-        let own = self.place(dev).and_then(|i| self.devices[i].get(class as usize));
+        let own = self
+            .place(dev)
+            .and_then(|i| self.devices[i].get(class as usize));
         own.map_or(&[], Vec::as_slice)
     }
 
@@ -307,12 +370,16 @@ impl Cells {
         cells[..later].iter().for_each(|c| level.start(c.edge));
         let place = |c: &Cell| ((i64::from(c.slot) - skipped) / per_slot) as usize;
         // What is in flight fills slots in which nothing begins or ends.
-        let pass = |level: &mut Level, next: usize, to: usize, filled: &mut Vec<(usize, u64, u64)>| {
-            if !level.is_idle() {
-                filled.extend((next..to).map(|at| (at, level.next(Edge::default(), dt_ns), 0)));
-            }
-        };
-        for own in cells[later..].chunk_by(|a, b| place(a) == place(b)).take_while(|own| place(&own[0]) < slots) {
+        let pass =
+            |level: &mut Level, next: usize, to: usize, filled: &mut Vec<(usize, u64, u64)>| {
+                if !level.is_idle() {
+                    filled.extend((next..to).map(|at| (at, level.next(Edge::default(), dt_ns), 0)));
+                }
+            };
+        for own in cells[later..]
+            .chunk_by(|a, b| place(a) == place(b))
+            .take_while(|own| place(&own[0]) < slots)
+        {
             let at = place(&own[0]);
             pass(&mut level, next, at, &mut filled);
             let (mut sum, mut ios) = (Edge::default(), 0);
@@ -332,8 +399,17 @@ impl Cells {
 
     /// The process of this number, by the name that it was first met with.
     pub fn process(&self, tgid: i32) -> Actor {
-        let named = self.actors.known.iter().find(|a| a.tgid == Some(tgid) && a.comm.is_some());
-        Actor { tgid: Some(tgid), comm: named.and_then(|a| a.comm), origin: Origin::Direct, file: None }
+        let named = self
+            .actors
+            .known
+            .iter()
+            .find(|a| a.tgid == Some(tgid) && a.comm.is_some());
+        Actor {
+            tgid: Some(tgid),
+            comm: named.and_then(|a| a.comm),
+            origin: Origin::Direct,
+            file: None,
+        }
     }
 
     /// Who moved most bytes of `class` on `dev` in the given intervals, by the majority of each cell.
@@ -343,14 +419,21 @@ impl Cells {
         for (from_ns, to_ns) in intervals {
             let slot = |ns: i64| (ns - self.window.from_ns).max(0).div_euclid(self.cell_ns);
             let first = cells.partition_point(|c| i64::from(c.slot) < slot(*from_ns));
-            for cell in
-                cells[first..].iter().take_while(|c| i64::from(c.slot) * self.cell_ns + self.window.from_ns < *to_ns)
+            for cell in cells[first..]
+                .iter()
+                .take_while(|c| i64::from(c.slot) * self.cell_ns + self.window.from_ns < *to_ns)
             {
                 *votes.entry(cell.actor).or_default() += u64::from(cell.lead);
             }
         }
-        let (actor, lead) = votes.into_iter().max_by_key(|(n, lead)| (*lead, std::cmp::Reverse(*n)))?;
-        if lead > 0 { self.actors.get(actor) } else { None }
+        let (actor, lead) = votes
+            .into_iter()
+            .max_by_key(|(n, lead)| (*lead, std::cmp::Reverse(*n)))?;
+        if lead > 0 {
+            self.actors.get(actor)
+        } else {
+            None
+        }
     }
 }
 
@@ -363,7 +446,11 @@ mod tests {
     const A: DevId = DevId(8 << 20);
 
     fn by(comm: &[u8], io: Io) -> Io {
-        Io { comm: Some(Comm::new(comm)), tgid: Some(1), ..io }
+        Io {
+            comm: Some(Comm::new(comm)),
+            tgid: Some(1),
+            ..io
+        }
     }
 
     #[test]
@@ -375,23 +462,61 @@ mod tests {
             cells.push(&by(b"editor", Io::new(at, A, Op::WRITE, 4096, None, 1)));
             cells.push(&by(b"reader", Io::new(at, A, Op::READ, 4096, None, 1)));
         }
-        let name = |class| cells.main_actor(A, class, &[(0, 5_000_000)]).and_then(|a| a.comm);
-        assert_eq!((name(Class::Write), name(Class::Read)), (Some(Comm::new(b"dd")), Some(Comm::new(b"reader"))));
-        assert_eq!(cells.main_actor(A, Class::Write, &[(20_000_000, 30_000_000)]), None);
+        let name = |class| {
+            cells
+                .main_actor(A, class, &[(0, 5_000_000)])
+                .and_then(|a| a.comm)
+        };
+        assert_eq!(
+            (name(Class::Write), name(Class::Read)),
+            (Some(Comm::new(b"dd")), Some(Comm::new(b"reader")))
+        );
+        assert_eq!(
+            cells.main_actor(A, Class::Write, &[(20_000_000, 30_000_000)]),
+            None
+        );
     }
 
     #[test]
     fn a_batch_of_completions_is_no_rate() {
         // 512 writes of 256 KiB wait 48 ms in the device and complete in one interrupt; a reader is not disturbed.
         let mut cells = Cells::new(Window::OPEN);
-        (0..512).for_each(|_| cells.push(&Io::new(148_000_000, A, Op::WRITE, 256 << 10, Some(0), 48_000_000)));
-        let writes = cells.series(A, Class::Write, Cells::FINEST_NS, Window::new(0, 200_000_000));
+        (0..512).for_each(|_| {
+            cells.push(&Io::new(
+                148_000_000,
+                A,
+                Op::WRITE,
+                256 << 10,
+                Some(0),
+                48_000_000,
+            ))
+        });
+        let writes = cells.series(
+            A,
+            Class::Write,
+            Cells::FINEST_NS,
+            Window::new(0, 200_000_000),
+        );
         let peak = writes.filled().iter().map(|s| s.bytes).max().unwrap_or(0) as f64 * 1e3;
-        assert!((peak / (f64::from(512 * (256 << 10)) / 0.048) - 1.0).abs() < 0.001, "{peak} B/s");
-        assert_eq!((writes.sum(0, 200), writes.range(100, 101)[0].ios), (512 * (256 << 10), 512));
+        assert!(
+            (peak / (f64::from(512 * (256 << 10)) / 0.048) - 1.0).abs() < 0.001,
+            "{peak} B/s"
+        );
+        assert_eq!(
+            (writes.sum(0, 200), writes.range(100, 101)[0].ios),
+            (512 * (256 << 10), 512)
+        );
         // A later window begins where half is done.
-        let later = cells.series(A, Class::Write, 2_000_000, Window::new(124_000_000, 200_000_000));
-        assert!(later.sum(0, later.slots()).abs_diff(256 * (256 << 10)) < 20_000, "{later:?}");
+        let later = cells.series(
+            A,
+            Class::Write,
+            2_000_000,
+            Window::new(124_000_000, 200_000_000),
+        );
+        assert!(
+            later.sum(0, later.slots()).abs_diff(256 * (256 << 10)) < 20_000,
+            "{later:?}"
+        );
     }
 
     proptest! {

@@ -6,7 +6,9 @@ use crate::analysis::bursts::cells::{Actor, Series};
 use crate::analysis::bursts::envelope::active_second_rate;
 use crate::analysis::bursts::scan::{Bin, Excess, Measure, Sizes, excess, segment};
 use crate::analysis::bursts::stream_scan::{BIN_NS, Scanned};
-use crate::analysis::bursts::{self, Burst, BurstRule, Limit, LimitSource, SampledView, sampled_view};
+use crate::analysis::bursts::{
+    self, Burst, BurstRule, Limit, LimitSource, SampledView, sampled_view,
+};
 use crate::analysis::capacity::load::LoadPoint;
 use crate::analysis::device::detail::{Around, BURST_SLOT_NS};
 use crate::analysis::stream::requests::{Request, Requests};
@@ -60,13 +62,30 @@ pub(in crate::analysis) struct Found {
 }
 
 /// The bursts of a stream: against the user's limit if there is one, else those that its submissions showed (`scanned`).
-pub(in crate::analysis) fn find_bursts(around: &Around, series: &Series, class: Class, scanned: Vec<Scanned>) -> Found {
+pub(in crate::analysis) fn find_bursts(
+    around: &Around,
+    series: &Series,
+    class: Class,
+    scanned: Vec<Scanned>,
+) -> Found {
     let limit = around.limit.or_else(|| bursts::learned_limit(series));
-    let Some(judged) = limit else { return Found { limit, bursts: Vec::new() } };
+    let Some(judged) = limit else {
+        return Found {
+            limit,
+            bursts: Vec::new(),
+        };
+    };
     let lossy = |from_ns, to_ns| around.losses.overlap(around.dev, from_ns, to_ns);
-    let cause = |from_ns, to_ns| around.cells.main_actor(around.dev, class, &[(from_ns, to_ns)]);
+    let cause = |from_ns, to_ns| {
+        around
+            .cells
+            .main_actor(around.dev, class, &[(from_ns, to_ns)])
+    };
     if judged.source != LimitSource::Learned {
-        return Found { limit, bursts: bursts_of(series, &judged, lossy, cause) };
+        return Found {
+            limit,
+            bursts: bursts_of(series, &judged, lossy, cause),
+        };
     }
     let bins = (around.window.len_ns() / BIN_NS).max(1) as u64;
     let mut next_ns = i64::MAX;
@@ -77,10 +96,20 @@ pub(in crate::analysis) fn find_bursts(around: &Around, series: &Series, class: 
         // In wide slots a short burst's peak cannot be seen: what was asked for can.
         let asked = s.bytes as f64 * 1e9 / (s.to_ns - s.from_ns).max(1) as f64;
         let is_seen = series.dt_ns <= BURST_SLOT_NS.max(s.to_ns - s.from_ns);
-        let peak = if is_seen { burst.peak_bytes_per_s } else { burst.peak_bytes_per_s.max(asked) };
+        let peak = if is_seen {
+            burst.peak_bytes_per_s
+        } else {
+            burst.peak_bytes_per_s.max(asked)
+        };
         let (second, found) = (s.second.hiding(peak), (s.excess, BIN_NS, bins));
         let place = (burst.from_ns, burst.to_ns);
-        bursts.push(detail(burst, second, Significance::of(found), lossy(place.0, place.1), cause(place.0, place.1)));
+        bursts.push(detail(
+            burst,
+            second,
+            Significance::of(found),
+            lossy(place.0, place.1),
+            cause(place.0, place.1),
+        ));
     }
     bursts.reverse();
     bursts.retain(is_hidden);
@@ -117,20 +146,41 @@ pub(in crate::analysis) fn bursts_of(
     lossy: impl Fn(i64, i64) -> bool,
     cause: impl Fn(i64, i64) -> Option<Actor>,
 ) -> Vec<BurstDetail> {
-    let rule = BurstRule { gap_slots: (GAP_NS / series.dt_ns).max(1) as usize, ..BurstRule::default() };
+    let rule = BurstRule {
+        gap_slots: (GAP_NS / series.dt_ns).max(1) as usize,
+        ..BurstRule::default()
+    };
     let slots = series.slots() as u64;
-    let bins: Vec<Bin> = series.filled().iter().map(|s| Bin { at: s.at as u64, ios: s.ios, bytes: s.bytes }).collect();
+    let bins: Vec<Bin> = series
+        .filled()
+        .iter()
+        .map(|s| Bin {
+            at: s.at as u64,
+            ios: s.ios,
+            bytes: s.bytes,
+        })
+        .collect();
     let sizes = Sizes::of_averages(&bins);
     let found: Vec<(Burst, Excess)> = match limit.source {
         LimitSource::Learned => segment(&bins, (0, slots), series.dt_ns, &sizes)
             .into_iter()
-            .map(|e| (bursts::describe(series, limit, &rule, e.first as usize, e.end as usize), e))
+            .map(|e| {
+                (
+                    bursts::describe(series, limit, &rule, e.first as usize, e.end as usize),
+                    e,
+                )
+            })
             .collect(),
         // A stream that bursts a hundred thousand times is a steady one.
         LimitSource::User | LimitSource::Link => bursts::find(series, limit, &rule)
             .into_iter()
             .take(MAX_BURSTS * 100)
-            .filter_map(|b| Some((excess(&bins, (b.first as u64, b.end as u64), slots, &sizes)?, b)))
+            .filter_map(|b| {
+                Some((
+                    excess(&bins, (b.first as u64, b.end as u64), slots, &sizes)?,
+                    b,
+                ))
+            })
             .map(|(e, b)| (b, e))
             .collect(),
     };
@@ -140,7 +190,13 @@ pub(in crate::analysis) fn bursts_of(
             let second = sampled_view(series, &burst, SECOND_NS);
             let place = (burst.from_ns, burst.to_ns);
             let significance = Significance::of((e, series.dt_ns, slots));
-            detail(burst, second, significance, lossy(place.0, place.1), cause(place.0, place.1))
+            detail(
+                burst,
+                second,
+                significance,
+                lossy(place.0, place.1),
+                cause(place.0, place.1),
+            )
         })
         .filter(|b| limit.source != LimitSource::Learned || is_hidden(b))
         .collect()
@@ -205,9 +261,23 @@ pub(in crate::analysis) struct Surroundings<'a> {
 
 impl<'a> Surroundings<'a> {
     /// `others` are requests of the other class.
-    pub fn new(series: &'a Series, load: &'a [LoadPoint], others: &'a Requests) -> Surroundings<'a> {
-        let longest_ns = others.kept().iter().map(Request::total_ns).max().unwrap_or(0);
-        Surroundings { series, load, others, longest_ns }
+    pub fn new(
+        series: &'a Series,
+        load: &'a [LoadPoint],
+        others: &'a Requests,
+    ) -> Surroundings<'a> {
+        let longest_ns = others
+            .kept()
+            .iter()
+            .map(Request::total_ns)
+            .max()
+            .unwrap_or(0);
+        Surroundings {
+            series,
+            load,
+            others,
+            longest_ns,
+        }
     }
 
     fn describe(&self, b: &mut BurstDetail) {
@@ -231,13 +301,26 @@ impl<'a> Surroundings<'a> {
         let to = (from + per_minute).min(slots);
         let seconds = |slots: u64| slots as f64 * dt as f64 / 1e9;
         let period_s = seconds((to - from) as u64);
-        let active = self.series.range(from, to).iter().filter(|s| s.bytes > 0).count();
-        active_second_rate(self.series.sum(from, to) as f64, period_s, period_s - seconds(active as u64))
+        let active = self
+            .series
+            .range(from, to)
+            .iter()
+            .filter(|s| s.bytes > 0)
+            .count();
+        active_second_rate(
+            self.series.sum(from, to) as f64,
+            period_s,
+            period_s - seconds(active as u64),
+        )
     }
 
     fn in_flight(&self, burst: &Burst) -> Option<f64> {
-        let first = self.load.partition_point(|p| p.from_ns + p.len_ns <= burst.from_ns);
-        let touched = self.load[first..].iter().take_while(|p| p.from_ns < burst.to_ns);
+        let first = self
+            .load
+            .partition_point(|p| p.from_ns + p.len_ns <= burst.from_ns);
+        let touched = self.load[first..]
+            .iter()
+            .take_while(|p| p.from_ns < burst.to_ns);
         touched.map(|p| p.in_flight).max_by(f64::total_cmp)
     }
 
@@ -255,7 +338,10 @@ impl<'a> Surroundings<'a> {
 }
 
 /// The largest of `bursts`, in the order of time, with their surroundings.
-pub(in crate::analysis) fn largest(bursts: Vec<BurstDetail>, around: &Surroundings) -> Vec<BurstDetail> {
+pub(in crate::analysis) fn largest(
+    bursts: Vec<BurstDetail>,
+    around: &Surroundings,
+) -> Vec<BurstDetail> {
     let mut bursts = largest_alone(bursts);
     bursts.iter_mut().for_each(|b| around.describe(b));
     bursts

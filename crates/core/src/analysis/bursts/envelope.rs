@@ -54,15 +54,21 @@ pub fn most_bytes(series: &Series, slots: usize) -> u64 {
 /// [`Unevenness`] of the I/Os in slots `times` as wide as those of `series`; `None` without two slots or any I/O.
 pub fn unevenness_of(series: &Series, times: usize) -> Option<Unevenness> {
     let (times, all) = (times.max(1), series.slots().div_ceil(times.max(1)));
-    let own = series.filled().chunk_by(|a, b| a.at / times == b.at / times);
-    let counts: Vec<u64> = own.map(|c| c.iter().map(|s| s.ios).sum()).filter(|ios| *ios > 0).collect();
+    let own = series
+        .filled()
+        .chunk_by(|a, b| a.at / times == b.at / times);
+    let counts: Vec<u64> = own
+        .map(|c| c.iter().map(|s| s.ios).sum())
+        .filter(|ios| *ios > 0)
+        .collect();
     let mean = counts.iter().sum::<u64>() as f64 / all as f64;
     if all < 2 || counts.is_empty() {
         return None;
     }
     let squares = |c: f64| (c - mean).powi(2);
     let empty = (all - counts.len()) as f64 * squares(0.0);
-    let variance = (counts.iter().map(|c| squares(*c as f64)).sum::<f64>() + empty) / (all - 1) as f64;
+    let variance =
+        (counts.iter().map(|c| squares(*c as f64)).sum::<f64>() + empty) / (all - 1) as f64;
     Some(Unevenness {
         dt_ns: series.dt_ns * times as i64,
         slots: all as u64,
@@ -120,7 +126,11 @@ mod tests {
 
     /// The most that any window of `slots` slots holds, each summed anew; a shorter series counts as a whole.
     fn max_sliding(values: &[u64], slots: usize) -> u64 {
-        values.windows(slots.min(values.len())).map(|w| w.iter().sum()).max().expect("not empty")
+        values
+            .windows(slots.min(values.len()))
+            .map(|w| w.iter().sum())
+            .max()
+            .expect("not empty")
     }
 
     /// Slot by slot, each counted.
@@ -130,7 +140,11 @@ mod tests {
         if counts.len() < 2 || mean == 0.0 {
             return None;
         }
-        let variance = counts.iter().map(|c| (*c as f64 - mean).powi(2)).sum::<f64>() / (n - 1.0);
+        let variance = counts
+            .iter()
+            .map(|c| (*c as f64 - mean).powi(2))
+            .sum::<f64>()
+            / (n - 1.0);
         Some(Unevenness {
             dt_ns,
             slots: counts.len() as u64,
@@ -145,7 +159,12 @@ mod tests {
         let slots = slots.max(1);
         let phase = phase.min(values.len());
         let head = values[..phase].iter().sum();
-        values[phase..].chunks(slots).map(|c| c.iter().sum()).max().unwrap_or(0).max(head)
+        values[phase..]
+            .chunks(slots)
+            .map(|c| c.iter().sum())
+            .max()
+            .unwrap_or(0)
+            .max(head)
     }
 
     /// Every stretch of every length, by its definition: `max over s < t of A(s, t]` for each length `t - s`, in O(n²).

@@ -38,8 +38,16 @@ pub enum LimitSource {
 
 /// The highest rate that the recording itself shows; `None` without I/O.
 pub fn learned_limit(series: &Series) -> Option<Limit> {
-    let most = series.filled().iter().map(|s| s.bytes).max().filter(|b| *b > 0)?;
-    Some(Limit { bytes_per_s: series.rate(most), source: LimitSource::Learned })
+    let most = series
+        .filled()
+        .iter()
+        .map(|s| s.bytes)
+        .max()
+        .filter(|b| *b > 0)?;
+    Some(Limit {
+        bytes_per_s: series.rate(most),
+        source: LimitSource::Learned,
+    })
 }
 
 /// When a burst begins, ends, and has its core.
@@ -58,7 +66,12 @@ pub struct BurstRule {
 impl Default for BurstRule {
     /// Half of the limit, a tenth, one slot, half of the peak.
     fn default() -> BurstRule {
-        BurstRule { on: 0.5, off: 0.1, gap_slots: 1, core: 0.5 }
+        BurstRule {
+            on: 0.5,
+            off: 0.1,
+            gap_slots: 1,
+            core: 0.5,
+        }
     }
 }
 
@@ -108,9 +121,16 @@ pub fn find(series: &Series, limit: &Limit, rule: &BurstRule) -> Vec<Burst> {
     // First slot, end, whether the threshold was reached.
     let mut open: Option<(usize, usize, bool)> = None;
     let mut close = |open: Option<(usize, usize, bool)>| {
-        bursts.extend(open.filter(|o| o.2).map(|(first, end, _)| describe(series, limit, rule, first, end)));
+        bursts.extend(
+            open.filter(|o| o.2)
+                .map(|(first, end, _)| describe(series, limit, rule, first, end)),
+        );
     };
-    for slot in series.filled().iter().filter(|s| s.bytes > 0 && series.rate(s.bytes) >= off) {
+    for slot in series
+        .filled()
+        .iter()
+        .filter(|s| s.bytes > 0 && series.rate(s.bytes) >= off)
+    {
         let reached = series.rate(slot.bytes) >= on;
         open = match open {
             Some((first, end, before)) if slot.at - end < rule.gap_slots.max(1) => {
@@ -138,7 +158,9 @@ pub(in crate::analysis) fn describe(
     let dt_s = series.dt_ns as f64 / 1e9;
     let peak = slots.iter().copied().max().unwrap_or(0);
     let peak_at = first + slots.iter().position(|b| *b == peak).unwrap_or(0);
-    let core = slots.iter().filter(|b| **b as f64 >= rule.core * peak as f64);
+    let core = slots
+        .iter()
+        .filter(|b| **b as f64 >= rule.core * peak as f64);
     let bytes: u64 = slots.iter().sum();
     let submitted = || series.range(first, end).iter().map(|s| s.ios);
     let ios: u64 = submitted().sum();
@@ -213,7 +235,14 @@ impl SampledView {
     /// The same beside a peak.
     pub(in crate::analysis) fn hiding(self, peak_bytes_per_s: f64) -> SampledView {
         let usual = self.median_bytes_per_s;
-        SampledView { hidden_factor: if usual > 0.0 { peak_bytes_per_s / usual } else { f64::NAN }, ..self }
+        SampledView {
+            hidden_factor: if usual > 0.0 {
+                peak_bytes_per_s / usual
+            } else {
+                f64::NAN
+            },
+            ..self
+        }
     }
 }
 
@@ -221,8 +250,10 @@ impl SampledView {
 pub fn sampled_view(series: &Series, burst: &Burst, period_ns: i64) -> SampledView {
     let clip = |x: i64| x.clamp(0, series.slots() as i64) as usize;
     let range = (burst.first as i64, burst.end as i64);
-    SampledView::of(range, period_ns, series.dt_ns, |from, to| series.sum(clip(from), clip(to)))
-        .hiding(burst.peak_bytes_per_s)
+    SampledView::of(range, period_ns, series.dt_ns, |from, to| {
+        series.sum(clip(from), clip(to))
+    })
+    .hiding(burst.peak_bytes_per_s)
 }
 
 #[cfg(test)]
@@ -235,17 +266,36 @@ mod tests {
     }
 
     fn limit(per_slot: f64) -> Limit {
-        Limit { bytes_per_s: per_slot * 100.0, source: LimitSource::User }
+        Limit {
+            bytes_per_s: per_slot * 100.0,
+            source: LimitSource::User,
+        }
     }
 
     #[test]
     fn extent_is_hysteresis_and_gaps_join() {
         let s = series(&[0, 1, 3, 9, 10, 2, 0, 6, 0, 0, 4, 0]);
         let found = find(&s, &limit(10.0), &BurstRule::default());
-        assert_eq!(found.iter().map(|b| (b.first, b.end)).collect::<Vec<_>>(), [(1, 6), (7, 8)]);
-        assert_eq!((found[0].bytes, found[0].core_bytes, found[0].core_ns), (25, 19, 20_000_000));
-        let joined = find(&s, &limit(10.0), &BurstRule { gap_slots: 2, ..BurstRule::default() });
-        assert_eq!(joined.iter().map(|b| (b.first, b.end)).collect::<Vec<_>>(), [(1, 8)]);
+        assert_eq!(
+            found.iter().map(|b| (b.first, b.end)).collect::<Vec<_>>(),
+            [(1, 6), (7, 8)]
+        );
+        assert_eq!(
+            (found[0].bytes, found[0].core_bytes, found[0].core_ns),
+            (25, 19, 20_000_000)
+        );
+        let joined = find(
+            &s,
+            &limit(10.0),
+            &BurstRule {
+                gap_slots: 2,
+                ..BurstRule::default()
+            },
+        );
+        assert_eq!(
+            joined.iter().map(|b| (b.first, b.end)).collect::<Vec<_>>(),
+            [(1, 8)]
+        );
     }
 
     proptest! {

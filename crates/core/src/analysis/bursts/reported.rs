@@ -16,21 +16,41 @@ pub const MAX_REPORTED_BURSTS: usize = 3;
 const MAX_NS: i64 = 1_500_000_000;
 
 /// Those of one stream of one device.
-pub(in crate::analysis) fn microbursts(detail: &DeviceDetail, stream: &StreamDetail, path_of: PathOf) -> Vec<Finding> {
-    let source = Bursting { dev: Some(detail.dev), class: stream.class, slot_ns: stream.slot_ns, limit: stream.limit };
-    hidden_bursts(&source, &stream.bursts, path_of).into_iter().map(|b| source.finding(b)).collect()
+pub(in crate::analysis) fn microbursts(
+    detail: &DeviceDetail,
+    stream: &StreamDetail,
+    path_of: PathOf,
+) -> Vec<Finding> {
+    let source = Bursting {
+        dev: Some(detail.dev),
+        class: stream.class,
+        slot_ns: stream.slot_ns,
+        limit: stream.limit,
+    };
+    hidden_bursts(&source, &stream.bursts, path_of)
+        .into_iter()
+        .map(|b| source.finding(b))
+        .collect()
 }
 
 /// The findings of one link: bursts that one-second samples hide, summed over its devices.
 pub(in crate::analysis) fn conclude_link(detail: &LinkDetail, path_of: PathOf) -> Vec<Finding> {
     let limit = Some(detail.link.limit);
     let of_stream = |s: &LinkStream| {
-        let source = Bursting { dev: None, class: s.class, slot_ns: s.slot_ns, limit };
+        let source = Bursting {
+            dev: None,
+            class: s.class,
+            slot_ns: s.slot_ns,
+            limit,
+        };
         let of_link = |mut b: Hidden| {
             b.evidence.link_devices.clone_from(&detail.link.devices);
             source.finding(b)
         };
-        hidden_bursts(&source, &s.bursts, path_of).into_iter().map(of_link).collect::<Vec<_>>()
+        hidden_bursts(&source, &s.bursts, path_of)
+            .into_iter()
+            .map(of_link)
+            .collect::<Vec<_>>()
     };
     detail.streams.iter().flat_map(of_stream).collect()
 }
@@ -45,12 +65,20 @@ pub(in crate::analysis) fn conclude_table(
     bursts: &[BurstDetail],
     slowest: impl Fn(i64, i64) -> Option<f64>,
 ) -> Vec<Finding> {
-    let source = Bursting { dev: Some(dev), class, slot_ns, limit: Some(limit) };
+    let source = Bursting {
+        dev: Some(dev),
+        class,
+        slot_ns,
+        limit: Some(limit),
+    };
     let of_table = |mut b: Hidden| {
         b.evidence.other_class_mean_max_us = Some(slowest(b.from_ns, b.to_ns));
         source.finding(b)
     };
-    hidden_bursts(&source, bursts, &|_| None).into_iter().map(of_table).collect()
+    hidden_bursts(&source, bursts, &|_| None)
+        .into_iter()
+        .map(of_table)
+        .collect()
 }
 
 /// Whose bursts are reported.
@@ -84,7 +112,11 @@ fn hidden_bursts(source: &Bursting, bursts: &[BurstDetail], path_of: PathOf) -> 
     let mut hidden: Vec<&BurstDetail> = bursts.iter().filter(|b| is_microburst(b)).collect();
     let all = hidden.len();
     hidden.sort_by_key(|b| std::cmp::Reverse(b.burst.bytes));
-    hidden.iter().take(MAX_REPORTED_BURSTS).map(|b| microburst(source, b, all, path_of)).collect()
+    hidden
+        .iter()
+        .take(MAX_REPORTED_BURSTS)
+        .map(|b| microburst(source, b, all, path_of))
+        .collect()
 }
 
 fn is_microburst(b: &BurstDetail) -> bool {
@@ -129,7 +161,11 @@ fn microburst(source: &Bursting, b: &BurstDetail, all: usize, path_of: PathOf) -
         cause: Cause::of(b.cause, source.class, path_of),
         link_devices: Vec::new(),
     };
-    Hidden { from_ns: burst.from_ns, to_ns: burst.to_ns, evidence }
+    Hidden {
+        from_ns: burst.from_ns,
+        to_ns: burst.to_ns,
+        evidence,
+    }
 }
 
 #[cfg(test)]
@@ -148,10 +184,22 @@ mod tests {
     fn report(seed: u64, bursts: i64) -> Report {
         let mut lot = Shuffler::new(seed);
         let sizes = [512, 4096, 65_536, 131_072];
-        let mut io = |done_ns| Io::new(done_ns, DISK, Op::READ, sizes[(lot.bits() >> 62) as usize], None, 100_000);
+        let mut io = |done_ns| {
+            Io::new(
+                done_ns,
+                DISK,
+                Op::READ,
+                sizes[(lot.bits() >> 62) as usize],
+                None,
+                100_000,
+            )
+        };
         let mut times = Shuffler::new(seed ^ 0xfeed);
-        let alone: Vec<i64> = (0..3600).map(|_| (times.bits() % 60_000_000_000) as i64).collect();
-        let at_once = (0..bursts * 200).map(|i| (i / 200 * 9 + 3) * 1_000_000_000 + i % 200 * 100_000);
+        let alone: Vec<i64> = (0..3600)
+            .map(|_| (times.bits() % 60_000_000_000) as i64)
+            .collect();
+        let at_once =
+            (0..bursts * 200).map(|i| (i / 200 * 9 + 3) * 1_000_000_000 + i % 200 * 100_000);
         let mut ios: Vec<Io> = alone.into_iter().chain(at_once).map(&mut io).collect();
         ios.sort_by_key(|io| io.done_ns);
         let mut builder = ReportBuilder::new(Window::new(0, 60_000_000_000));
@@ -160,14 +208,22 @@ mod tests {
     }
 
     fn reported(report: &Report) -> usize {
-        report.findings.iter().filter(|f| f.kind() == FindingKind::Microburst).count()
+        report
+            .findings
+            .iter()
+            .filter(|f| f.kind() == FindingKind::Microburst)
+            .count()
     }
 
     #[test]
     fn independent_requests_make_no_finding_however_they_cluster() {
         for seed in 1..13 {
             let report = report(seed, 0);
-            assert_eq!((reported(&report), report.details[0].streams[0].bursts_found), (0, 0), "seed {seed}");
+            assert_eq!(
+                (reported(&report), report.details[0].streams[0].bursts_found),
+                (0, 0),
+                "seed {seed}"
+            );
         }
     }
 
@@ -175,7 +231,16 @@ mod tests {
     fn what_comes_at_once_is_reported_among_them() {
         let report = report(7, 2);
         assert_eq!(reported(&report), 2);
-        let from_s: Vec<i64> = report.findings.iter().map(|f| f.from_ns / 1_000_000_000).collect();
-        assert!([3, 12].iter().all(|s| from_s.contains(s) || from_s.contains(&(s - 1))), "{from_s:?}");
+        let from_s: Vec<i64> = report
+            .findings
+            .iter()
+            .map(|f| f.from_ns / 1_000_000_000)
+            .collect();
+        assert!(
+            [3, 12]
+                .iter()
+                .all(|s| from_s.contains(s) || from_s.contains(&(s - 1))),
+            "{from_s:?}"
+        );
     }
 }

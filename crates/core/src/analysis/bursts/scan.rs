@@ -124,16 +124,27 @@ impl Sizes {
     /// Shares and sizes for a measure, sizes in units of the typical one (in which a byte drawn at random lies), and that.
     fn law(&self, measure: Measure) -> Option<Law> {
         if measure == Measure::Ios {
-            return Some(Law { unit: 1.0, mean: 1.0, sizes: vec![(1.0, 1.0)] });
+            return Some(Law {
+                unit: 1.0,
+                mean: 1.0,
+                sizes: vec![(1.0, 1.0)],
+            });
         }
-        let (n, sum) = self.buckets.iter().fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
+        let (n, sum) = self
+            .buckets
+            .iter()
+            .fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
         if sum <= 0.0 {
             return None;
         }
         let unit = self.squares / sum;
         let used = self.buckets.iter().filter(|b| b.1 > 0.0);
         let sizes = used.map(|b| (b.0 / n, b.1 / b.0 / unit)).collect();
-        Some(Law { unit, mean: sum / n / unit, sizes })
+        Some(Law {
+            unit,
+            mean: sum / n / unit,
+            sizes,
+        })
     }
 }
 
@@ -168,11 +179,16 @@ impl Law {
         }
         for _ in 0..40 {
             let middle = f64::midpoint(low, high);
-            if moments(middle)[1] < x { low = middle } else { high = middle }
+            if moments(middle)[1] < x {
+                low = middle
+            } else {
+                high = middle
+            }
         }
         let [k, _, variance] = moments(high);
         let exponent = high * x - k;
-        (-exponent.max(0.0)).exp() * (1.0 / (high * (std::f64::consts::TAU * variance).sqrt())).min(1.0)
+        (-exponent.max(0.0)).exp()
+            * (1.0 / (high * (std::f64::consts::TAU * variance).sqrt())).min(1.0)
     }
 
     /// The same if the rate varies log-normally around `mu` with this variance of its logarithm.
@@ -184,7 +200,9 @@ impl Law {
         let sigma = variance.sqrt();
         let nodes = (-8..=40).map(|i| f64::from(i) * STEP);
         let weight = |z: f64| STEP * (-z * z / 2.0).exp() / std::f64::consts::TAU.sqrt();
-        nodes.map(|z| weight(z) * self.tail(x, mu * (sigma * z).exp())).sum()
+        nodes
+            .map(|z| weight(z) * self.tail(x, mu * (sigma * z).exp()))
+            .sum()
     }
 }
 
@@ -219,7 +237,8 @@ impl Background {
                 rates.push((without_noise(high) / bins, high / bins));
             }
             if low >= 16.0 {
-                let seen = ((middle / low).ln() / 0.927).powi(2) * (1.0 - 3.0 / (windows as f64).sqrt());
+                let seen =
+                    ((middle / low).ln() / 0.927).powi(2) * (1.0 - 3.0 / (windows as f64).sqrt());
                 measured.push((k, (seen - 1.0 / middle).max(0.0)));
             }
         }
@@ -230,12 +249,24 @@ impl Background {
         if let [(first, v), rest @ ..] = &measured[..] {
             let next = rest.first().map_or(*v, |m| m.1);
             // Below the measured lengths the rate varies more, as it did from one length to the next.
-            let growth = if next > 0.01 { (v / next).clamp(1.0, 2.0) } else { 1.0 };
+            let growth = if next > 0.01 {
+                (v / next).clamp(1.0, 2.0)
+            } else {
+                1.0
+            };
             variance.fill(measured.last().map_or(0.0, |m| m.1));
-            measured.iter().for_each(|(k, v)| variance[*k as usize] = *v);
-            (0..*first).rev().for_each(|k| variance[k as usize] = (variance[k as usize + 1] * growth).min(4.0));
+            measured
+                .iter()
+                .for_each(|(k, v)| variance[*k as usize] = *v);
+            (0..*first)
+                .rev()
+                .for_each(|k| variance[k as usize] = (variance[k as usize + 1] * growth).min(4.0));
         }
-        Background { rate, upper_rate, variance }
+        Background {
+            rate,
+            upper_rate,
+            variance,
+        }
     }
 
     /// It is at least `rate`, if it is that of something else, or what the stream sustains.
@@ -282,14 +313,25 @@ fn quantile(values: &mut [f64], n: usize, q: f64) -> f64 {
 }
 
 /// The bins `range` as a burst against the recording's mean rate; `None` if that would show the like.
-pub(in crate::analysis) fn excess(bins: &[Bin], range: (u64, u64), slots: u64, sizes: &Sizes) -> Option<Excess> {
+pub(in crate::analysis) fn excess(
+    bins: &[Bin],
+    range: (u64, u64),
+    slots: u64,
+    sizes: &Sizes,
+) -> Option<Excess> {
     let law = sizes.law(Measure::Bytes)?;
     let sum = |of: &[Bin]| of.iter().map(|b| b.bytes).sum::<u64>() as f64 / law.unit;
     let [from, to] = [range.0, range.1].map(|at| bins.partition_point(|b| b.at < at));
     let (rate, length) = (sum(bins) / slots.max(1) as f64, (range.1 - range.0) as f64);
     let per_bin = law.tail(sum(&bins[from..to]), rate * length) * CHOICES / length;
     let baseline = rate * law.unit;
-    let found = Excess { first: range.0, end: range.1, measure: Measure::Bytes, baseline, per_bin };
+    let found = Excess {
+        first: range.0,
+        end: range.1,
+        measure: Measure::Bytes,
+        baseline,
+        per_bin,
+    };
     found.is_rare(slots).then_some(found)
 }
 
@@ -335,7 +377,11 @@ impl Stream<'_> {
         let (values, law) = (self.values, self.law);
         let (from, to) = (values[first].0, values[last].0 + 1);
         let x: f64 = values[first..=last].iter().map(|v| v.1).sum();
-        let least = if self.measure == Measure::Bytes { MIN_BYTES } else { MIN_IOS };
+        let least = if self.measure == Measure::Bytes {
+            MIN_BYTES
+        } else {
+            MIN_IOS
+        };
         if x * law.unit < least {
             return None;
         }
@@ -350,14 +396,25 @@ impl Stream<'_> {
         let scale = (length.log2().round() as usize).min(self.background.variance.len() - 1);
         let per_bin = law.varying_tail(x, mu, self.background.variance[scale]) * chances;
         let baseline = self.background.rate * law.unit;
-        (per_bin <= most).then_some(Excess { first: from, end: to, measure: self.measure, baseline, per_bin })
+        (per_bin <= most).then_some(Excess {
+            first: from,
+            end: to,
+            measure: self.measure,
+            baseline,
+            per_bin,
+        })
     }
 }
 
 impl Stream<'_> {
     /// Whether it reaches nearly the rate of `e` in so many stretches that `e` is one of them.
     fn is_texture(&self, e: &Excess) -> bool {
-        let own = self.values.iter().filter(|v| e.first <= v.0 && v.0 < e.end).map(|v| v.1).sum::<f64>();
+        let own = self
+            .values
+            .iter()
+            .filter(|v| e.first <= v.0 && v.0 < e.end)
+            .map(|v| v.1)
+            .sum::<f64>();
         let length = e.end - e.first;
         let rate = own / length as f64;
         let wide = ((ALIKE_WINDOW / rate).ceil() as u64).clamp(1, length);
@@ -378,7 +435,10 @@ impl Stream<'_> {
 fn bursts_of(stream: &mut Stream) -> Vec<Excess> {
     let longest = (MAX_NS / stream.dt_ns).max(1) as u64;
     let judged = |stream: &Stream| -> (Vec<Excess>, Vec<Excess>) {
-        let all = stream.excursions().into_iter().filter_map(|(first, last)| stream.judge(first, last));
+        let all = stream
+            .excursions()
+            .into_iter()
+            .filter_map(|(first, last)| stream.judge(first, last));
         all.partition(|e| e.end - e.first <= longest)
     };
     let (short, long) = judged(stream);
@@ -387,28 +447,63 @@ fn bursts_of(stream: &mut Stream) -> Vec<Excess> {
         return short;
     }
     // What the stream sustains for long at other times is no burst when it is short.
-    let held = |e: &Excess| stream.values.iter().filter(|v| e.first <= v.0 && v.0 < e.end).map(|v| v.1).sum::<f64>();
+    let held = |e: &Excess| {
+        stream
+            .values
+            .iter()
+            .filter(|v| e.first <= v.0 && v.0 < e.end)
+            .map(|v| v.1)
+            .sum::<f64>()
+    };
     let sustained = long.iter().map(held).sum::<f64>() / time(&long) as f64;
     stream.background.raise((sustained, sustained));
     judged(stream).0
 }
 
 /// The bursts among `bins` of a segment, by bytes and by I/Os; of those that overlap the least likely one.
-pub(in crate::analysis) fn segment(bins: &[Bin], range: (u64, u64), dt_ns: i64, sizes: &Sizes) -> Vec<Excess> {
+pub(in crate::analysis) fn segment(
+    bins: &[Bin],
+    range: (u64, u64),
+    dt_ns: i64,
+    sizes: &Sizes,
+) -> Vec<Excess> {
     let scales = (SCALE_NS / dt_ns).max(1).ilog2();
     let mut all: Vec<Excess> = Vec::new();
     let mut by_number: Option<Background> = None;
     for measure in [Measure::Ios, Measure::Bytes] {
-        let Some(law) = sizes.law(measure) else { continue };
-        let weigh = |b: &Bin| (b.at, if measure == Measure::Bytes { b.bytes } else { b.ios } as f64 / law.unit);
+        let Some(law) = sizes.law(measure) else {
+            continue;
+        };
+        let weigh = |b: &Bin| {
+            (
+                b.at,
+                if measure == Measure::Bytes {
+                    b.bytes
+                } else {
+                    b.ios
+                } as f64
+                    / law.unit,
+            )
+        };
         let values: Vec<(u64, f64)> = bins.iter().map(weigh).filter(|v| v.1 > 0.0).collect();
         let mut background = Background::of(&values, range, scales);
         // I/Os are many: they show best at which rate they come and how much it varies.
         if let Some(known) = &by_number {
             background.raise((known.rate * law.mean, known.upper_rate * law.mean));
-            background.variance.iter_mut().zip(&known.variance).for_each(|(v, known)| *v = v.max(*known));
+            background
+                .variance
+                .iter_mut()
+                .zip(&known.variance)
+                .for_each(|(v, known)| *v = v.max(*known));
         }
-        let mut stream = Stream { measure, values: &values, law: &law, background, range, dt_ns };
+        let mut stream = Stream {
+            measure,
+            values: &values,
+            law: &law,
+            background,
+            range,
+            dt_ns,
+        };
         let mut found = bursts_of(&mut stream);
         // More of them are texture without a closer look.
         if found.len() <= MAX_IN_SEGMENT {
@@ -466,13 +561,18 @@ mod tests {
     #[test]
     fn the_mean_behind_a_quantile() {
         // The 80th percentile of a Poisson stream of mean 100 is 108, of mean 40 is 45.
-        assert!((without_noise(108.0) - 100.0).abs() < 1.0 && (without_noise(45.0) - 40.0).abs() < 0.7);
+        assert!(
+            (without_noise(108.0) - 100.0).abs() < 1.0 && (without_noise(45.0) - 40.0).abs() < 0.7
+        );
     }
 
     #[test]
     fn quantiles_count_what_is_empty() {
         assert_eq!(quantile(&mut [5.0, 1.0, 3.0], 10, 0.8), 1.0);
         assert_eq!(quantile(&mut [5.0, 1.0, 3.0], 10, 0.7), 0.0);
-        assert_eq!((quantile(&mut [5.0, 1.0], 2, 0.5), quantile(&mut [], 4, 0.9)), (1.0, 0.0));
+        assert_eq!(
+            (quantile(&mut [5.0, 1.0], 2, 0.5), quantile(&mut [], 4, 0.9)),
+            (1.0, 0.0)
+        );
     }
 }

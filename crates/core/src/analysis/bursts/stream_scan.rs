@@ -45,7 +45,13 @@ pub(in crate::analysis) struct BurstScan {
 
 impl BurstScan {
     pub fn new(window: Window) -> BurstScan {
-        BurstScan { window, bins: Vec::new(), sizes: Sizes::default(), judged: 0, found: Vec::new() }
+        BurstScan {
+            window,
+            bins: Vec::new(),
+            sizes: Sizes::default(),
+            judged: 0,
+            found: Vec::new(),
+        }
     }
 
     /// An I/O of `bytes` is submitted.
@@ -80,11 +86,13 @@ impl BurstScan {
         let found = segment(&self.bins[first..], (self.judged, to), BIN_NS, &self.sizes);
         self.judged = accept;
         for excess in found.into_iter().filter(|e| e.first < accept) {
-            self.found.push(describe(&self.bins, excess, self.window.from_ns));
+            self.found
+                .push(describe(&self.bins, excess, self.window.from_ns));
             self.judged = self.judged.max(excess.end);
         }
         let keep = self.judged.saturating_sub(BEHIND);
-        self.bins.drain(..self.bins.partition_point(|b| b.at < keep));
+        self.bins
+            .drain(..self.bins.partition_point(|b| b.at < keep));
     }
 
     /// The bursts of `window`, this one closed, of a report of so many devices.
@@ -95,7 +103,8 @@ impl BurstScan {
             self.judge(end, end);
         }
         // What is rare in a minute is not in a day, nor among the members of an array.
-        self.found.retain(|b| b.excess.is_rare(bins(window.len_ns()) * devices.max(1)));
+        self.found
+            .retain(|b| b.excess.is_rare(bins(window.len_ns()) * devices.max(1)));
         self.found
     }
 }
@@ -110,7 +119,9 @@ fn describe(bins: &[Bin], excess: Excess, origin_ns: i64) -> Scanned {
     for bin in own() {
         let slot = (bin.at - excess.first) / PEAK;
         match slots.last_mut() {
-            Some((at, ios, bytes)) if *at == slot => (*ios, *bytes) = (*ios + bin.ios, *bytes + bin.bytes),
+            Some((at, ios, bytes)) if *at == slot => {
+                (*ios, *bytes) = (*ios + bin.ios, *bytes + bin.bytes)
+            }
             _ => slots.push((slot, bin.ios, bin.bytes)),
         }
     }
@@ -124,10 +135,18 @@ fn describe(bins: &[Bin], excess: Excess, origin_ns: i64) -> Scanned {
         ios: own().map(|b| b.ios).sum(),
         core_ns: core.clone().count() as i64 * (PEAK as i64 * BIN_NS),
         core_bytes: core.map(|s| s.2).sum(),
-        peak_iops: slots.iter().map(|s| s.1).max().unwrap_or(0) as f64 * 1e9 / (PEAK as i64 * BIN_NS) as f64,
-        second: SampledView::of((excess.first as i64, excess.end as i64), 1_000_000_000, BIN_NS, |from, to| {
-            between(from.max(0) as u64, to.max(0) as u64).map(|b| b.bytes).sum()
-        }),
+        peak_iops: slots.iter().map(|s| s.1).max().unwrap_or(0) as f64 * 1e9
+            / (PEAK as i64 * BIN_NS) as f64,
+        second: SampledView::of(
+            (excess.first as i64, excess.end as i64),
+            1_000_000_000,
+            BIN_NS,
+            |from, to| {
+                between(from.max(0) as u64, to.max(0) as u64)
+                    .map(|b| b.bytes)
+                    .sum()
+            },
+        ),
         excess,
     }
 }
@@ -142,7 +161,13 @@ mod tests {
         found_among(1, seconds, at_s, n, background)
     }
 
-    fn found_among(devices: u64, seconds: i64, at_s: &[f64], n: i64, background: u64) -> Vec<Scanned> {
+    fn found_among(
+        devices: u64,
+        seconds: i64,
+        at_s: &[f64],
+        n: i64,
+        background: u64,
+    ) -> Vec<Scanned> {
         let mut random = Shuffler::new(7);
         let mut ios: Vec<(i64, u64)> = (0..background * seconds as u64)
             .map(|_| (random.below(seconds as u64 * 1_000_000_000) as i64, 16_384))
@@ -160,9 +185,12 @@ mod tests {
     #[test]
     fn what_is_rare_on_one_device_is_not_among_many() {
         let alone = found(60, &[30.0], 6, 600);
-        let [burst] = &alone[..] else { panic!("{} bursts", alone.len()) };
+        let [burst] = &alone[..] else {
+            panic!("{} bursts", alone.len())
+        };
         let devices = (0.002 / burst.excess.by_chance(60_000)) as u64;
-        let counts = [1, devices.saturating_sub(1), devices + 1].map(|d| found_among(d, 60, &[30.0], 6, 600).len());
+        let counts = [1, devices.saturating_sub(1), devices + 1]
+            .map(|d| found_among(d, 60, &[30.0], 6, 600).len());
         assert!(devices > 1 && counts == [1, 1, 0], "{devices}: {counts:?}");
     }
 
@@ -171,12 +199,14 @@ mod tests {
         let ten: Vec<f64> = (0..10).map(|i| 3.0 + 5.3 * f64::from(i)).collect();
         let bursts = found(60, &ten, 512, 0);
         assert_eq!(bursts.len(), 10);
+        assert!(bursts.iter().all(|b| (b.bytes, b.ios) == (512 << 17, 512)
+            && (28..32).contains(&((b.to_ns - b.from_ns) / 1_000_000))));
         assert!(
-            bursts.iter().all(
-                |b| (b.bytes, b.ios) == (512 << 17, 512) && (28..32).contains(&((b.to_ns - b.from_ns) / 1_000_000))
-            )
+            bursts
+                .iter()
+                .all(|b| b.second.max_bytes_per_s == f64::from(512 << 17)),
+            "a second holds it all"
         );
-        assert!(bursts.iter().all(|b| b.second.max_bytes_per_s == f64::from(512 << 17)), "a second holds it all");
         let edges = [0.0, 59.99, 60.0 + 30.0, 119.985, 599.97];
         assert_eq!(found(600, &edges, 256, 300).len(), edges.len());
     }
@@ -189,6 +219,10 @@ mod tests {
         for i in 0..400_000i64 {
             scan.push(i * 2_000_000 + i / 200_000 * 10_000_000_000_000, 4096);
         }
-        assert!(scan.bins.len() < 100_000 && scan.found.is_empty(), "{} bins", scan.bins.len());
+        assert!(
+            scan.bins.len() < 100_000 && scan.found.is_empty(),
+            "{} bins",
+            scan.bins.len()
+        );
     }
 }

@@ -88,7 +88,8 @@ fn joined(load: &Load, dev: DevId, losses: &Losses) -> (Vec<Joined>, i64) {
     let each = JOINED_NS.div_euclid(load.len_ns.max(1)).max(1) as usize;
     let window_ns = load.len_ns * each as i64;
     let of = |part: &[LoadPoint]| {
-        let mean = |value: &dyn Fn(&LoadPoint) -> f64| part.iter().map(value).sum::<f64>() / each as f64;
+        let mean =
+            |value: &dyn Fn(&LoadPoint) -> f64| part.iter().map(value).sum::<f64>() / each as f64;
         let from_ns = load.from_ns + (load.index(&part[0]) / each) as i64 * window_ns;
         Joined {
             from_ns,
@@ -101,28 +102,52 @@ fn joined(load: &Load, dev: DevId, losses: &Losses) -> (Vec<Joined>, i64) {
         }
     };
     let whole = load.windows / each;
-    let parts = load.points.chunk_by(|a, b| load.index(a) / each == load.index(b) / each);
-    (parts.take_while(|part| load.index(&part[0]) / each < whole).map(of).collect(), window_ns)
+    let parts = load
+        .points
+        .chunk_by(|a, b| load.index(a) / each == load.index(b) / each);
+    (
+        parts
+            .take_while(|part| load.index(&part[0]) / each < whole)
+            .map(of)
+            .collect(),
+        window_ns,
+    )
 }
 
 /// The limit that the windows of a device show; `None` if they show none.
 pub(in crate::analysis) fn find(load: &Load, dev: DevId, losses: &Losses) -> Option<Plateau> {
     let (all, window_ns) = joined(load, dev, losses);
-    let full: Vec<&Joined> = all.iter().filter(|w| w.busy_percent >= FULL_PERCENT && !w.lossy).collect();
+    let full: Vec<&Joined> = all
+        .iter()
+        .filter(|w| w.busy_percent >= FULL_PERCENT && !w.lossy)
+        .collect();
     let limit = densest(&full)?;
-    let is_on = |w: &Joined| !w.lossy && w.busy_percent >= FULL_PERCENT && (w.bytes_per_s / limit - 1.0).abs() <= WIDTH;
-    let goes_on = |a: &Joined, b: &Joined| is_on(a) == is_on(b) && b.from_ns - a.from_ns == window_ns;
-    let runs = all.chunk_by(goes_on).filter(|run| is_on(&run[0]) && run.len() >= MIN_RUN);
+    let is_on = |w: &Joined| {
+        !w.lossy && w.busy_percent >= FULL_PERCENT && (w.bytes_per_s / limit - 1.0).abs() <= WIDTH
+    };
+    let goes_on =
+        |a: &Joined, b: &Joined| is_on(a) == is_on(b) && b.from_ns - a.from_ns == window_ns;
+    let runs = all
+        .chunk_by(goes_on)
+        .filter(|run| is_on(&run[0]) && run.len() >= MIN_RUN);
     let on: Vec<&Joined> = runs.flatten().collect();
     let active = all.iter().filter(|w| w.ios_per_s > 0.0).count();
-    let faster = all.iter().filter(|w| w.bytes_per_s > limit * (1.0 + WIDTH)).count();
-    let share = on.len() as f64 / (load.windows as f64 * load.len_ns as f64 / window_ns as f64).max(1.0);
-    let enough = on.len() >= MIN_WINDOWS && share >= MIN_SHARE && on.len() as f64 >= MIN_OF_BUSY * full.len() as f64;
+    let faster = all
+        .iter()
+        .filter(|w| w.bytes_per_s > limit * (1.0 + WIDTH))
+        .count();
+    let share =
+        on.len() as f64 / (load.windows as f64 * load.len_ns as f64 / window_ns as f64).max(1.0);
+    let enough = on.len() >= MIN_WINDOWS
+        && share >= MIN_SHARE
+        && on.len() as f64 >= MIN_OF_BUSY * full.len() as f64;
     if !enough || faster as f64 > MAX_FASTER * active as f64 {
         return None;
     }
-    let light: Vec<&Joined> =
-        all.iter().filter(|w| w.ios_per_s > 0.0 && !w.lossy && w.bytes_per_s < LIGHT * limit).collect();
+    let light: Vec<&Joined> = all
+        .iter()
+        .filter(|w| w.ios_per_s > 0.0 && !w.lossy && w.bytes_per_s < LIGHT * limit)
+        .collect();
     let sum = |of: &[&Joined], value: fn(&Joined) -> f64| of.iter().map(|w| value(w)).sum::<f64>();
     let latency = |of: &[&Joined]| sum(of, |w| w.us_per_s) / sum(of, |w| w.ios_per_s);
     let request = |of: &[&Joined]| sum(of, |w| w.bytes_per_s) / sum(of, |w| w.ios_per_s);
@@ -133,16 +158,26 @@ pub(in crate::analysis) fn find(load: &Load, dev: DevId, losses: &Losses) -> Opt
     // Requests of other sizes say nothing of what these need.
     let alike = (0.5..2.0).contains(&(request(&light) / request_bytes));
     let needed = ios_per_s * light_us / 1e6;
-    let long = on.iter().filter(|w| w.in_flight >= LONG_QUEUE * needed.max(1.0)).count();
-    let short = on.iter().filter(|w| w.in_flight < SHORT_QUEUE * needed.max(1.0)).count();
+    let long = on
+        .iter()
+        .filter(|w| w.in_flight >= LONG_QUEUE * needed.max(1.0))
+        .count();
+    let short = on
+        .iter()
+        .filter(|w| w.in_flight < SHORT_QUEUE * needed.max(1.0))
+        .count();
     let queues = 2 * long >= on.len() && short as f64 <= MAX_SHORT * on.len() as f64;
-    if light.len() < MIN_LIGHT || !alike || !queues || request_bytes < MIN_REQUEST || !by_bytes(&on) {
+    if light.len() < MIN_LIGHT || !alike || !queues || request_bytes < MIN_REQUEST || !by_bytes(&on)
+    {
         return None;
     }
     let mut rates: Vec<f64> = on.iter().map(|w| w.bytes_per_s).collect();
     Some(Plateau {
         limit_bytes_per_s: nearest_rank(&mut rates, 0.5)?,
-        limit_range: (nearest_rank(&mut rates, 0.05)?, nearest_rank(&mut rates, 0.95)?),
+        limit_range: (
+            nearest_rank(&mut rates, 0.05)?,
+            nearest_rank(&mut rates, 0.95)?,
+        ),
         from_ns: on[0].from_ns,
         to_ns: on[on.len() - 1].from_ns + window_ns,
         windows: on.len(),
@@ -159,9 +194,14 @@ pub(in crate::analysis) fn find(load: &Load, dev: DevId, losses: &Losses) -> Opt
 
 /// The middle of the interval of rates, 5 % either way, that holds most windows; of equals the fastest.
 fn densest(full: &[&Joined]) -> Option<f64> {
-    let mut rates: Vec<f64> = full.iter().map(|w| w.bytes_per_s).filter(|r| *r > 0.0).collect();
+    let mut rates: Vec<f64> = full
+        .iter()
+        .map(|w| w.bytes_per_s)
+        .filter(|r| *r > 0.0)
+        .collect();
     rates.sort_by(f64::total_cmp);
-    let held = |from: usize| rates.partition_point(|r| *r <= rates[from] * (1.0 + 2.0 * WIDTH)) - from;
+    let held =
+        |from: usize| rates.partition_point(|r| *r <= rates[from] * (1.0 + 2.0 * WIDTH)) - from;
     let from = (0..rates.len()).max_by_key(|from| held(*from))?;
     nearest_rank(&mut rates[from..from + held(from)].to_vec(), 0.5)
 }
@@ -170,7 +210,11 @@ fn densest(full: &[&Joined]) -> Option<f64> {
 fn by_bytes(on: &[&Joined]) -> bool {
     let spread = |value: fn(&Joined) -> f64| {
         let mean = on.iter().map(|w| value(w)).sum::<f64>() / on.len() as f64;
-        (on.iter().map(|w| (value(w) / mean - 1.0).powi(2)).sum::<f64>() / on.len() as f64).sqrt()
+        (on.iter()
+            .map(|w| (value(w) / mean - 1.0).powi(2))
+            .sum::<f64>()
+            / on.len() as f64)
+            .sqrt()
     };
     spread(|w| w.bytes_per_s) <= spread(|w| w.ios_per_s).max(0.02)
 }
@@ -181,7 +225,11 @@ pub(in crate::analysis) fn finding(dev: DevId, p: &Plateau) -> Finding {
         dev: Some(dev),
         from_ns: p.from_ns,
         to_ns: p.to_ns,
-        severity: if p.share >= WARNING { Severity::Warning } else { Severity::Info },
+        severity: if p.share >= WARNING {
+            Severity::Warning
+        } else {
+            Severity::Info
+        },
         evidence: Evidence::BandwidthSaturation(BandwidthSaturationEvidence {
             plateau_bytes_per_s: p.limit_bytes_per_s,
             plateau_range_bytes_per_s: p.limit_range,

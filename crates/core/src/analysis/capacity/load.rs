@@ -157,8 +157,18 @@ impl LoadWindows {
             in_flight: w.area_ns / len_ns as f64,
             busy_percent: 100.0 * w.busy_ns as f64 / len_ns as f64,
         };
-        let points = self.sums.before(windows as u32).into_iter().map(point).collect();
-        Load { from_ns, len_ns, windows, points }
+        let points = self
+            .sums
+            .before(windows as u32)
+            .into_iter()
+            .map(point)
+            .collect();
+        Load {
+            from_ns,
+            len_ns,
+            windows,
+            points,
+        }
     }
 }
 
@@ -209,9 +219,16 @@ mod tests {
             w.complete(span.done_ns, 4096, 10_000_000);
         }
         let load = w.finish(Window::new(0, 1_050_000_000));
-        assert_eq!((load.windows, load.points.len()), (10, 10), "half a window is none");
+        assert_eq!(
+            (load.windows, load.points.len()),
+            (10, 10),
+            "half a window is none"
+        );
         for p in load.points {
-            assert_eq!((p.ios_per_s, p.mean_us, p.in_flight, p.busy_percent), (50.0, Some(10_000.0), 0.5, 50.0));
+            assert_eq!(
+                (p.ios_per_s, p.mean_us, p.in_flight, p.busy_percent),
+                (50.0, Some(10_000.0), 0.5, 50.0)
+            );
         }
     }
 
@@ -222,10 +239,21 @@ mod tests {
             w.complete(i * 1000 * 1_000_000_000, 512, 1000);
         }
         let load = w.finish(Window::new(0, 20_000_000_000_000));
-        assert_eq!((load.windows, load.points.len()), (100_000, 20), "windows without I/O take no room");
+        assert_eq!(
+            (load.windows, load.points.len()),
+            (100_000, 20),
+            "windows without I/O take no room"
+        );
         assert_eq!(load.index(&load.points[1]), 5000);
         let points = load.points;
         assert_eq!(points[0].len_ns, 200_000_000);
-        assert_eq!(points.iter().map(|p| p.ios_per_s * 0.2).sum::<f64>().round() as u64, 20);
+        assert_eq!(
+            points
+                .iter()
+                .map(|p| p.ios_per_s * 0.2)
+                .sum::<f64>()
+                .round() as u64,
+            20
+        );
     }
 }

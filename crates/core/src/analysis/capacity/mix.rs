@@ -59,7 +59,11 @@ impl Sums {
         }
         let spread = self.xx - self.x * self.x / self.n;
         let varies = spread > 1e-6 * self.xx;
-        let slope = if varies { (self.xy - self.x * self.y / self.n) / spread } else { 0.0 };
+        let slope = if varies {
+            (self.xy - self.x * self.y / self.n) / spread
+        } else {
+            0.0
+        };
         let base = (self.y - slope * self.x) / self.n;
         // Neither an I/O nor a byte gives time back: without the one, all is the other's.
         let (per_io_us, per_kib_us) = match (base, slope) {
@@ -67,7 +71,11 @@ impl Sums {
             (b, _) if b < 0.0 => (0.0, self.y / self.x),
             both => both,
         };
-        Some(Cost { per_io_us, per_kib_us, n: self.n as u64 })
+        Some(Cost {
+            per_io_us,
+            per_kib_us,
+            n: self.n as u64,
+        })
     }
 }
 
@@ -83,7 +91,9 @@ impl Alone {
         if others > 0 || !window.contains(span.done_ns) {
             return;
         }
-        let Some(sums) = self.sums.get_mut(span.class as usize) else { return };
+        let Some(sums) = self.sums.get_mut(span.class as usize) else {
+            return;
+        };
         let kib = f64::from(span.sectors) * SECTOR_BYTES as f64 / 1024.0;
         let us = (span.done_ns - span.start_ns) as f64 / 1e3;
         sums.n += 1.0;
@@ -104,7 +114,15 @@ mod tests {
     use super::*;
 
     fn span(at: i64, sectors: u32, class: Class, us: i64) -> Span {
-        Span { start_ns: at, done_ns: at + us * 1000, sector: -1, sectors, key: 0, class, waited_us: 0 }
+        Span {
+            start_ns: at,
+            done_ns: at + us * 1000,
+            sector: -1,
+            sectors,
+            key: 0,
+            class,
+            waited_us: 0,
+        }
     }
 
     #[test]
@@ -113,15 +131,30 @@ mod tests {
         for i in 0..200i64 {
             // 100 us and 2 us per KiB to read, 50 us whatever the size (all are equal) to write; queued ones say nothing.
             let kib = 4 << (i % 5);
-            alone.issue(&span(i, kib as u32 * 2, Class::Read, 100 + 2 * kib), 0, Window::OPEN);
+            alone.issue(
+                &span(i, kib as u32 * 2, Class::Read, 100 + 2 * kib),
+                0,
+                Window::OPEN,
+            );
             alone.issue(&span(i, 8, Class::Write, 50), 0, Window::OPEN);
             alone.issue(&span(i, 8, Class::Read, 90_000), 1, Window::OPEN);
         }
         let [read, write] = alone.finish().map(|c| c.expect("enough"));
-        assert!((read.per_io_us - 100.0).abs() < 1e-6 && (read.per_kib_us - 2.0).abs() < 1e-9, "{read:?}");
-        assert_eq!((write.per_io_us, write.per_kib_us, write.n), (50.0, 0.0, 200));
+        assert!(
+            (read.per_io_us - 100.0).abs() < 1e-6 && (read.per_kib_us - 2.0).abs() < 1e-9,
+            "{read:?}"
+        );
+        assert_eq!(
+            (write.per_io_us, write.per_kib_us, write.n),
+            (50.0, 0.0, 200)
+        );
         // 1000 reads of 4 KiB and 2000 writes a second: 0.108 + 0.1 of one server.
-        let rho = load(&[(1000.0, 4096e3), (2000.0, 1.0)], &[Some(read), Some(write)], 1.0).expect("known");
+        let rho = load(
+            &[(1000.0, 4096e3), (2000.0, 1.0)],
+            &[Some(read), Some(write)],
+            1.0,
+        )
+        .expect("known");
         assert!((rho - 0.208).abs() < 1e-6, "{rho}");
         assert_eq!(load(&[(1.0, 1.0), (0.0, 0.0)], &[None, None], 1.0), None);
         assert!(load(&[(1.0, 1.0), (0.0, 0.0)], &[Some(read), None], 2.0).is_some());

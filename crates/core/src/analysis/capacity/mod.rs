@@ -22,7 +22,11 @@ use crate::analysis::math::stats::{Shuffler, nearest_rank};
 
 /// How a device runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CapacityState"))]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "CapacityState")
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     /// Less than a twentieth of the time busy.
@@ -111,10 +115,16 @@ pub fn capacity(load: &Load, known: &Known) -> Capacity {
     let n = busy.len().max(1) as f64;
     let mean_x = busy.iter().map(|p| p.ios_per_s).sum::<f64>() / n;
     let beyond = |k: f64| busy.iter().filter(|p| is_beyond(p, k)).count() as f64;
-    let models = if consistent { fits(&whole.bins) } else { Vec::new() };
+    let models = if consistent {
+        fits(&whole.bins)
+    } else {
+        Vec::new()
+    };
     let best = models.first().map(|f| f.model);
     let most_seen = busy.iter().map(|p| p.ios_per_s).fold(0.0, f64::max);
-    let at_twice = best.zip(whole.min_us).and_then(|(m, us)| m.ios_at_latency(2.0 * us));
+    let at_twice = best
+        .zip(whole.min_us)
+        .and_then(|(m, us)| m.ios_at_latency(2.0 * us));
     let mut result = Capacity {
         windows: busy.len(),
         window_ns: load.len_ns,
@@ -128,9 +138,13 @@ pub fn capacity(load: &Load, known: &Known) -> Capacity {
         saturated_percent: whole.knee().map(|k| 100.0 * beyond(k) / n),
         headroom: whole.plateau.map(|x| (1.0 - mean_x / x).max(0.0)),
         costs: known.costs,
-        mix_load: whole.knee().and_then(|k| mix::load(&known.rates, &known.costs, k.max(1.0))),
+        mix_load: whole
+            .knee()
+            .and_then(|k| mix::load(&known.rates, &known.costs, k.max(1.0))),
         little_residual,
-        best_power: best.filter(|_| whole.plateau.is_some()).map(|m| m.best_power()),
+        best_power: best
+            .filter(|_| whole.plateau.is_some())
+            .map(|m| m.best_power()),
         ios_left_at_twice_min: at_twice.map(|x| (x.min(FARTHEST * most_seen) - mean_x).max(0.0)),
         models,
         state: State::CapacityNotObserved,
@@ -167,16 +181,22 @@ fn state(load: &Load, c: &Capacity, known: &Known) -> State {
 
 /// Most of the time is spent waiting, and yet the device itself has less than a quarter of what it serves at once.
 fn is_held_back(c: &Capacity, known: &Known, knee: f64) -> bool {
-    known.queue_us.zip(known.device_us).is_some_and(|(queue, device)| {
-        let at_device = c.mean_in_flight * device / (queue + device).max(f64::MIN_POSITIVE);
-        queue > device && at_device < 0.25 * knee
-    })
+    known
+        .queue_us
+        .zip(known.device_us)
+        .is_some_and(|(queue, device)| {
+            let at_device = c.mean_in_flight * device / (queue + device).max(f64::MIN_POSITIVE);
+            queue > device && at_device < 0.25 * knee
+        })
 }
 
 /// Little's law over all windows, that is up to what is in flight at their ends.
 fn little(points: &[&LoadPoint]) -> Option<f64> {
     let l: f64 = points.iter().map(|p| p.in_flight).sum();
-    let xr: f64 = points.iter().filter_map(|p| Some(p.ios_per_s * p.mean_us? / 1e6)).sum();
+    let xr: f64 = points
+        .iter()
+        .filter_map(|p| Some(p.ios_per_s * p.mean_us? / 1e6))
+        .sum();
     (l > 0.0).then(|| (l - xr).abs() / l)
 }
 
@@ -211,7 +231,9 @@ impl Estimate {
     /// says that less than one I/O at a time is all that the device can do.
     fn reached_capacity(&self) -> bool {
         self.knee().is_some_and(|knee| {
-            knee >= MIN_KNEE && self.plateau_busy >= BUSY_PERCENT && self.min_in_flight <= LIGHT * knee
+            knee >= MIN_KNEE
+                && self.plateau_busy >= BUSY_PERCENT
+                && self.min_in_flight <= LIGHT * knee
         })
     }
 
@@ -257,17 +279,35 @@ impl Sample {
     const MIN_BLOCKS: usize = 8;
 
     fn of(load: &Load) -> Sample {
-        let len = load.windows.div_ceil(Self::BLOCKS).next_multiple_of(10).max(10);
+        let len = load
+            .windows
+            .div_ceil(Self::BLOCKS)
+            .next_multiple_of(10)
+            .max(10);
         let blocks = load.windows.div_ceil(len);
-        let mut sample = Sample { blocks, bins: vec![BTreeMap::new(); blocks], stretches: Vec::new() };
-        for windows in load.points.chunk_by(|a, b| load.index(a) / len == load.index(b) / len) {
+        let mut sample = Sample {
+            blocks,
+            bins: vec![BTreeMap::new(); blocks],
+            stretches: Vec::new(),
+        };
+        for windows in load
+            .points
+            .chunk_by(|a, b| load.index(a) / len == load.index(b) / len)
+        {
             sample.bins[load.index(&windows[0]) / len] = binned(windows);
         }
-        for ten in load.points.chunk_by(|a, b| load.index(a) / 10 == load.index(b) / 10) {
+        for ten in load
+            .points
+            .chunk_by(|a, b| load.index(a) / 10 == load.index(b) / 10)
+        {
             let first = load.index(&ten[0]) / 10 * 10;
-            sample.stretches.extend(stretch(first / len, ten, (load.windows - first).min(10)));
+            sample
+                .stretches
+                .extend(stretch(first / len, ten, (load.windows - first).min(10)));
         }
-        sample.stretches.sort_by(|a, b| a.in_flight.total_cmp(&b.in_flight));
+        sample
+            .stretches
+            .sort_by(|a, b| a.in_flight.total_cmp(&b.in_flight));
         sample
     }
 
@@ -292,16 +332,29 @@ impl Sample {
             weight: s.windows,
         };
         // Bins of fewer than three windows say nothing.
-        let solid: Vec<(i64, BinSums)> = sums.into_iter().filter(|(_, s)| s.windows >= 3.0).collect();
+        let solid: Vec<(i64, BinSums)> =
+            sums.into_iter().filter(|(_, s)| s.windows >= 3.0).collect();
         let bins: Vec<Bin> = solid.iter().map(|b| mean(b.1)).collect();
         let from = plateau_from.or_else(|| Some(solid[plateau_of(&isotonic(&bins))?].0));
-        let on_plateau = || solid.iter().filter(|(key, _)| from.is_some_and(|from| *key >= from)).map(|(_, s)| s);
+        let on_plateau = || {
+            solid
+                .iter()
+                .filter(|(key, _)| from.is_some_and(|from| *key >= from))
+                .map(|(_, s)| s)
+        };
         let sum = |of: fn(&BinSums) -> f64| on_plateau().map(of).sum::<f64>();
         let (busy, windows, full) = (sum(|s| s.busy), sum(|s| s.windows), sum(|s| s.full_windows));
         // What a device takes shows only while it has no time to idle: a random load of less idles on any plateau.
         let plateau = (full >= MIN_FULL).then(|| sum(|s| s.full_ios_per_s) / full);
         let (min_us, min_in_flight) = self.unloaded(times);
-        Estimate { plateau, plateau_from: from, plateau_busy: busy / windows.max(1.0), min_us, min_in_flight, bins }
+        Estimate {
+            plateau,
+            plateau_from: from,
+            plateau_busy: busy / windows.max(1.0),
+            min_us,
+            min_in_flight,
+            bins,
+        }
     }
 
     /// Mean latency in microseconds, and mean number in flight, of the I/Os in stretches with L < 0.2; where there are
@@ -309,8 +362,17 @@ impl Sample {
     /// short I/Os: L = X R.)
     fn unloaded(&self, times: &[f64]) -> (Option<f64>, f64) {
         let all: f64 = self.stretches.iter().map(|s| times[s.block]).sum();
-        let light: f64 = self.stretches.iter().take_while(|s| s.in_flight < 0.2).map(|s| times[s.block]).sum();
-        let mut left = if light >= 3.0 { light } else { (all / 10.0).floor().max(3.0).min(all) };
+        let light: f64 = self
+            .stretches
+            .iter()
+            .take_while(|s| s.in_flight < 0.2)
+            .map(|s| times[s.block])
+            .sum();
+        let mut left = if light >= 3.0 {
+            light
+        } else {
+            (all / 10.0).floor().max(3.0).min(all)
+        };
         let (mut ios, mut us, mut in_flight, mut windows) = (0.0, 0.0, 0.0, 0.0);
         for s in &self.stretches {
             let weight = times[s.block].min(left);
@@ -320,7 +382,10 @@ impl Sample {
             in_flight += weight * s.in_flight;
             windows += weight;
         }
-        ((ios > 0.0).then(|| us / ios), in_flight / f64::max(windows, 1.0))
+        (
+            (ios > 0.0).then(|| us / ios),
+            in_flight / f64::max(windows, 1.0),
+        )
     }
 
     fn bootstrap(&self, whole: &Estimate) -> Vec<Estimate> {
@@ -336,7 +401,14 @@ impl Sample {
             }
             // Without a plateau nothing but the unloaded latency is asked for.
             let (min_us, min_in_flight) = self.unloaded(&times);
-            Estimate { plateau: None, plateau_from: None, plateau_busy: 0.0, min_us, min_in_flight, bins: Vec::new() }
+            Estimate {
+                plateau: None,
+                plateau_from: None,
+                plateau_busy: 0.0,
+                min_us,
+                min_in_flight,
+                bins: Vec::new(),
+            }
         };
         (0..Self::DRAWS).map(|_| draw()).collect()
     }
@@ -348,14 +420,19 @@ fn interval(draws: &[Estimate], of: impl Fn(&Estimate) -> Option<f64>) -> Option
     if values.is_empty() || values.len() * 10 < draws.len() * 9 {
         return None;
     }
-    Some((nearest_rank(&mut values, 0.025)?, nearest_rank(&mut values, 0.975)?))
+    Some((
+        nearest_rank(&mut values, 0.025)?,
+        nearest_rank(&mut values, 0.975)?,
+    ))
 }
 
 /// Windows binned by L, four bins an octave.
 fn binned(windows: &[LoadPoint]) -> BTreeMap<i64, BinSums> {
     let mut bins: BTreeMap<i64, BinSums> = BTreeMap::new();
     for p in windows.iter().filter(|p| p.in_flight >= 0.01) {
-        let b = bins.entry((4.0 * p.in_flight.log2()).floor() as i64).or_default();
+        let b = bins
+            .entry((4.0 * p.in_flight.log2()).floor() as i64)
+            .or_default();
         b.in_flight += p.in_flight;
         b.ios_per_s += p.ios_per_s;
         b.busy += p.busy_percent;
@@ -373,7 +450,12 @@ fn stretch(block: usize, ten: &[LoadPoint], windows: usize) -> Option<Stretch> {
     let of = |f: fn(&LoadPoint) -> f64| ten.iter().map(f).sum::<f64>();
     let ios = of(|p| p.ios_per_s);
     let us = of(|p| p.ios_per_s * p.mean_us.unwrap_or(0.0));
-    (ios > 0.0).then(|| Stretch { block, in_flight: of(|p| p.in_flight) / windows as f64, ios, us })
+    (ios > 0.0).then(|| Stretch {
+        block,
+        in_flight: of(|p| p.in_flight) / windows as f64,
+        ios,
+        us,
+    })
 }
 
 /// Pool adjacent violators: the closest curve that never falls.
@@ -389,8 +471,13 @@ fn isotonic(bins: &[Bin]) -> Vec<Bin> {
             pools.push(((a.0 * a.1 + z.0 * z.1) / (a.1 + z.1), a.1 + z.1, a.2 + z.2));
         }
     }
-    let levels = pools.into_iter().flat_map(|(x, _, n)| std::iter::repeat_n(x, n));
-    bins.iter().zip(levels).map(|(b, x)| Bin { ios_per_s: x, ..*b }).collect()
+    let levels = pools
+        .into_iter()
+        .flat_map(|(x, _, n)| std::iter::repeat_n(x, n));
+    bins.iter()
+        .zip(levels)
+        .map(|(b, x)| Bin { ios_per_s: x, ..*b })
+        .collect()
 }
 
 /// The first of the bins (never falling) on the plateau: twice as many are in flight there as where throughput comes
@@ -398,7 +485,8 @@ fn isotonic(bins: &[Bin]) -> Vec<Bin> {
 fn plateau_of(bins: &[Bin]) -> Option<usize> {
     let last = bins.last()?;
     let knee = bins.iter().find(|b| b.ios_per_s >= 0.9 * last.ios_per_s)?;
-    bins.iter().position(|b| b.in_flight >= 2.0 * knee.in_flight)
+    bins.iter()
+        .position(|b| b.in_flight >= 2.0 * knee.in_flight)
 }
 
 #[cfg(test)]
@@ -418,37 +506,66 @@ mod tests {
     }
 
     fn capacity(points: &[LoadPoint], known: &Known) -> Capacity {
-        let points: Vec<LoadPoint> = points.iter().zip(0..).map(|(p, i)| LoadPoint { from_ns: i, ..*p }).collect();
-        super::capacity(&Load { from_ns: 0, len_ns: 1, windows: points.len(), points }, known)
+        let points: Vec<LoadPoint> = points
+            .iter()
+            .zip(0..)
+            .map(|(p, i)| LoadPoint { from_ns: i, ..*p })
+            .collect();
+        super::capacity(
+            &Load {
+                from_ns: 0,
+                len_ns: 1,
+                windows: points.len(),
+                points,
+            },
+            known,
+        )
     }
 
     /// A device that serves `c` at once for 1 ms each, in a closed loop of n.
     fn closed(c: f64, ns: &[f64]) -> Vec<LoadPoint> {
-        ns.iter().flat_map(|n| (0..10).map(|_| point(*n, n.min(c) * 1000.0))).collect()
+        ns.iter()
+            .flat_map(|n| (0..10).map(|_| point(*n, n.min(c) * 1000.0)))
+            .collect()
     }
 
     #[test]
     fn a_ladder_shows_the_knee_and_the_state() {
         let ladder = closed(8.0, &[0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0]);
         let c = capacity(&ladder, &Known::default());
-        assert_eq!((c.max_ios_per_s.map(f64::round), c.min_us.map(f64::round)), (Some(8000.0), Some(1000.0)));
+        assert_eq!(
+            (c.max_ios_per_s.map(f64::round), c.min_us.map(f64::round)),
+            (Some(8000.0), Some(1000.0))
+        );
         assert!((c.knee_in_flight.expect("seen") - 8.0).abs() < 0.1);
-        assert_eq!(c.state, State::NearKnee, "mean L is just below the knee: {c:?}");
+        assert_eq!(
+            c.state,
+            State::NearKnee,
+            "mean L is just below the knee: {c:?}"
+        );
         assert!((c.saturated_percent.expect("seen") - 25.0).abs() < 1.0);
     }
 
     #[test]
     fn a_narrow_range_of_load_shows_no_capacity() {
         let c = capacity(&closed(1.0, &[0.99, 1.0]), &Known::default());
-        assert_eq!((c.max_ios_per_s, c.state), (None, State::CapacityNotObserved));
+        assert_eq!(
+            (c.max_ios_per_s, c.state),
+            (None, State::CapacityNotObserved)
+        );
         assert_eq!(capacity(&[], &Known::default()).state, State::Idle);
     }
 
     #[test]
     fn intervals_hold_the_truth_and_the_best_model_is_named() {
         let mut lot = Shuffler::new(11);
-        let law = crate::analysis::capacity::models::Model::Mmc { servers: 4, service_us: 1000.0 };
-        let rough = |l: f64, lot: &mut Shuffler| point(l, law.ios_per_s(l) * (0.9 + lot.below(2001) as f64 * 1e-4));
+        let law = crate::analysis::capacity::models::Model::Mmc {
+            servers: 4,
+            service_us: 1000.0,
+        };
+        let rough = |l: f64, lot: &mut Shuffler| {
+            point(l, law.ios_per_s(l) * (0.9 + lot.below(2001) as f64 * 1e-4))
+        };
         let mut ladder = Vec::new();
         for i in 0..400 {
             let l = 0.05 * 1.22f64.powi((i * 7) % 40);
@@ -456,51 +573,90 @@ mod tests {
         }
         let c = capacity(&ladder, &Known::default());
         let (low, high) = c.max_ios_per_s_ci.expect("enough blocks");
-        assert!(low <= 4000.0 && 3900.0 <= high && high - low < 200.0, "{c:?}");
+        assert!(
+            low <= 4000.0 && 3900.0 <= high && high - low < 200.0,
+            "{c:?}"
+        );
         let (low, high) = c.knee_in_flight_ci.expect("enough blocks");
-        assert!(low <= c.knee_in_flight.expect("seen") && c.knee_in_flight <= Some(high), "{c:?}");
+        assert!(
+            low <= c.knee_in_flight.expect("seen") && c.knee_in_flight <= Some(high),
+            "{c:?}"
+        );
         let best = c.models.first().expect("fitted");
-        assert!(matches!(best.model, crate::analysis::capacity::models::Model::Mmc { servers: 4, .. }), "{best:?}");
+        assert!(
+            matches!(
+                best.model,
+                crate::analysis::capacity::models::Model::Mmc { servers: 4, .. }
+            ),
+            "{best:?}"
+        );
         assert!(c.best_power.is_some() && c.ios_left_at_twice_min.is_some());
     }
 
     #[test]
     fn what_waits_above_an_idle_device_is_held_back_elsewhere() {
         let ladder = closed(8.0, &[0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0]);
-        let held = Known { queue_us: Some(9000.0), device_us: Some(1000.0), ..Known::default() };
+        let held = Known {
+            queue_us: Some(9000.0),
+            device_us: Some(1000.0),
+            ..Known::default()
+        };
         assert_eq!(capacity(&ladder, &held).state, State::ThrottledElsewhere);
-        let busy = Known { queue_us: Some(500.0), device_us: Some(1000.0), ..Known::default() };
+        let busy = Known {
+            queue_us: Some(500.0),
+            device_us: Some(1000.0),
+            ..Known::default()
+        };
         assert_eq!(capacity(&ladder, &busy).state, State::NearKnee);
     }
 
     #[test]
     fn contradictions_are_not_fitted() {
         let mut ladder = closed(8.0, &[0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0]);
-        ladder.iter_mut().for_each(|p| p.mean_us = p.mean_us.map(|us| us * 1.2));
+        ladder
+            .iter_mut()
+            .for_each(|p| p.mean_us = p.mean_us.map(|us| us * 1.2));
         let c = capacity(&ladder, &Known::default());
         assert_eq!((c.state, c.models.len()), (State::Inconsistent, 0));
-        assert_eq!((c.max_ios_per_s, c.knee_in_flight, c.headroom), (None, None, None));
+        assert_eq!(
+            (c.max_ios_per_s, c.knee_in_flight, c.headroom),
+            (None, None, None)
+        );
     }
 
     #[test]
     fn a_plateau_that_is_not_the_devices_is_none() {
         let rates = |ladder: &[(f64, f64)]| {
-            let points: Vec<_> = ladder.iter().flat_map(|(l, x)| (0..10).map(|_| point(*l, *x))).collect();
+            let points: Vec<_> = ladder
+                .iter()
+                .flat_map(|(l, x)| (0..10).map(|_| point(*l, *x)))
+                .collect();
             let c = capacity(&points, &Known::default());
             (c.max_ios_per_s, c.knee_in_flight, c.state)
         };
         let unseen = (None, None, State::CapacityNotObserved);
         // 500 I/Os/s of 0.2 ms and more, whatever their latency: a knee at a tenth.
-        assert_eq!(rates(&[(0.1, 500.0), (0.2, 500.0), (0.4, 500.0), (0.8, 500.0)]), unseen);
+        assert_eq!(
+            rates(&[(0.1, 500.0), (0.2, 500.0), (0.4, 500.0), (0.8, 500.0)]),
+            unseen
+        );
         // 5000 of 0.4 ms and more: never seen far below.
-        assert_eq!(rates(&[(2.0, 5000.0), (4.0, 5000.0), (8.0, 5000.0)]), unseen);
+        assert_eq!(
+            rates(&[(2.0, 5000.0), (4.0, 5000.0), (8.0, 5000.0)]),
+            unseen
+        );
     }
 
     #[test]
     fn a_plateau_on_which_the_device_idles_is_none() {
         let mut ladder = closed(8.0, &[0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0]);
-        ladder.iter_mut().for_each(|p| p.busy_percent = p.busy_percent.min(70.0));
+        ladder
+            .iter_mut()
+            .for_each(|p| p.busy_percent = p.busy_percent.min(70.0));
         let c = capacity(&ladder, &Known::default());
-        assert_eq!((c.knee_in_flight, c.state), (None, State::CapacityNotObserved));
+        assert_eq!(
+            (c.knee_in_flight, c.state),
+            (None, State::CapacityNotObserved)
+        );
     }
 }

@@ -64,7 +64,10 @@ impl Model {
         match self {
             Model::Mm1 { service_us } => 1e6 / service_us * mm1_utilisation(l),
             Model::Md1 { service_us } => 1e6 / service_us * md1_utilisation(l),
-            Model::Mmc { servers, service_us } => 1e6 / service_us * mmc_busy_servers(*servers, l),
+            Model::Mmc {
+                servers,
+                service_us,
+            } => 1e6 / service_us * mmc_busy_servers(*servers, l),
             Model::Usl(law) => law.ios_per_s(l),
         }
     }
@@ -97,7 +100,11 @@ impl Model {
         let (mut low, mut high) = (1e-6f64, 1e6f64);
         for _ in 0..100 {
             let middle = (low * high).sqrt();
-            if latency_us(middle) <= limit_us { low = middle } else { high = middle }
+            if latency_us(middle) <= limit_us {
+                low = middle
+            } else {
+                high = middle
+            }
         }
         Some(self.ios_per_s(low))
     }
@@ -121,19 +128,34 @@ impl Model {
         let mean_square = bins.iter().map(square).sum::<f64>() / weight;
         // Noiseless data would give minus infinity to every model that contains the truth.
         let aicc = n * mean_square.max(1e-18).ln() + 2.0 * k + 2.0 * k * (k + 1.0) / (n - k - 1.0);
-        aicc.is_finite().then(|| Fit { model: self, aicc, residual: mean_square.sqrt(), bins: bins.len() })
+        aicc.is_finite().then(|| Fit {
+            model: self,
+            aicc,
+            residual: mean_square.sqrt(),
+            bins: bins.len(),
+        })
     }
 }
 
 /// All models that can be fitted to `bins`, the best first, of equals the simplest.
 pub fn fits(bins: &[Bin]) -> Vec<Fit> {
-    let bins: Vec<Bin> = bins.iter().copied().filter(|b| b.in_flight > 0.0 && b.ios_per_s > 0.0).collect();
+    let bins: Vec<Bin> = bins
+        .iter()
+        .copied()
+        .filter(|b| b.in_flight > 0.0 && b.ios_per_s > 0.0)
+        .collect();
     let one = |shape: fn(f64) -> f64| scale(&bins, bins.iter().map(|b| shape(b.in_flight)));
     let mut all: Vec<Fit> = [
         one(mm1_utilisation).map(|service_us| Model::Mm1 { service_us }),
         one(md1_utilisation).map(|service_us| Model::Md1 { service_us }),
         mmc(&bins),
-        Usl::fit(&bins.iter().map(|b| (b.in_flight, b.ios_per_s)).collect::<Vec<_>>()).map(Model::Usl),
+        Usl::fit(
+            &bins
+                .iter()
+                .map(|b| (b.in_flight, b.ios_per_s))
+                .collect::<Vec<_>>(),
+        )
+        .map(Model::Usl),
     ]
     .into_iter()
     .flatten()
@@ -152,8 +174,14 @@ const INDIFFERENT: f64 = 4.0;
 /// The service time in microseconds that fits a model whose throughput is `shape / S`: the weighted mean of logarithms.
 fn scale(bins: &[Bin], shapes: impl Iterator<Item = f64>) -> Option<f64> {
     let weight: f64 = bins.iter().map(|b| b.weight).sum();
-    let sum: f64 = bins.iter().zip(shapes).map(|(b, shape)| b.weight * (shape / b.ios_per_s).ln()).sum();
-    (weight > 0.0).then(|| 1e6 * (sum / weight).exp()).filter(|us| us.is_finite() && *us > 0.0)
+    let sum: f64 = bins
+        .iter()
+        .zip(shapes)
+        .map(|(b, shape)| b.weight * (shape / b.ios_per_s).ln())
+        .sum();
+    (weight > 0.0)
+        .then(|| 1e6 * (sum / weight).exp())
+        .filter(|us| us.is_finite() && *us > 0.0)
 }
 
 /// M/M/c with two servers or more: every number up to 16, then steps of a twelfth.
@@ -163,10 +191,22 @@ fn mmc(bins: &[Bin]) -> Option<Model> {
     std::iter::successors(Some(2u32), grow)
         .take_while(|c| f64::from(*c) <= most.min(4096.0))
         .filter_map(|servers| {
-            let busy: Vec<f64> = bins.iter().map(|b| mmc_busy_servers(servers, b.in_flight)).collect();
+            let busy: Vec<f64> = bins
+                .iter()
+                .map(|b| mmc_busy_servers(servers, b.in_flight))
+                .collect();
             let service_us = scale(bins, busy.iter().copied())?;
-            let off = bins.iter().zip(&busy).map(|(b, s)| b.weight * (1e6 * s / service_us / b.ios_per_s).ln().powi(2));
-            Some((off.sum::<f64>(), Model::Mmc { servers, service_us }))
+            let off = bins
+                .iter()
+                .zip(&busy)
+                .map(|(b, s)| b.weight * (1e6 * s / service_us / b.ios_per_s).ln().powi(2));
+            Some((
+                off.sum::<f64>(),
+                Model::Mmc {
+                    servers,
+                    service_us,
+                },
+            ))
         })
         .min_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, model)| model)
@@ -243,7 +283,11 @@ impl Usl {
             }
         }
         let [one, s, k] = solve(m)?;
-        (one > 0.0).then(|| Usl { gamma: 1.0 / one, sigma: s / one, kappa: k / one })
+        (one > 0.0).then(|| Usl {
+            gamma: 1.0 / one,
+            sigma: s / one,
+            kappa: k / one,
+        })
     }
 
     /// Throughput with `n` in flight.
@@ -264,7 +308,10 @@ fn solve(mut m: [[f64; 4]; 3]) -> Option<[f64; 3]> {
             if row != col {
                 let by = m[row][col] / m[col][col];
                 let pivot_row = m[col];
-                m[row].iter_mut().zip(pivot_row).for_each(|(a, b)| *a -= by * b);
+                m[row]
+                    .iter_mut()
+                    .zip(pivot_row)
+                    .for_each(|(a, b)| *a -= by * b);
             }
         }
     }
@@ -279,22 +326,35 @@ mod tests {
     fn bins_of(model: &Model, from: i32, to: i32) -> Vec<Bin> {
         let bin = |i: i32| {
             let l = 1.4f64.powi(i);
-            Bin { in_flight: l, ios_per_s: model.ios_per_s(l), weight: 10.0 }
+            Bin {
+                in_flight: l,
+                ios_per_s: model.ios_per_s(l),
+                weight: 10.0,
+            }
         };
         (from..to).map(bin).collect()
     }
 
     #[test]
     fn queueing_formulas() {
-        assert!((mmc_response(1, 0.5).expect("stable") - 2.0).abs() < 1e-12, "M/M/1: 1 / (1 - rho)");
-        assert!((mmc_response(2, 0.5).expect("stable") - 4.0 / 3.0).abs() < 1e-12, "M/M/2: 1 / (1 - rho^2)");
+        assert!(
+            (mmc_response(1, 0.5).expect("stable") - 2.0).abs() < 1e-12,
+            "M/M/1: 1 / (1 - rho)"
+        );
+        assert!(
+            (mmc_response(2, 0.5).expect("stable") - 4.0 / 3.0).abs() < 1e-12,
+            "M/M/2: 1 / (1 - rho^2)"
+        );
         assert_eq!(mmc_response(4, 1.0), None);
     }
 
     #[test]
     fn power_is_highest_at_half_load_of_m_m_1_and_at_2_minus_root_2_of_m_d_1() {
         let (l, x) = Model::Mm1 { service_us: 1000.0 }.best_power();
-        assert!((x / 1000.0 - 0.5).abs() < 1e-6 && (l - 1.0).abs() < 1e-4, "{l} {x}");
+        assert!(
+            (x / 1000.0 - 0.5).abs() < 1e-6 && (l - 1.0).abs() < 1e-4,
+            "{l} {x}"
+        );
         let (_, x) = Model::Md1 { service_us: 1000.0 }.best_power();
         assert!((x / 1000.0 - (2.0 - 2.0f64.sqrt())).abs() < 1e-6, "{x}");
     }
@@ -302,7 +362,9 @@ mod tests {
     #[test]
     fn latency_limits_throughput() {
         // M/M/1: R = S / (1 - rho), so R = 4 S at rho = 0.75.
-        let x = Model::Mm1 { service_us: 100.0 }.ios_at_latency(400.0).expect("reachable");
+        let x = Model::Mm1 { service_us: 100.0 }
+            .ios_at_latency(400.0)
+            .expect("reachable");
         assert!((x / 7500.0 - 1.0).abs() < 1e-6, "{x}");
         assert_eq!(Model::Mm1 { service_us: 100.0 }.ios_at_latency(99.0), None);
     }
@@ -311,7 +373,10 @@ mod tests {
     fn most_ios_per_s(model: &Model) -> f64 {
         match model {
             Model::Mm1 { service_us } | Model::Md1 { service_us } => 1e6 / service_us,
-            Model::Mmc { servers, service_us } => f64::from(*servers) * 1e6 / service_us,
+            Model::Mmc {
+                servers,
+                service_us,
+            } => f64::from(*servers) * 1e6 / service_us,
             Model::Usl(law) => law.ios_per_s(((1.0 - law.sigma) / law.kappa).sqrt().max(1.0)),
         }
     }
@@ -321,16 +386,28 @@ mod tests {
         let truths = [
             Model::Mm1 { service_us: 500.0 },
             Model::Md1 { service_us: 80.0 },
-            Model::Mmc { servers: 8, service_us: 1000.0 },
-            Model::Usl(Usl { gamma: 900.0, sigma: 0.03, kappa: 0.002 }),
+            Model::Mmc {
+                servers: 8,
+                service_us: 1000.0,
+            },
+            Model::Usl(Usl {
+                gamma: 900.0,
+                sigma: 0.03,
+                kappa: 0.002,
+            }),
         ];
         for truth in truths {
             let mut random = crate::analysis::math::stats::Shuffler::new(4);
             let mut bins = bins_of(&truth, -8, 14);
             // Half a percent of noise.
-            bins.iter_mut().for_each(|b| b.ios_per_s *= 0.995 + random.below(1000) as f64 * 1e-5);
+            bins.iter_mut()
+                .for_each(|b| b.ios_per_s *= 0.995 + random.below(1000) as f64 * 1e-5);
             let best = fits(&bins)[0];
-            assert_eq!(std::mem::discriminant(&best.model), std::mem::discriminant(&truth), "{truth:?}: {best:?}");
+            assert_eq!(
+                std::mem::discriminant(&best.model),
+                std::mem::discriminant(&truth),
+                "{truth:?}: {best:?}"
+            );
             let (got, expected) = (most_ios_per_s(&best.model), most_ios_per_s(&truth));
             assert!((got / expected - 1.0).abs() < 0.02, "{truth:?}: {best:?}");
         }

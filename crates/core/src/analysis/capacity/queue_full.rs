@@ -90,17 +90,27 @@ pub(in crate::analysis) struct FullSweep {
 impl FullSweep {
     /// For requests issued inside `window`.
     pub fn new(window: Window) -> FullSweep {
-        FullSweep { window, level: 0, most: 0, free_since_ns: None, open: None, found: Vec::new() }
+        FullSweep {
+            window,
+            level: 0,
+            most: 0,
+            free_since_ns: None,
+            open: None,
+            found: Vec::new(),
+        }
     }
 
     fn close(&mut self) {
         let is_full = |s: &Stretch| {
             let len_ns = s.to_ns - s.from_ns;
-            len_ns >= MIN_NS && s.last_places * INTO_LAST >= s.ios && s.free_ns as f64 <= MAX_FREE * len_ns as f64
+            len_ns >= MIN_NS
+                && s.last_places * INTO_LAST >= s.ios
+                && s.free_ns as f64 <= MAX_FREE * len_ns as f64
         };
         self.found.extend(self.open.take().filter(is_full));
         if self.found.len() >= 2 * MAX_STRETCHES {
-            self.found.sort_by_key(|s| std::cmp::Reverse(s.to_ns - s.from_ns));
+            self.found
+                .sort_by_key(|s| std::cmp::Reverse(s.to_ns - s.from_ns));
             self.found.truncate(MAX_STRETCHES);
         }
     }
@@ -111,9 +121,14 @@ impl FullSweep {
         let mut found = self.found;
         found.retain(|s| !losses.overlap(dev, s.from_ns, s.to_ns));
         let length = |s: &Stretch| s.to_ns - s.from_ns;
-        let (full_ns, longest_ns) = (found.iter().map(length).sum::<i64>(), found.iter().map(length).max()?);
+        let (full_ns, longest_ns) = (
+            found.iter().map(length).sum::<i64>(),
+            found.iter().map(length).max()?,
+        );
         let share = full_ns as f64 / window.len_ns().max(1) as f64;
-        let is_long = found.iter().any(|s| length(s) >= MIN_LONGEST_NS && s.ios >= MIN_IOS);
+        let is_long = found
+            .iter()
+            .any(|s| length(s) >= MIN_LONGEST_NS && s.ios >= MIN_IOS);
         if full_ns < MIN_TOTAL_NS || !is_long || share < MIN_SHARE {
             return None;
         }
@@ -147,7 +162,11 @@ impl Sweep for FullSweep {
             self.found.clear();
         }
         let fills = self.level == self.most;
-        let free_since_ns = if fills { self.free_since_ns.take() } else { self.free_since_ns };
+        let free_since_ns = if fills {
+            self.free_since_ns.take()
+        } else {
+            self.free_since_ns
+        };
         if span.waited_us < MIN_WAIT_US || !self.window.contains(span.start_ns) {
             return self.close();
         }
@@ -195,7 +214,11 @@ pub(in crate::analysis) fn finding(dev: DevId, q: &QueueFull) -> Finding {
         dev: Some(dev),
         from_ns: q.from_ns,
         to_ns: q.to_ns,
-        severity: if is_warning { Severity::Warning } else { Severity::Info },
+        severity: if is_warning {
+            Severity::Warning
+        } else {
+            Severity::Info
+        },
         evidence: Evidence::QueueFull(QueueFullEvidence {
             level: q.level,
             full_s: q.full_ns as f64 / 1e9,

@@ -14,7 +14,11 @@ use crate::model::{Class, DevId, Device, IntervalRates, RateRows};
 
 /// How a coarse row's mean latency was made from the finer ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "AveragingRule"))]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "AveragingRule")
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
     /// Every I/O weighs the same: right.
@@ -76,7 +80,11 @@ pub fn audit(coarse: &[IntervalRates], fine: &[IntervalRates]) -> Vec<AuditRow> 
         if covering.len() < 2 {
             continue;
         }
-        out.extend([Class::Read, Class::Write].into_iter().filter_map(|class| test(c, covering, class)));
+        out.extend(
+            [Class::Read, Class::Write]
+                .into_iter()
+                .filter_map(|class| test(c, covering, class)),
+        );
     }
     out
 }
@@ -87,9 +95,23 @@ const MAX_RESOLUTIONS: usize = 8;
 /// The audit of every device of which rows of two resolutions are there; sums over all devices (which importers name by
 /// their resolution) are one and the same device here.
 pub fn audit_tables(rates: &RateRows, devices: &[Device]) -> Vec<AuditRow> {
-    let sums: Vec<DevId> = devices.iter().filter(|d| is_sum_of_all(d)).map(|d| d.id).collect();
-    let key = |r: &IntervalRates| if sums.contains(&r.dev) { DevId(i32::MIN) } else { r.dev };
-    let counted = || rates.iter().filter(|r| r.classes.iter().any(|c| c.ios_per_s.is_some()));
+    let sums: Vec<DevId> = devices
+        .iter()
+        .filter(|d| is_sum_of_all(d))
+        .map(|d| d.id)
+        .collect();
+    let key = |r: &IntervalRates| {
+        if sums.contains(&r.dev) {
+            DevId(i32::MIN)
+        } else {
+            r.dev
+        }
+    };
+    let counted = || {
+        rates
+            .iter()
+            .filter(|r| r.classes.iter().any(|c| c.ios_per_s.is_some()))
+    };
     let mut lengths: BTreeMap<DevId, BTreeSet<i64>> = BTreeMap::new();
     for r in counted() {
         let of = lengths.entry(key(&r)).or_default();
@@ -101,14 +123,24 @@ pub fn audit_tables(rates: &RateRows, devices: &[Device]) -> Vec<AuditRow> {
     lengths.retain(|_, of| (2..=MAX_RESOLUTIONS).contains(&of.len()));
     let mut tables: BTreeMap<DevId, BTreeMap<i64, Vec<IntervalRates>>> = BTreeMap::new();
     for r in counted().filter(|r| lengths.contains_key(&key(r))) {
-        tables.entry(key(&r)).or_default().entry(r.interval_ns()).or_default().push(r);
+        tables
+            .entry(key(&r))
+            .or_default()
+            .entry(r.interval_ns())
+            .or_default()
+            .push(r);
     }
-    tables.into_values().flat_map(|t| audit_resolutions(&t)).collect()
+    tables
+        .into_values()
+        .flat_map(|t| audit_resolutions(&t))
+        .collect()
 }
 
 /// A sum over all devices: coarser and finer ones describe the same I/Os.
 pub fn is_sum_of_all(d: &Device) -> bool {
-    d.stable_id.as_deref().is_some_and(|s| s.starts_with("aggregate:all"))
+    d.stable_id
+        .as_deref()
+        .is_some_and(|s| s.starts_with("aggregate:all"))
 }
 
 /// Each row against the coarsest of the finer tables that covers it: a finer one below would count the same rows again.
@@ -132,7 +164,11 @@ pub fn finding(rows: &[AuditRow]) -> Option<Finding> {
         dev: None,
         from_ns: rows.iter().map(|r| r.from_ns).min()?,
         to_ns: rows.iter().map(|r| r.to_ns).max()?,
-        severity: if averages_of_averages > 0 { Severity::Warning } else { Severity::Info },
+        severity: if averages_of_averages > 0 {
+            Severity::Warning
+        } else {
+            Severity::Info
+        },
         evidence: Evidence::AveragedAverages(AveragedAveragesEvidence {
             checked: rows.len(),
             averages_of_averages,
@@ -155,8 +191,11 @@ fn covering<'a, 'b>(c: &IntervalRates, fine: &'b [&'a IntervalRates]) -> &'b [&'
 fn test(coarse: &IntervalRates, fine: &[&IntervalRates], class: Class) -> Option<AuditRow> {
     let i = class as usize;
     let own = &coarse.classes[i];
-    let stated_us = own.mean_us.or_else(|| (own.ios_per_s == Some(0.0)).then_some(0.0))?;
-    let (mut ios, mut sum_us, mut sum_of_means, mut non_empty, mut bytes) = (0u64, 0.0, 0.0, 0u32, 0u64);
+    let stated_us = own
+        .mean_us
+        .or_else(|| (own.ios_per_s == Some(0.0)).then_some(0.0))?;
+    let (mut ios, mut sum_us, mut sum_of_means, mut non_empty, mut bytes) =
+        (0u64, 0.0, 0.0, 0u32, 0u64);
     for f in fine {
         let n = f.classes[i].ios(f.interval_ns())?;
         bytes += f.classes[i].bytes(f.interval_ns()).unwrap_or(0);
@@ -184,8 +223,9 @@ fn test(coarse: &IntervalRates, fine: &[&IntervalRates], class: Class) -> Option
         Rule::Other
     };
     let seconds = coarse.interval_ns() as f64 / 1e9;
-    let near =
-        |rate: Option<f64>, count: f64, unit: f64| rate.is_none_or(|r| (r - count / seconds).abs() <= 1.0 * unit);
+    let near = |rate: Option<f64>, count: f64, unit: f64| {
+        rate.is_none_or(|r| (r - count / seconds).abs() <= 1.0 * unit)
+    };
     Some(AuditRow {
         from_ns: coarse.from_ns,
         to_ns: coarse.to_ns,
@@ -198,7 +238,8 @@ fn test(coarse: &IntervalRates, fine: &[&IntervalRates], class: Class) -> Option
         mean_of_non_empty_us,
         rule,
         understated_percent: weighted_us.map(|w| 100.0 * (1.0 - stated_us / w)),
-        counts_agree: near(own.ios_per_s, ios as f64, 1.0) && near(own.bytes_per_s, bytes as f64, 1024.0),
+        counts_agree: near(own.ios_per_s, ios as f64, 1.0)
+            && near(own.bytes_per_s, bytes as f64, 1024.0),
     })
 }
 
@@ -208,15 +249,23 @@ mod tests {
     use crate::model::ClassRates;
 
     fn table(csv: &str, step_s: f64) -> Vec<IntervalRates> {
-        let rows =
-            csv.lines().skip(1).map(|l| l.split(',').map(|c| c.parse::<f64>().expect("number")).collect::<Vec<_>>());
+        let rows = csv.lines().skip(1).map(|l| {
+            l.split(',')
+                .map(|c| c.parse::<f64>().expect("number"))
+                .collect::<Vec<_>>()
+        });
         rows.map(|c| {
             let to_ns = (c[0] * 1e9).round() as i64;
             let mut r = IntervalRates::new(to_ns - (step_s * 1e9) as i64, to_ns, DevId(1));
             for (class, v) in c[1..].chunks(3).enumerate() {
                 let mean_us = (v[0] > 0.0).then_some(v[2]);
                 let (ios_per_s, bytes_per_s) = (Some(v[0]), Some(v[1] * 1024.0));
-                r.classes[class] = ClassRates { ios_per_s, bytes_per_s, mean_us, merges_per_s: None };
+                r.classes[class] = ClassRates {
+                    ios_per_s,
+                    bytes_per_s,
+                    mean_us,
+                    merges_per_s: None,
+                };
             }
             r
         })
@@ -225,15 +274,25 @@ mod tests {
 
     fn published(name: &str) -> Vec<IntervalRates> {
         match name {
-            "10hz" => table(include_str!("../../../../../fixtures/golden/seed3_agg_10hz.csv"), 0.1),
-            "1s" => table(include_str!("../../../../../fixtures/golden/seed3_agg_1s.csv"), 1.0),
-            _ => table(include_str!("../../../../../fixtures/golden/seed3_agg_15s.csv"), 15.0),
+            "10hz" => table(
+                include_str!("../../../../../fixtures/golden/seed3_agg_10hz.csv"),
+                0.1,
+            ),
+            "1s" => table(
+                include_str!("../../../../../fixtures/golden/seed3_agg_1s.csv"),
+                1.0,
+            ),
+            _ => table(
+                include_str!("../../../../../fixtures/golden/seed3_agg_15s.csv"),
+                15.0,
+            ),
         }
     }
 
     /// row of the coarse table, finer table's name, then stated, mean of means and weighted mean of reads and of writes.
     fn golden() -> Vec<(i64, [f64; 6])> {
-        let csv = include_str!("../../../../../fixtures/golden/seed3_derived_latency_aggregation.csv");
+        let csv =
+            include_str!("../../../../../fixtures/golden/seed3_derived_latency_aggregation.csv");
         csv.lines()
             .skip(1)
             .map(|l| {
@@ -251,35 +310,68 @@ mod tests {
         assert_eq!(rows.len(), 6, "two classes of rows 154, 155 and 160");
         for (second, want) in golden() {
             for (class, want) in [Class::Read, Class::Write].into_iter().zip(want.chunks(3)) {
-                let r = rows.iter().find(|r| r.to_ns == second * 1_000_000_000 && r.class == class).expect("audited");
+                let r = rows
+                    .iter()
+                    .find(|r| r.to_ns == second * 1_000_000_000 && r.class == class)
+                    .expect("audited");
                 let shown = |v: f64| (v * 10.0).round() / 10.0;
                 assert_eq!(r.stated_us, want[0], "{second} {class:?}");
                 assert_eq!(shown(r.mean_of_means_us), want[1], "{second} {class:?}");
-                assert_eq!(r.weighted_us.map(shown), Some(want[2]), "{second} {class:?}");
+                assert_eq!(
+                    r.weighted_us.map(shown),
+                    Some(want[2]),
+                    "{second} {class:?}"
+                );
                 assert_eq!(r.rule, Rule::MeanOfMeans, "{second} {class:?}");
                 assert!(r.counts_agree, "counts and bytes aggregate exactly");
             }
         }
         let percent = |second: i64, class| {
-            let r = rows.iter().find(|r| r.to_ns == second * 1_000_000_000 && r.class == class);
-            r.and_then(|r| r.understated_percent).expect("known").round()
+            let r = rows
+                .iter()
+                .find(|r| r.to_ns == second * 1_000_000_000 && r.class == class);
+            r.and_then(|r| r.understated_percent)
+                .expect("known")
+                .round()
         };
-        assert_eq!((percent(154, Class::Read), percent(155, Class::Read)), (4.0, 32.0));
-        assert_eq!((percent(154, Class::Write), percent(155, Class::Write)), (8.0, 80.0));
-        assert_eq!((percent(160, Class::Read), percent(160, Class::Write)), (26.0, 69.0));
+        assert_eq!(
+            (percent(154, Class::Read), percent(155, Class::Read)),
+            (4.0, 32.0)
+        );
+        assert_eq!(
+            (percent(154, Class::Write), percent(155, Class::Write)),
+            (8.0, 80.0)
+        );
+        assert_eq!(
+            (percent(160, Class::Read), percent(160, Class::Write)),
+            (26.0, 69.0)
+        );
         let mut all = RateRows::default();
         let mut devices = Vec::new();
         for (i, name) in ["10hz", "1s", "15s"].into_iter().enumerate() {
             let dev = DevId(i as i32);
-            published(name).iter().for_each(|r| all.push(&IntervalRates { dev, ..*r }));
-            devices.push(Device { stable_id: Some(format!("aggregate:all {name}")), ..Device::named(name, dev) });
+            published(name)
+                .iter()
+                .for_each(|r| all.push(&IntervalRates { dev, ..*r }));
+            devices.push(Device {
+                stable_id: Some(format!("aggregate:all {name}")),
+                ..Device::named(name, dev)
+            });
         }
         let together = audit_tables(&all, &devices);
-        assert!(audit_tables(&all, &[]).is_empty(), "three disks say nothing of each other");
+        assert!(
+            audit_tables(&all, &[]).is_empty(),
+            "three disks say nothing of each other"
+        );
         assert_eq!(together, rows, "tables find each other");
         let found = finding(&rows).expect("a finding");
-        assert_eq!((found.severity, found.from_ns, found.to_ns), (Severity::Warning, 145_000_000_000, 160_000_000_000));
-        let Evidence::AveragedAverages(e) = &found.evidence else { panic!("{found:?}") };
+        assert_eq!(
+            (found.severity, found.from_ns, found.to_ns),
+            (Severity::Warning, 145_000_000_000, 160_000_000_000)
+        );
+        let Evidence::AveragedAverages(e) = &found.evidence else {
+            panic!("{found:?}")
+        };
         assert_eq!((e.checked, e.averages_of_averages, &e.rows), (6, 6, &rows));
     }
 
@@ -287,11 +379,18 @@ mod tests {
     fn rightly_merged_rows_pass_and_uncovered_ones_are_not_judged() {
         let fine = published("10hz");
         let mut coarse = IntervalRates::new(153_000_000_000, 154_000_000_000, DevId(1));
-        coarse.classes[0] = ClassRates { ios_per_s: Some(23.0), mean_us: Some(18506.3), ..ClassRates::default() };
+        coarse.classes[0] = ClassRates {
+            ios_per_s: Some(23.0),
+            mean_us: Some(18506.3),
+            ..ClassRates::default()
+        };
         let rows = audit(&[coarse], &fine);
         assert_eq!((rows.len(), rows[0].rule), (1, Rule::WeightedByIos));
         assert_eq!(finding(&rows).map(|f| f.severity), Some(Severity::Info));
         coarse.from_ns -= 1_000_000_000;
-        assert!(audit(&[coarse], &fine).is_empty(), "the finer rows begin later");
+        assert!(
+            audit(&[coarse], &fine).is_empty(),
+            "the finer rows begin later"
+        );
     }
 }

@@ -23,7 +23,11 @@ pub fn counter_rates(r: &IntervalRates) -> CounterRates {
     let flows = r.classes.map(|c| {
         let ios = c.ios(interval)?;
         let total_ns = c.mean_us.map_or(0.0, |us| us * 1e3 * ios as f64);
-        Some(Flow { ios, bytes: c.bytes(interval).unwrap_or(0), total_ns: total_ns as i64 })
+        Some(Flow {
+            ios,
+            bytes: c.bytes(interval).unwrap_or(0),
+            total_ns: total_ns as i64,
+        })
     });
     let share = |percent: f64| (percent / 100.0 * interval as f64) as i64;
     CounterRates {
@@ -50,10 +54,15 @@ pub fn pieces(r: &IntervalRates, from_ns: i64, step_ns: i64) -> Vec<CounterRates
     let mut out = Vec::new();
     let mut at = r.from_ns;
     while at < r.to_ns {
-        let next = from_ns.saturating_add(((at - from_ns).div_euclid(step_ns) + 1).saturating_mul(step_ns));
+        let next = from_ns
+            .saturating_add(((at - from_ns).div_euclid(step_ns) + 1).saturating_mul(step_ns));
         let to = next.min(r.to_ns);
         let of = |n: u64| part(n as i64, at, to) as u64;
-        let flow = |f: Flow| Flow { ios: of(f.ios), bytes: of(f.bytes), total_ns: part(f.total_ns, at, to) };
+        let flow = |f: Flow| Flow {
+            ios: of(f.ios),
+            bytes: of(f.bytes),
+            total_ns: part(f.total_ns, at, to),
+        };
         out.push(CounterRates {
             dev: r.dev,
             from_ns: at,
@@ -74,14 +83,29 @@ pub fn without_doubles(rates: &[IntervalRates], devices: &[Device]) -> Vec<Inter
     let with_rows: BTreeSet<DevId> = rates.iter().map(|r| r.dev).collect();
     let layers = layers_above(devices, |dev| with_rows.contains(&dev));
     let layers: BTreeSet<DevId> = layers.into_iter().map(|(d, _)| d.id).collect();
-    let sums: BTreeSet<DevId> = devices.iter().filter(|d| d.is_sum()).map(|d| d.id).collect();
-    let of_all: BTreeSet<DevId> = devices.iter().filter(|d| is_sum_of_all(d)).map(|d| d.id).collect();
-    let tables: Vec<(DevId, Table)> =
-        of_all.iter().map(|dev| (*dev, Table::of(rates.iter().filter(|r| r.dev == *dev)))).collect();
+    let sums: BTreeSet<DevId> = devices
+        .iter()
+        .filter(|d| d.is_sum())
+        .map(|d| d.id)
+        .collect();
+    let of_all: BTreeSet<DevId> = devices
+        .iter()
+        .filter(|d| is_sum_of_all(d))
+        .map(|d| d.id)
+        .collect();
+    let tables: Vec<(DevId, Table)> = of_all
+        .iter()
+        .map(|dev| (*dev, Table::of(rates.iter().filter(|r| r.dev == *dev))))
+        .collect();
     let apart = Table::of(rates.iter().filter(|r| !sums.contains(&r.dev)));
     let is_double = |r: &IntervalRates| {
-        let finer = || tables.iter().any(|(dev, t)| *dev != r.dev && t.interval_ns < r.interval_ns() && t.meets(r));
-        layers.contains(&r.dev) || (sums.contains(&r.dev) && (apart.meets(r) || (of_all.contains(&r.dev) && finer())))
+        let finer = || {
+            tables
+                .iter()
+                .any(|(dev, t)| *dev != r.dev && t.interval_ns < r.interval_ns() && t.meets(r))
+        };
+        layers.contains(&r.dev)
+            || (sums.contains(&r.dev) && (apart.meets(r) || (of_all.contains(&r.dev) && finer())))
     };
     rates.iter().filter(|r| !is_double(r)).copied().collect()
 }
@@ -103,20 +127,31 @@ impl Table {
             latest = latest.max(s.1);
             s.1 = latest;
         }
-        Table { interval_ns: rows.map(IntervalRates::interval_ns).max().unwrap_or(0), spans }
+        Table {
+            interval_ns: rows.map(IntervalRates::interval_ns).max().unwrap_or(0),
+            spans,
+        }
     }
 
     /// Whether some of its rows share time with `r`.
     fn meets(&self, r: &IntervalRates) -> bool {
         let before_end = self.spans.partition_point(|s| s.0 < r.to_ns);
-        before_end.checked_sub(1).is_some_and(|i| self.spans[i].1 > r.from_ns)
+        before_end
+            .checked_sub(1)
+            .is_some_and(|i| self.spans[i].1 > r.from_ns)
     }
 }
 
 /// The rows of each device that lie in `window`.
-fn by_device<'a>(rates: &'a [IntervalRates], window: &std::ops::Range<i64>) -> BTreeMap<DevId, Vec<&'a IntervalRates>> {
+fn by_device<'a>(
+    rates: &'a [IntervalRates],
+    window: &std::ops::Range<i64>,
+) -> BTreeMap<DevId, Vec<&'a IntervalRates>> {
     let mut rows: BTreeMap<DevId, Vec<&IntervalRates>> = BTreeMap::new();
-    for r in rates.iter().filter(|r| r.from_ns >= window.start && r.to_ns <= window.end) {
+    for r in rates
+        .iter()
+        .filter(|r| r.from_ns >= window.start && r.to_ns <= window.end)
+    {
         rows.entry(r.dev).or_default().push(r);
     }
     rows
@@ -125,12 +160,17 @@ fn by_device<'a>(rates: &'a [IntervalRates], window: &std::ops::Range<i64>) -> B
 /// What tables say of each device over all their rows in `window`: counts, bytes, means weighted by I/Os, and the mean
 /// in flight. Quantiles and exact busy times are not to be had from averages and stay `None`.
 pub fn summaries(rates: &[IntervalRates], window: std::ops::Range<i64>) -> Vec<DeviceSummary> {
-    by_device(rates, &window).into_iter().map(|(dev, rows)| summary(dev, &rows)).collect()
+    by_device(rates, &window)
+        .into_iter()
+        .map(|(dev, rows)| summary(dev, &rows))
+        .collect()
 }
 
 /// I/Os of `rates` in `window` that no class is known of (`tps` alone).
 pub fn unclassed_ios(rates: &[IntervalRates], window: std::ops::Range<i64>) -> u64 {
-    let inside = rates.iter().filter(|r| r.from_ns >= window.start && r.to_ns <= window.end);
+    let inside = rates
+        .iter()
+        .filter(|r| r.from_ns >= window.start && r.to_ns <= window.end);
     let classless = inside.filter(|r| r.classes.iter().all(|c| c.ios_per_s.is_none()));
     classless.filter_map(|r| r.all.ios(r.interval_ns())).sum()
 }
@@ -146,31 +186,56 @@ pub fn bursts(
     losses: &[Lost],
     limit_of: impl Fn(DevId) -> Option<Limit>,
 ) -> Vec<Finding> {
-    let lossy = |from_ns, to_ns| losses.iter().any(|l| l.from_ns < to_ns && l.to_ns > from_ns);
+    let lossy = |from_ns, to_ns| {
+        losses
+            .iter()
+            .any(|l| l.from_ns < to_ns && l.to_ns > from_ns)
+    };
     let mut found = Vec::new();
     for (dev, rows) in by_device(rates, &window) {
         for class in CLASSES {
-            let Some(series) = series(&rows, class) else { continue };
-            let Some(limit) = limit_of(dev).or_else(|| learned_limit(&series)) else { continue };
+            let Some(series) = series(&rows, class) else {
+                continue;
+            };
+            let Some(limit) = limit_of(dev).or_else(|| learned_limit(&series)) else {
+                continue;
+            };
             let slowest = |from_ns: i64, to_ns: i64| {
-                let met = rows.iter().filter(|r| r.from_ns < to_ns && r.to_ns > from_ns);
-                met.filter_map(|r| r.classes[other(class) as usize].mean_us).max_by(f64::total_cmp)
+                let met = rows
+                    .iter()
+                    .filter(|r| r.from_ns < to_ns && r.to_ns > from_ns);
+                met.filter_map(|r| r.classes[other(class) as usize].mean_us)
+                    .max_by(f64::total_cmp)
             };
             let bursts = bursts_of(&series, &limit, lossy, |_, _| None);
-            found.extend(conclude_table(dev, class, series.dt_ns, limit, &bursts, slowest));
+            found.extend(conclude_table(
+                dev,
+                class,
+                series.dt_ns,
+                limit,
+                &bursts,
+                slowest,
+            ));
         }
     }
     found
 }
 
 /// Clocks (A15) and suggestive starvation (A14) in tables, in `window`.
-pub fn clocks_and_starvation(rates: &[IntervalRates], window: std::ops::Range<i64>, losses: &[Lost]) -> Vec<Finding> {
+pub fn clocks_and_starvation(
+    rates: &[IntervalRates],
+    window: std::ops::Range<i64>,
+    losses: &[Lost],
+) -> Vec<Finding> {
     let counted = |rows: Vec<&IntervalRates>| {
         let mut sum = Counted::default();
         rows.into_iter().for_each(|r| sum.add(&counter_rates(r)));
         sum
     };
-    let by_device = by_device(rates, &window).into_iter().map(|(dev, rows)| (dev, counted(rows))).collect();
+    let by_device = by_device(rates, &window)
+        .into_iter()
+        .map(|(dev, rows)| (dev, counted(rows)))
+        .collect();
     let gaps: Vec<(i64, i64)> = losses.iter().map(|l| (l.from_ns, l.to_ns)).collect();
     let window = Window::new(window.start, window.end);
     summary::findings(&by_device, MeansSource::Table, window, |_| gaps.clone())
@@ -178,10 +243,17 @@ pub fn clocks_and_starvation(rates: &[IntervalRates], window: std::ops::Range<i6
 
 /// A device's rows as slots of equal length; `None` if they are too long, do not say how much, or are too far apart.
 fn series(rows: &[&IntervalRates], class: Class) -> Option<Series> {
-    let mut lengths: Vec<i64> = rows.iter().map(|r| r.interval_ns()).filter(|ns| *ns > 0).collect();
+    let mut lengths: Vec<i64> = rows
+        .iter()
+        .map(|r| r.interval_ns())
+        .filter(|ns| *ns > 0)
+        .collect();
     lengths.sort_unstable();
     let dt_ns = *lengths.get(lengths.len() / 2)?;
-    let (from_ns, to_ns) = (rows.iter().map(|r| r.from_ns).min()?, rows.iter().map(|r| r.to_ns).max()?);
+    let (from_ns, to_ns) = (
+        rows.iter().map(|r| r.from_ns).min()?,
+        rows.iter().map(|r| r.to_ns).max()?,
+    );
     let slots = usize::try_from((to_ns - from_ns).checked_add(dt_ns - 1)? / dt_ns).ok()?;
     if dt_ns > MAX_ROW_NS || slots > 16 * rows.len() {
         return None;
@@ -204,14 +276,22 @@ pub fn utilisation(rates: &[IntervalRates]) -> BTreeMap<DevId, f64> {
     let mut by_device: BTreeMap<DevId, Vec<(f64, i64)>> = BTreeMap::new();
     for r in rates {
         if let Some(util) = r.util_percent {
-            by_device.entry(r.dev).or_default().push((util, r.interval_ns()));
+            by_device
+                .entry(r.dev)
+                .or_default()
+                .push((util, r.interval_ns()));
         }
     }
-    by_device.into_iter().filter_map(|(dev, values)| Some((dev, weighted(values.into_iter())?))).collect()
+    by_device
+        .into_iter()
+        .filter_map(|(dev, values)| Some((dev, weighted(values.into_iter())?)))
+        .collect()
 }
 
 fn weighted(values: impl Iterator<Item = (f64, i64)>) -> Option<f64> {
-    let (sum, ns) = values.fold((0.0, 0.0), |(s, t), (v, ns)| (s + v * ns as f64, t + ns as f64));
+    let (sum, ns) = values.fold((0.0, 0.0), |(s, t), (v, ns)| {
+        (s + v * ns as f64, t + ns as f64)
+    });
     (ns > 0.0).then(|| sum / ns)
 }
 
@@ -230,7 +310,9 @@ struct Sums {
 impl Sums {
     fn add(&mut self, c: &ClassRates, seconds: f64, ios_per_s: Option<f64>) {
         for (sum, rate) in [(&mut self.ios, ios_per_s), (&mut self.bytes, c.bytes_per_s)] {
-            let n = rate.map(|r| r * seconds).filter(|n| n.is_finite() && (0.0..9.0e15).contains(n));
+            let n = rate
+                .map(|r| r * seconds)
+                .filter(|n| n.is_finite() && (0.0..9.0e15).contains(n));
             *sum = n.map(|n| sum.unwrap_or(0.0) + n).or(*sum);
         }
         let (to, weight) = match ios_per_s {
@@ -251,28 +333,59 @@ impl Sums {
         let whole = |n: Option<f64>| n.map(|n| n.round() as u64);
         let low_n = self.ios.is_none_or(|n| n < crate::analysis::LOW_N as f64);
         let (ios, bytes) = (whole(self.ios), whole(self.bytes));
-        ClassSummary { ios, bytes, mean_us: self.mean_us(), low_n, ..ClassSummary::default() }
+        ClassSummary {
+            ios,
+            bytes,
+            mean_us: self.mean_us(),
+            low_n,
+            ..ClassSummary::default()
+        }
     }
 }
 
 /// What tables say of all classes of a device together, over their rows in `window`, where they do not say it of each class
 /// (`tps`, `await`, `svc_t`); nothing otherwise.
-pub fn of_all_classes(rates: &[IntervalRates], window: std::ops::Range<i64>) -> BTreeMap<DevId, AllClasses> {
+pub fn of_all_classes(
+    rates: &[IntervalRates],
+    window: std::ops::Range<i64>,
+) -> BTreeMap<DevId, AllClasses> {
     let mut by_device: BTreeMap<DevId, (Sums, Sums)> = BTreeMap::new();
-    for r in rates.iter().filter(|r| r.from_ns >= window.start && r.to_ns <= window.end) {
+    for r in rates
+        .iter()
+        .filter(|r| r.from_ns >= window.start && r.to_ns <= window.end)
+    {
         if r.all.is_empty() && r.service_us.is_none() {
             continue;
         }
         let seconds = r.interval_ns() as f64 / 1e9;
-        let known = r.classes.iter().filter_map(|c| c.ios_per_s).reduce(|a, b| a + b);
+        let known = r
+            .classes
+            .iter()
+            .filter_map(|c| c.ios_per_s)
+            .reduce(|a, b| a + b);
         let ios_per_s = r.all.ios_per_s.or(known);
         let (all, service) = by_device.entry(r.dev).or_default();
         all.add(&r.all, seconds, ios_per_s);
-        service.add(&ClassRates { mean_us: r.service_us, ..ClassRates::default() }, seconds, ios_per_s);
+        service.add(
+            &ClassRates {
+                mean_us: r.service_us,
+                ..ClassRates::default()
+            },
+            seconds,
+            ios_per_s,
+        );
     }
     let finish = |(dev, (all, service)): (DevId, (Sums, Sums))| {
         let s = all.summary();
-        (dev, AllClasses { ios: s.ios, bytes: s.bytes, mean_us: s.mean_us, service_us: service.mean_us() })
+        (
+            dev,
+            AllClasses {
+                ios: s.ios,
+                bytes: s.bytes,
+                mean_us: s.mean_us,
+                service_us: service.mean_us(),
+            },
+        )
     };
     by_device.into_iter().map(finish).collect()
 }
@@ -300,7 +413,10 @@ fn summary(dev: DevId, rows: &[&IntervalRates]) -> DeviceSummary {
         }
         sums.summary()
     };
-    let mean = weighted(rows.iter().filter_map(|r| Some((r.in_flight?, r.interval_ns()))));
+    let mean = weighted(
+        rows.iter()
+            .filter_map(|r| Some((r.in_flight?, r.interval_ns()))),
+    );
     DeviceSummary {
         dev,
         classes: Class::ALL.map(class),
@@ -309,7 +425,10 @@ fn summary(dev: DevId, rows: &[&IntervalRates]) -> DeviceSummary {
         busy_write_percent: None,
         busy_both_percent: None,
         busy_device_percent: None,
-        concurrency: Concurrency { mean, ..Concurrency::default() },
+        concurrency: Concurrency {
+            mean,
+            ..Concurrency::default()
+        },
         lost_ios: Some(0),
     }
 }
@@ -334,9 +453,16 @@ mod tests {
         r.classes[1] = of(4150.0, 2_171_420.0, 82_941.0);
         let d = counter_rates(&r);
         let read = d.flows[0].expect("known");
-        assert_eq!((read.ios, read.bytes, read.mean_us()), (2, 262_144, Some(136_888.0)));
+        assert_eq!(
+            (read.ios, read.bytes, read.mean_us()),
+            (2, 262_144, Some(136_888.0))
+        );
         assert_eq!(d.flows[1].expect("known").mean_us(), Some(82_941.0));
-        assert_eq!((d.flows[2], d.busy_ns), (None, None), "what the table does not say stays unknown");
+        assert_eq!(
+            (d.flows[2], d.busy_ns),
+            (None, None),
+            "what the table does not say stays unknown"
+        );
     }
 
     #[test]
@@ -356,7 +482,10 @@ mod tests {
         flows().for_each(|f| sum.add(&f));
         assert_eq!(Some(sum), whole.flows[1]);
         assert_eq!(cut.iter().filter_map(|p| p.busy_ns).sum::<i64>(), 600);
-        assert!(flows().all(|f| f.ios.abs_diff(10 * 400 / 1500) <= 1), "evenly: {cut:?}");
+        assert!(
+            flows().all(|f| f.ios.abs_diff(10 * 400 / 1500) <= 1),
+            "evenly: {cut:?}"
+        );
         assert_eq!((pieces(&r, 0, 2000), cut[0].flows[0]), (vec![whole], None));
     }
 
@@ -364,14 +493,28 @@ mod tests {
     fn means_are_weighted_by_ios_and_utilisation_by_time() {
         let row = |from_s: i64, to_s: i64, ios_per_s, us, util| {
             let mut r = IntervalRates::new(from_s * 1_000_000_000, to_s * 1_000_000_000, DevId(1));
-            r.classes[0] = ClassRates { ios_per_s: Some(ios_per_s), mean_us: Some(us), ..ClassRates::default() };
+            r.classes[0] = ClassRates {
+                ios_per_s: Some(ios_per_s),
+                mean_us: Some(us),
+                ..ClassRates::default()
+            };
             r.util_percent = Some(util);
             r
         };
-        let rates = [row(0, 1, 90.0, 100.0, 10.0), row(1, 4, 10.0 / 3.0, 1100.0, 50.0)];
+        let rates = [
+            row(0, 1, 90.0, 100.0, 10.0),
+            row(1, 4, 10.0 / 3.0, 1100.0, 50.0),
+        ];
         let s = &summaries(&rates, 0..4_000_000_000)[0];
-        assert_eq!((s.classes[0].ios, s.classes[0].mean_us), (Some(100), Some(200.0)));
-        assert_eq!((s.classes[0].bytes, s.classes[1].ios), (None, None), "what no row says is not zero");
+        assert_eq!(
+            (s.classes[0].ios, s.classes[0].mean_us),
+            (Some(100), Some(200.0))
+        );
+        assert_eq!(
+            (s.classes[0].bytes, s.classes[1].ios),
+            (None, None),
+            "what no row says is not zero"
+        );
         assert_eq!(utilisation(&rates).get(&DevId(1)), Some(&40.0));
         assert_eq!((s.classes[0].p99_us, s.busy_percent), (None, None));
     }
@@ -380,31 +523,67 @@ mod tests {
     fn counts_are_rounded_once_and_means_without_counts_are_over_time() {
         let row = |i: i64, ios_per_s, us| {
             let mut r = IntervalRates::new(i * 1_000_000_000, (i + 1) * 1_000_000_000, DevId(1));
-            r.classes[0] = ClassRates { ios_per_s, mean_us: Some(us), ..ClassRates::default() };
-            r.all = ClassRates { ios_per_s: ios_per_s.map(|n| 2.0 * n), mean_us: Some(us), ..ClassRates::default() };
+            r.classes[0] = ClassRates {
+                ios_per_s,
+                mean_us: Some(us),
+                ..ClassRates::default()
+            };
+            r.all = ClassRates {
+                ios_per_s: ios_per_s.map(|n| 2.0 * n),
+                mean_us: Some(us),
+                ..ClassRates::default()
+            };
             r
         };
         let rates = [row(0, Some(0.4), 100.0), row(1, Some(1.2), 500.0)];
         let s = &summaries(&rates, 0..i64::MAX)[0].classes[0];
-        assert_eq!((s.ios, s.mean_us), (Some(2), Some(400.0)), "not 1 I/O of 500 us");
+        assert_eq!(
+            (s.ios, s.mean_us),
+            (Some(2), Some(400.0)),
+            "not 1 I/O of 500 us"
+        );
         let all = of_all_classes(&rates, 0..i64::MAX)[&DevId(1)];
-        assert_eq!((all.ios, all.mean_us, all.service_us), (Some(3), Some(400.0), None));
+        assert_eq!(
+            (all.ios, all.mean_us, all.service_us),
+            (Some(3), Some(400.0), None)
+        );
         let s = &summaries(&[row(0, None, 100.0), row(1, None, 500.0)], 0..i64::MAX)[0].classes[0];
-        assert_eq!((s.ios, s.mean_us), (None, Some(300.0)), "a log of latencies alone has a mean");
+        assert_eq!(
+            (s.ios, s.mean_us),
+            (None, Some(300.0)),
+            "a log of latencies alone has a mean"
+        );
     }
 
     #[test]
     fn layers_partitions_and_groups_are_not_added_to_their_disks() {
         let names = ["sda", "sda1", "dm-0", "vg-root", "loop0", "disks"];
-        let mut devices: Vec<Device> = (1..).zip(names).map(|(i, n)| Device::named(n, DevId::new(0, i))).collect();
+        let mut devices: Vec<Device> = (1..)
+            .zip(names)
+            .map(|(i, n)| Device::named(n, DevId::new(0, i)))
+            .collect();
         devices[5].stable_id = Some("aggregate:group:disks".to_owned());
-        let rates: Vec<IntervalRates> = devices.iter().map(|d| IntervalRates::new(0, 10, d.id)).collect();
+        let rates: Vec<IntervalRates> = devices
+            .iter()
+            .map(|d| IntervalRates::new(0, 10, d.id))
+            .collect();
         let counted = |rates: &[IntervalRates], devices: &[Device]| {
-            without_doubles(rates, devices).iter().map(|r| r.dev.minor()).collect::<Vec<_>>()
+            without_doubles(rates, devices)
+                .iter()
+                .map(|r| r.dev.minor())
+                .collect::<Vec<_>>()
         };
         assert_eq!(counted(&rates, &devices), [1]);
-        assert_eq!(counted(&rates[2..5], &devices[2..5]), [3, 4, 5], "layers alone are all there is");
-        assert_eq!(counted(&rates[2..5], &devices), [3, 4, 5], "a disk without rows is not where they are counted");
+        assert_eq!(
+            counted(&rates[2..5], &devices[2..5]),
+            [3, 4, 5],
+            "layers alone are all there is"
+        );
+        assert_eq!(
+            counted(&rates[2..5], &devices),
+            [3, 4, 5],
+            "a disk without rows is not where they are counted"
+        );
         assert_eq!(counted(&rates[5..], &devices[5..]), [6]);
     }
 
@@ -414,14 +593,19 @@ mod tests {
             stable_id: Some(format!("aggregate:{name}")),
             ..Device::named(name, DevId(dev))
         };
-        let row = |i: i64| IntervalRates::new(i * 10, i * 10 + 9 + i % 2, DevId(1 + (i % 2) as i32));
+        let row =
+            |i: i64| IntervalRates::new(i * 10, i * 10 + 9 + i % 2, DevId(1 + (i % 2) as i32));
         let rates: Vec<IntervalRates> = (0..300_000).map(row).collect();
         assert_eq!(
             without_doubles(&rates, &[sum("fio:a", 1), sum("fio:b", 2)]).len(),
             rates.len(),
             "jobs are no doubles"
         );
-        assert_eq!(without_doubles(&rates, &[sum("all a", 1), sum("all b", 2)]).len(), rates.len(), "none overlaps");
+        assert_eq!(
+            without_doubles(&rates, &[sum("all a", 1), sum("all b", 2)]).len(),
+            rates.len(),
+            "none overlaps"
+        );
     }
 
     /// Two minutes at 10 Hz: steady reads, and writes for half a second every so often, at irregular times. Reads take
@@ -449,14 +633,25 @@ mod tests {
     fn a_table_suggests_starvation_where_reads_wait_while_writes_burst() {
         let found = |slow_us| -> Vec<Finding> {
             let all = clocks_and_starvation(&table(slow_us), 0..120_000_000_000, &[]);
-            all.into_iter().filter(|f| f.kind() == FindingKind::Starvation).collect()
+            all.into_iter()
+                .filter(|f| f.kind() == FindingKind::Starvation)
+                .collect()
         };
         let slowed = found(4000.0);
         assert_eq!(slowed.len(), 1, "{slowed:?}");
         let f = &slowed[0];
-        let Evidence::StarvationOfMeans(e) = &f.evidence else { panic!("{f:?}") };
+        let Evidence::StarvationOfMeans(e) = &f.evidence else {
+            panic!("{f:?}")
+        };
         let said = (e.victim, e.verdict, e.source);
-        assert_eq!(said, (Class::Read, starvation::Verdict::Suggestive, MeansSource::Table));
+        assert_eq!(
+            said,
+            (
+                Class::Read,
+                starvation::Verdict::Suggestive,
+                MeansSource::Table
+            )
+        );
         assert_eq!(found(200.0), []);
     }
 
@@ -468,11 +663,24 @@ mod tests {
         finer.stable_id = Some("aggregate:all10".to_owned());
         let disk_of = |dev| Device::named("sda", DevId(dev));
         let disk = disk_of(1);
-        let (of_disk, of_sum) = (IntervalRates::new(0, 10, DevId(1)), IntervalRates::new(0, 10, DevId(2)));
-        assert_eq!(without_doubles(&[of_disk, of_sum], &[disk, sum.clone()]), [of_disk]);
+        let (of_disk, of_sum) = (
+            IntervalRates::new(0, 10, DevId(1)),
+            IntervalRates::new(0, 10, DevId(2)),
+        );
+        assert_eq!(
+            without_doubles(&[of_disk, of_sum], &[disk, sum.clone()]),
+            [of_disk]
+        );
         let alone = IntervalRates::new(10, 20, DevId(2));
-        assert_eq!(without_doubles(&[of_disk, of_sum, alone], &[disk_of(1), sum.clone()]), [of_disk, alone], "later");
+        assert_eq!(
+            without_doubles(&[of_disk, of_sum, alone], &[disk_of(1), sum.clone()]),
+            [of_disk, alone],
+            "later"
+        );
         let (fine, later) = (IntervalRates::new(5, 6, DevId(3)), alone);
-        assert_eq!(without_doubles(&[of_sum, fine, later], &[sum, finer]), [fine, later]);
+        assert_eq!(
+            without_doubles(&[of_sum, fine, later], &[sum, finer]),
+            [fine, later]
+        );
     }
 }

@@ -34,7 +34,9 @@ pub enum Regime {
 impl Regime {
     /// The estimator of kernel `release` (as `uname -r` prints it); `None` if no version can be read from it.
     pub fn of_release(release: &str) -> Option<Regime> {
-        let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse::<u32>().ok());
+        let mut numbers = release
+            .split(|c: char| !c.is_ascii_digit())
+            .map(|n| n.parse::<u32>().ok());
         let version = (numbers.next()??, numbers.next()??);
         Some(match version {
             (..=3, _) | (4, ..=16) => Regime::RoundStats,
@@ -62,7 +64,14 @@ impl IoTicks {
     /// recording's start: their true phase is not known and does not matter on average.
     pub fn new(regime: Regime, hz: u32) -> IoTicks {
         let jiffy_ns = 1_000_000_000 / i64::from(hz.max(1));
-        IoTicks { regime, jiffy_ns, stamp: 0, in_flight: 0, jiffies: 0, last: LastSlot::new() }
+        IoTicks {
+            regime,
+            jiffy_ns,
+            stamp: 0,
+            in_flight: 0,
+            jiffies: 0,
+            last: LastSlot::new(),
+        }
     }
 
     /// An I/O starts.
@@ -103,7 +112,11 @@ impl IoTicks {
 
 /// What to think of the kernel's figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "UtilVerdict"))]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "UtilVerdict")
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// As good as its resolution allows.
@@ -161,7 +174,14 @@ impl UtilCheck {
         } else {
             Verdict::Ok
         };
-        UtilCheck { exact_percent, io_ticks_percent, expected_percent, sigma_pp, regime, verdict }
+        UtilCheck {
+            exact_percent,
+            io_ticks_percent,
+            expected_percent,
+            sigma_pp,
+            regime,
+            verdict,
+        }
     }
 }
 
@@ -195,9 +215,17 @@ mod tests {
     #[test]
     fn one_short_io_inside_a_jiffy() {
         let spans = [(41 * MS, 42 * MS)];
-        assert_eq!(ticks(Regime::TouchedJiffy, &spans), 4, "a whole jiffy for one millisecond");
+        assert_eq!(
+            ticks(Regime::TouchedJiffy, &spans),
+            4,
+            "a whole jiffy for one millisecond"
+        );
         assert_eq!(ticks(Regime::StartTouches, &spans), 4);
-        assert_eq!(ticks(Regime::Sampled, &spans), 0, "nothing was in flight when the jiffy turned");
+        assert_eq!(
+            ticks(Regime::Sampled, &spans),
+            0,
+            "nothing was in flight when the jiffy turned"
+        );
         assert_eq!(ticks(Regime::RoundStats, &spans), 0);
     }
 
@@ -212,7 +240,8 @@ mod tests {
 
     #[test]
     fn verdicts() {
-        let verdict = |exact, ticks, sigma| UtilCheck::new(exact, ticks, None, Some(sigma), None).verdict;
+        let verdict =
+            |exact, ticks, sigma| UtilCheck::new(exact, ticks, None, Some(sigma), None).verdict;
         assert_eq!(verdict(4.9, 61.9, 0.5), Verdict::BiasedHigh);
         assert_eq!(verdict(90.0, 16.8, 0.0), Verdict::BiasedLow);
         assert_eq!(verdict(4.95, 5.66, 0.6), Verdict::Ok);

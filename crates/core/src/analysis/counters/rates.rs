@@ -125,8 +125,16 @@ impl Delta {
         if iostat::restarted(b, a) {
             return Delta::unknown(State::Restarted, span_ns);
         }
-        let discard = b.discard.zip(a.discard).map(|(b, a)| class(&b, &a)).unwrap_or_default();
-        let flush = b.flush.zip(a.flush).map(|(b, a)| flushes(b, a)).unwrap_or_default();
+        let discard = b
+            .discard
+            .zip(a.discard)
+            .map(|(b, a)| class(&b, &a))
+            .unwrap_or_default();
+        let flush = b
+            .flush
+            .zip(a.flush)
+            .map(|(b, a)| flushes(b, a))
+            .unwrap_or_default();
         Delta {
             state: State::Known,
             span_ns,
@@ -156,7 +164,11 @@ impl Delta {
 
     /// This interval and the one right after it as one. What is unknown in either is unknown in the whole.
     pub fn merge(&self, next: &Delta) -> Delta {
-        let state = if self.state == State::Known { next.state } else { self.state };
+        let state = if self.state == State::Known {
+            next.state
+        } else {
+            self.state
+        };
         Delta {
             state,
             span_ns: self.span_ns + next.span_ns,
@@ -177,7 +189,9 @@ impl Delta {
         // Before 4.18 there are no discards to count: what is not printed did not happen.
         let total = |f: fn(&ClassDelta) -> Option<u64>| match f(&self.discard) {
             None if self.discard == ClassDelta::default() => sum(f(&self.read), f(&self.write)),
-            _ => all.iter().try_fold(0u64, |t, c| f(c).map(|v| t.saturating_add(v))),
+            _ => all
+                .iter()
+                .try_fold(0u64, |t, c| f(c).map(|v| t.saturating_add(v))),
         };
         let ios = total(|c| c.ios);
         DeviceRates {
@@ -239,7 +253,9 @@ fn flushes(before: FlushCounters, after: FlushCounters) -> ClassDelta {
 /// Difference of two millisecond counters that the kernel prints modulo 2^32.
 fn milliseconds(before: u64, after: u64) -> Option<u64> {
     match (u32::try_from(before), u32::try_from(after)) {
-        (Ok(b), Ok(a)) => Some(u64::from(a.wrapping_sub(b))).filter(|d| *d <= u64::from(u32::MAX) - BACKWARD_MS),
+        (Ok(b), Ok(a)) => {
+            Some(u64::from(a.wrapping_sub(b))).filter(|d| *d <= u64::from(u32::MAX) - BACKWARD_MS)
+        }
         _ => after.checked_sub(before),
     }
 }
@@ -250,7 +266,10 @@ fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
 
 /// `None` over no I/O.
 fn mean(total: Option<u64>, n: Option<u64>) -> Option<f64> {
-    total.zip(n).filter(|(_, n)| *n > 0).map(|(t, n)| t as f64 / n as f64)
+    total
+        .zip(n)
+        .filter(|(_, n)| *n > 0)
+        .map(|(t, n)| t as f64 / n as f64)
 }
 
 #[cfg(test)]

@@ -34,7 +34,10 @@ pub(in crate::analysis) fn findings(
     let of = |(dev, c): (&DevId, &Counted)| {
         let gaps = gaps(*dev);
         let mut found = c.periods(*dev, window, &gaps);
-        found.extend(c.starvation(window, &gaps, family).and_then(|(class, s)| suggestion(*dev, class, &s, means)));
+        found.extend(
+            c.starvation(window, &gaps, family)
+                .and_then(|(class, s)| suggestion(*dev, class, &s, means)),
+        );
         found
     };
     counted.iter().flat_map(of).collect()
@@ -62,18 +65,32 @@ impl Counted {
             }
         }
         let span_ns = rates.to_ns - rates.from_ns;
-        self.shortest_ns = if self.shortest_ns > 0 { self.shortest_ns.min(span_ns) } else { span_ns };
+        self.shortest_ns = if self.shortest_ns > 0 {
+            self.shortest_ns.min(span_ns)
+        } else {
+            span_ns
+        };
         for (submitted, flow) in self.submitted.iter_mut().zip(&rates.flows) {
             if let Some(flow) = flow.filter(|f| f.ios > 0 && submitted.len() < MAX_INTERVALS) {
-                submitted.extend(Request::spread(rates.from_ns, span_ns, flow.ios, flow.bytes));
+                submitted.extend(Request::spread(
+                    rates.from_ns,
+                    span_ns,
+                    flow.ios,
+                    flow.bytes,
+                ));
             }
         }
         for (intervals, flow) in self.intervals.iter_mut().zip(&rates.flows) {
-            if let Some(flow) = flow.filter(|f| f.ios > 0 && f.total_ns > 0 && intervals.len() < MAX_INTERVALS) {
+            if let Some(flow) =
+                flow.filter(|f| f.ios > 0 && f.total_ns > 0 && intervals.len() < MAX_INTERVALS)
+            {
                 intervals.push((rates.from_ns, span_ns, flow));
             }
         }
-        for (sum, ns) in [(&mut self.busy, rates.busy_ns), (&mut self.area, rates.area_ns)] {
+        for (sum, ns) in [
+            (&mut self.busy, rates.busy_ns),
+            (&mut self.area, rates.area_ns),
+        ] {
             if let Some(ns) = ns {
                 *sum = (sum.0 + ns, sum.1 + span_ns);
             }
@@ -84,17 +101,34 @@ impl Counted {
     fn periods(&self, dev: DevId, window: Window, gaps: &[(i64, i64)]) -> Vec<Finding> {
         let mut found = Vec::new();
         for (class, submitted) in CLASSES.into_iter().zip(&self.submitted) {
-            let p = periodicity::find(submitted, (window.from_ns, window.to_ns), self.shortest_ns, gaps);
+            let p = periodicity::find(
+                submitted,
+                (window.from_ns, window.to_ns),
+                self.shortest_ns,
+                gaps,
+            );
             let bytes = self.flows[class as usize].map_or(0, |f| f.bytes);
-            found.extend(p.clocks.iter().filter_map(|c| period_finding((dev, class), (&p, c), bytes, None, window)));
+            found.extend(
+                p.clocks
+                    .iter()
+                    .filter_map(|c| period_finding((dev, class), (&p, c), bytes, None, window)),
+            );
         }
         found
     }
 
     /// Reads that are slower in the intervals in which writes ask for much, or the reverse (A14). Means of intervals hide who came
     /// first: suggestive at most, and the surer direction only. `family` streams are judged in all.
-    fn starvation(&self, window: Window, gaps: &[(i64, i64)], family: usize) -> Option<(Class, Starvation)> {
-        let family = Family { streams: family, spares_shifts: true };
+    fn starvation(
+        &self,
+        window: Window,
+        gaps: &[(i64, i64)],
+        family: usize,
+    ) -> Option<(Class, Starvation)> {
+        let family = Family {
+            streams: family,
+            spares_shifts: true,
+        };
         let both = CLASSES.map(|class| self.spread(class));
         let of = |class: Class| {
             let (window, others) = ((window.from_ns, window.to_ns), &both[other(class) as usize]);
@@ -116,13 +150,15 @@ impl Counted {
             let (from_ns, span_ns, n) = (*from_ns, *span_ns, flow.ios.min(most) as i64);
             let mean_ns = flow.total_ns / flow.ios.max(1) as i64;
             let bytes = u32::try_from(flow.bytes / n.max(1) as u64).unwrap_or(u32::MAX);
-            (0..n).map(move |k| from_ns + k * span_ns / n).map(move |at| Request {
-                start_ns: at,
-                issue_ns: at,
-                done_ns: at + mean_ns,
-                bytes,
-                tgid: 0,
-            })
+            (0..n)
+                .map(move |k| from_ns + k * span_ns / n)
+                .map(move |at| Request {
+                    start_ns: at,
+                    issue_ns: at,
+                    done_ns: at + mean_ns,
+                    bytes,
+                    tgid: 0,
+                })
         };
         intervals.iter().flat_map(of).collect()
     }

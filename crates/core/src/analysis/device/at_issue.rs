@@ -40,7 +40,13 @@ impl Cell {
     fn new((own, other): (u32, u32), ahead: u64, sectors: u32, is_sequential: bool) -> Cell {
         let narrow = |n: u32| n.min(u32::from(u16::MAX));
         let octave = |n: u32| u32::BITS - n.leading_zeros();
-        let fine = |n: u32| if n <= 8 { n } else { (4.0 * f64::from(narrow(n)).log2()) as u32 };
+        let fine = |n: u32| {
+            if n <= 8 {
+                n
+            } else {
+                (4.0 * f64::from(narrow(n)).log2()) as u32
+            }
+        };
         let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
         Cell(
             ((fine(own) << 7 | fine(other)) << 6 | octave(ahead)) << 7
@@ -100,7 +106,11 @@ impl Sweep for IssueSweep {
     fn start(&mut self, span: &Span) {
         let class = span.class as usize;
         let all = self.levels.iter().sum::<u32>();
-        if let Some(sample) = self.samples.get_mut(class).filter(|_| self.window.contains(span.done_ns)) {
+        if let Some(sample) = self
+            .samples
+            .get_mut(class)
+            .filter(|_| self.window.contains(span.done_ns))
+        {
             sample.push(AtIssue {
                 issue_ns: span.start_ns,
                 device_ns: span.done_ns - span.start_ns,
@@ -137,10 +147,22 @@ mod tests {
     #[test]
     fn cells_differ_where_requests_met_something_else() {
         let base = Cell::new((10, 3), 64, 8, false);
-        assert_eq!(base, Cell::new((11, 3), 127, 15, false), "a tenth more, less than twice as much");
-        let others =
-            [((10, 4), 64, 8, false), ((12, 3), 64, 8, false), ((10, 3), 128, 8, false), ((10, 3), 64, 16, false)];
-        assert!(others.iter().all(|(n, ahead, sectors, s)| Cell::new(*n, *ahead, *sectors, *s) != base));
+        assert_eq!(
+            base,
+            Cell::new((11, 3), 127, 15, false),
+            "a tenth more, less than twice as much"
+        );
+        let others = [
+            ((10, 4), 64, 8, false),
+            ((12, 3), 64, 8, false),
+            ((10, 3), 128, 8, false),
+            ((10, 3), 64, 16, false),
+        ];
+        assert!(
+            others
+                .iter()
+                .all(|(n, ahead, sectors, s)| Cell::new(*n, *ahead, *sectors, *s) != base)
+        );
         let continues = Cell::new((10, 3), 64, 8, true);
         assert!(continues != base && continues.is_sequential() && !base.is_sequential());
         // Nothing overflows into another part.
@@ -151,12 +173,23 @@ mod tests {
     #[test]
     fn a_request_knows_what_the_device_had_when_it_came() {
         // (issue, done, sector, op) of 8 sectors each.
-        let ios = [(0, 50, 0, Op::READ), (10, 30, 8, Op::WRITE), (20, 60, 16, Op::READ), (30, 70, 99, Op::READ)];
-        let (mut order, mut sweep) = (StartOrder::new(Hold::RECORDING), IssueSweep::new(Window::OPEN));
+        let ios = [
+            (0, 50, 0, Op::READ),
+            (10, 30, 8, Op::WRITE),
+            (20, 60, 16, Op::READ),
+            (30, 70, 99, Op::READ),
+        ];
+        let (mut order, mut sweep) = (
+            StartOrder::new(Hold::RECORDING),
+            IssueSweep::new(Window::OPEN),
+        );
         let mut by_end = ios;
         by_end.sort_by_key(|io| io.1);
         for (issue, done, sector, op) in by_end {
-            let io = Io { sector: Some(sector), ..Io::new(done, DevId(1), op, 4096, None, done - issue) };
+            let io = Io {
+                sector: Some(sector),
+                ..Io::new(done, DevId(1), op, 4096, None, done - issue)
+            };
             order.push(Span::issued(&io, 0), &mut sweep);
         }
         order.finish(&mut sweep);
@@ -164,8 +197,13 @@ mod tests {
             let kept = sweep.samples[class].kept().iter();
             kept.map(|r| (r.issue_ns, r.cell)).collect::<Vec<_>>()
         };
-        let cell = |own, other, ahead, is_sequential| Cell::new((own, other), ahead, 8, is_sequential);
-        let reads = [(0, cell(0, 0, 0, false)), (20, cell(1, 1, 16, true)), (30, cell(2, 0, 16, false))];
+        let cell =
+            |own, other, ahead, is_sequential| Cell::new((own, other), ahead, 8, is_sequential);
+        let reads = [
+            (0, cell(0, 0, 0, false)),
+            (20, cell(1, 1, 16, true)),
+            (30, cell(2, 0, 16, false)),
+        ];
         assert_eq!(met(0), reads, "a write ended at 30");
         assert_eq!(met(1), [(10, cell(0, 1, 8, true))]);
         assert_eq!(size_of::<AtIssue>(), 32, "a million are kept");

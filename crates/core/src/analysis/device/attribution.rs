@@ -25,7 +25,8 @@ impl Bin {
     pub fn differs(&self) -> bool {
         let apart = |a: f64, b: f64| (a - b).abs() > 0.1 * a.max(b);
         let means = self.completed.mean_us().zip(self.arrived.mean_us());
-        apart(self.completed.ios as f64, self.arrived.ios as f64) || means.is_none_or(|(a, b)| apart(a, b))
+        apart(self.completed.ios as f64, self.arrived.ios as f64)
+            || means.is_none_or(|(a, b)| apart(a, b))
     }
 }
 
@@ -46,7 +47,9 @@ impl AttributionSummary {
     /// All bins, also those without I/O.
     pub fn dense(&self) -> Vec<Bin> {
         let mut dense = vec![Bin::default(); self.all];
-        self.bins.iter().for_each(|(i, bin)| dense[*i as usize] = *bin);
+        self.bins
+            .iter()
+            .for_each(|(i, bin)| dense[*i as usize] = *bin);
         dense
     }
 }
@@ -67,21 +70,43 @@ impl Attribution {
     /// Over `window`.
     pub fn new(window: Window) -> Attribution {
         let (completed, arrived) = ((LastSlot::new(), 0), (LastSlot::new(), 0));
-        Attribution { window, bin_ns: 1_000_000_000, bins: KeptSlots::default(), completed, arrived }
+        Attribution {
+            window,
+            bin_ns: 1_000_000_000,
+            bins: KeptSlots::default(),
+            completed,
+            arrived,
+        }
     }
 
     /// An I/O completes inside the window.
     pub fn push(&mut self, io: &Io) {
-        let flow = Flow { ios: 1, bytes: io.bytes.max(0) as u64, total_ns: io.total_ns() };
+        let flow = Flow {
+            ios: 1,
+            bytes: io.bytes.max(0) as u64,
+            total_ns: io.total_ns(),
+        };
         // What began earlier lies in an earlier bin.
-        while self.completed.0.index(io.done_ns, self.window.from_ns, self.bin_ns) >= Self::MAX_BINS {
+        while self
+            .completed
+            .0
+            .index(io.done_ns, self.window.from_ns, self.bin_ns)
+            >= Self::MAX_BINS
+        {
             self.halve();
         }
-        let i = self.completed.0.index(io.done_ns, self.window.from_ns, self.bin_ns).max(0) as u32;
+        let i = self
+            .completed
+            .0
+            .index(io.done_ns, self.window.from_ns, self.bin_ns)
+            .max(0) as u32;
         self.bins.at(i, &mut self.completed.1).completed.add(&flow);
         let start_ns = io.start_ns();
         if start_ns >= self.window.from_ns {
-            let i = self.arrived.0.index(start_ns, self.window.from_ns, self.bin_ns) as u32;
+            let i = self
+                .arrived
+                .0
+                .index(start_ns, self.window.from_ns, self.bin_ns) as u32;
             self.bins.at(i, &mut self.arrived.1).arrived.add(&flow);
         }
     }
@@ -130,7 +155,11 @@ mod tests {
         a.push(&Io::new(S / 2, DevId(1), Op::READ, 512, Some(0), S / 10));
         a.push(&Io::new(3 * S + 1, DevId(1), Op::READ, 512, Some(0), 2 * S));
         let s = a.finish(Window::new(0, 4 * S));
-        let ios: Vec<_> = s.dense().iter().map(|b| (b.completed.ios, b.arrived.ios)).collect();
+        let ios: Vec<_> = s
+            .dense()
+            .iter()
+            .map(|b| (b.completed.ios, b.arrived.ios))
+            .collect();
         assert_eq!(ios, [(1, 1), (0, 1), (0, 0), (1, 0)]);
         assert_eq!(s.differ_percent.map(f64::round), Some(67.0));
     }
@@ -140,7 +169,13 @@ mod tests {
         let mut a = Attribution::new(Window::OPEN);
         (0..100_000).for_each(|i| a.push(&Io::new(i * S + 7, DevId(1), Op::READ, 512, Some(0), 5)));
         let s = a.finish(Window::new(0, 100_000 * S));
-        assert_eq!((s.bin_ns, s.all, s.differ_percent), (4 * S, 25_000, Some(0.0)));
-        assert_eq!(s.bins.iter().map(|b| b.1.completed.ios).sum::<u64>(), 100_000);
+        assert_eq!(
+            (s.bin_ns, s.all, s.differ_percent),
+            (4 * S, 25_000, Some(0.0))
+        );
+        assert_eq!(
+            s.bins.iter().map(|b| b.1.completed.ios).sum::<u64>(),
+            100_000
+        );
     }
 }

@@ -42,14 +42,23 @@ impl SweptByIssue {
     /// Keeps the requests of `all` devices within a bound that does not grow with their number.
     pub fn bound(all: &mut [SweptByIssue]) {
         let mut samples: Vec<_> = all.iter_mut().flat_map(|s| &mut s.met.samples).collect();
-        within_budget(&mut samples, MAX_REQUESTS, |s| s.kept().len(), |s| s.halve());
+        within_budget(
+            &mut samples,
+            MAX_REQUESTS,
+            |s| s.kept().len(),
+            |s| s.halve(),
+        );
     }
 
     /// How device times of reads and of writes changed, and their second modes.
     pub fn latencies(&self, around: &Around) -> (Vec<Change>, Vec<Mode>) {
         let samples = &self.met.samples;
-        let changes = CLASSES.into_iter().filter_map(|class| change::find(samples, class, around));
-        let modes = CLASSES.into_iter().filter_map(|class| mode::find(samples, class, around));
+        let changes = CLASSES
+            .into_iter()
+            .filter_map(|class| change::find(samples, class, around));
+        let modes = CLASSES
+            .into_iter()
+            .filter_map(|class| mode::find(samples, class, around));
         (changes.collect(), modes.collect())
     }
 }

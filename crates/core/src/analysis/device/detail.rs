@@ -110,9 +110,20 @@ const MAX_REQUESTS: usize = 1 << 21;
 impl Completed {
     /// Keeps what `all` devices hold within bounds that do not grow with their number or the recording.
     pub fn bound(all: &mut [Completed]) {
-        within_budget(all, MAX_BINS, |c| c.attribution.kept(), |c| c.attribution.halve());
-        let mut streams: Vec<&mut Requests> = all.iter_mut().flat_map(|c| &mut c.requests).collect();
-        within_budget(&mut streams, MAX_REQUESTS, |r| r.kept().len(), |r| r.halve());
+        within_budget(
+            all,
+            MAX_BINS,
+            |c| c.attribution.kept(),
+            |c| c.attribution.halve(),
+        );
+        let mut streams: Vec<&mut Requests> =
+            all.iter_mut().flat_map(|c| &mut c.requests).collect();
+        within_budget(
+            &mut streams,
+            MAX_REQUESTS,
+            |r| r.kept().len(),
+            |r| r.halve(),
+        );
     }
 
     pub fn new(window: Window) -> Completed {
@@ -254,16 +265,34 @@ pub(in crate::analysis) struct Around<'a> {
 impl Gathered {
     /// The detail of this device.
     pub fn finish(self, around: &Around) -> DeviceDetail {
-        let Gathered { swept, issued, completed, s2c } = self;
-        let known =
-            change::Around { window: around.window, gaps: &around.losses.of(around.dev), family: around.family };
+        let Gathered {
+            swept,
+            issued,
+            completed,
+            s2c,
+        } = self;
+        let known = change::Around {
+            window: around.window,
+            gaps: &around.losses.of(around.dev),
+            family: around.family,
+        };
         let (latency_changes, latency_modes) = issued.latencies(&known);
-        let SweptByIssue { stages, gaps: standstills, full, .. } = issued;
+        let SweptByIssue {
+            stages,
+            gaps: standstills,
+            full,
+            ..
+        } = issued;
         let stages = stages.finish(s2c);
-        let expected = swept.ticks.as_ref().map(|t| 100.0 * t.busy_ns() as f64 / around.window.len_ns().max(1) as f64);
+        let expected = swept
+            .ticks
+            .as_ref()
+            .map(|t| 100.0 * t.busy_ns() as f64 / around.window.len_ns().max(1) as f64);
         let load = swept.load.finish(around.window);
         let series = CLASSES.map(|class| series_of(around, class));
-        let scanned = swept.scans.map(|scan| scan.finish(around.window, around.family as u64 / 2));
+        let scanned = swept
+            .scans
+            .map(|scan| scan.finish(around.window, around.family as u64 / 2));
         let mut scanned = scanned.into_iter();
         let bursts = [0, 1].map(|c| {
             let scanned = scanned.next().unwrap_or_default();
@@ -271,7 +300,8 @@ impl Gathered {
         });
         let requests = &completed.requests;
         let window = (around.window.from_ns, around.window.to_ns);
-        let demands: [Option<Demand>; 4] = std::array::from_fn(|c| demand(requests[c].kept(), window));
+        let demands: [Option<Demand>; 4] =
+            std::array::from_fn(|c| demand(requests[c].kept(), window));
         let seen = |from, to| requests.iter().map(|r| r.completed_in(from, to)).sum();
         let gaps = around.losses.heavy(around.dev, seen);
         let starvation = by_class(around, requests, &demands);
@@ -306,7 +336,9 @@ impl Gathered {
             peak_hour: peak_hour(around, &load),
             stalls: standstills.finish(around.dev, stages.d2c.p50_us, around.losses),
             interference,
-            sync_bound: completed.syncs.finish(around.dev, around.window, around.losses),
+            sync_bound: completed
+                .syncs
+                .finish(around.dev, around.window, around.losses),
             small_stream: completed.sequences.finish(around, &stages.costs),
             latency_changes,
             latency_modes,
@@ -322,7 +354,8 @@ impl Gathered {
 /// What A18 needs to know besides the windows.
 fn known_of(around: &Around, stages: &StagesSummary, series: &[Series; 2]) -> Known {
     let seconds = (around.window.len_ns() as f64 / 1e9).max(1e-9);
-    let total = |s: &Series, of: fn(&Slot) -> u64| s.filled().iter().map(of).sum::<u64>() as f64 / seconds;
+    let total =
+        |s: &Series, of: fn(&Slot) -> u64| s.filled().iter().map(of).sum::<u64>() as f64 / seconds;
     Known {
         rates: [0, 1].map(|c| (total(&series[c], |s| s.ios), total(&series[c], |s| s.bytes))),
         costs: stages.costs,
@@ -347,11 +380,24 @@ fn peak_hour(around: &Around, load: &Load) -> Option<PeakHour> {
         }
     }
     let at_ns = |slot: usize| load.from_ns + slot as i64 * len_ns;
-    let is_seen = |slot: usize| !around.losses.overlap(around.dev, at_ns(slot), at_ns(slot + 1));
-    let seen: Vec<Option<f64>> = ios.iter().enumerate().map(|(i, x)| is_seen(i).then_some(*x)).collect();
+    let is_seen = |slot: usize| {
+        !around
+            .losses
+            .overlap(around.dev, at_ns(slot), at_ns(slot + 1))
+    };
+    let seen: Vec<Option<f64>> = ios
+        .iter()
+        .enumerate()
+        .map(|(i, x)| is_seen(i).then_some(*x))
+        .collect();
     let found = peak(&seen, (HOUR_NS / len_ns) as usize)?;
     let (from_ns, to_ns) = (at_ns(found.first), at_ns(found.first + found.slots));
-    Some(PeakHour { from_ns, to_ns, ios_per_s: found.sum / found.slots as f64, ratio: found.ratio })
+    Some(PeakHour {
+        from_ns,
+        to_ns,
+        ios_per_s: found.sum / found.slots as f64,
+        ratio: found.ratio,
+    })
 }
 
 fn util_check(around: &Around, stages: &StagesSummary, expected: Option<f64>) -> Option<UtilCheck> {
@@ -364,15 +410,33 @@ fn util_check(around: &Around, stages: &StagesSummary, expected: Option<f64>) ->
     let sigma = around
         .kernel
         .zip(stages.s2c.mean_us)
-        .map(|((_, hz), mean_us)| sigma_pp(stages.s2c.n, mean_us * 1e3, 1e9 / f64::from(hz.max(1)), window_ns as f64));
+        .map(|((_, hz), mean_us)| {
+            sigma_pp(
+                stages.s2c.n,
+                mean_us * 1e3,
+                1e9 / f64::from(hz.max(1)),
+                window_ns as f64,
+            )
+        });
     let ticks_percent = 100.0 * busy_ns as f64 / covered_ns as f64;
-    Some(UtilCheck::new(around.busy_percent?, ticks_percent, expected, sigma, around.kernel.map(|k| k.0)))
+    Some(UtilCheck::new(
+        around.busy_percent?,
+        ticks_percent,
+        expected,
+        sigma,
+        around.kernel.map(|k| k.0),
+    ))
 }
 
 fn series_of(around: &Around, class: Class) -> Series {
     // Slots in which nothing is in flight take no memory.
     let busy_ns = around.busy_percent.map_or(1.0, |p| p / 100.0) * around.window.len_ns() as f64;
-    around.cells.series(around.dev, class, burst_slot_ns(busy_ns as i64), around.window)
+    around.cells.series(
+        around.dev,
+        class,
+        burst_slot_ns(busy_ns as i64),
+        around.window,
+    )
 }
 
 /// Slots in which bursts within `busy_ns` of time are looked for.
@@ -397,11 +461,15 @@ fn stream(
 ) -> StreamDetail {
     let series = &both[class as usize];
     let surroundings = Surroundings::new(series, load, requests[1]);
-    let cause = |class, intervals: &[(i64, i64)]| around.cells.main_actor(around.dev, class, intervals);
+    let cause =
+        |class, intervals: &[(i64, i64)]| around.cells.main_actor(around.dev, class, intervals);
     let window = (around.window.from_ns, around.window.to_ns);
     let periodicity = periodicity::find_among(requests[0].kept(), demand, window, 0, gaps);
     let periodic_causes = periodicity.clocks.iter().map(|clock| {
-        let beats = clock.beats_s.iter().map(|s| around.window.from_ns + (s * 1e9) as i64);
+        let beats = clock
+            .beats_s
+            .iter()
+            .map(|s| around.window.from_ns + (s * 1e9) as i64);
         usual_actor(beats.filter_map(|at| cause(class, &[(at, at + 100_000_000)])))
     });
     StreamDetail {
@@ -412,10 +480,15 @@ fn stream(
         bursts_found: own.bursts.len(),
         bursts: largest(own.bursts, &surroundings),
         envelope: envelope_of(series),
-        unevenness: [1, 10, 100].iter().filter_map(|k| unevenness_of(series, *k)).collect(),
+        unevenness: [1, 10, 100]
+            .iter()
+            .filter_map(|k| unevenness_of(series, *k))
+            .collect(),
         periodic_causes: periodic_causes.collect(),
         periodicity,
-        starvation_cause: starvation.as_ref().and_then(|s| cause(s.aggressor, &s.episodes)),
+        starvation_cause: starvation
+            .as_ref()
+            .and_then(|s| cause(s.aggressor, &s.episodes)),
         starvation,
     }
 }
@@ -441,7 +514,14 @@ fn usual_actor(actors: impl Iterator<Item = Actor>) -> Option<Actor> {
         _ => (main, lead - 1),
     });
     let has_most = 2 * own().filter(|a| a.file == main.file).count() > beats;
-    Some(if has_most { main } else { Actor { file: None, ..usual } })
+    Some(if has_most {
+        main
+    } else {
+        Actor {
+            file: None,
+            ..usual
+        }
+    })
 }
 
 fn envelope_of(series: &Series) -> Vec<(i64, u64)> {
@@ -463,11 +543,19 @@ mod tests {
             tgid: Some(7),
             comm: None,
             origin: Origin::Writeback,
-            file: Some(Inode { fs_dev: 1, ino, generation: None }),
+            file: Some(Inode {
+                fs_dev: 1,
+                ino,
+                generation: None,
+            }),
         });
         let file = |beats: &[Actor]| usual_actor(beats.iter().copied()).map(|a| a.file);
         assert_eq!(file(&[first, usual, usual, usual]), Some(usual.file));
-        assert_eq!(file(&[first, usual, other]), Some(None), "no file of most beats");
+        assert_eq!(
+            file(&[first, usual, other]),
+            Some(None),
+            "no file of most beats"
+        );
         assert_eq!(file(&[]), None);
     }
 }

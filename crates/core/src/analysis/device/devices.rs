@@ -93,7 +93,14 @@ pub(in crate::analysis) struct DeviceSweep {
 impl DeviceSweep {
     pub(in crate::analysis) fn new(window: Window) -> DeviceSweep {
         let levels = || LevelTime::new(window);
-        DeviceSweep { window, all: levels(), read: levels(), write: levels(), both: levels(), runs: Default::default() }
+        DeviceSweep {
+            window,
+            all: levels(),
+            read: levels(),
+            write: levels(),
+            both: levels(),
+            runs: Default::default(),
+        }
     }
 
     pub(in crate::analysis) fn change(&mut self, at_ns: i64, class: Class, by: i64) {
@@ -112,7 +119,10 @@ impl DeviceSweep {
 
     /// What of `span` lies before `to_ns` was in flight there, though the sweep had passed by.
     pub(in crate::analysis) fn late(&mut self, span: &Span, to_ns: i64) {
-        let (from_ns, to_ns) = (span.start_ns.max(self.window.from_ns), to_ns.min(self.window.to_ns));
+        let (from_ns, to_ns) = (
+            span.start_ns.max(self.window.from_ns),
+            to_ns.min(self.window.to_ns),
+        );
         if from_ns >= to_ns {
             return;
         }
@@ -133,7 +143,12 @@ impl DeviceSweep {
     }
 
     pub(in crate::analysis) fn finish(&mut self, window: Window) {
-        for levels in [&mut self.all, &mut self.read, &mut self.write, &mut self.both] {
+        for levels in [
+            &mut self.all,
+            &mut self.read,
+            &mut self.write,
+            &mut self.both,
+        ] {
             levels.finish(window);
         }
     }
@@ -213,7 +228,11 @@ impl Counts {
     fn number(&mut self, dev: DevId) -> u32 {
         let i = self.index.number(dev);
         if i as usize == self.sums.len() {
-            self.sums.push(DeviceSums { dev, classes: Default::default(), lost: LostCount(Some(0)) });
+            self.sums.push(DeviceSums {
+                dev,
+                classes: Default::default(),
+                lost: LostCount(Some(0)),
+            });
         }
         i
     }
@@ -244,7 +263,10 @@ impl Counts {
     /// Latencies (start to done) of all classes of device number `i`.
     pub fn latencies(&self, i: usize) -> Latencies {
         let mut all = Latencies::new();
-        self.sums[i].classes.iter().for_each(|c| all.merge(&c.total));
+        self.sums[i]
+            .classes
+            .iter()
+            .for_each(|c| all.merge(&c.total));
         all
     }
 
@@ -276,7 +298,9 @@ impl Counts {
     ) -> DevicesSummary {
         let window = self.closed_window(end_ns);
         let parts = self.sums.into_iter().zip(sweeps).zip(issued);
-        let mut devices: Vec<_> = parts.map(|((sums, sweep), issued)| summary(sums, sweep, issued, window)).collect();
+        let mut devices: Vec<_> = parts
+            .map(|((sums, sweep), issued)| summary(sums, sweep, issued, window))
+            .collect();
         devices.sort_by_key(|d| d.dev);
         DevicesSummary {
             window,
@@ -290,7 +314,12 @@ impl Counts {
     }
 }
 
-fn summary(mut sums: DeviceSums, mut sweep: DeviceSweep, mut issued: LevelTime, window: Window) -> DeviceSummary {
+fn summary(
+    mut sums: DeviceSums,
+    mut sweep: DeviceSweep,
+    mut issued: LevelTime,
+    window: Window,
+) -> DeviceSummary {
     sweep.finish(window);
     issued.finish(window);
     let classes = std::array::from_fn(|c| sums.classes[c].finish(&sweep.runs[c]));
@@ -322,7 +351,13 @@ mod tests {
 
     /// Of a recording that holds single I/Os, if any happened.
     fn builder(window: Window) -> ReportBuilder {
-        ReportBuilder::with_plan(window, ReportPlan { has_ios: true, ..ReportPlan::default() })
+        ReportBuilder::with_plan(
+            window,
+            ReportPlan {
+                has_ios: true,
+                ..ReportPlan::default()
+            },
+        )
     }
 
     fn summary_of(ios: &[Io], window: Window, end_ns: i64) -> DevicesSummary {
@@ -340,31 +375,55 @@ mod tests {
     #[test]
     fn d_d_1_is_busy_by_rate_times_service() {
         // 100 reads/s of 2 ms each: U = 20 %, mean N = 0.2.
-        let ios: Vec<_> = (0..1000).map(|i| io(i * 10_000_000 + 2_000_000, Op::READ, 500_000, 1_500_000)).collect();
+        let ios: Vec<_> = (0..1000)
+            .map(|i| io(i * 10_000_000 + 2_000_000, Op::READ, 500_000, 1_500_000))
+            .collect();
         let s = summary_of(&ios, Window::new(0, 10_000_000_000), 0);
         let d = &s.devices[0];
         assert_eq!(d.busy_percent, Some(20.0));
         assert_eq!(d.busy_device_percent, Some(15.0));
         assert_eq!(
-            (d.busy_read_percent, d.busy_write_percent, d.busy_both_percent),
+            (
+                d.busy_read_percent,
+                d.busy_write_percent,
+                d.busy_both_percent
+            ),
             (Some(20.0), Some(0.0), Some(0.0))
         );
         assert_eq!(d.concurrency.mean, Some(0.2));
-        assert_eq!((d.concurrency.p75, d.concurrency.p99, d.concurrency.max), (Some(0), Some(1), Some(1)));
+        assert_eq!(
+            (d.concurrency.p75, d.concurrency.p99, d.concurrency.max),
+            (Some(0), Some(1), Some(1))
+        );
         let r = d.class(Class::Read);
-        assert_eq!((r.ios, r.bytes, r.mean_us, r.p99_us), (Some(1000), Some(4_096_000), Some(2000.0), Some(2000.0)));
-        assert_eq!((r.queue_mean_us, r.device_mean_us), (Some(500.0), Some(1500.0)));
+        assert_eq!(
+            (r.ios, r.bytes, r.mean_us, r.p99_us),
+            (Some(1000), Some(4_096_000), Some(2000.0), Some(2000.0))
+        );
+        assert_eq!(
+            (r.queue_mean_us, r.device_mean_us),
+            (Some(500.0), Some(1500.0))
+        );
         let w = d.class(Class::Write);
-        assert_eq!((w.ios, w.mean_us, w.p50_us, w.sequential_percent), (Some(0), None, None, None));
+        assert_eq!(
+            (w.ios, w.mean_us, w.p50_us, w.sequential_percent),
+            (Some(0), None, None, None)
+        );
     }
 
     #[test]
     fn sequential_is_judged_in_the_order_of_start() {
         // Three reads in a row on disk, completing in reverse.
-        let at = |done, start, sector| Io { sector: Some(sector), ..io(done, Op::READ, 0, done - start) };
+        let at = |done, start, sector| Io {
+            sector: Some(sector),
+            ..io(done, Op::READ, 0, done - start)
+        };
         let ios = [at(100, 30, 16), at(110, 20, 8), at(120, 10, 0)];
         let s = summary_of(&ios, Window::OPEN, 0);
-        assert_eq!(s.devices[0].class(Class::Read).sequential_percent, Some(100.0));
+        assert_eq!(
+            s.devices[0].class(Class::Read).sequential_percent,
+            Some(100.0)
+        );
     }
 
     #[test]
@@ -387,15 +446,26 @@ mod tests {
 
     #[test]
     fn losses_are_counted_and_can_be_unknown() {
-        let lost =
-            |ios, dev, reason| Lost { from_ns: 0, to_ns: 9, dev, class: None, reason, ios, bytes: None, merges: None };
+        let lost = |ios, dev, reason| Lost {
+            from_ns: 0,
+            to_ns: 9,
+            dev,
+            class: None,
+            reason,
+            ios,
+            bytes: None,
+            merges: None,
+        };
         let mut d = builder(Window::OPEN);
         d.lost(&lost(Some(5), Some(A), LossReason::RingFull));
         d.lost(&lost(Some(2), None, LossReason::WriterBusy));
         d.lost(&lost(Some(3), Some(A), LossReason::Censored));
         d.lost(&lost(Some(70), Some(A), LossReason::Retention));
         let s = d.finish(10).devices;
-        assert_eq!((s.lost_ios, s.censored_ios, s.devices[0].lost_ios), (Some(7), 3, Some(5)));
+        assert_eq!(
+            (s.lost_ios, s.censored_ios, s.devices[0].lost_ios),
+            (Some(7), 3, Some(5))
+        );
         let mut d = builder(Window::OPEN);
         d.lost(&lost(Some(5), Some(A), LossReason::RingFull));
         d.lost(&lost(None, Some(A), LossReason::Corrupt));

@@ -33,7 +33,16 @@ impl DeviceExact {
     /// A device that did nothing for `span_ns`.
     pub fn idle(span_ns: i64) -> DeviceExact {
         let (read, write) = (Histogram::new(), Histogram::new());
-        DeviceExact { read, write, busy_ns: 0, area_ns: 0, inflight_max: Some(0), span_ns, devices: 1, lost_ios: 0 }
+        DeviceExact {
+            read,
+            write,
+            busy_ns: 0,
+            area_ns: 0,
+            inflight_max: Some(0),
+            span_ns,
+            devices: 1,
+            lost_ios: 0,
+        }
     }
 
     /// Percent of the interval with anything in flight (A2); of a sum the mean over its devices. `None` of no time.
@@ -106,7 +115,11 @@ impl Devices {
     /// The index of a device; a new one has been idle since `from_ns`.
     fn key(&mut self, dev: DevId, from_ns: i64) -> u32 {
         *self.numbers.entry(dev).or_insert_with(|| {
-            self.states.push(State { level: 0, since_ns: from_ns, now: DeviceExact::idle(0) });
+            self.states.push(State {
+                level: 0,
+                since_ns: from_ns,
+                now: DeviceExact::idle(0),
+            });
             (self.states.len() - 1) as u32
         })
     }
@@ -205,7 +218,9 @@ impl Intervals {
     /// How many I/Os of `dev` that were in flight at the announced end have completed since.
     pub fn straddling(&self, dev: DevId) -> u64 {
         let known = self.later.iter().chain(&self.uncounted);
-        known.filter(|io| io.dev == dev && io.start_ns() < self.end_ns && io.done_ns >= self.end_ns).count() as u64
+        known
+            .filter(|io| io.dev == dev && io.start_ns() < self.end_ns && io.done_ns >= self.end_ns)
+            .count() as u64
     }
 
     /// Ends the interval at the announced instant; the next begins there.
@@ -235,7 +250,10 @@ impl Intervals {
         self.uncounted.extend(later);
         Closed {
             devices: found,
-            idle: DeviceExact { lost_ios: anywhere, ..DeviceExact::idle(span_ns) },
+            idle: DeviceExact {
+                lost_ios: anywhere,
+                ..DeviceExact::idle(span_ns)
+            },
             lost_ios: lost.values().sum(),
         }
     }
@@ -264,15 +282,31 @@ mod tests {
         assert_eq!((i.straddling(A), i.straddling(B)), (1, 0));
         let first = i.close().devices;
         let a = &first[&A];
-        assert_eq!((a.read.n(), a.read.max(), a.busy_ns, a.inflight_max), (1, Some(20), 40, Some(1)));
-        assert_eq!((a.busy_percent(), a.inflight_mean()), (Some(40.0), Some(0.4)));
+        assert_eq!(
+            (a.read.n(), a.read.max(), a.busy_ns, a.inflight_max),
+            (1, Some(20), 40, Some(1))
+        );
+        assert_eq!(
+            (a.busy_percent(), a.inflight_mean()),
+            (Some(40.0), Some(0.4))
+        );
         i.end_at(300);
         let second = i.close().devices;
         let a = &second[&A];
-        assert_eq!((a.read.n(), a.read.max(), a.busy_ns, a.inflight_max), (1, Some(80), 60, Some(1)));
+        assert_eq!(
+            (a.read.n(), a.read.max(), a.busy_ns, a.inflight_max),
+            (1, Some(80), 60, Some(1))
+        );
         i.end_at(400);
         let third = i.close().devices;
-        assert_eq!((third[&A].read.n(), third[&A].busy_ns, third[&A].inflight_max), (0, 0, Some(0)));
+        assert_eq!(
+            (
+                third[&A].read.n(),
+                third[&A].busy_ns,
+                third[&A].inflight_max
+            ),
+            (0, 0, Some(0))
+        );
     }
 
     #[test]
@@ -288,23 +322,46 @@ mod tests {
 
     #[test]
     fn losses_spoil_their_interval_only() {
-        let lost =
-            |reason, ios| Lost { from_ns: 1, to_ns: 2, dev: None, class: None, reason, ios, bytes: None, merges: None };
+        let lost = |reason, ios| Lost {
+            from_ns: 1,
+            to_ns: 2,
+            dev: None,
+            class: None,
+            reason,
+            ios,
+            bytes: None,
+            merges: None,
+        };
         let mut i = Intervals::new(0);
         i.lost(&lost(LossReason::Censored, Some(9)));
         i.lost(&lost(LossReason::RingFull, Some(3)));
         i.end_at(10);
         let spoilt = i.close();
-        assert_eq!((spoilt.lost_ios, spoilt.idle.lost_ios), (3, 3), "whose they were is not known");
+        assert_eq!(
+            (spoilt.lost_ios, spoilt.idle.lost_ios),
+            (3, 3),
+            "whose they were is not known"
+        );
         i.end_at(20);
         assert_eq!(i.close().lost_ios, 0);
     }
 
     #[test]
     fn a_sum_of_devices() {
-        let mut sum = DeviceExact { busy_ns: 50, area_ns: 80, ..DeviceExact::idle(100) };
-        sum.add(&DeviceExact { busy_ns: 100, area_ns: 300, ..DeviceExact::idle(100) });
-        assert_eq!((sum.busy_percent(), sum.inflight_mean(), sum.inflight_max), (Some(75.0), Some(3.8), None));
+        let mut sum = DeviceExact {
+            busy_ns: 50,
+            area_ns: 80,
+            ..DeviceExact::idle(100)
+        };
+        sum.add(&DeviceExact {
+            busy_ns: 100,
+            area_ns: 300,
+            ..DeviceExact::idle(100)
+        });
+        assert_eq!(
+            (sum.busy_percent(), sum.inflight_mean(), sum.inflight_max),
+            (Some(75.0), Some(3.8), None)
+        );
     }
 
     proptest! {

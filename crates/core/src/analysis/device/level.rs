@@ -31,13 +31,18 @@ struct Stretch {
 
 impl Stretch {
     fn share_of(&self, from_ns: i64, to_ns: i64) -> f64 {
-        (to_ns.min(self.to_ns) - from_ns.max(self.from_ns)).max(0) as f64 / (self.to_ns - self.from_ns) as f64
+        (to_ns.min(self.to_ns) - from_ns.max(self.from_ns)).max(0) as f64
+            / (self.to_ns - self.from_ns) as f64
     }
 
     /// Moves a share of the time at each level to the next one.
     fn raise(&mut self, share: impl Fn(usize) -> f64) {
-        let moved: Vec<i64> =
-            self.ns_at.iter().enumerate().map(|(k, ns)| (*ns as f64 * share(k)).round() as i64).collect();
+        let moved: Vec<i64> = self
+            .ns_at
+            .iter()
+            .enumerate()
+            .map(|(k, ns)| (*ns as f64 * share(k)).round() as i64)
+            .collect();
         self.ns_at.push(0);
         for (k, ns) in moved.into_iter().enumerate() {
             self.ns_at[k] -= ns;
@@ -102,14 +107,20 @@ impl LevelTime {
     pub fn busy_in(&mut self, from_ns: i64, to_ns: i64) -> f64 {
         self.advance(to_ns);
         self.cut();
-        self.past.iter().map(|s| s.share_of(from_ns, to_ns) * s.ns_at.iter().skip(1).sum::<i64>() as f64).sum()
+        self.past
+            .iter()
+            .map(|s| s.share_of(from_ns, to_ns) * s.ns_at.iter().skip(1).sum::<i64>() as f64)
+            .sum()
     }
 
     fn sum_up(&mut self) {
         self.ns_at.clear();
         for s in &self.past {
             self.ns_at.resize(self.ns_at.len().max(s.ns_at.len()), 0);
-            s.ns_at.iter().zip(&mut self.ns_at).for_each(|(ns, sum)| *sum += ns);
+            s.ns_at
+                .iter()
+                .zip(&mut self.ns_at)
+                .for_each(|(ns, sum)| *sum += ns);
         }
         self.ns_cut.clone_from(&self.ns_at);
     }
@@ -122,20 +133,29 @@ impl LevelTime {
             return;
         }
         let mut ns_at = self.ns_at.clone();
-        self.ns_cut.iter().zip(&mut ns_at).for_each(|(before, ns)| *ns -= before);
+        self.ns_cut
+            .iter()
+            .zip(&mut ns_at)
+            .for_each(|(before, ns)| *ns -= before);
         self.ns_cut.clone_from(&self.ns_at);
-        self.past.push(Stretch { from_ns, to_ns: self.since_ns, ns_at });
+        self.past.push(Stretch {
+            from_ns,
+            to_ns: self.since_ns,
+            ns_at,
+        });
         if self.past.len() > PAST {
             let mut kept: Vec<Stretch> = Vec::with_capacity(PAST);
             for s in self.past.drain(..) {
-                match kept
-                    .last_mut()
-                    .filter(|last| last.to_ns - last.from_ns < (s.to_ns - self.window.from_ns) / (PAST as i64 / 2))
-                {
+                match kept.last_mut().filter(|last| {
+                    last.to_ns - last.from_ns < (s.to_ns - self.window.from_ns) / (PAST as i64 / 2)
+                }) {
                     Some(last) => {
                         last.to_ns = s.to_ns;
                         last.ns_at.resize(last.ns_at.len().max(s.ns_at.len()), 0);
-                        s.ns_at.iter().zip(&mut last.ns_at).for_each(|(ns, sum)| *sum += ns);
+                        s.ns_at
+                            .iter()
+                            .zip(&mut last.ns_at)
+                            .for_each(|(ns, sum)| *sum += ns);
                     }
                     None => kept.push(s),
                 }
@@ -186,7 +206,12 @@ impl LevelTime {
     /// Time-weighted mean of N; `None` for an empty window (A3: `∫N/T`).
     pub fn mean(&self) -> Option<f64> {
         let t = self.total_ns();
-        let area: i128 = self.ns_at.iter().enumerate().map(|(k, ns)| k as i128 * i128::from(*ns)).sum();
+        let area: i128 = self
+            .ns_at
+            .iter()
+            .enumerate()
+            .map(|(k, ns)| k as i128 * i128::from(*ns))
+            .sum();
         (t > 0).then(|| area as f64 / t as f64)
     }
 
@@ -249,9 +274,14 @@ mod tests {
         l.add_late(10_000_000, 90_000_000);
         l.finish(Window::new(0, 100_000_000));
         let percent = |ns: i64| ns as f64 / 1e6;
-        assert!((l.busy_percent().expect("a window") - 90.0).abs() < 0.5, "{:?}", l.busy_percent());
         assert!(
-            (percent(l.ns_at()[2]) - 40.0).abs() < 0.5 && l.ns_at().iter().sum::<i64>() == 100_000_000,
+            (l.busy_percent().expect("a window") - 90.0).abs() < 0.5,
+            "{:?}",
+            l.busy_percent()
+        );
+        assert!(
+            (percent(l.ns_at()[2]) - 40.0).abs() < 0.5
+                && l.ns_at().iter().sum::<i64>() == 100_000_000,
             "{:?}",
             l.ns_at()
         );
@@ -261,7 +291,11 @@ mod tests {
         both.change(60, -1);
         both.fill_late(0, 100, 30.0);
         both.finish(Window::new(0, 100));
-        assert!((both.busy_percent().expect("a window") - 70.0).abs() <= 1.0, "{:?}", both.ns_at());
+        assert!(
+            (both.busy_percent().expect("a window") - 70.0).abs() <= 1.0,
+            "{:?}",
+            both.ns_at()
+        );
     }
 
     proptest! {

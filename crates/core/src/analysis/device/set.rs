@@ -53,7 +53,13 @@ pub(in crate::analysis) struct SetSweep {
 
 impl SetSweep {
     pub fn new(window: Window, layers: BTreeSet<DevId>) -> SetSweep {
-        SetSweep { layers, counted: Vec::new(), window, first: None, both: None }
+        SetSweep {
+            layers,
+            counted: Vec::new(),
+            window,
+            first: None,
+            both: None,
+        }
     }
 
     /// The device of the next number.
@@ -62,7 +68,11 @@ impl SetSweep {
     }
 
     /// `own` gives what is swept of a device alone, as it stands before this event.
-    pub fn start<'a>(&mut self, span: &Span, own: impl Fn(u32) -> (&'a DeviceSweep, &'a SlotSweep)) {
+    pub fn start<'a>(
+        &mut self,
+        span: &Span,
+        own: impl Fn(u32) -> (&'a DeviceSweep, &'a SlotSweep),
+    ) {
         if let Some((levels, slots)) = self.together(span.key, own) {
             slots.start(span);
             levels.change(span.start_ns, span.class, 1);
@@ -71,7 +81,11 @@ impl SetSweep {
 
     /// A request is done.
     pub fn done(&mut self, end: &End) {
-        if let Some((levels, slots)) = self.both.as_mut().filter(|_| self.counted[end.key as usize]) {
+        if let Some((levels, slots)) = self
+            .both
+            .as_mut()
+            .filter(|_| self.counted[end.key as usize])
+        {
             slots.done(end);
             levels.change(end.at_ns, end.class, -1);
         }
@@ -79,13 +93,21 @@ impl SetSweep {
 
     /// What of `span` lies before `to_ns`, up to which the sweep has come.
     pub fn late(&mut self, span: &Span, to_ns: i64) {
-        if let Some((levels, _)) = self.both.as_mut().filter(|_| self.counted[span.key as usize]) {
+        if let Some((levels, _)) = self
+            .both
+            .as_mut()
+            .filter(|_| self.counted[span.key as usize])
+        {
             levels.late(span, to_ns);
         }
     }
 
     /// A request that took no time.
-    pub fn instant<'a>(&mut self, span: &Span, own: impl Fn(u32) -> (&'a DeviceSweep, &'a SlotSweep)) {
+    pub fn instant<'a>(
+        &mut self,
+        span: &Span,
+        own: impl Fn(u32) -> (&'a DeviceSweep, &'a SlotSweep),
+    ) {
         if let Some((_, slots)) = self.together(span.key, own) {
             slots.instant(span);
         }
@@ -115,7 +137,11 @@ impl SetSweep {
             (None, Some(first)) => (own[first as usize].clone(), None),
             (None, None) => (DeviceSweep::new(self.window), None),
         };
-        SweptSet { layers: self.layers, levels, slots }
+        SweptSet {
+            layers: self.layers,
+            levels,
+            slots,
+        }
     }
 }
 
@@ -128,9 +154,14 @@ pub(in crate::analysis) struct SweptSet {
 
 impl SweptSet {
     /// The answers. `busy` are the devices' own busy percents.
-    pub fn finish(mut self, window: Window, busy: &[(DevId, Option<f64>)]) -> (SetSummary, Option<SlotSummary>) {
+    pub fn finish(
+        mut self,
+        window: Window,
+        busy: &[(DevId, Option<f64>)],
+    ) -> (SetSummary, Option<SlotSummary>) {
         self.levels.finish(window);
-        let (above, inside): (Vec<_>, Vec<_>) = busy.iter().partition(|(dev, _)| self.layers.contains(dev));
+        let (above, inside): (Vec<_>, Vec<_>) =
+            busy.iter().partition(|(dev, _)| self.layers.contains(dev));
         let own: Vec<f64> = inside.iter().filter_map(|(_, percent)| *percent).collect();
         let n = own.len();
         let levels = &self.levels;
@@ -146,7 +177,11 @@ impl SweptSet {
             busy_read_percent: known(levels.read.busy_percent()),
             busy_write_percent: known(levels.write.busy_percent()),
             busy_both_percent: known(levels.both.busy_percent()),
-            concurrency: if n > 0 { Concurrency::of(&levels.all) } else { Concurrency::default() },
+            concurrency: if n > 0 {
+                Concurrency::of(&levels.all)
+            } else {
+                Concurrency::default()
+            },
         };
         (set, self.slots.map(|slots| slots.finish(window)))
     }
@@ -163,12 +198,16 @@ mod tests {
 
     /// 10 s in which each disk takes a 100 ms request a second, the two of them half overlapping, all through a layer.
     fn report(layers: &[DevId]) -> Report {
-        let mut builder =
-            ReportBuilder::new(Window::new(0, 10_000_000_000)).leaving_out(layers.iter().copied().collect());
+        let mut builder = ReportBuilder::new(Window::new(0, 10_000_000_000))
+            .leaving_out(layers.iter().copied().collect());
         for i in 0..10 {
             for (disk, delay_ns) in DISKS.into_iter().zip([0, 50_000_000]) {
                 let done_ns = i * 1_000_000_000 + 100_000_000 + delay_ns;
-                let op = if disk == DISKS[0] { Op::READ } else { Op::WRITE };
+                let op = if disk == DISKS[0] {
+                    Op::READ
+                } else {
+                    Op::WRITE
+                };
                 builder.push(&Io::new(done_ns, ABOVE, op, 4096, Some(0), 100_000_000));
                 builder.push(&Io::new(done_ns, disk, op, 4096, Some(0), 100_000_000));
             }
@@ -179,13 +218,26 @@ mod tests {
     #[test]
     fn a_set_is_busy_when_any_of_it_is() {
         let set = report(&[ABOVE]).set;
-        assert_eq!((set.devices, &*set.members, &*set.left_out), (2, &DISKS[..], &[ABOVE][..]));
         assert_eq!(
-            (set.busy_percent, set.mean_busy_percent, set.max_busy_percent),
+            (set.devices, &*set.members, &*set.left_out),
+            (2, &DISKS[..], &[ABOVE][..])
+        );
+        assert_eq!(
+            (
+                set.busy_percent,
+                set.mean_busy_percent,
+                set.max_busy_percent
+            ),
             (Some(15.0), Some(10.0), Some(10.0))
         );
-        assert_eq!((set.busy_read_percent, set.busy_both_percent), (Some(10.0), Some(5.0)));
-        assert_eq!((set.concurrency.mean, set.concurrency.max), (Some(0.2), Some(2)));
+        assert_eq!(
+            (set.busy_read_percent, set.busy_both_percent),
+            (Some(10.0), Some(5.0))
+        );
+        assert_eq!(
+            (set.concurrency.mean, set.concurrency.max),
+            (Some(0.2), Some(2))
+        );
     }
 
     #[test]
@@ -193,13 +245,20 @@ mod tests {
         let (without, with) = (report(&[ABOVE]), report(&[]));
         assert_eq!(without.set.busy_percent, with.set.busy_percent);
         assert_eq!(with.set.concurrency.mean, Some(0.4));
-        let touched = |r: &Report| r.set_slots.as_ref().expect("several devices").all[0].touched.max;
+        let touched = |r: &Report| {
+            r.set_slots.as_ref().expect("several devices").all[0]
+                .touched
+                .max
+        };
         assert_eq!((touched(&without), touched(&with)), (2.0, 4.0));
     }
 
     #[test]
     fn nothing_is_known_of_a_set_without_single_ios() {
         let set = ReportBuilder::new(Window::new(0, 100)).finish(100).set;
-        assert_eq!((set.devices, set.busy_percent, set.concurrency.mean), (0, None, None));
+        assert_eq!(
+            (set.devices, set.busy_percent, set.concurrency.mean),
+            (0, None, None)
+        );
     }
 }

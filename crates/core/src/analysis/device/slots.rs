@@ -102,7 +102,11 @@ impl Tally {
         SlotQuantiles {
             p50: self.quantile(0.5) as f64 * unit,
             p75: self.quantile(0.75) as f64 * unit,
-            mean: if self.n > 0 { self.sum as f64 / self.n as f64 * unit } else { 0.0 },
+            mean: if self.n > 0 {
+                self.sum as f64 / self.n as f64 * unit
+            } else {
+                0.0
+            },
             max: self.counts.iter().rposition(|c| *c > 0).unwrap_or(0) as f64 * unit,
         }
     }
@@ -183,14 +187,23 @@ impl SlotStream {
             self.pass_time(end_ns);
         }
         let mean = self.area_ns as f64 / self.width_ns as f64;
-        self.tally([self.touched, self.sampled.unwrap_or(0), (mean * MEAN_UNITS).round() as u64, self.max], 1);
+        self.tally(
+            [
+                self.touched,
+                self.sampled.unwrap_or(0),
+                (mean * MEAN_UNITS).round() as u64,
+                self.max,
+            ],
+            1,
+        );
         self.slot += 1;
         self.begin_slot();
     }
 
     fn begin_slot(&mut self) {
         self.slot_end_ns = self.slot_from(self.slot + 1);
-        (self.touched, self.sampled, self.area_ns, self.max) = (self.level.max(0) as u64, None, 0, 0);
+        (self.touched, self.sampled, self.area_ns, self.max) =
+            (self.level.max(0) as u64, None, 0, 0);
     }
 
     /// Closes `slots` slots during which nothing changes.
@@ -200,7 +213,10 @@ impl SlotStream {
         while left > 0 {
             let in_group = self.slots_per_group - self.slot % self.slots_per_group;
             let now = left.min(in_group);
-            self.tally([level, level, (level as f64 * MEAN_UNITS) as u64, level], now as u64);
+            self.tally(
+                [level, level, (level as f64 * MEAN_UNITS) as u64, level],
+                now as u64,
+            );
             self.slot += now;
             left -= now;
         }
@@ -294,7 +310,9 @@ pub struct SlotSummary {
 impl SlotSweep {
     /// Slots of `width_ns` in groups of `group_ns`.
     pub fn new(window: Window, width_ns: i64, group_ns: i64) -> SlotSweep {
-        SlotSweep { streams: std::array::from_fn(|_| SlotStream::new(window, width_ns, group_ns)) }
+        SlotSweep {
+            streams: std::array::from_fn(|_| SlotStream::new(window, width_ns, group_ns)),
+        }
     }
 
     fn each(&mut self, class: Class, mut act: impl FnMut(&mut SlotStream)) {
@@ -340,7 +358,15 @@ mod tests {
         let mut sweep = SlotSweep::new(window, width, group);
         for (start_ns, done_ns) in spans {
             order.push(
-                Span { start_ns, done_ns, sector: -1, sectors: 0, key: 0, class: Class::Read, waited_us: 0 },
+                Span {
+                    start_ns,
+                    done_ns,
+                    sector: -1,
+                    sectors: 0,
+                    key: 0,
+                    class: Class::Read,
+                    waited_us: 0,
+                },
                 &mut sweep,
             );
         }
@@ -353,7 +379,15 @@ mod tests {
         // [0,10) ends where slot 1 begins and does not touch it; [20,20) touches slot 2; slot 3 is empty.
         let g = swept(&[(0, 10), (20, 20)], Window::new(0, 40), 10, 40);
         assert_eq!((g.len(), g[0].slots, g[0].touched_percent), (1, 4, 50.0));
-        assert_eq!((g[0].touched.mean, g[0].sampled.mean, g[0].mean.mean, g[0].max.mean), (0.5, 0.25, 0.25, 0.25));
+        assert_eq!(
+            (
+                g[0].touched.mean,
+                g[0].sampled.mean,
+                g[0].mean.mean,
+                g[0].max.mean
+            ),
+            (0.5, 0.25, 0.25, 0.25)
+        );
     }
 
     proptest! {

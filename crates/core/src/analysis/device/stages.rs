@@ -39,7 +39,8 @@ impl Stage {
             p50_us: l.quantile_us(0.5),
             p99_us: l.quantile_us(0.99),
             max_us: l.max_us(),
-            share_percent: (whole_ns > 0.0 && l.n() > 0).then(|| 100.0 * l.sum_ns() as f64 / whole_ns),
+            share_percent: (whole_ns > 0.0 && l.n() > 0)
+                .then(|| 100.0 * l.sum_ns() as f64 / whole_ns),
         }
     }
 }
@@ -105,7 +106,15 @@ impl Default for Bios {
 impl Bios {
     /// Takes the way of one bio.
     pub fn push(&mut self, b: &BioStages) {
-        let ways = [b.q2g_ns, b.g2i_ns, b.q2m_ns, b.i2d_ns, b.m2d_ns, Some(b.d2c_ns), b.q2c_ns];
+        let ways = [
+            b.q2g_ns,
+            b.g2i_ns,
+            b.q2m_ns,
+            b.i2d_ns,
+            b.m2d_ns,
+            Some(b.d2c_ns),
+            b.q2c_ns,
+        ];
         for (stage, ns) in self.0.iter_mut().zip(ways) {
             if let Some(ns) = ns {
                 stage.add(ns);
@@ -116,8 +125,17 @@ impl Bios {
     /// The answer.
     pub fn finish(mut self) -> BioSummary {
         let whole = self.0[6].sum_ns() as f64;
-        let [q2g, g2i, q2m, i2d, m2d, d2c, q2c] = std::array::from_fn(|i| Stage::of(&mut self.0[i], whole));
-        BioSummary { q2g, g2i, q2m, i2d, m2d, d2c, q2c }
+        let [q2g, g2i, q2m, i2d, m2d, d2c, q2c] =
+            std::array::from_fn(|i| Stage::of(&mut self.0[i], whole));
+        BioSummary {
+            q2g,
+            g2i,
+            q2m,
+            i2d,
+            m2d,
+            d2c,
+            q2c,
+        }
     }
 }
 
@@ -227,22 +245,44 @@ mod tests {
     #[test]
     fn stages_seeks_and_turns_of_a_small_case() {
         // issue, done, sector: 0-10 at 0, 5-20 at 8 (sequential), 30-40 at 1000, written.
-        let ios = [(0, 10, 0, Op::READ), (5, 20, 8, Op::READ), (30, 40, 1000, Op::WRITE)];
+        let ios = [
+            (0, 10, 0, Op::READ),
+            (5, 20, 8, Op::READ),
+            (30, 40, 1000, Op::WRITE),
+        ];
         let mut s = Stages::new(Window::OPEN);
         let mut order = StartOrder::new(Hold::RECORDING);
         let mut s2c = Latencies::new();
         for (issue, done, sector, op) in ios {
-            let io = Io { sector: Some(sector), ..Io::new(done, DevId(1), op, 4096, Some(5), done - issue) };
+            let io = Io {
+                sector: Some(sector),
+                ..Io::new(done, DevId(1), op, 4096, Some(5), done - issue)
+            };
             s.complete(&io);
             s2c.add(io.total_ns());
-            order.push(Span { start_ns: issue, ..Span::of(&io, 0) }, &mut s);
+            order.push(
+                Span {
+                    start_ns: issue,
+                    ..Span::of(&io, 0)
+                },
+                &mut s,
+            );
         }
         order.finish(&mut s);
         let a = s.finish(s2c);
-        assert_eq!((a.s2d.n, a.s2d.mean_us, a.d2c.max_us), (3, Some(0.005), Some(0.015)));
+        assert_eq!(
+            (a.s2d.n, a.s2d.mean_us, a.d2c.max_us),
+            (3, Some(0.005), Some(0.015))
+        );
         assert_eq!(a.s2d.share_percent.map(f64::round), Some(30.0));
-        assert_eq!((a.seeks, a.sequential_percent, a.turn_percent), (2, Some(50.0), Some(50.0)));
-        assert_eq!((a.seek_p50_sectors, a.seek_p90_sectors), (Some(0), Some(984)));
+        assert_eq!(
+            (a.seeks, a.sequential_percent, a.turn_percent),
+            (2, Some(50.0), Some(50.0))
+        );
+        assert_eq!(
+            (a.seek_p50_sectors, a.seek_p90_sectors),
+            (Some(0), Some(984))
+        );
         assert_eq!(a.depth_at_issue, Some(1.0 / 3.0));
     }
 }

@@ -84,7 +84,11 @@ impl Concurrency {
             p75: levels.quantile(0.75),
             p99: levels.quantile(0.99),
             max: levels.max(),
-            percent_at: levels.ns_at().iter().map(|ns| 100.0 * *ns as f64 / total as f64).collect(),
+            percent_at: levels
+                .ns_at()
+                .iter()
+                .map(|ns| 100.0 * *ns as f64 / total as f64)
+                .collect(),
         }
     }
 }
@@ -115,7 +119,12 @@ pub struct DeviceSummary {
 impl DevicesSummary {
     /// All I/Os, as far as anything says how many there were.
     pub fn known_ios(&self) -> Option<u64> {
-        let said = self.devices.is_empty() || self.devices.iter().flat_map(|d| &d.classes).any(|c| c.ios.is_some());
+        let said = self.devices.is_empty()
+            || self
+                .devices
+                .iter()
+                .flat_map(|d| &d.classes)
+                .any(|c| c.ios.is_some());
         (said || self.ios > 0).then_some(self.ios)
     }
 
@@ -167,6 +176,9 @@ pub struct DevicesSummary {
 impl DevicesSummary {
     /// The summary of `dev`.
     pub fn of(&self, dev: DevId) -> Option<&DeviceSummary> {
-        self.devices.binary_search_by_key(&dev, |d| d.dev).ok().map(|i| &self.devices[i])
+        self.devices
+            .binary_search_by_key(&dev, |d| d.dev)
+            .ok()
+            .map(|i| &self.devices[i])
     }
 }

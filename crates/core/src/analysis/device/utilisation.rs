@@ -101,7 +101,12 @@ impl Estimator {
         }
         let share = f64::from(looks.busy) / f64::from(looks.n);
         let sigma_pp = Some(100.0 * (share * (1.0 - share) / f64::from(looks.n)).sqrt());
-        Busy { busy_percent: Some(100.0 * share), sigma_pp, method: Method::InFlight, ..busy }
+        Busy {
+            busy_percent: Some(100.0 * share),
+            sigma_pp,
+            method: Method::InFlight,
+            ..busy
+        }
     }
 
     /// Busy time from a difference of counters.
@@ -117,25 +122,46 @@ impl Estimator {
             .reduce(|a, b| a.saturating_add(b));
         let known = delta.state == State::Known && span_s >= jiffy_s;
         // The same as `delta.rates().util_percent`, without the thirty others: this runs at every refresh.
-        let Some(ticks) = delta.io_ticks_ms.filter(|_| known).map(|ms| ms as f64 / span_s / 10.0) else {
-            return Busy { busy_percent: None, io_ticks_percent: None, sigma_pp: None, method: Method::IoTicks, ios };
+        let Some(ticks) = delta
+            .io_ticks_ms
+            .filter(|_| known)
+            .map(|ms| ms as f64 / span_s / 10.0)
+        else {
+            return Busy {
+                busy_percent: None,
+                io_ticks_percent: None,
+                sigma_pp: None,
+                method: Method::IoTicks,
+                ios,
+            };
         };
         let load = Load::of(delta, ios, span_s);
         let (percent, method) = match (self.regime, load) {
             (Some(Regime::Sampled | Regime::RoundStats), _) => (ticks, Method::IoTicks),
-            (Some(Regime::TouchedJiffy | Regime::StartTouches), Some(load)) if self.hz.is_some() => {
+            (Some(Regime::TouchedJiffy | Regime::StartTouches), Some(load))
+                if self.hz.is_some() =>
+            {
                 load.correct(ticks, jiffy_s)
             }
             _ => (ticks, Method::IoTicksBiased),
         };
         let sigma = match (self.regime, load, self.hz) {
-            (Some(Regime::Sampled), Some(l), Some(_)) => {
-                Some(sigma_pp(ios.unwrap_or(0), l.mean_s() * 1e9, jiffy_s * 1e9, delta.span_ns as f64))
-            }
+            (Some(Regime::Sampled), Some(l), Some(_)) => Some(sigma_pp(
+                ios.unwrap_or(0),
+                l.mean_s() * 1e9,
+                jiffy_s * 1e9,
+                delta.span_ns as f64,
+            )),
             _ => None,
         };
         let busy_percent = Some(percent.clamp(0.0, 100.0));
-        Busy { busy_percent, io_ticks_percent: Some(ticks), sigma_pp: sigma, method, ios }
+        Busy {
+            busy_percent,
+            io_ticks_percent: Some(ticks),
+            sigma_pp: sigma,
+            method,
+            ios,
+        }
     }
 }
 
@@ -151,11 +177,18 @@ struct Load {
 impl Load {
     fn of(delta: &Delta, ios: Option<u64>, span_s: f64) -> Option<Load> {
         let in_flight = delta.time_in_queue_ms? as f64 / 1e3 / span_s;
-        Some(Load { per_s: ios? as f64 / span_s, in_flight })
+        Some(Load {
+            per_s: ios? as f64 / span_s,
+            in_flight,
+        })
     }
 
     fn mean_s(&self) -> f64 {
-        if self.per_s > 0.0 { self.in_flight / self.per_s } else { 0.0 }
+        if self.per_s > 0.0 {
+            self.in_flight / self.per_s
+        } else {
+            0.0
+        }
     }
 
     /// Takes the touched-jiffy bias out: `U' = 1 - (1-U) exp(-rate J)` solved for `U`, within what the time in flight
@@ -201,9 +234,22 @@ pub fn combine(busy_percent: &[Option<f64>], exact_any: Option<f64>) -> Option<C
     let max_percent = all.iter().copied().fold(0.0, f64::max);
     let idle: f64 = all.iter().map(|u| 1.0 - u / 100.0).product();
     let independent = (100.0 * (1.0 - idle)).max(max_percent);
-    let any = if all.len() == 1 { max_percent } else { exact_any.unwrap_or(independent) };
-    let range = if exact_any.is_some() || all.len() == 1 { (any, any) } else { (max_percent, sum.min(100.0)) };
-    Some(Combined { mean_percent: sum / all.len() as f64, max_percent, any_percent: any, any_range_percent: range })
+    let any = if all.len() == 1 {
+        max_percent
+    } else {
+        exact_any.unwrap_or(independent)
+    };
+    let range = if exact_any.is_some() || all.len() == 1 {
+        (any, any)
+    } else {
+        (max_percent, sum.min(100.0))
+    };
+    Some(Combined {
+        mean_percent: sum / all.len() as f64,
+        max_percent,
+        any_percent: any,
+        any_range_percent: range,
+    })
 }
 
 /// More intervals than this are summed up and forgotten, oldest first.
@@ -223,7 +269,12 @@ pub struct BusyUnion {
 impl BusyUnion {
     /// The first window begins at `from_ns`.
     pub fn new(from_ns: i64) -> BusyUnion {
-        BusyUnion { from_ns, settled_ns: 0, settled_to_ns: from_ns, open: VecDeque::new() }
+        BusyUnion {
+            from_ns,
+            settled_ns: 0,
+            settled_to_ns: from_ns,
+            open: VecDeque::new(),
+        }
     }
 
     /// Takes an I/O; `done_ns` never falls from one call to the next.
@@ -299,24 +350,57 @@ mod tests {
         }
         edges.sort_unstable();
         let mut ticks = IoTicks::new(regime, hz);
-        edges.iter().for_each(|(at, end)| if *end == 1 { ticks.done(*at) } else { ticks.start(*at) });
-        let mut after = DiskCounters { io_ticks_ms: ticks.busy_ns() as u64 / 1_000_000, ..DiskCounters::default() };
+        edges.iter().for_each(|(at, end)| {
+            if *end == 1 {
+                ticks.done(*at)
+            } else {
+                ticks.start(*at)
+            }
+        });
+        let mut after = DiskCounters {
+            io_ticks_ms: ticks.busy_ns() as u64 / 1_000_000,
+            ..DiskCounters::default()
+        };
         after.read.ios = edges.len() as u64 / 2;
         after.time_in_queue_ms = queue as u64 / 1_000_000;
-        let at = |at_ns, counters| CounterSample { at_ns, dev: DevId::new(8, 0), counters };
-        let delta = Delta::between(&at(0, DiskCounters::default()), &at((seconds * 1e9) as i64, after), None);
+        let at = |at_ns, counters| CounterSample {
+            at_ns,
+            dev: DevId::new(8, 0),
+            counters,
+        };
+        let delta = Delta::between(
+            &at(0, DiskCounters::default()),
+            &at((seconds * 1e9) as i64, after),
+            None,
+        );
         (busy as f64 / 1e9 / seconds * 100.0, delta)
     }
 
     #[test]
     fn the_bias_of_each_kernel_is_taken_out_for_short_ios() {
-        for (per_s, service_ms, hz) in
-            [(230.0, 0.215, 250), (100.0, 0.1, 1000), (1000.0, 0.1, 250), (90.0, 3.0, 250), (50.0, 1.5, 100)]
-        {
-            for regime in [Regime::RoundStats, Regime::TouchedJiffy, Regime::StartTouches, Regime::Sampled] {
+        for (per_s, service_ms, hz) in [
+            (230.0, 0.215, 250),
+            (100.0, 0.1, 1000),
+            (1000.0, 0.1, 250),
+            (90.0, 3.0, 250),
+            (50.0, 1.5, 100),
+        ] {
+            for regime in [
+                Regime::RoundStats,
+                Regime::TouchedJiffy,
+                Regime::StartTouches,
+                Regime::Sampled,
+            ] {
                 let (exact, delta) = single_server(per_s, service_ms, regime, hz);
-                let got = Estimator { regime: Some(regime), hz: Some(hz) }.busy(&delta);
-                let (u, raw) = (got.busy_percent.expect("known"), got.io_ticks_percent.expect("known"));
+                let got = Estimator {
+                    regime: Some(regime),
+                    hz: Some(hz),
+                }
+                .busy(&delta);
+                let (u, raw) = (
+                    got.busy_percent.expect("known"),
+                    got.io_ticks_percent.expect("known"),
+                );
                 assert!(
                     (u - exact).abs() < 2.5,
                     "{per_s}/s {service_ms} ms HZ {hz} {regime:?}: exact {exact:.2}, got {u:.2} from {raw:.2}"
@@ -324,28 +408,53 @@ mod tests {
             }
         }
         let (exact, delta) = single_server(230.0, 0.215, Regime::TouchedJiffy, 250);
-        let raw = Estimator { regime: None, hz: None }.busy(&delta);
+        let raw = Estimator {
+            regime: None,
+            hz: None,
+        }
+        .busy(&delta);
         assert_eq!(raw.method, Method::IoTicksBiased);
-        assert!(raw.busy_percent.expect("known") > exact + 50.0, "uncorrected it is far off: that is the point");
+        assert!(
+            raw.busy_percent.expect("known") > exact + 50.0,
+            "uncorrected it is far off: that is the point"
+        );
     }
 
     #[test]
     fn long_ios_that_hide_from_old_kernels_are_found_in_the_time_in_flight() {
         let (exact, delta) = single_server(90.0, 10.0, Regime::TouchedJiffy, 1000);
-        let got = Estimator { regime: Some(Regime::TouchedJiffy), hz: Some(1000) }.busy(&delta);
+        let got = Estimator {
+            regime: Some(Regime::TouchedJiffy),
+            hz: Some(1000),
+        }
+        .busy(&delta);
         assert_eq!(got.method, Method::IoTicksRaised);
         assert!(got.io_ticks_percent.expect("known") < 30.0);
-        assert!((got.busy_percent.expect("known") - exact).abs() < 15.0, "{got:?} {exact}");
+        assert!(
+            (got.busy_percent.expect("known") - exact).abs() < 15.0,
+            "{got:?} {exact}"
+        );
     }
 
     #[test]
     fn nothing_is_known_of_a_blink_or_of_an_unaccounted_device() {
-        let e = Estimator { regime: Some(Regime::Sampled), hz: Some(250) };
+        let e = Estimator {
+            regime: Some(Regime::Sampled),
+            hz: Some(250),
+        };
         let (_, mut delta) = single_server(100.0, 1.0, Regime::Sampled, 250);
         delta.span_ns = 3_999_999;
         assert_eq!(e.busy(&delta).busy_percent, None);
-        assert_eq!(e.busy(&Delta::unknown(State::NotAccounted, 1_000_000_000)).busy_percent, None);
-        assert_eq!(e.busy(&Delta::unknown(State::Restarted, 1_000_000_000)).busy_percent, None);
+        assert_eq!(
+            e.busy(&Delta::unknown(State::NotAccounted, 1_000_000_000))
+                .busy_percent,
+            None
+        );
+        assert_eq!(
+            e.busy(&Delta::unknown(State::Restarted, 1_000_000_000))
+                .busy_percent,
+            None
+        );
     }
 
     #[test]
@@ -354,12 +463,25 @@ mod tests {
         let mut looks = Looks::default();
         (0..200).for_each(|i| looks.look(if i % 20 == 0 { 1 } else { 0 }));
         looks.look(u64::MAX);
-        let old = Estimator { regime: Some(Regime::TouchedJiffy), hz: Some(250) };
+        let old = Estimator {
+            regime: Some(Regime::TouchedJiffy),
+            hz: Some(250),
+        };
         let b = old.busy_with_looks(&delta, looks);
         assert_eq!(b.method, Method::InFlight);
-        assert!(b.busy_percent.is_some_and(|p| (p - 1000.0 / 201.0).abs() < 1e-9), "{b:?}");
-        assert_eq!(old.busy_with_looks(&delta, Looks { n: 49, busy: 1 }).method, Method::IoTicksCorrected);
-        let new = Estimator { regime: Some(Regime::Sampled), hz: Some(250) };
+        assert!(
+            b.busy_percent
+                .is_some_and(|p| (p - 1000.0 / 201.0).abs() < 1e-9),
+            "{b:?}"
+        );
+        assert_eq!(
+            old.busy_with_looks(&delta, Looks { n: 49, busy: 1 }).method,
+            Method::IoTicksCorrected
+        );
+        let new = Estimator {
+            regime: Some(Regime::Sampled),
+            hz: Some(250),
+        };
         assert_eq!(new.busy_with_looks(&delta, looks).method, Method::IoTicks);
     }
 
@@ -368,11 +490,22 @@ mod tests {
         assert_eq!(combine(&[], None), None);
         assert_eq!(combine(&[Some(10.0), None], None), None);
         let one = combine(&[Some(40.0)], None).expect("known");
-        assert_eq!((one.any_percent, one.any_range_percent), (40.0, (40.0, 40.0)));
+        assert_eq!(
+            (one.any_percent, one.any_range_percent),
+            (40.0, (40.0, 40.0))
+        );
         let two = combine(&[Some(50.0), Some(20.0)], None).expect("known");
-        assert_eq!((two.mean_percent, two.max_percent, two.any_percent), (35.0, 50.0, 60.0));
+        assert_eq!(
+            (two.mean_percent, two.max_percent, two.any_percent),
+            (35.0, 50.0, 60.0)
+        );
         assert_eq!(two.any_range_percent, (50.0, 70.0));
-        assert_eq!(combine(&[Some(50.0), Some(20.0)], Some(55.0)).expect("known").any_percent, 55.0);
+        assert_eq!(
+            combine(&[Some(50.0), Some(20.0)], Some(55.0))
+                .expect("known")
+                .any_percent,
+            55.0
+        );
     }
 
     proptest! {

@@ -99,7 +99,12 @@ pub struct SlowIo {
 impl From<&DataIo> for SlowIo {
     fn from(io: &DataIo) -> SlowIo {
         let us = |ns: i64| ns as f64 / 1e3;
-        SlowIo { after_us: us(io.after_ns), us: us(io.duration_ns), bytes: io.bytes, cache_hit: io.how.cache_hit() }
+        SlowIo {
+            after_us: us(io.after_ns),
+            us: us(io.duration_ns),
+            bytes: io.bytes,
+            cache_hit: io.how.cache_hit(),
+        }
     }
 }
 
@@ -209,7 +214,11 @@ pub struct FilesReport {
 /// sync. `None` where the response time is not known.
 pub(super) fn call_ns(r: &Request) -> Option<i64> {
     let total = r.total_ns()?;
-    Some(if r.sync.is_some() { total } else { total.min(r.active_ns + r.open_ns.unwrap_or(0)) })
+    Some(if r.sync.is_some() {
+        total
+    } else {
+        total.min(r.active_ns + r.open_ns.unwrap_or(0))
+    })
 }
 
 /// What is shown of one of the slowest.

@@ -32,7 +32,8 @@ pub fn atomic_share(atomic: u64, n: u64, atomic_ns: i128, all_ns: i128) -> Optio
         percent: 100.0 * atomic as f64 / n as f64,
         low_percent: 100.0 * low,
         high_percent: 100.0 * high,
-        pipelining_bound_percent: (all_ns > 0).then(|| 100.0 * (all_ns - atomic_ns) as f64 / all_ns as f64),
+        pipelining_bound_percent: (all_ns > 0)
+            .then(|| 100.0 * (all_ns - atomic_ns) as f64 / all_ns as f64),
     })
 }
 
@@ -43,7 +44,10 @@ fn wilson(k: u64, n: u64) -> (f64, f64) {
     let middle = p + Z * Z / (2.0 * n);
     let reach = Z * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt();
     let scale = 1.0 + Z * Z / n;
-    (((middle - reach) / scale).max(0.0), ((middle + reach) / scale).min(1.0))
+    (
+        ((middle - reach) / scale).max(0.0),
+        ((middle + reach) / scale).min(1.0),
+    )
 }
 
 #[cfg(test)]
@@ -55,7 +59,10 @@ mod tests {
     fn intervals_equal_the_textbooks() {
         // Newcombe 1998, table I: 81 of 263 gives 0.2553 to 0.3662; 0 of 20 gives 0 to 0.1611.
         let (low, high) = wilson(81, 263);
-        assert!((low - 0.2553).abs() < 1e-4 && (high - 0.3662).abs() < 1e-4, "{low} {high}");
+        assert!(
+            (low - 0.2553).abs() < 1e-4 && (high - 0.3662).abs() < 1e-4,
+            "{low} {high}"
+        );
         let (low, high) = wilson(0, 20);
         assert!(low == 0.0 && (high - 0.1611).abs() < 1e-4);
         assert_eq!(atomic_share(0, 0, 0, 0), None);
@@ -68,7 +75,9 @@ mod tests {
         let mut inside = 0;
         for seed in 0..200 {
             let mut lot = Lot::new(seed);
-            let one = (0..500).filter(|_| -4096.0 * lot.uniform().ln() <= 8192.0).count() as u64;
+            let one = (0..500)
+                .filter(|_| -4096.0 * lot.uniform().ln() <= 8192.0)
+                .count() as u64;
             let a = atomic_share(one, 500, 1, 2).expect("some");
             inside += i32::from((a.low_percent..=a.high_percent).contains(&truth));
         }

@@ -79,16 +79,33 @@ struct Added<'a> {
 
 impl Sums {
     fn add(&mut self, calls: Added<'_>) {
-        let Added { n, known, histogram, total_ns, slowest_ns } = calls;
+        let Added {
+            n,
+            known,
+            histogram,
+            total_ns,
+            slowest_ns,
+        } = calls;
         let complete = known.len() as u64 == n;
         let histogram = histogram.filter(|h| !complete && h.n() > 0);
         self.n += n;
         self.timed += known.len() as u64;
-        let counted_max = histogram.filter(|_| slowest_ns.is_none()).and_then(|h| h.quantile(1.0));
-        self.max_ns = known.iter().copied().chain(slowest_ns).chain(counted_max).fold(self.max_ns, i64::max);
+        let counted_max = histogram
+            .filter(|_| slowest_ns.is_none())
+            .and_then(|h| h.quantile(1.0));
+        self.max_ns = known
+            .iter()
+            .copied()
+            .chain(slowest_ns)
+            .chain(counted_max)
+            .fold(self.max_ns, i64::max);
         self.max_unknown |= !complete && slowest_ns.is_none() && histogram.is_none();
         let total = total_ns.map(|ns| ns as f64).filter(|_| !complete);
-        let total = if complete { Some(known.iter().map(|ns| *ns as f64).sum()) } else { total };
+        let total = if complete {
+            Some(known.iter().map(|ns| *ns as f64).sum())
+        } else {
+            total
+        };
         match total.or_else(|| Some(histogram?.mean()? * n as f64)) {
             Some(ns) => self.total_ns += ns,
             None => self.total_unknown = true,
@@ -105,17 +122,26 @@ impl Sums {
         match self.counted.n() {
             _ if self.uncounted => None,
             0 => self.known.quantile_us(q),
-            _ => self.counted.quantile(q).map(|ns| ns.min(self.max_ns) as f64 / 1e3),
+            _ => self
+                .counted
+                .quantile(q)
+                .map(|ns| ns.min(self.max_ns) as f64 / 1e3),
         }
     }
 
     fn finish(mut self) -> Option<CallSummary> {
         let by_histogram = self.counted.n() > 0;
         if by_histogram {
-            self.known.buckets().for_each(|(ns, calls)| self.counted.add(ns, calls));
+            self.known
+                .buckets()
+                .for_each(|(ns, calls)| self.counted.add(ns, calls));
         }
         let (p50_us, p99_us) = (self.quantile_us(0.5), self.quantile_us(0.99));
-        let error = if by_histogram { CallHistogram::ERROR_PERCENT } else { self.known.error_percent() };
+        let error = if by_histogram {
+            CallHistogram::ERROR_PERCENT
+        } else {
+            self.known.error_percent()
+        };
         (self.n > 0).then(|| CallSummary {
             n: self.n,
             timed: self.timed,
@@ -145,23 +171,46 @@ impl Calls {
             let ns = r.end_ns - r.start_ns;
             self.ns += i128::from(ns);
             let (total_ns, slowest_ns) = (Some(ns), Some(ns));
-            return self.sync.add(Added { n: 1, known: vec![ns], histogram: None, total_ns, slowest_ns });
+            return self.sync.add(Added {
+                n: 1,
+                known: vec![ns],
+                histogram: None,
+                total_ns,
+                slowest_ns,
+            });
         }
         self.ns += i128::from(r.active_ns);
         let slowest = r.slowest.filter(|s| !r.first.contains(s));
-        for (sums, n, others, writes) in
-            [(&mut self.read, r.ios_in, r.ios_out, false), (&mut self.write, r.ios_out, r.ios_in, true)]
-        {
+        for (sums, n, others, writes) in [
+            (&mut self.read, r.ios_in, r.ios_out, false),
+            (&mut self.write, r.ios_out, r.ios_in, true),
+        ] {
             let mine = |io: &&DataIo| io.how.has(How::WRITE) == writes;
-            let known = r.first.iter().chain(&slowest).filter(mine).map(|io| io.duration_ns);
+            let known = r
+                .first
+                .iter()
+                .chain(&slowest)
+                .filter(mine)
+                .map(|io| io.duration_ns);
             // Of a few calls, all are known, and the slowest among them once.
             let known: Vec<i64> = known.take(n.max(0) as usize).collect();
             let slowest = r.slowest.as_ref().filter(mine).map(|io| io.duration_ns);
-            let slowest_ns = slowest.or_else(|| known.iter().copied().max().filter(|_| others == 0));
-            let histogram = if writes { r.write_histogram.as_ref() } else { r.read_histogram.as_ref() };
+            let slowest_ns =
+                slowest.or_else(|| known.iter().copied().max().filter(|_| others == 0));
+            let histogram = if writes {
+                r.write_histogram.as_ref()
+            } else {
+                r.read_histogram.as_ref()
+            };
             let total_ns = (others == 0).then_some(r.active_ns);
             if n > 0 {
-                sums.add(Added { n: n as u64, known, histogram, total_ns, slowest_ns });
+                sums.add(Added {
+                    n: n as u64,
+                    known,
+                    histogram,
+                    total_ns,
+                    slowest_ns,
+                });
             }
         }
     }
@@ -187,7 +236,12 @@ mod tests {
     use crate::model::SyncKind;
 
     fn io(at: i64, us: i64, how: How) -> DataIo {
-        DataIo { after_ns: at, duration_ns: us * 1000, bytes: 4096, how }
+        DataIo {
+            after_ns: at,
+            duration_ns: us * 1000,
+            bytes: 4096,
+            how,
+        }
     }
 
     fn of(requests: &[Request]) -> FileCalls {
@@ -205,7 +259,10 @@ mod tests {
             slowest: Some(io(0, us, How::DEVICE)),
             ..Request::new(0, 1_000_000)
         };
-        let sync = |us: i64| Request { sync: Some(SyncKind::Fdatasync), ..Request::new(0, us * 1000) };
+        let sync = |us: i64| Request {
+            sync: Some(SyncKind::Fdatasync),
+            ..Request::new(0, us * 1000)
+        };
         let requests: Vec<Request> = (1..=200).flat_map(|us| [read(us), sync(us * 10)]).collect();
         let calls = of(&requests);
         let reads = calls.read.expect("reads");
@@ -214,7 +271,10 @@ mod tests {
             (reads.p50_us, reads.p99_us, reads.max_us, reads.mean_us),
             (Some(100.0), Some(198.0), Some(200.0), Some(100.5))
         );
-        assert_eq!(calls.sync.map(|s| (s.n, s.p99_us, s.max_us)), Some((200, Some(1980.0), Some(2000.0))));
+        assert_eq!(
+            calls.sync.map(|s| (s.n, s.p99_us, s.max_us)),
+            Some((200, Some(1980.0), Some(2000.0)))
+        );
         assert_eq!(calls.write, None);
     }
 
@@ -235,8 +295,14 @@ mod tests {
         );
         assert_eq!(w.quantile_error_percent, None);
         let mixed = of(&[Request { ios_in: 7, ..long }]);
-        assert_eq!(mixed.write.map(|w| (w.mean_us, w.max_us)), Some((None, Some(900.0))));
-        assert_eq!(mixed.read.map(|r| (r.n, r.timed, r.mean_us, r.max_us)), Some((7, 0, None, None)));
+        assert_eq!(
+            mixed.write.map(|w| (w.mean_us, w.max_us)),
+            Some((None, Some(900.0)))
+        );
+        assert_eq!(
+            mixed.read.map(|r| (r.n, r.timed, r.mean_us, r.max_us)),
+            Some((7, 0, None, None))
+        );
     }
 
     /// A descriptor that served these calls (microseconds), counted as the BPF programs do.
@@ -247,7 +313,10 @@ mod tests {
             (!calls.is_empty()).then_some(h)
         };
         let of = |us: &i64, how| io(*us, *us, how);
-        let all = reads.iter().map(|us| of(us, How::default())).chain(writes.iter().map(|us| of(us, How::WRITE)));
+        let all = reads
+            .iter()
+            .map(|us| of(us, How::default()))
+            .chain(writes.iter().map(|us| of(us, How::WRITE)));
         Request {
             ios_in: reads.len() as i64,
             ios_out: writes.len() as i64,
@@ -271,18 +340,37 @@ mod tests {
         // 1000 reads of 1 to 1000 us on two descriptors, beside slower writes, and 4 on one of which all are known.
         let (odd, even): (Vec<i64>, Vec<i64>) = (1..=1000).partition(|us| us % 2 == 1);
         let writes: Vec<i64> = (1..=200).map(|k| 2000 + k * 10).collect();
-        let few = Request { read_histogram: None, ..kept_open(&[500, 501, 502, 503], &[]) };
+        let few = Request {
+            read_histogram: None,
+            ..kept_open(&[500, 501, 502, 503], &[])
+        };
         let calls = of(&[kept_open(&odd, &writes), kept_open(&even, &[]), few.clone()]);
         let reads = calls.read.expect("reads");
         assert_eq!((reads.n, reads.quantile_error_percent), (1004, Some(3.2)));
-        assert!(close(reads.p50_us, 500) && close(reads.p99_us, 990) && close(reads.max_us, 1000), "{reads:?}");
+        assert!(
+            close(reads.p50_us, 500) && close(reads.p99_us, 990) && close(reads.max_us, 1000),
+            "{reads:?}"
+        );
         assert!(close(reads.mean_us, 500), "{reads:?}");
         let w = calls.write.expect("writes");
         assert!(close(w.p50_us, 3000) && close(w.p99_us, 3980), "{w:?}");
         assert_eq!((w.n, w.max_us), (200, Some(4000.0)));
         // One descriptor without counts: of some calls it is not known how long they took.
-        let before = Request { read_histogram: None, ..kept_open(&odd, &[]) };
-        assert_eq!(of(&[kept_open(&even, &[]), before]).read.map(|r| (r.n, r.p50_us)), Some((1000, None)));
-        assert_eq!(of(&[few]).read.map(|r| (r.p50_us, r.quantile_error_percent)), Some((Some(501.0), Some(0.0))));
+        let before = Request {
+            read_histogram: None,
+            ..kept_open(&odd, &[])
+        };
+        assert_eq!(
+            of(&[kept_open(&even, &[]), before])
+                .read
+                .map(|r| (r.n, r.p50_us)),
+            Some((1000, None))
+        );
+        assert_eq!(
+            of(&[few])
+                .read
+                .map(|r| (r.p50_us, r.quantile_error_percent)),
+            Some((Some(501.0), Some(0.0)))
+        );
     }
 }

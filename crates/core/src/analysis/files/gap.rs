@@ -35,24 +35,34 @@ impl BlockIos {
             return;
         }
         self.bytes += i128::from(io.bytes);
-        let Some(tgid) = io.tgid.filter(|_| io.origin.is_by_submitter()) else { return };
+        let Some(tgid) = io.tgid.filter(|_| io.origin.is_by_submitter()) else {
+            return;
+        };
         self.attributed_bytes += i128::from(io.bytes);
         let spans = self.by_process.entry(tgid).or_default();
         if (spans.len() as i128) < MAX_IOS {
-            spans.push(Span { start_ns: io.start_ns(), done_ns: io.done_ns, bytes: io.bytes, ino: io.ino });
+            spans.push(Span {
+                start_ns: io.start_ns(),
+                done_ns: io.done_ns,
+                bytes: io.bytes,
+                ino: io.ino,
+            });
         }
         self.ordered = false;
     }
 
     /// Sorts what was taken.
     pub fn order(&mut self) {
-        self.by_process.values_mut().for_each(|s| s.sort_by_key(|io| io.start_ns));
+        self.by_process
+            .values_mut()
+            .for_each(|s| s.sort_by_key(|io| io.start_ns));
         self.ordered = true;
     }
 
     /// Percent of the bytes of block I/O that cannot be laid to a request: writeback, metadata, unknown processes.
     pub fn unattributed_percent(&self) -> Option<f64> {
-        (self.bytes > 0).then(|| 100.0 * (self.bytes - self.attributed_bytes) as f64 / self.bytes as f64)
+        (self.bytes > 0)
+            .then(|| 100.0 * (self.bytes - self.attributed_bytes) as f64 / self.bytes as f64)
     }
 
     /// Nanoseconds of block I/O (start to done, clipped to the request) that the request's process submitted between
@@ -66,11 +76,15 @@ impl BlockIos {
         if r.device_ios == 0 && !ring {
             return Some((0, 0));
         }
-        let Some(spans) = self.by_process.get(&r.tgid?) else { return ring.then_some((0, 0)) };
+        let Some(spans) = self.by_process.get(&r.tgid?) else {
+            return ring.then_some((0, 0));
+        };
         let first = spans.partition_point(|io| io.start_ns < from);
         let mine = spans[first..].iter().take_while(|io| io.start_ns < to);
         let mine = mine.filter(|io| io.ino.is_none() || r.ino.is_none() || io.ino == r.ino);
-        Some(mine.fold((0, 0), |(ns, bytes), io| (ns + io.done_ns.min(to) - io.start_ns, bytes + io.bytes)))
+        Some(mine.fold((0, 0), |(ns, bytes), io| {
+            (ns + io.done_ns.min(to) - io.start_ns, bytes + io.bytes)
+        }))
     }
 }
 
@@ -111,9 +125,14 @@ impl Gap {
         self.bytes_in += r.bytes_in;
         self.bytes_out += r.bytes_out;
         self.ios += r.ios();
-        let sync_ns = if r.sync.is_some() { r.end_ns - r.start_ns } else { 0 };
+        let sync_ns = if r.sync.is_some() {
+            r.end_ns - r.start_ns
+        } else {
+            0
+        };
         self.syncs += u64::from(r.sync.is_some());
-        self.call_s += (r.active_ns + r.open_ns.unwrap_or(0) + r.close_ns.unwrap_or(0) + sync_ns) as f64 / 1e9;
+        self.call_s +=
+            (r.active_ns + r.open_ns.unwrap_or(0) + r.close_ns.unwrap_or(0) + sync_ns) as f64 / 1e9;
         let (ns, bytes) = device.unwrap_or((0, 0));
         self.device_s += ns as f64 / 1e9;
         self.device_bytes += bytes;
@@ -121,7 +140,8 @@ impl Gap {
         if let Some((reads, hits)) = reads_and_hits(r) {
             self.reads += reads;
             self.hits += hits;
-            self.cache_hit_percent = (self.reads > 0).then(|| 100.0 * self.hits as f64 / self.reads as f64);
+            self.cache_hit_percent =
+                (self.reads > 0).then(|| 100.0 * self.hits as f64 / self.reads as f64);
         }
     }
 }
@@ -141,8 +161,20 @@ mod tests {
     use crate::model::{DevId, Origin};
 
     fn block(start_ns: i64, done_ns: i64, tgid: i32, ino: Option<i64>, origin: Origin) -> Io {
-        let io = Io::new(done_ns, DevId::new(8, 0), Op::READ, 4096, Some(0), done_ns - start_ns);
-        Io { tgid: Some(tgid), ino, origin, ..io }
+        let io = Io::new(
+            done_ns,
+            DevId::new(8, 0),
+            Op::READ,
+            4096,
+            Some(0),
+            done_ns - start_ns,
+        );
+        Io {
+            tgid: Some(tgid),
+            ino,
+            origin,
+            ..io
+        }
     }
 
     #[test]
@@ -167,12 +199,21 @@ mod tests {
         assert!((b.unattributed_percent().expect("bytes") - 100.0 / 6.0).abs() < 1e-9);
         let mut gap = Gap::default();
         gap.add(&r, b.within(&r));
-        assert_eq!((gap.cache_hit_percent.map(f64::round), gap.device_bytes), (Some(33.0), 8192));
+        assert_eq!(
+            (gap.cache_hit_percent.map(f64::round), gap.device_bytes),
+            (Some(33.0), 8192)
+        );
         r.device_ios = 0;
         assert_eq!(b.within(&r), Some((0, 0)));
         r.flags = RequestFlags::IO_URING;
         assert_eq!(b.within(&r), Some((100 + 240, 8192)), "no call submits it");
-        assert_eq!(b.within(&Request { tgid: Some(3), ..r.clone() }), Some((0, 0)));
+        assert_eq!(
+            b.within(&Request {
+                tgid: Some(3),
+                ..r.clone()
+            }),
+            Some((0, 0))
+        );
         r.flags = RequestFlags::UNKNOWN_START;
         assert_eq!(b.within(&r), None);
     }

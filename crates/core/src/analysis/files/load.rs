@@ -57,7 +57,11 @@ pub fn duration_by_load(ios: &[LoadedIo]) -> Option<DurationByLoad> {
     let deciles = sorted.chunks(tenth).filter_map(|c| {
         let mut us: Vec<f64> = c.iter().map(|io| io.us).collect();
         let per_s = c.iter().map(|io| io.per_s).sum::<f64>() / c.len() as f64;
-        Some(Decile { per_s, n: c.len(), median_us: nearest_rank(&mut us, 0.5)? })
+        Some(Decile {
+            per_s,
+            n: c.len(),
+            median_us: nearest_rank(&mut us, 0.5)?,
+        })
     });
     let deciles = deciles.collect();
     let mut sample = sorted;
@@ -102,7 +106,10 @@ fn spearman(points: &[LoadedIo]) -> Option<f64> {
     let mean = (points.len() as f64 + 1.0) / 2.0;
     let sum = |f: &dyn Fn(usize) -> f64| (0..points.len()).map(f).sum::<f64>();
     let xy = sum(&|i| (x[i] - mean) * (y[i] - mean));
-    let (xx, yy) = (sum(&|i| (x[i] - mean).powi(2)), sum(&|i| (y[i] - mean).powi(2)));
+    let (xx, yy) = (
+        sum(&|i| (x[i] - mean).powi(2)),
+        sum(&|i| (y[i] - mean).powi(2)),
+    );
     (xx > 0.0 && yy > 0.0).then(|| xy / (xx * yy).sqrt())
 }
 
@@ -131,11 +138,18 @@ mod tests {
         let mut lot = Lot::new(5);
         for rho in [0.1, 0.3, 0.5, 0.7, 0.8] {
             let response = 1000.0 / (1.0 - rho);
-            let ios: Vec<LoadedIo> =
-                (0..20_000).map(|_| LoadedIo { per_s: rho * 1000.0, us: -response * lot.uniform().ln() }).collect();
+            let ios: Vec<LoadedIo> = (0..20_000)
+                .map(|_| LoadedIo {
+                    per_s: rho * 1000.0,
+                    us: -response * lot.uniform().ln(),
+                })
+                .collect();
             let d = duration_by_load(&ios).expect("enough");
             let all = d.deciles.iter().map(|d| d.median_us).sum::<f64>() / d.deciles.len() as f64;
-            assert!((all / (response * std::f64::consts::LN_2) - 1.0).abs() < 0.05, "{rho}: {all}");
+            assert!(
+                (all / (response * std::f64::consts::LN_2) - 1.0).abs() < 0.05,
+                "{rho}: {all}"
+            );
             assert_eq!(d.slope, None, "the load did not vary");
         }
         let mut covered = 0;
@@ -143,11 +157,15 @@ mod tests {
             let mut lot = Lot::new(seed);
             let line = |lot: &mut Lot, i: usize| {
                 let per_s = (i % 60) as f64;
-                LoadedIo { per_s, us: 100.0 + 3.0 * per_s + 200.0 * (lot.uniform() - 0.5) }
+                LoadedIo {
+                    per_s,
+                    us: 100.0 + 3.0 * per_s + 200.0 * (lot.uniform() - 0.5),
+                }
             };
             let ios: Vec<LoadedIo> = (0..120).map(|i| line(&mut lot, i)).collect();
             let d = duration_by_load(&ios).expect("enough");
-            covered += i32::from((d.slope_low.expect("low")..=d.slope_high.expect("high")).contains(&3.0));
+            covered +=
+                i32::from((d.slope_low.expect("low")..=d.slope_high.expect("high")).contains(&3.0));
             assert!(d.slope.expect("slope") > 0.0 && d.spearman.expect("rank correlation") > 0.4);
         }
         assert!(covered >= 93, "{covered} of 100");

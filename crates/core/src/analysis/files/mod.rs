@@ -33,7 +33,9 @@ pub(crate) mod tests {
 
     impl Lot {
         pub fn new(seed: u64) -> Lot {
-            Lot(crate::analysis::math::stats::Shuffler::new(seed.wrapping_mul(0x9e37_79b9) ^ 0x5eed))
+            Lot(crate::analysis::math::stats::Shuffler::new(
+                seed.wrapping_mul(0x9e37_79b9) ^ 0x5eed,
+            ))
         }
 
         /// In (0, 1).
@@ -44,7 +46,14 @@ pub(crate) mod tests {
 
     /// `n` requests of sizes uniform in 1..=`most`, each taking `overhead_ns` and `io_ns` for every `block` bytes, all
     /// times with noise of 10 %, and one in a hundred ten times as long.
-    pub fn simulated(seed: u64, n: usize, block: i64, overhead_ns: f64, io_ns: f64, most: i64) -> Vec<SizePoint> {
+    pub fn simulated(
+        seed: u64,
+        n: usize,
+        block: i64,
+        overhead_ns: f64,
+        io_ns: f64,
+        most: i64,
+    ) -> Vec<SizePoint> {
         let mut lot = Lot::new(seed);
         (0..n)
             .map(|_| {
@@ -53,7 +62,11 @@ pub(crate) mod tests {
                 let mut noisy = |ns: f64| slow * ns * (0.9 + 0.2 * lot.uniform());
                 let first = noisy(overhead_ns + io_ns);
                 let later: f64 = (1..(bytes + block - 1) / block).map(|_| noisy(io_ns)).sum();
-                SizePoint { bytes, total_ns: (first + later) as i64, first_ns: first as i64 }
+                SizePoint {
+                    bytes,
+                    total_ns: (first + later) as i64,
+                    first_ns: first as i64,
+                }
             })
             .collect()
     }

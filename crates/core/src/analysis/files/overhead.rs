@@ -32,11 +32,19 @@ pub struct Classical {
 /// The classical decomposition for I/Os of `block` bytes; `None` without requests of one block, or of two.
 pub fn classical(points: &[SizePoint], block: i64) -> Option<Classical> {
     let totals = |over: i64, to: i64| -> Vec<f64> {
-        points.iter().filter(|p| over < p.bytes && p.bytes <= to).map(|p| p.total_ns as f64 / 1e3).collect()
+        points
+            .iter()
+            .filter(|p| over < p.bytes && p.bytes <= to)
+            .map(|p| p.total_ns as f64 / 1e3)
+            .collect()
     };
     let (mut one, mut two) = (totals(0, block), totals(block, 2 * block));
-    let of_two = points.iter().filter(|p| block < p.bytes && p.bytes <= 2 * block);
-    let mut later: Vec<f64> = of_two.map(|p| (p.total_ns - p.first_ns) as f64 / 1e3).collect();
+    let of_two = points
+        .iter()
+        .filter(|p| block < p.bytes && p.bytes <= 2 * block);
+    let mut later: Vec<f64> = of_two
+        .map(|p| (p.total_ns - p.first_ns) as f64 / 1e3)
+        .collect();
     let (one_block_us, two_blocks_us) = (median(&mut one)?, median(&mut two)?);
     let io_us = two_blocks_us - one_block_us;
     Some(Classical {
@@ -93,7 +101,12 @@ pub struct Part {
 fn part(values: impl Iterator<Item = Option<i64>>) -> Option<Part> {
     let mut us: Vec<f64> = values.flatten().map(|ns| ns as f64 / 1e3).collect();
     let n = us.len();
-    Some(Part { n, low_n: n < 30, median_us: median(&mut us)?, p95_us: nearest_rank(&mut us, 0.95)? })
+    Some(Part {
+        n,
+        low_n: n < 30,
+        median_us: median(&mut us)?,
+        p95_us: nearest_rank(&mut us, 0.95)?,
+    })
 }
 
 /// The direct decomposition; a part that no request has is `None`.
@@ -133,14 +146,21 @@ pub fn direct(points: &[DirectPoint]) -> Direct {
         close: part(points.iter().map(|p| p.close_ns)),
         gaps: part(points.iter().map(|p| p.gaps_ns)),
         device: part(points.iter().map(|p| p.device_ns)),
-        cache_hit_percent: percent(points.iter().map(|p| p.hits).sum(), points.iter().map(|p| p.reads).sum()),
+        cache_hit_percent: percent(
+            points.iter().map(|p| p.hits).sum(),
+            points.iter().map(|p| p.reads).sum(),
+        ),
         second_hit_percent: percent(second_hits as i64, seconds.len() as i64),
     }
 }
 
 /// Whether the classical numbers can be believed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ClassicalVerdict"))]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "ClassicalVerdict")
+)]
 pub struct Verdict {
     /// They can.
     pub valid: bool,
@@ -157,7 +177,11 @@ pub fn judge(c: &Classical, direct: &Direct) -> Verdict {
         );
         return Verdict { valid: false, why };
     }
-    verdict(c.io_us, direct.second_io.map(|p| p.median_us), direct.second_hit_percent)
+    verdict(
+        c.io_us,
+        direct.second_io.map(|p| p.median_us),
+        direct.second_hit_percent,
+    )
 }
 
 /// VALID if and only if the classical cost of an I/O is within 20 % of what second I/Os really took, and at most 10 %
@@ -176,11 +200,15 @@ pub fn verdict(io_us: f64, second_us: Option<f64>, second_hit_percent: Option<f6
         return no(why);
     }
     if off > 20.0 {
-        return no(format!("an I/O of {io_us:.1} us is {off:.0} % off the {second:.1} us that second I/Os took"));
+        return no(format!(
+            "an I/O of {io_us:.1} us is {off:.0} % off the {second:.1} us that second I/Os took"
+        ));
     }
     Verdict {
         valid: true,
-        why: format!("second I/Os took {second:.1} us, {off:.0} % off; {hits:.0} % of them from memory"),
+        why: format!(
+            "second I/Os took {second:.1} us, {off:.0} % off; {hits:.0} % of them from memory"
+        ),
     }
 }
 
@@ -190,17 +218,30 @@ mod tests {
     use super::*;
 
     fn golden(file: &str) -> Vec<Vec<String>> {
-        let path = format!("{}/../../fixtures/golden/{file}", env!("CARGO_MANIFEST_DIR"));
+        let path = format!(
+            "{}/../../fixtures/golden/{file}",
+            env!("CARGO_MANIFEST_DIR")
+        );
         let text = std::fs::read_to_string(&path).expect(&path);
-        text.lines().skip(1).map(|l| l.split(',').map(str::to_owned).collect()).collect()
+        text.lines()
+            .skip(1)
+            .map(|l| l.split(',').map(str::to_owned).collect())
+            .collect()
     }
 
     /// Requests whose medians are those from which a published row of I/O and overhead must have come.
     fn built_from(io_ms: f64, overhead_ms: f64) -> Vec<SizePoint> {
-        let (one, two) = ((io_ms + overhead_ms) * 1e6, (2.0 * io_ms + overhead_ms) * 1e6);
+        let (one, two) = (
+            (io_ms + overhead_ms) * 1e6,
+            (2.0 * io_ms + overhead_ms) * 1e6,
+        );
         let spread = [0.2, 0.6, 1.0, 1.7, 9.0];
         let point = |bytes: i64, ns: f64| {
-            spread.map(|s| SizePoint { bytes, total_ns: (ns * s) as i64, first_ns: ((ns - io_ms * 1e6) * s) as i64 })
+            spread.map(|s| SizePoint {
+                bytes,
+                total_ns: (ns * s) as i64,
+                first_ns: ((ns - io_ms * 1e6) * s) as i64,
+            })
         };
         [point(5000, one), point(12_000, two)].concat()
     }
@@ -208,10 +249,17 @@ mod tests {
     #[test]
     fn the_published_table_comes_out_exactly() {
         for row in golden("seed4_overhead_table.csv") {
-            let v: Vec<f64> = row[1..].iter().map(|w| w.parse().expect("a number")).collect();
+            let v: Vec<f64> = row[1..]
+                .iter()
+                .map(|w| w.parse().expect("a number"))
+                .collect();
             for (io, overhead) in [(v[0], v[1]), (v[2], v[3])] {
                 let c = classical(&built_from(io, overhead), 8192).expect("both sizes");
-                assert_eq!((c.io_us / 1e3, c.overhead_us / 1e3, c.io2_us / 1e3), (io, overhead, io), "{row:?}");
+                assert_eq!(
+                    (c.io_us / 1e3, c.overhead_us / 1e3, c.io2_us / 1e3),
+                    (io, overhead, io),
+                    "{row:?}"
+                );
             }
         }
     }
@@ -220,7 +268,10 @@ mod tests {
     fn costs_of_simulated_requests_are_recovered() {
         let points = simulated(7, 40_000, 8192, 16_000.0, 38_000.0, 40_960);
         let c = classical(&points, 8192).expect("both sizes");
-        assert!((c.io_us / 38.0 - 1.0).abs() < 0.02 && (c.overhead_us / 16.0 - 1.0).abs() < 0.02, "{c:?}");
+        assert!(
+            (c.io_us / 38.0 - 1.0).abs() < 0.02 && (c.overhead_us / 16.0 - 1.0).abs() < 0.02,
+            "{c:?}"
+        );
         assert!((c.io2_us / 38.0 - 1.0).abs() < 0.02);
     }
 
@@ -229,10 +280,21 @@ mod tests {
         for row in golden("measured_overhead_decomposition_us.csv") {
             let n = |i: usize| row[i].parse::<f64>().expect("a number");
             let (one, two, second) = (n(1), n(2), n(9));
-            let point = |bytes, us: f64| SizePoint { bytes, total_ns: (us * 1e3) as i64, first_ns: 0 };
+            let point = |bytes, us: f64| SizePoint {
+                bytes,
+                total_ns: (us * 1e3) as i64,
+                first_ns: 0,
+            };
             let c = classical(&[point(8000, one), point(16_000, two)], 8192).expect("both sizes");
-            assert!((c.io_us - n(5)).abs() < 0.06 && (c.overhead_us - n(6)).abs() < 0.11, "{row:?} {c:?}");
-            let hits = if row[0].starts_with("buffered") { 95.0 } else { 0.0 };
+            assert!(
+                (c.io_us - n(5)).abs() < 0.06 && (c.overhead_us - n(6)).abs() < 0.11,
+                "{row:?} {c:?}"
+            );
+            let hits = if row[0].starts_with("buffered") {
+                95.0
+            } else {
+                0.0
+            };
             let v = verdict(c.io_us, Some(second), Some(hits));
             assert_eq!(v.valid, !row[0].starts_with("buffered"), "{row:?} {v:?}");
             assert!(!verdict(c.io_us, Some(2.0), Some(0.0)).valid, "far off");
@@ -242,8 +304,17 @@ mod tests {
 
     #[test]
     fn a_negative_cost_is_no_decomposition() {
-        let point = |bytes, us: i64| SizePoint { bytes, total_ns: us * 1000, first_ns: us * 500 };
-        let direct = direct(&[DirectPoint { second_ns: Some(11_400), ..DirectPoint::default() }; 2]);
+        let point = |bytes, us: i64| SizePoint {
+            bytes,
+            total_ns: us * 1000,
+            first_ns: us * 500,
+        };
+        let direct = direct(
+            &[DirectPoint {
+                second_ns: Some(11_400),
+                ..DirectPoint::default()
+            }; 2],
+        );
         for (one, two) in [(11, 839_359), (50, 40)] {
             let c = classical(&[point(8000, one), point(16_000, two)], 8192).expect("both sizes");
             let v = judge(&c, &direct);
@@ -253,10 +324,21 @@ mod tests {
 
     #[test]
     fn parts_nobody_has_are_absent() {
-        let points = [DirectPoint { open_ns: Some(5000), reads: 4, hits: 3, ..DirectPoint::default() }; 3];
+        let points = [DirectPoint {
+            open_ns: Some(5000),
+            reads: 4,
+            hits: 3,
+            ..DirectPoint::default()
+        }; 3];
         let d = direct(&points);
-        assert_eq!(d.open.map(|p| (p.n, p.median_us, p.low_n)), Some((3, 5.0, true)));
-        assert_eq!((d.close, d.cache_hit_percent, d.second_hit_percent), (None, Some(75.0), None));
+        assert_eq!(
+            d.open.map(|p| (p.n, p.median_us, p.low_n)),
+            Some((3, 5.0, true))
+        );
+        assert_eq!(
+            (d.close, d.cache_hit_percent, d.second_hit_percent),
+            (None, Some(75.0), None)
+        );
         assert_eq!(classical(&[], 8192), None);
     }
 }

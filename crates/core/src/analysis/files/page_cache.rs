@@ -79,20 +79,33 @@ impl PageCache {
                 if let Some((dev, sums)) = other {
                     self.written.insert(dev, sums);
                 }
-                let new = Written { from_ns: io.done_ns, ..Written::default() };
+                let new = Written {
+                    from_ns: io.done_ns,
+                    ..Written::default()
+                };
                 self.written.get(&io.dev).copied().unwrap_or(new)
             }
         };
         sums.bytes += bytes;
-        sums.known += if matches!(io.origin, Origin::Unknown | Origin::Above) { 0 } else { bytes };
-        sums.written_back += if io.origin == Origin::Writeback { bytes } else { 0 };
+        sums.known += if matches!(io.origin, Origin::Unknown | Origin::Above) {
+            0
+        } else {
+            bytes
+        };
+        sums.written_back += if io.origin == Origin::Writeback {
+            bytes
+        } else {
+            0
+        };
         sums.to_ns = io.done_ns;
         self.last = Some((io.dev, sums));
     }
 
     /// Takes the next file-level request.
     pub fn request(&mut self, r: &Request) {
-        let outside = !self.window.contains(r.end_ns.min(self.window.to_ns.saturating_sub(1)));
+        let outside = !self
+            .window
+            .contains(r.end_ns.min(self.window.to_ns.saturating_sub(1)));
         let uncached = r.flags.has(RequestFlags::DIRECT) || r.flags.has(RequestFlags::BLOCK_DEVICE);
         if outside || uncached || r.bytes_in <= 0 {
             return;
@@ -103,7 +116,10 @@ impl PageCache {
             self.reads.1 += u64::from(hit);
         }
         let (from, to) = self.span.unwrap_or((r.start_ns, r.end_ns));
-        self.span = Some((from.min(r.start_ns).max(self.window.from_ns), to.max(r.end_ns)));
+        self.span = Some((
+            from.min(r.start_ns).max(self.window.from_ns),
+            to.max(r.end_ns),
+        ));
     }
 
     /// The findings. `complete`: no I/O is missing.
@@ -112,7 +128,13 @@ impl PageCache {
             self.written.insert(dev, sums);
         }
         let read = self.read_finding(complete);
-        read.into_iter().chain(self.written.iter().filter_map(|(dev, w)| written_finding(*dev, w))).collect()
+        read.into_iter()
+            .chain(
+                self.written
+                    .iter()
+                    .filter_map(|(dev, w)| written_finding(*dev, w)),
+            )
+            .collect()
     }
 
     fn read_finding(&self, complete: bool) -> Option<Finding> {
@@ -166,13 +188,32 @@ mod tests {
     const LAYER: DevId = DevId(253 << 20);
 
     fn written(origin: Origin, n: i64) -> impl Iterator<Item = Io> {
-        (0..n)
-            .map(move |i| Io { origin, ..Io::new(1000 + i, DevId(A.0 + (i % 2) as i32), Op::WRITE, 1 << 20, None, 10) })
+        (0..n).map(move |i| Io {
+            origin,
+            ..Io::new(
+                1000 + i,
+                DevId(A.0 + (i % 2) as i32),
+                Op::WRITE,
+                1 << 20,
+                None,
+                10,
+            )
+        })
     }
 
     fn reading(bytes_in: i64, flags: RequestFlags, how: How) -> Request {
-        let io = DataIo { after_ns: 0, duration_ns: 10, bytes: bytes_in, how };
-        Request { bytes_in, flags, first: vec![io], ..Request::new(10, 100) }
+        let io = DataIo {
+            after_ns: 0,
+            duration_ns: 10,
+            bytes: bytes_in,
+            how,
+        };
+        Request {
+            bytes_in,
+            flags,
+            first: vec![io],
+            ..Request::new(10, 100)
+        }
     }
 
     #[test]
@@ -180,12 +221,25 @@ mod tests {
         let mut cache = PageCache::new(Window::OPEN, BTreeSet::new());
         written(Origin::Writeback, 20).for_each(|io| cache.push(&io));
         let found = cache.finish(true);
-        assert_eq!(found.iter().map(|f| f.dev).collect::<Vec<_>>(), [Some(A), Some(DevId(A.0 + 1))]);
-        let Evidence::WrittenBack(e) = &found[0].evidence else { panic!("{found:?}") };
-        assert_eq!((e.written_back_percent, found[0].from_ns, found[0].to_ns), (100.0, 1000, 1018));
+        assert_eq!(
+            found.iter().map(|f| f.dev).collect::<Vec<_>>(),
+            [Some(A), Some(DevId(A.0 + 1))]
+        );
+        let Evidence::WrittenBack(e) = &found[0].evidence else {
+            panic!("{found:?}")
+        };
+        assert_eq!(
+            (e.written_back_percent, found[0].from_ns, found[0].to_ns),
+            (100.0, 1000, 1018)
+        );
         let mut cache = PageCache::new(Window::OPEN, BTreeSet::new());
-        written(Origin::Writeback, 20).chain(written(Origin::Direct, 20)).for_each(|io| cache.push(&io));
-        assert!(cache.finish(true).is_empty(), "half of it is the programs' own");
+        written(Origin::Writeback, 20)
+            .chain(written(Origin::Direct, 20))
+            .for_each(|io| cache.push(&io));
+        assert!(
+            cache.finish(true).is_empty(),
+            "half of it is the programs' own"
+        );
     }
 
     #[test]
@@ -194,14 +248,25 @@ mod tests {
             let mut cache = PageCache::new(Window::new(0, 1000), BTreeSet::from([LAYER]));
             cache.push(&Io::new(50, A, Op::READ, 2 << 20, None, 10));
             cache.push(&Io::new(50, LAYER, Op::READ, 2 << 20, None, 10));
-            (0..10).for_each(|_| cache.request(&reading(1 << 20, RequestFlags::default(), How::default())));
+            (0..10).for_each(|_| {
+                cache.request(&reading(1 << 20, RequestFlags::default(), How::default()))
+            });
             cache.request(&reading(100 << 20, RequestFlags::DIRECT, How::DEVICE));
             cache
         };
         let found = cache().finish(true);
         assert_eq!(found.len(), 1);
-        let Evidence::CachedReads(e) = &found[0].evidence else { panic!("{found:?}") };
-        assert_eq!((e.hit_percent, e.reads_looked_at, e.reads_without_wait_percent), (80.0, 10, Some(100.0)));
+        let Evidence::CachedReads(e) = &found[0].evidence else {
+            panic!("{found:?}")
+        };
+        assert_eq!(
+            (
+                e.hit_percent,
+                e.reads_looked_at,
+                e.reads_without_wait_percent
+            ),
+            (80.0, 10, Some(100.0))
+        );
         assert!(cache().finish(false).is_empty());
         let mut cold = PageCache::new(Window::new(0, 1000), BTreeSet::from([LAYER]));
         cold.push(&Io::new(50, A, Op::READ, 10 << 20, None, 10));

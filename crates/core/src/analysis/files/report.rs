@@ -102,7 +102,10 @@ impl FilesReportBuilder {
     /// With the recording's devices, to tell which of them synced files lie on.
     #[must_use]
     pub fn with_devices(self, devices: &[Device]) -> FilesReportBuilder {
-        FilesReportBuilder { devices: devices.to_vec(), ..self }
+        FilesReportBuilder {
+            devices: devices.to_vec(),
+            ..self
+        }
     }
 
     /// Takes a completed block I/O, before the first request.
@@ -132,13 +135,21 @@ impl FilesReportBuilder {
         let device = self.blocks.within(r);
         self.timeline.push(r);
         self.group(r, device);
-        r.flags.names().for_each(|name| *self.flags.entry(name).or_default() += 1);
+        r.flags
+            .names()
+            .for_each(|name| *self.flags.entry(name).or_default() += 1);
         self.unknown_start += u64::from(!r.start_known());
         match r.sync {
             Some(_) => {
                 self.sync_spans.push((r.start_ns, r.end_ns, r.fs_dev));
-                self.syncs_by_process.entry(key_of(By::Process, r)).or_default().add(r);
-                self.syncs_by_path.entry(key_of(By::Path, r)).or_default().add(r);
+                self.syncs_by_process
+                    .entry(key_of(By::Process, r))
+                    .or_default()
+                    .add(r);
+                self.syncs_by_path
+                    .entry(key_of(By::Path, r))
+                    .or_default()
+                    .add(r);
             }
             None => {
                 self.requests += 1;
@@ -175,14 +186,26 @@ impl FilesReportBuilder {
             self.kept.retain(|_| lot.below(2) == 0);
         }
         // What is mapped or asynchronous did more than its calls show: no size, no times.
-        let odd = [RequestFlags::MMAP, RequestFlags::AIO, RequestFlags::IO_URING];
+        let odd = [
+            RequestFlags::MMAP,
+            RequestFlags::AIO,
+            RequestFlags::IO_URING,
+        ];
         let plain = r.start_known() && !odd.into_iter().any(|f| r.flags.has(f));
         let size = r.total_ns().zip(r.first_delay_ns()).filter(|_| plain);
         self.kept.push(Kept {
             class: r.class(),
             end_ns: r.end_ns,
-            size: size.map(|(total_ns, first_ns)| SizePoint { bytes: r.bytes(), total_ns, first_ns }),
-            direct: if plain { direct_point(r, device) } else { DirectPoint::default() },
+            size: size.map(|(total_ns, first_ns)| SizePoint {
+                bytes: r.bytes(),
+                total_ns,
+                first_ns,
+            }),
+            direct: if plain {
+                direct_point(r, device)
+            } else {
+                DirectPoint::default()
+            },
             atomic: r.atomic().filter(|_| plain),
         });
     }
@@ -207,10 +230,14 @@ impl FilesReportBuilder {
         let counts = self.counts(group_ns);
         let peak_window = self.peak(&counts, group_ns);
         let classes = [RequestClass::In, RequestClass::Out, RequestClass::Mixed];
-        let classes = classes.into_iter().filter_map(|c| self.class(c, peak_window, &counts, group_ns)).collect();
+        let classes = classes
+            .into_iter()
+            .filter_map(|c| self.class(c, peak_window, &counts, group_ns))
+            .collect();
         let syncs = self.sync_spans.len() as u64;
         let recorded = !self.briefs.is_empty();
-        let while_syncing = recorded.then(|| meanwhile(&self.sync_spans, &self.briefs, &self.devices));
+        let while_syncing =
+            recorded.then(|| meanwhile(&self.sync_spans, &self.briefs, &self.devices));
         let mut files = groups(self.files.drain().map(|(k, v)| (k.to_string(), v)));
         files.truncate(TOP);
         FilesReport {
@@ -238,7 +265,8 @@ impl FilesReportBuilder {
     }
 
     fn counts(&self, group_ns: i64) -> Vec<f64> {
-        let mut counts = vec![0.0; (self.window.len_ns() as u64).div_ceil(group_ns as u64) as usize];
+        let mut counts =
+            vec![0.0; (self.window.len_ns() as u64).div_ceil(group_ns as u64) as usize];
         for end in &self.ends {
             if let Some(c) = counts.get_mut(((end - self.window.from_ns) / group_ns) as usize) {
                 *c += 1.0;
@@ -254,7 +282,12 @@ impl FilesReportBuilder {
         let p = peak(&values, GROUPS).filter(|p| counts.len() > GROUPS && p.sum > 0.0)?;
         let length_s = GROUPS as f64 * group_ns as f64 / 1e9;
         let start_s = (self.window.from_ns + p.first as i64 * group_ns) as f64 / 1e9;
-        Some(PeakWindow { start_s, length_s, per_s: p.sum / length_s, ratio: p.ratio })
+        Some(PeakWindow {
+            start_s,
+            length_s,
+            per_s: p.sum / length_s,
+            ratio: p.ratio,
+        })
     }
 
     fn class(
@@ -272,16 +305,29 @@ impl FilesReportBuilder {
         let steps = steps(&points);
         let block = steps.map_or(8192, |s| s.block_bytes);
         let in_peak = |p: PeakWindow| {
-            let (from, to) = ((p.start_s * 1e9) as i64, ((p.start_s + p.length_s) * 1e9) as i64);
-            let kept: Vec<&Kept> = of_class.iter().filter(|k| from <= k.end_ns && k.end_ns < to).copied().collect();
+            let (from, to) = (
+                (p.start_s * 1e9) as i64,
+                ((p.start_s + p.length_s) * 1e9) as i64,
+            );
+            let kept: Vec<&Kept> = of_class
+                .iter()
+                .filter(|k| from <= k.end_ns && k.end_ns < to)
+                .copied()
+                .collect();
             self.table(&kept, block, p.length_s)
         };
-        let two_blocks = of_class.iter().filter(|k| k.size.is_some_and(|s| block < s.bytes && s.bytes <= 2 * block));
+        let two_blocks = of_class.iter().filter(|k| {
+            k.size
+                .is_some_and(|s| block < s.bytes && s.bytes <= 2 * block)
+        });
         let loaded: Vec<LoadedIo> = two_blocks
             .filter_map(|k| {
                 let s = k.size?;
                 let count = counts.get(((k.end_ns - self.window.from_ns) / group_ns) as usize)?;
-                Some(LoadedIo { per_s: count / (group_ns as f64 / 1e9), us: (s.total_ns - s.first_ns) as f64 / 1e3 })
+                Some(LoadedIo {
+                    per_s: count / (group_ns as f64 / 1e9),
+                    us: (s.total_ns - s.first_ns) as f64 / 1e3,
+                })
             })
             .collect();
         Some(ClassReport {
@@ -305,12 +351,25 @@ impl FilesReportBuilder {
         let direct = direct(&directs);
         let classical = classical(&points, block);
         let verdict = classical.as_ref().map(|c| judge(c, &direct));
-        let atomic: Vec<(bool, i64)> = kept.iter().filter_map(|k| Some((k.atomic?, k.size?.total_ns))).collect();
-        let ns = |only: bool| atomic.iter().filter(|a| a.0 || !only).map(|a| i128::from(a.1)).sum();
+        let atomic: Vec<(bool, i64)> = kept
+            .iter()
+            .filter_map(|k| Some((k.atomic?, k.size?.total_ns)))
+            .collect();
+        let ns = |only: bool| {
+            atomic
+                .iter()
+                .filter(|a| a.0 || !only)
+                .map(|a| i128::from(a.1))
+                .sum()
+        };
         let requests = kept.len() as u64 * self.one_in;
         ClassTable {
             requests,
-            per_s: if seconds > 0.0 { requests as f64 / seconds } else { 0.0 },
+            per_s: if seconds > 0.0 {
+                requests as f64 / seconds
+            } else {
+                0.0
+            },
             total_median_us: totals.quantile_us(0.5),
             total_p95_us: totals.quantile_us(0.95),
             first_median_us: firsts.quantile_us(0.5),
@@ -351,8 +410,12 @@ fn direct_point(r: &Request, device: Option<(i64, i64)>) -> DirectPoint {
         first_ns: first.map(|io| io.duration_ns),
         second_ns: second.map(|io| io.duration_ns),
         // A read among writes does not speak for them.
-        second_hit: second.filter(|_| r.class() == RequestClass::In).and_then(|io| io.how.cache_hit()),
-        later_ns: first.filter(|_| later > 0).map(|io| (r.active_ns - io.duration_ns) / later),
+        second_hit: second
+            .filter(|_| r.class() == RequestClass::In)
+            .and_then(|io| io.how.cache_hit()),
+        later_ns: first
+            .filter(|_| later > 0)
+            .map(|io| (r.active_ns - io.duration_ns) / later),
         close_ns: r.close_ns,
         gaps_ns: r.gaps_ns().filter(|_| r.ios() > 0),
         device_ns: device.map(|d| d.0).filter(|_| r.ios() > 0),
@@ -370,7 +433,12 @@ fn groups(sums: impl Iterator<Item = (String, GroupSums)>) -> Vec<Group> {
             gap: s.gap,
         })
         .collect();
-    out.sort_by(|a, b| b.gap.call_s.total_cmp(&a.gap.call_s).then_with(|| a.key.cmp(&b.key)));
+    out.sort_by(|a, b| {
+        b.gap
+            .call_s
+            .total_cmp(&a.gap.call_s)
+            .then_with(|| a.key.cmp(&b.key))
+    });
     out
 }
 
@@ -417,29 +485,72 @@ mod tests {
     fn a_simulated_server_is_taken_apart() {
         let mut b = FilesReportBuilder::new(Window::new(0, 60_000_000_000), By::Path);
         reads(6000).iter().for_each(|r| b.push(r));
-        b.push(&Request { sync: Some(SyncKind::Fsync), ..Request::new(59_000_000_000, 59_100_000_000) });
+        b.push(&Request {
+            sync: Some(SyncKind::Fsync),
+            ..Request::new(59_000_000_000, 59_100_000_000)
+        });
         let r = b.finish();
-        assert_eq!((r.requests, r.syncs, r.groups.len(), r.files.len(), r.slowest.len()), (6000, 1, 51, 20, 20));
-        assert_eq!((r.slowest[0].class, r.slowest_syncs.len(), r.slowest_syncs[0].call_us), ("in", 1, 100_000.0));
+        assert_eq!(
+            (
+                r.requests,
+                r.syncs,
+                r.groups.len(),
+                r.files.len(),
+                r.slowest.len()
+            ),
+            (6000, 1, 51, 20, 20)
+        );
+        assert_eq!(
+            (
+                r.slowest[0].class,
+                r.slowest_syncs.len(),
+                r.slowest_syncs[0].call_us
+            ),
+            ("in", 1, 100_000.0)
+        );
         // Five I/Os of 40 us after an open of 5 us; the gaps of 3 us each are the program's.
-        assert_eq!((r.slowest[0].call_us, r.slowest[0].total_us), (205.0, 220.0));
+        assert_eq!(
+            (r.slowest[0].call_us, r.slowest[0].total_us),
+            (205.0, 220.0)
+        );
         let c = &r.classes[0];
-        assert_eq!((c.class, c.steps.map(|s| s.block_bytes)), ("in", Some(8192)));
+        assert_eq!(
+            (c.class, c.steps.map(|s| s.block_bytes)),
+            ("in", Some(8192))
+        );
         let k = c.all.classical.expect("both sizes");
-        assert!((k.io_us - 43.0).abs() < 0.01 && (k.overhead_us - 5.0).abs() < 0.01, "{k:?}");
-        assert!(c.all.verdict.as_ref().is_some_and(|v| v.valid), "{:?}", c.all.verdict);
+        assert!(
+            (k.io_us - 43.0).abs() < 0.01 && (k.overhead_us - 5.0).abs() < 0.01,
+            "{k:?}"
+        );
+        assert!(
+            c.all.verdict.as_ref().is_some_and(|v| v.valid),
+            "{:?}",
+            c.all.verdict
+        );
         assert_eq!(c.all.direct.open.map(|p| p.median_us), Some(5.0));
         assert_eq!(c.all.direct.cache_hit_percent, Some(0.0));
         let a = c.all.atomic.expect("requests");
-        assert!((a.low_percent..=a.high_percent).contains(&(100.0 * 8192.0 / 40_000.0)), "{a:?}");
+        assert!(
+            (a.low_percent..=a.high_percent).contains(&(100.0 * 8192.0 / 40_000.0)),
+            "{a:?}"
+        );
         assert!(r.peak.is_some() && c.peak.is_some() && c.by_load.is_some());
     }
 
     #[test]
     fn no_part_has_a_greater_median_than_the_whole_and_what_does_not_apply_is_hidden() {
         let mut b = FilesReportBuilder::new(Window::new(0, 60_000_000_000), By::Path);
-        for (i, (bytes, ns)) in [(8192, 11_400), (16_384, 7_566_000)].into_iter().enumerate() {
-            let io = DataIo { after_ns: 0, duration_ns: ns, bytes, how: How::DEVICE };
+        for (i, (bytes, ns)) in [(8192, 11_400), (16_384, 7_566_000)]
+            .into_iter()
+            .enumerate()
+        {
+            let io = DataIo {
+                after_ns: 0,
+                duration_ns: ns,
+                bytes,
+                how: How::DEVICE,
+            };
             b.push(&Request {
                 last_after_ns: Some(ns),
                 active_ns: ns,
@@ -450,10 +561,23 @@ mod tests {
             });
         }
         let all = &b.finish().classes[0].all;
-        assert_eq!((all.total_median_us, all.first_median_us), (Some(11.4), Some(11.4)));
-        assert_eq!(all.direct.first_io.map(|p| p.median_us), Some(11.4), "not 3788.7, between the two");
+        assert_eq!(
+            (all.total_median_us, all.first_median_us),
+            (Some(11.4), Some(11.4))
+        );
+        assert_eq!(
+            all.direct.first_io.map(|p| p.median_us),
+            Some(11.4),
+            "not 3788.7, between the two"
+        );
         assert_eq!(all.classical, None);
-        assert!(all.verdict.as_ref().is_some_and(|v| !v.valid && v.why.contains("negative")), "{:?}", all.verdict);
+        assert!(
+            all.verdict
+                .as_ref()
+                .is_some_and(|v| !v.valid && v.why.contains("negative")),
+            "{:?}",
+            all.verdict
+        );
     }
 
     #[test]
@@ -469,7 +593,15 @@ mod tests {
         b.push(&old);
         b.push(&Request::new(10, 3_000_000_000));
         let r = b.finish();
-        assert_eq!((r.requests, r.unknown_start, r.groups[0].gap.bytes_in, r.slowest.len()), (1, 1, 100, 0));
+        assert_eq!(
+            (
+                r.requests,
+                r.unknown_start,
+                r.groups[0].gap.bytes_in,
+                r.slowest.len()
+            ),
+            (1, 1, 100, 0)
+        );
         assert_eq!((r.classes[0].all.total_median_us, r.peak), (None, None));
     }
 }

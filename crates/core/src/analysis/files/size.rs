@@ -59,7 +59,11 @@ pub fn bins(points: &[SizePoint]) -> Vec<SizeBin> {
             }
             (from, over) = (end, to);
         }
-        to = if to < FINE { to + KIB } else { to.saturating_mul(2) };
+        to = if to < FINE {
+            to + KIB
+        } else {
+            to.saturating_mul(2)
+        };
     }
     out
 }
@@ -121,7 +125,11 @@ pub fn steps(points: &[SizePoint]) -> Option<Steps> {
         if chunk.len() >= MIN_IN_BIN {
             let mut totals: Vec<f64> = chunk.iter().map(|p| p.total_ns as f64 / 1e3).collect();
             let us = median(&mut totals)?;
-            levels.push(Level { kib: (chunk[0].bytes - 1) / KIB + 1, weight: chunk.len() as f64, us });
+            levels.push(Level {
+                kib: (chunk[0].bytes - 1) / KIB + 1,
+                weight: chunk.len() as f64,
+                us,
+            });
         }
     }
     if levels.len() < 8 {
@@ -139,14 +147,22 @@ pub fn steps(points: &[SizePoint]) -> Option<Steps> {
     let (overhead_us, io_us) = costs(&sorted, block_bytes)?;
     // A cost below zero is a fit of something else; an overhead below zero is not: with each I/O but the first comes a
     // wait of the program's own, as for a slow client.
-    (best < line && io_us > 0.0).then_some(Steps { block_bytes, io_us, overhead_us, bic_gain: line - best })
+    (best < line && io_us > 0.0).then_some(Steps {
+        block_bytes,
+        io_us,
+        overhead_us,
+        bic_gain: line - best,
+    })
 }
 
 fn bic(levels: &[Level], parameters: f64, rss: f64) -> f64 {
     let n = levels.len() as f64;
     let weight: f64 = levels.iter().map(|l| l.weight).sum();
     let mean = levels.iter().map(|l| l.weight * l.us).sum::<f64>() / weight;
-    let all = levels.iter().map(|l| l.weight * (l.us - mean).powi(2)).sum::<f64>();
+    let all = levels
+        .iter()
+        .map(|l| l.weight * (l.us - mean).powi(2))
+        .sum::<f64>();
     // A perfect fit must not be infinitely good, or the number of parameters would not count.
     n * (rss.max(1e-9 * all).max(f64::MIN_POSITIVE) / weight).ln() + parameters * n.ln()
 }
@@ -154,14 +170,18 @@ fn bic(levels: &[Level], parameters: f64, rss: f64) -> f64 {
 /// Residual sum of squares around the straight line over `x`.
 fn straight_line(levels: &[Level], x: impl Fn(i64) -> f64) -> f64 {
     let w: f64 = levels.iter().map(|l| l.weight).sum();
-    let (mx, my) =
-        levels.iter().fold((0.0, 0.0), |(mx, my), l| (mx + l.weight * x(l.kib) / w, my + l.weight * l.us / w));
+    let (mx, my) = levels.iter().fold((0.0, 0.0), |(mx, my), l| {
+        (mx + l.weight * x(l.kib) / w, my + l.weight * l.us / w)
+    });
     let (sxx, sxy) = levels.iter().fold((0.0, 0.0), |(xx, xy), l| {
         let dx = x(l.kib) - mx;
         (xx + l.weight * dx * dx, xy + l.weight * dx * (l.us - my))
     });
     let slope = if sxx > 0.0 { sxy / sxx } else { 0.0 };
-    levels.iter().map(|l| l.weight * (l.us - my - slope * (x(l.kib) - mx)).powi(2)).sum()
+    levels
+        .iter()
+        .map(|l| l.weight * (l.us - my - slope * (x(l.kib) - mx)).powi(2))
+        .sum()
 }
 
 /// Residual sum of squares around the mean of each period, and how many periods there are.
@@ -170,7 +190,10 @@ fn piecewise(levels: &[Level], period_kib: i64) -> (f64, f64) {
     for group in levels.chunk_by(|a, b| (a.kib - 1) / period_kib == (b.kib - 1) / period_kib) {
         let w: f64 = group.iter().map(|l| l.weight).sum();
         let mean = group.iter().map(|l| l.weight * l.us).sum::<f64>() / w;
-        rss += group.iter().map(|l| l.weight * (l.us - mean).powi(2)).sum::<f64>();
+        rss += group
+            .iter()
+            .map(|l| l.weight * (l.us - mean).powi(2))
+            .sum::<f64>();
         groups += 1.0;
     }
     (rss, groups)
@@ -181,10 +204,16 @@ fn costs(sorted: &[SizePoint], block: i64) -> Option<(f64, f64)> {
     let mut levels = Vec::new();
     for group in sorted.chunk_by(|a, b| (a.bytes - 1) / block == (b.bytes - 1) / block) {
         let mut totals: Vec<f64> = group.iter().map(|p| p.total_ns as f64 / 1e3).collect();
-        levels.push(((group[0].bytes - 1) / block + 1, group.len() as f64, nearest_rank(&mut totals, 0.5)?));
+        levels.push((
+            (group[0].bytes - 1) / block + 1,
+            group.len() as f64,
+            nearest_rank(&mut totals, 0.5)?,
+        ));
     }
     let w: f64 = levels.iter().map(|l| l.1).sum();
-    let (mx, my) = levels.iter().fold((0.0, 0.0), |(x, y), (n, c, us)| (x + c * *n as f64 / w, y + c * us / w));
+    let (mx, my) = levels.iter().fold((0.0, 0.0), |(x, y), (n, c, us)| {
+        (x + c * *n as f64 / w, y + c * us / w)
+    });
     let (sxx, sxy) = levels.iter().fold((0.0, 0.0), |(xx, xy), (n, c, us)| {
         let dx = *n as f64 - mx;
         (xx + c * dx * dx, xy + c * dx * (us - my))
@@ -203,7 +232,10 @@ mod tests {
             let points = simulated(seed as u64, 6000, block, 58_000.0, 12_000.0, 5 * block);
             let s = steps(&points).expect("steps");
             assert_eq!(s.block_bytes, block);
-            assert!((s.io_us / 12.0 - 1.0).abs() < 0.02 && (s.overhead_us / 58.0 - 1.0).abs() < 0.02, "{s:?}");
+            assert!(
+                (s.io_us / 12.0 - 1.0).abs() < 0.02 && (s.overhead_us / 58.0 - 1.0).abs() < 0.02,
+                "{s:?}"
+            );
         }
     }
 
@@ -215,7 +247,11 @@ mod tests {
             .map(|_| {
                 let bytes = 1 + (-12_000.0 * lot.uniform().ln()) as i64;
                 let total = 8_000.0 + 20_000.0 * ((bytes - 1) / 8192) as f64;
-                SizePoint { bytes, total_ns: (total * (0.5 - lot.uniform().ln())) as i64, first_ns: 8_000 }
+                SizePoint {
+                    bytes,
+                    total_ns: (total * (0.5 - lot.uniform().ln())) as i64,
+                    first_ns: 8_000,
+                }
             })
             .collect();
         let s = steps(&points).expect("steps");
@@ -225,7 +261,11 @@ mod tests {
     #[test]
     fn a_straight_line_has_no_steps() {
         let points: Vec<SizePoint> = (1..4000)
-            .map(|i| SizePoint { bytes: i * 16, total_ns: 10_000 + i * 16 + (i * 7919 % 97) * 10, first_ns: 5 })
+            .map(|i| SizePoint {
+                bytes: i * 16,
+                total_ns: 10_000 + i * 16 + (i * 7919 % 97) * 10,
+                first_ns: 5,
+            })
             .collect();
         assert_eq!(steps(&points), None);
         assert_eq!(steps(&points[..5]), None);
@@ -236,8 +276,18 @@ mod tests {
         let points = simulated(3, 3000, 8192, 1000.0, 500.0, 1 << 20);
         let bins = bins(&points);
         assert_eq!(bins.iter().map(|b| b.n).sum::<usize>(), 3000);
-        assert!(bins.iter().filter(|b| b.to_bytes > FINE).rev().skip(1).all(|b| b.n >= MIN_ENTRIES));
+        assert!(
+            bins.iter()
+                .filter(|b| b.to_bytes > FINE)
+                .rev()
+                .skip(1)
+                .all(|b| b.n >= MIN_ENTRIES)
+        );
         assert!(bins.windows(2).all(|w| w[0].to_bytes <= w[1].over_bytes));
-        assert!(bins.iter().all(|b| b.total_low_us <= b.total_median_us && b.total_median_us <= b.total_high_us));
+        assert!(
+            bins.iter().all(
+                |b| b.total_low_us <= b.total_median_us && b.total_median_us <= b.total_high_us
+            )
+        );
     }
 }

@@ -42,10 +42,19 @@ pub struct SyncGroup {
 
 /// The `most` groups that waited longest in all.
 pub fn worst(groups: HashMap<String, Syncs>, most: usize) -> Vec<SyncGroup> {
-    let finish = |(key, mut s): (String, Syncs)| Some(SyncGroup { sync: s.finish()?, key });
+    let finish = |(key, mut s): (String, Syncs)| {
+        Some(SyncGroup {
+            sync: s.finish()?,
+            key,
+        })
+    };
     let mut out: Vec<SyncGroup> = groups.into_iter().filter_map(finish).collect();
     let waited = |g: &SyncGroup| g.sync.mean_us * g.sync.n as f64;
-    out.sort_by(|a, b| waited(b).total_cmp(&waited(a)).then_with(|| a.key.cmp(&b.key)));
+    out.sort_by(|a, b| {
+        waited(b)
+            .total_cmp(&waited(a))
+            .then_with(|| a.key.cmp(&b.key))
+    });
     out.truncate(most);
     out
 }
@@ -108,7 +117,12 @@ pub struct Brief {
 
 impl From<&Io> for Brief {
     fn from(io: &Io) -> Brief {
-        Brief { done_ns: io.done_ns, dev: io.dev, class: io.class(), bytes: io.bytes }
+        Brief {
+            done_ns: io.done_ns,
+            dev: io.dev,
+            class: io.class(),
+            bytes: io.bytes,
+        }
     }
 }
 
@@ -117,7 +131,9 @@ pub type SyncSpan = (i64, i64, Option<i32>);
 
 /// The whole disk of a device or partition.
 fn disk_of(fs_dev: i32, devices: &[Device]) -> Option<DevId> {
-    let holds = |d: &&Device| d.id == DevId(fs_dev) || d.partitions.iter().any(|(_, id)| *id == DevId(fs_dev));
+    let holds = |d: &&Device| {
+        d.id == DevId(fs_dev) || d.partitions.iter().any(|(_, id)| *id == DevId(fs_dev))
+    };
     devices.iter().find(holds).map(|d| d.id)
 }
 
@@ -135,7 +151,13 @@ pub fn meanwhile(syncs: &[SyncSpan], ios: &[Brief], devices: &[Device]) -> Vec<M
         let known = find_device(devices, dev).map(|d| d.name.clone());
         known.unwrap_or_else(|| format!("{}:{}", dev.major(), dev.minor()))
     };
-    spans.into_iter().map(|(dev, spans)| Meanwhile { device: name(dev), ..on_device(dev, spans, ios) }).collect()
+    spans
+        .into_iter()
+        .map(|(dev, spans)| Meanwhile {
+            device: name(dev),
+            ..on_device(dev, spans, ios)
+        })
+        .collect()
 }
 
 fn on_device(dev: DevId, mut spans: Vec<(i64, i64)>, ios: &[Brief]) -> Meanwhile {
@@ -147,10 +169,17 @@ fn on_device(dev: DevId, mut spans: Vec<(i64, i64)>, ios: &[Brief]) -> Meanwhile
             _ => union.push((from, to)),
         }
     }
-    let mut out = Meanwhile { seconds: union.iter().map(|(a, b)| (b - a) as f64 / 1e9).sum(), ..Meanwhile::default() };
+    let mut out = Meanwhile {
+        seconds: union.iter().map(|(a, b)| (b - a) as f64 / 1e9).sum(),
+        ..Meanwhile::default()
+    };
     for (from, to) in union {
         let first = ios.partition_point(|io| io.done_ns < from);
-        for io in ios[first..].iter().take_while(|io| io.done_ns <= to).filter(|io| io.dev == dev) {
+        for io in ios[first..]
+            .iter()
+            .take_while(|io| io.done_ns <= to)
+            .filter(|io| io.dev == dev)
+        {
             match io.class {
                 Class::Write => {
                     out.writes += 1;
@@ -172,22 +201,50 @@ mod tests {
     #[test]
     fn overlapping_syncs_count_their_devices_time_and_ios_once() {
         let disk = DevId::new(8, 0);
-        let io = |done_ns, class, bytes| Brief { done_ns, dev: disk, class, bytes };
+        let io = |done_ns, class, bytes| Brief {
+            done_ns,
+            dev: disk,
+            class,
+            bytes,
+        };
         let ios = [
             io(5, Class::Write, 100),
             io(15, Class::Write, 10),
-            Brief { dev: DevId::new(7, 0), ..io(16, Class::Write, 10) },
+            Brief {
+                dev: DevId::new(7, 0),
+                ..io(16, Class::Write, 10)
+            },
             io(18, Class::Flush, 0),
             io(40, Class::Read, 7),
             io(60, Class::Write, 1),
         ];
         let mut device = Device::named("sda", disk);
-        device.partitions.push(("sda1".to_owned(), DevId::new(8, 1)));
+        device
+            .partitions
+            .push(("sda1".to_owned(), DevId::new(8, 1)));
         let on = Some(DevId::new(8, 1).0);
-        let all =
-            meanwhile(&[(10, 20, on), (15, 30, on), (38, 45, on), (0, 99, Some(77)), (0, 99, None)], &ios, &[device]);
+        let all = meanwhile(
+            &[
+                (10, 20, on),
+                (15, 30, on),
+                (38, 45, on),
+                (0, 99, Some(77)),
+                (0, 99, None),
+            ],
+            &ios,
+            &[device],
+        );
         let [m] = &all[..] else { panic!("{all:?}") };
-        assert_eq!((m.device.as_str(), m.writes, m.written_bytes, m.flushes, m.reads), ("sda", 1, 10, 1, 1));
+        assert_eq!(
+            (
+                m.device.as_str(),
+                m.writes,
+                m.written_bytes,
+                m.flushes,
+                m.reads
+            ),
+            ("sda", 1, 10, 1, 1)
+        );
         assert!((m.seconds - 27e-9).abs() < 1e-15);
     }
 
@@ -195,7 +252,10 @@ mod tests {
     fn no_sync_has_no_summary() {
         assert_eq!(Syncs::default().finish(), None);
         let mut s = Syncs::default();
-        s.add(&Request { failed: 5, ..Request::new(1000, 4000) });
+        s.add(&Request {
+            failed: 5,
+            ..Request::new(1000, 4000)
+        });
         let f = s.finish().expect("one");
         assert_eq!((f.n, f.failed, f.p50_us, f.low_n), (1, 1, 3.0, true));
     }

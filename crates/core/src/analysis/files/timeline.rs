@@ -21,8 +21,9 @@ const MAX_REQUESTS: usize = 4_000_000;
 /// About so many groups; none shorter than 50 slots, none longer than 20 minutes.
 const GROUPS: i64 = 120;
 /// Lengths of a group, in milliseconds.
-const STEPS_MS: [i64; 13] =
-    [100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000, 300_000, 600_000, 1_200_000];
+const STEPS_MS: [i64; 13] = [
+    100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000, 300_000, 600_000, 1_200_000,
+];
 
 /// One class over time; the vectors have an item per group.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -100,15 +101,27 @@ impl FilesTimeline {
     /// Over `window`, which must have an end.
     pub fn new(window: Window) -> FilesTimeline {
         let wanted = window.len_ns() / GROUPS / 1_000_000;
-        let step_ms = STEPS_MS.into_iter().find(|s| *s >= wanted).unwrap_or(1_200_000);
+        let step_ms = STEPS_MS
+            .into_iter()
+            .find(|s| *s >= wanted)
+            .unwrap_or(1_200_000);
         let step_ns = step_ms * 1_000_000;
-        FilesTimeline { window, step_ns, cells: HashMap::new(), spans: Vec::new(), too_many: false }
+        FilesTimeline {
+            window,
+            step_ns,
+            cells: HashMap::new(),
+            spans: Vec::new(),
+            too_many: false,
+        }
     }
 
     /// Takes a request that ended in the window.
     pub fn push(&mut self, r: &Request) {
         let class = r.class();
-        let cell = self.cells.entry((class, (r.end_ns - self.window.from_ns) / self.step_ns)).or_default();
+        let cell = self
+            .cells
+            .entry((class, (r.end_ns - self.window.from_ns) / self.step_ns))
+            .or_default();
         cell.n += 1;
         if let Some(total) = r.total_ns() {
             cell.totals.add(total);
@@ -117,11 +130,14 @@ impl FilesTimeline {
             cell.with_data += 1;
             cell.atomic += u64::from(atomic);
         }
-        let Some(last) = r.last_after_ns.filter(|_| r.sync.is_none()) else { return };
+        let Some(last) = r.last_after_ns.filter(|_| r.sync.is_none()) else {
+            return;
+        };
         if self.spans.len() == MAX_REQUESTS {
             self.too_many = true;
         } else {
-            self.spans.push((r.start_ns, r.start_ns.saturating_add(last), class));
+            self.spans
+                .push((r.start_ns, r.start_ns.saturating_add(last), class));
         }
     }
 
@@ -132,11 +148,22 @@ impl FilesTimeline {
 
     /// The series.
     pub fn finish(mut self) -> FilesOverTime {
-        let classes = RequestClass::ALL.into_iter().filter_map(|c| self.class(c)).collect();
+        let classes = RequestClass::ALL
+            .into_iter()
+            .filter_map(|c| self.class(c))
+            .collect();
         self.spans.sort_unstable_by_key(|s| s.0);
         let set = |name, only: Option<RequestClass>| self.under_way(name, only);
-        let sets = [("all", None), ("in", Some(RequestClass::In)), ("out", Some(RequestClass::Out))];
-        let under_way = (!self.too_many).then(|| sets.into_iter().map(|(name, only)| set(name, only)).collect());
+        let sets = [
+            ("all", None),
+            ("in", Some(RequestClass::In)),
+            ("out", Some(RequestClass::Out)),
+        ];
+        let under_way = (!self.too_many).then(|| {
+            sets.into_iter()
+                .map(|(name, only)| set(name, only))
+                .collect()
+        });
         FilesOverTime {
             from_s: self.window.from_ns as f64 / 1e9,
             to_s: self.window.to_ns as f64 / 1e9,
@@ -155,38 +182,61 @@ impl FilesTimeline {
 
     fn class(&mut self, class: RequestClass) -> Option<ClassOverTime> {
         let groups = self.groups();
-        let mut cells: Vec<Cell> =
-            (0..groups as i64).map(|g| self.cells.remove(&(class, g)).unwrap_or_default()).collect();
+        let mut cells: Vec<Cell> = (0..groups as i64)
+            .map(|g| self.cells.remove(&(class, g)).unwrap_or_default())
+            .collect();
         cells.iter().any(|c| c.n > 0).then(|| ClassOverTime {
             class: class.name(),
             n: cells.iter().map(|c| c.n).collect(),
-            per_s: cells.iter().enumerate().map(|(g, c)| c.n as f64 / self.seconds(g)).collect(),
+            per_s: cells
+                .iter()
+                .enumerate()
+                .map(|(g, c)| c.n as f64 / self.seconds(g))
+                .collect(),
             atomic_percent: cells
                 .iter()
                 .map(|c| (c.with_data > 0).then(|| 100.0 * c.atomic as f64 / c.with_data as f64))
                 .collect(),
-            median_us: cells.iter_mut().map(|c| c.totals.quantile_us(0.5)).collect(),
+            median_us: cells
+                .iter_mut()
+                .map(|c| c.totals.quantile_us(0.5))
+                .collect(),
         })
     }
 
     /// `spans` must be in the order of their starts.
     fn under_way(&self, set: &'static str, only: Option<RequestClass>) -> UnderWay {
-        let mine = || self.spans.iter().filter(|s| only.is_none_or(|c| s.2 == c)).map(|s| (s.0, s.1));
+        let mine = || {
+            self.spans
+                .iter()
+                .filter(|s| only.is_none_or(|c| s.2 == c))
+                .map(|s| (s.0, s.1))
+        };
         let slots = self.slots(mine());
         let busy = self.busy(mine());
         // A window shorter than a slot has no slot to ask.
         let of = |f: &dyn Fn(&SlotGroup) -> f64| -> Vec<f64> {
-            (0..self.groups()).map(|g| slots.get(g).map_or(0.0, f)).collect()
+            (0..self.groups())
+                .map(|g| slots.get(g).map_or(0.0, f))
+                .collect()
         };
-        let touched: f64 = slots.iter().map(|s| s.touched_percent * s.slots as f64).sum();
+        let touched: f64 = slots
+            .iter()
+            .map(|s| s.touched_percent * s.slots as f64)
+            .sum();
         let all: f64 = slots.iter().map(|s| s.slots as f64).sum();
         UnderWay {
             set,
             p50: of(&|s| s.touched.p50),
             p75: of(&|s| s.touched.p75),
             slot_percent: of(&|s| s.touched_percent),
-            busy_percent: busy.iter().enumerate().map(|(g, ns)| *ns as f64 / self.seconds(g) / 1e7).collect(),
-            whole_busy_percent: 100.0 * busy.iter().sum::<i64>() as f64 / self.window.len_ns().max(1) as f64,
+            busy_percent: busy
+                .iter()
+                .enumerate()
+                .map(|(g, ns)| *ns as f64 / self.seconds(g) / 1e7)
+                .collect(),
+            whole_busy_percent: 100.0 * busy.iter().sum::<i64>() as f64
+                / self.window.len_ns().max(1) as f64,
             whole_slot_percent: if all > 0.0 { touched / all } else { 0.0 },
         }
     }
@@ -204,7 +254,11 @@ impl FilesTimeline {
             while let Some(end) = ends.next_if(|e| *e <= at) {
                 stream.end(end);
             }
-            if instant { stream.touch(at) } else { stream.begin(at) }
+            if instant {
+                stream.touch(at)
+            } else {
+                stream.begin(at)
+            }
         }
         ends.for_each(|end| stream.end(end));
         stream.finish(self.window)
@@ -239,11 +293,19 @@ mod tests {
     const MS: i64 = 1_000_000;
 
     fn read(from: i64, to: i64, ios: i64) -> Request {
-        Request { ios_in: ios, last_after_ns: Some(to - from), ..Request::new(from, to + 10) }
+        Request {
+            ios_in: ios,
+            last_after_ns: Some(to - from),
+            ..Request::new(from, to + 10)
+        }
     }
 
     fn write(from: i64, to: i64) -> Request {
-        Request { ios_out: 1, last_after_ns: Some(to - from), ..Request::new(from, to + 10) }
+        Request {
+            ios_out: 1,
+            last_after_ns: Some(to - from),
+            ..Request::new(from, to + 10)
+        }
     }
 
     fn timeline(ms: i64, requests: &[Request]) -> FilesOverTime {
@@ -255,9 +317,19 @@ mod tests {
     #[test]
     fn a_hand_made_tenth_of_a_second() {
         // Slots 0 and 1 have one reader, 1 to 3 a writer; a request of no length touches slot 10.
-        let t = timeline(200, &[read(0, 3 * MS, 2), write(2 * MS, 8 * MS), read(20 * MS, 20 * MS, 1)]);
+        let t = timeline(
+            200,
+            &[
+                read(0, 3 * MS, 2),
+                write(2 * MS, 8 * MS),
+                read(20 * MS, 20 * MS, 1),
+            ],
+        );
         assert_eq!((t.step_s, t.classes.len()), (0.1, 2));
-        assert_eq!((&t.classes[0].n, &t.classes[0].per_s), (&vec![2, 0], &vec![20.0, 0.0]));
+        assert_eq!(
+            (&t.classes[0].n, &t.classes[0].per_s),
+            (&vec![2, 0], &vec![20.0, 0.0])
+        );
         assert_eq!(t.classes[0].atomic_percent, [Some(50.0), None]);
         assert_eq!(t.classes[1].median_us, [Some(6_000.0), None]);
         let sets = t.under_way.expect("few");
@@ -266,8 +338,14 @@ mod tests {
             (all.busy_percent.as_slice(), all.slot_percent.as_slice()),
             ([8.0, 0.0].as_slice(), [10.0, 0.0].as_slice())
         );
-        assert!((all.whole_busy_percent - 4.0).abs() < 1e-9 && (all.whole_slot_percent - 5.0).abs() < 1e-9);
-        assert_eq!((sets[1].busy_percent[0], sets[2].busy_percent[0]), (3.0, 6.0));
+        assert!(
+            (all.whole_busy_percent - 4.0).abs() < 1e-9
+                && (all.whole_slot_percent - 5.0).abs() < 1e-9
+        );
+        assert_eq!(
+            (sets[1].busy_percent[0], sets[2].busy_percent[0]),
+            (3.0, 6.0)
+        );
         assert_eq!((all.p50[0], all.p75[0]), (0.0, 0.0));
     }
 
@@ -280,9 +358,18 @@ mod tests {
             requests.push(read(at as i64, at as i64 + 10 * MS, 1));
         }
         let sets = timeline(600_000, &requests).under_way.expect("few");
-        assert!((sets[1].whole_slot_percent - 100.0 * (1.0 - (-1.2f64).exp())).abs() < 0.7, "{sets:?}");
-        assert!((sets[1].whole_busy_percent - 100.0 * (1.0 - (-1.0f64).exp())).abs() < 0.7, "{sets:?}");
-        assert!(sets[0].p50.iter().all(|p| *p == 1.0), "median of Poisson(1.2)");
+        assert!(
+            (sets[1].whole_slot_percent - 100.0 * (1.0 - (-1.2f64).exp())).abs() < 0.7,
+            "{sets:?}"
+        );
+        assert!(
+            (sets[1].whole_busy_percent - 100.0 * (1.0 - (-1.0f64).exp())).abs() < 0.7,
+            "{sets:?}"
+        );
+        assert!(
+            sets[0].p50.iter().all(|p| *p == 1.0),
+            "median of Poisson(1.2)"
+        );
     }
 
     proptest! {

@@ -8,7 +8,8 @@ use crate::analysis::capacity::{State, is_beyond};
 use crate::analysis::counters::io_ticks;
 use crate::analysis::device::detail::{DeviceDetail, StreamDetail};
 use crate::analysis::findings::evidence::{
-    Cause, Contrast, Evidence, PeriodicityEvidence, SaturationEvidence, StarvationEvidence, UtilDisagreementEvidence,
+    Cause, Contrast, Evidence, PeriodicityEvidence, SaturationEvidence, StarvationEvidence,
+    UtilDisagreementEvidence,
 };
 use crate::analysis::findings::{Finding, Severity};
 use crate::analysis::latency::change;
@@ -28,21 +29,60 @@ const FAST_S: f64 = 0.5;
 pub type PathOf<'a> = &'a dyn Fn(Inode) -> Option<String>;
 
 /// The findings of one device.
-pub(in crate::analysis) fn conclude(detail: &DeviceDetail, window: Window, path_of: PathOf) -> Vec<Finding> {
+pub(in crate::analysis) fn conclude(
+    detail: &DeviceDetail,
+    window: Window,
+    path_of: PathOf,
+) -> Vec<Finding> {
     let mut found = Vec::new();
     for own in &detail.streams {
         found.extend(microbursts(detail, own, path_of));
         found.extend(starved(detail, own, path_of));
         found.extend(periodic(detail, own, window, path_of));
     }
-    found.extend(detail.interference.iter().map(|i| i.finding(detail.dev, path_of)));
+    found.extend(
+        detail
+            .interference
+            .iter()
+            .map(|i| i.finding(detail.dev, path_of)),
+    );
     found.extend(saturated(detail));
-    found.extend(detail.latency_changes.iter().map(|c| change::finding(detail.dev, c)));
-    found.extend(detail.small_stream.iter().map(|s| s.finding(detail.dev, path_of)));
-    found.extend(detail.sync_bound.iter().map(|b| b.finding(Some(detail.dev), window, path_of)));
-    found.extend(detail.latency_modes.iter().map(|m| mode::finding(detail.dev, m)));
-    found.extend(detail.plateau.iter().map(|p| bandwidth::finding(detail.dev, p)));
-    found.extend(detail.queue_full.iter().map(|q| queue_full::finding(detail.dev, q)));
+    found.extend(
+        detail
+            .latency_changes
+            .iter()
+            .map(|c| change::finding(detail.dev, c)),
+    );
+    found.extend(
+        detail
+            .small_stream
+            .iter()
+            .map(|s| s.finding(detail.dev, path_of)),
+    );
+    found.extend(
+        detail
+            .sync_bound
+            .iter()
+            .map(|b| b.finding(Some(detail.dev), window, path_of)),
+    );
+    found.extend(
+        detail
+            .latency_modes
+            .iter()
+            .map(|m| mode::finding(detail.dev, m)),
+    );
+    found.extend(
+        detail
+            .plateau
+            .iter()
+            .map(|p| bandwidth::finding(detail.dev, p)),
+    );
+    found.extend(
+        detail
+            .queue_full
+            .iter()
+            .map(|q| queue_full::finding(detail.dev, q)),
+    );
     found.extend(util_disagrees(detail, window));
     found
 }
@@ -51,7 +91,9 @@ fn starved(detail: &DeviceDetail, victim: &StreamDetail, path_of: PathOf) -> Opt
     let s = victim.starvation.as_ref()?;
     let proven = match s.verdict {
         starvation::Verdict::Starvation => true,
-        starvation::Verdict::Suggestive if s.p_value.is_some_and(|p| p <= starvation::ALPHA) => false,
+        starvation::Verdict::Suggestive if s.p_value.is_some_and(|p| p <= starvation::ALPHA) => {
+            false
+        }
         starvation::Verdict::Suggestive
         | starvation::Verdict::SharedLoad
         | starvation::Verdict::NoEffect
@@ -63,7 +105,11 @@ fn starved(detail: &DeviceDetail, victim: &StreamDetail, path_of: PathOf) -> Opt
         dev: Some(detail.dev),
         from_ns: first.0,
         to_ns: last.1,
-        severity: if proven { Severity::Warning } else { Severity::Info },
+        severity: if proven {
+            Severity::Warning
+        } else {
+            Severity::Info
+        },
         evidence: Evidence::Starvation(Box::new(StarvationEvidence {
             contrast: Contrast::of(victim.class, s),
             aggressor: s.aggressor,
@@ -72,12 +118,27 @@ fn starved(detail: &DeviceDetail, victim: &StreamDetail, path_of: PathOf) -> Opt
     })
 }
 
-fn periodic(detail: &DeviceDetail, stream: &StreamDetail, window: Window, path_of: PathOf) -> Vec<Finding> {
-    let clocks = stream.periodicity.clocks.iter().zip(&stream.periodic_causes);
+fn periodic(
+    detail: &DeviceDetail,
+    stream: &StreamDetail,
+    window: Window,
+    path_of: PathOf,
+) -> Vec<Finding> {
+    let clocks = stream
+        .periodicity
+        .clocks
+        .iter()
+        .zip(&stream.periodic_causes);
     let own = clocks.filter(|(clock, _)| !is_echo(stream, clock, &detail.streams));
     let of = |(clock, cause): (&Clock, &Option<Actor>)| {
         let cause = Cause::of(*cause, stream.class, path_of);
-        period_finding((detail.dev, stream.class), (&stream.periodicity, clock), stream.bytes, cause, window)
+        period_finding(
+            (detail.dev, stream.class),
+            (&stream.periodicity, clock),
+            stream.bytes,
+            cause,
+            window,
+        )
     };
     own.filter_map(of).collect()
 }
@@ -103,7 +164,11 @@ pub(in crate::analysis) fn period_finding(
         severity: Severity::Info,
         evidence: Evidence::Periodicity(PeriodicityEvidence {
             class,
-            verdict: if clock.is_periodic() { Verdict::Periodic } else { Verdict::Tentative },
+            verdict: if clock.is_periodic() {
+                Verdict::Periodic
+            } else {
+                Verdict::Tentative
+            },
             period_s: clock.period_s,
             period_low_s: clock.period_ci_s.map(|ci| ci.0),
             period_high_s: clock.period_ci_s.map(|ci| ci.1),
@@ -126,7 +191,14 @@ fn is_echo(stream: &StreamDetail, clock: &Clock, streams: &[StreamDetail]) -> bo
     streams
         .iter()
         .filter(|other| other.class != stream.class)
-        .any(|other| other.periodicity.clocks.iter().any(|o| o.is_like(clock.period_s)) && bytes(other) > bytes(stream))
+        .any(|other| {
+            other
+                .periodicity
+                .clocks
+                .iter()
+                .any(|o| o.is_like(clock.period_s))
+                && bytes(other) > bytes(stream)
+        })
 }
 
 fn saturated(detail: &DeviceDetail) -> Option<Finding> {
@@ -143,7 +215,11 @@ fn saturated(detail: &DeviceDetail) -> Option<Finding> {
         dev: Some(detail.dev),
         from_ns: first.from_ns,
         to_ns: last.from_ns + last.len_ns,
-        severity: if c.state == State::Saturated { Severity::Warning } else { Severity::Info },
+        severity: if c.state == State::Saturated {
+            Severity::Warning
+        } else {
+            Severity::Info
+        },
         evidence: Evidence::Saturation(Box::new(SaturationEvidence {
             saturated_percent,
             max_ios_per_s: c.max_ios_per_s?,

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::findings::evidence::{Evidence, IoErrorEvidence, LostEventsEvidence, SlowIoEvidence};
+use crate::analysis::findings::evidence::{
+    Evidence, IoErrorEvidence, LostEventsEvidence, SlowIoEvidence,
+};
 use crate::analysis::findings::{Finding, Severity};
 use crate::analysis::stream::device_index::DeviceIndex;
 use crate::analysis::stream::window::Window;
@@ -82,7 +84,12 @@ struct LossSum {
 impl Trouble {
     /// For what completes inside `window`.
     pub fn new(window: Window) -> Trouble {
-        Trouble { window, index: DeviceIndex::default(), devices: Vec::new(), lost: BTreeMap::new() }
+        Trouble {
+            window,
+            index: DeviceIndex::default(),
+            devices: Vec::new(),
+            lost: BTreeMap::new(),
+        }
     }
 
     /// Takes the next completed I/O.
@@ -114,7 +121,10 @@ impl Trouble {
 
     /// Takes what is missing.
     pub fn lost(&mut self, lost: &Lost) {
-        if !lost.reason.is_loss() || lost.to_ns < self.window.from_ns || lost.from_ns >= self.window.to_ns {
+        if !lost.reason.is_loss()
+            || lost.to_ns < self.window.from_ns
+            || lost.from_ns >= self.window.to_ns
+        {
             return;
         }
         let sum = self.lost.entry(lost.reason).or_default();
@@ -126,8 +136,11 @@ impl Trouble {
 
     /// The findings. `ios` is the number of I/Os that are not missing.
     pub fn finish(self, ios: u64) -> Vec<Finding> {
-        let mut found: Vec<Finding> =
-            self.lost.iter().filter_map(|(reason, sum)| loss_finding(*reason, sum, ios)).collect();
+        let mut found: Vec<Finding> = self
+            .lost
+            .iter()
+            .filter_map(|(reason, sum)| loss_finding(*reason, sum, ios))
+            .collect();
         for (dev, d) in self.index.devices().iter().zip(&self.devices) {
             found.extend(slow_finding(*dev, d));
             found.extend(error_finding(*dev, d));
@@ -142,7 +155,11 @@ fn slow_finding(dev: DevId, d: &PerDevice) -> Option<Finding> {
         dev: Some(dev),
         from_ns,
         to_ns,
-        severity: if slowest.total_ns >= VERY_SLOW_NS { Severity::Critical } else { Severity::Warning },
+        severity: if slowest.total_ns >= VERY_SLOW_NS {
+            Severity::Critical
+        } else {
+            Severity::Warning
+        },
         evidence: Evidence::SlowIo(SlowIoEvidence {
             ios_over_1s: d.slow,
             slowest_us: slowest.total_ns as f64 / 1e3,
@@ -183,7 +200,11 @@ fn loss_finding(reason: LossReason, sum: &LossSum, ios: u64) -> Option<Finding> 
         dev: None,
         from_ns,
         to_ns,
-        severity: if percent.is_none_or(|s| s > 1.0) { Severity::Warning } else { Severity::Info },
+        severity: if percent.is_none_or(|s| s > 1.0) {
+            Severity::Warning
+        } else {
+            Severity::Info
+        },
         evidence: Evidence::LostEvents(LostEventsEvidence {
             reason,
             ios: (!sum.unknown).then_some(sum.ios),
@@ -206,27 +227,59 @@ mod tests {
         let slow = |done_s: i64, s: i64| Io {
             comm: Some(Comm::new(b"fio")),
             tgid: Some(7),
-            ..Io::new(done_s * 1_000_000_000, A, Op::WRITE, 4096, Some(1), s * 1_000_000_000)
+            ..Io::new(
+                done_s * 1_000_000_000,
+                A,
+                Op::WRITE,
+                4096,
+                Some(1),
+                s * 1_000_000_000,
+            )
         };
-        [slow(5, 2), slow(20, 12), slow(21, 1)].iter().for_each(|io| t.push(io));
+        [slow(5, 2), slow(20, 12), slow(21, 1)]
+            .iter()
+            .for_each(|io| t.push(io));
         t.push(&Io::new(30, A, Op::READ, 4096, None, 999_999_999));
         let f = &t.finish(4)[0];
-        assert_eq!((f.from_ns / 1_000_000_000, f.to_ns / 1_000_000_000), (2, 21));
-        let Evidence::SlowIo(e) = &f.evidence else { panic!("{f:?}") };
-        assert_eq!((f.severity, e.ios_over_1s, e.slowest_class), (Severity::Critical, 3, Class::Write));
-        assert!((e.slowest_us - 12e6).abs() < 1.0 && e.slowest_device_us <= e.slowest_us, "{e:?}");
-        assert_eq!((e.slowest_process.as_deref(), e.slowest_pid), (Some("fio"), Some(7)));
+        assert_eq!(
+            (f.from_ns / 1_000_000_000, f.to_ns / 1_000_000_000),
+            (2, 21)
+        );
+        let Evidence::SlowIo(e) = &f.evidence else {
+            panic!("{f:?}")
+        };
+        assert_eq!(
+            (f.severity, e.ios_over_1s, e.slowest_class),
+            (Severity::Critical, 3, Class::Write)
+        );
+        assert!(
+            (e.slowest_us - 12e6).abs() < 1.0 && e.slowest_device_us <= e.slowest_us,
+            "{e:?}"
+        );
+        assert_eq!(
+            (e.slowest_process.as_deref(), e.slowest_pid),
+            (Some("fio"), Some(7))
+        );
     }
 
     #[test]
     fn failures_are_counted_by_error() {
         let mut t = Trouble::new(Window::OPEN);
         for (i, e) in [5, 5, 28, 0].into_iter().enumerate() {
-            t.push(&Io { error: Some(e), sector: Some(64), ..Io::new(i as i64, A, Op::READ, 512, None, 1) });
+            t.push(&Io {
+                error: Some(e),
+                sector: Some(64),
+                ..Io::new(i as i64, A, Op::READ, 512, None, 1)
+            });
         }
         let f = &t.finish(4)[0];
-        let Evidence::IoError(e) = &f.evidence else { panic!("{f:?}") };
-        assert_eq!((e.ios, &e.by_error, e.first_sector), (3, &BTreeMap::from([(5, 2), (28, 1)]), Some(64)));
+        let Evidence::IoError(e) = &f.evidence else {
+            panic!("{f:?}")
+        };
+        assert_eq!(
+            (e.ios, &e.by_error, e.first_sector),
+            (3, &BTreeMap::from([(5, 2), (28, 1)]), Some(64))
+        );
     }
 
     #[test]
@@ -244,6 +297,9 @@ mod tests {
                 merges: None,
             });
         }
-        assert_eq!(t.finish(100).len(), LossReason::ALL.iter().filter(|r| r.is_loss()).count());
+        assert_eq!(
+            t.finish(100).len(),
+            LossReason::ALL.iter().filter(|r| r.is_loss()).count()
+        );
     }
 }

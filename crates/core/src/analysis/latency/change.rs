@@ -41,7 +41,11 @@ const MIN_TAU: f64 = 0.6;
 
 /// How device time changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "LatencyChangeForm"))]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "LatencyChangeForm")
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
     /// At once.
@@ -111,10 +115,20 @@ impl Block {
 }
 
 /// The blocks in which I/Os are not missing and the class is active.
-fn blocks(rows: &[(&AtIssue, f64)], samples: &[Requests<AtIssue>; 2], class: usize, around: &Around) -> Vec<Block> {
+fn blocks(
+    rows: &[(&AtIssue, f64)],
+    samples: &[Requests<AtIssue>; 2],
+    class: usize,
+    around: &Around,
+) -> Vec<Block> {
     let len_ns = (around.window.len_ns() / BLOCKS as i64).max(1);
     let begin = |i: usize| around.window.from_ns + i as i64 * len_ns;
-    let mut all: Vec<Block> = (0..BLOCKS).map(|i| Block { from_ns: begin(i), ..Block::default() }).collect();
+    let mut all: Vec<Block> = (0..BLOCKS)
+        .map(|i| Block {
+            from_ns: begin(i),
+            ..Block::default()
+        })
+        .collect();
     let index = |r: &AtIssue| ((r.issue_ns - around.window.from_ns) / len_ns) as usize;
     for (r, residual) in rows {
         if let Some(b) = all.get_mut(index(r)) {
@@ -122,8 +136,14 @@ fn blocks(rows: &[(&AtIssue, f64)], samples: &[Requests<AtIssue>; 2], class: usi
         }
     }
     for (c, sample) in samples.iter().enumerate() {
-        for r in sample.kept().iter().filter(|r| r.issue_ns >= around.window.from_ns) {
-            let (Some(b), one) = (all.get_mut(index(r)), sample.one_in() as f64) else { continue };
+        for r in sample
+            .kept()
+            .iter()
+            .filter(|r| r.issue_ns >= around.window.from_ns)
+        {
+            let (Some(b), one) = (all.get_mut(index(r)), sample.one_in() as f64) else {
+                continue;
+            };
             if c == class {
                 b.own += one;
                 b.log_sizes += one * f64::from(r.sectors.max(1)).ln();
@@ -133,7 +153,12 @@ fn blocks(rows: &[(&AtIssue, f64)], samples: &[Requests<AtIssue>; 2], class: usi
             }
         }
     }
-    let missing = |b: &Block| around.gaps.iter().any(|g| g.0 < b.from_ns + len_ns && g.1 > b.from_ns);
+    let missing = |b: &Block| {
+        around
+            .gaps
+            .iter()
+            .any(|g| g.0 < b.from_ns + len_ns && g.1 > b.from_ns)
+    };
     all.retain(|b| b.n >= MIN_IN_BLOCK && !missing(b));
     all
 }
@@ -148,12 +173,20 @@ pub(in crate::analysis) struct Around<'a> {
 }
 
 /// The change of reads (class 0) or writes (1) of which `samples` are; `None` if there is none.
-pub(in crate::analysis) fn find(samples: &[Requests<AtIssue>; 2], class: Class, around: &Around) -> Option<Change> {
+pub(in crate::analysis) fn find(
+    samples: &[Requests<AtIssue>; 2],
+    class: Class,
+    around: &Around,
+) -> Option<Change> {
     if around.window.len_ns() < MIN_NS {
         return None;
     }
     let inside = |r: &&AtIssue| r.issue_ns >= around.window.from_ns;
-    let requests: Vec<&AtIssue> = samples[class as usize].kept().iter().filter(inside).collect();
+    let requests: Vec<&AtIssue> = samples[class as usize]
+        .kept()
+        .iter()
+        .filter(inside)
+        .collect();
     if requests.len() < MIN_BLOCKS * MIN_IN_BLOCK {
         return None;
     }
@@ -167,32 +200,88 @@ pub(in crate::analysis) fn find(samples: &[Requests<AtIssue>; 2], class: Class, 
     let line = Line::of(&means);
     let n = blocks.len();
     let (form, effect, split, (at_ns, left_ns, right_ns)) = if line.squares(&means) < step.squares {
-        let times = (blocks[0].from_ns, blocks[n / 4].from_ns, blocks[n * 3 / 4].from_ns);
+        let times = (
+            blocks[0].from_ns,
+            blocks[n / 4].from_ns,
+            blocks[n * 3 / 4].from_ns,
+        );
         (Form::Trend, trend(&line, &means, around)?, n / 2, times)
     } else {
         let at_ns = moment(&rows, &blocks, &step);
         let (before, after): (Vec<_>, Vec<_>) = rows.iter().partition(|r| r.0.issue_ns < at_ns);
-        let (of_blocks, ratio) = (stepped(&step, &means, around)?, matched(&before, &after)?.exp());
+        let (of_blocks, ratio) = (
+            stepped(&step, &means, around)?,
+            matched(&before, &after)?.exp(),
+        );
         // Means of blocks underestimate it where slower requests meet more of their like.
         let (low, high) = of_blocks.ratio_ci;
-        let ratio_ci = (low * ratio / of_blocks.ratio, high * ratio / of_blocks.ratio);
-        (Form::Step, Effect { ratio, ratio_ci, ..of_blocks }, step.first_after, (at_ns, at_ns, at_ns))
+        let ratio_ci = (
+            low * ratio / of_blocks.ratio,
+            high * ratio / of_blocks.ratio,
+        );
+        (
+            Form::Step,
+            Effect {
+                ratio,
+                ratio_ci,
+                ..of_blocks
+            },
+            step.first_after,
+            (at_ns, at_ns, at_ns),
+        )
     };
-    let Effect { ratio, ratio_ci, p_value, p_family } = effect;
+    let Effect {
+        ratio,
+        ratio_ci,
+        p_value,
+        p_family,
+    } = effect;
     let load_ratio = load_only(&blocks, split, ratio > 1.0)?;
-    let sure = if ratio > 1.0 { ratio_ci.0 >= SURE } else { ratio_ci.1 <= 1.0 / SURE };
+    let sure = if ratio > 1.0 {
+        ratio_ci.0 >= SURE
+    } else {
+        ratio_ci.1 <= 1.0 / SURE
+    };
     let matters = ratio.max(1.0 / ratio) >= NOTICEABLE;
     if !(sure && matters) {
         return None;
     }
     let side = |keep: &dyn Fn(i64) -> bool| {
-        let mut us: Vec<f64> = requests.iter().filter(|r| keep(r.issue_ns)).map(|r| r.device_ns as f64 / 1e3).collect();
-        let p99_us = if us.len() >= 100 { nearest_rank(&mut us, 0.99) } else { None };
-        Side { ios: us.len(), p50_us: nearest_rank(&mut us, 0.5), p99_us }
+        let mut us: Vec<f64> = requests
+            .iter()
+            .filter(|r| keep(r.issue_ns))
+            .map(|r| r.device_ns as f64 / 1e3)
+            .collect();
+        let p99_us = if us.len() >= 100 {
+            nearest_rank(&mut us, 0.99)
+        } else {
+            None
+        };
+        Side {
+            ios: us.len(),
+            p50_us: nearest_rank(&mut us, 0.5),
+            p99_us,
+        }
     };
-    let to_ns = around.window.to_ns.min(blocks[n - 1].from_ns + around.window.len_ns() / BLOCKS as i64);
+    let to_ns = around
+        .window
+        .to_ns
+        .min(blocks[n - 1].from_ns + around.window.len_ns() / BLOCKS as i64);
     let (before, after) = (side(&|ns| ns < left_ns), side(&|ns| ns >= right_ns));
-    Some(Change { class, form, at_ns, to_ns, ratio, ratio_ci, p_value, p_family, blocks: n, load_ratio, before, after })
+    Some(Change {
+        class,
+        form,
+        at_ns,
+        to_ns,
+        ratio,
+        ratio_ci,
+        p_value,
+        p_family,
+        blocks: n,
+        load_ratio,
+        before,
+        after,
+    })
 }
 
 /// How much longer requests take, and how sure that is: as in [`Change`].
@@ -218,9 +307,15 @@ fn best_split(means: &[f64]) -> Option<Split> {
     let of = |k: usize| {
         sum += means[k - 1];
         let (a, b) = (sum / k as f64, (total - sum) / (n - k) as f64);
-        Split { first_after: k, difference: b - a, squares: all - k as f64 * a * a - (n - k) as f64 * b * b }
+        Split {
+            first_after: k,
+            difference: b - a,
+            squares: all - k as f64 * a * a - (n - k) as f64 * b * b,
+        }
     };
-    (MIN_SIDE..=n.checked_sub(MIN_SIDE)?).map(of).min_by(|a, b| a.squares.total_cmp(&b.squares))
+    (MIN_SIDE..=n.checked_sub(MIN_SIDE)?)
+        .map(of)
+        .min_by(|a, b| a.squares.total_cmp(&b.squares))
 }
 
 /// How many values of a series that remembers say as much as one of an independent series, from what a model leaves of it:
@@ -228,7 +323,11 @@ fn best_split(means: &[f64]) -> Option<Split> {
 pub(in crate::analysis) fn inflation(rest: &[f64]) -> f64 {
     let squares: f64 = rest.iter().map(|r| r * r).sum();
     let products: f64 = rest.windows(2).map(|w| w[0] * w[1]).sum();
-    let r = if squares > 0.0 { products / squares } else { 0.0 };
+    let r = if squares > 0.0 {
+        products / squares
+    } else {
+        0.0
+    };
     let r = (r + (1.0 + 4.0 * r) / rest.len() as f64).clamp(0.0, 0.9);
     (1.0 + r) / (1.0 - r)
 }
@@ -238,23 +337,40 @@ fn stepped(step: &Split, means: &[f64], around: &Around) -> Option<Effect> {
     let (before, after) = means.split_at(step.first_after);
     let level = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
     let levels = [level(before), level(after)];
-    let rest: Vec<f64> =
-        means.iter().enumerate().map(|(i, m)| m - levels[usize::from(i >= step.first_after)]).collect();
+    let rest: Vec<f64> = means
+        .iter()
+        .enumerate()
+        .map(|(i, m)| m - levels[usize::from(i >= step.first_after)])
+        .collect();
     let df = (means.len() as f64 / inflation(&rest) - 2.0).max(1.0);
     let variance = (step.squares / df).max(1e-12);
     let se = (variance * (1.0 / before.len() as f64 + 1.0 / after.len() as f64)).sqrt();
     let splits = means.len() + 1 - 2 * MIN_SIDE;
-    let p_family = (t_both_sides(step.difference.abs() / se, df) * (splits * around.family.max(1)) as f64).min(1.0);
+    let p_family = (t_both_sides(step.difference.abs() / se, df)
+        * (splits * around.family.max(1)) as f64)
+        .min(1.0);
     let sign = step.difference.signum();
-    let apart = before.iter().flat_map(|a| after.iter().map(move |b| (b - a) * sign)).filter(|d| *d > 0.0).count();
+    let apart = before
+        .iter()
+        .flat_map(|a| after.iter().map(move |b| (b - a) * sign))
+        .filter(|d| *d > 0.0)
+        .count();
     let is_apart = apart as f64 >= APART * (before.len() * after.len()) as f64;
     if !is_apart || p_family > ALPHA {
         return None;
     }
     let p_value = p_shuffled(means, step.squares);
     let half = t_critical(0.05, df) * se;
-    let ratio_ci = ((step.difference - half).exp(), (step.difference + half).exp());
-    (p_value <= ALPHA).then(|| Effect { ratio: step.difference.exp(), ratio_ci, p_value, p_family })
+    let ratio_ci = (
+        (step.difference - half).exp(),
+        (step.difference + half).exp(),
+    );
+    (p_value <= ALPHA).then(|| Effect {
+        ratio: step.difference.exp(),
+        ratio_ci,
+        p_value,
+        p_family,
+    })
 }
 
 /// How often shuffled pairs of neighbouring blocks split as well.
@@ -281,16 +397,31 @@ struct Line {
 impl Line {
     fn of(means: &[f64]) -> Line {
         let pairs = || (0..means.len()).flat_map(|i| (i + 1..means.len()).map(move |j| (i, j)));
-        let mut slopes: Vec<f64> = pairs().map(|(i, j)| (means[j] - means[i]) / (j - i) as f64).collect();
+        let mut slopes: Vec<f64> = pairs()
+            .map(|(i, j)| (means[j] - means[i]) / (j - i) as f64)
+            .collect();
         slopes.sort_by(f64::total_cmp);
         let slope = median(&mut slopes.clone()).unwrap_or(0.0);
-        let mut levels: Vec<f64> = means.iter().enumerate().map(|(i, m)| m - slope * i as f64).collect();
+        let mut levels: Vec<f64> = means
+            .iter()
+            .enumerate()
+            .map(|(i, m)| m - slope * i as f64)
+            .collect();
         let s = slopes.iter().map(|s| s.signum()).sum();
-        Line { slope, middle: median(&mut levels).unwrap_or(0.0), slopes, s }
+        Line {
+            slope,
+            middle: median(&mut levels).unwrap_or(0.0),
+            slopes,
+            s,
+        }
     }
 
     fn rest(&self, means: &[f64]) -> Vec<f64> {
-        means.iter().enumerate().map(|(i, m)| m - self.middle - self.slope * i as f64).collect()
+        means
+            .iter()
+            .enumerate()
+            .map(|(i, m)| m - self.middle - self.slope * i as f64)
+            .collect()
     }
 
     fn squares(&self, means: &[f64]) -> f64 {
@@ -314,7 +445,12 @@ fn trend(line: &Line, means: &[f64], around: &Around) -> Option<Effect> {
     let reach = 1.96 * sigma;
     let (low, high) = (at((pairs - reach) / 2.0), at((pairs + reach) / 2.0));
     let over = |slope: f64| (slope * (n - 1.0)).exp();
-    Some(Effect { ratio: over(line.slope), ratio_ci: (over(low), over(high)), p_value, p_family })
+    Some(Effect {
+        ratio: over(line.slope),
+        ratio_ci: (over(low), over(high)),
+        p_value,
+        p_family,
+    })
 }
 
 /// When, to the request: where the residuals go from one side of their middle to the other.
@@ -322,9 +458,15 @@ fn moment(rows: &[(&AtIssue, f64)], blocks: &[Block], step: &Split) -> i64 {
     let (k, n) = (step.first_after, blocks.len());
     let middle = |part: &[Block]| part.iter().map(Block::mean).sum::<f64>() / part.len() as f64;
     let middle = f64::midpoint(middle(&blocks[..k]), middle(&blocks[k..]));
-    let (from_ns, to_ns) = (blocks[k.saturating_sub(2)].from_ns, blocks[(k + 2).min(n - 1)].from_ns);
+    let (from_ns, to_ns) = (
+        blocks[k.saturating_sub(2)].from_ns,
+        blocks[(k + 2).min(n - 1)].from_ns,
+    );
     let (mut sum, mut least, mut at_ns) = (0.0, 0.0, None);
-    for (r, residual) in rows.iter().filter(|r| from_ns <= r.0.issue_ns && r.0.issue_ns < to_ns) {
+    for (r, residual) in rows
+        .iter()
+        .filter(|r| from_ns <= r.0.issue_ns && r.0.issue_ns < to_ns)
+    {
         // Residuals before it lie on the near side, so the sum falls up to it.
         at_ns = at_ns.or(Some(r.issue_ns));
         if sum < least {
@@ -337,7 +479,8 @@ fn moment(rows: &[(&AtIssue, f64)], blocks: &[Block], step: &Split) -> i64 {
 
 /// Difference of mean logarithms, over cells that have requests on both sides.
 fn matched(before: &[&(&AtIssue, f64)], after: &[&(&AtIssue, f64)]) -> Option<f64> {
-    let mut cells: std::collections::BTreeMap<Cell, [(f64, f64); 2]> = std::collections::BTreeMap::new();
+    let mut cells: std::collections::BTreeMap<Cell, [(f64, f64); 2]> =
+        std::collections::BTreeMap::new();
     for (side, rows) in [before, after].into_iter().enumerate() {
         for (r, residual) in rows {
             let sums = &mut cells.entry(r.cell).or_default()[side];
@@ -359,7 +502,10 @@ fn load_only(blocks: &[Block], split: usize, slower: bool) -> Option<f64> {
         let (mut sides, mut squares) = ([0.0; 2], 0.0);
         for (side, part) in [&blocks[..split], &blocks[split..]].into_iter().enumerate() {
             sides[side] = part.iter().map(of).sum::<f64>() / part.len() as f64;
-            squares += part.iter().map(|b| (of(b) - sides[side]).powi(2)).sum::<f64>();
+            squares += part
+                .iter()
+                .map(|b| (of(b) - sides[side]).powi(2))
+                .sum::<f64>();
         }
         let (n, m) = (split as f64, (blocks.len() - split) as f64);
         let se = (squares / (n + m - 2.0) * (1.0 / n + 1.0 / m)).sqrt();
@@ -383,7 +529,11 @@ pub(in crate::analysis) fn finding(dev: DevId, c: &Change) -> Finding {
         dev: Some(dev),
         from_ns: c.at_ns,
         to_ns: c.to_ns,
-        severity: if c.ratio >= WARNING { Severity::Warning } else { Severity::Info },
+        severity: if c.ratio >= WARNING {
+            Severity::Warning
+        } else {
+            Severity::Info
+        },
         evidence: Evidence::LatencyChange(LatencyChangeEvidence {
             class: c.class,
             form: c.form,

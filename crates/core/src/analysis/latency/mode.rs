@@ -48,7 +48,11 @@ const WARNING: f64 = 0.2;
 
 /// How the slow ones lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "LatencyModeForm"))]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "LatencyModeForm")
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
     /// Around a time of their own.
@@ -91,13 +95,22 @@ pub struct Mode {
 type Row<'a> = (&'a AtIssue, f64);
 
 /// The mode that takes most device time, of reads or writes of which `samples` are.
-pub(in crate::analysis) fn find(samples: &[Requests<AtIssue>; 2], class: Class, around: &Around) -> Option<Mode> {
+pub(in crate::analysis) fn find(
+    samples: &[Requests<AtIssue>; 2],
+    class: Class,
+    around: &Around,
+) -> Option<Mode> {
     let (gaps, family) = (around.gaps, around.family);
     let whole = |r: &&AtIssue| {
         let after = gaps.partition_point(|g| g.1 < r.issue_ns);
-        gaps.get(after).is_none_or(|g| g.0 >= r.issue_ns + r.device_ns)
+        gaps.get(after)
+            .is_none_or(|g| g.0 >= r.issue_ns + r.device_ns)
     };
-    let kept: Vec<&AtIssue> = samples[class as usize].kept().iter().filter(whole).collect();
+    let kept: Vec<&AtIssue> = samples[class as usize]
+        .kept()
+        .iter()
+        .filter(whole)
+        .collect();
     if kept.len() < MIN_REQUESTS {
         return None;
     }
@@ -108,7 +121,9 @@ pub(in crate::analysis) fn find(samples: &[Requests<AtIssue>; 2], class: Class, 
         let (form, limit) = slow_beyond(&alike, family)?;
         described(&alike, limit, (class, size, form))
     };
-    (1..=u32::BITS).filter_map(of).max_by(|a, b| a.slow_time_share.total_cmp(&b.slow_time_share))
+    (1..=u32::BITS)
+        .filter_map(of)
+        .max_by(|a, b| a.slow_time_share.total_cmp(&b.slow_time_share))
 }
 
 /// Residuals beyond this are slow, if any are.
@@ -116,12 +131,17 @@ fn slow_beyond(rows: &[Row], family: usize) -> Option<(Form, f64)> {
     if rows.len() < MIN_REQUESTS {
         return None;
     }
-    valley(rows, family).map(|limit| (Form::SecondMode, limit)).or_else(|| {
-        let mut residuals: Vec<f64> = rows.iter().map(|r| r.1).collect();
-        let (middle, high) = (nearest_rank(&mut residuals, 0.5)?, nearest_rank(&mut residuals, 0.9)?);
-        let sigma = (high - middle) / 1.2816;
-        Some((Form::Tail, middle + TAIL.ln().max(FAR_OUT * sigma)))
-    })
+    valley(rows, family)
+        .map(|limit| (Form::SecondMode, limit))
+        .or_else(|| {
+            let mut residuals: Vec<f64> = rows.iter().map(|r| r.1).collect();
+            let (middle, high) = (
+                nearest_rank(&mut residuals, 0.5)?,
+                nearest_rank(&mut residuals, 0.9)?,
+            );
+            let sigma = (high - middle) / 1.2816;
+            Some((Form::Tail, middle + TAIL.ln().max(FAR_OUT * sigma)))
+        })
 }
 
 /// The deepest place between the main peak and the highest one that is beyond a valley.
@@ -132,7 +152,8 @@ fn valley(rows: &[Row], family: usize) -> Option<f64> {
         counts[bin.min(BINS - 1)] += 1.0;
     }
     let smooth: Vec<f64> = counts.windows(3).map(|w| w.iter().sum()).collect();
-    let highest = |range: std::ops::Range<usize>| range.max_by(|a, b| smooth[*a].total_cmp(&smooth[*b]));
+    let highest =
+        |range: std::ops::Range<usize>| range.max_by(|a, b| smooth[*a].total_cmp(&smooth[*b]));
     let main = highest(0..smooth.len())?;
     let first = main + (FARTHER.ln() / BIN).ceil() as usize;
     let places = (smooth.len() * family.max(1)) as f64;
@@ -154,20 +175,33 @@ fn described(rows: &[Row], limit: f64, (class, octave, form): (Class, u32, Form)
     let is_slow = |r: &Row| r.1 > limit;
     let (slow, usual): (Vec<Row>, Vec<Row>) = rows.iter().partition(|r| is_slow(r));
     let share = slow.len() as f64 / rows.len() as f64;
-    if slow.len() < MIN_SLOW || !(MIN_SHARE..=MAX_SHARE).contains(&share) || is_cache(rows, is_slow, class) {
+    if slow.len() < MIN_SLOW
+        || !(MIN_SHARE..=MAX_SHARE).contains(&share)
+        || is_cache(rows, is_slow, class)
+    {
         return None;
     }
     // In the order of issue, as they were sampled.
-    let stretches: Vec<usize> =
-        rows.chunk_by(|a, b| is_slow(a) == is_slow(b)).filter(|c| is_slow(&c[0])).map(<[Row]>::len).collect();
+    let stretches: Vec<usize> = rows
+        .chunk_by(|a, b| is_slow(a) == is_slow(b))
+        .filter(|c| is_slow(&c[0]))
+        .map(<[Row]>::len)
+        .collect();
     let longest = stretches.iter().copied().max()? as f64;
     if stretches.len() < MIN_STRETCHES || longest > MAX_LENGTH_SHARE * slow.len() as f64 {
         return None;
     }
-    let us = |rows: &[Row]| rows.iter().map(|r| r.0.device_ns as f64 / 1e3).collect::<Vec<f64>>();
+    let us = |rows: &[Row]| {
+        rows.iter()
+            .map(|r| r.0.device_ns as f64 / 1e3)
+            .collect::<Vec<f64>>()
+    };
     let (mut slow_us, mut usual_us) = (us(&slow), us(&usual));
     let (slow_sum, usual_sum) = (slow_us.iter().sum::<f64>(), usual_us.iter().sum::<f64>());
-    let (slow_p50, usual_p50) = (nearest_rank(&mut slow_us, 0.5)?, nearest_rank(&mut usual_us, 0.5)?);
+    let (slow_p50, usual_p50) = (
+        nearest_rank(&mut slow_us, 0.5)?,
+        nearest_rank(&mut usual_us, 0.5)?,
+    );
     let matters = (MIN_SLOW_US..MAX_SLOW_US).contains(&slow_p50) && slow_p50 >= FARTHER * usual_p50;
     matters.then(|| Mode {
         class,
@@ -191,7 +225,10 @@ fn is_cache(rows: &[Row], is_slow: impl Fn(&Row) -> bool, class: Class) -> bool 
     let mut seen = HashSet::new();
     // (requests, slow ones) of first and of later reads of a place.
     let mut sides = [(0.0, 0.0); 2];
-    for r in rows.iter().filter(|r| class == Class::Read && r.0.sector >= 0) {
+    for r in rows
+        .iter()
+        .filter(|r| class == Class::Read && r.0.sector >= 0)
+    {
         let side = &mut sides[usize::from(!seen.insert(r.0.sector))];
         *side = (side.0 + 1.0, side.1 + if is_slow(r) { 1.0 } else { 0.0 });
     }
@@ -203,7 +240,11 @@ fn is_cache(rows: &[Row], is_slow: impl Fn(&Row) -> bool, class: Class) -> bool 
 fn sectors_of(rows: &[Row], slow: &[Row]) -> Option<(i64, i64)> {
     const PARTS: usize = 20;
     let sorted = |rows: &[Row]| {
-        let mut places: Vec<i64> = rows.iter().map(|r| r.0.sector).filter(|s| *s >= 0).collect();
+        let mut places: Vec<i64> = rows
+            .iter()
+            .map(|r| r.0.sector)
+            .filter(|s| *s >= 0)
+            .collect();
         places.sort_unstable();
         places
     };
@@ -211,10 +252,18 @@ fn sectors_of(rows: &[Row], slow: &[Row]) -> Option<(i64, i64)> {
     if slow.len() < MIN_SLOW {
         return None;
     }
-    let bound = |i: usize| if i == PARTS { all[all.len() - 1].saturating_add(1) } else { all[i * all.len() / PARTS] };
-    let within =
-        |from: usize, to: usize| slow.partition_point(|s| *s < bound(to)) - slow.partition_point(|s| *s < bound(from));
-    let ranges = (1..=PARTS / 5).flat_map(|width| (0..=PARTS - width).map(move |from| (from, from + width)));
+    let bound = |i: usize| {
+        if i == PARTS {
+            all[all.len() - 1].saturating_add(1)
+        } else {
+            all[i * all.len() / PARTS]
+        }
+    };
+    let within = |from: usize, to: usize| {
+        slow.partition_point(|s| *s < bound(to)) - slow.partition_point(|s| *s < bound(from))
+    };
+    let ranges =
+        (1..=PARTS / 5).flat_map(|width| (0..=PARTS - width).map(move |from| (from, from + width)));
     let (from, to) = { ranges }.find(|(from, to)| within(*from, *to) * 5 >= slow.len() * 4)?;
     // Many requests at one place are more than their part.
     let held = all.partition_point(|s| *s < bound(to)) - all.partition_point(|s| *s < bound(from));
@@ -227,7 +276,11 @@ pub(in crate::analysis) fn finding(dev: DevId, m: &Mode) -> Finding {
         dev: Some(dev),
         from_ns: m.from_ns,
         to_ns: m.to_ns,
-        severity: if m.slow_time_share >= WARNING { Severity::Warning } else { Severity::Info },
+        severity: if m.slow_time_share >= WARNING {
+            Severity::Warning
+        } else {
+            Severity::Info
+        },
         evidence: Evidence::LatencyMode(LatencyModeEvidence {
             class: m.class,
             form: m.form,

@@ -153,8 +153,14 @@ impl Sequences {
     }
 
     fn small(&mut self, io: &Io) {
-        let read_ahead = io.origin == Origin::Readahead || io.flags.is_some_and(|f| f & Io::FLAG_RAHEAD != 0);
-        let Some(sector) = io.sector.filter(|_| !read_ahead && io.merges.unwrap_or(0) == 0) else { return };
+        let read_ahead =
+            io.origin == Origin::Readahead || io.flags.is_some_and(|f| f & Io::FLAG_RAHEAD != 0);
+        let Some(sector) = io
+            .sector
+            .filter(|_| !read_ahead && io.merges.unwrap_or(0) == 0)
+        else {
+            return;
+        };
         if let Some(run) = self.open.iter_mut().find(|r| r.goes_on(io, sector)) {
             return run.add(io, sector);
         }
@@ -163,7 +169,9 @@ impl Sequences {
             return self.open.push(new);
         }
         let keep = |r: &Run| (r.n >= LASTING && io.done_ns - r.to_ns < LASTING_NS, r.to_ns);
-        let oldest = (0..self.open.len()).min_by_key(|i| keep(&self.open[*i])).unwrap_or(0);
+        let oldest = (0..self.open.len())
+            .min_by_key(|i| keep(&self.open[*i]))
+            .unwrap_or(0);
         let old = std::mem::replace(&mut self.open[oldest], new);
         self.close(&old);
     }
@@ -180,7 +188,9 @@ impl Sequences {
         if !run.counts() {
             return;
         }
-        let same = |s: &&mut Stream| (s.actor.tgid, s.class, s.bytes) == (run.actor.tgid, run.class, run.bytes);
+        let same = |s: &&mut Stream| {
+            (s.actor.tgid, s.class, s.bytes) == (run.actor.tgid, run.class, run.bytes)
+        };
         if let Some(s) = self.streams.iter_mut().find(same) {
             s.actor.keep_file(run.actor.file);
             (s.ios, s.runs, s.longest) = (s.ios + run.n, s.runs + 1, s.longest.max(run.n));
@@ -206,11 +216,15 @@ impl Sequences {
         for run in std::mem::take(&mut self.open) {
             self.close(&run);
         }
-        let large_bytes = around.max_request_bytes.map_or(LARGE_BYTES, |m| m.min(LARGE_BYTES));
+        let large_bytes = around
+            .max_request_bytes
+            .map_or(LARGE_BYTES, |m| m.min(LARGE_BYTES));
         // Where moving the bytes takes longer than the rest of a request, larger ones gain little.
         let is_efficient = |s: &Stream| {
             let cost = costs.get(s.class as usize).copied().flatten();
-            cost.is_some_and(|c| c.per_kib_us * s.bytes as f64 / 1024.0 >= c.per_io_us && c.per_kib_us > 0.0)
+            cost.is_some_and(|c| {
+                c.per_kib_us * s.bytes as f64 / 1024.0 >= c.per_io_us && c.per_kib_us > 0.0
+            })
         };
         let matters = |s: &Stream| {
             s.ios >= MIN_IOS
@@ -220,8 +234,16 @@ impl Sequences {
                 && !is_efficient(s)
                 && !around.losses.overlap(around.dev, s.from_ns, s.to_ns)
         };
-        let found = self.streams.iter().filter(|s| matters(s)).max_by_key(|s| s.ios)?;
-        Some(SmallSequential { stream: *found, of_ios: self.ios, large_bytes })
+        let found = self
+            .streams
+            .iter()
+            .filter(|s| matters(s))
+            .max_by_key(|s| s.ios)?;
+        Some(SmallSequential {
+            stream: *found,
+            of_ios: self.ios,
+            large_bytes,
+        })
     }
 }
 

@@ -56,9 +56,19 @@ impl Array {
         let of = |d: &Device| Array {
             dev: Some(d.id),
             name: d.name.clone(),
-            members: below.of(d).map(|m| (m.id, m.name.clone())).collect::<BTreeMap<_, _>>().into_iter().collect(),
+            members: below
+                .of(d)
+                .map(|m| (m.id, m.name.clone()))
+                .collect::<BTreeMap<_, _>>()
+                .into_iter()
+                .collect(),
         };
-        devices.iter().filter(is_array).map(of).filter(|a| a.members.len() > 1).collect()
+        devices
+            .iter()
+            .filter(is_array)
+            .map(of)
+            .filter(|a| a.members.len() > 1)
+            .collect()
     }
 }
 
@@ -72,7 +82,14 @@ struct Member<'a> {
 
 impl Member<'_> {
     fn quantile_us(&self, q: f64) -> Option<f64> {
-        nearest_rank(&mut self.requests.iter().map(|r| r.device_ns as f64 / 1e3).collect::<Vec<_>>(), q)
+        nearest_rank(
+            &mut self
+                .requests
+                .iter()
+                .map(|r| r.device_ns as f64 / 1e3)
+                .collect::<Vec<_>>(),
+            q,
+        )
     }
 }
 
@@ -86,12 +103,21 @@ struct Comparison {
 }
 
 /// The findings about `arrays`; `samples` are those of each device.
-pub(in crate::analysis) fn find(arrays: &[Array], samples: &[(DevId, &Samples)], losses: &Losses) -> Vec<Finding> {
+pub(in crate::analysis) fn find(
+    arrays: &[Array],
+    samples: &[(DevId, &Samples)],
+    losses: &Losses,
+) -> Vec<Finding> {
     let family = 2 * arrays.iter().map(|a| a.members.len().pow(2)).sum::<usize>();
     let of = |array: &Array| {
-        let found = [Class::Read, Class::Write].map(|class| slowest(array, class, samples, losses, family));
+        let found =
+            [Class::Read, Class::Write].map(|class| slowest(array, class, samples, losses, family));
         // Once is enough; what takes longer compared with its peers says it best.
-        found.into_iter().flatten().max_by(|a, b| a.0.total_cmp(&b.0)).map(|f| f.1)
+        found
+            .into_iter()
+            .flatten()
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .map(|f| f.1)
     };
     arrays.iter().filter_map(of).collect()
 }
@@ -105,48 +131,86 @@ fn slowest(
     family: usize,
 ) -> Option<(f64, Finding)> {
     // What its members do before and after is not the array's.
-    let own = samples.iter().find(|s| Some(s.0) == array.dev).map(|s| s.1.iter().flat_map(|s| s.kept()));
+    let own = samples
+        .iter()
+        .find(|s| Some(s.0) == array.dev)
+        .map(|s| s.1.iter().flat_map(|s| s.kept()));
     let ends = own
         .into_iter()
         .flatten()
-        .fold((i64::MAX, i64::MIN), |e, r| (e.0.min(r.issue_ns), e.1.max(r.issue_ns + r.device_ns)));
-    let (from_ns, to_ns) = if ends.0 < ends.1 { ends } else { (i64::MIN, i64::MAX) };
+        .fold((i64::MAX, i64::MIN), |e, r| {
+            (e.0.min(r.issue_ns), e.1.max(r.issue_ns + r.device_ns))
+        });
+    let (from_ns, to_ns) = if ends.0 < ends.1 {
+        ends
+    } else {
+        (i64::MIN, i64::MAX)
+    };
     let of = |(dev, _): &(DevId, String)| {
         let own = samples.iter().find(|s| s.0 == *dev)?.1;
         let gaps = losses.of(*dev);
         let inside = |r: &AtIssue| (from_ns..=to_ns).contains(&r.issue_ns);
-        let is_seen = |r: &AtIssue| !gaps.iter().any(|g| g.0 <= r.issue_ns + r.device_ns && r.issue_ns <= g.1);
+        let is_seen = |r: &AtIssue| {
+            !gaps
+                .iter()
+                .any(|g| g.0 <= r.issue_ns + r.device_ns && r.issue_ns <= g.1)
+        };
         let all = || {
-            let weighted = |s| Requests::kept(s).iter().map(|r| (Requests::one_in(s) as f64, r));
+            let weighted = |s| {
+                Requests::kept(s)
+                    .iter()
+                    .map(|r| (Requests::one_in(s) as f64, r))
+            };
             own.iter().flat_map(weighted).filter(|(_, r)| inside(r))
         };
         Some(Member {
             dev: *dev,
-            requests: own[class as usize].kept().iter().filter(|r| inside(r) && is_seen(r)).collect(),
+            requests: own[class as usize]
+                .kept()
+                .iter()
+                .filter(|r| inside(r) && is_seen(r))
+                .collect(),
             ios: all().map(|(one_in, _)| one_in).sum(),
-            bytes: all().map(|(one_in, r)| one_in * f64::from(r.sectors) * SECTOR_BYTES as f64).sum(),
+            bytes: all()
+                .map(|(one_in, r)| one_in * f64::from(r.sectors) * SECTOR_BYTES as f64)
+                .sum(),
         })
     };
-    let members: Vec<Member> = array.members.iter().filter_map(of).filter(|m| !m.requests.is_empty()).collect();
+    let members: Vec<Member> = array
+        .members
+        .iter()
+        .filter_map(of)
+        .filter(|m| !m.requests.is_empty())
+        .collect();
     let edges = edges(&members)?;
     let blocks: Vec<Vec<Cells>> = members.iter().map(|m| cells(m, &edges)).collect();
     let mut found = None;
     for (i, member) in members.iter().enumerate() {
         let peers = || members.iter().enumerate().filter(|(k, _)| *k != i);
-        let most = |of: fn(&Member) -> f64| MAX_LOAD * peers().map(|(_, p)| of(p)).fold(0.0, f64::max);
+        let most =
+            |of: fn(&Member) -> f64| MAX_LOAD * peers().map(|(_, p)| of(p)).fold(0.0, f64::max);
         if members.len() < 2 || member.ios > most(|p| p.ios) || member.bytes > most(|p| p.bytes) {
             continue;
         }
-        let all: Option<Vec<(Comparison, &Member)>> =
-            peers().map(|(k, p)| Some((compare(&blocks[i], &blocks[k], family)?, p))).collect();
-        let Some((least, peer)) = all.and_then(|a| a.into_iter().min_by(|a, b| a.0.ci.0.total_cmp(&b.0.ci.0))) else {
+        let all: Option<Vec<(Comparison, &Member)>> = peers()
+            .map(|(k, p)| Some((compare(&blocks[i], &blocks[k], family)?, p)))
+            .collect();
+        let Some((least, peer)) =
+            all.and_then(|a| a.into_iter().min_by(|a, b| a.0.ci.0.total_cmp(&b.0.ci.0)))
+        else {
             continue;
         };
         let excess_us = member.quantile_us(0.5)? - peer.quantile_us(0.5)?;
-        let is_slow = least.ratio >= NOTICEABLE && least.ci.0 >= SURE && least.is_apart && least.p_family <= ALPHA;
+        let is_slow = least.ratio >= NOTICEABLE
+            && least.ci.0 >= SURE
+            && least.is_apart
+            && least.p_family <= ALPHA;
         if is_slow && excess_us >= MIN_EXCESS_US {
             let ios = peers().map(|(_, p)| p.requests.len()).sum();
-            found = Some((least.ratio, finding(array, class, (member, peer), &least, ios)));
+            found = Some((
+                least.ratio,
+                finding(array, class, (member, peer), &least, ios),
+            ));
         }
     }
     found
@@ -154,11 +218,18 @@ fn slowest(
 
 /// The ends of blocks that have equally many requests of all members together; `None` if they are too few.
 fn edges(members: &[Member]) -> Option<Vec<i64>> {
-    let mut issues: Vec<i64> = members.iter().flat_map(|m| m.requests.iter().map(|r| r.issue_ns)).collect();
+    let mut issues: Vec<i64> = members
+        .iter()
+        .flat_map(|m| m.requests.iter().map(|r| r.issue_ns))
+        .collect();
     issues.sort_unstable();
     let blocks = (issues.len() / (MIN_ALIKE * 4 * members.len().max(1))).min(BLOCKS);
-    (blocks >= MIN_BLOCKS && members.len() > 1)
-        .then(|| (1..blocks).map(|b| issues[issues.len() * b / blocks]).chain([i64::MAX]).collect())
+    (blocks >= MIN_BLOCKS && members.len() > 1).then(|| {
+        (1..blocks)
+            .map(|b| issues[issues.len() * b / blocks])
+            .chain([i64::MAX])
+            .collect()
+    })
 }
 
 /// Number and sum of logarithms of device times, by size and sequence.
@@ -167,8 +238,12 @@ type Cells = BTreeMap<(u32, bool), (usize, f64)>;
 fn cells(member: &Member, edges: &[i64]) -> Vec<Cells> {
     let mut all: Vec<Cells> = vec![Cells::new(); edges.len()];
     for r in &member.requests {
-        let block = edges.partition_point(|e| *e <= r.issue_ns).min(edges.len() - 1);
-        let cell = all[block].entry((r.sectors.max(1).ilog2(), r.cell.is_sequential())).or_default();
+        let block = edges
+            .partition_point(|e| *e <= r.issue_ns)
+            .min(edges.len() - 1);
+        let cell = all[block]
+            .entry((r.sectors.max(1).ilog2(), r.cell.is_sequential()))
+            .or_default();
         *cell = (cell.0 + 1, cell.1 + (r.device_ns.max(1) as f64).ln());
     }
     all
@@ -179,7 +254,9 @@ fn compare(member: &[Cells], peer: &[Cells], family: usize) -> Option<Comparison
     let difference = |(own, other): (&Cells, &Cells)| {
         let (mut alike, mut sum) = (0, 0.0);
         for (cell, (n, log)) in own {
-            let Some((m, of_peer)) = other.get(cell) else { continue };
+            let Some((m, of_peer)) = other.get(cell) else {
+                continue;
+            };
             let weight = *n.min(m);
             alike += weight;
             sum += weight as f64 * (log / *n as f64 - of_peer / *m as f64);
@@ -191,7 +268,10 @@ fn compare(member: &[Cells], peer: &[Cells], family: usize) -> Option<Comparison
     let (mean, sd) = mean_sd(&differences).filter(|_| blocks >= MIN_BLOCKS)?;
     let rest: Vec<f64> = differences.iter().map(|d| d - mean).collect();
     let effective = blocks as f64 / inflation(&rest);
-    let (se, df) = ((sd / effective.sqrt()).max(1e-9), (effective - 1.0).max(1.0));
+    let (se, df) = (
+        (sd / effective.sqrt()).max(1e-9),
+        (effective - 1.0).max(1.0),
+    );
     let half = t_critical(0.05, df) * se;
     let above = differences.iter().filter(|d| **d > 0.0).count();
     Some(Comparison {
@@ -210,17 +290,31 @@ fn finding(
     c: &Comparison,
     peers_ios: usize,
 ) -> Finding {
-    let name = |dev: DevId| array.members.iter().find(|m| m.0 == dev).map_or_else(|| dev.to_string(), |m| m.1.clone());
+    let name = |dev: DevId| {
+        array
+            .members
+            .iter()
+            .find(|m| m.0 == dev)
+            .map_or_else(|| dev.to_string(), |m| m.1.clone())
+    };
     let of = |q: f64| (member.quantile_us(q), peer.quantile_us(q));
     let ((p50_us, slowest_peer_p50_us), (p99_us, slowest_peer_p99_us)) = (of(0.5), of(0.99));
-    let ends =
-        |m: &Member| (m.requests.first().map(|r| r.issue_ns), m.requests.last().map(|r| r.issue_ns + r.device_ns));
+    let ends = |m: &Member| {
+        (
+            m.requests.first().map(|r| r.issue_ns),
+            m.requests.last().map(|r| r.issue_ns + r.device_ns),
+        )
+    };
     let (from_ns, to_ns) = ends(member);
     Finding {
         dev: Some(member.dev),
         from_ns: from_ns.unwrap_or(0),
         to_ns: to_ns.unwrap_or(0),
-        severity: if c.ratio >= WARNING { Severity::Warning } else { Severity::Info },
+        severity: if c.ratio >= WARNING {
+            Severity::Warning
+        } else {
+            Severity::Info
+        },
         evidence: Evidence::SlowMember(SlowMemberEvidence {
             array: array.name.clone(),
             members: array.members.len(),

@@ -88,7 +88,8 @@ impl Sweep for GapSweep {
         self.issued += 1;
         if span.sectors >= LARGE_SECTORS {
             self.large_sectors += u64::from(span.sectors);
-            self.transfers.add((span.done_ns - span.start_ns).saturating_mul(1024) / i64::from(span.sectors));
+            self.transfers
+                .add((span.done_ns - span.start_ns).saturating_mul(1024) / i64::from(span.sectors));
         }
     }
 
@@ -127,7 +128,8 @@ impl Sweep for GapSweep {
 
 impl GapSweep {
     fn keep_longest(&mut self) {
-        self.longest.sort_by_key(|s| std::cmp::Reverse(s.to_ns - s.from_ns));
+        self.longest
+            .sort_by_key(|s| std::cmp::Reverse(s.to_ns - s.from_ns));
         self.longest.truncate(MAX_CANDIDATES);
     }
 
@@ -147,7 +149,10 @@ impl GapSweep {
             !is_transfer && long && s.in_flight >= 2 && !losses.overlap(dev, s.from_ns, s.to_ns)
         });
         stalls.sort_by_key(|s| s.from_ns);
-        Stalls { stalls, expected_ns }
+        Stalls {
+            stalls,
+            expected_ns,
+        }
     }
 
     /// Gaps longer than this are expected once in ten thousand recordings like this one, if logarithms of gaps are normal.
@@ -162,7 +167,11 @@ impl GapSweep {
         // Upper normal quantile of probability p: sqrt(2 ln(1/p)) is never below it.
         let z = (2.0 * (n as f64 * 1e4).ln()).sqrt();
         let batch_ns = 4e3 * device_p50_us.unwrap_or(0.0);
-        Some((middle * (z * sigma).exp()).max(batch_ns).max(MIN_NS as f64) as i64)
+        Some(
+            (middle * (z * sigma).exp())
+                .max(batch_ns)
+                .max(MIN_NS as f64) as i64,
+        )
     }
 }
 
@@ -193,23 +202,33 @@ impl Stacks {
                 stacks.under.insert(device.id, met);
                 stacks.names.insert(device.id, device.name.clone());
             }
-            stacks.behind.extend(device.behind().map(|behind| (device.id, behind.to_owned())));
+            stacks
+                .behind
+                .extend(device.behind().map(|behind| (device.id, behind.to_owned())));
         }
         stacks
     }
 
     fn lies_on(&self, upper: DevId, lower: DevId) -> bool {
-        self.under.get(&upper).is_some_and(|under| under.contains(&lower))
+        self.under
+            .get(&upper)
+            .is_some_and(|under| under.contains(&lower))
     }
 
     /// The smallest layer of several devices that has `dev` under it, with those of `all` that it lies on and that lie on none of them.
     fn array_of(&self, dev: DevId, all: &[(DevId, &Stalls)]) -> Option<(DevId, Vec<DevId>)> {
         let members = |array: DevId| {
             let apart = |d: DevId| d == dev || !(self.lies_on(d, dev) || self.lies_on(dev, d));
-            all.iter().map(|(d, _)| *d).filter(|d| self.lies_on(array, *d) && apart(*d)).collect::<Vec<_>>()
+            all.iter()
+                .map(|(d, _)| *d)
+                .filter(|d| self.lies_on(array, *d) && apart(*d))
+                .collect::<Vec<_>>()
         };
-        let arrays =
-            self.under.keys().filter(|array| self.lies_on(**array, dev)).map(|array| (*array, members(*array)));
+        let arrays = self
+            .under
+            .keys()
+            .filter(|array| self.lies_on(**array, dev))
+            .map(|array| (*array, members(*array)));
         arrays
             .filter(|(_, members)| members.len() > 1)
             .min_by_key(|(array, members)| (members.len(), self.under[array].len()))
@@ -235,42 +254,76 @@ pub(in crate::analysis) fn conclude<'a>(
     let all: Vec<(DevId, &Stalls)> = all.collect();
     let mut found = Vec::new();
     for (dev, stalls) in &all {
-        let Some(expected_ns) = stalls.expected_ns else { continue };
-        let own = |s: &&Stall| !all.iter().any(|(d, other)| stacks.lies_on(*dev, *d) && explains(other, s));
+        let Some(expected_ns) = stalls.expected_ns else {
+            continue;
+        };
+        let own = |s: &&Stall| {
+            !all.iter()
+                .any(|(d, other)| stacks.lies_on(*dev, *d) && explains(other, s))
+        };
         let mut longest: Vec<&Stall> = stalls.stalls.iter().filter(own).collect();
         let n = longest.len();
         longest.sort_by_key(|s| std::cmp::Reverse(s.to_ns - s.from_ns));
         for stall in longest.into_iter().take(REPORTED) {
-            found.push(finding(*dev, stall, expected_ns, n, reach(*dev, stall, &all, stacks)));
+            found.push(finding(
+                *dev,
+                stall,
+                expected_ns,
+                n,
+                reach(*dev, stall, &all, stacks),
+            ));
         }
     }
     found
 }
 
 fn meets(stalls: &Stalls, stall: &Stall) -> bool {
-    stalls.stalls.iter().any(|s| s.from_ns < stall.to_ns && s.to_ns > stall.from_ns)
+    stalls
+        .stalls
+        .iter()
+        .any(|s| s.from_ns < stall.to_ns && s.to_ns > stall.from_ns)
 }
 
 /// Whether stalls of a device under a layer cover at least half of the layer's.
 fn explains(lower: &Stalls, upper: &Stall) -> bool {
     let both = |s: &Stall| s.to_ns.min(upper.to_ns) - s.from_ns.max(upper.from_ns);
-    2 * lower.stalls.iter().map(both).filter(|ns| *ns > 0).sum::<i64>() >= upper.to_ns - upper.from_ns
+    2 * lower
+        .stalls
+        .iter()
+        .map(both)
+        .filter(|ns| *ns > 0)
+        .sum::<i64>()
+        >= upper.to_ns - upper.from_ns
 }
 
 fn reach(dev: DevId, stall: &Stall, all: &[(DevId, &Stalls)], stacks: &Stacks) -> Reach {
     let stacked = |d: DevId| stacks.lies_on(d, dev) || stacks.lies_on(dev, d);
-    let others: Vec<(DevId, bool)> =
-        all.iter().filter(|(d, _)| *d != dev && !stacked(*d)).map(|(d, s)| (*d, meets(s, stall))).collect();
-    let stalled = |of: &dyn Fn(DevId) -> bool| others.iter().filter(|(d, met)| *met && of(*d)).count();
+    let others: Vec<(DevId, bool)> = all
+        .iter()
+        .filter(|(d, _)| *d != dev && !stacked(*d))
+        .map(|(d, s)| (*d, meets(s, stall)))
+        .collect();
+    let stalled =
+        |of: &dyn Fn(DevId) -> bool| others.iter().filter(|(d, met)| *met && of(*d)).count();
     let above = |(d, s): &&(DevId, &Stalls)| stacks.lies_on(*d, dev) && meets(s, stall);
-    let layers = all.iter().filter(above).filter_map(|(d, _)| stacks.names.get(d).cloned()).collect();
+    let layers = all
+        .iter()
+        .filter(above)
+        .filter_map(|(d, _)| stacks.names.get(d).cloned())
+        .collect();
     let others_stalled = (stalled(&|_| true), others.len());
-    let array = stacks
-        .array_of(dev, all)
-        .map(|(array, members)| (stacks.names.get(&array).cloned().unwrap_or_default(), members));
+    let array = stacks.array_of(dev, all).map(|(array, members)| {
+        (
+            stacks.names.get(&array).cloned().unwrap_or_default(),
+            members,
+        )
+    });
     let behind = stacks.behind.get(&dev);
-    let neighbours: Vec<DevId> =
-        all.iter().map(|(d, _)| *d).filter(|d| behind.is_some() && stacks.behind.get(d) == behind).collect();
+    let neighbours: Vec<DevId> = all
+        .iter()
+        .map(|(d, _)| *d)
+        .filter(|d| behind.is_some() && stacks.behind.get(d) == behind)
+        .collect();
     let (scope, group) = if let Some((name, members)) = array {
         let (m, n) = (members.len(), 1 + stalled(&|d| members.contains(&d)));
         let scope = match n {
@@ -279,7 +332,10 @@ fn reach(dev: DevId, stall: &Stall, all: &[(DevId, &Stalls)], stacks: &Stacks) -
             _ => StallScope::ArrayMembers,
         };
         (scope, Some((name, m, n)))
-    } else if let (Some(name), true) = (behind, neighbours.len() > 1 && others_stalled.0 < others_stalled.1) {
+    } else if let (Some(name), true) = (
+        behind,
+        neighbours.len() > 1 && others_stalled.0 < others_stalled.1,
+    ) {
         let (m, n) = (neighbours.len(), 1 + stalled(&|d| neighbours.contains(&d)));
         let scope = match n {
             1 => StallScope::Device,
@@ -295,7 +351,12 @@ fn reach(dev: DevId, stall: &Stall, all: &[(DevId, &Stalls)], stacks: &Stacks) -
         };
         (scope, None)
     };
-    Reach { scope, others: others_stalled, group, layers }
+    Reach {
+        scope,
+        others: others_stalled,
+        group,
+        layers,
+    }
 }
 
 fn finding(dev: DevId, s: &Stall, expected_ns: i64, stalls: usize, reach: Reach) -> Finding {
@@ -339,7 +400,10 @@ mod tests {
     /// `stall_ms`, the second one with it if `both`.
     fn builder(stall_ms: i64, both: bool) -> ReportBuilder {
         let mut ios = Vec::new();
-        for (disk, dev) in [DevId(8 << 20), DevId(8 << 20 | 16)].into_iter().enumerate() {
+        for (disk, dev) in [DevId(8 << 20), DevId(8 << 20 | 16)]
+            .into_iter()
+            .enumerate()
+        {
             for at in (0..10_000).map(|i| i * MS) {
                 let (from, to) = (5000 * MS, (5000 + stall_ms) * MS);
                 let stands = (disk == 0 || both) && from <= at && at < to;
@@ -354,7 +418,11 @@ mod tests {
     }
 
     fn stalls(report: &Report) -> Vec<&Finding> {
-        report.findings.iter().filter(|f| f.kind() == FindingKind::Stall).collect()
+        report
+            .findings
+            .iter()
+            .filter(|f| f.kind() == FindingKind::Stall)
+            .collect()
     }
 
     #[test]
@@ -362,24 +430,52 @@ mod tests {
         let report = builder(300, false).finish(0);
         let found = stalls(&report);
         assert_eq!(found.len(), 1, "{:?}", report.findings);
-        let Evidence::Stall(e) = &found[0].evidence else { panic!("{found:?}") };
-        assert_eq!((found[0].dev, e.scope), (Some(DevId(8 << 20)), StallScope::Device));
+        let Evidence::Stall(e) = &found[0].evidence else {
+            panic!("{found:?}")
+        };
+        assert_eq!(
+            (found[0].dev, e.scope),
+            (Some(DevId(8 << 20)), StallScope::Device)
+        );
         assert_eq!((e.other_devices_stalled, e.other_devices), (0, 1));
-        assert!((e.duration_s - 0.3).abs() < 0.002 && (300..305).contains(&e.in_flight), "{e:?}");
+        assert!(
+            (e.duration_s - 0.3).abs() < 0.002 && (300..305).contains(&e.in_flight),
+            "{e:?}"
+        );
         assert_eq!(e.completed_before, Some(Class::Read));
         let both = builder(300, true).finish(0);
-        let is_of_all = |f: &&Finding| matches!(&f.evidence, Evidence::Stall(e) if e.scope == StallScope::All);
+        let is_of_all =
+            |f: &&Finding| matches!(&f.evidence, Evidence::Stall(e) if e.scope == StallScope::All);
         assert!(stalls(&both).iter().all(is_of_all));
         assert_eq!(stalls(&both).len(), 2);
     }
 
     /// Ten seconds of small reads; every second 14 writes of `bytes` come at once, and the first completes after 28 ms.
     fn beside_writes(bytes: i64) -> Report {
-        let read = |at: i64| Io::new(at + 200_000, DevId(8 << 20), Op::READ, 4096, Some(0), 200_000);
-        let mut ios: Vec<Io> = (0..10_000).filter(|i| i % 1000 >= 40).map(|i| read(i * MS)).collect();
+        let read = |at: i64| {
+            Io::new(
+                at + 200_000,
+                DevId(8 << 20),
+                Op::READ,
+                4096,
+                Some(0),
+                200_000,
+            )
+        };
+        let mut ios: Vec<Io> = (0..10_000)
+            .filter(|i| i % 1000 >= 40)
+            .map(|i| read(i * MS))
+            .collect();
         for (second, k) in (1..10).flat_map(|second| (0..14).map(move |k| (second, k))) {
             let took = 28 * MS + k * 30_000;
-            ios.push(Io::new(second * 1000 * MS + MS + took, DevId(8 << 20), Op::WRITE, bytes, Some(0), took));
+            ios.push(Io::new(
+                second * 1000 * MS + MS + took,
+                DevId(8 << 20),
+                Op::WRITE,
+                bytes,
+                Some(0),
+                took,
+            ));
         }
         ios.sort_by_key(|io| io.done_ns);
         let mut builder = ReportBuilder::new(Window::new(0, 10_000 * MS));
@@ -390,7 +486,10 @@ mod tests {
     #[test]
     fn large_requests_that_share_the_device_take_their_time() {
         assert!(stalls(&beside_writes(4 << 20)).is_empty());
-        assert!(!stalls(&beside_writes(4096)).is_empty(), "small ones do not");
+        assert!(
+            !stalls(&beside_writes(4096)).is_empty(),
+            "small ones do not"
+        );
     }
 
     #[test]

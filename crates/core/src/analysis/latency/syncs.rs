@@ -103,15 +103,27 @@ impl Cycles {
         let middle = |part: &[(i64, i64)], of: fn(&(i64, i64)) -> i64| {
             median(&mut part.iter().map(|p| of(p) as f64).collect::<Vec<_>>()).unwrap_or(0.0)
         };
-        let [wait, pause] = [|p: &(i64, i64)| p.0, |p: &(i64, i64)| p.1].map(|of| middle(long, of) - middle(short, of));
-        let longer = short.iter().map(|s| long.iter().filter(|l| s.1 > l.1).count()).sum::<usize>();
+        let [wait, pause] = [|p: &(i64, i64)| p.0, |p: &(i64, i64)| p.1]
+            .map(|of| middle(long, of) - middle(short, of));
+        let longer = short
+            .iter()
+            .map(|s| long.iter().filter(|l| s.1 > l.1).count())
+            .sum::<usize>();
         pause < -0.5 * wait && longer as f64 >= 0.65 * (quarter * quarter) as f64
     }
 
     /// At most the probability that one who does not wait begins something in so few syncs (Chernoff).
     fn p_value(&self) -> f64 {
-        let (n, seen, expected) = (self.n as f64, self.stray as f64 / self.n.max(1) as f64, self.share().min(0.999));
-        if seen >= expected { 1.0 } else { chernoff(n, seen, expected) }
+        let (n, seen, expected) = (
+            self.n as f64,
+            self.stray as f64 / self.n.max(1) as f64,
+            self.share().min(0.999),
+        );
+        if seen >= expected {
+            1.0
+        } else {
+            chernoff(n, seen, expected)
+        }
     }
 
     fn is_bound(&self, window: Window) -> bool {
@@ -126,7 +138,11 @@ impl Cycles {
         let much = self.n >= MANY_CYCLES
             && self.share() >= MOSTLY
             && self.wait_ns as f64 >= MATTERS_MUCH * window.len_ns() as f64;
-        if much { Severity::Warning } else { Severity::Info }
+        if much {
+            Severity::Warning
+        } else {
+            Severity::Info
+        }
     }
 }
 
@@ -171,12 +187,24 @@ impl SyncScan {
 
     fn take(&mut self, io: &Io, is_sync: bool) {
         self.syncs += usize::from(is_sync);
-        let writer = if io.class() == Class::Flush { None } else { self.writer(io) };
-        if let Some(w) = writer.and_then(|w| self.writers.get_mut(usize::from(w))).filter(|_| io.bytes > 0) {
+        let writer = if io.class() == Class::Flush {
+            None
+        } else {
+            self.writer(io)
+        };
+        if let Some(w) = writer
+            .and_then(|w| self.writers.get_mut(usize::from(w)))
+            .filter(|_| io.bytes > 0)
+        {
             w.writes += 1;
             w.bytes += io.bytes as u64;
         }
-        self.block.push(Sent { start_ns: io.start_ns(), done_ns: io.done_ns, writer, is_sync });
+        self.block.push(Sent {
+            start_ns: io.start_ns(),
+            done_ns: io.done_ns,
+            writer,
+            is_sync,
+        });
         if self.block.len() >= BLOCK {
             self.settle();
         }
@@ -185,7 +213,13 @@ impl SyncScan {
     fn writer(&mut self, io: &Io) -> Option<u8> {
         let found = self.writers.iter().position(|w| w.actor.tgid == io.tgid);
         if found.is_none() && self.writers.len() < MAX_WRITERS {
-            let new = Writer { actor: Actor::of(io), cycles: Cycles::default(), writes: 0, bytes: 0, open: (0, false) };
+            let new = Writer {
+                actor: Actor::of(io),
+                cycles: Cycles::default(),
+                writes: 0,
+                bytes: 0,
+                open: (0, false),
+            };
             self.writers.push(new);
             return u8::try_from(self.writers.len() - 1).ok();
         }
@@ -208,10 +242,17 @@ impl SyncScan {
             self.mark(next, false);
             let (begin, mut end) = (next.start_ns, next.done_ns);
             while let Some(inside) = rest.next_if(|s| s.start_ns < end) {
-                end = if inside.is_sync { end.max(inside.done_ns) } else { end };
+                end = if inside.is_sync {
+                    end.max(inside.done_ns)
+                } else {
+                    end
+                };
                 self.mark(inside, true);
             }
-            self.close(last_end.filter(|last| begin - last <= PAUSE_NS), (begin, end));
+            self.close(
+                last_end.filter(|last| begin - last <= PAUSE_NS),
+                (begin, end),
+            );
             last_end = Some(end);
         }
         self.writers.iter_mut().for_each(|w| w.open = (0, false));
@@ -222,7 +263,10 @@ impl SyncScan {
     }
 
     fn mark(&mut self, sent: &Sent, is_during: bool) {
-        if let Some(w) = sent.writer.and_then(|w| self.writers.get_mut(usize::from(w))) {
+        if let Some(w) = sent
+            .writer
+            .and_then(|w| self.writers.get_mut(usize::from(w)))
+        {
             w.open = (w.open.0 + 1, w.open.1 | is_during);
         }
     }
@@ -240,10 +284,23 @@ impl SyncScan {
     pub fn finish(mut self, dev: DevId, window: Window, losses: &Losses) -> Option<Bound> {
         self.settle();
         let helps = |w: &Writer| w.actor.origin == Origin::Metadata;
-        let of = |w: &Writer| w.cycles.is_bound(window) && !losses.overlap(dev, w.cycles.from_ns, w.cycles.to_ns);
-        let found = self.writers.into_iter().filter(of).max_by_key(|w| (!helps(w), w.cycles.n))?;
+        let of = |w: &Writer| {
+            w.cycles.is_bound(window) && !losses.overlap(dev, w.cycles.from_ns, w.cycles.to_ns)
+        };
+        let found = self
+            .writers
+            .into_iter()
+            .filter(of)
+            .max_by_key(|w| (!helps(w), w.cycles.n))?;
         let (writes, bytes) = (Some(found.writes).filter(|n| *n > 0), Some(found.bytes));
-        Some(Bound { actor: found.actor, path: None, cycles: found.cycles, writes, bytes, by_calls: false })
+        Some(Bound {
+            actor: found.actor,
+            path: None,
+            cycles: found.cycles,
+            writes,
+            bytes,
+            by_calls: false,
+        })
     }
 }
 
@@ -260,13 +317,19 @@ pub struct Bound {
 
 impl PartialEq for Bound {
     fn eq(&self, other: &Bound) -> bool {
-        (self.actor, self.cycles.n, self.cycles.wait_ns) == (other.actor, other.cycles.n, other.cycles.wait_ns)
+        (self.actor, self.cycles.n, self.cycles.wait_ns)
+            == (other.actor, other.cycles.n, other.cycles.wait_ns)
     }
 }
 
 impl Bound {
     /// On `dev`, or by its calls on whatever device.
-    pub(in crate::analysis) fn finding(&self, dev: Option<DevId>, window: Window, path_of: PathOf) -> Finding {
+    pub(in crate::analysis) fn finding(
+        &self,
+        dev: Option<DevId>,
+        window: Window,
+        path_of: PathOf,
+    ) -> Finding {
         let c = &self.cycles;
         let mut us: Vec<f64> = c.sample.iter().map(|(ns, _)| *ns as f64 / 1e3).collect();
         let sync_p50_us = nearest_rank(&mut us, 0.5).unwrap_or(0.0);
@@ -278,9 +341,16 @@ impl Bound {
             to_ns: c.to_ns,
             severity: c.severity(window),
             evidence: Evidence::FsyncBound(FsyncBoundEvidence {
-                cause: cause.map(|c| Cause { path: self.path.clone().or(c.path), ..c }),
+                cause: cause.map(|c| Cause {
+                    path: self.path.clone().or(c.path),
+                    ..c
+                }),
                 pid: self.actor.tgid,
-                source: if self.by_calls { SyncSource::Calls } else { SyncSource::Ios },
+                source: if self.by_calls {
+                    SyncSource::Calls
+                } else {
+                    SyncSource::Ios
+                },
                 syncs: c.n,
                 syncs_per_s: c.n as f64 / active_s.max(1e-9),
                 sync_p50_us,
@@ -319,19 +389,27 @@ pub(in crate::analysis) struct SyncCalls {
 
 impl SyncCalls {
     pub fn new(window: Window) -> SyncCalls {
-        SyncCalls { window, callers: BTreeMap::new() }
+        SyncCalls {
+            window,
+            callers: BTreeMap::new(),
+        }
     }
 
     /// Takes the next file-level request, in the order of their ends.
     pub fn request(&mut self, r: &Request) {
-        let Some(tgid) = r.tgid.filter(|_| self.window.contains(r.end_ns.min(self.window.to_ns.saturating_sub(1))))
-        else {
+        let Some(tgid) = r.tgid.filter(|_| {
+            self.window
+                .contains(r.end_ns.min(self.window.to_ns.saturating_sub(1)))
+        }) else {
             return;
         };
         if self.callers.len() >= MAX_PROCESSES && !self.callers.contains_key(&tgid) {
             return;
         }
-        let caller = self.callers.entry(tgid).or_insert_with(|| Caller { one_path: true, ..Caller::default() });
+        let caller = self.callers.entry(tgid).or_insert_with(|| Caller {
+            one_path: true,
+            ..Caller::default()
+        });
         if r.sync.is_none() {
             caller.writes += r.ios_out.max(0) as u64;
             caller.bytes += r.bytes_out.max(0) as u64;
@@ -344,7 +422,12 @@ impl SyncCalls {
             // Of overlapping calls, time counts once.
             let begin = r.start_ns.max(last);
             if r.end_ns > last {
-                caller.cycles.add(r.end_ns - begin, r.end_ns - last, r.end_ns, r.start_ns < last);
+                caller.cycles.add(
+                    r.end_ns - begin,
+                    r.end_ns - last,
+                    r.end_ns,
+                    r.start_ns < last,
+                );
             }
         }
         caller.last_end = Some(caller.last_end.unwrap_or(r.end_ns).max(r.end_ns));
@@ -357,7 +440,12 @@ impl SyncCalls {
             .into_iter()
             .filter(|(_, c)| c.cycles.is_bound(window))
             .map(|(tgid, c)| Bound {
-                actor: Actor { tgid: Some(tgid), comm: c.comm, origin: Origin::Direct, file: None::<Inode> },
+                actor: Actor {
+                    tgid: Some(tgid),
+                    comm: c.comm,
+                    origin: Origin::Direct,
+                    file: None::<Inode>,
+                },
                 path: c.path.filter(|_| c.one_path).map(|p| p.to_string()),
                 cycles: c.cycles,
                 writes: Some(c.writes).filter(|n| *n > 0),
@@ -377,6 +465,10 @@ pub(in crate::analysis) fn without_doubles(found: &mut Vec<Finding>) {
         Evidence::FsyncBound(e) => Some(e.pid),
         _ => None,
     };
-    let by_calls: Vec<Option<i32>> = found.iter().filter(|f| f.dev.is_none()).filter_map(pid).collect();
+    let by_calls: Vec<Option<i32>> = found
+        .iter()
+        .filter(|f| f.dev.is_none())
+        .filter_map(pid)
+        .collect();
     found.retain(|f| f.dev.is_none() || pid(f).is_none_or(|pid| !by_calls.contains(&pid)));
 }

@@ -17,7 +17,10 @@ pub fn ln_gamma(x: f64) -> f64 {
     ];
     let x = x - 1.0;
     let t = x + 7.5;
-    let sum = C[1..].iter().enumerate().fold(C[0], |s, (i, c)| s + c / (x + i as f64 + 1.0));
+    let sum = C[1..]
+        .iter()
+        .enumerate()
+        .fold(C[0], |s, (i, c)| s + c / (x + i as f64 + 1.0));
     0.5 * (2.0 * PI).ln() + (x + 0.5) * t.ln() - t + sum.ln()
 }
 
@@ -29,7 +32,8 @@ pub fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x >= 1.0 {
         return 1.0;
     }
-    let front = (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp();
+    let front =
+        (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp();
     if x < (a + 1.0) / (a + b + 2.0) {
         front * beta_fraction(a, b, x) / a
     } else {
@@ -61,7 +65,11 @@ fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
 
 /// P(F ≥ f) of Fisher's distribution with `d1` and `d2` degrees of freedom.
 pub fn f_above(f: f64, d1: f64, d2: f64) -> f64 {
-    if f <= 0.0 { 1.0 } else { incomplete_beta(d2 / 2.0, d1 / 2.0, d2 / (d2 + d1 * f)) }
+    if f <= 0.0 {
+        1.0
+    } else {
+        incomplete_beta(d2 / 2.0, d1 / 2.0, d2 / (d2 + d1 * f))
+    }
 }
 
 /// P(|T| ≥ t) of Student's distribution with `df` degrees of freedom.
@@ -78,7 +86,13 @@ pub fn t_critical(alpha: f64, df: f64) -> f64 {
 /// Chernoff's bound: at most the probability that of `n` trials that succeed with probability `expected` (0 < `expected` < 1) a
 /// share as far from it as `share`, or farther on that side, does.
 pub fn chernoff(n: f64, share: f64, expected: f64) -> f64 {
-    let part = |seen: f64, expected: f64| if seen > 0.0 { seen * (seen / expected).ln() } else { 0.0 };
+    let part = |seen: f64, expected: f64| {
+        if seen > 0.0 {
+            seen * (seen / expected).ln()
+        } else {
+            0.0
+        }
+    };
     (-n * (part(share, expected) + part(1.0 - share, 1.0 - expected))).exp()
 }
 
@@ -147,8 +161,12 @@ fn integrate(from: f64, to: f64, panels: u32, f: impl Fn(f64) -> f64) -> f64 {
 /// P(range of `k` standard normals ≥ w).
 fn range_above(w: f64, k: f64) -> f64 {
     let density = |z: f64| (-0.5 * z * z).exp() / (2.0 * PI).sqrt();
-    let below =
-        k * integrate(-8.5, 8.5, 8, |z| density(z) * (normal_below(z) - normal_below(z - w)).max(0.0).powf(k - 1.0));
+    let below = k * integrate(-8.5, 8.5, 8, |z| {
+        density(z)
+            * (normal_below(z) - normal_below(z - w))
+                .max(0.0)
+                .powf(k - 1.0)
+    });
     1.0 - below
 }
 
@@ -179,7 +197,11 @@ pub fn studentized_range_critical(alpha: f64, groups: usize, df: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1000.0);
     for _ in 0..40 {
         let middle = 0.5 * (low + high);
-        if studentized_range_above(middle, groups, df) > alpha { low = middle } else { high = middle }
+        if studentized_range_above(middle, groups, df) > alpha {
+            low = middle
+        } else {
+            high = middle
+        }
     }
     0.5 * (low + high)
 }
@@ -226,6 +248,10 @@ mod tests {
         }
         near(studentized_range_critical(0.05, 5, 1.0), 37.081_5, 1e-5);
         // With two groups it is t, times sqrt(2).
-        near(studentized_range_above(2.0 * 2f64.sqrt(), 2, 9.0), t_both_sides(2.0, 9.0), 1e-8);
+        near(
+            studentized_range_above(2.0 * 2f64.sqrt(), 2, 9.0),
+            t_both_sides(2.0, 9.0),
+            1e-8,
+        );
     }
 }

@@ -36,16 +36,28 @@ pub fn direction(
     };
     let from_ns = first_ns - 2 * REACH as i64 * BIN_NS;
     let bins = (((last_ns - from_ns) / BIN_NS) as usize + 2 * REACH).min(BINS);
-    let bin = |ns: i64| usize::try_from((ns - from_ns).div_euclid(BIN_NS)).ok().filter(|i| *i < bins);
+    let bin = |ns: i64| {
+        usize::try_from((ns - from_ns).div_euclid(BIN_NS))
+            .ok()
+            .filter(|i| *i < bins)
+    };
     let (mut rates, mut sums) = (vec![0.0; bins], vec![(0u64, 0i128); bins]);
-    for (i, r) in aggressors.iter().filter_map(|r| Some((bin(r.start_ns)?, r))) {
+    for (i, r) in aggressors
+        .iter()
+        .filter_map(|r| Some((bin(r.start_ns)?, r)))
+    {
         rates[i] += f64::from(r.bytes.max(1));
     }
     for (i, r) in victims.iter().filter_map(|r| Some((bin(r.start_ns)?, r))) {
         sums[i] = (sums[i].0 + 1, sums[i].1 + i128::from(r.total_ns()));
     }
-    let latency: Vec<Option<f64>> = sums.iter().map(|(n, sum)| (*n > 0).then(|| *sum as f64 / *n as f64)).collect();
-    let Some(bins) = follows_by(&rates, &latency, REACH) else { return (None, Direction::Unclear) };
+    let latency: Vec<Option<f64>> = sums
+        .iter()
+        .map(|(n, sum)| (*n > 0).then(|| *sum as f64 / *n as f64))
+        .collect();
+    let Some(bins) = follows_by(&rates, &latency, REACH) else {
+        return (None, Direction::Unclear);
+    };
     let direction = match bins * BIN_NS {
         ns if ns < -BIN_NS => Direction::LatencyFirst,
         ns if ns <= within_ns.saturating_add(BIN_NS) => Direction::BurstFirst,
@@ -63,7 +75,9 @@ pub fn follows_by(rate: &[f64], latency: &[Option<f64>], reach: usize) -> Option
             let pairs: Vec<(f64, f64)> = latency
                 .iter()
                 .enumerate()
-                .filter_map(|(i, l)| Some((*rate.get(usize::try_from(i as i64 - lag).ok()?)?, (*l)?)))
+                .filter_map(|(i, l)| {
+                    Some((*rate.get(usize::try_from(i as i64 - lag).ok()?)?, (*l)?))
+                })
                 .collect();
             Some((correlation(&pairs)?, lag))
         })
@@ -73,7 +87,9 @@ pub fn follows_by(rate: &[f64], latency: &[Option<f64>], reach: usize) -> Option
 
 fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     let n = pairs.len() as f64;
-    let (mx, my) = pairs.iter().fold((0.0, 0.0), |m, p| (m.0 + p.0 / n, m.1 + p.1 / n));
+    let (mx, my) = pairs
+        .iter()
+        .fold((0.0, 0.0), |m, p| (m.0 + p.0 / n, m.1 + p.1 / n));
     let (xx, yy, xy) = pairs.iter().fold((0.0, 0.0, 0.0), |s, p| {
         let (x, y) = (p.0 - mx, p.1 - my);
         (s.0 + x * x, s.1 + y * y, s.2 + x * y)
@@ -91,20 +107,35 @@ mod tests {
     #[test]
     fn latency_follows_the_rate() {
         let rate: Vec<f64> = (0..200).map(|i| f64::from(u8::from(i % 37 < 4))).collect();
-        let latency: Vec<Option<f64>> = (0..200).map(|i| (i >= 3).then(|| rate[i - 3] * 5.0 + 1.0)).collect();
+        let latency: Vec<Option<f64>> = (0..200)
+            .map(|i| (i >= 3).then(|| rate[i - 3] * 5.0 + 1.0))
+            .collect();
         assert_eq!(follows_by(&rate, &latency, 10), Some(3));
         assert_eq!(follows_by(&[1.0; 200], &latency, 10), None);
     }
 
     #[test]
     fn what_comes_first_is_reported() {
-        let bursts: Vec<(i64, i64)> =
-            (0..9).map(|i| i * 2000 * MS + i * i * 13 * MS + 500 * MS).map(|a| (a, a + 300 * MS)).collect();
+        let bursts: Vec<(i64, i64)> = (0..9)
+            .map(|i| i * 2000 * MS + i * i * 13 * MS + 500 * MS)
+            .map(|a| (a, a + 300 * MS))
+            .collect();
         let inside = |at: i64| bursts.iter().any(|(a, b)| *a <= at && at < *b);
         let request = |i: i64| {
             let start_ns = i * 10 * MS;
-            let done_ns = start_ns + if inside(start_ns) { 5 * MS } else { MS + i % 7 * 1000 };
-            Request { start_ns, issue_ns: start_ns, done_ns, bytes: 4096, tgid: 0 }
+            let done_ns = start_ns
+                + if inside(start_ns) {
+                    5 * MS
+                } else {
+                    MS + i % 7 * 1000
+                };
+            Request {
+                start_ns,
+                issue_ns: start_ns,
+                done_ns,
+                bytes: 4096,
+                tgid: 0,
+            }
         };
         let all: Vec<Request> = (0..2000).map(request).collect();
         let writes_shifted = |by_ns: i64| -> Vec<Request> {
@@ -115,12 +146,19 @@ mod tests {
                 bytes: 1 << 20,
                 tgid: 0,
             };
-            (0..2000).filter(|i| inside(i * 10 * MS - by_ns)).map(at).collect()
+            (0..2000)
+                .filter(|i| inside(i * 10 * MS - by_ns))
+                .map(at)
+                .collect()
         };
         let of = |by_ns| direction(&all, &writes_shifted(by_ns), &bursts, 5 * MS);
         assert_eq!(of(0), (Some(0), Direction::BurstFirst));
         assert_eq!(of(80 * MS), (Some(-80 * MS), Direction::LatencyFirst));
-        assert_eq!(of(-80 * MS), (Some(80 * MS), Direction::Unclear), "farther than the lag explains");
+        assert_eq!(
+            of(-80 * MS),
+            (Some(80 * MS), Direction::Unclear),
+            "farther than the lag explains"
+        );
         assert_eq!(direction(&all, &all, &[], MS), (None, Direction::Unclear));
     }
 }

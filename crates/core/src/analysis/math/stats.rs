@@ -19,7 +19,11 @@ pub fn median(values: &mut [f64]) -> Option<f64> {
     if n % 2 == 1 {
         return Some(high);
     }
-    below.iter().copied().max_by(f64::total_cmp).map(|low| f64::midpoint(low, high))
+    below
+        .iter()
+        .copied()
+        .max_by(f64::total_cmp)
+        .map(|low| f64::midpoint(low, high))
 }
 
 /// Median absolute deviation from `middle`.
@@ -35,7 +39,10 @@ pub fn mean_sd(values: &[f64]) -> Option<(f64, f64)> {
         return None;
     }
     let mean = values.iter().sum::<f64>() / n;
-    Some((mean, (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt()))
+    Some((
+        mean,
+        (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt(),
+    ))
 }
 
 /// A small seeded generator (SplitMix64) for permutations: results must be the same each time they are asked for.
@@ -111,8 +118,15 @@ mod tests {
         let mut seen = std::collections::BTreeMap::<Vec<usize>, u32>::new();
         (0..10_000).for_each(|_| *seen.entry(lot.choose(5, 2)).or_default() += 1);
         assert_eq!(seen.len(), 10, "all pairs of five");
-        assert!(seen.iter().all(|(pair, n)| pair[0] < pair[1] && (850..1150).contains(n)), "{seen:?}");
-        assert_eq!((lot.choose(3, 9), lot.choose(4, 0)), (vec![0, 1, 2], vec![]));
+        assert!(
+            seen.iter()
+                .all(|(pair, n)| pair[0] < pair[1] && (850..1150).contains(n)),
+            "{seen:?}"
+        );
+        assert_eq!(
+            (lot.choose(3, 9), lot.choose(4, 0)),
+            (vec![0, 1, 2], vec![])
+        );
     }
 
     #[test]

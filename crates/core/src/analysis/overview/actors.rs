@@ -40,7 +40,10 @@ impl ActorKey {
     }
 
     fn is_known(self) -> bool {
-        !matches!(self, ActorKey::Process(None, _) | ActorKey::Cgroup(None) | ActorKey::File(None))
+        !matches!(
+            self,
+            ActorKey::Process(None, _) | ActorKey::Cgroup(None) | ActorKey::File(None)
+        )
     }
 }
 
@@ -124,7 +127,10 @@ impl Flow {
             seen += u64::from(*c);
             *c > 0 && seen >= rank
         })?;
-        let (low, high) = (Histogram::bounds(at * GROUP).0, Histogram::bounds(at * GROUP + GROUP - 1).1);
+        let (low, high) = (
+            Histogram::bounds(at * GROUP).0,
+            Histogram::bounds(at * GROUP + GROUP - 1).1,
+        );
         Some((((low + high - 1) as f64 / 2.0).min(self.max_ns as f64)) / 1e3)
     }
 
@@ -159,7 +165,9 @@ impl Sums {
         match io.class() {
             Class::Read => self.read.add(io.bytes, io.total_ns()),
             Class::Write => self.write.add(io.bytes, io.total_ns()),
-            Class::Flush | Class::Discard => self.other_ns = self.other_ns.saturating_add(io.total_ns().max(0)),
+            Class::Flush | Class::Discard => {
+                self.other_ns = self.other_ns.saturating_add(io.total_ns().max(0))
+            }
         }
     }
 
@@ -170,7 +178,10 @@ impl Sums {
     }
 
     fn time_ns(&self) -> i64 {
-        self.read.sum_ns.saturating_add(self.write.sum_ns).saturating_add(self.other_ns)
+        self.read
+            .sum_ns
+            .saturating_add(self.write.sum_ns)
+            .saturating_add(self.other_ns)
     }
 }
 
@@ -210,11 +221,17 @@ impl Kind {
 
     /// Keeps the `keep` with the most I/O time.
     fn shrink(&mut self, keep: usize) {
-        self.sums.sort_by_key(|(who, s)| (std::cmp::Reverse(s.time_ns()), *who));
+        self.sums
+            .sort_by_key(|(who, s)| (std::cmp::Reverse(s.time_ns()), *who));
         for (_, s) in self.sums.drain(keep.min(self.sums.len())..) {
             self.others.merge(&s);
         }
-        self.numbers = self.sums.iter().enumerate().map(|(i, (who, _))| (*who, i)).collect();
+        self.numbers = self
+            .sums
+            .iter()
+            .enumerate()
+            .map(|(i, (who, _))| (*who, i))
+            .collect();
         self.last = None;
     }
 
@@ -241,7 +258,14 @@ impl Kind {
 
 fn summary(key: ActorKey, dev: Option<DevId>, s: &Sums, time_percent: Option<f64>) -> ActorSummary {
     let pids = s.pids.iter().copied().collect();
-    ActorSummary { key, dev, pids, read: s.read.summary(), write: s.write.summary(), time_percent }
+    ActorSummary {
+        key,
+        dev,
+        pids,
+        read: s.read.summary(),
+        write: s.write.summary(),
+        time_percent,
+    }
 }
 
 /// Accumulates [`ActorSummary`]s. Memory: at most 2048 actors of each kind.
@@ -265,7 +289,11 @@ impl Actors {
     /// left out.
     pub(super) fn finish(self) -> Vec<ActorSummary> {
         let device_ns = self.device_ns;
-        self.kinds.into_iter().zip(0u8..).flat_map(|(kind, i)| kind.finish(i, &device_ns)).collect()
+        self.kinds
+            .into_iter()
+            .zip(0u8..)
+            .flat_map(|(kind, i)| kind.finish(i, &device_ns))
+            .collect()
     }
 }
 
@@ -297,8 +325,18 @@ mod tests {
             io(1, b"dd", 3, Op::WRITE, 12_000),
             io(2, b"pg", 7, Op::FLUSH, 500),
         ]);
-        let rows: Vec<_> =
-            got.iter().map(|a| (a.dev, a.pids.clone(), a.read.ios, a.write.ios, a.time_percent)).collect();
+        let rows: Vec<_> = got
+            .iter()
+            .map(|a| {
+                (
+                    a.dev,
+                    a.pids.clone(),
+                    a.read.ios,
+                    a.write.ios,
+                    a.time_percent,
+                )
+            })
+            .collect();
         assert_eq!(
             rows,
             [
@@ -307,29 +345,63 @@ mod tests {
                 (Some(DevId(2)), vec![7], 0, 0, Some(100.0)),
             ]
         );
-        assert_eq!((got[1].read.mean_us, got[1].read.max_us, got[1].write.mean_us), (Some(2.0), Some(3.0), None));
+        assert_eq!(
+            (
+                got[1].read.mean_us,
+                got[1].read.max_us,
+                got[1].write.mean_us
+            ),
+            (Some(2.0), Some(3.0), None)
+        );
         let p99 = got[1].read.p99_us.expect("a percentile");
         assert!((p99 / 3.0 - 1.0).abs() < 1.0 / 32.0, "{p99}");
-        assert!(got.iter().all(|a| a.key.kind() == 0), "nothing is known of control groups and files");
+        assert!(
+            got.iter().all(|a| a.key.kind() == 0),
+            "nothing is known of control groups and files"
+        );
     }
 
     #[test]
     fn what_is_not_known_stands_beside_what_is() {
-        let known = Io { cgroup: Some(5), ..io(1, b"a", 1, Op::READ, 10) };
+        let known = Io {
+            cgroup: Some(5),
+            ..io(1, b"a", 1, Op::READ, 10)
+        };
         let got = run(&[known, io(1, b"a", 1, Op::READ, 30)]);
-        let cgroups: Vec<_> = got.iter().filter(|a| a.key.kind() == 1).map(|a| (a.key, a.time_percent)).collect();
-        assert_eq!(cgroups, [(ActorKey::Cgroup(None), Some(75.0)), (ActorKey::Cgroup(Some(5)), Some(25.0))]);
+        let cgroups: Vec<_> = got
+            .iter()
+            .filter(|a| a.key.kind() == 1)
+            .map(|a| (a.key, a.time_percent))
+            .collect();
+        assert_eq!(
+            cgroups,
+            [
+                (ActorKey::Cgroup(None), Some(75.0)),
+                (ActorKey::Cgroup(Some(5)), Some(25.0))
+            ]
+        );
     }
 
     #[test]
     fn a_flood_of_actors_stays_bounded_and_nothing_is_forgotten() {
-        let file = |ino: i64, ns: i64| Io { fs_dev: Some(1), ino: Some(ino), ..io(1, b"find", 1, Op::READ, ns) };
+        let file = |ino: i64, ns: i64| Io {
+            fs_dev: Some(1),
+            ino: Some(ino),
+            ..io(1, b"find", 1, Op::READ, ns)
+        };
         let mut ios: Vec<Io> = (0..10_000).map(|i| file(i, 10)).collect();
         (0..20_000).for_each(|_| ios.push(file(77_777, 1000)));
         let got = run(&ios);
         let files: Vec<_> = got.iter().filter(|a| a.key.kind() == 2).collect();
         assert!(files.len() <= MAX_SHOWN + 1);
-        assert_eq!(files[0].key, ActorKey::File(Some(Inode { fs_dev: 1, ino: 77_777, generation: None })));
+        assert_eq!(
+            files[0].key,
+            ActorKey::File(Some(Inode {
+                fs_dev: 1,
+                ino: 77_777,
+                generation: None
+            }))
+        );
         assert_eq!(files.iter().map(|a| a.read.ios).sum::<u64>(), 30_000);
         assert_eq!(files.last().map(|a| a.key), Some(ActorKey::Others(2)));
     }

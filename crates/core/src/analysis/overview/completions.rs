@@ -66,7 +66,10 @@ struct SlotHistogram {
 
 impl SlotHistogram {
     fn new() -> SlotHistogram {
-        SlotHistogram { used: (usize::MAX, 0), ..SlotHistogram::default() }
+        SlotHistogram {
+            used: (usize::MAX, 0),
+            ..SlotHistogram::default()
+        }
     }
 
     fn add(&mut self, ns: i64) {
@@ -91,7 +94,10 @@ impl SlotHistogram {
         }
         self.grow(other.used.0, other.used.1);
         let used = other.used.0..=other.used.1;
-        for (a, b) in self.counts[used.clone()].iter_mut().zip(&other.counts[used]) {
+        for (a, b) in self.counts[used.clone()]
+            .iter_mut()
+            .zip(&other.counts[used])
+        {
             *a += b;
         }
         self.n += other.n;
@@ -107,7 +113,11 @@ impl SlotHistogram {
     }
 
     fn buckets(&self) -> impl Iterator<Item = (usize, u64)> {
-        let used = if self.n > 0 { self.used.0..self.used.1 + 1 } else { 0..0 };
+        let used = if self.n > 0 {
+            self.used.0..self.used.1 + 1
+        } else {
+            0..0
+        };
         used.map(|i| (i, self.counts[i])).filter(|(_, c)| *c > 0)
     }
 
@@ -129,8 +139,16 @@ impl SlotHistogram {
             }
         }
         let mean_ns = (self.sum as f64 / self.n as f64).round() as i64;
-        let quantiles = SlotQuantiles { p50_ns: found[0], p90_ns: found[1], p99_ns: found[2], max_ns: self.max };
-        Some(SlotLatency { mean_ns, quantiles: Some(quantiles) })
+        let quantiles = SlotQuantiles {
+            p50_ns: found[0],
+            p90_ns: found[1],
+            p99_ns: found[2],
+            max_ns: self.max,
+        };
+        Some(SlotLatency {
+            mean_ns,
+            quantiles: Some(quantiles),
+        })
     }
 
     /// Counts by heat map row. A bucket belongs to the row of its lower edge.
@@ -210,20 +228,33 @@ impl Completions {
         let rungs = stretch.merges.iter().enumerate().map(|(i, merge)| {
             let slots = stretch.slots().div_ceil(*merge as usize);
             let has_heat = i == stretch.heat;
-            let heat = if has_heat { vec![HeatColumn::default(); slots] } else { Vec::new() };
+            let heat = if has_heat {
+                vec![HeatColumn::default(); slots]
+            } else {
+                Vec::new()
+            };
             Open {
                 merge: *merge,
                 slot: 0,
                 counts: SlotCounts::default(),
                 latency: [SlotHistogram::new(), SlotHistogram::new()],
-                done: Rung { counts: vec![SlotCounts::default(); slots], heat },
+                done: Rung {
+                    counts: vec![SlotCounts::default(); slots],
+                    heat,
+                },
                 has_heat,
             }
         });
         let (from_ns, step_ns) = (stretch.window.from_ns, stretch.step_ns);
         let inside = Window::new(from_ns, stretch.window.to_ns.min(study.to_ns));
         let moved = std::array::from_fn(|_| Spread::new(inside, step_ns));
-        Completions { from_ns, step_ns, end_ns: from_ns + step_ns, rungs: rungs.collect(), moved }
+        Completions {
+            from_ns,
+            step_ns,
+            end_ns: from_ns + step_ns,
+            rungs: rungs.collect(),
+            moved,
+        }
     }
 
     /// Takes an I/O of which the device may have done a part inside the stretch.
@@ -240,13 +271,17 @@ impl Completions {
             self.go_to(slot);
             self.end_ns = self.from_ns + (slot + 1) * self.step_ns;
         }
-        let Some(open) = self.rungs.first_mut() else { return };
+        let Some(open) = self.rungs.first_mut() else {
+            return;
+        };
         let class = io.class();
         open.counts.ios[class as usize] += 1;
         match class {
             Class::Read => open.latency[0].add(io.total_ns()),
             Class::Write => open.latency[1].add(io.total_ns()),
-            Class::Flush => open.counts.flush_max_ns = open.counts.flush_max_ns.max(Some(io.total_ns())),
+            Class::Flush => {
+                open.counts.flush_max_ns = open.counts.flush_max_ns.max(Some(io.total_ns()))
+            }
             Class::Discard => {}
         }
     }

@@ -1,7 +1,9 @@
 //! The overview of a recording that holds counters only.
 
 use super::losses::Losses;
-use super::{Detail, Level, OverviewData, OverviewPlan, SlotCounts, SlotLatency, SlotTime, Stretch};
+use super::{
+    Detail, Level, OverviewData, OverviewPlan, SlotCounts, SlotLatency, SlotTime, Stretch,
+};
 use crate::analysis::stream::order::Clipped;
 use crate::analysis::timeline::CounterRates;
 use crate::model::{Lost, SECTOR_BYTES};
@@ -28,8 +30,17 @@ pub struct CounterOverview {
 impl CounterOverview {
     /// For a plan made by [`OverviewPlan::whole_of_counters`].
     pub fn new(plan: OverviewPlan) -> CounterOverview {
-        let slots = plan.stretches.iter().map(|s| vec![Sums::default(); s.slots()]).collect();
-        CounterOverview { losses: Losses::new(plan.window), slots, plan, timed: false }
+        let slots = plan
+            .stretches
+            .iter()
+            .map(|s| vec![Sums::default(); s.slots()])
+            .collect();
+        CounterOverview {
+            losses: Losses::new(plan.window),
+            slots,
+            plan,
+            timed: false,
+        }
     }
 
     /// Takes the next difference.
@@ -59,8 +70,17 @@ impl CounterOverview {
         let mut levels = Vec::new();
         for (stretch, slots) in self.plan.stretches.iter().zip(&self.slots) {
             let alone = self.plan.scopes[stretch.scope].devices.len() == 1;
-            let detail = if alone && self.timed { Detail::Counters } else { Detail::SummedCounters };
-            levels.extend(stretch.merges.iter().map(|merge| level(stretch, slots, *merge as usize, detail)));
+            let detail = if alone && self.timed {
+                Detail::Counters
+            } else {
+                Detail::SummedCounters
+            };
+            levels.extend(
+                stretch
+                    .merges
+                    .iter()
+                    .map(|merge| level(stretch, slots, *merge as usize, detail)),
+            );
         }
         OverviewData {
             levels,
@@ -104,8 +124,10 @@ impl Sums {
         for (class, sum) in self.total_ns.into_iter().enumerate() {
             let n = self.counts.ios[class];
             // A sum of 0 is below the resolution of counters, or not known.
-            self.counts.latency[class] = (n > 0 && sum > 0)
-                .then(|| SlotLatency { mean_ns: (sum as f64 / n as f64).round() as i64, quantiles: None });
+            self.counts.latency[class] = (n > 0 && sum > 0).then(|| SlotLatency {
+                mean_ns: (sum as f64 / n as f64).round() as i64,
+                quantiles: None,
+            });
         }
         (self.counts, self.time)
     }
@@ -119,5 +141,13 @@ fn level(stretch: &Stretch, slots: &[Sums], merge: usize, detail: Detail) -> Lev
     });
     let (counts, time) = merged.unzip();
     let step_ns = stretch.step_ns * merge as i64;
-    Level { scope: stretch.scope, from_ns: stretch.window.from_ns, step_ns, counts, time, heat: Vec::new(), detail }
+    Level {
+        scope: stretch.scope,
+        from_ns: stretch.window.from_ns,
+        step_ns,
+        counts,
+        time,
+        heat: Vec::new(),
+        detail,
+    }
 }

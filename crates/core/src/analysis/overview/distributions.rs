@@ -51,7 +51,11 @@ impl Distributions {
         let class = io.class();
         let stages = [Some(io.total_ns()), io.queue_ns, Some(io.device_ns)];
         let exact = exact[class as usize].iter_mut();
-        for ((latency, exact), ns) in self.latency[class as usize].iter_mut().zip(exact).zip(stages) {
+        for ((latency, exact), ns) in self.latency[class as usize]
+            .iter_mut()
+            .zip(exact)
+            .zip(stages)
+        {
             let Some(ns) = ns else { continue };
             latency.add(ns);
             if latency.n() <= Latencies::EXACT as u64 {
@@ -79,7 +83,10 @@ impl Distributions {
                     false => all.quantile(q).map(|ns| ns as f64 / 1e3),
                 };
                 let [p50, p90, p99] = [0.5, 0.9, 0.99].map(&mut quantile);
-                self.percentiles_us[class][stage] = p50.zip(p90).zip(p99).map(|((p50, p90), p99)| [p50, p90, p99]);
+                self.percentiles_us[class][stage] = p50
+                    .zip(p90)
+                    .zip(p99)
+                    .map(|((p50, p90), p99)| [p50, p90, p99]);
             }
         }
     }

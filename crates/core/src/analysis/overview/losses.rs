@@ -36,7 +36,11 @@ pub(super) struct Losses {
 
 impl Losses {
     pub(super) fn new(window: Window) -> Losses {
-        Losses { window, list: Vec::new(), gap_ns: 1_000_000 }
+        Losses {
+            window,
+            list: Vec::new(),
+            gap_ns: 1_000_000,
+        }
     }
 
     pub(super) fn add(&mut self, lost: &Lost) {
@@ -45,8 +49,18 @@ impl Losses {
         if elsewhere || lost.to_ns < self.window.from_ns || lost.from_ns >= self.window.to_ns {
             return;
         }
-        let (from_ns, to_ns) = (lost.from_ns.max(self.window.from_ns), lost.to_ns.min(self.window.to_ns));
-        self.put(LossInterval { from_ns, to_ns, dev: lost.dev, reason: lost.reason, ios: lost.ios, marks: true });
+        let (from_ns, to_ns) = (
+            lost.from_ns.max(self.window.from_ns),
+            lost.to_ns.min(self.window.to_ns),
+        );
+        self.put(LossInterval {
+            from_ns,
+            to_ns,
+            dev: lost.dev,
+            reason: lost.reason,
+            ios: lost.ios,
+            marks: true,
+        });
         while self.list.len() > MAX_INTERVALS {
             self.gap_ns = self.gap_ns.saturating_mul(4);
             for l in std::mem::take(&mut self.list) {
@@ -62,7 +76,10 @@ impl Losses {
         let any_device = gap_ns >= self.window.len_ns();
         let near = |o: &&mut LossInterval| {
             o.reason == l.reason
-                && (any_device || o.dev == l.dev && l.from_ns <= o.to_ns.saturating_add(gap_ns) && o.from_ns <= l.to_ns)
+                && (any_device
+                    || o.dev == l.dev
+                        && l.from_ns <= o.to_ns.saturating_add(gap_ns)
+                        && o.from_ns <= l.to_ns)
         };
         match self.list.iter_mut().rev().find(near) {
             Some(o) => {
@@ -76,7 +93,10 @@ impl Losses {
     }
 
     /// As [`Losses::finish`], with what each can change in `level_of` its device.
-    pub(super) fn finish_beside<'a>(self, level_of: impl Fn(Option<DevId>) -> Option<&'a Level>) -> Vec<LossInterval> {
+    pub(super) fn finish_beside<'a>(
+        self,
+        level_of: impl Fn(Option<DevId>) -> Option<&'a Level>,
+    ) -> Vec<LossInterval> {
         let mut list = self.finish();
         for l in &mut list {
             if let Some(level) = level_of(l.dev) {
@@ -93,7 +113,10 @@ impl Losses {
 }
 
 fn can_change(l: &LossInterval, level: &Level) -> bool {
-    let lost = Lost { ios: l.ios, ..Lost::somewhere(l.from_ns, l.to_ns, l.reason) };
+    let lost = Lost {
+        ios: l.ios,
+        ..Lost::somewhere(l.from_ns, l.to_ns, l.reason)
+    };
     let slot_of = |at_ns: i64| ((at_ns - level.from_ns).max(0) / level.step_ns.max(1)) as usize;
     let last = slot_of(l.to_ns).min(level.counts.len().saturating_sub(1));
     (slot_of(l.from_ns)..=last).any(|slot| {

@@ -140,7 +140,9 @@ impl Overview {
     pub fn new(plan: OverviewPlan) -> Overview {
         let scopes = plan.scopes.len();
         let mut sweeps = ScopeSweeps {
-            depths: (0..scopes).map(|_| Depth::new(plan.window, plan.distributions)).collect(),
+            depths: (0..scopes)
+                .map(|_| Depth::new(plan.window, plan.distributions))
+                .collect(),
             stretches: vec![Vec::new(); scopes],
             ..ScopeSweeps::default()
         };
@@ -148,9 +150,21 @@ impl Overview {
             sweeps.stretches[s.scope].push(StretchTime::new(s, plan.window));
         }
         Overview {
-            completions: plan.stretches.iter().map(|s| Completions::new(s, plan.window)).collect(),
-            distributions: if plan.distributions { vec![Distributions::default(); scopes] } else { Vec::new() },
-            exact: if plan.distributions { vec![ExactLatencies::default(); scopes] } else { Vec::new() },
+            completions: plan
+                .stretches
+                .iter()
+                .map(|s| Completions::new(s, plan.window))
+                .collect(),
+            distributions: if plan.distributions {
+                vec![Distributions::default(); scopes]
+            } else {
+                Vec::new()
+            },
+            exact: if plan.distributions {
+                vec![ExactLatencies::default(); scopes]
+            } else {
+                Vec::new()
+            },
             actors: Actors::default(),
             losses: Losses::new(plan.window),
             index: DeviceIndex::default(),
@@ -168,7 +182,10 @@ impl Overview {
             self.sweeps.scopes_of.push(self.plan.scopes_with(io.dev));
         }
         let scopes = &self.sweeps.scopes_of[number as usize];
-        if scopes.is_empty() || io.start_ns() >= self.plan.window.to_ns || io.done_ns < self.plan.window.from_ns {
+        if scopes.is_empty()
+            || io.start_ns() >= self.plan.window.to_ns
+            || io.done_ns < self.plan.window.from_ns
+        {
             return;
         }
         for (stretch, completions) in self.plan.stretches.iter().zip(&mut self.completions) {
@@ -184,7 +201,9 @@ impl Overview {
                 }
             }
             if self.plan.distributions {
-                scopes.iter().for_each(|s| self.distributions[*s].add(io, &mut self.exact[*s]));
+                scopes
+                    .iter()
+                    .for_each(|s| self.distributions[*s].add(io, &mut self.exact[*s]));
                 self.actors.add(io);
             }
         }
@@ -217,7 +236,11 @@ impl Overview {
                 levels.extend(assemble(stretch, completions, &time));
             }
         }
-        let level_of = |dev| levels.iter().find(|l: &&Level| l.scope == self.plan.scope_for(dev));
+        let level_of = |dev| {
+            levels
+                .iter()
+                .find(|l: &&Level| l.scope == self.plan.scope_for(dev))
+        };
         let losses = self.losses.finish_beside(level_of);
         OverviewData {
             levels,
@@ -255,14 +278,24 @@ fn assemble(stretch: &Stretch, completions: Completions, time: &StretchTime) -> 
 /// of the sum, because an I/O through a stack counts once per layer. At most `most` devices get a scope of their own,
 /// those with the most I/Os first; `devices` are (device, its I/Os).
 pub fn scopes(devices: &[(DevId, u64)], under: impl Fn(DevId) -> bool, most: usize) -> Vec<Scope> {
-    let mut active: Vec<_> = devices.iter().filter(|(_, ios)| *ios > 0).copied().collect();
+    let mut active: Vec<_> = devices
+        .iter()
+        .filter(|(_, ios)| *ios > 0)
+        .copied()
+        .collect();
     active.sort_by_key(|(dev, ios)| (std::cmp::Reverse(*ios), *dev));
-    let bottom: Vec<DevId> = active.iter().map(|(dev, _)| *dev).filter(|dev| !under(*dev)).collect();
+    let bottom: Vec<DevId> = active
+        .iter()
+        .map(|(dev, _)| *dev)
+        .filter(|dev| !under(*dev))
+        .collect();
     let mut out = Vec::new();
     if bottom.len() > 1 {
         out.push(Scope { devices: bottom });
     }
-    out.extend(active.iter().take(most).map(|(dev, _)| Scope { devices: vec![*dev] }));
+    out.extend(active.iter().take(most).map(|(dev, _)| Scope {
+        devices: vec![*dev],
+    }));
     out
 }
 

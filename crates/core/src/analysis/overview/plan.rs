@@ -66,12 +66,22 @@ pub struct Stretch {
 
 impl Stretch {
     fn new(scope: usize, window: Window, step_ns: i64, rungs: &[i64]) -> Stretch {
-        let slots = window.len_ns().div_euclid(step_ns) + i64::from(window.len_ns().rem_euclid(step_ns) > 0);
+        let slots = window.len_ns().div_euclid(step_ns)
+            + i64::from(window.len_ns().rem_euclid(step_ns) > 0);
         let mut merges = vec![1];
         merges.extend(rungs.iter().copied().filter(|m| slots / m >= MIN_SLOTS));
-        let heat = merges.iter().position(|m| slots / m <= MAX_COLUMNS).unwrap_or(merges.len() - 1);
+        let heat = merges
+            .iter()
+            .position(|m| slots / m <= MAX_COLUMNS)
+            .unwrap_or(merges.len() - 1);
         let window = Window::new(window.from_ns, window.from_ns + slots * step_ns);
-        Stretch { scope, window, step_ns, merges, heat }
+        Stretch {
+            scope,
+            window,
+            step_ns,
+            merges,
+            heat,
+        }
     }
 
     /// Slots in the finest step.
@@ -109,11 +119,20 @@ impl OverviewPlan {
         let stretches = (0..scopes.len())
             .filter(|_| window.len_ns() > 0)
             .map(|scope| {
-                let most = if scope == 0 { MAX_SLOTS } else { MAX_SLOTS_OTHERS };
+                let most = if scope == 0 {
+                    MAX_SLOTS
+                } else {
+                    MAX_SLOTS_OTHERS
+                };
                 Stretch::new(scope, window, step_for(window.len_ns(), most), &[5, 20])
             })
             .collect();
-        OverviewPlan { window, scopes, stretches, distributions: true }
+        OverviewPlan {
+            window,
+            scopes,
+            stretches,
+            distributions: true,
+        }
     }
 
     /// As [`OverviewPlan::whole`], but for counters sampled every `period_ns`: slots hold at least ten samples, so that one
@@ -122,7 +141,10 @@ impl OverviewPlan {
         let mut plan = OverviewPlan::whole(window, scopes);
         let least = period_ns.saturating_mul(10);
         for s in plan.stretches.iter_mut().filter(|s| s.step_ns < least) {
-            let step_ns = STEPS.into_iter().find(|step| *step >= least).unwrap_or(least);
+            let step_ns = STEPS
+                .into_iter()
+                .find(|step| *step >= least)
+                .unwrap_or(least);
             *s = Stretch::new(s.scope, window, step_ns, &[5, 20]);
         }
         plan.distributions = false;
@@ -135,7 +157,12 @@ impl OverviewPlan {
         let mut plan = OverviewPlan::whole(window, scopes);
         for s in &mut plan.stretches {
             let rows = (s.step_ns + row_ns - 1) / row_ns.max(1);
-            *s = Stretch::new(s.scope, window, row_ns.max(1).saturating_mul(rows), &[5, 20]);
+            *s = Stretch::new(
+                s.scope,
+                window,
+                row_ns.max(1).saturating_mul(rows),
+                &[5, 20],
+            );
         }
         plan.distributions = false;
         plan
@@ -147,30 +174,47 @@ impl OverviewPlan {
     pub fn details(base: &OverviewData, moments: &[Moment], most: usize) -> OverviewPlan {
         let plan = &base.plan;
         // Counters have no finer truth than their samples.
-        let moments = if base.levels.iter().all(|l| l.detail == Detail::Events) { moments } else { &[] };
+        let moments = if base.levels.iter().all(|l| l.detail == Detail::Events) {
+            moments
+        } else {
+            &[]
+        };
         let mut fine: Vec<Stretch> = Vec::new();
         let mut wide: Vec<Stretch> = Vec::new();
         let mut taken = 0;
         for m in moments {
             let scope = plan.scope_for(m.dev);
-            let Some(whole) = plan.stretches.iter().find(|s| s.scope == scope) else { continue };
+            let Some(whole) = plan.stretches.iter().find(|s| s.scope == scope) else {
+                continue;
+            };
             let near = clip(around(m.window, SECOND / 2, 3 * SECOND), plan.window);
             let far = clip(around(m.window, 30 * SECOND, 60 * SECOND), plan.window);
-            let known = fine.iter().any(|s| s.scope == scope && covers(s.window, m.window));
+            let known = fine
+                .iter()
+                .any(|s| s.scope == scope && covers(s.window, m.window));
             if near.len_ns() == 0 || whole.step_ns <= MS || known || taken == most {
                 continue;
             }
             taken += 1;
             fine.push(Stretch::new(scope, near, MS, &[5]));
             let seen = wide.iter().any(|s| {
-                s.scope == scope && covers(s.window, clip(around(m.window, 5 * SECOND, 10 * SECOND), plan.window))
+                s.scope == scope
+                    && covers(
+                        s.window,
+                        clip(around(m.window, 5 * SECOND, 10 * SECOND), plan.window),
+                    )
             });
             if whole.step_ns >= 100 * MS && !seen {
                 wide.push(Stretch::new(scope, far, 20 * MS, &[5]));
             }
         }
         fine.extend(wide);
-        OverviewPlan { window: plan.window, scopes: plan.scopes.clone(), stretches: fine, distributions: false }
+        OverviewPlan {
+            window: plan.window,
+            scopes: plan.scopes.clone(),
+            stretches: fine,
+            distributions: false,
+        }
     }
 
     /// The times of completion that have to be read for this plan, in order and apart from each other: its stretches,
@@ -180,7 +224,12 @@ impl OverviewPlan {
         let mut wanted: Vec<Window> = self
             .stretches
             .iter()
-            .map(|s| Window::new(s.window.from_ns, s.window.to_ns.saturating_add(longest_ns).saturating_add(1)))
+            .map(|s| {
+                Window::new(
+                    s.window.from_ns,
+                    s.window.to_ns.saturating_add(longest_ns).saturating_add(1),
+                )
+            })
             .collect();
         wanted.sort_by_key(|w| w.from_ns);
         let mut out: Vec<Window> = Vec::new();
@@ -195,12 +244,15 @@ impl OverviewPlan {
 
     /// Scopes that hold `dev`.
     pub(super) fn scopes_with(&self, dev: DevId) -> Vec<usize> {
-        (0..self.scopes.len()).filter(|i| self.scopes[*i].devices.contains(&dev)).collect()
+        (0..self.scopes.len())
+            .filter(|i| self.scopes[*i].devices.contains(&dev))
+            .collect()
     }
 
     /// The scope in which something on `dev` is seen best: its own, else the first.
     pub(super) fn scope_for(&self, dev: Option<DevId>) -> usize {
-        dev.and_then(|dev| self.scopes.iter().position(|s| s.devices == [dev])).unwrap_or(0)
+        dev.and_then(|dev| self.scopes.iter().position(|s| s.devices == [dev]))
+            .unwrap_or(0)
     }
 }
 
@@ -208,13 +260,19 @@ impl OverviewPlan {
 fn step_for(len_ns: i64, most: i64) -> i64 {
     let least = len_ns.div_euclid(most) + i64::from(len_ns.rem_euclid(most) > 0);
     let longest = STEPS[STEPS.len() - 1];
-    STEPS.into_iter().find(|s| *s >= least).unwrap_or_else(|| least.div_euclid(longest).saturating_add(1) * longest)
+    STEPS
+        .into_iter()
+        .find(|s| *s >= least)
+        .unwrap_or_else(|| least.div_euclid(longest).saturating_add(1) * longest)
 }
 
 /// `window` with `margin_ns` on both sides, cut at `most_ns` after its beginning, on whole milliseconds.
 fn around(window: Window, margin_ns: i64, most_ns: i64) -> Window {
     let from = (window.from_ns - margin_ns).div_euclid(MS) * MS;
-    let to = window.to_ns.saturating_add(margin_ns).min(from.saturating_add(most_ns));
+    let to = window
+        .to_ns
+        .saturating_add(margin_ns)
+        .min(from.saturating_add(most_ns));
     Window::new(from, to.saturating_add(MS - 1).div_euclid(MS) * MS)
 }
 

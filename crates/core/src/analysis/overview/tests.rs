@@ -8,7 +8,9 @@ const A: DevId = DevId(1);
 const B: DevId = DevId(2);
 
 fn single(devices: &[DevId]) -> Vec<Scope> {
-    vec![Scope { devices: devices.to_vec() }]
+    vec![Scope {
+        devices: devices.to_vec(),
+    }]
 }
 
 fn run(plan: OverviewPlan, ios: &[Io]) -> OverviewData {
@@ -27,16 +29,31 @@ fn tiny(len: i64, step_ns: i64, merges: &[i64]) -> OverviewPlan {
         merges: merges.to_vec(),
         heat: 0,
     };
-    OverviewPlan { window, scopes: single(&[A]), stretches: vec![stretch], distributions: true }
+    OverviewPlan {
+        window,
+        scopes: single(&[A]),
+        stretches: vec![stretch],
+        distributions: true,
+    }
 }
 
 fn io(done_ns: i64, total_ns: i64, op: Op, bytes: i64) -> Io {
-    Io::new(done_ns, A, op, bytes, Some(total_ns / 3), total_ns - total_ns / 3)
+    Io::new(
+        done_ns,
+        A,
+        op,
+        bytes,
+        Some(total_ns / 3),
+        total_ns - total_ns / 3,
+    )
 }
 
 fn ios() -> impl Strategy<Value = Vec<Io>> {
     prop::collection::vec((0i64..400, 0i64..120, 0i32..4, 0i64..40), 0..80).prop_map(|v| {
-        let mut v: Vec<Io> = v.into_iter().map(|(done, total, op, kib)| io(done, total, Op(op), kib * 1024)).collect();
+        let mut v: Vec<Io> = v
+            .into_iter()
+            .map(|(done, total, op, kib)| io(done, total, Op(op), kib * 1024))
+            .collect();
         v.sort_by_key(|io| io.done_ns);
         v
     })
@@ -119,35 +136,81 @@ fn an_hour_is_cut_into_seconds_and_moments_into_milliseconds() {
     let hour = Window::new(0, 3600 * 1_000_000_000);
     let plan = OverviewPlan::whole(
         hour,
-        vec![Scope { devices: vec![A, B] }, Scope { devices: vec![A] }, Scope { devices: vec![B] }],
+        vec![
+            Scope {
+                devices: vec![A, B],
+            },
+            Scope { devices: vec![A] },
+            Scope { devices: vec![B] },
+        ],
     );
     let first = &plan.stretches[0];
-    assert_eq!((first.step_ns, first.slots(), &first.merges, first.heat), (1_000_000_000, 3600, &vec![1, 5, 20], 1));
-    assert_eq!(plan.stretches[1].step_ns, 5_000_000_000, "others are coarser");
+    assert_eq!(
+        (first.step_ns, first.slots(), &first.merges, first.heat),
+        (1_000_000_000, 3600, &vec![1, 5, 20], 1)
+    );
+    assert_eq!(
+        plan.stretches[1].step_ns, 5_000_000_000,
+        "others are coarser"
+    );
     let base = run(plan, &[]);
-    let moment = |s: i64, dev| Moment { window: Window::new(s * 1_000_000_000, s * 1_000_000_000 + 200_000_000), dev };
-    let plan = OverviewPlan::details(&base, &[moment(100, Some(B)), moment(100, Some(B)), moment(3599, None)], 9);
+    let moment = |s: i64, dev| Moment {
+        window: Window::new(s * 1_000_000_000, s * 1_000_000_000 + 200_000_000),
+        dev,
+    };
+    let plan = OverviewPlan::details(
+        &base,
+        &[
+            moment(100, Some(B)),
+            moment(100, Some(B)),
+            moment(3599, None),
+        ],
+        9,
+    );
     let got: Vec<_> = plan
         .stretches
         .iter()
-        .map(|s| (s.scope, s.step_ns / 1_000_000, s.window.from_ns / 1_000_000, s.window.len_ns() / 1_000_000))
+        .map(|s| {
+            (
+                s.scope,
+                s.step_ns / 1_000_000,
+                s.window.from_ns / 1_000_000,
+                s.window.len_ns() / 1_000_000,
+            )
+        })
         .collect();
     assert_eq!(
         got,
-        [(2, 1, 99_500, 1200), (0, 1, 3_598_500, 1200), (2, 20, 70_000, 60_000), (0, 20, 3_569_000, 31_000)]
+        [
+            (2, 1, 99_500, 1200),
+            (0, 1, 3_598_500, 1200),
+            (2, 20, 70_000, 60_000),
+            (0, 20, 3_569_000, 31_000)
+        ]
     );
     let reads = plan.reads(5);
-    assert_eq!(reads.len(), 2, "overlapping stretches are read once: {reads:?}");
+    assert_eq!(
+        reads.len(),
+        2,
+        "overlapping stretches are read once: {reads:?}"
+    );
 }
 
 #[test]
 fn short_and_empty_windows_make_no_fuss() {
     for len in [0, 1, 999_999, 5_000_000] {
         let window = Window::new(7, 7 + len);
-        let data = run(OverviewPlan::whole(window, single(&[A])), &[io(7, 3, Op::READ, 512)]);
+        let data = run(
+            OverviewPlan::whole(window, single(&[A])),
+            &[io(7, 3, Op::READ, 512)],
+        );
         assert!(data.levels.iter().all(|l| l.counts.len() == l.time.len()));
         assert_eq!(data.levels.is_empty(), len == 0);
-        assert!(OverviewPlan::details(&data, &[Moment { window, dev: None }], 3).stretches.is_empty());
+        assert!(
+            OverviewPlan::details(&data, &[Moment { window, dev: None }], 3)
+                .stretches
+                .is_empty()
+        );
     }
     let nothing = run(OverviewPlan::whole(Window::new(0, 1000), Vec::new()), &[]);
     assert!(nothing.levels.is_empty() && nothing.distributions.is_empty());
@@ -159,7 +222,11 @@ fn layers_of_a_stack_are_not_summed() {
     let got = scopes(&[(A, 5), (dm, 20), (B, 10), (idle, 0)], |d| d == dm, 2);
     let sets: Vec<_> = got.into_iter().map(|s| s.devices).collect();
     assert_eq!(sets, [vec![B, A], vec![dm], vec![B]]);
-    assert_eq!(scopes(&[(A, 5)], |_| false, 8).len(), 1, "one device needs no sum");
+    assert_eq!(
+        scopes(&[(A, 5)], |_| false, 8).len(),
+        1,
+        "one device needs no sum"
+    );
 }
 
 #[test]
@@ -182,13 +249,20 @@ fn neighbouring_losses_are_one_and_a_flood_stays_bounded() {
     overview.lost(&lost(900_000_000, 1, LossReason::Corrupt));
     let got = overview.finish().losses;
     assert_eq!(got.len(), 3);
-    assert_eq!((got[0].from_ns, got[0].to_ns, got[0].ios), (0, 500_010, Some(4)));
+    assert_eq!(
+        (got[0].from_ns, got[0].to_ns, got[0].ios),
+        (0, 500_010, Some(4))
+    );
 
     let mut overview = Overview::new(OverviewPlan::whole(window, single(&[A])));
     (0..5000).for_each(|i| overview.lost(&lost(i * 100_000_000, i as i32, LossReason::RingFull)));
     let got = overview.finish().losses;
     assert!(got.len() <= 2000);
-    assert_eq!(got.iter().filter_map(|l| l.ios).sum::<i64>(), 10_000, "none is forgotten");
+    assert_eq!(
+        got.iter().filter_map(|l| l.ios).sum::<i64>(),
+        10_000,
+        "none is forgotten"
+    );
 }
 
 #[test]
@@ -198,14 +272,25 @@ fn percentiles_of_distributions_are_those_of_the_tables() {
         let mut overview = Overview::new(OverviewPlan::whole(window, single(&[A])));
         let mut report = crate::analysis::ReportBuilder::new(window);
         for i in 0..n {
-            let io = Io::new(i * 100_000, A, Op::READ, 4096, Some(i % 9), 4_000_000 + (i * 7919) % 500_000);
+            let io = Io::new(
+                i * 100_000,
+                A,
+                Op::READ,
+                4096,
+                Some(i % 9),
+                4_000_000 + (i * 7919) % 500_000,
+            );
             overview.push(&io);
             report.push(&io);
         }
         let report = report.finish(window.to_ns);
         let reads = &report.devices.devices[0].classes[0];
         let shown = overview.finish().distributions[0].percentiles_us[0][Stage::Total as usize];
-        let table = reads.p50_us.zip(reads.p90_us).zip(reads.p99_us).map(|((a, b), c)| [a, b, c]);
+        let table = reads
+            .p50_us
+            .zip(reads.p90_us)
+            .zip(reads.p99_us)
+            .map(|((a, b), c)| [a, b, c]);
         assert_eq!(shown, table, "{n} I/Os");
         assert!(shown.is_some());
     }
@@ -216,18 +301,34 @@ fn a_loss_is_hatched_if_it_can_change_a_slot() {
     let second = 1_000_000_000;
     let window = Window::new(0, 16 * second);
     let mut overview = Overview::new(OverviewPlan::whole(window, single(&[A])));
-    (0..8000).for_each(|i| overview.push(&Io::new(i * 2_000_000, A, Op::READ, 4096, None, 100_000)));
-    let lost =
-        |from_ns, to_ns, ios, reason| Lost { dev: Some(A), ios: Some(ios), ..Lost::somewhere(from_ns, to_ns, reason) };
+    (0..8000)
+        .for_each(|i| overview.push(&Io::new(i * 2_000_000, A, Op::READ, 4096, None, 100_000)));
+    let lost = |from_ns, to_ns, ios, reason| Lost {
+        dev: Some(A),
+        ios: Some(ios),
+        ..Lost::somewhere(from_ns, to_ns, reason)
+    };
     overview.lost(&lost(second, 16 * second, 13, LossReason::Unseen));
-    overview.lost(&lost(5 * second, 5 * second + 1_000_000, 20, LossReason::RingFull));
-    let marks: Vec<_> = overview.finish().losses.iter().map(|l| (l.ios, l.marks)).collect();
+    overview.lost(&lost(
+        5 * second,
+        5 * second + 1_000_000,
+        20,
+        LossReason::RingFull,
+    ));
+    let marks: Vec<_> = overview
+        .finish()
+        .losses
+        .iter()
+        .map(|l| (l.ios, l.marks))
+        .collect();
     assert_eq!(marks, [(Some(13), false), (Some(20), true)]);
 }
 
 #[test]
 fn moments_are_findings_by_turns_and_extremes() {
-    use crate::analysis::findings::evidence::{LostEventsEvidence, SlowIoEvidence, WrittenBackEvidence};
+    use crate::analysis::findings::evidence::{
+        LostEventsEvidence, SlowIoEvidence, WrittenBackEvidence,
+    };
     use crate::analysis::findings::{Evidence, Finding, Severity};
     let window = Window::new(0, 600_000_000_000);
     let ios = [
@@ -243,7 +344,12 @@ fn moments_are_findings_by_turns_and_extremes() {
         severity: Severity::Info,
         evidence,
     };
-    let lost = LostEventsEvidence { reason: LossReason::RingFull, ios: Some(1), intervals: 1, percent: Some(1.0) };
+    let lost = LostEventsEvidence {
+        reason: LossReason::RingFull,
+        ios: Some(1),
+        intervals: 1,
+        percent: Some(1.0),
+    };
     let written = WrittenBackEvidence {
         written_bytes: 9,
         written_back_bytes: 9,
@@ -267,7 +373,10 @@ fn moments_are_findings_by_turns_and_extremes() {
         finding(Evidence::WrittenBack(written), 20, 1),
         finding(Evidence::SlowIo(slow), 30, 2),
     ];
-    let at: Vec<i64> = moments(&base, &findings).iter().map(|m| m.window.from_ns / 1_000_000_000).collect();
+    let at: Vec<i64> = moments(&base, &findings)
+        .iter()
+        .map(|m| m.window.from_ns / 1_000_000_000)
+        .collect();
     assert_eq!(at, [10, 30, 20, 77, 99, 99]);
     assert!(moments(&run(OverviewPlan::whole(window, single(&[A])), &[]), &[]).is_empty());
 }
@@ -276,12 +385,24 @@ fn moments_are_findings_by_turns_and_extremes() {
 fn counters_give_counts_and_means_but_no_quantiles() {
     use crate::analysis::timeline::{CounterRates, Flow};
     let window = Window::new(0, 2_000_000_000);
-    let devices = vec![Scope { devices: vec![A, B] }, Scope { devices: vec![A] }];
+    let devices = vec![
+        Scope {
+            devices: vec![A, B],
+        },
+        Scope { devices: vec![A] },
+    ];
     let plan = OverviewPlan::whole_of_counters(window, devices, 10_000_000);
-    assert_eq!(plan.stretches[0].step_ns, 100_000_000, "ten samples to a slot");
+    assert_eq!(
+        plan.stretches[0].step_ns, 100_000_000,
+        "ten samples to a slot"
+    );
     let mut overview = CounterOverview::new(plan);
     for i in 0..200 {
-        let flow = Some(Flow { ios: 2, bytes: 8192, total_ns: 6_000_000 });
+        let flow = Some(Flow {
+            ios: 2,
+            bytes: 8192,
+            total_ns: 6_000_000,
+        });
         let (from_ns, to_ns) = (i * 10_000_000, (i + 1) * 10_000_000);
         for dev in [A, B] {
             let flows = [flow, Some(Flow::default()), None, None];
@@ -295,24 +416,64 @@ fn counters_give_counts_and_means_but_no_quantiles() {
             });
         }
     }
-    let silent = CounterRates { dev: A, from_ns: 0, to_ns: 10_000_000, flows: [None; 4], busy_ns: None, area_ns: None };
-    let mut untimed =
-        CounterOverview::new(OverviewPlan::whole_of_tables(window, vec![Scope { devices: vec![A] }], 30_000_000));
+    let silent = CounterRates {
+        dev: A,
+        from_ns: 0,
+        to_ns: 10_000_000,
+        flows: [None; 4],
+        busy_ns: None,
+        area_ns: None,
+    };
+    let mut untimed = CounterOverview::new(OverviewPlan::whole_of_tables(
+        window,
+        vec![Scope { devices: vec![A] }],
+        30_000_000,
+    ));
     untimed.push(&silent);
     let untimed = untimed.finish();
-    assert_eq!((untimed.levels[0].detail, untimed.levels[0].step_ns), (Detail::SummedCounters, 30_000_000));
-    let data = overview.finish();
-    let finest = |scope| data.levels.iter().find(|l| l.scope == scope).expect("a level");
-    let (sum, one) = (finest(0), finest(1));
-    assert_eq!((sum.detail, one.detail), (Detail::SummedCounters, Detail::Counters));
     assert_eq!(
-        (sum.counts.len(), sum.counts[3].ios[0], one.counts[3].ios[0], one.counts[3].sectors[0]),
+        (untimed.levels[0].detail, untimed.levels[0].step_ns),
+        (Detail::SummedCounters, 30_000_000)
+    );
+    let data = overview.finish();
+    let finest = |scope| {
+        data.levels
+            .iter()
+            .find(|l| l.scope == scope)
+            .expect("a level")
+    };
+    let (sum, one) = (finest(0), finest(1));
+    assert_eq!(
+        (sum.detail, one.detail),
+        (Detail::SummedCounters, Detail::Counters)
+    );
+    assert_eq!(
+        (
+            sum.counts.len(),
+            sum.counts[3].ios[0],
+            one.counts[3].ios[0],
+            one.counts[3].sectors[0]
+        ),
         (20, 40, 20, 160)
     );
     let latency = one.counts[3].latency[0].expect("reads");
-    assert_eq!((latency.mean_ns, latency.quantiles, one.counts[3].latency[1]), (3_000_000, None, None));
-    assert_eq!((one.time[3].busy_ns[0], one.time[3].area_ns), (50_000_000, 60_000_000));
+    assert_eq!(
+        (latency.mean_ns, latency.quantiles, one.counts[3].latency[1]),
+        (3_000_000, None, None)
+    );
+    assert_eq!(
+        (one.time[3].busy_ns[0], one.time[3].area_ns),
+        (50_000_000, 60_000_000)
+    );
     assert!(data.distributions.is_empty() && one.heat.is_empty());
-    let moment = Moment { window: Window::new(0, 10), dev: None };
-    assert!(OverviewPlan::details(&data, &[moment], 5).stretches.is_empty(), "there is nothing finer to see");
+    let moment = Moment {
+        window: Window::new(0, 10),
+        dev: None,
+    };
+    assert!(
+        OverviewPlan::details(&data, &[moment], 5)
+            .stretches
+            .is_empty(),
+        "there is nothing finer to see"
+    );
 }

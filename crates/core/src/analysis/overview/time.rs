@@ -42,7 +42,10 @@ impl StretchTime {
     /// Time outside `study` is not counted: a last slot may be only partly inside.
     pub(super) fn new(stretch: &Stretch, study: Window) -> StretchTime {
         StretchTime {
-            window: Window::new(stretch.window.from_ns, stretch.window.to_ns.min(study.to_ns)),
+            window: Window::new(
+                stretch.window.from_ns,
+                stretch.window.to_ns.min(study.to_ns),
+            ),
             step_ns: stretch.step_ns,
             slots: vec![SlotTime::default(); stretch.slots()],
         }
@@ -59,7 +62,9 @@ impl StretchTime {
             for (busy, level) in s.busy_ns.iter_mut().zip(levels) {
                 *busy += if level > 0 { end - at } else { 0 };
             }
-            s.area_ns = s.area_ns.saturating_add((end - at).saturating_mul(levels[0]));
+            s.area_ns = s
+                .area_ns
+                .saturating_add((end - at).saturating_mul(levels[0]));
             s.max = s.max.max(u32::try_from(levels[0]).unwrap_or(u32::MAX));
             at = end;
         }
@@ -97,7 +102,13 @@ impl Depth {
     }
 
     /// One I/O of `class` more (`by` = 1) or less (-1) from `at_ns` on.
-    pub(super) fn change(&mut self, at_ns: i64, class: Class, by: i64, stretches: &mut [StretchTime]) {
+    pub(super) fn change(
+        &mut self,
+        at_ns: i64,
+        class: Class,
+        by: i64,
+        stretches: &mut [StretchTime],
+    ) {
         self.pass(at_ns, stretches);
         let kind = match class {
             Class::Read => Some(1),
@@ -117,13 +128,19 @@ impl Depth {
             return;
         }
         if self.levels[0] > 0 {
-            stretches.iter_mut().for_each(|s| s.pass(self.since_ns, to_ns, self.levels));
+            stretches
+                .iter_mut()
+                .for_each(|s| s.pass(self.since_ns, to_ns, self.levels));
         }
         self.since_ns = to_ns;
     }
 
     /// Settles the end; gives nanoseconds at each level from 0 on.
-    pub(super) fn finish(&mut self, window: Window, stretches: &mut [StretchTime]) -> [Vec<i64>; KINDS] {
+    pub(super) fn finish(
+        &mut self,
+        window: Window,
+        stretches: &mut [StretchTime],
+    ) -> [Vec<i64>; KINDS] {
         self.pass(window.to_ns, stretches);
         match &mut self.spent {
             None => Default::default(),

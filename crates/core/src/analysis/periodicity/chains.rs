@@ -35,11 +35,21 @@ struct Step {
 
 impl<'a> Chains<'a> {
     pub fn of(onsets: &'a [f64]) -> Chains<'a> {
-        Chains { onsets, evidence: Vec::new(), steps: Vec::new(), gains: Vec::new() }
+        Chains {
+            onsets,
+            evidence: Vec::new(),
+            steps: Vec::new(),
+            gains: Vec::new(),
+        }
     }
 
     pub fn follow(&mut self, period: f64, half: f64) {
-        let Chains { onsets, evidence, steps, gains: known } = self;
+        let Chains {
+            onsets,
+            evidence,
+            steps,
+            gains: known,
+        } = self;
         #[cfg(test)]
         LOOKED_AT.with(|n| n.set(n.get() + onsets.len()));
         let n = onsets.len();
@@ -63,7 +73,12 @@ impl<'a> Chains<'a> {
         steps.clear();
         known.clear();
         let (mut recent, mut from) = (0, [0usize; 3]);
-        let windows = [0, 1, 2].map(|k| ((k + 1) as f64 * period + wide[k], (k + 1) as f64 * period - wide[k]));
+        let windows = [0, 1, 2].map(|k| {
+            (
+                (k + 1) as f64 * period + wide[k],
+                (k + 1) as f64 * period - wide[k],
+            )
+        });
         for (j, t) in onsets.iter().enumerate() {
             while t - onsets[recent] > 5.0 * period {
                 recent += 1;
@@ -73,15 +88,32 @@ impl<'a> Chains<'a> {
                 known.resize(crowd + 1, None);
             }
             let gain = *known[crowd].get_or_insert_with(|| gains(j - recent));
-            let (mut best, mut step) = (0.0, Step { from: j as u32, first: j as u32, periods: 0 });
+            let (mut best, mut step) = (
+                0.0,
+                Step {
+                    from: j as u32,
+                    first: j as u32,
+                    periods: 0,
+                },
+            );
             for (k, from) in from.iter_mut().enumerate() {
                 let (earliest, latest) = (t - windows[k].0, t - windows[k].1);
-                *from += onsets[*from..j].iter().take_while(|at| **at < earliest).count();
-                let inside = onsets[*from..j].iter().zip(&evidence[*from..j]).take_while(|(at, _)| **at <= latest);
+                *from += onsets[*from..j]
+                    .iter()
+                    .take_while(|at| **at < earliest)
+                    .count();
+                let inside = onsets[*from..j]
+                    .iter()
+                    .zip(&evidence[*from..j])
+                    .take_while(|(at, _)| **at <= latest);
                 for (i, (_, before)) in inside.enumerate() {
                     if before + gain[k] > best {
                         best = before + gain[k];
-                        step = Step { from: (*from + i) as u32, first: steps[*from + i].first, periods: k as u8 + 1 };
+                        step = Step {
+                            from: (*from + i) as u32,
+                            first: steps[*from + i].first,
+                            periods: k as u8 + 1,
+                        };
                     }
                 }
             }
@@ -126,19 +158,28 @@ pub(in crate::analysis::periodicity) struct Beat {
 /// Clocks that something sets back (a forced commit restarts the journal's timer) keep their period and slip in phase.
 /// A step that lies more than six robust deviations off begins a new stretch; steady jitter never does, nor does what
 /// times of this `resolution` round to one more or less.
-pub(in crate::analysis::periodicity) fn unbroken(chain: &[(f64, f64)], resolution: f64) -> Vec<Beat> {
+pub(in crate::analysis::periodicity) fn unbroken(
+    chain: &[(f64, f64)],
+    resolution: f64,
+) -> Vec<Beat> {
     let step = |w: &[(f64, f64)]| (w[1].1 - w[0].1) / (w[1].0 - w[0].0);
     let steps: Vec<f64> = chain.windows(2).map(step).collect();
     let usual = median(&mut steps.clone()).unwrap_or(0.0);
     // Equal steps have no spread at all.
-    let most = (6.0 * 1.4826 * mad(&steps, usual)).max(0.1 * usual).max(1.5 * resolution);
+    let most = (6.0 * 1.4826 * mad(&steps, usual))
+        .max(0.1 * usual)
+        .max(1.5 * resolution);
     let mut stretch = 0;
     let mut beats = Vec::with_capacity(chain.len());
     for (i, (cycle, at)) in chain.iter().enumerate() {
         if i > 0 && (steps[i - 1] - usual).abs() > most {
             stretch += 1;
         }
-        beats.push(Beat { cycle: *cycle, at: *at, stretch });
+        beats.push(Beat {
+            cycle: *cycle,
+            at: *at,
+            stretch,
+        });
     }
     beats
 }
@@ -148,8 +189,13 @@ pub(in crate::analysis::periodicity) fn slope(beats: &[Beat], skip: Option<usize
     let (mut xx, mut xy) = (0.0, 0.0);
     let last = beats.last()?.stretch;
     for stretch in 0..=last {
-        let kept =
-            || beats.iter().enumerate().filter(|(i, b)| Some(*i) != skip && b.stretch == stretch).map(|(_, b)| b);
+        let kept = || {
+            beats
+                .iter()
+                .enumerate()
+                .filter(|(i, b)| Some(*i) != skip && b.stretch == stretch)
+                .map(|(_, b)| b)
+        };
         let n = kept().count() as f64;
         let (mx, my) = kept().fold((0.0, 0.0), |m, b| (m.0 + b.cycle / n, m.1 + b.at / n));
         xx += kept().map(|b| (b.cycle - mx).powi(2)).sum::<f64>();

@@ -56,7 +56,10 @@ fn near_ln(x: f64, logarithms: &[f32; 4096]) -> f64 {
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut sums = [0.0; 4];
     let n = a.len().min(b.len());
-    let (fours, rest) = (a[..n].chunks_exact(4).zip(b[..n].chunks_exact(4)), n / 4 * 4..n);
+    let (fours, rest) = (
+        a[..n].chunks_exact(4).zip(b[..n].chunks_exact(4)),
+        n / 4 * 4..n,
+    );
     for (x, y) in fours {
         (0..4).for_each(|k| sums[k] += x[k] * y[k]);
     }
@@ -88,11 +91,21 @@ impl Differences {
         }
         let mut sums = vec![0.0; steps + 1];
         (0..steps).for_each(|i| sums[i + 1] = sums[i] + f64::from(pairs[i]));
-        let (n, span) = (onsets.len() as f64, (onsets[onsets.len() - 1] - onsets[0]) as f64);
+        let (n, span) = (
+            onsets.len() as f64,
+            (onsets[onsets.len() - 1] - onsets[0]) as f64,
+        );
         let per_ns = n * (n - 1.0) / span;
-        let expected = (0..steps).map(|i| Self::STEP * per_ns * Self::apart(shortest, i as f64)).collect();
+        let expected = (0..steps)
+            .map(|i| Self::STEP * per_ns * Self::apart(shortest, i as f64))
+            .collect();
         let least_excess = if onsets.len() > MANY_ONSETS { 3.0 } else { 2.0 };
-        Differences { shortest, sums, expected, least_excess }
+        Differences {
+            shortest,
+            sums,
+            expected,
+            least_excess,
+        }
     }
 
     /// The middle of step `i`, in nanoseconds.
@@ -106,8 +119,13 @@ impl Differences {
 
     /// Pairs in each of the steps around `i`, but for the `wide` nearest ones to either side.
     fn surroundings(&self, i: usize, wide: usize) -> f64 {
-        let [from, low, high, to] = [i.saturating_sub(AROUND), i.saturating_sub(wide), i + wide + 1, i + AROUND + 1]
-            .map(|s| s.min(self.steps()));
+        let [from, low, high, to] = [
+            i.saturating_sub(AROUND),
+            i.saturating_sub(wide),
+            i + wide + 1,
+            i + AROUND + 1,
+        ]
+        .map(|s| s.min(self.steps()));
         let steps = (to - high) + (low - from);
         (self.sums[to] - self.sums[high] + self.sums[low] - self.sums[from]) / steps.max(1) as f64
     }
@@ -119,7 +137,11 @@ impl Differences {
         let around = |i: usize| (i.saturating_sub(wide), (i + wide + 1).min(steps));
         // Silence before each onset, and load that changes, make short differences more frequent than chance alone.
         let by_chance = |i: usize| {
-            let local = if 2 * wide + 1 < AROUND / 2 { self.surroundings(i, 2 * wide) } else { 0.0 };
+            let local = if 2 * wide + 1 < AROUND / 2 {
+                self.surroundings(i, 2 * wide)
+            } else {
+                0.0
+            };
             local.max(self.expected[i])
         };
         let excess = |i: usize| {
@@ -132,7 +154,11 @@ impl Differences {
             let (from, to) = around(i);
             let more = |b: usize| (self.sums[b + 1] - self.sums[b] - self.expected[b]).max(0.0);
             let sum: f64 = (from..to).map(more).sum();
-            if sum > 0.0 { (from..to).map(|b| b as f64 * more(b)).sum::<f64>() / sum } else { i as f64 }
+            if sum > 0.0 {
+                (from..to).map(|b| b as f64 * more(b)).sum::<f64>() / sum
+            } else {
+                i as f64
+            }
         };
         let z: Vec<f64> = (0..steps).map(excess).collect();
         let is_enough = |i: usize| {
@@ -140,26 +166,40 @@ impl Differences {
             needed(Self::apart(self.shortest, i as f64))
                 .is_some_and(|beats| z[i] >= PAIRED * beats / pairs.max(0.25).sqrt())
         };
-        let is_top = |i: &usize| z[*i] >= self.least_excess && z[*i] >= z[i - 1] && z[*i] > z[i + 1] && is_enough(*i);
-        let tops: Vec<usize> = (AROUND..steps.saturating_sub(AROUND)).filter(is_top).collect();
+        let is_top = |i: &usize| {
+            z[*i] >= self.least_excess && z[*i] >= z[i - 1] && z[*i] > z[i + 1] && is_enough(*i)
+        };
+        let tops: Vec<usize> = (AROUND..steps.saturating_sub(AROUND))
+            .filter(is_top)
+            .collect();
         let chosen = foremost(tops, &z, MAX_CANDIDATES, wide.max(2));
-        chosen.into_iter().map(|i| Self::apart(self.shortest, middle(i))).collect()
+        chosen
+            .into_iter()
+            .map(|i| Self::apart(self.shortest, middle(i)))
+            .collect()
     }
 
     /// Periods of `from..to` that the pairs keep at all multiples alike, however wide they are spread around each.
     pub fn lines(&self, (from, to): (f64, f64), onsets: usize, mean_gap: f64) -> Vec<f64> {
         let step = |period: f64| ((period / self.shortest).ln() / Self::STEP) as usize + AROUND;
         let steps = self.steps();
-        let usual: Vec<f64> = (0..steps).map(|i| self.surroundings(i, 0).max(0.01)).collect();
-        let excess: Vec<f64> = (0..steps).map(|i| self.sums[i + 1] - self.sums[i] - usual[i]).collect();
+        let usual: Vec<f64> = (0..steps)
+            .map(|i| self.surroundings(i, 0).max(0.01))
+            .collect();
+        let excess: Vec<f64> = (0..steps)
+            .map(|i| self.sums[i + 1] - self.sums[i] - usual[i])
+            .collect();
         let [cosines, squares] = &*COSINES;
         let line = |at: usize| {
             let first = at.saturating_sub(Self::BELOW);
             let from = first + Self::BELOW - at;
-            dot(&excess[first..], &cosines[from..]) / dot(&usual[first..], &squares[from..]).max(1.0).sqrt()
+            dot(&excess[first..], &cosines[from..])
+                / dot(&usual[first..], &squares[from..]).max(1.0).sqrt()
         };
         const EVERY: usize = 2;
-        let places: Vec<usize> = (step(from).max(AROUND)..step(to).min(steps)).step_by(EVERY).collect();
+        let places: Vec<usize> = (step(from).max(AROUND)..step(to).min(steps))
+            .step_by(EVERY)
+            .collect();
         let z: Vec<f64> = places.iter().map(|i| line(*i)).collect();
         let least = |i: usize| {
             let gaps = Self::apart(self.shortest, places[i] as f64) / mean_gap;
@@ -168,7 +208,10 @@ impl Differences {
         let is_top = |i: &usize| z[*i] >= z[i - 1] && z[*i] > z[i + 1] && z[*i] >= least(*i);
         let tops: Vec<usize> = (1..z.len().saturating_sub(1)).filter(is_top).collect();
         let chosen = foremost(tops, &z, MAX_LINES, 3);
-        chosen.into_iter().map(|i| Self::apart(self.shortest, places[i] as f64)).collect()
+        chosen
+            .into_iter()
+            .map(|i| Self::apart(self.shortest, places[i] as f64))
+            .collect()
     }
 }
 

@@ -26,14 +26,21 @@ pub(in crate::analysis::periodicity) struct Grid {
 /// phases a window apart.
 pub(in crate::analysis::periodicity) fn trials(onsets: usize, mean_gap: f64, shortest: f64) -> f64 {
     let cycles = onsets as f64 * mean_gap / shortest;
-    WIDTHS.iter().map(|w| TRIALS * cycles / (2.0 * w).powi(2)).sum()
+    WIDTHS
+        .iter()
+        .map(|w| TRIALS * cycles / (2.0 * w).powi(2))
+        .sum()
 }
 
 /// The grid with most evidence at a period near `period`.
 pub(in crate::analysis::periodicity) fn best(onsets: &[f64], period: f64) -> Grid {
     let (period, phase) = strongest(onsets, period);
     let of = |wide: f64| on_grid(onsets, period, phase, wide);
-    WIDTHS.map(of).into_iter().reduce(|a, b| if b.evidence > a.evidence { b } else { a }).expect("two")
+    WIDTHS
+        .map(of)
+        .into_iter()
+        .reduce(|a, b| if b.evidence > a.evidence { b } else { a })
+        .expect("two")
 }
 
 /// Period and phase in nanoseconds at which Rayleigh's statistic is largest near `period`.
@@ -42,7 +49,11 @@ fn strongest(onsets: &[f64], period: f64) -> (f64, f64) {
     let lowest = 1.0 / (period * (1.0 + NEAR));
     let step = 0.4 / span;
     let steps = ((2.0 * NEAR / period / step) as usize).max(1);
-    let angle = |frequency: f64| onsets.iter().map(move |t| (TAU * (t - first) * frequency).sin_cos());
+    let angle = |frequency: f64| {
+        onsets
+            .iter()
+            .map(move |t| (TAU * (t - first) * frequency).sin_cos())
+    };
     // Each onset's angle turns by the same amount from one frequency to the next.
     let mut at: Vec<(f64, f64)> = angle(lowest).collect();
     let turn: Vec<(f64, f64)> = angle(step).collect();
@@ -68,7 +79,8 @@ fn on_grid(onsets: &[f64], period: f64, phase: f64, wide: f64) -> Grid {
     let (mut sum, mut begin): (f64, usize) = (0.0, 0);
     let mut best = (0.0, 0, 0);
     let mut beats: Vec<(f64, f64)> = Vec::new();
-    let cycles = ((first - phase) / period).floor() as i64..=((last - phase) / period).ceil() as i64;
+    let cycles =
+        ((first - phase) / period).floor() as i64..=((last - phase) / period).ceil() as i64;
     for cycle in cycles {
         let middle = phase + cycle as f64 * period;
         for (i, off) in recent.iter_mut().zip([-2.5, 2.5]) {
@@ -77,7 +89,9 @@ fn on_grid(onsets: &[f64], period: f64, phase: f64, wide: f64) -> Grid {
         from += onsets[from..].partition_point(|t| *t < middle - wide * period);
         let rate = mean_rate.max((recent[1] - recent[0]) as f64 / (5.0 * period));
         let by_chance = 1.0 - (-2.0 * wide * period * rate).exp();
-        let inside = onsets[from..].iter().take_while(|t| **t <= middle + wide * period);
+        let inside = onsets[from..]
+            .iter()
+            .take_while(|t| **t <= middle + wide * period);
         let nearest = inside.min_by(|a, b| (**a - middle).abs().total_cmp(&(**b - middle).abs()));
         if sum <= 0.0 {
             (sum, begin) = (0.0, beats.len());
@@ -93,5 +107,9 @@ fn on_grid(onsets: &[f64], period: f64, phase: f64, wide: f64) -> Grid {
             best = (sum, begin, beats.len());
         }
     }
-    Grid { evidence: best.0, period, beats: beats[best.1..best.2].to_vec() }
+    Grid {
+        evidence: best.0,
+        period,
+        beats: beats[best.1..best.2].to_vec(),
+    }
 }

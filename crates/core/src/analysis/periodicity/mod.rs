@@ -22,7 +22,11 @@ use crate::analysis::stream::requests::Request;
 
 /// What may be said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "PeriodicityVerdict"))]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "PeriodicityVerdict")
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// It comes back, at least five times in this recording, and not by chance.
@@ -125,8 +129,19 @@ pub struct Periodicity {
 
 /// Looks for clocks in what was submitted inside `window`. Times are multiples of `resolution_ns` (0: exact); what lies in
 /// `gaps`, where I/Os are missing, begins nothing.
-pub fn find(requests: &[Request], window: (i64, i64), resolution_ns: i64, gaps: &[(i64, i64)]) -> Periodicity {
-    find_among(requests, demand(requests, window).as_ref(), window, resolution_ns, gaps)
+pub fn find(
+    requests: &[Request],
+    window: (i64, i64),
+    resolution_ns: i64,
+    gaps: &[(i64, i64)],
+) -> Periodicity {
+    find_among(
+        requests,
+        demand(requests, window).as_ref(),
+        window,
+        resolution_ns,
+        gaps,
+    )
 }
 
 /// The same where the requests' demand is known already.
@@ -137,8 +152,10 @@ pub(in crate::analysis) fn find_among(
     resolution_ns: i64,
     gaps: &[(i64, i64)],
 ) -> Periodicity {
-    let mut arrivals: Vec<&Request> =
-        requests.iter().filter(|r| window.0 <= r.start_ns && r.start_ns < window.1).collect();
+    let mut arrivals: Vec<&Request> = requests
+        .iter()
+        .filter(|r| window.0 <= r.start_ns && r.start_ns < window.1)
+        .collect();
     arrivals.sort_by_key(|r| r.start_ns);
     let mut lists = onset_lists(demand, &arrivals, window, resolution_ns, gaps);
     let mut result = nothing(&lists, resolution_ns);
@@ -148,25 +165,44 @@ pub(in crate::analysis) fn find_among(
     }
     result.verdict = Verdict::NotPeriodic;
     for _ in 0..2 * MAX_CLOCKS {
-        let search = Search { shortest_ns, resolution_ns, window, known: &result.clocks };
-        let Some(clock) = search.best(&lists) else { break };
+        let search = Search {
+            shortest_ns,
+            resolution_ns,
+            window,
+            known: &result.clocks,
+        };
+        let Some(clock) = search.best(&lists) else {
+            break;
+        };
         result.p_value.get_or_insert(clock.p_value);
         if clock.p_value > ALPHA || result.clocks.len() == MAX_CLOCKS {
             break;
         }
         let near = resolution_ns.max(1_000_000);
-        let beats: Vec<i64> = clock.beats_s.iter().map(|s| window.0 + (s * 1e9).round() as i64).collect();
+        let beats: Vec<i64> = clock
+            .beats_s
+            .iter()
+            .map(|s| window.0 + (s * 1e9).round() as i64)
+            .collect();
         for list in &mut lists {
             list.retain(|t| !is_near(&beats, *t, near));
         }
         // The same time in another part of the window is the same clock.
-        match result.clocks.iter_mut().find(|known| known.is_like(clock.period_s)) {
+        match result
+            .clocks
+            .iter_mut()
+            .find(|known| known.is_like(clock.period_s))
+        {
             Some(known) => known.extend(clock),
             None => result.clocks.push(clock),
         }
     }
     if let Some(first) = result.clocks.first() {
-        result.verdict = if first.is_periodic() { Verdict::Periodic } else { Verdict::Tentative };
+        result.verdict = if first.is_periodic() {
+            Verdict::Periodic
+        } else {
+            Verdict::Tentative
+        };
         (result.period_s, result.period_ci_s) = (Some(first.period_s), first.period_ci_s);
         (result.cycles, result.in_step) = (Some(first.cycles), first.in_step);
         result.acf = correlation_at(&arrivals, window, resolution_ns, first.period_s);
@@ -175,8 +211,14 @@ pub(in crate::analysis) fn find_among(
 }
 
 fn nothing(lists: &[Vec<i64>], resolution_ns: i64) -> Periodicity {
-    let onsets: &[i64] = lists.iter().min_by_key(|l| l.len().abs_diff(100)).map_or(&[], Vec::as_slice);
-    let gaps: Vec<f64> = onsets.windows(2).map(|w| (w[1] - w[0]) as f64 / 1e9).collect();
+    let onsets: &[i64] = lists
+        .iter()
+        .min_by_key(|l| l.len().abs_diff(100))
+        .map_or(&[], Vec::as_slice);
+    let gaps: Vec<f64> = onsets
+        .windows(2)
+        .map(|w| (w[1] - w[0]) as f64 / 1e9)
+        .collect();
     let stats = mean_sd(&gaps);
     Periodicity {
         verdict: Verdict::InsufficientData,
@@ -209,17 +251,27 @@ fn onset_lists(
     };
     let mut lists: Vec<Vec<i64>> = Vec::new();
     let mut add = |list: Vec<i64>| {
-        let is_new = lists.iter().all(|l| l.len().abs_diff(list.len()) * 50 > l.len());
+        let is_new = lists
+            .iter()
+            .all(|l| l.len().abs_diff(list.len()) * 50 > l.len());
         if list.len() >= MIN_ONSETS && is_new {
             lists.push(list);
         }
     };
     if let Some(found) = demand {
-        add(found.high.iter().map(|h| h.0).filter(|t| !lossy(*t)).collect());
+        add(found
+            .high
+            .iter()
+            .map(|h| h.0)
+            .filter(|t| !lossy(*t))
+            .collect());
     }
     let lengths = (0..).map(|i| [2, 5, 10][i % 3] * 10i64.pow(i as u32 / 3) * 1_000_000);
     let wanted = |g: &i64| *g > 2 * resolution_ns || resolution_ns == 0;
-    for quiet_ns in lengths.take_while(|g| *g <= (window.1 - window.0) / 10).filter(wanted) {
+    for quiet_ns in lengths
+        .take_while(|g| *g <= (window.1 - window.0) / 10)
+        .filter(wanted)
+    {
         let mut last = i64::MIN / 2;
         let mut list = Vec::new();
         for r in arrivals {
@@ -239,8 +291,17 @@ fn is_near(sorted: &[i64], t: i64, near: i64) -> bool {
 }
 
 /// Biased autocorrelation of `ln(1 + KiB)` at lag `period_s`, in bins of a fiftieth of it or of the resolution.
-fn correlation_at(arrivals: &[&Request], window: (i64, i64), resolution_ns: i64, period_s: f64) -> Option<f64> {
-    let lag = if resolution_ns > 0 { (period_s * 1e9 / resolution_ns as f64).round().max(1.0) } else { 50.0 };
+fn correlation_at(
+    arrivals: &[&Request],
+    window: (i64, i64),
+    resolution_ns: i64,
+    period_s: f64,
+) -> Option<f64> {
+    let lag = if resolution_ns > 0 {
+        (period_s * 1e9 / resolution_ns as f64).round().max(1.0)
+    } else {
+        50.0
+    };
     let bin_ns = period_s * 1e9 / lag;
     let bins = ((window.1 - window.0) as f64 / bin_ns) as usize;
     let mut kib = vec![0.0; bins.min(1 << 20)];
@@ -252,7 +313,11 @@ fn correlation_at(arrivals: &[&Request], window: (i64, i64), resolution_ns: i64,
     let mean = kib.iter().map(|v: &f64| v.ln_1p()).sum::<f64>() / kib.len().max(1) as f64;
     let x: Vec<f64> = kib.iter().map(|v| v.ln_1p() - mean).collect();
     let square: f64 = x.iter().map(|v| v * v).sum();
-    let lagged: f64 = x.iter().zip(x.get(lag as usize..)?).map(|(a, b)| a * b).sum();
+    let lagged: f64 = x
+        .iter()
+        .zip(x.get(lag as usize..)?)
+        .map(|(a, b)| a * b)
+        .sum();
     (square > 0.0).then(|| lagged / square)
 }
 
@@ -266,9 +331,16 @@ mod tests {
     /// Bursts of `n` requests, half a millisecond apart, at the given seconds.
     fn bursts(at_s: impl IntoIterator<Item = f64>, n: i64) -> Vec<Request> {
         let at = |s: f64, i: i64| (s * S) as i64 + i * 500_000;
-        let request =
-            |start_ns: i64| Request { start_ns, issue_ns: start_ns, done_ns: start_ns + 1000, bytes: 65_536, tgid: 0 };
-        at_s.into_iter().flat_map(|s| (0..n).map(move |i| request(at(s, i)))).collect()
+        let request = |start_ns: i64| Request {
+            start_ns,
+            issue_ns: start_ns,
+            done_ns: start_ns + 1000,
+            bytes: 65_536,
+            tgid: 0,
+        };
+        at_s.into_iter()
+            .flat_map(|s| (0..n).map(move |i| request(at(s, i))))
+            .collect()
     }
 
     fn uniform(random: &mut Shuffler) -> f64 {
@@ -282,9 +354,22 @@ mod tests {
     #[test]
     fn a_clock_is_found_to_a_hundredth() {
         for period in [0.06, 0.7, 2.5, 5.1, 13.0] {
-            let p = found(&bursts((0..(100.0 / period) as u32).map(|k| 0.3 + f64::from(k) * period), 10), 100.0);
-            assert_eq!((p.verdict, p.clocks.len()), (Verdict::Periodic, 1), "{period}: {p:?}");
-            assert!((p.period_s.expect("found") - period).abs() < 0.01 * period, "{period}: {p:?}");
+            let p = found(
+                &bursts(
+                    (0..(100.0 / period) as u32).map(|k| 0.3 + f64::from(k) * period),
+                    10,
+                ),
+                100.0,
+            );
+            assert_eq!(
+                (p.verdict, p.clocks.len()),
+                (Verdict::Periodic, 1),
+                "{period}: {p:?}"
+            );
+            assert!(
+                (p.period_s.expect("found") - period).abs() < 0.01 * period,
+                "{period}: {p:?}"
+            );
         }
     }
 
@@ -294,10 +379,13 @@ mod tests {
         for seed in 0..24 {
             let mut random = Shuffler::new(seed);
             let mut jittered = |by: f64| -> Vec<f64> {
-                (0..29).map(|k| 0.7 + 2.0 * f64::from(k) + 4.0 * by * (uniform(&mut random) - 0.5)).collect()
+                (0..29)
+                    .map(|k| 0.7 + 2.0 * f64::from(k) + 4.0 * by * (uniform(&mut random) - 0.5))
+                    .collect()
             };
-            let right_period =
-                |p: &Periodicity| p.verdict == Verdict::Periodic && (p.period_s.unwrap_or(0.0) - 2.0).abs() < 0.04;
+            let right_period = |p: &Periodicity| {
+                p.verdict == Verdict::Periodic && (p.period_s.unwrap_or(0.0) - 2.0).abs() < 0.04
+            };
             right += usize::from(right_period(&found(&bursts(jittered(0.05), 40), 60.0)));
             wide += usize::from(right_period(&found(&bursts(jittered(0.1), 40), 60.0)));
         }
@@ -307,17 +395,30 @@ mod tests {
     #[test]
     fn missing_beats_and_one_reset_keep_the_period() {
         let mut random = Shuffler::new(5);
-        let kept: Vec<f64> = (0..40).map(|k| 0.5 + 1.5 * f64::from(k)).filter(|_| uniform(&mut random) < 0.8).collect();
+        let kept: Vec<f64> = (0..40)
+            .map(|k| 0.5 + 1.5 * f64::from(k))
+            .filter(|_| uniform(&mut random) < 0.8)
+            .collect();
         let p = found(&bursts(kept, 10), 60.0);
-        assert!(p.verdict == Verdict::Periodic && (p.period_s.unwrap_or(0.0) - 1.5).abs() < 0.015, "{p:?}");
+        assert!(
+            p.verdict == Verdict::Periodic && (p.period_s.unwrap_or(0.0) - 1.5).abs() < 0.015,
+            "{p:?}"
+        );
         // A journal on a real disk: commits every 5.07 s, one of them forced after 3.96 s.
         let mut at = 3.92;
         let reset = (0..17).map(|k| {
-            at += if k == 7 { 3.96 } else { 5.06 + 0.01 * f64::from(k % 3) };
+            at += if k == 7 {
+                3.96
+            } else {
+                5.06 + 0.01 * f64::from(k % 3)
+            };
             at
         });
         let p = found(&bursts(reset, 3), 92.0);
-        assert!(p.verdict == Verdict::Periodic && (p.period_s.unwrap_or(0.0) - 5.07).abs() < 0.03, "{p:?}");
+        assert!(
+            p.verdict == Verdict::Periodic && (p.period_s.unwrap_or(0.0) - 5.07).abs() < 0.03,
+            "{p:?}"
+        );
     }
 
     #[test]
@@ -329,12 +430,21 @@ mod tests {
             at.sort_by(f64::total_cmp);
             let p = found(&bursts(at, 40), 3600.0);
             let first = &p.clocks[0];
-            assert!((first.period_s - 5.0).abs() < 0.05 && first.from_s > 2650.0, "{seed}: {first:?}");
-            let mut two = bursts((0..24).map(|k| 0.3 + 2.5 * f64::from(k) + 0.05 * uniform(&mut random)), 100);
+            assert!(
+                (first.period_s - 5.0).abs() < 0.05 && first.from_s > 2650.0,
+                "{seed}: {first:?}"
+            );
+            let mut two = bursts(
+                (0..24).map(|k| 0.3 + 2.5 * f64::from(k) + 0.05 * uniform(&mut random)),
+                100,
+            );
             two.extend(bursts((0..8).map(|k| 1.1 + 7.3 * f64::from(k)), 100));
             let p = found(&two, 60.0);
             for period in [2.5, 7.3] {
-                let has = p.clocks.iter().any(|c| (c.period_s - period).abs() < 0.02 * period);
+                let has = p
+                    .clocks
+                    .iter()
+                    .any(|c| (c.period_s - period).abs() < 0.02 * period);
                 assert!(has, "{seed}: {period} of {:?}", p.clocks);
             }
         }
@@ -357,21 +467,29 @@ mod tests {
                 };
                 at.push(t);
             }
-            periodic += usize::from(found(&bursts(at, 1 + (seed % 3) as i64), 60.0).verdict == Verdict::Periodic);
+            periodic += usize::from(
+                found(&bursts(at, 1 + (seed % 3) as i64), 60.0).verdict == Verdict::Periodic,
+            );
         }
         assert!(periodic <= 3, "{periodic} of 120");
     }
 
     #[test]
     fn few_onsets_coarse_samples_and_lost_time_say_nothing() {
-        assert_eq!(found(&bursts([10.0, 60.0], 10), 100.0).verdict, Verdict::InsufficientData);
+        assert_eq!(
+            found(&bursts([10.0, 60.0], 10), 100.0).verdict,
+            Verdict::InsufficientData
+        );
         assert_eq!(found(&[], 100.0).verdict, Verdict::InsufficientData);
-        let seconds: Vec<Request> =
-            (0..20).flat_map(|i| Request::spread(i * 1_000_000_000, 1_000_000_000, 1, 5)).collect();
+        let seconds: Vec<Request> = (0..20)
+            .flat_map(|i| Request::spread(i * 1_000_000_000, 1_000_000_000, 1, 5))
+            .collect();
         let sampled = find(&seconds, (0, 20_000_000_000), 1_000_000_000, &[]);
         assert_eq!(sampled.verdict, Verdict::InsufficientData);
         let clock = bursts((0..30).map(|k| 0.3 + 2.0 * f64::from(k)), 10);
-        let gaps: Vec<(i64, i64)> = (0..30).map(|k| (k * 2_000_000_000, k * 2_000_000_000 + 500_000_000)).collect();
+        let gaps: Vec<(i64, i64)> = (0..30)
+            .map(|k| (k * 2_000_000_000, k * 2_000_000_000 + 500_000_000))
+            .collect();
         let p = find(&clock, (0, 60_000_000_000), 0, &gaps);
         assert!(p.clocks.is_empty() && p.period_s.is_none(), "{p:?}");
     }

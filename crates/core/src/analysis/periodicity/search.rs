@@ -65,13 +65,19 @@ impl Piece<'_> {
 
     /// Periods of grids: beats of a clock that is neither missing nor among many others.
     fn grids(&self) -> (f64, f64) {
-        (self.shortest.max(0.5 * self.mean_gap()), self.longest.min(4.0 * self.mean_gap()))
+        (
+            self.shortest.max(0.5 * self.mean_gap()),
+            self.longest.min(4.0 * self.mean_gap()),
+        )
     }
 
     /// All periods were there to be chosen, whether looked at closely or not; half widths overlap.
     fn trials(&self) -> f64 {
         let n = self.onsets.len();
-        let chains: f64 = self.jitters().map(|j| TRIALS * n as f64 * (self.longest / self.shortest).ln() / j).sum();
+        let chains: f64 = self
+            .jitters()
+            .map(|j| TRIALS * n as f64 * (self.longest / self.shortest).ln() / j)
+            .sum();
         chains + grid::trials(n, self.mean_gap(), self.grids().0)
     }
 }
@@ -87,7 +93,12 @@ impl Search<'_> {
             let span = (onsets[onsets.len() - 1] - onsets[0]) as f64;
             let mean_gap = span / (onsets.len() - 1) as f64;
             let shortest = (0.25 * mean_gap).max(self.shortest_ns as f64);
-            Piece { onsets, span, shortest, longest: (10.0 * mean_gap).min(span / 3.0) }
+            Piece {
+                onsets,
+                span,
+                shortest,
+                longest: (10.0 * mean_gap).min(span / 3.0),
+            }
         };
         list.chunks(PIECE)
             .step_by(every)
@@ -112,12 +123,18 @@ impl Search<'_> {
     fn best_of(&self, piece: &Piece, times: &[f64], needed: f64, found: &mut Option<Best>) {
         let differences = Differences::of(piece.onsets, piece.shortest, piece.longest);
         let is_new = |period: &f64| self.known.iter().all(|c| !c.is_like(period / 1e9));
-        let mut offer = |evidence: f64, period: f64, length: f64, beats: &dyn Fn() -> Vec<(f64, f64)>| {
-            let is_long = length >= self.least_span(piece, period) && evidence >= BEAT * length / period;
-            if is_long && evidence > found.as_ref().map_or(0.0, |b| b.evidence) {
-                *found = Some(Best { evidence, period, beats: beats() });
-            }
-        };
+        let mut offer =
+            |evidence: f64, period: f64, length: f64, beats: &dyn Fn() -> Vec<(f64, f64)>| {
+                let is_long =
+                    length >= self.least_span(piece, period) && evidence >= BEAT * length / period;
+                if is_long && evidence > found.as_ref().map_or(0.0, |b| b.evidence) {
+                    *found = Some(Best {
+                        evidence,
+                        period,
+                        beats: beats(),
+                    });
+                }
+            };
         let mut chains = Chains::of(times);
         for jitter in piece.jitters() {
             let half = |period: f64| (jitter * period).max(0.6 * self.resolution_ns as f64);
@@ -136,15 +153,25 @@ impl Search<'_> {
                 }
             }
         }
-        for period in differences.lines(piece.grids(), times.len(), piece.mean_gap()).into_iter().filter(is_new) {
+        for period in differences
+            .lines(piece.grids(), times.len(), piece.mean_gap())
+            .into_iter()
+            .filter(is_new)
+        {
             let grid = grid::best(times, period);
-            let length = grid.beats.last().zip(grid.beats.first()).map_or(0.0, |(l, f)| l.1 - f.1);
+            let length = grid
+                .beats
+                .last()
+                .zip(grid.beats.first())
+                .map_or(0.0, |(l, f)| l.1 - f.1);
             offer(grid.evidence, grid.period, length, &|| grid.beats.clone());
         }
     }
 
     fn least_span(&self, piece: &Piece, period: f64) -> f64 {
-        (MIN_PERIODS * period).max(MIN_SPAN * piece.span).max(MIN_SPAN / 3.0 * self.len_ns())
+        (MIN_PERIODS * period)
+            .max(MIN_SPAN * piece.span)
+            .max(MIN_SPAN / 3.0 * self.len_ns())
     }
 
     /// How many beats a chain with this period and half width needs for so much evidence; `None` if none can have it.
@@ -161,14 +188,23 @@ impl Search<'_> {
         let chain = &best.beats[..];
         let (first, last) = (chain.first()?, chain.last()?);
         let beats = unbroken(chain, self.resolution_ns as f64);
-        let period = slope(&beats, None).filter(|_| chain.len() >= 5).unwrap_or(best.period);
-        let steps: Vec<f64> = chain.windows(2).map(|w| (w[1].1 - w[0].1) / (w[1].0 - w[0].0)).collect();
-        let left_out: Vec<f64> = (0..chain.len()).filter_map(|i| slope(&beats, Some(i))).collect();
+        let period = slope(&beats, None)
+            .filter(|_| chain.len() >= 5)
+            .unwrap_or(best.period);
+        let steps: Vec<f64> = chain
+            .windows(2)
+            .map(|w| (w[1].1 - w[0].1) / (w[1].0 - w[0].0))
+            .collect();
+        let left_out: Vec<f64> = (0..chain.len())
+            .filter_map(|i| slope(&beats, Some(i)))
+            .collect();
         let n = chain.len() as f64;
-        let interval = mean_sd(&left_out).filter(|_| chain.len() >= 5).map(|(_, sd)| {
-            let error = sd * (n - 1.0) / n.sqrt();
-            ((period - 1.96 * error) / 1e9, (period + 1.96 * error) / 1e9)
-        });
+        let interval = mean_sd(&left_out)
+            .filter(|_| chain.len() >= 5)
+            .map(|(_, sd)| {
+                let error = sd * (n - 1.0) / n.sqrt();
+                ((period - 1.96 * error) / 1e9, (period + 1.96 * error) / 1e9)
+            });
         let seconds = |ns: f64| (ns - self.window.0 as f64) / 1e9;
         Some(Clock {
             period_s: period / 1e9,
@@ -196,15 +232,25 @@ mod tests {
     fn search(onsets: Vec<i64>) -> (Option<f64>, f64) {
         let n = onsets.len() as f64;
         LOOKED_AT.with(|n| n.set(0));
-        let search = Search { shortest_ns: 20_000_000, resolution_ns: 0, window: (0, 60 * S), known: &[] };
+        let search = Search {
+            shortest_ns: 20_000_000,
+            resolution_ns: 0,
+            window: (0, 60 * S),
+            known: &[],
+        };
         let clock = search.best(&[onsets]).filter(|c| c.p_value <= ALPHA);
-        (clock.map(|c| c.period_s), LOOKED_AT.with(std::cell::Cell::get) as f64 / n)
+        (
+            clock.map(|c| c.period_s),
+            LOOKED_AT.with(std::cell::Cell::get) as f64 / n,
+        )
     }
 
     #[test]
     fn a_stream_without_a_clock_is_not_looked_at_closely() {
         let mut random = Shuffler::new(3);
-        let mut chance: Vec<i64> = (0..1000).map(|_| random.below(60 * S as u64) as i64).collect();
+        let mut chance: Vec<i64> = (0..1000)
+            .map(|_| random.below(60 * S as u64) as i64)
+            .collect();
         chance.sort_unstable();
         // As a list of onsets after a silence is: none sooner.
         let mut apart = chance.clone();
@@ -214,7 +260,9 @@ mod tests {
             // Five half widths of at most five candidates with two neighbours each would be 75.
             assert!(found.is_none() && looks <= 8.0, "{found:?}: {looks} looks");
         }
-        let jittered = (0..120).map(|i| i * S / 2 + random.below(50_000_000) as i64).collect();
+        let jittered = (0..120)
+            .map(|i| i * S / 2 + random.below(50_000_000) as i64)
+            .collect();
         let (found, _) = search(jittered);
         assert!(found.is_some_and(|p| (p - 0.5).abs() < 0.005), "{found:?}");
     }
@@ -223,12 +271,15 @@ mod tests {
     fn beats_a_fifth_of_the_period_early_or_late_keep_to_their_grid() {
         let found = |seed: u64, others: usize| {
             let mut random = Shuffler::new(seed);
-            let mut onsets: Vec<i64> = (0..30).map(|i| (2 * i + 1) * S + random.below(800_000_000) as i64).collect();
+            let mut onsets: Vec<i64> = (0..30)
+                .map(|i| (2 * i + 1) * S + random.below(800_000_000) as i64)
+                .collect();
             onsets.extend((0..others).map(|_| random.below(60 * S as u64) as i64));
             onsets.sort_unstable();
             search(onsets).0.is_some_and(|p| (p - 2.0).abs() < 0.04)
         };
-        let [alone, among] = [0, 10].map(|others| (0..50).filter(|seed| found(*seed, others)).count());
+        let [alone, among] =
+            [0, 10].map(|others| (0..50).filter(|seed| found(*seed, others)).count());
         assert!(alone >= 49 && among >= 40, "{alone} and {among} of 50");
     }
 }

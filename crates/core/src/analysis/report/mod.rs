@@ -58,7 +58,10 @@ pub struct Report {
 impl Report {
     /// `dev` in depth.
     pub fn detail(&self, dev: DevId) -> Option<&DeviceDetail> {
-        self.details.binary_search_by_key(&dev, |d| d.dev).ok().map(|i| &self.details[i])
+        self.details
+            .binary_search_by_key(&dev, |d| d.dev)
+            .ok()
+            .map(|i| &self.details[i])
     }
 }
 
@@ -111,7 +114,11 @@ impl ReportBuilder {
                 has_ios: meta.source == Source::Ebpf,
                 stacks: Stacks::of(&meta.devices),
                 arrays: Array::all(&meta.devices),
-                max_request_bytes: meta.devices.iter().filter_map(|d| Some((d.id, d.max_request_bytes?))).collect(),
+                max_request_bytes: meta
+                    .devices
+                    .iter()
+                    .filter_map(|d| Some((d.id, d.max_request_bytes?)))
+                    .collect(),
                 ..ReportPlan::default()
             },
         )
@@ -151,7 +158,9 @@ impl ReportBuilder {
     /// Takes the next completed I/O, in the order of completion. I/Os that complete after the window but began inside
     /// it still belong to its busy time: push them too.
     pub fn push(&mut self, io: &Io) {
-        self.parts().into_iter().for_each(|part| part.eat(std::slice::from_ref(io), i64::MIN));
+        self.parts()
+            .into_iter()
+            .for_each(|part| part.eat(std::slice::from_ref(io), i64::MIN));
     }
 
     /// The parts among which the work on I/Os is divided, the slowest one last. Each takes all I/Os, as [`ReportBuilder::push`]
@@ -197,31 +206,65 @@ impl ReportBuilder {
     /// The answers, with files named by `path_of` where it knows them.
     pub fn finish_naming(mut self, end_ns: i64, path_of: PathOf) -> Report {
         self.completions.make_room();
-        let Completions { counts, devices: completed, cells, trouble, page_cache, sync_calls, .. } = self.completions;
+        let Completions {
+            counts,
+            devices: completed,
+            cells,
+            trouble,
+            page_cache,
+            sync_calls,
+            ..
+        } = self.completions;
         let (window, known) = (counts.closed_window(end_ns), counts.known().to_vec());
         let (sweeps, swept, set, clipped) = self.starts.finish(&known);
         let (issued, by_issue) = self.issues.finish(&known);
         let s2c: Vec<Latencies> = (0..known.len()).map(|i| counts.latencies(i)).collect();
         let mut devices = counts.finish(end_ns, sweeps, issued, clipped);
         if devices.ios == 0 && !self.plan.has_ios {
-            devices.devices = self.counted.iter().filter_map(|(dev, c)| c.summary(*dev)).collect();
+            devices.devices = self
+                .counted
+                .iter()
+                .filter_map(|(dev, c)| c.summary(*dev))
+                .collect();
             devices.ios = devices.devices.iter().map(DeviceSummary::ios).sum();
             devices.bytes = devices.devices.iter().map(DeviceSummary::bytes).sum();
         }
         let mut found = trouble.finish(devices.ios);
         if known.is_empty() && !self.plan.has_ios {
-            found.extend(summary::findings(&self.counted, MeansSource::Counters, window, |dev| self.losses.of(dev)));
+            found.extend(summary::findings(
+                &self.counted,
+                MeansSource::Counters,
+                window,
+                |dev| self.losses.of(dev),
+            ));
         }
         found.extend(page_cache.finish(devices.lost_ios == Some(0)));
-        found.extend(sync_calls.finish(window).iter().map(|b| b.finding(None, window, path_of)));
-        let samples: Vec<_> = known.iter().copied().zip(by_issue.iter().map(|s| s.samples())).collect();
+        found.extend(
+            sync_calls
+                .finish(window)
+                .iter()
+                .map(|b| b.finding(None, window, path_of)),
+        );
+        let samples: Vec<_> = known
+            .iter()
+            .copied()
+            .zip(by_issue.iter().map(|s| s.samples()))
+            .collect();
         found.extend(slow_member::find(&self.plan.arrays, &samples, &self.losses));
         let mut details = Vec::new();
         let gathered = swept.into_iter().zip(by_issue).zip(completed).zip(s2c);
-        let gathered = gathered.map(|(((swept, issued), completed), s2c)| Gathered { swept, issued, completed, s2c });
+        let gathered = gathered.map(|(((swept, issued), completed), s2c)| Gathered {
+            swept,
+            issued,
+            completed,
+            s2c,
+        });
         let family = 2 * devices.devices.len();
         for (dev, gathered) in known.into_iter().zip(gathered) {
-            let Some(summary) = devices.of(dev).filter(|d| d.classes.iter().any(|c| c.ios > Some(0))) else {
+            let Some(summary) = devices
+                .of(dev)
+                .filter(|d| d.classes.iter().any(|c| c.ios > Some(0)))
+            else {
                 continue;
             };
             let mut detail = gathered.finish(&Around {
@@ -229,7 +272,10 @@ impl ReportBuilder {
                 window,
                 cells: &cells,
                 losses: &self.losses,
-                limit: self.plan.limits.get(&dev).map(|l| Limit { bytes_per_s: *l, source: LimitSource::User }),
+                limit: self.plan.limits.get(&dev).map(|l| Limit {
+                    bytes_per_s: *l,
+                    source: LimitSource::User,
+                }),
                 counted: self.counted.get(&dev).and_then(Counted::ticks),
                 busy_percent: summary.busy_percent,
                 complete: summary.lost_ios == Some(0) && devices.lost_ios == Some(0),
@@ -242,16 +288,25 @@ impl ReportBuilder {
             details.push(detail);
         }
         details.sort_by_key(|d| d.dev);
-        found.extend(stalls::conclude(details.iter().map(|d| (d.dev, &d.stalls)), &self.plan.stacks));
+        found.extend(stalls::conclude(
+            details.iter().map(|d| (d.dev, &d.stalls)),
+            &self.plan.stacks,
+        ));
         let slot_ns = burst_slot_ns(window.len_ns());
         let of_link = |link: &Link| links::detail(link, &cells, &self.losses, window, slot_ns);
         let links: Vec<LinkDetail> = self.plan.links.iter().map(of_link).collect();
-        links.iter().for_each(|link| found.extend(conclude_link(link, path_of)));
+        links
+            .iter()
+            .for_each(|link| found.extend(conclude_link(link, path_of)));
         syncs::without_doubles(&mut found);
         findings::sort(&mut found);
-        let percent = |(busy_ns, covered_ns): (i64, i64)| 100.0 * busy_ns as f64 / covered_ns as f64;
-        let util_io_ticks_percent =
-            self.counted.iter().filter_map(|(dev, c)| Some((*dev, percent(c.ticks()?)))).collect();
+        let percent =
+            |(busy_ns, covered_ns): (i64, i64)| 100.0 * busy_ns as f64 / covered_ns as f64;
+        let util_io_ticks_percent = self
+            .counted
+            .iter()
+            .filter_map(|(dev, c)| Some((*dev, percent(c.ticks()?))))
+            .collect();
         let regime = self.plan.kernel.map(|k| k.0);
         let busy = |d: &DeviceDetail| (d.dev, devices.of(d.dev).and_then(|s| s.busy_percent));
         let (set, set_slots) = set.finish(window, &details.iter().map(busy).collect::<Vec<_>>());
@@ -282,16 +337,25 @@ mod tests {
             let ios = 20_000;
             for i in 0..ios {
                 let dev = DevId::new(8, (i % 40) as u32);
-                builder.push(&Io::new(window.to_ns / ios * i + 1000, dev, Op::READ, 4096, Some(0), 1000));
+                builder.push(&Io::new(
+                    window.to_ns / ios * i + 1000,
+                    dev,
+                    Op::READ,
+                    4096,
+                    Some(0),
+                    1000,
+                ));
             }
             let report = builder.finish(0);
-            let sizes = report
-                .details
-                .iter()
-                .map(|d| (d.load.len() + d.attribution.bins.len()) as i64 + 3 * d.slots.all.len() as i64);
+            let sizes = report.details.iter().map(|d| {
+                (d.load.len() + d.attribution.bins.len()) as i64 + 3 * d.slots.all.len() as i64
+            });
             sizes.sum::<i64>()
         };
         let [day, year] = [1, 400].map(kept);
-        assert!(day <= 60_000 && year <= day + 40 * 3 * 2, "{day} in a day, {year} in 400");
+        assert!(
+            day <= 60_000 && year <= day + 40 * 3 * 2,
+            "{day} in a day, {year} in 400"
+        );
     }
 }

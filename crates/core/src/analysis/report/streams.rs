@@ -56,11 +56,14 @@ impl Completions {
 
     /// Devices of which only losses are known have a place too, and nothing in it.
     pub fn make_room(&mut self) {
-        self.devices.resize_with(self.counts.known().len(), || Completed::new(self.window));
+        self.devices
+            .resize_with(self.counts.known().len(), || Completed::new(self.window));
     }
 
     fn push(&mut self, io: &Io) {
-        let Some(i) = self.counts.admit(io) else { return };
+        let Some(i) = self.counts.admit(io) else {
+            return;
+        };
         if self.devices.len() <= i as usize {
             self.make_room();
         }
@@ -95,7 +98,15 @@ impl Part for Completions {
 /// `items` by device number, put in the order of `known`; devices without any get a new one.
 fn aligned<T>(items: Vec<T>, index: &DeviceIndex, known: &[DevId], new: impl Fn() -> T) -> Vec<T> {
     let mut items: Vec<Option<T>> = items.into_iter().map(Some).collect();
-    known.iter().map(|dev| index.get(*dev).and_then(|i| items[i].take()).unwrap_or_else(&new)).collect()
+    known
+        .iter()
+        .map(|dev| {
+            index
+                .get(*dev)
+                .and_then(|i| items[i].take())
+                .unwrap_or_else(&new)
+        })
+        .collect()
 }
 
 /// What is swept in the order of start.
@@ -121,7 +132,9 @@ struct ByStart {
 
 impl Sweep for ByStart {
     fn start(&mut self, span: &Span) {
-        self.set.start(span, |key| (&self.sweeps.0[key as usize], &self.own[key as usize].slots));
+        self.set.start(span, |key| {
+            (&self.sweeps.0[key as usize], &self.own[key as usize].slots)
+        });
         self.sweeps.start(span);
         self.own[span.key as usize].start(span);
     }
@@ -138,7 +151,9 @@ impl Sweep for ByStart {
     }
 
     fn instant(&mut self, span: &Span) {
-        self.set.instant(span, |key| (&self.sweeps.0[key as usize], &self.own[key as usize].slots));
+        self.set.instant(span, |key| {
+            (&self.sweeps.0[key as usize], &self.own[key as usize].slots)
+        });
         self.sweeps.start(span);
         self.sweeps.done(&End::of(span));
         self.own[span.key as usize].instant(span);
@@ -153,7 +168,11 @@ impl Starts {
             kernel,
             index: DeviceIndex::default(),
             order: StartOrder::new(Hold::RECORDING),
-            swept: ByStart { sweeps: Sweeps::default(), own: Vec::new(), set: SetSweep::new(window, layers) },
+            swept: ByStart {
+                sweeps: Sweeps::default(),
+                own: Vec::new(),
+                set: SetSweep::new(window, layers),
+            },
             eaten: 0,
         }
     }
@@ -169,7 +188,9 @@ impl Starts {
             self.swept.set.add(io.dev);
         }
         if self.window.contains(io.done_ns) {
-            self.swept.own[key as usize].load.complete(io.done_ns, io.bytes, io.total_ns());
+            self.swept.own[key as usize]
+                .load
+                .complete(io.done_ns, io.bytes, io.total_ns());
         }
         self.order.push(Span::of(io, key), &mut self.swept);
     }
@@ -179,8 +200,12 @@ impl Starts {
         let clipped = self.order.finish(&mut self.swept);
         let ByStart { sweeps, own, set } = self.swept;
         let set = set.swept(&sweeps.0);
-        let sweeps = aligned(sweeps.0, &self.index, known, || DeviceSweep::new(self.window));
-        let own = aligned(own, &self.index, known, || Swept::new(self.window, self.kernel));
+        let sweeps = aligned(sweeps.0, &self.index, known, || {
+            DeviceSweep::new(self.window)
+        });
+        let own = aligned(own, &self.index, known, || {
+            Swept::new(self.window, self.kernel)
+        });
         (sweeps, own, set, clipped)
     }
 }
@@ -189,7 +214,12 @@ impl Part for Starts {
     fn eat(&mut self, ios: &[Io], later_start_ns: i64) {
         ios.iter().for_each(|io| self.push(io));
         if is_due(&mut self.eaten, ios.len()) {
-            within_budget(&mut self.swept.own, MAX_WINDOWS, |s| s.load.kept(), |s| s.load.halve());
+            within_budget(
+                &mut self.swept.own,
+                MAX_WINDOWS,
+                |s| s.load.kept(),
+                |s| s.load.halve(),
+            );
         }
         self.order.settle(later_start_ns, &mut self.swept);
     }
@@ -236,7 +266,13 @@ impl Sweep for ByIssue {
 impl Issues {
     pub fn new(window: Window) -> Issues {
         let order = StartOrder::new(Hold::RECORDING);
-        Issues { window, index: DeviceIndex::default(), order, swept: ByIssue::default(), eaten: 0 }
+        Issues {
+            window,
+            index: DeviceIndex::default(),
+            order,
+            swept: ByIssue::default(),
+            eaten: 0,
+        }
     }
 
     fn push(&mut self, io: &Io) {
@@ -257,8 +293,15 @@ impl Issues {
     /// What was swept of each of the devices `known`.
     pub fn finish(mut self, known: &[DevId]) -> (Vec<LevelTime>, Vec<SweptByIssue>) {
         self.order.finish(&mut self.swept);
-        let issued = aligned(self.swept.issued.0, &self.index, known, || LevelTime::new(self.window));
-        (issued, aligned(self.swept.own, &self.index, known, || SweptByIssue::new(self.window)))
+        let issued = aligned(self.swept.issued.0, &self.index, known, || {
+            LevelTime::new(self.window)
+        });
+        (
+            issued,
+            aligned(self.swept.own, &self.index, known, || {
+                SweptByIssue::new(self.window)
+            }),
+        )
     }
 }
 

@@ -65,12 +65,16 @@ pub struct StackJoin {
 /// Threads that submit on behalf of others.
 fn is_worker(comm: &[u8]) -> bool {
     let is_md = comm.starts_with(b"md") && comm.windows(5).any(|w| w == b"_raid");
-    is_md || ["kworker", "dmcrypt_write", "dm-", "vdo"].iter().any(|name| comm.starts_with(name.as_bytes()))
+    is_md
+        || ["kworker", "dmcrypt_write", "dm-", "vdo"]
+            .iter()
+            .any(|name| comm.starts_with(name.as_bytes()))
 }
 
 /// Which of the pairs of two numbers it was when `upper` began.
 fn in_use(all: &[Pair], upper: &Io) -> usize {
-    all.partition_point(|p| p.added_ns <= upper.start_ns()).saturating_sub(1)
+    all.partition_point(|p| p.added_ns <= upper.start_ns())
+        .saturating_sub(1)
 }
 
 fn is_layer(device: &Device) -> bool {
@@ -79,25 +83,45 @@ fn is_layer(device: &Device) -> bool {
 
 impl StackJoin {
     /// For a recording of `devices`, of which `lost` is missing; `None` if none of them lies on another by dm or md.
-    pub fn new<'a>(devices: &[Device], lost: impl IntoIterator<Item = &'a Lost>) -> Option<StackJoin> {
+    pub fn new<'a>(
+        devices: &[Device],
+        lost: impl IntoIterator<Item = &'a Lost>,
+    ) -> Option<StackJoin> {
         let below = Below::new(devices);
         let mut pairs: BTreeMap<(DevId, DevId), Vec<Pair>> = BTreeMap::new();
         for upper in devices.iter().filter(|d| is_layer(d)) {
             let reads_to_write = upper.raid.as_ref().is_some_and(|r| r.has_parity());
             let added_ns = upper.added_ns.unwrap_or(i64::MIN);
             for lower in below.of(upper) {
-                let pair = Pair { added_ns, placement: Placement::under(upper), reads_to_write };
+                let pair = Pair {
+                    added_ns,
+                    placement: Placement::under(upper),
+                    reads_to_write,
+                };
                 pairs.entry((lower.id, upper.id)).or_default().push(pair);
             }
         }
-        pairs.values_mut().for_each(|own| own.sort_by_key(|p| p.added_ns));
+        pairs
+            .values_mut()
+            .for_each(|own| own.sort_by_key(|p| p.added_ns));
         if pairs.is_empty() {
             return None;
         }
-        let (lowers, uppers) = (pairs.keys().map(|k| k.0).collect(), pairs.keys().map(|k| k.1).collect());
+        let (lowers, uppers) = (
+            pairs.keys().map(|k| k.0).collect(),
+            pairs.keys().map(|k| k.1).collect(),
+        );
         let mut losses = Losses::default();
         lost.into_iter().for_each(|l| losses.push(l));
-        Some(StackJoin { pairs, lowers, uppers, losses, held: VecDeque::new(), unseen: 0, sampled: 0 })
+        Some(StackJoin {
+            pairs,
+            lowers,
+            uppers,
+            losses,
+            held: VecDeque::new(),
+            unseen: 0,
+            sampled: 0,
+        })
     }
 
     /// Takes the next I/Os in the order of completion, of which none after them began before `later_start_ns`. Gives
@@ -108,37 +132,63 @@ impl StackJoin {
             is_worker && io.origin != Origin::Writeback && self.lowers.contains(&io.dev)
         };
         self.unseen += ios.len();
-        let ios = ios.into_iter().map(|io| Held { waits: waits(&io), is_sampled: false, io });
+        let ios = ios.into_iter().map(|io| Held {
+            waits: waits(&io),
+            is_sampled: false,
+            io,
+        });
         self.held.extend(ios.collect::<Vec<_>>());
         // Looking at all of them each time would cost more the longer they are held.
         let is_due = 4 * self.unseen >= self.held.len() || later_start_ns == i64::MAX;
         if is_due && self.held.iter().any(|h| h.waits) {
             self.unseen = 0;
-            let late_ns = self.held.back().map_or(0, |h| h.io.done_ns.saturating_sub(HOLD_NS));
+            let late_ns = self
+                .held
+                .back()
+                .map_or(0, |h| h.io.done_ns.saturating_sub(HOLD_NS));
             let late = self.held.partition_point(|h| h.io.done_ns < late_ns);
             let forced = late.max(self.held.len().saturating_sub(MAX_HELD));
             self.sweep(later_start_ns, forced, Self::sample);
-            self.pairs.values_mut().flatten().for_each(|pair| pair.placement.learn());
+            self.pairs
+                .values_mut()
+                .flatten()
+                .for_each(|pair| pair.placement.learn());
             self.sweep(later_start_ns, forced, |join, at, above| {
                 let known = join.held[at].io.issue_ns() < later_start_ns;
                 join.apply(at, join.find(at, above, known));
             });
         }
-        let decided = self.held.iter().position(|h| h.waits).unwrap_or(self.held.len());
+        let decided = self
+            .held
+            .iter()
+            .position(|h| h.waits)
+            .unwrap_or(self.held.len());
         let out = self.held.drain(..decided).map(|h| h.io).collect();
         let held_ns = self.held.iter().map(|h| h.io.start_ns()).min();
-        (out, held_ns.map_or(later_start_ns, |ns| ns.min(later_start_ns)))
+        (
+            out,
+            held_ns.map_or(later_start_ns, |ns| ns.min(later_start_ns)),
+        )
     }
 
     /// Calls `act` with each I/O that waits and was at its device before `known_ns`, or is among the first `forced`, the
     /// last one first, and with those above that it may belong to.
-    fn sweep(&mut self, known_ns: i64, forced: usize, mut act: impl FnMut(&mut Self, usize, &[usize])) {
+    fn sweep(
+        &mut self,
+        known_ns: i64,
+        forced: usize,
+        mut act: impl FnMut(&mut Self, usize, &[usize]),
+    ) {
         let (mut open, mut left, mut above) = (Vec::new(), 0, Vec::new());
         for at in (0..self.held.len()).rev() {
             let io = &self.held[at].io;
             if self.held[at].waits && (io.issue_ns() < known_ns || at < forced) {
                 above.clear();
-                above.extend(open.iter().copied().filter(|u| self.may_belong(&self.held[*u].io, io)));
+                above.extend(
+                    open.iter()
+                        .copied()
+                        .filter(|u| self.may_belong(&self.held[*u].io, io)),
+                );
                 act(self, at, &above);
             }
             let io = &self.held[at].io;
@@ -160,9 +210,12 @@ impl StackJoin {
 
     /// `upper` completes later.
     fn may_belong(&self, upper: &Io, lower: &Io) -> bool {
-        let Some(pair) = self.pair(upper, lower) else { return false };
+        let Some(pair) = self.pair(upper, lower) else {
+            return false;
+        };
         let (own, class) = (lower.class(), upper.class());
-        let is_alike = class == own || (pair.reads_to_write && class == Class::Write && own == Class::Read);
+        let is_alike =
+            class == own || (pair.reads_to_write && class == Class::Write && own == Class::Read);
         // The start of a request may be that of the first of its batch.
         let is_open = upper.start_ns() <= lower.issue_ns();
         is_alike && is_open && lower.inode().is_none_or(|file| upper.inode() == Some(file))
@@ -175,7 +228,9 @@ impl StackJoin {
         self.sampled += 1;
         let lower = &self.held[at].io;
         for upper in above.iter().map(|u| &self.held[*u].io) {
-            let Some(all) = self.pairs.get_mut(&(lower.dev, upper.dev)) else { continue };
+            let Some(all) = self.pairs.get_mut(&(lower.dev, upper.dev)) else {
+                continue;
+            };
             let now = in_use(all, upper);
             all[now].placement.sample(self.sampled, upper, lower);
         }
@@ -187,37 +242,70 @@ impl StackJoin {
         let upper = |u: &usize| &self.held[*u].io;
         let placement = |u: &usize| self.pair(upper(u), lower).map(|p| &p.placement);
         if lower.bytes == 0 {
-            let flushes = |u: &&usize| upper(u).flags.is_none_or(|f| f & (Io::FLAG_PREFLUSH | Io::FLAG_FUA) != 0);
-            return if is_known { self.one_of(above.iter().filter(flushes)) } else { Match::Ambiguous };
+            let flushes = |u: &&usize| {
+                upper(u)
+                    .flags
+                    .is_none_or(|f| f & (Io::FLAG_PREFLUSH | Io::FLAG_FUA) != 0)
+            };
+            return if is_known {
+                self.one_of(above.iter().filter(flushes))
+            } else {
+                Match::Ambiguous
+            };
         }
         let meets = |u: &&usize| placement(u).is_some_and(|p| p.meets(upper(u), lower));
         let placed = self.one_of(above.iter().filter(meets));
         if placed != Match::None || !is_known {
-            return if placed == Match::None { Match::Ambiguous } else { placed };
+            return if placed == Match::None {
+                Match::Ambiguous
+            } else {
+                placed
+            };
         }
-        let mut own = self.pairs.range((lower.dev, DevId(i32::MIN))..=(lower.dev, DevId(i32::MAX)));
+        let mut own = self
+            .pairs
+            .range((lower.dev, DevId(i32::MIN))..=(lower.dev, DevId(i32::MAX)));
         let to_ns = lower.done_ns.saturating_add(LATER_NS);
         if own.any(|((_, upper), _)| self.losses.overlap(*upper, lower.issue_ns(), to_ns)) {
             return Match::Ambiguous;
         }
-        let loose: Vec<usize> = above.iter().copied().filter(|u| placement(u).is_some_and(|p| !p.is_known())).collect();
+        let loose: Vec<usize> = above
+            .iter()
+            .copied()
+            .filter(|u| placement(u).is_some_and(|p| !p.is_known()))
+            .collect();
         match self.one_of(loose.iter()) {
-            Match::Of(..) if loose.iter().all(|u| upper(u).bytes != lower.bytes) => Match::Ambiguous,
+            Match::Of(..) if loose.iter().all(|u| upper(u).bytes != lower.bytes) => {
+                Match::Ambiguous
+            }
             found => found,
         }
     }
 
     /// One I/O of those, if they are all of one process.
     fn one_of<'a>(&self, mut all: impl Iterator<Item = &'a usize>) -> Match {
-        let Some(first) = all.next() else { return Match::None };
-        let process =
-            |u: &usize| (self.held[*u].io.tgid, self.held[*u].io.comm.filter(|_| self.held[*u].io.tgid.is_none()));
+        let Some(first) = all.next() else {
+            return Match::None;
+        };
+        let process = |u: &usize| {
+            (
+                self.held[*u].io.tgid,
+                self.held[*u]
+                    .io
+                    .comm
+                    .filter(|_| self.held[*u].io.tgid.is_none()),
+            )
+        };
         let (mut is_one, mut is_one_file) = (true, true);
         for u in all {
             is_one &= process(u) == process(first);
             is_one_file &= self.held[*u].io.inode() == self.held[*first].io.inode();
         }
-        if is_one { Match::Of(*first, is_one_file) } else { Match::Ambiguous }
+        if is_one {
+            Match::Of(*first, is_one_file)
+        } else {
+            Match::Ambiguous
+        }
     }
 
     fn apply(&mut self, at: usize, found: Match) {

@@ -9,7 +9,10 @@ const MD: DevId = DevId(9 << 20);
 const OFFSET: i64 = 4096;
 
 fn device(name: &str, id: DevId, slaves: &[&str]) -> Device {
-    Device { slaves: slaves.iter().map(|s| (*s).to_owned()).collect(), ..Device::named(name, id) }
+    Device {
+        slaves: slaves.iter().map(|s| (*s).to_owned()).collect(),
+        ..Device::named(name, id)
+    }
 }
 
 fn crypt() -> Vec<Device> {
@@ -17,8 +20,19 @@ fn crypt() -> Vec<Device> {
 }
 
 /// A write of `sectors` at `sector`, in flight from `from` to `done`.
-fn write(dev: DevId, (from, done): (i64, i64), sector: i64, sectors: i64, comm: &str, tgid: i32) -> Io {
-    let file = Inode { fs_dev: 1, ino: 100 + i64::from(tgid), generation: None };
+fn write(
+    dev: DevId,
+    (from, done): (i64, i64),
+    sector: i64,
+    sectors: i64,
+    comm: &str,
+    tgid: i32,
+) -> Io {
+    let file = Inode {
+        fs_dev: 1,
+        ino: 100 + i64::from(tgid),
+        generation: None,
+    };
     let knows_file = !is_worker(comm.as_bytes());
     Io {
         sector: Some(sector),
@@ -26,7 +40,11 @@ fn write(dev: DevId, (from, done): (i64, i64), sector: i64, sectors: i64, comm: 
         tgid: Some(tgid),
         cgroup: Some(i64::from(tgid)),
         flags: Some(0),
-        origin: if knows_file { Origin::Direct } else { Origin::Unknown },
+        origin: if knows_file {
+            Origin::Direct
+        } else {
+            Origin::Unknown
+        },
         ino: knows_file.then_some(file.ino),
         fs_dev: knows_file.then_some(file.fs_dev),
         ..Io::new(done, dev, Op::WRITE, sectors * 512, Some(0), done - from)
@@ -56,26 +74,52 @@ fn join_reported(devices: &[Device], lost: &[Lost], mut ios: Vec<Io>, tells: boo
             None => i64::MAX,
         };
         let (decided, kept) = join.push(batch, later_ns);
-        assert!(decided.iter().all(|io| io.start_ns() >= promised), "an I/O began earlier than promised");
+        assert!(
+            decided.iter().all(|io| io.start_ns() >= promised),
+            "an I/O began earlier than promised"
+        );
         out.extend(decided);
         promised = kept;
     }
     let strip = |io: &Io| (io.done_ns, io.dev, io.bytes, io.sector);
-    assert!(out.iter().map(strip).eq(ios.iter().map(strip)), "every I/O once, in order");
+    assert!(
+        out.iter().map(strip).eq(ios.iter().map(strip)),
+        "every I/O once, in order"
+    );
     out
 }
 
 /// Names on the disk, by completion; `None`: nobody's.
 fn on_disk(ios: &[Io]) -> Vec<Option<i32>> {
-    ios.iter().filter(|io| io.dev == SDA).map(|io| io.tgid).collect()
+    ios.iter()
+        .filter(|io| io.dev == SDA)
+        .map(|io| io.tgid)
+        .collect()
 }
 
 /// `n` writes above, 100 ns apart and 1000 long, by processes 1 and 2 in turn, and what a worker makes of each.
 fn two_writers(n: i64) -> Vec<Io> {
     let of = |i: i64| {
         let (from, sector, tgid) = (i * 100, (i * i * 7919 % 100_003) * 8, 1 + (i % 2) as i32);
-        let above = write(CRYPT, (from, from + 1000), sector, 8, ["a", "b"][(i % 2) as usize], tgid);
-        [above, write(SDA, (from + 300, from + 900), sector + OFFSET, 8, "dmcrypt_write/2", 99)]
+        let above = write(
+            CRYPT,
+            (from, from + 1000),
+            sector,
+            8,
+            ["a", "b"][(i % 2) as usize],
+            tgid,
+        );
+        [
+            above,
+            write(
+                SDA,
+                (from + 300, from + 900),
+                sector + OFFSET,
+                8,
+                "dmcrypt_write/2",
+                99,
+            ),
+        ]
     };
     (0..n).flat_map(of).collect()
 }
@@ -86,13 +130,20 @@ fn a_worker_stands_for_the_process_above() {
     let expected: Vec<_> = (0..100).map(|i| Some(1 + i % 2)).collect();
     assert_eq!(on_disk(&out), expected);
     let below = out.iter().find(|io| io.dev == SDA).expect("one");
-    assert_eq!((below.origin, below.ino, below.cgroup), (Origin::Above, Some(101), Some(1)));
+    assert_eq!(
+        (below.origin, below.ino, below.cgroup),
+        (Origin::Above, Some(101), Some(1))
+    );
     assert_eq!(below.comm, Some(Comm::new(b"a")));
 }
 
 #[test]
 fn without_knowledge_of_what_comes_only_places_name() {
-    let slow = |io: &Io| Io { done_ns: io.done_ns * 1_000_000, device_ns: io.device_ns * 1_000_000, ..*io };
+    let slow = |io: &Io| Io {
+        done_ns: io.done_ns * 1_000_000,
+        device_ns: io.device_ns * 1_000_000,
+        ..*io
+    };
     let ios: Vec<Io> = two_writers(400).iter().map(slow).collect();
     let out = join_reported(&crypt(), &[], ios, false);
     let named = on_disk(&out);
@@ -110,11 +161,31 @@ fn without_places_the_size_must_match_and_the_process_be_alone() {
         on_disk(&join(&crypt(), &[], ios))
     };
     assert_eq!(scene(&[], 16), [Some(1)]);
-    assert_eq!(scene(&[], 8), [None], "something else may have been written");
-    assert_eq!(scene(&[write(CRYPT, (100, 1100), 400, 16, "a", 1)], 16), [Some(1)], "the same process");
-    assert_eq!(scene(&[write(CRYPT, (100, 1100), 400, 16, "b", 2)], 16), [None], "two processes");
-    assert_eq!(scene(&[write(CRYPT, (950, 1100), 400, 16, "b", 2)], 16), [Some(1)], "not in flight together");
-    assert_eq!(scene(&[write(CRYPT, (0, 850), 400, 16, "b", 2)], 16), [Some(1)], "done before it");
+    assert_eq!(
+        scene(&[], 8),
+        [None],
+        "something else may have been written"
+    );
+    assert_eq!(
+        scene(&[write(CRYPT, (100, 1100), 400, 16, "a", 1)], 16),
+        [Some(1)],
+        "the same process"
+    );
+    assert_eq!(
+        scene(&[write(CRYPT, (100, 1100), 400, 16, "b", 2)], 16),
+        [None],
+        "two processes"
+    );
+    assert_eq!(
+        scene(&[write(CRYPT, (950, 1100), 400, 16, "b", 2)], 16),
+        [Some(1)],
+        "not in flight together"
+    );
+    assert_eq!(
+        scene(&[write(CRYPT, (0, 850), 400, 16, "b", 2)], 16),
+        [Some(1)],
+        "done before it"
+    );
 }
 
 #[test]
@@ -124,23 +195,45 @@ fn what_a_worker_does_on_its_own_stays_its_own() {
     ios.push(write(SDA, (50_000, 50_500), 16, 8, "kworker/0:1", 98));
     ios.push(write(SDA, (3000, 3500), 90, 8, "dd", 7));
     let out = join(&crypt(), &[], ios);
-    let own: Vec<_> = out.iter().filter(|io| io.dev == SDA && io.origin != Origin::Above).collect();
-    assert_eq!(own.iter().map(|io| io.tgid).collect::<Vec<_>>(), [Some(99), Some(7), Some(98)]);
+    let own: Vec<_> = out
+        .iter()
+        .filter(|io| io.dev == SDA && io.origin != Origin::Above)
+        .collect();
+    assert_eq!(
+        own.iter().map(|io| io.tgid).collect::<Vec<_>>(),
+        [Some(99), Some(7), Some(98)]
+    );
 }
 
 #[test]
 fn what_may_be_missing_above_names_nobody() {
-    let lost = Lost { dev: Some(CRYPT), ..Lost::somewhere(500, 2000, LossReason::RingFull) };
-    let one = vec![write(CRYPT, (0, 1000), 80, 8, "a", 1), write(SDA, (300, 900), 7000, 8, "dmcrypt_write/2", 99)];
+    let lost = Lost {
+        dev: Some(CRYPT),
+        ..Lost::somewhere(500, 2000, LossReason::RingFull)
+    };
+    let one = vec![
+        write(CRYPT, (0, 1000), 80, 8, "a", 1),
+        write(SDA, (300, 900), 7000, 8, "dmcrypt_write/2", 99),
+    ];
     assert_eq!(on_disk(&join(&crypt(), &[lost], one)), [None]);
-    let lost = Lost { dev: Some(CRYPT), ..Lost::somewhere(0, 100_000, LossReason::RingFull) };
+    let lost = Lost {
+        dev: Some(CRYPT),
+        ..Lost::somewhere(0, 100_000, LossReason::RingFull)
+    };
     let out = join(&crypt(), &[lost], two_writers(100));
-    assert!(on_disk(&out)[50..].iter().all(|t| matches!(t, Some(1 | 2))), "its place tells");
+    assert!(
+        on_disk(&out)[50..].iter().all(|t| matches!(t, Some(1 | 2))),
+        "its place tells"
+    );
 }
 
 #[test]
 fn pieces_merges_and_two_layers_are_followed() {
-    let devices = [device("md1", MD, &["dm-0"]), device("dm-0", CRYPT, &["sda"]), device("sda", SDA, &[])];
+    let devices = [
+        device("md1", MD, &["dm-0"]),
+        device("dm-0", CRYPT, &["sda"]),
+        device("sda", SDA, &[]),
+    ];
     let of = |i: i64| {
         let (from, sector, tgid) = (i * 2000, (i * i * 7919 % 100_003) * 64, 1 + (i % 3) as i32);
         let elsewhere = (i * i * 104_729 % 99_991) * 64 + (1 << 30);
@@ -148,9 +241,30 @@ fn pieces_merges_and_two_layers_are_followed() {
         [
             write(MD, (from, from + 1800), sector, 32, "w", tgid),
             other,
-            write(CRYPT, (from + 100, from + 1700), sector + 64, 16, "md1_raid1", 90),
-            write(CRYPT, (from + 100, from + 1650), sector + 80, 16, "md1_raid1", 90),
-            write(SDA, (from + 300, from + 1600), sector + 64 + OFFSET, 32, "dmcrypt_write/2", 99),
+            write(
+                CRYPT,
+                (from + 100, from + 1700),
+                sector + 64,
+                16,
+                "md1_raid1",
+                90,
+            ),
+            write(
+                CRYPT,
+                (from + 100, from + 1650),
+                sector + 80,
+                16,
+                "md1_raid1",
+                90,
+            ),
+            write(
+                SDA,
+                (from + 300, from + 1600),
+                sector + 64 + OFFSET,
+                32,
+                "dmcrypt_write/2",
+                99,
+            ),
         ]
     };
     let out = join(&devices, &[], (0..60).flat_map(of).collect());
@@ -160,12 +274,26 @@ fn pieces_merges_and_two_layers_are_followed() {
 
 #[test]
 fn members_of_a_raid5_belong_to_who_wrote_the_stripe() {
-    let raid = Raid { level: "raid5".to_owned(), disks: 3, chunk_bytes: 65_536, layout: 2 };
-    let devices = [Device { raid: Some(raid), ..device("md5", MD, &["sda"]) }, device("sda", SDA, &[])];
+    let raid = Raid {
+        level: "raid5".to_owned(),
+        disks: 3,
+        chunk_bytes: 65_536,
+        layout: 2,
+    };
+    let devices = [
+        Device {
+            raid: Some(raid),
+            ..device("md5", MD, &["sda"])
+        },
+        device("sda", SDA, &[]),
+    ];
     let of = |i: i64| {
         let (from, sector, tgid) = (i * 500, (i * i * 7919 % 100_003) * 8, 1 + (i % 2) as i32);
         let member = sector / 256 * 128 + sector % 128 + OFFSET;
-        let read = Io { op: Op::READ, ..write(SDA, (from + 100, from + 400), member, 8, "md5_raid5", 99) };
+        let read = Io {
+            op: Op::READ,
+            ..write(SDA, (from + 100, from + 400), member, 8, "md5_raid5", 99)
+        };
         [
             write(MD, (from, from + 1000), sector, 8, "w", tgid),
             read,
@@ -173,7 +301,11 @@ fn members_of_a_raid5_belong_to_who_wrote_the_stripe() {
         ]
     };
     let out = join(&devices, &[], (0..100).flat_map(of).collect());
-    let named = |op| out.iter().filter(move |io| io.dev == SDA && io.op == op).map(|io| io.tgid);
+    let named = |op| {
+        out.iter()
+            .filter(move |io| io.dev == SDA && io.op == op)
+            .map(|io| io.tgid)
+    };
     assert!(named(Op::WRITE).eq((0..100).map(|i| Some(1 + i % 2))));
     assert!(named(Op::READ).eq((0..100).map(|i| Some(1 + i % 2))));
 }
@@ -182,21 +314,44 @@ fn members_of_a_raid5_belong_to_who_wrote_the_stripe() {
 fn a_number_that_is_given_again_is_another_device() {
     let later = 200_000;
     let devices = [
-        Device { removed_ns: Some(later), ..device("dm-0", CRYPT, &["sda"]) },
-        Device { added_ns: Some(later), ..device("dm-0", CRYPT, &["sda"]) },
+        Device {
+            removed_ns: Some(later),
+            ..device("dm-0", CRYPT, &["sda"])
+        },
+        Device {
+            added_ns: Some(later),
+            ..device("dm-0", CRYPT, &["sda"])
+        },
         device("sda", SDA, &[]),
     ];
     let moved = |io: Io| match io.dev {
-        SDA => Io { done_ns: io.done_ns + later, sector: io.sector.map(|s| s + (1 << 20)), ..io },
-        _ => Io { done_ns: io.done_ns + later, ..io },
+        SDA => Io {
+            done_ns: io.done_ns + later,
+            sector: io.sector.map(|s| s + (1 << 20)),
+            ..io
+        },
+        _ => Io {
+            done_ns: io.done_ns + later,
+            ..io
+        },
     };
-    let ios: Vec<Io> = two_writers(100).into_iter().chain(two_writers(100).into_iter().map(moved)).collect();
-    assert!(on_disk(&join(&devices, &[], ios)).into_iter().eq((0..200).map(|i| Some(1 + i % 2))));
+    let ios: Vec<Io> = two_writers(100)
+        .into_iter()
+        .chain(two_writers(100).into_iter().map(moved))
+        .collect();
+    assert!(
+        on_disk(&join(&devices, &[], ios))
+            .into_iter()
+            .eq((0..200).map(|i| Some(1 + i % 2)))
+    );
 }
 
 #[test]
 fn devices_without_a_layer_between_need_no_join() {
-    let disk = Device { partitions: vec![("sda1".to_owned(), DevId(SDA.0 + 1))], ..device("sda", SDA, &[]) };
+    let disk = Device {
+        partitions: vec![("sda1".to_owned(), DevId(SDA.0 + 1))],
+        ..device("sda", SDA, &[])
+    };
     assert!(StackJoin::new(&[disk, device("loop0", DevId(7 << 20), &["sda1"])], &[]).is_none());
 }
 

@@ -37,7 +37,9 @@ pub(in crate::analysis) struct Placement {
 /// First sector and number of sectors; `None` without data.
 fn extent(io: &Io) -> Option<(i64, i64)> {
     let sectors = io.bytes / SECTOR_BYTES;
-    io.sector.filter(|_| sectors > 0).map(|sector| (sector, sectors))
+    io.sector
+        .filter(|_| sectors > 0)
+        .map(|sector| (sector, sectors))
 }
 
 impl Placement {
@@ -47,7 +49,10 @@ impl Placement {
             let chunk = i64::try_from(r.chunk_bytes).ok()? / SECTOR_BYTES;
             Some((chunk, i64::from(r.data_disks()?))).filter(|(chunk, _)| *chunk > 0)
         });
-        Placement { stripes, ..Placement::default() }
+        Placement {
+            stripes,
+            ..Placement::default()
+        }
     }
 
     /// Whether the distance is known.
@@ -65,7 +70,10 @@ impl Placement {
             let (at, n) = match stripes {
                 Some((chunk, disks)) => {
                     let within = sector % chunk;
-                    (sector / chunk / disks * chunk + within, left.min(chunk - within))
+                    (
+                        sector / chunk / disks * chunk + within,
+                        left.min(chunk - within),
+                    )
                 }
                 None => (sector, left),
             };
@@ -77,15 +85,23 @@ impl Placement {
 
     /// `lower`, number `n` of its kind, may come from `upper`.
     pub fn sample(&mut self, n: u64, upper: &Io, lower: &Io) {
-        let Some(((sector, sectors), above)) = extent(lower).zip(extent(upper)) else { return };
+        let Some(((sector, sectors), above)) = extent(lower).zip(extent(upper)) else {
+            return;
+        };
         let mut pieces = self.pieces(above);
-        let (Some((at, len)), None) = (pieces.next(), pieces.next()) else { return };
+        let (Some((at, len)), None) = (pieces.next(), pieces.next()) else {
+            return;
+        };
         drop(pieces);
         let (first, last) = (sector - at, sector + sectors - at - len);
         if self.samples.len() == MAX_SAMPLES {
             self.samples.pop_front();
         }
-        self.samples.push_back(Sample { lower: n, low: first.min(last), high: first.max(last) });
+        self.samples.push_back(Sample {
+            lower: n,
+            low: first.min(last),
+            high: first.max(last),
+        });
     }
 
     /// Takes the one distance that most samples allow, if there is one.
@@ -93,7 +109,11 @@ impl Placement {
         let mut lowers: Vec<u64> = self.samples.iter().map(|s| s.lower).collect();
         lowers.sort_unstable();
         lowers.dedup();
-        let mut edges: Vec<(i64, i32)> = self.samples.iter().flat_map(|s| [(s.low, 1), (s.high + 1, -1)]).collect();
+        let mut edges: Vec<(i64, i32)> = self
+            .samples
+            .iter()
+            .flat_map(|s| [(s.low, 1), (s.high + 1, -1)])
+            .collect();
         edges.sort_unstable();
         let (mut covered, mut best, mut at) = (0, (0, None), 0);
         for (i, (edge, change)) in edges.iter().enumerate() {
@@ -119,10 +139,13 @@ impl Placement {
 
     /// Whether `lower` lies where `upper` comes out; never before the distance is known.
     pub fn meets(&self, upper: &Io, lower: &Io) -> bool {
-        let (Some(offset), Some((sector, sectors)), Some(above)) = (self.offset, extent(lower), extent(upper)) else {
+        let (Some(offset), Some((sector, sectors)), Some(above)) =
+            (self.offset, extent(lower), extent(upper))
+        else {
             return false;
         };
-        self.pieces(above).any(|(at, n)| at + offset < sector + sectors && sector < at + offset + n)
+        self.pieces(above)
+            .any(|(at, n)| at + offset < sector + sectors && sector < at + offset + n)
     }
 }
 
@@ -133,7 +156,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn io(sector: i64, sectors: i64) -> Io {
-        Io { sector: Some(sector), ..Io::new(0, DevId(1), Op::WRITE, sectors * SECTOR_BYTES, None, 0) }
+        Io {
+            sector: Some(sector),
+            ..Io::new(0, DevId(1), Op::WRITE, sectors * SECTOR_BYTES, None, 0)
+        }
     }
 
     proptest! {
@@ -171,7 +197,11 @@ mod tests {
     fn chance_is_no_distance() {
         let mut placement = Placement::default();
         for n in 0..100 {
-            placement.sample(n, &io(n as i64 * n as i64 * 8, 8), &io(n as i64 * 977 * 8, 8));
+            placement.sample(
+                n,
+                &io(n as i64 * n as i64 * 8, 8),
+                &io(n as i64 * 977 * 8, 8),
+            );
         }
         placement.learn();
         assert_eq!(placement.offset, None);
@@ -180,12 +210,26 @@ mod tests {
 
     #[test]
     fn stripes_are_laid_over_the_members() {
-        let raid = Raid { level: "raid5".to_owned(), disks: 3, chunk_bytes: 65_536, layout: 2 };
-        let md = Device { raid: Some(raid), ..Device::named("md5", DevId::new(9, 5)) };
+        let raid = Raid {
+            level: "raid5".to_owned(),
+            disks: 3,
+            chunk_bytes: 65_536,
+            layout: 2,
+        };
+        let md = Device {
+            raid: Some(raid),
+            ..Device::named("md5", DevId::new(9, 5))
+        };
         let mut placement = Placement::under(&md);
         // Chunks of 128 sectors, two of data in a stripe: sector 300 is 44 into the first chunk of the second stripe.
-        assert_eq!(placement.pieces((300, 8)).collect::<Vec<_>>(), [(128 + 44, 8)]);
-        assert_eq!(placement.pieces((120, 256)).collect::<Vec<_>>(), [(120, 8), (0, 128), (128, 120)]);
+        assert_eq!(
+            placement.pieces((300, 8)).collect::<Vec<_>>(),
+            [(128 + 44, 8)]
+        );
+        assert_eq!(
+            placement.pieces((120, 256)).collect::<Vec<_>>(),
+            [(120, 8), (0, 128), (128, 120)]
+        );
         for n in 0..20 {
             let above = 8 * (n as i64 * 37 % 500);
             let (at, _) = placement.pieces((above, 8)).next().expect("a piece");
@@ -193,6 +237,9 @@ mod tests {
         }
         placement.learn();
         assert_eq!(placement.offset, Some(2048));
-        assert!(placement.meets(&io(120, 256), &io(2048 + 130, 2)) && !placement.meets(&io(0, 8), &io(2048 + 130, 2)));
+        assert!(
+            placement.meets(&io(120, 256), &io(2048 + 130, 2))
+                && !placement.meets(&io(0, 8), &io(2048 + 130, 2))
+        );
     }
 }

@@ -40,17 +40,24 @@ pub fn demand(requests: &[Request], window: (i64, i64)) -> Option<Demand> {
     arrivals.sort_unstable();
     let largest = arrivals.iter().map(|a| a.1).max()?;
     let by_number = levels(&arrivals, window, |_| 1.0);
-    let alike = arrivals.iter().all(|a| f64::from(a.1) > 0.8 * f64::from(largest));
+    let alike = arrivals
+        .iter()
+        .all(|a| f64::from(a.1) > 0.8 * f64::from(largest));
     if alike || largest == 0 {
         return by_number;
     }
     // Jumps of at most the largest size: in its units the Poisson bound holds for any mixture of sizes.
-    let by_bytes = levels(&arrivals, window, |bytes| f64::from(bytes) / f64::from(largest));
+    let by_bytes = levels(&arrivals, window, |bytes| {
+        f64::from(bytes) / f64::from(largest)
+    });
     match (by_number, by_bytes) {
         (Some(a), Some(b)) => {
             let high = joined(a.high.into_iter().chain(b.high), 0);
             let calm = common(&a.calm, &b.calm);
-            Some(Demand { calm: without(&calm, &high), high })
+            Some(Demand {
+                calm: without(&calm, &high),
+                high,
+            })
         }
         (one, other) => one.or(other),
     }
@@ -85,11 +92,19 @@ impl Segment {
 
     /// The logarithm of its likelihood at its own rate, up to what it has in common with that of its parts.
     fn fit(&self) -> f64 {
-        if self.weight > 0.0 { self.weight * self.rate().ln() } else { 0.0 }
+        if self.weight > 0.0 {
+            self.weight * self.rate().ln()
+        } else {
+            0.0
+        }
     }
 }
 
-fn levels(arrivals: &[(i64, u32)], window: (i64, i64), weight: impl Fn(u32) -> f64) -> Option<Demand> {
+fn levels(
+    arrivals: &[(i64, u32)],
+    window: (i64, i64),
+    weight: impl Fn(u32) -> f64,
+) -> Option<Demand> {
     let cells = cells(arrivals, window, weight);
     let n = cells.len() as f64;
     // The greatest of all steps of a steady stream: calibrated on Poisson streams of 100 to 100000 submissions.
@@ -97,8 +112,9 @@ fn levels(arrivals: &[(i64, u32)], window: (i64, i64), weight: impl Fn(u32) -> f
     let calm_rate = quantile(&segments, 0.2, Segment::seconds);
     let top_rate = quantile(&segments, 0.95, |s| s.weight);
     let least = (2.0 * calm_rate).max(0.25 * top_rate);
-    let is_high =
-        |s: &&Segment| s.rate() >= least && s.requests >= MIN_HIGH_REQUESTS && s.to_ns - s.from_ns >= MIN_HIGH_NS;
+    let is_high = |s: &&Segment| {
+        s.rate() >= least && s.requests >= MIN_HIGH_REQUESTS && s.to_ns - s.from_ns >= MIN_HIGH_NS
+    };
     let span = |s: &Segment| (s.from_ns, s.to_ns);
     let high = joined(segments.iter().filter(is_high).map(span), 0);
     let is_calm = |s: &&Segment| s.rate() <= (1.25 * calm_rate).max(0.1 * least);
@@ -110,14 +126,28 @@ fn levels(arrivals: &[(i64, u32)], window: (i64, i64), weight: impl Fn(u32) -> f
 const STEP: f64 = 8.0;
 
 /// One cell for each submission and the silence after it, no shorter than [`CELL_NS`].
-fn cells(arrivals: &[(i64, u32)], (from, to): (i64, i64), weight: impl Fn(u32) -> f64) -> Vec<Segment> {
+fn cells(
+    arrivals: &[(i64, u32)],
+    (from, to): (i64, i64),
+    weight: impl Fn(u32) -> f64,
+) -> Vec<Segment> {
     let least_ns = CELL_NS.max((to - from) / MAX_CELLS);
-    let mut cells: Vec<Segment> = vec![Segment { from_ns: from, to_ns: to, weight: 0.0, requests: 0.0 }];
+    let mut cells: Vec<Segment> = vec![Segment {
+        from_ns: from,
+        to_ns: to,
+        weight: 0.0,
+        requests: 0.0,
+    }];
     for (at, bytes) in arrivals {
         let Some(last) = cells.last_mut() else { break };
         if at - last.from_ns >= least_ns && *at < to {
             last.to_ns = *at;
-            cells.push(Segment { from_ns: *at, to_ns: to, weight: weight(*bytes), requests: 1.0 });
+            cells.push(Segment {
+                from_ns: *at,
+                to_ns: to,
+                weight: weight(*bytes),
+                requests: 1.0,
+            });
         } else {
             last.weight += weight(*bytes);
             last.requests += 1.0;
@@ -128,8 +158,16 @@ fn cells(arrivals: &[(i64, u32)], (from, to): (i64, i64), weight: impl Fn(u32) -
     for c in cells {
         let len = c.to_ns - c.from_ns;
         if c.requests > 1.5 && len > 2 * least_ns {
-            split.push(Segment { to_ns: c.from_ns + least_ns, ..c });
-            split.push(Segment { from_ns: c.from_ns + least_ns, weight: 0.0, requests: 0.0, ..c });
+            split.push(Segment {
+                to_ns: c.from_ns + least_ns,
+                ..c
+            });
+            split.push(Segment {
+                from_ns: c.from_ns + least_ns,
+                weight: 0.0,
+                requests: 0.0,
+                ..c
+            });
         } else {
             split.push(c);
         }
@@ -147,9 +185,12 @@ fn merged(mut cells: Vec<Segment>, least: f64) -> Vec<Segment> {
     let mut fits: Vec<f64> = cells.iter().map(Segment::fit).collect();
     // Twice the logarithm of how much likelier two rates are than one; of positive numbers the bits have their order.
     let step = |cells: &[Segment], fits: &[f64], i: usize, j: usize| {
-        (2.0 * (fits[i] + fits[j] - cells[i].and(&cells[j]).fit())).max(0.0).to_bits()
+        (2.0 * (fits[i] + fits[j] - cells[i].and(&cells[j]).fit()))
+            .max(0.0)
+            .to_bits()
     };
-    let first = (0..n.saturating_sub(1)).map(|i| Reverse((step(&cells, &fits, i, i + 1), i as u32, 0)));
+    let first =
+        (0..n.saturating_sub(1)).map(|i| Reverse((step(&cells, &fits, i, i + 1), i as u32, 0)));
     // As narrow as can be: most of the time goes into moving these.
     let mut heap: BinaryHeap<Reverse<(u64, u32, u32)>> = first.collect::<Vec<_>>().into();
     while let Some(Reverse((bits, at, made))) = heap.pop() {
@@ -169,7 +210,9 @@ fn merged(mut cells: Vec<Segment>, least: f64) -> Vec<Segment> {
             *previous = at;
         }
         for left in [previous[i], at] {
-            let Some(version) = version.get_mut(left as usize) else { continue };
+            let Some(version) = version.get_mut(left as usize) else {
+                continue;
+            };
             *version += 1;
             let (own, right) = (left as usize, next[left as usize] as usize);
             if right < n {
@@ -177,7 +220,12 @@ fn merged(mut cells: Vec<Segment>, least: f64) -> Vec<Segment> {
             }
         }
     }
-    cells.into_iter().zip(version).filter(|(_, v)| *v != u32::MAX).map(|(c, _)| c).collect()
+    cells
+        .into_iter()
+        .zip(version)
+        .filter(|(_, v)| *v != u32::MAX)
+        .map(|(c, _)| c)
+        .collect()
 }
 
 /// The rate up to which a share `q` of `by` (time, weight) lies.
@@ -195,7 +243,9 @@ fn quantile(segments: &[Segment], q: f64, by: impl Fn(&Segment) -> f64) -> f64 {
 
 /// `intervals` in order, each prolonged by `by_ns`, overlapping and touching ones as one.
 pub fn joined(intervals: impl Iterator<Item = (i64, i64)>, by_ns: i64) -> Vec<(i64, i64)> {
-    let mut sorted: Vec<(i64, i64)> = intervals.map(|(a, b)| (a, b.saturating_add(by_ns))).collect();
+    let mut sorted: Vec<(i64, i64)> = intervals
+        .map(|(a, b)| (a, b.saturating_add(by_ns)))
+        .collect();
     sorted.sort_unstable();
     let mut joined: Vec<(i64, i64)> = Vec::with_capacity(sorted.len());
     for (a, b) in sorted {
@@ -239,7 +289,13 @@ mod tests {
     const S: i64 = 1_000_000_000;
 
     fn at(start_ns: i64, bytes: u32) -> Request {
-        Request { start_ns, issue_ns: start_ns, done_ns: start_ns + 1000, bytes, tgid: 0 }
+        Request {
+            start_ns,
+            issue_ns: start_ns,
+            done_ns: start_ns + 1000,
+            bytes,
+            tgid: 0,
+        }
     }
 
     fn poisson(seed: u64, per_s: f64, seconds: f64, bytes: impl Fn(u64) -> u32) -> Vec<Request> {
@@ -260,7 +316,13 @@ mod tests {
         let mut high = 0;
         for seed in 0..150 {
             let rate = [5.0, 100.0, 1000.0][seed as usize % 3];
-            let sizes = |x: u64| if seed % 2 == 0 { 4096 } else { [4096, 65_536, 1 << 20][(x % 97 / 40) as usize] };
+            let sizes = |x: u64| {
+                if seed % 2 == 0 {
+                    4096
+                } else {
+                    [4096, 65_536, 1 << 20][(x % 97 / 40) as usize]
+                }
+            };
             high += usize::from(demand(&poisson(seed, rate, 60.0, sizes), (0, 60 * S)).is_some());
         }
         assert!(high <= 1, "{high} of 150 steady streams");
@@ -270,14 +332,26 @@ mod tests {
     fn phases_bursts_and_single_ones_are_found_with_their_edges() {
         // 20 bursts of 100 requests in 0.2 s; on for 1.4 s of every 2 s; one burst.
         let burst = |onset: i64, n: i64, gap: i64| (0..n).map(move |i| at(onset + i * gap, 4096));
-        let cases = [(20, 3 * S, 100, 2_000_000), (30, 2 * S, 700, 2_000_000), (1, 3 * S, 100, 2_000_000)];
+        let cases = [
+            (20, 3 * S, 100, 2_000_000),
+            (30, 2 * S, 700, 2_000_000),
+            (1, 3 * S, 100, 2_000_000),
+        ];
         for (n, period, requests, gap) in cases {
-            let all: Vec<Request> = (0..n).flat_map(|k| burst(S / 2 + k * period, requests, gap)).collect();
+            let all: Vec<Request> = (0..n)
+                .flat_map(|k| burst(S / 2 + k * period, requests, gap))
+                .collect();
             let found = demand(&all, (0, 60 * S)).expect("bursts");
             assert_eq!(found.high.len(), n as usize, "{found:?}");
             for (k, (a, b)) in found.high.iter().enumerate() {
-                let (onset, end) = (S / 2 + k as i64 * period, S / 2 + k as i64 * period + requests * gap);
-                assert!((a - onset).abs() <= 2_000_000 && (b - end).abs() <= 4_000_000, "{a} {b} {onset} {end}");
+                let (onset, end) = (
+                    S / 2 + k as i64 * period,
+                    S / 2 + k as i64 * period + requests * gap,
+                );
+                assert!(
+                    (a - onset).abs() <= 2_000_000 && (b - end).abs() <= 4_000_000,
+                    "{a} {b} {onset} {end}"
+                );
             }
         }
     }
@@ -285,10 +359,17 @@ mod tests {
     #[test]
     fn large_requests_among_many_small_ones_are_demand() {
         let mut all = poisson(7, 400.0, 60.0, |_| 4096);
-        (0..10).for_each(|k| all.extend((0..50).map(|i| at(S + k * 6 * S + i * 2_000_000, 1 << 20))));
+        (0..10)
+            .for_each(|k| all.extend((0..50).map(|i| at(S + k * 6 * S + i * 2_000_000, 1 << 20))));
         let found = demand(&all, (0, 60 * S)).expect("bursts");
         assert_eq!(found.high.len(), 10, "{:?}", found.high);
-        assert_eq!(without(&[(0, 10), (20, 30)], &[(5, 6), (8, 22)]), [(0, 5), (6, 8), (22, 30)]);
-        assert_eq!(common(&[(0, 10), (20, 30)], &[(5, 25)]), [(5, 10), (20, 25)]);
+        assert_eq!(
+            without(&[(0, 10), (20, 30)], &[(5, 6), (8, 22)]),
+            [(0, 5), (6, 8), (22, 30)]
+        );
+        assert_eq!(
+            common(&[(0, 10), (20, 30)], &[(5, 25)]),
+            [(5, 10), (20, 25)]
+        );
     }
 }

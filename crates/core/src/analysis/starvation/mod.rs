@@ -24,7 +24,11 @@ use crate::model::Class;
 
 /// What may be said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "StarvationVerdict"))]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "StarvationVerdict")
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// At least five episodes, a significant effect that matters.
@@ -75,7 +79,10 @@ pub struct Family {
 impl Family {
     /// So many tests, each with its shifts.
     pub fn of(streams: usize) -> Family {
-        Family { streams, spares_shifts: false }
+        Family {
+            streams,
+            spares_shifts: false,
+        }
     }
 }
 
@@ -172,7 +179,9 @@ struct Sums {
 
 impl Sums {
     fn of(requests: impl Iterator<Item = Request>) -> Sums {
-        let mut pairs: Vec<(i64, f64)> = requests.map(|r| (r.start_ns, (r.total_ns().max(1) as f64) / 1e3)).collect();
+        let mut pairs: Vec<(i64, f64)> = requests
+            .map(|r| (r.start_ns, (r.total_ns().max(1) as f64) / 1e3))
+            .collect();
         pairs.sort_by_key(|p| p.0);
         let running = |value: fn(f64) -> f64| {
             let mut sum = 0.0;
@@ -184,7 +193,12 @@ impl Sums {
         };
         let (logs, times) = (running(f64::ln), running(|us| us));
         let (starts, us) = pairs.into_iter().unzip();
-        Sums { starts, us, logs, times }
+        Sums {
+            starts,
+            us,
+            logs,
+            times,
+        }
     }
 
     fn range(&self, from: i64, to: i64) -> std::ops::Range<usize> {
@@ -241,14 +255,20 @@ pub fn test(
     let lag_ns = drain_ns(aggressors, high);
     let whole = |e: &(i64, i64)| !gaps.iter().any(|g| g.0 < e.1 && g.1 >= e.0);
     let mut episodes = joined(high.iter().copied(), lag_ns);
-    episodes.last_mut().into_iter().for_each(|last| last.1 = last.1.min(window.1));
+    episodes
+        .last_mut()
+        .into_iter()
+        .for_each(|last| last.1 = last.1.min(window.1));
     let calm = without(&without(calm, &episodes), gaps);
     episodes.retain(whole);
     let mut result = compare(&clean, &episodes, &calm, window, family)?;
     (result.aggressor, result.lag_ns) = (aggressor, lag_ns);
     if matches!(result.verdict, Verdict::Starvation | Verdict::Suggestive) {
-        let within_ns = result.max_during_us.map_or(lag_ns, |us| lag_ns.max((us * 1e3) as i64));
-        (result.follows_ns, result.direction) = direction(&clean, aggressors, &result.episodes, within_ns);
+        let within_ns = result
+            .max_during_us
+            .map_or(lag_ns, |us| lag_ns.max((us * 1e3) as i64));
+        (result.follows_ns, result.direction) =
+            direction(&clean, aggressors, &result.episodes, within_ns);
     }
     Some(result)
 }
@@ -263,7 +283,11 @@ fn drain_ns(aggressors: &[Request], high: &[(i64, i64)]) -> i64 {
             last_done[i] = last_done[i].max(r.done_ns);
         }
     }
-    let mut drains: Vec<f64> = last_done.iter().zip(high).map(|(done, h)| (done - h.1).max(0) as f64).collect();
+    let mut drains: Vec<f64> = last_done
+        .iter()
+        .zip(high)
+        .map(|(done, h)| (done - h.1).max(0) as f64)
+        .collect();
     median(&mut drains).unwrap_or(0.0) as i64
 }
 
@@ -296,7 +320,10 @@ pub fn compare(
     for (a, b) in episodes {
         let treated = all.range(*a, *b);
         let reach = treated.len().clamp(15, 1000);
-        let (before, after) = (controls.range(i64::MIN, *a).end, controls.range(i64::MIN, *b).end);
+        let (before, after) = (
+            controls.range(i64::MIN, *a).end,
+            controls.range(i64::MIN, *b).end,
+        );
         let around = before.saturating_sub(reach)..(after + reach).min(controls.starts.len());
         if treated.is_empty() || around.is_empty() {
             continue;
@@ -309,19 +336,32 @@ pub fn compare(
         during.extend_from_slice(&all.us[treated]);
         near.push((around.start as i64, around.end as i64));
     }
-    let mut outside: Vec<f64> =
-        joined(near.into_iter(), 0).iter().flat_map(|(a, b)| &controls.us[*a as usize..*b as usize]).copied().collect();
+    let mut outside: Vec<f64> = joined(near.into_iter(), 0)
+        .iter()
+        .flat_map(|(a, b)| &controls.us[*a as usize..*b as usize])
+        .copied()
+        .collect();
     let mut result = effect(&mut during, &mut outside);
     result.bursts = differences.len();
-    (result.ratio, result.ratio_ci) = interval(&differences, |d| d.log)
-        .map_or((None, None), |(mean, half)| (Some(mean.exp()), half.map(|h| ((mean - h).exp(), (mean + h).exp()))));
+    (result.ratio, result.ratio_ci) =
+        interval(&differences, |d| d.log).map_or((None, None), |(mean, half)| {
+            (
+                Some(mean.exp()),
+                half.map(|h| ((mean - h).exp(), (mean + h).exp())),
+            )
+        });
     (result.excess_us, result.excess_us_ci) = interval(&differences, |d| d.us)
-        .map_or((None, None), |(mean, half)| (Some(mean), half.map(|h| (mean - h, mean + h))));
+        .map_or((None, None), |(mean, half)| {
+            (Some(mean), half.map(|h| (mean - h, mean + h)))
+        });
     if let Some((t, df)) = t_of(&differences) {
         let half = t_both_sides(t, df) / 2.0;
         (result.t, result.p_episodes) = (t, Some(if t > 0.0 { half } else { 1.0 - half }));
     }
-    if result.treated > 0 && result.control > 0 && (!family.spares_shifts || is_likely(&result, family)) {
+    if result.treated > 0
+        && result.control > 0
+        && (!family.spares_shifts || is_likely(&result, family))
+    {
         result.p_value = p_shifts(&all, episodes, window);
     }
     let shared = own_load(&all, &controls, episodes, calm, &mut result);
@@ -356,7 +396,10 @@ fn mean_of(differences: &[Difference], of: impl Fn(&Difference) -> f64) -> Optio
         return None;
     }
     let mean = differences.iter().map(|d| d.weight * of(d)).sum::<f64>() / weight;
-    let squares: f64 = differences.iter().map(|d| (d.weight * (of(d) - mean)).powi(2)).sum();
+    let squares: f64 = differences
+        .iter()
+        .map(|d| (d.weight * (of(d) - mean)).powi(2))
+        .sum();
     let effective = weight * weight / differences.iter().map(|d| d.weight * d.weight).sum::<f64>();
     let df = effective - 1.0;
     let se = (squares / (weight * weight) * effective / df.max(1e-9)).sqrt();
@@ -364,7 +407,10 @@ fn mean_of(differences: &[Difference], of: impl Fn(&Difference) -> f64) -> Optio
 }
 
 /// Mean, and the half width of its 95 % interval.
-fn interval(differences: &[Difference], of: impl Fn(&Difference) -> f64) -> Option<(f64, Option<f64>)> {
+fn interval(
+    differences: &[Difference],
+    of: impl Fn(&Difference) -> f64,
+) -> Option<(f64, Option<f64>)> {
     let (mean, se, df) = mean_of(differences, of)?;
     Some((mean, (df >= 1.0).then(|| t_critical(0.05, df) * se)))
 }
@@ -392,7 +438,13 @@ fn p_shifts(all: &Sums, episodes: &[(i64, i64)], (from, to): (i64, i64)) -> Opti
 }
 
 fn effect(during: &mut [f64], outside: &mut [f64]) -> Starvation {
-    let p99 = |v: &mut [f64]| if v.len() >= MIN_FOR_P99 { nearest_rank(v, 0.99) } else { None };
+    let p99 = |v: &mut [f64]| {
+        if v.len() >= MIN_FOR_P99 {
+            nearest_rank(v, 0.99)
+        } else {
+            None
+        }
+    };
     let (p50_during_us, p50_outside_us) = (nearest_rank(during, 0.5), nearest_rank(outside, 0.5));
     let (p99_during_us, p99_outside_us) = (p99(during), p99(outside));
     let ratio = |a: Option<f64>, b: Option<f64>| Some(a? / b.filter(|b| *b > 0.0)?);
@@ -429,14 +481,18 @@ fn effect(during: &mut [f64], outside: &mut [f64]) -> Starvation {
 }
 
 fn matters(s: &Starvation) -> bool {
-    [s.ratio_p50, s.ratio_p99, s.ratio].into_iter().flatten().any(|r| r >= NOTICEABLE)
+    [s.ratio_p50, s.ratio_p99, s.ratio]
+        .into_iter()
+        .flatten()
+        .any(|r| r >= NOTICEABLE)
 }
 
 /// Whether the test over episodes leaves it to the shifts.
 fn is_likely(s: &Starvation, family: Family) -> bool {
     s.bursts >= MIN_EPISODES
         && matters(s)
-        && s.p_episodes.is_some_and(|p| p <= ALPHA / family.streams.max(1) as f64)
+        && s.p_episodes
+            .is_some_and(|p| p <= ALPHA / family.streams.max(1) as f64)
         && s.ratio_ci.is_some_and(|ci| ci.0 >= SURE_RATIO)
         && s.excess_us_ci.is_some_and(|ci| ci.0 > 0.0)
 }
@@ -461,10 +517,17 @@ fn hodges_lehmann(a: &[f64], b: &[f64]) -> Option<f64> {
         let mut sorted = v.to_vec();
         sorted.sort_by(f64::total_cmp);
         let n = sorted.len();
-        if n <= 1000 { sorted } else { (0..1000).map(|i| sorted[(2 * i + 1) * n / 2000]).collect() }
+        if n <= 1000 {
+            sorted
+        } else {
+            (0..1000).map(|i| sorted[(2 * i + 1) * n / 2000]).collect()
+        }
     };
     let (a, b) = (thin(a), thin(b));
-    let mut differences: Vec<f64> = a.iter().flat_map(|x| b.iter().map(move |y| x - y)).collect();
+    let mut differences: Vec<f64> = a
+        .iter()
+        .flat_map(|x| b.iter().map(move |y| x - y))
+        .collect();
     median(&mut differences)
 }
 

@@ -49,13 +49,27 @@ pub(in crate::analysis) fn by_class(
     let family = Family::of(around.family);
     let surest = |a: &Starvation, b: &Starvation| a.strength().total_cmp(&b.strength());
     let mut found = CLASSES.map(|victim| {
-        let aggressors = Class::ALL.into_iter().filter(|aggressor| *aggressor != victim);
+        let aggressors = Class::ALL
+            .into_iter()
+            .filter(|aggressor| *aggressor != victim);
         let of = |aggressor: Class| {
-            let others = (aggressor, requests[aggressor as usize].kept(), demands[aggressor as usize].as_ref()?);
-            starvation::test(requests[victim as usize].kept(), others, &gaps, window, family)
+            let others = (
+                aggressor,
+                requests[aggressor as usize].kept(),
+                demands[aggressor as usize].as_ref()?,
+            );
+            starvation::test(
+                requests[victim as usize].kept(),
+                others,
+                &gaps,
+                window,
+                family,
+            )
         };
         let mut worst = aggressors.filter_map(of).max_by(surest)?;
-        worst.excess_request_ms = worst.excess_request_ms.map(|ms| ms * requests[victim as usize].one_in() as f64);
+        worst.excess_request_ms = worst
+            .excess_request_ms
+            .map(|ms| ms * requests[victim as usize].one_in() as f64);
         Some(worst)
     });
     if let [Some(a), Some(b)] = &mut found
@@ -100,18 +114,30 @@ fn loads(requests: &[Requests; 4]) -> BTreeMap<i32, Load> {
 
 /// The `n` processes with most by `key`, largest first.
 fn most<K: Ord>(loads: &BTreeMap<i32, Load>, n: usize, key: impl Fn(&Load) -> K) -> Vec<i32> {
-    let mut all: Vec<(K, i32)> = loads.iter().map(|(tgid, load)| (key(load), *tgid)).collect();
+    let mut all: Vec<(K, i32)> = loads
+        .iter()
+        .map(|(tgid, load)| (key(load), *tgid))
+        .collect();
     all.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
     all.into_iter().take(n).map(|(_, tgid)| tgid).collect()
 }
 
 /// The processes that slow others on a device; of each victim the one aggressor that is surest.
-pub(in crate::analysis) fn by_process(around: &Around, requests: &[Requests; 4]) -> Vec<Interference> {
+pub(in crate::analysis) fn by_process(
+    around: &Around,
+    requests: &[Requests; 4],
+) -> Vec<Interference> {
     let loads = loads(requests);
     if loads.len() < 2 {
         return Vec::new();
     }
-    let of = |tgid: i32, class: Class| requests[class as usize].kept().iter().filter(move |r| r.tgid == tgid).copied();
+    let of = |tgid: i32, class: Class| {
+        requests[class as usize]
+            .kept()
+            .iter()
+            .filter(move |r| r.tgid == tgid)
+            .copied()
+    };
     let mut aggressors = most(&loads, AGGRESSORS, |l| l.ios);
     aggressors.extend(most(&loads, AGGRESSORS, |l| l.bytes));
     aggressors.sort_unstable();
@@ -120,11 +146,18 @@ pub(in crate::analysis) fn by_process(around: &Around, requests: &[Requests; 4])
     let gaps = around.losses.of(around.dev);
     let window = (around.window.from_ns, around.window.to_ns);
     let with_demand = |tgid: i32| {
-        let all: Vec<Request> = CLASSES.into_iter().flat_map(|class| of(tgid, class)).collect();
+        let all: Vec<Request> = CLASSES
+            .into_iter()
+            .flat_map(|class| of(tgid, class))
+            .collect();
         demand(&all, window).map(|demand| (tgid, all, demand))
     };
-    let aggressors: Vec<(i32, Vec<Request>, Demand)> = aggressors.into_iter().filter_map(with_demand).collect();
-    let family = Family { streams: (around.family / 2).max(1) * PAIRS, spares_shifts: true };
+    let aggressors: Vec<(i32, Vec<Request>, Demand)> =
+        aggressors.into_iter().filter_map(with_demand).collect();
+    let family = Family {
+        streams: (around.family / 2).max(1) * PAIRS,
+        spares_shifts: true,
+    };
     let mut found: Vec<Interference> = Vec::new();
     for victim in most(&loads, VICTIMS, |l| l.ios) {
         let kept = loads[&victim].kept;
@@ -138,24 +171,42 @@ pub(in crate::analysis) fn by_process(around: &Around, requests: &[Requests; 4])
             .iter()
             .filter(|(tgid, ..)| *tgid != victim)
             .filter_map(|(tgid, all, demand)| {
-                let s = starvation::test(&victims, (Class::Write, all, demand), &gaps, window, family)?;
-                let clear = s.verdict == Verdict::Starvation && s.direction != Direction::LatencyFirst;
+                let s =
+                    starvation::test(&victims, (Class::Write, all, demand), &gaps, window, family)?;
+                let clear =
+                    s.verdict == Verdict::Starvation && s.direction != Direction::LatencyFirst;
                 (clear && !shares(&own_other, &s.episodes, window)).then_some((*tgid, s))
             })
             .collect();
         surest.sort_by_key(|(_, s)| Reverse((s.t * 1e6) as i64));
         let mut surest = surest.into_iter();
-        let Some((aggressor, mut s)) = surest.next() else { continue };
+        let Some((aggressor, mut s)) = surest.next() else {
+            continue;
+        };
         if surest.any(|(_, second)| {
-            second.t * SURER > s.t && overlap_ns(&s.episodes, &second.episodes) * 2 > length(&s.episodes)
+            second.t * SURER > s.t
+                && overlap_ns(&s.episodes, &second.episodes) * 2 > length(&s.episodes)
         }) {
             continue;
         }
-        s.excess_request_ms = s.excess_request_ms.map(|ms| ms * requests[class as usize].one_in() as f64);
-        let (victim, aggressor) = (around.cells.process(victim), around.cells.process(aggressor));
-        found.push(Interference { victim, class, aggressor, starvation: s });
+        s.excess_request_ms = s
+            .excess_request_ms
+            .map(|ms| ms * requests[class as usize].one_in() as f64);
+        let (victim, aggressor) = (
+            around.cells.process(victim),
+            around.cells.process(aggressor),
+        );
+        found.push(Interference {
+            victim,
+            class,
+            aggressor,
+            starvation: s,
+        });
     }
-    let pairs: Vec<_> = found.iter().map(|i| (i.aggressor.tgid, i.victim.tgid)).collect();
+    let pairs: Vec<_> = found
+        .iter()
+        .map(|i| (i.aggressor.tgid, i.victim.tgid))
+        .collect();
     found.retain(|i| !pairs.contains(&(i.victim.tgid, i.aggressor.tgid)));
     found
 }
@@ -168,7 +219,11 @@ fn length(intervals: &[(i64, i64)]) -> i64 {
 fn overlap_ns(a: &[(i64, i64)], b: &[(i64, i64)]) -> i64 {
     let of = |x: &(i64, i64)| {
         let first = b.partition_point(|y| y.1 <= x.0);
-        b[first..].iter().take_while(|y| y.0 < x.1).map(|y| x.1.min(y.1) - x.0.max(y.0)).sum::<i64>()
+        b[first..]
+            .iter()
+            .take_while(|y| y.0 < x.1)
+            .map(|y| x.1.min(y.1) - x.0.max(y.0))
+            .sum::<i64>()
     };
     a.iter().map(of).sum()
 }
@@ -188,8 +243,13 @@ impl Interference {
     /// The finding about `dev`.
     pub(in crate::analysis) fn finding(&self, dev: DevId, path_of: PathOf) -> Finding {
         let s = &self.starvation;
-        let [victim, aggressor] = [self.victim, self.aggressor].map(|a| Cause::of(Some(a), Class::Write, path_of));
-        let (from_ns, to_ns) = s.episodes.first().zip(s.episodes.last()).map_or((0, 0), |(a, b)| (a.0, b.1));
+        let [victim, aggressor] =
+            [self.victim, self.aggressor].map(|a| Cause::of(Some(a), Class::Write, path_of));
+        let (from_ns, to_ns) = s
+            .episodes
+            .first()
+            .zip(s.episodes.last())
+            .map_or((0, 0), |(a, b)| (a.0, b.1));
         Finding {
             dev: Some(dev),
             from_ns,

@@ -11,19 +11,44 @@ fn requests(episodes: &[(i64, i64)], during: i64) -> Vec<Request> {
     (0..2000)
         .map(|i| {
             let start_ns = i * 10 * MS;
-            let inside = episodes.iter().any(|(a, b)| *a <= start_ns && start_ns < *b);
-            let us = if inside { during * 1000 + i % 5 } else { 1000 + i % 7 };
-            Request { start_ns, issue_ns: start_ns, done_ns: start_ns + us * 1000, bytes: 4096, tgid: 0 }
+            let inside = episodes
+                .iter()
+                .any(|(a, b)| *a <= start_ns && start_ns < *b);
+            let us = if inside {
+                during * 1000 + i % 5
+            } else {
+                1000 + i % 7
+            };
+            Request {
+                start_ns,
+                issue_ns: start_ns,
+                done_ns: start_ns + us * 1000,
+                bytes: 4096,
+                tgid: 0,
+            }
         })
         .collect()
 }
 
 fn regular(n: i64) -> Vec<(i64, i64)> {
-    (0..n).map(|i| (i * 2000 * MS + i * i * 13 * MS + 500 * MS, i * 2000 * MS + i * i * 13 * MS + 800 * MS)).collect()
+    (0..n)
+        .map(|i| {
+            (
+                i * 2000 * MS + i * i * 13 * MS + 500 * MS,
+                i * 2000 * MS + i * i * 13 * MS + 800 * MS,
+            )
+        })
+        .collect()
 }
 
 fn of(victims: &[Request], episodes: &[(i64, i64)]) -> Option<Starvation> {
-    compare(victims, episodes, &without(&[WINDOW], episodes), WINDOW, Family::of(2))
+    compare(
+        victims,
+        episodes,
+        &without(&[WINDOW], episodes),
+        WINDOW,
+        Family::of(2),
+    )
 }
 
 #[test]
@@ -31,12 +56,21 @@ fn a_clear_case_is_named_and_measured() {
     let episodes = regular(9);
     let s = of(&requests(&episodes, 5), &episodes).expect("episodes");
     assert_eq!((s.verdict, s.bursts), (Verdict::Starvation, 9), "{s:?}");
-    assert!(s.p_value.expect("tested") <= 0.01 && s.p_episodes.expect("tested") < 1e-6, "{s:?}");
+    assert!(
+        s.p_value.expect("tested") <= 0.01 && s.p_episodes.expect("tested") < 1e-6,
+        "{s:?}"
+    );
     assert!((s.ratio_p50.expect("both") - 5.0).abs() < 0.05 && s.cliffs_delta == Some(1.0));
     let (low, high) = s.ratio_ci.expect("nine");
     assert!(low <= 5.0 && high >= 4.98 && high - low < 0.1, "{s:?}");
-    assert!((s.excess_us.expect("both") - 4000.0).abs() < 4.0 && (s.shift_us.expect("both") - 4000.0).abs() < 4.0);
-    assert!((s.excess_request_ms.expect("both") - 4.0 * s.treated as f64).abs() < 1.0 + 0.01 * s.treated as f64);
+    assert!(
+        (s.excess_us.expect("both") - 4000.0).abs() < 4.0
+            && (s.shift_us.expect("both") - 4000.0).abs() < 4.0
+    );
+    assert!(
+        (s.excess_request_ms.expect("both") - 4.0 * s.treated as f64).abs()
+            < 1.0 + 0.01 * s.treated as f64
+    );
     assert!((s.own_load_ratio.expect("both") - 1.0).abs() < 0.05);
 }
 
@@ -44,19 +78,35 @@ fn a_clear_case_is_named_and_measured() {
 fn few_episodes_are_only_suggestive_and_none_is_nothing() {
     let episodes = regular(2);
     let all = requests(&episodes, 5);
-    assert_eq!(of(&all, &episodes).map(|s| s.verdict), Some(Verdict::Suggestive));
+    assert_eq!(
+        of(&all, &episodes).map(|s| s.verdict),
+        Some(Verdict::Suggestive)
+    );
     assert_eq!(of(&all, &[]), None);
-    assert_eq!(of(&requests(&regular(9), 1), &regular(9)).map(|s| s.verdict), Some(Verdict::NoEffect));
-    assert_eq!(of(&[], &episodes).map(|s| s.verdict), Some(Verdict::NoneObserved));
+    assert_eq!(
+        of(&requests(&regular(9), 1), &regular(9)).map(|s| s.verdict),
+        Some(Verdict::NoEffect)
+    );
+    assert_eq!(
+        of(&[], &episodes).map(|s| s.verdict),
+        Some(Verdict::NoneObserved)
+    );
 }
 
 #[test]
 fn victims_that_submit_more_at_the_same_times_share_the_load() {
     let episodes = regular(9);
     let mut all = requests(&episodes, 5);
-    let inside: Vec<Request> = all.iter().filter(|r| r.total_ns() > 2 * MS).copied().collect();
+    let inside: Vec<Request> = all
+        .iter()
+        .filter(|r| r.total_ns() > 2 * MS)
+        .copied()
+        .collect();
     all.extend(inside);
-    assert_eq!(of(&all, &episodes).map(|s| s.verdict), Some(Verdict::SharedLoad));
+    assert_eq!(
+        of(&all, &episodes).map(|s| s.verdict),
+        Some(Verdict::SharedLoad)
+    );
 }
 
 #[test]
@@ -64,20 +114,41 @@ fn a_large_family_needs_more_evidence_and_small_samples_have_no_p99() {
     let episodes = regular(5);
     let mut all = requests(&episodes, 2);
     // Episodes that differ much: a t of about 4.
-    for (i, r) in all.iter_mut().enumerate().filter(|(_, r)| r.total_ns() > 2 * MS - 1) {
+    for (i, r) in all
+        .iter_mut()
+        .enumerate()
+        .filter(|(_, r)| r.total_ns() > 2 * MS - 1)
+    {
         r.done_ns = r.start_ns + [2, 3, 4, 3, 2][i / 200 % 5] * MS + 1;
     }
-    let of_family =
-        |n| compare(&all, &episodes, &without(&[WINDOW], &episodes), WINDOW, Family::of(n)).expect("episodes");
+    let of_family = |n| {
+        compare(
+            &all,
+            &episodes,
+            &without(&[WINDOW], &episodes),
+            WINDOW,
+            Family::of(n),
+        )
+        .expect("episodes")
+    };
     assert_eq!(
         (of_family(1).verdict, of_family(1000).verdict),
         (Verdict::Starvation, Verdict::NoEffect),
         "{:?}",
         of_family(1)
     );
-    let few =
-        compare(&all[..200], &episodes[..1], &without(&[WINDOW], &episodes[..1]), WINDOW, Family::of(1)).expect("one");
-    assert!(few.p99_during_us.is_none() && few.p50_during_us.is_some(), "{few:?}");
+    let few = compare(
+        &all[..200],
+        &episodes[..1],
+        &without(&[WINDOW], &episodes[..1]),
+        WINDOW,
+        Family::of(1),
+    )
+    .expect("one");
+    assert!(
+        few.p99_during_us.is_none() && few.p50_during_us.is_some(),
+        "{few:?}"
+    );
 }
 
 proptest! {

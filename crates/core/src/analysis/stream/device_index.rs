@@ -34,7 +34,11 @@ impl DeviceIndex {
             return i as u32;
         }
         let next = self.devices.len() as u32;
-        let i = if self.devices.len() < Self::FEW { next } else { *self.numbers.entry(dev).or_insert(next) };
+        let i = if self.devices.len() < Self::FEW {
+            next
+        } else {
+            *self.numbers.entry(dev).or_insert(next)
+        };
         if i == next {
             self.devices.push(dev);
         }

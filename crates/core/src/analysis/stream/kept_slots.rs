@@ -69,7 +69,9 @@ pub(in crate::analysis) fn within_budget<A>(
 ) {
     let mut total: usize = all.iter().map(&len).sum();
     while total > most {
-        let Some(largest) = all.iter_mut().max_by_key(|a| len(a)) else { return };
+        let Some(largest) = all.iter_mut().max_by_key(|a| len(a)) else {
+            return;
+        };
         let before = len(largest);
         halve(largest);
         total -= before.saturating_sub(len(largest)).max(1);

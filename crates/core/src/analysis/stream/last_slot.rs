@@ -12,7 +12,11 @@ pub(in crate::analysis) struct LastSlot {
 impl LastSlot {
     /// None yet; also what to do when origin or width change.
     pub fn new() -> LastSlot {
-        LastSlot { from_ns: 0, to_ns: 0, index: 0 }
+        LastSlot {
+            from_ns: 0,
+            to_ns: 0,
+            index: 0,
+        }
     }
 
     /// `floor((ns - origin_ns) / width_ns)`. Origin and width are those of the calls before.
@@ -26,7 +30,10 @@ impl LastSlot {
 
     fn find(&mut self, ns: i64, origin_ns: i64, width_ns: i64) {
         self.index = ns.saturating_sub(origin_ns).div_euclid(width_ns);
-        self.from_ns = self.index.saturating_mul(width_ns).saturating_add(origin_ns);
+        self.from_ns = self
+            .index
+            .saturating_mul(width_ns)
+            .saturating_add(origin_ns);
         self.to_ns = self.from_ns.saturating_add(width_ns);
     }
 

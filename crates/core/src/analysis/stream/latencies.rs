@@ -19,7 +19,13 @@ pub struct Latencies {
 
 impl Default for Latencies {
     fn default() -> Self {
-        Latencies { exact: Vec::new(), sorted: true, sum: 0, max: 0, histogram: None }
+        Latencies {
+            exact: Vec::new(),
+            sorted: true,
+            sum: 0,
+            max: 0,
+            histogram: None,
+        }
     }
 }
 
@@ -53,7 +59,9 @@ impl Latencies {
 
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Latencies) {
-        if self.histogram.is_none() && self.exact.len() + other.exact.len() > Self::EXACT || other.histogram.is_some() {
+        if self.histogram.is_none() && self.exact.len() + other.exact.len() > Self::EXACT
+            || other.histogram.is_some()
+        {
             self.spill();
         }
         match &mut self.histogram {
@@ -87,17 +95,27 @@ impl Latencies {
 
     /// How many.
     pub fn n(&self) -> u64 {
-        self.histogram.as_ref().map_or(self.exact.len() as u64, Histogram::n)
+        self.histogram
+            .as_ref()
+            .map_or(self.exact.len() as u64, Histogram::n)
     }
 
     /// How far off a quantile may be, in percent: 0 while all values are kept.
     pub fn error_percent(&self) -> f64 {
-        if self.histogram.is_some() { 100.0 / 256.0 } else { 0.0 }
+        if self.histogram.is_some() {
+            100.0 / 256.0
+        } else {
+            0.0
+        }
     }
 
     /// All values, rounded where a histogram has taken over, and how often each occurs.
     pub fn buckets(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
-        let counted = self.histogram.iter().flat_map(Histogram::buckets).map(|(low, _, n)| (low, n));
+        let counted = self
+            .histogram
+            .iter()
+            .flat_map(Histogram::buckets)
+            .map(|(low, _, n)| (low, n));
         self.exact.iter().map(|ns| (*ns, 1)).chain(counted)
     }
 
@@ -112,7 +130,9 @@ impl Latencies {
     }
 
     fn max_ns(&self) -> i64 {
-        self.histogram.as_ref().map_or(self.max, |h| h.max().unwrap_or(0))
+        self.histogram
+            .as_ref()
+            .map_or(self.max, |h| h.max().unwrap_or(0))
     }
 
     /// Exact mean in microseconds; `None` of nothing.
@@ -153,7 +173,8 @@ impl Latencies {
             self.exact.sort_unstable();
             self.sorted = true;
         }
-        let rank = ((q * self.exact.len() as f64).ceil() as usize).clamp(1, self.exact.len().max(1));
+        let rank =
+            ((q * self.exact.len() as f64).ceil() as usize).clamp(1, self.exact.len().max(1));
         self.exact.get(rank - 1).copied()
     }
 }
@@ -166,7 +187,10 @@ mod tests {
     #[test]
     fn nothing_has_no_mean_and_no_quantile() {
         let mut l = Latencies::new();
-        assert_eq!((l.n(), l.mean_us(), l.max_us(), l.quantile_us(0.5)), (0, None, None, None));
+        assert_eq!(
+            (l.n(), l.mean_us(), l.max_us(), l.quantile_us(0.5)),
+            (0, None, None, None)
+        );
     }
 
     #[test]
@@ -185,7 +209,11 @@ mod tests {
         (1..=100).for_each(|v| l.add(v * 1000));
         // 50 ± 9.8: ranks 40 and 60.
         assert_eq!(l.quantile_ci_us(0.5), Some((40.0, 60.0)));
-        assert_eq!(l.quantile_ci_us(0.99), None, "a hundred values do not bound their 99th percentile");
+        assert_eq!(
+            l.quantile_ci_us(0.99),
+            None,
+            "a hundred values do not bound their 99th percentile"
+        );
         assert_eq!(Latencies::new().quantile_ci_us(0.5), None);
     }
 
@@ -195,7 +223,8 @@ mod tests {
         let held = (0..1000).filter(|_| {
             let mut l = Latencies::new();
             (0..400).for_each(|_| l.add(lot.below(1_000_000_000) as i64));
-            l.quantile_ci_us(0.9).is_some_and(|(low, high)| low <= 900_000.0 && 900_000.0 <= high)
+            l.quantile_ci_us(0.9)
+                .is_some_and(|(low, high)| low <= 900_000.0 && 900_000.0 <= high)
         });
         let held = held.count();
         assert!((930..=985).contains(&held), "{held} of 1000");

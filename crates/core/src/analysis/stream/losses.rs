@@ -41,23 +41,37 @@ impl Losses {
         if lost.reason == LossReason::Censored || lost.reason.is_of_requests() {
             return;
         }
-        self.gaps.push(Gap { from_ns: lost.from_ns, to_ns: lost.to_ns, dev: lost.dev, ios: lost.ios });
+        self.gaps.push(Gap {
+            from_ns: lost.from_ns,
+            to_ns: lost.to_ns,
+            dev: lost.dev,
+            ios: lost.ios,
+        });
         if self.gaps.len() > Self::MAX_INTERVALS {
             // Closest neighbours first would be kinder; pairs in order are enough and linear.
             let pairs = self.gaps.chunks(2);
-            self.gaps = pairs.filter_map(|pair| pair.iter().copied().reduce(|a, b| a.and(&b))).collect();
+            self.gaps = pairs
+                .filter_map(|pair| pair.iter().copied().reduce(|a, b| a.and(&b)))
+                .collect();
         }
     }
 
     /// Whether anything of `dev` is missing in `[from_ns, to_ns)`.
     pub fn overlap(&self, dev: DevId, from_ns: i64, to_ns: i64) -> bool {
-        let meets = |gap: &Gap| Lost::somewhere(gap.from_ns, gap.to_ns, LossReason::Corrupt).meets(from_ns, to_ns);
-        self.gaps.iter().any(|gap| meets(gap) && gap.dev.is_none_or(|d| d == dev))
+        let meets = |gap: &Gap| {
+            Lost::somewhere(gap.from_ns, gap.to_ns, LossReason::Corrupt).meets(from_ns, to_ns)
+        };
+        self.gaps
+            .iter()
+            .any(|gap| meets(gap) && gap.dev.is_none_or(|d| d == dev))
     }
 
     /// The intervals that concern `dev`, in order, overlapping ones joined.
     pub fn of(&self, dev: DevId) -> Vec<(i64, i64)> {
-        self.joined(dev).iter().map(|gap| (gap.from_ns, gap.to_ns)).collect()
+        self.joined(dev)
+            .iter()
+            .map(|gap| (gap.from_ns, gap.to_ns))
+            .collect()
     }
 
     /// Of those the ones in which more than a tenth of the I/Os is missing, or an unknown number. `seen` counts the I/Os of
@@ -65,13 +79,23 @@ impl Losses {
     pub fn heavy(&self, dev: DevId, seen: impl Fn(i64, i64) -> u64) -> Vec<(i64, i64)> {
         let is_heavy = |gap: &&Gap| {
             let all = |lost: i64| lost as f64 + seen(gap.from_ns, gap.to_ns) as f64;
-            gap.ios.is_none_or(|lost| lost as f64 > Self::MAX_LITTLE_SHARE * all(lost))
+            gap.ios
+                .is_none_or(|lost| lost as f64 > Self::MAX_LITTLE_SHARE * all(lost))
         };
-        self.joined(dev).iter().filter(is_heavy).map(|gap| (gap.from_ns, gap.to_ns)).collect()
+        self.joined(dev)
+            .iter()
+            .filter(is_heavy)
+            .map(|gap| (gap.from_ns, gap.to_ns))
+            .collect()
     }
 
     fn joined(&self, dev: DevId) -> Vec<Gap> {
-        let mut own: Vec<Gap> = self.gaps.iter().filter(|gap| gap.dev.is_none_or(|d| d == dev)).copied().collect();
+        let mut own: Vec<Gap> = self
+            .gaps
+            .iter()
+            .filter(|gap| gap.dev.is_none_or(|d| d == dev))
+            .copied()
+            .collect();
         own.sort_unstable_by_key(|gap| (gap.from_ns, gap.to_ns));
         let mut joined: Vec<Gap> = Vec::new();
         for gap in own {
@@ -89,7 +113,16 @@ mod tests {
     use super::*;
 
     fn lost(from_ns: i64, to_ns: i64, dev: Option<DevId>, reason: LossReason) -> Lost {
-        Lost { from_ns, to_ns, dev, class: None, reason, ios: None, bytes: None, merges: None }
+        Lost {
+            from_ns,
+            to_ns,
+            dev,
+            class: None,
+            reason,
+            ios: None,
+            bytes: None,
+            merges: None,
+        }
     }
 
     #[test]
@@ -99,20 +132,47 @@ mod tests {
         l.push(&lost(15, 30, None, LossReason::Corrupt));
         l.push(&lost(0, 100, None, LossReason::Censored));
         l.push(&lost(0, 100, None, LossReason::RequestUnwritten));
-        assert!(l.overlap(DevId(1), 0, 11) && !l.overlap(DevId(2), 0, 11) && l.overlap(DevId(2), 29, 40));
-        assert!(!l.overlap(DevId(2), 30, 40), "what ends where an interval begins does not touch it");
-        assert_eq!((l.of(DevId(1)), l.of(DevId(2))), (vec![(10, 30)], vec![(15, 30)]));
+        assert!(
+            l.overlap(DevId(1), 0, 11)
+                && !l.overlap(DevId(2), 0, 11)
+                && l.overlap(DevId(2), 29, 40)
+        );
+        assert!(
+            !l.overlap(DevId(2), 30, 40),
+            "what ends where an interval begins does not touch it"
+        );
+        assert_eq!(
+            (l.of(DevId(1)), l.of(DevId(2))),
+            (vec![(10, 30)], vec![(15, 30)])
+        );
     }
 
     #[test]
     fn little_loss_and_much() {
-        let of = |from_ns, to_ns, ios| Lost { ios, ..lost(from_ns, to_ns, Some(DevId(1)), LossReason::RingFull) };
+        let of = |from_ns, to_ns, ios| Lost {
+            ios,
+            ..lost(from_ns, to_ns, Some(DevId(1)), LossReason::RingFull)
+        };
         let mut l = Losses::default();
-        let gaps = [(0, 10, Some(1)), (20, 30, Some(4)), (40, 50, None), (60, 70, Some(1)), (65, 80, Some(2))];
-        gaps.iter().for_each(|(from, to, ios)| l.push(&of(*from, *to, *ios)));
+        let gaps = [
+            (0, 10, Some(1)),
+            (20, 30, Some(4)),
+            (40, 50, None),
+            (60, 70, Some(1)),
+            (65, 80, Some(2)),
+        ];
+        gaps.iter()
+            .for_each(|(from, to, ios)| l.push(&of(*from, *to, *ios)));
         // Two I/Os are seen every nanosecond: 1 of 21 is little, 4 of 24 is not, nor is what overlaps with 3 of 43.
-        assert_eq!(l.heavy(DevId(1), |from, to| 2 * (to - from) as u64), [(20, 30), (40, 50)]);
-        assert_eq!(l.heavy(DevId(1), |_, _| 0), [(0, 10), (20, 30), (40, 50), (60, 80)], "all of it is missing");
+        assert_eq!(
+            l.heavy(DevId(1), |from, to| 2 * (to - from) as u64),
+            [(20, 30), (40, 50)]
+        );
+        assert_eq!(
+            l.heavy(DevId(1), |_, _| 0),
+            [(0, 10), (20, 30), (40, 50), (60, 80)],
+            "all of it is missing"
+        );
         assert_eq!(l.heavy(DevId(2), |_, _| 0), []);
     }
 
@@ -121,6 +181,10 @@ mod tests {
         let mut l = Losses::default();
         (0..100_000).for_each(|i| l.push(&lost(i * 10, i * 10 + 1, None, LossReason::RingFull)));
         assert!(l.gaps.len() <= Losses::MAX_INTERVALS);
-        assert!((0..100_000).step_by(997).all(|i| l.overlap(DevId(1), i * 10, i * 10 + 1)));
+        assert!(
+            (0..100_000)
+                .step_by(997)
+                .all(|i| l.overlap(DevId(1), i * 10, i * 10 + 1))
+        );
     }
 }

@@ -51,7 +51,10 @@ impl Span {
 
     /// The same from issue to completion.
     pub fn issued(io: &Io, key: u32) -> Span {
-        Span { start_ns: io.issue_ns().min(io.done_ns), ..Span::of(io, key) }
+        Span {
+            start_ns: io.issue_ns().min(io.done_ns),
+            ..Span::of(io, key)
+        }
     }
 }
 
@@ -71,7 +74,12 @@ pub struct End {
 impl End {
     /// The end of `span`.
     pub fn of(span: &Span) -> End {
-        End { at_ns: span.done_ns, sectors: span.sectors, key: span.key, class: span.class }
+        End {
+            at_ns: span.done_ns,
+            sectors: span.sectors,
+            key: span.key,
+            class: span.class,
+        }
     }
 }
 
@@ -101,9 +109,15 @@ pub struct Hold {
 
 impl Hold {
     /// For recordings: a million spans (64 MiB with their ends), any time.
-    pub const RECORDING: Hold = Hold { spans: 1 << 20, ns: i64::MAX };
+    pub const RECORDING: Hold = Hold {
+        spans: 1 << 20,
+        ns: i64::MAX,
+    };
     /// For rows that should come out while the stream runs: 30 s, the usual time-out of a block device.
-    pub const ROWS: Hold = Hold { spans: 1 << 20, ns: 30_000_000_000 };
+    pub const ROWS: Hold = Hold {
+        spans: 1 << 20,
+        ns: 30_000_000_000,
+    };
 }
 
 /// I/Os whose beginning the sweep had already passed.
@@ -178,12 +192,19 @@ impl StartOrder {
             self.merge_chunk();
         }
         if self.held() >= self.next_drain {
-            let middle = self.ends.get(self.ends.len() / 2).map_or(span.done_ns, |e| e.at_ns);
+            let middle = self
+                .ends
+                .get(self.ends.len() / 2)
+                .map_or(span.done_ns, |e| e.at_ns);
             self.drain_to(middle, sweep);
             self.next_drain = self.hold.spans.max(2 * self.starts.len()).max(2);
         }
         if self.hold.ns < i64::MAX {
-            let oldest = self.ends.front().map_or(span.done_ns, |e| e.at_ns).max(self.swept_to_ns);
+            let oldest = self
+                .ends
+                .front()
+                .map_or(span.done_ns, |e| e.at_ns)
+                .max(self.swept_to_ns);
             if span.done_ns.saturating_sub(oldest) > self.hold.ns.saturating_mul(2) {
                 self.drain_to(span.done_ns - self.hold.ns, sweep);
             }
@@ -262,7 +283,8 @@ impl StartOrder {
 
     /// Sorts the chunk by start. Sorting its places under their times, packed into one word, moves less memory.
     fn sort_chunk(&mut self) {
-        let widened = |(first, last): (i64, i64), s: &Span| (first.min(s.start_ns), last.max(s.start_ns));
+        let widened =
+            |(first, last): (i64, i64), s: &Span| (first.min(s.start_ns), last.max(s.start_ns));
         let (base, last) = self.chunk.iter().fold((i64::MAX, i64::MIN), widened);
         if last.abs_diff(base) >= 1 << (64 - CHUNK_BITS) {
             self.chunk.sort_by_key(|s| s.start_ns);
@@ -273,19 +295,30 @@ impl StartOrder {
         self.places.extend(self.chunk.iter().enumerate().map(place));
         self.places.sort_unstable();
         self.sorted.clear();
-        self.sorted.extend(self.places.iter().map(|p| self.chunk[(p & (CHUNK as u64 - 1)) as usize]));
+        self.sorted.extend(
+            self.places
+                .iter()
+                .map(|p| self.chunk[(p & (CHUNK as u64 - 1)) as usize]),
+        );
         std::mem::swap(&mut self.chunk, &mut self.sorted);
     }
 
     /// Merges the chunk from behind: only spans that began after the chunk's first one move.
     fn merge_chunk(&mut self) {
         self.sort_chunk();
-        let floor = self.starts.len().checked_sub(REACH).map_or(i64::MIN, |at| self.starts[at].start_ns);
+        let floor = self
+            .starts
+            .len()
+            .checked_sub(REACH)
+            .map_or(i64::MIN, |at| self.starts[at].start_ns);
         let too_early = self.chunk.partition_point(|s| s.start_ns < floor);
         self.late.extend(self.chunk.drain(..too_early));
         // What begins no earlier than all that is there stays where it is appended.
         let latest = self.starts.last().map_or(i64::MIN, |s| s.start_ns);
-        let (mut old, mut new) = (self.starts.len(), self.chunk.partition_point(|s| s.start_ns < latest));
+        let (mut old, mut new) = (
+            self.starts.len(),
+            self.chunk.partition_point(|s| s.start_ns < latest),
+        );
         self.starts.extend_from_slice(&self.chunk);
         while old > 0 && new > 0 {
             let to = old + new - 1;
@@ -346,7 +379,15 @@ mod tests {
     }
 
     fn span(start_ns: i64, done_ns: i64, key: u32) -> Span {
-        Span { start_ns, done_ns, sector: -1, sectors: 0, key, class: Class::Read, waited_us: 0 }
+        Span {
+            start_ns,
+            done_ns,
+            sector: -1,
+            sectors: 0,
+            key,
+            class: Class::Read,
+            waited_us: 0,
+        }
     }
 
     fn swept(spans: &[(i64, i64)], hold: Hold) -> (Vec<(i64, i64, u32)>, Clipped) {
@@ -361,8 +402,15 @@ mod tests {
 
     /// Spans with lengths of very different scale, in the order of completion.
     fn spans() -> impl Strategy<Value = Vec<(i64, i64)>> {
-        prop::collection::vec((0i64..5000, prop_oneof![0i64..5, 0i64..100, 0i64..5000]), 0..300).prop_map(|v| {
-            let mut v: Vec<_> = v.into_iter().map(|(done, len)| (done - len, done)).collect();
+        prop::collection::vec(
+            (0i64..5000, prop_oneof![0i64..5, 0i64..100, 0i64..5000]),
+            0..300,
+        )
+        .prop_map(|v| {
+            let mut v: Vec<_> = v
+                .into_iter()
+                .map(|(done, len)| (done - len, done))
+                .collect();
             v.sort_by_key(|s| s.1);
             v
         })
@@ -372,21 +420,37 @@ mod tests {
     fn chunks_and_far_stragglers_come_out_in_order() {
         // 100k short spans; every 1000th began 50k spans ago, farther than a merge reaches.
         let spans: Vec<_> = (0..100_000i64)
-            .map(|i| (if i % 1000 == 999 { (i - 50_000) * 10 } else { i * 10 - (i * 7919) % 3000 }, i * 10 + 1))
+            .map(|i| {
+                (
+                    if i % 1000 == 999 {
+                        (i - 50_000) * 10
+                    } else {
+                        i * 10 - (i * 7919) % 3000
+                    },
+                    i * 10 + 1,
+                )
+            })
             .collect();
         let (edges, clipped) = swept(&spans, Hold::RECORDING);
         assert_eq!((edges.len(), clipped), (200_000, Clipped::default()));
         assert!(edges.windows(2).all(|w| in_order(&w[0], &w[1])));
-        let mut starts: Vec<_> = edges.iter().filter(|e| e.1 == 1).map(|e| (e.2, e.0)).collect();
+        let mut starts: Vec<_> = edges
+            .iter()
+            .filter(|e| e.1 == 1)
+            .map(|e| (e.2, e.0))
+            .collect();
         starts.sort_unstable();
         assert!(starts.iter().zip(&spans).all(|(got, s)| got.1 == s.0));
     }
 
     #[test]
     fn what_is_settled_leaves_early_and_nothing_changes() {
-        let spans: Vec<_> = (0..100_000i64).map(|i| (i * 10 - (i * 7919) % 3000, i * 10 + 1)).collect();
+        let spans: Vec<_> = (0..100_000i64)
+            .map(|i| (i * 10 - (i * 7919) % 3000, i * 10 + 1))
+            .collect();
         let (expected, _) = swept(&spans, Hold::RECORDING);
-        let (mut order, mut edges, mut most) = (StartOrder::new(Hold::RECORDING), Edges::default(), 0);
+        let (mut order, mut edges, mut most) =
+            (StartOrder::new(Hold::RECORDING), Edges::default(), 0);
         for (i, (s, d)) in spans.iter().enumerate() {
             order.push(span(*s, *d, i as u32), &mut edges);
             order.settle(d - 3000, &mut edges);

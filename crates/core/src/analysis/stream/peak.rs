@@ -38,9 +38,20 @@ pub fn peak(values: &[Option<f64>], slots: usize) -> Option<Peak> {
         }
         let first = (i + 1).checked_sub(slots);
         let covered = seen as f64 >= 0.95 * slots as f64;
-        if let Some(first) = first.filter(|_| covered && best.is_none_or(|b| sum > b.sum * (1.0 + 1e-12))) {
-            let ratio = if mean > 0.0 { sum / seen as f64 / mean } else { 1.0 };
-            best = Some(Peak { first, slots, sum, ratio });
+        if let Some(first) =
+            first.filter(|_| covered && best.is_none_or(|b| sum > b.sum * (1.0 + 1e-12)))
+        {
+            let ratio = if mean > 0.0 {
+                sum / seen as f64 / mean
+            } else {
+                1.0
+            };
+            best = Some(Peak {
+                first,
+                slots,
+                sum,
+                ratio,
+            });
         }
     }
     best
@@ -54,7 +65,14 @@ mod tests {
     fn a_daily_wave_has_its_peak_at_its_crest() {
         // A day in groups of 20 minutes, crest at 15:00; the peak hour begins at 14:20 or 14:40.
         let values: Vec<Option<f64>> = (0..72)
-            .map(|g| Some(1000.0 + 500.0 * (((f64::from(g) + 0.5) / 3.0 - 15.0) / 24.0 * std::f64::consts::TAU).cos()))
+            .map(|g| {
+                Some(
+                    1000.0
+                        + 500.0
+                            * (((f64::from(g) + 0.5) / 3.0 - 15.0) / 24.0 * std::f64::consts::TAU)
+                                .cos(),
+                )
+            })
             .collect();
         let p = peak(&values, 3).expect("covered");
         assert!((43..=44).contains(&p.first), "{p:?}");

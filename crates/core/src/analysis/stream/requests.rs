@@ -20,16 +20,23 @@ pub struct Request {
 
 impl Request {
     /// What a counter or a row of a table says of an interval, as at most eight submissions spread over it.
-    pub fn spread(from_ns: i64, span_ns: i64, ios: u64, bytes: u64) -> impl Iterator<Item = Request> {
+    pub fn spread(
+        from_ns: i64,
+        span_ns: i64,
+        ios: u64,
+        bytes: u64,
+    ) -> impl Iterator<Item = Request> {
         let n = ios.clamp(1, 8) as i64;
         let bytes = u32::try_from(bytes / n as u64).unwrap_or(u32::MAX);
-        (0..n).map(move |k| from_ns + k * span_ns / n).map(move |at| Request {
-            start_ns: at,
-            issue_ns: at,
-            done_ns: at,
-            bytes,
-            tgid: 0,
-        })
+        (0..n)
+            .map(move |k| from_ns + k * span_ns / n)
+            .map(move |at| Request {
+                start_ns: at,
+                issue_ns: at,
+                done_ns: at,
+                bytes,
+                tgid: 0,
+            })
     }
 
     /// Start to done.
@@ -70,7 +77,12 @@ pub(in crate::analysis) fn grow_slowly<T>(kept: &mut Vec<T>) {
 impl<T> Requests<T> {
     /// Keeps at most `most`.
     pub fn new(most: usize) -> Requests<T> {
-        Requests { kept: Vec::new(), most: most.max(2), one_in: 1, lot: Shuffler::new(0x0010_1e25) }
+        Requests {
+            kept: Vec::new(),
+            most: most.max(2),
+            one_in: 1,
+            lot: Shuffler::new(0x0010_1e25),
+        }
     }
 
     /// Offers the next one, in the caller's order.
@@ -120,7 +132,13 @@ mod tests {
     fn a_sample_stays_small_ordered_and_fair() {
         let mut requests: Requests = Requests::new(1000);
         for i in 0..100_000 {
-            requests.push(Request { start_ns: i, issue_ns: i, done_ns: i + 1, bytes: 512, tgid: 0 });
+            requests.push(Request {
+                start_ns: i,
+                issue_ns: i,
+                done_ns: i + 1,
+                bytes: 512,
+                tgid: 0,
+            });
         }
         let kept = requests.kept();
         assert!(kept.len() <= 1000 && kept.len() >= 400);
@@ -137,9 +155,23 @@ mod tests {
     fn completions_are_counted_with_both_ends() {
         let mut requests: Requests = Requests::new(1000);
         for done_ns in [10, 20, 20, 30, i64::MAX] {
-            requests.push(Request { start_ns: 0, issue_ns: 0, done_ns, bytes: 512, tgid: 0 });
+            requests.push(Request {
+                start_ns: 0,
+                issue_ns: 0,
+                done_ns,
+                bytes: 512,
+                tgid: 0,
+            });
         }
         let counted = |from_ns, to_ns| requests.completed_in(from_ns, to_ns);
-        assert_eq!([counted(10, 20), counted(20, 29), counted(21, 29), counted(0, 30)], [3, 2, 0, 4]);
+        assert_eq!(
+            [
+                counted(10, 20),
+                counted(20, 29),
+                counted(21, 29),
+                counted(0, 30)
+            ],
+            [3, 2, 0, 4]
+        );
     }
 }

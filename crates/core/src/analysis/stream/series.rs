@@ -26,18 +26,40 @@ pub struct Series {
 
 impl Series {
     /// Of `slots` slots; `filled` are (number, bytes, I/Os) in order.
-    pub fn new(from_ns: i64, dt_ns: i64, slots: usize, filled: impl Iterator<Item = (usize, u64, u64)>) -> Series {
+    pub fn new(
+        from_ns: i64,
+        dt_ns: i64,
+        slots: usize,
+        filled: impl Iterator<Item = (usize, u64, u64)>,
+    ) -> Series {
         let mut before = 0;
-        let used = filled.filter(|(_, bytes, ios)| *bytes > 0 || *ios > 0).map(|(at, bytes, ios)| {
-            before += bytes;
-            Slot { at, bytes, ios, before: before - bytes }
-        });
-        Series { from_ns, dt_ns, slots, filled: used.collect() }
+        let used =
+            filled
+                .filter(|(_, bytes, ios)| *bytes > 0 || *ios > 0)
+                .map(|(at, bytes, ios)| {
+                    before += bytes;
+                    Slot {
+                        at,
+                        bytes,
+                        ios,
+                        before: before - bytes,
+                    }
+                });
+        Series {
+            from_ns,
+            dt_ns,
+            slots,
+            filled: used.collect(),
+        }
     }
 
     /// Of bytes and I/Os slot by slot.
     pub fn dense(from_ns: i64, dt_ns: i64, bytes: &[u64], ios: &[u64]) -> Series {
-        let all = bytes.iter().zip(ios).enumerate().map(|(at, (bytes, ios))| (at, *bytes, *ios));
+        let all = bytes
+            .iter()
+            .zip(ios)
+            .enumerate()
+            .map(|(at, (bytes, ios))| (at, *bytes, *ios));
         Series::new(from_ns, dt_ns, bytes.len(), all)
     }
 
@@ -60,7 +82,9 @@ impl Series {
     /// Bytes of the slots from `first` up to `end`, each of them.
     pub fn bytes_of(&self, first: usize, end: usize) -> Vec<u64> {
         let mut bytes = vec![0; end.saturating_sub(first)];
-        self.range(first, end).iter().for_each(|s| bytes[s.at - first] = s.bytes);
+        self.range(first, end)
+            .iter()
+            .for_each(|s| bytes[s.at - first] = s.bytes);
         bytes
     }
 

@@ -27,19 +27,38 @@ impl Flow {
     pub fn of(io: &Io) -> Flow {
         let (to_ns, bytes) = (io.done_ns, io.bytes.max(0) << PLACES);
         let from_ns = io.issue_ns().min(to_ns);
-        let per_ns = if from_ns < to_ns { bytes / (to_ns - from_ns) } else { 0 };
-        Flow { from_ns, to_ns, per_ns, rest: bytes - per_ns * (to_ns - from_ns) }
+        let per_ns = if from_ns < to_ns {
+            bytes / (to_ns - from_ns)
+        } else {
+            0
+        };
+        Flow {
+            from_ns,
+            to_ns,
+            per_ns,
+            rest: bytes - per_ns * (to_ns - from_ns),
+        }
     }
 
     /// What the bin that ends at `bin_end_ns` and holds the issue gets.
     pub fn begin(&self, bin_end_ns: i64) -> Edge {
-        Edge { here: self.per_ns.wrapping_mul(bin_end_ns.wrapping_sub(self.from_ns)), slope: self.per_ns }
+        Edge {
+            here: self
+                .per_ns
+                .wrapping_mul(bin_end_ns.wrapping_sub(self.from_ns)),
+            slope: self.per_ns,
+        }
     }
 
     /// What the bin that ends at `bin_end_ns` and holds the completion gets.
     pub fn end(&self, bin_end_ns: i64) -> Edge {
-        let after = self.per_ns.wrapping_mul(bin_end_ns.wrapping_sub(self.to_ns));
-        Edge { here: self.rest.wrapping_sub(after), slope: -self.per_ns }
+        let after = self
+            .per_ns
+            .wrapping_mul(bin_end_ns.wrapping_sub(self.to_ns));
+        Edge {
+            here: self.rest.wrapping_sub(after),
+            slope: -self.per_ns,
+        }
     }
 
     /// The part of it inside `window`; `None` if there is none.
@@ -85,7 +104,10 @@ pub(in crate::analysis) struct Level {
 impl Level {
     /// Bytes of the next `ns` nanoseconds, a bin with this edge. Whole bytes; no byte is lost from bin to bin.
     pub fn next(&mut self, edge: Edge, ns: i64) -> u64 {
-        let sum = self.sum.wrapping_add(self.rate.wrapping_mul(ns)).wrapping_add(edge.here);
+        let sum = self
+            .sum
+            .wrapping_add(self.rate.wrapping_mul(ns))
+            .wrapping_add(edge.here);
         self.rate = self.rate.wrapping_add(edge.slope);
         self.sum = sum & ((1 << PLACES) - 1);
         (sum >> PLACES).max(0) as u64
@@ -113,17 +135,26 @@ pub(in crate::analysis) struct Spread {
 impl Spread {
     pub fn new(window: Window, step_ns: i64) -> Spread {
         let bins = (window.len_ns() as u64).div_ceil(step_ns.max(1) as u64) as usize;
-        Spread { window, step_ns, bins: vec![Edge::default(); bins] }
+        Spread {
+            window,
+            step_ns,
+            bins: vec![Edge::default(); bins],
+        }
     }
 
     /// Takes an I/O; what lies outside the window is left out.
     pub fn add(&mut self, io: &Io) {
-        let Some(flow) = Flow::of(io).within(self.window) else { return };
+        let Some(flow) = Flow::of(io).within(self.window) else {
+            return;
+        };
         let (from_ns, step_ns) = (self.window.from_ns, self.step_ns);
         let bin = |ns: i64| (ns - from_ns) / step_ns;
         let end_ns = |i: i64| from_ns + (i + 1) * step_ns;
         let (first, last) = (bin(flow.from_ns), bin(flow.to_ns));
-        for (i, edge) in [(first, flow.begin(end_ns(first))), (last, flow.end(end_ns(last)))] {
+        for (i, edge) in [
+            (first, flow.begin(end_ns(first))),
+            (last, flow.end(end_ns(last))),
+        ] {
             if let Some(bin) = self.bins.get_mut(i as usize) {
                 bin.add(edge);
             }
@@ -133,7 +164,9 @@ impl Spread {
     /// Bytes of each bin.
     pub fn bytes(&self) -> impl Iterator<Item = u64> {
         let mut level = Level::default();
-        self.bins.iter().map(move |edge| level.next(*edge, self.step_ns))
+        self.bins
+            .iter()
+            .map(move |edge| level.next(*edge, self.step_ns))
     }
 }
 
@@ -154,7 +187,12 @@ mod tests {
         (0..512).for_each(|_| spread.add(&io(48_000_000, 48_000_000, 256 << 10)));
         let bytes: Vec<u64> = spread.bytes().collect();
         assert_eq!(bytes.iter().sum::<u64>(), 512 * (256 << 10));
-        assert!(bytes[..48].iter().all(|b| b.abs_diff((512 * (256 << 10)) / 48) <= 512), "{bytes:?}");
+        assert!(
+            bytes[..48]
+                .iter()
+                .all(|b| b.abs_diff((512 * (256 << 10)) / 48) <= 512),
+            "{bytes:?}"
+        );
         assert!(bytes[49..].iter().all(|b| *b == 0));
     }
 

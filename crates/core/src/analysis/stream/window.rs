@@ -15,7 +15,10 @@ pub struct Window {
 
 impl Window {
     /// From the recording's start to an end not known yet.
-    pub const OPEN: Window = Window { from_ns: 0, to_ns: i64::MAX };
+    pub const OPEN: Window = Window {
+        from_ns: 0,
+        to_ns: i64::MAX,
+    };
 
     /// `[from_ns, to_ns)`.
     pub fn new(from_ns: i64, to_ns: i64) -> Window {
@@ -44,7 +47,10 @@ impl Window {
             return *self;
         }
         let after_last = last_done_ns.map_or(i64::MIN, |t| t.saturating_add(1));
-        Window { from_ns: self.from_ns, to_ns: end_ns.max(after_last).max(self.from_ns) }
+        Window {
+            from_ns: self.from_ns,
+            to_ns: end_ns.max(after_last).max(self.from_ns),
+        }
     }
 }
 
@@ -57,6 +63,9 @@ mod tests {
         assert_eq!(Window::OPEN.closed_at(100, Some(100)), Window::new(0, 101));
         assert_eq!(Window::OPEN.closed_at(100, Some(7)), Window::new(0, 100));
         assert_eq!(Window::OPEN.closed_at(0, None), Window::new(0, 0));
-        assert_eq!(Window::new(5, 10).closed_at(100, Some(100)), Window::new(5, 10));
+        assert_eq!(
+            Window::new(5, 10).closed_at(100, Some(100)),
+            Window::new(5, 10)
+        );
     }
 }

@@ -35,7 +35,9 @@ impl CounterRates {
     /// Whether the counters stood still: then it is known of every moment between the samples that nothing was done.
     fn is_standstill(&self) -> bool {
         let still = |ns: Option<i64>| ns.is_none_or(|ns| ns == 0);
-        self.flows.iter().flatten().all(|f| *f == Flow::default()) && still(self.busy_ns) && still(self.area_ns)
+        self.flows.iter().flatten().all(|f| *f == Flow::default())
+            && still(self.busy_ns)
+            && still(self.area_ns)
     }
 }
 
@@ -105,7 +107,13 @@ impl CounterTimeline {
     /// [`PlanError`] if the plan makes no sense or asks for too many rows.
     pub fn new(plan: TimelinePlan) -> Result<CounterTimeline, PlanError> {
         plan.check()?;
-        Ok(CounterTimeline { plan, slots: BTreeMap::new(), covered: BTreeMap::new(), latest_ns: None, made: 0 })
+        Ok(CounterTimeline {
+            plan,
+            slots: BTreeMap::new(),
+            covered: BTreeMap::new(),
+            latest_ns: None,
+            made: 0,
+        })
     }
 
     /// Takes the next difference, in the order of `to_ns` for each device.
@@ -128,9 +136,18 @@ impl CounterTimeline {
             return;
         }
         self.latest_ns = self.latest_ns.max(Some(at_ns));
-        let key = if self.plan.by == GroupBy::All { GroupKey::All } else { GroupKey::Device(d.dev) };
+        let key = if self.plan.by == GroupBy::All {
+            GroupKey::All
+        } else {
+            GroupKey::Device(d.dev)
+        };
         let sums = self.slots.entry(slot).or_default().entry(key).or_default();
-        for ((sum, n), flow) in sums.flows.iter_mut().zip(&mut sums.differences).zip(&d.flows) {
+        for ((sum, n), flow) in sums
+            .flows
+            .iter_mut()
+            .zip(&mut sums.differences)
+            .zip(&d.flows)
+        {
             flow.iter().for_each(|f| sum.add(f));
             *n += u32::from(flow.is_some_and(|f| f.ios > 0));
         }
@@ -160,8 +177,15 @@ impl CounterTimeline {
             if self.made > MAX_ROWS {
                 return Err(PlanError::TooManyRows);
             }
-            let (from_ns, to_ns) = (self.plan.slot_end(slot - 1), self.plan.slot_end(slot).min(window.to_ns));
-            rows.extend(groups.into_iter().map(|(key, sums)| self.row(slot, (from_ns, to_ns), key, &sums)));
+            let (from_ns, to_ns) = (
+                self.plan.slot_end(slot - 1),
+                self.plan.slot_end(slot).min(window.to_ns),
+            );
+            rows.extend(
+                groups
+                    .into_iter()
+                    .map(|(key, sums)| self.row(slot, (from_ns, to_ns), key, &sums)),
+            );
         }
         Ok(rows)
     }
@@ -169,7 +193,8 @@ impl CounterTimeline {
     fn last_slot(&self, window: &Window) -> i64 {
         let last = self.plan.slot_of(window.to_ns - 1);
         let has_ns = window.to_ns - self.plan.slot_end(last - 1);
-        let late_end = (has_ns as f64) < self.plan.step_ns as f64 * LATE_END && !self.slots.contains_key(&last);
+        let late_end = (has_ns as f64) < self.plan.step_ns as f64 * LATE_END
+            && !self.slots.contains_key(&last);
         if late_end && last > 0 { last - 1 } else { last }
     }
 
@@ -183,7 +208,9 @@ impl CounterTimeline {
         let covered_ns = one_device.map_or(0, |c| within_ns(&c.spans, from_ns, to_ns));
         let still = |c: &Covered| within_ns(&c.still, from_ns, to_ns) > 0;
         let known = match key {
-            GroupKey::Device(_) => one_device.is_some_and(|c| (sums.booked || still(c)) && !c.is_mixed(slot)),
+            GroupKey::Device(_) => {
+                one_device.is_some_and(|c| (sums.booked || still(c)) && !c.is_mixed(slot))
+            }
             _ => {
                 let all = || self.covered.values();
                 (sums.booked || all().any(still)) && !all().any(|c| c.is_mixed(slot))
@@ -216,7 +243,11 @@ mod tests {
     const MS: i64 = 1_000_000;
 
     fn between(from_ms: f64, to_ms: f64, ios: u64, busy_ms: i64) -> CounterRates {
-        let flow = Some(Flow { ios, bytes: 4096 * ios, total_ns: 2 * MS * ios as i64 });
+        let flow = Some(Flow {
+            ios,
+            bytes: 4096 * ios,
+            total_ns: 2 * MS * ios as i64,
+        });
         CounterRates {
             dev: DevId(1),
             from_ns: (from_ms * 1e6) as i64,
@@ -243,33 +274,72 @@ mod tests {
     fn a_mean_below_the_resolution_is_a_bound_and_not_zero() {
         let quick = |from_ms: f64, to_ms: f64, total_ms: i64| {
             let mut d = between(from_ms, to_ms, 10, 0);
-            d.flows[0] = Some(Flow { ios: 10, bytes: 40960, total_ns: total_ms * MS });
+            d.flows[0] = Some(Flow {
+                ios: 10,
+                bytes: 40960,
+                total_ns: total_ms * MS,
+            });
             d
         };
         let one = rows(100, 100.0, GroupBy::Device, &[quick(0.0, 100.0, 0)]);
-        assert_eq!((one[0].mean_us(Class::Read), one[0].mean_below_us(Class::Read)), (None, Some(100.0)));
+        assert_eq!(
+            (
+                one[0].mean_us(Class::Read),
+                one[0].mean_below_us(Class::Read)
+            ),
+            (None, Some(100.0))
+        );
         assert_eq!(one[0].mean_below_us(Class::Write), None, "no writes");
         let two = [quick(0.0, 50.0, 0), quick(50.0, 100.0, 0)];
-        assert_eq!(rows(100, 100.0, GroupBy::Device, &two)[0].mean_below_us(Class::Read), Some(100.0));
-        let known = rows(100, 100.0, GroupBy::Device, &[two[0], quick(50.0, 100.0, 1)]);
-        assert_eq!((known[0].mean_us(Class::Read), known[0].mean_below_us(Class::Read)), (Some(50.0), None));
+        assert_eq!(
+            rows(100, 100.0, GroupBy::Device, &two)[0].mean_below_us(Class::Read),
+            Some(100.0)
+        );
+        let known = rows(
+            100,
+            100.0,
+            GroupBy::Device,
+            &[two[0], quick(50.0, 100.0, 1)],
+        );
+        assert_eq!(
+            (
+                known[0].mean_us(Class::Read),
+                known[0].mean_below_us(Class::Read)
+            ),
+            (Some(50.0), None)
+        );
     }
 
     /// Reads per slot; `None` where nothing is known.
     fn reads(rows: &[Row]) -> Vec<Option<u64>> {
-        rows.iter().map(|r| r.known.then_some(r.flows[0].ios)).collect()
+        rows.iter()
+            .map(|r| r.known.then_some(r.flows[0].ios))
+            .collect()
     }
 
     #[test]
     fn differences_are_booked_where_most_of_them_lies() {
-        let late = [between(0.1, 10.2, 5, 10), between(10.2, 20.3, 5, 0), between(20.3, 60.0, 0, 0)];
-        let found = rows(20, 80.0, GroupBy::Device, &[&late[..], &[between(60.0, 70.0, 1, 2)]].concat());
+        let late = [
+            between(0.1, 10.2, 5, 10),
+            between(10.2, 20.3, 5, 0),
+            between(20.3, 60.0, 0, 0),
+        ];
+        let found = rows(
+            20,
+            80.0,
+            GroupBy::Device,
+            &[&late[..], &[between(60.0, 70.0, 1, 2)]].concat(),
+        );
         assert_eq!(reads(&found), [Some(10), Some(0), Some(0), Some(1)]);
         let x = found[0].extended.expect("planned");
         let busy = x.busy_percent.expect("known");
         assert!((busy - 100.0 * 10.0 / 19.9).abs() < 1e-9, "{busy}");
         assert_eq!((x.r_p99_us, x.inflight_max), (None, None));
-        assert_eq!(found[1].extended.expect("planned").busy_percent, Some(0.0), "counters that stand still tell");
+        assert_eq!(
+            found[1].extended.expect("planned").busy_percent,
+            Some(0.0),
+            "counters that stand still tell"
+        );
         assert_eq!(found[0].flows[0].mean_us(), Some(2000.0));
     }
 
@@ -279,9 +349,16 @@ mod tests {
             2,
             14.0,
             GroupBy::Device,
-            &[between(0.0, 6.1, 3, 1), between(6.1, 10.0, 0, 0), between(10.0, 12.0, 1, 1)],
+            &[
+                between(0.0, 6.1, 3, 1),
+                between(6.1, 10.0, 0, 0),
+                between(10.0, 12.0, 1, 1),
+            ],
         );
-        assert_eq!(reads(&found), [None, None, Some(3), Some(0), Some(0), Some(1), None]);
+        assert_eq!(
+            reads(&found),
+            [None, None, Some(3), Some(0), Some(0), Some(1), None]
+        );
         let x = found[0].extended.expect("planned");
         assert_eq!((x.busy_percent, x.inflight_mean), (None, None));
     }
@@ -289,16 +366,37 @@ mod tests {
     #[test]
     fn all_devices_are_known_where_none_is_in_doubt() {
         let other = |d: CounterRates| CounterRates { dev: DevId(2), ..d };
-        let differences = [between(0.0, 6.0, 3, 1), other(between(0.0, 6.0, 0, 0)), between(6.0, 8.0, 0, 0)];
-        assert_eq!(reads(&rows(2, 10.0, GroupBy::All, &differences)), [None, None, Some(3), Some(0), None]);
-        assert_eq!(reads(&rows(2, 6.0, GroupBy::All, &[other(between(0.0, 6.0, 0, 0))])), [Some(0); 3]);
+        let differences = [
+            between(0.0, 6.0, 3, 1),
+            other(between(0.0, 6.0, 0, 0)),
+            between(6.0, 8.0, 0, 0),
+        ];
+        assert_eq!(
+            reads(&rows(2, 10.0, GroupBy::All, &differences)),
+            [None, None, Some(3), Some(0), None]
+        );
+        assert_eq!(
+            reads(&rows(
+                2,
+                6.0,
+                GroupBy::All,
+                &[other(between(0.0, 6.0, 0, 0))]
+            )),
+            [Some(0); 3]
+        );
     }
 
     #[test]
     fn an_end_that_came_late_makes_no_slot() {
         let readings = [between(0.0, 10.0, 1, 0), between(10.0, 20.1, 7, 0)];
-        assert_eq!(reads(&rows(10, 20.1, GroupBy::All, &readings)), [Some(1), Some(7)]);
+        assert_eq!(
+            reads(&rows(10, 20.1, GroupBy::All, &readings)),
+            [Some(1), Some(7)]
+        );
         let readings = [between(0.0, 10.0, 1, 0), between(10.0, 24.0, 7, 0)];
-        assert_eq!(reads(&rows(10, 24.0, GroupBy::All, &readings)), [Some(1), Some(7), None]);
+        assert_eq!(
+            reads(&rows(10, 24.0, GroupBy::All, &readings)),
+            [Some(1), Some(7), None]
+        );
     }
 }

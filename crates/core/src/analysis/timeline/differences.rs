@@ -18,8 +18,15 @@ pub struct Differences {
 impl Differences {
     /// `devices` tells which ones the kernel does not account (`queue/iostats` is 0): of those nothing is known.
     pub fn new(devices: &[Device]) -> Differences {
-        let not_accounted = devices.iter().filter(|d| d.iostats == Some(false)).map(|d| d.id).collect();
-        Differences { last: HashMap::new(), not_accounted }
+        let not_accounted = devices
+            .iter()
+            .filter(|d| d.iostats == Some(false))
+            .map(|d| d.id)
+            .collect();
+        Differences {
+            last: HashMap::new(),
+            not_accounted,
+        }
     }
 
     /// Takes the next sample; what happened since the device's previous one, if there was one and if the two tell.
@@ -34,7 +41,12 @@ impl Differences {
             dev: sample.dev,
             from_ns: before.at_ns,
             to_ns: sample.at_ns,
-            flows: [flow(&delta.read), flow(&delta.write), flow(&delta.discard), flush_flow(&delta.flush)],
+            flows: [
+                flow(&delta.read),
+                flow(&delta.write),
+                flow(&delta.discard),
+                flush_flow(&delta.flush),
+            ],
             busy_ns: nanoseconds(delta.io_ticks_ms),
             area_ns: nanoseconds(delta.time_in_queue_ms),
         })
@@ -47,12 +59,20 @@ fn nanoseconds(ms: Option<u64>) -> Option<i64> {
 
 fn flow(d: &ClassDelta) -> Option<Flow> {
     let bytes = d.sectors?.checked_mul(SECTOR_BYTES as u64)?;
-    Some(Flow { ios: d.ios?, bytes, total_ns: nanoseconds(d.ticks_ms)? })
+    Some(Flow {
+        ios: d.ios?,
+        bytes,
+        total_ns: nanoseconds(d.ticks_ms)?,
+    })
 }
 
 /// Flushes move no sectors.
 fn flush_flow(d: &ClassDelta) -> Option<Flow> {
-    Some(Flow { ios: d.ios?, bytes: 0, total_ns: nanoseconds(d.ticks_ms)? })
+    Some(Flow {
+        ios: d.ios?,
+        bytes: 0,
+        total_ns: nanoseconds(d.ticks_ms)?,
+    })
 }
 
 #[cfg(test)]
@@ -61,9 +81,22 @@ mod tests {
     use crate::model::{ClassCounters, DiskCounters};
 
     fn sample(at_ns: i64, ios: u64, io_ticks_ms: u64) -> CounterSample {
-        let read = ClassCounters { ios, merges: 0, sectors: ios * 8, ticks_ms: ios * 2 };
-        let counters = DiskCounters { read, io_ticks_ms, ..DiskCounters::default() };
-        CounterSample { at_ns, dev: DevId::new(8, 0), counters }
+        let read = ClassCounters {
+            ios,
+            merges: 0,
+            sectors: ios * 8,
+            ticks_ms: ios * 2,
+        };
+        let counters = DiskCounters {
+            read,
+            io_ticks_ms,
+            ..DiskCounters::default()
+        };
+        CounterSample {
+            at_ns,
+            dev: DevId::new(8, 0),
+            counters,
+        }
     }
 
     #[test]
@@ -72,7 +105,10 @@ mod tests {
         assert_eq!(d.push(&sample(0, 100, 5)), None);
         let r = d.push(&sample(10, 103, 9)).expect("two samples");
         let read = r.flows[0].expect("known");
-        assert_eq!((read.ios, read.bytes, read.total_ns), (3, 3 * 4096, 6 * MS_NS));
+        assert_eq!(
+            (read.ios, read.bytes, read.total_ns),
+            (3, 3 * 4096, 6 * MS_NS)
+        );
         assert_eq!((r.from_ns, r.to_ns, r.busy_ns), (0, 10, Some(4 * MS_NS)));
         assert_eq!(r.flows[2], None, "this kernel knows no discards");
         assert_eq!(d.push(&sample(20, 1, 0)), None, "plugged again");

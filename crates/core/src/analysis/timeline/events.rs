@@ -35,7 +35,13 @@ pub struct Timeline {
 #[derive(Debug)]
 enum Closed {
     Row(Box<Row>),
-    Idle { next: i64, to: i64, group: usize, lossy: Vec<bool>, removed: bool },
+    Idle {
+        next: i64,
+        to: i64,
+        group: usize,
+        lossy: Vec<bool>,
+        removed: bool,
+    },
 }
 
 impl Timeline {
@@ -54,10 +60,18 @@ impl Timeline {
     pub fn with_hold(plan: TimelinePlan, hold: Hold) -> Result<Timeline, PlanError> {
         plan.check()?;
         let mut groups = Groups::new(plan.clone());
-        let always: Vec<u32> = plan.always_keys().into_iter().map(|k| groups.number(k)).collect();
+        let always: Vec<u32> = plan
+            .always_keys()
+            .into_iter()
+            .map(|k| groups.number(k))
+            .collect();
         // Processes, control groups and files come and go: a slot without any is a row without a name.
         let has_nobody = always.is_empty() && plan.by != GroupBy::Device;
-        let quiet = if has_nobody { vec![groups.number(GroupKey::All)] } else { always.clone() };
+        let quiet = if has_nobody {
+            vec![groups.number(GroupKey::All)]
+        } else {
+            always.clone()
+        };
         Ok(Timeline {
             latest_ns: plan.window.from_ns,
             plan,
@@ -89,8 +103,13 @@ impl Timeline {
         if self.plan.window.contains(io.done_ns) {
             // An I/O out of order by more than the hold can only be counted where rows are still open.
             let slot = self.plan.slot_of(io.done_ns).max(self.groups.first);
-            let flow = Flow { ios: 1, bytes: io.bytes.max(0) as u64, total_ns: io.total_ns() };
-            self.groups.complete(g, slot, io.class(), flow, self.plan.extended);
+            let flow = Flow {
+                ios: 1,
+                bytes: io.bytes.max(0) as u64,
+                total_ns: io.total_ns(),
+            };
+            self.groups
+                .complete(g, slot, io.class(), flow, self.plan.extended);
             self.last_done_ns = self.last_done_ns.max(Some(io.done_ns));
         }
         if self.plan.extended && io.start_ns() < self.plan.window.to_ns {
@@ -116,7 +135,11 @@ impl Timeline {
         let hold = self.hold.ns.min(i64::MAX / 4);
         // Closing in strides keeps the cost of a sweep away from each single I/O. Without a hold there is none to keep
         // away, and a row is wanted as soon as its slot is over.
-        let stride = if hold == 0 { 0 } else { (hold / 16).max(self.plan.step_ns) };
+        let stride = if hold == 0 {
+            0
+        } else {
+            (hold / 16).max(self.plan.step_ns)
+        };
         let sure_ns = self.latest_ns - hold;
         if self.plan.slot_end(self.groups.first).saturating_add(stride) > sure_ns {
             return self.close_swept();
@@ -155,9 +178,21 @@ impl Timeline {
     pub fn next_row(&mut self) -> Option<Row> {
         let (slot, g, lossy, removed) = match self.closed.front_mut()? {
             Closed::Row(_) => {
-                return self.closed.pop_front().and_then(|c| if let Closed::Row(row) = c { Some(*row) } else { None });
+                return self.closed.pop_front().and_then(|c| {
+                    if let Closed::Row(row) = c {
+                        Some(*row)
+                    } else {
+                        None
+                    }
+                });
             }
-            Closed::Idle { next, to, group, lossy, removed } => {
+            Closed::Idle {
+                next,
+                to,
+                group,
+                lossy,
+                removed,
+            } => {
                 let now = (*next, *group, lossy[*group], *removed);
                 *group += 1;
                 if *group == lossy.len() {
@@ -170,12 +205,21 @@ impl Timeline {
             }
         };
         let (from_ns, to_ns) = self.bounds(slot);
-        Some(self.row(from_ns, to_ns, self.quiet[g], &OpenRow::default(), (lossy, removed)))
+        Some(self.row(
+            from_ns,
+            to_ns,
+            self.quiet[g],
+            &OpenRow::default(),
+            (lossy, removed),
+        ))
     }
 
     fn close_to(&mut self, to_ns: i64) -> Result<(), PlanError> {
         // The last slot may be a short one; it is closed by the window's end.
-        let to = self.plan.slot_of(to_ns).min(self.plan.slot_of(self.plan.window.to_ns - 1) + 1);
+        let to = self
+            .plan
+            .slot_of(to_ns)
+            .min(self.plan.slot_of(self.plan.window.to_ns - 1) + 1);
         while self.groups.first < to {
             let idle = self.groups.idle_slots(to - self.groups.first);
             if idle > 0 {
@@ -198,17 +242,33 @@ impl Timeline {
         let (from_ns, to_ns) = self.bounds(first);
         let mut end = first + slots;
         for loss in &self.losses {
-            let edges = [loss.from_ns, loss.to_ns].map(|at_ns| self.plan.slot_of(at_ns)).map(|slot| [slot, slot + 1]);
-            end = edges.into_iter().flatten().filter(|edge| *edge > first).fold(end, i64::min);
+            let edges = [loss.from_ns, loss.to_ns]
+                .map(|at_ns| self.plan.slot_of(at_ns))
+                .map(|slot| [slot, slot + 1]);
+            end = edges
+                .into_iter()
+                .flatten()
+                .filter(|edge| *edge > first)
+                .fold(end, i64::min);
         }
         self.groups.skip(end - first);
         if self.quiet.is_empty() {
             return Ok(());
         }
         self.count((end - first) as u64 * self.quiet.len() as u64)?;
-        let lossy = self.quiet.iter().map(|g| self.is_lossy(from_ns, to_ns, self.groups.key(*g), 0)).collect();
+        let lossy = self
+            .quiet
+            .iter()
+            .map(|g| self.is_lossy(from_ns, to_ns, self.groups.key(*g), 0))
+            .collect();
         let removed = self.is_removed(from_ns, to_ns);
-        self.closed.push_back(Closed::Idle { next: first, to: end, group: 0, lossy, removed });
+        self.closed.push_back(Closed::Idle {
+            next: first,
+            to: end,
+            group: 0,
+            lossy,
+            removed,
+        });
         Ok(())
     }
 
@@ -228,20 +288,41 @@ impl Timeline {
         let together = open.iter().map(|(_, row)| ios(row)).sum();
         for (g, open) in open {
             // Only devices tell whose the missing ones are: of the others the same share is missing.
-            let seen = if self.plan.by == GroupBy::Device { ios(&open) } else { together };
+            let seen = if self.plan.by == GroupBy::Device {
+                ios(&open)
+            } else {
+                together
+            };
             let lossy = self.is_lossy(from_ns, to_ns, self.groups.key(g), seen);
             let removed = self.is_removed(from_ns, to_ns);
-            self.closed.push_back(Closed::Row(Box::new(self.row(from_ns, to_ns, g, &open, (lossy, removed)))));
+            self.closed.push_back(Closed::Row(Box::new(self.row(
+                from_ns,
+                to_ns,
+                g,
+                &open,
+                (lossy, removed),
+            ))));
         }
         Ok(())
     }
 
     fn count(&mut self, rows: u64) -> Result<(), PlanError> {
         self.made += rows;
-        if self.made > MAX_ROWS && !self.plan.endless { Err(PlanError::TooManyRows) } else { Ok(()) }
+        if self.made > MAX_ROWS && !self.plan.endless {
+            Err(PlanError::TooManyRows)
+        } else {
+            Ok(())
+        }
     }
 
-    fn row(&self, from_ns: i64, to_ns: i64, g: u32, open: &OpenRow, (lossy, removed): (bool, bool)) -> Row {
+    fn row(
+        &self,
+        from_ns: i64,
+        to_ns: i64,
+        g: u32,
+        open: &OpenRow,
+        (lossy, removed): (bool, bool),
+    ) -> Row {
         // What the size limit removed is not idle.
         let known = !removed || open.flows.iter().any(|f| f.ios > 0);
         Row {
@@ -253,22 +334,30 @@ impl Timeline {
             averages: None,
             lossy,
             known,
-            extended: self
-                .plan
-                .extended
-                .then(|| if known { extended(open, to_ns - from_ns) } else { Extended::default() }),
+            extended: self.plan.extended.then(|| {
+                if known {
+                    extended(open, to_ns - from_ns)
+                } else {
+                    Extended::default()
+                }
+            }),
         }
     }
 
     /// Whether the retention limit removed all of an interval.
     fn is_removed(&self, from_ns: i64, to_ns: i64) -> bool {
-        let removed = |l: &Lost| l.reason == LossReason::Retention && l.from_ns <= from_ns && l.to_ns >= to_ns;
+        let removed = |l: &Lost| {
+            l.reason == LossReason::Retention && l.from_ns <= from_ns && l.to_ns >= to_ns
+        };
         self.losses.iter().any(removed)
     }
 
     /// A slot's beginning and end.
     fn bounds(&self, slot: i64) -> (i64, i64) {
-        (self.plan.slot_end(slot - 1), self.plan.slot_end(slot).min(self.plan.window.to_ns))
+        (
+            self.plan.slot_end(slot - 1),
+            self.plan.slot_end(slot).min(self.plan.window.to_ns),
+        )
     }
 
     /// Whether what is missing can change a row of `seen` I/Os by more than a hundredth.
@@ -277,7 +366,14 @@ impl Timeline {
             (GroupKey::Device(dev), Some(lost)) => dev == lost,
             _ => true,
         };
-        Lost::marks(self.losses.iter().filter(|l| concerns(l)).map(|l| l.expected_in(from_ns, to_ns)).sum(), seen)
+        Lost::marks(
+            self.losses
+                .iter()
+                .filter(|l| concerns(l))
+                .map(|l| l.expected_in(from_ns, to_ns))
+                .sum(),
+            seen,
+        )
     }
 }
 

@@ -12,16 +12,34 @@ const B: DevId = DevId(9 << 20);
 
 #[test]
 fn removed_time_is_not_known_and_the_next_interval_is_not_lossy() {
-    let plan = TimelinePlan { extended: true, ..TimelinePlan::new(Window::new(0, 40 * MS), 10 * MS) };
+    let plan = TimelinePlan {
+        extended: true,
+        ..TimelinePlan::new(Window::new(0, 40 * MS), 10 * MS)
+    };
     let mut t = Timeline::new(plan).expect("a good plan");
-    t.lost(&Lost { ios: Some(3), ..Lost::somewhere(0, 20 * MS, LossReason::Retention) });
-    t.push(&Io::new(35 * MS, A, Op::READ, 4096, None, 1)).expect("few rows");
+    t.lost(&Lost {
+        ios: Some(3),
+        ..Lost::somewhere(0, 20 * MS, LossReason::Retention)
+    });
+    t.push(&Io::new(35 * MS, A, Op::READ, 4096, None, 1))
+        .expect("few rows");
     t.finish(40 * MS).expect("few rows");
     let rows: Vec<Row> = std::iter::from_fn(|| t.next_row()).collect();
-    let says = |r: &Row| (r.ios_per_s(Class::Read), r.lossy, r.extended.and_then(|e| e.busy_percent).is_some());
+    let says = |r: &Row| {
+        (
+            r.ios_per_s(Class::Read),
+            r.lossy,
+            r.extended.and_then(|e| e.busy_percent).is_some(),
+        )
+    };
     assert_eq!(
         rows.iter().map(says).collect::<Vec<_>>(),
-        [(None, true, false), (None, true, false), (Some(0.0), false, true), (Some(100.0), false, true)]
+        [
+            (None, true, false),
+            (None, true, false),
+            (Some(0.0), false, true),
+            (Some(100.0), false, true)
+        ]
     );
 }
 
@@ -38,54 +56,117 @@ fn rows_of(plan: TimelinePlan, hold: Hold, ios: &[Io], end_ns: i64) -> Vec<Row> 
 }
 
 fn extended_plan(step_ns: i64, by: GroupBy) -> TimelinePlan {
-    TimelinePlan { by, extended: true, ..TimelinePlan::new(Window::OPEN, step_ns) }
+    TimelinePlan {
+        by,
+        extended: true,
+        ..TimelinePlan::new(Window::OPEN, step_ns)
+    }
 }
 
 #[test]
 fn every_slot_has_a_row_and_empty_ones_have_no_mean() {
     let io = Io::new(25 * MS, A, Op::WRITE, 2048, Some(MS), 2 * MS);
-    let rows = rows_of(TimelinePlan::new(Window::OPEN, 10 * MS), Hold::ROWS, &[io], 50 * MS);
-    assert_eq!(rows.iter().map(|r| r.to_ns / MS).collect::<Vec<_>>(), [10, 20, 30, 40, 50]);
-    assert_eq!(rows.iter().map(|r| r.flows[1].ios).collect::<Vec<_>>(), [0, 0, 1, 0, 0]);
-    assert_eq!((rows[2].ios_per_s(Class::Write), rows[2].kib_per_s(Class::Write)), (Some(100.0), Some(200.0)));
-    assert_eq!((rows[2].mean_us(Class::Write), rows[2].mean_us(Class::Read)), (Some(3000.0), None));
+    let rows = rows_of(
+        TimelinePlan::new(Window::OPEN, 10 * MS),
+        Hold::ROWS,
+        &[io],
+        50 * MS,
+    );
+    assert_eq!(
+        rows.iter().map(|r| r.to_ns / MS).collect::<Vec<_>>(),
+        [10, 20, 30, 40, 50]
+    );
+    assert_eq!(
+        rows.iter().map(|r| r.flows[1].ios).collect::<Vec<_>>(),
+        [0, 0, 1, 0, 0]
+    );
+    assert_eq!(
+        (
+            rows[2].ios_per_s(Class::Write),
+            rows[2].kib_per_s(Class::Write)
+        ),
+        (Some(100.0), Some(200.0))
+    );
+    assert_eq!(
+        (rows[2].mean_us(Class::Write), rows[2].mean_us(Class::Read)),
+        (Some(3000.0), None)
+    );
 }
 
 #[test]
 fn a_slot_without_any_process_has_a_row_of_nobody() {
-    let of = |done_ns, tgid| Io { tgid: Some(tgid), ..Io::new(done_ns, A, Op::READ, 4096, Some(0), 1000) };
+    let of = |done_ns, tgid| Io {
+        tgid: Some(tgid),
+        ..Io::new(done_ns, A, Op::READ, 4096, Some(0), 1000)
+    };
     let ios = [of(5 * MS, 1), of(6 * MS, 2), of(35 * MS, 1)];
     let rows = rows_of(
-        TimelinePlan { by: GroupBy::Process, ..TimelinePlan::new(Window::new(0, 50 * MS), 10 * MS) },
+        TimelinePlan {
+            by: GroupBy::Process,
+            ..TimelinePlan::new(Window::new(0, 50 * MS), 10 * MS)
+        },
         Hold::ROWS,
         &ios,
         50 * MS,
     );
     let process = |tgid| GroupKey::Process(Some(tgid), None);
-    let got: Vec<_> = rows.iter().map(|r| (r.to_ns / MS, r.key, r.flows[0].ios)).collect();
+    let got: Vec<_> = rows
+        .iter()
+        .map(|r| (r.to_ns / MS, r.key, r.flows[0].ios))
+        .collect();
     let nobody = |at| (at, GroupKey::All, 0);
     assert_eq!(
         got,
-        [(10, process(1), 1), (10, process(2), 1), nobody(20), nobody(30), (40, process(1), 1), nobody(50)]
+        [
+            (10, process(1), 1),
+            (10, process(2), 1),
+            nobody(20),
+            nobody(30),
+            (40, process(1), 1),
+            nobody(50)
+        ]
     );
 }
 
 #[test]
 fn a_completion_on_the_boundary_belongs_to_the_next_slot() {
     let io = Io::new(10 * MS, A, Op::READ, 512, None, MS);
-    let rows = rows_of(TimelinePlan::new(Window::OPEN, 10 * MS), Hold::ROWS, &[io], 0);
-    assert_eq!(rows.iter().map(|r| r.flows[0].ios).collect::<Vec<_>>(), [0, 1]);
-    assert_eq!(rows[1].to_ns, 10 * MS + 1, "the last slot ends with the recording");
+    let rows = rows_of(
+        TimelinePlan::new(Window::OPEN, 10 * MS),
+        Hold::ROWS,
+        &[io],
+        0,
+    );
+    assert_eq!(
+        rows.iter().map(|r| r.flows[0].ios).collect::<Vec<_>>(),
+        [0, 1]
+    );
+    assert_eq!(
+        rows[1].to_ns,
+        10 * MS + 1,
+        "the last slot ends with the recording"
+    );
 }
 
 #[test]
 fn a_long_io_fills_the_slots_it_covers() {
     let io = Io::new(35 * MS, A, Op::READ, 512, Some(5 * MS), 20 * MS);
-    let rows = rows_of(extended_plan(10 * MS, GroupBy::All), Hold::ROWS, &[io], 40 * MS);
-    let busy: Vec<_> = rows.iter().map(|r| r.extended.expect("planned").busy_percent).collect();
+    let rows = rows_of(
+        extended_plan(10 * MS, GroupBy::All),
+        Hold::ROWS,
+        &[io],
+        40 * MS,
+    );
+    let busy: Vec<_> = rows
+        .iter()
+        .map(|r| r.extended.expect("planned").busy_percent)
+        .collect();
     assert_eq!(busy, [Some(0.0), Some(100.0), Some(100.0), Some(50.0)]);
     let x = rows[3].extended.expect("planned");
-    assert_eq!((x.r_p99_us, x.r_max_us, x.w_max_us, x.inflight_max), (Some(25000.0), Some(25000.0), None, Some(1)));
+    assert_eq!(
+        (x.r_p99_us, x.r_max_us, x.w_max_us, x.inflight_max),
+        (Some(25000.0), Some(25000.0), None, Some(1))
+    );
 }
 
 #[test]
@@ -108,60 +189,128 @@ fn losses_mark_the_rows_of_their_device() {
     let mut t = Timeline::new(plan).expect("a good plan");
     t.lost(&lost);
     t.finish(40 * MS).expect("few rows");
-    let rows: Vec<_> = std::iter::from_fn(|| t.next_row()).map(|r| (r.key, r.to_ns / MS, r.lossy)).collect();
+    let rows: Vec<_> = std::iter::from_fn(|| t.next_row())
+        .map(|r| (r.key, r.to_ns / MS, r.lossy))
+        .collect();
     let lossy: Vec<_> = rows.iter().filter(|r| r.2).map(|r| (r.0, r.1)).collect();
-    assert_eq!((rows.len(), lossy), (8, vec![(GroupKey::Device(B), 20), (GroupKey::Device(B), 30)]));
+    assert_eq!(
+        (rows.len(), lossy),
+        (
+            8,
+            vec![(GroupKey::Device(B), 20), (GroupKey::Device(B), 30)]
+        )
+    );
 }
 
 #[test]
 fn few_lost_of_many_mark_no_row_and_many_of_few_do() {
     // 8,000 I/Os in 16 s; the completions of 13 were not seen, somewhere in the last 15 s; 20 more were lost at once.
     let io = |i: i64| Io::new(i * 2 * MS, A, Op::READ, 512, None, MS);
-    let lost = |from_ns, to_ns, reason, ios| Lost { ios: Some(ios), ..Lost::somewhere(from_ns, to_ns, reason) };
+    let lost = |from_ns, to_ns, reason, ios| Lost {
+        ios: Some(ios),
+        ..Lost::somewhere(from_ns, to_ns, reason)
+    };
     let unseen = lost(1000 * MS, 16_000 * MS, LossReason::Unseen, 13);
     let marked = |step_ns: i64, losses: &[Lost]| {
         let mut t = Timeline::new(TimelinePlan::new(Window::OPEN, step_ns)).expect("a good plan");
         losses.iter().for_each(|l| t.lost(l));
         (0..8000).for_each(|i| t.push(&io(i)).expect("few rows"));
         t.finish(16_000 * MS).expect("few rows");
-        std::iter::from_fn(|| t.next_row()).filter(|r| r.lossy).map(|r| r.to_ns / step_ns).collect::<Vec<_>>()
+        std::iter::from_fn(|| t.next_row())
+            .filter(|r| r.lossy)
+            .map(|r| r.to_ns / step_ns)
+            .collect::<Vec<_>>()
     };
-    assert_eq!((marked(1000 * MS, &[unseen]), marked(10 * MS, &[unseen])), (vec![], vec![]));
+    assert_eq!(
+        (marked(1000 * MS, &[unseen]), marked(10 * MS, &[unseen])),
+        (vec![], vec![])
+    );
     let burst = lost(5200 * MS, 5204 * MS, LossReason::RingFull, 20);
-    assert_eq!((marked(1000 * MS, &[unseen, burst]), marked(10 * MS, &[burst])), (vec![6], vec![521]));
+    assert_eq!(
+        (
+            marked(1000 * MS, &[unseen, burst]),
+            marked(10 * MS, &[burst])
+        ),
+        (vec![6], vec![521])
+    );
     for ios in [None, Some(130)] {
-        assert_eq!(marked(1000 * MS, &[Lost { ios, ..unseen }]).len(), 15, "unknown, or 1.7 percent of each");
+        assert_eq!(
+            marked(1000 * MS, &[Lost { ios, ..unseen }]).len(),
+            15,
+            "unknown, or 1.7 percent of each"
+        );
     }
 }
 
 #[test]
 fn impossible_plans_are_refused_in_words() {
-    let err = |p: TimelinePlan| Timeline::new(p).map(|_| ()).expect_err("refused").to_string();
+    let err = |p: TimelinePlan| {
+        Timeline::new(p)
+            .map(|_| ())
+            .expect_err("refused")
+            .to_string()
+    };
     assert!(err(TimelinePlan::new(Window::OPEN, 0)).contains("finest is 1 ms"));
     assert!(err(TimelinePlan::new(Window::new(5, 5), MS)).contains("nothing between"));
     assert!(err(TimelinePlan::new(Window::new(0, 11_000_000 * MS), MS)).contains("10000000 rows"));
     let mut t = Timeline::new(TimelinePlan::new(Window::OPEN, MS)).expect("open");
     let far = Io::new(20_000_000 * MS, A, Op::READ, 0, None, 0);
-    assert_eq!(t.push(&far), Err(PlanError::TooManyRows), "noticed while streaming too");
+    assert_eq!(
+        t.push(&far),
+        Err(PlanError::TooManyRows),
+        "noticed while streaming too"
+    );
 }
 
 #[test]
 fn what_comes_after_the_window_makes_no_rows() {
-    let ios =
-        [Io::new(5 * MS, A, Op::READ, 512, None, MS), Io::new(500_000 * MS, A, Op::READ, 512, None, 499_980 * MS)];
-    let plan = TimelinePlan { window: Window::new(0, 25 * MS), ..extended_plan(10 * MS, GroupBy::All) };
-    let rows = rows_of(plan, Hold { spans: 1 << 20, ns: i64::MAX }, &ios, 0);
-    let busy: Vec<_> = rows.iter().map(|r| r.extended.expect("planned").busy_percent).collect();
-    assert_eq!((busy, rows[2].to_ns), (vec![Some(10.0), Some(0.0), Some(100.0)], 25 * MS));
+    let ios = [
+        Io::new(5 * MS, A, Op::READ, 512, None, MS),
+        Io::new(500_000 * MS, A, Op::READ, 512, None, 499_980 * MS),
+    ];
+    let plan = TimelinePlan {
+        window: Window::new(0, 25 * MS),
+        ..extended_plan(10 * MS, GroupBy::All)
+    };
+    let rows = rows_of(
+        plan,
+        Hold {
+            spans: 1 << 20,
+            ns: i64::MAX,
+        },
+        &ios,
+        0,
+    );
+    let busy: Vec<_> = rows
+        .iter()
+        .map(|r| r.extended.expect("planned").busy_percent)
+        .collect();
+    assert_eq!(
+        (busy, rows[2].to_ns),
+        (vec![Some(10.0), Some(0.0), Some(100.0)], 25 * MS)
+    );
 }
 
 fn ios() -> impl Strategy<Value = Vec<Io>> {
-    let one = (0i64..200 * MS, prop_oneof![0i64..MS, 0i64..90 * MS], 0i64..3 * MS, any::<bool>(), any::<bool>());
+    let one = (
+        0i64..200 * MS,
+        prop_oneof![0i64..MS, 0i64..90 * MS],
+        0i64..3 * MS,
+        any::<bool>(),
+        any::<bool>(),
+    );
     prop::collection::vec(one, 0..60).prop_map(|v| {
         let mut ios: Vec<_> = v
             .into_iter()
             .map(|(done, dev_ns, q, write, b)| {
-                Io::new(done, if b { B } else { A }, if write { Op::WRITE } else { Op::READ }, 512, Some(q), dev_ns)
+                Io::new(
+                    done,
+                    if b { B } else { A },
+                    if write { Op::WRITE } else { Op::READ },
+                    512,
+                    Some(q),
+                    dev_ns,
+                )
             })
             .collect();
         ios.sort_by_key(|i| i.done_ns);
@@ -171,13 +320,19 @@ fn ios() -> impl Strategy<Value = Vec<Io>> {
 
 /// Every instant's level over `[from, to)`, by brute force over the edges.
 fn brute(ios: &[&Io], from: i64, to: i64) -> (f64, u64, f64) {
-    let mut cuts: Vec<i64> =
-        ios.iter().flat_map(|i| [i.start_ns(), i.done_ns]).filter(|t| from < *t && *t < to).collect();
+    let mut cuts: Vec<i64> = ios
+        .iter()
+        .flat_map(|i| [i.start_ns(), i.done_ns])
+        .filter(|t| from < *t && *t < to)
+        .collect();
     cuts.extend([from, to]);
     cuts.sort_unstable();
     let (mut area, mut busy, mut max) = (0, 0, 0);
     for w in cuts.windows(2).filter(|w| w[0] < w[1]) {
-        let n = ios.iter().filter(|i| i.start_ns() <= w[0] && w[0] < i.done_ns).count() as i64;
+        let n = ios
+            .iter()
+            .filter(|i| i.start_ns() <= w[0] && w[0] < i.done_ns)
+            .count() as i64;
         area += n * (w[1] - w[0]);
         busy += (w[1] - w[0]) * i64::from(n > 0);
         max = max.max(n as u64);
@@ -189,7 +344,11 @@ fn brute(ios: &[&Io], from: i64, to: i64) -> (f64, u64, f64) {
 /// Adds rows of the same group into a coarser one, as counts and sums (A5). Percentiles cannot be added: `None`.
 fn sum_rows(rows: &[Row]) -> Option<Row> {
     let (first, last) = (rows.first()?, rows.last()?);
-    let mut sum = Row { to_ns: last.to_ns, extended: None, ..first.clone() };
+    let mut sum = Row {
+        to_ns: last.to_ns,
+        extended: None,
+        ..first.clone()
+    };
     for row in &rows[1..] {
         sum.lossy |= row.lossy;
         sum.known |= row.known;

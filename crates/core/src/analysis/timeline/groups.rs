@@ -89,10 +89,12 @@ impl Groups {
             self.slots.resize_with(at + 1, Vec::new);
         }
         let rows = &mut self.slots[at];
-        rows.iter().position(|(have, _)| *have == g).unwrap_or_else(|| {
-            rows.push((g, OpenRow::default()));
-            rows.len() - 1
-        })
+        rows.iter()
+            .position(|(have, _)| *have == g)
+            .unwrap_or_else(|| {
+                rows.push((g, OpenRow::default()));
+                rows.len() - 1
+            })
     }
 
     /// Counts a completion of group `g` in `slot`, which is not closed.
@@ -143,7 +145,10 @@ impl Groups {
         if !self.in_flight.is_empty() {
             return 0;
         }
-        self.slots.iter().position(|rows| !rows.is_empty()).map_or(limit, |n| limit.min(n as i64))
+        self.slots
+            .iter()
+            .position(|rows| !rows.is_empty())
+            .map_or(limit, |n| limit.min(n as i64))
     }
 
     /// Goes over `slots` empty slots at once.
@@ -162,7 +167,10 @@ impl Groups {
     fn sweep_to(&mut self, g: u32, to_ns: i64) {
         let (level, mut since) = {
             let group = &self.groups[g as usize];
-            (group.level.max(0), group.since_ns.max(self.plan.window.from_ns))
+            (
+                group.level.max(0),
+                group.since_ns.max(self.plan.window.from_ns),
+            )
         };
         if level > 0 {
             while since < to_ns {

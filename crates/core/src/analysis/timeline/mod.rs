@@ -100,14 +100,23 @@ pub enum PlanError {
     #[error("nothing between {from_s:.6} s and {to_s:.6} s: the end must come after the beginning", from_s = *.0 as f64 / 1e9, to_s = *.1 as f64 / 1e9)]
     EmptyWindow(i64, i64),
     /// Too many rows.
-    #[error("more than {MAX_ROWS} rows: choose a longer step or a shorter stretch (--step, --from, --to)")]
+    #[error(
+        "more than {MAX_ROWS} rows: choose a longer step or a shorter stretch (--step, --from, --to)"
+    )]
     TooManyRows,
 }
 
 impl TimelinePlan {
     /// All devices summed, plain columns, over `window`.
     pub fn new(window: Window, step_ns: i64) -> TimelinePlan {
-        TimelinePlan { window, step_ns, by: GroupBy::All, always: Vec::new(), extended: false, endless: false }
+        TimelinePlan {
+            window,
+            step_ns,
+            by: GroupBy::All,
+            always: Vec::new(),
+            extended: false,
+            endless: false,
+        }
     }
 
     /// Refuses what cannot be meant. Called by the timelines themselves.
@@ -119,7 +128,10 @@ impl TimelinePlan {
             return Err(PlanError::Step(self.step_ns));
         }
         if self.window.len_ns() == 0 {
-            return Err(PlanError::EmptyWindow(self.window.from_ns, self.window.to_ns));
+            return Err(PlanError::EmptyWindow(
+                self.window.from_ns,
+                self.window.to_ns,
+            ));
         }
         if self.window.to_ns != i64::MAX && !self.endless {
             let slots = (self.window.len_ns() as u64).div_ceil(self.step_ns as u64);
@@ -131,7 +143,11 @@ impl TimelinePlan {
     }
 
     fn always_keys(&self) -> Vec<GroupKey> {
-        let mut keys = if self.by == GroupBy::All { vec![GroupKey::All] } else { self.always.clone() };
+        let mut keys = if self.by == GroupBy::All {
+            vec![GroupKey::All]
+        } else {
+            self.always.clone()
+        };
         keys.sort_unstable();
         keys.dedup();
         keys
@@ -157,7 +173,9 @@ impl TimelinePlan {
     }
 
     fn slot_end(&self, slot: i64) -> i64 {
-        self.window.from_ns.saturating_add((slot + 1).saturating_mul(self.step_ns))
+        self.window
+            .from_ns
+            .saturating_add((slot + 1).saturating_mul(self.step_ns))
     }
 }
 
@@ -245,7 +263,9 @@ impl Row {
     pub fn ios_per_s(&self, class: Class) -> Option<f64> {
         match &self.averages {
             Some(averages) => averages[class as usize].ios_per_s,
-            None => self.known.then(|| self.flows[class as usize].ios as f64 / self.seconds()),
+            None => self
+                .known
+                .then(|| self.flows[class as usize].ios as f64 / self.seconds()),
         }
     }
 
@@ -271,7 +291,10 @@ impl Row {
 
     /// What the mean latency of `class` is below, in microseconds, where counters show no time of I/Os that they show.
     pub fn mean_below_us(&self, class: Class) -> Option<f64> {
-        let (flow, unresolved_ns) = (&self.flows[class as usize], self.unresolved_ns[class as usize]);
+        let (flow, unresolved_ns) = (
+            &self.flows[class as usize],
+            self.unresolved_ns[class as usize],
+        );
         let below = flow.ios > 0 && flow.total_ns == 0 && unresolved_ns > 0;
         below.then(|| unresolved_ns as f64 / flow.ios as f64 / 1e3)
     }

@@ -30,7 +30,11 @@ impl RollupTimeline {
     /// [`PlanError`] if the plan makes no sense or asks for too many rows.
     pub fn new(plan: TimelinePlan) -> Result<RollupTimeline, PlanError> {
         plan.check()?;
-        Ok(RollupTimeline { plan, slots: BTreeMap::new(), lost_anywhere: BTreeMap::new() })
+        Ok(RollupTimeline {
+            plan,
+            slots: BTreeMap::new(),
+            lost_anywhere: BTreeMap::new(),
+        })
     }
 
     /// Takes a rollup, in any order; those outside the window are left out.
@@ -43,7 +47,10 @@ impl RollupTimeline {
             (GroupBy::Device, None) => {
                 // Whose they were is not known: they can be any device's.
                 let lost = r.lost_ios.map_or(f64::INFINITY, |n| n as f64);
-                *self.lost_anywhere.entry(self.plan.slot_of(r.at_ns)).or_default() += lost;
+                *self
+                    .lost_anywhere
+                    .entry(self.plan.slot_of(r.at_ns))
+                    .or_default() += lost;
                 return;
             }
             _ => GroupKey::All,
@@ -66,7 +73,10 @@ impl RollupTimeline {
         let flow = &mut row.flows[class as usize];
         flow.ios += u64::try_from(r.ios).unwrap_or(0);
         flow.bytes += u64::try_from(r.bytes).unwrap_or(0);
-        flow.total_ns = flow.total_ns.saturating_add(r.queue_sum_ns.unwrap_or(0)).saturating_add(r.device_sum_ns);
+        flow.total_ns = flow
+            .total_ns
+            .saturating_add(r.queue_sum_ns.unwrap_or(0))
+            .saturating_add(r.device_sum_ns);
         slot.totals[class as usize].merge(&r.total);
     }
 
@@ -75,7 +85,11 @@ impl RollupTimeline {
     /// # Errors
     /// [`PlanError::TooManyRows`].
     pub fn finish(mut self, end_ns: i64) -> Result<Vec<Row>, PlanError> {
-        let latest = self.slots.keys().next_back().map(|(slot, _)| self.plan.slot_end(*slot) - 1);
+        let latest = self
+            .slots
+            .keys()
+            .next_back()
+            .map(|(slot, _)| self.plan.slot_end(*slot) - 1);
         let window = self.plan.window.closed_at(end_ns, latest);
         if window.len_ns() == 0 {
             return Ok(Vec::new());
@@ -83,8 +97,11 @@ impl RollupTimeline {
         let always = self.plan.always_keys();
         let mut rows = Vec::new();
         for slot in 0..=self.plan.slot_of(window.to_ns - 1) {
-            let seen: Vec<GroupKey> =
-                self.slots.range((slot, GroupKey::All)..).map_while(|((s, k), _)| (*s == slot).then_some(*k)).collect();
+            let seen: Vec<GroupKey> = self
+                .slots
+                .range((slot, GroupKey::All)..)
+                .map_while(|((s, k), _)| (*s == slot).then_some(*k))
+                .collect();
             let mut keys: Vec<GroupKey> = always.iter().copied().chain(seen).collect();
             keys.sort_unstable();
             keys.dedup();
@@ -102,10 +119,17 @@ impl RollupTimeline {
     fn row(&self, slot: i64, key: GroupKey, of: Slot, end_ns: i64) -> Row {
         let row = of.row.unwrap_or_else(|| self.plan.empty_row(slot, key));
         // The window may end inside the slot: shares are of the time that it has.
-        let row = Row { to_ns: row.to_ns.min(end_ns), ..row };
+        let row = Row {
+            to_ns: row.to_ns.min(end_ns),
+            ..row
+        };
         let seen = row.flows.iter().map(|f| f.ios).sum();
         let step_ns = (row.to_ns - row.from_ns) as f64;
-        let p99_us = |class: Class| of.totals[class as usize].quantile(0.99).map(|ns| ns as f64 / 1e3);
+        let p99_us = |class: Class| {
+            of.totals[class as usize]
+                .quantile(0.99)
+                .map(|ns| ns as f64 / 1e3)
+        };
         // Over several devices busy times cannot be joined: they may overlap.
         let one = || of.flights.values().next().filter(|_| of.flights.len() == 1);
         let extended = self.plan.extended.then(|| Extended {
@@ -113,7 +137,9 @@ impl RollupTimeline {
             w_p99_us: p99_us(Class::Write),
             r_max_us: None,
             w_max_us: None,
-            inflight_mean: Some(of.flights.values().map(|f| f.in_flight_ns).sum::<i64>() as f64 / step_ns),
+            inflight_mean: Some(
+                of.flights.values().map(|f| f.in_flight_ns).sum::<i64>() as f64 / step_ns,
+            ),
             inflight_max: one().and_then(|f| u64::try_from(f.in_flight_max).ok()),
             busy_percent: match of.flights.len() {
                 0 => Some(0.0),
@@ -121,7 +147,11 @@ impl RollupTimeline {
             },
         });
         let lost = of.lost + self.lost_anywhere.get(&slot).copied().unwrap_or(0.0);
-        Row { lossy: Lost::marks(lost, seen), extended, ..row }
+        Row {
+            lossy: Lost::marks(lost, seen),
+            extended,
+            ..row
+        }
     }
 }
 
@@ -139,7 +169,14 @@ mod tests {
         (0..400)
             .map(|i| {
                 let op = if i % 3 == 0 { Op::WRITE } else { Op::READ };
-                Io::new(i * S / 20 + 7_000_000, DevId(8 + (i % 2) as i32), op, 4096, Some(i * 100), 900_000 + i * 1000)
+                Io::new(
+                    i * S / 20 + 7_000_000,
+                    DevId(8 + (i % 2) as i32),
+                    op,
+                    4096,
+                    Some(i * 100),
+                    900_000 + i * 1000,
+                )
             })
             .collect()
     }
@@ -151,13 +188,21 @@ mod tests {
     }
 
     fn plan(step_ns: i64, by: GroupBy) -> TimelinePlan {
-        TimelinePlan { by, extended: true, ..TimelinePlan::new(Window::new(2 * S, 18 * S), step_ns) }
+        TimelinePlan {
+            by,
+            extended: true,
+            ..TimelinePlan::new(Window::new(2 * S, 18 * S), step_ns)
+        }
     }
 
     #[test]
     fn rows_are_those_of_the_single_ios() {
         let ios = ios();
-        for (step, by) in [(S, GroupBy::Device), (3 * S, GroupBy::Device), (S, GroupBy::All)] {
+        for (step, by) in [
+            (S, GroupBy::Device),
+            (3 * S, GroupBy::Device),
+            (S, GroupBy::All),
+        ] {
             let mut exact = Timeline::new(plan(step, by)).expect("a plan");
             ios.iter().for_each(|io| exact.push(io).expect("in order"));
             exact.finish(20 * S).expect("finishes");
@@ -171,20 +216,28 @@ mod tests {
                     (got.from_ns, got.to_ns, got.key, got.flows),
                     (want.from_ns, want.to_ns, want.key, want.flows)
                 );
-                let (got, want) = (got.extended.expect("asked for"), want.extended.expect("asked for"));
+                let (got, want) = (
+                    got.extended.expect("asked for"),
+                    want.extended.expect("asked for"),
+                );
                 let near = |a: Option<f64>, b: Option<f64>, error: f64| match (a, b) {
                     (Some(a), Some(b)) => (a - b).abs() <= error * b + 1e-9,
                     (a, b) => a == b,
                 };
                 assert!(
-                    near(got.r_p99_us, want.r_p99_us, 0.04) && near(got.w_p99_us, want.w_p99_us, 0.04),
+                    near(got.r_p99_us, want.r_p99_us, 0.04)
+                        && near(got.w_p99_us, want.w_p99_us, 0.04),
                     "{got:?} {want:?}"
                 );
-                assert!(near(got.inflight_mean, want.inflight_mean, 1e-9), "{got:?} {want:?}");
+                assert!(
+                    near(got.inflight_mean, want.inflight_mean, 1e-9),
+                    "{got:?} {want:?}"
+                );
                 let joined = by == GroupBy::All;
                 assert!(
                     joined
-                        || (near(got.busy_percent, want.busy_percent, 1e-9) && got.inflight_max == want.inflight_max)
+                        || (near(got.busy_percent, want.busy_percent, 1e-9)
+                            && got.inflight_max == want.inflight_max)
                 );
             }
         }
@@ -194,17 +247,33 @@ mod tests {
     fn idle_slots_are_there_and_losses_mark_theirs() {
         let mut builder = RollupBuilder::default();
         builder.push_ios(&ios()[..100]);
-        builder.lost(&Lost { ios: Some(50), ..Lost::somewhere(0, 3 * S + 5, LossReason::RingFull) });
-        let mut timeline = RollupTimeline::new(TimelinePlan::new(Window::new(0, 10 * S), S)).expect("a plan");
+        builder.lost(&Lost {
+            ios: Some(50),
+            ..Lost::somewhere(0, 3 * S + 5, LossReason::RingFull)
+        });
+        let mut timeline =
+            RollupTimeline::new(TimelinePlan::new(Window::new(0, 10 * S), S)).expect("a plan");
         let sums = builder.finish();
         sums.iter().for_each(|r| timeline.push(r));
         let rows = timeline.finish(10 * S).expect("finishes");
-        let lossy: Vec<i64> = rows.iter().filter(|r| r.lossy).map(|r| r.from_ns / S).collect();
+        let lossy: Vec<i64> = rows
+            .iter()
+            .filter(|r| r.lossy)
+            .map(|r| r.from_ns / S)
+            .collect();
         assert_eq!((rows.len(), lossy), (10, vec![3]));
-        let by_device = TimelinePlan { by: GroupBy::Device, ..TimelinePlan::new(Window::new(0, 10 * S), S) };
+        let by_device = TimelinePlan {
+            by: GroupBy::Device,
+            ..TimelinePlan::new(Window::new(0, 10 * S), S)
+        };
         let mut timeline = RollupTimeline::new(by_device).expect("a plan");
         sums.iter().for_each(|r| timeline.push(r));
-        let marked = timeline.finish(10 * S).expect("finishes").into_iter().filter(|r| r.lossy).count();
+        let marked = timeline
+            .finish(10 * S)
+            .expect("finishes")
+            .into_iter()
+            .filter(|r| r.lossy)
+            .count();
         assert_eq!(marked, 2, "either device");
         assert!(rows[8].flows.iter().all(|f| f.ios == 0) && rows[8].known);
     }

@@ -15,7 +15,10 @@ fn prefix(dir: &Path) -> i64 {
     let r = Recording::open(dir).expect("opens after a crash");
     let (rows, damage) = read(&r);
     let numbers = numbers(&rows);
-    assert!(numbers.iter().copied().eq(0..numbers.len() as i64), "a gap: {numbers:?}");
+    assert!(
+        numbers.iter().copied().eq(0..numbers.len() as i64),
+        "a gap: {numbers:?}"
+    );
     assert!(damage.is_empty(), "{damage:?}");
     numbers.len() as i64
 }
@@ -74,21 +77,31 @@ const CHILD: &str = "IOLENS_TEST_WRITER";
 /// Not a test by itself: the process that [`a_killed_writer_leaves_everything_it_ticked`] kills.
 #[test]
 fn child_that_writes_until_it_is_killed() {
-    let Some(dir) = std::env::var_os(CHILD) else { return };
-    let options = WriterOptions { segment_rows: 3000, sync_interval_ns: 20, ..WriterOptions::default() };
+    let Some(dir) = std::env::var_os(CHILD) else {
+        return;
+    };
+    let options = WriterOptions {
+        segment_rows: 3000,
+        sync_interval_ns: 20,
+        ..WriterOptions::default()
+    };
     let mut w = RecordingWriter::create(Path::new(&dir), meta(), options).expect("creates");
     let mut out = std::io::stdout();
     for i in 0..i64::MAX {
         w.push_ios(&ios(i * 250..(i + 1) * 250)).expect("pushes");
         w.tick(i).expect("ticks");
-        writeln!(out, "ticked {}", (i + 1) * 250).and_then(|()| out.flush()).expect("writes");
+        writeln!(out, "ticked {}", (i + 1) * 250)
+            .and_then(|()| out.flush())
+            .expect("writes");
     }
 }
 
 fn spawn_writer(dir: &PathBuf) -> Child {
     let test = "store::tests::crash::child_that_writes_until_it_is_killed";
     let mut command = Command::new(std::env::current_exe().expect("this test"));
-    command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(CHILD, dir);
+    command
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(CHILD, dir);
     command.stdout(Stdio::piped()).spawn().expect("starts")
 }
 
@@ -100,8 +113,15 @@ fn a_killed_writer_leaves_everything_it_ticked() {
         let mut child = spawn_writer(&dir);
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let reader = std::thread::spawn(move || {
-            let ticked = |l: String| l.rsplit_once("ticked ").and_then(|(_, n)| n.parse::<i64>().ok());
-            lines.map_while(Result::ok).filter_map(ticked).last().unwrap_or(0)
+            let ticked = |l: String| {
+                l.rsplit_once("ticked ")
+                    .and_then(|(_, n)| n.parse::<i64>().ok())
+            };
+            lines
+                .map_while(Result::ok)
+                .filter_map(ticked)
+                .last()
+                .unwrap_or(0)
         });
         // Odd delays, so that no two rounds meet the same place in the writer's cycle.
         std::thread::sleep(Duration::from_micros(60_000 + round * 13_337));
@@ -122,7 +142,12 @@ impl SmallDisk {
     fn mount(dir: &Path, size: &str) -> Option<SmallDisk> {
         fs::create_dir_all(dir).expect("creates");
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o"]).arg(format!("size={size}")).arg("tmpfs").arg(dir).stderr(Stdio::null());
+        mount
+            .args(["-t", "tmpfs", "-o"])
+            .arg(format!("size={size}"))
+            .arg("tmpfs")
+            .arg(dir)
+            .stderr(Stdio::null());
         match mount.status() {
             Ok(status) if status.success() => Some(SmallDisk(dir.to_owned())),
             _ => {
@@ -142,16 +167,22 @@ impl Drop for SmallDisk {
 #[test]
 fn a_full_disk_is_counted_and_recording_resumes_with_space() {
     let tmp = tempfile::tempdir().expect("a directory");
-    let Some(disk) = SmallDisk::mount(&tmp.path().join("disk"), "1m") else { return };
+    let Some(disk) = SmallDisk::mount(&tmp.path().join("disk"), "1m") else {
+        return;
+    };
     let (dir, ballast) = (disk.0.join("r.iolens"), disk.0.join("ballast"));
     fs::write(&ballast, vec![1; 600 << 10]).expect("fits");
-    let options = WriterOptions { segment_rows: 2000, ..WriterOptions::default() };
+    let options = WriterOptions {
+        segment_rows: 2000,
+        ..WriterOptions::default()
+    };
     let mut w = RecordingWriter::create(&dir, meta(), options).expect("creates");
     let (mut pushed, mut now, mut was_full, mut after) = (0, 0, false, 0);
     while after < 20 {
         let rows = ios(pushed..pushed + 500);
         w.push_ios(&rows).expect("a full disk is no error");
-        w.push(&Observation::Lost(ring_full(pushed * 10_000, 1))).expect("nor here");
+        w.push(&Observation::Lost(ring_full(pushed * 10_000, 1)))
+            .expect("nor here");
         (pushed, now) = (pushed + 500, now + 200_000_000);
         w.tick(now).expect("nor here");
         if w.status().full && !was_full {
@@ -163,33 +194,59 @@ fn a_full_disk_is_counted_and_recording_resumes_with_space() {
         assert!(pushed < 1_000_000, "the disk never became full");
     }
     assert!(!w.status().full, "there is room again");
-    let summary = w.finish(pushed * 10_000, RecorderCost::default()).expect("finishes");
+    let summary = w
+        .finish(pushed * 10_000, RecorderCost::default())
+        .expect("finishes");
     let (rows, lost) = read(&Recording::open(&dir).expect("opens"));
     let numbers = numbers(&rows);
-    let sum = |reason| lost.iter().filter(|l| l.reason == reason).map(|l| l.ios.expect("counted")).sum::<i64>();
-    assert_eq!(numbers.len() as i64 + sum(LossReason::DiskFull), pushed, "every I/O is there or counted");
-    assert_eq!(sum(LossReason::RingFull), pushed / 500, "losses are not lost");
-    assert_eq!(summary.ios_lost as i64, sum(LossReason::DiskFull) + sum(LossReason::RingFull));
+    let sum = |reason| {
+        lost.iter()
+            .filter(|l| l.reason == reason)
+            .map(|l| l.ios.expect("counted"))
+            .sum::<i64>()
+    };
+    assert_eq!(
+        numbers.len() as i64 + sum(LossReason::DiskFull),
+        pushed,
+        "every I/O is there or counted"
+    );
+    assert_eq!(
+        sum(LossReason::RingFull),
+        pushed / 500,
+        "losses are not lost"
+    );
+    assert_eq!(
+        summary.ios_lost as i64,
+        sum(LossReason::DiskFull) + sum(LossReason::RingFull)
+    );
     let gone = |n: &i64| numbers.binary_search(n).is_err();
     for n in (0..pushed).filter(gone) {
         let at = n * 10_000;
-        assert!(lost.iter().any(|l| l.reason == LossReason::DiskFull && l.from_ns <= at && at <= l.to_ns), "{n}");
+        assert!(
+            lost.iter()
+                .any(|l| l.reason == LossReason::DiskFull && l.from_ns <= at && at <= l.to_ns),
+            "{n}"
+        );
     }
 }
 
 #[test]
 fn a_disk_that_is_full_at_the_end_leaves_a_readable_recording() {
     let tmp = tempfile::tempdir().expect("a directory");
-    let Some(disk) = SmallDisk::mount(&tmp.path().join("disk"), "512k") else { return };
+    let Some(disk) = SmallDisk::mount(&tmp.path().join("disk"), "512k") else {
+        return;
+    };
     let dir = disk.0.join("r.iolens");
     let mut w = RecordingWriter::create(&dir, meta(), WriterOptions::default()).expect("creates");
     let mut pushed = 0;
     while w.status().ios_lost < 1000 {
-        w.push_ios(&ios(pushed..pushed + 500)).expect("a full disk is no error");
+        w.push_ios(&ios(pushed..pushed + 500))
+            .expect("a full disk is no error");
         pushed += 500;
         w.tick(pushed * 10_000).expect("nor here");
     }
-    w.finish(pushed * 10_000, RecorderCost::default()).expect("finishes");
+    w.finish(pushed * 10_000, RecorderCost::default())
+        .expect("finishes");
     let r = Recording::open(&dir).expect("opens");
     let (rows, lost) = read(&r);
     let counted: i64 = lost.iter().map(|l| l.ios.expect("counted")).sum();
@@ -200,7 +257,9 @@ fn a_disk_that_is_full_at_the_end_leaves_a_readable_recording() {
 #[test]
 fn a_full_disk_at_the_start_leaves_no_files() {
     let tmp = tempfile::tempdir().expect("a directory");
-    let Some(disk) = SmallDisk::mount(&tmp.path().join("disk"), "48k") else { return };
+    let Some(disk) = SmallDisk::mount(&tmp.path().join("disk"), "48k") else {
+        return;
+    };
     let dir = disk.0.join("r.iolens");
     let e = RecordingWriter::create(&dir, meta(), WriterOptions::default()).expect_err("no room");
     assert!(e.is_no_space(), "{e}");
@@ -210,17 +269,31 @@ fn a_full_disk_at_the_start_leaves_no_files() {
 #[test]
 fn requests_open_at_a_crash_are_counted_and_those_of_a_whole_recording_are_not() {
     let tmp = tempfile::tempdir().expect("a directory");
-    for (name, finished, expected) in
-        [("killed", false, vec![(LossReason::RequestUnwritten, Some(7))]), ("whole", true, vec![])]
-    {
+    for (name, finished, expected) in [
+        (
+            "killed",
+            false,
+            vec![(LossReason::RequestUnwritten, Some(7))],
+        ),
+        ("whole", true, vec![]),
+    ] {
         let dir = tmp.path().join(name);
-        let mut w = RecordingWriter::create(&dir, meta(), WriterOptions::default()).expect("creates");
+        let mut w =
+            RecordingWriter::create(&dir, meta(), WriterOptions::default()).expect("creates");
         for (at_ns, n) in [(1_000, 3), (2_000, 7)] {
-            let open = Mark { at_ns, kind: Mark::OPEN_REQUESTS.to_owned(), text: n.to_string() };
+            let open = Mark {
+                at_ns,
+                kind: Mark::OPEN_REQUESTS.to_owned(),
+                text: n.to_string(),
+            };
             w.push(&Observation::Mark(open)).expect("pushes");
         }
-        w.push(&Observation::Mark(Mark { at_ns: 2_500, kind: "phase".to_owned(), text: "x".to_owned() }))
-            .expect("pushes");
+        w.push(&Observation::Mark(Mark {
+            at_ns: 2_500,
+            kind: "phase".to_owned(),
+            text: "x".to_owned(),
+        }))
+        .expect("pushes");
         w.tick(3_000).expect("ticks");
         if finished {
             w.finish(4_000, RecorderCost::default()).expect("finishes");
@@ -228,7 +301,11 @@ fn requests_open_at_a_crash_are_counted_and_those_of_a_whole_recording_are_not()
             drop(w);
         }
         let r = Recording::open(&dir).expect("opens");
-        let lost: Vec<_> = r.lost(0..i64::MAX).iter().map(|l| (l.reason, l.ios)).collect();
+        let lost: Vec<_> = r
+            .lost(0..i64::MAX)
+            .iter()
+            .map(|l| (l.reason, l.ios))
+            .collect();
         assert_eq!(lost, expected, "{name}");
         assert_eq!(r.marks(0..i64::MAX).len(), 1, "bookkeeping is no remark");
     }

@@ -18,7 +18,11 @@ fn inspect(dir: &Path) -> (Vec<i64>, [usize; 3], bool) {
     let samples: usize = (&mut counters).map(|b| b.expect("reads").len()).sum();
     let all = i64::MIN..i64::MAX;
     let marks = r.marks(all.clone()).len();
-    let recorded = r.lost(all).iter().filter(|l| l.reason == LossReason::RingFull).count();
+    let recorded = r
+        .lost(all)
+        .iter()
+        .filter(|l| l.reason == LossReason::RingFull)
+        .count();
     let corrupt = damage.iter().any(|l| l.reason == LossReason::Corrupt);
     let said = corrupt || !r.warnings().is_empty() || !counters.warnings().is_empty();
     (numbers, [samples, recorded, marks], said)
@@ -29,11 +33,21 @@ fn check(dir: &Path, whole: &(Vec<i64>, [usize; 3], bool), block: usize, what: &
     assert!(said, "{what}: not noticed");
     let missing = whole.0.len() - numbers.len();
     assert!(missing <= block, "{what}: {missing} I/Os are missing");
-    let tables = others.iter().zip(&whole.1).filter(|(now, before)| now < before).count();
-    assert!(tables + usize::from(missing > 0) <= 1, "{what}: damage in one file cost rows of several tables");
+    let tables = others
+        .iter()
+        .zip(&whole.1)
+        .filter(|(now, before)| now < before)
+        .count();
+    assert!(
+        tables + usize::from(missing > 0) <= 1,
+        "{what}: damage in one file cost rows of several tables"
+    );
 }
 
-fn damage_every_file(finished: bool, mut damage: impl FnMut(&Path, &[u8], &mut dyn FnMut(&[u8], String))) {
+fn damage_every_file(
+    finished: bool,
+    mut damage: impl FnMut(&Path, &[u8], &mut dyn FnMut(&[u8], String)),
+) {
     let tmp = tempfile::tempdir().expect("a directory");
     let dir = tmp.path().join("r.iolens");
     record_all_tables(&dir, finished);
@@ -68,7 +82,10 @@ fn cuts(path: &Path, bytes: &[u8], check: &mut dyn FnMut(&[u8], String)) {
         .step_by(step)
         .filter(|l| !log || super::super::wal::scan(&bytes[..*l]).is_ok_and(|c| c.torn.is_some()))
     {
-        check(&bytes[..length], format!("cut to {length} of {} bytes", bytes.len()));
+        check(
+            &bytes[..length],
+            format!("cut to {length} of {} bytes", bytes.len()),
+        );
     }
 }
 
@@ -98,8 +115,13 @@ fn a_damaged_block_is_a_loss_with_its_interval_and_number() {
     fs::write(&path, &bytes).expect("writes");
     let (rows, damage) = read(&Recording::open(&dir).expect("opens"));
     assert_eq!(rows.len(), 80);
-    let [lost] = damage.as_slice() else { panic!("{damage:?}") };
-    assert_eq!((lost.from_ns, lost.to_ns, lost.ios), (400_000, 790_000, Some(40)));
+    let [lost] = damage.as_slice() else {
+        panic!("{damage:?}")
+    };
+    assert_eq!(
+        (lost.from_ns, lost.to_ns, lost.ios),
+        (400_000, 790_000, Some(40))
+    );
     assert_eq!(lost.reason, LossReason::Corrupt);
     // With the footer gone, the neighbours still say where the hole is, and the description how many are missing.
     let length = bytes.len();
@@ -108,9 +130,18 @@ fn a_damaged_block_is_a_loss_with_its_interval_and_number() {
     let r = Recording::open(&dir).expect("opens");
     let (rows, damage) = read(&r);
     assert_eq!(rows.len(), 80);
-    let [lost] = damage.as_slice() else { panic!("{damage:?}") };
-    assert_eq!((lost.from_ns, lost.to_ns, lost.ios), (390_000, 800_000, Some(40)));
-    assert!(r.warnings()[0].contains("io/000002.parquet"), "{:?}", r.warnings());
+    let [lost] = damage.as_slice() else {
+        panic!("{damage:?}")
+    };
+    assert_eq!(
+        (lost.from_ns, lost.to_ns, lost.ios),
+        (390_000, 800_000, Some(40))
+    );
+    assert!(
+        r.warnings()[0].contains("io/000002.parquet"),
+        "{:?}",
+        r.warnings()
+    );
 }
 
 #[test]
@@ -123,9 +154,16 @@ fn the_stream_of_observations_holds_the_damage() {
     bytes[60] ^= 4;
     fs::write(&path, &bytes).expect("writes");
     let r = Recording::open(&dir).expect("opens");
-    let stream: Vec<_> = r.observations(0..i64::MAX).collect::<Result<_, _>>().expect("reads");
+    let stream: Vec<_> = r
+        .observations(0..i64::MAX)
+        .collect::<Result<_, _>>()
+        .expect("reads");
     assert!(stream.is_sorted_by_key(|o| o.at_ns()));
-    assert!(matches!(&stream[0], crate::model::Observation::Lost(l) if l.ios == Some(40)), "{:?}", stream[0]);
+    assert!(
+        matches!(&stream[0], crate::model::Observation::Lost(l) if l.ios == Some(40)),
+        "{:?}",
+        stream[0]
+    );
     assert_eq!(stream.len(), 81);
 }
 
@@ -164,18 +202,31 @@ fn segments_that_are_missing_or_too_many_are_noticed_and_counted() {
     };
     assert_eq!(inspected(&|_| {}), (120, 0, 0));
     for segment in ["000001", "000002", "000003"] {
-        let remove = |dir: &Path| fs::remove_file(dir.join(format!("io/{segment}.parquet"))).expect("removes");
+        let remove = |dir: &Path| {
+            fs::remove_file(dir.join(format!("io/{segment}.parquet"))).expect("removes")
+        };
         assert_eq!(inspected(&remove), (80, 40, 1), "{segment}");
     }
-    assert_eq!(inspected(&|dir| fs::remove_dir_all(dir.join("io")).expect("removes")), (0, 120, 3));
+    assert_eq!(
+        inspected(&|dir| fs::remove_dir_all(dir.join("io")).expect("removes")),
+        (0, 120, 3)
+    );
     let copy = |to: &'static str| {
         move |dir: &Path| {
             fs::copy(dir.join("io/000001.parquet"), dir.join("io").join(to)).expect("copies");
         }
     };
-    assert_eq!(inspected(&copy("000004.parquet")), (120, 0, 1), "one that the description does not list");
+    assert_eq!(
+        inspected(&copy("000004.parquet")),
+        (120, 0, 1),
+        "one that the description does not list"
+    );
     assert_eq!(inspected(&copy("copy.parquet")), (120, 0, 1));
-    assert_eq!(inspected(&copy("000002.parquet")), (80, 40, 1), "in the place of another one of as many rows");
+    assert_eq!(
+        inspected(&copy("000002.parquet")),
+        (80, 40, 1),
+        "in the place of another one of as many rows"
+    );
     // Without the description's list, a gap between numbers is still a gap.
     let unlisted = |dir: &Path| {
         let (mut meta, _) = crate::store::meta_file::read(dir).expect("reads");
@@ -195,21 +246,40 @@ fn impossible_values_of_others_are_errors_that_name_column_and_row() {
         let _ = fs::remove_dir_all(&dir);
         let mut rows = super::support::ios(0..300);
         change(&mut rows[17]);
-        let mut w = crate::store::RecordingWriter::create(&dir, super::support::meta(), WriterOptions::default())
-            .expect("creates");
+        let mut w = crate::store::RecordingWriter::create(
+            &dir,
+            super::support::meta(),
+            WriterOptions::default(),
+        )
+        .expect("creates");
         w.push_ios(&rows).expect("pushes");
         w.finish(3_000_000, Default::default()).expect("finishes");
         let path = dir.join("io/000001.parquet");
         fs::write(&path, disowned(fs::read(&path).expect("reads"))).expect("writes");
         let opened = Recording::open(&dir);
-        let read = opened.and_then(|r| r.ios(i64::MIN..i64::MAX, IoColumns::ALL).collect::<Result<Vec<_>, _>>());
+        let read = opened.and_then(|r| {
+            r.ios(i64::MIN..i64::MAX, IoColumns::ALL)
+                .collect::<Result<Vec<_>, _>>()
+        });
         read.expect_err("refused").to_string()
     };
     for (change, column) in [
-        ((|io| io.bytes = -4096) as fn(&mut crate::model::Io), "column bytes holds -4096 in row 17"),
-        (|io| io.device_ns = -1, "column device_ns holds -1 in row 17"),
-        (|io| io.queue_ns = Some(-5), "column queue_ns holds -5 in row 17"),
-        (|io| io.done_ns = -9, "column done_ns holds -9 in row group 0"),
+        (
+            (|io| io.bytes = -4096) as fn(&mut crate::model::Io),
+            "column bytes holds -4096 in row 17",
+        ),
+        (
+            |io| io.device_ns = -1,
+            "column device_ns holds -1 in row 17",
+        ),
+        (
+            |io| io.queue_ns = Some(-5),
+            "column queue_ns holds -5 in row 17",
+        ),
+        (
+            |io| io.done_ns = -9,
+            "column done_ns holds -9 in row group 0",
+        ),
     ] {
         let e = refused(change);
         assert!(e.contains(column) && e.contains("io/000001.parquet"), "{e}");
@@ -232,23 +302,40 @@ fn times_in_other_units_are_refused() {
             "message m {{ required int64 done_ns ({logical}); required int32 dev; required int32 op; \
              required int64 bytes; required int64 device_ns; }}"
         );
-        let schema = std::sync::Arc::new(parquet::schema::parser::parse_message_type(&schema).expect("a schema"));
-        let mut file = SerializedFileWriter::new(Vec::new(), schema, Default::default()).expect("a writer");
+        let schema = std::sync::Arc::new(
+            parquet::schema::parser::parse_message_type(&schema).expect("a schema"),
+        );
+        let mut file =
+            SerializedFileWriter::new(Vec::new(), schema, Default::default()).expect("a writer");
         let mut group = file.next_row_group().expect("a group");
         let mut i = 0;
         while let Some(mut column) = group.next_column().expect("a column") {
             match i {
-                1 | 2 => column.typed::<Int32Type>().write_batch(&[1], None, None).expect("writes"),
-                _ => column.typed::<Int64Type>().write_batch(&[1000], None, None).expect("writes"),
+                1 | 2 => column
+                    .typed::<Int32Type>()
+                    .write_batch(&[1], None, None)
+                    .expect("writes"),
+                _ => column
+                    .typed::<Int64Type>()
+                    .write_batch(&[1000], None, None)
+                    .expect("writes"),
             };
             column.close().expect("closes");
             i += 1;
         }
         group.close().expect("closes");
-        fs::write(dir.join("io/000001.parquet"), file.into_inner().expect("bytes")).expect("writes");
+        fs::write(
+            dir.join("io/000001.parquet"),
+            file.into_inner().expect("bytes"),
+        )
+        .expect("writes");
         let opened = Recording::open(&dir).map(drop).map_err(|e| e.to_string());
         match unit {
-            Some(unit) => assert!(opened.expect_err("refused").contains(&format!("done_ns is a time in {unit}"))),
+            Some(unit) => assert!(
+                opened
+                    .expect_err("refused")
+                    .contains(&format!("done_ns is a time in {unit}"))
+            ),
             None => assert_eq!(opened, Ok(())),
         }
     }
@@ -260,15 +347,26 @@ fn io_file(times: &[i64]) -> Vec<u8> {
     use parquet::file::writer::SerializedFileWriter;
     let schema = "message m { required int64 done_ns; required int32 dev; required int32 op; \
                   required int64 bytes; required int64 device_ns; }";
-    let schema = std::sync::Arc::new(parquet::schema::parser::parse_message_type(schema).expect("a schema"));
-    let mut file = SerializedFileWriter::new(Vec::new(), schema, Default::default()).expect("a writer");
+    let schema =
+        std::sync::Arc::new(parquet::schema::parser::parse_message_type(schema).expect("a schema"));
+    let mut file =
+        SerializedFileWriter::new(Vec::new(), schema, Default::default()).expect("a writer");
     let mut group = file.next_row_group().expect("a group");
     for i in 0..5 {
         let mut column = group.next_column().expect("a column").expect("one more");
         match i {
-            0 => column.typed::<Int64Type>().write_batch(times, None, None).expect("writes"),
-            1 | 2 => column.typed::<Int32Type>().write_batch(&vec![1; times.len()], None, None).expect("writes"),
-            _ => column.typed::<Int64Type>().write_batch(&vec![4096; times.len()], None, None).expect("writes"),
+            0 => column
+                .typed::<Int64Type>()
+                .write_batch(times, None, None)
+                .expect("writes"),
+            1 | 2 => column
+                .typed::<Int32Type>()
+                .write_batch(&vec![1; times.len()], None, None)
+                .expect("writes"),
+            _ => column
+                .typed::<Int64Type>()
+                .write_batch(&vec![4096; times.len()], None, None)
+                .expect("writes"),
         };
         column.close().expect("closes");
     }
@@ -297,21 +395,55 @@ fn oversized_tables_are_left_out_with_a_warning() {
         of_others(&dir, files);
         let r = Recording::open(&dir).expect("opens");
         let mut ios = r.ios(i64::MIN..i64::MAX, IoColumns::ALL);
-        let rows: usize = ios.by_ref().map(|batch| batch.expect("readable").len()).sum();
+        let rows: usize = ios
+            .by_ref()
+            .map(|batch| batch.expect("readable").len())
+            .sum();
         (rows, [r.warnings(), ios.warnings()].concat().join("; "))
     };
     let sorted: Vec<i64> = (0..10_000).map(|i| i * 1000).collect();
     let backwards: Vec<i64> = (0..10_001).map(|i| (20_000 - i) * 1000).collect();
     let (rows, why) = seen("unsorted", &[("a.parquet", io_file(&backwards))]);
-    assert!(rows == 0 && why.contains("10001 rows that are not in the order of time"), "{why}");
-    assert_eq!(seen("sorted", &[("a.parquet", io_file(&sorted)), ("b.parquet", io_file(&sorted))]).0, 20_000);
+    assert!(
+        rows == 0 && why.contains("10001 rows that are not in the order of time"),
+        "{why}"
+    );
+    assert_eq!(
+        seen(
+            "sorted",
+            &[
+                ("a.parquet", io_file(&sorted)),
+                ("b.parquet", io_file(&sorted))
+            ]
+        )
+        .0,
+        20_000
+    );
     let three = ["a.parquet", "b.parquet", "c.parquet"].map(|name| (name, io_file(&sorted)));
     let (rows, why) = seen("overlapping", &three);
-    assert!(rows == 20_000 && why.contains("its times overlap with those of others"), "{why}");
-    let equal = ["a.parquet", "b.parquet", "c.parquet", "d.parquet"].map(|name| (name, io_file(&[5000; 10_000])));
-    assert_eq!(seen("equal", &equal), (40_000, String::new()), "one after the other");
-    let (rows, why) = seen("far", &[("000001.parquet", io_file(&sorted)), ("4294967295.parquet", io_file(&sorted))]);
-    assert!(rows == 20_000 && why.contains("000002.parquet and 4294967292 segments after it: are missing"), "{why}");
+    assert!(
+        rows == 20_000 && why.contains("its times overlap with those of others"),
+        "{why}"
+    );
+    let equal = ["a.parquet", "b.parquet", "c.parquet", "d.parquet"]
+        .map(|name| (name, io_file(&[5000; 10_000])));
+    assert_eq!(
+        seen("equal", &equal),
+        (40_000, String::new()),
+        "one after the other"
+    );
+    let (rows, why) = seen(
+        "far",
+        &[
+            ("000001.parquet", io_file(&sorted)),
+            ("4294967295.parquet", io_file(&sorted)),
+        ],
+    );
+    assert!(
+        rows == 20_000
+            && why.contains("000002.parquet and 4294967292 segments after it: are missing"),
+        "{why}"
+    );
 }
 
 #[test]
@@ -320,19 +452,40 @@ fn many_losses_are_merged_and_many_marks_refused() {
     let tmp = tempfile::tempdir().expect("a directory");
     let opened = |name: &str, of: fn(i64) -> Observation| {
         let dir = tmp.path().join(name);
-        let mut w = crate::store::RecordingWriter::create(&dir, super::support::meta(), WriterOptions::default())
-            .expect("creates");
+        let mut w = crate::store::RecordingWriter::create(
+            &dir,
+            super::support::meta(),
+            WriterOptions::default(),
+        )
+        .expect("creates");
         (0..20_001).for_each(|at_ns| w.push(&of(at_ns * 1_000_000)).expect("pushes"));
-        w.finish(20_001_000_000, Default::default()).expect("finishes");
+        w.finish(20_001_000_000, Default::default())
+            .expect("finishes");
         Recording::open(&dir)
     };
-    let r = opened("losses", |at_ns| Observation::Lost(super::support::ring_full(at_ns, 3))).expect("opens");
+    let r = opened("losses", |at_ns| {
+        Observation::Lost(super::support::ring_full(at_ns, 3))
+    })
+    .expect("opens");
     let lost = r.lost(i64::MIN..i64::MAX);
     assert!(lost.len() <= 10_000, "{}", lost.len());
     assert_eq!(lost.iter().filter_map(|l| l.ios).sum::<i64>(), 60_003);
-    let whole = (lost.iter().map(|l| l.from_ns).min(), lost.iter().map(|l| l.to_ns).max());
-    assert_eq!(whole, (Some(0), Some(20_000_000_005)), "from the first to the end of the last");
-    let mark = |at_ns| Observation::Mark(Mark { at_ns, kind: "phase".to_owned(), text: String::new() });
+    let whole = (
+        lost.iter().map(|l| l.from_ns).min(),
+        lost.iter().map(|l| l.to_ns).max(),
+    );
+    assert_eq!(
+        whole,
+        (Some(0), Some(20_000_000_005)),
+        "from the first to the end of the last"
+    );
+    let mark = |at_ns| {
+        Observation::Mark(Mark {
+            at_ns,
+            kind: "phase".to_owned(),
+            text: String::new(),
+        })
+    };
     let e = opened("marks", mark).expect_err("too many").to_string();
     assert!(e.contains("marks: damaged: more than 10000 rows"), "{e}");
 }
@@ -340,11 +493,16 @@ fn many_losses_are_merged_and_many_marks_refused() {
 #[test]
 fn pipes_and_devices_in_the_place_of_files_are_refused() {
     let tmp = tempfile::tempdir().expect("a directory");
-    for (finished, name) in
-        [(true, "meta.json"), (true, "io/000001.parquet"), (true, "marks/000001.parquet"), (false, "wal")]
-    {
+    for (finished, name) in [
+        (true, "meta.json"),
+        (true, "io/000001.parquet"),
+        (true, "marks/000001.parquet"),
+        (false, "wal"),
+    ] {
         for device in [true, false] {
-            let dir = tmp.path().join(format!("{finished}-{}-{device}", name.replace('/', "-")));
+            let dir = tmp
+                .path()
+                .join(format!("{finished}-{}-{device}", name.replace('/', "-")));
             super::support::record_all_tables(&dir, finished);
             let mut path = dir.join(name);
             if path.is_dir() {
@@ -354,11 +512,19 @@ fn pipes_and_devices_in_the_place_of_files_are_refused() {
             if device {
                 std::os::unix::fs::symlink("/dev/zero", &path).expect("links");
             } else {
-                let made = std::process::Command::new("mkfifo").arg(&path).status().expect("coreutils");
+                let made = std::process::Command::new("mkfifo")
+                    .arg(&path)
+                    .status()
+                    .expect("coreutils");
                 assert!(made.success());
             }
-            let e = Recording::open(&dir).expect_err("no regular file").to_string();
-            assert!(e.contains(&path.display().to_string()) && e.contains("no regular file"), "{e}");
+            let e = Recording::open(&dir)
+                .expect_err("no regular file")
+                .to_string();
+            assert!(
+                e.contains(&path.display().to_string()) && e.contains("no regular file"),
+                "{e}"
+            );
         }
     }
 }
@@ -402,7 +568,17 @@ fn a_newer_recording_is_refused_by_its_number() {
     fs::write(dir.join("meta.json"), newer).expect("writes");
     fs::write(dir.join("meta.json.bak"), newer).expect("writes");
     let e = Recording::open(&dir).expect_err("newer");
-    assert!(matches!(e, StoreError::Newer { found: 7, reads: 1, .. }), "{e}");
+    assert!(
+        matches!(
+            e,
+            StoreError::Newer {
+                found: 7,
+                reads: 1,
+                ..
+            }
+        ),
+        "{e}"
+    );
 }
 
 #[test]
@@ -412,12 +588,33 @@ fn a_newer_version_is_not_reported_as_damage() {
     record(&dir, 10, WriterOptions::default());
     let path = dir.join("meta.json");
     let ours = fs::read_to_string(&path).expect("reads");
-    let numbered = |n: &str| ours.replace("\"schema_version\": 1,", &format!("\"schema_version\": {n},"));
+    let numbered = |n: &str| {
+        ours.replace(
+            "\"schema_version\": 1,",
+            &format!("\"schema_version\": {n},"),
+        )
+    };
     fs::write(&path, numbered("99")).expect("writes");
     let e = Recording::open(&dir).expect_err("newer");
-    assert!(matches!(e, StoreError::Newer { found: 99, reads: 1, .. }), "{e}");
+    assert!(
+        matches!(
+            e,
+            StoreError::Newer {
+                found: 99,
+                reads: 1,
+                ..
+            }
+        ),
+        "{e}"
+    );
     fs::write(&path, numbered("9")).expect("writes");
-    assert_eq!(Recording::open(&dir).expect("one flipped bit is damage").warnings().len(), 1);
+    assert_eq!(
+        Recording::open(&dir)
+            .expect("one flipped bit is damage")
+            .warnings()
+            .len(),
+        1
+    );
 }
 
 #[test]

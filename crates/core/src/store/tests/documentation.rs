@@ -7,8 +7,14 @@ const DOCUMENT: &str = include_str!("../../../../../docs/recording-format.md");
 
 /// Rows of the first table below `heading`: its first three cells.
 fn rows(heading: &str) -> Vec<[&'static str; 3]> {
-    let (_, below) = DOCUMENT.split_once(&format!("\n### {heading}\n")).expect("the heading is there");
-    let lines = below.lines().skip_while(|l| !l.starts_with("| column")).skip(2).take_while(|l| l.starts_with('|'));
+    let (_, below) = DOCUMENT
+        .split_once(&format!("\n### {heading}\n"))
+        .expect("the heading is there");
+    let lines = below
+        .lines()
+        .skip_while(|l| !l.starts_with("| column"))
+        .skip(2)
+        .take_while(|l| l.starts_with('|'));
     let cells = |line: &'static str| {
         let mut cells = line.split('|').skip(1).map(|c| c.trim().trim_matches('`'));
         std::array::from_fn(|_| cells.next().expect("three cells"))
@@ -38,9 +44,16 @@ fn the_document_lists_the_columns_of_every_table() {
 #[test]
 fn the_document_names_every_reason_and_operation() {
     for reason in LossReason::ALL {
-        assert!(DOCUMENT.contains(&format!("`{}`", reason.name())), "{reason:?}");
+        assert!(
+            DOCUMENT.contains(&format!("`{}`", reason.name())),
+            "{reason:?}"
+        );
     }
-    for (op, name) in [(Op::READ, "read"), (Op::DISCARD, "discard"), (Op::WRITE_ZEROES, "write zeroes")] {
+    for (op, name) in [
+        (Op::READ, "read"),
+        (Op::DISCARD, "discard"),
+        (Op::WRITE_ZEROES, "write zeroes"),
+    ] {
         assert!(DOCUMENT.contains(&format!("{} {name}", op.0)), "{name}");
     }
 }
@@ -49,7 +62,13 @@ fn the_document_names_every_reason_and_operation() {
 fn constants_of_the_document_are_those_of_the_code() {
     let flags = [8, 16, 512, 1024, 2048];
     use crate::model::Io;
-    let code = [Io::FLAG_SYNC, Io::FLAG_META, Io::FLAG_FUA, Io::FLAG_PREFLUSH, Io::FLAG_RAHEAD];
+    let code = [
+        Io::FLAG_SYNC,
+        Io::FLAG_META,
+        Io::FLAG_FUA,
+        Io::FLAG_PREFLUSH,
+        Io::FLAG_RAHEAD,
+    ];
     assert_eq!(flags, code);
     for flag in flags {
         assert!(DOCUMENT.contains(&format!("{flag} `REQ_")), "{flag}");

@@ -5,14 +5,21 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::support::{meta, read};
-use crate::model::{Comm, CounterSample, DevId, DiskCounters, Io, LossReason, Observation, Op, RecorderCost};
+use crate::model::{
+    Comm, CounterSample, DevId, DiskCounters, Io, LossReason, Observation, Op, RecorderCost,
+};
 use crate::store::{IoColumns, Recording, RecordingWriter, StoreError, WriterOptions};
 
 /// What `du` counts: blocks of all files and directories.
 fn du(path: &Path) -> u64 {
-    let Ok(meta) = fs::symlink_metadata(path) else { return 0 };
+    let Ok(meta) = fs::symlink_metadata(path) else {
+        return 0;
+    };
     let below = if meta.is_dir() {
-        fs::read_dir(path).expect("reads").map(|e| du(&e.expect("an entry").path())).sum()
+        fs::read_dir(path)
+            .expect("reads")
+            .map(|e| du(&e.expect("an entry").path()))
+            .sum()
     } else {
         0
     };
@@ -36,7 +43,14 @@ fn noise(range: std::ops::Range<i64>) -> Vec<Io> {
         cgroup: Some(mix(i, 37)),
         merges: Some(2),
         comm: Some(Comm::new(format!("{:x}", mix(i, 41)).as_bytes())),
-        ..Io::new(i * 1000, DevId::new(8, 0), Op::WRITE, mix(i, 53), Some(mix(i, 61)), mix(i, 71))
+        ..Io::new(
+            i * 1000,
+            DevId::new(8, 0),
+            Op::WRITE,
+            mix(i, 53),
+            Some(mix(i, 61)),
+            mix(i, 71),
+        )
     };
     range.map(io).collect()
 }
@@ -44,33 +58,78 @@ fn noise(range: std::ops::Range<i64>) -> Vec<Io> {
 fn limited(keep: u64, step: i64, total: i64) {
     let tmp = tempfile::tempdir().expect("a directory");
     let dir = tmp.path().join("r.iolens");
-    let options = WriterOptions { keep_bytes: Some(keep), ..WriterOptions::default() };
+    let options = WriterOptions {
+        keep_bytes: Some(keep),
+        ..WriterOptions::default()
+    };
     let mut w = RecordingWriter::create(&dir, meta(), options).expect("creates");
     let mut pushed = 0;
     while pushed < total {
         w.push_ios(&noise(pushed..pushed + step)).expect("pushes");
         pushed += step;
-        let counters = DiskCounters { io_ticks_ms: pushed as u64, ..DiskCounters::default() };
-        let sample = CounterSample { at_ns: pushed * 1000, dev: DevId::new(8, 0), counters };
+        let counters = DiskCounters {
+            io_ticks_ms: pushed as u64,
+            ..DiskCounters::default()
+        };
+        let sample = CounterSample {
+            at_ns: pushed * 1000,
+            dev: DevId::new(8, 0),
+            counters,
+        };
         w.push(&Observation::Counters(sample)).expect("pushes");
         w.tick(pushed * 1000).expect("ticks");
         let used = du(&dir);
         assert!(used <= keep, "{used} of {keep} bytes after {pushed} I/Os");
-        assert!(used <= w.status().disk_bytes, "{used}, and the writer thinks {}", w.status().disk_bytes);
+        assert!(
+            used <= w.status().disk_bytes,
+            "{used}, and the writer thinks {}",
+            w.status().disk_bytes
+        );
     }
-    let summary = w.finish(pushed * 1000, RecorderCost::default()).expect("finishes");
+    let summary = w
+        .finish(pushed * 1000, RecorderCost::default())
+        .expect("finishes");
     assert!(du(&dir) <= keep);
     let (rows, lost) = read(&Recording::open(&dir).expect("opens"));
-    let removed: Vec<_> = lost.iter().filter(|l| l.reason == LossReason::Retention).collect();
-    assert!(!rows.is_empty() && !removed.is_empty(), "{} kept in {} bytes", rows.len(), du(&dir));
+    let removed: Vec<_> = lost
+        .iter()
+        .filter(|l| l.reason == LossReason::Retention)
+        .collect();
+    assert!(
+        !rows.is_empty() && !removed.is_empty(),
+        "{} kept in {} bytes",
+        rows.len(),
+        du(&dir)
+    );
     let first = pushed - rows.len() as i64;
     assert_eq!(rows, noise(first..pushed), "what is kept is the end, whole");
-    assert_eq!(removed.iter().map(|l| l.ios.expect("counted")).sum::<i64>(), first, "what was removed is reported");
-    assert_eq!(removed.iter().map(|l| l.merges.expect("counted")).sum::<i64>(), 2 * first);
-    assert_eq!(removed.iter().map(|l| l.to_ns).max(), Some((first - 1) * 1000), "and up to when");
-    assert_eq!((summary.ios, summary.ios_removed), (rows.len() as u64, first as u64));
+    assert_eq!(
+        removed.iter().map(|l| l.ios.expect("counted")).sum::<i64>(),
+        first,
+        "what was removed is reported"
+    );
+    assert_eq!(
+        removed
+            .iter()
+            .map(|l| l.merges.expect("counted"))
+            .sum::<i64>(),
+        2 * first
+    );
+    assert_eq!(
+        removed.iter().map(|l| l.to_ns).max(),
+        Some((first - 1) * 1000),
+        "and up to when"
+    );
+    assert_eq!(
+        (summary.ios, summary.ios_removed),
+        (rows.len() as u64, first as u64)
+    );
     assert_eq!(summary.ios_lost, 0, "retention is no loss");
-    assert!(du(&dir) > keep / 3, "the limit is made use of: {}", du(&dir));
+    assert!(
+        du(&dir) > keep / 3,
+        "the limit is made use of: {}",
+        du(&dir)
+    );
 }
 
 #[test]
@@ -87,24 +146,43 @@ fn a_limit_with_bigger_batches_holds_too() {
 fn counters_alone_stay_within_the_limit() {
     let tmp = tempfile::tempdir().expect("a directory");
     let (dir, keep) = (tmp.path().join("r.iolens"), WriterOptions::MIN_KEEP);
-    let options = WriterOptions { keep_bytes: Some(keep), ..WriterOptions::default() };
+    let options = WriterOptions {
+        keep_bytes: Some(keep),
+        ..WriterOptions::default()
+    };
     let mut w = RecordingWriter::create(&dir, meta(), options).expect("creates");
     for i in 0..120_000_i64 {
         let random = |salt: u64| scramble(i as u64 * 64 + salt);
-        let mut counters = DiskCounters { in_flight: random(1), io_ticks_ms: random(2), ..Default::default() };
-        (counters.read.ios, counters.read.sectors, counters.write.ios) = (random(3), random(4), random(5));
-        let sample = CounterSample { at_ns: i * 10_000_000, dev: DevId::new(8, 0), counters };
+        let mut counters = DiskCounters {
+            in_flight: random(1),
+            io_ticks_ms: random(2),
+            ..Default::default()
+        };
+        (counters.read.ios, counters.read.sectors, counters.write.ios) =
+            (random(3), random(4), random(5));
+        let sample = CounterSample {
+            at_ns: i * 10_000_000,
+            dev: DevId::new(8, 0),
+            counters,
+        };
         w.push(&Observation::Counters(sample)).expect("pushes");
         if i % 20 == 0 {
             w.tick(i * 10_000_000).expect("ticks");
             assert!(du(&dir) <= keep, "{} after {i} samples", du(&dir));
         }
     }
-    w.finish(1_200_000_000_000, RecorderCost::default()).expect("finishes");
+    w.finish(1_200_000_000_000, RecorderCost::default())
+        .expect("finishes");
     let r = Recording::open(&dir).expect("opens");
-    let kept: Vec<i64> =
-        r.counters(0..i64::MAX).flat_map(|b| b.expect("reads")).map(|s| s.at_ns / 10_000_000).collect();
-    assert!(kept.iter().copied().eq(kept[0]..120_000), "what is kept is the end, whole");
+    let kept: Vec<i64> = r
+        .counters(0..i64::MAX)
+        .flat_map(|b| b.expect("reads"))
+        .map(|s| s.at_ns / 10_000_000)
+        .collect();
+    assert!(
+        kept.iter().copied().eq(kept[0]..120_000),
+        "what is kept is the end, whole"
+    );
     assert!(kept[0] > 0, "something was removed");
 }
 
@@ -114,7 +192,10 @@ fn a_description_larger_than_the_limit_is_refused() {
     let dir = tmp.path().join("r.iolens");
     let mut meta = meta();
     meta.options.push("x".repeat(2 << 20));
-    let options = WriterOptions { keep_bytes: Some(WriterOptions::MIN_KEEP), ..WriterOptions::default() };
+    let options = WriterOptions {
+        keep_bytes: Some(WriterOptions::MIN_KEEP),
+        ..WriterOptions::default()
+    };
     let e = RecordingWriter::create(&dir, meta, options).expect_err("no room for data");
     assert!(matches!(e, StoreError::KeepTooSmall { .. }), "{e}");
     assert!(!dir.exists());
@@ -130,5 +211,8 @@ fn a_segment_that_is_removed_while_it_is_read_is_reported() {
     let mut reader = r.ios(0..i64::MAX, IoColumns::ALL);
     let rows: usize = (&mut reader).map(|b| b.expect("goes on").len()).sum();
     assert_eq!(rows, 80);
-    assert_eq!((reader.damage()[0].reason, reader.damage()[0].ios), (LossReason::Retention, Some(40)));
+    assert_eq!(
+        (reader.damage()[0].reason, reader.damage()[0].ios),
+        (LossReason::Retention, Some(40))
+    );
 }

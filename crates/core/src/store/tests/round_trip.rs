@@ -4,17 +4,24 @@ use proptest::prelude::*;
 
 use super::support::{io, ios, meta, read, record, small_segments};
 use crate::model::{
-    CallHistogram, ClassCounters, Comm, CounterSample, DataIo, DevId, DiskCounters, FlushCounters, How, Inode, Io,
-    LossReason, Lost, Mark, Name, Named, Observation, Op, Origin, RecorderCost, Request, RequestFlags, SyncKind,
+    CallHistogram, ClassCounters, Comm, CounterSample, DataIo, DevId, DiskCounters, FlushCounters,
+    How, Inode, Io, LossReason, Lost, Mark, Name, Named, Observation, Op, Origin, RecorderCost,
+    Request, RequestFlags, SyncKind,
 };
 use crate::store::{IoColumns, Recording, RecordingWriter, StoreError, WriterOptions};
 
 fn any_i64() -> impl Strategy<Value = i64> {
-    prop_oneof![any::<i64>(), Just(i64::MIN), Just(i64::MAX), -5i64..1_000_000]
+    prop_oneof![
+        any::<i64>(),
+        Just(i64::MIN),
+        Just(i64::MAX),
+        -5i64..1_000_000
+    ]
 }
 
 fn any_comm() -> impl Strategy<Value = Comm> {
-    prop::collection::vec(prop_oneof![any::<u8>(), Just(b'\\'), Just(b'x')], 0..18).prop_map(|b| Comm::new(&b))
+    prop::collection::vec(prop_oneof![any::<u8>(), Just(b'\\'), Just(b'x')], 0..18)
+        .prop_map(|b| Comm::new(&b))
 }
 
 prop_compose! {
@@ -76,7 +83,12 @@ proptest! {
 }
 
 fn request(end_ns: i64) -> Request {
-    let io = |after_ns, how| DataIo { after_ns, duration_ns: 7, bytes: 4096, how };
+    let io = |after_ns, how| DataIo {
+        after_ns,
+        duration_ns: 7,
+        bytes: 4096,
+        how,
+    };
     Request {
         flags: RequestFlags::MMAP | RequestFlags::FORKED,
         sync: Some(SyncKind::Fdatasync),
@@ -92,10 +104,16 @@ fn request(end_ns: i64) -> Request {
         failed: 13,
         device_ios: 14,
         slept_ios: 15,
-        first: vec![io(1, How::DEVICE), io(9, How::WRITE), io(20, How::default())],
+        first: vec![
+            io(1, How::DEVICE),
+            io(9, How::WRITE),
+            io(20, How::default()),
+        ],
         slowest: Some(io(9, How::SLEPT)),
         read_histogram: CallHistogram::of_counts([0, 7, u32::from(end_ns % 2 == 0)]),
-        write_histogram: (end_ns % 3 == 0).then(|| CallHistogram::parse(b"4096:1 8192:4000000000")).flatten(),
+        write_histogram: (end_ns % 3 == 0)
+            .then(|| CallHistogram::parse(b"4096:1 8192:4000000000"))
+            .flatten(),
         size: Some(1 << 40),
         tgid: Some(16),
         comm: Some(Comm::new(b"x\xff")),
@@ -109,15 +127,25 @@ fn request(end_ns: i64) -> Request {
 }
 
 fn sample(at_ns: i64, reads: u64) -> CounterSample {
-    let read = ClassCounters { ios: reads, ..ClassCounters::default() };
+    let read = ClassCounters {
+        ios: reads,
+        ..ClassCounters::default()
+    };
     let counters = DiskCounters {
         read,
         in_flight: u64::MAX,
         discard: reads.is_multiple_of(2).then_some(read),
-        flush: reads.is_multiple_of(3).then_some(FlushCounters { ios: reads, ticks_ms: 5 }),
+        flush: reads.is_multiple_of(3).then_some(FlushCounters {
+            ios: reads,
+            ticks_ms: 5,
+        }),
         ..DiskCounters::default()
     };
-    CounterSample { at_ns, dev: DevId::new(8, 0), counters }
+    CounterSample {
+        at_ns,
+        dev: DevId::new(8, 0),
+        counters,
+    }
 }
 
 #[test]
@@ -137,20 +165,44 @@ fn every_kind_of_observation_comes_back_in_one_ordered_stream() {
     let mut all: Vec<Observation> = ios(0..20).into_iter().map(Observation::Io).collect();
     all.extend((0..9).map(|i| Observation::Counters(sample(i * 21_000 + 7, i as u64))));
     all.push(Observation::Lost(lost));
-    all.push(Observation::Mark(Mark { at_ns: 33_333, kind: "phase".into(), text: "naïve \\x41 \u{1b}[31m".into() }));
+    all.push(Observation::Mark(Mark {
+        at_ns: 33_333,
+        kind: "phase".into(),
+        text: "naïve \\x41 \u{1b}[31m".into(),
+    }));
     all.push(Observation::Request(Box::new(request(44_444))));
-    let file = Named::File(Inode { fs_dev: -1, ino: i64::MAX, generation: Some(u32::MAX) });
-    all.push(Observation::Name(Name { at_ns: 22_222, of: file, text: "/a b/\\x41\n \u{1b}[31m".into() }));
-    all.push(Observation::Name(Name { at_ns: 66_666, of: Named::Cgroup(-7), text: "/".into() }));
-    all.push(Observation::Name(Name { at_ns: 77_777, of: Named::Pod(-7), text: "default/web-0/nginx".into() }));
+    let file = Named::File(Inode {
+        fs_dev: -1,
+        ino: i64::MAX,
+        generation: Some(u32::MAX),
+    });
+    all.push(Observation::Name(Name {
+        at_ns: 22_222,
+        of: file,
+        text: "/a b/\\x41\n \u{1b}[31m".into(),
+    }));
+    all.push(Observation::Name(Name {
+        at_ns: 66_666,
+        of: Named::Cgroup(-7),
+        text: "/".into(),
+    }));
+    all.push(Observation::Name(Name {
+        at_ns: 77_777,
+        of: Named::Pod(-7),
+        text: "default/web-0/nginx".into(),
+    }));
     all.push(Observation::Request(Box::new(Request::new(1, 55_555))));
     all.sort_by_key(Observation::at_ns);
     let mut w = RecordingWriter::create(&dir, meta(), small_segments(6)).expect("creates");
     all.iter().for_each(|o| w.push(o).expect("pushes"));
     assert_eq!(w.status().ios_lost, 3);
-    w.finish(300_000, RecorderCost::default()).expect("finishes");
+    w.finish(300_000, RecorderCost::default())
+        .expect("finishes");
     let r = Recording::open(&dir).expect("opens");
-    let back: Vec<Observation> = r.observations(0..i64::MAX).collect::<Result<_, _>>().expect("reads");
+    let back: Vec<Observation> = r
+        .observations(0..i64::MAX)
+        .collect::<Result<_, _>>()
+        .expect("reads");
     assert_eq!(back, all);
     assert_eq!(r.end_ns(), 300_000);
     assert!(r.warnings().is_empty(), "{:?}", r.warnings());
@@ -163,7 +215,10 @@ fn a_finished_recording_holds_no_log_and_its_description() {
     record(&dir, 1000, WriterOptions::default());
     assert!(!dir.join("wal").exists());
     let r = Recording::open(&dir).expect("opens");
-    assert_eq!((r.meta().host.as_deref(), r.meta().end_ns, r.ios_stored()), (Some("test"), Some(10_000_000), 1000));
+    assert_eq!(
+        (r.meta().host.as_deref(), r.meta().end_ns, r.ios_stored()),
+        (Some("test"), Some(10_000_000), 1000)
+    );
 }
 
 #[test]
@@ -172,9 +227,16 @@ fn columns_not_requested_are_unknown() {
     let dir = tmp.path().join("r.iolens");
     record(&dir, 10, WriterOptions::default());
     let r = Recording::open(&dir).expect("opens");
-    let batch = r.ios(0..i64::MAX, IoColumns::QUEUE | IoColumns::COMM).next().expect("a batch").expect("reads");
+    let batch = r
+        .ios(0..i64::MAX, IoColumns::QUEUE | IoColumns::COMM)
+        .next()
+        .expect("a batch")
+        .expect("reads");
     let (got, full) = (batch[3], io(3));
-    assert_eq!((got.queue_ns, got.comm, got.dev, got.bytes), (full.queue_ns, full.comm, full.dev, full.bytes));
+    assert_eq!(
+        (got.queue_ns, got.comm, got.dev, got.bytes),
+        (full.queue_ns, full.comm, full.dev, full.bytes)
+    );
     assert_eq!((got.sector, got.tgid, got.ino), (None, None, None));
 }
 
@@ -182,7 +244,10 @@ fn columns_not_requested_are_unknown() {
 fn an_existing_directory_and_a_tiny_limit_are_refused_and_leave_nothing() {
     let tmp = tempfile::tempdir().expect("a directory");
     let dir = tmp.path().join("r.iolens");
-    let tiny = WriterOptions { keep_bytes: Some(1 << 20), ..WriterOptions::default() };
+    let tiny = WriterOptions {
+        keep_bytes: Some(1 << 20),
+        ..WriterOptions::default()
+    };
     let e = RecordingWriter::create(&dir, meta(), tiny).expect_err("too small");
     assert!(matches!(e, StoreError::KeepTooSmall { .. }), "{e}");
     assert!(!dir.exists());
@@ -197,14 +262,20 @@ fn an_existing_directory_and_a_tiny_limit_are_refused_and_leave_nothing() {
 #[test]
 fn a_path_that_is_no_recording_says_so() {
     let tmp = tempfile::tempdir().expect("a directory");
-    for (path, why) in [("nothing", "nothing at this path"), ("file", "is a file"), ("dir", "no meta.json")] {
+    for (path, why) in [
+        ("nothing", "nothing at this path"),
+        ("file", "is a file"),
+        ("dir", "no meta.json"),
+    ] {
         let path = tmp.path().join(path);
         match why {
             "is a file" => std::fs::write(&path, "x").expect("writes"),
             "no meta.json" => std::fs::create_dir(&path).expect("creates"),
             _ => {}
         }
-        let e = Recording::open(&path).expect_err("no recording").to_string();
+        let e = Recording::open(&path)
+            .expect_err("no recording")
+            .to_string();
         assert!(e.contains(why) && !e.contains('\n'), "{e}");
     }
 }

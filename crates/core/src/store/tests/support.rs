@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::model::{
-    Comm, CounterSample, DevId, DiskCounters, Io, LossReason, Lost, Mark, Observation, Op, Origin, RecorderCost,
-    RecordingMeta, Source,
+    Comm, CounterSample, DevId, DiskCounters, Io, LossReason, Lost, Mark, Observation, Op, Origin,
+    RecorderCost, RecordingMeta, Source,
 };
 use crate::store::{IoColumns, Recording, RecordingWriter, WriterOptions};
 
@@ -45,7 +45,10 @@ pub fn ios(range: std::ops::Range<i64>) -> Vec<Io> {
 
 /// Options under which small recordings have many segments.
 pub fn small_segments(rows: usize) -> WriterOptions {
-    WriterOptions { segment_rows: rows, ..WriterOptions::default() }
+    WriterOptions {
+        segment_rows: rows,
+        ..WriterOptions::default()
+    }
 }
 
 /// A finished recording of `n` I/Os.
@@ -54,7 +57,8 @@ pub fn record(dir: &Path, n: i64, options: WriterOptions) {
     for chunk in ios(0..n).chunks(500) {
         w.push_ios(chunk).expect("pushes");
     }
-    w.finish(n * 10_000, RecorderCost::default()).expect("finishes");
+    w.finish(n * 10_000, RecorderCost::default())
+        .expect("finishes");
 }
 
 /// All I/Os that can be read, and the damage met.
@@ -72,18 +76,35 @@ pub fn read(r: &Recording) -> (Vec<Io>, Vec<Lost>) {
 /// A recording with rows in every table: three segments of I/Os, and if it is not finished more of them in the log.
 pub fn record_all_tables(dir: &Path, finished: bool) {
     let mut w = RecordingWriter::create(dir, meta(), small_segments(40)).expect("creates");
-    for (round, chunk) in ios(0..if finished { 120 } else { 150 }).chunks(20).enumerate() {
+    for (round, chunk) in ios(0..if finished { 120 } else { 150 })
+        .chunks(20)
+        .enumerate()
+    {
         let at_ns = round as i64 * 200_000;
         w.push_ios(chunk).expect("pushes");
-        let counters = DiskCounters { in_flight: round as u64, ..DiskCounters::default() };
-        w.push(&Observation::Counters(CounterSample { at_ns, dev: DevId::new(8, 0), counters })).expect("pushes");
-        w.push(&Observation::Mark(Mark { at_ns, kind: "phase".into(), text: format!("round {round}") }))
+        let counters = DiskCounters {
+            in_flight: round as u64,
+            ..DiskCounters::default()
+        };
+        w.push(&Observation::Counters(CounterSample {
+            at_ns,
+            dev: DevId::new(8, 0),
+            counters,
+        }))
+        .expect("pushes");
+        w.push(&Observation::Mark(Mark {
+            at_ns,
+            kind: "phase".into(),
+            text: format!("round {round}"),
+        }))
+        .expect("pushes");
+        w.push(&Observation::Lost(ring_full(at_ns, 3)))
             .expect("pushes");
-        w.push(&Observation::Lost(ring_full(at_ns, 3))).expect("pushes");
         w.tick(at_ns).expect("ticks");
     }
     if finished {
-        w.finish(1_200_000, RecorderCost::default()).expect("finishes");
+        w.finish(1_200_000, RecorderCost::default())
+            .expect("finishes");
     }
 }
 
@@ -118,7 +139,9 @@ pub fn files(dir: &Path) -> Vec<PathBuf> {
 /// Copies a directory tree, skipping what vanishes meanwhile.
 pub fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("creates");
-    let Ok(entries) = std::fs::read_dir(from) else { return };
+    let Ok(entries) = std::fs::read_dir(from) else {
+        return;
+    };
     for entry in entries.flatten() {
         let target = to.join(entry.file_name());
         if entry.path().is_dir() {
@@ -132,7 +155,10 @@ pub fn copy(from: &Path, to: &Path) {
 /// Checks that `rows` are rows as [`io`] makes them, in order and none twice; their numbers.
 pub fn numbers(rows: &[Io]) -> Vec<i64> {
     let numbers: Vec<i64> = rows.iter().map(|r| r.done_ns / 10_000).collect();
-    assert!(numbers.is_sorted_by(|a, b| a < b), "out of order or twice: {numbers:?}");
+    assert!(
+        numbers.is_sorted_by(|a, b| a < b),
+        "out of order or twice: {numbers:?}"
+    );
     for (row, n) in rows.iter().zip(&numbers) {
         assert_eq!(*row, io(*n), "a wrong row");
     }

@@ -56,7 +56,8 @@ impl RecordingWriter {
         let bytes = bytes.map_err(|e| super::bug(&self.dir.path().join(DEVICES_FILE), &e))?;
         let written = self.write_beside(DEVICES, DEVICES_FILE, &bytes);
         if written.is_ok() {
-            self.retention.add_beside((bytes.len() as u64).saturating_sub(self.devices_bytes));
+            self.retention
+                .add_beside((bytes.len() as u64).saturating_sub(self.devices_bytes));
             self.devices_bytes = self.devices_bytes.max(bytes.len() as u64);
         }
         self.tolerate_full_beside(written).map(drop)
@@ -64,7 +65,9 @@ impl RecordingWriter {
 
     /// Counts what others write into the recording, about every second: the limit is one over all files.
     pub(super) fn look_at_foreign(&mut self) {
-        if self.options.devices_table && self.now_ns.saturating_sub(self.foreign_looked_ns) >= 1_000_000_000 {
+        if self.options.devices_table
+            && self.now_ns.saturating_sub(self.foreign_looked_ns) >= 1_000_000_000
+        {
             self.foreign_looked_ns = self.now_ns;
             self.retention.foreign = bytes_on_disk(self.dir.path());
         }
@@ -72,13 +75,21 @@ impl RecordingWriter {
 
     fn write_beside(&mut self, table: &str, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         self.make_room(bytes.len() as u64)?;
-        let made = self.dir.make_dir(table).and_then(|()| self.dir.sync(Path::new(".")));
+        let made = self
+            .dir
+            .make_dir(table)
+            .and_then(|()| self.dir.sync(Path::new(".")));
         made.map_err(|e| self.error(table, "create", e))?;
-        self.dir.write_atomically(name, bytes).map_err(|e| self.error(name, "write", e))
+        self.dir
+            .write_atomically(name, bytes)
+            .map_err(|e| self.error(name, "write", e))
     }
 
     /// What finds no room is no reason to stop: it can be computed again.
-    fn tolerate_full_beside(&mut self, written: Result<(), StoreError>) -> Result<bool, StoreError> {
+    fn tolerate_full_beside(
+        &mut self,
+        written: Result<(), StoreError>,
+    ) -> Result<bool, StoreError> {
         match written {
             Err(e) if e.is_no_space() => Ok(false),
             other => other.map(|()| true),
@@ -99,11 +110,25 @@ mod tests {
         let mut meta = RecordingMeta::new(Source::Ebpf, 0);
         meta.devices = vec![Device::named("sda", DevId(8))];
         let keep_bytes = Some(WriterOptions::MIN_KEEP);
-        let options = WriterOptions { keep_bytes, devices_table: true, ..WriterOptions::default() };
+        let options = WriterOptions {
+            keep_bytes,
+            devices_table: true,
+            ..WriterOptions::default()
+        };
         let mut writer = RecordingWriter::create(&path, meta, options).expect("creates");
         let mut builder = RollupBuilder::default();
-        let ios: Vec<Io> =
-            (0..200).map(|s| Io::new(s * 1_000_000_000, DevId(8), Op::READ, 512, Some(s), 7000 * s)).collect();
+        let ios: Vec<Io> = (0..200)
+            .map(|s| {
+                Io::new(
+                    s * 1_000_000_000,
+                    DevId(8),
+                    Op::READ,
+                    512,
+                    Some(s),
+                    7000 * s,
+                )
+            })
+            .collect();
         ios.iter().for_each(|io| builder.push_ios(&[*io]));
         writer.push_ios(&ios).expect("writes");
         let rows = builder.finish();
@@ -112,11 +137,21 @@ mod tests {
         assert!(writer.write_rollups(60, &minutes(&rows)).expect("writes"));
         assert!(writer.status().disk_bytes >= before + 4096, "{before}");
         assert!(writer.write_rollups(1, &[]).expect("nothing to write"));
-        writer.finish(200_000_000_000, RecorderCost::default()).expect("finishes");
+        writer
+            .finish(200_000_000_000, RecorderCost::default())
+            .expect("finishes");
         let mut read = Vec::new();
-        assert!(read_rollups(&path, 1, 0..i64::MAX, |r| read.push(r)).expect("reads").is_empty());
+        assert!(
+            read_rollups(&path, 1, 0..i64::MAX, |r| read.push(r))
+                .expect("reads")
+                .is_empty()
+        );
         assert!(read == rows && path.join("devices/000001.parquet").is_file());
         let recording = Recording::open(&path).expect("opens");
-        assert!(recording.warnings().is_empty() && recording.ios_stored() == 200, "{:?}", recording.warnings());
+        assert!(
+            recording.warnings().is_empty() && recording.ios_stored() == 200,
+            "{:?}",
+            recording.warnings()
+        );
     }
 }

@@ -23,7 +23,11 @@ impl RecordingWriter {
     }
 
     /// Closes everything and writes the end and the recorder's own cost into `meta.json`.
-    pub fn finish(mut self, end_ns: i64, cost: RecorderCost) -> Result<RecordingSummary, StoreError> {
+    pub fn finish(
+        mut self,
+        end_ns: i64,
+        cost: RecorderCost,
+    ) -> Result<RecordingSummary, StoreError> {
         self.now_ns = end_ns;
         self.remove_reserve();
         open_requests::remove(&self.dir);
@@ -42,13 +46,18 @@ impl RecordingWriter {
         self.tolerate_full(closed)?;
         self.meta.end_ns = Some(end_ns);
         self.meta.cost = cost;
-        let full = self.full_since_try_ns.is_some() || self.segments.iter().any(|s| s.wal.is_some());
+        let full =
+            self.full_since_try_ns.is_some() || self.segments.iter().any(|s| s.wal.is_some());
         self.meta.tables = (!full).then(|| self.retention.manifest());
         self.write_meta()?;
         if !full {
-            self.dir.remove_dir(WAL).map_err(|e| self.error(WAL, "remove", e))?;
+            self.dir
+                .remove_dir(WAL)
+                .map_err(|e| self.error(WAL, "remove", e))?;
         }
-        self.dir.sync(Path::new(".")).map_err(|e| self.error(".", "sync", e))?;
+        self.dir
+            .sync(Path::new("."))
+            .map_err(|e| self.error(".", "sync", e))?;
         Ok(RecordingSummary {
             ios: self.ios_written - self.retention.ios_removed,
             ios_lost: self.ios_lost,

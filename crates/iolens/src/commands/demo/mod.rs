@@ -28,21 +28,40 @@ const DEFAULT_OUTPUT: &str = "iolens-demo.iolens";
 pub fn run(plan: &DemoPlan) -> Result<u8> {
     let signals = Signals::catch()?;
     let output = output(plan)?;
-    eprintln!("iolens: preparing a scratch file in {} (removed at the end)", plan.dir.display());
-    let scratch = BurstyLoad::new(&plan.dir).prepare().map_err(|e| explain(&plan.dir, &e))?;
-    eprint!("{}", demo_text::load_begins(scratch.duration(), scratch.burst_bytes()));
+    eprintln!(
+        "iolens: preparing a scratch file in {} (removed at the end)",
+        plan.dir.display()
+    );
+    let scratch = BurstyLoad::new(&plan.dir)
+        .prepare()
+        .map_err(|e| explain(&plan.dir, &e))?;
+    eprint!(
+        "{}",
+        demo_text::load_begins(scratch.duration(), scratch.burst_bytes())
+    );
     let disk = disk_of(&plan.dir);
     let (outcome, stats) = record(&scratch, output, &signals)?;
     drop(scratch);
     let layout = crate::streams::layout();
-    print!("{}", layout.sentences(&record_text::summary(&outcome.summary())));
-    println!("{}", layout.sentences(demo_text::load_done(stats.reads, stats.flushes, stats.written_bytes).trim_end()));
+    print!(
+        "{}",
+        layout.sentences(&record_text::summary(&outcome.summary()))
+    );
+    println!(
+        "{}",
+        layout.sentences(
+            demo_text::load_done(stats.reads, stats.flushes, stats.written_bytes).trim_end()
+        )
+    );
     worst_moment::show(&outcome.path, disk)?;
     let html = outcome.path.with_extension("html");
     let (findings, written) = crate::commands::report::findings_and_html(&outcome.path, &html)?;
     print!("\n{findings}");
     match written {
-        Ok(()) => println!("HTML report: {}", escape::terminal(&html.display().to_string())),
+        Ok(()) => println!(
+            "HTML report: {}",
+            escape::terminal(&html.display().to_string())
+        ),
         Err(e) => println!("No HTML report: {}", escape::terminal(&format!("{e:#}"))),
     }
     print!("{}", demo_text::try_next(&outcome.path));
@@ -64,7 +83,9 @@ fn output(plan: &DemoPlan) -> Result<PathBuf> {
 /// The one disk (or layer) that holds the scratch file's file system; `None` where several do, or it is unknown.
 fn disk_of(dir: &Path) -> Option<DevId> {
     let stack = Resolver::read("/".as_ref()).ok()?.resolve(dir).ok()?;
-    let [layer] = &stack.layers[..] else { return None };
+    let [layer] = &stack.layers[..] else {
+        return None;
+    };
     let topology = Topology::read("/".as_ref()).ok()?;
     match topology.find(&layer.name) {
         Lookup::Disk(d) | Lookup::PartitionOf(d) => Some(d.id),
@@ -78,12 +99,16 @@ fn explain(dir: &Path, e: &std::io::Error) -> anyhow::Error {
             "{}: its file system knows no direct I/O (tmpfs?), so no disk is behind it; choose another with --dir",
             dir.display()
         ),
-        _ => anyhow!("{}: no scratch file can be made: {e}; choose another directory with --dir", dir.display()),
+        _ => anyhow!(
+            "{}: no scratch file can be made: {e}; choose another directory with --dir",
+            dir.display()
+        ),
     }
 }
 
 fn record(scratch: &Scratch, output: PathBuf, signals: &Signals) -> Result<(Outcome, LoadStats)> {
-    let topology = Topology::read("/".as_ref()).context("/sys/block cannot be listed; is sysfs mounted?")?;
+    let topology =
+        Topology::read("/".as_ref()).context("/sys/block cannot be listed; is sysfs mounted?")?;
     let options = SessionOptions {
         always_on: false,
         output,
@@ -91,31 +116,48 @@ fn record(scratch: &Scratch, output: PathBuf, signals: &Signals) -> Result<(Outc
         keep_bytes: None,
         access: Access::OWNER,
         // The demo shows what recording costs, so it may cost a little more.
-        feed: FeedOptions { measure_probes: true, ..FeedOptions::new(SourceChoice::Auto) },
+        feed: FeedOptions {
+            measure_probes: true,
+            ..FeedOptions::new(SourceChoice::Auto)
+        },
         command_line: vec!["iolens demo".to_owned()],
         idle_poll_ns: SessionOptions::FAST_IDLE_POLL_NS,
         until_ns: None,
     };
     let mut session = Session::start(options.clone(), topology)?;
-    eprint!("{}", record_text::started(&session.source(), session.limits(), &options.output));
+    eprint!(
+        "{}",
+        record_text::started(&session.source(), session.limits(), &options.output)
+    );
     let stop = AtomicBool::new(false);
     let stats = std::thread::scope(|s| {
         let load = s.spawn(|| scratch.run(&stop));
         let recorded = watch(&mut session, &load, signals, &stop);
         stop.store(true, Ordering::Relaxed);
-        let stats = load.join().map_err(|_| anyhow!("the load panicked"))?.context("the load failed")?;
+        let stats = load
+            .join()
+            .map_err(|_| anyhow!("the load panicked"))?
+            .context("the load failed")?;
         recorded.map(|()| stats)
     })?;
     session.leave_out_cpu(stats.cpu_s);
     let outcome = session.finish()?;
     if signals.caught() > 0 {
-        bail!("interrupted; what was recorded is in {}", outcome.path.display());
+        bail!(
+            "interrupted; what was recorded is in {}",
+            outcome.path.display()
+        );
     }
     Ok((outcome, stats))
 }
 
 /// Records while the load runs, and a moment longer: its last I/Os are to be in the recording.
-fn watch<T>(session: &mut Session, load: &ScopedJoinHandle<'_, T>, signals: &Signals, stop: &AtomicBool) -> Result<()> {
+fn watch<T>(
+    session: &mut Session,
+    load: &ScopedJoinHandle<'_, T>,
+    signals: &Signals,
+    stop: &AtomicBool,
+) -> Result<()> {
     let mut line = crate::commands::record::ProgressLine::new(false);
     let mut finished_ns = None;
     session.run(|progress| {

@@ -45,26 +45,43 @@ pub fn show(path: &Path, disk: Option<DevId>) -> Result<()> {
     };
     let around = &fine[worst.saturating_sub(AROUND)..(worst + AROUND + 1).min(fine.len())];
     let worst = &fine[worst];
-    if let Some(second) = coarse.iter().find(|s| s.from_ns <= worst.from_ns && worst.to_ns <= s.to_ns) {
-        println!("{}", crate::streams::layout().sentences(demo_text::worst_moment(worst, second).trim_end()));
+    if let Some(second) = coarse
+        .iter()
+        .find(|s| s.from_ns <= worst.from_ns && worst.to_ns <= s.to_ns)
+    {
+        println!(
+            "{}",
+            crate::streams::layout().sentences(demo_text::worst_moment(worst, second).trim_end())
+        );
     }
     let devices = &recording.meta().devices;
-    let of = disk.map(|disk| format!(" on {}", escape::terminal(&device_name(devices, disk)))).unwrap_or_default();
+    let of = disk
+        .map(|disk| format!(" on {}", escape::terminal(&device_name(devices, disk))))
+        .unwrap_or_default();
     let seconds = format!("Each second{of}, as iostat 1 would show it:");
     let detail = format!("Each 10 ms{of} around the worst moment:");
     let (left, right) = (table(&coarse, COARSE_NS), table(around, FINE_NS));
     print!(
         "{}",
-        demo_text::side_by_side((&seconds, &left), (&detail, &right), crate::streams::layout().width.min(MAX_COLUMNS))
+        demo_text::side_by_side(
+            (&seconds, &left),
+            (&detail, &right),
+            crate::streams::layout().width.min(MAX_COLUMNS)
+        )
     );
-    print!("{}", crate::streams::layout().sentences(&demo_text::closer_look(path, worst)));
+    print!(
+        "{}",
+        crate::streams::layout().sentences(&demo_text::closer_look(path, worst))
+    );
     Ok(())
 }
 
 /// The interval in which most was written.
 fn worst(rows: &[Row]) -> Option<usize> {
     let written = |row: &Row| row.flows[Class::Write as usize].bytes;
-    (0..rows.len()).filter(|i| written(&rows[*i]) > 0).max_by_key(|i| written(&rows[*i]))
+    (0..rows.len())
+        .filter(|i| written(&rows[*i]) > 0)
+        .max_by_key(|i| written(&rows[*i]))
 }
 
 fn table(rows: &[Row], step_ns: i64) -> String {

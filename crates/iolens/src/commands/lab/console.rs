@@ -24,7 +24,10 @@ impl Console {
     /// # Errors
     /// The handlers could not be installed.
     pub fn open() -> Result<Console> {
-        Ok(Console { signals: Signals::catch()?, bar: OnceCell::new() })
+        Ok(Console {
+            signals: Signals::catch()?,
+            bar: OnceCell::new(),
+        })
     }
 }
 
@@ -34,7 +37,10 @@ impl Watcher for Console {
     }
 
     fn run(&self, label: &str) {
-        self.bar.get().into_iter().for_each(|bar| bar.set_message(label.to_owned()));
+        self.bar
+            .get()
+            .into_iter()
+            .for_each(|bar| bar.set_message(label.to_owned()));
     }
 
     fn run_done(&self) {
@@ -42,7 +48,10 @@ impl Watcher for Console {
     }
 
     fn end(&self) {
-        self.bar.get().into_iter().for_each(ProgressBar::finish_and_clear);
+        self.bar
+            .get()
+            .into_iter()
+            .for_each(ProgressBar::finish_and_clear);
     }
 
     fn interrupted(&self) -> bool {
@@ -54,14 +63,20 @@ impl Watcher for Console {
 /// took counts.
 fn bar(cells: usize, planned_s: f64) -> ProgressBar {
     let bar = ProgressBar::new(cells as u64);
-    let plain = std::env::var("TERM").is_ok_and(|t| t == "dumb") || !std::io::stderr().is_terminal();
+    let plain =
+        std::env::var("TERM").is_ok_and(|t| t == "dumb") || !std::io::stderr().is_terminal();
     if plain {
         bar.set_draw_target(ProgressDrawTarget::hidden());
         return bar;
     }
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} ({left} left)") {
         let left = move |s: &indicatif::ProgressState, w: &mut dyn std::fmt::Write| {
-            let seconds = time_left_s(s.pos(), s.len().unwrap_or(0), s.elapsed().as_secs_f64(), planned_s);
+            let seconds = time_left_s(
+                s.pos(),
+                s.len().unwrap_or(0),
+                s.elapsed().as_secs_f64(),
+                planned_s,
+            );
             let about = indicatif::HumanDuration(std::time::Duration::from_secs_f64(seconds));
             // A progress bar that cannot be drawn is no reason to stop.
             let _ = write!(w, "about {about:#}");
@@ -74,7 +89,11 @@ fn bar(cells: usize, planned_s: f64) -> ProgressBar {
 
 /// Seconds until all `cells` are done, when `done` of them took `elapsed_s` (and a running one, half of it).
 fn time_left_s(done: u64, cells: u64, elapsed_s: f64, planned_s: f64) -> f64 {
-    let per_cell = if done == 0 { planned_s } else { elapsed_s / (done as f64 + 0.5) };
+    let per_cell = if done == 0 {
+        planned_s
+    } else {
+        elapsed_s / (done as f64 + 0.5)
+    };
     (cells as f64 * per_cell - elapsed_s).max(0.0)
 }
 

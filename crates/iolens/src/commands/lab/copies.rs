@@ -21,7 +21,9 @@ pub fn run(p: &LabCopies) -> Result<u8> {
         }
     }
     if targets.is_empty() {
-        bail!("no target: name directories with --to, or file systems with --fs (ext4, xfs, btrfs, vfat, ntfs)");
+        bail!(
+            "no target: name directories with --to, or file systems with --fs (ext4, xfs, btrfs, vfat, ntfs)"
+        );
     }
     if p.copies.contains(&0) || p.replicates == 0 || p.size == 0 {
         bail!("--copies, --replicates and --size must be above 0");
@@ -29,12 +31,28 @@ pub fn run(p: &LabCopies) -> Result<u8> {
     let mut cells = Vec::new();
     for replicate in 0..p.replicates {
         for target in 0..targets.len() {
-            cells.extend(p.copies.iter().map(|copies| CopyCell { target, copies: *copies, replicate }));
+            cells.extend(p.copies.iter().map(|copies| CopyCell {
+                target,
+                copies: *copies,
+                replicate,
+            }));
         }
     }
-    let plan = CopiesPlan { dir: p.dir.clone(), file_bytes: p.size, sample_s: p.sample as f64 / 1e9, targets, cells };
+    let plan = CopiesPlan {
+        dir: p.dir.clone(),
+        file_bytes: p.size,
+        sample_s: p.sample as f64 / 1e9,
+        targets,
+        cells,
+    };
     let console = Console::open()?;
-    let whole = Plan { schema_version: 1, kind: "copies".to_owned(), seed: p.seed, machine: Machine::here(), plan };
+    let whole = Plan {
+        schema_version: 1,
+        kind: "copies".to_owned(),
+        seed: p.seed,
+        machine: Machine::here(),
+        plan,
+    };
     let experiment = Experiment::begin(&p.output, &whole, WARN)?;
     copies_runs::run(&experiment, &whole, &console)?;
     super::report::run(experiment.dir(), false)

@@ -23,7 +23,13 @@ pub fn run(options: &LabFio) -> Result<u8> {
     let given = sweep.i_will_lose_data.as_deref().map(claim).transpose()?;
     let plan = plan(&sweep, given.as_ref());
     let console = Console::open()?;
-    let whole = Plan { schema_version: 1, kind: "fio".to_owned(), seed: sweep.seed, machine: Machine::here(), plan };
+    let whole = Plan {
+        schema_version: 1,
+        kind: "fio".to_owned(),
+        seed: sweep.seed,
+        machine: Machine::here(),
+        plan,
+    };
     let experiment = Experiment::begin(&sweep.output, &whole, WARN)?;
     fio_runs::run(&experiment, &whole, given, &console)?;
     super::report::run(experiment.dir(), false)
@@ -67,5 +73,8 @@ fn plan(p: &FioSweep, given: Option<&Claimed>) -> FioPlan {
 fn warm_sizes(p: &FioSweep, rw: &str, direct: bool) -> impl Iterator<Item = u64> {
     let (small, large) = (p.bs.iter().min().copied(), p.bs.iter().max().copied());
     let cacheable = rw == "read" && !direct && small < large;
-    [small, large].into_iter().flatten().filter(move |_| cacheable)
+    [small, large]
+        .into_iter()
+        .flatten()
+        .filter(move |_| cacheable)
 }

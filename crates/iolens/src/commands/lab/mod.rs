@@ -36,7 +36,10 @@ fn clean(dir: &std::path::Path) -> Result<u8> {
         println!("removed {}", escape::terminal(d));
     }
     if let Some(first) = left.first() {
-        bail!("{} things could not be removed, first: {first}; stop what uses them and try again", left.len());
+        bail!(
+            "{} things could not be removed, first: {first}; stop what uses them and try again",
+            left.len()
+        );
     }
     if done.is_empty() {
         println!("nothing was left behind");

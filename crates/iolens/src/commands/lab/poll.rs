@@ -26,20 +26,44 @@ pub fn run(p: &LabPoll) -> Result<u8> {
         bail!("--disks, --workers and --seconds must be above 0, --target between 0 and 100");
     }
     // Looked at before anything is made, and held until the end.
-    let given: Vec<Claimed> = p.i_will_lose_data.iter().map(|d| claim(d)).collect::<std::io::Result<_>>()?;
-    let max_disks = if given.is_empty() { usize::MAX } else { given.len() };
+    let given: Vec<Claimed> = p
+        .i_will_lose_data
+        .iter()
+        .map(|d| claim(d))
+        .collect::<std::io::Result<_>>()?;
+    let max_disks = if given.is_empty() {
+        usize::MAX
+    } else {
+        given.len()
+    };
     let mut counts: Vec<usize> = p.disks.iter().map(|d| (*d).min(max_disks)).collect();
     counts.dedup();
     let mut cells = Vec::new();
     for disks in &counts {
         for workers in &p.workers {
-            cells.extend(p.target.iter().map(|t| PollCell { disks: *disks, workers: *workers, target_percent: *t }));
+            cells.extend(p.target.iter().map(|t| PollCell {
+                disks: *disks,
+                workers: *workers,
+                target_percent: *t,
+            }));
         }
     }
     let given_paths = given.iter().map(|c| c.path.clone()).collect();
-    let plan = PollPlan { dir: p.dir.clone(), size: p.size, seconds: p.seconds, given: given_paths, cells };
+    let plan = PollPlan {
+        dir: p.dir.clone(),
+        size: p.size,
+        seconds: p.seconds,
+        given: given_paths,
+        cells,
+    };
     let console = Console::open()?;
-    let whole = Plan { schema_version: 1, kind: "poll".to_owned(), seed: p.seed, machine: Machine::here(), plan };
+    let whole = Plan {
+        schema_version: 1,
+        kind: "poll".to_owned(),
+        seed: p.seed,
+        machine: Machine::here(),
+        plan,
+    };
     let experiment = Experiment::begin(&p.output, &whole, WARN)?;
     poll_runs::run(&experiment, &whole, &given, &console)?;
     super::report::run(experiment.dir(), false)

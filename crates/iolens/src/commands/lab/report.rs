@@ -29,10 +29,16 @@ pub fn run(dir: &Path, as_json: bool) -> Result<u8> {
         Some("fio") => lab::fio_sweep(&experiment.results()?, &plan)?,
         Some("copies") => copies(&experiment, &plan)?,
         Some("poll") => lab::poll::render(&polled(&experiment)?, &plan),
-        other => bail!("{}: an experiment of kind {other:?} is not known here", dir.display()),
+        other => bail!(
+            "{}: an experiment of kind {other:?} is not known here",
+            dir.display()
+        ),
     };
     if rendered.done == 0 {
-        bail!("{}: no cell is complete yet; give the experiment's command again", dir.display());
+        bail!(
+            "{}: no cell is complete yet; give the experiment's command again",
+            dir.display()
+        );
     }
     let whole = json!({ "schema_version": 1, "experiment": plan, "results": rendered.results });
     let pretty = escape::json(&(serde_json::to_string_pretty(&whole)? + "\n")).into_owned();
@@ -42,12 +48,23 @@ pub fn run(dir: &Path, as_json: bool) -> Result<u8> {
         method: rendered.method,
         sections: rendered.sections,
     };
-    let mut files =
-        vec![Raw { name: "results.json".to_owned(), media: "application/json", content: pretty.clone().into() }];
+    let mut files = vec![Raw {
+        name: "results.json".to_owned(),
+        media: "application/json",
+        content: pretty.clone().into(),
+    }];
     for (name, table) in &rendered.tables {
         let parquet = data_parquet(table)?;
-        files.push(Raw { name: format!("{name}.csv"), media: "text/csv", content: csv(table).into() });
-        files.push(Raw { name: format!("{name}.parquet"), media: "application/vnd.apache.parquet", content: parquet });
+        files.push(Raw {
+            name: format!("{name}.csv"),
+            media: "text/csv",
+            content: csv(table).into(),
+        });
+        files.push(Raw {
+            name: format!("{name}.parquet"),
+            media: "application/vnd.apache.parquet",
+            content: parquet,
+        });
     }
     for f in &files {
         save(&dir.join(&f.name), &f.content)?;
@@ -55,29 +72,41 @@ pub fn run(dir: &Path, as_json: bool) -> Result<u8> {
     let plan_file = Raw {
         name: "experiment.json".to_owned(),
         media: "application/json",
-        content: escape::json(&serde_json::to_string_pretty(&plan)?).as_bytes().to_vec(),
+        content: escape::json(&serde_json::to_string_pretty(&plan)?)
+            .as_bytes()
+            .to_vec(),
     };
     files.push(plan_file);
     // Without line ends and indents, which are a third of it.
-    files[0].content = escape::json(&serde_json::to_string(&whole)?).as_bytes().to_vec();
+    files[0].content = escape::json(&serde_json::to_string(&whole)?)
+        .as_bytes()
+        .to_vec();
     files.retain(|f| f.content.len() <= MAX_EMBEDDED_BYTES);
     let page = save_page(&dir.join("report.html"), &document, &files)?;
     if as_json {
         print!("{pretty}");
         return Ok(0);
     }
-    let names: Vec<String> = rendered.tables.iter().map(|t| format!("{}.csv/.parquet", t.0)).collect();
+    let names: Vec<String> = rendered
+        .tables
+        .iter()
+        .map(|t| format!("{}.csv/.parquet", t.0))
+        .collect();
     let place = escape::terminal(&dir.display().to_string()).into_owned();
     let layout = streams::layout();
     let page = if page { "report.html, " } else { "" };
-    let written = layout.sentences(&format!("Written: {page}results.json, {} in {place}", names.join(", ")));
+    let written = layout.sentences(&format!(
+        "Written: {page}results.json, {} in {place}",
+        names.join(", ")
+    ));
     print!("{}\n{written}", text(&document, layout));
     Ok(0)
 }
 
 /// Writes a file of the experiment's directory whole or not at all.
 fn save(path: &Path, content: &[u8]) -> Result<()> {
-    write_file(path, content, Access::OWNER).with_context(|| format!("{} cannot be written", path.display()))
+    write_file(path, content, Access::OWNER)
+        .with_context(|| format!("{} cannot be written", path.display()))
 }
 
 /// Writes the page of a document, and whether there is one: a program without the page writes the numbers alone.
@@ -85,7 +114,10 @@ fn save_page(path: &Path, document: &Document, files: &[Raw]) -> Result<bool> {
     match html(document, files) {
         Ok(page) => save(path, &page).map(|()| true),
         Err(e) => {
-            streams::note(format_args!("{}: {e}\n", escape::terminal(&path.display().to_string())));
+            streams::note(format_args!(
+                "{}: {e}\n",
+                escape::terminal(&path.display().to_string())
+            ));
             Ok(false)
         }
     }
@@ -97,8 +129,13 @@ fn copies(e: &Experiment, plan: &Value) -> Result<Rendered> {
     let file_mb = plan["plan"]["file_bytes"].as_f64().unwrap_or(0.0) / 1_048_576.0;
     for (cell, result) in &results {
         let document = lab::copies::cell_document(result, file_mb, lab::facts(plan, results.len()));
-        let samples = lab::copies::samples_data(std::slice::from_ref(&(cell.clone(), result.clone())));
-        let raw = [Raw { name: "samples.csv".to_owned(), media: "text/csv", content: csv(&samples).into() }];
+        let samples =
+            lab::copies::samples_data(std::slice::from_ref(&(cell.clone(), result.clone())));
+        let raw = [Raw {
+            name: "samples.csv".to_owned(),
+            media: "text/csv",
+            content: csv(&samples).into(),
+        }];
         save_page(&e.cell_dir_named(cell).join("report.html"), &document, &raw)?;
     }
     Ok(lab::copies::render(&results, file_mb, plan))

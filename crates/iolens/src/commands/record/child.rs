@@ -26,13 +26,22 @@ impl RecordedChild {
     /// # Errors
     /// It is not there or may not be run.
     pub fn start(command: &[OsString]) -> Result<RecordedChild, CannotStart> {
-        let (name, arguments) = command
-            .split_first()
-            .ok_or_else(|| CannotStart { exit_code: 2, message: "no command after --".to_owned() })?;
-        Command::new(name).args(arguments).spawn().map(RecordedChild).map_err(|e| CannotStart {
-            exit_code: if e.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 },
-            message: format!("{}: cannot be started: {e}", name.to_string_lossy()),
-        })
+        let (name, arguments) = command.split_first().ok_or_else(|| CannotStart {
+            exit_code: 2,
+            message: "no command after --".to_owned(),
+        })?;
+        Command::new(name)
+            .args(arguments)
+            .spawn()
+            .map(RecordedChild)
+            .map_err(|e| CannotStart {
+                exit_code: if e.kind() == std::io::ErrorKind::NotFound {
+                    127
+                } else {
+                    126
+                },
+                message: format!("{}: cannot be started: {e}", name.to_string_lossy()),
+            })
     }
 
     /// Its exit code if it has ended: 128 + the signal's number if a signal ended it, as shells say it.

@@ -25,7 +25,8 @@ use child::RecordedChild;
 /// # Errors
 /// One line: what, where, what to do.
 pub fn run(plan: RecordPlan) -> Result<u8> {
-    let topology = Topology::read("/".as_ref()).context("/sys/block cannot be listed; is sysfs mounted?")?;
+    let topology =
+        Topology::read("/".as_ref()).context("/sys/block cannot be listed; is sysfs mounted?")?;
     let signals = Signals::catch()?;
     let options = options::of(&plan, &topology)?;
     if let Some(dir) = &plan.counters_raw {
@@ -33,7 +34,10 @@ pub fn run(plan: RecordPlan) -> Result<u8> {
     }
     let mut session = Session::start(options.clone(), topology)?;
     if !plan.quiet {
-        eprint!("{}", record_text::started(&session.source(), session.limits(), &options.output));
+        eprint!(
+            "{}",
+            record_text::started(&session.source(), session.limits(), &options.output)
+        );
     }
     session.catch_up()?;
     let child = match start_child(&plan) {
@@ -43,32 +47,53 @@ pub fn run(plan: RecordPlan) -> Result<u8> {
     let code = watch(&mut session, child, &plan, &signals)?;
     let outcome = session.finish()?;
     if !plan.quiet {
-        println!("{}", crate::streams::layout().sentences(&record_text::summary(&outcome.summary())));
+        println!(
+            "{}",
+            crate::streams::layout().sentences(&record_text::summary(&outcome.summary()))
+        );
         if plan.wants_files() {
             print!(
                 "{}",
-                record_text::requests(outcome.progress.requests, outcome.progress.requests_lost, &outcome.path)
+                record_text::requests(
+                    outcome.progress.requests,
+                    outcome.progress.requests_lost,
+                    &outcome.path
+                )
             );
         }
-        print!("{}{}", super::report::findings(&outcome.path)?, record_text::hints(&outcome.path));
+        print!(
+            "{}{}",
+            super::report::findings(&outcome.path)?,
+            record_text::hints(&outcome.path)
+        );
     }
     Ok(code)
 }
 
 fn start_child(plan: &RecordPlan) -> Result<Option<RecordedChild>, child::CannotStart> {
-    if plan.command.is_empty() { Ok(None) } else { RecordedChild::start(&plan.command).map(Some) }
+    if plan.command.is_empty() {
+        Ok(None)
+    } else {
+        RecordedChild::start(&plan.command).map(Some)
+    }
 }
 
 /// The command could not be started: there is nothing to record, so nothing is left behind.
 fn give_up(session: Session, output: &Path, cannot: &child::CannotStart) -> Result<u8> {
     session.finish()?;
-    std::fs::remove_dir_all(output).with_context(|| format!("{} could not be removed", output.display()))?;
+    std::fs::remove_dir_all(output)
+        .with_context(|| format!("{} could not be removed", output.display()))?;
     eprintln!("iolens: {}", cannot.message);
     Ok(cannot.exit_code)
 }
 
 /// Records until time, command or user say that it is enough.
-fn watch(session: &mut Session, mut child: Option<RecordedChild>, plan: &RecordPlan, signals: &Signals) -> Result<u8> {
+fn watch(
+    session: &mut Session,
+    mut child: Option<RecordedChild>,
+    plan: &RecordPlan,
+    signals: &Signals,
+) -> Result<u8> {
     let mut line = ProgressLine::new(plan.quiet);
     let mut code = 0;
     let mut asked_to_end = false;

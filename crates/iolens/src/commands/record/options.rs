@@ -45,7 +45,9 @@ pub fn of(plan: &RecordPlan, topology: &Topology) -> Result<SessionOptions> {
 }
 
 fn ring_bytes(requested: Option<u64>) -> Result<u32> {
-    let Some(bytes) = requested else { return Ok(TracerOptions::usual_ring_bytes()) };
+    let Some(bytes) = requested else {
+        return Ok(TracerOptions::usual_ring_bytes());
+    };
     let min = TracerOptions::min_ring_bytes();
     match u32::try_from(bytes) {
         Ok(b) if (min..=1 << 30).contains(&b) => Ok(b),
@@ -62,7 +64,9 @@ fn ring_bytes(requested: Option<u64>) -> Result<u32> {
 /// What no task can match, or what needs eBPF without it.
 fn files_filter(plan: &RecordPlan) -> Result<FilesFilter> {
     if plan.source == SourceChoice::Counters {
-        bail!("file-level requests (--files, --pid, --comm, --cgroup) need eBPF: leave out --source counters");
+        bail!(
+            "file-level requests (--files, --pid, --comm, --cgroup) need eBPF: leave out --source counters"
+        );
     }
     if let Some(name) = &plan.comm {
         match name.len() {
@@ -73,7 +77,8 @@ fn files_filter(plan: &RecordPlan) -> Result<FilesFilter> {
             ),
         }
     }
-    let named = !plan.pid.is_empty() || plan.comm.is_some() || plan.cgroup.is_some() || plan.all_files;
+    let named =
+        !plan.pid.is_empty() || plan.comm.is_some() || plan.cgroup.is_some() || plan.all_files;
     Ok(FilesFilter {
         pids: plan.pid.clone(),
         comm: plan.comm.as_ref().map(|c| Comm::new(c.as_bytes())),
@@ -83,5 +88,9 @@ fn files_filter(plan: &RecordPlan) -> Result<FilesFilter> {
 }
 
 fn default_output() -> PathBuf {
-    PathBuf::from(jiff::Zoned::now().strftime("iolens-%Y%m%d-%H%M%S.iolens").to_string())
+    PathBuf::from(
+        jiff::Zoned::now()
+            .strftime("iolens-%Y%m%d-%H%M%S.iolens")
+            .to_string(),
+    )
 }

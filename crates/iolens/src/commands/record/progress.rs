@@ -19,10 +19,16 @@ impl ProgressLine {
         let dumb = std::env::var_os("TERM").is_none_or(|t| t == "dumb");
         let bar = (!quiet && !dumb && console_is_terminal()).then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            bar.set_style(ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()));
+            bar.set_style(
+                ProgressStyle::with_template("{msg}")
+                    .unwrap_or_else(|_| ProgressStyle::default_spinner()),
+            );
             bar
         });
-        ProgressLine { bar, shown: Progress::default() }
+        ProgressLine {
+            bar,
+            shown: Progress::default(),
+        }
     }
 
     /// Shows `now`, if the last one is old enough.
@@ -33,7 +39,14 @@ impl ProgressLine {
             return;
         }
         let ios_per_s = (now.ios - self.shown.ios) as f64 * 1e9 / gap_ns as f64;
-        bar.set_message(record_text::progress(now.at_ns, ios_per_s, now.ios, now.lost, now.disk_bytes, now.disk_full));
+        bar.set_message(record_text::progress(
+            now.at_ns,
+            ios_per_s,
+            now.ios,
+            now.lost,
+            now.disk_bytes,
+            now.disk_full,
+        ));
         bar.tick();
         self.shown = *now;
     }

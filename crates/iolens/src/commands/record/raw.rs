@@ -18,7 +18,9 @@ pub fn run(dir: &Path, plan: &RecordPlan, signals: &Signals) -> Result<u8> {
         .with_context(|| format!("{} cannot be made; choose a new directory", dir.display()))?;
     let period = Duration::from_nanos(u64::try_from(plan.raw_step).unwrap_or(u64::MAX));
     let start_ns = monotonic_ns();
-    let end_ns = plan.for_ns.map_or(i64::MAX, |ns| start_ns.saturating_add(ns));
+    let end_ns = plan
+        .for_ns
+        .map_or(i64::MAX, |ns| start_ns.saturating_add(ns));
     let mut pace = Pace::starting_at(start_ns, period);
     let mut samples = 0;
     loop {

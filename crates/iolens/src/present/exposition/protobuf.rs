@@ -85,7 +85,12 @@ impl MetricFamily {
             Kind::Gauge => 1,
             Kind::Histogram => 4,
         };
-        MetricFamily { name: name.to_owned(), help: help.to_owned(), kind, metric: Vec::new() }
+        MetricFamily {
+            name: name.to_owned(),
+            help: help.to_owned(),
+            kind,
+            metric: Vec::new(),
+        }
     }
 
     /// A family without samples says nothing; old readers refuse it.
@@ -95,21 +100,37 @@ impl MetricFamily {
 
     pub fn sample(&mut self, labels: &[(&str, &str)], value: f64) {
         let number = Some(Number { value });
-        let metric = Metric { label: pairs(labels), ..Metric::default() };
+        let metric = Metric {
+            label: pairs(labels),
+            ..Metric::default()
+        };
         self.metric.push(match self.kind {
-            0 => Metric { counter: number, ..metric },
-            _ => Metric { gauge: number, ..metric },
+            0 => Metric {
+                counter: number,
+                ..metric
+            },
+            _ => Metric {
+                gauge: number,
+                ..metric
+            },
         });
     }
 
     pub fn histogram(&mut self, labels: &[(&str, &str)], of: &CallHistogram, sum_ns: i128) {
         let histogram = Some(native(of, sum_ns));
-        self.metric.push(Metric { label: pairs(labels), histogram, ..Metric::default() });
+        self.metric.push(Metric {
+            label: pairs(labels),
+            histogram,
+            ..Metric::default()
+        });
     }
 }
 
 fn pairs(labels: &[(&str, &str)]) -> Vec<LabelPair> {
-    let pair = |(name, value): &(&str, &str)| LabelPair { name: (*name).to_owned(), value: escape::label(value) };
+    let pair = |(name, value): &(&str, &str)| LabelPair {
+        name: (*name).to_owned(),
+        value: escape::label(value),
+    };
     labels.iter().map(pair).collect()
 }
 
@@ -119,7 +140,10 @@ fn native(of: &CallHistogram, sum_ns: i128) -> NativeHistogram {
     let mut add = |bucket: i32, n: i64| {
         match positive_span.last_mut() {
             Some(span) if bucket == end => span.length += 1,
-            _ => positive_span.push(BucketSpan { offset: bucket - end, length: 1 }),
+            _ => positive_span.push(BucketSpan {
+                offset: bucket - end,
+                length: 1,
+            }),
         }
         positive_delta.push(n - before);
         (end, before) = (bucket + 1, n);
@@ -130,7 +154,9 @@ fn native(of: &CallHistogram, sum_ns: i128) -> NativeHistogram {
         match &mut open {
             Some((last, sum)) if *last == bucket => *sum += n,
             _ => {
-                open.replace((bucket, n)).into_iter().for_each(|(bucket, n)| add(bucket, n));
+                open.replace((bucket, n))
+                    .into_iter()
+                    .for_each(|(bucket, n)| add(bucket, n));
             }
         }
     }
@@ -147,7 +173,11 @@ fn native(of: &CallHistogram, sum_ns: i128) -> NativeHistogram {
 
 /// The bucket that holds the middle of `low..high` nanoseconds; the last one has no end.
 fn bucket_of(low: i64, high: i64) -> i32 {
-    let middle = if high == i64::MAX { low as f64 } else { (low as f64 + high as f64) / 2.0 };
+    let middle = if high == i64::MAX {
+        low as f64
+    } else {
+        (low as f64 + high as f64) / 2.0
+    };
     ((middle / 1e9).log2() * f64::from(1 << SCHEMA)).ceil() as i32
 }
 
@@ -175,7 +205,15 @@ mod tests {
     #[test]
     fn durations_come_back_within_a_bucket_and_each_is_counted() {
         let mut h = CallHistogram::default();
-        let all = [(3, 1), (1_000, 2), (1_050, 3), (80_000, 5), (84_000, 7), (1_000_000_000, 11), (90_000_000_000, 13)];
+        let all = [
+            (3, 1),
+            (1_000, 2),
+            (1_050, 3),
+            (80_000, 5),
+            (84_000, 7),
+            (1_000_000_000, 11),
+            (90_000_000_000, 13),
+        ];
         all.iter().for_each(|(ns, n)| h.add(*ns, *n));
         let native = native(&h, 7_000_000_000);
         assert_eq!((native.sample_count, native.sample_sum), (42, 7.0));
@@ -185,7 +223,11 @@ mod tests {
         // From 1 us on a bucket of the histogram is at most 1/16 wide, and one of the protocol's 1/11.
         for (ns, n) in &all[1..] {
             let s = *ns as f64 / 1e9;
-            let near = found.iter().filter(|(end, _)| (s * 0.93..s * 1.17).contains(end)).map(|(_, n)| n).sum::<i64>();
+            let near = found
+                .iter()
+                .filter(|(end, _)| (s * 0.93..s * 1.17).contains(end))
+                .map(|(_, n)| n)
+                .sum::<i64>();
             assert!(near >= *n as i64, "{n} of {s} s in {found:?}");
         }
     }

@@ -10,13 +10,20 @@ use super::words::{name, plural, singular, time};
 use crate::present::layout::{p_value, size};
 
 pub fn microburst(e: &MicroburstEvidence) -> String {
-    let by = e.cause.as_ref().map_or_else(String::new, |c| format!(", mostly by {}", name(c)));
+    let by = e
+        .cause
+        .as_ref()
+        .map_or_else(String::new, |c| format!(", mostly by {}", name(c)));
     let moved = match e.measure {
         Measure::Bytes => e.bytes as f64,
         Measure::Ios => e.ios as f64,
     };
     let times = moved / e.duration_s / e.baseline_per_s;
-    let usual = if times.is_finite() { format!(" ({times:.1}x the background)") } else { String::new() };
+    let usual = if times.is_finite() {
+        format!(" ({times:.1}x the background)")
+    } else {
+        String::new()
+    };
     let mut text = format!(
         "{} burst: {} ({} I/Os) in {}{usual}{by}. The device moved up to {}/s; a 1 s sample shows {}/s ({:.1}x lower).",
         singular(e.class),
@@ -34,17 +41,31 @@ pub fn microburst(e: &MicroburstEvidence) -> String {
         text.push_str(&format!(" One of {} such bursts.", e.bursts_in_recording));
     }
     if let Some(Some(us)) = e.other_class_mean_max_us {
-        let other = if e.class == Class::Read { Class::Write } else { Class::Read };
-        text.push_str(&format!(" {} took up to {} on average meanwhile.", plural(other), time(us)));
+        let other = if e.class == Class::Read {
+            Class::Write
+        } else {
+            Class::Read
+        };
+        text.push_str(&format!(
+            " {} took up to {} on average meanwhile.",
+            plural(other),
+            time(us)
+        ));
     }
     if !e.link_devices.is_empty() {
-        text.push_str(&format!(" Summed over the {} devices of one link.", e.link_devices.len()));
+        text.push_str(&format!(
+            " Summed over the {} devices of one link.",
+            e.link_devices.len()
+        ));
     }
     text
 }
 
 pub fn periodicity(e: &PeriodicityEvidence) -> String {
-    let by = e.cause.as_ref().map_or_else(String::new, |c| format!(", mostly from {}", name(c)));
+    let by = e
+        .cause
+        .as_ref()
+        .map_or_else(String::new, |c| format!(", mostly from {}", name(c)));
     format!(
         "{} recur every {:.2} s{by}: {} beats over {:.1} periods, jitter {:.1}% ({}{}).",
         plural(e.class),
@@ -53,6 +74,10 @@ pub fn periodicity(e: &PeriodicityEvidence) -> String {
         e.cycles,
         100.0 * e.jitter,
         p_value(e.p_value),
-        if e.verdict == Verdict::Periodic { "" } else { "; tentative: too few periods" },
+        if e.verdict == Verdict::Periodic {
+            ""
+        } else {
+            "; tentative: too few periods"
+        },
     )
 }

@@ -59,7 +59,9 @@ pub fn util_disagreement(e: &UtilDisagreementEvidence) -> String {
         Verdict::BiasedLow => "too low",
         Verdict::Impossible => "impossible",
     };
-    let why = e.regime.map_or_else(String::new, |r| format!(" ({})", about(r)));
+    let why = e
+        .regime
+        .map_or_else(String::new, |r| format!(" ({})", about(r)));
     format!(
         "The kernel's %util says {:.1} %, which is {way}: the device was busy {:.1} % of the time{why}.",
         e.util_io_ticks_percent, e.busy_percent

@@ -11,28 +11,50 @@ use super::words::{name, plural, singular, time};
 use crate::present::layout::p_value;
 
 pub fn starvation(e: &StarvationEvidence) -> String {
-    let by = e.cause.as_ref().map_or_else(String::new, |c| format!(" from {}", name(c)));
-    let head = format!("{} latency rises during {} bursts{by}", singular(e.contrast.victim), e.aggressor.name());
+    let by = e
+        .cause
+        .as_ref()
+        .map_or_else(String::new, |c| format!(" from {}", name(c)));
+    let head = format!(
+        "{} latency rises during {} bursts{by}",
+        singular(e.contrast.victim),
+        e.aggressor.name()
+    );
     contrast(&head, &e.contrast)
 }
 
 pub fn interference(e: &InterferenceEvidence) -> String {
     let who = |c: &Option<Cause>| c.as_ref().map_or_else(|| "a process".to_owned(), name);
     let (victim, aggressor) = (who(&e.victim_process), who(&e.aggressor_process));
-    let head = format!("{} latency of {victim} rises during bursts of {aggressor}", singular(e.contrast.victim));
+    let head = format!(
+        "{} latency of {victim} rises during bursts of {aggressor}",
+        singular(e.contrast.victim)
+    );
     contrast(&head, &e.contrast)
 }
 
 /// `head` says whose latency rises during whose bursts.
 fn contrast(head: &str, c: &Contrast) -> String {
-    let bursts = if c.bursts == 1 { "1 burst".to_owned() } else { format!("{} bursts", c.bursts) };
-    let p99s = c.read_p99_during_us.or(c.write_p99_during_us).zip(c.read_p99_outside_us.or(c.write_p99_outside_us));
+    let bursts = if c.bursts == 1 {
+        "1 burst".to_owned()
+    } else {
+        format!("{} bursts", c.bursts)
+    };
+    let p99s = c
+        .read_p99_during_us
+        .or(c.write_p99_during_us)
+        .zip(c.read_p99_outside_us.or(c.write_p99_outside_us));
     let (quantile, during, outside) = match p99s {
         Some((during, outside)) => ("p99", during, outside),
-        None => ("p50", c.p50_during_us.unwrap_or(0.0), c.p50_outside_us.unwrap_or(0.0)),
+        None => (
+            "p50",
+            c.p50_during_us.unwrap_or(0.0),
+            c.p50_outside_us.unwrap_or(0.0),
+        ),
     };
-    let interval =
-        c.ratio_typical_ci.map_or_else(String::new, |(low, high)| format!(", 95% interval {low:.2} to {high:.2}"));
+    let interval = c.ratio_typical_ci.map_or_else(String::new, |(low, high)| {
+        format!(", 95% interval {low:.2} to {high:.2}")
+    });
     let certainty = match c.verdict {
         Verdict::Starvation => p_value(c.p_value.unwrap_or(1.0)),
         _ => format!("inconclusive: only {bursts}, {MIN_EPISODES} needed"),

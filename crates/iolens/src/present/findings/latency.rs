@@ -1,7 +1,8 @@
 //! Devices and I/Os that take long.
 
 use iolens_core::analysis::findings::evidence::{
-    LatencyChangeEvidence, LatencyModeEvidence, SlowIoEvidence, SlowMemberEvidence, StallEvidence, StallScope,
+    LatencyChangeEvidence, LatencyModeEvidence, SlowIoEvidence, SlowMemberEvidence, StallEvidence,
+    StallScope,
 };
 use iolens_core::analysis::latency::{change as changes, mode as modes};
 use iolens_core::model::Class;
@@ -17,8 +18,11 @@ pub fn stall(e: &StallEvidence) -> String {
         None => "The device was idle before".to_owned(),
         Some(c) => format!("Before it {} completed", class(c)),
     };
-    let count =
-        if e.stalls_in_recording > 1 { format!(" One of {} stalls.", e.stalls_in_recording) } else { String::new() };
+    let count = if e.stalls_in_recording > 1 {
+        format!(" One of {} stalls.", e.stalls_in_recording)
+    } else {
+        String::new()
+    };
     format!(
         "Device stalled: nothing completed for {} with {} I/Os in flight ({} issued meanwhile); its service times \
          explain gaps of up to {}. {before}, after it {}{}.{}{count}",
@@ -27,14 +31,22 @@ pub fn stall(e: &StallEvidence) -> String {
         e.issued_meanwhile,
         of_s(e.expected_s),
         class(e.completed_after),
-        if e.flush_in_flight { "; a flush was in flight" } else { "" },
+        if e.flush_in_flight {
+            "; a flush was in flight"
+        } else {
+            ""
+        },
         reach(e),
     )
 }
 
 /// How far a stall reached, and which layers stood still with it.
 fn reach(e: &StallEvidence) -> String {
-    let group = e.group.as_deref().zip(e.group_devices).zip(e.group_devices_stalled);
+    let group = e
+        .group
+        .as_deref()
+        .zip(e.group_devices)
+        .zip(e.group_devices_stalled);
     let (n, m) = (e.other_devices_stalled, e.other_devices);
     let mut text = match (e.scope, group) {
         (StallScope::ArrayMember, Some(((name, m), _))) => {
@@ -43,12 +55,18 @@ fn reach(e: &StallEvidence) -> String {
         (StallScope::ArrayMembers, Some(((name, m), n))) => {
             format!(" {n} of the {m} members of {name} stopped at the same time.")
         }
-        (StallScope::Array, Some(((name, m), _))) => format!(" All {m} members of {name} stopped at the same time."),
+        (StallScope::Array, Some(((name, m), _))) => {
+            format!(" All {m} members of {name} stopped at the same time.")
+        }
         (StallScope::Device, Some(((name, m), _))) => {
             format!(" Of the {m} devices behind {name} only this one stopped.")
         }
-        (StallScope::Host, Some(((name, m), _))) => format!(" All {m} devices behind {name} stopped, others did not."),
-        (_, Some(((name, m), n))) => format!(" {n} of the {m} devices behind {name} stopped at the same time."),
+        (StallScope::Host, Some(((name, m), _))) => {
+            format!(" All {m} devices behind {name} stopped, others did not.")
+        }
+        (_, Some(((name, m), n))) => {
+            format!(" {n} of the {m} devices behind {name} stopped at the same time.")
+        }
         (StallScope::Device, None) if m == 0 => String::new(),
         (StallScope::Device, None) => " Other devices went on.".to_owned(),
         (StallScope::All, None) => " All devices stopped at the same time.".to_owned(),
@@ -61,13 +79,22 @@ fn reach(e: &StallEvidence) -> String {
 }
 
 pub fn change(e: &LatencyChangeEvidence) -> String {
-    let word = if e.ratio_at_same_load > 1.0 { "slower" } else { "faster" };
+    let word = if e.ratio_at_same_load > 1.0 {
+        "slower"
+    } else {
+        "faster"
+    };
     let us = |us: Option<f64>| time(us.unwrap_or(0.0));
     let p99 = e.device_p99_before_us.zip(e.device_p99_after_us);
-    let p99 = p99.map_or_else(String::new, |(b, a)| format!(", p99 {} and {}", time(b), time(a)));
+    let p99 = p99.map_or_else(String::new, |(b, a)| {
+        format!(", p99 {} and {}", time(b), time(a))
+    });
     let (how, when) = match e.form {
         changes::Form::Step => (format!("{word} at {:.1} s", e.at_s), ["before", "after"]),
-        changes::Form::Trend => (format!("{word} little by little"), ["in the first quarter", "in the last"]),
+        changes::Form::Trend => (
+            format!("{word} little by little"),
+            ["in the first quarter", "in the last"],
+        ),
     };
     format!(
         "{} became {how}: at the same load the device takes {:.2} times as long (95% interval {:.2} to {:.2}; {}). \
@@ -90,12 +117,20 @@ pub fn mode(e: &LatencyModeEvidence) -> String {
     let kib = |bytes: u64| bytes as f64 / 1024.0;
     let slow = match e.form {
         modes::Form::SecondMode => format!("take about {}", time(e.slow_device_us)),
-        modes::Form::Tail => format!("form a heavy tail, in the middle {}", time(e.slow_device_us)),
+        modes::Form::Tail => format!(
+            "form a heavy tail, in the middle {}",
+            time(e.slow_device_us)
+        ),
     };
-    let place =
-        e.slow_sectors.map_or_else(String::new, |(a, b)| format!(" Most of them lie between sectors {a} and {b}."));
+    let place = e.slow_sectors.map_or_else(String::new, |(a, b)| {
+        format!(" Most of them lie between sectors {a} and {b}.")
+    });
     let in_a_row = e.slow_ios as f64 / e.stretches as f64;
-    let row = if in_a_row >= 3.0 { format!(", about {in_a_row:.0} in a row") } else { String::new() };
+    let row = if in_a_row >= 3.0 {
+        format!(", about {in_a_row:.0} in a row")
+    } else {
+        String::new()
+    };
     format!(
         "{} of {:.1} to {:.1} KiB are not all alike: {:.2} % {slow} with the device, where the others take \
          {}. They come in {} stretches{row}, and take {:.0} % of the device time (n = {} of {}).{place}",
@@ -133,7 +168,11 @@ pub fn slow_member(e: &SlowMemberEvidence) -> String {
 }
 
 pub fn slow_io(e: &SlowIoEvidence) -> String {
-    let place = if e.slowest_device_us * 2.0 >= e.slowest_us { "in the device" } else { "in the kernel's queue" };
+    let place = if e.slowest_device_us * 2.0 >= e.slowest_us {
+        "in the device"
+    } else {
+        "in the kernel's queue"
+    };
     let others = match e.ios_over_1s {
         n if n > 1 => format!("{n} I/Os took longer than 1 s; the slowest, a"),
         _ => "A".to_owned(),

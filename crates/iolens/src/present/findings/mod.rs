@@ -42,7 +42,9 @@ pub fn summary(f: &Finding) -> String {
         Evidence::WrittenBack(e) => writers::written_back(e),
         Evidence::IoError(e) => quality::io_error(e),
         Evidence::LostEvents(e) => quality::lost_events(e),
-        Evidence::AveragedAverages(e) => quality::averaged_averages(&e.rows).map_or_else(String::new, |s| s + "."),
+        Evidence::AveragedAverages(e) => {
+            quality::averaged_averages(&e.rows).map_or_else(String::new, |s| s + ".")
+        }
     }
 }
 

@@ -7,8 +7,14 @@ use iolens_core::model::{Class, LossReason};
 use super::words::by;
 
 pub fn io_error(e: &IoErrorEvidence) -> String {
-    let most_often = e.by_error.iter().max_by_key(|(_, n)| **n).map_or(0, |(code, _)| *code);
-    let at = e.first_sector.map_or_else(String::new, |s| format!(" at sector {s}"));
+    let most_often = e
+        .by_error
+        .iter()
+        .max_by_key(|(_, n)| **n)
+        .map_or(0, |(code, _)| *code);
+    let at = e
+        .first_sector
+        .map_or_else(String::new, |s| format!(" at sector {s}"));
     format!(
         "The device failed {} I/O{}, most often with error {most_often}; the first was a {}{at}{}.",
         e.ios,
@@ -22,8 +28,12 @@ pub fn lost_events(e: &LostEventsEvidence) -> String {
     let what = match e.reason {
         LossReason::RingFull => "ring buffer overflow: raise --ring or give the recorder more CPU",
         LossReason::SlotClash => "two requests shared an entry of the tracer's table",
-        LossReason::WriterBusy => "the disk that holds the recording was too slow: record to another one",
-        LossReason::DiskFull => "the disk that holds the recording was full: use --keep or another disk",
+        LossReason::WriterBusy => {
+            "the disk that holds the recording was too slow: record to another one"
+        }
+        LossReason::DiskFull => {
+            "the disk that holds the recording was full: use --keep or another disk"
+        }
         LossReason::Corrupt => "a block of the recording is damaged",
         LossReason::Unseen => "the completion event never reached the tracer",
         LossReason::Unaccounted => {
@@ -47,7 +57,9 @@ pub fn lost_events(e: &LostEventsEvidence) -> String {
         Some(1) => "1 I/O".to_owned(),
         Some(n) => format!("{n} I/Os"),
     };
-    format!("{number} lost{percent}: {what}. Intervals that this can change by more than 1 % are marked.")
+    format!(
+        "{number} lost{percent}: {what}. Intervals that this can change by more than 1 % are marked."
+    )
 }
 
 /// What an audit of averages says, as one sentence without its full stop; `None` if there was nothing to test.
@@ -62,12 +74,27 @@ pub fn averaged_averages(rows: &[AuditRow]) -> Option<String> {
             rows.len()
         ));
     }
-    let mut text = format!("{} of {} mean latencies are averages of averages", wrong.len(), rows.len());
+    let mut text = format!(
+        "{} of {} mean latencies are averages of averages",
+        wrong.len(),
+        rows.len()
+    );
     for class in [Class::Read, Class::Write] {
-        let of = || wrong.iter().filter(|r| r.class == class).filter_map(|r| r.understated_percent);
-        let (low, high) = (of().fold(f64::INFINITY, f64::min), of().fold(f64::NEG_INFINITY, f64::max));
+        let of = || {
+            wrong
+                .iter()
+                .filter(|r| r.class == class)
+                .filter_map(|r| r.understated_percent)
+        };
+        let (low, high) = (
+            of().fold(f64::INFINITY, f64::min),
+            of().fold(f64::NEG_INFINITY, f64::max),
+        );
         if low <= high {
-            text.push_str(&format!("; {} latency is understated by {low:.0} to {high:.0} %", class.name()));
+            text.push_str(&format!(
+                "; {} latency is understated by {low:.0} to {high:.0} %",
+                class.name()
+            ));
         }
     }
     Some(text)

@@ -7,23 +7,37 @@ use iolens_core::model::{Class, DevId, Origin};
 /// Who it was: the process and its file; kernel threads by what they do.
 pub fn name(cause: &Cause) -> String {
     let actor = cause.actor;
-    let role = actor.comm.and_then(|c| kernel_thread(&c.to_text(), cause.class, actor.origin));
+    let role = actor
+        .comm
+        .and_then(|c| kernel_thread(&c.to_text(), cause.class, actor.origin));
     // The path says it better than an inode number, and the role better than the origin.
     let file = actor.file.filter(|_| cause.path.is_none());
-    let origin = if role.is_some() && actor.origin != Origin::Above { Origin::Direct } else { actor.origin };
-    let who = process(&Actor { file, origin, ..actor });
+    let origin = if role.is_some() && actor.origin != Origin::Above {
+        Origin::Direct
+    } else {
+        actor.origin
+    };
+    let who = process(&Actor {
+        file,
+        origin,
+        ..actor
+    });
     let parts = [role.map(str::to_owned), who, cause.path.clone()];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// The actor without its role, e.g. `fio (process 12)` or `buffered writes of dd (process 12), inode 12 on 8:1`.
 fn process(actor: &Actor) -> Option<String> {
-    let file = actor.file.map(|f| format!("inode {} on {}", f.ino, DevId(f.fs_dev)));
+    let file = actor
+        .file
+        .map(|f| format!("inode {} on {}", f.ino, DevId(f.fs_dev)));
     let who = match (actor.comm, actor.tgid) {
         (Some(comm), Some(tgid)) => format!("{} (process {tgid})", comm.to_text()),
         (Some(comm), None) => comm.to_text().into_owned(),
         (None, Some(tgid)) => format!("process {tgid}"),
-        (None, None) if matches!(actor.origin, Origin::Writeback | Origin::Above) => "an unknown process".to_owned(),
+        (None, None) if matches!(actor.origin, Origin::Writeback | Origin::Above) => {
+            "an unknown process".to_owned()
+        }
         (None, None) => return file,
     };
     let file = file.map_or_else(String::new, |f| format!(", {f}"));
@@ -40,7 +54,10 @@ fn process(actor: &Actor) -> Option<String> {
 /// What the kernel's own threads are for, by their names. A `kworker` works for anybody: only what it writes out of caches is
 /// write-back; what it reads, or moves past the page cache, may be for a loop device or a network server.
 fn kernel_thread(comm: &str, class: Class, origin: Origin) -> Option<&'static str> {
-    let is_loop = |c: &str| c.strip_prefix("loop").is_some_and(|n| n.parse::<u32>().is_ok());
+    let is_loop = |c: &str| {
+        c.strip_prefix("loop")
+            .is_some_and(|n| n.parse::<u32>().is_ok())
+    };
     let for_others = class != Class::Write || origin.is_by_submitter();
     if for_others && (comm.starts_with("kworker") || is_loop(comm)) {
         return Some("a worker thread of the kernel");
@@ -59,7 +76,10 @@ fn kernel_thread(comm: &str, class: Class, origin: Origin) -> Option<&'static st
         ("md", "RAID resynchronisation"),
     ];
     let is_md = |p: &str| p != "md" || comm.contains("_resync") || comm.contains("_raid");
-    known.iter().find(|(prefix, _)| comm.starts_with(prefix) && is_md(prefix)).map(|(_, role)| *role)
+    known
+        .iter()
+        .find(|(prefix, _)| comm.starts_with(prefix) && is_md(prefix))
+        .map(|(_, role)| *role)
 }
 
 /// ` by fio (process 12)`: of an I/O that stands out; empty if nothing is known.
@@ -108,50 +128,155 @@ mod tests {
 
     #[test]
     fn kernel_threads_are_named_by_what_they_do() {
-        let actor =
-            |comm: &[u8], file| Actor { tgid: Some(9), comm: Some(Comm::new(comm)), origin: Origin::Unknown, file };
+        let actor = |comm: &[u8], file| Actor {
+            tgid: Some(9),
+            comm: Some(Comm::new(comm)),
+            origin: Origin::Unknown,
+            file,
+        };
         let named = |actor: Actor, class: Class, path: Option<&str>| {
-            name(&Cause { actor, class, path: path.map(str::to_owned) })
+            name(&Cause {
+                actor,
+                class,
+                path: path.map(str::to_owned),
+            })
         };
         let write = |a| named(a, Class::Write, None);
-        assert_eq!(write(actor(b"jbd2/loop1-8", None)), "ext4's journal, jbd2/loop1-8 (process 9)");
+        assert_eq!(
+            write(actor(b"jbd2/loop1-8", None)),
+            "ext4's journal, jbd2/loop1-8 (process 9)"
+        );
         let worker = actor(b"kworker/u8:2", None);
-        let flusher = Actor { origin: Origin::Writeback, ..worker };
-        assert_eq!(write(flusher), "the kernel's write-back, kworker/u8:2 (process 9)");
-        let db = Some(Inode { fs_dev: 8 << 20 | 1, ino: 34, generation: Some(7) });
-        for origin in [Origin::Readahead, Origin::BufferedRead, Origin::Direct, Origin::Unknown, Origin::Metadata] {
-            let read = named(Actor { origin, file: db, ..worker }, Class::Read, Some("/srv/db"));
+        let flusher = Actor {
+            origin: Origin::Writeback,
+            ..worker
+        };
+        assert_eq!(
+            write(flusher),
+            "the kernel's write-back, kworker/u8:2 (process 9)"
+        );
+        let db = Some(Inode {
+            fs_dev: 8 << 20 | 1,
+            ino: 34,
+            generation: Some(7),
+        });
+        for origin in [
+            Origin::Readahead,
+            Origin::BufferedRead,
+            Origin::Direct,
+            Origin::Unknown,
+            Origin::Metadata,
+        ] {
+            let read = named(
+                Actor {
+                    origin,
+                    file: db,
+                    ..worker
+                },
+                Class::Read,
+                Some("/srv/db"),
+            );
             let expected = "a worker thread of the kernel, kworker/u8:2 (process 9), /srv/db";
             assert_eq!(read, expected, "{origin:?}: a loop device reads its file");
         }
-        let direct = write(Actor { origin: Origin::Direct, ..worker });
-        assert_eq!(direct, "a worker thread of the kernel, kworker/u8:2 (process 9)");
+        let direct = write(Actor {
+            origin: Origin::Direct,
+            ..worker
+        });
+        assert_eq!(
+            direct,
+            "a worker thread of the kernel, kworker/u8:2 (process 9)"
+        );
         assert_eq!(write(actor(b"fio", None)), "fio (process 9)");
         assert_eq!(write(actor(b"mdadm", None)), "mdadm (process 9)");
-        assert_eq!(named(actor(b"dd", db), Class::Read, Some("/srv/db")), "dd (process 9), /srv/db");
+        assert_eq!(
+            named(actor(b"dd", db), Class::Read, Some("/srv/db")),
+            "dd (process 9), /srv/db"
+        );
     }
 
     #[test]
     fn buffered_io_is_named_by_who_made_it_and_by_its_file() {
-        let file = Some(Inode { fs_dev: 8 << 20 | 1, ino: 34, generation: Some(7) });
-        let dd = Actor { tgid: Some(12), comm: Some(Comm::new(b"dd")), origin: Origin::Writeback, file };
-        let with_path = |actor| name(&Cause { actor, class: Class::Write, path: Some("/srv/db".to_owned()) });
-        let words = |actor| name(&Cause { actor, class: Class::Write, path: None });
-        assert_eq!(with_path(dd), "buffered writes of dd (process 12), /srv/db", "the process that dirtied the pages");
-        assert_eq!(words(dd), "buffered writes of dd (process 12), inode 34 on 8:1");
-        let unknown = Actor { tgid: None, comm: None, ..dd };
-        assert_eq!(with_path(unknown), "buffered writes of an unknown process, /srv/db", "dirty before the recording");
-        assert_eq!(words(unknown), "buffered writes of an unknown process, inode 34 on 8:1");
-        assert_eq!(words(Actor { origin: Origin::Direct, ..unknown }), "inode 34 on 8:1");
-        let read = Actor { origin: Origin::BufferedRead, file: None, ..dd };
+        let file = Some(Inode {
+            fs_dev: 8 << 20 | 1,
+            ino: 34,
+            generation: Some(7),
+        });
+        let dd = Actor {
+            tgid: Some(12),
+            comm: Some(Comm::new(b"dd")),
+            origin: Origin::Writeback,
+            file,
+        };
+        let with_path = |actor| {
+            name(&Cause {
+                actor,
+                class: Class::Write,
+                path: Some("/srv/db".to_owned()),
+            })
+        };
+        let words = |actor| {
+            name(&Cause {
+                actor,
+                class: Class::Write,
+                path: None,
+            })
+        };
+        assert_eq!(
+            with_path(dd),
+            "buffered writes of dd (process 12), /srv/db",
+            "the process that dirtied the pages"
+        );
+        assert_eq!(
+            words(dd),
+            "buffered writes of dd (process 12), inode 34 on 8:1"
+        );
+        let unknown = Actor {
+            tgid: None,
+            comm: None,
+            ..dd
+        };
+        assert_eq!(
+            with_path(unknown),
+            "buffered writes of an unknown process, /srv/db",
+            "dirty before the recording"
+        );
+        assert_eq!(
+            words(unknown),
+            "buffered writes of an unknown process, inode 34 on 8:1"
+        );
+        assert_eq!(
+            words(Actor {
+                origin: Origin::Direct,
+                ..unknown
+            }),
+            "inode 34 on 8:1"
+        );
+        let read = Actor {
+            origin: Origin::BufferedRead,
+            file: None,
+            ..dd
+        };
         assert_eq!(words(read), "buffered reads of dd (process 12)");
-        assert_eq!(words(Actor { origin: Origin::Readahead, ..read }), "read-ahead for dd (process 12)");
-        let above = Actor { origin: Origin::Above, ..read };
+        assert_eq!(
+            words(Actor {
+                origin: Origin::Readahead,
+                ..read
+            }),
+            "read-ahead for dd (process 12)"
+        );
+        let above = Actor {
+            origin: Origin::Above,
+            ..read
+        };
         assert_eq!(words(above), "dd (process 12), matched on the device above");
     }
 
     #[test]
     fn times_read_well() {
-        assert_eq!([136_888.0, 2.5e6, 98.6].map(time), ["136.9 ms", "2.50 s", "99 us"]);
+        assert_eq!(
+            [136_888.0, 2.5e6, 98.6].map(time),
+            ["136.9 ms", "2.50 s", "99 us"]
+        );
     }
 }

@@ -1,19 +1,25 @@
 //! How programs use a device: syncs, small requests, the page cache.
 
 use iolens_core::analysis::findings::evidence::{
-    CachedReadsEvidence, FsyncBoundEvidence, SmallSequentialEvidence, SyncSource, WrittenBackEvidence,
+    CachedReadsEvidence, FsyncBoundEvidence, SmallSequentialEvidence, SyncSource,
+    WrittenBackEvidence,
 };
 
 use super::words::{name, plural, time};
 use crate::present::layout::size;
 
 pub fn fsync_bound(e: &FsyncBoundEvidence) -> String {
-    let who = e.cause.as_ref().map_or_else(|| "one writer".to_owned(), name);
+    let who = e
+        .cause
+        .as_ref()
+        .map_or_else(|| "one writer".to_owned(), name);
     let what = match e.source {
         SyncSource::Calls => "inside sync calls",
         SyncSource::Ios => "waiting for flushes and forced writes",
     };
-    let writes = e.writes_per_sync.map_or_else(String::new, |n| format!(", {n:.1} writes per sync"));
+    let writes = e
+        .writes_per_sync
+        .map_or_else(String::new, |n| format!(", {n:.1} writes per sync"));
     format!(
         "{who} is bound by syncs: {:.0} % of its writing time went by {what} ({} syncs, {:.1} per second, median {}\
          {writes}). Without these waits it could write at most {:.1} times as fast.",
@@ -26,8 +32,15 @@ pub fn fsync_bound(e: &FsyncBoundEvidence) -> String {
 }
 
 pub fn small_sequential(e: &SmallSequentialEvidence) -> String {
-    let by = e.cause.as_ref().map_or_else(String::new, |c| format!(" of {}", name(c)));
-    let runs = if e.runs == 1 { "one run".to_owned() } else { format!("{} runs", e.runs) };
+    let by = e
+        .cause
+        .as_ref()
+        .map_or_else(String::new, |c| format!(" of {}", name(c)));
+    let runs = if e.runs == 1 {
+        "one run".to_owned()
+    } else {
+        format!("{} runs", e.runs)
+    };
     format!(
         "{}{by} move adjacent sectors in small requests: {} of {} each in {runs} of up to {}, not merged, {:.0} % \
          of the device's reads and writes. In requests of {} it would be {}.",
@@ -42,9 +55,12 @@ pub fn small_sequential(e: &SmallSequentialEvidence) -> String {
 }
 
 pub fn cached_reads(e: &CachedReadsEvidence) -> String {
-    let looked = e
-        .reads_without_wait_percent
-        .map_or_else(String::new, |p| format!(" Of {} reads looked at, {p:.0} % did not wait.", e.reads_looked_at));
+    let looked = e.reads_without_wait_percent.map_or_else(String::new, |p| {
+        format!(
+            " Of {} reads looked at, {p:.0} % did not wait.",
+            e.reads_looked_at
+        )
+    });
     format!(
         "Programs read {} through files, devices gave {}: {:.0} % came from the page cache. \
          What programs felt is not what devices took.{looked}",

@@ -24,26 +24,35 @@ pub(super) struct ActorBlock {
 
 /// All rows.
 pub(super) fn blocks(data: &ReportData) -> Vec<ActorBlock> {
-    data.overview.actors.iter().map(|a| block(a, data)).collect()
+    data.overview
+        .actors
+        .iter()
+        .map(|a| block(a, data))
+        .collect()
 }
 
 fn block(a: &ActorSummary, data: &ReportData) -> ActorBlock {
     let by = ["process", "cgroup", "file"][a.key.kind()];
     let known = |name: Option<String>| name.unwrap_or_else(|| "(not known)".to_owned());
     let (name, detail, origin) = match a.key {
-        ActorKey::Process(comm, origin) => {
-            (known(comm.map(|c| c.to_text().into_owned())), pids(&a.pids, data), Some(origin))
-        }
+        ActorKey::Process(comm, origin) => (
+            known(comm.map(|c| c.to_text().into_owned())),
+            pids(&a.pids, data),
+            Some(origin),
+        ),
         ActorKey::Cgroup(id) => {
             let path = id.and_then(|id| data.names.cgroups.get(&id).cloned());
             let number = id.map(|id| format!("id {id}"));
             let pod = id.and_then(|id| data.names.pods.get(&id));
-            let detail = pod.map(|pod| format!("pod {pod}")).or_else(|| number.clone());
+            let detail = pod
+                .map(|pod| format!("pod {pod}"))
+                .or_else(|| number.clone());
             (known(path.or(number)), detail, None)
         }
         ActorKey::File(file) => {
             let path = file.and_then(|f| data.names.files.get(&f).cloned());
-            let number = file.map(|f| format!("inode {} on {}", f.ino, file_system(data, DevId(f.fs_dev))));
+            let number =
+                file.map(|f| format!("inode {} on {}", f.ino, file_system(data, DevId(f.fs_dev))));
             (known(path.or_else(|| number.clone())), number, None)
         }
         ActorKey::Others(_) => ("(others)".to_owned(), None, None),
@@ -72,6 +81,11 @@ fn pids(pids: &[i32], data: &ReportData) -> Option<String> {
 
 /// The partition or disk that holds a file system, by name if the recording knows it.
 fn file_system(data: &ReportData, dev: DevId) -> String {
-    let partition = data.meta.devices.iter().flat_map(|d| &d.partitions).find(|(_, id)| *id == dev);
+    let partition = data
+        .meta
+        .devices
+        .iter()
+        .flat_map(|d| &d.partitions)
+        .find(|(_, id)| *id == dev);
     partition.map_or_else(|| device_name(data.meta, dev), |(name, _)| name.clone())
 }

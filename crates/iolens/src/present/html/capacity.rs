@@ -41,17 +41,24 @@ pub(in crate::present) fn summary(c: &Capacity) -> String {
         State::Idle => "the device was idle most of the time.",
         State::ParallelHeadroom => "the device was busy, and would serve more at once.",
         State::NearKnee => "more load will mean longer waits.",
-        State::Saturated => "most of the time more I/Os were in flight than the device works on at once: they waited.",
+        State::Saturated => {
+            "most of the time more I/Os were in flight than the device works on at once: they waited."
+        }
         State::ThrottledElsewhere => {
             "I/Os waited in the kernel's queues while the device had room: something holds them back."
         }
-        State::CapacityNotObserved => "device limit not reached in this recording (no throughput plateau).",
+        State::CapacityNotObserved => {
+            "device limit not reached in this recording (no throughput plateau)."
+        }
         State::Inconsistent => {
             "throughput, latency and concurrency do not agree (Little's law): I/Os are missing, or most were in flight at the edges."
         }
     };
     match c.saturated_percent.filter(|p| *p > 0.0) {
-        Some(p) => format!("{text} {p:.1} % of {} windows with I/O lie beyond the knee.", c.windows),
+        Some(p) => format!(
+            "{text} {p:.1} % of {} windows with I/O lie beyond the knee.",
+            c.windows
+        ),
         None => format!("{text} n = {} windows with I/O.", c.windows),
     }
 }
@@ -60,11 +67,27 @@ pub(in crate::present) fn summary(c: &Capacity) -> String {
 pub(super) fn util_notes(data: &ReportData) -> Vec<Note> {
     let mut out = Vec::new();
     if let Some(regime) = data.report.regime {
-        let hz = data.meta.kernel_hz.map(|hz| format!("; HZ is {hz}")).unwrap_or_default();
-        let text = format!("%util as iostat prints it: {}{hz}.", estimator::about(regime));
-        out.push(Note { topic: "Kernel regime".to_owned(), level: NoteLevel::Info, text });
+        let hz = data
+            .meta
+            .kernel_hz
+            .map(|hz| format!("; HZ is {hz}"))
+            .unwrap_or_default();
+        let text = format!(
+            "%util as iostat prints it: {}{hz}.",
+            estimator::about(regime)
+        );
+        out.push(Note {
+            topic: "Kernel regime".to_owned(),
+            level: NoteLevel::Info,
+            text,
+        });
     }
-    out.extend(data.report.details.iter().filter_map(|d| util_note(d, data.meta)));
+    out.extend(
+        data.report
+            .details
+            .iter()
+            .filter_map(|d| util_note(d, data.meta)),
+    );
     out
 }
 
@@ -76,11 +99,17 @@ fn util_note(d: &DeviceDetail, meta: &RecordingMeta) -> Option<Note> {
         Verdict::BiasedLow => (NoteLevel::Warning, "too low"),
         Verdict::Impossible => (NoteLevel::Warning, "impossible"),
     };
-    let expected =
-        u.expected_percent.map(|e| format!(" (expected from this kernel's estimator: {e:.2} %)")).unwrap_or_default();
+    let expected = u
+        .expected_percent
+        .map(|e| format!(" (expected from this kernel's estimator: {e:.2} %)"))
+        .unwrap_or_default();
     let text = format!(
         "The kernel's busy time of {:.2} % is {verdict}: exactly it is {:.2} %{expected}.",
         u.io_ticks_percent, u.exact_percent
     );
-    Some(Note { topic: format!("%util of {}", device_name(meta, d.dev)), level, text })
+    Some(Note {
+        topic: format!("%util of {}", device_name(meta, d.dev)),
+        level,
+        text,
+    })
 }

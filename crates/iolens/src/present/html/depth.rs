@@ -13,7 +13,9 @@ use serde_json::Value;
 use super::ReportData;
 use super::capacity::CapacityBlock;
 use super::pack::{column, each_number, log_code};
-use crate::present::report_detail::{self, BurstBlock, DevicesBlock, LinkBlock, PeriodicityBlock, SlotsBlock};
+use crate::present::report_detail::{
+    self, BurstBlock, DevicesBlock, LinkBlock, PeriodicityBlock, SlotsBlock,
+};
 use crate::present::report_json::device_name;
 
 /// All devices together take at most this much of the file.
@@ -99,7 +101,12 @@ fn attribution(d: &DeviceDetail, from_ns: i64) -> AttributionBlock {
     let all = a.dense();
     let first = most_apart(&all);
     let bins = &all[first..all.len().min(first + MAX_BINS)];
-    let means = |of: fn(&Bin) -> &Flow| column(bins.iter().map(|b| of(b).mean_us().map(|us| log_code(us * 1e3))));
+    let means = |of: fn(&Bin) -> &Flow| {
+        column(
+            bins.iter()
+                .map(|b| of(b).mean_us().map(|us| log_code(us * 1e3))),
+        )
+    };
     AttributionBlock {
         from_ns: from_ns + first as i64 * a.bin_ns,
         bin_ns: a.bin_ns,
@@ -144,7 +151,13 @@ pub(super) struct LargestBurst {
 
 impl LargestBurst {
     fn of(bursts: &[BurstDetail]) -> LargestBurst {
-        LargestBurst { largest: bursts.iter().rev().max_by_key(|b| b.burst.bytes).map(BurstBlock::from) }
+        LargestBurst {
+            largest: bursts
+                .iter()
+                .rev()
+                .max_by_key(|b| b.burst.bytes)
+                .map(BurstBlock::from),
+        }
     }
 }
 
@@ -160,14 +173,23 @@ pub(super) enum SetOfPage<'a> {
 /// Sets of more than one device, without what would not fit, and links.
 pub(super) fn sets(data: &ReportData) -> Vec<Value> {
     let together = report_detail::devices(data.report, data.meta).filter(|s| s.devices.len() > 1);
-    let links = data.report.links.iter().map(|d| SetOfPage::Link(report_detail::link(d, data.meta, LargestBurst::of)));
-    let sets = together.map(|s| SetOfPage::Devices(fitting(s))).into_iter().chain(links);
+    let links = data
+        .report
+        .links
+        .iter()
+        .map(|d| SetOfPage::Link(report_detail::link(d, data.meta, LargestBurst::of)));
+    let sets = together
+        .map(|s| SetOfPage::Devices(fitting(s)))
+        .into_iter()
+        .chain(links);
     sets.map(shortened).collect()
 }
 
 /// A long recording's groups of slots would fill the file.
 fn fitting(mut set: DevicesBlock<'_>) -> DevicesBlock<'_> {
-    set.slots = set.slots.filter(|s| shortened(s).to_string().len() <= MAX_BYTES);
+    set.slots = set
+        .slots
+        .filter(|s| shortened(s).to_string().len() <= MAX_BYTES);
     set
 }
 
@@ -182,9 +204,22 @@ mod tests {
 
     #[test]
     fn the_stretch_with_the_shift_is_shown() {
-        let flow = |us: i64| Flow { ios: 1, bytes: 512, total_ns: us * 1000 };
-        let mut bins = vec![Bin { completed: flow(100), arrived: flow(100) }; 1000];
-        assert_eq!((most_apart(&bins), most_apart(&bins[..50]), most_apart(&[])), (0, 0, 0));
+        let flow = |us: i64| Flow {
+            ios: 1,
+            bytes: 512,
+            total_ns: us * 1000,
+        };
+        let mut bins = vec![
+            Bin {
+                completed: flow(100),
+                arrived: flow(100)
+            };
+            1000
+        ];
+        assert_eq!(
+            (most_apart(&bins), most_apart(&bins[..50]), most_apart(&[])),
+            (0, 0, 0)
+        );
         bins[700].arrived = flow(90_000);
         bins[703].completed = flow(90_000);
         let first = most_apart(&bins);

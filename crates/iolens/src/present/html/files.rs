@@ -89,11 +89,22 @@ mod tests {
     #[test]
     fn the_block_holds_what_the_report_said_in_fewer_digits() {
         let v = block(&report("/x", 400, 20_000_000));
-        assert_eq!((&v["requests"], &v["syncs_by_path"][0]["key"]), (&json!(400), &json!("/x")));
-        let rates = v["over_time"]["classes"][0]["per_s"].as_array().expect("series");
+        assert_eq!(
+            (&v["requests"], &v["syncs_by_path"][0]["key"]),
+            (&json!(400), &json!("/x"))
+        );
+        let rates = v["over_time"]["classes"][0]["per_s"]
+            .as_array()
+            .expect("series");
         assert_eq!((rates.len(), rates[0].as_f64()), (100, Some(50.0)));
         assert_eq!(v["slowest"][0]["end_us"], json!(110.0));
-        assert_eq!((&v["calls"][0]["read"]["n"], &v["calls"][0]["sync"]["p99_us"]), (&json!(800), &json!(5000.0)));
+        assert_eq!(
+            (
+                &v["calls"][0]["read"]["n"],
+                &v["calls"][0]["sync"]["p99_us"]
+            ),
+            (&json!(800), &json!(5000.0))
+        );
         let mut n = json!([std::f64::consts::PI * 1e5, 0.0, 12, 1e-300]);
         round(&mut n);
         assert_eq!(n, json!([314159.3, 0.0, 12, 1e-300]));

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use iolens_core::analysis::overview::{Detail, Distributions, HeatColumn, Level, SlotQuantiles, Stage};
+use iolens_core::analysis::overview::{
+    Detail, Distributions, HeatColumn, Level, SlotQuantiles, Stage,
+};
 use iolens_core::model::Class;
 use serde::Serialize;
 
@@ -45,8 +47,16 @@ impl LevelBlock {
 
     /// About how many bytes it takes in the file.
     pub(super) fn weight(&self) -> usize {
-        let heat = self.heat.as_ref().map_or(0, |h| h.read.len() + h.write.len());
-        self.cols.iter().map(|(k, v)| k.len() + v.len() + 6).sum::<usize>() + heat + 120
+        let heat = self
+            .heat
+            .as_ref()
+            .map_or(0, |h| h.read.len() + h.write.len());
+        self.cols
+            .iter()
+            .map(|(k, v)| k.len() + v.len() + 6)
+            .sum::<usize>()
+            + heat
+            + 120
     }
 }
 
@@ -63,20 +73,41 @@ fn columns(level: &Level, to_ns: i64) -> BTreeMap<&'static str, String> {
     cols.insert("w_sec", sectors(Class::Write));
     cols.insert("d_sec", sectors(Class::Discard));
     if level.detail == Detail::Events {
-        cols.insert("f_max", column(counts().map(|c| c.flush_max_ns.map(|ns| log_code(ns as f64)))));
+        cols.insert(
+            "f_max",
+            column(counts().map(|c| c.flush_max_ns.map(|ns| log_code(ns as f64)))),
+        );
     }
-    latency_columns(level, Class::Read, ["r_mean", "r_p50", "r_p90", "r_p99", "r_max"], &mut cols);
-    latency_columns(level, Class::Write, ["w_mean", "w_p50", "w_p90", "w_p99", "w_max"], &mut cols);
+    latency_columns(
+        level,
+        Class::Read,
+        ["r_mean", "r_p50", "r_p90", "r_p99", "r_max"],
+        &mut cols,
+    );
+    latency_columns(
+        level,
+        Class::Write,
+        ["w_mean", "w_p50", "w_p90", "w_p99", "w_max"],
+        &mut cols,
+    );
     time_columns(level, to_ns, &mut cols);
     cols
 }
 
 /// `names` are those of mean, p50, p90, p99 and maximum.
-fn latency_columns(level: &Level, class: Class, names: [&'static str; 5], cols: &mut BTreeMap<&'static str, String>) {
+fn latency_columns(
+    level: &Level,
+    class: Class,
+    names: [&'static str; 5],
+    cols: &mut BTreeMap<&'static str, String>,
+) {
     let [mean, p50, p90, p99, max] = names;
     let latencies = || level.counts.iter().map(|c| c.latency[class as usize]);
     let code = |ns: i64| log_code(ns as f64);
-    cols.insert(mean, column(latencies().map(|l| l.map(|l| code(l.mean_ns)))));
+    cols.insert(
+        mean,
+        column(latencies().map(|l| l.map(|l| code(l.mean_ns)))),
+    );
     if level.detail != Detail::Events {
         return;
     }
@@ -95,8 +126,13 @@ fn time_columns(level: &Level, to_ns: i64, cols: &mut BTreeMap<&'static str, Str
         (to_ns - from).clamp(1, level.step_ns) as f64
     };
     let times = || level.time.iter().enumerate();
-    let busy = |k: usize| column(times().map(|(i, t)| Some((1000.0 * t.busy_ns[k] as f64 / length(i)).round() as u64)));
-    let mean = || column(times().map(|(i, t)| Some(log_code(1000.0 * t.area_ns as f64 / length(i)))));
+    let busy = |k: usize| {
+        column(
+            times().map(|(i, t)| Some((1000.0 * t.busy_ns[k] as f64 / length(i)).round() as u64)),
+        )
+    };
+    let mean =
+        || column(times().map(|(i, t)| Some(log_code(1000.0 * t.area_ns as f64 / length(i)))));
     if level.detail == Detail::SummedCounters {
         return;
     }
@@ -105,7 +141,10 @@ fn time_columns(level: &Level, to_ns: i64, cols: &mut BTreeMap<&'static str, Str
     if level.detail == Detail::Events {
         cols.insert("busy_r", busy(1));
         cols.insert("busy_w", busy(2));
-        cols.insert("q_max", column(times().map(|(_, t)| Some(u64::from(t.max)))));
+        cols.insert(
+            "q_max",
+            column(times().map(|(_, t)| Some(u64::from(t.max)))),
+        );
     }
 }
 
@@ -126,7 +165,11 @@ struct HeatBlock {
 
 impl HeatBlock {
     fn new(columns: &[HeatColumn]) -> HeatBlock {
-        HeatBlock { merge: 1, read: heat(columns, 0), write: heat(columns, 1) }
+        HeatBlock {
+            merge: 1,
+            read: heat(columns, 0),
+            write: heat(columns, 1),
+        }
     }
 }
 
@@ -134,7 +177,12 @@ impl HeatBlock {
 fn heat(columns: &[HeatColumn], class: usize) -> String {
     let mut out = Vec::new();
     let mut last = 0;
-    for (i, rows) in columns.iter().map(|c| &c[class]).enumerate().filter(|(_, rows)| !rows.is_empty()) {
+    for (i, rows) in columns
+        .iter()
+        .map(|c| &c[class])
+        .enumerate()
+        .filter(|(_, rows)| !rows.is_empty())
+    {
         out.extend([(i - last) as u64, rows.len() as u64]);
         last = i;
         let mut row = 0;
@@ -171,20 +219,35 @@ impl DistributionsBlock {
             concurrency: BTreeMap::new(),
         };
         for class in Class::ALL {
-            let stages = [(Stage::Total, "total"), (Stage::Queue, "queue"), (Stage::Device, "device")];
+            let stages = [
+                (Stage::Total, "total"),
+                (Stage::Queue, "queue"),
+                (Stage::Device, "device"),
+            ];
             let packed: BTreeMap<_, _> = stages
                 .into_iter()
                 .map(|(stage, name)| (name, d.latency_buckets(class, stage)))
                 .filter(|(_, buckets)| !buckets.is_empty())
-                .map(|(name, buckets)| (name, apart(buckets.into_iter().map(|(k, n)| (u64::from(k), [n])))))
+                .map(|(name, buckets)| {
+                    (
+                        name,
+                        apart(buckets.into_iter().map(|(k, n)| (u64::from(k), [n]))),
+                    )
+                })
                 .collect();
             if !packed.is_empty() {
                 block.latency.insert(class.name(), packed);
                 let percentiles = stages.into_iter().zip(d.percentiles_us[class as usize]);
-                let percentiles = percentiles.filter_map(|((_, name), values)| Some((name, values?)));
-                block.percentiles_us.insert(class.name(), percentiles.collect());
+                let percentiles =
+                    percentiles.filter_map(|((_, name), values)| Some((name, values?)));
+                block
+                    .percentiles_us
+                    .insert(class.name(), percentiles.collect());
             }
-            let filled = d.size[class as usize].iter().enumerate().filter(|(_, b)| b.ios > 0);
+            let filled = d.size[class as usize]
+                .iter()
+                .enumerate()
+                .filter(|(_, b)| b.ios > 0);
             let sizes = apart(filled.map(|(k, b)| (k as u64, [b.ios, b.sectors])));
             if !sizes.is_empty() {
                 block.size.insert(class.name(), sizes);
@@ -193,7 +256,14 @@ impl DistributionsBlock {
         for (name, levels) in ["all", "read", "write"].into_iter().zip(&d.concurrency) {
             let total: i64 = levels.iter().sum();
             if total > 0 {
-                block.concurrency.insert(name, apart(shares(levels, total).into_iter().map(|(k, share)| (k, [share]))));
+                block.concurrency.insert(
+                    name,
+                    apart(
+                        shares(levels, total)
+                            .into_iter()
+                            .map(|(k, share)| (k, [share])),
+                    ),
+                );
             }
         }
         block
@@ -208,7 +278,9 @@ fn shares(levels: &[i64], total: i64) -> Vec<(u64, u64)> {
         let grain = 1u64 << (k as u64 / 128).checked_ilog2().unwrap_or(0);
         *out.entry(k as u64 / grain * grain + grain / 2).or_default() += ns;
     }
-    out.into_iter().map(|(k, ns)| (k, (1e9 * ns as f64 / total as f64).round() as u64)).collect()
+    out.into_iter()
+        .map(|(k, ns)| (k, (1e9 * ns as f64 / total as f64).round() as u64))
+        .collect()
 }
 
 /// Ascending buckets as distances to the one before, each followed by its numbers.

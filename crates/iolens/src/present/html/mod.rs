@@ -209,7 +209,9 @@ pub fn render(data: &ReportData) -> Result<Vec<u8>, NoPage> {
 /// # Errors
 /// [`NoPage`] if this program was built without the page.
 pub(super) fn lab_page(title: &str, data: &impl Serialize) -> Result<Vec<u8>, NoPage> {
-    LAB_PAGE.map(|page| fill(page, &format!("{title} – iolens"), &script_safe(data))).ok_or(NoPage)
+    LAB_PAGE
+        .map(|page| fill(page, &format!("{title} – iolens"), &script_safe(data)))
+        .ok_or(NoPage)
 }
 
 /// `page` with the report of `data`.
@@ -218,7 +220,11 @@ fn report(page: &str, data: &ReportData) -> Vec<u8> {
         Some(host) => format!("Disk I/O of {host} – iolens"),
         None => "Disk I/O – iolens".to_owned(),
     };
-    fill(page, &title, &json(data, MAX_BYTES.saturating_sub(page.len())))
+    fill(
+        page,
+        &title,
+        &json(data, MAX_BYTES.saturating_sub(page.len())),
+    )
 }
 
 /// `page` with title and data in the places left for them.
@@ -226,7 +232,9 @@ pub(super) fn fill(page: &str, title: &str, json: &str) -> Vec<u8> {
     // Cut the page before anything is put in: what is put in may look like a marker.
     let (head, rest) = page.split_once(TITLE_MARKER).unwrap_or((page, ""));
     let (body, tail) = rest.split_once(DATA_MARKER).unwrap_or((rest, ""));
-    [head, &escape::html(title), body, json, tail].concat().into_bytes()
+    [head, &escape::html(title), body, json, tail]
+        .concat()
+        .into_bytes()
 }
 
 /// The data as JSON of at most about `budget` bytes, in which nothing can end the script element that holds it.
@@ -236,25 +244,40 @@ fn json(data: &ReportData, budget: usize) -> String {
         format: 1,
         writer: WRITER,
         recording: report_json::recording(data.report, data.meta, data.facts),
-        devices: (data.report.devices.devices.iter()).map(|d| report_json::device(d, data.report, data.meta)).collect(),
+        devices: (data.report.devices.devices.iter())
+            .map(|d| report_json::device(d, data.report, data.meta))
+            .collect(),
         findings: report_json::findings(data.report, data.meta),
         scopes: scopes(data),
         depth,
         sets: depth::sets(data),
         actors: actors::blocks(data),
-        lossy: data.overview.losses.iter().map(|l| loss(l, data.meta)).collect(),
+        lossy: data
+            .overview
+            .losses
+            .iter()
+            .map(|l| loss(l, data.meta))
+            .collect(),
         quality: quality(data),
         marks: data
             .marks
             .iter()
-            .map(|m| MarkBlock { at_s: m.at_ns as f64 / 1e9, kind: &m.kind, text: &m.text })
+            .map(|m| MarkBlock {
+                at_s: m.at_ns as f64 / 1e9,
+                kind: &m.kind,
+                text: &m.text,
+            })
             .collect(),
         files: data.files.map(files::block),
         view: data.view.map(ViewBlock::from),
     };
     if shallow > 0 {
         let text = depth::left_out_text(shallow);
-        document.quality.push(Note { topic: "Depth".to_owned(), level: NoteLevel::Info, text });
+        document.quality.push(Note {
+            topic: "Depth".to_owned(),
+            level: NoteLevel::Info,
+            text,
+        });
     }
     let mut used = script_safe(&document).len();
     while used > budget && document.scopes.len() > 1 {
@@ -277,41 +300,73 @@ fn json(data: &ReportData, budget: usize) -> String {
 /// JSON without `<`: inside a script element only `</script` and `<!--` could end or change it.
 pub(super) fn script_safe(document: &impl Serialize) -> String {
     // Plain structs with string keys cannot fail to serialise; the page would say that its data is damaged.
-    serde_json::to_string(document).unwrap_or_default().replace('<', "\\u003c")
+    serde_json::to_string(document)
+        .unwrap_or_default()
+        .replace('<', "\\u003c")
 }
 
 fn scopes(data: &ReportData) -> Vec<ScopeBlock> {
-    (0..data.overview.plan.scopes.len()).map(|i| scope(i, data)).collect()
+    (0..data.overview.plan.scopes.len())
+        .map(|i| scope(i, data))
+        .collect()
 }
 
 fn scope(i: usize, data: &ReportData) -> ScopeBlock {
     let plan = &data.overview.plan;
-    let devices: Vec<String> = plan.scopes[i].devices.iter().map(|d| device_name(data.meta, *d)).collect();
+    let devices: Vec<String> = plan.scopes[i]
+        .devices
+        .iter()
+        .map(|d| device_name(data.meta, *d))
+        .collect();
     let (label, note) = match &devices[..] {
         [one] => (one.clone(), None),
         many => {
-            let above: Vec<String> = data.facts.layers.keys().map(|dev| device_name(data.meta, *dev)).collect();
+            let above: Vec<String> = data
+                .facts
+                .layers
+                .keys()
+                .map(|dev| device_name(data.meta, *dev))
+                .collect();
             let rule = match &above[..] {
                 [] => String::new(),
-                above => format!(" Each I/O counts once, on the bottom layer; left out: {}.", above.join(", ")),
+                above => format!(
+                    " Each I/O counts once, on the bottom layer; left out: {}.",
+                    above.join(", ")
+                ),
             };
-            (format!("All {} devices", many.len()), Some(format!("The sum of {}.{rule}", many.join(", "))))
+            (
+                format!("All {} devices", many.len()),
+                Some(format!("The sum of {}.{rule}", many.join(", "))),
+            )
         }
     };
     let alone = match plan.scopes[i].devices[..] {
         [dev] => Some(dev),
         _ => None,
     };
-    let levels: Vec<&Level> = data.overview.levels.iter().filter(|l| l.scope == i).collect();
+    let levels: Vec<&Level> = data
+        .overview
+        .levels
+        .iter()
+        .filter(|l| l.scope == i)
+        .collect();
     let distributions = data.overview.distributions.get(i);
     ScopeBlock {
         label,
         devices,
         note,
-        levels: levels.iter().map(|l| LevelBlock::new(l, plan.window.to_ns)).collect(),
+        levels: levels
+            .iter()
+            .map(|l| LevelBlock::new(l, plan.window.to_ns))
+            .collect(),
         distributions: DistributionsBlock::new(distributions.unwrap_or(&Distributions::default())),
-        capacity: alone.and_then(|dev| data.report.detail(dev)).map(|d| CapacityBlock::new(&d.capacity)),
-        idle: levels.iter().flat_map(|l| &l.counts).all(|c| c.ios == [0; 4]),
+        capacity: alone
+            .and_then(|dev| data.report.detail(dev))
+            .map(|d| CapacityBlock::new(&d.capacity)),
+        idle: levels
+            .iter()
+            .flat_map(|l| &l.counts)
+            .all(|c| c.ios == [0; 4]),
     }
 }
 
@@ -345,20 +400,34 @@ fn loss(l: &LossInterval, meta: &RecordingMeta) -> LossBlock {
 }
 
 fn quality(data: &ReportData) -> Vec<Note> {
-    let note = |topic: &str, level, text: String| Note { topic: topic.to_owned(), level, text };
+    let note = |topic: &str, level, text: String| Note {
+        topic: topic.to_owned(),
+        level,
+        text,
+    };
     let mut out = capacity::util_notes(data);
     out.extend_from_slice(data.notes);
     if data.meta.source == Source::Counters {
         out.push(note("Counters only", NoteLevel::Warning, "This recording holds kernel counters, no single I/Os: there are no latency percentiles, no concurrency and no exact busy time.".to_owned()));
     }
     let above = data.facts.layers.iter();
-    let above: Vec<String> =
-        above.map(|(dev, on)| format!("{} (on {})", device_name(data.meta, *dev), on.join(", "))).collect();
+    let above: Vec<String> = above
+        .map(|(dev, on)| format!("{} (on {})", device_name(data.meta, *dev), on.join(", ")))
+        .collect();
     if !above.is_empty() {
         let rule = "Sums over devices count an I/O once, on the bottom layer that was recorded. They leave out";
-        out.push(note("Layers", NoteLevel::Info, format!("{rule} {}.", above.join(", "))));
+        out.push(note(
+            "Layers",
+            NoteLevel::Info,
+            format!("{rule} {}.", above.join(", ")),
+        ));
     }
-    out.extend(data.meta.limits.iter().map(|l| note("Limit", NoteLevel::Info, l.clone())));
+    out.extend(
+        data.meta
+            .limits
+            .iter()
+            .map(|l| note("Limit", NoteLevel::Info, l.clone())),
+    );
     let clipped = data.overview.clipped;
     if clipped.ios > 0 {
         out.push(note(

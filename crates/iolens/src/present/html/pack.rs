@@ -23,7 +23,9 @@ fn number(mut value: u64, out: &mut String) {
     loop {
         let digit = (value & 31) as usize;
         value >>= 5;
-        out.push(char::from(ALPHABET[if value > 0 { digit | 32 } else { digit }]));
+        out.push(char::from(
+            ALPHABET[if value > 0 { digit | 32 } else { digit }],
+        ));
         if value == 0 {
             return;
         }
@@ -82,7 +84,11 @@ pub(super) fn list(values: impl IntoIterator<Item = u64>) -> String {
 
 /// The log code of `value`: 0 for 0, else `1 + 64 log2(value)`, rounded; at most 0.55 % off. Values below 1 count as 1.
 pub(super) fn log_code(value: f64) -> u64 {
-    if value <= 0.0 { 0 } else { 1 + (CODES_PER_OCTAVE * value.max(1.0).log2()).round() as u64 }
+    if value <= 0.0 {
+        0
+    } else {
+        1 + (CODES_PER_OCTAVE * value.max(1.0).log2()).round() as u64
+    }
 }
 
 #[cfg(test)]
@@ -138,7 +144,10 @@ pub(in crate::present) mod tests {
     }
 
     fn digits(text: &str) -> usize {
-        text.bytes().position(|b| ALPHABET[..32].contains(&b)).expect("a last digit") + 1
+        text.bytes()
+            .position(|b| ALPHABET[..32].contains(&b))
+            .expect("a last digit")
+            + 1
     }
 
     #[test]

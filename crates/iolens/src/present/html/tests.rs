@@ -8,7 +8,8 @@ use iolens_core::analysis::overview::{Moment, Overview, OverviewPlan, Scope};
 use iolens_core::model::{Comm, DevId, Io, LossReason, Lost, Op};
 use serde_json::json;
 
-const TEMPLATE: &str = "<title>__TITLE__</title><script type=\"application/json\">__DATA__</script>";
+const TEMPLATE: &str =
+    "<title>__TITLE__</title><script type=\"application/json\">__DATA__</script>";
 
 fn dev() -> DevId {
     DevId::new(8, 0)
@@ -17,16 +18,35 @@ fn dev() -> DevId {
 /// 10 s: 100 reads of 5 ms, one large write of 2 s.
 fn overview() -> Overview {
     let window = Window::new(0, 10_000_000_000);
-    let mut overview = Overview::new(OverviewPlan::whole(window, vec![Scope { devices: vec![dev()] }]));
+    let mut overview = Overview::new(OverviewPlan::whole(
+        window,
+        vec![Scope {
+            devices: vec![dev()],
+        }],
+    ));
     feed(&mut overview);
     overview
 }
 
 fn feed(overview: &mut Overview) {
     for i in 0..100 {
-        overview.push(&Io::new((i + 1) * 50_000_000, dev(), Op::READ, 4096, Some(1_000_000), 4_000_000));
+        overview.push(&Io::new(
+            (i + 1) * 50_000_000,
+            dev(),
+            Op::READ,
+            4096,
+            Some(1_000_000),
+            4_000_000,
+        ));
     }
-    overview.push(&Io::new(8_000_000_000, dev(), Op::WRITE, 1 << 20, Some(0), 2_000_000_000));
+    overview.push(&Io::new(
+        8_000_000_000,
+        dev(),
+        Op::WRITE,
+        1 << 20,
+        Some(0),
+        2_000_000_000,
+    ));
 }
 
 struct Scene {
@@ -44,7 +64,16 @@ impl Scene {
     fn new() -> Scene {
         let (report, meta, facts) = sample();
         let overview = overview().finish();
-        Scene { report, meta, facts, overview, details: None, names: Names::default(), files: None, view: None }
+        Scene {
+            report,
+            meta,
+            facts,
+            overview,
+            details: None,
+            names: Names::default(),
+            files: None,
+            view: None,
+        }
     }
 
     fn data(&self) -> ReportData<'_> {
@@ -79,7 +108,13 @@ fn a_page_of_a_server_says_where_it_stands_and_a_file_does_not() {
     let mut scene = Scene::new();
     assert!(scene.document().get("view").is_none());
     let ns = 1_000_000_000;
-    let view = View { from_unix_ns: 5 * ns, to_unix_ns: 9 * ns, now_unix_ns: 9 * ns, live: true, refresh_s: 7 };
+    let view = View {
+        from_unix_ns: 5 * ns,
+        to_unix_ns: 9 * ns,
+        now_unix_ns: 9 * ns,
+        live: true,
+        refresh_s: 7,
+    };
     scene.view = Some(view);
     let at = &scene.document()["view"];
     let expected = json!({"from_unix_s": 5.0, "to_unix_s": 9.0, "now_unix_s": 9.0, "live": true, "refresh_s": 7});
@@ -89,7 +124,10 @@ fn a_page_of_a_server_says_where_it_stands_and_a_file_does_not() {
         return;
     };
     let page = String::from_utf8(page).expect("UTF-8");
-    assert!(!page.contains("nothing </script>") && page.contains(r#"of this time","view":{"from_unix_s":5.0"#));
+    assert!(
+        !page.contains("nothing </script>")
+            && page.contains(r#"of this time","view":{"from_unix_s":5.0"#)
+    );
 }
 
 #[test]
@@ -97,7 +135,10 @@ fn columns_come_back_as_they_were() {
     let scene = Scene::new();
     let doc = scene.document();
     let scope = &doc["scopes"][0];
-    assert_eq!(scope["label"], "sd\x1b[31ma", "names are not touched, the page shows them as text");
+    assert_eq!(
+        scope["label"], "sd\x1b[31ma",
+        "names are not touched, the page shows them as text"
+    );
     let level = &scope["levels"][0];
     let text = |v: &Value| v.as_str().expect("packed text").to_owned();
     let truth = &scene.overview.levels[0];
@@ -109,16 +150,27 @@ fn columns_come_back_as_they_were() {
     assert_eq!(unpack_column(&text(&level["cols"]["r_ios"])), ios);
     assert_eq!(ios.iter().flatten().sum::<u64>(), 100);
     let p50 = unpack_column(&text(&level["cols"]["r_p50"]));
-    let first = truth.counts.iter().position(|c| c.ios[0] > 0).expect("a slot with reads");
+    let first = truth
+        .counts
+        .iter()
+        .position(|c| c.ios[0] > 0)
+        .expect("a slot with reads");
     let ns = ((p50[first].expect("a median") - 1) as f64 / 64.0).exp2();
     assert!((ns / 5e6 - 1.0).abs() < 0.011, "{ns}");
     assert_eq!(p50[0], None, "no read, no latency");
     let busy = unpack_column(&text(&level["cols"]["busy_w"]));
-    assert_eq!(busy.iter().flatten().filter(|v| **v == 1000).count() as i64 * truth.step_ns, 2_000_000_000);
+    assert_eq!(
+        busy.iter().flatten().filter(|v| **v == 1000).count() as i64 * truth.step_ns,
+        2_000_000_000
+    );
     let sizes = unpack_list(&text(&scope["distributions"]["size"]["write"]));
     assert_eq!(sizes, [20, 1, 2048]);
     let heat = unpack_list(&text(&scope["levels"][1]["heat"]["write"]));
-    assert_eq!((heat[1], heat[3]), (1, 1), "one row with one write in one column");
+    assert_eq!(
+        (heat[1], heat[3]),
+        (1, 1),
+        "one row with one write in one column"
+    );
     for key in ["recording", "devices", "findings"] {
         assert!(!doc[key].is_null(), "{key}");
     }
@@ -128,17 +180,31 @@ fn columns_come_back_as_they_were() {
 fn devices_in_depth_come_with_both_attributions_and_their_slots() {
     let scene = Scene::new();
     let doc = scene.document();
-    assert!(doc["devices"][0].get("detail").is_none(), "given once, in depth");
+    assert!(
+        doc["devices"][0].get("detail").is_none(),
+        "given once, in depth"
+    );
     let depth = &doc["depth"][0];
-    assert_eq!((&depth["device"], &depth["stages"]["d2c"]["n"]), (&"sd\x1b[31ma".into(), &101.into()));
+    assert_eq!(
+        (&depth["device"], &depth["stages"]["d2c"]["n"]),
+        (&"sd\x1b[31ma".into(), &101.into())
+    );
     let group = &depth["slots"]["all"][0];
-    assert_eq!((&group["slots"], &group["touched"]["max"]), (&5000.into(), &1.0.into()));
+    assert_eq!(
+        (&group["slots"], &group["touched"]["max"]),
+        (&5000.into(), &1.0.into())
+    );
     let attribution = &depth["attribution"];
     let means = |key: &str| unpack_column(attribution[key].as_str().expect("packed"));
     let (completed, arrived) = (means("completed"), means("arrived"));
     assert_eq!((completed.len(), arrived.len()), (10, 10));
     // The write of two seconds is done at 8 s and came at 6 s.
-    assert!(completed[8].is_some() && arrived[8].is_none() && completed[6].is_none() && arrived[6].is_some());
+    assert!(
+        completed[8].is_some()
+            && arrived[8].is_none()
+            && completed[6].is_none()
+            && arrived[6].is_some()
+    );
     assert_eq!(depth["rhythm"].as_array().map(Vec::len), Some(2));
 }
 
@@ -158,7 +224,10 @@ fn hostile_names_stay_data() {
     };
     overview.push(&writer);
     scene.overview = overview.finish();
-    scene.names.files.extend(writer.inode().map(|file| (file, evil.to_owned())));
+    scene
+        .names
+        .files
+        .extend(writer.inode().map(|file| (file, evil.to_owned())));
     let html = scene.html();
     assert_eq!(html.matches("<script").count(), 1);
     assert_eq!(html.matches("</script").count(), 1);
@@ -166,8 +235,14 @@ fn hostile_names_stay_data() {
     let doc = scene.document();
     assert_eq!(doc["scopes"][0]["devices"][0], evil, "and comes back whole");
     let actors = doc["actors"].as_array().expect("actors");
-    let writer = actors.iter().find(|a| a["name"] == "</script><b>").expect("the writer");
-    assert_eq!((&writer["read"]["mean_us"], &writer["detail"]), (&Value::Null, &"pid 9".into()));
+    let writer = actors
+        .iter()
+        .find(|a| a["name"] == "</script><b>")
+        .expect("the writer");
+    assert_eq!(
+        (&writer["read"]["mean_us"], &writer["detail"]),
+        (&Value::Null, &"pid 9".into())
+    );
     assert!(actors.iter().any(|a| a["by"] == "file"
         && a["name"] == evil
         && a["detail"].as_str().is_some_and(|d| d.contains("inode 12"))));
@@ -193,14 +268,22 @@ fn losses_and_limits_are_reported() {
     let doc = scene.document();
     let loss = &doc["lossy"][0];
     assert_eq!(
-        (&loss["from_s"], &loss["to_s"], &loss["reason"], &loss["ios"]),
+        (
+            &loss["from_s"],
+            &loss["to_s"],
+            &loss["reason"],
+            &loss["ios"]
+        ),
         (&1.0.into(), &2.5.into(), &"ring-full".into(), &Value::Null)
     );
     let notes = doc["quality"].as_array().expect("notes");
     assert!(notes.iter().any(|n| n["text"] == "no process names"));
     let capacity = &doc["scopes"][0]["capacity"];
     assert!(
-        capacity["state"].is_string() && capacity["summary"].as_str().is_some_and(|s| s.contains("windows")),
+        capacity["state"].is_string()
+            && capacity["summary"]
+                .as_str()
+                .is_some_and(|s| s.contains("windows")),
         "{capacity}"
     );
 }
@@ -208,28 +291,51 @@ fn losses_and_limits_are_reported() {
 #[test]
 fn details_go_in_while_they_fit() {
     let mut scene = Scene::new();
-    let moment = |ms: i64| Moment { window: Window::new(ms * 1_000_000, (ms + 1) * 1_000_000), dev: Some(dev()) };
-    let mut details = Overview::new(OverviewPlan::details(&scene.overview, &[moment(1000), moment(7000)], 9));
+    let moment = |ms: i64| Moment {
+        window: Window::new(ms * 1_000_000, (ms + 1) * 1_000_000),
+        dev: Some(dev()),
+    };
+    let mut details = Overview::new(OverviewPlan::details(
+        &scene.overview,
+        &[moment(1000), moment(7000)],
+        9,
+    ));
     feed(&mut details);
     let details = details.finish();
     let base = scene.overview.levels.len();
     assert_eq!(details.levels.len(), 4, "two moments in two steps");
     scene.details = Some(details);
-    assert_eq!(scene.document()["scopes"][0]["levels"].as_array().map(Vec::len), Some(base + 4));
+    assert_eq!(
+        scene.document()["scopes"][0]["levels"]
+            .as_array()
+            .map(Vec::len),
+        Some(base + 4)
+    );
     let full = json(&scene.data(), MAX_BYTES).len();
     let tight = json(&scene.data(), full + 4096 - 1);
     assert!(tight.len() < full);
-    assert!(tight.contains("1 closer looks did not fit"), "{}", &tight[tight.len() - 300..]);
+    assert!(
+        tight.contains("1 closer looks did not fit"),
+        "{}",
+        &tight[tight.len() - 300..]
+    );
 }
 
 #[test]
 fn file_level_requests_are_there_only_if_recorded_and_stay_data() {
     let mut scene = Scene::new();
     assert!(scene.document().get("files").is_none());
-    scene.files = Some(crate::present::files_sample::report("</script><img>", 400, 20_000_000));
+    scene.files = Some(crate::present::files_sample::report(
+        "</script><img>",
+        400,
+        20_000_000,
+    ));
     let html = scene.html();
     assert!(html.matches("</script").count() == 1 && !html.contains("<img"));
-    assert_eq!(scene.document()["files"]["slowest"][0]["path"], "</script><img>");
+    assert_eq!(
+        scene.document()["files"]["slowest"][0]["path"],
+        "</script><img>"
+    );
 }
 
 #[test]
@@ -246,7 +352,13 @@ fn the_embedded_page_has_room_for_data() {
         eprintln!("SKIP: built without the page (make web)");
         return;
     };
-    assert_eq!((page.matches(TITLE_MARKER).count(), page.matches(DATA_MARKER).count()), (1, 1));
+    assert_eq!(
+        (
+            page.matches(TITLE_MARKER).count(),
+            page.matches(DATA_MARKER).count()
+        ),
+        (1, 1)
+    );
     let html = String::from_utf8(render(&Scene::new().data()).expect("a page")).expect("UTF-8");
     assert!(html.len() < MAX_BYTES && html.contains("\"format\":1"));
 }

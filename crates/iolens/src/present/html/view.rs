@@ -23,7 +23,13 @@ impl View {
     /// The last `length_ns` before now.
     pub fn last(now_unix_ns: i64, length_ns: i64) -> View {
         let from_unix_ns = now_unix_ns.saturating_sub(length_ns);
-        View { from_unix_ns, to_unix_ns: now_unix_ns, now_unix_ns, live: true, refresh_s: 60 }
+        View {
+            from_unix_ns,
+            to_unix_ns: now_unix_ns,
+            now_unix_ns,
+            live: true,
+            refresh_s: 60,
+        }
     }
 }
 
@@ -46,8 +52,15 @@ pub(super) struct ViewBlock {
 impl From<View> for ViewBlock {
     fn from(v: View) -> ViewBlock {
         let s = |ns: i64| ns as f64 / 1e9;
-        let (from_unix_s, to_unix_s, now_unix_s) = (s(v.from_unix_ns), s(v.to_unix_ns), s(v.now_unix_ns));
-        ViewBlock { from_unix_s, to_unix_s, now_unix_s, live: v.live, refresh_s: v.refresh_s }
+        let (from_unix_s, to_unix_s, now_unix_s) =
+            (s(v.from_unix_ns), s(v.to_unix_ns), s(v.now_unix_ns));
+        ViewBlock {
+            from_unix_s,
+            to_unix_s,
+            now_unix_s,
+            live: v.live,
+            refresh_s: v.refresh_s,
+        }
     }
 }
 
@@ -66,8 +79,14 @@ struct NoData<'a> {
 /// # Errors
 /// [`NoPage`] if this program was built without the page.
 pub fn render_nothing(problem: &str, view: View) -> Result<Vec<u8>, NoPage> {
-    let data = NoData { format: 1, problem, view: view.into() };
-    REPORT_PAGE.map(|page| fill(page, "Disk I/O – iolens", &script_safe(&data))).ok_or(NoPage)
+    let data = NoData {
+        format: 1,
+        problem,
+        view: view.into(),
+    };
+    REPORT_PAGE
+        .map(|page| fill(page, "Disk I/O – iolens", &script_safe(&data)))
+        .ok_or(NoPage)
 }
 
 /// What the page allows itself, for the header of a server that sends it; `None` if this program was built without it.

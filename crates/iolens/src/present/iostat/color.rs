@@ -33,7 +33,11 @@ impl Default for Colors {
 impl Colors {
     /// The colours that the environment asks for, if it asks for any: `S_COLORS` is `always`, or it is not `never` and
     /// the output is a terminal. `S_COLORS_SGR` holds `K=codes` items between colons; bad ones are ignored.
-    pub fn from_environment(s_colors: Option<&[u8]>, s_colors_sgr: Option<&[u8]>, terminal: bool) -> Option<Colors> {
+    pub fn from_environment(
+        s_colors: Option<&[u8]>,
+        s_colors_sgr: Option<&[u8]>,
+        terminal: bool,
+    ) -> Option<Colors> {
         match s_colors {
             Some(b"never") => return None,
             Some(b"always") => {}
@@ -42,8 +46,12 @@ impl Colors {
         }
         let mut colors = Colors::default();
         for item in s_colors_sgr.unwrap_or_default().split(|b| *b == b':') {
-            let [key, b'=', codes @ ..] = item else { continue };
-            if !(3..=18).contains(&item.len()) || !codes.iter().all(|b| b.is_ascii_digit() || *b == b';') {
+            let [key, b'=', codes @ ..] = item else {
+                continue;
+            };
+            if !(3..=18).contains(&item.len())
+                || !codes.iter().all(|b| b.is_ascii_digit() || *b == b';')
+            {
                 continue;
             }
             match key {
@@ -69,17 +77,41 @@ mod tests {
 
     #[test]
     fn when_they_are_on() {
-        let on = |colors: Option<&str>, tty| Colors::from_environment(colors.map(str::as_bytes), None, tty).is_some();
-        assert!(on(None, true) && on(Some("auto"), true) && on(Some("always"), false) && on(Some("x"), true));
-        assert!(!on(None, false) && !on(Some("never"), true) && !on(Some("auto"), false) && !on(Some(""), false));
+        let on = |colors: Option<&str>, tty| {
+            Colors::from_environment(colors.map(str::as_bytes), None, tty).is_some()
+        };
+        assert!(
+            on(None, true)
+                && on(Some("auto"), true)
+                && on(Some("always"), false)
+                && on(Some("x"), true)
+        );
+        assert!(
+            !on(None, false)
+                && !on(Some("never"), true)
+                && !on(Some("auto"), false)
+                && !on(Some(""), false)
+        );
     }
 
     #[test]
     fn items_of_the_list() {
-        let c = |s: &str| Colors::from_environment(Some(b"always"), Some(s.as_bytes()), false).expect("on");
+        let c = |s: &str| {
+            Colors::from_environment(Some(b"always"), Some(s.as_bytes()), false).expect("on")
+        };
         assert_eq!(c("H=31;1:I=1;2;3").item, b"\x1b[1;2;3m");
         assert_eq!(c("W=7:M=8").warning, b"\x1b[8m", "later ones win");
-        for bad in ["I=", "I", "I=3x", "I-3", "Q=3", "I=1234567890;123456789", "::", "C=3", "+=3"] {
+        for bad in [
+            "I=",
+            "I",
+            "I=3x",
+            "I-3",
+            "Q=3",
+            "I=1234567890;123456789",
+            "::",
+            "C=3",
+            "+=3",
+        ] {
             assert_eq!(c(bad), Colors::default(), "{bad}");
         }
     }

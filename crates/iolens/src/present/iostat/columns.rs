@@ -45,13 +45,29 @@ pub struct Column {
 
 impl Column {
     /// A column that the reference does not have.
-    pub const fn known(name: &'static str, width: usize, decimals: u8, f: fn(&Row<'_>) -> Option<f64>) -> Column {
-        Column { before: name, unit: false, after: "", width, cell: Cell::Known(decimals, f) }
+    pub const fn known(
+        name: &'static str,
+        width: usize,
+        decimals: u8,
+        f: fn(&Row<'_>) -> Option<f64>,
+    ) -> Column {
+        Column {
+            before: name,
+            unit: false,
+            after: "",
+            width,
+            cell: Cell::Known(decimals, f),
+        }
     }
 
     /// The heading.
     pub fn heading(&self, unit: SizeUnit, extended: bool) -> String {
-        format!("{}{}{}", self.before, if self.unit { unit.name(extended) } else { "" }, self.after)
+        format!(
+            "{}{}{}",
+            self.before,
+            if self.unit { unit.name(extended) } else { "" },
+            self.after
+        )
     }
 
     /// The key in JSON: the heading without a percent sign.
@@ -61,28 +77,65 @@ impl Column {
 }
 
 const fn number(name: &'static str, width: usize, f: fn(&Row<'_>) -> f64) -> Column {
-    Column { before: name, unit: false, after: "", width, cell: Cell::Number(f) }
+    Column {
+        before: name,
+        unit: false,
+        after: "",
+        width,
+        cell: Cell::Number(f),
+    }
 }
 
 const fn kib(name: &'static str, f: fn(&Row<'_>) -> f64) -> Column {
-    Column { before: name, unit: false, after: "", width: 8, cell: Cell::Kib(f) }
+    Column {
+        before: name,
+        unit: false,
+        after: "",
+        width: 8,
+        cell: Cell::Kib(f),
+    }
 }
 
 const fn percent(name: &'static str, alarm: Alarm, f: fn(&Row<'_>) -> f64) -> Column {
-    Column { before: name, unit: false, after: "", width: 6, cell: Cell::Percent(alarm, f) }
+    Column {
+        before: name,
+        unit: false,
+        after: "",
+        width: 6,
+        cell: Cell::Percent(alarm, f),
+    }
 }
 
-const fn rate(before: &'static str, after: &'static str, width: usize, f: fn(&Row<'_>) -> f64) -> Column {
-    Column { before, unit: true, after, width, cell: Cell::SectorRate(f) }
+const fn rate(
+    before: &'static str,
+    after: &'static str,
+    width: usize,
+    f: fn(&Row<'_>) -> f64,
+) -> Column {
+    Column {
+        before,
+        unit: true,
+        after,
+        width,
+        cell: Cell::SectorRate(f),
+    }
 }
 
 const fn total(after: &'static str, f: fn(&Row<'_>) -> u64) -> Column {
-    Column { before: "", unit: true, after, width: 10, cell: Cell::SectorTotal(f) }
+    Column {
+        before: "",
+        unit: true,
+        after,
+        width: 10,
+        cell: Cell::SectorTotal(f),
+    }
 }
 
 const TPS: Column = number("tps", 8, |r| r.values.tps);
 const AQU_SZ: Column = number("aqu-sz", 7, |r| r.values.queue_size);
-const UTIL: Column = percent("%util", Alarm::High, |r| r.values.util_percent / r.members.max(1) as f64);
+const UTIL: Column = percent("%util", Alarm::High, |r| {
+    r.values.util_percent / r.members.max(1) as f64
+});
 
 /// The basic report.
 pub const BASIC: [Column; 7] = [
@@ -99,9 +152,16 @@ pub const BASIC: [Column; 7] = [
 pub const BASIC_SHORT: [Column; 5] = [
     TPS,
     BASIC[1],
-    rate("", "_w+d/s", 12, |r| r.values.write.sectors_per_s + r.values.discard.sectors_per_s),
+    rate("", "_w+d/s", 12, |r| {
+        r.values.write.sectors_per_s + r.values.discard.sectors_per_s
+    }),
     BASIC[4],
-    total("_w+d", |r| r.values.write.sectors.wrapping_add(r.values.discard.sectors)),
+    total("_w+d", |r| {
+        r.values
+            .write
+            .sectors
+            .wrapping_add(r.values.discard.sectors)
+    }),
 ];
 
 /// The extended report, short.
@@ -138,15 +198,22 @@ macro_rules! class {
 
 const READ: [Column; 6] = class!(read, "r/s", "r", "rrqm/s", "%rrqm", "r_await", "rareq-sz");
 const WRITE: [Column; 6] = class!(write, "w/s", "w", "wrqm/s", "%wrqm", "w_await", "wareq-sz");
-const DISCARD: [Column; 6] = class!(discard, "d/s", "d", "drqm/s", "%drqm", "d_await", "dareq-sz");
-const REST: [Column; 4] =
-    [number("f/s", 7, |r| r.values.flushes_per_s), number("f_await", 7, |r| r.values.flush_await_ms), AQU_SZ, UTIL];
+const DISCARD: [Column; 6] = class!(
+    discard, "d/s", "d", "drqm/s", "%drqm", "d_await", "dareq-sz"
+);
+const REST: [Column; 4] = [
+    number("f/s", 7, |r| r.values.flushes_per_s),
+    number("f_await", 7, |r| r.values.flush_await_ms),
+    AQU_SZ,
+    UTIL,
+];
 
 /// The extended report: reads, writes, discards, the rest; a pretty one has a table for each.
 pub const EXTENDED: [&[Column]; 4] = [&READ, &WRITE, &DISCARD, &REST];
 
 /// The extended report's columns in the order of JSON: by statistic, then by class.
 pub const EXTENDED_JSON: [Column; 22] = [
-    READ[0], WRITE[0], DISCARD[0], REST[0], READ[1], WRITE[1], DISCARD[1], READ[2], WRITE[2], DISCARD[2], READ[3],
-    WRITE[3], DISCARD[3], READ[4], WRITE[4], DISCARD[4], REST[1], READ[5], WRITE[5], DISCARD[5], REST[2], REST[3],
+    READ[0], WRITE[0], DISCARD[0], REST[0], READ[1], WRITE[1], DISCARD[1], READ[2], WRITE[2],
+    DISCARD[2], READ[3], WRITE[3], DISCARD[3], READ[4], WRITE[4], DISCARD[4], REST[1], READ[5],
+    WRITE[5], DISCARD[5], REST[2], REST[3],
 ];

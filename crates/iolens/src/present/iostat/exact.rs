@@ -34,7 +34,9 @@ fn quantile_us(h: &Histogram, q: f64) -> Option<f64> {
 /// Milliseconds, as the waiting times beside them.
 macro_rules! milliseconds {
     ($name:literal, $at:literal) => {
-        Column::known($name, 8, 3, |r| value(r, HIST_FIELDS[$at]).map(|us| us / 1e3))
+        Column::known($name, 8, 3, |r| {
+            value(r, HIST_FIELDS[$at]).map(|us| us / 1e3)
+        })
     };
 }
 
@@ -61,9 +63,18 @@ fn value(row: &Row<'_>, field: Field) -> Option<f64> {
 
 /// The columns that a style asks for.
 pub fn columns(style: &Style) -> Vec<Column> {
-    debug_assert!(HIST_COLUMNS.iter().chain(&TRUE_COLUMNS).all(|c| matches!(c.cell, Cell::Known(..))));
+    debug_assert!(
+        HIST_COLUMNS
+            .iter()
+            .chain(&TRUE_COLUMNS)
+            .all(|c| matches!(c.cell, Cell::Known(..)))
+    );
     let (t, h): (&[Column], &[Column]) = (&TRUE_COLUMNS, &HIST_COLUMNS);
-    [if style.exact { t } else { &[] }, if style.percentiles { h } else { &[] }].concat()
+    [
+        if style.exact { t } else { &[] },
+        if style.percentiles { h } else { &[] },
+    ]
+    .concat()
 }
 
 /// The fields for machines that are asked for, in order.
@@ -71,7 +82,12 @@ pub fn fields(exact: bool, percentiles: bool) -> Vec<Field> {
     let (t, h): (&[Field], &[Field]) = (&TRUE_FIELDS, &HIST_FIELDS);
     let lost: &[Field] = &[("lost_ios", |e| Some(e.lost_ios as f64))];
     let any = exact || percentiles;
-    [if exact { t } else { &[] }, if percentiles { h } else { &[] }, if any { lost } else { &[] }].concat()
+    [
+        if exact { t } else { &[] },
+        if percentiles { h } else { &[] },
+        if any { lost } else { &[] },
+    ]
+    .concat()
 }
 
 /// A value as JSON and CSV write it: at most six decimals.

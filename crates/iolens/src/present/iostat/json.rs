@@ -10,9 +10,12 @@ use super::{Banner, Report, Row, Style, exact};
 /// The document's opening, up to and with the list of reports.
 pub fn banner(out: &mut Vec<u8>, b: &Banner) {
     out.extend_from_slice(b"{\"sysstat\": {\n\t\"hosts\": [\n\t\t{\n");
-    for (key, text) in
-        [("nodename", &b.nodename), ("sysname", &b.sysname), ("release", &b.release), ("machine", &b.machine)]
-    {
+    for (key, text) in [
+        ("nodename", &b.nodename),
+        ("sysname", &b.sysname),
+        ("release", &b.release),
+        ("machine", &b.machine),
+    ] {
         member(out, key, text);
     }
     out.extend_from_slice(format!("\t\t\t\"number-of-cpus\": {},\n", b.processors).as_bytes());
@@ -55,7 +58,11 @@ pub fn report(out: &mut Vec<u8>, style: &Style, report: &Report<'_>) {
             out.extend_from_slice(b"\":");
             push_float(out, v, 0, 2, b".");
         }
-        out.extend_from_slice(if report.rows.is_some() { b"},\n" } else { b"}\n" });
+        out.extend_from_slice(if report.rows.is_some() {
+            b"},\n"
+        } else {
+            b"}\n"
+        });
     }
     if let Some(rows) = &report.rows {
         devices(out, style, rows);
@@ -69,7 +76,10 @@ fn devices(out: &mut Vec<u8>, style: &Style, rows: &[Row<'_>]) {
         (true, true) => &EXTENDED_SHORT,
         (true, false) => &EXTENDED_JSON,
     };
-    let keys: Vec<String> = columns.iter().map(|c| format!(", \"{}\":", c.key(style.unit, style.extended))).collect();
+    let keys: Vec<String> = columns
+        .iter()
+        .map(|c| format!(", \"{}\":", c.key(style.unit, style.extended)))
+        .collect();
     out.extend_from_slice(b"\t\t\t\t\t\"disk\": [\n");
     let more = exact::fields(style.exact, style.percentiles);
     let shown = rows.iter().filter(|r| !(style.extended && r.members == 0));
@@ -86,7 +96,11 @@ fn devices(out: &mut Vec<u8>, style: &Style, rows: &[Row<'_>]) {
         for (key, value) in &more {
             out.extend_from_slice(format!(", \"{key}\":").as_bytes());
             let known = row.exact.as_deref().and_then(value);
-            out.extend_from_slice(known.map_or_else(|| "null".to_owned(), exact::text).as_bytes());
+            out.extend_from_slice(
+                known
+                    .map_or_else(|| "null".to_owned(), exact::text)
+                    .as_bytes(),
+            );
         }
         out.push(b'}');
     }
@@ -112,7 +126,9 @@ pub fn string(out: &mut Vec<u8>, text: &[u8]) {
         match c {
             '"' => out.extend_from_slice(b"\\\""),
             '\\' => out.extend_from_slice(b"\\\\"),
-            c if (c as u32) < 0x20 => out.extend_from_slice(format!("\\u{:04x}", c as u32).as_bytes()),
+            c if (c as u32) < 0x20 => {
+                out.extend_from_slice(format!("\\u{:04x}", c as u32).as_bytes())
+            }
             c => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
         }
     }

@@ -12,7 +12,13 @@ pub fn push_float(out: &mut Vec<u8>, value: f64, width: usize, decimals: usize, 
             let n = write_scaled(scaled, decimals, &mut digits);
             push_field(out, &digits[digits.len() - n..], width, decimals, point);
         }
-        None => push_field(out, format!("{value:.decimals$}").as_bytes(), width, decimals, point),
+        None => push_field(
+            out,
+            format!("{value:.decimals$}").as_bytes(),
+            width,
+            decimals,
+            point,
+        ),
     }
 }
 
@@ -41,7 +47,11 @@ fn rounded(value: f64, decimals: usize) -> Option<u64> {
     if shift > 100 {
         return Some(0);
     }
-    let (whole, rest, half) = (product >> shift, product & ((1 << shift) - 1), 1u128 << (shift - 1));
+    let (whole, rest, half) = (
+        product >> shift,
+        product & ((1 << shift) - 1),
+        1u128 << (shift - 1),
+    );
     let up = rest > half || (rest == half && whole & 1 == 1);
     Some(whole as u64 + u64::from(up))
 }
@@ -66,7 +76,11 @@ fn write_scaled(mut v: u64, decimals: usize, to: &mut [u8; 24]) -> usize {
 fn push_field(out: &mut Vec<u8>, text: &[u8], width: usize, decimals: usize, point: &[u8]) {
     const BLANKS: [u8; 32] = [b' '; 32];
     let plain = decimals == 0 || point == b".";
-    let length = if plain { text.len() } else { text.len() - 1 + point.len() };
+    let length = if plain {
+        text.len()
+    } else {
+        text.len() - 1 + point.len()
+    };
     let pad = 1 + width.saturating_sub(length);
     out.extend_from_slice(&BLANKS[..pad.min(BLANKS.len())]);
     match text.iter().position(|b| *b == b'.').filter(|_| !plain) {
@@ -110,7 +124,10 @@ mod tests {
         push_float(&mut out, 1.5, 6, 2, b",");
         push_float(&mut out, 1.5, 6, 0, b",");
         push_float(&mut out, 1.5, 8, 1, "٫".as_bytes());
-        assert_eq!(String::from_utf8(out).expect("text"), "   1,50      2     1٫5");
+        assert_eq!(
+            String::from_utf8(out).expect("text"),
+            "   1,50      2     1٫5"
+        );
     }
 
     proptest! {

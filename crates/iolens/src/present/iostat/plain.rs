@@ -13,9 +13,13 @@ const NAME_WIDTH: usize = 13;
 
 /// The first line.
 pub fn banner(out: &mut Vec<u8>, b: &Banner) {
-    for (text, after) in
-        [(&b.sysname, " "), (&b.release, " ("), (&b.nodename, ") \t"), (&b.date, " \t_"), (&b.machine, "_\t(")]
-    {
+    for (text, after) in [
+        (&b.sysname, " "),
+        (&b.release, " ("),
+        (&b.nodename, ") \t"),
+        (&b.date, " \t_"),
+        (&b.machine, "_\t("),
+    ] {
         out.extend_from_slice(&escape::bytes(text));
         out.extend_from_slice(after.as_bytes());
     }
@@ -37,12 +41,17 @@ struct Table {
 impl Layout {
     /// The tables of a style.
     pub fn new(style: &Style) -> Layout {
-        let table = |columns: Vec<Column>| Table { heading: heading(style, &columns), columns };
+        let table = |columns: Vec<Column>| Table {
+            heading: heading(style, &columns),
+            columns,
+        };
         let mut tables = match (style.extended, style.short) {
             (false, false) => vec![BASIC.to_vec()],
             (false, true) => vec![BASIC_SHORT.to_vec()],
             (true, true) => vec![EXTENDED_SHORT.to_vec()],
-            (true, false) if style.pretty && !style.compact => EXTENDED.iter().map(|t| t.to_vec()).collect(),
+            (true, false) if style.pretty && !style.compact => {
+                EXTENDED.iter().map(|t| t.to_vec()).collect()
+            }
             (true, false) => vec![EXTENDED.concat()],
         };
         let more = exact::columns(style);
@@ -51,7 +60,9 @@ impl Layout {
             _ if more.is_empty() => {}
             _ => tables.push(more),
         }
-        Layout { tables: tables.into_iter().map(table).collect() }
+        Layout {
+            tables: tables.into_iter().map(table).collect(),
+        }
     }
 }
 
@@ -64,7 +75,13 @@ impl Layout {
 
 impl std::fmt::Debug for Layout {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.tables.iter().map(|t| String::from_utf8_lossy(&t.heading))).finish()
+        f.debug_list()
+            .entries(
+                self.tables
+                    .iter()
+                    .map(|t| String::from_utf8_lossy(&t.heading)),
+            )
+            .finish()
     }
 }
 
@@ -90,14 +107,20 @@ pub fn report(out: &mut Vec<u8>, style: &Style, layout: &Layout, report: &Report
     }
     if let Some(rows) = &report.rows {
         places.rows.reserve_exact(rows.len() * layout.tables.len());
-        let tables = if report.cut { &layout.tables[..1] } else { &layout.tables[..] };
+        let tables = if report.cut {
+            &layout.tables[..1]
+        } else {
+            &layout.tables[..]
+        };
         for (i, table) in tables.iter().enumerate() {
             if i > 0 {
                 out.push(b'\n');
             }
             out.extend_from_slice(&table.heading);
             for row in rows {
-                places.rows.push(placed(out, |out| self::row(out, style, &table.columns, row)));
+                places.rows.push(placed(out, |out| {
+                    self::row(out, style, &table.columns, row)
+                }));
             }
         }
     }
@@ -132,7 +155,9 @@ fn heading(style: &Style, columns: &[Column]) -> Vec<u8> {
         out.extend_from_slice(b"Device       ");
     }
     for c in columns {
-        out.extend_from_slice(format!("{:>1$}", c.heading(style.unit, style.extended), c.width + 1).as_bytes());
+        out.extend_from_slice(
+            format!("{:>1$}", c.heading(style.unit, style.extended), c.width + 1).as_bytes(),
+        );
     }
     out.extend_from_slice(if style.pretty { b" Device\n" } else { b"\n" });
     out
@@ -148,9 +173,23 @@ fn row(out: &mut Vec<u8>, style: &Style, columns: &[Column], row: &Row<'_>) {
     for c in columns {
         match c.cell {
             Cell::Number(f) => float(out, style, c.width, f(row), None),
-            Cell::SectorRate(f) if style.human => float(out, style, c.width, f(row), Some(Scale::Sectors)),
-            Cell::SectorRate(f) => float(out, style, c.width, f(row) / style.unit.sectors() as f64, None),
-            Cell::Kib(f) => float(out, style, c.width, f(row), style.human.then_some(Scale::Kib)),
+            Cell::SectorRate(f) if style.human => {
+                float(out, style, c.width, f(row), Some(Scale::Sectors))
+            }
+            Cell::SectorRate(f) => float(
+                out,
+                style,
+                c.width,
+                f(row) / style.unit.sectors() as f64,
+                None,
+            ),
+            Cell::Kib(f) => float(
+                out,
+                style,
+                c.width,
+                f(row),
+                style.human.then_some(Scale::Kib),
+            ),
             Cell::SectorTotal(f) => total(out, style, c.width, f(row)),
             Cell::Percent(alarm, f) => percent(out, style, c.width, alarm, f(row)),
             Cell::Known(decimals, f) => known(out, style, c.width, decimals, f(row)),
@@ -196,7 +235,11 @@ fn known(out: &mut Vec<u8>, style: &Style, width: usize, decimals: u8, v: Option
         out.push(b'-');
         return;
     };
-    let decimals = if decimals == 0 { 0 } else { style.decimals.unwrap_or(decimals) };
+    let decimals = if decimals == 0 {
+        0
+    } else {
+        style.decimals.unwrap_or(decimals)
+    };
     if let Some(c) = &style.colors {
         out.extend_from_slice(if v == 0.0 { &c.zero } else { &c.nonzero });
     }
@@ -224,7 +267,11 @@ fn shows_zero(v: f64, decimals: u8) -> bool {
 fn float(out: &mut Vec<u8>, style: &Style, width: usize, v: f64, scale: Option<Scale>) {
     let decimals = style.decimals.unwrap_or(2);
     if let Some(c) = &style.colors {
-        out.extend_from_slice(if shows_zero(v, decimals) { &c.zero } else { &c.nonzero });
+        out.extend_from_slice(if shows_zero(v, decimals) {
+            &c.zero
+        } else {
+            &c.nonzero
+        });
     }
     match scale {
         Some(scale) => scaled(out, style, width, v, scale),
@@ -236,7 +283,11 @@ fn float(out: &mut Vec<u8>, style: &Style, width: usize, v: f64, scale: Option<S
 }
 
 fn total(out: &mut Vec<u8>, style: &Style, width: usize, sectors: u64) {
-    let v = if style.human { sectors } else { sectors / style.unit.sectors() };
+    let v = if style.human {
+        sectors
+    } else {
+        sectors / style.unit.sectors()
+    };
     if let Some(c) = &style.colors {
         out.extend_from_slice(if v == 0 { &c.zero } else { &c.nonzero });
     }

@@ -70,8 +70,16 @@ fn state(s: State) -> &'static str {
 pub type More<'a> = (&'a [exact::Field], Option<&'a DeviceExact>);
 
 /// A device as a line of NDJSON. `time` is ISO 8601.
-pub fn ndjson_device(out: &mut Vec<u8>, time: &str, name: &[u8], rates: &DeviceRates, more: More<'_>) {
-    out.extend_from_slice(format!("{{\"time\": \"{time}\", \"source\": \"counters\", \"device\": ").as_bytes());
+pub fn ndjson_device(
+    out: &mut Vec<u8>,
+    time: &str,
+    name: &[u8],
+    rates: &DeviceRates,
+    more: More<'_>,
+) {
+    out.extend_from_slice(
+        format!("{{\"time\": \"{time}\", \"source\": \"counters\", \"device\": ").as_bytes(),
+    );
     string(out, name);
     out.extend_from_slice(format!(", \"state\": \"{}\"", state(rates.state)).as_bytes());
     for (key, value) in FIELDS {
@@ -86,7 +94,10 @@ pub fn ndjson_device(out: &mut Vec<u8>, time: &str, name: &[u8], rates: &DeviceR
         out.extend_from_slice(format!(", \"exact_source\": {source}").as_bytes());
     }
     for (key, value) in more.0 {
-        let text = more.1.and_then(value).map_or_else(|| "null".to_owned(), exact::text);
+        let text = more
+            .1
+            .and_then(value)
+            .map_or_else(|| "null".to_owned(), exact::text);
         out.extend_from_slice(format!(", \"{key}\": {text}").as_bytes());
     }
     out.extend_from_slice(b"}\n");
@@ -94,7 +105,9 @@ pub fn ndjson_device(out: &mut Vec<u8>, time: &str, name: &[u8], rates: &DeviceR
 
 /// The processors as a line of NDJSON.
 pub fn ndjson_cpu(out: &mut Vec<u8>, time: &str, cpu: &CpuPercent) {
-    out.extend_from_slice(format!("{{\"time\": \"{time}\", \"source\": \"counters\", \"cpu\": \"all\"").as_bytes());
+    out.extend_from_slice(
+        format!("{{\"time\": \"{time}\", \"source\": \"counters\", \"cpu\": \"all\"").as_bytes(),
+    );
     for (key, value) in CPU_FIELDS {
         out.extend_from_slice(format!(", \"{key}\": {}", value(cpu)).as_bytes());
     }
@@ -126,7 +139,13 @@ pub fn csv_device(out: &mut Vec<u8>, time: &str, name: &[u8], rates: &DeviceRate
     }
     for (_, value) in more.0 {
         out.push(b',');
-        out.extend_from_slice(more.1.and_then(value).map(exact::text).unwrap_or_default().as_bytes());
+        out.extend_from_slice(
+            more.1
+                .and_then(value)
+                .map(exact::text)
+                .unwrap_or_default()
+                .as_bytes(),
+        );
     }
     out.push(b'\n');
 }
@@ -166,12 +185,21 @@ mod tests {
         let mut out = Vec::new();
         ndjson_device(&mut out, "T", b"a\"b\n\xff", &rates, (&[], None));
         let v: serde_json::Value = serde_json::from_slice(&out).expect("JSON");
-        assert_eq!((v["device"].as_str(), v["state"].as_str()), (Some("a\"b\n\u{fffd}"), Some("restarted")));
-        assert_eq!((v["reads_per_s"].is_null(), v["interval_s"].as_f64()), (true, Some(1.5)));
+        assert_eq!(
+            (v["device"].as_str(), v["state"].as_str()),
+            (Some("a\"b\n\u{fffd}"), Some("restarted"))
+        );
+        assert_eq!(
+            (v["reads_per_s"].is_null(), v["interval_s"].as_f64()),
+            (true, Some(1.5))
+        );
         out.clear();
         csv_device(&mut out, "T", b"=a,\"b", &rates, (&[], None));
         let text = String::from_utf8(out).expect("text");
-        assert!(text.starts_with("T,\"'=a,\"\"b\",restarted,,,") && text.ends_with(",1.5\n"), "{text}");
+        assert!(
+            text.starts_with("T,\"'=a,\"\"b\",restarted,,,") && text.ends_with(",1.5\n"),
+            "{text}"
+        );
     }
 
     #[test]

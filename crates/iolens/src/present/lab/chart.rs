@@ -118,7 +118,17 @@ fn box_numbers<S: Serializer>(s: &BoxStats, serializer: S) -> Result<S::Ok, S::E
     let (q1, median, q3) = (s.q1, s.median, s.q3);
     let outliers = s.outliers.iter().copied().step_by(skip).collect();
     let (whisker_low, whisker_high, mean, max) = (s.whisker_low, s.whisker_high, s.mean, s.max);
-    BoxNumbers { q1, median, q3, whisker_low, whisker_high, mean, max, outliers }.serialize(serializer)
+    BoxNumbers {
+        q1,
+        median,
+        q3,
+        whisker_low,
+        whisker_high,
+        mean,
+        max,
+        outliers,
+    }
+    .serialize(serializer)
 }
 
 /// 65536 as `64K`, in powers of 1024.
@@ -138,17 +148,31 @@ mod tests {
 
     #[test]
     fn a_box_has_at_most_80_of_its_outliers() {
-        let values: Vec<f64> =
-            (0..10_000).map(|i| if i % 50 == 0 { 1e6 + f64::from(i) } else { f64::from(i % 7) }).collect();
+        let values: Vec<f64> = (0..10_000)
+            .map(|i| {
+                if i % 50 == 0 {
+                    1e6 + f64::from(i)
+                } else {
+                    f64::from(i % 7)
+                }
+            })
+            .collect();
         let stats = box_stats(&values).expect("values");
         assert_eq!(stats.outliers.len(), 200);
-        let mark = BoxMark { name: "b".to_owned(), group: 0, stats };
+        let mark = BoxMark {
+            name: "b".to_owned(),
+            group: 0,
+            stats,
+        };
         let json = serde_json::to_value(&mark).expect("JSON");
         assert_eq!(json["stats"]["outliers"].as_array().map(Vec::len), Some(67));
     }
 
     #[test]
     fn sizes_are_powers_of_1024() {
-        assert_eq!((bytes(65_536.0), bytes(512.0)), ("64K".to_owned(), "512".to_owned()));
+        assert_eq!(
+            (bytes(65_536.0), bytes(512.0)),
+            ("64K".to_owned(), "512".to_owned())
+        );
     }
 }

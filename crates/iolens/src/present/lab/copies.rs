@@ -30,12 +30,22 @@ fn averages(r: &CopyResult) -> CellAverages {
 }
 
 fn fairness(r: &CopyResult) -> Option<f64> {
-    jain_fairness(&r.each_s.iter().map(|s| 1.0 / s.max(1e-9)).collect::<Vec<_>>())
+    jain_fairness(
+        &r.each_s
+            .iter()
+            .map(|s| 1.0 / s.max(1e-9))
+            .collect::<Vec<_>>(),
+    )
 }
 
 fn label(r: &CopyResult) -> String {
     let s = if r.cell.copies == 1 { "copy" } else { "copies" };
-    format!("{}, {} {s}, replicate {}", r.target, r.cell.copies, r.cell.replicate + 1)
+    format!(
+        "{}, {} {s}, replicate {}",
+        r.target,
+        r.cell.copies,
+        r.cell.replicate + 1
+    )
 }
 
 /// Everything that is doubtful about a cell.
@@ -43,12 +53,23 @@ fn said_of(r: &CopyResult, file_mb: f64) -> Vec<String> {
     let mut out = doubts(&averages(r), Some(r.durable_s), file_mb);
     // The counter advances by ticks, of at most 10 ms: a short sample may get one that is not its own.
     let allowed = |s: &Sample| 100.5 + 1.0 / s.seconds;
-    let impossible = r.samples.iter().filter(|s| s.util_percent > allowed(s)).map(|s| s.util_percent);
-    if let Some(worst) = impossible.reduce(f64::max).filter(|_| r.whole.util_percent <= 100.0) {
-        out.push(format!("a sample says {worst:.1} % utilisation: more than all the time there was"));
+    let impossible = r
+        .samples
+        .iter()
+        .filter(|s| s.util_percent > allowed(s))
+        .map(|s| s.util_percent);
+    if let Some(worst) = impossible
+        .reduce(f64::max)
+        .filter(|_| r.whole.util_percent <= 100.0)
+    {
+        out.push(format!(
+            "a sample says {worst:.1} % utilisation: more than all the time there was"
+        ));
     }
     if r.user_space_driver {
-        out.push("the file system's driver runs in user space: its own work is in the times".to_owned());
+        out.push(
+            "the file system's driver runs in user space: its own work is in the times".to_owned(),
+        );
     }
     out
 }
@@ -68,17 +89,35 @@ pub fn cell_document(r: &CopyResult, file_mb: f64, facts: Vec<(String, String)>)
             ..Chart::default()
         })
     };
-    let cpu = CPU.iter().enumerate().map(|(i, name)| curve(name, &move |s| s.cpu_percent[i])).collect();
+    let cpu = CPU
+        .iter()
+        .enumerate()
+        .map(|(i, name)| curve(name, &move |s| s.cpu_percent[i]))
+        .collect();
     let figures = vec![
-        chart("MB/s", vec![curve("written", &|s| s.write_mb_per_s), curve("read", &|s| s.read_mb_per_s)]),
+        chart(
+            "MB/s",
+            vec![
+                curve("written", &|s| s.write_mb_per_s),
+                curve("read", &|s| s.read_mb_per_s),
+            ],
+        ),
         chart("utilisation (%)", vec![curve("%util", &|s| s.util_percent)]),
-        chart("queue length", vec![curve("queue length", &|s| s.queue_length)]),
+        chart(
+            "queue length",
+            vec![curve("queue length", &|s| s.queue_length)],
+        ),
         chart("processor time (%)", cpu),
     ];
-    let rows = averages_of(r).into_iter().map(|(name, w, p)| vec![name.to_owned(), dash(w), dash(p)]).collect();
+    let rows = averages_of(r)
+        .into_iter()
+        .map(|(name, w, p)| vec![name.to_owned(), dash(w), dash(p)])
+        .collect();
     let means = Table {
         caption: Some("Averages".to_owned()),
-        columns: ["metric", "weighted by time", "plain mean of samples"].map(str::to_owned).to_vec(),
+        columns: ["metric", "weighted by time", "plain mean of samples"]
+            .map(str::to_owned)
+            .to_vec(),
         rows,
         folded: false,
     };
@@ -105,14 +144,23 @@ pub fn cell_document(r: &CopyResult, file_mb: f64, facts: Vec<(String, String)>)
         tables: vec![each_copy(r, file_mb)],
         ..Section::default()
     };
-    let checks = Section { title: "Sanity checks".to_owned(), paragraphs, ..Section::default() };
+    let checks = Section {
+        title: "Sanity checks".to_owned(),
+        paragraphs,
+        ..Section::default()
+    };
     let links = Section {
         title: "Every I/O".to_owned(),
         paragraphs: vec!["The recording beside this file holds each of them: `iolens report rec.iolens`, `iolens zoom rec.iolens --step 10ms`.".to_owned()],
         links: vec![("data".to_owned(), "data".to_owned()), ("averages".to_owned(), "averages".to_owned()), ("all cells".to_owned(), "../../report.html".to_owned())],
         ..Section::default()
     };
-    Document { title: label(r), facts, method: Vec::new(), sections: vec![watched, times, checks, links] }
+    Document {
+        title: label(r),
+        facts,
+        method: Vec::new(),
+        sections: vec![watched, times, checks, links],
+    }
 }
 
 fn each_copy(r: &CopyResult, file_mb: f64) -> Table {
@@ -128,7 +176,15 @@ fn each_copy(r: &CopyResult, file_mb: f64) -> Table {
         ]
     };
     Table {
-        columns: ["copy", "cp exit (s)", "on the disk (s)", "MB/s to cp exit", "extents"].map(str::to_owned).to_vec(),
+        columns: [
+            "copy",
+            "cp exit (s)",
+            "on the disk (s)",
+            "MB/s to cp exit",
+            "extents",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
         rows: (0..r.each_s.len()).map(row).collect(),
         ..Table::default()
     }
@@ -139,19 +195,38 @@ type Metric = (&'static str, &'static str, fn(&CopyResult) -> f64);
 /// Name, key in JSON, value.
 const METRICS: [Metric; 8] = [
     ("MB/s written", "write_mb_per_s", |r| r.whole.write_mb_per_s),
-    ("Write requests per second", "writes_per_s", |r| r.whole.writes_per_s),
-    ("Mean write request (sectors of 512 bytes)", "request_sectors", |r| r.whole.request_sectors.unwrap_or(0.0)),
-    ("Mean queue length", "queue_length", |r| r.whole.queue_length),
+    ("Write requests per second", "writes_per_s", |r| {
+        r.whole.writes_per_s
+    }),
+    (
+        "Mean write request (sectors of 512 bytes)",
+        "request_sectors",
+        |r| r.whole.request_sectors.unwrap_or(0.0),
+    ),
+    ("Mean queue length", "queue_length", |r| {
+        r.whole.queue_length
+    }),
     ("Utilisation (%)", "util_percent", |r| r.whole.util_percent),
-    ("MB/s while busy", "mb_per_busy_s", |r| r.whole.write_mb_per_s / (r.whole.util_percent / 100.0).max(1e-9)),
-    ("Seconds until all copies were on the disk", "durable_s", |r| r.durable_s),
-    ("Jain's fairness among the copies", "jain_fairness", |r| fairness(r).unwrap_or(1.0)),
+    ("MB/s while busy", "mb_per_busy_s", |r| {
+        r.whole.write_mb_per_s / (r.whole.util_percent / 100.0).max(1e-9)
+    }),
+    (
+        "Seconds until all copies were on the disk",
+        "durable_s",
+        |r| r.durable_s,
+    ),
+    ("Jain's fairness among the copies", "jain_fairness", |r| {
+        fairness(r).unwrap_or(1.0)
+    }),
 ];
 
 /// What all cells say together.
 pub fn render(results: &[(String, CopyResult)], file_mb: f64, plan: &Value) -> Rendered {
     let cells: Vec<&CopyResult> = results.iter().map(|r| &r.1).collect();
-    let mut targets: Vec<(usize, String)> = cells.iter().map(|r| (r.cell.target, r.target.clone())).collect();
+    let mut targets: Vec<(usize, String)> = cells
+        .iter()
+        .map(|r| (r.cell.target, r.target.clone()))
+        .collect();
     targets.sort();
     targets.dedup();
     let mut copies: Vec<u32> = cells.iter().map(|r| r.cell.copies).collect();
@@ -169,13 +244,19 @@ pub fn render(results: &[(String, CopyResult)], file_mb: f64, plan: &Value) -> R
     sections.push(checks(&cells, file_mb));
     sections.push(Section {
         title: "Every cell".to_owned(),
-        links: results.iter().map(|(id, r)| (label(r), format!("cells/{id}/report.html"))).collect(),
+        links: results
+            .iter()
+            .map(|(id, r)| (label(r), format!("cells/{id}/report.html")))
+            .collect(),
         ..Section::default()
     });
     Rendered {
         sections,
         results: json!({ "anova": analyses, "cells": cells }),
-        tables: vec![("results", cells_data(results, file_mb)), ("samples", samples_data(results))],
+        tables: vec![
+            ("results", cells_data(results, file_mb)),
+            ("samples", samples_data(results)),
+        ],
         method: method(plan, file_mb),
         done: results.len(),
     }
@@ -192,11 +273,20 @@ fn method(plan: &Value, file_mb: f64) -> Vec<String> {
 }
 
 fn of(cells: &[&CopyResult], target: usize, copies: u32, f: fn(&CopyResult) -> f64) -> Vec<f64> {
-    cells.iter().filter(|r| r.cell.target == target && r.cell.copies == copies).map(|r| f(r)).collect()
+    cells
+        .iter()
+        .filter(|r| r.cell.target == target && r.cell.copies == copies)
+        .map(|r| f(r))
+        .collect()
 }
 
 /// The published layout: copies by target.
-fn layout(cells: &[&CopyResult], targets: &[(usize, String)], copies: &[u32], (name, _, f): &Metric) -> Section {
+fn layout(
+    cells: &[&CopyResult],
+    targets: &[(usize, String)],
+    copies: &[u32],
+    (name, _, f): &Metric,
+) -> Section {
     let cell = |t: usize, n: u32| {
         let interval = mean_interval(&of(cells, t, n, *f), 0.05);
         interval.map_or_else(|| "-".to_owned(), |m| mean_cell(&m))
@@ -204,10 +294,17 @@ fn layout(cells: &[&CopyResult], targets: &[(usize, String)], copies: &[u32], (n
     let mean = |v: Vec<f64>| v.iter().sum::<f64>() / v.len() as f64;
     let mut columns = vec!["copies".to_owned()];
     columns.extend(targets.iter().map(|t| t.1.clone()));
-    let row = |n: &u32| std::iter::once(n.to_string()).chain(targets.iter().map(|t| cell(t.0, *n))).collect();
+    let row = |n: &u32| {
+        std::iter::once(n.to_string())
+            .chain(targets.iter().map(|t| cell(t.0, *n)))
+            .collect()
+    };
     let curve = |t: &(usize, String)| Curve {
         name: t.1.clone(),
-        points: copies.iter().map(|n| (f64::from(*n), mean(of(cells, t.0, *n, *f)))).collect(),
+        points: copies
+            .iter()
+            .map(|n| (f64::from(*n), mean(of(cells, t.0, *n, *f))))
+            .collect(),
         model: false,
     };
     let chart = Chart {
@@ -218,7 +315,11 @@ fn layout(cells: &[&CopyResult], targets: &[(usize, String)], copies: &[u32], (n
     };
     Section {
         title: (*name).to_owned(),
-        tables: vec![Table { columns, rows: copies.iter().map(row).collect(), ..Table::default() }],
+        tables: vec![Table {
+            columns,
+            rows: copies.iter().map(row).collect(),
+            ..Table::default()
+        }],
         figures: vec![Figure::Curves(chart)],
         ..Section::default()
     }
@@ -241,7 +342,9 @@ fn variance(
     (_, _, f): &Metric,
     tables: &mut Vec<Table>,
 ) -> (Value, Vec<String>) {
-    let by_copies = |t: &(usize, String)| -> Vec<Vec<f64>> { copies.iter().map(|n| of(cells, t.0, *n, *f)).collect() };
+    let by_copies = |t: &(usize, String)| -> Vec<Vec<f64>> {
+        copies.iter().map(|n| of(cells, t.0, *n, *f)).collect()
+    };
     match two_way(&targets.iter().map(by_copies).collect::<Vec<_>>()) {
         Err(e) => (Value::Null, vec![format!("No analysis of variance: {e}.")]),
         Ok(a) => {
@@ -255,7 +358,10 @@ fn variance(
 }
 
 fn in_words(a: &Anova, pairs: &[PairDifference], targets: &[(usize, String)]) -> Vec<String> {
-    let mut first = format!("Variance explained: file system {:.1} %, copies {:.1} %", a.a.percent, a.b.percent);
+    let mut first = format!(
+        "Variance explained: file system {:.1} %, copies {:.1} %",
+        a.a.percent, a.b.percent
+    );
     if let Some(i) = &a.interaction {
         let _ = write!(first, ", interaction {:.1} %", i.percent);
     }
@@ -266,9 +372,15 @@ fn in_words(a: &Anova, pairs: &[PairDifference], targets: &[(usize, String)]) ->
         .map(|p| format!("{} and {}", targets[p.first].1, targets[p.second].1))
         .collect();
     let second = match (pairs.is_empty(), apart.is_empty()) {
-        (true, _) => "No comparison of file systems: a single replicate leaves no residual variance.".to_owned(),
+        (true, _) => {
+            "No comparison of file systems: a single replicate leaves no residual variance."
+                .to_owned()
+        }
         (false, true) => "No significant pair (Tukey HSD, alpha = 0.05).".to_owned(),
-        (false, false) => format!("Significant pairs (Tukey HSD, alpha = 0.05): {}.", apart.join(", ")),
+        (false, false) => format!(
+            "Significant pairs (Tukey HSD, alpha = 0.05): {}.",
+            apart.join(", ")
+        ),
     };
     vec![first, second]
 }
@@ -281,17 +393,32 @@ fn anova_table(a: &Anova) -> Table {
             format!("{}", s.df),
             format!("{:.2}", s.percent),
             layout::number(s.f, 3),
-            s.p.map_or_else(|| "-".to_owned(), |p| if p < 1e-4 { format!("{p:.1e}") } else { format!("{p:.4}") }),
+            s.p.map_or_else(
+                || "-".to_owned(),
+                |p| {
+                    if p < 1e-4 {
+                        format!("{p:.1e}")
+                    } else {
+                        format!("{p:.4}")
+                    }
+                },
+            ),
         ]
     };
     let mut rows = vec![row("target", &a.a), row("copies", &a.b)];
     rows.extend(a.interaction.iter().map(|i| row("target x copies", i)));
     rows.push(row("error", &a.error));
-    rows.extend(a.non_additivity.iter().map(|n| row("non-additivity (of the error)", n)));
+    rows.extend(
+        a.non_additivity
+            .iter()
+            .map(|n| row("non-additivity (of the error)", n)),
+    );
     Table {
         caption: Some("Analysis of variance and allocation of variation".to_owned()),
         folded: true,
-        columns: ["source", "sum of squares", "df", "% of variation", "F", "p"].map(str::to_owned).to_vec(),
+        columns: ["source", "sum of squares", "df", "% of variation", "F", "p"]
+            .map(str::to_owned)
+            .to_vec(),
         rows,
     }
 }
@@ -302,11 +429,17 @@ fn pairs_table(pairs: &[PairDifference], targets: &[(usize, String)]) -> Table {
             format!("{} - {}", targets[p.first].1, targets[p.second].1),
             format!("{:.4}", p.difference),
             format!("{:.4}", p.half_width),
-            if p.p < 1e-4 { format!("{:.1e}", p.p) } else { format!("{:.4}", p.p) },
+            if p.p < 1e-4 {
+                format!("{:.1e}", p.p)
+            } else {
+                format!("{:.4}", p.p)
+            },
         ]
     };
     Table {
-        caption: Some("Tukey's honestly significant differences, 95 % for all pairs together".to_owned()),
+        caption: Some(
+            "Tukey's honestly significant differences, 95 % for all pairs together".to_owned(),
+        ),
         folded: true,
         columns: ["pair", "difference", "±", "p"].map(str::to_owned).to_vec(),
         rows: pairs.iter().map(row).collect(),
@@ -314,16 +447,28 @@ fn pairs_table(pairs: &[PairDifference], targets: &[(usize, String)]) -> Table {
 }
 
 fn checks(cells: &[&CopyResult], file_mb: f64) -> Section {
-    let mut paragraphs: Vec<String> =
-        cells.iter().flat_map(|r| said_of(r, file_mb).into_iter().map(move |d| format!("{}: {d}", label(r)))).collect();
+    let mut paragraphs: Vec<String> = cells
+        .iter()
+        .flat_map(|r| {
+            said_of(r, file_mb)
+                .into_iter()
+                .map(move |d| format!("{}: {d}", label(r)))
+        })
+        .collect();
     if paragraphs.is_empty() {
         paragraphs.push("All sanity checks passed.".to_owned());
     }
-    Section { title: "Sanity checks".to_owned(), paragraphs, ..Section::default() }
+    Section {
+        title: "Sanity checks".to_owned(),
+        paragraphs,
+        ..Section::default()
+    }
 }
 
 fn cells_data(results: &[(String, CopyResult)], file_mb: f64) -> DataTable {
-    let number = |f: &dyn Fn(&CopyResult) -> Option<f64>| results.iter().map(|r| f(&r.1)).collect::<Vec<_>>();
+    let number = |f: &dyn Fn(&CopyResult) -> Option<f64>| {
+        results.iter().map(|r| f(&r.1)).collect::<Vec<_>>()
+    };
     let derived = |r: &CopyResult| derive(&averages(r), file_mb);
     let mut t = DataTable::new(results.len())
         .words("cell", results.iter().map(|r| r.0.clone()))
@@ -336,20 +481,34 @@ fn cells_data(results: &[(String, CopyResult)], file_mb: f64) -> DataTable {
     }
     t = t
         .numbers("elapsed_s", number(&|r| Some(r.elapsed_s)))
-        .numbers("write_await_ms", number(&|r| derived(r).map(|d| d.write_await_ms)))
+        .numbers(
+            "write_await_ms",
+            number(&|r| derived(r).map(|d| d.write_await_ms)),
+        )
         .numbers("service_ms", number(&|r| derived(r).map(|d| d.service_ms)))
-        .numbers("implied_request_sectors", number(&|r| derived(r).map(|d| d.request_sectors)))
-        .numbers("impossible_util", number(&|r| derived(r).map(|d| f64::from(u8::from(d.impossible_util)))));
+        .numbers(
+            "implied_request_sectors",
+            number(&|r| derived(r).map(|d| d.request_sectors)),
+        )
+        .numbers(
+            "impossible_util",
+            number(&|r| derived(r).map(|d| f64::from(u8::from(d.impossible_util)))),
+        );
     for (i, name) in CPU.into_iter().enumerate() {
-        t = t.numbers(&format!("cpu_{name}_percent"), number(&|r| Some(r.whole.cpu_percent[i])));
+        t = t.numbers(
+            &format!("cpu_{name}_percent"),
+            number(&|r| Some(r.whole.cpu_percent[i])),
+        );
     }
     t
 }
 
 /// Every sample of every cell.
 pub fn samples_data(results: &[(String, CopyResult)]) -> DataTable {
-    let all: Vec<(&str, &CopyResult, &Sample)> =
-        results.iter().flat_map(|(id, r)| r.samples.iter().map(move |s| (id.as_str(), r, s))).collect();
+    let all: Vec<(&str, &CopyResult, &Sample)> = results
+        .iter()
+        .flat_map(|(id, r)| r.samples.iter().map(move |s| (id.as_str(), r, s)))
+        .collect();
     let mut t = DataTable::new(all.len())
         .words("cell", all.iter().map(|r| r.0.to_owned()))
         .words("target", all.iter().map(|r| r.1.target.clone()))

@@ -90,7 +90,11 @@ pub fn text(d: &Document, layout: Layout) -> String {
         s.paragraphs.iter().for_each(|p| out.push_str(&sentence(p)));
         for t in s.tables.iter().filter(|t| !t.folded) {
             t.caption.iter().for_each(|c| out.push_str(&sentence(c)));
-            let escaped = |r: &Vec<String>| r.iter().map(|c| escape::terminal(c).into_owned()).collect::<Vec<_>>();
+            let escaped = |r: &Vec<String>| {
+                r.iter()
+                    .map(|c| escape::terminal(c).into_owned())
+                    .collect::<Vec<_>>()
+            };
             let rows: Vec<Vec<String>> = t.rows.iter().map(escaped).collect();
             out.push_str(&layout.table(&escaped(&t.columns), &rows, |i| holds_words(t, i)));
         }
@@ -101,7 +105,11 @@ pub fn text(d: &Document, layout: Layout) -> String {
 /// Whether a column is aligned left: the first, and those without any number.
 fn holds_words(t: &Table, column: usize) -> bool {
     let number = |c: &str| c.starts_with(|ch: char| ch.is_ascii_digit() || ch == '-' || ch == '+');
-    column == 0 || t.rows.iter().filter_map(|r| r.get(column)).all(|c| !c.is_empty() && !number(c))
+    column == 0
+        || t.rows
+            .iter()
+            .filter_map(|r| r.get(column))
+            .all(|c| !c.is_empty() && !number(c))
 }
 
 /// Comma-separated values, quoted and made safe for spreadsheets where needed.
@@ -110,7 +118,16 @@ pub fn csv(t: &DataTable) -> String {
     let mut out = heading.join(",") + "\n";
     for i in 0..t.rows() {
         let row = t.row(i);
-        let cells: Vec<_> = row.iter().map(|c| if is_number(c) { c.into() } else { escape::csv(c) }).collect();
+        let cells: Vec<_> = row
+            .iter()
+            .map(|c| {
+                if is_number(c) {
+                    c.into()
+                } else {
+                    escape::csv(c)
+                }
+            })
+            .collect();
         out.push_str(&cells.join(","));
         out.push('\n');
     }
@@ -215,7 +232,8 @@ fn page<'a>(d: &'a Document, raw: &'a [Raw]) -> LabPage<'a> {
 }
 
 fn section_block(s: &Section) -> SectionBlock<'_> {
-    let table = |t: &'_ Table| -> Vec<bool> { (0..t.columns.len()).map(|i| holds_words(t, i)).collect() };
+    let table =
+        |t: &'_ Table| -> Vec<bool> { (0..t.columns.len()).map(|i| holds_words(t, i)).collect() };
     let tables = s.tables.iter().map(|t| TableBlock {
         caption: t.caption.as_deref(),
         folded: t.folded,
@@ -239,13 +257,23 @@ mod tests {
     fn document() -> Document {
         let table = Table {
             columns: vec!["name".to_owned(), "value".to_owned()],
-            rows: vec![vec!["a<b>\u{1b}[31m".to_owned(), "1.5".to_owned()], vec!["x".to_owned(), "12".to_owned()]],
+            rows: vec![
+                vec!["a<b>\u{1b}[31m".to_owned(), "1.5".to_owned()],
+                vec!["x".to_owned(), "12".to_owned()],
+            ],
             ..Table::default()
         };
         let section = Section {
             title: "S".to_owned(),
             paragraphs: vec!["p".to_owned()],
-            tables: vec![table.clone(), Table { folded: true, caption: Some("closer".to_owned()), ..table }],
+            tables: vec![
+                table.clone(),
+                Table {
+                    folded: true,
+                    caption: Some("closer".to_owned()),
+                    ..table
+                },
+            ],
             ..Section::default()
         };
         let links = Section {
@@ -264,22 +292,45 @@ mod tests {
     #[test]
     fn untrusted_names_stay_text_on_every_surface() {
         let t = text(&document(), Layout::PLAIN);
-        assert!(!t.contains('\u{1b}') && t.contains("  name") && !t.contains("closer"), "{t}");
-        assert!(!t.contains("Elsewhere"), "no heading over what only the page shows: {t}");
-        let raw = Raw { name: "a.csv".to_owned(), media: "text/csv", content: b"1,2\n<script>".to_vec() };
+        assert!(
+            !t.contains('\u{1b}') && t.contains("  name") && !t.contains("closer"),
+            "{t}"
+        );
+        assert!(
+            !t.contains("Elsewhere"),
+            "no heading over what only the page shows: {t}"
+        );
+        let raw = Raw {
+            name: "a.csv".to_owned(),
+            media: "text/csv",
+            content: b"1,2\n<script>".to_vec(),
+        };
         let (document, files) = (document(), [raw]);
         let h = serde_json::to_value(page(&document, &files)).expect("JSON");
-        assert_eq!((&h["title"], &h["sections"][1]["links"][0][1]), (&"T <x>".into(), &"cells/0/report.html".into()));
-        assert_eq!(h["sections"][0]["tables"][0]["words"], serde_json::json!([true, false]));
-        assert_eq!((&h["files"][0]["base64"], &h["files"][0]["bytes"]), (&"MSwyCjxzY3JpcHQ+".into(), &12.into()));
+        assert_eq!(
+            (&h["title"], &h["sections"][1]["links"][0][1]),
+            (&"T <x>".into(), &"cells/0/report.html".into())
+        );
+        assert_eq!(
+            h["sections"][0]["tables"][0]["words"],
+            serde_json::json!([true, false])
+        );
+        assert_eq!(
+            (&h["files"][0]["base64"], &h["files"][0]["bytes"]),
+            (&"MSwyCjxzY3JpcHQ+".into(), &12.into())
+        );
         if let Ok(file) = html(&document, &files) {
             let text = String::from_utf8(file).expect("UTF-8");
-            assert!(text.contains("<title>T &lt;x&gt; – iolens</title>") && !text.contains("a<b>"), "{text}");
+            assert!(
+                text.contains("<title>T &lt;x&gt; – iolens</title>") && !text.contains("a<b>"),
+                "{text}"
+            );
         } else {
             eprintln!("SKIP: built without the page (make web)");
         }
-        let data =
-            DataTable::new(2).words("n", ["x,\"y\"".to_owned(), "=1+1".to_owned()]).numbers("v", [-1.5, f64::NAN]);
+        let data = DataTable::new(2)
+            .words("n", ["x,\"y\"".to_owned(), "=1+1".to_owned()])
+            .numbers("v", [-1.5, f64::NAN]);
         let c = csv(&data);
         let lines: Vec<&str> = c.lines().collect();
         assert_eq!((lines[0], lines[1]), ("n,v", "\"x,\"\"y\"\"\",-1.5"));

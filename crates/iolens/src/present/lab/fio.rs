@@ -25,7 +25,10 @@ pub fn series(results: &[(String, FioResult)]) -> Vec<SweepSeries> {
 }
 
 /// The tables of data: a row per block size, per run, per identity, per model's point and parameter.
-pub fn data(all: &[SweepSeries], results: &[(String, FioResult)]) -> Vec<(&'static str, DataTable)> {
+pub fn data(
+    all: &[SweepSeries],
+    results: &[(String, FioResult)],
+) -> Vec<(&'static str, DataTable)> {
     vec![
         ("results", rows_data(all)),
         ("runs", runs_data(results)),
@@ -36,8 +39,10 @@ pub fn data(all: &[SweepSeries], results: &[(String, FioResult)]) -> Vec<(&'stat
 }
 
 fn rows_data(all: &[SweepSeries]) -> DataTable {
-    let rows: Vec<(&str, &SweepRow)> =
-        all.iter().flat_map(|s| s.rows.iter().map(move |r| (s.name.as_str(), r))).collect();
+    let rows: Vec<(&str, &SweepRow)> = all
+        .iter()
+        .flat_map(|s| s.rows.iter().map(move |r| (s.name.as_str(), r)))
+        .collect();
     let number = |f: fn(&SweepRow) -> Option<f64>| rows.iter().map(|r| f(r.1)).collect::<Vec<_>>();
     DataTable::new(rows.len())
         .words("series", rows.iter().map(|r| r.0.to_owned()))
@@ -52,12 +57,16 @@ fn rows_data(all: &[SweepSeries]) -> DataTable {
         .numbers("queue_length", number(|r| Some(r.queue_length)))
         .numbers("await_ms", number(|r| r.await_ms))
         .numbers("util_percent", number(|r| Some(r.util_percent)))
-        .words("failed_identities", rows.iter().map(|r| r.1.failed.join(" ")))
+        .words(
+            "failed_identities",
+            rows.iter().map(|r| r.1.failed.join(" ")),
+        )
         .words("verdicts", rows.iter().map(|r| r.1.verdicts.join("; ")))
 }
 
 fn runs_data(results: &[(String, FioResult)]) -> DataTable {
-    let number = |f: &dyn Fn(&FioResult) -> Option<f64>| results.iter().map(|r| f(&r.1)).collect::<Vec<_>>();
+    let number =
+        |f: &dyn Fn(&FioResult) -> Option<f64>| results.iter().map(|r| f(&r.1)).collect::<Vec<_>>();
     let side = |i: usize, f: fn(&FioResult, usize) -> Option<f64>| number(&|r| f(r, i));
     let mut t = DataTable::new(results.len())
         .words("cell", results.iter().map(|r| r.0.clone()))
@@ -65,20 +74,50 @@ fn runs_data(results: &[(String, FioResult)]) -> DataTable {
         .words("device", results.iter().map(|r| r.1.device.clone()))
         .numbers("block_bytes", number(&|r| Some(r.cell.bs as f64)))
         .numbers("replicate", number(&|r| Some(f64::from(r.cell.replicate))))
-        .numbers("cached", number(&|r| Some(f64::from(u8::from(r.cell.warm)))))
+        .numbers(
+            "cached",
+            number(&|r| Some(f64::from(u8::from(r.cell.warm)))),
+        )
         .numbers("runtime_s", number(&|r| Some(r.facts.runtime_s)))
         .numbers("window_s", number(&|r| Some(r.facts.window_s)));
     for (i, name) in ["read", "write"].into_iter().enumerate() {
         t = t
-            .numbers(&format!("fio_{name}_ios"), side(i, |r, i| Some(r.facts.app[i].ios)))
-            .numbers(&format!("fio_{name}_bytes"), side(i, |r, i| Some(r.facts.app[i].bytes)))
-            .numbers(&format!("fio_{name}_mean_us"), side(i, |r, i| r.facts.app[i].mean_us))
-            .numbers(&format!("device_{name}_ios"), side(i, |r, i| Some(r.facts.device[i].ios)))
-            .numbers(&format!("device_{name}_bytes"), side(i, |r, i| r.facts.device[i].bytes))
-            .numbers(&format!("device_{name}_merges"), side(i, |r, i| Some(r.facts.device[i].merges)))
-            .numbers(&format!("device_{name}_ticks_ms"), side(i, |r, i| Some(r.facts.device[i].ticks_ms)))
-            .numbers(&format!("others_{name}_ios"), side(i, |r, i| Some(r.facts.foreign[i].ios)))
-            .numbers(&format!("others_{name}_bytes"), side(i, |r, i| Some(r.facts.foreign[i].bytes)));
+            .numbers(
+                &format!("fio_{name}_ios"),
+                side(i, |r, i| Some(r.facts.app[i].ios)),
+            )
+            .numbers(
+                &format!("fio_{name}_bytes"),
+                side(i, |r, i| Some(r.facts.app[i].bytes)),
+            )
+            .numbers(
+                &format!("fio_{name}_mean_us"),
+                side(i, |r, i| r.facts.app[i].mean_us),
+            )
+            .numbers(
+                &format!("device_{name}_ios"),
+                side(i, |r, i| Some(r.facts.device[i].ios)),
+            )
+            .numbers(
+                &format!("device_{name}_bytes"),
+                side(i, |r, i| r.facts.device[i].bytes),
+            )
+            .numbers(
+                &format!("device_{name}_merges"),
+                side(i, |r, i| Some(r.facts.device[i].merges)),
+            )
+            .numbers(
+                &format!("device_{name}_ticks_ms"),
+                side(i, |r, i| Some(r.facts.device[i].ticks_ms)),
+            )
+            .numbers(
+                &format!("others_{name}_ios"),
+                side(i, |r, i| Some(r.facts.foreign[i].ios)),
+            )
+            .numbers(
+                &format!("others_{name}_bytes"),
+                side(i, |r, i| Some(r.facts.foreign[i].bytes)),
+            );
     }
     t.numbers("in_queue_ms", number(&|r| r.facts.in_queue_ms))
         .numbers("io_ticks_ms", number(&|r| r.facts.io_ticks_ms))
@@ -91,7 +130,10 @@ fn runs_data(results: &[(String, FioResult)]) -> DataTable {
 }
 
 fn identities_data(all: &[SweepSeries]) -> DataTable {
-    let rows: Vec<_> = all.iter().flat_map(|s| s.identities.iter().map(move |i| (s.name.clone(), i))).collect();
+    let rows: Vec<_> = all
+        .iter()
+        .flat_map(|s| s.identities.iter().map(move |i| (s.name.clone(), i)))
+        .collect();
     DataTable::new(rows.len())
         .words("series", rows.iter().map(|r| r.0.clone()))
         .numbers("block_bytes", rows.iter().map(|r| r.1.block_bytes))
@@ -99,7 +141,10 @@ fn identities_data(all: &[SweepSeries]) -> DataTable {
         .words("says", rows.iter().map(|r| r.1.text.to_owned()))
         .numbers("left", rows.iter().map(|r| r.1.left))
         .numbers("right", rows.iter().map(|r| r.1.right))
-        .numbers("residual_percent", rows.iter().map(|r| r.1.residual_percent))
+        .numbers(
+            "residual_percent",
+            rows.iter().map(|r| r.1.residual_percent),
+        )
         .numbers("tolerance", rows.iter().map(|r| r.1.tolerance))
         .numbers("holds", rows.iter().map(|r| r.1.holds as f64))
         .numbers("replicates", rows.iter().map(|r| r.1.n as f64))
@@ -112,11 +157,25 @@ fn model_points(all: &[SweepSeries]) -> Vec<(String, &'static str, f64, f64, f64
         for p in s.seek_transfer.iter().flat_map(|m| &m.points) {
             let measured = p.point.device_ios_per_s;
             let error = 100.0 * (p.predicted_ios_per_s / measured - 1.0);
-            out.push((s.name.clone(), "seek + transfer", p.point.block_bytes, measured, p.predicted_ios_per_s, error));
+            out.push((
+                s.name.clone(),
+                "seek + transfer",
+                p.point.block_bytes,
+                measured,
+                p.predicted_ios_per_s,
+                error,
+            ));
         }
         for p in s.page_cache.iter().flat_map(|m| &m.points) {
             let (measured, predicted) = (p.measured_ios_per_s, p.predicted_ios_per_s);
-            out.push((s.name.clone(), "two-phase page cache", p.block_bytes, measured, predicted, p.error_percent));
+            out.push((
+                s.name.clone(),
+                "two-phase page cache",
+                p.block_bytes,
+                measured,
+                predicted,
+                p.error_percent,
+            ));
         }
     }
     out
@@ -138,12 +197,27 @@ fn parameters_data(all: &[SweepSeries]) -> DataTable {
     for s in all {
         if let Some(m) = &s.seek_transfer {
             rows.push((s.name.clone(), "seek + transfer", "a_s", m.a_s));
-            rows.push((s.name.clone(), "seek + transfer", "rate_bytes_per_s", m.rate_bytes_per_s));
+            rows.push((
+                s.name.clone(),
+                "seek + transfer",
+                "rate_bytes_per_s",
+                m.rate_bytes_per_s,
+            ));
         }
         if let Some(m) = &s.page_cache {
             rows.push((s.name.clone(), "two-phase page cache", "call_s", m.call_s));
-            rows.push((s.name.clone(), "two-phase page cache", "copy_bytes_per_s", m.copy_bytes_per_s));
-            rows.push((s.name.clone(), "two-phase page cache", "disk_bytes_per_s", m.disk_bytes_per_s));
+            rows.push((
+                s.name.clone(),
+                "two-phase page cache",
+                "copy_bytes_per_s",
+                m.copy_bytes_per_s,
+            ));
+            rows.push((
+                s.name.clone(),
+                "two-phase page cache",
+                "disk_bytes_per_s",
+                m.disk_bytes_per_s,
+            ));
         }
     }
     DataTable::new(rows.len())
@@ -188,14 +262,26 @@ fn rows_table(s: &SweepSeries) -> Table {
             format!("{:.2}", r.queue_length),
             layout::number(r.await_ms, 3),
             format!("{:.1}", r.util_percent),
-            if r.failed.is_empty() { "-".to_owned() } else { r.failed.join(" ") },
+            if r.failed.is_empty() {
+                "-".to_owned()
+            } else {
+                r.failed.join(" ")
+            },
         ]
     };
-    Table { columns: columns.map(str::to_owned).to_vec(), rows: s.rows.iter().map(row).collect(), ..Table::default() }
+    Table {
+        columns: columns.map(str::to_owned).to_vec(),
+        rows: s.rows.iter().map(row).collect(),
+        ..Table::default()
+    }
 }
 
 fn verdicts_table(s: &SweepSeries) -> Table {
-    let rows = s.rows.iter().flat_map(|r| r.verdicts.iter().map(move |v| vec![bytes(r.block_bytes), v.clone()]));
+    let rows = s.rows.iter().flat_map(|r| {
+        r.verdicts
+            .iter()
+            .map(move |v| vec![bytes(r.block_bytes), v.clone()])
+    });
     Table {
         caption: Some("Verdicts".to_owned()),
         columns: vec!["bs".to_owned(), "what happened".to_owned()],
@@ -205,9 +291,24 @@ fn verdicts_table(s: &SweepSeries) -> Table {
 }
 
 fn identities_table(s: &SweepSeries) -> Table {
-    let columns = ["bs", "identity", "says", "left", "right", "residual %", "tolerance", "holds"];
+    let columns = [
+        "bs",
+        "identity",
+        "says",
+        "left",
+        "right",
+        "residual %",
+        "tolerance",
+        "holds",
+    ];
     let row = |i: &iolens_lab::statistics::sweep::IdentityRow| {
-        let short = |v: f64| if v.abs() >= 1000.0 { format!("{v:.0}") } else { format!("{v:.3}") };
+        let short = |v: f64| {
+            if v.abs() >= 1000.0 {
+                format!("{v:.0}")
+            } else {
+                format!("{v:.3}")
+            }
+        };
         vec![
             bytes(i.block_bytes),
             i.id.clone(),
@@ -220,7 +321,9 @@ fn identities_table(s: &SweepSeries) -> Table {
         ]
     };
     Table {
-        caption: Some("Consistency checks: fio against the device, with residual and tolerance".to_owned()),
+        caption: Some(
+            "Consistency checks: fio against the device, with residual and tolerance".to_owned(),
+        ),
         folded: true,
         columns: columns.map(str::to_owned).to_vec(),
         rows: s.identities.iter().map(row).collect(),
@@ -240,8 +343,17 @@ fn interval(i: &Interval, scale: f64, decimals: usize) -> String {
 }
 
 fn section(s: &SweepSeries) -> Section {
-    let curve = |name: &str, model: bool, points: Vec<(f64, f64)>| Curve { name: name.to_owned(), points, model };
-    let measured = |f: fn(&SweepRow) -> f64| s.rows.iter().map(|r| (r.block_bytes, f(r))).collect::<Vec<_>>();
+    let curve = |name: &str, model: bool, points: Vec<(f64, f64)>| Curve {
+        name: name.to_owned(),
+        points,
+        model,
+    };
+    let measured = |f: fn(&SweepRow) -> f64| {
+        s.rows
+            .iter()
+            .map(|r| (r.block_bytes, f(r)))
+            .collect::<Vec<_>>()
+    };
     let mut rates = vec![
         curve("fio", false, measured(|r| r.ios_per_s.mean)),
         curve("device requests", false, measured(|r| r.device_ios_per_s)),
@@ -263,7 +375,11 @@ fn section(s: &SweepSeries) -> Section {
     }
     if let Some(m) = &s.seek_transfer {
         seek_transfer(m, &mut paragraphs, &mut tables);
-        let points = m.points.iter().map(|p| (p.point.block_bytes, p.predicted_ios_per_s)).collect();
+        let points = m
+            .points
+            .iter()
+            .map(|p| (p.point.block_bytes, p.predicted_ios_per_s))
+            .collect();
         rates.push(curve("seek + transfer, device requests", true, points));
     }
     if let Some(m) = &s.page_cache {
@@ -271,27 +387,59 @@ fn section(s: &SweepSeries) -> Section {
         rates.push(curve(
             "two-phase model",
             true,
-            m.points.iter().map(|p| (p.block_bytes, p.predicted_ios_per_s)).collect(),
+            m.points
+                .iter()
+                .map(|p| (p.block_bytes, p.predicted_ios_per_s))
+                .collect(),
         ));
     }
-    let mib = |f: fn(&SweepRow) -> f64| s.rows.iter().map(|r| (r.block_bytes, f(r) / 1_048_576.0)).collect::<Vec<_>>();
-    let flows =
-        vec![curve("fio", false, mib(|r| r.bytes_per_s)), curve("device", false, mib(|r| r.device_bytes_per_s))];
+    let mib = |f: fn(&SweepRow) -> f64| {
+        s.rows
+            .iter()
+            .map(|r| (r.block_bytes, f(r) / 1_048_576.0))
+            .collect::<Vec<_>>()
+    };
+    let flows = vec![
+        curve("fio", false, mib(|r| r.bytes_per_s)),
+        curve("device", false, mib(|r| r.device_bytes_per_s)),
+    ];
     tables.push(identities_table(s));
     let mut figures = Vec::new();
     for (x_scale, y_scale) in [(Scale::LogBytes, Scale::Log), (Scale::Bytes, Scale::Linear)] {
         for (y, curves) in [("I/Os per second", &rates), ("MiB per second", &flows)] {
             let x = "block size (bytes)".to_owned();
-            figures.push(Figure::Curves(Chart { x, y: y.to_owned(), x_scale, y_scale, curves: curves.clone() }));
+            figures.push(Figure::Curves(Chart {
+                x,
+                y: y.to_owned(),
+                x_scale,
+                y_scale,
+                curves: curves.clone(),
+            }));
         }
     }
-    Section { title: s.name.clone(), paragraphs, tables, figures, links: Vec::new() }
+    Section {
+        title: s.name.clone(),
+        paragraphs,
+        tables,
+        figures,
+        links: Vec::new(),
+    }
 }
 
-fn predictions(name: &str, rows: impl Iterator<Item = (f64, f64, f64, f64, String)>, last: &str) -> Table {
+fn predictions(
+    name: &str,
+    rows: impl Iterator<Item = (f64, f64, f64, f64, String)>,
+    last: &str,
+) -> Table {
     let columns = ["bs", "measured /s", "predicted /s", "error %", last];
     let row = |(bs, measured, predicted, error, note): (f64, f64, f64, f64, String)| {
-        vec![bytes(bs), format!("{measured:.1}"), format!("{predicted:.1}"), format!("{error:+.2}"), note]
+        vec![
+            bytes(bs),
+            format!("{measured:.1}"),
+            format!("{predicted:.1}"),
+            format!("{error:+.2}"),
+            note,
+        ]
     };
     Table {
         caption: Some(format!("{name}: predicted and measured")),
@@ -308,14 +456,25 @@ fn seek_transfer(m: &SeekTransfer, paragraphs: &mut Vec<String>, tables: &mut Ve
         interval(&m.a_s, 1e6, 1),
         interval(&m.rate_bytes_per_s, 1e-6, 1),
     ));
-    paragraphs
-        .push(format!("As a linear cost model (blk-iocost): rbps={rate:.0} rseqiops={seq:.0} rrandiops={rand:.0}."));
+    paragraphs.push(format!(
+        "As a linear cost model (blk-iocost): rbps={rate:.0} rseqiops={seq:.0} rrandiops={rand:.0}."
+    ));
     let row = |p: &iolens_lab::statistics::sweep::FitPoint| {
         let (measured, predicted) = (p.point.device_ios_per_s, p.predicted_ios_per_s);
         let us = format!("{:.1}", 1e6 / measured);
-        (p.point.block_bytes, measured, predicted, 100.0 * (predicted / measured - 1.0), us)
+        (
+            p.point.block_bytes,
+            measured,
+            predicted,
+            100.0 * (predicted / measured - 1.0),
+            us,
+        )
     };
-    tables.push(predictions("Seek + transfer (device requests)", m.points.iter().map(row), "us per request"));
+    tables.push(predictions(
+        "Seek + transfer (device requests)",
+        m.points.iter().map(row),
+        "us per request",
+    ));
 }
 
 fn page_cache(m: &PageCacheFit, paragraphs: &mut Vec<String>, tables: &mut Vec<Table>) {
@@ -333,7 +492,17 @@ fn page_cache(m: &PageCacheFit, paragraphs: &mut Vec<String>, tables: &mut Vec<T
         Regime::Disk => "disk",
     };
     let row = |p: &iolens_lab::statistics::sweep::CachePoint| {
-        (p.block_bytes, p.measured_ios_per_s, p.predicted_ios_per_s, p.error_percent, regime(p.regime).to_owned())
+        (
+            p.block_bytes,
+            p.measured_ios_per_s,
+            p.predicted_ios_per_s,
+            p.error_percent,
+            regime(p.regime).to_owned(),
+        )
     };
-    tables.push(predictions("Two-phase page cache (calls)", m.points.iter().map(row), "limited by"));
+    tables.push(predictions(
+        "Two-phase page cache (calls)",
+        m.points.iter().map(row),
+        "limited by",
+    ));
 }

@@ -32,8 +32,16 @@ pub struct Rendered {
 /// A result that JSON cannot hold.
 pub fn fio_sweep(results: &[(String, FioResult)], plan: &Value) -> serde_json::Result<Rendered> {
     let series = fio::series(results);
-    let version = results.iter().find_map(|r| r.1.fio_version.clone()).unwrap_or_else(|| "fio".to_owned());
-    let extra: Vec<&str> = plan["plan"]["extra"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let version = results
+        .iter()
+        .find_map(|r| r.1.fio_version.clone())
+        .unwrap_or_else(|| "fio".to_owned());
+    let extra: Vec<&str> = plan["plan"]["extra"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     let mut method = vec![
         format!(
             "{version}, {} s per run on {} MiB; before each run the file's own pages were dropped from the page cache (runs marked as cached read the file first).",
@@ -68,8 +76,14 @@ pub fn title(plan: &Value) -> String {
 /// Machine and extent of an experiment with `done` complete runs.
 pub fn facts(plan: &Value, done: usize) -> Vec<(String, String)> {
     let m = &plan["machine"];
-    let word = |v: &Value| v.as_str().map_or_else(|| "unknown".to_owned(), str::to_owned);
-    let number = |v: &Value| v.as_u64().map_or_else(|| "unknown".to_owned(), |n| n.to_string());
+    let word = |v: &Value| {
+        v.as_str()
+            .map_or_else(|| "unknown".to_owned(), str::to_owned)
+    };
+    let number = |v: &Value| {
+        v.as_u64()
+            .map_or_else(|| "unknown".to_owned(), |n| n.to_string())
+    };
     let planned = plan["plan"]["cells"].as_array().map_or(0, Vec::len);
     [
         ("Host", word(&m["host"])),
@@ -77,7 +91,13 @@ pub fn facts(plan: &Value, done: usize) -> Vec<(String, String)> {
         ("HZ", number(&m["hz"])),
         ("Processors", number(&m["cpus"])),
         ("Runs complete", format!("{done} of {planned}")),
-        ("Order", format!("random within each replicate, seed {}", number(&plan["seed"]))),
+        (
+            "Order",
+            format!(
+                "random within each replicate, seed {}",
+                number(&plan["seed"])
+            ),
+        ),
     ]
     .map(|(what, value)| (what.to_owned(), value))
     .to_vec()

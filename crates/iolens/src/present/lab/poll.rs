@@ -57,12 +57,19 @@ fn method(plan: &Value) -> Vec<String> {
 
 /// All pairs of numbers of disks and workers.
 fn groups(results: &[PollResult]) -> Vec<(usize, u32)> {
-    let all: BTreeSet<(usize, u32)> = results.iter().map(|r| (r.cell.disks, r.cell.workers)).collect();
+    let all: BTreeSet<(usize, u32)> = results
+        .iter()
+        .map(|r| (r.cell.disks, r.cell.workers))
+        .collect();
     all.into_iter().collect()
 }
 
 fn disks_word(n: usize) -> String {
-    if n == 1 { "1 disk".to_owned() } else { format!("{n} disks") }
+    if n == 1 {
+        "1 disk".to_owned()
+    } else {
+        format!("{n} disks")
+    }
 }
 
 fn targets(results: &[PollResult]) -> Vec<f64> {
@@ -73,7 +80,11 @@ fn targets(results: &[PollResult]) -> Vec<f64> {
 }
 
 fn columns(first: &str) -> Vec<String> {
-    [first, "n", "mean", "q1", "median", "q3", "p99", "max", "outliers"].map(str::to_owned).to_vec()
+    [
+        first, "n", "mean", "q1", "median", "q3", "p99", "max", "outliers",
+    ]
+    .map(str::to_owned)
+    .to_vec()
 }
 
 fn box_row(name: String, b: Option<&BoxStats>, decimals: usize) -> Vec<String> {
@@ -100,10 +111,20 @@ fn latency(results: &[PollResult]) -> Section {
     let mut rows = Vec::new();
     for (disks, workers) in groups(results) {
         for (group, (way, f)) in WAYS.iter().enumerate() {
-            let of = results.iter().filter(|r| (r.cell.disks, r.cell.workers) == (disks, workers));
+            let of = results
+                .iter()
+                .filter(|r| (r.cell.disks, r.cell.workers) == (disks, workers));
             let stats = box_stats(&of.flat_map(|r| f(r).iter().copied()).collect::<Vec<_>>());
-            rows.push(box_row(format!("{}, {workers} workers: {way}", disks_word(disks)), stats.as_ref(), 0));
-            chart.boxes.extend(stats.map(|stats| BoxMark { name: format!("{disks} x\n{workers}"), group, stats }));
+            rows.push(box_row(
+                format!("{}, {workers} workers: {way}", disks_word(disks)),
+                stats.as_ref(),
+                0,
+            ));
+            chart.boxes.extend(stats.map(|stats| BoxMark {
+                name: format!("{disks} x\n{workers}"),
+                group,
+                stats,
+            }));
         }
     }
     let fastest = rows.len();
@@ -112,7 +133,11 @@ fn latency(results: &[PollResult]) -> Section {
         paragraphs: vec![format!(
             "Reading and parsing, while the machine was under each cell's load: {fastest} combinations of disks x workers and way. Under the boxes: disks x, workers."
         )],
-        tables: vec![Table { columns: columns("cell and way"), rows, ..Table::default() }],
+        tables: vec![Table {
+            columns: columns("cell and way"),
+            rows,
+            ..Table::default()
+        }],
         figures: vec![Figure::Boxes(chart)],
         ..Section::default()
     }
@@ -121,13 +146,25 @@ fn latency(results: &[PollResult]) -> Section {
 type OfSecond = fn(&Second) -> Option<f64>;
 
 fn differences<'a>(cells: impl Iterator<Item = &'a PollResult>, of: OfSecond) -> Option<BoxStats> {
-    let all = cells.flat_map(|r| &r.seconds).filter_map(|s| of(s).map(|v| (s.poll_percent - v).abs()));
+    let all = cells
+        .flat_map(|r| &r.seconds)
+        .filter_map(|s| of(s).map(|v| (s.poll_percent - v).abs()));
     box_stats(&all.collect::<Vec<_>>())
 }
 
 /// Two box plots of |poll - `of`|: by disks and workers, and by utilisation aimed at.
-fn difference_figures(results: &[PollResult], y: &str, of: OfSecond, lines: &[(String, f64)]) -> Vec<Figure> {
-    let counts: Vec<usize> = groups(results).iter().map(|g| g.0).collect::<BTreeSet<_>>().into_iter().collect();
+fn difference_figures(
+    results: &[PollResult],
+    y: &str,
+    of: OfSecond,
+    lines: &[(String, f64)],
+) -> Vec<Figure> {
+    let counts: Vec<usize> = groups(results)
+        .iter()
+        .map(|g| g.0)
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect();
     let chart = |boxes| {
         Figure::Boxes(BoxChart {
             y: y.to_owned(),
@@ -139,30 +176,57 @@ fn difference_figures(results: &[PollResult], y: &str, of: OfSecond, lines: &[(S
     };
     let group = |disks: usize| counts.iter().position(|n| *n == disks).unwrap_or(0);
     let by_workers = groups(results).into_iter().filter_map(|(disks, workers)| {
-        let of_group = results.iter().filter(|r| (r.cell.disks, r.cell.workers) == (disks, workers));
+        let of_group = results
+            .iter()
+            .filter(|r| (r.cell.disks, r.cell.workers) == (disks, workers));
         let stats = differences(of_group, of)?;
-        Some(BoxMark { name: format!("{workers}\nworkers"), group: group(disks), stats })
+        Some(BoxMark {
+            name: format!("{workers}\nworkers"),
+            group: group(disks),
+            stats,
+        })
     });
     let aimed = targets(results);
-    let by_target = counts.iter().flat_map(|disks| aimed.iter().map(move |t| (*disks, *t))).filter_map(|(disks, t)| {
-        let of_group = results.iter().filter(|r| r.cell.disks == disks && r.cell.target_percent == t);
-        Some(BoxMark { name: format!("{t} %\nutil"), group: group(disks), stats: differences(of_group, of)? })
-    });
+    let by_target = counts
+        .iter()
+        .flat_map(|disks| aimed.iter().map(move |t| (*disks, *t)))
+        .filter_map(|(disks, t)| {
+            let of_group = results
+                .iter()
+                .filter(|r| r.cell.disks == disks && r.cell.target_percent == t);
+            Some(BoxMark {
+                name: format!("{t} %\nutil"),
+                group: group(disks),
+                stats: differences(of_group, of)?,
+            })
+        });
     vec![chart(by_workers.collect()), chart(by_target.collect())]
 }
 
 fn difference_table(results: &[PollResult], of: OfSecond) -> Table {
     let row = |r: &PollResult| {
         let c = &r.cell;
-        let name = format!("{}, {} workers, {} %", disks_word(c.disks), c.workers, c.target_percent);
+        let name = format!(
+            "{}, {} workers, {} %",
+            disks_word(c.disks),
+            c.workers,
+            c.target_percent
+        );
         box_row(name, differences(std::iter::once(r), of).as_ref(), 3)
     };
-    Table { columns: columns("cell"), rows: results.iter().map(row).collect(), ..Table::default() }
+    Table {
+        columns: columns("cell"),
+        rows: results.iter().map(row).collect(),
+        ..Table::default()
+    }
 }
 
 fn against_iostat(results: &[PollResult], hz: u32, within: usize, all: usize) -> Section {
     let budget = ErrorBudget::new(hz, 1.0, 100.0);
-    let lines = [("one tick".to_owned(), budget.tick_pp), ("budget at 100 %".to_owned(), budget.against_iostat_pp())];
+    let lines = [
+        ("one tick".to_owned(), budget.tick_pp),
+        ("budget at 100 %".to_owned(), budget.against_iostat_pp()),
+    ];
     let said = if all == 0 {
         "iostat is not installed: there is nothing to compare with.".to_owned()
     } else {
@@ -177,21 +241,34 @@ fn against_iostat(results: &[PollResult], hz: u32, within: usize, all: usize) ->
         title: "Polling against iostat (percentage points)".to_owned(),
         paragraphs: vec![said],
         tables: vec![difference_table(results, |s| s.iostat_percent)],
-        figures: difference_figures(results, "|poll - iostat| (pp)", |s| s.iostat_percent, &lines),
+        figures: difference_figures(
+            results,
+            "|poll - iostat| (pp)",
+            |s| s.iostat_percent,
+            &lines,
+        ),
         ..Section::default()
     }
 }
 
 fn against_exact(results: &[PollResult], hz: u32, release: &str) -> Section {
     let tick = ErrorBudget::new(hz, 1.0, 100.0).tick_pp;
-    let compared = results.iter().flat_map(|r| &r.seconds).filter(|s| s.exact_percent.is_some()).count();
+    let compared = results
+        .iter()
+        .flat_map(|r| &r.seconds)
+        .filter(|s| s.exact_percent.is_some())
+        .count();
     let all: usize = results.iter().map(|r| r.seconds.len()).sum();
-    let about = Regime::of_release(release).map_or("the kernel's estimator is not known here", estimator::about);
+    let about = Regime::of_release(release)
+        .map_or("the kernel's estimator is not known here", estimator::about);
     Section {
         title: "Error against exact (traced) utilisation (percentage points)".to_owned(),
         paragraphs: vec![
-            format!("The counter itself is an estimate: {about}. {compared} of {all} seconds have an exact value."),
-            "Agreement with iostat does not show this error: both read the same counter.".to_owned(),
+            format!(
+                "The counter itself is an estimate: {about}. {compared} of {all} seconds have an exact value."
+            ),
+            "Agreement with iostat does not show this error: both read the same counter."
+                .to_owned(),
         ],
         tables: vec![difference_table(results, |s| s.exact_percent)],
         figures: difference_figures(
@@ -215,18 +292,28 @@ fn errors<'a>(cells: impl Iterator<Item = &'a PollResult>, kernels: &str) -> Vec
 
 fn kernels(results: &[PollResult], release: &str) -> Section {
     let mut names: Vec<String> = Vec::new();
-    for e in results.iter().flat_map(|r| &r.seconds).flat_map(|s| &s.estimates_percent) {
+    for e in results
+        .iter()
+        .flat_map(|r| &r.seconds)
+        .flat_map(|s| &s.estimates_percent)
+    {
         if !names.contains(&e.0) {
             names.push(e.0.clone());
         }
     }
     let aimed = targets(results);
-    let mut chart = BoxChart { y: "%util less exact (pp)".to_owned(), groups: names.clone(), ..BoxChart::default() };
+    let mut chart = BoxChart {
+        y: "%util less exact (pp)".to_owned(),
+        groups: names.clone(),
+        ..BoxChart::default()
+    };
     let mut rows = Vec::new();
     for (group, name) in names.iter().enumerate() {
         for t in &aimed {
             let of = errors(results.iter().filter(|r| r.cell.target_percent == *t), name);
-            let Some(stats) = box_stats(&of) else { continue };
+            let Some(stats) = box_stats(&of) else {
+                continue;
+            };
             let spread = box_stats(&of.iter().map(|e| e.abs()).collect::<Vec<_>>());
             rows.push(vec![
                 name.clone(),
@@ -237,7 +324,11 @@ fn kernels(results: &[PollResult], release: &str) -> Section {
                 layout::number(spread.as_ref().map(|s| s.p99), 3),
                 layout::number(spread.map(|s| s.max), 3),
             ]);
-            chart.boxes.push(BoxMark { name: format!("{t} %\nutil"), group, stats });
+            chart.boxes.push(BoxMark {
+                name: format!("{t} %\nutil"),
+                group,
+                stats,
+            });
         }
     }
     let said = match rows.is_empty() {
@@ -246,32 +337,60 @@ fn kernels(results: &[PollResult], release: &str) -> Section {
             "The kernel's estimator of busy time has changed several times. This is the error of each generation for the same I/Os (a port of its estimator, applied to the recording), beside this kernel's ({release})."
         ),
     };
-    let headings = ["kernels", "utilisation", "n", "mean error", "median error", "p99 of |error|", "max of |error|"];
+    let headings = [
+        "kernels",
+        "utilisation",
+        "n",
+        "mean error",
+        "median error",
+        "p99 of |error|",
+        "max of |error|",
+    ];
     Section {
         title: "The error of each generation of kernels (percentage points)".to_owned(),
         paragraphs: vec![said],
-        figures: if rows.is_empty() { Vec::new() } else { vec![Figure::Boxes(chart)] },
-        tables: vec![Table { columns: headings.map(str::to_owned).to_vec(), rows, ..Table::default() }],
+        figures: if rows.is_empty() {
+            Vec::new()
+        } else {
+            vec![Figure::Boxes(chart)]
+        },
+        tables: vec![Table {
+            columns: headings.map(str::to_owned).to_vec(),
+            rows,
+            ..Table::default()
+        }],
         ..Section::default()
     }
 }
 
 /// Seconds whose difference to iostat the budget explains, of all that have one.
 fn within_budget(results: &[PollResult], hz: u32) -> (usize, usize) {
-    let all: Vec<&Second> = results.iter().flat_map(|r| &r.seconds).filter(|s| s.iostat_percent.is_some()).collect();
+    let all: Vec<&Second> = results
+        .iter()
+        .flat_map(|r| &r.seconds)
+        .filter(|s| s.iostat_percent.is_some())
+        .collect();
     let fits = |s: &&&Second| {
-        let allowed = ErrorBudget::new(hz, (s.to_ns - s.from_ns) as f64 / 1e9, s.poll_percent).against_iostat_pp();
-        s.iostat_percent.is_some_and(|i| (s.poll_percent - i).abs() <= allowed)
+        let allowed = ErrorBudget::new(hz, (s.to_ns - s.from_ns) as f64 / 1e9, s.poll_percent)
+            .against_iostat_pp();
+        s.iostat_percent
+            .is_some_and(|i| (s.poll_percent - i).abs() <= allowed)
     };
     (all.iter().filter(fits).count(), all.len())
 }
 
 fn seconds_data(results: &[PollResult]) -> DataTable {
-    let all: Vec<(&PollResult, &Second)> = results.iter().flat_map(|r| r.seconds.iter().map(move |s| (r, s))).collect();
+    let all: Vec<(&PollResult, &Second)> = results
+        .iter()
+        .flat_map(|r| r.seconds.iter().map(move |s| (r, s)))
+        .collect();
     let mut t = DataTable::new(all.len())
         .numbers("disks", all.iter().map(|r| r.0.cell.disks as f64))
         .numbers("workers", all.iter().map(|r| f64::from(r.0.cell.workers)))
-        .numbers("target_percent", all.iter().map(|r| r.0.cell.target_percent))
+        .numbers(
+            "target_percent",
+            all.iter().map(|r| r.0.cell.target_percent),
+        )
         .words("device", all.iter().map(|r| r.1.device.clone()))
         .numbers("from_ns", all.iter().map(|r| r.1.from_ns as f64))
         .numbers("to_ns", all.iter().map(|r| r.1.to_ns as f64))
@@ -287,21 +406,35 @@ fn seconds_data(results: &[PollResult]) -> DataTable {
         .map(|e| e.0.clone())
         .collect();
     for name in &names {
-        let of = |s: &Second| s.estimates_percent.iter().find(|e| e.0 == *name).map(|e| e.1);
-        t = t.numbers(&format!("estimate_of_kernels_{}_percent", name.replace(' ', "_")), all.iter().map(|r| of(r.1)));
+        let of = |s: &Second| {
+            s.estimates_percent
+                .iter()
+                .find(|e| e.0 == *name)
+                .map(|e| e.1)
+        };
+        t = t.numbers(
+            &format!("estimate_of_kernels_{}_percent", name.replace(' ', "_")),
+            all.iter().map(|r| of(r.1)),
+        );
     }
     t
 }
 
 /// Box statistics of the latency of every cell and way: the single values are in results.json.
 fn boxes_data(results: &[PollResult]) -> DataTable {
-    let rows: Vec<(&PollResult, &str, Option<BoxStats>)> =
-        results.iter().flat_map(|r| WAYS.iter().map(move |(way, f)| (r, *way, box_stats(f(r))))).collect();
-    let stat = |f: fn(&BoxStats) -> f64| rows.iter().map(|r| r.2.as_ref().map(f)).collect::<Vec<_>>();
+    let rows: Vec<(&PollResult, &str, Option<BoxStats>)> = results
+        .iter()
+        .flat_map(|r| WAYS.iter().map(move |(way, f)| (r, *way, box_stats(f(r)))))
+        .collect();
+    let stat =
+        |f: fn(&BoxStats) -> f64| rows.iter().map(|r| r.2.as_ref().map(f)).collect::<Vec<_>>();
     DataTable::new(rows.len())
         .numbers("disks", rows.iter().map(|r| r.0.cell.disks as f64))
         .numbers("workers", rows.iter().map(|r| f64::from(r.0.cell.workers)))
-        .numbers("target_percent", rows.iter().map(|r| r.0.cell.target_percent))
+        .numbers(
+            "target_percent",
+            rows.iter().map(|r| r.0.cell.target_percent),
+        )
         .words("way", rows.iter().map(|r| r.1.to_owned()))
         .numbers("n", stat(|b| b.n as f64))
         .numbers("mean_ns", stat(|b| b.mean))
@@ -316,12 +449,18 @@ fn boxes_data(results: &[PollResult]) -> DataTable {
 fn latency_data(results: &[PollResult]) -> DataTable {
     let rows: Vec<(&PollResult, &str, f64)> = results
         .iter()
-        .flat_map(|r| WAYS.iter().flat_map(move |(way, f)| f(r).iter().map(move |ns| (r, *way, *ns))))
+        .flat_map(|r| {
+            WAYS.iter()
+                .flat_map(move |(way, f)| f(r).iter().map(move |ns| (r, *way, *ns)))
+        })
         .collect();
     DataTable::new(rows.len())
         .numbers("disks", rows.iter().map(|r| r.0.cell.disks as f64))
         .numbers("workers", rows.iter().map(|r| f64::from(r.0.cell.workers)))
-        .numbers("target_percent", rows.iter().map(|r| r.0.cell.target_percent))
+        .numbers(
+            "target_percent",
+            rows.iter().map(|r| r.0.cell.target_percent),
+        )
         .words("way", rows.iter().map(|r| r.1.to_owned()))
         .numbers("latency_ns", rows.iter().map(|r| r.2))
 }

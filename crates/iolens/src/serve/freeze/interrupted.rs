@@ -28,8 +28,14 @@ impl Work {
             let from_unix_ns = copy.meta().start_unix_ns;
             let is_whole = copy.meta().end_ns.is_some();
             // The end of one that was cut off is that of its last I/O.
-            let to_unix_ns = from_unix_ns.saturating_add(copy.end_ns()).saturating_add(i64::from(!is_whole));
-            let about = if is_whole { Vec::new() } else { self.findings_of(from_unix_ns, now_unix_ns, kinds)? };
+            let to_unix_ns = from_unix_ns
+                .saturating_add(copy.end_ns())
+                .saturating_add(i64::from(!is_whole));
+            let about = if is_whole {
+                Vec::new()
+            } else {
+                self.findings_of(from_unix_ns, now_unix_ns, kinds)?
+            };
             if about.is_empty() || self.ios_of(from_unix_ns..to_unix_ns)? < copy.ios_stored() {
                 // A clock that was set back must not keep later copies from beginning.
                 if to_unix_ns <= now_unix_ns {
@@ -44,28 +50,53 @@ impl Work {
         Ok(())
     }
 
-    fn begin_about(&mut self, from_unix_ns: i64, now_unix_ns: i64, about: Vec<Event>) -> Result<()> {
+    fn begin_about(
+        &mut self,
+        from_unix_ns: i64,
+        now_unix_ns: i64,
+        about: Vec<Event>,
+    ) -> Result<()> {
         self.end()?;
         let mut stretch = self.stretch(from_unix_ns, now_unix_ns)?;
         for event in &about {
             stretch.mark(&super::remark(&event.summary))?;
         }
-        let findings: BTreeMap<_, _> = about.into_iter().map(|event| (event.what, event.to_ns)).collect();
-        self.growing = Some(Growing { from_unix_ns: stretch.copied_to_unix_ns(), stretch, findings });
+        let findings: BTreeMap<_, _> = about
+            .into_iter()
+            .map(|event| (event.what, event.to_ns))
+            .collect();
+        self.growing = Some(Growing {
+            from_unix_ns: stretch.copied_to_unix_ns(),
+            stretch,
+            findings,
+        });
         Ok(())
     }
 
     /// The findings that a copy from `from_unix_ns` on is about, as the recordings have them.
-    fn findings_of(&self, from_unix_ns: i64, now_unix_ns: i64, kinds: &[String]) -> Result<Vec<Event>> {
+    fn findings_of(
+        &self,
+        from_unix_ns: i64,
+        now_unix_ns: i64,
+        kinds: &[String],
+    ) -> Result<Vec<Event>> {
         let mut about = Vec::new();
         let until_unix_ns = now_unix_ns.min(from_unix_ns.saturating_add(LONGEST_NS));
-        for recording in self.shelter.holding(from_unix_ns.saturating_sub(AROUND_NS), until_unix_ns)? {
+        for recording in self
+            .shelter
+            .holding(from_unix_ns.saturating_sub(AROUND_NS), until_unix_ns)?
+        {
             let unix_ns = |ns: i64| recording.meta().start_unix_ns.saturating_add(ns);
             for f in read_findings(recording.path())? {
                 let (from_ns, to_ns) = (unix_ns(f.from_ns), unix_ns(f.to_ns));
                 if kinds.contains(&f.kind) && from_ns < until_unix_ns && to_ns >= from_unix_ns {
                     let to_ns = (!f.open).then_some(to_ns);
-                    about.push(Event { what: (f.kind, f.device, from_ns), from_ns, to_ns, summary: f.summary });
+                    about.push(Event {
+                        what: (f.kind, f.device, from_ns),
+                        from_ns,
+                        to_ns,
+                        summary: f.summary,
+                    });
                 }
             }
         }
@@ -77,7 +108,10 @@ impl Work {
         let mut ios = 0;
         for recording in self.shelter.holding(unix_ns.start, unix_ns.end)? {
             let start_ns = recording.meta().start_unix_ns;
-            for batch in recording.ios(unix_ns.start - start_ns..unix_ns.end - start_ns, IoColumns::REQUIRED) {
+            for batch in recording.ios(
+                unix_ns.start - start_ns..unix_ns.end - start_ns,
+                IoColumns::REQUIRED,
+            ) {
                 ios += batch?.len() as u64;
             }
         }
@@ -108,7 +142,12 @@ mod tests {
             summary: "nothing completes".to_owned(),
             evidence: "{}".to_owned(),
         };
-        put_finding(&shelter.host_dir.join(Root::recording_directory(1000 * S)), shelter.access, &finding).unwrap();
+        put_finding(
+            &shelter.host_dir.join(Root::recording_directory(1000 * S)),
+            shelter.access,
+            &finding,
+        )
+        .unwrap();
     }
 
     /// A copy of which a kill left 1400 s to 1720 s.
@@ -130,8 +169,17 @@ mod tests {
 
     fn kept(shelter: &Shelter) -> (Vec<i64>, Vec<Option<i64>>) {
         let copies = shelter.kept().unwrap();
-        let ends = copies.iter().map(|(path, _)| Recording::open(path).unwrap().meta().end_ns.map(|ns| ns / S));
-        (times(&shelter.into).iter().map(|ns| ns / S).collect(), ends.collect())
+        let ends = copies.iter().map(|(path, _)| {
+            Recording::open(path)
+                .unwrap()
+                .meta()
+                .end_ns
+                .map(|ns| ns / S)
+        });
+        (
+            times(&shelter.into).iter().map(|ns| ns / S).collect(),
+            ends.collect(),
+        )
     }
 
     #[test]
@@ -147,11 +195,21 @@ mod tests {
         assert_eq!(kept(&shelter), ((1400..2060).collect(), vec![Some(660)]));
         let (path, _) = &shelter.kept().unwrap()[0];
         let marks = Recording::open(path).unwrap().marks(0..i64::MAX).to_vec();
-        assert_eq!(marks.iter().filter(|m| m.text == "kept for: nothing completes").count(), 1);
+        assert_eq!(
+            marks
+                .iter()
+                .filter(|m| m.text == "kept for: nothing completes")
+                .count(),
+            1
+        );
         let mut work = resumed(&shelter, 2210);
         work.event(event(2200, None), 2210 * S).unwrap();
         work.end().unwrap();
-        assert_eq!(kept(&shelter).0, (1400..2205).collect::<Vec<_>>(), "nothing is kept twice");
+        assert_eq!(
+            kept(&shelter).0,
+            (1400..2205).collect::<Vec<_>>(),
+            "nothing is kept twice"
+        );
     }
 
     #[test]
@@ -167,12 +225,19 @@ mod tests {
         let (dir, shelter) = killed();
         let before = kept(&shelter);
         assert!(before.0.len() > 300);
-        let budget = Budget { keep_bytes: 1 << 30, access: shelter.access };
+        let budget = Budget {
+            keep_bytes: 1 << 30,
+            access: shelter.access,
+        };
         budget.make_room(dir.path(), None, 0, 1800 * S).unwrap();
         std::fs::create_dir(shelter.into.join(Root::recording_directory(1500 * S))).unwrap();
         assert!(resumed(&shelter, 1800).growing.is_none());
         assert_eq!(kept(&shelter), before, "and what holds nothing is gone");
         assert_eq!(resumed(&shelter, 1800).kept_to_unix_ns / S, 1719);
-        assert_eq!(resumed(&shelter, 1600).kept_to_unix_ns, i64::MIN, "a clock that was set back");
+        assert_eq!(
+            resumed(&shelter, 1600).kept_to_unix_ns,
+            i64::MIN,
+            "a clock that was set back"
+        );
     }
 }

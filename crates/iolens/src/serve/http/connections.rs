@@ -68,7 +68,12 @@ pub async fn accept(bound: Bound, router: Router) -> std::io::Result<()> {
 struct Open(VecDeque<Connection>);
 
 impl Open {
-    fn serve(&mut self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, peer: Peer, router: Router) {
+    fn serve(
+        &mut self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        peer: Peer,
+        router: Router,
+    ) {
         self.make_room();
         let busy = Arc::new(AtomicUsize::new(0));
         let task = tokio::spawn(answer(stream, peer, router, Arc::clone(&busy))).abort_handle();
@@ -79,7 +84,11 @@ impl Open {
     fn make_room(&mut self) {
         self.0.retain(|c| !c.task.is_finished());
         if self.0.len() >= MAX_CONNECTIONS {
-            let idle = self.0.iter().position(|c| c.busy.load(Ordering::Relaxed) == 0).unwrap_or(0);
+            let idle = self
+                .0
+                .iter()
+                .position(|c| c.busy.load(Ordering::Relaxed) == 0)
+                .unwrap_or(0);
             if let Some(connection) = self.0.remove(idle) {
                 connection.task.abort();
             }

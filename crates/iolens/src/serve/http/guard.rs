@@ -35,12 +35,16 @@ impl Rules {
     /// Whether a server may be asked under these names. A page that its own name leads here (DNS rebinding) comes with that
     /// name, and a browser cannot be made to send another one: addresses are safe, names must be known.
     fn is_own_name(&self, host: &str) -> bool {
-        let Some(names) = &self.hosts else { return true };
+        let Some(names) = &self.hosts else {
+            return true;
+        };
         let name = without_port(host);
         let bare = name.trim_start_matches('[').trim_end_matches(']');
         match bare.parse::<IpAddr>() {
             Ok(ip) => !self.loopback || ip.to_canonical().is_loopback(),
-            Err(_) => names.iter().any(|n| n.eq_ignore_ascii_case(name.trim_end_matches('.'))),
+            Err(_) => names
+                .iter()
+                .any(|n| n.eq_ignore_ascii_case(name.trim_end_matches('.'))),
         }
     }
 
@@ -51,8 +55,17 @@ impl Rules {
         let authority = uri.authority().map(|a| a.as_str());
         match (host, more) {
             (_, Some(_)) => Err(Problem::bad("several Host headers")),
-            (None, None) if self.hosts.is_some() => Err(Problem::bad("no Host header that can be read")),
-            (host, None) if host.into_iter().chain(authority).all(|h| self.is_own_name(h)) => Ok(()),
+            (None, None) if self.hosts.is_some() => {
+                Err(Problem::bad("no Host header that can be read"))
+            }
+            (host, None)
+                if host
+                    .into_iter()
+                    .chain(authority)
+                    .all(|h| self.is_own_name(h)) =>
+            {
+                Ok(())
+            }
             _ => Err(Problem::new(
                 StatusCode::MISDIRECTED_REQUEST,
                 "this server is not known by the name in the Host header; --allow-host NAME allows one",
@@ -71,12 +84,21 @@ impl Rules {
             }
             _ => false,
         };
-        if foreign { Err(Problem::new(StatusCode::FORBIDDEN, "a page of another server asks")) } else { Ok(()) }
+        if foreign {
+            Err(Problem::new(
+                StatusCode::FORBIDDEN,
+                "a page of another server asks",
+            ))
+        } else {
+            Ok(())
+        }
     }
 
     fn check_token(&self, headers: &HeaderMap, method: &Method, peer: Peer) -> Result<(), Problem> {
         let reads = matches!(*method, Method::GET | Method::HEAD);
-        if (reads && !self.token_to_read) || peer.uid.is_some_and(|uid| uid == 0 || uid == own_uid()) {
+        if (reads && !self.token_to_read)
+            || peer.uid.is_some_and(|uid| uid == 0 || uid == own_uid())
+        {
             return Ok(());
         }
         let Some(token) = &self.token else {
@@ -85,12 +107,19 @@ impl Rules {
                 "this changes something, and the server has no token; start it with --token-file, or ask through its unix socket",
             ));
         };
-        let given = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-        let given = given.and_then(|h| h.strip_prefix(b"Bearer ".as_slice())).unwrap_or_default();
+        let given = headers
+            .get(header::AUTHORIZATION)
+            .map(HeaderValue::as_bytes);
+        let given = given
+            .and_then(|h| h.strip_prefix(b"Bearer ".as_slice()))
+            .unwrap_or_default();
         if same(given, token) {
             return Ok(());
         }
-        Err(Problem::new(StatusCode::UNAUTHORIZED, "the token is missing or wrong: send Authorization: Bearer TOKEN"))
+        Err(Problem::new(
+            StatusCode::UNAUTHORIZED,
+            "the token is missing or wrong: send Authorization: Bearer TOKEN",
+        ))
     }
 }
 
@@ -106,7 +135,8 @@ fn same(a: &[u8], b: &[u8]) -> bool {
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port))
-            if (!name.contains(':') || name.ends_with(']')) && port.bytes().all(|b| b.is_ascii_digit()) =>
+            if (!name.contains(':') || name.ends_with(']'))
+                && port.bytes().all(|b| b.is_ascii_digit()) =>
         {
             name
         }
@@ -116,14 +146,20 @@ fn without_port(host: &str) -> &str {
 
 /// Every request comes through here first.
 pub async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let peer = request.extensions().get().copied().unwrap_or(Peer { uid: None });
+    let peer = request
+        .extensions()
+        .get()
+        .copied()
+        .unwrap_or(Peer { uid: None });
     let response = match check(&app, &request, peer) {
         Err(problem) => problem.into_response(),
         Ok(()) => match app.requests.try_acquire() {
             Err(_) => Problem::busy("too many requests at once").into_response(),
             Ok(_place) => match tokio::time::timeout(app.patience, next.run(request)).await {
                 Ok(response) => response,
-                Err(_) => Problem::busy("this takes too long: ask for a shorter stretch").into_response(),
+                Err(_) => {
+                    Problem::busy("this takes too long: ask for a shorter stretch").into_response()
+                }
             },
         },
     };
@@ -134,7 +170,10 @@ fn check(app: &App, request: &Request, peer: Peer) -> Result<(), Problem> {
     let (headers, method) = (request.headers(), request.method());
     app.rules.check_host(headers, request.uri())?;
     if !matches!(*method, Method::GET | Method::HEAD | Method::POST) {
-        return Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "only GET, HEAD and POST"));
+        return Err(Problem::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "only GET, HEAD and POST",
+        ));
     }
     if *method == Method::POST {
         app.rules.check_origin(headers)?;
@@ -160,10 +199,18 @@ fn with_headers(mut response: Response) -> Response {
     ];
     let headers = response.headers_mut();
     for (name, value) in fixed {
-        headers.entry(name).or_insert(HeaderValue::from_static(value));
+        headers
+            .entry(name)
+            .or_insert(HeaderValue::from_static(value));
     }
-    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
-    headers.insert("cross-origin-opener-policy", HeaderValue::from_static("same-origin"));
+    headers.insert(
+        "cross-origin-resource-policy",
+        HeaderValue::from_static("same-origin"),
+    );
+    headers.insert(
+        "cross-origin-opener-policy",
+        HeaderValue::from_static("same-origin"),
+    );
     response
 }
 
@@ -209,6 +256,11 @@ mod tests {
 
     #[test]
     fn tokens_are_compared_whole() {
-        assert!(same(b"abc", b"abc") && !same(b"abc", b"abd") && !same(b"ab", b"abc") && !same(b"", b"abc"));
+        assert!(
+            same(b"abc", b"abc")
+                && !same(b"abc", b"abd")
+                && !same(b"ab", b"abc")
+                && !same(b"", b"abc")
+        );
     }
 }

@@ -65,7 +65,11 @@ impl Health {
     pub fn recording(&self, source: &str) {
         let mut state = self.state();
         state.source = Some(source.to_owned());
-        state.samples.push_back(Sample { at: Instant::now(), ios: 0, lost: 0 });
+        state.samples.push_back(Sample {
+            at: Instant::now(),
+            ios: 0,
+            lost: 0,
+        });
     }
 
     /// The recorder has looked at its source.
@@ -77,17 +81,27 @@ impl Health {
         let mut state = self.state();
         state.disk_full = progress.disk_full;
         state.refused = progress.refused;
-        let sample = Sample { at, ios: progress.ios, lost: progress.lost };
+        let sample = Sample {
+            at,
+            ios: progress.ios,
+            lost: progress.lost,
+        };
         let second = Duration::from_secs(1);
         let n = state.samples.len();
         // The newest is always now's: it moves until it is a second after the one before.
-        if n >= 2 && state.samples[n - 1].at.saturating_duration_since(state.samples[n - 2].at) < second {
+        if n >= 2
+            && state.samples[n - 1]
+                .at
+                .saturating_duration_since(state.samples[n - 2].at)
+                < second
+        {
             state.samples[n - 1] = sample;
         } else {
             state.samples.push_back(sample);
         }
         // One that is older stays: the window reaches back to it.
-        while state.samples.len() > 2 && at.saturating_duration_since(state.samples[1].at) >= WINDOW {
+        while state.samples.len() > 2 && at.saturating_duration_since(state.samples[1].at) >= WINDOW
+        {
             state.samples.pop_front();
         }
     }
@@ -129,17 +143,25 @@ impl Health {
         if let Some((_, last)) = ends {
             let silent = now.saturating_duration_since(last.at);
             if silent > MAX_SILENCE {
-                reasons.push(format!("the recorder has not looked for events for {} s", silent.as_secs()));
+                reasons.push(format!(
+                    "the recorder has not looked for events for {} s",
+                    silent.as_secs()
+                ));
             }
         }
         if state.root_is_gone {
-            reasons.push("the recording root was removed or moved: start iolens serve again".to_owned());
+            reasons.push(
+                "the recording root was removed or moved: start iolens serve again".to_owned(),
+            );
         }
         if state.disk_full {
             reasons.push("the disk is full: I/Os are counted and not stored".to_owned());
         }
         if lost_percent > MAX_LOST_PERCENT {
-            reasons.push(format!("{lost} of {} I/Os of the last minute are missing", ios + lost));
+            reasons.push(format!(
+                "{lost} of {} I/Os of the last minute are missing",
+                ios + lost
+            ));
         }
         let recording = state.source.is_some();
         let known = |n| recording.then_some(n);
@@ -162,13 +184,20 @@ mod tests {
     use super::*;
 
     fn progress(ios: i64, lost: i64) -> Progress {
-        Progress { ios, lost, ..Progress::default() }
+        Progress {
+            ios,
+            lost,
+            ..Progress::default()
+        }
     }
 
     #[test]
     fn losses_count_for_a_minute_and_silence_is_no_health() {
         let health = Health::default();
-        assert!(health.document().healthy && !health.document().recording, "it only shows");
+        assert!(
+            health.document().healthy && !health.document().recording,
+            "it only shows"
+        );
         health.recording("ebpf");
         let start = Instant::now();
         let at = |s: u64| start + Duration::from_secs(s);
@@ -177,12 +206,20 @@ mod tests {
         assert!(health.document_at(at(9)).reasons[0].contains("has not looked"));
         health.looked_at(&progress(1_900, 100), at(10));
         let lossy = health.document_at(at(10));
-        assert_eq!((lossy.healthy, lossy.lost_ios), (false, Some(100)), "{lossy:?}");
+        assert_eq!(
+            (lossy.healthy, lossy.lost_ios),
+            (false, Some(100)),
+            "{lossy:?}"
+        );
         for s in 11..=71 {
             health.looked_at(&progress(2_000 + s as i64, 100), at(s));
         }
         let later = health.document_at(at(71));
-        assert_eq!((later.healthy, later.lost_ios), (true, Some(0)), "{later:?}");
+        assert_eq!(
+            (later.healthy, later.lost_ios),
+            (true, Some(0)),
+            "{later:?}"
+        );
     }
 
     #[test]
@@ -199,7 +236,10 @@ mod tests {
         well.trouble(None);
         assert!(well.document().healthy);
         well.recording("ebpf");
-        well.looked(&Progress { disk_full: true, ..Progress::default() });
+        well.looked(&Progress {
+            disk_full: true,
+            ..Progress::default()
+        });
         assert!(well.document().reasons[0].contains("disk is full"));
     }
 }

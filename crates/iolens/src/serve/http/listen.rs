@@ -25,7 +25,10 @@ pub enum Listen {
 
 impl Listen {
     /// Loopback only: what records file names of all users is not offered to a network by itself.
-    pub const USUAL: Listen = Listen::Tcp(SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9950));
+    pub const USUAL: Listen = Listen::Tcp(SocketAddr::new(
+        std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST),
+        9950,
+    ));
 
     /// Whether only this machine can reach it.
     pub fn is_local(&self) -> bool {
@@ -41,10 +44,16 @@ impl FromStr for Listen {
 
     fn from_str(s: &str) -> Result<Listen, String> {
         if let Some(path) = s.strip_prefix("unix:") {
-            return if path.is_empty() { Err("unix: needs a path".to_owned()) } else { Ok(Listen::Unix(path.into())) };
+            return if path.is_empty() {
+                Err("unix: needs a path".to_owned())
+            } else {
+                Ok(Listen::Unix(path.into()))
+            };
         }
         let name = s.replacen("localhost:", "127.0.0.1:", 1);
-        name.parse().map(Listen::Tcp).map_err(|_| "expected ADDR:PORT, [ADDR]:PORT or unix:PATH".to_owned())
+        name.parse()
+            .map(Listen::Tcp)
+            .map_err(|_| "expected ADDR:PORT, [ADDR]:PORT or unix:PATH".to_owned())
     }
 }
 
@@ -93,9 +102,14 @@ impl SocketFile {
                 drop(std::fs::remove_file(&path));
             }
         };
-        let thread = std::thread::Builder::new().name("iolens-socket".to_owned()).spawn(work);
+        let thread = std::thread::Builder::new()
+            .name("iolens-socket".to_owned())
+            .spawn(work);
         let thread = thread.context("the thread that removes the socket could not be started")?;
-        Ok(SocketFile { end: Some(end), thread: Some(thread) })
+        Ok(SocketFile {
+            end: Some(end),
+            thread: Some(thread),
+        })
     }
 }
 
@@ -109,7 +123,9 @@ impl Drop for SocketFile {
 
 /// Device and inode of a file.
 fn id(path: &Path) -> Option<(u64, u64)> {
-    std::fs::symlink_metadata(path).ok().map(|m| (m.dev(), m.ino()))
+    std::fs::symlink_metadata(path)
+        .ok()
+        .map(|m| (m.dev(), m.ino()))
 }
 
 impl Bound {
@@ -121,15 +137,17 @@ impl Bound {
         match listen {
             Listen::Tcp(at) => {
                 let listener = TcpListener::bind(at);
-                let listener = listener
-                    .with_context(|| format!("{at} cannot be listened on; give another address with --listen"))?;
+                let listener = listener.with_context(|| {
+                    format!("{at} cannot be listened on; give another address with --listen")
+                })?;
                 listener.set_nonblocking(true)?;
                 Ok((Bound::Tcp(listener), None))
             }
             Listen::Unix(path) => {
                 remove_stale(path)?;
                 let listener = UnixListener::bind(path);
-                let listener = listener.with_context(|| format!("{} cannot be made", path.display()))?;
+                let listener =
+                    listener.with_context(|| format!("{} cannot be made", path.display()))?;
                 let file = SocketFile::new(path)?;
                 std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
                 listener.set_nonblocking(true)?;
@@ -142,26 +160,38 @@ impl Bound {
     pub fn place(&self) -> Option<Listen> {
         match self {
             Bound::Tcp(listener) => listener.local_addr().ok().map(Listen::Tcp),
-            Bound::Unix(listener) => Some(Listen::Unix(listener.local_addr().ok()?.as_pathname()?.to_owned())),
+            Bound::Unix(listener) => Some(Listen::Unix(
+                listener.local_addr().ok()?.as_pathname()?.to_owned(),
+            )),
         }
     }
 }
 
 /// Removes a socket that nobody listens on any more, and nothing else.
 fn remove_stale(path: &Path) -> Result<()> {
-    let Ok(meta) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    let Ok(meta) = std::fs::symlink_metadata(path) else {
+        return Ok(());
+    };
     if !meta.file_type().is_socket() {
-        bail!("{}: exists and is no socket; give another path with --listen", path.display());
+        bail!(
+            "{}: exists and is no socket; give another path with --listen",
+            path.display()
+        );
     }
     match UnixStream::connect(path) {
-        Ok(_) => bail!("{}: another server listens here; give another path with --listen", path.display()),
-        Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
-            std::fs::remove_file(path).with_context(|| format!("{} cannot be removed", path.display()))
-        }
+        Ok(_) => bail!(
+            "{}: another server listens here; give another path with --listen",
+            path.display()
+        ),
+        Err(e) if e.kind() == ErrorKind::ConnectionRefused => std::fs::remove_file(path)
+            .with_context(|| format!("{} cannot be removed", path.display())),
         // Removed meanwhile.
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
         // Somebody may listen: of another kind, or not for this user.
-        Err(e) => bail!("{}: another server may listen here ({e}); give another path with --listen", path.display()),
+        Err(e) => bail!(
+            "{}: another server may listen here ({e}); give another path with --listen",
+            path.display()
+        ),
     }
 }
 
@@ -176,10 +206,17 @@ mod tests {
         assert_eq!("localhost:9950".parse(), Ok(Listen::USUAL));
         assert_eq!("unix:/run/x".parse(), Ok(Listen::Unix("/run/x".into())));
         let local = |s: &str| s.parse::<Listen>().expect("a place").is_local();
-        assert!(local("127.9.9.9:1") && local("[::1]:1") && local("unix:x") && local("[::ffff:127.0.0.1]:1"));
+        assert!(
+            local("127.9.9.9:1")
+                && local("[::1]:1")
+                && local("unix:x")
+                && local("[::ffff:127.0.0.1]:1")
+        );
         assert!(!local("0.0.0.0:1") && !local("[::]:1") && !local("10.0.0.1:1"));
         assert!(
-            ["", "9950", "unix:", "host:1", "1.2.3.4", "1.2.3.4:99999"].iter().all(|s| s.parse::<Listen>().is_err())
+            ["", "9950", "unix:", "host:1", "1.2.3.4", "1.2.3.4:99999"]
+                .iter()
+                .all(|s| s.parse::<Listen>().is_err())
         );
     }
 
@@ -191,7 +228,10 @@ mod tests {
         let new = || Bound::new(&at, 0o600);
         let refusal = || format!("{:#}", new().expect_err("refused"));
         let first = new().expect("new");
-        let mode = std::fs::metadata(&path).expect("there").permissions().mode();
+        let mode = std::fs::metadata(&path)
+            .expect("there")
+            .permissions()
+            .mode();
         assert_eq!((mode & 0o777, first.0.place()), (0o600, Some(at.clone())));
         assert!(refusal().contains("another server"));
         drop(first);
@@ -199,7 +239,10 @@ mod tests {
         drop(UnixListener::bind(&path).expect("binds"));
         drop(new().expect("left over by a killed one"));
         let datagrams = UnixDatagram::bind(&path).expect("binds");
-        assert!(refusal().contains("another server may listen"), "it takes no streams");
+        assert!(
+            refusal().contains("another server may listen"),
+            "it takes no streams"
+        );
         drop(datagrams);
         drop(new().expect("left over by a killed one"));
         std::fs::write(&path, "letter").expect("writes");

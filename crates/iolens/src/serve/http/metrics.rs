@@ -20,9 +20,16 @@ use crate::serve::meter::{ClassTotals, Times, Totals};
 ///
 /// # Errors
 /// The kernel's counters cannot be read.
-pub async fn metrics(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
+pub async fn metrics(
+    State(app): State<Arc<App>>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     Params::of(&uri, &[])?;
-    let accepts = headers.get(header::ACCEPT).and_then(|h| h.to_str().ok()).unwrap_or("");
+    let accepts = headers
+        .get(header::ACCEPT)
+        .and_then(|h| h.to_str().ok())
+        .unwrap_or("");
     let form = Exposition::accepted(accepts);
     let mut writer = ExpositionWriter::new(form);
     own(&app, &mut writer);
@@ -32,32 +39,65 @@ pub async fn metrics(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) 
         lost(&totals, app.health.refused_ios(), &mut writer);
     }
     if let Some(found) = &app.found {
-        writer.family("iolens_findings_total", Kind::Counter, "Findings that began.");
+        writer.family(
+            "iolens_findings_total",
+            Kind::Counter,
+            "Findings that began.",
+        );
         for ((kind, severity), n) in found.counts() {
-            writer.sample("iolens_findings_total", &[("kind", &kind), ("severity", &severity)], n as f64);
+            writer.sample(
+                "iolens_findings_total",
+                &[("kind", &kind), ("severity", &severity)],
+                n as f64,
+            );
         }
     }
     if app.compat_node {
         let mut reader = DiskstatsReader::open(&Root::live()).map_err(|e| {
-            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, format!("/proc/diskstats cannot be read: {e}"))
+            Problem::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                format!("/proc/diskstats cannot be read: {e}"),
+            )
         })?;
-        let rows = reader.read().map_err(|e| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))?;
+        let rows = reader
+            .read()
+            .map_err(|e| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))?;
         node(rows, &mut writer);
     }
     Ok(typed(form.content_type(), writer.finish()))
 }
 
 fn own(app: &App, writer: &mut ExpositionWriter) {
-    writer.family("iolens_healthy", Kind::Gauge, "Whether everything is recorded, as /healthz says.");
+    writer.family(
+        "iolens_healthy",
+        Kind::Gauge,
+        "Whether everything is recorded, as /healthz says.",
+    );
     let health = app.health.document();
     writer.sample("iolens_healthy", &[], f64::from(u8::from(health.healthy)));
-    writer.family("iolens_damaged_files", Kind::Gauge, "Damages found in what is stored; /healthz lists them.");
+    writer.family(
+        "iolens_damaged_files",
+        Kind::Gauge,
+        "Damages found in what is stored; /healthz lists them.",
+    );
     writer.sample("iolens_damaged_files", &[], health.damaged.len() as f64);
     let cost = own_cost();
-    writer.family("iolens_cpu_seconds_total", Kind::Counter, "CPU time of this process, without the probes.");
-    cost.cpu_s.into_iter().for_each(|s| writer.sample("iolens_cpu_seconds_total", &[], s));
-    writer.family("iolens_max_rss_bytes", Kind::Gauge, "Most memory that this process had.");
-    cost.max_rss_bytes.into_iter().for_each(|b| writer.sample("iolens_max_rss_bytes", &[], b as f64));
+    writer.family(
+        "iolens_cpu_seconds_total",
+        Kind::Counter,
+        "CPU time of this process, without the probes.",
+    );
+    cost.cpu_s
+        .into_iter()
+        .for_each(|s| writer.sample("iolens_cpu_seconds_total", &[], s));
+    writer.family(
+        "iolens_max_rss_bytes",
+        Kind::Gauge,
+        "Most memory that this process had.",
+    );
+    cost.max_rss_bytes
+        .into_iter()
+        .for_each(|b| writer.sample("iolens_max_rss_bytes", &[], b as f64));
 }
 
 /// A name for each device: of two with one name the second has its number.
@@ -65,7 +105,11 @@ fn names(totals: &Totals) -> BTreeMap<DevId, String> {
     let mut taken = BTreeSet::new();
     let mut names = BTreeMap::new();
     for d in &totals.known {
-        let own = if taken.insert(d.name.as_str()) { d.name.clone() } else { d.id.to_string() };
+        let own = if taken.insert(d.name.as_str()) {
+            d.name.clone()
+        } else {
+            d.id.to_string()
+        };
         names.entry(d.id).or_insert(own);
     }
     for dev in totals.devices.keys() {
@@ -77,9 +121,21 @@ fn names(totals: &Totals) -> BTreeMap<DevId, String> {
 type Part = (&'static str, &'static str, fn(&ClassTotals) -> &Times);
 
 const PARTS: [Part; 3] = [
-    ("iolens_io_total_seconds", "From start to completion of an I/O.", |c| &c.total),
-    ("iolens_io_queue_seconds", "From start to issue: in the kernel's queues.", |c| &c.queue),
-    ("iolens_io_device_seconds", "From issue to completion: in the driver and the device.", |c| &c.device),
+    (
+        "iolens_io_total_seconds",
+        "From start to completion of an I/O.",
+        |c| &c.total,
+    ),
+    (
+        "iolens_io_queue_seconds",
+        "From start to issue: in the kernel's queues.",
+        |c| &c.queue,
+    ),
+    (
+        "iolens_io_device_seconds",
+        "From issue to completion: in the driver and the device.",
+        |c| &c.device,
+    ),
 ];
 
 fn of_devices(totals: &Totals, writer: &mut ExpositionWriter) {
@@ -94,34 +150,76 @@ fn of_devices(totals: &Totals, writer: &mut ExpositionWriter) {
         writer.family(name, Kind::Histogram, help);
         for (device, op, c) in classes() {
             let times = part(c);
-            writer.histogram(name, &[("device", device), ("op", op)], &times.histogram, times.sum_ns);
+            writer.histogram(
+                name,
+                &[("device", device), ("op", op)],
+                &times.histogram,
+                times.sum_ns,
+            );
         }
     }
-    writer.family("iolens_io_bytes_total", Kind::Counter, "Bytes that I/Os moved.");
+    writer.family(
+        "iolens_io_bytes_total",
+        Kind::Counter,
+        "Bytes that I/Os moved.",
+    );
     for (device, op, c) in classes() {
-        writer.sample("iolens_io_bytes_total", &[("device", device), ("op", op)], c.bytes as f64);
+        writer.sample(
+            "iolens_io_bytes_total",
+            &[("device", device), ("op", op)],
+            c.bytes as f64,
+        );
     }
-    writer.family("iolens_io_errors_total", Kind::Counter, "I/Os that the device failed.");
+    writer.family(
+        "iolens_io_errors_total",
+        Kind::Counter,
+        "I/Os that the device failed.",
+    );
     for (dev, device) in &names {
         // Those of devices that did nothing, too: an error may be the first that a device does.
         let of = totals.devices.get(dev);
         for class in Class::ALL {
-            let errors = of.and_then(|d| d.classes[class as usize].as_ref()).map_or(0, |c| c.errors);
-            writer.sample("iolens_io_errors_total", &[("device", device), ("op", class.name())], errors as f64);
+            let errors = of
+                .and_then(|d| d.classes[class as usize].as_ref())
+                .map_or(0, |c| c.errors);
+            writer.sample(
+                "iolens_io_errors_total",
+                &[("device", device), ("op", class.name())],
+                errors as f64,
+            );
         }
     }
-    writer.family("iolens_busy_seconds_total", Kind::Counter, "Time with any I/O in flight, exact; about 1 s late.");
+    writer.family(
+        "iolens_busy_seconds_total",
+        Kind::Counter,
+        "Time with any I/O in flight, exact; about 1 s late.",
+    );
     for (dev, d) in &totals.devices {
-        writer.sample("iolens_busy_seconds_total", &[("device", &names[dev])], d.busy_ns as f64 / 1e9);
+        writer.sample(
+            "iolens_busy_seconds_total",
+            &[("device", &names[dev])],
+            d.busy_ns as f64 / 1e9,
+        );
     }
-    writer.family("iolens_in_flight_seconds_total", Kind::Counter, "Time in flight, summed over I/Os; about 1 s late.");
+    writer.family(
+        "iolens_in_flight_seconds_total",
+        Kind::Counter,
+        "Time in flight, summed over I/Os; about 1 s late.",
+    );
     for (dev, d) in &totals.devices {
-        writer.sample("iolens_in_flight_seconds_total", &[("device", &names[dev])], d.in_flight_ns as f64 / 1e9);
+        writer.sample(
+            "iolens_in_flight_seconds_total",
+            &[("device", &names[dev])],
+            d.in_flight_ns as f64 / 1e9,
+        );
     }
     writer.family("iolens_device_info", Kind::Gauge, "Devices by name.");
     for d in totals.known.iter().filter(|d| d.removed_ns.is_none()) {
         let (major, minor) = (d.id.major().to_string(), d.id.minor().to_string());
-        let (id, model) = (d.stable_id.as_deref().unwrap_or(""), d.model.as_deref().unwrap_or(""));
+        let (id, model) = (
+            d.stable_id.as_deref().unwrap_or(""),
+            d.model.as_deref().unwrap_or(""),
+        );
         let labels = [
             ("device", names[&d.id].as_str()),
             ("major", &major),
@@ -136,21 +234,38 @@ fn of_devices(totals: &Totals, writer: &mut ExpositionWriter) {
 /// What is missing, from the start on by every reason that there can be: a counter that begins with its first value is no
 /// increase to Prometheus.
 fn lost(totals: &Totals, refused_ios: i64, writer: &mut ExpositionWriter) {
-    writer.family("iolens_lost_ios_total", Kind::Counter, "I/Os that the recording misses.");
-    for reason in
-        LossReason::ALL.into_iter().filter(|r| r.is_loss() && !matches!(r, LossReason::Corrupt | LossReason::Import))
+    writer.family(
+        "iolens_lost_ios_total",
+        Kind::Counter,
+        "I/Os that the recording misses.",
+    );
+    for reason in LossReason::ALL
+        .into_iter()
+        .filter(|r| r.is_loss() && !matches!(r, LossReason::Corrupt | LossReason::Import))
     {
         // The writer's own losses do not pass the meter.
-        let own = if reason == LossReason::WriterBusy { refused_ios } else { 0 };
+        let own = if reason == LossReason::WriterBusy {
+            refused_ios
+        } else {
+            0
+        };
         let ios = totals.lost.get(reason.name()).copied().unwrap_or(0) + own;
-        writer.sample("iolens_lost_ios_total", &[("reason", reason.name())], ios as f64);
+        writer.sample(
+            "iolens_lost_ios_total",
+            &[("reason", reason.name())],
+            ios as f64,
+        );
     }
     writer.family(
         "iolens_metrics_missed_ios_total",
         Kind::Counter,
         "I/Os that are recorded, but not in these metrics.",
     );
-    writer.sample("iolens_metrics_missed_ios_total", &[], totals.missed_ios as f64);
+    writer.sample(
+        "iolens_metrics_missed_ios_total",
+        &[],
+        totals.missed_ios as f64,
+    );
 }
 
 /// Bytes of a sector in `/proc/diskstats`, whatever the device's own are.
@@ -158,7 +273,12 @@ const SECTOR_BYTES: f64 = 512.0;
 
 /// A metric of node_exporter: name, kind, what it is, and how it comes out of the kernel's counters (`None`: an older kernel
 /// does not count it).
-type NodeMetric = (&'static str, Kind, &'static str, fn(&DiskRow) -> Option<f64>);
+type NodeMetric = (
+    &'static str,
+    Kind,
+    &'static str,
+    fn(&DiskRow) -> Option<f64>,
+);
 
 fn discard(row: &DiskRow, get: fn(&ClassCounters) -> f64) -> Option<f64> {
     row.counters.discard.as_ref().map(get)
@@ -170,48 +290,102 @@ fn seconds(ms: u64) -> f64 {
 
 /// In the order and with the names of node_exporter 1.x (`collector/diskstats_linux.go`).
 const NODE: [NodeMetric; 17] = [
-    ("reads_completed_total", Kind::Counter, "The total number of reads completed successfully.", |r| {
-        Some(r.counters.read.ios as f64)
-    }),
-    ("reads_merged_total", Kind::Counter, "The total number of reads merged.", |r| Some(r.counters.read.merges as f64)),
-    ("read_bytes_total", Kind::Counter, "The total number of bytes read successfully.", |r| {
-        Some(r.counters.read.sectors as f64 * SECTOR_BYTES)
-    }),
-    ("read_time_seconds_total", Kind::Counter, "The total number of seconds spent by all reads.", |r| {
-        Some(seconds(r.counters.read.ticks_ms))
-    }),
-    ("writes_completed_total", Kind::Counter, "The total number of writes completed successfully.", |r| {
-        Some(r.counters.write.ios as f64)
-    }),
-    ("writes_merged_total", Kind::Counter, "The number of writes merged.", |r| Some(r.counters.write.merges as f64)),
-    ("written_bytes_total", Kind::Counter, "The total number of bytes written successfully.", |r| {
-        Some(r.counters.write.sectors as f64 * SECTOR_BYTES)
-    }),
-    ("write_time_seconds_total", Kind::Counter, "This is the total number of seconds spent by all writes.", |r| {
-        Some(seconds(r.counters.write.ticks_ms))
-    }),
-    ("io_now", Kind::Gauge, "The number of I/Os currently in progress.", |r| Some(r.counters.in_flight as f64)),
-    ("io_time_seconds_total", Kind::Counter, "Total seconds spent doing I/Os.", |r| {
-        Some(seconds(r.counters.io_ticks_ms))
-    }),
-    ("io_time_weighted_seconds_total", Kind::Counter, "The weighted # of seconds spent doing I/Os.", |r| {
-        Some(seconds(r.counters.time_in_queue_ms))
-    }),
-    ("discards_completed_total", Kind::Counter, "The total number of discards completed successfully.", |r| {
-        discard(r, |c| c.ios as f64)
-    }),
-    ("discards_merged_total", Kind::Counter, "The total number of discards merged.", |r| {
-        discard(r, |c| c.merges as f64)
-    }),
-    ("discarded_sectors_total", Kind::Counter, "The total number of sectors discarded successfully.", |r| {
-        discard(r, |c| c.sectors as f64)
-    }),
-    ("discard_time_seconds_total", Kind::Counter, "This is the total number of seconds spent by all discards.", |r| {
-        discard(r, |c| seconds(c.ticks_ms))
-    }),
-    ("flush_requests_total", Kind::Counter, "The total number of flush requests completed successfully", |r| {
-        r.counters.flush.map(|f| f.ios as f64)
-    }),
+    (
+        "reads_completed_total",
+        Kind::Counter,
+        "The total number of reads completed successfully.",
+        |r| Some(r.counters.read.ios as f64),
+    ),
+    (
+        "reads_merged_total",
+        Kind::Counter,
+        "The total number of reads merged.",
+        |r| Some(r.counters.read.merges as f64),
+    ),
+    (
+        "read_bytes_total",
+        Kind::Counter,
+        "The total number of bytes read successfully.",
+        |r| Some(r.counters.read.sectors as f64 * SECTOR_BYTES),
+    ),
+    (
+        "read_time_seconds_total",
+        Kind::Counter,
+        "The total number of seconds spent by all reads.",
+        |r| Some(seconds(r.counters.read.ticks_ms)),
+    ),
+    (
+        "writes_completed_total",
+        Kind::Counter,
+        "The total number of writes completed successfully.",
+        |r| Some(r.counters.write.ios as f64),
+    ),
+    (
+        "writes_merged_total",
+        Kind::Counter,
+        "The number of writes merged.",
+        |r| Some(r.counters.write.merges as f64),
+    ),
+    (
+        "written_bytes_total",
+        Kind::Counter,
+        "The total number of bytes written successfully.",
+        |r| Some(r.counters.write.sectors as f64 * SECTOR_BYTES),
+    ),
+    (
+        "write_time_seconds_total",
+        Kind::Counter,
+        "This is the total number of seconds spent by all writes.",
+        |r| Some(seconds(r.counters.write.ticks_ms)),
+    ),
+    (
+        "io_now",
+        Kind::Gauge,
+        "The number of I/Os currently in progress.",
+        |r| Some(r.counters.in_flight as f64),
+    ),
+    (
+        "io_time_seconds_total",
+        Kind::Counter,
+        "Total seconds spent doing I/Os.",
+        |r| Some(seconds(r.counters.io_ticks_ms)),
+    ),
+    (
+        "io_time_weighted_seconds_total",
+        Kind::Counter,
+        "The weighted # of seconds spent doing I/Os.",
+        |r| Some(seconds(r.counters.time_in_queue_ms)),
+    ),
+    (
+        "discards_completed_total",
+        Kind::Counter,
+        "The total number of discards completed successfully.",
+        |r| discard(r, |c| c.ios as f64),
+    ),
+    (
+        "discards_merged_total",
+        Kind::Counter,
+        "The total number of discards merged.",
+        |r| discard(r, |c| c.merges as f64),
+    ),
+    (
+        "discarded_sectors_total",
+        Kind::Counter,
+        "The total number of sectors discarded successfully.",
+        |r| discard(r, |c| c.sectors as f64),
+    ),
+    (
+        "discard_time_seconds_total",
+        Kind::Counter,
+        "This is the total number of seconds spent by all discards.",
+        |r| discard(r, |c| seconds(c.ticks_ms)),
+    ),
+    (
+        "flush_requests_total",
+        Kind::Counter,
+        "The total number of flush requests completed successfully",
+        |r| r.counters.flush.map(|f| f.ios as f64),
+    ),
     (
         "flush_requests_time_seconds_total",
         Kind::Counter,
@@ -230,7 +404,9 @@ fn node(rows: &[DiskRow], writer: &mut ExpositionWriter) {
         let name = format!("node_disk_{name}");
         writer.family(&name, kind, help);
         for (device, row) in &shown {
-            get(row).into_iter().for_each(|v| writer.sample(&name, &[("device", device)], v));
+            get(row)
+                .into_iter()
+                .for_each(|v| writer.sample(&name, &[("device", device)], v));
         }
     }
 }
@@ -242,12 +418,16 @@ fn is_ignored_by_node(name: &str) -> bool {
         return false;
     }
     let disk = |prefix: &str| {
-        stem.strip_prefix(prefix)
-            .is_some_and(|letter| letter.len() == 1 && letter.bytes().all(|b| b.is_ascii_lowercase()))
+        stem.strip_prefix(prefix).is_some_and(|letter| {
+            letter.len() == 1 && letter.bytes().all(|b| b.is_ascii_lowercase())
+        })
     };
     let numbers = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
     let nvme = || {
-        let (controller, namespace) = stem.strip_prefix("nvme")?.strip_suffix('p')?.split_once('n')?;
+        let (controller, namespace) = stem
+            .strip_prefix("nvme")?
+            .strip_suffix('p')?
+            .split_once('n')?;
         Some(numbers(controller) && numbers(namespace))
     };
     matches!(stem, "ram" | "zram" | "loop" | "fd")
@@ -262,9 +442,32 @@ mod tests {
 
     #[test]
     fn what_node_exporter_leaves_out_is_left_out() {
-        let ignored = ["loop0", "ram12", "zram0", "fd0", "sda1", "vdb12", "xvda1", "hda3", "nvme0n1p1", "nvme10n2p15"];
+        let ignored = [
+            "loop0",
+            "ram12",
+            "zram0",
+            "fd0",
+            "sda1",
+            "vdb12",
+            "xvda1",
+            "hda3",
+            "nvme0n1p1",
+            "nvme10n2p15",
+        ];
         assert!(ignored.iter().all(|n| is_ignored_by_node(n)));
-        let shown = ["sda", "vda", "nvme0n1", "dm-0", "md0", "sr0", "mmcblk0p1", "sdaa1", "loop", "nvmexn1p1", "sd1"];
+        let shown = [
+            "sda",
+            "vda",
+            "nvme0n1",
+            "dm-0",
+            "md0",
+            "sr0",
+            "mmcblk0p1",
+            "sdaa1",
+            "loop",
+            "nvmexn1p1",
+            "sd1",
+        ];
         assert!(shown.iter().all(|n| !is_ignored_by_node(n)));
     }
 
@@ -272,20 +475,34 @@ mod tests {
     fn devices_of_one_name_stay_apart() {
         let (a, b) = (DevId::new(8, 0), DevId::new(8, 16));
         let known = vec![Device::named("sda", a), Device::named("sda", b)];
-        let totals = Totals { known, ..Totals::default() };
-        assert_eq!(names(&totals).into_values().collect::<Vec<_>>(), ["sda", "8:16"]);
+        let totals = Totals {
+            known,
+            ..Totals::default()
+        };
+        assert_eq!(
+            names(&totals).into_values().collect::<Vec<_>>(),
+            ["sda", "8:16"]
+        );
     }
 
     #[test]
     fn the_kernels_counters_come_with_the_names_of_node_exporter() {
-        let Ok(mut reader) = DiskstatsReader::open(&Root::live()) else { return };
+        let Ok(mut reader) = DiskstatsReader::open(&Root::live()) else {
+            return;
+        };
         let rows = reader.read().expect("readable").to_vec();
         let mut writer = ExpositionWriter::new(Exposition::Prometheus);
         node(&rows, &mut writer);
         let text = String::from_utf8(writer.finish()).expect("text");
-        for row in rows.iter().filter(|r| !is_ignored_by_node(&String::from_utf8_lossy(&r.name))) {
+        for row in rows
+            .iter()
+            .filter(|r| !is_ignored_by_node(&String::from_utf8_lossy(&r.name)))
+        {
             let name = String::from_utf8_lossy(&row.name);
-            let line = format!("node_disk_read_bytes_total{{device=\"{name}\"}} {}\n", row.counters.read.sectors * 512);
+            let line = format!(
+                "node_disk_read_bytes_total{{device=\"{name}\"}} {}\n",
+                row.counters.read.sectors * 512
+            );
             assert!(text.contains(&line), "{line} in {text}");
         }
         assert_eq!(text.matches("# TYPE").count(), 17);

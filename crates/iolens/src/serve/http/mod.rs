@@ -102,9 +102,15 @@ fn read_token(path: &Path) -> Result<Vec<u8>> {
     let place = || format!("--token-file {} cannot be read", path.display());
     let meta = std::fs::metadata(path).with_context(place)?;
     if meta.permissions().mode() & 0o007 != 0 {
-        bail!("--token-file {}: everybody can read it; run chmod o= on it", path.display());
+        bail!(
+            "--token-file {}: everybody can read it; run chmod o= on it",
+            path.display()
+        );
     }
-    let token = std::fs::read(path).with_context(place)?.trim_ascii().to_vec();
+    let token = std::fs::read(path)
+        .with_context(place)?
+        .trim_ascii()
+        .to_vec();
     let plain = token.iter().all(u8::is_ascii_graphic);
     if token.len() < MIN_TOKEN_BYTES || !plain {
         bail!(
@@ -170,8 +176,13 @@ fn router(app: Arc<App>) -> Router {
         .route("/metrics", get(metrics::metrics))
         .merge(api::routes())
         .fallback(async || Problem::new(StatusCode::NOT_FOUND, "nothing is here; / lists what is"))
-        .method_not_allowed_fallback(async || Problem::new(StatusCode::METHOD_NOT_ALLOWED, "not with this method"))
-        .layer(middleware::from_fn_with_state(Arc::clone(&app), guard::admit))
+        .method_not_allowed_fallback(async || {
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "not with this method")
+        })
+        .layer(middleware::from_fn_with_state(
+            Arc::clone(&app),
+            guard::admit,
+        ))
         .with_state(app)
 }
 
@@ -225,7 +236,12 @@ impl Door {
     pub fn open(options: &Options) -> Result<Door> {
         let rules = options.rules()?;
         let (bound, socket) = Bound::new(&options.listen, SOCKET_MODE)?;
-        Ok(Door { rules, bound, socket, compat_node: options.compat_node })
+        Ok(Door {
+            rules,
+            bound,
+            socket,
+            compat_node: options.compat_node,
+        })
     }
 }
 
@@ -234,13 +250,34 @@ impl Server {
     ///
     /// # Errors
     /// There can be no threads.
-    pub fn start(door: Door, root: &Path, health: Arc<Health>, recorder: Option<Recorder>) -> Result<Server> {
-        let Door { rules, bound, socket, compat_node } = door;
+    pub fn start(
+        door: Door,
+        root: &Path,
+        health: Arc<Health>,
+        recorder: Option<Recorder>,
+    ) -> Result<Server> {
+        let Door {
+            rules,
+            bound,
+            socket,
+            compat_node,
+        } = door;
         let place = bound.place();
-        let mut app = App { compat_node, ..App::new(root.to_owned(), health, rules) };
-        if let Some(Recorder { meter, marks, live, found, snapshots }) = recorder {
+        let mut app = App {
+            compat_node,
+            ..App::new(root.to_owned(), health, rules)
+        };
+        if let Some(Recorder {
+            meter,
+            marks,
+            live,
+            found,
+            snapshots,
+        }) = recorder
+        {
             app.snapshots = Some(snapshots);
-            (app.meter, app.marks, app.live, app.found) = (Some(meter), Some(marks), Some(live), Some(found));
+            (app.meter, app.marks, app.live, app.found) =
+                (Some(meter), Some(marks), Some(live), Some(found));
         }
         let app = Arc::new(app);
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -256,7 +293,11 @@ impl Server {
                 eprintln!("iolens: the HTTP server ended: {e}");
             }
         });
-        Ok(Server { runtime: Some(runtime), place, _socket: socket })
+        Ok(Server {
+            runtime: Some(runtime),
+            place,
+            _socket: socket,
+        })
     }
 }
 

@@ -51,13 +51,27 @@ const QUARTER_NS: i64 = 900_000_000_000;
 
 /// `GET /`.
 pub async fn front(State(app): State<Arc<App>>, headers: HeaderMap, uri: Uri) -> Response {
-    let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|v| v.to_str().ok());
-    if !accepts.flat_map(|v| v.split(',')).any(|v| v.trim().starts_with("text/html")) {
+    let accepts = headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .filter_map(|v| v.to_str().ok());
+    if !accepts
+        .flat_map(|v| v.split(','))
+        .any(|v| v.trim().starts_with("text/html"))
+    {
         return typed("text/plain; charset=utf-8", INDEX.to_owned());
     }
     let (params, asked) = match asked(&uri) {
         Ok(asked) => asked,
-        Err(problem) => return nothing(&problem, View { live: false, ..View::last(wall_clock_ns(), QUARTER_NS) }),
+        Err(problem) => {
+            return nothing(
+                &problem,
+                View {
+                    live: false,
+                    ..View::last(wall_clock_ns(), QUARTER_NS)
+                },
+            );
+        }
     };
     if params.get("host").is_none() && is_fleet(&app.root) {
         return fleet(&app, &params).await;
@@ -75,11 +89,16 @@ async fn fleet(app: &Arc<App>, params: &Params) -> Response {
     let said = hosts::of(app, params).await;
     let document = match said {
         Ok(document) => document,
-        Err(problem) => FleetDocument { notes: vec![problem.detail().to_owned()], ..FleetDocument::default() },
+        Err(problem) => FleetDocument {
+            notes: vec![problem.detail().to_owned()],
+            ..FleetDocument::default()
+        },
     };
     match present::fleet::page(&document) {
         Ok(page) => html_of(StatusCode::OK, page, present::fleet::policy()),
-        Err(without_page) => Problem::new(StatusCode::NOT_FOUND, without_page.to_string()).into_response(),
+        Err(without_page) => {
+            Problem::new(StatusCode::NOT_FOUND, without_page.to_string()).into_response()
+        }
     }
 }
 
@@ -98,13 +117,23 @@ fn view(asked: &WindowArgs) -> View {
     };
     if let Some(at) = wall(asked.at) {
         let (from_unix_ns, to_unix_ns) = (at - choose::AROUND_NS, at + choose::AROUND_NS);
-        return View { from_unix_ns, to_unix_ns, live: false, ..View::last(now, QUARTER_NS) };
+        return View {
+            from_unix_ns,
+            to_unix_ns,
+            live: false,
+            ..View::last(now, QUARTER_NS)
+        };
     }
     let to_unix_ns = wall(asked.to).unwrap_or(now);
     let from_unix_ns = wall(asked.from).unwrap_or(to_unix_ns - QUARTER_NS);
     // A time of the future, and one that was now when it was read.
     let live = to_unix_ns >= now - 1_000_000_000;
-    View { from_unix_ns, to_unix_ns, live, ..View::last(now, QUARTER_NS) }
+    View {
+        from_unix_ns,
+        to_unix_ns,
+        live,
+        ..View::last(now, QUARTER_NS)
+    }
 }
 
 /// The page of the longest recorded part of the stretch. `unwell` is why the recorder does not record everything now.
@@ -112,10 +141,15 @@ fn made(place: &Path, asked: &WindowArgs, view: View, unwell: Vec<String>) -> Re
     let begin = Clock::now();
     let parts = choose::all(place, asked)?;
     let n = parts.len();
-    let resolved = parts.into_iter().map(|Chosen { recording, window: asked }| {
-        let (range, notes) = heard(|| window::resolve_for_analysis(&recording, &asked));
-        range.map(|range| (recording, range, notes))
-    });
+    let resolved = parts.into_iter().map(
+        |Chosen {
+             recording,
+             window: asked,
+         }| {
+            let (range, notes) = heard(|| window::resolve_for_analysis(&recording, &asked));
+            range.map(|range| (recording, range, notes))
+        },
+    );
     let mut resolved = resolved.collect::<Result<Vec<_>>>()?;
     resolved.sort_by_key(|(_, range, _)| range.end - range.start);
     let (recording, range, mut said) = resolved.pop().context("no recording holds this time")?;
@@ -125,24 +159,57 @@ fn made(place: &Path, asked: &WindowArgs, view: View, unwell: Vec<String>) -> Re
         ));
     }
     let (analysed, more) = heard(|| plain(&recording, &range));
-    let Analysed { report, names, layers, rates } = analysed?;
+    let Analysed {
+        report,
+        names,
+        layers,
+        rates,
+    } = analysed?;
     said.extend(more);
     let tables = Some(&rates[..]).filter(|r| !r.is_empty() && recording.ios_stored() == 0);
-    let note = |text: String| Note { topic: "Time".to_owned(), level: NoteLevel::Info, text };
-    let bad = |text: String| Note { topic: "Recorder now".to_owned(), level: NoteLevel::Warning, text };
-    let notes: Vec<Note> = unwell.into_iter().map(bad).chain(said.into_iter().map(note)).collect();
-    let refresh_s = (begin.elapsed().as_secs_f64() / SHARE).clamp(*REFRESH_S.start(), *REFRESH_S.end());
-    let view = View { refresh_s: refresh_s as u32, ..view };
-    page(&recording, &range, &report, &names, (tables, &layers), Beside { notes: &notes, view: Some(view) })
+    let note = |text: String| Note {
+        topic: "Time".to_owned(),
+        level: NoteLevel::Info,
+        text,
+    };
+    let bad = |text: String| Note {
+        topic: "Recorder now".to_owned(),
+        level: NoteLevel::Warning,
+        text,
+    };
+    let notes: Vec<Note> = unwell
+        .into_iter()
+        .map(bad)
+        .chain(said.into_iter().map(note))
+        .collect();
+    let refresh_s =
+        (begin.elapsed().as_secs_f64() / SHARE).clamp(*REFRESH_S.start(), *REFRESH_S.end());
+    let view = View {
+        refresh_s: refresh_s as u32,
+        ..view
+    };
+    page(
+        &recording,
+        &range,
+        &report,
+        &names,
+        (tables, &layers),
+        Beside {
+            notes: &notes,
+            view: Some(view),
+        },
+    )
 }
 
 /// Why there is nothing, with the way to other times.
 fn nothing(problem: &Problem, view: View) -> Response {
     match render_nothing(problem.detail(), view) {
         Ok(page) => html(problem.status(), page),
-        Err(without_page) => {
-            Problem::new(problem.status(), format!("{}; {without_page}", problem.detail())).into_response()
-        }
+        Err(without_page) => Problem::new(
+            problem.status(),
+            format!("{}; {without_page}", problem.detail()),
+        )
+        .into_response(),
     }
 }
 
@@ -154,7 +221,10 @@ fn html_of(status: StatusCode, page: Vec<u8>, policy: Option<&str>) -> Response 
     let mut response = Response::new(Body::from(page));
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/html; charset=utf-8"),
+    );
     let policy = policy.map(|own| format!("{own}; frame-ancestors 'none'"));
     if let Some(policy) = policy.and_then(|p| HeaderValue::from_str(&p).ok()) {
         headers.insert(header::CONTENT_SECURITY_POLICY, policy);
@@ -172,7 +242,10 @@ mod tests {
     use serde_json::Value;
 
     fn browse(app: &Arc<App>, uri: &str) -> (Response, String) {
-        let headers = [("host", "localhost"), ("accept", "text/html,application/xhtml+xml;q=0.9")];
+        let headers = [
+            ("host", "localhost"),
+            ("accept", "text/html,application/xhtml+xml;q=0.9"),
+        ];
         let (response, body) = block_on(ask(app, "GET", uri, &headers));
         (response, body.as_str().unwrap().to_owned())
     }
@@ -185,25 +258,43 @@ mod tests {
     /// Reads and writes of the one device.
     fn ios(data: &Value) -> i64 {
         let device = &data["devices"][0];
-        ["read", "write"].iter().map(|class| device[class]["ios"].as_i64().unwrap()).sum()
+        ["read", "write"]
+            .iter()
+            .map(|class| device[class]["ios"].as_i64().unwrap())
+            .sum()
     }
 
     #[test]
     fn browsers_get_the_page_of_a_stretch_and_others_the_list() {
         let (_dir, app) = lake();
-        let (response, body) = block_on(ask(&app, "GET", "/", &[("host", "localhost"), ("accept", "*/*")]));
-        assert!(response.status().is_success() && body.as_str().unwrap().contains("/api/v1/series"));
+        let (response, body) = block_on(ask(
+            &app,
+            "GET",
+            "/",
+            &[("host", "localhost"), ("accept", "*/*")],
+        ));
+        assert!(
+            response.status().is_success() && body.as_str().unwrap().contains("/api/v1/series")
+        );
         if !has_page() {
             eprintln!("SKIP: built without the page");
             return;
         }
         let (response, page) = browse(&app, &format!("/?from={}&to={}", at(30), at(90)));
         assert_eq!(response.status(), StatusCode::OK);
-        let policy = response.headers()[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
-        assert!(policy.contains("script-src 'sha256-") && policy.ends_with("frame-ancestors 'none'"), "{policy}");
+        let policy = response.headers()[header::CONTENT_SECURITY_POLICY]
+            .to_str()
+            .unwrap();
+        assert!(
+            policy.contains("script-src 'sha256-") && policy.ends_with("frame-ancestors 'none'"),
+            "{policy}"
+        );
         let data = data(&page);
         assert_eq!(data["view"]["live"], false);
-        assert_eq!(data["view"]["from_unix_s"].as_f64().unwrap() as i64, at(30).parse::<i64>().unwrap());
+        assert_eq!(
+            data["view"]["from_unix_s"].as_f64().unwrap() as i64,
+            at(30).parse::<i64>().unwrap()
+        );
         assert_eq!(ios(&data), 1200, "20 I/Os a second for a minute");
         assert!(!page.contains("<b>e"), "names are data");
     }
@@ -218,16 +309,43 @@ mod tests {
         }
         let (response, page) = browse(&app, "/");
         assert_eq!(response.status(), StatusCode::OK);
-        let policy = response.headers()[header::CONTENT_SECURITY_POLICY].to_str().unwrap().to_owned();
+        let policy = response.headers()[header::CONTENT_SECURITY_POLICY]
+            .to_str()
+            .unwrap()
+            .to_owned();
         let fleet = data(&page);
-        assert_eq!((fleet["format"].as_u64(), fleet["hosts"].as_array().unwrap().len()), (Some(1), 2));
-        assert!(policy.contains("script-src 'sha256-") && !page.contains("<b>x"), "names are data");
+        assert_eq!(
+            (
+                fleet["format"].as_u64(),
+                fleet["hosts"].as_array().unwrap().len()
+            ),
+            (Some(1), 2)
+        );
+        assert!(
+            policy.contains("script-src 'sha256-") && !page.contains("<b>x"),
+            "names are data"
+        );
         let (response, page) = browse(&app, &format!("/?host=h&from={}&to={}", at(30), at(90)));
-        assert_eq!((response.status(), ios(&data(&page))), (StatusCode::OK, 1200));
-        assert_ne!(response.headers()[header::CONTENT_SECURITY_POLICY].to_str().unwrap(), policy, "another page");
+        assert_eq!(
+            (response.status(), ios(&data(&page))),
+            (StatusCode::OK, 1200)
+        );
+        assert_ne!(
+            response.headers()[header::CONTENT_SECURITY_POLICY]
+                .to_str()
+                .unwrap(),
+            policy,
+            "another page"
+        );
         let (response, page) = browse(&app, &format!("/?from={}&to={}", at(-900), at(-600)));
         assert_eq!(response.status(), StatusCode::OK);
-        assert!(data(&page)["notes"][0].as_str().unwrap().contains("rollups"), "why there is nothing");
+        assert!(
+            data(&page)["notes"][0]
+                .as_str()
+                .unwrap()
+                .contains("rollups"),
+            "why there is nothing"
+        );
     }
 
     #[test]
@@ -240,20 +358,40 @@ mod tests {
         let (response, page) = browse(&app, &format!("/?from={}&to={}", at(100), at(320)));
         assert_eq!(response.status(), StatusCode::OK);
         let shown = data(&page);
-        assert_eq!(ios(&shown), 1600, "80 s of the first, not 20 s of the second");
+        assert_eq!(
+            ios(&shown),
+            1600,
+            "80 s of the first, not 20 s of the second"
+        );
         let notes = shown["quality"].as_array().unwrap();
-        assert!(notes.iter().any(|n| n["text"].as_str().unwrap().contains("spans 2 recordings")), "{notes:?}");
+        assert!(
+            notes
+                .iter()
+                .any(|n| n["text"].as_str().unwrap().contains("spans 2 recordings")),
+            "{notes:?}"
+        );
         for (uri, why) in [
-            (format!("/?from={}&to={}", at(200), at(250)), "no recording holds"),
+            (
+                format!("/?from={}&to={}", at(200), at(250)),
+                "no recording holds",
+            ),
             ("/?form=1".to_owned(), "no such parameter"),
             (format!("/?from={}&to={}", at(50), at(40)), "not after"),
         ] {
             let (response, page) = browse(&app, &uri);
-            assert!(response.status().is_client_error(), "{uri}: {}", response.status());
+            assert!(
+                response.status().is_client_error(),
+                "{uri}: {}",
+                response.status()
+            );
             let problem = data(&page)["problem"].as_str().unwrap().to_owned();
             assert!(problem.contains(why), "{uri}: {problem}");
         }
         let (_, page) = browse(&app, "/");
-        assert_eq!(data(&page)["view"]["live"], true, "the last quarter of an hour, of which nothing is known");
+        assert_eq!(
+            data(&page)["view"]["live"],
+            true,
+            "the last quarter of an hour, of which nothing is known"
+        );
     }
 }

@@ -21,7 +21,10 @@ const RETRY_AFTER_S: &str = "2";
 impl Problem {
     /// With a status and what to do about it.
     pub fn new(status: StatusCode, detail: impl Into<String>) -> Problem {
-        Problem { status, detail: detail.into() }
+        Problem {
+            status,
+            detail: detail.into(),
+        }
     }
 
     /// A parameter that makes no sense.
@@ -40,9 +43,16 @@ impl Problem {
         if error.downcast_ref::<TooSlow>().is_some() {
             return Problem::busy(text);
         }
-        let of_store = |e: &StoreError| matches!(e, StoreError::Io { .. } | StoreError::Damaged { .. });
-        let is_ours = error.chain().any(|c| c.is::<std::io::Error>() || c.downcast_ref().is_some_and(of_store));
-        let status = if is_ours { StatusCode::INTERNAL_SERVER_ERROR } else { StatusCode::UNPROCESSABLE_ENTITY };
+        let of_store =
+            |e: &StoreError| matches!(e, StoreError::Io { .. } | StoreError::Damaged { .. });
+        let is_ours = error
+            .chain()
+            .any(|c| c.is::<std::io::Error>() || c.downcast_ref().is_some_and(of_store));
+        let status = if is_ours {
+            StatusCode::INTERNAL_SERVER_ERROR
+        } else {
+            StatusCode::UNPROCESSABLE_ENTITY
+        };
         Problem::new(status, text)
     }
 
@@ -59,7 +69,10 @@ impl Problem {
 
 /// Engines name the flags of the command line; here the same are parameters.
 fn as_parameters(text: &str) -> String {
-    text.replace(" --to ", "&to=").replace("--from ", "from=").replace("--at ", "at=").replace("--", "")
+    text.replace(" --to ", "&to=")
+        .replace("--from ", "from=")
+        .replace("--at ", "at=")
+        .replace("--", "")
 }
 
 impl IntoResponse for Problem {
@@ -68,9 +81,16 @@ impl IntoResponse for Problem {
         let document = json!({
             "type": "about:blank", "title": title, "status": self.status.as_u16(), "detail": self.detail,
         });
-        let mut response = (self.status, escape::json(&document.to_string()).into_owned()).into_response();
+        let mut response = (
+            self.status,
+            escape::json(&document.to_string()).into_owned(),
+        )
+            .into_response();
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/problem+json"),
+        );
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_S));
         }
@@ -85,7 +105,10 @@ mod tests {
     #[test]
     fn flags_become_parameters() {
         let said = as_parameters("this time spans 2 recordings; choose a part: --from A --to B");
-        assert_eq!(said, "this time spans 2 recordings; choose a part: from=A&to=B");
+        assert_eq!(
+            said,
+            "this time spans 2 recordings; choose a part: from=A&to=B"
+        );
         assert_eq!(as_parameters("give a --step of 1s"), "give a step of 1s");
     }
 

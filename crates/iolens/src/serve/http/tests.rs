@@ -10,11 +10,19 @@ use tower::ServiceExt as _;
 use super::*;
 
 pub fn app(rules: Rules) -> Arc<App> {
-    Arc::new(App::new(PathBuf::from("/nonexistent"), Arc::default(), rules))
+    Arc::new(App::new(
+        PathBuf::from("/nonexistent"),
+        Arc::default(),
+        rules,
+    ))
 }
 
 fn loopback() -> Rules {
-    Rules { hosts: Some(vec!["localhost".to_owned()]), loopback: true, ..Rules::default() }
+    Rules {
+        hosts: Some(vec!["localhost".to_owned()]),
+        loopback: true,
+        ..Rules::default()
+    }
 }
 
 fn request(method: &str, uri: &str, headers: &[(&str, &str)]) -> Request<Body> {
@@ -25,20 +33,37 @@ fn request(method: &str, uri: &str, headers: &[(&str, &str)]) -> Request<Body> {
     builder.body(Body::empty()).unwrap()
 }
 
-pub async fn ask(app: &Arc<App>, method: &str, uri: &str, headers: &[(&str, &str)]) -> (Response, Value) {
-    let response = router(Arc::clone(app)).oneshot(request(method, uri, headers)).await.unwrap();
+pub async fn ask(
+    app: &Arc<App>,
+    method: &str,
+    uri: &str,
+    headers: &[(&str, &str)],
+) -> (Response, Value) {
+    let response = router(Arc::clone(app))
+        .oneshot(request(method, uri, headers))
+        .await
+        .unwrap();
     let (parts, body) = response.into_parts();
     let bytes = body.collect().await.unwrap().to_bytes();
-    let value = serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into());
+    let value =
+        serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into());
     (Response::from_parts(parts, Body::empty()), value)
 }
 
 pub fn block_on<F: Future>(work: F) -> F::Output {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap().block_on(work)
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(work)
 }
 
 fn status(rules: &Rules, method: &str, uri: &str, headers: &[(&str, &str)]) -> u16 {
-    block_on(ask(&app(rules.clone()), method, uri, headers)).0.status().as_u16()
+    block_on(ask(&app(rules.clone()), method, uri, headers))
+        .0
+        .status()
+        .as_u16()
 }
 
 #[test]
@@ -46,39 +71,96 @@ fn foreign_names_are_refused_wherever_they_stand() {
     let of = |headers: &[(&str, &str)], uri: &str| status(&loopback(), "GET", uri, headers);
     assert_eq!(of(&[("host", "localhost:9950")], "/healthz"), 200);
     assert_eq!(of(&[("host", "127.0.0.1:9950")], "/healthz"), 200);
-    assert_eq!(of(&[("host", "evil.example:9950")], "/healthz"), 421, "DNS rebinding");
-    assert_eq!(of(&[("host", "localhost"), ("host", "evil.example")], "/healthz"), 400);
-    assert_eq!(of(&[("host", "localhost")], "http://evil.example/healthz"), 421, "an absolute target");
+    assert_eq!(
+        of(&[("host", "evil.example:9950")], "/healthz"),
+        421,
+        "DNS rebinding"
+    );
+    assert_eq!(
+        of(
+            &[("host", "localhost"), ("host", "evil.example")],
+            "/healthz"
+        ),
+        400
+    );
+    assert_eq!(
+        of(&[("host", "localhost")], "http://evil.example/healthz"),
+        421,
+        "an absolute target"
+    );
     assert_eq!(of(&[], "/healthz"), 400);
-    assert_eq!(of(&[("host", "evil.example")], "/no/such/path"), 421, "before anything else is said");
+    assert_eq!(
+        of(&[("host", "evil.example")], "/no/such/path"),
+        421,
+        "before anything else is said"
+    );
 }
 
 #[test]
 fn changes_need_the_token_and_no_foreign_page() {
-    let token = Rules { token: Some(b"0123456789abcdef".to_vec()), ..loopback() };
+    let token = Rules {
+        token: Some(b"0123456789abcdef".to_vec()),
+        ..loopback()
+    };
     let post = |rules: &Rules, more: &[(&str, &str)]| {
-        status(rules, "POST", "/healthz", &[&[("host", "localhost")], more].concat())
+        status(
+            rules,
+            "POST",
+            "/healthz",
+            &[&[("host", "localhost")], more].concat(),
+        )
     };
     let right = ("authorization", "Bearer 0123456789abcdef");
     assert_eq!(post(&loopback(), &[]), 403, "there is no token at all");
     assert_eq!(post(&token, &[]), 401);
-    assert_eq!(post(&token, &[("authorization", "Bearer 0123456789abcdee")]), 401);
+    assert_eq!(
+        post(&token, &[("authorization", "Bearer 0123456789abcdee")]),
+        401
+    );
     assert_eq!(post(&token, &[("authorization", "Bearer ")]), 401);
-    assert_eq!(post(&token, &[right]), 405, "let in; that path takes no POST");
-    assert_eq!(post(&token, &[right, ("origin", "http://evil.example")]), 403);
+    assert_eq!(
+        post(&token, &[right]),
+        405,
+        "let in; that path takes no POST"
+    );
+    assert_eq!(
+        post(&token, &[right, ("origin", "http://evil.example")]),
+        403
+    );
     assert_eq!(post(&token, &[right, ("origin", "null")]), 403);
-    assert_eq!(post(&token, &[right, ("sec-fetch-site", "cross-site")]), 403);
+    assert_eq!(
+        post(&token, &[right, ("sec-fetch-site", "cross-site")]),
+        403
+    );
     assert_eq!(post(&token, &[right, ("origin", "http://localhost")]), 405);
     assert_eq!(status(&token, "DELETE", "/", &[("host", "localhost")]), 405);
-    assert_eq!(status(&token, "TRACE", "/", &[("host", "localhost"), right]), 405);
+    assert_eq!(
+        status(&token, "TRACE", "/", &[("host", "localhost"), right]),
+        405
+    );
 }
 
 #[test]
 fn beyond_loopback_reading_needs_the_token_too() {
-    let rules = Rules { token_to_read: true, loopback: false, token: Some(b"0123456789abcdef".to_vec()), ..loopback() };
-    let of = |uri: &str, more: &[(&str, &str)]| status(&rules, "GET", uri, &[&[("host", "10.1.2.3")], more].concat());
+    let rules = Rules {
+        token_to_read: true,
+        loopback: false,
+        token: Some(b"0123456789abcdef".to_vec()),
+        ..loopback()
+    };
+    let of = |uri: &str, more: &[(&str, &str)]| {
+        status(
+            &rules,
+            "GET",
+            uri,
+            &[&[("host", "10.1.2.3")], more].concat(),
+        )
+    };
     assert_eq!(of("/", &[]), 401);
-    assert_eq!(of("/", &[("authorization", "Bearer 0123456789abcdef")]), 200);
+    assert_eq!(
+        of("/", &[("authorization", "Bearer 0123456789abcdef")]),
+        200
+    );
     assert_eq!(of("/healthz", &[]), 200, "probes carry no token");
     let options = |listen: &str, public, token_file| Options {
         listen: listen.parse().unwrap(),
@@ -87,12 +169,23 @@ fn beyond_loopback_reading_needs_the_token_too() {
         allow_hosts: vec!["io.example".to_owned()],
         compat_node: false,
     };
-    let refused = options("0.0.0.0:9950", false, None).rules().unwrap_err().to_string();
-    assert!(refused.contains("--token-file") && refused.contains("--public") && !refused.contains('\n'), "{refused}");
+    let refused = options("0.0.0.0:9950", false, None)
+        .rules()
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refused.contains("--token-file") && refused.contains("--public") && !refused.contains('\n'),
+        "{refused}"
+    );
     assert!(options("[::]:9950", false, None).rules().is_err());
     let public = options("0.0.0.0:9950", true, None).rules().unwrap();
     assert!(!public.token_to_read && public.hosts.unwrap().contains(&"io.example".to_owned()));
-    assert!(options("127.0.0.1:9950", false, None).rules().unwrap().loopback);
+    assert!(
+        options("127.0.0.1:9950", false, None)
+            .rules()
+            .unwrap()
+            .loopback
+    );
 }
 
 #[test]
@@ -104,10 +197,21 @@ fn tokens_are_long_and_secret() {
         std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(mode)).unwrap();
         read_token(file.path()).map_err(|e| e.to_string())
     };
-    assert_eq!(refusal("0123456789abcdef\n", 0o640), Ok(b"0123456789abcdef".to_vec()));
-    assert!(refusal("0123456789abcdef", 0o644).unwrap_err().contains("everybody"));
+    assert_eq!(
+        refusal("0123456789abcdef\n", 0o640),
+        Ok(b"0123456789abcdef".to_vec())
+    );
+    assert!(
+        refusal("0123456789abcdef", 0o644)
+            .unwrap_err()
+            .contains("everybody")
+    );
     assert!(refusal("short", 0o600).unwrap_err().contains("at least 16"));
-    assert!(refusal("0123456789 abcdef", 0o600).unwrap_err().contains("printable"));
+    assert!(
+        refusal("0123456789 abcdef", 0o600)
+            .unwrap_err()
+            .contains("printable")
+    );
 }
 
 #[test]
@@ -116,14 +220,32 @@ fn answers_say_what_browsers_must_not_do_and_problems_are_documents() {
         let app = app(loopback());
         for uri in ["/", "/healthz", "/nothing"] {
             let (response, _) = ask(&app, "GET", uri, &[("host", "localhost")]).await;
-            let has = |name: &str, part: &str| response.headers()[name].to_str().unwrap().contains(part);
-            assert!(has("content-security-policy", "default-src 'self'") && has("x-content-type-options", "nosniff"));
-            assert!(has("x-frame-options", "DENY") && has("cross-origin-resource-policy", "same-origin"));
-            assert!(!response.headers().contains_key("access-control-allow-origin"));
+            let has =
+                |name: &str, part: &str| response.headers()[name].to_str().unwrap().contains(part);
+            assert!(
+                has("content-security-policy", "default-src 'self'")
+                    && has("x-content-type-options", "nosniff")
+            );
+            assert!(
+                has("x-frame-options", "DENY")
+                    && has("cross-origin-resource-policy", "same-origin")
+            );
+            assert!(
+                !response
+                    .headers()
+                    .contains_key("access-control-allow-origin")
+            );
         }
-        let (response, problem) = ask(&app, "GET", "/../../etc/passwd", &[("host", "localhost")]).await;
-        assert_eq!((response.status().as_u16(), &problem["status"]), (404, &404.into()));
-        assert_eq!(response.headers()["content-type"], "application/problem+json");
+        let (response, problem) =
+            ask(&app, "GET", "/../../etc/passwd", &[("host", "localhost")]).await;
+        assert_eq!(
+            (response.status().as_u16(), &problem["status"]),
+            (404, &404.into())
+        );
+        assert_eq!(
+            response.headers()["content-type"],
+            "application/problem+json"
+        );
         assert!(problem["detail"].is_string() && problem["title"] == "Not Found");
     });
 }
@@ -132,12 +254,26 @@ fn answers_say_what_browsers_must_not_do_and_problems_are_documents() {
 fn more_than_64_at_once_are_asked_to_come_again() {
     block_on(async {
         let app = app(loopback());
-        let all = app.requests.acquire_many(MAX_REQUESTS as u32).await.unwrap();
+        let all = app
+            .requests
+            .acquire_many(MAX_REQUESTS as u32)
+            .await
+            .unwrap();
         let (response, problem) = ask(&app, "GET", "/healthz", &[("host", "localhost")]).await;
-        assert_eq!((response.status().as_u16(), problem["status"].as_u64()), (503, Some(503)));
+        assert_eq!(
+            (response.status().as_u16(), problem["status"].as_u64()),
+            (503, Some(503))
+        );
         assert!(response.headers().contains_key("retry-after"));
         drop(all);
-        assert_eq!(ask(&app, "GET", "/healthz", &[("host", "localhost")]).await.0.status().as_u16(), 200);
+        assert_eq!(
+            ask(&app, "GET", "/healthz", &[("host", "localhost")])
+                .await
+                .0
+                .status()
+                .as_u16(),
+            200
+        );
     });
 }
 
@@ -155,19 +291,46 @@ fn ill_health_is_no_200() {
 #[test]
 fn metrics_come_in_both_texts_and_those_of_node_exporter_on_request() {
     block_on(async {
-        let (plain, compat) =
-            (app(loopback()), App { compat_node: true, ..App::new("/x".into(), Arc::default(), loopback()) });
+        let (plain, compat) = (
+            app(loopback()),
+            App {
+                compat_node: true,
+                ..App::new("/x".into(), Arc::default(), loopback())
+            },
+        );
         let (response, text) = ask(&plain, "GET", "/metrics", &[("host", "localhost")]).await;
-        assert!(response.headers()["content-type"].to_str().unwrap().starts_with("text/plain; version=0.0.4"));
+        assert!(
+            response.headers()["content-type"]
+                .to_str()
+                .unwrap()
+                .starts_with("text/plain; version=0.0.4")
+        );
         let text = text.as_str().unwrap();
         assert!(
-            text.contains("iolens_healthy 1\n") && !text.contains("node_disk_") && !text.contains("iolens_busy"),
+            text.contains("iolens_healthy 1\n")
+                && !text.contains("node_disk_")
+                && !text.contains("iolens_busy"),
             "{text}"
         );
-        let open = [("host", "localhost"), ("accept", "application/openmetrics-text;version=1.0.0,text/plain;q=0.5")];
+        let open = [
+            ("host", "localhost"),
+            (
+                "accept",
+                "application/openmetrics-text;version=1.0.0,text/plain;q=0.5",
+            ),
+        ];
         let (response, text) = ask(&Arc::new(compat), "GET", "/metrics", &open).await;
-        assert!(response.headers()["content-type"].to_str().unwrap().starts_with("application/openmetrics-text"));
+        assert!(
+            response.headers()["content-type"]
+                .to_str()
+                .unwrap()
+                .starts_with("application/openmetrics-text")
+        );
         let text = text.as_str().unwrap();
-        assert!(text.ends_with("# EOF\n") && text.contains("# TYPE node_disk_io_time_seconds counter\n"), "{text}");
+        assert!(
+            text.ends_with("# EOF\n")
+                && text.contains("# TYPE node_disk_io_time_seconds counter\n"),
+            "{text}"
+        );
     });
 }

@@ -48,7 +48,10 @@ impl FromStr for EventId {
 
     fn from_str(s: &str) -> Result<EventId, ()> {
         let (feed, n) = s.split_once('-').ok_or(())?;
-        Ok(EventId { feed_unix_ns: feed.parse().map_err(drop)?, n: n.parse().map_err(drop)? })
+        Ok(EventId {
+            feed_unix_ns: feed.parse().map_err(drop)?,
+            n: n.parse().map_err(drop)?,
+        })
     }
 }
 
@@ -89,9 +92,14 @@ impl Recent {
         self.bytes += happened.data.len();
         self.rows.push_back((at_unix_ns, happened.clone()));
         while self.bytes > MAX_RECENT_BYTES
-            || self.rows.front().is_some_and(|(at_ns, _)| *at_ns < at_unix_ns - RECENT_NS)
+            || self
+                .rows
+                .front()
+                .is_some_and(|(at_ns, _)| *at_ns < at_unix_ns - RECENT_NS)
         {
-            let Some((at_ns, old)) = self.rows.pop_front() else { break };
+            let Some((at_ns, old)) = self.rows.pop_front() else {
+                break;
+            };
             self.bytes -= old.data.len();
             if old.event == "finding" {
                 self.findings.push_back((at_ns, old));
@@ -100,7 +108,9 @@ impl Recent {
             }
         }
         while self.findings.len() > MAX_FINDINGS {
-            let Some((_, old)) = self.findings.pop_front() else { break };
+            let Some((_, old)) = self.findings.pop_front() else {
+                break;
+            };
             self.forget(&old);
         }
     }
@@ -115,8 +125,13 @@ impl Recent {
         let all = self.findings.iter().chain(&self.rows).map(|(_, h)| h);
         let mut later: VecDeque<Happened> = all.filter(|h| is_later(h)).cloned().collect();
         if self.forgotten > n {
-            let known = later.iter().filter(|h| h.id.is_some_and(|id| id.n <= self.forgotten)).count();
-            later.push_front(missed(Some((self.forgotten - n).saturating_sub(known as u64))));
+            let known = later
+                .iter()
+                .filter(|h| h.id.is_some_and(|id| id.n <= self.forgotten))
+                .count();
+            later.push_front(missed(Some(
+                (self.forgotten - n).saturating_sub(known as u64),
+            )));
         }
         later
     }
@@ -125,24 +140,39 @@ impl Recent {
 /// Says that so many events are missing; `None`: it is not known how many.
 fn missed(events: Option<u64>) -> Happened {
     let data = events.map_or("null".to_owned(), |n| n.to_string());
-    Happened { id: None, event: "missed", data: data.into() }
+    Happened {
+        id: None,
+        event: "missed",
+        data: data.into(),
+    }
 }
 
 impl Feed {
     /// Without subscribers.
     pub fn new() -> Arc<Feed> {
         let (begun_unix_ns, rows) = (wall_clock_ns(), Sender::new(MAX_WAITING));
-        Arc::new(Feed { begun_unix_ns, rows, recent: Mutex::default() })
+        Arc::new(Feed {
+            begun_unix_ns,
+            rows,
+            recent: Mutex::default(),
+        })
     }
 
     /// Something happened at `at_unix_ns`. `is_idle`: those who come later need not hear of it.
     pub fn say(&self, at_unix_ns: i64, event: &'static str, data: &str, is_idle: bool) {
         // Under the lock, so that those who come now hear of it once.
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut happened = Happened { id: None, event, data: data.into() };
+        let mut happened = Happened {
+            id: None,
+            event,
+            data: data.into(),
+        };
         if !is_idle {
             recent.last += 1;
-            happened.id = Some(EventId { feed_unix_ns: self.begun_unix_ns, n: recent.last });
+            happened.id = Some(EventId {
+                feed_unix_ns: self.begun_unix_ns,
+                n: recent.last,
+            });
             recent.remember(at_unix_ns, &happened);
         }
         // There may be no client.
@@ -156,10 +186,16 @@ impl Feed {
         let before = match since {
             Since::Now => VecDeque::new(),
             Since::Time(unix_ns) => {
-                let since = recent.findings.iter().chain(&recent.rows).filter(|(at_ns, _)| *at_ns > unix_ns);
+                let since = recent
+                    .findings
+                    .iter()
+                    .chain(&recent.rows)
+                    .filter(|(at_ns, _)| *at_ns > unix_ns);
                 since.map(|(_, happened)| happened.clone()).collect()
             }
-            Since::Event(Some(id)) if id.feed_unix_ns == self.begun_unix_ns && id.n <= recent.last => {
+            Since::Event(Some(id))
+                if id.feed_unix_ns == self.begun_unix_ns && id.n <= recent.last =>
+            {
                 recent.after(id.n)
             }
             // Of another recorder, which may have seen more than was heard: all that this one knows came later.
@@ -182,7 +218,11 @@ mod tests {
     const S: i64 = 1_000_000_000;
 
     fn said(feed: &Feed, since: Since) -> Vec<String> {
-        feed.watch(since).0.iter().map(|h| format!("{} {}", h.event, h.data)).collect()
+        feed.watch(since)
+            .0
+            .iter()
+            .map(|h| format!("{} {}", h.event, h.data))
+            .collect()
     }
 
     #[test]
@@ -208,8 +248,17 @@ mod tests {
         feed.say(2 * S, "finding", "2", false);
         feed.say(3 * S, "slot", "idle", true);
         feed.say(4 * S, "slot", "3", false);
-        let ids: Vec<Option<EventId>> = std::iter::from_fn(|| rows.try_recv().ok()).map(|h| h.id).collect();
-        assert!(ids[2].is_none() && ids.iter().flatten().all(|id| id.to_string().parse() == Ok(*id)), "{ids:?}");
+        let ids: Vec<Option<EventId>> = std::iter::from_fn(|| rows.try_recv().ok())
+            .map(|h| h.id)
+            .collect();
+        assert!(
+            ids[2].is_none()
+                && ids
+                    .iter()
+                    .flatten()
+                    .all(|id| id.to_string().parse() == Ok(*id)),
+            "{ids:?}"
+        );
         let (first, third) = (Since::Event(ids[0]), Since::Event(ids[3]));
         assert_eq!(said(&feed, first), ["finding 2", "slot 3"]);
         assert!(said(&feed, third).is_empty() && said(&feed, Since::Now).is_empty());
@@ -217,11 +266,22 @@ mod tests {
         feed.say(700 * S, "slot", "4", false);
         assert_eq!(said(&feed, first), ["missed 1", "finding 2", "slot 4"]);
         assert_eq!(said(&feed, third), ["slot 4"]);
-        for (name, what) in [("x", "no name"), ("1-2", "another recorder's"), ("1-x", "no name")] {
+        for (name, what) in [
+            ("x", "no name"),
+            ("1-2", "another recorder's"),
+            ("1-x", "no name"),
+        ] {
             let id = Since::Event(name.parse().ok());
-            assert_eq!(said(&feed, id), ["missed null", "finding 2", "slot 4"], "{what}");
+            assert_eq!(
+                said(&feed, id),
+                ["missed null", "finding 2", "slot 4"],
+                "{what}"
+            );
         }
-        let ahead = EventId { n: 99, ..ids[0].unwrap() };
+        let ahead = EventId {
+            n: 99,
+            ..ids[0].unwrap()
+        };
         assert_eq!(said(&feed, Since::Event(Some(ahead)))[0], "missed null");
     }
 }

@@ -64,7 +64,17 @@ impl Known {
         let (from_ns, to_ns) = (start_unix_ns + f.from_ns, start_unix_ns + f.to_ns);
         let recording = recording.path().to_owned();
         let (kind, device, open, written_to_ns) = (f.kind, f.device, f.open, to_ns);
-        Known { kind, device, from_ns, to_ns, said, recording, start_unix_ns, written_to_ns, open }
+        Known {
+            kind,
+            device,
+            from_ns,
+            to_ns,
+            said,
+            recording,
+            start_unix_ns,
+            written_to_ns,
+            open,
+        }
     }
 
     /// Writes it into its recording, which the budget may have removed.

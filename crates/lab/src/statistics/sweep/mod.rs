@@ -9,5 +9,7 @@ mod summary;
 pub use page_cache::{PageCacheModel, Prediction, Regime, error_percent};
 pub use page_cache_fit::{CachePoint, ColdRun, PageCacheFit, fit_page_cache};
 pub use plateau::{Plateau, plateau};
-pub use seek_transfer::{FitPoint, Interval, SeekTransfer, SweepPoint, Weighting, fit_seek_transfer};
+pub use seek_transfer::{
+    FitPoint, Interval, SeekTransfer, SweepPoint, Weighting, fit_seek_transfer,
+};
 pub use summary::{IdentityRow, RunPoint, SweepRow, SweepSeries, summarise};

@@ -79,9 +79,17 @@ impl PageCacheModel {
             (Regime::Disk, self.disk_bytes_per_s / block_bytes)
         } else {
             let cached = (self.run_s - self.disk_phase_s()) / call_s;
-            (Regime::DiskThenMemory, (self.file_bytes / block_bytes + cached) / self.run_s)
+            (
+                Regime::DiskThenMemory,
+                (self.file_bytes / block_bytes + cached) / self.run_s,
+            )
         };
-        Prediction { block_bytes, call_s, regime, ios_per_s }
+        Prediction {
+            block_bytes,
+            call_s,
+            regime,
+            ios_per_s,
+        }
     }
 }
 
@@ -95,7 +103,8 @@ mod tests {
     use super::*;
 
     const GIB: f64 = 1_073_741_824.0;
-    const PREDICTIONS: &str = include_str!("../../../../../fixtures/golden/seed1_pagecache_model_prediction.csv");
+    const PREDICTIONS: &str =
+        include_str!("../../../../../fixtures/golden/seed1_pagecache_model_prediction.csv");
     const ERRORS: &str = include_str!("../../../../../fixtures/golden/seed1_pagecache_errors.csv");
     const WORKED: &str = include_str!("../../../../../fixtures/golden/seed1_pagecache_model.csv");
 
@@ -111,8 +120,11 @@ mod tests {
     }
 
     fn worked(quantity: &str) -> f64 {
-        let row =
-            WORKED.lines().map(|l| l.split(',').collect::<Vec<_>>()).find(|c| c[0] == quantity).expect("published");
+        let row = WORKED
+            .lines()
+            .map(|l| l.split(',').collect::<Vec<_>>())
+            .find(|c| c[0] == quantity)
+            .expect("published");
         row[1].parse().expect("number")
     }
 
@@ -122,7 +134,11 @@ mod tests {
         for line in PREDICTIONS.lines().skip(1) {
             let c: Vec<&str> = line.split(',').collect();
             let p = model.predict(c[1].parse().expect("bytes"));
-            assert_eq!(format!("{:.4}", p.call_s * 1e6), format!("{:.4}", c[2].parse::<f64>().expect("us")), "{line}");
+            assert_eq!(
+                format!("{:.4}", p.call_s * 1e6),
+                format!("{:.4}", c[2].parse::<f64>().expect("us")),
+                "{line}"
+            );
             assert_eq!(p.regime == Regime::Cpu, c[3] == "cpu", "{line}");
             assert_eq!(format!("{:.1}", p.ios_per_s), c[4], "{line}");
             let bytes_per_s = p.ios_per_s * p.block_bytes;
@@ -138,7 +154,11 @@ mod tests {
             );
         }
         assert_eq!(model.predict(128.0).regime, Regime::Cpu);
-        assert_eq!(model.predict(256.0).regime, Regime::DiskThenMemory, "the switch that the text sees at 2^8");
+        assert_eq!(
+            model.predict(256.0).regime,
+            Regime::DiskThenMemory,
+            "the switch that the text sees at 2^8"
+        );
     }
 
     #[test]
@@ -150,24 +170,66 @@ mod tests {
         assert_eq!(format!("{:.4}", ram_calls / 1e6), "31.1667");
         assert_eq!(format!("{:.2}", disk_calls + ram_calls), "37458122.67");
         assert_eq!((disk_calls + ram_calls).trunc(), worked("ops_total"));
-        assert_eq!(format!("{:.2}", (disk_calls + ram_calls) / 60.0), "624302.04");
-        assert_eq!(format!("{:.3}", error_percent(624_302.04, worked("iops_actual"))), "1.059");
+        assert_eq!(
+            format!("{:.2}", (disk_calls + ram_calls) / 60.0),
+            "624302.04"
+        );
+        assert_eq!(
+            format!("{:.3}", error_percent(624_302.04, worked("iops_actual"))),
+            "1.059"
+        );
         let listed = |copy: f64| error_percent(published(copy).predict(512.0).ios_per_s, 617_759.0);
-        assert_eq!(format!("{:.3}", listed(4.6 * GIB)), "0.803", "the list's 0.80 is the model without rounding");
-        assert_eq!(format!("{:.3} {:.3}", listed(4.8e9), listed(4.8 * GIB)), "0.595 1.105");
+        assert_eq!(
+            format!("{:.3}", listed(4.6 * GIB)),
+            "0.803",
+            "the list's 0.80 is the model without rounding"
+        );
+        assert_eq!(
+            format!("{:.3} {:.3}", listed(4.8e9), listed(4.8 * GIB)),
+            "0.595 1.105"
+        );
         // 22.6 s do not follow from 138 MB/s in any unit.
-        let seconds = [3e9 / 135e6, 3.0 * GIB / 138e6, 3e9 / 138e6, 3.0 * 1024.0 / 138.0];
-        assert!(seconds[1..].iter().all(|s| (s - 22.6_f64).abs() > 0.1), "{seconds:?}");
-        assert_eq!(format!("{:.2} {:.1}", 3.0 * 1024.0 / 22.6, 3.0 * GIB / 22.6 / 1e6), "135.93 142.5");
+        let seconds = [
+            3e9 / 135e6,
+            3.0 * GIB / 138e6,
+            3e9 / 138e6,
+            3.0 * 1024.0 / 138.0,
+        ];
+        assert!(
+            seconds[1..].iter().all(|s| (s - 22.6_f64).abs() > 0.1),
+            "{seconds:?}"
+        );
+        assert_eq!(
+            format!("{:.2} {:.1}", 3.0 * 1024.0 / 22.6, 3.0 * GIB / 22.6 / 1e6),
+            "135.93 142.5"
+        );
         let at = |bs: f64| published(4.6 * GIB).predict(bs);
-        assert_eq!(format!("{:.2}", at(256.0).ios_per_s * 256.0 * 60.0 / 1e9), "11.53");
-        assert_eq!(format!("{:.3}", at(512.0).ios_per_s * 512.0 / (at(256.0).ios_per_s * 256.0)), "1.659");
+        assert_eq!(
+            format!("{:.2}", at(256.0).ios_per_s * 256.0 * 60.0 / 1e9),
+            "11.53"
+        );
+        assert_eq!(
+            format!(
+                "{:.3}",
+                at(512.0).ios_per_s * 512.0 / (at(256.0).ios_per_s * 256.0)
+            ),
+            "1.659"
+        );
     }
 
     #[test]
     fn the_sixteen_published_errors() {
-        let errors: Vec<f64> =
-            ERRORS.lines().skip(1).map(|l| l.split(',').next_back().expect("cell").parse().expect("number")).collect();
+        let errors: Vec<f64> = ERRORS
+            .lines()
+            .skip(1)
+            .map(|l| {
+                l.split(',')
+                    .next_back()
+                    .expect("cell")
+                    .parse()
+                    .expect("number")
+            })
+            .collect();
         assert_eq!(errors.len(), 16);
         assert_eq!(format!("{:.2}", errors.iter().sum::<f64>() / 16.0), "7.29");
         assert_eq!(errors.iter().copied().fold(0.0, f64::max), 15.65);
@@ -177,10 +239,20 @@ mod tests {
     fn two_cached_runs_determine_the_model() {
         let truth = published(4.6 * GIB);
         let run = |bs: f64| (bs, 1.0 / (truth.call_s + bs / truth.copy_bytes_per_s));
-        let m = PageCacheModel::from_cached_runs(run(512.0), run(65536.0), 1e8, GIB, 60.0).expect("determined");
-        assert!((m.call_s / 1.1e-6 - 1.0).abs() < 1e-9 && (m.copy_bytes_per_s / (4.6 * GIB) - 1.0).abs() < 1e-9);
-        assert_eq!(PageCacheModel::from_cached_runs((512.0, 1e5), (4096.0, 2e5), 1e8, GIB, 60.0), None);
+        let m = PageCacheModel::from_cached_runs(run(512.0), run(65536.0), 1e8, GIB, 60.0)
+            .expect("determined");
+        assert!(
+            (m.call_s / 1.1e-6 - 1.0).abs() < 1e-9
+                && (m.copy_bytes_per_s / (4.6 * GIB) - 1.0).abs() < 1e-9
+        );
+        assert_eq!(
+            PageCacheModel::from_cached_runs((512.0, 1e5), (4096.0, 2e5), 1e8, GIB, 60.0),
+            None
+        );
         assert_eq!(m.predict(65536.0).regime, Regime::DiskThenMemory);
-        assert_eq!(PageCacheModel { run_s: 5.0, ..m }.predict(65536.0).regime, Regime::Disk);
+        assert_eq!(
+            PageCacheModel { run_s: 5.0, ..m }.predict(65536.0).regime,
+            Regime::Disk
+        );
     }
 }

@@ -57,21 +57,45 @@ pub struct PageCacheFit {
 
 /// Fits the model of `file_bytes` read over and over to runs on a cached file (bytes per call, calls per second) of at
 /// least two sizes, and predicts the `cold` runs. `None` if the runs do not determine it.
-pub fn fit_page_cache(cached: &[(f64, f64)], cold: &[ColdRun], file_bytes: f64) -> Option<PageCacheFit> {
+pub fn fit_page_cache(
+    cached: &[(f64, f64)],
+    cold: &[ColdRun],
+    file_bytes: f64,
+) -> Option<PageCacheFit> {
     let (call_s, per_byte) = calls(cached)?;
     let left_out = |f: fn((f64, f64)) -> f64| -> Vec<f64> {
         let without = |i: usize| [&cached[..i], &cached[i + 1..]].concat();
-        let fits: Vec<f64> = (0..cached.len()).filter_map(|i| calls(&without(i)).map(f)).collect();
+        let fits: Vec<f64> = (0..cached.len())
+            .filter_map(|i| calls(&without(i)).map(f))
+            .collect();
         // A size with one run only cannot do without it: then nothing is known of the error.
-        if fits.len() == cached.len() { fits } else { Vec::new() }
+        if fits.len() == cached.len() {
+            fits
+        } else {
+            Vec::new()
+        }
     };
     let copy = jackknife(per_byte, left_out(|c| c.1).into_iter());
-    let rate = |per_byte: f64| if per_byte > 0.0 { 1.0 / per_byte } else { f64::INFINITY };
-    let low = if copy.high.is_finite() { rate(copy.high) } else { f64::NEG_INFINITY };
+    let rate = |per_byte: f64| {
+        if per_byte > 0.0 {
+            1.0 / per_byte
+        } else {
+            f64::INFINITY
+        }
+    };
+    let low = if copy.high.is_finite() {
+        rate(copy.high)
+    } else {
+        f64::NEG_INFINITY
+    };
     let disk = disk_rate(cold, |bs| bs / (call_s + bs * per_byte))?;
     let mut fit = PageCacheFit {
         call_s: jackknife(call_s, left_out(|c| c.0).into_iter()),
-        copy_bytes_per_s: Interval { value: 1.0 / per_byte, low, high: rate(copy.low) },
+        copy_bytes_per_s: Interval {
+            value: 1.0 / per_byte,
+            low,
+            high: rate(copy.low),
+        },
         disk_bytes_per_s: disk,
         file_bytes,
         points: Vec::new(),
@@ -83,8 +107,10 @@ pub fn fit_page_cache(cached: &[(f64, f64)], cold: &[ColdRun], file_bytes: f64) 
     sizes.dedup();
     fit.points = sizes.into_iter().map(|bs| point(&fit, bs, cold)).collect();
     let errors = || fit.points.iter().map(|p| p.error_percent.abs());
-    (fit.mean_abs_error_percent, fit.max_abs_error_percent) =
-        (errors().sum::<f64>() / fit.points.len() as f64, errors().fold(0.0, f64::max));
+    (fit.mean_abs_error_percent, fit.max_abs_error_percent) = (
+        errors().sum::<f64>() / fit.points.len() as f64,
+        errors().fold(0.0, f64::max),
+    );
     Some(fit)
 }
 
@@ -108,13 +134,32 @@ fn calls(cached: &[(f64, f64)]) -> Option<(f64, f64)> {
 fn disk_rate(cold: &[ColdRun], from_memory: impl Fn(f64) -> f64) -> Option<Interval> {
     let rates: Vec<(f64, f64)> = cold
         .iter()
-        .filter_map(|r| r.disk_phase.filter(|(b, s)| *b > 0.0 && *s > 0.0).map(|(b, s)| (r.block_bytes, b / s)))
+        .filter_map(|r| {
+            r.disk_phase
+                .filter(|(b, s)| *b > 0.0 && *s > 0.0)
+                .map(|(b, s)| (r.block_bytes, b / s))
+        })
         .collect();
     let best = rates.iter().map(|r| r.1).reduce(f64::max)?;
-    let limited: Vec<f64> = rates.iter().filter(|(bs, _)| from_memory(*bs) > 1.2 * best).map(|r| r.1).collect();
-    let m = mean_interval(if limited.is_empty() { std::slice::from_ref(&best) } else { &limited }, 0.05)?;
+    let limited: Vec<f64> = rates
+        .iter()
+        .filter(|(bs, _)| from_memory(*bs) > 1.2 * best)
+        .map(|r| r.1)
+        .collect();
+    let m = mean_interval(
+        if limited.is_empty() {
+            std::slice::from_ref(&best)
+        } else {
+            &limited
+        },
+        0.05,
+    )?;
     let half = m.half_width.unwrap_or(f64::INFINITY);
-    Some(Interval { value: m.mean, low: m.mean - half, high: m.mean + half })
+    Some(Interval {
+        value: m.mean,
+        low: m.mean - half,
+        high: m.mean + half,
+    })
 }
 
 fn point(fit: &PageCacheFit, bs: f64, cold: &[ColdRun]) -> CachePoint {
@@ -145,9 +190,18 @@ mod tests {
     fn cold(model: &PageCacheModel, bs: f64) -> ColdRun {
         let p = model.predict(bs);
         // A CPU-bound run gets all it requests from the disk.
-        let rate = if p.regime == Regime::Cpu { bs / p.call_s } else { model.disk_bytes_per_s };
+        let rate = if p.regime == Regime::Cpu {
+            bs / p.call_s
+        } else {
+            model.disk_bytes_per_s
+        };
         let bytes = model.file_bytes.min(rate * model.run_s);
-        ColdRun { block_bytes: bs, ios_per_s: p.ios_per_s, run_s: model.run_s, disk_phase: Some((bytes, bytes / rate)) }
+        ColdRun {
+            block_bytes: bs,
+            ios_per_s: p.ios_per_s,
+            run_s: model.run_s,
+            disk_phase: Some((bytes, bytes / rate)),
+        }
     }
 
     proptest! {
@@ -170,10 +224,25 @@ mod tests {
 
     #[test]
     fn one_replicate_has_no_interval_and_one_size_no_model() {
-        let run = ColdRun { block_bytes: 65536.0, ios_per_s: 1000.0, run_s: 5.0, disk_phase: Some((1e8, 1.0)) };
+        let run = ColdRun {
+            block_bytes: 65536.0,
+            ios_per_s: 1000.0,
+            run_s: 5.0,
+            disk_phase: Some((1e8, 1.0)),
+        };
         let fit = fit_page_cache(&[(512.0, 5e5), (65536.0, 5e4)], &[run], 1e8).expect("determined");
         assert!(fit.call_s.low.is_infinite() && fit.disk_bytes_per_s.high.is_infinite());
         assert!(fit_page_cache(&[(512.0, 5e5), (512.0, 6e5)], &[run], 1e8).is_none());
-        assert!(fit_page_cache(&[(512.0, 5e5), (65536.0, 5e4)], &[ColdRun { disk_phase: None, ..run }], 1e8).is_none());
+        assert!(
+            fit_page_cache(
+                &[(512.0, 5e5), (65536.0, 5e4)],
+                &[ColdRun {
+                    disk_phase: None,
+                    ..run
+                }],
+                1e8
+            )
+            .is_none()
+        );
     }
 }

@@ -30,15 +30,20 @@ const MAX_FALL: f64 = -0.5;
 /// information criterion prefers it to every single line, where at least three points are before and two behind it, and
 /// where those before it are flat by themselves: a curve that bends slowly has no plateau.
 pub fn plateau(points: &[(f64, f64)]) -> Option<Plateau> {
-    let logs: Vec<(f64, f64)> =
-        points.iter().filter(|(x, y)| *x > 0.0 && *y > 0.0).map(|(x, y)| (x.log2(), y.log2())).collect();
+    let logs: Vec<(f64, f64)> = points
+        .iter()
+        .filter(|(x, y)| *x > 0.0 && *y > 0.0)
+        .map(|(x, y)| (x.log2(), y.log2()))
+        .collect();
     if logs.len() < 4 {
         return None;
     }
     let first = logs.iter().map(|p| p.0).fold(f64::INFINITY, f64::min);
     let last = logs.iter().map(|p| p.0).fold(f64::NEG_INFINITY, f64::max);
     let steps = ((last - first) * 16.0).ceil() as u32;
-    let fits = (0..=steps).map(|i| first + f64::from(i) / 16.0).map(|x| (x, fit(&logs, x)));
+    let fits = (0..=steps)
+        .map(|i| first + f64::from(i) / 16.0)
+        .map(|x| (x, fit(&logs, x)));
     let (x0, (level, sse)) = fits.min_by(|a, b| a.1.1.total_cmp(&b.1.1))?;
     let flat = fit(&logs, last).1;
     let falling = fit(&logs, first).1;
@@ -55,14 +60,24 @@ pub fn plateau(points: &[(f64, f64)]) -> Option<Plateau> {
     } else {
         (None, fit(&logs, last).0, flat)
     };
-    Some(Plateau { level: level.exp2(), breakpoint, scatter: (sse / n).sqrt().exp2() - 1.0, bic_gain })
+    Some(Plateau {
+        level: level.exp2(),
+        breakpoint,
+        scatter: (sse / n).sqrt().exp2() - 1.0,
+        bic_gain,
+    })
 }
 
 /// Level and sum of squares of the curve that bends at `x0`.
 fn fit(logs: &[(f64, f64)], x0: f64) -> (f64, f64) {
     let drop = |x: f64| (x - x0).max(0.0);
     let level = logs.iter().map(|(x, y)| y + drop(*x)).sum::<f64>() / logs.len() as f64;
-    (level, logs.iter().map(|(x, y)| (y + drop(*x) - level).powi(2)).sum())
+    (
+        level,
+        logs.iter()
+            .map(|(x, y)| (y + drop(*x) - level).powi(2))
+            .sum(),
+    )
 }
 
 /// Slope and sum of squares of the least-squares line.
@@ -71,9 +86,18 @@ fn line(points: &[(f64, f64)]) -> (f64, f64) {
     let mean = |f: fn(&(f64, f64)) -> f64| points.iter().map(f).sum::<f64>() / n;
     let (x_mean, y_mean) = (mean(|p| p.0), mean(|p| p.1));
     let xx: f64 = points.iter().map(|(x, _)| (x - x_mean).powi(2)).sum();
-    let xy: f64 = points.iter().map(|(x, y)| (x - x_mean) * (y - y_mean)).sum();
+    let xy: f64 = points
+        .iter()
+        .map(|(x, y)| (x - x_mean) * (y - y_mean))
+        .sum();
     let slope = if xx > 0.0 { xy / xx } else { 0.0 };
-    (slope, points.iter().map(|(x, y)| (y - y_mean - slope * (x - x_mean)).powi(2)).sum())
+    (
+        slope,
+        points
+            .iter()
+            .map(|(x, y)| (y - y_mean - slope * (x - x_mean)).powi(2))
+            .sum(),
+    )
 }
 
 #[cfg(test)]
@@ -94,18 +118,39 @@ mod tests {
     fn a_bend_is_found_and_a_straight_line_has_none() {
         let p = plateau(&curve(4096.0, 0.02)).expect("fits");
         let at = p.breakpoint.expect("there is one");
-        assert!((at / 4096.0 - 1.0).abs() < 0.1 && (p.level / 175.0 - 1.0).abs() < 0.03, "{p:?}");
-        assert_eq!(plateau(&curve(1e9, 0.02)).expect("fits").breakpoint, None, "flat throughout");
+        assert!(
+            (at / 4096.0 - 1.0).abs() < 0.1 && (p.level / 175.0 - 1.0).abs() < 0.03,
+            "{p:?}"
+        );
+        assert_eq!(
+            plateau(&curve(1e9, 0.02)).expect("fits").breakpoint,
+            None,
+            "flat throughout"
+        );
         assert_eq!(plateau(&[(1.0, 2.0), (2.0, 3.0)]), None);
     }
 
     #[test]
     fn slowly_falling_curves_have_no_plateau() {
         let of = |f: &dyn Fn(f64) -> f64| {
-            plateau(&(9..22).map(|i| (2f64.powi(i), f(2f64.powi(i)))).collect::<Vec<_>>()).expect("fits").breakpoint
+            plateau(
+                &(9..22)
+                    .map(|i| (2f64.powi(i), f(2f64.powi(i))))
+                    .collect::<Vec<_>>(),
+            )
+            .expect("fits")
+            .breakpoint
         };
-        assert_eq!(of(&|x| 5000.0 / x.sqrt()), None, "falls by half per two doublings throughout");
+        assert_eq!(
+            of(&|x| 5000.0 / x.sqrt()),
+            None,
+            "falls by half per two doublings throughout"
+        );
         assert_eq!(of(&|x| 1e6 / (x + 2000.0)), None, "too few points are flat");
-        assert_eq!(of(&|x| if x < 1e6 { 100.0 } else { 50.0 }), None, "one or two slow points at the end");
+        assert_eq!(
+            of(&|x| if x < 1e6 { 100.0 } else { 50.0 }),
+            None,
+            "one or two slow points at the end"
+        );
     }
 }

@@ -80,7 +80,11 @@ pub enum Weighting {
 fn least_squares(points: &[(f64, f64)], weighting: Weighting) -> Option<(f64, f64)> {
     let (mut w, mut wx, mut wt, mut wxx, mut wxt) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for (x, t) in points {
-        let weight = if weighting == Weighting::Relative { 1.0 / (t * t) } else { 1.0 };
+        let weight = if weighting == Weighting::Relative {
+            1.0 / (t * t)
+        } else {
+            1.0
+        };
         w += weight;
         wx += weight * x;
         wt += weight * t;
@@ -92,33 +96,59 @@ fn least_squares(points: &[(f64, f64)], weighting: Weighting) -> Option<(f64, f6
     if determinant <= 1e-12 * w * wxx {
         return None;
     }
-    Some(((wt * wxx - wx * wxt) / determinant, (w * wxt - wx * wt) / determinant))
+    Some((
+        (wt * wxx - wx * wxt) / determinant,
+        (w * wxt - wx * wt) / determinant,
+    ))
 }
 
 /// Fits the model to a sweep with one I/O at a time, whose requests are at most `max_request` bytes.
 ///
 /// `None` with fewer than three usable points or if the data contradict the model (larger I/Os being faster).
-pub fn fit_seek_transfer(points: &[SweepPoint], max_request: f64, weighting: Weighting) -> Option<SeekTransfer> {
-    let usable: Vec<SweepPoint> =
-        points.iter().filter(|p| p.block_bytes > 0.0 && p.device_ios_per_s > 0.0).copied().collect();
-    let xt: Vec<(f64, f64)> = usable.iter().map(|p| (p.block_bytes, seconds(p, max_request))).collect();
+pub fn fit_seek_transfer(
+    points: &[SweepPoint],
+    max_request: f64,
+    weighting: Weighting,
+) -> Option<SeekTransfer> {
+    let usable: Vec<SweepPoint> = points
+        .iter()
+        .filter(|p| p.block_bytes > 0.0 && p.device_ios_per_s > 0.0)
+        .copied()
+        .collect();
+    let xt: Vec<(f64, f64)> = usable
+        .iter()
+        .map(|p| (p.block_bytes, seconds(p, max_request)))
+        .collect();
     if xt.len() < 3 {
         return None;
     }
     let (a, b) = least_squares(&xt, weighting).filter(|(_, b)| *b > 0.0)?;
-    let left_out: Vec<(f64, f64)> =
-        (0..xt.len()).filter_map(|i| least_squares(&[&xt[..i], &xt[i + 1..]].concat(), weighting)).collect();
+    let left_out: Vec<(f64, f64)> = (0..xt.len())
+        .filter_map(|i| least_squares(&[&xt[..i], &xt[i + 1..]].concat(), weighting))
+        .collect();
     let a_s = jackknife(a, left_out.iter().map(|f| f.0));
     let slope = jackknife(b, left_out.iter().map(|f| f.1));
     let rate = |b: f64| if b > 0.0 { 1.0 / b } else { f64::INFINITY };
-    let rate_bytes_per_s = Interval { value: rate(b), low: rate(slope.high), high: rate(slope.low) };
-    let mut fit = SeekTransfer { a_s, rate_bytes_per_s, points: Vec::new() };
+    let rate_bytes_per_s = Interval {
+        value: rate(b),
+        low: rate(slope.high),
+        high: rate(slope.low),
+    };
+    let mut fit = SeekTransfer {
+        a_s,
+        rate_bytes_per_s,
+        points: Vec::new(),
+    };
     fit.points = usable
         .into_iter()
         .map(|point| {
             let predicted_ios_per_s = fit.device_ios_per_s(point.block_bytes, max_request);
             let error_percent = 100.0 * (point.device_ios_per_s / predicted_ios_per_s - 1.0);
-            FitPoint { point, predicted_ios_per_s, error_percent }
+            FitPoint {
+                point,
+                predicted_ios_per_s,
+                error_percent,
+            }
         })
         .collect();
     Some(fit)
@@ -129,12 +159,20 @@ pub(super) fn jackknife(value: f64, left_out: impl Iterator<Item = f64>) -> Inte
     let v: Vec<f64> = left_out.collect();
     let n = v.len() as f64;
     if v.len() < 2 {
-        return Interval { value, low: f64::NEG_INFINITY, high: f64::INFINITY };
+        return Interval {
+            value,
+            low: f64::NEG_INFINITY,
+            high: f64::INFINITY,
+        };
     }
     let mean = v.iter().sum::<f64>() / n;
     let error = ((n - 1.0) / n * v.iter().map(|x| (x - mean).powi(2)).sum::<f64>()).sqrt();
     let half = iolens_core::analysis::math::distributions::t_critical(0.05, n - 1.0) * error;
-    Interval { value, low: value - half, high: value + half }
+    Interval {
+        value,
+        low: value - half,
+        high: value + half,
+    }
 }
 
 #[cfg(test)]
@@ -143,11 +181,16 @@ mod tests {
     use proptest::prelude::*;
 
     const M: f64 = 524_288.0;
-    const PUBLISHED: &str = include_str!("../../../../../fixtures/golden/seed1_seek_transfer_extrapolated.csv");
-    const MEASURED: &str = include_str!("../../../../../fixtures/golden/measured_fuse_disk_sweep.csv");
+    const PUBLISHED: &str =
+        include_str!("../../../../../fixtures/golden/seed1_seek_transfer_extrapolated.csv");
+    const MEASURED: &str =
+        include_str!("../../../../../fixtures/golden/measured_fuse_disk_sweep.csv");
 
     fn published() -> Vec<SweepPoint> {
-        let rows = PUBLISHED.lines().skip(1).map(|l| l.split(',').collect::<Vec<_>>());
+        let rows = PUBLISHED
+            .lines()
+            .skip(1)
+            .map(|l| l.split(',').collect::<Vec<_>>());
         rows.map(|c| SweepPoint {
             block_bytes: c[2].parse().expect("bytes"),
             device_ios_per_s: c[3].parse().expect("rate"),
@@ -166,14 +209,22 @@ mod tests {
         assert_eq!(shown(M / fit.rate_bytes_per_s.value * 1e3, 3), 6.912);
         assert_eq!(shown(fit.rate_bytes_per_s.value / 1_048_576.0, 1), 72.3);
         assert_eq!(shown(fit.rate_bytes_per_s.value / 1e6, 1), 75.9);
-        let predicted: Vec<f64> = fit.points.iter().map(|p| shown(p.predicted_ios_per_s, 2)).collect();
+        let predicted: Vec<f64> = fit
+            .points
+            .iter()
+            .map(|p| shown(p.predicted_ios_per_s, 2))
+            .collect();
         assert_eq!(predicted, [84.93, 107.03, 123.04, 132.99]);
         assert_eq!(
             shown(fit.device_ios_per_s(M / 4.0, M), 1),
             151.7,
             "the input that the author must have had at 2^17"
         );
-        assert_eq!(shown(fit.device_ios_per_s(M / 2.0, M), 1), 120.2, "and at 2^18");
+        assert_eq!(
+            shown(fit.device_ios_per_s(M / 2.0, M), 1),
+            120.2,
+            "and at 2^18"
+        );
         assert!(fit.a_s.low < 4.864e-3 && fit.a_s.high > 4.864e-3);
     }
 
@@ -191,17 +242,28 @@ mod tests {
     }
 
     /// The region in which every point rounds to its printed value; `None` if no straight line does.
-    fn feasible_region(points: &[SweepPoint], max_request: f64, rounding: f64) -> Option<FeasibleRegion> {
+    fn feasible_region(
+        points: &[SweepPoint],
+        max_request: f64,
+        rounding: f64,
+    ) -> Option<FeasibleRegion> {
         // Each point is a strip low <= a + k b <= high; the region is a polygon whose corners are on two edges.
         let strips: Vec<(f64, f64, f64)> = points
             .iter()
             .map(|p| {
                 let k = p.block_bytes / max_request;
                 let n = pieces(p, max_request);
-                (k, n / (p.device_ios_per_s + rounding), n / (p.device_ios_per_s - rounding))
+                (
+                    k,
+                    n / (p.device_ios_per_s + rounding),
+                    n / (p.device_ios_per_s - rounding),
+                )
             })
             .collect();
-        let edges: Vec<(f64, f64)> = strips.iter().flat_map(|(k, low, high)| [(*k, *low), (*k, *high)]).collect();
+        let edges: Vec<(f64, f64)> = strips
+            .iter()
+            .flat_map(|(k, low, high)| [(*k, *low), (*k, *high)])
+            .collect();
         let mut corners = Vec::new();
         for (i, (k1, t1)) in edges.iter().enumerate() {
             for (k2, t2) in &edges[i + 1..] {
@@ -221,7 +283,10 @@ mod tests {
         }
         let extent = |f: &dyn Fn(f64, f64) -> f64| {
             let values = corners.iter().map(|(a, b)| f(*a, *b));
-            (values.clone().fold(f64::INFINITY, f64::min), values.fold(f64::NEG_INFINITY, f64::max))
+            (
+                values.clone().fold(f64::INFINITY, f64::min),
+                values.fold(f64::NEG_INFINITY, f64::max),
+            )
         };
         (!corners.is_empty()).then(|| FeasibleRegion {
             a_s: extent(&|a, _| a),
@@ -235,9 +300,18 @@ mod tests {
     fn rounding_leaves_a_tolerance() {
         let r = feasible_region(&published(), M, 0.5).expect("a line fits");
         // The corners are exact; a search on a grid finds a slightly smaller region: 4.745..4.960 and 6.872..6.954 ms.
-        assert_eq!((shown(r.a_s.0 * 1e3, 3), shown(r.a_s.1 * 1e3, 3)), (4.741, 4.964));
-        assert_eq!((shown(r.request_s.0 * 1e3, 3), shown(r.request_s.1 * 1e3, 3)), (6.870, 6.954));
-        assert_eq!((shown(r.quarter.0, 1), shown(r.quarter.1, 1)), (149.7, 154.3));
+        assert_eq!(
+            (shown(r.a_s.0 * 1e3, 3), shown(r.a_s.1 * 1e3, 3)),
+            (4.741, 4.964)
+        );
+        assert_eq!(
+            (shown(r.request_s.0 * 1e3, 3), shown(r.request_s.1 * 1e3, 3)),
+            (6.870, 6.954)
+        );
+        assert_eq!(
+            (shown(r.quarter.0, 1), shown(r.quarter.1, 1)),
+            (149.7, 154.3)
+        );
         assert_eq!((shown(r.half.0, 1), shown(r.half.1, 1)), (119.1, 121.7));
         let mut bent = published();
         bent[1].device_ios_per_s = 60.0;
@@ -247,20 +321,29 @@ mod tests {
     /// A loop device over a file that answers after 4.86 ms + bytes / 75.86 MB/s, on a busy machine.
     #[test]
     fn a_measured_sweep_of_a_programmed_disk() {
-        let rows = MEASURED
-            .lines()
-            .skip(1)
-            .map(|l| l.split(',').map(|c| c.parse::<f64>().expect("number")).collect::<Vec<_>>());
+        let rows = MEASURED.lines().skip(1).map(|l| {
+            l.split(',')
+                .map(|c| c.parse::<f64>().expect("number"))
+                .collect::<Vec<_>>()
+        });
         let points: Vec<SweepPoint> = rows
-            .map(|c| SweepPoint { block_bytes: c[0], device_ios_per_s: c[1] * (c[0] / M).ceil().max(1.0) })
+            .map(|c| SweepPoint {
+                block_bytes: c[0],
+                device_ios_per_s: c[1] * (c[0] / M).ceil().max(1.0),
+            })
             .collect();
         let fit = fit_seek_transfer(&points, M, Weighting::Relative).expect("fits");
         assert_eq!(shown(fit.a_s.value * 1e3, 2), 5.12);
         assert_eq!(shown(fit.rate_bytes_per_s.value / 1e6, 1), 65.6);
         assert!(
-            (fit.a_s.value / 4.86e-3 - 1.0).abs() < 0.08 && (fit.rate_bytes_per_s.value / 75.86e6 - 1.0).abs() < 0.15
+            (fit.a_s.value / 4.86e-3 - 1.0).abs() < 0.08
+                && (fit.rate_bytes_per_s.value / 75.86e6 - 1.0).abs() < 0.15
         );
-        let worst = fit.points.iter().map(|p| p.error_percent.abs()).fold(0.0, f64::max);
+        let worst = fit
+            .points
+            .iter()
+            .map(|p| p.error_percent.abs())
+            .fold(0.0, f64::max);
         assert_eq!(shown(worst, 1), 4.0);
     }
 

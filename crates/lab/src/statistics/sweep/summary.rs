@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::{
-    ColdRun, PageCacheFit, Plateau, SeekTransfer, SweepPoint, Weighting, fit_page_cache, fit_seek_transfer, plateau,
+    ColdRun, PageCacheFit, Plateau, SeekTransfer, SweepPoint, Weighting, fit_page_cache,
+    fit_seek_transfer, plateau,
 };
 use crate::statistics::anova::{MeanInterval, mean_interval};
 use crate::statistics::identities::{RunFacts, Verdict, identities, verdicts};
@@ -99,7 +100,15 @@ pub fn summarise(runs: &[RunPoint]) -> Vec<SweepSeries> {
     let mut names: Vec<&str> = runs.iter().map(|r| r.series.as_str()).collect();
     names.sort_unstable();
     names.dedup();
-    names.into_iter().map(|n| series(n, &runs.iter().filter(|r| r.series == n).collect::<Vec<_>>())).collect()
+    names
+        .into_iter()
+        .map(|n| {
+            series(
+                n,
+                &runs.iter().filter(|r| r.series == n).collect::<Vec<_>>(),
+            )
+        })
+        .collect()
 }
 
 fn series(name: &str, runs: &[&RunPoint]) -> SweepSeries {
@@ -107,21 +116,51 @@ fn series(name: &str, runs: &[&RunPoint]) -> SweepSeries {
     let mut sizes: Vec<f64> = cold.iter().map(|r| r.block_bytes).collect();
     sizes.sort_by(f64::total_cmp);
     sizes.dedup();
-    let of_size =
-        |bs: f64| -> Vec<&RunFacts> { cold.iter().filter(|r| r.block_bytes == bs).map(|r| &r.facts).collect() };
-    let rows: Vec<SweepRow> = sizes.iter().filter_map(|bs| row(*bs, &of_size(*bs))).collect();
-    let one_at_a_time = !cold.is_empty() && cold.iter().all(|r| r.facts.direct && r.facts.queue_depth == 1);
-    let max = runs.iter().find_map(|r| r.facts.max_request_bytes).unwrap_or(f64::INFINITY);
+    let of_size = |bs: f64| -> Vec<&RunFacts> {
+        cold.iter()
+            .filter(|r| r.block_bytes == bs)
+            .map(|r| &r.facts)
+            .collect()
+    };
+    let rows: Vec<SweepRow> = sizes
+        .iter()
+        .filter_map(|bs| row(*bs, &of_size(*bs)))
+        .collect();
+    let one_at_a_time = !cold.is_empty()
+        && cold
+            .iter()
+            .all(|r| r.facts.direct && r.facts.queue_depth == 1);
+    let max = runs
+        .iter()
+        .find_map(|r| r.facts.max_request_bytes)
+        .unwrap_or(f64::INFINITY);
     // One at a time, the device's requests are the application's I/Os in pieces; its counters hold others' as well.
     let of_device = |r: &SweepRow| r.ios_per_s.mean * (r.block_bytes / max).ceil().max(1.0);
-    let points: Vec<SweepPoint> =
-        rows.iter().map(|r| SweepPoint { block_bytes: r.block_bytes, device_ios_per_s: of_device(r) }).collect();
+    let points: Vec<SweepPoint> = rows
+        .iter()
+        .map(|r| SweepPoint {
+            block_bytes: r.block_bytes,
+            device_ios_per_s: of_device(r),
+        })
+        .collect();
     SweepSeries {
         name: name.to_owned(),
-        plateau: plateau(&rows.iter().map(|r| (r.block_bytes, r.ios_per_s.mean)).collect::<Vec<_>>()),
-        seek_transfer: if one_at_a_time { fit_seek_transfer(&points, max, Weighting::Relative) } else { None },
+        plateau: plateau(
+            &rows
+                .iter()
+                .map(|r| (r.block_bytes, r.ios_per_s.mean))
+                .collect::<Vec<_>>(),
+        ),
+        seek_transfer: if one_at_a_time {
+            fit_seek_transfer(&points, max, Weighting::Relative)
+        } else {
+            None
+        },
         page_cache: two_phases(&warm, &cold),
-        identities: sizes.iter().flat_map(|bs| identity_rows(*bs, &of_size(*bs))).collect(),
+        identities: sizes
+            .iter()
+            .flat_map(|bs| identity_rows(*bs, &of_size(*bs)))
+            .collect(),
         rows,
     }
 }
@@ -135,14 +174,21 @@ fn two_phases(warm: &[&RunPoint], cold: &[&RunPoint]) -> Option<PageCacheFit> {
     if cold.iter().any(|r| r.facts.direct || !r.sequential_read) {
         return None;
     }
-    let cached: Vec<(f64, f64)> = warm.iter().map(|r| (r.block_bytes, rate(&r.facts))).collect();
+    let cached: Vec<(f64, f64)> = warm
+        .iter()
+        .map(|r| (r.block_bytes, rate(&r.facts)))
+        .collect();
     let run = |r: &&RunPoint| ColdRun {
         block_bytes: r.block_bytes,
         ios_per_s: rate(&r.facts),
         run_s: r.facts.runtime_s,
         disk_phase: r.disk_phase,
     };
-    fit_page_cache(&cached, &cold.iter().map(run).collect::<Vec<_>>(), cold.first()?.file_bytes)
+    fit_page_cache(
+        &cached,
+        &cold.iter().map(run).collect::<Vec<_>>(),
+        cold.first()?.file_bytes,
+    )
 }
 
 fn identity_rows(block_bytes: f64, runs: &[&RunFacts]) -> Vec<IdentityRow> {
@@ -193,7 +239,12 @@ fn row(block_bytes: f64, runs: &[&RunFacts]) -> Option<SweepRow> {
             sentences.push((kind, text));
         }
     }
-    let mut failed: Vec<String> = runs.iter().flat_map(|r| identities(r)).filter(|i| !i.holds).map(|i| i.id).collect();
+    let mut failed: Vec<String> = runs
+        .iter()
+        .flat_map(|r| identities(r))
+        .filter(|i| !i.holds)
+        .map(|i| i.id)
+        .collect();
     failed.sort_unstable();
     failed.dedup();
     Some(SweepRow {
@@ -217,8 +268,18 @@ mod tests {
     use crate::statistics::identities::{AppSide, DeviceSide, DeviceSource};
 
     fn run(bs: f64, iops: f64) -> RunPoint {
-        let app = AppSide { ios: iops, bytes: iops * bs, block_bytes: Some(bs), ..AppSide::default() };
-        let device = DeviceSide { ios: iops, bytes: Some(iops * bs), merges: 0.0, ticks_ms: 990.0 };
+        let app = AppSide {
+            ios: iops,
+            bytes: iops * bs,
+            block_bytes: Some(bs),
+            ..AppSide::default()
+        };
+        let device = DeviceSide {
+            ios: iops,
+            bytes: Some(iops * bs),
+            merges: 0.0,
+            ticks_ms: 990.0,
+        };
         let facts = RunFacts {
             app: [app, AppSide::default()],
             device: [device, DeviceSide::default()],
@@ -250,16 +311,24 @@ mod tests {
     #[test]
     fn replicates_become_rows_and_a_disk_is_found_in_them() {
         let disk = |bs: f64| 1.0 / (0.005 + bs / 100e6);
-        let runs: Vec<RunPoint> =
-            (12..22).flat_map(|i| [0.99, 1.01].map(|f| run(2f64.powi(i), f * disk(2f64.powi(i))))).collect();
+        let runs: Vec<RunPoint> = (12..22)
+            .flat_map(|i| [0.99, 1.01].map(|f| run(2f64.powi(i), f * disk(2f64.powi(i)))))
+            .collect();
         let s = &summarise(&runs)[0];
         assert_eq!((s.rows.len(), s.rows[0].ios_per_s.n), (10, 2));
         let fit = s.seek_transfer.as_ref().expect("one at a time");
-        assert!((fit.a_s.value / 0.005 - 1.0).abs() < 0.01 && (fit.rate_bytes_per_s.value / 100e6 - 1.0).abs() < 0.01);
+        assert!(
+            (fit.a_s.value / 0.005 - 1.0).abs() < 0.01
+                && (fit.rate_bytes_per_s.value / 100e6 - 1.0).abs() < 0.01
+        );
         assert_eq!(s.rows[0].queue_length, 0.99);
         assert!(s.rows[0].failed.is_empty() && s.rows[0].verdicts[0].contains("agree"));
         assert!(s.page_cache.is_none() && s.identities.iter().all(|i| (i.holds, i.n) == (2, 2)));
-        assert!(s.identities.iter().any(|i| i.id == "I4.r" && i.block_bytes == 4096.0));
+        assert!(
+            s.identities
+                .iter()
+                .any(|i| i.id == "I4.r" && i.block_bytes == 4096.0)
+        );
     }
 
     #[test]
@@ -270,7 +339,11 @@ mod tests {
             let s = &summarise(&runs)[0];
             let row = &s.rows[0];
             assert!(!row.failed.is_empty(), "{row:?}");
-            assert!(row.verdicts.iter().all(|v| v.starts_with("unexplained: ")) && row.verdicts.len() == 1, "{row:?}");
+            assert!(
+                row.verdicts.iter().all(|v| v.starts_with("unexplained: "))
+                    && row.verdicts.len() == 1,
+                "{row:?}"
+            );
         }
     }
 
@@ -284,7 +357,11 @@ mod tests {
             run_s: 10.0,
         };
         let point = |bs: f64, warm: bool| {
-            let ios_per_s = if warm { 1.0 / (1e-6 + bs / 5e9) } else { truth.predict(bs).ios_per_s };
+            let ios_per_s = if warm {
+                1.0 / (1e-6 + bs / 5e9)
+            } else {
+                truth.predict(bs).ios_per_s
+            };
             let mut p = run(bs, ios_per_s);
             p.facts.direct = false;
             p.facts.runtime_s = 10.0;
@@ -303,7 +380,10 @@ mod tests {
         let s = &summarise(&runs)[0];
         assert_eq!(s.rows.len(), 9, "cached runs are no rows");
         let fit = s.page_cache.as_ref().expect("two phases");
-        assert!((fit.call_s.value / 1e-6 - 1.0).abs() < 1e-6 && (fit.disk_bytes_per_s.value / 1e8 - 1.0).abs() < 1e-6);
+        assert!(
+            (fit.call_s.value / 1e-6 - 1.0).abs() < 1e-6
+                && (fit.disk_bytes_per_s.value / 1e8 - 1.0).abs() < 1e-6
+        );
         assert!(fit.max_abs_error_percent < 1e-6 && fit.points.len() == 9);
     }
 }

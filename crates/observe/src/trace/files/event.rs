@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use iolens_core::model::{CallHistogram, Comm, DataIo, FIRST_IOS, How, Request, RequestFlags, SyncKind};
+use iolens_core::model::{
+    CallHistogram, Comm, DataIo, FIRST_IOS, How, Request, RequestFlags, SyncKind,
+};
 
 use super::super::order::Stamped;
 
@@ -124,7 +126,13 @@ impl FileRequest {
         let [read_histogram, write_histogram] = self.with_first(histograms);
         let flags = self.flags_with([&read_histogram, &write_histogram]);
         let ios = self.ios_in + self.ios_out;
-        let first = self.first.iter().take(ios as usize).map(|io| io.enter_ns).filter(|at| *at > 0).min();
+        let first = self
+            .first
+            .iter()
+            .take(ios as usize)
+            .map(|io| io.enter_ns)
+            .filter(|at| *at > 0)
+            .min();
         let start = match flags.has(RequestFlags::UNKNOWN_START) {
             true => first.unwrap_or(self.close_exit_ns),
             false => self.open_enter_ns,
@@ -134,15 +142,17 @@ impl FileRequest {
             true => 0,
             false => self.close_exit_ns.saturating_sub(self.close_enter_ns) as i64,
         };
-        let sync =
-            (self.key == 2).then(|| SyncKind::from_code(i32::from(self.sync) - i32::from(K_FSYNC) + 1)).flatten();
+        let sync = (self.key == 2)
+            .then(|| SyncKind::from_code(i32::from(self.sync) - i32::from(K_FSYNC) + 1))
+            .flatten();
         let since = |at: u64, from: u64| at as i64 - from as i64;
         Request {
             end_ns: since(self.close_exit_ns, start_monotonic_ns as u64),
             start_ns: since(start, start_monotonic_ns as u64),
             flags,
             sync,
-            open_ns: (sync.is_none() && self.open_enter_ns > 0).then(|| since(self.open_exit_ns, self.open_enter_ns)),
+            open_ns: (sync.is_none() && self.open_enter_ns > 0)
+                .then(|| since(self.open_exit_ns, self.open_enter_ns)),
             close_ns: (sync.is_none() && end_seen).then_some(close_ns),
             last_after_ns: (self.last_exit_ns > 0).then(|| since(self.last_exit_ns, start)),
             active_ns: (self.active_ns + self.untimed_ns()) as i64,
@@ -176,12 +186,17 @@ impl FileRequest {
 
     /// What the data I/Os took, about, that were not timed: each as long as those of their kind that were.
     fn untimed_ns(&self) -> u64 {
-        let ns = u128::from(self.untimed) * u128::from(self.sampled_ns) / u128::from(self.sampled.max(1));
+        let ns = u128::from(self.untimed) * u128::from(self.sampled_ns)
+            / u128::from(self.sampled.max(1));
         u64::try_from(ns).unwrap_or(u64::MAX)
     }
 
     fn flags_with(&self, histograms: [&Option<CallHistogram>; 2]) -> RequestFlags {
-        let missing = self.histograms.iter().zip(histograms).any(|(place, h)| *place > 0 && h.is_none());
+        let missing = self
+            .histograms
+            .iter()
+            .zip(histograms)
+            .any(|(place, h)| *place > 0 && h.is_none());
         let direct = self.open_flags & libc::O_DIRECT as u32 != 0;
         [
             (direct, RequestFlags::DIRECT),
@@ -190,7 +205,10 @@ impl FileRequest {
         ]
         .into_iter()
         .filter(|(is, _)| *is)
-        .fold(RequestFlags((self.flags & 0xffff) as i32), |flags, (_, flag)| flags | flag)
+        .fold(
+            RequestFlags((self.flags & 0xffff) as i32),
+            |flags, (_, flag)| flags | flag,
+        )
     }
 
     /// The histograms with the first data I/Os, which the BPF programs do not count there.
@@ -206,7 +224,10 @@ impl FileRequest {
     /// The first data I/Os. Threads that share a descriptor may have taken the same place: then one is missing.
     fn details(&self, start: u64) -> Vec<DataIo> {
         let n = (self.ios_in + self.ios_out).min(FIRST_IOS as u32) as usize;
-        let known = self.first[..n].iter().zip(self.first_how).filter(|(io, _)| io.enter_ns > 0);
+        let known = self.first[..n]
+            .iter()
+            .zip(self.first_how)
+            .filter(|(io, _)| io.enter_ns > 0);
         let detail = |(io, how): (&IoDetail, u8)| DataIo {
             after_ns: io.enter_ns as i64 - start as i64,
             duration_ns: io.duration_ns.into(),
@@ -224,7 +245,11 @@ mod tests {
     const NONE: [Option<CallHistogram>; 2] = [None, None];
 
     fn event() -> FileRequest {
-        let io = |enter_ns| IoDetail { enter_ns, duration_ns: 20, bytes: 4096 };
+        let io = |enter_ns| IoDetail {
+            enter_ns,
+            duration_ns: 20,
+            bytes: 4096,
+        };
         FileRequest {
             key: 1,
             open_enter_ns: 1_000,
@@ -235,7 +260,12 @@ mod tests {
             active_ns: 40,
             bytes_in: 8192,
             ios_in: 2,
-            first: [io(1_100), io(1_200), IoDetail::default(), IoDetail::default()],
+            first: [
+                io(1_100),
+                io(1_200),
+                IoDetail::default(),
+                IoDetail::default(),
+            ],
             size: 8192,
             open_flags: libc::O_DIRECT as u32,
             fd: 3,
@@ -246,8 +276,14 @@ mod tests {
     #[test]
     fn times_count_from_open_and_from_the_recordings_start() {
         let r = event().to_request(900, None, NONE);
-        assert_eq!((r.start_ns, r.end_ns, r.open_ns, r.close_ns), (100, 605, Some(10), Some(5)));
-        assert_eq!((r.total_ns(), r.first_delay_ns(), r.gaps_ns()), (Some(220), Some(120), Some(170)));
+        assert_eq!(
+            (r.start_ns, r.end_ns, r.open_ns, r.close_ns),
+            (100, 605, Some(10), Some(5))
+        );
+        assert_eq!(
+            (r.total_ns(), r.first_delay_ns(), r.gaps_ns()),
+            (Some(220), Some(120), Some(170))
+        );
         assert_eq!((r.first.len(), r.size, r.fd), (2, Some(8192), Some(3)));
         assert!(r.flags.has(RequestFlags::DIRECT) && r.sync.is_none());
     }
@@ -255,47 +291,106 @@ mod tests {
     #[test]
     fn an_unknown_start_begins_with_the_first_io_and_has_no_open() {
         let flags = RequestFlags::UNKNOWN_START.0 as u32;
-        let r = FileRequest { flags, open_enter_ns: 0, open_exit_ns: 0, ..event() }.to_request(0, None, NONE);
-        assert_eq!((r.start_ns, r.open_ns, r.total_ns(), r.last_after_ns), (1_100, None, None, Some(120)));
+        let r = FileRequest {
+            flags,
+            open_enter_ns: 0,
+            open_exit_ns: 0,
+            ..event()
+        }
+        .to_request(0, None, NONE);
+        assert_eq!(
+            (r.start_ns, r.open_ns, r.total_ns(), r.last_after_ns),
+            (1_100, None, None, Some(120))
+        );
     }
 
     #[test]
     fn requests_ended_without_close_have_none() {
-        let with =
-            |flag: RequestFlags| FileRequest { flags: flag.0 as u32, ..event() }.to_request(0, None, NONE).close_ns;
+        let with = |flag: RequestFlags| {
+            FileRequest {
+                flags: flag.0 as u32,
+                ..event()
+            }
+            .to_request(0, None, NONE)
+            .close_ns
+        };
         assert_eq!(with(RequestFlags::AT_EXIT), Some(0));
-        assert_eq!((with(RequestFlags::STILL_OPEN), with(RequestFlags::END_UNSEEN)), (None, None));
+        assert_eq!(
+            (
+                with(RequestFlags::STILL_OPEN),
+                with(RequestFlags::END_UNSEEN)
+            ),
+            (None, None)
+        );
     }
 
     #[test]
     fn untimed_calls_take_as_long_as_timed_ones() {
-        let e = FileRequest { untimed: 90, sampled: 10, sampled_ns: 2_500, active_ns: 40_000, ..event() };
+        let e = FileRequest {
+            untimed: 90,
+            sampled: 10,
+            sampled_ns: 2_500,
+            active_ns: 40_000,
+            ..event()
+        };
         let r = e.to_request(0, None, NONE);
         assert_eq!(r.active_ns, 40_000 + 22_500);
         assert!(
             r.flags.has(RequestFlags::ESTIMATED)
-                && !event().to_request(0, None, NONE).flags.has(RequestFlags::ESTIMATED)
+                && !event()
+                    .to_request(0, None, NONE)
+                    .flags
+                    .has(RequestFlags::ESTIMATED)
         );
         // Nothing is known of how long they took: nothing is added.
-        assert_eq!(FileRequest { untimed: 9, ..event() }.to_request(0, None, NONE).active_ns, 40);
+        assert_eq!(
+            FileRequest {
+                untimed: 9,
+                ..event()
+            }
+            .to_request(0, None, NONE)
+            .active_ns,
+            40
+        );
     }
 
     #[test]
     fn a_sync_is_its_own_request() {
-        let e =
-            FileRequest { key: 2, sync: 16, open_enter_ns: 50, close_exit_ns: 80, failed: 5, ..FileRequest::default() };
+        let e = FileRequest {
+            key: 2,
+            sync: 16,
+            open_enter_ns: 50,
+            close_exit_ns: 80,
+            failed: 5,
+            ..FileRequest::default()
+        };
         let r = e.to_request(0, None, NONE);
-        assert_eq!((r.sync, r.total_ns(), r.open_ns, r.failed), (Some(SyncKind::Fdatasync), Some(30), None, 5));
+        assert_eq!(
+            (r.sync, r.total_ns(), r.open_ns, r.failed),
+            (Some(SyncKind::Fdatasync), Some(30), None, 5)
+        );
     }
 
     #[test]
     fn histograms_include_the_first_calls_and_missing_ones_are_flagged() {
         let later = CallHistogram::of_counts([0, 3]);
-        let e = FileRequest { ios_in: 5, first_how: [0, How::WRITE.0 as u8, 0, 0], histograms: [1, 0], ..event() };
+        let e = FileRequest {
+            ios_in: 5,
+            first_how: [0, How::WRITE.0 as u8, 0, 0],
+            histograms: [1, 0],
+            ..event()
+        };
         let r = e.to_request(0, None, [later, None]);
         // The first call took 20 ns, and the other of the two that are kept wrote.
-        assert_eq!(r.read_histogram.map(|h| h.to_string()), Some("8:3 16:1".to_owned()));
+        assert_eq!(
+            r.read_histogram.map(|h| h.to_string()),
+            Some("8:3 16:1".to_owned())
+        );
         assert!(r.write_histogram.is_none() && !r.flags.has(RequestFlags::NO_HISTOGRAM));
-        assert!(e.to_request(0, None, NONE).flags.has(RequestFlags::NO_HISTOGRAM));
+        assert!(
+            e.to_request(0, None, NONE)
+                .flags
+                .has(RequestFlags::NO_HISTOGRAM)
+        );
     }
 }

@@ -32,11 +32,16 @@ unsafe impl Send for Histograms {}
 impl Histograms {
     /// Maps the map behind `fd`, which has so many places.
     pub fn new(fd: BorrowedFd<'_>, places: usize) -> io::Result<Histograms> {
-        Ok(Histograms { mapping: Mapping::writable(fd, places * size_of::<Histogram>())?, places })
+        Ok(Histograms {
+            mapping: Mapping::writable(fd, places * size_of::<Histogram>())?,
+            places,
+        })
     }
 
     fn at(&self, place: u16) -> Option<&Histogram> {
-        let index = usize::from(place).checked_sub(1).filter(|index| *index < self.places)?;
+        let index = usize::from(place)
+            .checked_sub(1)
+            .filter(|index| *index < self.places)?;
         // SAFETY: `index` is below `places`, for which the mapping was made; its start is a page's, and the size of an
         // element a multiple of its alignment. All fields are atomic.
         Some(unsafe { self.mapping.start().cast::<Histogram>().add(index).as_ref() })
@@ -55,8 +60,12 @@ impl Histograms {
     pub fn of_open(&self, r: &FileRequest, key: u64) -> [Option<CallHistogram>; 2] {
         let mut of = self.of(r);
         for (writes, histogram) in of.iter_mut().enumerate() {
-            let owner = self.at(r.histograms[writes]).map(|h| h.owner.load(Ordering::Acquire));
-            *histogram = histogram.take().filter(|_| owner == Some(key | writes as u64));
+            let owner = self
+                .at(r.histograms[writes])
+                .map(|h| h.owner.load(Ordering::Acquire));
+            *histogram = histogram
+                .take()
+                .filter(|_| owner == Some(key | writes as u64));
         }
         of
     }

@@ -12,10 +12,14 @@ use super::super::{
 use super::{event::FILE_WAYS, syscalls, tracer::FilesFilter};
 
 /// The compiled BPF programs; `bpf/build.sh` makes them from `bpf/files.bpf.c`.
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/files.bpf.o"));
+static OBJECT: &[u8] =
+    aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/files.bpf.o"));
 
 const fn probe(program: &'static str, tracepoint: &'static str) -> Probe {
-    Probe { program, tracepoint }
+    Probe {
+        program,
+        tracepoint,
+    }
 }
 
 /// Required programs in attach order: those for processes and closes before those for opens.
@@ -31,8 +35,10 @@ const NEEDED: [Probe; 8] = [
 ];
 
 /// I/O without system calls.
-const IO_URING: [Probe; 2] =
-    [probe("uring_complete", "io_uring_complete"), probe("uring_submit", "io_uring_submit_req")];
+const IO_URING: [Probe; 2] = [
+    probe("uring_complete", "io_uring_complete"),
+    probe("uring_submit", "io_uring_submit_req"),
+];
 
 /// Of `enum bpf_func_id`: the descriptors of a process are walked through by this helper (e6f2dd0f8067, 5.17).
 const LOOPS: &str = "BPF_FUNC_loop";
@@ -82,9 +88,14 @@ pub(super) fn load(config: &Config<'_>) -> Result<Loaded, TraceError> {
         }
     }
     if !has_word(&kernel, LOOPS) {
-        return Err(TraceError::TooOld { what: "follow files from open to close (bpf_loop)", since: "5.17" });
+        return Err(TraceError::TooOld {
+            what: "follow files from open to close (bpf_loop)",
+            since: "5.17",
+        });
     }
-    let io_uring = IO_URING.iter().all(|p| has_tracepoint(&kernel, p.tracepoint));
+    let io_uring = IO_URING
+        .iter()
+        .all(|p| has_tracepoint(&kernel, p.tracepoint));
     drop(kernel);
     let kinds = syscalls::kinds();
     let mode = filter_mode(config.filter);
@@ -95,7 +106,9 @@ pub(super) fn load(config: &Config<'_>) -> Result<Loaded, TraceError> {
     });
     let (cgroup, level) = config.cgroup;
     let own = std::process::id();
-    let sets = (config.open_files / FILE_WAYS as u32).clamp(1 << 7, 1 << 17).next_power_of_two();
+    let sets = (config.open_files / FILE_WAYS as u32)
+        .clamp(1 << 7, 1 << 17)
+        .next_power_of_two();
     let histograms = (sets / 2).min(MAX_HISTOGRAMS);
     let [set_shift, histogram_shift] = [sets, histograms].map(|n| 64 - n.trailing_zeros() as u8);
     // The loader parses the kernel's types on its own when made; that copy is dropped before ours is made.
@@ -116,7 +129,9 @@ pub(super) fn load(config: &Config<'_>) -> Result<Loaded, TraceError> {
         .override_global("own_tgid", &own, true)
         .override_global("set_shift", &set_shift, true)
         .override_global("histogram_shift", &histogram_shift, true);
-    let mut bpf = loader.load(OBJECT).map_err(|e| refused("create the files tracer's maps", &e))?;
+    let mut bpf = loader
+        .load(OBJECT)
+        .map_err(|e| refused("create the files tracer's maps", &e))?;
     let mut limits = Vec::new();
     let mut probes = Vec::new();
     for p in NEEDED {
@@ -127,9 +142,17 @@ pub(super) fn load(config: &Config<'_>) -> Result<Loaded, TraceError> {
     if io_uring && load_all(&mut bpf, &btf, &IO_URING)? {
         probes.extend(IO_URING);
     } else {
-        limits.push("I/O through io_uring is not seen: this kernel's tracepoints are older than Linux 6.10".to_owned());
+        limits.push(
+            "I/O through io_uring is not seen: this kernel's tracepoints are older than Linux 6.10"
+                .to_owned(),
+        );
     }
-    Ok(Loaded { bpf, probes, limits, histograms: histograms as usize })
+    Ok(Loaded {
+        bpf,
+        probes,
+        limits,
+        histograms: histograms as usize,
+    })
 }
 
 /// Whether the kernel takes all of `probes`: the arguments of its tracepoints may be older than we know.

@@ -20,11 +20,18 @@ impl Mounts {
         let mut mounts = Mounts::default();
         for line in text.lines() {
             let mut words = line.split(' ').skip(2);
-            let (Some(dev), Some(root), Some(point)) = (words.next(), words.next(), words.next()) else { continue };
-            let number =
-                dev.split_once(':').and_then(|(a, b)| Some(a.parse::<u32>().ok()? << 20 | b.parse::<u32>().ok()?));
+            let (Some(dev), Some(root), Some(point)) = (words.next(), words.next(), words.next())
+            else {
+                continue;
+            };
+            let number = dev
+                .split_once(':')
+                .and_then(|(a, b)| Some(a.parse::<u32>().ok()? << 20 | b.parse::<u32>().ok()?));
             let Some(number) = number else { continue };
-            mounts.0.entry(number).or_default().push(Mount { root: unescape(root), point: unescape(point) });
+            mounts.0.entry(number).or_default().push(Mount {
+                root: unescape(root),
+                point: unescape(point),
+            });
         }
         mounts
     }
@@ -40,12 +47,19 @@ impl Mounts {
         let mut best: Option<(&Mount, &str)> = None;
         for mount in self.0.get(&fs_dev).into_iter().flatten() {
             let root = mount.root.trim_end_matches('/');
-            let rest = inside.strip_prefix(root).filter(|rest| rest.starts_with('/'));
-            if let Some(rest) = rest.filter(|_| best.is_none_or(|(b, _)| b.root.len() < mount.root.len())) {
+            let rest = inside
+                .strip_prefix(root)
+                .filter(|rest| rest.starts_with('/'));
+            if let Some(rest) =
+                rest.filter(|_| best.is_none_or(|(b, _)| b.root.len() < mount.root.len()))
+            {
                 best = Some((mount, rest));
             }
         }
-        best.map_or_else(|| inside.to_owned(), |(mount, rest)| format!("{}{rest}", mount.point.trim_end_matches('/')))
+        best.map_or_else(
+            || inside.to_owned(),
+            |(mount, rest)| format!("{}{rest}", mount.point.trim_end_matches('/')),
+        )
     }
 }
 
@@ -55,7 +69,13 @@ fn unescape(word: &str) -> String {
     let mut rest = word.as_bytes();
     while let Some((first, tail)) = rest.split_first() {
         match rest {
-            [b'\\', a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..] => {
+            [
+                b'\\',
+                a @ b'0'..=b'3',
+                b @ b'0'..=b'7',
+                c @ b'0'..=b'7',
+                after @ ..,
+            ] => {
                 out.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
                 rest = after;
             }

@@ -24,12 +24,16 @@ impl Names {
     pub fn learn(&mut self, name: &FileName) {
         if !self.mounts.knows(name.fs_dev) {
             // Mounted since, or in another namespace: then the path within the file system must do.
-            self.mounts =
-                fs::read_to_string("/proc/self/mountinfo").map_or_else(|_| Mounts::default(), |t| Mounts::parse(&t));
+            self.mounts = fs::read_to_string("/proc/self/mountinfo")
+                .map_or_else(|_| Mounts::default(), |t| Mounts::parse(&t));
         }
         let length = (name.length as usize).min(name.names.len());
         let inside = absolute(&name.names[..length], name.truncated != 0);
-        let path = if name.truncated != 0 { inside } else { self.mounts.path(name.fs_dev, &inside) };
+        let path = if name.truncated != 0 {
+            inside
+        } else {
+            self.mounts.path(name.fs_dev, &inside)
+        };
         self.keep((name.ino, name.generation, name.fs_dev), path.into());
     }
 
@@ -56,12 +60,20 @@ impl Names {
 fn absolute(names: &[u8], truncated: bool) -> String {
     let mut parts: Vec<&[u8]> = names.split(|b| *b == 0).filter(|n| !n.is_empty()).collect();
     parts.reverse();
-    let mut path = if truncated { "...".to_owned() } else { String::new() };
+    let mut path = if truncated {
+        "...".to_owned()
+    } else {
+        String::new()
+    };
     for part in parts {
         path.push('/');
         path.push_str(&String::from_utf8_lossy(part));
     }
-    if path.is_empty() { "/".to_owned() } else { path }
+    if path.is_empty() {
+        "/".to_owned()
+    } else {
+        path
+    }
 }
 
 #[cfg(test)]

@@ -43,7 +43,11 @@ const KINDS: &[(c_long, u8)] = &[
 
 /// Those that newer architectures do without.
 #[cfg(target_arch = "x86_64")]
-const OLD: &[(c_long, u8)] = &[(libc::SYS_open, 5), (libc::SYS_creat, 8), (libc::SYS_dup2, 11)];
+const OLD: &[(c_long, u8)] = &[
+    (libc::SYS_open, 5),
+    (libc::SYS_creat, 8),
+    (libc::SYS_dup2, 11),
+];
 #[cfg(not(target_arch = "x86_64"))]
 const OLD: &[(c_long, u8)] = &[];
 
@@ -65,9 +69,16 @@ mod tests {
     #[test]
     fn every_call_has_its_place_and_others_have_none() {
         let table = kinds();
-        assert_eq!(table.iter().filter(|k| **k != 0).count(), KINDS.len() + OLD.len());
+        assert_eq!(
+            table.iter().filter(|k| **k != 0).count(),
+            KINDS.len() + OLD.len()
+        );
         assert_eq!(table[libc::SYS_pread64 as usize], 0x81);
-        assert_eq!(table[libc::SYS_preadv as usize], 1, "argument 2 is a number of buffers");
+        assert_eq!(
+            table[libc::SYS_preadv as usize],
+            1,
+            "argument 2 is a number of buffers"
+        );
         assert_eq!(table[libc::SYS_getpid as usize], 0);
     }
 }

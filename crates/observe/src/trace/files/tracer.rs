@@ -121,16 +121,29 @@ impl FilesTracer {
     /// # Errors
     /// What is missing (privilege, type information, a tracepoint, the filter's control group), why, and what to do.
     pub fn start(options: &FilesOptions) -> Result<FilesTracer, TraceError> {
-        if !options.ring_bytes.is_power_of_two() || !(4096..=1 << 30).contains(&options.ring_bytes) {
+        if !options.ring_bytes.is_power_of_two() || !(4096..=1 << 30).contains(&options.ring_bytes)
+        {
             return Err(TraceError::RingSize(options.ring_bytes));
         }
         let cgroup = options.filter.check()?.unwrap_or_default();
-        let config =
-            Config { ring_bytes: options.ring_bytes, open_files: options.open_files, filter: &options.filter, cgroup };
-        let Loaded { mut bpf, probes, limits, histograms } = load::load(&config)?;
+        let config = Config {
+            ring_bytes: options.ring_bytes,
+            open_files: options.open_files,
+            filter: &options.filter,
+            cgroup,
+        };
+        let Loaded {
+            mut bpf,
+            probes,
+            limits,
+            histograms,
+        } = load::load(&config)?;
         release_memory();
         let stats = if options.measure_cost {
-            Some(aya::sys::enable_stats(Stats::RunTime).map_err(|e| refused("switch on run-time statistics", &e))?)
+            Some(
+                aya::sys::enable_stats(Stats::RunTime)
+                    .map_err(|e| refused("switch on run-time statistics", &e))?,
+            )
         } else {
             None
         };
@@ -138,7 +151,8 @@ impl FilesTracer {
         let names_ring = map_ring(&bpf, "file_names", NAMES_BYTES)?;
         let histograms = Histograms::new(map_fd(&bpf, "histograms")?, histograms)
             .map_err(|e| refused("map its table of histograms", &e))?;
-        let state = Array::try_from(take_map(&mut bpf, ".bss")?).map_err(|e| refused("open its map .bss", &e))?;
+        let state = Array::try_from(take_map(&mut bpf, ".bss")?)
+            .map_err(|e| refused("open its map .bss", &e))?;
         let mut tracer = FilesTracer {
             bpf,
             probes,
@@ -157,19 +171,23 @@ impl FilesTracer {
         };
         tracer.let_through(&options.filter.pids)?;
         for probe in tracer.probes.clone() {
-            program(&mut tracer.bpf, probe)?
-                .attach()
-                .map_err(|e| refused(format!("attach to the tracepoint {}", probe.tracepoint), &e))?;
+            program(&mut tracer.bpf, probe)?.attach().map_err(|e| {
+                refused(format!("attach to the tracepoint {}", probe.tracepoint), &e)
+            })?;
         }
         Ok(tracer)
     }
 
     fn let_through(&mut self, pids: &[i32]) -> Result<(), TraceError> {
-        let map = self.bpf.map_mut("processes").ok_or_else(|| missing_map("processes"))?;
+        let map = self
+            .bpf
+            .map_mut("processes")
+            .ok_or_else(|| missing_map("processes"))?;
         let mut map: HashMap<&mut MapData, u32, u8> =
             HashMap::try_from(map).map_err(|e| refused("open its map processes", &e))?;
         for pid in pids {
-            map.insert(*pid as u32, 1, 0).map_err(|e| refused(format!("record process {pid}"), &e))?;
+            map.insert(*pid as u32, 1, 0)
+                .map_err(|e| refused(format!("record process {pid}"), &e))?;
         }
         Ok(())
     }
@@ -196,10 +214,18 @@ impl FilesTracer {
     ///
     /// # Errors
     /// If the losses cannot be read any more.
-    pub fn poll(&mut self, out: &mut Vec<Request>, lost: &mut Vec<Lost>) -> Result<FilesStats, TraceError> {
+    pub fn poll(
+        &mut self,
+        out: &mut Vec<Request>,
+        lost: &mut Vec<Lost>,
+    ) -> Result<FilesStats, TraceError> {
         let now = now_ns();
         let drained = self.drain();
-        let watermark = if drained.complete { now.saturating_sub(SLACK_NS) } else { 0 };
+        let watermark = if drained.complete {
+            now.saturating_sub(SLACK_NS)
+        } else {
+            0
+        };
         self.release(watermark, out);
         self.read_losses(lost)?;
         Ok(self.stats())
@@ -224,7 +250,8 @@ impl FilesTracer {
     }
 
     fn release(&mut self, watermark: u64, out: &mut Vec<Request>) {
-        let (start, names, histograms) = (self.start_monotonic_ns, &mut self.names, &self.histograms);
+        let (start, names, histograms) =
+            (self.start_monotonic_ns, &mut self.names, &self.histograms);
         let before = out.len();
         for e in self.buffer.release(watermark) {
             let of = histograms.of(&e);
@@ -239,12 +266,18 @@ impl FilesTracer {
     }
 
     fn read_losses(&mut self, lost: &mut Vec<Lost>) -> Result<(), TraceError> {
-        let state = self.state.get(&0, 0).map_err(|e| refused("read its losses", &e))?;
+        let state = self
+            .state
+            .get(&0, 0)
+            .map_err(|e| refused("read its losses", &e))?;
         let now_ns = now_ns() as i64 - self.start_monotonic_ns;
         // Threads that hash to the same entry cost an I/O of a request: counted with the full tables.
         let ring = state.lost[0] - self.before.lost[0];
         let table = state.lost[1] + state.lost[3] - self.before.lost[1] - self.before.lost[3];
-        for (n, reason) in [(ring, LossReason::RequestRingFull), (table, LossReason::RequestTableFull)] {
+        for (n, reason) in [
+            (ring, LossReason::RequestRingFull),
+            (table, LossReason::RequestTableFull),
+        ] {
             if n > 0 {
                 lost.push(Lost {
                     from_ns: self.looked_ns,
@@ -267,9 +300,15 @@ impl FilesTracer {
     ///
     /// # Errors
     /// If the tables cannot be read any more.
-    pub fn finish(mut self, out: &mut Vec<Request>, lost: &mut Vec<Lost>) -> Result<FilesStats, TraceError> {
+    pub fn finish(
+        mut self,
+        out: &mut Vec<Request>,
+        lost: &mut Vec<Lost>,
+    ) -> Result<FilesStats, TraceError> {
         for probe in std::mem::take(&mut self.probes) {
-            program(&mut self.bpf, probe)?.unload().map_err(|e| refused(format!("detach {}", probe.program), &e))?;
+            program(&mut self.bpf, probe)?
+                .unload()
+                .map_err(|e| refused(format!("detach {}", probe.program), &e))?;
         }
         let end = now_ns();
         // Detached programs may still be running on other CPUs for a moment.
@@ -291,8 +330,12 @@ impl FilesTracer {
 
     /// What the table holds, as if all of it ended at `end`, with its keys there.
     fn still_open(&self, end: u64) -> Result<Vec<(u64, FileRequest)>, TraceError> {
-        let map = self.bpf.map("requests").ok_or_else(|| missing_map("requests"))?;
-        let sets: Array<&MapData, FileSet> = Array::try_from(map).map_err(|e| refused("open its map requests", &e))?;
+        let map = self
+            .bpf
+            .map("requests")
+            .ok_or_else(|| missing_map("requests"))?;
+        let sets: Array<&MapData, FileSet> =
+            Array::try_from(map).map_err(|e| refused("open its map requests", &e))?;
         let mut left = self.before.tracked;
         let mut all = Vec::new();
         for set in sets.iter() {
@@ -318,10 +361,15 @@ impl FilesTracer {
     /// If the table cannot be read any more.
     pub fn open_requests(&mut self) -> Result<Vec<Request>, TraceError> {
         let open = self.still_open(now_ns())?;
-        let (start, names, histograms) = (self.start_monotonic_ns, &mut self.names, &self.histograms);
+        let (start, names, histograms) =
+            (self.start_monotonic_ns, &mut self.names, &self.histograms);
         let request = |(key, event): (u64, FileRequest)| {
             let of = histograms.of_open(&event, key);
-            event.to_request(start, names.path(event.ino, event.generation, event.fs_dev), of)
+            event.to_request(
+                start,
+                names.path(event.ino, event.generation, event.fs_dev),
+                of,
+            )
         };
         Ok(open.into_iter().map(request).collect())
     }
@@ -334,8 +382,12 @@ impl FilesTracer {
             let info = program_info(program.fd().map_err(io::Error::other)?.as_fd())?;
             Ok::<_, io::Error>((p.program.to_owned(), info.runs, info.run_time_ns))
         };
-        let programs: Vec<(String, u64, u64)> = self.probes.iter().filter_map(|p| info(p).ok()).collect();
-        Some(ProbeCost { run_time_ns: programs.iter().map(|p| p.2).sum(), programs })
+        let programs: Vec<(String, u64, u64)> =
+            self.probes.iter().filter_map(|p| info(p).ok()).collect();
+        Some(ProbeCost {
+            run_time_ns: programs.iter().map(|p| p.2).sum(),
+            programs,
+        })
     }
 }
 
@@ -347,12 +399,23 @@ fn map_ring<T: Copy>(bpf: &Ebpf, name: &str, bytes: u32) -> Result<Ring<T>, Trac
 fn running(pid: i32) -> Result<(), TraceError> {
     const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]"; // PROC_PID_INIT_INO, include/linux/proc_ns.h
     let no = |why: String| TraceError::NoProcess { pid, why };
-    if std::fs::read_link("/proc/self/ns/pid").is_ok_and(|ns| ns.as_os_str() != INITIAL_PID_NAMESPACE) {
-        return Err(no("process numbers of a container are not those that the kernel traces by".to_owned()));
+    if std::fs::read_link("/proc/self/ns/pid")
+        .is_ok_and(|ns| ns.as_os_str() != INITIAL_PID_NAMESPACE)
+    {
+        return Err(no(
+            "process numbers of a container are not those that the kernel traces by".to_owned(),
+        ));
     }
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).map_err(|_| no("there is none".to_owned()))?;
-    match status.lines().find_map(|l| l.strip_prefix("Tgid:")).map(str::trim) {
-        Some(tgid) if tgid != pid.to_string() => Err(no(format!("it is a thread of process {tgid}"))),
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))
+        .map_err(|_| no("there is none".to_owned()))?;
+    match status
+        .lines()
+        .find_map(|l| l.strip_prefix("Tgid:"))
+        .map(str::trim)
+    {
+        Some(tgid) if tgid != pid.to_string() => {
+            Err(no(format!("it is a thread of process {tgid}")))
+        }
         _ => Ok(()),
     }
 }
@@ -361,17 +424,28 @@ fn running(pid: i32) -> Result<(), TraceError> {
 fn cgroup_of(dir: &Path) -> Result<(u64, u32), TraceError> {
     const CGROUP_MAGIC: u64 = 0x0027_e0eb; // include/uapi/linux/magic.h
     const CGROUP2_MAGIC: u64 = 0x6367_7270;
-    let no = |why: String| TraceError::NoCgroup { path: dir.to_owned(), why };
+    let no = |why: String| TraceError::NoCgroup {
+        path: dir.to_owned(),
+        why,
+    };
     let dir_meta = std::fs::metadata(dir).map_err(|e| no(e.to_string()))?;
-    match rustix::fs::statfs(dir).map_err(|e| no(e.to_string()))?.f_type as u64 {
+    match rustix::fs::statfs(dir)
+        .map_err(|e| no(e.to_string()))?
+        .f_type as u64
+    {
         CGROUP2_MAGIC if dir_meta.is_dir() => {}
         CGROUP_MAGIC => {
-            return Err(no("it is a control group of version 1, by which tasks cannot be chosen".to_owned()));
+            return Err(no(
+                "it is a control group of version 1, by which tasks cannot be chosen".to_owned(),
+            ));
         }
         _ => return Err(no("it is no control group".to_owned())),
     }
     let path = dir.canonicalize().map_err(|e| no(e.to_string()))?;
     // The root has no cgroup.type (cgroup-v2.rst); every group below it has.
-    let level = path.ancestors().take_while(|a| a.join("cgroup.type").exists()).count();
+    let level = path
+        .ancestors()
+        .take_while(|a| a.join("cgroup.type").exists())
+        .count();
     Ok((dir_meta.ino(), level as u32))
 }

@@ -79,13 +79,24 @@ pub fn interval_cs(before_cs: u64, after_cs: u64) -> u64 {
 pub fn values(before: &DiskCounters, after: &DiskCounters, interval_cs: f64) -> Values {
     let itv = if interval_cs > 0.0 { interval_cs } else { 1.0 };
     let ([b_rd, b_wr, b_dc], [a_rd, a_wr, a_dc]) = (classes(before), classes(after));
-    let (b_fl, a_fl) = (before.flush.unwrap_or_default(), after.flush.unwrap_or_default());
-    let total = |c: [ClassCounters; 3], f: fn(&ClassCounters) -> u64| c.iter().fold(0u64, |t, c| t.wrapping_add(f(c)));
+    let (b_fl, a_fl) = (
+        before.flush.unwrap_or_default(),
+        after.flush.unwrap_or_default(),
+    );
+    let total = |c: [ClassCounters; 3], f: fn(&ClassCounters) -> u64| {
+        c.iter().fold(0u64, |t, c| t.wrapping_add(f(c)))
+    };
     let (b, a) = ([b_rd, b_wr, b_dc], [a_rd, a_wr, a_dc]);
     let (ios_before, ios_after) = (total(b, |c| c.ios), total(a, |c| c.ios));
     let ticks = ticks32(total(a, |c| c.ticks_ms)).wrapping_sub(ticks32(total(b, |c| c.ticks_ms)));
     let sectors = total(a, |c| c.sectors).wrapping_sub(total(b, |c| c.sectors));
-    let mean = |sum: f64| if ios_after > ios_before { sum / (ios_after - ios_before) as f64 } else { 0.0 };
+    let mean = |sum: f64| {
+        if ios_after > ios_before {
+            sum / (ios_after - ios_before) as f64
+        } else {
+            0.0
+        }
+    };
     Values {
         read: class(&b_rd, &a_rd, itv),
         write: class(&b_wr, &a_wr, itv),
@@ -110,8 +121,14 @@ fn class(b: &ClassCounters, a: &ClassCounters, itv: f64) -> ClassValues {
         sectors_per_s: rate(b.sectors, a.sectors, itv),
         sectors: sectors(b.sectors, a.sectors),
         merges_per_s: rate(b.merges, a.merges, itv),
-        merged_percent: if both == 0 { 0.0 } else { merges as f64 / both as f64 * 100.0 },
-        await_ms: mean(f64::from(ticks32(a.ticks_ms).wrapping_sub(ticks32(b.ticks_ms)))),
+        merged_percent: if both == 0 {
+            0.0
+        } else {
+            merges as f64 / both as f64 * 100.0
+        },
+        await_ms: mean(f64::from(
+            ticks32(a.ticks_ms).wrapping_sub(ticks32(b.ticks_ms)),
+        )),
         request_kib: mean(a.sectors.wrapping_sub(b.sectors) as f64) / 2.0,
     }
 }
@@ -135,7 +152,11 @@ fn ticks32(v: u64) -> u32 {
 
 /// Per second; 0 if the counter fell.
 fn rate(before: u64, after: u64, itv: f64) -> f64 {
-    if after < before { 0.0 } else { (after - before) as f64 / itv * 100.0 }
+    if after < before {
+        0.0
+    } else {
+        (after - before) as f64 / itv * 100.0
+    }
 }
 
 /// [`rate`] of a counter kept in 32 bits.
@@ -161,7 +182,9 @@ pub fn restarted(before: &DiskCounters, after: &DiskCounters) -> bool {
 /// All operations since boot: reads, writes, discards and flushes. 0: the device was never used.
 pub fn operations(c: &DiskCounters) -> u64 {
     let flushes = c.flush.unwrap_or_default().ios;
-    classes(c).iter().fold(flushes, |t, c| t.wrapping_add(c.ios))
+    classes(c)
+        .iter()
+        .fold(flushes, |t, c| t.wrapping_add(c.ios))
 }
 
 /// Whether the device was never used.
@@ -172,7 +195,11 @@ pub fn unused(c: &DiskCounters) -> bool {
 /// Whether no operation count moved between two snapshots.
 pub fn idle(before: &DiskCounters, after: &DiskCounters) -> bool {
     let flushes = |c: &DiskCounters| c.flush.unwrap_or_default().ios;
-    classes(before).iter().zip(&classes(after)).all(|(b, a)| b.ios == a.ios) && flushes(before) == flushes(after)
+    classes(before)
+        .iter()
+        .zip(&classes(after))
+        .all(|(b, a)| b.ios == a.ios)
+        && flushes(before) == flushes(after)
 }
 
 /// Adds a member's counters to its group's.
@@ -185,8 +212,14 @@ pub fn add_to_group(group: &mut DiskCounters, member: &DiskCounters) {
     };
     add(&mut group.read, &member.read);
     add(&mut group.write, &member.write);
-    add(group.discard.get_or_insert_default(), &member.discard.unwrap_or_default());
-    let (flush, m) = (group.flush.get_or_insert_default(), member.flush.unwrap_or_default());
+    add(
+        group.discard.get_or_insert_default(),
+        &member.discard.unwrap_or_default(),
+    );
+    let (flush, m) = (
+        group.flush.get_or_insert_default(),
+        member.flush.unwrap_or_default(),
+    );
     flush.ios = flush.ios.wrapping_add(m.ios);
     flush.ticks_ms = flush.ticks_ms.wrapping_add(m.ticks_ms);
     group.in_flight = group.in_flight.wrapping_add(member.in_flight);
@@ -197,9 +230,11 @@ pub fn add_to_group(group: &mut DiskCounters, member: &DiskCounters) {
 /// Processor time between two readings; a column that fell is 0, a total that fell makes all of them about 0.
 pub fn cpu_percent(before: &CpuCounters, after: &CpuCounters) -> CpuPercent {
     let total = |c: &CpuCounters| {
-        [c.user, c.nice, c.system, c.idle, c.iowait, c.irq, c.steal, c.softirq]
-            .iter()
-            .fold(0u64, |t, v| t.wrapping_add(*v))
+        [
+            c.user, c.nice, c.system, c.idle, c.iowait, c.irq, c.steal, c.softirq,
+        ]
+        .iter()
+        .fold(0u64, |t, v| t.wrapping_add(*v))
     };
     let itv = total(after).wrapping_sub(total(before)).max(1);
     let system = |c: &CpuCounters| c.system.wrapping_add(c.softirq).wrapping_add(c.irq);
@@ -219,8 +254,15 @@ mod tests {
     use super::*;
 
     fn reads(ios: u64, sectors: u64) -> DiskCounters {
-        let read = ClassCounters { ios, sectors, ..ClassCounters::default() };
-        DiskCounters { read, ..DiskCounters::default() }
+        let read = ClassCounters {
+            ios,
+            sectors,
+            ..ClassCounters::default()
+        };
+        DiskCounters {
+            read,
+            ..DiskCounters::default()
+        }
     }
 
     #[test]
@@ -258,8 +300,14 @@ mod tests {
         assert!(restarted(&reads(10, 80), &reads(1, 8)));
         assert!(!restarted(&reads(10, 80), &reads(1, 90)));
         assert!(!restarted(&reads(10, 80), &reads(10, 8)));
-        let wrote =
-            DiskCounters { write: ClassCounters { ios: 5, sectors: 9, ..ClassCounters::default() }, ..reads(10, 80) };
+        let wrote = DiskCounters {
+            write: ClassCounters {
+                ios: 5,
+                sectors: 9,
+                ..ClassCounters::default()
+            },
+            ..reads(10, 80)
+        };
         assert!(restarted(&wrote, &reads(1, 8)));
     }
 
@@ -271,15 +319,33 @@ mod tests {
         after.read.ticks_ms = 1 << 32 | 99;
         assert_eq!(values(&before, &after, 100.0).read.await_ms, 10.0);
         before.io_ticks_ms = u64::from(u32::MAX);
-        assert_eq!(values(&before, &after, 100.0).util_percent, 0.0, "a rate that fell is 0, even if it wrapped");
+        assert_eq!(
+            values(&before, &after, 100.0).util_percent,
+            0.0,
+            "a rate that fell is 0, even if it wrapped"
+        );
     }
 
     #[test]
     fn processor_shares() {
-        let before = CpuCounters { user: 100, idle: 900, ..CpuCounters::default() };
-        let after = CpuCounters { user: 150, system: 10, irq: 5, softirq: 10, idle: 925, ..CpuCounters::default() };
+        let before = CpuCounters {
+            user: 100,
+            idle: 900,
+            ..CpuCounters::default()
+        };
+        let after = CpuCounters {
+            user: 150,
+            system: 10,
+            irq: 5,
+            softirq: 10,
+            idle: 925,
+            ..CpuCounters::default()
+        };
         let c = cpu_percent(&before, &after);
         assert_eq!((c.user, c.system, c.idle, c.nice), (50.0, 25.0, 25.0, 0.0));
-        assert!(cpu_percent(&after, &before).user < 0.005, "time that runs backwards");
+        assert!(
+            cpu_percent(&after, &before).user < 0.005,
+            "time that runs backwards"
+        );
     }
 }

@@ -70,9 +70,17 @@ pub struct Contrast {
 impl Contrast {
     /// What `s` found of `victim`.
     pub(in crate::analysis) fn of(victim: Class, s: &Starvation) -> Contrast {
-        let p99s = |class: Class| if victim == class { (s.p99_during_us, s.p99_outside_us) } else { (None, None) };
-        let ((read_p99_during_us, read_p99_outside_us), (write_p99_during_us, write_p99_outside_us)) =
-            (p99s(Class::Read), p99s(Class::Write));
+        let p99s = |class: Class| {
+            if victim == class {
+                (s.p99_during_us, s.p99_outside_us)
+            } else {
+                (None, None)
+            }
+        };
+        let (
+            (read_p99_during_us, read_p99_outside_us),
+            (write_p99_during_us, write_p99_outside_us),
+        ) = (p99s(Class::Read), p99s(Class::Write));
         Contrast {
             victim,
             verdict: s.verdict,

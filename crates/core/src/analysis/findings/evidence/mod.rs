@@ -18,12 +18,21 @@ use crate::analysis::latency::change;
 use crate::model::{Class, Comm};
 
 pub use bursts::{MicroburstEvidence, PeriodicityEvidence};
-pub use capacity::{BandwidthSaturationEvidence, QueueFullEvidence, SaturationEvidence, UtilDisagreementEvidence};
-pub use contrast::{Contrast, InterferenceEvidence, MeansSource, StarvationEvidence, StarvationOfMeansEvidence};
+pub use capacity::{
+    BandwidthSaturationEvidence, QueueFullEvidence, SaturationEvidence, UtilDisagreementEvidence,
+};
+pub use contrast::{
+    Contrast, InterferenceEvidence, MeansSource, StarvationEvidence, StarvationOfMeansEvidence,
+};
 pub use latency::StallScope;
-pub use latency::{LatencyChangeEvidence, LatencyModeEvidence, SlowIoEvidence, SlowMemberEvidence, StallEvidence};
+pub use latency::{
+    LatencyChangeEvidence, LatencyModeEvidence, SlowIoEvidence, SlowMemberEvidence, StallEvidence,
+};
 pub use quality::{AveragedAveragesEvidence, IoErrorEvidence, LostEventsEvidence};
-pub use writers::{CachedReadsEvidence, FsyncBoundEvidence, SmallSequentialEvidence, SyncSource, WrittenBackEvidence};
+pub use writers::{
+    CachedReadsEvidence, FsyncBoundEvidence, SmallSequentialEvidence, SyncSource,
+    WrittenBackEvidence,
+};
 
 /// What a finding rests on. The variant says what was found; two have a second form where the source tells less.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -118,7 +127,10 @@ impl Evidence {
             Evidence::SmallSequential(e) => &[("cause", &e.cause)],
             _ => &[],
         };
-        fields.iter().filter_map(|(key, cause)| Some((*key, cause.as_ref()?))).collect()
+        fields
+            .iter()
+            .filter_map(|(key, cause)| Some((*key, cause.as_ref()?)))
+            .collect()
     }
 }
 
@@ -135,9 +147,17 @@ pub struct Cause {
 
 impl Cause {
     /// `actor` behind I/Os of `class`; `None` if nothing is known of it.
-    pub(in crate::analysis) fn of(actor: Option<Actor>, class: Class, path_of: PathOf) -> Option<Cause> {
+    pub(in crate::analysis) fn of(
+        actor: Option<Actor>,
+        class: Class,
+        path_of: PathOf,
+    ) -> Option<Cause> {
         let actor = actor.filter(Actor::is_known)?;
-        Some(Cause { actor, class, path: actor.file.and_then(path_of) })
+        Some(Cause {
+            actor,
+            class,
+            path: actor.file.and_then(path_of),
+        })
     }
 }
 

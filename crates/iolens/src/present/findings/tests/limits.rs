@@ -65,7 +65,10 @@ fn limits_of_a_device_are_said_with_what_waits() {
         wait_max_us: 13_813,
         device_mean_us: 16_600.3,
     };
-    let twice = QueueFullEvidence { full_stretches: 2, ..full.clone() };
+    let twice = QueueFullEvidence {
+        full_stretches: 2,
+        ..full.clone()
+    };
     assert_eq!(
         said(Evidence::QueueFull(full)),
         "The device's queue was full for 20.0 s, 100 % of the time, in 1 stretch: it had 32 at once, never more, and the next \
@@ -80,7 +83,11 @@ fn limits_of_a_device_are_said_with_what_waits() {
         regime: Some(Regime::StartTouches),
         verdict: Verdict::BiasedHigh,
     };
-    let unknown = UtilDisagreementEvidence { regime: None, verdict: Verdict::Impossible, ..util.clone() };
+    let unknown = UtilDisagreementEvidence {
+        regime: None,
+        verdict: Verdict::Impossible,
+        ..util.clone()
+    };
     assert_eq!(
         [util, unknown].map(Evidence::UtilDisagreement).map(said),
         [
@@ -110,7 +117,12 @@ fn writers_and_the_page_cache_are_said_with_who_waits() {
         syncs_not_waited_for: 0,
         p_value: None,
     };
-    let of_ios = FsyncBoundEvidence { cause: None, source: SyncSource::Ios, writes_per_sync: None, ..bound.clone() };
+    let of_ios = FsyncBoundEvidence {
+        cause: None,
+        source: SyncSource::Ios,
+        writes_per_sync: None,
+        ..bound.clone()
+    };
     assert_eq!(
         [bound, of_ios].map(Evidence::FsyncBound).map(said),
         [
@@ -174,7 +186,13 @@ fn failed_and_missing_ios_are_counted_with_the_reason() {
         first_process: Some("fio".to_owned()),
         first_pid: None,
     };
-    let one = IoErrorEvidence { ios: 1, first_sector: None, first_process: None, first_pid: Some(9), ..error.clone() };
+    let one = IoErrorEvidence {
+        ios: 1,
+        first_sector: None,
+        first_process: None,
+        first_pid: Some(9),
+        ..error.clone()
+    };
     assert_eq!(
         [error, one].map(Evidence::IoError).map(said),
         [
@@ -182,8 +200,14 @@ fn failed_and_missing_ios_are_counted_with_the_reason() {
             "The device failed 1 I/O, most often with error 5; the first was a read by process 9.",
         ]
     );
-    let lost =
-        |ios, percent, reason| said(Evidence::LostEvents(LostEventsEvidence { reason, ios, intervals: 1, percent }));
+    let lost = |ios, percent, reason| {
+        said(Evidence::LostEvents(LostEventsEvidence {
+            reason,
+            ios,
+            intervals: 1,
+            percent,
+        }))
+    };
     assert_eq!(
         [
             lost(Some(50_000), Some(98.853), LossReason::RingFull),
@@ -225,7 +249,11 @@ fn an_audit_says_how_far_means_are_understated() {
     ];
     let of = |rows: Vec<AuditRow>| {
         let averages_of_averages = rows.iter().filter(|r| r.rule.is_wrong()).count();
-        said(Evidence::AveragedAverages(AveragedAveragesEvidence { checked: rows.len(), averages_of_averages, rows }))
+        said(Evidence::AveragedAverages(AveragedAveragesEvidence {
+            checked: rows.len(),
+            averages_of_averages,
+            rows,
+        }))
     };
     assert_eq!(
         [of(rows.clone()), of(rows[3..].to_vec())],
@@ -252,15 +280,32 @@ fn documents_name_processes_and_devices_and_leave_out_what_is_not_theirs() {
         ("ratio_typical_ci", json!([7.225, 12.431])),
         ("write_p99_during_us", json!(null)),
     ];
-    expected.iter().for_each(|(key, value)| assert_eq!(map.get(*key), Some(value), "{key}"));
+    expected
+        .iter()
+        .for_each(|(key, value)| assert_eq!(map.get(*key), Some(value), "{key}"));
     let burst = burst();
     let plain = evidence(&of(Evidence::Microburst(Box::new(burst.clone()))), &meta);
-    assert!(plain["cause"].is_null() && plain["limit_source"] == "learned" && plain["measure"] == "bytes", "{plain:?}");
-    assert!(!plain.contains_key("link_devices") && !plain.contains_key("other_class_mean_max_us"), "{plain:?}");
+    assert!(
+        plain["cause"].is_null()
+            && plain["limit_source"] == "learned"
+            && plain["measure"] == "bytes",
+        "{plain:?}"
+    );
+    assert!(
+        !plain.contains_key("link_devices") && !plain.contains_key("other_class_mean_max_us"),
+        "{plain:?}"
+    );
     let link_devices = vec![DevId::new(8, 0), DevId::new(8, 16)];
-    let of_link = MicroburstEvidence { link_devices, other_class_mean_max_us: Some(None), ..burst };
+    let of_link = MicroburstEvidence {
+        link_devices,
+        other_class_mean_max_us: Some(None),
+        ..burst
+    };
     let map = evidence(&of(Evidence::Microburst(Box::new(of_link))), &meta);
-    assert_eq!((&map["link_devices"], &map["other_class_mean_max_us"]), (&json!(["sda", "8:16"]), &json!(null)));
+    assert_eq!(
+        (&map["link_devices"], &map["other_class_mean_max_us"]),
+        (&json!(["sda", "8:16"]), &json!(null))
+    );
     let slow = SlowIoEvidence {
         ios_over_1s: 1,
         slowest_us: 2e6,
@@ -273,5 +318,8 @@ fn documents_name_processes_and_devices_and_leave_out_what_is_not_theirs() {
         slowest_pid: Some(7),
     };
     let map = evidence(&of(Evidence::SlowIo(slow)), &meta);
-    assert!(map["slowest_process"] == "fio" && !map.contains_key("slowest_pid"), "{map:?}");
+    assert!(
+        map["slowest_process"] == "fio" && !map.contains_key("slowest_pid"),
+        "{map:?}"
+    );
 }

@@ -21,12 +21,27 @@ fn said(evidence: Evidence) -> String {
 }
 
 fn of(evidence: Evidence) -> Finding {
-    Finding { dev: None, from_ns: 0, to_ns: 1_000_000_000, severity: Severity::Info, evidence }
+    Finding {
+        dev: None,
+        from_ns: 0,
+        to_ns: 1_000_000_000,
+        severity: Severity::Info,
+        evidence,
+    }
 }
 
 fn process(comm: &[u8], pid: i32, path: Option<&str>) -> Option<Cause> {
-    let actor = Actor { tgid: Some(pid), comm: Some(Comm::new(comm)), origin: Origin::Direct, file: None };
-    Some(Cause { actor, class: Class::Write, path: path.map(str::to_owned) })
+    let actor = Actor {
+        tgid: Some(pid),
+        comm: Some(Comm::new(comm)),
+        origin: Origin::Direct,
+        file: None,
+    };
+    Some(Cause {
+        actor,
+        class: Class::Write,
+        path: path.map(str::to_owned),
+    })
 }
 
 fn burst() -> MicroburstEvidence {
@@ -135,9 +150,15 @@ fn bursts_say_how_much_in_what_time_and_what_samples_show() {
          1 s sample shows 392 MB/s (2.3x lower). Lower bound: some I/Os in this window were lost. One of 4 such bursts. \
          Summed over the 2 devices of one link."
     );
-    let of_table = MicroburstEvidence { other_class_mean_max_us: Some(Some(136_888.0)), ..burst() };
+    let of_table = MicroburstEvidence {
+        other_class_mean_max_us: Some(Some(136_888.0)),
+        ..burst()
+    };
     let text = said(Evidence::Microburst(Box::new(of_table)));
-    assert!(text.ends_with("(2.3x lower). Writes took up to 136.9 ms on average meanwhile."), "{text}");
+    assert!(
+        text.ends_with("(2.3x lower). Writes took up to 136.9 ms on average meanwhile."),
+        "{text}"
+    );
 }
 
 #[test]
@@ -157,7 +178,11 @@ fn what_comes_back_says_how_often_and_how_sure_that_is() {
         onsets_in_step: 9,
         cause: process(b"jbd2/sda1-8", 3, None),
     };
-    let tentative = PeriodicityEvidence { verdict: periodicity::Verdict::Tentative, cause: None, ..e.clone() };
+    let tentative = PeriodicityEvidence {
+        verdict: periodicity::Verdict::Tentative,
+        cause: None,
+        ..e.clone()
+    };
     assert_eq!(
         [e, tentative].map(Evidence::Periodicity).map(said),
         [
@@ -170,7 +195,11 @@ fn what_comes_back_says_how_often_and_how_sure_that_is() {
 
 #[test]
 fn starvation_says_whose_latency_rises_and_during_what() {
-    let e = StarvationEvidence { contrast: contrast(), aggressor: Class::Write, cause: process(b"dd", 12, None) };
+    let e = StarvationEvidence {
+        contrast: contrast(),
+        aggressor: Class::Write,
+        cause: process(b"dd", 12, None),
+    };
     assert_eq!(
         said(Evidence::Starvation(Box::new(e.clone()))),
         "Read latency rises during write bursts from dd (process 12): p99 33.9 ms during 20 bursts vs 5.1 ms otherwise (6.7x; \
@@ -185,7 +214,11 @@ fn starvation_says_whose_latency_rises_and_during_what() {
         ..contrast()
     };
     assert_eq!(
-        said(Evidence::Starvation(Box::new(StarvationEvidence { contrast: few, cause: None, ..e }))),
+        said(Evidence::Starvation(Box::new(StarvationEvidence {
+            contrast: few,
+            cause: None,
+            ..e
+        }))),
         "Read latency rises during write bursts: p50 4.0 ms during 1 burst vs 259 us otherwise (15.4x; typically 9.48x; \
          inconclusive: only 1 burst, 5 needed; n = 620 vs 1171). Latency rises before the bursts: they are not its only cause."
     );
@@ -208,13 +241,19 @@ fn starvation_says_whose_latency_rises_and_during_what() {
         p_value_episodes: None,
         bursts: 20,
     };
-    let of_table = StarvationOfMeansEvidence { source: MeansSource::Table, ..means.clone() };
+    let of_table = StarvationOfMeansEvidence {
+        source: MeansSource::Table,
+        ..means.clone()
+    };
     assert_eq!(
         said(Evidence::StarvationOfMeans(means)),
         "Reads are slower in intervals in which writes ask for much: typically 7.88 times the mean latency of their neighbours \
          (95% interval 5.98 to 10.37; 4.0 ms more; 20 bursts). Counters are inconclusive: record single I/Os to confirm."
     );
-    assert!(said(Evidence::StarvationOfMeans(of_table)).contains(" Means of a table are inconclusive: "));
+    assert!(
+        said(Evidence::StarvationOfMeans(of_table))
+            .contains(" Means of a table are inconclusive: ")
+    );
 }
 
 #[test]
@@ -253,19 +292,36 @@ fn a_stall_says_what_waited_and_how_far_it_reached() {
         ..e.clone()
     };
     assert_eq!(
-        said(Evidence::Stall(member)).split_once(" of up to 20.0 ms. ").map(|s| s.1.to_owned()).as_deref(),
+        said(Evidence::Stall(member))
+            .split_once(" of up to 20.0 ms. ")
+            .map(|s| s.1.to_owned())
+            .as_deref(),
         Some(
             "The device was idle before, after it writes; a flush was in flight. Of the 4 members of md0 only this one \
              stopped. md0, dm-1 stood still with it. One of 3 stalls."
         )
     );
-    let reach = |scope, group: Option<(&str, usize, usize)>, (other_devices_stalled, other_devices)| {
-        let (group_devices, group_devices_stalled) = (group.map(|g| g.1), group.map(|g| g.2));
-        let group = group.map(|g| g.0.to_owned());
-        let own = StallEvidence { scope, group, group_devices, group_devices_stalled, ..e.clone() };
-        let text = said(Evidence::Stall(StallEvidence { other_devices_stalled, other_devices, ..own }));
-        text.split_once("after it writes.").expect("a sentence").1.to_owned()
-    };
+    let reach =
+        |scope, group: Option<(&str, usize, usize)>, (other_devices_stalled, other_devices)| {
+            let (group_devices, group_devices_stalled) = (group.map(|g| g.1), group.map(|g| g.2));
+            let group = group.map(|g| g.0.to_owned());
+            let own = StallEvidence {
+                scope,
+                group,
+                group_devices,
+                group_devices_stalled,
+                ..e.clone()
+            };
+            let text = said(Evidence::Stall(StallEvidence {
+                other_devices_stalled,
+                other_devices,
+                ..own
+            }));
+            text.split_once("after it writes.")
+                .expect("a sentence")
+                .1
+                .to_owned()
+        };
     let (md, nvme) = (|n| Some(("md0", 4, n)), |n| Some(("nvme0", 3, n)));
     assert_eq!(
         [
@@ -341,8 +397,12 @@ fn changes_and_modes_of_device_time_are_said_with_both_sides() {
         stretches: 1119,
         slow_sectors: None,
     };
-    let tail =
-        LatencyModeEvidence { form: modes::Form::Tail, stretches: 400, slow_sectors: Some((8, 4096)), ..mode.clone() };
+    let tail = LatencyModeEvidence {
+        form: modes::Form::Tail,
+        stretches: 400,
+        slow_sectors: Some((8, 4096)),
+        ..mode.clone()
+    };
     assert_eq!(
         [mode, tail].map(Evidence::LatencyMode).map(said),
         [

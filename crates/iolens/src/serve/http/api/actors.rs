@@ -65,20 +65,40 @@ struct Sums {
 pub async fn actors(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, parameters("actors"))?;
     let (place, window, devices) = (app.place(&params), params.window()?, params.all("device"));
-    let names = [("process", By::Process), ("cgroup", By::Cgroup), ("file", By::File)];
+    let names = [
+        ("process", By::Process),
+        ("cgroup", By::Cgroup),
+        ("file", By::File),
+    ];
     let by = params.one_of("by", &names)?.unwrap_or(By::Process);
-    let format = params.one_of("format", &TableFormat::NAMES)?.unwrap_or(TableFormat::Json);
-    let said = app.read(move || engine::actors::actors(&place, &window, by, &devices)).await?;
+    let format = params
+        .one_of("format", &TableFormat::NAMES)?
+        .unwrap_or(TableFormat::Json);
+    let said = app
+        .read(move || engine::actors::actors(&place, &window, by, &devices))
+        .await?;
     let pods = said.answer.pods;
     let (mut actors, others) = ranked(said.answer.named, said.answer.others);
     for actor in actors.iter_mut().filter(|_| by == By::Cgroup) {
-        actor.workload = actor.name.as_ref().map(|path| Workload::of(path, pods.get(path).map(String::as_str)));
+        actor.workload = actor
+            .name
+            .as_ref()
+            .map(|path| Workload::of(path, pods.get(path).map(String::as_str)));
     }
     if format != TableFormat::Json {
         return table(format, &columns(&actors, &others));
     }
-    let by = names.iter().find(|(_, b)| *b == by).map_or("process", |(name, _)| name);
-    json(&ActorsDocument { schema_version: SCHEMA_VERSION, by, actors, others, notes: said.notes })
+    let by = names
+        .iter()
+        .find(|(_, b)| *b == by)
+        .map_or("process", |(name, _)| name);
+    json(&ActorsDocument {
+        schema_version: SCHEMA_VERSION,
+        by,
+        actors,
+        others,
+        notes: said.notes,
+    })
 }
 
 /// A class and its sums of one.
@@ -88,35 +108,73 @@ type ClassOf = (&'static str, fn(&Actor) -> &Sums);
 fn columns(actors: &[Actor], others: &Actor) -> Map<String, Value> {
     let all = || actors.iter().chain([others]);
     let mut columns = Map::new();
-    let mut put = |name: &str, values: Vec<Value>| drop(columns.insert(name.to_owned(), values.into()));
+    let mut put =
+        |name: &str, values: Vec<Value>| drop(columns.insert(name.to_owned(), values.into()));
     put("name", all().map(|a| value!(a.name)).collect());
-    put("others", (0..=actors.len()).map(|i| value!(i == actors.len())).collect());
-    let classes: [ClassOf; 4] =
-        [("read", |a| &a.read), ("write", |a| &a.write), ("discard", |a| &a.discard), ("flush", |a| &a.flush)];
+    put(
+        "others",
+        (0..=actors.len())
+            .map(|i| value!(i == actors.len()))
+            .collect(),
+    );
+    let classes: [ClassOf; 4] = [
+        ("read", |a| &a.read),
+        ("write", |a| &a.write),
+        ("discard", |a| &a.discard),
+        ("flush", |a| &a.flush),
+    ];
     for (class, of) in classes {
-        put(&format!("{class}_ios"), all().map(|a| value!(of(a).ios)).collect());
-        put(&format!("{class}_bytes"), all().map(|a| value!(of(a).bytes)).collect());
-        put(&format!("{class}_mean_us"), all().map(|a| value!(of(a).mean_us)).collect());
+        put(
+            &format!("{class}_ios"),
+            all().map(|a| value!(of(a).ios)).collect(),
+        );
+        put(
+            &format!("{class}_bytes"),
+            all().map(|a| value!(of(a).bytes)).collect(),
+        );
+        put(
+            &format!("{class}_mean_us"),
+            all().map(|a| value!(of(a).mean_us)).collect(),
+        );
     }
     put("io_time_s", all().map(|a| value!(a.io_time_s)).collect());
-    put("io_time_percent", all().map(|a| value!(a.io_time_percent)).collect());
+    put(
+        "io_time_percent",
+        all().map(|a| value!(a.io_time_percent)).collect(),
+    );
     columns
 }
 
 fn time_ns(flows: &Flows) -> i64 {
-    flows.iter().fold(0, |sum, f| sum.saturating_add(f.total_ns))
+    flows
+        .iter()
+        .fold(0, |sum, f| sum.saturating_add(f.total_ns))
 }
 
 fn ranked(named: BTreeMap<String, Flows>, mut others: Flows) -> (Vec<Actor>, Actor) {
-    let mut found: Vec<(String, Flows)> = named.into_iter().filter(|(_, f)| f.iter().any(|f| f.ios > 0)).collect();
+    let mut found: Vec<(String, Flows)> = named
+        .into_iter()
+        .filter(|(_, f)| f.iter().any(|f| f.ios > 0))
+        .collect();
     found.sort_by_key(|(_, flows)| std::cmp::Reverse(time_ns(flows)));
-    let all_ns: i64 = found.iter().fold(time_ns(&others), |sum, (_, f)| sum.saturating_add(time_ns(f)));
+    let all_ns: i64 = found.iter().fold(time_ns(&others), |sum, (_, f)| {
+        sum.saturating_add(time_ns(f))
+    });
     let rest = found.split_off(found.len().min(MAX_ACTORS));
-    rest.iter().for_each(|(_, flows)| others.iter_mut().zip(flows).for_each(|(sum, flow)| sum.add(flow)));
+    rest.iter().for_each(|(_, flows)| {
+        others
+            .iter_mut()
+            .zip(flows)
+            .for_each(|(sum, flow)| sum.add(flow))
+    });
     let actor = |name: Option<String>, flows: &Flows| {
         let sums = |class: Class| {
             let f = &flows[class as usize];
-            Sums { ios: f.ios, bytes: f.bytes, mean_us: f.mean_us() }
+            Sums {
+                ios: f.ios,
+                bytes: f.bytes,
+                mean_us: f.mean_us(),
+            }
         };
         Actor {
             name,
@@ -129,7 +187,10 @@ fn ranked(named: BTreeMap<String, Flows>, mut others: Flows) -> (Vec<Actor>, Act
             io_time_percent: (all_ns > 0).then(|| 100.0 * time_ns(flows) as f64 / all_ns as f64),
         }
     };
-    let named = found.into_iter().map(|(name, flows)| actor(Some(name), &flows)).collect();
+    let named = found
+        .into_iter()
+        .map(|(name, flows)| actor(Some(name), &flows))
+        .collect();
     (named, actor(None, &others))
 }
 
@@ -142,17 +203,33 @@ mod tests {
     fn those_with_most_time_are_named_and_all_add_up() {
         let of = |ns: i64| {
             let mut flows = Flows::default();
-            flows[Class::Write as usize] = Flow { ios: 2, bytes: 1024, total_ns: ns };
+            flows[Class::Write as usize] = Flow {
+                ios: 2,
+                bytes: 1024,
+                total_ns: ns,
+            };
             flows
         };
-        let found = (1..=30).map(|i| (format!("p{i:02}"), of(i * 1_000_000))).collect();
+        let found = (1..=30)
+            .map(|i| (format!("p{i:02}"), of(i * 1_000_000)))
+            .collect();
         let (named, others) = ranked(found, of(1_000_000));
-        assert_eq!((named.len(), named[0].name.as_deref()), (MAX_ACTORS, Some("p30")));
+        assert_eq!(
+            (named.len(), named[0].name.as_deref()),
+            (MAX_ACTORS, Some("p30"))
+        );
         assert_eq!((others.write.ios, others.name.as_deref()), (22, None));
-        let percent: f64 = named.iter().chain([&others]).filter_map(|a| a.io_time_percent).sum();
+        let percent: f64 = named
+            .iter()
+            .chain([&others])
+            .filter_map(|a| a.io_time_percent)
+            .sum();
         assert!((percent - 100.0).abs() < 1e-9, "{percent}");
         assert_eq!(named[0].write.mean_us, Some(15_000.0));
         let (none, others) = ranked(BTreeMap::new(), Flows::default());
-        assert!(none.is_empty() && others.io_time_percent.is_none(), "a share of nothing is not known");
+        assert!(
+            none.is_empty() && others.io_time_percent.is_none(),
+            "a share of nothing is not known"
+        );
     }
 }

@@ -26,12 +26,23 @@ const fn get(
     parameters: &'static [&'static str],
     keys: &'static [&'static str],
 ) -> Endpoint {
-    Endpoint { name, method: "get", summary, parameters, keys }
+    Endpoint {
+        name,
+        method: "get",
+        summary,
+        parameters,
+        keys,
+    }
 }
 
 /// All of them.
 pub const ENDPOINTS: &[Endpoint] = &[
-    get("recordings", "What there is, and how fine", &["host"], &["schema_version", "recordings", "notes"]),
+    get(
+        "recordings",
+        "What there is, and how fine",
+        &["host"],
+        &["schema_version", "recordings", "notes"],
+    ),
     get(
         "devices",
         "Names and numbers of the devices",
@@ -59,13 +70,17 @@ pub const ENDPOINTS: &[Endpoint] = &[
     get(
         "series",
         "The columns of zoom, from the coarsest tier that carries the step",
-        &["host", "from", "to", "at", "step", "by", "device", "extended", "format"],
+        &[
+            "host", "from", "to", "at", "step", "by", "device", "extended", "format",
+        ],
         &["schema_version", "step_s", "by", "columns", "notes"],
     ),
     get(
         "heatmap",
         "I/Os by time and latency",
-        &["host", "from", "to", "at", "device", "class", "part", "width", "height"],
+        &[
+            "host", "from", "to", "at", "device", "class", "part", "width", "height",
+        ],
         &[
             "schema_version",
             "from",
@@ -101,7 +116,14 @@ pub const ENDPOINTS: &[Endpoint] = &[
         "report",
         "The document of iolens report --json",
         &["host", "from", "to", "at"],
-        &["schema_version", "recording", "devices", "sets", "findings", "files"],
+        &[
+            "schema_version",
+            "recording",
+            "devices",
+            "sets",
+            "findings",
+            "files",
+        ],
     ),
     get(
         "live",
@@ -127,17 +149,27 @@ pub const ENDPOINTS: &[Endpoint] = &[
 
 /// The names of the parameters of an endpoint.
 pub fn parameters(name: &str) -> &'static [&'static str] {
-    ENDPOINTS.iter().find(|e| e.name == name).map_or(&[], |e| e.parameters)
+    ENDPOINTS
+        .iter()
+        .find(|e| e.name == name)
+        .map_or(&[], |e| e.parameters)
 }
 
 /// What a parameter is, and whether it may come more than once.
 fn parameter(name: &str) -> (Value, &'static str) {
     let text = json!({ "type": "string" });
     let one_of = |names: &[&str]| json!({ "type": "string", "enum": names });
-    let number = |least: u32, most: u32| json!({ "type": "integer", "minimum": least, "maximum": most });
+    let number =
+        |least: u32, most: u32| json!({ "type": "integer", "minimum": least, "maximum": most });
     match name {
-        "host" => (text, "Where a root holds recordings of several hosts, one of them"),
-        "since" => (text, "A time as in from: first what happened after it, as far as it is in memory (ten minutes)"),
+        "host" => (
+            text,
+            "Where a root holds recordings of several hosts, one of them",
+        ),
+        "since" => (
+            text,
+            "A time as in from: first what happened after it, as far as it is in memory (ten minutes)",
+        ),
         "from" | "to" | "at" => (
             text,
             "RFC 3339, seconds since the epoch, -5m or now; without any of the three the last 15 minutes; at is the minute around",
@@ -147,14 +179,26 @@ fn parameter(name: &str) -> (Value, &'static str) {
             one_of(&["all", "device", "process", "cgroup", "file"]),
             "Subject of a row; of actors one of the last three",
         ),
-        "device" => (json!({ "type": "array", "items": { "type": "string" } }), "A name or MAJOR:MINOR"),
-        "extended" => (one_of(&["true", "false"]), "Percentiles, in flight and busy, too"),
+        "device" => (
+            json!({ "type": "array", "items": { "type": "string" } }),
+            "A name or MAJOR:MINOR",
+        ),
+        "extended" => (
+            one_of(&["true", "false"]),
+            "Percentiles, in flight and busy, too",
+        ),
         "format" => (
             one_of(&["json", "csv", "arrow"]),
             "Of the answer: csv and arrow (the stream format of Arrow IPC) have the columns only",
         ),
-        "class" => (one_of(&["read", "write", "discard", "flush"]), "Of these I/Os only"),
-        "part" => (one_of(&["total", "queue", "device"]), "Which time of an I/O"),
+        "class" => (
+            one_of(&["read", "write", "discard", "flush"]),
+            "Of these I/Os only",
+        ),
+        "part" => (
+            one_of(&["total", "queue", "device"]),
+            "Which time of an I/O",
+        ),
         "width" => (number(1, 4096), "Columns"),
         "height" => (number(1, 256), "Rows"),
         "limit" => (number(1, 100_000), "Most I/Os that are wanted"),
@@ -176,7 +220,10 @@ pub async fn openapi() -> Result<Response, Problem> {
 }
 
 fn document() -> Value {
-    let paths: Map<String, Value> = ENDPOINTS.iter().map(|e| (format!("/api/v1/{}", e.name), path(e))).collect();
+    let paths: Map<String, Value> = ENDPOINTS
+        .iter()
+        .map(|e| (format!("/api/v1/{}", e.name), path(e)))
+        .collect();
     json!({
         "openapi": "3.1.0",
         "info": { "title": "iolens serve", "version": "1", "description": "docs/serve.md" },
@@ -201,7 +248,11 @@ fn path(e: &Endpoint) -> Value {
         })
         .chain(headers)
         .collect();
-    let properties: Map<String, Value> = e.keys.iter().map(|key| ((*key).to_owned(), json!({}))).collect();
+    let properties: Map<String, Value> = e
+        .keys
+        .iter()
+        .map(|key| ((*key).to_owned(), json!({})))
+        .collect();
     let answer = json!({ "type": "object", "required": e.keys, "properties": properties });
     let problem = json!({ "type": "object", "required": ["type", "title", "status", "detail"] });
     let mut content = match is_stream(e) {

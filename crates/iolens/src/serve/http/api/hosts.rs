@@ -45,20 +45,37 @@ pub async fn hosts(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Pr
 /// As of [`hosts`].
 pub async fn of(app: &Arc<App>, params: &Params) -> Result<FleetDocument, Problem> {
     // Without a time the fleet's own, not the last minutes of this clock.
-    let asked = WindowArgs { at: None, from: params.time("from")?, to: params.time("to")? };
+    let asked = WindowArgs {
+        at: None,
+        from: params.time("from")?,
+        to: params.time("to")?,
+    };
     let (root, remembered) = (app.root.clone(), Arc::clone(&app.fleet));
-    let said = app.read(move || document(&root, &asked, &remembered)).await?;
-    Ok(FleetDocument { notes: said.notes, ..said.answer })
+    let said = app
+        .read(move || document(&root, &asked, &remembered))
+        .await?;
+    Ok(FleetDocument {
+        notes: said.notes,
+        ..said.answer
+    })
 }
 
 fn document(path: &Path, asked: &WindowArgs, remembered: &Remembered) -> Result<FleetDocument> {
     let wall = |at: Option<Instant>| match at {
         Some(Instant::Wall(t)) => Ok(i64::try_from(t.as_nanosecond()).ok()),
-        Some(Instant::SinceStart(_)) => Err(anyhow!("hosts have no common start: give times of day")),
+        Some(Instant::SinceStart(_)) => {
+            Err(anyhow!("hosts have no common start: give times of day"))
+        }
         None => Ok(None),
     };
     let stretch = (wall(asked.from)?, wall(asked.to)?);
-    let fleet = fleet::read(path, stretch, USUAL_NS, remembered, Deadline::now() + READING)?;
+    let fleet = fleet::read(
+        path,
+        stretch,
+        USUAL_NS,
+        remembered,
+        Deadline::now() + READING,
+    )?;
     Ok(ranked(&fleet))
 }
 
@@ -68,17 +85,33 @@ fn ranked(fleet: &Fleet) -> FleetDocument {
     for damage in known.iter().flat_map(|h| &h.damage) {
         eprintln!("iolens: {damage}");
     }
-    let devices = known.iter().flat_map(|h| h.devices.values().filter(|d| d.is_disk()).map(move |d| (h, d)));
-    let unread = |h: &&HostSums| UnreadHost { host: h.host.clone(), reasons: h.damage.clone() };
+    let devices = known.iter().flat_map(|h| {
+        h.devices
+            .values()
+            .filter(|d| d.is_disk())
+            .map(move |d| (h, d))
+    });
+    let unread = |h: &&HostSums| UnreadHost {
+        host: h.host.clone(),
+        reasons: h.damage.clone(),
+    };
     let mut document = FleetDocument {
         schema_version: SCHEMA_VERSION,
         from_unix_s: seconds(fleet.unix_ns.start),
         to_unix_s: seconds(fleet.unix_ns.end),
         hosts: known.iter().map(|h| host_row(h, &peers)).collect(),
         devices: devices.map(|(h, d)| device_row(h, d, &peers)).collect(),
-        findings: fleet.hosts.iter().flat_map(|h| h.reported.worst.iter().cloned()).collect(),
+        findings: fleet
+            .hosts
+            .iter()
+            .flat_map(|h| h.reported.worst.iter().cloned())
+            .collect(),
         kinds: kinds(fleet),
-        hosts_unread: without.iter().filter(|h| !h.damage.is_empty()).map(unread).collect(),
+        hosts_unread: without
+            .iter()
+            .filter(|h| !h.damage.is_empty())
+            .map(unread)
+            .collect(),
         hosts_left_out: fleet.left_out as u64,
         ..FleetDocument::default()
     }
@@ -95,7 +128,10 @@ fn ranked(fleet: &Fleet) -> FleetDocument {
 fn kinds(fleet: &Fleet) -> Vec<KindRow> {
     let mut all: BTreeMap<&str, KindRow> = BTreeMap::new();
     for (kind, (findings, severity)) in fleet.hosts.iter().flat_map(|h| &h.reported.kinds) {
-        let row = all.entry(kind).or_insert_with(|| KindRow { kind: kind.clone(), ..KindRow::default() });
+        let row = all.entry(kind).or_insert_with(|| KindRow {
+            kind: kind.clone(),
+            ..KindRow::default()
+        });
         row.hosts += 1;
         row.findings += findings;
         if harm(severity, kind) < harm(&row.severity, kind) {
@@ -115,7 +151,8 @@ fn host_row(host: &HostSums, peers: &Peers) -> HostRow {
     let disks: Vec<&DeviceSums> = host.devices.values().filter(|d| d.is_disk()).collect();
     let mut total = iolens_core::model::CallHistogram::default();
     disks.iter().for_each(|d| total.merge(&d.total));
-    let known = |of: fn(&DeviceSums) -> Option<i64>| disks.iter().try_fold(0, |n, d| Some(n + of(d)?));
+    let known =
+        |of: fn(&DeviceSums) -> Option<i64>| disks.iter().try_fold(0, |n, d| Some(n + of(d)?));
     HostRow {
         host: host.host.clone(),
         recordings: host.recordings,
@@ -125,12 +162,23 @@ fn host_row(host: &HostSums, peers: &Peers) -> HostRow {
         findings: host.reported.total(),
         ios: disks.iter().map(|d| d.ios()).sum(),
         bytes: disks.iter().map(|d| d.bytes).sum(),
-        lost_s: disks.iter().filter_map(|d| peers.lost_ns(d)).reduce(|a, b| a + b).map(|ns| ns / 1e9),
-        busy_percent: disks.iter().filter_map(|d| busy(host, d)).max_by(f64::total_cmp),
+        lost_s: disks
+            .iter()
+            .filter_map(|d| peers.lost_ns(d))
+            .reduce(|a, b| a + b)
+            .map(|ns| ns / 1e9),
+        busy_percent: disks
+            .iter()
+            .filter_map(|d| busy(host, d))
+            .max_by(f64::total_cmp),
         p99_us: p99(&total),
         errors: known(|d| d.errors),
         lost_ios: known(|d| d.lost_ios),
-        worst_unix_s: disks.iter().filter_map(|d| d.worst).max_by_key(|(_, ns)| *ns).map(|(at, _)| seconds(at)),
+        worst_unix_s: disks
+            .iter()
+            .filter_map(|d| d.worst)
+            .max_by_key(|(_, ns)| *ns)
+            .map(|(at, _)| seconds(at)),
     }
 }
 

@@ -25,7 +25,11 @@ const LAST_EVENT_ID: &str = "last-event-id";
 ///
 /// # Errors
 /// Nothing is recorded, or too many watch.
-pub async fn live(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
+pub async fn live(
+    State(app): State<Arc<App>>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     let params = Params::of(&uri, parameters("live"))?;
     let mut since = match params.time("since")? {
         None => Since::Now,
@@ -45,19 +49,24 @@ pub async fn live(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> 
     let place = Arc::clone(&app.watchers).try_acquire_owned();
     let place = place.map_err(|_| Problem::busy("too many watch already"))?;
     let (recent, rows) = feed.watch(since);
-    let events = unfold((recent, rows, place), |(mut recent, mut rows, place)| async move {
-        let next = match recent.pop_front() {
-            Some(happened) => Ok(happened),
-            None => rows.recv().await,
-        };
-        let event = match next {
-            Ok(happened) => event(&happened),
-            Err(RecvError::Lagged(n)) => Event::default().event("missed").data(n.to_string()),
-            Err(RecvError::Closed) => return None,
-        };
-        Some((Ok::<_, Infallible>(event), (recent, rows, place)))
-    });
-    Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response())
+    let events = unfold(
+        (recent, rows, place),
+        |(mut recent, mut rows, place)| async move {
+            let next = match recent.pop_front() {
+                Some(happened) => Ok(happened),
+                None => rows.recv().await,
+            };
+            let event = match next {
+                Ok(happened) => event(&happened),
+                Err(RecvError::Lagged(n)) => Event::default().event("missed").data(n.to_string()),
+                Err(RecvError::Closed) => return None,
+            };
+            Some((Ok::<_, Infallible>(event), (recent, rows, place)))
+        },
+    );
+    Ok(Sse::new(events)
+        .keep_alive(KeepAlive::default())
+        .into_response())
 }
 
 fn event(happened: &Happened) -> Event {
@@ -86,8 +95,12 @@ mod tests {
 
     /// The first `n` events of a client that has heard `id` last.
     fn events(app: &Arc<App>, id: Option<&str>, n: usize) -> Vec<String> {
-        let builder = Request::builder().uri("/api/v1/live?since=1700000000").header("host", "localhost");
-        let builder = id.iter().fold(builder, |b, id| b.header("Last-Event-ID", *id));
+        let builder = Request::builder()
+            .uri("/api/v1/live?since=1700000000")
+            .header("host", "localhost");
+        let builder = id
+            .iter()
+            .fold(builder, |b, id| b.header("Last-Event-ID", *id));
         let request = builder.body(Body::empty()).unwrap();
         block_on(async {
             let response = router(Arc::clone(app)).oneshot(request).await.unwrap();
@@ -96,22 +109,48 @@ mod tests {
                 let frame = body.frame().await.unwrap().unwrap();
                 text.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
             }
-            text.split("\n\n").filter(|e| !e.is_empty()).map(str::to_owned).collect()
+            text.split("\n\n")
+                .filter(|e| !e.is_empty())
+                .map(str::to_owned)
+                .collect()
         })
     }
 
     #[test]
     fn a_client_goes_on_after_the_last_event_that_it_has_heard() {
         let feed = Feed::new();
-        let app = App::new(PathBuf::from("/nonexistent"), Arc::default(), Rules::default());
-        let app = Arc::new(App { live: Some(Arc::clone(&feed)), ..app });
+        let app = App::new(
+            PathBuf::from("/nonexistent"),
+            Arc::default(),
+            Rules::default(),
+        );
+        let app = Arc::new(App {
+            live: Some(Arc::clone(&feed)),
+            ..app
+        });
         feed.say(1_800_000_000_000_000_000, "slot", "{\"a\":1}", false);
         feed.say(1_800_000_001_000_000_000, "finding", "{\"a\":2}", false);
         let all = events(&app, None, 2);
-        assert!(all[0].contains("event: slot\ndata: {\"a\":1}") && all[1].contains("event: finding"), "{all:?}");
-        let id = |event: &str| event.lines().find_map(|l| l.strip_prefix("id: ")).map(str::to_owned).unwrap();
-        assert_eq!(events(&app, Some(&id(&all[0])), 1), all[1..], "whatever its first address asked for");
+        assert!(
+            all[0].contains("event: slot\ndata: {\"a\":1}") && all[1].contains("event: finding"),
+            "{all:?}"
+        );
+        let id = |event: &str| {
+            event
+                .lines()
+                .find_map(|l| l.strip_prefix("id: "))
+                .map(str::to_owned)
+                .unwrap()
+        };
+        assert_eq!(
+            events(&app, Some(&id(&all[0])), 1),
+            all[1..],
+            "whatever its first address asked for"
+        );
         let lost = events(&app, Some("7-7"), 3);
-        assert_eq!((lost[0].as_str(), &lost[1..]), ("event: missed\ndata: null", &all[..]));
+        assert_eq!(
+            (lost[0].as_str(), &lost[1..]),
+            ("event: missed\ndata: null", &all[..])
+        );
     }
 }

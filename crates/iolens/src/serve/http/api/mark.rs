@@ -23,7 +23,9 @@ pub async fn mark(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Pro
     let params = Params::of(&uri, super::description::parameters("mark"))?;
     let text = params.get("text").unwrap_or_default();
     if text.is_empty() || text.len() > MAX_BYTES || text.contains('\n') {
-        return Err(Problem::bad(format!("text: expected one line of 1 to {MAX_BYTES} bytes")));
+        return Err(Problem::bad(format!(
+            "text: expected one line of 1 to {MAX_BYTES} bytes"
+        )));
     }
     let Some(marks) = &app.marks else {
         return Err(Problem::new(
@@ -33,6 +35,8 @@ pub async fn mark(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Pro
     };
     match marks.try_send(text.to_owned()) {
         Ok(()) => json(&value!({ "schema_version": SCHEMA_VERSION, "marked": text })),
-        Err(_) => Err(Problem::busy("the recorder has not taken the remarks before")),
+        Err(_) => Err(Problem::busy(
+            "the recorder has not taken the remarks before",
+        )),
     }
 }

@@ -80,7 +80,10 @@ impl App {
         match done.await {
             Ok((Ok(answer), notes)) => Ok(Said { answer, notes }),
             Ok((Err(e), _)) => Err(Problem::of(&e)),
-            Err(_) => Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer could not be made")),
+            Err(_) => Err(Problem::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "the answer could not be made",
+            )),
         }
     }
 
@@ -105,7 +108,8 @@ pub fn table(format: TableFormat, columns: &Map<String, Value>) -> Result<Respon
     match format {
         TableFormat::Arrow => {
             let bytes = columns::arrow(columns);
-            let bytes = bytes.map_err(|e| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))?;
+            let bytes = bytes
+                .map_err(|e| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))?;
             Ok(typed("application/vnd.apache.arrow.stream", bytes))
         }
         _ => Ok(typed("text/csv; charset=utf-8", columns::csv(columns))),
@@ -115,13 +119,16 @@ pub fn table(format: TableFormat, columns: &Map<String, Value>) -> Result<Respon
 /// A body of a type.
 pub fn typed(content_type: &'static str, text: impl Into<Body>) -> Response {
     let mut response = Response::new(text.into());
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }
 
 /// RFC 3339 in UTC, to the nanosecond.
 pub fn rfc3339(unix_ns: i64) -> String {
-    Timestamp::from_nanosecond(unix_ns.into()).map_or_else(|_| unix_ns.to_string(), |t| t.to_string())
+    Timestamp::from_nanosecond(unix_ns.into())
+        .map_or_else(|_| unix_ns.to_string(), |t| t.to_string())
 }
 
 #[cfg(test)]

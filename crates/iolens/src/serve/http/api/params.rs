@@ -20,11 +20,14 @@ impl Params {
     /// # Errors
     /// One is not known, or comes twice.
     pub fn of(uri: &Uri, known: &[&str]) -> Result<Params, Problem> {
-        let Query(given): Query<Vec<(String, String)>> =
-            Query::try_from_uri(uri).map_err(|_| Problem::bad("the query is not name=value&name=value"))?;
+        let Query(given): Query<Vec<(String, String)>> = Query::try_from_uri(uri)
+            .map_err(|_| Problem::bad("the query is not name=value&name=value"))?;
         for (i, (name, _)) in given.iter().enumerate() {
             if !known.contains(&name.as_str()) {
-                return Err(Problem::bad(format!("{name}: no such parameter; there are {}", known.join(", "))));
+                return Err(Problem::bad(format!(
+                    "{name}: no such parameter; there are {}",
+                    known.join(", ")
+                )));
             }
             if name != "device" && given[..i].iter().any(|(n, _)| n == name) {
                 return Err(Problem::bad(format!("{name}: given twice")));
@@ -38,12 +41,19 @@ impl Params {
 
     /// Its value; an empty one counts as not given.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(n, v)| n == name && !v.is_empty()).map(|(_, v)| v.as_str())
+        self.0
+            .iter()
+            .find(|(n, v)| n == name && !v.is_empty())
+            .map(|(_, v)| v.as_str())
     }
 
     /// All values of `name`.
     pub fn all(&self, name: &str) -> Vec<String> {
-        self.0.iter().filter(|(n, v)| n == name && !v.is_empty()).map(|(_, v)| v.clone()).collect()
+        self.0
+            .iter()
+            .filter(|(n, v)| n == name && !v.is_empty())
+            .map(|(_, v)| v.clone())
+            .collect()
     }
 
     /// Its value as `parse` reads it.
@@ -55,16 +65,34 @@ impl Params {
         name: &str,
         parse: impl Fn(&str) -> Result<T, E>,
     ) -> Result<Option<T>, Problem> {
-        self.get(name).map(parse).transpose().map_err(|e| Problem::bad(format!("{name}: {e}")))
+        self.get(name)
+            .map(parse)
+            .transpose()
+            .map_err(|e| Problem::bad(format!("{name}: {e}")))
     }
 
     /// A whole number within `range`.
     ///
     /// # Errors
     /// It is none.
-    pub fn number(&self, name: &str, range: std::ops::RangeInclusive<usize>) -> Result<Option<usize>, Problem> {
-        let expected = || format!("expected a number from {} to {}", range.start(), range.end());
-        self.parsed(name, |s| s.parse().ok().filter(|n| range.contains(n)).ok_or_else(expected))
+    pub fn number(
+        &self,
+        name: &str,
+        range: std::ops::RangeInclusive<usize>,
+    ) -> Result<Option<usize>, Problem> {
+        let expected = || {
+            format!(
+                "expected a number from {} to {}",
+                range.start(),
+                range.end()
+            )
+        };
+        self.parsed(name, |s| {
+            s.parse()
+                .ok()
+                .filter(|n| range.contains(n))
+                .ok_or_else(expected)
+        })
     }
 
     /// One of `names`.
@@ -74,7 +102,13 @@ impl Params {
     pub fn one_of<T: Copy>(&self, name: &str, names: &[(&str, T)]) -> Result<Option<T>, Problem> {
         let all: Vec<&str> = names.iter().map(|(n, _)| *n).collect();
         let expected = || format!("expected {}", all.join(", "));
-        self.parsed(name, |s| names.iter().find(|(n, _)| *n == s).map(|(_, t)| *t).ok_or_else(expected))
+        self.parsed(name, |s| {
+            names
+                .iter()
+                .find(|(n, _)| *n == s)
+                .map(|(_, t)| *t)
+                .ok_or_else(expected)
+        })
     }
 
     /// A moment.
@@ -83,7 +117,13 @@ impl Params {
     /// It is none.
     pub fn time(&self, name: &str) -> Result<Option<Instant>, Problem> {
         // A plus sign of a zone's offset comes as a blank unless the client encoded it.
-        self.parsed(name, |s| parse_instant(&if s.contains('T') { s.replace(' ', "+") } else { s.to_owned() }))
+        self.parsed(name, |s| {
+            parse_instant(&if s.contains('T') {
+                s.replace(' ', "+")
+            } else {
+                s.to_owned()
+            })
+        })
     }
 
     /// `from` and `to`, or `at`; the last quarter of an hour if none is given.
@@ -111,7 +151,10 @@ mod tests {
     use super::*;
 
     fn params(query: &str) -> Result<Params, Problem> {
-        Params::of(&format!("/x?{query}").parse().expect("a target"), &["from", "to", "at", "device", "limit"])
+        Params::of(
+            &format!("/x?{query}").parse().expect("a target"),
+            &["from", "to", "at", "device", "limit"],
+        )
     }
 
     fn refusal(found: Result<impl Sized, Problem>) -> String {
@@ -120,9 +163,14 @@ mod tests {
 
     #[test]
     fn what_a_path_does_not_take_is_refused_with_what_it_takes() {
-        assert!(refusal(params("form=-5m")).contains("form: no such parameter; there are from, to"));
+        assert!(
+            refusal(params("form=-5m")).contains("form: no such parameter; there are from, to")
+        );
         assert!(refusal(params("from=1&from=2")).contains("given twice"));
-        assert_eq!(params("device=a&device=b").expect("may").all("device"), ["a", "b"]);
+        assert_eq!(
+            params("device=a&device=b").expect("may").all("device"),
+            ["a", "b"]
+        );
         let many = vec!["device=a"; 300].join("&");
         assert!(refusal(params(&many)).contains("too many"));
     }
@@ -132,8 +180,13 @@ mod tests {
         let p = params("limit=7&from=2026-11-21T05:48:00+01:00").expect("fine");
         assert_eq!(p.number("limit", 1..=9).expect("in range"), Some(7));
         assert!(refusal(p.number("limit", 8..=9)).contains("from 8 to 9"));
-        assert!(matches!(p.time("from"), Ok(Some(Instant::Wall(_)))), "a zone's plus that was not encoded");
-        assert!(refusal(params("from=yesterday").expect("fine").window()).starts_with("from: expected"));
+        assert!(
+            matches!(p.time("from"), Ok(Some(Instant::Wall(_)))),
+            "a zone's plus that was not encoded"
+        );
+        assert!(
+            refusal(params("from=yesterday").expect("fine").window()).starts_with("from: expected")
+        );
         assert!(refusal(params("at=now&to=now").expect("fine").window()).contains("from and to"));
         let usual = params("").expect("fine").window().expect("a window");
         assert!(matches!(usual.from, Some(Instant::Wall(_))) && usual.to.is_none());

@@ -57,15 +57,23 @@ pub async fn recordings(State(app): State<Arc<App>>, uri: Uri) -> Result<Respons
     let params = Params::of(&uri, parameters("recordings"))?;
     let place = app.place(&params);
     let said = app.read(move || all(&place)).await?;
-    json(&RecordingsDocument { schema_version: SCHEMA_VERSION, recordings: said.answer, notes: said.notes })
+    json(&RecordingsDocument {
+        schema_version: SCHEMA_VERSION,
+        recordings: said.answer,
+        notes: said.notes,
+    })
 }
 
 fn all(place: &Path) -> Result<Vec<StoredRecording>> {
-    let Some(root) = Root::open(place)? else { return Ok(vec![describe(None, &Recording::open(place)?)?]) };
+    let Some(root) = Root::open(place)? else {
+        return Ok(vec![describe(None, &Recording::open(place)?)?]);
+    };
     let mut found = Vec::new();
     for stored in root.recordings() {
         patience::check()?;
-        match Recording::open(&stored.path).map_err(anyhow::Error::from).and_then(|r| describe(Some(&stored.host), &r))
+        match Recording::open(&stored.path)
+            .map_err(anyhow::Error::from)
+            .and_then(|r| describe(Some(&stored.host), &r))
         {
             Ok(recording) => found.push(recording),
             Err(e) => eprintln!("iolens: {e:#}; left out"),
@@ -79,11 +87,19 @@ fn describe(host: Option<&str>, recording: &Recording) -> Result<StoredRecording
     let mut resolutions: Vec<String> = Vec::new();
     let ios = recording.ios_stored();
     resolutions.extend((ios > 0).then(|| "io".to_owned()));
-    resolutions.extend(rollup_steps(recording.path())?.iter().map(|s| format!("{s}s")));
-    resolutions.extend(matches!(meta.source, iolens_core::model::Source::Counters).then(|| "counters".to_owned()));
+    resolutions.extend(
+        rollup_steps(recording.path())?
+            .iter()
+            .map(|s| format!("{s}s")),
+    );
+    resolutions.extend(
+        matches!(meta.source, iolens_core::model::Source::Counters).then(|| "counters".to_owned()),
+    );
     let lost = recording.lost(i64::MIN..i64::MAX);
     let removed = |reason| reason == LossReason::Retention;
-    let mut missing = lost.iter().filter(|l| l.reason.is_loss() && !removed(l.reason));
+    let mut missing = lost
+        .iter()
+        .filter(|l| l.reason.is_loss() && !removed(l.reason));
     Ok(StoredRecording {
         host: host.map(str::to_owned),
         from: rfc3339(meta.start_unix_ns),
@@ -93,7 +109,11 @@ fn describe(host: Option<&str>, recording: &Recording) -> Result<StoredRecording
         kernel: meta.kernel.clone(),
         ios,
         lost_ios: missing.try_fold(0i64, |n, l| Some(n.saturating_add(l.ios?))),
-        removed_ios: lost.iter().filter(|l| removed(l.reason)).filter_map(|l| l.ios).sum(),
+        removed_ios: lost
+            .iter()
+            .filter(|l| removed(l.reason))
+            .filter_map(|l| l.ios)
+            .sum(),
         disk_bytes: recording.disk_bytes(),
         resolutions,
     })
@@ -140,17 +160,33 @@ pub async fn devices(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, 
     let (place, at) = (app.place(&params), params.time("at")?);
     let said = app
         .read(move || {
-            let chosen = choose::all(&place, &crate::engine::WindowArgs { at, ..Default::default() })?;
+            let chosen = choose::all(
+                &place,
+                &crate::engine::WindowArgs {
+                    at,
+                    ..Default::default()
+                },
+            )?;
             let recording = chosen.into_iter().next_back().map(|c| c.recording);
             let recording = recording.ok_or_else(|| anyhow::anyhow!("no recording"))?;
             let meta = recording.meta();
-            let known = meta.devices.iter().map(|d| known(d, meta.start_unix_ns)).collect();
+            let known = meta
+                .devices
+                .iter()
+                .map(|d| known(d, meta.start_unix_ns))
+                .collect();
             let end = meta.start_unix_ns.saturating_add(recording.end_ns());
             Ok((rfc3339(meta.start_unix_ns), rfc3339(end), known))
         })
         .await?;
     let (from, to, devices) = said.answer;
-    json(&DevicesDocument { schema_version: SCHEMA_VERSION, from, to, devices, notes: said.notes })
+    json(&DevicesDocument {
+        schema_version: SCHEMA_VERSION,
+        from,
+        to,
+        devices,
+        notes: said.notes,
+    })
 }
 
 fn known(d: &Device, start_unix_ns: i64) -> KnownDevice {

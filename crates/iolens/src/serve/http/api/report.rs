@@ -28,12 +28,20 @@ pub async fn report(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
     let (place, asked) = (app.place(&params), params.window()?);
     let said = app
         .read(move || {
-            let Chosen { recording, window: asked } = choose::one(&place, &asked)?;
+            let Chosen {
+                recording,
+                window: asked,
+            } = choose::one(&place, &asked)?;
             let range = window::resolve_for_analysis(&recording, &asked)?;
             let analysed = report::plain(&recording, &range)?;
             let facts = report::facts(&recording, &analysed.layers);
             let requests = files::if_recorded(&recording, &range, By::Class)?;
-            Ok(report_json::render(&analysed.report, recording.meta(), &facts, requests.as_ref()))
+            Ok(report_json::render(
+                &analysed.report,
+                recording.meta(),
+                &facts,
+                requests.as_ref(),
+            ))
         })
         .await?;
     Ok(typed("application/json", said.answer))
@@ -66,8 +74,12 @@ struct PlacedFinding {
 pub async fn findings(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, parameters("findings"))?;
     let (place, asked) = (app.place(&params), params.window()?);
-    let format = params.one_of("format", &TableFormat::NAMES)?.unwrap_or(TableFormat::Json);
-    let said = app.read(move || engine::findings::findings(&place, &asked)).await?;
+    let format = params
+        .one_of("format", &TableFormat::NAMES)?
+        .unwrap_or(TableFormat::Json);
+    let said = app
+        .read(move || engine::findings::findings(&place, &asked))
+        .await?;
     let placed = |f: engine::findings::PlacedFinding| PlacedFinding {
         start: rfc3339(f.from_unix_ns),
         end: rfc3339(f.to_unix_ns),
@@ -79,7 +91,11 @@ pub async fn findings(State(app): State<Arc<App>>, uri: Uri) -> Result<Response,
     if format != TableFormat::Json {
         return table(format, &columns(&findings));
     }
-    json(&FindingsDocument { schema_version: SCHEMA_VERSION, findings, notes: said.notes })
+    json(&FindingsDocument {
+        schema_version: SCHEMA_VERSION,
+        findings,
+        notes: said.notes,
+    })
 }
 
 /// A row for each finding; its evidence is JSON in a text.

@@ -24,10 +24,19 @@ use crate::present::columns::TableFormat;
 use crate::present::series_json::SeriesColumns;
 use crate::present::zoom::{self, ZoomWriter};
 
-const BY: [(&str, By); 5] =
-    [("all", By::All), ("device", By::Device), ("process", By::Process), ("cgroup", By::Cgroup), ("file", By::File)];
-const CLASSES: [(&str, Class); 4] =
-    [("read", Class::Read), ("write", Class::Write), ("discard", Class::Discard), ("flush", Class::Flush)];
+const BY: [(&str, By); 5] = [
+    ("all", By::All),
+    ("device", By::Device),
+    ("process", By::Process),
+    ("cgroup", By::Cgroup),
+    ("file", By::File),
+];
+const CLASSES: [(&str, Class); 4] = [
+    ("read", Class::Read),
+    ("write", Class::Write),
+    ("discard", Class::Discard),
+    ("flush", Class::Flush),
+];
 /// Columns and rows of a heat map: more than a screen has shows nothing.
 const MAX_CELLS: usize = 4096;
 const USUAL_WIDTH: usize = 300;
@@ -55,15 +64,29 @@ pub async fn series(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
     let params = Params::of(&uri, parameters("series"))?;
     let (place, window, devices) = (app.place(&params), params.window()?, params.all("device"));
     let by = params.one_of("by", &BY)?.unwrap_or(By::All);
-    let extended = params.one_of("extended", &[("true", true), ("false", false)])?.unwrap_or(false);
-    let format = params.one_of("format", &TableFormat::NAMES)?.unwrap_or(TableFormat::Json);
+    let extended = params
+        .one_of("extended", &[("true", true), ("false", false)])?
+        .unwrap_or(false);
+    let format = params
+        .one_of("format", &TableFormat::NAMES)?
+        .unwrap_or(TableFormat::Json);
     let csv = format == TableFormat::Csv;
     let step = params.parsed("step", parse_duration_ns)?;
-    let rows = RowArgs { step, by, format: Format::Json, extended };
+    let rows = RowArgs {
+        step,
+        by,
+        format: Format::Json,
+        extended,
+    };
     let said = app
         .read(move || {
             let group = group_by(by);
-            let series = Series { path: &place, window, rows, devices: &devices };
+            let series = Series {
+                path: &place,
+                window,
+                rows,
+                devices: &devices,
+            };
             let mut columns = SeriesColumns::new(group, extended);
             let mut writer = ZoomWriter::new(zoom::Format::Csv, group, extended, 1);
             let mut text = if csv { writer.begin() } else { String::new() };
@@ -81,9 +104,18 @@ pub async fn series(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
     if format == TableFormat::Arrow {
         return table(format, &columns);
     }
-    let by = BY.iter().find(|(_, b)| *b == by).map_or("all", |(name, _)| name);
+    let by = BY
+        .iter()
+        .find(|(_, b)| *b == by)
+        .map_or("all", |(name, _)| name);
     let step_s = step_ns as f64 / 1e9;
-    json(&SeriesDocument { schema_version: SCHEMA_VERSION, step_s, by, columns, notes: said.notes })
+    json(&SeriesDocument {
+        schema_version: SCHEMA_VERSION,
+        step_s,
+        by,
+        columns,
+        notes: said.notes,
+    })
 }
 
 /// Counts by time and latency.
@@ -112,13 +144,29 @@ pub async fn heatmap(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, 
     let params = Params::of(&uri, parameters("heatmap"))?;
     let (place, window, devices) = (app.place(&params), params.window()?, params.all("device"));
     let class = params.one_of("class", &CLASSES)?;
-    let parts = [("total", Part::Total), ("queue", Part::Queue), ("device", Part::Device)];
+    let parts = [
+        ("total", Part::Total),
+        ("queue", Part::Queue),
+        ("device", Part::Device),
+    ];
     let part = params.one_of("part", &parts)?.unwrap_or(Part::Total);
-    let width = params.number("width", 1..=MAX_CELLS)?.unwrap_or(USUAL_WIDTH);
-    let height = params.number("height", 1..=MAX_CELLS / 16)?.unwrap_or(USUAL_HEIGHT);
+    let width = params
+        .number("width", 1..=MAX_CELLS)?
+        .unwrap_or(USUAL_WIDTH);
+    let height = params
+        .number("height", 1..=MAX_CELLS / 16)?
+        .unwrap_or(USUAL_HEIGHT);
     let said = app
         .read(move || {
-            let heat = HeatPlan { path: &place, window, class, part, devices: &devices, width }.count()?;
+            let heat = HeatPlan {
+                path: &place,
+                window,
+                class,
+                part,
+                devices: &devices,
+                width,
+            }
+            .count()?;
             let cells = heat.cells(height);
             Ok((heat, cells))
         })
@@ -130,7 +178,10 @@ pub async fn heatmap(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, 
         to: rfc3339(heat.unix_ns.end),
         from_unix_s: heat.unix_ns.start as f64 / 1e9,
         column_s: heat.column_ns as f64 / 1e9,
-        latency_us: bounds.iter().map(|ns| (ns / 10.0).round() / 100.0).collect(),
+        latency_us: bounds
+            .iter()
+            .map(|ns| (ns / 10.0).round() / 100.0)
+            .collect(),
         ios: counts.iter().flatten().sum(),
         counts,
         unknown_ios: heat.unknown,
@@ -154,7 +205,9 @@ struct IosDocument {
 pub async fn ios(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, parameters("ios"))?;
     let (place, window, devices) = (app.place(&params), params.window()?, params.all("device"));
-    let format = params.one_of("format", &TableFormat::NAMES)?.unwrap_or(TableFormat::Json);
+    let format = params
+        .one_of("format", &TableFormat::NAMES)?
+        .unwrap_or(TableFormat::Json);
     let limit = params.number("limit", 1..=MAX_IOS)?.unwrap_or(USUAL_IOS);
     let said = app
         .read(move || {
@@ -164,7 +217,12 @@ pub async fn ios(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Prob
         .await?;
     match said.answer {
         Ok((_, columns)) if format != TableFormat::Json => table(format, &columns),
-        Ok((ios, columns)) => json(&IosDocument { schema_version: SCHEMA_VERSION, ios, columns, notes: said.notes }),
+        Ok((ios, columns)) => json(&IosDocument {
+            schema_version: SCHEMA_VERSION,
+            ios,
+            columns,
+            notes: said.notes,
+        }),
         Err(TooMany { from_ns, to_ns }) => Err(Problem::new(
             StatusCode::UNPROCESSABLE_ENTITY,
             format!(
@@ -186,17 +244,24 @@ const IO_COLUMNS: [IoColumn; 15] = [
     ("op", |n| value!(n.io.op.0)),
     ("sector", |n| value!(n.io.sector)),
     ("bytes", |n| value!(n.io.bytes)),
-    ("queue_us", |n| value!(n.io.queue_ns.map(|ns| ns as f64 / 1e3))),
+    ("queue_us", |n| {
+        value!(n.io.queue_ns.map(|ns| ns as f64 / 1e3))
+    }),
     ("device_us", |n| value!(n.io.device_ns as f64 / 1e3)),
     ("total_us", |n| value!(n.io.total_ns() as f64 / 1e3)),
     ("error", |n| value!(n.io.error)),
     ("pid", |n| value!(n.io.tgid)),
-    ("process", |n| value!(n.io.comm.map(|c| c.to_text().into_owned()))),
+    ("process", |n| {
+        value!(n.io.comm.map(|c| c.to_text().into_owned()))
+    }),
     ("cgroup", |n| value!(n.cgroup)),
     ("file", |n| value!(n.file)),
     ("origin", |n| value!(n.io.origin.name())),
 ];
 
 fn io_columns(ios: &[NamedIo]) -> Map<String, Value> {
-    IO_COLUMNS.iter().map(|(name, get)| ((*name).to_owned(), ios.iter().map(get).collect())).collect()
+    IO_COLUMNS
+        .iter()
+        .map(|(name, get)| ((*name).to_owned(), ios.iter().map(get).collect()))
+        .collect()
 }

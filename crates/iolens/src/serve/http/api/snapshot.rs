@@ -30,7 +30,9 @@ pub async fn snapshot(State(app): State<Arc<App>>, uri: Uri) -> Result<Response,
     let params = Params::of(&uri, parameters("snapshot"))?;
     let now_ns = unix_ns(Timestamp::now());
     let bound = |name: &'static str| {
-        let given = params.time(name)?.ok_or_else(|| Problem::bad(format!("{name}: give a time")))?;
+        let given = params
+            .time(name)?
+            .ok_or_else(|| Problem::bad(format!("{name}: give a time")))?;
         match given {
             Instant::Wall(t) => Ok(unix_ns(t).min(now_ns)),
             Instant::SinceStart(_) => Err(Problem::bad(format!("{name}: give a wall-clock time"))),
@@ -56,10 +58,18 @@ pub async fn snapshot(State(app): State<Arc<App>>, uri: Uri) -> Result<Response,
     let (name, kept, from_ns, to_ns) = match done.await {
         Ok((Ok((name, kept)), _)) => (name, kept, from_ns, to_ns),
         Ok((Err(e), _)) if e.is::<NoRoom>() => {
-            return Err(Problem::new(StatusCode::INSUFFICIENT_STORAGE, format!("{e:#}")));
+            return Err(Problem::new(
+                StatusCode::INSUFFICIENT_STORAGE,
+                format!("{e:#}"),
+            ));
         }
         Ok((Err(e), _)) => return Err(Problem::of(&e)),
-        Err(_) => return Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the copy could not be made")),
+        Err(_) => {
+            return Err(Problem::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "the copy could not be made",
+            ));
+        }
     };
     json(&value!({
         "schema_version": SCHEMA_VERSION,

@@ -3,7 +3,9 @@
 
 use std::path::Path;
 
-use iolens_core::model::{Comm, DevId, Device, Io, Op, RecorderCost, RecordingMeta, Source, StoredFinding};
+use iolens_core::model::{
+    Comm, DevId, Device, Io, Op, RecorderCost, RecordingMeta, Source, StoredFinding,
+};
 use iolens_core::private::Access;
 use iolens_core::rollup::{RollupBuilder, minutes};
 use iolens_core::store::{RecordingWriter, WriterOptions, put_finding};
@@ -31,19 +33,37 @@ pub fn record_of(root: &Path, host: &str, from_s: i64, seconds: i64) {
     std::fs::create_dir_all(&dir).unwrap();
     let start = EPOCH + from_s * S;
     let mut meta = RecordingMeta::new(Source::Ebpf, start);
-    meta.devices = vec![Device { size_bytes: Some(1 << 30), ..Device::named("sd\u{202e}a", DevId::new(8, 0)) }];
+    meta.devices = vec![Device {
+        size_bytes: Some(1 << 30),
+        ..Device::named("sd\u{202e}a", DevId::new(8, 0))
+    }];
     let path = dir.join(Root::recording_directory(start));
     let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
     let mut builder = RollupBuilder::default();
     for i in 0..seconds * IOS_PER_S {
         let op = if i % 2 == 0 { Op::READ } else { Op::WRITE };
-        let io = Io::new(i * S / IOS_PER_S + 7_000_000, DevId::new(8, 0), op, 4096, Some(100_000), 900_000);
-        let io = Io { sector: Some(i * 8), tgid: Some(42), comm: Some(Comm::new(b"<b>e\x1b]0;vil")), ..io };
+        let io = Io::new(
+            i * S / IOS_PER_S + 7_000_000,
+            DevId::new(8, 0),
+            op,
+            4096,
+            Some(100_000),
+            900_000,
+        );
+        let io = Io {
+            sector: Some(i * 8),
+            tgid: Some(42),
+            comm: Some(Comm::new(b"<b>e\x1b]0;vil")),
+            ..io
+        };
         writer.push_ios(&[io]).unwrap();
         builder.push_ios(&[io]);
     }
     let sums = builder.finish();
-    assert!(writer.write_rollups(1, &sums).unwrap() && writer.write_rollups(60, &minutes(&sums)).unwrap());
+    assert!(
+        writer.write_rollups(1, &sums).unwrap()
+            && writer.write_rollups(60, &minutes(&sums)).unwrap()
+    );
     writer.finish(seconds * S, RecorderCost::default()).unwrap();
 }
 
@@ -52,7 +72,11 @@ pub fn lake() -> (tempfile::TempDir, Arc<App>) {
     let dir = tempfile::tempdir().unwrap();
     record(dir.path(), 0, 180);
     record(dir.path(), 300, 120);
-    let app = Arc::new(App::new(dir.path().to_owned(), Arc::default(), Rules::default()));
+    let app = Arc::new(App::new(
+        dir.path().to_owned(),
+        Arc::default(),
+        Rules::default(),
+    ));
     (dir, app)
 }
 
@@ -70,37 +94,96 @@ pub fn at(s: i64) -> String {
 fn recordings_and_devices_are_listed() {
     let (_dir, app) = lake();
     let (status, list) = get(&app, "/api/v1/recordings");
-    assert_eq!((status, list["schema_version"].as_u64()), (200, Some(1)), "{list}");
+    assert_eq!(
+        (status, list["schema_version"].as_u64()),
+        (200, Some(1)),
+        "{list}"
+    );
     let first = &list["recordings"][0];
-    assert_eq!((&first["host"], &first["from"]), (&"h".into(), &"2026-11-18T11:06:40Z".into()));
+    assert_eq!(
+        (&first["host"], &first["from"]),
+        (&"h".into(), &"2026-11-18T11:06:40Z".into())
+    );
     assert_eq!(
         (first["ios"].as_i64(), &first["resolutions"]),
-        (Some(180 * IOS_PER_S), &serde_json::json!(["io", "1s", "60s"]))
+        (
+            Some(180 * IOS_PER_S),
+            &serde_json::json!(["io", "1s", "60s"])
+        )
     );
-    assert_eq!((first["lost_ios"].as_i64(), first["open"].as_bool()), (Some(0), Some(false)));
+    assert_eq!(
+        (first["lost_ios"].as_i64(), first["open"].as_bool()),
+        (Some(0), Some(false))
+    );
     assert_eq!(list["recordings"].as_array().unwrap().len(), 2);
     let (_, devices) = get(&app, &format!("/api/v1/devices?at={}", at(310)));
-    assert_eq!((&devices["devices"][0]["major"], &devices["from"]), (&8.into(), &"2026-11-18T11:11:40Z".into()));
-    assert_eq!(devices["devices"][0]["model"], Value::Null, "not known is not empty");
+    assert_eq!(
+        (&devices["devices"][0]["major"], &devices["from"]),
+        (&8.into(), &"2026-11-18T11:11:40Z".into())
+    );
+    assert_eq!(
+        devices["devices"][0]["model"],
+        Value::Null,
+        "not known is not empty"
+    );
 }
 
 #[test]
 fn hosts_are_ranked_and_their_times_are_checked() {
     let (dir, app) = lake();
     record_of(dir.path(), "<b>x", 0, 120);
-    let (status, fleet) = get(&app, &format!("/api/v1/hosts?from={}&to={}", at(0), at(180)));
-    assert_eq!((status, fleet["schema_version"].as_u64(), fleet["hosts_left_out"].as_u64()), (200, Some(1), Some(0)));
-    let hosts: Vec<&str> = fleet["hosts"].as_array().unwrap().iter().filter_map(|h| h["host"].as_str()).collect();
+    let (status, fleet) = get(
+        &app,
+        &format!("/api/v1/hosts?from={}&to={}", at(0), at(180)),
+    );
+    assert_eq!(
+        (
+            status,
+            fleet["schema_version"].as_u64(),
+            fleet["hosts_left_out"].as_u64()
+        ),
+        (200, Some(1), Some(0))
+    );
+    let hosts: Vec<&str> = fleet["hosts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|h| h["host"].as_str())
+        .collect();
     assert_eq!(hosts, ["<b>x", "h"], "equally slow: by name");
-    let of = |host: &str| fleet["devices"].as_array().unwrap().iter().find(|d| d["host"] == host).unwrap().clone();
-    assert_eq!((of("h")["ios"].as_i64(), of("<b>x")["ios"].as_i64()), (Some(180 * IOS_PER_S), Some(120 * IOS_PER_S)));
+    let of = |host: &str| {
+        fleet["devices"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|d| d["host"] == host)
+            .unwrap()
+            .clone()
+    };
+    assert_eq!(
+        (of("h")["ios"].as_i64(), of("<b>x")["ios"].as_i64()),
+        (Some(180 * IOS_PER_S), Some(120 * IOS_PER_S))
+    );
     assert_eq!(of("h")["lost_s"], Value::Null, "two disks are no peers");
     assert_eq!(of("h")["read_us"], serde_json::json!(1000.0));
-    assert_eq!((&fleet["findings"], &fleet["kinds"]), (&serde_json::json!([]), &serde_json::json!([])));
+    assert_eq!(
+        (&fleet["findings"], &fleet["kinds"]),
+        (&serde_json::json!([]), &serde_json::json!([]))
+    );
     let usual = get(&app, "/api/v1/hosts").1;
-    assert_eq!(usual["to_unix_s"].as_f64(), Some((EPOCH / S + 420) as f64), "up to the newest recording's end");
-    let (status, problem) = get(&app, &format!("/api/v1/hosts?from={}&to={}", at(-900), at(-600)));
-    assert!(status == 422 && problem["detail"].as_str().unwrap().contains("rollups"), "{problem}");
+    assert_eq!(
+        usual["to_unix_s"].as_f64(),
+        Some((EPOCH / S + 420) as f64),
+        "up to the newest recording's end"
+    );
+    let (status, problem) = get(
+        &app,
+        &format!("/api/v1/hosts?from={}&to={}", at(-900), at(-600)),
+    );
+    assert!(
+        status == 422 && problem["detail"].as_str().unwrap().contains("rollups"),
+        "{problem}"
+    );
     assert_eq!(get(&app, "/api/v1/hosts?at=now").0, 400);
 }
 
@@ -119,32 +202,68 @@ fn findings_of_hosts_are_ranked_over_all_of_them() {
             summary: "<b>e".to_owned(),
             evidence: "{}".to_owned(),
         };
-        let path = dir.path().join(Root::host_directory(host)).join(Root::recording_directory(EPOCH));
+        let path = dir
+            .path()
+            .join(Root::host_directory(host))
+            .join(Root::recording_directory(EPOCH));
         put_finding(&path, Access::OWNER, &finding).unwrap();
     };
     (0..25).for_each(|i| put("h", i, "microburst", "info"));
     put("h", 50, "stall", "critical");
     put("<b>x", 40, "stall", "warning");
-    let (status, fleet) = get(&app, &format!("/api/v1/hosts?from={}&to={}", at(0), at(180)));
-    assert_eq!((status, fleet["findings_left_out"].as_u64()), (200, Some(6)), "20 of the 26 of one host");
+    let (status, fleet) = get(
+        &app,
+        &format!("/api/v1/hosts?from={}&to={}", at(0), at(180)),
+    );
+    assert_eq!(
+        (status, fleet["findings_left_out"].as_u64()),
+        (200, Some(6)),
+        "20 of the 26 of one host"
+    );
     let start_unix_s = (EPOCH / S + 50) as f64;
     let worst = serde_json::json!({
         "host": "h", "device": "sda", "kind": "stall", "severity": "critical", "summary": "<b>e",
         "start_unix_s": start_unix_s, "end_unix_s": start_unix_s + 5.0, "open": true,
     });
-    assert_eq!((&fleet["findings"][0], &fleet["findings"][1]["host"]), (&worst, &"<b>x".into()));
+    assert_eq!(
+        (&fleet["findings"][0], &fleet["findings"][1]["host"]),
+        (&worst, &"<b>x".into())
+    );
     let kinds = serde_json::json!([
         { "kind": "stall", "severity": "critical", "hosts": 2, "findings": 2 },
         { "kind": "microburst", "severity": "info", "hosts": 1, "findings": 25 },
     ]);
     assert_eq!(fleet["kinds"], kinds);
-    assert_eq!((&fleet["hosts"][1]["host"], &fleet["hosts"][1]["findings"]), (&"h".into(), &26.into()));
+    assert_eq!(
+        (&fleet["hosts"][1]["host"], &fleet["hosts"][1]["findings"]),
+        (&"h".into(), &26.into())
+    );
     for name in ["meta.json", "meta.json.bak"] {
-        std::fs::write(dir.path().join(format!("host=h/start_ns={}", EPOCH + 300 * S)).join(name), "{").unwrap();
+        std::fs::write(
+            dir.path()
+                .join(format!("host=h/start_ns={}", EPOCH + 300 * S))
+                .join(name),
+            "{",
+        )
+        .unwrap();
     }
-    let (_, fleet) = get(&app, &format!("/api/v1/hosts?from={}&to={}", at(0), at(180)));
-    assert_eq!(fleet["hosts_unread"], serde_json::json!([]), "part of it can be read");
-    assert!(fleet["notes"][0].as_str().unwrap().contains("meta.json: damaged"), "{}", fleet["notes"]);
+    let (_, fleet) = get(
+        &app,
+        &format!("/api/v1/hosts?from={}&to={}", at(0), at(180)),
+    );
+    assert_eq!(
+        fleet["hosts_unread"],
+        serde_json::json!([]),
+        "part of it can be read"
+    );
+    assert!(
+        fleet["notes"][0]
+            .as_str()
+            .unwrap()
+            .contains("meta.json: damaged"),
+        "{}",
+        fleet["notes"]
+    );
 }
 
 #[test]
@@ -168,24 +287,48 @@ fn work_that_takes_too_long_ends_and_is_said() {
         ..App::new(dir.path().to_owned(), Arc::default(), Rules::default())
     };
     let (status, problem) = get(&Arc::new(slow), "/api/v1/recordings");
-    assert_eq!((status, problem["title"].as_str()), (503, Some("Service Unavailable")), "{problem}");
+    assert_eq!(
+        (status, problem["title"].as_str()),
+        (503, Some("Service Unavailable")),
+        "{problem}"
+    );
 }
 
 #[test]
 fn series_of_sums_and_of_single_ios_say_the_same_and_go_on_over_a_gap() {
     let (_dir, app) = lake();
-    let query = |more: &str| get(&app, &format!("/api/v1/series?from={}&to={}&{more}", at(0), at(420)));
+    let query = |more: &str| {
+        get(
+            &app,
+            &format!("/api/v1/series?from={}&to={}&{more}", at(0), at(420)),
+        )
+    };
     let (status, minutes) = query("step=1m");
-    assert_eq!((status, minutes["step_s"].as_f64()), (200, Some(60.0)), "{minutes}");
+    assert_eq!(
+        (status, minutes["step_s"].as_f64()),
+        (200, Some(60.0)),
+        "{minutes}"
+    );
     let columns = &minutes["columns"];
     let epoch_s = (EPOCH / S) as f64;
-    let ends: Vec<f64> = [60, 120, 180, 360, 420].iter().map(|s| epoch_s + *s as f64).collect();
-    assert_eq!(columns["time_unix_s"], serde_json::json!(ends), "nothing between the recordings");
+    let ends: Vec<f64> = [60, 120, 180, 360, 420]
+        .iter()
+        .map(|s| epoch_s + *s as f64)
+        .collect();
+    assert_eq!(
+        columns["time_unix_s"],
+        serde_json::json!(ends),
+        "nothing between the recordings"
+    );
     assert_eq!(columns["r_per_s"], serde_json::json!(vec![10.0; 5]));
     assert_eq!(columns["w_us"], serde_json::json!(vec![1000.0; 5]));
     let (_, fine) = query("step=500ms&extended=true");
     assert_eq!(fine["columns"]["r_per_s"].as_array().unwrap().len(), 600);
-    assert_eq!(fine["columns"]["r_max_us"][0], serde_json::json!(1000.0), "single I/Os know the longest");
+    assert_eq!(
+        fine["columns"]["r_max_us"][0],
+        serde_json::json!(1000.0),
+        "single I/Os know the longest"
+    );
     let (_, sums) = query("step=2s&extended=true&by=device");
     assert_eq!(sums["columns"]["r_max_us"][0], Value::Null, "sums do not");
     assert_eq!(sums["columns"]["device"][0], "sd\u{202e}a");
@@ -199,18 +342,39 @@ fn series_of_sums_and_of_single_ios_say_the_same_and_go_on_over_a_gap() {
 fn series_are_refused_with_what_would_do() {
     let (_dir, app) = lake();
     let refused = |more: &str| {
-        let (status, said) = get(&app, &format!("/api/v1/series?from={}&to={}&{more}", at(0), at(420)));
+        let (status, said) = get(
+            &app,
+            &format!("/api/v1/series?from={}&to={}&{more}", at(0), at(420)),
+        );
         (status, said["detail"].as_str().unwrap().to_owned())
     };
     assert!(matches!(refused("step=1ms"), (422, said) if said.contains("longer step")));
     assert!(matches!(refused("device=nosuch"), (422, said) if said.contains("no such device")));
     assert!(matches!(refused("by=moon"), (400, said) if said.contains("all, device, process")));
     assert!(matches!(refused("step=5"), (400, said) if said.contains("step: expected a duration")));
-    let (status, gap) = get(&app, &format!("/api/v1/series?from={}&to={}", at(200), at(250)));
-    assert!(status == 422 && gap["detail"].as_str().unwrap().contains("nearest one is from=2026"), "{gap}");
-    let (_, csv) = get(&app, &format!("/api/v1/series?from={}&to={}&step=1m&format=csv&device=8:0", at(0), at(120)));
+    let (status, gap) = get(
+        &app,
+        &format!("/api/v1/series?from={}&to={}", at(200), at(250)),
+    );
     assert!(
-        csv.as_str().unwrap().starts_with("time_s,r_per_s,") && csv.as_str().unwrap().lines().count() == 3,
+        status == 422
+            && gap["detail"]
+                .as_str()
+                .unwrap()
+                .contains("nearest one is from=2026"),
+        "{gap}"
+    );
+    let (_, csv) = get(
+        &app,
+        &format!(
+            "/api/v1/series?from={}&to={}&step=1m&format=csv&device=8:0",
+            at(0),
+            at(120)
+        ),
+    );
+    assert!(
+        csv.as_str().unwrap().starts_with("time_s,r_per_s,")
+            && csv.as_str().unwrap().lines().count() == 3,
         "{csv}"
     );
 }
@@ -218,23 +382,49 @@ fn series_are_refused_with_what_would_do() {
 #[test]
 fn every_io_is_in_the_heat_map_once_whatever_it_is_made_of() {
     let (_dir, app) = lake();
-    let heat = |more: &str| get(&app, &format!("/api/v1/heatmap?from={}&to={}&{more}", at(0), at(420))).1;
-    for (more, ios) in
-        [("", 6000), ("class=read", 3000), ("part=device&width=10", 6000), ("class=flush", 0), ("part=queue", 6000)]
-    {
+    let heat = |more: &str| {
+        get(
+            &app,
+            &format!("/api/v1/heatmap?from={}&to={}&{more}", at(0), at(420)),
+        )
+        .1
+    };
+    for (more, ios) in [
+        ("", 6000),
+        ("class=read", 3000),
+        ("part=device&width=10", 6000),
+        ("class=flush", 0),
+        ("part=queue", 6000),
+    ] {
         let map = heat(more);
         assert_eq!(map["ios"].as_i64(), Some(ios), "{more}: {map}");
         let counts = map["counts"].as_array().unwrap();
         let rows = map["latency_us"].as_array().unwrap();
-        assert!(counts.iter().all(|c| c.as_array().unwrap().len() + 1 == rows.len()));
-        let sum: i64 = counts.iter().flat_map(|c| c.as_array().unwrap()).map(|n| n.as_i64().unwrap()).sum();
+        assert!(
+            counts
+                .iter()
+                .all(|c| c.as_array().unwrap().len() + 1 == rows.len())
+        );
+        let sum: i64 = counts
+            .iter()
+            .flat_map(|c| c.as_array().unwrap())
+            .map(|n| n.as_i64().unwrap())
+            .sum();
         assert_eq!(sum, ios);
     }
     // 1 ms in total: its row holds it.
     let map = heat("width=1&height=20");
-    let row = map["counts"][0].as_array().unwrap().iter().position(|n| n.as_i64() == Some(6000)).unwrap();
+    let row = map["counts"][0]
+        .as_array()
+        .unwrap()
+        .iter()
+        .position(|n| n.as_i64() == Some(6000))
+        .unwrap();
     let edge = |i: usize| map["latency_us"][i].as_f64().unwrap();
-    assert!(edge(row) <= 1000.0 * 1.04 && edge(row + 1) >= 1000.0 / 1.04, "{map}");
+    assert!(
+        edge(row) <= 1000.0 * 1.04 && edge(row + 1) >= 1000.0 / 1.04,
+        "{map}"
+    );
     assert_eq!(get(&app, "/api/v1/heatmap?width=99999").0, 400);
 }
 
@@ -242,11 +432,24 @@ fn every_io_is_in_the_heat_map_once_whatever_it_is_made_of() {
 fn single_ios_come_with_names_and_too_many_with_the_stretch_that_fits() {
     let (_dir, app) = lake();
     let (status, ios) = get(&app, &format!("/api/v1/ios?from={}&to={}", at(10), at(11)));
-    assert_eq!((status, ios["ios"].as_i64()), (200, Some(IOS_PER_S)), "{ios}");
+    assert_eq!(
+        (status, ios["ios"].as_i64()),
+        (200, Some(IOS_PER_S)),
+        "{ios}"
+    );
     let columns = &ios["columns"];
-    assert_eq!((&columns["process"][0], &columns["pid"][0]), (&"<b>e\u{1b}]0;vil".into(), &42.into()));
-    assert_eq!((columns["total_us"][0].as_f64(), &columns["file"][0]), (Some(1000.0), &Value::Null));
-    let (status, refused) = get(&app, &format!("/api/v1/ios?from={}&to={}&limit=5", at(10), at(11)));
+    assert_eq!(
+        (&columns["process"][0], &columns["pid"][0]),
+        (&"<b>e\u{1b}]0;vil".into(), &42.into())
+    );
+    assert_eq!(
+        (columns["total_us"][0].as_f64(), &columns["file"][0]),
+        (Some(1000.0), &Value::Null)
+    );
+    let (status, refused) = get(
+        &app,
+        &format!("/api/v1/ios?from={}&to={}&limit=5", at(10), at(11)),
+    );
     let said = refused["detail"].as_str().unwrap();
     let nearest = said.split_once(" is ").unwrap().1;
     assert_eq!(status, 422);
@@ -257,13 +460,43 @@ fn single_ios_come_with_names_and_too_many_with_the_stretch_that_fits() {
 #[test]
 fn reports_are_those_of_the_command_and_findings_know_their_time() {
     let (_dir, app) = lake();
-    let (status, report) = get(&app, &format!("/api/v1/report?from={}&to={}", at(0), at(180)));
-    assert_eq!((status, report["recording"]["ios"].as_i64()), (200, Some(180 * IOS_PER_S)), "{report}");
-    let (status, spans) = get(&app, &format!("/api/v1/report?from={}&to={}", at(0), at(420)));
-    assert!(status == 422 && spans["detail"].as_str().unwrap().contains("choose a part: from="), "{spans}");
-    let (status, found) = get(&app, &format!("/api/v1/findings?from={}&to={}", at(0), at(420)));
-    assert_eq!((status, found["schema_version"].as_i64()), (200, Some(1)), "{found}");
-    assert!(found["findings"].as_array().unwrap().iter().all(|f| f["start"].is_string() && f["kind"].is_string()));
+    let (status, report) = get(
+        &app,
+        &format!("/api/v1/report?from={}&to={}", at(0), at(180)),
+    );
+    assert_eq!(
+        (status, report["recording"]["ios"].as_i64()),
+        (200, Some(180 * IOS_PER_S)),
+        "{report}"
+    );
+    let (status, spans) = get(
+        &app,
+        &format!("/api/v1/report?from={}&to={}", at(0), at(420)),
+    );
+    assert!(
+        status == 422
+            && spans["detail"]
+                .as_str()
+                .unwrap()
+                .contains("choose a part: from="),
+        "{spans}"
+    );
+    let (status, found) = get(
+        &app,
+        &format!("/api/v1/findings?from={}&to={}", at(0), at(420)),
+    );
+    assert_eq!(
+        (status, found["schema_version"].as_i64()),
+        (200, Some(1)),
+        "{found}"
+    );
+    assert!(
+        found["findings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|f| f["start"].is_string() && f["kind"].is_string())
+    );
 }
 
 #[test]
@@ -272,13 +505,26 @@ fn hostile_names_leave_as_escapes_of_json() {
     let response = block_on(async {
         use http_body_util::BodyExt as _;
         use tower::ServiceExt as _;
-        let uri = format!("/api/v1/series?from={}&to={}&step=1m&by=device", at(0), at(60));
-        let request = axum::http::Request::get(uri).header("host", "localhost").body(Body::empty()).unwrap();
-        let response = super::super::router(Arc::clone(&app)).oneshot(request).await.unwrap();
+        let uri = format!(
+            "/api/v1/series?from={}&to={}&step=1m&by=device",
+            at(0),
+            at(60)
+        );
+        let request = axum::http::Request::get(uri)
+            .header("host", "localhost")
+            .body(Body::empty())
+            .unwrap();
+        let response = super::super::router(Arc::clone(&app))
+            .oneshot(request)
+            .await
+            .unwrap();
         response.into_body().collect().await.unwrap().to_bytes()
     });
     let text = std::str::from_utf8(&response).unwrap();
-    assert!(text.contains("sd\\u202ea") && !text.contains('\u{202e}') && !text.contains('\x1b'), "{text}");
+    assert!(
+        text.contains("sd\\u202ea") && !text.contains('\u{202e}') && !text.contains('\x1b'),
+        "{text}"
+    );
 }
 
 #[test]
@@ -286,7 +532,10 @@ fn the_description_says_what_handlers_take_and_give() {
     let (_dir, app) = lake();
     let (status, document) = get(&app, "/api/v1/openapi.json");
     assert_eq!((status, document["openapi"].as_str()), (200, Some("3.1.0")));
-    for e in description::ENDPOINTS.iter().filter(|e| e.method == "get" && e.name != "live") {
+    for e in description::ENDPOINTS
+        .iter()
+        .filter(|e| e.method == "get" && e.name != "live")
+    {
         let (status, answer) = get(
             &app,
             &format!("/api/v1/{}?at={}", e.name, at(60))
@@ -295,23 +544,48 @@ fn the_description_says_what_handlers_take_and_give() {
                 .replace(&format!("&x={}", at(60)), ""),
         );
         assert_eq!(status, 200, "{}: {answer}", e.name);
-        let keys: std::collections::BTreeSet<&str> = answer.as_object().unwrap().keys().map(String::as_str).collect();
+        let keys: std::collections::BTreeSet<&str> = answer
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(String::as_str)
+            .collect();
         assert_eq!(keys, e.keys.iter().copied().collect(), "{}", e.name);
-        let described = document["paths"][format!("/api/v1/{}", e.name)]["get"]["parameters"].as_array().unwrap();
+        let described = document["paths"][format!("/api/v1/{}", e.name)]["get"]["parameters"]
+            .as_array()
+            .unwrap();
         assert_eq!(described.len(), e.parameters.len());
         let (status, said) = get(&app, &format!("/api/v1/{}?nosuch=1", e.name));
-        assert!(status == 400 && said["detail"].as_str().unwrap().contains(&e.parameters.join(", ")), "{said}");
+        assert!(
+            status == 400
+                && said["detail"]
+                    .as_str()
+                    .unwrap()
+                    .contains(&e.parameters.join(", ")),
+            "{said}"
+        );
     }
 }
 
 #[test]
 fn stretches_are_kept_for_those_with_the_token_and_reports_open_them() {
     let (dir, plain) = lake();
-    let rules = Rules { token: Some(b"0123456789abcdef".to_vec()), ..Rules::default() };
+    let rules = Rules {
+        token: Some(b"0123456789abcdef".to_vec()),
+        ..Rules::default()
+    };
     let host_dir = dir.path().join(Root::host_directory("h"));
-    let snapshots = Snapshots::new(dir.path(), &host_dir, 1 << 20, iolens_core::private::Access::OWNER);
+    let snapshots = Snapshots::new(
+        dir.path(),
+        &host_dir,
+        1 << 20,
+        iolens_core::private::Access::OWNER,
+    );
     let root = dir.path().to_owned();
-    let app = Arc::new(App { snapshots: Some(Arc::new(snapshots)), ..App::new(root, Arc::default(), rules) });
+    let app = Arc::new(App {
+        snapshots: Some(Arc::new(snapshots)),
+        ..App::new(root, Arc::default(), rules)
+    });
     let post = |app: &Arc<App>, from_s: i64, to_s: i64, token: &str| {
         let headers = [("host", "localhost"), ("authorization", token)];
         let target = format!("/api/v1/snapshot?from={}&to={}", at(from_s), at(to_s));
@@ -320,22 +594,61 @@ fn stretches_are_kept_for_those_with_the_token_and_reports_open_them() {
     };
     let right = "Bearer 0123456789abcdef";
     assert_eq!(post(&app, 100, 160, "Bearer no").0, 401);
-    assert_eq!(post(&plain, 100, 160, right).0, 403, "there is no token at all");
+    assert_eq!(
+        post(&plain, 100, 160, right).0,
+        403,
+        "there is no token at all"
+    );
     let (status, kept) = post(&app, 100, 320, right);
-    assert_eq!((status, kept["ios"].as_i64()), (200, Some(100 * IOS_PER_S)), "{kept}");
+    assert_eq!(
+        (status, kept["ios"].as_i64()),
+        (200, Some(100 * IOS_PER_S)),
+        "{kept}"
+    );
     let name = format!("snapshots/host=h/start_ns={}", EPOCH + 100 * S);
-    assert!(kept["name"] == name.as_str() && kept["disk_bytes"].as_i64() > Some(4096), "{kept}");
-    let keys: std::collections::BTreeSet<&str> = kept.as_object().unwrap().keys().map(String::as_str).collect();
-    let described = description::ENDPOINTS.iter().find(|e| e.name == "snapshot").unwrap().keys;
+    assert!(
+        kept["name"] == name.as_str() && kept["disk_bytes"].as_i64() > Some(4096),
+        "{kept}"
+    );
+    let keys: std::collections::BTreeSet<&str> = kept
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    let described = description::ENDPOINTS
+        .iter()
+        .find(|e| e.name == "snapshot")
+        .unwrap()
+        .keys;
     assert_eq!(keys, described.iter().copied().collect());
     let copy = iolens_core::store::Recording::open(&dir.path().join(name)).unwrap();
-    let report = crate::engine::report::plain(&copy, &(0..copy.end_ns())).unwrap().report;
-    assert_eq!((copy.ios_stored() as i64, report.devices.devices.len()), (100 * IOS_PER_S, 1));
+    let report = crate::engine::report::plain(&copy, &(0..copy.end_ns()))
+        .unwrap()
+        .report;
+    assert_eq!(
+        (copy.ios_stored() as i64, report.devices.devices.len()),
+        (100 * IOS_PER_S, 1)
+    );
     assert_eq!(post(&app, 100, 320, right).0, 422, "it is there already");
     let (status, said) = post(&app, 200, 290, right);
-    assert!(status == 422 && said["detail"].as_str().unwrap().contains("no recording holds"), "{said}");
+    assert!(
+        status == 422
+            && said["detail"]
+                .as_str()
+                .unwrap()
+                .contains("no recording holds"),
+        "{said}"
+    );
     assert_eq!(post(&app, 160, 100, right).0, 400);
-    assert_eq!(get(&app, "/api/v1/recordings").1["recordings"].as_array().unwrap().len(), 2, "those of the root");
+    assert_eq!(
+        get(&app, "/api/v1/recordings").1["recordings"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2,
+        "those of the root"
+    );
     assert_eq!(get(&app, "/api/v1/snapshot?from=1&to=2").0, 405);
 }
 
@@ -344,10 +657,19 @@ fn get_raw(app: &Arc<App>, uri: &str) -> (String, axum::body::Bytes) {
     block_on(async {
         use http_body_util::BodyExt as _;
         use tower::ServiceExt as _;
-        let request = axum::http::Request::get(uri).header("host", "localhost").body(Body::empty()).unwrap();
-        let response = super::super::router(Arc::clone(app)).oneshot(request).await.unwrap();
+        let request = axum::http::Request::get(uri)
+            .header("host", "localhost")
+            .body(Body::empty())
+            .unwrap();
+        let response = super::super::router(Arc::clone(app))
+            .oneshot(request)
+            .await
+            .unwrap();
         assert_eq!(response.status().as_u16(), 200, "{uri}");
-        let of = response.headers()["content-type"].to_str().unwrap().to_owned();
+        let of = response.headers()["content-type"]
+            .to_str()
+            .unwrap()
+            .to_owned();
         (of, response.into_body().collect().await.unwrap().to_bytes())
     })
 }
@@ -356,7 +678,13 @@ fn get_raw(app: &Arc<App>, uri: &str) -> (String, axum::body::Bytes) {
 fn long_tables_come_as_csv_and_arrow_with_the_same_rows() {
     let (_dir, app) = lake();
     for name in ["series", "ios", "actors", "findings"] {
-        let uri = |format| format!("/api/v1/{name}?from={}&to={}&format={format}", at(0), at(10));
+        let uri = |format| {
+            format!(
+                "/api/v1/{name}?from={}&to={}&format={format}",
+                at(0),
+                at(10)
+            )
+        };
         let (of, csv) = get_raw(&app, &uri("csv"));
         assert!(of.starts_with("text/csv"), "{name}: {of}");
         let rows = std::str::from_utf8(&csv).unwrap().lines().count() - 1;
@@ -366,7 +694,10 @@ fn long_tables_come_as_csv_and_arrow_with_the_same_rows() {
         let columns = batches.schema().fields().len();
         let read: usize = batches.map(|b| b.unwrap().num_rows()).sum();
         assert_eq!(read, rows, "{name}");
-        assert!(columns > 5 && (rows > 0 || name == "findings"), "{name}: {rows} rows of {columns} columns");
+        assert!(
+            columns > 5 && (rows > 0 || name == "findings"),
+            "{name}: {rows} rows of {columns} columns"
+        );
         assert_eq!(get(&app, &uri("xml")).0, 400);
     }
 }
@@ -374,25 +705,48 @@ fn long_tables_come_as_csv_and_arrow_with_the_same_rows() {
 #[test]
 fn actors_add_up_and_marks_reach_the_recorder() {
     let (dir, app) = lake();
-    let (status, found) = get(&app, &format!("/api/v1/actors?from={}&to={}", at(0), at(420)));
-    assert_eq!((status, found["actors"][0]["name"].as_str()), (200, Some("<b>e\u{1b}]0;vil[42]")), "{found}");
+    let (status, found) = get(
+        &app,
+        &format!("/api/v1/actors?from={}&to={}", at(0), at(420)),
+    );
     assert_eq!(
-        (found["actors"][0]["read"]["ios"].as_i64(), found["others"]["read"]["ios"].as_i64()),
+        (status, found["actors"][0]["name"].as_str()),
+        (200, Some("<b>e\u{1b}]0;vil[42]")),
+        "{found}"
+    );
+    assert_eq!(
+        (
+            found["actors"][0]["read"]["ios"].as_i64(),
+            found["others"]["read"]["ios"].as_i64()
+        ),
         (Some(3000), Some(0))
     );
     assert_eq!(found["actors"][0]["io_time_s"].as_f64(), Some(6.0));
     let (sender, marks) = std::sync::mpsc::sync_channel(1);
-    let rules = Rules { token: Some(b"0123456789abcdef".to_vec()), ..Rules::default() };
-    let app = Arc::new(App { marks: Some(sender), ..App::new(dir.path().to_owned(), Arc::default(), rules) });
+    let rules = Rules {
+        token: Some(b"0123456789abcdef".to_vec()),
+        ..Rules::default()
+    };
+    let app = Arc::new(App {
+        marks: Some(sender),
+        ..App::new(dir.path().to_owned(), Arc::default(), rules)
+    });
     let post = |target: &str, token: &str| {
         let headers = [("host", "localhost"), ("authorization", token)];
-        block_on(ask(&app, "POST", target, &headers)).0.status().as_u16()
+        block_on(ask(&app, "POST", target, &headers))
+            .0
+            .status()
+            .as_u16()
     };
     let right = "Bearer 0123456789abcdef";
     assert_eq!(post("/api/v1/mark?text=deploy", "Bearer no"), 401);
     assert!(marks.try_recv().is_err());
     assert_eq!(post("/api/v1/mark?text=deploy%20one", right), 200);
-    assert_eq!(post("/api/v1/mark?text=two", right), 503, "no recorder takes them");
+    assert_eq!(
+        post("/api/v1/mark?text=two", right),
+        503,
+        "no recorder takes them"
+    );
     assert_eq!(marks.try_recv().unwrap(), "deploy one");
     assert_eq!(post("/api/v1/mark?text=a%0Ab", right), 400);
     assert_eq!(post("/api/v1/mark", right), 400);
