@@ -137,7 +137,7 @@ fn modules_use_only_their_allowed_dependencies() {
 }
 
 /// Lines of a command's file without its tests: a command that needs more hides an engine.
-const MAX_COMMAND_LINES: usize = 150;
+const MAX_COMMAND_LINES: usize = 225;
 
 #[test]
 fn command_files_stay_short() {
