@@ -229,7 +229,7 @@ pub(super) fn encode(
                     )?;
                 }
                 Some(Cells::Text(v)) => {
-                    drop(out.typed::<ByteArrayType>().write_batch(&v, None, None)?)
+                    out.typed::<ByteArrayType>().write_batch(&v, None, None)?;
                 }
                 Some(Cells::OptionalText(v)) => {
                     let levels: Vec<i16> = v.iter().map(|x| i16::from(x.is_some())).collect();
