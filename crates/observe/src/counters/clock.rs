@@ -120,12 +120,13 @@ impl LocalTime {
     pub fn at(unix_s: i64) -> Option<LocalTime> {
         let mut tm = MaybeUninit::<libc::tm>::uninit();
         // SAFETY: both pointers are valid; localtime_r fills `tm` unless it returns null.
-        let ok = unsafe { !libc::localtime_r(&unix_s, tm.as_mut_ptr()).is_null() };
+        let is_filled = unsafe { !libc::localtime_r(&unix_s, tm.as_mut_ptr()).is_null() };
+        if !is_filled {
+            return None;
+        }
         // SAFETY: it was filled.
-        ok.then(|| LocalTime {
-            tm: unsafe { tm.assume_init() },
-            unix_s,
-        })
+        let tm = unsafe { tm.assume_init() };
+        Some(LocalTime { tm, unix_s })
     }
 
     /// Seconds since the Unix epoch.
