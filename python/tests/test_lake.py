@@ -6,7 +6,11 @@ import csv
 import io
 import json
 import math
+import os
 import shutil
+import subprocess
+import sys
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +129,64 @@ def test_hours_answer_as_minutes_do(tmp_path: Path) -> None:
                 file.write_bytes(b"no Parquet")
     for a, b in zip(answers(tmp_path / "hours"), by_minutes, strict=True):
         assert a.equals(b)
+
+
+def test_a_truncated_file_is_left_out_with_a_warning(tmp_path: Path) -> None:
+    make_root(tmp_path)
+    whole = {row["host"]: row for row in iolens.lake(tmp_path).hosts().to_pylist()}
+    file = tmp_path / f"host=a/start_ns={START_NS}/rollup/000001.parquet"
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    for name in ("hosts", "latency", "capacity"):
+        lake = iolens.lake(tmp_path)
+        with pytest.warns(UserWarning, match=rf"{file} is damaged and left out") as said:
+            rows = getattr(lake, name)().to_pylist()
+        assert len(said) == 1
+        # A day that is known for less than an hour has no capacity.
+        assert {row["host"] for row in rows} == set(HOSTS[1:] if name == "capacity" else HOSTS)
+        if name == "hosts":
+            assert rows[1:] == [whole[host] for host in HOSTS[1:]]
+            assert (whole["a"]["recordings"], rows[0]["recordings"]) == (2, 1)
+    # That a file is damaged is no answer to a mistake in the question.
+    with pytest.raises(iolens.IolensError, match="nosuch"):
+        iolens.lake(tmp_path).query("select nosuch from ios")
+
+
+def test_a_damaged_description_takes_the_names_of_its_devices_only(tmp_path: Path) -> None:
+    make_root(tmp_path)
+    for name in ("meta.json", "meta.json.bak"):
+        (tmp_path / f"host=b/start_ns={START_NS}" / name).write_text('{"schema')
+    lake = iolens.lake(tmp_path)
+    with pytest.warns(UserWarning, match="its devices have no names"):
+        found = lake.query("select host, start_ns, count(*) as n, count(device) as named from ios group by 1, 2").to_pylist()
+    assert {(r["host"], r["start_ns"]) for r in found if r["named"] == 0} == {("b", START_NS)}
+    assert all(row["n"] == 400 for row in found)
+
+
+def test_ios_say_when_they_started_and_what_they_were(root: tuple[Path, Truth]) -> None:
+    path, truth = root
+    rows = iolens.lake(path).query("select * from ios").to_pylist()
+    words = {0: "read", 1: "write", 2: "flush", 3: "discard", 5: "secure erase", 9: "write zeroes"}
+    for row in rows:
+        total_ns = row["device_ns"] + (row["queue_ns"] or 0)
+        assert row["total_us"] == total_ns / 1e3
+        start_us = (row["at_unix_ns"] - total_ns) // 1000
+        assert row["start"] == datetime(1970, 1, 1) + timedelta(microseconds=start_us)
+        assert row["operation"] == words[row["op"]]
+    [(host, start_ns), *_] = truth
+    recording = iolens.open(path / f"host={host}" / f"start_ns={start_ns}")
+    columns = "done_ns, dev, start, total_us, op, operation"
+    mine = recording.sql(f"select {columns} from ios order by all").fetchall()
+    theirs = iolens.lake(path).sql(f"select {columns} from ios where host = '{host}' and start_ns = {start_ns} order by all")
+    assert mine == theirs.fetchall()
+
+
+def test_the_output_has_no_progress_bar(root: tuple[Path, Truth]) -> None:
+    sql = "select current_setting('enable_progress_bar') as bar"
+    for path in (root[0], FIXTURES / "recordings/v1/finished.iolens"):
+        words = [sys.executable, "-m", "iolens", "query", str(path), sql, "--format", "json"]
+        environment = {**os.environ, "PYTHONPATH": str(Path(iolens.__file__).parents[1])}
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+        assert json.loads(done.stdout) == [{"bar": False}]
 
 
 def test_recordings_come_and_go_between_questions(tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ def test_answers_are_those_of_duckdb(cluster: Any, root: Path) -> None:
         "select host, class, bucket, low_ns, sum(ios) as n from buckets where part = 'total' group by 1, 2, 3, 4",
         "select host, class, percentile_disc(0.99) within group (order by device_ns) as p99_ns from ios group by 1, 2",
         "select * from findings",
+        "select host, start, total_us, op, operation from ios",
     ):
         assert_same(spark.query(sql).to_pylist(), duck.query(sql).to_pylist(), sql)
     assert spark.query("select * from requests").num_rows == 0
@@ -102,6 +103,30 @@ def test_actors_and_findings_are_those_of_duckdb(cluster: Any, tmp_path: Path, m
     for relation, root in (("actors", tmp_path), ("findings", FIXTURES / "lake")):
         asked = (iolens.lake(root, engine="spark", spark=cluster), iolens.lake(root))
         assert_same(*(answer(relation, lake, START_NS + DAY_NS, monkeypatch) for lake in asked), relation)
+
+
+def test_two_lakes_and_the_users_own_views_stay_apart(cluster: Any, root: Path, tmp_path: Path) -> None:
+    make_ended(tmp_path)
+    cluster.sql("select 7 as seven").createOrReplaceTempView("names")
+    cluster.conf.set("spark.sql.shuffle.partitions", "3")
+    first, second = (iolens.lake(path, engine="spark", spark=cluster) for path in (root, tmp_path))
+    count = "select count(*) as n from rollup, (select count(*) as names from names)"
+    counts = [lake.query(count).to_pylist() for lake in (first, second, first)]
+    assert counts[0] == counts[2] == iolens.lake(root).query(count).to_pylist()
+    assert counts[1] == iolens.lake(tmp_path).query(count).to_pylist() != counts[0]
+    assert [row["seven"] for row in cluster.sql("select * from names").collect()] == [7]
+    assert first.engine.spark.conf.get("spark.sql.shuffle.partitions") == "3"
+
+
+def test_a_damaged_file_is_left_out_with_a_warning(cluster: Any, tmp_path: Path) -> None:
+    make_root(tmp_path, ios=50)
+    file = next(tmp_path.glob("host=a/*/rollup/*.parquet"))
+    file.write_bytes(file.read_bytes()[:100])
+    spark, duck = iolens.lake(tmp_path, engine="spark", spark=cluster), iolens.lake(tmp_path)
+    with pytest.warns(UserWarning, match="is damaged and left out"):
+        rows = spark.hosts().to_pylist()
+    with pytest.warns(UserWarning, match="is damaged and left out"):
+        assert_same(rows, duck.hosts().to_pylist(), "hosts")
 
 
 def test_the_cluster_has_its_workers(cluster: Any) -> None:

@@ -7,7 +7,9 @@ histograms of the rollups row by row; `nth_largest` is a function. Lists are the
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,10 +19,11 @@ import duckdb
 import pyarrow as pa
 import pyarrow.dataset as pa_dataset
 import pyarrow.fs as pa_fs
+import pyarrow.parquet as pq
 
+from .duck import connect, duck_type, empty_sql, select_sql
 from .errors import IolensError
 from .meta import Device, parse_meta
-from .recording import duck_type, empty_sql, select_sql
 from .tables import LAKE_TABLES, Column, Table
 
 # The table `devices`; `dev` joins it with the others.
@@ -51,6 +54,9 @@ _ARROW = {
     "string": pa.string(),
     "array<int>": pa.list_(pa.int32()),
 }
+
+# Footers read at a time, of which an object store answers many at once.
+READERS = 16
 
 # Tasks that list the directories of a lake on Spark.
 LISTING_TASKS = 16
@@ -88,6 +94,9 @@ class Engine(Protocol):
     def relation(self, sql: str) -> Any:
         """What the engine itself calls the result: a DuckDB relation, a Spark data frame."""
 
+    def may_be_damage(self, error: Exception) -> bool:
+        """Whether a file that cannot be read may have caused the error."""
+
 
 class Files:
     """The files of a recording root, in a directory or in an object store."""
@@ -104,6 +113,8 @@ class Files:
                 self.fs, self.root = pa_fs.FileSystem.from_uri(root)
             except (pa.ArrowInvalid, OSError) as e:
                 raise IolensError(f"{root}: {e}") from e
+        # Files that are left out.
+        self.damaged: set[str] = set()
         self.look()
         if not self.recordings:
             raise IolensError(f"{root} holds no recordings host=NAME/start_ns=UNIXNS/")
@@ -139,16 +150,44 @@ class Files:
 
     def of(self, table: Table) -> list[str]:
         """The files of a table, of all recordings; of a local root the pattern that stands for them."""
-        having = [path for _, _, path in self.recordings if table.directory in self.tables[path]]
-        if self.is_local:
+        if self.is_local and not self.has_damaged(table):
             # An empty directory has no files that a pattern could stand for.
-            some = any(next(Path(path, table.directory).glob("*.parquet"), None) for path in having)
+            some = any(next(Path(path, table.directory).glob("*.parquet"), None) for path in self._having(table))
             return [f"{self.root}/host=*/start_ns=*/{table.directory}/*.parquet"] if some else []
-        files = []
-        for path in having:
-            infos = self.fs.get_file_info(pa_fs.FileSelector(f"{path}/{table.directory}"))
-            files += [i.path for i in infos if i.path.endswith(".parquet")]
-        return files
+        return self._each(table)
+
+    def _having(self, table: Table) -> list[str]:
+        return [path for _, _, path in self.recordings if table.directory in self.tables[path]]
+
+    def _each(self, table: Table) -> list[str]:
+        """The files of a table one by one."""
+        directories = (f"{path}/{table.directory}" for path in self._having(table))
+        return [f"{directory}/{name}" for directory in directories for name in self._parquet(directory)]
+
+    def has_damaged(self, table: Table) -> bool:
+        """Whether a file of the table is left out."""
+        return any(file.rpartition("/")[0].endswith(f"/{table.directory}") for file in self.damaged)
+
+    def leave_out_damaged(self, tables: Iterable[Table]) -> bool:
+        """Leaves out, with a warning each, the files without a readable footer. Whether there are such that were not known."""
+        files = [file for table in sorted(tables, key=lambda t: t.directory) for file in self._each(table)]
+        with ThreadPoolExecutor(READERS) as pool:
+            reasons = list(pool.map(self._why_unreadable, files))
+        found = [(file, why) for file, why in zip(files, reasons, strict=True) if why is not None]
+        for file, why in found:
+            warnings.warn(f"{file} is damaged and left out: {why}", stacklevel=5)
+            self.damaged.add(file)
+        return bool(found)
+
+    def _why_unreadable(self, file: str) -> str | None:
+        try:
+            pq.read_metadata(file, filesystem=self.fs)
+        except FileNotFoundError:
+            # What is too old goes at any time.
+            return None
+        except (OSError, ValueError) as e:
+            return " ".join(str(e).split())
+        return None
 
     def of_long(self) -> tuple[list[str], list[str]]:
         """The files of rollups of an hour, and those of a minute for the recordings that have no hours.
@@ -157,7 +196,7 @@ class Files:
         """
         of_host: dict[str, list[list[str]]] = {}
         for host, _, path in self.recordings:
-            names = self._rollups(f"{path}/rollup") if "rollup" in self.tables[path] else []
+            names = self._parquet(f"{path}/rollup") if "rollup" in self.tables[path] else []
             if names:
                 of_host.setdefault(host, []).append([f"{path}/rollup/{name}" for name in names])
         hours: list[str] = []
@@ -171,7 +210,8 @@ class Files:
                     minutes += [f for f in files if _step(f) in (_MINUTE, "")]
         return hours, minutes
 
-    def _rollups(self, path: str) -> list[str]:
+    def _parquet(self, path: str) -> list[str]:
+        """The names of the files in a table's directory, without damaged ones."""
         if self.is_local:
             try:
                 names = [e.name for e in os.scandir(path)]
@@ -180,7 +220,7 @@ class Files:
                 names = []
         else:
             names = [i.base_name for i in self.fs.get_file_info(pa_fs.FileSelector(path)) if i.is_file]
-        return sorted(name for name in names if name.endswith(".parquet"))
+        return sorted(name for name in names if name.endswith(".parquet") and f"{path}/{name}" not in self.damaged)
 
     def meta_texts(self, path: str) -> list[tuple[str, str]]:
         """`meta.json` and its copy, as far as they are there."""
@@ -195,8 +235,14 @@ class Files:
         """The devices of the recordings that do not have them as a table."""
         rows = []
         for host, start_ns, path in self.recordings:
-            if DEVICES.directory not in self.tables[path]:
-                rows += [_device_row(host, start_ns, d) for d in parse_meta(self.meta_texts(path)).devices]
+            if DEVICES.directory in self.tables[path]:
+                continue
+            try:
+                devices = parse_meta(self.meta_texts(path)).devices
+            except IolensError as e:
+                warnings.warn(f"{path}: its devices have no names: {e}", stacklevel=7)
+                continue
+            rows += [_device_row(host, start_ns, d) for d in devices]
         return pa.Table.from_pylist(rows, schema=arrow_schema(DEVICES))
 
 
@@ -240,7 +286,7 @@ class DuckEngine:
     """DuckDB inside this process. Of an object store the files are read by pyarrow, with its credentials and options."""
 
     def __init__(self, files: Files) -> None:
-        self.connection = duckdb.connect()
+        self.connection = connect()
         # Closed files never change, and a question reads the footers of all files several times.
         self.connection.execute("set parquet_metadata_cache = true")
         # Null beyond the list's end, as on Spark.
@@ -309,12 +355,21 @@ class DuckEngine:
         """A DuckDB relation."""
         return self.connection.sql(sql)
 
+    def may_be_damage(self, error: Exception) -> bool:
+        """Whether a file that cannot be read may have caused the error."""
+        cause = error.__cause__ if isinstance(error, IolensError) else error
+        return isinstance(cause, (duckdb.IOException, duckdb.InvalidInputException, duckdb.SerializationException))
+
 
 class SparkEngine:
     """Spark: a session, or the master of a cluster (`spark://...`, `local[2]`)."""
 
     def __init__(self, root: str, files: Files, spark: Any) -> None:
         self.spark = _session(spark)
+        self.spark.sql(
+            "create or replace temporary function utc(unix_ns bigint) returns timestamp_ntz "
+            "return timestampadd(microsecond, unix_ns div 1000, timestamp_ntz'1970-01-01 00:00:00')"
+        )
         self.spark.sql(
             "create or replace temporary function nth_largest(a array<double>, i int) returns double "
             "return try_element_at(sort_array(a, false), i)"
@@ -333,6 +388,8 @@ class SparkEngine:
         """Patterns for the directories of a table. Spark follows those of several hosts at once."""
         if not self.files.of(table):
             return []
+        if self.files.has_damaged(table):
+            return [self.root + file.removeprefix(self.files.root) for file in self.files.of(table)]
         paths = (path for _, _, path in self.files.recordings if table.directory in self.files.tables[path])
         hosts = dict.fromkeys(os.path.dirname(path) for path in paths)  # noqa: PTH120
         return [f"{self.root}{host.removeprefix(self.files.root)}/start_ns=*/{table.directory}" for host in hosts]
@@ -405,12 +462,22 @@ class SparkEngine:
         """A Spark data frame."""
         return self.spark.sql(sql)
 
+    def may_be_damage(self, error: Exception) -> bool:
+        """Whether a file that cannot be read may have caused the error."""
+        # Spark wraps what an executor reports in errors of many kinds; these names stand in all of them.
+        return "FAILED_READ_FILE" in str(error) or "is not a Parquet file" in str(error) or "parquet" in str(error).lower()
+
 
 def _session(spark: Any) -> Any:
-    if not isinstance(spark, str):
-        return spark
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError as e:
-        raise IolensError("Spark is not installed: pip install 'iolens[spark]'") from e
-    return SparkSession.builder.master(spark).appName("iolens").getOrCreate()
+    """A session of the lake's own: names of its views are neither the user's nor another lake's. Settings are those given."""
+    if isinstance(spark, str):
+        try:
+            from pyspark.sql import SparkSession
+        except ImportError as e:
+            raise IolensError("Spark is not installed: pip install 'iolens[spark]'") from e
+        spark = SparkSession.builder.master(spark).appName("iolens").getOrCreate()
+    own = spark.newSession()
+    for row in spark.sql("set").collect():
+        if spark.conf.isModifiable(row["key"]):
+            own.conf.set(row["key"], row["value"])
+    return own

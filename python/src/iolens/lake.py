@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from . import capacity, program, questions
 from .containers import CONTAINERS
-from .engines import DEVICES, RAW, RAW_BUCKETS, RAW_LONG, RAW_LONG_BUCKETS, DuckEngine, Engine, Files, SparkEngine
+from .engines import DEVICES, RAW, RAW_BUCKETS, RAW_LONG, RAW_LONG_BUCKETS, ROLLUP, DuckEngine, Engine, Files, SparkEngine
 from .errors import IolensError
 from .meta import parse_meta
-from .tables import CLASS_OF_OP, LAKE_TABLES, Table, bucket_low_sql
+from .tables import LAKE_TABLES, Table, bucket_low_sql, io_columns_sql
+
+_Answer = TypeVar("_Answer")
 
 
 def lake(root: str | os.PathLike[str], engine: str = "duckdb", spark: Any = None) -> Lake:
@@ -47,6 +50,8 @@ class Lake:
             raise IolensError(f"engine={engine!r}: choose duckdb or spark")
         self._views = views()
         self._made: set[str] = set()
+        # Tables whose files a relation reads.
+        self._read: set[Table] = set()
 
     def __repr__(self) -> str:
         hosts = len({host for host, _, _ in self.files.recordings})
@@ -60,18 +65,28 @@ class Lake:
 
     def sql(self, text: str) -> Any:
         """SQL over the relations, as the engine gives it: a DuckDB relation, a Spark data frame."""
-        self._make(re.findall(r"\w+", text.lower()))
-        return self.engine.relation(text)
+        return self._readable(re.findall(r"\w+", text.lower()), lambda: self.engine.relation(text))
 
     def query(self, text: str) -> pa.Table:
         """SQL over the relations, as an Arrow table."""
-        self._make(re.findall(r"\w+", text.lower()))
-        return self.engine.query(text)
+        return self._readable(re.findall(r"\w+", text.lower()), lambda: self.engine.query(text))
 
     def _ask(self, text: str) -> pa.Table:
         """A question of this package, whose relations stand after `from` and `join`."""
-        self._make(_RELATION.findall(text))
-        return self.engine.query(text)
+        return self._readable(_RELATION.findall(text), lambda: self.engine.query(text))
+
+    def _readable(self, names: list[str], answer: Callable[[], _Answer]) -> _Answer:
+        """Makes the relations among `names` and answers. If a damaged file prevents that, once more without such files."""
+        try:
+            self._make(names)
+            return answer()
+        except Exception as e:
+            # To look for damaged files reads all footers, so it is done only after an error that they can cause.
+            if not self.engine.may_be_damage(e) or not self.files.leave_out_damaged(self._read):
+                raise
+        self._made.clear()
+        self._make(names)
+        return answer()
 
     def _make(self, names: list[str]) -> None:
         """Makes the relations among `names`. To make one reads the footers of its files, so others are left alone."""
@@ -82,11 +97,13 @@ class Lake:
                 self._make(_RELATION.findall(self._views[name]))
                 self.engine.define(name, self._views[name])
             elif name in RAW:
+                self._read.add(RAW[name])
                 self.engine.make_raw(RAW[name])
             elif name == RAW_BUCKETS:
                 self._make(["raw_rollup"])
                 self.engine.make_buckets(name, "raw_rollup")
             elif name == RAW_LONG:
+                self._read.add(ROLLUP)
                 self.engine.make_long()
             elif name == RAW_LONG_BUCKETS:
                 self._make([RAW_LONG])
@@ -218,7 +235,7 @@ def _view(table: Table) -> str:
     before = f"t.host, t.start_ns, t.start_ns + t.{table.time} as at_unix_ns"
     if "dev" not in table.names:
         return f"select {before}, {columns.replace('own_kind', 'kind')} from raw_{table.directory} t"
-    of_op = f", {CLASS_OF_OP} as class" if table.relation == "ios" else ""
+    of_io = f", {io_columns_sql('t.start_ns')}" if table.relation == "ios" else ""
     joined = "left join named_devices d on d.host = t.host and d.start_ns = t.start_ns and d.dev = t.dev"
     chosen = "" if table.step_s is None else f" where t.step_s = {table.step_s}"
-    return f"select {before}, {_DEVICE}, {columns}{of_op} from raw_{table.directory} t {joined}{chosen}"
+    return f"select {before}, {_DEVICE}, {columns}{of_io} from raw_{table.directory} t {joined}{chosen}"

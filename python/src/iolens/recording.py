@@ -13,10 +13,11 @@ import pyarrow.parquet as pq
 
 from . import program, series
 from .display import recording_html
+from .duck import connect, empty_sql, quoted, select_sql
 from .durations import parse_ns
 from .errors import IolensError
 from .meta import Device, Meta, layers_above, parse_meta
-from .tables import BY_RELATION, CLASS_OF_OP, TABLES, Table
+from .tables import BY_RELATION, TABLES, Table, io_columns_sql
 
 # Kinds of loss that are missing file-level requests, and no I/Os.
 _OF_REQUESTS = ("request-ring-full", "request-table-full", "request-unwritten")
@@ -36,7 +37,7 @@ class Recording:
         places = [path / "meta.json", path / "meta.json.bak"]
         self.path = path
         self.meta: Meta = parse_meta((str(p), p.read_text(errors="replace")) for p in places if p.is_file())
-        self.connection = duckdb.connect()
+        self.connection = connect()
         self._made: set[str] = set()
         if any(path.glob("wal/*-*.wal")):
             warnings.warn(
@@ -282,7 +283,7 @@ class Recording:
                 self.connection.executemany("insert into device_names values (?, ?)", names)
             number = "(dev >> 20) || ':' || (dev & 1048575)"
             sql = (
-                f"select i.*, {CLASS_OF_OP} as class, coalesce(n.name, {number}) as device "
+                f"select i.*, {io_columns_sql(self.meta.start_unix_ns)}, coalesce(n.name, {number}) as device "
                 f"from ({sql}) i left join device_names n using (dev)"
             )
         self.connection.execute(f"create view {table.relation} as {sql}")
@@ -336,11 +337,6 @@ class Recording:
             from chosen where completed group by label order by time_s desc, label""")
 
 
-def quoted(text: str) -> str:
-    """A string literal of SQL."""
-    return "'" + text.replace("'", "''") + "'"
-
-
 def label_sql(by: str, to_ns: int) -> str:
     """SQL of the group of an I/O, by the names that `iolens zoom` prints."""
     known = f"""(select max_by(text, at_ns) filter (at_ns <= {to_ns}) as late, min_by(text, at_ns) as early from names n"""
@@ -357,36 +353,3 @@ def label_sql(by: str, to_ns: int) -> str:
         number = "(fs_dev >> 20) || ':' || (fs_dev & 1048575) || ' inode ' || ino"
         return f"case when ino is null or fs_dev is null then 'unknown' else coalesce({name}, {number}) end"
     return "''"
-
-
-def empty_sql(table: Table) -> str:
-    """A table without rows."""
-    columns = ", ".join(f'cast(null as {duck_type(c.sql)}) as "{c.name}"' for c in table.columns)
-    return f"select {columns} where false"
-
-
-def duck_type(sql: str) -> str:
-    """DuckDB's word for a type."""
-    return {"array<int>": "integer[]", "string": "varchar", "int": "integer"}.get(sql, sql)
-
-
-def select_sql(connection: duckdb.DuckDBPyConnection, table: Table, files: list[str], hive: bool = False) -> str:
-    """The rows of `files`: the known columns in order, absent ones as null, integers signed."""
-    names = "[" + ", ".join(quoted(f) for f in files) + "]"
-    options = (
-        "hive_partitioning = true, hive_types = {'host': varchar, 'start_ns': bigint}" if hive else "hive_partitioning = false"
-    )
-    # To unite columns DuckDB reads the footers of all files for each question; where they agree once is enough.
-    kinds = connection.sql(
-        "select distinct columns from (select list(name || ' ' || coalesce(type, '') order by name) as columns "
-        f"from parquet_schema({names}) group by file_name)"
-    ).fetchall()
-    source = f"read_parquet({names}, union_by_name = {'true' if len(kinds) > 1 else 'false'}, {options})"
-    have = {column.rpartition(" ")[0] for (columns,) in kinds for column in columns}
-    for column in table.columns:
-        if column.required and column.name not in have:
-            raise IolensError(f"the table {table.directory} of {files[0]} has no column {column.name}")
-    # `by` of the actors is a word of SQL, too.
-    cells = {c.name: f'"{c.name}"' if c.name in have else "null" for c in table.columns}
-    columns = [f'cast({cells[c.name]} as {duck_type(c.sql)}) as "{c.name}"' for c in table.columns]
-    return f"select {', '.join((['host', 'start_ns'] if hive else []) + columns)} from {source}"

@@ -122,6 +122,24 @@ BY_RELATION = {t.relation: t for t in TABLES}
 # `op_stat_group()` of the kernel: of all but discards and flushes odd numbers count as writes, even ones as reads.
 CLASS_OF_OP = "case when op = 2 then 'flush' when op = 3 then 'discard' when abs(op) % 2 = 1 then 'write' else 'read' end"
 
+# `REQ_OP_*` in words, as recording-format.md has them.
+OPERATION_OF_OP = (
+    "case op when 0 then 'read' when 1 then 'write' when 2 then 'flush' when 3 then 'discard' when 5 then 'secure erase' "
+    "when 7 then 'zone append' when 9 then 'write zeroes' else concat('op ', cast(op as string)) end"
+)
+
+
+def io_columns_sql(origin_unix_ns: int | str) -> str:
+    """Columns of `ios` beside those that are stored: when an I/O started (UTC), how long it took, and what it was.
+
+    `origin_unix_ns` is the recording's start. Each engine has a function `utc`.
+    """
+    total_ns = "(device_ns + coalesce(queue_ns, 0))"
+    return (
+        f"utc({origin_unix_ns} + done_ns - {total_ns}) as start, {total_ns} / 1e3 as total_us, "
+        f"{OPERATION_OF_OP} as operation, {CLASS_OF_OP} as class"
+    )
+
 
 def bucket_low_sql(bucket: str) -> str:
     """SQL of the duration in nanoseconds with which a bucket of `rollup` begins (docs/recording-format.md)."""
