@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -15,7 +16,7 @@ FINISHED = FIXTURES / "recordings/v1/finished.iolens"
 SDA = {"devices": [{"name": "sda", "id": DISK, "kind": "request"}]}
 
 
-def io(done_ns: int, device_ns: int, **more: object) -> dict[str, object]:
+def io(done_ns: int, device_ns: int, **more: object) -> dict[str, Any]:
     return {"done_ns": done_ns, "dev": DISK, "op": 0, "bytes": 4096, "device_ns": device_ns, **more}
 
 
@@ -54,6 +55,27 @@ def test_busy_time_by_hand(tmp_path: Path) -> None:
     assert (figures["busy_percent"], figures["in_flight_mean"], figures["in_flight_max"]) == (60.0, 0.8, 2)
     assert (figures["in_flight_p50"], figures["in_flight_p75"], figures["in_flight_p99"]) == (1, 1, 2)
     assert (figures["busy_read_percent"], figures["busy_write_percent"], figures["busy_both_percent"]) == (60.0, 0.0, 0.0)
+
+
+def test_busy_time_of_each_device_over_many_years(tmp_path: Path) -> None:
+    # Eight devices over 36 years are more nanoseconds than an integer of 64 bits holds, were they one after the other.
+    end_ns = 1 << 60
+    ios = []
+    for i in range(8):
+        dev = {"dev": DISK | 16 * i}
+        ios += [io(end_ns // 4, (end_ns >> 3) * (i % 2 + 1), op=i % 4, **dev), io(end_ns, end_ns >> 2, **dev)]
+    devices = [{"name": f"sd{'abcdefgh'[i]}", "id": DISK | 16 * i, "kind": "request"} for i in range(8)]
+    path = write_recording(tmp_path / "r", sorted(ios, key=lambda i: i["done_ns"]), {"devices": devices, "end_ns": end_ns})
+    figures = "busy_percent, busy_read_percent, busy_write_percent, busy_both_percent, in_flight_max"
+    rows = iolens.open(path).busy().project(f"device, {figures}").fetchall()
+    first = [12.5, 25.0] * 4
+    reads = [37.5, 25.0, 25.0, 25.0, 37.5, 25.0, 25.0, 25.0]
+    writes = [0.0, 25.0, 0.0, 0.0] * 2
+    assert [row[0] for row in rows] == [d["name"] for d in devices]
+    assert [row[1:] for row in rows] == [
+        (pytest.approx(f + 25), pytest.approx(r), pytest.approx(w), pytest.approx(0), 1)
+        for f, r, w in zip(first, reads, writes, strict=True)
+    ]
 
 
 def test_what_is_not_known_is_null(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from .duck import connect, empty_sql, quoted, select_sql
 from .durations import parse_ns
 from .errors import IolensError
 from .meta import Device, Meta, layers_above, parse_meta
+from .series import Window
 from .tables import BY_RELATION, TABLES, Table, io_columns_sql
 
 # Kinds of loss that are missing file-level requests, and no I/Os.
@@ -189,7 +190,11 @@ class Recording:
         if (window[1] - window[0]) // step_ns > series.MAX_ROWS:
             raise IolensError(f"more than {series.MAX_ROWS} rows: choose a longer step or a shorter stretch")
         self._choose(window, by)
-        return self._kept(series.series_sql(*window, step_ns, by, extended))
+        if not extended:
+            return self._kept(series.series_sql(Window(*window), step_ns, by, extended))
+        found = self._kept(series.series_sql(self._numbered(window), step_ns, by, extended))
+        self.connection.execute("drop table placed")
+        return found
 
     def percentiles(
         self, by: str = "device", *, start_s: float | None = None, stop_s: float | None = None
@@ -204,7 +209,11 @@ class Recording:
         """Exact busy time and number in flight of each device."""
         window = self._window(start_s, stop_s)
         self._choose(window, "device")
-        return self._kept(series.busy_sql(*window))
+        numbered = self._numbered(window)
+        [(others,)] = self.connection.sql("select count(*) from placed where class not in ('read', 'write')").fetchall()
+        found = self._kept(series.busy_sql(numbered, only_data=others == 0))
+        self.connection.execute("drop table placed")
+        return found
 
     def heatmap(
         self,
@@ -316,7 +325,8 @@ class Recording:
             where += " and device = " + quoted(device)
         columns = "done_ns, dev, device, class, bytes, queue_ns, device_ns, error, merges"
         chosen = series.chosen_sql(columns, *window, self.end_ns, label_sql(by, window[1]), where)
-        self.connection.execute(f"create or replace temp table chosen as {chosen}")
+        # A view, so that an answer reads no more columns of the files than it needs.
+        self.connection.execute(f"create or replace temp view chosen as {chosen}")
         devices = ", ".join(f"({quoted(d.name)})" for d in self.devices if d.size_bytes != 0) or "(null)"
         every = "('')" if by != "device" else devices
         self.connection.execute(f"create or replace temp table always as select label from (values {every}) v(label)")
@@ -327,6 +337,17 @@ class Recording:
                    case when reason = 'retention' or ios is null then 'infinity'::double else greatest(ios, 0) end as ios
             from lost left join device_names n using (dev)
             where reason <> 'censored' and reason not in {_OF_REQUESTS} and ({lost_where})""")
+
+    def _numbered(self, window: tuple[int, int]) -> Window:
+        """Makes `lanes`, the numbers of the labels of `chosen`, and `placed`, its I/Os with these numbers."""
+        self.connection.execute("""
+            create or replace temp table lanes as
+            select label, row_number() over (order by label) - 1 as lane from (select distinct label from chosen)""")
+        self.connection.execute("""
+            create or replace temp table placed as
+            select lane, class, start_ns, device_ns, done_ns from chosen join lanes using (label)""")
+        [(lanes,)] = self.connection.sql("select count(*) from lanes").fetchall()
+        return Window(*window, lanes)
 
     def _actors(self, by: str) -> duckdb.DuckDBPyRelation:
         self._choose((0, self.end_ns), by)
