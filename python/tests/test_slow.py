@@ -185,6 +185,38 @@ def test_a_file_for_each_disk_makes_the_directory_a_host(tmp_path: Path) -> None
     assert np.allclose(read[1].latency, made["y"].latency)
 
 
+def test_a_file_for_each_day_makes_the_directory_a_host(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # As Perseus' data are published: a directory for each host, a file for each day. Disks have the same names on every host.
+    made = {
+        name: make_host("d", 6, np.random.default_rng(i), {2: Planted(3, 1)} if name == "y" else {}, days=3)
+        for i, name in enumerate("xyz")
+    }
+    for name, host in made.items():
+        for day in range(3):
+            of = (host.time_s - START_S) // slow.DAY_S == day
+            columns = (host.time_s[of], host.device[of], host.throughput[of], host.latency[of])
+            _write_csv(Entries(name, host.names, *columns), tmp_path / f"cluster/{name}" / f"2026-11-{day + 10}.csv")
+    read = list(slow_input.from_csv([tmp_path / "cluster"]))
+    assert [e.host for e in read] == ["x", "y", "z"]
+    assert all(sorted(e.time_s) == sorted(made[e.host].time_s) for e in read)
+    assert main(["slow", str(tmp_path / "cluster"), "--format", "json"]) == 0
+    said = capsys.readouterr()
+    [row] = json.loads(said.out)
+    assert (row["host"], row["device"], row["days"]) == ("y", "d-d2", 3)
+    assert "1 of 18 devices are slow" in said.err
+    # Several logs of several days in one directory, and hosts of the same time whose disks have the same names.
+    for file in (tmp_path / "cluster").rglob("*.csv"):
+        text = file.read_text().replace("d-d", f"{file.parent.name}-d")
+        (tmp_path / f"{file.parent.name}-{file.name}").write_text(text)
+    flat = list(slow_input.from_csv(sorted(tmp_path.glob("*.csv"))))
+    assert [(e.host, len(e.time_s)) for e in flat] == [(f"{n}-2026-11-10", len(made[n].time_s)) for n in "xyz"]
+    same = [tmp_path / "cluster" / name / "2026-11-10.csv" for name in "xy"]
+    (tmp_path / "same").mkdir()
+    for number, file in enumerate(same):
+        file.rename(tmp_path / f"same/n{number}.csv")
+    assert [e.host for e in slow_input.from_csv([tmp_path / "same"])] == ["n0", "n1"]
+
+
 def test_times_and_hosts_of_one_csv_file(tmp_path: Path) -> None:
     hosts = [make_host(name, 5, np.random.default_rng(9), {}) for name in ("x", "y")]
     path = tmp_path / "all.csv"
@@ -211,12 +243,15 @@ def test_times_and_hosts_of_one_csv_file(tmp_path: Path) -> None:
         list(slow_input.from_csv([path]))
 
 
-def _write_lake(root: Path, made: dict[str, Entries], rng: np.random.Generator) -> None:
+def _write_lake(
+    root: Path, made: dict[str, Entries], rng: np.random.Generator, more: list[dict[str, object]] | None = None
+) -> None:
     """One host with six disks; the rollups of a second of each class. A histogram is in two of the seconds of its entry."""
     start_ns = START_S * 10**9
     path = root / f"host=h/start_ns={start_ns}"
-    devices = [{"name": f"sd{'abcdef'[i]}", "id": 8 << 20 | 16 * i, "kind": "request", "model": "M"} for i in range(6)]
-    write_recording(path, [], {"devices": devices, "start_unix_ns": start_ns})
+    known = {"kind": "request", "model": "M"}
+    devices = [{"name": f"sd{'abcdef'[i]}", "id": 8 << 20 | 16 * i, "stable_id": f"wwn-{i}", **known} for i in range(6)]
+    write_recording(path, [], {"devices": devices + (more or []), "start_unix_ns": start_ns})
     parts = []
     for name, entries in made.items():
         n = len(entries.time_s)
@@ -251,11 +286,54 @@ def test_rollups_of_a_lake(tmp_path: Path) -> None:
     rng = np.random.default_rng(10)
     made = {"read": make_host("h", 6, rng, {3: Planted(2.5, 0.4)}), "write": make_host("h", 6, rng, {})}
     _write_lake(tmp_path, made, rng)
-    found = iolens.lake(tmp_path).slow()
-    assert len(found) == 12
-    assert [(v.host, v.device) for v in found if v.slow] == [("h M read", "sdd")]
-    assert math.isclose(found[0].factor or 0, 2.5, rel_tol=0.2)
-    assert {(v.tail_percent, v.found_by) for v in found} == {(None, None)}
+    lake = iolens.lake(tmp_path)
+    found = lake.slow()
+    assert isinstance(found, pa.Table)
+    # A disk has one row, whichever of its classes was judged.
+    rows = found.to_pylist()
+    assert sorted(row["device"] for row in rows) == [f"sd{c}" for c in "abcdef"]
+    assert [(r["host"], r["device"], r["stable_id"], r["model"], r["class"]) for r in rows if r["slow"]] == [
+        ("h", "sdd", "wwn-3", "M", "read")
+    ]
+    assert math.isclose(rows[0]["factor"] or 0, 2.5, rel_tol=0.2)
+    assert {(r["tail_percent"], r["found_by"], r["not_judged"]) for r in rows} == {(None, None, None)}
+    lake.engine.connection.register("slow_table", found)  # type: ignore[attr-defined]
+    joined = lake.query("select d.dev from slow_table s join devices d using (host, device) where slow")
+    assert joined.to_pylist() == [{"dev": 8 << 20 | 48}]
+
+
+def test_what_a_lake_does_not_judge_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(12)
+    short = make_host("h", 6, rng, {})
+    # The sixth disk has I/O for half an hour, a seventh is another model, an eighth has none; a dm device is above all.
+    kept = (short.device != 5) | (short.time_s < START_S + 1800)
+    columns = (short.time_s[kept], short.device[kept], short.throughput[kept], short.latency[kept])
+    other = Entries("h", [*short.names, "other"], *(np.concatenate([c, c[short.device[kept] == 0]]) for c in columns))
+    other.device[kept.sum() :] = 6
+    above = Entries("h", [*other.names, "dm"], *(np.concatenate([c, c[: kept.sum()]]) for c in _columns(other)))
+    above.device[len(other.device) :] = 8
+    more = [{"name": "sdg", "id": 8 << 20 | 96, "kind": "request", "model": "N"}]
+    more += [
+        {"name": "sdh", "id": 8 << 20 | 112, "kind": "request", "model": "M"},
+        {"name": "dm-0", "id": 8 << 20 | 128, "kind": "bio"},
+    ]
+    _write_lake(tmp_path, {"read": above}, rng, more)
+    rows = {row["device"]: row["not_judged"] for row in iolens.lake(tmp_path).slow().to_pylist()}
+    assert rows == {
+        **{f"sd{c}": None for c in "abcde"},
+        "sdf": "30 minutes with I/O on its busiest day, 60 are needed",
+        "sdg": "1 such devices on the host, at least 4 are compared",
+        "sdh": "no reads or writes of it are recorded by the second",
+    }
+    assert main(["slow", str(tmp_path), "--all", "--format", "json"]) == 0
+    said = capsys.readouterr()
+    assert {row["device"]: row["not_judged"] for row in json.loads(said.out)} == rows
+    assert "0 of 5 devices are slow" in said.err
+    assert "1 not judged: no reads or writes of it are recorded by the second" in said.err
+
+
+def _columns(e: Entries) -> tuple[np.ndarray, ...]:
+    return e.time_s, e.device, e.throughput, e.latency
 
 
 def test_histograms_of_a_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -264,9 +342,9 @@ def test_histograms_of_a_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     read, write = (make_host("h", 6, rng, {}) for _ in range(2))
     made = {"read": with_histograms(read, rng, {}), "write": with_histograms(write, rng, {2: Tail(0.05, 6, third)})}
     _write_lake(tmp_path, made, rng)
-    read_back = {e.host: e for e in slow_input.from_lake(iolens.lake(tmp_path))}
+    read_back = {e.group.io_class: e for e in slow_input.from_lake(iolens.lake(tmp_path))}
     for name, entries in made.items():
-        known, back = entries.histograms, read_back[f"h M {name}"]
+        known, back = entries.histograms, read_back[name]
         assert known is not None
         assert back.histograms is not None
 
@@ -274,8 +352,8 @@ def test_histograms_of_a_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]
             at = zip(np.array(names)[e.device[of.entry]], e.time_s[of.entry], of.bucket, of.ios, strict=True)
             return {(str(device), int(ts), int(bucket), int(ios)) for device, ts, bucket, ios in at}
 
-        assert rows(back, back.histograms, back.names) == rows(entries, known, [f"sd{c}" for c in "abcdef"])
+        assert rows(back, back.histograms, back.names) == rows(entries, known, [f"wwn-{i}" for i in range(6)])
     assert main(["slow", str(tmp_path), "--format", "json"]) == 0
     [row] = json.loads(capsys.readouterr().out)
-    assert (row["host"], row["device"], row["found_by"]) == ("h M write", "sdc", "tail")
+    assert (row["host"], row["device"], row["class"], row["found_by"]) == ("h", "sdc", "write", "tail")
     assert 0.5 < row["tail_percent"] < 2

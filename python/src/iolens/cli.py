@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import csv
-import dataclasses
 import json
 import os
 import sys
 import warnings
+from collections import Counter
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -114,25 +114,29 @@ def _report(args: argparse.Namespace) -> dict[str, Any] | str:
 
 def _slow(args: argparse.Namespace) -> list[dict[str, Any]]:
     try:
-        from . import slow, slow_input
+        from . import slow, slow_input, slow_table
     except ImportError as e:
         raise IolensError("slow needs numpy: pip install 'iolens[slow]'") from e
     first = args.paths[0]
     if len(args.paths) == 1 and ("://" in first or next(Path(first).glob("host=*"), None)):
         found = Lake(first).slow()
     else:
-        found = slow.judge(slow_input.from_csv([Path(p) for p in args.paths]))
-    if not found:
-        raise IolensError(
-            f"{first}: no device can be judged: at least {slow.MIN_PEERS} devices of a host with {slow.MIN_ENTRIES} entries of "
-            f"{slow.ENTRY_S} s in a day are needed"
-        )
-    slow_ones = sum(v.slow for v in found)
-    print(f"iolens: {slow_ones} of {len(found)} devices are slow", file=sys.stderr)
-    rows = [dataclasses.asdict(v) for v in found if args.all or v.slow]
-    # A log without histograms has one score.
-    without = () if any(v.tail_percent is not None for v in found) else ("tail_percent", "found_by")
-    return [{name: value for name, value in row.items() if name not in without} for row in rows]
+        found = slow_table.table(*slow.judge_all(slow_input.from_csv([Path(p) for p in args.paths])))
+    rows = _rows(found)
+    judged = [row for row in rows if row["not_judged"] is None]
+    reasons = Counter(row["not_judged"] for row in rows if row["not_judged"] is not None)
+    if not judged:
+        [(why, _), *_] = reasons.most_common(1) or [("it has no entries", 0)]
+        raise IolensError(f"{first}: no device can be judged, as {why}")
+    slow_ones = sum(row["slow"] for row in judged)
+    print(f"iolens: {slow_ones} of {len(judged)} devices are slow", file=sys.stderr)
+    for why, devices in reasons.most_common():
+        print(f"iolens: {devices} not judged: {why}", file=sys.stderr)
+    shown = [row for row in rows if args.all or row["slow"]]
+    # A log knows no models, and has no histograms.
+    optional = ("stable_id", "model", "class", "tail_percent", "found_by", "not_judged")
+    absent = [name for name in optional if all(row[name] is None for row in rows)]
+    return [{name: value for name, value in row.items() if name not in absent} for row in shown]
 
 
 def _print(found: list[dict[str, Any]] | dict[str, Any] | str, how: str) -> None:

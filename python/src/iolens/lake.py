@@ -138,13 +138,16 @@ class Lake:
         """Headroom of each device at the 99th percentile of its minutes, and the weeks until none is left."""
         return capacity.forecast(self._ask(questions.BUSY_DAYS))
 
-    def slow(self) -> list[Any]:
-        """Fail-slow devices beside their peers on the host, by means and histograms, the worst first; needs numpy."""
+    def slow(self) -> pa.Table:
+        """Each disk beside its peers on the host, by means and histograms, fail-slow ones first; needs numpy.
+
+        `not_judged` says why a disk was not judged.
+        """
         try:
-            from . import slow, slow_input
+            from . import slow, slow_input, slow_table
         except ImportError as e:
             raise IolensError("slow needs numpy: pip install 'iolens[slow]'") from e
-        return slow.judge(slow_input.from_lake(self))
+        return slow_table.table(*slow.judge_all(slow_input.from_lake(self)), slow_input.disks_of_lake(self))
 
     def findings(self, newest: bool = True) -> pa.Table:
         """The program's findings on each host's newest recording, or on all of them; with kernel and model."""

@@ -50,6 +50,14 @@ MIN_IN_BIN = 8
 
 
 @dataclass(frozen=True)
+class Group:
+    """Which devices of a host are compared: those of a model, in their I/Os of a class. A log knows neither."""
+
+    model: str | None = None
+    io_class: str | None = None
+
+
+@dataclass(frozen=True)
 class Entries:
     """Entries of the devices of one host: `time_s` since the epoch, index into `names`, throughput, latency (any units)."""
 
@@ -61,6 +69,7 @@ class Entries:
     latency: Floats
     # By their index: of logs without histograms none.
     histograms: slow_tails.Buckets | None = None
+    group: Group = Group()
 
 
 @dataclass
@@ -87,6 +96,7 @@ class DeviceDays:
     spread: float
     days: list[Day]
     tails: list[slow_tails.TailDay] = field(default_factory=list)
+    group: Group = Group()
 
 
 @dataclass(frozen=True)
@@ -112,12 +122,58 @@ class Verdict:
     entries: int
     tail_percent: float | None = None
     found_by: str | None = None
+    group: Group = Group()
+
+
+@dataclass(frozen=True)
+class Unjudged:
+    """A device that was not judged, and why."""
+
+    host: str
+    device: str
+    reason: str
+    entries: int = 0
+    group: Group = Group()
 
 
 def judge(hosts: Iterable[Entries]) -> list[Verdict]:
-    """All devices, those of the highest risk first. Hosts are read one by one."""
-    devices = [device for entries in hosts for device in judge_host(entries)]
-    return verdicts(devices)
+    """The devices that can be judged, those of the highest risk first. Hosts are read one by one."""
+    return judge_all(hosts)[0]
+
+
+def judge_all(hosts: Iterable[Entries]) -> tuple[list[Verdict], list[Unjudged]]:
+    """The same, and the devices that cannot be judged."""
+    devices: list[DeviceDays] = []
+    rest: list[Unjudged] = []
+    for entries in hosts:
+        judged = judge_host(entries)
+        devices += judged
+        rest += _unjudged(entries, {device.name for device in judged})
+    return verdicts(devices), rest
+
+
+def _unjudged(entries: Entries, judged: set[str]) -> Iterator[Unjudged]:
+    """The devices of a host that are not among the judged ones."""
+    usable = _usable(entries)
+    days, day_of = np.unique(entries.time_s[usable] // DAY_S, return_inverse=True)
+    counts = np.zeros((len(entries.names), max(len(days), 1)), dtype=np.int64)
+    np.add.at(counts, (entries.device[usable], day_of), 1)
+    for of, name in zip(counts, entries.names, strict=True):
+        if name in judged:
+            continue
+        fullest = int(of.argmax())
+        peers = int((counts[:, fullest] >= MIN_ENTRIES).sum())
+        if len(entries.names) < MIN_PEERS:
+            reason = f"{len(entries.names)} such devices on the host, at least {MIN_PEERS} are compared"
+        elif of[fullest] < MIN_ENTRIES:
+            reason = (
+                f"{of[fullest] * ENTRY_S // 60} minutes with I/O on its busiest day, {MIN_ENTRIES * ENTRY_S // 60} are needed"
+            )
+        elif peers < MIN_PEERS:
+            reason = f"{peers} such devices with an hour of I/O on that day, at least {MIN_PEERS} are compared"
+        else:
+            reason = "fewer than three other devices had its load"
+        yield Unjudged(entries.host, name, reason, int(of.sum()), entries.group)
 
 
 def verdicts(devices: list[DeviceDays]) -> list[Verdict]:
@@ -197,6 +253,7 @@ def _verdict(device: DeviceDays, steady: bool, risk: float, limit: float) -> Ver
         trend_percent_per_day=_trend(device.days),
         days=len(device.days),
         entries=entries,
+        group=device.group,
     )
 
 
@@ -212,8 +269,7 @@ def _trend(days: list[Day]) -> float | None:
 
 def judge_host(entries: Entries) -> list[DeviceDays]:
     """Every day of the devices of a host, beside each other."""
-    usable = np.isfinite(entries.latency) & np.isfinite(entries.throughput) & (entries.latency > 0)
-    usable &= entries.throughput >= 0
+    usable = _usable(entries)
     if not usable.any():
         return []
     entries = replace(entries, latency=dithered(entries.latency))
@@ -229,8 +285,14 @@ def judge_host(entries: Entries) -> list[DeviceDays]:
     shifts = {index: float(np.median([d.shift for d in of])) for index, of in days.items()}
     spread = _spread(np.array(list(shifts.values()))) if shifts else 0.0
     return [
-        DeviceDays(entries.host, entries.names[i], shifts[i], spread, of, tails.get(i, [])) for i, of in sorted(days.items())
+        DeviceDays(entries.host, entries.names[i], shifts[i], spread, of, tails.get(i, []), entries.group)
+        for i, of in sorted(days.items())
     ]
+
+
+def _usable(entries: Entries) -> npt.NDArray[np.bool_]:
+    usable: npt.NDArray[np.bool_] = np.isfinite(entries.latency) & np.isfinite(entries.throughput)
+    return usable & (entries.latency > 0) & (entries.throughput >= 0)
 
 
 def _tails(entries: Entries, chosen: npt.NDArray[np.bool_], day: int) -> Iterator[tuple[int, slow_tails.TailDay]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import groupby
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from .errors import IolensError
-from .slow import DAY_S, ENTRY_S, Entries
+from .questions import DISKS
+from .slow import DAY_S, ENTRY_S, Entries, Group
+from .slow_table import Disk
 from .slow_tails import Buckets
 
 if TYPE_CHECKING:
@@ -26,9 +28,10 @@ _COLUMNS = ("ts", "disk_id", "throughput", "latency")
 def from_csv(paths: list[Path]) -> Iterator[Entries]:
     """Hosts of CSV files with columns `ts,disk_id,throughput,latency`, one by one.
 
-    A file is a host unless it has a column `host`, or one disk only: then its directory is the host. A directory stands for
-    the CSV files in it, at any depth. `ts` is in seconds, milliseconds or as a date with time. Units of throughput and
-    latency are free.
+    A file is a host unless it has a column `host`, or one disk only: then its directory is the host. So it is where the
+    files of a directory are parts of one log, as a file for each day: the same disks, one file after the other. A directory
+    stands for the CSV files in it, at any depth. `ts` is in seconds, milliseconds or as a date with time. Units of throughput
+    and latency are free.
     """
     files = [f for p in paths for f in (sorted(p.rglob("*.csv")) if p.is_dir() else [p])]
     if not files:
@@ -36,17 +39,20 @@ def from_csv(paths: list[Path]) -> Iterator[Entries]:
     base = paths[0] if len(paths) == 1 and paths[0].is_dir() else None
     found = False
     for directory, group in groupby(files, key=lambda f: f.parent):
+        logs = _logs(list(group))
         disks: list[pa.Table] = []
-        for file in group:
-            table = _read(file)
+        for log in logs:
+            parts = [part for part in map(_read, log) if part is not None]
             # Beside the data such sets have lists of labels: files without the columns are passed over.
-            if table is None:
+            if not parts:
                 continue
             found = True
+            table = pa.concat_tables(parts, promote_options="default")
             if "host" not in table.column_names and len(pc.unique(table["disk_id"])) == 1:
                 disks.append(table)
-            else:
-                yield from _hosts(table, _name(file.with_suffix(""), base))
+                continue
+            is_directory = len(log) > 1 and len(logs) == 1
+            yield from _hosts(table, _name(directory if is_directory else log[0].with_suffix(""), base))
         # Where a file holds one disk, the directory is the host.
         if disks:
             yield entries_of(_name(directory, base), pa.concat_tables(disks))
@@ -54,24 +60,49 @@ def from_csv(paths: list[Path]) -> Iterator[Entries]:
         raise IolensError(f"{files[0]} has no columns {','.join(_COLUMNS)}")
 
 
+def _logs(files: list[Path]) -> list[list[Path]]:
+    """The files of a directory, those together that are parts of one log: the same disks, one file after the other.
+
+    Where two files say something of the same disk at the same time, its name is that of two disks, and each file is a log.
+    """
+    if len(files) < 2:
+        return [files]
+    spans: dict[str, list[tuple[int, int, Path]]] = {}
+    for file in files:
+        table = _read(file, ("ts", "disk_id"))
+        if table is None:
+            continue
+        for row in table.group_by("disk_id").aggregate([("ts", "min"), ("ts", "max")]).to_pylist():
+            if row["disk_id"] is not None and row["ts_min"] is not None:
+                spans.setdefault(row["disk_id"], []).append((row["ts_min"], row["ts_max"], file))
+    log_of = {file: [file] for _, _, file in chain(*spans.values())}
+    for of in spans.values():
+        of.sort()
+        for (_, end, before), (begin, _, after) in pairwise(of):
+            # A part may begin within the last entry of the one before.
+            if begin <= end - ENTRY_S:
+                return [[file] for file in files]
+            if log_of[before] is not log_of[after]:
+                joined = log_of[before] + log_of[after]
+                log_of.update((file, joined) for file in joined)
+    return [list(log) for log in dict.fromkeys(tuple(sorted(log)) for log in log_of.values())]
+
+
 def _name(path: Path, base: Path | None) -> str:
     return str(path.relative_to(base)) if base and path != base else path.name
 
 
-def _read(file: Path) -> pa.Table | None:
+def _read(file: Path, wanted: tuple[str, ...] = _COLUMNS) -> pa.Table | None:
+    """The wanted columns of a file, and `host`; nothing if it is none of a log."""
     try:
         table = pa_csv.read_csv(file)
     except (OSError, pa.ArrowInvalid) as e:
         raise IolensError(f"{file}: {e}") from e
     if not set(_COLUMNS) <= set(table.column_names):
         return None
+    types = {"disk_id": pa.string(), "throughput": pa.float64(), "latency": pa.float64()}
     try:
-        columns = {
-            "ts": _seconds(table["ts"]),
-            "disk_id": table["disk_id"].cast(pa.string()),
-            "throughput": table["throughput"].cast(pa.float64()),
-            "latency": table["latency"].cast(pa.float64()),
-        }
+        columns = {name: _seconds(table[name]) if name == "ts" else table[name].cast(types[name]) for name in wanted}
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
         raise IolensError(f"{file}: {e}") from e
     if "host" in table.column_names:
@@ -122,34 +153,51 @@ def from_lake(lake: Lake) -> Iterator[Entries]:
     """Hosts of a lake: time in the device by load, from the rollups of a second; reads and writes apart; and its histograms.
 
     Queue time is no fault of the device, so it is left out; a mix that shifts from reads to writes changes no class's time.
-    Devices are compared with those of the same model on the same host.
+    Devices are compared with those of the same model on the same host. Layers above disks are left out.
     """
     for (host,) in lake.rows("select distinct host from rollup order by host"):
+        chosen = f"host = {_literal(host)} and step_s = 1 and class in ('read', 'write') and {DISKS}"
         table = lake.query(f"""
-            select {_PEERS}, cast(sum(bytes) as double) / {ENTRY_S} as throughput,
+            select {_KEYS}, cast(sum(bytes) as double) / {ENTRY_S} as throughput,
                    cast(sum(device_sum_ns) as double) / sum(ios) / 1e3 as latency
-            from rollup where host = {_literal(host)} and step_s = 1 and class in ('read', 'write') and ios > 0
-            group by 1, 2, 3""")
+            from rollup where {chosen} and ios > 0 group by 1, 2, 3, 4""")
         if not table.num_rows:
             continue
         first, last = pc.min(table["ts"]).as_py() // DAY_S, pc.max(table["ts"]).as_py() // DAY_S
-        parts: dict[str, list[Buckets]] = {}
-        groups = {name: table.filter(pc.equal(table["peers"], name)) for name in pc.unique(table["peers"]).to_pylist()}
-        entries = {name: entries_of(f"{host} {name}".replace("  ", " "), rows) for name, rows in groups.items()}
+        groups = [
+            Group(row["model"] or None, row["class"]) for row in table.group_by(["model", "class"]).aggregate([]).to_pylist()
+        ]
+        entries = {group: replace(entries_of(host, _of_group(table, group)), group=group) for group in groups}
+        parts: dict[Group, list[Buckets]] = {group: [] for group in groups}
         # Day by day: histograms are far more rows than entries.
         for day in range(first, last + 1):
             found = lake.query(f"""
-                select {_PEERS}, bucket, cast(sum(ios) as bigint) as ios from buckets
-                where host = {_literal(host)} and step_s = 1 and part = 'device' and class in ('read', 'write')
-                and at_unix_ns >= {day * DAY_S * 10**9} and at_unix_ns < {(day + 1) * DAY_S * 10**9} group by 1, 2, 3, 4""")
-            for name, of in entries.items():
-                parts.setdefault(name, []).append(_buckets(of, found.filter(pc.equal(found["peers"], name))))
-        for name, of in entries.items():
-            yield replace(of, histograms=_joined(parts[name]))
+                select {_KEYS}, bucket, cast(sum(ios) as bigint) as ios from buckets where {chosen} and part = 'device'
+                and at_unix_ns >= {day * DAY_S * 10**9} and at_unix_ns < {(day + 1) * DAY_S * 10**9}
+                group by 1, 2, 3, 4, bucket""")
+            for group, of in entries.items():
+                parts[group].append(_buckets(of, _of_group(found, group)))
+        for group, of in entries.items():
+            yield replace(of, histograms=_joined(parts[group]))
 
 
-_PEERS = f"""coalesce(model, '') || ' ' || class as peers, coalesce(stable_id, device) as disk_id,
+def disks_of_lake(lake: Lake) -> dict[tuple[str, str], Disk]:
+    """The disks of a lake, by host and the name that they have in its entries."""
+    rows = lake.rows(f"""
+        select host, {_DISK_ID} as disk_id, max_by(device, start_ns) as device, max(nullif(stable_id, '')) as stable_id,
+               max_by(nullif(trim(model), ''), start_ns) as model
+        from devices where {DISKS} and coalesce(size_bytes, 1) > 0 group by 1, 2""")
+    return {(host, disk_id): Disk(device, stable_id, model) for host, disk_id, device, stable_id, model in rows}
+
+
+_DISK_ID = "coalesce(nullif(stable_id, ''), device)"
+_KEYS = f"""coalesce(trim(model), '') as model, class, {_DISK_ID} as disk_id,
     cast((at_unix_ns - at_unix_ns % {ENTRY_S * 10**9}) / 1e9 as bigint) as ts"""
+
+
+def _of_group(table: pa.Table, group: Group) -> pa.Table:
+    same_model = pc.equal(table["model"], group.model or "")
+    return table.filter(pc.and_(same_model, pc.equal(table["class"], group.io_class)))
 
 
 def _buckets(entries: Entries, table: pa.Table) -> Buckets:
