@@ -14,8 +14,8 @@ install() {
   { [ -x "$venv/bin/pip" ] || python3 -m venv "$venv"; } && "$venv/bin/pip" install -q --disable-pip-version-check "${@:2}" ||
     { echo "SKIP: python: ${*:2} could not be installed"; exit 0; }
 }
-install "build, duckdb, hatchling, moto.server, mypy, numpy, pyarrow, pytest, ruff" \
-  build duckdb hatchling "moto[server]" mypy numpy pyarrow pytest ruff
+install "build, duckdb, hatchling, matplotlib, moto.server, mypy, numpy, pyarrow, pytest, ruff" \
+  build duckdb hatchling matplotlib "moto[server]" mypy numpy pyarrow pytest ruff
 case " $* " in *" spark "*) install pyspark "pyspark>=4" ;; esac
 
 for program in target/release/iolens target/debug/iolens; do

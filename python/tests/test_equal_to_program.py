@@ -72,7 +72,7 @@ def test_series_is_zoom(by: str, step: str, made: Callable[[int], Path], program
 def test_windows_are_those_of_zoom(made: Callable[[int], Path], program: str) -> None:
     path = made(1)
     theirs = json.loads(run(program, "zoom", path, "--step", "50ms", "--from", "0.33", "--to", "0.9", "-x", "--format", "json"))
-    relation = iolens.open(path).series("50ms", extended=True, start_s=0.33, stop_s=0.9)
+    relation = iolens.open(path).series("50ms", extended=True, start=0.33, stop=0.9)
     mine = [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
     assert len(mine) == len(theirs) == 12
     for a, b in zip(mine, theirs, strict=True):

@@ -161,7 +161,7 @@ def test_a_damaged_description_has_a_copy(tmp_path: Path) -> None:
         (lambda p: iolens.open(FINISHED).series("1us"), "finest is 1ms"),
         (lambda p: iolens.open(FINISHED).series("soon"), "is no duration"),
         (lambda p: iolens.open(FINISHED).series(by="colour"), "choose one of all, device"),
-        (lambda p: iolens.open(FINISHED).series(start_s=9.0), "nothing from 9.000 s"),
+        (lambda p: iolens.open(FINISHED).series(start=9.0), "nothing from 9.000 s"),
         (lambda p: iolens.open(FINISHED).heatmap(part="whole"), "choose total, queue or device"),
         (lambda p: iolens.open(FINISHED).heatmap(device="sdz"), "no device is called"),
         (lambda p: iolens.open(write_recording(p / "n", [], {"schema_version": 9})), "newer than this package reads"),

@@ -97,6 +97,9 @@ class Engine(Protocol):
     def may_be_damage(self, error: Exception) -> bool:
         """Whether a file that cannot be read may have caused the error."""
 
+    def close(self) -> None:
+        """Gives up what it holds."""
+
 
 class Files:
     """The files of a recording root, in a directory or in an object store."""
@@ -360,6 +363,10 @@ class DuckEngine:
         cause = error.__cause__ if isinstance(error, IolensError) else error
         return isinstance(cause, (duckdb.IOException, duckdb.InvalidInputException, duckdb.SerializationException))
 
+    def close(self) -> None:
+        """Closes the database."""
+        self.connection.close()
+
 
 class SparkEngine:
     """Spark: a session, or the master of a cluster (`spark://...`, `local[2]`)."""
@@ -466,6 +473,12 @@ class SparkEngine:
         """Whether a file that cannot be read may have caused the error."""
         # Spark wraps what an executor reports in errors of many kinds; these names stand in all of them.
         return "FAILED_READ_FILE" in str(error) or "is not a Parquet file" in str(error) or "parquet" in str(error).lower()
+
+    def close(self) -> None:
+        """Drops the views; the session's context is the user's."""
+        for view in self.spark.catalog.listTables():
+            if view.isTemporary:
+                self.spark.catalog.dropTempView(view.name)
 
 
 def _session(spark: Any) -> Any:

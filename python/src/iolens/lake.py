@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from . import capacity, program, questions
 from .containers import CONTAINERS
+from .display import lake_html
 from .engines import DEVICES, RAW, RAW_BUCKETS, RAW_LONG, RAW_LONG_BUCKETS, ROLLUP, DuckEngine, Engine, Files, SparkEngine
 from .errors import IolensError
 from .meta import parse_meta
@@ -56,6 +57,27 @@ class Lake:
     def __repr__(self) -> str:
         hosts = len({host for host, _, _ in self.files.recordings})
         return f"<Lake {self.root!r}: {hosts} hosts, {len(self.files.recordings)} recordings>"
+
+    def _repr_html_(self) -> str:
+        return lake_html(self)
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        """The names of its relations, which are its attributes as well."""
+        return RELATIONS
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *RELATIONS})
+
+    def close(self) -> None:
+        """Closes the database, or the views of Spark; relations of this lake cannot be used any more."""
+        self.engine.close()
+
+    def __enter__(self) -> Lake:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def __getattr__(self, name: str) -> Any:
         """The relations by their names: `lake.ios`, `lake.rollup`."""

@@ -6,17 +6,19 @@ import json
 import os
 import warnings
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
 import pyarrow.parquet as pq
 
-from . import program, series
+from . import plots, program, series
 from .display import recording_html
 from .duck import connect, empty_sql, quoted, select_sql
 from .durations import parse_ns
 from .errors import IolensError
 from .meta import Device, Meta, layers_above, parse_meta
+from .moments import Moment, since_start_ns
 from .series import Window
 from .tables import BY_RELATION, TABLES, Table, io_columns_sql
 
@@ -40,11 +42,25 @@ class Recording:
         self.meta: Meta = parse_meta((str(p), p.read_text(errors="replace")) for p in places if p.is_file())
         self.connection = connect()
         self._made: set[str] = set()
+        # Of an imported log: what goes with the recording.
+        self.directory: TemporaryDirectory[str] | None = None
         if any(path.glob("wal/*-*.wal")):
             warnings.warn(
                 f"{path} was not finished: the rows in its write-ahead log are not shown; the iolens program reads them",
                 stacklevel=3,
             )
+
+    def close(self) -> None:
+        """Closes the database; relations of this recording cannot be used any more."""
+        self.connection.close()
+        if self.directory is not None:
+            self.directory.cleanup()
+
+    def __enter__(self) -> Recording:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def __repr__(self) -> str:
         return f"<Recording {str(self.path)!r}: {self.meta.source}, {self.duration_s:.3f} s>"
@@ -173,16 +189,18 @@ class Recording:
         step: str | float = "1s",
         by: str = "all",
         *,
-        start_s: float | None = None,
-        stop_s: float | None = None,
+        start: Moment | None = None,
+        stop: Moment | None = None,
         extended: bool = False,
     ) -> duckdb.DuckDBPyRelation:
         """The time series of `iolens zoom`, not rounded: a row per `step`, labelled by its end.
 
-        `by` is `all`, `device`, `process`, `cgroup` or `file`; `extended` adds percentiles, number in flight and busy time.
+        `start` and `stop` are seconds since the recording's start, a `datetime`, or text such as `2026-11-18 11:06:40` or
+        `11:06:40`. `by` is `all`, `device`, `process`, `cgroup` or `file`; `extended` adds percentiles, number in flight and
+        busy time.
         """
         step_ns = parse_ns(step)
-        window = self._window(start_s, stop_s)
+        window = self.window_ns(start, stop)
         if by not in series.GROUPS:
             raise IolensError(f"by={by!r}: choose one of {', '.join(series.GROUPS)}")
         if step_ns < series.MIN_STEP_NS:
@@ -197,17 +215,17 @@ class Recording:
         return found
 
     def percentiles(
-        self, by: str = "device", *, start_s: float | None = None, stop_s: float | None = None
+        self, by: str = "device", *, start: Moment | None = None, stop: Moment | None = None
     ) -> duckdb.DuckDBPyRelation:
         """Number, bytes and latencies by `by` and class, as in the report; percentiles are nearest rank."""
         if by not in series.GROUPS[1:]:
             raise IolensError(f"by={by!r}: choose one of {', '.join(series.GROUPS[1:])}")
-        self._choose(self._window(start_s, stop_s), by)
+        self._choose(self.window_ns(start, stop), by)
         return self._kept(series.percentiles_sql(by))
 
-    def busy(self, *, start_s: float | None = None, stop_s: float | None = None) -> duckdb.DuckDBPyRelation:
+    def busy(self, *, start: Moment | None = None, stop: Moment | None = None) -> duckdb.DuckDBPyRelation:
         """Exact busy time and number in flight of each device."""
-        window = self._window(start_s, stop_s)
+        window = self.window_ns(start, stop)
         self._choose(window, "device")
         numbered = self._numbered(window)
         [(others,)] = self.connection.sql("select count(*) from placed where class not in ('read', 'write')").fetchall()
@@ -222,8 +240,8 @@ class Recording:
         *,
         per_octave: int = 2,
         device: str | None = None,
-        start_s: float | None = None,
-        stop_s: float | None = None,
+        start: Moment | None = None,
+        stop: Moment | None = None,
     ) -> duckdb.DuckDBPyRelation:
         """Completions by time, class and duration: `part` is `total`, `queue` or `device`.
 
@@ -233,9 +251,22 @@ class Recording:
             raise IolensError(f"part={part!r}: choose total, queue or device")
         if per_octave not in (1, 2, 4, 8, 16):
             raise IolensError(f"per_octave={per_octave!r}: choose 1, 2, 4, 8 or 16")
-        window = self._window(start_s, stop_s)
+        window = self.window_ns(start, stop)
         self._choose(window, "device" if device else "all", device)
         return self._kept(series.heatmap_sql(*window, max(parse_ns(step), 1), part, per_octave))
+
+    def plot(
+        self,
+        what: str = "throughput",
+        step: str | float | None = None,
+        by: str = "all",
+        *,
+        start: Moment | None = None,
+        stop: Moment | None = None,
+        ax: Any = None,
+    ) -> Any:
+        """Draws `throughput`, `iops`, `latency` or a `heatmap` of latencies over time; gives the axes of matplotlib."""
+        return plots.plot(self, what, step, by, start, stop, ax)
 
     def report(self, html: str | os.PathLike[str] | None = None) -> dict[str, Any]:
         """The program's report as its JSON document; with `html` the page is written there, too."""
@@ -298,12 +329,17 @@ class Recording:
         self.connection.execute(f"create view {table.relation} as {sql}")
         self._made.add(table.relation)
 
-    def _window(self, start_s: float | None, stop_s: float | None) -> tuple[int, int]:
+    def window_ns(self, start: Moment | None = None, stop: Moment | None = None) -> tuple[int, int]:
+        """A window of single I/Os in nanoseconds since the recording's start; without bounds all of it."""
         if not self.ios.limit(1).fetchall() and self.meta.source != "ebpf":
             has = ", ".join(t.relation for t in TABLES if self._files(t)) or "nothing"
             raise IolensError(f"{self.path} has no single I/Os (source {self.meta.source}); it has {has}")
-        from_ns = 0 if start_s is None else round(start_s * 1e9)
-        to_ns = self.end_ns if stop_s is None else min(round(stop_s * 1e9), self.end_ns)
+        from_ns = 0
+        to_ns = self.end_ns
+        if start is not None:
+            from_ns = since_start_ns(start, self.meta.start_unix_ns, self.end_ns)
+        if stop is not None:
+            to_ns = min(since_start_ns(stop, self.meta.start_unix_ns, self.end_ns), self.end_ns)
         if not 0 <= from_ns < to_ns:
             raise IolensError(f"nothing from {from_ns / 1e9:.3f} s to {to_ns / 1e9:.3f} s: it has {self.duration_s:.3f} s")
         return from_ns, to_ns
