@@ -7,6 +7,7 @@
 //! not be known is `None`, never zero; every mean and quantile carries its count; a printed time labels the end of its
 //! interval; an I/O belongs to the interval in which it completes.
 
+pub mod actors;
 pub mod bursts;
 pub mod capacity;
 pub mod counters;

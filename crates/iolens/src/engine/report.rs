@@ -15,9 +15,6 @@ use super::{decode, names, report_tables, source, window};
 use crate::present::html::Names;
 use crate::present::report_json::RecordingFacts;
 
-/// What [`ReportBuilder`] looks at.
-const REPORT_COLUMNS: IoColumns = IoColumns::ALL.without(IoColumns::CGROUP);
-
 /// All analyses over what completed in `range`, and what was in flight in it.
 ///
 /// # Errors
@@ -40,7 +37,7 @@ pub fn analyse(
     let met = decode::for_parts(
         recording,
         window::with_in_flight(range),
-        REPORT_COLUMNS,
+        IoColumns::ALL,
         &mut builder.parts(),
     )?;
     met.damage.iter().for_each(|l| builder.lost(l));
@@ -116,50 +113,4 @@ pub fn plain(recording: &Recording, range: &Range<i64>) -> Result<Analysed> {
         layers,
         rates,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use iolens_core::model::{Comm, Io, Op, Origin};
-
-    #[test]
-    fn what_is_not_read_changes_no_report() {
-        let of = |keep: bool| {
-            let mut builder = ReportBuilder::new(Window::OPEN);
-            for i in 0..10_000 {
-                let op = if i % 3 == 0 { Op::WRITE } else { Op::READ };
-                let io = Io::new(
-                    i * 100_000,
-                    DevId::new(8, 0),
-                    op,
-                    4096,
-                    Some(i % 700),
-                    50_000 + i % 9000,
-                );
-                let io = Io {
-                    sector: Some(i * 8),
-                    error: Some(0),
-                    merges: Some(1),
-                    tgid: Some(7),
-                    ..io
-                };
-                let io = Io {
-                    comm: Some(Comm::new(b"fio")),
-                    ino: Some(12),
-                    fs_dev: Some(3),
-                    ..io
-                };
-                let cgroup = Some(i % 5).filter(|_| keep);
-                builder.push(&Io {
-                    cgroup,
-                    origin: Origin::Writeback,
-                    ..io
-                });
-            }
-            builder.finish(1_000_000_000)
-        };
-        assert_eq!(REPORT_COLUMNS, IoColumns::ALL.without(IoColumns::CGROUP));
-        assert_eq!(of(true), of(false));
-    }
 }

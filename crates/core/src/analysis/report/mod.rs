@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use crate::analysis::actors::{ActorTable, Actors};
 use crate::analysis::bursts::links::{self, Link, LinkDetail};
 use crate::analysis::bursts::reported::conclude_link;
 use crate::analysis::bursts::{Limit, LimitSource};
@@ -50,6 +51,9 @@ pub struct Report {
     /// What passed through each link of the plan (A13).
     #[serde(skip)]
     pub links: Vec<LinkDetail>,
+    /// Who did the I/O (A27).
+    #[serde(skip)]
+    pub actors: ActorTable,
     /// What a person should hear first, most severe first.
     #[serde(skip)]
     pub findings: Vec<Finding>,
@@ -92,6 +96,7 @@ pub struct ReportBuilder {
     completions: Completions,
     starts: Starts,
     issues: Issues,
+    actors: Actors,
     losses: Losses,
     counted: BTreeMap<DevId, Counted>,
     bios: BTreeMap<DevId, Bios>,
@@ -148,6 +153,7 @@ impl ReportBuilder {
             completions: Completions::new(window, BTreeSet::new()),
             starts: Starts::new(window, plan.kernel, BTreeSet::new()),
             issues: Issues::new(window),
+            actors: Actors::new(window),
             plan,
             losses: Losses::default(),
             counted: BTreeMap::new(),
@@ -165,8 +171,13 @@ impl ReportBuilder {
 
     /// The parts among which the work on I/Os is divided, the slowest one last. Each takes all I/Os, as [`ReportBuilder::push`]
     /// does; none needs the others until all have eaten.
-    pub fn parts(&mut self) -> [&mut dyn Part; 3] {
-        [&mut self.issues, &mut self.completions, &mut self.starts]
+    pub fn parts(&mut self) -> [&mut dyn Part; 4] {
+        [
+            &mut self.actors,
+            &mut self.issues,
+            &mut self.completions,
+            &mut self.starts,
+        ]
     }
 
     /// Takes what is missing.
@@ -319,6 +330,7 @@ impl ReportBuilder {
             regime,
             details,
             links,
+            actors: self.actors.finish(),
             findings: found,
         }
     }
