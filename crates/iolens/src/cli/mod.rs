@@ -212,8 +212,12 @@ pub enum FilesBy {
 
 /// All analyses of a recording: text, or one JSON document
 ///
+/// The text is one screen: the findings that matter most, the busiest devices, the processes with most I/O time.
+///
 /// Examples:
 ///   iolens report db.iolens
+///   iolens report db.iolens --full               everything
+///   iolens report db.iolens --device sda         everything about one device
 ///   iolens report db.iolens -o db.html           charts to look at, in one file
 ///   iolens report db.iolens --json | jq .devices
 ///   iolens report db.iolens --json --device sda
@@ -232,9 +236,12 @@ pub struct ReportPlan {
     /// Judge bursts by what a device carries per second (sda=500M), or a link that several share (sda+sdb=2400M)
     #[arg(long = "limit", value_name = "DEV[+DEV...]=SIZE", value_parser = parse_limit)]
     pub limits: Vec<CarryLimit>,
-    /// Give this device's details in JSON, a summary of the others; may be repeated [default: all of up to 8 devices, of
-    /// more the 4 with most I/Os]
-    #[arg(long = "device", value_name = "DEV", requires = "json")]
+    /// Print all findings, devices and details, not one screen
+    #[arg(long, conflicts_with = "json")]
+    pub full: bool,
+    /// Print everything about this device alone; in JSON its details, a summary of the others. May be repeated [default in
+    /// JSON: all of up to 8 devices, of more the 4 with most I/Os]
+    #[arg(short, long = "device", value_name = "DEV")]
     pub devices: Vec<String>,
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own

@@ -22,7 +22,7 @@ use crate::engine::report::{analyse, facts};
 use crate::engine::{files, names, report_tables, source, tables, window};
 use crate::present::html::Names;
 use crate::present::report_json::{self, RecordingFacts};
-use crate::present::report_text;
+use crate::present::{report_summary, report_text};
 
 /// Runs `iolens report`.
 ///
@@ -63,20 +63,19 @@ pub fn run(plan: &ReportPlan) -> Result<u8> {
         )?;
         eprintln!("iolens: {} written; open it in a browser", path.display());
     }
+    let facts = RecordingFacts {
+        detailed,
+        ..facts(&recording, &layers)
+    };
+    let meta = recording.meta();
+    let layout = crate::streams::layout();
     let text = if plan.json {
         let requests = files::if_recorded(&recording, &range, By::Class)?;
-        let facts = RecordingFacts {
-            detailed,
-            ..facts(&recording, &layers)
-        };
-        report_json::render(&report, recording.meta(), &facts, requests.as_ref())
+        report_json::render(&report, meta, &names, &facts, requests.as_ref())
+    } else if plan.full || !facts.detailed.is_empty() {
+        report_text::render(&report, meta, &names, &facts, layout)
     } else {
-        report_text::render(
-            &report,
-            recording.meta(),
-            &facts(&recording, &layers),
-            crate::streams::layout(),
-        )
+        report_summary::render(&report, meta, &names, &facts, layout)
     };
     crate::streams::stdout().write_all(text.as_bytes())?;
     Ok(0)

@@ -129,6 +129,39 @@ impl Layout {
         out
     }
 
+    /// The same, in which columns are left out where the terminal is too narrow, those of `droppable` in its order, until
+    /// the others fit.
+    pub fn table_that_fits(
+        &self,
+        columns: &[String],
+        rows: &[Vec<String>],
+        left: impl Fn(usize) -> bool,
+        droppable: &[usize],
+    ) -> String {
+        let width = |column: usize| {
+            let cells = rows.iter().filter_map(|row| row.get(column));
+            let widest = cells
+                .chain([&columns[column]])
+                .map(|cell| visible(cell))
+                .max();
+            GAP + widest.unwrap_or(0)
+        };
+        let mut kept: Vec<usize> = (0..columns.len()).collect();
+        for column in droppable {
+            let total: usize = kept.iter().map(|i| width(*i)).sum();
+            if total <= self.width {
+                break;
+            }
+            kept.retain(|i| i != column);
+        }
+        let kept_cells = |row: &[String]| -> Vec<String> {
+            let cells = kept.iter().filter_map(|i| row.get(*i));
+            cells.cloned().collect()
+        };
+        let kept_rows: Vec<Vec<String>> = rows.iter().map(|row| kept_cells(row)).collect();
+        self.table(&kept_cells(columns), &kept_rows, |i| left(kept[i]))
+    }
+
     fn table_row(
         &self,
         row: &[String],

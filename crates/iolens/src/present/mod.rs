@@ -1,5 +1,6 @@
 //! Pure renderers: results in, text out.
 
+mod actors;
 pub mod columns;
 pub mod demo_text;
 pub mod doctor_text;
@@ -22,6 +23,7 @@ pub mod record_text;
 pub mod report_detail;
 pub mod report_detail_text;
 pub mod report_json;
+pub mod report_summary;
 pub mod report_text;
 #[cfg(test)]
 mod schema;

@@ -1,14 +1,13 @@
-//! One device in depth as lines of the text report: what every analysis says of it, a "no" as well as a "yes".
+//! One device in depth as lines of the text report: what the analyses say of it. Periods and how
+//! much depends on the binning are in the document (`--json`): without their intervals and p-values they mislead.
 
 use std::fmt::Write;
 
 use iolens_core::analysis::capacity::{Capacity, State};
 use iolens_core::analysis::counters::io_ticks::{UtilCheck, Verdict as Util};
-use iolens_core::analysis::device::attribution::AttributionSummary;
 use iolens_core::analysis::device::detail::{DeviceDetail, StreamDetail};
 use iolens_core::analysis::device::slots::{SLOT_NS, SlotGroup, SlotQuantiles, SlotSummary};
 use iolens_core::analysis::device::stages::{Stage, StagesSummary};
-use iolens_core::analysis::periodicity::Verdict as Rhythm;
 use iolens_core::analysis::starvation::Verdict as Wait;
 
 use super::html::capacity::summary;
@@ -31,12 +30,7 @@ fn lines(out: &mut String, d: &DeviceDetail) {
     }
     stages(out, &d.stages);
     capacity(out, &d.capacity);
-    d.streams
-        .iter()
-        .filter(|s| s.bytes > 0)
-        .for_each(|s| rhythm(out, s));
     d.streams.iter().for_each(|s| waiting(out, s));
-    attribution(out, &d.attribution);
     if let Some(p) = d.peak_hour {
         let _ = writeln!(
             out,
@@ -208,42 +202,6 @@ fn unknown_p() -> String {
     format!("p {}", number(None, 0))
 }
 
-fn rhythm(out: &mut String, s: &StreamDetail) {
-    let p = &s.periodicity;
-    let class = s.class.name();
-    let _ = match (p.verdict, p.period_s) {
-        (verdict @ (Rhythm::Periodic | Rhythm::Tentative), Some(period)) => {
-            let sure = if verdict == Rhythm::Tentative {
-                ", tentative: too few periods"
-            } else {
-                ""
-            };
-            let interval = p
-                .period_ci_s
-                .map(|(low, high)| format!(" ({low:.3} to {high:.3})"))
-                .unwrap_or_default();
-            writeln!(
-                out,
-                "  periodicity ({class}s): every {period:.3} s{interval}, {} periods, {}{sure}",
-                number(p.cycles, 1),
-                p.p_value.map_or_else(unknown_p, p_value)
-            )
-        }
-        (Rhythm::InsufficientData, _) => {
-            writeln!(
-                out,
-                "  periodicity ({class}s): insufficient data (n = {} onsets)",
-                p.onsets
-            )
-        }
-        _ => writeln!(
-            out,
-            "  periodicity ({class}s): none detected (n = {} onsets)",
-            p.onsets
-        ),
-    };
-}
-
 fn waiting(out: &mut String, s: &StreamDetail) {
     let Some(w) = &s.starvation else { return };
     let other = w.aggressor.name();
@@ -275,16 +233,5 @@ fn waiting(out: &mut String, s: &StreamDetail) {
         number(w.p99_outside_us, 1),
         w.control,
         w.p_value.map_or_else(unknown_p, p_value),
-    );
-}
-
-fn attribution(out: &mut String, a: &AttributionSummary) {
-    let Some(differ) = a.differ_percent else {
-        return;
-    };
-    let _ = writeln!(
-        out,
-        "  binning by arrival instead of completion changes {differ:.1} % of {} s intervals by > 10 %",
-        a.bin_ns as f64 / 1e9
     );
 }

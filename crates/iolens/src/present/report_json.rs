@@ -13,8 +13,10 @@ use iolens_core::model::{Class, DevId, RecordingMeta, Source};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::actors::{self, ActorEntry, OtherEntry};
 use super::escape;
 use super::findings as words;
+use super::html::Names;
 use super::indent::indented;
 use super::report_detail::{self, Detail, SetBlock};
 
@@ -92,6 +94,11 @@ pub(super) struct ReportDocument<'a> {
     devices: Vec<DeviceBlock<'a>>,
     /// Devices together; none where no single I/O was recorded.
     sets: Vec<SetBlock<'a>>,
+    /// Who did the I/O, those with most I/O time first: at most 200 entries, on every layer of a stack. Empty without single
+    /// I/Os.
+    actors: Vec<ActorEntry>,
+    /// What the entries of `actors` leave out.
+    actors_others: OtherEntry,
     /// Conclusions, the most severe first.
     findings: Vec<FindingBlock>,
     /// What `iolens files --json` says under the same key; `null` if requests were not recorded.
@@ -240,6 +247,7 @@ pub(super) fn bytes_per_io(facts: &RecordingFacts) -> Option<f64> {
 pub fn render(
     report: &Report,
     meta: &RecordingMeta,
+    names: &Names,
     facts: &RecordingFacts,
     files: Option<&FilesReport>,
 ) -> String {
@@ -251,6 +259,8 @@ pub fn render(
             .map(|d| with_detail(device(d, report, meta), report.detail(d.dev), &detailed))
             .collect(),
         sets: report_detail::sets(report, meta),
+        actors: actors::entries(report, meta, names),
+        actors_others: actors::others(report),
         findings: findings(report, meta),
         files,
     };
@@ -492,7 +502,8 @@ pub(super) mod tests {
     fn the_document_has_the_promised_keys_and_null_for_the_unknown() {
         let (report, meta, facts) = sample();
         let doc: Value =
-            serde_json::from_str(&render(&report, &meta, &facts, None)).expect("valid JSON");
+            serde_json::from_str(&render(&report, &meta, &Names::default(), &facts, None))
+                .expect("valid JSON");
         let rec = &doc["recording"];
         assert_eq!(
             (
@@ -606,7 +617,8 @@ pub(super) mod tests {
         let (report, meta, mut facts) = sample();
         facts.layers = BTreeMap::from([(DevId::new(8, 0), vec!["259:3".to_owned()])]);
         let doc: Value =
-            serde_json::from_str(&render(&report, &meta, &facts, None)).expect("valid JSON");
+            serde_json::from_str(&render(&report, &meta, &Names::default(), &facts, None))
+                .expect("valid JSON");
         let layers = &doc["recording"]["layers"];
         assert_eq!(
             (&doc["recording"]["ios"], &layers["ios"], &layers["bytes"]),
@@ -621,6 +633,7 @@ pub(super) mod tests {
         let text = super::super::report_text::render(
             &report,
             &meta,
+            &Names::default(),
             &facts,
             super::super::layout::Layout::PLAIN,
         );
@@ -643,7 +656,8 @@ pub(super) mod tests {
     fn devices_together_are_a_set() {
         let (report, meta, facts) = sample();
         let doc: Value =
-            serde_json::from_str(&render(&report, &meta, &facts, None)).expect("valid JSON");
+            serde_json::from_str(&render(&report, &meta, &Names::default(), &facts, None))
+                .expect("valid JSON");
         let set = &doc["sets"][0];
         assert_eq!(
             (&set["name"], &set["devices"]),
@@ -659,7 +673,8 @@ pub(super) mod tests {
         );
         let empty = ReportBuilder::new(Window::OPEN).finish(0);
         let doc: Value =
-            serde_json::from_str(&render(&empty, &meta, &facts, None)).expect("valid JSON");
+            serde_json::from_str(&render(&empty, &meta, &Names::default(), &facts, None))
+                .expect("valid JSON");
         assert_eq!(doc["sets"], serde_json::json!([]));
     }
 
@@ -694,7 +709,7 @@ pub(super) mod tests {
         for (devices, seconds) in [(500, 60), (500, 86_400), (3, 400 * 86_400)] {
             let (report, meta) = many(devices, seconds);
             let facts = RecordingFacts::default();
-            let text = render(&report, &meta, &facts, None);
+            let text = render(&report, &meta, &Names::default(), &facts, None);
             assert!(
                 text.len() <= 2_000_000,
                 "{devices} devices, {seconds} s: {} bytes",
@@ -705,7 +720,8 @@ pub(super) mod tests {
                 ..facts
             };
             let doc: Value =
-                serde_json::from_str(&render(&report, &meta, &asked, None)).expect("valid JSON");
+                serde_json::from_str(&render(&report, &meta, &Names::default(), &asked, None))
+                    .expect("valid JSON");
             let levels: Vec<&str> = (doc["devices"].as_array().expect("an array").iter())
                 .map(|d| d["detail_level"].as_str().expect("single I/Os"))
                 .collect();
@@ -734,9 +750,14 @@ pub(super) mod tests {
             );
         }
         let (report, meta) = many(3, 60);
-        let doc: Value =
-            serde_json::from_str(&render(&report, &meta, &RecordingFacts::default(), None))
-                .expect("JSON");
+        let doc: Value = serde_json::from_str(&render(
+            &report,
+            &meta,
+            &Names::default(),
+            &RecordingFacts::default(),
+            None,
+        ))
+        .expect("JSON");
         assert!((0..3).all(|i| doc["devices"][i]["detail_level"] == "full"));
     }
 }

@@ -1,16 +1,19 @@
-//! The report as text for a terminal: findings first, then the devices, then how far to trust it.
+//! The whole report as text for a terminal: findings first, then devices, processes, each device in depth, then how far to
+//! trust it.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use iolens_core::analysis::bursts::detail::BurstDetail;
 use iolens_core::analysis::bursts::links::LinkDetail;
-use iolens_core::analysis::counters::imported::AllClasses;
 use iolens_core::analysis::{ClassSummary, DeviceSummary, Finding, Report, Severity};
 use iolens_core::model::{Class, DevId, RecordingMeta, Source};
 
+use super::actors::{self, ActorsShown};
 use super::escape::terminal;
 use super::estimator;
 use super::findings as words;
+use super::html::Names;
 use super::layout::{Layout, Role, count_of, number, size, wrapped};
 use super::report_detail_text;
 use super::report_json::{
@@ -18,26 +21,74 @@ use super::report_json::{
     link_name, losses,
 };
 
-/// The whole text.
+/// The whole text; if `facts` name devices, of these alone.
 pub fn render(
     report: &Report,
     meta: &RecordingMeta,
+    names: &Names,
     facts: &RecordingFacts,
     layout: Layout,
 ) -> String {
     let mut out = layout.sentences(&head(report, meta, facts));
-    out.push_str(&findings(report, meta, usize::MAX, layout));
-    devices(&mut out, report, meta, layout);
+    out.push_str(&heading(layout, "Findings"));
+    let mut has_findings = false;
+    for f in &report.findings {
+        if is_about(f, &facts.detailed) {
+            finding(&mut out, f, meta, layout);
+            has_findings = true;
+        }
+    }
+    if !has_findings {
+        out.push_str("  none\n");
+    }
+    out.push('\n');
+    devices(&mut out, report, meta, &facts.detailed, layout);
+    out.push_str(&heading(layout, "Processes"));
+    let table = processes(report, meta, names, facts, layout);
+    out.push_str(if table.is_empty() {
+        "  none known\n"
+    } else {
+        &table
+    });
+    out.push('\n');
+    devices_in_depth(&mut out, report, meta, &facts.detailed, layout);
     out.push_str(&heading(layout, "Data quality"));
     out.push_str(&layout.sentences(&quality(report, meta, facts)));
     out
+}
+
+/// Rows of the table of processes; `--json` has more.
+const MAX_PROCESSES: usize = 50;
+
+fn processes(
+    report: &Report,
+    meta: &RecordingMeta,
+    names: &Names,
+    facts: &RecordingFacts,
+    layout: Layout,
+) -> String {
+    let layers: BTreeSet<DevId> = facts.layers.keys().copied().collect();
+    let shown = ActorsShown {
+        devices: &facts.detailed,
+        layers: &layers,
+        max_rows: MAX_PROCESSES,
+    };
+    actors::table(report, meta, names, &shown, layout)
+}
+
+/// Whether `f` concerns one of `devices` (none: all), or the recording as a whole.
+fn is_about(f: &Finding, devices: &BTreeSet<DevId>) -> bool {
+    let is_of_link = f.link().iter().any(|dev| devices.contains(dev));
+    let is_of_device = f.dev.is_some_and(|dev| devices.contains(&dev));
+    let is_of_all = f.dev.is_none() && f.link().is_empty();
+    devices.is_empty() || is_of_link || is_of_device || is_of_all
 }
 
 fn heading(layout: Layout, title: &str) -> String {
     layout.paint(Role::Heading, title) + "\n"
 }
 
-fn head(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> String {
+pub(super) fn head(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> String {
     let mut out = String::new();
     let window = report.devices.window;
     let started = jiff::Timestamp::from_nanosecond(
@@ -104,10 +155,9 @@ pub fn findings(report: &Report, meta: &RecordingMeta, most: usize, layout: Layo
         out.push_str("  none\n");
     }
     let all = &report.findings;
-    let is_first = |i: usize| all[..i].iter().all(|f| f.kind() != all[i].kind());
-    let mut order: Vec<usize> = (0..all.len()).collect();
-    order.sort_by_key(|i| !is_first(*i));
-    order.truncate(most.max((0..all.len()).filter(|i| is_first(*i)).count()));
+    let mut order = first_of_each_kind_first(all);
+    let kinds = order.iter().filter(|i| is_first_of_kind(all, **i)).count();
+    order.truncate(most.max(kinds));
     order.sort_unstable();
     order
         .iter()
@@ -115,7 +165,7 @@ pub fn findings(report: &Report, meta: &RecordingMeta, most: usize, layout: Layo
     if order.len() < all.len() {
         let _ = writeln!(
             out,
-            "  and {} more of these kinds: iolens report",
+            "  and {} more of these kinds: iolens report --full",
             all.len() - order.len()
         );
     }
@@ -123,7 +173,18 @@ pub fn findings(report: &Report, meta: &RecordingMeta, most: usize, layout: Layo
     out
 }
 
-fn finding(out: &mut String, f: &Finding, meta: &RecordingMeta, layout: Layout) {
+fn is_first_of_kind(all: &[Finding], i: usize) -> bool {
+    all[..i].iter().all(|f| f.kind() != all[i].kind())
+}
+
+/// Indices of findings: of every kind the first, then the others, both in the order of `all`.
+pub(super) fn first_of_each_kind_first(all: &[Finding]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..all.len()).collect();
+    order.sort_by_key(|i| !is_first_of_kind(all, *i));
+    order
+}
+
+pub(super) fn finding(out: &mut String, f: &Finding, meta: &RecordingMeta, layout: Layout) {
     const INDENT: usize = 12;
     let device = finding_place(f, meta).unwrap_or_else(|| "all devices".to_owned());
     let (from, to) = (f.from_ns as f64 / 1e9, f.to_ns as f64 / 1e9);
@@ -162,27 +223,52 @@ const COLUMNS: [&str; 11] = [
     "%seq",
 ];
 
-fn devices(out: &mut String, report: &Report, meta: &RecordingMeta, layout: Layout) {
-    let rows: Vec<Vec<String>> = report
-        .devices
-        .devices
-        .iter()
-        .flat_map(|d| device_rows(d, report, meta))
-        .collect();
+fn is_shown(dev: DevId, devices: &BTreeSet<DevId>) -> bool {
+    devices.is_empty() || devices.contains(&dev)
+}
+
+/// The table of `shown` devices (none: all).
+fn devices(
+    out: &mut String,
+    report: &Report,
+    meta: &RecordingMeta,
+    shown: &BTreeSet<DevId>,
+    layout: Layout,
+) {
+    let mut rows = Vec::new();
+    for d in &report.devices.devices {
+        if is_shown(d.dev, shown) {
+            rows.extend(device_rows(d, report, meta));
+        }
+    }
     out.push_str(&layout.table(&COLUMNS.map(str::to_owned), &rows, |i| i == 0));
     if rows.is_empty() {
         out.push_str("  no I/O\n");
     }
     out.push('\n');
+}
+
+/// `shown` devices (none: all, and what passes through several together) one after the other.
+fn devices_in_depth(
+    out: &mut String,
+    report: &Report,
+    meta: &RecordingMeta,
+    shown: &BTreeSet<DevId>,
+    layout: Layout,
+) {
     for d in &report.devices.devices {
-        out.push_str(&heading(layout, &terminal(&device_name(meta, d.dev))));
-        device(out, d, report, layout);
+        if is_shown(d.dev, shown) {
+            out.push_str(&heading(layout, &terminal(&device_name(meta, d.dev))));
+            device(out, d, report, layout);
+        }
     }
-    if report.set.members.len() > 1 {
+    if shown.is_empty() && report.set.members.len() > 1 {
         set(out, report, meta, layout);
     }
     let mut links = String::new();
-    report.links.iter().for_each(|l| link(&mut links, l, meta));
+    for l in report.links.iter().filter(|_| shown.is_empty()) {
+        link(&mut links, l, meta);
+    }
     out.push_str(&layout.sentences(&links));
     out.push('\n');
 }
@@ -257,36 +343,43 @@ fn set(out: &mut String, report: &Report, meta: &RecordingMeta, layout: Layout) 
 
 fn device_rows(d: &DeviceSummary, report: &Report, meta: &RecordingMeta) -> Vec<Vec<String>> {
     let mut rows = vec![vec![terminal(&device_name(meta, d.dev)).into_owned()]];
-    for class in Class::ALL {
-        let c = d.class(class);
-        if c.ios > Some(0) || (c.ios.is_none() && (c.bytes > Some(0) || c.mean_us.is_some())) {
-            let few = if c.low_n && c.ios.is_some() {
-                " (few)"
-            } else {
-                ""
-            };
-            rows.push(class_row(&format!("  {}{few}", class.name()), c));
-        }
-    }
-    if let Some(AllClasses {
-        ios,
-        bytes,
-        mean_us,
-        ..
-    }) = report.all_classes.get(&d.dev).copied()
-        && (ios.is_some() || bytes.is_some() || mean_us.is_some())
-    {
-        rows.push(class_row(
-            "  all",
-            &ClassSummary {
-                ios,
-                bytes,
-                mean_us,
-                ..ClassSummary::default()
-            },
-        ));
+    for (class, c) in classes_with_ios(d, report) {
+        let few = if c.low_n && c.ios.is_some() {
+            " (few)"
+        } else {
+            ""
+        };
+        rows.push(class_row(&format!("  {class}{few}"), &c));
     }
     rows
+}
+
+/// The classes of which something is known to have happened; `all` is what imported tables say of all of them together.
+pub(super) fn classes_with_ios(
+    d: &DeviceSummary,
+    report: &Report,
+) -> Vec<(&'static str, ClassSummary)> {
+    let mut classes = Vec::new();
+    for class in Class::ALL {
+        let c = d.class(class);
+        let moved = c.bytes > Some(0) || c.mean_us.is_some();
+        if c.ios > Some(0) || (c.ios.is_none() && moved) {
+            classes.push((class.name(), c.clone()));
+        }
+    }
+    let Some(all) = report.all_classes.get(&d.dev) else {
+        return classes;
+    };
+    if all.ios.is_some() || all.bytes.is_some() || all.mean_us.is_some() {
+        let together = ClassSummary {
+            ios: all.ios,
+            bytes: all.bytes,
+            mean_us: all.mean_us,
+            ..ClassSummary::default()
+        };
+        classes.push(("all", together));
+    }
+    classes
 }
 
 fn device(out: &mut String, d: &DeviceSummary, report: &Report, layout: Layout) {
@@ -298,14 +391,20 @@ fn device(out: &mut String, d: &DeviceSummary, report: &Report, layout: Layout) 
     {
         let _ = writeln!(lines, "  svctm {us:.1} us (obsolete: busy time by I/Os)");
     }
-    let util = report.util_io_ticks_percent.get(&d.dev).copied();
+    // Where the kernel's figure can be checked, the details say it together with what it is worth.
+    let is_checked = report.detail(d.dev).is_some_and(|own| own.util.is_some());
+    let util = if is_checked {
+        String::new()
+    } else {
+        let util = report.util_io_ticks_percent.get(&d.dev).copied();
+        format!("; the kernel's %util {}", percent(util))
+    };
     let _ = writeln!(
         lines,
-        "  busy {} (reads {}, writes {}; the kernel's %util {}); in flight mean {}, p50 {}, p75 {}, p99 {}, max {}",
+        "  busy {} (reads {}, writes {}{util}); in flight mean {}, p50 {}, p75 {}, p99 {}, max {}",
         percent(d.busy_percent),
         percent(d.busy_read_percent),
         percent(d.busy_write_percent),
-        percent(util),
         number(d.concurrency.mean, 2),
         count(d.concurrency.p50),
         count(d.concurrency.p75),
@@ -405,18 +504,7 @@ fn quality(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> Str
     for limit in &meta.limits {
         let _ = writeln!(out, "  not seen: {}", terminal(limit));
     }
-    let _ = writeln!(
-        out,
-        "  recorder: {}% of a core, {} of memory, {} on disk, {} bytes per I/O",
-        number(cpu_percent(meta), 2),
-        meta.cost
-            .max_rss_bytes
-            .map_or_else(|| "-".to_owned(), |b| size(b as f64)),
-        facts
-            .disk_bytes
-            .map_or_else(|| "-".to_owned(), |b| size(b as f64)),
-        number(bytes_per_io(facts), 1),
-    );
+    let _ = writeln!(out, "  recorder: {}", cost(meta, facts));
     out.push_str(
         "  latency is start to done (queue + device); percentiles are nearest rank, within 0.4 % above 65536 I/Os;\n",
     );
@@ -424,6 +512,18 @@ fn quality(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> Str
         "  %seq: begins where the previous I/O of the same device and class, by start, ended\n",
     );
     out
+}
+
+/// What recording cost.
+pub(super) fn cost(meta: &RecordingMeta, facts: &RecordingFacts) -> String {
+    let bytes = |v: Option<u64>| v.map_or_else(|| "-".to_owned(), |bytes| size(bytes as f64));
+    format!(
+        "{} % of a core, {} of memory, {} on disk, {} bytes per I/O",
+        number(cpu_percent(meta), 2),
+        bytes(meta.cost.max_rss_bytes),
+        bytes(facts.disk_bytes),
+        number(bytes_per_io(facts), 1),
+    )
 }
 
 fn percent(v: Option<f64>) -> String {
@@ -443,7 +543,7 @@ mod tests {
     #[test]
     fn the_text_says_findings_first_and_escapes_names() {
         let (report, meta, facts) = sample();
-        let text = render(&report, &meta, &facts, Layout::PLAIN);
+        let text = render(&report, &meta, &Names::default(), &facts, Layout::PLAIN);
         insta::assert_snapshot!(text);
         assert!(!text.contains('\x1b'));
     }
@@ -454,6 +554,7 @@ mod tests {
         let text = render(
             &ReportBuilder::new(Window::OPEN).finish(0),
             &meta,
+            &Names::default(),
             &RecordingFacts::default(),
             Layout::PLAIN,
         );

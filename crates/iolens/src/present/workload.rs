@@ -13,7 +13,7 @@ use super::escape;
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Workload {
     /// `NAMESPACE/NAME`.
-    pod: Option<String>,
+    pub(super) pod: Option<String>,
     /// Its name within the pod.
     container: Option<String>,
     /// As in the path, with dashes.

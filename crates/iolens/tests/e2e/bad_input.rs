@@ -297,7 +297,7 @@ fn a_partial_read_is_never_reported_as_complete() {
         );
         String::from_utf8(out.stdout).unwrap()
     };
-    let text = good(&["report", part]);
+    let text = good(&["report", part, "--full"]);
     let said: Vec<&str> = text
         .lines()
         .filter(|l| l.contains("(corrupt) within 0.000 s to"))

@@ -151,7 +151,9 @@ fn recorded_text_is_escaped() {
         let path = dir.path().join(name);
         recording(&path, source);
         let r = path.to_str().unwrap();
-        assert!(harmless(&["report", r]).contains("x\\x1b]0;t\\x07\\x9b2J\\u{202e}"));
+        for extent in [&["report", r][..], &["report", r, "--full"]] {
+            assert!(harmless(extent).contains("x\\x1b]0;t\\x07\\x9b2J\\u{202e}"));
+        }
         let document = harmless(&["report", r, "--json"]);
         let document: serde_json::Value = serde_json::from_str(&document).unwrap();
         assert_eq!(

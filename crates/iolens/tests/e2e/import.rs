@@ -500,8 +500,8 @@ fn unknown_values_are_null_and_never_zero() {
         &["--strict"],
     );
     let report = json(&["report", table.to_str().unwrap(), "--json"]);
-    let text =
-        String::from_utf8_lossy(&run(&["report", table.to_str().unwrap()]).stdout).into_owned();
+    let text = String::from_utf8_lossy(&run(&["report", table.to_str().unwrap(), "--full"]).stdout)
+        .into_owned();
     assert!(
         text.contains("busy unknown") && text.contains("p50 -"),
         "{text}"

@@ -11,8 +11,9 @@ fn recording() -> std::path::PathBuf {
 #[test]
 fn no_line_is_wider_than_the_terminal_and_no_word_is_broken() {
     let recording = recording();
-    let commands: [&[&str]; 6] = [
+    let commands: [&[&str]; 7] = [
         &["report"],
+        &["report", "--full"],
         &["zoom", "--step", "100ms", "-x"],
         &["zoom", "--step", "100ms", "-x", "--by", "device"],
         &["zoom", "--step", "100ms", "--by", "process"],

@@ -20,6 +20,7 @@ mod private;
 mod query;
 mod real_life;
 mod record;
+mod report;
 mod self_check;
 mod serve;
 mod serve_faults;

@@ -5,6 +5,7 @@ use iolens_core::model::{DevId, Origin};
 use serde::Serialize;
 
 use super::ReportData;
+use crate::present::actors::file_system_name;
 use crate::present::report_json::device_name;
 
 /// A row of the table.
@@ -51,8 +52,13 @@ fn block(a: &ActorSummary, data: &ReportData) -> ActorBlock {
         }
         ActorKey::File(file) => {
             let path = file.and_then(|f| data.names.files.get(&f).cloned());
-            let number =
-                file.map(|f| format!("inode {} on {}", f.ino, file_system(data, DevId(f.fs_dev))));
+            let number = file.map(|f| {
+                format!(
+                    "inode {} on {}",
+                    f.ino,
+                    file_system_name(data.meta, DevId(f.fs_dev))
+                )
+            });
             (known(path.or_else(|| number.clone())), number, None)
         }
         ActorKey::Others(_) => ("(others)".to_owned(), None, None),
@@ -77,15 +83,4 @@ fn pids(pids: &[i32], data: &ReportData) -> Option<String> {
         [one] => format!("pid {one}"),
         [first, ..] => format!("{} processes, lowest pid {first}", pids.len()),
     })
-}
-
-/// The partition or disk that holds a file system, by name if the recording knows it.
-fn file_system(data: &ReportData, dev: DevId) -> String {
-    let partition = data
-        .meta
-        .devices
-        .iter()
-        .flat_map(|d| &d.partitions)
-        .find(|(_, id)| *id == dev);
-    partition.map_or_else(|| device_name(data.meta, dev), |(name, _)| name.clone())
 }

@@ -39,6 +39,7 @@ pub async fn report(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
             Ok(report_json::render(
                 &analysed.report,
                 recording.meta(),
+                &analysed.names,
                 &facts,
                 requests.as_ref(),
             ))

@@ -1,0 +1,380 @@
+//! Who did the I/O (A27), as keys of the report's document and as a table.
+
+use std::collections::BTreeSet;
+
+use iolens_core::analysis::Report;
+use iolens_core::analysis::actors::{ActorRow, FileUse, OtherActors};
+use iolens_core::model::{Class, DevId, Inode, RecordingMeta};
+use serde::Serialize;
+
+use super::escape::terminal;
+use super::html::Names;
+use super::layout::{Layout, count_of, cut, number, size};
+use super::report_json::device_name;
+use super::workload::Workload;
+
+/// One process, or several of one name in one control group, on one device in one class.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct ActorEntry {
+    /// Its name.
+    device: String,
+    /// Its name; `null` if it is not known.
+    process: Option<String>,
+    /// Of a single process; `null` if several share the entry, or it is not known.
+    pid: Option<i32>,
+    /// How many processes share the entry (at most 4096 are counted); 0 if it is not known.
+    processes: u64,
+    /// Path of the control group, or its number where the path is not known.
+    cgroup: Option<String>,
+    /// `NAMESPACE/NAME` of the pod that the control group belongs to.
+    pod: Option<String>,
+    /// Reads, writes, discards or flushes.
+    class: Class,
+    /// Completed I/Os.
+    ios: u64,
+    /// Moved by these I/Os.
+    bytes: u64,
+    /// Sum of the latencies, start to done. Entries are in its order.
+    io_time_s: f64,
+    /// Median latency (nearest rank, within 0.4 %).
+    p50_us: f64,
+    /// 99th percentile (nearest rank, within 0.4 %).
+    p99_us: f64,
+    /// Up to three files, those with most I/O time first. Lower bounds where more than 16 files were used.
+    files: Vec<FileEntry>,
+}
+
+/// I/O of an entry to one file.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct FileEntry {
+    /// Its path, or its inode number where that is not known.
+    file: String,
+    /// Completed I/Os.
+    ios: u64,
+    /// Moved by these I/Os.
+    bytes: u64,
+    /// Sum of the latencies, start to done.
+    io_time_s: f64,
+}
+
+/// All I/Os beyond the entries, together.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct OtherEntry {
+    /// Completed I/Os.
+    ios: u64,
+    /// Moved by these I/Os.
+    bytes: u64,
+    /// Sum of the latencies, start to done.
+    io_time_s: f64,
+}
+
+/// The entries, those with most I/O time first.
+pub(super) fn entries(report: &Report, meta: &RecordingMeta, names: &Names) -> Vec<ActorEntry> {
+    let rows = report.actors.rows.iter();
+    rows.map(|row| entry(row, meta, names)).collect()
+}
+
+/// What the entries leave out.
+pub(super) fn others(report: &Report) -> OtherEntry {
+    let OtherActors {
+        ios,
+        bytes,
+        io_time_ns,
+    } = report.actors.others;
+    OtherEntry {
+        ios,
+        bytes,
+        io_time_s: io_time_ns as f64 / 1e9,
+    }
+}
+
+fn entry(row: &ActorRow, meta: &RecordingMeta, names: &Names) -> ActorEntry {
+    let mut files = Vec::new();
+    for used in &row.files {
+        files.push(FileEntry {
+            file: file_name(&used.file, meta, names),
+            ios: used.ios,
+            bytes: used.bytes,
+            io_time_s: used.io_time_ns as f64 / 1e9,
+        });
+    }
+    ActorEntry {
+        device: device_name(meta, row.group.dev),
+        process: row.group.comm.map(|comm| comm.to_text().into_owned()),
+        pid: single_pid(row),
+        processes: row.pids.len() as u64,
+        cgroup: row.group.cgroup.map(|id| cgroup_name(id, names)),
+        pod: row.group.cgroup.and_then(|id| pod_name(id, names)),
+        class: row.group.class,
+        ios: row.ios,
+        bytes: row.bytes,
+        io_time_s: row.io_time_ns as f64 / 1e9,
+        p50_us: row.p50_ns as f64 / 1e3,
+        p99_us: row.p99_ns as f64 / 1e3,
+        files,
+    }
+}
+
+fn single_pid(row: &ActorRow) -> Option<i32> {
+    match *row.pids {
+        [pid] => Some(pid),
+        _ => None,
+    }
+}
+
+fn cgroup_name(id: i64, names: &Names) -> String {
+    let path = names.cgroups.get(&id).cloned();
+    path.unwrap_or_else(|| id.to_string())
+}
+
+fn pod_name(id: i64, names: &Names) -> Option<String> {
+    let path = names.cgroups.get(&id)?;
+    let name = names.pods.get(&id).map(String::as_str);
+    Workload::of(path, name).pod
+}
+
+/// The path of a file, or its inode number and file system where that is not known.
+pub(super) fn file_name(file: &Inode, meta: &RecordingMeta, names: &Names) -> String {
+    let number = || {
+        let file_system = file_system_name(meta, DevId(file.fs_dev));
+        format!("inode {} on {file_system}", file.ino)
+    };
+    names.files.get(file).cloned().unwrap_or_else(number)
+}
+
+/// The partition or disk that holds a file system, by name if the recording knows it.
+pub(super) fn file_system_name(meta: &RecordingMeta, dev: DevId) -> String {
+    let mut partitions = meta.devices.iter().flat_map(|d| &d.partitions);
+    let partition = partitions.find(|(_, id)| *id == dev);
+    partition.map_or_else(|| device_name(meta, dev), |(name, _)| name.clone())
+}
+
+/// Which rows a table has.
+pub(super) struct ActorsShown<'a> {
+    /// Of these devices alone, if there are any.
+    pub devices: &'a BTreeSet<DevId>,
+    /// Without these, on which I/Os of other rows would count a second time.
+    pub layers: &'a BTreeSet<DevId>,
+    /// At most so many.
+    pub max_rows: usize,
+}
+
+const COLUMNS: [&str; 10] = [
+    "Process",
+    "cgroup or pod",
+    "device",
+    "class",
+    "I/Os",
+    "size",
+    "time s",
+    "p50 us",
+    "p99 us",
+    "file with most",
+];
+/// Columns that are left out on a narrow terminal, the first one first: size, p50, file, class.
+const DROPPABLE: [usize; 4] = [5, 7, 9, 3];
+/// Control groups are cut to this width, on terminals of less than 100 columns to the narrow one.
+const CGROUP_WIDTH: usize = 28;
+const NARROW_CGROUP_WIDTH: usize = 16;
+const FILE_WIDTH: usize = 44;
+
+/// The table; nothing where no I/O has a known process.
+pub(super) fn table(
+    report: &Report,
+    meta: &RecordingMeta,
+    names: &Names,
+    shown: &ActorsShown,
+    layout: Layout,
+) -> String {
+    let is_shown = |row: &&ActorRow| {
+        let dev = row.group.dev;
+        if shown.devices.is_empty() {
+            !shown.layers.contains(&dev)
+        } else {
+            shown.devices.contains(&dev)
+        }
+    };
+    let rows: Vec<&ActorRow> = report.actors.rows.iter().filter(is_shown).collect();
+    if !rows.iter().any(|row| row.group.comm.is_some()) {
+        return String::new();
+    }
+    let mut cells = Vec::new();
+    let cgroup_width = if layout.width < 100 {
+        NARROW_CGROUP_WIDTH
+    } else {
+        CGROUP_WIDTH
+    };
+    for row in rows.iter().take(shown.max_rows) {
+        cells.push(text_row(row, meta, names, cgroup_width));
+    }
+    let is_left = |i: usize| matches!(i, 0..=3 | 9);
+    let mut out = layout.table_that_fits(&COLUMNS.map(str::to_owned), &cells, is_left, &DROPPABLE);
+    let left_out = rows.len() - cells.len();
+    if left_out > 0 {
+        let more = count_of(left_out as u64, "more row");
+        out.push_str(&format!("  and {more} with less I/O time\n"));
+    }
+    out
+}
+
+fn text_row(
+    row: &ActorRow,
+    meta: &RecordingMeta,
+    names: &Names,
+    cgroup_width: usize,
+) -> Vec<String> {
+    let cgroup = row.group.cgroup.map(|id| {
+        let pod = pod_name(id, names);
+        pod.unwrap_or_else(|| cgroup_name(id, names))
+    });
+    let cgroup = cgroup.unwrap_or_else(|| "-".to_owned());
+    let file = row.files.first();
+    vec![
+        terminal(&process_label(row, meta)).into_owned(),
+        cut(&terminal(&cgroup), cgroup_width),
+        terminal(&device_name(meta, row.group.dev)).into_owned(),
+        row.group.class.name().to_owned(),
+        row.ios.to_string(),
+        size(row.bytes as f64),
+        number(Some(row.io_time_ns as f64 / 1e9), 3),
+        number(Some(row.p50_ns as f64 / 1e3), 1),
+        number(Some(row.p99_ns as f64 / 1e3), 1),
+        file.map_or_else(|| "-".to_owned(), |used| file_label(used, row, meta, names)),
+    ]
+}
+
+/// `NAME[PID]`, as in rows of `zoom --by process`.
+fn process_label(row: &ActorRow, meta: &RecordingMeta) -> String {
+    let name = row.group.comm.map_or_else(
+        || "(not known)".to_owned(),
+        |comm| comm.to_text().into_owned(),
+    );
+    match *row.pids {
+        [] => name,
+        [pid] if meta.recorder_tgid == Some(pid) => format!("{name}[{pid}, this recorder]"),
+        [pid] => format!("{name}[{pid}]"),
+        _ => format!("{name}[{} processes]", row.pids.len()),
+    }
+}
+
+/// The file with its share of the row's I/O time.
+fn file_label(used: &FileUse, row: &ActorRow, meta: &RecordingMeta, names: &Names) -> String {
+    let name = file_name(&used.file, meta, names);
+    let percent = 100.0 * used.io_time_ns as f64 / row.io_time_ns.max(1) as f64;
+    let name = cut(&terminal(&name), FILE_WIDTH);
+    format!("{name} ({percent:.0} %)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iolens_core::analysis::{ReportBuilder, Window};
+    use iolens_core::model::{Comm, Device, Io, Op, Source};
+
+    const TENANTS: [(i64, &str); 2] = [(11, "/tenant-a"), (22, "/tenant-b")];
+
+    /// Two tenants that both call their process `worker`; that of tenant-b takes three times as long.
+    fn tenants() -> (Report, RecordingMeta, Names) {
+        let sda = DevId::new(8, 0);
+        let mut meta = RecordingMeta::new(Source::Ebpf, 0);
+        meta.devices = vec![Device::named("sda", sda)];
+        let mut names = Names::default();
+        let mut builder = ReportBuilder::new(Window::new(0, 1_000_000_000));
+        for (cgroup, path) in TENANTS {
+            names.cgroups.insert(cgroup, path.to_owned());
+        }
+        for i in 0..100 {
+            for (cgroup, _) in TENANTS {
+                let io = Io::new(
+                    (i + 1) * 1_000_000 + cgroup,
+                    sda,
+                    Op::READ,
+                    4096,
+                    Some(0),
+                    10_000 * (cgroup - 7),
+                );
+                builder.push(&Io {
+                    comm: Some(Comm::new(b"worker")),
+                    tgid: Some(100 + cgroup as i32),
+                    cgroup: Some(cgroup),
+                    fs_dev: Some(8 << 20),
+                    ino: Some(cgroup),
+                    ..io
+                });
+            }
+        }
+        let data = builder.finish(1_000_000_000);
+        let of_b = data.actors.rows[0].files[0].file;
+        names.files.insert(of_b, "/data/b\x1b[31m.db".to_owned());
+        (data, meta, names)
+    }
+
+    #[test]
+    fn tenants_with_one_process_name_are_two_entries_the_slower_first() {
+        let (report, meta, names) = tenants();
+        let entries = serde_json::to_value(entries(&report, &meta, &names)).expect("plain structs");
+        assert_eq!(
+            entries[0],
+            serde_json::json!({
+                "device": "sda", "process": "worker", "pid": 122, "processes": 1,
+                "cgroup": "/tenant-b", "pod": null, "class": "read",
+                "ios": 100, "bytes": 409_600, "io_time_s": 0.015, "p50_us": 150.0, "p99_us": 150.0,
+                "files": [{ "file": "/data/b\x1b[31m.db", "ios": 100, "bytes": 409_600, "io_time_s": 0.015 }],
+            })
+        );
+        assert_eq!(entries[1]["cgroup"], "/tenant-a");
+        assert_eq!(entries[1]["files"][0]["file"], "inode 11 on sda");
+        assert_eq!(entries.as_array().map(Vec::len), Some(2));
+    }
+
+    #[test]
+    fn the_table_fits_the_terminal_and_escapes_names() {
+        let (report, meta, names) = tenants();
+        let shown = ActorsShown {
+            devices: &BTreeSet::new(),
+            layers: &BTreeSet::new(),
+            max_rows: 1,
+        };
+        let of_width = |width| {
+            let layout = Layout {
+                width,
+                colour: false,
+            };
+            table(&report, &meta, &names, &shown, layout)
+        };
+        let wide = of_width(usize::MAX);
+        assert!(
+            wide.contains("worker[122]") && wide.contains("/tenant-b") && !wide.contains('\x1b'),
+            "{wide}"
+        );
+        assert!(wide.contains("(100 %)"), "{wide}");
+        assert!(wide.ends_with("  and 1 more row with less I/O time\n"));
+        let narrow = of_width(80);
+        assert_eq!(narrow.lines().count(), 3, "{narrow}");
+        assert!(
+            narrow.lines().all(|line| line.chars().count() <= 80),
+            "{narrow}"
+        );
+        assert!(narrow.contains("/tenant-b"), "{narrow}");
+    }
+
+    #[test]
+    fn layers_are_left_out_unless_they_are_asked_for() {
+        let (report, meta, names) = tenants();
+        let sda = BTreeSet::from([DevId::new(8, 0)]);
+        let none = BTreeSet::new();
+        let of = |devices, layers| {
+            let shown = ActorsShown {
+                devices,
+                layers,
+                max_rows: 9,
+            };
+            table(&report, &meta, &names, &shown, Layout::PLAIN)
+        };
+        assert_eq!(of(&none, &sda), "");
+        assert_eq!(of(&sda, &sda).lines().count(), 3);
+    }
+}

@@ -1,0 +1,299 @@
+//! The first screen of a report: what matters most, in at most 40 lines.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::Path;
+
+use iolens_core::analysis::{ClassSummary, DeviceSummary, Report};
+use iolens_core::model::{DevId, RecordingMeta};
+
+use super::actors::{self, ActorsShown};
+use super::escape::terminal;
+use super::html::Names;
+use super::layout::{Layout, Role, count_of, number, size};
+use super::record_text::shell_word;
+use super::report_json::{RecordingFacts, device_name};
+use super::report_text;
+
+/// Lines of the whole text on a terminal of at least 80 columns.
+pub const MAX_LINES: usize = 40;
+/// Rows of the tables of devices and of processes.
+const MAX_ROWS: usize = 8;
+/// Lines for what was not seen.
+const MAX_LIMITS: usize = 2;
+
+/// The text.
+pub fn render(
+    report: &Report,
+    meta: &RecordingMeta,
+    names: &Names,
+    facts: &RecordingFacts,
+    layout: Layout,
+) -> String {
+    let head = layout.sentences(&report_text::head(report, meta, facts));
+    let mut rest = devices(report, meta, facts, layout);
+    rest.push_str(&processes(report, meta, names, facts, layout));
+    rest.push_str(&layout.sentences(&quality(report, meta, facts)));
+    rest.push_str(&layout.sentences(&more(facts)));
+    // Findings come first and get the lines that everything else leaves.
+    let used = head.lines().count() + rest.lines().count();
+    let findings = findings(report, meta, MAX_LINES.saturating_sub(used), layout);
+    head + &findings + &rest
+}
+
+/// The findings that fit `max_lines`, heading and the empty line after them included: of each kind the first, then others, in
+/// the report's order.
+fn findings(report: &Report, meta: &RecordingMeta, max_lines: usize, layout: Layout) -> String {
+    // Three lines: the heading, how many are left out, an empty one.
+    let mut lines_left = max_lines.saturating_sub(3);
+    let mut texts = Vec::new();
+    for f in &report.findings {
+        let mut text = String::new();
+        report_text::finding(&mut text, f, meta, layout);
+        texts.push(text);
+    }
+    let mut chosen = BTreeSet::new();
+    for i in report_text::first_of_each_kind_first(&report.findings) {
+        let lines = texts[i].lines().count();
+        if chosen.is_empty() || lines <= lines_left {
+            lines_left = lines_left.saturating_sub(lines);
+            chosen.insert(i);
+        }
+    }
+    let mut out = layout.paint(Role::Heading, "Findings") + "\n";
+    if texts.is_empty() {
+        out.push_str("  none\n");
+    }
+    for i in &chosen {
+        out.push_str(&texts[*i]);
+    }
+    let left_out = texts.len() - chosen.len();
+    if left_out > 0 {
+        let _ = writeln!(
+            out,
+            "  and {}: --full",
+            count_of(left_out as u64, "more finding")
+        );
+    }
+    out.push('\n');
+    out
+}
+
+const COLUMNS: [&str; 10] = [
+    "Device",
+    "class",
+    "I/Os",
+    "size",
+    "mean us",
+    "p50 us",
+    "p99 us",
+    "max us",
+    "busy %",
+    "in flight",
+];
+/// Columns that are left out on a narrow terminal, the first one first: in flight, p50, size.
+const DROPPABLE: [usize; 3] = [9, 5, 3];
+
+/// A row for each class of the devices with most I/O time.
+fn devices(
+    report: &Report,
+    meta: &RecordingMeta,
+    facts: &RecordingFacts,
+    layout: Layout,
+) -> String {
+    let mut devices: Vec<(&DeviceSummary, Vec<ClassOf>)> = Vec::new();
+    for d in &report.devices.devices {
+        let classes = report_text::classes_with_ios(d, report);
+        if !classes.is_empty() && !facts.layers.contains_key(&d.dev) {
+            devices.push((d, classes));
+        }
+    }
+    devices.sort_by(|a, b| io_time_us(&b.1).total_cmp(&io_time_us(&a.1)));
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut shown = 0;
+    for (d, classes) in &devices {
+        let own = device_rows(d, classes, meta);
+        if shown > 0 && rows.len() + own.len() > MAX_ROWS {
+            break;
+        }
+        rows.extend(own);
+        shown += 1;
+    }
+    if rows.is_empty() {
+        return "  no I/O\n\n".to_owned();
+    }
+    let titles = COLUMNS.map(str::to_owned);
+    let mut out = layout.table_that_fits(&titles, &rows, |i| i < 2, &DROPPABLE);
+    let left_out = devices.len() - shown;
+    if left_out > 0 {
+        let more = count_of(left_out as u64, "more device");
+        let _ = writeln!(out, "  and {more} with less I/O time: --full");
+    }
+    out.push('\n');
+    out
+}
+
+/// A class by name and what is known of it.
+type ClassOf = (&'static str, ClassSummary);
+
+/// Sum of the latencies, as far as they are known.
+fn io_time_us(classes: &[ClassOf]) -> f64 {
+    let mut sum = 0.0;
+    for (_, class) in classes {
+        let ios = class.ios.unwrap_or(0) as f64;
+        sum += ios * class.mean_us.unwrap_or(0.0);
+    }
+    sum
+}
+
+fn device_rows(d: &DeviceSummary, classes: &[ClassOf], meta: &RecordingMeta) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for (name, c) in classes {
+        // Busy time and I/Os in flight are those of the device: they stand once.
+        let is_first = rows.is_empty();
+        let of_device = |value: Option<f64>| {
+            if is_first {
+                number(value, 2)
+            } else {
+                String::new()
+            }
+        };
+        rows.push(vec![
+            terminal(&device_name(meta, d.dev)).into_owned(),
+            (*name).to_owned(),
+            c.ios.map_or_else(|| "-".to_owned(), |ios| ios.to_string()),
+            c.bytes.map_or_else(|| "-".to_owned(), |b| size(b as f64)),
+            number(c.mean_us, 1),
+            number(c.p50_us, 1),
+            number(c.p99_us, 1),
+            number(c.max_us, 1),
+            of_device(d.busy_percent),
+            of_device(d.concurrency.mean),
+        ]);
+    }
+    rows
+}
+
+fn processes(
+    report: &Report,
+    meta: &RecordingMeta,
+    names: &Names,
+    facts: &RecordingFacts,
+    layout: Layout,
+) -> String {
+    let layers: BTreeSet<DevId> = facts.layers.keys().copied().collect();
+    let shown = ActorsShown {
+        devices: &BTreeSet::new(),
+        layers: &layers,
+        max_rows: MAX_ROWS,
+    };
+    let table = actors::table(report, meta, names, &shown, layout);
+    if table.is_empty() {
+        return String::new();
+    }
+    table + "\n"
+}
+
+/// How far the numbers can be trusted; losses stand in the head and among the findings.
+fn quality(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> String {
+    let mut out = String::new();
+    if report.devices.censored_ios > 0 {
+        let ios = count_of(report.devices.censored_ios, "I/O");
+        let _ = writeln!(
+            out,
+            "Not counted: {ios} in flight when the recording started"
+        );
+    }
+    for limit in meta.limits.iter().take(MAX_LIMITS) {
+        let _ = writeln!(out, "Not recorded: {}", terminal(limit));
+    }
+    if meta.limits.len() > MAX_LIMITS {
+        let more = meta.limits.len() - MAX_LIMITS;
+        let _ = writeln!(out, "Not recorded: {more} more, see --full");
+    }
+    let _ = writeln!(out, "Recorder: {}", report_text::cost(meta, facts));
+    out
+}
+
+/// How to see the rest.
+fn more(facts: &RecordingFacts) -> String {
+    let path = shell_word(Path::new(&facts.path));
+    format!(
+        "More: iolens report {path} --full; of one device: --device NAME; charts: -o FILE.html\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report_json::tests::sample;
+    use super::*;
+    use iolens_core::analysis::{ReportBuilder, Window};
+    use iolens_core::model::{Comm, Io, Op, Source};
+
+    fn terminal_of(width: usize) -> Layout {
+        Layout {
+            width,
+            colour: false,
+        }
+    }
+
+    #[test]
+    fn the_first_screen_says_findings_devices_and_processes() {
+        let (report, meta, facts) = sample();
+        let text = render(&report, &meta, &Names::default(), &facts, terminal_of(120));
+        insta::assert_snapshot!(text);
+        assert!(!text.contains('\x1b'));
+    }
+
+    /// Twelve busy devices, forty processes, errors on every device.
+    fn busy() -> (Report, RecordingMeta) {
+        let mut builder = ReportBuilder::new(Window::new(0, 60_000_000_000));
+        for i in 0..6000_i64 {
+            let op = if i % 3 == 0 { Op::WRITE } else { Op::READ };
+            let dev = DevId::new(8, (i % 12) as u32);
+            let io = Io::new((i + 1) * 9_000_000, dev, op, 4096, Some(0), 50_000 + i);
+            let name = format!("long-process-{}", i % 40);
+            builder.push(&Io {
+                comm: Some(Comm::new(name.as_bytes())),
+                tgid: Some((i % 40) as i32 + 1_000_000),
+                cgroup: Some(i % 40),
+                error: Some(if i % 101 == 0 { 5 } else { 0 }),
+                ..io
+            });
+        }
+        let mut meta = RecordingMeta::new(Source::Ebpf, 0);
+        meta.limits = (0..9).map(|i| format!("thing {i}")).collect();
+        (builder.finish(60_000_000_000), meta)
+    }
+
+    #[test]
+    fn a_busy_machine_fits_forty_lines_of_eighty_columns() {
+        let (report, meta) = busy();
+        let facts = RecordingFacts {
+            path: "busy.iolens".to_owned(),
+            ..RecordingFacts::default()
+        };
+        assert!(report.findings.len() >= 12, "{}", report.findings.len());
+        for width in [80, 100, 132, 200] {
+            let mut names = Names::default();
+            for id in 0..40 {
+                let path = format!("/kubepods.slice/kubepods-burstable.slice/pod{id}.scope");
+                names.cgroups.insert(id, path);
+            }
+            let text = render(&report, &meta, &names, &facts, terminal_of(width));
+            let lines = text.lines().count();
+            assert!(lines <= MAX_LINES, "{lines} lines of {width}:\n{text}");
+            assert!(
+                text.lines().all(|line| line.chars().count() <= width),
+                "{text}"
+            );
+            assert!(text.contains("more finding"), "{text}");
+            assert!(text.contains("more device"), "{text}");
+            assert!(text.contains("more row"), "{text}");
+            assert!(
+                text.contains("More: iolens report busy.iolens --full;"),
+                "{text}"
+            );
+        }
+    }
+}
