@@ -191,25 +191,34 @@ impl Scratch {
 
     fn write_in_gulps(&self, end: Instant, stop: &AtomicBool) -> io::Result<(u64, u64)> {
         let block = vec![0xa5u8; MIB as usize];
-        let steps = self.burst_bytes / MIB;
-        let gap = self.load.period / u32::try_from(steps + 1).unwrap_or(u32::MAX);
-        let (mut flushes, mut written) = (0, 0);
+        let steps = u32::try_from(self.burst_bytes / MIB).unwrap_or(u32::MAX);
+        let begin = Instant::now();
+        let mut flushes = 0;
+        let mut written = 0;
         loop {
-            let mut due = Instant::now();
+            let flush_number = flushes + 1;
+            let flush_due = begin + due_in(self.load.period, steps, flush_number, steps);
             for step in 0..steps {
-                if due + gap > end || stop.load(Ordering::Relaxed) {
-                    return Ok((flushes, written));
+                if flush_due > end || Instant::now() > end || stop.load(Ordering::Relaxed) {
+                    return Ok((u64::from(flushes), written));
                 }
-                self.buffered
-                    .write_all_at(&block, self.read_area_bytes + step * MIB)?;
-                due += gap;
+                let at = self.read_area_bytes + u64::from(step) * MIB;
+                self.buffered.write_all_at(&block, at)?;
+                let due = begin + due_in(self.load.period, steps, flush_number, step + 1);
                 std::thread::sleep(due.saturating_duration_since(Instant::now()));
             }
             self.buffered.sync_data()?;
-            flushes += 1;
+            flushes = flush_number;
             written += self.burst_bytes;
         }
     }
+}
+
+/// When the writer goes on after `step` of `steps` writes before flush number `flush`, counted from its begin. Flushes are due at
+/// whole periods, however long those before them took: a busy machine delays a flush and removes none.
+fn due_in(period: Duration, steps: u32, flush: u32, step: u32) -> Duration {
+    let before = period * (flush - 1);
+    before + period.mul_f64(f64::from(step) / f64::from(steps.max(1)))
 }
 
 /// The part of `storage` that begins at a multiple of [`ALIGN`].
@@ -221,6 +230,17 @@ fn aligned(storage: &mut [u8], len: usize) -> &mut [u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn flushes_are_due_at_whole_periods_and_writes_are_spread_between_them() {
+        let period = Duration::from_millis(2400);
+        let due_ms = |flush, step| due_in(period, 4, flush, step).as_millis();
+        assert_eq!(
+            [1, 2, 3, 4].map(|step| due_ms(1, step)),
+            [600, 1200, 1800, 2400]
+        );
+        assert_eq!((due_ms(2, 1), due_ms(6, 4)), (3000, 14_400));
+    }
 
     #[test]
     fn a_short_load_reads_writes_and_leaves_nothing_behind() {

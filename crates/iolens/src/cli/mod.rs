@@ -399,7 +399,8 @@ pub struct DoctorPlan {
 
 /// Run and explain a demo workload: steady reads beside bursts of writes
 ///
-/// Writes a scratch file of under 1 GiB to the working directory for about 15 seconds and removes it again.
+/// Writes a scratch file of under 1 GiB to the working directory for about 15 seconds and removes it again. Only the disks
+/// under that directory are recorded.
 #[derive(Debug, Args)]
 pub struct DemoPlan {
     /// Where the recording goes; must not exist yet [default: iolens-demo.iolens; a demo's own may be replaced]

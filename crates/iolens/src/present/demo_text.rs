@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+use iolens_core::analysis::latency::slowest::SlowestIo;
 use iolens_core::analysis::timeline::Row;
 use iolens_core::model::Class;
 
-use super::layout::{count_of, size};
+use super::layout::{count_of, number, size};
 use super::record_text::shell_word;
 
 /// Before the load.
@@ -29,7 +30,30 @@ pub fn load_done(reads: u64, flushes: u64, written_bytes: u64) -> String {
     )
 }
 
-/// The sentence above the tables: what the worst slot shows and what the second around it says.
+/// The sentence above the tables: what the reader lost, and what its second says of that.
+pub fn reads_stopped(slowest: &SlowestIo, worst: &Row, second: Option<&Row>) -> String {
+    let ms = |ns: i64| number(Some(ns as f64 / 1e6), 1);
+    let stopped_ns = slowest.gap_ns.unwrap_or(slowest.total_ns);
+    let written = size(worst.flows[Class::Write as usize].bytes as f64);
+    let mean_us = second.and_then(|row| row.mean_us(Class::Read));
+    let of_second = mean_us.map_or_else(String::new, |us| {
+        format!(
+            " The row of that second, as in iostat, says {} ms on average.",
+            number(Some(us / 1e3), 2)
+        )
+    });
+    format!(
+        "Reads stopped for {} ms: the slowest took {} ms instead of {} ms (median of {}). {written} of writes completed in the \
+         10 ms in which it ended, at {:.2} s.{of_second}\n\n",
+        ms(stopped_ns),
+        ms(slowest.total_ns),
+        number(Some(slowest.median_ns as f64 / 1e6), 2),
+        count_of(slowest.ios, "read"),
+        slowest.done_ns as f64 / 1e9,
+    )
+}
+
+/// The same where single reads are not known: what the worst slot shows and what the second around it says.
 pub fn worst_moment(worst: &Row, second: &Row) -> String {
     // What completes in 10 ms may have been moved before: an amount, not a rate.
     let written = |row: &Row| size(row.flows[Class::Write as usize].bytes as f64);
@@ -120,6 +144,38 @@ pub fn try_next(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iolens_core::analysis::Window;
+    use iolens_core::analysis::timeline::{Timeline, TimelinePlan};
+    use iolens_core::model::{DevId, Io, Op};
+
+    #[test]
+    fn what_the_reader_lost_is_said_as_a_maximum_beside_the_median() {
+        let slowest = SlowestIo {
+            done_ns: 4_830_000_000,
+            total_ns: 22_200_000,
+            gap_ns: Some(24_500_000),
+            median_ns: 90_000,
+            ios: 5980,
+        };
+        let window = Window::new(4_830_000_000, 4_840_000_000);
+        let plan = TimelinePlan::new(window, 10_000_000);
+        let mut timeline = Timeline::new(plan).expect("a plan");
+        let sda = DevId::new(8, 0);
+        let write = Io::new(4_835_000_000, sda, Op::WRITE, 8_388_608, Some(0), 1000);
+        let read = Io::new(4_836_000_000, sda, Op::READ, 4096, Some(0), 310_000);
+        for io in [write, read] {
+            timeline.push(&io).expect("in order");
+        }
+        timeline.finish(window.to_ns).expect("an end");
+        let row = timeline.next_row().expect("a row");
+        let text = reads_stopped(&slowest, &row, Some(&row));
+        assert_eq!(
+            text,
+            "Reads stopped for 24.5 ms: the slowest took 22.2 ms instead of 0.09 ms (median of 5,980 reads). 8.39 MB of writes \
+             completed in the 10 ms in which it ended, at 4.83 s. The row of that second, as in iostat, says 0.31 ms on \
+             average.\n\n"
+        );
+    }
 
     #[test]
     fn blocks_stand_side_by_side_where_there_is_room() {

@@ -5,6 +5,7 @@ mod bad_input;
 mod calibrated;
 mod calibrated_disk;
 mod crash;
+mod demo;
 mod escapes;
 mod files;
 mod hotplug;

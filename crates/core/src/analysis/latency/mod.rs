@@ -4,5 +4,6 @@ pub mod change;
 pub mod mode;
 pub mod sequences;
 pub mod slow_member;
+pub mod slowest;
 pub mod stalls;
 pub mod syncs;

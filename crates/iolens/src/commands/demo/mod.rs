@@ -8,10 +8,10 @@ use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use iolens_core::model::DevId;
+use iolens_core::model::{DevId, Device};
 use iolens_core::private::Access;
 use iolens_lab::load::{BurstyLoad, LoadStats, Scratch};
-use iolens_observe::topology::{Lookup, Resolver, Topology};
+use iolens_observe::topology::{Layer, Lookup, Resolver, Topology};
 use iolens_recorder::{FeedOptions, Outcome, Session, SessionOptions, SourceChoice};
 
 use crate::cli::DemoPlan;
@@ -39,8 +39,16 @@ pub fn run(plan: &DemoPlan) -> Result<u8> {
         "{}",
         demo_text::load_begins(scratch.duration(), scratch.burst_bytes())
     );
-    let disk = disk_of(&plan.dir);
-    let (outcome, stats) = record(&scratch, output, &signals)?;
+    let topology =
+        Topology::read("/".as_ref()).context("/sys/block cannot be listed; is sysfs mounted?")?;
+    let place = Place::of(&plan.dir, &topology);
+    if place.devices.is_empty() {
+        eprintln!(
+            "iolens: {}: no disk can be found under it: every disk is recorded",
+            plan.dir.display()
+        );
+    }
+    let (outcome, stats) = record(&scratch, output, topology, &place, &signals)?;
     drop(scratch);
     let layout = crate::streams::layout();
     print!(
@@ -53,7 +61,7 @@ pub fn run(plan: &DemoPlan) -> Result<u8> {
             demo_text::load_done(stats.reads, stats.flushes, stats.written_bytes).trim_end()
         )
     );
-    worst_moment::show(&outcome.path, disk)?;
+    worst_moment::show(&outcome.path, place.top)?;
     let html = outcome.path.with_extension("html");
     let (findings, written) = crate::commands::report::findings_and_html(&outcome.path, &html)?;
     print!("\n{findings}");
@@ -80,15 +88,49 @@ fn output(plan: &DemoPlan) -> Result<PathBuf> {
     Ok(given.clone())
 }
 
-/// The one disk (or layer) that holds the scratch file's file system; `None` where several do, or it is unknown.
-fn disk_of(dir: &Path) -> Option<DevId> {
-    let stack = Resolver::read("/".as_ref()).ok()?.resolve(dir).ok()?;
-    let [layer] = &stack.layers[..] else {
-        return None;
-    };
-    let topology = Topology::read("/".as_ref()).ok()?;
+/// The devices that hold the scratch file.
+#[derive(Debug, Default)]
+struct Place {
+    /// The file system's disk and all devices under it; empty if they are not known.
+    devices: Vec<DevId>,
+    /// The disk or layer right under the file system; `None` if there are several, or it is not known.
+    top: Option<DevId>,
+}
+
+impl Place {
+    fn of(dir: &Path, topology: &Topology) -> Place {
+        let resolved = Resolver::read("/".as_ref()).and_then(|resolver| resolver.resolve(dir));
+        let Ok(stack) = resolved else {
+            return Place::default();
+        };
+        let mut place = Place::default();
+        for layer in &stack.layers {
+            place.add(layer, topology);
+        }
+        if let [layer] = &stack.layers[..] {
+            place.top = disk(layer, topology).map(|d| d.id);
+        }
+        place
+    }
+
+    /// `layer` and what is under it.
+    fn add(&mut self, layer: &Layer, topology: &Topology) {
+        let known = disk(layer, topology).map(|d| topology.recorded_as(d));
+        for dev in known.unwrap_or_default() {
+            if !self.devices.contains(&dev) {
+                self.devices.push(dev);
+            }
+        }
+        for below in &layer.below {
+            self.add(below, topology);
+        }
+    }
+}
+
+/// The disk that `layer` is, or of which it is a partition.
+fn disk<'a>(layer: &Layer, topology: &'a Topology) -> Option<&'a Device> {
     match topology.find(&layer.name) {
-        Lookup::Disk(d) | Lookup::PartitionOf(d) => Some(d.id),
+        Lookup::Disk(d) | Lookup::PartitionOf(d) => Some(d),
         Lookup::Unknown => None,
     }
 }
@@ -106,13 +148,18 @@ fn explain(dir: &Path, e: &std::io::Error) -> anyhow::Error {
     }
 }
 
-fn record(scratch: &Scratch, output: PathBuf, signals: &Signals) -> Result<(Outcome, LoadStats)> {
-    let topology =
-        Topology::read("/".as_ref()).context("/sys/block cannot be listed; is sysfs mounted?")?;
+fn record(
+    scratch: &Scratch,
+    output: PathBuf,
+    topology: Topology,
+    place: &Place,
+    signals: &Signals,
+) -> Result<(Outcome, LoadStats)> {
     let options = SessionOptions {
         always_on: false,
         output,
-        devices: None,
+        // What else the machine does on other disks would hide the load.
+        devices: Some(place.devices.clone()).filter(|devices| !devices.is_empty()),
         keep_bytes: None,
         access: Access::OWNER,
         // The demo shows what recording costs, so it may cost a little more.

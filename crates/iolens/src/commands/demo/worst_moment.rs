@@ -4,9 +4,12 @@ use std::path::Path;
 
 use anyhow::Result;
 use iolens_core::analysis::Window;
+use iolens_core::analysis::latency::slowest::{SlowestFinder, SlowestIo};
 use iolens_core::analysis::timeline::{GroupBy, Row, TimelinePlan};
 use iolens_core::model::{Class, DevId};
+use iolens_core::store::{IoColumns, Recording};
 
+use crate::engine::decode::each_io;
 use crate::engine::layers::Layers;
 use crate::engine::rows::{device_name, each_row};
 use crate::engine::source;
@@ -38,22 +41,32 @@ pub fn show(path: &Path, disk: Option<DevId>) -> Result<()> {
         })?;
         Ok(rows)
     };
-    let (fine, coarse) = (rows(FINE_NS)?, rows(COARSE_NS)?);
-    let Some(worst) = worst(&fine) else {
-        println!("Nothing was written during the demo: no burst to show.");
+    let fine = rows(FINE_NS)?;
+    let coarse = rows(COARSE_NS)?;
+    // What the reader lost is what matters. Counters know no single reads: then it is where most was written.
+    let slowest = slowest_read(&recording, counts)?;
+    let worst = match slowest {
+        Some(read) => row_at(&fine, read.done_ns),
+        None => most_written(&fine),
+    };
+    let Some(worst) = worst else {
+        println!("The demo's I/O is not in the recording: no moment to show.");
         return Ok(());
     };
     let around = &fine[worst.saturating_sub(AROUND)..(worst + AROUND + 1).min(fine.len())];
     let worst = &fine[worst];
-    if let Some(second) = coarse
+    let second = coarse
         .iter()
-        .find(|s| s.from_ns <= worst.from_ns && worst.to_ns <= s.to_ns)
-    {
-        println!(
-            "{}",
-            crate::streams::layout().sentences(demo_text::worst_moment(worst, second).trim_end())
-        );
-    }
+        .find(|s| s.from_ns <= worst.from_ns && worst.to_ns <= s.to_ns);
+    let sentence = match (slowest, second) {
+        (Some(read), _) => demo_text::reads_stopped(&read, worst, second),
+        (None, Some(second)) => demo_text::worst_moment(worst, second),
+        (None, None) => String::new(),
+    };
+    println!(
+        "{}",
+        crate::streams::layout().sentences(sentence.trim_end())
+    );
     let devices = &recording.meta().devices;
     let of = disk
         .map(|disk| format!(" on {}", escape::terminal(&device_name(devices, disk))))
@@ -76,8 +89,31 @@ pub fn show(path: &Path, disk: Option<DevId>) -> Result<()> {
     Ok(())
 }
 
+/// The slowest read of the load, which is this process's own.
+fn slowest_read(
+    recording: &Recording,
+    counts: impl Fn(DevId) -> bool,
+) -> Result<Option<SlowestIo>> {
+    let Some(tgid) = recording.meta().recorder_tgid else {
+        return Ok(None);
+    };
+    let mut finder = SlowestFinder::new(tgid, Class::Read);
+    let columns = IoColumns::QUEUE | IoColumns::TGID;
+    each_io(recording, 0..recording.end_ns(), columns, |io| {
+        if counts(io.dev) {
+            finder.push(io);
+        }
+    })?;
+    Ok(finder.finish())
+}
+
+fn row_at(rows: &[Row], at_ns: i64) -> Option<usize> {
+    rows.iter()
+        .position(|row| row.from_ns <= at_ns && at_ns < row.to_ns)
+}
+
 /// The interval in which most was written.
-fn worst(rows: &[Row]) -> Option<usize> {
+fn most_written(rows: &[Row]) -> Option<usize> {
     let written = |row: &Row| row.flows[Class::Write as usize].bytes;
     (0..rows.len())
         .filter(|i| written(&rows[*i]) > 0)

@@ -1,0 +1,58 @@
+//! The demo, beside a machine that does other things.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::AtomicBool;
+
+use iolens_core::store::{IoColumns, Recording};
+
+use super::machine::{LoopDevice, Mounted, StopOnDrop, ebpf, read_in_sequence, run, scene};
+
+#[test]
+fn it_records_its_own_disk_alone_and_says_what_its_reader_lost() {
+    let (Some(()), Some(own), Some(other)) = (ebpf(), LoopDevice::new(512), LoopDevice::new(16))
+    else {
+        return;
+    };
+    let Some(mounted) = Mounted::ext4(&own) else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("demo.iolens");
+    let stop = AtomicBool::new(false);
+    let out = std::thread::scope(|s| {
+        let load = s.spawn(|| read_in_sequence(&other, 4096, &stop));
+        let _stop = StopOnDrop(&stop);
+        let out = run(&[
+            "demo",
+            "-o",
+            path.to_str().unwrap(),
+            "--dir",
+            mounted.path().to_str().unwrap(),
+        ]);
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(load.join().unwrap() > 0, "the other disk was read");
+        out
+    });
+    assert!(out.status.success(), "{}", scene(&out));
+    let recording = Recording::open(&path).unwrap();
+    let ios = recording.ios(i64::MIN..i64::MAX, IoColumns::REQUIRED);
+    let devices: BTreeSet<_> = ios.flat_map(|b| b.unwrap()).map(|io| io.dev).collect();
+    let names: Vec<&str> = recording.meta().devices.iter().map(|d| &*d.name).collect();
+    assert!(
+        !devices.is_empty() && !names.contains(&other.name()),
+        "{names:?}: {}",
+        scene(&out)
+    );
+    for dev in devices {
+        assert!(
+            recording.meta().device(dev).is_some(),
+            "{dev} is none of {names:?}"
+        );
+    }
+    let text = String::from_utf8_lossy(&out.stdout);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let text = words.join(" ");
+    assert!(text.contains("Reads stopped for "), "{}", scene(&out));
+    assert!(text.contains(" instead of 0."), "{}", scene(&out));
+    assert!(text.contains("6 fsyncs"), "{}", scene(&out));
+}
