@@ -25,7 +25,7 @@ pub use lab::{LabCopies, LabExperiment, LabPlan, LabPoll};
 pub use lab_fio::{FioSweep, LabFio};
 pub use manual::{ManualPlan, write_manual};
 pub use query::QueryPlan;
-pub use serve::{Compat, ServePlan, USUAL_FREEZE_KEEP, USUAL_KEEP};
+pub use serve::{Compat, LogChoice, ServePlan, USUAL_FREEZE_KEEP, USUAL_KEEP};
 pub use share::ShareArgs;
 pub use signal::{ActuatorChoice, EnterPlan, GuardPlan, ThrottlePlan, UtilPlan};
 use source::source_choice;

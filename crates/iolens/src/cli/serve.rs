@@ -57,6 +57,9 @@ pub struct ServePlan {
     /// Run this shell command for each finding that begins or ends; it gets the finding as a line of JSON on its input
     #[arg(long, value_name = "CMD")]
     pub on_finding: Option<String>,
+    /// How findings are written to standard error [default: text on a terminal, else json]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub log: Option<LogChoice>,
     /// Keep the I/Os from 5 minutes before a finding of this kind to 5 minutes after it, beyond --keep; may be repeated
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     pub freeze_on: Vec<String>,
@@ -72,6 +75,15 @@ pub struct ServePlan {
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
     pub share: ShareArgs,
+}
+
+/// How findings are written to standard error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogChoice {
+    /// A line for people, at most six in a minute
+    Text,
+    /// Each as one JSON object
+    Json,
 }
 
 /// Whose metrics are added.
@@ -149,6 +161,7 @@ impl ServePlan {
                 self.allow_hosts
             },
             on_finding: self.on_finding.or(file.on_finding),
+            log: self.log.or(file.log),
             freeze_on: if self.freeze_on.is_empty() {
                 file.freeze_on
             } else {

@@ -1,5 +1,6 @@
 //! `iolens serve`: the always-on recorder.
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
@@ -8,9 +9,9 @@ use iolens_observe::topology::Topology;
 use iolens_recorder::{FeedOptions, SessionOptions, SourceChoice};
 
 use super::devices::choose_devices;
-use crate::cli::{Compat, ServePlan, USUAL_FREEZE_KEEP, USUAL_KEEP};
+use crate::cli::{Compat, LogChoice, ServePlan, USUAL_FREEZE_KEEP, USUAL_KEEP};
 use crate::serve::http::{self, Listen};
-use crate::serve::{FreezeOptions, Service};
+use crate::serve::{FreezeOptions, LogFormat, Service};
 use crate::signals::Signals;
 
 /// Runs the command.
@@ -49,6 +50,7 @@ pub fn run(plan: ServePlan) -> Result<u8> {
             until_ns: None,
         },
         on_finding: plan.on_finding,
+        log: log_format(plan.log),
         freeze: FreezeOptions {
             kinds: plan.freeze_on,
             keep_bytes: plan.freeze_keep.unwrap_or(USUAL_FREEZE_KEEP),
@@ -66,6 +68,16 @@ pub fn run(plan: ServePlan) -> Result<u8> {
         None => service.show(&signals)?,
     }
     Ok(0)
+}
+
+/// A terminal is read by people, everything else by programs, unless it is said otherwise.
+fn log_format(choice: Option<LogChoice>) -> LogFormat {
+    match choice {
+        Some(LogChoice::Text) => LogFormat::Text,
+        Some(LogChoice::Json) => LogFormat::Json,
+        None if std::io::stderr().is_terminal() => LogFormat::Text,
+        None => LogFormat::Json,
+    }
 }
 
 fn check_kinds(kinds: &[String]) -> Result<()> {

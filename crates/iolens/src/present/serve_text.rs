@@ -67,6 +67,53 @@ pub fn frozen(path: &Path, bytes: u64, ios: u64) -> String {
     )
 }
 
+/// A finding that begins or ends; times are Unix time.
+#[derive(Debug, Clone, Copy)]
+pub struct Event<'a> {
+    /// It has ended.
+    pub is_over: bool,
+    /// As in reports.
+    pub kind: &'a str,
+    /// `None` if it is about all.
+    pub device: Option<&'a str>,
+    /// As in reports.
+    pub severity: &'a str,
+    /// As in reports.
+    pub summary: &'a str,
+    /// Where it begins.
+    pub from_unix_ns: i64,
+    /// Where it was seen last.
+    pub to_unix_ns: i64,
+}
+
+/// One line for people.
+pub fn event(e: &Event) -> String {
+    let device = escape::terminal(e.device.unwrap_or("all devices"));
+    let seconds = (e.to_unix_ns - e.from_unix_ns) as f64 / 1e9;
+    if e.is_over {
+        return format!(
+            "{} over: {}, {device}, after {seconds:.1} s",
+            clock(e.to_unix_ns),
+            e.kind,
+        );
+    }
+    format!(
+        "{} {}: {}, {device}: {}",
+        clock(e.from_unix_ns),
+        e.severity,
+        e.kind,
+        escape::terminal(e.summary),
+    )
+}
+
+/// A moment as time of day (UTC).
+fn clock(unix_ns: i64) -> String {
+    jiff::Timestamp::from_nanosecond(unix_ns.into()).map_or_else(
+        |_| "at an unknown time".to_owned(),
+        |t| t.strftime("%H:%M:%SZ").to_string(),
+    )
+}
+
 /// The last line.
 pub fn ended(progress: &Progress, path: &Path) -> String {
     let path = path.display().to_string();
@@ -82,6 +129,33 @@ pub fn ended(progress: &Progress, path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_event_is_one_line_with_its_time() {
+        let begun = Event {
+            is_over: false,
+            kind: "slow-io",
+            device: Some("sd\x1b[31ma"),
+            severity: "warning",
+            summary: "A read\nby \x1b]0;x took 2.00 s.",
+            from_unix_ns: 1_700_000_000_000_000_000,
+            to_unix_ns: 1_700_000_012_500_000_000,
+        };
+        let line = event(&begun);
+        assert_eq!(
+            line,
+            "22:13:20Z warning: slow-io, sd\\x1b[31ma: A read\\x0aby \\x1b]0;x took 2.00 s."
+        );
+        let over = Event {
+            is_over: true,
+            device: None,
+            ..begun
+        };
+        assert_eq!(
+            event(&over),
+            "22:13:32Z over: slow-io, all devices, after 12.5 s"
+        );
+    }
 
     #[test]
     fn names_are_escaped_and_what_went_is_said_once() {

@@ -7,6 +7,7 @@ mod freeze;
 pub mod http;
 mod live;
 mod lock;
+mod log;
 mod meter;
 mod restrict;
 mod rotation;
@@ -34,6 +35,8 @@ use freeze::Freezer;
 use http::{Door, Health, Recorder, Server};
 use live::Live;
 use lock::LockedRoot;
+use log::EventLog;
+pub use log::LogFormat;
 use meter::Meter;
 use rotation::{Rotation, Turn};
 use snapshots::Snapshots;
@@ -56,6 +59,8 @@ pub struct Service {
     pub http: http::Options,
     /// A shell's command that gets each finding on its input.
     pub on_finding: Option<String>,
+    /// How findings are written to standard error.
+    pub log: LogFormat,
     /// Which findings are kept with the minutes around them.
     pub freeze: FreezeOptions,
 }
@@ -167,6 +172,7 @@ impl Service {
         let freezer = Freezer::start(self.freeze.clone(), &self.root, directory, self.access)?;
         let freeze = freezer.as_ref().map(Freezer::feed);
         let outlets = Outlets {
+            log: EventLog::new(self.log),
             command: self.on_finding.clone(),
             live: rows.clone(),
             access: self.access,

@@ -24,9 +24,10 @@ use serde_json::{Value, json};
 
 use super::freeze::{Event, FreezerFeed};
 use super::live::Feed;
+use super::log::EventLog;
 use crate::engine::choose::{self, Chosen};
 use crate::engine::{Instant as Moment, WindowArgs, patience, report, window};
-use crate::present::{escape, report_json};
+use crate::present::{escape, report_json, serve_text};
 use crate::streams::heard;
 use known::{JOIN_NS, Known, Memory};
 
@@ -93,6 +94,8 @@ impl Ending {
 /// What a watcher does with what it finds.
 #[derive(Debug)]
 pub struct Outlets {
+    /// Standard error.
+    pub log: EventLog,
     /// A shell's command that gets each finding on its input.
     pub command: Option<String>,
     /// Those who watch.
@@ -260,6 +263,20 @@ fn event(what: &str, known: &Known) -> Value {
     event
 }
 
+/// The same for people.
+fn event_line(what: &str, known: &Known) -> String {
+    let text = |key: &str| known.said[key].as_str().unwrap_or_default();
+    serve_text::event(&serve_text::Event {
+        is_over: what == "end",
+        kind: &known.kind,
+        device: known.device.as_deref(),
+        severity: text("severity"),
+        summary: text("summary"),
+        from_unix_ns: known.from_ns,
+        to_unix_ns: known.to_ns,
+    })
+}
+
 fn take(what: &'static str, known: Known, found: &Found, outlets: &Outlets) {
     known.keep(outlets.access);
     if what != "goes-on" {
@@ -286,7 +303,7 @@ fn tell(what: &'static str, known: Known, found: &Found, outlets: &Outlets) {
 
 fn say(what: &'static str, known: &Known, found: &Found, outlets: &Outlets) {
     let text = escape::json(&event(what, known).to_string()).into_owned();
-    eprintln!("{text}");
+    outlets.log.write(&text, || event_line(what, known));
     if what == "start" {
         let severity = known.said["severity"]
             .as_str()
@@ -447,6 +464,7 @@ mod tests {
         let (found, outlets) = (
             Found::default(),
             Outlets {
+                log: EventLog::default(),
                 command: None,
                 live,
                 access: Access::OWNER,
@@ -561,6 +579,7 @@ mod tests {
         let live = Feed::new();
         let (_, mut watcher) = live.watch(Since::Now);
         let outlets = Outlets {
+            log: EventLog::default(),
             command: Some(format!("cat >> {}", out.display())),
             live,
             access: Access::OWNER,
