@@ -211,7 +211,10 @@ fn quality(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> Str
         let more = meta.limits.len() - MAX_LIMITS;
         let _ = writeln!(out, "Not recorded: {more} more, see --full");
     }
-    let _ = writeln!(out, "Recorder: {}", report_text::cost(meta, facts));
+    // Of an import nothing was recorded here.
+    if meta.cost.cpu_s.is_some() {
+        let _ = writeln!(out, "Recorder: {}", report_text::cost(meta, facts));
+    }
     out
 }
 

@@ -68,16 +68,18 @@ fn values_of_all_classes_together_are_shown() {
         report["devices"][0]["all"]["mean_us"], 2500.0,
         "await: {report:#}"
     );
-    let text = run(&["report", rec.to_str().unwrap()]);
-    let line = String::from_utf8_lossy(&text.stdout)
-        .lines()
-        .find(|l| l.trim_start().starts_with("all "))
-        .map(str::to_owned);
-    assert!(
-        line.is_some_and(|l| l.contains("2500.0")),
-        "{}",
-        scene(&text)
-    );
+    // In the whole text classes are indented below their device; on the first screen they stand beside it.
+    for (arguments, start) in [(&["--full"][..], "all "), (&[], "sda")] {
+        let out = run(&[&["report", rec.to_str().unwrap()], arguments].concat());
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        let is_row = |line: &&str| line.trim_start().starts_with(start) && line.contains("all ");
+        let row = text.lines().find(is_row);
+        assert!(
+            row.is_some_and(|line| line.contains("2500.0")),
+            "{}",
+            scene(&out)
+        );
+    }
     let out = run(&["zoom", "--format", "csv", rec.to_str().unwrap()]);
     let shown = String::from_utf8_lossy(&out.stdout).into_owned();
     let mut lines = shown.lines();
