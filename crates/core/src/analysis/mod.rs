@@ -23,6 +23,7 @@ pub mod stacks;
 pub mod starvation;
 pub mod stream;
 pub mod timeline;
+pub mod waits;
 
 pub use device::summary::{ClassSummary, Concurrency, DeviceSummary, DevicesSummary};
 pub use findings::{Finding, FindingKind, Severity};

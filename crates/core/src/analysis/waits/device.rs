@@ -1,0 +1,578 @@
+//! The waits of one device: its I/Os in the order of issue and completion, and who worked while each of them waited.
+
+use std::collections::VecDeque;
+
+use super::curve::Curve;
+use super::levels::{Level, Levels, Observed};
+
+/// Levels are learned so many edges (issues and completions) ahead of attribution.
+const LOOK_AHEAD: usize = 1024;
+
+/// Longer credits are looked at for batched completions: one interrupt that reports many.
+const LONG_CREDIT_NS: i64 = 200_000;
+
+/// Completions that follow within this share of the first one's credit belong to its batch.
+const BATCH_GAP: f64 = 0.05;
+
+/// In a batch, time is shared by bytes and by so many more for each I/O.
+const BYTES_OF_ANY_IO: f64 = 16_384.0;
+
+/// I/Os of one batch.
+const MAX_BATCH: usize = 4096;
+
+/// Groups whose work is kept apart at a time; the work of all further ones is that of the others.
+const MAX_ACTIVE: usize = 32;
+
+/// Work older than this is forgotten: what waited longer has a part that is unknown.
+const HORIZON_NS: i64 = 60_000_000_000;
+
+/// After so many edges old work is forgotten.
+const FORGET_EACH: u32 = 4096;
+
+/// What a model leaves unexplained is remembered with this half-life.
+const MODEL_HALF_LIFE_NS: f64 = 7e9;
+
+/// Side by side is taken only if it leaves less than this share of what in turn leaves.
+const SIDE_MUST_LEAVE: f64 = 0.8;
+
+/// An I/O while it is swept.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pending {
+    pub start_ns: i64,
+    pub issue_ns: i64,
+    pub done_ns: i64,
+    pub bytes: i64,
+    /// Number of its device.
+    pub device: u32,
+    /// Number of its group.
+    pub group: u32,
+    pub kind: u16,
+    /// The group under which its work counts: the others where its own one has no place.
+    work_group: u32,
+    /// Whether it had the device to itself.
+    is_alone: bool,
+    /// Integral of one over the number in the device, at its issue.
+    share_at_issue: f64,
+    /// Work per nanosecond in the device, if all are served side by side.
+    side_rate: f64,
+    /// Work if all are served in turn.
+    turn_work: f64,
+}
+
+impl Pending {
+    pub fn new(start_ns: i64, issue_ns: i64, done_ns: i64, bytes: i64) -> Pending {
+        Pending {
+            start_ns,
+            issue_ns,
+            done_ns,
+            bytes,
+            device: 0,
+            group: 0,
+            kind: 0,
+            work_group: 0,
+            is_alone: false,
+            share_at_issue: 0.0,
+            side_rate: 0.0,
+            turn_work: 0.0,
+        }
+    }
+
+    fn latency_ns(&self) -> i64 {
+        self.done_ns - self.start_ns
+    }
+
+    fn queue_ns(&self) -> i64 {
+        self.issue_ns - self.start_ns
+    }
+
+    fn in_device_ns(&self) -> i64 {
+        (self.done_ns - self.issue_ns).max(1)
+    }
+}
+
+/// How a device serves several I/Os at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Service {
+    /// One after the other.
+    InTurn,
+    /// All of them at the same time, more slowly.
+    SideBySide,
+}
+
+/// Where the time of one I/O went. The parts add up to its latency.
+#[derive(Debug)]
+pub(super) struct Wait<'a> {
+    pub io: &'a Pending,
+    pub undisturbed_ns: i64,
+    /// By group, its own one too; no zeros.
+    pub behind: &'a [(u32, i64)],
+    pub held_ns: i64,
+    pub device_ns: i64,
+    pub unknown_ns: i64,
+}
+
+/// What takes the waits as they are known, in the order of completion.
+pub(super) trait WaitSink {
+    fn wait(&mut self, wait: &Wait);
+
+    /// Whether I/Os of `device` are missing in an interval.
+    fn has_losses(&self, device: u32, from_ns: i64, to_ns: i64) -> bool;
+}
+
+/// An issue or a completion.
+#[derive(Debug, Clone, Copy)]
+struct Edge {
+    at_ns: i64,
+    key: u32,
+    is_done: bool,
+}
+
+/// Pending I/Os of all devices, by their key.
+#[derive(Debug, Default)]
+pub(super) struct Slab {
+    ios: Vec<Pending>,
+    free: Vec<u32>,
+}
+
+impl Slab {
+    pub fn insert(&mut self, io: Pending) -> u32 {
+        if let Some(key) = self.free.pop() {
+            self.ios[key as usize] = io;
+            return key;
+        }
+        self.ios.push(io);
+        (self.ios.len() - 1) as u32
+    }
+
+    pub fn get(&self, key: u32) -> &Pending {
+        &self.ios[key as usize]
+    }
+
+    fn get_mut(&mut self, key: u32) -> &mut Pending {
+        &mut self.ios[key as usize]
+    }
+
+    fn remove(&mut self, key: u32) -> Pending {
+        self.free.push(key);
+        self.ios[key as usize]
+    }
+}
+
+/// Learns the levels, ahead of attribution.
+#[derive(Debug)]
+struct Observer {
+    levels: Levels,
+    in_device: u32,
+    last_done_ns: i64,
+    /// Integral of one over the number in the device, up to `share_at_ns`.
+    share: f64,
+    share_at_ns: i64,
+}
+
+impl Observer {
+    fn advance(&mut self, at_ns: i64) {
+        if self.in_device > 0 {
+            self.share += (at_ns - self.share_at_ns) as f64 / f64::from(self.in_device);
+        }
+        self.share_at_ns = at_ns;
+    }
+
+    fn issue(&mut self, io: &mut Pending, at_ns: i64) {
+        self.advance(at_ns);
+        io.share_at_issue = self.share;
+        self.in_device += 1;
+    }
+
+    fn done(&mut self, io: &mut Pending, at_ns: i64) {
+        self.advance(at_ns);
+        // It had the device to itself if it is the only one there, and the last completion was before it came: who was
+        // there meanwhile is either there still or has completed meanwhile.
+        io.is_alone = self.in_device == 1 && self.last_done_ns <= io.start_ns;
+        let observed = Observed {
+            latency_ns: io.latency_ns(),
+            device_ns: io.in_device_ns(),
+            share_ns: (self.share - io.share_at_issue).max(1.0),
+            is_alone: io.is_alone,
+        };
+        self.levels.observe(usize::from(io.kind), &observed);
+        self.in_device = self.in_device.saturating_sub(1);
+        self.last_done_ns = at_ns;
+    }
+}
+
+/// The work of one group on this device.
+#[derive(Debug, Default)]
+struct Active {
+    group: u32,
+    /// Work if all are served in turn: it stands directly before each completion.
+    turn: Curve,
+    /// Work if all are served side by side: spread evenly from issue to completion. Known up to `side_at_ns`, and growing
+    /// by `side_level` per nanosecond since.
+    side: Curve,
+    side_level: f64,
+    side_at_ns: i64,
+    in_device: u32,
+    last_work_ns: i64,
+}
+
+impl Active {
+    fn advance_side(&mut self, at_ns: i64) {
+        let grown = self.side_level * (at_ns - self.side_at_ns) as f64;
+        let area = self.side.last() + grown.max(0.0);
+        self.side.push(at_ns, area);
+        self.side_at_ns = at_ns;
+    }
+
+    fn side_at(&self, at_ns: i64) -> f64 {
+        if at_ns < self.side_at_ns {
+            return self.side.at(at_ns);
+        }
+        self.side.last() + self.side_level * (at_ns - self.side_at_ns) as f64
+    }
+
+    fn work_between(&self, service: Service, from_ns: i64, to_ns: i64) -> f64 {
+        if self.in_device == 0 && self.last_work_ns <= from_ns {
+            return 0.0;
+        }
+        match service {
+            Service::InTurn => self.turn.between(from_ns, to_ns),
+            Service::SideBySide => (self.side_at(to_ns) - self.side_at(from_ns)).max(0.0),
+        }
+    }
+}
+
+/// Completions that one interrupt reported, or a single one whose credit is long enough that others may follow.
+#[derive(Debug)]
+struct Batch {
+    /// Where the first one's credit begins.
+    begin_ns: i64,
+    /// That credit.
+    credit_ns: i64,
+    last_done_ns: i64,
+    members: Vec<Pending>,
+}
+
+impl Batch {
+    fn gap_ns(&self) -> i64 {
+        (BATCH_GAP * self.credit_ns as f64) as i64
+    }
+
+    /// Whether an I/O that completes now was reported together with the others.
+    fn includes(&self, io: &Pending, at_ns: i64) -> bool {
+        let follows = at_ns - self.last_done_ns < self.gap_ns();
+        let was_there = io.issue_ns <= self.begin_ns + self.credit_ns / 2;
+        follows && was_there && self.members.len() < MAX_BATCH
+    }
+}
+
+/// What one model makes of the wait of one I/O.
+#[derive(Debug, Default)]
+struct Split {
+    /// Work while it waited, by place in the list of active groups; its own work is not among it.
+    work: Vec<f64>,
+    total: f64,
+}
+
+/// The waits of one device.
+#[derive(Debug)]
+pub(super) struct DeviceWaits {
+    observer: Observer,
+    ahead: VecDeque<Edge>,
+    active: Vec<Active>,
+    /// The group of those for which there was no place.
+    others: u32,
+    last_done_ns: i64,
+    batch: Option<Batch>,
+    forgotten_ns: i64,
+    edges: u32,
+    /// What the two models left unexplained of late, and when that was brought up to date.
+    unexplained: [f64; 2],
+    unexplained_at_ns: i64,
+    splits: [Split; 2],
+    behind: Vec<(u32, i64)>,
+}
+
+impl DeviceWaits {
+    /// `others` is the group of work for which there is no place of its own.
+    pub fn new(others: u32) -> DeviceWaits {
+        DeviceWaits {
+            observer: Observer {
+                levels: Levels::new(),
+                in_device: 0,
+                last_done_ns: i64::MIN,
+                share: 0.0,
+                share_at_ns: 0,
+            },
+            ahead: VecDeque::new(),
+            active: Vec::new(),
+            others,
+            last_done_ns: i64::MIN,
+            batch: None,
+            forgotten_ns: i64::MIN,
+            edges: 0,
+            unexplained: [0.0; 2],
+            unexplained_at_ns: 0,
+            splits: [Split::default(), Split::default()],
+            behind: Vec::new(),
+        }
+    }
+
+    /// The model that explains more of late.
+    pub fn service(&self) -> Service {
+        let [turn, side] = self.unexplained;
+        if side < SIDE_MUST_LEAVE * turn {
+            Service::SideBySide
+        } else {
+            Service::InTurn
+        }
+    }
+
+    /// An I/O is issued.
+    pub fn issue(&mut self, slab: &mut Slab, key: u32, at_ns: i64, sink: &mut impl WaitSink) {
+        // An issue that the sweep had already passed counts from where the sweep is.
+        let io = slab.get_mut(key);
+        io.issue_ns = at_ns;
+        self.observer.issue(io, at_ns);
+        self.look_ahead(slab, key, at_ns, false, sink);
+    }
+
+    /// An I/O completes.
+    pub fn done(&mut self, slab: &mut Slab, key: u32, at_ns: i64, sink: &mut impl WaitSink) {
+        let io = slab.get_mut(key);
+        io.done_ns = at_ns;
+        self.observer.done(io, at_ns);
+        self.look_ahead(slab, key, at_ns, true, sink);
+    }
+
+    fn look_ahead(
+        &mut self,
+        slab: &mut Slab,
+        key: u32,
+        at_ns: i64,
+        is_done: bool,
+        sink: &mut impl WaitSink,
+    ) {
+        self.ahead.push_back(Edge {
+            at_ns,
+            key,
+            is_done,
+        });
+        if self.ahead.len() > LOOK_AHEAD
+            && let Some(edge) = self.ahead.pop_front()
+        {
+            self.attribute_edge(slab, edge, sink);
+        }
+    }
+
+    /// Attributes all that is left.
+    pub fn finish(&mut self, slab: &mut Slab, sink: &mut impl WaitSink) {
+        while let Some(edge) = self.ahead.pop_front() {
+            self.attribute_edge(slab, edge, sink);
+        }
+        self.close_batch(sink);
+    }
+
+    fn attribute_edge(&mut self, slab: &mut Slab, edge: Edge, sink: &mut impl WaitSink) {
+        self.edges += 1;
+        if self.edges.is_multiple_of(FORGET_EACH) {
+            self.forget_before(edge.at_ns - HORIZON_NS);
+        }
+        if let Some(batch) = &self.batch
+            && edge.at_ns - batch.last_done_ns >= batch.gap_ns()
+        {
+            self.close_batch(sink);
+        }
+        if edge.is_done {
+            let io = slab.remove(edge.key);
+            self.complete(io, sink);
+        } else {
+            self.begin(slab.get_mut(edge.key));
+        }
+    }
+
+    /// From its issue on an I/O works side by side with all others in the device.
+    fn begin(&mut self, io: &mut Pending) {
+        let level = self.observer.levels.of(usize::from(io.kind));
+        let in_device_ns = io.in_device_ns() as f64;
+        io.side_rate = (level.side_work_ns / in_device_ns).min(1.0);
+        let place = self.place_of(io.group, io.issue_ns);
+        let active = &mut self.active[place];
+        io.work_group = active.group;
+        active.advance_side(io.issue_ns);
+        active.side_level += io.side_rate;
+        active.in_device += 1;
+    }
+
+    fn complete(&mut self, io: Pending, sink: &mut impl WaitSink) {
+        let place = self.place_of(io.work_group, io.done_ns);
+        let active = &mut self.active[place];
+        active.advance_side(io.done_ns);
+        active.in_device = active.in_device.saturating_sub(1);
+        active.side_level -= io.side_rate;
+        if active.in_device == 0 {
+            // No rounding errors are left behind.
+            active.side_level = 0.0;
+        }
+        active.last_work_ns = io.done_ns;
+
+        if let Some(batch) = &mut self.batch {
+            if batch.includes(&io, io.done_ns) {
+                batch.last_done_ns = io.done_ns;
+                batch.members.push(io);
+                self.last_done_ns = io.done_ns;
+                return;
+            }
+            self.close_batch(sink);
+        }
+        let begin_ns = io.issue_ns.max(self.last_done_ns).min(io.done_ns);
+        self.last_done_ns = io.done_ns;
+        let credit_ns = io.done_ns - begin_ns;
+        let batch = Batch {
+            begin_ns,
+            credit_ns,
+            last_done_ns: io.done_ns,
+            members: vec![io],
+        };
+        self.batch = Some(batch);
+        if credit_ns <= LONG_CREDIT_NS {
+            self.close_batch(sink);
+        }
+    }
+
+    /// Shares the time since the batch began among its members, and attributes what they waited.
+    fn close_batch(&mut self, sink: &mut impl WaitSink) {
+        let Some(mut batch) = self.batch.take() else {
+            return;
+        };
+        let time_ns = (batch.last_done_ns - batch.begin_ns) as f64;
+        let weights = batch.members.iter().map(weight);
+        let all: f64 = weights.sum();
+        for io in &batch.members {
+            let share = time_ns * weight(io) / all;
+            let levels = &mut self.observer.levels;
+            levels.observe_credit(usize::from(io.kind), share, io.is_alone);
+        }
+        let mut passed = 0.0;
+        for io in &mut batch.members {
+            let share = time_ns * weight(io) / all;
+            passed += share;
+            let level = self.observer.levels.of(usize::from(io.kind));
+            // What goes beyond is no work: the device paused.
+            io.turn_work = share.min(Level::MAX_CREDITS * level.usual_credit_ns);
+            let to_ns = batch.begin_ns + passed as i64;
+            let from_ns = to_ns - io.turn_work as i64;
+            let place = self.place_of(io.work_group, io.done_ns);
+            self.active[place]
+                .turn
+                .add_between(from_ns, to_ns, io.turn_work);
+        }
+        for io in &batch.members {
+            self.attribute(io, sink);
+        }
+    }
+
+    /// Splits the latency of one I/O.
+    fn attribute(&mut self, io: &Pending, sink: &mut impl WaitSink) {
+        let level = self.observer.levels.of(usize::from(io.kind));
+        let latency_ns = io.latency_ns();
+        let undisturbed_ns = level.undisturbed_ns.min(latency_ns);
+        let excess_ns = latency_ns - undisturbed_ns;
+        self.behind.clear();
+        let mut rest_ns = excess_ns;
+        if excess_ns > 0 {
+            let split = self.best_split(io, excess_ns as f64);
+            // No more is blamed than was worked, and never more than the excess.
+            let scale = excess_ns as f64 / self.splits[split].total.max(excess_ns as f64);
+            for (active, work) in self.active.iter().zip(&self.splits[split].work) {
+                let ns = ((work * scale) as i64).min(rest_ns);
+                if ns > 0 {
+                    self.behind.push((active.group, ns));
+                    rest_ns -= ns;
+                }
+            }
+        }
+        let misses_work = io.start_ns < self.forgotten_ns
+            || rest_ns > 0 && sink.has_losses(io.device, io.start_ns, io.done_ns);
+        let unknown_ns = if misses_work { rest_ns } else { 0 };
+        let held_ns = (rest_ns - unknown_ns).min(io.queue_ns().max(0));
+        sink.wait(&Wait {
+            io,
+            undisturbed_ns,
+            behind: &self.behind,
+            held_ns,
+            device_ns: rest_ns - unknown_ns - held_ns,
+            unknown_ns,
+        });
+    }
+
+    /// Splits the wait by both models, notes what each leaves unexplained, and returns the number of the better one.
+    fn best_split(&mut self, io: &Pending, excess_ns: f64) -> usize {
+        let services = [Service::InTurn, Service::SideBySide];
+        let side_work = io.side_rate * io.in_device_ns() as f64;
+        let own_work = [io.turn_work, side_work];
+        let passed_ns = (io.done_ns - self.unexplained_at_ns).max(0) as f64;
+        let remembered = (-passed_ns / MODEL_HALF_LIFE_NS).exp2();
+        self.unexplained_at_ns = io.done_ns;
+        for (i, service) in services.into_iter().enumerate() {
+            let split = &mut self.splits[i];
+            split.work.clear();
+            split.total = 0.0;
+            for active in &self.active {
+                let mut work = active.work_between(service, io.start_ns, io.done_ns);
+                if active.group == io.work_group {
+                    work = (work - own_work[i]).max(0.0);
+                }
+                split.work.push(work);
+                split.total += work;
+            }
+            let left = (excess_ns - split.total).max(0.0);
+            self.unexplained[i] = self.unexplained[i] * remembered + left;
+        }
+        match self.service() {
+            Service::InTurn => 0,
+            Service::SideBySide => 1,
+        }
+    }
+
+    /// The place of a group in the list of active ones.
+    fn place_of(&mut self, group: u32, at_ns: i64) -> usize {
+        if let Some(place) = self.active.iter().position(|a| a.group == group) {
+            return place;
+        }
+        if self.active.len() < MAX_ACTIVE {
+            return self.new_place(group, at_ns);
+        }
+        let others = self.others;
+        match self.active.iter().position(|a| a.group == others) {
+            Some(place) => place,
+            None => self.new_place(others, at_ns),
+        }
+    }
+
+    fn new_place(&mut self, group: u32, at_ns: i64) -> usize {
+        self.active.push(Active {
+            group,
+            side_at_ns: at_ns,
+            last_work_ns: at_ns,
+            ..Active::default()
+        });
+        self.active.len() - 1
+    }
+
+    fn forget_before(&mut self, oldest_ns: i64) {
+        self.forgotten_ns = oldest_ns;
+        self.active
+            .retain(|a| a.in_device > 0 || a.last_work_ns > oldest_ns);
+        for active in &mut self.active {
+            active.turn.forget_before(oldest_ns);
+            active.side.forget_before(oldest_ns);
+        }
+    }
+}
+
+/// What an I/O counts in a batch.
+fn weight(io: &Pending) -> f64 {
+    io.bytes.max(0) as f64 + BYTES_OF_ANY_IO
+}

@@ -1,0 +1,267 @@
+//! What an I/O of a kind takes when nothing disturbs it, learned while the stream runs.
+
+use crate::analysis::math::stats::Shuffler;
+use crate::model::{Class, Io};
+
+/// Values kept of each distribution.
+const SAMPLE: usize = 256;
+
+/// After so many values new ones replace old ones at a constant rate: the sample forgets.
+const MEMORY: u64 = 1 << 16;
+
+/// So many undisturbed I/Os of a kind show its undisturbed latency; with fewer, a low percentile of all of them must do.
+const MIN_ALONE: usize = 8;
+
+/// That percentile. Under constant load the undisturbed level is never seen: this is above it, and what is attributed
+/// then is a lower bound.
+const LOW_PERCENTILE: f64 = 0.02;
+
+/// Kinds: 4 classes, and sizes by powers of two from at most 512 bytes up.
+const SIZES: usize = 24;
+pub(super) const KINDS: usize = 4 * SIZES;
+
+/// The kind of an I/O of so many bytes.
+pub(super) fn kind_of(class: Class, bytes: i64) -> usize {
+    let sectors = (bytes.max(512) / 512) as u64;
+    let octave = (sectors.ilog2() as usize).min(SIZES - 1);
+    class as usize * SIZES + octave
+}
+
+/// A random sample of a distribution that changes slowly, and its quantiles.
+#[derive(Debug)]
+struct Sample {
+    values: Vec<f64>,
+    seen: u64,
+    random: Shuffler,
+    /// Values that the quantile does not know yet.
+    unsorted: usize,
+    quantile: f64,
+    /// Which quantile is asked for.
+    at: f64,
+}
+
+impl Sample {
+    fn new(at: f64) -> Sample {
+        Sample {
+            values: Vec::new(),
+            seen: 0,
+            random: Shuffler::new(1),
+            unsorted: 0,
+            quantile: 0.0,
+            at,
+        }
+    }
+
+    fn push(&mut self, value: f64) {
+        self.seen += 1;
+        if self.values.len() < SAMPLE {
+            self.values.push(value);
+            self.unsorted += 1;
+            return;
+        }
+        // Algorithm R, but with a bound on what was seen: a value that is in the sample leaves it after some MEMORY others.
+        let seen = self.seen.min(MEMORY);
+        let place = self.random.bits() % seen;
+        if let Some(slot) = self.values.get_mut(place as usize) {
+            *slot = value;
+            self.unsorted += 1;
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// The quantile, up to a sixteenth of the values late.
+    fn quantile(&mut self) -> Option<f64> {
+        if self.values.is_empty() {
+            return None;
+        }
+        if self.unsorted * 16 >= self.values.len() {
+            let mut sorted = self.values.clone();
+            let rank = (self.at * sorted.len() as f64).ceil() as usize;
+            let place = rank.clamp(1, sorted.len()) - 1;
+            self.quantile = *sorted.select_nth_unstable_by(place, f64::total_cmp).1;
+            self.unsorted = 0;
+        }
+        Some(self.quantile)
+    }
+}
+
+/// An I/O that completed, as it bears on its kind's levels.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Observed {
+    pub latency_ns: i64,
+    pub device_ns: i64,
+    /// Its share of the device: the integral of one over the number in the device, over its time there.
+    pub share_ns: f64,
+    /// Whether it had the device to itself, from start to completion.
+    pub is_alone: bool,
+}
+
+/// The levels of one kind.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Level {
+    /// Start to completion when nothing else was there.
+    pub undisturbed_ns: i64,
+    /// Work of an I/O on a device that serves one after the other: at most [`Level::MAX_CREDITS`] times this.
+    pub usual_credit_ns: f64,
+    /// Work of an I/O on a device that serves all side by side.
+    pub side_work_ns: f64,
+}
+
+impl Level {
+    /// A credit beyond so many usual ones is no work of the I/O: the device paused.
+    pub const MAX_CREDITS: f64 = 3.0;
+}
+
+#[derive(Debug)]
+struct Kind {
+    alone_latency: Sample,
+    alone_credit: Sample,
+    alone_device: Sample,
+    latency: Sample,
+    credit: Sample,
+    share: Sample,
+}
+
+impl Kind {
+    fn new() -> Kind {
+        Kind {
+            alone_latency: Sample::new(0.5),
+            alone_credit: Sample::new(0.5),
+            alone_device: Sample::new(0.5),
+            latency: Sample::new(LOW_PERCENTILE),
+            credit: Sample::new(0.5),
+            share: Sample::new(0.5),
+        }
+    }
+
+    fn push(&mut self, observed: &Observed) {
+        self.latency.push(observed.latency_ns as f64);
+        self.share.push(observed.share_ns);
+        if observed.is_alone {
+            self.alone_latency.push(observed.latency_ns as f64);
+            self.alone_device.push(observed.device_ns as f64);
+        }
+    }
+
+    fn level(&mut self) -> Level {
+        let latency = known_alone(&mut self.alone_latency, &mut self.latency);
+        let credit = known_alone(&mut self.alone_credit, &mut self.credit);
+        let work = known_alone(&mut self.alone_device, &mut self.share);
+        Level {
+            undisturbed_ns: latency.quantile().unwrap_or(0.0) as i64,
+            usual_credit_ns: credit.quantile().unwrap_or(0.0),
+            side_work_ns: work.quantile().unwrap_or(0.0).max(1.0),
+        }
+    }
+}
+
+/// The sample of undisturbed I/Os, if it is large enough.
+fn known_alone<'a>(alone: &'a mut Sample, all: &'a mut Sample) -> &'a mut Sample {
+    if alone.len() >= MIN_ALONE { alone } else { all }
+}
+
+/// The levels of all kinds of one device.
+#[derive(Debug)]
+pub(super) struct Levels {
+    kinds: Vec<Option<Box<Kind>>>,
+}
+
+impl Levels {
+    pub fn new() -> Levels {
+        Levels {
+            kinds: std::iter::repeat_with(|| None).take(KINDS).collect(),
+        }
+    }
+
+    pub fn observe(&mut self, kind: usize, observed: &Observed) {
+        self.kinds[kind]
+            .get_or_insert_with(|| Box::new(Kind::new()))
+            .push(observed);
+    }
+
+    /// Takes the credit of an I/O: the time between the completion before it, or its issue if that is later, and its own,
+    /// after sharing among those that one interrupt reported.
+    pub fn observe_credit(&mut self, kind: usize, credit_ns: f64, is_alone: bool) {
+        if credit_ns <= 0.0 {
+            return;
+        }
+        let kind = self.kinds[kind].get_or_insert_with(|| Box::new(Kind::new()));
+        kind.credit.push(credit_ns);
+        if is_alone {
+            kind.alone_credit.push(credit_ns);
+        }
+    }
+
+    /// What is known of a kind by now.
+    pub fn of(&mut self, kind: usize) -> Level {
+        self.kinds[kind]
+            .get_or_insert_with(|| Box::new(Kind::new()))
+            .level()
+    }
+}
+
+/// The kind of `io`.
+pub(super) fn kind_of_io(io: &Io) -> usize {
+    kind_of(io.class(), io.bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn observed(latency_ns: i64, is_alone: bool) -> Observed {
+        Observed {
+            latency_ns,
+            device_ns: latency_ns,
+            share_ns: latency_ns as f64,
+            is_alone,
+        }
+    }
+
+    #[test]
+    fn the_undisturbed_level_is_the_median_of_ios_that_were_alone() {
+        let mut levels = Levels::new();
+        for i in 0..1000 {
+            levels.observe(0, &observed(50_000, false));
+            if i % 10 == 0 {
+                levels.observe(0, &observed(1000 + i, true));
+            }
+        }
+        let level = levels.of(0);
+        assert!((1400..1600).contains(&level.undisturbed_ns), "{level:?}");
+    }
+
+    #[test]
+    fn without_undisturbed_ios_a_low_percentile_bounds_the_level() {
+        let mut levels = Levels::new();
+        for i in 0..10_000 {
+            levels.observe(0, &observed(1000 + i, false));
+        }
+        let level = levels.of(0);
+        assert!((1000..2500).contains(&level.undisturbed_ns), "{level:?}");
+    }
+
+    #[test]
+    fn a_level_follows_a_device_that_changes() {
+        let mut levels = Levels::new();
+        for _ in 0..100_000 {
+            levels.observe(0, &observed(1000, true));
+        }
+        for _ in 0..100_000 {
+            levels.observe(0, &observed(9000, true));
+        }
+        assert_eq!(levels.of(0).undisturbed_ns, 9000);
+    }
+
+    #[test]
+    fn kinds_are_classes_and_octaves() {
+        assert_eq!(kind_of(Class::Read, 0), kind_of(Class::Read, 512));
+        assert_eq!(kind_of(Class::Read, 4096), kind_of(Class::Read, 8191));
+        assert_ne!(kind_of(Class::Read, 4096), kind_of(Class::Read, 8192));
+        assert_ne!(kind_of(Class::Read, 4096), kind_of(Class::Write, 4096));
+        assert!(kind_of(Class::Flush, i64::MAX) < KINDS);
+    }
+}

@@ -1,0 +1,316 @@
+//! Attribution against what would have happened without the culprit, and its bookkeeping.
+
+mod simulator;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::Op;
+use simulator::{Device, Job, Order, dev, poisson};
+
+const MS: i64 = 1_000_000;
+const SECONDS: i64 = 60;
+
+/// Reads of 4 KiB at random places that take a little more or less than `work_ns`.
+fn victims(per_s: f64, work_ns: i64) -> Vec<Job> {
+    poisson(7, SECONDS, per_s, |random, at_ns| Job {
+        at_ns,
+        work_ns: work_ns * (90 + random.below(21) as i64) / 100,
+        bytes: 4096,
+        op: Op::READ,
+        sector: random.below(1 << 30) as i64,
+        who: "shop",
+    })
+}
+
+/// `n` writes at once every `period_ns`.
+fn bursts(n: usize, period_ns: i64, work_ns: i64) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for burst in 1..SECONDS * 1000 * MS / period_ns {
+        for i in 0..n {
+            jobs.push(Job {
+                at_ns: burst * period_ns + i as i64 * 10_000,
+                work_ns,
+                bytes: 1 << 20,
+                op: Op::WRITE,
+                sector: (1 << 20) + 2048 * i as i64,
+                who: "backup",
+            });
+        }
+    }
+    jobs
+}
+
+/// A stream of reads that takes `load` of one server.
+fn scan(load: f64, work_ns: i64) -> Vec<Job> {
+    let per_s = load * 1e9 / work_ns as f64;
+    poisson(11, SECONDS, per_s, |_, at_ns| Job {
+        at_ns,
+        work_ns,
+        bytes: 256 << 10,
+        op: Op::READ,
+        sector: at_ns / 1000,
+        who: "scan",
+    })
+}
+
+fn waits(ios: &[Io]) -> DeviceVictims {
+    let mut builder = WaitsBuilder::new(Window::new(0, i64::MAX));
+    for io in ios {
+        builder.push(io);
+    }
+    let mut devices = builder.finish();
+    assert_eq!(devices.len(), 1);
+    devices.remove(0)
+}
+
+/// Sums over the I/Os of one program.
+#[derive(Debug, Default)]
+struct Felt {
+    io_time_s: f64,
+    behind_s: f64,
+    own_s: f64,
+    held_s: f64,
+    device_s: f64,
+}
+
+fn felt_by(who: &str, behind: &str, waits: &DeviceVictims) -> Felt {
+    let is = |group: &Group, name: &str| {
+        let comm = group.program.and_then(|p| p.comm);
+        comm.is_some_and(|c| c.as_bytes() == name.as_bytes())
+    };
+    let mut felt = Felt::default();
+    for victim in waits.victims.iter().filter(|v| is(&v.group, who)) {
+        felt.io_time_s += victim.io_time_ns as f64 / 1e9;
+        felt.own_s += victim.own_ns as f64 / 1e9;
+        felt.held_s += victim.held_ns as f64 / 1e9;
+        felt.device_s += victim.device_ns as f64 / 1e9;
+        for cause in victim.behind.iter().filter(|b| is(&b.group, behind)) {
+            felt.behind_s += cause.ns as f64 / 1e9;
+        }
+    }
+    felt
+}
+
+fn io_time_s(ios: &[Io], who: &str) -> f64 {
+    let mut sum = 0.0;
+    for io in ios {
+        if io.comm.is_some_and(|c| c.as_bytes() == who.as_bytes()) {
+            sum += io.total_ns() as f64 / 1e9;
+        }
+    }
+    sum
+}
+
+/// (harm by intervention, what was attributed) of `culprit` to "shop".
+fn harm_and_felt(device: &Device, victims: Vec<Job>, culprit: Vec<Job>) -> (f64, Felt) {
+    let who = culprit[0].who;
+    let without = device.serve(victims.clone());
+    let mut all = victims;
+    all.extend(culprit);
+    let with = device.serve(all);
+    let harm_s = io_time_s(&with, "shop") - io_time_s(&without, "shop");
+    (harm_s, felt_by("shop", who, &waits(&with)))
+}
+
+fn assert_agrees(model: &str, device: &Device, victims: Vec<Job>, culprit: Vec<Job>) {
+    let (harm_s, felt) = harm_and_felt(device, victims, culprit);
+    let share = felt.behind_s / harm_s;
+    println!("{model}: harm {harm_s:.2} s, {felt:.2?}, share {share:.2}");
+    assert!(
+        (0.6..=1.05).contains(&share),
+        "{model}: {harm_s} s, {felt:?}"
+    );
+}
+
+#[test]
+fn what_bursts_cost_is_attributed_to_them_on_every_device_model() {
+    let fifo = Device::fifo(1);
+    let sharing = Device {
+        order: Order::Sharing,
+        ..Device::fifo(1)
+    };
+    let elevator = Device {
+        order: Order::Elevator,
+        ..Device::fifo(1)
+    };
+    let batched = Device {
+        batch: 16,
+        ..Device::fifo(1)
+    };
+    let tags = Device {
+        tags: 8,
+        ..Device::fifo(1)
+    };
+    let few_tags = Device {
+        tags: 2,
+        ..Device::fifo(1)
+    };
+    let devices = [
+        ("fifo", fifo),
+        ("sharing", sharing),
+        ("elevator", elevator),
+        ("batched", batched),
+        ("8 tags", tags),
+        ("2 tags", few_tags),
+        ("4 servers", Device::fifo(4)),
+    ];
+    for (model, device) in &devices {
+        let reads = victims(100.0, MS);
+        assert_agrees(model, device, reads, bursts(20, 2500 * MS, 5 * MS));
+    }
+}
+
+#[test]
+fn what_a_scan_costs_is_attributed_to_it() {
+    for load in [0.2, 0.48, 0.6] {
+        let reads = victims(100.0, MS);
+        let model = format!("scan at {load}");
+        assert_agrees(&model, &Device::fifo(1), reads, scan(load, 5 * MS));
+    }
+}
+
+#[test]
+fn writes_beside_a_device_that_prefers_reads_wait_for_them() {
+    let device = Device {
+        order: Order::ReadsFirst,
+        ..Device::fifo(1)
+    };
+    let mut writes = victims(100.0, MS);
+    for job in &mut writes {
+        job.op = Op::WRITE;
+    }
+    assert_agrees("reads first", &device, writes, scan(0.5, 5 * MS));
+}
+
+#[test]
+fn on_many_servers_no_process_is_blamed() {
+    let device = Device::fifo(32);
+    let reads = victims(2000.0, MS);
+    let (harm_s, felt) = harm_and_felt(&device, reads, bursts(8, 500 * MS, 5 * MS));
+    println!("32 servers: harm {harm_s:.3} s, {felt:.3?}");
+    assert!(harm_s.abs() < 0.01 * felt.io_time_s);
+    assert!(felt.behind_s < 0.03 * felt.io_time_s, "{felt:?}");
+}
+
+#[test]
+fn a_pause_is_the_devices_own() {
+    let device = Device {
+        pauses: vec![(20_000 * MS, 300 * MS), (40_000 * MS, 300 * MS)],
+        ..Device::fifo(1)
+    };
+    let reads = victims(100.0, MS);
+    let mut all = reads.clone();
+    all.extend(scan(0.1, MS));
+    let calm = io_time_s(&Device::fifo(1).serve(all.clone()), "shop");
+    let with = device.serve(all);
+    let harm_s = io_time_s(&with, "shop") - calm;
+    let felt = felt_by("shop", "scan", &waits(&with));
+    println!("pause: harm {harm_s:.2} s, {felt:.2?}");
+    // What queued up meanwhile is worked off afterwards: that part of the harm is waited behind each other.
+    assert!(felt.device_s > 0.7 * harm_s, "{harm_s} {felt:?}");
+    assert!(felt.behind_s < 0.25 * harm_s, "{harm_s} {felt:?}");
+}
+
+#[test]
+fn workers_of_a_pool_become_one_group_and_a_few_processes_stay_apart() {
+    let mut builder = WaitsBuilder::new(Window::new(0, i64::MAX));
+    for i in 0..1000i64 {
+        for (comm, processes) in [("pool", 20), ("few", 3)] {
+            let mut io = Io::new((i + 1) * MS, dev(), Op::READ, 4096, Some(0), MS / 4);
+            io.comm = Some(Comm::new(comm.as_bytes()));
+            io.tgid = Some((i % processes) as i32);
+            builder.push(&io);
+        }
+    }
+    let devices = builder.finish();
+    let named = |name: &str| {
+        let is_it = |v: &&Victim| {
+            v.group
+                .program
+                .and_then(|p| p.comm)
+                .is_some_and(|c| c.as_bytes() == name.as_bytes())
+        };
+        devices[0].victims.iter().filter(is_it).count()
+    };
+    assert_eq!(named("pool"), 1);
+    assert_eq!(named("few"), 3);
+}
+
+#[test]
+fn what_waits_through_a_loss_has_no_known_cause() {
+    let mut builder = WaitsBuilder::new(Window::new(0, i64::MAX));
+    let quiet = |at_ms: i64| Io::new(at_ms * MS, dev(), Op::READ, 4096, Some(0), MS / 10);
+    for at_ms in 1..100 {
+        builder.push(&quiet(at_ms));
+    }
+    builder.lost(&Lost::somewhere(110 * MS, 120 * MS, LossReason::RingFull));
+    builder.push(&Io::new(150 * MS, dev(), Op::READ, 4096, Some(0), 45 * MS));
+    let devices = builder.finish();
+    let victim = &devices[0].victims[0];
+    assert_eq!(victim.device_ns, 0);
+    assert_eq!(victim.unknown_ns, 45 * MS - MS / 10);
+}
+
+/// An I/O that lasts: (start after the one before it, queue, device, bytes, who).
+fn any_ios() -> impl Strategy<Value = Vec<Io>> {
+    let one = (
+        0i64..2_000_000,
+        prop_oneof![Just(0i64), 0i64..10_000_000],
+        prop_oneof![0i64..100_000, 0i64..50_000_000],
+        0usize..3,
+        0u8..40,
+        prop_oneof![Just(Op::READ), Just(Op::WRITE), Just(Op::FLUSH)],
+    );
+    prop::collection::vec(one, 1..600).prop_map(|all| {
+        let mut at_ns = 0;
+        let mut ios = Vec::new();
+        for (gap_ns, queue_ns, device_ns, size, who, op) in all {
+            at_ns += gap_ns;
+            let bytes = [4096, 65_536, 1 << 20][size];
+            let done_ns = at_ns + queue_ns + device_ns;
+            let mut io = Io::new(done_ns, dev(), op, bytes, Some(queue_ns), device_ns);
+            io.comm = Some(Comm::new(&[b'a' + who]));
+            ios.push(io);
+        }
+        ios.sort_by_key(|io| io.done_ns);
+        ios
+    })
+}
+
+proptest! {
+    #[test]
+    fn the_parts_add_up_to_the_latencies_to_the_nanosecond(
+        ios in any_ios(),
+        lost_at in prop::option::of(0i64..500_000_000),
+    ) {
+        let mut builder = WaitsBuilder::new(Window::new(0, i64::MAX));
+        if let Some(at_ns) = lost_at {
+            builder.lost(&Lost::somewhere(at_ns, at_ns + 1_000_000, LossReason::RingFull));
+        }
+        for io in &ios {
+            builder.push(io);
+        }
+        let devices = builder.finish();
+        let mut io_time_ns = 0;
+        let mut seen = 0;
+        for victim in devices.iter().flat_map(|d| &d.victims) {
+            let behind_ns: i64 = victim.behind.iter().map(|b| b.ns).sum();
+            let parts = [
+                victim.undisturbed_ns,
+                behind_ns,
+                victim.own_ns,
+                victim.held_ns,
+                victim.device_ns,
+                victim.unknown_ns,
+            ];
+            prop_assert!(parts.iter().all(|p| *p >= 0), "{victim:?}");
+            prop_assert_eq!(parts.iter().sum::<i64>(), victim.io_time_ns);
+            io_time_ns += victim.io_time_ns;
+            seen += victim.ios;
+        }
+        prop_assert_eq!(seen, ios.len() as u64);
+        let total_ns: i64 = ios.iter().map(Io::total_ns).sum();
+        prop_assert_eq!(io_time_ns, total_ns);
+    }
+}
