@@ -125,7 +125,8 @@ fn single_pid(row: &ActorRow) -> Option<i32> {
     }
 }
 
-fn cgroup_name(id: i64, names: &Names) -> String {
+/// The path of a control group, or its number where that is not known.
+pub(super) fn cgroup_name(id: i64, names: &Names) -> String {
     let path = names.cgroups.get(&id).cloned();
     path.unwrap_or_else(|| id.to_string())
 }

@@ -31,5 +31,6 @@ pub mod series_json;
 pub mod serve_text;
 pub mod throttle_text;
 pub mod util;
+mod waits;
 pub mod workload;
 pub mod zoom;

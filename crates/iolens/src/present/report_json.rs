@@ -19,6 +19,7 @@ use super::findings as words;
 use super::html::Names;
 use super::indent::indented;
 use super::report_detail::{self, Detail, SetBlock};
+use super::waits::{self, OtherWaits, WaitEntry};
 
 /// Version of the document's layout.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -99,6 +100,10 @@ pub(super) struct ReportDocument<'a> {
     actors: Vec<ActorEntry>,
     /// What the entries of `actors` leave out.
     actors_others: OtherEntry,
+    /// Who waited for whom: by device and victim, those that lost most first, at most 200 entries. Empty without single I/Os.
+    waits: Vec<WaitEntry>,
+    /// What the entries of `waits` leave out.
+    waits_others: OtherWaits,
     /// Conclusions, the most severe first.
     findings: Vec<FindingBlock>,
     /// What `iolens files --json` says under the same key; `null` if requests were not recorded.
@@ -261,6 +266,8 @@ pub fn render(
         sets: report_detail::sets(report, meta),
         actors: actors::entries(report, meta, names),
         actors_others: actors::others(report),
+        waits: waits::entries(report, meta, names),
+        waits_others: waits::others(report),
         findings: findings(report, meta),
         files,
     };

@@ -14,11 +14,14 @@ use super::layout::{Layout, Role, count_of, number, size};
 use super::record_text::shell_word;
 use super::report_json::{RecordingFacts, device_name};
 use super::report_text;
+use super::waits::{self, WaitsShown};
 
 /// Lines of the whole text on a terminal of at least 80 columns.
 pub const MAX_LINES: usize = 40;
 /// Rows of the tables of devices and of processes.
 const MAX_ROWS: usize = 8;
+/// Rows of the table of waits.
+const MAX_WAITS: usize = 3;
 /// Lines for what was not seen.
 const MAX_LIMITS: usize = 2;
 
@@ -31,7 +34,8 @@ pub fn render(
     layout: Layout,
 ) -> String {
     let head = layout.sentences(&report_text::head(report, meta, facts));
-    let mut rest = devices(report, meta, facts, layout);
+    let mut rest = waits(report, meta, facts, layout);
+    rest.push_str(&devices(report, meta, facts, layout));
     rest.push_str(&processes(report, meta, names, facts, layout));
     rest.push_str(&layout.sentences(&quality(report, meta, facts)));
     rest.push_str(&layout.sentences(&more(facts)));
@@ -188,6 +192,21 @@ fn processes(
         max_rows: MAX_ROWS,
     };
     let table = actors::table(report, meta, names, &shown, layout);
+    if table.is_empty() {
+        return String::new();
+    }
+    table + "\n"
+}
+
+/// Who waited for whom.
+fn waits(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts, layout: Layout) -> String {
+    let layers: BTreeSet<DevId> = facts.layers.keys().copied().collect();
+    let shown = WaitsShown {
+        devices: &BTreeSet::new(),
+        layers: &layers,
+        max_rows: MAX_WAITS,
+    };
+    let table = waits::table(report, meta, &shown, layout);
     if table.is_empty() {
         return String::new();
     }

@@ -20,6 +20,7 @@ use super::report_json::{
     RecordingFacts, bytes_per_io, counted_above, cpu_percent, device_name, finding_place,
     link_name, losses,
 };
+use super::waits::{self, WaitsShown};
 
 /// The whole text; if `facts` name devices, of these alone.
 pub fn render(
@@ -41,6 +42,14 @@ pub fn render(
     if !has_findings {
         out.push_str("  none\n");
     }
+    out.push('\n');
+    out.push_str(&heading(layout, "Who waited for whom"));
+    let waited = who_waited(report, meta, facts, layout);
+    out.push_str(if waited.is_empty() {
+        "  no process lost a twentieth of its I/O time\n"
+    } else {
+        &waited
+    });
     out.push('\n');
     devices(&mut out, report, meta, &facts.detailed, layout);
     out.push_str(&heading(layout, "Processes"));
@@ -74,6 +83,24 @@ fn processes(
         max_rows: MAX_PROCESSES,
     };
     actors::table(report, meta, names, &shown, layout)
+}
+
+/// Rows of the table of waits; `--json` has more.
+const MAX_WAITS: usize = 8;
+
+fn who_waited(
+    report: &Report,
+    meta: &RecordingMeta,
+    facts: &RecordingFacts,
+    layout: Layout,
+) -> String {
+    let layers: BTreeSet<DevId> = facts.layers.keys().copied().collect();
+    let shown = WaitsShown {
+        devices: &facts.detailed,
+        layers: &layers,
+        max_rows: MAX_WAITS,
+    };
+    waits::table(report, meta, &shown, layout)
 }
 
 /// Whether `f` concerns one of `devices` (none: all), or the recording as a whole.

@@ -29,6 +29,7 @@ use crate::analysis::stream::latencies::Latencies;
 use crate::analysis::stream::losses::Losses;
 use crate::analysis::stream::window::Window;
 use crate::analysis::timeline::CounterRates;
+use crate::analysis::waits::{DeviceVictims, WaitsBuilder};
 use crate::model::{BioStages, DevId, Io, Lost, RecordingMeta, Request, Source};
 
 /// All answers about one window of one recording.
@@ -54,6 +55,9 @@ pub struct Report {
     /// Who did the I/O (A27).
     #[serde(skip)]
     pub actors: ActorTable,
+    /// Who made whom wait (A28).
+    #[serde(skip)]
+    pub waits: Vec<DeviceVictims>,
     /// What a person should hear first, most severe first.
     #[serde(skip)]
     pub findings: Vec<Finding>,
@@ -97,6 +101,7 @@ pub struct ReportBuilder {
     starts: Starts,
     issues: Issues,
     actors: Actors,
+    waits: WaitsBuilder,
     losses: Losses,
     counted: BTreeMap<DevId, Counted>,
     bios: BTreeMap<DevId, Bios>,
@@ -154,6 +159,7 @@ impl ReportBuilder {
             starts: Starts::new(window, plan.kernel, BTreeSet::new()),
             issues: Issues::new(window),
             actors: Actors::new(window),
+            waits: WaitsBuilder::new(window),
             plan,
             losses: Losses::default(),
             counted: BTreeMap::new(),
@@ -171,17 +177,19 @@ impl ReportBuilder {
 
     /// The parts among which the work on I/Os is divided, the slowest one last. Each takes all I/Os, as [`ReportBuilder::push`]
     /// does; none needs the others until all have eaten.
-    pub fn parts(&mut self) -> [&mut dyn Part; 4] {
+    pub fn parts(&mut self) -> [&mut dyn Part; 5] {
         [
             &mut self.actors,
             &mut self.issues,
             &mut self.completions,
+            &mut self.waits,
             &mut self.starts,
         ]
     }
 
     /// Takes what is missing.
     pub fn lost(&mut self, lost: &Lost) {
+        self.waits.lost(lost);
         self.completions.counts.lost(lost);
         self.completions.trouble.lost(lost);
         self.losses.push(lost);
@@ -331,6 +339,7 @@ impl ReportBuilder {
             details,
             links,
             actors: self.actors.finish(),
+            waits: self.waits.finish(),
             findings: found,
         }
     }

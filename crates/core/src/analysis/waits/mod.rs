@@ -16,6 +16,7 @@ mod levels;
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::analysis::report::streams::Part;
 use crate::analysis::stream::device_index::DeviceIndex;
 use crate::analysis::stream::order::{End, Hold, Span, StartOrder, Sweep};
 use crate::analysis::stream::window::Window;
@@ -219,11 +220,6 @@ impl WaitsBuilder {
         losses.push(*lost);
     }
 
-    /// Says that no I/O still to come begins before `later_start_ns` (see [`StartOrder::settle`]).
-    pub fn settle(&mut self, later_start_ns: i64) {
-        self.order.settle(later_start_ns, &mut self.swept);
-    }
-
     /// Every device that had I/Os, in the order of their numbers.
     pub fn finish(mut self) -> Vec<DeviceVictims> {
         self.order.finish(&mut self.swept);
@@ -239,6 +235,15 @@ impl WaitsBuilder {
         }
         let services: Vec<Service> = devices.iter().map(DeviceWaits::service).collect();
         totals.finish(&groups, &services)
+    }
+}
+
+impl Part for WaitsBuilder {
+    fn eat(&mut self, ios: &[Io], later_start_ns: i64) {
+        for io in ios {
+            self.push(io);
+        }
+        self.order.settle(later_start_ns, &mut self.swept);
     }
 }
 

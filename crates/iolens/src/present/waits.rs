@@ -1,0 +1,438 @@
+//! Who waited for whom (A28), as keys of the report's document and as a table.
+
+use std::collections::BTreeSet;
+
+use iolens_core::analysis::Report;
+use iolens_core::analysis::waits::{Behind, Group, Service, Victim};
+use iolens_core::model::{Class, DevId, Origin, RecordingMeta};
+use serde::Serialize;
+
+use super::actors::cgroup_name;
+use super::escape::terminal;
+use super::html::Names;
+use super::layout::{Layout, count_of, number};
+use super::report_json::device_name;
+
+/// Entries of the document; a report of thousands of processes stays readable.
+const MAX_ENTRIES: usize = 200;
+
+/// Groups that an entry names; the time behind all others is one more entry without a name.
+const MAX_CAUSES: usize = 20;
+
+/// Where the time of the I/Os of one group went. The parts, with those of `behind`, add up to `io_time_s`.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct WaitEntry {
+    /// Its name.
+    device: String,
+    /// How the device serves several I/Os, as far as its waits show it.
+    service: Service,
+    /// Whose I/Os these are.
+    victim: GroupEntry,
+    /// Completed I/Os.
+    ios: u64,
+    /// Those that took more than twice their undisturbed latency.
+    delayed_ios: u64,
+    /// Sum of the latencies, start to done.
+    io_time_s: f64,
+    /// What they would have taken undisturbed.
+    undisturbed_s: f64,
+    /// Behind I/Os of their own group. At least: what queues up behind the first victims of another group counts here.
+    own_s: f64,
+    /// Above the driver while the device had room: by a scheduler, a limit of a control group, or for want of tags.
+    held_s: f64,
+    /// By the device itself: a pause, garbage collection, firmware, a hypervisor.
+    device_s: f64,
+    /// Where I/Os are missing, or the wait began more than a minute before it ended.
+    unknown_s: f64,
+    /// Latency of the I/O that waited longest.
+    worst_us: f64,
+    /// When it completed, since the recording's start.
+    worst_at_s: f64,
+    /// What it takes undisturbed.
+    worst_undisturbed_us: f64,
+    /// Behind other groups, the most time first. Lower bounds.
+    behind: Vec<BehindEntry>,
+}
+
+/// I/Os of one process, or of several of one name in one control group.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct GroupEntry {
+    /// Its name; `null` if it is not known, or if these are the I/Os of all further processes.
+    process: Option<String>,
+    /// Of a single process; `null` if several share the entry, or it is not known.
+    pid: Option<i32>,
+    /// Path of the control group, or its number where the path is not known.
+    cgroup: Option<String>,
+    /// Reads, writes, discards or flushes.
+    class: Class,
+    /// How the I/Os came to be.
+    origin: &'static str,
+}
+
+/// Time behind one group.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct BehindEntry {
+    #[serde(flatten)]
+    group: GroupEntry,
+    /// How long, summed over the I/Os that waited.
+    seconds: f64,
+    /// How many I/Os waited.
+    ios: u64,
+}
+
+/// All victims beyond the entries, together.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct OtherWaits {
+    /// Completed I/Os.
+    ios: u64,
+    /// Sum of the latencies, start to done.
+    io_time_s: f64,
+    /// What of it was not undisturbed.
+    excess_s: f64,
+}
+
+/// A victim on its device.
+struct Placed<'a> {
+    dev: DevId,
+    service: Service,
+    victim: &'a Victim,
+}
+
+/// All victims, the most excess first.
+fn ordered(report: &Report) -> Vec<Placed<'_>> {
+    let mut all = Vec::new();
+    for device in &report.waits {
+        for victim in &device.victims {
+            all.push(Placed {
+                dev: device.dev,
+                service: device.service,
+                victim,
+            });
+        }
+    }
+    all.sort_by_key(|p| {
+        (
+            std::cmp::Reverse(p.victim.excess_ns()),
+            p.dev,
+            p.victim.group,
+        )
+    });
+    all
+}
+
+/// The entries, those that lost most first.
+pub(super) fn entries(report: &Report, meta: &RecordingMeta, names: &Names) -> Vec<WaitEntry> {
+    let all = ordered(report);
+    let shown = all.iter().take(MAX_ENTRIES);
+    shown.map(|placed| entry(placed, meta, names)).collect()
+}
+
+/// What the entries leave out.
+pub(super) fn others(report: &Report) -> OtherWaits {
+    let mut others = OtherWaits {
+        ios: 0,
+        io_time_s: 0.0,
+        excess_s: 0.0,
+    };
+    for placed in ordered(report).iter().skip(MAX_ENTRIES) {
+        others.ios += placed.victim.ios;
+        others.io_time_s += seconds(placed.victim.io_time_ns);
+        others.excess_s += seconds(placed.victim.excess_ns());
+    }
+    others
+}
+
+fn seconds(ns: i64) -> f64 {
+    ns as f64 / 1e9
+}
+
+fn entry(placed: &Placed, meta: &RecordingMeta, names: &Names) -> WaitEntry {
+    let victim = placed.victim;
+    let mut behind = Vec::new();
+    for cause in victim.behind.iter().take(MAX_CAUSES) {
+        behind.push(behind_entry(cause, names));
+    }
+    let unnamed = &victim.behind[behind.len()..];
+    if let Some(first) = unnamed.first() {
+        behind.push(BehindEntry {
+            group: GroupEntry {
+                process: None,
+                pid: None,
+                cgroup: None,
+                class: first.group.class,
+                origin: Origin::Unknown.name(),
+            },
+            seconds: seconds(unnamed.iter().map(|b| b.ns).sum()),
+            ios: unnamed.iter().map(|b| b.ios).sum(),
+        });
+    }
+    WaitEntry {
+        device: device_name(meta, placed.dev),
+        service: placed.service,
+        victim: group_entry(&victim.group, names),
+        ios: victim.ios,
+        delayed_ios: victim.delayed_ios,
+        io_time_s: seconds(victim.io_time_ns),
+        undisturbed_s: seconds(victim.undisturbed_ns),
+        own_s: seconds(victim.own_ns),
+        held_s: seconds(victim.held_ns),
+        device_s: seconds(victim.device_ns),
+        unknown_s: seconds(victim.unknown_ns),
+        worst_us: victim.worst.latency_ns as f64 / 1e3,
+        worst_at_s: seconds(victim.worst.done_ns),
+        worst_undisturbed_us: victim.worst.undisturbed_ns as f64 / 1e3,
+        behind,
+    }
+}
+
+fn behind_entry(cause: &Behind, names: &Names) -> BehindEntry {
+    BehindEntry {
+        group: group_entry(&cause.group, names),
+        seconds: seconds(cause.ns),
+        ios: cause.ios,
+    }
+}
+
+fn group_entry(group: &Group, names: &Names) -> GroupEntry {
+    let program = group.program;
+    let comm = program.and_then(|p| p.comm);
+    let cgroup = program.and_then(|p| p.cgroup);
+    GroupEntry {
+        process: comm.map(|comm| comm.to_text().into_owned()),
+        pid: program.and_then(|p| p.tgid),
+        cgroup: cgroup.map(|id| cgroup_name(id, names)),
+        class: group.class,
+        origin: group.origin.name(),
+    }
+}
+
+/// Which rows a table has.
+pub(super) struct WaitsShown<'a> {
+    /// Of these devices alone, if there are any.
+    pub devices: &'a BTreeSet<DevId>,
+    /// Without these, on which I/Os of other rows would count a second time.
+    pub layers: &'a BTreeSet<DevId>,
+    /// At most so many.
+    pub max_rows: usize,
+}
+
+const COLUMNS: [&str; 9] = [
+    "Who waited",
+    "device",
+    "class",
+    "time s",
+    "undisturbed",
+    "own",
+    "held",
+    "device's",
+    "behind",
+];
+/// Columns that are left out on a narrow terminal, the first one first: held, own, the device's, class.
+const DROPPABLE: [usize; 4] = [6, 5, 7, 2];
+
+/// A row must have lost at least this share of its I/O time to others, to a queue above the driver, or to its device.
+const MIN_SHARE: f64 = 0.05;
+
+/// Causes that a row names: those behind which at least this share of its excess was waited.
+const MIN_CAUSE_SHARE: f64 = 0.1;
+const MAX_ROW_CAUSES: usize = 2;
+
+/// The table; nothing where no process lost a twentieth of its I/O time.
+pub(super) fn table(
+    report: &Report,
+    meta: &RecordingMeta,
+    shown: &WaitsShown,
+    layout: Layout,
+) -> String {
+    let mut rows = Vec::new();
+    let mut left_out = 0;
+    for placed in &ordered(report) {
+        if !is_shown(placed, shown) {
+            continue;
+        }
+        if rows.len() < shown.max_rows {
+            rows.push(text_row(placed, meta));
+        } else {
+            left_out += 1;
+        }
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    let is_left = |i: usize| matches!(i, 0..=2 | 8);
+    let titles = COLUMNS.map(str::to_owned);
+    let mut out = layout.table_that_fits(&titles, &rows, is_left, &DROPPABLE);
+    if left_out > 0 {
+        let more = count_of(left_out, "more row");
+        out.push_str(&format!("  and {more} that lost less\n"));
+    }
+    out
+}
+
+fn is_shown(placed: &Placed, shown: &WaitsShown) -> bool {
+    let is_of_device = if shown.devices.is_empty() {
+        !shown.layers.contains(&placed.dev)
+    } else {
+        shown.devices.contains(&placed.dev)
+    };
+    let victim = placed.victim;
+    let lost_ns = victim.excess_ns() - victim.own_ns;
+    let matters = lost_ns as f64 >= MIN_SHARE * victim.io_time_ns as f64;
+    is_of_device && matters && lost_ns > 0
+}
+
+fn text_row(placed: &Placed, meta: &RecordingMeta) -> Vec<String> {
+    let victim = placed.victim;
+    let cell = |ns: i64| number(Some(seconds(ns)), 3);
+    vec![
+        label(&victim.group),
+        terminal(&device_name(meta, placed.dev)).into_owned(),
+        victim.group.class.name().to_owned(),
+        cell(victim.io_time_ns),
+        cell(victim.undisturbed_ns),
+        cell(victim.own_ns),
+        cell(victim.held_ns),
+        cell(victim.device_ns + victim.unknown_ns),
+        causes(victim),
+    ]
+}
+
+/// `NAME[PID]`, as in the table of processes.
+fn label(group: &Group) -> String {
+    let Some(program) = group.program else {
+        return "(others)".to_owned();
+    };
+    let name = match &program.comm {
+        Some(comm) => terminal(&comm.to_text()).into_owned(),
+        None => "(not known)".to_owned(),
+    };
+    match program.tgid {
+        Some(tgid) => format!("{name}[{tgid}]"),
+        None => name,
+    }
+}
+
+fn causes(victim: &Victim) -> String {
+    let least_ns = (MIN_CAUSE_SHARE * victim.excess_ns() as f64) as i64;
+    let mut named = Vec::new();
+    for cause in victim.behind.iter().take(MAX_ROW_CAUSES) {
+        if cause.ns < least_ns {
+            break;
+        }
+        let how = match cause.group.origin {
+            Origin::Writeback => "write-back",
+            _ => cause.group.class.name(),
+        };
+        let seconds = number(Some(seconds(cause.ns)), 3);
+        named.push(format!("{} {how} {seconds}", label(&cause.group)));
+    }
+    if named.is_empty() {
+        return "-".to_owned();
+    }
+    named.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iolens_core::analysis::{ReportBuilder, Window};
+    use iolens_core::model::{Comm, Device, Io, Op, Source};
+
+    const MS: i64 = 1_000_000;
+
+    /// A shop reads every 25 ms and takes 0.1 ms; at every fourth read a backup writes for 19 ms first.
+    fn shop_behind_backup() -> (Report, RecordingMeta, Names) {
+        let sda = DevId::new(8, 0);
+        let mut meta = RecordingMeta::new(Source::Ebpf, 0);
+        meta.devices = vec![Device::named("sda", sda)];
+        let mut ios = Vec::new();
+        for i in 1..400 {
+            let at_ns = i * 25 * MS;
+            let waits = i % 4 == 0;
+            let latency_ns = if waits { 20 * MS } else { MS / 10 };
+            let read = Io::new(at_ns + latency_ns, sda, Op::READ, 4096, Some(0), latency_ns);
+            ios.push(Io {
+                comm: Some(Comm::new(b"shop\x1b[31m")),
+                tgid: Some(77),
+                cgroup: Some(5),
+                origin: Origin::Direct,
+                ..read
+            });
+            if waits {
+                let done_ns = at_ns + latency_ns - MS / 10;
+                let write = Io::new(done_ns, sda, Op::WRITE, 1 << 20, Some(0), 19 * MS);
+                ios.push(Io {
+                    comm: Some(Comm::new(b"backup")),
+                    tgid: Some(12),
+                    origin: Origin::Writeback,
+                    ..write
+                });
+            }
+        }
+        ios.sort_by_key(|io| io.done_ns);
+        let mut builder = ReportBuilder::new(Window::new(0, 10_000 * MS));
+        for io in &ios {
+            builder.push(io);
+        }
+        let mut names = Names::default();
+        names.cgroups.insert(5, "/shop".to_owned());
+        (builder.finish(10_000 * MS), meta, names)
+    }
+
+    #[test]
+    fn an_entry_says_who_waited_and_behind_whom_and_its_parts_add_up() {
+        let (report, meta, names) = shop_behind_backup();
+        let entries = serde_json::to_value(entries(&report, &meta, &names)).expect("plain structs");
+        let worst = &entries[0];
+        assert_eq!(worst["device"], "sda");
+        assert_eq!(
+            worst["victim"],
+            serde_json::json!({
+                "process": "shop\x1b[31m", "pid": 77, "cgroup": "/shop", "class": "read", "origin": "direct"
+            })
+        );
+        let behind = &worst["behind"][0];
+        assert_eq!(behind["process"], "backup");
+        assert_eq!(behind["origin"], "writeback");
+        assert_eq!(behind["ios"], 99);
+        let mut parts = behind["seconds"].as_f64().expect("a number");
+        assert!(parts > 1.8, "{worst}");
+        for part in ["undisturbed_s", "own_s", "held_s", "device_s", "unknown_s"] {
+            parts += worst[part].as_f64().expect("a number");
+        }
+        let io_time_s = worst["io_time_s"].as_f64().expect("a number");
+        assert!((parts - io_time_s).abs() < 1e-9, "{worst}");
+    }
+
+    #[test]
+    fn the_table_names_the_culprit_fits_the_terminal_and_escapes_names() {
+        let (report, meta, _) = shop_behind_backup();
+        let shown = WaitsShown {
+            devices: &BTreeSet::new(),
+            layers: &BTreeSet::new(),
+            max_rows: 8,
+        };
+        let layout = Layout {
+            width: 80,
+            colour: false,
+        };
+        let text = table(&report, &meta, &shown, layout);
+        assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+        assert!(!text.contains('\x1b'), "{text}");
+        let first = text.lines().nth(1).expect("a row");
+        assert!(
+            first.contains("shop") && first.contains("backup[12] write-back"),
+            "{text}"
+        );
+        let layers = BTreeSet::from([DevId::new(8, 0)]);
+        let without = WaitsShown {
+            layers: &layers,
+            ..shown
+        };
+        assert_eq!(table(&report, &meta, &without, layout), "");
+    }
+}
