@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::Result;
+use iolens_core::model::{Device, DeviceKind};
 use iolens_observe::counters::{DiskstatsReader, Root};
 use iolens_observe::topology::{Host, Topology};
 use iolens_observe::trace::{Capabilities, capabilities};
@@ -128,7 +129,7 @@ fn direct_io(t: &Capabilities) -> Check {
     let what = if t.direct_io_files {
         "its file is known on ext4, xfs and f2fs, not on btrfs nor below dm and md"
     } else {
-        "its file is not known: /proc/kallsyms shows no address of iomap_dio_bio_end_io (kernel.kptr_restrict, CAP_SYSLOG)"
+        "its file is not known: /proc/kallsyms shows no addresses of the functions that end it (iomap_dio_bio_end_io; kernel.kptr_restrict, CAP_SYSLOG)"
     };
     Check::good("direct I/O", what.to_owned())
 }
@@ -169,41 +170,50 @@ fn counters() -> Check {
 }
 
 fn devices() -> Check {
-    let topology = match Topology::read(Path::new("/")) {
-        Ok(t) => t,
-        Err(e) => {
-            return Check::bad(
-                "devices",
-                &format!("/sys/block: {e}"),
-                "mount sysfs on /sys",
-            );
-        }
-    };
-    let in_use: Vec<_> = topology
-        .devices()
-        .iter()
-        .filter(|d| d.size_bytes.unwrap_or(0) > 0)
-        .collect();
-    let silent: Vec<&str> = in_use
-        .iter()
-        .filter(|d| d.iostats == Some(false))
-        .map(|d| d.name.as_str())
-        .collect();
-    let names: Vec<&str> = in_use.iter().map(|d| d.name.as_str()).collect();
-    if silent.is_empty() {
-        Check::good("devices", names.join(", "))
-    } else {
-        let what = format!(
-            "{}; the kernel keeps no counters for {}",
-            names.join(", "),
-            silent.join(", ")
-        );
-        Check::bad(
+    match Topology::read(Path::new("/")) {
+        Ok(topology) => in_use(topology.devices()),
+        Err(e) => Check::bad(
             "devices",
-            &what,
-            "echo 1 > /sys/block/NAME/queue/iostats (events are recorded all the same)",
-        )
+            &format!("/sys/block: {e}"),
+            "mount sysfs on /sys",
+        ),
     }
+}
+
+/// The devices that can hold data, and of which the kernel keeps no counters.
+fn in_use(devices: &[Device]) -> Check {
+    let mut names = Vec::new();
+    let mut switched_off = Vec::new();
+    // A driver that takes no requests (brd, the head of NVMe multipath) counts its I/Os itself or not at all: there the switch
+    // in sysfs changes nothing.
+    let mut never_counted = Vec::new();
+    for device in devices {
+        if device.size_bytes.unwrap_or(0) == 0 {
+            continue;
+        }
+        let name = device.name.as_str();
+        names.push(name);
+        match (device.iostats, device.kind) {
+            (Some(false), DeviceKind::Bio) => never_counted.push(name),
+            (Some(false), _) => switched_off.push(name),
+            _ => {}
+        }
+    }
+    let mut found = names.join(", ");
+    if !never_counted.is_empty() {
+        let names = never_counted.join(", ");
+        found += &format!("; the drivers of {names} keep no counters");
+    }
+    if switched_off.is_empty() {
+        return Check::good("devices", found);
+    }
+    let names = switched_off.join(", ");
+    found += &format!("; the kernel keeps no counters for {names}");
+    Check::bad(
+        "devices",
+        &found,
+        "echo 1 > /sys/block/NAME/queue/iostats (events are recorded all the same)",
+    )
 }
 
 fn helper(program: &'static str, what_for: &str) -> Check {
@@ -231,5 +241,46 @@ fn room() -> Check {
             &e.to_string(),
             "change to a directory that can be written",
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use iolens_core::model::DevId;
+
+    use super::*;
+    use crate::present::doctor_text::Verdict;
+
+    fn device(name: &str, minor: u32, kind: DeviceKind, iostats: bool) -> Device {
+        let mut device = Device::named(name.to_owned(), DevId::new(8, minor));
+        device.kind = kind;
+        device.size_bytes = Some(1 << 20);
+        device.iostats = Some(iostats);
+        device
+    }
+
+    #[test]
+    fn a_driver_that_counts_nothing_is_no_problem() {
+        let devices = [
+            device("ram0", 0, DeviceKind::Bio, false),
+            device("sda", 1, DeviceKind::Request, true),
+        ];
+        let check = in_use(&devices);
+        assert_eq!((check.verdict, check.advice), (Verdict::Ok, None));
+        assert_eq!(
+            check.found,
+            "ram0, sda; the drivers of ram0 keep no counters"
+        );
+    }
+
+    #[test]
+    fn counters_that_are_switched_off_are_a_problem_with_a_remedy() {
+        let devices = [
+            device("nvme0n1", 0, DeviceKind::Bio, false),
+            device("sda", 1, DeviceKind::Request, false),
+        ];
+        let check = in_use(&devices);
+        assert_eq!(check.verdict, Verdict::Problem);
+        assert!(check.found.ends_with("no counters for sda"), "{check:?}");
     }
 }
