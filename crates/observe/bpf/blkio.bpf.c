@@ -18,7 +18,7 @@
 enum { REQ_OP_READ = 0, REQ_OP_WRITE = 1, REQ_OP_FLUSH = 2, REQ_OP_DISCARD = 3 };
 enum { REQ_OP_MASK = 0xff, REQ_OP_DRV_FIRST = 32, REQ_META = 1 << 12, REQ_RAHEAD = 1 << 19 };
 enum { CLASS_READ = 0, CLASS_WRITE = 1, CLASS_DISCARD = 2, CLASS_FLUSH = 3 };
-enum { MAX_CHAIN = 4096, BDEVFS_MAGIC = 0x62646576 };
+enum { MAX_CHAIN = 4096, BDEVFS_MAGIC = 0x62646576, F2FS_MAGIC = 0xf2f52010, F2FS_ROOT_INO = 3 };
 
 /* The kernel has block_io_start (5a80bd075f3b, 6.5). Without it slots are taken at issue. */
 const volatile u8 has_io_start = 1;
@@ -46,6 +46,14 @@ struct {
 	__type(key, struct loss_key);
 	__type(value, struct loss_value);
 } losses SEC(".maps");
+
+/* Disks that the kernel shows without their numbers. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, u32);
+	__type(value, struct disk_name);
+} disk_names SEC(".maps");
 
 #include "cpu_rings.bpf.h"
 #include "slots.bpf.h"
@@ -197,12 +205,28 @@ static __always_inline void end(struct held h)
 	release(h);
 }
 
+/* The name of a disk whose number user space cannot find. */
+static __attribute__((noinline)) int note_name(u32 dev, void *disk)
+{
+	struct disk_name name = {};
+
+	if (bpf_map_lookup_elem(&disk_names, &dev))
+		return 0;
+	bpf_probe_read_kernel(&name, sizeof(name), disk + field_offset(((struct gendisk *)0)->disk_name));
+	bpf_map_update_elem(&disk_names, &dev, &name, BPF_NOEXIST);
+	return 0;
+}
+
 /* What an I/O is when it is handed to the driver: it has been merged with all it will be. */
 static __always_inline void describe(struct held h, struct request *rq)
 {
 	struct slot *s = h.slot;
 
-	s->dev = number_of(disk_of_request(rq));
+	struct gendisk *disk = disk_of_request(rq);
+
+	s->dev = number_of(disk);
+	if (unlikely(is_without_number(disk)))
+		note_name(s->dev, disk);
 	s->sector = rq->__sector;
 	s->bytes = rq->__data_len;
 	s->merges = merges_of(rq);
@@ -233,16 +257,13 @@ static __always_inline u8 look_at_page(struct slot *s, struct bio *bio, u32 cmd_
 		    : cmd_flags & REQ_RAHEAD                  ? ORIGIN_READAHEAD
 							      : ORIGIN_BUFFERED_READ;
 	void *page = 0, *mapping = 0, *inode = 0, *sb = 0;
-	unsigned long head = 0, magic = 0;
+	unsigned long magic = 0;
 	u32 dev = 0;
 
 	if (!bio->bi_io_vec)
 		return ORIGIN_UNKNOWN;
 	bpf_probe_read_kernel(&page, 8, &bio->bi_io_vec->bv_page);
-	if (field_exists(((struct page *)0)->compound_head))
-		bpf_probe_read_kernel(&head, 8, page + field_offset(((struct page *)0)->compound_head));
-	if (head & 1)
-		page = (void *)(head - 1);
+	page = head_of(page);
 	bpf_probe_read_kernel(&mapping, 8, page + mapping_offset());
 	if ((u64)mapping & 3) /* anonymous memory: swap, or direct I/O whose pages are not marked as pinned */
 		return is_read_or_written_back(page) ? cached : ORIGIN_DIRECT;
@@ -263,6 +284,11 @@ static __always_inline u8 look_at_page(struct slot *s, struct bio *bio, u32 cmd_
 		return is_mounted(inode) ? ORIGIN_METADATA : cached;
 	}
 	bpf_probe_read_kernel(&dev, 4, sb + field_offset(((struct super_block *)0)->s_dev));
+	if (magic == F2FS_MAGIC && *ino < F2FS_ROOT_INO) { /* f2fs keeps its own blocks in two inodes that are no files */
+		s->fs_dev = dev;
+		s->bits |= BIT_FS_DEV;
+		return ORIGIN_METADATA;
+	}
 	bpf_probe_read_kernel(&s->generation, 4, inode + field_offset(((struct inode *)0)->i_generation));
 	s->ino = *ino;
 	s->fs_dev = dev;

@@ -93,6 +93,10 @@ struct page {
 	unsigned long compound_head;
 	struct address_space *mapping;
 } CO_RE;
+/* Since 7.3. */
+struct page___since_7_3 {
+	unsigned long compound_info;
+} CO_RE;
 struct bio_vec {
 	struct page *bv_page;
 } CO_RE;
@@ -102,6 +106,7 @@ struct gendisk {
 	int major;
 	int first_minor;
 	char disk_name[32];
+	int flags;
 	struct request_queue *queue;
 } CO_RE;
 struct block_device {
@@ -140,6 +145,11 @@ struct kiocb {
 } CO_RE;
 struct iomap_dio {
 	struct kiocb *iocb;
+} CO_RE;
+/* A small read, since 7.3: the bio is part of it. */
+struct iomap_dio_simple {
+	struct kiocb *iocb;
+	struct bio bio;
 } CO_RE;
 struct dio {
 	struct inode *inode;
@@ -186,6 +196,17 @@ static __always_inline struct gendisk *disk_of_bio(struct bio *bio)
 	if (field_exists(((struct bio *)0)->bi_bdev))
 		return bio->bi_bdev->bd_disk;
 	return ((struct bio___before_5_12 *)bio)->bi_disk;
+}
+
+/*
+ * Whether the kernel shows this disk without its number: before 5.17 it printed those of hidden disks, as the paths of NVMe
+ * multipath are, as 0:0. The flag has had another bit since.
+ */
+static __always_inline int is_without_number(struct gendisk *disk)
+{
+	enum { GENHD_FL_HIDDEN = 0x400 };
+
+	return field_exists(((struct request___before_5_17 *)0)->rq_disk) && disk->flags & GENHD_FL_HIDDEN;
 }
 
 /*
@@ -278,6 +299,7 @@ const volatile u64 end_of_iomap_dio = 0;
 const volatile u64 end_of_dio = 0;
 const volatile u64 end_of_dio_aio = 0;
 const volatile u64 end_of_split = 0;
+const volatile u64 end_of_iomap_dio_simple = 0;
 
 /*
  * A piece split off a bio was never queued on its own, and ends by a function of its own. Where that is not known a
@@ -288,22 +310,36 @@ static __always_inline int is_piece(struct bio *bio)
 	return end_of_split ? (u64)bio->bi_end_io == end_of_split : bio->bi_flags >> BIO_CLONED & 1;
 }
 
+static __always_inline void *inode_of_iocb(void *iocb)
+{
+	void *next = 0;
+
+	bpf_probe_read_kernel(&next, 8, iocb + field_offset(((struct kiocb *)0)->ki_filp));
+	bpf_probe_read_kernel(&next, 8, next + field_offset(((struct file___direct *)0)->f_inode));
+	return next;
+}
+
 /* The inode of the file that a bio of direct I/O reads or writes; 0 if that is not known. */
 static __always_inline void *inode_of_direct(struct bio *bio)
 {
 	u64 end = (u64)bio->bi_end_io;
-	void *of = bio->bi_private, *next = 0;
+	void *of = bio->bi_private, *whole = bio, *next = 0;
 
 	if (end_of_split && end == end_of_split) {
 		bpf_probe_read_kernel(&end, 8, of + field_offset(((struct bio *)0)->bi_end_io));
+		whole = of;
 		bpf_probe_read_kernel(&next, 8, of + field_offset(((struct bio *)0)->bi_private));
 		of = next;
 	}
+	if (end_of_iomap_dio_simple && end == end_of_iomap_dio_simple &&
+	    field_exists(((struct iomap_dio_simple *)0)->bio)) {
+		of = whole - field_offset(((struct iomap_dio_simple *)0)->bio);
+		bpf_probe_read_kernel(&next, 8, of + field_offset(((struct iomap_dio_simple *)0)->iocb));
+		return inode_of_iocb(next);
+	}
 	if (end_of_iomap_dio && end == end_of_iomap_dio && field_exists(((struct iomap_dio *)0)->iocb)) {
 		bpf_probe_read_kernel(&next, 8, of + field_offset(((struct iomap_dio *)0)->iocb));
-		bpf_probe_read_kernel(&next, 8, next + field_offset(((struct kiocb *)0)->ki_filp));
-		bpf_probe_read_kernel(&next, 8, next + field_offset(((struct file___direct *)0)->f_inode));
-		return next;
+		return inode_of_iocb(next);
 	}
 	if (end_of_dio && (end == end_of_dio || end == end_of_dio_aio) && field_exists(((struct dio *)0)->inode)) {
 		bpf_probe_read_kernel(&next, 8, of + field_offset(((struct dio *)0)->inode));
@@ -345,6 +381,26 @@ static __always_inline int is_read_or_written_back(void *page)
 		mask |= 1ull << enum_value(enum pageflags___x, PG_writeback);
 	bpf_probe_read_kernel(&flags, 8, page);
 	return (flags & mask) != 0;
+}
+
+/*
+ * The first page of the folio that a page belongs to. A tail page has bit 0 of `compound_head` set and else the head's address.
+ * Since 7.3 the word is `compound_info` and, where struct page has a size that is a power of two, holds the mask that makes the
+ * head's address from the tail's: a mask of the upper bits, of which all pages' addresses lack some.
+ */
+static __always_inline void *head_of(void *page)
+{
+	unsigned long info = 0;
+
+	if (field_exists(((struct page *)0)->compound_head))
+		bpf_probe_read_kernel(&info, 8, page + field_offset(((struct page *)0)->compound_head));
+	else if (field_exists(((struct page___since_7_3 *)0)->compound_info))
+		bpf_probe_read_kernel(&info, 8, page + field_offset(((struct page___since_7_3 *)0)->compound_info));
+	if (!(info & 1))
+		return page;
+	if (info >> 32 == 0xffffffff)
+		return (void *)((u64)page & info);
+	return (void *)(info - 1);
 }
 
 /* struct page lost `mapping` to struct folio step by step (folios: 7b230db3b8d3, 5.16). */

@@ -150,6 +150,11 @@ struct device_set {
 };
 _Static_assert(sizeof(struct device_set) == 32, "device_set: change src/trace/event.rs too");
 
+/* The kernel's name of a disk, ended by NUL. */
+struct disk_name {
+	char name[32];
+};
+
 /* The completer's side of a slot. */
 struct slot_end {
 	u32 id; /* of the I/O that ended there last */

@@ -343,6 +343,14 @@ impl Feed {
         }
     }
 
+    /// Disks that the kernel shows without their numbers, as far as they had I/O.
+    pub fn hidden_disks(&self) -> Vec<(String, DevId)> {
+        match &self.kind {
+            Kind::Events { tracer, .. } => tracer.hidden_disks(),
+            _ => Vec::new(),
+        }
+    }
+
     /// CPU seconds in the probes of block I/O so far; `None` if they are not measured.
     pub fn probe_cpu_s(&self) -> Option<f64> {
         match &self.kind {

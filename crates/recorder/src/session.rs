@@ -323,6 +323,7 @@ impl Session {
             self.keep_open_requests(open)?;
         }
         self.sample_counters();
+        self.topology.learn_numbers(self.feed.hidden_disks());
         if self.topology.refresh_if_changed().unwrap_or(false) {
             self.devices_changed(now_ns)?;
         }
@@ -386,6 +387,10 @@ impl Session {
     pub fn finish(mut self) -> Result<Outcome> {
         let running = self.cost();
         self.sample_counters();
+        if self.topology.learn_numbers(self.feed.hidden_disks()) && self.topology.refresh().is_ok()
+        {
+            self.devices_changed(monotonic_ns() - self.start_ns)?;
+        }
         let source = self.feed.source();
         let mut last = Taken::default();
         let feed = std::mem::replace(&mut self.feed, Feed::ended(source.clone()));

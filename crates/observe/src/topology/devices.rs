@@ -15,8 +15,13 @@ pub struct Topology {
     partitions: PathBuf,
     sizes: Vec<u8>,
     skipped: u32,
+    /// Numbers that sysfs and procfs do not show.
+    learned: Vec<(String, DevId)>,
     devices: Vec<Device>,
 }
+
+/// How often [`Topology::refresh_if_changed`] may look at the sizes only.
+const MAX_SKIPPED: u32 = 29;
 
 /// What a device word of a user means.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +47,7 @@ impl Topology {
             sizes: fs::read(&partitions).unwrap_or_default(),
             partitions,
             skipped: 0,
+            learned: Vec::new(),
             devices: Vec::new(),
         };
         topology.refresh()?;
@@ -71,7 +77,7 @@ impl Topology {
     }
 
     /// The paths of NVMe multipath are disks without a device file, so without `dev`; since Linux 5.17 the kernel prints
-    /// their numbers with their counters (before, 0:0).
+    /// their numbers with their counters (before, 0:0: see [`Topology::learn_numbers`]).
     fn hidden_paths(&self, names: &[String]) -> Vec<(String, DevId)> {
         let is_hidden =
             |n: &&String| head_of_path(n).is_some() && !self.block_dir.join(n).join("dev").exists();
@@ -86,7 +92,27 @@ impl Topology {
             let id: DevId = format!("{major}:{minor}").parse().ok()?;
             (id.major() != 0 && hidden.iter().any(|h| *h == name)).then(|| (name.to_owned(), id))
         };
-        counters.lines().filter_map(of_line).collect()
+        let learned = self
+            .learned
+            .iter()
+            .filter(|(name, _)| hidden.contains(&name));
+        counters
+            .lines()
+            .filter_map(of_line)
+            .chain(learned.cloned())
+            .collect()
+    }
+
+    /// Numbers of disks that the kernel shows without them, from another source; true if they are others than before. Then
+    /// the next [`Topology::refresh_if_changed`] reads everything anew.
+    pub fn learn_numbers(&mut self, mut numbers: Vec<(String, DevId)>) -> bool {
+        numbers.sort();
+        if self.learned == numbers {
+            return false;
+        }
+        self.learned = numbers;
+        self.skipped = MAX_SKIPPED;
+        true
     }
 
     /// sysfs lists no disk under a loop device: it is where its file is.
@@ -111,7 +137,6 @@ impl Topology {
     /// # Errors
     /// As [`Topology::refresh`].
     pub fn refresh_if_changed(&mut self) -> std::io::Result<bool> {
-        const MAX_SKIPPED: u32 = 29;
         let sizes = fs::read(&self.partitions).unwrap_or_default();
         if !sizes.is_empty() && sizes == self.sizes && self.skipped < MAX_SKIPPED {
             self.skipped += 1;
@@ -400,6 +425,35 @@ mod tests {
             None,
             "it does not run"
         );
+    }
+
+    /// As before Linux 5.17, where the kernel prints their numbers as 0:0.
+    #[test]
+    fn a_hidden_path_gets_the_number_that_its_first_io_shows() {
+        let root = tempfile::tempdir().expect("temporary directory");
+        let put = |path: &str, content: &str| {
+            let p = root.path().join(path);
+            fs::create_dir_all(p.parent().expect("has a parent")).expect("mkdir");
+            fs::write(p, content).expect("write");
+        };
+        put("sys/block/nvme0n1/dev", "259:1\n");
+        put("sys/block/nvme0c0n1/size", "2048\n");
+        put("proc/partitions", "259 1 1024 nvme0n1\n");
+        put("proc/diskstats", "0 0 nvme0c0n1 1 0 8 0\n");
+        let mut topology = Topology::read(root.path()).expect("readable");
+        assert_eq!(topology.devices().len(), 1, "without a number");
+        let path = ("nvme0c0n1".to_owned(), DevId::new(259, 0));
+        assert!(topology.learn_numbers(vec![path.clone()]));
+        assert!(topology.refresh_if_changed().expect("readable"));
+        let Lookup::Disk(known) = topology.find("nvme0c0n1") else {
+            panic!("not found")
+        };
+        assert_eq!(known.id, DevId::new(259, 0));
+        let Lookup::Disk(head) = topology.find("nvme0n1") else {
+            panic!("not found")
+        };
+        assert_eq!(head.slaves, ["nvme0c0n1"]);
+        assert!(!topology.learn_numbers(vec![path]), "nothing new");
     }
 
     #[test]

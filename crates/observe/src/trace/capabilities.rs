@@ -7,7 +7,7 @@ use super::{
     cpu_rings::RingSizes,
     error::TraceError,
     load::{self, Config, Features, Loaded},
-    symbols::ends_of_direct_io,
+    symbols::shows_direct_io,
 };
 
 /// What the tracer needs, and whether it is there.
@@ -25,7 +25,7 @@ pub struct Capabilities {
     pub tracepoints: Vec<(&'static str, bool)>,
     /// The process that dirtied a page can be named when it is written back: the kernel takes the program for it.
     pub dirtiers: bool,
-    /// Direct I/O can be traced to its file: the kernel shows the address of iomap's function for it.
+    /// Direct I/O can be traced to its file: the kernel shows the addresses of iomap's functions for it.
     pub direct_io_files: bool,
     /// What is left out of recordings because the kernel refuses the programs for it, a line each.
     pub limits: Vec<String>,
@@ -75,7 +75,7 @@ pub fn capabilities() -> Capabilities {
         btf: btf.is_some(),
         tracepoints,
         dirtiers: loaded.as_ref().is_ok_and(|l| l.features.dirty.is_some()),
-        direct_io_files: ends_of_direct_io()[0] != 0,
+        direct_io_files: btf.as_deref().is_some_and(shows_direct_io),
         limits: loaded
             .as_ref()
             .map_or_else(|_| Vec::new(), |l| l.limits.clone()),

@@ -160,6 +160,15 @@ pub(crate) const DEVICE_SHIFT: u32 = 22;
 /// `struct device_set`: device numbers, 0 for none.
 pub(crate) type DeviceSet = [u32; DEVICE_WAYS];
 
+/// `struct disk_name`: ended by NUL.
+pub(crate) type DiskName = [u8; 32];
+
+/// The name without its padding.
+pub(crate) fn text_of_disk_name(name: &DiskName) -> String {
+    let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+    String::from_utf8_lossy(&name[..end]).into_owned()
+}
+
 // SAFETY: both are `repr(C)` structs of integers without padding; every bit pattern is a value.
 unsafe impl aya::Pod for LossKey {}
 // SAFETY: as above.
@@ -244,6 +253,14 @@ mod tests {
         );
         assert_eq!(io.generation, Some(77));
         assert_eq!(io.origin, Origin::Writeback);
+    }
+
+    #[test]
+    fn the_name_of_a_disk_ends_at_its_padding() {
+        let mut name: DiskName = [0; 32];
+        name[..9].copy_from_slice(b"nvme0c0n1");
+        assert_eq!(text_of_disk_name(&name), "nvme0c0n1");
+        assert_eq!(text_of_disk_name(&[b'x'; 32]).len(), 32);
     }
 
     #[test]

@@ -380,6 +380,7 @@ fn load_form<'a>(
             "end_of_dio",
             "end_of_dio_aio",
             "end_of_split",
+            "end_of_iomap_dio_simple",
         ];
         for (constant, address) in constants.iter().zip(ends_of_direct_io()) {
             loader.override_global(constant, address, true);

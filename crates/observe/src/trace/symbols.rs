@@ -3,18 +3,28 @@
 use std::io::{BufRead, BufReader};
 use std::sync::OnceLock;
 
+use super::btf::has_word;
+
 /// What the kernel calls when a bio of direct I/O is done: by iomap (ext4, xfs, f2fs), by fs/direct-io.c (ext2, fat, ...,
-/// asynchronously too), and when it is one part of a bio that was split.
-const ENDS: [&str; 4] = [
+/// asynchronously too), when it is one part of a bio that was split, and by iomap of a small read (7.3).
+const ENDS: [&str; 5] = [
     "iomap_dio_bio_end_io",
     "dio_bio_end_io",
     "dio_bio_end_aio",
     "bio_chain_endio",
+    SMALL_READ,
 ];
+const SMALL_READ: &str = "iomap_dio_simple_end_io";
 
-/// The addresses of these four, read once; 0 where the kernel has no such function or does not show its address.
-pub(super) fn ends_of_direct_io() -> &'static [u64; 4] {
-    static ADDRESSES: OnceLock<[u64; 4]> = OnceLock::new();
+/// Whether files of direct I/O by iomap are found, small reads' too, in a kernel of these types.
+pub(super) fn shows_direct_io(btf: &[u8]) -> bool {
+    let [iomap, .., small_read] = *ends_of_direct_io();
+    iomap != 0 && (small_read != 0 || !has_word(btf, SMALL_READ))
+}
+
+/// The addresses of these five, read once; 0 where the kernel has no such function or does not show its address.
+pub(super) fn ends_of_direct_io() -> &'static [u64; 5] {
+    static ADDRESSES: OnceLock<[u64; 5]> = OnceLock::new();
     ADDRESSES.get_or_init(|| {
         let file = std::fs::File::open("/proc/kallsyms");
         file.map(|f| addresses(&mut BufReader::with_capacity(1 << 16, f)))
@@ -23,8 +33,8 @@ pub(super) fn ends_of_direct_io() -> &'static [u64; 4] {
 }
 
 /// Of lines `ADDRESS TYPE NAME`; a name that is there twice could be either. The kernel's own come before its modules'.
-fn addresses(lines: &mut impl BufRead) -> [u64; 4] {
-    let mut found: [Vec<u64>; 4] = Default::default();
+fn addresses(lines: &mut impl BufRead) -> [u64; 5] {
+    let mut found: [Vec<u64>; 5] = Default::default();
     let mut line = Vec::new();
     while lines.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) && !line.contains(&b'[') {
         let mut words = line.trim_ascii().splitn(3, |b| *b == b' ');
@@ -46,14 +56,21 @@ mod tests {
     fn functions_are_found_once_and_only_in_the_kernel_itself() {
         let list = "ffffffff81000000 T _text\nffffffff81768ab0 T iomap_dio_bio_end_io\n\
                     ffffffff81768ac0 t iomap_dio_bio_end_io.cold\nffffffff81af1010 t bio_chain_endio\n\
+                    ffffffff81768ad0 t iomap_dio_simple_end_io\n\
                     ffffffff81af2000 t dio_bio_end_aio\nffffffff81af3000 t dio_bio_end_aio\n\
                     ffffffffc0000000 t dio_bio_end_io\t[some_module]\n";
         assert_eq!(
             addresses(&mut list.as_bytes()),
-            [0xffff_ffff_8176_8ab0, 0, 0, 0xffff_ffff_81af_1010]
+            [
+                0xffff_ffff_8176_8ab0,
+                0,
+                0,
+                0xffff_ffff_81af_1010,
+                0xffff_ffff_8176_8ad0
+            ]
         );
         let hidden = "0000000000000000 T iomap_dio_bio_end_io\n0000000000000000 t bio_chain_endio";
-        assert_eq!(addresses(&mut hidden.as_bytes()), [0; 4], "kptr_restrict");
-        assert_eq!(addresses(&mut &b"\xff\xff\n\nzz"[..]), [0; 4]);
+        assert_eq!(addresses(&mut hidden.as_bytes()), [0; 5], "kptr_restrict");
+        assert_eq!(addresses(&mut &b"\xff\xff\n\nzz"[..]), [0; 5]);
     }
 }

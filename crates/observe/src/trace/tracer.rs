@@ -10,7 +10,7 @@ use std::{
 
 use aya::{
     Ebpf,
-    maps::{Array, PerCpuHashMap},
+    maps::{Array, HashMap, MapData, PerCpuHashMap},
     sys::Stats,
 };
 use iolens_core::model::{Class, DevId, Io, Lost};
@@ -18,7 +18,7 @@ use iolens_core::model::{Class, DevId, Io, Lost};
 use super::{
     cpu_rings::{CpuRings, RingSizes},
     error::{TraceError, refused},
-    event::IoEvent,
+    event::{DiskName, IoEvent, text_of_disk_name},
     filter::DeviceFilter,
     load::{self, BIO_PROBES, Config, Features, Probe},
     loss::LossReader,
@@ -140,6 +140,7 @@ pub struct Tracer {
     losses: LossReader,
     attached: HashSet<&'static str>,
     filter: Option<DeviceFilter>,
+    disk_names: HashMap<MapData, u32, DiskName>,
     start_monotonic_ns: i64,
     attached_ns: u64,
     _stats: Option<OwnedFd>,
@@ -193,6 +194,8 @@ impl Tracer {
                 Some(filter)
             }
         };
+        let disk_names = HashMap::try_from(take_map(&mut bpf, "disk_names")?)
+            .map_err(|e| refused("open its map disk_names", &e))?;
         let stats = if options.measure_cost {
             Some(
                 aya::sys::enable_stats(Stats::RunTime)
@@ -211,6 +214,7 @@ impl Tracer {
             losses,
             attached: HashSet::new(),
             filter,
+            disk_names,
             start_monotonic_ns: options.start_monotonic_ns,
             attached_ns: 0,
             _stats: stats,
@@ -297,6 +301,14 @@ impl Tracer {
             late: self.buffer.late(),
             complete_to_ns: self.buffer.watermark() as i64 - self.start_monotonic_ns,
         })
+    }
+
+    /// Disks with I/O that the kernel shows without their numbers (the paths of NVMe multipath before 5.17): name and number.
+    pub fn hidden_disks(&self) -> Vec<(String, DevId)> {
+        let entries = self.disk_names.iter().flatten();
+        entries
+            .map(|(dev, name)| (text_of_disk_name(&name), DevId(dev as i32)))
+            .collect()
     }
 
     /// I/Os of a device and class that were issued since the probes were attached and not seen to complete: in flight,
