@@ -8,6 +8,9 @@
  *   block_rq_complete  a part of it, or all of it, is done: the last part writes the event and frees the slot
  *   block_rq_merge     it was absorbed by another request: frees the slot
  *
+ *   block_bio_queue    without block_io_start: notes who submits what needs a flush (askers.bpf.h)
+ *   ext4_sync_file_enter, ext4_sync_file_exit  a process waits in fsync: notes whom a journal's commit is for
+ *
  *   writeback_dirty_folio  a page of a file becomes dirty: notes by whom, for the I/O that will write it (dirtiers.bpf.h)
  *
  * A request in the flush machinery completes its data without being accounted, then once more with no bytes when its
@@ -321,6 +324,8 @@ static __always_inline u64 cgroup_of(struct bio *bio)
 	return group ? group->blkcg->css.cgroup->kn->id : 0;
 }
 
+#include "askers.bpf.h"
+
 /* Process and file of the I/O; in the submitter's context. */
 static __always_inline void attribute(struct slot *s, struct bio *bio, u32 cmd_flags, int wanted)
 {
@@ -355,6 +360,8 @@ static __always_inline void attribute(struct slot *s, struct bio *bio, u32 cmd_f
 	bpf_get_current_comm(s->comm, sizeof(s->comm));
 	if (!s->cgroup)
 		s->cgroup = bpf_get_current_cgroup_id();
+	if (bio)
+		look_at_commit(s, bio, cmd_flags);
 }
 
 static __always_inline void begin(struct slot *s, u64 start_ns, u32 cmd_flags)
@@ -410,7 +417,14 @@ static __always_inline struct held begin_at_issue(u64 key, struct request *rq, u
 		return h;
 	}
 	begin(h.slot, start, cmd_flags);
-	attribute(h.slot, rq->bio, cmd_flags, attribution && op != REQ_OP_FLUSH);
+	if (attribution && op == REQ_OP_FLUSH) {
+		attribute_flush(h.slot, rq);
+		return h;
+	}
+	attribute(h.slot, rq->bio, cmd_flags, attribution);
+	/* A request that needs a flush is issued by a worker of the kernel. */
+	if (attribution && !has_io_start && needs_flush(cmd_flags))
+		name_submitter(h.slot, (u64)rq->bio);
 	return h;
 }
 
@@ -522,6 +536,8 @@ static __always_inline void finish_empty_flush(struct request *rq, struct loss_k
 	begin(&s, is_accounted(rq) && rq->start_time_ns <= now ? rq->start_time_ns : 0, rq->cmd_flags);
 	s.sector = rq->__sector;
 	s.origin = ORIGIN_UNKNOWN;
+	if (attribution)
+		name_submitter(&s, (u64)rq->bio);
 	finish(&s, key, error, s.bits);
 }
 

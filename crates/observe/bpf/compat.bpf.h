@@ -22,6 +22,10 @@
 
 #define field_exists(field) __builtin_preserve_field_info(field, 2)
 #define field_offset(field) __builtin_preserve_field_info(field, 0)
+/* Of a bit field: the bytes that hold it, and how it is shifted out of 64 bits. */
+#define field_size(field) __builtin_preserve_field_info(field, 1)
+#define field_left_shift(field) __builtin_preserve_field_info(field, 4)
+#define field_right_shift(field) __builtin_preserve_field_info(field, 5)
 #define enum_value_exists(type, value) __builtin_preserve_enum_value(*(typeof(type) *)value, 0)
 #define enum_value(type, value) __builtin_preserve_enum_value(*(typeof(type) *)value, 1)
 
@@ -32,6 +36,7 @@ enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP =
 
 static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static long (*bpf_map_update_elem)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
+static long (*bpf_map_delete_elem)(void *map, const void *key) = (void *)3;
 static u64 (*bpf_ktime_get_ns)(void) = (void *)5;
 static u32 (*bpf_get_smp_processor_id)(void) = (void *)8;
 static u64 (*bpf_get_current_pid_tgid)(void) = (void *)14;
@@ -111,6 +116,7 @@ struct gendisk {
 } CO_RE;
 struct block_device {
 	struct gendisk *bd_disk;
+	u32 bd_dev;
 	void *bd_super;
 	void *bd_holder_ops;
 	u64 bd_start_sect;
@@ -158,14 +164,30 @@ struct dio {
 /* Until 309dca309fc3 ("block: store a block_device pointer in struct bio", 5.12) a bio knew its disk only. */
 struct bio___before_5_12 {
 	struct gendisk *bi_disk;
+	u8 bi_partno;
 } CO_RE;
 
 struct request_queue {
 	void *mq_ops;
 	struct gendisk *disk;
 } CO_RE;
+struct list_head {
+	struct list_head *next;
+} CO_RE;
+enum { LIST_HEAD_BYTES = 16 };
+/* The flush of a hardware queue, and the requests that need one: those of the flush that runs, and those of the next. */
+struct blk_flush_queue {
+	unsigned int flush_running_idx : 1;
+	struct list_head flush_queue[2];
+	struct request *flush_rq;
+} CO_RE;
+struct blk_mq_hw_ctx {
+	struct blk_flush_queue *fq;
+} CO_RE;
 struct request {
 	struct request_queue *q;
+	struct blk_mq_hw_ctx *mq_hctx;
+	struct list_head queuelist;
 	u32 cmd_flags;
 	u32 rq_flags;
 	u32 __data_len;
@@ -196,6 +218,34 @@ static __always_inline struct gendisk *disk_of_bio(struct bio *bio)
 	if (field_exists(((struct bio *)0)->bi_bdev))
 		return bio->bi_bdev->bd_disk;
 	return ((struct bio___before_5_12 *)bio)->bi_disk;
+}
+
+/* Until 81ada09cc25e ("blk-flush: reuse rq queuelist in flush state machine", 6.6) a request was in these lists by another member. */
+struct request___before_6_6 {
+	struct {
+		struct list_head list;
+	} flush;
+} CO_RE;
+
+static __always_inline u32 flush_list_offset(void)
+{
+	if (field_exists(((struct request___before_6_6 *)0)->flush.list))
+		return field_offset(((struct request___before_6_6 *)0)->flush.list);
+	return field_offset(((struct request *)0)->queuelist);
+}
+
+/*
+ * The number of the disk or partition that a bio names; 0 where that is not known: a bio of a partition before 309dca309fc3 (5.12).
+ */
+static __always_inline u32 device_named_by(struct bio *bio)
+{
+	struct bio___before_5_12 *old = (void *)bio;
+
+	if (field_exists(((struct bio *)0)->bi_bdev))
+		return bio->bi_bdev->bd_dev;
+	if (old->bi_partno)
+		return 0;
+	return (u32)old->bi_disk->major << 20 | (u32)old->bi_disk->first_minor;
 }
 
 /*

@@ -11,7 +11,6 @@
 enum { BPF_MAP_TYPE_PERCPU_ARRAY = 6 };
 
 static u64 (*bpf_jiffies64)(void) = (void *)118;
-static long (*bpf_map_delete_elem)(void *map, const void *key) = (void *)3;
 static long (*bpf_probe_read_user)(void *dst, u32 size, const void *from) = (void *)112;
 static long (*bpf_probe_read_kernel_str)(void *dst, u32 size, const void *from) = (void *)115;
 static long (*bpf_loop)(u32 n, void *callback, void *context, u64 flags) = (void *)181;

@@ -2,7 +2,10 @@
 
 use std::{fs, path::Path};
 
-use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel, programs::BtfTracePoint};
+use aya::{
+    Btf, Ebpf, EbpfLoader, VerifierLogLevel,
+    programs::{BtfTracePoint, ProgramError, RawTracePoint},
+};
 
 use super::{
     btf::{BTF_PATH, enumerator, has_tracepoint, has_word},
@@ -36,6 +39,24 @@ const DIRTY_PAGE: Probe = Probe {
     program: "dirtied",
     tracepoint: "writeback_dirty_page",
 };
+
+/// Who submits a bio that needs a flush, where there is no [`START`] to show it.
+const FLUSH_ASKED: Probe = Probe {
+    program: "flush_asked",
+    tracepoint: "block_bio_queue",
+};
+
+/// Raw tracepoints of ext4, by which a commit of its journal is known to be for a process, in attach order.
+const SYNC_PROBES: [Probe; 2] = [
+    Probe {
+        program: "sync_exit",
+        tracepoint: "ext4_sync_file_exit",
+    },
+    Probe {
+        program: "sync_enter",
+        tracepoint: "ext4_sync_file_enter",
+    },
+];
 
 /// In the order in which they must be attached: what opens a slot first, what writes events last, so that at the
 /// instant of the last one every I/O started since the first has its slot. Only older ones are censored.
@@ -72,6 +93,10 @@ pub(super) struct Features {
     pub marks_pinned_pages: bool,
     /// Tracepoint that shows the process that dirties a page; without it writeback has no process.
     pub dirty: Option<Probe>,
+    /// The submitter of what needs a flush is found by its bio: there is no [`START`].
+    pub flush_asked: bool,
+    /// The programs that show who waits in fsync load.
+    pub syncs: bool,
     /// The programs for devices without requests load.
     pub bio_based: bool,
     pub request_flags: RequestFlags,
@@ -121,6 +146,8 @@ impl Features {
             merge: has_tracepoint(&btf, MERGE.tracepoint),
             marks_pinned_pages: has_word(&btf, "BIO_PAGE_PINNED"),
             dirty: dirty_probe(&btf),
+            flush_asked: true,
+            syncs: true,
             bio_based: true,
             request_flags: RequestFlags::read(&btf),
         })
@@ -149,6 +176,8 @@ pub(super) struct Config {
 
 /// Inodes whose last dirtier is remembered, some 130 bytes of kernel memory each.
 const DIRTIERS: u32 = 1 << 14;
+/// Bios that need a flush whose submitters are remembered.
+const ASKERS: u32 = 1 << 10;
 
 /// The loaded BPF object and its links.
 pub(super) struct Loaded {
@@ -316,6 +345,8 @@ fn load_form<'a>(
 ) -> Result<(Ebpf, Features), Refusal> {
     let mut features = features;
     features.dirty = features.dirty.filter(|_| config.attribution);
+    features.flush_asked &= config.attribution && !features.io_start;
+    features.syncs &= config.attribution;
     // The loader borrows its values for as long as the types.
     static NUMBERS: [u8; 64] = numbers();
     let flag = |on: bool| -> &'static u8 { &NUMBERS[usize::from(on)] };
@@ -342,6 +373,7 @@ fn load_form<'a>(
                 1
             },
         )
+        .map_max_entries("askers", if features.flush_asked { ASKERS } else { 1 })
         .override_global(
             "request_has_queue_argument",
             flag(form.arguments.request_has_queue),
@@ -400,6 +432,7 @@ fn load_form<'a>(
         match program.load(probe.tracepoint, btf) {
             Ok(()) => {}
             Err(_) if Some(probe) == features.dirty => features.dirty = None,
+            Err(_) if probe == FLUSH_ASKED => features.flush_asked = false,
             Err(e) => {
                 return Err(Refusal {
                     loaded,
@@ -408,7 +441,33 @@ fn load_form<'a>(
             }
         }
     }
+    if features.syncs {
+        features.syncs = load_sync_probes(&mut bpf).is_ok();
+    }
     Ok((bpf, features))
+}
+
+fn load_sync_probes(bpf: &mut Ebpf) -> Result<(), ProgramError> {
+    for probe in SYNC_PROBES {
+        if let Some(program) = raw_program(bpf, probe) {
+            program.load()?;
+        }
+    }
+    Ok(())
+}
+
+/// Attaches what shows who waits in fsync. Without ext4 in the kernel there is nothing to attach to, and nothing is missing.
+pub(super) fn attach_sync_probes(bpf: &mut Ebpf) -> Result<(), ProgramError> {
+    for probe in SYNC_PROBES {
+        if let Some(program) = raw_program(bpf, probe) {
+            program.attach(probe.tracepoint)?;
+        }
+    }
+    Ok(())
+}
+
+fn raw_program(bpf: &mut Ebpf, probe: Probe) -> Option<&mut RawTracePoint> {
+    bpf.program_mut(probe.program)?.try_into().ok()
 }
 
 /// The size of the table of slots for so many I/Os in flight.
@@ -451,9 +510,11 @@ pub(super) fn probes(features: Features) -> impl Iterator<Item = Probe> {
 pub(super) fn request_probes(features: Features) -> impl Iterator<Item = Probe> {
     let start = features.io_start.then_some(START);
     let merge = features.merge.then_some(MERGE);
+    let asked = features.flush_asked.then_some(FLUSH_ASKED);
     features
         .dirty
         .into_iter()
+        .chain(asked)
         .chain(start)
         .chain([ISSUE])
         .chain(merge)
@@ -528,12 +589,17 @@ mod tests {
             };
             match load(config, features) {
                 Ok(loaded) => {
+                    assert_eq!(loaded.limits, [""; 0], "a part was refused by the verifier");
                     assert_eq!(
                         loaded.features.dirty,
                         dirty.filter(|_| config.attribution),
                         "refused by the verifier"
                     );
-                    assert_eq!(loaded.limits, [""; 0], "a part was refused by the verifier");
+                    assert_eq!(
+                        (loaded.features.flush_asked, loaded.features.syncs),
+                        (config.attribution && !features.io_start, config.attribution),
+                        "refused by the verifier"
+                    );
                 }
                 Err(TraceError::NoPrivilege { .. }) => {
                     eprintln!("SKIP: may not load BPF programs");
@@ -575,6 +641,8 @@ mod tests {
             merge: false,
             marks_pinned_pages: false,
             dirty: None,
+            flush_asked: false,
+            syncs: false,
             bio_based: false,
             request_flags: RequestFlags::MACROS,
         };
@@ -584,9 +652,17 @@ mod tests {
             dirty: Some(DIRTY_FOLIO),
             ..none
         };
+        let before_6_5 = Features {
+            flush_asked: true,
+            ..none
+        };
         assert_eq!(
             request_probes(features).collect::<Vec<_>>(),
             [DIRTY_FOLIO, START, ISSUE, MERGE, COMPLETE]
+        );
+        assert_eq!(
+            request_probes(before_6_5).collect::<Vec<_>>(),
+            [FLUSH_ASKED, ISSUE, COMPLETE]
         );
         assert_eq!(request_probes(none).collect::<Vec<_>>(), [ISSUE, COMPLETE]);
         assert_eq!(probes(none).collect::<Vec<_>>(), [ISSUE, COMPLETE]);

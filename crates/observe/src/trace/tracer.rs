@@ -219,6 +219,10 @@ impl Tracer {
             attached_ns: 0,
             _stats: stats,
         };
+        if features.syncs {
+            // Of a kernel without ext4, or whose module is not loaded, there is nothing to see here.
+            let _ = load::attach_sync_probes(&mut tracer.bpf);
+        }
         tracer.attach(load::request_probes(features))?;
         if options.bio_based {
             tracer.attach_bio_based()?;

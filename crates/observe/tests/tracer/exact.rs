@@ -266,12 +266,10 @@ fn an_empty_flush_is_a_write_without_bytes_and_a_flush() {
         && io.device_ns == 0
         && io.queue_ns > Some(0)
         && io.sector.is_none()));
-    assert!(
-        of(Op::FLUSH).all(|io| io.bytes == 0
-            && io.device_ns > 0
-            && io.queue_ns.is_some()
-            && io.tgid.is_none())
-    );
+    assert!(of(Op::FLUSH).all(|io| io.bytes == 0
+        && io.device_ns > 0
+        && io.queue_ns.is_some()
+        && io.tgid == Some(std::process::id() as i32)));
 }
 
 /// A loop disk whose file ends in the middle of a read completes what there is, requeues the rest, and fails it.

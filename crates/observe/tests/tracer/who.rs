@@ -1,12 +1,18 @@
 //! Attribution: process, cgroup, file, origin.
 
+use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt as _};
+use std::thread;
+use std::time::Duration;
 
-use iolens_core::model::{Comm, DevId, Io, Op, Origin};
+use iolens_core::model::{Class, Comm, DevId, Io, Op, Origin};
 use iolens_observe::trace::TracerOptions;
 
-use crate::lab::{LoopDisk, Mounted, fio, on_each_file_system, own_cgroup, ready, run, trace};
+use crate::lab::{
+    LoopDisk, Mounted, Traced, fio, kernel_counts, on_each_file_system, own_cgroup, ready, run,
+    trace,
+};
 
 fn dev_of_file(meta: &std::fs::Metadata) -> i32 {
     DevId::new(rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev())).0
@@ -258,4 +264,149 @@ fn direct_io_belongs_to_its_file() {
             );
         }
     });
+}
+
+const FSYNCS: usize = 20;
+
+/// Writes a little to a file or device and waits until it is on the disk, again and again.
+fn write_and_sync(path: &str) {
+    let mut file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .unwrap();
+    for _ in 0..FSYNCS {
+        file.write_all(&[7; 4096]).unwrap();
+        file.sync_all().unwrap();
+    }
+}
+
+fn of_class(traced: &Traced, class: Class) -> Vec<&Io> {
+    let ios = traced.ios.iter();
+    ios.filter(|io| io.class() == class).collect()
+}
+
+/// Every I/O has this process, and its cgroup where there are any.
+fn assert_all_by_this_process(what: &str, ios: &[&Io]) {
+    let group = own_cgroup();
+    for io in ios {
+        assert_eq!(io.tgid, Some(std::process::id() as i32), "{what}: {io:?}");
+        assert!(io.comm.is_some(), "{what}: {io:?}");
+        if group.is_some() {
+            assert_eq!(io.cgroup, group, "{what}: {io:?}");
+        }
+    }
+}
+
+#[test]
+fn a_flush_belongs_to_the_process_that_called_fsync() {
+    let Some(_turn) = ready(&["losetup"]) else {
+        return;
+    };
+    for without_io_start in [false, true] {
+        let disk = LoopDisk::in_memory(64);
+        let options = TracerOptions {
+            without_io_start,
+            ..TracerOptions::default()
+        };
+        let what = format!("without_io_start {without_io_start}");
+        let traced = trace(&disk.name, options, false, || write_and_sync(&disk.path()));
+        let flushes = of_class(&traced, Class::Flush);
+        assert!(
+            flushes.len() + traced.hidden() as usize >= FSYNCS,
+            "{what}: {} flushes",
+            flushes.len()
+        );
+        assert_all_by_this_process(&what, &flushes);
+        let carriers: Vec<&Io> = of_class(&traced, Class::Write)
+            .into_iter()
+            .filter(|io| io.bytes == 0)
+            .collect();
+        assert!(carriers.len() + traced.hidden() as usize >= FSYNCS);
+        assert_all_by_this_process(&what, &carriers);
+    }
+}
+
+#[test]
+fn a_flush_of_a_journals_commit_belongs_to_the_process_that_waits_for_it() {
+    let Some(_turn) = ready(&["losetup", "mkfs.ext4"]) else {
+        return;
+    };
+    let disk = LoopDisk::in_memory(128);
+    let fs = Mounted::new(&disk, "ext4");
+    let mut file = 0;
+    for without_io_start in [false, true] {
+        let options = TracerOptions {
+            without_io_start,
+            ..TracerOptions::default()
+        };
+        let what = format!("without_io_start {without_io_start}");
+        let traced = trace(&disk.name, options, false, || {
+            file += 1;
+            write_and_sync(&fs.path(&format!("data{file}")));
+        });
+        let flushes = of_class(&traced, Class::Flush);
+        assert!(
+            flushes.len() + traced.hidden() as usize >= FSYNCS,
+            "{what}: {} flushes",
+            flushes.len()
+        );
+        assert_all_by_this_process(&what, &flushes);
+        // What the journal writes stays its own: it is for all who changed the file system.
+        let by_journal = |io: &&&Io| {
+            let comm = io.comm.map(|c| c.to_text().into_owned());
+            comm.is_some_and(|c| c.starts_with("jbd2/"))
+        };
+        let writes = of_class(&traced, Class::Write);
+        assert!(writes.iter().filter(by_journal).count() > 0, "{what}");
+    }
+}
+
+#[test]
+fn a_flush_of_a_commit_that_no_process_waits_for_belongs_to_the_journal() {
+    let Some(_turn) = ready(&["losetup", "mkfs.ext4"]) else {
+        return;
+    };
+    let disk = LoopDisk::in_memory(128);
+    let fs = Mounted::new(&disk, "ext4");
+    let dir = fs.dir.path().to_str().unwrap();
+    run("mount", &["-o", "remount,commit=1", dir]);
+    let traced = trace(&disk.name, TracerOptions::default(), false, || {
+        let before = kernel_counts(&disk.name)[Class::Flush as usize].ios;
+        std::fs::create_dir(fs.path("new")).unwrap();
+        while kernel_counts(&disk.name)[Class::Flush as usize].ios == before {
+            thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let flushes = of_class(&traced, Class::Flush);
+    assert!(!flushes.is_empty() || traced.hidden() > 0);
+    for io in flushes {
+        let comm = io.comm.map(|c| c.to_text().into_owned());
+        assert!(
+            comm.as_deref().is_some_and(|c| c.starts_with("jbd2/")),
+            "{io:?}"
+        );
+        assert_eq!(io.origin, Origin::Metadata, "{io:?}");
+    }
+}
+
+#[test]
+fn a_discard_belongs_to_the_process_that_asked_for_it() {
+    let Some(_turn) = ready(&["losetup", "blkdiscard"]) else {
+        return;
+    };
+    let disk = LoopDisk::in_memory(64);
+    let traced = trace(&disk.name, TracerOptions::default(), false, || {
+        run("blkdiscard", &[&disk.path()]);
+    });
+    let discards = of_class(&traced, Class::Discard);
+    assert!(!discards.is_empty() || traced.hidden() > 0);
+    for io in discards {
+        assert_eq!(io.comm, Some(Comm::new(b"blkdiscard")), "{io:?}");
+        assert!(io.tgid.is_some(), "{io:?}");
+        if own_cgroup().is_some() {
+            assert_eq!(io.cgroup, own_cgroup(), "{io:?}");
+        }
+    }
 }
