@@ -130,6 +130,9 @@ struct bvec_iter {
 	u64 bi_sector;
 	u32 bi_size;
 } CO_RE;
+struct bio_set {
+	u32 front_pad;
+} CO_RE;
 struct bio {
 	struct bio *bi_next;
 	struct block_device *bi_bdev;
@@ -138,6 +141,7 @@ struct bio {
 	u8 bi_status;
 	struct bvec_iter bi_iter;
 	struct blkcg_gq *bi_blkg;
+	struct bio_set *bi_pool;
 	struct bio_vec *bi_io_vec;
 	void *bi_end_io;
 	void *bi_private;
@@ -152,7 +156,7 @@ struct kiocb {
 struct iomap_dio {
 	struct kiocb *iocb;
 } CO_RE;
-/* A small read, since 7.3: the bio is part of it. */
+/* A read by a single bio, since 7.3: the bio is part of it. */
 struct iomap_dio_simple {
 	struct kiocb *iocb;
 	struct bio bio;
@@ -350,6 +354,7 @@ const volatile u64 end_of_dio = 0;
 const volatile u64 end_of_dio_aio = 0;
 const volatile u64 end_of_split = 0;
 const volatile u64 end_of_iomap_dio_simple = 0;
+const volatile u64 end_of_waited_for = 0;
 
 /*
  * A piece split off a bio was never queued on its own, and ends by a function of its own. Where that is not known a
@@ -369,6 +374,26 @@ static __always_inline void *inode_of_iocb(void *iocb)
 	return next;
 }
 
+/*
+ * Whether this bio is part of an iomap_dio_simple. One whose reader waits for it ends like every bio that is waited for: of these
+ * it is known by the set that it comes from, which leaves as much room before a bio.
+ */
+static __always_inline int is_of_simple_read(void *bio, u64 end)
+{
+	void *pool = 0;
+	u32 before = 0;
+
+	if (!end_of_iomap_dio_simple || !field_exists(((struct iomap_dio_simple *)0)->bio))
+		return 0;
+	if (end == end_of_iomap_dio_simple)
+		return 1;
+	if (!end_of_waited_for || end != end_of_waited_for)
+		return 0;
+	bpf_probe_read_kernel(&pool, 8, bio + field_offset(((struct bio *)0)->bi_pool));
+	bpf_probe_read_kernel(&before, 4, pool + field_offset(((struct bio_set *)0)->front_pad));
+	return pool && before == field_offset(((struct iomap_dio_simple *)0)->bio);
+}
+
 /* The inode of the file that a bio of direct I/O reads or writes; 0 if that is not known. */
 static __always_inline void *inode_of_direct(struct bio *bio)
 {
@@ -381,8 +406,7 @@ static __always_inline void *inode_of_direct(struct bio *bio)
 		bpf_probe_read_kernel(&next, 8, of + field_offset(((struct bio *)0)->bi_private));
 		of = next;
 	}
-	if (end_of_iomap_dio_simple && end == end_of_iomap_dio_simple &&
-	    field_exists(((struct iomap_dio_simple *)0)->bio)) {
+	if (is_of_simple_read(whole, end)) {
 		of = whole - field_offset(((struct iomap_dio_simple *)0)->bio);
 		bpf_probe_read_kernel(&next, 8, of + field_offset(((struct iomap_dio_simple *)0)->iocb));
 		return inode_of_iocb(next);

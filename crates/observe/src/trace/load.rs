@@ -413,6 +413,7 @@ fn load_form<'a>(
             "end_of_dio_aio",
             "end_of_split",
             "end_of_iomap_dio_simple",
+            "end_of_waited_for",
         ];
         for (constant, address) in constants.iter().zip(ends_of_direct_io()) {
             loader.override_global(constant, address, true);

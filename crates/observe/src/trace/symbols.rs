@@ -6,25 +6,28 @@ use std::sync::OnceLock;
 use super::btf::has_word;
 
 /// What the kernel calls when a bio of direct I/O is done: by iomap (ext4, xfs, f2fs), by fs/direct-io.c (ext2, fat, ...,
-/// asynchronously too), when it is one part of a bio that was split, and by iomap of a small read (7.3).
-const ENDS: [&str; 5] = [
+/// asynchronously too), when it is one part of a bio that was split, by iomap of a read by a single bio
+/// (7.3), and of a bio that its submitter waits for (called so since 7.3).
+const ENDS: [&str; 6] = [
     "iomap_dio_bio_end_io",
     "dio_bio_end_io",
     "dio_bio_end_aio",
     "bio_chain_endio",
-    SMALL_READ,
+    SIMPLE_READ,
+    "bio_wait_end_io",
 ];
-const SMALL_READ: &str = "iomap_dio_simple_end_io";
+const SIMPLE_READ: &str = "iomap_dio_simple_end_io";
 
-/// Whether files of direct I/O by iomap are found, small reads' too, in a kernel of these types.
+/// Whether files of direct I/O by iomap are found, of all its reads, in a kernel of these types.
 pub(super) fn shows_direct_io(btf: &[u8]) -> bool {
-    let [iomap, .., small_read] = *ends_of_direct_io();
-    iomap != 0 && (small_read != 0 || !has_word(btf, SMALL_READ))
+    let [iomap, _, _, _, simple_read, waited_for] = *ends_of_direct_io();
+    let has_simple_reads = has_word(btf, SIMPLE_READ);
+    iomap != 0 && (!has_simple_reads || (simple_read != 0 && waited_for != 0))
 }
 
-/// The addresses of these five, read once; 0 where the kernel has no such function or does not show its address.
-pub(super) fn ends_of_direct_io() -> &'static [u64; 5] {
-    static ADDRESSES: OnceLock<[u64; 5]> = OnceLock::new();
+/// The addresses of these six, read once; 0 where the kernel has no such function or does not show its address.
+pub(super) fn ends_of_direct_io() -> &'static [u64; 6] {
+    static ADDRESSES: OnceLock<[u64; 6]> = OnceLock::new();
     ADDRESSES.get_or_init(|| {
         let file = std::fs::File::open("/proc/kallsyms");
         file.map(|f| addresses(&mut BufReader::with_capacity(1 << 16, f)))
@@ -33,8 +36,8 @@ pub(super) fn ends_of_direct_io() -> &'static [u64; 5] {
 }
 
 /// Of lines `ADDRESS TYPE NAME`; a name that is there twice could be either. The kernel's own come before its modules'.
-fn addresses(lines: &mut impl BufRead) -> [u64; 5] {
-    let mut found: [Vec<u64>; 5] = Default::default();
+fn addresses(lines: &mut impl BufRead) -> [u64; 6] {
+    let mut found: [Vec<u64>; 6] = Default::default();
     let mut line = Vec::new();
     while lines.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) && !line.contains(&b'[') {
         let mut words = line.trim_ascii().splitn(3, |b| *b == b' ');
@@ -66,11 +69,12 @@ mod tests {
                 0,
                 0,
                 0xffff_ffff_81af_1010,
-                0xffff_ffff_8176_8ad0
+                0xffff_ffff_8176_8ad0,
+                0
             ]
         );
         let hidden = "0000000000000000 T iomap_dio_bio_end_io\n0000000000000000 t bio_chain_endio";
-        assert_eq!(addresses(&mut hidden.as_bytes()), [0; 5], "kptr_restrict");
-        assert_eq!(addresses(&mut &b"\xff\xff\n\nzz"[..]), [0; 5]);
+        assert_eq!(addresses(&mut hidden.as_bytes()), [0; 6], "kptr_restrict");
+        assert_eq!(addresses(&mut &b"\xff\xff\n\nzz"[..]), [0; 6]);
     }
 }
