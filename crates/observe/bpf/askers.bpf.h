@@ -250,6 +250,7 @@ static __always_inline void name_waiting(struct slot *s)
 static __always_inline void attribute_flush(struct slot *s, struct request *rq)
 {
 	void *queue = 0, *list, *asking = 0, *own = 0, *bio = 0;
+	struct asker current = {};
 	u64 running = 0;
 	struct held h;
 	u64 key;
@@ -259,8 +260,11 @@ static __always_inline void attribute_flush(struct slot *s, struct request *rq)
 	/* By reading, since the verifier adds no variable to a pointer whose type it knows. */
 	bpf_probe_read_kernel(&queue, 8, (void *)rq->mq_hctx + field_offset(((struct blk_mq_hw_ctx *)0)->fq));
 	bpf_probe_read_kernel(&own, 8, queue + field_offset(((struct blk_flush_queue *)0)->flush_rq));
-	if (own != rq) /* a flush that a layer above made and passes on: it asks for itself */
+	if (own != rq) { /* a flush that a layer above passes on: the layer knows who asked */
+		take_current(&current);
+		name_asker(s, &current);
 		return;
+	}
 	bpf_probe_read_kernel(&running, field_size(((struct blk_flush_queue *)0)->flush_running_idx),
 			      queue + field_offset(((struct blk_flush_queue *)0)->flush_running_idx));
 	running <<= field_left_shift(((struct blk_flush_queue *)0)->flush_running_idx);

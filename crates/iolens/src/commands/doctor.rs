@@ -127,7 +127,7 @@ fn dirtiers(t: &Capabilities) -> Check {
 
 fn direct_io(t: &Capabilities) -> Check {
     let what = if t.direct_io_files {
-        "its file is known on ext4, xfs and f2fs, not on btrfs nor below dm and md"
+        "its file is known on ext4, xfs and (since Linux 5.18) f2fs, not on btrfs nor below dm and md"
     } else {
         "its file is not known: /proc/kallsyms shows no addresses of the functions that end it (iomap_dio_bio_end_io; kernel.kptr_restrict, CAP_SYSLOG)"
     };
