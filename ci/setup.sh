@@ -10,7 +10,7 @@ declare -A need=(
   [test]="fio:fio blktrace:blkparse sysstat:iostat clang-14:clang-14 e2fsprogs:mkfs.ext4 xfsprogs:mkfs.xfs btrfs-progs:mkfs.btrfs
           util-linux:losetup kmod:modprobe python3-venv:/usr/share/doc/python3-venv chromium:chromium poppler-utils:pdftoppm"
   [kernels]="qemu-system-x86:qemu-system-x86_64 cpio:cpio busybox-static:/bin/busybox gcc:cc kmod:depmod dmsetup:dmsetup mdadm:mdadm lvm2:lvm e2fsprogs:mkfs.ext4
-             binutils:strip python3-venv:/usr/share/doc/python3-venv"
+             xfsprogs:mkfs.xfs f2fs-tools:mkfs.f2fs binutils:strip python3-venv:/usr/share/doc/python3-venv"
   [metrics]="prometheus:prometheus prometheus-node-exporter:prometheus-node-exporter fio:fio"
   [package]="mmdebstrap:mmdebstrap systemd:systemd-analyze man-db:man lintian:lintian"
   [container]="podman:podman runc:runc libcap2-bin:/usr/sbin/getcap python3-venv:/usr/share/doc/python3-venv"

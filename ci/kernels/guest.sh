@@ -29,7 +29,7 @@ say() { echo "guest: $*"; }
 
 for m in virtio_pci virtio_blk nvme virtio_scsi sd_mod loop; do modprobe $m 2>/dev/null; done
 [ "$mode" = short ] || for m in null_blk brd zram dm_mod dm_crypt dm_multipath dm_round_robin raid0 raid1 raid456 bfq \
-  kyber_iosched mq_deadline ext4 dm_delay; do case $m in
+  kyber_iosched mq_deadline ext4 xfs f2fs dm_delay; do case $m in
     null_blk) modprobe $m nr_devices=1 queue_mode=2 submit_queues=1 irqmode=0 gb=1 2>/dev/null ;;
     brd) modprobe $m rd_nr=1 rd_size=65536 2>/dev/null ;;
     zram) modprobe $m num_devices=1 2>/dev/null ;;
@@ -169,6 +169,25 @@ slow_member() {
   dmsetup remove --noudevsync late
 }
 
+# Files of each file system: what is recorded of them is compared with what the load did (origins.py).
+files() {
+  for kind in ext4 xfs f2fs; do
+    case ",$only," in ,, | *",files-$kind,"*) ;; *) continue ;; esac
+    [ -x /usr/sbin/mkfs.$kind ] && modprobe $kind 2>/dev/null
+    case $kind in
+      ext4) mkfs.ext4 -q -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 /dev/$scsi2 ;;
+      xfs) mkfs.xfs -q -f -K --unsupported -m bigtime=0,inobtcount=0,reflink=0 /dev/$scsi2 ;;
+      f2fs) mkfs.f2fs -q -f -t 0 /dev/$scsi2 ;;
+    esac || continue
+    mount -t $kind /dev/$scsi2 /mnt || continue
+    dd if=/dev/zero of=/mnt/file bs=1M count=16 2>/dev/null
+    sync
+    for load in random large readahead flush uring; do phase files-$kind $load /usr/bin/load $load /mnt/file; done
+    echo "files-$kind $(stat -c %i /mnt/file) $(cat /sys/block/$scsi2/dev)" >>$out/inodes
+    umount /mnt
+  done
+}
+
 # In the background while phase $1 lasts: what happens to the machine.
 beside() { rm -f /tmp/over; "$@" & side=$!; }
 over() { touch /tmp/over; wait $side; }
@@ -190,7 +209,7 @@ machine() {
 }
 
 if [ -e $out/all.iolens/meta.json ]; then
-  if [ "$mode" = short ]; then load virtio short $virtio; else devices; { stacks; slow_member; machine; } 2>$out/stacks.log; fi
+  if [ "$mode" = short ]; then load virtio short $virtio; else devices; { files; stacks; slow_member; machine; } 2>$out/stacks.log; fi
   kill -INT $recorder
   wait $recorder
   say "recorder: exit $?"
@@ -198,6 +217,7 @@ fi
 if [ "$mode" != short ]; then
   iolens record -q --files -o $out/files.iolens -- dd if=/dev/zero of=/tmp/file bs=4k count=100 >$out/files.log 2>&1
   say "files: exit $?"
+  iolens doctor >$out/doctor 2>&1
   [ -e $out/all.iolens/meta.json ] || iolens record --for 2s -o $out/auto.iolens >$out/auto.log 2>&1
 fi
 cat $out/record.log

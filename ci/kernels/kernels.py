@@ -21,6 +21,7 @@ import tempfile
 import time
 
 import named
+import origins
 import serve
 import table
 
@@ -48,8 +49,8 @@ MATRIX = {
 LONG_TERM = ["6.12", "6.1", "5.10"]
 MODULES = """virtio_pci virtio_blk nvme virtio_scsi sd_mod loop null_blk brd zram dm_mod dm_crypt dm_multipath
     dm_round_robin raid0 raid1 raid456 bfq kyber_iosched mq_deadline ext4 crc32c_generic crc32c_intel libcrc32c xts ecb
-    aes_generic aesni_intel cryptd crypto_simd lzo lzo_rle zstd zsmalloc dm_service_time dm_delay""".split()
-TOOLS = "/usr/sbin/dmsetup /usr/sbin/mdadm /usr/sbin/lvm /usr/sbin/mkfs.ext4".split()
+    aes_generic aesni_intel cryptd crypto_simd lzo lzo_rle zstd zsmalloc dm_service_time dm_delay xfs f2fs crc32_generic crc32""".split()
+TOOLS = "/usr/sbin/dmsetup /usr/sbin/mdadm /usr/sbin/lvm /usr/sbin/mkfs.ext4 /usr/sbin/mkfs.xfs /usr/sbin/mkfs.f2fs".split()
 DISK_BYTES = 128 << 20
 STOPPED_S = 10
 END_S = 10
@@ -291,7 +292,7 @@ def main():
         options.steady, options.seconds = True, min(options.seconds, 400)
     for tool in ("qemu-system-x86_64", "cpio", "busybox", "cc"):
         if not shutil.which(tool):
-            print(f"SKIP: {tool} is missing; install qemu-system-x86, cpio, busybox-static, gcc, dmsetup, mdadm, lvm2, e2fsprogs")
+            print(f"SKIP: {tool} is missing; install qemu-system-x86, cpio, busybox-static, gcc, dmsetup, mdadm, lvm2, e2fsprogs, xfsprogs, f2fs-tools")
             return 0 if options.short else 2
     names = options.kernels or (LONG_TERM[:1] if options.serve else list(MATRIX))
     if options.short:
@@ -323,6 +324,11 @@ def main():
             result = table.compare(found)
             if mode == "full" and result.cells:
                 result.notes += named.notes(pathlib.Path(options.binary).resolve(), found)
+            if mode == "full":
+                lines, wrong = origins.compare(found)
+                result.notes += lines
+                result.differences += wrong
+                result.failed |= bool(wrong)
         except TooSlow as e:
             print(f"SKIP: {e}" if options.short else f"{name}: {e}")
             status |= not options.short

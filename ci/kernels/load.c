@@ -7,11 +7,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/io_uring.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { PAGE = 4096, AREA = 48 << 20, LARGEST = 1 << 20 };
@@ -30,6 +33,7 @@ static const struct kind {
 	{ "random", O_DIRECT, 8, 75, PAGE, 50, 1, 0 },
 	{ "sizes", O_DIRECT, 4, 15, 0, 50, 1, 0 },
 	{ "buffered", 0, 1, 2000, PAGE, 100, 0, 1 },
+	{ "large", 0, 1, 16, LARGEST, 100, 0, 1 },
 	{ "readahead", 0, 1, 200, 4 * PAGE, 0, 0, 0 },
 	{ "fua", O_DIRECT | O_DSYNC, 1, 64, PAGE, 100, 1, 0 },
 	{ "flush", O_DIRECT, 1, 64, PAGE, 100, 1, 2 },
@@ -115,6 +119,57 @@ static void take_memory(void)
 	}
 }
 
+static void *mapped(int ring, long bytes, long long offset)
+{
+	void *at = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ring, offset);
+
+	if (at == MAP_FAILED)
+		fail("mapping of the rings for");
+	return at;
+}
+
+/* Direct reads of 4 KiB by io_uring, one after the other. */
+static int small_reads_by_uring(void)
+{
+	enum { READS = 200 };
+	struct io_uring_params p = { 0 };
+	int ring = syscall(SYS_io_uring_setup, 1, &p), fd = open(device, O_RDONLY | O_DIRECT);
+	struct io_uring_sqe *sqe;
+	char *sq, *cq, *buffer;
+	unsigned *tail, *head;
+
+	if (ring < 0 || fd < 0)
+		fail("io_uring for");
+	sq = mapped(ring, p.sq_off.array + p.sq_entries * sizeof(unsigned), IORING_OFF_SQ_RING);
+	cq = mapped(ring, p.cq_off.cqes + p.cq_entries * sizeof(struct io_uring_cqe), IORING_OFF_CQ_RING);
+	sqe = mapped(ring, p.sq_entries * sizeof(*sqe), IORING_OFF_SQES);
+	tail = (unsigned *)(sq + p.sq_off.tail);
+	head = (unsigned *)(cq + p.cq_off.head);
+	if (posix_memalign((void **)&buffer, PAGE, PAGE))
+		fail("memory for");
+	for (long i = 0; i < READS; i++) {
+		struct io_uring_cqe *cqe = (void *)(cq + p.cq_off.cqes);
+
+		memset(sqe, 0, sizeof(*sqe));
+		sqe->opcode = IORING_OP_READ;
+		sqe->fd = fd;
+		sqe->addr = (unsigned long)buffer;
+		sqe->len = PAGE;
+		sqe->off = i * 3 % (area / PAGE) * PAGE;
+		*(unsigned *)(sq + p.sq_off.array) = 0;
+		__atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
+		if (syscall(SYS_io_uring_enter, ring, 1, 1, IORING_ENTER_GETEVENTS, 0, 0) != 1)
+			fail("io_uring for");
+		cqe += *head & *(unsigned *)(cq + p.cq_off.ring_mask);
+		errno = -cqe->res;
+		if (cqe->res != PAGE)
+			fail("io_uring for");
+		__atomic_store_n(head, *head + 1, __ATOMIC_RELEASE);
+	}
+	printf("asked read %d %d write 0 0\n", READS, READS * PAGE);
+	return 0;
+}
+
 static int discard(void)
 {
 	unsigned long long range[2] = { 0, 32 << 20 };
@@ -136,6 +191,8 @@ int main(int argc, char **argv)
 	device = argv[2];
 	if (!strcmp(argv[1], "discard"))
 		return discard();
+	if (!strcmp(argv[1], "uring"))
+		return area = 8 << 20, small_reads_by_uring();
 	for (unsigned i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
 		if (!strcmp(kinds[i].name, argv[1]))
 			kind = &kinds[i];
