@@ -122,7 +122,8 @@ static __attribute__((noinline)) int note_commit(u32 dev)
 	u32 thread = bpf_get_current_pid_tgid() >> 32;
 	u64 now;
 
-	if (!of)
+	/* A process may call itself so, too. */
+	if (!of || !(flags_of_current() & PF_KTHREAD))
 		return 0;
 	now = bpf_ktime_get_ns();
 	if (!copy_waiting(&waiting, of->first, dev, now) && !copy_waiting(&waiting, of->last, dev, now))

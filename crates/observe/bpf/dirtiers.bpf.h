@@ -29,12 +29,17 @@ static __always_inline int has_device(struct super_block *sb)
 	return sb->s_bdev || sb->s_magic == BTRFS_MAGIC || sb->s_magic == BDEVFS_MAGIC;
 }
 
-static __always_inline int is_worker(void)
+static __always_inline u32 flags_of_current(void)
 {
 	u32 flags = 0;
 
 	bpf_probe_read_kernel(&flags, 4, bpf_get_current_task() + field_offset(((struct task_struct *)0)->flags));
-	return flags & PF_WQ_WORKER;
+	return flags;
+}
+
+static __always_inline int is_worker(void)
+{
+	return flags_of_current() & PF_WQ_WORKER;
 }
 
 /* A page that, say, a loop device has dirtied has no process: better none than the worker that did it. */
