@@ -15,7 +15,7 @@ use super::row::Row;
 use super::schema::Table;
 use super::segment;
 use super::wal::{self, NewerWal, WalContents};
-use crate::model::{LossReason, Lost, TableManifest};
+use crate::model::{LossReason, Lost, RecordingMeta, TableManifest};
 
 /// Rows of a table that is held as a whole (marks, losses): some hundred MiB.
 const MAX_SMALL_ROWS: usize = if cfg!(test) { 10_000 } else { 2 << 20 };
@@ -54,6 +54,15 @@ const NO_SEGMENTS: TableManifest = TableManifest {
     rows: 0,
 };
 
+/// The number of the first segment that has one and is whole, and when it begins.
+fn first_segment(found: &[Segment]) -> Option<(u32, i64)> {
+    let numbered = |(number, blocks): &Segment| {
+        let from = blocks.as_ref()?.iter().map(|b| b.min).min()?;
+        Some(((*number)?, from))
+    };
+    found.iter().find_map(numbered)
+}
+
 /// A segment's number and its log.
 pub(super) type Log = (u32, PathBuf, WalContents);
 
@@ -62,6 +71,8 @@ pub(super) struct Opening<'a> {
     pub dir: &'a Path,
     pub damage: Vec<Lost>,
     pub warnings: Vec<String>,
+    /// The first segment of I/Os that is there: its number, and when its I/Os begin.
+    pub first_ios: Option<(u32, i64)>,
 }
 
 impl Opening<'_> {
@@ -192,11 +203,40 @@ impl Opening<'_> {
         }
         self.add_missing(table, manifest, &mut found);
         self.note_holes(table, manifest, &found);
+        if table == Table::Io {
+            self.first_ios = first_segment(&found);
+        }
         Ok(found
             .into_iter()
             .filter_map(|(_, blocks)| blocks)
             .flatten()
             .collect())
+    }
+
+    /// Notes that I/Os are missing before the first segment of a recording without an end, whose description lists no
+    /// segments. The size limit removes the oldest, and says so in `lost`; whatever else removed them did not.
+    pub fn note_missing_beginning(&mut self, meta: &RecordingMeta, lost: &[Lost]) {
+        let ours = meta
+            .writer
+            .as_deref()
+            .is_some_and(|w| w.starts_with("iolens "));
+        let by_size_limit = lost.iter().any(|l| l.reason == LossReason::Retention);
+        let Some((first, from_ns)) = self.first_ios.filter(|(first, _)| *first > 1) else {
+            return;
+        };
+        if !ours || by_size_limit || meta.tables.is_some() {
+            return;
+        }
+        let place = self.dir.join(Table::Io.name());
+        let place = place.join(segment::file_name(1)).display().to_string();
+        self.warnings.push(match first - 1 {
+            1 => format!("{place}: is missing, with its rows"),
+            n => format!(
+                "{place} and {} segments after it: are missing, with their rows",
+                n - 1
+            ),
+        });
+        self.lose(Table::Io, 0, from_ns, None);
     }
 
     fn log_blocks(&mut self, table: Table, path: PathBuf, log: WalContents) -> Vec<Block> {

@@ -90,6 +90,7 @@ impl Recording {
             dir: path,
             damage: Vec::new(),
             warnings: Vec::new(),
+            first_ios: None,
         };
         opening.warnings.extend(warning);
         // Logs first: a segment that is closed in between is then found twice, never not at all.
@@ -109,6 +110,7 @@ impl Recording {
         let mut marks: Vec<Mark> = opening.read_all(&blocks[Table::Marks as usize - 1], |_| {})?;
         let mut lost: Vec<Lost> =
             opening.read_all(&blocks[Table::Lost as usize - 1], join_losses)?;
+        opening.note_missing_beginning(&meta, &lost);
         let last = blocks.iter().flatten().map(|b| b.max).max().unwrap_or(0);
         // A recording does not end before its last I/O, whatever a foreign description says.
         let last_io = blocks[Table::Io as usize - 1]

@@ -6,7 +6,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::support::{files, numbers, read, record, record_all_tables, small_segments};
-use crate::model::LossReason;
+use crate::model::{LossReason, Lost, Observation};
 use crate::store::{IoColumns, Recording, StoreError, WriterOptions};
 
 /// What is left of a recording: numbers of its I/Os, rows of the other tables, and whether anything was said.
@@ -228,14 +228,55 @@ fn segments_that_are_missing_or_too_many_are_noticed_and_counted() {
         "in the place of another one of as many rows"
     );
     // Without the description's list, a gap between numbers is still a gap.
-    let unlisted = |dir: &Path| {
-        let (mut meta, _) = crate::store::meta_file::read(dir).expect("reads");
-        meta.tables = None;
-        let open = crate::private::PrivateDir::open(dir, Default::default()).expect("opens");
-        crate::store::meta_file::write(&open, &meta).expect("writes");
-        fs::remove_file(dir.join("io/000002.parquet")).expect("removes");
+    let unlisted = |segments: &'static [&str]| {
+        move |dir: &Path| {
+            let (mut meta, _) = crate::store::meta_file::read(dir).expect("reads");
+            meta.tables = None;
+            let open = crate::private::PrivateDir::open(dir, Default::default()).expect("opens");
+            crate::store::meta_file::write(&open, &meta).expect("writes");
+            for name in segments {
+                fs::remove_file(dir.join("io").join(name)).expect("removes");
+            }
+        }
     };
-    assert_eq!(inspected(&unlisted), (80, 0, 1));
+    assert_eq!(inspected(&unlisted(&["000002.parquet"])), (80, 0, 1));
+    assert_eq!(
+        inspected(&unlisted(&["000001.parquet"])),
+        (80, 0, 1),
+        "nothing but the size limit removes the oldest"
+    );
+    let two = unlisted(&["000001.parquet", "000002.parquet"]);
+    assert_eq!(inspected(&two), (40, 0, 1));
+}
+
+#[test]
+fn segments_that_the_size_limit_removed_are_not_missing() {
+    let tmp = tempfile::tempdir().expect("a directory");
+    let dir = tmp.path().join("r.iolens");
+    record(&dir, 120, small_segments(40));
+    let (mut meta, _) = crate::store::meta_file::read(&dir).expect("reads");
+    (meta.tables, meta.end_ns) = (None, None);
+    let open = crate::private::PrivateDir::open(&dir, Default::default()).expect("opens");
+    crate::store::meta_file::write(&open, &meta).expect("writes");
+    fs::remove_file(dir.join("io/000001.parquet")).expect("removes");
+    let removed = Lost::somewhere(0, 1000, LossReason::Retention);
+    let limited = tmp.path().join("limited.iolens");
+    let mut writer = crate::store::RecordingWriter::create(
+        &limited,
+        super::support::meta(),
+        WriterOptions::default(),
+    )
+    .expect("creates");
+    writer.push(&Observation::Lost(removed)).expect("pushes");
+    writer.finish(2000, Default::default()).expect("finishes");
+    fs::create_dir_all(dir.join("lost")).expect("makes");
+    fs::copy(
+        limited.join("lost/000001.parquet"),
+        dir.join("lost/000001.parquet"),
+    )
+    .expect("copies");
+    let r = Recording::open(&dir).expect("opens");
+    assert!(r.warnings().is_empty(), "{:?}", r.warnings());
 }
 
 #[test]
