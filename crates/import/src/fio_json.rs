@@ -130,7 +130,8 @@ fn run(doc: &Json<'_>) -> FioRun {
     let disks_of = |o: &Json<'_>| {
         o.get_all("disk_util")
             .flat_map(Json::items)
-            .filter_map(|d| disk(d, host(o)))
+            // fio's client lists the disks of all its servers together, each with the host that it is of.
+            .filter_map(|d| disk(d, host(d).or_else(|| host(o))))
             .collect()
     };
     let mut disks: Vec<FioDisk> = disks_of(doc);
@@ -344,12 +345,25 @@ fn place(log: &mut Log, run: &FioRun, from_ns: i64, to_ns: i64) {
             format!("fio {}: {}", job.name, words.join(" ")),
         );
     }
+    let mut repeated_disks: u64 = 0;
     for d in &run.disks {
         log.devices.set_host(d.host.clone());
         let dev = log.devices.by_name(d.name.as_bytes());
-        // Each job of a server's clients lists the disks of its host again.
-        rows.entry(dev)
-            .or_insert_with(|| (disk_row(d, from_ns, to_ns, dev), 1));
+        let row = disk_row(d, from_ns, to_ns, dev);
+        // Each job of a client, and each server on one host, lists the disks of its host again: the fullest list counts.
+        let Some((known, _)) = rows.get_mut(&dev) else {
+            rows.insert(dev, (row, 1));
+            continue;
+        };
+        if *known != row {
+            repeated_disks += 1;
+        }
+        if ios_per_s(&row) > ios_per_s(known) {
+            *known = row;
+        }
+    }
+    if repeated_disks > 0 {
+        log.limit("fio lists disks of a host more than once, with different numbers: of each the list with most I/Os counts");
     }
     log.devices.set_host(None);
     if rows.values().any(|(_, jobs)| *jobs > 1) {
@@ -369,6 +383,11 @@ fn job_row(job: &FioJob, mut r: IntervalRates, seconds: f64) -> IntervalRates {
         c.mean_us = s.lat_mean_us.or(s.clat_mean_us);
     }
     r
+}
+
+/// Completions per second of all classes.
+fn ios_per_s(r: &IntervalRates) -> f64 {
+    r.classes.iter().filter_map(|c| c.ios_per_s).sum()
 }
 
 fn r_seconds(from_ns: i64, to_ns: i64) -> f64 {
@@ -496,9 +515,28 @@ mod tests {
             ("a/fio:w", 10),
             ("b/fio:w", 50),
             ("a/sda", 10),
-            ("b/sda", 20),
+            ("b/sda", 30),
         ];
         assert_eq!(rows, expected.map(|(n, ios)| (n.to_owned(), Some(ios))));
+    }
+
+    #[test]
+    fn disks_that_a_client_lists_for_all_its_servers_are_kept_apart_by_host() {
+        let disk = |host: &str, ios| {
+            format!(r#"{{"name":"sda","read_ios":{ios},"hostname":"{host}","port":8765}}"#)
+        };
+        let disks = [disk("a", 10), disk("b", 2000), disk("c", 30)].join(",");
+        let side = side(10, 5);
+        let got = import(&format!(
+            r#"{{"timestamp_ms":5000,"client_stats":[{{"jobname":"w","hostname":"a","read":{side}}}],"disk_util":[{disks}]}}"#
+        ));
+        let mut rows = Vec::new();
+        for d in got.meta.devices.iter().filter(|d| d.name.ends_with("/sda")) {
+            let reads = got.rates.of(d.id)[0].classes[0].ios(1_000_000_000);
+            rows.push((d.name.as_str(), reads));
+        }
+        let expected = [("a/sda", 10), ("b/sda", 2000), ("c/sda", 30)];
+        assert_eq!(rows, expected.map(|(name, ios)| (name, Some(ios))));
     }
 
     #[test]
