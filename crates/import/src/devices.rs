@@ -9,8 +9,15 @@ use iolens_core::model::{DevId, Device};
 pub struct Devices {
     ids: HashMap<(Option<String>, Vec<u8>), DevId>,
     list: Vec<(Option<String>, Device)>,
+    /// Where in the list a number is.
+    places: HashMap<DevId, usize>,
     host: Option<String>,
+    /// More names came than [`MAX_DEVICES`].
+    too_many: bool,
 }
+
+/// No machine has so many disks; what has more names is damaged, or no log.
+pub const MAX_DEVICES: usize = 1 << 15;
 
 impl Devices {
     /// The host that the names to come are of, if it is known.
@@ -24,17 +31,36 @@ impl Devices {
         if let Some(id) = self.ids.get(&key) {
             return *id;
         }
+        if self.list.len() >= MAX_DEVICES {
+            self.too_many = true;
+            return DevId::new(0, 0);
+        }
         let text = String::from_utf8_lossy(name.trim_ascii()).into_owned();
         let id = number(&text).unwrap_or_else(|| DevId::new(0, self.list.len() as u32 + 1));
         self.ids.insert(key, id);
-        self.list.push((self.host.clone(), Device::named(text, id)));
+        self.add(self.host.clone(), Device::named(text, id));
         id
+    }
+
+    fn add(&mut self, host: Option<String>, device: Device) {
+        self.places.entry(device.id).or_insert(self.list.len());
+        self.list.push((host, device));
+    }
+
+    /// Whether more devices were named than are imported.
+    pub fn too_many(&self) -> bool {
+        self.too_many
     }
 
     /// A device with only its number in the log.
     pub fn by_number(&mut self, id: DevId) -> DevId {
-        if !self.list.iter().any(|(_, d)| d.id == id) {
-            self.list.push((None, Device::named(id.to_string(), id)));
+        if self.places.contains_key(&id) {
+            return id;
+        }
+        if self.list.len() >= MAX_DEVICES {
+            self.too_many = true;
+        } else {
+            self.add(None, Device::named(id.to_string(), id));
         }
         id
     }
@@ -52,7 +78,8 @@ impl Devices {
 
     fn aggregate_as(&mut self, key: &[u8], identity: &str) -> DevId {
         let id = self.by_name(key);
-        if let Some((_, d)) = self.list.iter_mut().find(|(_, d)| d.id == id) {
+        let place = self.places.get(&id);
+        if let Some((_, d)) = place.and_then(|at| self.list.get_mut(*at)) {
             d.stable_id = Some(format!("aggregate:{identity}"));
         }
         id
@@ -105,6 +132,19 @@ mod tests {
         assert_eq!(d.by_name(b"254,0"), DevId::new(254, 0));
         assert_eq!(d.by_name(b"\xff"), DevId::new(0, 4));
         assert_eq!(d.into_list().0.len(), 4);
+    }
+
+    #[test]
+    fn a_log_that_names_more_devices_than_any_machine_has_is_known_as_such() {
+        let mut d = Devices::default();
+        for i in 0..MAX_DEVICES {
+            d.by_name(format!("d{i}").as_bytes());
+        }
+        d.by_name(b"d0");
+        assert!(!d.too_many());
+        d.by_number(DevId::new(8, 0));
+        assert!(d.too_many());
+        assert_eq!(d.into_list().0.len(), MAX_DEVICES);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use iolens_core::model::{
     Source, layers_above,
 };
 
+use super::devices::MAX_DEVICES;
 use super::log::{Epoch, ImportError, ImportOptions, Imported, Log, Shared};
 use super::recognise::Kind;
 
@@ -17,6 +18,13 @@ pub(super) fn finish(
     options: ImportOptions,
 ) -> Result<Imported, ImportError> {
     let Shared { devices, damage } = shared;
+    if devices.too_many() {
+        let file = logs.last().map(|(_, log)| log.file.clone());
+        return Err(ImportError::TooManyDevices(
+            file.unwrap_or_default(),
+            MAX_DEVICES,
+        ));
+    }
     if let (true, Some(first)) = (options.strict, damage.places.first()) {
         return Err(ImportError::Damaged {
             first: first.clone(),

@@ -93,15 +93,26 @@ pub struct Documents<'a> {
 
 /// Deeper nesting than any tool prints: a guard for the stack.
 const MAX_DEPTH: u32 = 64;
+/// Longer strings are no names and no options: the rest of one is passed over, so that memory holds the text once.
+const MAX_STRING: usize = 64 << 10;
+/// More values than the largest text that is read has in any tool's format: a guard for the memory, in which a value takes
+/// ten times the two bytes that it may take in the text.
+const MAX_VALUES: usize = 24 << 20;
 
 /// Reads every document that begins with `{`.
 pub fn parse_documents(bytes: &[u8]) -> Documents<'_> {
+    parse_at_most(bytes, MAX_VALUES)
+}
+
+fn parse_at_most(bytes: &[u8], max_values: usize) -> Documents<'_> {
     let mut p = Parser {
         bytes,
         at: 0,
         problems: Vec::new(),
         counted_to: 0,
         line: 1,
+        values_left: max_values,
+        stopped: false,
     };
     let mut out = Documents::default();
     loop {
@@ -115,12 +126,18 @@ pub fn parse_documents(bytes: &[u8]) -> Documents<'_> {
     out
 }
 
+const LONG_STRING: &str = "a string longer than any tool prints: the rest of it was left out";
+
 struct Parser<'a> {
     bytes: &'a [u8],
     at: usize,
     problems: Vec<Problem>,
     counted_to: usize,
     line: u64,
+    /// How many more values are read.
+    values_left: usize,
+    /// Reading ended before the text did: what is open then is no further problem.
+    stopped: bool,
 }
 
 impl<'a> Parser<'a> {
@@ -142,7 +159,8 @@ impl<'a> Parser<'a> {
     fn problem(&mut self, why: &'static str) {
         self.line();
         // One damaged spot often trips twice; a line is lost once.
-        if self.problems.last().is_none_or(|p| p.line != self.line) {
+        let is_new = self.problems.last().is_none_or(|p| p.line != self.line);
+        if is_new && !self.stopped {
             self.problems.push(Problem {
                 line: self.line,
                 why,
@@ -174,6 +192,13 @@ impl<'a> Parser<'a> {
 
     fn value(&mut self, depth: u32) -> Json<'a> {
         self.blanks();
+        let Some(left) = self.values_left.checked_sub(1) else {
+            self.problem("more values than any log has: the rest was not read");
+            self.at = self.bytes.len();
+            self.stopped = true;
+            return Json::Null;
+        };
+        self.values_left = left;
         match self.peek() {
             Some(b'{' | b'[') if depth >= MAX_DEPTH => {
                 self.problem("nested too deeply");
@@ -328,7 +353,7 @@ impl<'a> Parser<'a> {
         while let Some(b) = self.peek() {
             match b {
                 b'"' => {
-                    let text = String::from_utf8_lossy(&self.bytes[from..self.at]);
+                    let text = self.short(from);
                     self.at += 1;
                     return text;
                 }
@@ -339,34 +364,61 @@ impl<'a> Parser<'a> {
             }
         }
         self.problem("a string without its end");
-        String::from_utf8_lossy(&self.bytes[from..self.at.min(self.bytes.len())])
+        self.short(from)
+    }
+
+    /// The text from `from` up to here, or its beginning if no tool prints so long a one.
+    fn short(&mut self, from: usize) -> Cow<'a, str> {
+        let mut to = self.at.min(self.bytes.len());
+        if to - from > MAX_STRING {
+            self.problem(LONG_STRING);
+            to = from + MAX_STRING;
+        }
+        String::from_utf8_lossy(&self.bytes[from..to])
     }
 
     fn escaped(&mut self, from: usize) -> String {
         let mut out = self.bytes[from..self.at].to_vec();
-        while let Some(b) = self.peek() {
+        out.truncate(MAX_STRING);
+        let mut too_long = self.at - from > MAX_STRING;
+        loop {
+            let Some(b) = self.peek() else { break };
             self.at += 1;
+            // The end is looked for beyond what is kept.
+            if out.len() >= MAX_STRING && b != b'"' && b != b'\n' {
+                too_long = true;
+                self.at += usize::from(b == b'\\');
+                continue;
+            }
             match b {
-                b'"' => return String::from_utf8_lossy(&out).into_owned(),
-                b'\\' => {
-                    let c = self.peek().unwrap_or(b'\\');
-                    self.at += 1;
-                    match c {
-                        b'n' => out.push(b'\n'),
-                        b't' => out.push(b'\t'),
-                        b'r' => out.push(b'\r'),
-                        b'b' => out.push(8),
-                        b'f' => out.push(12),
-                        b'u' => out.extend(self.code_point().to_string().bytes()),
-                        other => out.push(other),
+                b'"' => {
+                    if too_long {
+                        self.problem(LONG_STRING);
                     }
+                    return String::from_utf8_lossy(&out).into_owned();
                 }
+                b'\\' => self.escape(&mut out),
                 b'\n' => break,
                 b => out.push(b),
             }
         }
         self.problem("a string without its end");
         String::from_utf8_lossy(&out).into_owned()
+    }
+
+    /// The character that an escape stands for.
+    fn escape(&mut self, out: &mut Vec<u8>) {
+        let c = self.peek().unwrap_or(b'\\');
+        self.at += 1;
+        match c {
+            b'n' => out.push(b'\n'),
+            b't' => out.push(b'\t'),
+            b'r' => out.push(b'\r'),
+            b'b' => out.push(8),
+            b'f' => out.push(12),
+            b'u' => out.extend(self.code_point().to_string().bytes()),
+            other => out.push(other),
+        }
     }
 
     fn code_point(&mut self) -> char {
@@ -418,6 +470,30 @@ mod tests {
         let d = parse_documents(b"{\"a\": [\n{\"b\": 1},\n{\"c\": 2, \"d");
         assert_eq!(d.problems.first().map(|p| p.line), Some(3));
         assert_eq!(d.values[0].get("a").map(|a| a.items().len()), Some(2));
+    }
+
+    #[test]
+    fn a_string_that_no_tool_prints_is_cut_and_named_and_what_follows_is_read() {
+        for text in [
+            "x".repeat(3 * MAX_STRING),
+            format!("\\n{}", "y\\\"".repeat(MAX_STRING)),
+            format!("{}\\t", "z".repeat(2 * MAX_STRING)),
+        ] {
+            let bytes = format!("{{\"a\": \"{text}\",\n\"b\": 7}}");
+            let d = parse_documents(bytes.as_bytes());
+            let a = d.values[0].get("a").and_then(Json::text);
+            assert!(a.is_some_and(|a| a.len() <= MAX_STRING + 3 && a.len() >= MAX_STRING - 1));
+            assert_eq!(d.values[0].get("b").and_then(Json::number), Some(7.0));
+            let whys: Vec<_> = d.problems.iter().map(|p| (p.line, p.why)).collect();
+            assert_eq!(whys, [(1, LONG_STRING)]);
+        }
+    }
+
+    #[test]
+    fn more_values_than_any_log_has_are_not_kept() {
+        let d = parse_at_most(b"{\"a\": [1, 2, 3, 4, 5, 6]}\n{\"b\": 7}\n", 5);
+        assert_eq!(d.values[0].get("a").map(|a| a.items().len()), Some(4));
+        assert_eq!((d.values.len(), d.problems.len()), (1, 1));
     }
 
     proptest! {

@@ -203,7 +203,7 @@ pub enum ImportError {
         source: std::io::Error,
     },
     /// The content is of no known format; what it is instead, if that can be said.
-    #[error("{}: not the log of a tool that can be imported{}", .0.display(), .1.as_ref().map_or_else(|| " (iostat, fio, blktrace, biosnoop, perf script with block events)".to_owned(), |why| format!(": {why}")))]
+    #[error("{}: not the log of a tool that can be imported{}", .0.display(), .1.as_ref().map_or_else(|| " (iostat, sar -d, /proc/diskstats, fio, blktrace, biosnoop, perf script with block events)".to_owned(), |why| format!(": {why}")))]
     Unknown(PathBuf, Option<String>),
     /// The path is a directory.
     #[error("{}: is a directory; logs are files, and a recording needs no import (iolens report DIR)", .0.display())]
@@ -214,6 +214,9 @@ pub enum ImportError {
     /// A compressed log that becomes more than so many times as large.
     #[error("{}: unpacked it has more than {} times its size, which no log has: unpack it and see what it is", .0.display(), .1)]
     TooDense(PathBuf, u64),
+    /// It names more devices than any machine has.
+    #[error("{}: it names more than {} devices, which no machine has: its names are damaged, or it is the log of many machines, to be imported in parts", .0.display(), .1)]
+    TooManyDevices(PathBuf, usize),
     /// The format is known and nothing usable is in it.
     #[error("{}: {why}", file.display())]
     Empty {
