@@ -21,6 +21,8 @@ pub enum Stamp {
 }
 
 const SECOND: i64 = 1_000_000_000;
+/// A day, in nanoseconds.
+pub(super) const DAY_NS: i64 = 86_400 * SECOND;
 
 /// Reads a line that holds a time stamp and nothing else; `None` if it is no such line.
 pub fn parse_stamp(line: &str, order: DateOrder) -> Option<Stamp> {

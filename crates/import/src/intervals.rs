@@ -4,12 +4,11 @@ use std::ops::Range;
 
 use iolens_core::model::CpuShares;
 
-use super::clock::Stamp;
+use super::clock::{DAY_NS, Stamp};
 use super::iostat_columns::Row;
 use super::log::{Epoch, Log};
 
 const SECOND: i64 = 1_000_000_000;
-const DAY: i64 = 86_400 * SECOND;
 /// iostat may be late by some intervals (and says averages over what passed); a gap of more is none of its intervals.
 const LATE: i64 = 10;
 
@@ -208,7 +207,7 @@ fn absolute(run: &Run, day_first: bool) -> Vec<Option<i64>> {
             Stamp::Unix(t) => Some(t),
             Stamp::TimeOfDay(t) => {
                 if day + t < last {
-                    day += DAY;
+                    day += DAY_NS;
                 }
                 last = day + t;
                 Some(last)

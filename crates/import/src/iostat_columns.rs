@@ -75,6 +75,9 @@ pub fn column(heading: &str) -> Column {
         "MB/s" => Column::AllBytes(MIB),
         "GB/s" => Column::AllBytes(GIB),
         "sec/s" => Column::AllBytes(SECTOR),
+        // sar of sysstat 11 and older.
+        "rd_sec/s" => Column::Bytes(Read, SECTOR),
+        "wr_sec/s" => Column::Bytes(Write, SECTOR),
         _ => sized(heading),
     }
 }
@@ -192,6 +195,25 @@ impl Row {
                     self.total = Some((total, rate));
                 }
             }
+        }
+    }
+
+    /// Whether a cell of this column was put in. Parts of a sum, which have several columns, are not looked at.
+    pub fn has(&self, column: Column) -> bool {
+        let r = &self.rates;
+        match column {
+            Column::Ios(c) => r.classes[c as usize].ios_per_s.is_some(),
+            Column::Bytes(c, _) => r.classes[c as usize].bytes_per_s.is_some(),
+            Column::Merges(c) => r.classes[c as usize].merges_per_s.is_some(),
+            Column::Await(c) => r.classes[c as usize].mean_us.is_some(),
+            Column::AllIos => r.all.ios_per_s.is_some(),
+            Column::AllBytes(_) => r.all.bytes_per_s.is_some(),
+            Column::AllMerges => r.all.merges_per_s.is_some(),
+            Column::AllAwait => r.all.mean_us.is_some(),
+            Column::Util => r.util_percent.is_some(),
+            Column::Service => r.service_us.is_some(),
+            Column::WriteAndDiscardBytes(_) => self.write_and_discard.is_some(),
+            Column::Skip | Column::Total(..) | Column::InFlight | Column::AwaitPart => false,
         }
     }
 

@@ -3,6 +3,7 @@
 //! Nothing is read by position: headings say what a column is, in whatever order and however many there are.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound;
 
 use iolens_core::model::{CpuShares, DevId};
 
@@ -11,17 +12,17 @@ use super::intervals::{Report, Run, place};
 use super::iostat_columns::{Column, Row, column, value};
 use super::log::Log;
 use super::recognise::Kind;
-use super::text::{Line, columns, words};
+use super::text::{Line, columns, decimals, words};
 
 /// `Linux 6.1.0 (host) \t11/21/26 \t_x86_64_\t(2 CPU)`.
-struct Banner<'a> {
-    kernel: &'a [u8],
-    host: &'a [u8],
-    date: Option<&'a [u8]>,
+pub(super) struct Banner<'a> {
+    pub kernel: &'a [u8],
+    pub host: &'a [u8],
+    pub date: Option<&'a [u8]>,
 }
 
 impl<'a> Banner<'a> {
-    fn of(line: &'a [u8]) -> Option<Banner<'a>> {
+    pub fn of(line: &'a [u8]) -> Option<Banner<'a>> {
         if !line.starts_with(b"Linux ") {
             return None;
         }
@@ -63,6 +64,10 @@ pub struct Parser {
     table: Table,
     /// The heading of devices that the report has shown last.
     last_heading: Vec<u8>,
+    /// The headings of this run of iostat: a line that begins as one of them and is shorter is one that was cut.
+    headings: BTreeSet<Vec<u8>>,
+    /// Counts headings of devices.
+    heading_number: u64,
     cpu: Option<Vec<CpuField>>,
     cpu_row_next: bool,
     /// A long name that got a line of its own, and that line.
@@ -70,8 +75,8 @@ pub struct Parser {
     blanks: u32,
     /// The next report is the first of its run.
     fresh_run: bool,
-    /// Rows of the current report by device.
-    index: HashMap<DevId, usize>,
+    /// Rows of the current report by device, and the heading under which each was last.
+    index: HashMap<DevId, (usize, u64)>,
     ids: HashMap<Vec<u8>, DevId>,
     any_rows: bool,
     network_rows: u64,
@@ -98,6 +103,8 @@ impl Parser {
             runs: Vec::new(),
             table: Table::default(),
             last_heading: Vec::new(),
+            headings: BTreeSet::new(),
+            heading_number: 0,
             cpu: None,
             cpu_row_next: false,
             pending_name: None,
@@ -178,6 +185,7 @@ impl Parser {
             ..self.new_run()
         });
         self.table = Table::default();
+        self.headings.clear();
         self.ids.clear();
         self.fresh_run = true;
     }
@@ -317,6 +325,11 @@ impl Parser {
             return false;
         }
         self.drop_pending(log);
+        // Half a heading would name the columns wrongly: the table that is open goes on.
+        if self.is_cut_heading(text) {
+            log.damaged(line.number, "a heading that was cut");
+            return true;
+        }
         // The same heading again: the next report of a log without stamps and processors.
         if !self.index.is_empty() && self.table_seen(text) {
             self.begin_report(log);
@@ -328,6 +341,8 @@ impl Parser {
         };
         let indented = line.bytes.starts_with(b" ");
         self.last_heading = text.to_owned();
+        self.headings.insert(text.to_owned());
+        self.heading_number += 1;
         self.table = Table {
             columns,
             name_last: !starts,
@@ -336,6 +351,13 @@ impl Parser {
             left_out: false,
         };
         true
+    }
+
+    /// Whether a heading of this run begins with this one and goes on: the rest of it is missing.
+    fn is_cut_heading(&self, text: &[u8]) -> bool {
+        let after = (Bound::Excluded(text.to_vec()), Bound::Unbounded);
+        let next = self.headings.range(after).next();
+        next.is_some_and(|heading| heading.starts_with(text))
     }
 
     /// Whether the current report has shown this heading: `--pretty` shows four different ones per report.
@@ -403,8 +425,13 @@ impl Parser {
 
     fn store(&mut self, log: &mut Log, dev: DevId, values: &[(f64, Option<f64>)]) {
         self.any_rows = true;
+        // A device that has these columns already, from under an earlier heading, is in its next report: something hid the
+        // beginning of that one.
+        if self.is_said(dev) {
+            self.begin_report(log);
+        }
         // Borrowed apart: the report needs the parser, the index does not need the report.
-        let at = self.index.get(&dev).copied();
+        let at = self.index.get(&dev).map(|(at, _)| *at);
         let rows = &mut self.report(log).rows;
         let at = at.filter(|at| *at < rows.len()).unwrap_or_else(|| {
             rows.push(Row::new(dev));
@@ -415,7 +442,18 @@ impl Parser {
             row.put(*column, *v);
         }
         self.report(log).rows[at] = row;
-        self.index.insert(dev, at);
+        self.index.insert(dev, (at, self.heading_number));
+    }
+
+    /// Whether the current report has some column of the current table for `dev`, from under another heading.
+    fn is_said(&self, dev: DevId) -> bool {
+        let Some((at, number)) = self.index.get(&dev) else {
+            return false;
+        };
+        let report = self.runs.last().and_then(|r| r.reports.last());
+        let row = report.and_then(|r| r.rows.get(*at));
+        *number != self.heading_number
+            && row.is_some_and(|row| self.table.columns.iter().any(|c| row.has(*c)))
     }
 
     fn device(&mut self, log: &mut Log, name: &[u8], is_group: bool) -> DevId {
@@ -469,14 +507,6 @@ impl Parser {
         let known = reports.find_map(|r| r.stamp);
         known.is_none_or(|k| matches!(k[0], Stamp::Unix(_)) == matches!(stamp[0], Stamp::Unix(_)))
     }
-}
-
-fn decimals(word: &[u8]) -> usize {
-    word.iter()
-        .rev()
-        .take_while(|b| b.is_ascii_digit())
-        .count()
-        .min(word.len().saturating_sub(1))
 }
 
 #[cfg(test)]

@@ -688,3 +688,60 @@ proptest! {
         }
     }
 }
+
+const REPORTS: &str = "Linux 6.1.0 (h) \t11/24/26 \t_x86_64_\t(2 CPU)\n\n\n\
+    Device            r/s     rkB/s   rrqm/s  %rrqm r_await rareq-sz     w/s     wkB/s   wrqm/s  %wrqm w_await wareq-sz     d/s     dkB/s   drqm/s  %drqm d_await dareq-sz     f/s f_await  aqu-sz  %util\n\
+    sda            300.00   1200.00     0.00   0.00    0.10     4.00  130.00    520.00     0.00   0.00    0.20     4.00    0.00      0.00     0.00   0.00    0.00     0.00    0.00    0.00    0.05  10.00\n\n\n";
+
+/// Reports of `iostat -d -x -y`: one per second, 300 reads in each.
+fn four_reports() -> String {
+    let (banner, report) = REPORTS.split_at(REPORTS.find("Device").expect("there"));
+    format!("{banner}{}", report.repeat(4))
+}
+
+fn reads(log: &str) -> (Vec<Option<f64>>, u64) {
+    let got = parse_bytes(
+        Kind::IostatText,
+        Path::new("i"),
+        log.as_bytes(),
+        ImportOptions::default(),
+    )
+    .expect("imports");
+    let reads = got.rates.iter().map(|r| r.classes[0].ios_per_s);
+    (reads.collect(), got.damage.count)
+}
+
+#[test]
+fn a_heading_that_is_cut_loses_no_interval_wherever_it_stands() {
+    let whole = four_reports();
+    let lines: Vec<&str> = whole.lines().collect();
+    let heading = lines.iter().find(|l| l.starts_with("Device")).expect("one");
+    assert_eq!(reads(&whole), (vec![Some(300.0); 4], 0));
+    for length in [
+        "Device            r/s",
+        "Device            r/s     rkB/s   rrq",
+    ] {
+        for at in 3..lines.len() {
+            let mut lines = lines.clone();
+            lines.insert(at, &heading[..length.len()]);
+            let (reads, damage) = reads(&(lines.join("\n") + "\n"));
+            // Between a heading and its first row nothing of a cut one is known yet where it comes first of all.
+            let expected = if at == 3 { 0 } else { 1 };
+            assert_eq!(
+                (reads, damage),
+                (vec![Some(300.0); 4], expected),
+                "line {}",
+                at + 1
+            );
+        }
+    }
+}
+
+#[test]
+fn a_device_that_is_said_again_under_another_heading_is_in_the_next_report() {
+    // Nothing of the second heading is left but two columns, which the first one has as well.
+    let log = "Linux 6.1.0 (h) \t11/24/26 \t_x86_64_\t(2 CPU)\n\n\n\
+               Device            r/s     rkB/s  %util\nsda  300.00 1200.00 10.00\n\n\n\
+               Device     rkB/s  r/s\nsda 1200.00 200.00\n\n";
+    assert_eq!(reads(log), (vec![Some(300.0), Some(200.0)], 0));
+}

@@ -165,6 +165,15 @@ fn slow_number(word: &[u8]) -> Option<f64> {
     text.parse::<f64>().ok().filter(|v| v.is_finite())
 }
 
+/// Digits after the decimal sign of a number: a line that was cut inside its last number shows fewer than its neighbour.
+pub fn decimals(word: &[u8]) -> usize {
+    word.iter()
+        .rev()
+        .take_while(|b| b.is_ascii_digit())
+        .count()
+        .min(word.len().saturating_sub(1))
+}
+
 /// A whole number without sign.
 pub fn integer(word: &[u8]) -> Option<u64> {
     if word.is_empty() || word.len() > 20 {
