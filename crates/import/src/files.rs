@@ -10,8 +10,8 @@ use super::log::{ImportError, ImportOptions, Imported, Log, Shared};
 use super::recognise::{Kind, recognise, table_kind};
 use super::text::{Line, Lines};
 use super::{
-    biosnoop, blktrace, block_events, fio_json, fio_log, iostat_json, iostat_text, rate_table,
-    unrecognised,
+    biosnoop, blktrace, block_events, diskstats, fio_json, fio_log, iostat_json, iostat_text,
+    rate_table, sadf, sadf_json, sar_text, unrecognised,
 };
 
 /// Imports files as one recording. Files of blktrace are taken together, CPU by CPU; other files one after the other.
@@ -86,7 +86,9 @@ fn read(
 ) -> Result<Vec<(Kind, Log)>, ImportError> {
     let log = Log::new(file, options, std::mem::take(shared));
     let mut logs = match kind {
-        Kind::IostatJson | Kind::FioJson => parse_whole(log, kind, &content.whole()),
+        Kind::IostatJson | Kind::FioJson | Kind::SadfJson => {
+            parse_whole(log, kind, &content.whole())
+        }
         _ => parse_lines(log, kind, &mut content.buffered()),
     };
     if let Some((_, log)) = logs.last_mut() {
@@ -110,7 +112,7 @@ pub fn parse_bytes(
 ) -> Result<Imported, ImportError> {
     let mut log = Log::new(file, options, Shared::default());
     let mut logs = match kind {
-        Kind::IostatJson | Kind::FioJson => parse_whole(log, kind, bytes),
+        Kind::IostatJson | Kind::FioJson | Kind::SadfJson => parse_whole(log, kind, bytes),
         Kind::Blktrace => {
             blktrace::parse(
                 &mut log,
@@ -128,10 +130,10 @@ pub fn parse_bytes(
 }
 
 fn parse_whole(mut log: Log, kind: Kind, bytes: &[u8]) -> Vec<(Kind, Log)> {
-    if kind == Kind::FioJson {
-        fio_json::parse(&mut log, bytes)
-    } else {
-        iostat_json::parse(&mut log, bytes)
+    match kind {
+        Kind::FioJson => fio_json::parse(&mut log, bytes),
+        Kind::SadfJson => sadf_json::parse(&mut log, bytes),
+        _ => iostat_json::parse(&mut log, bytes),
     }
     vec![(kind, log)]
 }
@@ -142,6 +144,9 @@ fn parse_lines(mut log: Log, kind: Kind, source: &mut dyn BufRead) -> Vec<(Kind,
         Kind::FioLog => fio_log::parse(&mut log, lines),
         Kind::Biosnoop => biosnoop::parse(&mut log, lines),
         Kind::BlockEvents => block_events::parse(&mut log, lines),
+        Kind::SarText => sar_text::parse(&mut log, lines),
+        Kind::Sadf => sadf::parse(&mut log, lines),
+        Kind::Diskstats => diskstats::parse(&mut log, lines),
         _ => return parse_tables(log, kind, lines),
     }
     vec![(kind, log)]

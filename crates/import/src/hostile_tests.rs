@@ -65,6 +65,11 @@ fn samples() -> Vec<(Kind, &'static str, Vec<u8>)> {
             fixtures::bytes("perf-script-ns.txt")[..12_000].to_vec(),
         ),
         (Kind::FreebsdIostat, "f.txt", FREEBSD.into()),
+        (Kind::SarText, "sar.txt", fixtures::bytes("sar-d.txt")),
+        (Kind::Sadf, "sadf.csv", fixtures::bytes("sadf.csv")),
+        (Kind::Sadf, "sadf.txt", fixtures::bytes("sadf.txt")),
+        (Kind::SadfJson, "sadf.json", fixtures::bytes("sadf.json")),
+        (Kind::Diskstats, "d.txt", fixtures::bytes("diskstats.txt")),
     ]
 }
 
@@ -166,12 +171,17 @@ fn tables() -> Vec<(usize, &'static str)> {
         (6, "500, 1208, zero, 0"),
         (9, "this is no row of it"),
         (10, "fio 1 [000] 1.5: block:block_rq_issue: 7,0 R 40"),
+        (12, "12:02:50        loop0    430.00   12"),
+        (12, "words of rubbish"),
+        (13, "host;1;2026-11-24 12:02:50 UTC;loop0;430.00"),
+        (14, "words of rubbish"),
+        (16, "   7       0 loop0 372 0 2976 12"),
     ]
 }
 
 proptest! {
     #[test]
-    fn a_damaged_line_costs_that_line_and_is_named(which in 0usize..12, place in 0.0f64..1.0) {
+    fn a_damaged_line_costs_that_line_and_is_named(which in 0usize..17, place in 0.0f64..1.0) {
         let (sample, rubbish) = tables()[which];
         let (kind, name, bytes) = samples().swap_remove(sample);
         let text = String::from_utf8(bytes).unwrap();
@@ -196,7 +206,7 @@ proptest! {
 
     #[test]
     fn mutated_logs_never_panic(
-        which in 0usize..12,
+        which in 0usize..17,
         cuts in proptest::collection::vec((any::<prop::sample::Index>(), 0usize..80, proptest::collection::vec(any::<u8>(), 0..20)), 0..6),
         end in any::<prop::sample::Index>(),
     ) {
@@ -217,7 +227,7 @@ proptest! {
     fn any_bytes_as_any_kind_never_panic(
         bytes in proptest::collection::vec(any::<u8>(), 0..600),
         text in "[ -~\n\t]{0,400}",
-        which in 0usize..10,
+        which in 0usize..Kind::ALL.len(),
     ) {
         let kind = Kind::ALL[which];
         for bytes in [&bytes[..], text.as_bytes()] {

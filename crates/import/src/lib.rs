@@ -16,6 +16,7 @@ mod clock;
 mod content;
 mod damage;
 mod devices;
+mod diskstats;
 mod files;
 mod finish;
 mod fio_json;
@@ -33,6 +34,9 @@ mod log;
 mod pairing;
 mod rate_table;
 mod recognise;
+mod sadf;
+mod sadf_json;
+mod sar_text;
 mod text;
 mod unrecognised;
 

@@ -25,11 +25,19 @@ pub enum Kind {
     BlockEvents,
     /// Text of FreeBSD's `iostat -x`.
     FreebsdIostat,
+    /// Text of sysstat's `sar -d`.
+    SarText,
+    /// `sadf -d` and `sadf -p`.
+    Sadf,
+    /// `sadf -j`.
+    SadfJson,
+    /// Copies of `/proc/diskstats`.
+    Diskstats,
 }
 
 impl Kind {
     /// All formats.
-    pub const ALL: [Kind; 10] = [
+    pub const ALL: [Kind; 14] = [
         Kind::IostatText,
         Kind::IostatJson,
         Kind::SolarisIostat,
@@ -40,6 +48,10 @@ impl Kind {
         Kind::Biosnoop,
         Kind::BlockEvents,
         Kind::FreebsdIostat,
+        Kind::SarText,
+        Kind::Sadf,
+        Kind::SadfJson,
+        Kind::Diskstats,
     ];
 
     /// The word after `import:` in the recording's source.
@@ -54,6 +66,8 @@ impl Kind {
             Kind::Blktrace => "blktrace",
             Kind::Biosnoop => "biosnoop",
             Kind::BlockEvents => "perf-script",
+            Kind::SarText | Kind::Sadf | Kind::SadfJson => "sar",
+            Kind::Diskstats => "diskstats",
         }
     }
 }
@@ -116,10 +130,22 @@ fn of_line(line: &[u8]) -> Option<Kind> {
     if super::block_events::looks_like_event(line) {
         return Some(Kind::BlockEvents);
     }
+    if super::sar_text::is_heading(line) {
+        return Some(Kind::SarText);
+    }
+    if super::sadf::looks_like_line(line) {
+        return Some(Kind::Sadf);
+    }
+    if super::diskstats::looks_like_line(line) {
+        return Some(Kind::Diskstats);
+    }
     super::fio_log::looks_like_row(line).then_some(Kind::FioLog)
 }
 
 fn json_kind(head: &[u8]) -> Option<Kind> {
+    if contains(head, b"\"file-date\"") || contains(head, b"\"disk-device\"") {
+        return Some(Kind::SadfJson);
+    }
     if contains(head, b"\"sysstat\"")
         || contains(head, b"\"statistics\"")
         || contains(head, b"\"disk_device\"")

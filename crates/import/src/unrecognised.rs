@@ -4,7 +4,7 @@ use super::text::words;
 
 /// What `head`, the beginning of a file, is instead, if that can be said, and what to do about it.
 pub(super) fn explanation(head: &[u8]) -> Option<String> {
-    let known: [(&[u8], &str); 6] = [
+    let known: [(&[u8], &str); 7] = [
         (
             b"\xfd7zXZ\0",
             "it is compressed by xz: xz -dc FILE | iolens import - -o REC",
@@ -24,6 +24,10 @@ pub(super) fn explanation(head: &[u8]) -> Option<String> {
         (
             b"\x17\x08\x44tracing",
             "it is trace-cmd's own data: trace-cmd report -i FILE | iolens import - -o REC",
+        ),
+        (
+            b"\x96\xd5",
+            "it is sysstat's own data: sadf -d FILE -- -d -u | iolens import - -o REC",
         ),
         (
             b"PAR1",
@@ -55,7 +59,33 @@ fn line(line: &[u8]) -> Option<String> {
         _ if has("kps") && has("serv") => {
             "it is iostat of Solaris without reads and writes apart: give iostat -x"
         }
-        _ if has("DEV") && has("tps") => "it is sar -d; the nearest log that is read is iostat -x",
+        _ if is_fio_text(line) => {
+            "it is fio's text; its JSON is read: fio --output-format=json --output=FILE"
+        }
+        b"pool" if has("alloc") && has("free") => {
+            "it is zpool iostat, which knows pools and no block devices; the nearest log that is read is iostat -x of the pool's disks"
+        }
+        _ if has("count") && (has("usecs") || has("msecs") || has("nsecs")) => {
+            "it is a histogram of biolatency, without times; the nearest log that is read is biosnoop's, which has every I/O"
+        }
+        _ if line.starts_with(b"AAA,") => {
+            "it is nmon's file; the nearest logs that are read are sar -d and iostat -x"
+        }
+        _ if has("PID") && (has("kB_rd/s") || has("%CPU") || has("%usr")) => {
+            "it is pidstat, which knows processes and no devices; the nearest logs that are read are iostat -x for devices and biosnoop for processes"
+        }
+        _ if has("PID") && has("Kbytes") && has("AVGms") => {
+            "it is biotop, which knows sums per process; the nearest log that is read is biosnoop's, which has every I/O"
+        }
+        _ if line.starts_with(b"----") && contains(line, b"dsk/") => {
+            "it is dstat, which knows no times of I/Os; the nearest log that is read is iostat -x"
+        }
+        _ if is_sadf_raw(line) => {
+            "it is sadf -r, counters without their interval; the nearest that is read is sadf -d FILE -- -d"
+        }
+        [b'<', ..] if contains(line, b"sysstat") => {
+            "it is sadf -x, XML; the nearest that is read is sadf -j"
+        }
         _ if is_blkparse(&all) => {
             "it is the text of blkparse: give blktrace's binary files (NAME.blktrace.N)"
         }
@@ -72,6 +102,20 @@ fn line(line: &[u8]) -> Option<String> {
         _ => return None,
     };
     Some(text.to_owned())
+}
+
+/// `job: (g=0): rw=randread, bs=...`, and `job: (groupid=0, jobs=1): err= 0: pid=...`.
+fn is_fio_text(line: &[u8]) -> bool {
+    contains(line, b": (g=") && contains(line, b"rw=") || contains(line, b": (groupid=")
+}
+
+/// `11:55:08 UTC; major; 254; minor; 0; DEV; vda; tps; 119950; ...`.
+fn is_sadf_raw(line: &[u8]) -> bool {
+    line.contains(&b';') && contains(line, b"; DEV; ") && contains(line, b"; tps; ")
+}
+
+fn contains(line: &[u8], part: &[u8]) -> bool {
+    line.windows(part.len()).any(|w| w == part)
 }
 
 /// Tables of bcc and libbpf-tools begin with a time; one of them is about block I/O.
@@ -165,8 +209,32 @@ mod tests {
                 "BSD",
             ),
             (
-                "12:00:01 AM DEV tps rkB/s wkB/s\n12:00:02 AM sda 1 2 3\n",
-                "sar -d",
+                "w: (g=0): rw=randread, bs=(R) 4096B-4096B, ioengine=psync, iodepth=1\nfio-3.33\nStarting 1 process\n",
+                "fio --output-format=json",
+            ),
+            (
+                "\nw: (groupid=0, jobs=1): err= 0: pid=1: Tue Nov 24 12:02:15 2026\n  read: IOPS=24.6k\n",
+                "fio --output-format=json",
+            ),
+            (
+                "              capacity     operations     bandwidth \npool        alloc   free   read  write   read  write\n                 ----------  -----  -----  -----  -----  -----  -----\ntank        1.2T    2T     10     20    1M    2M\n",
+                "iostat -x of the pool's disks",
+            ),
+            (
+                "Tracing block device I/O... Hit Ctrl-C to end.\n\n     usecs               : count     distribution\n         0 -> 1          : 0        |    |\n",
+                "biosnoop",
+            ),
+            (
+                "AAA,progname,nmon\nAAA,command,nmon -f -s 1\nAAA,version,16n\n",
+                "sar -d and iostat -x",
+            ),
+            (
+                "Linux 6.1.0 (h) \t11/24/26 \t_x86_64_\t(2 CPU)\n\n                 11:55:04      UID       PID   kB_rd/s   kB_wr/s kB_ccwr/s iodelay  Command\n                 11:55:05        0         1      0.00      4.00      0.00       0  systemd\n",
+                "pidstat",
+            ),
+            (
+                "11:55:08 UTC; major; 254; minor; 0; DEV; vda; tps; 119950; 125553; rkB/s; 4050674; 4236578;\n",
+                "sadf -d",
             ),
             (
                 "  8,0    3       11     0.009507758   697  G   W 223490 + 8 [kjournald]\n",
@@ -186,6 +254,9 @@ mod tests {
             let said = explanation(text.as_bytes()).unwrap_or_default();
             assert!(said.contains(named), "{text}: {said}");
         }
+        let binary = b"\x96\xd5\x75\x21 host";
+        let said = explanation(binary).unwrap_or_default();
+        assert!(said.contains("sadf -d FILE"), "{said}");
         assert_eq!(explanation(b"Dear Sir,\nnothing.\n"), None);
     }
 }

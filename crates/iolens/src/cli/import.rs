@@ -9,14 +9,15 @@ use super::units::{Instant, parse_duration_ns, parse_instant};
 
 /// Turn other tools' logs into a recording
 ///
-/// Read are iostat (text of any version and options, JSON; Solaris, illumos and FreeBSD), fio (JSON, JSON+, bandwidth,
-/// latency and IOPS logs), blktrace, biosnoop (bcc and libbpf-tools), perf script with block events, and tables of
-/// "time r/s Kr/s us/r w/s Kw/s us/w". The content decides the format. Several files become one recording; the files of
+/// Read are iostat (text of any version and options, JSON; Solaris, illumos and FreeBSD), sar -d and sadf (text, CSV, JSON),
+/// copies of /proc/diskstats, fio (JSON, JSON+, bandwidth, latency and IOPS logs), blktrace, biosnoop (bcc and
+/// libbpf-tools), perf script with block events, and tables of "time r/s Kr/s us/r w/s Kw/s us/w". The content decides the format. Several files become one recording; the files of
 /// blktrace are read together. What a log cannot know stays unknown, and the recording says so.
 ///
 /// Examples:
 ///   iolens import iostat.log -o iostat.iolens
 ///   iolens import sda.blktrace.* -o sda.iolens
+///   sadf -d /var/log/sysstat/sa24 -- -d -u | iolens import - -o day.iolens
 ///   iolens import --interval 15s solaris.txt -o old.iolens     a log without time stamps
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]

@@ -1,0 +1,389 @@
+//! Series of `/proc/diskstats`: the file printed again and again, with the time between the copies or in front of their lines.
+//!
+//! Each pair of neighbouring copies becomes a row of rates per device; their product with the interval is the counters'
+//! difference again.
+
+use std::collections::{HashMap, HashSet};
+
+use iolens_core::model::{Class, DevId, IntervalRates};
+
+use super::clock::{DateOrder, Stamp, parse_stamp};
+use super::log::{Epoch, Log};
+use super::text::{Line, Lines, integer, seconds_ns, words};
+
+const SECOND: i64 = 1_000_000_000;
+/// Major and minor number, then the name.
+const HEAD: usize = 3;
+/// Fields after the name: since 2.6, with discards (4.18), with flushes (5.5).
+const READS_AND_WRITES: usize = 11;
+const WITH_DISCARDS: usize = 15;
+const WITH_FLUSHES: usize = 17;
+/// Words of a time in front of a line: `2026-11-24 11:55:08`.
+const MAX_STAMP_WORDS: usize = 2;
+
+/// Whether a line is one of `/proc/diskstats`, perhaps with a time in front.
+pub(super) fn looks_like_line(line: &[u8]) -> bool {
+    Sample::of(line).is_some()
+}
+
+/// One line.
+#[derive(Debug, PartialEq)]
+struct Sample<'a> {
+    /// In front of the line.
+    at_ns: Option<Instant>,
+    name: &'a [u8],
+    number: DevId,
+    counters: Counters,
+}
+
+/// The counters of a device, in the order of the kernel; what an older kernel does not have is `None`.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Counters {
+    classes: [Option<ClassCounters>; 4],
+    io_ticks_ms: u64,
+    queue_ticks_ms: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct ClassCounters {
+    ios: u64,
+    /// Flushes have neither merges nor sectors.
+    merges: Option<u64>,
+    sectors: Option<u64>,
+    ticks_ms: u64,
+}
+
+/// A time as it was printed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Instant {
+    Unix(i64),
+    TimeOfDay(i64),
+    /// Seconds since boot.
+    Uptime(i64),
+}
+
+impl Instant {
+    fn ns(self) -> i64 {
+        match self {
+            Instant::Unix(ns) | Instant::TimeOfDay(ns) | Instant::Uptime(ns) => ns,
+        }
+    }
+
+    /// A line, or the beginning of one, that is a time and nothing else.
+    fn of(text: &[u8]) -> Option<Instant> {
+        let text = text.trim_ascii_start();
+        let text = text.strip_prefix(b"zzz").unwrap_or(text);
+        // OSWatcher writes `zzz ***Tue Nov 24 11:55:08 UTC 2026`, scripts `### DATE`, `--- DATE ---`, `TIME: DATE`.
+        let is_frame = |b: &u8| matches!(b, b'*' | b'#' | b'-' | b'=' | b'[' | b']' | b' ');
+        let from = text.iter().position(|b| !is_frame(b))?;
+        let to = text.iter().rposition(|b| !is_frame(b))? + 1;
+        let text = &text[from..to];
+        let text = text.strip_prefix(b"TIME:").unwrap_or(text).trim_ascii();
+        let all: Vec<&[u8]> = words(text).collect();
+        match all[..] {
+            [one] if is_epoch(one) => seconds_ns(one).map(Instant::Unix),
+            // /proc/uptime: seconds since boot, and idle seconds of all processors.
+            [up, idle] if up.contains(&b'.') && idle.contains(&b'.') => {
+                seconds_ns(idle)?;
+                seconds_ns(up).map(Instant::Uptime)
+            }
+            _ => {
+                let text = std::str::from_utf8(text).ok()?;
+                match parse_stamp(text, DateOrder::MonthFirst)? {
+                    Stamp::Unix(ns) => Some(Instant::Unix(ns)),
+                    Stamp::TimeOfDay(ns) => Some(Instant::TimeOfDay(ns)),
+                }
+            }
+        }
+    }
+}
+
+/// Seconds since the epoch with a fraction (`date +%s.%N`); without one the clock knows them.
+fn is_epoch(word: &[u8]) -> bool {
+    let seconds = word.split(|b| *b == b'.').next().unwrap_or_default();
+    word.contains(&b'.') && (9..=11).contains(&seconds.len()) && seconds_ns(word).is_some()
+}
+
+impl<'a> Sample<'a> {
+    fn of(line: &'a [u8]) -> Option<Sample<'a>> {
+        let all: Vec<&[u8]> = words(line).collect();
+        (0..=MAX_STAMP_WORDS).find_map(|skipped| {
+            let (stamp, rest) = all.split_at_checked(skipped)?;
+            let at_ns = if stamp.is_empty() {
+                None
+            } else {
+                Some(Instant::of(&stamp.join(&b' '))?)
+            };
+            let mut sample = Sample::of_words(rest)?;
+            sample.at_ns = at_ns;
+            Some(sample)
+        })
+    }
+
+    fn of_words(all: &[&'a [u8]]) -> Option<Sample<'a>> {
+        let (head, rest) = all.split_at_checked(HEAD)?;
+        let major = u32::try_from(integer(head[0])?).ok()?;
+        let minor = u32::try_from(integer(head[1])?).ok()?;
+        let name = head[2];
+        let is_name = name.first().is_some_and(u8::is_ascii_alphabetic);
+        if !is_name || major >= 1 << 12 || minor >= 1 << 20 {
+            return None;
+        }
+        let values: Option<Vec<u64>> = rest.iter().map(|w| integer(w)).collect();
+        Some(Sample {
+            at_ns: None,
+            name,
+            number: DevId::new(major, minor),
+            counters: Counters::of(&values?)?,
+        })
+    }
+}
+
+impl Counters {
+    fn of(v: &[u64]) -> Option<Counters> {
+        if v.len() < READS_AND_WRITES {
+            return None;
+        }
+        let class = |at: usize| ClassCounters {
+            ios: v[at],
+            merges: Some(v[at + 1]),
+            sectors: Some(v[at + 2]),
+            ticks_ms: v[at + 3],
+        };
+        let flushes = |at: usize| ClassCounters {
+            ios: v[at],
+            merges: None,
+            sectors: None,
+            ticks_ms: v[at + 1],
+        };
+        let mut classes = [None; 4];
+        classes[Class::Read as usize] = Some(class(0));
+        classes[Class::Write as usize] = Some(class(4));
+        if v.len() >= WITH_DISCARDS {
+            classes[Class::Discard as usize] = Some(class(READS_AND_WRITES));
+        }
+        if v.len() >= WITH_FLUSHES {
+            classes[Class::Flush as usize] = Some(flushes(WITH_DISCARDS));
+        }
+        Some(Counters {
+            classes,
+            io_ticks_ms: v[9],
+            queue_ticks_ms: v[10],
+        })
+    }
+
+    fn is_unused(&self) -> bool {
+        let classes = self.classes.iter().flatten();
+        classes.into_iter().all(|c| c.ios == 0)
+    }
+
+    /// What happened between `before` and these; `None` if a counter went back: the device is another one, or was reset.
+    fn since(
+        &self,
+        before: &Counters,
+        seconds: f64,
+        mut row: IntervalRates,
+    ) -> Option<IntervalRates> {
+        for (i, (now, then)) in self.classes.iter().zip(&before.classes).enumerate() {
+            let (Some(now), Some(then)) = (now, then) else {
+                continue;
+            };
+            let ios = now.ios.checked_sub(then.ios)?;
+            let rates = &mut row.classes[i];
+            rates.ios_per_s = Some(ios as f64 / seconds);
+            if let (Some(now), Some(then)) = (now.merges, then.merges) {
+                rates.merges_per_s = Some(now.checked_sub(then)? as f64 / seconds);
+            }
+            if let (Some(now), Some(then)) = (now.sectors, then.sectors) {
+                rates.bytes_per_s = Some(now.checked_sub(then)? as f64 * 512.0 / seconds);
+            }
+            if ios > 0 {
+                let ticks_ms = wrapped(now.ticks_ms, then.ticks_ms);
+                rates.mean_us = Some(f64::from(ticks_ms) * 1000.0 / ios as f64);
+            }
+        }
+        let busy_ms = f64::from(wrapped(self.io_ticks_ms, before.io_ticks_ms));
+        let queue_ms = f64::from(wrapped(self.queue_ticks_ms, before.queue_ticks_ms));
+        row.util_percent = Some(busy_ms / seconds / 10.0);
+        row.in_flight = Some(queue_ms / seconds / 1000.0);
+        Some(row)
+    }
+}
+
+/// The kernel prints milliseconds in 32 bits, which wrap after 50 days.
+fn wrapped(now: u64, before: u64) -> u32 {
+    (now as u32).wrapping_sub(before as u32)
+}
+
+/// A copy of the file.
+#[derive(Debug, Default)]
+struct Snapshot {
+    at: Option<Instant>,
+    /// The first line.
+    line: u64,
+    devices: Vec<(DevId, Counters)>,
+    /// Which devices it has; a second one of a number begins the next copy.
+    has: HashMap<DevId, usize>,
+}
+
+struct Parser<'a> {
+    log: &'a mut Log,
+    snapshots: Vec<Snapshot>,
+    /// The time that was printed last, and has no copy yet.
+    stamp: Option<Instant>,
+    ids: HashMap<(Vec<u8>, DevId), DevId>,
+}
+
+/// Reads a series.
+pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
+    let mut parser = Parser {
+        log,
+        snapshots: Vec::new(),
+        stamp: None,
+        ids: HashMap::new(),
+    };
+    while let Some(line) = lines.next_line() {
+        parser.line(line);
+    }
+    // Times below their copies: the first copy has none, and after the last one stands another.
+    let snapshots = &mut parser.snapshots;
+    let first_is_undated = snapshots.first().is_some_and(|s| s.at.is_none());
+    if let (true, Some(last)) = (first_is_undated, parser.stamp) {
+        for i in 1..snapshots.len() {
+            snapshots[i - 1].at = snapshots[i].at;
+        }
+        if let Some(s) = snapshots.last_mut() {
+            s.at = Some(last);
+        }
+    }
+    let snapshots = parser.snapshots;
+    place(log, &snapshots);
+}
+
+impl Parser<'_> {
+    fn line(&mut self, line: Line<'_>) {
+        let text = line.bytes.trim_ascii();
+        if text.is_empty() {
+            return;
+        }
+        // A last line without its end may lack digits.
+        let sample = Sample::of(text).filter(|_| line.complete);
+        if let Some(sample) = sample {
+            return self.sample(line.number, &sample);
+        }
+        if let Some(at) = Instant::of(text) {
+            self.stamp = Some(at);
+            return;
+        }
+        // A line that begins as one of the file, or stands among such, is one that was damaged.
+        let mut start = words(text).take(2);
+        let begins_as_one = start.all(|w| integer(w).is_some());
+        let among_them = words(text).count() > HEAD && !self.snapshots.is_empty();
+        if begins_as_one || among_them {
+            self.log
+                .damaged(line.number, "neither a line of /proc/diskstats nor a time");
+        } else {
+            self.log.other_line(line.number);
+        }
+    }
+
+    fn sample(&mut self, line: u64, sample: &Sample<'_>) {
+        let key = (sample.name.to_owned(), sample.number);
+        let devices = &mut self.log.devices;
+        let dev = *self
+            .ids
+            .entry(key)
+            .or_insert_with(|| devices.by_name(sample.name));
+        let at = sample.at_ns.or(self.stamp.take());
+        let is_next = self
+            .snapshots
+            .last()
+            .is_none_or(|last| last.has.contains_key(&dev) || at.is_some() && at != last.at);
+        if is_next {
+            self.snapshots.push(Snapshot {
+                at,
+                line,
+                ..Snapshot::default()
+            });
+        }
+        if let Some(last) = self.snapshots.last_mut() {
+            last.has.insert(dev, last.devices.len());
+            last.devices.push((dev, sample.counters));
+        }
+    }
+}
+
+/// Rows between each copy and the next.
+fn place(log: &mut Log, snapshots: &[Snapshot]) {
+    log.limit("source prints counters: no single I/O, no percentiles, no exact busy time");
+    log.unusable =
+        Some("it has one copy of /proc/diskstats: rates need two or more, some time apart");
+    let (times, epoch) = times(log, snapshots);
+    log.epoch = epoch;
+    // As iostat does, devices that never did anything are left out: most machines have many loop and ram devices.
+    let all = snapshots.iter().flat_map(|s| &s.devices);
+    let active = all.filter(|(_, counters)| !counters.is_unused());
+    let used: HashSet<DevId> = active.map(|(dev, _)| *dev).collect();
+    let mut resets: u64 = 0;
+    for (i, pair) in snapshots.windows(2).enumerate() {
+        let [before, now] = pair else { continue };
+        let (from_ns, to_ns) = (times[i], times[i + 1]);
+        if to_ns <= from_ns {
+            log.damaged(now.line, "a time that is not after the one before");
+            continue;
+        }
+        let seconds = (to_ns - from_ns) as f64 / 1e9;
+        for (dev, counters) in &now.devices {
+            let Some(at) = before.has.get(dev).filter(|_| used.contains(dev)) else {
+                continue;
+            };
+            let row = IntervalRates::new(from_ns, to_ns, *dev);
+            match counters.since(&before.devices[*at].1, seconds, row) {
+                Some(row) => log.rates.push(&row),
+                None => resets += 1,
+            }
+        }
+    }
+    if resets > 0 {
+        log.limit(&format!(
+            "{resets} intervals in which a device's counters went back (it was removed, or the machine restarted) were left out"
+        ));
+    }
+}
+
+/// The time of each copy in nanoseconds, and what they count from.
+fn times(log: &mut Log, snapshots: &[Snapshot]) -> (Vec<i64>, Epoch) {
+    let stamped: Option<Vec<Instant>> = snapshots.iter().map(|s| s.at).collect();
+    let Some(stamped) = stamped.filter(|s| !s.is_empty()) else {
+        let step_ns = log.options.interval_ns.unwrap_or_else(|| {
+            log.limit("the series has no time stamps: one second between copies is assumed (--interval says otherwise)");
+            SECOND
+        });
+        let times = (0..snapshots.len() as i64).map(|i| i.saturating_mul(step_ns));
+        return (times.collect(), Epoch::Own);
+    };
+    let epoch = match stamped.first() {
+        Some(Instant::Unix(_)) => Epoch::Unix,
+        Some(Instant::Uptime(_)) => Epoch::Monotonic,
+        _ => Epoch::Own,
+    };
+    let mut day_ns = 0;
+    let mut last = i64::MIN;
+    let mut times = Vec::with_capacity(stamped.len());
+    for at in stamped {
+        let mut ns = at.ns();
+        if let Instant::TimeOfDay(_) = at {
+            if ns.saturating_add(day_ns) < last {
+                day_ns += super::clock::DAY_NS;
+            }
+            ns = ns.saturating_add(day_ns);
+        }
+        last = ns;
+        times.push(ns);
+    }
+    (times, epoch)
+}
+
+#[cfg(test)]
+#[path = "diskstats_tests.rs"]
+mod tests;

@@ -1,0 +1,143 @@
+use std::path::Path;
+
+use super::super::files::parse_bytes;
+use super::super::fixtures;
+use super::super::log::{ImportError, ImportOptions, Imported};
+use super::super::recognise::{Kind, recognise};
+
+const SECOND: i64 = 1_000_000_000;
+
+fn parsed(text: &str, options: ImportOptions) -> Result<Imported, ImportError> {
+    assert_eq!(recognise(text.as_bytes()), Some(Kind::Diskstats), "{text}");
+    parse_bytes(Kind::Diskstats, Path::new("d"), text.as_bytes(), options)
+}
+
+fn import(text: &str) -> Imported {
+    parsed(text, ImportOptions::default()).expect("imports")
+}
+
+#[test]
+fn a_real_series_gives_the_counters_differences() {
+    let text = String::from_utf8(fixtures::bytes("diskstats.txt")).expect("UTF-8");
+    let got = import(&text);
+    assert_eq!(got.damage.count, 0);
+    let names: Vec<&str> = got.meta.devices.iter().map(|d| d.name.as_str()).collect();
+    assert_eq!(names, ["loop0", "loop7", "vda"]);
+    let of_loop0 = got.rates.of(got.meta.devices[0].id);
+    let reads = of_loop0.iter().map(|r| r.classes[0].ios(r.interval_ns()));
+    assert_eq!(reads.collect::<Vec<_>>(), [Some(302), Some(302), Some(302)]);
+    let writes = of_loop0.iter().map(|r| r.classes[1].ios(r.interval_ns()));
+    assert_eq!(
+        writes.collect::<Vec<_>>(),
+        [Some(130), Some(131), Some(131)]
+    );
+    let last = of_loop0[2];
+    assert_eq!(last.interval_ns(), 1_008_378_521);
+    assert_eq!(
+        last.classes[0].bytes(last.interval_ns()),
+        Some((10_224 - 7808) * 512)
+    );
+    let mean_us = last.classes[0].mean_us.expect("reads");
+    assert!((mean_us - 34_000.0 / 302.0).abs() < 1e-6, "{mean_us}");
+    let busy_ms = last.util_percent.expect("known") / 100.0 * last.interval_ns() as f64 / 1e6;
+    assert!((busy_ms - 116.0).abs() < 1e-6, "{busy_ms}");
+    assert_eq!(
+        last.classes[3].mean_us, None,
+        "no flush, so no mean of them"
+    );
+    let of_loop7 = got.rates.of(got.meta.devices[1].id);
+    assert!(of_loop7.is_empty(), "it never did anything");
+    assert_eq!(got.meta.start_unix_ns, 1_795_521_768_220_997_577);
+}
+
+/// Two copies of the counters of two devices.
+fn copies(stamps: [&str; 3], third: u64) -> String {
+    let copy = |reads: u64, ticks: u64| {
+        format!(
+            "   8  0 sda {reads} 0 {} {ticks} 0 0 0 0 0 {ticks} {ticks}\n   8 16 sdb 1 0 8 1 0 0 0 0 0 1 1\n",
+            reads * 8
+        )
+    };
+    let near_wrap = u64::from(u32::MAX) - 99;
+    let [a, b, c] = stamps;
+    format!(
+        "{a}{}{b}{}{c}{}",
+        copy(100, near_wrap),
+        copy(150, 400),
+        copy(third, 500)
+    )
+}
+
+#[test]
+fn times_in_front_behind_and_in_many_forms_give_the_intervals() {
+    for stamps in [
+        ["1795521300\n", "1795521310\n", "1795521315\n"],
+        [
+            "zzz ***Tue Nov 24 11:55:00 UTC 2026\n",
+            "zzz ***Tue Nov 24 11:55:10 UTC 2026\n",
+            "zzz ***Tue Nov 24 11:55:15 UTC 2026\n",
+        ],
+        [
+            "### 2026-11-24 11:55:00 ###\n",
+            "### 2026-11-24 11:55:10 ###\n",
+            "### 2026-11-24 11:55:15 ###\n",
+        ],
+        ["100.00 12.00\n", "110.00 12.00\n", "115.00 12.00\n"],
+        ["23:59:55\n", "00:00:05\n", "00:00:10\n"],
+    ] {
+        let got = import(&copies(stamps, 200));
+        let rows: Vec<_> = got.rates.of(got.meta.devices[0].id);
+        let lengths: Vec<_> = rows.iter().map(|r| r.interval_ns() / SECOND).collect();
+        assert_eq!(lengths, [10, 5], "{stamps:?}");
+        assert_eq!(rows[0].classes[0].ios_per_s, Some(5.0));
+        // 100 ms up to the wrap of 32 bits, and 400 after it.
+        assert_eq!(rows[0].classes[0].mean_us, Some(500.0 * 1000.0 / 50.0));
+        assert_eq!(
+            rows[0].classes[2].ios_per_s, None,
+            "this kernel counts no discards"
+        );
+    }
+    let behind = copies(["", "1795521300\n", "1795521310\n"], 200) + "1795521315\n";
+    let got = import(&behind);
+    assert_eq!(got.meta.start_unix_ns, 1_795_521_300 * SECOND);
+    let in_lines =
+        "1795521300.5 8 0 sda 1 0 8 0 0 0 0 0 0 0 0\n1795521302.5 8 0 sda 5 0 8 0 0 0 0 0 0 0 0\n";
+    let got = import(in_lines);
+    assert_eq!(
+        got.rates.get(0).and_then(|r| r.classes[0].ios_per_s),
+        Some(2.0)
+    );
+}
+
+#[test]
+fn without_times_the_interval_is_given_or_assumed() {
+    let text = copies(["", "", ""], 200);
+    let got = import(&text);
+    let row = got.rates.get(0).expect("there");
+    assert_eq!(row.classes[0].ios_per_s, Some(50.0));
+    let limits = &got.meta.limits;
+    assert!(
+        limits.iter().any(|l| l.contains("--interval")),
+        "{limits:?}"
+    );
+    let options = ImportOptions {
+        interval_ns: Some(10 * SECOND),
+        ..ImportOptions::default()
+    };
+    let got = parsed(&text, options).expect("imports");
+    let row = got.rates.get(0).expect("there");
+    assert_eq!(row.classes[0].ios_per_s, Some(5.0));
+}
+
+#[test]
+fn counters_that_go_back_are_left_out_and_one_copy_is_refused() {
+    let got = import(&copies(["", "", ""], 20));
+    assert_eq!(got.rates.of(got.meta.devices[0].id).len(), 1);
+    let limits = &got.meta.limits;
+    assert!(limits.iter().any(|l| l.contains("went back")), "{limits:?}");
+    let one = parsed(
+        "   8  0 sda 1 0 8 0 0 0 0 0 0 0 0\n",
+        ImportOptions::default(),
+    );
+    assert!(matches!(one, Err(ImportError::Empty { .. })), "{one:?}");
+}

@@ -1,0 +1,405 @@
+//! Text of `sar -d`, alone or among the other tables of `sar` (`sar -A`), any version of sysstat.
+//!
+//! A heading and the rows below it have times of day: a heading's is the beginning of the first interval, a row's the end
+//! of its own. The tables of a file follow each other, each from its first row to its last, and those of a running `sar` alternate:
+//! each kind of table therefore has a clock of its own.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use iolens_core::model::{CpuShares, DevId};
+
+use super::clock::{DAY_NS, DateOrder, Stamp, day_must_be_first, parse_banner_date, parse_stamp};
+use super::iostat_columns::{Column, Row, column, value};
+use super::iostat_text::Banner;
+use super::log::{Epoch, Log};
+use super::text::{Line, Lines, decimals, words};
+
+/// Whether the line is the heading of a table of devices or of processors, with its time in front.
+pub(super) fn is_heading(line: &[u8]) -> bool {
+    let Some((_, cells)) = timed(line) else {
+        return false;
+    };
+    matches!(
+        Table::of_heading(&cells),
+        Some(Table::Disk { .. } | Table::Cpu(_))
+    )
+}
+
+/// What follows below a heading.
+#[derive(Debug, Clone, PartialEq)]
+enum Table {
+    Disk {
+        columns: Vec<Column>,
+        /// Whether the name comes after the numbers (`--pretty`).
+        name_last: bool,
+    },
+    Cpu(Vec<CpuColumn>),
+    /// A table of something else.
+    Other,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum CpuColumn {
+    User,
+    Nice,
+    System,
+    Iowait,
+    Steal,
+    Idle,
+}
+
+impl Table {
+    /// The table that these cells are the heading of; `None` if there is a number among them, as in a row.
+    fn of_heading(cells: &[&[u8]]) -> Option<Table> {
+        if cells.is_empty() || cells.iter().any(|c| value(c).is_some()) {
+            return None;
+        }
+        let has = |word: &[u8]| cells.contains(&word);
+        let name_last = cells.last() == Some(&&b"DEV"[..]);
+        if (cells[0] == b"DEV" || name_last) && has(b"tps") {
+            let mut columns: Vec<Column> = cells.iter().map(|c| meaning(c)).collect();
+            if name_last {
+                columns.pop();
+            } else {
+                columns.remove(0);
+            }
+            return Some(Table::Disk { columns, name_last });
+        }
+        if cells[0] == b"CPU" && has(b"%idle") {
+            return Some(Table::Cpu(cells[1..].iter().map(|c| share(c)).collect()));
+        }
+        Some(Table::Other)
+    }
+}
+
+fn meaning(heading: &[u8]) -> Column {
+    std::str::from_utf8(heading).map_or(Column::Skip, column)
+}
+
+/// The share that a heading counts to: `sar -u ALL` has interrupts and guests apart, which belong to others.
+fn share(heading: &[u8]) -> CpuColumn {
+    match heading {
+        b"%user" | b"%usr" | b"%guest" => CpuColumn::User,
+        b"%nice" | b"%gnice" => CpuColumn::Nice,
+        b"%iowait" => CpuColumn::Iowait,
+        b"%steal" => CpuColumn::Steal,
+        b"%idle" => CpuColumn::Idle,
+        // %system, %sys, and the interrupts %irq and %soft, which `iostat` counts to it.
+        _ => CpuColumn::System,
+    }
+}
+
+/// The time of day in front of a line (`11:55:05`, `11:55:05 AM`), in nanoseconds since midnight, and the cells after it.
+fn timed(line: &[u8]) -> Option<(i64, Vec<&[u8]>)> {
+    let mut cells: Vec<&[u8]> = words(line).collect();
+    let first = std::str::from_utf8(cells.first()?).ok()?;
+    let half = cells.get(1).filter(|w| [&b"AM"[..], b"PM"].contains(w));
+    let stamp = match half {
+        Some(half) => format!("{first} {}", String::from_utf8_lossy(half)),
+        None => first.to_owned(),
+    };
+    let Stamp::TimeOfDay(ns) = parse_stamp(&stamp, DateOrder::MonthFirst)? else {
+        return None;
+    };
+    cells.drain(..1 + usize::from(half.is_some()));
+    Some((ns, cells))
+}
+
+/// The time of one kind of table, in nanoseconds since the midnight before its banner.
+#[derive(Debug, Default, Clone, Copy)]
+struct TableClock {
+    /// The last time that was seen.
+    at_ns: Option<i64>,
+    /// Beginning of the rows that end at `at_ns`.
+    from_ns: i64,
+}
+
+impl TableClock {
+    /// A time of day on the day of the one before, or on the next day if it would go back.
+    fn absolute(&self, time_ns: i64) -> i64 {
+        let Some(last) = self.at_ns else {
+            return time_ns;
+        };
+        let same_day = last - last.rem_euclid(DAY_NS) + time_ns;
+        if same_day < last {
+            same_day + DAY_NS
+        } else {
+            same_day
+        }
+    }
+
+    fn heading(&mut self, time_ns: i64) {
+        let at_ns = self.absolute(time_ns);
+        (self.at_ns, self.from_ns) = (Some(at_ns), at_ns);
+    }
+
+    /// The interval of a row with this time. Rows of one instant have the same.
+    fn row(&mut self, time_ns: i64) -> Range<i64> {
+        let to_ns = self.absolute(time_ns);
+        if let Some(last) = self.at_ns.filter(|last| *last < to_ns) {
+            self.from_ns = last;
+        }
+        self.at_ns = Some(to_ns);
+        self.from_ns..to_ns
+    }
+}
+
+/// What one banner is above.
+#[derive(Debug)]
+struct Section {
+    /// Midnight before its first row, with the month first and with the day first.
+    date_unix_ns: Option<[i64; 2]>,
+    rows: Range<usize>,
+    cpu: Range<usize>,
+}
+
+struct Parser<'a> {
+    log: &'a mut Log,
+    table: Table,
+    disks: TableClock,
+    cpus: TableClock,
+    sections: Vec<Section>,
+    day_first: bool,
+    ids: HashMap<Vec<u8>, DevId>,
+    /// Rows of tables that are about no disk.
+    other_rows: u64,
+}
+
+/// Reads a file of `sar`'s text.
+pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
+    let mut parser = Parser {
+        log,
+        table: Table::Other,
+        disks: TableClock::default(),
+        cpus: TableClock::default(),
+        sections: Vec::new(),
+        day_first: false,
+        ids: HashMap::new(),
+        other_rows: 0,
+    };
+    while let Some(line) = lines.next_line() {
+        parser.line(line);
+    }
+    parser.finish();
+}
+
+impl Parser<'_> {
+    fn line(&mut self, line: Line<'_>) {
+        let text = line.bytes.trim_ascii();
+        if text.is_empty() {
+            return;
+        }
+        if let Some(banner) = Banner::of(text) {
+            return self.banner(&banner);
+        }
+        let Some((time_ns, cells)) = timed(text) else {
+            return self.without_time(line, text);
+        };
+        // `11:55:07  LINUX RESTART (2 CPU)`: the next heading has the time from which counters count again.
+        if cells.first().is_some_and(|c| c.starts_with(b"LINUX")) {
+            return;
+        }
+        if let Some(table) = Table::of_heading(&cells) {
+            match &table {
+                Table::Disk { .. } => self.disks.heading(time_ns),
+                Table::Cpu(_) => self.cpus.heading(time_ns),
+                Table::Other => {}
+            }
+            self.table = table;
+            return;
+        }
+        match self.table.clone() {
+            Table::Disk { columns, name_last } => {
+                self.disk(line, time_ns, cells, &columns, name_last)
+            }
+            Table::Cpu(columns) => self.cpu(line, time_ns, &cells, &columns),
+            Table::Other => self.other_rows += 1,
+        }
+    }
+
+    /// Averages over all rows, in whatever language (`Average:`, `Moyenne :`), and what is no line of sar.
+    fn without_time(&mut self, line: Line<'_>, text: &[u8]) {
+        let mut start = words(text).take(2);
+        let is_average = start.any(|w| w.ends_with(b":"));
+        if is_average {
+            return;
+        }
+        if self.sections.is_empty() && self.table == Table::Other {
+            return self.log.other_line(line.number);
+        }
+        self.log.damaged(line.number, "no line of a table of sar");
+    }
+
+    fn banner(&mut self, banner: &Banner<'_>) {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let host = (!banner.host.is_empty()).then(|| text(banner.host));
+        self.log.devices.set_host(host.clone());
+        self.log.host = self.log.host.take().or(host);
+        self.log.kernel = self.log.kernel.take().or_else(|| Some(text(banner.kernel)));
+        let date = banner.date.and_then(|d| std::str::from_utf8(d).ok());
+        self.day_first |= date.is_some_and(day_must_be_first);
+        let date_of = |order| date.and_then(|d| parse_banner_date(d, order));
+        let month_first = date_of(DateOrder::MonthFirst);
+        let day_first = date_of(DateOrder::DayFirst);
+        let date_unix_ns = month_first
+            .or(day_first)
+            .zip(day_first.or(month_first))
+            .map(|(m, d)| [m, d]);
+        self.begin_section(date_unix_ns);
+        self.ids.clear();
+    }
+
+    fn begin_section(&mut self, date_unix_ns: Option<[i64; 2]>) {
+        self.close_section();
+        let rows = self.log.rates.len();
+        let cpu = self.log.cpu.len();
+        self.sections.push(Section {
+            date_unix_ns,
+            rows: rows..rows,
+            cpu: cpu..cpu,
+        });
+        self.table = Table::Other;
+        self.disks = TableClock::default();
+        self.cpus = TableClock::default();
+    }
+
+    fn close_section(&mut self) {
+        if let Some(last) = self.sections.last_mut() {
+            last.rows.end = self.log.rates.len();
+            last.cpu.end = self.log.cpu.len();
+        }
+    }
+
+    fn disk(
+        &mut self,
+        line: Line<'_>,
+        time_ns: i64,
+        mut cells: Vec<&[u8]>,
+        columns: &[Column],
+        name_last: bool,
+    ) {
+        if name_last {
+            cells.rotate_right(1);
+        }
+        let is_cut = !line.complete && self.may_be_cut(&cells, name_last);
+        let values: Option<Vec<_>> = cells.iter().skip(1).map(|c| value(c)).collect();
+        let values = values.filter(|v| v.len() == columns.len() && !is_cut);
+        let Some(values) = values else {
+            return self
+                .log
+                .damaged(line.number, "the cells do not fit the heading");
+        };
+        if self.sections.is_empty() {
+            self.begin_section(None);
+        }
+        let interval = self.disks.row(time_ns);
+        if interval.is_empty() {
+            return self
+                .log
+                .damaged(line.number, "a row without a beginning of its interval");
+        }
+        let name = cells[0];
+        let devices = &mut self.log.devices;
+        let dev = *self
+            .ids
+            .entry(name.to_owned())
+            .or_insert_with(|| devices.by_name(name));
+        let mut row = Row::new(dev);
+        for (column, value) in columns.iter().zip(values) {
+            row.put(*column, value);
+        }
+        row.complete();
+        row.rates.from_ns = interval.start;
+        row.rates.to_ns = interval.end;
+        self.log.rates.push(&row.rates);
+    }
+
+    /// Whether the last line of a file, which has no line end, may lack a part of its last cell.
+    fn may_be_cut(&self, cells: &[&[u8]], name_last: bool) -> bool {
+        if name_last {
+            return cells
+                .first()
+                .is_none_or(|name| !self.ids.contains_key(*name));
+        }
+        match cells {
+            [.., before, last] if cells.len() > 2 => decimals(before) != decimals(last),
+            _ => true,
+        }
+    }
+
+    fn cpu(&mut self, line: Line<'_>, time_ns: i64, cells: &[&[u8]], columns: &[CpuColumn]) {
+        let values: Option<Vec<_>> = cells.iter().skip(1).map(|c| value(c)).collect();
+        let is_cut = !line.complete && self.may_be_cut(cells, false);
+        let values = values.filter(|v| v.len() == columns.len() && !is_cut);
+        let Some(values) = values else {
+            return self.log.damaged(
+                line.number,
+                "processor shares that do not fit their heading",
+            );
+        };
+        if self.sections.is_empty() {
+            self.begin_section(None);
+        }
+        let interval = self.cpus.row(time_ns);
+        // Beside all processors together, `sar -P ALL` has a row of each.
+        if cells[0] != b"all" || interval.is_empty() {
+            return;
+        }
+        let mut cpu = CpuShares {
+            from_ns: interval.start,
+            to_ns: interval.end,
+            ..CpuShares::default()
+        };
+        for (column, (percent, _)) in columns.iter().zip(values) {
+            let share = match column {
+                CpuColumn::User => &mut cpu.user,
+                CpuColumn::Nice => &mut cpu.nice,
+                CpuColumn::System => &mut cpu.system,
+                CpuColumn::Iowait => &mut cpu.iowait,
+                CpuColumn::Steal => &mut cpu.steal,
+                CpuColumn::Idle => &mut cpu.idle,
+            };
+            *share = Some(share.unwrap_or(0.0) + percent);
+        }
+        self.log.cpu.push(cpu);
+    }
+
+    fn finish(mut self) {
+        self.close_section();
+        let log = self.log;
+        if self.other_rows > 0 {
+            let n = self.other_rows;
+            log.limit(&format!(
+                "{n} rows of sar's tables about other things than disks and processors were left out"
+            ));
+        }
+        log.limit("source prints averages per interval: no single I/O, no percentiles, no exact busy time");
+        if log.rates.is_empty() {
+            log.cpu.clear();
+            log.unusable = Some("it has no rows of devices: sar -d prints them");
+            return;
+        }
+        let dated = self.sections.iter().all(|s| s.date_unix_ns.is_some());
+        if !dated {
+            log.epoch = Epoch::Own;
+            return;
+        }
+        log.epoch = Epoch::Unix;
+        let order = usize::from(self.day_first);
+        for section in self.sections {
+            let midnight_ns = section.date_unix_ns.map_or(0, |d| d[order]);
+            log.rates.replace(section.rows, |from, to, dev| {
+                (from + midnight_ns, to + midnight_ns, dev)
+            });
+            for cpu in &mut log.cpu[section.cpu] {
+                cpu.from_ns += midnight_ns;
+                cpu.to_ns += midnight_ns;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "sar_text_tests.rs"]
+mod tests;
