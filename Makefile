@@ -12,8 +12,12 @@ LOG := target/test.log
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: build ## record a small bursty load on this disk and explain it
+demo: demo-time build ## record a small bursty load on this disk and explain it
 	./target/release/iolens demo
+
+.PHONY: demo-time
+demo-time:
+	@[ -x target/release/iolens ] || echo "The first build takes 5 to 15 minutes (2 CPUs); the demo itself half a minute."
 
 build: web ## the program, target/release/iolens; its debug information beside it (iolens.debug)
 	$(CARGO) build --release --locked -p iolens
@@ -29,8 +33,10 @@ FAST_TESTS := --lib --test rooms --test iostat --test abi --test fixtures --test
 
 test: web ## all tests; what the machine lacks is skipped with a message. FAST=1: the unprivileged ones only
 ifdef FAST
+	@echo "Fast tests: a few minutes, the first time 10 more to build them (2 CPUs)."
 	$(CARGO) test --workspace --locked $(FAST_TESTS)
 else
+	@echo "All tests: about 30 minutes on 2 CPUs, the first time 10 to 15 more to build them. FAST=1 takes a few minutes."
 	@ci/setup.sh test
 	@ci/venv.sh $(PYTHON_ENV)
 	@mkdir -p target

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a make target needs beyond Rust, Node and a C compiler, and says so.
 # Without root it names what is missing and goes on: tests that need it skip with a message.
+# As root a package that cannot be installed is an error, so that no test is skipped unnoticed; SKIP_SETUP=1 goes on without.
 #   ci/setup.sh test | bench | bpf | kernels | package | container | spark | web
 set -euo pipefail
 
@@ -31,13 +32,37 @@ for group in "$@"; do
 done
 [ ${#missing[@]} -eq 0 ] && exit 0
 
-if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-  echo "installing with apt-get: ${missing[*]}"
-  export DEBIAN_FRONTEND=noninteractive
-  apt-get update -qq
-  # One by one where all at once fails, so that one unknown package does not cost the others.
-  apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
-    for p in "${missing[@]}"; do apt-get install -y -qq --no-install-recommends "$p" >/dev/null || echo "could not install $p"; done
-else
+if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
   echo "missing Debian packages (install them as root for the full set): ${missing[*]}"
+  exit 0
+fi
+
+# A cloud machine runs apt by itself after its first boot: its lock is waited for. A line per package is the progress.
+wait_s=900
+echo "installing with apt-get (waiting up to $((wait_s / 60)) minutes for its lock): ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+apt() { apt-get -q -o DPkg::Lock::Timeout=$wait_s -o Dpkg::Use-Pty=0 "$@"; }
+install() {
+  apt install -y --no-install-recommends "$@" |
+    grep --line-buffered -E '^(Need to get|Get:|Setting up|Waiting|E:|W:)' || return "${PIPESTATUS[0]}"
+  return "${PIPESTATUS[0]}"
+}
+stop() {
+  [ -z "${SKIP_SETUP:-}" ] || { echo "$1; going on without (SKIP_SETUP)"; exit 0; }
+  echo "$1; what needs it would be skipped. SKIP_SETUP=1 goes on without" >&2
+  exit 1
+}
+
+# apt-get update does not wait for the lock of its lists by itself.
+for ((s = 0; ; s += 5)); do
+  updated=$(apt update 2>&1) && break
+  grep -q 'Could not get lock' <<<"$updated" && ((s < wait_s)) || stop "apt-get update failed: $(tail -1 <<<"$updated")"
+  ((s % 30)) || echo "waiting for apt's lock"
+  sleep 5
+done
+if ! install "${missing[@]}"; then
+  # One by one, so that one unknown package does not cost the others.
+  failed=()
+  for p in "${missing[@]}"; do install "$p" || failed+=("$p"); done
+  [ ${#failed[@]} -eq 0 ] || stop "could not be installed: ${failed[*]}"
 fi
