@@ -1,7 +1,7 @@
 //! What `sadf` prints of `sar`'s files: `sadf -d` (a table per activity, cells between semicolons) and `sadf -p` (a line per
 //! value, between tabs). Each line has the end of its interval and its length.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use iolens_core::model::{CpuShares, DevId};
 
@@ -75,6 +75,8 @@ struct Subject {
 struct Parser<'a> {
     log: &'a mut Log,
     table: Table,
+    /// The headings so far.
+    headings: BTreeSet<Vec<u8>>,
     ids: HashMap<(Vec<u8>, Vec<u8>), DevId>,
     /// What lines of `sadf -p` have said of one disk or of the processors so far.
     open: Option<(Subject, Row, CpuShares)>,
@@ -86,6 +88,7 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
     let mut parser = Parser {
         log,
         table: Table::Other,
+        headings: BTreeSet::new(),
         ids: HashMap::new(),
         open: None,
         other_rows: 0,
@@ -121,7 +124,7 @@ impl Parser<'_> {
             return;
         }
         if text.starts_with(HEADING) {
-            return self.heading(text);
+            return self.heading(line.number, text);
         }
         let separator = if text.contains(&b'\t') && !text.contains(&b';') {
             b'\t'
@@ -144,7 +147,7 @@ impl Parser<'_> {
         }
     }
 
-    fn heading(&mut self, text: &[u8]) {
+    fn heading(&mut self, line: u64, text: &[u8]) {
         let repeated = text.ends_with(b"[...]");
         let text = text.strip_suffix(b"[...]").unwrap_or(text);
         let names: Vec<String> = text
@@ -152,6 +155,13 @@ impl Parser<'_> {
             .skip(COMMON)
             .map(|c| String::from_utf8_lossy(c).into_owned())
             .collect();
+        let known = self.headings.range(text.to_vec()..).next();
+        let is_cut = known.is_some_and(|k| k.len() > text.len() && k.starts_with(text));
+        if names.is_empty() || names == ["DEV"] || is_cut {
+            // Half a heading would name the columns wrongly: the table that is open goes on.
+            return self.log.damaged(line, "a heading that was cut");
+        }
+        self.headings.insert(text.to_vec());
         self.table = match names.first().map(String::as_str) {
             Some("DEV") if names.iter().any(|n| n == "tps") => Table::Disks {
                 columns: names[1..].iter().map(|n| column(n)).collect(),

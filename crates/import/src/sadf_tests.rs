@@ -88,3 +88,21 @@ fn values_of_networks_and_of_all_disks_together_are_no_rows() {
         (Some(4.0), Some(2500.0))
     );
 }
+
+#[test]
+fn a_heading_that_is_cut_is_damage_and_loses_no_row() {
+    let whole = fixture("sadf.csv");
+    let lines: Vec<&str> = whole.lines().collect();
+    let rows_at = lines
+        .iter()
+        .position(|l| l.contains("loop0"))
+        .expect("rows");
+    for end in [";%util", ";wkB/s", ";tps", ";DEV"] {
+        let heading = lines[rows_at - 1];
+        let cut = &heading[..heading.find(end).expect("there")];
+        let mut lines = lines.clone();
+        lines.insert(rows_at + 1, cut);
+        let got = import(&(lines.join("\n") + "\n"));
+        assert_eq!((got.rates.len(), got.damage.count), (3, 1), "{cut}");
+    }
+}

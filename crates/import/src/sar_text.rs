@@ -71,6 +71,23 @@ impl Table {
         }
         Some(Table::Other)
     }
+
+    /// Whether both are tables of devices, and this one has fewer of the same columns.
+    fn is_part_of(&self, open: &Table) -> bool {
+        match (self, open) {
+            (Table::Disk { columns: own, .. }, Table::Disk { columns, .. }) => {
+                own.len() < columns.len() && columns.starts_with(own)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A heading of devices without its end: without the name or the first column of numbers.
+fn is_cut_heading(cells: &[&[u8]]) -> bool {
+    let has = |word: &[u8]| cells.contains(&word);
+    let of_devices = has(b"DEV") || has(b"rkB/s") || has(b"rd_sec/s");
+    of_devices && !(has(b"DEV") && has(b"tps"))
 }
 
 fn meaning(heading: &[u8]) -> Column {
@@ -201,6 +218,10 @@ impl Parser<'_> {
             return;
         }
         if let Some(table) = Table::of_heading(&cells) {
+            // Half a heading would name the columns wrongly: the table that is open goes on.
+            if is_cut_heading(&cells) || table.is_part_of(&self.table) {
+                return self.log.damaged(line.number, "a heading that was cut");
+            }
             match &table {
                 Table::Disk { .. } => self.disks.heading(time_ns),
                 Table::Cpu(_) => self.cpus.heading(time_ns),

@@ -136,3 +136,26 @@ fn processors_alone_are_refused_with_what_is_missing() {
     };
     assert!(why.contains("sar -d"), "{why}");
 }
+
+#[test]
+fn a_heading_that_is_cut_is_damage_and_loses_no_interval() {
+    for name in ["sar-d.txt", "sar-pretty.txt"] {
+        let whole = String::from_utf8(fixtures::bytes(name)).expect("UTF-8");
+        let lines: Vec<&str> = whole.lines().collect();
+        let rows_at = lines
+            .iter()
+            .position(|l| l.contains("loop0"))
+            .expect("rows");
+        let heading = lines[rows_at - 1];
+        for end in ["%util", "await", "wkB/s"] {
+            let cut = &heading[..heading.find(end).expect("there")];
+            for at in rows_at..rows_at + 3 {
+                let mut lines = lines.clone();
+                lines.insert(at, cut);
+                let got = import(&(lines.join("\n") + "\n"));
+                assert_eq!((got.rates.len(), got.damage.count), (3, 1), "{name}: {cut}");
+                assert_eq!(got.damage.places[0].at, at as u64 + 1);
+            }
+        }
+    }
+}
