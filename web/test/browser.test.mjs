@@ -347,6 +347,50 @@ describe("counters only", { skip: missing ?? false }, () => {
   });
 });
 
+describe("an imported log of averages", { skip: missing ?? false }, () => {
+  const panels = (page) => page.locator("#time [data-panel]").evaluateAll((all) => all.map((p) => p.dataset.panel));
+  const drawn = async (page) => {
+    for (const panel of await panels(page)) {
+      const n = await colours(page, `[data-panel="${panel}"] canvas`);
+      assert.ok(n > 20, `${panel} shows ${n} colours`);
+    }
+  };
+
+  test("draws every column of the log by device, and the processors, and nothing that it does not hold", async () => {
+    const page = await open(await written("log.html", synth.tables(300)));
+    const all = await panels(page);
+    for (const column of ["iops-r/s", "iops-w/s", "throughput-rkB/s", "throughput-wkB/s", "await-r_await", "await-w_await", "queue-aqu-sz", "util-%util", "size-rareq-sz", "merges-wrqm/s", "merged-%wrqm", "cpu"]) {
+      assert.ok(all.includes(column), `${column} is missing in ${all}`);
+    }
+    assert.ok(!all.includes("merges-rrqm/s"), "merges that never happened");
+    await drawn(page);
+    assert.equal(await page.locator("#distributions").count(), 0);
+    assert.equal(await page.locator("#actors").count(), 0);
+    assert.doesNotMatch(await page.locator("main").textContent(), /does not hold|does not say who|that moved data/);
+    await page.getByRole("button", { name: "Show one device alone" }).click();
+    assert.deepEqual((await panels(page)).slice(0, 2), ["iops", "throughput"], "one device");
+    assert.match(await range(page), /^12:02:48 . 12:07:48$/, "the clock on the wall");
+    await close(page);
+  });
+
+  test("one device has a chart per quantity, which zooms and shows its values", async () => {
+    const page = await open(await written("log.html", synth.tables(300)));
+    await page.selectOption(".toolbar select", "sdb");
+    await page.waitForSelector('[data-panel="iops"] canvas');
+    assert.deepEqual(await panels(page), ["iops", "throughput", "await", "queue", "util", "size", "merges", "merged", "cpu"]);
+    await drawn(page);
+    const before = await range(page);
+    await drag(page, '[data-panel="iops"] .u-over', 0.2, 0.4);
+    await changed(page, before);
+    const over = page.locator('[data-panel="util"] .u-over');
+    await over.scrollIntoViewIfNeeded();
+    await over.hover({ position: { x: 200, y: 50 } });
+    await page.waitForSelector('[data-panel="util"] .float:not([hidden])');
+    assert.match(await page.locator('[data-panel="util"] .float').textContent(), /%util(97|12) %/);
+    await close(page);
+  });
+});
+
 describe("nothing happened", { skip: missing ?? false }, () => {
   test("an empty recording says so", async () => {
     const page = await open(await written("empty.html", synth.empty()));

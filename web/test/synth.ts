@@ -338,6 +338,31 @@ export function counters(seconds: number): PageData {
   return { ...data, depth: [], recording, scopes, devices: [], findings: [], actors: [], lossy: [] };
 }
 
+/** A log of iostat of two disks, each second of it, with the processors' shares. */
+export function tables(seconds: number): PageData {
+  const data = counters(seconds);
+  const each = (of: (second: number) => number | null) => packColumn(Array.from({ length: seconds }, (_, i) => {
+    const v = of(i);
+    return v === null ? null : Math.round(v * 100);
+  }));
+  const edges = { rows: seconds, from: packColumn(Array.from({ length: seconds }, (_, i) => i * 1000)), to: packColumn(Array.from({ length: seconds }, (_, i) => (i + 1) * 1000)) };
+  const table = (load: number) => ({
+    ...edges,
+    cols: {
+      r_ios: each((i) => load * (100 + 40 * Math.sin(i / 5))), r_bytes: each((i) => load * 4096 * (100 + 40 * Math.sin(i / 5))),
+      r_merges: each(() => 0), r_us: each((i) => 300 + 100 * Math.cos(i / 3)),
+      w_ios: each((i) => (i % 10 === 7 ? 900 * load : 0)), w_bytes: each((i) => (i % 10 === 7 ? 900 * load * 65536 : 0)),
+      w_merges: each((i) => (i % 10 === 7 ? 30 : 0)), w_us: each((i) => (i % 10 === 7 ? 9000 : null)),
+      in_flight: each((i) => (i % 10 === 7 ? 12 : 0.04)), util: each((i) => (i % 10 === 7 ? 97 : 4 * load)),
+    },
+  });
+  const cpu = { ...edges, cols: { user: each((i) => 20 + (i % 7)), system: each(() => 4), iowait: each((i) => (i % 10 === 7 ? 30 : 1)), steal: each(() => 0), idle: each((i) => 60 - (i % 7)) } };
+  const scope = data.scopes[0] as ScopeBlock;
+  const scopes = [{ ...scope, label: "All 2 devices", devices: ["sda", "sdb"] }, { ...scope, label: "sda", devices: ["sda"] }, { ...scope, label: "sdb", devices: ["sdb"] }];
+  const recording = { ...data.recording, source: "import:iostat", start_unix_s: 1_795_521_768 };
+  return { ...data, recording, scopes, tables: { merged: 1, devices: [{ device: "sda", table: table(1) }, { device: "sdb", table: table(3) }], cpu } };
+}
+
 /** A device in depth: three groups of 20 minutes, a rhythm of 5 s, latencies by arrival a second before those by completion. */
 function depth(seconds: number, device: string, capacity: CapacityBlock): DepthBlock {
   const q = (p50: number, p75: number) => ({ p50, p75, mean: (p50 + p75) / 2, max: p75 * 9 });

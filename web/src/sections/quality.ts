@@ -67,7 +67,11 @@ function costNotes(data: PageData): Note[] {
     r.max_rss_bytes === null ? null : `${format.binaryBytes(r.max_rss_bytes)} of memory at most`,
     r.disk_bytes === null ? null : `${format.binaryBytes(r.disk_bytes)} on disk${r.bytes_per_io === null ? "" : `, ${format.number(r.bytes_per_io)} bytes per I/O`}`,
   ].filter((p) => p !== null);
-  const rounding: Note = {
+  const rounding: Note = data.tables ? {
+    topic: "Rounding",
+    level: "info",
+    text: "Charts show the log's own numbers, to a hundredth.",
+  } : {
     topic: "Rounding",
     level: "info",
     text: "Counts and bytes in the charts are exact; latencies and mean concurrency are rounded by at most 0.55 %, percentiles by another 0.4 %. Tables hold the exact values of the analysis.",

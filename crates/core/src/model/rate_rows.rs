@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{ClassRates, DevId, IntervalRates};
 
 /// Quantities of a row: four of each class and of all together, then queue length, utilisation and service time.
-const QUANTITIES: usize = 23;
+pub(super) const QUANTITIES: usize = 23;
 
 /// A list of [`IntervalRates`] in which what a row does not say takes no space.
 ///
@@ -155,27 +155,13 @@ impl RateRows {
 
     fn unpack(&self, h: &Head) -> IntervalRates {
         let mut known = self.values.get(h.at..).unwrap_or_default().iter();
-        let mut next = 0;
-        let mut quantity = || {
-            let bit = 1 << next;
-            next += 1;
-            if h.known & bit != 0 {
-                known.next().copied()
-            } else {
-                None
+        let mut values = [None; QUANTITIES];
+        for (i, value) in values.iter_mut().enumerate() {
+            if h.known & (1 << i) != 0 {
+                *value = known.next().copied();
             }
-        };
-        let mut r = IntervalRates::new(h.from_ns, h.to_ns, h.dev);
-        for c in r.classes.iter_mut().chain([&mut r.all]) {
-            *c = ClassRates {
-                ios_per_s: quantity(),
-                bytes_per_s: quantity(),
-                merges_per_s: quantity(),
-                mean_us: quantity(),
-            };
         }
-        (r.in_flight, r.util_percent, r.service_us) = (quantity(), quantity(), quantity());
-        r
+        with_quantities(IntervalRates::new(h.from_ns, h.to_ns, h.dev), &values)
     }
 }
 
@@ -194,7 +180,30 @@ impl<'a> FromIterator<&'a IntervalRates> for RateRows {
     }
 }
 
-/// In the order in which `unpack` takes them.
+/// `r` with these quantities, in the order of [`quantities`].
+pub(super) fn with_quantities(
+    mut r: IntervalRates,
+    values: &[Option<f64>; QUANTITIES],
+) -> IntervalRates {
+    let (of_classes, others) = values.as_chunks::<4>();
+    for (c, of_class) in r.classes.iter_mut().chain([&mut r.all]).zip(of_classes) {
+        let [ios_per_s, bytes_per_s, merges_per_s, mean_us] = *of_class;
+        *c = ClassRates {
+            ios_per_s,
+            bytes_per_s,
+            merges_per_s,
+            mean_us,
+        };
+    }
+    if let [in_flight, util_percent, service_us] = *others {
+        r.in_flight = in_flight;
+        r.util_percent = util_percent;
+        r.service_us = service_us;
+    }
+    r
+}
+
+/// All quantities: four of each class and of all together, then the three others.
 pub(super) fn quantities(r: &IntervalRates) -> [Option<f64>; QUANTITIES] {
     let mut out = [None; QUANTITIES];
     for (c, to) in r.classes.iter().chain([&r.all]).zip(out.chunks_mut(4)) {

@@ -1,7 +1,7 @@
 //! What a table of averages holds for an interval: all that logs without single I/Os contain.
 
 use super::DevId;
-use super::rate_rows::quantities;
+use super::rate_rows::{QUANTITIES, quantities, with_quantities};
 
 /// One class of I/O over an interval, as a table printed it. `None`: the table did not say.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
@@ -121,6 +121,20 @@ impl IntervalRates {
             service_us: self.service_us.or(other.service_us),
             ..*self
         }
+    }
+
+    /// The row with each quantity as `of` makes it of this row's and `other`'s.
+    pub fn zipped(
+        &self,
+        other: &IntervalRates,
+        of: impl Fn(Option<f64>, Option<f64>) -> Option<f64>,
+    ) -> IntervalRates {
+        let (own, others) = (quantities(self), quantities(other));
+        let mut values = [None; QUANTITIES];
+        for (i, value) in values.iter_mut().enumerate() {
+            *value = of(own[i], others[i]);
+        }
+        with_quantities(*self, &values)
     }
 
     /// Length of the interval in nanoseconds.

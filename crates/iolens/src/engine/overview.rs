@@ -18,6 +18,8 @@ use super::{decode, tables, window};
 
 /// Devices that get charts of their own in the HTML report.
 const MAX_SCOPES: usize = 8;
+/// The same of an imported log: its page is there to compare them.
+const MAX_SCOPES_OF_TABLES: usize = 24;
 /// Stretches that the HTML report shows down to 1 ms.
 const MAX_DETAILS: usize = 8;
 
@@ -86,7 +88,7 @@ fn overview_of_tables(
         .map(|r| r.dev)
         .collect();
     let row_ns = tables::own_step_ns(rates).unwrap_or(1_000_000_000);
-    let scopes = scopes(devices, |dev| double.contains(&dev), MAX_SCOPES);
+    let scopes = scopes(devices, |dev| double.contains(&dev), MAX_SCOPES_OF_TABLES);
     let plan = OverviewPlan::whole_of_tables(window, scopes, row_ns);
     let mut overview = CounterOverview::new(plan);
     recording

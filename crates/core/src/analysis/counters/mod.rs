@@ -4,4 +4,5 @@ pub mod audit;
 pub mod imported;
 pub mod io_ticks;
 pub mod rates;
+pub mod row_groups;
 pub(in crate::analysis) mod summary;

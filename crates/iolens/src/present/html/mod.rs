@@ -7,6 +7,7 @@ mod depth;
 mod files;
 mod levels;
 mod pack;
+mod tables;
 mod view;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,8 @@ use actors::ActorBlock;
 use capacity::CapacityBlock;
 use depth::DepthBlock;
 use levels::{DistributionsBlock, LevelBlock};
+pub use tables::Tables;
+use tables::TablesBlock;
 use view::ViewBlock;
 #[cfg(test)]
 pub use view::has_page;
@@ -74,6 +77,8 @@ pub struct ReportData<'a> {
     pub marks: &'a [Mark],
     /// File-level requests, grouped by process; `None` if none were recorded.
     pub files: Option<&'a FilesReport>,
+    /// The tables that were imported instead of single I/Os; `None` of all other recordings.
+    pub tables: Option<Tables<'a>>,
     /// Where it stands in what a server knows; `None` for a file.
     pub view: Option<View>,
 }
@@ -151,6 +156,9 @@ pub(super) struct PageData<'a> {
     /// File-level requests; missing without any.
     #[cfg_attr(test, schemars(with = "Option<files::FilesBlock>"))]
     files: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The rows of imported tables; missing if the recording holds anything else.
+    tables: Option<TablesBlock>,
     /// Of a page that a server made: where it stands in what the server knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     view: Option<ViewBlock>,
@@ -269,6 +277,9 @@ fn json(data: &ReportData, budget: usize) -> String {
             })
             .collect(),
         files: data.files.map(files::block),
+        tables: data
+            .tables
+            .map(|tables| tables::block(data, tables, budget / 2)),
         view: data.view.map(ViewBlock::from),
     };
     if shallow > 0 {

@@ -5,7 +5,7 @@ use super::*;
 use crate::present::report_json::tests::sample;
 use iolens_core::analysis::Window;
 use iolens_core::analysis::overview::{Moment, Overview, OverviewPlan, Scope};
-use iolens_core::model::{Comm, DevId, Io, LossReason, Lost, Op};
+use iolens_core::model::{Comm, CpuShares, DevId, Device, IntervalRates, Io, LossReason, Lost, Op};
 use serde_json::json;
 
 const TEMPLATE: &str =
@@ -57,6 +57,7 @@ struct Scene {
     details: Option<OverviewData>,
     names: Names,
     files: Option<FilesReport>,
+    tables: Option<(Vec<IntervalRates>, Vec<CpuShares>)>,
     view: Option<View>,
 }
 
@@ -72,8 +73,14 @@ impl Scene {
             details: None,
             names: Names::default(),
             files: None,
+            tables: None,
             view: None,
         }
+    }
+
+    fn tables(&self) -> Option<Tables<'_>> {
+        let (rates, cpu) = self.tables.as_ref()?;
+        Some(Tables { rates, cpu })
     }
 
     fn data(&self) -> ReportData<'_> {
@@ -87,6 +94,7 @@ impl Scene {
             notes: &[],
             marks: &[],
             files: self.files.as_ref(),
+            tables: self.tables(),
             view: self.view,
         }
     }
@@ -361,4 +369,77 @@ fn the_embedded_page_has_room_for_data() {
     );
     let html = String::from_utf8(render(&Scene::new().data()).expect("a page")).expect("UTF-8");
     assert!(html.len() < MAX_BYTES && html.contains("\"format\":1"));
+}
+
+/// Rows of a second of two devices, which differ by a factor of ten.
+fn table_rows(seconds: i64) -> Vec<IntervalRates> {
+    let mut rows = Vec::new();
+    for second in 0..seconds {
+        for (factor, dev) in [(1.0, DevId::new(0, 1)), (10.0, DevId::new(0, 2))] {
+            let ns = 1_000_000_000;
+            let mut row = IntervalRates::new(second * ns, (second + 1) * ns, dev);
+            let reads = 12.34 * factor * (1 + second % 7) as f64;
+            row.classes[0].ios_per_s = Some(reads);
+            row.classes[0].bytes_per_s = Some(reads * 4096.0);
+            row.classes[0].mean_us = (second != 1).then_some(250.0);
+            row.in_flight = Some(0.25);
+            row.util_percent = Some(7.5 * factor);
+            rows.push(row);
+        }
+    }
+    rows
+}
+
+fn scene_of_tables(seconds: i64) -> Scene {
+    let mut scene = Scene::new();
+    let names = [("sda", 1), ("sdb", 2)];
+    let device = |(name, minor): (&str, u32)| Device::named(name, DevId::new(0, minor));
+    scene.meta.devices = names.map(device).to_vec();
+    let cpu = CpuShares {
+        from_ns: 0,
+        to_ns: seconds * 1_000_000_000,
+        user: Some(12.5),
+        idle: Some(80.0),
+        ..CpuShares::default()
+    };
+    scene.tables = Some((table_rows(seconds), vec![cpu]));
+    scene
+}
+
+#[test]
+fn the_rows_of_an_imported_table_are_in_the_page_as_the_log_has_them() {
+    let document = scene_of_tables(3).document();
+    let tables = &document["tables"];
+    assert_eq!(tables["merged"], 1);
+    let sdb = &tables["devices"][1];
+    assert_eq!(sdb["device"], "sdb");
+    let column = |name: &str| unpack_column(sdb["table"]["cols"][name].as_str().expect(name));
+    let reads = [12_340, 24_680, 37_020].map(Some);
+    assert_eq!(column("r_ios"), reads);
+    assert_eq!(column("r_us"), [Some(25_000), None, Some(25_000)]);
+    assert_eq!(column("util"), [Some(7500); 3]);
+    let to = unpack_column(sdb["table"]["to"].as_str().expect("ends"));
+    assert_eq!(to, [1000, 2000, 3000].map(Some));
+    assert!(
+        sdb["table"]["cols"].get("w_ios").is_none(),
+        "the log has no writes"
+    );
+    assert!(sdb["table"].get("peaks").is_none());
+    assert_eq!(tables["cpu"]["cols"]["user"], pack::column([Some(1250)]));
+    assert!(Scene::new().document().get("tables").is_none());
+}
+
+#[test]
+fn a_long_table_has_fewer_rows_with_their_peaks_and_fits() {
+    let scene = scene_of_tables(400_000);
+    let html = scene.html();
+    assert!(html.len() < MAX_BYTES, "{} bytes", html.len());
+    let document = scene.document();
+    let tables = &document["tables"];
+    let merged = tables["merged"].as_u64().expect("a number");
+    assert!(merged > 1);
+    let sda = &tables["devices"][0]["table"];
+    let peaks = unpack_column(sda["peaks"]["r_ios"].as_str().expect("peaks"));
+    assert_eq!(peaks.len() as u64, 400_000u64.div_ceil(merged));
+    assert_eq!(peaks.iter().max(), Some(&Some(8638)), "7 * 12.34 a second");
 }
