@@ -20,7 +20,15 @@ ci/split-debug.sh "$program"
 
 rm -rf "$out"
 mkdir -p "$out/root"
-"$program" manual "$out/root"
+share=$out/root/share
+"$program" generate man -o "$share/man/man1"
+mkdir -p "$share/bash-completion/completions" "$share/zsh/vendor-completions" "$share/fish/vendor_completions.d" "$share/iolens"
+"$program" generate completions bash >"$share/bash-completion/completions/iolens"
+"$program" generate completions zsh >"$share/zsh/vendor-completions/_iolens"
+"$program" generate completions fish >"$share/fish/vendor_completions.d/iolens.fish"
+# `iolens query` names it in its advice.
+ci/wheel.sh target/venv-wheel "$share/iolens"
+ls "$share"/iolens/iolens-*.whl >/dev/null || { echo "the packages carry the wheel, which could not be built" >&2; exit 1; }
 find "$out/root/share/man" -name '*.1' -exec gzip -9n {} +
 # What changed is in CHANGELOG.md; Debian wants a file of this form beside it.
 date=$(git log -1 --format=%cD)
@@ -42,11 +50,11 @@ cp packaging/container/Containerfile packaging/container/image.py "$tree/share/i
 cp README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT "$tree/"
 # The same input gives the same archive.
 tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct)" -C "$out" -czf "$out/$name.tar.gz" "$name"
+cp "$share"/iolens/iolens-*.whl "$out/"
 rm -rf "$tree" "$out/root"
 if command -v python3 >/dev/null; then
   packaging/container/image.py "$out/$name.tar.gz" "$out/${name%-linux}-image.tar.gz"
 else
   echo "SKIP: the files of the container image: python3 is missing"
 fi
-ci/wheel.sh target/venv-wheel "$out"
 ls -l "$out"

@@ -68,6 +68,9 @@ written = next(d["write"]["bytes"] for d in report["devices"] if d["name"] == sy
 assert written + (hidden << 16) >= 16 << 20, f"16 MiB were written, the report knows {written} bytes, {hidden} I/Os were hidden"
 print(f"report: {written} bytes written to {sys.argv[2]}, {hidden} I/Os hidden by the kernel, none lost")
 PY
+advice=$(inside iolens query /var/lib/iolens "select 1" 2>&1 || true)
+wheel=$(ls "$root"/usr/share/iolens/iolens-*.whl)
+grep -qF "install ${wheel#"$root"}" <<<"$advice" || { echo "FAIL: query does not name its wheel: $advice" >&2; exit 1; }
 packaging/wheel_test.sh target/package "$root/usr/bin/iolens" "$root/var/lib/iolens"
 inside dpkg --purge iolens
 listing >"$work/after"

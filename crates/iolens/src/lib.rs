@@ -89,7 +89,9 @@ fn explain_usage(e: &clap::Error) -> u8 {
     if wanted_help {
         eprint!("{text}");
     } else {
-        eprintln!("iolens: {}; try --help", usage_line(&text));
+        let line = usage_line(&text);
+        let separator = if line.ends_with('?') { "" } else { ";" };
+        eprintln!("iolens: {line}{separator} try --help");
     }
     FAILED
 }
@@ -107,12 +109,22 @@ fn usage_line(text: &str) -> String {
     let after = |prefix: &str| rest.iter().find_map(|l| l.trim().strip_prefix(prefix));
     let values =
         after("[possible values: ").map(|v| format!("; it is one of {}", v.trim_end_matches(']')));
-    let hint = after("tip: ").map(|tip| format!("; {tip}"));
+    let hint = after("tip: ").map(|tip| format!("; {}", question(tip)));
     format!(
         "{reason}{missing}{}{}",
         values.unwrap_or_default(),
         hint.unwrap_or_default()
     )
+}
+
+/// What clap says of a similar word (`a similar subcommand exists: 'report'`), as people ask.
+fn question(tip: &str) -> String {
+    match tip.split_once(": ") {
+        Some((what, words)) if what.contains(" similar ") => {
+            format!("did you mean {}?", words.replace("', '", "' or '"))
+        }
+        _ => tip.to_owned(),
+    }
 }
 
 /// Whether a command ended because standard output could not be written.
@@ -131,12 +143,17 @@ mod tests {
         let text = "error: invalid value 'x' for '--by <BY>'\n  [possible values: all, device]\n\n  tip: a similar value exists: 'all'\n\nFor more";
         assert_eq!(
             usage_line(text),
-            "invalid value 'x' for '--by <BY>'; it is one of all, device; a similar value exists: 'all'"
+            "invalid value 'x' for '--by <BY>'; it is one of all, device; did you mean 'all'?"
         );
         let text = "error: the following required arguments were not provided:\n  <RECORDING>\n\nUsage: iolens report";
         assert_eq!(
             usage_line(text),
             "the following required arguments were not provided: <RECORDING>"
+        );
+        let text = "error: unrecognized subcommand 'rep'\n\n  tip: some similar subcommands exist: 'report', 'replay'\n";
+        assert_eq!(
+            usage_line(text),
+            "unrecognized subcommand 'rep'; did you mean 'report' or 'replay'?"
         );
         assert_eq!(usage_line(""), "usage error");
     }

@@ -2,85 +2,149 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
-use clap::{Args, CommandFactory as _};
+use anyhow::{Context as _, Result, bail};
+use clap::{Args, Command, CommandFactory as _, Subcommand};
 use clap_complete::Shell;
 
 use super::Cli;
 
-/// Write manual pages and shell completions into a directory
+/// Manual pages and shell completions
+///
+/// Examples:
+///   iolens generate man | man -l -                    the manual page, without installing it
+///   iolens generate man record                        that of a command
+///   iolens generate man -o /usr/local/share/man/man1  all of them, as files
+///   iolens generate completions bash > /etc/bash_completion.d/iolens
 #[derive(Debug, Args)]
-pub struct ManualPlan {
-    /// Directory, made if it is not there
-    pub dir: PathBuf,
+#[command(verbatim_doc_comment)]
+pub struct GeneratePlan {
+    /// Which of them.
+    #[command(subcommand)]
+    pub what: Generated,
 }
 
-/// Where each shell looks for completions, below a prefix such as `/usr`.
-const COMPLETIONS: [(Shell, &str); 3] = [
-    (Shell::Bash, "share/bash-completion/completions"),
-    (Shell::Zsh, "share/zsh/vendor-completions"),
-    (Shell::Fish, "share/fish/vendor_completions.d"),
-];
+/// What is generated.
+#[derive(Debug, Subcommand)]
+#[allow(
+    missing_docs,
+    reason = "clap shows a variant's docstring instead of its plan's, which says more"
+)]
+pub enum Generated {
+    Man(ManPlan),
+    Completions(CompletionsPlan),
+}
 
-/// Writes the pages of all commands (`share/man/man1`) and the completions of bash, zsh and fish.
+/// A manual page on standard output, or all of them in a directory
+#[derive(Debug, Args)]
+pub struct ManPlan {
+    /// The page of this command [default: that of iolens]
+    #[arg(value_name = "COMMAND", conflicts_with = "output")]
+    pub command: Vec<String>,
+    /// Write all pages into this directory, which is made if it is not there
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+}
+
+/// Completions of a shell on standard output
+#[derive(Debug, Args)]
+pub struct CompletionsPlan {
+    /// The shell
+    #[arg(value_name = "SHELL", value_enum)]
+    pub shell: Shell,
+}
+
+/// Makes what was asked for: the bytes for standard output, none if they went into files.
 ///
 /// # Errors
-/// A file cannot be written.
-pub fn write_manual(plan: &ManualPlan) -> Result<()> {
-    let pages = made(&plan.dir, "share/man/man1")?;
-    clap_mangen::generate_to(Cli::command(), &pages)
-        .with_context(|| pages.display().to_string())?;
-    for (shell, under) in COMPLETIONS {
-        let dir = made(&plan.dir, under)?;
-        let file = clap_complete::generate_to(shell, &mut Cli::command(), "iolens", &dir);
-        let file = file.with_context(|| dir.display().to_string())?;
-        // bash-completion loads the file that is called as the command.
-        if shell == Shell::Bash {
-            std::fs::rename(&file, dir.join("iolens"))
-                .with_context(|| file.display().to_string())?;
+/// There is no such command, or a file cannot be written.
+pub fn generate(plan: &GeneratePlan) -> Result<Vec<u8>> {
+    match &plan.what {
+        Generated::Man(ManPlan {
+            output: Some(dir), ..
+        }) => write_pages(dir).map(|()| Vec::new()),
+        Generated::Man(page) => page_of(&page.command),
+        Generated::Completions(c) => {
+            let mut text = Vec::new();
+            clap_complete::generate(c.shell, &mut Cli::command(), "iolens", &mut text);
+            Ok(text)
         }
     }
-    Ok(())
 }
 
-fn made(prefix: &Path, under: &str) -> Result<PathBuf> {
-    let dir = prefix.join(under);
-    std::fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
-    Ok(dir)
+fn write_pages(dir: &Path) -> Result<()> {
+    let place = || dir.display().to_string();
+    std::fs::create_dir_all(dir).with_context(place)?;
+    clap_mangen::generate_to(Cli::command(), dir).with_context(place)
+}
+
+/// The page of a command, whose words may be several: `lab fio`.
+fn page_of(words: &[String]) -> Result<Vec<u8>> {
+    let mut command = Cli::command();
+    command.build();
+    let mut found: &Command = &command;
+    for word in words {
+        let below = found.find_subcommand(word).filter(|c| !c.is_hide_set());
+        let Some(below) = below else {
+            bail!(
+                "there is no command {:?}; iolens --help lists them",
+                words.join(" ")
+            );
+        };
+        found = below;
+    }
+    let mut text = Vec::new();
+    clap_mangen::Man::new(found.clone()).render(&mut text)?;
+    Ok(text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn generated(words: &[&str]) -> Result<Vec<u8>> {
+        let argv = ["iolens", "generate"].iter().chain(words);
+        let plan = super::super::parse(argv.map(Into::into)).expect("parses");
+        let super::super::Plan::Generate(plan) = plan else {
+            panic!("another command")
+        };
+        generate(&plan)
+    }
+
+    fn text(words: &[&str]) -> String {
+        String::from_utf8(generated(words).expect("is made")).expect("UTF-8")
+    }
+
     #[test]
     fn every_command_that_help_lists_has_a_page_and_a_completion() {
         let dir = tempfile::tempdir().expect("temporary directory");
-        write_manual(&ManualPlan {
-            dir: dir.path().join("new"),
-        })
-        .expect("written");
-        let read = |path: &str| {
-            std::fs::read_to_string(dir.path().join("new/share").join(path)).expect(path)
-        };
-        let bash = read("bash-completion/completions/iolens");
+        let pages = dir.path().join("new/man1");
+        let printed = text(&["man", "-o", &pages.display().to_string()]);
+        assert_eq!(printed, "", "all is in files");
+        let bash = text(&["completions", "bash"]);
         for command in Cli::command().get_subcommands() {
-            let (name, hidden) = (command.get_name(), command.is_hide_set());
-            let page = dir
-                .path()
-                .join(format!("new/share/man/man1/iolens-{name}.1"));
-            assert_eq!(page.exists(), !hidden, "{name}");
-            assert!(
-                hidden || bash.contains(&format!("iolens__subcmd__{name}")),
-                "{name}"
-            );
+            let name = command.get_name();
+            let is_shown = !command.is_hide_set();
+            let page = pages.join(format!("iolens-{name}.1"));
+            assert_eq!(page.exists(), is_shown, "{name}");
+            let completed = bash.contains(&format!("iolens__subcmd__{name}"));
+            assert!(completed || !is_shown, "{name}");
         }
-        let record = read("man/man1/iolens-record.1");
+        let record = std::fs::read_to_string(pages.join("iolens-record.1")).expect("reads");
         assert!(
             record.contains("\\-\\-keep") && record.contains("flight recorder"),
             "{record}"
         );
-        assert!(read("zsh/vendor-completions/_iolens").contains("#compdef iolens"));
-        assert!(read("fish/vendor_completions.d/iolens.fish").contains("complete -c iolens"));
+        assert!(text(&["completions", "zsh"]).contains("#compdef iolens"));
+        assert!(text(&["completions", "fish"]).contains("complete -c iolens"));
+    }
+
+    #[test]
+    fn a_page_goes_to_standard_output_and_unknown_commands_are_named() {
+        assert!(text(&["man"]).contains(".TH iolens 1"));
+        assert!(text(&["man", "lab", "fio"]).contains("\\-\\-iodepth"));
+        for hidden in ["guard", "reprot"] {
+            let refused = generated(&["man", hidden]).expect_err("is none");
+            assert!(refused.to_string().contains(hidden), "{refused}");
+        }
     }
 }

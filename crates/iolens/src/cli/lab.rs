@@ -1,6 +1,6 @@
 //! `iolens lab`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
@@ -34,6 +34,29 @@ pub enum LabExperiment {
     Clean(LabClean),
 }
 
+/// The directory of an experiment, given as a word or as an option.
+#[derive(Debug, Default, Args)]
+pub struct ExperimentDir {
+    /// Directory of the experiment, the same as -o DIR
+    #[arg(
+        value_name = "DIR",
+        required_unless_present = "output",
+        conflicts_with = "output"
+    )]
+    experiment: Option<PathBuf>,
+    /// Directory of the experiment
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+}
+
+impl ExperimentDir {
+    /// The directory; one of both was given.
+    pub fn path(&self) -> &Path {
+        let given = self.experiment.as_deref().or(self.output.as_deref());
+        given.unwrap_or(Path::new("."))
+    }
+}
+
 /// Simultaneous copies by target and number, with analysis of variance
 ///
 /// Examples:
@@ -42,9 +65,9 @@ pub enum LabExperiment {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct LabCopies {
-    /// Directory of the experiment
-    #[arg(short, long, value_name = "DIR")]
-    pub output: PathBuf,
+    #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
+    pub output: ExperimentDir,
     /// Where the source file and the loop devices' files go
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
@@ -83,9 +106,9 @@ pub struct LabCopies {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct LabPoll {
-    /// Directory of the experiment
-    #[arg(short, long, value_name = "DIR")]
-    pub output: PathBuf,
+    #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
+    pub output: ExperimentDir,
     /// Where the disks' files go
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,

@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use serde::Deserialize;
 
+use super::lab::ExperimentDir;
 use super::units::parse_size;
 
 /// A sweep of fio over block sizes and whatever else, explained by the device's counters
@@ -13,16 +14,16 @@ use super::units::parse_size;
 /// All options but -o can also be in a TOML file (--plan), under the same names; the command line takes precedence.
 ///
 /// Examples:
-///   iolens lab fio -o sweep --bs 4k,64k,1M --rw randread --seconds 5
+///   iolens lab fio sweep --bs 4k,64k,1M --rw randread --seconds 5
 ///   iolens lab fio -o cache --direct 0 --rw read --bs 512,4k,64k,1M
 ///   iolens lab fio -o loop --loop --iodepth 1,32 --engine libaio
 ///   iolens lab fio -o sweep --plan sweep.toml
 #[derive(Debug, Default, Args)]
 #[command(verbatim_doc_comment)]
 pub struct LabFio {
-    /// Directory of the experiment
-    #[arg(short, long, value_name = "DIR")]
-    pub output: PathBuf,
+    #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
+    pub output: ExperimentDir,
     /// TOML file with any of these options, e.g. bs = ["4k", "1M"] and direct = [0, 1]
     #[arg(long, value_name = "FILE.toml")]
     pub plan: Option<PathBuf>,
@@ -187,7 +188,7 @@ impl LabFio {
             Seconds::Part(x) => x,
         });
         let sweep = FioSweep {
-            output: self.output.clone(),
+            output: self.output.path().to_owned(),
             dir: self
                 .dir
                 .clone()
@@ -353,7 +354,6 @@ mod tests {
         let path = dir.path().join("sweep.toml");
         std::fs::write(&path, text).expect("writes");
         LabFio {
-            output: PathBuf::from("out"),
             plan: Some(path),
             ..given
         }

@@ -1,10 +1,11 @@
 //! argv -> typed plans; nothing else. No other module uses clap.
 
+mod generate;
 mod import;
 pub mod iostat;
 mod lab;
 mod lab_fio;
-mod manual;
+mod nearest;
 mod query;
 mod serve;
 mod share;
@@ -20,10 +21,10 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use iolens_recorder::SourceChoice;
 
+pub use generate::{GeneratePlan, generate};
 pub use import::ImportPlan;
 pub use lab::{LabCopies, LabExperiment, LabPlan, LabPoll};
 pub use lab_fio::{FioSweep, LabFio};
-pub use manual::{ManualPlan, write_manual};
 pub use query::QueryPlan;
 pub use serve::{Compat, LogChoice, ServePlan, USUAL_FREEZE_KEEP, USUAL_KEEP};
 pub use share::ShareArgs;
@@ -50,8 +51,7 @@ pub enum Plan {
     Iostat(IostatPlan),
     Util(UtilPlan),
     Throttle(ThrottlePlan),
-    #[command(hide = true)]
-    Manual(ManualPlan),
+    Generate(GeneratePlan),
     #[command(hide = true)]
     Guard(GuardPlan),
     #[command(hide = true)]
@@ -433,9 +433,36 @@ pub struct IostatPlan {
 /// # Errors
 /// clap's error, which knows its own exit code and how to print itself (help and version are errors too).
 pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<Plan, clap::Error> {
-    Cli::try_parse_from(argv)
+    let argv: Vec<OsString> = argv.into_iter().collect();
+    Cli::try_parse_from(&argv)
         .map(|cli| cli.plan)
-        .map_err(without_hidden_commands)
+        .map_err(|e| with_nearest_command(without_hidden_commands(e), &argv))
+}
+
+/// A mistyped command is said with the one that was probably meant, where clap knows none: two letters in the wrong order are
+/// far apart for it.
+fn with_nearest_command(mut error: clap::Error, argv: &[OsString]) -> clap::Error {
+    let Some(ContextValue::String(mistyped)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
+    if error.get(ContextKind::SuggestedSubcommand).is_some() {
+        return error;
+    }
+    // The words before the mistyped one are commands above it, as `lab` is above `fio`.
+    let mut command = Cli::command();
+    for word in argv.iter().skip(1).filter_map(|w| w.to_str()) {
+        match command.find_subcommand(word) {
+            Some(below) => command = below.clone(),
+            None => break,
+        }
+    }
+    let shown = command.get_subcommands().filter(|c| !c.is_hide_set());
+    let names: Vec<&str> = shown.map(clap::Command::get_name).collect();
+    if let Some(name) = nearest::nearest(mistyped, &names) {
+        let suggested = ContextValue::Strings(vec![name.to_owned()]);
+        error.insert(ContextKind::SuggestedSubcommand, suggested);
+    }
+    error
 }
 
 /// Commands that are hidden from the help are not suggested for a mistyped one either.
@@ -494,7 +521,7 @@ mod tests {
     #[test]
     fn hidden_commands_are_not_suggested() {
         let said = |line: &str| parse(words(line)).unwrap_err().to_string();
-        for line in ["iolens generate", "iolens entre", "iolens guar"] {
+        for line in ["iolens entre", "iolens guar"] {
             let text = said(line);
             assert!(
                 !text.contains("enter") && !text.contains("'guard'"),
@@ -502,6 +529,9 @@ mod tests {
             );
         }
         assert!(said("iolens reprot").contains("'report'"));
+        assert!(said("iolens lab foi -o x").contains("'fio'"));
+        assert!(said("iolens zomo db.iolens").contains("'zoom'"));
+        assert!(!said("iolens photosynthesis").contains("tip:"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod demo;
 mod devices;
 mod doctor;
 mod files;
+mod generate;
 mod import;
 mod lab;
 mod limits;
@@ -42,7 +43,7 @@ pub fn run(plan: Plan) -> Result<u8> {
         )),
         Plan::Util(p) => util::run(&p),
         Plan::Throttle(p) => throttle::run(&p),
-        Plan::Manual(p) => crate::cli::write_manual(&p).map(|()| 0),
+        Plan::Generate(p) => generate::run(&p),
         Plan::Guard(p) => throttle::guard(&p),
         Plan::Enter(p) => throttle::enter(&p),
     }

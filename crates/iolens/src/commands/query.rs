@@ -1,18 +1,19 @@
 //! `iolens query`: SQL by the Python package `iolens`, which has a database; this program has none.
 
+use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Result, anyhow};
 
 use crate::cli::{Format, QueryPlan};
+use crate::present::record_text::shell_word;
 
 /// The command that the package installs; pipx puts nothing else on the PATH.
 const INSTALLED: &str = "iolens-lake";
 const INTERPRETER: &str = "python3";
-const HOW_TO_GET: &str =
-    "install the wheel of the release, or that of make package: pip install iolens-*.whl";
 /// What the interpreter runs. The working directory is no place to import from: a directory `iolens` there is not the package.
 const LAUNCHER: &str = "import sys
 sys.path = [p for p in sys.path if p]
@@ -23,6 +24,8 @@ except ImportError as e:
     sys.exit(2)
 sys.argv.pop()
 sys.exit(main())";
+/// Where packages put the wheel, seen from the directory of the program: the .deb, the tar.gz, a checkout.
+const WHEEL_PLACES: [&str; 4] = ["../share/iolens", "../package", "../wheel", "../../wheel"];
 
 /// Runs `iolens query`: becomes the package's command, so that its output and its exit code are this command's.
 ///
@@ -30,21 +33,73 @@ sys.exit(main())";
 /// There is neither that command nor Python.
 pub fn run(plan: &QueryPlan) -> Result<u8> {
     let failed = |program: &str, e: &std::io::Error| anyhow!("{program}: cannot be started: {e}");
-    let e = with_query(&mut Command::new(INSTALLED), plan).exec();
-    if e.kind() != ErrorKind::NotFound {
-        return Err(failed(INSTALLED, &e));
+    let environment = own_environment();
+    let own = environment
+        .as_deref()
+        .map(|e| e.join("bin").join(INSTALLED));
+    let commands = [Some(PathBuf::from(INSTALLED)), own];
+    for command in commands.into_iter().flatten() {
+        let e = with_query(&mut Command::new(&command), plan).exec();
+        if e.kind() != ErrorKind::NotFound {
+            return Err(failed(&command.display().to_string(), &e));
+        }
     }
+    let advice = advice(wheel().as_deref(), environment.as_deref());
     let e = with_query(Command::new(INTERPRETER).args(["-c", LAUNCHER]), plan)
-        .arg(HOW_TO_GET)
+        .arg(&advice)
         .exec();
     Err(match e.kind() {
         ErrorKind::NotFound => {
             anyhow!(
-                "query needs the Python package iolens, and neither {INSTALLED} nor {INTERPRETER} is on the PATH; {HOW_TO_GET}"
+                "query needs the Python package iolens, and neither {INSTALLED} nor {INTERPRETER} is on the PATH; install {INTERPRETER}, then {advice}"
             )
         }
         _ => failed(INTERPRETER, &e),
     })
+}
+
+/// The one command that installs the package: into an environment that `query` looks into, because Debian's own Python takes
+/// no packages.
+fn advice(wheel: Option<&Path>, environment: Option<&Path>) -> String {
+    let (Some(wheel), Some(environment)) = (wheel, environment) else {
+        return "its wheel is in the .deb and the tar.gz (share/iolens/), and make package builds it: pip install iolens-*.whl"
+            .to_owned();
+    };
+    let pip = environment.join("bin/pip");
+    format!(
+        "run this once: {INTERPRETER} -m venv {} && {} install {}",
+        shell_word(environment),
+        shell_word(&pip),
+        shell_word(wheel)
+    )
+}
+
+/// The environment of this user that the advice makes: `~/.local/share/iolens/venv`.
+fn own_environment() -> Option<PathBuf> {
+    let given = |name| std::env::var_os(name).filter(|v| !v.is_empty());
+    let data = given("XDG_DATA_HOME").map(PathBuf::from);
+    let home = || given("HOME").map(|home| Path::new(&home).join(".local/share"));
+    Some(data.or_else(home)?.join("iolens/venv"))
+}
+
+/// The wheel that came with this program.
+fn wheel() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    let beside = program.parent()?;
+    let places = WHEEL_PLACES.iter().map(|p| beside.join(p));
+    places.filter_map(|place| wheel_in(&place)).next()
+}
+
+/// The newest wheel of a directory, by its path without `..`.
+fn wheel_in(place: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(place.canonicalize().ok()?).ok()?;
+    let mut wheels: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
+    wheels.retain(|path| {
+        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        name.starts_with("iolens-") && name.ends_with(".whl")
+    });
+    wheels.sort();
+    wheels.pop()
 }
 
 /// The words of the package's own command; what it asks of the program it asks of this one.
@@ -61,4 +116,32 @@ fn with_query<'a>(command: &'a mut Command, plan: &QueryPlan) -> &'a mut Command
         .args(["query", "--format", format, "--"])
         .arg(&plan.recording)
         .arg(&plan.sql)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_advice_is_one_command_that_exists() {
+        let dir = tempfile::tempdir().expect("a directory");
+        assert_eq!(wheel_in(dir.path()), None);
+        assert_eq!(wheel_in(&dir.path().join("missing")), None);
+        for name in [
+            "iolens-0.1.0-py3-none-any.whl",
+            "other-1.whl",
+            "iolens-x.txt",
+        ] {
+            std::fs::write(dir.path().join(name), "").expect("writes");
+        }
+        let wheel = wheel_in(dir.path()).expect("is there");
+        assert!(wheel.ends_with("iolens-0.1.0-py3-none-any.whl"));
+        let advice = advice(Some(&wheel), Some(Path::new("/home/a b/venv")));
+        let expected = format!(
+            "run this once: python3 -m venv '/home/a b/venv' && '/home/a b/venv/bin/pip' install {}",
+            shell_word(&wheel)
+        );
+        assert_eq!(advice, expected);
+        assert!(super::advice(None, None).contains("pip install iolens-*.whl"));
+    }
 }

@@ -734,6 +734,38 @@ fn bad_input_is_refused_in_one_line_and_nothing_is_written() {
 }
 
 #[test]
+fn logs_of_sar_and_of_diskstats_become_recordings_with_a_page_of_their_columns() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, column, rows) in [
+        ("sar-d.txt", "all_us", 3),
+        ("sadf.csv", "all_us", 3),
+        ("sadf.txt", "all_us", 3),
+        ("sadf.json", "all_us", 3),
+        ("diskstats.txt", "r_us", 3),
+        ("iostat-xt.txt", "w_us", 2),
+    ] {
+        let log = fixture(&format!("import/{name}"));
+        let recording = imported(dir.path(), &format!("{name}.iolens"), &[log], &[]);
+        let page = dir.path().join(format!("{name}.html"));
+        let report = iolens(&["report", "-o"])
+            .arg(&page)
+            .arg(&recording)
+            .output()
+            .unwrap();
+        assert!(report.status.success(), "{}", scene(&report));
+        let html = fs::read_to_string(&page).unwrap();
+        let (_, rest) = html.split_once("json\">").unwrap();
+        let (json, _) = rest.split_once("</script>").unwrap();
+        let data: serde_json::Value = serde_json::from_str(json).unwrap();
+        let device = &data["tables"]["devices"][0]["table"];
+        assert_eq!(device["rows"], rows, "{name}");
+        assert!(device["cols"][column].is_string(), "{name}: {device}");
+        let has_cpu = name != "diskstats.txt";
+        assert_eq!(data["tables"]["cpu"].is_object(), has_cpu, "{name}");
+    }
+}
+
+#[test]
 fn a_log_may_come_through_a_pipe_and_compressed() {
     let dir = tempfile::tempdir().unwrap();
     let plain = imported(

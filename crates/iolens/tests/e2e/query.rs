@@ -12,13 +12,15 @@ fn without_the_package_one_line_says_how_to_get_it() {
         let mut command = iolens(&["query", "db.iolens", "select 1"]);
         command
             .env("PATH", empty.path())
+            .env("HOME", empty.path())
+            .env_remove("XDG_DATA_HOME")
             .env_remove("PYTHONPATH")
             .current_dir(empty.path());
         command
     };
     assert_refused(
         &ask().output().unwrap(),
-        &["iolens-lake", "python3", "pip install"],
+        &["iolens-lake", "python3", "install"],
     );
 
     let Some(python) = ["/usr/bin/python3", "/usr/local/bin/python3"]
@@ -49,6 +51,22 @@ fn without_the_package_one_line_says_how_to_get_it() {
         &ask().output().unwrap(),
         &["No module named 'iolens'", "pip install"],
     );
+
+    // What the advice installs is found again, although it is not on the PATH.
+    let bin = empty.path().join(".local/share/iolens/venv/bin");
+    fs::create_dir_all(&bin).unwrap();
+    fs::write(
+        bin.join("iolens-lake"),
+        "#!/bin/sh\necho of the environment\n",
+    )
+    .unwrap();
+    fs::set_permissions(bin.join("iolens-lake"), fs::Permissions::from_mode(0o755)).unwrap();
+    let out = ask().output().unwrap();
+    assert_eq!(
+        String::from_utf8(out.stdout).unwrap(),
+        "of the environment\n"
+    );
+    assert!(out.status.success());
 }
 
 #[test]

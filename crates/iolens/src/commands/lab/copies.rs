@@ -53,7 +53,7 @@ pub fn run(p: &LabCopies) -> Result<u8> {
         machine: Machine::here(),
         plan,
     };
-    let experiment = Experiment::begin(&p.output, &whole, WARN)?;
+    let experiment = Experiment::begin(p.output.path(), &whole, WARN)?;
     copies_runs::run(&experiment, &whole, &console)?;
     super::report::run(experiment.dir(), false)
 }

@@ -64,7 +64,7 @@ pub fn run(p: &LabPoll) -> Result<u8> {
         machine: Machine::here(),
         plan,
     };
-    let experiment = Experiment::begin(&p.output, &whole, WARN)?;
+    let experiment = Experiment::begin(p.output.path(), &whole, WARN)?;
     poll_runs::run(&experiment, &whole, &given, &console)?;
     super::report::run(experiment.dir(), false)
 }
