@@ -36,7 +36,8 @@ pub fn run(plan: &QueryPlan) -> Result<u8> {
     let environment = own_environment();
     let own = environment
         .as_deref()
-        .map(|e| e.join("bin").join(INSTALLED));
+        .map(|e| e.join("bin").join(INSTALLED))
+        .filter(|command| command.exists());
     let commands = [Some(PathBuf::from(INSTALLED)), own];
     for command in commands.into_iter().flatten() {
         let e = with_query(&mut Command::new(&command), plan).exec();
@@ -86,8 +87,8 @@ fn own_environment() -> Option<PathBuf> {
 fn wheel() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     let beside = program.parent()?;
-    let places = WHEEL_PLACES.iter().map(|p| beside.join(p));
-    places.filter_map(|place| wheel_in(&place)).next()
+    let mut places = WHEEL_PLACES.iter().map(|p| beside.join(p));
+    places.find_map(|place| wheel_in(&place))
 }
 
 /// The newest wheel of a directory, by its path without `..`.
