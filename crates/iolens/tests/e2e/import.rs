@@ -742,7 +742,7 @@ fn logs_of_sar_and_of_diskstats_become_recordings_with_a_page_of_their_columns()
         ("sadf.txt", "all_us", 3),
         ("sadf.json", "all_us", 3),
         ("diskstats.txt", "r_us", 3),
-        ("iostat-xt.txt", "w_us", 2),
+        ("iostat-xt.txt", "w_us", 3),
     ] {
         let log = fixture(&format!("import/{name}"));
         let recording = imported(dir.path(), &format!("{name}.iolens"), &[log], &[]);
