@@ -260,6 +260,10 @@ export interface PageData {
    */
   sets: SetOfPage[];
   /**
+   * The rows of imported tables; missing if the recording holds anything else.
+   */
+  tables?: TablesBlock | null;
+  /**
    * Of a page that a server made: where it stands in what the server knows.
    */
   view?: ViewBlock | null;
@@ -3598,6 +3602,67 @@ export interface BurstBlock {
    * Beginning, in seconds since the recording's start.
    */
   start_s: number;
+}
+/**
+ * Tables of rates instead of single I/Os.
+ */
+export interface TablesBlock {
+  /**
+   * Missing if the log has no shares of processors: `user`, `nice`, `system`, `iowait`, `steal`, `idle`.
+   */
+  cpu?: ColumnsBlock | null;
+  /**
+   * In the order of the log.
+   */
+  devices: DeviceTable[];
+  /**
+   * How many rows of the log are one row here, because all of them would not fit; 1: each is itself.
+   */
+  merged: number;
+}
+/**
+ * Rows as packed columns of equal length.
+ */
+export interface ColumnsBlock {
+  /**
+   * Hundredths, absent where the log says nothing: of I/Os or merges per second (`r_ios`, `r_merges`; `w`, `d`, `f`, and
+   * `all` for all classes together), of bytes per second (`r_bytes`), of microseconds (`r_us`, `service_us`), of I/Os in
+   * flight (`in_flight`), of percent (`util`).
+   */
+  cols: {
+    [k: string]: string | undefined;
+  };
+  /**
+   * Beginning of each row in milliseconds since the recording's start.
+   */
+  from: string;
+  /**
+   * The highest row behind each row, where several are one.
+   */
+  peaks?: {
+    [k: string]: string | undefined;
+  };
+  /**
+   * How many rows.
+   */
+  rows: number;
+  /**
+   * Its end.
+   */
+  to: string;
+}
+/**
+ * The rows of a device.
+ */
+export interface DeviceTable {
+  /**
+   * Its name.
+   */
+  device: string;
+  /**
+   * What the log says of it.
+   */
+  table: ColumnsBlock;
 }
 /**
  * Where the page stands in what the server knows.

@@ -27,7 +27,7 @@ export class Rows {
     return this.#unpacked(this.#block.peaks ?? {}, name, `peak ${name}`);
   }
 
-  #unpacked(from: { [name: string]: string }, name: string, key: string): Float64Array | null {
+  #unpacked(from: { [name: string]: string | undefined }, name: string, key: string): Float64Array | null {
     let column = this.#columns.get(key);
     if (column === undefined) {
       const packed = from[name];
