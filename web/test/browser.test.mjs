@@ -369,7 +369,7 @@ describe("an imported log of averages", { skip: missing ?? false }, () => {
     assert.doesNotMatch(await page.locator("main").textContent(), /does not hold|does not say who|that moved data/);
     await page.getByRole("button", { name: "Show one device alone" }).click();
     assert.deepEqual((await panels(page)).slice(0, 2), ["iops", "throughput"], "one device");
-    assert.match(await range(page), /^12:02:48 . 12:07:48$/, "the clock on the wall");
+    assert.match(await range(page), /^12:02:48.* 12:07:48/, "the clock on the wall");
     await close(page);
   });
 
