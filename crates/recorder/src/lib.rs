@@ -13,6 +13,7 @@
 mod actors;
 mod clock;
 mod feed;
+mod losses;
 mod name_lookup;
 mod outputs;
 mod pipeline;
@@ -23,6 +24,7 @@ mod session;
 mod viewer;
 
 pub use feed::{COUNTERS_LIMIT, Feed, FeedOptions, SourceChoice, Taken};
+pub use losses::{LossCounts, LossTally};
 pub use name_lookup::NameLookup;
 pub use outputs::{Closed, devices_from, moved};
 pub use rebuild::complete_rollups;

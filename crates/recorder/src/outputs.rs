@@ -10,7 +10,7 @@ use anyhow::{Result, anyhow};
 use iolens_core::model::{Device, Io, Observation, RecorderCost, Request};
 use iolens_core::store::{RecordingSummary, WriterStatus};
 
-use crate::pipeline::{Pipeline, WriterEnded};
+use crate::pipeline::Pipeline;
 
 /// One recording.
 struct Output {
@@ -28,10 +28,6 @@ pub struct Outputs {
     current: Output,
     previous: Option<(Output, RecorderCost)>,
     closing: Vec<Closing>,
-    /// The writer of `current` has ended.
-    failed: bool,
-    /// I/Os that came to nothing by that, and what earlier recordings refused.
-    unstored_ios: i64,
 }
 
 /// A recording that was ended while the session went on.
@@ -54,8 +50,6 @@ impl Outputs {
             },
             previous: None,
             closing: Vec::new(),
-            failed: false,
-            unstored_ios: 0,
         }
     }
 
@@ -81,22 +75,13 @@ impl Outputs {
                 path,
             },
         );
-        self.unstored_ios += old.pipeline.refused_ios();
         self.previous = Some((old, cost));
-        self.failed = false;
     }
 
     /// Whether the writer of the recording that grows has ended: from then on nothing is stored, only counted, until the
     /// next recording begins. [`Outputs::closed`] says why it ended.
     pub fn has_failed(&self) -> bool {
-        self.failed
-    }
-
-    fn note(&mut self, sent: Result<(), WriterEnded>) {
-        if sent.is_err() && !self.failed {
-            self.failed = true;
-            self.unstored_ios += self.current.pipeline.waiting_ios() as i64;
-        }
+        self.current.pipeline.has_ended()
     }
 
     /// All that completed before `complete_to_ns` has come: the recording before ends when nothing can belong to it.
@@ -142,22 +127,15 @@ impl Outputs {
             if let Some((old, _)) = &mut self.previous {
                 let mut before: Vec<Io> = ios.extract_if(.., |io| io.done_ns < from_ns).collect();
                 before.iter_mut().for_each(|io| io.done_ns -= old.from_ns);
-                let n = before.len() as i64;
-                // Its end says why.
-                if old.pipeline.send_ios(before).is_err() {
-                    self.unstored_ios += n;
-                }
+                // If it cannot take them they are counted, and its end says why.
+                drop(old.pipeline.send_ios(before));
             }
             // What comes later than the source promised belongs to the very beginning.
             ios.iter_mut()
                 .for_each(|io| io.done_ns = (io.done_ns - from_ns).max(0));
         }
-        if self.failed {
-            self.unstored_ios += ios.len() as i64;
-            return;
-        }
-        let sent = self.current.pipeline.send_ios(ios);
-        self.note(sent);
+        // The same holds here, see `has_failed`.
+        drop(self.current.pipeline.send_ios(ios));
     }
 
     /// Hands over anything else in the session's time.
@@ -175,28 +153,18 @@ impl Outputs {
             }
             others = others.into_iter().map(|o| moved(o, from_ns)).collect();
         }
-        let sent = self.current.pipeline.send(others);
-        self.note(sent);
+        drop(self.current.pipeline.send(others));
     }
 
     /// The devices there are now; those that went before the recording began are not its own.
     pub fn send_devices(&mut self, devices: &[Device]) {
-        let sent = self
-            .current
-            .pipeline
-            .send_devices(devices_from(devices, self.current.from_ns));
-        self.note(sent);
+        let devices = devices_from(devices, self.current.from_ns);
+        drop(self.current.pipeline.send_devices(devices));
     }
 
     /// What is known by now of open file-level requests.
     pub fn send_open_requests(&mut self, open: Vec<Request>) {
-        let sent = self.current.pipeline.send_open_requests(open);
-        self.note(sent);
-    }
-
-    /// I/Os that no recording took: a writer was too slow, or had ended.
-    pub fn refused_ios(&self) -> i64 {
-        self.current.pipeline.refused_ios() + self.unstored_ios
+        drop(self.current.pipeline.send_open_requests(open));
     }
 
     /// How the recording that grows is doing.
@@ -265,6 +233,7 @@ pub fn moved(mut o: Observation, from_ns: i64) -> Observation {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::losses::LossTally;
     use iolens_core::model::{DevId, LossReason, Lost, Mark, Op, RecordingMeta, Source};
     use iolens_core::store::{IoColumns, Recording, RecordingWriter, WriterOptions};
     use iolens_observe::counters::monotonic_ns;
@@ -273,7 +242,7 @@ mod tests {
     fn pipeline(path: &Path) -> Pipeline {
         let meta = RecordingMeta::new(Source::Ebpf, 0);
         let writer = RecordingWriter::create(path, meta, WriterOptions::default()).unwrap();
-        Pipeline::start(writer, monotonic_ns(), false).unwrap()
+        Pipeline::start(writer, monotonic_ns(), false, LossTally::default()).unwrap()
     }
 
     fn ios(done: &[i64]) -> Vec<Io> {

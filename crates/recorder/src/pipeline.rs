@@ -15,6 +15,7 @@ use iolens_core::store::{RecordingSummary, RecordingWriter, WriterStatus};
 use iolens_observe::counters::monotonic_ns;
 use iolens_observe::topology::prefer_this_thread;
 
+use crate::losses::LossTally;
 use crate::name_lookup::NameLookup;
 use crate::rollups::Rollups;
 
@@ -42,16 +43,24 @@ pub struct Pipeline {
     status: Arc<Mutex<WriterStatus>>,
     writer: JoinHandle<Result<RecordingSummary>>,
     refused: Refused,
+    losses: LossTally,
+    /// The writer was found to have ended, and what waited for it is counted.
+    has_ended: bool,
     max_waiting_ios: usize,
 }
 
 impl Pipeline {
     /// Gives `writer` a thread of its own. `start_ns` is the recording's start on the monotonic clock. With `rollups` it
-    /// writes sums per second and minute, too.
+    /// writes sums per second and minute, too. I/Os that come to nothing are counted in `losses`.
     ///
     /// # Errors
     /// No thread could be started.
-    pub fn start(writer: RecordingWriter, start_ns: i64, rollups: bool) -> Result<Pipeline> {
+    pub fn start(
+        writer: RecordingWriter,
+        start_ns: i64,
+        rollups: bool,
+        losses: LossTally,
+    ) -> Result<Pipeline> {
         let (sender, receiver) = sync_channel(MAX_WAITING_BATCHES);
         let (give_back, spare) = sync_channel(16);
         let waiting_ios = Arc::new(AtomicUsize::new(0));
@@ -62,6 +71,8 @@ impl Pipeline {
             give_back,
             waiting_ios: Arc::clone(&waiting_ios),
             status: Arc::clone(&status),
+            losses: losses.clone(),
+            counted: Unwritten::default(),
             start_ns,
             // Before this thread or the writer is preferred: lookups are no hurry.
             names: NameLookup::start(),
@@ -79,6 +90,8 @@ impl Pipeline {
             status,
             writer,
             refused,
+            losses,
+            has_ended: false,
             max_waiting_ios: MAX_WAITING_IOS,
         })
     }
@@ -97,8 +110,12 @@ impl Pipeline {
             return Ok(());
         }
         let n = ios.len();
+        if self.has_ended {
+            self.losses.add(LossReason::WriterBusy, n as i64);
+            return Err(WriterEnded);
+        }
         if self.waiting_ios.load(Ordering::Relaxed) + n > self.max_waiting_ios {
-            self.refused.count(&ios);
+            self.refuse(&ios);
             return Ok(());
         }
         self.waiting_ios.fetch_add(n, Ordering::Relaxed);
@@ -108,11 +125,11 @@ impl Pipeline {
             Err(TrySendError::Full(message)) => {
                 self.waiting_ios.fetch_sub(n, Ordering::Relaxed);
                 if let Message::Ios(ios) = message {
-                    self.refused.count(&ios);
+                    self.refuse(&ios);
                 }
                 Ok(())
             }
-            Err(TrySendError::Disconnected(_)) => Err(WriterEnded),
+            Err(TrySendError::Disconnected(_)) => self.delivered(false),
         }
     }
 
@@ -124,9 +141,8 @@ impl Pipeline {
         if others.is_empty() {
             return Ok(());
         }
-        self.sender
-            .send(Message::Others(others))
-            .map_err(|_| WriterEnded)
+        let sent = self.sender.send(Message::Others(others)).is_ok();
+        self.delivered(sent)
     }
 
     /// Sends the writer the current state of open requests.
@@ -134,9 +150,8 @@ impl Pipeline {
     /// # Errors
     /// The writer thread has ended.
     pub fn send_open_requests(&mut self, open: Vec<Request>) -> Result<(), WriterEnded> {
-        self.sender
-            .send(Message::OpenRequests(open))
-            .map_err(|_| WriterEnded)
+        let sent = self.sender.send(Message::OpenRequests(open)).is_ok();
+        self.delivered(sent)
     }
 
     /// Sends the writer the current devices.
@@ -144,19 +159,30 @@ impl Pipeline {
     /// # Errors
     /// The writer thread has ended.
     pub fn send_devices(&mut self, devices: Vec<Device>) -> Result<(), WriterEnded> {
-        self.sender
-            .send(Message::Devices(devices))
-            .map_err(|_| WriterEnded)
+        let sent = self.sender.send(Message::Devices(devices)).is_ok();
+        self.delivered(sent)
     }
 
-    /// I/Os that could not be handed over so far.
-    pub fn refused_ios(&self) -> i64 {
-        self.refused.total
+    /// Whether the writer was found to have ended: nothing is stored any more.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended
     }
 
-    /// I/Os that wait for the writer; when it has ended, those that came to nothing with it.
-    pub fn waiting_ios(&self) -> usize {
-        self.waiting_ios.load(Ordering::Relaxed)
+    /// A message was delivered, or the writer has ended: then nothing stores what waits for it, either.
+    fn delivered(&mut self, delivered: bool) -> Result<(), WriterEnded> {
+        if delivered {
+            return Ok(());
+        }
+        if !self.has_ended {
+            self.has_ended = true;
+            count_waiting(&self.waiting_ios, &self.losses);
+        }
+        Err(WriterEnded)
+    }
+
+    fn refuse(&mut self, ios: &[Io]) {
+        self.losses.add(LossReason::WriterBusy, ios.len() as i64);
+        self.refused.count(ios);
     }
 
     /// What the writer has written so far.
@@ -173,15 +199,29 @@ impl Pipeline {
         let _ended = self.send_refused().is_err()
             || self.sender.send(Message::Finish { end_ns, cost }).is_err();
         drop(self.sender);
-        self.writer.join().map_err(|_| {
-            anyhow!("the writer thread panicked; the recording holds what came before")
-        })?
+        let ended = self.writer.join();
+        let stored = match ended {
+            Ok(stored) => stored,
+            Err(_) => Err(anyhow!(
+                "the writer thread panicked; the recording holds what came before"
+            )),
+        };
+        if stored.is_err() && !self.has_ended {
+            count_waiting(&self.waiting_ios, &self.losses);
+        }
+        stored
     }
 
     fn send_refused(&mut self) -> Result<(), WriterEnded> {
         let lost = self.refused.take();
         self.send(lost.into_iter().map(Observation::Lost).collect())
     }
+}
+
+/// Counts what waits for a writer that has ended: it is not stored.
+fn count_waiting(waiting_ios: &AtomicUsize, losses: &LossTally) {
+    let waiting = waiting_ios.load(Ordering::Relaxed);
+    losses.add(LossReason::WriterBusy, waiting as i64);
 }
 
 /// The writer thread is gone; its error comes out of [`Pipeline::finish`].
@@ -192,7 +232,6 @@ pub struct WriterEnded;
 #[derive(Default)]
 struct Refused {
     by_class: HashMap<(DevId, Class), Lost>,
-    total: i64,
 }
 
 impl Refused {
@@ -214,7 +253,6 @@ impl Refused {
             lost.bytes = lost.bytes.map(|n| n + io.bytes);
             lost.merges = lost.merges.zip(io.merges).map(|(n, m)| n + i64::from(m));
         }
-        self.total += ios.len() as i64;
     }
 
     fn take(&mut self) -> Vec<Lost> {
@@ -224,12 +262,33 @@ impl Refused {
     }
 }
 
+/// What found no room on the disk, as far as it is in the tally.
+#[derive(Default)]
+struct Unwritten {
+    ios: u64,
+    requests: u64,
+}
+
+impl Unwritten {
+    /// Adds what has come since to `losses`.
+    fn count(&mut self, ios: u64, requests: u64, losses: &LossTally) {
+        let new_ios = ios.saturating_sub(self.ios);
+        let new_requests = requests.saturating_sub(self.requests);
+        losses.add(LossReason::DiskFull, new_ios as i64);
+        losses.add(LossReason::RequestUnwritten, new_requests as i64);
+        self.ios = ios;
+        self.requests = requests;
+    }
+}
+
 struct WriterThread {
     writer: RecordingWriter,
     receiver: Receiver<Message>,
     give_back: SyncSender<Vec<Io>>,
     waiting_ios: Arc<AtomicUsize>,
     status: Arc<Mutex<WriterStatus>>,
+    losses: LossTally,
+    counted: Unwritten,
     start_ns: i64,
     names: NameLookup,
     rollups: Option<Rollups>,
@@ -240,15 +299,16 @@ impl WriterThread {
         // Not allowed without privileges; then it writes at ordinary priority.
         let _preferred = prefer_this_thread();
         loop {
+            // I/Os count as waiting until the log has them: if the writer fails, these are what is lost.
+            let mut taken_ios = 0;
             match self.receiver.recv_timeout(TICK) {
                 Ok(Message::Ios(mut ios)) => {
-                    let written = self.writer.push_ios(&ios);
+                    taken_ios = ios.len();
+                    self.writer.push_ios(&ios)?;
                     self.names.note(&ios, monotonic_ns() - self.start_ns);
                     if let Some(rollups) = &mut self.rollups {
                         rollups.note(&ios);
                     }
-                    self.waiting_ios.fetch_sub(ios.len(), Ordering::Relaxed);
-                    written?;
                     ios.clear();
                     // If the return channel is full the buffer is freed.
                     drop(self.give_back.try_send(ios));
@@ -259,14 +319,12 @@ impl WriterThread {
                 Ok(Message::Finish { end_ns, cost }) => {
                     let found = self.names.finish(end_ns);
                     self.note_and_push(&found)?;
-                    self.finish_rollups()?;
-                    return Ok(self.writer.finish(end_ns, cost)?);
+                    return self.finish(end_ns, cost);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     let end_ns = monotonic_ns() - self.start_ns;
-                    self.finish_rollups()?;
-                    return Ok(self.writer.finish(end_ns, RecorderCost::default())?);
+                    return self.finish(end_ns, RecorderCost::default());
                 }
             }
             let now_ns = monotonic_ns() - self.start_ns;
@@ -276,14 +334,28 @@ impl WriterThread {
             if let Some(rollups) = &mut self.rollups {
                 rollups.tick(now_ns, &mut self.writer)?;
             }
-            *self.status.lock().unwrap_or_else(PoisonError::into_inner) = self.writer.status();
+            self.waiting_ios.fetch_sub(taken_ios, Ordering::Relaxed);
+            let status = self.writer.status();
+            self.counted.count(
+                status.ios_unwritten,
+                status.requests_unwritten,
+                &self.losses,
+            );
+            *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
         }
     }
 
-    fn finish_rollups(&mut self) -> Result<()> {
-        self.rollups
-            .take()
-            .map_or(Ok(()), |rollups| rollups.finish(&mut self.writer))
+    fn finish(mut self, end_ns: i64, cost: RecorderCost) -> Result<RecordingSummary> {
+        if let Some(rollups) = self.rollups.take() {
+            rollups.finish(&mut self.writer)?;
+        }
+        let stored = self.writer.finish(end_ns, cost)?;
+        self.counted.count(
+            stored.ios_unwritten,
+            stored.requests_unwritten,
+            &self.losses,
+        );
+        Ok(stored)
     }
 
     fn note_and_push(&mut self, others: &[Observation]) -> Result<()> {
@@ -313,11 +385,12 @@ mod tests {
         let path = dir.path().join("r.iolens");
         let meta = RecordingMeta::new(Source::Ebpf, 0);
         let writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
-        let mut pipeline = Pipeline::start(writer, monotonic_ns(), false).unwrap();
+        let losses = LossTally::default();
+        let mut pipeline = Pipeline::start(writer, monotonic_ns(), false, losses.clone()).unwrap();
         pipeline.max_waiting_ios = 0;
         pipeline.send_ios(vec![io(1), io(5)]).unwrap();
         pipeline.send_ios(vec![io(9)]).unwrap();
-        assert_eq!(pipeline.refused_ios(), 3);
+        assert_eq!(losses.counts().get(LossReason::WriterBusy), 3);
         pipeline.max_waiting_ios = MAX_WAITING_IOS;
         pipeline.send_ios(vec![io(12)]).unwrap();
         pipeline.finish(20, RecorderCost::default()).unwrap();

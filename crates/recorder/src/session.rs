@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use iolens_core::model::{
-    DevId, Device, DeviceKind, Mark, Observation, RecorderCost, Request, Source,
+    DevId, Device, DeviceKind, LossReason, Mark, Observation, RecorderCost, Request, Source,
 };
 use iolens_core::private::Access;
 use iolens_core::store::RecordingSummary;
@@ -16,6 +16,7 @@ use iolens_observe::trace::{FinishStats, TracerOptions};
 
 use crate::clock::ClockWatch;
 use crate::feed::{Feed, FeedOptions, Taken};
+use crate::losses::{LossCounts, LossTally};
 use crate::outputs::{Closed, Outputs, devices_from};
 use crate::self_check::SelfCheck;
 use crate::viewer::Viewer;
@@ -69,24 +70,23 @@ pub struct Progress {
     pub at_ns: i64,
     /// I/Os seen so far.
     pub ios: i64,
-    /// I/Os lost, for whatever reason.
-    pub lost: i64,
     /// File-level requests seen.
     pub requests: i64,
-    /// File-level requests lost.
-    pub requests_lost: i64,
-    /// I/Os in flight when the probes were attached: their start is not known.
-    pub censored: i64,
+    /// What is missing, by reason; those that were seen and not stored are in [`Progress::ios`], too.
+    pub losses: LossCounts,
     /// Bytes of the recording on disk.
     pub disk_bytes: u64,
     /// The disk is full: I/Os are counted but not stored.
     pub disk_full: bool,
-    /// Those of the lost that the writer did not take: it was too slow, or had failed.
-    pub refused: i64,
     /// The writer has failed: nothing is stored until [`Session::rotate`] begins another recording.
     pub writer_failed: bool,
-    /// I/Os for which there was no room on the disk; known at the end.
-    pub unwritten: i64,
+}
+
+impl Progress {
+    /// I/Os seen and not known to be missing from the recording.
+    pub fn recorded_ios(&self) -> i64 {
+        self.ios - self.losses.unstored_ios()
+    }
 }
 
 /// What came of a recording.
@@ -121,6 +121,7 @@ pub struct Session {
     kept_open: Vec<Request>,
     looked_at_open_ns: i64,
     progress: Progress,
+    losses: LossTally,
     check: SelfCheck,
     /// CPU seconds that this process had used when the session was started, and when it could record.
     cpu_before_s: [Option<f64>; 2],
@@ -156,7 +157,8 @@ impl Session {
         let feed = Feed::open(&options.feed, options.devices.as_deref(), &topology)?;
         attached()?;
         let start_ns = feed.start_ns();
-        let (pipeline, path) = begin(&options, &feed, &known, 0)?;
+        let losses = LossTally::default();
+        let (pipeline, path) = begin(&options, &feed, &known, 0, &losses)?;
         let mut session = Session {
             feed,
             outputs: Outputs::new(pipeline, path),
@@ -171,6 +173,7 @@ impl Session {
             kept_open: Vec::new(),
             looked_at_open_ns: 0,
             progress: Progress::default(),
+            losses,
             check: SelfCheck::default(),
             cpu_before_s: [before_s, own_cost().cpu_s],
             others_cpu_s: 0.0,
@@ -219,6 +222,7 @@ impl Session {
             }
             let status = self.outputs.status();
             self.progress.at_ns = now_ns;
+            self.progress.losses = self.losses.counts();
             self.progress.disk_bytes = status.disk_bytes;
             self.progress.disk_full = status.full;
             self.progress.writer_failed = self.outputs.has_failed();
@@ -277,14 +281,7 @@ impl Session {
 
     fn deliver(&mut self, taken: Taken) {
         self.progress.ios += taken.ios.len() as i64;
-        for l in &taken.lost {
-            let n = l.ios.unwrap_or(0);
-            match l.reason {
-                r if r.is_of_requests() => self.progress.requests_lost += n,
-                r if r.is_loss() => self.progress.lost += n,
-                _ => self.progress.censored += n,
-            }
-        }
+        taken.lost.iter().for_each(|l| self.losses.add_lost(l));
         self.progress.requests += taken.requests.len() as i64;
         let mut others: Vec<Observation> = taken.lost.into_iter().map(Observation::Lost).collect();
         others.extend(taken.counters.into_iter().map(Observation::Counters));
@@ -296,9 +293,6 @@ impl Session {
         );
         self.outputs.send_ios(taken.ios);
         self.outputs.send(others);
-        let refused = self.outputs.refused_ios();
-        self.progress.lost += refused - self.progress.refused;
-        self.progress.refused = refused;
     }
 
     /// Puts a remark on the time line, now.
@@ -406,19 +400,8 @@ impl Session {
             max_rss_bytes: own_cost().max_rss_bytes,
             ..running
         };
-        let refused = self.outputs.refused_ios();
-        let rotated = self.outputs.began_ns() > 0;
         let (path, stored) = self.outputs.finish(end_ns, cost)?;
-        let kept = i64::try_from(stored.ios.saturating_add(stored.ios_removed)).unwrap_or(i64::MAX);
-        // Of several recordings each has its own count, among its losses.
-        if !rotated {
-            self.progress.unwritten = self
-                .progress
-                .ios
-                .saturating_sub(refused)
-                .saturating_sub(kept)
-                .max(0);
-        }
+        self.progress.losses = self.losses.counts();
         self.progress.disk_bytes = stored.disk_bytes;
         Ok(Outcome {
             progress: self.progress,
@@ -484,15 +467,16 @@ pub struct RecordSummary {
 }
 
 impl Outcome {
-    /// The totals, without what could not be stored.
+    /// The totals.
     pub fn summary(&self) -> RecordSummary {
+        let losses = &self.progress.losses;
         RecordSummary {
             source: self.source.clone(),
             duration_ns: self.progress.at_ns,
-            ios: self.progress.ios - self.progress.unwritten,
-            lost: self.progress.lost + self.progress.unwritten,
-            censored: self.progress.censored,
-            unwritten: self.progress.unwritten,
+            ios: self.progress.recorded_ios(),
+            lost: losses.ios(),
+            censored: losses.get(LossReason::Censored),
+            unwritten: losses.get(LossReason::DiskFull),
             disk_bytes: self.progress.disk_bytes,
             cost: self.cost,
         }

@@ -56,6 +56,10 @@ pub struct WriterStatus {
     /// I/Os known to be missing: those that found no room, and those of every
     /// [`Observation::Lost`](crate::model::Observation::Lost) pushed.
     pub ios_lost: u64,
+    /// Those of them that found no room on the disk.
+    pub ios_unwritten: u64,
+    /// File-level requests that found no room.
+    pub requests_unwritten: u64,
     /// I/Os that the size limit removed again.
     pub ios_removed: u64,
     /// The disk is full now: I/Os are counted, not written.
@@ -69,6 +73,10 @@ pub struct RecordingSummary {
     pub ios: u64,
     /// I/Os known to be missing.
     pub ios_lost: u64,
+    /// Those of them that found no room on the disk.
+    pub ios_unwritten: u64,
+    /// File-level requests that found no room.
+    pub requests_unwritten: u64,
     /// I/Os that the size limit removed.
     pub ios_removed: u64,
     /// Bytes of all its files.

@@ -66,6 +66,8 @@ pub struct RecordingWriter {
     unwritten: Tally,
     ios_written: u64,
     ios_lost: u64,
+    ios_unwritten: u64,
+    requests_unwritten: u64,
 }
 
 /// How often a full disk is tried again.
@@ -137,6 +139,8 @@ impl RecordingWriter {
             unwritten: Tally::default(),
             ios_written: 0,
             ios_lost: 0,
+            ios_unwritten: 0,
+            requests_unwritten: 0,
         };
         writer.write_devices()?;
         Ok(writer)
@@ -486,10 +490,12 @@ impl RecordingWriter {
 
     fn count_unwritten(&mut self, ios: &[Io]) {
         self.ios_lost += ios.len() as u64;
+        self.ios_unwritten += ios.len() as u64;
         self.unwritten.add_ios(ios);
     }
 
     fn unwritten_requests(&mut self, requests: &[Request]) {
+        self.requests_unwritten += requests.len() as u64;
         let ends = requests.iter().map(|r| r.end_ns);
         if let Some((from_ns, to_ns)) = ends.clone().min().zip(ends.max()) {
             let reason = LossReason::RequestUnwritten;

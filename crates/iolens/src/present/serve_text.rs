@@ -117,11 +117,19 @@ fn clock(unix_ns: i64) -> String {
 /// The last line.
 pub fn ended(progress: &Progress, path: &Path) -> String {
     let path = path.display().to_string();
+    let mut reasons = Vec::new();
+    for (reason, ios) in progress.losses.of_ios() {
+        reasons.push(format!("{} {}", reason.name(), HumanCount(ios as u64)));
+    }
+    let reasons = match reasons.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", reasons.join(", ")),
+    };
     format!(
-        "iolens: ended after {:.1} s: {}, {} lost; the last recording is {}\n",
+        "iolens: ended after {:.1} s: {}, {} lost{reasons}; the last recording is {}\n",
         progress.at_ns as f64 / 1e9,
-        count_of(progress.ios.max(0) as u64, "I/O"),
-        HumanCount(progress.lost.max(0) as u64),
+        count_of(progress.recorded_ios().max(0) as u64, "I/O"),
+        HumanCount(progress.losses.ios().max(0) as u64),
         escape::terminal(&path)
     )
 }
@@ -129,6 +137,8 @@ pub fn ended(progress: &Progress, path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iolens_core::model::LossReason;
+    use iolens_recorder::LossCounts;
 
     #[test]
     fn an_event_is_one_line_with_its_time() {
@@ -182,7 +192,20 @@ mod tests {
             Path::new("/r"),
         );
         assert!(
-            ended.contains("1 I/O, 0 lost") && ended.ends_with("/r\n"),
+            ended.contains("1 I/O, 0 lost;") && ended.ends_with("/r\n"),
+            "{ended}"
+        );
+        let losses = LossCounts::default()
+            .with(LossReason::DiskFull, 1)
+            .with(LossReason::Unseen, 1200);
+        let lossy = Progress {
+            ios: 4,
+            losses,
+            ..Progress::default()
+        };
+        let ended = super::ended(&lossy, Path::new("/r"));
+        assert!(
+            ended.contains("3 I/Os, 1,201 lost (disk-full 1, unseen 1,200)"),
             "{ended}"
         );
     }

@@ -62,8 +62,6 @@ pub struct Totals {
     pub devices: BTreeMap<DevId, DeviceTotals>,
     /// The devices that there are.
     pub known: Vec<Device>,
-    /// I/Os that the recording misses, by reason.
-    pub lost: BTreeMap<&'static str, i64>,
     /// I/Os that are recorded and not in these sums.
     pub missed_ios: u64,
 }
@@ -121,9 +119,6 @@ impl Meter {
         for io in &seen.ios {
             totals.count(io);
         }
-        for l in seen.lost.iter().filter(|l| l.reason.is_loss()) {
-            *totals.lost.entry(l.reason.name()).or_default() += l.ios.unwrap_or(0);
-        }
         for slot in in_flight {
             let device = totals.devices.entry(slot.dev).or_default();
             device.busy_ns += i128::from(slot.busy_ns);
@@ -153,7 +148,7 @@ impl Totals {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use iolens_core::model::{LossReason, Lost, Op};
+    use iolens_core::model::Op;
     use iolens_recorder::view;
 
     const S: i64 = 1_000_000_000;
@@ -182,14 +177,7 @@ mod tests {
                 .collect();
             viewer.show(&ios, &[], Some((s + 1) * S));
         }
-        viewer.show(
-            &[],
-            &[Lost {
-                ios: Some(7),
-                ..Lost::somewhere(0, 1, LossReason::RingFull)
-            }],
-            Some(6 * S),
-        );
+        viewer.show(&[], &[], Some(6 * S));
         drop(viewer);
         thread.join().unwrap();
         let totals = meter.totals();
@@ -197,7 +185,6 @@ mod tests {
             (totals.known[0].name.as_str(), totals.missed_ios),
             ("sda", 0)
         );
-        assert_eq!(totals.lost.values().sum::<i64>(), 7);
         let device = &totals.devices[&dev];
         let read = device.classes[Class::Read as usize].as_ref().unwrap();
         assert_eq!(

@@ -1,6 +1,6 @@
 //! The always-on recorder: a root, one recording after the other, kills and restarts.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -110,6 +110,16 @@ impl Serve {
     /// One that was started in another way.
     pub fn of(child: Child) -> Serve {
         Serve(child)
+    }
+
+    /// Ends it with SIGTERM; what it has printed on stderr.
+    pub fn terminate_and_read(mut self) -> String {
+        kill_process(Pid::from_child(&self.0), Signal::TERM).unwrap();
+        let mut printed = String::new();
+        let mut stderr = self.0.stderr.take().unwrap();
+        stderr.read_to_string(&mut printed).unwrap();
+        assert!(self.0.wait().unwrap().success(), "{printed}");
+        printed
     }
 
     /// Ends it with SIGTERM.

@@ -173,18 +173,36 @@ fn on_a_full_disk_it_goes_on_and_stores_again_when_there_is_room() {
         return;
     };
     let root = disk.0.join("root");
+    let mut printed = String::new();
     beside_reads(&root, &device, |socket, serve| {
         let filling = disk.0.join("filling");
         drop(std::fs::write(&filling, vec![1u8; 9 << 20]));
         health_until(socket, "the disk is full", true);
         assert_eq!(metric(socket, "iolens_healthy"), Some(0.0));
+        let sample = "iolens_lost_ios_total{reason=\"disk-full\"}";
+        let begin = Instant::now();
+        while metric(socket, sample) <= Some(0.0) {
+            assert!(
+                begin.elapsed() < Duration::from_secs(60),
+                "the losses reach the metrics"
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let (_, health) = get(socket, "/healthz");
+        assert!(health["lost_ios"].as_i64() > Some(0), "{health}");
         std::fs::remove_file(&filling).unwrap();
         health_until(socket, "the disk is full", false);
         assert_records(&root);
-        serve.terminate();
+        printed = serve.terminate_and_read();
     });
     let losses: i64 = recordings(&root).iter().map(|p| full_disk_losses(p)).sum();
     assert!(losses > 0, "what could not be stored is counted");
+    let last_line = printed.lines().find(|l| l.contains("ended after")).unwrap();
+    let of_full_disk = last_line.split_once("disk-full ").unwrap().1;
+    let digits = of_full_disk.chars().filter(|c| *c != ',');
+    let digits: String = digits.take_while(char::is_ascii_digit).collect();
+    // Only commas between digits are part of a number: of a list the next reason follows a space.
+    assert_eq!(digits, losses.to_string(), "{last_line}");
 }
 
 fn full_disk_losses(path: &Path) -> i64 {

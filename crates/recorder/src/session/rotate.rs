@@ -10,6 +10,7 @@ use iolens_observe::topology::{Host, own_cost, wall_clock_ns};
 
 use super::{Closed, Session, SessionOptions, devices_from, mark};
 use crate::feed::Feed;
+use crate::losses::LossTally;
 use crate::pipeline::Pipeline;
 use crate::viewer::Viewer;
 
@@ -19,6 +20,7 @@ pub(super) fn begin(
     feed: &Feed,
     known: &[Device],
     from_ns: i64,
+    losses: &LossTally,
 ) -> Result<(Pipeline, PathBuf)> {
     let start_ns = feed.start_ns() + from_ns;
     let start_unix_ns = wall_clock_ns() - (monotonic_ns() - start_ns);
@@ -47,7 +49,8 @@ pub(super) fn begin(
         false => options.output.clone(),
     };
     let writer = RecordingWriter::create(&path, meta, writer_options)?;
-    Ok((Pipeline::start(writer, start_ns, options.always_on)?, path))
+    let pipeline = Pipeline::start(writer, start_ns, options.always_on, losses.clone())?;
+    Ok((pipeline, path))
 }
 
 impl Session {
@@ -62,7 +65,13 @@ impl Session {
         }
         self.take()?;
         let from_ns = monotonic_ns() - self.start_ns;
-        let (pipeline, path) = begin(&self.options, &self.feed, &self.known, from_ns)?;
+        let (pipeline, path) = begin(
+            &self.options,
+            &self.feed,
+            &self.known,
+            from_ns,
+            &self.losses,
+        )?;
         let cost = self.cost();
         self.outputs.send(vec![mark(
             from_ns - 1,

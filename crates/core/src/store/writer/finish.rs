@@ -17,6 +17,8 @@ impl RecordingWriter {
             disk_bytes: self.disk_bytes(),
             ios_written: self.ios_written,
             ios_lost: self.ios_lost,
+            ios_unwritten: self.ios_unwritten,
+            requests_unwritten: self.requests_unwritten,
             ios_removed: self.retention.ios_removed,
             full: self.full_since_try_ns.is_some(),
         }
@@ -61,6 +63,8 @@ impl RecordingWriter {
         Ok(RecordingSummary {
             ios: self.ios_written - self.retention.ios_removed,
             ios_lost: self.ios_lost,
+            ios_unwritten: self.ios_unwritten,
+            requests_unwritten: self.requests_unwritten,
             ios_removed: self.retention.ios_removed,
             disk_bytes: disk::bytes_below(self.dir.path()),
             full,

@@ -56,7 +56,7 @@ pub fn run(plan: RecordPlan) -> Result<u8> {
                 "{}",
                 record_text::requests(
                     outcome.progress.requests,
-                    outcome.progress.requests_lost,
+                    outcome.progress.losses.requests(),
                     &outcome.path
                 )
             );

@@ -43,7 +43,7 @@ impl ProgressLine {
             now.at_ns,
             ios_per_s,
             now.ios,
-            now.lost,
+            now.losses.ios(),
             now.disk_bytes,
             now.disk_full,
         ));

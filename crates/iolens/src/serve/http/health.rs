@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use iolens_recorder::Progress;
+use iolens_recorder::{LossCounts, Progress};
 use serde::Serialize;
 
 use crate::streams::damages;
@@ -23,14 +23,14 @@ pub struct Health(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     source: Option<String>,
-    /// I/Os seen and lost so far, about once a second of the last minute and the one before.
+    /// I/Os recorded and lost so far, about once a second of the last minute and the one before.
     samples: VecDeque<Sample>,
     disk_full: bool,
     /// What the service could not do, until it could.
     trouble: Option<String>,
     root_is_gone: bool,
-    /// I/Os that the writer did not take.
-    refused: i64,
+    /// What the recording misses so far.
+    losses: LossCounts,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +50,7 @@ pub struct HealthDocument {
     recording: bool,
     /// `ebpf` or `counters`; `null` if it does not record.
     source: Option<String>,
-    /// I/Os seen in the last minute, and those missing.
+    /// I/Os recorded in the last minute, and those missing.
     ios: Option<i64>,
     lost_ios: Option<i64>,
     lost_percent: Option<f64>,
@@ -80,11 +80,11 @@ impl Health {
     fn looked_at(&self, progress: &Progress, at: Instant) {
         let mut state = self.state();
         state.disk_full = progress.disk_full;
-        state.refused = progress.refused;
+        state.losses = progress.losses;
         let sample = Sample {
             at,
-            ios: progress.ios,
-            lost: progress.lost,
+            ios: progress.recorded_ios(),
+            lost: progress.losses.ios(),
         };
         let second = Duration::from_secs(1);
         let n = state.samples.len();
@@ -120,9 +120,9 @@ impl Health {
         is_there
     }
 
-    /// I/Os that were seen and that the writer did not take.
-    pub fn refused_ios(&self) -> i64 {
-        self.state().refused
+    /// What the recording misses so far, by reason.
+    pub fn losses(&self) -> LossCounts {
+        self.state().losses
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -182,11 +182,12 @@ impl Health {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iolens_core::model::LossReason;
 
     fn progress(ios: i64, lost: i64) -> Progress {
         Progress {
             ios,
-            lost,
+            losses: LossCounts::default().with(LossReason::RingFull, lost),
             ..Progress::default()
         }
     }

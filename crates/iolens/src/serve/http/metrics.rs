@@ -9,6 +9,7 @@ use axum::response::Response;
 use iolens_core::model::{Class, ClassCounters, DevId, LossReason};
 use iolens_observe::counters::{DiskRow, DiskstatsReader, Root};
 use iolens_observe::topology::own_cost;
+use iolens_recorder::LossCounts;
 
 use super::App;
 use super::api::{Params, typed};
@@ -36,7 +37,7 @@ pub async fn metrics(
     if let Some(meter) = &app.meter {
         let totals = meter.totals();
         of_devices(&totals, &mut writer);
-        lost(&totals, app.health.refused_ios(), &mut writer);
+        lost(&app.health.losses(), totals.missed_ios, &mut writer);
     }
     if let Some(found) = &app.found {
         writer.family(
@@ -233,7 +234,7 @@ fn of_devices(totals: &Totals, writer: &mut ExpositionWriter) {
 
 /// What is missing, from the start on by every reason that there can be: a counter that begins with its first value is no
 /// increase to Prometheus.
-fn lost(totals: &Totals, refused_ios: i64, writer: &mut ExpositionWriter) {
+fn lost(losses: &LossCounts, missed_ios: u64, writer: &mut ExpositionWriter) {
     writer.family(
         "iolens_lost_ios_total",
         Kind::Counter,
@@ -243,17 +244,10 @@ fn lost(totals: &Totals, refused_ios: i64, writer: &mut ExpositionWriter) {
         .into_iter()
         .filter(|r| r.is_loss() && !matches!(r, LossReason::Corrupt | LossReason::Import))
     {
-        // The writer's own losses do not pass the meter.
-        let own = if reason == LossReason::WriterBusy {
-            refused_ios
-        } else {
-            0
-        };
-        let ios = totals.lost.get(reason.name()).copied().unwrap_or(0) + own;
         writer.sample(
             "iolens_lost_ios_total",
             &[("reason", reason.name())],
-            ios as f64,
+            losses.get(reason) as f64,
         );
     }
     writer.family(
@@ -261,11 +255,7 @@ fn lost(totals: &Totals, refused_ios: i64, writer: &mut ExpositionWriter) {
         Kind::Counter,
         "I/Os that are recorded, but not in these metrics.",
     );
-    writer.sample(
-        "iolens_metrics_missed_ios_total",
-        &[],
-        totals.missed_ios as f64,
-    );
+    writer.sample("iolens_metrics_missed_ios_total", &[], missed_ios as f64);
 }
 
 /// Bytes of a sector in `/proc/diskstats`, whatever the device's own are.
