@@ -124,7 +124,10 @@ impl Service {
             let (mut turn, mut remark, mut at_ns) = (Turn::Record, None, 0);
             session.run(|progress| {
                 at_ns = progress.at_ns;
-                supervisor.alive(at_ns, || health.root_is_there(locked.is_there()));
+                let has_place = rotation.has_place();
+                supervisor.alive(at_ns, || {
+                    health.root_is_there(locked.is_there()) && has_place
+                });
                 beside
                     .watcher
                     .found()
@@ -141,7 +144,7 @@ impl Service {
                 break;
             }
             if turn == Turn::Rotate {
-                rotation.rotate(&mut session, at_ns);
+                rotation.rotate(&mut session, at_ns, || locked.host(&host));
             }
         }
         supervisor.stopping();

@@ -1,6 +1,7 @@
 //! When the next recording begins: the one that grows is full, the day is over, or its writer has failed. Room for it is
 //! made first, on a thread of its own.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -18,6 +19,8 @@ use crate::present::{escape, serve_text};
 const DAY_NS: i64 = 86_400 * 1_000_000_000;
 /// Sizes and clocks are looked at this often.
 const LOOK_NS: i64 = 100_000_000;
+/// The recording is looked for where it was this often.
+const SEARCH_NS: i64 = 1_000_000_000;
 /// A recording is at least this long, unless it is full: a clock that is set back and forth makes no heap of them.
 const MIN_LENGTH_NS: i64 = 60_000_000_000;
 /// What failed is tried again after this; while nothing is stored, sooner.
@@ -46,8 +49,13 @@ pub struct Rotation {
     retry_ns: i64,
     helper: Option<Helper>,
     has_room: bool,
-    /// The writer has failed.
+    /// The writer has failed, or the recording is not where it was.
     unstored: bool,
+    /// Device and inode of the recording that grows, and when it is looked for again.
+    growing_id: Option<(u64, u64)>,
+    next_search_ns: i64,
+    /// The host's part of the root can be made where it is missing.
+    has_place: bool,
     health: Arc<Health>,
 }
 
@@ -87,6 +95,9 @@ impl Rotation {
         Rotation {
             space,
             directory: directory.to_owned(),
+            growing_id: id_of(&growing),
+            next_search_ns: 0,
+            has_place: true,
             growing,
             from_ns: 0,
             day: today(),
@@ -110,6 +121,10 @@ impl Rotation {
             self.unstored = true;
             self.trouble("nothing is stored: the writer failed".to_owned());
         }
+        if progress.at_ns >= self.next_search_ns {
+            self.next_search_ns = progress.at_ns + SEARCH_NS;
+            self.search();
+        }
         if let Some(helper) = self.helper.take_if(|h| h.is_finished()) {
             self.finished(helper, progress.at_ns);
         }
@@ -125,6 +140,19 @@ impl Rotation {
             self.helper = Some(Helper::make_room(&self.space, &self.growing));
         }
         Turn::Record
+    }
+
+    /// What is written into a directory that was removed or moved is in no recording of the root.
+    fn search(&mut self) {
+        if !self.unstored && id_of(&self.growing) != self.growing_id {
+            self.unstored = true;
+            self.trouble("nothing is stored: the recording was removed or moved".to_owned());
+        }
+    }
+
+    /// Whether there is a place for recordings, or will be: not where the host's directory is missing and cannot be made.
+    pub fn has_place(&self) -> bool {
+        self.has_place
     }
 
     fn finished(&mut self, helper: Helper, at_ns: i64) {
@@ -176,10 +204,22 @@ impl Rotation {
         }
     }
 
-    /// Begins the next recording, unless the end of the last is still written.
-    pub fn rotate(&mut self, session: &mut Session, at_ns: i64) {
+    /// Begins the next recording, unless the end of the last is still written. `make_directory` makes that of the host, if
+    /// it is missing.
+    pub fn rotate(
+        &mut self,
+        session: &mut Session,
+        at_ns: i64,
+        make_directory: impl FnOnce() -> Result<PathBuf>,
+    ) {
         report_closed(session);
         if session.is_closing() {
+            return;
+        }
+        let made = make_directory();
+        self.has_place = made.is_ok();
+        if let Err(e) = made {
+            self.later(&format!("{e:#}"), at_ns);
             return;
         }
         if let Err(e) = session.rotate() {
@@ -191,6 +231,7 @@ impl Rotation {
             return;
         }
         self.growing = session.path().clone();
+        self.growing_id = id_of(&self.growing);
         self.from_ns = session.recording_from_ns();
         (self.day, self.has_room) = (today(), false);
         if std::mem::take(&mut self.unstored) {
@@ -212,6 +253,12 @@ impl Rotation {
             self.finished(helper, 0);
         }
     }
+}
+
+/// Device and inode; `None` where there is nothing.
+fn id_of(path: &Path) -> Option<(u64, u64)> {
+    let meta = std::fs::symlink_metadata(path).ok()?;
+    Some((meta.dev(), meta.ino()))
 }
 
 /// What went wrong in recordings before the one that grows.

@@ -303,6 +303,44 @@ fn a_recording_that_is_removed_is_followed_by_another_and_a_root_that_is_removed
     });
 }
 
+#[test]
+fn a_hosts_directory_that_is_removed_or_moved_is_made_again() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    beside_reads(&root, &device, |socket, serve| {
+        let host_dir = recordings(&root)[0].parent().unwrap().to_owned();
+        std::fs::remove_dir_all(&host_dir).unwrap();
+        another_recording_after(None, &root, socket);
+        assert_records(&root);
+        // A writer goes on in a directory that is moved, where its recording is in no root any more.
+        let before = recordings(&root).pop();
+        std::fs::rename(&host_dir, dir.path().join("moved")).unwrap();
+        another_recording_after(before.as_deref(), &root, socket);
+        assert_records(&root);
+        health_until(socket, "nothing is stored", false);
+        serve.terminate();
+    });
+}
+
+/// Waits until the root has a recording that is not `before`.
+fn another_recording_after(before: Option<&Path>, root: &Path, socket: &Path) {
+    let begin = Instant::now();
+    while recordings(root)
+        .last()
+        .is_none_or(|newest| Some(newest.as_path()) == before)
+    {
+        assert!(
+            begin.elapsed() < Duration::from_secs(60),
+            "{}",
+            get(socket, "/healthz").1
+        );
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
 /// Writes over the middle of a file.
 fn damage(path: &Path) {
     let file = std::fs::File::options().write(true).open(path).unwrap();
