@@ -33,6 +33,11 @@ impl Access {
         })
     }
 
+    /// The group that files are given to.
+    pub fn group(self) -> Option<u32> {
+        self.group
+    }
+
     fn dir_mode(self) -> u32 {
         self.file_mode | 0o100 | (self.file_mode & 0o044) >> 2
     }
@@ -100,6 +105,18 @@ impl PrivateDir {
         } else {
             Err(io::Error::other("it belongs to another user"))
         }
+    }
+
+    /// Opens the directory `path` of this user for something that stays there for long: no other user may make names in
+    /// it, not even in the way of `/tmp`, or own or rename a directory above it.
+    ///
+    /// # Errors
+    /// As [`PrivateDir::open_own`], or another user has a say in where it is.
+    pub fn open_for_good(path: &Path, access: Access) -> io::Result<PrivateDir> {
+        let dir = PrivateDir::open_own(path, access)?;
+        at::refuse_shared(&dir.handle, path)?;
+        refuse_foreign_parents(path)?;
+        Ok(dir)
     }
 
     /// The directory that holds `path`, and the name there.
@@ -225,6 +242,41 @@ impl PrivateDir {
     }
 }
 
+/// Fails where another user than root and this one owns a directory above `path`, or may rename what is in it. `path` itself
+/// need not exist.
+///
+/// # Errors
+/// Which directory, and what to do.
+pub fn refuse_foreign_parents(path: &Path) -> io::Result<()> {
+    let path = std::path::absolute(path)?;
+    let Some(existing) = path.ancestors().skip(1).find(|p| p.exists()) else {
+        return Ok(());
+    };
+    for dir in existing.canonicalize()?.ancestors() {
+        let handle = at::open_dir(dir, true)?;
+        at::refuse_foreign(&handle, dir)?;
+        at::refuse_what_others_write(&handle, dir)?;
+    }
+    Ok(())
+}
+
+/// Reads a file of settings, or of a secret, whose content is obeyed: a regular file of root or this user that no other user
+/// may write to, or, if it `is_secret`, read by everybody.
+///
+/// # Errors
+/// It is something else, in one line, or cannot be read.
+pub fn read_trusted(path: &Path, is_secret: bool) -> io::Result<Vec<u8>> {
+    /// More than any settings need.
+    const MAX_BYTES: u64 = 1 << 20;
+    let file = at::open_trusted(path, is_secret)?;
+    let mut content = Vec::new();
+    io::Read::read_to_end(&mut io::Read::take(file, MAX_BYTES + 1), &mut content)?;
+    if content.len() as u64 > MAX_BYTES {
+        return Err(io::Error::other("it is larger than a MiB"));
+    }
+    Ok(content)
+}
+
 /// Writes the file `path` whole or not at all: see [`PrivateDir::write_atomically`].
 ///
 /// # Errors
@@ -310,14 +362,11 @@ mod at {
     }
 
     /// Fails if a user other than this one, root and the directory's owner may replace what is
-    /// in it. A group of the owner alone, by which many systems make directories writable, adds no user.
+    /// in it.
     pub(super) fn refuse_what_others_write(dir: &Handle, path: &Path) -> io::Result<()> {
         let stat = sys::fstat(dir)?;
-        let mode = Mode::from_raw_mode(stat.st_mode);
-        let own_group = [stat.st_uid, 0, getegid().as_raw()].contains(&stat.st_gid);
-        let others = mode.contains(Mode::WOTH) || (mode.contains(Mode::WGRP) && !own_group);
-        let ours = [0, geteuid().as_raw()].contains(&stat.st_uid);
-        if !others || (mode.contains(Mode::SVTX) && ours) {
+        let is_sticky = Mode::from_raw_mode(stat.st_mode).contains(Mode::SVTX);
+        if !others_may_write(&stat) || (is_sticky && is_trusted(stat.st_uid)) {
             return Ok(());
         }
         Err(io::Error::other(format!(
@@ -326,6 +375,66 @@ mod at {
             path.display(),
             stat.st_mode & 0o7777
         )))
+    }
+
+    /// Fails if others may make names in it, sticky bit or not.
+    pub(super) fn refuse_shared(dir: &Handle, path: &Path) -> io::Result<()> {
+        let stat = sys::fstat(dir)?;
+        if !others_may_write(&stat) {
+            return Ok(());
+        }
+        Err(io::Error::other(format!(
+            "other users may make files in {} (mode {:04o}); take their permission away (chmod go-w)",
+            path.display(),
+            stat.st_mode & 0o7777
+        )))
+    }
+
+    /// Fails if it belongs to another user than root and this one.
+    pub(super) fn refuse_foreign(dir: &Handle, path: &Path) -> io::Result<()> {
+        let owner = sys::fstat(dir)?.st_uid;
+        if is_trusted(owner) {
+            return Ok(());
+        }
+        Err(io::Error::other(format!(
+            "the directory {} belongs to another user (number {owner}), who could replace what is below it; choose another place",
+            path.display()
+        )))
+    }
+
+    fn is_trusted(uid: u32) -> bool {
+        [0, geteuid().as_raw()].contains(&uid)
+    }
+
+    /// A group of the owner alone, by which many systems make directories writable, adds no user.
+    fn others_may_write(stat: &Stat) -> bool {
+        let mode = Mode::from_raw_mode(stat.st_mode);
+        let own_group = [stat.st_uid, 0, getegid().as_raw()].contains(&stat.st_gid);
+        mode.contains(Mode::WOTH) || (mode.contains(Mode::WGRP) && !own_group)
+    }
+
+    pub(super) fn open_trusted(path: &Path, is_secret: bool) -> io::Result<File> {
+        // A pipe that no process writes to would be waited for.
+        let how = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = sys::open(path, how, Mode::empty())?;
+        let stat = sys::fstat(&file)?;
+        let refused = |why: String| Err(io::Error::other(why));
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return refused("it is no regular file".to_owned());
+        }
+        if !is_trusted(stat.st_uid) {
+            return refused(format!(
+                "it belongs to another user (number {}); run chown on it",
+                stat.st_uid
+            ));
+        }
+        if others_may_write(&stat) {
+            return refused("other users can write to it; run chmod go-w on it".to_owned());
+        }
+        if is_secret && stat.st_mode & 0o007 != 0 {
+            return refused("everybody can read it; run chmod o= on it".to_owned());
+        }
+        Ok(File::from(file))
     }
 
     /// Devices, pipes and directories are not replaced by a file; a link is, not what it points to.
@@ -409,6 +518,18 @@ mod at {
 
     pub(super) fn refuse_all_but_files(_dir: &Handle, _name: &Path) -> io::Result<()> {
         Ok(())
+    }
+
+    pub(super) fn refuse_shared(_dir: &Handle, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(super) fn refuse_foreign(_dir: &Handle, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(super) fn open_trusted(path: &Path, _is_secret: bool) -> io::Result<File> {
+        File::open(path)
     }
 
     pub(super) fn is_dir(dir: &Handle, name: &Path) -> bool {
@@ -566,5 +687,69 @@ mod tests {
             1,
             "no temporary file stays"
         );
+    }
+
+    /// Gives it to another user; false, with a message, without the privilege.
+    fn give_away(path: &Path) -> bool {
+        let given = std::os::unix::fs::chown(path, Some(65534), None).is_ok();
+        if !given {
+            eprintln!("SKIP: files cannot be given to another user");
+        }
+        given
+    }
+
+    #[test]
+    fn what_stays_is_neither_in_a_shared_directory_nor_below_a_foreign_one() {
+        let tmp = tempfile::tempdir().expect("temporary directory");
+        let path = tmp.path().join("deep/root");
+        fs::create_dir_all(&path).expect("makes");
+        let refusal = || {
+            let refused = PrivateDir::open_for_good(&path, Access::OWNER).expect_err("refused");
+            refused.to_string()
+        };
+        allow(&path, 0o750);
+        PrivateDir::open_for_good(&path, Access::OWNER).expect("its own");
+        allow(&path, 0o1777);
+        assert!(refusal().contains("chmod go-w"), "{}", refusal());
+        allow(&path, 0o750);
+        allow(&tmp.path().join("deep"), 0o777);
+        assert!(refusal().contains("deep"), "{}", refusal());
+        allow(&tmp.path().join("deep"), 0o1777);
+        PrivateDir::open_for_good(&path, Access::OWNER).expect("as below /tmp");
+        if give_away(&tmp.path().join("deep")) {
+            assert!(refusal().contains("another user"), "{}", refusal());
+            let new = refuse_foreign_parents(&path.join("a/b")).expect_err("refused");
+            assert!(new.to_string().contains("deep"), "{new}");
+        }
+    }
+
+    #[test]
+    fn settings_and_secrets_are_regular_files_of_trusted_users() {
+        let tmp = tempfile::tempdir().expect("temporary directory");
+        let path = tmp.path().join("token");
+        fs::write(&path, "secret").expect("writes");
+        let refusal = |is_secret| {
+            let refused = read_trusted(&path, is_secret).expect_err("refused");
+            refused.to_string()
+        };
+        allow(&path, 0o640);
+        assert_eq!(read_trusted(&path, true).expect("reads"), b"secret");
+        allow(&path, 0o644);
+        assert_eq!(read_trusted(&path, false).expect("reads"), b"secret");
+        assert!(refusal(true).contains("everybody can read it"));
+        allow(&path, 0o646);
+        assert!(refusal(false).contains("other users can write"));
+        allow(&path, 0o600);
+        if give_away(&path) {
+            assert!(refusal(true).contains("another user"));
+            assert!(refusal(false).contains("another user"));
+        }
+        fs::remove_file(&path).expect("removes");
+        let pipe = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, pipe).expect("makes a pipe");
+        assert!(refusal(true).contains("no regular file"));
+        let link = tmp.path().join("device");
+        symlink("/dev/zero", &link).expect("links");
+        assert!(read_trusted(&link, false).is_err());
     }
 }

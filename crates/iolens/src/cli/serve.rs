@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, CommandFactory as _, Parser, ValueEnum};
-use iolens_core::private::Access;
+use iolens_core::private::{Access, read_trusted};
 use iolens_recorder::SourceChoice;
 
 use super::share::ShareArgs;
@@ -139,8 +139,10 @@ impl ServePlan {
             None if usual.exists() => usual.to_owned(),
             None => return Ok(self),
         };
-        let text = std::fs::read_to_string(&path)
+        // It names a command that is run, and what everybody may read.
+        let text = read_trusted(&path, false)
             .with_context(|| format!("{} cannot be read", path.display()))?;
+        let text = String::from_utf8(text).with_context(|| path.display().to_string())?;
         let file = parse_config(&text).with_context(|| path.display().to_string())?;
         Ok(ServePlan {
             rec: self.rec.or(file.rec),

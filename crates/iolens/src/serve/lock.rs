@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use iolens_core::private::{Access, PrivateDir};
+use iolens_core::private::{Access, PrivateDir, refuse_foreign_parents};
 use iolens_core::store::Root;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
@@ -23,16 +23,17 @@ impl LockedRoot {
     /// Makes `path` a recording root, or takes over one that is there.
     ///
     /// # Errors
-    /// It is something else, belongs to another user, or is locked.
+    /// It is something else, another user has a say in it or in a directory above it, or it is locked.
     pub fn open(path: &Path, access: Access) -> Result<LockedRoot> {
         let place = || format!("{} cannot be a recording root", path.display());
         if !path.exists() {
+            refuse_foreign_parents(path).with_context(place)?;
             if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
                 fs::create_dir_all(parent).with_context(place)?;
             }
             PrivateDir::create(path, access).with_context(place)?;
         }
-        let dir = PrivateDir::open_own(path, access).with_context(place)?;
+        let dir = PrivateDir::open_for_good(path, access).with_context(place)?;
         // A file system of its own has this directory in its root.
         let mut names = fs::read_dir(path)
             .with_context(place)?

@@ -16,13 +16,14 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use iolens_core::private::read_trusted;
 use iolens_observe::topology::{Host, lower_this_thread};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
@@ -98,19 +99,9 @@ impl Options {
 }
 
 fn read_token(path: &Path) -> Result<Vec<u8>> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let place = || format!("--token-file {} cannot be read", path.display());
-    let meta = std::fs::metadata(path).with_context(place)?;
-    if meta.permissions().mode() & 0o007 != 0 {
-        bail!(
-            "--token-file {}: everybody can read it; run chmod o= on it",
-            path.display()
-        );
-    }
-    let token = std::fs::read(path)
-        .with_context(place)?
-        .trim_ascii()
-        .to_vec();
+    let content = read_trusted(path, true)
+        .map_err(|e| anyhow!("--token-file {}: cannot be read: {e}", path.display()))?;
+    let token = content.trim_ascii().to_vec();
     let plain = token.iter().all(u8::is_ascii_graphic);
     if token.len() < MIN_TOKEN_BYTES || !plain {
         bail!(
