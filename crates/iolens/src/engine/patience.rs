@@ -1,6 +1,7 @@
 //! How long the work that this thread does for a caller may take.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// The time that was given is over.
@@ -17,6 +18,14 @@ impl std::error::Error for TooSlow {}
 
 thread_local! {
     static DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// All work that has a deadline is to end now: the process does.
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Ends all work that has a deadline at its next [`check`]: the process is about to end.
+pub fn end_all() {
+    IS_ENDING.store(true, Ordering::Relaxed);
 }
 
 /// Does `work`, which ends with [`TooSlow`] where it asks [`check`] after `deadline`.
@@ -38,7 +47,9 @@ pub fn deadline() -> Option<Instant> {
 /// The time is over; never where no limit was set.
 pub fn check() -> Result<(), TooSlow> {
     match DEADLINE.get() {
-        Some(deadline) if Instant::now() > deadline => Err(TooSlow),
+        Some(deadline) if IS_ENDING.load(Ordering::Relaxed) || Instant::now() > deadline => {
+            Err(TooSlow)
+        }
         _ => Ok(()),
     }
 }

@@ -20,14 +20,15 @@ mod watcher;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, sync_channel};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use iolens_core::private::Access;
 use iolens_observe::topology::{Host, Topology, return_freed_memory};
 use iolens_recorder::{Session, SessionOptions, view};
 
+use crate::engine::patience;
 use crate::present::serve_text;
 use crate::signals::Signals;
 pub use freeze::FreezeOptions;
@@ -39,10 +40,10 @@ use log::EventLog;
 pub use log::LogFormat;
 use meter::Meter;
 use rotation::{Rotation, Turn};
-use snapshots::Snapshots;
+use snapshots::{Keeper, Snapshots};
 use space::Space;
 use supervisor::Supervisor;
-use watcher::{Outlets, Watcher};
+use watcher::{Commands, Outlets, Watcher};
 
 /// What `serve` was asked for.
 #[derive(Debug, Clone)]
@@ -67,6 +68,10 @@ pub struct Service {
 
 /// Without a recorder nothing else asks for signals.
 const SIGNAL_POLL: Duration = Duration::from_millis(200);
+/// Commands that run at the end are killed after this, and all else but the recording's own end is given up a little later:
+/// after a kill the next start goes on with it as well.
+const STOP_TIME: Duration = Duration::from_millis(1500);
+const STOP_GRACE: Duration = Duration::from_millis(500);
 /// Remarks that may wait for the recorder.
 const MAX_MARKS: usize = 16;
 
@@ -96,7 +101,7 @@ impl Service {
         };
         let mut missing = Vec::new();
         let mut session = Session::start_then(options, topology, || {
-            missing = restrict::restrict(&self.root)?;
+            missing = restrict::restrict(&self.root, self.access)?;
             Ok(())
         })?;
         // Its threads begin without what was given up.
@@ -151,16 +156,25 @@ impl Service {
         let Beside {
             watcher, freezer, ..
         } = beside;
-        let watcher = watcher.end();
+        let stop = Instant::now() + STOP_TIME;
+        patience::end_all();
+        let watcher = watcher.end(stop);
         let outcome = session.finish()?;
-        // Its findings' ends are those of copies that grow, too.
-        watcher.wait();
-        if let Some(freezer) = freezer {
-            freezer.finish();
-        }
         drop(server);
         eprint!("{}", serve_text::ended(&outcome.progress, &outcome.path));
-        rotation.wait();
+        let rest = move || {
+            // Its findings' ends are those of copies that grow, too.
+            watcher.wait();
+            if let Some(freezer) = freezer {
+                freezer.finish();
+            }
+            rotation.wait();
+        };
+        if !ends_by(stop + STOP_GRACE, rest)? {
+            eprintln!(
+                "iolens: ended before copies and sums were whole; the next start goes on with them"
+            );
+        }
         Ok(())
     }
 
@@ -176,19 +190,15 @@ impl Service {
         let freeze = freezer.as_ref().map(Freezer::feed);
         let outlets = Outlets {
             log: EventLog::new(self.log),
-            command: self.on_finding.clone(),
+            commands: self.on_finding.clone().map(Commands::start).transpose()?,
             live: rows.clone(),
             access: self.access,
             freeze,
         };
         let watcher = Watcher::start(directory.to_owned(), outlets)?;
         let found = Arc::clone(watcher.found());
-        let snapshots = Arc::new(Snapshots::new(
-            &self.root,
-            directory,
-            self.keep_bytes,
-            self.access,
-        ));
+        let keeper = Keeper::new(&self.root, directory, self.keep_bytes, self.access);
+        let snapshots = Arc::new(Snapshots::start(keeper)?);
         let recorder = Recorder {
             meter,
             marks: sender,
@@ -234,6 +244,22 @@ impl Service {
             access: self.access,
         }
     }
+}
+
+/// Does `work` on a thread of its own, which is left alone after `deadline`; whether it was done by then.
+fn ends_by(deadline: Instant, work: impl FnOnce() + Send + 'static) -> Result<bool> {
+    let (done, ended) = sync_channel(1);
+    std::thread::Builder::new()
+        .name("iolens-end".to_owned())
+        .spawn(move || {
+            work();
+            // The receiver may have given up.
+            let _ = done.send(());
+        })
+        .context("the thread that ends the others could not be started")?;
+    let left = deadline.saturating_duration_since(Instant::now());
+    // Without an answer it has panicked, which has been reported, or its time is over.
+    Ok(ended.recv_timeout(left) != Err(RecvTimeoutError::Timeout))
 }
 
 /// What the recorder's loop has of those that look at the recording.

@@ -1,19 +1,83 @@
-//! Stretches that a client asks to be kept.
+//! Stretches that a client asks to be kept, copied on a thread that may write: those that answer requests may not.
 
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow};
 use iolens_core::private::Access;
 use iolens_core::store::{Root, stored_bytes};
+use iolens_observe::topology::lower_this_thread;
 
 use super::stretch::{Kept, Shelter, Stretch};
+use crate::engine::patience;
+use crate::streams::heard;
 
 /// Left free on the disk for others.
 const SPARE_BYTES: u64 = 64 << 20;
 
+/// Takes requests to the thread that copies.
+#[derive(Debug)]
+pub struct Snapshots(SyncSender<Request>);
+
+/// A stretch in Unix time, and where its outcome goes.
+#[derive(Debug)]
+struct Request {
+    from_unix_ns: i64,
+    to_unix_ns: i64,
+    deadline: Instant,
+    outcome: SyncSender<Result<(String, Kept)>>,
+}
+
+impl Snapshots {
+    /// Starts the thread of `keeper`, which ends with the last sender.
+    ///
+    /// # Errors
+    /// No thread could be started.
+    pub fn start(keeper: Keeper) -> Result<Snapshots> {
+        let (requests, received) = sync_channel::<Request>(1);
+        let work = move || {
+            lower_this_thread();
+            for request in received {
+                let copy = || keeper.take(request.from_unix_ns, request.to_unix_ns);
+                let (kept, _notes) = heard(|| patience::until(request.deadline, copy));
+                // A client that is gone does not want to know.
+                drop(request.outcome.send(kept));
+            }
+        };
+        std::thread::Builder::new()
+            .name("iolens-snapshot".to_owned())
+            .spawn(work)
+            .context("the thread that copies stretches could not be started")?;
+        Ok(Snapshots(requests))
+    }
+
+    /// Copies `from_unix_ns..to_unix_ns` by `deadline`; waits for it.
+    ///
+    /// # Errors
+    /// As those of [`Keeper::take`].
+    pub fn take(
+        &self,
+        from_unix_ns: i64,
+        to_unix_ns: i64,
+        deadline: Instant,
+    ) -> Result<(String, Kept)> {
+        let (outcome, taken) = sync_channel(1);
+        let request = Request {
+            from_unix_ns,
+            to_unix_ns,
+            deadline,
+            outcome,
+        };
+        let sent = self.0.send(request).is_ok();
+        let kept = taken.recv().ok().filter(|_| sent);
+        kept.unwrap_or_else(|| Err(anyhow!("the thread that copies has ended")))
+    }
+}
+
 /// Keeps stretches of one host.
 #[derive(Debug)]
-pub struct Snapshots {
+pub struct Keeper {
     root: PathBuf,
     shelter: Shelter,
     keep_bytes: u64,
@@ -38,9 +102,9 @@ impl std::fmt::Display for NoRoom {
 
 impl std::error::Error for NoRoom {}
 
-impl Snapshots {
+impl Keeper {
     /// Of the recordings in `host_dir` of `root`, which take up to `keep_bytes` in all.
-    pub fn new(root: &Path, host_dir: &Path, keep_bytes: u64, access: Access) -> Snapshots {
+    pub fn new(root: &Path, host_dir: &Path, keep_bytes: u64, access: Access) -> Keeper {
         let into = root
             .join(Root::SNAPSHOTS)
             .join(host_dir.file_name().unwrap_or_default());
@@ -50,7 +114,7 @@ impl Snapshots {
             access,
         };
         shelter.clean();
-        Snapshots {
+        Keeper {
             root: root.to_owned(),
             shelter,
             keep_bytes,
@@ -115,7 +179,7 @@ mod tests {
     fn a_snapshot_is_named_and_no_budget_removes_it() {
         let (dir, shelter) = lake();
         record(&shelter.host_dir, 100, 50, 10);
-        let snapshots = Snapshots::new(dir.path(), &shelter.host_dir, 1 << 20, shelter.access);
+        let snapshots = Keeper::new(dir.path(), &shelter.host_dir, 1 << 20, shelter.access);
         let (name, kept) = snapshots.take(110 * S, 130 * S).unwrap();
         assert_eq!(
             (name.as_str(), kept.ios),
@@ -141,7 +205,7 @@ mod tests {
     fn what_holds_nothing_or_does_not_fit_is_refused_and_leaves_nothing() {
         let (dir, shelter) = lake();
         record(&shelter.host_dir, 100, 50, 10);
-        let snapshots = |keep| Snapshots::new(dir.path(), &shelter.host_dir, keep, shelter.access);
+        let snapshots = |keep| Keeper::new(dir.path(), &shelter.host_dir, keep, shelter.access);
         let refused =
             |keep, from_s: i64, to_s: i64| snapshots(keep).take(from_s * S, to_s * S).unwrap_err();
         assert!(

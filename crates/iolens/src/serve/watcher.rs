@@ -1,12 +1,11 @@
 //! Findings while they happen: the report's own analyses over the last minutes, again and again, each finding said once and
 //! kept in the recording in which it begins.
 
+mod commands;
 mod known;
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,6 +28,8 @@ use crate::engine::choose::{self, Chosen};
 use crate::engine::{Instant as Moment, WindowArgs, patience, report, window};
 use crate::present::{escape, report_json, serve_text};
 use crate::streams::heard;
+pub use commands::Commands;
+use commands::StopTime;
 use known::{JOIN_NS, Known, Memory};
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -41,10 +42,6 @@ const SHARE: u32 = 50;
 /// A look that takes longer is given up; the next one sees half as much.
 const MAX_LOOK: Duration = Duration::from_secs(10);
 const MIN_WINDOW_NS: i64 = 15 * SECOND_NS;
-/// A command that takes longer is ended.
-const MAX_COMMAND: Duration = Duration::from_secs(10);
-/// A command's end is looked for this often.
-const POLL: Duration = Duration::from_millis(100);
 
 /// What watches has counted, and how many I/Os there have been.
 #[derive(Debug, Default)]
@@ -76,6 +73,7 @@ impl Found {
 pub struct Watcher {
     found: Arc<Found>,
     end: Sender<()>,
+    commands_stop: StopTime,
     thread: JoinHandle<()>,
 }
 
@@ -96,8 +94,8 @@ impl Ending {
 pub struct Outlets {
     /// Standard error.
     pub log: EventLog,
-    /// A shell's command that gets each finding on its input.
-    pub command: Option<String>,
+    /// Run a shell's command for each.
+    pub commands: Option<Commands>,
     /// Those who watch.
     pub live: Arc<Feed>,
     /// Who may read what is written.
@@ -115,18 +113,33 @@ impl Watcher {
         let found = Arc::new(Found::default());
         let own = Arc::clone(&found);
         let (end, ended) = channel();
-        let work = move || watch(&host_dir, &own, &outlets, &ended);
+        let commands_stop = outlets
+            .commands
+            .as_ref()
+            .map_or_else(StopTime::default, Commands::stop_time);
+        let work = move || {
+            watch(&host_dir, &own, &outlets, &ended);
+            if let Some(commands) = outlets.commands {
+                commands.finish();
+            }
+        };
         let thread = std::thread::Builder::new()
             .name("iolens-watch".to_owned())
             .spawn(work);
         let thread = thread.context("the thread that watches could not be started")?;
-        Ok(Watcher { found, end, thread })
+        Ok(Watcher {
+            found,
+            end,
+            commands_stop,
+            thread,
+        })
     }
 
     /// Looks no more: what goes on ends where it was seen last. The look that it takes is not waited for: the recording's end
-    /// comes first.
-    pub fn end(self) -> Ending {
+    /// comes first. No command runs after `commands_stop`.
+    pub fn end(self, commands_stop: Instant) -> Ending {
         drop(self.end);
+        self.commands_stop.set(commands_stop);
         Ending(self.thread)
     }
 
@@ -313,43 +326,8 @@ fn say(what: &'static str, known: &Known, found: &Found, outlets: &Outlets) {
         *counts.entry((known.kind.clone(), severity)).or_default() += 1;
     }
     outlets.live.say(wall_clock_ns(), "finding", &text, false);
-    if let Some(command) = &outlets.command
-        && let Err(e) = run(command, &text)
-    {
-        eprintln!("iolens: --on-finding: {e:#}");
-    }
-}
-
-fn run(command: &str, input: &str) -> Result<()> {
-    let mut child = Command::new("/bin/sh")
-        .args(["-c", command])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // A pipe holds it; a command that does not read it is free to.
-        drop(
-            stdin
-                .write_all(input.as_bytes())
-                .and_then(|()| stdin.write_all(b"\n")),
-        );
-    }
-    let status = wait(&mut child)?;
-    anyhow::ensure!(status.success(), "{command}: {status}");
-    Ok(())
-}
-
-fn wait(child: &mut Child) -> Result<std::process::ExitStatus> {
-    let begin = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status);
-        }
-        if begin.elapsed() > MAX_COMMAND {
-            child.kill()?;
-            return Ok(child.wait()?);
-        }
-        std::thread::sleep(POLL);
+    if let Some(commands) = &outlets.commands {
+        commands.push(&text);
     }
 }
 
@@ -465,7 +443,7 @@ mod tests {
             Found::default(),
             Outlets {
                 log: EventLog::default(),
-                command: None,
+                commands: None,
                 live,
                 access: Access::OWNER,
                 freeze: None,
@@ -578,9 +556,10 @@ mod tests {
         let out = dir.path().join("out");
         let live = Feed::new();
         let (_, mut watcher) = live.watch(Since::Now);
+        let command = format!("cat >> {}", out.display());
         let outlets = Outlets {
             log: EventLog::default(),
-            command: Some(format!("cat >> {}", out.display())),
+            commands: Some(Commands::start(command).unwrap()),
             live,
             access: Access::OWNER,
             freeze: None,
@@ -588,6 +567,7 @@ mod tests {
         let found = Found::default();
         say("start", &known("stall", 1, 2), &found, &outlets);
         say("end", &known("stall", 1, 2), &found, &outlets);
+        outlets.commands.unwrap().finish();
         let text = std::fs::read_to_string(&out).unwrap();
         assert_eq!(
             text.lines()
@@ -602,11 +582,5 @@ mod tests {
             (FindingKind::ALL.len() * 3, 1)
         );
         assert_eq!(watcher.try_recv().unwrap().event, "finding");
-        assert!(
-            run("exit 3", "{}")
-                .unwrap_err()
-                .to_string()
-                .contains("exit")
-        );
     }
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -11,6 +12,9 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 use anyhow::{Context as _, Result, bail};
+
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::process::geteuid;
 
 use crate::serve::restrict::restrict_to_removal;
 
@@ -149,7 +153,7 @@ impl Bound {
                 let listener =
                     listener.with_context(|| format!("{} cannot be made", path.display()))?;
                 let file = SocketFile::new(path)?;
-                std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+                set_socket_mode(path, mode)?;
                 listener.set_nonblocking(true)?;
                 Ok((Bound::Unix(listener), Some(file)))
             }
@@ -165,6 +169,22 @@ impl Bound {
             )),
         }
     }
+}
+
+/// Changes the mode of the socket at `path`, and of nothing that was put there instead: what is opened is looked at, and
+/// only that is changed.
+fn set_socket_mode(path: &Path, mode: u32) -> Result<()> {
+    let place = || format!("{}: its mode cannot be set", path.display());
+    let how = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let socket = rustix::fs::open(path, how, Mode::empty()).with_context(place)?;
+    let stat = rustix::fs::fstat(&socket).with_context(place)?;
+    let is_socket = FileType::from_raw_mode(stat.st_mode) == FileType::Socket;
+    if !is_socket || stat.st_uid != geteuid().as_raw() {
+        bail!("{}: the socket was replaced meanwhile", path.display());
+    }
+    // An open path has no mode that fchmod could change; its link in /proc leads to nothing else.
+    let itself = format!("/proc/self/fd/{}", socket.as_raw_fd());
+    rustix::fs::chmod(itself, Mode::from_raw_mode(mode)).with_context(place)
 }
 
 /// Removes a socket that nobody listens on any more, and nothing else.
@@ -198,6 +218,7 @@ fn remove_stale(path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
     use std::os::unix::net::UnixDatagram;
 
     #[test]
@@ -248,6 +269,26 @@ mod tests {
         std::fs::write(&path, "letter").expect("writes");
         assert!(refusal().contains("is no socket"));
         assert_eq!(std::fs::read_to_string(&path).expect("there"), "letter");
+    }
+
+    #[test]
+    fn the_mode_of_what_a_link_leads_to_stays() {
+        let tmp = tempfile::tempdir().expect("a directory");
+        let (file, socket) = (tmp.path().join("file"), tmp.path().join("socket"));
+        std::fs::write(&file, "").expect("writes");
+        let _listener = UnixListener::bind(&socket).expect("binds");
+        let mode = |path: &Path| std::fs::metadata(path).expect("there").permissions().mode();
+        for target in [&file, &socket] {
+            let link = tmp.path().join("link");
+            symlink(target, &link).expect("links");
+            let before = mode(target);
+            assert!(set_socket_mode(&link, 0o603).is_err());
+            assert_eq!(mode(target), before);
+            std::fs::remove_file(&link).expect("removes");
+        }
+        assert!(set_socket_mode(&file, 0o603).is_err());
+        set_socket_mode(&socket, 0o603).expect("a socket of this user");
+        assert_eq!(mode(&socket) & 0o777, 0o603);
     }
 
     #[test]

@@ -30,6 +30,7 @@ use tokio::sync::Semaphore;
 
 use super::live::Feed;
 use super::meter::Meter;
+use super::restrict::restrict_to_reading;
 use super::snapshots::Snapshots;
 use super::watcher::Found;
 use crate::engine::fleet::Remembered;
@@ -271,11 +272,19 @@ impl Server {
                 (Some(meter), Some(marks), Some(live), Some(found));
         }
         let app = Arc::new(app);
+        let reads_all = app.meter.is_none();
+        let begin_thread = move || {
+            lower_this_thread();
+            // The thread that started it has given up most already, so the kernel has what this needs.
+            if let Err(e) = restrict_to_reading(reads_all) {
+                eprintln!("iolens: a thread of the HTTP server keeps its privileges: {e:#}");
+            }
+        };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
             .max_blocking_threads(MAX_READERS * 2 + 1)
             .thread_name("iolens-http")
-            .on_thread_start(lower_this_thread)
+            .on_thread_start(begin_thread)
             .enable_all()
             .build()
             .context("the server's threads could not be started")?;

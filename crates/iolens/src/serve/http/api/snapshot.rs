@@ -15,9 +15,8 @@ use super::super::{App, SCHEMA_VERSION};
 use super::description::parameters;
 use super::params::Params;
 use super::{json, rfc3339};
-use crate::engine::{Instant, patience};
+use crate::engine::Instant;
 use crate::serve::snapshots::NoRoom;
-use crate::streams::heard;
 
 /// Longer than questions may take: what is kept is read and written.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -53,17 +52,17 @@ pub async fn snapshot(State(app): State<Arc<App>>, uri: Uri) -> Result<Response,
     let deadline = Deadline::now() + PATIENCE;
     let done = tokio::task::spawn_blocking(move || {
         let _turn = turn;
-        heard(|| patience::until(deadline, || snapshots.take(from_ns, to_ns)))
+        snapshots.take(from_ns, to_ns, deadline)
     });
     let (name, kept, from_ns, to_ns) = match done.await {
-        Ok((Ok((name, kept)), _)) => (name, kept, from_ns, to_ns),
-        Ok((Err(e), _)) if e.is::<NoRoom>() => {
+        Ok(Ok((name, kept))) => (name, kept, from_ns, to_ns),
+        Ok(Err(e)) if e.is::<NoRoom>() => {
             return Err(Problem::new(
                 StatusCode::INSUFFICIENT_STORAGE,
                 format!("{e:#}"),
             ));
         }
-        Ok((Err(e), _)) => return Err(Problem::of(&e)),
+        Ok(Err(e)) => return Err(Problem::of(&e)),
         Err(_) => {
             return Err(Problem::new(
                 StatusCode::INTERNAL_SERVER_ERROR,

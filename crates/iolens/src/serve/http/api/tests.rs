@@ -15,6 +15,7 @@ use super::super::Snapshots;
 use super::super::guard::Rules;
 use super::super::tests::{ask, block_on};
 use super::*;
+use crate::serve::snapshots::Keeper;
 
 const S: i64 = 1_000_000_000;
 /// 2026-11-18T08:53:20Z.
@@ -575,12 +576,9 @@ fn stretches_are_kept_for_those_with_the_token_and_reports_open_them() {
         ..Rules::default()
     };
     let host_dir = dir.path().join(Root::host_directory("h"));
-    let snapshots = Snapshots::new(
-        dir.path(),
-        &host_dir,
-        1 << 20,
-        iolens_core::private::Access::OWNER,
-    );
+    let access = iolens_core::private::Access::OWNER;
+    let keeper = Keeper::new(dir.path(), &host_dir, 1 << 20, access);
+    let snapshots = Snapshots::start(keeper).unwrap();
     let root = dir.path().to_owned();
     let app = Arc::new(App {
         snapshots: Some(Arc::new(snapshots)),

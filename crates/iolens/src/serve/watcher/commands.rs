@@ -1,0 +1,211 @@
+//! `--on-finding`: a shell command for each finding, one after the other on a thread of their own.
+//!
+//! A command runs in a process group of its own, so that what it has started goes with it when its time is over.
+
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::serve::restrict::restrict_to_commands;
+
+/// A command that takes longer is killed.
+const MAX_RUN: Duration = Duration::from_secs(10);
+/// Findings that may wait for the commands of earlier ones; no command runs for those beyond.
+const MAX_WAITING: usize = 256;
+/// A command's end is looked for this often.
+const POLL: Duration = Duration::from_millis(20);
+
+/// The thread that runs them.
+#[derive(Debug)]
+pub struct Commands {
+    events: SyncSender<String>,
+    stop: StopTime,
+    thread: JoinHandle<()>,
+}
+
+/// When the commands must have ended, once that is known.
+#[derive(Debug, Clone, Default)]
+pub struct StopTime(Arc<Mutex<Option<Instant>>>);
+
+impl StopTime {
+    /// No command runs after `at`.
+    pub fn set(&self, at: Instant) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
+    }
+
+    fn get(&self) -> Option<Instant> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_over(&self) -> bool {
+        self.get().is_some_and(|at| Instant::now() >= at)
+    }
+}
+
+impl Commands {
+    /// For commands that are `command`.
+    ///
+    /// # Errors
+    /// No thread could be started.
+    pub fn start(command: String) -> Result<Commands> {
+        let (events, received) = sync_channel(MAX_WAITING);
+        let stop = StopTime::default();
+        let own = stop.clone();
+        let thread = std::thread::Builder::new()
+            .name("iolens-command".to_owned())
+            .spawn(move || run_all(&command, &received, &own))
+            .context("the thread that runs --on-finding could not be started")?;
+        Ok(Commands {
+            events,
+            stop,
+            thread,
+        })
+    }
+
+    /// Runs the command for this event, after those before it; never waits.
+    pub fn push(&self, event: &str) {
+        if let Err(TrySendError::Full(_)) = self.events.try_send(event.to_owned()) {
+            eprintln!(
+                "iolens: --on-finding: too many findings wait for the command; one is left out"
+            );
+        }
+    }
+
+    /// Sets when they must have ended.
+    pub fn stop_time(&self) -> StopTime {
+        self.stop.clone()
+    }
+
+    /// Waits for those that were asked for.
+    pub fn finish(self) {
+        drop(self.events);
+        // A panic has been reported.
+        drop(self.thread.join());
+    }
+}
+
+fn run_all(command: &str, events: &Receiver<String>, stop: &StopTime) {
+    if let Err(e) = restrict_to_commands() {
+        eprintln!("iolens: --on-finding: nothing is run: {e:#}");
+        return;
+    }
+    let mut left_out = 0;
+    for event in events {
+        if stop.is_over() {
+            left_out += 1;
+        } else if let Err(e) = run(command, &event, stop) {
+            eprintln!("iolens: --on-finding: {e:#}");
+        }
+    }
+    if left_out > 0 {
+        eprintln!("iolens: --on-finding: the service ended before {left_out} commands could run");
+    }
+}
+
+fn run(command: &str, event: &str, stop: &StopTime) -> Result<()> {
+    let mut child = Command::new("/bin/sh")
+        .args(["-c", command])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .process_group(0)
+        .spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A pipe holds it; a command that does not read it is free to.
+        drop(stdin.write_all(format!("{event}\n").as_bytes()));
+    }
+    let status = wait(&mut child, stop)?;
+    if !status.success() {
+        bail!("{command}: {status}");
+    }
+    Ok(())
+}
+
+/// Waits for its end; when its time is over the whole group is killed.
+fn wait(child: &mut Child, stop: &StopTime) -> Result<ExitStatus> {
+    let begin = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if begin.elapsed() > MAX_RUN || stop.is_over() {
+            // It has not been waited for, so its number is still its own.
+            kill_process_group(Pid::from_child(child), Signal::KILL)?;
+            return Ok(child.wait()?);
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::path::Path;
+
+    /// Waits until a file has a line, which it yields.
+    fn line_of(path: &Path) -> String {
+        loop {
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            if text.ends_with('\n') {
+                return text.trim().to_owned();
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Whether the process is there and no zombie, which another process may have to collect.
+    fn runs(pid: &str) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let state = stat.rsplit(") ").next().unwrap_or("");
+        !(state.is_empty() || state.starts_with(['Z', 'X']))
+    }
+
+    #[test]
+    fn each_event_is_a_line_of_input_in_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("out");
+        let commands = Commands::start(format!("cat >> {}", out.display())).unwrap();
+        commands.push("{\"n\":1}");
+        commands.push("{\"n\":2}");
+        commands.finish();
+        assert_eq!(
+            std::fs::read_to_string(&out).unwrap(),
+            "{\"n\":1}\n{\"n\":2}\n"
+        );
+    }
+
+    #[test]
+    fn a_command_that_fails_is_an_error() {
+        let failed = run("exit 3", "{}", &StopTime::default()).unwrap_err();
+        assert!(failed.to_string().contains("exit"));
+    }
+
+    #[test]
+    fn at_the_end_a_command_is_killed_with_all_that_it_has_started() {
+        let dir = tempfile::tempdir().unwrap();
+        let pids = [dir.path().join("first"), dir.path().join("second")];
+        // A child of the shell and a child of that one; the shell waits for both.
+        let command = format!(
+            "sh -c 'sleep 1000 & echo $! > {}; wait' & echo $! > {}; wait",
+            pids[0].display(),
+            pids[1].display()
+        );
+        let commands = Commands::start(command).unwrap();
+        commands.push("{}");
+        commands.push("{}");
+        let pids = pids.map(|path| line_of(&path));
+        assert!(pids.iter().all(|pid| runs(pid)), "{pids:?}");
+        commands.stop_time().set(Instant::now());
+        commands.finish();
+        while pids.iter().any(|pid| runs(pid)) {
+            std::thread::sleep(POLL);
+        }
+    }
+}
