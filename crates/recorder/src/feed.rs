@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use iolens_core::model::{Class, CounterSample, DevId, DeviceKind, Io, Lost, Request, Source};
-use iolens_observe::counters::{Pace, Root, Sampler, monotonic_ns};
+use iolens_observe::counters::{Pace, Root, Sampler, Wake, monotonic_ns};
 use iolens_observe::topology::Topology;
 use iolens_observe::trace::{
     FilesFilter, FilesOptions, FilesTracer, FinishStats, TraceError, Tracer, TracerOptions,
 };
+
+use crate::pressure::TimerWake;
 
 /// Which source to open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +82,15 @@ enum Kind {
         pace: Pace,
     },
     Ended,
+}
+
+/// How a wait of an idle source ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IdleEnd {
+    /// The kernel signalled an event.
+    Event,
+    /// By its timer, if that is known.
+    Timer(Option<TimerWake>),
 }
 
 /// An open source of observations.
@@ -295,32 +306,51 @@ impl Feed {
         }
     }
 
-    /// Sleeps until `until_ns` of the monotonic clock, or to the counters' next deadline.
-    pub fn wait(&mut self, until_ns: i64) {
-        match &mut self.kind {
+    /// Sleeps until `until_ns` of the monotonic clock, or to the counters' next deadline. When the timer was due and when
+    /// this thread ran; `None` if there was nothing to wait for, or a signal came first.
+    pub fn wait(&mut self, until_ns: i64) -> Option<TimerWake> {
+        let before_ns = monotonic_ns();
+        let due_ns = match &mut self.kind {
             // However it ends, the counters are read next: an interrupted sleep makes an extra sample, no wrong one.
-            Kind::Counters { pace, .. } => drop(pace.wait()),
-            _ => std::thread::sleep(Duration::from_nanos(
-                u64::try_from(until_ns - monotonic_ns()).unwrap_or(0),
-            )),
+            Kind::Counters { pace, .. } => match pace.wait() {
+                Wake::Due { due_ns, .. } => due_ns,
+                Wake::Interrupted => return None,
+            },
+            _ => {
+                let left_ns = u64::try_from(until_ns - before_ns).unwrap_or(0);
+                std::thread::sleep(Duration::from_nanos(left_ns));
+                until_ns
+            }
+        };
+        // A deadline that had passed before says nothing of the CPUs: the work took longer.
+        (due_ns > before_ns).then(|| self.woke(due_ns))
+    }
+
+    /// A timer that was due at `due_ns` of the monotonic clock has just ended.
+    fn woke(&self, due_ns: i64) -> TimerWake {
+        TimerWake {
+            due_ns: due_ns - self.start_ns,
+            woke_ns: monotonic_ns() - self.start_ns,
         }
     }
 
     /// For a source that had nothing the last time: where the kernel signals the next event, sleeps until then, at
-    /// most until `seldom_ns` of the monotonic clock, and is true if there was one. Elsewhere sleeps until `often_ns`.
+    /// most until `seldom_ns` of the monotonic clock. Elsewhere sleeps until `often_ns`.
     ///
     /// # Errors
     /// The rings cannot be waited for.
-    pub fn wait_idle(&mut self, seldom_ns: i64, often_ns: i64) -> Result<bool> {
+    pub fn wait_idle(&mut self, seldom_ns: i64, often_ns: i64) -> Result<IdleEnd> {
         match &mut self.kind {
             Kind::Events { tracer, .. } if self.files.is_none() => {
-                let left_ns = u64::try_from(seldom_ns - monotonic_ns()).unwrap_or(0);
-                Ok(tracer.wait_for_event(Duration::from_nanos(left_ns))?)
+                let before_ns = monotonic_ns();
+                let left_ns = u64::try_from(seldom_ns - before_ns).unwrap_or(0);
+                if tracer.wait_for_event(Duration::from_nanos(left_ns))? {
+                    return Ok(IdleEnd::Event);
+                }
+                let timer = (seldom_ns > before_ns).then(|| self.woke(seldom_ns));
+                Ok(IdleEnd::Timer(timer))
             }
-            _ => {
-                self.wait(often_ns);
-                Ok(false)
-            }
+            _ => Ok(IdleEnd::Timer(self.wait(often_ns))),
         }
     }
 

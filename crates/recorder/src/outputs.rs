@@ -220,6 +220,12 @@ pub fn moved(mut o: Observation, from_ns: i64) -> Observation {
         }
         Observation::Mark(m) => of(&mut m.at_ns),
         Observation::Name(n) => of(&mut n.at_ns),
+        Observation::Pressure(p) => {
+            of(&mut p.from_ns);
+            of(&mut p.to_ns);
+            // A timer may have been due before the recording.
+            p.timer_due_ns = p.timer_due_ns.map(|due_ns| due_ns - from_ns);
+        }
         Observation::Request(r) => {
             // It may have started before the recording.
             r.start_ns -= from_ns;

@@ -15,9 +15,10 @@ use iolens_observe::topology::{Topology, own_cost, prefer_this_thread};
 use iolens_observe::trace::{FinishStats, TracerOptions};
 
 use crate::clock::ClockWatch;
-use crate::feed::{Feed, FeedOptions, Taken};
+use crate::feed::{Feed, FeedOptions, IdleEnd, Taken};
 use crate::losses::{LossCounts, LossTally};
 use crate::outputs::{Closed, Outputs, devices_from};
+use crate::pressure::{PressureWatch, TimerWake};
 use crate::self_check::SelfCheck;
 use crate::viewer::Viewer;
 use rotate::begin;
@@ -123,6 +124,9 @@ pub struct Session {
     progress: Progress,
     losses: LossTally,
     check: SelfCheck,
+    pressure: PressureWatch,
+    /// I/O was seen since the last look at the host's pressure.
+    had_io: bool,
     /// CPU seconds that this process had used when the session was started, and when it could record.
     cpu_before_s: [Option<f64>; 2],
     /// CPU seconds of other work in this process, see [`Session::leave_out_cpu`].
@@ -175,6 +179,8 @@ impl Session {
             progress: Progress::default(),
             losses,
             check: SelfCheck::default(),
+            pressure: PressureWatch::start(monotonic_ns() - start_ns),
+            had_io: false,
             cpu_before_s: [before_s, own_cost().cpu_s],
             others_cpu_s: 0.0,
             viewer: None,
@@ -216,6 +222,8 @@ impl Session {
         loop {
             let now_ns = monotonic_ns() - self.start_ns;
             let idle = self.take()?;
+            self.had_io |= !idle;
+            self.look_at_pressure();
             if now_ns >= self.next_housekeeping_ns {
                 self.housekeeping(now_ns)?;
                 self.next_housekeeping_ns = now_ns + HOUSEKEEPING_NS;
@@ -245,20 +253,44 @@ impl Session {
             } else {
                 self.options.feed.poll_ns
             };
-            self.feed.wait(now + poll_ns);
+            let woke = self.feed.wait(now + poll_ns);
+            self.note_wake(woke);
             return Ok(());
         }
         let end = self
             .options
             .until_ns
             .map_or(i64::MAX, |end_ns| self.start_ns + end_ns.max(now_ns));
-        if self.feed.wait_idle(
+        let idle_end = self.feed.wait_idle(
             end.min(now + self.options.idle_poll_ns),
             now + self.gather_ns,
-        )? {
-            self.feed.wait(monotonic_ns() + self.gather_ns);
-        }
+        )?;
+        let woke = match idle_end {
+            IdleEnd::Event => self.feed.wait(monotonic_ns() + self.gather_ns),
+            IdleEnd::Timer(woke) => woke,
+        };
+        self.note_wake(woke);
         Ok(())
+    }
+
+    fn note_wake(&mut self, woke: Option<TimerWake>) {
+        if let Some(woke) = woke {
+            self.pressure.woke(woke);
+        }
+    }
+
+    /// Reads the host's pressure when it is time to.
+    fn look_at_pressure(&mut self) {
+        let start_ns = self.start_ns;
+        let clock = || monotonic_ns() - start_ns;
+        let now_ns = clock();
+        if !self.pressure.is_due(now_ns) {
+            return;
+        }
+        let had_io = std::mem::take(&mut self.had_io);
+        if let Some(sample) = self.pressure.look(now_ns, had_io, clock) {
+            self.outputs.send(vec![Observation::Pressure(sample)]);
+        }
     }
 
     /// Empties the source once; true if it had nothing.
@@ -374,12 +406,24 @@ impl Session {
         Ok(())
     }
 
+    /// The last interval ends with the recording.
+    fn finish_pressure(&mut self) {
+        let start_ns = self.start_ns;
+        let clock = || monotonic_ns() - start_ns;
+        let before_last = self.pressure.look(clock(), self.had_io, clock);
+        let last = self.pressure.finish();
+        let samples = before_last.into_iter().chain(last);
+        self.outputs
+            .send(samples.map(Observation::Pressure).collect());
+    }
+
     /// Detaches, empties the source, and closes the recording.
     ///
     /// # Errors
     /// What went wrong in the source or the writer; what was written before stays readable.
     pub fn finish(mut self) -> Result<Outcome> {
         let running = self.cost();
+        self.finish_pressure();
         self.sample_counters();
         if self.topology.learn_numbers(self.feed.hidden_disks()) && self.topology.refresh().is_ok()
         {

@@ -113,6 +113,11 @@ class Recording:
         return self.table("names")
 
     @property
+    def pressure(self) -> duckdb.DuckDBPyRelation:
+        """How scarce the host's CPUs and I/O were."""
+        return self.table("pressure")
+
+    @property
     def rates(self) -> duckdb.DuckDBPyRelation:
         """Averages of an imported table."""
         return self.table("rates")

@@ -92,6 +92,12 @@ TABLES = (
     ),
     _table("names", "at_ns", "bigint: at_ns! string: kind! int: fs_dev bigint: id! string: text! bigint: generation"),
     _table(
+        "pressure",
+        "to_ns",
+        "bigint: from_ns! to_ns! int: cpus bigint: cpu_some_ns io_some_ns io_full_ns steal_ns int: runnable "
+        "bigint: timer_due_ns timer_late_ns",
+    ),
+    _table(
         "rates",
         "to_ns",
         "bigint: from_ns! to_ns! int: dev! string: class! double: ios_per_s bytes_per_s merges_per_s mean_us in_flight "

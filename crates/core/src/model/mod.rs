@@ -14,6 +14,7 @@ mod histogram;
 mod io;
 mod loss;
 mod name;
+mod pressure;
 mod rate_rows;
 mod rates;
 mod recording;
@@ -32,6 +33,7 @@ pub use histogram::{CallHistogram, Histogram};
 pub use io::{Class, Comm, Io, Op, Origin};
 pub use loss::{LossReason, Lost};
 pub use name::{Inode, Name, Named};
+pub use pressure::PressureSample;
 pub use rate_rows::RateRows;
 pub use rates::{ClassRates, CpuShares, IntervalRates};
 pub use recording::{
@@ -78,6 +80,8 @@ pub enum Observation {
     Mark(Mark),
     /// What a file or a control group is called.
     Name(Name),
+    /// How scarce the host's CPUs and I/O were.
+    Pressure(PressureSample),
 }
 
 impl Observation {
@@ -90,6 +94,7 @@ impl Observation {
             Self::Lost(l) => l.to_ns,
             Self::Mark(m) => m.at_ns,
             Self::Name(n) => n.at_ns,
+            Self::Pressure(p) => p.to_ns,
         }
     }
 }

@@ -13,7 +13,9 @@ use super::opening::{Opening, join_losses};
 use super::row::io_column;
 use super::schema::Table;
 use super::stream::Observations;
-use crate::model::{CounterSample, Io, LossReason, Lost, Mark, Name, RecordingMeta, Request};
+use crate::model::{
+    CounterSample, Io, LossReason, Lost, Mark, Name, PressureSample, RecordingMeta, Request,
+};
 
 /// Which optional fields of [`Io`] a reader decodes; the others come back as unknown. Time of completion, device,
 /// operation, bytes and device time are always there.
@@ -222,6 +224,16 @@ impl Recording {
         NameReader(TableReader::new(self.blocks(Table::Names), range, u64::MAX))
     }
 
+    /// How scarce the host's CPUs and I/O were, in intervals that end in `range`; nothing in recordings of versions
+    /// that did not look.
+    pub fn pressure(&self, range: Range<i64>) -> PressureReader {
+        PressureReader(TableReader::new(
+            self.blocks(Table::Pressure),
+            range,
+            u64::MAX,
+        ))
+    }
+
     /// Rows of the `requests` table.
     pub fn requests_stored(&self) -> u64 {
         self.blocks(Table::Requests)
@@ -256,7 +268,16 @@ impl Recording {
         let (lost, marks) = (self.lost(range.clone()), self.marks(range.clone()));
         let requests = self.requests(range.clone());
         let names = self.names(range.clone());
-        Observations::new(ios, self.counters(range), requests, names, lost, marks)
+        let pressure = self.pressure(range.clone());
+        Observations::new(
+            ios,
+            self.counters(range),
+            requests,
+            names,
+            pressure,
+            lost,
+            marks,
+        )
     }
 }
 
@@ -358,6 +379,24 @@ impl NameReader {
 
 impl Iterator for NameReader {
     type Item = Result<Vec<Name>, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next()
+    }
+}
+
+/// Batches of the host's pressure in order of time. Damaged blocks are left out, and reported in words.
+pub struct PressureReader(TableReader<PressureSample>);
+
+impl PressureReader {
+    /// The damaged blocks met so far, in words.
+    pub fn warnings(&self) -> &[String] {
+        self.0.warnings()
+    }
+}
+
+impl Iterator for PressureReader {
+    type Item = Result<Vec<PressureSample>, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.0.next()

@@ -5,7 +5,7 @@ use super::frame_encoder::FrameEncoder;
 use super::schema::Table;
 use crate::model::{
     Class, ClassCounters, Comm, CounterSample, DevId, DiskCounters, FlushCounters, Inode, Io,
-    LossReason, Lost, Mark, Name, Named, Op, Origin,
+    LossReason, Lost, Mark, Name, Named, Op, Origin, PressureSample,
 };
 
 /// A row of one of the recording's tables.
@@ -294,6 +294,43 @@ impl Row for Mark {
             at_ns: c[0].int(i).unwrap_or(0),
             kind: text(1),
             text: text(2),
+        }
+    }
+}
+
+impl Row for PressureSample {
+    const TABLE: Table = Table::Pressure;
+
+    fn time(&self) -> i64 {
+        self.to_ns
+    }
+
+    fn encode(rows: &[PressureSample], e: &mut FrameEncoder) {
+        e.ints(rows.iter().map(|r| r.from_ns));
+        e.ints(rows.iter().map(|r| r.to_ns));
+        e.options(rows.iter().map(|r| r.cpus.map(i64::from)));
+        e.options(rows.iter().map(|r| r.cpu_some_ns));
+        e.options(rows.iter().map(|r| r.io_some_ns));
+        e.options(rows.iter().map(|r| r.io_full_ns));
+        e.options(rows.iter().map(|r| r.steal_ns));
+        e.options(rows.iter().map(|r| r.runnable.map(i64::from)));
+        e.options(rows.iter().map(|r| r.timer_due_ns));
+        e.options(rows.iter().map(|r| r.timer_late_ns));
+    }
+
+    fn assemble(c: &[Column], i: usize) -> PressureSample {
+        let small = |column: usize| c[column].int(i).and_then(|n| i32::try_from(n).ok());
+        PressureSample {
+            from_ns: c[0].int(i).unwrap_or(0),
+            to_ns: c[1].int(i).unwrap_or(0),
+            cpus: small(2),
+            cpu_some_ns: c[3].int(i),
+            io_some_ns: c[4].int(i),
+            io_full_ns: c[5].int(i),
+            steal_ns: c[6].int(i),
+            runnable: small(7),
+            timer_due_ns: c[8].int(i),
+            timer_late_ns: c[9].int(i),
         }
     }
 }

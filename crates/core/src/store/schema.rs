@@ -18,6 +18,7 @@ pub(crate) enum Table {
     Marks = 4,
     Requests = 5,
     Names = 6,
+    Pressure = 7,
 }
 
 /// What a column holds.
@@ -198,6 +199,19 @@ const NAMES: &[ColumnDef] = &[
     optional("generation", I64, Many),
 ];
 
+const PRESSURE: &[ColumnDef] = &[
+    required("from_ns", I64, Time).not_negative(),
+    required("to_ns", I64, Time).not_negative(),
+    optional("cpus", I32, Few),
+    optional("cpu_some_ns", I64, Many).not_negative(),
+    optional("io_some_ns", I64, Many).not_negative(),
+    optional("io_full_ns", I64, Many).not_negative(),
+    optional("steal_ns", I64, Few).not_negative(),
+    optional("runnable", I32, Few),
+    optional("timer_due_ns", I64, Many),
+    optional("timer_late_ns", I64, Many).not_negative(),
+];
+
 impl Table {
     pub const ALL: [Table; Table::COUNT] = [
         Table::Io,
@@ -206,10 +220,11 @@ impl Table {
         Table::Marks,
         Table::Requests,
         Table::Names,
+        Table::Pressure,
     ];
 
     /// How many tables there are.
-    pub const COUNT: usize = 6;
+    pub const COUNT: usize = 7;
 
     /// All but the block I/Os.
     pub const OTHERS: [Table; Table::COUNT - 1] = [
@@ -218,6 +233,7 @@ impl Table {
         Table::Marks,
         Table::Requests,
         Table::Names,
+        Table::Pressure,
     ];
 
     /// Directory of the table inside a recording, and first part of its logs' names.
@@ -229,6 +245,7 @@ impl Table {
             Table::Marks => "marks",
             Table::Requests => "requests",
             Table::Names => "names",
+            Table::Pressure => "pressure",
         }
     }
 
@@ -248,6 +265,7 @@ impl Table {
             Table::Marks => MARKS,
             Table::Requests => REQUESTS,
             Table::Names => NAMES,
+            Table::Pressure => PRESSURE,
         }
     }
 
@@ -255,7 +273,7 @@ impl Table {
     pub fn time_column(self) -> usize {
         match self {
             Table::Io | Table::Counters | Table::Marks | Table::Requests | Table::Names => 0,
-            Table::Lost => 1,
+            Table::Lost | Table::Pressure => 1,
         }
     }
 
@@ -263,7 +281,12 @@ impl Table {
     pub fn length_columns(self) -> &'static [usize] {
         match self {
             Table::Io => &[io_column::QUEUE, io_column::DEVICE],
-            Table::Counters | Table::Marks | Table::Requests | Table::Names | Table::Lost => &[],
+            Table::Counters
+            | Table::Marks
+            | Table::Requests
+            | Table::Names
+            | Table::Lost
+            | Table::Pressure => &[],
         }
     }
 

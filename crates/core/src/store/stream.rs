@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 
 use super::error::StoreError;
-use super::reader::{CounterReader, IoReader, NameReader, RequestReader};
-use crate::model::{CounterSample, Io, Lost, Mark, Name, Observation, Request};
+use super::reader::{CounterReader, IoReader, NameReader, PressureReader, RequestReader};
+use crate::model::{CounterSample, Io, Lost, Mark, Name, Observation, PressureSample, Request};
 
 /// Observations in order of [`Observation::at_ns`]; at the same instant losses first, then marks, names,
-/// counters, requests and I/Os.
+/// counters, pressure, requests and I/Os.
 pub struct Observations {
     ios: IoReader,
     io_batch: VecDeque<Io>,
@@ -17,6 +17,8 @@ pub struct Observations {
     request_batch: VecDeque<Request>,
     names: NameReader,
     name_batch: VecDeque<Name>,
+    pressure: PressureReader,
+    pressure_batch: VecDeque<PressureSample>,
     lost: VecDeque<Lost>,
     marks: VecDeque<Mark>,
     damage_seen: usize,
@@ -29,6 +31,7 @@ impl Observations {
         counters: CounterReader,
         requests: RequestReader,
         names: NameReader,
+        pressure: PressureReader,
         lost: Vec<Lost>,
         marks: Vec<Mark>,
     ) -> Observations {
@@ -41,6 +44,8 @@ impl Observations {
             request_batch: VecDeque::new(),
             names,
             name_batch: VecDeque::new(),
+            pressure,
+            pressure_batch: VecDeque::new(),
             lost: lost.into(),
             marks: marks.into(),
             damage_seen: 0,
@@ -51,6 +56,7 @@ impl Observations {
     /// The damaged blocks met so far, in words.
     pub fn warnings(&self) -> impl Iterator<Item = &String> {
         let others = self.requests.warnings().iter().chain(self.names.warnings());
+        let others = others.chain(self.pressure.warnings());
         self.ios
             .warnings()
             .iter()
@@ -83,6 +89,12 @@ impl Observations {
                 None => break,
             }
         }
+        while self.pressure_batch.is_empty() {
+            match self.pressure.next().transpose()? {
+                Some(rows) => self.pressure_batch.extend(rows),
+                None => break,
+            }
+        }
         while self.name_batch.is_empty() {
             match self.names.next().transpose()? {
                 Some(rows) => self.name_batch.extend(rows),
@@ -98,6 +110,7 @@ impl Observations {
             self.marks.front().map(|m| m.at_ns),
             self.name_batch.front().map(|n| n.at_ns),
             self.counter_batch.front().map(|c| c.at_ns),
+            self.pressure_batch.front().map(|p| p.to_ns),
             self.request_batch.front().map(|r| r.end_ns),
             self.io_batch.front().map(|io| io.done_ns),
         ];
@@ -111,7 +124,8 @@ impl Observations {
             1 => self.marks.pop_front().map(Observation::Mark),
             2 => self.name_batch.pop_front().map(Observation::Name),
             3 => self.counter_batch.pop_front().map(Observation::Counters),
-            4 => self
+            4 => self.pressure_batch.pop_front().map(Observation::Pressure),
+            5 => self
                 .request_batch
                 .pop_front()
                 .map(|r| Observation::Request(Box::new(r))),
@@ -127,10 +141,12 @@ impl Iterator for Observations {
         if self.failed {
             return None;
         }
-        let empty = self.io_batch.is_empty() || self.counter_batch.is_empty();
-        if (empty || self.request_batch.is_empty() || self.name_batch.is_empty())
-            && let Err(e) = self.refill()
-        {
+        let empty = self.io_batch.is_empty()
+            || self.counter_batch.is_empty()
+            || self.request_batch.is_empty()
+            || self.name_batch.is_empty()
+            || self.pressure_batch.is_empty();
+        if empty && let Err(e) = self.refill() {
             self.failed = true;
             return Some(Err(e));
         }

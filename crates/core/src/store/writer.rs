@@ -23,7 +23,8 @@ use super::segment::{self, Closed, Segment, Totals};
 use super::tally::Tally;
 use super::wal::{self, FRAME_HEADER, WalFile};
 use crate::model::{
-    CounterSample, Device, Io, LossReason, Lost, Mark, Name, Observation, RecordingMeta, Request,
+    CounterSample, Device, Io, LossReason, Lost, Mark, Name, Observation, PressureSample,
+    RecordingMeta, Request,
 };
 use crate::private::PrivateDir;
 
@@ -43,6 +44,7 @@ pub struct RecordingWriter {
     marks: Vec<Mark>,
     requests: Vec<Request>,
     names: Vec<Name>,
+    pressure: Vec<PressureSample>,
     repeats: Repeats,
     segments: [Segment; Table::COUNT],
     /// Which tables have their directory.
@@ -121,6 +123,7 @@ impl RecordingWriter {
             marks: Vec::new(),
             requests: Vec::new(),
             names: Vec::new(),
+            pressure: Vec::new(),
             repeats: Repeats::default(),
             segments: Table::ALL.map(|t| Segment::new(t, 1)),
             tables: [false; Table::COUNT],
@@ -187,6 +190,7 @@ impl RecordingWriter {
             }
             Observation::Mark(mark) => self.marks.push(mark.clone()),
             Observation::Name(name) => self.names.push(name.clone()),
+            Observation::Pressure(sample) => self.pressure.push(*sample),
             Observation::Request(request) => self.requests.push((**request).clone()),
         }
         let rest = [
@@ -195,6 +199,7 @@ impl RecordingWriter {
             self.marks.len(),
             self.requests.len(),
             self.names.len(),
+            self.pressure.len(),
         ];
         let waiting = rest.into_iter().max().unwrap_or(0);
         if waiting >= self.limits.frame_rows {
@@ -307,6 +312,10 @@ impl RecordingWriter {
         // Counters that find no room leave a longer interval between samples, which is what happened.
         let counters = std::mem::take(&mut self.counters);
         let (_, written) = self.write_rows(&counters);
+        self.tolerate_full(written)?;
+        // What the host was short of while the disk was full is not known afterwards.
+        let pressure = std::mem::take(&mut self.pressure);
+        let (_, written) = self.write_rows(&pressure);
         self.tolerate_full(written)?;
         let requests = std::mem::take(&mut self.requests);
         let (n, written) = self.write_rows(&requests);

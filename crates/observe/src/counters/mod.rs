@@ -10,6 +10,7 @@
 mod clock;
 mod diskstats;
 mod file;
+mod host;
 mod names;
 mod pace;
 pub mod process;
@@ -22,6 +23,7 @@ mod system;
 pub use clock::{LocalTime, Locale, unix_time_s};
 pub use diskstats::{DiskRow, DiskstatsReader, RowKind, sysfs_name};
 pub use file::{KernelFile, StatFile, read_once};
+pub use host::{HostCounters, HostFiles};
 pub use names::{MAPPER_DIR, PersistentNames, device_mapper_major, mapper_name, mapper_target};
 pub use pace::{Pace, Wake, monotonic_ns};
 pub use root::Root;

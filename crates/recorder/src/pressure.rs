@@ -1,0 +1,309 @@
+//! Looks at what the host is short of while I/O is recorded, and at how late the recorder's own timer wakes it.
+//!
+//! A stall of 20 ms is only a stall of the device if the CPUs had time for it. The kernel's totals are therefore read ten
+//! times a second, and at once after a timer that was late. Intervals that are alike are stored as one of up to a second.
+//! Time without I/O is one interval, which is stored when I/O goes on: an idle machine's disk is not woken for it.
+
+use iolens_core::model::PressureSample;
+use iolens_observe::counters::{HostCounters, HostFiles, Root};
+
+/// The totals are read this often while there is I/O.
+const LOOK_NS: i64 = 100_000_000;
+
+/// One look costs at most one part in so many of the time: `/proc/stat` takes long on machines of many CPUs.
+const COST_DIVISOR: i64 = 500;
+
+/// Alike intervals are joined up to this length.
+const MAX_JOINED_NS: i64 = 1_000_000_000;
+
+/// For so long after an I/O others may be in flight that do not complete, and time counts as time with I/O.
+const IO_LASTS_NS: i64 = 2_000_000_000;
+
+/// A timer that is later than this had to wait for a CPU, and its interval is stored as it is.
+const LATE_NS: i64 = 5_000_000;
+
+/// Intervals are alike when their shares of pressure and steal differ by less than this.
+const ALIKE_SHARE: f64 = 0.2;
+
+/// The end of a wait for a timer, in nanoseconds since the recording's start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimerWake {
+    /// When the timer was to fire.
+    pub due_ns: i64,
+    /// When the thread ran.
+    pub woke_ns: i64,
+}
+
+impl TimerWake {
+    fn late_ns(&self) -> i64 {
+        (self.woke_ns - self.due_ns).max(0)
+    }
+}
+
+/// The counters of one look and its time.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    at_ns: i64,
+    counters: HostCounters,
+}
+
+/// Makes [`PressureSample`]s of looks at the host's counters.
+#[derive(Debug)]
+pub struct PressureWatch {
+    files: HostFiles,
+    intervals: Intervals,
+    next_look_ns: i64,
+}
+
+impl PressureWatch {
+    /// Takes the first look, at `now_ns` since the recording's start.
+    pub fn start(now_ns: i64) -> PressureWatch {
+        let mut files = HostFiles::new(&Root::live());
+        let counters = files.read();
+        let first = Look {
+            at_ns: now_ns,
+            counters,
+        };
+        PressureWatch {
+            files,
+            intervals: Intervals::starting_at(first),
+            next_look_ns: now_ns + LOOK_NS,
+        }
+    }
+
+    /// A wait for a timer is over.
+    pub fn woke(&mut self, wake: TimerWake) {
+        self.intervals.woke(wake);
+        if wake.late_ns() >= LATE_NS {
+            self.next_look_ns = wake.woke_ns;
+        }
+    }
+
+    /// Whether it is time for [`PressureWatch::look`].
+    pub fn is_due(&self, now_ns: i64) -> bool {
+        now_ns >= self.next_look_ns
+    }
+
+    /// Reads the counters at `now_ns`; `clock` says the time afterwards. `had_io`: I/O was seen since the last look.
+    pub fn look(
+        &mut self,
+        now_ns: i64,
+        had_io: bool,
+        clock: impl Fn() -> i64,
+    ) -> Option<PressureSample> {
+        let counters = self.files.read();
+        let cost_ns = clock() - now_ns;
+        self.next_look_ns = now_ns + LOOK_NS.max(cost_ns.saturating_mul(COST_DIVISOR));
+        let look = Look {
+            at_ns: now_ns,
+            counters,
+        };
+        self.intervals.add(look, had_io)
+    }
+
+    /// The interval that is still open, at the end of the recording.
+    pub fn finish(&mut self) -> Option<PressureSample> {
+        self.intervals.finish()
+    }
+}
+
+/// Joins the intervals between looks.
+#[derive(Debug)]
+struct Intervals {
+    last: Look,
+    /// When I/O was seen last.
+    io_seen_ns: Option<i64>,
+    /// The timer of the interval that has not ended yet that was most overdue.
+    latest: Option<TimerWake>,
+    open: Option<Interval>,
+}
+
+/// An interval that may still grow.
+#[derive(Debug, Clone, Copy)]
+struct Interval {
+    sample: PressureSample,
+    had_io: bool,
+}
+
+impl Intervals {
+    fn starting_at(first: Look) -> Intervals {
+        Intervals {
+            last: first,
+            io_seen_ns: None,
+            latest: None,
+            open: None,
+        }
+    }
+
+    fn woke(&mut self, wake: TimerWake) {
+        if self.latest.is_none_or(|w| wake.late_ns() > w.late_ns()) {
+            self.latest = Some(wake);
+        }
+    }
+
+    /// Ends an interval. What comes back is complete: the next interval is not like it.
+    fn add(&mut self, look: Look, had_io: bool) -> Option<PressureSample> {
+        let sample = between(&self.last, &look, self.latest.take());
+        self.last = look;
+        if had_io {
+            self.io_seen_ns = Some(look.at_ns);
+        }
+        let io_seen = self.io_seen_ns;
+        let interval = Interval {
+            sample,
+            had_io: io_seen.is_some_and(|at_ns| look.at_ns - at_ns <= IO_LASTS_NS),
+        };
+        match &mut self.open {
+            Some(open) if may_join(open, &interval) => {
+                open.sample = open.sample.joined(&sample);
+                None
+            }
+            open => open.replace(interval).map(|i| i.sample),
+        }
+    }
+
+    fn finish(&mut self) -> Option<PressureSample> {
+        self.open.take().map(|i| i.sample)
+    }
+}
+
+fn may_join(open: &Interval, next: &Interval) -> bool {
+    if !open.had_io && !next.had_io {
+        return true;
+    }
+    let is_short = next.sample.to_ns - open.sample.from_ns <= MAX_JOINED_NS;
+    let is_late = |i: &Interval| {
+        i.sample
+            .timer_late_ns
+            .is_some_and(|late_ns| late_ns >= LATE_NS)
+    };
+    let alike = |of: fn(&PressureSample) -> Option<i64>| match (
+        share(&open.sample, of),
+        share(&next.sample, of),
+    ) {
+        (Some(a), Some(b)) => (a - b).abs() < ALIKE_SHARE,
+        (a, b) => a.is_none() && b.is_none(),
+    };
+    is_short
+        && open.had_io == next.had_io
+        && !is_late(open)
+        && !is_late(next)
+        && alike(|s| s.cpu_some_ns)
+        && alike(|s| s.steal_ns)
+}
+
+fn share(sample: &PressureSample, of: fn(&PressureSample) -> Option<i64>) -> Option<f64> {
+    Some(of(sample)? as f64 / sample.len_ns().max(1) as f64)
+}
+
+fn between(from: &Look, to: &Look, latest: Option<TimerWake>) -> PressureSample {
+    let before = &from.counters;
+    let after = &to.counters;
+    PressureSample {
+        from_ns: from.at_ns,
+        to_ns: to.at_ns,
+        cpus: after.cpus,
+        cpu_some_ns: difference(before.cpu_some_ns, after.cpu_some_ns),
+        io_some_ns: difference(before.io_some_ns, after.io_some_ns),
+        io_full_ns: difference(before.io_full_ns, after.io_full_ns),
+        steal_ns: difference(before.steal_ns, after.steal_ns),
+        // The recorder runs while it looks.
+        runnable: after.runnable.map(|n| (n - 1).max(0)),
+        timer_due_ns: latest.map(|w| w.due_ns),
+        timer_late_ns: latest.map(|w| w.late_ns()),
+    }
+}
+
+/// Some kernels let steal time fall, for instance after a live migration: then it is not known.
+fn difference(before: Option<i64>, after: Option<i64>) -> Option<i64> {
+    Some(after? - before?).filter(|ns| *ns >= 0)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const MS: i64 = 1_000_000;
+
+    /// Looks every 100 ms, each with what was added to the time of CPU pressure, in milliseconds.
+    fn samples(pressure_ms: &[i64], had_io: bool) -> Vec<PressureSample> {
+        let mut total_ns = 0;
+        let mut look = |at_ns: i64, added_ms: i64| {
+            total_ns += added_ms * MS;
+            Look {
+                at_ns,
+                counters: HostCounters {
+                    cpu_some_ns: Some(total_ns),
+                    ..HostCounters::default()
+                },
+            }
+        };
+        let mut intervals = Intervals::starting_at(look(0, 0));
+        let mut out = Vec::new();
+        for (i, ms) in pressure_ms.iter().enumerate() {
+            let at_ns = (i as i64 + 1) * 100 * MS;
+            out.extend(intervals.add(look(at_ns, *ms), had_io));
+        }
+        out.extend(intervals.finish());
+        out
+    }
+
+    #[test]
+    fn alike_intervals_are_joined_up_to_a_second() {
+        let calm = samples(&[1; 25], true);
+        let lengths: Vec<i64> = calm.iter().map(|s| s.len_ns() / MS).collect();
+        assert_eq!(lengths, [1000, 1000, 500]);
+        assert_eq!(calm[0].cpu_some_ns, Some(10 * MS));
+    }
+
+    #[test]
+    fn a_moment_of_pressure_keeps_its_own_interval() {
+        let one = samples(&[1, 1, 80, 1, 1], true);
+        let lengths: Vec<i64> = one.iter().map(|s| s.len_ns() / MS).collect();
+        assert_eq!(lengths, [200, 100, 200]);
+        assert_eq!(one[1].cpu_some_ns, Some(80 * MS));
+    }
+
+    #[test]
+    fn time_without_io_is_one_interval() {
+        let idle = samples(&[1, 90, 1, 90], false);
+        assert_eq!(idle.len(), 1);
+        assert_eq!(idle[0].len_ns(), 400 * MS);
+        assert_eq!(idle[0].cpu_some_ns, Some(182 * MS));
+    }
+
+    #[test]
+    fn a_late_timer_keeps_its_own_interval_with_when_it_was_due() {
+        let counters = HostCounters::default();
+        let look = |at_ns| Look { at_ns, counters };
+        let mut intervals = Intervals::starting_at(look(0));
+        let wake = |due_ns, woke_ns| TimerWake { due_ns, woke_ns };
+        intervals.woke(wake(10 * MS, 10 * MS + 60_000));
+        assert_eq!(intervals.add(look(100 * MS), true), None);
+        intervals.woke(wake(110 * MS, 141 * MS));
+        intervals.woke(wake(142 * MS, 143 * MS));
+        let calm = intervals.add(look(150 * MS), true).unwrap();
+        assert_eq!((calm.from_ns, calm.to_ns), (0, 100 * MS));
+        assert_eq!(calm.timer_late_ns, Some(60_000));
+        let late = intervals.add(look(250 * MS), true).unwrap();
+        assert_eq!((late.from_ns, late.to_ns), (100 * MS, 150 * MS));
+        assert_eq!(late.timer_due_ns, Some(110 * MS));
+        assert_eq!(late.timer_late_ns, Some(31 * MS));
+    }
+
+    #[test]
+    fn this_machine_can_be_looked_at() {
+        let mut watch = PressureWatch::start(0);
+        assert!(!watch.is_due(0));
+        watch.woke(TimerWake {
+            due_ns: 0,
+            woke_ns: LATE_NS,
+        });
+        assert!(watch.is_due(LATE_NS), "a late timer asks for a look");
+        assert_eq!(watch.look(LATE_NS, true, || LATE_NS), None);
+        let sample = watch.finish().unwrap();
+        assert_eq!(sample.timer_late_ns, Some(LATE_NS));
+        assert!(sample.cpus.is_some_and(|n| n > 0));
+    }
+}
