@@ -50,6 +50,11 @@ pub fn analyse(
         source::warn(requests.warnings());
     }
     read_stages(recording.path(), |bio| builder.bio(bio))?;
+    let mut pressure = recording.pressure(i64::MIN..i64::MAX);
+    for batch in &mut pressure {
+        batch?.iter().for_each(|sample| builder.pressure(sample));
+    }
+    source::warn(pressure.warnings());
     let mut differences = Differences::new(&recording.meta().devices);
     let mut counters = recording.counters(window::with_last_instant(recording, range));
     for batch in &mut counters {

@@ -3,6 +3,7 @@
 pub mod audit;
 pub mod imported;
 pub mod io_ticks;
+pub mod pressure;
 pub mod rates;
 pub mod row_groups;
 pub(in crate::analysis) mod summary;

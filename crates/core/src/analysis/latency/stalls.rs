@@ -4,6 +4,9 @@
 //! idleness) to the next one. Gaps of a working device follow its service times: their logarithms' median and 99th
 //! percentile give a scale, from which the longest gap that so many would show follows.
 //!
+//! A completion needs a CPU. Where the recording holds what the host was short of (`counters/pressure.rs`), a gap that a
+//! shortage of CPU time explains is no stall of the device.
+//!
 //! How far a stall reaches follows from which devices stalled at the same time: one, one member of an array (md, dm), all of its
 //! members, all behind one controller or host, or all there are. A layer that stands still because a device under it does has
 //! no finding of its own. Which hardware queue an I/O took is not recorded.
@@ -12,6 +15,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::analysis::counters::pressure::{CpuShortage, HostPressure, HostState};
 use crate::analysis::findings::evidence::{Evidence, StallEvidence, StallScope};
 use crate::analysis::findings::{Finding, Severity};
 use crate::analysis::stream::losses::Losses;
@@ -50,6 +54,9 @@ pub struct Stall {
     pub after: Class,
     /// A flush was with the device.
     pub flush: bool,
+    /// The shortage of CPU time that explains it: then it is no stall of the device. `None` if none does, or if the host's
+    /// pressure is not in the recording.
+    pub cpu_shortage: Option<CpuShortage>,
     /// In large requests that were with the device, in sectors.
     #[serde(skip)]
     large_sectors: u64,
@@ -108,6 +115,7 @@ impl Sweep for GapSweep {
                 before: self.before,
                 after: end.class,
                 flush: self.level[Class::Flush as usize] > 0,
+                cpu_shortage: None,
                 large_sectors: self.large_sectors,
             };
             self.longest.push(stall);
@@ -172,6 +180,20 @@ impl GapSweep {
                 .max(batch_ns)
                 .max(MIN_NS as f64) as i64,
         )
+    }
+}
+
+impl Stalls {
+    /// Notes which of them a shortage of CPU time explains.
+    pub(in crate::analysis) fn compare_with_host(&mut self, host: &HostPressure) {
+        for stall in &mut self.stalls {
+            stall.cpu_shortage = host.cpu_shortage(stall.from_ns, stall.to_ns);
+        }
+    }
+
+    /// Those that are the device's.
+    fn of_device(&self) -> impl Iterator<Item = &Stall> {
+        self.stalls.iter().filter(|s| s.cpu_shortage.is_none())
     }
 }
 
@@ -250,6 +272,7 @@ struct Reach {
 pub(in crate::analysis) fn conclude<'a>(
     all: impl Iterator<Item = (DevId, &'a Stalls)>,
     stacks: &Stacks,
+    host: &HostPressure,
 ) -> Vec<Finding> {
     let all: Vec<(DevId, &Stalls)> = all.collect();
     let mut found = Vec::new();
@@ -261,7 +284,7 @@ pub(in crate::analysis) fn conclude<'a>(
             !all.iter()
                 .any(|(d, other)| stacks.lies_on(*dev, *d) && explains(other, s))
         };
-        let mut longest: Vec<&Stall> = stalls.stalls.iter().filter(own).collect();
+        let mut longest: Vec<&Stall> = stalls.of_device().filter(own).collect();
         let n = longest.len();
         longest.sort_by_key(|s| std::cmp::Reverse(s.to_ns - s.from_ns));
         for stall in longest.into_iter().take(REPORTED) {
@@ -271,6 +294,7 @@ pub(in crate::analysis) fn conclude<'a>(
                 expected_ns,
                 n,
                 reach(*dev, stall, &all, stacks),
+                host.between(stall.from_ns, stall.to_ns),
             ));
         }
     }
@@ -279,8 +303,7 @@ pub(in crate::analysis) fn conclude<'a>(
 
 fn meets(stalls: &Stalls, stall: &Stall) -> bool {
     stalls
-        .stalls
-        .iter()
+        .of_device()
         .any(|s| s.from_ns < stall.to_ns && s.to_ns > stall.from_ns)
 }
 
@@ -288,8 +311,7 @@ fn meets(stalls: &Stalls, stall: &Stall) -> bool {
 fn explains(lower: &Stalls, upper: &Stall) -> bool {
     let both = |s: &Stall| s.to_ns.min(upper.to_ns) - s.from_ns.max(upper.from_ns);
     2 * lower
-        .stalls
-        .iter()
+        .of_device()
         .map(both)
         .filter(|ns| *ns > 0)
         .sum::<i64>()
@@ -359,7 +381,14 @@ fn reach(dev: DevId, stall: &Stall, all: &[(DevId, &Stalls)], stacks: &Stacks) -
     }
 }
 
-fn finding(dev: DevId, s: &Stall, expected_ns: i64, stalls: usize, reach: Reach) -> Finding {
+fn finding(
+    dev: DevId,
+    s: &Stall,
+    expected_ns: i64,
+    stalls: usize,
+    reach: Reach,
+    host: Option<HostState>,
+) -> Finding {
     let (group_devices, group_devices_stalled) = reach.group.as_ref().map(|g| (g.1, g.2)).unzip();
     Finding {
         dev: Some(dev),
@@ -382,6 +411,7 @@ fn finding(dev: DevId, s: &Stall, expected_ns: i64, stalls: usize, reach: Reach)
             group_devices_stalled,
             layers_stalled: reach.layers,
             stalls_in_recording: stalls,
+            host,
         }),
     }
 }
@@ -392,7 +422,7 @@ mod tests {
     use crate::analysis::findings::FindingKind;
     use crate::analysis::report::{Report, ReportBuilder};
     use crate::analysis::stream::window::Window;
-    use crate::model::{Io, LossReason, Lost, Op};
+    use crate::model::{Io, LossReason, Lost, Op, PressureSample};
 
     const MS: i64 = 1_000_000;
 
@@ -481,6 +511,70 @@ mod tests {
         let mut builder = ReportBuilder::new(Window::new(0, 10_000 * MS));
         ios.iter().for_each(|io| builder.push(io));
         builder.finish(0)
+    }
+
+    /// Pressure of the whole recording, ten samples a second, of which tasks waited for a CPU for `cpu_ms` each; the timer
+    /// that was due at 5 s woke `late_ms` later.
+    fn under_pressure(mut builder: ReportBuilder, cpu_ms: i64, late_ms: i64) -> Report {
+        for from_ms in (0..10_000).step_by(100) {
+            let is_late = from_ms == 5000;
+            builder.pressure(&PressureSample {
+                from_ns: from_ms * MS,
+                to_ns: (from_ms + 100) * MS,
+                cpus: Some(2),
+                cpu_some_ns: Some(cpu_ms * MS),
+                steal_ns: Some(0),
+                runnable: Some(8),
+                timer_due_ns: Some(from_ms * MS),
+                timer_late_ns: Some(if is_late { late_ms * MS } else { 0 }),
+                ..PressureSample::default()
+            });
+        }
+        builder.finish(0)
+    }
+
+    #[test]
+    fn a_gap_that_a_shortage_of_cpu_time_explains_is_no_stall_of_the_device() {
+        let late = under_pressure(builder(50, true), 5, 40);
+        assert!(
+            stalls(&late).is_empty(),
+            "the recorder's own timer was late"
+        );
+        let busy = under_pressure(builder(50, true), 90, 0);
+        assert!(stalls(&busy).is_empty(), "four tasks wanted each CPU");
+        let noted: Vec<_> = busy.details[0]
+            .stalls
+            .stalls
+            .iter()
+            .map(|s| s.cpu_shortage)
+            .collect();
+        assert_eq!(noted, [Some(CpuShortage::Pressure)]);
+    }
+
+    #[test]
+    fn a_stall_says_what_it_was_compared_with() {
+        let host = |report: &Report| {
+            let found = stalls(report);
+            assert!(!found.is_empty(), "{:?}", report.findings);
+            let Evidence::Stall(e) = &found[0].evidence else {
+                panic!("{found:?}")
+            };
+            e.host
+        };
+        let calm = host(&under_pressure(builder(50, false), 5, 1)).expect("known");
+        assert_eq!(calm.cpu_pressure_percent, Some(5.0));
+        assert_eq!(calm.timer_late_ms, Some(1.0));
+        let long = host(&under_pressure(builder(300, false), 90, 0)).expect("known");
+        assert_eq!(
+            long.cpu_pressure_percent,
+            Some(90.0),
+            "no task waits so long"
+        );
+        assert_eq!(
+            host(&builder(50, false).finish(0)),
+            None,
+            "an older recording"
+        );
     }
 
     #[test]

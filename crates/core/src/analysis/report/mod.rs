@@ -12,6 +12,7 @@ use crate::analysis::bursts::reported::conclude_link;
 use crate::analysis::bursts::{Limit, LimitSource};
 use crate::analysis::counters::imported::AllClasses;
 use crate::analysis::counters::io_ticks::Regime;
+use crate::analysis::counters::pressure::HostPressure;
 use crate::analysis::counters::summary::{self, Counted};
 use crate::analysis::device::detail::{Around, DeviceDetail, Gathered, burst_slot_ns};
 use crate::analysis::device::set::SetSummary;
@@ -31,6 +32,7 @@ use crate::analysis::stream::window::Window;
 use crate::analysis::timeline::CounterRates;
 use crate::analysis::waits::{DeviceVictims, WaitsBuilder};
 use crate::model::{BioStages, DevId, Io, Lost, RecordingMeta, Request, Source};
+use crate::model::{BioStages, DevId, Io, Lost, PressureSample, RecordingMeta, Request, Source};
 
 /// All answers about one window of one recording.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -58,6 +60,9 @@ pub struct Report {
     /// Who made whom wait (A28).
     #[serde(skip)]
     pub waits: Vec<DeviceVictims>,
+    /// What the host was short of; empty in recordings that do not hold it.
+    #[serde(skip)]
+    pub host: HostPressure,
     /// What a person should hear first, most severe first.
     #[serde(skip)]
     pub findings: Vec<Finding>,
@@ -105,6 +110,7 @@ pub struct ReportBuilder {
     losses: Losses,
     counted: BTreeMap<DevId, Counted>,
     bios: BTreeMap<DevId, Bios>,
+    host: HostPressure,
 }
 
 impl ReportBuilder {
@@ -164,6 +170,7 @@ impl ReportBuilder {
             losses: Losses::default(),
             counted: BTreeMap::new(),
             bios: BTreeMap::new(),
+            host: HostPressure::default(),
         }
     }
 
@@ -215,6 +222,11 @@ impl ReportBuilder {
         if self.window.contains(rates.from_ns) && rates.to_ns <= self.window.to_ns {
             self.counted.entry(rates.dev).or_default().add(rates);
         }
+    }
+
+    /// Takes the next sample of what the host was short of, where that was recorded.
+    pub fn pressure(&mut self, sample: &PressureSample) {
+        self.host.push(sample);
     }
 
     /// The answers. `end_ns` is the recording's end, which closes an open window.
@@ -303,6 +315,7 @@ impl ReportBuilder {
                 family,
             });
             detail.stages.bios = self.bios.remove(&dev).map(Bios::finish);
+            detail.stalls.compare_with_host(&self.host);
             found.extend(conclude(&detail, window, path_of));
             details.push(detail);
         }
@@ -310,6 +323,7 @@ impl ReportBuilder {
         found.extend(stalls::conclude(
             details.iter().map(|d| (d.dev, &d.stalls)),
             &self.plan.stacks,
+            &self.host,
         ));
         let slot_ns = burst_slot_ns(window.len_ns());
         let of_link = |link: &Link| links::detail(link, &cells, &self.losses, window, slot_ns);
@@ -340,6 +354,7 @@ impl ReportBuilder {
             links,
             actors: self.actors.finish(),
             waits: self.waits.finish(),
+            host: self.host,
             findings: found,
         }
     }

@@ -1,5 +1,6 @@
 //! Devices and I/Os that take long.
 
+use iolens_core::analysis::counters::pressure::HostState;
 use iolens_core::analysis::findings::evidence::{
     LatencyChangeEvidence, LatencyModeEvidence, SlowIoEvidence, SlowMemberEvidence, StallEvidence,
     StallScope,
@@ -25,7 +26,7 @@ pub fn stall(e: &StallEvidence) -> String {
     };
     format!(
         "Device stalled: nothing completed for {} with {} I/Os in flight ({} issued meanwhile); its service times \
-         explain gaps of up to {}. {before}, after it {}{}.{}{count}",
+         explain gaps of up to {}. {before}, after it {}{}.{}{count}{}",
         of_s(e.duration_s),
         e.in_flight,
         e.issued_meanwhile,
@@ -37,7 +38,24 @@ pub fn stall(e: &StallEvidence) -> String {
             ""
         },
         reach(e),
+        e.host.as_ref().map(host).unwrap_or_default(),
     )
+}
+
+/// What the host's CPUs were like: they do not explain the stall.
+fn host(state: &HostState) -> String {
+    let percent = |p: Option<f64>, what: &str| p.map(|p| format!("{what} {p:.1} %"));
+    let late = |ms: f64| format!("iolens' own timer at most {} late", time(ms * 1e3));
+    let known = [
+        percent(state.cpu_pressure_percent, "CPU pressure"),
+        percent(state.steal_percent, "steal"),
+        state.timer_late_ms.map(late),
+    ];
+    let known: Vec<String> = known.into_iter().flatten().collect();
+    if known.is_empty() {
+        return String::new();
+    }
+    format!(" Not the host's CPUs: {}.", known.join(", "))
 }
 
 /// How far a stall reached, and which layers stood still with it.

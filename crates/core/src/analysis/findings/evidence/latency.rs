@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::analysis::counters::pressure::HostState;
 use crate::analysis::latency::{change, mode};
 use crate::model::Class;
 
@@ -39,6 +40,8 @@ pub struct StallEvidence {
     pub layers_stalled: Vec<String>,
     /// Stalls of this device.
     pub stalls_in_recording: usize,
+    /// What the host was short of at that time, which does not explain the stall; `null` if the recording does not hold it.
+    pub host: Option<HostState>,
 }
 
 /// How far a stall reached.

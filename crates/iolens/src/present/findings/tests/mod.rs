@@ -5,6 +5,7 @@ mod limits;
 use iolens_core::analysis::bursts::LimitSource;
 use iolens_core::analysis::bursts::cells::Actor;
 use iolens_core::analysis::bursts::scan::Measure;
+use iolens_core::analysis::counters::pressure::HostState;
 use iolens_core::analysis::findings::Cause;
 use iolens_core::analysis::findings::evidence::*;
 use iolens_core::analysis::latency::{change as changes, mode as modes};
@@ -274,12 +275,32 @@ fn a_stall_says_what_waited_and_how_far_it_reached() {
         group_devices_stalled: Some(2),
         layers_stalled: Vec::new(),
         stalls_in_recording: 1,
+        host: None,
     };
     assert_eq!(
         said(Evidence::Stall(e.clone())),
         "Device stalled: nothing completed for 301.0 ms with 302 I/Os in flight (301 issued meanwhile); its service times \
          explain gaps of up to 20.0 ms. Before it reads completed, after it writes. All 2 devices behind nvme0 stopped, others \
          did not."
+    );
+    let on_calm_host = StallEvidence {
+        host: Some(HostState {
+            cpu_pressure_percent: Some(3.2),
+            io_pressure_percent: Some(99.0),
+            steal_percent: None,
+            runnable_per_cpu: Some(0.5),
+            timer_late_ms: Some(2.0),
+            timer_late_percent: 0.1,
+            measured_s: 1.0,
+        }),
+        ..e.clone()
+    };
+    assert_eq!(
+        said(Evidence::Stall(on_calm_host))
+            .split_once("others did not.")
+            .map(|s| s.1.to_owned())
+            .as_deref(),
+        Some(" Not the host's CPUs: CPU pressure 3.2 %, iolens' own timer at most 2.0 ms late.")
     );
     let member = StallEvidence {
         completed_before: None,
