@@ -729,6 +729,11 @@ export interface Cost {
  */
 export interface UtilCheck {
   /**
+   * Whether the kernel counted what its estimator must; `null` if that is not known. Where it did not, the estimator explains
+   * nothing: I/Os are missing, or the samples cover another time.
+   */
+  estimator_agrees: boolean | null;
+  /**
    * Measure of the union of all `[start, done)`, from events.
    */
   exact_percent: number;
@@ -2297,6 +2302,10 @@ export interface StallEvidence {
    */
   group_devices_stalled: number | null;
   /**
+   * What the host was short of at that time, which does not explain the stall; `null` if the recording does not hold it.
+   */
+  host: HostState | null;
+  /**
    * I/Os with the device at its end.
    */
   in_flight: number;
@@ -2324,6 +2333,39 @@ export interface StallEvidence {
    * Stalls of this device.
    */
   stalls_in_recording: number;
+}
+/**
+ * What the host was short of in an interval.
+ */
+export interface HostState {
+  /**
+   * Percent of the time in which at least one task waited for a CPU (PSI); `null` if the kernel does not say.
+   */
+  cpu_pressure_percent: number | null;
+  /**
+   * Percent of the time in which at least one task waited for I/O (PSI); `null` if the kernel does not say.
+   */
+  io_pressure_percent: number | null;
+  /**
+   * Length of what was measured around the interval, in seconds: pressure and steal are means over it.
+   */
+  measured_s: number;
+  /**
+   * Most tasks that ran or waited for a CPU, per CPU; `null` if the kernel does not say.
+   */
+  runnable_per_cpu: number | null;
+  /**
+   * Time that the hypervisor gave to others, of all CPUs together, in percent of the time; `null` if the kernel does not say.
+   */
+  steal_percent: number | null;
+  /**
+   * How late the recorder's own timer woke it at most, in milliseconds; `null` if it waited for none.
+   */
+  timer_late_ms: number | null;
+  /**
+   * Percent of the interval in which that timer was overdue.
+   */
+  timer_late_percent: number;
 }
 /**
  * The device takes longer, or less long, for the same load.
@@ -3165,6 +3207,14 @@ export interface Note {
   topic: string;
 }
 export interface Recording {
+  /**
+   * I/Os that were in flight for longer than busy time can be followed back; 0 of nearly all recordings.
+   */
+  busy_time_cut_ios: number;
+  /**
+   * How much of their time in flight is missing from busy times and numbers in flight, in seconds.
+   */
+  busy_time_cut_s: number;
   /**
    * I/Os that were in flight at the recording's beginning or end, so that their latency is not known.
    */

@@ -129,6 +129,27 @@ struct CapacityDetail<'a> {
     saturated_percent: Option<f64>,
     headroom_percent: Option<f64>,
     mix_load_percent: Option<f64>,
+    /// Where no plateau was seen: the busiest stretch, which served so many times the mean load, in I/Os and in bytes.
+    served_more_times: Option<f64>,
+    /// Beginning of that stretch.
+    served_more_start_s: Option<f64>,
+    /// Its end.
+    served_more_end_s: Option<f64>,
+    /// I/Os per second in it.
+    served_more_ios_per_s: Option<f64>,
+    /// Mean latency in it.
+    served_more_mean_us: Option<f64>,
+    /// Where no plateau was seen: I/Os per second that fit in at least beside the mean load, at no more than 1.5 times the
+    /// latency at light load.
+    room_ios_per_s: Option<f64>,
+    /// Lower end of its 95 % interval.
+    room_ios_per_s_low: Option<f64>,
+    /// Upper end of it.
+    room_ios_per_s_high: Option<f64>,
+    /// The number in flight that showed it.
+    room_in_flight: Option<f64>,
+    /// Mean latency there.
+    room_mean_us: Option<f64>,
     /// I/Os per second more until the mean latency is twice the one at light load.
     ios_left_per_s: Option<f64>,
     best_power_in_flight: Option<f64>,
@@ -521,6 +542,8 @@ pub fn sets<'a>(report: &'a Report, meta: &RecordingMeta) -> Vec<SetBlock<'a>> {
 
 impl<'a> From<&'a Capacity> for CapacityDetail<'a> {
     fn from(c: &'a Capacity) -> CapacityDetail<'a> {
+        let served = c.served_more.as_ref();
+        let room = c.room.as_ref();
         CapacityDetail {
             state: c.state,
             windows: c.windows,
@@ -538,6 +561,16 @@ impl<'a> From<&'a Capacity> for CapacityDetail<'a> {
             saturated_percent: c.saturated_percent,
             headroom_percent: c.headroom.map(|h| 100.0 * h),
             mix_load_percent: c.mix_load.map(|rho| 100.0 * rho),
+            served_more_times: served.map(|s| s.times),
+            served_more_start_s: served.map(|s| seconds(s.from_ns)),
+            served_more_end_s: served.map(|s| seconds(s.to_ns)),
+            served_more_ios_per_s: served.map(|s| s.ios_per_s),
+            served_more_mean_us: served.map(|s| s.mean_us),
+            room_ios_per_s: room.map(|r| r.ios_per_s),
+            room_ios_per_s_low: room.and_then(|r| r.interval).map(|ci| ci.0),
+            room_ios_per_s_high: room.and_then(|r| r.interval).map(|ci| ci.1),
+            room_in_flight: room.map(|r| r.in_flight),
+            room_mean_us: room.map(|r| r.mean_us),
             ios_left_per_s: c.ios_left_at_twice_min,
             best_power_in_flight: c.best_power.map(|p| p.0),
             best_power_ios_per_s: c.best_power.map(|p| p.1),

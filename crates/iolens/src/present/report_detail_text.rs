@@ -3,11 +3,12 @@
 
 use std::fmt::Write;
 
-use iolens_core::analysis::capacity::{Capacity, State};
+use iolens_core::analysis::capacity::{Capacity, Room, State};
 use iolens_core::analysis::counters::io_ticks::{UtilCheck, Verdict as Util};
 use iolens_core::analysis::device::detail::{DeviceDetail, StreamDetail};
 use iolens_core::analysis::device::slots::{SLOT_NS, SlotGroup, SlotQuantiles, SlotSummary};
 use iolens_core::analysis::device::stages::{Stage, StagesSummary};
+use iolens_core::analysis::latency::stalls::Stalls;
 use iolens_core::analysis::starvation::Verdict as Wait;
 
 use super::html::capacity::summary;
@@ -29,6 +30,7 @@ fn lines(out: &mut String, d: &DeviceDetail) {
         util(out, u);
     }
     stages(out, &d.stages);
+    gaps_of_the_host(out, &d.stalls);
     capacity(out, &d.capacity);
     d.streams.iter().for_each(|s| waiting(out, s));
     if let Some(p) = d.peak_hour {
@@ -43,24 +45,50 @@ fn lines(out: &mut String, d: &DeviceDetail) {
 }
 
 fn util(out: &mut String, u: &UtilCheck) {
+    let _ = writeln!(out, "  %util: {}", util_sentence(u));
+}
+
+/// The kernel's figure, the exact one, and what explains the difference. What this kernel's estimator must count is an
+/// explanation only where there is a difference and the kernel counted that.
+pub(super) fn util_sentence(u: &UtilCheck) -> String {
+    let (kernel, exact) = (u.io_ticks_percent, u.exact_percent);
     let verdict = match u.verdict {
-        Util::Ok => "right within its resolution",
+        Util::Ok => {
+            let sigma = u.sigma_pp.map(|s| format!(" (1 sigma {s:.2} pp)"));
+            return format!(
+                "{kernel:.2} %, right within its resolution{}: exactly {exact:.2} %",
+                sigma.unwrap_or_default()
+            );
+        }
         Util::BiasedHigh => "too high",
         Util::BiasedLow => "too low",
         Util::Impossible => "impossible",
     };
-    let sigma = u
-        .sigma_pp
-        .map(|s| format!(" +/- {s:.2} pp (1 sigma)"))
-        .unwrap_or_default();
-    let expected = u
-        .expected_percent
-        .map(|e| format!(", expected from this kernel's estimator {e:.2} %"))
-        .unwrap_or_default();
+    let why = match (u.expected_percent, u.estimator_agrees) {
+        (Some(expected), Some(true)) => {
+            format!("; this kernel's estimator counts {expected:.2} % for these I/Os")
+        }
+        (Some(expected), _) => {
+            format!("; this kernel's estimator does not explain it: it would count {expected:.2} %")
+        }
+        (None, _) => String::new(),
+    };
+    format!("{kernel:.2} % is {verdict}: exactly {exact:.2} %{why}")
+}
+
+/// Gaps without a completion that are no stalls of the device.
+fn gaps_of_the_host(out: &mut String, stalls: &Stalls) {
+    let explained = stalls.stalls.iter().filter(|s| s.cpu_shortage.is_some());
+    let lengths_ns: Vec<i64> = explained.map(|s| s.to_ns - s.from_ns).collect();
+    let Some(longest_ns) = lengths_ns.iter().max() else {
+        return;
+    };
     let _ = writeln!(
         out,
-        "  %util: {:.2} % is {verdict}; exactly {:.2} %{expected}{sigma}",
-        u.io_ticks_percent, u.exact_percent
+        "  stalls: {} gaps without a completion, up to {:.1} ms, are the host's CPUs (late timer, steal or pressure), not the \
+         device",
+        lengths_ns.len(),
+        *longest_ns as f64 / 1e6
     );
 }
 
@@ -183,7 +211,9 @@ fn capacity(out: &mut String, c: &Capacity) {
         .unwrap_or("unknown")
         .replace('-', " ");
     let of_device = !matches!(c.state, State::Idle | State::Inconsistent);
+    let room = c.room.as_ref().filter(|_| of_device).map(room);
     let parts = [
+        room,
         c.max_ios_per_s
             .filter(|_| of_device)
             .map(|x| format!("most seen {x:.0} I/Os/s")),
@@ -196,6 +226,18 @@ fn capacity(out: &mut String, c: &Capacity) {
             .map(|h| format!("headroom {:.1} %", 100.0 * h)),
     ];
     let _ = writeln!(out, "  capacity: {state}: {} {}", summary(c), known(parts));
+}
+
+/// What is left at least, where the device's limit was not seen.
+fn room(room: &Room) -> String {
+    let interval = room
+        .interval
+        .map(|(low, high)| format!(" (95 %: {low:.0} to {high:.0})"))
+        .unwrap_or_default();
+    format!(
+        "room for at least {:.0} I/Os/s more{interval}, as {:.2} in flight took {:.1} us",
+        room.ios_per_s, room.in_flight, room.mean_us
+    )
 }
 
 fn unknown_p() -> String {

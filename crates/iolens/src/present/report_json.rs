@@ -133,6 +133,10 @@ pub(super) struct Recording<'a> {
     /// Where and why, an entry for each reason.
     losses: Vec<Loss<'a>>,
     censored_ios: u64,
+    /// I/Os that were in flight for longer than busy time can be followed back; 0 of nearly all recordings.
+    busy_time_cut_ios: u64,
+    /// How much of their time in flight is missing from busy times and numbers in flight, in seconds.
+    busy_time_cut_s: f64,
     recorder: Recorder,
     limits: &'a [String],
 }
@@ -299,6 +303,8 @@ pub(super) fn recording<'a>(
         lost_ios: report.devices.lost_ios,
         losses: losses(report).map(|(f, e)| loss(f, e)).collect(),
         censored_ios: report.devices.censored_ios,
+        busy_time_cut_ios: report.devices.clipped.ios,
+        busy_time_cut_s: report.devices.clipped.ns as f64 / 1e9,
         recorder: Recorder {
             cpu_percent: cpu_percent(meta),
             cpu_s: meta.cost.cpu_s,

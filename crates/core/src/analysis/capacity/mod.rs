@@ -84,6 +84,10 @@ pub struct Capacity {
     pub saturated_percent: Option<f64>,
     /// Room left: `1 - X / X_max` at the mean load.
     pub headroom: Option<f64>,
+    /// Without a plateau: the busiest stretch, as a lower bound of what the device can take.
+    pub served_more: Option<ServedMore>,
+    /// Without a plateau: what is left at least.
+    pub room: Option<Room>,
     /// What reads and writes of this recording cost, alone on the device.
     pub costs: [Option<Cost>; 2],
     /// Load of the mixture: `Σ X_i (a_i + b_i bytes_i) / N*`; `None` without a knee or costs.
@@ -101,6 +105,34 @@ pub struct Capacity {
     pub state: State,
 }
 
+/// Ten windows in which a device served more than it does on average.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ServedMore {
+    /// Beginning, in nanoseconds since the recording's start.
+    pub from_ns: i64,
+    /// End.
+    pub to_ns: i64,
+    /// So many times the mean of the windows with I/O, in I/Os and in bytes, whichever is less.
+    pub times: f64,
+    /// I/Os per second in it.
+    pub ios_per_s: f64,
+    /// Mean latency in it, in microseconds.
+    pub mean_us: f64,
+}
+
+/// What a device has left at least: it was seen to serve more at once without taking much longer.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Room {
+    /// I/Os per second beside the mean load.
+    pub ios_per_s: f64,
+    /// Its 95 % interval; `None` if the recording is too short for one.
+    pub interval: Option<(f64, f64)>,
+    /// The number in flight that showed it.
+    pub in_flight: f64,
+    /// Mean latency there, in microseconds.
+    pub mean_us: f64,
+}
+
 /// Reads capacity off the windows of one device.
 pub fn capacity(load: &Load, known: &Known) -> Capacity {
     let busy: Vec<&LoadPoint> = load.points.iter().filter(|p| p.in_flight > 0.0).collect();
@@ -112,6 +144,7 @@ pub fn capacity(load: &Load, known: &Known) -> Capacity {
         (whole.plateau, whole.plateau_from) = (None, None);
     }
     let spread = sample.bootstrap(&whole);
+    let unlimited = consistent && whole.plateau.is_none();
     let n = busy.len().max(1) as f64;
     let mean_x = busy.iter().map(|p| p.ios_per_s).sum::<f64>() / n;
     let beyond = |k: f64| busy.iter().filter(|p| is_beyond(p, k)).count() as f64;
@@ -137,6 +170,11 @@ pub fn capacity(load: &Load, known: &Known) -> Capacity {
         mean_in_flight: busy.iter().map(|p| p.in_flight).sum::<f64>() / n,
         saturated_percent: whole.knee().map(|k| 100.0 * beyond(k) / n),
         headroom: whole.plateau.map(|x| (1.0 - mean_x / x).max(0.0)),
+        served_more: unlimited.then(|| served_more(load)).flatten(),
+        room: whole.room().filter(|_| unlimited).map(|r| Room {
+            interval: interval(&spread, |e| Some(e.room()?.ios_per_s)),
+            ..r
+        }),
         costs: known.costs,
         mix_load: whole
             .knee()
@@ -151,6 +189,50 @@ pub fn capacity(load: &Load, known: &Known) -> Capacity {
     };
     result.state = state(load, &result, known);
     result
+}
+
+/// More than the mean load by less than this says nothing.
+const MIN_TIMES: f64 = 1.2;
+
+/// The ten windows in a row that served the largest multiple of the mean load. Counted in I/Os and in bytes: small requests
+/// in large numbers, or a few large ones, would not be more of the same load.
+fn served_more(load: &Load) -> Option<ServedMore> {
+    let busy = || load.points.iter().filter(|p| p.in_flight > 0.0);
+    let n = busy().count().max(1) as f64;
+    let mean_ios = busy().map(|p| p.ios_per_s).sum::<f64>() / n;
+    let mean_bytes = busy().map(|p| p.bytes_per_s).sum::<f64>() / n;
+    let multiple = |rate: f64, mean: f64| {
+        if mean > 0.0 {
+            rate / mean
+        } else {
+            f64::INFINITY
+        }
+    };
+    let mut most: Option<ServedMore> = None;
+    for ten in load
+        .points
+        .chunk_by(|a, b| load.index(a) / 10 == load.index(b) / 10)
+    {
+        let first = load.index(&ten[0]) / 10 * 10;
+        if first + 10 > load.windows {
+            continue;
+        }
+        let ios = ten.iter().map(|p| p.ios_per_s).sum::<f64>() / 10.0;
+        let bytes = ten.iter().map(|p| p.bytes_per_s).sum::<f64>() / 10.0;
+        let waited = ten.iter().filter_map(|p| Some(p.ios_per_s * p.mean_us?));
+        let times = multiple(ios, mean_ios).min(multiple(bytes, mean_bytes));
+        if times.is_finite() && most.is_none_or(|m| times > m.times) {
+            let from_ns = load.from_ns + first as i64 * load.len_ns;
+            most = Some(ServedMore {
+                from_ns,
+                to_ns: from_ns + 10 * load.len_ns,
+                times,
+                ios_per_s: ios,
+                mean_us: waited.sum::<f64>() / (10.0 * ios),
+            });
+        }
+    }
+    most.filter(|m| m.times >= MIN_TIMES)
 }
 
 /// Whether `point` has at least twice the knee in flight (`L >= 2 N*`) and the device never idles. Ordinary queueing has as many
@@ -222,6 +304,8 @@ const BUSY_PERCENT: f64 = 85.0;
 const FULL_PERCENT: f64 = 99.0;
 /// Fewer such windows say nothing.
 const MIN_FULL: f64 = 5.0;
+/// I/Os that take up to so many times as long as unloaded hardly wait for each other.
+const SLOWER: f64 = 1.5;
 /// Unloaded is where at most this share of the knee is in flight.
 const LIGHT: f64 = 0.5;
 
@@ -234,6 +318,27 @@ impl Estimate {
             knee >= MIN_KNEE
                 && self.plateau_busy >= BUSY_PERCENT
                 && self.min_in_flight <= LIGHT * knee
+        })
+    }
+
+    /// The bin of highest throughput among those in which an I/O took at most [`SLOWER`] times as long as unloaded, by
+    /// Little's law: so many at once the device serves side by side. What it serves there beyond the mean is left.
+    fn room(&self) -> Option<Room> {
+        let min_us = self.min_us?;
+        let windows: f64 = self.bins.iter().map(|b| b.weight).sum();
+        let ios: f64 = self.bins.iter().map(|b| b.weight * b.ios_per_s).sum();
+        let latency_us = |b: &Bin| 1e6 * b.in_flight / b.ios_per_s;
+        let served = self
+            .bins
+            .iter()
+            .filter(|b| b.ios_per_s > 0.0 && latency_us(b) <= SLOWER * min_us);
+        let most = served.max_by(|a, b| a.ios_per_s.total_cmp(&b.ios_per_s))?;
+        let left = most.ios_per_s - ios / windows;
+        (left > 0.0).then(|| Room {
+            ios_per_s: left,
+            interval: None,
+            in_flight: most.in_flight,
+            mean_us: latency_us(most),
         })
     }
 
@@ -396,19 +501,7 @@ impl Sample {
         let mut draw = || {
             let mut times = vec![0.0; self.blocks];
             (0..self.blocks).for_each(|_| times[lot.below(self.blocks as u64) as usize] += 1.0);
-            if whole.plateau.is_some() {
-                return self.estimate(&times, whole.plateau_from);
-            }
-            // Without a plateau nothing but the unloaded latency is asked for.
-            let (min_us, min_in_flight) = self.unloaded(&times);
-            Estimate {
-                plateau: None,
-                plateau_from: None,
-                plateau_busy: 0.0,
-                min_us,
-                min_in_flight,
-                bins: Vec::new(),
-            }
+            self.estimate(&times, whole.plateau_from)
         };
         (0..Self::DRAWS).map(|_| draw()).collect()
     }
@@ -608,6 +701,51 @@ mod tests {
             ..Known::default()
         };
         assert_eq!(capacity(&ladder, &busy).state, State::NearKnee);
+    }
+
+    #[test]
+    fn without_a_plateau_the_busiest_stretch_is_a_lower_bound() {
+        // One in flight at a time most of the time, and five once for a second, all of 1 ms: no limit is seen.
+        let mut windows = Vec::new();
+        for i in 0..40 {
+            let in_flight = if i == 30 { 5.0 } else { 0.9 };
+            windows.extend((0..10).map(|_| point(in_flight, in_flight * 1000.0)));
+        }
+        let c = capacity(&windows, &Known::default());
+        assert_eq!(c.max_ios_per_s, None);
+        let served = c.served_more.expect("a busier stretch");
+        assert_eq!((served.from_ns, served.to_ns), (300, 310));
+        assert!((served.times - 5000.0 / 1002.5).abs() < 1e-6, "{served:?}");
+        assert!((served.mean_us - 1000.0).abs() < 1e-6, "{served:?}");
+        let room = c.room.expect("five at once were served in the same time");
+        assert!((room.ios_per_s - (5000.0 - 1002.5)).abs() < 1.0, "{room:?}");
+        assert!((room.in_flight - 5.0).abs() < 1e-9, "{room:?}");
+    }
+
+    #[test]
+    fn what_waits_longer_leaves_no_room_and_what_has_a_limit_has_no_lower_bound() {
+        let windows: Vec<_> = [0.9, 2.0, 4.0]
+            .iter()
+            .flat_map(|l| (0..10).map(|_| point(*l, 900.0)))
+            .collect();
+        let waits = capacity(&windows, &Known::default());
+        assert_eq!((waits.room, waits.served_more), (None, None));
+        let ladder = closed(8.0, &[0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0]);
+        let limited = capacity(&ladder, &Known::default());
+        assert_eq!((limited.room, limited.served_more), (None, None));
+    }
+
+    #[test]
+    fn many_small_requests_are_not_more_of_a_load_of_large_ones() {
+        let mut windows: Vec<LoadPoint> = (0..100).map(|_| point(0.9, 900.0)).collect();
+        for (i, p) in windows.iter_mut().enumerate() {
+            p.bytes_per_s = 900e6;
+            if i / 10 == 5 {
+                *p = point(4.0, 4000.0);
+                p.bytes_per_s = 1e6;
+            }
+        }
+        assert_eq!(capacity(&windows, &Known::default()).served_more, None);
     }
 
     #[test]

@@ -143,6 +143,9 @@ pub struct UtilCheck {
     pub sigma_pp: Option<f64>,
     /// The estimator.
     pub regime: Option<Regime>,
+    /// Whether the kernel counted what its estimator must; `null` if that is not known. Where it did not, the estimator explains
+    /// nothing: I/Os are missing, or the samples cover another time.
+    pub estimator_agrees: Option<bool>,
     /// The judgement: a difference beyond three sigma and one percentage point is a bias.
     pub verdict: Verdict,
 }
@@ -165,6 +168,7 @@ impl UtilCheck {
     ) -> UtilCheck {
         let difference = io_ticks_percent - exact_percent;
         let tolerance = 1.0 + 3.0 * sigma_pp.unwrap_or(0.0);
+        let estimator_agrees = expected_percent.map(|e| (io_ticks_percent - e).abs() <= tolerance);
         let verdict = if io_ticks_percent > 100.5 {
             Verdict::Impossible
         } else if difference > tolerance {
@@ -180,6 +184,7 @@ impl UtilCheck {
             expected_percent,
             sigma_pp,
             regime,
+            estimator_agrees,
             verdict,
         }
     }
@@ -190,6 +195,17 @@ mod tests {
     use super::*;
 
     const MS: i64 = 1_000_000;
+
+    #[test]
+    fn an_estimator_agrees_within_the_tolerance_of_the_verdict() {
+        let agrees = |expected| {
+            let check = UtilCheck::new(4.57, 4.0, expected, Some(0.7), Some(Regime::Sampled));
+            check.estimator_agrees
+        };
+        assert_eq!(agrees(Some(7.6)), Some(false));
+        assert_eq!(agrees(Some(4.9)), Some(true));
+        assert_eq!(agrees(None), None);
+    }
 
     #[test]
     fn releases_are_distinguished() {

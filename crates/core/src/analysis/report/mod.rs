@@ -31,7 +31,6 @@ use crate::analysis::stream::losses::Losses;
 use crate::analysis::stream::window::Window;
 use crate::analysis::timeline::CounterRates;
 use crate::analysis::waits::{DeviceVictims, WaitsBuilder};
-use crate::model::{BioStages, DevId, Io, Lost, RecordingMeta, Request, Source};
 use crate::model::{BioStages, DevId, Io, Lost, PressureSample, RecordingMeta, Request, Source};
 
 /// All answers about one window of one recording.

@@ -1,6 +1,6 @@
 //! Capacity in words, and what to think of the kernel's %util.
 
-use iolens_core::analysis::capacity::{Capacity, State};
+use iolens_core::analysis::capacity::{Capacity, ServedMore, State};
 use iolens_core::analysis::counters::io_ticks::{UtilCheck, Verdict};
 use iolens_core::analysis::device::detail::DeviceDetail;
 use iolens_core::model::RecordingMeta;
@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::{Note, NoteLevel, ReportData};
 use crate::present::estimator;
+use crate::present::report_detail_text::util_sentence;
 use crate::present::report_json::device_name;
 
 /// Capacity and headroom of one device (A18) as the page reads it.
@@ -54,13 +55,27 @@ pub(in crate::present) fn summary(c: &Capacity) -> String {
             "throughput, latency and concurrency do not agree (Little's law): I/Os are missing, or most were in flight at the edges."
         }
     };
+    let more = c.served_more.as_ref().map(served_more).unwrap_or_default();
     match c.saturated_percent.filter(|p| *p > 0.0) {
         Some(p) => format!(
-            "{text} {p:.1} % of {} windows with I/O lie beyond the knee.",
+            "{text}{more} {p:.1} % of {} windows with I/O lie beyond the knee.",
             c.windows
         ),
-        None => format!("{text} n = {} windows with I/O.", c.windows),
+        None => format!("{text}{more} n = {} windows with I/O.", c.windows),
     }
+}
+
+/// The lower bound that the busiest stretch of the recording is.
+fn served_more(s: &ServedMore) -> String {
+    let at_s = |ns: i64| ns as f64 / 1e9;
+    format!(
+        " At least {:.1} times the mean load was served from {:.1} s to {:.1} s ({:.0} I/Os/s, mean latency {:.1} us).",
+        s.times,
+        at_s(s.from_ns),
+        at_s(s.to_ns),
+        s.ios_per_s,
+        s.mean_us
+    )
 }
 
 /// What this kernel's estimate of busy time is worth, and how it compares on each device.
@@ -93,20 +108,11 @@ pub(super) fn util_notes(data: &ReportData) -> Vec<Note> {
 
 fn util_note(d: &DeviceDetail, meta: &RecordingMeta) -> Option<Note> {
     let u: &UtilCheck = d.util.as_ref()?;
-    let (level, verdict) = match u.verdict {
-        Verdict::Ok => (NoteLevel::Ok, "as good as its resolution allows"),
-        Verdict::BiasedHigh => (NoteLevel::Warning, "too high"),
-        Verdict::BiasedLow => (NoteLevel::Warning, "too low"),
-        Verdict::Impossible => (NoteLevel::Warning, "impossible"),
+    let level = match u.verdict {
+        Verdict::Ok => NoteLevel::Ok,
+        Verdict::BiasedHigh | Verdict::BiasedLow | Verdict::Impossible => NoteLevel::Warning,
     };
-    let expected = u
-        .expected_percent
-        .map(|e| format!(" (expected from this kernel's estimator: {e:.2} %)"))
-        .unwrap_or_default();
-    let text = format!(
-        "The kernel's busy time of {:.2} % is {verdict}: exactly it is {:.2} %{expected}.",
-        u.io_ticks_percent, u.exact_percent
-    );
+    let text = format!("The kernel's busy time: {}.", util_sentence(u));
     Some(Note {
         topic: format!("%util of {}", device_name(meta, d.dev)),
         level,
