@@ -4,10 +4,12 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use iolens_core::model::{Class, Source};
+use iolens_core::model::{Class, LossReason, Lost, Source};
 use iolens_core::store::{IoColumns, Recording};
 
-use super::machine::{LoopDevice, Recorder, ebpf, hidden, iolens, read_in_sequence, run, scene};
+use super::machine::{
+    LoopDevice, Recorder, StopOnDrop, ebpf, hidden, iolens, read_in_sequence, run, scene,
+};
 
 #[test]
 fn every_read_is_in_the_recording_and_in_its_report() {
@@ -97,6 +99,82 @@ fn every_read_is_in_the_recording_and_in_its_report() {
         (sum - recorded).abs() <= 1.0 + recorded * 1e-5,
         "{sum} {recorded}"
     );
+}
+
+#[test]
+fn what_the_host_is_short_of_is_recorded_beside_the_ios() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.iolens");
+    let recorder = Recorder::start(&path, &["-d", device.name()]);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        s.spawn(|| read_in_sequence(&device, 1024, &stop));
+        std::thread::sleep(Duration::from_millis(500));
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    let out = recorder.interrupt();
+    assert!(out.status.success(), "{}", scene(&out));
+    let recording = Recording::open(&path).unwrap();
+    let samples: Vec<_> = recording
+        .pressure(i64::MIN..i64::MAX)
+        .flat_map(|b| b.unwrap())
+        .collect();
+    assert!(!samples.is_empty());
+    assert!(samples.windows(2).all(|w| w[0].to_ns == w[1].from_ns));
+    let has_pressure = std::fs::read("/proc/pressure/cpu").is_ok();
+    for s in &samples {
+        assert!(s.from_ns < s.to_ns && s.cpus > Some(0), "{s:?}");
+        assert_eq!(s.cpu_some_ns.is_some(), has_pressure, "{s:?}");
+        // The kernel rounds to microseconds.
+        assert!(s.cpu_some_ns <= Some(s.len_ns() + 1_000_000), "{s:?}");
+    }
+    assert!(
+        samples.iter().any(|s| s.timer_late_ns.is_some()),
+        "{samples:?}"
+    );
+}
+
+/// I/Os of a recording whose completion was not seen; the load goes on until after its end, or ends before.
+fn unseen_with(device: &LoopDevice, load_outlasts_it: bool) -> Vec<Lost> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.iolens");
+    let recorder = Recorder::start(&path, &["-d", device.name()]);
+    let stop = AtomicBool::new(false);
+    let out = std::thread::scope(|s| {
+        let stop_on_drop = StopOnDrop(&stop);
+        let readers: Vec<_> = (0..8)
+            .map(|_| s.spawn(|| read_in_sequence(device, 1024, &stop)))
+            .collect();
+        std::thread::sleep(Duration::from_millis(300));
+        if !load_outlasts_it {
+            drop(stop_on_drop);
+            for reader in readers {
+                reader.join().unwrap();
+            }
+        }
+        recorder.interrupt()
+    });
+    assert!(out.status.success(), "{}", scene(&out));
+    let mut lost = Recording::open(&path).unwrap().lost(i64::MIN..i64::MAX);
+    lost.retain(|l| l.reason == LossReason::Unseen);
+    lost
+}
+
+#[test]
+fn ios_that_are_in_flight_when_a_recording_is_stopped_are_not_lost() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else {
+        return;
+    };
+    if !unseen_with(&device, false).is_empty() {
+        eprintln!("SKIP: this kernel hides completions from BPF");
+        return;
+    }
+    for _ in 0..3 {
+        assert_eq!(unseen_with(&device, true), []);
+    }
 }
 
 #[test]

@@ -26,7 +26,7 @@ use super::{
     program_info::{ProgramInfo, program_info},
     ring::Drained,
     slots::Slots,
-    unmatched::{in_flight_of, unmatched},
+    unmatched::{InFlightBefore, unmatched},
 };
 
 /// Stores of one CPU become visible to another after this long at most; see `order.rs`.
@@ -366,6 +366,9 @@ impl Tracer {
         out: &mut Vec<Io>,
         lost: &mut Vec<Lost>,
     ) -> Result<FinishStats, TraceError> {
+        // Detaching takes a while, in which I/Os complete and no probe sees it. They are in flight at the end, not lost: what
+        // is in flight is counted before.
+        let in_flight_before = self.in_flight_before();
         // What writes events goes first: from then on an I/O either has its event or still has its slot.
         let ends: Vec<Probe> = [load::COMPLETE, load::BIO_COMPLETE]
             .into_iter()
@@ -400,7 +403,7 @@ impl Tracer {
             .outstanding()
             .into_iter()
             .filter(|io| traced.contains(&io.first_ns));
-        let left = unmatched(slots, without_slot, in_flight_of);
+        let left = unmatched(slots, without_slot, &in_flight_before);
         lost.extend(
             left.unseen
                 .iter()
@@ -411,6 +414,13 @@ impl Tracer {
             late: self.buffer.late(),
             in_flight: left.in_flight,
         })
+    }
+
+    /// Counts what is in flight on the devices of which an I/O has no completion yet.
+    fn in_flight_before(&self) -> InFlightBefore {
+        let slots = self.slots.outstanding().into_iter().map(|io| io.dev);
+        let counted = self.losses.outstanding().into_iter().map(|io| io.dev);
+        InFlightBefore::count(now_ns(), slots.chain(counted))
     }
 
     fn info(&self, probe: Probe) -> io::Result<ProgramInfo> {

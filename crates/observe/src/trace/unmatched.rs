@@ -42,22 +42,60 @@ pub(super) struct Unmatched {
     pub in_flight: u64,
 }
 
-/// Of the starts without a completion, as many are in flight as the kernel counts (`in_flight_of`; if it does not say, all),
-/// the youngest with a slot first; the others have completed. Only I/Os that started when all probes were attached may be
-/// given: of older ones the completion may have come before.
+/// What the kernel counted as in flight before the probes of completions were detached.
+#[derive(Debug, Default)]
+pub(super) struct InFlightBefore {
+    /// When that was, in nanoseconds of the kernel's monotonic clock.
+    pub at_ns: u64,
+    /// Of the devices with I/Os without a completion; `None` if the kernel does not say.
+    pub counts: HashMap<DevId, Option<usize>>,
+}
+
+impl InFlightBefore {
+    /// Counts now what is in flight on `devices`.
+    pub fn count(at_ns: u64, devices: impl Iterator<Item = DevId>) -> InFlightBefore {
+        let mut counts = HashMap::new();
+        for dev in devices {
+            counts.entry(dev).or_insert_with(|| in_flight_of(dev));
+        }
+        InFlightBefore { at_ns, counts }
+    }
+
+    /// At most so many of the I/Os that had started by then are in flight, or completed while the probes went.
+    fn most(&self, dev: DevId) -> usize {
+        self.counts
+            .get(&dev)
+            .copied()
+            .flatten()
+            .unwrap_or(usize::MAX)
+    }
+}
+
+/// Of the starts without a completion, as many are in flight as the kernel counted before the probes of completions were
+/// detached (if it did not say, all), the youngest with a slot first; the others completed unseen. What started after that
+/// count is in flight too: nothing saw its completion. Only I/Os that started when all probes were attached may be given: of
+/// older ones the completion may have come before.
 pub(super) fn unmatched(
     slots: impl Iterator<Item = OutstandingSlot>,
     without_slot: impl Iterator<Item = OutstandingCount>,
-    in_flight_of: impl Fn(DevId) -> Option<usize>,
+    before: &InFlightBefore,
 ) -> Unmatched {
     let mut by_device: HashMap<DevId, Vec<OutstandingSlot>> = HashMap::new();
+    let mut started_after = 0;
     for io in slots {
-        by_device.entry(io.dev).or_default().push(io);
+        if io.start_ns >= before.at_ns && !io.replaced {
+            started_after += 1;
+        } else {
+            by_device.entry(io.dev).or_default().push(io);
+        }
     }
-    let counted = |dev| in_flight_of(dev).unwrap_or(usize::MAX);
+    let counted = |dev| before.most(dev);
     // In flight by the kernel's count, and not found yet.
     let mut elsewhere: HashMap<DevId, usize> = HashMap::new();
-    let mut left = Unmatched::default();
+    let mut left = Unmatched {
+        in_flight: started_after,
+        ..Unmatched::default()
+    };
     for (dev, mut ios) in by_device {
         ios.sort_by_key(|io| (!io.replaced, io.from_ns));
         let able = ios.iter().filter(|io| !io.replaced).count();
@@ -75,6 +113,10 @@ pub(super) fn unmatched(
         }));
     }
     for started in without_slot {
+        if started.first_ns >= before.at_ns {
+            left.in_flight += started.ios as u64;
+            continue;
+        }
         let elsewhere = elsewhere
             .entry(started.dev)
             .or_insert_with(|| counted(started.dev));
@@ -101,7 +143,7 @@ pub(super) fn unmatched(
 const BLOCK_EXT_MAJOR: u32 = 259;
 
 /// I/Os in flight on a disk, as the kernel counts them; `None` if it does not say. On one that is gone, nothing is.
-pub(super) fn in_flight_of(dev: DevId) -> Option<usize> {
+fn in_flight_of(dev: DevId) -> Option<usize> {
     in_flight_below("/sys/dev/block".as_ref(), dev)
 }
 
@@ -147,14 +189,23 @@ mod tests {
         }
     }
 
+    fn before(at_ns: u64, in_flight: Option<usize>) -> InFlightBefore {
+        InFlightBefore {
+            at_ns,
+            counts: HashMap::from([(DEV, in_flight)]),
+        }
+    }
+
     fn seen(
         slots: &[OutstandingSlot],
         without_slot: &[OutstandingCount],
         in_flight: Option<usize>,
     ) -> (Vec<(u64, usize)>, u64) {
-        let left = unmatched(slots.iter().copied(), without_slot.iter().copied(), |_| {
-            in_flight
-        });
+        let left = unmatched(
+            slots.iter().copied(),
+            without_slot.iter().copied(),
+            &before(100, in_flight),
+        );
         (
             left.unseen.iter().map(|u| (u.from_ns, u.ios)).collect(),
             left.in_flight,
@@ -180,6 +231,17 @@ mod tests {
             (vec![(40, 1)], 1),
             "it was replaced"
         );
+    }
+
+    #[test]
+    fn ios_that_start_while_the_probes_go_are_in_flight() {
+        let slots = [io(10, false), io(120, false), io(150, false)];
+        assert_eq!(seen(&slots, &[], Some(0)), (vec![(10, 1)], 2));
+        let late = OutstandingCount {
+            first_ns: 130,
+            ..started(4, None)
+        };
+        assert_eq!(seen(&slots, &[late], Some(1)), (vec![], 7));
     }
 
     #[test]
@@ -210,9 +272,11 @@ mod tests {
         );
         assert_eq!(seen(&slots, &[started(4, None)], None), (vec![], 5));
         let bytes = |in_flight| {
-            unmatched([].into_iter(), [started(2, Some(8192))].into_iter(), |_| {
-                Some(in_flight)
-            })
+            unmatched(
+                [].into_iter(),
+                [started(2, Some(8192))].into_iter(),
+                &before(100, Some(in_flight)),
+            )
         };
         assert_eq!(bytes(0).unseen[0].until(20, 3).bytes, Some(8192));
         assert_eq!(
