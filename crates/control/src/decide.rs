@@ -22,7 +22,7 @@ const DEAD_BAND_PP: f64 = 1.0;
 const HYSTERESIS_PP: f64 = 5.0;
 
 /// Below this utilisation the foreground counts only in proportion: at 0 it counts as absent.
-const MIN_FOREGROUND_PERCENT: f64 = 5.0;
+pub const MIN_FOREGROUND_PERCENT: f64 = 5.0;
 
 /// Weight of the newest sample in the mean by which modes are chosen: a single noisy sample is no change of mode.
 const MODE_WEIGHT: f64 = 0.4;

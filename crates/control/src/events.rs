@@ -270,6 +270,31 @@ impl Events {
         locked(&self.shared).window(at_ns);
     }
 
+    /// The disk that others keep busiest in the window that goes on, as far as has been seen: how busy, in percent. `None`
+    /// before anything has been seen.
+    pub fn foreground_percent_so_far(&self) -> Option<f64> {
+        let c = locked(&self.shared);
+        let span_ns = c.complete_to_ns - c.from_ns;
+        let busy_ns = c.disks.iter().map(|d| d.foreign.so_far_ns()).max()?;
+        (span_ns > 0).then(|| (100.0 * busy_ns as f64 / span_ns as f64).min(100.0))
+    }
+
+    /// Waits until what others do was watched for `span` of the window that goes on, at most three times as long; then as
+    /// [`Events::foreground_percent_so_far`].
+    pub fn watch_foreground(&self, span: Duration) -> Option<f64> {
+        let begin = Instant::now();
+        loop {
+            let watched_ns = {
+                let c = locked(&self.shared);
+                c.complete_to_ns - c.from_ns
+            };
+            if watched_ns >= span.as_nanos() as i64 || begin.elapsed() > 3 * span {
+                return self.foreground_percent_so_far();
+            }
+            std::thread::sleep(POLL / 4);
+        }
+    }
+
     /// What happened since the last window until `to_ns`. Waits a moment for what is still in flight. `None`: the tracer
     /// has failed.
     pub fn window(&self, to_ns: i64) -> Option<EventWindow> {

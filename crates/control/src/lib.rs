@@ -43,7 +43,7 @@ pub use actuator::{Actuator, DutyCycle};
 pub use background::{Background, FileId, file_id};
 pub use cached::{Cached, CachedReading, Cadence};
 pub use cgroup::{Group, Hierarchy};
-pub use decide::{BadLimits, Controller, Duty, Limits, Mode, Observed};
+pub use decide::{BadLimits, Controller, Duty, Limits, MIN_FOREGROUND_PERCENT, Mode, Observed};
 pub use events::{DiskEvents, EventWindow, Events, Own};
 pub use guardian::{Guardian, detach, enter_and_run, keep_watch};
 pub use meter::Meter;

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::cli::{EnterPlan, GuardPlan, ThrottlePlan};
 use crate::present::escape::terminal;
-use crate::throttle::{FIRST_SHARE, ThrottleSession, start};
+use crate::throttle::{ThrottleSession, Trial, start};
 use iolens_control::{Controller, Limits, Meter, detach, enter_and_run, keep_watch};
 use iolens_recorder::SourceChoice;
 
@@ -20,9 +20,7 @@ const NO_DISK: u8 = 1;
 /// # Errors
 /// Limits that contradict themselves, a path that cannot be looked at, a machine that allows no way to hold a command.
 pub fn run(plan: &ThrottlePlan) -> Result<u8> {
-    let controller = Controller::new(limits(plan))
-        .context("--low, --high, --max and --floor")?
-        .starting_at(FIRST_SHARE);
+    let controller = Controller::new(limits(plan)).context("--low, --high, --max and --floor")?;
     let mut meter = Meter::open(&plan.paths)?;
     for signal in meter.signals() {
         if let Some(why) = signal.no_disk() {
@@ -61,8 +59,9 @@ pub fn run(plan: &ThrottlePlan) -> Result<u8> {
         |path: &PathBuf| File::create(path).with_context(|| format!("--log {}", path.display()));
     let log = plan.log.as_ref().map(create).transpose()?;
     let stacks: Vec<_> = meter.signals().iter().map(|s| s.stack()).collect();
+    let trial = Trial::before_start(&meter);
     let started = start(plan, &stacks)?;
-    ThrottleSession::new(plan, controller, meter, log, started)?.run()
+    ThrottleSession::new(plan, controller, meter, log, started, trial)?.run()
 }
 
 fn limits(plan: &ThrottlePlan) -> Limits {

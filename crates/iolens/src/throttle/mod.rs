@@ -5,6 +5,8 @@
 mod session;
 mod start;
 mod suspend;
+mod trial;
 
-pub use session::{FIRST_SHARE, ThrottleSession};
+pub use session::ThrottleSession;
 pub use start::start;
+pub use trial::Trial;

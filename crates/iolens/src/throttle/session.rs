@@ -16,6 +16,7 @@ use signal_hook::iterator::Signals;
 
 use super::start::Started;
 use super::suspend;
+use super::trial::{FIRST_SHARE, Trial};
 use crate::cli::ThrottlePlan;
 use crate::present::throttle_text::{self, Share, Step, Summary};
 use crate::signals;
@@ -25,9 +26,8 @@ use iolens_control::{Controller, FileId, Guardian, Meter, Observed};
 /// How often to look whether the command has ended or a signal has come.
 const TICK: Duration = Duration::from_millis(20);
 
-/// The command begins with this share of the time, and the first decisions come after a quarter of the interval: others are
-/// not delayed before they are measured, and on an idle disk it runs freely after one interval.
-pub const FIRST_SHARE: f64 = 0.1;
+/// The first decisions come after a quarter of the interval: where the command began with a small share, it runs freely after
+/// one interval if others leave the disks.
 const FIRST_DECISIONS: u32 = 4;
 
 /// With counters that need looks these come more often, at uneven times of this mean.
@@ -61,6 +61,8 @@ pub struct ThrottleSession {
     next: Instant,
     decided: u32,
     random: Shuffler,
+    /// How the command started, until the first decision.
+    trial: Trial,
 }
 
 impl ThrottleSession {
@@ -74,6 +76,7 @@ impl ThrottleSession {
         meter: Meter,
         log: Option<File>,
         started: Started,
+        trial: Trial,
     ) -> Result<ThrottleSession> {
         let now = Instant::now();
         Ok(ThrottleSession {
@@ -95,6 +98,7 @@ impl ThrottleSession {
             next: now,
             decided: 0,
             random: Shuffler::new(std::process::id().into()),
+            trial,
         })
     }
 
@@ -155,13 +159,14 @@ impl ThrottleSession {
 
     fn watch(&mut self) -> Result<ExitStatus> {
         self.note();
-        self.apply(self.controller.duty().share);
+        self.begin_share();
         self.next = Instant::now() + self.pace();
         loop {
             if let Some(status) = self.started.child.try_wait()? {
                 return Ok(status);
             }
             self.follow()?;
+            self.look_for_others();
             if self.beat.elapsed() >= Guardian::BEAT {
                 self.started.guardian.beat();
                 self.beat = Instant::now();
@@ -181,6 +186,25 @@ impl ThrottleSession {
                 self.tick()
                     .min(self.next.saturating_duration_since(Instant::now())),
             );
+        }
+    }
+
+    /// The command's share of the time until the first decision.
+    fn begin_share(&mut self) {
+        if self.trial == Trial::Shared {
+            self.controller = self.controller.clone().starting_at(FIRST_SHARE);
+        }
+        self.apply(self.controller.duty().share);
+    }
+
+    /// Before the first decision a command that runs freely is held as soon as other work is seen.
+    fn look_for_others(&mut self) {
+        if self.decided > 0 || self.trial == Trial::Shared {
+            return;
+        }
+        self.trial = self.trial.look(&self.meter);
+        if self.trial == Trial::Shared {
+            self.begin_share();
         }
     }
 

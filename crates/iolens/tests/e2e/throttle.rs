@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::machine::{LoopDevice, assert_refused, iolens, read_in_sequence, run, scene};
+use super::machine::{LoopDevice, assert_refused, ebpf, iolens, read_in_sequence, run, scene};
 
 /// How long anything may take that must happen in the end.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -184,6 +184,42 @@ fn each_decision_is_a_line_of_the_log_and_the_summary_says_what_was_done() {
         said.contains("source counters") && said.contains("CMD read"),
         "{said}"
     );
+}
+
+#[test]
+fn a_command_that_has_the_disk_to_itself_is_not_held() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(64)) else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("throttle.ndjson");
+    let disk = device.path.to_str().unwrap();
+    // Long enough for several decisions, the first ones among them.
+    let work = "for i in 1 2 3 4 5 6 7 8 9 10; do dd if=$0 of=/dev/null bs=64k iflag=direct; done";
+    let out = run(&[
+        "throttle",
+        "--source",
+        "ebpf",
+        "--path",
+        disk,
+        "--interval",
+        "100ms",
+        "--log",
+        log.to_str().unwrap(),
+        "--",
+        "sh",
+        "-c",
+        work,
+        disk,
+    ]);
+    assert!(out.status.success(), "{}", scene(&out));
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(said.contains("throttled 0.0 s of "), "{said}");
+    for line in fs::read_to_string(&log).unwrap().lines() {
+        let step: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(step["held_s"].as_f64(), Some(0.0), "{line}");
+        assert_eq!(step["duty_percent"].as_f64(), Some(100.0), "{line}");
+    }
 }
 
 /// Writes two hundred lines, a few milliseconds apart, and a last one.

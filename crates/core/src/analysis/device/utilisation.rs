@@ -303,6 +303,12 @@ impl BusyUnion {
         }
     }
 
+    /// Nanoseconds busy since the last window's end, as far as has been seen; the window goes on.
+    pub fn so_far_ns(&self) -> i64 {
+        let open: i64 = self.open.iter().map(|(from, to)| to - from).sum();
+        self.settled_ns + open
+    }
+
     /// Nanoseconds busy from the last window's end to `to_ns`, where the next window begins.
     pub fn take(&mut self, to_ns: i64) -> i64 {
         while self.open.front().is_some_and(|(_, to)| *to <= to_ns) {
