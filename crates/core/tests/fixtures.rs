@@ -80,8 +80,9 @@ fn observations() -> Vec<Observation> {
         Observation::Mark(_) => 1,
         Observation::Name(_) => 2,
         Observation::Counters(_) => 3,
-        Observation::Request(_) => 4,
-        Observation::Io(_) => 5,
+        Observation::Pressure(_) => 4,
+        Observation::Request(_) => 5,
+        Observation::Io(_) => 6,
     };
     all.sort_by_key(|o| (o.at_ns(), rank(o)));
     all
