@@ -121,6 +121,8 @@ pub const ENDPOINTS: &[Endpoint] = &[
             "recording",
             "devices",
             "sets",
+            "actors",
+            "actors_others",
             "findings",
             "files",
         ],
