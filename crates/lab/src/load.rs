@@ -139,6 +139,11 @@ impl Scratch {
         self.burst_bytes
     }
 
+    /// Time between two flushes.
+    pub fn period(&self) -> Duration {
+        self.load.period
+    }
+
     /// How long [`Scratch::run`] runs.
     pub fn duration(&self) -> Duration {
         self.load.duration

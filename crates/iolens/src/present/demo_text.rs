@@ -12,11 +12,12 @@ use super::layout::{count_of, number, size};
 use super::record_text::shell_word;
 
 /// Before the load.
-pub fn load_begins(duration: Duration, burst_bytes: u64) -> String {
+pub fn load_begins(duration: Duration, period: Duration, burst_bytes: u64) -> String {
     format!(
-        "iolens: {} s of O_DIRECT random reads at 400 IOPS while a writer dirties and fsyncs {} every 2.5 s\n",
+        "iolens: {} s of O_DIRECT random reads at 400 IOPS while a writer dirties and fsyncs {} every {:.1} s\n",
         duration.as_secs(),
-        size(burst_bytes as f64)
+        size(burst_bytes as f64),
+        period.as_secs_f64()
     )
 }
 

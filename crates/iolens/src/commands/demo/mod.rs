@@ -37,7 +37,7 @@ pub fn run(plan: &DemoPlan) -> Result<u8> {
         .map_err(|e| explain(&plan.dir, &e))?;
     eprint!(
         "{}",
-        demo_text::load_begins(scratch.duration(), scratch.burst_bytes())
+        demo_text::load_begins(scratch.duration(), scratch.period(), scratch.burst_bytes())
     );
     let topology =
         Topology::read("/".as_ref()).context("/sys/block cannot be listed; is sysfs mounted?")?;
