@@ -175,12 +175,13 @@ const COLUMNS: [&str; 10] = [
     "p99 us",
     "file with most",
 ];
-/// Columns that are left out on a narrow terminal, the first one first: size, p50, file, class.
-const DROPPABLE: [usize; 4] = [5, 7, 9, 3];
+/// Columns that are left out on a narrow terminal, the first one first: size, p50, class, file.
+const DROPPABLE: [usize; 4] = [5, 7, 3, 9];
 /// Control groups are cut to this width, on terminals of less than 100 columns to the narrow one.
 const CGROUP_WIDTH: usize = 28;
 const NARROW_CGROUP_WIDTH: usize = 16;
-const FILE_WIDTH: usize = 44;
+/// Names of files are cut to the first of these widths with which all columns fit; else to the last one.
+const FILE_WIDTHS: [usize; 3] = [44, 32, 20];
 
 /// The table; nothing where no I/O has a known process.
 pub(super) fn table(
@@ -202,17 +203,24 @@ pub(super) fn table(
     if !rows.iter().any(|row| row.group.comm.is_some()) {
         return String::new();
     }
-    let mut cells = Vec::new();
     let cgroup_width = if layout.width < 100 {
         NARROW_CGROUP_WIDTH
     } else {
         CGROUP_WIDTH
     };
-    for row in rows.iter().take(shown.max_rows) {
-        cells.push(text_row(row, meta, names, cgroup_width));
+    let titles = COLUMNS.map(str::to_owned);
+    let mut cells = Vec::new();
+    for file_width in FILE_WIDTHS {
+        cells.clear();
+        for row in rows.iter().take(shown.max_rows) {
+            cells.push(text_row(row, meta, names, cgroup_width, file_width));
+        }
+        if layout.fits(&titles, &cells) {
+            break;
+        }
     }
     let is_left = |i: usize| matches!(i, 0..=3 | 9);
-    let mut out = layout.table_that_fits(&COLUMNS.map(str::to_owned), &cells, is_left, &DROPPABLE);
+    let mut out = layout.table_that_fits(&titles, &cells, is_left, &DROPPABLE);
     let left_out = rows.len() - cells.len();
     if left_out > 0 {
         let more = count_of(left_out as u64, "more row");
@@ -226,6 +234,7 @@ fn text_row(
     meta: &RecordingMeta,
     names: &Names,
     cgroup_width: usize,
+    file_width: usize,
 ) -> Vec<String> {
     let cgroup = row.group.cgroup.map(|id| {
         let pod = pod_name(id, names);
@@ -243,7 +252,10 @@ fn text_row(
         number(Some(row.io_time_ns as f64 / 1e9), 3),
         number(Some(row.p50_ns as f64 / 1e3), 1),
         number(Some(row.p99_ns as f64 / 1e3), 1),
-        file.map_or_else(|| "-".to_owned(), |used| file_label(used, row, meta, names)),
+        file.map_or_else(
+            || "-".to_owned(),
+            |used| file_label(used, row, meta, names, file_width),
+        ),
     ]
 }
 
@@ -255,17 +267,23 @@ fn process_label(row: &ActorRow, meta: &RecordingMeta) -> String {
     );
     match *row.pids {
         [] => name,
-        [pid] if meta.recorder_tgid == Some(pid) => format!("{name}[{pid}, this recorder]"),
+        [pid] if meta.recorder_tgid == Some(pid) => format!("{name}[{pid}, recorder]"),
         [pid] => format!("{name}[{pid}]"),
         _ => format!("{name}[{} processes]", row.pids.len()),
     }
 }
 
 /// The file with its share of the row's I/O time.
-fn file_label(used: &FileUse, row: &ActorRow, meta: &RecordingMeta, names: &Names) -> String {
+fn file_label(
+    used: &FileUse,
+    row: &ActorRow,
+    meta: &RecordingMeta,
+    names: &Names,
+    width: usize,
+) -> String {
     let name = file_name(&used.file, meta, names);
     let percent = 100.0 * used.io_time_ns as f64 / row.io_time_ns.max(1) as f64;
-    let name = cut(&terminal(&name), FILE_WIDTH);
+    let name = cut(&terminal(&name), width);
     format!("{name} ({percent:.0} %)")
 }
 
@@ -360,6 +378,11 @@ mod tests {
             "{narrow}"
         );
         assert!(narrow.contains("/tenant-b"), "{narrow}");
+        let middle = of_width(110);
+        assert!(
+            middle.contains("file with most") && middle.contains("(100 %)"),
+            "{middle}"
+        );
     }
 
     #[test]

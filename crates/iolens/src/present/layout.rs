@@ -129,7 +129,15 @@ impl Layout {
         out
     }
 
-    /// The same, in which columns are left out where the terminal is too narrow, those of `droppable` in its order, until
+    /// Whether a table of all `columns` is no wider than the terminal.
+    pub fn fits(&self, columns: &[String], rows: &[Vec<String>]) -> bool {
+        let total: usize = (0..columns.len())
+            .map(|i| column_width(i, columns, rows))
+            .sum();
+        total <= self.width
+    }
+
+    /// The table, in which columns are left out where the terminal is too narrow, those of `droppable` in its order, until
     /// the others fit.
     pub fn table_that_fits(
         &self,
@@ -138,17 +146,9 @@ impl Layout {
         left: impl Fn(usize) -> bool,
         droppable: &[usize],
     ) -> String {
-        let width = |column: usize| {
-            let cells = rows.iter().filter_map(|row| row.get(column));
-            let widest = cells
-                .chain([&columns[column]])
-                .map(|cell| visible(cell))
-                .max();
-            GAP + widest.unwrap_or(0)
-        };
         let mut kept: Vec<usize> = (0..columns.len()).collect();
         for column in droppable {
-            let total: usize = kept.iter().map(|i| width(*i)).sum();
+            let total: usize = kept.iter().map(|i| column_width(*i, columns, rows)).sum();
             if total <= self.width {
                 break;
             }
@@ -192,6 +192,13 @@ impl Layout {
         line.truncate(line.trim_end().len());
         line + "\n"
     }
+}
+
+/// The width of a column's widest cell, with the gap before it.
+fn column_width(column: usize, columns: &[String], rows: &[Vec<String>]) -> usize {
+    let cells = rows.iter().filter_map(|row| row.get(column));
+    let widths = cells.chain(columns.get(column)).map(|cell| visible(cell));
+    GAP + widths.max().unwrap_or(0)
 }
 
 /// Characters that a terminal shows of `text`: colours take no room.
