@@ -102,7 +102,8 @@ def measure(pid: int, root: pathlib.Path, seconds: int) -> tuple[list[dict], int
         if now >= next_sample:
             samples.append(usage(pid))
             recordings.update(root.glob("host=*/start_ns=*"))
-            unwell.update(re.sub(r"\d+", "N", reason) for reason in health()["reasons"])
+            now_health = health()
+            unwell.update(re.sub(r"\d+", "N", text) for text in now_health["reasons"] + now_health["degraded"])
             next_sample = now + 10
         time.sleep(1)
     return samples, most, unwell, recordings

@@ -1,16 +1,22 @@
 //! Whether the recorder does what it is there for: what `/healthz` says.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use axum::extract::State as Shared;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
 use iolens_recorder::{LossCounts, Progress};
 use serde::Serialize;
 
+use super::{App, api};
 use crate::streams::damages;
 
-/// The recorder looks at its source at least five times a second.
-const MAX_SILENCE: Duration = Duration::from_secs(5);
+/// The recorder looks at its source at least five times a second; on a machine that is very busy it is late.
+const MAX_DELAY: Duration = Duration::from_secs(5);
+/// After this it does not record any more. Systemd's watchdog restarts it then, too.
+const MAX_SILENCE: Duration = Duration::from_secs(30);
 /// Losses count for so long.
 const WINDOW: Duration = Duration::from_secs(60);
 /// One in a thousand lost is too many.
@@ -44,7 +50,7 @@ struct Sample {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HealthDocument {
     schema_version: u32,
-    /// Whether all is well.
+    /// Whether I/Os are recorded and stored, or this server only shows: 503 if not.
     pub healthy: bool,
     /// Whether this server records, or only shows.
     recording: bool,
@@ -56,8 +62,20 @@ pub struct HealthDocument {
     lost_percent: Option<f64>,
     /// Why it is not healthy, a line each.
     pub reasons: Vec<String>,
+    /// What is missing, late or damaged although it records and stores, a line each: nothing that a restart would cure.
+    pub degraded: Vec<String>,
     /// What was found damaged of what is stored, a line each. It is left out of answers, and harms no recording that grows.
     pub damaged: Vec<String>,
+}
+
+/// `GET /healthz`: 503 only where it does not record or cannot store.
+pub async fn healthz(Shared(app): Shared<Arc<App>>) -> Response {
+    let document = app.health.document();
+    let mut response = api::json(&document).into_response();
+    if !document.healthy {
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    }
+    response
 }
 
 impl Health {
@@ -136,17 +154,22 @@ impl Health {
 
     fn document_at(&self, now: Instant) -> HealthDocument {
         let state = self.state();
+        let damaged = damages();
         let mut reasons: Vec<String> = state.trouble.iter().cloned().collect();
+        let mut degraded = Vec::new();
         let ends = state.samples.front().zip(state.samples.back());
         let (ios, lost) = ends.map_or((0, 0), |(a, b)| (b.ios - a.ios, b.lost - a.lost));
         let lost_percent = 100.0 * lost as f64 / (ios + lost).max(1) as f64;
         if let Some((_, last)) = ends {
             let silent = now.saturating_duration_since(last.at);
+            let text = format!(
+                "the recorder has not looked for events for {} s",
+                silent.as_secs()
+            );
             if silent > MAX_SILENCE {
-                reasons.push(format!(
-                    "the recorder has not looked for events for {} s",
-                    silent.as_secs()
-                ));
+                reasons.push(text);
+            } else if silent > MAX_DELAY {
+                degraded.push(text);
             }
         }
         if state.root_is_gone {
@@ -158,9 +181,15 @@ impl Health {
             reasons.push("the disk is full: I/Os are counted and not stored".to_owned());
         }
         if lost_percent > MAX_LOST_PERCENT {
-            reasons.push(format!(
+            degraded.push(format!(
                 "{lost} of {} I/Os of the last minute are missing",
                 ios + lost
+            ));
+        }
+        if !damaged.is_empty() {
+            degraded.push(format!(
+                "{} damages in what is stored: damaged lists them",
+                damaged.len()
             ));
         }
         let recording = state.source.is_some();
@@ -174,7 +203,8 @@ impl Health {
             lost_ios: known(lost),
             lost_percent: recording.then_some(lost_percent),
             reasons,
-            damaged: damages(),
+            degraded,
+            damaged,
         }
     }
 }
@@ -193,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_count_for_a_minute_and_silence_is_no_health() {
+    fn losses_of_a_minute_degrade_and_silence_is_first_late_and_then_an_end() {
         let health = Health::default();
         assert!(
             health.document().healthy && !health.document().recording,
@@ -204,21 +234,30 @@ mod tests {
         let at = |s: u64| start + Duration::from_secs(s);
         health.looked_at(&progress(1_000, 0), at(1));
         assert!(health.document_at(at(2)).healthy);
-        assert!(health.document_at(at(9)).reasons[0].contains("has not looked"));
+        let late = health.document_at(at(9));
+        assert!(
+            late.healthy && late.degraded[0].contains("has not looked"),
+            "{late:?}"
+        );
+        let silent = health.document_at(at(32));
+        assert!(
+            !silent.healthy && silent.reasons[0].contains("has not looked"),
+            "{silent:?}"
+        );
         health.looked_at(&progress(1_900, 100), at(10));
         let lossy = health.document_at(at(10));
         assert_eq!(
-            (lossy.healthy, lossy.lost_ios),
-            (false, Some(100)),
-            "{lossy:?}"
+            (lossy.healthy, lossy.lost_ios, lossy.degraded.len()),
+            (true, Some(100), 1),
+            "it records, and a restart would bring nothing back: {lossy:?}"
         );
         for s in 11..=71 {
             health.looked_at(&progress(2_000 + s as i64, 100), at(s));
         }
         let later = health.document_at(at(71));
         assert_eq!(
-            (later.healthy, later.lost_ios),
-            (true, Some(0)),
+            (later.degraded.len(), later.lost_ios),
+            (0, Some(0)),
             "{later:?}"
         );
     }
@@ -228,9 +267,9 @@ mod tests {
         let health = Health::default();
         health.recording("ebpf");
         health.looked(&progress(999_000, 1_000));
-        assert!(health.document().healthy);
+        assert!(health.document().degraded.is_empty());
         health.looked(&progress(998_000, 2_000));
-        assert!(!health.document().healthy);
+        assert_eq!(health.document().degraded.len(), 1);
         let well = Health::default();
         well.trouble(Some("no room".to_owned()));
         assert_eq!(well.document().reasons, ["no room"]);
