@@ -1,13 +1,15 @@
 //! Single I/Os of a short stretch.
 
+use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use iolens_core::analysis::timeline::{GroupBy, GroupKey};
 use iolens_core::model::Io;
 use iolens_core::store::IoColumns;
 
-use super::rows::{DeviceFilter, device_name, group_name};
+use super::rows::{DeviceFilter, group_name};
 use super::{WindowArgs, choose, decode, names, patience, source, window};
 
 /// One I/O with its names, in Unix time.
@@ -18,11 +20,11 @@ pub struct NamedIo {
     /// Completion in Unix time.
     pub done_unix_ns: i64,
     /// Names of its device, control group and file.
-    pub device: String,
+    pub device: Arc<str>,
     /// `None` if it is not known.
-    pub cgroup: Option<String>,
+    pub cgroup: Option<Arc<str>>,
     /// The same of the file.
-    pub file: Option<String>,
+    pub file: Option<Arc<str>>,
 }
 
 /// More than were asked for: the stretch that has as many.
@@ -59,6 +61,12 @@ pub fn ios(
         let from_ns = *from_ns.get_or_insert(start_ns.saturating_add(range.start));
         let devices = DeviceFilter::of(&meta.devices, devices)?;
         let names = names::read(&recording, range.end)?;
+        // Of a hundred thousand I/Os most have the same few names.
+        let mut known: HashMap<GroupKey, Arc<str>> = HashMap::new();
+        let mut name = |key: GroupKey| {
+            let made = || group_name(&meta.devices, &names, key).into();
+            Arc::clone(known.entry(key).or_insert_with(made))
+        };
         let mut reader = decode::Ios::new(
             &recording,
             window::with_last_instant(&recording, &range),
@@ -74,15 +82,14 @@ pub fn ios(
                         to_ns: done_unix_ns,
                     }));
                 }
-                let name = |by: GroupBy, known: bool| {
-                    known.then(|| group_name(&meta.devices, &names, by.key(&io)))
-                };
-                let file = matches!(GroupBy::File.key(&io), GroupKey::File(Some(_)));
+                let cgroup = GroupBy::Cgroup.key(&io);
+                let file = GroupBy::File.key(&io);
+                let has_file = matches!(file, GroupKey::File(Some(_)));
                 found.push(NamedIo {
                     done_unix_ns,
-                    device: device_name(&meta.devices, io.dev),
-                    cgroup: name(GroupBy::Cgroup, io.cgroup.is_some()),
-                    file: name(GroupBy::File, file),
+                    device: name(GroupKey::Device(io.dev)),
+                    cgroup: io.cgroup.is_some().then(|| name(cgroup)),
+                    file: has_file.then(|| name(file)),
                     io,
                 });
             }

@@ -1,33 +1,18 @@
-//! Long tables in other forms than JSON: CSV, and a stream of Arrow.
+//! Long tables, column by column: as JSON, as CSV and as a stream of Arrow.
+//!
+//! A value takes four or eight bytes until it is written: a hundred thousand rows are some MiB.
 
+use std::collections::HashMap;
+use std::io::Write;
 use std::sync::Arc;
 
+use anyhow::Result;
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_ipc::writer::StreamWriter;
-use arrow_schema::{ArrowError, DataType, Field, Schema};
-use serde_json::{Map, Value};
+use arrow_schema::{DataType, Field, Schema};
+use serde::{Serialize, Serializer};
 
-/// What a column holds, whatever is in it: a table without rows has the same types as another one.
-const TEXTS: [&str; 14] = [
-    "device", "process", "cgroup", "file", "class", "origin", "name", "kind", "severity",
-    "summary", "evidence", "start", "end", "by",
-];
-const INTEGERS: [&str; 13] = [
-    "op",
-    "sector",
-    "bytes",
-    "error",
-    "pid",
-    "read_ios",
-    "read_bytes",
-    "write_ios",
-    "write_bytes",
-    "discard_ios",
-    "discard_bytes",
-    "flush_ios",
-    "flush_bytes",
-];
-const FLAGS: [&str; 2] = ["lossy", "others"];
+use super::escape;
 
 /// In which form a table is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,87 +34,225 @@ impl TableFormat {
     ];
 }
 
-fn type_of(name: &str) -> DataType {
-    match name {
-        _ if TEXTS.contains(&name) => DataType::Utf8,
-        _ if INTEGERS.contains(&name) => DataType::Int64,
-        _ if FLAGS.contains(&name) => DataType::Boolean,
-        _ => DataType::Float64,
+/// Texts of which many are equal: each is held once.
+#[derive(Debug, Clone, Default)]
+pub struct Texts {
+    known: Vec<Arc<str>>,
+    numbers: HashMap<Arc<str>, u32>,
+    rows: Vec<u32>,
+}
+
+/// The number of a text that is not known.
+const UNKNOWN: u32 = u32::MAX;
+
+impl Texts {
+    /// Adds a row.
+    pub fn push(&mut self, text: Option<&str>) {
+        let number = match text {
+            None => UNKNOWN,
+            Some(text) => self.number(text),
+        };
+        self.rows.push(number);
+    }
+
+    fn number(&mut self, text: &str) -> u32 {
+        if let Some(number) = self.numbers.get(text) {
+            return *number;
+        }
+        let number = self.known.len() as u32;
+        let text: Arc<str> = text.into();
+        self.known.push(Arc::clone(&text));
+        self.numbers.insert(text, number);
+        number
+    }
+
+    fn get(&self, row: usize) -> Option<&str> {
+        let number = *self.rows.get(row)?;
+        self.known.get(number as usize).map(|text| &**text)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Option<&str>> {
+        (0..self.rows.len()).map(|row| self.get(row))
     }
 }
 
-/// The values of a column; none of one that is no array.
-fn values(column: &Value) -> &[Value] {
-    column.as_array().map_or(&[], Vec::as_slice)
-}
-
-/// `columns` (arrays of one length) as CSV.
-pub fn csv(columns: &Map<String, Value>) -> String {
-    let mut out = columns
-        .keys()
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .join(",");
-    out.push('\n');
-    let rows = columns.values().map(|c| values(c).len()).max().unwrap_or(0);
-    for i in 0..rows {
-        let cells = columns
-            .values()
-            .map(|c| values(c).get(i).map_or_else(String::new, cell));
-        out.push_str(&cells.collect::<Vec<_>>().join(","));
-        out.push('\n');
+impl<'a> FromIterator<Option<&'a str>> for Texts {
+    fn from_iter<I: IntoIterator<Item = Option<&'a str>>>(rows: I) -> Texts {
+        let mut texts = Texts::default();
+        for text in rows {
+            texts.push(text);
+        }
+        texts
     }
-    out
 }
 
-/// One value. Texts with a comma, a quote or a line end are quoted, as RFC 4180 has it; what could act on a terminal is
-/// escaped as in JSON.
-fn cell(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => {
-            let text = super::escape::terminal(text);
-            if text.contains([',', '"']) {
-                format!("\"{}\"", text.replace('"', "\"\""))
-            } else {
-                text.into_owned()
+/// One column.
+#[derive(Debug, Clone)]
+pub enum Column {
+    /// Names and the like.
+    Texts(Texts),
+    /// Whole numbers.
+    Integers(Vec<Option<i64>>),
+    /// Numbers; not a number where a value is not known.
+    Numbers(Vec<f64>),
+    /// The same of numbers that are whole unless they are not known.
+    Counts(Vec<f64>),
+    /// Yes or no.
+    Flags(Vec<bool>),
+}
+
+impl Column {
+    /// Of numbers, some of which may not be known.
+    pub fn numbers(values: impl IntoIterator<Item = Option<f64>>) -> Column {
+        let values = values.into_iter();
+        Column::Numbers(values.map(|v| v.unwrap_or(f64::NAN)).collect())
+    }
+
+    /// Of texts that are all known.
+    pub fn texts<'a>(values: impl IntoIterator<Item = &'a str>) -> Column {
+        Column::Texts(values.into_iter().map(Some).collect())
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Column::Texts(texts) => texts.rows.len(),
+            Column::Integers(values) => values.len(),
+            Column::Numbers(values) | Column::Counts(values) => values.len(),
+            Column::Flags(values) => values.len(),
+        }
+    }
+
+    /// The value of a row as a cell of CSV; nothing where it is not known.
+    fn write_cell(&self, row: usize, out: &mut dyn Write) -> std::io::Result<()> {
+        match self {
+            Column::Texts(texts) => match texts.get(row) {
+                Some(text) => out.write_all(escape::csv(text).as_bytes()),
+                None => Ok(()),
+            },
+            Column::Integers(values) => match values.get(row).copied().flatten() {
+                Some(value) => write!(out, "{value}"),
+                None => Ok(()),
+            },
+            Column::Numbers(values) => match values.get(row) {
+                Some(value) if value.is_finite() => {
+                    serde_json::to_writer(out, value).map_err(Into::into)
+                }
+                _ => Ok(()),
+            },
+            Column::Counts(values) => match values.get(row) {
+                Some(value) if value.is_finite() => write!(out, "{value:.0}"),
+                _ => Ok(()),
+            },
+            Column::Flags(values) => match values.get(row) {
+                Some(value) => write!(out, "{value}"),
+                None => Ok(()),
+            },
+        }
+    }
+
+    fn data_type(&self) -> DataType {
+        match self {
+            Column::Texts(_) => DataType::Utf8,
+            Column::Integers(_) => DataType::Int64,
+            Column::Numbers(_) | Column::Counts(_) => DataType::Float64,
+            Column::Flags(_) => DataType::Boolean,
+        }
+    }
+
+    fn array(&self) -> ArrayRef {
+        match self {
+            Column::Texts(texts) => Arc::new(texts.iter().collect::<StringArray>()),
+            Column::Integers(values) => Arc::new(values.iter().copied().collect::<Int64Array>()),
+            Column::Numbers(values) | Column::Counts(values) => {
+                let known = values.iter().map(|v| v.is_finite().then_some(*v));
+                Arc::new(known.collect::<Float64Array>())
+            }
+            Column::Flags(values) => {
+                Arc::new(values.iter().copied().map(Some).collect::<BooleanArray>())
             }
         }
-        other => other.to_string(),
     }
 }
 
-/// `columns` (arrays of one length) as a stream of Arrow.
-///
-/// # Errors
-/// The arrays differ in length.
-pub fn arrow(columns: &Map<String, Value>) -> Result<Vec<u8>, ArrowError> {
-    let fields: Vec<Field> = columns
-        .keys()
-        .map(|name| Field::new(name, type_of(name), true))
-        .collect();
-    let arrays = fields
-        .iter()
-        .zip(columns.values())
-        .map(|(field, column)| array(field.data_type(), values(column)));
-    let schema = Arc::new(Schema::new(fields.clone()));
-    let batch = RecordBatch::try_new(Arc::clone(&schema), arrays.collect())?;
-    let mut writer = StreamWriter::try_new(Vec::new(), &schema)?;
-    writer.write(&batch)?;
-    writer.into_inner()
+impl Serialize for Column {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Column::Texts(texts) => to.collect_seq(texts.iter()),
+            Column::Integers(values) => to.collect_seq(values),
+            // What is not a number is `null` in JSON.
+            Column::Numbers(values) => to.collect_seq(values),
+            Column::Counts(values) => {
+                to.collect_seq(values.iter().map(|v| v.is_finite().then_some(*v as u64)))
+            }
+            Column::Flags(values) => to.collect_seq(values),
+        }
+    }
 }
 
-fn array(of: &DataType, values: &[Value]) -> ArrayRef {
-    match of {
-        DataType::Utf8 => Arc::new(values.iter().map(Value::as_str).collect::<StringArray>()),
-        DataType::Int64 => Arc::new(values.iter().map(Value::as_i64).collect::<Int64Array>()),
-        DataType::Boolean => Arc::new(values.iter().map(Value::as_bool).collect::<BooleanArray>()),
-        _ => Arc::new(values.iter().map(Value::as_f64).collect::<Float64Array>()),
+/// A table: its columns with their names, all of one length.
+#[derive(Debug, Clone, Default)]
+pub struct Columns(Vec<(String, Column)>);
+
+impl Columns {
+    /// Adds a column on the right.
+    pub fn push(&mut self, name: impl Into<String>, column: Column) {
+        self.0.push((name.into(), column));
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.0.first().map_or(0, |(_, column)| column.len())
+    }
+
+    /// A line of names, and one for each row. Texts are quoted as RFC 4180 has it; what could act on a terminal or in a
+    /// spreadsheet is escaped.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write_csv(&self, out: &mut dyn Write) -> Result<()> {
+        let names: Vec<&str> = self.0.iter().map(|(name, _)| name.as_str()).collect();
+        writeln!(out, "{}", names.join(","))?;
+        for row in 0..self.rows() {
+            for (i, (_, column)) in self.0.iter().enumerate() {
+                if i > 0 {
+                    out.write_all(b",")?;
+                }
+                column.write_cell(row, out)?;
+            }
+            out.write_all(b"\n")?;
+        }
+        Ok(())
+    }
+
+    /// As a stream of Arrow.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write_arrow(&self, out: &mut dyn Write) -> Result<()> {
+        let mut fields = Vec::new();
+        let mut arrays = Vec::new();
+        for (name, column) in &self.0 {
+            fields.push(Field::new(name, column.data_type(), true));
+            arrays.push(column.array());
+        }
+        let schema = Arc::new(Schema::new(fields));
+        let batch = RecordBatch::try_new(Arc::clone(&schema), arrays)?;
+        let mut writer = StreamWriter::try_new(out, &schema)?;
+        writer.write(&batch)?;
+        writer.finish()?;
+        Ok(())
+    }
+}
+
+impl Serialize for Columns {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.0.iter().map(|(name, column)| (name, column)))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use arrow_array::Array as _;
     use arrow_array::cast::AsArray as _;
@@ -137,72 +260,75 @@ mod tests {
     use arrow_ipc::reader::StreamReader;
     use serde_json::json;
 
-    fn table() -> Map<String, Value> {
-        let columns = json!({
-            "done_unix_s": [1.5, 2.5], "device": ["a,\"b\"", null], "bytes": [4096, null], "lossy": [true, false],
+    fn table() -> Columns {
+        let mut columns = Columns::default();
+        columns.push("done_unix_s", Column::numbers([Some(1.5), Some(2.5)]));
+        let devices = [Some("a,\"b\""), None];
+        columns.push("device", Column::Texts(devices.into_iter().collect()));
+        columns.push("bytes", Column::Integers(vec![Some(4096), None]));
+        columns.push("ios", Column::Counts(vec![7.0, f64::NAN]));
+        columns.push("lossy", Column::Flags(vec![true, false]));
+        columns
+    }
+
+    fn csv(columns: &Columns) -> String {
+        let mut out = Vec::new();
+        columns.write_csv(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn all_forms_say_the_same() {
+        assert_eq!(
+            csv(&table()),
+            "done_unix_s,device,bytes,ios,lossy\n1.5,\"a,\"\"b\"\"\",4096,7,true\n2.5,,,,false\n"
+        );
+        let expected = json!({
+            "done_unix_s": [1.5, 2.5], "device": ["a,\"b\"", null], "bytes": [4096, null], "ios": [7, null],
+            "lossy": [true, false],
         });
-        columns.as_object().cloned().unwrap_or_default()
-    }
-
-    #[test]
-    fn both_forms_say_what_json_says() {
-        let mut lines: Vec<String> = csv(&table()).lines().map(str::to_owned).collect();
-        assert_eq!(
-            lines.remove(0),
-            table().keys().cloned().collect::<Vec<_>>().join(",")
-        );
-        assert!(
-            lines[0].contains("\"a,\"\"b\"\"\"")
-                && lines[0].contains("4096")
-                && lines[1].contains("2.5"),
-            "{lines:?}"
-        );
-        let bytes = arrow(&table()).expect("encodes");
+        assert_eq!(serde_json::to_value(table()).unwrap(), expected);
+        let mut bytes = Vec::new();
+        table().write_arrow(&mut bytes).unwrap();
         let batches: Vec<RecordBatch> = StreamReader::try_new(&bytes[..], None)
-            .expect("a stream")
-            .map(|b| b.expect("a batch"))
+            .unwrap()
+            .map(|batch| batch.unwrap())
             .collect();
-        let [batch] = &batches[..] else {
-            panic!("one batch")
-        };
-        let column = |name: &str| batch.column_by_name(name).expect("there");
-        assert_eq!(column("bytes").as_primitive::<Int64Type>().value(0), 4096);
-        assert!(
-            column("bytes").is_null(1) && column("device").is_null(1),
-            "not known is not zero"
-        );
+        let column = |name: &str| batches[0].column_by_name(name).unwrap();
         assert_eq!(column("device").as_string::<i32>().value(0), "a,\"b\"");
+        assert!(column("device").is_null(1) && column("bytes").is_null(1));
+        assert!(column("ios").is_null(1));
+        assert_eq!(column("bytes").as_primitive::<Int64Type>().value(0), 4096);
         assert_eq!(
-            column("done_unix_s")
-                .as_primitive::<Float64Type>()
-                .values()
-                .to_vec(),
-            [1.5, 2.5]
+            column("done_unix_s").as_primitive::<Float64Type>().value(1),
+            2.5
         );
-        assert!(column("lossy").as_boolean().value(0));
     }
 
     #[test]
-    fn a_table_without_rows_has_the_same_types() {
-        let none = json!({ "done_unix_s": [], "device": [], "bytes": [], "lossy": [] });
-        let schema = |columns: &Map<String, Value>| {
-            let bytes = arrow(columns).expect("encodes");
-            StreamReader::try_new(&bytes[..], None)
-                .expect("a stream")
-                .schema()
-        };
-        let none = none.as_object().cloned().unwrap_or_default();
-        assert_eq!(schema(&none), schema(&table()));
-        assert_eq!(csv(&none).lines().count(), 1);
+    fn no_name_begins_a_formula_or_a_line() {
+        let hostile = [
+            "=cmd|' /C calc'!A0",
+            "+1",
+            "-1+1",
+            "@SUM(1)",
+            "a\n=1",
+            "\t=1",
+        ];
+        let mut columns = Columns::default();
+        columns.push("process", Column::texts(hostile));
+        let text = csv(&columns);
+        assert_eq!(text.lines().count(), hostile.len() + 1, "{text}");
+        for line in text.lines() {
+            let cell = line.trim_start_matches('"').trim_start();
+            assert!(!cell.starts_with(['=', '+', '-', '@']), "{text}");
+        }
     }
 
     #[test]
-    fn a_name_cannot_act_on_a_terminal() {
-        let columns = json!({ "name": ["\u{1b}]0;x", "a\nb"] });
-        let text = csv(columns.as_object().unwrap_or(&Map::new()));
-        assert!(
-            !text.contains('\u{1b}') && text.lines().count() == 3,
-            "{text}"
-        );
+    fn equal_texts_are_held_once() {
+        let texts: Texts = (0..1000).map(|i| Some(["a", "b"][i % 2])).collect();
+        assert_eq!((texts.known.len(), texts.rows.len()), (2, 1000));
+        assert_eq!(texts.get(999), Some("b"));
     }
 }

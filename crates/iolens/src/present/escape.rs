@@ -135,9 +135,15 @@ pub fn prometheus(text: &str) -> String {
         .replace('\n', "\\n")
 }
 
-/// For a CSV field (RFC 4180), safe to open in a spreadsheet: what would begin a formula gets an apostrophe in front.
+/// Begins a formula in a spreadsheet; with an East Asian locale also in full width.
+const FORMULA: [char; 8] = [
+    '=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}',
+];
+
+/// For a CSV field (RFC 4180), safe to open in a spreadsheet: what would begin a formula, some also after blanks, gets an
+/// apostrophe in front.
 pub fn csv(text: &str) -> Cow<'_, str> {
-    let formula = text.starts_with(['=', '+', '-', '@']);
+    let formula = text.trim_start().starts_with(FORMULA);
     let safe = if text.chars().any(is_treacherous) {
         terminal(text)
     } else {
@@ -260,6 +266,8 @@ mod tests {
         assert_eq!(csv("a,\"b\""), "\"a,\"\"b\"\"\"");
         assert_eq!(csv("=1+2"), "'=1+2");
         assert_eq!(csv("-x,y"), "\"'-x,y\"");
+        assert_eq!(csv(" @SUM(1)"), "\"' @SUM(1)\"");
+        assert_eq!(csv("\u{ff1d}1"), "'\u{ff1d}1");
         assert_eq!(csv("a\nb"), "a\\x0ab");
     }
 
@@ -280,7 +288,7 @@ mod tests {
             prop_assert!(!field.contains(['\n', '\r']));
             prop_assert!(field.starts_with('"') || !field.contains([',', '"']));
             let content = field.strip_prefix('"').map_or(field.to_string(), |f| f.replace("\"\"", "\""));
-            prop_assert!(!content.starts_with(['=', '+', '-', '@']));
+            prop_assert!(!content.trim_start().starts_with(FORMULA));
         }
     }
 }

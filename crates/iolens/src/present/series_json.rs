@@ -1,8 +1,8 @@
 //! A time series column by column, as charts take it: the columns of `zoom`.
 
 use iolens_core::analysis::timeline::{GroupBy, Row};
-use serde_json::{Map, Value, json};
 
+use super::columns::{Column, Columns, Texts};
 use super::fields::{self, fields};
 use super::zoom::rounded;
 
@@ -11,11 +11,18 @@ use super::zoom::rounded;
 pub struct SeriesColumns {
     group: Option<&'static str>,
     extended: bool,
-    times: Vec<Value>,
-    groups: Vec<Value>,
-    values: Vec<Vec<Value>>,
-    lossy: Vec<Value>,
-    slots: Vec<Value>,
+    times: Vec<f64>,
+    groups: Texts,
+    values: Vec<Values>,
+    lossy: Vec<bool>,
+    slots: Vec<f64>,
+}
+
+/// Values of one field; not a number where one is not known.
+#[derive(Debug, Clone, Default)]
+struct Values {
+    numbers: Vec<f64>,
+    is_count: bool,
 }
 
 impl SeriesColumns {
@@ -32,8 +39,8 @@ impl SeriesColumns {
             group,
             extended,
             times: Vec::new(),
-            groups: Vec::new(),
-            values: vec![Vec::new(); fields(extended, false).count()],
+            groups: Texts::default(),
+            values: vec![Values::default(); fields(extended, false).count()],
             lossy: Vec::new(),
             slots: Vec::new(),
         }
@@ -41,32 +48,40 @@ impl SeriesColumns {
 
     /// Takes a row in Unix time.
     pub fn row(&mut self, row: &Row, group: &str) {
-        self.times.push(json!(row.to_ns as f64 / 1e9));
-        self.groups.push(json!(group));
+        self.times.push(row.to_ns as f64 / 1e9);
+        self.groups.push(Some(group));
         for (values, field) in self.values.iter_mut().zip(fields(self.extended, false)) {
-            values.push(match (field.get)(row) {
-                fields::Value::Unknown | fields::Value::Below(_) => Value::Null,
-                fields::Value::Count(n) => json!(n),
-                fields::Value::Number(v) => json!(rounded(v)),
-            });
+            let number = match (field.get)(row) {
+                fields::Value::Unknown | fields::Value::Below(_) => f64::NAN,
+                fields::Value::Count(n) => {
+                    values.is_count = true;
+                    n as f64
+                }
+                fields::Value::Number(v) => rounded(v),
+            };
+            values.numbers.push(number);
         }
-        self.lossy.push(json!(row.lossy));
-        self.slots
-            .push(json!((row.to_ns - row.from_ns) as f64 / 1e9));
+        self.lossy.push(row.lossy);
+        self.slots.push((row.to_ns - row.from_ns) as f64 / 1e9);
     }
 
     /// All columns, each as long as the others.
-    pub fn finish(self) -> Map<String, Value> {
-        let mut out = Map::new();
-        out.insert("time_unix_s".to_owned(), self.times.into());
+    pub fn finish(self) -> Columns {
+        let mut out = Columns::default();
+        out.push("time_unix_s", Column::Numbers(self.times));
         if let Some(name) = self.group {
-            out.insert(name.to_owned(), self.groups.into());
+            out.push(name, Column::Texts(self.groups));
         }
         for (values, field) in self.values.into_iter().zip(fields(self.extended, false)) {
-            out.insert(field.name.to_owned(), values.into());
+            let column = if values.is_count {
+                Column::Counts(values.numbers)
+            } else {
+                Column::Numbers(values.numbers)
+            };
+            out.push(field.name, column);
         }
-        out.insert("lossy".to_owned(), self.lossy.into());
-        out.insert("slot_s".to_owned(), self.slots.into());
+        out.push("lossy", Column::Flags(self.lossy));
+        out.push("slot_s", Column::Numbers(self.slots));
         out
     }
 }
