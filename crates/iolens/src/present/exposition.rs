@@ -3,6 +3,8 @@
 mod protobuf;
 
 use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::sync::LazyLock;
 
 use iolens_core::model::CallHistogram;
 use prost::Message as _;
@@ -67,32 +69,60 @@ pub enum Kind {
     Histogram,
 }
 
-/// Classic histograms: the shortest and the longest bound, as powers of two of nanoseconds (4 us to 34 s), two to an octave.
-const BOUNDS: std::ops::RangeInclusive<u32> = 12..=35;
+/// Decades of the bounds of classic histograms, as powers of ten of nanoseconds, and bounds of each decade.
+const DECADES: std::ops::RangeInclusive<u32> = 4..=9;
+const OF_DECADE: [f64; 4] = [1.0, 1.8, 3.2, 5.6];
 
-/// Writes families one after the other.
-#[derive(Debug)]
-pub struct ExpositionWriter {
-    out: String,
+/// Bounds of classic histograms in nanoseconds and, in seconds, as text: four to a decade from 18 us to 5.6 s. Each is the edge of
+/// [`CallHistogram`] that is next to a round number, so that counts are exact.
+static BOUNDS: LazyLock<Vec<(i64, String)>> = LazyLock::new(|| {
+    let mut bounds = Vec::new();
+    for decade in DECADES {
+        for of_decade in OF_DECADE {
+            let round_ns = (of_decade * 10f64.powi(decade as i32)) as i64;
+            let (low, high) = CallHistogram::bounds(CallHistogram::index(round_ns));
+            let nearest = if round_ns - low < high - round_ns {
+                low
+            } else {
+                high
+            };
+            bounds.push((nearest, (nearest as f64 / 1e9).to_string()));
+        }
+    }
+    // 10 us: what is below the first bound is fast.
+    bounds.remove(0);
+    bounds
+});
+
+/// Writes families one after the other, each as soon as it is complete.
+pub struct ExpositionWriter<'a> {
+    out: &'a mut dyn Write,
+    /// Text that is not yet in `out`.
+    text: String,
     /// In place of the text.
-    families: Vec<MetricFamily>,
+    family: Option<MetricFamily>,
     form: Exposition,
+    /// The first write that failed; nothing is written after it.
+    written: io::Result<()>,
 }
 
-impl ExpositionWriter {
+impl<'a> ExpositionWriter<'a> {
     /// For one answer.
-    pub fn new(form: Exposition) -> ExpositionWriter {
+    pub fn new(form: Exposition, out: &'a mut dyn Write) -> ExpositionWriter<'a> {
         ExpositionWriter {
-            out: String::new(),
-            families: Vec::new(),
+            out,
+            text: String::new(),
+            family: None,
             form,
+            written: Ok(()),
         }
     }
 
     /// A family; its samples follow.
     pub fn family(&mut self, name: &str, kind: Kind, help: &str) {
+        self.write_family();
         if self.form == Exposition::Protobuf {
-            self.families.push(MetricFamily::new(name, kind, help));
+            self.family = Some(MetricFamily::new(name, kind, help));
             return;
         }
         let kind_name = match kind {
@@ -105,38 +135,21 @@ impl ExpositionWriter {
             (Exposition::OpenMetrics, Kind::Counter) => name.strip_suffix("_total").unwrap_or(name),
             _ => name,
         };
-        let _ = writeln!(self.out, "# HELP {name} {help}\n# TYPE {name} {kind_name}");
+        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind_name}");
     }
 
     /// A value.
     pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
-        if let Some(family) = self.families.last_mut() {
+        if let Some(family) = &mut self.family {
             family.sample(labels, value);
             return;
         }
-        self.out.push_str(name);
-        self.labels(labels, None);
-        let _ = writeln!(self.out, " {value}");
-    }
-
-    fn labels(&mut self, labels: &[(&str, &str)], le: Option<f64>) {
-        let mut before = '{';
-        for (name, value) in labels {
-            let _ = write!(self.out, "{before}{name}=\"{}\"", escape::prometheus(value));
-            before = ',';
+        let labels = label_text(labels);
+        self.text.push_str(name);
+        if !labels.is_empty() {
+            let _ = write!(self.text, "{{{labels}}}");
         }
-        if let Some(le) = le {
-            let bound = if le.is_finite() {
-                le.to_string()
-            } else {
-                "+Inf".to_owned()
-            };
-            let _ = write!(self.out, "{before}le=\"{bound}\"");
-            before = ',';
-        }
-        if before == ',' {
-            self.out.push('}');
-        }
+        let _ = writeln!(self.text, " {value}");
     }
 
     /// Durations, as text in classic buckets. They are those of [`CallHistogram`] merged, whose edges the bounds are: exact.
@@ -147,49 +160,83 @@ impl ExpositionWriter {
         of: &CallHistogram,
         sum_ns: i128,
     ) {
-        if let Some(family) = self.families.last_mut() {
+        if let Some(family) = &mut self.family {
             family.histogram(labels, of, sum_ns);
             return;
         }
+        // The same in each of its lines.
+        let labels = label_text(labels);
+        let comma = if labels.is_empty() { "" } else { "," };
+        let start = format!("{name}_bucket{{{labels}{comma}le=\"");
         let mut buckets = of.buckets().peekable();
         let mut n = 0;
-        for bound in BOUNDS.flat_map(|shift| [1i64 << shift, 3i64 << (shift - 1)]) {
-            while let Some((_, _, more)) = buckets.next_if(|(_, high, _)| *high <= bound) {
+        for (bound_ns, bound) in BOUNDS.iter() {
+            while let Some((_, _, more)) = buckets.next_if(|(_, high, _)| high <= bound_ns) {
                 n += more;
             }
-            let _ = write!(self.out, "{name}_bucket");
-            self.labels(labels, Some(bound as f64 / 1e9));
-            let _ = writeln!(self.out, " {n}");
+            let _ = writeln!(self.text, "{start}{bound}\"}} {n}");
         }
         let all = of.n();
-        let _ = write!(self.out, "{name}_bucket");
-        self.labels(labels, Some(f64::INFINITY));
-        let _ = writeln!(self.out, " {all}");
-        self.sample(&format!("{name}_sum"), labels, sum_ns as f64 / 1e9);
-        self.sample(&format!("{name}_count"), labels, all as f64);
+        let sum = sum_ns as f64 / 1e9;
+        let _ = writeln!(self.text, "{start}+Inf\"}} {all}");
+        let _ = writeln!(self.text, "{name}_sum{{{labels}}} {sum}");
+        let _ = writeln!(self.text, "{name}_count{{{labels}}} {all}");
+        self.write_text();
     }
 
-    /// All of it.
-    pub fn finish(mut self) -> Vec<u8> {
-        if self.form == Exposition::OpenMetrics {
-            self.out.push_str("# EOF\n");
+    fn write_family(&mut self) {
+        self.write_text();
+        if let Some(family) = self.family.take().filter(|f| !f.is_empty()) {
+            self.write(&family.encode_length_delimited_to_vec());
         }
-        let mut out = self.out.into_bytes();
-        for family in self.families.iter().filter(|f| !f.is_empty()) {
-            out.extend(family.encode_length_delimited_to_vec());
-        }
-        out
     }
+
+    fn write_text(&mut self) {
+        let mut text = std::mem::take(&mut self.text);
+        self.write(text.as_bytes());
+        text.clear();
+        self.text = text;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        if self.written.is_ok() {
+            self.written = self.out.write_all(bytes);
+        }
+    }
+
+    /// The end.
+    ///
+    /// # Errors
+    /// Something could not be written.
+    pub fn finish(mut self) -> io::Result<()> {
+        if self.form == Exposition::OpenMetrics {
+            self.text.push_str("# EOF\n");
+        }
+        self.write_family();
+        self.written
+    }
+}
+
+/// `device="sda",op="read"`.
+fn label_text(labels: &[(&str, &str)]) -> String {
+    let mut text = String::new();
+    for (name, value) in labels {
+        let comma = if text.is_empty() { "" } else { "," };
+        let _ = write!(text, "{comma}{name}=\"{}\"", escape::prometheus(value));
+    }
+    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn written(form: Exposition, write: impl Fn(&mut ExpositionWriter)) -> String {
-        let mut writer = ExpositionWriter::new(form);
+    fn written(form: Exposition, write: impl Fn(&mut ExpositionWriter<'_>)) -> String {
+        let mut out = Vec::new();
+        let mut writer = ExpositionWriter::new(form, &mut out);
         write(&mut writer);
-        String::from_utf8(writer.finish()).expect("text")
+        writer.finish().expect("written");
+        String::from_utf8(out).expect("text")
     }
 
     #[test]
@@ -211,7 +258,7 @@ mod tests {
 
     #[test]
     fn counters_are_named_as_each_format_wants_them() {
-        let write = |w: &mut ExpositionWriter| {
+        let write = |w: &mut ExpositionWriter<'_>| {
             w.family("a_total", Kind::Counter, "What.");
             w.sample("a_total", &[("device", "sda"), ("op", "read")], 1.5);
         };
@@ -227,42 +274,36 @@ mod tests {
     #[test]
     fn buckets_are_exact_and_add_up() {
         let mut h = CallHistogram::default();
-        for (ns, n) in [
-            (100, 1),
-            (4_095, 2),
-            (4_096, 4),
-            (6_143, 8),
-            (6_144, 16),
-            (1_000_000, 32),
-            (i64::MAX, 64),
-        ] {
-            h.add(ns, n);
+        let bounds: Vec<i64> = BOUNDS.iter().map(|(ns, _)| *ns).collect();
+        // One below each bound and two at it, which belong to the next.
+        for ns in &bounds {
+            h.add(ns - 1, 1);
+            h.add(*ns, 2);
         }
         let text = written(Exposition::Prometheus, |w| {
             w.histogram("d", &[("op", "read")], &h, 5_000_000_000)
         });
-        let at = |le: &str| {
-            let line = text
-                .lines()
-                .find(|l| l.starts_with(&format!("d_bucket{{op=\"read\",le=\"{le}\"}}")));
-            line.and_then(|l| l.rsplit(' ').next()?.parse().ok())
-                .unwrap_or(-1)
-        };
-        assert_eq!(
-            (at("0.000004096"), at("0.000006144"), at("0.000008192")),
-            (3, 15, 31),
-            "{text}"
-        );
-        assert_eq!((at("34.359738368"), at("+Inf")), (63, 127));
-        assert!(
-            text.contains("d_sum{op=\"read\"} 5\n") && text.contains("d_count{op=\"read\"} 127\n")
-        );
         let counts: Vec<u64> = text
             .lines()
             .filter(|l| l.contains("_bucket"))
             .filter_map(|l| l.rsplit(' ').next()?.parse().ok())
             .collect();
-        assert!(counts.is_sorted() && counts.len() == 49);
+        let all = 3 * bounds.len() as u64;
+        let expected: Vec<u64> = (0..bounds.len() as u64).map(|i| 3 * i + 1).collect();
+        assert_eq!(counts[..bounds.len()], expected, "{text}");
+        assert_eq!(counts[bounds.len()..], [all]);
+        assert!(text.contains("d_sum{op=\"read\"} 5\n"), "{text}");
+        assert!(text.contains(&format!("d_count{{op=\"read\"}} {all}\n")));
+    }
+
+    #[test]
+    fn there_are_four_buckets_to_a_decade_next_to_round_numbers() {
+        assert_eq!(BOUNDS.len(), 23);
+        let is_near = |ns: i64, round_ns: f64| (ns as f64 / round_ns - 1.0).abs() < 0.032;
+        assert!(is_near(BOUNDS[0].0, 18e3) && is_near(BOUNDS[22].0, 5.6e9));
+        for round_ns in [1e5, 1e6, 1e7, 1e8, 1e9] {
+            assert!(BOUNDS.iter().any(|(ns, _)| is_near(*ns, round_ns)));
+        }
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use anyhow::{Context as _, Result};
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, Uri, header};
 use axum::response::Response;
 use iolens_core::model::{Class, ClassCounters, DevId, LossReason};
 use iolens_observe::counters::{DiskRow, DiskstatsReader, Root};
@@ -12,7 +13,8 @@ use iolens_observe::topology::own_cost;
 use iolens_recorder::LossCounts;
 
 use super::App;
-use super::api::{Params, typed};
+use super::answer::AnswerWriter;
+use super::api::Params;
 use super::problem::Problem;
 use crate::present::exposition::{Exposition, ExpositionWriter, Kind};
 use crate::serve::meter::{ClassTotals, Times, Totals};
@@ -32,8 +34,27 @@ pub async fn metrics(
         .and_then(|h| h.to_str().ok())
         .unwrap_or("");
     let form = Exposition::accepted(accepts);
-    let mut writer = ExpositionWriter::new(form);
-    own(&app, &mut writer);
+    let work = {
+        let app = Arc::clone(&app);
+        move |out: &mut AnswerWriter| write(&app, form, out)
+    };
+    app.stream_metrics(form.content_type(), work).await
+}
+
+fn write(app: &App, form: Exposition, out: &mut AnswerWriter) -> Result<()> {
+    // What can fail comes before the first byte.
+    let mut reader = match app.compat_node {
+        true => {
+            Some(DiskstatsReader::open(&Root::live()).context("/proc/diskstats cannot be read")?)
+        }
+        false => None,
+    };
+    let rows = match &mut reader {
+        Some(reader) => reader.read()?,
+        None => &[],
+    };
+    let mut writer = ExpositionWriter::new(form, out);
+    own(app, &mut writer);
     if let Some(meter) = &app.meter {
         let totals = meter.totals();
         of_devices(&totals, &mut writer);
@@ -54,28 +75,25 @@ pub async fn metrics(
         }
     }
     if app.compat_node {
-        let mut reader = DiskstatsReader::open(&Root::live()).map_err(|e| {
-            Problem::new(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                format!("/proc/diskstats cannot be read: {e}"),
-            )
-        })?;
-        let rows = reader
-            .read()
-            .map_err(|e| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))?;
         node(rows, &mut writer);
     }
-    Ok(typed(form.content_type(), writer.finish()))
+    Ok(writer.finish()?)
 }
 
-fn own(app: &App, writer: &mut ExpositionWriter) {
+fn own(app: &App, writer: &mut ExpositionWriter<'_>) {
     writer.family(
         "iolens_healthy",
         Kind::Gauge,
-        "Whether everything is recorded, as /healthz says.",
+        "Whether I/Os are recorded and stored, as /healthz says.",
     );
     let health = app.health.document();
     writer.sample("iolens_healthy", &[], f64::from(u8::from(health.healthy)));
+    writer.family(
+        "iolens_degraded",
+        Kind::Gauge,
+        "How many things are missing, late or damaged although it records; /healthz lists them.",
+    );
+    writer.sample("iolens_degraded", &[], health.degraded.len() as f64);
     writer.family(
         "iolens_damaged_files",
         Kind::Gauge,
@@ -139,7 +157,7 @@ const PARTS: [Part; 3] = [
     ),
 ];
 
-fn of_devices(totals: &Totals, writer: &mut ExpositionWriter) {
+fn of_devices(totals: &Totals, writer: &mut ExpositionWriter<'_>) {
     let names = names(totals);
     let classes = || {
         totals.devices.iter().flat_map(|(dev, d)| {
@@ -151,6 +169,10 @@ fn of_devices(totals: &Totals, writer: &mut ExpositionWriter) {
         writer.family(name, Kind::Histogram, help);
         for (device, op, c) in classes() {
             let times = part(c);
+            // Of what has no queue nothing waits in one.
+            if times.histogram.n() == 0 {
+                continue;
+            }
             writer.histogram(
                 name,
                 &[("device", device), ("op", op)],
@@ -234,7 +256,7 @@ fn of_devices(totals: &Totals, writer: &mut ExpositionWriter) {
 
 /// What is missing, from the start on by every reason that there can be: a counter that begins with its first value is no
 /// increase to Prometheus.
-fn lost(losses: &LossCounts, missed_ios: u64, writer: &mut ExpositionWriter) {
+fn lost(losses: &LossCounts, missed_ios: u64, writer: &mut ExpositionWriter<'_>) {
     writer.family(
         "iolens_lost_ios_total",
         Kind::Counter,
@@ -384,7 +406,7 @@ const NODE: [NodeMetric; 17] = [
     ),
 ];
 
-fn node(rows: &[DiskRow], writer: &mut ExpositionWriter) {
+fn node(rows: &[DiskRow], writer: &mut ExpositionWriter<'_>) {
     let shown: Vec<(String, &DiskRow)> = rows
         .iter()
         .map(|r| (String::from_utf8_lossy(&r.name).into_owned(), r))
@@ -476,14 +498,42 @@ mod tests {
     }
 
     #[test]
+    fn a_hundred_disks_are_600_kib_of_text_for_each_class_of_io() {
+        let mut totals = Totals::default();
+        for i in 0..100u32 {
+            let mut times = Times::default();
+            // Seven digits of a count, and no digit of a sum that is not there.
+            times.histogram.add(123_456, 1_234_567);
+            times.sum_ns = 123_456 * 1_234_567;
+            let class = ClassTotals {
+                queue: times.clone(),
+                device: times.clone(),
+                total: times,
+                ..ClassTotals::default()
+            };
+            let dev = DevId::new(259, i);
+            let device = totals.devices.entry(dev).or_default();
+            device.classes[Class::Read as usize] = Some(Box::new(class));
+            totals.known.push(Device::named(&format!("sd{i}"), dev));
+        }
+        let mut out = Vec::new();
+        let mut writer = ExpositionWriter::new(Exposition::Prometheus, &mut out);
+        of_devices(&totals, &mut writer);
+        writer.finish().expect("written");
+        assert!(out.len() < 660 << 10, "{} bytes", out.len());
+    }
+
+    #[test]
     fn the_kernels_counters_come_with_the_names_of_node_exporter() {
         let Ok(mut reader) = DiskstatsReader::open(&Root::live()) else {
             return;
         };
         let rows = reader.read().expect("readable").to_vec();
-        let mut writer = ExpositionWriter::new(Exposition::Prometheus);
+        let mut out = Vec::new();
+        let mut writer = ExpositionWriter::new(Exposition::Prometheus, &mut out);
         node(&rows, &mut writer);
-        let text = String::from_utf8(writer.finish()).expect("text");
+        writer.finish().expect("written");
+        let text = String::from_utf8(out).expect("text");
         for row in rows
             .iter()
             .filter(|r| !is_ignored_by_node(&String::from_utf8_lossy(&r.name)))
