@@ -19,6 +19,11 @@ use crate::present::report_json;
 /// Of each host so many are kept, of the others their number.
 const MAX_OF_HOST: usize = 20;
 
+/// So many I/Os are analysed anew for an answer: some tenths of a second of a CPU.
+const MAX_ANALYSED_IOS: f64 = 300_000.0;
+/// What happened so shortly before a recording's end may not have been reported yet.
+const UNREPORTED_NS: i64 = 30_000_000_000;
+
 /// A finding and its place in time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlacedFinding {
@@ -54,20 +59,32 @@ fn of_recording(recording: &Recording, asked: &WindowArgs) -> Result<Vec<PlacedF
         finding,
     };
     let range = window::resolve(recording, asked)?;
-    let kept_ns = window::kept_from(recording, &range).min(range.end);
+    let removed_to_ns = window::kept_from(recording, &range).min(range.end);
+    let reported_to_ns = if is_watched(recording) {
+        removed_to_ns.max(cheap_from(recording, &(removed_to_ns..range.end)))
+    } else {
+        removed_to_ns
+    };
     let mut stored = Vec::new();
-    if kept_ns > range.start {
+    if removed_to_ns > range.start {
         eprintln!(
             "iolens: the size limit removed I/Os of this time; findings of then are those that were reported while it was recorded"
         );
-        stored = reported(recording.path(), &(range.start..kept_ns))?;
+    }
+    if reported_to_ns > removed_to_ns {
+        eprintln!(
+            "iolens: of so many I/Os findings are those that were reported while it was recorded; report analyses all of them"
+        );
+    }
+    if reported_to_ns > range.start {
+        stored = reported(recording.path(), &(range.start..reported_to_ns))?;
     }
     let mut all: Vec<PlacedFinding> = stored
         .iter()
         .map(|f| placed(f.from_ns, f.to_ns, value(f)))
         .collect();
-    if kept_ns < range.end {
-        let found = report::plain(recording, &(kept_ns..range.end))?.report;
+    if reported_to_ns < range.end {
+        let found = report::plain(recording, &(reported_to_ns..range.end))?.report;
         for f in &found.findings {
             let finding = report_json::finding_value(f, recording.meta());
             let same = |s: &StoredFinding| {
@@ -81,6 +98,24 @@ fn of_recording(recording: &Recording, asked: &WindowArgs) -> Result<Vec<PlacedF
         }
     }
     Ok(all)
+}
+
+/// Whether `serve` recorded it, which reports findings meanwhile: no other recorder writes who had most I/O time.
+fn is_watched(recording: &Recording) -> bool {
+    recording.path().join("actors").is_dir()
+}
+
+/// Where the part of `range` begins that is analysed anew. All of it has too many I/Os for that if it is not at its start.
+fn cheap_from(recording: &Recording, range: &Range<i64>) -> i64 {
+    let end_ns = recording.end_ns();
+    let kept_ns = end_ns - window::kept_from(recording, &(0..end_ns));
+    // On average: what a second more or less costs does not matter.
+    let ios_per_ns = recording.ios_stored() as f64 / kept_ns.max(1) as f64;
+    let ios = (range.end - range.start) as f64 * ios_per_ns;
+    if ios <= MAX_ANALYSED_IOS {
+        return range.start;
+    }
+    (end_ns - UNREPORTED_NS).clamp(range.start, range.end)
 }
 
 /// Those that were reported while it was recorded, and have something of `range`.
@@ -229,18 +264,56 @@ mod tests {
             .finish(100 * S, RecorderCost::default())
             .expect("finishes");
         for (from_s, to_s) in [(10, 20), (55, 65), (90, 95)] {
-            let finding = StoredFinding {
-                from_ns: from_s * S,
-                to_ns: to_s * S,
-                open: false,
-                kind: "stall".to_owned(),
-                severity: "critical".to_owned(),
-                device: Some("sda".to_owned()),
-                summary: "nothing completes".to_owned(),
-                evidence: "{\"longest_s\":9.5}".to_owned(),
-            };
-            put_finding(path, Access::OWNER, &finding).expect("writes");
+            put_finding(path, Access::OWNER, &stall(from_s, to_s)).expect("writes");
         }
+    }
+
+    fn stall(from_s: i64, to_s: i64) -> StoredFinding {
+        StoredFinding {
+            from_ns: from_s * S,
+            to_ns: to_s * S,
+            open: false,
+            kind: "stall".to_owned(),
+            severity: "critical".to_owned(),
+            device: Some("sda".to_owned()),
+            summary: "nothing completes".to_owned(),
+            evidence: "{\"longest_s\":9.5}".to_owned(),
+        }
+    }
+
+    #[test]
+    fn of_many_ios_of_a_service_those_that_were_reported_answer() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("r");
+        let mut meta = RecordingMeta::new(Source::Ebpf, 5 * S);
+        meta.devices = vec![Device::named("sda", DevId::new(8, 0))];
+        let mut writer =
+            RecordingWriter::create(&path, meta, WriterOptions::default()).expect("creates");
+        let dev = DevId::new(8, 0);
+        for i in 0..400_000i64 {
+            let io = Io::new(i * S / 4_000, dev, Op::READ, 4096, Some(10), 90_000 + i % 7);
+            writer.push_ios(&[io]).expect("writes");
+        }
+        writer
+            .finish(100 * S, RecorderCost::default())
+            .expect("finishes");
+        put_finding(&path, Access::OWNER, &stall(10, 20)).expect("writes");
+        let stalls = |window: &WindowArgs| {
+            let found = findings(&path, window).expect("found");
+            found
+                .iter()
+                .filter(|f| f.finding["kind"] == "stall")
+                .count()
+        };
+        let all = WindowArgs::default();
+        assert_eq!(stalls(&all), 0, "nothing watched it: it is analysed");
+        std::fs::create_dir(path.join("actors")).expect("makes");
+        assert_eq!(stalls(&all), 1);
+        let short = WindowArgs {
+            to: Some(crate::engine::Instant::SinceStart(30 * S)),
+            ..all
+        };
+        assert_eq!(stalls(&short), 0, "few I/Os are analysed anew");
     }
 
     #[test]
