@@ -316,6 +316,8 @@ def test_the_command_line(root: tuple[Path, Truth], capsys: pytest.CaptureFixtur
     hostile = write_recording(tmp_path / "r", [{**random_ios(1, 1)[0], "comm": "a\x1b[2Jb"}], {})
     assert main(["query", str(hostile), "select comm from ios"]) == 0
     assert capsys.readouterr().out.split() == ["comm", "a\\x1b[2Jb"]
+    assert main(["query", str(hostile), "select '=1+1' as a, ' @SUM(1)' as b, -1 as c, 'x' as d", "--format", "csv"]) == 0
+    assert capsys.readouterr().out == "a,b,c,d\n'=1+1,' @SUM(1),-1,x\n"
     assert main(["query", str(path), "select 1795000000000000000 as at_unix_ns"]) == 0
     assert capsys.readouterr().out.split() == ["at_unix_ns", "2026-11-18T11:06:40Z"]
     assert main(["query", str(path), "select * from ios where false"]) == 0

@@ -154,7 +154,7 @@ def _print(found: list[dict[str, Any]] | dict[str, Any] | str, how: str) -> None
     if how == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(names)
-        writer.writerows([row[name] for name in names] for row in found)
+        writer.writerows([_harmless(row[name]) for name in names] for row in found)
         return
     cells = [[_cell(row[name], name) for name in names] for row in found]
     widths = [max(len(name), *(len(row[i]) for row in cells)) for i, name in enumerate(names)]
@@ -162,6 +162,22 @@ def _print(found: list[dict[str, Any]] | dict[str, Any] | str, how: str) -> None
     for line in [names, *cells]:
         parts = (c.rjust(w) if n else c.ljust(w) for c, w, n in zip(line, widths, numeric, strict=True))
         print("  ".join(parts).rstrip())
+
+
+# Begins a formula in a spreadsheet; with an East Asian locale also in full width.
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+def _harmless(value: Any) -> Any:
+    """A cell of CSV: names of processes and files are not to be trusted with a spreadsheet, nor with a terminal."""
+    if not isinstance(value, str):
+        return value
+    text = _printable(value)
+    return f"'{text}" if value.lstrip().startswith(_FORMULA) else text
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
 
 def _cell(value: Any, name: str) -> str:
@@ -174,4 +190,4 @@ def _cell(value: Any, name: str) -> str:
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
     # Names of processes and files are not to be trusted with a terminal.
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in str(value))
+    return _printable(str(value))
