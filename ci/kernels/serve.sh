@@ -15,7 +15,7 @@ loads=$!
 # ask PATH FILE: once more where the connection comes to nothing
 ask() {
   for i in 1 2 3; do
-    printf "GET $1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" | nc 127.0.0.1 9950 >$2
+    printf "GET $1 HTTP/1.0\r\nHost: localhost\r\nConnection: close\r\n\r\n" | nc 127.0.0.1 9950 >$2
     [ -s $2 ] && return
     sleep 1
   done

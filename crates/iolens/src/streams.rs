@@ -111,11 +111,12 @@ thread_local! {
     static HEARD: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
 }
 
-/// Does `work`; what this thread says on standard error meanwhile comes back instead, without the program's name.
+/// Does `work`; what this thread says on standard error meanwhile comes back instead, without the program's name. Where `work` does
+/// the same with a part of itself, that part's messages are its own.
 pub fn heard<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
-    HEARD.set(Some(Vec::new()));
+    let outer = HEARD.replace(Some(Vec::new()));
     let done = work();
-    let said = HEARD.take().unwrap_or_default();
+    let said = HEARD.replace(outer).unwrap_or_default();
     let line = |s: String| s.trim_end().trim_start_matches("iolens: ").to_owned();
     (done, said.into_iter().map(line).collect())
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use iolens_core::store::{Recording, Root, Stored};
+use iolens_observe::topology::wall_clock_ns;
 use jiff::Timestamp;
 
 use super::source;
@@ -70,6 +71,42 @@ pub fn all(path: &Path, args: &WindowArgs) -> Result<Vec<Chosen>> {
         Some(e) if chosen.is_empty() => Err(e),
         _ => Ok(chosen),
     }
+}
+
+/// `asked`; where it names no time, the last `length_ns` before now, or before the newest recording's end where that is longer ago.
+///
+/// # Errors
+/// Nothing that is recorded can be read.
+pub fn or_latest(path: &Path, asked: &WindowArgs, length_ns: i64) -> Result<WindowArgs> {
+    if asked.at.is_some() || asked.from.is_some() || asked.to.is_some() {
+        return Ok(*asked);
+    }
+    let known = match Root::open(path)? {
+        Some(root) => spans(root.recordings())
+            .next()
+            .map(|newest| (i64::MIN, newest.end_unix_ns)),
+        None => {
+            let recording = source::open(path)?;
+            let start_unix_ns = recording.meta().start_unix_ns;
+            let end_unix_ns = start_unix_ns.saturating_add(recording.end_ns());
+            Some((start_unix_ns, end_unix_ns))
+        }
+    };
+    // Of what holds nothing there is no last minute; the question itself is refused.
+    let Some((earliest_unix_ns, end_unix_ns)) = known else {
+        return Ok(*asked);
+    };
+    let since_now = wall_clock_ns().saturating_sub(length_ns);
+    let from_unix_ns = if end_unix_ns > since_now {
+        since_now
+    } else {
+        end_unix_ns.saturating_sub(length_ns)
+    };
+    let from = Timestamp::from_nanosecond(from_unix_ns.max(earliest_unix_ns).into())?;
+    Ok(WindowArgs {
+        from: Some(Instant::Wall(from)),
+        ..WindowArgs::default()
+    })
 }
 
 /// A recording that is no root's, or is given by its own path.

@@ -25,12 +25,27 @@ fn exchange(stream: &mut (impl std::io::Read + std::io::Write), head: &str) -> (
         .nth(1)
         .and_then(|s| s.parse().ok())
         .unwrap_or(0);
-    (
-        status,
-        answer
-            .split_once("\r\n\r\n")
-            .map_or(String::new(), |(_, body)| body.to_owned()),
-    )
+    let (headers, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+    let is_chunked = headers
+        .to_lowercase()
+        .contains("transfer-encoding: chunked");
+    let body = if is_chunked {
+        joined(body)
+    } else {
+        body.to_owned()
+    };
+    (status, body)
+}
+
+/// The chunks of a long answer, each after its length.
+fn joined(mut chunks: &str) -> String {
+    let mut body = String::new();
+    while let Some((length, rest)) = chunks.split_once("\r\n") {
+        let length = usize::from_str_radix(length, 16).unwrap();
+        body.push_str(&rest[..length]);
+        chunks = rest[length..].strip_prefix("\r\n").unwrap();
+    }
+    body
 }
 
 pub fn get(socket: &Path, target: &str) -> (u16, Value) {

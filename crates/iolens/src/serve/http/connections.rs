@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -12,13 +12,16 @@ use axum::http::Request;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::task::AbortHandle;
 use tower::ServiceExt as _;
 
+use super::answer::holding;
 use super::guard::Peer;
 use super::listen::Bound;
+use super::paced::{Paced, WRITE_TIMEOUT};
+use super::places::{Busy, Client, Traffic};
 
 /// Far below the usual limit of 1024 files: the recording opens some, too.
 const MAX_CONNECTIONS: usize = 256;
@@ -29,11 +32,9 @@ const MAX_HEADER_BYTES: usize = 16 << 10;
 /// When no connection can be accepted, it is tried again after this.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// A connection and how many requests of it are being answered.
-struct Connection {
-    task: AbortHandle,
-    busy: Arc<AtomicUsize>,
-}
+/// What the kernel keeps of an answer that the client has not read; it doubles this for its own overhead. It grows to 4 MiB by
+/// itself, which counts as memory of the service.
+const SEND_BUFFER_BYTES: usize = 64 << 10;
 
 /// Accepts until the runtime ends.
 pub async fn accept(bound: Bound, router: Router) -> std::io::Result<()> {
@@ -43,7 +44,10 @@ pub async fn accept(bound: Bound, router: Router) -> std::io::Result<()> {
             let mut open = Open::default();
             loop {
                 match listener.accept().await {
-                    Ok((stream, _)) => open.serve(stream, Peer { uid: None }, router.clone()),
+                    Ok((stream, from)) => {
+                        let client = Client::Address(from.ip().to_canonical());
+                        open.serve(stream, Peer { uid: None }, client, router.clone());
+                    }
                     Err(_) => tokio::time::sleep(RETRY).await,
                 }
             }
@@ -55,7 +59,8 @@ pub async fn accept(bound: Bound, router: Router) -> std::io::Result<()> {
                 match listener.accept().await {
                     Ok((stream, _)) => {
                         let uid = stream.peer_cred().ok().map(|c| c.uid());
-                        open.serve(stream, Peer { uid }, router.clone());
+                        let client = uid.map_or(Client::Unknown, Client::User);
+                        open.serve(stream, Peer { uid }, client, router.clone());
                     }
                     Err(_) => tokio::time::sleep(RETRY).await,
                 }
@@ -64,34 +69,44 @@ pub async fn accept(bound: Bound, router: Router) -> std::io::Result<()> {
     }
 }
 
+/// Those that are open, the oldest first.
 #[derive(Default)]
-struct Open(VecDeque<Connection>);
+struct Open(VecDeque<Arc<Traffic>>);
 
 impl Open {
     fn serve(
         &mut self,
-        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        stream: impl AsyncRead + AsyncWrite + AsFd + Unpin + Send + 'static,
         peer: Peer,
+        client: Client,
         router: Router,
     ) {
         self.make_room();
-        let busy = Arc::new(AtomicUsize::new(0));
-        let task = tokio::spawn(answer(stream, peer, router, Arc::clone(&busy))).abort_handle();
-        self.0.push_back(Connection { task, busy });
+        // Where that is not allowed, the kernel's own limits hold.
+        let _ = set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES);
+        let traffic = Traffic::new(client);
+        let stream = Paced::new(stream, Arc::clone(&traffic), WRITE_TIMEOUT);
+        let task = tokio::spawn(answer(stream, peer, router, Arc::clone(&traffic)));
+        traffic.served_by(task.abort_handle());
+        self.0.push_back(traffic);
     }
 
-    /// The oldest that asks nothing goes; if all ask, the oldest.
+    /// The oldest that asks nothing goes; if all ask, the one that does not read, or else the oldest. An answer that goes on, as
+    /// events do, is a request.
     fn make_room(&mut self) {
-        self.0.retain(|c| !c.task.is_finished());
-        if self.0.len() >= MAX_CONNECTIONS {
-            let idle = self
-                .0
-                .iter()
-                .position(|c| c.busy.load(Ordering::Relaxed) == 0)
-                .unwrap_or(0);
-            if let Some(connection) = self.0.remove(idle) {
-                connection.task.abort();
-            }
+        self.0.retain(|traffic| !traffic.is_closed());
+        if self.0.len() < MAX_CONNECTIONS {
+            return;
+        }
+        let idle = self.0.iter().position(|traffic| traffic.is_idle());
+        let most_stalled = || {
+            let stalled = (0..self.0.len()).rev();
+            stalled.max_by_key(|i| self.0[*i].stalled_for())
+        };
+        if let Some(gone) = idle.or_else(most_stalled)
+            && let Some(traffic) = self.0.remove(gone)
+        {
+            traffic.close();
         }
     }
 }
@@ -100,17 +115,18 @@ async fn answer(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: Peer,
     router: Router,
-    busy: Arc<AtomicUsize>,
+    traffic: Arc<Traffic>,
 ) {
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
-        let (router, busy) = (router.clone(), Arc::clone(&busy));
+        let router = router.clone();
+        let traffic = Arc::clone(&traffic);
         async move {
-            busy.fetch_add(1, Ordering::Relaxed);
+            let busy = Busy::new(&traffic);
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(peer);
+            request.extensions_mut().insert(traffic);
             let response: Result<_, Infallible> = router.oneshot(request).await;
-            busy.fetch_sub(1, Ordering::Relaxed);
-            response
+            response.map(|response| holding(response, busy))
         }
     });
     let connection = http1::Builder::new()

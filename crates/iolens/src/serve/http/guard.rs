@@ -8,8 +8,10 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
-use super::App;
+use super::answer::holding;
+use super::places::{Client, Kind, Traffic};
 use super::problem::Problem;
+use super::{App, page, routes};
 
 /// What a server demands of those who ask.
 #[derive(Debug, Clone, Default)]
@@ -151,19 +153,40 @@ pub async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) ->
         .get()
         .copied()
         .unwrap_or(Peer { uid: None });
-    let response = match check(&app, &request, peer) {
-        Err(problem) => problem.into_response(),
-        Ok(()) => match app.requests.try_acquire() {
-            Err(_) => Problem::busy("too many requests at once").into_response(),
-            Ok(_place) => match tokio::time::timeout(app.patience, next.run(request)).await {
-                Ok(response) => response,
-                Err(_) => {
-                    Problem::busy("this takes too long: ask for a shorter stretch").into_response()
-                }
-            },
-        },
+    let answered = match check(&app, &request, peer) {
+        Err(problem) => Err(problem),
+        Ok(()) => answered(&app, request, next).await,
     };
-    with_headers(response)
+    with_headers(answered.unwrap_or_else(Problem::into_response))
+}
+
+/// The answer, which holds the request's place and counts among what is not read until the client has read it.
+async fn answered(app: &App, request: Request, next: Next) -> Result<Response, Problem> {
+    let traffic = request.extensions().get().cloned();
+    let traffic: Arc<Traffic> = traffic.unwrap_or_else(|| Traffic::new(Client::Unknown));
+    let kind = kind_of(&request);
+    let place = app.places.enter(kind, &traffic)?;
+    let response = tokio::time::timeout(app.patience, next.run(request)).await;
+    let response =
+        response.map_err(|_| Problem::busy("this takes too long: ask for a shorter stretch"))?;
+    // It is a line or two, and must come whatever others do not read.
+    if kind == Kind::Health {
+        return Ok(response);
+    }
+    let unread = match kind {
+        Kind::Metrics => &app.unread_metrics,
+        _ => &app.unread,
+    };
+    let response = unread.counted(response, &app.places).await?;
+    Ok(holding(response, place))
+}
+
+/// What a request is for. With a browser `/` is a report.
+fn kind_of(request: &Request) -> Kind {
+    match request.uri().path() {
+        "/" if page::is_browser(request.headers()) => Kind::Heavy,
+        path => routes::kind(path),
+    }
 }
 
 fn check(app: &App, request: &Request, peer: Peer) -> Result<(), Problem> {

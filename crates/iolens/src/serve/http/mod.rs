@@ -2,14 +2,18 @@
 //!
 //! Every request passes [`guard::admit`]; what reads the store runs in [`App::read`], a few at a time and for a limited time.
 
+mod answer;
 mod api;
 mod connections;
 mod guard;
 mod health;
 mod listen;
 mod metrics;
+mod paced;
 mod page;
+mod places;
 mod problem;
+mod routes;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,11 +22,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use axum::Router;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::middleware;
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use iolens_core::private::read_trusted;
 use iolens_observe::topology::{Host, lower_this_thread};
 use tokio::runtime::Runtime;
@@ -34,19 +35,17 @@ use super::restrict::restrict_to_reading;
 use super::snapshots::Snapshots;
 use super::watcher::Found;
 use crate::engine::fleet::Remembered;
+use answer::{MAX_UNREAD_BYTES, MAX_UNREAD_METRICS_BYTES, Unread};
 use guard::Rules;
 pub use health::Health;
 pub use listen::Listen;
 use listen::{Bound, SocketFile};
+use places::Places;
 use problem::Problem;
 
 /// Version of the layout of all documents.
 pub const SCHEMA_VERSION: u32 = 1;
-/// Requests that are answered at once; more are refused.
-const MAX_REQUESTS: usize = 64;
-/// Those that watch what happens, for as long as they like.
-const MAX_WATCHERS: usize = 16;
-/// How long one may take.
+/// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Requests that read the store at once; the others wait for them. Each has threads of its own for decoding.
 const MAX_READERS: usize = 2;
@@ -132,9 +131,12 @@ pub struct App {
     /// Keeps stretches, one at a time.
     snapshots: Option<Arc<Snapshots>>,
     snapshot_turn: Arc<Semaphore>,
-    watchers: Arc<Semaphore>,
     rules: Rules,
-    requests: Semaphore,
+    /// Requests that are answered.
+    places: Arc<Places>,
+    /// Answers that are not read yet.
+    unread: Unread,
+    unread_metrics: Unread,
     readers: Arc<Semaphore>,
     patience: Duration,
 }
@@ -152,9 +154,10 @@ impl App {
             fleet: Arc::default(),
             snapshots: None,
             snapshot_turn: Arc::new(Semaphore::new(1)),
-            watchers: Arc::new(Semaphore::new(MAX_WATCHERS)),
             rules,
-            requests: Semaphore::new(MAX_REQUESTS),
+            places: Arc::default(),
+            unread: Unread::new(MAX_UNREAD_BYTES),
+            unread_metrics: Unread::new(MAX_UNREAD_METRICS_BYTES),
             readers: Arc::new(Semaphore::new(MAX_READERS)),
             patience: PATIENCE,
         }
@@ -162,11 +165,7 @@ impl App {
 }
 
 fn router(app: Arc<App>) -> Router {
-    Router::new()
-        .route("/", get(page::front))
-        .route("/healthz", get(healthz))
-        .route("/metrics", get(metrics::metrics))
-        .merge(api::routes())
+    routes::router()
         .fallback(async || Problem::new(StatusCode::NOT_FOUND, "nothing is here; / lists what is"))
         .method_not_allowed_fallback(async || {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "not with this method")
@@ -176,15 +175,6 @@ fn router(app: Arc<App>) -> Router {
             guard::admit,
         ))
         .with_state(app)
-}
-
-async fn healthz(State(app): State<Arc<App>>) -> Response {
-    let document = app.health.document();
-    let mut response = api::json(&document).into_response();
-    if !document.healthy {
-        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-    }
-    response
 }
 
 /// A server that answers until it is dropped.
@@ -282,7 +272,8 @@ impl Server {
         };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
-            .max_blocking_threads(MAX_READERS * 2 + 1)
+            // Those that read, a copy that is made, and metrics that are written beside them.
+            .max_blocking_threads(MAX_READERS * 2 + 3)
             .thread_name("iolens-http")
             .on_thread_start(begin_thread)
             .enable_all()

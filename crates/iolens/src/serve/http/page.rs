@@ -12,9 +12,9 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use iolens_observe::topology::wall_clock_ns;
 
-use super::App;
 use super::api::{Params, hosts, typed};
 use super::problem::Problem;
+use super::{App, routes};
 use crate::engine::choose::{self, Chosen};
 use crate::engine::fleet::is_fleet;
 use crate::engine::page::{Beside, page};
@@ -25,24 +25,6 @@ use crate::present::fleet::FleetDocument;
 use crate::present::html::{Note, NoteLevel, View, content_security_policy, render_nothing};
 use crate::streams::heard;
 
-/// What there is, for people with curl.
-const INDEX: &str = "iolens serve\n
-/                   with a browser: what happened, live and in the past
-/healthz            whether everything is recorded
-/metrics            for Prometheus
-/api/v1/recordings  what there is, and how fine
-/api/v1/devices     names and numbers of the devices
-/api/v1/hosts       hosts and disks, ranked by I/O time lost: from, to
-/api/v1/series      rates, latencies and busy time: from, to, step, by, device
-/api/v1/heatmap     I/Os by time and latency: from, to, class, part
-/api/v1/ios         single I/Os: from, to, limit
-/api/v1/actors      who had most I/O time: from, to, by
-/api/v1/findings    what stands out: from, to
-/api/v1/report      all analyses: from, to
-/api/v1/live        what happens, as server-sent events
-/api/v1/mark        (POST) a remark on the time line: text
-/api/v1/openapi.json
-";
 /// A live page takes at most this part of a core.
 const SHARE: f64 = 0.01;
 /// Seconds between two looks of a live page.
@@ -51,15 +33,8 @@ const QUARTER_NS: i64 = 900_000_000_000;
 
 /// `GET /`.
 pub async fn front(State(app): State<Arc<App>>, headers: HeaderMap, uri: Uri) -> Response {
-    let accepts = headers
-        .get_all(header::ACCEPT)
-        .iter()
-        .filter_map(|v| v.to_str().ok());
-    if !accepts
-        .flat_map(|v| v.split(','))
-        .any(|v| v.trim().starts_with("text/html"))
-    {
-        return typed("text/plain; charset=utf-8", INDEX.to_owned());
+    if !is_browser(&headers) {
+        return typed("text/plain; charset=utf-8", routes::index());
     }
     let (params, asked) = match asked(&uri) {
         Ok(asked) => asked,
@@ -76,12 +51,31 @@ pub async fn front(State(app): State<Arc<App>>, headers: HeaderMap, uri: Uri) ->
     if params.get("host").is_none() && is_fleet(&app.root) {
         return fleet(&app, &params).await;
     }
-    let (place, view) = (app.place(&params), view(&asked));
-    let unwell = app.health.document().reasons;
-    match app.read(move || made(&place, &asked, view, unwell)).await {
+    let place = match app.place(&params) {
+        Ok(place) => place,
+        Err(problem) => return nothing(&problem, view(&asked)),
+    };
+    let health = app.health.document();
+    let unwell = [health.reasons, health.degraded].concat();
+    let shown = asked;
+    let work = move || {
+        // What was recorded elsewhere, or ended long ago, has its last minutes on the page, too.
+        let asked = choose::or_latest(&place, &asked, QUARTER_NS)?;
+        made(&place, &asked, view(&asked), unwell)
+    };
+    match app.read(work).await {
         Ok(said) => html(StatusCode::OK, said.answer),
-        Err(problem) => nothing(&problem, view),
+        Err(problem) => nothing(&problem, view(&shown)),
     }
+}
+
+/// Whether a page is asked for.
+pub fn is_browser(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter();
+    let ranges = accepted
+        .filter_map(|v| v.to_str().ok())
+        .flat_map(|v| v.split(','));
+    ranges.map(str::trim).any(|r| r.starts_with("text/html"))
 }
 
 /// Where several hosts are recorded and none is named: all of them beside each other.

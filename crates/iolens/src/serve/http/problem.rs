@@ -15,6 +15,14 @@ pub struct Problem {
     detail: String,
 }
 
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.detail)
+    }
+}
+
+impl std::error::Error for Problem {}
+
 /// When a request that found no room may come again, in seconds.
 const RETRY_AFTER_S: &str = "2";
 
@@ -39,6 +47,9 @@ impl Problem {
 
     /// What an engine says: of the question, of the store, or that it takes too long.
     pub fn of(error: &anyhow::Error) -> Problem {
+        if let Some(own) = error.downcast_ref::<Problem>() {
+            return own.clone();
+        }
         let text = as_parameters(&format!("{error:#}"));
         if error.downcast_ref::<TooSlow>().is_some() {
             return Problem::busy(text);
@@ -67,12 +78,39 @@ impl Problem {
     }
 }
 
-/// Engines name the flags of the command line; here the same are parameters.
-fn as_parameters(text: &str) -> String {
-    text.replace(" --to ", "&to=")
-        .replace("--from ", "from=")
-        .replace("--at ", "at=")
-        .replace("--", "")
+/// Engines name the flags of the command line; here the same are parameters: `--from T --to T` becomes `from=T&to=T`, a flag
+/// without a value its name.
+pub fn as_parameters(text: &str) -> String {
+    // A setting of the recorder, which no question has.
+    let text = text.replace(" (--keep)", "");
+    let mut out = String::with_capacity(text.len());
+    let mut words = text.split(' ').peekable();
+    let mut is_after_value = false;
+    while let Some(word) = words.next() {
+        let flag = word.trim_start_matches('(').strip_prefix("--");
+        let value = flag.and_then(|_| words.next_if(|next| is_value(next)));
+        if !out.is_empty() {
+            out.push(if is_after_value && value.is_some() {
+                '&'
+            } else {
+                ' '
+            });
+        }
+        is_after_value = value.is_some();
+        match (flag, value) {
+            (Some(flag), Some(value)) => out.push_str(&format!("{flag}={value}")),
+            (Some(flag), None) if word.starts_with('(') => out.push_str(&format!("({flag}")),
+            (Some(flag), None) => out.push_str(flag),
+            (None, _) => out.push_str(word),
+        }
+    }
+    out
+}
+
+/// Whether a word after a flag is its value: a time or a duration.
+fn is_value(word: &str) -> bool {
+    word.trim_start_matches(['-', '+'])
+        .starts_with(|c: char| c.is_ascii_digit())
 }
 
 impl IntoResponse for Problem {
@@ -104,12 +142,33 @@ mod tests {
 
     #[test]
     fn flags_become_parameters() {
-        let said = as_parameters("this time spans 2 recordings; choose a part: --from A --to B");
-        assert_eq!(
-            said,
-            "this time spans 2 recordings; choose a part: from=A&to=B"
-        );
-        assert_eq!(as_parameters("give a --step of 1s"), "give a step of 1s");
+        let pairs = [
+            (
+                "choose a part: --from 2026-11-18T11:08:20Z --to 2026-11-18T11:09:20Z",
+                "choose a part: from=2026-11-18T11:08:20Z&to=2026-11-18T11:09:20Z",
+            ),
+            (
+                "--from is 2127.115 s from the recording's start",
+                "from is 2127.115 s from the recording's start",
+            ),
+            (
+                "--to (1.000 s) is not after --from (2.000 s)",
+                "to (1.000 s) is not after from (2.000 s)",
+            ),
+            ("give a --step of 1s", "give a step of 1s"),
+            (
+                "a shorter stretch (--step, --from, --to)",
+                "a shorter stretch (step, from, to)",
+            ),
+            (
+                "the size limit (--keep) removed what came before",
+                "the size limit removed what came before",
+            ),
+            ("no such device: a--b", "no such device: a--b"),
+        ];
+        for (flags, parameters) in pairs {
+            assert_eq!(as_parameters(flags), parameters);
+        }
     }
 
     #[test]

@@ -1,12 +1,17 @@
 //! The rules of the server, each with an attempt to break it.
 #![allow(clippy::unwrap_used)]
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+
 use axum::body::Body;
 use axum::http::Request;
+use axum::response::Response;
 use http_body_util::BodyExt as _;
 use serde_json::Value;
 use tower::ServiceExt as _;
 
+use super::places::{Client, Kind, Traffic};
 use super::*;
 
 pub fn app(rules: Rules) -> Arc<App> {
@@ -251,30 +256,168 @@ fn answers_say_what_browsers_must_not_do_and_problems_are_documents() {
 }
 
 #[test]
-fn more_than_64_at_once_are_asked_to_come_again() {
+fn clients_that_read_much_keep_out_neither_health_nor_metrics() {
     block_on(async {
         let app = app(loopback());
-        let all = app
-            .requests
-            .acquire_many(MAX_REQUESTS as u32)
-            .await
-            .unwrap();
-        let (response, problem) = ask(&app, "GET", "/healthz", &[("host", "localhost")]).await;
+        let mut held = Vec::new();
+        for i in 0..64 {
+            let client = Client::Address([10, 0, 0, i % 2].into());
+            let place = app.places.enter(Kind::Heavy, &Traffic::new(client));
+            held.push(place.unwrap());
+        }
+        let host = [("host", "localhost")];
+        let (response, problem) = ask(&app, "GET", "/api/v1/recordings", &host).await;
         assert_eq!(
             (response.status().as_u16(), problem["status"].as_u64()),
             (503, Some(503))
         );
         assert!(response.headers().contains_key("retry-after"));
-        drop(all);
-        assert_eq!(
-            ask(&app, "GET", "/healthz", &[("host", "localhost")])
-                .await
-                .0
-                .status()
-                .as_u16(),
-            200
-        );
+        for uri in ["/healthz", "/metrics", "/"] {
+            let (response, _) = ask(&app, "GET", uri, &host).await;
+            assert_eq!(response.status().as_u16(), 200, "{uri}");
+        }
+        let (response, _) = ask(&app, "GET", "/api/v1/live", &host).await;
+        assert_eq!(response.status().as_u16(), 422, "it records nothing");
+        drop(held);
+        let (response, _) = ask(&app, "GET", "/api/v1/recordings", &host).await;
+        assert_ne!(response.status().as_u16(), 503);
     });
+}
+
+#[test]
+fn an_answer_holds_its_place_and_counts_until_it_is_read() {
+    let (_dir, app) = api::tests::lake();
+    let uri = format!("/api/v1/ios?from={}", api::tests::at(0));
+    let get = |uri: &str| {
+        let request = request("GET", uri, &[("host", "localhost")]);
+        router(Arc::clone(&app)).oneshot(request)
+    };
+    block_on(async {
+        let table = get(&uri).await.unwrap();
+        let list = get("/api/v1/recordings").await.unwrap();
+        assert_eq!(app.places.count(Kind::Heavy), 2);
+        assert!(app.unread.bytes() > 1000);
+        for response in [table, list] {
+            let mut body = response.into_body();
+            let mut frames = Vec::new();
+            while let Some(frame) = body.frame().await {
+                frames.push(frame.unwrap());
+            }
+            drop(body);
+            // The last frame is taken, but not written.
+            assert!(app.places.count(Kind::Heavy) > 0 && app.unread.bytes() > 0);
+            drop(frames);
+        }
+        assert_eq!((app.places.count(Kind::Heavy), app.unread.bytes()), (0, 0));
+    });
+}
+
+#[test]
+fn answers_beyond_the_limit_wait_for_others_and_are_refused() {
+    let (dir, _) = api::tests::lake();
+    let app = Arc::new(App {
+        unread: answer::Unread::new(256),
+        ..App::new(dir.path().to_owned(), Arc::default(), loopback())
+    });
+    let get = |uri: &str| {
+        let request = request("GET", uri, &[("host", "localhost")]);
+        router(Arc::clone(&app)).oneshot(request)
+    };
+    block_on(async {
+        // Larger than the limit: it is the only one.
+        let first = get("/api/v1/recordings").await.unwrap();
+        assert_eq!((first.status().as_u16(), app.unread.bytes()), (200, 256));
+        let second = get("/api/v1/recordings").await.unwrap();
+        assert_eq!(second.status().as_u16(), 503);
+        for uri in ["/healthz", "/metrics"] {
+            assert_eq!(get(uri).await.unwrap().status().as_u16(), 200, "{uri}");
+        }
+        drop(first);
+        let third = get("/api/v1/recordings").await.unwrap();
+        assert_eq!(third.status().as_u16(), 200);
+    });
+}
+
+/// `app` on a port of loopback, until the runtime is dropped.
+fn served(app: &Arc<App>) -> (tokio::runtime::Runtime, std::net::SocketAddr) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let (bound, _) = Bound::new(&"127.0.0.1:0".parse().unwrap(), SOCKET_MODE).unwrap();
+    let Some(Listen::Tcp(address)) = bound.place() else {
+        panic!("no address")
+    };
+    runtime.spawn(connections::accept(bound, router(Arc::clone(app))));
+    (runtime, address)
+}
+
+/// A connection on which `target` was asked for.
+fn asked(address: std::net::SocketAddr, target: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let minute = Duration::from_secs(60);
+    stream.set_read_timeout(Some(minute)).unwrap();
+    let head = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    stream
+}
+
+/// All that comes on it until the server closes it.
+fn read(mut stream: TcpStream) -> String {
+    let mut all = Vec::new();
+    match stream.read_to_end(&mut all) {
+        Err(e) if e.kind() != std::io::ErrorKind::ConnectionReset => panic!("{e}"),
+        _ => String::from_utf8_lossy(&all).into_owned(),
+    }
+}
+
+#[test]
+fn clients_that_do_not_read_are_closed_and_others_are_answered() {
+    let (dir, _) = api::tests::lake();
+    let app = Arc::new(App {
+        unread: answer::Unread::new(256 << 10),
+        ..App::new(dir.path().to_owned(), Arc::default(), Rules::default())
+    });
+    let (_runtime, address) = served(&app);
+    let table = format!("/api/v1/ios?from={}&limit=100000", api::tests::at(0));
+    let silent: Vec<TcpStream> = (0..6)
+        .map(|_| {
+            let mut stream = asked(address, &table);
+            stream.read_exact(&mut [0; 12]).unwrap();
+            stream
+        })
+        .collect();
+    assert!(app.places.count(Kind::Heavy) > 0);
+    for target in ["/healthz", "/metrics"] {
+        assert!(read(asked(address, target)).starts_with("HTTP/1.1 200"));
+    }
+    // One that reads gets all of it, as soon as those that do not have made room.
+    while !read(asked(address, &table)).ends_with("\r\n0\r\n\r\n") {}
+    silent.into_iter().map(read).for_each(drop);
+    assert_eq!(app.unread.bytes(), 0);
+}
+
+#[test]
+fn who_says_nothing_makes_room_and_who_watches_stays() {
+    let feed = crate::serve::live::Feed::new();
+    let app = Arc::new(App {
+        live: Some(Arc::clone(&feed)),
+        ..App::new("/nonexistent".into(), Arc::default(), Rules::default())
+    });
+    let (_runtime, address) = served(&app);
+    let mut watcher = BufReader::new(asked(address, "/api/v1/live")).lines();
+    let mut next = move || watcher.next().unwrap().unwrap();
+    while !next().is_empty() {}
+    let silent: Vec<TcpStream> = (0..300)
+        .map(|_| TcpStream::connect(address).unwrap())
+        .collect();
+    // All of them have been accepted when one that comes after them is answered.
+    assert!(read(asked(address, "/healthz")).starts_with("HTTP/1.1 200"));
+    assert_eq!(app.places.count(Kind::Live), 1);
+    feed.say(1, "finding", "{\"a\":1}", false);
+    while next() != "data: {\"a\":1}" {}
+    drop(silent);
 }
 
 #[test]
@@ -285,6 +428,35 @@ fn ill_health_is_no_200() {
         let (response, document) = ask(&app, "GET", "/healthz", &[("host", "localhost")]).await;
         assert_eq!(response.status().as_u16(), 503);
         assert_eq!(document["reasons"], serde_json::json!(["no room"]));
+    });
+}
+
+#[test]
+fn a_recorder_that_misses_some_ios_is_degraded_and_answers_200() {
+    block_on(async {
+        let app = app(loopback());
+        app.health.recording("ebpf");
+        app.health.looked(&iolens_recorder::Progress {
+            ios: 998_000,
+            losses: iolens_recorder::LossCounts::default()
+                .with(iolens_core::model::LossReason::RingFull, 2_000),
+            ..Default::default()
+        });
+        let (response, document) = ask(&app, "GET", "/healthz", &[("host", "localhost")]).await;
+        assert_eq!(response.status().as_u16(), 200);
+        assert_eq!(
+            (&document["healthy"], &document["reasons"]),
+            (&true.into(), &serde_json::json!([]))
+        );
+        assert!(
+            document["degraded"][0]
+                .as_str()
+                .unwrap()
+                .contains("2000 of 1000000")
+        );
+        let (_, text) = ask(&app, "GET", "/metrics", &[("host", "localhost")]).await;
+        let text = text.as_str().unwrap();
+        assert!(text.contains("iolens_healthy 1\n") && text.contains("iolens_degraded 1\n"));
     });
 }
 

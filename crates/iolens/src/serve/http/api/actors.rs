@@ -9,16 +9,15 @@ use axum::response::Response;
 use iolens_core::model::Class;
 use iolens_core::rollup::MAX_ACTORS;
 use serde::Serialize;
-use serde_json::{Map, Value, json as value};
 
 use super::super::problem::Problem;
+use super::super::routes::parameters;
 use super::super::{App, SCHEMA_VERSION};
-use super::description::parameters;
-use super::params::Params;
-use super::{json, table};
+use super::params::{DEFAULT_NS, Params};
+use super::{content_type, noted, write_table};
 use crate::engine::actors::Flows;
-use crate::engine::{self, By};
-use crate::present::columns::TableFormat;
+use crate::engine::{self, By, choose};
+use crate::present::columns::{Column, Columns, TableFormat};
 use crate::present::workload::Workload;
 
 /// Who had most I/O time.
@@ -64,7 +63,9 @@ struct Sums {
 /// A parameter makes no sense, or no recording that knows who caused I/O holds the time.
 pub async fn actors(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, parameters("actors"))?;
-    let (place, window, devices) = (app.place(&params), params.window()?, params.all("device"));
+    let place = app.place(&params)?;
+    let window = params.window()?;
+    let devices = params.all("device");
     let names = [
         ("process", By::Process),
         ("cgroup", By::Cgroup),
@@ -74,49 +75,42 @@ pub async fn actors(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
     let format = params
         .one_of("format", &TableFormat::NAMES)?
         .unwrap_or(TableFormat::Json);
-    let said = app
-        .read(move || engine::actors::actors(&place, &window, by, &devices))
-        .await?;
-    let pods = said.answer.pods;
-    let (mut actors, others) = ranked(said.answer.named, said.answer.others);
-    for actor in actors.iter_mut().filter(|_| by == By::Cgroup) {
-        actor.workload = actor
-            .name
-            .as_ref()
-            .map(|path| Workload::of(path, pods.get(path).map(String::as_str)));
-    }
-    if format != TableFormat::Json {
-        return table(format, &columns(&actors, &others));
-    }
-    let by = names
-        .iter()
-        .find(|(_, b)| *b == by)
-        .map_or("process", |(name, _)| name);
-    json(&ActorsDocument {
-        schema_version: SCHEMA_VERSION,
-        by,
-        actors,
-        others,
-        notes: said.notes,
+    app.stream(content_type(format), move |out| {
+        let window = choose::or_latest(&place, &window, DEFAULT_NS)?;
+        let (found, notes) = noted(|| engine::actors::actors(&place, &window, by, &devices));
+        let found = found?;
+        let (mut actors, others) = ranked(found.named, found.others);
+        for actor in actors.iter_mut().filter(|_| by == By::Cgroup) {
+            actor.workload = actor
+                .name
+                .as_ref()
+                .map(|path| Workload::of(path, found.pods.get(path).map(String::as_str)));
+        }
+        let columns = columns(&actors, &others);
+        let by = names.iter().find(|(_, b)| *b == by);
+        let document = ActorsDocument {
+            schema_version: SCHEMA_VERSION,
+            by: by.map_or("process", |(name, _)| name),
+            actors,
+            others,
+            notes,
+        };
+        write_table(out, format, &columns, &document)
     })
+    .await
 }
 
 /// A class and its sums of one.
 type ClassOf = (&'static str, fn(&Actor) -> &Sums);
 
 /// A row for each, the others last.
-fn columns(actors: &[Actor], others: &Actor) -> Map<String, Value> {
+fn columns(actors: &[Actor], others: &Actor) -> Columns {
     let all = || actors.iter().chain([others]);
-    let mut columns = Map::new();
-    let mut put =
-        |name: &str, values: Vec<Value>| drop(columns.insert(name.to_owned(), values.into()));
-    put("name", all().map(|a| value!(a.name)).collect());
-    put(
-        "others",
-        (0..=actors.len())
-            .map(|i| value!(i == actors.len()))
-            .collect(),
-    );
+    let mut columns = Columns::default();
+    let names = all().map(|a| a.name.as_deref()).collect();
+    columns.push("name", Column::Texts(names));
+    let is_others = (0..=actors.len()).map(|i| i == actors.len());
+    columns.push("others", Column::Flags(is_others.collect()));
     let classes: [ClassOf; 4] = [
         ("read", |a| &a.read),
         ("write", |a| &a.write),
@@ -124,24 +118,17 @@ fn columns(actors: &[Actor], others: &Actor) -> Map<String, Value> {
         ("flush", |a| &a.flush),
     ];
     for (class, of) in classes {
-        put(
-            &format!("{class}_ios"),
-            all().map(|a| value!(of(a).ios)).collect(),
-        );
-        put(
-            &format!("{class}_bytes"),
-            all().map(|a| value!(of(a).bytes)).collect(),
-        );
-        put(
-            &format!("{class}_mean_us"),
-            all().map(|a| value!(of(a).mean_us)).collect(),
-        );
+        let ios = all().map(|a| i64::try_from(of(a).ios).ok());
+        columns.push(format!("{class}_ios"), Column::Integers(ios.collect()));
+        let bytes = all().map(|a| i64::try_from(of(a).bytes).ok());
+        columns.push(format!("{class}_bytes"), Column::Integers(bytes.collect()));
+        let means = Column::numbers(all().map(|a| of(a).mean_us));
+        columns.push(format!("{class}_mean_us"), means);
     }
-    put("io_time_s", all().map(|a| value!(a.io_time_s)).collect());
-    put(
-        "io_time_percent",
-        all().map(|a| value!(a.io_time_percent)).collect(),
-    );
+    let times = Column::numbers(all().map(|a| Some(a.io_time_s)));
+    columns.push("io_time_s", times);
+    let percents = Column::numbers(all().map(|a| a.io_time_percent));
+    columns.push("io_time_percent", percents);
     columns
 }
 

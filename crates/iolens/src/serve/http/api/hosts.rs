@@ -13,8 +13,8 @@ use iolens_core::analysis::findings::harm;
 use iolens_core::model::Class;
 
 use super::super::problem::Problem;
+use super::super::routes::parameters;
 use super::super::{App, SCHEMA_VERSION};
-use super::description::parameters;
 use super::json;
 use super::params::Params;
 use crate::engine::findings::sort;

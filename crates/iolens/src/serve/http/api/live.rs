@@ -12,7 +12,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::super::App;
 use super::super::problem::Problem;
-use super::description::parameters;
+use super::super::routes::parameters;
 use super::params::Params;
 use crate::engine::Instant;
 use crate::serve::live::{Happened, Since};
@@ -46,24 +46,18 @@ pub async fn live(
             "this server records nothing; there is nothing live",
         ));
     };
-    let place = Arc::clone(&app.watchers).try_acquire_owned();
-    let place = place.map_err(|_| Problem::busy("too many watch already"))?;
-    let (recent, rows) = feed.watch(since);
-    let events = unfold(
-        (recent, rows, place),
-        |(mut recent, mut rows, place)| async move {
-            let next = match recent.pop_front() {
-                Some(happened) => Ok(happened),
-                None => rows.recv().await,
-            };
-            let event = match next {
-                Ok(happened) => event(&happened),
-                Err(RecvError::Lagged(n)) => Event::default().event("missed").data(n.to_string()),
-                Err(RecvError::Closed) => return None,
-            };
-            Some((Ok::<_, Infallible>(event), (recent, rows, place)))
-        },
-    );
+    let events = unfold(feed.watch(since), |(mut recent, mut rows)| async move {
+        let next = match recent.pop_front() {
+            Some(happened) => Ok(happened),
+            None => rows.recv().await,
+        };
+        let event = match next {
+            Ok(happened) => event(&happened),
+            Err(RecvError::Lagged(n)) => Event::default().event("missed").data(n.to_string()),
+            Err(RecvError::Closed) => return None,
+        };
+        Some((Ok::<_, Infallible>(event), (recent, rows)))
+    });
     Ok(Sse::new(events)
         .keep_alive(KeepAlive::default())
         .into_response())

@@ -20,7 +20,7 @@ const MAX_BYTES: usize = 500;
 /// # Errors
 /// There is no text, nothing is recorded, or the recorder has not taken the remarks before.
 pub async fn mark(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
-    let params = Params::of(&uri, super::description::parameters("mark"))?;
+    let params = Params::of(&uri, super::super::routes::parameters("mark"))?;
     let text = params.get("text").unwrap_or_default();
     if text.is_empty() || text.len() > MAX_BYTES || text.contains('\n') {
         return Err(Problem::bad(format!(

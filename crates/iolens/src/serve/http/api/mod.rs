@@ -1,56 +1,35 @@
 //! `/api/v1`: a file for each kind of question; the engines are those of the commands.
 
-mod actors;
-mod description;
+pub mod actors;
 pub mod hosts;
-mod live;
-mod mark;
+pub mod live;
+pub mod mark;
 mod params;
-mod recordings;
-mod report;
-mod series;
-mod snapshot;
+pub mod recordings;
+pub mod report;
+pub mod series;
+pub mod snapshot;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant as Deadline;
 
 use anyhow::Result;
-use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
-use axum::routing::{get, post};
 use iolens_core::store::Root;
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::{Map, Value};
 
 use super::App;
-use super::problem::Problem;
+use super::answer::AnswerWriter;
+use super::problem::{Problem, as_parameters};
 use crate::engine::patience;
-use crate::present::columns::{self, TableFormat};
+use crate::present::columns::{Columns, TableFormat};
 use crate::present::escape;
 use crate::streams::heard;
 pub use params::Params;
-
-/// Who asks for what, under `/api/v1`.
-pub fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/api/v1/recordings", get(recordings::recordings))
-        .route("/api/v1/devices", get(recordings::devices))
-        .route("/api/v1/hosts", get(hosts::hosts))
-        .route("/api/v1/series", get(series::series))
-        .route("/api/v1/heatmap", get(series::heatmap))
-        .route("/api/v1/ios", get(series::ios))
-        .route("/api/v1/report", get(report::report))
-        .route("/api/v1/actors", get(actors::actors))
-        .route("/api/v1/live", get(live::live))
-        .route("/api/v1/mark", post(mark::mark))
-        .route("/api/v1/snapshot", post(snapshot::snapshot))
-        .route("/api/v1/openapi.json", get(description::openapi))
-        .route("/api/v1/findings", get(report::findings))
-}
 
 /// An answer, and what the engines said beside it.
 pub struct Said<T> {
@@ -78,7 +57,10 @@ impl App {
             heard(|| patience::until(deadline, work))
         });
         match done.await {
-            Ok((Ok(answer), notes)) => Ok(Said { answer, notes }),
+            Ok((Ok(answer), notes)) => Ok(Said {
+                answer,
+                notes: notes.iter().map(|n| as_parameters(n)).collect(),
+            }),
             Ok((Err(e), _)) => Err(Problem::of(&e)),
             Err(_) => Err(Problem::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
@@ -88,12 +70,29 @@ impl App {
     }
 
     /// The recordings that a request is about: those of the one host that it names, or of the only one.
-    pub fn place(&self, params: &Params) -> PathBuf {
-        match params.get("host") {
-            Some(host) => self.root.join(Root::host_directory(host)),
-            None => self.root.clone(),
+    ///
+    /// # Errors
+    /// Nothing is recorded of that host.
+    pub fn place(&self, params: &Params) -> Result<PathBuf, Problem> {
+        let Some(host) = params.get("host") else {
+            return Ok(self.root.clone());
+        };
+        let place = self.root.join(Root::host_directory(host));
+        // A name that is too long for a file is no host's either.
+        if !place.is_dir() {
+            return Err(Problem::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "host: nothing is recorded of it; /api/v1/recordings lists what there is",
+            ));
         }
+        Ok(place)
     }
+}
+
+/// Does a part of the work of an answer; beside it what the engines say, with the names of parameters in place of flags.
+pub fn noted<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
+    let (done, notes) = heard(work);
+    (done, notes.iter().map(|n| as_parameters(n)).collect())
 }
 
 /// One JSON document.
@@ -103,16 +102,26 @@ pub fn json(document: &impl Serialize) -> Result<Response, Problem> {
     Ok(typed("application/json", escape::json(&text).into_owned()))
 }
 
-/// A table in the form that was asked for, other than JSON.
-pub fn table(format: TableFormat, columns: &Map<String, Value>) -> Result<Response, Problem> {
+/// What a table is in the form that was asked for, if that is not a document.
+pub fn content_type(format: TableFormat) -> &'static str {
     match format {
-        TableFormat::Arrow => {
-            let bytes = columns::arrow(columns);
-            let bytes = bytes
-                .map_err(|e| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))?;
-            Ok(typed("application/vnd.apache.arrow.stream", bytes))
-        }
-        _ => Ok(typed("text/csv; charset=utf-8", columns::csv(columns))),
+        TableFormat::Json => "application/json",
+        TableFormat::Csv => "text/csv; charset=utf-8",
+        TableFormat::Arrow => "application/vnd.apache.arrow.stream",
+    }
+}
+
+/// Writes a table in the form that was asked for; `document` is what holds it as JSON.
+pub fn write_table(
+    out: &mut AnswerWriter,
+    format: TableFormat,
+    columns: &Columns,
+    document: &impl Serialize,
+) -> Result<()> {
+    match format {
+        TableFormat::Json => out.json(document),
+        TableFormat::Csv => columns.write_csv(out),
+        TableFormat::Arrow => columns.write_arrow(out),
     }
 }
 

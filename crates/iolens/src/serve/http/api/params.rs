@@ -2,7 +2,6 @@
 
 use axum::extract::Query;
 use axum::http::Uri;
-use jiff::Timestamp;
 
 use super::super::problem::Problem;
 use crate::engine::{Instant, WindowArgs, parse_instant};
@@ -126,25 +125,23 @@ impl Params {
         })
     }
 
-    /// `from` and `to`, or `at`; the last quarter of an hour if none is given.
+    /// `from` and `to`, or `at`. Where none is given, [`crate::engine::choose::or_latest`] says what is meant.
     ///
     /// # Errors
     /// One is no moment, or they exclude each other.
     pub fn window(&self) -> Result<WindowArgs, Problem> {
-        let (at, from, to) = (self.time("at")?, self.time("from")?, self.time("to")?);
+        let at = self.time("at")?;
+        let from = self.time("from")?;
+        let to = self.time("to")?;
         if at.is_some() && (from.is_some() || to.is_some()) {
             return Err(Problem::bad("at: give a moment, or from and to"));
         }
-        let from = match (at, from, to) {
-            (None, None, None) => Timestamp::now().checked_sub(USUAL).ok().map(Instant::Wall),
-            _ => from,
-        };
         Ok(WindowArgs { at, from, to })
     }
 }
 
-/// What a question is about that names no time.
-const USUAL: jiff::SignedDuration = jiff::SignedDuration::from_mins(15);
+/// How long a question is about that names no time.
+pub const DEFAULT_NS: i64 = 900_000_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -188,7 +185,5 @@ mod tests {
             refusal(params("from=yesterday").expect("fine").window()).starts_with("from: expected")
         );
         assert!(refusal(params("at=now&to=now").expect("fine").window()).contains("from and to"));
-        let usual = params("").expect("fine").window().expect("a window");
-        assert!(matches!(usual.from, Some(Instant::Wall(_))) && usual.to.is_none());
     }
 }

@@ -12,8 +12,8 @@ use iolens_core::store::{Recording, Root, rollup_steps};
 use serde::Serialize;
 
 use super::super::problem::Problem;
+use super::super::routes::parameters;
 use super::super::{App, SCHEMA_VERSION};
-use super::description::parameters;
 use super::params::Params;
 use super::{json, rfc3339};
 use crate::engine::{choose, patience};
@@ -55,7 +55,7 @@ struct StoredRecording {
 /// The root cannot be read.
 pub async fn recordings(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, parameters("recordings"))?;
-    let place = app.place(&params);
+    let place = app.place(&params)?;
     let said = app.read(move || all(&place)).await?;
     json(&RecordingsDocument {
         schema_version: SCHEMA_VERSION,
@@ -157,7 +157,8 @@ struct KnownDevice {
 /// No recording holds the time.
 pub async fn devices(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, parameters("devices"))?;
-    let (place, at) = (app.place(&params), params.time("at")?);
+    let place = app.place(&params)?;
+    let at = params.time("at")?;
     let said = app
         .read(move || {
             let chosen = choose::all(

@@ -1,5 +1,6 @@
 //! `report` and `findings`: what it means.
 
+use std::io::Write as _;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -7,16 +8,16 @@ use axum::http::Uri;
 use axum::response::Response;
 use iolens_core::analysis::files::By;
 use serde::Serialize;
-use serde_json::{Map, Value, json as value};
+use serde_json::Value;
 
 use super::super::problem::Problem;
+use super::super::routes::parameters;
 use super::super::{App, SCHEMA_VERSION};
-use super::description::parameters;
-use super::params::Params;
-use super::{json, rfc3339, table, typed};
+use super::params::{DEFAULT_NS, Params};
+use super::{content_type, noted, rfc3339, write_table};
 use crate::engine::choose::{self, Chosen};
 use crate::engine::{self, files, report, window};
-use crate::present::columns::TableFormat;
+use crate::present::columns::{Column, Columns, TableFormat};
 use crate::present::report_json;
 
 /// `GET /api/v1/report`: the document of `iolens report --json`.
@@ -25,27 +26,28 @@ use crate::present::report_json;
 /// No recording holds the time, or several do.
 pub async fn report(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, parameters("report"))?;
-    let (place, asked) = (app.place(&params), params.window()?);
-    let said = app
-        .read(move || {
-            let Chosen {
-                recording,
-                window: asked,
-            } = choose::one(&place, &asked)?;
-            let range = window::resolve_for_analysis(&recording, &asked)?;
-            let analysed = report::plain(&recording, &range)?;
-            let facts = report::facts(&recording, &analysed.layers);
-            let requests = files::if_recorded(&recording, &range, By::Class)?;
-            Ok(report_json::render(
-                &analysed.report,
-                recording.meta(),
-                &analysed.names,
-                &facts,
-                requests.as_ref(),
-            ))
-        })
-        .await?;
-    Ok(typed("application/json", said.answer))
+    let place = app.place(&params)?;
+    let asked = params.window()?;
+    app.stream("application/json", move |out| {
+        let asked = choose::or_latest(&place, &asked, DEFAULT_NS)?;
+        let Chosen {
+            recording,
+            window: asked,
+        } = choose::one(&place, &asked)?;
+        let range = window::resolve_for_analysis(&recording, &asked)?;
+        let analysed = report::plain(&recording, &range)?;
+        let facts = report::facts(&recording, &analysed.layers);
+        let requests = files::if_recorded(&recording, &range, By::Class)?;
+        let document = report_json::render(
+            &analysed.report,
+            recording.meta(),
+            &analysed.names,
+            &facts,
+            requests.as_ref(),
+        );
+        Ok(out.write_all(document.as_bytes())?)
+    })
+    .await
 }
 
 /// Conclusions of a stretch of time.
@@ -74,44 +76,55 @@ struct PlacedFinding {
 /// No recording holds the time.
 pub async fn findings(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, parameters("findings"))?;
-    let (place, asked) = (app.place(&params), params.window()?);
+    let place = app.place(&params)?;
+    let asked = params.window()?;
     let format = params
         .one_of("format", &TableFormat::NAMES)?
         .unwrap_or(TableFormat::Json);
-    let said = app
-        .read(move || engine::findings::findings(&place, &asked))
-        .await?;
-    let placed = |f: engine::findings::PlacedFinding| PlacedFinding {
+    app.stream(content_type(format), move |out| {
+        let asked = choose::or_latest(&place, &asked, DEFAULT_NS)?;
+        let (found, notes) = noted(|| engine::findings::findings(&place, &asked));
+        let findings: Vec<PlacedFinding> = found?.into_iter().map(placed).collect();
+        let columns = columns(&findings);
+        let document = FindingsDocument {
+            schema_version: SCHEMA_VERSION,
+            findings,
+            notes,
+        };
+        write_table(out, format, &columns, &document)
+    })
+    .await
+}
+
+fn placed(f: engine::findings::PlacedFinding) -> PlacedFinding {
+    PlacedFinding {
         start: rfc3339(f.from_unix_ns),
         end: rfc3339(f.to_unix_ns),
         start_unix_s: f.from_unix_ns as f64 / 1e9,
         end_unix_s: f.to_unix_ns as f64 / 1e9,
         finding: f.finding,
-    };
-    let findings: Vec<PlacedFinding> = said.answer.into_iter().map(placed).collect();
-    if format != TableFormat::Json {
-        return table(format, &columns(&findings));
     }
-    json(&FindingsDocument {
-        schema_version: SCHEMA_VERSION,
-        findings,
-        notes: said.notes,
-    })
 }
 
 /// A row for each finding; its evidence is JSON in a text.
-fn columns(findings: &[PlacedFinding]) -> Map<String, Value> {
-    let mut columns = Map::new();
-    let mut put = |name: &str, of: &dyn Fn(&PlacedFinding) -> Value| {
-        drop(columns.insert(name.to_owned(), findings.iter().map(of).collect()));
-    };
-    put("start", &|f| value!(f.start));
-    put("end", &|f| value!(f.end));
-    put("start_unix_s", &|f| value!(f.start_unix_s));
-    put("end_unix_s", &|f| value!(f.end_unix_s));
+fn columns(findings: &[PlacedFinding]) -> Columns {
+    let mut columns = Columns::default();
+    let texts = |of: fn(&PlacedFinding) -> &str| Column::texts(findings.iter().map(of));
+    let seconds =
+        |of: fn(&PlacedFinding) -> f64| Column::Numbers(findings.iter().map(of).collect());
+    columns.push("start", texts(|f| &f.start));
+    columns.push("end", texts(|f| &f.end));
+    columns.push("start_unix_s", seconds(|f| f.start_unix_s));
+    columns.push("end_unix_s", seconds(|f| f.end_unix_s));
     for name in ["kind", "device", "severity", "summary"] {
-        put(name, &|f| f.finding[name].clone());
+        let known = findings.iter().map(|f| f.finding[name].as_str());
+        columns.push(name, Column::Texts(known.collect()));
     }
-    put("evidence", &|f| value!(f.finding["evidence"].to_string()));
+    let evidence: Vec<String> = findings
+        .iter()
+        .map(|f| f.finding["evidence"].to_string())
+        .collect();
+    let evidence = Column::texts(evidence.iter().map(String::as_str));
+    columns.push("evidence", evidence);
     columns
 }

@@ -1,5 +1,6 @@
 //! `series`, `heatmap` and `ios`: what happened when.
 
+use std::io::Write as _;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -8,19 +9,20 @@ use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use iolens_core::model::Class;
 use serde::Serialize;
-use serde_json::{Map, Value, json as value};
 
+use super::super::answer::AnswerWriter;
 use super::super::problem::Problem;
+use super::super::routes::parameters;
 use super::super::{App, SCHEMA_VERSION};
-use super::description::parameters;
-use super::params::Params;
-use super::{json, rfc3339, table, typed};
+use super::params::{DEFAULT_NS, Params};
+use super::{content_type, noted, rfc3339, write_table};
+use crate::engine::choose;
 use crate::engine::heat::{HeatPlan, Part};
 use crate::engine::rows::group_by;
 use crate::engine::series::Series;
 use crate::engine::single::{NamedIo, TooMany, ios as single_ios};
 use crate::engine::{By, Format, RowArgs, parse_duration_ns};
-use crate::present::columns::TableFormat;
+use crate::present::columns::{Column, Columns, TableFormat, Texts};
 use crate::present::series_json::SeriesColumns;
 use crate::present::zoom::{self, ZoomWriter};
 
@@ -52,7 +54,7 @@ struct SeriesDocument {
     step_s: f64,
     by: &'static str,
     /// `time_unix_s` is where a row's interval ends, `slot_s` how long it is.
-    columns: Map<String, Value>,
+    columns: Columns,
     notes: Vec<String>,
 }
 
@@ -62,7 +64,9 @@ struct SeriesDocument {
 /// A parameter makes no sense, no recording holds the time, or the rows are too many.
 pub async fn series(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, parameters("series"))?;
-    let (place, window, devices) = (app.place(&params), params.window()?, params.all("device"));
+    let place = app.place(&params)?;
+    let window = params.window()?;
+    let devices = params.all("device");
     let by = params.one_of("by", &BY)?.unwrap_or(By::All);
     let extended = params
         .one_of("extended", &[("true", true), ("false", false)])?
@@ -70,7 +74,6 @@ pub async fn series(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
     let format = params
         .one_of("format", &TableFormat::NAMES)?
         .unwrap_or(TableFormat::Json);
-    let csv = format == TableFormat::Csv;
     let step = params.parsed("step", parse_duration_ns)?;
     let rows = RowArgs {
         step,
@@ -78,44 +81,51 @@ pub async fn series(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
         format: Format::Json,
         extended,
     };
-    let said = app
-        .read(move || {
-            let group = group_by(by);
-            let series = Series {
-                path: &place,
-                window,
-                rows,
-                devices: &devices,
-            };
-            let mut columns = SeriesColumns::new(group, extended);
-            let mut writer = ZoomWriter::new(zoom::Format::Csv, group, extended, 1);
-            let mut text = if csv { writer.begin() } else { String::new() };
-            let step_ns = series.each_row(|row, name| match csv {
-                true => text.push_str(&writer.row(row, name)),
-                false => columns.row(row, name),
-            })?;
-            Ok((step_ns, columns.finish(), text))
-        })
-        .await?;
-    let (step_ns, columns, text) = said.answer;
-    if csv {
-        return Ok(typed("text/csv; charset=utf-8", text));
-    }
-    if format == TableFormat::Arrow {
-        return table(format, &columns);
-    }
-    let by = BY
-        .iter()
-        .find(|(_, b)| *b == by)
-        .map_or("all", |(name, _)| name);
-    let step_s = step_ns as f64 / 1e9;
-    json(&SeriesDocument {
-        schema_version: SCHEMA_VERSION,
-        step_s,
-        by,
-        columns,
-        notes: said.notes,
+    app.stream(content_type(format), move |out| {
+        let window = choose::or_latest(&place, &window, DEFAULT_NS)?;
+        let series = Series {
+            path: &place,
+            window,
+            rows,
+            devices: &devices,
+        };
+        if format == TableFormat::Csv {
+            return csv(series, out);
+        }
+        let mut columns = SeriesColumns::new(group_by(by), extended);
+        let (step_ns, notes) = noted(|| series.each_row(|row, name| columns.row(row, name)));
+        let document = SeriesDocument {
+            schema_version: SCHEMA_VERSION,
+            step_s: step_ns? as f64 / 1e9,
+            by: name_of(by),
+            columns: columns.finish(),
+            notes,
+        };
+        write_table(out, format, &document.columns, &document)
     })
+    .await
+}
+
+/// The lines of `zoom`, each as soon as it is known.
+fn csv(series: Series<'_>, out: &mut AnswerWriter) -> Result<()> {
+    let mut writer = ZoomWriter::new(
+        zoom::Format::Csv,
+        group_by(series.rows.by),
+        series.rows.extended,
+        1,
+    );
+    let mut written = out.write_all(writer.begin().as_bytes());
+    series.each_row(|row, name| {
+        if written.is_ok() {
+            written = out.write_all(writer.row(row, name).as_bytes());
+        }
+    })?;
+    Ok(written?)
+}
+
+fn name_of(by: By) -> &'static str {
+    let known = BY.iter().find(|(_, b)| *b == by);
+    known.map_or("all", |(name, _)| name)
 }
 
 /// Counts by time and latency.
@@ -142,7 +152,9 @@ struct HeatDocument {
 /// As [`series`].
 pub async fn heatmap(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, parameters("heatmap"))?;
-    let (place, window, devices) = (app.place(&params), params.window()?, params.all("device"));
+    let place = app.place(&params)?;
+    let window = params.window()?;
+    let devices = params.all("device");
     let class = params.one_of("class", &CLASSES)?;
     let parts = [
         ("total", Part::Total),
@@ -156,37 +168,34 @@ pub async fn heatmap(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, 
     let height = params
         .number("height", 1..=MAX_CELLS / 16)?
         .unwrap_or(USUAL_HEIGHT);
-    let said = app
-        .read(move || {
-            let heat = HeatPlan {
-                path: &place,
-                window,
-                class,
-                part,
-                devices: &devices,
-                width,
-            }
-            .count()?;
-            let cells = heat.cells(height);
-            Ok((heat, cells))
+    app.stream("application/json", move |out| {
+        let window = choose::or_latest(&place, &window, DEFAULT_NS)?;
+        let plan = HeatPlan {
+            path: &place,
+            window,
+            class,
+            part,
+            devices: &devices,
+            width,
+        };
+        let (heat, notes) = noted(|| plan.count());
+        let heat = heat?;
+        let (bounds, counts) = heat.cells(height);
+        let microseconds = |ns: &f64| (ns / 10.0).round() / 100.0;
+        out.json(&HeatDocument {
+            schema_version: SCHEMA_VERSION,
+            from: rfc3339(heat.unix_ns.start),
+            to: rfc3339(heat.unix_ns.end),
+            from_unix_s: heat.unix_ns.start as f64 / 1e9,
+            column_s: heat.column_ns as f64 / 1e9,
+            latency_us: bounds.iter().map(microseconds).collect(),
+            ios: counts.iter().flatten().sum(),
+            counts,
+            unknown_ios: heat.unknown,
+            notes,
         })
-        .await?;
-    let (heat, (bounds, counts)) = said.answer;
-    json(&HeatDocument {
-        schema_version: SCHEMA_VERSION,
-        from: rfc3339(heat.unix_ns.start),
-        to: rfc3339(heat.unix_ns.end),
-        from_unix_s: heat.unix_ns.start as f64 / 1e9,
-        column_s: heat.column_ns as f64 / 1e9,
-        latency_us: bounds
-            .iter()
-            .map(|ns| (ns / 10.0).round() / 100.0)
-            .collect(),
-        ios: counts.iter().flatten().sum(),
-        counts,
-        unknown_ios: heat.unknown,
-        notes: said.notes,
     })
+    .await
 }
 
 /// Single I/Os, column by column.
@@ -194,7 +203,7 @@ pub async fn heatmap(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, 
 struct IosDocument {
     schema_version: u32,
     ios: usize,
-    columns: Map<String, Value>,
+    columns: Columns,
     notes: Vec<String>,
 }
 
@@ -204,64 +213,72 @@ struct IosDocument {
 /// As [`series`].
 pub async fn ios(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, parameters("ios"))?;
-    let (place, window, devices) = (app.place(&params), params.window()?, params.all("device"));
+    let place = app.place(&params)?;
+    let window = params.window()?;
+    let devices = params.all("device");
     let format = params
         .one_of("format", &TableFormat::NAMES)?
         .unwrap_or(TableFormat::Json);
     let limit = params.number("limit", 1..=MAX_IOS)?.unwrap_or(USUAL_IOS);
-    let said = app
-        .read(move || {
-            let found = single_ios(&place, &window, &devices, limit)?;
-            Ok(found.map(|ios| (ios.len(), io_columns(&ios))))
-        })
-        .await?;
-    match said.answer {
-        Ok((_, columns)) if format != TableFormat::Json => table(format, &columns),
-        Ok((ios, columns)) => json(&IosDocument {
+    app.stream(content_type(format), move |out| {
+        let window = choose::or_latest(&place, &window, DEFAULT_NS)?;
+        let (found, notes) = noted(|| single_ios(&place, &window, &devices, limit));
+        let columns = match found? {
+            Ok(ios) => io_columns(&ios),
+            Err(too_many) => return Err(refusal(limit, too_many).into()),
+        };
+        let document = IosDocument {
             schema_version: SCHEMA_VERSION,
-            ios,
+            ios: columns.rows(),
             columns,
-            notes: said.notes,
-        }),
-        Err(TooMany { from_ns, to_ns }) => Err(Problem::new(
-            StatusCode::UNPROCESSABLE_ENTITY,
-            format!(
-                "more than {limit} I/Os: the nearest stretch that has no more is from={}&to={}",
-                rfc3339(from_ns),
-                rfc3339(to_ns)
-            ),
-        )),
-    }
+            notes,
+        };
+        write_table(out, format, &document.columns, &document)
+    })
+    .await
 }
 
-/// A column of single I/Os: its name, and how it comes out of one.
-type IoColumn = (&'static str, fn(&NamedIo) -> Value);
+fn refusal(limit: usize, nearest: TooMany) -> Problem {
+    let from = rfc3339(nearest.from_ns);
+    let to = rfc3339(nearest.to_ns);
+    Problem::new(
+        StatusCode::UNPROCESSABLE_ENTITY,
+        format!(
+            "more than {limit} I/Os: the nearest stretch that has no more is from={from}&to={to}"
+        ),
+    )
+}
 
-const IO_COLUMNS: [IoColumn; 15] = [
-    ("done_unix_s", |n| value!(n.done_unix_ns as f64 / 1e9)),
-    ("device", |n| value!(n.device)),
-    ("class", |n| value!(n.io.class().name())),
-    ("op", |n| value!(n.io.op.0)),
-    ("sector", |n| value!(n.io.sector)),
-    ("bytes", |n| value!(n.io.bytes)),
-    ("queue_us", |n| {
-        value!(n.io.queue_ns.map(|ns| ns as f64 / 1e3))
-    }),
-    ("device_us", |n| value!(n.io.device_ns as f64 / 1e3)),
-    ("total_us", |n| value!(n.io.total_ns() as f64 / 1e3)),
-    ("error", |n| value!(n.io.error)),
-    ("pid", |n| value!(n.io.tgid)),
-    ("process", |n| {
-        value!(n.io.comm.map(|c| c.to_text().into_owned()))
-    }),
-    ("cgroup", |n| value!(n.cgroup)),
-    ("file", |n| value!(n.file)),
-    ("origin", |n| value!(n.io.origin.name())),
-];
-
-fn io_columns(ios: &[NamedIo]) -> Map<String, Value> {
-    IO_COLUMNS
-        .iter()
-        .map(|(name, get)| ((*name).to_owned(), ios.iter().map(get).collect()))
-        .collect()
+fn io_columns(ios: &[NamedIo]) -> Columns {
+    let mut columns = Columns::default();
+    let numbers = |of: fn(&NamedIo) -> Option<f64>| Column::numbers(ios.iter().map(of));
+    let integers = |of: fn(&NamedIo) -> Option<i64>| Column::Integers(ios.iter().map(of).collect());
+    let texts = |of: fn(&NamedIo) -> Option<&str>| Column::Texts(ios.iter().map(of).collect());
+    let mut processes = Texts::default();
+    for n in ios {
+        let name = n.io.comm.map(|comm| comm.to_text().into_owned());
+        processes.push(name.as_deref());
+    }
+    columns.push(
+        "done_unix_s",
+        numbers(|n| Some(n.done_unix_ns as f64 / 1e9)),
+    );
+    columns.push("device", texts(|n| Some(&n.device)));
+    columns.push("class", texts(|n| Some(n.io.class().name())));
+    columns.push("op", integers(|n| Some(n.io.op.0.into())));
+    columns.push("sector", integers(|n| n.io.sector));
+    columns.push("bytes", integers(|n| Some(n.io.bytes)));
+    columns.push(
+        "queue_us",
+        numbers(|n| n.io.queue_ns.map(|ns| ns as f64 / 1e3)),
+    );
+    columns.push("device_us", numbers(|n| Some(n.io.device_ns as f64 / 1e3)));
+    columns.push("total_us", numbers(|n| Some(n.io.total_ns() as f64 / 1e3)));
+    columns.push("error", integers(|n| n.io.error.map(i64::from)));
+    columns.push("pid", integers(|n| n.io.tgid.map(i64::from)));
+    columns.push("process", Column::Texts(processes));
+    columns.push("cgroup", texts(|n| n.cgroup.as_deref()));
+    columns.push("file", texts(|n| n.file.as_deref()));
+    columns.push("origin", texts(|n| Some(n.io.origin.name())));
+    columns
 }

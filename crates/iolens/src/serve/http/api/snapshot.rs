@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use serde_json::json as value;
 
 use super::super::problem::Problem;
+use super::super::routes::parameters;
 use super::super::{App, SCHEMA_VERSION};
-use super::description::parameters;
 use super::params::Params;
 use super::{json, rfc3339};
 use crate::engine::Instant;

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::super::Snapshots;
 use super::super::guard::Rules;
+use super::super::routes::ENDPOINTS;
 use super::super::tests::{ask, block_on};
 use super::*;
 use crate::serve::snapshots::Keeper;
@@ -270,7 +271,8 @@ fn findings_of_hosts_are_ranked_over_all_of_them() {
 #[test]
 fn hosts_do_not_lead_out_of_the_root() {
     let (_dir, app) = lake();
-    for host in ["..", "../..", "/etc", "%2e%2e", "h/../..", "nobody"] {
+    let long = "x".repeat(255);
+    for host in ["..", "../..", "/etc", "%2e%2e", "h/../..", "nobody", &long] {
         let encoded = host.replace('%', "%25").replace('/', "%2F");
         let (status, said) = get(&app, &format!("/api/v1/recordings?host={encoded}"));
         assert_eq!(status, 422, "{host}: {said}");
@@ -533,39 +535,73 @@ fn the_description_says_what_handlers_take_and_give() {
     let (_dir, app) = lake();
     let (status, document) = get(&app, "/api/v1/openapi.json");
     assert_eq!((status, document["openapi"].as_str()), (200, Some("3.1.0")));
-    for e in description::ENDPOINTS
-        .iter()
-        .filter(|e| e.method == "get" && e.name != "live")
-    {
-        let (status, answer) = get(
-            &app,
-            &format!("/api/v1/{}?at={}", e.name, at(60))
-                .replace("recordings?at", "recordings?host=&x")
-                .replace("hosts?at", "hosts?to=&x")
-                .replace(&format!("&x={}", at(60)), ""),
+    let (_, index) = get(&app, "/");
+    let index = index.as_str().unwrap();
+    for e in ENDPOINTS {
+        assert!(
+            document["paths"][e.path][e.method].is_object(),
+            "{}",
+            e.path
         );
-        assert_eq!(status, 200, "{}: {answer}", e.name);
+        assert!(index.contains(&format!("\n{} ", e.path)), "{}", e.path);
+    }
+    let documents = ENDPOINTS
+        .iter()
+        .filter(|e| e.method == "get" && !e.keys.is_empty());
+    for e in documents {
+        let at = match e.parameters.contains(&"at") {
+            true => format!("?at={}", at(60)),
+            false => String::new(),
+        };
+        let (status, answer) = get(&app, &format!("{}{at}", e.path));
+        assert_eq!(status, 200, "{}: {answer}", e.path);
         let keys: std::collections::BTreeSet<&str> = answer
             .as_object()
             .unwrap()
             .keys()
             .map(String::as_str)
             .collect();
-        assert_eq!(keys, e.keys.iter().copied().collect(), "{}", e.name);
-        let described = document["paths"][format!("/api/v1/{}", e.name)]["get"]["parameters"]
-            .as_array()
-            .unwrap();
-        assert_eq!(described.len(), e.parameters.len());
-        let (status, said) = get(&app, &format!("/api/v1/{}?nosuch=1", e.name));
+        assert_eq!(keys, e.keys.iter().copied().collect(), "{}", e.path);
+        let described = document["paths"][e.path]["get"]["parameters"].as_array();
+        assert_eq!(described.unwrap().len(), e.parameters.len());
+        if e.parameters.is_empty() {
+            continue;
+        }
+        let (status, said) = get(&app, &format!("{}?nosuch=1", e.path));
+        let detail = said["detail"].as_str().unwrap();
         assert!(
-            status == 400
-                && said["detail"]
-                    .as_str()
-                    .unwrap()
-                    .contains(&e.parameters.join(", ")),
+            status == 400 && detail.contains(&e.parameters.join(", ")),
             "{said}"
         );
     }
+}
+
+#[test]
+fn without_a_time_a_question_is_about_the_last_minutes_that_were_recorded() {
+    let (dir, app) = lake();
+    for path in ["series", "heatmap", "ios", "actors", "findings"] {
+        let (status, answer) = get(&app, &format!("/api/v1/{path}"));
+        assert_eq!(status, 200, "{path}: {answer}");
+    }
+    assert_eq!(
+        get(&app, "/api/v1/ios").1["ios"].as_i64(),
+        Some(300 * IOS_PER_S),
+        "all of the last 15 minutes before the end"
+    );
+    // The same of one recording by its own path, which begins less than 15 minutes before its end.
+    let path = dir.path().join(Root::host_directory("h"));
+    let path = path.join(Root::recording_directory(EPOCH));
+    let one = Arc::new(App::new(path, Arc::default(), Rules::default()));
+    assert_eq!(
+        get(&one, "/api/v1/ios").1["ios"].as_i64(),
+        Some(180 * IOS_PER_S)
+    );
+    let (status, said) = get(&one, &format!("/api/v1/series?from={}", at(-60)));
+    let detail = said["detail"].as_str().unwrap();
+    assert!(
+        status == 422 && detail.starts_with("from is -60.000 s") && !detail.contains("--"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -614,9 +650,9 @@ fn stretches_are_kept_for_those_with_the_token_and_reports_open_them() {
         .keys()
         .map(String::as_str)
         .collect();
-    let described = description::ENDPOINTS
+    let described = ENDPOINTS
         .iter()
-        .find(|e| e.name == "snapshot")
+        .find(|e| e.path == "/api/v1/snapshot")
         .unwrap()
         .keys;
     assert_eq!(keys, described.iter().copied().collect());
