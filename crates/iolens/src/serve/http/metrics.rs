@@ -514,7 +514,7 @@ mod tests {
             let dev = DevId::new(259, i);
             let device = totals.devices.entry(dev).or_default();
             device.classes[Class::Read as usize] = Some(Box::new(class));
-            totals.known.push(Device::named(&format!("sd{i}"), dev));
+            totals.known.push(Device::named(format!("sd{i}"), dev));
         }
         let mut out = Vec::new();
         let mut writer = ExpositionWriter::new(Exposition::Prometheus, &mut out);

@@ -187,6 +187,8 @@ pub const ENDPOINTS: &[Endpoint] = &[
             "sets",
             "actors",
             "actors_others",
+            "waits",
+            "waits_others",
             "findings",
             "files",
         ],
