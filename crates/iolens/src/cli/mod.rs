@@ -31,7 +31,7 @@ pub use share::ShareArgs;
 pub use signal::{ActuatorChoice, EnterPlan, GuardPlan, ThrottlePlan, UtilPlan};
 use source::source_choice;
 pub use units::{Instant, parse_duration_ns, parse_instant, parse_size};
-pub use window::WindowArgs;
+pub use window::{ClockArgs, WindowArgs};
 
 /// The parsed command line, validated as far as argv alone allows.
 #[derive(Debug, Subcommand)]
@@ -195,6 +195,9 @@ pub struct FilesPlan {
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
     pub window: WindowArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
+    pub clock: ClockArgs,
 }
 
 /// Subject of a row of `files`.
@@ -249,6 +252,9 @@ pub struct ReportPlan {
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
     pub window: WindowArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
+    pub clock: ClockArgs,
 }
 
 /// What devices carry together, in bytes per second.
@@ -303,6 +309,9 @@ pub struct ZoomPlan {
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
     pub window: WindowArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
+    pub clock: ClockArgs,
 }
 
 /// The rows of `zoom` and `live`.

@@ -1,8 +1,11 @@
 //! `--at`, `--from` and `--to`: which part of a recording, or of the recordings of a root.
 
 use clap::Args;
+use iolens_core::model::RecordingMeta;
+use jiff::tz::TimeZone;
 
 use super::units::{Instant, parse_instant};
+use crate::present::times::{Clock, Times};
 
 /// A part of a recording, as given on the command line.
 #[derive(Debug, Clone, Copy, Default, Args)]
@@ -16,4 +19,36 @@ pub struct WindowArgs {
     /// End here
     #[arg(long, value_name = "T", value_parser = parse_instant, allow_hyphen_values = true)]
     pub to: Option<Instant>,
+}
+
+/// Which clock times are typed and shown in.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct ClockArgs {
+    /// Times are UTC, those that are typed without a zone and those that are shown [default: the local time zone]
+    #[arg(long)]
+    pub utc: bool,
+    /// Show seconds since the recording's start instead of wall-clock time
+    #[arg(long)]
+    pub relative: bool,
+}
+
+impl ClockArgs {
+    /// The zone of times without one.
+    pub fn zone(&self) -> TimeZone {
+        if self.utc {
+            TimeZone::UTC
+        } else {
+            TimeZone::system()
+        }
+    }
+
+    /// How instants of this recording are shown; the reader knows the date of `first_ns`.
+    pub fn times(&self, meta: &RecordingMeta, first_ns: i64) -> Times {
+        let clock = if self.relative {
+            Clock::Relative
+        } else {
+            Clock::Wall(self.zone())
+        };
+        Times::new(clock, meta.start_unix_ns, first_ns)
+    }
 }

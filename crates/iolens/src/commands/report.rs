@@ -14,7 +14,7 @@ use iolens_core::private::{Access, write_file};
 use iolens_core::store::{Recording, read_rates};
 
 use super::limits::{limits, named};
-use crate::cli::ReportPlan;
+use crate::cli::{ClockArgs, ReportPlan};
 use crate::engine::choose::{self, Chosen};
 use crate::engine::layers::Layers;
 use crate::engine::page::{Beside, page};
@@ -69,13 +69,14 @@ pub fn run(plan: &ReportPlan) -> Result<u8> {
     };
     let meta = recording.meta();
     let layout = crate::streams::layout();
+    let times = plan.clock.times(meta, range.start);
     let text = if plan.json {
         let requests = files::if_recorded(&recording, &range, By::Class)?;
         report_json::render(&report, meta, &names, &facts, requests.as_ref())
     } else if plan.full || !facts.detailed.is_empty() {
-        report_text::render(&report, meta, &names, &facts, layout)
+        report_text::render(&report, meta, &names, &facts, &times, layout)
     } else {
-        report_summary::render(&report, meta, &names, &facts, layout)
+        report_summary::render(&report, meta, &names, &facts, &times, layout)
     };
     crate::streams::stdout().write_all(text.as_bytes())?;
     Ok(0)
@@ -109,6 +110,7 @@ pub fn findings(path: &Path) -> Result<String> {
         &report,
         recording.meta(),
         MAX_FINDINGS,
+        &ClockArgs::default().times(recording.meta(), 0),
         crate::streams::layout(),
     ))
 }
@@ -143,6 +145,7 @@ pub fn findings_and_html(path: &Path, html: &Path) -> Result<(String, Result<()>
             &report,
             recording.meta(),
             MAX_FINDINGS,
+            &ClockArgs::default().times(recording.meta(), 0),
             crate::streams::layout(),
         ),
         written,

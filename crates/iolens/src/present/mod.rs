@@ -30,6 +30,7 @@ mod schema;
 pub mod series_json;
 pub mod serve_text;
 pub mod throttle_text;
+pub mod times;
 pub mod util;
 mod waits;
 pub mod workload;

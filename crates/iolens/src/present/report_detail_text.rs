@@ -13,19 +13,20 @@ use iolens_core::analysis::starvation::Verdict as Wait;
 
 use super::html::capacity::summary;
 use super::layout::{Layout, number, p_value, size};
+use super::times::Times;
 
 /// Groups of slots that the text shows; `--json` has all.
 const MAX_GROUPS: usize = 12;
 
 /// The lines under a device.
-pub fn detail(out: &mut String, d: &DeviceDetail, layout: Layout) {
+pub fn detail(out: &mut String, d: &DeviceDetail, times: &Times, layout: Layout) {
     let mut text = String::new();
-    lines(&mut text, d);
+    lines(&mut text, d, times);
     out.push_str(&layout.sentences(&text));
-    slots(out, &d.slots, layout);
+    slots(out, &d.slots, times, layout);
 }
 
-fn lines(out: &mut String, d: &DeviceDetail) {
+fn lines(out: &mut String, d: &DeviceDetail, times: &Times) {
     if let Some(u) = &d.util {
         util(out, u);
     }
@@ -36,8 +37,8 @@ fn lines(out: &mut String, d: &DeviceDetail) {
     if let Some(p) = d.peak_hour {
         let _ = writeln!(
             out,
-            "  busiest hour: from {:.0} s, {:.1} I/Os/s, {:.2} times the mean",
-            p.from_ns as f64 / 1e9,
+            "  busiest hour: from {}, {:.1} I/Os/s, {:.2} times the mean",
+            times.instant_to(p.from_ns, 0),
             p.ios_per_s,
             p.ratio
         );
@@ -134,7 +135,7 @@ fn known<const N: usize>(parts: [Option<String>; N]) -> String {
 }
 
 /// Queue depth in short intervals, in groups (A3, A4).
-pub fn slots(out: &mut String, s: &SlotSummary, layout: Layout) {
+pub fn slots(out: &mut String, s: &SlotSummary, times: &Times, layout: Layout) {
     if s.all.is_empty() {
         return;
     }
@@ -155,11 +156,7 @@ pub fn slots(out: &mut String, s: &SlotSummary, layout: Layout) {
     .map(str::to_owned);
     let mut rows = Vec::new();
     for (i, all) in s.all.iter().take(MAX_GROUPS).enumerate() {
-        let when = format!(
-            "  {:.0}-{:.0} s",
-            all.from_ns as f64 / 1e9,
-            all.to_ns as f64 / 1e9
-        );
+        let when = format!("  {}", times.span_to(all.from_ns, all.to_ns, 0));
         let classes = [
             ("all", Some(all)),
             ("reads", s.read.get(i)),

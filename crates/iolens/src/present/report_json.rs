@@ -19,6 +19,7 @@ use super::findings as words;
 use super::html::Names;
 use super::indent::indented;
 use super::report_detail::{self, Detail, SetBlock};
+use super::times::Times;
 use super::waits::{self, OtherWaits, WaitEntry};
 
 /// Version of the document's layout.
@@ -449,7 +450,7 @@ fn finding(f: &Finding, meta: &RecordingMeta) -> FindingBlock {
         start_s: f.from_ns as f64 / 1e9,
         end_s: f.to_ns as f64 / 1e9,
         severity: f.severity,
-        summary: words::summary(f),
+        summary: words::summary(f, &Times::utc(meta)),
         evidence: words::evidence(f, meta),
     }
 }
@@ -648,6 +649,7 @@ pub(super) mod tests {
             &meta,
             &Names::default(),
             &facts,
+            &Times::relative(),
             super::super::layout::Layout::PLAIN,
         );
         assert!(

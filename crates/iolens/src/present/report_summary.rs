@@ -14,6 +14,7 @@ use super::layout::{Layout, Role, count_of, number, size};
 use super::record_text::shell_word;
 use super::report_json::{RecordingFacts, device_name};
 use super::report_text;
+use super::times::Times;
 use super::waits::{self, WaitsShown};
 
 /// Lines of the whole text on a terminal of at least 80 columns.
@@ -31,9 +32,10 @@ pub fn render(
     meta: &RecordingMeta,
     names: &Names,
     facts: &RecordingFacts,
+    times: &Times,
     layout: Layout,
 ) -> String {
-    let head = layout.sentences(&report_text::head(report, meta, facts));
+    let head = layout.sentences(&report_text::head(report, meta, facts, times));
     let mut rest = waits(report, meta, facts, layout);
     rest.push_str(&devices(report, meta, facts, layout));
     rest.push_str(&processes(report, meta, names, facts, layout));
@@ -41,19 +43,26 @@ pub fn render(
     rest.push_str(&layout.sentences(&more(facts)));
     // Findings come first and get the lines that everything else leaves.
     let used = head.lines().count() + rest.lines().count();
-    let findings = findings(report, meta, MAX_LINES.saturating_sub(used), layout);
+    let most = MAX_LINES.saturating_sub(used);
+    let findings = findings(report, meta, most, times, layout);
     head + &findings + &rest
 }
 
 /// The findings that fit `max_lines`, heading and the empty line after them included: of each kind the first, then others, in
 /// the report's order.
-fn findings(report: &Report, meta: &RecordingMeta, max_lines: usize, layout: Layout) -> String {
+fn findings(
+    report: &Report,
+    meta: &RecordingMeta,
+    max_lines: usize,
+    times: &Times,
+    layout: Layout,
+) -> String {
     // Three lines: the heading, how many are left out, an empty one.
     let mut lines_left = max_lines.saturating_sub(3);
     let mut texts = Vec::new();
     for f in &report.findings {
         let mut text = String::new();
-        report_text::finding(&mut text, f, meta, layout);
+        report_text::finding(&mut text, f, meta, times, layout);
         texts.push(text);
     }
     let mut chosen = BTreeSet::new();
@@ -262,7 +271,14 @@ mod tests {
     #[test]
     fn the_first_screen_says_findings_devices_and_processes() {
         let (report, meta, facts) = sample();
-        let text = render(&report, &meta, &Names::default(), &facts, terminal_of(120));
+        let text = render(
+            &report,
+            &meta,
+            &Names::default(),
+            &facts,
+            &Times::utc(&meta),
+            terminal_of(120),
+        );
         insta::assert_snapshot!(text);
         assert!(!text.contains('\x1b'));
     }
@@ -302,7 +318,14 @@ mod tests {
                 let path = format!("/kubepods.slice/kubepods-burstable.slice/pod{id}.scope");
                 names.cgroups.insert(id, path);
             }
-            let text = render(&report, &meta, &names, &facts, terminal_of(width));
+            let text = render(
+                &report,
+                &meta,
+                &names,
+                &facts,
+                &Times::utc(&meta),
+                terminal_of(width),
+            );
             let lines = text.lines().count();
             assert!(lines <= MAX_LINES, "{lines} lines of {width}:\n{text}");
             assert!(

@@ -20,6 +20,7 @@ use super::report_json::{
     RecordingFacts, bytes_per_io, counted_above, cpu_percent, device_name, finding_place,
     link_name, losses,
 };
+use super::times::Times;
 use super::waits::{self, WaitsShown};
 
 /// The whole text; if `facts` name devices, of these alone.
@@ -28,14 +29,15 @@ pub fn render(
     meta: &RecordingMeta,
     names: &Names,
     facts: &RecordingFacts,
+    times: &Times,
     layout: Layout,
 ) -> String {
-    let mut out = layout.sentences(&head(report, meta, facts));
+    let mut out = layout.sentences(&head(report, meta, facts, times));
     out.push_str(&heading(layout, "Findings"));
     let mut has_findings = false;
     for f in &report.findings {
         if is_about(f, &facts.detailed) {
-            finding(&mut out, f, meta, layout);
+            finding(&mut out, f, meta, times, layout);
             has_findings = true;
         }
     }
@@ -60,9 +62,9 @@ pub fn render(
         &table
     });
     out.push('\n');
-    devices_in_depth(&mut out, report, meta, &facts.detailed, layout);
+    devices_in_depth(&mut out, report, meta, &facts.detailed, times, layout);
     out.push_str(&heading(layout, "Data quality"));
-    out.push_str(&layout.sentences(&quality(report, meta, facts)));
+    out.push_str(&layout.sentences(&quality(report, meta, facts, times)));
     out
 }
 
@@ -115,13 +117,15 @@ fn heading(layout: Layout, title: &str) -> String {
     layout.paint(Role::Heading, title) + "\n"
 }
 
-pub(super) fn head(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> String {
+pub(super) fn head(
+    report: &Report,
+    meta: &RecordingMeta,
+    facts: &RecordingFacts,
+    times: &Times,
+) -> String {
     let mut out = String::new();
     let window = report.devices.window;
-    let started = jiff::Timestamp::from_nanosecond(
-        i128::from(meta.start_unix_ns) + i128::from(window.from_ns),
-    );
-    let started = started.map_or_else(|_| "an unknown time".to_owned(), |t| format!("{t:.3}"));
+    let started = times.full(window.from_ns);
     let or_unknown = |v: &Option<String>| {
         v.as_deref()
             .map_or_else(|| "unknown".to_owned(), |s| terminal(s).into_owned())
@@ -176,7 +180,13 @@ pub(super) fn head(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts
 }
 
 /// The findings alone, at most `most` of them: of every kind at least the first, then the others in their order.
-pub fn findings(report: &Report, meta: &RecordingMeta, most: usize, layout: Layout) -> String {
+pub fn findings(
+    report: &Report,
+    meta: &RecordingMeta,
+    most: usize,
+    times: &Times,
+    layout: Layout,
+) -> String {
     let mut out = heading(layout, "Findings");
     if report.findings.is_empty() {
         out.push_str("  none\n");
@@ -188,7 +198,7 @@ pub fn findings(report: &Report, meta: &RecordingMeta, most: usize, layout: Layo
     order.sort_unstable();
     order
         .iter()
-        .for_each(|i| finding(&mut out, &all[*i], meta, layout));
+        .for_each(|i| finding(&mut out, &all[*i], meta, times, layout));
     if order.len() < all.len() {
         let _ = writeln!(
             out,
@@ -211,10 +221,15 @@ pub(super) fn first_of_each_kind_first(all: &[Finding]) -> Vec<usize> {
     order
 }
 
-pub(super) fn finding(out: &mut String, f: &Finding, meta: &RecordingMeta, layout: Layout) {
+pub(super) fn finding(
+    out: &mut String,
+    f: &Finding,
+    meta: &RecordingMeta,
+    times: &Times,
+    layout: Layout,
+) {
     const INDENT: usize = 12;
     let device = finding_place(f, meta).unwrap_or_else(|| "all devices".to_owned());
-    let (from, to) = (f.from_ns as f64 / 1e9, f.to_ns as f64 / 1e9);
     let role = if f.severity == Severity::Warning {
         Role::Warning
     } else {
@@ -223,12 +238,13 @@ pub(super) fn finding(out: &mut String, f: &Finding, meta: &RecordingMeta, layou
     let severity = layout.paint(role, &format!("{:<8}", f.severity.name()));
     let _ = writeln!(
         out,
-        "  {severity}  {}, {}, {from:.3} s to {to:.3} s",
+        "  {severity}  {}, {}, {}",
         f.kind().name(),
-        terminal(&device)
+        terminal(&device),
+        times.span(f.from_ns, f.to_ns)
     );
     for line in wrapped(
-        &terminal(&words::summary(f)),
+        &terminal(&words::summary(f, times)),
         layout.prose().saturating_sub(INDENT).max(1),
     ) {
         let _ = writeln!(out, "{:INDENT$}{line}", "");
@@ -281,27 +297,28 @@ fn devices_in_depth(
     report: &Report,
     meta: &RecordingMeta,
     shown: &BTreeSet<DevId>,
+    times: &Times,
     layout: Layout,
 ) {
     for d in &report.devices.devices {
         if is_shown(d.dev, shown) {
             out.push_str(&heading(layout, &terminal(&device_name(meta, d.dev))));
-            device(out, d, report, layout);
+            device(out, d, report, times, layout);
         }
     }
     if shown.is_empty() && report.set.members.len() > 1 {
-        set(out, report, meta, layout);
+        set(out, report, meta, times, layout);
     }
     let mut links = String::new();
     for l in report.links.iter().filter(|_| shown.is_empty()) {
-        link(&mut links, l, meta);
+        link(&mut links, l, meta, times);
     }
     out.push_str(&layout.sentences(&links));
     out.push('\n');
 }
 
 /// Devices behind one link (A13).
-fn link(out: &mut String, l: &LinkDetail, meta: &RecordingMeta) {
+fn link(out: &mut String, l: &LinkDetail, meta: &RecordingMeta, times: &Times) {
     let name = terminal(&link_name(&l.link.devices, meta)).into_owned();
     let _ = writeln!(
         out,
@@ -317,11 +334,11 @@ fn link(out: &mut String, l: &LinkDetail, meta: &RecordingMeta) {
         let bursts = match s.bursts.iter().rev().max_by_key(|b| b.burst.bytes) {
             None => "no burst reaches half of it".to_owned(),
             Some(BurstDetail { burst: b, .. }) => format!(
-                "{} bursts reach half of it, the largest {} in {:.2} s from {:.3} s on, at up to {:.1} % of it",
+                "{} bursts reach half of it, the largest {} in {:.2} s from {} on, at up to {:.1} % of it",
                 s.bursts_found,
                 size(b.bytes as f64),
                 (b.to_ns - b.from_ns) as f64 / 1e9,
-                b.from_ns as f64 / 1e9,
+                times.instant(b.from_ns),
                 b.percent_of_limit
             ),
         };
@@ -330,7 +347,7 @@ fn link(out: &mut String, l: &LinkDetail, meta: &RecordingMeta) {
 }
 
 /// All devices together (A4).
-fn set(out: &mut String, report: &Report, meta: &RecordingMeta, layout: Layout) {
+fn set(out: &mut String, report: &Report, meta: &RecordingMeta, times: &Times, layout: Layout) {
     let set = &report.set;
     let names = |devices: &[DevId]| {
         devices
@@ -364,7 +381,7 @@ fn set(out: &mut String, report: &Report, meta: &RecordingMeta, layout: Layout) 
     );
     out.push_str(&layout.sentences(&lines));
     if let Some(slots) = &report.set_slots {
-        report_detail_text::slots(out, slots, layout);
+        report_detail_text::slots(out, slots, times, layout);
     }
 }
 
@@ -409,7 +426,7 @@ pub(super) fn classes_with_ios(
     classes
 }
 
-fn device(out: &mut String, d: &DeviceSummary, report: &Report, layout: Layout) {
+fn device(out: &mut String, d: &DeviceSummary, report: &Report, times: &Times, layout: Layout) {
     let mut lines = String::new();
     if let Some(us) = report
         .all_classes
@@ -440,7 +457,7 @@ fn device(out: &mut String, d: &DeviceSummary, report: &Report, layout: Layout) 
     );
     out.push_str(&layout.sentences(&lines));
     if let Some(detail) = report.detail(d.dev) {
-        report_detail_text::detail(out, detail, layout);
+        report_detail_text::detail(out, detail, times, layout);
     }
 }
 
@@ -460,7 +477,7 @@ fn class_row(name: &str, c: &ClassSummary) -> Vec<String> {
     ]
 }
 
-fn quality(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> String {
+fn quality(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts, times: &Times) -> String {
     let mut out = String::new();
     let s = &report.devices;
     let _ = match s.lost_ios {
@@ -476,15 +493,14 @@ fn quality(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> Str
         None => writeln!(out, "  losses: some, their number is unknown"),
     };
     for (f, lost) in losses(report) {
-        let (from, to) = (f.from_ns as f64 / 1e9, f.to_ns as f64 / 1e9);
-        let (n, reason) = (
-            lost.ios
-                .map_or_else(|| "unknown number".to_owned(), |n| n.to_string()),
-            lost.reason.name(),
-        );
+        let n = lost
+            .ios
+            .map_or_else(|| "unknown number".to_owned(), |n| n.to_string());
+        let reason = lost.reason.name();
+        let when = times.span(f.from_ns, f.to_ns);
         let _ = writeln!(
             out,
-            "    {n} ({reason}) within {from:.3} s to {to:.3} s; excluded from all figures above"
+            "    {n} ({reason}) within {when}; excluded from all figures above"
         );
     }
     if s.censored_ios > 0 {
@@ -570,7 +586,14 @@ mod tests {
     #[test]
     fn the_text_says_findings_first_and_escapes_names() {
         let (report, meta, facts) = sample();
-        let text = render(&report, &meta, &Names::default(), &facts, Layout::PLAIN);
+        let text = render(
+            &report,
+            &meta,
+            &Names::default(),
+            &facts,
+            &Times::utc(&meta),
+            Layout::PLAIN,
+        );
         insta::assert_snapshot!(text);
         assert!(!text.contains('\x1b'));
     }
@@ -583,6 +606,7 @@ mod tests {
             &meta,
             &Names::default(),
             &RecordingFacts::default(),
+            &Times::utc(&meta),
             Layout::PLAIN,
         );
         assert!(

@@ -10,6 +10,7 @@ use iolens_core::model::Class;
 
 use super::words::{by, plural, time};
 use crate::present::layout::p_value;
+use crate::present::times::Times;
 
 pub fn stall(e: &StallEvidence) -> String {
     // What was measured in whole nanoseconds is shown as they are.
@@ -96,7 +97,7 @@ fn reach(e: &StallEvidence) -> String {
     text
 }
 
-pub fn change(e: &LatencyChangeEvidence) -> String {
+pub fn change(e: &LatencyChangeEvidence, times: &Times) -> String {
     let word = if e.ratio_at_same_load > 1.0 {
         "slower"
     } else {
@@ -108,7 +109,10 @@ pub fn change(e: &LatencyChangeEvidence) -> String {
         format!(", p99 {} and {}", time(b), time(a))
     });
     let (how, when) = match e.form {
-        changes::Form::Step => (format!("{word} at {:.1} s", e.at_s), ["before", "after"]),
+        changes::Form::Step => {
+            let at = times.instant_to((e.at_s * 1e9) as i64, 1);
+            (format!("{word} at {at}"), ["before", "after"])
+        }
         changes::Form::Trend => (
             format!("{word} little by little"),
             ["in the first quarter", "in the last"],

@@ -17,10 +17,11 @@ use iolens_core::model::RecordingMeta;
 use serde_json::{Map, Value};
 
 use super::report_json::device_name;
+use super::times::Times;
 pub use quality::averaged_averages;
 
-/// One sentence or two for a person.
-pub fn summary(f: &Finding) -> String {
+/// One sentence or two for a person; instants as `times` writes them.
+pub fn summary(f: &Finding, times: &Times) -> String {
     match &f.evidence {
         Evidence::Microburst(e) => bursts::microburst(e),
         Evidence::Periodicity(e) => bursts::periodicity(e),
@@ -28,7 +29,7 @@ pub fn summary(f: &Finding) -> String {
         Evidence::StarvationOfMeans(e) => contrast::starvation_of_means(e),
         Evidence::Interference(e) => contrast::interference(e),
         Evidence::Stall(e) => latency::stall(e),
-        Evidence::LatencyChange(e) => latency::change(e),
+        Evidence::LatencyChange(e) => latency::change(e, times),
         Evidence::LatencyMode(e) => latency::mode(e),
         Evidence::SlowMember(e) => latency::slow_member(e),
         Evidence::SlowIo(e) => latency::slow_io(e),

@@ -16,9 +16,10 @@ use iolens_core::analysis::{Finding, Severity};
 use iolens_core::model::{Class, Comm, DevId, Origin};
 
 use super::summary;
+use crate::present::times::Times;
 
 fn said(evidence: Evidence) -> String {
-    summary(&of(evidence))
+    summary(&of(evidence), &Times::relative())
 }
 
 fn of(evidence: Evidence) -> Finding {
