@@ -2,6 +2,7 @@ import type { LossBlock, Note, PageData } from "../generated/page";
 import { DEFINITIONS } from "../definitions";
 import { h } from "../dom";
 import * as format from "../format";
+import { MIN_UNIX_S } from "../store";
 
 const LOSS_REASONS: Record<string, string> = {
   "ring-full": "ring buffer overflow",
@@ -12,6 +13,7 @@ const LOSS_REASONS: Record<string, string> = {
   retention: "removed by the size limit (--keep)",
   unseen: "completion event never reached the tracer",
   unaccounted: "only the kernel's own counters show them",
+  "not-recorded": "no recorder ran then",
   censored: "in flight when recording began, so their start is not known",
   import: "the imported log was cut or damaged",
 };
@@ -40,10 +42,13 @@ function lossNotes(data: PageData): Note[] {
       : lost === 0 && total.length === 0
         ? { topic: "Losses", level: "ok", text: source === "ebpf" ? `None: all ${format.count(ios)} I/Os that completed are in the recording.` : "None that the source knows of." }
         : { topic: "Losses", level: "warning", text: `${format.count(lost)} I/Os are missing, in ${total.length} ${total.length === 1 ? "interval" : "intervals"}, hatched in the charts. Rates there are too low, and percentiles leave them out.` };
-  return [head, ...byReason(data.lossy)];
+  const start = data.recording.start_unix_s;
+  const dated = start !== null && start >= MIN_UNIX_S;
+  const at = (t: number) => (dated ? `${format.date(start + t)} ${format.clock(start + t, 0.1)} UTC` : format.elapsed(t, 0.1));
+  return [head, ...byReason(data.lossy, at)];
 }
 
-function byReason(lossy: LossBlock[]): Note[] {
+function byReason(lossy: LossBlock[], at: (t: number) => string): Note[] {
   const reasons = new Map<string, { ios: number | null; from: number; to: number; times: number }>();
   for (const l of lossy) {
     const r = reasons.get(l.reason) ?? { ios: 0, from: l.from_s, to: l.to_s, times: 0 };
@@ -56,7 +61,7 @@ function byReason(lossy: LossBlock[]): Note[] {
   return [...reasons].map(([reason, r]) => ({
     topic: reason,
     level: reason === "censored" ? "info" : "warning",
-    text: `${r.ios === null ? "An unknown number of" : format.count(r.ios)} I/Os: ${LOSS_REASONS[reason] ?? reason}. ${r.times === 1 ? "Once" : `${r.times} times`}, between ${format.elapsed(r.from, 0.1)} and ${format.elapsed(r.to, 0.1)}.`,
+    text: `${r.ios === null ? "An unknown number of" : format.count(r.ios)} I/Os: ${LOSS_REASONS[reason] ?? reason}. ${r.times === 1 ? "Once" : `${r.times} times`}, between ${at(r.from)} and ${at(r.to)}.`,
   }));
 }
 

@@ -35,11 +35,13 @@ pub enum LossReason {
     RequestUnwritten,
     /// The kernel's own counters hold more I/Os than were recorded or counted as lost for another reason.
     Unaccounted,
+    /// No recorder ran: between two recordings that are read as one.
+    NotRecorded,
 }
 
 impl LossReason {
     /// All reasons; the position is the number stored in recordings.
-    pub const ALL: [LossReason; 13] = [
+    pub const ALL: [LossReason; 14] = [
         LossReason::RingFull,
         LossReason::SlotClash,
         LossReason::WriterBusy,
@@ -53,6 +55,7 @@ impl LossReason {
         LossReason::RequestTableFull,
         LossReason::RequestUnwritten,
         LossReason::Unaccounted,
+        LossReason::NotRecorded,
     ];
 
     /// Name, as in JSON and in recordings.
@@ -71,6 +74,7 @@ impl LossReason {
             LossReason::RequestTableFull => "request-table-full",
             LossReason::RequestUnwritten => "request-unwritten",
             LossReason::Unaccounted => "unaccounted",
+            LossReason::NotRecorded => "not-recorded",
         }
     }
 

@@ -36,6 +36,10 @@ pub(crate) struct Block {
     pub min: i64,
     pub max: i64,
     pub rows: usize,
+    /// Its rows are so much later than their file says: it is of a recording that continues another.
+    pub shift_ns: i64,
+    /// Its rows outside this are left out; `None`: none are.
+    pub only: Option<(i64, i64)>,
     /// No row began longer before its time than this; `None` where it is not known.
     pub longest: Option<i64>,
 }
@@ -65,6 +69,8 @@ impl Block {
                     max,
                     rows: file.rows(group),
                     longest,
+                    shift_ns: 0,
+                    only: None,
                     place: Place::Group(file.clone(), group),
                 })
             })
@@ -81,6 +87,8 @@ impl Block {
             max,
             rows,
             longest: None,
+            shift_ns: 0,
+            only: None,
             place: Place::Log(Arc::new(frames), path),
         })
     }
@@ -107,9 +115,10 @@ impl Block {
         selected: &impl Fn(usize) -> bool,
     ) -> Result<Cursor<R>, Trouble> {
         let selected = |i: usize| R::TABLE.columns()[i].required || selected(i);
-        match &self.place {
+        let range = &self.own_range(range);
+        let mut cursor = match &self.place {
             Place::Group(file, group) => {
-                guarded(|| open_group(file, *group, self.rows, range, selected))
+                guarded(|| open_group(file, *group, self.rows, range, selected))?
             }
             Place::Log(frames, path) => open_log(frames, range, selected).map_err(|_| {
                 Trouble::Fatal(StoreError::Damaged {
@@ -117,8 +126,35 @@ impl Block {
                     what: "a frame with a right checksum holds nonsense; please report this"
                         .to_owned(),
                 })
-            }),
-        }
+            })?,
+        };
+        cursor.shift(self.shift_ns);
+        Ok(cursor)
+    }
+
+    /// `range` in the time of the block's file, without what is left out.
+    fn own_range(&self, range: &Range<i64>) -> Range<i64> {
+        let (from, to) = self.only.unwrap_or((i64::MIN, i64::MAX));
+        let start = range.start.max(from).saturating_sub(self.shift_ns);
+        let end = match range.end.min(to) {
+            i64::MAX => i64::MAX,
+            end => end.saturating_sub(self.shift_ns),
+        };
+        start..end
+    }
+
+    /// The same block in a recording in which it is `ns` later, and of which only `from..to` of the new time counts; `None`
+    /// if nothing is left of it.
+    pub fn moved(&self, ns: i64, from: i64, to: i64) -> Option<Block> {
+        let min = self.min.saturating_add(ns).max(from);
+        let max = self.max.saturating_add(ns).min(to.saturating_sub(1));
+        (min <= max).then(|| Block {
+            min,
+            max,
+            shift_ns: self.shift_ns.saturating_add(ns),
+            only: Some((from, to)),
+            ..self.clone()
+        })
     }
 }
 
@@ -198,6 +234,7 @@ fn open_group<R: Row>(
         batch: Vec::new(),
         at: 0,
         rest: Some(rest),
+        shift_ns: 0,
     };
     if !sorted {
         let mut all = Vec::new();
@@ -231,6 +268,8 @@ pub(crate) struct Cursor<R> {
     batch: Vec<R>,
     at: usize,
     rest: Option<GroupRest>,
+    /// Added to the times of the rows that are still to be read.
+    shift_ns: i64,
 }
 
 struct GroupRest {
@@ -252,6 +291,15 @@ impl<R: Row> Cursor<R> {
             batch: rows,
             at: 0,
             rest: None,
+            shift_ns: 0,
+        }
+    }
+
+    /// Moves all rows to `ns` later, those that are read already and those that come.
+    fn shift(&mut self, ns: i64) {
+        self.shift_ns = ns;
+        if ns != 0 {
+            self.batch.iter_mut().for_each(|row| row.shift(ns));
         }
     }
 
@@ -285,6 +333,10 @@ impl<R: Row> Cursor<R> {
         });
         let columns: Vec<Column> = guarded(|| columns.collect())?;
         R::assemble_all(&columns, n, &mut self.batch);
+        if self.shift_ns != 0 {
+            let shift_ns = self.shift_ns;
+            self.batch.iter_mut().for_each(|row| row.shift(shift_ns));
+        }
         Ok(true)
     }
 

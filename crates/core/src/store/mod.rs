@@ -32,6 +32,7 @@ mod findings;
 mod frame;
 mod frame_encoder;
 mod gather;
+mod joined;
 mod merge;
 mod meta_file;
 mod open_requests;

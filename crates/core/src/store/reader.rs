@@ -71,15 +71,15 @@ impl BitOr for IoColumns {
 /// A recording, open for reading.
 #[derive(Debug)]
 pub struct Recording {
-    path: PathBuf,
-    meta: RecordingMeta,
-    blocks: [Vec<Block>; Table::COUNT],
-    end_ns: i64,
-    disk_bytes: u64,
+    pub(super) path: PathBuf,
+    pub(super) meta: RecordingMeta,
+    pub(super) blocks: [Vec<Block>; Table::COUNT],
+    pub(super) end_ns: i64,
+    pub(super) disk_bytes: u64,
     /// What was recorded as lost, and the blocks that were found damaged on opening; by their ends.
-    lost: Vec<Lost>,
-    marks: Vec<Mark>,
-    warnings: Vec<String>,
+    pub(super) lost: Vec<Lost>,
+    pub(super) marks: Vec<Mark>,
+    pub(super) warnings: Vec<String>,
 }
 
 impl Recording {

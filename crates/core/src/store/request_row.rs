@@ -40,6 +40,11 @@ impl Row for Request {
         self.end_ns
     }
 
+    fn shift(&mut self, ns: i64) {
+        self.start_ns = self.start_ns.saturating_add(ns);
+        self.end_ns = self.end_ns.saturating_add(ns);
+    }
+
     fn encode(rows: &[Request], e: &mut FrameEncoder) {
         let wide = |v: Option<i32>| v.map(i64::from);
         e.ints(rows.iter().map(|r| r.end_ns));

@@ -15,6 +15,9 @@ pub(crate) trait Row: Clone {
     /// The instant by which the table is ordered.
     fn time(&self) -> i64;
 
+    /// Moves all instants of the row to `ns` later.
+    fn shift(&mut self, ns: i64);
+
     /// Hands the values of every column to `e`, in the order of the table's schema.
     fn encode(rows: &[Self], e: &mut FrameEncoder);
 
@@ -49,6 +52,10 @@ impl Row for Io {
 
     fn time(&self) -> i64 {
         self.done_ns
+    }
+
+    fn shift(&mut self, ns: i64) {
+        self.done_ns = self.done_ns.saturating_add(ns);
     }
 
     fn encode(rows: &[Io], e: &mut FrameEncoder) {
@@ -177,6 +184,10 @@ impl Row for CounterSample {
         self.at_ns
     }
 
+    fn shift(&mut self, ns: i64) {
+        self.at_ns = self.at_ns.saturating_add(ns);
+    }
+
     fn encode(rows: &[CounterSample], e: &mut FrameEncoder) {
         // Counters are u64 and stored as i64: equal bits, so that a wrapped in_flight comes back as it was.
         let class = |e: &mut FrameEncoder, of: fn(&CounterSample) -> Option<ClassCounters>| {
@@ -234,6 +245,11 @@ impl Row for Lost {
         self.to_ns
     }
 
+    fn shift(&mut self, ns: i64) {
+        self.from_ns = self.from_ns.saturating_add(ns);
+        self.to_ns = self.to_ns.saturating_add(ns);
+    }
+
     fn encode(rows: &[Lost], e: &mut FrameEncoder) {
         e.ints(rows.iter().map(|r| r.from_ns));
         e.ints(rows.iter().map(|r| r.to_ns));
@@ -274,6 +290,10 @@ impl Row for Mark {
 
     fn time(&self) -> i64 {
         self.at_ns
+    }
+
+    fn shift(&mut self, ns: i64) {
+        self.at_ns = self.at_ns.saturating_add(ns);
     }
 
     fn encode(rows: &[Mark], e: &mut FrameEncoder) {
@@ -340,6 +360,10 @@ impl Row for Name {
 
     fn time(&self) -> i64 {
         self.at_ns
+    }
+
+    fn shift(&mut self, ns: i64) {
+        self.at_ns = self.at_ns.saturating_add(ns);
     }
 
     fn encode(rows: &[Name], e: &mut FrameEncoder) {

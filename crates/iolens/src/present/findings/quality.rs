@@ -39,6 +39,7 @@ pub fn lost_events(e: &LostEventsEvidence) -> String {
         LossReason::Unaccounted => {
             "only the kernel's own counters hold them, its tracepoints did not report them; please report this"
         }
+        LossReason::NotRecorded => "no recorder ran then",
         LossReason::Import => "the imported log is cut or damaged",
         // No findings are made of these.
         LossReason::Retention
