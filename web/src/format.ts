@@ -123,6 +123,16 @@ export function clock(unixSeconds: number, step: number): string {
   return `${two(Math.floor(day / 3600))}:${two(Math.floor(day / 60) % 60)}:${two(day % 60)}${fraction}`;
 }
 
+/** The date of an instant in UTC (`2026-11-24`). */
+export function date(unixSeconds: number): string {
+  return new Date(unixSeconds * 1000).toISOString().slice(0, 10);
+}
+
+/** Seconds to add to an instant so that it reads in UTC as the reader's clock showed it then. */
+export function localOffset(unixSeconds: number): number {
+  return -60 * new Date(unixSeconds * 1000).getTimezoneOffset();
+}
+
 /** Date and time in UTC, to the second. */
 export function dateTime(unixSeconds: Maybe): string {
   if (!known(unixSeconds)) return ABSENT;

@@ -2,7 +2,10 @@ import type { FindingBlock, PageData, ScopeBlock } from "./generated/page";
 import { openLevels, pick, type Slots } from "./levels";
 import { clamp, type Range } from "./zoom";
 
-export type ClockMode = "elapsed" | "utc";
+export type ClockMode = "elapsed" | "utc" | "local";
+
+/** Recordings begin after this (2001-09-09); what claims to be older comes from a log without a date. */
+export const MIN_UNIX_S = 1e9;
 
 /** What the reader is looking at. One place; everything that draws listens to it. */
 export class Store {
@@ -10,7 +13,7 @@ export class Store {
   range: Range;
   scopeIndex = 0;
   show = { read: true, write: true };
-  clock: ClockMode = "elapsed";
+  clock: ClockMode;
   /** Width of the plots in CSS pixels: how many slots can be distinguished. */
   plotWidth = 1000;
   /** The finding last chosen; its window is marked in the charts. */
@@ -23,6 +26,13 @@ export class Store {
     const { from_s: from = 0, to_s: to = from + data.recording.duration_s } = data.recording;
     this.bounds = { from, to: Math.max(to, from + 1e-3) };
     this.range = this.bounds;
+    this.clock = this.startUnixS === null ? "elapsed" : "utc";
+  }
+
+  /** When the recording began, in seconds since the epoch; `null` if it has no date. */
+  get startUnixS(): number | null {
+    const start = this.data.recording.start_unix_s;
+    return start !== null && start >= MIN_UNIX_S ? start : null;
   }
 
   get scope(): ScopeBlock | undefined {

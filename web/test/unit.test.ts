@@ -75,6 +75,13 @@ test("numbers read well, and absent is a dash", () => {
   assert.equal(format.span(3599.9), "60 min 00 s");
 });
 
+test("a date is that of the instant, and local time is UTC moved by the zone's offset", () => {
+  assert.equal(format.date(1_795_046_399.9), "2026-11-18");
+  assert.equal(format.date(1_795_046_400), "2026-11-19");
+  const at = new Date(2026, 10, 19, 8, 42, 26).getTime() / 1000;
+  assert.equal(format.clock(at + format.localOffset(at), 1), "08:42:26");
+});
+
 test("times keep the digits of the slot", () => {
   assert.equal(format.elapsed(153.65, 0.001), "2:33.650");
   assert.equal(format.elapsed(3725, 1), "1:02:05");

@@ -1,5 +1,5 @@
 import uPlot from "uplot";
-import { clock, elapsed } from "../format";
+import { clock, date, elapsed, localOffset } from "../format";
 import { drawUnderlay } from "./overlay";
 import { logTicks } from "./svg";
 import type { Store } from "../store";
@@ -13,10 +13,39 @@ export const AXIS_RIGHT = 26;
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500].map((ms) => ms / 1000);
 const INCREMENTS = [1e-4, 2e-4, 5e-4, ...STEPS, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
 
+/** An instant in the reader's zone, in seconds since the epoch; `null` where times count from the start. */
+function wallClock(store: Store, t: number): number | null {
+  const start = store.startUnixS;
+  if (start === null || store.clock === "elapsed") return null;
+  return start + t + (store.clock === "local" ? localOffset(start + t) : 0);
+}
+
 /** Time of an instant as the reader chose to see it. */
 export function timeLabel(store: Store, t: number, step: number): string {
-  const start = store.data.recording.start_unix_s;
-  return store.clock === "utc" && start !== null ? clock(start + t, step) : elapsed(t, step);
+  const at = wallClock(store, t);
+  return at === null ? elapsed(t, step) : clock(at, step);
+}
+
+/** The same with its date if that is not the day of `before`, or if nothing comes before it. */
+export function datedLabel(store: Store, t: number, step: number, before: number | null = null): string {
+  const at = wallClock(store, t);
+  if (at === null) return elapsed(t, step);
+  const last = before === null ? null : wallClock(store, before);
+  const sameDay = last !== null && date(last) === date(at);
+  return sameDay ? clock(at, step) : `${date(at)} ${clock(at, step)}`;
+}
+
+/** Labels of an axis: the date stands in a line of its own under the first time of each day. */
+export function axisLabels(store: Store, times: number[], step: number): string[] {
+  let day = "";
+  return times.map((t) => {
+    const at = wallClock(store, t);
+    if (at === null) return elapsed(t, step);
+    const label = clock(at, step);
+    if (date(at) === day) return label;
+    day = date(at);
+    return `${label}\n${day}`;
+  });
 }
 
 function font(): string {
@@ -34,12 +63,12 @@ export function axes(store: Store, values: (v: number) => string, log: boolean, 
   return [
     {
       ...look,
-      size: 26,
+      size: 40,
       gap: 6,
       space: 76,
       incrs: INCREMENTS,
       grid: { show: false },
-      values: (_u, splits, _a, _s, incr) => splits.map((t) => timeLabel(store, t, incr)),
+      values: (_u, splits, _a, _s, incr) => axisLabels(store, splits, incr),
     },
     {
       ...look,

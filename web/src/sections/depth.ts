@@ -1,3 +1,4 @@
+import { timeLabel } from "../charts/base";
 import { Frame, logTicks, ticks } from "../charts/svg";
 import { fromLogCode, unpackColumn } from "../codec";
 import type { DepthBlock, Rhythm } from "../generated/page";
@@ -35,7 +36,7 @@ export function attributionCard(store: Store, width: number): HTMLElement {
   const py = (us: number) => Math.log(us / lo) / Math.log(hi / lo);
   for (const t of logTicks(lo, hi)) frame.yTick(py(t), format.micros(t));
   const seconds = (bins * bin_ns) / 1e9;
-  for (const t of ticks(seconds, Math.max(2, width / 90))) frame.xTick(t / seconds, format.elapsed(from_ns / 1e9 + t, Math.max(1, seconds / 100)));
+  for (const t of ticks(seconds, Math.max(2, width / 90))) frame.xTick(t / seconds, timeLabel(store, from_ns / 1e9 + t, Math.max(1, seconds / 100)));
   for (const { cls, us } of curves) frame.add(s("path", { d: steps(frame, us, py), class: `line ${cls}` }));
   const apart = differ_percent === null ? "" : `in ${format.percent(differ_percent)} of the bins with I/O the two differ by more than 10 %`;
   const whole = seconds >= 0.95 * (store.bounds.to - store.bounds.from);

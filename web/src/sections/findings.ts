@@ -2,7 +2,8 @@ import type { FindingBlock } from "../generated/page";
 import { DEFINITIONS, EVIDENCE } from "../definitions";
 import { fill, h, term } from "../dom";
 import * as format from "../format";
-import type { Store } from "../store";
+import { datedLabel } from "../charts/base";
+import type { ClockMode, Store } from "../store";
 import { around } from "../zoom";
 
 /** The definition of a piece of evidence. */
@@ -43,8 +44,10 @@ export class Findings {
   readonly #list = h("div", { class: "cards" });
   readonly #cards = new Map<FindingBlock, HTMLElement>();
   #all = false;
+  #clock: ClockMode;
 
   constructor(readonly store: Store, readonly chosen: () => void) {
+    this.#clock = store.clock;
     this.root = h("section", { id: "findings" }, h("h2", { text: "Findings" }), this.#list);
     this.#fill();
   }
@@ -106,7 +109,7 @@ export class Findings {
   #when(f: FindingBlock): string {
     const span = f.end_s - f.start_s;
     if (span >= (this.store.bounds.to - this.store.bounds.from) * 0.98) return "the whole recording";
-    return `${format.elapsed(f.start_s, Math.max(span / 20, 1e-3))}, for ${format.span(span)}`;
+    return `${datedLabel(this.store, f.start_s, Math.max(span / 20, 1e-3), this.store.bounds.from)}, for ${format.span(span)}`;
   }
 
   #show(f: FindingBlock): void {
@@ -115,6 +118,10 @@ export class Findings {
   }
 
   update(): void {
+    if (this.#clock !== this.store.clock) {
+      this.#clock = this.store.clock;
+      this.#fill();
+    }
     for (const [f, card] of this.#cards) card.classList.toggle("chosen", f === this.store.finding);
   }
 }

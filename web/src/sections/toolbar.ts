@@ -1,10 +1,16 @@
-import { timeLabel } from "../charts/base";
+import { datedLabel } from "../charts/base";
 import { Navigator } from "../charts/navigator";
 import { fill, h, term } from "../dom";
 import * as format from "../format";
 import { finerThan, totals } from "../levels";
 import type { ClockMode, Store } from "../store";
 import { scale } from "../zoom";
+
+const CLOCKS: Record<ClockMode, [string, string]> = {
+  utc: ["UTC", "wall clock in UTC"],
+  local: ["Local time", "wall clock of this browser's zone"],
+  elapsed: ["Since start", "since the start"],
+};
 
 /** What the charts show and how to move: stays in sight while they scroll. */
 export class Toolbar {
@@ -27,7 +33,7 @@ export class Toolbar {
       ...store.data.scopes.map((s) => h("option", { text: s.label })),
     );
     this.#clock = h("button", { type: "button", onclick: () => this.#nextClock() });
-    this.#clock.hidden = store.data.recording.start_unix_s === null;
+    this.#clock.hidden = store.startUnixS === null;
     const zoom = (factor: number) => () => store.look(scale(store.range, factor));
     this.root = h(
       "div",
@@ -62,7 +68,7 @@ export class Toolbar {
   }
 
   #nextClock(): void {
-    const next: Record<ClockMode, ClockMode> = { elapsed: "utc", utc: "elapsed" };
+    const next: Record<ClockMode, ClockMode> = { utc: "local", local: "elapsed", elapsed: "utc" };
     this.store.clock = next[this.store.clock];
     this.store.changed();
   }
@@ -72,12 +78,13 @@ export class Toolbar {
     const { from, to } = store.range;
     const step = store.level?.step ?? 1;
     const precision = Math.max(step, (to - from) / 1000);
-    this.#where.textContent = `${timeLabel(store, from, precision)} – ${timeLabel(store, to, precision)}`;
+    this.#where.textContent = `${datedLabel(store, from, precision)} – ${datedLabel(store, to, precision, from)}`;
     this.#step.textContent = `${format.span(step)} slots`;
     this.#back.disabled = !store.canGoBack;
     this.#all.disabled = store.whole && store.finding === null;
-    this.#clock.textContent = store.clock === "utc" ? "UTC" : "Since start";
-    this.#clock.setAttribute("aria-label", `Times: ${store.clock === "utc" ? "wall clock in UTC" : "since the start"}`);
+    const [name, meaning] = CLOCKS[store.clock];
+    this.#clock.textContent = name;
+    this.#clock.setAttribute("aria-label", `Times: ${meaning}`);
     this.#scope.selectedIndex = store.scopeIndex;
     for (const cls of ["read", "write"] as const) this.#toggles[cls].setAttribute("aria-pressed", String(store.show[cls]));
     this.#navigator.update();
@@ -128,7 +135,8 @@ export class InView {
     this.#finer.hidden = !zoomed || step <= 0.0011 || finest;
     if (this.#finer.hidden) return;
     const path = data.recording.path ?? "REC";
-    const at = (t: number) => t.toFixed(3);
+    const start = this.store.startUnixS;
+    const at = (t: number) => (start === null ? t.toFixed(3) : new Date((start + t) * 1000).toISOString());
     fill(
       this.#finer,
       `This page keeps ${format.span(step)} slots here. Every millisecond: `,
