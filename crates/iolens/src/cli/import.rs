@@ -45,7 +45,7 @@ pub struct ImportPlan {
 /// A wall-clock time as nanoseconds since the Unix epoch.
 fn parse_wall(s: &str) -> Result<i64, String> {
     let expected = "expected a wall-clock time, such as 2026-11-21T05:48:00Z";
-    match parse_instant(s) {
+    match parse_instant(s).map(Instant::until_now) {
         Ok(Instant::Wall(t)) => i64::try_from(t.as_nanosecond()).map_err(|_| expected.to_owned()),
         _ => Err(expected.to_owned()),
     }

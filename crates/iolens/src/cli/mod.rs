@@ -19,6 +19,7 @@ use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use iolens_core::model::Class;
 use iolens_recorder::SourceChoice;
 
 pub use generate::{GeneratePlan, generate};
@@ -30,7 +31,7 @@ pub use serve::{Compat, LogChoice, ServePlan, USUAL_FREEZE_KEEP, USUAL_KEEP};
 pub use share::ShareArgs;
 pub use signal::{ActuatorChoice, EnterPlan, GuardPlan, ThrottlePlan, UtilPlan};
 use source::source_choice;
-pub use units::{Instant, parse_duration_ns, parse_instant, parse_size};
+pub use units::{CivilInstant, Day, Instant, parse_duration_ns, parse_instant, parse_size};
 pub use window::{ClockArgs, WindowArgs};
 
 /// The parsed command line, validated as far as argv alone allows.
@@ -297,6 +298,9 @@ fn parse_limit(text: &str) -> Result<CarryLimit, String> {
 ///   iolens zoom db.iolens                              one row a second
 ///   iolens zoom db.iolens --step 10ms --from 153 --to 155
 ///   iolens zoom db.iolens --by device --format csv -x
+///   iolens zoom db.iolens --by process --top 5 --device nvme0n1
+///   iolens zoom db.iolens --by file --process postgres --totals
+///   iolens zoom /var/lib/iolens --at "yesterday 03:12"
 ///   iolens zoom iostat.iolens                          of an imported table, its own rows
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
@@ -308,10 +312,67 @@ pub struct ZoomPlan {
     pub rows: RowArgs,
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
+    pub subjects: SubjectArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
     pub window: WindowArgs,
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
     pub clock: ClockArgs,
+}
+
+/// Which I/Os `zoom` shows, and which subjects of rows.
+#[derive(Debug, Clone, Default, Args)]
+pub struct SubjectArgs {
+    /// Of this device only (name, /dev/NAME or MAJ:MIN), idle or not; may be repeated [default: all but the idle ones]
+    #[arg(short, long = "device", value_name = "DEV")]
+    pub devices: Vec<String>,
+    /// Of this process only: its name, its number, or both as in `--by process` (fio[1234])
+    #[arg(long, value_name = "P")]
+    pub process: Option<String>,
+    /// Of this control group and those below it: its path, or the last part of it
+    #[arg(long, value_name = "C")]
+    pub cgroup: Option<String>,
+    /// Of this file, or of the files below this directory: its path, or the last part of it
+    #[arg(long, value_name = "F")]
+    pub file: Option<String>,
+    /// Of this class only
+    #[arg(long, value_name = "CLASS", value_enum)]
+    pub class: Option<ClassArg>,
+    /// The N subjects with most I/O time, or most of the column of --sort
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub top: Option<u32>,
+    /// Order of the subjects in each interval and in the totals: a column by its name in CSV or its title in the table,
+    /// or io_time; the largest first
+    #[arg(long, value_name = "COL")]
+    pub sort: Option<String>,
+    /// One row for each subject, over the whole time
+    #[arg(long, conflicts_with = "step")]
+    pub totals: bool,
+}
+
+/// A class of I/Os.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ClassArg {
+    /// Reads
+    Read,
+    /// Writes
+    Write,
+    /// Discards
+    Discard,
+    /// Flushes
+    Flush,
+}
+
+impl From<ClassArg> for Class {
+    fn from(class: ClassArg) -> Class {
+        match class {
+            ClassArg::Read => Class::Read,
+            ClassArg::Write => Class::Write,
+            ClassArg::Discard => Class::Discard,
+            ClassArg::Flush => Class::Flush,
+        }
+    }
 }
 
 /// The rows of `zoom` and `live`.

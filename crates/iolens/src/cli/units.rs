@@ -1,6 +1,8 @@
 //! Durations, sizes and instants as users type them.
 
-use jiff::{SignedDuration, Timestamp, Zoned};
+use jiff::civil::{Date, DateTime, Time};
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Span, Timestamp, Zoned};
 
 /// A moment that a user named.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -9,6 +11,93 @@ pub enum Instant {
     SinceStart(i64),
     /// A wall-clock time.
     Wall(Timestamp),
+    /// A time of day, or a date and time, without a zone.
+    Civil(CivilInstant),
+}
+
+/// A time that is an instant only in a zone.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CivilInstant {
+    /// The day, if one was named.
+    pub day: Day,
+    /// The time of that day.
+    pub time: Time,
+    /// It is UTC, not in the local zone.
+    pub utc: bool,
+}
+
+/// Which day a time is of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Day {
+    /// The newest on which it makes sense.
+    Newest,
+    /// This one.
+    Date(Date),
+    /// So many days before today.
+    Ago(i8),
+}
+
+impl CivilInstant {
+    /// Its zone.
+    pub fn zone(&self) -> TimeZone {
+        if self.utc {
+            TimeZone::UTC
+        } else {
+            TimeZone::system()
+        }
+    }
+
+    /// The instant that it is on `date`; where clocks change and there is none or two, a near one.
+    pub fn on(&self, date: Date) -> Option<Timestamp> {
+        let zoned = date.to_datetime(self.time).to_zoned(self.zone()).ok()?;
+        Some(zoned.timestamp())
+    }
+
+    /// The instant of a day that was named, as of `now`.
+    pub fn named(&self, now: Timestamp) -> Option<Timestamp> {
+        match self.day {
+            Day::Newest => None,
+            Day::Date(date) => self.on(date),
+            Day::Ago(days) => {
+                let today = now.to_zoned(self.zone()).date();
+                self.on(today.checked_sub(Span::new().days(days)).ok()?)
+            }
+        }
+    }
+
+    /// The newest such instant at or before `limit`, if no day was named.
+    pub fn at_or_before(&self, limit: Timestamp) -> Option<Timestamp> {
+        let day = limit.to_zoned(self.zone()).date();
+        let same_day = self.on(day).filter(|t| *t <= limit);
+        same_day.or_else(|| self.on(day.yesterday().ok()?))
+    }
+
+    /// The first such instant after `limit`, if no day was named.
+    pub fn after(&self, limit: Timestamp) -> Option<Timestamp> {
+        let day = limit.to_zoned(self.zone()).date();
+        let same_day = self.on(day).filter(|t| *t > limit);
+        same_day.or_else(|| self.on(day.tomorrow().ok()?))
+    }
+}
+
+impl Instant {
+    /// With an instant in place of a time without a zone: the newest until now.
+    pub fn until_now(self) -> Instant {
+        let Instant::Civil(civil) = self else {
+            return self;
+        };
+        let now = Timestamp::now();
+        let wall = civil.named(now).or_else(|| civil.at_or_before(now));
+        wall.map_or(self, Instant::Wall)
+    }
+
+    /// With times without a zone in UTC.
+    pub fn in_utc(self) -> Instant {
+        match self {
+            Instant::Civil(civil) => Instant::Civil(CivilInstant { utc: true, ..civil }),
+            other => other,
+        }
+    }
 }
 
 /// `10ms`, `2s`, `1.5s`, `5m`, `1h30m` as nanoseconds.
@@ -80,14 +169,12 @@ pub fn parse_instant(s: &str) -> Result<Instant, String> {
     if let Ok(t) = s.parse::<Timestamp>() {
         return Ok(Instant::Wall(t));
     }
-    if let Ok(t) = s.parse::<jiff::civil::DateTime>()
-        && let Ok(z) = t.to_zoned(jiff::tz::TimeZone::system())
-    {
-        return Ok(Instant::Wall(z.timestamp()));
+    if let Some(civil) = civil_instant(s) {
+        return Ok(Instant::Civil(civil));
     }
     if s.contains("ago")
         && let Some(t) = s
-            .parse::<jiff::Span>()
+            .parse::<Span>()
             .ok()
             .and_then(|span| Zoned::now().checked_add(span).ok())
     {
@@ -101,8 +188,38 @@ pub fn parse_instant(s: &str) -> Result<Instant, String> {
     {
         return Ok(Instant::Wall(t));
     }
-    Err("expected seconds since the recording's start (153.6) or a time (2026-11-21T05:48:00Z, -5m, \"10 min ago\", now)"
-        .to_owned())
+    Err(
+        "expected seconds since the recording's start (153.6) or a time (2026-11-21T05:48:00Z, 08:42:26, \
+         \"yesterday 03:12\", -5m, \"10 min ago\", now)"
+            .to_owned(),
+    )
+}
+
+/// `2026-11-21 05:48`, `08:42:26`, `today 08:42`, `yesterday 03:12`.
+fn civil_instant(s: &str) -> Option<CivilInstant> {
+    if let Ok(at) = s.parse::<DateTime>() {
+        return Some(CivilInstant {
+            day: Day::Date(at.date()),
+            time: at.time(),
+            utc: false,
+        });
+    }
+    let (day, time) = match s.split_once(' ') {
+        None => (Day::Newest, s),
+        Some(("today", time)) => (Day::Ago(0), time),
+        Some(("yesterday", time)) => (Day::Ago(1), time),
+        Some(_) => return None,
+    };
+    // Digits alone would be a time to the parser, and are a mistake to people.
+    if !time.contains(':') {
+        return None;
+    }
+    let time = time.trim().parse::<Time>().ok()?;
+    Some(CivilInstant {
+        day,
+        time,
+        utc: false,
+    })
 }
 
 /// Seconds since the epoch to the nanosecond, which a double does not hold.
@@ -139,6 +256,37 @@ mod tests {
     }
 
     #[test]
+    fn times_of_day_are_the_newest_and_days_are_counted_from_today() {
+        let now: Timestamp = "2026-11-24T08:00:00Z".parse().unwrap();
+        let civil = |s: &str| match parse_instant(s).unwrap().in_utc() {
+            Instant::Civil(civil) => civil,
+            other => panic!("{other:?}"),
+        };
+        let said = |t: Option<Timestamp>| t.unwrap().to_string();
+        let time = civil("08:42:26");
+        assert_eq!(time.named(now), None);
+        assert_eq!(said(time.at_or_before(now)), "2026-11-23T08:42:26Z");
+        assert_eq!(said(time.after(now)), "2026-11-24T08:42:26Z");
+        assert_eq!(
+            said(civil("07:59").at_or_before(now)),
+            "2026-11-24T07:59:00Z"
+        );
+        assert_eq!(said(civil("07:59").after(now)), "2026-11-25T07:59:00Z");
+        assert_eq!(
+            said(civil("yesterday 03:12").named(now)),
+            "2026-11-23T03:12:00Z"
+        );
+        assert_eq!(
+            said(civil("today 03:12").named(now)),
+            "2026-11-24T03:12:00Z"
+        );
+        assert!(matches!(
+            parse_instant("08:42").unwrap().until_now(),
+            Instant::Wall(_)
+        ));
+    }
+
+    #[test]
     fn instants_count_from_the_start_or_name_a_time() {
         assert_eq!(
             parse_instant("153.6").unwrap(),
@@ -148,10 +296,14 @@ mod tests {
             parse_instant("2026-11-21T05:48:00Z").unwrap(),
             Instant::Wall(_)
         ));
-        assert!(matches!(
-            parse_instant("2026-11-21 05:48").unwrap(),
-            Instant::Wall(_)
-        ));
+        let Instant::Civil(at) = parse_instant("2026-11-21 05:48").unwrap() else {
+            panic!()
+        };
+        let at = CivilInstant { utc: true, ..at };
+        assert_eq!(
+            at.named(Timestamp::UNIX_EPOCH).unwrap().to_string(),
+            "2026-11-21T05:48:00Z"
+        );
         let Instant::Wall(t) = parse_instant("10 min ago").unwrap() else {
             panic!()
         };
@@ -177,6 +329,10 @@ mod tests {
             "nan",
             "1e30",
             "10 min",
+            "yesterday",
+            "yesterday noon",
+            "tomorrow 03:12",
+            "25:00",
             "-",
             "--5m",
             "-ten",

@@ -10,15 +10,30 @@ use crate::present::times::{Clock, Times};
 /// A part of a recording, as given on the command line.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct WindowArgs {
-    /// The minute around this moment, 30 s before it to 30 s after it
+    /// The minute around this moment, 30 s before it to 30 s after it; of a time of day the newest that is recorded
     #[arg(long, value_name = "T", value_parser = parse_instant, allow_hyphen_values = true, conflicts_with_all = ["from", "to"])]
     pub at: Option<Instant>,
-    /// Begin here: seconds since the recording's start, or a wall-clock time (2026-11-21T05:48:00Z, -5m, "10 min ago", now)
+    /// Begin here: seconds since the recording's start, or a wall-clock time (2026-11-21T05:48:00Z, 08:42:26,
+    /// "yesterday 03:12", -5m, "10 min ago", now)
     #[arg(long, value_name = "T", value_parser = parse_instant, allow_hyphen_values = true)]
     pub from: Option<Instant>,
     /// End here
     #[arg(long, value_name = "T", value_parser = parse_instant, allow_hyphen_values = true)]
     pub to: Option<Instant>,
+}
+
+impl WindowArgs {
+    /// With times that have no zone in that of `clock`.
+    pub fn by(&self, clock: ClockArgs) -> WindowArgs {
+        if !clock.utc {
+            return *self;
+        }
+        WindowArgs {
+            at: self.at.map(Instant::in_utc),
+            from: self.from.map(Instant::in_utc),
+            to: self.to.map(Instant::in_utc),
+        }
+    }
 }
 
 /// Which clock times are typed and shown in.

@@ -20,7 +20,7 @@ pub fn run(plan: &FilesPlan) -> Result<u8> {
     let Chosen {
         recording,
         window: asked,
-    } = choose::one(&plan.recording, &plan.window)?;
+    } = choose::one(&plan.recording, &plan.window.by(plan.clock))?;
     if recording.requests_stored() == 0 {
         let path = recording.path().display();
         let lost = recording.lost(0..i64::MAX);

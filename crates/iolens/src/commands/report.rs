@@ -32,7 +32,7 @@ pub fn run(plan: &ReportPlan) -> Result<u8> {
     let Chosen {
         recording,
         window: asked,
-    } = choose::one(&plan.recording, &plan.window)?;
+    } = choose::one(&plan.recording, &plan.window.by(plan.clock))?;
     let mut range = window::resolve_for_analysis(&recording, &asked)?;
     let rates = read_rates(recording.path())?;
     // Single I/Os give exact figures.

@@ -8,7 +8,7 @@ use iolens_core::store::{Recording, Root, Stored};
 use iolens_observe::topology::wall_clock_ns;
 use jiff::Timestamp;
 
-use super::source;
+use super::{civil, source};
 use crate::cli::{Instant, WindowArgs};
 use crate::present::escape;
 use crate::streams::damage;
@@ -28,7 +28,7 @@ pub const AROUND_NS: i64 = 30_000_000_000;
 const MINUTE_NS: i64 = 60_000_000_000;
 const HOUR_NS: i64 = 60 * MINUTE_NS;
 
-/// The one recording that is meant; of a root without a time the newest.
+/// The one recording that is meant; of a root without a time the newest, and several that follow each other as one.
 ///
 /// # Errors
 /// No recording holds the time, or several do, which cannot be analysed as one.
@@ -38,15 +38,50 @@ pub fn one(path: &Path, args: &WindowArgs) -> Result<Chosen> {
     };
     match &found[..] {
         [only] => only.open(),
-        several => {
-            let longest = several.iter().max_by_key(|f| f.to_unix_ns - f.from_unix_ns);
-            let part = longest.map_or(String::new(), Found::part);
-            bail!(
-                "this time spans {} recordings, which are analysed one by one; choose a part: {part}",
-                several.len()
-            );
-        }
+        several => joined(path, several),
     }
+}
+
+/// The parts as one recording called `path`.
+fn joined(path: &Path, found: &[Found]) -> Result<Chosen> {
+    let longest = found.iter().max_by_key(|f| f.to_unix_ns - f.from_unix_ns);
+    let proposed = longest.map_or(String::new(), Found::part);
+    let n = found.len();
+    // Sums belong to one recording.
+    if !found.iter().all(Found::has_ios) {
+        bail!(
+            "this time spans {n} recordings, and of some the size limit left only sums; choose a part: {proposed}"
+        );
+    }
+    let mut parts = Vec::new();
+    for f in found {
+        let recording = source::open(&f.stored.path)?;
+        let start_ns = recording.meta().start_unix_ns;
+        parts.push((
+            recording,
+            f.from_unix_ns - start_ns..f.to_unix_ns - start_ns,
+        ));
+    }
+    let of_one_source = parts
+        .windows(2)
+        .all(|pair| pair[0].0.meta().source == pair[1].0.meta().source);
+    if !of_one_source {
+        bail!("this time spans {n} recordings of different sources; choose a part: {proposed}");
+    }
+    let first_from_ns = parts.first().map_or(0, |(_, range)| range.start);
+    let Some(recording) = Recording::joined(path, parts) else {
+        bail!(
+            "{}: no recording holds anything of this time",
+            path.display()
+        );
+    };
+    // The joined recording begins with the whole of the first and ends where the last part does.
+    let window = WindowArgs {
+        at: None,
+        from: (first_from_ns > 0).then_some(Instant::SinceStart(first_from_ns)),
+        to: None,
+    };
+    Ok(Chosen { recording, window })
 }
 
 /// All recordings that are meant, by time. Of several those that cannot be read any more are left out, and it is said.
@@ -112,6 +147,9 @@ pub fn or_latest(path: &Path, asked: &WindowArgs, length_ns: i64) -> Result<Wind
 /// A recording that is no root's, or is given by its own path.
 fn plain(path: &Path, args: &WindowArgs) -> Result<Chosen> {
     let recording = source::open(path)?;
+    let start_ns = recording.meta().start_unix_ns;
+    let span = start_ns..start_ns.saturating_add(recording.end_ns());
+    let args = &civil::settled(args, &[span])?;
     let Some(at) = args.at else {
         return Ok(Chosen {
             recording,
@@ -120,6 +158,8 @@ fn plain(path: &Path, args: &WindowArgs) -> Result<Chosen> {
     };
     let at_ns = match at {
         Instant::SinceStart(ns) => ns,
+        // Settled above.
+        Instant::Civil(_) => i64::MIN,
         Instant::Wall(t) => unix_ns(t).saturating_sub(recording.meta().start_unix_ns),
     };
     let end_ns = recording.end_ns();
@@ -226,10 +266,14 @@ fn in_root(path: &Path, args: &WindowArgs) -> Result<Option<Vec<Found>>> {
     let Some(root) = Root::open(path)? else {
         return Ok(None);
     };
+    let args = &civil::settled_over(args, || {
+        let found = spans(root.recordings());
+        found.map(|f| f.start_unix_ns..f.end_unix_ns).collect()
+    })?;
     let at = |t: Option<Instant>, name: &str| match t {
         None => Ok(None),
         Some(Instant::Wall(t)) => Ok(Some(unix_ns(t))),
-        Some(Instant::SinceStart(_)) => {
+        Some(Instant::SinceStart(_) | Instant::Civil(_)) => {
             bail!(
                 "{name}: {} holds many recordings: give a wall-clock time (2026-11-21T05:48:00Z, -5m)",
                 path.display()
@@ -412,12 +456,12 @@ fn gaps(found: &[Found], from_ns: i64, to_ns: i64) -> Vec<Range<i64>> {
     free
 }
 
-fn unix_ns(t: Timestamp) -> i64 {
+pub(super) fn unix_ns(t: Timestamp) -> i64 {
     i64::try_from(t.as_nanosecond()).unwrap_or(i64::MAX)
 }
 
 /// RFC 3339 with as many digits as it takes, so that what is proposed can be typed.
-fn said(unix_ns: i64) -> String {
+pub(super) fn said(unix_ns: i64) -> String {
     Timestamp::from_nanosecond(unix_ns.into())
         .map_or_else(|_| unix_ns.to_string(), |t| t.to_string())
 }
@@ -627,17 +671,6 @@ mod tests {
         );
         record(tmp.path(), "a", 0, 100);
         record(tmp.path(), "a", 100, 300);
-        let spanning = refusal(one(tmp.path(), &window(wall(50), wall(250))));
-        assert!(spanning.contains("spans 2 recordings"), "{spanning}");
-        let part = spanning
-            .split("--from ")
-            .nth(1)
-            .and_then(|p| p.split_once(" --to "))
-            .expect("a part");
-        let instant = |s: &str| Some(Instant::Wall(s.parse().expect("a time")));
-        let proposed =
-            one(tmp.path(), &window(instant(part.0), instant(part.1))).expect("what was proposed");
-        assert_eq!(ranges(vec![proposed]), [(0, 150)]);
         let since_start = refusal(one(tmp.path(), &window(Some(Instant::SinceStart(S)), None)));
         assert!(since_start.contains("wall-clock"), "{since_start}");
         assert!(refusal(one(tmp.path(), &window(wall(9), wall(9)))).contains("not after"));
@@ -648,6 +681,39 @@ mod tests {
             "{hosts}"
         );
         assert!(one(&tmp.path().join("host=b"), &WindowArgs::default()).is_ok());
+    }
+
+    #[test]
+    fn a_time_over_several_recordings_is_one_recording() {
+        let tmp = tempfile::tempdir().expect("a directory");
+        record(tmp.path(), "a", 0, 100);
+        record(tmp.path(), "a", 100, 300);
+        record(tmp.path(), "a", 400, 500);
+        let chosen = one(tmp.path(), &window(wall(40), wall(420))).expect("as one");
+        let recording = &chosen.recording;
+        assert_eq!(recording.meta().start_unix_ns, EPOCH);
+        let ios = recording.ios(0..i64::MAX, iolens_core::store::IoColumns::REQUIRED);
+        let done: Vec<i64> = ios
+            .flat_map(|b| b.expect("readable"))
+            .map(|io| io.done_ns / S)
+            .collect();
+        assert_eq!(done, [50, 200], "the third one's is after the end");
+        let gaps = recording.lost(0..i64::MAX);
+        assert_eq!(
+            (gaps.len(), gaps[0].from_ns / S, gaps[0].to_ns / S),
+            (1, 300, 400)
+        );
+        assert_eq!(ranges(vec![chosen]), [(40, 420)]);
+        let gone = tmp
+            .path()
+            .join("host=a")
+            .join(Root::recording_directory(EPOCH));
+        std::fs::remove_dir_all(gone.join("io")).expect("removes");
+        let sums = refusal(one(tmp.path(), &window(wall(40), wall(420))));
+        assert!(
+            sums.contains("left only sums") && sums.contains("--from "),
+            "{sums}"
+        );
     }
 
     #[test]

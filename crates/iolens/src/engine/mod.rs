@@ -5,8 +5,10 @@
 
 pub mod actors;
 pub mod choose;
+mod civil;
 pub mod decode;
 pub mod files;
+pub mod filter;
 pub mod findings;
 pub mod fleet;
 pub mod heat;
@@ -23,9 +25,12 @@ pub mod rows;
 pub mod series;
 pub mod single;
 pub mod source;
+pub mod subjects;
 pub mod tables;
 pub mod view;
 pub mod window;
 
 // What a question is made of is defined where it is parsed; who asks in another way takes it from here.
-pub use crate::cli::{By, Format, Instant, RowArgs, WindowArgs, parse_duration_ns, parse_instant};
+pub use crate::cli::{
+    By, CivilInstant, Day, Format, Instant, RowArgs, WindowArgs, parse_duration_ns, parse_instant,
+};

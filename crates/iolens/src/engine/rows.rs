@@ -10,6 +10,7 @@ use iolens_core::analysis::timeline::{
 use iolens_core::model::{DevId, Device, Source, find_device};
 use iolens_core::store::{IoColumns, Recording};
 
+use super::filter::IoFilter;
 use super::{decode, patience, source, window};
 use crate::cli::By;
 use crate::present::html::Names;
@@ -136,6 +137,21 @@ pub fn each_row(
     range: Range<i64>,
     plan: TimelinePlan,
     counts: impl Fn(DevId) -> bool,
+    show: impl FnMut(Row) -> Result<()>,
+) -> Result<()> {
+    each_row_of(recording, range, plan, counts, &IoFilter::default(), show)
+}
+
+/// The same of the I/Os that `filter` has; counters know none of what it asks for.
+///
+/// # Errors
+/// As [`each_row`].
+pub fn each_row_of(
+    recording: &Recording,
+    range: Range<i64>,
+    plan: TimelinePlan,
+    counts: impl Fn(DevId) -> bool,
+    filter: &IoFilter,
     mut show: impl FnMut(Row) -> Result<()>,
 ) -> Result<()> {
     if recording.meta().source == Source::Counters {
@@ -147,7 +163,7 @@ pub fn each_row(
     } else {
         window::with_last_instant(recording, &range)
     };
-    let columns = columns(plan.by);
+    let columns = columns(plan.by) | filter.columns();
     let mut timeline = Timeline::new(plan)?;
     for l in recording
         .lost(range.clone())
@@ -160,7 +176,7 @@ pub fn each_row(
     while let Some(batch) = ios.next() {
         patience::check()?;
         ios.reader().damage().iter().for_each(|l| timeline.lost(l));
-        for io in batch?.iter().filter(|io| counts(io.dev)) {
+        for io in batch?.iter().filter(|io| counts(io.dev) && filter.has(io)) {
             timeline.push(io)?;
         }
         while let Some(row) = timeline.next_row() {

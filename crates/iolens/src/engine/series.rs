@@ -33,11 +33,12 @@ const STEPS_MS: [i64; 22] = [
 const USUAL_ROWS: i64 = 900;
 
 impl Series<'_> {
-    /// Gives every row, in Unix time, with the name of its group to `show`; the step that was taken.
+    /// Gives every row, in Unix time, with the beginning of the first recording before it and the name of its group after
+    /// it, to `show`; the step that was taken.
     ///
     /// # Errors
     /// No recording holds the time, or the rows are too many.
-    pub fn each_row(mut self, mut show: impl FnMut(&Row, &str)) -> Result<i64> {
+    pub fn each_row(mut self, mut show: impl FnMut(i64, &Row, &str)) -> Result<i64> {
         let chosen = choose::all(self.path, &self.window)?;
         let mut length_ns = 0;
         for c in &chosen {
@@ -64,6 +65,9 @@ impl Series<'_> {
             let filter = DeviceFilter::of(&c.recording.meta().devices, self.devices)?;
             views.push(View::of_tier(c, &self.rows, Tier::Coarsest)?.of_devices(filter));
         }
+        let start_unix_ns = views
+            .first()
+            .map_or(0, |view| view.recording.meta().start_unix_ns);
         let count = AtomicUsize::new(0);
         let counted = || match count.fetch_add(1, Ordering::Relaxed) {
             n if n < MAX_ROWS => Ok(()),
@@ -71,7 +75,7 @@ impl Series<'_> {
         };
         if let [view] = views.as_slice() {
             view.show(view.recording.meta().start_unix_ns, |row, name| {
-                counted().map(|()| show(row, name))
+                counted().map(|()| show(start_unix_ns, row, name))
             })?;
             return Ok(step_ns);
         }
@@ -88,7 +92,7 @@ impl Series<'_> {
         parts
             .iter()
             .flat_map(|(_, rows)| rows)
-            .for_each(|(row, name)| show(row, name));
+            .for_each(|(row, name)| show(start_unix_ns, row, name));
         Ok(step_ns)
     }
 }

@@ -4,13 +4,14 @@ use std::ops::Range;
 
 use anyhow::{Result, bail};
 use iolens_core::analysis::Window;
-use iolens_core::analysis::timeline::{GroupBy, GroupKey, Row, TimelinePlan};
+use iolens_core::analysis::timeline::{GroupBy, GroupKey, MIN_STEP_NS, Row, TimelinePlan};
 use iolens_core::model::{IntervalRates, RecordingMeta, Source};
 use iolens_core::store::Recording;
 
 use super::choose::Chosen;
+use super::filter::{FilterPlan, IoFilter};
 use super::layers::Layers;
-use super::rows::{DeviceFilter, device_keys, each_row, group_by, group_name};
+use super::rows::{DeviceFilter, device_keys, each_row_of, group_by, group_name};
 use super::{names, rollups, tables, window};
 use crate::cli::RowArgs;
 use crate::present::escape;
@@ -26,6 +27,7 @@ pub struct View {
     /// The rollups that stand for single I/Os.
     rolled: Option<Rolled>,
     devices: DeviceFilter,
+    filter: IoFilter,
     /// Which rows.
     pub timeline: TimelinePlan,
 }
@@ -130,6 +132,7 @@ impl View {
             tables,
             rolled,
             devices: DeviceFilter::default(),
+            filter: IoFilter::default(),
             timeline,
         })
     }
@@ -142,12 +145,80 @@ impl View {
         View { devices, ..self }
     }
 
+    /// Of the I/Os that `plan` asks for only.
+    ///
+    /// # Errors
+    /// The recording has no single I/Os here.
+    pub fn of_ios(mut self, plan: &FilterPlan) -> Result<View> {
+        if plan.is_all() {
+            return Ok(self);
+        }
+        let asked = "--process, --cgroup, --file, --class";
+        if self.recording.meta().source == Source::Counters {
+            bail!("{asked}: this recording was made from counters, which know devices only");
+        }
+        if self.tables.is_some() {
+            bail!("{asked}: this recording was imported from tables, which know devices only");
+        }
+        if self.rolled.is_some() {
+            bail!("{asked}: the size limit left only sums by device of this time, no single I/Os");
+        }
+        let names = if plan.wants_names() {
+            names::read(&self.recording, self.range.end)?
+        } else {
+            Names::default()
+        };
+        self.filter = IoFilter::new(plan, &names);
+        Ok(self)
+    }
+
+    /// Whether no I/O can be shown, because the recording has no name that was asked for.
+    pub fn is_empty(&self) -> bool {
+        self.filter.is_empty()
+    }
+
+    /// What is shown, in nanoseconds since the recording's start.
+    pub fn range(&self) -> Range<i64> {
+        self.range.clone()
+    }
+
+    /// Gives one row of each subject, over the whole time and with the plain columns, to `show`.
+    ///
+    /// # Errors
+    /// As [`View::show`].
+    pub fn each_subject(&self, show: impl FnMut(&Row, &str) -> Result<()>) -> Result<()> {
+        let timeline = TimelinePlan {
+            step_ns: (self.range.end - self.range.start).max(MIN_STEP_NS),
+            extended: false,
+            ..self.timeline.clone()
+        };
+        self.show_as(&timeline, &self.layers()?, 0, show)
+    }
+
     /// Gives every row with its name to `show`, `shift_ns` later than the recording says.
     ///
     /// # Errors
     /// The recording cannot be read, or `show` failed.
-    pub fn show(
+    pub fn show(&self, shift_ns: i64, show: impl FnMut(&Row, &str) -> Result<()>) -> Result<()> {
+        let layers = self.layers()?;
+        layers.say();
+        self.show_as(&self.timeline, &layers, shift_ns, show)
+    }
+
+    /// Which devices count once.
+    fn layers(&self) -> Result<Layers> {
+        // Who names devices means them, whatever they are above.
+        if self.devices.is_all() {
+            Layers::of(&self.recording, self.timeline.by)
+        } else {
+            Ok(Layers::default())
+        }
+    }
+
+    fn show_as(
         &self,
+        timeline: &TimelinePlan,
+        layers: &Layers,
         shift_ns: i64,
         mut show: impl FnMut(&Row, &str) -> Result<()>,
     ) -> Result<()> {
@@ -157,16 +228,10 @@ impl View {
             tables,
             rolled,
             devices,
-            timeline,
+            filter,
+            ..
         } = self;
         let (meta, by) = (recording.meta(), timeline.by);
-        // Who names devices means them, whatever they are above.
-        let layers = if devices.is_all() {
-            Layers::of(recording, by)?
-        } else {
-            Layers::default()
-        };
-        layers.say();
         let names = match by {
             GroupBy::Cgroup | GroupBy::File => names::read(recording, range.end)?,
             GroupBy::All | GroupBy::Device | GroupBy::Process => Names::default(),
@@ -206,7 +271,7 @@ impl View {
             Some(tables) => tables::rows(recording, tables, &timeline, counts, rest.end)?
                 .into_iter()
                 .try_for_each(shifted),
-            None => each_row(recording, rest, timeline, counts, shifted),
+            None => each_row_of(recording, rest, timeline, counts, filter, shifted),
         }
     }
 }

@@ -14,8 +14,10 @@ use crate::cli::{Instant, WindowArgs};
 /// The window is empty or lies outside the recording.
 pub fn resolve(recording: &Recording, args: &WindowArgs) -> Result<Range<i64>> {
     let end_ns = recording.end_ns();
-    let at = |i: Instant| match i {
+    let at = |i: Instant| match i.until_now() {
         Instant::SinceStart(ns) => ns,
+        // Only a time that no calendar has is left of those without a zone.
+        Instant::Civil(_) => i64::MIN,
         Instant::Wall(t) => {
             let unix_ns = i64::try_from(t.as_nanosecond()).unwrap_or(i64::MAX);
             unix_ns.saturating_sub(recording.meta().start_unix_ns)

@@ -232,6 +232,10 @@ pub(super) struct FindingBlock {
     kind: FindingKind,
     /// `null` if it is about all.
     device: Option<String>,
+    /// Where it begins, as RFC 3339; `null` where the recording has no date.
+    start: Option<String>,
+    /// Where it ends, as RFC 3339.
+    end: Option<String>,
     start_s: f64,
     end_s: f64,
     severity: Severity,
@@ -444,13 +448,16 @@ pub(super) fn link_name(devices: &[DevId], meta: &RecordingMeta) -> String {
 }
 
 fn finding(f: &Finding, meta: &RecordingMeta) -> FindingBlock {
+    let times = Times::utc(meta);
     FindingBlock {
         kind: f.kind(),
         device: finding_place(f, meta),
+        start: times.rfc3339(f.from_ns),
+        end: times.rfc3339(f.to_ns),
         start_s: f.from_ns as f64 / 1e9,
         end_s: f.to_ns as f64 / 1e9,
         severity: f.severity,
-        summary: words::summary(f, &Times::utc(meta)),
+        summary: words::summary(f, &times),
         evidence: words::evidence(f, meta),
     }
 }

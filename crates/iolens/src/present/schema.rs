@@ -209,7 +209,7 @@ fn the_list_of_fields_is_current() {
         .flat_map(|keys| keys.keys().cloned())
         .collect();
     let zoom: BTreeMap<String, String> = zoom
-        .chain([("time_s".to_owned(), define("time_s"))])
+        .chain(["time", "time_unix_s", "time_s"].map(|key| (key.to_owned(), define(key))))
         .collect();
     let mut in_page = BTreeSet::new();
     let mut page = schema_of::<super::html::PageData>();

@@ -2,7 +2,7 @@
 
 use iolens_core::model::RecordingMeta;
 use jiff::civil::Date;
-use jiff::tz::TimeZone;
+use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, Zoned};
 
 /// In which form instants are shown.
@@ -101,6 +101,26 @@ impl Times {
         }
     }
 
+    /// RFC 3339 with the reader's offset, in UTC if instants are relative; `None` where the recording has no date.
+    pub fn rfc3339(&self, at_ns: i64) -> Option<String> {
+        let unix_ns = self.unix_ns(at_ns)?;
+        let timestamp = Timestamp::from_nanosecond(unix_ns.into()).ok()?;
+        let offset = self.zoned(at_ns).map_or(Offset::UTC, |z| z.offset());
+        if offset == Offset::UTC {
+            Some(timestamp.to_string())
+        } else {
+            Some(timestamp.display_with_offset(offset).to_string())
+        }
+    }
+
+    /// Nanoseconds since the epoch; `None` where the recording has no date.
+    pub fn unix_ns(&self, at_ns: i64) -> Option<i64> {
+        if self.start_unix_ns < MIN_UNIX_NS {
+            return None;
+        }
+        self.start_unix_ns.checked_add(at_ns)
+    }
+
     /// The instant in the zone of the reader; `None` if instants are relative.
     pub fn zoned(&self, at_ns: i64) -> Option<Zoned> {
         let Clock::Wall(zone) = &self.clock else {
@@ -138,12 +158,17 @@ fn seconds(at_ns: i64, decimals: usize) -> String {
     format!("{:.decimals$} s", at_ns as f64 / 1e9)
 }
 
-/// RFC 3339 in UTC to the nanosecond where it takes that: what documents say and what can be typed.
-pub fn rfc3339(unix_ns: i64) -> String {
-    match Timestamp::from_nanosecond(unix_ns.into()) {
-        Ok(t) => t.to_string(),
-        Err(_) => unix_ns.to_string(),
+/// Seconds to the nanosecond without zeros at the end, which a double does not hold where they count from the epoch.
+pub fn exact_seconds(ns: i64) -> String {
+    const SECOND_NS: u64 = 1_000_000_000;
+    let sign = if ns < 0 { "-" } else { "" };
+    let whole = ns.unsigned_abs() / SECOND_NS;
+    let part = ns.unsigned_abs() % SECOND_NS;
+    if part == 0 {
+        return format!("{sign}{whole}");
     }
+    let digits = format!("{part:09}");
+    format!("{sign}{whole}.{}", digits.trim_end_matches('0'))
 }
 
 #[cfg(test)]
@@ -191,6 +216,27 @@ mod tests {
         assert_eq!(times.instant(S), "00:59:51.000");
         assert_eq!(times.full(S), "2026-11-19 00:59:51.000 +01");
         assert_eq!(times.argument(S), "2026-11-18T23:59:51.000Z");
+    }
+
+    #[test]
+    fn documents_have_rfc_3339_with_the_offset_and_exact_seconds() {
+        let offset = jiff::tz::Offset::from_hours(1).expect("an offset");
+        let local = wall(TimeZone::fixed(offset));
+        assert_eq!(
+            local.rfc3339(S / 8).as_deref(),
+            Some("2026-11-19T00:59:50.125+01:00")
+        );
+        let utc = wall(TimeZone::UTC);
+        assert_eq!(utc.rfc3339(S).as_deref(), Some("2026-11-18T23:59:51Z"));
+        assert_eq!(
+            utc.unix_ns(1).map(exact_seconds).as_deref(),
+            Some("1795046390.000000001")
+        );
+        assert_eq!(exact_seconds(-S / 4), "-0.25");
+        assert_eq!(exact_seconds(7 * S), "7");
+        let undated = Times::new(Clock::Wall(TimeZone::UTC), 0, 0);
+        assert_eq!(undated.rfc3339(S), None);
+        assert_eq!(undated.unix_ns(S), None);
     }
 
     #[test]

@@ -4,11 +4,14 @@ use std::cell::OnceCell;
 use std::fmt::Write;
 
 use iolens_core::analysis::timeline::{GroupBy, Row};
+use jiff::civil::Date;
+use jiff::tz::Offset;
 use serde_json::{Map, json};
 
 use super::escape;
 use super::fields::{Field, Value, fields};
 use super::layout::{cut, fixed};
+use super::times::{Times, exact_seconds, time_of_day};
 use super::workload::{Pods, Workload};
 
 /// How rows are written.
@@ -41,6 +44,10 @@ pub struct ZoomWriter {
     sampled: bool,
     /// An imported table says something of all classes together only.
     all_classes: bool,
+    /// How the instants of rows are written; `None`: as seconds since the start, of which no date is known.
+    times: Option<Times>,
+    /// The date, and the zone's offset, that the table showed last.
+    shown_day: Option<(Date, Offset)>,
     /// Whose the control groups are.
     pods: Pods,
     /// Columns of the terminal.
@@ -51,6 +58,10 @@ pub struct ZoomWriter {
 
 /// Width of the time, and of the column of device names with the space before it.
 const TIME_WIDTH: usize = 8;
+/// Width of a time of day up to the point before its fraction.
+const CLOCK_WIDTH: usize = 9;
+/// Digits that the time of a row has that is cut short.
+const CUT_DECIMALS: usize = 3;
 const DEVICE_WIDTH: usize = 18;
 /// Room for the marks before a name that stands last, and for the name.
 const MARKS_WIDTH: usize = 5;
@@ -75,6 +86,8 @@ impl ZoomWriter {
             cut_ns: None,
             sampled: false,
             all_classes: false,
+            times: None,
+            shown_day: None,
             pods: Pods::default(),
             width: usize::MAX,
             lines: OnceCell::new(),
@@ -84,6 +97,19 @@ impl ZoomWriter {
     /// For a terminal of `width` columns: where a row of the table is too long, it continues in the next line.
     pub fn with_width(self, width: usize) -> ZoomWriter {
         ZoomWriter { width, ..self }
+    }
+
+    /// With the time of day where `times` has a date, and with the columns `time` and `time_unix_s` in CSV and JSON.
+    pub fn with_times(self, times: Times) -> ZoomWriter {
+        ZoomWriter {
+            times: Some(times),
+            ..self
+        }
+    }
+
+    /// The same for rows to come.
+    pub fn set_times(&mut self, times: Times) {
+        self.times = Some(times);
     }
 
     /// For rows of several recordings, which begin between the steps of the first: times to the millisecond.
@@ -100,12 +126,25 @@ impl ZoomWriter {
 
     /// What stands left of the numbers.
     fn label_width(&self) -> usize {
-        TIME_WIDTH
+        self.time_width()
             + if self.by == GroupBy::Device {
                 DEVICE_WIDTH
             } else {
                 0
             }
+    }
+
+    /// Of the column of times: of times of day those of a row that is cut short have a fraction.
+    fn time_width(&self) -> usize {
+        if self.shows_time_of_day() {
+            CLOCK_WIDTH + self.time_decimals.max(CUT_DECIMALS)
+        } else {
+            TIME_WIDTH
+        }
+    }
+
+    fn shows_time_of_day(&self) -> bool {
+        self.times.as_ref().is_some_and(|t| !t.is_relative())
     }
 
     /// What stands right of them.
@@ -211,8 +250,14 @@ impl ZoomWriter {
             Format::Json => "[".to_owned(),
             Format::Ndjson => String::new(),
             Format::Csv => {
-                let names = ["time_s"]
-                    .into_iter()
+                let times: &[&str] = if self.times.is_some() {
+                    &["time", "time_unix_s", "time_s"]
+                } else {
+                    &["time_s"]
+                };
+                let names = times
+                    .iter()
+                    .copied()
                     .chain(self.group_name())
                     .chain(self.fields().map(|f| f.name));
                 let of_group = Some(Workload::KEYS).filter(|_| self.by == GroupBy::Cgroup);
@@ -238,7 +283,8 @@ impl ZoomWriter {
         } else {
             String::new()
         };
-        format!("{time:>TIME_WIDTH$}{device}")
+        let width = self.time_width();
+        format!("{time:>width$}{device}")
     }
 
     /// In the table, names of any length stand where they push no number aside.
@@ -254,7 +300,7 @@ impl ZoomWriter {
             self.cut_ns = Some(row.to_ns - row.from_ns);
         }
         match self.format {
-            Format::Table => self.table_row(row, group),
+            Format::Table => self.day_line(row.to_ns) + &self.table_row(row, group),
             Format::Csv => self.csv_row(row, group),
             Format::Json => format!(
                 "{}\n{}",
@@ -302,14 +348,46 @@ impl ZoomWriter {
         !self.sampled && row.to_ns - row.from_ns < self.step_ns
     }
 
+    /// The line that says of which day the rows from `at_ns` on are, where the day or the zone's offset changes.
+    fn day_line(&mut self, at_ns: i64) -> String {
+        let Some(at) = self.times.as_ref().and_then(|t| t.zoned(at_ns)) else {
+            return String::new();
+        };
+        let day = Some((at.date(), at.offset()));
+        if self.shown_day == day {
+            return String::new();
+        }
+        self.shown_day = day;
+        at.strftime("%Y-%m-%d %Z\n").to_string()
+    }
+
     fn table_row(&self, row: &Row, group: &str) -> String {
         // Where a slot ends between the steps, so does its label.
         let decimals = if self.is_cut(row) {
-            self.time_decimals.max(3)
+            self.time_decimals.max(CUT_DECIMALS)
         } else {
             self.time_decimals
         };
-        let time = format!("{:.decimals$}", row.to_ns as f64 / 1e9);
+        let time = match self.times.as_ref().and_then(|t| t.zoned(row.to_ns)) {
+            Some(at) => time_of_day(&at, decimals),
+            None => format!("{:.decimals$}", row.to_ns as f64 / 1e9),
+        };
+        self.labelled_row(&time, row, group)
+    }
+
+    /// The table's block of what each subject did in all, after its rows; each row is the sum of a subject's.
+    pub fn totals<'a>(&self, rows: impl IntoIterator<Item = (&'a str, &'a Row)>) -> String {
+        let mut out = String::new();
+        for (group, row) in rows {
+            if out.is_empty() {
+                let _ = writeln!(out, "\nin all, {:.3} s:", row.seconds());
+            }
+            out += &self.labelled_row("total", row, group);
+        }
+        out
+    }
+
+    fn labelled_row(&self, time: &str, row: &Row, group: &str) -> String {
         let group = escape::terminal(group);
         let marks = [row.lossy.then_some(" *"), self.is_cut(row).then_some(" ~")];
         let marks: String = marks.into_iter().flatten().collect();
@@ -320,11 +398,18 @@ impl ZoomWriter {
             ),
             false => marks.clone(),
         };
-        self.laid_out(&self.label(&time, &group), |f| cell(f, row), end)
+        self.laid_out(&self.label(time, &group), |f| cell(f, row), end)
     }
 
     fn csv_row(&self, row: &Row, group: &str) -> String {
-        let mut line = format!("{}", row.to_ns as f64 / 1e9);
+        let mut line = String::new();
+        if let Some(times) = &self.times {
+            // What has no date has empty cells.
+            let time = times.rfc3339(row.to_ns).unwrap_or_default();
+            let unix_s = times.unix_ns(row.to_ns).map(exact_seconds);
+            let _ = write!(line, "{time},{},", unix_s.unwrap_or_default());
+        }
+        line += &exact_seconds(row.to_ns);
         if self.group_name().is_some() {
             let _ = write!(line, ",{}", escape::csv(group));
         }
@@ -343,6 +428,11 @@ impl ZoomWriter {
 
     fn json_row(&self, row: &Row, group: &str) -> String {
         let mut out = Map::new();
+        if let Some(times) = &self.times {
+            let unix_s = times.unix_ns(row.to_ns).map(|ns| ns as f64 / 1e9);
+            out.insert("time".to_owned(), json!(times.rfc3339(row.to_ns)));
+            out.insert("time_unix_s".to_owned(), json!(unix_s));
+        }
         out.insert("time_s".to_owned(), json!(row.to_ns as f64 / 1e9));
         if let Some(name) = self.group_name() {
             out.insert(name.to_owned(), json!(group));
@@ -480,6 +570,69 @@ mod tests {
                         153.9           0        0        -           0        0        - *\n\
                         * interval contains lost I/Os (1 of 2 rows)\n";
         assert_eq!(written(w, &[row(), idle()]), expected);
+    }
+
+    #[test]
+    fn rows_with_a_date_say_it_where_it_changes() {
+        use super::super::times::Clock;
+        let start_unix_ns = 1_795_046_400_000_000_000 - 153_800_000_000; // midnight is where the first row ends
+        let utc = || Times::new(Clock::Wall(jiff::tz::TimeZone::UTC), start_unix_ns, 0);
+        let writer =
+            |format| ZoomWriter::new(format, GroupBy::All, false, 100_000_000).with_times(utc());
+        let before = Row {
+            from_ns: 153_600_000_000,
+            to_ns: 153_700_000_000,
+            ..row()
+        };
+        let rows = [before, row(), idle()];
+        let table = written(writer(Format::Table), &rows);
+        let lines: Vec<&str> = table.lines().collect();
+        assert_eq!(lines[1], "2026-11-18 UTC", "{table}");
+        assert!(lines[2].starts_with("  23:59:59.9          20 "), "{table}");
+        assert_eq!(lines[3], "2026-11-19 UTC", "{table}");
+        assert!(lines[4].starts_with("  00:00:00.0          20 "), "{table}");
+        assert!(lines[5].starts_with("  00:00:00.1 "), "once a day: {table}");
+        let csv = written(writer(Format::Csv), &rows);
+        let lines: Vec<&str> = csv.lines().collect();
+        assert!(
+            lines[0].starts_with("time,time_unix_s,time_s,r_per_s,"),
+            "{csv}"
+        );
+        assert!(
+            lines[3].starts_with("2026-11-19T00:00:00.1Z,1795046400.1,153.9,0,"),
+            "{csv}"
+        );
+        let json: serde_json::Value =
+            serde_json::from_str(&written(writer(Format::Json), &rows)).expect("valid JSON");
+        assert_eq!(
+            (
+                &json[1]["time"],
+                &json[1]["time_unix_s"],
+                &json[1]["time_s"]
+            ),
+            (
+                &json!("2026-11-19T00:00:00Z"),
+                &json!(1_795_046_400.0),
+                &json!(153.8)
+            )
+        );
+    }
+
+    #[test]
+    fn totals_stand_after_the_rows() {
+        let w = ZoomWriter::new(Format::Table, GroupBy::Process, false, 100_000_000);
+        let total = Row {
+            from_ns: 0,
+            ..row()
+        };
+        let text = w.totals([("fio[7]", &total)]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[1], "in all, 153.800 s:");
+        assert!(
+            lines[2].starts_with("   total ") && lines[2].ends_with("fio[7]"),
+            "{text}"
+        );
+        assert_eq!(w.totals([]), "");
     }
 
     #[test]

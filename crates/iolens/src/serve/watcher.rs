@@ -270,7 +270,7 @@ fn event(what: &str, known: &Known) -> Value {
     if let (Some(event), Some(said)) = (event.as_object_mut(), known.said.as_object()) {
         let own = said
             .iter()
-            .filter(|(key, _)| !matches!(key.as_str(), "start_s" | "end_s"));
+            .filter(|(key, _)| !matches!(key.as_str(), "start" | "end" | "start_s" | "end_s"));
         event.extend(own.map(|(key, value)| (key.clone(), value.clone())));
     }
     event

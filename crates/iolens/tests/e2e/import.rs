@@ -516,7 +516,7 @@ fn unknown_values_are_null_and_never_zero() {
     }
 }
 
-/// The rows of `zoom --format csv`, cells unchanged.
+/// The rows of `zoom --format csv` from the column `time_s` on, cells unchanged.
 pub fn zoomed(recording: &Path, options: &[&str]) -> Vec<Vec<String>> {
     let out = iolens(&["zoom", "--format", "csv"])
         .args(options)
@@ -527,7 +527,7 @@ pub fn zoomed(recording: &Path, options: &[&str]) -> Vec<Vec<String>> {
     let text = String::from_utf8_lossy(&out.stdout);
     text.lines()
         .skip(1)
-        .map(|l| l.split(',').map(str::to_owned).collect())
+        .map(|l| l.split(',').skip(2).map(str::to_owned).collect())
         .collect()
 }
 

@@ -34,3 +34,5 @@ mod throttle;
 mod throttle_guard;
 mod throttle_stops;
 mod util;
+mod wall_clock;
+mod zoom;

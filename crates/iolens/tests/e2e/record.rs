@@ -80,13 +80,16 @@ fn every_read_is_in_the_recording_and_in_its_report() {
     ]);
     let text = String::from_utf8(zoom.stdout).unwrap();
     assert!(
-        text.starts_with("time_s,r_per_s,r_kib_per_s,r_us,w_per_s,w_kib_per_s,w_us,lossy\n"),
+        text.starts_with(
+            "time,time_unix_s,time_s,r_per_s,r_kib_per_s,r_us,w_per_s,w_kib_per_s,w_us,lossy\n"
+        ),
         "{text}"
     );
     let (mut before, mut sum) = (0.0, 0.0);
     for line in text.lines().skip(1) {
         let numbers: Vec<f64> = line
             .split(',')
+            .skip(2)
             .take(2)
             .map(|n| n.parse().unwrap())
             .collect();

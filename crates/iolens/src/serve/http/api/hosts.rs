@@ -63,7 +63,7 @@ pub async fn of(app: &Arc<App>, params: &Params) -> Result<FleetDocument, Proble
 fn document(path: &Path, asked: &WindowArgs, remembered: &Remembered) -> Result<FleetDocument> {
     let wall = |at: Option<Instant>| match at {
         Some(Instant::Wall(t)) => Ok(i64::try_from(t.as_nanosecond()).ok()),
-        Some(Instant::SinceStart(_)) => {
+        Some(Instant::SinceStart(_) | Instant::Civil(_)) => {
             Err(anyhow!("hosts have no common start: give times of day"))
         }
         None => Ok(None),

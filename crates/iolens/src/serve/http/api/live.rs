@@ -34,7 +34,9 @@ pub async fn live(
     let mut since = match params.time("since")? {
         None => Since::Now,
         Some(Instant::Wall(t)) => Since::Time(i64::try_from(t.as_nanosecond()).unwrap_or(i64::MAX)),
-        Some(Instant::SinceStart(_)) => return Err(Problem::bad("since: give a wall-clock time")),
+        Some(Instant::SinceStart(_) | Instant::Civil(_)) => {
+            return Err(Problem::bad("since: give a wall-clock time"));
+        }
     };
     // A client that comes again comes with the address of the first time.
     if let Some(id) = headers.get(LAST_EVENT_ID) {

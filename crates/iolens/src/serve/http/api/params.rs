@@ -115,6 +115,7 @@ impl Params {
     /// # Errors
     /// It is none.
     pub fn time(&self, name: &str) -> Result<Option<Instant>, Problem> {
+        // A server records until now: a time of day is the newest one.
         // A plus sign of a zone's offset comes as a blank unless the client encoded it.
         self.parsed(name, |s| {
             parse_instant(&if s.contains('T') {
@@ -122,6 +123,7 @@ impl Params {
             } else {
                 s.to_owned()
             })
+            .map(Instant::until_now)
         })
     }
 

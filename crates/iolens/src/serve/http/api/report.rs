@@ -96,7 +96,12 @@ pub async fn findings(State(app): State<Arc<App>>, uri: Uri) -> Result<Response,
     .await
 }
 
-fn placed(f: engine::findings::PlacedFinding) -> PlacedFinding {
+fn placed(mut f: engine::findings::PlacedFinding) -> PlacedFinding {
+    // Its own times would stand in the document twice.
+    if let Value::Object(finding) = &mut f.finding {
+        finding.remove("start");
+        finding.remove("end");
+    }
     PlacedFinding {
         start: rfc3339(f.from_unix_ns),
         end: rfc3339(f.to_unix_ns),

@@ -7,7 +7,9 @@ use anyhow::Result;
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
+use iolens_core::analysis::timeline::Row;
 use iolens_core::model::Class;
+use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::super::answer::AnswerWriter;
@@ -24,6 +26,7 @@ use crate::engine::single::{NamedIo, TooMany, ios as single_ios};
 use crate::engine::{By, Format, RowArgs, parse_duration_ns};
 use crate::present::columns::{Column, Columns, TableFormat, Texts};
 use crate::present::series_json::SeriesColumns;
+use crate::present::times::{Clock, Times};
 use crate::present::zoom::{self, ZoomWriter};
 
 const BY: [(&str, By); 5] = [
@@ -93,7 +96,7 @@ pub async fn series(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
             return csv(series, out);
         }
         let mut columns = SeriesColumns::new(group_by(by), extended);
-        let (step_ns, notes) = noted(|| series.each_row(|row, name| columns.row(row, name)));
+        let (step_ns, notes) = noted(|| series.each_row(|_, row, name| columns.row(row, name)));
         let document = SeriesDocument {
             schema_version: SCHEMA_VERSION,
             step_s: step_ns? as f64 / 1e9,
@@ -108,16 +111,24 @@ pub async fn series(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
 
 /// The lines of `zoom`, each as soon as it is known.
 fn csv(series: Series<'_>, out: &mut AnswerWriter) -> Result<()> {
-    let mut writer = ZoomWriter::new(
-        zoom::Format::Csv,
-        group_by(series.rows.by),
-        series.rows.extended,
-        1,
-    );
+    let group = group_by(series.rows.by);
+    let mut writer = ZoomWriter::new(zoom::Format::Csv, group, series.rows.extended, 1)
+        .with_times(Times::relative());
     let mut written = out.write_all(writer.begin().as_bytes());
-    series.each_row(|row, name| {
+    let mut is_first = true;
+    series.each_row(|start_unix_ns, row, name| {
+        if is_first {
+            // `time_s` counts from the first recording's start, which is known with the first row.
+            writer.set_times(Times::new(Clock::Wall(TimeZone::UTC), start_unix_ns, 0));
+            is_first = false;
+        }
+        let since_start = Row {
+            from_ns: row.from_ns - start_unix_ns,
+            to_ns: row.to_ns - start_unix_ns,
+            ..row.clone()
+        };
         if written.is_ok() {
-            written = out.write_all(writer.row(row, name).as_bytes());
+            written = out.write_all(writer.row(&since_start, name).as_bytes());
         }
     })?;
     Ok(written?)

@@ -34,7 +34,9 @@ pub async fn snapshot(State(app): State<Arc<App>>, uri: Uri) -> Result<Response,
             .ok_or_else(|| Problem::bad(format!("{name}: give a time")))?;
         match given {
             Instant::Wall(t) => Ok(unix_ns(t).min(now_ns)),
-            Instant::SinceStart(_) => Err(Problem::bad(format!("{name}: give a wall-clock time"))),
+            Instant::SinceStart(_) | Instant::Civil(_) => {
+                Err(Problem::bad(format!("{name}: give a wall-clock time")))
+            }
         }
     };
     let (from_ns, to_ns) = (bound("from")?, bound("to")?);

@@ -376,7 +376,9 @@ fn series_are_refused_with_what_would_do() {
         ),
     );
     assert!(
-        csv.as_str().unwrap().starts_with("time_s,r_per_s,")
+        csv.as_str()
+            .unwrap()
+            .starts_with("time,time_unix_s,time_s,r_per_s,")
             && csv.as_str().unwrap().lines().count() == 3,
         "{csv}"
     );
@@ -476,14 +478,13 @@ fn reports_are_those_of_the_command_and_findings_know_their_time() {
         &app,
         &format!("/api/v1/report?from={}&to={}", at(0), at(420)),
     );
-    assert!(
-        status == 422
-            && spans["detail"]
-                .as_str()
-                .unwrap()
-                .contains("choose a part: from="),
-        "{spans}"
+    assert_eq!(
+        (status, spans["recording"]["ios"].as_i64()),
+        (200, Some(300 * IOS_PER_S)),
+        "two recordings as one: {spans}"
     );
+    let gap = spans.to_string().contains("not-recorded");
+    assert!(gap, "what is between them is no idle time: {spans}");
     let (status, found) = get(
         &app,
         &format!("/api/v1/findings?from={}&to={}", at(0), at(420)),

@@ -1,0 +1,192 @@
+//! Times of day: which day is meant, by what the recordings hold.
+
+use std::ops::Range;
+
+use anyhow::{Context as _, Result, bail};
+use jiff::Timestamp;
+
+use super::choose::{said, unix_ns};
+use super::{CivilInstant, Day, Instant, WindowArgs};
+
+/// `args` with instants in place of times without a zone. `--at` is the newest such time that one of `spans` (Unix time, in
+/// nanoseconds) holds, `--from` as well, `--to` the first after it.
+///
+/// # Errors
+/// No recording holds the time of day.
+pub fn settled(args: &WindowArgs, spans: &[Range<i64>]) -> Result<WindowArgs> {
+    let now = Timestamp::now();
+    let at = match args.at {
+        Some(Instant::Civil(civil)) => Some(Instant::Wall(at(civil, spans, now)?)),
+        other => other,
+    };
+    let to_is_open = matches!(args.to, Some(Instant::Civil(to)) if to.day == Day::Newest);
+    let limit = match args.to {
+        Some(Instant::Wall(to)) => Some(to),
+        Some(Instant::Civil(to)) => to.named(now),
+        _ => None,
+    };
+    let from = match args.from {
+        Some(Instant::Civil(civil)) => Some(Instant::Wall(newest(civil, spans, limit, now)?)),
+        other => other,
+    };
+    let to = match (args.to, from) {
+        // From 23:50 to 00:10 is over midnight.
+        (Some(Instant::Civil(to)), Some(Instant::Wall(from))) if to_is_open => Some(Instant::Wall(
+            to.after(from).context("--to is out of range")?,
+        )),
+        (Some(Instant::Civil(to)), _) => Some(Instant::Wall(newest(to, spans, None, now)?)),
+        (other, _) => other,
+    };
+    Ok(WindowArgs { at, from, to })
+}
+
+/// The same; `spans` are asked for only if they are needed.
+///
+/// # Errors
+/// As [`settled`].
+pub fn settled_over(
+    args: &WindowArgs,
+    spans: impl FnOnce() -> Vec<Range<i64>>,
+) -> Result<WindowArgs> {
+    let is_civil = |t: &Option<Instant>| matches!(t, Some(Instant::Civil(_)));
+    if [args.at, args.from, args.to].iter().any(is_civil) {
+        settled(args, &spans())
+    } else {
+        Ok(*args)
+    }
+}
+
+/// The instant of `--at`.
+fn at(civil: CivilInstant, spans: &[Range<i64>], now: Timestamp) -> Result<Timestamp> {
+    if let Some(named) = civil.named(now) {
+        return Ok(named);
+    }
+    let Some(held) = newest_held(civil, spans, None) else {
+        let from_ns = spans.iter().map(|s| s.start).min().unwrap_or(0);
+        let to_ns = spans.iter().map(|s| s.end).max().unwrap_or(0);
+        bail!(
+            "--at {}: nothing was recorded at this time of day; there is {} to {}",
+            civil.time,
+            said(from_ns),
+            said(to_ns)
+        );
+    };
+    Ok(held)
+}
+
+/// The newest such instant before `limit` that is held, else the newest before the end of all.
+fn newest(
+    civil: CivilInstant,
+    spans: &[Range<i64>],
+    limit: Option<Timestamp>,
+    now: Timestamp,
+) -> Result<Timestamp> {
+    if let Some(named) = civil.named(now) {
+        return Ok(named);
+    }
+    if let Some(held) = newest_held(civil, spans, limit) {
+        return Ok(held);
+    }
+    let end_ns = spans.iter().map(|s| s.end).max().unwrap_or(0);
+    let end = limit.map_or(end_ns, |t| unix_ns(t).min(end_ns));
+    let end = Timestamp::from_nanosecond(end.into())?;
+    civil.at_or_before(end).context("the time is out of range")
+}
+
+/// The newest such instant before `limit` that one of `spans` holds.
+fn newest_held(
+    civil: CivilInstant,
+    spans: &[Range<i64>],
+    limit: Option<Timestamp>,
+) -> Option<Timestamp> {
+    let limit_ns = limit.map_or(i64::MAX, |t| unix_ns(t).saturating_sub(1));
+    let mut newest = None;
+    for span in spans {
+        // In a span longer than a day there always is one; in a shorter one the last before its end may be before it.
+        let end = Timestamp::from_nanosecond(span.end.min(limit_ns).into()).ok()?;
+        let candidate = civil.at_or_before(end)?;
+        if unix_ns(candidate) >= span.start {
+            newest = newest.max(Some(candidate));
+        }
+    }
+    newest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::parse_instant;
+
+    const S: i64 = 1_000_000_000;
+
+    fn at_ns(s: &str) -> i64 {
+        unix_ns(s.parse().expect("a time"))
+    }
+
+    fn civil(s: &str) -> Option<Instant> {
+        Some(parse_instant(s).expect("a time").in_utc())
+    }
+
+    fn said_of(t: Option<Instant>) -> String {
+        match t {
+            Some(Instant::Wall(t)) => t.to_string(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn spans() -> [Range<i64>; 2] {
+        [
+            at_ns("2026-11-20T22:00:00Z")..at_ns("2026-11-21T06:00:00Z"),
+            at_ns("2026-11-21T23:00:00Z")..at_ns("2026-11-22T05:00:00Z"),
+        ]
+    }
+
+    #[test]
+    fn a_time_of_day_is_the_newest_that_is_recorded() {
+        let at = |s| {
+            let args = WindowArgs {
+                at: civil(s),
+                ..WindowArgs::default()
+            };
+            settled(&args, &spans()).map(|args| said_of(args.at))
+        };
+        assert_eq!(at("03:12").expect("held"), "2026-11-22T03:12:00Z");
+        assert_eq!(at("22:30").expect("held"), "2026-11-20T22:30:00Z");
+        assert_eq!(at("05:30").expect("held"), "2026-11-21T05:30:00Z");
+        let refused = at("12:00").expect_err("never").to_string();
+        assert!(
+            refused.contains("2026-11-20T22:00:00Z to 2026-11-22T05:00:00Z"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn a_range_may_go_over_midnight() {
+        let range = |from, to| {
+            let args = WindowArgs { at: None, from, to };
+            let args = settled(&args, &spans()).expect("held");
+            (said_of(args.from), said_of(args.to))
+        };
+        assert_eq!(
+            range(civil("23:50"), civil("00:10")),
+            ("2026-11-21T23:50:00Z".into(), "2026-11-22T00:10:00Z".into())
+        );
+        assert_eq!(
+            range(civil("04:00"), civil("09:00")),
+            ("2026-11-22T04:00:00Z".into(), "2026-11-22T09:00:00Z".into()),
+            "it may end after all recordings"
+        );
+        let to = Instant::Wall("2026-11-21T04:00:00Z".parse().expect("a time"));
+        assert_eq!(range(civil("03:12"), Some(to)).0, "2026-11-21T03:12:00Z");
+    }
+
+    #[test]
+    fn spans_are_asked_for_only_where_a_zone_is_missing() {
+        let args = WindowArgs {
+            from: Some(Instant::SinceStart(S)),
+            ..WindowArgs::default()
+        };
+        let same = settled_over(&args, || panic!("not needed")).expect("settled");
+        assert_eq!(same.from, args.from);
+    }
+}

@@ -1,0 +1,199 @@
+//! Which I/Os are meant: of a process, a control group, a file, a class.
+
+use std::collections::{BTreeSet, HashSet};
+
+use iolens_core::model::{Class, Inode, Io};
+use iolens_core::store::IoColumns;
+
+use crate::present::html::Names;
+
+/// What is asked for, as users write it; nothing: all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FilterPlan {
+    /// A process by its number, its name or both, as `NAME[NUMBER]`.
+    pub process: Option<String>,
+    /// A control group and those below it.
+    pub cgroup: Option<String>,
+    /// A file, or the files below a directory.
+    pub file: Option<String>,
+    /// Reads, writes, discards or flushes.
+    pub class: Option<Class>,
+}
+
+impl FilterPlan {
+    /// Whether all I/Os are meant.
+    pub fn is_all(&self) -> bool {
+        *self == FilterPlan::default()
+    }
+
+    /// Whether names of control groups or files must be known.
+    pub fn wants_names(&self) -> bool {
+        self.cgroup.is_some() || self.file.is_some()
+    }
+}
+
+/// The same with the names that one recording has for its numbers.
+#[derive(Debug, Clone, Default)]
+pub struct IoFilter {
+    process: Option<String>,
+    cgroups: Option<BTreeSet<i64>>,
+    files: Option<HashSet<Inode>>,
+    class: Option<Class>,
+}
+
+impl IoFilter {
+    /// `plan` in the recording that has these `names`.
+    pub fn new(plan: &FilterPlan, names: &Names) -> IoFilter {
+        let mut filter = IoFilter {
+            process: plan.process.clone(),
+            class: plan.class,
+            ..IoFilter::default()
+        };
+        if let Some(wanted) = &plan.cgroup {
+            let named = names.cgroups.iter().filter(|(_, n)| is_below(n, wanted));
+            let mut ids: BTreeSet<i64> = named.map(|(id, _)| *id).collect();
+            // A group whose name was never found is shown by its number.
+            ids.extend(wanted.parse::<i64>().ok());
+            filter.cgroups = Some(ids);
+        }
+        if let Some(wanted) = &plan.file {
+            let named = names.files.iter().filter(|(_, n)| is_below(n, wanted));
+            filter.files = Some(named.map(|(file, _)| *file).collect());
+        }
+        filter
+    }
+
+    /// Whether no I/O can match: the recording has no such name.
+    pub fn is_empty(&self) -> bool {
+        self.cgroups.as_ref().is_some_and(BTreeSet::is_empty)
+            || self.files.as_ref().is_some_and(HashSet::is_empty)
+    }
+
+    /// Columns that [`IoFilter::has`] looks at.
+    pub fn columns(&self) -> IoColumns {
+        let mut columns = IoColumns::REQUIRED;
+        if self.process.is_some() {
+            columns = columns | IoColumns::TGID | IoColumns::COMM;
+        }
+        if self.cgroups.is_some() {
+            columns = columns | IoColumns::CGROUP;
+        }
+        if self.files.is_some() {
+            columns = columns | IoColumns::FILE;
+        }
+        columns
+    }
+
+    /// Whether `io` is meant.
+    pub fn has(&self, io: &Io) -> bool {
+        if self.class.is_some_and(|class| io.class() != class) {
+            return false;
+        }
+        if let Some(cgroups) = &self.cgroups
+            && !io.cgroup.is_some_and(|id| cgroups.contains(&id))
+        {
+            return false;
+        }
+        if let Some(files) = &self.files
+            && !io.inode().is_some_and(|file| files.contains(&file))
+        {
+            return false;
+        }
+        self.process.as_ref().is_none_or(|p| is_process(io, p))
+    }
+}
+
+/// Whether `io` is of the process that is called `wanted`.
+fn is_process(io: &Io, wanted: &str) -> bool {
+    let name = io.comm.map(|c| c.to_text().into_owned());
+    if name.as_deref() == Some(wanted) {
+        return true;
+    }
+    let Some(number) = io.tgid.map(|n| n.to_string()) else {
+        return false;
+    };
+    if number == wanted {
+        return true;
+    }
+    let shown = format!("{}[{number}]", name.unwrap_or_default());
+    shown == wanted
+}
+
+/// Whether `path` is `wanted` or below it; a name without a slash is that of the last part.
+fn is_below(path: &str, wanted: &str) -> bool {
+    let directory = wanted.strip_suffix('/').unwrap_or(wanted);
+    let below = path
+        .strip_prefix(directory)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    below || (!wanted.contains('/') && path.rsplit('/').next() == Some(wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iolens_core::model::{Comm, DevId, Op};
+
+    fn io() -> Io {
+        Io {
+            tgid: Some(7),
+            comm: Some(Comm::new(b"fio")),
+            cgroup: Some(42),
+            fs_dev: Some(8),
+            ino: Some(5),
+            ..Io::new(10, DevId::new(8, 0), Op::READ, 512, Some(1), 2)
+        }
+    }
+
+    fn has(plan: FilterPlan) -> bool {
+        let mut names = Names::default();
+        names.cgroups.insert(42, "/a/b.service".to_owned());
+        names
+            .files
+            .extend(io().inode().map(|f| (f, "/data/x.db".to_owned())));
+        let filter = IoFilter::new(&plan, &names);
+        assert!(filter.has(&io()) <= !filter.is_empty());
+        filter.has(&io())
+    }
+
+    #[test]
+    fn processes_go_by_number_name_or_both() {
+        let process = |p: &str| {
+            has(FilterPlan {
+                process: Some(p.to_owned()),
+                ..FilterPlan::default()
+            })
+        };
+        assert!(process("7") && process("fio") && process("fio[7]"));
+        assert!(!process("fio[8]") && !process("8") && !process("fi"));
+    }
+
+    #[test]
+    fn files_and_control_groups_go_by_path_directory_or_last_part() {
+        let file = |f: &str| {
+            has(FilterPlan {
+                file: Some(f.to_owned()),
+                ..FilterPlan::default()
+            })
+        };
+        assert!(file("/data/x.db") && file("/data") && file("/data/") && file("x.db"));
+        assert!(!file("/dat") && !file("x") && !file("/x.db"));
+        let cgroup = |c: &str| {
+            has(FilterPlan {
+                cgroup: Some(c.to_owned()),
+                ..FilterPlan::default()
+            })
+        };
+        assert!(cgroup("/a") && cgroup("b.service") && cgroup("42") && !cgroup("43"));
+    }
+
+    #[test]
+    fn all_that_is_asked_for_must_hold() {
+        let plan = |class| FilterPlan {
+            process: Some("fio".to_owned()),
+            class: Some(class),
+            ..FilterPlan::default()
+        };
+        assert!(has(plan(Class::Read)) && !has(plan(Class::Write)));
+        assert!(has(FilterPlan::default()) && FilterPlan::default().is_all());
+    }
+}

@@ -1,0 +1,295 @@
+//! Subjects of rows: which of them are shown, in what order, and what they did in all.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Result, bail};
+use iolens_core::analysis::timeline::Row;
+use iolens_core::model::Class;
+
+use super::view::View;
+use crate::present::fields::{Field, Value, fields};
+
+/// What puts rows in order, the largest first.
+#[derive(Debug, Clone, Copy)]
+pub enum Order {
+    /// Time that I/Os took, from start to completion, together.
+    IoTime,
+    /// A column.
+    Column(&'static Field),
+}
+
+impl Order {
+    /// The column called `name`, or with that title above it, or `io_time`.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn named(name: &str, extended: bool) -> Result<Order> {
+        if name == "io_time" {
+            return Ok(Order::IoTime);
+        }
+        let found = fields(extended, false).find(|f| f.name == name || f.title == name);
+        if let Some(field) = found {
+            return Ok(Order::Column(field));
+        }
+        let known: Vec<&str> = fields(extended, false).map(|f| f.name).collect();
+        let more = if extended { "" } else { " (more with -x)" };
+        bail!(
+            "--sort: no column {name}; there are io_time, {}{more}",
+            known.join(", ")
+        );
+    }
+
+    fn value(self, row: &Row) -> Option<f64> {
+        let field = match self {
+            Order::IoTime => return Some(io_time_s(row)),
+            Order::Column(field) => field,
+        };
+        match (field.get)(row) {
+            Value::Unknown => None,
+            Value::Count(n) => Some(n as f64),
+            Value::Number(v) => Some(v),
+            // A bound from above: it is less than any that is known.
+            Value::Below(_) => Some(0.0),
+        }
+    }
+
+    /// The larger row first; what is not known comes last.
+    pub fn compare(self, a: &Row, b: &Row) -> Ordering {
+        let key = |row: &Row| self.value(row).unwrap_or(f64::NEG_INFINITY);
+        key(b).total_cmp(&key(a))
+    }
+}
+
+/// Of counts and sums the sum; of a table's averages rate times latency.
+fn io_time_s(row: &Row) -> f64 {
+    let of_class = |class: Class| match row.averages {
+        None => row.flows[class as usize].total_ns as f64 / 1e9,
+        Some(_) => {
+            let ios = row.ios_per_s(class).unwrap_or(0.0) * row.seconds();
+            ios * row.mean_us(class).unwrap_or(0.0) / 1e6
+        }
+    };
+    Class::ALL.into_iter().map(of_class).sum()
+}
+
+fn is_idle(row: &Row) -> bool {
+    let moves = |class: Class| {
+        row.ios_per_s(class).is_some_and(|v| v > 0.0)
+            || row.kib_per_s(class).is_some_and(|v| v > 0.0)
+    };
+    let together = row
+        .of_all_classes()
+        .is_some_and(|all| all.ios_per_s > Some(0.0) || all.bytes_per_s > Some(0.0));
+    !together && !Class::ALL.into_iter().any(moves)
+}
+
+/// A row for each subject, over all of the time.
+#[derive(Debug, Default)]
+pub struct Totals {
+    of: BTreeMap<String, Row>,
+    /// Where rows of tables are: their averages of several intervals say nothing in all.
+    has_averages: bool,
+}
+
+impl Totals {
+    /// Of the recordings' subjects, each in one interval as long as its recording's part.
+    ///
+    /// # Errors
+    /// A recording cannot be read.
+    pub fn of_views(views: &[View]) -> Result<Totals> {
+        let mut totals = Totals::default();
+        for view in views {
+            view.each_subject(|row, name| {
+                totals.add(row, name);
+                Ok(())
+            })?;
+        }
+        Ok(totals)
+    }
+
+    /// Adds what a subject did in one more interval.
+    pub fn add(&mut self, row: &Row, name: &str) {
+        // An interval without I/O has a row of no subject.
+        if name.is_empty() {
+            return;
+        }
+        self.has_averages |= row.averages.is_some();
+        let Some(total) = self.of.get_mut(name) else {
+            let extended = None;
+            self.of.insert(
+                name.to_owned(),
+                Row {
+                    extended,
+                    ..row.clone()
+                },
+            );
+            return;
+        };
+        for (sum, flow) in total.flows.iter_mut().zip(&row.flows) {
+            sum.add(flow);
+        }
+        for (sum, ns) in total.unresolved_ns.iter_mut().zip(&row.unresolved_ns) {
+            *sum = sum.saturating_add(*ns);
+        }
+        total.from_ns = total.from_ns.min(row.from_ns);
+        total.to_ns = total.to_ns.max(row.to_ns);
+        total.lossy |= row.lossy;
+        total.known |= row.known;
+    }
+
+    /// Names of the `most` subjects that come first in `order`.
+    pub fn first(&self, order: Order, most: usize) -> BTreeSet<String> {
+        let sorted = self.sorted(order);
+        sorted
+            .into_iter()
+            .take(most)
+            .map(|(name, _)| name.to_owned())
+            .collect()
+    }
+
+    /// Names of the subjects that did something; of all if none did.
+    pub fn busy(&self) -> BTreeSet<String> {
+        let busy: BTreeSet<String> = self
+            .of
+            .iter()
+            .filter(|(_, row)| !is_idle(row))
+            .map(|(name, _)| name.clone())
+            .collect();
+        if busy.is_empty() {
+            self.of.keys().cloned().collect()
+        } else {
+            busy
+        }
+    }
+
+    /// All subjects with their sums over the same stretch, in `order`; none where averages cannot be summed.
+    pub fn over(&mut self, from_ns: i64, to_ns: i64, order: Order) -> Vec<(&str, &Row)> {
+        if self.has_averages {
+            return Vec::new();
+        }
+        for row in self.of.values_mut() {
+            row.from_ns = from_ns;
+            row.to_ns = to_ns;
+        }
+        self.sorted(order)
+    }
+
+    fn sorted(&self, order: Order) -> Vec<(&str, &Row)> {
+        let mut rows: Vec<(&str, &Row)> = self.of.iter().map(|(n, r)| (n.as_str(), r)).collect();
+        rows.sort_by(|a, b| order.compare(a.1, b.1));
+        rows
+    }
+}
+
+/// Rows of one interval put in order before they are shown.
+#[derive(Debug, Default)]
+pub struct Interval {
+    rows: Vec<(Row, String)>,
+}
+
+impl Interval {
+    /// Takes a row; what came before it in order, if that was of another interval.
+    pub fn push(&mut self, order: Order, row: &Row, name: &str) -> Vec<(Row, String)> {
+        let is_next = self
+            .rows
+            .first()
+            .is_some_and(|(first, _)| first.to_ns != row.to_ns);
+        let before = if is_next {
+            self.finish(order)
+        } else {
+            Vec::new()
+        };
+        self.rows.push((row.clone(), name.to_owned()));
+        before
+    }
+
+    /// The rows of the last interval in order.
+    pub fn finish(&mut self, order: Order) -> Vec<(Row, String)> {
+        let mut rows = std::mem::take(&mut self.rows);
+        rows.sort_by(|a, b| order.compare(&a.0, &b.0));
+        rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iolens_core::analysis::timeline::{Flow, GroupKey};
+
+    const S: i64 = 1_000_000_000;
+
+    fn row(to_s: i64, reads: u64, us: i64) -> Row {
+        let flow = Flow {
+            ios: reads,
+            bytes: reads * 4096,
+            total_ns: us * 1000 * reads as i64,
+        };
+        Row {
+            from_ns: (to_s - 1) * S,
+            to_ns: to_s * S,
+            key: GroupKey::All,
+            flows: [flow, Flow::default(), Flow::default(), Flow::default()],
+            unresolved_ns: [0; 4],
+            averages: None,
+            lossy: false,
+            known: true,
+            extended: None,
+        }
+    }
+
+    fn totals() -> Totals {
+        let mut totals = Totals::default();
+        totals.add(&row(1, 10, 50), "many");
+        totals.add(&row(2, 90, 50), "many");
+        totals.add(&row(2, 2, 9000), "slow");
+        totals.add(&row(2, 0, 0), "idle");
+        totals
+    }
+
+    #[test]
+    fn totals_are_rates_over_the_whole_stretch() {
+        let mut totals = totals();
+        let sorted = totals.over(0, 10 * S, Order::IoTime);
+        let names: Vec<&str> = sorted.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["slow", "many", "idle"]);
+        assert_eq!(sorted[1].1.ios_per_s(Class::Read), Some(10.0));
+        assert_eq!(sorted[1].1.mean_us(Class::Read), Some(50.0));
+    }
+
+    #[test]
+    fn the_first_are_those_of_the_chosen_column() {
+        let by_rate = Order::named("r/s", false).expect("a title");
+        assert!(totals().first(by_rate, 1).contains("many"));
+        assert!(totals().first(Order::IoTime, 1).contains("slow"));
+        let refused = Order::named("speed", false)
+            .expect_err("no column")
+            .to_string();
+        assert!(
+            refused.contains("r_per_s") && refused.contains("-x"),
+            "{refused}"
+        );
+        assert!(Order::named("busy_percent", false).is_err());
+        assert!(Order::named("busy_percent", true).is_ok());
+    }
+
+    #[test]
+    fn idle_subjects_are_left_out_unless_all_are_idle() {
+        let busy: Vec<String> = totals().busy().into_iter().collect();
+        assert_eq!(busy, ["many", "slow"]);
+        let mut quiet = Totals::default();
+        quiet.add(&row(1, 0, 0), "sda");
+        assert_eq!(quiet.busy().len(), 1);
+    }
+
+    #[test]
+    fn rows_of_an_interval_come_in_order_when_the_next_begins() {
+        let mut interval = Interval::default();
+        let order = Order::IoTime;
+        assert!(interval.push(order, &row(1, 1, 1), "a").is_empty());
+        assert!(interval.push(order, &row(1, 5, 1), "b").is_empty());
+        let names = |rows: Vec<(Row, String)>| rows.into_iter().map(|r| r.1).collect::<Vec<_>>();
+        assert_eq!(names(interval.push(order, &row(2, 1, 1), "c")), ["b", "a"]);
+        assert_eq!(names(interval.finish(order)), ["c"]);
+    }
+}
