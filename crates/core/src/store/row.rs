@@ -325,6 +325,12 @@ impl Row for PressureSample {
         self.to_ns
     }
 
+    fn shift(&mut self, ns: i64) {
+        self.from_ns = self.from_ns.saturating_add(ns);
+        self.to_ns = self.to_ns.saturating_add(ns);
+        self.timer_due_ns = self.timer_due_ns.map(|due_ns| due_ns.saturating_add(ns));
+    }
+
     fn encode(rows: &[PressureSample], e: &mut FrameEncoder) {
         e.ints(rows.iter().map(|r| r.from_ns));
         e.ints(rows.iter().map(|r| r.to_ns));
