@@ -381,8 +381,7 @@ impl<'a> Parser<'a> {
         let mut out = self.bytes[from..self.at].to_vec();
         out.truncate(MAX_STRING);
         let mut too_long = self.at - from > MAX_STRING;
-        loop {
-            let Some(b) = self.peek() else { break };
+        while let Some(b) = self.peek() {
             self.at += 1;
             // The end is looked for beyond what is kept.
             if out.len() >= MAX_STRING && b != b'"' && b != b'\n' {

@@ -175,8 +175,8 @@ impl Device {
                 continue;
             }
             // One interrupt: a microsecond for each completion.
-            for i in first..=last {
-                seen[i] = served[last].2 + 1000 * (i - first) as i64;
+            for (i, at_ns) in seen[first..=last].iter_mut().enumerate() {
+                *at_ns = served[last].2 + 1000 * i as i64;
             }
             first = last + 1;
         }
