@@ -180,8 +180,11 @@ fn columns_of(
     cols
 }
 
+/// One of the shares of a row.
+type ShareOf = fn(&CpuShares) -> Option<f64>;
+
 fn cpu_columns(rows: &[CpuShares]) -> ColumnsBlock {
-    let shares: [(&'static str, fn(&CpuShares) -> Option<f64>); 6] = [
+    let shares: [(&'static str, ShareOf); 6] = [
         ("user", |c| c.user),
         ("nice", |c| c.nice),
         ("system", |c| c.system),
