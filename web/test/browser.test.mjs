@@ -541,6 +541,9 @@ describe("a fleet", { skip: missing ?? false }, () => {
       const rows = page.locator("#hosts tbody tr");
       assert.match(await rows.first().textContent(), /^node41/);
       assert.equal(await rows.first().locator("a").getAttribute("href"), "/?host=node41&from=1795002340&to=1795002640");
+      assert.equal(await page.locator("#slow").textContent(), "1 disk is slownode41 sdb takes 3.1 times the time of the median M1 at the same load.");
+      assert.equal(await page.locator("#slow a").getAttribute("href"), "/?host=node41&from=1795002340&to=1795002640");
+      assert.equal(await page.locator("#disks td.slow").textContent(), "3.1 times");
       const found = page.locator("#findings tbody tr");
       assert.match(await found.first().textContent(), /^node41critical.*stallsda2026-11-18 11:21:40 UTC≥ 8\.5 s/);
       assert.equal(await found.first().locator("a").getAttribute("href"), "/?host=node41&from=1795000780&to=1795001028.5");

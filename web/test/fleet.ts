@@ -11,8 +11,8 @@ export function fleet(): FleetDocument & { format: number } {
     const host = i === 7 ? HOSTILE : `node${i}`;
     const lost_s = i === 41 ? 512.5 : i === 9 ? null : i / 100;
     const sums = { host, ios: 1000 * i, bytes: 4096000 * i, lost_s, busy_percent: i, p99_us: 900 + i, errors: i === 3 ? 2 : 0, lost_ios: null, worst_unix_s: i === 5 ? null : START_S + 60 * i };
-    hosts.push({ ...sums, recordings: 1, from_unix_s: START_S, to_unix_s: START_S + 86400, disks: 2, findings: i === 7 ? 30 : 0 });
-    for (const device of ["sda", "sdb"]) devices.push({ ...sums, device, stable_id: null, model: "M1", read_us: 120, write_us: null });
+    hosts.push({ ...sums, recordings: 1, from_unix_s: START_S, to_unix_s: START_S + 86400, disks: 2, slow_disks: i === 41 ? 1 : 0, findings: i === 7 ? 30 : 0 });
+    for (const device of ["sda", "sdb"]) devices.push({ ...sums, device, stable_id: null, model: "M1", slow: i === 41 && device === "sdb", slow_factor: i === 9 ? null : i === 41 && device === "sdb" ? 3.1 : 1.02, read_us: 120, write_us: null });
   }
   const finding = (at_s: number, severity: string, kind: string, host = HOSTILE): FindingRow => {
     const start_unix_s = START_S + at_s;

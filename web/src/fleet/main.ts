@@ -9,6 +9,8 @@ import { watch } from "../theme";
 
 /** Around the minute that a link leads to, in seconds. */
 const AROUND_S = 120;
+/** Slow disks named above the tables. */
+const SLOW = 5;
 /** Findings shown at first. */
 const FINDINGS = 10;
 
@@ -37,8 +39,9 @@ function build(data: FleetDocument): void {
     { class: "fleet" },
     notes.length > 0 && h("ul", { class: "notes", role: nothing && "alert" }, ...notes.map((text) => h("li", { text }))),
     data.hosts_unread.length > 0 && unreadable(data.hosts_unread),
+    slowDisks(data.devices),
     data.findings.length > 0 ? findings(data) : !nothing && h("p", { class: "rule", text: "No finding was reported while this was recorded." }),
-    !nothing && h("p", { class: "rule", text: "The worst first: I/O time beyond what the median disk of the same model takes for as many reads and writes. A name leads to that host, in the minute in which most time was spent in flight." }),
+    !nothing && h("p", { class: "rule", text: "The most time lost first: I/O time beyond what the median disk of the same model takes at the same load. A name leads to that host, in the minute in which most time was spent in flight." }),
     !nothing && h("section", { id: "hosts" }, new Table<HostRow>("Hosts", HOSTS, data.hosts, 1, "No host.").root),
     !nothing && h("section", { id: "disks" }, new Table<DeviceRow>("Disks", DEVICES, data.devices, 3, "No disk.").root),
   );
@@ -52,6 +55,15 @@ function unreadable(hosts: UnreadHost[]): HTMLElement {
   const title = others.length === 0 && first ? `${first.host} could not be read` : `${format.count(hosts.length)} hosts could not be read`;
   const row = ({ host, reasons }: UnreadHost) => h("li", {}, h("b", { text: host }), ...reasons.map((text) => h("p", { text })));
   return h("section", { id: "unread", role: "alert" }, h("h2", { text: title }), h("ul", {}, ...hosts.map(row)));
+}
+
+/** The disks that take longer than the others of their model at the same load, each leading to its host. */
+function slowDisks(devices: DeviceRow[]): HTMLElement | false {
+  const slow = devices.filter((d) => d.slow);
+  if (slow.length === 0) return false;
+  const title = slow.length === 1 ? "1 disk is slow" : `${format.count(slow.length)} disks are slow`;
+  const row = (d: DeviceRow) => h("li", {}, h("a", { href: place(d.host, d.worst_unix_s, (d.worst_unix_s ?? 0) + 60), text: `${d.host} ${d.device}` }), ` takes ${factor(d.slow_factor)} the time of the median ${d.model ?? "disk of its kind"} at the same load.`);
+  return h("section", { id: "slow" }, h("h2", { text: title }), h("ul", {}, ...slow.slice(0, SLOW).map(row)), slow.length > SLOW && h("p", { class: "rule", text: "The table of disks has the others." }));
 }
 
 /** What was reported: the same on how many hosts, then one by one. */
@@ -86,6 +98,7 @@ export function place(host: string, from: number | null | undefined, to: number)
 type Row = Pick<HostRow & DeviceRow, "host" | "ios" | "bytes" | "lost_s" | "busy_percent" | "p99_us" | "errors" | "lost_ios" | "worst_unix_s">;
 
 const seconds = (v: number | null) => (v === null ? format.ABSENT : format.micros(v * 1e6));
+const factor = (v: number | null | undefined) => (typeof v === "number" ? `${format.number(v)} times` : format.ABSENT);
 const percent = (v: number | null) => (v === null ? format.ABSENT : `${format.number(v)} %`);
 
 function host<R extends Row>(minute: (r: R) => number | null = (r) => r.worst_unix_s): Column<R> {
@@ -93,7 +106,7 @@ function host<R extends Row>(minute: (r: R) => number | null = (r) => r.worst_un
 }
 
 function lost<R extends Row>(): Column<R> {
-  return numeric("Time lost", "I/O time beyond what the median disk of the same model takes for as many reads, writes, discards and flushes. Absent: fewer than three such disks.", (r) => r.lost_s ?? null, seconds);
+  return numeric("Time lost", "I/O time beyond what the median disk of the same model takes at the same load for as many reads, writes, discards and flushes. Absent: fewer than three such disks had that load.", (r) => r.lost_s ?? null, seconds);
 }
 
 function figures<R extends Row>(): Column<R>[] {
@@ -123,12 +136,13 @@ function columns(findings: FindingRow[]): Column<FindingRow>[] {
 }
 
 /** Where nothing is known of time in flight, the newest that is recorded. */
-const HOSTS: Column<HostRow>[] = [host((r) => r.worst_unix_s ?? r.to_unix_s - 60), lost(), numeric("Findings", "What was reported while it was recorded.", (r) => r.findings, format.count), ...figures<HostRow>(), numeric("Disks", "Those with rollups of this time.", (r) => r.disks, format.count)];
+const HOSTS: Column<HostRow>[] = [host((r) => r.worst_unix_s ?? r.to_unix_s - 60), lost(), numeric("Slow", "Disks that take longer than others of their model at the same load.", (r) => r.slow_disks, format.count), numeric("Findings", "What was reported while it was recorded.", (r) => r.findings, format.count), ...figures<HostRow>(), numeric("Disks", "Those with rollups of this time.", (r) => r.disks, format.count)];
 const DEVICES: Column<DeviceRow>[] = [
   host(),
   { title: "Disk", key: (r) => r.device, text: (r) => r.device },
   { title: "Model", key: (r) => r.model ?? null, text: (r) => r.model ?? format.ABSENT },
   lost(),
+  { ...numeric<DeviceRow>("Slow", "Time in the device by that of the median disk of the same model at the same load. Bold: beyond what healthy disks differ by, and above 1.4 times. Absent: fewer than three such disks had that load.", (r) => r.slow_factor ?? null, factor), cls: (r) => (r.slow ? "slow" : "") },
   numeric("Read", "Mean time of a read from start to completion.", (r) => r.read_us ?? null, format.micros),
   numeric("Write", "Mean time of a write from start to completion.", (r) => r.write_us ?? null, format.micros),
   ...figures<DeviceRow>(),

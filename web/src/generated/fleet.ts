@@ -5,7 +5,7 @@
  */
 export interface FleetDocument {
   /**
-   * Disks that lost most I/O time first; the layers above them (dm, md) and loop devices are left out.
+   * Disks: slow ones first, then those that lost most I/O time; the layers above them (dm, md) and loop devices are left out.
    */
   devices: DeviceRow[];
   /**
@@ -21,7 +21,7 @@ export interface FleetDocument {
    */
   from_unix_s: number;
   /**
-   * Hosts, those that lost most I/O time first.
+   * Hosts: those with slow disks first, then those that lost most I/O time.
    */
   hosts: HostRow[];
   /**
@@ -82,7 +82,8 @@ export interface DeviceRow {
    */
   lost_ios: number | null;
   /**
-   * I/O time beyond that of the median disk of its model for as many I/Os of each class; `null`: fewer than three to compare.
+   * I/O time beyond that of the median disk of its model for as many I/Os of each class at the same load (bytes in the minute,
+   * size of an I/O); `null`: fewer than three to compare.
    */
   lost_s: number | null;
   /**
@@ -97,6 +98,14 @@ export interface DeviceRow {
    * Mean time of a read from start to completion.
    */
   read_us: number | null;
+  /**
+   * Its time in the device is above 1.4 times that of the median disk, and beyond what healthy disks of its model differ by.
+   */
+  slow: boolean;
+  /**
+   * Its time in the device by that of the median disk of its model for as many I/Os of each class at the same load.
+   */
+  slow_factor: number | null;
   /**
    * What stays when the name changes.
    */
@@ -188,7 +197,8 @@ export interface HostRow {
    */
   lost_ios: number | null;
   /**
-   * I/O time of its disks beyond that of the median disk of the same model; `null`: there is none to compare with.
+   * I/O time of its disks beyond that of the median disk of the same model at the same load; `null`: there is none to compare
+   * with.
    */
   lost_s: number | null;
   /**
@@ -199,6 +209,10 @@ export interface HostRow {
    * Recordings that have something of the stretch.
    */
   recordings: number;
+  /**
+   * How many of them are slow.
+   */
+  slow_disks: number;
   /**
    * Its end.
    */

@@ -15,14 +15,15 @@ use iolens_core::store::{
 use super::findings::Reported;
 use super::patience;
 
+mod load;
+
+pub use load::Peers;
+use load::{OpenMinute, TimesByLoad};
+
 const MINUTE_S: i32 = 60;
 const MINUTE_NS: i64 = 60_000_000_000;
 /// Recordings whose sums are remembered: finished ones do not change.
 const MAX_REMEMBERED: usize = 20_000;
-/// Devices of a kind below which there is no one to compare with.
-pub const MIN_PEERS: usize = 3;
-/// I/Os of a class below which a mean says little.
-const MIN_IOS: i64 = 100;
 
 /// One device of one host over the stretch.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +32,8 @@ pub struct DeviceSums {
     pub device: Option<Device>,
     /// I/Os, time from start to completion in nanoseconds, by class.
     pub classes: [ClassSums; Class::ALL.len()],
+    /// The same by the load of the minute.
+    pub loads: TimesByLoad,
     /// Bytes moved.
     pub bytes: i64,
     /// Time from start to completion.
@@ -283,7 +286,7 @@ impl Remembered {
 fn sums_of(stored: &Stored, start_unix_ns: i64, range: Range<i64>) -> Result<Part> {
     let recording = Recording::open(&stored.path)?;
     let devices = &recording.meta().devices;
-    let mut by_id: BTreeMap<DevId, DeviceSums> = BTreeMap::new();
+    let mut by_id: BTreeMap<DevId, (DeviceSums, OpenMinute)> = BTreeMap::new();
     let mut end_ns = 0;
     let first = range.start.saturating_add(MINUTE_NS - 1) / MINUTE_NS * MINUTE_NS;
     let wanted = RollupHistograms {
@@ -293,10 +296,11 @@ fn sums_of(stored: &Stored, start_unix_ns: i64, range: Range<i64>) -> Result<Par
     let take = |row: Rollup| {
         let Some(dev) = row.dev else { return };
         end_ns = end_ns.max(row.at_ns + MINUTE_NS);
-        by_id
+        let (sums, minute) = by_id
             .entry(dev)
-            .or_insert_with(DeviceSums::nothing)
-            .take(&row, start_unix_ns);
+            .or_insert_with(|| (DeviceSums::nothing(), OpenMinute::default()));
+        sums.take(&row, start_unix_ns);
+        minute.take(&row, &mut sums.loads);
     };
     let mut damage = read_rollups_with(
         &stored.path,
@@ -310,17 +314,20 @@ fn sums_of(stored: &Stored, start_unix_ns: i64, range: Range<i64>) -> Result<Par
         damage.push(format!("{e}; its findings are missing"));
         Reported::default()
     });
-    let found = by_id.into_iter().filter_map(|(dev, mut sums)| {
-        let device = devices.iter().rfind(|d| d.id == dev)?;
-        sums.device = Some(device.clone());
-        Some((
-            device
-                .stable_id
-                .clone()
-                .unwrap_or_else(|| device.name.clone()),
-            sums,
-        ))
-    });
+    let found = by_id
+        .into_iter()
+        .filter_map(|(dev, (mut sums, mut minute))| {
+            minute.close(&mut sums.loads);
+            let device = devices.iter().rfind(|d| d.id == dev)?;
+            sums.device = Some(device.clone());
+            Some((
+                device
+                    .stable_id
+                    .clone()
+                    .unwrap_or_else(|| device.name.clone()),
+                sums,
+            ))
+        });
     let end_ns = end_ns.min(range.end);
     let unix_ns = start_unix_ns + first.min(end_ns)..start_unix_ns + end_ns;
     Ok(Part {
@@ -369,6 +376,7 @@ impl DeviceSums {
             a.ios += b.ios;
             a.total_ns = a.total_ns.saturating_add(b.total_ns);
         }
+        self.loads.add(&other.loads);
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.total.merge(&other.total);
         self.errors = sum(self.errors, other.errors);
@@ -415,60 +423,6 @@ impl DeviceSums {
 /// A sum of which one part is not known is not known.
 fn sum(a: Option<i64>, b: Option<i64>) -> Option<i64> {
     Some(a?.saturating_add(b?))
-}
-
-/// How long an I/O of each class takes on the median device of each kind, in nanoseconds; `None` of fewer than
-/// [`MIN_PEERS`] devices with enough I/Os.
-#[derive(Debug, Default)]
-pub struct Peers(BTreeMap<String, [Option<f64>; Class::ALL.len()]>);
-
-impl Peers {
-    /// Of all disks of the fleet.
-    pub fn of(fleet: &Fleet) -> Peers {
-        let mut means: BTreeMap<String, [Vec<f64>; Class::ALL.len()]> = BTreeMap::new();
-        for device in fleet
-            .hosts
-            .iter()
-            .flat_map(|h| h.devices.values())
-            .filter(|d| d.is_disk())
-        {
-            let of = means.entry(device.kind()).or_default();
-            for (of, sums) in of
-                .iter_mut()
-                .zip(&device.classes)
-                .filter(|(_, s)| s.ios >= MIN_IOS)
-            {
-                of.push(sums.total_ns as f64 / sums.ios as f64);
-            }
-        }
-        Peers(
-            means
-                .into_iter()
-                .map(|(kind, of)| (kind, of.map(median)))
-                .collect(),
-        )
-    }
-
-    /// I/O time of `device` beyond what the median device of its kind takes for as many I/Os, in nanoseconds; `None`: no one to
-    /// compare with.
-    pub fn lost_ns(&self, device: &DeviceSums) -> Option<f64> {
-        let usual = self.0.get(&device.kind()).filter(|_| device.is_disk())?;
-        let lost = device
-            .classes
-            .iter()
-            .zip(usual)
-            .filter_map(|(sums, usual)| {
-                let beyond = sums.total_ns as f64 - (*usual)? * sums.ios as f64;
-                Some(beyond.max(0.0))
-            });
-        lost.reduce(|a, b| a + b)
-    }
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    (values.len() >= MIN_PEERS)
-        .then(|| (values[values.len() / 2] + values[(values.len() - 1) / 2]) / 2.0)
 }
 
 #[cfg(test)]

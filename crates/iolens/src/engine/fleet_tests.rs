@@ -108,6 +108,105 @@ fn time_is_lost_beyond_the_median_of_the_model() {
     assert_eq!(sdb.busy_ns, Some(5 * IOS * 4_000_000));
 }
 
+/// An hour of minutes of a disk `sda` of each host: `reads` of 4 KiB in a minute, and what each of them takes.
+fn record_loads(root: &Path, host: &str, minute: impl Fn(i64) -> (i64, i64)) {
+    let dir = root.join(Root::host_directory(host));
+    std::fs::create_dir_all(&dir).unwrap();
+    let mut meta = RecordingMeta::new(Source::Ebpf, START);
+    let sda = DevId::new(8, 0);
+    meta.devices = vec![Device {
+        model: Some("M1".to_owned()),
+        stable_id: Some("disk".to_owned()),
+        ..Device::named("sda", sda)
+    }];
+    let path = dir.join(Root::recording_directory(START));
+    let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
+    let mut rows = Vec::new();
+    for at in 0..60 {
+        let (ios, device_ns) = minute(at);
+        let mut of = Rollup::empty(60, at * MINUTE_NS, Some(sda), Some(Class::Read));
+        of.ios = ios;
+        of.bytes = ios * 4096;
+        of.device_sum_ns = ios * device_ns;
+        let all = Rollup {
+            class: None,
+            ..of.clone()
+        };
+        rows.extend([of, all]);
+    }
+    assert!(writer.write_rollups(60, &rows).unwrap());
+    writer
+        .finish(60 * MINUTE_NS, RecorderCost::default())
+        .unwrap();
+}
+
+#[test]
+fn a_slow_disk_is_found_where_busy_ones_take_longer_as_well() {
+    let root = tempfile::tempdir().unwrap();
+    // Loads from 1,000 to 32,000 reads a minute, at which a healthy disk takes 0.1 ms and 10 ns more for each of them.
+    let reads = |at: i64| 1000 << (at % 6);
+    let healthy = |reads: i64| 100_000 + 10 * reads;
+    for i in 0..8 {
+        let host = format!("host{i}");
+        record_loads(root.path(), &host, |at| {
+            (reads(at), healthy(reads(at)) * (100 + i) / 100)
+        });
+    }
+    // This one is busy all the time, so its mean is far above the others'; the next one has little load, and is slow.
+    record_loads(root.path(), "busy", |_| (32_000, healthy(32_000)));
+    record_loads(root.path(), "slow", |at| {
+        (reads(at % 2), 3 * healthy(reads(at % 2)))
+    });
+    let found = fleet(root.path(), (None, None), &Remembered::default()).unwrap();
+    let peers = Peers::of(&found);
+    let disk = |host: &str| {
+        let host = found.hosts.iter().find(|h| h.host == host).unwrap();
+        &host.devices["disk"]
+    };
+    let mean_ns = |host: &str| {
+        let sums = disk(host).classes[Class::Read as usize];
+        sums.total_ns / sums.ios
+    };
+    assert!(mean_ns("busy") > mean_ns("host7"));
+    let slow: Vec<&str> = found
+        .hosts
+        .iter()
+        .filter(|h| peers.is_slow(&h.devices["disk"]))
+        .map(|h| h.host.as_str())
+        .collect();
+    assert_eq!(slow, ["slow"]);
+    let factor = peers.slow_factor(disk("slow")).unwrap();
+    assert!((2.8..3.0).contains(&factor), "{factor}");
+    let factor = peers.slow_factor(disk("busy")).unwrap();
+    assert!((0.9..1.0).contains(&factor), "{factor}");
+    assert_eq!(
+        peers.lost_ns(disk("busy")),
+        Some(0.0),
+        "its load takes that time on the others, too"
+    );
+    let lost = peers.lost_ns(disk("slow")).unwrap();
+    assert!(lost > 1.8 * 60.0 * 1000.0 * 110_000.0, "{lost}");
+}
+
+#[test]
+fn loads_that_no_other_disk_had_are_not_compared() {
+    let root = tempfile::tempdir().unwrap();
+    for host in ["a", "b", "c"] {
+        record_loads(root.path(), host, |_| (1000, 100_000));
+    }
+    record_loads(root.path(), "alone", |_| (64_000, 900_000));
+    let found = fleet(root.path(), (None, None), &Remembered::default()).unwrap();
+    let peers = Peers::of(&found);
+    let alone = found.hosts.iter().find(|h| h.host == "alone").unwrap();
+    let disk = &alone.devices["disk"];
+    let figures = (
+        peers.lost_ns(disk),
+        peers.slow_factor(disk),
+        peers.is_slow(disk),
+    );
+    assert_eq!(figures, (None, None, false), "not known is not zero");
+}
+
 #[test]
 fn fewer_than_three_devices_have_no_peers() {
     let root = tempfile::tempdir().unwrap();

@@ -14,9 +14,9 @@ pub struct FleetDocument {
     pub from_unix_s: f64,
     /// Its end.
     pub to_unix_s: f64,
-    /// Hosts, those that lost most I/O time first.
+    /// Hosts: those with slow disks first, then those that lost most I/O time.
     pub hosts: Vec<HostRow>,
-    /// Disks that lost most I/O time first; the layers above them (dm, md) and loop devices are left out.
+    /// Disks: slow ones first, then those that lost most I/O time; the layers above them (dm, md) and loop devices are left out.
     pub devices: Vec<DeviceRow>,
     /// What was reported while it was recorded, the most harmful first: at most 20 of a host and 1000 in all.
     pub findings: Vec<FindingRow>,
@@ -46,13 +46,16 @@ pub struct HostRow {
     pub to_unix_s: f64,
     /// How many disks it has.
     pub disks: u64,
+    /// How many of them are slow.
+    pub slow_disks: u64,
     /// What was reported of it while it was recorded: how many findings.
     pub findings: u64,
     /// I/Os completed.
     pub ios: i64,
     /// Bytes moved.
     pub bytes: i64,
-    /// I/O time of its disks beyond that of the median disk of the same model; `null`: there is none to compare with.
+    /// I/O time of its disks beyond that of the median disk of the same model at the same load; `null`: there is none to compare
+    /// with.
     pub lost_s: Option<f64>,
     /// Of its busiest disk: time with any I/O in flight.
     pub busy_percent: Option<f64>,
@@ -82,8 +85,13 @@ pub struct DeviceRow {
     pub ios: i64,
     /// Bytes moved.
     pub bytes: i64,
-    /// I/O time beyond that of the median disk of its model for as many I/Os of each class; `null`: fewer than three to compare.
+    /// I/O time beyond that of the median disk of its model for as many I/Os of each class at the same load (bytes in the minute,
+    /// size of an I/O); `null`: fewer than three to compare.
     pub lost_s: Option<f64>,
+    /// Its time in the device is above 1.4 times that of the median disk, and beyond what healthy disks of its model differ by.
+    pub slow: bool,
+    /// Its time in the device by that of the median disk of its model for as many I/Os of each class at the same load.
+    pub slow_factor: Option<f64>,
     /// Mean time of a read from start to completion.
     pub read_us: Option<f64>,
     /// Mean time of a write from start to completion.
@@ -147,15 +155,19 @@ pub struct UnreadHost {
 }
 
 impl FleetDocument {
-    /// The worst first; where no time was lost, the slowest.
+    /// Slow disks and their hosts first, then the most time lost; where none was lost, the slowest.
     pub fn ranked(mut self) -> FleetDocument {
         let key = |lost: Option<f64>, p99: Option<f64>| (lost.unwrap_or(0.0), p99.unwrap_or(0.0));
         let order = |a: (f64, f64), b: (f64, f64)| b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1));
         self.hosts.sort_by(|a, b| {
-            order(key(a.lost_s, a.p99_us), key(b.lost_s, b.p99_us)).then(a.host.cmp(&b.host))
+            let by_time = order(key(a.lost_s, a.p99_us), key(b.lost_s, b.p99_us));
+            let by_slow = (b.slow_disks > 0).cmp(&(a.slow_disks > 0));
+            by_slow.then(by_time).then(a.host.cmp(&b.host))
         });
         self.devices.sort_by(|a, b| {
-            order(key(a.lost_s, a.p99_us), key(b.lost_s, b.p99_us)).then(a.host.cmp(&b.host))
+            let by_time = order(key(a.lost_s, a.p99_us), key(b.lost_s, b.p99_us));
+            let by_slow = b.slow.cmp(&a.slow);
+            by_slow.then(by_time).then(a.host.cmp(&b.host))
         });
         self
     }

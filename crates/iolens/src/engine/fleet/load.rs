@@ -1,0 +1,235 @@
+//! What the I/Os of a disk take at each load, and which disks take longer than the others of their model at the same load.
+
+use std::collections::BTreeMap;
+
+use iolens_core::model::{Class, Rollup};
+
+use super::{DeviceSums, Fleet};
+
+/// Devices of a kind below which there is no one to compare with.
+pub const MIN_PEERS: usize = 3;
+/// I/Os of a class at a load below which a mean says little.
+const MIN_IOS: i64 = 100;
+/// Healthy disks of a model differ by less than this at the same load, as in `slow` of the Python package.
+const MIN_SLOW_FACTOR: f64 = 1.4;
+/// Healthy disks are within so many robust standard deviations of the others of their model.
+const MAX_SPREADS: f64 = 4.0;
+/// The standard deviation of a normal distribution by its median absolute deviation.
+const DEVIATION_PER_MAD: f64 = 1.4826;
+
+/// At which minutes two disks can be compared: the same class, like bytes moved by the disk in the minute, like sizes of I/Os.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Load {
+    class: usize,
+    /// Twice the logarithm to the base of 2 of the bytes of all classes in the minute: load changes latency.
+    minute_half_octave: u32,
+    /// The logarithm to the base of 2 of the mean size of an I/O.
+    size_octave: u32,
+}
+
+/// I/Os and their times, summed.
+#[derive(Debug, Clone, Copy, Default)]
+struct Times {
+    ios: i64,
+    /// From start to completion.
+    total_ns: i64,
+    /// From issue to completion.
+    device_ns: i64,
+}
+
+impl Times {
+    fn add(&mut self, other: Times) {
+        self.ios = self.ios.saturating_add(other.ios);
+        self.total_ns = self.total_ns.saturating_add(other.total_ns);
+        self.device_ns = self.device_ns.saturating_add(other.device_ns);
+    }
+}
+
+/// A disk's times at each load.
+#[derive(Debug, Clone, Default)]
+pub struct TimesByLoad(BTreeMap<Load, Times>);
+
+impl TimesByLoad {
+    /// Adds those of another stretch.
+    pub fn add(&mut self, other: &TimesByLoad) {
+        for (load, times) in &other.0 {
+            self.0.entry(*load).or_default().add(*times);
+        }
+    }
+}
+
+/// The minute of a disk whose rows are being read: its load is known when it is complete.
+#[derive(Debug, Default)]
+pub struct OpenMinute {
+    at_ns: i64,
+    bytes: [i64; Class::ALL.len()],
+    times: [Times; Class::ALL.len()],
+}
+
+impl OpenMinute {
+    /// Adds a row of a class; a row of the next minute closes this one into `into`.
+    pub fn take(&mut self, row: &Rollup, into: &mut TimesByLoad) {
+        let Some(class) = row.class else { return };
+        if row.at_ns != self.at_ns {
+            self.close(into);
+            self.at_ns = row.at_ns;
+        }
+        let class = class as usize;
+        self.bytes[class] = self.bytes[class].saturating_add(row.bytes);
+        let queue_ns = row.queue_sum_ns.unwrap_or(0);
+        self.times[class].add(Times {
+            ios: row.ios,
+            total_ns: row.device_sum_ns.saturating_add(queue_ns),
+            device_ns: row.device_sum_ns,
+        });
+    }
+
+    /// Adds the minute to `into`, and begins another.
+    pub fn close(&mut self, into: &mut TimesByLoad) {
+        let minute = std::mem::take(self);
+        let minute_bytes: i64 = minute
+            .bytes
+            .iter()
+            .fold(0, |sum, bytes| sum.saturating_add(*bytes));
+        for (class, times) in minute.times.into_iter().enumerate() {
+            if times.ios <= 0 {
+                continue;
+            }
+            let load = Load {
+                class,
+                minute_half_octave: half_octave(minute_bytes),
+                size_octave: octave(minute.bytes[class] / times.ios),
+            };
+            into.0.entry(load).or_default().add(times);
+        }
+    }
+}
+
+fn octave(n: i64) -> u32 {
+    n.max(1).ilog2()
+}
+
+/// The square of a number has twice its logarithm.
+fn half_octave(n: i64) -> u32 {
+    let n = n.max(1).unsigned_abs();
+    (u128::from(n) * u128::from(n)).ilog2()
+}
+
+/// Mean times of an I/O in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct Means {
+    total_ns: f64,
+    device_ns: f64,
+}
+
+/// What an I/O takes on the median disk of each kind at each load, where at least [`MIN_PEERS`] disks had that load; and how far
+/// the disks of a kind are from that.
+#[derive(Debug, Default)]
+pub struct Peers {
+    usual: BTreeMap<(String, Load), Means>,
+    /// Of each kind: the factor above which a disk is slow.
+    slow_above: BTreeMap<String, f64>,
+}
+
+impl Peers {
+    /// Of all disks of the fleet.
+    pub fn of(fleet: &Fleet) -> Peers {
+        let hosts = fleet.hosts.iter();
+        let disks: Vec<&DeviceSums> = hosts
+            .flat_map(|h| h.devices.values())
+            .filter(|d| d.is_disk())
+            .collect();
+        let mut means: BTreeMap<(String, Load), Vec<Means>> = BTreeMap::new();
+        for disk in &disks {
+            let kind = disk.kind();
+            for (load, times) in &disk.loads.0 {
+                if times.ios >= MIN_IOS {
+                    let of = means.entry((kind.clone(), *load)).or_default();
+                    of.push(Means {
+                        total_ns: times.total_ns as f64 / times.ios as f64,
+                        device_ns: times.device_ns as f64 / times.ios as f64,
+                    });
+                }
+            }
+        }
+        let mut peers = Peers::default();
+        for (key, of) in means {
+            if of.len() >= MIN_PEERS {
+                let usual = Means {
+                    total_ns: median(of.iter().map(|m| m.total_ns).collect()),
+                    device_ns: median(of.iter().map(|m| m.device_ns).collect()),
+                };
+                peers.usual.insert(key, usual);
+            }
+        }
+        let mut factors: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        for disk in disks {
+            if let Some(factor) = peers.slow_factor(disk) {
+                factors.entry(disk.kind()).or_default().push(factor.ln());
+            }
+        }
+        for (kind, of) in factors {
+            let middle = median(of.clone());
+            let spread =
+                DEVIATION_PER_MAD * median(of.iter().map(|f| (f - middle).abs()).collect());
+            let bound = (middle + MAX_SPREADS * spread).exp();
+            peers.slow_above.insert(kind, bound.max(MIN_SLOW_FACTOR));
+        }
+        peers
+    }
+
+    /// The loads of a disk that others had, with what is usual there.
+    fn compared<'a>(
+        &'a self,
+        device: &'a DeviceSums,
+    ) -> impl Iterator<Item = (&'a Load, &'a Times, &'a Means)> {
+        let kind = device.kind();
+        let loads = device.is_disk().then_some(&device.loads.0);
+        loads
+            .into_iter()
+            .flatten()
+            .filter_map(move |(load, times)| {
+                let usual = self.usual.get(&(kind.clone(), *load))?;
+                Some((load, times, usual))
+            })
+    }
+
+    /// I/O time of `device` beyond what the median disk of its kind takes for as many I/Os at the same load, in nanoseconds;
+    /// `None`: no one to compare with.
+    pub fn lost_ns(&self, device: &DeviceSums) -> Option<f64> {
+        let mut of_class: [Option<f64>; Class::ALL.len()] = Default::default();
+        for (load, times, usual) in self.compared(device) {
+            let beyond = times.total_ns as f64 - usual.total_ns * times.ios as f64;
+            *of_class[load.class].get_or_insert(0.0) += beyond;
+        }
+        let known = of_class.into_iter().flatten();
+        known.map(|beyond| beyond.max(0.0)).reduce(|a, b| a + b)
+    }
+
+    /// Time in the device by what the median disk of its kind takes for as many I/Os at the same load; `None`: no one to compare
+    /// with.
+    pub fn slow_factor(&self, device: &DeviceSums) -> Option<f64> {
+        let mut taken_ns = 0.0;
+        let mut usual_ns = 0.0;
+        for (_, times, usual) in self.compared(device) {
+            taken_ns += times.device_ns as f64;
+            usual_ns += usual.device_ns * times.ios as f64;
+        }
+        (taken_ns > 0.0 && usual_ns > 0.0).then(|| taken_ns / usual_ns)
+    }
+
+    /// Whether that is more than healthy disks differ by.
+    pub fn is_slow(&self, device: &DeviceSums) -> bool {
+        let bound = self.slow_above.get(&device.kind());
+        let factor = self.slow_factor(device);
+        factor
+            .zip(bound)
+            .is_some_and(|(factor, bound)| factor > *bound)
+    }
+}
+
+/// Of at least one value.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    f64::midpoint(values[values.len() / 2], values[(values.len() - 1) / 2])
+}
