@@ -5,7 +5,6 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use iolens_core::store::{Recording, Root, Stored};
-use iolens_observe::topology::wall_clock_ns;
 use jiff::Timestamp;
 
 use super::{civil, source};
@@ -131,7 +130,8 @@ pub fn or_latest(path: &Path, asked: &WindowArgs, length_ns: i64) -> Result<Wind
     let Some((earliest_unix_ns, end_unix_ns)) = known else {
         return Ok(*asked);
     };
-    let since_now = wall_clock_ns().saturating_sub(length_ns);
+    let now_unix_ns = i64::try_from(Timestamp::now().as_nanosecond())?;
+    let since_now = now_unix_ns.saturating_sub(length_ns);
     let from_unix_ns = if end_unix_ns > since_now {
         since_now
     } else {
