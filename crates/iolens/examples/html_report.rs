@@ -206,6 +206,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         notes: &[],
         marks: &[],
         files: None,
+        tables: None,
         view: None,
     })?;
     std::fs::write(&out, &html)?;
