@@ -53,7 +53,7 @@ class Service:
 def serve(root: pathlib.Path, *more: str) -> Service:
     listen = "{}:{}".format(*ADDRESS)
     answers = lambda: ask("/healthz")[0] in (200, 503)
-    return Service("serve", "--rec", str(root), "--listen", listen, *more).ready(answers)
+    return Service("serve", "--rec", str(root), "--listen", listen, "--public-names", *more).ready(answers)
 
 
 def ask(path: str, accept: str = "*/*") -> tuple[int, bytes]:

@@ -141,7 +141,7 @@ def main() -> None:
             subprocess.run(["mkfs.ext4", "-q", "-F", formatted], check=True)
             subprocess.run(["mount", formatted, mount], check=True)
             devices = [word for d in (raw, formatted) for word in ("-d", os.path.basename(d))]
-            words = [PROGRAM, "serve", "--rec", root, "--keep", f"{options.keep_mib}M", "--listen", ADDRESS, *devices]
+            words = [PROGRAM, "serve", "--rec", root, "--keep", f"{options.keep_mib}M", "--listen", ADDRESS, "--public-names", *devices]
             said = open(place / "stderr", "w+")
             recorder = subprocess.Popen(words, stderr=said)
             while not list(root.glob("host=*/start_ns=*/meta.json")):

@@ -61,6 +61,8 @@ impl Mark {
     /// Kind of the marks with the number of file-level requests that are open and so not in
     /// the recording yet: what a recording that never came to its end is missing. Readers turn it into a loss.
     pub const OPEN_REQUESTS: &str = "open-requests";
+    /// [`Mark::kind`] of what people and findings remark.
+    pub const REMARK: &str = "remark";
 }
 
 /// The one stream that every source produces and every consumer reads.

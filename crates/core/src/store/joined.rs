@@ -63,6 +63,7 @@ impl Recording {
         self.lost.extend(next.lost);
         self.marks.extend(next.marks);
         self.warnings.extend(next.warnings);
+        self.hides_names |= next.hides_names;
         self.disk_bytes = self.disk_bytes.saturating_add(next.disk_bytes);
         self.end_ns = self.end_ns.max(later(range.end.min(own_end_ns)));
         for device in next.meta.devices {

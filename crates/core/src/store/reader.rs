@@ -14,7 +14,8 @@ use super::row::io_column;
 use super::schema::Table;
 use super::stream::Observations;
 use crate::model::{
-    CounterSample, Io, LossReason, Lost, Mark, Name, PressureSample, RecordingMeta, Request,
+    Comm, CounterSample, Io, LossReason, Lost, Mark, Name, Named, PressureSample, RecordingMeta,
+    Request,
 };
 
 /// Which optional fields of [`Io`] a reader decodes; the others come back as unknown. Time of completion, device,
@@ -80,6 +81,7 @@ pub struct Recording {
     pub(super) lost: Vec<Lost>,
     pub(super) marks: Vec<Mark>,
     pub(super) warnings: Vec<String>,
+    pub(super) hides_names: bool,
 }
 
 impl Recording {
@@ -153,6 +155,7 @@ impl Recording {
             lost,
             marks,
             warnings,
+            hides_names: false,
         })
     }
 
@@ -193,11 +196,10 @@ impl Recording {
 
     /// The I/Os that completed in `range` (nanoseconds since the start, half-open), in order of completion.
     pub fn ios(&self, range: Range<i64>, columns: IoColumns) -> IoReader {
-        IoReader(TableReader::new(
-            self.blocks(Table::Io),
-            range,
-            columns.0.into(),
-        ))
+        IoReader {
+            rows: TableReader::new(self.blocks(Table::Io), range, columns.0.into()),
+            hides_names: self.hides_names,
+        }
     }
 
     /// The counter samples taken in `range`, in order. Samples equal to the device's previous one are left out, but
@@ -212,16 +214,18 @@ impl Recording {
 
     /// The file-level requests that ended in `range`, in order of their ends.
     pub fn requests(&self, range: Range<i64>) -> RequestReader {
-        RequestReader(TableReader::new(
-            self.blocks(Table::Requests),
-            range,
-            u64::MAX,
-        ))
+        RequestReader {
+            rows: TableReader::new(self.blocks(Table::Requests), range, u64::MAX),
+            hides_names: self.hides_names,
+        }
     }
 
     /// The names recorded in `range`, in order of [`Name::at_ns`]. A file that had I/O before `range` has its name there.
     pub fn names(&self, range: Range<i64>) -> NameReader {
-        NameReader(TableReader::new(self.blocks(Table::Names), range, u64::MAX))
+        NameReader {
+            rows: TableReader::new(self.blocks(Table::Names), range, u64::MAX),
+            hides_names: self.hides_names,
+        }
     }
 
     /// How scarce the host's CPUs and I/O were, in intervals that end in `range`; nothing in recordings of versions
@@ -254,11 +258,25 @@ impl Recording {
 
     /// The marks set in `range`, in order.
     pub fn marks(&self, range: Range<i64>) -> Vec<Mark> {
-        self.marks
+        let mut marks: Vec<Mark> = self
+            .marks
             .iter()
             .filter(|m| range.contains(&m.at_ns))
             .cloned()
-            .collect()
+            .collect();
+        if self.hides_names {
+            // What people and findings remark may name anything.
+            let remarks = marks.iter_mut().filter(|m| m.kind == Mark::REMARK);
+            remarks.for_each(|m| m.text.clear());
+        }
+        marks
+    }
+
+    /// From now on leaves out names of files and of processes (but for the kernel's own threads), remarks and the
+    /// command line, wherever this is read: for those who may not read the recording itself.
+    pub fn hide_names(&mut self) {
+        self.hides_names = true;
+        self.meta.options.clear();
     }
 
     /// Everything that was observed in `range`, in order of [`crate::model::Observation::at_ns`]. Damaged blocks
@@ -303,23 +321,26 @@ fn never_closed(mark: &Mark, known: usize, end_ns: i64) -> Option<Lost> {
 }
 
 /// Batches of I/Os in order of completion. Damaged blocks are left out, and reported by [`IoReader::damage`].
-pub struct IoReader(TableReader<Io>);
+pub struct IoReader {
+    rows: TableReader<Io>,
+    hides_names: bool,
+}
 
 impl IoReader {
     /// The damaged blocks met so far, as losses with reason [`LossReason::Corrupt`].
     pub fn damage(&self) -> &[Lost] {
-        self.0.damage()
+        self.rows.damage()
     }
 
     /// The same in words, with file names.
     pub fn warnings(&self) -> &[String] {
-        self.0.warnings()
+        self.rows.warnings()
     }
 
     /// No I/O that is still to come began before this, in nanoseconds since the recording's start, as far as the files'
     /// statistics can be trusted: `i64::MIN` where it is not known, `i64::MAX` if none is to come.
     pub fn later_start_ns(&self) -> i64 {
-        self.0.later_start()
+        self.rows.later_start()
     }
 }
 
@@ -327,7 +348,15 @@ impl Iterator for IoReader {
     type Item = Result<Vec<Io>, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.next()
+        let mut next = self.rows.next();
+        if let Some(Ok(batch)) = &mut next
+            && self.hides_names
+        {
+            batch
+                .iter_mut()
+                .for_each(|io| io.comm = kernel_thread(io.comm));
+        }
+        next
     }
 }
 
@@ -350,12 +379,15 @@ impl Iterator for CounterReader {
 }
 
 /// Batches of file-level requests in order of their ends. Damaged blocks are left out, and reported in words.
-pub struct RequestReader(TableReader<Request>);
+pub struct RequestReader {
+    rows: TableReader<Request>,
+    hides_names: bool,
+}
 
 impl RequestReader {
     /// The damaged blocks met so far, in words.
     pub fn warnings(&self) -> &[String] {
-        self.0.warnings()
+        self.rows.warnings()
     }
 }
 
@@ -363,17 +395,28 @@ impl Iterator for RequestReader {
     type Item = Result<Vec<Request>, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.next()
+        let mut next = self.rows.next();
+        if let Some(Ok(batch)) = &mut next
+            && self.hides_names
+        {
+            batch
+                .iter_mut()
+                .for_each(|r| r.comm = kernel_thread(r.comm));
+        }
+        next
     }
 }
 
 /// Batches of names in order of time. Damaged blocks are left out, and reported in words.
-pub struct NameReader(TableReader<Name>);
+pub struct NameReader {
+    rows: TableReader<Name>,
+    hides_names: bool,
+}
 
 impl NameReader {
     /// The damaged blocks met so far, in words.
     pub fn warnings(&self) -> &[String] {
-        self.0.warnings()
+        self.rows.warnings()
     }
 }
 
@@ -381,7 +424,13 @@ impl Iterator for NameReader {
     type Item = Result<Vec<Name>, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.next()
+        let mut next = self.rows.next();
+        if let Some(Ok(batch)) = &mut next
+            && self.hides_names
+        {
+            batch.retain(|name| matches!(name.of, Named::Cgroup(_) | Named::Pod(_)));
+        }
+        next
     }
 }
 
@@ -401,6 +450,24 @@ impl Iterator for PressureReader {
     fn next(&mut self) -> Option<Self::Item> {
         self.0.next()
     }
+}
+
+/// The name, if it is one that only the kernel's threads usually have: it says nothing about users.
+fn kernel_thread(comm: Option<Comm>) -> Option<Comm> {
+    const KERNEL: [&str; 7] = [
+        "kworker/",
+        "kswapd",
+        "jbd2/",
+        "xfsaild/",
+        "dmcrypt_write",
+        "dm-",
+        "vdo",
+    ];
+    comm.filter(|c| {
+        KERNEL
+            .iter()
+            .any(|k| c.as_bytes().starts_with(k.as_bytes()))
+    })
 }
 
 pub(crate) fn lost_block(from_ns: i64, to_ns: i64, ios: Option<i64>, reason: LossReason) -> Lost {

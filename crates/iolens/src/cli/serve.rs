@@ -39,7 +39,8 @@ pub struct ServePlan {
     /// Where the I/Os come from [default: auto]
     #[arg(long, value_parser = source_choice())]
     pub source: Option<SourceChoice>,
-    /// Answer here: ADDR:PORT (an IPv6 address in brackets) or unix:PATH [default: 127.0.0.1:9950]
+    /// Answer here: ADDR:PORT (an IPv6 address in brackets) or unix:PATH [default: 127.0.0.1:9950 and, while it records, a
+    /// socket in /run/iolens or $XDG_RUNTIME_DIR]
     #[arg(long, value_name = "PLACE")]
     pub listen: Option<Listen>,
     /// Record nothing: show the recordings of --rec (a recording or a root), which needs no privileges
@@ -51,6 +52,12 @@ pub struct ServePlan {
     /// Let other machines read without a token
     #[arg(long)]
     pub public: bool,
+    /// Show names of files and processes to all who can ask, not only to those with the token or through the socket
+    #[arg(long)]
+    pub public_names: bool,
+    /// Print the link that logs a browser in to the service that records into --rec, and end
+    #[arg(long)]
+    pub link: bool,
     /// A name by which the server may be called, beside localhost and addresses; may be repeated
     #[arg(long = "allow-host", value_name = "NAME")]
     pub allow_hosts: Vec<String>,
@@ -157,6 +164,8 @@ impl ServePlan {
             no_record: self.no_record || file.no_record,
             token_file: self.token_file.or(file.token_file),
             public: self.public || file.public,
+            public_names: self.public_names || file.public_names,
+            link: self.link,
             allow_hosts: if self.allow_hosts.is_empty() {
                 file.allow_hosts
             } else {
@@ -200,7 +209,7 @@ fn parse_config(text: &str) -> Result<ServePlan> {
     let known: Vec<&str> = command
         .get_arguments()
         .filter_map(clap::Arg::get_long)
-        .filter(|n| *n != "config")
+        .filter(|n| !matches!(*n, "config" | "link"))
         .collect();
     let mut words = Vec::new();
     for (key, value) in &table {

@@ -11,7 +11,7 @@ use iolens_recorder::{FeedOptions, SessionOptions, SourceChoice};
 use super::devices::choose_devices;
 use crate::cli::{Compat, LogChoice, ServePlan, USUAL_FREEZE_KEEP, USUAL_KEEP};
 use crate::serve::http::{self, Listen};
-use crate::serve::{FreezeOptions, LogFormat, Service};
+use crate::serve::{FreezeOptions, LogFormat, Service, read_token};
 use crate::signals::Signals;
 
 /// Runs the command.
@@ -21,6 +21,9 @@ use crate::signals::Signals;
 pub fn run(plan: ServePlan) -> Result<u8> {
     let plan = plan.with_config()?;
     check_kinds(&plan.freeze_on)?;
+    if plan.link {
+        return print_link(&plan);
+    }
     let signals = Signals::catch()?;
     let topology = match plan.no_record {
         true => None,
@@ -56,6 +59,12 @@ pub fn run(plan: ServePlan) -> Result<u8> {
             keep_bytes: plan.freeze_keep.unwrap_or(USUAL_FREEZE_KEEP),
         },
         http: http::Options {
+            socket: match (&plan.listen, plan.no_record) {
+                (None, false) => usual_socket(),
+                _ => None,
+            },
+            group: plan.share.group,
+            public_names: plan.public_names,
             listen: plan.listen.unwrap_or(Listen::USUAL),
             public: plan.public,
             token_file: plan.token_file,
@@ -78,6 +87,39 @@ fn log_format(choice: Option<LogChoice>) -> LogFormat {
         None if std::io::stderr().is_terminal() => LogFormat::Text,
         None => LogFormat::Json,
     }
+}
+
+/// Prints where a browser logs in.
+fn print_link(plan: &ServePlan) -> Result<u8> {
+    let place = plan.listen.clone().unwrap_or(Listen::USUAL);
+    if !matches!(place, Listen::Tcp(_)) {
+        bail!("--link: no browser reaches {place}; through a socket names are shown");
+    }
+    let token = match &plan.token_file {
+        Some(file) => http::read_token(file)?,
+        None => read_token(&match &plan.rec {
+            Some(dir) => dir.clone(),
+            None => usual_root()?,
+        })?,
+    };
+    println!("{}", http::link(&place.to_string(), &token));
+    Ok(0)
+}
+
+/// Beside loopback: where the service manager, root or a user's session keeps what lasts until the next boot.
+fn usual_socket() -> Option<PathBuf> {
+    let directory = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let dir = if let Some(given) = directory("RUNTIME_DIRECTORY") {
+        given
+    } else if rustix::process::geteuid().is_root() {
+        let dir = PathBuf::from("/run/iolens");
+        // If it cannot be made, binding says so.
+        let _ = std::fs::create_dir(&dir);
+        dir
+    } else {
+        directory("XDG_RUNTIME_DIR")?
+    };
+    Some(dir.join("iolens.sock"))
 }
 
 fn check_kinds(kinds: &[String]) -> Result<()> {

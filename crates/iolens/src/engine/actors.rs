@@ -11,7 +11,7 @@ use iolens_core::store::{Recording, actor_steps, read_actors};
 use super::layers::Layers;
 use super::rows::{DeviceFilter, group_by, group_name};
 use super::view::{Tier, View};
-use super::{By, Format, RowArgs, WindowArgs, choose, names, rollups, source, window};
+use super::{By, Format, RowArgs, WindowArgs, choose, names, privacy, rollups, source, window};
 use crate::present::html::Names;
 
 /// Sums by class.
@@ -121,10 +121,12 @@ fn stored(
 
 /// As the rows of single I/Os are called; `None` of the others.
 fn name(row: &ActorSums) -> Option<String> {
-    let key = match (row.actor, &row.name) {
+    let is_hidden = privacy::hides_names() && !matches!(row.actor, Actor::Cgroup(_));
+    let recorded = row.name.as_ref().filter(|_| !is_hidden);
+    let key = match (row.actor, recorded) {
         (Actor::Others(_), _) => return None,
         (Actor::Process(tgid), name) => {
-            GroupKey::Process(tgid, name.as_ref().map(|n| Comm::new(n.as_bytes())))
+            GroupKey::Process(tgid, name.map(|n| Comm::new(n.as_bytes())))
         }
         (_, Some(path)) => return Some(path.clone()),
         (Actor::Cgroup(id), None) => GroupKey::Cgroup(id),

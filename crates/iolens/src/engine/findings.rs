@@ -12,7 +12,7 @@ use iolens_core::store::{Recording, StoreError, Stored, read_findings};
 use serde_json::{Value, json};
 
 use super::choose::{self, Chosen};
-use super::{WindowArgs, report, window};
+use super::{WindowArgs, privacy, report, window};
 use crate::present::fleet::FindingRow;
 use crate::present::report_json;
 
@@ -77,7 +77,8 @@ fn of_recording(recording: &Recording, asked: &WindowArgs) -> Result<Vec<PlacedF
         );
     }
     if reported_to_ns > range.start {
-        stored = reported(recording.path(), &(range.start..reported_to_ns))?;
+        let reported = reported(recording.path(), &(range.start..reported_to_ns))?;
+        stored = reported.into_iter().map(privacy::shown_finding).collect();
     }
     let mut all: Vec<PlacedFinding> = stored
         .iter()

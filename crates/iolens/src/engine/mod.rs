@@ -18,6 +18,7 @@ pub mod overview;
 pub mod page;
 mod parallel;
 pub mod patience;
+pub mod privacy;
 pub mod report;
 pub mod report_tables;
 pub mod rollups;

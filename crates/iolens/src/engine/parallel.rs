@@ -6,7 +6,7 @@ use std::thread;
 
 use anyhow::{Error, Result};
 
-use super::patience;
+use super::{patience, privacy};
 use crate::streams::heard;
 
 /// Does `work` with each of `parts`, on as many threads as there are CPUs, this one among them. Each thread has a state of its
@@ -35,12 +35,12 @@ pub fn shared<P: Sync, S: Send>(
     };
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);
     let deadline = patience::deadline();
-    let on_another = || {
-        heard(|| match deadline {
-            Some(deadline) => patience::until(deadline, run),
-            None => run(),
-        })
+    let left_out = privacy::left_out();
+    let within_limits = || match deadline {
+        Some(deadline) => patience::until(deadline, run),
+        None => run(),
     };
+    let on_another = || heard(|| privacy::hiding(left_out.clone(), within_limits));
     thread::scope(|scope| {
         let others: Vec<_> = (1..cpus.min(parts.len()))
             .map(|_| {

@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use iolens_core::store::{IoColumns, Recording};
 
+use super::privacy;
 use crate::present::escape;
 use crate::streams::damage;
 
@@ -14,7 +15,10 @@ use crate::streams::damage;
 /// It is no recording, or not one that this version reads, or none of its I/Os can be read any more: what is ruined must
 /// not look like a quiet disk.
 pub fn open(path: &Path) -> Result<Recording> {
-    let recording = Recording::open(path)?;
+    let mut recording = Recording::open(path)?;
+    if privacy::hides_names() {
+        recording.hide_names();
+    }
     if let Some(damage) = ruined(&recording) {
         bail!(
             "{}; no I/O of it can be read, so there is nothing to show",

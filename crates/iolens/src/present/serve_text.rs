@@ -9,6 +9,7 @@ use iolens_recorder::Progress;
 
 use super::escape;
 use super::layout::{count_of, size};
+use super::record_text::shell_word;
 
 /// The lines before recording begins; `limits` says what this source cannot show and why.
 pub fn started(source: &Source, limits: &[String], root: &Path, keep_bytes: u64) -> String {
@@ -30,13 +31,46 @@ pub fn started(source: &Source, limits: &[String], root: &Path, keep_bytes: u64)
 }
 
 /// Where it can be asked.
-pub fn listening(place: Option<&impl std::fmt::Display>) -> String {
-    place.map_or_else(String::new, |p| {
-        format!(
-            "iolens: listening on {}\n",
-            escape::terminal(&p.to_string())
-        )
-    })
+pub fn listening(places: &[impl std::fmt::Display]) -> String {
+    let mut out = String::new();
+    for place in places {
+        let place = place.to_string();
+        let _ = writeln!(out, "iolens: listening on {}", escape::terminal(&place));
+    }
+    out
+}
+
+/// What an answer without names says where nothing is recorded, and no file has the token.
+pub const HOW_TO_SEE_SHOWN: &str = "names of files and processes are left out, as everybody on this machine can ask; to see them, open the link that iolens serve has printed";
+
+/// What an answer without names says; `command` prints the link that logs in.
+pub fn how_to_see_names(command: &str) -> String {
+    format!(
+        "names of files and processes are left out, as everybody on this machine can ask; to see them, open the link that this prints: {command}"
+    )
+}
+
+/// The command that prints the link to the service that records into `root` and listens at `listen`, `None`: at the usual place.
+pub fn link_command(root: &Path, listen: Option<&str>, token_file: Option<&Path>) -> String {
+    let mut command = "iolens serve --link --rec ".to_owned();
+    command.push_str(&shell_word(root));
+    if let Some(listen) = listen {
+        let _ = write!(command, " --listen {}", escape::shell(listen));
+    }
+    if let Some(file) = token_file {
+        let _ = write!(command, " --token-file {}", shell_word(file));
+    }
+    command
+}
+
+/// How to see names: the link itself where only the user who started it reads this, else the command that prints it.
+pub fn log_in(link: Option<&str>, command: &str) -> String {
+    match link {
+        Some(link) => format!("iolens: to see names of files and processes, too: {link}\n"),
+        None => format!(
+            "iolens: to see names of files and processes, too, open the link that this prints: {command}\n"
+        ),
+    }
 }
 
 /// What had to go: recordings that lost their single I/Os, their sums per second, or everything. Nothing, if none.

@@ -5,12 +5,37 @@ use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
+use super::http::{is_token, new_token};
 use anyhow::{Context as _, Result, bail};
 use iolens_core::private::{Access, PrivateDir, refuse_foreign_parents};
 use iolens_core::store::Root;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 const LOCK: &str = "lock";
+/// Readable for those who may read the recordings.
+const TOKEN: &str = "token";
+
+/// The secret of the service that records into `root`.
+///
+/// # Errors
+/// There is none that this user may read.
+pub fn read_token(root: &Path) -> Result<Vec<u8>> {
+    let path = root.join(TOKEN);
+    let token = std::fs::read(&path).with_context(|| {
+        format!(
+            "{} cannot be read; is this the root of the service, and may you read its recordings?",
+            path.display()
+        )
+    })?;
+    let token = token.trim_ascii();
+    if !is_token(token) {
+        bail!(
+            "{}: holds no token; start the service again, which makes one",
+            path.display()
+        );
+    }
+    Ok(token.to_vec())
+}
 
 /// A root that this process alone records into, until it is dropped or the process ends.
 #[derive(Debug)]
@@ -55,6 +80,23 @@ impl LockedRoot {
         let id = |m: fs::Metadata| (m.dev(), m.ino());
         let there = fs::symlink_metadata(self.dir.path().join(LOCK)).map(id);
         matches!((self.lock.metadata().map(id), there), (Ok(own), Ok(there)) if own == there)
+    }
+
+    /// The secret of those who may see names and change something; made with the root, and kept. Where it cannot be written, as
+    /// on a full disk, it is that of this run alone.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub fn token(&self) -> Result<Vec<u8>> {
+        if let Ok(token) = read_token(self.dir.path()) {
+            return Ok(token);
+        }
+        let token = new_token()?;
+        if let Err(e) = self.dir.replace(TOKEN, &[&token[..], b"\n"].concat()) {
+            let path = self.dir.path().join(TOKEN);
+            eprintln!("iolens: {}: cannot be written: {e}", path.display());
+        }
+        Ok(token)
     }
 
     /// Makes the directory of `host`, or takes the one that is there; its path.
@@ -127,6 +169,14 @@ mod tests {
             said.contains(&format!("process {}", std::process::id())) && !said.contains('\n'),
             "{said}"
         );
+        let token = first.token().expect("makes");
+        assert_eq!(first.token().expect("reads"), token);
+        assert_eq!(read_token(&path).expect("reads"), token);
+        assert!(token.len() >= 32);
+        fs::write(path.join(TOKEN), "\n").expect("writes");
+        read_token(&path).expect_err("nothing is no secret");
+        let another = first.token().expect("makes");
+        assert!(another.len() >= 32 && another != token);
         let host = first.host("db1").expect("makes");
         assert_eq!(host, path.join("host=db1"));
         assert!(first.is_there());

@@ -17,6 +17,7 @@ mod stretch;
 mod supervisor;
 mod watcher;
 
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,6 +25,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use iolens_core::model::Mark;
 use iolens_core::private::Access;
 use iolens_observe::topology::{Host, Topology, return_freed_memory};
 use iolens_recorder::{Session, SessionOptions, view};
@@ -33,9 +35,10 @@ use crate::present::serve_text;
 use crate::signals::Signals;
 pub use freeze::FreezeOptions;
 use freeze::Freezer;
-use http::{Door, Health, Recorder, Server};
+use http::{Door, Health, Listen, Recorder, Server, new_token};
 use live::Live;
 use lock::LockedRoot;
+pub use lock::read_token;
 use log::EventLog;
 pub use log::LogFormat;
 use meter::Meter;
@@ -76,6 +79,19 @@ const STOP_GRACE: Duration = Duration::from_millis(500);
 const MAX_MARKS: usize = 16;
 
 impl Service {
+    /// The command that prints the link to this service, which listens at `place`.
+    fn link_command(&self, place: &Listen) -> String {
+        let listen = match place {
+            Listen::Tcp(at) if *place != Listen::USUAL => Some(at.to_string()),
+            _ => None,
+        };
+        serve_text::link_command(
+            &self.root,
+            listen.as_deref(),
+            self.http.token_file.as_deref(),
+        )
+    }
+
     /// Records until a signal asks to end.
     ///
     /// # Errors
@@ -88,7 +104,14 @@ impl Service {
             .unwrap_or_else(|| "localhost".to_owned());
         let directory = locked.host(&host)?;
         let health = Arc::new(Health::default());
-        let door = Door::open(&self.http)?;
+        let token = match self.http.token()? {
+            Some(token) => token,
+            None => locked.token()?,
+        };
+        let door = Door::open(&self.http, token, |place| {
+            serve_text::how_to_see_names(&self.link_command(place))
+        })?;
+        let link = door.link();
         self.space()
             .make_room(None)
             .context("no room can be made in the recording root")?;
@@ -115,8 +138,15 @@ impl Service {
                 &self.root,
                 self.keep_bytes
             ),
-            serve_text::listening(server.place.as_ref())
+            serve_text::listening(&server.places)
         );
+        if let (Some(link), Some(place)) = (link, server.places.first())
+            && !self.http.public_names
+        {
+            // A log is read by others than who started it.
+            let link = std::io::stderr().is_terminal().then_some(&*link);
+            eprint!("{}", serve_text::log_in(link, &self.link_command(place)));
+        }
         health.recording(&session.source().to_string());
         let mut rotation = Rotation::new(
             self.space(),
@@ -143,7 +173,7 @@ impl Service {
                 signals.caught() > 0 || turn == Turn::Rotate || remark.is_some()
             })?;
             if let Some(text) = &remark {
-                session.mark("remark", text);
+                session.mark(Mark::REMARK, text);
             }
             if signals.caught() > 0 {
                 break;
@@ -228,8 +258,19 @@ impl Service {
             );
         }
         return_freed_memory();
-        let server = Server::start(Door::open(&self.http)?, &self.root, Arc::default(), None)?;
-        eprint!("{}", serve_text::listening(server.place.as_ref()));
+        let token = match self.http.token()? {
+            Some(token) => token,
+            None => new_token()?,
+        };
+        let door = Door::open(&self.http, token, |_| {
+            serve_text::HOW_TO_SEE_SHOWN.to_owned()
+        })?;
+        let link = door.link();
+        let server = Server::start(door, &self.root, Arc::default(), None)?;
+        eprint!("{}", serve_text::listening(&server.places));
+        if let Some(link) = link.filter(|_| !self.http.public_names) {
+            eprint!("{}", serve_text::log_in(Some(&link), ""));
+        }
         while signals.caught() == 0 {
             std::thread::sleep(SIGNAL_POLL);
         }

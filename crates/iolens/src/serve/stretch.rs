@@ -180,7 +180,7 @@ impl Stretch {
         let at_ns = self.copied_to_unix_ns - self.from_unix_ns;
         let mark = Mark {
             at_ns,
-            kind: "remark".to_owned(),
+            kind: Mark::REMARK.to_owned(),
             text: text.to_owned(),
         };
         Ok(self.writer.push(&Observation::Mark(mark))?)

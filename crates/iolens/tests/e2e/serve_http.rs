@@ -296,6 +296,67 @@ fn thousands_of_slow_and_huge_requests_do_not_disturb_the_recording() {
 }
 
 #[test]
+fn over_loopback_only_those_with_the_token_see_names_of_processes() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let (root, socket) = (dir.path().join("root"), dir.path().join("socket"));
+    let (serve, address) = Serve::start_on_tcp(&root, &device);
+    let token = std::fs::read_to_string(root.join("token")).unwrap();
+    let with_token = format!("Authorization: Bearer {}\r\n", token.trim());
+    let ask = |target: &str, more: &str| {
+        let head =
+            format!("GET {target} HTTP/1.1\r\nHost: {address}\r\n{more}Connection: close\r\n\r\n");
+        exchange(&mut TcpStream::connect(&address).unwrap(), &head)
+    };
+    // Threads without a name, as the one that reads, have that of who starts them.
+    let own = std::fs::read_to_string("/proc/thread-self/comm").unwrap();
+    let own = own.trim();
+    let by_process = "/api/v1/actors?by=process&from=-1m";
+    while_reading(&device, || {
+        wait_for(|| ask(by_process, &with_token).1.contains(own));
+    });
+    for target in [
+        by_process,
+        "/api/v1/ios?from=-10s&limit=100000",
+        "/api/v1/series?by=process&from=-1m",
+        "/api/v1/report?from=-1m",
+        "/api/v1/findings?from=-1m",
+    ] {
+        let (status, said) = ask(target, "");
+        assert!(status == 200 && !said.contains(own), "{target}: {said}");
+        let (status, said) = ask(target, "Authorization: Bearer wrong\r\n");
+        assert!(status == 200 && !said.contains(own), "{target}: {said}");
+    }
+    let (_, said) = ask(by_process, "");
+    let command = format!(
+        "iolens serve --link --rec {} --listen {address}",
+        text(&root)
+    );
+    assert!(said.contains(&command), "{said}");
+    let words: Vec<&str> = command.split(' ').skip(1).collect();
+    let link = String::from_utf8(run(&words).stdout).unwrap();
+    let target = link.trim().strip_prefix(&format!("http://{address}"));
+    let (status, _) = ask(target.unwrap(), "");
+    assert_eq!(status, 303, "{link}");
+    serve.terminate();
+
+    let place = format!("unix:{}", text(&socket));
+    let shown = iolens(&["serve", "--no-record", "--listen", &place, "--rec"])
+        .arg(&root)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let shown = Serve::of(shown);
+    wait_for(|| UnixStream::connect(&socket).is_ok());
+    let said = get(&socket, by_process).1.to_string();
+    assert!(said.contains(own) && !said.contains("--link"), "{said}");
+    shown.terminate();
+}
+
+#[test]
 fn what_would_open_the_machine_is_refused_in_one_line() {
     let dir = tempfile::tempdir().unwrap();
     let (root, token) = (dir.path().join("root"), dir.path().join("token"));

@@ -20,9 +20,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::App;
+use super::guard::left_out;
 use super::places::Places;
 use super::problem::Problem;
-use crate::engine::patience;
+use crate::engine::{patience, privacy};
 use crate::present::escape;
 use crate::streams::heard;
 
@@ -220,12 +221,14 @@ impl App {
         work: impl FnOnce(&mut AnswerWriter) -> Result<()> + Send + 'static,
     ) -> Result<Response, Problem> {
         let deadline = Deadline::now() + self.patience;
+        let left_out = left_out();
         let turn = Arc::clone(&self.readers).acquire_owned().await;
         let turn = turn.map_err(|_| Problem::busy("the server ends"))?;
         let work = move |out: &mut AnswerWriter| {
             // Held until the work ends, not until no client waits for it any more.
             let _turn = turn;
-            heard(|| patience::until(deadline, || work(out))).0
+            let work = || patience::until(deadline, || work(out));
+            privacy::hiding(left_out, || heard(work)).0
         };
         written(content_type, &self.unread, &self.places, work).await
     }

@@ -46,7 +46,7 @@ pub async fn accept(bound: Bound, router: Router) -> std::io::Result<()> {
                 match listener.accept().await {
                     Ok((stream, from)) => {
                         let client = Client::Address(from.ip().to_canonical());
-                        open.serve(stream, Peer { uid: None }, client, router.clone());
+                        open.serve(stream, Peer::default(), client, router.clone());
                     }
                     Err(_) => tokio::time::sleep(RETRY).await,
                 }
@@ -60,7 +60,11 @@ pub async fn accept(bound: Bound, router: Router) -> std::io::Result<()> {
                     Ok((stream, _)) => {
                         let uid = stream.peer_cred().ok().map(|c| c.uid());
                         let client = uid.map_or(Client::Unknown, Client::User);
-                        open.serve(stream, Peer { uid }, client, router.clone());
+                        let peer = Peer {
+                            is_socket: true,
+                            uid,
+                        };
+                        open.serve(stream, peer, client, router.clone());
                     }
                     Err(_) => tokio::time::sleep(RETRY).await,
                 }

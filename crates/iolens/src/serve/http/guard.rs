@@ -9,6 +9,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
 use super::answer::holding;
+use super::login;
 use super::places::{Client, Kind, Traffic};
 use super::problem::Problem;
 use super::{App, page, routes};
@@ -24,13 +25,32 @@ pub struct Rules {
     pub token: Option<Vec<u8>>,
     /// Reading needs the token, too.
     pub token_to_read: bool,
+    /// Names of files and processes are left out of answers to those who neither have the token nor come through the socket. This
+    /// says in one line how to see them; `None`: all see them.
+    pub how_to_see_names: Option<Arc<str>>,
+    /// Name of the cookie of a browser that is logged in.
+    pub cookie: String,
 }
 
 /// On the other end of a connection, as the kernel says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Peer {
-    /// Of a socket in the file system, whose process it is.
+    /// It came through a socket in the file system, whose mode says who may.
+    pub is_socket: bool,
+    /// Of such a socket, whose process it is.
     pub uid: Option<u32>,
+}
+
+tokio::task_local! {
+    /// Of the request that this task answers.
+    static LEFT_OUT: Option<Arc<str>>;
+}
+
+/// How to see the names of files and processes that the answer to the request of this task leaves out; `None`: it has them.
+pub fn left_out() -> Option<Arc<str>> {
+    // Outside of a request it is not known who would see them.
+    let unknown = |_| Some("names of files and processes are left out".into());
+    LEFT_OUT.try_with(Clone::clone).unwrap_or_else(unknown)
 }
 
 impl Rules {
@@ -48,6 +68,23 @@ impl Rules {
                 .iter()
                 .any(|n| n.eq_ignore_ascii_case(name.trim_end_matches('.'))),
         }
+    }
+
+    /// Whether the token came with it, as a header or as the cookie of a browser that is logged in.
+    fn is_logged_in(&self, headers: &HeaderMap) -> bool {
+        let has_token = self
+            .token
+            .as_ref()
+            .is_some_and(|token| same(bearer(headers), token));
+        has_token || login::has_cookie(self, headers)
+    }
+
+    /// How to see the names that an answer to them leaves out; `None`: it has them.
+    fn left_out(&self, peer: Peer, headers: &HeaderMap) -> Option<Arc<str>> {
+        if peer.is_socket || self.is_logged_in(headers) {
+            return None;
+        }
+        self.how_to_see_names.clone()
     }
 
     fn check_host(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
@@ -98,7 +135,7 @@ impl Rules {
 
     fn check_token(&self, headers: &HeaderMap, method: &Method, peer: Peer) -> Result<(), Problem> {
         let reads = matches!(*method, Method::GET | Method::HEAD);
-        if (reads && !self.token_to_read)
+        if (reads && (!self.token_to_read || login::has_cookie(self, headers)))
             || peer.uid.is_some_and(|uid| uid == 0 || uid == own_uid())
         {
             return Ok(());
@@ -109,13 +146,7 @@ impl Rules {
                 "this changes something, and the server has no token; start it with --token-file, or ask through its unix socket",
             ));
         };
-        let given = headers
-            .get(header::AUTHORIZATION)
-            .map(HeaderValue::as_bytes);
-        let given = given
-            .and_then(|h| h.strip_prefix(b"Bearer ".as_slice()))
-            .unwrap_or_default();
-        if same(given, token) {
+        if same(bearer(headers), token) {
             return Ok(());
         }
         Err(Problem::new(
@@ -125,12 +156,19 @@ impl Rules {
     }
 }
 
+/// The token of the header, or nothing.
+fn bearer(headers: &HeaderMap) -> &[u8] {
+    let given = headers.get(header::AUTHORIZATION);
+    let given = given.map(HeaderValue::as_bytes).unwrap_or_default();
+    given.strip_prefix(b"Bearer ").unwrap_or_default()
+}
+
 fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
 /// In a time that does not depend on where they differ.
-fn same(a: &[u8], b: &[u8]) -> bool {
+pub fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
 }
 
@@ -148,14 +186,18 @@ fn without_port(host: &str) -> &str {
 
 /// Every request comes through here first.
 pub async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let peer = request
-        .extensions()
-        .get()
-        .copied()
-        .unwrap_or(Peer { uid: None });
+    let peer: Peer = request.extensions().get().copied().unwrap_or_default();
     let answered = match check(&app, &request, peer) {
         Err(problem) => Err(problem),
-        Ok(()) => answered(&app, request, next).await,
+        Ok(()) => match login::answer(&app.rules, request.uri()) {
+            Some(response) => Ok(response),
+            None => {
+                let left_out = app.rules.left_out(peer, request.headers());
+                LEFT_OUT
+                    .scope(left_out, answered(&app, request, next))
+                    .await
+            }
+        },
     };
     with_headers(answered.unwrap_or_else(Problem::into_response))
 }
@@ -191,7 +233,9 @@ fn kind_of(request: &Request) -> Kind {
 
 fn check(app: &App, request: &Request, peer: Peer) -> Result<(), Problem> {
     let (headers, method) = (request.headers(), request.method());
-    app.rules.check_host(headers, request.uri())?;
+    if !peer.is_socket {
+        app.rules.check_host(headers, request.uri())?;
+    }
     if !matches!(*method, Method::GET | Method::HEAD | Method::POST) {
         return Err(Problem::new(
             StatusCode::METHOD_NOT_ALLOWED,
@@ -201,8 +245,9 @@ fn check(app: &App, request: &Request, peer: Peer) -> Result<(), Problem> {
     if *method == Method::POST {
         app.rules.check_origin(headers)?;
     }
-    // Whether it runs is no secret: probes of orchestrators carry no token.
-    if request.uri().path() == "/healthz" && *method != Method::POST {
+    // Whether it runs is no secret: probes of orchestrators carry no token. A link to log in has it in its address.
+    let is_open = request.uri().path() == "/healthz" || login::is_link(request.uri());
+    if is_open && *method != Method::POST {
         return Ok(());
     }
     app.rules.check_token(headers, method, peer)

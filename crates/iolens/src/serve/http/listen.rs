@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context as _, Result, bail};
 
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{FileType, Gid, Mode, OFlags};
 use rustix::process::geteuid;
 
 use crate::serve::restrict::restrict_to_removal;
@@ -133,11 +133,16 @@ fn id(path: &Path) -> Option<(u64, u64)> {
 }
 
 impl Bound {
-    /// Binds. A socket's file of a server that is gone is replaced; its mode is `mode` (a group may be let in).
+    /// Binds. A socket's file of a server that is gone is replaced; its mode is `mode`, and its group `group`
+    /// (which may be let in).
     ///
     /// # Errors
     /// The address is in use or not this machine's, or the path holds something else.
-    pub fn new(listen: &Listen, mode: u32) -> Result<(Bound, Option<SocketFile>)> {
+    pub fn new(
+        listen: &Listen,
+        mode: u32,
+        group: Option<u32>,
+    ) -> Result<(Bound, Option<SocketFile>)> {
         match listen {
             Listen::Tcp(at) => {
                 let listener = TcpListener::bind(at);
@@ -153,7 +158,7 @@ impl Bound {
                 let listener =
                     listener.with_context(|| format!("{} cannot be made", path.display()))?;
                 let file = SocketFile::new(path)?;
-                set_socket_mode(path, mode)?;
+                set_socket_mode(path, mode, group)?;
                 listener.set_nonblocking(true)?;
                 Ok((Bound::Unix(listener), Some(file)))
             }
@@ -171,9 +176,9 @@ impl Bound {
     }
 }
 
-/// Changes the mode of the socket at `path`, and of nothing that was put there instead: what is opened is looked at, and
+/// Changes the mode and the group of the socket at `path`, and of nothing that was put there instead: what is opened is looked at, and
 /// only that is changed.
-fn set_socket_mode(path: &Path, mode: u32) -> Result<()> {
+fn set_socket_mode(path: &Path, mode: u32, group: Option<u32>) -> Result<()> {
     let place = || format!("{}: its mode cannot be set", path.display());
     let how = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let socket = rustix::fs::open(path, how, Mode::empty()).with_context(place)?;
@@ -184,7 +189,11 @@ fn set_socket_mode(path: &Path, mode: u32) -> Result<()> {
     }
     // An open path has no mode that fchmod could change; its link in /proc leads to nothing else.
     let itself = format!("/proc/self/fd/{}", socket.as_raw_fd());
-    rustix::fs::chmod(itself, Mode::from_raw_mode(mode)).with_context(place)
+    if let Some(group) = group {
+        let given = rustix::fs::chown(&*itself, None, Some(Gid::from_raw(group)));
+        given.with_context(|| format!("{} cannot be given to group {group}", path.display()))?;
+    }
+    rustix::fs::chmod(&*itself, Mode::from_raw_mode(mode)).with_context(place)
 }
 
 /// Removes a socket that nobody listens on any more, and nothing else.
@@ -246,7 +255,7 @@ mod tests {
         let tmp = tempfile::tempdir().expect("a directory");
         let path = tmp.path().join("s");
         let at = Listen::Unix(path.clone());
-        let new = || Bound::new(&at, 0o600);
+        let new = || Bound::new(&at, 0o600, None);
         let refusal = || format!("{:#}", new().expect_err("refused"));
         let first = new().expect("new");
         let mode = std::fs::metadata(&path)
@@ -282,12 +291,12 @@ mod tests {
             let link = tmp.path().join("link");
             symlink(target, &link).expect("links");
             let before = mode(target);
-            assert!(set_socket_mode(&link, 0o603).is_err());
+            assert!(set_socket_mode(&link, 0o603, None).is_err());
             assert_eq!(mode(target), before);
             std::fs::remove_file(&link).expect("removes");
         }
-        assert!(set_socket_mode(&file, 0o603).is_err());
-        set_socket_mode(&socket, 0o603).expect("a socket of this user");
+        assert!(set_socket_mode(&file, 0o603, None).is_err());
+        set_socket_mode(&socket, 0o603, None).expect("a socket of this user");
         assert_eq!(mode(&socket) & 0o777, 0o603);
     }
 
@@ -295,7 +304,7 @@ mod tests {
     fn its_end_removes_no_socket_but_its_own() {
         let tmp = tempfile::tempdir().expect("a directory");
         let path = tmp.path().join("s");
-        let first = Bound::new(&Listen::Unix(path.clone()), 0o600).expect("new");
+        let first = Bound::new(&Listen::Unix(path.clone()), 0o600, None).expect("new");
         std::fs::rename(&path, tmp.path().join("moved")).expect("moves");
         let second = UnixListener::bind(&path).expect("binds");
         drop(first);

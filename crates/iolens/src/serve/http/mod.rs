@@ -8,6 +8,7 @@ mod connections;
 mod guard;
 mod health;
 mod listen;
+mod login;
 mod metrics;
 mod paced;
 mod page;
@@ -40,6 +41,7 @@ use guard::Rules;
 pub use health::Health;
 pub use listen::Listen;
 use listen::{Bound, SocketFile};
+pub use login::{link, new_token};
 use places::Places;
 use problem::Problem;
 
@@ -61,6 +63,12 @@ const MIN_TOKEN_BYTES: usize = 16;
 pub struct Options {
     /// Where.
     pub listen: Listen,
+    /// A socket beside it, if it can be had.
+    pub socket: Option<PathBuf>,
+    /// Whose group may use the socket.
+    pub group: Option<u32>,
+    /// Names of files and processes are shown to all who reach it.
+    pub public_names: bool,
     /// Other machines may read without a token.
     pub public: bool,
     /// Holds the secret of those who may change something.
@@ -75,8 +83,8 @@ impl Options {
     /// What follows for requests.
     ///
     /// # Errors
-    /// Others could read what only this machine should, or the token is none.
-    fn rules(&self) -> Result<Rules> {
+    /// Others could read what only this machine should.
+    fn rules(&self, token: Vec<u8>) -> Result<Rules> {
         let local = self.listen.is_local();
         if !local && self.token_file.is_none() && !self.public {
             bail!(
@@ -92,18 +100,36 @@ impl Options {
         Ok(Rules {
             hosts: matches!(self.listen, Listen::Tcp(_)).then_some(names),
             loopback: local,
-            token: self.token_file.as_deref().map(read_token).transpose()?,
+            token: Some(token),
             token_to_read: !local && !self.public,
+            how_to_see_names: None,
+            cookie: String::new(),
         })
+    }
+
+    /// The secret of `--token-file`, if there is one.
+    ///
+    /// # Errors
+    /// It is no secret.
+    pub fn token(&self) -> Result<Option<Vec<u8>>> {
+        self.token_file.as_deref().map(read_token).transpose()
     }
 }
 
-fn read_token(path: &Path) -> Result<Vec<u8>> {
+/// Whether it can be a secret that a header holds.
+pub fn is_token(text: &[u8]) -> bool {
+    text.len() >= MIN_TOKEN_BYTES && text.iter().all(u8::is_ascii_graphic)
+}
+
+/// The secret in the file of `--token-file`.
+///
+/// # Errors
+/// It is no secret, or cannot be read.
+pub fn read_token(path: &Path) -> Result<Vec<u8>> {
     let content = read_trusted(path, true)
         .map_err(|e| anyhow!("--token-file {}: cannot be read: {e}", path.display()))?;
     let token = content.trim_ascii().to_vec();
-    let plain = token.iter().all(u8::is_ascii_graphic);
-    if token.len() < MIN_TOKEN_BYTES || !plain {
+    if !is_token(&token) {
         bail!(
             "--token-file {}: at least {MIN_TOKEN_BYTES} printable characters, such as openssl rand -hex 32 prints",
             path.display()
@@ -181,9 +207,9 @@ fn router(app: Arc<App>) -> Router {
 pub struct Server {
     runtime: Option<Runtime>,
     /// Where it listens.
-    pub place: Option<Listen>,
-    /// Goes with it, whatever its connections still do.
-    _socket: Option<SocketFile>,
+    pub places: Vec<Listen>,
+    /// Go with it, whatever its connections still do.
+    _files: Vec<SocketFile>,
 }
 
 /// What a server has of the recorder in its process.
@@ -205,25 +231,57 @@ pub struct Recorder {
 #[derive(Debug)]
 pub struct Door {
     rules: Rules,
-    bound: Bound,
-    socket: Option<SocketFile>,
+    bounds: Vec<Bound>,
+    files: Vec<SocketFile>,
     compat_node: bool,
 }
 
 impl Door {
-    /// Binds, while that is still allowed.
+    /// Binds, while that is still allowed. `how_to_see_names` says it of a server at an address, in one line.
     ///
     /// # Errors
     /// The address cannot be had, or is not safe.
-    pub fn open(options: &Options) -> Result<Door> {
-        let rules = options.rules()?;
-        let (bound, socket) = Bound::new(&options.listen, SOCKET_MODE)?;
+    pub fn open(
+        options: &Options,
+        token: Vec<u8>,
+        how_to_see_names: impl FnOnce(&Listen) -> String,
+    ) -> Result<Door> {
+        let mut rules = options.rules(token)?;
+        let (bound, file) = Bound::new(&options.listen, SOCKET_MODE, options.group)?;
+        // With port 0 the kernel has chosen one.
+        let place = bound.place().unwrap_or_else(|| options.listen.clone());
+        // Cookies of a host are sent to all its ports; each server has its own.
+        if let Listen::Tcp(at) = place {
+            rules.cookie = format!("iolens-{}", at.port());
+        }
+        if !options.public_names {
+            rules.how_to_see_names = Some(how_to_see_names(&place).into());
+        }
+        let mut bounds = vec![bound];
+        let mut files: Vec<SocketFile> = file.into_iter().collect();
+        let beside = options.socket.clone().map(Listen::Unix);
+        match beside.map(|at| Bound::new(&at, SOCKET_MODE, options.group)) {
+            Some(Ok((bound, file))) => {
+                bounds.push(bound);
+                files.extend(file);
+            }
+            // It is there for convenience; who asked for one gets the error.
+            Some(Err(e)) => eprintln!("iolens: no socket beside the address: {e:#}"),
+            None => {}
+        }
         Ok(Door {
             rules,
-            bound,
-            socket,
+            bounds,
+            files,
             compat_node: options.compat_node,
         })
+    }
+
+    /// The link that logs a browser in, where one can come from.
+    pub fn link(&self) -> Option<String> {
+        let place = self.bounds.first()?.place()?;
+        let token = self.rules.token.as_ref()?;
+        matches!(place, Listen::Tcp(_)).then(|| login::link(&place.to_string(), token))
     }
 }
 
@@ -240,11 +298,11 @@ impl Server {
     ) -> Result<Server> {
         let Door {
             rules,
-            bound,
-            socket,
+            bounds,
+            files,
             compat_node,
         } = door;
-        let place = bound.place();
+        let places = bounds.iter().filter_map(Bound::place).collect();
         let mut app = App {
             compat_node,
             ..App::new(root.to_owned(), health, rules)
@@ -279,15 +337,18 @@ impl Server {
             .enable_all()
             .build()
             .context("the server's threads could not be started")?;
-        runtime.spawn(async move {
-            if let Err(e) = connections::accept(bound, router(app)).await {
-                eprintln!("iolens: the HTTP server ended: {e}");
-            }
-        });
+        for bound in bounds {
+            let router = router(Arc::clone(&app));
+            runtime.spawn(async move {
+                if let Err(e) = connections::accept(bound, router).await {
+                    eprintln!("iolens: the HTTP server ended: {e}");
+                }
+            });
+        }
         Ok(Server {
             runtime: Some(runtime),
-            place,
-            _socket: socket,
+            places,
+            _files: files,
         })
     }
 }

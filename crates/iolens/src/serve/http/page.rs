@@ -21,7 +21,7 @@ use crate::engine::choose::{self, Chosen};
 use crate::engine::fleet::is_fleet;
 use crate::engine::page::{Beside, page};
 use crate::engine::report::{Analysed, plain};
-use crate::engine::{Instant, WindowArgs, window};
+use crate::engine::{Instant, WindowArgs, privacy, window};
 use crate::present;
 use crate::present::fleet::FleetDocument;
 use crate::present::html::{Note, NoteLevel, View, content_security_policy, render_nothing};
@@ -185,9 +185,14 @@ fn made(place: &Path, asked: &WindowArgs, view: View, unwell: Vec<String>) -> Re
         level: NoteLevel::Warning,
         text,
     };
-    let notes: Vec<Note> = unwell
+    let names_left_out = privacy::left_out().map(|how| Note {
+        topic: "Names".to_owned(),
+        level: NoteLevel::Info,
+        text: how.to_string(),
+    });
+    let notes: Vec<Note> = names_left_out
         .into_iter()
-        .map(bad)
+        .chain(unwell.into_iter().map(bad))
         .chain(said.into_iter().map(note))
         .collect();
     let refresh_s =

@@ -102,6 +102,30 @@ fn foreign_names_are_refused_wherever_they_stand() {
 }
 
 #[test]
+fn a_browser_logs_in_by_a_link_and_then_reads_what_needs_the_token() {
+    let rules = Rules {
+        token: Some(b"0123456789abcdef".to_vec()),
+        token_to_read: true,
+        cookie: "iolens-9950".to_owned(),
+        ..loopback()
+    };
+    let host = ("host", "localhost");
+    let get = |uri: &str, more: &[(&str, &str)]| {
+        status(&rules, "GET", uri, &[&[host][..], more].concat())
+    };
+    assert_eq!(get("/?token=0123456789abcdef", &[]), 303);
+    assert_eq!(get("/?token=0123456789abcdeX", &[]), 401);
+    assert_eq!(get("/", &[]), 401);
+    let evil = [("host", "evil.example")];
+    let rebound = status(&rules, "GET", "/?token=0123456789abcdef", &evil);
+    assert_eq!(rebound, 421);
+    let cookie = "iolens-9950=30313233343536373839616263646566";
+    assert_eq!(get("/", &[("cookie", cookie)]), 200);
+    let changed = status(&rules, "POST", "/api/v1/mark", &[host, ("cookie", cookie)]);
+    assert_eq!(changed, 401, "a cookie changes nothing");
+}
+
+#[test]
 fn changes_need_the_token_and_no_foreign_page() {
     let token = Rules {
         token: Some(b"0123456789abcdef".to_vec()),
@@ -173,21 +197,23 @@ fn beyond_loopback_reading_needs_the_token_too() {
         token_file,
         allow_hosts: vec!["io.example".to_owned()],
         compat_node: false,
+        socket: None,
+        group: None,
+        public_names: false,
     };
-    let refused = options("0.0.0.0:9950", false, None)
-        .rules()
+    let rules = |options: &Options| options.rules(Vec::new());
+    let refused = rules(&options("0.0.0.0:9950", false, None))
         .unwrap_err()
         .to_string();
     assert!(
         refused.contains("--token-file") && refused.contains("--public") && !refused.contains('\n'),
         "{refused}"
     );
-    assert!(options("[::]:9950", false, None).rules().is_err());
-    let public = options("0.0.0.0:9950", true, None).rules().unwrap();
+    assert!(rules(&options("[::]:9950", false, None)).is_err());
+    let public = rules(&options("0.0.0.0:9950", true, None)).unwrap();
     assert!(!public.token_to_read && public.hosts.unwrap().contains(&"io.example".to_owned()));
     assert!(
-        options("127.0.0.1:9950", false, None)
-            .rules()
+        rules(&options("127.0.0.1:9950", false, None))
             .unwrap()
             .loopback
     );
@@ -345,7 +371,7 @@ fn served(app: &Arc<App>) -> (tokio::runtime::Runtime, std::net::SocketAddr) {
         .enable_all()
         .build()
         .unwrap();
-    let (bound, _) = Bound::new(&"127.0.0.1:0".parse().unwrap(), SOCKET_MODE).unwrap();
+    let (bound, _) = Bound::new(&"127.0.0.1:0".parse().unwrap(), SOCKET_MODE, None).unwrap();
     let Some(Listen::Tcp(address)) = bound.place() else {
         panic!("no address")
     };

@@ -19,8 +19,8 @@ use super::json;
 use super::params::Params;
 use crate::engine::findings::sort;
 use crate::engine::fleet::{self, ClassSums, DeviceSums, Fleet, HostSums, Peers, Remembered};
-use crate::engine::{Instant, WindowArgs};
-use crate::present::fleet::{DeviceRow, FleetDocument, HostRow, KindRow, UnreadHost};
+use crate::engine::{Instant, WindowArgs, privacy};
+use crate::present::fleet::{DeviceRow, FindingRow, FleetDocument, HostRow, KindRow, UnreadHost};
 
 /// What a question is about that names no time, before the newest recording's end.
 const USUAL_NS: i64 = 86_400_000_000_000;
@@ -79,6 +79,17 @@ fn document(path: &Path, asked: &WindowArgs, remembered: &Remembered) -> Result<
     Ok(ranked(&fleet))
 }
 
+/// A finding as this thread may show it: what is remembered of recordings is the same for all who ask.
+fn shown(finding: FindingRow) -> FindingRow {
+    match privacy::hides_names() {
+        true => FindingRow {
+            summary: privacy::summary(&finding.kind, finding.device.as_deref()),
+            ..finding
+        },
+        false => finding,
+    }
+}
+
 fn ranked(fleet: &Fleet) -> FleetDocument {
     let peers = Peers::of(fleet);
     let (known, without): (Vec<_>, Vec<_>) = fleet.hosts.iter().partition(|h| h.recordings > 0);
@@ -105,6 +116,7 @@ fn ranked(fleet: &Fleet) -> FleetDocument {
             .hosts
             .iter()
             .flat_map(|h| h.reported.worst.iter().cloned())
+            .map(shown)
             .collect(),
         kinds: kinds(fleet),
         hosts_unread: without

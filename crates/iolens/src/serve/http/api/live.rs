@@ -11,10 +11,11 @@ use futures_util::stream::unfold;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::super::App;
+use super::super::guard::left_out;
 use super::super::problem::Problem;
 use super::super::routes::parameters;
 use super::params::Params;
-use crate::engine::Instant;
+use crate::engine::{Instant, privacy};
 use crate::serve::live::{Happened, Since};
 
 /// Sent by a browser that connects again: the last `id` that it heard.
@@ -48,29 +49,43 @@ pub async fn live(
             "this server records nothing; there is nothing live",
         ));
     };
-    let events = unfold(feed.watch(since), |(mut recent, mut rows)| async move {
-        let next = match recent.pop_front() {
-            Some(happened) => Ok(happened),
-            None => rows.recv().await,
-        };
-        let event = match next {
-            Ok(happened) => event(&happened),
-            Err(RecvError::Lagged(n)) => Event::default().event("missed").data(n.to_string()),
-            Err(RecvError::Closed) => return None,
-        };
-        Some((Ok::<_, Infallible>(event), (recent, rows)))
-    });
+    let hides_names = left_out().is_some();
+    let events = unfold(
+        feed.watch(since),
+        move |(mut recent, mut rows)| async move {
+            let next = match recent.pop_front() {
+                Some(happened) => Ok(happened),
+                None => rows.recv().await,
+            };
+            let event = match next {
+                Ok(happened) => event(&happened, hides_names),
+                Err(RecvError::Lagged(n)) => Event::default().event("missed").data(n.to_string()),
+                Err(RecvError::Closed) => return None,
+            };
+            Some((Ok::<_, Infallible>(event), (recent, rows)))
+        },
+    );
     Ok(Sse::new(events)
         .keep_alive(KeepAlive::default())
         .into_response())
 }
 
-fn event(happened: &Happened) -> Event {
-    let event = Event::default().event(happened.event).data(&happened.data);
+fn event(happened: &Happened, hides_names: bool) -> Event {
+    let event = Event::default().event(happened.event);
+    let event = match hides_names && happened.event == "finding" {
+        true => event.data(without_names(&happened.data)),
+        false => event.data(&happened.data),
+    };
     match happened.id {
         Some(id) => event.id(id.to_string()),
         None => event,
     }
+}
+
+fn without_names(finding: &str) -> String {
+    let mut finding = serde_json::from_str(finding).unwrap_or_default();
+    privacy::hide_names_of(&mut finding);
+    finding.to_string()
 }
 
 #[cfg(test)]

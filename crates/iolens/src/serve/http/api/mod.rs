@@ -24,8 +24,9 @@ use serde::Serialize;
 
 use super::App;
 use super::answer::AnswerWriter;
+use super::guard::left_out;
 use super::problem::{Problem, as_parameters};
-use crate::engine::patience;
+use crate::engine::{patience, privacy};
 use crate::present::columns::{Columns, TableFormat};
 use crate::present::escape;
 use crate::streams::heard;
@@ -49,18 +50,16 @@ impl App {
         work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<Said<T>, Problem> {
         let deadline = Deadline::now() + self.patience;
+        let left_out = left_out();
         let turn = Arc::clone(&self.readers).acquire_owned().await;
         let turn = turn.map_err(|_| Problem::busy("the server ends"))?;
         let done = tokio::task::spawn_blocking(move || {
             // Held until the work ends, not until no client waits for it any more.
             let _turn = turn;
-            heard(|| patience::until(deadline, work))
+            privacy::hiding(left_out, || noted(|| patience::until(deadline, work)))
         });
         match done.await {
-            Ok((Ok(answer), notes)) => Ok(Said {
-                answer,
-                notes: notes.iter().map(|n| as_parameters(n)).collect(),
-            }),
+            Ok((Ok(answer), notes)) => Ok(Said { answer, notes }),
             Ok((Err(e), _)) => Err(Problem::of(&e)),
             Err(_) => Err(Problem::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
@@ -89,10 +88,13 @@ impl App {
     }
 }
 
-/// Does a part of the work of an answer; beside it what the engines say, with the names of parameters in place of flags.
+/// Does a part of the work of an answer; beside it what the engines say, with the names of parameters in place of flags, and how
+/// to see the names that are left out.
 pub fn noted<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
     let (done, notes) = heard(work);
-    (done, notes.iter().map(|n| as_parameters(n)).collect())
+    let mut notes: Vec<String> = notes.iter().map(|n| as_parameters(n)).collect();
+    notes.extend(privacy::left_out().map(|how| how.to_string()));
+    (done, notes)
 }
 
 /// One JSON document.

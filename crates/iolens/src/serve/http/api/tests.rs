@@ -606,6 +606,68 @@ fn without_a_time_a_question_is_about_the_last_minutes_that_were_recorded() {
 }
 
 #[test]
+fn without_the_token_names_of_processes_and_files_are_left_out_of_every_answer() {
+    let (dir, _) = lake();
+    let token = b"0123456789abcdef".to_vec();
+    let rules = Rules {
+        token: Some(token),
+        how_to_see_names: Some("run this --with --rec 7".into()),
+        ..Rules::default()
+    };
+    let root = dir.path().to_owned();
+    let app = Arc::new(App::new(root, Arc::default(), rules));
+    let host_dir = dir.path().join(Root::host_directory("h"));
+    let recording = host_dir.join(Root::recording_directory(EPOCH));
+    let finding = StoredFinding {
+        from_ns: 10 * S,
+        to_ns: 20 * S,
+        open: false,
+        kind: "stall".to_owned(),
+        severity: "warning".to_owned(),
+        device: Some("sda".to_owned()),
+        summary: "evil waits".to_owned(),
+        evidence: r#"{"process":"evil"}"#.to_owned(),
+    };
+    put_finding(&recording, Access::OWNER, &finding).unwrap();
+    let get = |target: &str, more: &[(&str, &str)]| {
+        let own = [("host", "localhost"), ("accept", "text/html")];
+        let headers = [&own[..], more].concat();
+        let (response, body) = block_on(ask(&app, "GET", target, &headers));
+        (response.status().as_u16(), body.to_string())
+    };
+    let window = format!("from={}&to={}", at(0), at(180));
+    let paths = [
+        format!("/api/v1/ios?{window}&limit=10000"),
+        format!("/api/v1/actors?{window}&by=process"),
+        format!("/api/v1/series?{window}&by=process&step=60s"),
+        format!("/api/v1/report?{window}"),
+        format!("/api/v1/findings?{window}"),
+        format!("/api/v1/hosts?{window}"),
+        format!("/?{window}"),
+    ];
+    let has_names = |text: &str| text.contains("0;vil") || text.contains("evil waits");
+    let mut with_names = 0;
+    for path in &paths {
+        let (status, hidden) = get(path, &[]);
+        // The page is there only where it was built.
+        assert!(status == 200 || path.starts_with("/?"), "{path}: {hidden}");
+        assert!(!has_names(&hidden), "{path}: {hidden}");
+        let (_, shown) = get(path, &[("authorization", "Bearer 0123456789abcdef")]);
+        with_names += usize::from(has_names(&shown));
+        assert!(!shown.contains("run this"), "{path}");
+    }
+    assert!(
+        with_names >= 4,
+        "with the token they are there: {with_names}"
+    );
+    let (_, notes) = get(&paths[1], &[]);
+    assert!(
+        notes.contains("run this --with --rec 7") && notes.contains("42"),
+        "{notes}"
+    );
+}
+
+#[test]
 fn stretches_are_kept_for_those_with_the_token_and_reports_open_them() {
     let (dir, plain) = lake();
     let rules = Rules {

@@ -1,0 +1,146 @@
+//! Whether the work of this thread may show names of files and processes. A recording keeps them as its files' modes do; who
+//! reaches an answer in another way, as over loopback, gets the same figures without them.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use iolens_core::model::StoredFinding;
+use serde_json::Value;
+
+thread_local! {
+    static LEFT_OUT: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
+}
+
+/// Texts of a finding that name no file and no process.
+const SHOWN_KEYS: [&str; 16] = [
+    "event",
+    "start",
+    "end",
+    "kind",
+    "device",
+    "devices",
+    "severity",
+    "class",
+    "classes",
+    "op",
+    "unit",
+    "model",
+    "scheduler",
+    "side",
+    "part",
+    "cgroup",
+];
+
+/// Does `work`, which leaves out names if there is a text that says how to see them.
+pub fn hiding<T>(left_out: Option<Arc<str>>, work: impl FnOnce() -> T) -> T {
+    let before = LEFT_OUT.replace(left_out);
+    let done = work();
+    LEFT_OUT.set(before);
+    done
+}
+
+/// How to see the names that the work of this thread leaves out; `None`: it leaves out none. To hand on to threads that do a
+/// part of the work.
+pub fn left_out() -> Option<Arc<str>> {
+    LEFT_OUT.with_borrow(Clone::clone)
+}
+
+/// Whether names are left out.
+pub fn hides_names() -> bool {
+    LEFT_OUT.with_borrow(Option::is_some)
+}
+
+/// A finding that was reported while it was recorded, as this thread may show it.
+pub fn shown_finding(mut finding: StoredFinding) -> StoredFinding {
+    if !hides_names() {
+        return finding;
+    }
+    finding.summary = summary(&finding.kind, finding.device.as_deref());
+    let evidence = serde_json::from_str::<Value>(&finding.evidence);
+    let mut evidence = evidence.unwrap_or_else(|_| Value::Object(serde_json::Map::new()));
+    hide_texts(&mut evidence, "");
+    finding.evidence = evidence.to_string();
+    finding
+}
+
+/// The same of a finding as JSON.
+pub fn hide_names_of(finding: &mut Value) {
+    hide_texts(finding, "");
+    let kind = finding["kind"].as_str().unwrap_or("finding");
+    let summary = summary(kind, finding["device"].as_str());
+    if let Some(fields) = finding.as_object_mut() {
+        fields.insert("summary".to_owned(), Value::String(summary));
+    }
+}
+
+/// One line about a finding, without names.
+pub fn summary(kind: &str, device: Option<&str>) -> String {
+    match device {
+        Some(device) => format!("{kind} on {device} (names are left out)"),
+        None => format!("{kind} (names are left out)"),
+    }
+}
+
+/// Texts under other keys than [`SHOWN_KEYS`] become null, whatever a kind of finding has.
+fn hide_texts(value: &mut Value, key: &str) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                hide_texts(value, key);
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(|v| hide_texts(v, key)),
+        Value::String(_) if !SHOWN_KEYS.contains(&key) => *value = Value::Null,
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding() -> StoredFinding {
+        StoredFinding {
+            from_ns: 1,
+            to_ns: 2,
+            open: false,
+            kind: "stall".to_owned(),
+            severity: "warning".to_owned(),
+            device: Some("sda".to_owned()),
+            summary: "sda: backup reads /home/a/secret".to_owned(),
+            evidence: r#"{"ios":3,"who":{"process":"backup","tgid":7},"files":["/home/a/secret"],"class":"read"}"#
+                .to_owned(),
+        }
+    }
+
+    #[test]
+    fn texts_of_findings_are_left_out_and_figures_stay() {
+        assert_eq!(shown_finding(finding()), finding());
+        let shown = hiding(Some("log in".into()), || shown_finding(finding()));
+        let text = format!("{} {}", shown.summary, shown.evidence);
+        assert!(
+            !text.contains("backup") && !text.contains("secret"),
+            "{text}"
+        );
+        let evidence: Value = serde_json::from_str(&shown.evidence).expect("JSON");
+        assert_eq!(
+            (&evidence["ios"], &evidence["who"]["tgid"]),
+            (&3.into(), &7.into())
+        );
+        assert_eq!(evidence["class"], "read");
+        assert_eq!(shown.summary, "stall on sda (names are left out)");
+        assert!(!hides_names(), "only for that work");
+    }
+
+    #[test]
+    fn an_event_keeps_what_it_is_and_where() {
+        let mut event = serde_json::json!({
+            "event": "start", "start": "2026-11-18T11:06:40Z", "kind": "stall", "device": "sda",
+            "summary": "backup", "evidence": { "process": "backup" },
+        });
+        hide_names_of(&mut event);
+        assert_eq!(event["start"], "2026-11-18T11:06:40Z");
+        assert_eq!(event["summary"], "stall on sda (names are left out)");
+        assert_eq!(event["evidence"]["process"], Value::Null);
+    }
+}
