@@ -143,8 +143,9 @@ pub fn capacity(load: &Load, known: &Known) -> Capacity {
     if !consistent || !whole.reached_capacity() {
         (whole.plateau, whole.plateau_from) = (None, None);
     }
-    let spread = sample.bootstrap(&whole);
     let unlimited = consistent && whole.plateau.is_none();
+    let room = whole.room().filter(|_| unlimited);
+    let spread = sample.bootstrap(&whole, room.is_some());
     let n = busy.len().max(1) as f64;
     let mean_x = busy.iter().map(|p| p.ios_per_s).sum::<f64>() / n;
     let beyond = |k: f64| busy.iter().filter(|p| is_beyond(p, k)).count() as f64;
@@ -171,7 +172,7 @@ pub fn capacity(load: &Load, known: &Known) -> Capacity {
         saturated_percent: whole.knee().map(|k| 100.0 * beyond(k) / n),
         headroom: whole.plateau.map(|x| (1.0 - mean_x / x).max(0.0)),
         served_more: unlimited.then(|| served_more(load)).flatten(),
-        room: whole.room().filter(|_| unlimited).map(|r| Room {
+        room: room.map(|r| Room {
             interval: interval(&spread, |e| Some(e.room()?.ios_per_s)),
             ..r
         }),
@@ -304,6 +305,9 @@ const BUSY_PERCENT: f64 = 85.0;
 const FULL_PERCENT: f64 = 99.0;
 /// Fewer such windows say nothing.
 const MIN_FULL: f64 = 5.0;
+/// Fewer windows with I/O say nothing of what a device can serve at once.
+const MIN_ROOM_WINDOWS: f64 = 10.0;
+
 /// I/Os that take up to so many times as long as unloaded hardly wait for each other.
 const SLOWER: f64 = 1.5;
 /// Unloaded is where at most this share of the knee is in flight.
@@ -326,6 +330,9 @@ impl Estimate {
     fn room(&self) -> Option<Room> {
         let min_us = self.min_us?;
         let windows: f64 = self.bins.iter().map(|b| b.weight).sum();
+        if windows < MIN_ROOM_WINDOWS {
+            return None;
+        }
         let ios: f64 = self.bins.iter().map(|b| b.weight * b.ios_per_s).sum();
         let latency_us = |b: &Bin| 1e6 * b.in_flight / b.ios_per_s;
         let served = self
@@ -493,7 +500,7 @@ impl Sample {
         )
     }
 
-    fn bootstrap(&self, whole: &Estimate) -> Vec<Estimate> {
+    fn bootstrap(&self, whole: &Estimate, has_room: bool) -> Vec<Estimate> {
         if self.blocks < Self::MIN_BLOCKS {
             return Vec::new();
         }
@@ -501,7 +508,19 @@ impl Sample {
         let mut draw = || {
             let mut times = vec![0.0; self.blocks];
             (0..self.blocks).for_each(|_| times[lot.below(self.blocks as u64) as usize] += 1.0);
-            self.estimate(&times, whole.plateau_from)
+            if whole.plateau.is_some() || has_room {
+                return self.estimate(&times, whole.plateau_from);
+            }
+            // Without either nothing but the unloaded latency is asked for.
+            let (min_us, min_in_flight) = self.unloaded(&times);
+            Estimate {
+                plateau: None,
+                plateau_from: None,
+                plateau_busy: 0.0,
+                min_us,
+                min_in_flight,
+                bins: Vec::new(),
+            }
         };
         (0..Self::DRAWS).map(|_| draw()).collect()
     }
