@@ -754,7 +754,7 @@ fn logs_of_sar_and_of_diskstats_become_recordings_with_a_page_of_their_columns()
             .unwrap();
         assert!(report.status.success(), "{}", scene(&report));
         let html = fs::read_to_string(&page).unwrap();
-        let (_, rest) = html.split_once("json\">").unwrap();
+        let (_, rest) = html.split_once("id=\"iolens-data\">").unwrap();
         let (json, _) = rest.split_once("</script>").unwrap();
         let data: serde_json::Value = serde_json::from_str(json).unwrap();
         let device = &data["tables"]["devices"][0]["table"];
