@@ -327,7 +327,7 @@ pub struct SubjectArgs {
     /// Of this device only (name, /dev/NAME or MAJ:MIN), idle or not; may be repeated [default: all but the idle ones]
     #[arg(short, long = "device", value_name = "DEV")]
     pub devices: Vec<String>,
-    /// Of this process only: its name, its number, or both as in `--by process` (fio[1234])
+    /// Of this process only: its name, its number, or both as in `--by process` (`fio[1234]`)
     #[arg(long, value_name = "P")]
     pub process: Option<String>,
     /// Of this control group and those below it: its path, or the last part of it
