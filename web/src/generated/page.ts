@@ -166,7 +166,8 @@ export type LossReason =
   | "request-ring-full"
   | "request-table-full"
   | "request-unwritten"
-  | "unaccounted";
+  | "unaccounted"
+  | "not-recorded";
 /**
  * What was found.
  */
@@ -1777,6 +1778,10 @@ export interface FindingBlock {
    */
   device: string | null;
   /**
+   * Where it ends, as RFC 3339.
+   */
+  end: string | null;
+  /**
    * End, in seconds since the recording's start.
    */
   end_s: number;
@@ -1786,6 +1791,10 @@ export interface FindingBlock {
   evidence: Evidence;
   kind: FindingKind;
   severity: Severity;
+  /**
+   * Where it begins, as RFC 3339; `null` where the recording has no date.
+   */
+  start: string | null;
   /**
    * Beginning, in seconds since the recording's start.
    */
