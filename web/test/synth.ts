@@ -236,9 +236,16 @@ function actors(seconds: number): ActorBlock[] {
   ];
 }
 
+const START_UNIX_S = 1_795_238_400;
+
+/** A moment of the recording as RFC 3339. */
+function rfc3339(atS: number): string {
+  return new Date((START_UNIX_S + atS) * 1000).toISOString();
+}
+
 function findings(seconds: number): FindingBlock[] {
   const bursts = [7, 19, 31, 103, 311, 499].filter((k) => k * PERIOD + 4 < seconds);
-  const out: FindingBlock[] = [
+  const out: Omit<FindingBlock, "start" | "end">[] = [
     {
       kind: "starvation", device: "nvme0n1", start_s: 0, end_s: seconds, severity: "critical",
       summary: "Reads wait 64 times longer while checkpointer writes back the files of postgres: p99 goes from 214 µs to 13.7 ms.",
@@ -264,7 +271,7 @@ function findings(seconds: number): FindingBlock[] {
     summary: "The kernel's %util says 61.9 %, but the device was busy 44.8 % of the time: io_ticks counts whole jiffies on this kernel.",
     evidence: { busy_percent: 44.8, util_io_ticks_percent: 61.9, expected_percent: 61.2, sigma_pp: 0.4 } satisfies Partial<UtilDisagreementEvidence> as UtilDisagreementEvidence,
   });
-  return out;
+  return out.map((f) => ({ ...f, start: rfc3339(f.start_s), end: rfc3339(f.end_s) }));
 }
 
 /** A recording of `seconds` at about 10 000 I/Os a second. */
@@ -302,8 +309,8 @@ export function breathing(seconds: number, seed = 1): PageData {
     format: 1,
     writer: "iolens 0.1.0",
     recording: {
-      path: "db3.iolens", host: "db3.example.net", kernel: "6.18.44", start_unix_s: 1_795_238_400, duration_s: seconds, from_s: 0, to_s: seconds, source: "ebpf", ios, lost_ios: 4120,
-      layers: { counted_on: "bottom", ios, bytes: null, left_out: [] }, losses: [], censored_ios: 0, limits: [],
+      path: "db3.iolens", host: "db3.example.net", kernel: "6.18.44", start_unix_s: START_UNIX_S, duration_s: seconds, from_s: 0, to_s: seconds, source: "ebpf", ios, lost_ios: 4120,
+      layers: { counted_on: "bottom", ios, bytes: null, left_out: [] }, losses: [], busy_time_cut_ios: 0, busy_time_cut_s: 0, censored_ios: 0, limits: [],
       recorder: { cpu_s: null, probe_cpu_s: null, startup_cpu_s: null, cpu_percent: 1.7, max_rss_bytes: 41_200_000, disk_bytes: Math.round(ios * 11.2), bytes_per_io: 11.2 },
     },
     depth: scope.capacity ? [depth(seconds, "nvme0n1", scope.capacity)] : [],
@@ -384,7 +391,7 @@ function depth(seconds: number, device: string, capacity: CapacityBlock): DepthB
   return {
     device, capacity,
     slots: { width_s: 0.002, all: groups(1), read: groups(1), write: groups(0) },
-    util: { exact_percent: 0.96, io_ticks_percent: 1.26, expected_percent: 1.1, sigma_pp: 0.31, regime: "sampled", verdict: "ok" },
+    util: { exact_percent: 0.96, io_ticks_percent: 1.26, expected_percent: 1.1, estimator_agrees: true, sigma_pp: 0.31, regime: "sampled", verdict: "ok" },
     stages: { s2d: stage(4, 5), d2c: stage(95, 95), s2c: stage(99, 100), depth_at_issue: 2.4, seeks: 9_000_000, seek_p50_sectors: 80_000, seek_p90_sectors: 900_000, sequential_percent: 12, turn_percent: 4, bios: null, costs: [null, null] },
     rhythm: [rhythm("read", "not-periodic"), rhythm("write", "periodic")],
     attribution: { from_ns: 1e9 * Math.floor((seconds - bins) / 2), bin_ns: 1e9, bins, differ_percent: 38.5, completed: packColumn(wave(0)), arrived: packColumn(wave(1)) },
