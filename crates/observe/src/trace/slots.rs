@@ -59,6 +59,8 @@ pub(super) struct OutstandingSlot {
     pub from_ns: u64,
     /// When it started, if that is known.
     pub start_ns: u64,
+    /// It was handed to the driver.
+    pub is_issued: bool,
     pub dev: DevId,
     pub class: Class,
     pub bytes: i64,
@@ -115,6 +117,7 @@ impl Slots {
         let last = (missing > 0 && slot.dev != 0).then(|| OutstandingSlot {
             from_ns: slot.start_ns.max(slot.issue_ns),
             start_ns: slot.start_ns,
+            is_issued: slot.issue_ns != 0,
             dev: DevId(slot.dev as i32),
             class: class_of(slot.cmd_flags),
             bytes: i64::from(slot.bytes),
@@ -124,6 +127,7 @@ impl Slots {
         let before = (missing > 1 && note.before.dev != 0).then(|| OutstandingSlot {
             from_ns: note.before.start_ns,
             start_ns: note.before.start_ns,
+            is_issued: true,
             dev: DevId(note.before.dev as i32),
             class: class_of(note.before.cmd_flags),
             bytes: i64::from(note.before.bytes),
@@ -190,6 +194,7 @@ mod tests {
         let io = |start_ns, from_ns, bytes, class, merges, replaced| OutstandingSlot {
             from_ns,
             start_ns,
+            is_issued: true,
             dev: DevId(7),
             class,
             bytes,

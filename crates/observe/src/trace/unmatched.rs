@@ -71,6 +71,13 @@ impl InFlightBefore {
     }
 }
 
+/// An I/O that was not issued for so long is no longer taken to wait above the driver: issue and completion were missed.
+const MAX_UNISSUED_NS: u64 = 5_000_000_000;
+
+/// An I/O that was issued so short a time before the probes go is in flight: the kernel does not count it any more once its
+/// driver is done with it, but on a busy machine it takes milliseconds until its completion is accounted.
+const YOUNG_NS: u64 = 50_000_000;
+
 /// Of the starts without a completion, as many are in flight as the kernel counted before the probes of completions were
 /// detached (if it did not say, all), the youngest with a slot first; the others completed unseen. What started after that
 /// count is in flight too: nothing saw its completion. Only I/Os that started when all probes were attached may be given: of
@@ -81,19 +88,31 @@ pub(super) fn unmatched(
     before: &InFlightBefore,
 ) -> Unmatched {
     let mut by_device: HashMap<DevId, Vec<OutstandingSlot>> = HashMap::new();
-    let mut started_after = 0;
+    let mut uncounted = 0;
+    let mut young: HashMap<DevId, usize> = HashMap::new();
     for io in slots {
-        if io.start_ns >= before.at_ns && !io.replaced {
-            started_after += 1;
+        // The kernel counts what the driver has. What waits above it, for a scheduler or a worker that has no CPU, is in
+        // flight beside that.
+        let waits_above =
+            !io.is_issued && before.at_ns.saturating_sub(io.start_ns) < MAX_UNISSUED_NS;
+        let is_young = before.at_ns.saturating_sub(io.from_ns) < YOUNG_NS;
+        // A young one in whose place another has started has completed while the probes went.
+        if is_young || waits_above && !io.replaced {
+            uncounted += 1;
+            let is_counted = io.is_issued && !io.replaced && io.start_ns < before.at_ns;
+            *young.entry(io.dev).or_default() += usize::from(is_counted);
         } else {
             by_device.entry(io.dev).or_default().push(io);
         }
     }
-    let counted = |dev| before.most(dev);
+    let counted = |dev| match before.most(dev) {
+        usize::MAX => usize::MAX,
+        most => most.saturating_sub(young.get(&dev).copied().unwrap_or(0)),
+    };
     // In flight by the kernel's count, and not found yet.
     let mut elsewhere: HashMap<DevId, usize> = HashMap::new();
     let mut left = Unmatched {
-        in_flight: started_after,
+        in_flight: uncounted,
         ..Unmatched::default()
     };
     for (dev, mut ios) in by_device {
@@ -165,12 +184,15 @@ mod tests {
     use super::*;
 
     const DEV: DevId = DevId(7);
+    /// Later than the I/Os of the tests by enough for none to be young.
+    const AT_NS: u64 = YOUNG_NS + 100;
 
     fn io(from_ns: u64, replaced: bool) -> OutstandingSlot {
         let class = Class::Read;
         OutstandingSlot {
             from_ns,
             start_ns: from_ns,
+            is_issued: true,
             dev: DEV,
             class,
             bytes: 4096,
@@ -204,7 +226,7 @@ mod tests {
         let left = unmatched(
             slots.iter().copied(),
             without_slot.iter().copied(),
-            &before(100, in_flight),
+            &before(AT_NS, in_flight),
         );
         (
             left.unseen.iter().map(|u| (u.from_ns, u.ios)).collect(),
@@ -234,11 +256,43 @@ mod tests {
     }
 
     #[test]
+    fn ios_that_wait_above_the_driver_are_in_flight_beside_what_it_has() {
+        let waiting = OutstandingSlot {
+            is_issued: false,
+            ..io(50, false)
+        };
+        let slots = [io(10, false), io(20, false), waiting];
+        assert_eq!(seen(&slots, &[], Some(1)), (vec![(10, 1)], 2));
+        // Long ago its issue was missed as well.
+        let left = unmatched(
+            [waiting].into_iter(),
+            [].into_iter(),
+            &before(50 + MAX_UNISSUED_NS, Some(0)),
+        );
+        assert_eq!((left.unseen.len(), left.in_flight), (1, 0));
+    }
+
+    #[test]
+    fn ios_whose_completion_is_on_its_way_are_in_flight() {
+        // The kernel counts two of the three young ones, the driver is done with the third. The old one is none of the two.
+        let young = AT_NS - 1000;
+        let slots = [
+            io(10, false),
+            io(young, false),
+            io(young + 1, false),
+            io(young + 2, false),
+        ];
+        assert_eq!(seen(&slots, &[], Some(2)), (vec![(10, 1)], 3));
+        assert_eq!(seen(&slots, &[], Some(4)), (vec![], 4));
+        assert_eq!(seen(&[io(young, true)], &[], Some(0)), (vec![], 1));
+    }
+
+    #[test]
     fn ios_that_start_while_the_probes_go_are_in_flight() {
-        let slots = [io(10, false), io(120, false), io(150, false)];
+        let slots = [io(10, false), io(AT_NS + 20, false), io(AT_NS + 50, false)];
         assert_eq!(seen(&slots, &[], Some(0)), (vec![(10, 1)], 2));
         let late = OutstandingCount {
-            first_ns: 130,
+            first_ns: AT_NS + 30,
             ..started(4, None)
         };
         assert_eq!(seen(&slots, &[late], Some(1)), (vec![], 7));
