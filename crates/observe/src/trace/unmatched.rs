@@ -76,7 +76,7 @@ const MAX_UNISSUED_NS: u64 = 5_000_000_000;
 
 /// An I/O that was issued so short a time before the probes go is in flight: the kernel does not count it any more once its
 /// driver is done with it, but on a busy machine it takes milliseconds until its completion is accounted.
-const YOUNG_NS: u64 = 50_000_000;
+const YOUNG_NS: u64 = 5_000_000;
 
 /// Of the starts without a completion, as many are in flight as the kernel counted before the probes of completions were
 /// detached (if it did not say, all), the youngest with a slot first; the others completed unseen. What started after that
