@@ -1,7 +1,5 @@
 //! Who did the I/O (A27), as keys of the report's document and as a table.
 
-use std::collections::BTreeSet;
-
 use iolens_core::analysis::Report;
 use iolens_core::analysis::actors::{ActorRow, FileUse, OtherActors};
 use iolens_core::model::{Class, DevId, Inode, RecordingMeta};
@@ -11,6 +9,7 @@ use super::escape::terminal;
 use super::html::Names;
 use super::layout::{Layout, count_of, cut, number, size};
 use super::report_json::device_name;
+use super::rows_shown::RowsShown;
 use super::workload::Workload;
 
 /// One process, or several of one name in one control group, on one device in one class.
@@ -153,16 +152,6 @@ pub(super) fn file_system_name(meta: &RecordingMeta, dev: DevId) -> String {
     partition.map_or_else(|| device_name(meta, dev), |(name, _)| name.clone())
 }
 
-/// Which rows a table has.
-pub(super) struct ActorsShown<'a> {
-    /// Of these devices alone, if there are any.
-    pub devices: &'a BTreeSet<DevId>,
-    /// Without these, on which I/Os of other rows would count a second time.
-    pub layers: &'a BTreeSet<DevId>,
-    /// At most so many.
-    pub max_rows: usize,
-}
-
 const COLUMNS: [&str; 10] = [
     "Process",
     "cgroup or pod",
@@ -188,18 +177,15 @@ pub(super) fn table(
     report: &Report,
     meta: &RecordingMeta,
     names: &Names,
-    shown: &ActorsShown,
+    shown: &RowsShown,
     layout: Layout,
 ) -> String {
-    let is_shown = |row: &&ActorRow| {
-        let dev = row.group.dev;
-        if shown.devices.is_empty() {
-            !shown.layers.contains(&dev)
-        } else {
-            shown.devices.contains(&dev)
-        }
-    };
-    let rows: Vec<&ActorRow> = report.actors.rows.iter().filter(is_shown).collect();
+    let rows: Vec<&ActorRow> = report
+        .actors
+        .rows
+        .iter()
+        .filter(|row| shown.has(row.group.dev))
+        .collect();
     if !rows.iter().any(|row| row.group.comm.is_some()) {
         return String::new();
     }
@@ -289,6 +275,9 @@ fn file_label(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::report_json::RecordingFacts;
     use super::*;
     use iolens_core::analysis::{ReportBuilder, Window};
     use iolens_core::model::{Comm, Device, Io, Op, Source};
@@ -352,11 +341,8 @@ mod tests {
     #[test]
     fn the_table_fits_the_terminal_and_escapes_names() {
         let (report, meta, names) = tenants();
-        let shown = ActorsShown {
-            devices: &BTreeSet::new(),
-            layers: &BTreeSet::new(),
-            max_rows: 1,
-        };
+        let facts = RecordingFacts::default();
+        let shown = RowsShown::of_all(&facts, 1);
         let of_width = |width| {
             let layout = Layout {
                 width,
@@ -388,17 +374,18 @@ mod tests {
     #[test]
     fn layers_are_left_out_unless_they_are_asked_for() {
         let (report, meta, names) = tenants();
-        let sda = BTreeSet::from([DevId::new(8, 0)]);
-        let none = BTreeSet::new();
-        let of = |devices, layers| {
-            let shown = ActorsShown {
-                devices,
-                layers,
-                max_rows: 9,
-            };
+        let sda = DevId::new(8, 0);
+        let mut facts = RecordingFacts::default();
+        facts.layers.insert(sda, vec!["sdb".to_owned()]);
+        let text = |facts: &RecordingFacts| {
+            let shown = RowsShown::of_asked(facts, 9);
             table(&report, &meta, &names, &shown, Layout::PLAIN)
         };
-        assert_eq!(of(&none, &sda), "");
-        assert_eq!(of(&sda, &sda).lines().count(), 3);
+        assert_eq!(text(&facts), "");
+        let asked = RecordingFacts {
+            detailed: BTreeSet::from([sda]),
+            ..facts.clone()
+        };
+        assert_eq!(text(&asked).lines().count(), 3);
     }
 }

@@ -25,6 +25,7 @@ pub mod report_detail_text;
 pub mod report_json;
 pub mod report_summary;
 pub mod report_text;
+mod rows_shown;
 #[cfg(test)]
 mod schema;
 pub mod series_json;

@@ -5,17 +5,18 @@ use std::fmt::Write;
 use std::path::Path;
 
 use iolens_core::analysis::{ClassSummary, DeviceSummary, Report};
-use iolens_core::model::{DevId, RecordingMeta};
+use iolens_core::model::RecordingMeta;
 
-use super::actors::{self, ActorsShown};
+use super::actors;
 use super::escape::terminal;
 use super::html::Names;
 use super::layout::{Layout, Role, count_of, number, size};
 use super::record_text::shell_word;
 use super::report_json::{RecordingFacts, device_name};
 use super::report_text;
+use super::rows_shown::RowsShown;
 use super::times::Times;
-use super::waits::{self, WaitsShown};
+use super::waits;
 
 /// Lines of the whole text on a terminal of at least 80 columns.
 pub const MAX_LINES: usize = 40;
@@ -194,12 +195,7 @@ fn processes(
     facts: &RecordingFacts,
     layout: Layout,
 ) -> String {
-    let layers: BTreeSet<DevId> = facts.layers.keys().copied().collect();
-    let shown = ActorsShown {
-        devices: &BTreeSet::new(),
-        layers: &layers,
-        max_rows: MAX_ROWS,
-    };
+    let shown = RowsShown::of_all(facts, MAX_ROWS);
     let table = actors::table(report, meta, names, &shown, layout);
     if table.is_empty() {
         return String::new();
@@ -209,12 +205,7 @@ fn processes(
 
 /// Who waited for whom.
 fn waits(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts, layout: Layout) -> String {
-    let layers: BTreeSet<DevId> = facts.layers.keys().copied().collect();
-    let shown = WaitsShown {
-        devices: &BTreeSet::new(),
-        layers: &layers,
-        max_rows: MAX_WAITS,
-    };
+    let shown = RowsShown::of_all(facts, MAX_WAITS);
     let table = waits::table(report, meta, &shown, layout);
     if table.is_empty() {
         return String::new();
@@ -259,7 +250,7 @@ mod tests {
     use super::super::report_json::tests::sample;
     use super::*;
     use iolens_core::analysis::{ReportBuilder, Window};
-    use iolens_core::model::{Comm, Io, Op, Source};
+    use iolens_core::model::{Comm, DevId, Io, Op, Source};
 
     fn terminal_of(width: usize) -> Layout {
         Layout {

@@ -9,7 +9,7 @@ use iolens_core::analysis::bursts::links::LinkDetail;
 use iolens_core::analysis::{ClassSummary, DeviceSummary, Finding, Report, Severity};
 use iolens_core::model::{Class, DevId, RecordingMeta, Source};
 
-use super::actors::{self, ActorsShown};
+use super::actors;
 use super::escape::terminal;
 use super::estimator;
 use super::findings as words;
@@ -20,8 +20,9 @@ use super::report_json::{
     RecordingFacts, bytes_per_io, counted_above, cpu_percent, device_name, finding_place,
     link_name, losses,
 };
+use super::rows_shown::RowsShown;
 use super::times::Times;
-use super::waits::{self, WaitsShown};
+use super::waits;
 
 /// The whole text; if `facts` name devices, of these alone.
 pub fn render(
@@ -78,12 +79,7 @@ fn processes(
     facts: &RecordingFacts,
     layout: Layout,
 ) -> String {
-    let layers: BTreeSet<DevId> = facts.layers.keys().copied().collect();
-    let shown = ActorsShown {
-        devices: &facts.detailed,
-        layers: &layers,
-        max_rows: MAX_PROCESSES,
-    };
+    let shown = RowsShown::of_asked(facts, MAX_PROCESSES);
     actors::table(report, meta, names, &shown, layout)
 }
 
@@ -96,12 +92,7 @@ fn who_waited(
     facts: &RecordingFacts,
     layout: Layout,
 ) -> String {
-    let layers: BTreeSet<DevId> = facts.layers.keys().copied().collect();
-    let shown = WaitsShown {
-        devices: &facts.detailed,
-        layers: &layers,
-        max_rows: MAX_WAITS,
-    };
+    let shown = RowsShown::of_asked(facts, MAX_WAITS);
     waits::table(report, meta, &shown, layout)
 }
 

@@ -1,7 +1,5 @@
 //! Who waited for whom (A28), as keys of the report's document and as a table.
 
-use std::collections::BTreeSet;
-
 use iolens_core::analysis::Report;
 use iolens_core::analysis::waits::{Behind, Group, Service, Victim};
 use iolens_core::model::{Class, DevId, Origin, RecordingMeta};
@@ -12,6 +10,7 @@ use super::escape::terminal;
 use super::html::Names;
 use super::layout::{Layout, count_of, number};
 use super::report_json::device_name;
+use super::rows_shown::RowsShown;
 
 /// Entries of the document; a report of thousands of processes stays readable.
 const MAX_ENTRIES: usize = 200;
@@ -210,16 +209,6 @@ fn group_entry(group: &Group, names: &Names) -> GroupEntry {
     }
 }
 
-/// Which rows a table has.
-pub(super) struct WaitsShown<'a> {
-    /// Of these devices alone, if there are any.
-    pub devices: &'a BTreeSet<DevId>,
-    /// Without these, on which I/Os of other rows would count a second time.
-    pub layers: &'a BTreeSet<DevId>,
-    /// At most so many.
-    pub max_rows: usize,
-}
-
 const COLUMNS: [&str; 9] = [
     "Who waited",
     "device",
@@ -245,13 +234,13 @@ const MAX_ROW_CAUSES: usize = 2;
 pub(super) fn table(
     report: &Report,
     meta: &RecordingMeta,
-    shown: &WaitsShown,
+    shown: &RowsShown,
     layout: Layout,
 ) -> String {
     let mut rows = Vec::new();
     let mut left_out = 0;
     for placed in &ordered(report) {
-        if !is_shown(placed, shown) {
+        if !shown.has(placed.dev) || !lost_much(placed.victim) {
             continue;
         }
         if rows.len() < shown.max_rows {
@@ -273,16 +262,10 @@ pub(super) fn table(
     out
 }
 
-fn is_shown(placed: &Placed, shown: &WaitsShown) -> bool {
-    let is_of_device = if shown.devices.is_empty() {
-        !shown.layers.contains(&placed.dev)
-    } else {
-        shown.devices.contains(&placed.dev)
-    };
-    let victim = placed.victim;
+/// Whether a victim lost enough to others, to a queue above the driver, or to its device.
+fn lost_much(victim: &Victim) -> bool {
     let lost_ns = victim.excess_ns() - victim.own_ns;
-    let matters = lost_ns as f64 >= MIN_SHARE * victim.io_time_ns as f64;
-    is_of_device && matters && lost_ns > 0
+    lost_ns > 0 && lost_ns as f64 >= MIN_SHARE * victim.io_time_ns as f64
 }
 
 fn text_row(placed: &Placed, meta: &RecordingMeta) -> Vec<String> {
@@ -338,6 +321,7 @@ fn causes(victim: &Victim) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::report_json::RecordingFacts;
     use super::*;
     use iolens_core::analysis::{ReportBuilder, Window};
     use iolens_core::model::{Comm, Device, Io, Op, Source};
@@ -411,11 +395,8 @@ mod tests {
     #[test]
     fn the_table_names_the_culprit_fits_the_terminal_and_escapes_names() {
         let (report, meta, _) = shop_behind_backup();
-        let shown = WaitsShown {
-            devices: &BTreeSet::new(),
-            layers: &BTreeSet::new(),
-            max_rows: 8,
-        };
+        let mut facts = RecordingFacts::default();
+        let shown = RowsShown::of_all(&facts, 8);
         let layout = Layout {
             width: 80,
             colour: false,
@@ -428,11 +409,10 @@ mod tests {
             first.contains("shop") && first.contains("backup[12] write-back"),
             "{text}"
         );
-        let layers = BTreeSet::from([DevId::new(8, 0)]);
-        let without = WaitsShown {
-            layers: &layers,
-            ..shown
-        };
+        facts
+            .layers
+            .insert(DevId::new(8, 0), vec!["sdb".to_owned()]);
+        let without = RowsShown::of_all(&facts, 8);
         assert_eq!(table(&report, &meta, &without, layout), "");
     }
 }

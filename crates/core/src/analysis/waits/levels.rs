@@ -88,7 +88,7 @@ impl Sample {
     }
 }
 
-/// An I/O that completed, as it bears on its kind's levels.
+/// What a completed I/O shows of the levels of its kind.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Observed {
     pub latency_ns: i64,

@@ -29,7 +29,7 @@ use levels::kind_of_io;
 /// Groups of one device that are kept apart; I/Os of further ones belong to the others.
 const MAX_GROUPS: usize = 4096;
 
-/// Processes of one program in one control group that are told apart. Where there are more they are one group: of a pool
+/// Processes of one program in one control group that are kept apart. Where there are more they are one group: of a pool
 /// of workers each waits behind all others, and no single one is the cause.
 const MAX_PROCESSES: usize = 8;
 
