@@ -1,8 +1,20 @@
 #!/usr/bin/env bash
 # Adds up the results of every test runner in a log and prints them in one line; fails if none ran or any failed.
+# The failed tests come before that line, each with what it said, so that the end of a long log is enough.
 # A test that passed when it was repeated (ci/cargo-test.sh) counts as flaky, not as failed.
 #   ci/totals.sh LOG
 set -euo pipefail
+
+# What cargo test prints of a failed test: "---- NAME stdout ----" and the lines until the next heading. Passed tests
+# have such blocks too (--show-output), so the names of the failed ones are collected first.
+
+awk '
+  FNR == NR { if ($0 ~ /^test .* \.\.\. FAILED$/) failed[$2] = 1; next }
+  /^---- .* stdout ----$/ { shown = ($2 in failed); lines = 0 }
+  /^(successes|failures):$/ || /^test result:/ { shown = 0 }
+  shown && lines++ < 40 { print }
+' "$1" "$1"
+
 awk '
   /^test result:/          { passed += $4; failed += $6 }                 # cargo test
   /^# pass [0-9]+$/        { passed += $3 }                               # node --test
