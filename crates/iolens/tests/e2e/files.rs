@@ -210,13 +210,19 @@ fn quantiles_of_a_thousand_calls_match_the_programs_own() {
         .iter()
         .find(|c| c["key"].as_str().unwrap().ends_with("/data"))
         .expect("the file");
-    // Of the file there are a read, a write and a sync more, each by a descriptor of its own: outliers, one rank.
-    for (kind, error) in [("read", 3.2), ("write", 3.2), ("sync", 0.0)] {
+    let own_times = |kind: &str| {
         let lines = own
             .lines()
-            .filter_map(|l| l.strip_prefix(kind)?.trim().parse().ok());
-        let mut own: Vec<i64> = lines.collect();
-        own.sort_unstable();
+            .filter_map(|line| line.strip_prefix(kind)?.trim().parse().ok());
+        let mut times_ns: Vec<i64> = lines.collect();
+        times_ns.sort_unstable();
+        times_ns
+    };
+    // What the program's clock counts beside a call: entering and leaving it, which costs more where others trace as well.
+    let around_us = quantile_us(&own_times("empty"), 0.9) + 10.0;
+    // Of the file there are a read, a write and a sync more, each by a descriptor of its own: outliers, one rank.
+    for (kind, error) in [("read", 3.2), ("write", 3.2), ("sync", 0.0)] {
+        let own = own_times(kind);
         let c = &ours[kind];
         assert_eq!(
             (own.len(), &c["n"], &c["quantile_error_percent"]),
@@ -233,7 +239,10 @@ fn quantiles_of_a_thousand_calls_match_the_programs_own() {
                 quantile_us(&own, q)
             );
             assert!(got <= high * off + 0.1, "{kind} {key} {got} above {high}");
-            assert!(got >= low / off - 10.0, "{kind} {key} {got} below {low}");
+            assert!(
+                got >= low / off - around_us,
+                "{kind} {key} {got} below {low}"
+            );
         }
     }
 }
