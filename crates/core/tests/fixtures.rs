@@ -81,8 +81,9 @@ fn observations() -> Vec<Observation> {
         Observation::Name(_) => 2,
         Observation::Counters(_) => 3,
         Observation::Pressure(_) => 4,
-        Observation::Request(_) => 5,
-        Observation::Io(_) => 6,
+        Observation::Cgroup(_) => 5,
+        Observation::Request(_) => 6,
+        Observation::Io(_) => 7,
     };
     all.sort_by_key(|o| (o.at_ns(), rank(o)));
     all

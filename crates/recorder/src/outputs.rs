@@ -220,6 +220,7 @@ pub fn moved(mut o: Observation, from_ns: i64) -> Observation {
         }
         Observation::Mark(m) => of(&mut m.at_ns),
         Observation::Name(n) => of(&mut n.at_ns),
+        Observation::Cgroup(c) => of(&mut c.at_ns),
         Observation::Pressure(p) => {
             of(&mut p.from_ns);
             of(&mut p.to_ns);

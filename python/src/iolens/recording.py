@@ -118,6 +118,11 @@ class Recording:
         return self.table("pressure")
 
     @property
+    def cgroups(self) -> duckdb.DuckDBPyRelation:
+        """What limited the control groups that did I/O."""
+        return self.table("cgroups")
+
+    @property
     def rates(self) -> duckdb.DuckDBPyRelation:
         """Averages of an imported table."""
         return self.table("rates")

@@ -98,6 +98,12 @@ TABLES = (
         "bigint: timer_due_ns timer_late_ns",
     ),
     _table(
+        "cgroups",
+        "at_ns",
+        "bigint: at_ns! cgroup int: tgid string: path! int: dev bigint: read_bytes_per_s write_bytes_per_s read_ios_per_s "
+        "write_ios_per_s latency_target_ns weight memory_max memory_high io_some_ns io_full_ns",
+    ),
+    _table(
         "rates",
         "to_ns",
         "bigint: from_ns! to_ns! int: dev! string: class! double: ios_per_s bytes_per_s merges_per_s mean_us in_flight "

@@ -20,6 +20,7 @@ mod rates;
 mod recording;
 mod request;
 mod rollup;
+mod settings;
 mod stored_finding;
 
 pub use actor::{Actor, ActorKind, ActorSums, IoSums};
@@ -41,6 +42,9 @@ pub use recording::{
 };
 pub use request::{DataIo, FIRST_IOS, How, Request, RequestClass, RequestFlags, SyncKind};
 pub use rollup::{Flight, Rollup};
+pub use settings::{
+    BtrfsSettings, CgroupSample, MountSettings, QueueSettings, Settings, WritebackSettings,
+};
 pub use stored_finding::StoredFinding;
 
 /// Bytes of a kernel sector: always 512, whatever the device's block size.
@@ -84,6 +88,8 @@ pub enum Observation {
     Name(Name),
     /// How scarce the host's CPUs and I/O were.
     Pressure(PressureSample),
+    /// What limits a control group.
+    Cgroup(Box<CgroupSample>),
 }
 
 impl Observation {
@@ -97,6 +103,7 @@ impl Observation {
             Self::Mark(m) => m.at_ns,
             Self::Name(n) => n.at_ns,
             Self::Pressure(p) => p.to_ns,
+            Self::Cgroup(c) => c.at_ns,
         }
     }
 }

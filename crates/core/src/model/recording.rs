@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{DevId, Device};
+use super::{DevId, Device, Settings};
 
 /// Version of the recording format that this code writes. Readers refuse newer ones.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -107,6 +107,9 @@ pub struct RecordingMeta {
     /// What this source could not see and why, for people.
     #[serde(default)]
     pub limits: Vec<String>,
+    /// How the machine was set up; `None` where the source did not look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<Settings>,
     /// The recorder's own cost; filled at the end.
     #[serde(default)]
     pub cost: RecorderCost,
@@ -166,6 +169,7 @@ impl RecordingMeta {
             recorder_tgid: None,
             options: Vec::new(),
             limits: Vec::new(),
+            settings: None,
             cost: RecorderCost::default(),
             tables: None,
             writer: Some(concat!("iolens ", env!("CARGO_PKG_VERSION")).to_owned()),

@@ -70,7 +70,8 @@ pub use findings::{findings_written, put_finding, read_findings};
 pub use options::{RecordingSummary, WriterOptions, WriterStatus};
 pub use rates::{read_cpu, read_rates, write_rates};
 pub use reader::{
-    CounterReader, IoColumns, IoReader, NameReader, PressureReader, Recording, RequestReader,
+    CgroupReader, CounterReader, IoColumns, IoReader, NameReader, PressureReader, Recording,
+    RequestReader,
 };
 pub use rollups::{
     RollupHistograms, read_rollups, read_rollups_with, rollup_steps, rollups_until,

@@ -380,7 +380,12 @@ impl Opening<'_> {
                 .damage
                 .push(lost_block(from, to, None, LossReason::Corrupt)),
             // How many requests a block held says nothing of block I/Os.
-            Table::Counters | Table::Marks | Table::Requests | Table::Names | Table::Pressure => {}
+            Table::Counters
+            | Table::Marks
+            | Table::Requests
+            | Table::Names
+            | Table::Pressure
+            | Table::Cgroups => {}
         }
     }
 }

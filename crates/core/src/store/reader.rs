@@ -2,6 +2,7 @@
 
 use std::ops::{BitOr, Range};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use super::block::Block;
 use super::disk;
@@ -14,8 +15,8 @@ use super::row::io_column;
 use super::schema::Table;
 use super::stream::Observations;
 use crate::model::{
-    Comm, CounterSample, Io, LossReason, Lost, Mark, Name, Named, PressureSample, RecordingMeta,
-    Request,
+    CgroupSample, Comm, CounterSample, Io, LossReason, Lost, Mark, Name, Named, PressureSample,
+    RecordingMeta, Request, Settings,
 };
 
 /// Which optional fields of [`Io`] a reader decodes; the others come back as unknown. Time of completion, device,
@@ -238,6 +239,22 @@ impl Recording {
         ))
     }
 
+    /// How the machine was set up when the recording began; nothing is known in recordings of versions that did not look,
+    /// and in imports.
+    pub fn settings(&self) -> &Settings {
+        static UNKNOWN: LazyLock<Settings> = LazyLock::new(Settings::default);
+        self.meta.settings.as_ref().unwrap_or(&UNKNOWN)
+    }
+
+    /// What limited the control groups that did I/O, as read in `range`: each about every ten seconds.
+    pub fn cgroups(&self, range: Range<i64>) -> CgroupReader {
+        CgroupReader(TableReader::new(
+            self.blocks(Table::Cgroups),
+            range,
+            u64::MAX,
+        ))
+    }
+
     /// Rows of the `requests` table.
     pub fn requests_stored(&self) -> u64 {
         self.blocks(Table::Requests)
@@ -272,11 +289,14 @@ impl Recording {
         marks
     }
 
-    /// From now on leaves out names of files and of processes (but for the kernel's own threads), remarks and the
-    /// command line, wherever this is read: for those who may not read the recording itself.
+    /// From now on leaves out names of files and of processes (but for the kernel's own threads), places of mounts, remarks
+    /// and the command line, wherever this is read: for those who may not read the recording itself.
     pub fn hide_names(&mut self) {
         self.hides_names = true;
         self.meta.options.clear();
+        if let Some(settings) = &mut self.meta.settings {
+            settings.hide_names();
+        }
     }
 
     /// Everything that was observed in `range`, in order of [`crate::model::Observation::at_ns`]. Damaged blocks
@@ -287,12 +307,14 @@ impl Recording {
         let requests = self.requests(range.clone());
         let names = self.names(range.clone());
         let pressure = self.pressure(range.clone());
+        let cgroups = self.cgroups(range.clone());
         Observations::new(
             ios,
             self.counters(range),
             requests,
             names,
             pressure,
+            cgroups,
             lost,
             marks,
         )
@@ -446,6 +468,24 @@ impl PressureReader {
 
 impl Iterator for PressureReader {
     type Item = Result<Vec<PressureSample>, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next()
+    }
+}
+
+/// Batches of what limits control groups in order of time. Damaged blocks are left out, and reported in words.
+pub struct CgroupReader(TableReader<CgroupSample>);
+
+impl CgroupReader {
+    /// The damaged blocks met so far, in words.
+    pub fn warnings(&self) -> &[String] {
+        self.0.warnings()
+    }
+}
+
+impl Iterator for CgroupReader {
+    type Item = Result<Vec<CgroupSample>, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.0.next()

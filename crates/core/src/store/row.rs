@@ -4,8 +4,8 @@ use super::column::{Column, Texts};
 use super::frame_encoder::FrameEncoder;
 use super::schema::Table;
 use crate::model::{
-    Class, ClassCounters, Comm, CounterSample, DevId, DiskCounters, FlushCounters, Inode, Io,
-    LossReason, Lost, Mark, Name, Named, Op, Origin, PressureSample,
+    CgroupSample, Class, ClassCounters, Comm, CounterSample, DevId, DiskCounters, FlushCounters,
+    Inode, Io, LossReason, Lost, Mark, Name, Named, Op, Origin, PressureSample,
 };
 
 /// A row of one of the recording's tables.
@@ -357,6 +357,59 @@ impl Row for PressureSample {
             runnable: small(7),
             timer_due_ns: c[8].int(i),
             timer_late_ns: c[9].int(i),
+        }
+    }
+}
+
+impl Row for CgroupSample {
+    const TABLE: Table = Table::Cgroups;
+
+    fn time(&self) -> i64 {
+        self.at_ns
+    }
+
+    fn shift(&mut self, ns: i64) {
+        self.at_ns = self.at_ns.saturating_add(ns);
+    }
+
+    fn encode(rows: &[CgroupSample], e: &mut FrameEncoder) {
+        e.ints(rows.iter().map(|r| r.at_ns));
+        e.options(rows.iter().map(|r| r.cgroup));
+        e.options(rows.iter().map(|r| r.tgid.map(i64::from)));
+        e.texts(rows.iter().map(|r| Some(r.path.as_str())), |t, out| {
+            out.extend_from_slice(t.as_bytes())
+        });
+        e.options(rows.iter().map(|r| r.dev.map(|d| i64::from(d.0))));
+        e.options(rows.iter().map(|r| r.read_bytes_per_s));
+        e.options(rows.iter().map(|r| r.write_bytes_per_s));
+        e.options(rows.iter().map(|r| r.read_ios_per_s));
+        e.options(rows.iter().map(|r| r.write_ios_per_s));
+        e.options(rows.iter().map(|r| r.latency_target_ns));
+        e.options(rows.iter().map(|r| r.weight));
+        e.options(rows.iter().map(|r| r.memory_max));
+        e.options(rows.iter().map(|r| r.memory_high));
+        e.options(rows.iter().map(|r| r.io_some_ns));
+        e.options(rows.iter().map(|r| r.io_full_ns));
+    }
+
+    fn assemble(c: &[Column], i: usize) -> CgroupSample {
+        let path = String::from_utf8_lossy(c[3].text(i).unwrap_or_default()).into_owned();
+        CgroupSample {
+            at_ns: c[0].int(i).unwrap_or(0),
+            cgroup: c[1].int(i),
+            tgid: c[2].int(i).and_then(|n| i32::try_from(n).ok()),
+            path,
+            dev: c[4].int(i).map(|d| DevId(d as i32)),
+            read_bytes_per_s: c[5].int(i),
+            write_bytes_per_s: c[6].int(i),
+            read_ios_per_s: c[7].int(i),
+            write_ios_per_s: c[8].int(i),
+            latency_target_ns: c[9].int(i),
+            weight: c[10].int(i),
+            memory_max: c[11].int(i),
+            memory_high: c[12].int(i),
+            io_some_ns: c[13].int(i),
+            io_full_ns: c[14].int(i),
         }
     }
 }

@@ -19,6 +19,7 @@ pub(crate) enum Table {
     Requests = 5,
     Names = 6,
     Pressure = 7,
+    Cgroups = 8,
 }
 
 /// What a column holds.
@@ -212,6 +213,24 @@ const PRESSURE: &[ColumnDef] = &[
     optional("timer_late_ns", I64, Many).not_negative(),
 ];
 
+const CGROUPS: &[ColumnDef] = &[
+    required("at_ns", I64, Time).not_negative(),
+    optional("cgroup", I64, Few),
+    optional("tgid", I32, Few),
+    required("path", Text, Few),
+    optional("dev", I32, Few),
+    optional("read_bytes_per_s", I64, Few).not_negative(),
+    optional("write_bytes_per_s", I64, Few).not_negative(),
+    optional("read_ios_per_s", I64, Few).not_negative(),
+    optional("write_ios_per_s", I64, Few).not_negative(),
+    optional("latency_target_ns", I64, Few).not_negative(),
+    optional("weight", I64, Few).not_negative(),
+    optional("memory_max", I64, Few).not_negative(),
+    optional("memory_high", I64, Few).not_negative(),
+    optional("io_some_ns", I64, Many).not_negative(),
+    optional("io_full_ns", I64, Many).not_negative(),
+];
+
 impl Table {
     pub const ALL: [Table; Table::COUNT] = [
         Table::Io,
@@ -221,10 +240,11 @@ impl Table {
         Table::Requests,
         Table::Names,
         Table::Pressure,
+        Table::Cgroups,
     ];
 
     /// How many tables there are.
-    pub const COUNT: usize = 7;
+    pub const COUNT: usize = 8;
 
     /// All but the block I/Os.
     pub const OTHERS: [Table; Table::COUNT - 1] = [
@@ -234,6 +254,7 @@ impl Table {
         Table::Requests,
         Table::Names,
         Table::Pressure,
+        Table::Cgroups,
     ];
 
     /// Directory of the table inside a recording, and first part of its logs' names.
@@ -246,6 +267,7 @@ impl Table {
             Table::Requests => "requests",
             Table::Names => "names",
             Table::Pressure => "pressure",
+            Table::Cgroups => "cgroups",
         }
     }
 
@@ -266,13 +288,19 @@ impl Table {
             Table::Requests => REQUESTS,
             Table::Names => NAMES,
             Table::Pressure => PRESSURE,
+            Table::Cgroups => CGROUPS,
         }
     }
 
     /// Position of the column by which the table is ordered.
     pub fn time_column(self) -> usize {
         match self {
-            Table::Io | Table::Counters | Table::Marks | Table::Requests | Table::Names => 0,
+            Table::Io
+            | Table::Counters
+            | Table::Marks
+            | Table::Requests
+            | Table::Names
+            | Table::Cgroups => 0,
             Table::Lost | Table::Pressure => 1,
         }
     }
@@ -286,7 +314,8 @@ impl Table {
             | Table::Requests
             | Table::Names
             | Table::Lost
-            | Table::Pressure => &[],
+            | Table::Pressure
+            | Table::Cgroups => &[],
         }
     }
 

@@ -3,11 +3,15 @@
 use std::collections::VecDeque;
 
 use super::error::StoreError;
-use super::reader::{CounterReader, IoReader, NameReader, PressureReader, RequestReader};
-use crate::model::{CounterSample, Io, Lost, Mark, Name, Observation, PressureSample, Request};
+use super::reader::{
+    CgroupReader, CounterReader, IoReader, NameReader, PressureReader, RequestReader,
+};
+use crate::model::{
+    CgroupSample, CounterSample, Io, Lost, Mark, Name, Observation, PressureSample, Request,
+};
 
 /// Observations in order of [`Observation::at_ns`]; at the same instant losses first, then marks, names,
-/// counters, pressure, requests and I/Os.
+/// counters, pressure, control groups, requests and I/Os.
 pub struct Observations {
     ios: IoReader,
     io_batch: VecDeque<Io>,
@@ -19,6 +23,8 @@ pub struct Observations {
     name_batch: VecDeque<Name>,
     pressure: PressureReader,
     pressure_batch: VecDeque<PressureSample>,
+    cgroups: CgroupReader,
+    cgroup_batch: VecDeque<CgroupSample>,
     lost: VecDeque<Lost>,
     marks: VecDeque<Mark>,
     damage_seen: usize,
@@ -32,6 +38,7 @@ impl Observations {
         requests: RequestReader,
         names: NameReader,
         pressure: PressureReader,
+        cgroups: CgroupReader,
         lost: Vec<Lost>,
         marks: Vec<Mark>,
     ) -> Observations {
@@ -46,6 +53,8 @@ impl Observations {
             name_batch: VecDeque::new(),
             pressure,
             pressure_batch: VecDeque::new(),
+            cgroups,
+            cgroup_batch: VecDeque::new(),
             lost: lost.into(),
             marks: marks.into(),
             damage_seen: 0,
@@ -57,6 +66,7 @@ impl Observations {
     pub fn warnings(&self) -> impl Iterator<Item = &String> {
         let others = self.requests.warnings().iter().chain(self.names.warnings());
         let others = others.chain(self.pressure.warnings());
+        let others = others.chain(self.cgroups.warnings());
         self.ios
             .warnings()
             .iter()
@@ -95,6 +105,12 @@ impl Observations {
                 None => break,
             }
         }
+        while self.cgroup_batch.is_empty() {
+            match self.cgroups.next().transpose()? {
+                Some(rows) => self.cgroup_batch.extend(rows),
+                None => break,
+            }
+        }
         while self.name_batch.is_empty() {
             match self.names.next().transpose()? {
                 Some(rows) => self.name_batch.extend(rows),
@@ -111,6 +127,7 @@ impl Observations {
             self.name_batch.front().map(|n| n.at_ns),
             self.counter_batch.front().map(|c| c.at_ns),
             self.pressure_batch.front().map(|p| p.to_ns),
+            self.cgroup_batch.front().map(|c| c.at_ns),
             self.request_batch.front().map(|r| r.end_ns),
             self.io_batch.front().map(|io| io.done_ns),
         ];
@@ -126,6 +143,10 @@ impl Observations {
             3 => self.counter_batch.pop_front().map(Observation::Counters),
             4 => self.pressure_batch.pop_front().map(Observation::Pressure),
             5 => self
+                .cgroup_batch
+                .pop_front()
+                .map(|c| Observation::Cgroup(Box::new(c))),
+            6 => self
                 .request_batch
                 .pop_front()
                 .map(|r| Observation::Request(Box::new(r))),
@@ -145,7 +166,8 @@ impl Iterator for Observations {
             || self.counter_batch.is_empty()
             || self.request_batch.is_empty()
             || self.name_batch.is_empty()
-            || self.pressure_batch.is_empty();
+            || self.pressure_batch.is_empty()
+            || self.cgroup_batch.is_empty();
         if empty && let Err(e) = self.refill() {
             self.failed = true;
             return Some(Err(e));

@@ -23,8 +23,8 @@ use super::segment::{self, Closed, Segment, Totals};
 use super::tally::Tally;
 use super::wal::{self, FRAME_HEADER, WalFile};
 use crate::model::{
-    CounterSample, Device, Io, LossReason, Lost, Mark, Name, Observation, PressureSample,
-    RecordingMeta, Request,
+    CgroupSample, CounterSample, Device, Io, LossReason, Lost, Mark, Name, Observation,
+    PressureSample, RecordingMeta, Request, Settings,
 };
 use crate::private::PrivateDir;
 
@@ -45,6 +45,7 @@ pub struct RecordingWriter {
     requests: Vec<Request>,
     names: Vec<Name>,
     pressure: Vec<PressureSample>,
+    cgroups: Vec<CgroupSample>,
     repeats: Repeats,
     segments: [Segment; Table::COUNT],
     /// Which tables have their directory.
@@ -124,6 +125,7 @@ impl RecordingWriter {
             requests: Vec::new(),
             names: Vec::new(),
             pressure: Vec::new(),
+            cgroups: Vec::new(),
             repeats: Repeats::default(),
             segments: Table::ALL.map(|t| Segment::new(t, 1)),
             tables: [false; Table::COUNT],
@@ -191,6 +193,7 @@ impl RecordingWriter {
             Observation::Mark(mark) => self.marks.push(mark.clone()),
             Observation::Name(name) => self.names.push(name.clone()),
             Observation::Pressure(sample) => self.pressure.push(*sample),
+            Observation::Cgroup(sample) => self.cgroups.push((**sample).clone()),
             Observation::Request(request) => self.requests.push((**request).clone()),
         }
         let rest = [
@@ -200,6 +203,7 @@ impl RecordingWriter {
             self.requests.len(),
             self.names.len(),
             self.pressure.len(),
+            self.cgroups.len(),
         ];
         let waiting = rest.into_iter().max().unwrap_or(0);
         if waiting >= self.limits.frame_rows {
@@ -263,6 +267,15 @@ impl RecordingWriter {
         self.write_meta()
     }
 
+    /// Replaces what is known of the machine's settings, and writes the description if that is something new.
+    pub fn set_settings(&mut self, settings: Settings) -> Result<(), StoreError> {
+        if self.meta.settings.as_ref() == Some(&settings) {
+            return Ok(());
+        }
+        self.meta.settings = Some(settings);
+        self.write_meta()
+    }
+
     /// Writes `meta.json` anew. A full disk keeps the old one and is no error.
     pub fn write_meta(&mut self) -> Result<(), StoreError> {
         self.retention.meta_bytes = self
@@ -316,6 +329,10 @@ impl RecordingWriter {
         // What the host was short of while the disk was full is not known afterwards.
         let pressure = std::mem::take(&mut self.pressure);
         let (_, written) = self.write_rows(&pressure);
+        self.tolerate_full(written)?;
+        // Of control groups the next look knows the same, but for the time that was waited meanwhile.
+        let cgroups = std::mem::take(&mut self.cgroups);
+        let (_, written) = self.write_rows(&cgroups);
         self.tolerate_full(written)?;
         let requests = std::mem::take(&mut self.requests);
         let (n, written) = self.write_rows(&requests);

@@ -1,0 +1,302 @@
+//! How the machine was set up while a recording was made: what advice refers to, and what explains waits that the
+//! block layer does not show.
+
+use super::DevId;
+
+/// `settings` of `meta.json`: what was set when the recording began, and again after devices came or went. Every field
+/// is empty where the kernel does not say. The kernel's release is in [`super::RecordingMeta::kernel`].
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
+pub struct Settings {
+    /// CPUs that were online.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<u32>,
+    /// Version of the cgroup hierarchy that has the io controller: 1 (`blkio`) or 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io_controller: Option<u32>,
+    /// When dirty pages are written back.
+    #[serde(default)]
+    pub writeback: WritebackSettings,
+    /// The queues of the recorded devices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<QueueSettings>,
+    /// The file systems that lie on recorded devices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mounts: Vec<MountSettings>,
+    /// The btrfs file systems that lie on recorded devices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub btrfs: Vec<BtrfsSettings>,
+}
+
+impl Settings {
+    /// The queue of a device.
+    pub fn queue(&self, dev: DevId) -> Option<&QueueSettings> {
+        self.queues.iter().find(|q| q.dev == dev)
+    }
+
+    /// The file systems that lie on a device, directly or through layers above it.
+    pub fn mounts_on(&self, dev: DevId) -> impl Iterator<Item = &MountSettings> {
+        self.mounts.iter().filter(move |m| m.devices.contains(&dev))
+    }
+
+    /// The mount of the file system with device number `fs_dev`, as I/Os have it.
+    pub fn mount_of(&self, fs_dev: DevId) -> Option<&MountSettings> {
+        self.mounts.iter().find(|m| m.fs_dev == fs_dev)
+    }
+
+    /// The devices that hold one btrfs together with `dev`; none if it has no other.
+    pub fn btrfs_peers(&self, dev: DevId) -> &[DevId] {
+        let together = self.btrfs.iter().find(|b| b.devices.contains(&dev));
+        together.map_or(&[], |b| &b.devices)
+    }
+
+    /// From now on without what names files: where file systems are mounted, from what, and their labels.
+    pub fn hide_names(&mut self) {
+        for mount in &mut self.mounts {
+            mount.mount_point = None;
+            mount.source = None;
+            mount.options = None;
+        }
+        for btrfs in &mut self.btrfs {
+            btrfs.label = None;
+        }
+    }
+}
+
+/// `/proc/sys/vm/dirty_*`, by the kernel's names. Of a ratio and the bytes beside it the one that is not 0 holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+pub struct WritebackSettings {
+    /// Percent of the memory that may be dirty before writers must wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dirty_ratio: Option<u64>,
+    /// The same in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dirty_bytes: Option<u64>,
+    /// Percent of the memory from which write-back runs in the background.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dirty_background_ratio: Option<u64>,
+    /// The same in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dirty_background_bytes: Option<u64>,
+    /// Pages are written back when they have been dirty for so long, in hundredths of a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dirty_expire_centisecs: Option<u64>,
+    /// Write-back looks for those this often, in hundredths of a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dirty_writeback_centisecs: Option<u64>,
+    /// What the limit for writers came to in bytes (`nr_dirty_threshold` of `/proc/vmstat`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dirty_threshold_bytes: Option<u64>,
+    /// The same of the background (`nr_dirty_background_threshold`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dirty_background_threshold_bytes: Option<u64>,
+}
+
+/// `queue/` of a device in sysfs.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct QueueSettings {
+    /// Whose queue.
+    pub dev: DevId,
+    /// The active I/O scheduler.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<String>,
+    /// Requests it may have in flight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nr_requests: Option<u64>,
+    /// `wbt_lat_usec`: write-back is throttled when reads take longer than so many microseconds; 0: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wbt_lat_us: Option<i64>,
+    /// How far sequential reads are read ahead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_ahead_bytes: Option<u64>,
+    /// `write back` (the device has a volatile cache) or `write through`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_cache: Option<String>,
+    /// Whether the disk spins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotational: Option<bool>,
+    /// Where completions run: 0 wherever they come in, 1 in the group of the CPU that submitted, 2 on that CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rq_affinity: Option<u64>,
+    /// Largest request that the kernel sends it (`max_sectors_kb`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_request_bytes: Option<u64>,
+    /// iocost's line of this device in `io.cost.qos`, without its number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iocost_qos: Option<String>,
+    /// iocost's line of this device in `io.cost.model`, without its number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iocost_model: Option<String>,
+}
+
+impl QueueSettings {
+    /// A queue of which nothing is known.
+    pub fn of(dev: DevId) -> QueueSettings {
+        QueueSettings {
+            dev,
+            scheduler: None,
+            nr_requests: None,
+            wbt_lat_us: None,
+            read_ahead_bytes: None,
+            write_cache: None,
+            rotational: None,
+            rq_affinity: None,
+            max_request_bytes: None,
+            iocost_qos: None,
+            iocost_model: None,
+        }
+    }
+}
+
+/// A mounted file system.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct MountSettings {
+    /// Its device number, as I/Os of its files have it.
+    pub fs_dev: DevId,
+    /// The devices that it lies on: whole disks and all layers between.
+    #[serde(default)]
+    pub devices: Vec<DevId>,
+    /// Where it is mounted: of several places the one that shows most of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount_point: Option<String>,
+    /// What was mounted, as it was named then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// `ext4`, `xfs`, `btrfs`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fs_type: Option<String>,
+    /// Options of the mount and of the file system, separated by commas.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub options: Option<String>,
+}
+
+/// A btrfs with its devices.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct BtrfsSettings {
+    /// Its UUID.
+    pub uuid: String,
+    /// Its label.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The devices that form it, as whole disks.
+    #[serde(default)]
+    pub devices: Vec<DevId>,
+    /// How data is spread over them: `single`, `raid1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_profile: Option<String>,
+    /// How metadata is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata_profile: Option<String>,
+}
+
+/// What limits a control group that did I/O, at one moment: one row of the group itself ([`CgroupSample::dev`] is
+/// `None`), and one of each device for which it has settings. A limit is `None` where there is none.
+///
+/// Under cgroup v2 a group is known by its id, as I/Os have it, and the limits of its ancestors hold for all their
+/// descendants together. Under cgroup v1 I/Os have no id of the group that is limited: it is known by a process in it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CgroupSample {
+    /// When it was read, in nanoseconds since the recording's start.
+    pub at_ns: i64,
+    /// Its id under cgroup v2; under v1 that of the v2 group of process [`CgroupSample::tgid`].
+    pub cgroup: Option<i64>,
+    /// Under cgroup v1 a process in the group that did I/O; else `None`.
+    pub tgid: Option<i32>,
+    /// Path of the group within its hierarchy.
+    pub path: String,
+    /// For which device the limits hold; `None`: this row is of the group as a whole.
+    pub dev: Option<DevId>,
+    /// `rbps` of `io.max`: bytes read per second.
+    pub read_bytes_per_s: Option<i64>,
+    /// `wbps`: bytes written per second.
+    pub write_bytes_per_s: Option<i64>,
+    /// `riops`: reads per second.
+    pub read_ios_per_s: Option<i64>,
+    /// `wiops`: writes per second.
+    pub write_ios_per_s: Option<i64>,
+    /// Target of `io.latency` in nanoseconds.
+    pub latency_target_ns: Option<i64>,
+    /// `io.weight`, of the device or as the group's default.
+    pub weight: Option<i64>,
+    /// `memory.max` in bytes; of the group only, as the next three.
+    pub memory_max: Option<i64>,
+    /// `memory.high` in bytes.
+    pub memory_high: Option<i64>,
+    /// Time since boot in which at least one task of the group waited for I/O (`some` of `io.pressure`).
+    pub io_some_ns: Option<i64>,
+    /// Time since boot in which all tasks of the group that were not idle waited for I/O (`full`).
+    pub io_full_ns: Option<i64>,
+}
+
+impl CgroupSample {
+    /// Whether it sets a limit on rates of I/O.
+    pub fn limits_rate(&self) -> bool {
+        let limits = [
+            self.read_bytes_per_s,
+            self.write_bytes_per_s,
+            self.read_ios_per_s,
+            self.write_ios_per_s,
+        ];
+        limits.iter().any(Option::is_some)
+    }
+
+    /// The same settings, whenever they were read and whatever time was waited.
+    pub fn is_set_like(&self, other: &CgroupSample) -> bool {
+        let settings = |sample: &CgroupSample| CgroupSample {
+            at_ns: 0,
+            io_some_ns: None,
+            io_full_ns: None,
+            ..sample.clone()
+        };
+        settings(self) == settings(other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_are_not_known_are_left_out_and_read_as_unknown() {
+        let unknown: Settings = serde_json::from_str("{}").expect("all fields are optional");
+        assert_eq!(unknown, Settings::default());
+        let text = serde_json::to_string(&unknown).expect("it is plain");
+        assert_eq!(text, r#"{"writeback":{}}"#);
+    }
+
+    #[test]
+    fn a_btrfs_says_which_devices_belong_together() {
+        let [a, b, c] = [1, 2, 3].map(|minor| DevId::new(8, minor));
+        let settings = Settings {
+            btrfs: vec![BtrfsSettings {
+                uuid: "u".to_owned(),
+                label: None,
+                devices: vec![a, b],
+                data_profile: None,
+                metadata_profile: None,
+            }],
+            ..Settings::default()
+        };
+        assert_eq!(settings.btrfs_peers(b), [a, b]);
+        assert!(settings.btrfs_peers(c).is_empty());
+    }
+
+    #[test]
+    fn hidden_names_leave_numbers_and_types() {
+        let mut settings = Settings {
+            mounts: vec![MountSettings {
+                fs_dev: DevId::new(8, 1),
+                devices: vec![DevId::new(8, 0)],
+                mount_point: Some("/home/ann".to_owned()),
+                source: Some("/dev/sda1".to_owned()),
+                fs_type: Some("ext4".to_owned()),
+                options: Some("rw,usrjquota=secret".to_owned()),
+            }],
+            ..Settings::default()
+        };
+        settings.hide_names();
+        let mount = settings.mounts_on(DevId::new(8, 0)).next();
+        assert_eq!(mount.and_then(|m| m.fs_type.as_deref()), Some("ext4"));
+        let text = serde_json::to_string(&settings).expect("it is plain");
+        assert!(!text.contains("ann") && !text.contains("secret"), "{text}");
+    }
+}
