@@ -60,7 +60,7 @@ fn fleet(root: &Path, asked: (Option<i64>, Option<i64>), remembered: &Remembered
         asked,
         3_600_000_000_000,
         remembered,
-        Instant::now() + Duration::from_secs(60),
+        Instant::now() + Duration::from_secs(600),
     )
 }
 

@@ -44,6 +44,14 @@ pub struct LockedRoot {
     lock: File,
 }
 
+impl Drop for LockedRoot {
+    /// Unlocks it: a program that is being started has a copy of the open file until it runs, and would hold the lock that long.
+    fn drop(&mut self) {
+        // Where that fails, the lock ends with the file.
+        let _ = flock(&self.lock, FlockOperation::Unlock);
+    }
+}
+
 impl LockedRoot {
     /// Makes `path` a recording root, or takes over one that is there.
     ///
@@ -190,6 +198,16 @@ mod tests {
         drop(first);
         let second = LockedRoot::open(&path, Access::OWNER).expect("free again");
         assert!(second.host("db1").is_ok());
+    }
+
+    #[test]
+    fn a_root_is_free_whoever_has_a_copy_of_its_lock() {
+        let tmp = tempfile::tempdir().expect("temporary directory");
+        let first = LockedRoot::open(tmp.path(), Access::OWNER).expect("new");
+        let copy = first.lock.try_clone().expect("a descriptor");
+        drop(first);
+        drop(LockedRoot::open(tmp.path(), Access::OWNER).expect("free again"));
+        drop(copy);
     }
 
     #[test]

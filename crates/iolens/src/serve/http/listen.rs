@@ -250,6 +250,15 @@ mod tests {
         );
     }
 
+    /// Waits until nobody listens at `path` any more: a program that another test starts has a copy of every open file until
+    /// it runs.
+    fn left_behind(path: &Path) {
+        let is_refused = |e: std::io::Error| e.kind() == ErrorKind::ConnectionRefused;
+        while !UnixStream::connect(path).is_err_and(is_refused) {
+            std::thread::yield_now();
+        }
+    }
+
     #[test]
     fn a_stale_socket_is_replaced_and_nothing_else() {
         let tmp = tempfile::tempdir().expect("a directory");
@@ -267,6 +276,7 @@ mod tests {
         drop(first);
         assert!(!path.exists());
         drop(UnixListener::bind(&path).expect("binds"));
+        left_behind(&path);
         drop(new().expect("left over by a killed one"));
         let datagrams = UnixDatagram::bind(&path).expect("binds");
         assert!(
@@ -274,6 +284,7 @@ mod tests {
             "it takes no streams"
         );
         drop(datagrams);
+        left_behind(&path);
         drop(new().expect("left over by a killed one"));
         std::fs::write(&path, "letter").expect("writes");
         assert!(refusal().contains("is no socket"));

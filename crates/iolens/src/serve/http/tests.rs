@@ -421,7 +421,10 @@ fn clients_that_do_not_read_are_closed_and_others_are_answered() {
     // One that reads gets all of it, as soon as those that do not have made room.
     while !read(asked(address, &table)).ends_with("\r\n0\r\n\r\n") {}
     silent.into_iter().map(read).for_each(drop);
-    assert_eq!(app.unread.bytes(), 0);
+    // A client sees the end of its connection before the server has let go of what it did not send.
+    while app.unread.bytes() > 0 || app.places.count(Kind::Heavy) > 0 {
+        std::thread::yield_now();
+    }
 }
 
 #[test]
@@ -435,6 +438,7 @@ fn who_says_nothing_makes_room_and_who_watches_stays() {
     let mut watcher = BufReader::new(asked(address, "/api/v1/live")).lines();
     let mut next = move || watcher.next().unwrap().unwrap();
     while !next().is_empty() {}
+    iolens_observe::counters::process::raise_file_limit();
     let silent: Vec<TcpStream> = (0..300)
         .map(|_| TcpStream::connect(address).unwrap())
         .collect();
