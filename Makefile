@@ -7,7 +7,7 @@ PYTHON_ENV := target/venv
 PYTHON_PACKAGE_ENV := target/venv-python
 LOG := target/test.log
 
-.PHONY: help demo build test package package-test container-test metrics-test calibrate lint doc schema bench bpf bpf-check kernels faults soak python python-spark web clean
+.PHONY: help demo build test package package-test container-test metrics-test calibrate lint doc schema bench bpf bpf-check kernels faults soak go go-bench python python-spark web clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -29,7 +29,7 @@ web: ## the report's page: web/dist
 	  echo "npm is missing: the program is built without the HTML report (install Node.js and npm for it)"; fi
 
 # Tests that need no root, no device and no Python: what runs after every edit.
-FAST_TESTS := --lib --test rooms --test iostat --test abi --test fixtures --test analysis_golden --test analysis_oracles --test analysis_queues --test analysis_kinds --test calibrate
+FAST_TESTS := --lib --test rooms --test iostat --test abi --test fixtures --test analysis_golden --test analysis_oracles --test analysis_queues --test analysis_kinds --test calibrate --test figures
 
 test: web ## all tests; what the machine lacks is skipped with a message. FAST=1: the unprivileged ones only
 ifdef FAST
@@ -43,6 +43,7 @@ else
 	@set -o pipefail; { \
 	  CARGO="$(CARGO)" ci/cargo-test.sh && \
 	  ci/web-test.sh && \
+	  ci/go.sh && \
 	  ci/python.sh $(PYTHON_PACKAGE_ENV) -q; } 2>&1 | tee $(LOG); status=$$?; ci/totals.sh $(LOG) && exit $$status
 endif
 
@@ -105,6 +106,12 @@ faults: build ## serve beside a clock that is set, sleep, a disk that turns read
 soak: build ## two hours of serve under a mixed load with viewers: memory, descriptors, threads, size on disk
 	@ci/setup.sh bench
 	bench/soak.py
+
+go: ## the Go module (go/, docs/signal.md): vet, tests, race detector, other systems
+	@ci/go.sh
+
+go-bench: ## the Go module's cost beside opening, scanning and parsing each file
+	cd go && PATH=$$PATH:/usr/local/go/bin go test -run '^$$' -bench . -count 3
 
 python: ## the Python package: style, types, tests, wheel (target/wheel), which is installed and asked
 	@ci/python.sh $(PYTHON_PACKAGE_ENV) -q

@@ -21,6 +21,8 @@ awk '
   /^# fail [0-9]+$/        { failed += $3 }
   /^ℹ pass [0-9]+$/        { passed += $3 }
   /^ℹ fail [0-9]+$/        { failed += $3 }
+  /^--- PASS: /            { passed++ }                                   # go test -v
+  /^--- FAIL: /            { failed++ }
   /^[0-9]+ (passed|failed).* in [0-9.]+s/ {                                # pytest -q
     for (i = 2; i <= NF; i++) { if ($i ~ /^passed/) passed += $(i - 1); if ($i ~ /^failed/) failed += $(i - 1) }
   }

@@ -1,15 +1,19 @@
 //! A synthetic machine: `/sys`, `/proc/1/mountinfo` and directories under a temporary root.
 
+use std::cell::RefCell;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use iolens_observe::topology::{Layer, MountPath, Resolver};
+use serde_json::{Map, Value, json};
 
 pub struct Machine {
     root: tempfile::TempDir,
     mounts: String,
     next_id: u32,
+    /// The tree at each lookup, with the answer: what the Go and the Python package must find as well.
+    lookups: RefCell<Vec<Value>>,
 }
 
 impl Machine {
@@ -19,6 +23,7 @@ impl Machine {
             root: tempfile::tempdir().unwrap(),
             mounts: String::new(),
             next_id: 20,
+            lookups: RefCell::default(),
         };
         m.mounts = "20 1 254:0 / / rw - ext4 /dev/vda rw\n".into();
         m.disk("vda", "254:0");
@@ -122,7 +127,23 @@ impl Machine {
     }
 
     pub fn resolve(&self, path: &str) -> MountPath {
-        self.resolver().resolve(Path::new(path)).unwrap()
+        let found = self.resolver().resolve(Path::new(path)).unwrap();
+        self.remember(path, &found);
+        found
+    }
+
+    fn remember(&self, path: &str, found: &MountPath) {
+        let root = self.root.path();
+        let mut tree = Map::new();
+        snapshot(root, root, &mut tree);
+        let disk = |d: &iolens_observe::topology::Disk| {
+            let stats: Vec<PathBuf> = d.stats.iter().map(|s| below(root, s)).collect();
+            json!({"name": d.name, "dev": d.id.to_string(), "stats": stats})
+        };
+        let disks: Vec<Value> = found.disks.iter().map(disk).collect();
+        self.lookups.borrow_mut().push(json!({
+            "tree": tree, "path": path, "disks": disks, "no_disk": found.no_disk,
+        }));
     }
 
     /// Names of the disks under `path`.
@@ -132,6 +153,57 @@ impl Machine {
             .into_iter()
             .map(|d| d.name)
             .collect()
+    }
+}
+
+/// `path` as the machine under `root` names it.
+fn below(root: &Path, path: &Path) -> PathBuf {
+    Path::new("/").join(path.strip_prefix(root).unwrap_or(path))
+}
+
+/// Files as their text, links as `{"link": TARGET}`, empty directories as null.
+fn snapshot(root: &Path, dir: &Path, tree: &mut Map<String, Value>) {
+    for entry in fs::read_dir(dir).unwrap().flatten() {
+        let path = entry.path();
+        let kind = entry.file_type().unwrap();
+        let value = if kind.is_symlink() {
+            json!({"link": below(root, &fs::read_link(&path).unwrap())})
+        } else if kind.is_file() {
+            json!(fs::read_to_string(&path).unwrap())
+        } else if fs::read_dir(&path).unwrap().next().is_none() {
+            Value::Null
+        } else {
+            snapshot(root, &path, tree);
+            continue;
+        };
+        tree.insert(below(root, &path).to_str().unwrap().to_owned(), value);
+    }
+}
+
+impl Drop for Machine {
+    /// Compares the lookups with `fixtures/signal/trees/TEST.json`; `IOLENS_WRITE_FIXTURES=1` writes the file.
+    fn drop(&mut self) {
+        let thread = std::thread::current();
+        let test = thread.name().and_then(|n| n.strip_prefix("fixtures::"));
+        let (Some(test), false) = (test, std::thread::panicking()) else {
+            return;
+        };
+        let trees = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/signal/trees");
+        let file = trees.join(format!("{test}.json"));
+        let lookups = Value::Array(self.lookups.take());
+        if std::env::var_os("IOLENS_WRITE_FIXTURES").is_some() {
+            fs::create_dir_all(&trees).unwrap();
+            let text = serde_json::to_string_pretty(&lookups).unwrap();
+            return fs::write(&file, text + "\n").unwrap();
+        }
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        let known = serde_json::from_str(&text).unwrap_or(Value::Null);
+        assert_eq!(
+            lookups,
+            known,
+            "{}: IOLENS_WRITE_FIXTURES=1 writes it",
+            file.display()
+        );
     }
 }
 

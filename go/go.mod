@@ -1,0 +1,3 @@
+module iolens.example/iolens
+
+go 1.22

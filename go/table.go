@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+package iolens
+
+import "bytes"
+
+// maxTable is how many bytes of /proc/diskstats are worth reading.
+const maxTable = 64 << 10
+
+// retryTable is after how many refreshes it is tried again whether the table is worth reading.
+const retryTable = 1000
+
+// table is /proc/diskstats. A line of it costs the kernel half of what a file of sysfs costs, so a set whose disks are
+// half of the lines reads the table instead of their files.
+type table struct {
+	file   kernelFile
+	buffer []byte
+	rows   []*member // whose line each is; nil: of no member
+	skip   int
+}
+
+// read gives the members their lines; those that have none read their files.
+func (t *table) read(members []*member) {
+	for _, m := range members {
+		m.row = nil
+	}
+	if len(members) < 2 {
+		return
+	}
+	if t.skip > 0 && t.rows != nil {
+		t.skip--
+		return
+	}
+	if t.buffer == nil {
+		t.buffer = make([]byte, maxTable)
+	}
+	n, err := t.file.readAll(t.buffer)
+	lines := bytes.Count(t.buffer[:n], []byte{'\n'})
+	if err != nil || n == len(t.buffer) || lines > 2*len(members) {
+		t.skip = retryTable
+		if t.rows == nil {
+			t.rows = []*member{}
+		}
+		return
+	}
+	rest := t.buffer[:n]
+	for i := 0; i < lines; i++ {
+		line, after, _ := bytes.Cut(rest, []byte{'\n'})
+		rest = after
+		name, counters := splitRow(line)
+		if i >= len(t.rows) {
+			t.rows = append(t.rows, memberNamed(members, name))
+		} else if t.rows[i] == nil || !isNamed(t.rows[i], name) {
+			t.rows[i] = memberNamed(members, name)
+		}
+		// The numbers of an NVMe disk with several paths are a sum.
+		if m := t.rows[i]; m != nil && len(m.disk.files) == 1 {
+			m.row = counters
+		}
+	}
+}
+
+// splitRow takes "   8       0 sda 1 2 3 ..." apart.
+func splitRow(line []byte) (name, counters []byte) {
+	for range 2 {
+		line = bytes.TrimLeft(line, " ")
+		_, line, _ = bytes.Cut(line, []byte{' '})
+	}
+	name, counters, _ = bytes.Cut(line, []byte{' '})
+	return name, counters
+}
+
+func memberNamed(members []*member, name []byte) *member {
+	for _, m := range members {
+		if isNamed(m, name) {
+			return m
+		}
+	}
+	return nil
+}
+
+// isNamed compares names; sysfs writes "!" where the kernel's name has "/".
+func isNamed(m *member, name []byte) bool {
+	if len(m.at.name) != len(name) {
+		return false
+	}
+	for i, b := range name {
+		if a := m.at.name[i]; a != b && !(a == '/' && b == '!') {
+			return false
+		}
+	}
+	return true
+}
