@@ -223,10 +223,10 @@ fn a_device_that_slows_down_at_once_is_found_with_time_and_size() {
                 } else {
                     0.5
                 };
-                let near = |f: &&Finding| (evidence!(f, LatencyChange).at_s - at).abs() < off;
+                let near = |f: &&Finding| (evidence!(f, LatencyStep).at_s - at).abs() < off;
                 // The transfer is part of service: everything scales.
                 let right = |f: &&Finding| {
-                    (evidence!(f, LatencyChange).ratio_at_same_load / factor - 1.0).abs() < 0.15
+                    (evidence!(f, LatencyStep).ratio_at_same_load / factor - 1.0).abs() < 0.15
                 };
                 good += seen.iter().filter(near).filter(right).count() as u64;
                 seen.iter()
@@ -264,7 +264,7 @@ fn a_device_that_slows_down_little_by_little_has_a_trend() {
             seen.iter()
                 .for_each(|f| eprintln!("{name}: {:?}", f.evidence));
             let is_right = |f: &&Finding| {
-                (evidence!(f, LatencyChange).ratio_at_same_load / 2.0 - 1.0).abs() < 0.15
+                (evidence!(f, LatencyTrend).ratio_at_same_load / 2.0 - 1.0).abs() < 0.15
             };
             found += seen.iter().filter(is_right).count() as u64;
             assert!(

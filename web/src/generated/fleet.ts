@@ -1,6 +1,11 @@
 // Made from docs/schema/ by `make schema`; do not edit.
 
 /**
+ * How much it matters.
+ */
+export type Severity = "info" | "warning" | "critical";
+
+/**
  * All hosts of a recording root over a stretch of time.
  */
 export interface FleetDocument {
@@ -144,9 +149,9 @@ export interface FindingRow {
    */
   open: boolean;
   /**
-   * `info`, `warning` or `critical`.
+   * How much it matters.
    */
-  severity: string;
+  severity: Severity;
   /**
    * When it began.
    */
@@ -254,5 +259,5 @@ export interface KindRow {
   /**
    * The highest of its findings.
    */
-  severity: string;
+  severity: Severity;
 }

@@ -45,7 +45,7 @@ pub use rollup::{Flight, Rollup};
 pub use settings::{
     BtrfsSettings, CgroupSample, MountSettings, QueueSettings, Settings, WritebackSettings,
 };
-pub use stored_finding::StoredFinding;
+pub use stored_finding::{KindName, Severity, StoredFinding};
 
 /// Bytes of a kernel sector: always 512, whatever the device's block size.
 pub const SECTOR_BYTES: i64 = 512;

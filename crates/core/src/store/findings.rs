@@ -6,11 +6,12 @@ use std::time::SystemTime;
 use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use serde_json::Value;
 
 use super::error::StoreError;
 use super::rates::{Cells, damaged, encode, path_of, with_file};
 use super::stages::{column, missing, required};
-use crate::model::StoredFinding;
+use crate::model::{KindName, Severity, StoredFinding};
 use crate::private::{Access, PrivateDir};
 
 /// The directory of this table in a recording.
@@ -90,19 +91,23 @@ fn columns(rows: &[StoredFinding]) -> Vec<Cells> {
     let text = |f: fn(&StoredFinding) -> &str| {
         Cells::Text(rows.iter().map(|r| ByteArray::from(f(r))).collect())
     };
+    let evidence = rows
+        .iter()
+        .map(|r| ByteArray::from(Value::from(r.evidence.clone()).to_string().into_bytes()))
+        .collect();
     vec![
         Cells::Long(rows.iter().map(|r| r.from_ns).collect()),
         Cells::Long(rows.iter().map(|r| r.to_ns).collect()),
         Cells::Int(rows.iter().map(|r| r.open.into()).collect()),
-        text(|r| &r.kind),
-        text(|r| &r.severity),
+        text(|r| r.kind.as_str()),
+        text(|r| r.severity.name()),
         Cells::OptionalText(
             rows.iter()
                 .map(|r| r.device.as_deref().map(ByteArray::from))
                 .collect(),
         ),
         text(|r| &r.summary),
-        text(|r| &r.evidence),
+        Cells::Text(evidence),
     ]
 }
 
@@ -123,11 +128,12 @@ fn rows_of(group: &dyn RowGroupReader) -> Result<Vec<StoredFinding>, ParquetErro
             from_ns: from[i],
             to_ns: *to.get(i)?,
             open: *open.get(i)? != 0,
-            kind: text(kind.get(i)?),
-            severity: text(severity.get(i)?),
+            kind: KindName::from(text(kind.get(i)?)),
+            // A version that knows more severities than this one may have written it.
+            severity: Severity::from_name(&text(severity.get(i)?)).unwrap_or_default(),
             device: device.get(i)?.as_ref().map(text),
             summary: text(summary.get(i)?),
-            evidence: text(evidence.get(i)?),
+            evidence: serde_json::from_slice(evidence.get(i)?.data()).unwrap_or_default(),
         })
     };
     (0..from.len())
@@ -139,16 +145,18 @@ fn rows_of(group: &dyn RowGroupReader) -> Result<Vec<StoredFinding>, ParquetErro
 mod tests {
     use super::*;
 
-    fn finding(from_ns: i64, kind: &str, open: bool) -> StoredFinding {
+    fn finding(from_ns: i64, kind: &'static str, open: bool) -> StoredFinding {
         StoredFinding {
             from_ns,
             to_ns: from_ns + 10,
             open,
-            kind: kind.to_owned(),
-            severity: "warning".to_owned(),
+            kind: kind.into(),
+            severity: Severity::Warning,
             device: (from_ns % 2 == 0).then(|| "sda".to_owned()),
             summary: "p99 51 ms\u{202e}".to_owned(),
-            evidence: "{\"p99_us\":51000.0}".to_owned(),
+            evidence: [("p99_us".to_owned(), 51_000.0.into())]
+                .into_iter()
+                .collect(),
         }
     }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use iolens_core::analysis::FindingKind;
+use iolens_core::model::KindName;
 use iolens_observe::topology::Topology;
 use iolens_recorder::{FeedOptions, SessionOptions, SourceChoice};
 
@@ -20,7 +21,7 @@ use crate::signals::Signals;
 /// One line: what, where, what to do.
 pub fn run(plan: ServePlan) -> Result<u8> {
     let plan = plan.with_config()?;
-    check_kinds(&plan.freeze_on)?;
+    let freeze_kinds = known_kinds(&plan.freeze_on)?;
     if plan.link {
         return print_link(&plan);
     }
@@ -55,7 +56,7 @@ pub fn run(plan: ServePlan) -> Result<u8> {
         on_finding: plan.on_finding,
         log: log_format(plan.log),
         freeze: FreezeOptions {
-            kinds: plan.freeze_on,
+            kinds: freeze_kinds,
             keep_bytes: plan.freeze_keep.unwrap_or(USUAL_FREEZE_KEEP),
         },
         http: http::Options {
@@ -122,15 +123,19 @@ fn usual_socket() -> Option<PathBuf> {
     Some(dir.join("iolens.sock"))
 }
 
-fn check_kinds(kinds: &[String]) -> Result<()> {
-    let known = FindingKind::ALL.map(FindingKind::name);
-    match kinds.iter().find(|kind| !known.contains(&kind.as_str())) {
-        Some(kind) => bail!(
-            "--freeze-on {kind}: no such kind of finding; there are {}",
-            known.join(", ")
-        ),
-        None => Ok(()),
+fn known_kinds(given: &[String]) -> Result<Vec<KindName>> {
+    let mut kinds = Vec::new();
+    for name in given {
+        let Some(kind) = FindingKind::from_name(name) else {
+            let known: Vec<&str> = FindingKind::ALL.iter().map(|kind| kind.name()).collect();
+            bail!(
+                "--freeze-on {name}: no such kind of finding; there are {}",
+                known.join(", ")
+            )
+        };
+        kinds.push(kind.into());
     }
+    Ok(kinds)
 }
 
 /// The directory that the service manager gives, where root keeps what services know, or a user's own.

@@ -7,14 +7,13 @@ use std::path::Path;
 
 use anyhow::Result;
 use iolens_core::analysis::findings::harm;
-use iolens_core::model::StoredFinding;
+use iolens_core::model::{KindName, Severity, StoredFinding};
 use iolens_core::store::{Recording, StoreError, Stored, read_findings};
-use serde_json::{Value, json};
 
 use super::choose::{self, Chosen};
 use super::{WindowArgs, privacy, report, window};
+use crate::present::findings as words;
 use crate::present::fleet::FindingRow;
-use crate::present::report_json;
 
 /// Of each host so many are kept, of the others their number.
 const MAX_OF_HOST: usize = 20;
@@ -31,8 +30,8 @@ pub struct PlacedFinding {
     pub from_unix_ns: i64,
     /// Where it ends.
     pub to_unix_ns: i64,
-    /// As in the report; `start_s` and `end_s` count from the recording's start.
-    pub finding: Value,
+    /// Its own times count from the recording's start.
+    pub finding: StoredFinding,
 }
 
 /// The findings in `asked`, of each recording by itself.
@@ -53,9 +52,9 @@ pub fn findings(path: &Path, asked: &WindowArgs) -> Result<Vec<PlacedFinding>> {
 
 fn of_recording(recording: &Recording, asked: &WindowArgs) -> Result<Vec<PlacedFinding>> {
     let start_ns = recording.meta().start_unix_ns;
-    let placed = |from_ns: i64, to_ns: i64, finding| PlacedFinding {
-        from_unix_ns: start_ns.saturating_add(from_ns),
-        to_unix_ns: start_ns.saturating_add(to_ns),
+    let placed = |finding: StoredFinding| PlacedFinding {
+        from_unix_ns: start_ns.saturating_add(finding.from_ns),
+        to_unix_ns: start_ns.saturating_add(finding.to_ns),
         finding,
     };
     let range = window::resolve(recording, asked)?;
@@ -80,25 +79,20 @@ fn of_recording(recording: &Recording, asked: &WindowArgs) -> Result<Vec<PlacedF
         let reported = reported(recording.path(), &(range.start..reported_to_ns))?;
         stored = reported.into_iter().map(privacy::shown_finding).collect();
     }
-    let mut all: Vec<PlacedFinding> = stored
-        .iter()
-        .map(|f| placed(f.from_ns, f.to_ns, value(f)))
-        .collect();
+    let mut all = stored.clone();
     if reported_to_ns < range.end {
         let found = report::plain(recording, &(reported_to_ns..range.end))?.report;
         for f in &found.findings {
-            let finding = report_json::finding_value(f, recording.meta());
-            let same = |s: &StoredFinding| {
-                finding["kind"] == s.kind.as_str()
-                    && finding["device"].as_str() == s.device.as_deref()
-                    && s.to_ns >= f.from_ns
+            let finding = words::reported(f, recording.meta());
+            let goes_on = |s: &StoredFinding| {
+                s.kind == finding.kind && s.device == finding.device && s.to_ns >= finding.from_ns
             };
-            if !stored.iter().any(same) {
-                all.push(placed(f.from_ns, f.to_ns, finding));
+            if !stored.iter().any(goes_on) {
+                all.push(finding);
             }
         }
     }
-    Ok(all)
+    Ok(all.into_iter().map(placed).collect())
 }
 
 /// Whether `serve` recorded it, which reports findings meanwhile: no other recorder writes who had most I/O time.
@@ -132,7 +126,7 @@ pub struct Reported {
     /// The most harmful first, of equals the longest.
     pub worst: Vec<FindingRow>,
     /// How many there are of each kind, and their highest severity.
-    pub kinds: BTreeMap<String, (u64, String)>,
+    pub kinds: BTreeMap<KindName, (u64, Severity)>,
 }
 
 impl Reported {
@@ -148,7 +142,7 @@ impl Reported {
         let seconds = |ns: i64| start_unix_ns.saturating_add(ns) as f64 / 1e9;
         let mut of = Reported::default();
         for f in reported(&recording.path, range)? {
-            of.count(&f.kind, (1, &f.severity));
+            of.count(&f.kind, 1, f.severity);
             of.worst.push(FindingRow {
                 host: recording.host.clone(),
                 start_unix_s: seconds(f.from_ns),
@@ -166,10 +160,9 @@ impl Reported {
 
     /// Adds those of another recording.
     pub fn add(&mut self, other: &Reported) {
-        other
-            .kinds
-            .iter()
-            .for_each(|(kind, (n, severity))| self.count(kind, (*n, severity)));
+        for (kind, (n, severity)) in &other.kinds {
+            self.count(kind, *n, *severity);
+        }
         self.worst.extend_from_slice(&other.worst);
         self.keep_worst();
     }
@@ -179,15 +172,10 @@ impl Reported {
         self.kinds.values().map(|(n, _)| n).sum()
     }
 
-    fn count(&mut self, kind: &str, (n, severity): (u64, &str)) {
-        let (sum, highest) = self
-            .kinds
-            .entry(kind.to_owned())
-            .or_insert_with(|| (0, severity.to_owned()));
+    fn count(&mut self, kind: &KindName, n: u64, severity: Severity) {
+        let (sum, highest) = self.kinds.entry(kind.clone()).or_default();
         *sum += n;
-        if harm(severity, kind) < harm(highest, kind) {
-            severity.clone_into(highest);
-        }
+        *highest = severity.max(*highest);
     }
 
     fn keep_worst(&mut self) {
@@ -201,24 +189,11 @@ pub fn sort(findings: &mut [FindingRow]) {
     let length_ns = |f: &FindingRow| ((f.end_unix_s - f.start_unix_s) * 1e9) as i64;
     findings.sort_by_cached_key(|f| {
         (
-            harm(&f.severity, &f.kind),
+            harm(f.severity, &f.kind),
             Reverse(length_ns(f)),
             f.host.clone(),
         )
     });
-}
-
-/// As it stands in documents.
-fn value(f: &StoredFinding) -> Value {
-    json!({
-        "kind": f.kind,
-        "device": f.device,
-        "start_s": f.from_ns as f64 / 1e9,
-        "end_s": f.to_ns as f64 / 1e9,
-        "severity": f.severity,
-        "summary": f.summary,
-        "evidence": serde_json::from_str(&f.evidence).unwrap_or(Value::Null),
-    })
 }
 
 #[cfg(test)]
@@ -274,11 +249,11 @@ mod tests {
             from_ns: from_s * S,
             to_ns: to_s * S,
             open: false,
-            kind: "stall".to_owned(),
-            severity: "critical".to_owned(),
+            kind: "stall".into(),
+            severity: Severity::Critical,
             device: Some("sda".to_owned()),
             summary: "nothing completes".to_owned(),
-            evidence: "{\"longest_s\":9.5}".to_owned(),
+            evidence: [("longest_s".to_owned(), 9.5.into())].into_iter().collect(),
         }
     }
 
@@ -303,7 +278,7 @@ mod tests {
             let found = findings(&path, window).expect("found");
             found
                 .iter()
-                .filter(|f| f.finding["kind"] == "stall")
+                .filter(|f| f.finding.kind == "stall".into())
                 .count()
         };
         let all = WindowArgs::default();
@@ -324,7 +299,9 @@ mod tests {
             let path = dir.path().join(kept_s.to_string());
             record(&path, kept_s);
             let found = findings(&path, &WindowArgs::default()).expect("found");
-            let stalls = found.into_iter().filter(|f| f.finding["kind"] == "stall");
+            let stalls = found
+                .into_iter()
+                .filter(|f| f.finding.kind == "stall".into());
             stalls
                 .map(|f| (f.from_unix_ns / S, f.to_unix_ns / S, f.finding))
                 .collect::<Vec<_>>()
@@ -341,8 +318,8 @@ mod tests {
             [(15, 25), (60, 70)]
         );
         assert_eq!(
-            (&half[0].2["evidence"]["longest_s"], &half[0].2["start_s"]),
-            (&json!(9.5), &json!(10.0))
+            (&half[0].2.evidence["longest_s"], half[0].2.from_ns),
+            (&serde_json::json!(9.5), 10 * S)
         );
         assert_eq!(of(100).len(), 3);
     }

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use iolens_core::model::{Flight, RecorderCost, RecordingMeta, Source, StoredFinding};
+use iolens_core::model::{Flight, RecorderCost, RecordingMeta, Severity, Source, StoredFinding};
 use iolens_core::private::Access;
 use iolens_core::store::{RecordingWriter, WriterOptions, put_finding};
 use std::path::Path;
@@ -414,16 +414,16 @@ fn findings_are_counted_the_most_harmful_kept_and_read_again_when_they_change() 
             .join(format!("host={host}"))
             .join(Root::recording_directory(START))
     };
-    let put = |host: &str, at_s: i64, length_s: i64, kind: &str, severity: &str| {
+    let put = |host: &str, at_s: i64, length_s: i64, kind: &'static str, severity: Severity| {
         let finding = StoredFinding {
             from_ns: at_s * 1_000_000_000,
             to_ns: (at_s + length_s) * 1_000_000_000,
             open: false,
-            kind: kind.to_owned(),
-            severity: severity.to_owned(),
+            kind: kind.into(),
+            severity,
             device: Some("sda".to_owned()),
             summary: "something".to_owned(),
-            evidence: "{}".to_owned(),
+            evidence: serde_json::Map::new(),
         };
         put_finding(&recording(host), Access::OWNER, &finding).unwrap();
     };
@@ -433,12 +433,12 @@ fn findings_are_counted_the_most_harmful_kept_and_read_again_when_they_change() 
             .total(),
         0
     );
-    (0..30).for_each(|i| put("a", i, 1, "microburst", "info"));
-    put("a", 100, 1, "slow-io", "warning");
-    put("a", 110, 9, "slow-io", "warning");
-    put("a", 400, 1, "of-tomorrow", "grave");
-    put("a", 50, 1, "microburst", "warning");
-    put("a", 500, 1, "stall", "critical");
+    (0..30).for_each(|i| put("a", i, 1, "microburst", Severity::Info));
+    put("a", 100, 1, "slow-io", Severity::Warning);
+    put("a", 110, 9, "slow-io", Severity::Warning);
+    put("a", 400, 1, "of-tomorrow", Severity::Info);
+    put("a", 50, 1, "microburst", Severity::Warning);
+    put("a", 500, 1, "stall", Severity::Critical);
     let all = fleet(root.path(), (None, None), &remembered).unwrap();
     let of = &all.hosts[0].reported;
     assert_eq!((of.total(), of.worst.len()), (35, 20));
@@ -446,7 +446,7 @@ fn findings_are_counted_the_most_harmful_kept_and_read_again_when_they_change() 
         .worst
         .iter()
         .take(4)
-        .map(|f| (&*f.kind, f.start_unix_s - START as f64 / 1e9))
+        .map(|f| (f.kind.as_str(), f.start_unix_s - START as f64 / 1e9))
         .collect();
     assert_eq!(
         first,
@@ -457,7 +457,7 @@ fn findings_are_counted_the_most_harmful_kept_and_read_again_when_they_change() 
             ("microburst", 50.0)
         ]
     );
-    assert_eq!(of.kinds["microburst"], (31, "warning".to_owned()));
+    assert_eq!(of.kinds[&"microburst".into()], (31, Severity::Warning));
     let minute = (Some(START + MINUTE_NS), Some(START + 2 * MINUTE_NS));
     assert_eq!(
         fleet(root.path(), minute, &remembered).unwrap().hosts[0]

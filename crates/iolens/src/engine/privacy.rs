@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use iolens_core::model::StoredFinding;
+use iolens_core::model::{KindName, StoredFinding};
 use serde_json::Value;
 
 thread_local! {
@@ -12,10 +12,7 @@ thread_local! {
 }
 
 /// Texts of a finding that name no file and no process.
-const SHOWN_KEYS: [&str; 16] = [
-    "event",
-    "start",
-    "end",
+const SHOWN_KEYS: [&str; 13] = [
     "kind",
     "device",
     "devices",
@@ -51,30 +48,24 @@ pub fn hides_names() -> bool {
 }
 
 /// A finding that was reported while it was recorded, as this thread may show it.
-pub fn shown_finding(mut finding: StoredFinding) -> StoredFinding {
-    if !hides_names() {
-        return finding;
+pub fn shown_finding(finding: StoredFinding) -> StoredFinding {
+    match hides_names() {
+        true => without_names(finding),
+        false => finding,
     }
+}
+
+/// A finding without names of files and processes.
+pub fn without_names(mut finding: StoredFinding) -> StoredFinding {
     finding.summary = summary(&finding.kind, finding.device.as_deref());
-    let evidence = serde_json::from_str::<Value>(&finding.evidence);
-    let mut evidence = evidence.unwrap_or_else(|_| Value::Object(serde_json::Map::new()));
-    hide_texts(&mut evidence, "");
-    finding.evidence = evidence.to_string();
+    for (key, value) in &mut finding.evidence {
+        hide_texts(value, key);
+    }
     finding
 }
 
-/// The same of a finding as JSON.
-pub fn hide_names_of(finding: &mut Value) {
-    hide_texts(finding, "");
-    let kind = finding["kind"].as_str().unwrap_or("finding");
-    let summary = summary(kind, finding["device"].as_str());
-    if let Some(fields) = finding.as_object_mut() {
-        fields.insert("summary".to_owned(), Value::String(summary));
-    }
-}
-
 /// One line about a finding, without names.
-pub fn summary(kind: &str, device: Option<&str>) -> String {
+pub fn summary(kind: &KindName, device: Option<&str>) -> String {
     match device {
         Some(device) => format!("{kind} on {device} (names are left out)"),
         None => format!("{kind} (names are left out)"),
@@ -98,18 +89,21 @@ fn hide_texts(value: &mut Value, key: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iolens_core::model::Severity;
 
     fn finding() -> StoredFinding {
         StoredFinding {
             from_ns: 1,
             to_ns: 2,
             open: false,
-            kind: "stall".to_owned(),
-            severity: "warning".to_owned(),
+            kind: "stall".into(),
+            severity: Severity::Warning,
             device: Some("sda".to_owned()),
             summary: "sda: backup reads /home/a/secret".to_owned(),
-            evidence: r#"{"ios":3,"who":{"process":"backup","tgid":7},"files":["/home/a/secret"],"class":"read"}"#
-                .to_owned(),
+            evidence: serde_json::from_str(
+                r#"{"ios":3,"who":{"process":"backup","tgid":7},"files":["/home/a/secret"],"class":"read"}"#,
+            )
+            .expect("JSON"),
         }
     }
 
@@ -117,12 +111,12 @@ mod tests {
     fn texts_of_findings_are_left_out_and_figures_stay() {
         assert_eq!(shown_finding(finding()), finding());
         let shown = hiding(Some("log in".into()), || shown_finding(finding()));
-        let text = format!("{} {}", shown.summary, shown.evidence);
+        let text = format!("{} {:?}", shown.summary, shown.evidence);
         assert!(
             !text.contains("backup") && !text.contains("secret"),
             "{text}"
         );
-        let evidence: Value = serde_json::from_str(&shown.evidence).expect("JSON");
+        let evidence = shown.evidence;
         assert_eq!(
             (&evidence["ios"], &evidence["who"]["tgid"]),
             (&3.into(), &7.into())
@@ -130,17 +124,5 @@ mod tests {
         assert_eq!(evidence["class"], "read");
         assert_eq!(shown.summary, "stall on sda (names are left out)");
         assert!(!hides_names(), "only for that work");
-    }
-
-    #[test]
-    fn an_event_keeps_what_it_is_and_where() {
-        let mut event = serde_json::json!({
-            "event": "start", "start": "2026-11-18T11:06:40Z", "kind": "stall", "device": "sda",
-            "summary": "backup", "evidence": { "process": "backup" },
-        });
-        hide_names_of(&mut event);
-        assert_eq!(event["start"], "2026-11-18T11:06:40Z");
-        assert_eq!(event["summary"], "stall on sda (names are left out)");
-        assert_eq!(event["evidence"]["process"], Value::Null);
     }
 }

@@ -1,5 +1,6 @@
 //! Hosts and devices of a fleet, ranked by the harm that they do: one document, for the API and for the page.
 
+use iolens_core::model::{KindName, Severity};
 use serde::Serialize;
 
 use super::html::{FLEET_PAGE, NoPage, fill, script_policy, script_safe};
@@ -117,9 +118,9 @@ pub struct FindingRow {
     /// The device, or the devices behind one link; `null` if it is about all.
     pub device: Option<String>,
     /// What was found.
-    pub kind: String,
-    /// `info`, `warning` or `critical`.
-    pub severity: String,
+    pub kind: KindName,
+    /// How much it matters.
+    pub severity: Severity,
     /// One line for people.
     pub summary: String,
     /// When it began.
@@ -135,9 +136,9 @@ pub struct FindingRow {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct KindRow {
     /// What was found.
-    pub kind: String,
+    pub kind: KindName,
     /// The highest of its findings.
-    pub severity: String,
+    pub severity: Severity,
     /// On how many hosts.
     pub hosts: u64,
     /// How many findings, also those that are not listed.

@@ -404,12 +404,6 @@ pub(super) fn findings(report: &Report, meta: &RecordingMeta) -> Vec<FindingBloc
     report.findings.iter().map(|f| finding(f, meta)).collect()
 }
 
-/// One finding as it stands in documents.
-pub fn finding_value(f: &Finding, meta: &RecordingMeta) -> Value {
-    // Plain structs with string keys cannot fail.
-    serde_json::to_value(finding(f, meta)).unwrap_or(Value::Null)
-}
-
 /// The findings of I/Os that are missing, with their evidence.
 pub(super) fn losses(report: &Report) -> impl Iterator<Item = (&Finding, &LostEventsEvidence)> {
     report.findings.iter().filter_map(|f| match &f.evidence {
@@ -449,16 +443,17 @@ pub(super) fn link_name(devices: &[DevId], meta: &RecordingMeta) -> String {
 
 fn finding(f: &Finding, meta: &RecordingMeta) -> FindingBlock {
     let times = Times::utc(meta);
+    let reported = words::reported(f, meta);
     FindingBlock {
         kind: f.kind(),
-        device: finding_place(f, meta),
+        device: reported.device,
         start: times.rfc3339(f.from_ns),
         end: times.rfc3339(f.to_ns),
         start_s: f.from_ns as f64 / 1e9,
         end_s: f.to_ns as f64 / 1e9,
-        severity: f.severity,
-        summary: words::summary(f, &times),
-        evidence: words::evidence(f, meta),
+        severity: reported.severity,
+        summary: reported.summary,
+        evidence: reported.evidence,
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use indicatif::HumanCount;
-use iolens_core::model::Source;
+use iolens_core::model::{Severity, Source};
 use iolens_recorder::Progress;
 
 use super::escape;
@@ -110,8 +110,8 @@ pub struct Event<'a> {
     pub kind: &'a str,
     /// `None` if it is about all.
     pub device: Option<&'a str>,
-    /// As in reports.
-    pub severity: &'a str,
+    /// How much it matters.
+    pub severity: Severity,
     /// As in reports.
     pub summary: &'a str,
     /// Where it begins.
@@ -134,7 +134,7 @@ pub fn event(e: &Event) -> String {
     format!(
         "{} {}: {}, {device}: {}",
         clock(e.from_unix_ns),
-        e.severity,
+        e.severity.name(),
         e.kind,
         escape::terminal(e.summary),
     )
@@ -180,7 +180,7 @@ mod tests {
             is_over: false,
             kind: "slow-io",
             device: Some("sd\x1b[31ma"),
-            severity: "warning",
+            severity: Severity::Warning,
             summary: "A read\nby \x1b]0;x took 2.00 s.",
             from_unix_ns: 1_700_000_000_000_000_000,
             to_unix_ns: 1_700_000_012_500_000_000,

@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use iolens_core::model::KindName;
 use iolens_core::private::Access;
 use iolens_core::store::{Root, remove_recording};
 use iolens_observe::topology::{lower_this_thread, wall_clock_ns};
@@ -36,7 +37,7 @@ const MAX_WAITING: usize = 256;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FreezeOptions {
     /// Kinds of findings; none: nothing is kept.
-    pub kinds: Vec<String>,
+    pub kinds: Vec<KindName>,
     /// Hard cap over all copies.
     pub keep_bytes: u64,
 }
@@ -45,7 +46,7 @@ pub struct FreezeOptions {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     /// What it is and of which device: the same in both.
-    pub what: (String, Option<String>, i64),
+    pub what: (KindName, Option<String>, i64),
     /// Where it begins.
     pub from_ns: i64,
     /// Where it ends; `None` where it goes on.
@@ -66,7 +67,7 @@ pub struct Freezer {
 pub struct FreezerFeed {
     /// `None`: it is over.
     events: SyncSender<Option<Event>>,
-    kinds: Vec<String>,
+    kinds: Vec<KindName>,
 }
 
 impl Freezer {
@@ -122,7 +123,7 @@ impl Freezer {
 
 impl FreezerFeed {
     /// A finding begins or ends; never waits.
-    pub fn take(&self, event: Event) {
+    pub fn send(&self, event: Event) {
         if self.kinds.contains(&event.what.0) && self.events.try_send(Some(event)).is_err() {
             eprintln!("iolens: --freeze-on: too many findings at once; one is not kept");
         }
@@ -145,7 +146,7 @@ struct Growing {
     stretch: Stretch,
     from_unix_ns: i64,
     /// The end of what is to be copied of each finding that it is about; `None` of one that goes on.
-    findings: BTreeMap<(String, Option<String>, i64), Option<i64>>,
+    findings: BTreeMap<(KindName, Option<String>, i64), Option<i64>>,
 }
 
 impl Growing {
@@ -171,7 +172,7 @@ impl Work {
         }
     }
 
-    fn run(mut self, kinds: &[String], events: &Receiver<Option<Event>>) {
+    fn run(mut self, kinds: &[KindName], events: &Receiver<Option<Event>>) {
         lower_this_thread();
         let done = self.resume(kinds, wall_clock_ns());
         self.say(done);
@@ -305,7 +306,7 @@ mod tests {
     use iolens_core::store::{Budget, Recording, stored_bytes};
 
     pub fn event(from_s: i64, to_s: Option<i64>) -> Event {
-        let what = ("stall".to_owned(), Some("sda".to_owned()), from_s * S);
+        let what = ("stall".into(), Some("sda".to_owned()), from_s * S);
         Event {
             what,
             from_ns: from_s * S,

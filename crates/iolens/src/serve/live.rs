@@ -92,7 +92,7 @@ impl Live {
                 .and_then(|x| x.inflight_max)
                 .unwrap_or(0);
             let is_idle = row.flows.iter().all(|f| f.ios == 0) && most == 0 && !row.lossy;
-            self.feed.say(
+            self.feed.publish(
                 row.to_ns,
                 "slot",
                 writer.row(&row, &name).trim_end(),

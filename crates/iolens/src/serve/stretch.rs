@@ -351,8 +351,11 @@ fn meta_from(first: &Recording, from_unix_ns: i64) -> RecordingMeta {
 pub mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use iolens_core::model::{DevId, Inode, Io, LossReason, Lost, Name, Named, Op, Source};
+    use iolens_core::model::{
+        DevId, Inode, Io, LossReason, Lost, Name, Named, Op, Severity, Source,
+    };
     use iolens_core::store::{IoColumns, read_actors, read_rollups};
+    use serde_json::Map;
     use std::path::Path;
 
     pub const S: i64 = 1_000_000_000;
@@ -453,11 +456,11 @@ pub mod tests {
             from_ns: 35 * S,
             to_ns: 60 * S,
             open: false,
-            kind: "stall".to_owned(),
-            severity: "critical".to_owned(),
+            kind: "stall".into(),
+            severity: Severity::Critical,
             device: None,
             summary: String::new(),
-            evidence: "{}".to_owned(),
+            evidence: Map::new(),
         };
         let first = shelter.host_dir.join(Root::recording_directory(100 * S));
         put_finding(&first, shelter.access, &finding).unwrap();

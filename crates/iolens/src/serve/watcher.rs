@@ -1,8 +1,8 @@
-//! Findings while they happen: the report's own analyses over the last minutes, again and again, each finding said once and
-//! kept in the recording in which it begins.
+//! Findings while they happen: the report's own analyses over the last minutes, again and again, each finding reported once
+//! and stored in the recording in which it begins.
 
+mod active;
 mod commands;
-mod known;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,24 +13,23 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use iolens_core::analysis::findings::{FindingKind, Severity};
-use iolens_core::model::StoredFinding;
+use iolens_core::analysis::findings::FindingKind;
+use iolens_core::model::{KindName, Severity, StoredFinding};
 use iolens_core::private::Access;
 use iolens_core::store::{Recording, Root, read_findings};
 use iolens_observe::topology::{lower_this_thread, wall_clock_ns};
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::freeze::{Event, FreezerFeed};
 use super::live::Feed;
 use super::log::EventLog;
 use crate::engine::choose::{self, Chosen};
-use crate::engine::{Instant as Moment, WindowArgs, patience, report, window};
-use crate::present::{escape, report_json, serve_text};
+use crate::engine::{Instant as Moment, WindowArgs, patience, privacy, report, window};
+use crate::present::findings as words;
 use crate::streams::heard;
+use active::{ActiveFinding, JOIN_NS, Memory, Phase};
 pub use commands::Commands;
 use commands::StopTime;
-use known::{JOIN_NS, Known, Memory};
 
 const SECOND_NS: i64 = 1_000_000_000;
 /// Looked at again and again: what lasts longer is known by its beginning.
@@ -46,25 +45,29 @@ const MIN_WINDOW_NS: i64 = 15 * SECOND_NS;
 /// What watches has counted, and how many I/Os there have been.
 #[derive(Debug, Default)]
 pub struct Found {
-    counts: Mutex<BTreeMap<(String, String), u64>>,
+    counts: Mutex<BTreeMap<(KindName, Severity), u64>>,
     /// I/Os recorded so far: without new ones there is nothing to look at.
     pub ios: AtomicI64,
 }
 
 impl Found {
     /// Findings so far, by kind and severity, also those of which there was none yet.
-    pub fn counts(&self) -> BTreeMap<(String, String), u64> {
-        let none = FindingKind::ALL
-            .iter()
-            .flat_map(|k| Severity::ALL.map(|s| ((k.name().into(), s.name().into()), 0)));
-        let mut counts: BTreeMap<_, _> = none.collect();
-        counts.extend(
-            self.counts
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone(),
-        );
+    pub fn counts(&self) -> BTreeMap<(KindName, Severity), u64> {
+        let mut counts = BTreeMap::new();
+        for kind in FindingKind::ALL {
+            for severity in Severity::ALL {
+                counts.insert((KindName::from(*kind), severity), 0);
+            }
+        }
+        let counted = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.extend(counted.clone());
         counts
+    }
+
+    fn count(&self, finding: &StoredFinding) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_kind = counts.entry((finding.kind.clone(), finding.severity));
+        *of_kind.or_default() += 1;
     }
 }
 
@@ -82,9 +85,9 @@ pub struct Watcher {
 pub struct Ending(JoinHandle<()>);
 
 impl Ending {
-    /// Waits until the end of what goes on is written and said.
+    /// Waits until the end of what goes on is written and reported.
     pub fn wait(self) {
-        // A panic has been said.
+        // A panic has been reported.
         drop(self.0.join());
     }
 }
@@ -151,7 +154,7 @@ impl Watcher {
 
 fn watch(host_dir: &Path, found: &Found, outlets: &Outlets, ended: &Receiver<()>) {
     lower_this_thread();
-    let mut memory = Memory(said_before(host_dir, wall_clock_ns() - WINDOW_NS));
+    let mut memory = Memory(reported_before(host_dir, wall_clock_ns() - WINDOW_NS));
     let (mut seen, mut window_ns) = (0, WINDOW_NS);
     let mut rest = PERIOD;
     while ended.recv_timeout(rest) == Err(RecvTimeoutError::Timeout) {
@@ -166,10 +169,7 @@ fn watch(host_dir: &Path, found: &Found, outlets: &Outlets, ended: &Receiver<()>
         match looked {
             Ok(all) => {
                 seen = ios;
-                memory
-                    .look(from_ns, all)
-                    .into_iter()
-                    .for_each(|(what, known)| take(what, known, found, outlets));
+                report_all(&memory.look(from_ns, all), found, outlets);
                 window_ns = (window_ns * 2).min(WINDOW_NS);
             }
             Err(e) if e.downcast_ref::<patience::TooSlow>().is_some() => {
@@ -182,17 +182,25 @@ fn watch(host_dir: &Path, found: &Found, outlets: &Outlets, ended: &Receiver<()>
             .max(now.elapsed() * SHARE)
             .saturating_sub(now.elapsed());
     }
-    let ends = memory.end(|_| true);
-    // All are written before a command is waited for.
-    ends.iter()
-        .for_each(|(_, known)| known.keep(outlets.access));
-    ends.into_iter()
-        .for_each(|(what, known)| tell(what, known, found, outlets));
+    report_all(&memory.end(|_| true), found, outlets);
 }
 
-/// What a recorder before this one, in the same root, has said and what may still go on: a killed one wrote no end.
-fn said_before(host_dir: &Path, since_ns: i64) -> Vec<Known> {
-    let mut known = Vec::new();
+/// Stores what became of findings, and reports those that begin or end.
+fn report_all(events: &[(Phase, ActiveFinding)], found: &Found, outlets: &Outlets) {
+    // All are written before a command is waited for.
+    for (_, active) in events {
+        active.store(outlets.access);
+    }
+    for (phase, active) in events {
+        if *phase != Phase::GoesOn {
+            dispatch(*phase, active, found, outlets);
+        }
+    }
+}
+
+/// What a recorder before this one, in the same root, has reported and what may still go on: a killed one wrote no end.
+fn reported_before(host_dir: &Path, since_ns: i64) -> Vec<ActiveFinding> {
+    let mut reported = Vec::new();
     for stored in Root::open(host_dir)
         .ok()
         .flatten()
@@ -209,123 +217,69 @@ fn said_before(host_dir: &Path, since_ns: i64) -> Vec<Known> {
         let Ok(recording) = Recording::open(&stored.path) else {
             continue;
         };
-        known.extend(
-            findings
-                .into_iter()
-                .map(|f| Known::of_stored(f, &recording)),
-        );
+        for finding in findings {
+            reported.push(ActiveFinding::new(finding, &recording));
+        }
     }
-    known
+    reported
 }
 
-/// All findings since `from_ns` (Unix time), in Unix time.
-fn look(host_dir: &Path, from_ns: i64) -> Result<Vec<Known>> {
-    let moment = |ns: i64| Timestamp::from_nanosecond(ns.into()).ok().map(Moment::Wall);
+/// All findings since `from_ns` (Unix time).
+fn look(host_dir: &Path, from_ns: i64) -> Result<Vec<ActiveFinding>> {
+    let from = Timestamp::from_nanosecond(from_ns.into()).ok();
     let asked = WindowArgs {
-        at: None,
-        from: moment(from_ns),
-        to: None,
+        from: from.map(Moment::Wall),
+        ..WindowArgs::default()
     };
-    let work = || -> Result<Vec<Known>> {
+    let work = || -> Result<Vec<ActiveFinding>> {
         let mut all = Vec::new();
-        for Chosen {
-            recording,
-            window: asked,
-        } in choose::all(host_dir, &asked)?
-        {
-            let range = window::resolve_for_analysis(&recording, &asked)?;
+        for chosen in choose::all(host_dir, &asked)? {
+            let Chosen { recording, window } = chosen;
+            let range = window::resolve_for_analysis(&recording, &window)?;
             let report = report::plain(&recording, &range)?.report;
-            let (meta, start_ns) = (recording.meta(), recording.meta().start_unix_ns);
-            all.extend(report.findings.iter().map(|f| {
-                let said = report_json::finding_value(f, meta);
-                let device = said["device"].as_str().map(str::to_owned);
-                let (from_ns, to_ns) = (start_ns + f.from_ns, start_ns + f.to_ns);
-                let (kind, recording) = (f.kind().name().to_owned(), recording.path().to_owned());
-                let (start_unix_ns, written_to_ns, open) = (start_ns, to_ns, true);
-                Known {
-                    kind,
-                    device,
-                    from_ns,
-                    to_ns,
-                    said,
-                    recording,
-                    start_unix_ns,
-                    written_to_ns,
-                    open,
-                }
-            }));
+            for f in &report.findings {
+                let finding = StoredFinding {
+                    open: true,
+                    ..words::reported(f, recording.meta())
+                };
+                all.push(ActiveFinding::new(finding, &recording));
+            }
         }
         Ok(all)
     };
     heard(|| patience::until(Instant::now() + MAX_LOOK, work)).0
 }
 
-/// One JSON object: what began or ended, and the finding with its times.
-fn event(what: &str, known: &Known) -> Value {
-    let time = |ns: i64| {
-        Timestamp::from_nanosecond(ns.into()).map_or(Value::Null, |t| t.to_string().into())
-    };
-    let mut event =
-        json!({ "event": what, "start": time(known.from_ns), "end": time(known.to_ns) });
-    if let (Some(event), Some(said)) = (event.as_object_mut(), known.said.as_object()) {
-        let own = said
-            .iter()
-            .filter(|(key, _)| !matches!(key.as_str(), "start" | "end" | "start_s" | "end_s"));
-        event.extend(own.map(|(key, value)| (key.clone(), value.clone())));
-    }
-    event
-}
-
-/// The same for people.
-fn event_line(what: &str, known: &Known) -> String {
-    let text = |key: &str| known.said[key].as_str().unwrap_or_default();
-    serve_text::event(&serve_text::Event {
-        is_over: what == "end",
-        kind: &known.kind,
-        device: known.device.as_deref(),
-        severity: text("severity"),
-        summary: text("summary"),
-        from_unix_ns: known.from_ns,
-        to_unix_ns: known.to_ns,
-    })
-}
-
-fn take(what: &'static str, known: Known, found: &Found, outlets: &Outlets) {
-    known.keep(outlets.access);
-    if what != "goes-on" {
-        tell(what, known, found, outlets);
-    }
-}
-
-fn tell(what: &'static str, known: Known, found: &Found, outlets: &Outlets) {
-    say(what, &known, found, outlets);
+/// Hands a finding that begins or ends to all who want it.
+fn dispatch(phase: Phase, active: &ActiveFinding, found: &Found, outlets: &Outlets) {
+    publish(phase, active, found, outlets);
     if let Some(freeze) = &outlets.freeze {
-        let to_ns = (what == "end").then_some(known.to_ns);
-        let summary = known.said["summary"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
-        freeze.take(Event {
-            what: (known.kind, known.device, known.from_ns),
-            from_ns: known.from_ns,
-            to_ns,
-            summary,
+        let finding = &active.finding;
+        let from_ns = active.begin_unix_ns();
+        freeze.send(Event {
+            what: (finding.kind.clone(), finding.device.clone(), from_ns),
+            from_ns,
+            to_ns: (phase == Phase::Ends).then(|| active.last_unix_ns()),
+            summary: finding.summary.clone(),
         });
     }
 }
 
-fn say(what: &'static str, known: &Known, found: &Found, outlets: &Outlets) {
-    let text = escape::json(&event(what, known).to_string()).into_owned();
-    outlets.log.write(&text, || event_line(what, known));
-    if what == "start" {
-        let severity = known.said["severity"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
-        let mut counts = found.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        *counts.entry((known.kind.clone(), severity)).or_default() += 1;
+/// Shows it on standard error and to those who watch, and runs the command for it.
+fn publish(phase: Phase, active: &ActiveFinding, found: &Found, outlets: &Outlets) {
+    let text = active.event(phase);
+    outlets.log.write(&text, || active.event_line(phase));
+    if phase == Phase::Begins {
+        found.count(&active.finding);
     }
-    outlets.live.say(wall_clock_ns(), "finding", &text, false);
+    let shown = ActiveFinding {
+        finding: privacy::without_names(active.finding.clone()),
+        ..active.clone()
+    };
+    let without_names = shown.event(phase);
+    outlets
+        .live
+        .publish_finding(wall_clock_ns(), &text, &without_names);
     if let Some(commands) = &outlets.commands {
         commands.push(&text);
     }
@@ -338,34 +292,32 @@ mod tests {
     use crate::serve::live::Since;
     use iolens_core::model::{RecorderCost, RecordingMeta, Source};
     use iolens_core::store::{RecordingWriter, WriterOptions};
+    use serde_json::Value;
 
-    fn known(kind: &str, from_s: i64, to_s: i64) -> Known {
-        let said =
-            json!({ "severity": "warning", "device": "sda", "start_s": 1.0, "summary": "slow" });
-        let (from_ns, to_ns) = (from_s * SECOND_NS, to_s * SECOND_NS);
-        let (kind, device, recording) = (
-            kind.to_owned(),
-            Some("sda".to_owned()),
-            PathBuf::from("none"),
-        );
-        Known {
-            kind,
-            device,
-            from_ns,
-            to_ns,
-            said,
-            recording,
-            start_unix_ns: 7,
-            written_to_ns: to_ns,
-            open: true,
+    fn active(kind: &'static str, from_s: i64, to_s: i64) -> ActiveFinding {
+        ActiveFinding {
+            finding: StoredFinding {
+                from_ns: from_s * SECOND_NS,
+                to_ns: to_s * SECOND_NS,
+                open: true,
+                kind: kind.into(),
+                severity: Severity::Warning,
+                device: Some("sda".to_owned()),
+                summary: "backup is slow".to_owned(),
+                ..StoredFinding::default()
+            },
+            recording: PathBuf::from("none"),
+            start_unix_ns: 0,
+            written_to_unix_ns: to_s * SECOND_NS,
         }
     }
 
-    fn names(events: &[(&'static str, Known)]) -> Vec<(&'static str, String, i64)> {
-        events
-            .iter()
-            .map(|(what, k)| (*what, k.kind.clone(), k.to_ns / SECOND_NS))
-            .collect()
+    fn names(events: &[(Phase, ActiveFinding)]) -> Vec<(Phase, String, i64)> {
+        let row = |(phase, a): &(Phase, ActiveFinding)| {
+            let kind = a.finding.kind.to_string();
+            (*phase, kind, a.last_unix_ns() / SECOND_NS)
+        };
+        events.iter().map(row).collect()
     }
 
     #[test]
@@ -373,44 +325,44 @@ mod tests {
         let mut memory = Memory::default();
         let first = memory.look(
             0,
-            vec![known("stall", 100, 110), known("slow-io", 105, 105)],
+            vec![active("stall", 100, 110), active("slow-io", 105, 105)],
         );
         assert_eq!(
             names(&first),
             [
-                ("start", "stall".to_owned(), 110),
-                ("start", "slow-io".to_owned(), 105)
+                (Phase::Begins, "stall".to_owned(), 110),
+                (Phase::Begins, "slow-io".to_owned(), 105)
             ]
         );
         assert!(
             memory
-                .look(20 * SECOND_NS, vec![known("stall", 100, 130)])
+                .look(20 * SECOND_NS, vec![active("stall", 100, 130)])
                 .is_empty(),
             "it goes on"
         );
         assert!(
             memory
-                .look(100 * SECOND_NS, vec![known("stall", 125, 139)])
+                .look(100 * SECOND_NS, vec![active("stall", 125, 139)])
                 .is_empty(),
             "a look begins in it"
         );
         let second = memory.look(
             130 * SECOND_NS,
-            vec![known("stall", 130, 139), known("stall", 200, 201)],
+            vec![active("stall", 130, 139), active("stall", 200, 201)],
         );
         assert_eq!(
             names(&second),
             [
-                ("start", "stall".to_owned(), 201),
-                ("end", "slow-io".to_owned(), 105)
+                (Phase::Begins, "stall".to_owned(), 201),
+                (Phase::Ends, "slow-io".to_owned(), 105)
             ]
         );
         let ended = memory.look(300 * SECOND_NS, Vec::new());
         assert_eq!(
             names(&ended),
             [
-                ("end", "stall".to_owned(), 139),
-                ("end", "stall".to_owned(), 201)
+                (Phase::Ends, "stall".to_owned(), 139),
+                (Phase::Ends, "stall".to_owned(), 201)
             ]
         );
         assert!(memory.look(400 * SECOND_NS, Vec::new()).is_empty());
@@ -430,13 +382,12 @@ mod tests {
         std::fs::create_dir(&host_dir).unwrap();
         let kept = host_dir.join(path.file_name().unwrap());
         std::fs::rename(&path, &kept).unwrap();
-        let of = |from_s, to_s| {
-            let (recording, start_unix_ns) = (kept.clone(), 50 * SECOND_NS);
-            Known {
-                recording,
-                start_unix_ns,
-                ..known("stall", from_s, to_s)
-            }
+        // Times are Unix time; the recording starts at 50 s.
+        let of = |from_s: i64, to_s: i64| ActiveFinding {
+            recording: kept.clone(),
+            start_unix_ns: 50 * SECOND_NS,
+            written_to_unix_ns: to_s * SECOND_NS,
+            ..active("stall", from_s - 50, to_s - 50)
         };
         let live = Feed::new();
         let (found, outlets) = (
@@ -451,10 +402,7 @@ mod tests {
         );
         let mut memory = Memory::default();
         let look = |memory: &mut Memory, from_s: i64, all| {
-            memory
-                .look(from_s * SECOND_NS, all)
-                .into_iter()
-                .for_each(|(what, k)| take(what, k, &found, &outlets));
+            report_all(&memory.look(from_s * SECOND_NS, all), &found, &outlets);
             let rows = read_findings(&kept).unwrap();
             rows.iter()
                 .map(|r| (r.from_ns / SECOND_NS, r.to_ns / SECOND_NS, r.open))
@@ -467,7 +415,7 @@ mod tests {
             "a minute later at the earliest"
         );
         assert_eq!(look(&mut memory, 60, vec![of(100, 171)]), [(50, 121, true)]);
-        let mut restarted = Memory(said_before(&host_dir, 160 * SECOND_NS));
+        let mut restarted = Memory(reported_before(&host_dir, 160 * SECOND_NS));
         assert_eq!(
             look(&mut restarted, 160, vec![of(165, 175)]),
             [(50, 121, true)],
@@ -475,10 +423,10 @@ mod tests {
         );
         assert_eq!(look(&mut restarted, 300, Vec::new()), [(50, 125, false)]);
         assert!(
-            said_before(&host_dir, 500 * SECOND_NS).is_empty(),
+            reported_before(&host_dir, 500 * SECOND_NS).is_empty(),
             "it is over"
         );
-        assert_eq!(found.counts().values().sum::<u64>(), 1, "said once");
+        assert_eq!(found.counts().values().sum::<u64>(), 1, "reported once");
 
         assert_eq!(
             look(&mut memory, 400, vec![of(400, 420)])[1],
@@ -493,15 +441,15 @@ mod tests {
             "an orderly stop, or the next start after a kill, ends what goes on"
         );
         assert_eq!(rows[1].to_ns / SECOND_NS, 370, "where it was seen last");
-        let mut restarted = Memory(said_before(&host_dir, 400 * SECOND_NS));
+        let mut restarted = Memory(reported_before(&host_dir, 400 * SECOND_NS));
         let again = restarted.look(400 * SECOND_NS, vec![of(400, 430)]);
         assert_eq!(
             names(&again),
-            [("start", "stall".to_owned(), 430)],
-            "its end was said: it begins again"
+            [(Phase::Begins, "stall".to_owned(), 430)],
+            "its end was reported: it begins again"
         );
-        assert_eq!(again[0].1.from_ns, 400 * SECOND_NS);
-        let mut restarted = Memory(said_before(&host_dir, 400 * SECOND_NS));
+        assert_eq!(again[0].1.begin_unix_ns(), 400 * SECOND_NS);
+        let mut restarted = Memory(reported_before(&host_dir, 400 * SECOND_NS));
         assert!(
             restarted
                 .look(400 * SECOND_NS, vec![of(400, 420)])
@@ -510,7 +458,7 @@ mod tests {
         );
         assert!(
             restarted.look(900 * SECOND_NS, Vec::new()).is_empty(),
-            "its end was said"
+            "its end was reported"
         );
     }
 
@@ -524,18 +472,18 @@ mod tests {
             let meta = RecordingMeta::new(Source::Ebpf, n * SECOND_NS);
             let writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
             writer.finish(SECOND_NS, RecorderCost::default()).unwrap();
-            let of = Known {
+            let mut of = ActiveFinding {
                 recording: path,
                 start_unix_ns: n * SECOND_NS,
-                open: n == 1,
-                ..known("stall", n, n)
+                ..active("stall", 0, 0)
             };
-            of.keep(Access::OWNER);
+            of.finding.open = n == 1;
+            of.store(Access::OWNER);
         }
-        let open = said_before(&host_dir, 500 * SECOND_NS);
+        let open = reported_before(&host_dir, 500 * SECOND_NS);
         assert_eq!(
             open.iter()
-                .map(|k| (k.from_ns / SECOND_NS, k.open))
+                .map(|a| (a.begin_unix_ns() / SECOND_NS, a.finding.open))
                 .collect::<Vec<_>>(),
             [(1, true)]
         );
@@ -543,15 +491,15 @@ mod tests {
 
     #[test]
     fn an_event_is_the_finding_with_its_times_and_commands_get_it() {
-        let event = event("start", &known("stall", 1_795_000_000, 1_795_000_009));
-        assert_eq!(
-            (&event["event"], &event["start"]),
-            (&"start".into(), &"2026-11-18T11:06:40Z".into())
-        );
-        assert_eq!(
-            (&event["summary"], &event["start_s"]),
-            (&"slow".into(), &Value::Null)
-        );
+        let begun = active("stall", 1_795_000_000, 1_795_000_009);
+        let event: Value = serde_json::from_str(&begun.event(Phase::Begins)).unwrap();
+        assert_eq!(event["event"], "start");
+        assert_eq!(event["start"], "2026-11-18T11:06:40Z");
+        assert_eq!(event["end"], "2026-11-18T11:06:49Z");
+        assert_eq!(event["kind"], "stall");
+        assert_eq!(event["severity"], "warning");
+        assert_eq!(event["summary"], "backup is slow");
+        assert_eq!(event["start_s"], Value::Null);
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("out");
         let live = Feed::new();
@@ -565,8 +513,8 @@ mod tests {
             freeze: None,
         };
         let found = Found::default();
-        say("start", &known("stall", 1, 2), &found, &outlets);
-        say("end", &known("stall", 1, 2), &found, &outlets);
+        publish(Phase::Begins, &active("stall", 1, 2), &found, &outlets);
+        publish(Phase::Ends, &active("stall", 1, 2), &found, &outlets);
         outlets.commands.unwrap().finish();
         let text = std::fs::read_to_string(&out).unwrap();
         assert_eq!(
@@ -576,11 +524,15 @@ mod tests {
             ["start", "end"]
         );
         let counts = found.counts();
-        assert_eq!(counts[&("stall".to_owned(), "warning".to_owned())], 1);
+        assert_eq!(counts[&("stall".into(), Severity::Warning)], 1);
         assert_eq!(
             (counts.len(), counts.values().sum::<u64>()),
             (FindingKind::ALL.len() * 3, 1)
         );
-        assert_eq!(watcher.try_recv().unwrap().event, "finding");
+        let heard = watcher.try_recv().unwrap();
+        assert_eq!(heard.event, "finding");
+        assert!(heard.data.contains("backup is slow"), "{}", heard.data);
+        let without_names = heard.without_names.unwrap();
+        assert!(!without_names.contains("backup"), "{without_names}");
     }
 }

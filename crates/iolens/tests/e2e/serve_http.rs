@@ -449,9 +449,9 @@ fn findings_are_said_while_they_happen() {
     assert!(metric(&socket, &sample) >= Some(1.0), "{sample}");
     serve.terminate();
     let stored = read_findings(&recordings(&root)[0]).unwrap();
-    let kept = stored.iter().find(|f| f.kind == kind).unwrap();
+    let kept = stored.iter().find(|f| f.kind.as_str() == kind).unwrap();
     assert!(
-        kept.evidence.starts_with('{') && kept.to_ns >= kept.from_ns,
+        !kept.evidence.is_empty() && kept.to_ns >= kept.from_ns,
         "{kept:?}"
     );
     assert!(

@@ -525,6 +525,23 @@ fn load_only(blocks: &[Block], split: usize, slower: bool) -> Option<f64> {
 
 /// The finding.
 pub(in crate::analysis) fn finding(dev: DevId, c: &Change) -> Finding {
+    let numbers = LatencyChangeEvidence {
+        class: c.class,
+        form: c.form,
+        at_s: c.at_ns as f64 / 1e9,
+        ratio_at_same_load: c.ratio,
+        ratio_at_same_load_ci: c.ratio_ci,
+        device_p50_before_us: c.before.p50_us,
+        device_p50_after_us: c.after.p50_us,
+        device_p99_before_us: c.before.p99_us,
+        device_p99_after_us: c.after.p99_us,
+        ios_before: c.before.ios,
+        ios_after: c.after.ios,
+        load_ratio: c.load_ratio,
+        p_value: c.p_value,
+        p_family: c.p_family,
+        blocks: c.blocks,
+    };
     Finding {
         dev: Some(dev),
         from_ns: c.at_ns,
@@ -534,22 +551,9 @@ pub(in crate::analysis) fn finding(dev: DevId, c: &Change) -> Finding {
         } else {
             Severity::Info
         },
-        evidence: Evidence::LatencyChange(LatencyChangeEvidence {
-            class: c.class,
-            form: c.form,
-            at_s: c.at_ns as f64 / 1e9,
-            ratio_at_same_load: c.ratio,
-            ratio_at_same_load_ci: c.ratio_ci,
-            device_p50_before_us: c.before.p50_us,
-            device_p50_after_us: c.after.p50_us,
-            device_p99_before_us: c.before.p99_us,
-            device_p99_after_us: c.after.p99_us,
-            ios_before: c.before.ios,
-            ios_after: c.after.ios,
-            load_ratio: c.load_ratio,
-            p_value: c.p_value,
-            p_family: c.p_family,
-            blocks: c.blocks,
-        }),
+        evidence: match c.form {
+            Form::Step => Evidence::LatencyStep(numbers),
+            Form::Trend => Evidence::LatencyTrend(numbers),
+        },
     }
 }

@@ -7,30 +7,36 @@ use iolens_core::analysis::findings::evidence::{
 use iolens_core::analysis::math::lead_lag::Direction;
 use iolens_core::analysis::starvation::{MIN_EPISODES, Verdict};
 
+use super::Sentence;
 use super::words::{name, plural, singular, time};
 use crate::present::layout::p_value;
+use crate::present::times::Times;
 
-pub fn starvation(e: &StarvationEvidence) -> String {
-    let by = e
-        .cause
-        .as_ref()
-        .map_or_else(String::new, |c| format!(" from {}", name(c)));
-    let head = format!(
-        "{} latency rises during {} bursts{by}",
-        singular(e.contrast.victim),
-        e.aggressor.name()
-    );
-    contrast(&head, &e.contrast)
+impl Sentence for StarvationEvidence {
+    fn sentence(&self, _times: &Times) -> String {
+        let by = self
+            .cause
+            .as_ref()
+            .map_or_else(String::new, |c| format!(" from {}", name(c)));
+        let head = format!(
+            "{} latency rises during {} bursts{by}",
+            singular(self.contrast.victim),
+            self.aggressor.name()
+        );
+        contrast(&head, &self.contrast)
+    }
 }
 
-pub fn interference(e: &InterferenceEvidence) -> String {
-    let who = |c: &Option<Cause>| c.as_ref().map_or_else(|| "a process".to_owned(), name);
-    let (victim, aggressor) = (who(&e.victim_process), who(&e.aggressor_process));
-    let head = format!(
-        "{} latency of {victim} rises during bursts of {aggressor}",
-        singular(e.contrast.victim)
-    );
-    contrast(&head, &e.contrast)
+impl Sentence for InterferenceEvidence {
+    fn sentence(&self, _times: &Times) -> String {
+        let who = |c: &Option<Cause>| c.as_ref().map_or_else(|| "a process".to_owned(), name);
+        let (victim, aggressor) = (who(&self.victim_process), who(&self.aggressor_process));
+        let head = format!(
+            "{} latency of {victim} rises during bursts of {aggressor}",
+            singular(self.contrast.victim)
+        );
+        contrast(&head, &self.contrast)
+    }
 }
 
 /// `head` says whose latency rises during whose bursts.
@@ -74,20 +80,22 @@ fn contrast(head: &str, c: &Contrast) -> String {
     )
 }
 
-pub fn starvation_of_means(e: &StarvationOfMeansEvidence) -> String {
-    let inconclusive = match e.source {
-        MeansSource::Counters => "Counters are",
-        MeansSource::Table => "Means of a table are",
-    };
-    format!(
-        "{} are slower in intervals in which {} ask for much: typically {:.2} times the mean latency of their neighbours \
+impl Sentence for StarvationOfMeansEvidence {
+    fn sentence(&self, _times: &Times) -> String {
+        let inconclusive = match self.source {
+            MeansSource::Counters => "Counters are",
+            MeansSource::Table => "Means of a table are",
+        };
+        format!(
+            "{} are slower in intervals in which {} ask for much: typically {:.2} times the mean latency of their neighbours \
          (95% interval {:.2} to {:.2}; {} more; {} bursts). {inconclusive} inconclusive: record single I/Os to confirm.",
-        plural(e.victim),
-        plural(e.aggressor).to_lowercase(),
-        e.ratio_typical,
-        e.ratio_typical_ci.0,
-        e.ratio_typical_ci.1,
-        time(e.excess_us.unwrap_or(0.0)),
-        e.bursts,
-    )
+            plural(self.victim),
+            plural(self.aggressor).to_lowercase(),
+            self.ratio_typical,
+            self.ratio_typical_ci.0,
+            self.ratio_typical_ci.1,
+            time(self.excess_us.unwrap_or(0.0)),
+            self.bursts,
+        )
+    }
 }

@@ -8,39 +8,42 @@ use iolens_core::analysis::findings::evidence::{
 use iolens_core::analysis::latency::{change as changes, mode as modes};
 use iolens_core::model::Class;
 
+use super::Sentence;
 use super::words::{by, plural, time};
 use crate::present::layout::p_value;
 use crate::present::times::Times;
 
-pub fn stall(e: &StallEvidence) -> String {
-    // What was measured in whole nanoseconds is shown as they are.
-    let of_s = |s: f64| time((s * 1e9).round() / 1e3);
-    let class = |c: Class| plural(c).to_lowercase();
-    let before = match e.completed_before {
-        None => "The device was idle before".to_owned(),
-        Some(c) => format!("Before it {} completed", class(c)),
-    };
-    let count = if e.stalls_in_recording > 1 {
-        format!(" One of {} stalls.", e.stalls_in_recording)
-    } else {
-        String::new()
-    };
-    format!(
-        "Device stalled: nothing completed for {} with {} I/Os in flight ({} issued meanwhile); its service times \
-         explain gaps of up to {}. {before}, after it {}{}.{}{count}{}",
-        of_s(e.duration_s),
-        e.in_flight,
-        e.issued_meanwhile,
-        of_s(e.expected_s),
-        class(e.completed_after),
-        if e.flush_in_flight {
-            "; a flush was in flight"
+impl Sentence for StallEvidence {
+    fn sentence(&self, _times: &Times) -> String {
+        // What was measured in whole nanoseconds is shown as they are.
+        let of_s = |s: f64| time((s * 1e9).round() / 1e3);
+        let class = |c: Class| plural(c).to_lowercase();
+        let before = match self.completed_before {
+            None => "The device was idle before".to_owned(),
+            Some(c) => format!("Before it {} completed", class(c)),
+        };
+        let count = if self.stalls_in_recording > 1 {
+            format!(" One of {} stalls.", self.stalls_in_recording)
         } else {
-            ""
-        },
-        reach(e),
-        e.host.as_ref().map(host).unwrap_or_default(),
-    )
+            String::new()
+        };
+        format!(
+            "Device stalled: nothing completed for {} with {} I/Os in flight ({} issued meanwhile); its service times \
+         explain gaps of up to {}. {before}, after it {}{}.{}{count}{}",
+            of_s(self.duration_s),
+            self.in_flight,
+            self.issued_meanwhile,
+            of_s(self.expected_s),
+            class(self.completed_after),
+            if self.flush_in_flight {
+                "; a flush was in flight"
+            } else {
+                ""
+            },
+            reach(self),
+            self.host.as_ref().map(host).unwrap_or_default(),
+        )
+    }
 }
 
 /// What the host's CPUs were like: they do not explain the stall.
@@ -97,113 +100,121 @@ fn reach(e: &StallEvidence) -> String {
     text
 }
 
-pub fn change(e: &LatencyChangeEvidence, times: &Times) -> String {
-    let word = if e.ratio_at_same_load > 1.0 {
-        "slower"
-    } else {
-        "faster"
-    };
-    let us = |us: Option<f64>| time(us.unwrap_or(0.0));
-    let p99 = e.device_p99_before_us.zip(e.device_p99_after_us);
-    let p99 = p99.map_or_else(String::new, |(b, a)| {
-        format!(", p99 {} and {}", time(b), time(a))
-    });
-    let (how, when) = match e.form {
-        changes::Form::Step => {
-            let at = times.instant_to((e.at_s * 1e9) as i64, 1);
-            (format!("{word} at {at}"), ["before", "after"])
-        }
-        changes::Form::Trend => (
-            format!("{word} little by little"),
-            ["in the first quarter", "in the last"],
-        ),
-    };
-    format!(
-        "{} became {how}: at the same load the device takes {:.2} times as long (95% interval {:.2} to {:.2}; {}). \
+impl Sentence for LatencyChangeEvidence {
+    fn sentence(&self, times: &Times) -> String {
+        let word = if self.ratio_at_same_load > 1.0 {
+            "slower"
+        } else {
+            "faster"
+        };
+        let us = |us: Option<f64>| time(us.unwrap_or(0.0));
+        let p99 = self.device_p99_before_us.zip(self.device_p99_after_us);
+        let p99 = p99.map_or_else(String::new, |(b, a)| {
+            format!(", p99 {} and {}", time(b), time(a))
+        });
+        let (how, when) = match self.form {
+            changes::Form::Step => {
+                let at = times.instant_to((self.at_s * 1e9) as i64, 1);
+                (format!("{word} at {at}"), ["before", "after"])
+            }
+            changes::Form::Trend => (
+                format!("{word} little by little"),
+                ["in the first quarter", "in the last"],
+            ),
+        };
+        format!(
+            "{} became {how}: at the same load the device takes {:.2} times as long (95% interval {:.2} to {:.2}; {}). \
          Median {} {} and {} {}{p99}; n = {} and {}.",
-        plural(e.class),
-        e.ratio_at_same_load,
-        e.ratio_at_same_load_ci.0,
-        e.ratio_at_same_load_ci.1,
-        p_value(e.p_value.max(e.p_family)),
-        us(e.device_p50_before_us),
-        when[0],
-        us(e.device_p50_after_us),
-        when[1],
-        e.ios_before,
-        e.ios_after,
-    )
+            plural(self.class),
+            self.ratio_at_same_load,
+            self.ratio_at_same_load_ci.0,
+            self.ratio_at_same_load_ci.1,
+            p_value(self.p_value.max(self.p_family)),
+            us(self.device_p50_before_us),
+            when[0],
+            us(self.device_p50_after_us),
+            when[1],
+            self.ios_before,
+            self.ios_after,
+        )
+    }
 }
 
-pub fn mode(e: &LatencyModeEvidence) -> String {
-    let kib = |bytes: u64| bytes as f64 / 1024.0;
-    let slow = match e.form {
-        modes::Form::SecondMode => format!("take about {}", time(e.slow_device_us)),
-        modes::Form::Tail => format!(
-            "form a heavy tail, in the middle {}",
-            time(e.slow_device_us)
-        ),
-    };
-    let place = e.slow_sectors.map_or_else(String::new, |(a, b)| {
-        format!(" Most of them lie between sectors {a} and {b}.")
-    });
-    let in_a_row = e.slow_ios as f64 / e.stretches as f64;
-    let row = if in_a_row >= 3.0 {
-        format!(", about {in_a_row:.0} in a row")
-    } else {
-        String::new()
-    };
-    format!(
-        "{} of {:.1} to {:.1} KiB are not all alike: {:.2} % {slow} with the device, where the others take \
+impl Sentence for LatencyModeEvidence {
+    fn sentence(&self, _times: &Times) -> String {
+        let kib = |bytes: u64| bytes as f64 / 1024.0;
+        let slow = match self.form {
+            modes::Form::SecondMode => format!("take about {}", time(self.slow_device_us)),
+            modes::Form::Tail => format!(
+                "form a heavy tail, in the middle {}",
+                time(self.slow_device_us)
+            ),
+        };
+        let place = self.slow_sectors.map_or_else(String::new, |(a, b)| {
+            format!(" Most of them lie between sectors {a} and {b}.")
+        });
+        let in_a_row = self.slow_ios as f64 / self.stretches as f64;
+        let row = if in_a_row >= 3.0 {
+            format!(", about {in_a_row:.0} in a row")
+        } else {
+            String::new()
+        };
+        format!(
+            "{} of {:.1} to {:.1} KiB are not all alike: {:.2} % {slow} with the device, where the others take \
          {}. They come in {} stretches{row}, and take {:.0} % of the device time (n = {} of {}).{place}",
-        plural(e.class),
-        kib(e.min_bytes),
-        kib(e.below_bytes),
-        e.slow_percent,
-        time(e.usual_device_us),
-        e.stretches,
-        e.slow_time_percent,
-        e.slow_ios,
-        e.sampled_ios,
-    )
+            plural(self.class),
+            kib(self.min_bytes),
+            kib(self.below_bytes),
+            self.slow_percent,
+            time(self.usual_device_us),
+            self.stretches,
+            self.slow_time_percent,
+            self.slow_ios,
+            self.sampled_ios,
+        )
+    }
 }
 
-pub fn slow_member(e: &SlowMemberEvidence) -> String {
-    let us = |us: Option<f64>| time(us.unwrap_or(0.0));
-    format!(
-        "{} of {}, one of the {} members of {}, take {} with the device, those of {}, the slowest of the others, {} \
+impl Sentence for SlowMemberEvidence {
+    fn sentence(&self, _times: &Times) -> String {
+        let us = |us: Option<f64>| time(us.unwrap_or(0.0));
+        format!(
+            "{} of {}, one of the {} members of {}, take {} with the device, those of {}, the slowest of the others, {} \
          (p50; {:.2}x at the same size, 95% interval {:.2} to {:.2}; {}; n = {} vs {}).",
-        plural(e.class),
-        e.member,
-        e.members,
-        e.array,
-        us(e.p50_us),
-        e.slowest_peer,
-        us(e.slowest_peer_p50_us),
-        e.ratio,
-        e.ratio_ci.0,
-        e.ratio_ci.1,
-        p_value(e.p_value),
-        e.ios,
-        e.slowest_peer_ios,
-    )
+            plural(self.class),
+            self.member,
+            self.members,
+            self.array,
+            us(self.p50_us),
+            self.slowest_peer,
+            us(self.slowest_peer_p50_us),
+            self.ratio,
+            self.ratio_ci.0,
+            self.ratio_ci.1,
+            p_value(self.p_value),
+            self.ios,
+            self.slowest_peer_ios,
+        )
+    }
 }
 
-pub fn slow_io(e: &SlowIoEvidence) -> String {
-    let place = if e.slowest_device_us * 2.0 >= e.slowest_us {
-        "in the device"
-    } else {
-        "in the kernel's queue"
-    };
-    let others = match e.ios_over_1s {
-        n if n > 1 => format!("{n} I/Os took longer than 1 s; the slowest, a"),
-        _ => "A".to_owned(),
-    };
-    format!(
-        "{others} {} of {} bytes{}, took {:.2} s, most of it {place}.",
-        e.slowest_class.name(),
-        e.slowest_bytes,
-        by(e.slowest_process.as_deref(), e.slowest_pid),
-        e.slowest_us / 1e6,
-    )
+impl Sentence for SlowIoEvidence {
+    fn sentence(&self, _times: &Times) -> String {
+        let place = if self.slowest_device_us * 2.0 >= self.slowest_us {
+            "in the device"
+        } else {
+            "in the kernel's queue"
+        };
+        let others = match self.ios_over_1s {
+            n if n > 1 => format!("{n} I/Os took longer than 1 s; the slowest, a"),
+            _ => "A".to_owned(),
+        };
+        format!(
+            "{others} {} of {} bytes{}, took {:.2} s, most of it {place}.",
+            self.slowest_class.name(),
+            self.slowest_bytes,
+            by(self.slowest_process.as_deref(), self.slowest_pid),
+            self.slowest_us / 1e6,
+        )
+    }
 }

@@ -12,45 +12,42 @@ mod tests;
 mod words;
 mod writers;
 
-use iolens_core::analysis::findings::{Evidence, Finding};
-use iolens_core::model::RecordingMeta;
+use iolens_core::analysis::findings::Finding;
+use iolens_core::model::{RecordingMeta, StoredFinding};
+use iolens_core::with_evidence;
 use serde_json::{Map, Value};
 
-use super::report_json::device_name;
+use super::report_json::{device_name, finding_place};
 use super::times::Times;
 pub use quality::averaged_averages;
 
+/// Evidence in words. Every kind must have them: [`with_evidence`] asks for those of all.
+pub(super) trait Sentence {
+    /// One sentence or two for a person; instants as `times` writes them.
+    fn sentence(&self, times: &Times) -> String;
+}
+
 /// One sentence or two for a person; instants as `times` writes them.
 pub fn summary(f: &Finding, times: &Times) -> String {
-    match &f.evidence {
-        Evidence::Microburst(e) => bursts::microburst(e),
-        Evidence::Periodicity(e) => bursts::periodicity(e),
-        Evidence::Starvation(e) => contrast::starvation(e),
-        Evidence::StarvationOfMeans(e) => contrast::starvation_of_means(e),
-        Evidence::Interference(e) => contrast::interference(e),
-        Evidence::Stall(e) => latency::stall(e),
-        Evidence::LatencyChange(e) => latency::change(e, times),
-        Evidence::LatencyMode(e) => latency::mode(e),
-        Evidence::SlowMember(e) => latency::slow_member(e),
-        Evidence::SlowIo(e) => latency::slow_io(e),
-        Evidence::BandwidthSaturation(e) => capacity::bandwidth(e),
-        Evidence::QueueFull(e) => capacity::queue_full(e),
-        Evidence::Saturation(e) => capacity::saturation(e),
-        Evidence::UtilDisagreement(e) => capacity::util_disagreement(e),
-        Evidence::FsyncBound(e) => writers::fsync_bound(e),
-        Evidence::SmallSequential(e) => writers::small_sequential(e),
-        Evidence::CachedReads(e) => writers::cached_reads(e),
-        Evidence::WrittenBack(e) => writers::written_back(e),
-        Evidence::IoError(e) => quality::io_error(e),
-        Evidence::LostEvents(e) => quality::lost_events(e),
-        Evidence::AveragedAverages(e) => {
-            quality::averaged_averages(&e.rows).map_or_else(String::new, |s| s + ".")
-        }
+    with_evidence!(f.evidence, e => e.sentence(times))
+}
+
+/// The finding as documents, events and recordings have it.
+pub fn reported(f: &Finding, meta: &RecordingMeta) -> StoredFinding {
+    StoredFinding {
+        from_ns: f.from_ns,
+        to_ns: f.to_ns,
+        open: false,
+        kind: f.kind().into(),
+        severity: f.severity,
+        device: finding_place(f, meta),
+        summary: summary(f, &Times::utc(meta)),
+        evidence: evidence(f, meta),
     }
 }
 
 /// The evidence of a document: processes and devices by their names.
-pub fn evidence(f: &Finding, meta: &RecordingMeta) -> Map<String, Value> {
+fn evidence(f: &Finding, meta: &RecordingMeta) -> Map<String, Value> {
     let mut map = match serde_json::to_value(&f.evidence) {
         Ok(Value::Object(map)) => map,
         // Structs with string keys are objects and cannot fail.

@@ -1,66 +1,82 @@
 //! I/Os that failed or are missing, and tables that mislead.
 
 use iolens_core::analysis::counters::audit::AuditRow;
-use iolens_core::analysis::findings::evidence::{IoErrorEvidence, LostEventsEvidence};
+use iolens_core::analysis::findings::evidence::{
+    AveragedAveragesEvidence, IoErrorEvidence, LostEventsEvidence,
+};
 use iolens_core::model::{Class, LossReason};
 
+use super::Sentence;
 use super::words::by;
+use crate::present::times::Times;
 
-pub fn io_error(e: &IoErrorEvidence) -> String {
-    let most_often = e
-        .by_error
-        .iter()
-        .max_by_key(|(_, n)| **n)
-        .map_or(0, |(code, _)| *code);
-    let at = e
-        .first_sector
-        .map_or_else(String::new, |s| format!(" at sector {s}"));
-    format!(
-        "The device failed {} I/O{}, most often with error {most_often}; the first was a {}{at}{}.",
-        e.ios,
-        if e.ios == 1 { "" } else { "s" },
-        e.first_class.name(),
-        by(e.first_process.as_deref(), e.first_pid)
-    )
+impl Sentence for IoErrorEvidence {
+    fn sentence(&self, _times: &Times) -> String {
+        let most_often = self
+            .by_error
+            .iter()
+            .max_by_key(|(_, n)| **n)
+            .map_or(0, |(code, _)| *code);
+        let at = self
+            .first_sector
+            .map_or_else(String::new, |s| format!(" at sector {s}"));
+        format!(
+            "The device failed {} I/O{}, most often with error {most_often}; the first was a {}{at}{}.",
+            self.ios,
+            if self.ios == 1 { "" } else { "s" },
+            self.first_class.name(),
+            by(self.first_process.as_deref(), self.first_pid)
+        )
+    }
 }
 
-pub fn lost_events(e: &LostEventsEvidence) -> String {
-    let what = match e.reason {
-        LossReason::RingFull => "ring buffer overflow: raise --ring or give the recorder more CPU",
-        LossReason::SlotClash => "two requests shared an entry of the tracer's table",
-        LossReason::WriterBusy => {
-            "the disk that holds the recording was too slow: record to another one"
-        }
-        LossReason::DiskFull => {
-            "the disk that holds the recording was full: use --keep or another disk"
-        }
-        LossReason::Corrupt => "a block of the recording is damaged",
-        LossReason::Unseen => "the completion event never reached the tracer",
-        LossReason::Unaccounted => {
-            "only the kernel's own counters hold them, its tracepoints did not report them; please report this"
-        }
-        LossReason::NotRecorded => "no recorder ran then",
-        LossReason::Import => "the imported log is cut or damaged",
-        // No findings are made of these.
-        LossReason::Retention
-        | LossReason::Censored
-        | LossReason::RequestRingFull
-        | LossReason::RequestTableFull
-        | LossReason::RequestUnwritten => e.reason.name(),
-    };
-    let percent = match e.percent {
-        Some(s) if s < 0.01 => " (under 0.01 %)".to_owned(),
-        Some(s) => format!(" ({s:.2} %)"),
-        None => String::new(),
-    };
-    let number = match e.ios {
-        None => "An unknown number of I/Os".to_owned(),
-        Some(1) => "1 I/O".to_owned(),
-        Some(n) => format!("{n} I/Os"),
-    };
-    format!(
-        "{number} lost{percent}: {what}. Intervals that this can change by more than 1 % are marked."
-    )
+impl Sentence for LostEventsEvidence {
+    fn sentence(&self, _times: &Times) -> String {
+        let what = match self.reason {
+            LossReason::RingFull => {
+                "ring buffer overflow: raise --ring or give the recorder more CPU"
+            }
+            LossReason::SlotClash => "two requests shared an entry of the tracer's table",
+            LossReason::WriterBusy => {
+                "the disk that holds the recording was too slow: record to another one"
+            }
+            LossReason::DiskFull => {
+                "the disk that holds the recording was full: use --keep or another disk"
+            }
+            LossReason::Corrupt => "a block of the recording is damaged",
+            LossReason::Unseen => "the completion event never reached the tracer",
+            LossReason::Unaccounted => {
+                "only the kernel's own counters hold them, its tracepoints did not report them; please report this"
+            }
+            LossReason::NotRecorded => "no recorder ran then",
+            LossReason::Import => "the imported log is cut or damaged",
+            // No findings are made of these.
+            LossReason::Retention
+            | LossReason::Censored
+            | LossReason::RequestRingFull
+            | LossReason::RequestTableFull
+            | LossReason::RequestUnwritten => self.reason.name(),
+        };
+        let percent = match self.percent {
+            Some(s) if s < 0.01 => " (under 0.01 %)".to_owned(),
+            Some(s) => format!(" ({s:.2} %)"),
+            None => String::new(),
+        };
+        let number = match self.ios {
+            None => "An unknown number of I/Os".to_owned(),
+            Some(1) => "1 I/O".to_owned(),
+            Some(n) => format!("{n} I/Os"),
+        };
+        format!(
+            "{number} lost{percent}: {what}. Intervals that this can change by more than 1 % are marked."
+        )
+    }
+}
+
+impl Sentence for AveragedAveragesEvidence {
+    fn sentence(&self, _times: &Times) -> String {
+        averaged_averages(&self.rows).map_or_else(String::new, |s| s + ".")
+    }
 }
 
 /// What an audit of averages says, as one sentence without its full stop; `None` if there was nothing to test.

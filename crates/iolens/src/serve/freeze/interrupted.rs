@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use anyhow::Result;
+use iolens_core::model::KindName;
 use iolens_core::store::{IoColumns, Recording, StoreError, read_findings, remove_recording};
 
 use super::{AROUND_NS, Event, Growing, LONGEST_NS, Work};
@@ -13,7 +14,7 @@ impl Work {
     ///
     /// # Errors
     /// The copies cannot be listed, or the new copy cannot be written.
-    pub fn resume(&mut self, kinds: &[String], now_unix_ns: i64) -> Result<()> {
+    pub fn resume(&mut self, kinds: &[KindName], now_unix_ns: i64) -> Result<()> {
         for (path, _) in self.shelter.kept()? {
             let copy = match Recording::open(&path) {
                 Ok(copy) => copy,
@@ -78,7 +79,7 @@ impl Work {
         &self,
         from_unix_ns: i64,
         now_unix_ns: i64,
-        kinds: &[String],
+        kinds: &[KindName],
     ) -> Result<Vec<Event>> {
         let mut about = Vec::new();
         let until_unix_ns = now_unix_ns.min(from_unix_ns.saturating_add(LONGEST_NS));
@@ -126,8 +127,9 @@ mod tests {
     use super::*;
     use crate::serve::stretch::Shelter;
     use crate::serve::stretch::tests::{S, lake, record, times};
-    use iolens_core::model::StoredFinding;
+    use iolens_core::model::{Severity, StoredFinding};
     use iolens_core::store::{Budget, Root, put_finding};
+    use serde_json::Map;
 
     const KIND: &str = "stall";
 
@@ -136,11 +138,11 @@ mod tests {
             from_ns: 700 * S,
             to_ns: (to_s - 1000) * S,
             open,
-            kind: KIND.to_owned(),
-            severity: "critical".to_owned(),
+            kind: KIND.into(),
+            severity: Severity::Critical,
             device: Some("sda".to_owned()),
             summary: "nothing completes".to_owned(),
-            evidence: "{}".to_owned(),
+            evidence: Map::new(),
         };
         put_finding(
             &shelter.host_dir.join(Root::recording_directory(1000 * S)),
@@ -163,7 +165,7 @@ mod tests {
 
     fn resumed(shelter: &Shelter, now_s: i64) -> Work {
         let mut work = Work::new(shelter.clone(), 64 << 20);
-        work.resume(&[KIND.to_owned()], now_s * S).unwrap();
+        work.resume(&[KIND.into()], now_s * S).unwrap();
         work
     }
 

@@ -69,7 +69,7 @@ fn write(app: &App, form: Exposition, out: &mut AnswerWriter) -> Result<()> {
         for ((kind, severity), n) in found.counts() {
             writer.sample(
                 "iolens_findings_total",
-                &[("kind", &kind), ("severity", &severity)],
+                &[("kind", kind.as_str()), ("severity", severity.name())],
                 n as f64,
             );
         }

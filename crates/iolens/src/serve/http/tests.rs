@@ -445,7 +445,7 @@ fn who_says_nothing_makes_room_and_who_watches_stays() {
     // All of them have been accepted when one that comes after them is answered.
     assert!(read(asked(address, "/healthz")).starts_with("HTTP/1.1 200"));
     assert_eq!(app.places.count(Kind::Live), 1);
-    feed.say(1, "finding", "{\"a\":1}", false);
+    feed.publish(1, "finding", "{\"a\":1}", false);
     while next() != "data: {\"a\":1}" {}
     drop(silent);
 }

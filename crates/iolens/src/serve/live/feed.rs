@@ -26,6 +26,8 @@ pub struct Happened {
     pub event: &'static str,
     /// JSON.
     pub data: Arc<str>,
+    /// The same without names of files and processes; `None` where it has none.
+    pub without_names: Option<Arc<str>>,
 }
 
 /// Names an event for a client that comes again.
@@ -144,6 +146,7 @@ fn missed(events: Option<u64>) -> Happened {
         id: None,
         event: "missed",
         data: data.into(),
+        without_names: None,
     }
 }
 
@@ -159,14 +162,30 @@ impl Feed {
     }
 
     /// Something happened at `at_unix_ns`. `is_idle`: those who come later need not hear of it.
-    pub fn say(&self, at_unix_ns: i64, event: &'static str, data: &str, is_idle: bool) {
-        // Under the lock, so that those who come now hear of it once.
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut happened = Happened {
+    pub fn publish(&self, at_unix_ns: i64, event: &'static str, data: &str, is_idle: bool) {
+        let happened = Happened {
             id: None,
             event,
             data: data.into(),
+            without_names: None,
         };
+        self.send(at_unix_ns, happened, is_idle);
+    }
+
+    /// A finding began or ended; `without_names` is for those who may not see names.
+    pub fn publish_finding(&self, at_unix_ns: i64, data: &str, without_names: &str) {
+        let happened = Happened {
+            id: None,
+            event: "finding",
+            data: data.into(),
+            without_names: Some(without_names.into()),
+        };
+        self.send(at_unix_ns, happened, false);
+    }
+
+    fn send(&self, at_unix_ns: i64, mut happened: Happened, is_idle: bool) {
+        // Under the lock, so that those who come now hear of it once.
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         if !is_idle {
             recent.last += 1;
             happened.id = Some(EventId {
@@ -230,12 +249,12 @@ mod tests {
         let feed = Feed::new();
         let text = "x".repeat(1 << 20);
         for i in 0..40 {
-            feed.say(i, "slot", &text, false);
+            feed.publish(i, "slot", &text, false);
         }
         let (recent, _rows) = feed.watch(Since::Time(i64::MIN));
         assert_eq!(recent.len(), MAX_RECENT_BYTES >> 20);
         for i in 0..MAX_FINDINGS as i64 + 9 {
-            feed.say(i * 700 * S, "finding", "{}", false);
+            feed.publish(i * 700 * S, "finding", "{}", false);
         }
         assert_eq!(feed.watch(Since::Time(i64::MIN)).0.len(), MAX_FINDINGS + 1);
     }
@@ -244,10 +263,10 @@ mod tests {
     fn who_comes_again_hears_what_came_after_the_last_event_and_what_is_missing() {
         let feed = Feed::new();
         let (_, mut rows) = feed.watch(Since::Now);
-        feed.say(S, "slot", "1", false);
-        feed.say(2 * S, "finding", "2", false);
-        feed.say(3 * S, "slot", "idle", true);
-        feed.say(4 * S, "slot", "3", false);
+        feed.publish(S, "slot", "1", false);
+        feed.publish(2 * S, "finding", "2", false);
+        feed.publish(3 * S, "slot", "idle", true);
+        feed.publish(4 * S, "slot", "3", false);
         let ids: Vec<Option<EventId>> = std::iter::from_fn(|| rows.try_recv().ok())
             .map(|h| h.id)
             .collect();
@@ -263,7 +282,7 @@ mod tests {
         assert_eq!(said(&feed, first), ["finding 2", "slot 3"]);
         assert!(said(&feed, third).is_empty() && said(&feed, Since::Now).is_empty());
         // Ten minutes later rows are forgotten, findings are not.
-        feed.say(700 * S, "slot", "4", false);
+        feed.publish(700 * S, "slot", "4", false);
         assert_eq!(said(&feed, first), ["missed 1", "finding 2", "slot 4"]);
         assert_eq!(said(&feed, third), ["slot 4"]);
         for (name, what) in [

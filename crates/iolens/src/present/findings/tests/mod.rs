@@ -394,10 +394,14 @@ fn changes_and_modes_of_device_time_are_said_with_both_sides() {
         device_p99_after_us: None,
         ..e.clone()
     };
-    let names = [&e, &trend].map(|e| Evidence::LatencyChange(e.clone()).kind().name());
+    let changed = |e: LatencyChangeEvidence| match e.form {
+        changes::Form::Step => Evidence::LatencyStep(e),
+        changes::Form::Trend => Evidence::LatencyTrend(e),
+    };
+    let names = [&e, &trend].map(|e| changed(e.clone()).kind().name());
     assert_eq!(names, ["latency-step", "latency-trend"]);
     assert_eq!(
-        [e, trend].map(Evidence::LatencyChange).map(said),
+        [e, trend].map(changed).map(said),
         [
             "Reads became faster at 11.4 s: at the same load the device takes 0.50 times as long (95% interval 0.48 to 0.52; p = \
              0.007). Median 86 us before and 43 us after, p99 277 us and 144 us; n = 5757 and 22119.",

@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
 use iolens_core::analysis::findings::harm;
-use iolens_core::model::Class;
+use iolens_core::model::{Class, KindName};
 
 use super::super::problem::Problem;
 use super::super::routes::parameters;
@@ -138,7 +138,7 @@ fn ranked(fleet: &Fleet) -> FleetDocument {
 
 /// The same on how many hosts, the most harmful first.
 fn kinds(fleet: &Fleet) -> Vec<KindRow> {
-    let mut all: BTreeMap<&str, KindRow> = BTreeMap::new();
+    let mut all: BTreeMap<&KindName, KindRow> = BTreeMap::new();
     for (kind, (findings, severity)) in fleet.hosts.iter().flat_map(|h| &h.reported.kinds) {
         let row = all.entry(kind).or_insert_with(|| KindRow {
             kind: kind.clone(),
@@ -146,12 +146,10 @@ fn kinds(fleet: &Fleet) -> Vec<KindRow> {
         });
         row.hosts += 1;
         row.findings += findings;
-        if harm(severity, kind) < harm(&row.severity, kind) {
-            row.severity.clone_from(severity);
-        }
+        row.severity = row.severity.max(*severity);
     }
     let mut rows: Vec<KindRow> = all.into_values().collect();
-    rows.sort_by_cached_key(|r| (harm(&r.severity, &r.kind), std::cmp::Reverse(r.hosts)));
+    rows.sort_by_cached_key(|r| (harm(r.severity, &r.kind), std::cmp::Reverse(r.hosts)));
     rows
 }
 

@@ -15,7 +15,7 @@ use super::super::guard::left_out;
 use super::super::problem::Problem;
 use super::super::routes::parameters;
 use super::params::Params;
-use crate::engine::{Instant, privacy};
+use crate::engine::Instant;
 use crate::serve::live::{Happened, Since};
 
 /// Sent by a browser that connects again: the last `id` that it heard.
@@ -72,20 +72,14 @@ pub async fn live(
 
 fn event(happened: &Happened, hides_names: bool) -> Event {
     let event = Event::default().event(happened.event);
-    let event = match hides_names && happened.event == "finding" {
-        true => event.data(without_names(&happened.data)),
-        false => event.data(&happened.data),
+    let event = match &happened.without_names {
+        Some(shown) if hides_names => event.data(shown),
+        _ => event.data(&happened.data),
     };
     match happened.id {
         Some(id) => event.id(id.to_string()),
         None => event,
     }
-}
-
-fn without_names(finding: &str) -> String {
-    let mut finding = serde_json::from_str(finding).unwrap_or_default();
-    privacy::hide_names_of(&mut finding);
-    finding.to_string()
 }
 
 #[cfg(test)]
@@ -139,8 +133,8 @@ mod tests {
             live: Some(Arc::clone(&feed)),
             ..app
         });
-        feed.say(1_800_000_000_000_000_000, "slot", "{\"a\":1}", false);
-        feed.say(1_800_000_001_000_000_000, "finding", "{\"a\":2}", false);
+        feed.publish(1_800_000_000_000_000_000, "slot", "{\"a\":1}", false);
+        feed.publish(1_800_000_001_000_000_000, "finding", "{\"a\":2}", false);
         let all = events(&app, None, 2);
         assert!(
             all[0].contains("event: slot\ndata: {\"a\":1}") && all[1].contains("event: finding"),

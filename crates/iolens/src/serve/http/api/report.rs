@@ -7,8 +7,9 @@ use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
 use iolens_core::analysis::files::By;
+use iolens_core::model::{KindName, Severity};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::super::problem::Problem;
 use super::super::routes::parameters;
@@ -65,9 +66,14 @@ struct PlacedFinding {
     end: String,
     start_unix_s: f64,
     end_unix_s: f64,
-    /// As in the report; `start_s` and `end_s` count from the recording's start.
-    #[serde(flatten)]
-    finding: Value,
+    /// Since the recording's start.
+    start_s: f64,
+    end_s: f64,
+    kind: KindName,
+    severity: Severity,
+    device: Option<String>,
+    summary: String,
+    evidence: Map<String, Value>,
 }
 
 /// `GET /api/v1/findings`: of each recording that holds something of the time by itself.
@@ -96,18 +102,20 @@ pub async fn findings(State(app): State<Arc<App>>, uri: Uri) -> Result<Response,
     .await
 }
 
-fn placed(mut f: engine::findings::PlacedFinding) -> PlacedFinding {
-    // Its own times would stand in the document twice.
-    if let Value::Object(finding) = &mut f.finding {
-        finding.remove("start");
-        finding.remove("end");
-    }
+fn placed(f: engine::findings::PlacedFinding) -> PlacedFinding {
+    let finding = f.finding;
     PlacedFinding {
         start: rfc3339(f.from_unix_ns),
         end: rfc3339(f.to_unix_ns),
         start_unix_s: f.from_unix_ns as f64 / 1e9,
         end_unix_s: f.to_unix_ns as f64 / 1e9,
-        finding: f.finding,
+        start_s: finding.from_ns as f64 / 1e9,
+        end_s: finding.to_ns as f64 / 1e9,
+        kind: finding.kind,
+        severity: finding.severity,
+        device: finding.device,
+        summary: finding.summary,
+        evidence: finding.evidence,
     }
 }
 
@@ -121,13 +129,14 @@ fn columns(findings: &[PlacedFinding]) -> Columns {
     columns.push("end", texts(|f| &f.end));
     columns.push("start_unix_s", seconds(|f| f.start_unix_s));
     columns.push("end_unix_s", seconds(|f| f.end_unix_s));
-    for name in ["kind", "device", "severity", "summary"] {
-        let known = findings.iter().map(|f| f.finding[name].as_str());
-        columns.push(name, Column::Texts(known.collect()));
-    }
+    columns.push("kind", texts(|f| f.kind.as_str()));
+    let devices = findings.iter().map(|f| f.device.as_deref());
+    columns.push("device", Column::Texts(devices.collect()));
+    columns.push("severity", texts(|f| f.severity.name()));
+    columns.push("summary", texts(|f| &f.summary));
     let evidence: Vec<String> = findings
         .iter()
-        .map(|f| f.finding["evidence"].to_string())
+        .map(|f| Value::from(f.evidence.clone()).to_string())
         .collect();
     let evidence = Column::texts(evidence.iter().map(String::as_str));
     columns.push("evidence", evidence);

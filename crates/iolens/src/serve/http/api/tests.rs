@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use iolens_core::model::{
-    Comm, DevId, Device, Io, Op, RecorderCost, RecordingMeta, Source, StoredFinding,
+    Comm, DevId, Device, Io, Op, RecorderCost, RecordingMeta, Severity, Source, StoredFinding,
 };
 use iolens_core::private::Access;
 use iolens_core::rollup::{RollupBuilder, minutes};
@@ -193,16 +193,16 @@ fn hosts_are_ranked_and_their_times_are_checked() {
 fn findings_of_hosts_are_ranked_over_all_of_them() {
     let (dir, app) = lake();
     record_of(dir.path(), "<b>x", 0, 120);
-    let put = |host: &str, at_s: i64, kind: &str, severity: &str| {
+    let put = |host: &str, at_s: i64, kind: &'static str, severity: Severity| {
         let finding = StoredFinding {
             from_ns: at_s * S,
             to_ns: (at_s + 5) * S,
             open: at_s == 50,
-            kind: kind.to_owned(),
-            severity: severity.to_owned(),
+            kind: kind.into(),
+            severity,
             device: Some("sda".to_owned()),
             summary: "<b>e".to_owned(),
-            evidence: "{}".to_owned(),
+            evidence: serde_json::Map::new(),
         };
         let path = dir
             .path()
@@ -210,9 +210,9 @@ fn findings_of_hosts_are_ranked_over_all_of_them() {
             .join(Root::recording_directory(EPOCH));
         put_finding(&path, Access::OWNER, &finding).unwrap();
     };
-    (0..25).for_each(|i| put("h", i, "microburst", "info"));
-    put("h", 50, "stall", "critical");
-    put("<b>x", 40, "stall", "warning");
+    (0..25).for_each(|i| put("h", i, "microburst", Severity::Info));
+    put("h", 50, "stall", Severity::Critical);
+    put("<b>x", 40, "stall", Severity::Warning);
     let (status, fleet) = get(
         &app,
         &format!("/api/v1/hosts?from={}&to={}", at(0), at(180)),
@@ -622,11 +622,13 @@ fn without_the_token_names_of_processes_and_files_are_left_out_of_every_answer()
         from_ns: 10 * S,
         to_ns: 20 * S,
         open: false,
-        kind: "stall".to_owned(),
-        severity: "warning".to_owned(),
+        kind: "stall".into(),
+        severity: Severity::Warning,
         device: Some("sda".to_owned()),
         summary: "evil waits".to_owned(),
-        evidence: r#"{"process":"evil"}"#.to_owned(),
+        evidence: [("process".to_owned(), "evil".into())]
+            .into_iter()
+            .collect(),
     };
     put_finding(&recording, Access::OWNER, &finding).unwrap();
     let get = |target: &str, more: &[(&str, &str)]| {

@@ -1,0 +1,193 @@
+//! The findings that go on, across looks, and as the recordings have them.
+
+use std::path::PathBuf;
+
+use iolens_core::model::{KindName, StoredFinding};
+use iolens_core::private::Access;
+use iolens_core::store::{Recording, put_finding};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::present::{escape, serve_text};
+
+const SECOND_NS: i64 = 1_000_000_000;
+/// Two of one kind and device that are no further apart are one.
+pub const JOIN_NS: i64 = 10 * SECOND_NS;
+/// The end of a finding that goes on is written this often.
+const WRITE_AGAIN_NS: i64 = 60 * SECOND_NS;
+
+/// What became of a finding between two looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// It was not there before.
+    Begins,
+    /// Its end moved on.
+    GoesOn,
+    /// It is over.
+    Ends,
+}
+
+/// A finding that has been reported.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ActiveFinding {
+    /// As its recording has it: `open` until its end has been reported.
+    pub finding: StoredFinding,
+    /// The recording in which it begins.
+    pub recording: PathBuf,
+    /// That one's start.
+    pub start_unix_ns: i64,
+    /// The end that was written last, in Unix time.
+    pub written_to_unix_ns: i64,
+}
+
+/// One JSON object about a finding that begins or ends.
+#[derive(Serialize)]
+struct FindingEvent<'a> {
+    event: &'static str,
+    start: Option<String>,
+    end: Option<String>,
+    kind: &'a KindName,
+    device: Option<&'a str>,
+    severity: &'static str,
+    summary: &'a str,
+    evidence: &'a Map<String, Value>,
+}
+
+impl ActiveFinding {
+    /// Found or read in `recording`.
+    pub fn new(finding: StoredFinding, recording: &Recording) -> ActiveFinding {
+        let start_unix_ns = recording.meta().start_unix_ns;
+        ActiveFinding {
+            written_to_unix_ns: start_unix_ns + finding.to_ns,
+            finding,
+            recording: recording.path().to_owned(),
+            start_unix_ns,
+        }
+    }
+
+    /// Where it begins, in Unix time.
+    pub fn begin_unix_ns(&self) -> i64 {
+        self.start_unix_ns + self.finding.from_ns
+    }
+
+    /// Where it was seen last, in Unix time.
+    pub fn last_unix_ns(&self) -> i64 {
+        self.start_unix_ns + self.finding.to_ns
+    }
+
+    /// Whether `new`, of a later look, is this one, perhaps seen from another recording.
+    fn continues_as(&self, new: &ActiveFinding) -> bool {
+        self.finding.kind == new.finding.kind
+            && self.finding.device == new.finding.device
+            && self.begin_unix_ns() <= new.last_unix_ns() + JOIN_NS
+            && new.begin_unix_ns() <= self.last_unix_ns() + JOIN_NS
+    }
+
+    /// Takes over what a later look says of it. It keeps its beginning and its recording.
+    fn update(&mut self, new: ActiveFinding) {
+        let to_unix_ns = self.last_unix_ns().max(new.last_unix_ns());
+        self.finding = StoredFinding {
+            from_ns: self.finding.from_ns,
+            to_ns: to_unix_ns - self.start_unix_ns,
+            open: self.finding.open,
+            ..new.finding
+        };
+    }
+
+    /// Writes it into its recording, which the budget may have removed.
+    pub fn store(&self, access: Access) {
+        if self.recording.exists()
+            && let Err(e) = put_finding(&self.recording, access, &self.finding)
+        {
+            eprintln!("iolens: {}", escape::terminal(&e.to_string()));
+        }
+    }
+
+    /// One JSON object: what began or ended, and the finding with its times.
+    pub fn event(&self, phase: Phase) -> String {
+        let time = |unix_ns: i64| {
+            Timestamp::from_nanosecond(unix_ns.into())
+                .ok()
+                .map(|t| t.to_string())
+        };
+        let event = FindingEvent {
+            event: match phase {
+                Phase::Begins | Phase::GoesOn => "start",
+                Phase::Ends => "end",
+            },
+            start: time(self.begin_unix_ns()),
+            end: time(self.last_unix_ns()),
+            kind: &self.finding.kind,
+            device: self.finding.device.as_deref(),
+            severity: self.finding.severity.name(),
+            summary: &self.finding.summary,
+            evidence: &self.finding.evidence,
+        };
+        // A struct with string keys cannot fail to serialise.
+        let text = serde_json::to_string(&event).unwrap_or_default();
+        escape::json(&text).into_owned()
+    }
+
+    /// The same for people.
+    pub fn event_line(&self, phase: Phase) -> String {
+        serve_text::event(&serve_text::Event {
+            is_over: phase == Phase::Ends,
+            kind: self.finding.kind.as_str(),
+            device: self.finding.device.as_deref(),
+            severity: self.finding.severity,
+            summary: &self.finding.summary,
+            from_unix_ns: self.begin_unix_ns(),
+            to_unix_ns: self.last_unix_ns(),
+        })
+    }
+}
+
+/// What is going on, across looks.
+#[derive(Debug, Default)]
+pub struct Memory(pub Vec<ActiveFinding>);
+
+impl Memory {
+    /// Takes what a look at `from_unix_ns` and later has found; yields what became of which finding.
+    pub fn look(
+        &mut self,
+        from_unix_ns: i64,
+        found: Vec<ActiveFinding>,
+    ) -> Vec<(Phase, ActiveFinding)> {
+        let mut events = Vec::new();
+        for new in found {
+            let Some(active) = self.0.iter_mut().find(|a| a.continues_as(&new)) else {
+                events.push((Phase::Begins, new.clone()));
+                self.0.push(new);
+                continue;
+            };
+            // One that ended with a recorder before this one may go on: then it is reported again.
+            let begins_again = !active.finding.open && new.last_unix_ns() > active.last_unix_ns();
+            active.update(new);
+            active.finding.open |= begins_again;
+            let unwritten_ns = active.last_unix_ns() - active.written_to_unix_ns;
+            if begins_again || unwritten_ns >= WRITE_AGAIN_NS {
+                active.written_to_unix_ns = active.last_unix_ns();
+                let phase = match begins_again {
+                    true => Phase::Begins,
+                    false => Phase::GoesOn,
+                };
+                events.push((phase, active.clone()));
+            }
+        }
+        events.extend(self.end(|a| a.last_unix_ns() + JOIN_NS < from_unix_ns));
+        events
+    }
+
+    /// Those that are over, each with its end if that was not reported.
+    pub fn end(&mut self, is_over: impl Fn(&ActiveFinding) -> bool) -> Vec<(Phase, ActiveFinding)> {
+        let mut ended = Vec::new();
+        for mut active in self.0.extract_if(.., |a| is_over(a)) {
+            if active.finding.open {
+                active.finding.open = false;
+                ended.push((Phase::Ends, active));
+            }
+        }
+        ended
+    }
+}
