@@ -128,7 +128,7 @@ fn make_target(
 fn is_of_fio(io: &Io, name: &str, on_raw_device: bool) -> bool {
     match io.origin {
         // Below a file it is the file system's own; on a device without one it is the data, through the page cache.
-        Origin::Metadata if !on_raw_device => false,
+        Origin::Metadata | Origin::Journal if !on_raw_device => false,
         Origin::Metadata if name.starts_with("kworker") => true,
         // By the process that dirtied the page; of pages that were dirty before the recording none is known.
         Origin::Writeback => name.is_empty() || name.starts_with("fio"),
@@ -160,7 +160,8 @@ fn attribute(recording: &Path, on_raw_device: bool, result: &mut FioResult) -> R
                 foreign[side].ios += 1.0;
                 foreign[side].bytes += bytes;
             }
-            if io.origin == Origin::Metadata && !on_raw_device {
+            let is_metadata = matches!(io.origin, Origin::Metadata | Origin::Journal);
+            if is_metadata && !on_raw_device {
                 result.facts.metadata_bytes += bytes;
             } else {
                 *others.entry(name).or_default() += bytes;

@@ -5,7 +5,8 @@
  * of the hardware queue, so the first of them says for whom it is.
  *
  * A commit of ext4's journal is written by the thread jbd2, mostly because a process waits for it in fsync. What ext4 shows
- * of fsync in the process's context (ext4_sync_file_enter, ext4_sync_file_exit) says who waits.
+ * of fsync in the process's context (ext4_sync_file_enter, ext4_sync_file_exit) says who waits. It holds the changes of all
+ * processes, but without that process it would not be written now: so it is named for all that the commit writes.
  */
 
 enum { REQ_FUA = 1 << 17, REQ_PREFLUSH = 1 << 18, PF_KTHREAD = 0x00200000 };
@@ -64,7 +65,10 @@ struct {
 	__type(value, struct synced);
 } synced SEC(".maps");
 
-/* For whom a thread jbd2 wrote its last commit, by its tgid; `who` is 0 if no task waited. */
+/*
+ * For whom a thread jbd2 wrote the record that ended its last commit, by its tgid; `who` is 0 if no task waited. Only where
+ * the flush does not find it in the slot of the record.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, JOURNALS);
@@ -111,25 +115,50 @@ static __always_inline int is_journal_thread(const char *comm)
 	return comm[0] == 'j' && comm[1] == 'b' && comm[2] == 'd' && comm[3] == '2' && comm[4] == '/';
 }
 
+/* Copies a task that is in fsync on this file system, the first to have come if it is there still. */
+static __always_inline int copy_any_waiting(struct asker *a, u32 dev)
+{
+	struct synced *of = bpf_map_lookup_elem(&synced, &dev);
+	u64 now;
+
+	if (!of)
+		return 0;
+	now = bpf_ktime_get_ns();
+	return copy_waiting(a, of->first, dev, now) || copy_waiting(a, of->last, dev, now);
+}
+
 /*
  * A thread jbd2 submits the record that ends a commit, to the journal's device: notes who waits for it. Below dm the same
  * thread submits it again, to another device, on which no file was seen to be synced.
  */
 static __attribute__((noinline)) int note_commit(u32 dev)
 {
-	struct synced *of = bpf_map_lookup_elem(&synced, &dev);
 	struct asker waiting = {};
 	u32 thread = bpf_get_current_pid_tgid() >> 32;
-	u64 now;
 
 	/* A process may call itself so, too. */
-	if (!of || !(flags_of_current() & PF_KTHREAD))
+	if (!(flags_of_current() & PF_KTHREAD) || !bpf_map_lookup_elem(&synced, &dev))
 		return 0;
-	now = bpf_ktime_get_ns();
-	if (!copy_waiting(&waiting, of->first, dev, now) && !copy_waiting(&waiting, of->last, dev, now))
+	if (!copy_any_waiting(&waiting, dev))
 		waiting.who = 0;
 	bpf_map_update_elem(&journals, &thread, &waiting, BPF_ANY);
 	return 0;
+}
+
+/* A thread jbd2 submits a part of a commit to this device: its process is the one that waits for the commit, if any does. */
+static __attribute__((noinline)) int name_committer(struct slot *s, u32 dev)
+{
+	struct asker waiting = {};
+
+	if (!s || !(flags_of_current() & PF_KTHREAD))
+		return 0;
+	s->origin = ORIGIN_JOURNAL;
+	if (!copy_any_waiting(&waiting, dev))
+		return 0;
+	/* The cgroup of a journal is the root. */
+	s->cgroup = 0;
+	name_asker(s, &waiting);
+	return 1;
 }
 
 /* A bio is submitted, on a kernel without block_io_start. */
@@ -221,14 +250,20 @@ int sync_exit(u64 *ctx)
 	return 0;
 }
 
-/* The bio whose submitter is the I/O's process needs a flush: is it the end of a journal's commit? */
-static __always_inline void look_at_commit(const struct slot *s, struct bio *bio, u32 flags)
+/* The submitter of this bio is the I/O's process: is it a part of a journal's commit, or the record that ends it? */
+static __always_inline void look_at_commit(struct slot *s, struct bio *bio, u32 flags)
 {
-	if (unlikely(needs_flush(flags)) && is_journal_thread(s->comm))
-		note_commit(device_named_by(bio));
+	u32 dev;
+
+	if (likely(s->origin != ORIGIN_METADATA && !needs_flush(flags)) || !is_journal_thread(s->comm))
+		return;
+	dev = device_named_by(bio);
+	if (needs_flush(flags))
+		note_commit(dev);
+	name_committer(s, dev);
 }
 
-/* The flush's process is `s`'s own, or the one for which that, a thread jbd2, wrote a commit. */
+/* The I/O's process is `s`'s own, or the one for which that, a thread jbd2, wrote a commit. */
 static __always_inline void name_waiting(struct slot *s)
 {
 	struct asker *waiting;
@@ -237,9 +272,11 @@ static __always_inline void name_waiting(struct slot *s)
 	if (!(s->bits & BIT_WHO) || !is_journal_thread(s->comm))
 		return;
 	waiting = bpf_map_lookup_elem(&journals, &thread);
-	if (!waiting || !waiting->who)
+	if (!waiting)
 		return;
-	/* The cgroup of a journal is the root. */
+	s->origin = ORIGIN_JOURNAL;
+	if (!waiting->who)
+		return;
 	s->cgroup = 0;
 	name_asker(s, waiting);
 }

@@ -423,8 +423,8 @@ static __always_inline struct held begin_at_issue(u64 key, struct request *rq, u
 	}
 	attribute(h.slot, rq->bio, cmd_flags, attribution);
 	/* The data of a request that needs a flush is issued by a worker of the kernel, and no longer carries its flags. */
-	if (attribution && !has_io_start && in_flush_sequence(rq))
-		name_submitter(h.slot, (u64)rq->bio);
+	if (attribution && !has_io_start && in_flush_sequence(rq) && name_submitter(h.slot, (u64)rq->bio))
+		name_waiting(h.slot);
 	return h;
 }
 

@@ -24,7 +24,7 @@ enum {
 
 /* Numbers of the model's Origin. */
 enum { ORIGIN_DIRECT = 0, ORIGIN_WRITEBACK = 1, ORIGIN_METADATA = 2, ORIGIN_UNKNOWN = 3 };
-enum { ORIGIN_BUFFERED_READ = 4, ORIGIN_READAHEAD = 5 };
+enum { ORIGIN_BUFFERED_READ = 4, ORIGIN_READAHEAD = 5, ORIGIN_JOURNAL = 6 };
 
 /* One completed I/O, as stored in its CPU's ring. Times are nanoseconds of CLOCK_MONOTONIC. */
 struct io_event {

@@ -106,7 +106,9 @@ impl NameLookup {
         // Per batch: a file with repeated I/O must be requested again some day.
         let (mut last_file, mut last_cgroup) = (None, None);
         for io in ios {
-            let file = io.inode().filter(|_| io.origin != Origin::Metadata);
+            let file = io
+                .inode()
+                .filter(|_| !matches!(io.origin, Origin::Metadata | Origin::Journal));
             if file != last_file {
                 last_file = file;
                 if let Some(inode) = file {

@@ -80,7 +80,7 @@ pub enum Origin {
     /// Written back from the page cache: the inode says whose data it was, the process is the last that made pages of
     /// this inode dirty. Without an inode (swap) it is the submitter.
     Writeback,
-    /// File-system metadata or a journal: the process is the submitter.
+    /// File-system metadata, or the journal of another file system than ext4: the process is the submitter.
     Metadata,
     /// The kernel gave no origin.
     Unknown,
@@ -88,6 +88,9 @@ pub enum Origin {
     BufferedRead,
     /// The same as part of the kernel's read-ahead: data that the process waits for, and data that it may need next.
     Readahead,
+    /// A commit of ext4's journal, which its thread writes: the process is one that waits for it in `fsync`, or else that
+    /// thread. In recordings made before this existed it is [`Origin::Metadata`] by the thread.
+    Journal,
     /// A worker thread of the kernel submitted it; the process is that of the I/O on the device above (dm, md) that was in
     /// flight at its place. Found in analysis, never stored.
     Above,
@@ -95,13 +98,14 @@ pub enum Origin {
 
 impl Origin {
     /// All origins that are stored; the position is the number in recordings.
-    pub const ALL: [Origin; 6] = [
+    pub const ALL: [Origin; 7] = [
         Origin::Direct,
         Origin::Writeback,
         Origin::Metadata,
         Origin::Unknown,
         Origin::BufferedRead,
         Origin::Readahead,
+        Origin::Journal,
     ];
 
     /// Lower-case name, as in JSON.
@@ -113,6 +117,7 @@ impl Origin {
             Origin::Unknown => "unknown",
             Origin::BufferedRead => "buffered-read",
             Origin::Readahead => "readahead",
+            Origin::Journal => "journal",
             Origin::Above => "layer-above",
         }
     }
@@ -321,7 +326,7 @@ mod tests {
 
     #[test]
     fn numbers_of_origins_never_change() {
-        let names = [0, 1, 2, 3, 4, 5, 6, -1].map(|code| Origin::from_code(code).name());
+        let names = [0, 1, 2, 3, 4, 5, 6, 7, -1].map(|code| Origin::from_code(code).name());
         let expected = [
             "direct",
             "writeback",
@@ -329,6 +334,7 @@ mod tests {
             "unknown",
             "buffered-read",
             "readahead",
+            "journal",
             "unknown",
             "unknown",
         ];

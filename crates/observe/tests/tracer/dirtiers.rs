@@ -3,10 +3,10 @@
 use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Child, Command},
 };
 
-use iolens_core::model::{Comm, Io, Op, Origin};
+use iolens_core::model::{Class, Comm, Io, Op, Origin};
 use iolens_observe::trace::TracerOptions;
 
 use crate::lab::{
@@ -44,6 +44,21 @@ impl Writer {
             .unwrap();
         assert!(child.wait().unwrap().success());
         child.id() as i32
+    }
+
+    /// Writes 64 KiB to a file of its own and waits until it is on the disk, `times` times, a new file each time. The process is
+    /// there until it is waited for.
+    fn start_syncing(&self, directory: &str, times: u32) -> Child {
+        let script = format!(
+            "i=0; while [ $i -lt {times} ]; do \"$0\" if=/dev/zero of={directory}/{name}$i bs=64k count=1 conv=fsync \
+             status=none || exit 1; i=$((i+1)); done",
+            name = self.name
+        );
+        Command::new("sh")
+            .args(["-c", &script])
+            .arg(&self.program)
+            .spawn()
+            .unwrap()
     }
 
     fn comm(&self) -> Option<Comm> {
@@ -113,7 +128,7 @@ fn writeback_by_sync_belongs_to_the_writers() {
         }
         let journal = |io: &Io| io.comm.is_some_and(|c| c.to_text().starts_with("jbd2/"));
         if kind == "ext4" {
-            let metadata = |io: &&Io| io.origin == Origin::Metadata;
+            let metadata = |io: &&Io| io.origin == Origin::Journal;
             assert!(
                 traced.ios.iter().filter(metadata).any(journal),
                 "the journal is still named as itself"
@@ -275,4 +290,44 @@ fn pages_dirtied_by_kernel_workers_have_no_process() {
     });
     assert_written_by(&traced, "an image", ino(&image), 8, (None, None));
     drop(above);
+}
+
+/// What the commits and flushes of two programs that wait in fsync at the same time are named after: one of the two, on every
+/// file system, whoever submits them.
+#[test]
+fn flushes_and_commits_belong_to_the_programs_that_wait_for_them() {
+    const TIMES: u32 = 15;
+    let programs = tempfile::tempdir().unwrap();
+    on_each_file_system(&["dd", "sh"], |kind, disk| {
+        let a = Writer::new(programs.path(), "syncer-a");
+        let b = Writer::new(programs.path(), "syncer-b");
+        let fs = Mounted::new(disk, kind);
+        let directory = fs.dir.path().to_str().unwrap().to_owned();
+        let traced = trace(&disk.name, TracerOptions::default(), false, || {
+            let mut both = [&a, &b].map(|w| w.start_syncing(&directory, TIMES));
+            for child in &mut both {
+                assert!(child.wait().unwrap().success());
+            }
+        });
+        let of_syncs = |io: &&Io| {
+            let is_log = matches!(io.origin, Origin::Journal | Origin::Metadata);
+            io.class() == Class::Flush || (is_log && io.class() == Class::Write)
+        };
+        let mut by = [0, 0, 0];
+        for io in traced.ios.iter().filter(of_syncs) {
+            let known = [&a, &b].iter().position(|w| w.comm() == io.comm);
+            by[known.unwrap_or(2)] += 1;
+        }
+        let [by_a, by_b, by_others] = by;
+        eprintln!("{kind}: {by_a} by one, {by_b} by the other, {by_others} by others");
+        let hidden = traced.hidden() as usize;
+        // Each fsync flushes, if only for the other program as well.
+        let least = TIMES as usize / 2;
+        assert!(
+            by_a + hidden >= least && by_b + hidden >= least,
+            "{kind}: {by:?}"
+        );
+        // The journal's own upkeep, and a log that outgrows a buffer of xfs, have a thread of the kernel.
+        assert!(by_others * 10 <= by_a + by_b, "{kind}: {by:?}");
+    });
 }

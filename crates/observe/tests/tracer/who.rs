@@ -353,17 +353,21 @@ fn a_flush_of_a_journals_commit_belongs_to_the_process_that_waits_for_it() {
             flushes.len()
         );
         assert_all_by_this_process(&what, &flushes);
-        // What the journal writes stays its own, since it is for all who changed the file system: of each commit the
-        // changes, and the record that ends it and carries the flush.
-        let by_journal = |io: &&&Io| {
-            let comm = io.comm.map(|c| c.to_text().into_owned());
-            comm.is_some_and(|c| c.starts_with("jbd2/"))
-        };
+        // What the journal writes is for that process, too: of each commit the changes, and the record that ends it and
+        // carries the flush.
         let writes = of_class(&traced, Class::Write);
-        let journal_writes = writes.iter().filter(by_journal).count();
+        let in_journal = writes.into_iter().filter(|io| io.origin == Origin::Journal);
+        let journal_writes: Vec<&Io> = in_journal.collect();
         assert!(
-            journal_writes + traced.hidden() as usize >= 2 * FSYNCS,
-            "{what}: {journal_writes}"
+            journal_writes.len() + traced.hidden() as usize >= 2 * FSYNCS,
+            "{what}: {}",
+            journal_writes.len()
+        );
+        assert_all_by_this_process(&what, &journal_writes);
+        let of_commits = flushes.iter().filter(|io| io.origin == Origin::Journal);
+        assert!(
+            of_commits.count() + traced.hidden() as usize >= FSYNCS,
+            "{what}: the flushes are those of the commits"
         );
     }
 }
@@ -392,7 +396,7 @@ fn a_flush_of_a_commit_that_no_process_waits_for_belongs_to_the_journal() {
             comm.as_deref().is_some_and(|c| c.starts_with("jbd2/")),
             "{io:?}"
         );
-        assert_eq!(io.origin, Origin::Metadata, "{io:?}");
+        assert_eq!(io.origin, Origin::Journal, "{io:?}");
     }
 }
 

@@ -283,7 +283,7 @@ impl SyncScan {
     /// The writer that is bound by the syncs of `dev`, if one is: of several the one with most cycles, journals last.
     pub fn finish(mut self, dev: DevId, window: Window, losses: &Losses) -> Option<Bound> {
         self.settle();
-        let helps = |w: &Writer| w.actor.origin == Origin::Metadata;
+        let helps = |w: &Writer| matches!(w.actor.origin, Origin::Metadata | Origin::Journal);
         let of = |w: &Writer| {
             w.cycles.is_bound(window) && !losses.overlap(dev, w.cycles.from_ns, w.cycles.to_ns)
         };

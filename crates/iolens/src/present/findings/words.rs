@@ -44,6 +44,7 @@ fn process(actor: &Actor) -> Option<String> {
     Some(match actor.origin {
         Origin::Writeback => format!("buffered writes of {who}{file}"),
         Origin::Metadata => format!("file-system metadata by {who}"),
+        Origin::Journal => format!("the file system's journal for {who}"),
         Origin::BufferedRead => format!("buffered reads of {who}{file}"),
         Origin::Readahead => format!("read-ahead for {who}{file}"),
         Origin::Above => format!("{who}{file}, matched on the device above"),
