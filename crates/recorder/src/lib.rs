@@ -22,6 +22,7 @@ mod rebuild;
 mod rollups;
 mod self_check;
 mod session;
+mod settings_watch;
 mod viewer;
 
 pub use feed::{COUNTERS_LIMIT, Feed, FeedOptions, IdleEnd, SourceChoice, Taken};

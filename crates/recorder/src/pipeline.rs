@@ -18,6 +18,7 @@ use iolens_observe::topology::prefer_this_thread;
 use crate::losses::LossTally;
 use crate::name_lookup::NameLookup;
 use crate::rollups::Rollups;
+use crate::settings_watch::{Found, SettingsWatch};
 
 /// I/Os that may wait for the writer: about 40 MiB, a second of the fastest disks.
 const MAX_WAITING_IOS: usize = 256 * 1024;
@@ -65,6 +66,7 @@ impl Pipeline {
         let (give_back, spare) = sync_channel(16);
         let waiting_ios = Arc::new(AtomicUsize::new(0));
         let status = Arc::new(Mutex::new(writer.status()));
+        let settings = SettingsWatch::start(writer.devices().to_vec(), start_ns);
         let thread = WriterThread {
             writer,
             receiver,
@@ -76,6 +78,7 @@ impl Pipeline {
             start_ns,
             // Before this thread or the writer is preferred: lookups are no hurry.
             names: NameLookup::start(),
+            settings,
             rollups: rollups.then(Rollups::default),
         };
         let writer = std::thread::Builder::new()
@@ -291,6 +294,7 @@ struct WriterThread {
     counted: Unwritten,
     start_ns: i64,
     names: NameLookup,
+    settings: SettingsWatch,
     rollups: Option<Rollups>,
 }
 
@@ -306,6 +310,7 @@ impl WriterThread {
                     taken_ios = ios.len();
                     self.writer.push_ios(&ios)?;
                     self.names.note(&ios, monotonic_ns() - self.start_ns);
+                    self.settings.note(&ios);
                     if let Some(rollups) = &mut self.rollups {
                         rollups.note(&ios);
                     }
@@ -314,11 +319,16 @@ impl WriterThread {
                     drop(self.give_back.try_send(ios));
                 }
                 Ok(Message::Others(others)) => self.note_and_push(&others)?,
-                Ok(Message::Devices(devices)) => self.writer.set_devices(devices)?,
+                Ok(Message::Devices(devices)) => {
+                    self.settings.devices_changed(&devices);
+                    self.writer.set_devices(devices)?;
+                }
                 Ok(Message::OpenRequests(open)) => self.writer.set_open_requests(&open)?,
                 Ok(Message::Finish { end_ns, cost }) => {
                     let found = self.names.finish(end_ns);
                     self.note_and_push(&found)?;
+                    let found = self.settings.finish();
+                    self.take_settings(found)?;
                     return self.finish(end_ns, cost);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -330,6 +340,8 @@ impl WriterThread {
             let now_ns = monotonic_ns() - self.start_ns;
             let found = self.names.found(now_ns);
             self.note_and_push(&found)?;
+            let found = self.settings.tick(now_ns);
+            self.take_settings(found)?;
             self.writer.tick(now_ns)?;
             if let Some(rollups) = &mut self.rollups {
                 rollups.tick(now_ns, &mut self.writer)?;
@@ -356,6 +368,13 @@ impl WriterThread {
             &self.losses,
         );
         Ok(stored)
+    }
+
+    fn take_settings(&mut self, found: Found) -> Result<()> {
+        if let Some(settings) = found.settings {
+            self.writer.set_settings(settings)?;
+        }
+        self.note_and_push(&found.cgroups)
     }
 
     fn note_and_push(&mut self, others: &[Observation]) -> Result<()> {

@@ -260,6 +260,11 @@ impl RecordingWriter {
         self.tolerate_full(written)
     }
 
+    /// The devices of the recording.
+    pub fn devices(&self) -> &[Device] {
+        &self.meta.devices
+    }
+
     /// Replaces the list of devices and writes the description.
     pub fn set_devices(&mut self, devices: Vec<Device>) -> Result<(), StoreError> {
         self.meta.devices = devices;

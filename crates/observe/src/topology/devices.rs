@@ -190,7 +190,7 @@ pub(super) fn text(path: &Path) -> Option<String> {
     (!s.is_empty()).then(|| s.to_owned())
 }
 
-fn number<T: std::str::FromStr>(path: &Path) -> Option<T> {
+pub(super) fn number<T: std::str::FromStr>(path: &Path) -> Option<T> {
     text(path)?.parse().ok()
 }
 
@@ -293,7 +293,7 @@ fn raid(md: &Path) -> Option<Raid> {
 }
 
 /// `none [mq-deadline] kyber` -> `mq-deadline`.
-fn active_scheduler(s: &str) -> String {
+pub(super) fn active_scheduler(s: &str) -> String {
     match (s.find('['), s.find(']')) {
         (Some(a), Some(b)) if a < b => s[a + 1..b].to_owned(),
         _ => s.to_owned(),

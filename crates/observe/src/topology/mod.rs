@@ -3,6 +3,7 @@
 //!
 //! Everything is read under a root, so that a container's `/host` or a saved tree works like the live machine.
 
+mod cgroups;
 mod devices;
 mod handle;
 mod host;
@@ -11,8 +12,10 @@ mod mounts;
 mod names;
 mod pods;
 mod process;
+mod settings;
 mod stack;
 
+pub use cgroups::{CgroupMember, Cgroups};
 pub use devices::{Lookup, Topology};
 pub use host::Host;
 pub use mountpath::{MountPath, Resolver};
@@ -23,4 +26,5 @@ pub use process::{
     boottime_ns, lower_this_thread, own_cost, prefer_this_thread, return_freed_memory,
     thread_cpu_s, wall_clock_ns,
 };
+pub use settings::read_settings;
 pub use stack::{Disk, Layer};

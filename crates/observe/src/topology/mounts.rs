@@ -24,6 +24,8 @@ pub struct Mount {
     pub root: PathBuf,
     /// Where it is shown.
     pub point: PathBuf,
+    /// Options of this mount, separated by commas.
+    pub options: OsString,
     /// Kind of file system (`ext4`, `btrfs`, `fuse.sshfs`).
     pub fs_type: String,
     /// What was mounted, as it was named then: a device, a pool, `server:/path`.
@@ -139,6 +141,7 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     let dev: DevId = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
     let root = PathBuf::from(unescape(fields.next()?));
     let point = PathBuf::from(unescape(fields.next()?));
+    let options = unescape(fields.next()?);
     // Optional fields of unknown number end with a dash.
     fields.by_ref().find(|f| *f == b"-")?;
     let fs_type = String::from_utf8_lossy(fields.next()?).into_owned();
@@ -150,6 +153,7 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
         dev,
         root,
         point,
+        options,
         fs_type,
         source,
         super_options,

@@ -237,6 +237,7 @@ mod tests {
             dev: DevId(1),
             root: "/".into(),
             point: "/".into(),
+            options: "rw".into(),
             fs_type: kind.into(),
             source: "none".into(),
             super_options: subvolume.map_or_else(

@@ -1,0 +1,529 @@
+//! What limits control groups, in either version of the hierarchy.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use iolens_core::model::{CgroupSample, DevId};
+
+use super::devices::{number, text};
+use super::mounts::{Mount, MountTable};
+use super::names::Names;
+
+/// cgroup v1 prints the largest page-aligned number for "no limit".
+const V1_NO_LIMIT: i64 = 1 << 62;
+
+/// Processes whose groups are remembered, so that these can be read when a process is gone.
+const MAX_REMEMBERED: usize = 1024;
+
+/// A control group that did I/O, as far as its I/Os tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum CgroupMember {
+    /// The id of a v2 group.
+    Group(i64),
+    /// A process in it.
+    Process(i32),
+}
+
+/// A mounted hierarchy.
+#[derive(Debug, Clone)]
+struct Hierarchy {
+    /// Where it is mounted, under the root.
+    point: PathBuf,
+    /// Which of its groups is shown there.
+    shown: PathBuf,
+}
+
+impl Hierarchy {
+    fn of(root: &Path, mount: &Mount) -> Hierarchy {
+        let point = mount.point.strip_prefix("/").unwrap_or(&mount.point);
+        Hierarchy {
+            point: root.join(point),
+            shown: mount.root.clone(),
+        }
+    }
+
+    /// The directory of the group with this path; `None`: it is not to be seen here.
+    fn directory(&self, path: &Path) -> Option<PathBuf> {
+        let inside = path.strip_prefix(&self.shown).ok()?;
+        Some(self.point.join(inside))
+    }
+}
+
+/// The hierarchies of a machine.
+#[derive(Debug, Default)]
+pub struct Cgroups {
+    root: PathBuf,
+    v2: Option<Hierarchy>,
+    v1_blkio: Option<Hierarchy>,
+    v1_memory: Option<Hierarchy>,
+    names: Names,
+    /// `/proc/PID/cgroup` as it was read last.
+    memberships: HashMap<i32, Vec<u8>>,
+}
+
+impl Cgroups {
+    /// Looks where they are mounted under `root`.
+    pub fn find(root: &Path) -> Cgroups {
+        let mounts = MountTable::read(root).unwrap_or_default();
+        let v2 = mounts.mounts().iter().find(|m| m.fs_type == "cgroup2");
+        let v1 = |controller: &str| {
+            let has = |m: &&Mount| {
+                let options = m.super_options.as_bytes();
+                m.fs_type == "cgroup"
+                    && options
+                        .split(|b| *b == b',')
+                        .any(|o| o == controller.as_bytes())
+            };
+            mounts.mounts().iter().find(has)
+        };
+        Cgroups {
+            root: root.to_owned(),
+            v2: v2.map(|m| Hierarchy::of(root, m)),
+            v1_blkio: v1("blkio").map(|m| Hierarchy::of(root, m)),
+            v1_memory: v1("memory").map(|m| Hierarchy::of(root, m)),
+            names: Names::new(),
+            memberships: HashMap::new(),
+        }
+    }
+
+    /// Version of the hierarchy that has the io controller.
+    pub fn io_controller(&self) -> Option<u32> {
+        if self.v1_blkio.is_some() {
+            return Some(1);
+        }
+        let controllers = text(&self.v2.as_ref()?.point.join("cgroup.controllers"))?;
+        let has_io = controllers.split_whitespace().any(|c| c == "io");
+        has_io.then_some(2)
+    }
+
+    /// What a file of the topmost v2 group says of a device, without its number.
+    pub(super) fn line_of_root(&self, file: &str, dev: DevId) -> Option<String> {
+        let lines = text(&self.v2.as_ref()?.point.join(file))?;
+        let (_, rest) = device_lines(&lines).into_iter().find(|(d, _)| *d == dev)?;
+        Some(rest.to_owned())
+    }
+
+    /// Reads the groups of `members` and, under v2, those above them that have settings; at most `max_groups` in all.
+    /// `clock` says the time of each. The topmost group is left out if nothing is set for it.
+    pub fn read(
+        &mut self,
+        members: &[CgroupMember],
+        max_groups: usize,
+        clock: impl Fn() -> i64,
+    ) -> Vec<CgroupSample> {
+        let mut samples = Vec::new();
+        let mut groups = BTreeSet::new();
+        for member in members {
+            if groups.len() >= max_groups {
+                break;
+            }
+            match *member {
+                CgroupMember::Group(id) => {
+                    let path = self.names.cgroup(id).map(PathBuf::from);
+                    let is_new = path.as_ref().is_some_and(|p| groups.insert(p.clone()));
+                    if is_new {
+                        let path = path.unwrap_or_default();
+                        samples.extend(self.read_v2(&path, clock()));
+                        self.read_above(&path, max_groups, &mut groups, &mut samples, &clock);
+                    }
+                }
+                CgroupMember::Process(tgid) => {
+                    groups.insert(PathBuf::from(tgid.to_string()));
+                    samples.extend(self.read_v1(tgid, clock()));
+                }
+            }
+        }
+        samples
+    }
+
+    /// The groups above `path` that limit something.
+    fn read_above(
+        &self,
+        path: &Path,
+        max_groups: usize,
+        groups: &mut BTreeSet<PathBuf>,
+        samples: &mut Vec<CgroupSample>,
+        clock: &impl Fn() -> i64,
+    ) {
+        for above in path.ancestors().skip(1) {
+            if groups.len() >= max_groups || above == Path::new("/") {
+                return;
+            }
+            if !groups.insert(above.to_owned()) {
+                continue;
+            }
+            let rows = self.read_v2(above, clock());
+            if rows.iter().any(is_limited) {
+                samples.extend(rows);
+            }
+        }
+    }
+
+    fn remember(&mut self, tgid: i32) {
+        let file = self.root.join("proc").join(tgid.to_string()).join("cgroup");
+        if let Ok(membership) = fs::read(file) {
+            if self.memberships.len() >= MAX_REMEMBERED {
+                self.memberships.clear();
+            }
+            self.memberships.insert(tgid, membership);
+        }
+    }
+
+    fn read_v2(&self, path: &Path, at_ns: i64) -> Vec<CgroupSample> {
+        let directory = self.v2.as_ref().and_then(|v2| v2.directory(path));
+        let Some(directory) = directory.filter(|d| d.is_dir()) else {
+            return Vec::new();
+        };
+        let mut rows = Rows::of(path, at_ns);
+        rows.group.cgroup = id_of(&directory);
+        rows.group.memory_max = number(&directory.join("memory.max"));
+        rows.group.memory_high = number(&directory.join("memory.high"));
+        rows.add_pressure(&directory);
+        rows.add_limits(&text(&directory.join("io.max")).unwrap_or_default());
+        rows.add_latency(&text(&directory.join("io.latency")).unwrap_or_default());
+        let weights = text(&directory.join("io.weight"));
+        let weights = weights.or_else(|| text(&directory.join("io.bfq.weight")));
+        rows.add_weights(&weights.unwrap_or_default());
+        rows.finish(path)
+    }
+
+    fn read_v1(&mut self, tgid: i32, at_ns: i64) -> Vec<CgroupSample> {
+        self.remember(tgid);
+        let Some(membership) = self.memberships.get(&tgid) else {
+            return Vec::new();
+        };
+        let path_of = |controller: &str| path_of_controller(membership, controller);
+        let blkio = self.v1_blkio.as_ref().zip(path_of("blkio"));
+        let Some((hierarchy, path)) = blkio else {
+            return Vec::new();
+        };
+        let Some(directory) = hierarchy.directory(path).filter(|d| d.is_dir()) else {
+            return Vec::new();
+        };
+        let mut rows = Rows::of(path, at_ns);
+        rows.group.tgid = Some(tgid);
+        if let Some((v2, path)) = self.v2.as_ref().zip(path_of(""))
+            && let Some(directory) = v2.directory(path)
+        {
+            rows.group.cgroup = id_of(&directory);
+            rows.add_pressure(&directory);
+        }
+        if let Some((memory, path)) = self.v1_memory.as_ref().zip(path_of("memory"))
+            && let Some(directory) = memory.directory(path)
+        {
+            let limit = number::<i64>(&directory.join("memory.limit_in_bytes"));
+            rows.group.memory_max = limit.filter(|bytes| *bytes < V1_NO_LIMIT);
+        }
+        let limits = |name: &str| {
+            let file = format!("blkio.throttle.{name}_device");
+            text(&directory.join(file)).unwrap_or_default()
+        };
+        rows.add_numbers(&limits("read_bps"), |row| &mut row.read_bytes_per_s);
+        rows.add_numbers(&limits("write_bps"), |row| &mut row.write_bytes_per_s);
+        rows.add_numbers(&limits("read_iops"), |row| &mut row.read_ios_per_s);
+        rows.add_numbers(&limits("write_iops"), |row| &mut row.write_ios_per_s);
+        for name in ["blkio.weight", "blkio.bfq.weight"] {
+            let file = directory.join(name);
+            rows.group.weight = rows.group.weight.or_else(|| number(&file));
+            let devices = directory.join(format!("{name}_device"));
+            let devices = text(&devices).unwrap_or_default();
+            rows.add_numbers(&devices, |row| &mut row.weight);
+        }
+        rows.finish(path)
+    }
+}
+
+/// Whether a group above others is worth its row.
+fn is_limited(row: &CgroupSample) -> bool {
+    row.limits_rate() || row.latency_target_ns.is_some() || row.memory_max.is_some()
+}
+
+fn id_of(directory: &Path) -> Option<i64> {
+    let meta = fs::metadata(directory).ok()?;
+    i64::try_from(meta.ino()).ok()
+}
+
+/// The path of a process's group, of `/proc/PID/cgroup`: lines `HIERARCHY:CONTROLLERS:PATH`. v2 has no controllers.
+fn path_of_controller<'a>(membership: &'a [u8], controller: &str) -> Option<&'a Path> {
+    for line in membership.split(|b| *b == b'\n') {
+        let mut fields = line.splitn(3, |b| *b == b':');
+        let number = fields.next()?;
+        let Some((controllers, path)) = fields.next().zip(fields.next()) else {
+            continue;
+        };
+        let is_v2 = number == b"0" && controllers.is_empty();
+        let mut names = controllers.split(|b| *b == b',');
+        let is_wanted = match controller {
+            "" => is_v2,
+            name => names.any(|n| n == name.as_bytes()),
+        };
+        if is_wanted {
+            return Some(Path::new(OsStr::from_bytes(path)));
+        }
+    }
+    None
+}
+
+/// The lines that begin with a device number, each with what follows it.
+fn device_lines(text: &str) -> Vec<(DevId, &str)> {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let Some((dev, rest)) = line.split_once(' ') else {
+            continue;
+        };
+        if let Ok(dev) = dev.parse() {
+            lines.push((dev, rest.trim()));
+        }
+    }
+    lines
+}
+
+/// The value of `key=value` in a line; `None` also of `max`.
+fn value_of(line: &str, key: &str) -> Option<i64> {
+    let mut words = line.split_whitespace();
+    let value = words.find_map(|word| word.strip_prefix(key)?.strip_prefix('='))?;
+    value.parse().ok()
+}
+
+/// The rows of one group.
+struct Rows {
+    group: CgroupSample,
+    devices: BTreeMap<DevId, CgroupSample>,
+}
+
+impl Rows {
+    fn of(path: &Path, at_ns: i64) -> Rows {
+        Rows {
+            group: CgroupSample {
+                at_ns,
+                path: path.to_string_lossy().into_owned(),
+                ..CgroupSample::default()
+            },
+            devices: BTreeMap::new(),
+        }
+    }
+
+    fn device(&mut self, dev: DevId) -> &mut CgroupSample {
+        self.devices.entry(dev).or_default()
+    }
+
+    fn add_pressure(&mut self, directory: &Path) {
+        let text = text(&directory.join("io.pressure")).unwrap_or_default();
+        let total_ns = |kind: &str| {
+            let line = text.lines().find(|l| l.starts_with(kind))?;
+            value_of(line, "total")?.checked_mul(1000)
+        };
+        self.group.io_some_ns = total_ns("some");
+        self.group.io_full_ns = total_ns("full");
+    }
+
+    /// `8:16 rbps=2097152 wbps=max riops=max wiops=120`
+    fn add_limits(&mut self, text: &str) {
+        for (dev, line) in device_lines(text) {
+            let row = self.device(dev);
+            row.read_bytes_per_s = value_of(line, "rbps");
+            row.write_bytes_per_s = value_of(line, "wbps");
+            row.read_ios_per_s = value_of(line, "riops");
+            row.write_ios_per_s = value_of(line, "wiops");
+        }
+    }
+
+    /// `8:16 target=75000`, in microseconds.
+    fn add_latency(&mut self, text: &str) {
+        for (dev, line) in device_lines(text) {
+            let target_us = value_of(line, "target").filter(|us| *us > 0);
+            self.device(dev).latency_target_ns = target_us.and_then(|us| us.checked_mul(1000));
+        }
+    }
+
+    /// `default 100`, then `8:16 200`.
+    fn add_weights(&mut self, text: &str) {
+        let mut lines = text.lines();
+        let default = lines.find_map(|l| l.strip_prefix("default "));
+        self.group.weight = default.and_then(|w| w.trim().parse().ok());
+        self.add_numbers(text, |row| &mut row.weight);
+    }
+
+    /// `8:16 1048576`
+    fn add_numbers(&mut self, text: &str, field: impl Fn(&mut CgroupSample) -> &mut Option<i64>) {
+        for (dev, number) in device_lines(text) {
+            *field(self.device(dev)) = number.parse().ok();
+        }
+    }
+
+    fn finish(self, path: &Path) -> Vec<CgroupSample> {
+        let Rows { group, devices } = self;
+        let mut rows = Vec::new();
+        for (dev, row) in devices {
+            let named = CgroupSample {
+                at_ns: group.at_ns,
+                cgroup: group.cgroup,
+                tgid: group.tgid,
+                path: group.path.clone(),
+                dev: Some(dev),
+                ..row
+            };
+            rows.push(named);
+        }
+        if path == Path::new("/") && rows.is_empty() {
+            return rows;
+        }
+        rows.insert(0, group);
+        rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().expect("temporary directory");
+        for (path, content) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().expect("it has a parent")).expect("mkdir");
+            fs::write(path, content).expect("write");
+        }
+        root
+    }
+
+    const V2: &str = "40 1 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+
+    #[test]
+    fn limits_of_v2_are_read_with_their_devices() {
+        let root = tree(&[
+            ("proc/1/mountinfo", V2),
+            ("sys/fs/cgroup/cgroup.controllers", "cpu io memory\n"),
+            (
+                "sys/fs/cgroup/io.cost.qos",
+                "8:0 enable=1 ctrl=auto\n8:16 enable=0\n",
+            ),
+            (
+                "sys/fs/cgroup/a/b/io.max",
+                "8:16 rbps=2097152 wbps=max riops=max wiops=120\n",
+            ),
+            ("sys/fs/cgroup/a/b/io.latency", "8:0 target=75000\n"),
+            ("sys/fs/cgroup/a/b/io.weight", "default 100\n8:16 250\n"),
+            ("sys/fs/cgroup/a/b/memory.max", "max\n"),
+            ("sys/fs/cgroup/a/b/memory.high", "1048576\n"),
+            (
+                "sys/fs/cgroup/a/b/io.pressure",
+                "some avg10=0.06 avg60=0.73 avg300=1.43 total=19\nfull avg10=0.00 avg60=0.35 avg300=0.89 total=7\n",
+            ),
+        ]);
+        let cgroups = Cgroups::find(root.path());
+        assert_eq!(cgroups.io_controller(), Some(2));
+        assert_eq!(
+            cgroups.line_of_root("io.cost.qos", DevId::new(8, 16)),
+            Some("enable=0".to_owned())
+        );
+        let rows = cgroups.read_v2(Path::new("/a/b"), 5);
+        assert_eq!(rows.len(), 3, "{rows:?}");
+        assert_eq!((rows[0].dev, rows[0].weight), (None, Some(100)));
+        assert_eq!(
+            (rows[0].memory_max, rows[0].memory_high),
+            (None, Some(1 << 20))
+        );
+        assert_eq!(
+            (rows[0].io_some_ns, rows[0].io_full_ns),
+            (Some(19_000), Some(7_000))
+        );
+        assert_eq!(rows[1].dev, Some(DevId::new(8, 0)));
+        assert_eq!(rows[1].latency_target_ns, Some(75_000_000));
+        assert!(!rows[1].limits_rate());
+        assert_eq!(rows[2].dev, Some(DevId::new(8, 16)));
+        assert_eq!(rows[2].read_bytes_per_s, Some(2_097_152));
+        assert_eq!(
+            (rows[2].write_bytes_per_s, rows[2].write_ios_per_s),
+            (None, Some(120))
+        );
+        assert_eq!((rows[2].weight, rows[2].at_ns), (Some(250), 5));
+        assert!(rows.iter().all(|r| r.path == "/a/b" && r.cgroup.is_some()));
+    }
+
+    #[test]
+    fn groups_above_are_read_if_they_limit_something() {
+        let root = tree(&[
+            ("proc/1/mountinfo", V2),
+            (
+                "sys/fs/cgroup/a/io.max",
+                "8:16 rbps=5 wbps=max riops=max wiops=max\n",
+            ),
+            ("sys/fs/cgroup/a/b/io.weight", "default 100\n"),
+            ("sys/fs/cgroup/a/b/c/io.weight", "default 100\n"),
+        ]);
+        let cgroups = Cgroups::find(root.path());
+        let mut groups = BTreeSet::new();
+        let mut samples = Vec::new();
+        cgroups.read_above(Path::new("/a/b/c"), 10, &mut groups, &mut samples, &|| 0);
+        let paths: Vec<&str> = samples.iter().map(|s| s.path.as_str()).collect();
+        assert_eq!(paths, ["/a", "/a"]);
+        let mut none = Vec::new();
+        cgroups.read_above(
+            Path::new("/a/b/c"),
+            0,
+            &mut BTreeSet::new(),
+            &mut none,
+            &|| 0,
+        );
+        assert!(none.is_empty(), "no more groups than allowed");
+    }
+
+    #[test]
+    fn limits_of_v1_are_those_of_the_processs_group() {
+        let root = tree(&[
+            (
+                "proc/1/mountinfo",
+                "40 1 0:30 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n\
+                 41 1 0:31 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+                 42 1 0:32 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
+            ),
+            (
+                "proc/77/cgroup",
+                "7:blkio:/backup\n4:memory:/m\n0::/slice\n",
+            ),
+            ("proc/78/cgroup", "7:blkio:/\n4:memory:/\n0::/\n"),
+            (
+                "sys/fs/cgroup/blkio/backup/blkio.throttle.read_bps_device",
+                "7:0 1048576\n",
+            ),
+            (
+                "sys/fs/cgroup/blkio/backup/blkio.throttle.write_iops_device",
+                "7:0 50\n",
+            ),
+            ("sys/fs/cgroup/blkio/backup/blkio.bfq.weight", "300\n"),
+            (
+                "sys/fs/cgroup/memory/m/memory.limit_in_bytes",
+                "9223372036854771712\n",
+            ),
+            (
+                "sys/fs/cgroup/unified/slice/io.pressure",
+                "some avg10=0.00 total=3\n",
+            ),
+        ]);
+        let mut cgroups = Cgroups::find(root.path());
+        assert_eq!(cgroups.io_controller(), Some(1));
+        let members = [CgroupMember::Process(77), CgroupMember::Process(78)];
+        let rows = cgroups.read(&members, 200, || 9);
+        assert_eq!(rows.len(), 2, "the topmost group has no settings: {rows:?}");
+        assert_eq!((rows[0].tgid, rows[0].path.as_str()), (Some(77), "/backup"));
+        assert_eq!((rows[0].weight, rows[0].memory_max), (Some(300), None));
+        assert_eq!(
+            (rows[0].io_some_ns, rows[0].io_full_ns),
+            (Some(3_000), None)
+        );
+        assert_eq!(rows[1].dev, Some(DevId::new(7, 0)));
+        assert_eq!(rows[1].read_bytes_per_s, Some(1_048_576));
+        assert_eq!(rows[1].write_ios_per_s, Some(50));
+        assert_eq!(cgroups.read(&members, 1, || 9).len(), 2);
+        fs::remove_file(root.path().join("proc/77/cgroup")).expect("it was there");
+        let gone = cgroups.read(&members[..1], 1, || 12);
+        assert_eq!(gone.len(), 2, "the group is read when its process is gone");
+        assert_eq!(gone[0].at_ns, 12);
+        assert!(cgroups.read(&members, 0, || 9).is_empty());
+    }
+}

@@ -1,0 +1,275 @@
+//! Reads how the machine is set up, and what limits the control groups that do I/O, on a thread of its own.
+//!
+//! A file of sysfs or of a control group may wait for a lock of the kernel, so nothing waits for this thread. It sleeps
+//! until it is asked: while there is no I/O it costs nothing.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use iolens_core::model::{CgroupSample, Device, Io, Observation, Settings};
+use iolens_observe::counters::monotonic_ns;
+use iolens_observe::topology::{CgroupMember, Cgroups, MountWatch, read_settings};
+
+/// Groups that do I/O are read again after this.
+const READ_AGAIN_NS: i64 = 10_000_000_000;
+/// One that was not seen before is read after this, together with others.
+const READ_NEW_NS: i64 = 1_000_000_000;
+/// At most so many groups are read at a time, those above them included.
+const MAX_GROUPS: usize = 200;
+/// How long the end of the recording waits for the last look.
+const MAX_FINISH_WAIT: Duration = Duration::from_millis(500);
+
+enum Question {
+    Settings(Vec<Device>),
+    Groups(Vec<CgroupMember>),
+}
+
+enum Answer {
+    Settings(Box<Settings>),
+    Groups(Vec<CgroupSample>),
+}
+
+/// What came back from the thread.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Settings that may be new.
+    pub settings: Option<Settings>,
+    /// Rows of the table of control groups.
+    pub cgroups: Vec<Observation>,
+}
+
+/// Collects the groups that do I/O on the writer's thread, and asks for their limits.
+pub struct SettingsWatch {
+    questions: Option<SyncSender<Question>>,
+    answers: Receiver<Answer>,
+    /// Questions without an answer.
+    waiting: usize,
+    /// Whether the io controller is on cgroup v1: then groups are found by their processes.
+    by_process: bool,
+    devices: Vec<Device>,
+    mounts: Option<MountWatch>,
+    last: Option<CgroupMember>,
+    /// Groups with I/O since they were last asked for.
+    seen: HashSet<CgroupMember>,
+    /// Those asked for at the last look.
+    known: HashSet<CgroupMember>,
+    has_new: bool,
+    asked_ns: Option<i64>,
+}
+
+impl SettingsWatch {
+    /// Starts the thread and asks for the settings of `devices`. `start_ns`: the recording's start on the monotonic clock.
+    pub fn start(devices: Vec<Device>, start_ns: i64) -> SettingsWatch {
+        let (ask, asked) = sync_channel::<Question>(4);
+        let (answer, answers) = sync_channel(4);
+        let mut cgroups = Cgroups::find(Path::new("/"));
+        let by_process = cgroups.io_controller() == Some(1);
+        let look = move || {
+            for question in asked {
+                let found = match question {
+                    Question::Settings(devices) => {
+                        let settings = read_settings(Path::new("/"), &devices);
+                        Answer::Settings(Box::new(settings))
+                    }
+                    Question::Groups(members) => {
+                        let clock = || monotonic_ns() - start_ns;
+                        Answer::Groups(cgroups.read(&members, MAX_GROUPS, clock))
+                    }
+                };
+                if answer.send(found).is_err() {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("iolens-settings".to_owned())
+            .spawn(look);
+        let mut watch = SettingsWatch {
+            questions: thread.is_ok().then_some(ask),
+            answers,
+            waiting: 0,
+            by_process,
+            devices,
+            mounts: MountWatch::start().ok(),
+            last: None,
+            seen: HashSet::new(),
+            known: HashSet::new(),
+            has_new: false,
+            asked_ns: None,
+        };
+        watch.ask_for_settings();
+        watch
+    }
+
+    /// Devices came or went.
+    pub fn devices_changed(&mut self, devices: &[Device]) {
+        self.devices = devices.to_vec();
+        self.ask_for_settings();
+    }
+
+    /// Remembers whose I/Os these are. Of I/Os like the one before it costs a comparison.
+    pub fn note(&mut self, ios: &[Io]) {
+        for io in ios {
+            let member = if self.by_process {
+                io.tgid.map(CgroupMember::Process)
+            } else {
+                io.cgroup.map(CgroupMember::Group)
+            };
+            if member == self.last {
+                continue;
+            }
+            self.last = member;
+            let Some(member) = member else { continue };
+            if self.seen.len() < MAX_GROUPS && self.seen.insert(member) {
+                self.has_new |= !self.known.contains(&member);
+            }
+        }
+    }
+
+    /// Asks for what is due, and takes what was found since the last time.
+    pub fn tick(&mut self, now_ns: i64) -> Found {
+        let rest_ns = if self.has_new {
+            READ_NEW_NS
+        } else {
+            READ_AGAIN_NS
+        };
+        let is_due = self.asked_ns.is_none_or(|at_ns| now_ns - at_ns >= rest_ns);
+        if is_due && self.waiting == 0 && !self.seen.is_empty() {
+            self.asked_ns = Some(now_ns);
+            if self.mounts.as_ref().is_some_and(MountWatch::changed) {
+                self.ask_for_settings();
+            }
+            self.ask_for_groups();
+        }
+        let mut found = Found::default();
+        if self.waiting > 0 {
+            while let Ok(answer) = self.answers.try_recv() {
+                self.take(answer, &mut found);
+            }
+        }
+        found
+    }
+
+    /// The last look at the groups, so that what they waited for is known up to the end. Does not wait for a lookup that
+    /// hangs.
+    pub fn finish(&mut self) -> Found {
+        let until = Instant::now() + MAX_FINISH_WAIT;
+        let mut found = Found::default();
+        self.wait(until, &mut found);
+        let known = std::mem::take(&mut self.known);
+        self.seen.extend(known);
+        if !self.seen.is_empty() {
+            self.ask_for_groups();
+        }
+        self.questions = None;
+        self.wait(until, &mut found);
+        found
+    }
+
+    fn wait(&mut self, until: Instant, found: &mut Found) {
+        while self.waiting > 0 {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.answers.recv_timeout(left) {
+                Ok(answer) => self.take(answer, found),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn take(&mut self, answer: Answer, found: &mut Found) {
+        self.waiting -= 1;
+        match answer {
+            Answer::Settings(settings) => found.settings = Some(*settings),
+            Answer::Groups(rows) => {
+                let rows = rows.into_iter().map(Box::new);
+                found.cgroups.extend(rows.map(Observation::Cgroup));
+            }
+        }
+    }
+
+    fn ask_for_settings(&mut self) {
+        self.ask(Question::Settings(self.devices.clone()));
+    }
+
+    fn ask_for_groups(&mut self) {
+        self.known = std::mem::take(&mut self.seen);
+        self.has_new = false;
+        // In an order, so that of too many the same are read again.
+        let mut members: Vec<CgroupMember> = self.known.iter().copied().collect();
+        members.sort_unstable();
+        self.last = None;
+        self.ask(Question::Groups(members));
+    }
+
+    /// A question that finds no room is not asked: the thread hangs.
+    fn ask(&mut self, question: Question) {
+        if let Some(questions) = &self.questions
+            && questions.try_send(question).is_ok()
+        {
+            self.waiting += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use iolens_core::model::{DevId, Op};
+
+    fn io(tgid: i32, cgroup: i64) -> Io {
+        let mut io = Io::new(1, DevId::new(8, 0), Op::WRITE, 4096, None, 20);
+        io.tgid = Some(tgid);
+        io.cgroup = Some(cgroup);
+        io
+    }
+
+    #[test]
+    fn settings_are_there_at_the_end_of_the_shortest_recording() {
+        let mut watch = SettingsWatch::start(Vec::new(), monotonic_ns());
+        let found = watch.finish();
+        let settings = found.settings.unwrap();
+        assert!(settings.cpus.is_some_and(|n| n > 0), "{settings:?}");
+        assert!(settings.writeback.dirty_expire_centisecs.is_some());
+        assert!(found.cgroups.is_empty(), "nobody did I/O");
+    }
+
+    #[test]
+    fn groups_are_asked_for_when_they_are_new_and_every_ten_seconds() {
+        let mut watch = SettingsWatch::start(Vec::new(), 0);
+        watch.by_process = true;
+        let settled = |watch: &mut SettingsWatch| {
+            let mut found = Found::default();
+            watch.wait(Instant::now() + Duration::from_secs(60), &mut found);
+        };
+        settled(&mut watch);
+        watch.tick(0);
+        assert_eq!((watch.asked_ns, watch.waiting), (None, 0), "no I/O");
+        let mut asked = Vec::new();
+        for second in 0..25 {
+            if second != 13 {
+                watch.note(&[io(1, 7), io(1, 7)]);
+            }
+            if second == 3 {
+                watch.note(&[io(2, 8)]);
+            }
+            let before_ns = watch.asked_ns;
+            watch.tick(second * 1_000_000_000);
+            if watch.asked_ns != before_ns {
+                asked.push(second);
+            }
+            settled(&mut watch);
+        }
+        assert_eq!(asked, [0, 3, 13, 23]);
+    }
+
+    #[test]
+    fn many_groups_are_as_many_as_are_read() {
+        let mut watch = SettingsWatch::start(Vec::new(), 0);
+        let ios: Vec<Io> = (0..10_000).map(|i| io(i, i.into())).collect();
+        watch.note(&ios);
+        assert_eq!(watch.seen.len(), MAX_GROUPS);
+    }
+}
