@@ -15,6 +15,7 @@ pub mod device;
 pub mod files;
 pub mod findings;
 pub mod latency;
+pub mod limits;
 pub mod math;
 pub mod overview;
 pub mod periodicity;

@@ -15,6 +15,7 @@ mod iostat_exact;
 mod kernels;
 mod lab;
 mod layout;
+mod limits;
 mod machine;
 mod names;
 mod private;

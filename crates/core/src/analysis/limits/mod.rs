@@ -1,0 +1,508 @@
+//! Which control groups were held by their own limit: the rate of a group is flat at its `io.max`, and its tasks wait
+//! for I/O that the block layer has not got.
+//!
+//! What a limit holds back is held before the block layer accounts it, so no I/O shows the wait. Two things do: completions
+//! come at the rate of the limit, second after second, and the group's pressure (PSI) says that tasks wait for I/O while
+//! none of its I/Os is in flight. A29 in `docs/analyses.md` has the definition.
+
+mod busy;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde::Serialize;
+
+use crate::analysis::report::streams::Part;
+use crate::analysis::stream::window::Window;
+use crate::model::{CgroupSample, Class, DevId, Io};
+
+use busy::BusyTime;
+
+/// Rates are measured over so long at least.
+const BIN_NS: i64 = 1_000_000_000;
+
+/// A rate is at its limit if it differs by at most so much from it.
+const TOLERANCE: f64 = 0.1;
+
+/// A rate is measured over so many of the largest I/Os at least: one more or less is then within half of the tolerance.
+const MIN_IOS_PER_BIN: f64 = 20.0;
+
+/// Bins are at most so many seconds long: a limit that lets pass so little cannot be judged.
+const MAX_BIN_S: i64 = 60;
+
+/// So many bins in a row make a flat rate.
+const MIN_FLAT_BINS: usize = 3;
+
+/// A group waits if at least one of its tasks waits for I/O in this share of the time,
+const MIN_WAITED_SHARE: f64 = 0.25;
+
+/// and no I/O of its own is in flight in this share of what it waits.
+const MIN_UNSEEN_SHARE: f64 = 0.25;
+
+/// What of a group's I/O is limited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum LimitedRate {
+    /// Bytes read per second (`rbps`).
+    ReadBytes,
+    /// Bytes written per second (`wbps`).
+    WriteBytes,
+    /// Reads per second (`riops`).
+    ReadIos,
+    /// Writes per second (`wiops`).
+    WriteIos,
+}
+
+impl LimitedRate {
+    /// All of them.
+    pub const ALL: [LimitedRate; 4] = [
+        LimitedRate::ReadBytes,
+        LimitedRate::WriteBytes,
+        LimitedRate::ReadIos,
+        LimitedRate::WriteIos,
+    ];
+
+    /// The key of `io.max`.
+    pub fn key(self) -> &'static str {
+        match self {
+            LimitedRate::ReadBytes => "rbps",
+            LimitedRate::WriteBytes => "wbps",
+            LimitedRate::ReadIos => "riops",
+            LimitedRate::WriteIos => "wiops",
+        }
+    }
+
+    /// Which I/Os it limits.
+    pub fn class(self) -> Class {
+        match self {
+            LimitedRate::ReadBytes | LimitedRate::ReadIos => Class::Read,
+            LimitedRate::WriteBytes | LimitedRate::WriteIos => Class::Write,
+        }
+    }
+
+    fn limit(self, sample: &CgroupSample) -> Option<i64> {
+        match self {
+            LimitedRate::ReadBytes => sample.read_bytes_per_s,
+            LimitedRate::WriteBytes => sample.write_bytes_per_s,
+            LimitedRate::ReadIos => sample.read_ios_per_s,
+            LimitedRate::WriteIos => sample.write_ios_per_s,
+        }
+    }
+
+    /// What the kernel charges for an I/O: limits of I/Os count bios, of which a request has one more than it has merges.
+    fn charge(self, io: &Io) -> i64 {
+        match self {
+            LimitedRate::ReadBytes | LimitedRate::WriteBytes => io.bytes,
+            LimitedRate::ReadIos | LimitedRate::WriteIos => {
+                1 + i64::from(io.merges.unwrap_or(0).max(0))
+            }
+        }
+    }
+}
+
+/// Whether a group was held by a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Held {
+    /// Its rate is flat at the limit, and its tasks wait for I/O that is not in the block layer.
+    Yes,
+    /// Its rate is flat at the limit; whether it waits is not known, since the kernel does not say.
+    Probably,
+    /// Its rate is at the limit, but its tasks do not wait, or only for I/O that the device has.
+    NotWaiting,
+    /// Its rate was not flat at the limit for long enough.
+    No,
+}
+
+/// One limit of one control group on one device, and how its rate was.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OwnLimit {
+    /// Path of the group that has the limit: what the groups below it do counts, too.
+    pub path: String,
+    /// Its id under cgroup v2.
+    pub cgroup: Option<i64>,
+    /// The device.
+    pub dev: DevId,
+    /// What is limited.
+    pub rate: LimitedRate,
+    /// The limit that held last, per second.
+    pub limit_per_s: i64,
+    /// Mean rate while it was flat at the limit, per second; of all its time with I/O if it never was.
+    pub rate_per_s: f64,
+    /// The stretches in which the rate was flat at the limit.
+    pub flat: Vec<Window>,
+    /// How long at least one task of the group waited for I/O, in the samples of its pressure that are at least half flat, as
+    /// a share of their time; `None` if that is not known.
+    pub waited_share: Option<f64>,
+    /// How much of that time none of the group's I/Os was in flight: what it waited for was held above the block layer.
+    pub unseen_share: Option<f64>,
+    /// What follows from it.
+    pub held: Held,
+}
+
+impl OwnLimit {
+    /// How long the rate was flat at the limit, in nanoseconds.
+    pub fn flat_ns(&self) -> i64 {
+        self.flat.iter().map(Window::len_ns).sum()
+    }
+
+    /// How much of `window` the rate was flat at the limit, in nanoseconds.
+    pub fn flat_ns_in(&self, window: Window) -> i64 {
+        let mut sum_ns = 0;
+        for flat in &self.flat {
+            let from_ns = flat.from_ns.max(window.from_ns);
+            let to_ns = flat.to_ns.min(window.to_ns);
+            sum_ns += (to_ns - from_ns).max(0);
+        }
+        sum_ns
+    }
+}
+
+/// Measures the rates of all groups that have limits.
+#[derive(Debug)]
+pub struct OwnLimitsBuilder {
+    window: Window,
+    groups: Vec<LimitedGroup>,
+    /// Which of `groups` an I/O counts in, by its cgroup (v2) and by its process (v1).
+    by_cgroup: HashMap<i64, Vec<usize>>,
+    by_process: HashMap<i32, Vec<usize>>,
+}
+
+/// A group that limits its rate on some device.
+#[derive(Debug)]
+struct LimitedGroup {
+    path: String,
+    cgroup: Option<i64>,
+    /// Rows with limits, in order of time.
+    limits: Vec<CgroupSample>,
+    /// The v2 group whose pressure is known: itself, or under v1 that of the first of its processes.
+    pressure_of: Option<i64>,
+    /// When it was read and how long its tasks had waited by then, in order of time.
+    waited: Vec<(i64, i64)>,
+    busy: BusyTime,
+    rates: BTreeMap<(DevId, LimitedRate), Rate>,
+}
+
+/// What was charged in each second with I/O.
+#[derive(Debug, Default)]
+struct Rate {
+    bins: Vec<(i64, i64)>,
+    max_charge: i64,
+}
+
+impl Rate {
+    fn add(&mut self, bin: i64, charge: i64) {
+        self.max_charge = self.max_charge.max(charge);
+        // I/Os come in the order of completion: only the last bin grows.
+        match self.bins.last_mut() {
+            Some(last) if last.0 >= bin => last.1 += charge,
+            _ => self.bins.push((bin, charge)),
+        }
+    }
+
+    /// Sums over `bin_s` seconds each, aligned, by the number of the wider bin.
+    fn widened(&self, bin_s: i64) -> Vec<(i64, i64)> {
+        let mut wide: Vec<(i64, i64)> = Vec::new();
+        for (bin, charge) in &self.bins {
+            let number = bin.div_euclid(bin_s);
+            match wide.last_mut() {
+                Some(last) if last.0 == number => last.1 += charge,
+                _ => wide.push((number, *charge)),
+            }
+        }
+        wide
+    }
+}
+
+impl OwnLimitsBuilder {
+    /// Of the I/Os that complete in `window`, for the groups whose `samples` (all of the recording) have limits.
+    pub fn new(samples: &[CgroupSample], window: Window) -> OwnLimitsBuilder {
+        let mut builder = OwnLimitsBuilder {
+            window,
+            groups: Vec::new(),
+            by_cgroup: HashMap::new(),
+            by_process: HashMap::new(),
+        };
+        for sample in samples.iter().filter(|s| s.limits_rate()) {
+            builder.add_limit(sample);
+        }
+        let mut members = BTreeSet::new();
+        for sample in samples {
+            builder.add_member(sample, &mut members);
+        }
+        for group in &mut builder.groups {
+            group.limits.sort_by_key(|l| l.at_ns);
+            group.waited.sort_unstable();
+            group.waited.dedup_by_key(|w| w.0);
+        }
+        builder
+    }
+
+    /// Whether there is nothing to measure: no group has a limit.
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    fn add_limit(&mut self, sample: &CgroupSample) {
+        let version_2 = sample.tgid.is_none();
+        let cgroup = sample.cgroup.filter(|_| version_2);
+        let known = self
+            .groups
+            .iter_mut()
+            .find(|g| g.path == sample.path && g.cgroup == cgroup);
+        match known {
+            Some(group) => group.limits.push(sample.clone()),
+            None => self.groups.push(LimitedGroup {
+                path: sample.path.clone(),
+                cgroup,
+                limits: vec![sample.clone()],
+                pressure_of: cgroup,
+                waited: Vec::new(),
+                busy: BusyTime::default(),
+                rates: BTreeMap::new(),
+            }),
+        }
+    }
+
+    /// Notes in which limited groups the I/Os of a group count, and what a limited group itself waited.
+    fn add_member(
+        &mut self,
+        sample: &CgroupSample,
+        members: &mut BTreeSet<(Option<i32>, Option<i64>)>,
+    ) {
+        for group in &mut self.groups {
+            let Some(waited_ns) = sample.io_some_ns.filter(|_| group.path == sample.path) else {
+                continue;
+            };
+            group.pressure_of = group.pressure_of.or(sample.cgroup);
+            if group.pressure_of == sample.cgroup {
+                group.waited.push((sample.at_ns, waited_ns));
+            }
+        }
+        let cgroup = sample.cgroup.filter(|_| sample.tgid.is_none());
+        if !members.insert((sample.tgid, cgroup)) {
+            return;
+        }
+        for (number, group) in self.groups.iter().enumerate() {
+            // Under v1 a limit holds for the group alone, under v2 for all groups below it together.
+            let counts = match sample.tgid {
+                Some(_) => group.path == sample.path,
+                None => is_at_or_below(&sample.path, &group.path),
+            };
+            if !counts {
+                continue;
+            }
+            if let Some(tgid) = sample.tgid {
+                self.by_process.entry(tgid).or_default().push(number);
+            } else if let Some(id) = cgroup {
+                self.by_cgroup.entry(id).or_default().push(number);
+            }
+        }
+    }
+
+    /// Takes the next completed I/O, in the order of completion.
+    pub fn push(&mut self, io: &Io) {
+        if !self.window.contains(io.done_ns) {
+            return;
+        }
+        let of_cgroup = io.cgroup.and_then(|id| self.by_cgroup.get(&id));
+        let of_process = io.tgid.and_then(|tgid| self.by_process.get(&tgid));
+        let Some(numbers) = of_cgroup.or(of_process) else {
+            return;
+        };
+        for number in numbers {
+            self.groups[*number].push(io);
+        }
+    }
+
+    /// Every limit of every group that did I/O of the limited kind on the limited device.
+    pub fn finish(self) -> Vec<OwnLimit> {
+        let mut limits = Vec::new();
+        for mut group in self.groups {
+            let busy = std::mem::take(&mut group.busy).finish();
+            for ((dev, rate), measured) in &group.rates {
+                limits.extend(group.judge(*dev, *rate, measured, &busy));
+            }
+        }
+        limits
+    }
+}
+
+impl Part for OwnLimitsBuilder {
+    fn eat(&mut self, ios: &[Io], _: i64) {
+        for io in ios {
+            self.push(io);
+        }
+    }
+}
+
+/// Whether `path` is `group` or below it.
+fn is_at_or_below(path: &str, group: &str) -> bool {
+    let Some(rest) = path.strip_prefix(group) else {
+        return false;
+    };
+    rest.is_empty() || rest.starts_with('/') || group == "/"
+}
+
+impl LimitedGroup {
+    fn push(&mut self, io: &Io) {
+        self.busy.add(io.start_ns(), io.done_ns);
+        let is_limited = self.limits.iter().any(|l| l.dev == Some(io.dev));
+        if !is_limited {
+            return;
+        }
+        let bin = io.done_ns.div_euclid(BIN_NS);
+        for rate in LimitedRate::ALL {
+            if rate.class() == io.class() {
+                let measured = self.rates.entry((io.dev, rate)).or_default();
+                measured.add(bin, rate.charge(io));
+            }
+        }
+    }
+
+    /// The limit that held at an instant: the last that was read by then, or else the first.
+    fn limit_at(&self, dev: DevId, rate: LimitedRate, at_ns: i64) -> Option<i64> {
+        let mut of_device = self.limits.iter().filter(|l| l.dev == Some(dev));
+        let first = of_device.clone().next();
+        let last = of_device.rfind(|l| l.at_ns <= at_ns);
+        rate.limit(last.or(first)?)
+    }
+
+    fn judge(
+        &self,
+        dev: DevId,
+        rate: LimitedRate,
+        measured: &Rate,
+        busy: &BTreeMap<i64, i64>,
+    ) -> Option<OwnLimit> {
+        let end_ns = measured.bins.last()?.0.saturating_add(1) * BIN_NS;
+        let limit_per_s = self.limit_at(dev, rate, end_ns)?;
+        let flat_runs = self.flat_runs(dev, rate, measured, limit_per_s);
+        let in_flat = |bin: i64| flat_runs.iter().any(|w| w.contains(bin * BIN_NS));
+        let never_flat = flat_runs.is_empty();
+        let mut seconds = 0.0;
+        let mut charged = 0.0;
+        for (bin, charge) in &measured.bins {
+            if never_flat || in_flat(*bin) {
+                seconds += 1.0;
+                charged += *charge as f64;
+            }
+        }
+        let pressure = self.pressure_in(&flat_runs, busy);
+        let held = match pressure {
+            _ if never_flat => Held::No,
+            None => Held::Probably,
+            Some(p) if p.waited >= MIN_WAITED_SHARE && p.unseen >= MIN_UNSEEN_SHARE => Held::Yes,
+            Some(_) => Held::NotWaiting,
+        };
+        Some(OwnLimit {
+            path: self.path.clone(),
+            cgroup: self.cgroup,
+            dev,
+            rate,
+            limit_per_s,
+            rate_per_s: charged / f64::max(seconds, 1.0),
+            flat: flat_runs,
+            waited_share: pressure.map(|p| p.waited),
+            unseen_share: pressure.map(|p| p.unseen),
+            held,
+        })
+    }
+
+    /// Stretches of [`MIN_FLAT_BINS`] bins or more, one after the other, whose rate is that of the limit.
+    fn flat_runs(
+        &self,
+        dev: DevId,
+        rate: LimitedRate,
+        measured: &Rate,
+        limit_per_s: i64,
+    ) -> Vec<Window> {
+        let Some(bin_s) = bin_length_s(limit_per_s, measured.max_charge) else {
+            return Vec::new();
+        };
+        let bin_ns = bin_s * BIN_NS;
+        let mut runs: Vec<(Window, usize)> = Vec::new();
+        for (number, charge) in measured.widened(bin_s) {
+            let bin = Window::new(number * bin_ns, (number + 1) * bin_ns);
+            let limit = self.limit_at(dev, rate, bin.from_ns);
+            let is_at_limit = limit.is_some_and(|l| {
+                let share = charge as f64 / (l as f64 * bin_s as f64);
+                (share - 1.0).abs() <= TOLERANCE
+            });
+            if !is_at_limit {
+                continue;
+            }
+            match runs.last_mut() {
+                Some((run, bins)) if run.to_ns == bin.from_ns => {
+                    run.to_ns = bin.to_ns;
+                    *bins += 1;
+                }
+                _ => runs.push((bin, 1)),
+            }
+        }
+        runs.retain(|(_, bins)| *bins >= MIN_FLAT_BINS);
+        runs.into_iter().map(|(run, _)| run).collect()
+    }
+
+    /// What the group waited in those intervals between samples of its pressure that are at least half in `flat`.
+    fn pressure_in(&self, flat: &[Window], busy: &BTreeMap<i64, i64>) -> Option<WaitedShares> {
+        let mut time_ns = 0;
+        let mut waited_ns = 0;
+        let mut unseen_ns = 0;
+        for pair in self.waited.windows(2) {
+            let [(from_ns, before_ns), (to_ns, after_ns)] = [pair[0], pair[1]];
+            let interval = Window::new(from_ns, to_ns);
+            let mut flat_ns = 0;
+            for run in flat {
+                let overlap = Window::new(run.from_ns.max(from_ns), run.to_ns.min(to_ns));
+                flat_ns += overlap.len_ns();
+            }
+            let waited_here_ns = after_ns - before_ns;
+            if 2 * flat_ns < interval.len_ns() || waited_here_ns < 0 {
+                continue;
+            }
+            time_ns += interval.len_ns();
+            waited_ns += waited_here_ns;
+            unseen_ns += (waited_here_ns - busy_in(busy, interval)).max(0);
+        }
+        (time_ns > 0).then(|| WaitedShares {
+            waited: (waited_ns as f64 / time_ns as f64).min(1.0),
+            unseen: unseen_ns as f64 / f64::max(waited_ns as f64, 1.0),
+        })
+    }
+}
+
+/// See [`OwnLimit::waited_share`] and [`OwnLimit::unseen_share`].
+#[derive(Debug, Clone, Copy)]
+struct WaitedShares {
+    waited: f64,
+    unseen: f64,
+}
+
+/// Time with I/O in flight in an interval, from sums per second; of seconds that are partly in it their share.
+fn busy_in(busy: &BTreeMap<i64, i64>, interval: Window) -> i64 {
+    let first = interval.from_ns.div_euclid(BIN_NS);
+    let last = interval.to_ns.div_euclid(BIN_NS);
+    let mut sum_ns = 0.0;
+    for (bin, busy_ns) in busy.range(first..=last) {
+        let from_ns = interval.from_ns.max(bin * BIN_NS);
+        let to_ns = interval.to_ns.min((bin + 1) * BIN_NS);
+        let share = (to_ns - from_ns).max(0) as f64 / BIN_NS as f64;
+        sum_ns += *busy_ns as f64 * share;
+    }
+    sum_ns as i64
+}
+
+/// The shortest bin in which enough I/Os pass at the limit; `None` if none of a useful length does.
+fn bin_length_s(limit_per_s: i64, max_charge: i64) -> Option<i64> {
+    let per_second = limit_per_s as f64 / max_charge.max(1) as f64;
+    if per_second <= 0.0 {
+        return None;
+    }
+    let bin_s = (MIN_IOS_PER_BIN / per_second).ceil().max(1.0);
+    (bin_s <= MAX_BIN_S as f64).then_some(bin_s as i64)
+}
+
+#[cfg(test)]
+mod tests;
