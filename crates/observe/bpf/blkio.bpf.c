@@ -13,6 +13,8 @@
  *
  *   writeback_dirty_folio  a page of a file becomes dirty: notes by whom, for the I/O that will write it (dirtiers.bpf.h)
  *
+ *   wbt_timer  write-back is throttled before there is any request of it (throttled.bpf.h)
+ *
  * A request in the flush machinery completes its data without being accounted, then once more with no bytes when its
  * sequence of flushes is over. The flush itself, which the block layer makes on its own, has no start.
  */
@@ -325,6 +327,7 @@ static __always_inline u64 cgroup_of(struct bio *bio)
 }
 
 #include "askers.bpf.h"
+#include "throttled.bpf.h"
 
 /* Process and file of the I/O; in the submitter's context. */
 static __always_inline void attribute(struct slot *s, struct bio *bio, u32 cmd_flags, int wanted)

@@ -77,6 +77,12 @@ struct task_struct {
 	struct blk_plug *plug;
 } CO_RE;
 
+struct device {
+	u32 devt;
+} CO_RE;
+struct backing_dev_info {
+	struct device *owner;
+} CO_RE;
 struct super_block {
 	u32 s_dev;
 	unsigned long s_magic;

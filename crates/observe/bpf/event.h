@@ -155,6 +155,13 @@ struct disk_name {
 	char name[32];
 };
 
+/* Windows in which wbt throttled write-back of a device, and how far at most. */
+struct wbt_throttled {
+	u64 windows;
+	u64 max_step;
+};
+_Static_assert(sizeof(struct wbt_throttled) == 16, "wbt_throttled: change src/trace/event.rs too");
+
 /* The completer's side of a slot. */
 struct slot_end {
 	u32 id; /* of the I/O that ended there last */

@@ -8,6 +8,7 @@ use iolens_observe::counters::{Pace, Root, Sampler, Wake, monotonic_ns};
 use iolens_observe::topology::Topology;
 use iolens_observe::trace::{
     FilesFilter, FilesOptions, FilesTracer, FinishStats, TraceError, Tracer, TracerOptions,
+    WbtThrottled,
 };
 
 use crate::pressure::TimerWake;
@@ -377,6 +378,14 @@ impl Feed {
     pub fn hidden_disks(&self) -> Vec<(String, DevId)> {
         match &self.kind {
             Kind::Events { tracer, .. } => tracer.hidden_disks(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Devices whose write-back the kernel throttles above the block layer, as far as it shows it.
+    pub fn wbt_throttled(&self) -> Vec<(DevId, WbtThrottled)> {
+        match &self.kind {
+            Kind::Events { tracer, .. } => tracer.wbt_throttled(),
             _ => Vec::new(),
         }
     }

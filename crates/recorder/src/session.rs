@@ -21,6 +21,7 @@ use crate::outputs::{Closed, Outputs, devices_from};
 use crate::pressure::{PressureWatch, TimerWake};
 use crate::self_check::SelfCheck;
 use crate::viewer::Viewer;
+use crate::wbt_watch::WbtWatch;
 use rotate::begin;
 
 /// Clocks, devices and (beside events) counters are looked at this often.
@@ -125,6 +126,7 @@ pub struct Session {
     losses: LossTally,
     check: SelfCheck,
     pressure: PressureWatch,
+    wbt: WbtWatch,
     /// I/O was seen since the last look at the host's pressure.
     had_io: bool,
     /// CPU seconds that this process had used when the session was started, and when it could record.
@@ -180,6 +182,7 @@ impl Session {
             losses,
             check: SelfCheck::default(),
             pressure: PressureWatch::start(monotonic_ns() - start_ns),
+            wbt: WbtWatch::default(),
             had_io: false,
             cpu_before_s: [before_s, own_cost().cpu_s],
             others_cpu_s: 0.0,
@@ -348,6 +351,9 @@ impl Session {
             self.looked_at_open_ns = now_ns;
             self.keep_open_requests(open)?;
         }
+        let throttled = self.feed.wbt_throttled();
+        self.outputs
+            .send(self.wbt.look(now_ns, &throttled, &self.known));
         self.sample_counters();
         self.topology.learn_numbers(self.feed.hidden_disks());
         if self.topology.refresh_if_changed().unwrap_or(false) {

@@ -65,6 +65,8 @@ impl Mark {
     /// Kind of the marks with the number of file-level requests that are open and so not in
     /// the recording yet: what a recording that never came to its end is missing. Readers turn it into a loss.
     pub const OPEN_REQUESTS: &str = "open-requests";
+    /// Kind of the marks that say that the kernel held I/O back before the block layer accounted it.
+    pub const THROTTLED_ABOVE: &str = "throttled-above";
     /// [`Mark::kind`] of what people and findings remark.
     pub const REMARK: &str = "remark";
 }

@@ -163,6 +163,18 @@ pub(crate) type DeviceSet = [u32; DEVICE_WAYS];
 /// `struct disk_name`: ended by NUL.
 pub(crate) type DiskName = [u8; 32];
 
+/// `struct wbt_throttled`: windows, and the largest step.
+pub(crate) type RawWbtThrottled = [u64; 2];
+
+/// How much of a device's write-back the kernel has throttled above the block layer (wbt).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WbtThrottled {
+    /// Windows (of some 100 ms each) in which it did.
+    pub windows: u64,
+    /// By how many steps at most it had lowered the number of writes that may be in flight.
+    pub max_step: u64,
+}
+
 /// The name without its padding.
 pub(crate) fn text_of_disk_name(name: &DiskName) -> String {
     let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());

@@ -58,6 +58,12 @@ const SYNC_PROBES: [Probe; 2] = [
     },
 ];
 
+/// Raw tracepoint of wbt, by which throttled write-back is known.
+const WBT_PROBE: Probe = Probe {
+    program: "wbt_window",
+    tracepoint: "wbt_timer",
+};
+
 /// In the order in which they must be attached: what opens a slot first, what writes events last, so that at the
 /// instant of the last one every I/O started since the first has its slot. Only older ones are censored.
 pub(super) const START: Probe = Probe {
@@ -463,6 +469,15 @@ pub(super) fn attach_sync_probes(bpf: &mut Ebpf) -> Result<(), ProgramError> {
         if let Some(program) = raw_program(bpf, probe) {
             program.attach(probe.tracepoint)?;
         }
+    }
+    Ok(())
+}
+
+/// Loads and attaches what shows that write-back is throttled. A kernel without wbt has no such tracepoint.
+pub(super) fn attach_wbt_probe(bpf: &mut Ebpf) -> Result<(), ProgramError> {
+    if let Some(program) = raw_program(bpf, WBT_PROBE) {
+        program.load()?;
+        program.attach(WBT_PROBE.tracepoint)?;
     }
     Ok(())
 }

@@ -25,6 +25,7 @@ mod unmatched;
 
 pub use capabilities::{Capabilities, capabilities};
 pub use error::TraceError;
+pub use event::WbtThrottled;
 pub use files::{FilesFilter, FilesOptions, FilesStats, FilesTracer};
 pub use tracer::{FinishStats, PollStats, ProbeCost, Tracer, TracerOptions};
 

@@ -18,7 +18,7 @@ use iolens_core::model::{Class, DevId, Io, Lost};
 use super::{
     cpu_rings::{CpuRings, RingSizes},
     error::{TraceError, refused},
-    event::{DiskName, IoEvent, text_of_disk_name},
+    event::{DiskName, IoEvent, RawWbtThrottled, WbtThrottled, text_of_disk_name},
     filter::DeviceFilter,
     load::{self, BIO_PROBES, Config, Features, Probe},
     loss::LossReader,
@@ -141,6 +141,7 @@ pub struct Tracer {
     attached: HashSet<&'static str>,
     filter: Option<DeviceFilter>,
     disk_names: HashMap<MapData, u32, DiskName>,
+    wbt_throttled: HashMap<MapData, u32, RawWbtThrottled>,
     start_monotonic_ns: i64,
     attached_ns: u64,
     _stats: Option<OwnedFd>,
@@ -196,6 +197,8 @@ impl Tracer {
         };
         let disk_names = HashMap::try_from(take_map(&mut bpf, "disk_names")?)
             .map_err(|e| refused("open its map disk_names", &e))?;
+        let wbt_throttled = HashMap::try_from(take_map(&mut bpf, "wbt_throttled")?)
+            .map_err(|e| refused("open its map wbt_throttled", &e))?;
         let stats = if options.measure_cost {
             Some(
                 aya::sys::enable_stats(Stats::RunTime)
@@ -215,6 +218,7 @@ impl Tracer {
             attached: HashSet::new(),
             filter,
             disk_names,
+            wbt_throttled,
             start_monotonic_ns: options.start_monotonic_ns,
             attached_ns: 0,
             _stats: stats,
@@ -223,6 +227,8 @@ impl Tracer {
             // Of a kernel without ext4, or whose module is not loaded, there is nothing to see here.
             let _ = load::attach_sync_probes(&mut tracer.bpf);
         }
+        // Nor is there of a kernel without wbt.
+        let _ = load::attach_wbt_probe(&mut tracer.bpf);
         tracer.attach(load::request_probes(features))?;
         if options.bio_based {
             tracer.attach_bio_based()?;
@@ -313,6 +319,15 @@ impl Tracer {
         entries
             .map(|(dev, name)| (text_of_disk_name(&name), DevId(dev as i32)))
             .collect()
+    }
+
+    /// Devices whose write-back the kernel has throttled above the block layer (wbt) since the probes were attached.
+    pub fn wbt_throttled(&self) -> Vec<(DevId, WbtThrottled)> {
+        let mut all = Vec::new();
+        for (dev, [windows, max_step]) in self.wbt_throttled.iter().flatten() {
+            all.push((DevId(dev as i32), WbtThrottled { windows, max_step }));
+        }
+        all
     }
 
     /// I/Os of a device and class that were issued since the probes were attached and not seen to complete: in flight,
