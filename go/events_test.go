@@ -86,12 +86,14 @@ func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(math.Abs(a)
 
 func TestSlotsOfARunningServiceAddUpExactly(t *testing.T) {
 	raw := recordedLive(t)
+	isLossy := false
 	var want struct{ slots, reads, readBytes, readUs, writes, writeBytes, busy, inFlight, end float64 }
 	for _, r := range recordedRows(t, raw) {
 		if r.Device != "vda" {
 			continue
 		}
 		want.slots++
+		isLossy = isLossy || r.Lossy
 		want.reads += r.RPerS * 0.1
 		want.readBytes += r.RKiB * 102.4
 		if r.RUs != nil {
@@ -125,6 +127,9 @@ func TestSlotsOfARunningServiceAddUpExactly(t *testing.T) {
 		if !ok || end != want.end || rate.Span != time.Duration(want.slots)*100*time.Millisecond || rate.Busy.Method != MethodEvents {
 			t.Fatalf("pieces of %d: %+v", piece, rate)
 		}
+		if rate.Lossy != isLossy || !isLossy {
+			t.Errorf("pieces of %d: lossy is %v", piece, rate.Lossy)
+		}
 		pairs := map[string][2]float64{
 			"reads": {rate.Read.PerSecond, want.reads / spanS}, "read bytes": {rate.Read.BytesPerS, want.readBytes / spanS},
 			"read await": {rate.Read.AwaitMs, want.readUs / want.reads / 1e3}, "read size": {rate.Read.RequestBytes, want.readBytes / want.reads},
@@ -138,6 +143,23 @@ func TestSlotsOfARunningServiceAddUpExactly(t *testing.T) {
 		}
 		if _, _, ok := e.take("vda", &counters); ok {
 			t.Error("slots are taken once")
+		}
+	}
+}
+
+func TestEventsThatWereMissedMakeTheNextSlotLossy(t *testing.T) {
+	e := newEvents("unused")
+	slot := []byte(`data: {"busy_percent":1.0,"device":"sda","inflight_mean":0.0,"lossy":false,"r_kib_per_s":0.0,"r_per_s":0.0,"r_us":null,"time_s":1.0,"w_kib_per_s":0.0,"w_per_s":0.0,"w_us":null}`)
+	counters := unknownRate(time.Second)
+	for _, missed := range []bool{false, true, false} {
+		if missed {
+			e.line([]byte("event: missed"))
+			e.line([]byte("data: 7"))
+		}
+		e.line([]byte("event: slot"))
+		e.line(slot)
+		if rate, _, ok := e.take("sda", &counters); !ok || rate.Lossy != missed {
+			t.Fatalf("missed %v: %+v", missed, rate)
 		}
 	}
 }

@@ -259,6 +259,16 @@ func TestPathsHaveTheDisksThatTheRustLibraryFinds(t *testing.T) {
 	t.Logf("%d lookups", lookups)
 }
 
+func TestASetThatLooksAgainTouchesNoFileSystem(t *testing.T) {
+	// What is not there would be an error of a lookup in the file system.
+	for _, literal := range []bool{false, true} {
+		r := resolver{machine: machine{t.TempDir()}, literal: literal}
+		if path, ok := r.follow("/hangs/disk.img"); path != "/hangs/disk.img" || ok != literal {
+			t.Fatal(path, ok)
+		}
+	}
+}
+
 func TestEstimatorsOfReleases(t *testing.T) {
 	for release, want := range map[string]regime{
 		"6.18.44-cloud-amd64": regimeSampled, "6.10.0-rc1": regimeSampled, "6.9.12": regimeStartTouches,

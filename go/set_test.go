@@ -355,6 +355,81 @@ func TestAViewStaysAsItIsUntilItIsReleased(t *testing.T) {
 	held.Release()
 }
 
+func TestReadersDoNotWaitForARefreshThatHangs(t *testing.T) {
+	m := newMachine(t)
+	s := m.set(Options{})
+	must(t, s.AddPath("/data/file"))
+	pass()
+	s.Refresh().Release()
+	// A refresh that has begun to fill its view and gets no further.
+	s.mu.Lock()
+	s.dueNs.Store(0)
+	unfinished := s.claim()
+	got := make(chan error, 1)
+	go func() {
+		v := s.Now()
+		_, err := v.Group("/data/file")
+		v.Release()
+		s.Refresh().Release()
+		if _, asked := s.Percent("/data/file"); err == nil {
+			err = asked
+		}
+		got <- err
+	}()
+	select {
+	case err := <-got:
+		must(t, err)
+	case <-time.After(time.Minute):
+		t.Fatal("a reader waits")
+	}
+	unfinished.refs.Store(0)
+	s.mu.Unlock()
+}
+
+func TestTheTableOfAllDisksIsReadWhereItIsShorter(t *testing.T) {
+	m := newMachine(t)
+	m.disk("nvme0n1", "259:0")
+	m.put("/sys/devices/block/nvme0n1/stat", "0 0 0 0 0 0 0 0 0 0 0\n")
+	for _, path := range []string{"nvme0c0n1", "nvme0c1n1"} {
+		m.stat(path, 5, 100)
+		m.link("/sys/block/"+path, "/sys/devices/block/"+path)
+	}
+	s := m.set(Options{})
+	for _, name := range []string{"sda", "sdb", "nvme0n1"} {
+		must(t, s.Add(name))
+	}
+	lines := "   8       0 sda 50 0 400 50 0 0 0 0 9 1020 50\n   8      16 sdb 12 0 96 12 0 0 0 0 0 1000 12\n 259       0 nvme0n1 0 0 0 0 0 0 0 0 0 0 0\n"
+	reads := func(table string) [3]float64 {
+		m.put("/proc/diskstats", table)
+		pass()
+		v := s.Refresh()
+		defer v.Release()
+		var out [3]float64
+		for i, name := range []string{"sda", "sdb", "nvme0n1"} {
+			r, err := v.Disk(name)
+			must(t, err)
+			out[i] = r.Rate.Read.IOs
+		}
+		return out
+	}
+	m.stat("nvme0c0n1", 25, 100)
+	// Files said 10 and 10 when the disks were added; paths of NVMe are read in any case, and summed.
+	if got := reads(lines); got != [3]float64{40, 2, 20} {
+		t.Fatal(got)
+	}
+	// The lines of other devices, in another order.
+	m.stat("nvme0c1n1", 6, 100)
+	if got := reads("   8      16 sdb 15 0 120 15 0 0 0 0 0 1000 15\n 253 0 dm-0 1 2 3 4 5 6 7 8 9 10 11\n   8       0 sda 51 0 408 51 0 0 0 0 9 1020 51\n"); got != [3]float64{1, 3, 1} {
+		t.Fatal(got)
+	}
+	// A table of many more lines than disks is not worth reading: the files say 10 again.
+	m.stat("sda", 60, 1030)
+	m.stat("sdb", 61, 1030)
+	if got := reads(strings.Repeat(" 7 0 loop0 0 0 0 0 0 0 0 0 0 0 0\n", 20) + lines); got != [3]float64{9, 46, 0} {
+		t.Fatal(got)
+	}
+}
+
 func TestARefreshAllocatesNothing(t *testing.T) {
 	m := newMachine(t)
 	s := m.set(Options{})

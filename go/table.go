@@ -11,7 +11,8 @@ const maxTable = 64 << 10
 const retryTable = 1000
 
 // table is /proc/diskstats. A line of it costs the kernel half of what a file of sysfs costs, so a set whose disks are
-// half of the lines reads the table instead of their files.
+// half of the lines reads the table instead of their files. It does not show that a disk was removed and came back between
+// two refreshes unless its counters fell.
 type table struct {
 	file   kernelFile
 	buffer []byte
