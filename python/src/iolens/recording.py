@@ -118,8 +118,8 @@ class Recording:
         return self.table("pressure")
 
     @property
-    def cgroups(self) -> duckdb.DuckDBPyRelation:
-        """What limited the control groups that did I/O."""
+    def cgroup_limits(self) -> duckdb.DuckDBPyRelation:
+        """What limited the control groups that did I/O: the table `cgroups`."""
         return self.table("cgroups")
 
     @property
