@@ -11,7 +11,9 @@ use iolens::present::html::{self, ReportData};
 use iolens::present::report_json::RecordingFacts;
 use iolens_core::analysis::overview::{Overview, OverviewPlan, moments, scopes};
 use iolens_core::analysis::{ReportBuilder, Window};
-use iolens_core::model::{Comm, DevId, Device, Io, LossReason, Lost, Op, RecordingMeta, Source};
+use iolens_core::model::{
+    Comm, DevId, Device, Io, LossReason, Lost, Names, Op, RecordingMeta, Source,
+};
 
 const SECOND: i64 = 1_000_000_000;
 const SERVERS: usize = 16;
@@ -202,7 +204,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         facts: &facts,
         overview: &base,
         details: Some(&details),
-        names: &html::Names::default(),
+        names: &Names::default(),
         notes: &[],
         marks: &[],
         files: None,

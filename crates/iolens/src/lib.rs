@@ -17,12 +17,14 @@ pub mod present;
 mod serve;
 mod signals;
 mod throttle;
+mod units;
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
 use iolens_observe::counters::process;
+use present::query_text::{self, Spelling};
 use signal_hook::consts::SIGXFSZ;
 
 /// Exit code of a usage error or failure.
@@ -44,7 +46,8 @@ pub fn run(argv: Vec<OsString>) -> u8 {
         Ok(code) => code,
         Err(e) if is_of_stdout(&e) => 0,
         Err(e) => {
-            eprintln!("iolens: {}", present::escape::terminal(&format!("{e:#}")));
+            let why = query_text::failure(&e, Spelling::Flags);
+            eprintln!("iolens: {}", present::escape::terminal(&why));
             FAILED
         }
     };

@@ -4,11 +4,9 @@
 //! error is dropped: messages never stop the work. Why standard output failed is kept for the exit code, which
 //! [`crate::run`] decides.
 
-use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, StdoutLock, Write};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use iolens_observe::counters::process;
 
@@ -106,45 +104,6 @@ pub fn out(text: Arguments<'_>) {
     }
 }
 
-thread_local! {
-    /// What this thread would have said, where [`heard`] listens.
-    static HEARD: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
-}
-
-/// Does `work`; what this thread says on standard error meanwhile comes back instead, without the program's name. Where `work` does
-/// the same with a part of itself, that part's messages are its own.
-pub fn heard<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
-    let outer = HEARD.replace(Some(Vec::new()));
-    let done = work();
-    let said = HEARD.replace(outer).unwrap_or_default();
-    let line = |s: String| s.trim_end().trim_start_matches("iolens: ").to_owned();
-    (done, said.into_iter().map(line).collect())
-}
-
-/// What was found damaged so far, in the order of its text; at most [`MAX_DAMAGES`].
-static DAMAGES: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-const MAX_DAMAGES: usize = 20;
-
-/// Says that something that is stored is damaged, and remembers it for [`damages`].
-pub fn damage(what: &str) {
-    let mut damages = DAMAGES.lock().unwrap_or_else(PoisonError::into_inner);
-    if damages.len() < MAX_DAMAGES {
-        damages.insert(what.to_owned());
-    }
-    drop(damages);
-    eprintln!("iolens: {}", escape::terminal(what));
-}
-
-/// What this process found damaged.
-pub fn damages() -> Vec<String> {
-    DAMAGES
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .iter()
-        .cloned()
-        .collect()
-}
-
 /// Takes the cursor back to the begin of an erased line: what a status line starts with.
 pub const ERASE: &str = "\r\x1b[K";
 
@@ -152,9 +111,6 @@ pub const ERASE: &str = "\r\x1b[K";
 /// On a terminal, whole lines are broken at spaces; a status line is left alone.
 pub fn note(text: Arguments<'_>) {
     let text = text.to_string();
-    if let Some(heard) = HEARD.with_borrow_mut(|h| h.as_mut().map(|h| h.push(text.clone()))) {
-        return heard;
-    }
     let (erase, rest) = text.split_at(if text.starts_with(ERASE) {
         ERASE.len()
     } else {

@@ -14,6 +14,7 @@ pub mod counters;
 pub mod device;
 pub mod files;
 pub mod findings;
+pub mod heat;
 pub mod latency;
 pub mod limits;
 pub mod math;

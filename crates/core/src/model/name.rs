@@ -1,5 +1,7 @@
 //! Names for the numbers of files and control groups in block I/Os.
 
+use std::collections::BTreeMap;
+
 /// Which file of which file system. The number of a removed file is given to the next one, the pair with its generation is
 /// not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -51,4 +53,15 @@ pub struct Name {
     /// pod `NAMESPACE/POD` or `NAMESPACE/POD/CONTAINER`. Untrusted, not escaped;
     /// bytes that are no UTF-8 became U+FFFD.
     pub text: String,
+}
+
+/// The names of a recording, by number. Untrusted: whoever shows them makes them harmless.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Names {
+    /// Paths of control groups by id.
+    pub cgroups: BTreeMap<i64, String>,
+    /// `NAMESPACE/POD[/CONTAINER]` of control groups by id.
+    pub pods: BTreeMap<i64, String>,
+    /// Paths of files.
+    pub files: BTreeMap<Inode, String>,
 }

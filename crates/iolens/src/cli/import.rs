@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::share::ShareArgs;
-use super::units::{Instant, parse_duration_ns, parse_instant};
+use crate::units::{Instant, parse_duration_ns, parse_instant};
 
 /// Turn other tools' logs into a recording
 ///

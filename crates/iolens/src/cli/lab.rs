@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 
 use super::lab_fio::LabFio;
-use super::units::{parse_duration_ns, parse_size};
+use crate::units::{parse_duration_ns, parse_size};
 
 /// Run reproducible I/O experiments
 ///

@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Deserialize;
 
 use super::lab::ExperimentDir;
-use super::units::parse_size;
+use crate::units::parse_size;
 
 /// A sweep of fio over block sizes and whatever else, explained by the device's counters
 ///

@@ -11,7 +11,7 @@ mod serve;
 mod share;
 mod signal;
 mod source;
-mod units;
+
 mod window;
 
 use std::ffi::OsString;
@@ -22,6 +22,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use iolens_core::model::Class;
 use iolens_recorder::SourceChoice;
 
+pub use crate::units::{Instant, parse_duration_ns, parse_instant, parse_size};
 pub use generate::{GeneratePlan, generate};
 pub use import::ImportPlan;
 pub use lab::{LabCopies, LabExperiment, LabPlan, LabPoll};
@@ -31,7 +32,6 @@ pub use serve::{Compat, LogChoice, ServePlan, USUAL_FREEZE_KEEP, USUAL_KEEP};
 pub use share::ShareArgs;
 pub use signal::{ActuatorChoice, EnterPlan, GuardPlan, ThrottlePlan, UtilPlan};
 use source::source_choice;
-pub use units::{CivilInstant, Day, Instant, parse_duration_ns, parse_instant, parse_size};
 pub use window::{ClockArgs, WindowArgs};
 
 /// The parsed command line, validated as far as argv alone allows.

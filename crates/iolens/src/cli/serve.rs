@@ -9,8 +9,8 @@ use iolens_recorder::SourceChoice;
 
 use super::share::ShareArgs;
 use super::source::source_choice;
-use super::units::parse_size;
 use crate::serve::http::Listen;
+use crate::units::parse_size;
 
 /// Record always: every disk, into a recording root, within a byte budget
 ///

@@ -4,8 +4,8 @@ use clap::Args;
 use iolens_core::model::RecordingMeta;
 use jiff::tz::TimeZone;
 
-use super::units::{Instant, parse_instant};
 use crate::present::times::{Clock, Times};
+use crate::units::{Instant, TimeWindow, parse_instant};
 
 /// A part of a recording, as given on the command line.
 #[derive(Debug, Clone, Copy, Default, Args)]
@@ -23,15 +23,13 @@ pub struct WindowArgs {
 }
 
 impl WindowArgs {
-    /// With times that have no zone in that of `clock`.
-    pub fn by(&self, clock: ClockArgs) -> WindowArgs {
-        if !clock.utc {
-            return *self;
-        }
-        WindowArgs {
-            at: self.at.map(Instant::in_utc),
-            from: self.from.map(Instant::in_utc),
-            to: self.to.map(Instant::in_utc),
+    /// The stretch that is meant, its times without a zone in that of `clock`.
+    pub fn by(&self, clock: ClockArgs) -> TimeWindow {
+        let in_zone = |instant: Instant| if clock.utc { instant.in_utc() } else { instant };
+        TimeWindow {
+            at: self.at.map(in_zone),
+            from: self.from.map(in_zone),
+            to: self.to.map(in_zone),
         }
     }
 }

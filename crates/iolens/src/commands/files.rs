@@ -7,8 +7,8 @@ use iolens_core::analysis::Window;
 use iolens_core::analysis::files::By;
 
 use crate::cli::{FilesBy, FilesPlan};
-use crate::engine::choose::{self, Chosen};
 use crate::engine::files::analyse;
+use crate::engine::query::{Grain, Part, Query};
 use crate::engine::window;
 use crate::present::{files_json, files_text};
 
@@ -17,10 +17,11 @@ use crate::present::{files_json, files_text};
 /// # Errors
 /// No recording, one without file-level requests, or a window outside it.
 pub fn run(plan: &FilesPlan) -> Result<u8> {
-    let Chosen {
-        recording,
-        window: asked,
-    } = choose::one(&plan.recording, &plan.window.by(plan.clock))?;
+    let caller = super::caller();
+    let query = Query::new(&plan.recording, plan.window.by(plan.clock), &caller);
+    let Part {
+        recording, range, ..
+    } = query.one(Grain::Recording)?;
     if recording.requests_stored() == 0 {
         let path = recording.path().display();
         let lost = recording.lost(0..i64::MAX);
@@ -36,14 +37,14 @@ pub fn run(plan: &FilesPlan) -> Result<u8> {
         }
         bail!("{path} holds no file-level requests; record them with: iolens record --files");
     }
-    let range = window::resolve_for_analysis(&recording, &asked)?;
+    let range = window::for_analysis(&recording, &range, &caller)?;
     let by = match plan.by {
         FilesBy::Class => By::Class,
         FilesBy::Process => By::Process,
         FilesBy::Path => By::Path,
         FilesBy::Cgroup => By::Cgroup,
     };
-    let report = analyse(&recording, Window::new(range.start, range.end), by)?;
+    let report = analyse(&recording, Window::new(range.start, range.end), by, &caller)?;
     let text = match plan.json {
         true => files_json::render(&report, recording.meta(), recording.path()),
         false => files_text::render(&report, recording.meta(), crate::streams::layout()),

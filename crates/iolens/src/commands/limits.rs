@@ -10,16 +10,15 @@ use iolens_core::model::{DevId, Device};
 
 use crate::cli::CarryLimit;
 use crate::engine::layers::Layers;
+use crate::engine::report::Limits;
 
-/// Limits of single devices, in bytes per second, and links that several share.
+/// What the user knows of devices and links.
 ///
 /// # Errors
 /// The recording has no such device, two limits are for the same, or an I/O would count twice on a link.
-pub fn limits(
-    devices: &[Device],
-    known: &[CarryLimit],
-) -> Result<(BTreeMap<DevId, f64>, Vec<Link>)> {
-    let (mut limits, mut links) = (BTreeMap::new(), Vec::<Link>::new());
+pub fn limits(devices: &[Device], known: &[CarryLimit]) -> Result<Limits> {
+    let mut limits = BTreeMap::new();
+    let mut links = Vec::<Link>::new();
     for k in known {
         let members = k
             .devices
@@ -51,7 +50,10 @@ pub fn limits(
             });
         }
     }
-    Ok((limits, links))
+    Ok(Limits {
+        of_devices: limits,
+        links,
+    })
 }
 
 /// The device called `name` (or `/dev/name`, or MAJ:MIN) in a recording that has `devices`; `option` is what named it.
@@ -103,7 +105,7 @@ mod tests {
         ]
     }
 
-    fn given(all: &[(&str, u64)]) -> Result<(BTreeMap<DevId, f64>, Vec<Link>)> {
+    fn given(all: &[(&str, u64)]) -> Result<Limits> {
         let one = |(names, bytes_per_s): &(&str, u64)| CarryLimit {
             devices: names.split('+').map(str::to_owned).collect(),
             bytes_per_s: *bytes_per_s,
@@ -113,9 +115,9 @@ mod tests {
 
     #[test]
     fn devices_and_links_by_number() {
-        let (limits, links) =
+        let Limits { of_devices, links } =
             given(&[("sda", 500), ("sda+sdb", 900), ("sdb+dm-0", 7)]).expect("no contradiction");
-        assert_eq!(limits, BTreeMap::from([(DevId::new(8, 0), 500.0)]));
+        assert_eq!(of_devices, BTreeMap::from([(DevId::new(8, 0), 500.0)]));
         assert_eq!(links[0].devices, [DevId::new(8, 0), DevId::new(8, 16)]);
         assert_eq!((links.len(), links[1].limit.bytes_per_s), (2, 7.0));
     }

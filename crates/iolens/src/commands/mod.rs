@@ -18,8 +18,12 @@ mod util;
 mod zoom;
 
 use anyhow::Result;
+use iolens_core::analysis::timeline::GroupBy;
 
-use crate::cli::Plan;
+use crate::cli::{By, Plan};
+use crate::engine::caller::Caller;
+use crate::engine::note::Note;
+use crate::present::query_text::{self, Spelling};
 
 /// Executes a plan; the exit code is 0, 1 (a requested check failed) or that of a command run for the user.
 ///
@@ -46,5 +50,22 @@ pub fn run(plan: Plan) -> Result<u8> {
         Plan::Generate(p) => generate::run(&p),
         Plan::Guard(p) => throttle::guard(&p),
         Plan::Enter(p) => throttle::enter(&p),
+    }
+}
+
+/// Who asks at the command line: waits as long as it takes, and reads remarks on standard error.
+fn caller() -> Caller {
+    Caller::new(|note: Note| eprintln!("iolens: {}", query_text::note(&note, Spelling::Flags)))
+}
+
+impl From<By> for GroupBy {
+    fn from(by: By) -> GroupBy {
+        match by {
+            By::All => GroupBy::All,
+            By::Device => GroupBy::Device,
+            By::Process => GroupBy::Process,
+            By::Cgroup => GroupBy::Cgroup,
+            By::File => GroupBy::File,
+        }
     }
 }

@@ -1,26 +1,23 @@
 //! `iolens report`: every analysis of a recording, as text, as JSON, as an HTML file.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::Write as _;
-use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use iolens_core::analysis::Report;
 use iolens_core::analysis::files::By;
-use iolens_core::analysis::timeline::GroupBy;
-use iolens_core::model::{DevId, IntervalRates};
+use iolens_core::model::DevId;
 use iolens_core::private::{Access, write_file};
-use iolens_core::store::{Recording, read_rates};
 
 use super::limits::{limits, named};
 use crate::cli::{ClockArgs, ReportPlan};
-use crate::engine::choose::{self, Chosen};
-use crate::engine::layers::Layers;
-use crate::engine::page::{Beside, page};
-use crate::engine::report::{analyse, facts};
-use crate::engine::{files, names, report_tables, source, tables, window};
-use crate::present::html::Names;
+use crate::engine::caller::Caller;
+use crate::engine::page::Drawn;
+use crate::engine::query::{Grain, Part, Query};
+use crate::engine::report::{self, Limits};
+use crate::engine::{TimeWindow, files};
+use crate::present::html::{self, Beside};
 use crate::present::report_json::{self, RecordingFacts};
 use crate::present::{report_summary, report_text};
 
@@ -29,54 +26,33 @@ use crate::present::{report_summary, report_text};
 /// # Errors
 /// No recording, a window outside it, or no place for the HTML file.
 pub fn run(plan: &ReportPlan) -> Result<u8> {
-    let Chosen {
-        recording,
-        window: asked,
-    } = choose::one(&plan.recording, &plan.window.by(plan.clock))?;
-    let mut range = window::resolve_for_analysis(&recording, &asked)?;
-    let rates = read_rates(recording.path())?;
-    // Single I/Os give exact figures.
-    let tables = Some(&rates[..]).filter(|r| !r.is_empty() && recording.ios_stored() == 0);
-    if let Some(tables) = tables {
-        range = tables::window(tables, &asked, range);
-    }
-    let names = names::read(&recording, range.end)?;
-    let (limits, links) = limits(&recording.meta().devices, &plan.limits)?;
-    let of = |name: &String| Ok(named(&recording.meta().devices, name, "--device")?.id);
-    let detailed = plan
-        .devices
-        .iter()
-        .map(of)
-        .collect::<Result<BTreeSet<DevId>>>()?;
-    let layers = Layers::of(&recording, GroupBy::All)?;
-    let mut report = analyse(&recording, &range, &names, &layers, (limits.clone(), links))?;
-    report_tables::add(&recording, &rates, range.clone(), &limits, &mut report);
+    let caller = super::caller();
+    let query = Query::new(&plan.recording, plan.window.by(plan.clock), &caller);
+    let part = query.one(Grain::Analysis)?;
+    let meta = part.recording.meta();
+    let limits = limits(&meta.devices, &plan.limits)?;
+    let of = |name: &String| Ok(named(&meta.devices, name, "--device")?.id);
+    let detailed = plan.devices.iter().map(of);
+    let detailed = detailed.collect::<Result<BTreeSet<DevId>>>()?;
+    let report = report::of_part(&part, &limits, &caller)?;
     if let Some(path) = &plan.output {
-        write_html(
-            &recording,
-            &range,
-            &report,
-            &names,
-            (tables, &layers),
-            path,
-            plan.share.access(),
-        )?;
+        write_html(&part, &report, path, plan.share.access(), &caller)?;
         eprintln!("iolens: {} written; open it in a browser", path.display());
     }
     let facts = RecordingFacts {
         detailed,
-        ..facts(&recording, &layers)
+        ..RecordingFacts::of(&part)
     };
-    let meta = recording.meta();
+    let names = &part.names;
     let layout = crate::streams::layout();
-    let times = plan.clock.times(meta, range.start);
+    let times = plan.clock.times(meta, part.range.start);
     let text = if plan.json {
-        let requests = files::if_recorded(&recording, &range, By::Class)?;
-        report_json::render(&report, meta, &names, &facts, requests.as_ref())
+        let requests = files::if_recorded(&part.recording, &part.range, By::Class, &caller)?;
+        report_json::render(&report, meta, names, &facts, requests.as_ref())
     } else if plan.full || !facts.detailed.is_empty() {
-        report_text::render(&report, meta, &names, &facts, &times, layout)
+        report_text::render(&report, meta, names, &facts, &times, layout)
     } else {
-        report_summary::render(&report, meta, &names, &facts, &times, layout)
+        report_summary::render(&report, meta, names, &facts, &times, layout)
     };
     crate::streams::stdout().write_all(text.as_bytes())?;
     Ok(0)
@@ -92,27 +68,14 @@ const MAX_FINDINGS: usize = 6;
 /// # Errors
 /// The recording cannot be read.
 pub fn findings(path: &Path) -> Result<String> {
-    let recording = source::open(path)?;
-    if recording.ios_stored() > MAX_IOS_AT_ONCE {
+    let caller = super::caller();
+    let part = Query::new(path, TimeWindow::default(), &caller).one(Grain::Recording)?;
+    if part.recording.ios_stored() > MAX_IOS_AT_ONCE {
         return Ok(String::new());
     }
-    let range = 0..recording.end_ns();
-    let names = names::read(&recording, range.end)?;
-    let layers = Layers::of(&recording, GroupBy::All)?;
-    let report = analyse(
-        &recording,
-        &range,
-        &names,
-        &layers,
-        (BTreeMap::new(), Vec::new()),
-    )?;
-    Ok(report_text::findings(
-        &report,
-        recording.meta(),
-        MAX_FINDINGS,
-        &ClockArgs::default().times(recording.meta(), 0),
-        crate::streams::layout(),
-    ))
+    let part = part.described(&caller)?;
+    let report = report::of_part(&part, &Limits::default(), &caller)?;
+    Ok(findings_of(&part, &report))
 }
 
 /// The same, and the HTML report beside the recording; its path, or why there is none.
@@ -120,58 +83,33 @@ pub fn findings(path: &Path) -> Result<String> {
 /// # Errors
 /// The recording cannot be read.
 pub fn findings_and_html(path: &Path, html: &Path) -> Result<(String, Result<()>)> {
-    let recording = source::open(path)?;
-    let range = 0..recording.end_ns();
-    let names = names::read(&recording, range.end)?;
-    let layers = Layers::of(&recording, GroupBy::All)?;
-    let report = analyse(
-        &recording,
-        &range,
-        &names,
-        &layers,
-        (BTreeMap::new(), Vec::new()),
-    )?;
-    let written = write_html(
-        &recording,
-        &range,
-        &report,
-        &names,
-        (None, &layers),
-        html,
-        Access::OWNER,
-    );
-    Ok((
-        report_text::findings(
-            &report,
-            recording.meta(),
-            MAX_FINDINGS,
-            &ClockArgs::default().times(recording.meta(), 0),
-            crate::streams::layout(),
-        ),
-        written,
-    ))
+    let caller = super::caller();
+    let part = Query::new(path, TimeWindow::default(), &caller).one(Grain::Recording)?;
+    let part = part.described(&caller)?;
+    let report = report::of_part(&part, &Limits::default(), &caller)?;
+    let written = write_html(&part, &report, html, Access::OWNER, &caller);
+    Ok((findings_of(&part, &report), written))
 }
 
-/// Writes the HTML report of `range` to `path`; whole or not at all.
+fn findings_of(part: &Part, report: &Report) -> String {
+    let meta = part.recording.meta();
+    let times = ClockArgs::default().times(meta, 0);
+    let layout = crate::streams::layout();
+    report_text::findings(report, meta, MAX_FINDINGS, &times, layout)
+}
+
+/// Writes the HTML report of `part` to `path`; whole or not at all.
 ///
 /// # Errors
 /// This program was built without the page, the recording cannot be read, or the file cannot be written.
 fn write_html(
-    recording: &Recording,
-    range: &Range<i64>,
+    part: &Part,
     report: &Report,
-    names: &Names,
-    tables_and_layers: (Option<&[IntervalRates]>, &Layers),
     path: &Path,
     access: Access,
+    caller: &Caller,
 ) -> Result<()> {
-    let page = page(
-        recording,
-        range,
-        report,
-        names,
-        tables_and_layers,
-        Beside::default(),
-    )?;
+    let drawn = Drawn::read(part, report, caller)?;
+    let page = html::page(part, report, &drawn, Beside::default())?;
     write_file(path, &page, access).with_context(|| format!("{} cannot be written", path.display()))
 }

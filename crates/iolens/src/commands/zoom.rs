@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 use std::io::{BufWriter, Write};
 
-use anyhow::{Result, bail};
+use anyhow::{Error, Result, bail};
 use iolens_core::analysis::timeline::{GroupBy, Row};
 
 use crate::cli::{Format, SubjectArgs, ZoomPlan};
+use crate::engine::caller::Caller;
 use crate::engine::filter::FilterPlan;
-use crate::engine::rows::DeviceFilter;
+use crate::engine::query::{Grain, Query, Step};
+use crate::engine::sources::{Source, Tier};
 use crate::engine::subjects::{Interval, Order, Totals};
 use crate::engine::view::View;
-use crate::engine::{choose, names};
 use crate::present::escape;
 use crate::present::zoom::{self, ZoomWriter};
 
@@ -24,28 +25,29 @@ const MAX_TOTALS: usize = 20;
 /// No recording, a window outside it, or more rows than the limit.
 pub fn run(plan: &ZoomPlan) -> Result<u8> {
     let order = match &plan.subjects.sort {
-        Some(name) => Order::named(name, plan.rows.extended)?,
+        Some(name) => zoom::order(name, plan.rows.extended).map_err(Error::msg)?,
         None => Order::IoTime,
     };
-    let views = views(plan)?;
+    let caller = super::caller();
+    let views = views(plan, &caller)?;
     let (Some(first), Some(last)) = (views.first(), views.last()) else {
         return Ok(0);
     };
-    let start_unix_ns = first.recording.meta().start_unix_ns;
-    let since_start = |view: &View| {
-        let own_start_ns = view.recording.meta().start_unix_ns;
-        own_start_ns.saturating_sub(start_unix_ns)
-    };
-    let (rows, by) = (&plan.rows, first.timeline.by);
-    let times = plan.clock.times(first.recording.meta(), 0);
+    let start_unix_ns = first.start_unix_ns();
+    let since_start = |view: &View| view.start_unix_ns().saturating_sub(start_unix_ns);
+    let rows = &plan.rows;
+    let by = first.timeline.by;
+    let first_recording = &first.part.recording;
+    let times = plan.clock.times(first_recording.meta(), 0);
     if views.len() > 1 && times.is_relative() {
-        let (n, path) = (views.len(), first.recording.path().display().to_string());
+        let n = views.len();
+        let path = first_recording.path().display().to_string();
         eprintln!(
             "iolens: {n} recordings; times count from the start of the first, {}",
             escape::terminal(&path)
         );
     }
-    let shown = shown(plan, &views, by, order)?;
+    let shown = shown(plan, &views, by, order, &caller)?;
     let is_shown = |name: &str| shown.as_ref().is_none_or(|shown| shown.contains(name));
     let mut writer = ZoomWriter::new(
         zoom::Format::from(rows.format),
@@ -64,10 +66,10 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
     let mut totals = Totals::default();
     for view in &views {
         if by == GroupBy::Cgroup && rows.format != Format::Table {
-            writer.know_pods(names::read(&view.recording, i64::MAX)?.pods);
+            writer.know_pods(view.part.names.pods.clone());
         }
         let mut interval = Interval::default();
-        view.show(since_start(view), |row: &Row, name: &str| {
+        view.show(since_start(view), &caller, |row: &Row, name: &str| {
             if !is_shown(name) {
                 return Ok(());
             }
@@ -99,7 +101,7 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
 }
 
 /// What is shown of each recording.
-fn views(plan: &ZoomPlan) -> Result<Vec<View>> {
+fn views(plan: &ZoomPlan, caller: &Caller) -> Result<Vec<View>> {
     let subjects = &plan.subjects;
     let filter = FilterPlan {
         process: subjects.process.clone(),
@@ -107,20 +109,22 @@ fn views(plan: &ZoomPlan) -> Result<Vec<View>> {
         file: subjects.file.clone(),
         class: subjects.class.map(Into::into),
     };
+    let devices = devices(subjects);
+    let query = Query {
+        devices: &devices,
+        ios: Some(&filter),
+        ..Query::new(&plan.recording, plan.window.by(plan.clock), caller)
+    };
+    let by = plan.rows.by.into();
+    let step = if subjects.totals {
+        Step::Whole
+    } else {
+        Step::OfSource(plan.rows.step)
+    };
+    let tier = Tier::Finest;
     let mut views = Vec::new();
-    for chosen in choose::all(&plan.recording, &plan.window.by(plan.clock))? {
-        let devices = devices(subjects);
-        let devices = DeviceFilter::of(&chosen.recording.meta().devices, &devices)?;
-        let mut rows = plan.rows.clone();
-        if subjects.totals {
-            let range = crate::engine::window::resolve(&chosen.recording, &chosen.window)?;
-            rows.step = Some((range.end - range.start).max(1_000_000));
-        }
-        views.push(
-            View::of(chosen, &rows)?
-                .of_devices(devices)
-                .of_ios(&filter)?,
-        );
+    for part in query.parts(Grain::Rows { step, by, tier })?.parts {
+        views.push(View::new(part, by, plan.rows.extended, caller)?);
     }
     if !views.is_empty() && views.iter().all(View::is_empty) {
         let (option, name) = match (&subjects.file, &subjects.cgroup) {
@@ -147,6 +151,7 @@ fn shown(
     views: &[View],
     by: GroupBy,
     order: Order,
+    caller: &Caller,
 ) -> Result<Option<BTreeSet<String>>> {
     if by == GroupBy::All {
         return Ok(None);
@@ -155,7 +160,7 @@ fn shown(
     if !leaves_out_idle && plan.subjects.top.is_none() {
         return Ok(None);
     }
-    let totals = Totals::of_views(views)?;
+    let totals = Totals::of_views(views, caller)?;
     let mut shown = totals.first(order, plan.subjects.top.map_or(usize::MAX, |n| n as usize));
     if leaves_out_idle {
         let busy = totals.busy();
@@ -165,8 +170,10 @@ fn shown(
 }
 
 fn has_all_classes(view: &View) -> bool {
-    let mut rates = view.tables.iter().flatten();
-    rates.any(|r| !r.all.is_empty())
+    let Source::Tables(rates) = &view.part.source else {
+        return false;
+    };
+    rates.iter().any(|r| !r.all.is_empty())
 }
 
 impl From<Format> for zoom::Format {

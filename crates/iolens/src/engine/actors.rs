@@ -1,24 +1,22 @@
 //! Who caused I/O: from single I/Os, and where the size limit has removed them from the table of actors.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use anyhow::{Result, bail};
-use iolens_core::analysis::timeline::{Flow, GroupKey};
-use iolens_core::model::{Actor, ActorKind, ActorSums, Class, Comm};
-use iolens_core::store::{Recording, actor_steps, read_actors};
+use iolens_core::analysis::timeline::{Flow, GroupBy, GroupKey};
+use iolens_core::model::{Actor, ActorKind, ActorSums, Class, Comm, Names};
+use iolens_core::store::read_actors;
 
-use super::layers::Layers;
-use super::rows::{DeviceFilter, group_by, group_name};
-use super::view::{Tier, View};
-use super::{By, Format, RowArgs, WindowArgs, choose, names, privacy, rollups, source, window};
-use crate::present::html::Names;
+use super::caller::Caller;
+use super::error::Result;
+use super::note::Note;
+use super::parallel;
+use super::query::{Grain, Part, Query};
+use super::rows::group_name;
+use super::sources::Source;
+use super::view::View;
 
 /// Sums by class.
 pub type Flows = [Flow; Class::ALL.len()];
-
-/// Longer than any recording: one row for each actor and recording.
-const WHOLE_NS: i64 = 400 * 86_400 * 1_000_000_000;
 
 /// Who caused how much.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -31,97 +29,118 @@ pub struct Actors {
     pub pods: BTreeMap<String, String>,
 }
 
-/// All I/O in `asked` on `devices` (none: all) by its cause.
+impl Actors {
+    /// Adds those of another recording.
+    fn add(&mut self, other: Actors) {
+        for (name, flows) in other.named {
+            add_flows(self.named.entry(name).or_default(), &flows);
+        }
+        add_flows(&mut self.others, &other.others);
+        self.pods.extend(other.pods);
+    }
+}
+
+fn add_flows(sums: &mut Flows, flows: &Flows) {
+    for (sum, flow) in sums.iter_mut().zip(flows) {
+        sum.add(flow);
+    }
+}
+
+/// All I/O in the window of `query` by its cause.
 ///
 /// # Errors
 /// No recording holds the time, or one knows nothing of causes.
-pub fn actors(path: &Path, asked: &WindowArgs, by: By, devices: &[String]) -> Result<Actors> {
+pub fn actors(query: &Query<'_>, by: GroupBy) -> Result<Actors> {
+    let caller = query.caller;
+    let parts = query.parts(Grain::Actors(by))?.parts;
     let mut found = Actors::default();
-    let rows = RowArgs {
-        step: Some(WHOLE_NS),
-        by,
-        format: Format::Json,
-        extended: false,
+    for part in &parts {
+        if by == GroupBy::Cgroup {
+            found.pods.extend(pods(&part.names));
+        }
+    }
+    // What is to be refused is refused before anything is read.
+    let mut answers = Vec::new();
+    for part in parts {
+        answers.push(match part.source {
+            Source::ActorSums { step_s } => Answer::Sums { part, step_s },
+            _ => Answer::Rows(View::new(part, by, false, caller)?),
+        });
+    }
+    let add = |found: &mut Actors, _: usize, answer: &Answer| match answer {
+        Answer::Rows(view) => view.show(0, caller, |row, name| {
+            add_flows(found.named.entry(name.to_owned()).or_default(), &row.flows);
+            Ok(())
+        }),
+        Answer::Sums { part, step_s } => of_sums(part, *step_s, by, found, caller),
     };
-    for chosen in choose::all(path, asked)? {
-        let filter = DeviceFilter::of(&chosen.recording.meta().devices, devices)?;
-        if by == By::Cgroup {
-            let names = names::read(&chosen.recording, i64::MAX)?;
-            let of = |(id, pod)| Some((names.cgroups.get(&id)?.clone(), pod));
-            found.pods.extend(names.pods.into_iter().filter_map(of));
-        }
-        if rollups::left(&chosen.recording)?.is_some() {
-            stored(&chosen.recording, &chosen.window, by, &filter, &mut found)?;
-            continue;
-        }
-        View::of_tier(chosen, &rows, Tier::Coarsest)?
-            .of_devices(filter)
-            .show(0, |row, name| {
-                let sums = found.named.entry(name.to_owned()).or_default();
-                sums.iter_mut()
-                    .zip(&row.flows)
-                    .for_each(|(sum, flow)| sum.add(flow));
-                Ok(())
-            })?;
+    for some in parallel::shared(&answers, caller, Actors::default, add)? {
+        found.add(some);
     }
     Ok(found)
 }
 
+/// What says who caused the I/O of a part.
+enum Answer {
+    /// Single I/Os.
+    Rows(View),
+    /// Sums of so many seconds.
+    Sums { part: Part, step_s: i32 },
+}
+
+/// Names of pods by the path of their control group.
+fn pods(names: &Names) -> BTreeMap<String, String> {
+    let mut pods = BTreeMap::new();
+    for (id, pod) in &names.pods {
+        if let Some(path) = names.cgroups.get(id) {
+            pods.insert(path.clone(), pod.clone());
+        }
+    }
+    pods
+}
+
 /// The same of a recording that has no single I/Os any more.
-fn stored(
-    recording: &Recording,
-    asked: &WindowArgs,
-    by: By,
-    devices: &DeviceFilter,
+fn of_sums(
+    part: &Part,
+    step_s: i32,
+    by: GroupBy,
     found: &mut Actors,
+    caller: &Caller,
 ) -> Result<()> {
-    let Some(step_s) = actor_steps(recording.path())?.first().copied() else {
-        bail!(
-            "--by: the size limit removed the single I/Os of this time; the sums that are left do not say who caused them"
-        );
-    };
-    eprintln!(
-        "iolens: the size limit removed the single I/Os of this time; sums of {step_s} s are left, each of the 20 with most I/O time and of all others together"
-    );
-    let range = window::resolve(recording, asked)?;
+    caller.note(Note::ActorsOfSums(step_s));
     let step_ns = i64::from(step_s) * 1_000_000_000;
+    let range = &part.range;
     let whole = range.start.div_euclid(step_ns) * step_ns..range.end;
-    let layers = if devices.is_all() {
-        Layers::of(recording, group_by(by))?
-    } else {
-        Layers::default()
-    };
-    layers.say();
+    if let Some(note) = part.filter.layers.note() {
+        caller.note(note);
+    }
     let kind = match by {
-        By::Process => ActorKind::Process,
-        By::Cgroup => ActorKind::Cgroup,
-        _ => ActorKind::File,
+        GroupBy::Process => ActorKind::Process,
+        GroupBy::Cgroup => ActorKind::Cgroup,
+        GroupBy::All | GroupBy::Device | GroupBy::File => ActorKind::File,
     };
-    let mut take = |row: ActorSums| {
-        if row.actor.kind() != kind || !layers.counts(row.dev) || !devices.has(row.dev) {
+    let mut add = |row: ActorSums| {
+        if row.actor.kind() != kind || !part.filter.counts(row.dev) {
             return;
         }
-        let sums = match name(&row) {
+        let sums = match name(&row, caller.hides_names()) {
             Some(name) => found.named.entry(name).or_default(),
             None => &mut found.others,
         };
-        let (ios, bytes) = (
-            u64::try_from(row.sums.ios).unwrap_or(0),
-            u64::try_from(row.sums.bytes).unwrap_or(0),
-        );
         sums[row.class as usize].add(&Flow {
-            ios,
-            bytes,
+            ios: u64::try_from(row.sums.ios).unwrap_or(0),
+            bytes: u64::try_from(row.sums.bytes).unwrap_or(0),
             total_ns: row.sums.time_ns(),
         });
     };
-    source::warn(&read_actors(recording.path(), step_s, whole, &mut take)?);
+    let warnings = read_actors(part.recording.path(), step_s, whole, &mut add)?;
+    caller.damage(&warnings);
     Ok(())
 }
 
 /// As the rows of single I/Os are called; `None` of the others.
-fn name(row: &ActorSums) -> Option<String> {
-    let is_hidden = privacy::hides_names() && !matches!(row.actor, Actor::Cgroup(_));
+fn name(row: &ActorSums, hides_names: bool) -> Option<String> {
+    let is_hidden = hides_names && !matches!(row.actor, Actor::Cgroup(_));
     let recorded = row.name.as_ref().filter(|_| !is_hidden);
     let key = match (row.actor, recorded) {
         (Actor::Others(_), _) => return None,
@@ -138,6 +157,8 @@ fn name(row: &ActorSums) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::TimeWindow;
+    use crate::engine::error::QueryError;
     use iolens_core::model::{
         DevId, Inode, Io, Name, Named, Observation, Op, RecorderCost, RecordingMeta, Source,
     };
@@ -146,9 +167,15 @@ mod tests {
     use iolens_core::store::{
         Budget, RecordingWriter, Root, WriterOptions, stored_bytes, write_missing_actors,
     };
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
 
     const S: i64 = 1_000_000_000;
+
+    fn all_by(root: &Path, by: GroupBy, devices: &[String]) -> Result<Actors> {
+        let caller = Caller::deaf();
+        let query = Query::new(root, TimeWindow::default(), &caller);
+        actors(&query.of_devices(devices), by)
+    }
 
     /// A minute of I/O by `processes` in a root, with who caused it.
     fn record(root: &Path, processes: i64) -> PathBuf {
@@ -231,8 +258,8 @@ mod tests {
         let tmp = tempfile::tempdir().expect("a directory");
         let path = record(tmp.path(), 12);
         let all = || {
-            [By::Process, By::Cgroup, By::File]
-                .map(|by| actors(tmp.path(), &WindowArgs::default(), by, &[]).expect("found"))
+            [GroupBy::Process, GroupBy::Cgroup, GroupBy::File]
+                .map(|by| all_by(tmp.path(), by, &[]).expect("found"))
         };
         let before = all();
         assert_eq!(before[0].named.len(), 12);
@@ -242,12 +269,7 @@ mod tests {
         );
         trim(tmp.path(), &path);
         assert_eq!(all(), before);
-        let other = actors(
-            tmp.path(),
-            &WindowArgs::default(),
-            By::Process,
-            &["8:0".to_owned()],
-        );
+        let other = all_by(tmp.path(), GroupBy::Process, &["8:0".to_owned()]);
         assert!(other.is_err(), "a device that is not listed: {other:?}");
     }
 
@@ -256,14 +278,13 @@ mod tests {
         let tmp = tempfile::tempdir().expect("a directory");
         let path = record(tmp.path(), 25);
         trim(tmp.path(), &path);
-        let found = actors(tmp.path(), &WindowArgs::default(), By::Process, &[]).expect("found");
+        let found = all_by(tmp.path(), GroupBy::Process, &[]).expect("found");
         assert_eq!(found.named.len(), 20);
         let ios = |flows: &Flows| flows.iter().map(|f| f.ios).sum::<u64>();
         let named: u64 = found.named.values().map(ios).sum();
         assert_eq!((named, ios(&found.others)), (4800, 1200));
         std::fs::remove_dir_all(path.join("actors")).expect("removed");
-        let gone = actors(tmp.path(), &WindowArgs::default(), By::Process, &[])
-            .expect_err("nothing says it");
-        assert!(gone.to_string().contains("who caused them"), "{gone}");
+        let gone = all_by(tmp.path(), GroupBy::Process, &[]).expect_err("nothing says it");
+        assert!(matches!(gone, QueryError::SumsWithoutActors), "{gone}");
     }
 }

@@ -2,22 +2,22 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
-use anyhow::{Result, bail};
 use iolens_core::store::{Recording, Root, Stored};
 use jiff::Timestamp;
 
-use super::{civil, source};
-use crate::cli::{Instant, WindowArgs};
-use crate::present::escape;
-use crate::streams::damage;
+use super::caller::Caller;
+use super::error::{Bound, QueryError, Result, Stretch};
+use super::note::Note;
+use super::{Instant, TimeWindow, civil, source};
 
 /// A recording and the part of it that is meant.
 pub struct Chosen {
     /// Open for reading.
     pub recording: Recording,
     /// With neither `at` nor, of a root, anything beyond the recording.
-    pub window: WindowArgs,
+    pub window: TimeWindow,
 }
 
 /// `--at` shows so much before and after the moment.
@@ -31,30 +31,35 @@ const HOUR_NS: i64 = 60 * MINUTE_NS;
 ///
 /// # Errors
 /// No recording holds the time, or several do, which cannot be analysed as one.
-pub fn one(path: &Path, args: &WindowArgs) -> Result<Chosen> {
-    let Some(found) = in_root(path, args)? else {
-        return plain(path, args);
+pub fn one(path: &Path, asked: &TimeWindow, caller: &Caller) -> Result<Chosen> {
+    let Some(found) = in_root(path, asked, caller)? else {
+        return plain(path, asked, caller);
     };
     match &found[..] {
-        [only] => only.open(),
-        several => joined(path, several),
+        [only] => only.open(caller),
+        several => joined(path, several, caller),
     }
 }
 
 /// The parts as one recording called `path`.
-fn joined(path: &Path, found: &[Found]) -> Result<Chosen> {
+fn joined(path: &Path, found: &[Found], caller: &Caller) -> Result<Chosen> {
+    let nothing = || QueryError::NothingThen {
+        place: path.to_owned(),
+        nearest: None,
+    };
     let longest = found.iter().max_by_key(|f| f.to_unix_ns - f.from_unix_ns);
-    let proposed = longest.map_or(String::new(), Found::part);
-    let n = found.len();
+    let longest = longest.map(Found::part).ok_or_else(nothing)?;
+    let recordings = found.len();
     // Sums belong to one recording.
     if !found.iter().all(Found::has_ios) {
-        bail!(
-            "this time spans {n} recordings, and of some the size limit left only sums; choose a part: {proposed}"
-        );
+        return Err(QueryError::SeveralWithSums {
+            recordings,
+            longest,
+        });
     }
     let mut parts = Vec::new();
     for f in found {
-        let recording = source::open(&f.stored.path)?;
+        let recording = source::open(&f.stored.path, caller)?;
         let start_ns = recording.meta().start_unix_ns;
         parts.push((
             recording,
@@ -65,17 +70,15 @@ fn joined(path: &Path, found: &[Found]) -> Result<Chosen> {
         .windows(2)
         .all(|pair| pair[0].0.meta().source == pair[1].0.meta().source);
     if !of_one_source {
-        bail!("this time spans {n} recordings of different sources; choose a part: {proposed}");
+        return Err(QueryError::SeveralSources {
+            recordings,
+            longest,
+        });
     }
     let first_from_ns = parts.first().map_or(0, |(_, range)| range.start);
-    let Some(recording) = Recording::joined(path, parts) else {
-        bail!(
-            "{}: no recording holds anything of this time",
-            path.display()
-        );
-    };
+    let recording = Recording::joined(path, parts).ok_or_else(nothing)?;
     // The joined recording begins with the whole of the first and ends where the last part does.
-    let window = WindowArgs {
+    let window = TimeWindow {
         at: None,
         from: (first_from_ns > 0).then_some(Instant::SinceStart(first_from_ns)),
         to: None,
@@ -83,44 +86,53 @@ fn joined(path: &Path, found: &[Found]) -> Result<Chosen> {
     Ok(Chosen { recording, window })
 }
 
-/// All recordings that are meant, by time. Of several those that cannot be read any more are left out, and it is said.
+/// All recordings that are meant, by time. Of several those that cannot be read any more are left out, and the caller hears it.
 ///
 /// # Errors
 /// No recording holds the time, or none of those that do can be read.
-pub fn all(path: &Path, args: &WindowArgs) -> Result<Vec<Chosen>> {
-    let Some(found) = in_root(path, args)? else {
-        return Ok(vec![plain(path, args)?]);
+pub fn all(path: &Path, asked: &TimeWindow, caller: &Caller) -> Result<Vec<Chosen>> {
+    let Some(found) = in_root(path, asked, caller)? else {
+        return Ok(vec![plain(path, asked, caller)?]);
     };
-    let (mut chosen, mut unreadable) = (Vec::new(), None);
+    let mut chosen = Vec::new();
+    let mut unreadable = Vec::new();
     for f in &found {
-        match f.open() {
+        match f.open(caller) {
             Ok(c) => chosen.push(c),
-            Err(e) => {
-                damage(&format!("{e:#}; left out"));
-                unreadable = Some(e);
-            }
+            Err(e) => unreadable.push(e),
         }
     }
-    match unreadable {
-        Some(e) if chosen.is_empty() => Err(e),
-        _ => Ok(chosen),
+    // Where none can be read the last reason is the answer, and what else there is to say stands beside it.
+    let answer = if chosen.is_empty() {
+        unreadable.pop().map_or(Ok(chosen), Err)
+    } else {
+        Ok(chosen)
+    };
+    for e in unreadable {
+        caller.note(Note::LeftOut(Arc::new(e)));
     }
+    answer
 }
 
 /// `asked`; where it names no time, the last `length_ns` before now, or before the newest recording's end where that is longer ago.
 ///
 /// # Errors
 /// Nothing that is recorded can be read.
-pub fn or_latest(path: &Path, asked: &WindowArgs, length_ns: i64) -> Result<WindowArgs> {
-    if asked.at.is_some() || asked.from.is_some() || asked.to.is_some() {
+pub fn or_latest(
+    path: &Path,
+    asked: &TimeWindow,
+    length_ns: i64,
+    caller: &Caller,
+) -> Result<TimeWindow> {
+    if asked.is_named() {
         return Ok(*asked);
     }
     let known = match Root::open(path)? {
-        Some(root) => spans(root.recordings())
+        Some(root) => spans(root.recordings(), caller)
             .next()
             .map(|newest| (i64::MIN, newest.end_unix_ns)),
         None => {
-            let recording = source::open(path)?;
+            let recording = source::open(path, caller)?;
             let start_unix_ns = recording.meta().start_unix_ns;
             let end_unix_ns = start_unix_ns.saturating_add(recording.end_ns());
             Some((start_unix_ns, end_unix_ns))
@@ -130,30 +142,32 @@ pub fn or_latest(path: &Path, asked: &WindowArgs, length_ns: i64) -> Result<Wind
     let Some((earliest_unix_ns, end_unix_ns)) = known else {
         return Ok(*asked);
     };
-    let now_unix_ns = i64::try_from(Timestamp::now().as_nanosecond())?;
+    let now_unix_ns = unix_ns(Timestamp::now());
     let since_now = now_unix_ns.saturating_sub(length_ns);
     let from_unix_ns = if end_unix_ns > since_now {
         since_now
     } else {
         end_unix_ns.saturating_sub(length_ns)
     };
-    let from = Timestamp::from_nanosecond(from_unix_ns.max(earliest_unix_ns).into())?;
-    Ok(WindowArgs {
+    let from_unix_ns = from_unix_ns.max(earliest_unix_ns);
+    let from = Timestamp::from_nanosecond(from_unix_ns.into());
+    let from = from.map_err(|_| QueryError::NoSuchTime)?;
+    Ok(TimeWindow {
         from: Some(Instant::Wall(from)),
-        ..WindowArgs::default()
+        ..TimeWindow::default()
     })
 }
 
 /// A recording that is no root's, or is given by its own path.
-fn plain(path: &Path, args: &WindowArgs) -> Result<Chosen> {
-    let recording = source::open(path)?;
+fn plain(path: &Path, asked: &TimeWindow, caller: &Caller) -> Result<Chosen> {
+    let recording = source::open(path, caller)?;
     let start_ns = recording.meta().start_unix_ns;
     let span = start_ns..start_ns.saturating_add(recording.end_ns());
-    let args = &civil::settled(args, &[span])?;
-    let Some(at) = args.at else {
+    let settled = civil::settled(asked, &[span])?;
+    let Some(at) = settled.at else {
         return Ok(Chosen {
             recording,
-            window: *args,
+            window: settled,
         });
     };
     let at_ns = match at {
@@ -164,11 +178,14 @@ fn plain(path: &Path, args: &WindowArgs) -> Result<Chosen> {
     };
     let end_ns = recording.end_ns();
     if at_ns < 0 || at_ns > end_ns {
-        let (at_s, end_s) = (at_ns as f64 / 1e9, end_ns as f64 / 1e9);
-        bail!("--at is {at_s:.3} s from the recording's start, which has 0 to {end_s:.3} s");
+        return Err(QueryError::Outside {
+            bound: Bound::At,
+            at_ns,
+            end_ns,
+        });
     }
     let bound = |ns: i64| (0 < ns && ns < end_ns).then_some(Instant::SinceStart(ns));
-    let window = WindowArgs {
+    let window = TimeWindow {
         at: None,
         from: bound(at_ns - AROUND_NS),
         to: bound(at_ns + AROUND_NS),
@@ -187,15 +204,15 @@ struct Found {
 }
 
 impl Found {
-    fn open(&self) -> Result<Chosen> {
-        let recording = source::open(&self.stored.path)?;
+    fn open(&self, caller: &Caller) -> Result<Chosen> {
+        let recording = source::open(&self.stored.path, caller)?;
         let bound = |edge: i64, unix_ns: i64| {
             (unix_ns != edge).then_some(Instant::SinceStart(
                 unix_ns.saturating_sub(self.start_unix_ns),
             ))
         };
         let from = bound(self.start_unix_ns, self.from_unix_ns);
-        let window = WindowArgs {
+        let window = TimeWindow {
             at: None,
             from,
             to: bound(self.end_unix_ns, self.to_unix_ns),
@@ -252,76 +269,69 @@ impl Found {
             .any(|table| self.stored.path.join(table).exists())
     }
 
-    fn part(&self) -> String {
-        format!(
-            "--from {} --to {}",
-            said(self.from_unix_ns),
-            said(self.to_unix_ns)
-        )
+    fn part(&self) -> Stretch {
+        Stretch {
+            from_unix_ns: self.from_unix_ns,
+            to_unix_ns: self.to_unix_ns,
+        }
     }
 }
 
 /// The recordings of the root at `path` that hold the time; `None` if it is no root.
-fn in_root(path: &Path, args: &WindowArgs) -> Result<Option<Vec<Found>>> {
+fn in_root(path: &Path, asked: &TimeWindow, caller: &Caller) -> Result<Option<Vec<Found>>> {
     let Some(root) = Root::open(path)? else {
         return Ok(None);
     };
-    let args = &civil::settled_over(args, || {
-        let found = spans(root.recordings());
+    let settled = civil::settled_over(asked, || {
+        let found = spans(root.recordings(), caller);
         found.map(|f| f.start_unix_ns..f.end_unix_ns).collect()
     })?;
-    let at = |t: Option<Instant>, name: &str| match t {
-        None => Ok(None),
-        Some(Instant::Wall(t)) => Ok(Some(unix_ns(t))),
-        Some(Instant::SinceStart(_) | Instant::Civil(_)) => {
-            bail!(
-                "{name}: {} holds many recordings: give a wall-clock time (2026-11-21T05:48:00Z, -5m)",
-                path.display()
-            )
-        }
-    };
-    let (at, from, to) = (
-        at(args.at, "--at")?,
-        at(args.from, "--from")?,
-        at(args.to, "--to")?,
-    );
+    let at = wall_ns(settled.at, Bound::At, path)?;
+    let from = wall_ns(settled.from, Bound::From, path)?;
+    let to = wall_ns(settled.to, Bound::To, path)?;
     let from_ns = at.map(|t| t.saturating_sub(AROUND_NS)).or(from);
     let to_ns = at.map(|t| t.saturating_add(AROUND_NS)).or(to);
-    if let (Some(from_ns), Some(to_ns)) = (from_ns, to_ns)
-        && from_ns >= to_ns
+    if let (Some(from_unix_ns), Some(to_unix_ns)) = (from_ns, to_ns)
+        && from_unix_ns >= to_unix_ns
     {
-        bail!(
-            "--to ({}) is not after --from ({})",
-            said(to_ns),
-            said(from_ns)
-        );
+        return Err(QueryError::EndsBefore(Stretch {
+            from_unix_ns,
+            to_unix_ns,
+        }));
     }
     match root.hosts()[..] {
-        [] => bail!("{}: holds no recording yet", path.display()),
+        [] => return Err(QueryError::Empty(path.to_owned())),
         [_] => {}
         ref hosts => {
-            let (n, first) = (hosts.len(), Root::host_directory(hosts[0]));
-            let names: Vec<&str> = hosts.iter().take(8).copied().collect();
-            let names = names.join(", ");
-            bail!(
-                "{0}: holds recordings of {n} hosts ({names}): give one, as {0}/{first}",
-                path.display()
-            );
+            return Err(QueryError::ManyHosts {
+                place: path.to_owned(),
+                hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
+                directory: Root::host_directory(hosts[0]),
+            });
         }
     }
     if from_ns.is_none() && to_ns.is_none() {
-        return newest(&root).map(|found| Some(vec![found]));
+        return newest(&root, caller).map(|found| Some(vec![found]));
     }
-    holding(
-        &root,
-        from_ns.unwrap_or(i64::MIN),
-        to_ns.unwrap_or(i64::MAX),
-    )
-    .map(Some)
+    let from_ns = from_ns.unwrap_or(i64::MIN);
+    let to_ns = to_ns.unwrap_or(i64::MAX);
+    holding(&root, from_ns, to_ns, caller).map(Some)
+}
+
+/// A time of a question about a root, whose recordings have no common start.
+fn wall_ns(instant: Option<Instant>, bound: Bound, place: &Path) -> Result<Option<i64>> {
+    match instant {
+        None => Ok(None),
+        Some(Instant::Wall(t)) => Ok(Some(unix_ns(t))),
+        Some(Instant::SinceStart(_) | Instant::Civil(_)) => Err(QueryError::NeedsWallClock {
+            bound,
+            place: place.to_owned(),
+        }),
+    }
 }
 
 /// Spans of those recordings that can be read, the newest first.
-fn spans(recordings: &[Stored]) -> impl Iterator<Item = Found> + '_ {
+fn spans<'a>(recordings: &'a [Stored], caller: &'a Caller) -> impl Iterator<Item = Found> + 'a {
     recordings
         .iter()
         .rev()
@@ -334,38 +344,35 @@ fn spans(recordings: &[Stored]) -> impl Iterator<Item = Found> + '_ {
                 to_unix_ns: end,
             }),
             Err(e) => {
-                damage(&format!("{e}; left out"));
+                caller.note(Note::LeftOut(Arc::new(e.into())));
                 None
             }
         })
 }
 
-fn newest(root: &Root) -> Result<Found> {
-    let Some(found) = spans(root.recordings()).next() else {
-        bail!("{}: no recording can be read", root.path().display())
+fn newest(root: &Root, caller: &Caller) -> Result<Found> {
+    let Some(found) = spans(root.recordings(), caller).next() else {
+        return Err(QueryError::Unreadable(root.path().to_owned()));
     };
-    if root.recordings().len() > 1 {
-        let (n, path) = (
-            root.recordings().len(),
-            found.stored.path.display().to_string(),
-        );
-        eprintln!(
-            "iolens: the newest of {n} recordings, {}; choose with --at or --from",
-            escape::terminal(&path)
-        );
+    let recordings = root.recordings().len();
+    if recordings > 1 {
+        caller.note(Note::NewestOf {
+            recordings,
+            path: found.stored.path.clone(),
+        });
     }
     Ok(found)
 }
 
 /// What holds something of `from_ns..to_ns`, by time. Copies that were kept stand in for recordings that the size limit has
 /// removed, also for those of which it has left sums only where one copy holds all of the time.
-fn holding(root: &Root, from_ns: i64, to_ns: i64) -> Result<Vec<Found>> {
+fn holding(root: &Root, from_ns: i64, to_ns: i64, caller: &Caller) -> Result<Vec<Found>> {
     let mut found = Vec::new();
     let mut nearest: Option<Found> = None;
     let off = |f: &Found| {
         (f.start_unix_ns.saturating_sub(to_ns)).max(from_ns.saturating_sub(f.end_unix_ns))
     };
-    for f in spans(root.recordings()) {
+    for f in spans(root.recordings(), caller) {
         match f.part_of(from_ns, to_ns) {
             Ok(part) => found.push(part),
             Err(f) if nearest.as_ref().is_none_or(|n| off(&f) < off(n)) => nearest = Some(f),
@@ -373,21 +380,18 @@ fn holding(root: &Root, from_ns: i64, to_ns: i64) -> Result<Vec<Found>> {
         }
     }
     found.sort_by_key(|f| f.start_unix_ns);
-    stand_in(root, &mut found, from_ns, to_ns);
+    stand_in(root, &mut found, from_ns, to_ns, caller);
     if found.is_empty() {
-        let part = nearest.map_or(String::new(), |n| {
-            format!("; the nearest one is {}", n.part())
+        return Err(QueryError::NothingThen {
+            place: root.path().to_owned(),
+            nearest: nearest.as_ref().map(Found::part),
         });
-        bail!(
-            "{}: no recording holds anything of this time{part}",
-            root.path().display()
-        );
     }
     Ok(found)
 }
 
 /// Adds copies where `found`, by time, has nothing.
-fn stand_in(root: &Root, found: &mut Vec<Found>, from_ns: i64, to_ns: i64) {
+fn stand_in(root: &Root, found: &mut Vec<Found>, from_ns: i64, to_ns: i64, caller: &Caller) {
     // What was before all recordings is meant where that is said, or where there is nothing else.
     let bounds = found
         .first()
@@ -411,7 +415,7 @@ fn stand_in(root: &Root, found: &mut Vec<Found>, from_ns: i64, to_ns: i64) {
     }
     let [host] = root.hosts()[..] else { return };
     let stored = root.copies(host);
-    let mut copies: Vec<Found> = spans(&stored)
+    let mut copies: Vec<Found> = spans(&stored, caller)
         .filter_map(|f| f.part_of(from_ns, to_ns).ok())
         .collect();
     copies.sort_by_key(|f| f.from_unix_ns - f.to_unix_ns);
@@ -431,12 +435,11 @@ fn stand_in(root: &Root, found: &mut Vec<Found>, from_ns: i64, to_ns: i64) {
         .iter()
         .filter(|f| !root.recordings().contains(&f.stored))
     {
-        let path = copy.stored.path.display().to_string();
-        let (from, to) = (said(copy.from_unix_ns), said(copy.to_unix_ns));
-        eprintln!(
-            "iolens: the size limit removed I/Os; {from} to {to} is of a copy, {}",
-            escape::terminal(&path)
-        );
+        caller.note(Note::OfCopy {
+            from_unix_ns: copy.from_unix_ns,
+            to_unix_ns: copy.to_unix_ns,
+            path: copy.stored.path.clone(),
+        });
     }
 }
 
@@ -460,15 +463,10 @@ pub(super) fn unix_ns(t: Timestamp) -> i64 {
     i64::try_from(t.as_nanosecond()).unwrap_or(i64::MAX)
 }
 
-/// RFC 3339 with as many digits as it takes, so that what is proposed can be typed.
-pub(super) fn said(unix_ns: i64) -> String {
-    Timestamp::from_nanosecond(unix_ns.into())
-        .map_or_else(|_| unix_ns.to_string(), |t| t.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::present::query_text;
     use iolens_core::model::{DevId, Io, Op, RecorderCost, RecordingMeta, Source};
     use iolens_core::store::{RecordingWriter, WriterOptions};
 
@@ -507,8 +505,8 @@ mod tests {
         ))
     }
 
-    fn window(from: Option<Instant>, to: Option<Instant>) -> WindowArgs {
-        WindowArgs { at: None, from, to }
+    fn window(from: Option<Instant>, to: Option<Instant>) -> TimeWindow {
+        TimeWindow { at: None, from, to }
     }
 
     fn ranges(found: Vec<Chosen>) -> Vec<(i64, i64)> {
@@ -522,7 +520,16 @@ mod tests {
     }
 
     fn refusal(found: Result<impl Sized>) -> String {
-        found.map(drop).expect_err("refused").to_string()
+        let e = found.map(drop).expect_err("refused");
+        query_text::error(&e, query_text::Spelling::Flags)
+    }
+
+    fn one(path: &Path, asked: &TimeWindow) -> Result<Chosen> {
+        super::one(path, asked, &Caller::deaf())
+    }
+
+    fn all(path: &Path, asked: &TimeWindow) -> Result<Vec<Chosen>> {
+        super::all(path, asked, &Caller::deaf())
     }
 
     #[test]
@@ -531,7 +538,7 @@ mod tests {
         record(tmp.path(), "a", 0, 100);
         record(tmp.path(), "a", 100, 300);
         record(tmp.path(), "a", 400, 500);
-        let all = |args| all(tmp.path(), &args).map(ranges);
+        let all = |asked| all(tmp.path(), &asked).map(ranges);
         assert_eq!(all(window(wall(50), wall(60))).expect("found"), [(50, 60)]);
         assert_eq!(
             all(window(wall(50), wall(450))).expect("found"),
@@ -547,7 +554,7 @@ mod tests {
             "half open"
         );
         assert_eq!(
-            all(WindowArgs {
+            all(TimeWindow {
                 at: wall(200),
                 ..Default::default()
             })
@@ -555,7 +562,7 @@ mod tests {
             [(70, 130)]
         );
         assert_eq!(
-            all(WindowArgs::default()).expect("found"),
+            all(TimeWindow::default()).expect("found"),
             [(0, 100)],
             "the newest"
         );
@@ -602,12 +609,13 @@ mod tests {
         let at = |s| {
             let found = in_root(
                 tmp.path(),
-                &WindowArgs {
+                &TimeWindow {
                     at: wall(s),
                     ..Default::default()
                 },
+                &Caller::deaf(),
             )?;
-            anyhow::Ok(
+            Result::Ok(
                 found
                     .expect("a root")
                     .iter()
@@ -667,7 +675,7 @@ mod tests {
         let tmp = tempfile::tempdir().expect("a directory");
         std::fs::create_dir(tmp.path().join("host=empty")).expect("makes");
         assert!(
-            refusal(one(tmp.path(), &WindowArgs::default())).contains("holds no recording yet")
+            refusal(one(tmp.path(), &TimeWindow::default())).contains("holds no recording yet")
         );
         record(tmp.path(), "a", 0, 100);
         record(tmp.path(), "a", 100, 300);
@@ -675,12 +683,12 @@ mod tests {
         assert!(since_start.contains("wall-clock"), "{since_start}");
         assert!(refusal(one(tmp.path(), &window(wall(9), wall(9)))).contains("not after"));
         record(tmp.path(), "b", 0, 1);
-        let hosts = refusal(one(tmp.path(), &WindowArgs::default()));
+        let hosts = refusal(one(tmp.path(), &TimeWindow::default()));
         assert!(
             hosts.contains("2 hosts (a, b)") && hosts.contains("/host=a"),
             "{hosts}"
         );
-        assert!(one(&tmp.path().join("host=b"), &WindowArgs::default()).is_ok());
+        assert!(one(&tmp.path().join("host=b"), &TimeWindow::default()).is_ok());
     }
 
     #[test]
@@ -727,7 +735,7 @@ mod tests {
         let at = |at| {
             one(
                 &path,
-                &WindowArgs {
+                &TimeWindow {
                     at,
                     ..Default::default()
                 },

@@ -2,18 +2,18 @@
 
 use std::ops::Range;
 
-use anyhow::{Context as _, Result, bail};
 use jiff::Timestamp;
 
-use super::choose::{said, unix_ns};
-use super::{CivilInstant, Day, Instant, WindowArgs};
+use super::choose::unix_ns;
+use super::error::{QueryError, Result, Stretch};
+use super::{CivilInstant, Day, Instant, TimeWindow};
 
 /// `args` with instants in place of times without a zone. `--at` is the newest such time that one of `spans` (Unix time, in
 /// nanoseconds) holds, `--from` as well, `--to` the first after it.
 ///
 /// # Errors
 /// No recording holds the time of day.
-pub fn settled(args: &WindowArgs, spans: &[Range<i64>]) -> Result<WindowArgs> {
+pub fn settled(args: &TimeWindow, spans: &[Range<i64>]) -> Result<TimeWindow> {
     let now = Timestamp::now();
     let at = match args.at {
         Some(Instant::Civil(civil)) => Some(Instant::Wall(at(civil, spans, now)?)),
@@ -31,13 +31,13 @@ pub fn settled(args: &WindowArgs, spans: &[Range<i64>]) -> Result<WindowArgs> {
     };
     let to = match (args.to, from) {
         // From 23:50 to 00:10 is over midnight.
-        (Some(Instant::Civil(to)), Some(Instant::Wall(from))) if to_is_open => Some(Instant::Wall(
-            to.after(from).context("--to is out of range")?,
-        )),
+        (Some(Instant::Civil(to)), Some(Instant::Wall(from))) if to_is_open => {
+            Some(Instant::Wall(to.after(from).ok_or(QueryError::NoSuchTime)?))
+        }
         (Some(Instant::Civil(to)), _) => Some(Instant::Wall(newest(to, spans, None, now)?)),
         (other, _) => other,
     };
-    Ok(WindowArgs { at, from, to })
+    Ok(TimeWindow { at, from, to })
 }
 
 /// The same; `spans` are asked for only if they are needed.
@@ -45,9 +45,9 @@ pub fn settled(args: &WindowArgs, spans: &[Range<i64>]) -> Result<WindowArgs> {
 /// # Errors
 /// As [`settled`].
 pub fn settled_over(
-    args: &WindowArgs,
+    args: &TimeWindow,
     spans: impl FnOnce() -> Vec<Range<i64>>,
-) -> Result<WindowArgs> {
+) -> Result<TimeWindow> {
     let is_civil = |t: &Option<Instant>| matches!(t, Some(Instant::Civil(_)));
     if [args.at, args.from, args.to].iter().any(is_civil) {
         settled(args, &spans())
@@ -64,12 +64,13 @@ fn at(civil: CivilInstant, spans: &[Range<i64>], now: Timestamp) -> Result<Times
     let Some(held) = newest_held(civil, spans, None) else {
         let from_ns = spans.iter().map(|s| s.start).min().unwrap_or(0);
         let to_ns = spans.iter().map(|s| s.end).max().unwrap_or(0);
-        bail!(
-            "--at {}: nothing was recorded at this time of day; there is {} to {}",
-            civil.time,
-            said(from_ns),
-            said(to_ns)
-        );
+        return Err(QueryError::NoSuchTimeOfDay {
+            time: civil.time,
+            recorded: Stretch {
+                from_unix_ns: from_ns,
+                to_unix_ns: to_ns,
+            },
+        });
     };
     Ok(held)
 }
@@ -89,8 +90,8 @@ fn newest(
     }
     let end_ns = spans.iter().map(|s| s.end).max().unwrap_or(0);
     let end = limit.map_or(end_ns, |t| unix_ns(t).min(end_ns));
-    let end = Timestamp::from_nanosecond(end.into())?;
-    civil.at_or_before(end).context("the time is out of range")
+    let end = Timestamp::from_nanosecond(end.into()).map_err(|_| QueryError::NoSuchTime)?;
+    civil.at_or_before(end).ok_or(QueryError::NoSuchTime)
 }
 
 /// The newest such instant before `limit` that one of `spans` holds.
@@ -144,26 +145,27 @@ mod tests {
     #[test]
     fn a_time_of_day_is_the_newest_that_is_recorded() {
         let at = |s| {
-            let args = WindowArgs {
+            let args = TimeWindow {
                 at: civil(s),
-                ..WindowArgs::default()
+                ..TimeWindow::default()
             };
             settled(&args, &spans()).map(|args| said_of(args.at))
         };
         assert_eq!(at("03:12").expect("held"), "2026-11-22T03:12:00Z");
         assert_eq!(at("22:30").expect("held"), "2026-11-20T22:30:00Z");
         assert_eq!(at("05:30").expect("held"), "2026-11-21T05:30:00Z");
-        let refused = at("12:00").expect_err("never").to_string();
-        assert!(
-            refused.contains("2026-11-20T22:00:00Z to 2026-11-22T05:00:00Z"),
-            "{refused}"
-        );
+        let refused = at("12:00").expect_err("never");
+        let QueryError::NoSuchTimeOfDay { recorded, .. } = refused else {
+            panic!("{refused}")
+        };
+        assert_eq!(recorded.from_unix_ns, at_ns("2026-11-20T22:00:00Z"));
+        assert_eq!(recorded.to_unix_ns, at_ns("2026-11-22T05:00:00Z"));
     }
 
     #[test]
     fn a_range_may_go_over_midnight() {
         let range = |from, to| {
-            let args = WindowArgs { at: None, from, to };
+            let args = TimeWindow { at: None, from, to };
             let args = settled(&args, &spans()).expect("held");
             (said_of(args.from), said_of(args.to))
         };
@@ -182,9 +184,9 @@ mod tests {
 
     #[test]
     fn spans_are_asked_for_only_where_a_zone_is_missing() {
-        let args = WindowArgs {
+        let args = TimeWindow {
             from: Some(Instant::SinceStart(S)),
-            ..WindowArgs::default()
+            ..TimeWindow::default()
         };
         let same = settled_over(&args, || panic!("not needed")).expect("settled");
         assert_eq!(same.from, args.from);

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
-use anyhow::Result;
 use iolens_core::analysis::Part;
 use iolens_core::analysis::stacks::join::StackJoin;
 use iolens_core::model::{Io, Lost};
 use iolens_core::store::{IoColumns, IoReader, Recording, StoreError};
 
-use super::{patience, window};
+use super::caller::Caller;
+use super::error::Result;
+use super::window;
 
 /// Batches decoded ahead: enough to even out those that take long, few enough to cost some megabytes.
 const AHEAD: usize = 8;
@@ -117,18 +118,19 @@ impl Iterator for Ios {
     }
 }
 
-/// Hands every I/O that completed in `range` to `eat`, in order, decoding on a second thread.
+/// Hands every I/O that completed in `range` to `consume`, in order, decoding on a second thread.
 ///
 /// # Errors
-/// The recording cannot be read. I/Os before the trouble have been eaten.
+/// The recording cannot be read. I/Os before the trouble have been consumed.
 pub fn each_io(
     recording: &Recording,
     range: Range<i64>,
     columns: IoColumns,
-    mut eat: impl FnMut(&Io),
+    caller: &Caller,
+    mut consume: impl FnMut(&Io),
 ) -> Result<Met> {
-    each_batch(recording, range, columns, &mut [], |batch| {
-        batch.ios.iter().for_each(&mut eat)
+    each_batch(recording, range, columns, caller, &mut [], |batch| {
+        batch.ios.iter().for_each(&mut consume)
     })
 }
 
@@ -140,13 +142,14 @@ pub fn for_parts(
     recording: &Recording,
     range: Range<i64>,
     columns: IoColumns,
+    caller: &Caller,
     parts: &mut [&mut dyn Part],
 ) -> Result<Met> {
     match parts {
-        [others @ .., own] => {
-            each_batch(recording, range, columns, others, |batch| batch.feed(*own))
-        }
-        [] => each_batch(recording, range, columns, &mut [], |_| {}),
+        [others @ .., own] => each_batch(recording, range, columns, caller, others, |batch| {
+            batch.feed(*own)
+        }),
+        [] => each_batch(recording, range, columns, caller, &mut [], |_| {}),
     }
 }
 
@@ -163,13 +166,14 @@ impl Batch {
     }
 }
 
-/// Hands batches to `eat` on this thread, and to `parts` on others.
+/// Hands batches to `consume` on this thread, and to `parts` on others, until `caller` waits no longer.
 fn each_batch(
     recording: &Recording,
     range: Range<i64>,
     columns: IoColumns,
+    caller: &Caller,
     parts: &mut [&mut dyn Part],
-    mut eat: impl FnMut(&Batch),
+    mut consume: impl FnMut(&Batch),
 ) -> Result<Met> {
     let mut ios = Ios::new(recording, range, columns);
     thread::scope(|scope| {
@@ -177,10 +181,10 @@ fn each_batch(
         for part in parts {
             let (send, batches) = sync_channel::<Arc<Batch>>(AHEAD);
             others.push(send);
-            let eat = move || batches.iter().for_each(|batch| batch.feed(*part));
+            let feed = move || batches.iter().for_each(|batch| batch.feed(*part));
             thread::Builder::new()
                 .name("analyse".to_owned())
-                .spawn_scoped(scope, eat)?;
+                .spawn_scoped(scope, feed)?;
         }
         let (send, batches) = sync_channel(AHEAD);
         let decoder = thread::Builder::new()
@@ -190,8 +194,8 @@ fn each_batch(
                 ios
             })?;
         for batch in batches {
-            patience::check()?;
-            eat(&*batch?);
+            caller.check()?;
+            consume(&*batch?);
         }
         let ios = decoder
             .join()
@@ -261,10 +265,16 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let recording = recorded(&dir.path().join("r.iolens"));
         let mut expected = 512;
-        let met = each_io(&recording, 0..i64::MAX, IoColumns::ALL, |io| {
-            assert_eq!(io.bytes, expected);
-            expected += 1;
-        })
+        let met = each_io(
+            &recording,
+            0..i64::MAX,
+            IoColumns::ALL,
+            &Caller::deaf(),
+            |io| {
+                assert_eq!(io.bytes, expected);
+                expected += 1;
+            },
+        )
         .expect("readable");
         assert_eq!(
             (expected, met.damage.len(), met.warnings.len()),
@@ -350,7 +360,14 @@ mod tests {
         let recording = recorded(&dir.path().join("r.iolens"));
         let mut parts: [Eaten; 3] = Default::default();
         let mut some = parts.each_mut().map(|part| part as &mut dyn Part);
-        for_parts(&recording, 0..i64::MAX, IoColumns::ALL, &mut some).expect("readable");
+        for_parts(
+            &recording,
+            0..i64::MAX,
+            IoColumns::ALL,
+            &Caller::deaf(),
+            &mut some,
+        )
+        .expect("readable");
         for part in &parts {
             assert!(part.done_ns.iter().copied().eq((0..IOS).map(|i| i * 1000)));
             assert_eq!(part.promised_ns.last(), Some(&i64::MAX), "none is to come");
@@ -379,8 +396,14 @@ mod tests {
         bytes[third..third + 100].fill(0xa5);
         std::fs::write(&file, bytes).expect("damaged");
         let mut ios = 0;
-        let met = each_io(&recording, 0..i64::MAX, IoColumns::ALL, |_| ios += 1)
-            .expect("the rest is readable");
+        let met = each_io(
+            &recording,
+            0..i64::MAX,
+            IoColumns::ALL,
+            &Caller::deaf(),
+            |_| ios += 1,
+        )
+        .expect("the rest is readable");
         assert!(
             ios < IOS && !met.damage.is_empty() && !met.warnings.is_empty(),
             "{ios}: {:?}",
@@ -394,7 +417,13 @@ mod tests {
         let path = dir.path().join("r.iolens");
         let recording = recorded(&path);
         std::fs::remove_dir_all(path.join("io")).expect("removed");
-        let ended = each_io(&recording, 0..i64::MAX, IoColumns::ALL, |_| {});
+        let ended = each_io(
+            &recording,
+            0..i64::MAX,
+            IoColumns::ALL,
+            &Caller::deaf(),
+            |_| {},
+        );
         assert!(ended.is_err() || ended.is_ok_and(|met| !met.damage.is_empty()));
     }
 }

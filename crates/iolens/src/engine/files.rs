@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
-use anyhow::Result;
 use iolens_core::analysis::Window;
 use iolens_core::analysis::files::{By, FilesReport, FilesReportBuilder};
 use iolens_core::store::{IoColumns, Recording};
 
-use super::{source, window};
+use super::caller::Caller;
+use super::error::Result;
+use super::window;
 
 /// The analysis of the requests of `range`, grouped by `by`; `None` if none were recorded.
 ///
@@ -17,8 +18,9 @@ pub fn if_recorded(
     recording: &Recording,
     range: &Range<i64>,
     by: By,
+    caller: &Caller,
 ) -> Result<Option<FilesReport>> {
-    let analysed = || analyse(recording, Window::new(range.start, range.end), by);
+    let analysed = || analyse(recording, Window::new(range.start, range.end), by, caller);
     (recording.requests_stored() > 0).then(analysed).transpose()
 }
 
@@ -26,7 +28,12 @@ pub fn if_recorded(
 ///
 /// # Errors
 /// The recording cannot be read.
-pub fn analyse(recording: &Recording, window: Window, by: By) -> Result<FilesReport> {
+pub fn analyse(
+    recording: &Recording,
+    window: Window,
+    by: By,
+    caller: &Caller,
+) -> Result<FilesReport> {
     // What ends with the recording ends at its last instant.
     let range = window::with_last_instant(recording, &(window.from_ns..window.to_ns));
     let mut builder = FilesReportBuilder::new(window, by).with_devices(&recording.meta().devices);
@@ -39,11 +46,11 @@ pub fn analyse(recording: &Recording, window: Window, by: By) -> Result<FilesRep
     for batch in &mut ios {
         batch?.iter().for_each(|io| builder.push_io(io));
     }
-    source::warn(ios.warnings());
+    caller.damage(ios.warnings());
     let mut requests = recording.requests(range);
     for batch in &mut requests {
         batch?.iter().for_each(|r| builder.push(r));
     }
-    source::warn(requests.warnings());
+    caller.damage(requests.warnings());
     Ok(builder.finish())
 }

@@ -1,11 +1,11 @@
-//! Which I/Os are meant: of a process, a control group, a file, a class.
+//! Which I/Os are meant: of a device, a process, a control group, a file, a class.
 
 use std::collections::{BTreeSet, HashSet};
 
-use iolens_core::model::{Class, Inode, Io};
+use iolens_core::model::{Class, DevId, Device, Inode, Io, Names};
 use iolens_core::store::IoColumns;
 
-use crate::present::html::Names;
+use super::error::{QueryError, Result};
 
 /// What is asked for, as users write it; nothing: all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -127,6 +127,58 @@ fn is_below(path: &str, wanted: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     below || (!wanted.contains('/') && path.rsplit('/').next() == Some(wanted))
 }
+
+/// Devices that were chosen by their names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeviceFilter(Option<BTreeSet<DevId>>);
+
+impl DeviceFilter {
+    /// Those called `names`, or `MAJOR:MINOR`; all, if there is no name.
+    ///
+    /// # Errors
+    /// None is called so.
+    pub fn of(devices: &[Device], names: &[String]) -> Result<DeviceFilter> {
+        if names.is_empty() {
+            return Ok(DeviceFilter(None));
+        }
+        let mut chosen = BTreeSet::new();
+        for name in names {
+            let before = chosen.len();
+            chosen.extend(
+                devices
+                    .iter()
+                    .filter(|d| d.name == *name || d.id.to_string() == *name)
+                    .map(|d| d.id),
+            );
+            if chosen.len() == before && !devices.iter().any(|d| d.name == *name) {
+                let known = devices.iter().take(MAX_NAMED).map(|d| d.name.clone());
+                return Err(QueryError::NoSuchDevice {
+                    name: name.clone(),
+                    known: known.collect(),
+                });
+            }
+        }
+        Ok(DeviceFilter(Some(chosen)))
+    }
+
+    /// `dev` alone.
+    pub fn only(dev: DevId) -> DeviceFilter {
+        DeviceFilter(Some(BTreeSet::from([dev])))
+    }
+
+    /// Whether none was chosen.
+    pub fn is_all(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Whether `dev` is one of them.
+    pub fn has(&self, dev: DevId) -> bool {
+        self.0.as_ref().is_none_or(|chosen| chosen.contains(&dev))
+    }
+}
+
+/// As many devices are named where one is not found.
+const MAX_NAMED: usize = 12;
 
 #[cfg(test)]
 mod tests {

@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
-use anyhow::Result;
 use iolens_core::analysis::findings::harm;
 use iolens_core::model::{KindName, Severity, StoredFinding};
 use iolens_core::store::{Recording, StoreError, Stored, read_findings};
 
-use super::choose::{self, Chosen};
-use super::{WindowArgs, privacy, report, window};
+use super::caller::Caller;
+use super::error::Result;
+use super::note::Note;
+use super::query::{Grain, Part, Query};
+use super::{parallel, privacy, report, window};
 use crate::present::findings as words;
 use crate::present::fleet::FindingRow;
 
@@ -34,30 +36,31 @@ pub struct PlacedFinding {
     pub finding: StoredFinding,
 }
 
-/// The findings in `asked`, of each recording by itself.
+/// The findings in the window of `query`, of each recording by itself.
 ///
 /// # Errors
 /// No recording holds the time, or it cannot be read.
-pub fn findings(path: &Path, asked: &WindowArgs) -> Result<Vec<PlacedFinding>> {
-    let mut all = Vec::new();
-    for Chosen {
-        recording,
-        window: asked,
-    } in choose::all(path, asked)?
-    {
-        all.extend(of_recording(&recording, &asked)?);
-    }
-    Ok(all)
+pub fn findings(query: &Query<'_>) -> Result<Vec<PlacedFinding>> {
+    let caller = query.caller;
+    let found = query.parts(Grain::Recording)?;
+    let add = |all: &mut Vec<(usize, Vec<PlacedFinding>)>, i: usize, part: &Part| {
+        all.push((i, of_part(part, caller)?));
+        Ok(())
+    };
+    let mut all = parallel::shared(&found.parts, caller, Vec::new, add)?.concat();
+    all.sort_by_key(|(i, _)| *i);
+    Ok(all.into_iter().flat_map(|(_, of_part)| of_part).collect())
 }
 
-fn of_recording(recording: &Recording, asked: &WindowArgs) -> Result<Vec<PlacedFinding>> {
+fn of_part(part: &Part, caller: &Caller) -> Result<Vec<PlacedFinding>> {
+    let recording = &part.recording;
+    let range = part.range.clone();
     let start_ns = recording.meta().start_unix_ns;
     let placed = |finding: StoredFinding| PlacedFinding {
         from_unix_ns: start_ns.saturating_add(finding.from_ns),
         to_unix_ns: start_ns.saturating_add(finding.to_ns),
         finding,
     };
-    let range = window::resolve(recording, asked)?;
     let removed_to_ns = window::kept_from(recording, &range).min(range.end);
     let reported_to_ns = if is_watched(recording) {
         removed_to_ns.max(cheap_from(recording, &(removed_to_ns..range.end)))
@@ -66,22 +69,20 @@ fn of_recording(recording: &Recording, asked: &WindowArgs) -> Result<Vec<PlacedF
     };
     let mut stored = Vec::new();
     if removed_to_ns > range.start {
-        eprintln!(
-            "iolens: the size limit removed I/Os of this time; findings of then are those that were reported while it was recorded"
-        );
+        caller.note(Note::FindingsOfThen);
     }
     if reported_to_ns > removed_to_ns {
-        eprintln!(
-            "iolens: of so many I/Os findings are those that were reported while it was recorded; report analyses all of them"
-        );
+        caller.note(Note::FindingsOfMany);
     }
     if reported_to_ns > range.start {
         let reported = reported(recording.path(), &(range.start..reported_to_ns))?;
-        stored = reported.into_iter().map(privacy::shown_finding).collect();
+        for finding in reported {
+            stored.push(privacy::shown_finding(finding, caller));
+        }
     }
     let mut all = stored.clone();
     if reported_to_ns < range.end {
-        let found = report::plain(recording, &(reported_to_ns..range.end))?.report;
+        let found = report::plain(recording, &(reported_to_ns..range.end), caller)?;
         for f in &found.findings {
             let finding = words::reported(f, recording.meta());
             let goes_on = |s: &StoredFinding| {
@@ -199,6 +200,7 @@ pub fn sort(findings: &mut [FindingRow]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::TimeWindow;
     use iolens_core::model::{
         DevId, Device, Io, LossReason, Lost, Observation, Op, RecorderCost, RecordingMeta, Source,
     };
@@ -274,18 +276,19 @@ mod tests {
             .finish(100 * S, RecorderCost::default())
             .expect("finishes");
         put_finding(&path, Access::OWNER, &stall(10, 20)).expect("writes");
-        let stalls = |window: &WindowArgs| {
-            let found = findings(&path, window).expect("found");
+        let stalls = |window: &TimeWindow| {
+            let caller = Caller::deaf();
+            let found = findings(&Query::new(&path, *window, &caller)).expect("found");
             found
                 .iter()
                 .filter(|f| f.finding.kind == "stall".into())
                 .count()
         };
-        let all = WindowArgs::default();
+        let all = TimeWindow::default();
         assert_eq!(stalls(&all), 0, "nothing watched it: it is analysed");
         std::fs::create_dir(path.join("actors")).expect("makes");
         assert_eq!(stalls(&all), 1);
-        let short = WindowArgs {
+        let short = TimeWindow {
             to: Some(crate::engine::Instant::SinceStart(30 * S)),
             ..all
         };
@@ -298,7 +301,9 @@ mod tests {
         let of = |kept_s: i64| {
             let path = dir.path().join(kept_s.to_string());
             record(&path, kept_s);
-            let found = findings(&path, &WindowArgs::default()).expect("found");
+            let caller = Caller::deaf();
+            let query = Query::new(&path, TimeWindow::default(), &caller);
+            let found = findings(&query).expect("found");
             let stalls = found
                 .into_iter()
                 .filter(|f| f.finding.kind == "stall".into());

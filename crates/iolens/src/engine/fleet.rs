@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use anyhow::{Result, bail};
 use iolens_core::model::{CallHistogram, Class, DevId, Device, DeviceKind, Rollup};
 use iolens_core::store::{
-    Recording, RollupHistograms, Root, Stored, findings_written, read_rollups_with,
+    Recording, RollupHistograms, Root, StoreError, Stored, findings_written, read_rollups_with,
 };
 
+use super::caller::Caller;
+use super::error::{QueryError, Result};
 use super::findings::Reported;
-use super::patience;
 
 mod load;
 
@@ -136,9 +136,10 @@ pub fn read(
     usual_ns: i64,
     remembered: &Remembered,
     deadline: Instant,
+    caller: &Caller,
 ) -> Result<Fleet> {
     let Some((root, unlisted)) = open(path)? else {
-        bail!("{} is one recording, and no root of hosts", path.display());
+        return Err(QueryError::NoFleet(path.to_owned()));
     };
     let mut by_host: BTreeMap<&str, Vec<&Stored>> = BTreeMap::new();
     root.recordings()
@@ -152,17 +153,13 @@ pub fn read(
     // Where none can be read, their names alone say when they began.
     let named = || root.recordings().iter().map(|r| r.start_unix_ns).max();
     let Some(end) = asked.1.or(newest).or_else(named) else {
-        let unlisted = unlisted.iter().flat_map(|h| &h.damage).next();
-        bail!(
-            "{}",
-            unlisted
-                .cloned()
-                .unwrap_or_else(|| format!("{}: no recordings", path.display()))
-        );
+        let mut reasons = unlisted.into_iter().flat_map(|h| h.damage);
+        let empty = QueryError::Empty(path.to_owned());
+        return Err(reasons.next().map_or(empty, QueryError::Unlisted));
     };
     let unix_ns = asked.0.unwrap_or_else(|| end.saturating_sub(usual_ns))..end;
     if unix_ns.is_empty() {
-        bail!("the end is not after the beginning");
+        return Err(QueryError::EmptyStretch);
     }
     let mut hosts: Vec<(&str, Vec<&Stored>)> = by_host.into_iter().collect();
     hosts.sort_by_key(|(host, of)| {
@@ -181,14 +178,14 @@ pub fn read(
             fleet.left_out = hosts.len() - i;
             break;
         }
-        let sums = host_sums(host, stored, &unix_ns, remembered)?;
+        let sums = host_sums(host, stored, &unix_ns, remembered, caller)?;
         fleet.hosts.extend(
             Some(sums)
                 .filter(|s| s.recordings > 0 || s.reported.total() > 0 || !s.damage.is_empty()),
         );
     }
     if fleet.hosts.is_empty() {
-        bail!("no recording has rollups of a minute of this time");
+        return Err(QueryError::NoSumsThen);
     }
     Ok(fleet)
 }
@@ -198,6 +195,7 @@ fn host_sums(
     stored: &[&Stored],
     unix_ns: &Range<i64>,
     remembered: &Remembered,
+    caller: &Caller,
 ) -> Result<HostSums> {
     let mut sums = HostSums {
         host: host.to_owned(),
@@ -211,7 +209,7 @@ fn host_sums(
         if next.is_some_and(|next| next.start_unix_ns <= unix_ns.start) {
             continue;
         }
-        patience::check()?;
+        caller.check()?;
         if one.start_unix_ns >= unix_ns.end {
             // That a host's newest cannot be read is said of any stretch: it is not known which it has something of.
             if let (None, Err(e)) = (next, one.span_unix_ns()) {
@@ -221,7 +219,7 @@ fn host_sums(
         }
         match remembered.part(one, unix_ns) {
             Ok(part) => sums.add(&part),
-            Err(e) => sums.damage.push(format!("{e:#}; left out")),
+            Err(e) => sums.damage.push(format!("{e}; left out")),
         }
     }
     Ok(sums)
@@ -248,7 +246,7 @@ impl HostSums {
 }
 
 impl Remembered {
-    fn part(&self, stored: &Stored, unix_ns: &Range<i64>) -> Result<Arc<Part>> {
+    fn part(&self, stored: &Stored, unix_ns: &Range<i64>) -> Result<Arc<Part>, StoreError> {
         let (from, to) = stored.span_unix_ns()?;
         if to <= unix_ns.start {
             return Ok(Arc::default());
@@ -283,7 +281,7 @@ impl Remembered {
 }
 
 /// The minutes that begin in `range` of a recording.
-fn sums_of(stored: &Stored, start_unix_ns: i64, range: Range<i64>) -> Result<Part> {
+fn sums_of(stored: &Stored, start_unix_ns: i64, range: Range<i64>) -> Result<Part, StoreError> {
     let recording = Recording::open(&stored.path)?;
     let devices = &recording.meta().devices;
     let mut by_id: BTreeMap<DevId, (DeviceSums, OpenMinute)> = BTreeMap::new();

@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::Result;
 use iolens_core::analysis::timeline::GroupBy;
 use iolens_core::model::{DevId, Device, layers_above};
 use iolens_core::store::{IoColumns, Recording};
 
-use super::patience;
-use crate::present::escape;
+use super::caller::Caller;
+use super::error::Result;
+use super::note::Note;
 
 /// Which of some devices lie above others of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Layers {
     ///
     /// # Errors
     /// The recording cannot be read.
-    pub fn of(recording: &Recording, by: GroupBy) -> Result<Layers> {
+    pub fn of(recording: &Recording, by: GroupBy, caller: &Caller) -> Result<Layers> {
         let devices = &recording.meta().devices;
         let all = Layers::doubled(devices, by);
         if all.words.is_empty() || recording.ios_stored() == 0 {
@@ -42,7 +42,7 @@ impl Layers {
         }
         let mut seen: BTreeSet<DevId> = BTreeSet::new();
         for batch in recording.ios(i64::MIN..i64::MAX, IoColumns::REQUIRED) {
-            patience::check()?;
+            caller.check()?;
             let before = seen.len();
             for io in &batch? {
                 seen.insert(io.dev);
@@ -87,15 +87,9 @@ impl Layers {
         &self.words
     }
 
-    /// What is left out, in one line for stderr; nothing if nothing is.
-    pub fn say(&self) {
-        if !self.words.is_empty() {
-            let names = self.words.join(", ");
-            eprintln!(
-                "iolens: sums count an I/O once, on the bottom layer; left out: {}; --by device shows all layers",
-                escape::terminal(&names)
-            );
-        }
+    /// What is left out; `None` if nothing is.
+    pub fn note(&self) -> Option<Note> {
+        (!self.words.is_empty()).then(|| Note::Layers(self.words.clone()))
     }
 }
 
@@ -165,7 +159,7 @@ mod tests {
             Recording::open(&path).expect("readable")
         };
         let counts = |recording: &Recording, minor| {
-            Layers::of(recording, GroupBy::All)
+            Layers::of(recording, GroupBy::All, &Caller::deaf())
                 .expect("readable")
                 .counts(DevId::new(8, minor))
         };

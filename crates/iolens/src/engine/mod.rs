@@ -1,12 +1,16 @@
-//! Recordings read for the analyses: the window, decoding beside analysing, names, layers, imported tables.
+//! Recordings read for the analyses. A [`query::Query`] says of what, when and for whom; its parts are recordings with what
+//! answers and what counts in each; [`rows`], [`report`], [`heat`] and the others add up what the parts hold, and [`decode`]
+//! gives every part of an analysis a thread.
 //!
-//! A command opens what it was given with [`choose`], resolves a [`window`], then calls [`report::analyse`], [`rows::each_row`], [`files::analyse`] or
-//! [`overview::overviews`]; [`decode`] gives every part of an analysis a thread.
+//! It knows neither the command line nor how answers look: errors and remarks are typed, and the edges word them.
 
 pub mod actors;
-pub mod choose;
+pub mod caller;
+mod choose;
 mod civil;
+pub mod deadline;
 pub mod decode;
+pub mod error;
 pub mod files;
 pub mod filter;
 pub mod findings;
@@ -14,24 +18,24 @@ pub mod fleet;
 pub mod heat;
 pub mod layers;
 pub mod names;
+pub mod note;
 pub mod overview;
 pub mod page;
 mod parallel;
-pub mod patience;
 pub mod privacy;
+pub mod query;
 pub mod report;
-pub mod report_tables;
-pub mod rollups;
+mod report_tables;
+mod rollups;
 pub mod rows;
 pub mod series;
 pub mod single;
 pub mod source;
+pub mod sources;
 pub mod subjects;
-pub mod tables;
+mod tables;
 pub mod view;
 pub mod window;
 
-// What a question is made of is defined where it is parsed; who asks in another way takes it from here.
-pub use crate::cli::{
-    By, CivilInstant, Day, Format, Instant, RowArgs, WindowArgs, parse_duration_ns, parse_instant,
-};
+pub use crate::units::{CivilInstant, Day, Instant, TimeWindow, parse_duration_ns, parse_instant};
+pub use choose::AROUND_NS;

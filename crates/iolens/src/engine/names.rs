@@ -2,23 +2,22 @@
 
 use std::collections::HashSet;
 
-use anyhow::Result;
-use iolens_core::model::Named;
+use iolens_core::model::{Named, Names};
 use iolens_core::store::Recording;
 
-use super::{patience, source};
-use crate::present::html::Names;
+use super::caller::Caller;
+use super::error::Result;
 
 /// Of every file and control group the name recorded last before `to_ns`, else the first one after it.
 ///
 /// # Errors
 /// The recording cannot be read.
-pub fn read(recording: &Recording, to_ns: i64) -> Result<Names> {
+pub fn read(recording: &Recording, to_ns: i64, caller: &Caller) -> Result<Names> {
     let mut names = Names::default();
     let mut known = HashSet::new();
     let mut reader = recording.names(i64::MIN..i64::MAX);
     for batch in &mut reader {
-        patience::check()?;
+        caller.check()?;
         for name in batch? {
             if !known.insert(name.of) && name.at_ns > to_ns {
                 continue;
@@ -31,6 +30,6 @@ pub fn read(recording: &Recording, to_ns: i64) -> Result<Names> {
             }
         }
     }
-    source::warn(reader.warnings());
+    caller.damage(reader.warnings());
     Ok(names)
 }

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use anyhow::Result;
 use iolens_core::analysis::counters::imported::{pieces, without_doubles};
 use iolens_core::analysis::overview::{
     CounterOverview, Overview, OverviewData, OverviewPlan, moments, scopes,
@@ -13,6 +12,8 @@ use iolens_core::analysis::{Report, Window};
 use iolens_core::model::{DevId, Histogram, IntervalRates, Lost, Source};
 use iolens_core::store::{IoColumns, Recording};
 
+use super::caller::Caller;
+use super::error::Result;
 use super::layers::Layers;
 use super::{decode, tables, window};
 
@@ -33,6 +34,7 @@ pub fn overviews(
     report: &Report,
     tables: Option<&[IntervalRates]>,
     layers: &Layers,
+    caller: &Caller,
 ) -> Result<(OverviewData, Option<OverviewData>)> {
     let meta = recording.meta();
     let devices: Vec<(DevId, u64)> = report
@@ -59,14 +61,20 @@ pub fn overviews(
         return Ok((overview_of_tables(recording, window, &devices, rates), None));
     }
     let plan = OverviewPlan::whole(window, scopes(&devices, is_layer, MAX_SCOPES));
-    let base = overview(recording, range, plan, &[window::with_in_flight(range)])?;
+    let base = overview(
+        recording,
+        range,
+        plan,
+        &[window::with_in_flight(range)],
+        caller,
+    )?;
     let plan = OverviewPlan::details(&base, &moments(&base, &report.findings), MAX_DETAILS);
     let reads: Vec<Range<i64>> = plan
         .reads(base.longest_ns)
         .iter()
         .map(|w| w.from_ns..w.to_ns)
         .collect();
-    let details = overview(recording, range, plan, &reads)?;
+    let details = overview(recording, range, plan, &reads, caller)?;
     Ok((base, Some(details)))
 }
 
@@ -111,6 +119,7 @@ fn overview(
     range: &Range<i64>,
     plan: OverviewPlan,
     reads: &[Range<i64>],
+    caller: &Caller,
 ) -> Result<OverviewData> {
     let mut overview = Overview::new(plan);
     recording
@@ -120,7 +129,7 @@ fn overview(
     // Only the reader of a block knows that it is damaged; several reads may meet the same one.
     let mut damage: Vec<Lost> = Vec::new();
     for read in reads {
-        let met = decode::each_io(recording, read.clone(), IoColumns::ALL, |io| {
+        let met = decode::each_io(recording, read.clone(), IoColumns::ALL, caller, |io| {
             overview.push(io)
         })?;
         let new: Vec<Lost> = met
@@ -153,14 +162,14 @@ fn counted(recording: &Recording, range: &Range<i64>) -> Result<(Vec<(DevId, u64
 fn each_difference(
     recording: &Recording,
     range: &Range<i64>,
-    mut eat: impl FnMut(&CounterRates),
+    mut consume: impl FnMut(&CounterRates),
 ) -> Result<()> {
     let mut differences = Differences::new(&recording.meta().devices);
     for batch in recording.counters(0..window::with_last_instant(recording, range).end) {
         batch?
             .iter()
             .filter_map(|c| differences.push(c))
-            .for_each(|d| eat(&d));
+            .for_each(|d| consume(&d));
     }
     Ok(())
 }

@@ -1,15 +1,10 @@
-//! Whether the work of this thread may show names of files and processes. A recording keeps them as its files' modes do; who
-//! reaches an answer in another way, as over loopback, gets the same figures without them.
-
-use std::cell::RefCell;
-use std::sync::Arc;
+//! Findings without names of files and processes. A recording keeps them as its files' modes do; who reaches an answer in
+//! another way, as over loopback, gets the same figures without them.
 
 use iolens_core::model::{KindName, StoredFinding};
 use serde_json::Value;
 
-thread_local! {
-    static LEFT_OUT: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
-}
+use super::caller::Caller;
 
 /// Texts of a finding that name no file and no process.
 const SHOWN_KEYS: [&str; 13] = [
@@ -28,28 +23,9 @@ const SHOWN_KEYS: [&str; 13] = [
     "cgroup",
 ];
 
-/// Does `work`, which leaves out names if there is a text that says how to see them.
-pub fn hiding<T>(left_out: Option<Arc<str>>, work: impl FnOnce() -> T) -> T {
-    let before = LEFT_OUT.replace(left_out);
-    let done = work();
-    LEFT_OUT.set(before);
-    done
-}
-
-/// How to see the names that the work of this thread leaves out; `None`: it leaves out none. To hand on to threads that do a
-/// part of the work.
-pub fn left_out() -> Option<Arc<str>> {
-    LEFT_OUT.with_borrow(Clone::clone)
-}
-
-/// Whether names are left out.
-pub fn hides_names() -> bool {
-    LEFT_OUT.with_borrow(Option::is_some)
-}
-
-/// A finding that was reported while it was recorded, as this thread may show it.
-pub fn shown_finding(finding: StoredFinding) -> StoredFinding {
-    match hides_names() {
+/// A finding that was reported while it was recorded, as `caller` may see it.
+pub fn shown_finding(finding: StoredFinding, caller: &Caller) -> StoredFinding {
+    match caller.hides_names() {
         true => without_names(finding),
         false => finding,
     }
@@ -109,8 +85,9 @@ mod tests {
 
     #[test]
     fn texts_of_findings_are_left_out_and_figures_stay() {
-        assert_eq!(shown_finding(finding()), finding());
-        let shown = hiding(Some("log in".into()), || shown_finding(finding()));
+        assert_eq!(shown_finding(finding(), &Caller::deaf()), finding());
+        let stranger = Caller::deaf().hiding(Some("log in".into()));
+        let shown = shown_finding(finding(), &stranger);
         let text = format!("{} {:?}", shown.summary, shown.evidence);
         assert!(
             !text.contains("backup") && !text.contains("secret"),
@@ -123,6 +100,5 @@ mod tests {
         );
         assert_eq!(evidence["class"], "read");
         assert_eq!(shown.summary, "stall on sda (names are left out)");
-        assert!(!hides_names(), "only for that work");
     }
 }

@@ -1,19 +1,80 @@
 //! All analyses of a recording, each on a thread of its own.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use anyhow::Result;
 use iolens_core::analysis::bursts::links::Link;
 use iolens_core::analysis::timeline::{Differences, GroupBy};
 use iolens_core::analysis::{Report, ReportBuilder, Window};
-use iolens_core::model::{DevId, IntervalRates};
+use iolens_core::model::{DevId, IntervalRates, Names};
 use iolens_core::store::{IoColumns, Recording, read_rates, read_stages};
 
+use super::caller::Caller;
+use super::error::Result;
 use super::layers::Layers;
-use super::{decode, names, report_tables, source, window};
-use crate::present::html::Names;
-use crate::present::report_json::RecordingFacts;
+use super::query::Part;
+use super::sources::Source;
+use super::{decode, names, report_tables, window};
+
+/// What the user knows of devices.
+#[derive(Debug, Clone, Default)]
+pub struct Limits {
+    /// Of single devices, in bytes per second.
+    pub of_devices: BTreeMap<DevId, f64>,
+    /// Links that several share.
+    pub links: Vec<Link>,
+}
+
+/// The report of a part, with what imported tables add to it.
+///
+/// # Errors
+/// The recording cannot be read.
+pub fn of_part(part: &Part, limits: &Limits, caller: &Caller) -> Result<Report> {
+    let Part {
+        recording,
+        range,
+        names,
+        filter,
+        ..
+    } = part;
+    let mut report = analyse(recording, range, names, &filter.layers, limits, caller)?;
+    let others: Vec<IntervalRates>;
+    let rates = match &part.source {
+        Source::Tables(rates) => rates,
+        _ => {
+            others = read_rates(recording.path())?;
+            &others
+        }
+    };
+    report_tables::add(
+        recording,
+        rates,
+        range.clone(),
+        &limits.of_devices,
+        &mut report,
+    );
+    Ok(report)
+}
+
+/// The report of `range` with nothing known beside the recording.
+///
+/// # Errors
+/// The recording cannot be read.
+pub fn plain(recording: &Recording, range: &Range<i64>, caller: &Caller) -> Result<Report> {
+    let names = names::read(recording, range.end, caller)?;
+    let layers = Layers::of(recording, GroupBy::All, caller)?;
+    let limits = Limits::default();
+    let mut report = analyse(recording, range, &names, &layers, &limits, caller)?;
+    let rates = read_rates(recording.path())?;
+    report_tables::add(
+        recording,
+        &rates,
+        range.clone(),
+        &BTreeMap::new(),
+        &mut report,
+    );
+    Ok(report)
+}
 
 /// All analyses over what completed in `range`, and what was in flight in it.
 ///
@@ -24,12 +85,13 @@ pub fn analyse(
     range: &Range<i64>,
     names: &Names,
     layers: &Layers,
-    (limits, links): (BTreeMap<DevId, f64>, Vec<Link>),
+    limits: &Limits,
+    caller: &Caller,
 ) -> Result<Report> {
     let mut builder =
         ReportBuilder::for_recording(recording.meta(), Window::new(range.start, range.end))
             .leaving_out(layers.left_out().keys().copied().collect())
-            .limited(limits, links);
+            .limited(limits.of_devices.clone(), limits.links.clone());
     recording
         .lost(range.clone())
         .iter()
@@ -38,23 +100,24 @@ pub fn analyse(
         recording,
         window::with_in_flight(range),
         IoColumns::ALL,
+        caller,
         &mut builder.parts(),
     )?;
     met.damage.iter().for_each(|l| builder.lost(l));
-    source::warn(&met.warnings);
+    caller.damage(&met.warnings);
     if recording.requests_stored() > 0 {
         let mut requests = recording.requests(window::with_last_instant(recording, range));
         for batch in &mut requests {
             batch?.iter().for_each(|r| builder.request(r));
         }
-        source::warn(requests.warnings());
+        caller.damage(requests.warnings());
     }
     read_stages(recording.path(), |bio| builder.bio(bio))?;
     let mut pressure = recording.pressure(i64::MIN..i64::MAX);
     for batch in &mut pressure {
         batch?.iter().for_each(|sample| builder.pressure(sample));
     }
-    source::warn(pressure.warnings());
+    caller.damage(pressure.warnings());
     let mut differences = Differences::new(&recording.meta().devices);
     let mut counters = recording.counters(window::with_last_instant(recording, range));
     for batch in &mut counters {
@@ -63,59 +126,6 @@ pub fn analyse(
             .filter_map(|c| differences.push(c))
             .for_each(|d| builder.counters(&d));
     }
-    source::warn(counters.warnings());
+    caller.damage(counters.warnings());
     Ok(builder.finish_naming(range.end, &|file| names.files.get(&file).cloned()))
-}
-
-/// What only the recording as a whole knows.
-pub fn facts(recording: &Recording, layers: &Layers) -> RecordingFacts {
-    RecordingFacts {
-        path: recording.path().display().to_string(),
-        disk_bytes: Some(recording.disk_bytes()),
-        total_ios: Some(recording.ios_stored()),
-        layers: layers.left_out().clone(),
-        detailed: BTreeSet::new(),
-    }
-}
-
-/// A report and what it was made with.
-pub struct Analysed {
-    /// All analyses.
-    pub report: Report,
-    /// Of control groups and files.
-    pub names: Names,
-    /// What is counted once of stacked devices.
-    pub layers: Layers,
-    /// Imported rates; empty without a table.
-    pub rates: Vec<IntervalRates>,
-}
-
-/// The report of `range` with nothing known beside the recording.
-///
-/// # Errors
-/// As [`analyse`].
-pub fn plain(recording: &Recording, range: &Range<i64>) -> Result<Analysed> {
-    let names = names::read(recording, range.end)?;
-    let layers = Layers::of(recording, GroupBy::All)?;
-    let mut report = analyse(
-        recording,
-        range,
-        &names,
-        &layers,
-        (BTreeMap::new(), Vec::new()),
-    )?;
-    let rates = read_rates(recording.path())?;
-    report_tables::add(
-        recording,
-        &rates,
-        range.clone(),
-        &BTreeMap::new(),
-        &mut report,
-    );
-    Ok(Analysed {
-        report,
-        names,
-        layers,
-        rates,
-    })
 }

@@ -2,14 +2,15 @@
 
 use std::ops::Range;
 
-use anyhow::{Result, bail};
 use iolens_core::analysis::timeline::{GroupBy, RollupTimeline, Row, TimelinePlan};
-use iolens_core::model::{DevId, Source};
+use iolens_core::model::Source;
 use iolens_core::store::{
     Recording, RollupHistograms, read_rollups_with, rollup_steps, rollups_until,
 };
 
-use super::source;
+use super::caller::Caller;
+use super::error::{DevicesOnly, Distinction, QueryError, Result};
+use super::query::Filter;
 
 const SECOND_NS: i64 = 1_000_000_000;
 const MINUTE_NS: i64 = 60 * SECOND_NS;
@@ -107,18 +108,14 @@ pub fn carrying(
 pub fn window(step_s: i32, step_ns: i64, by: GroupBy, range: &Range<i64>) -> Result<Range<i64>> {
     let own_ns = i64::from(step_s) * SECOND_NS;
     if step_ns % own_ns != 0 {
-        bail!(
-            "the size limit removed the single I/Os of this time; sums of {step_s} s are left: give a --step of {step_s}s or a multiple"
-        );
+        return Err(QueryError::SumsOfStep(step_s));
     }
     if !matches!(by, GroupBy::All | GroupBy::Device) {
-        bail!(
-            "--by: the size limit removed the single I/Os of this time; the sums that are left know devices only"
-        );
+        return Err(QueryError::OnlyDevices {
+            wanted: Distinction::Grouping,
+            because: DevicesOnly::Sums,
+        });
     }
-    eprintln!(
-        "iolens: the size limit removed the single I/Os of this time; the rows are sums of {step_s} s"
-    );
     let from_ns = range.start.div_euclid(own_ns) * own_ns;
     Ok(from_ns..(range.end.saturating_add(own_ns - 1)).div_euclid(own_ns) * own_ns)
 }
@@ -131,28 +128,32 @@ pub fn rows(
     recording: &Recording,
     step_s: i32,
     plan: &TimelinePlan,
-    counts: impl Fn(DevId) -> bool,
+    filter: &Filter,
     end_ns: i64,
+    caller: &Caller,
 ) -> Result<Vec<Row>> {
+    let path = recording.path();
+    let counts = |dev| filter.counts(dev);
     let mut timeline = RollupTimeline::new(plan.clone())?;
     let range = plan.window.from_ns..plan.window.to_ns;
     let histograms = RollupHistograms {
         total: plan.extended,
         device: false,
     };
-    let warnings = read_rollups_with(recording.path(), step_s, range, histograms, counts, |r| {
+    let warnings = read_rollups_with(path, step_s, range, histograms, counts, |r| {
         timeline.push(&r)
     })?;
-    source::warn(&warnings);
+    caller.damage(&warnings);
     Ok(timeline.finish(end_ns)?)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::rows::each_row;
+    use super::super::filter::DeviceFilter;
+    use super::super::rows::each_row_of;
     use super::*;
     use iolens_core::analysis::Window;
-    use iolens_core::model::{Io, Op, RecorderCost, RecordingMeta};
+    use iolens_core::model::{DevId, Io, Op, RecorderCost, RecordingMeta};
     use iolens_core::private::Access;
     use iolens_core::rollup::{RollupBuilder, minutes};
     use iolens_core::store::{Budget, Freed, RecordingWriter, Root, WriterOptions};
@@ -199,6 +200,28 @@ mod tests {
         path
     }
 
+    /// Rows of single I/Os.
+    fn exact(recording: &Recording, range: &Range<i64>, plan: TimelinePlan) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let keep = |row| {
+            rows.push(row);
+            Ok(())
+        };
+        let (filter, caller) = (Filter::default(), Caller::deaf());
+        each_row_of(recording, range.clone(), plan, &filter, &caller, keep).expect("rows");
+        rows
+    }
+
+    fn summed(
+        recording: &Recording,
+        step_s: i32,
+        plan: &TimelinePlan,
+        filter: &Filter,
+        end_ns: i64,
+    ) -> Vec<Row> {
+        rows(recording, step_s, plan, filter, end_ns, &Caller::deaf()).expect("rows")
+    }
+
     #[test]
     fn when_single_ios_are_gone_the_rows_stay_what_they_were() {
         let tmp = tempfile::tempdir().expect("a directory");
@@ -209,12 +232,12 @@ mod tests {
             TimelinePlan::new(Window::new(range.start, range.end), step_s * SECOND_NS)
         };
         let range = 10 * SECOND_NS..70 * SECOND_NS;
-        let mut before = Vec::new();
-        let keep = |row| {
-            before.push(row);
-            Ok(())
+        let before = exact(&whole, &range, plan(&range, 2));
+        let all = Filter::default();
+        let none = Filter {
+            devices: DeviceFilter::only(DevId::new(9, 0)),
+            ..Filter::default()
         };
-        each_row(&whole, range.clone(), plan(&range, 2), |_| true, keep).expect("rows");
         let budget = Budget {
             keep_bytes: 1 << 30,
             access: Access::OWNER,
@@ -257,21 +280,20 @@ mod tests {
         )
         .expect("possible");
         assert_eq!(asked, range);
-        let after = rows(&trimmed, 1, &plan(&range, 2), |_| true, asked.end).expect("rows");
+        let after = summed(&trimmed, 1, &plan(&range, 2), &all, asked.end);
         assert_eq!(after, before);
-        let minutes = rows(
+        let minutes = summed(
             &trimmed,
             60,
             &plan(&(0..120 * SECOND_NS), 60),
-            |_| true,
+            &all,
             120 * SECOND_NS,
-        )
-        .expect("rows");
+        );
         assert_eq!(
             minutes.iter().map(|r| r.flows[0].ios).collect::<Vec<_>>(),
             [6000, 6000]
         );
-        let other = rows(&trimmed, 1, &plan(&range, 2), |_| false, asked.end).expect("rows");
+        let other = summed(&trimmed, 1, &plan(&range, 2), &none, asked.end);
         assert!(
             other.len() == after.len() && other.iter().all(|r| r.flows[0].ios == 0),
             "devices that do not count"
@@ -298,28 +320,30 @@ mod tests {
         );
         assert_eq!(of(s / 2, GroupBy::All, 0..120 * s), None);
         assert_eq!(of(60 * s, GroupBy::Process, 0..120 * s), None);
-        let mut exact = Vec::new();
-        let keep = |row| {
-            exact.push(row);
-            Ok(())
-        };
         let plan = TimelinePlan::new(Window::new(3 * s, 10 * s), 2 * s);
-        each_row(&recording, 3 * s..10 * s, plan.clone(), |_| true, keep).expect("rows");
+        let exact = exact(&recording, &(3 * s..10 * s), plan.clone());
         assert_eq!(
-            rows(&recording, 1, &plan, |_| true, 10 * s).expect("rows"),
+            summed(&recording, 1, &plan, &Filter::default(), 10 * s),
             exact
         );
     }
 
     #[test]
     fn what_sums_cannot_show_is_refused() {
-        let said = |step_ns, by| {
-            window(1, step_ns, by, &(0..1))
-                .expect_err("refused")
-                .to_string()
-        };
-        assert!(said(SECOND_NS / 10, GroupBy::All).contains("--step of 1s"));
-        assert!(said(SECOND_NS, GroupBy::Process).contains("devices only"));
+        let refused = |step_ns, by| window(1, step_ns, by, &(0..1)).expect_err("refused");
+        let step = refused(SECOND_NS / 10, GroupBy::All);
+        assert!(matches!(step, QueryError::SumsOfStep(1)), "{step}");
+        let grouping = refused(SECOND_NS, GroupBy::Process);
+        assert!(
+            matches!(
+                grouping,
+                QueryError::OnlyDevices {
+                    because: DevicesOnly::Sums,
+                    ..
+                }
+            ),
+            "{grouping}"
+        );
         assert!(window(60, 90 * SECOND_NS, GroupBy::All, &(0..1)).is_err());
     }
 }

@@ -3,28 +3,17 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
-use anyhow::{Result, bail};
 use iolens_core::analysis::timeline::{
     CounterTimeline, Differences, GroupBy, GroupKey, Row, Timeline, TimelinePlan,
 };
-use iolens_core::model::{DevId, Device, Source, find_device};
+use iolens_core::model::{DevId, Device, Names, Source, find_device};
 use iolens_core::store::{IoColumns, Recording};
 
-use super::filter::IoFilter;
-use super::{decode, patience, source, window};
-use crate::cli::By;
-use crate::present::html::Names;
-
-/// The grouping that `--by` names.
-pub fn group_by(by: By) -> GroupBy {
-    match by {
-        By::All => GroupBy::All,
-        By::Device => GroupBy::Device,
-        By::Process => GroupBy::Process,
-        By::Cgroup => GroupBy::Cgroup,
-        By::File => GroupBy::File,
-    }
-}
+use super::caller::Caller;
+use super::error::Result;
+use super::note::Note;
+use super::query::Filter;
+use super::{decode, window};
 
 /// Devices that get a row in every interval: all that can hold data.
 pub fn device_keys(devices: &[Device], by: GroupBy) -> Vec<GroupKey> {
@@ -66,57 +55,6 @@ pub fn group_name(devices: &[Device], names: &Names, key: GroupKey) -> String {
     }
 }
 
-/// Devices that were chosen by their names.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DeviceFilter(Option<BTreeSet<DevId>>);
-
-impl DeviceFilter {
-    /// Those called `names`, or `MAJOR:MINOR`; all, if there is no name.
-    ///
-    /// # Errors
-    /// None is called so.
-    pub fn of(devices: &[Device], names: &[String]) -> Result<DeviceFilter> {
-        if names.is_empty() {
-            return Ok(DeviceFilter(None));
-        }
-        let mut chosen = BTreeSet::new();
-        for name in names {
-            let before = chosen.len();
-            chosen.extend(
-                devices
-                    .iter()
-                    .filter(|d| d.name == *name || d.id.to_string() == *name)
-                    .map(|d| d.id),
-            );
-            if chosen.len() == before && !devices.iter().any(|d| d.name == *name) {
-                let known: Vec<&str> = devices
-                    .iter()
-                    .take(MAX_NAMED)
-                    .map(|d| d.name.as_str())
-                    .collect();
-                bail!(
-                    "{name}: no such device here; there are {}",
-                    known.join(", ")
-                );
-            }
-        }
-        Ok(DeviceFilter(Some(chosen)))
-    }
-
-    /// Whether none was chosen.
-    pub fn is_all(&self) -> bool {
-        self.0.is_none()
-    }
-
-    /// Whether `dev` is one of them.
-    pub fn has(&self, dev: DevId) -> bool {
-        self.0.as_ref().is_none_or(|chosen| chosen.contains(&dev))
-    }
-}
-
-/// As many devices are named where one is not found.
-const MAX_NAMED: usize = 12;
-
 /// What must be read beside the required columns.
 fn columns(by: GroupBy) -> IoColumns {
     IoColumns::QUEUE
@@ -128,34 +66,21 @@ fn columns(by: GroupBy) -> IoColumns {
         }
 }
 
-/// Calls `show` with every row of `plan` over the devices that count, as soon as it is complete.
+/// Calls `show` with every row of `plan` over what `filter` has, as soon as it is complete. Counters know none of what it asks
+/// for but devices.
 ///
 /// # Errors
 /// The recording cannot be read, or `show` failed.
-pub fn each_row(
-    recording: &Recording,
-    range: Range<i64>,
-    plan: TimelinePlan,
-    counts: impl Fn(DevId) -> bool,
-    show: impl FnMut(Row) -> Result<()>,
-) -> Result<()> {
-    each_row_of(recording, range, plan, counts, &IoFilter::default(), show)
-}
-
-/// The same of the I/Os that `filter` has; counters know none of what it asks for.
-///
-/// # Errors
-/// As [`each_row`].
 pub fn each_row_of(
     recording: &Recording,
     range: Range<i64>,
     plan: TimelinePlan,
-    counts: impl Fn(DevId) -> bool,
-    filter: &IoFilter,
+    filter: &Filter,
+    caller: &Caller,
     mut show: impl FnMut(Row) -> Result<()>,
 ) -> Result<()> {
     if recording.meta().source == Source::Counters {
-        return each_row_of_counters(recording, range, plan, counts, show);
+        return each_row_of_counters(recording, range, plan, filter, caller, show);
     }
     // What was in flight in the window may complete after it; only the extended columns ask for that.
     let reach = if plan.extended {
@@ -163,27 +88,27 @@ pub fn each_row_of(
     } else {
         window::with_last_instant(recording, &range)
     };
-    let columns = columns(plan.by) | filter.columns();
+    let columns = columns(plan.by) | filter.ios.columns();
     let mut timeline = Timeline::new(plan)?;
-    for l in recording
-        .lost(range.clone())
-        .iter()
-        .filter(|l| l.dev.is_none_or(&counts))
-    {
-        timeline.lost(l);
+    for l in &recording.lost(range.clone()) {
+        if l.dev.is_none_or(|dev| filter.counts(dev)) {
+            timeline.lost(l);
+        }
     }
     let mut ios = decode::Ios::new(recording, reach, columns);
     while let Some(batch) = ios.next() {
-        patience::check()?;
+        caller.check()?;
         ios.reader().damage().iter().for_each(|l| timeline.lost(l));
-        for io in batch?.iter().filter(|io| counts(io.dev) && filter.has(io)) {
-            timeline.push(io)?;
+        for io in &batch? {
+            if filter.counts(io.dev) && filter.ios.has(io) {
+                timeline.push(io)?;
+            }
         }
         while let Some(row) = timeline.next_row() {
             show(row)?;
         }
     }
-    source::warn(ios.reader().warnings());
+    caller.damage(ios.reader().warnings());
     timeline.finish(range.end)?;
     while let Some(row) = timeline.next_row() {
         show(row)?;
@@ -196,7 +121,8 @@ fn each_row_of_counters(
     recording: &Recording,
     range: Range<i64>,
     plan: TimelinePlan,
-    counts: impl Fn(DevId) -> bool,
+    filter: &Filter,
+    caller: &Caller,
     show: impl FnMut(Row) -> Result<()>,
 ) -> Result<()> {
     let step_ns = plan.step_ns;
@@ -207,31 +133,24 @@ fn each_row_of_counters(
     let mut counters = recording.counters(0..i64::MAX);
     let mut seen_ns: HashMap<DevId, i64> = HashMap::new();
     let mut finest_ns = i64::MAX;
+    let enough_ns = range.end.saturating_add(step_ns);
     for batch in &mut counters {
-        patience::check()?;
-        let batch = batch?;
-        for c in batch.iter().filter(|c| counts(c.dev)) {
+        caller.check()?;
+        for c in batch?.iter().filter(|c| filter.counts(c.dev)) {
             seen_ns.insert(c.dev, c.at_ns);
             if let Some(d) = differences.push(c) {
                 finest_ns = finest_ns.min(d.to_ns - d.from_ns);
                 timeline.push(&d);
             }
         }
-        if seen_ns
-            .values()
-            .all(|at_ns| *at_ns >= range.end.saturating_add(step_ns))
-            && !seen_ns.is_empty()
-        {
+        let all_are_seen = seen_ns.values().all(|at_ns| *at_ns >= enough_ns);
+        if all_are_seen && !seen_ns.is_empty() {
             break;
         }
     }
-    source::warn(counters.warnings());
+    caller.damage(counters.warnings());
     if step_ns < finest_ns && finest_ns < i64::MAX {
-        eprintln!(
-            "iolens: the counters were read every {:.1} ms or more seldom: in finer rows all that happened between two \
-             readings stands in the later one's row, and of the rows between them nothing is known",
-            finest_ns as f64 / 1e6
-        );
+        caller.note(Note::FinerThanCounters(finest_ns));
     }
     timeline.finish(range.end)?.into_iter().try_for_each(show)
 }

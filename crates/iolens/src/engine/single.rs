@@ -1,16 +1,16 @@
 //! Single I/Os of a short stretch.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Result, bail};
 use iolens_core::analysis::timeline::{GroupBy, GroupKey};
 use iolens_core::model::Io;
 use iolens_core::store::IoColumns;
 
-use super::rows::{DeviceFilter, group_name};
-use super::{WindowArgs, choose, decode, names, patience, source, window};
+use super::error::Result;
+use super::query::{Grain, Query};
+use super::rows::group_name;
+use super::{decode, window};
 
 /// One I/O with its names, in Unix time.
 #[derive(Debug, Clone)]
@@ -36,49 +36,31 @@ pub struct TooMany {
     pub to_ns: i64,
 }
 
-/// All I/Os that completed in `window` on `devices` (none: all), by completion; at most `limit`.
+/// All I/Os that completed in the window of `query`, by completion; at most `limit`.
 ///
 /// # Errors
 /// No recording holds the time, or it cannot be read.
-pub fn ios(
-    path: &Path,
-    asked: &WindowArgs,
-    devices: &[String],
-    limit: usize,
-) -> Result<std::result::Result<Vec<NamedIo>, TooMany>> {
+pub fn ios(query: &Query<'_>, limit: usize) -> Result<std::result::Result<Vec<NamedIo>, TooMany>> {
+    let caller = query.caller;
+    let answer = query.parts(Grain::Ios)?;
     let mut found: Vec<NamedIo> = Vec::new();
-    let mut from_ns = None;
-    for chosen in choose::all(path, asked)? {
-        let recording = chosen.recording;
-        let range = window::resolve(&recording, &chosen.window)?;
-        let meta = recording.meta();
-        if recording.ios_stored() == 0 && super::rollups::left(&recording)?.is_some() {
-            bail!(
-                "the size limit removed the single I/Os of this time; series and heatmap show the sums that are left"
-            );
-        }
-        let start_ns = meta.start_unix_ns;
-        let from_ns = *from_ns.get_or_insert(start_ns.saturating_add(range.start));
-        let devices = DeviceFilter::of(&meta.devices, devices)?;
-        let names = names::read(&recording, range.end)?;
+    for part in &answer.parts {
+        let meta = part.recording.meta();
         // Of a hundred thousand I/Os most have the same few names.
         let mut known: HashMap<GroupKey, Arc<str>> = HashMap::new();
         let mut name = |key: GroupKey| {
-            let made = || group_name(&meta.devices, &names, key).into();
+            let made = || group_name(&meta.devices, &part.names, key).into();
             Arc::clone(known.entry(key).or_insert_with(made))
         };
-        let mut reader = decode::Ios::new(
-            &recording,
-            window::with_last_instant(&recording, &range),
-            IoColumns::ALL,
-        );
+        let range = window::with_last_instant(&part.recording, &part.range);
+        let mut reader = decode::Ios::new(&part.recording, range, IoColumns::ALL);
         for batch in reader.by_ref() {
-            patience::check()?;
-            for io in batch?.into_iter().filter(|io| devices.has(io.dev)) {
-                let done_unix_ns = start_ns.saturating_add(io.done_ns);
+            caller.check()?;
+            for io in batch?.into_iter().filter(|io| part.filter.counts(io.dev)) {
+                let done_unix_ns = meta.start_unix_ns.saturating_add(io.done_ns);
                 if found.len() == limit {
                     return Ok(Err(TooMany {
-                        from_ns,
+                        from_ns: answer.parts[0].unix_ns().start,
                         to_ns: done_unix_ns,
                     }));
                 }
@@ -94,7 +76,7 @@ pub fn ios(
                 });
             }
         }
-        source::warn(reader.reader().warnings());
+        caller.damage(reader.reader().warnings());
     }
     Ok(Ok(found))
 }

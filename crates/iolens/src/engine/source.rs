@@ -1,31 +1,26 @@
-//! What the reading commands share: opening a recording and saying what of it is damaged.
+//! What all that read share: opening a recording and saying what of it is damaged.
 
 use std::path::Path;
 
-use anyhow::{Result, bail};
 use iolens_core::store::{IoColumns, Recording};
 
-use super::privacy;
-use crate::present::escape;
-use crate::streams::damage;
+use super::caller::Caller;
+use super::error::{QueryError, Result};
 
-/// Opens `path` and says on stderr what of it is damaged.
+/// Opens `path` for `caller`, who hears what of it is damaged.
 ///
 /// # Errors
 /// It is no recording, or not one that this version reads, or none of its I/Os can be read any more: what is ruined must
 /// not look like a quiet disk.
-pub fn open(path: &Path) -> Result<Recording> {
+pub fn open(path: &Path, caller: &Caller) -> Result<Recording> {
     let mut recording = Recording::open(path)?;
-    if privacy::hides_names() {
+    if caller.hides_names() {
         recording.hide_names();
     }
     if let Some(damage) = ruined(&recording) {
-        bail!(
-            "{}; no I/O of it can be read, so there is nothing to show",
-            escape::terminal(&damage)
-        );
+        return Err(QueryError::NothingReadable(damage));
     }
-    warn(recording.warnings());
+    caller.damage(recording.warnings());
     Ok(recording)
 }
 
@@ -51,9 +46,4 @@ fn ruined(recording: &Recording) -> Option<String> {
     } else {
         reader.warnings().first().cloned()
     }
-}
-
-/// Says on stderr what is damaged.
-pub fn warn(warnings: &[String]) {
-    warnings.iter().for_each(|w| damage(w));
 }

@@ -3,54 +3,33 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Result, bail};
 use iolens_core::analysis::timeline::Row;
 use iolens_core::model::Class;
 
+use super::caller::Caller;
+use super::error::Result;
 use super::view::View;
-use crate::present::fields::{Field, Value, fields};
+
+/// A figure of a row.
+pub trait Figure: std::fmt::Debug + Sync {
+    /// It; `None` if it is not known.
+    fn of(&self, row: &Row) -> Option<f64>;
+}
 
 /// What puts rows in order, the largest first.
 #[derive(Debug, Clone, Copy)]
 pub enum Order {
     /// Time that I/Os took, from start to completion, together.
     IoTime,
-    /// A column.
-    Column(&'static Field),
+    /// A figure.
+    Figure(&'static dyn Figure),
 }
 
 impl Order {
-    /// The column called `name`, or with that title above it, or `io_time`.
-    ///
-    /// # Errors
-    /// There is none.
-    pub fn named(name: &str, extended: bool) -> Result<Order> {
-        if name == "io_time" {
-            return Ok(Order::IoTime);
-        }
-        let found = fields(extended, false).find(|f| f.name == name || f.title == name);
-        if let Some(field) = found {
-            return Ok(Order::Column(field));
-        }
-        let known: Vec<&str> = fields(extended, false).map(|f| f.name).collect();
-        let more = if extended { "" } else { " (more with -x)" };
-        bail!(
-            "--sort: no column {name}; there are io_time, {}{more}",
-            known.join(", ")
-        );
-    }
-
     fn value(self, row: &Row) -> Option<f64> {
-        let field = match self {
-            Order::IoTime => return Some(io_time_s(row)),
-            Order::Column(field) => field,
-        };
-        match (field.get)(row) {
-            Value::Unknown => None,
-            Value::Count(n) => Some(n as f64),
-            Value::Number(v) => Some(v),
-            // A bound from above: it is less than any that is known.
-            Value::Below(_) => Some(0.0),
+        match self {
+            Order::IoTime => Some(io_time_s(row)),
+            Order::Figure(figure) => figure.of(row),
         }
     }
 
@@ -97,10 +76,10 @@ impl Totals {
     ///
     /// # Errors
     /// A recording cannot be read.
-    pub fn of_views(views: &[View]) -> Result<Totals> {
+    pub fn of_views(views: &[View], caller: &Caller) -> Result<Totals> {
         let mut totals = Totals::default();
         for view in views {
-            view.each_subject(|row, name| {
+            view.each_subject(caller, |row, name| {
                 totals.add(row, name);
                 Ok(())
             })?;
@@ -215,6 +194,7 @@ impl Interval {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::present::zoom;
     use iolens_core::analysis::timeline::{Flow, GroupKey};
 
     const S: i64 = 1_000_000_000;
@@ -259,18 +239,16 @@ mod tests {
 
     #[test]
     fn the_first_are_those_of_the_chosen_column() {
-        let by_rate = Order::named("r/s", false).expect("a title");
+        let by_rate = zoom::order("r/s", false).expect("a title");
         assert!(totals().first(by_rate, 1).contains("many"));
         assert!(totals().first(Order::IoTime, 1).contains("slow"));
-        let refused = Order::named("speed", false)
-            .expect_err("no column")
-            .to_string();
+        let refused = zoom::order("speed", false).expect_err("no column");
         assert!(
             refused.contains("r_per_s") && refused.contains("-x"),
             "{refused}"
         );
-        assert!(Order::named("busy_percent", false).is_err());
-        assert!(Order::named("busy_percent", true).is_ok());
+        assert!(zoom::order("busy_percent", false).is_err());
+        assert!(zoom::order("busy_percent", true).is_ok());
     }
 
     #[test]

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use anyhow::{Result, bail};
 use iolens_core::analysis::counters::imported::without_doubles;
 use iolens_core::analysis::timeline::{GroupBy, Row, TableTimeline, TimelinePlan};
 use iolens_core::model::{DevId, IntervalRates, Source};
 use iolens_core::store::{Recording, read_rates};
 
-use crate::cli::WindowArgs;
+use super::error::{QueryError, Result};
+use super::query::Filter;
 
 /// A recording's tables, if it holds no I/Os, which tell more.
 ///
@@ -39,11 +39,11 @@ pub fn own_step_ns(rates: &[IntervalRates]) -> Option<i64> {
         .map(|ns| ns.max(1_000_000))
 }
 
-/// `range` from where the tables begin, unless `--from` says otherwise: their time column need not begin at zero, and
-/// before it nothing is known.
-pub fn window(rates: &[IntervalRates], args: &WindowArgs, range: Range<i64>) -> Range<i64> {
+/// `range` from where the tables begin, unless it begins as asked: their time column need not begin at zero, and before it
+/// nothing is known.
+pub fn window(rates: &[IntervalRates], begins_as_asked: bool, range: Range<i64>) -> Range<i64> {
     let begin_ns = rates.iter().map(|r| r.from_ns).min().unwrap_or(0).max(0);
-    if args.from.is_some() {
+    if begins_as_asked {
         range
     } else {
         begin_ns.min(range.end)..range.end
@@ -74,10 +74,11 @@ pub fn refuse_mostly_empty(
         MAX_EMPTY
     };
     if intervals > max && (intervals / MAX_EMPTY_PER_ROW) as u64 > filled {
-        let step_s = step_ns as f64 / 1e9;
-        bail!(
-            "{intervals} intervals of {step_s} s, of which at most {filled} have data: choose a longer step or a shorter stretch (--step, --from, --to)"
-        );
+        return Err(QueryError::MostlyEmpty {
+            intervals,
+            step_ns,
+            filled,
+        });
     }
     Ok(())
 }
@@ -90,9 +91,10 @@ pub fn rows(
     recording: &Recording,
     rates: &[IntervalRates],
     plan: &TimelinePlan,
-    counts: impl Fn(DevId) -> bool,
+    filter: &Filter,
     end_ns: i64,
 ) -> Result<Vec<Row>> {
+    let counts = |dev| filter.counts(dev);
     let mut timeline = TableTimeline::new(plan.clone())?;
     match plan.by {
         GroupBy::All => {

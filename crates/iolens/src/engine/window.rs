@@ -1,18 +1,20 @@
-//! The part of a recording that `--from` and `--to` name.
+//! The part of a recording that a question names.
 
 use std::ops::Range;
 
-use anyhow::{Result, bail};
 use iolens_core::model::{Io, LossReason};
 use iolens_core::store::Recording;
 
-use crate::cli::{Instant, WindowArgs};
+use super::caller::Caller;
+use super::error::{Bound, QueryError, Result};
+use super::note::Note;
+use super::{Instant, TimeWindow};
 
 /// Nanoseconds since the recording's start, half-open.
 ///
 /// # Errors
 /// The window is empty or lies outside the recording.
-pub fn resolve(recording: &Recording, args: &WindowArgs) -> Result<Range<i64>> {
+pub fn resolve(recording: &Recording, asked: &TimeWindow) -> Result<Range<i64>> {
     let end_ns = recording.end_ns();
     let at = |i: Instant| match i.until_now() {
         Instant::SinceStart(ns) => ns,
@@ -23,28 +25,24 @@ pub fn resolve(recording: &Recording, args: &WindowArgs) -> Result<Range<i64>> {
             unix_ns.saturating_sub(recording.meta().start_unix_ns)
         }
     };
-    let from = args.from.map_or(0, at);
-    let to = args.to.map_or(end_ns, at);
-    let seconds = |ns: i64| ns as f64 / 1e9;
-    let has = seconds(end_ns);
-    if from < 0 || (from >= end_ns && args.from.is_some()) {
-        bail!(
-            "--from is {:.3} s from the recording's start, which has 0 to {has:.3} s",
-            seconds(from)
-        );
+    let from = asked.from.map_or(0, at);
+    let to = asked.to.map_or(end_ns, at);
+    let outside = |bound, at_ns| QueryError::Outside {
+        bound,
+        at_ns,
+        end_ns,
+    };
+    if from < 0 || (from >= end_ns && asked.from.is_some()) {
+        return Err(outside(Bound::From, from));
     }
-    if to <= 0 && args.to.is_some() {
-        bail!(
-            "--to is {:.3} s from the recording's start, which has 0 to {has:.3} s",
-            seconds(to)
-        );
+    if to <= 0 && asked.to.is_some() {
+        return Err(outside(Bound::To, to));
     }
-    if to < from || (to == from && args.to.is_some()) {
-        bail!(
-            "--to ({:.3} s) is not after --from ({:.3} s)",
-            seconds(to),
-            seconds(from)
-        );
+    if to < from || (to == from && asked.to.is_some()) {
+        return Err(QueryError::EndsBeforeSinceStart {
+            from_ns: from,
+            to_ns: to,
+        });
     }
     Ok(from..to.min(end_ns))
 }
@@ -53,30 +51,25 @@ pub fn resolve(recording: &Recording, args: &WindowArgs) -> Result<Range<i64>> {
 const MAX_DAYS: i64 = 400;
 const DAY_NS: i64 = 86_400 * 1_000_000_000;
 
-/// The same for the analyses, which keep something for every minute.
+/// What is left of `range` for the analyses, which keep something for every minute.
 ///
 /// # Errors
-/// As [`resolve`], and if the window is longer than 400 days.
-pub fn resolve_for_analysis(recording: &Recording, args: &WindowArgs) -> Result<Range<i64>> {
-    let range = resolve(recording, args)?;
+/// It is longer than 400 days, or nothing is left of it.
+pub fn for_analysis(
+    recording: &Recording,
+    range: &Range<i64>,
+    caller: &Caller,
+) -> Result<Range<i64>> {
     let days = range.end.saturating_sub(range.start) / DAY_NS;
     if days > MAX_DAYS {
-        bail!(
-            "{days} days are too many at once: are the recording's times right? Choose a part with --from and --to"
-        );
+        return Err(QueryError::TooManyDays(days));
     }
-    let kept = kept_from(recording, &range);
+    let kept = kept_from(recording, range);
     if kept >= range.end && kept > range.start {
-        bail!(
-            "the size limit (--keep) removed what came before {:.3} s: choose a later part",
-            kept as f64 / 1e9
-        );
+        return Err(QueryError::Removed { before_ns: kept });
     }
     if kept > range.start {
-        eprintln!(
-            "iolens: the size limit (--keep) removed what came before {:.3} s",
-            kept as f64 / 1e9
-        );
+        caller.note(Note::RemovedBefore(kept));
     }
     Ok(kept..range.end)
 }
@@ -126,6 +119,10 @@ pub fn with_in_flight(range: &Range<i64>) -> Range<i64> {
 mod tests {
     use super::super::decode;
     use super::*;
+
+    fn resolve_for_analysis(recording: &Recording, asked: &TimeWindow) -> Result<Range<i64>> {
+        for_analysis(recording, &resolve(recording, asked)?, &Caller::deaf())
+    }
     use iolens_core::model::{DevId, Op, RecorderCost, RecordingMeta, Source};
     use iolens_core::store::{IoColumns, RecordingWriter, WriterOptions};
 
@@ -154,7 +151,7 @@ mod tests {
     fn done(recording: &Recording, range: Range<i64>) -> Vec<i64> {
         let mut done = Vec::new();
         let range = with_last_instant(recording, &range);
-        decode::each_io(recording, range, IoColumns::ALL, |io| {
+        decode::each_io(recording, range, IoColumns::ALL, &Caller::deaf(), |io| {
             assert_eq!(io.total_ns(), 15);
             done.push(io.done_ns);
         })
@@ -190,9 +187,9 @@ mod tests {
             .finish(2_000_000_000_000, RecorderCost::default())
             .expect("finished");
         let recording = Recording::open(&path).expect("readable");
-        let window = |from| WindowArgs {
+        let window = |from| TimeWindow {
             from,
-            ..WindowArgs::default()
+            ..TimeWindow::default()
         };
         let range = resolve_for_analysis(&recording, &window(None)).expect("something is left");
         let first = done(&recording, range.clone());
@@ -211,19 +208,22 @@ mod tests {
             &window(Some(Instant::SinceStart(1_999_000_000_000))),
         );
         assert_eq!(later.expect("kept"), 1_999_000_000_000..2_000_000_000_000);
-        let gone = WindowArgs {
+        let gone = TimeWindow {
             to: Some(Instant::SinceStart(1_000_000_000)),
-            ..WindowArgs::default()
+            ..TimeWindow::default()
         };
         let e = resolve_for_analysis(&recording, &gone).expect_err("nothing is left");
-        assert!(e.to_string().contains("--keep"), "{e}");
+        assert!(
+            matches!(e, QueryError::Removed { before_ns } if before_ns > 1_000_000_000),
+            "{e}"
+        );
     }
 
     #[test]
     fn what_completes_at_the_last_instant_is_inside() {
         let dir = tempfile::tempdir().expect("a directory");
         let ended = |name: &str, end_ns| recorded(&dir.path().join(name), end_ns);
-        let whole = resolve(&ended("a", 3_000_000_000), &WindowArgs::default()).expect("a window");
+        let whole = resolve(&ended("a", 3_000_000_000), &TimeWindow::default()).expect("a window");
         assert_eq!(whole, 0..3_000_000_000);
         let times = [1_000_000_000, 2_000_000_000, 2_000_000_000, 2_999_999_999];
         assert_eq!(done(&ended("b", 3_000_000_000), whole.clone()), times);
@@ -233,16 +233,14 @@ mod tests {
             "the end is not before the last I/O"
         );
         let years = ended("f", 3660 * DAY_NS);
-        let refused = resolve_for_analysis(&years, &WindowArgs::default()).expect_err("ten years");
+        let refused = resolve_for_analysis(&years, &TimeWindow::default()).expect_err("ten years");
         assert!(
-            refused
-                .to_string()
-                .starts_with("3660 days are too many at once"),
+            matches!(refused, QueryError::TooManyDays(3660)),
             "{refused}"
         );
-        let part = WindowArgs {
+        let part = TimeWindow {
             to: Some(Instant::SinceStart(5_000_000_000)),
-            ..WindowArgs::default()
+            ..TimeWindow::default()
         };
         assert!(resolve_for_analysis(&years, &part).is_ok());
         assert_eq!(

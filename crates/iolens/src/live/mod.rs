@@ -16,12 +16,13 @@ use iolens_recorder::{Feed, NameLookup, SelfCheck, Taken};
 
 use crate::cli::{Format, LivePlan};
 use crate::engine::layers::Layers;
-use crate::engine::rows::{device_keys, group_by, group_name};
+use crate::engine::rows::{device_keys, group_name};
 use crate::present::escape;
-use crate::present::html::Names;
 use crate::present::layout::count_of;
+use crate::present::query_text::{self, Spelling};
 use crate::present::zoom::{self, ZoomWriter};
 use crate::streams::{Stdout, stdout};
+use iolens_core::model::Names;
 
 /// A row with in-flight columns waits this long for I/Os that were in flight in it; longer ones are clipped.
 const MAX_WAIT: Hold = Hold {
@@ -48,7 +49,7 @@ pub fn run(
     over: impl Fn(i64) -> bool,
 ) -> Result<()> {
     if feed.source() == Source::Counters
-        && !matches!(group_by(plan.rows.by), GroupBy::All | GroupBy::Device)
+        && !matches!(GroupBy::from(plan.rows.by), GroupBy::All | GroupBy::Device)
     {
         bail!(DEVICES_ONLY);
     }
@@ -57,7 +58,9 @@ pub fn run(
     }
     eprintln!("iolens: source: {}", feed.source());
     let mut screen = Screen::new(plan, devices, feed.source())?;
-    screen.layers.say();
+    if let Some(note) = screen.layers.note() {
+        eprintln!("iolens: {}", query_text::note(&note, Spelling::Flags));
+    }
     match feed.source() {
         Source::Counters => from_counters(feed, plan, &mut screen, over)?,
         _ => from_events(feed, plan, poll_ns, &mut screen, over)?,
@@ -77,7 +80,7 @@ struct Screen {
 
 impl Screen {
     fn new(plan: &LivePlan, devices: Vec<Device>, source: Source) -> Result<Screen> {
-        let by = group_by(plan.rows.by);
+        let by = GroupBy::from(plan.rows.by);
         let json = plan.json || plan.rows.format == Format::Json;
         let format = if json {
             zoom::Format::Ndjson

@@ -10,7 +10,6 @@ use iolens_recorder::{COUNTERS_LIMIT, SourceChoice};
 
 use super::{DEVICES_ONLY, Screen, Steps};
 use crate::cli::LivePlan;
-use crate::engine::rows::group_by;
 use crate::iostat::replay::samples;
 use crate::present::escape;
 
@@ -24,7 +23,7 @@ pub fn run(plan: &LivePlan, dir: &Path) -> Result<u8> {
     if plan.source == SourceChoice::Ebpf {
         bail!("--source ebpf: recorded counters hold no single I/Os; leave it out");
     }
-    if !matches!(group_by(plan.rows.by), GroupBy::All | GroupBy::Device) {
+    if !matches!(GroupBy::from(plan.rows.by), GroupBy::All | GroupBy::Device) {
         bail!(DEVICES_ONLY);
     }
     let samples: Vec<_> = samples(dir)
@@ -119,7 +118,7 @@ fn chosen(samples: &[Replayed], plan: &LivePlan, dir: &Path) -> Result<Vec<Devic
     }
     if plan.devices.is_empty() {
         let stacked = |d: &Device| d.name.starts_with("dm-") || d.name.starts_with("md");
-        if group_by(plan.rows.by) == GroupBy::All
+        if GroupBy::from(plan.rows.by) == GroupBy::All
             && all.iter().any(stacked)
             && !all.iter().all(stacked)
         {

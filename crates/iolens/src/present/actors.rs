@@ -6,11 +6,11 @@ use iolens_core::model::{Class, DevId, Inode, RecordingMeta};
 use serde::Serialize;
 
 use super::escape::terminal;
-use super::html::Names;
 use super::layout::{Layout, count_of, cut, number, size};
 use super::report_json::device_name;
 use super::rows_shown::RowsShown;
 use super::workload::Workload;
+use iolens_core::model::Names;
 
 /// One process, or several of one name in one control group, on one device in one class.
 #[derive(Serialize)]

@@ -19,6 +19,7 @@ mod indent;
 pub mod iostat;
 pub mod lab;
 pub mod layout;
+pub mod query_text;
 pub mod record_text;
 pub mod report_detail;
 pub mod report_detail_text;

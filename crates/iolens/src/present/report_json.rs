@@ -16,11 +16,12 @@ use serde_json::{Map, Value};
 use super::actors::{self, ActorEntry, OtherEntry};
 use super::escape;
 use super::findings as words;
-use super::html::Names;
 use super::indent::indented;
 use super::report_detail::{self, Detail, SetBlock};
 use super::times::Times;
 use super::waits::{self, OtherWaits, WaitEntry};
+use crate::engine::query::Part;
+use iolens_core::model::Names;
 
 /// Version of the document's layout.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -39,6 +40,19 @@ pub struct RecordingFacts {
     pub layers: BTreeMap<DevId, Vec<String>>,
     /// Devices of which the user asked for all details in JSON; none: the ones with most I/Os get them.
     pub detailed: BTreeSet<DevId>,
+}
+
+impl RecordingFacts {
+    /// Of the recording that `part` is of.
+    pub fn of(part: &Part) -> RecordingFacts {
+        RecordingFacts {
+            path: part.recording.path().display().to_string(),
+            disk_bytes: Some(part.recording.disk_bytes()),
+            total_ios: Some(part.recording.ios_stored()),
+            layers: part.filter.layers.left_out().clone(),
+            detailed: BTreeSet::new(),
+        }
+    }
 }
 
 /// Up to so many devices all have their details in JSON unless some are asked for; of more, so many do.

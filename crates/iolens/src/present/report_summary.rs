@@ -9,7 +9,6 @@ use iolens_core::model::RecordingMeta;
 
 use super::actors;
 use super::escape::terminal;
-use super::html::Names;
 use super::layout::{Layout, Role, count_of, number, size};
 use super::record_text::shell_word;
 use super::report_json::{RecordingFacts, device_name};
@@ -17,6 +16,7 @@ use super::report_text;
 use super::rows_shown::RowsShown;
 use super::times::Times;
 use super::waits;
+use iolens_core::model::Names;
 
 /// Lines of the whole text on a terminal of at least 80 columns.
 pub const MAX_LINES: usize = 40;

@@ -13,7 +13,6 @@ use super::actors;
 use super::escape::terminal;
 use super::estimator;
 use super::findings as words;
-use super::html::Names;
 use super::layout::{Layout, Role, count_of, number, size, wrapped};
 use super::report_detail_text;
 use super::report_json::{
@@ -23,6 +22,7 @@ use super::report_json::{
 use super::rows_shown::RowsShown;
 use super::times::Times;
 use super::waits;
+use iolens_core::model::Names;
 
 /// The whole text; if `facts` name devices, of these alone.
 pub fn render(

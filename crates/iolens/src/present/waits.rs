@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use super::actors::cgroup_name;
 use super::escape::terminal;
-use super::html::Names;
 use super::layout::{Layout, count_of, number};
 use super::report_json::device_name;
 use super::rows_shown::RowsShown;
+use iolens_core::model::Names;
 
 /// Entries of the document; a report of thousands of processes stays readable.
 const MAX_ENTRIES: usize = 200;

@@ -13,6 +13,7 @@ use super::fields::{Field, Value, fields};
 use super::layout::{cut, fixed};
 use super::times::{Times, exact_seconds, time_of_day};
 use super::workload::{Pods, Workload};
+use crate::engine::subjects::{Figure, Order};
 
 /// How rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -476,6 +477,38 @@ pub(super) fn rounded(v: f64) -> f64 {
     };
     let unit = 10f64.powf(places.min(15.0));
     (v * unit).round() / unit
+}
+
+/// The order by the column called `name`, or with that title above it, or `io_time`.
+///
+/// # Errors
+/// There is none; a sentence that names those that there are.
+pub fn order(name: &str, extended: bool) -> Result<Order, String> {
+    if name == "io_time" {
+        return Ok(Order::IoTime);
+    }
+    let found = fields(extended, false).find(|f| f.name == name || f.title == name);
+    if let Some(field) = found {
+        return Ok(Order::Figure(field));
+    }
+    let known: Vec<&str> = fields(extended, false).map(|f| f.name).collect();
+    let more = if extended { "" } else { " (more with -x)" };
+    Err(format!(
+        "--sort: no column {name}; there are io_time, {}{more}",
+        known.join(", ")
+    ))
+}
+
+impl Figure for Field {
+    fn of(&self, row: &Row) -> Option<f64> {
+        match (self.get)(row) {
+            Value::Unknown => None,
+            Value::Count(n) => Some(n as f64),
+            Value::Number(v) => Some(v),
+            // A bound from above: it is less than any that is known.
+            Value::Below(_) => Some(0.0),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -11,9 +11,9 @@ use iolens_core::model::{DevId, Device};
 use iolens_recorder::Seen;
 
 use crate::engine::rows::{device_keys, group_name};
-use crate::present::html::Names;
 use crate::present::zoom::{Format, ZoomWriter};
 pub use feed::{Feed, Happened, Since};
+use iolens_core::model::Names;
 
 /// Length of a slot.
 pub const STEP_NS: i64 = 100_000_000;

@@ -30,7 +30,7 @@ use iolens_core::private::Access;
 use iolens_observe::topology::{Host, Topology, return_freed_memory};
 use iolens_recorder::{Session, SessionOptions, view};
 
-use crate::engine::patience;
+use crate::engine::deadline;
 use crate::present::serve_text;
 use crate::signals::Signals;
 pub use freeze::FreezeOptions;
@@ -128,7 +128,7 @@ impl Service {
             Ok(())
         })?;
         // Its threads begin without what was given up.
-        let (beside, recorder) = self.beside(&mut session, &directory)?;
+        let (beside, recorder) = self.beside(&mut session, &directory, &health)?;
         let server = Server::start(door, &self.root, Arc::clone(&health), Some(recorder))?;
         eprint!(
             "{}{}",
@@ -187,7 +187,7 @@ impl Service {
             watcher, freezer, ..
         } = beside;
         let stop = Instant::now() + STOP_TIME;
-        patience::end_all();
+        deadline::end_all();
         let watcher = watcher.end(stop);
         let outcome = session.finish()?;
         drop(server);
@@ -209,7 +209,12 @@ impl Service {
     }
 
     /// Starts what looks at the recording while it grows, and gives the server its ends.
-    fn beside(&self, session: &mut Session, directory: &Path) -> Result<(Beside, Recorder)> {
+    fn beside(
+        &self,
+        session: &mut Session,
+        directory: &Path,
+        health: &Arc<Health>,
+    ) -> Result<(Beside, Recorder)> {
         let (viewer, view) = view();
         let (sender, marks) = sync_channel(MAX_MARKS);
         let live = Live::new(session.start_unix_ns());
@@ -224,6 +229,7 @@ impl Service {
             live: rows.clone(),
             access: self.access,
             freeze,
+            health: Arc::clone(health),
         };
         let watcher = Watcher::start(directory.to_owned(), outlets)?;
         let found = Arc::clone(watcher.found());

@@ -10,8 +10,7 @@ use iolens_core::store::{Root, stored_bytes};
 use iolens_observe::topology::lower_this_thread;
 
 use super::stretch::{Kept, Shelter, Stretch};
-use crate::engine::patience;
-use crate::streams::heard;
+use crate::engine::deadline::Deadline;
 
 /// Left free on the disk for others.
 const SPARE_BYTES: u64 = 64 << 20;
@@ -39,8 +38,8 @@ impl Snapshots {
         let work = move || {
             lower_this_thread();
             for request in received {
-                let copy = || keeper.take(request.from_unix_ns, request.to_unix_ns);
-                let (kept, _notes) = heard(|| patience::until(request.deadline, copy));
+                let deadline = Deadline::at(request.deadline);
+                let kept = keeper.take(request.from_unix_ns, request.to_unix_ns, deadline);
                 // A client that is gone does not want to know.
                 drop(request.outcome.send(kept));
             }
@@ -126,9 +125,15 @@ impl Keeper {
     /// # Errors
     /// There is no I/O in it, the disk would not hold it ([`NoRoom`]), there is one from that moment on already, or it takes
     /// too long.
-    pub fn take(&self, from_unix_ns: i64, to_unix_ns: i64) -> Result<(String, Kept)> {
+    pub fn take(
+        &self,
+        from_unix_ns: i64,
+        to_unix_ns: i64,
+        deadline: Deadline,
+    ) -> Result<(String, Kept)> {
         let bytes = self.spare_bytes()?;
         let mut stretch = Stretch::begin(&self.shelter, from_unix_ns, to_unix_ns, None, true)?;
+        stretch.deadline = deadline;
         let copied = stretch.up_to(to_unix_ns, true, |taken| taken < bytes);
         let why = match copied {
             Ok(true) if stretch.ios > 0 => {
@@ -180,7 +185,9 @@ mod tests {
         let (dir, shelter) = lake();
         record(&shelter.host_dir, 100, 50, 10);
         let snapshots = Keeper::new(dir.path(), &shelter.host_dir, 1 << 20, shelter.access);
-        let (name, kept) = snapshots.take(110 * S, 130 * S).unwrap();
+        let (name, kept) = snapshots
+            .take(110 * S, 130 * S, Deadline::default())
+            .unwrap();
         assert_eq!(
             (name.as_str(), kept.ios),
             (&*format!("snapshots/host=h/start_ns={}", 110 * S), 200)
@@ -206,8 +213,11 @@ mod tests {
         let (dir, shelter) = lake();
         record(&shelter.host_dir, 100, 50, 10);
         let snapshots = |keep| Keeper::new(dir.path(), &shelter.host_dir, keep, shelter.access);
-        let refused =
-            |keep, from_s: i64, to_s: i64| snapshots(keep).take(from_s * S, to_s * S).unwrap_err();
+        let refused = |keep, from_s: i64, to_s: i64| {
+            snapshots(keep)
+                .take(from_s * S, to_s * S, Deadline::default())
+                .unwrap_err()
+        };
         assert!(
             refused(1 << 20, 10, 20)
                 .to_string()
@@ -215,7 +225,7 @@ mod tests {
         );
         let between = |from_ns, to_ns| {
             snapshots(1 << 20)
-                .take(from_ns, to_ns)
+                .take(from_ns, to_ns, Deadline::default())
                 .unwrap_err()
                 .to_string()
         };

@@ -12,7 +12,7 @@ use iolens_core::store::{
 };
 use iolens_recorder::{complete_rollups, devices_from, moved};
 
-use crate::engine::patience;
+use crate::engine::deadline::Deadline;
 
 /// The writer's clock is fed after so many observations.
 const TICK: usize = 4096;
@@ -43,6 +43,8 @@ pub struct Stretch {
     is_limited: bool,
     /// I/Os in it.
     pub ios: u64,
+    /// When copying must have ended.
+    pub deadline: Deadline,
 }
 
 /// A copy that is whole.
@@ -164,6 +166,7 @@ impl Stretch {
             copied_to_unix_ns: from_unix_ns,
             is_limited: keep_bytes.is_some(),
             ios: 0,
+            deadline: Deadline::default(),
         })
     }
 
@@ -226,7 +229,7 @@ impl Stretch {
     }
 
     fn tick(&mut self, at_ns: i64, goes_on: &impl Fn(u64) -> bool) -> Result<bool> {
-        patience::check()?;
+        self.deadline.check()?;
         self.writer.tick(at_ns.max(0))?;
         let status = self.writer.status();
         if status.full {

@@ -21,12 +21,15 @@ use iolens_observe::topology::{lower_this_thread, wall_clock_ns};
 use jiff::Timestamp;
 
 use super::freeze::{Event, FreezerFeed};
+use super::http::Health;
 use super::live::Feed;
 use super::log::EventLog;
-use crate::engine::choose::{self, Chosen};
-use crate::engine::{Instant as Moment, WindowArgs, patience, privacy, report, window};
+use crate::engine::caller::Caller;
+use crate::engine::error::QueryError;
+use crate::engine::query::{Grain, Query};
+use crate::engine::report::{self, Limits};
+use crate::engine::{Instant as Moment, TimeWindow, privacy};
 use crate::present::findings as words;
-use crate::streams::heard;
 use active::{ActiveFinding, JOIN_NS, Memory, Phase};
 pub use commands::Commands;
 use commands::StopTime;
@@ -105,6 +108,8 @@ pub struct Outlets {
     pub access: Access,
     /// Keeps the minutes around some.
     pub freeze: Option<FreezerFeed>,
+    /// What is found damaged degrades it.
+    pub health: Arc<Health>,
 }
 
 impl Watcher {
@@ -164,7 +169,7 @@ fn watch(host_dir: &Path, found: &Found, outlets: &Outlets, ended: &Receiver<()>
         let looked = if ios == seen {
             Ok(Vec::new())
         } else {
-            look(host_dir, from_ns)
+            look(host_dir, from_ns, &outlets.health)
         };
         match looked {
             Ok(all) => {
@@ -172,7 +177,7 @@ fn watch(host_dir: &Path, found: &Found, outlets: &Outlets, ended: &Receiver<()>
                 report_all(&memory.look(from_ns, all), found, outlets);
                 window_ns = (window_ns * 2).min(WINDOW_NS);
             }
-            Err(e) if e.downcast_ref::<patience::TooSlow>().is_some() => {
+            Err(QueryError::TooSlow(_)) => {
                 window_ns = (window_ns / 2).max(MIN_WINDOW_NS);
             }
             // Between two recordings, or before the first I/O, there is nothing to look at.
@@ -225,29 +230,31 @@ fn reported_before(host_dir: &Path, since_ns: i64) -> Vec<ActiveFinding> {
 }
 
 /// All findings since `from_ns` (Unix time).
-fn look(host_dir: &Path, from_ns: i64) -> Result<Vec<ActiveFinding>> {
+fn look(
+    host_dir: &Path,
+    from_ns: i64,
+    health: &Arc<Health>,
+) -> Result<Vec<ActiveFinding>, QueryError> {
     let from = Timestamp::from_nanosecond(from_ns.into()).ok();
-    let asked = WindowArgs {
+    let window = TimeWindow {
         from: from.map(Moment::Wall),
-        ..WindowArgs::default()
+        ..TimeWindow::default()
     };
-    let work = || -> Result<Vec<ActiveFinding>> {
-        let mut all = Vec::new();
-        for chosen in choose::all(host_dir, &asked)? {
-            let Chosen { recording, window } = chosen;
-            let range = window::resolve_for_analysis(&recording, &window)?;
-            let report = report::plain(&recording, &range)?.report;
-            for f in &report.findings {
-                let finding = StoredFinding {
-                    open: true,
-                    ..words::reported(f, recording.meta())
-                };
-                all.push(ActiveFinding::new(finding, &recording));
-            }
+    let health = Arc::clone(health);
+    let caller = Caller::new(move |note| health.heard(&note)).until(Instant::now() + MAX_LOOK);
+    let query = Query::new(host_dir, window, &caller);
+    let mut all = Vec::new();
+    for part in query.parts(Grain::Analysis)?.parts {
+        let report = report::of_part(&part, &Limits::default(), &caller)?;
+        for f in &report.findings {
+            let finding = StoredFinding {
+                open: true,
+                ..words::reported(f, part.recording.meta())
+            };
+            all.push(ActiveFinding::new(finding, &part.recording));
         }
-        Ok(all)
-    };
-    heard(|| patience::until(Instant::now() + MAX_LOOK, work)).0
+    }
+    Ok(all)
 }
 
 /// Hands a finding that begins or ends to all who want it.
@@ -398,6 +405,7 @@ mod tests {
                 live,
                 access: Access::OWNER,
                 freeze: None,
+                health: Arc::default(),
             },
         );
         let mut memory = Memory::default();
@@ -511,6 +519,7 @@ mod tests {
             live,
             access: Access::OWNER,
             freeze: None,
+            health: Arc::default(),
         };
         let found = Found::default();
         publish(Phase::Begins, &active("stall", 1, 2), &found, &outlets);

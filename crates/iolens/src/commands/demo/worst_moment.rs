@@ -9,10 +9,13 @@ use iolens_core::analysis::timeline::{GroupBy, Row, TimelinePlan};
 use iolens_core::model::{Class, DevId};
 use iolens_core::store::{IoColumns, Recording};
 
+use crate::engine::TimeWindow;
+use crate::engine::caller::Caller;
 use crate::engine::decode::each_io;
+use crate::engine::filter::DeviceFilter;
 use crate::engine::layers::Layers;
-use crate::engine::rows::{device_name, each_row};
-use crate::engine::source;
+use crate::engine::query::{Filter, Grain, Part, Query};
+use crate::engine::rows::{device_name, each_row_of};
 use crate::present::zoom::{self, ZoomWriter};
 use crate::present::{demo_text, escape};
 
@@ -28,14 +31,20 @@ const COARSE_NS: i64 = 1_000_000_000;
 /// # Errors
 /// The recording cannot be read.
 pub fn show(path: &Path, disk: Option<DevId>) -> Result<()> {
-    let recording = source::open(path)?;
-    let range = 0..recording.end_ns();
-    let layers = Layers::of(&recording, GroupBy::All)?;
-    let counts = |dev| disk.map_or_else(|| layers.counts(dev), |disk| dev == disk);
+    let caller = crate::commands::caller();
+    let query = Query::new(path, TimeWindow::default(), &caller);
+    let Part {
+        recording, range, ..
+    } = query.one(Grain::Recording)?;
+    let mut filter = Filter::default();
+    match disk {
+        Some(disk) => filter.devices = DeviceFilter::only(disk),
+        None => filter.layers = Layers::of(&recording, GroupBy::All, &caller)?,
+    }
     let rows = |step_ns| -> Result<Vec<Row>> {
         let plan = TimelinePlan::new(Window::new(range.start, range.end), step_ns);
         let mut rows = Vec::new();
-        each_row(&recording, range.clone(), plan, counts, |row| {
+        each_row_of(&recording, range.clone(), plan, &filter, &caller, |row| {
             rows.push(row);
             Ok(())
         })?;
@@ -44,7 +53,7 @@ pub fn show(path: &Path, disk: Option<DevId>) -> Result<()> {
     let fine = rows(FINE_NS)?;
     let coarse = rows(COARSE_NS)?;
     // What the reader lost is what matters. Counters know no single reads: then it is where most was written.
-    let slowest = slowest_read(&recording, counts)?;
+    let slowest = slowest_read(&recording, &filter, &caller)?;
     let worst = match slowest {
         Some(read) => row_at(&fine, read.done_ns),
         None => most_written(&fine),
@@ -92,15 +101,16 @@ pub fn show(path: &Path, disk: Option<DevId>) -> Result<()> {
 /// The slowest read of the load, which is this process's own.
 fn slowest_read(
     recording: &Recording,
-    counts: impl Fn(DevId) -> bool,
+    filter: &Filter,
+    caller: &Caller,
 ) -> Result<Option<SlowestIo>> {
     let Some(tgid) = recording.meta().recorder_tgid else {
         return Ok(None);
     };
     let mut finder = SlowestFinder::new(tgid, Class::Read);
     let columns = IoColumns::QUEUE | IoColumns::TGID;
-    each_io(recording, 0..recording.end_ns(), columns, |io| {
-        if counts(io.dev) {
+    each_io(recording, 0..recording.end_ns(), columns, caller, |io| {
+        if filter.counts(io.dev) {
             finder.push(io);
         }
     })?;

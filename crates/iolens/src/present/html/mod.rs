@@ -10,17 +10,17 @@ mod pack;
 mod tables;
 mod view;
 
-use std::collections::BTreeMap;
-
 use iolens_core::analysis::Report;
 use iolens_core::analysis::files::FilesReport;
 use iolens_core::analysis::overview::{Distributions, Level, LossInterval, OverviewData};
-use iolens_core::model::{Inode, Mark, RecordingMeta, Source};
+use iolens_core::model::{Mark, Names, RecordingMeta, Source};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::escape;
 use super::report_json::{self, DeviceStats, FindingBlock, Recording, RecordingFacts, device_name};
+use crate::engine::page::Drawn;
+use crate::engine::query::Part;
 use actors::ActorBlock;
 use capacity::CapacityBlock;
 use depth::DepthBlock;
@@ -83,15 +83,42 @@ pub struct ReportData<'a> {
     pub view: Option<View>,
 }
 
-/// Names for numbers. Untrusted; the page shows them as text.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Names {
-    /// Paths of control groups by id.
-    pub cgroups: BTreeMap<i64, String>,
-    /// `NAMESPACE/POD[/CONTAINER]` of control groups by id.
-    pub pods: BTreeMap<i64, String>,
-    /// Paths of files.
-    pub files: BTreeMap<Inode, String>,
+/// What a page shows beside the report's figures.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Beside<'a> {
+    /// Further remarks.
+    pub notes: &'a [Note],
+    /// Where it stands in a server's time.
+    pub view: Option<View>,
+}
+
+/// The page of `report`, which is of `part`.
+///
+/// # Errors
+/// This program was built without the page.
+pub fn page(
+    part: &Part,
+    report: &Report,
+    drawn: &Drawn,
+    beside: Beside<'_>,
+) -> Result<Vec<u8>, NoPage> {
+    let tables = drawn.rates.as_deref().map(|rates| Tables {
+        rates,
+        cpu: &drawn.cpu,
+    });
+    render(&ReportData {
+        report,
+        meta: part.recording.meta(),
+        facts: &RecordingFacts::of(part),
+        overview: &drawn.overview,
+        details: drawn.details.as_ref(),
+        names: &part.names,
+        notes: beside.notes,
+        marks: &drawn.marks,
+        files: drawn.files.as_ref(),
+        tables,
+        view: beside.view,
+    })
 }
 
 /// A remark on the quality of the data.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant as Deadline};
+use std::time::Duration;
 
 use anyhow::Result;
 use axum::body::{Body, Bytes};
@@ -20,12 +20,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::App;
-use super::guard::left_out;
+use super::api::Asker;
 use super::places::Places;
 use super::problem::Problem;
-use crate::engine::{patience, privacy};
 use crate::present::escape;
-use crate::streams::heard;
+use crate::present::query_text::{self, Spelling};
 
 /// Bytes of answers, of all connections together, that wait in memory until a client reads them.
 pub const MAX_UNREAD_BYTES: usize = 32 << 20;
@@ -218,17 +217,15 @@ impl App {
     pub async fn stream(
         self: &Arc<App>,
         content_type: &'static str,
-        work: impl FnOnce(&mut AnswerWriter) -> Result<()> + Send + 'static,
+        work: impl FnOnce(&mut AnswerWriter, &Asker) -> Result<()> + Send + 'static,
     ) -> Result<Response, Problem> {
-        let deadline = Deadline::now() + self.patience;
-        let left_out = left_out();
+        let asker = self.asker();
         let turn = Arc::clone(&self.readers).acquire_owned().await;
         let turn = turn.map_err(|_| Problem::busy("the server ends"))?;
         let work = move |out: &mut AnswerWriter| {
             // Held until the work ends, not until no client waits for it any more.
             let _turn = turn;
-            let work = || patience::until(deadline, || work(out));
-            privacy::hiding(left_out, || heard(work)).0
+            work(out, &asker)
         };
         written(content_type, &self.unread, &self.places, work).await
     }
@@ -271,7 +268,8 @@ async fn written(
         let done = done.and_then(|()| Ok(out.send()?));
         if let Err(e) = done {
             // The status has been sent: a connection that breaks says that the answer is not whole.
-            drop(out.chunks.send(Err(io::Error::other(format!("{e:#}")))));
+            let why = query_text::failure(&e, Spelling::Parameters);
+            drop(out.chunks.send(Err(io::Error::other(why))));
         }
         Ok(Vec::new())
     });

@@ -208,7 +208,7 @@ async fn answered(app: &App, request: Request, next: Next) -> Result<Response, P
     let traffic: Arc<Traffic> = traffic.unwrap_or_else(|| Traffic::new(Client::Unknown));
     let kind = kind_of(&request);
     let place = app.places.enter(kind, &traffic)?;
-    let response = tokio::time::timeout(app.patience, next.run(request)).await;
+    let response = tokio::time::timeout(app.time_limit, next.run(request)).await;
     let response =
         response.map_err(|_| Problem::busy("this takes too long: ask for a shorter stretch"))?;
     // It is a line or two, and must come whatever others do not read.

@@ -1,17 +1,43 @@
 //! Whether the recorder does what it is there for: what `/healthz` says.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::extract::State as Shared;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
 use iolens_recorder::{LossCounts, Progress};
 use serde::Serialize;
 
+use super::endpoint::Endpoint;
+use super::places::Kind;
 use super::{App, api};
-use crate::streams::damages;
+use crate::engine::note::Note;
+use crate::present::query_text::{self, Spelling};
+
+/// What `/healthz` is.
+pub static ENDPOINT: Endpoint = Endpoint {
+    path: "/healthz",
+    method: "get",
+    kind: Kind::Health,
+    summary: "200 while it records and stores, 503 where it does not",
+    parameters: &[],
+    keys: &[
+        "schema_version",
+        "healthy",
+        "recording",
+        "source",
+        "ios",
+        "lost_ios",
+        "lost_percent",
+        "reasons",
+        "degraded",
+        "damaged",
+    ],
+    handler: || get(healthz),
+};
 
 /// The recorder looks at its source at least five times a second; on a machine that is very busy it is late.
 const MAX_DELAY: Duration = Duration::from_secs(5);
@@ -19,6 +45,8 @@ const MAX_DELAY: Duration = Duration::from_secs(5);
 const MAX_SILENCE: Duration = Duration::from_secs(30);
 /// Losses count for so long.
 const WINDOW: Duration = Duration::from_secs(60);
+/// So many damages are listed.
+const MAX_DAMAGES: usize = 20;
 /// One in a thousand lost is too many.
 const MAX_LOST_PERCENT: f64 = 0.1;
 
@@ -37,6 +65,8 @@ struct State {
     root_is_gone: bool,
     /// What the recording misses so far.
     losses: LossCounts,
+    /// What was found damaged of what is stored, in the order of its text.
+    damaged: BTreeSet<String>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -138,6 +168,15 @@ impl Health {
         is_there
     }
 
+    /// Keeps what a remark says is damaged; others are of the answer beside which they stand.
+    pub fn heard(&self, note: &Note) {
+        let mut state = self.state();
+        if note.is_damage() && state.damaged.len() < MAX_DAMAGES {
+            let text = query_text::note(note, Spelling::Parameters);
+            state.damaged.insert(text);
+        }
+    }
+
     /// What the recording misses so far, by reason.
     pub fn losses(&self) -> LossCounts {
         self.state().losses
@@ -154,7 +193,7 @@ impl Health {
 
     fn document_at(&self, now: Instant) -> HealthDocument {
         let state = self.state();
-        let damaged = damages();
+        let damaged: Vec<String> = state.damaged.iter().cloned().collect();
         let mut reasons: Vec<String> = state.trouble.iter().cloned().collect();
         let mut degraded = Vec::new();
         let ends = state.samples.front().zip(state.samples.back());

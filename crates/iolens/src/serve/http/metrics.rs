@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result};
 use axum::extract::State;
 use axum::http::{HeaderMap, Uri, header};
 use axum::response::Response;
+use axum::routing::get;
 use iolens_core::model::{Class, ClassCounters, DevId, LossReason};
 use iolens_observe::counters::{DiskRow, DiskstatsReader, Root};
 use iolens_observe::topology::own_cost;
@@ -15,9 +16,22 @@ use iolens_recorder::LossCounts;
 use super::App;
 use super::answer::AnswerWriter;
 use super::api::Params;
+use super::endpoint::Endpoint;
+use super::places;
 use super::problem::Problem;
 use crate::present::exposition::{Exposition, ExpositionWriter, Kind};
 use crate::serve::meter::{ClassTotals, Times, Totals};
+
+/// What `/metrics` is.
+pub static ENDPOINT: Endpoint = Endpoint {
+    path: "/metrics",
+    method: "get",
+    kind: places::Kind::Metrics,
+    summary: "For Prometheus",
+    parameters: &[],
+    keys: &[],
+    handler: || get(metrics),
+};
 
 /// `GET /metrics`.
 ///
@@ -28,7 +42,7 @@ pub async fn metrics(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    Params::of(&uri, &[])?;
+    Params::of(&uri, &ENDPOINT)?;
     let accepts = headers
         .get(header::ACCEPT)
         .and_then(|h| h.to_str().ok())

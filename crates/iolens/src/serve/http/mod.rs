@@ -5,6 +5,7 @@
 mod answer;
 mod api;
 mod connections;
+mod endpoint;
 mod guard;
 mod health;
 mod listen;
@@ -49,7 +50,7 @@ use problem::Problem;
 pub const SCHEMA_VERSION: u32 = 1;
 /// How long a request may take.
 /// Tests wait for what a busy machine takes; those of the limit itself set their own.
-const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 600 } else { 10 });
+const TIME_LIMIT: Duration = Duration::from_secs(if cfg!(test) { 600 } else { 10 });
 /// Requests that read the store at once; the others wait for them. Each has threads of its own for decoding.
 const MAX_READERS: usize = 2;
 /// Threads that wait for connections and write answers.
@@ -165,7 +166,7 @@ pub struct App {
     unread: Unread,
     unread_metrics: Unread,
     readers: Arc<Semaphore>,
-    patience: Duration,
+    time_limit: Duration,
 }
 
 impl App {
@@ -186,7 +187,7 @@ impl App {
             unread: Unread::new(MAX_UNREAD_BYTES),
             unread_metrics: Unread::new(MAX_UNREAD_METRICS_BYTES),
             readers: Arc::new(Semaphore::new(MAX_READERS)),
-            patience: PATIENCE,
+            time_limit: TIME_LIMIT,
         }
     }
 }

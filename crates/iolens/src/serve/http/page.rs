@@ -1,37 +1,52 @@
 //! `/`: the report's page of any stretch of time, live where the stretch ends now; plain text for those who ask without a
 //! browser.
 
-use std::ops::Range;
-use std::path::Path;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant as Clock;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
-use iolens_core::store::Recording;
+use axum::routing::get;
 use iolens_observe::topology::wall_clock_ns;
 
-use super::api::{Params, hosts, typed};
+use super::api::{Asker, Params, hosts, typed};
+use super::endpoint::{AT, Endpoint, FROM, HOST, TO};
+use super::places::Kind;
 use super::problem::Problem;
 use super::{App, routes};
-use crate::engine::choose::{self, Chosen};
+use crate::engine::error::QueryError;
 use crate::engine::fleet::is_fleet;
-use crate::engine::page::{Beside, page};
-use crate::engine::report::{Analysed, plain};
-use crate::engine::{Instant, WindowArgs, privacy, window};
+use crate::engine::note::Note;
+use crate::engine::page::Drawn;
+use crate::engine::query::{DEFAULT_NS, Grain, Part, Query};
+use crate::engine::report::{self, Limits};
+use crate::engine::{AROUND_NS, Instant, TimeWindow};
 use crate::present;
 use crate::present::fleet::FleetDocument;
-use crate::present::html::{Note, NoteLevel, View, content_security_policy, render_nothing};
-use crate::streams::heard;
+use crate::present::html::{
+    Beside, Note as PageNote, NoteLevel, View, content_security_policy, render_nothing,
+};
+
+/// What `/` is.
+pub static FRONT: Endpoint = Endpoint {
+    path: "/",
+    method: "get",
+    // A browser's request for the page reads the store.
+    kind: Kind::Light,
+    summary: "With a browser: what happened, live and in the past; else this list",
+    parameters: &[HOST, FROM, TO, AT],
+    keys: &[],
+    handler: || get(front),
+};
 
 /// A live page takes at most this part of a core.
 const SHARE: f64 = 0.01;
 /// Seconds between two looks of a live page.
 const REFRESH_S: std::ops::RangeInclusive<f64> = 5.0..=300.0;
-const QUARTER_NS: i64 = 900_000_000_000;
 /// Recordings with more I/Os than this together are shown one by one: the time of an answer would not suffice.
 const MAX_JOINED_IOS: u64 = 20_000_000;
 
@@ -47,7 +62,7 @@ pub async fn front(State(app): State<Arc<App>>, headers: HeaderMap, uri: Uri) ->
                 &problem,
                 View {
                     live: false,
-                    ..View::last(wall_clock_ns(), QUARTER_NS)
+                    ..View::last(wall_clock_ns(), DEFAULT_NS)
                 },
             );
         }
@@ -62,10 +77,10 @@ pub async fn front(State(app): State<Arc<App>>, headers: HeaderMap, uri: Uri) ->
     let health = app.health.document();
     let unwell = [health.reasons, health.degraded].concat();
     let shown = asked;
-    let work = move || {
+    let work = move |asker: &Asker| {
         // What was recorded elsewhere, or ended long ago, has its last minutes on the page, too.
-        let asked = choose::or_latest(&place, &asked, QUARTER_NS)?;
-        made(&place, &asked, view(&asked), unwell)
+        let query = asker.query(&place, asked)?;
+        made(&query, asker, view(&query.window), unwell)
     };
     match app.read(work).await {
         Ok(said) => html(StatusCode::OK, said.answer),
@@ -100,118 +115,101 @@ async fn fleet(app: &Arc<App>, params: &Params) -> Response {
     }
 }
 
-fn asked(uri: &Uri) -> Result<(Params, WindowArgs), Problem> {
-    let params = Params::of(uri, &["host", "from", "to", "at"])?;
+fn asked(uri: &Uri) -> Result<(Params, TimeWindow), Problem> {
+    let params = Params::of(uri, &FRONT)?;
     let window = params.window()?;
     Ok((params, window))
 }
 
 /// The stretch that was requested, whatever is known of it.
-fn view(asked: &WindowArgs) -> View {
+fn view(asked: &TimeWindow) -> View {
     let now = wall_clock_ns();
     let wall = |at: Option<Instant>| match at {
         Some(Instant::Wall(t)) => i64::try_from(t.as_nanosecond()).ok(),
         _ => None,
     };
     if let Some(at) = wall(asked.at) {
-        let (from_unix_ns, to_unix_ns) = (at - choose::AROUND_NS, at + choose::AROUND_NS);
+        let (from_unix_ns, to_unix_ns) = (at - AROUND_NS, at + AROUND_NS);
         return View {
             from_unix_ns,
             to_unix_ns,
             live: false,
-            ..View::last(now, QUARTER_NS)
+            ..View::last(now, DEFAULT_NS)
         };
     }
     let to_unix_ns = wall(asked.to).unwrap_or(now);
-    let from_unix_ns = wall(asked.from).unwrap_or(to_unix_ns - QUARTER_NS);
+    let from_unix_ns = wall(asked.from).unwrap_or(to_unix_ns - DEFAULT_NS);
     // A time of the future, and one that was now when it was read.
     let live = to_unix_ns >= now - 1_000_000_000;
     View {
         from_unix_ns,
         to_unix_ns,
         live,
-        ..View::last(now, QUARTER_NS)
+        ..View::last(now, DEFAULT_NS)
     }
 }
 
-/// What the page of the stretch is made from: all of it as one recording, or where that cannot be its longest part; with
-/// remarks.
-fn chosen(place: &Path, asked: &WindowArgs) -> Result<(Recording, Range<i64>, Vec<String>)> {
-    let resolved = |Chosen { recording, window }: Chosen| {
-        let (range, notes) = heard(|| window::resolve_for_analysis(&recording, &window));
-        range.map(|range| (recording, range, notes))
-    };
-    if let Ok(whole) = choose::one(place, asked).and_then(resolved)
-        && whole.0.ios_stored() <= MAX_JOINED_IOS
+/// What the page of the stretch is made from: all of it as one recording, or where that cannot be its longest part; and whether
+/// there are further parts.
+fn chosen(query: &Query<'_>) -> Result<(Part, Option<Note>), QueryError> {
+    if let Ok(whole) = query.one(Grain::Recording)
+        && whole.recording.ios_stored() <= MAX_JOINED_IOS
+        && let Ok(whole) = whole.for_analysis(query.caller)
     {
-        return Ok(whole);
+        return Ok((whole, None));
     }
-    let parts = choose::all(place, asked)?;
+    let mut parts = query.parts(Grain::Recording)?.parts;
     let n = parts.len();
-    let mut parts = parts
-        .into_iter()
-        .map(resolved)
-        .collect::<Result<Vec<_>>>()?;
-    parts.sort_by_key(|(_, range, _)| range.end - range.start);
-    let (recording, range, mut notes) = parts.pop().context("no recording holds this time")?;
-    if n > 1 {
-        notes.push(format!(
-            "This time spans {n} recordings: the longest part of it is shown. ← and → lead to the others."
-        ));
-    }
-    Ok((recording, range, notes))
+    parts.sort_by_key(|part| part.range.end - part.range.start);
+    let longest = parts
+        .pop()
+        .ok_or_else(|| QueryError::Unreadable(query.place.to_owned()))?;
+    let longest = longest.for_analysis(query.caller)?;
+    Ok((longest, (n > 1).then_some(Note::LongestPartOf(n))))
 }
 
 /// The page of the stretch. `unwell` is why the recorder does not record everything now.
-fn made(place: &Path, asked: &WindowArgs, view: View, unwell: Vec<String>) -> Result<Vec<u8>> {
+fn made(query: &Query<'_>, asker: &Asker, view: View, unwell: Vec<String>) -> Result<Vec<u8>> {
     let begin = Clock::now();
-    let (recording, range, mut said) = chosen(place, asked)?;
-    let (analysed, more) = heard(|| plain(&recording, &range));
-    let Analysed {
-        report,
-        names,
-        layers,
-        rates,
-    } = analysed?;
-    said.extend(more);
-    let tables = Some(&rates[..]).filter(|r| !r.is_empty() && recording.ios_stored() == 0);
-    let note = |text: String| Note {
+    let (part, further) = chosen(query)?;
+    let report = report::of_part(&part, &Limits::default(), query.caller)?;
+    if let Some(note) = further {
+        query.caller.note(note);
+    }
+    // Where parts are chosen after all has been tried as one, some is said twice.
+    let mut said = asker.remarks();
+    let mut seen = BTreeSet::new();
+    said.retain(|text| seen.insert(text.clone()));
+    let note = |text: String| PageNote {
         topic: "Time".to_owned(),
         level: NoteLevel::Info,
         text,
     };
-    let bad = |text: String| Note {
+    let bad = |text: String| PageNote {
         topic: "Recorder now".to_owned(),
         level: NoteLevel::Warning,
         text,
     };
-    let names_left_out = privacy::left_out().map(|how| Note {
+    let names_left_out = query.caller.names_left_out().map(|how| PageNote {
         topic: "Names".to_owned(),
         level: NoteLevel::Info,
-        text: how.to_string(),
+        text: how.to_owned(),
     });
-    let notes: Vec<Note> = names_left_out
-        .into_iter()
-        .chain(unwell.into_iter().map(bad))
-        .chain(said.into_iter().map(note))
-        .collect();
+    let mut notes: Vec<PageNote> = names_left_out.into_iter().collect();
+    notes.extend(unwell.into_iter().map(bad));
+    notes.extend(said.into_iter().map(note));
+    let drawn = Drawn::read(&part, &report, query.caller)?;
     let refresh_s =
         (begin.elapsed().as_secs_f64() / SHARE).clamp(*REFRESH_S.start(), *REFRESH_S.end());
     let view = View {
         refresh_s: refresh_s as u32,
         ..view
     };
-    page(
-        &recording,
-        &range,
-        &report,
-        &names,
-        (tables, &layers),
-        Beside {
-            notes: &notes,
-            view: Some(view),
-        },
-    )
+    let beside = Beside {
+        notes: &notes,
+        view: Some(view),
+    };
+    Ok(present::html::page(&part, &report, &drawn, beside)?)
 }
 
 /// Why there is nothing, with the way to other times.

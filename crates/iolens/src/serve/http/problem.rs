@@ -5,8 +5,9 @@ use axum::response::{IntoResponse, Response};
 use iolens_core::store::StoreError;
 use serde_json::json;
 
-use crate::engine::patience::TooSlow;
+use crate::engine::deadline::TooSlow;
 use crate::present::escape;
+use crate::present::query_text::{self, Spelling};
 
 /// What went wrong, in a line for the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,13 +46,14 @@ impl Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
     }
 
-    /// What an engine says: of the question, of the store, or that it takes too long.
+    /// Why something was not done: because of the question, of the store, or because it takes too long.
     pub fn of(error: &anyhow::Error) -> Problem {
         if let Some(own) = error.downcast_ref::<Problem>() {
             return own.clone();
         }
-        let text = as_parameters(&format!("{error:#}"));
-        if error.downcast_ref::<TooSlow>().is_some() {
+        let text = query_text::failure(error, Spelling::Parameters);
+        let is_slow = |cause: &(dyn std::error::Error + 'static)| cause.is::<TooSlow>();
+        if error.chain().any(is_slow) {
             return Problem::busy(text);
         }
         let of_store =
@@ -76,41 +78,6 @@ impl Problem {
     pub fn detail(&self) -> &str {
         &self.detail
     }
-}
-
-/// Engines name the flags of the command line; here the same are parameters: `--from T --to T` becomes `from=T&to=T`, a flag
-/// without a value its name.
-pub fn as_parameters(text: &str) -> String {
-    // A setting of the recorder, which no question has.
-    let text = text.replace(" (--keep)", "");
-    let mut out = String::with_capacity(text.len());
-    let mut words = text.split(' ').peekable();
-    let mut is_after_value = false;
-    while let Some(word) = words.next() {
-        let flag = word.trim_start_matches('(').strip_prefix("--");
-        let value = flag.and_then(|_| words.next_if(|next| is_value(next)));
-        if !out.is_empty() {
-            out.push(if is_after_value && value.is_some() {
-                '&'
-            } else {
-                ' '
-            });
-        }
-        is_after_value = value.is_some();
-        match (flag, value) {
-            (Some(flag), Some(value)) => out.push_str(&format!("{flag}={value}")),
-            (Some(flag), None) if word.starts_with('(') => out.push_str(&format!("({flag}")),
-            (Some(flag), None) => out.push_str(flag),
-            (None, _) => out.push_str(word),
-        }
-    }
-    out
-}
-
-/// Whether a word after a flag is its value: a time or a duration.
-fn is_value(word: &str) -> bool {
-    word.trim_start_matches(['-', '+'])
-        .starts_with(|c: char| c.is_ascii_digit())
 }
 
 impl IntoResponse for Problem {
@@ -139,42 +106,14 @@ impl IntoResponse for Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn flags_become_parameters() {
-        let pairs = [
-            (
-                "choose a part: --from 2026-11-18T11:08:20Z --to 2026-11-18T11:09:20Z",
-                "choose a part: from=2026-11-18T11:08:20Z&to=2026-11-18T11:09:20Z",
-            ),
-            (
-                "--from is 2127.115 s from the recording's start",
-                "from is 2127.115 s from the recording's start",
-            ),
-            (
-                "--to (1.000 s) is not after --from (2.000 s)",
-                "to (1.000 s) is not after from (2.000 s)",
-            ),
-            ("give a --step of 1s", "give a step of 1s"),
-            (
-                "a shorter stretch (--step, --from, --to)",
-                "a shorter stretch (step, from, to)",
-            ),
-            (
-                "the size limit (--keep) removed what came before",
-                "the size limit removed what came before",
-            ),
-            ("no such device: a--b", "no such device: a--b"),
-        ];
-        for (flags, parameters) in pairs {
-            assert_eq!(as_parameters(flags), parameters);
-        }
-    }
+    use crate::engine::error::QueryError;
 
     #[test]
     fn who_is_at_fault_decides_the_status() {
         let of = |e: anyhow::Error| Problem::of(&e).status.as_u16();
         assert_eq!(of(anyhow::anyhow!("no such device")), 422);
+        assert_eq!(of(QueryError::SumsOnly.into()), 422);
+        assert_eq!(of(QueryError::TooSlow(TooSlow).into()), 503);
         assert_eq!(of(std::io::Error::other("disk").into()), 500);
         assert_eq!(of(TooSlow.into()), 503);
     }

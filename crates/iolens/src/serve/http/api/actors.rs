@@ -6,19 +6,33 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
+use axum::routing::get;
+use iolens_core::analysis::timeline::GroupBy;
 use iolens_core::model::Class;
 use iolens_core::rollup::MAX_ACTORS;
 use serde::Serialize;
 
+use super::super::endpoint::{AT, BY, DEVICE, Endpoint, FORMAT, FROM, HOST, TO};
+use super::super::places::Kind;
 use super::super::problem::Problem;
-use super::super::routes::parameters;
 use super::super::{App, SCHEMA_VERSION};
-use super::params::{DEFAULT_NS, Params};
-use super::{content_type, noted, write_table};
+use super::params::Params;
+use super::{content_type, write_table};
+use crate::engine;
 use crate::engine::actors::Flows;
-use crate::engine::{self, By, choose};
 use crate::present::columns::{Column, Columns, TableFormat};
 use crate::present::workload::Workload;
+
+/// What `/api/v1/actors` is.
+pub static ENDPOINT: Endpoint = Endpoint {
+    path: "/api/v1/actors",
+    method: "get",
+    kind: Kind::Heavy,
+    summary: "Who had most I/O time",
+    parameters: &[HOST, FROM, TO, AT, BY, DEVICE, FORMAT],
+    keys: &["schema_version", "by", "actors", "others", "notes"],
+    handler: || get(actors),
+};
 
 /// Who had most I/O time.
 #[derive(Debug, Serialize)]
@@ -62,25 +76,24 @@ struct Sums {
 /// # Errors
 /// A parameter makes no sense, or no recording that knows who caused I/O holds the time.
 pub async fn actors(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
-    let params = Params::of(&uri, parameters("actors"))?;
+    let params = Params::of(&uri, &ENDPOINT)?;
     let place = app.place(&params)?;
     let window = params.window()?;
     let devices = params.all("device");
     let names = [
-        ("process", By::Process),
-        ("cgroup", By::Cgroup),
-        ("file", By::File),
+        ("process", GroupBy::Process),
+        ("cgroup", GroupBy::Cgroup),
+        ("file", GroupBy::File),
     ];
-    let by = params.one_of("by", &names)?.unwrap_or(By::Process);
+    let by = params.one_of("by", &names)?.unwrap_or(GroupBy::Process);
     let format = params
         .one_of("format", &TableFormat::NAMES)?
         .unwrap_or(TableFormat::Json);
-    app.stream(content_type(format), move |out| {
-        let window = choose::or_latest(&place, &window, DEFAULT_NS)?;
-        let (found, notes) = noted(|| engine::actors::actors(&place, &window, by, &devices));
-        let found = found?;
+    app.stream(content_type(format), move |out, asker| {
+        let query = asker.query(&place, window)?.of_devices(&devices);
+        let found = engine::actors::actors(&query, by)?;
         let (mut actors, others) = ranked(found.named, found.others);
-        for actor in actors.iter_mut().filter(|_| by == By::Cgroup) {
+        for actor in actors.iter_mut().filter(|_| by == GroupBy::Cgroup) {
             actor.workload = actor
                 .name
                 .as_ref()
@@ -93,7 +106,7 @@ pub async fn actors(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
             by: by.map_or("process", |(name, _)| name),
             actors,
             others,
-            notes,
+            notes: asker.notes(),
         };
         write_table(out, format, &columns, &document)
     })

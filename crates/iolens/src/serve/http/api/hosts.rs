@@ -9,21 +9,48 @@ use anyhow::{Result, anyhow};
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
+use axum::routing::get;
 use iolens_core::analysis::findings::harm;
 use iolens_core::model::{Class, KindName};
 
+use super::super::endpoint::{Endpoint, FROM, TO};
+use super::super::places::Kind;
 use super::super::problem::Problem;
-use super::super::routes::parameters;
 use super::super::{App, SCHEMA_VERSION};
 use super::json;
 use super::params::Params;
+use crate::engine::caller::Caller;
 use crate::engine::findings::sort;
 use crate::engine::fleet::{self, ClassSums, DeviceSums, Fleet, HostSums, Peers, Remembered};
-use crate::engine::{Instant, WindowArgs, privacy};
+use crate::engine::note::Note;
+use crate::engine::{Instant, TimeWindow, privacy};
 use crate::present::fleet::{DeviceRow, FindingRow, FleetDocument, HostRow, KindRow, UnreadHost};
 
+/// What `/api/v1/hosts` is.
+pub static ENDPOINT: Endpoint = Endpoint {
+    path: "/api/v1/hosts",
+    method: "get",
+    kind: Kind::Heavy,
+    summary: "Hosts and disks, those that lost most I/O time first, and what was reported of them; of the last day before the newest recording's end, if no time is given",
+    parameters: &[FROM, TO],
+    keys: &[
+        "schema_version",
+        "from_unix_s",
+        "to_unix_s",
+        "hosts",
+        "devices",
+        "findings",
+        "findings_left_out",
+        "kinds",
+        "hosts_unread",
+        "hosts_left_out",
+        "notes",
+    ],
+    handler: || get(hosts),
+};
+
 /// What a question is about that names no time, before the newest recording's end.
-const USUAL_NS: i64 = 86_400_000_000_000;
+const DEFAULT_NS: i64 = 86_400_000_000_000;
 /// So long recordings are read for one answer; what is left is for the next.
 const READING: Duration = Duration::from_secs(if cfg!(test) { 600 } else { 5 });
 /// As many disks are listed; the sums of hosts have all.
@@ -36,7 +63,7 @@ const MAX_FINDINGS: usize = 1000;
 /// # Errors
 /// The root holds no rollups of that time.
 pub async fn hosts(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
-    json(&of(&app, &Params::of(&uri, parameters("hosts"))?).await?)
+    json(&of(&app, &Params::of(&uri, &ENDPOINT)?).await?)
 }
 
 /// The fleet in the stretch that `params` name.
@@ -45,14 +72,14 @@ pub async fn hosts(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Pr
 /// As of [`hosts`].
 pub async fn of(app: &Arc<App>, params: &Params) -> Result<FleetDocument, Problem> {
     // Without a time the fleet's own, not the last minutes of this clock.
-    let asked = WindowArgs {
+    let asked = TimeWindow {
         at: None,
         from: params.time("from")?,
         to: params.time("to")?,
     };
     let (root, remembered) = (app.root.clone(), Arc::clone(&app.fleet));
     let said = app
-        .read(move || document(&root, &asked, &remembered))
+        .read(move |asker| document(&root, &asked, &remembered, &asker.caller))
         .await?;
     Ok(FleetDocument {
         notes: said.notes,
@@ -60,7 +87,12 @@ pub async fn of(app: &Arc<App>, params: &Params) -> Result<FleetDocument, Proble
     })
 }
 
-fn document(path: &Path, asked: &WindowArgs, remembered: &Remembered) -> Result<FleetDocument> {
+fn document(
+    path: &Path,
+    asked: &TimeWindow,
+    remembered: &Remembered,
+    caller: &Caller,
+) -> Result<FleetDocument> {
     let wall = |at: Option<Instant>| match at {
         Some(Instant::Wall(t)) => Ok(i64::try_from(t.as_nanosecond()).ok()),
         Some(Instant::SinceStart(_) | Instant::Civil(_)) => {
@@ -72,16 +104,17 @@ fn document(path: &Path, asked: &WindowArgs, remembered: &Remembered) -> Result<
     let fleet = fleet::read(
         path,
         stretch,
-        USUAL_NS,
+        DEFAULT_NS,
         remembered,
         Deadline::now() + READING,
+        caller,
     )?;
-    Ok(ranked(&fleet))
+    Ok(ranked(&fleet, caller))
 }
 
-/// A finding as this thread may show it: what is remembered of recordings is the same for all who ask.
-fn shown(finding: FindingRow) -> FindingRow {
-    match privacy::hides_names() {
+/// A finding as the caller may see it: what is remembered of recordings is the same for all who ask.
+fn shown(finding: FindingRow, caller: &Caller) -> FindingRow {
+    match caller.hides_names() {
         true => FindingRow {
             summary: privacy::summary(&finding.kind, finding.device.as_deref()),
             ..finding
@@ -90,11 +123,11 @@ fn shown(finding: FindingRow) -> FindingRow {
     }
 }
 
-fn ranked(fleet: &Fleet) -> FleetDocument {
+fn ranked(fleet: &Fleet, caller: &Caller) -> FleetDocument {
     let peers = Peers::of(fleet);
     let (known, without): (Vec<_>, Vec<_>) = fleet.hosts.iter().partition(|h| h.recordings > 0);
     for damage in known.iter().flat_map(|h| &h.damage) {
-        eprintln!("iolens: {damage}");
+        caller.note(Note::Unread(damage.clone()));
     }
     let devices = known.iter().flat_map(|h| {
         h.devices
@@ -116,7 +149,7 @@ fn ranked(fleet: &Fleet) -> FleetDocument {
             .hosts
             .iter()
             .flat_map(|h| h.reported.worst.iter().cloned())
-            .map(shown)
+            .map(|finding| shown(finding, caller))
             .collect(),
         kinds: kinds(fleet),
         hosts_unread: without

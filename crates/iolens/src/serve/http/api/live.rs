@@ -7,16 +7,36 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
 use futures_util::stream::unfold;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::super::App;
+use super::super::endpoint::{Endpoint, Parameter, Shape};
 use super::super::guard::left_out;
+use super::super::places::Kind;
 use super::super::problem::Problem;
-use super::super::routes::parameters;
 use super::params::Params;
 use crate::engine::Instant;
 use crate::serve::live::{Happened, Since};
+
+/// What `/api/v1/live` is.
+pub static ENDPOINT: Endpoint = Endpoint {
+    path: "/api/v1/live",
+    method: "get",
+    kind: Kind::Live,
+    summary: "What happens, as server-sent events: slot (a row of zoom for each device and 100 ms), finding, missed (how many events; null: not known)",
+    parameters: &[SINCE],
+    keys: &[],
+    handler: || get(live),
+};
+
+/// `since`.
+const SINCE: Parameter = Parameter {
+    name: "since",
+    shape: Shape::Text,
+    description: "A time as in from: first what happened after it, as far as it is in memory (ten minutes)",
+};
 
 /// Sent by a browser that connects again: the last `id` that it heard.
 const LAST_EVENT_ID: &str = "last-event-id";
@@ -31,7 +51,7 @@ pub async fn live(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let params = Params::of(&uri, parameters("live"))?;
+    let params = Params::of(&uri, &ENDPOINT)?;
     let mut since = match params.time("since")? {
         None => Since::Now,
         Some(Instant::Wall(t)) => Since::Time(i64::try_from(t.as_nanosecond()).unwrap_or(i64::MAX)),

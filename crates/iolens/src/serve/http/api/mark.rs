@@ -5,12 +5,33 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
+use axum::routing::post;
 use serde_json::json as value;
 
+use super::super::endpoint::{Endpoint, Parameter, Shape};
+use super::super::places::Kind;
 use super::super::problem::Problem;
 use super::super::{App, SCHEMA_VERSION};
 use super::json;
 use super::params::Params;
+
+/// What `/api/v1/mark` is.
+pub static ENDPOINT: Endpoint = Endpoint {
+    path: "/api/v1/mark",
+    method: "post",
+    kind: Kind::Light,
+    summary: "Puts a remark on the time line, now",
+    parameters: &[TEXT],
+    keys: &["schema_version", "marked"],
+    handler: || post(mark),
+};
+
+/// `text`.
+const TEXT: Parameter = Parameter {
+    name: "text",
+    shape: Shape::Text,
+    description: "One line, at most 500 bytes",
+};
 
 /// A remark is a line, not a log.
 const MAX_BYTES: usize = 500;
@@ -20,7 +41,7 @@ const MAX_BYTES: usize = 500;
 /// # Errors
 /// There is no text, nothing is recorded, or the recorder has not taken the remarks before.
 pub async fn mark(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
-    let params = Params::of(&uri, super::super::routes::parameters("mark"))?;
+    let params = Params::of(&uri, &ENDPOINT)?;
     let text = params.get("text").unwrap_or_default();
     if text.is_empty() || text.len() > MAX_BYTES || text.contains('\n') {
         return Err(Problem::bad(format!(

@@ -10,8 +10,8 @@ pub mod report;
 pub mod series;
 pub mod snapshot;
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant as Deadline;
 
 use anyhow::Result;
@@ -24,20 +24,95 @@ use serde::Serialize;
 
 use super::App;
 use super::answer::AnswerWriter;
+use super::endpoint::Endpoint;
 use super::guard::left_out;
-use super::problem::{Problem, as_parameters};
-use crate::engine::{patience, privacy};
+use super::health::Health;
+use super::problem::Problem;
+use crate::engine::TimeWindow;
+use crate::engine::caller::Caller;
+use crate::engine::error::QueryError;
+use crate::engine::note::Note;
+use crate::engine::query::{DEFAULT_NS, Query};
 use crate::present::columns::{Columns, TableFormat};
 use crate::present::escape;
-use crate::streams::heard;
+use crate::present::query_text::{self, Spelling};
 pub use params::Params;
 
-/// An answer, and what the engines said beside it.
-pub struct Said<T> {
+/// What the server answers. Whoever adds to it writes a file with the handler and its [`Endpoint`], and a line here.
+pub static ENDPOINTS: &[&Endpoint] = &[
+    &super::page::FRONT,
+    &super::health::ENDPOINT,
+    &super::metrics::ENDPOINT,
+    &recordings::RECORDINGS,
+    &recordings::DEVICES,
+    &hosts::ENDPOINT,
+    &series::SERIES,
+    &series::HEATMAP,
+    &series::IOS,
+    &actors::ENDPOINT,
+    &report::FINDINGS,
+    &report::REPORT,
+    &live::ENDPOINT,
+    &mark::ENDPOINT,
+    &snapshot::ENDPOINT,
+    &super::routes::OPENAPI,
+];
+
+/// An answer, and the remarks beside it.
+pub struct WithNotes<T> {
     /// The answer.
     pub answer: T,
     /// Lines for people: what is left out, and why.
     pub notes: Vec<String>,
+}
+
+/// Who asks by a request, and the remarks beside the answer.
+pub struct Asker {
+    /// For the engines.
+    pub caller: Caller,
+    notes: Arc<Mutex<Vec<String>>>,
+}
+
+impl Asker {
+    /// One who waits until `deadline` and sees no names if there is a text that says how to see them. `health` keeps what is damaged.
+    pub fn new(deadline: Deadline, names_left_out: Option<Arc<str>>, health: Arc<Health>) -> Asker {
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        let ear = Arc::clone(&notes);
+        let hear = move |note: Note| {
+            health.heard(&note);
+            let text = query_text::note(&note, Spelling::Parameters);
+            ear.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(text);
+        };
+        let caller = Caller::new(hear).until(deadline).hiding(names_left_out);
+        Asker { caller, notes }
+    }
+
+    /// A question about what `place` has of `window`, or of its last minutes if that names no time.
+    ///
+    /// # Errors
+    /// Nothing that is recorded can be read.
+    pub fn query<'a>(
+        &'a self,
+        place: &'a Path,
+        window: TimeWindow,
+    ) -> Result<Query<'a>, QueryError> {
+        Query::new(place, window, &self.caller).or_latest(DEFAULT_NS)
+    }
+
+    /// The remarks so far, and how to see the names that are left out.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = self.remarks();
+        notes.extend(self.caller.names_left_out().map(str::to_owned));
+        notes
+    }
+
+    /// The remarks so far, which are not given again.
+    pub fn remarks(&self) -> Vec<String> {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *notes)
+    }
 }
 
 impl App {
@@ -47,25 +122,32 @@ impl App {
     /// What `work` says, or there was no time for it.
     pub async fn read<T: Send + 'static>(
         self: &Arc<App>,
-        work: impl FnOnce() -> Result<T> + Send + 'static,
-    ) -> Result<Said<T>, Problem> {
-        let deadline = Deadline::now() + self.patience;
-        let left_out = left_out();
+        work: impl FnOnce(&Asker) -> Result<T> + Send + 'static,
+    ) -> Result<WithNotes<T>, Problem> {
+        let asker = self.asker();
         let turn = Arc::clone(&self.readers).acquire_owned().await;
         let turn = turn.map_err(|_| Problem::busy("the server ends"))?;
         let done = tokio::task::spawn_blocking(move || {
             // Held until the work ends, not until no client waits for it any more.
             let _turn = turn;
-            privacy::hiding(left_out, || noted(|| patience::until(deadline, work)))
+            let answer = work(&asker)?;
+            let notes = asker.notes();
+            anyhow::Ok(WithNotes { answer, notes })
         });
         match done.await {
-            Ok((Ok(answer), notes)) => Ok(Said { answer, notes }),
-            Ok((Err(e), _)) => Err(Problem::of(&e)),
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(e)) => Err(Problem::of(&e)),
             Err(_) => Err(Problem::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "the answer could not be made",
             )),
         }
+    }
+
+    /// Who asks by the request of this task.
+    pub fn asker(&self) -> Asker {
+        let deadline = Deadline::now() + self.time_limit;
+        Asker::new(deadline, left_out(), Arc::clone(&self.health))
     }
 
     /// The recordings that a request is about: those of the one host that it names, or of the only one.
@@ -86,15 +168,6 @@ impl App {
         }
         Ok(place)
     }
-}
-
-/// Does a part of the work of an answer; beside it what the engines say, with the names of parameters in place of flags, and how
-/// to see the names that are left out.
-pub fn noted<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
-    let (done, notes) = heard(work);
-    let mut notes: Vec<String> = notes.iter().map(|n| as_parameters(n)).collect();
-    notes.extend(privacy::left_out().map(|how| how.to_string()));
-    (done, notes)
 }
 
 /// One JSON document.

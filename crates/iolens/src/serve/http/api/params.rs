@@ -3,8 +3,9 @@
 use axum::extract::Query;
 use axum::http::Uri;
 
+use super::super::endpoint::{Endpoint, Parameter, Shape};
 use super::super::problem::Problem;
-use crate::engine::{Instant, WindowArgs, parse_instant};
+use crate::engine::{Instant, TimeWindow, parse_instant};
 
 /// More repetitions of one parameter are a mistake.
 const MAX_REPEATED: usize = 256;
@@ -14,21 +15,27 @@ const MAX_REPEATED: usize = 256;
 pub struct Params(Vec<(String, String)>);
 
 impl Params {
-    /// Those of `uri`, all among `known`; only `device` may come more than once.
+    /// Those of `uri`, all known to `endpoint`.
     ///
     /// # Errors
-    /// One is not known, or comes twice.
-    pub fn of(uri: &Uri, known: &[&str]) -> Result<Params, Problem> {
+    /// One is not known, or comes twice where that is not meant.
+    pub fn of(uri: &Uri, endpoint: &Endpoint) -> Result<Params, Problem> {
+        Params::among(uri, endpoint.parameters)
+    }
+
+    fn among(uri: &Uri, known: &[Parameter]) -> Result<Params, Problem> {
         let Query(given): Query<Vec<(String, String)>> = Query::try_from_uri(uri)
             .map_err(|_| Problem::bad("the query is not name=value&name=value"))?;
         for (i, (name, _)) in given.iter().enumerate() {
-            if !known.contains(&name.as_str()) {
+            let Some(parameter) = known.iter().find(|p| p.name == name) else {
+                let names: Vec<&str> = known.iter().map(|p| p.name).collect();
                 return Err(Problem::bad(format!(
                     "{name}: no such parameter; there are {}",
-                    known.join(", ")
+                    names.join(", ")
                 )));
-            }
-            if name != "device" && given[..i].iter().any(|(n, _)| n == name) {
+            };
+            let is_repeated = given[..i].iter().any(|(n, _)| n == name);
+            if is_repeated && !matches!(parameter.shape, Shape::Repeated) {
                 return Err(Problem::bad(format!("{name}: given twice")));
             }
         }
@@ -127,32 +134,35 @@ impl Params {
         })
     }
 
-    /// `from` and `to`, or `at`. Where none is given, [`crate::engine::choose::or_latest`] says what is meant.
+    /// `from` and `to`, or `at`. Where none is given, [`crate::engine::query::Query::or_latest`] says what is meant.
     ///
     /// # Errors
     /// One is no moment, or they exclude each other.
-    pub fn window(&self) -> Result<WindowArgs, Problem> {
+    pub fn window(&self) -> Result<TimeWindow, Problem> {
         let at = self.time("at")?;
         let from = self.time("from")?;
         let to = self.time("to")?;
         if at.is_some() && (from.is_some() || to.is_some()) {
             return Err(Problem::bad("at: give a moment, or from and to"));
         }
-        Ok(WindowArgs { at, from, to })
+        Ok(TimeWindow { at, from, to })
     }
 }
 
-/// How long a question is about that names no time.
-pub const DEFAULT_NS: i64 = 900_000_000_000;
-
 #[cfg(test)]
 mod tests {
+    use super::super::super::endpoint::{AT, DEVICE, FROM, TO};
     use super::*;
 
     fn params(query: &str) -> Result<Params, Problem> {
-        Params::of(
+        const LIMIT: Parameter = Parameter {
+            name: "limit",
+            shape: Shape::Text,
+            description: "",
+        };
+        Params::among(
             &format!("/x?{query}").parse().expect("a target"),
-            &["from", "to", "at", "device", "limit"],
+            &[FROM, TO, AT, DEVICE, LIMIT],
         )
     }
 

@@ -7,16 +7,43 @@ use anyhow::Result;
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
+use axum::routing::get;
 use iolens_core::model::{Device, DeviceKind, LossReason};
 use iolens_core::store::{Recording, Root, rollup_steps};
 use serde::Serialize;
 
+use super::super::endpoint::{AT, Endpoint, HOST};
+use super::super::places::Kind;
 use super::super::problem::Problem;
-use super::super::routes::parameters;
 use super::super::{App, SCHEMA_VERSION};
 use super::params::Params;
 use super::{json, rfc3339};
-use crate::engine::{choose, patience};
+use crate::engine::TimeWindow;
+use crate::engine::caller::Caller;
+use crate::engine::note::Note;
+use crate::engine::query::{Grain, Query};
+
+/// What `/api/v1/recordings` is.
+pub static RECORDINGS: Endpoint = Endpoint {
+    path: "/api/v1/recordings",
+    method: "get",
+    kind: Kind::Heavy,
+    summary: "What there is, and how fine",
+    parameters: &[HOST],
+    keys: &["schema_version", "recordings", "notes"],
+    handler: || get(recordings),
+};
+
+/// What `/api/v1/devices` is.
+pub static DEVICES: Endpoint = Endpoint {
+    path: "/api/v1/devices",
+    method: "get",
+    kind: Kind::Heavy,
+    summary: "Names and numbers of the devices",
+    parameters: &[HOST, AT],
+    keys: &["schema_version", "from", "to", "devices", "notes"],
+    handler: || get(devices),
+};
 
 /// All that is stored.
 #[derive(Debug, Serialize)]
@@ -54,9 +81,9 @@ struct StoredRecording {
 /// # Errors
 /// The root cannot be read.
 pub async fn recordings(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
-    let params = Params::of(&uri, parameters("recordings"))?;
+    let params = Params::of(&uri, &RECORDINGS)?;
     let place = app.place(&params)?;
-    let said = app.read(move || all(&place)).await?;
+    let said = app.read(move |asker| all(&place, &asker.caller)).await?;
     json(&RecordingsDocument {
         schema_version: SCHEMA_VERSION,
         recordings: said.answer,
@@ -64,19 +91,19 @@ pub async fn recordings(State(app): State<Arc<App>>, uri: Uri) -> Result<Respons
     })
 }
 
-fn all(place: &Path) -> Result<Vec<StoredRecording>> {
+fn all(place: &Path, caller: &Caller) -> Result<Vec<StoredRecording>> {
     let Some(root) = Root::open(place)? else {
         return Ok(vec![describe(None, &Recording::open(place)?)?]);
     };
     let mut found = Vec::new();
     for stored in root.recordings() {
-        patience::check()?;
+        caller.check()?;
         match Recording::open(&stored.path)
             .map_err(anyhow::Error::from)
             .and_then(|r| describe(Some(&stored.host), &r))
         {
             Ok(recording) => found.push(recording),
-            Err(e) => eprintln!("iolens: {e:#}; left out"),
+            Err(e) => caller.note(Note::Unread(format!("{e:#}; left out"))),
         }
     }
     Ok(found)
@@ -156,19 +183,17 @@ struct KnownDevice {
 /// # Errors
 /// No recording holds the time.
 pub async fn devices(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
-    let params = Params::of(&uri, parameters("devices"))?;
+    let params = Params::of(&uri, &DEVICES)?;
     let place = app.place(&params)?;
     let at = params.time("at")?;
     let said = app
-        .read(move || {
-            let chosen = choose::all(
-                &place,
-                &crate::engine::WindowArgs {
-                    at,
-                    ..Default::default()
-                },
-            )?;
-            let recording = chosen.into_iter().next_back().map(|c| c.recording);
+        .read(move |asker| {
+            let window = TimeWindow {
+                at,
+                ..TimeWindow::default()
+            };
+            let found = Query::new(&place, window, &asker.caller).parts(Grain::Recording)?;
+            let recording = found.parts.into_iter().next_back().map(|p| p.recording);
             let recording = recording.ok_or_else(|| anyhow::anyhow!("no recording"))?;
             let meta = recording.meta();
             let known = meta

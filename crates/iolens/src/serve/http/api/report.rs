@@ -6,44 +6,74 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
+use axum::routing::get;
 use iolens_core::analysis::files::By;
 use iolens_core::model::{KindName, Severity};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::super::endpoint::{AT, Endpoint, FORMAT, FROM, HOST, TO};
+use super::super::places::Kind;
 use super::super::problem::Problem;
-use super::super::routes::parameters;
 use super::super::{App, SCHEMA_VERSION};
-use super::params::{DEFAULT_NS, Params};
-use super::{content_type, noted, rfc3339, write_table};
-use crate::engine::choose::{self, Chosen};
-use crate::engine::{self, files, report, window};
+use super::params::Params;
+use super::{content_type, rfc3339, write_table};
+use crate::engine::query::Grain;
+use crate::engine::report::Limits;
+use crate::engine::{self, files};
 use crate::present::columns::{Column, Columns, TableFormat};
-use crate::present::report_json;
+use crate::present::report_json::{self, RecordingFacts};
+
+/// What `/api/v1/findings` is.
+pub static FINDINGS: Endpoint = Endpoint {
+    path: "/api/v1/findings",
+    method: "get",
+    kind: Kind::Heavy,
+    summary: "What stands out, of each recording by itself",
+    parameters: &[HOST, FROM, TO, AT, FORMAT],
+    keys: &["schema_version", "findings", "notes"],
+    handler: || get(findings),
+};
+
+/// What `/api/v1/report` is.
+pub static REPORT: Endpoint = Endpoint {
+    path: "/api/v1/report",
+    method: "get",
+    kind: Kind::Heavy,
+    summary: "The document of iolens report --json",
+    parameters: &[HOST, FROM, TO, AT],
+    keys: &[
+        "schema_version",
+        "recording",
+        "devices",
+        "sets",
+        "actors",
+        "actors_others",
+        "waits",
+        "waits_others",
+        "findings",
+        "files",
+    ],
+    handler: || get(report),
+};
 
 /// `GET /api/v1/report`: the document of `iolens report --json`.
 ///
 /// # Errors
 /// No recording holds the time, or several do.
 pub async fn report(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
-    let params = Params::of(&uri, parameters("report"))?;
+    let params = Params::of(&uri, &REPORT)?;
     let place = app.place(&params)?;
     let asked = params.window()?;
-    app.stream("application/json", move |out| {
-        let asked = choose::or_latest(&place, &asked, DEFAULT_NS)?;
-        let Chosen {
-            recording,
-            window: asked,
-        } = choose::one(&place, &asked)?;
-        let range = window::resolve_for_analysis(&recording, &asked)?;
-        let analysed = report::plain(&recording, &range)?;
-        let facts = report::facts(&recording, &analysed.layers);
-        let requests = files::if_recorded(&recording, &range, By::Class)?;
+    app.stream("application/json", move |out, asker| {
+        let part = asker.query(&place, asked)?.one(Grain::Analysis)?;
+        let report = engine::report::of_part(&part, &Limits::default(), &asker.caller)?;
+        let requests = files::if_recorded(&part.recording, &part.range, By::Class, &asker.caller)?;
         let document = report_json::render(
-            &analysed.report,
-            recording.meta(),
-            &analysed.names,
-            &facts,
+            &report,
+            part.recording.meta(),
+            &part.names,
+            &RecordingFacts::of(&part),
             requests.as_ref(),
         );
         Ok(out.write_all(document.as_bytes())?)
@@ -81,21 +111,20 @@ struct PlacedFinding {
 /// # Errors
 /// No recording holds the time.
 pub async fn findings(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
-    let params = Params::of(&uri, parameters("findings"))?;
+    let params = Params::of(&uri, &FINDINGS)?;
     let place = app.place(&params)?;
     let asked = params.window()?;
     let format = params
         .one_of("format", &TableFormat::NAMES)?
         .unwrap_or(TableFormat::Json);
-    app.stream(content_type(format), move |out| {
-        let asked = choose::or_latest(&place, &asked, DEFAULT_NS)?;
-        let (found, notes) = noted(|| engine::findings::findings(&place, &asked));
-        let findings: Vec<PlacedFinding> = found?.into_iter().map(placed).collect();
+    app.stream(content_type(format), move |out, asker| {
+        let found = engine::findings::findings(&asker.query(&place, asked)?)?;
+        let findings: Vec<PlacedFinding> = found.into_iter().map(placed).collect();
         let columns = columns(&findings);
         let document = FindingsDocument {
             schema_version: SCHEMA_VERSION,
             findings,
-            notes,
+            notes: asker.notes(),
         };
         write_table(out, format, &columns, &document)
     })

@@ -7,34 +7,122 @@ use anyhow::Result;
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
-use iolens_core::analysis::timeline::Row;
+use axum::routing::get;
+use iolens_core::analysis::heat::{Cells, TimePart};
+use iolens_core::analysis::timeline::{GroupBy, Row};
 use iolens_core::model::Class;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::super::answer::AnswerWriter;
+use super::super::endpoint::{AT, BY, DEVICE, Endpoint, FORMAT, FROM, HOST, Parameter, Shape, TO};
+use super::super::places::Kind;
 use super::super::problem::Problem;
-use super::super::routes::parameters;
 use super::super::{App, SCHEMA_VERSION};
-use super::params::{DEFAULT_NS, Params};
-use super::{content_type, noted, rfc3339, write_table};
-use crate::engine::choose;
-use crate::engine::heat::{HeatPlan, Part};
-use crate::engine::rows::group_by;
+use super::params::Params;
+use super::{content_type, rfc3339, write_table};
+use crate::engine::heat::HeatPlan;
+use crate::engine::parse_duration_ns;
 use crate::engine::series::Series;
 use crate::engine::single::{NamedIo, TooMany, ios as single_ios};
-use crate::engine::{By, Format, RowArgs, parse_duration_ns};
 use crate::present::columns::{Column, Columns, TableFormat, Texts};
 use crate::present::series_json::SeriesColumns;
 use crate::present::times::{Clock, Times};
 use crate::present::zoom::{self, ZoomWriter};
 
-const BY: [(&str, By); 5] = [
-    ("all", By::All),
-    ("device", By::Device),
-    ("process", By::Process),
-    ("cgroup", By::Cgroup),
-    ("file", By::File),
+/// What `/api/v1/series` is.
+pub static SERIES: Endpoint = Endpoint {
+    path: "/api/v1/series",
+    method: "get",
+    kind: Kind::Heavy,
+    summary: "The columns of zoom, from the coarsest tier that carries the step",
+    parameters: &[HOST, FROM, TO, AT, STEP, BY, DEVICE, EXTENDED, FORMAT],
+    keys: &["schema_version", "step_s", "by", "columns", "notes"],
+    handler: || get(series),
+};
+
+/// What `/api/v1/heatmap` is.
+pub static HEATMAP: Endpoint = Endpoint {
+    path: "/api/v1/heatmap",
+    method: "get",
+    kind: Kind::Heavy,
+    summary: "I/Os by time and latency",
+    parameters: &[HOST, FROM, TO, AT, DEVICE, CLASS, PART, WIDTH, HEIGHT],
+    keys: &[
+        "schema_version",
+        "from",
+        "to",
+        "from_unix_s",
+        "column_s",
+        "latency_us",
+        "counts",
+        "ios",
+        "unknown_ios",
+        "notes",
+    ],
+    handler: || get(heatmap),
+};
+
+/// What `/api/v1/ios` is.
+pub static IOS: Endpoint = Endpoint {
+    path: "/api/v1/ios",
+    method: "get",
+    kind: Kind::Heavy,
+    summary: "Single I/Os; too many are refused with the nearest stretch that has no more",
+    parameters: &[HOST, FROM, TO, AT, DEVICE, LIMIT, FORMAT],
+    keys: &["schema_version", "ios", "columns", "notes"],
+    handler: || get(ios),
+};
+
+/// `step`.
+const STEP: Parameter = Parameter {
+    name: "step",
+    shape: Shape::Text,
+    description: "A duration such as 10ms, 1s or 1m; at least 1ms",
+};
+/// `extended`.
+const EXTENDED: Parameter = Parameter {
+    name: "extended",
+    shape: Shape::OneOf(&["true", "false"]),
+    description: "Percentiles, in flight and busy, too",
+};
+/// `class`.
+const CLASS: Parameter = Parameter {
+    name: "class",
+    shape: Shape::OneOf(&["read", "write", "discard", "flush"]),
+    description: "Of these I/Os only",
+};
+/// `part`.
+const PART: Parameter = Parameter {
+    name: "part",
+    shape: Shape::OneOf(&["total", "queue", "device"]),
+    description: "Which time of an I/O",
+};
+/// `width`.
+const WIDTH: Parameter = Parameter {
+    name: "width",
+    shape: Shape::Number(1, 4096),
+    description: "Columns",
+};
+/// `height`.
+const HEIGHT: Parameter = Parameter {
+    name: "height",
+    shape: Shape::Number(1, 256),
+    description: "Rows",
+};
+/// `limit`.
+const LIMIT: Parameter = Parameter {
+    name: "limit",
+    shape: Shape::Number(1, 100_000),
+    description: "Most I/Os that are wanted",
+};
+
+const GROUPINGS: [(&str, GroupBy); 5] = [
+    ("all", GroupBy::All),
+    ("device", GroupBy::Device),
+    ("process", GroupBy::Process),
+    ("cgroup", GroupBy::Cgroup),
+    ("file", GroupBy::File),
 ];
 const CLASSES: [(&str, Class); 4] = [
     ("read", Class::Read),
@@ -44,11 +132,11 @@ const CLASSES: [(&str, Class); 4] = [
 ];
 /// Columns and rows of a heat map: more than a screen has shows nothing.
 const MAX_CELLS: usize = 4096;
-const USUAL_WIDTH: usize = 300;
-const USUAL_HEIGHT: usize = 60;
+const DEFAULT_WIDTH: usize = 300;
+const DEFAULT_HEIGHT: usize = 60;
 /// Single I/Os of an answer.
 const MAX_IOS: usize = 100_000;
-const USUAL_IOS: usize = 10_000;
+const DEFAULT_IOS: usize = 10_000;
 
 /// Rows, column by column.
 #[derive(Debug, Serialize)]
@@ -66,43 +154,36 @@ struct SeriesDocument {
 /// # Errors
 /// A parameter makes no sense, no recording holds the time, or the rows are too many.
 pub async fn series(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
-    let params = Params::of(&uri, parameters("series"))?;
+    let params = Params::of(&uri, &SERIES)?;
     let place = app.place(&params)?;
     let window = params.window()?;
     let devices = params.all("device");
-    let by = params.one_of("by", &BY)?.unwrap_or(By::All);
+    let by = params.one_of("by", &GROUPINGS)?.unwrap_or(GroupBy::All);
     let extended = params
         .one_of("extended", &[("true", true), ("false", false)])?
         .unwrap_or(false);
     let format = params
         .one_of("format", &TableFormat::NAMES)?
         .unwrap_or(TableFormat::Json);
-    let step = params.parsed("step", parse_duration_ns)?;
-    let rows = RowArgs {
-        step,
-        by,
-        format: Format::Json,
-        extended,
-    };
-    app.stream(content_type(format), move |out| {
-        let window = choose::or_latest(&place, &window, DEFAULT_NS)?;
+    let step_ns = params.parsed("step", parse_duration_ns)?;
+    app.stream(content_type(format), move |out, asker| {
         let series = Series {
-            path: &place,
-            window,
-            rows,
-            devices: &devices,
+            query: asker.query(&place, window)?.of_devices(&devices),
+            step_ns,
+            by,
+            extended,
         };
         if format == TableFormat::Csv {
             return csv(series, out);
         }
-        let mut columns = SeriesColumns::new(group_by(by), extended);
-        let (step_ns, notes) = noted(|| series.each_row(|_, row, name| columns.row(row, name)));
+        let mut columns = SeriesColumns::new(by, extended);
+        let step_ns = series.each_row(|_, row, name| columns.row(row, name))?;
         let document = SeriesDocument {
             schema_version: SCHEMA_VERSION,
-            step_s: step_ns? as f64 / 1e9,
+            step_s: step_ns as f64 / 1e9,
             by: name_of(by),
             columns: columns.finish(),
-            notes,
+            notes: asker.notes(),
         };
         write_table(out, format, &document.columns, &document)
     })
@@ -111,8 +192,7 @@ pub async fn series(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
 
 /// The lines of `zoom`, each as soon as it is known.
 fn csv(series: Series<'_>, out: &mut AnswerWriter) -> Result<()> {
-    let group = group_by(series.rows.by);
-    let mut writer = ZoomWriter::new(zoom::Format::Csv, group, series.rows.extended, 1)
+    let mut writer = ZoomWriter::new(zoom::Format::Csv, series.by, series.extended, 1)
         .with_times(Times::relative());
     let mut written = out.write_all(writer.begin().as_bytes());
     let mut is_first = true;
@@ -134,8 +214,8 @@ fn csv(series: Series<'_>, out: &mut AnswerWriter) -> Result<()> {
     Ok(written?)
 }
 
-fn name_of(by: By) -> &'static str {
-    let known = BY.iter().find(|(_, b)| *b == by);
+fn name_of(by: GroupBy) -> &'static str {
+    let known = GROUPINGS.iter().find(|(_, b)| *b == by);
     known.map_or("all", |(name, _)| name)
 }
 
@@ -162,36 +242,32 @@ struct HeatDocument {
 /// # Errors
 /// As [`series`].
 pub async fn heatmap(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
-    let params = Params::of(&uri, parameters("heatmap"))?;
+    let params = Params::of(&uri, &HEATMAP)?;
     let place = app.place(&params)?;
     let window = params.window()?;
     let devices = params.all("device");
     let class = params.one_of("class", &CLASSES)?;
     let parts = [
-        ("total", Part::Total),
-        ("queue", Part::Queue),
-        ("device", Part::Device),
+        ("total", TimePart::Total),
+        ("queue", TimePart::Queue),
+        ("device", TimePart::Device),
     ];
-    let part = params.one_of("part", &parts)?.unwrap_or(Part::Total);
+    let part = params.one_of("part", &parts)?.unwrap_or(TimePart::Total);
     let width = params
         .number("width", 1..=MAX_CELLS)?
-        .unwrap_or(USUAL_WIDTH);
+        .unwrap_or(DEFAULT_WIDTH);
     let height = params
         .number("height", 1..=MAX_CELLS / 16)?
-        .unwrap_or(USUAL_HEIGHT);
-    app.stream("application/json", move |out| {
-        let window = choose::or_latest(&place, &window, DEFAULT_NS)?;
+        .unwrap_or(DEFAULT_HEIGHT);
+    app.stream("application/json", move |out, asker| {
         let plan = HeatPlan {
-            path: &place,
-            window,
+            query: asker.query(&place, window)?.of_devices(&devices),
             class,
             part,
-            devices: &devices,
             width,
         };
-        let (heat, notes) = noted(|| plan.count());
-        let heat = heat?;
-        let (bounds, counts) = heat.cells(height);
+        let heat = plan.count()?;
+        let Cells { edges_ns, counts } = heat.cells(height);
         let microseconds = |ns: &f64| (ns / 10.0).round() / 100.0;
         out.json(&HeatDocument {
             schema_version: SCHEMA_VERSION,
@@ -199,11 +275,11 @@ pub async fn heatmap(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, 
             to: rfc3339(heat.unix_ns.end),
             from_unix_s: heat.unix_ns.start as f64 / 1e9,
             column_s: heat.column_ns as f64 / 1e9,
-            latency_us: bounds.iter().map(microseconds).collect(),
+            latency_us: edges_ns.iter().map(microseconds).collect(),
             ios: counts.iter().flatten().sum(),
             counts,
             unknown_ios: heat.unknown,
-            notes,
+            notes: asker.notes(),
         })
     })
     .await
@@ -223,18 +299,17 @@ struct IosDocument {
 /// # Errors
 /// As [`series`].
 pub async fn ios(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
-    let params = Params::of(&uri, parameters("ios"))?;
+    let params = Params::of(&uri, &IOS)?;
     let place = app.place(&params)?;
     let window = params.window()?;
     let devices = params.all("device");
     let format = params
         .one_of("format", &TableFormat::NAMES)?
         .unwrap_or(TableFormat::Json);
-    let limit = params.number("limit", 1..=MAX_IOS)?.unwrap_or(USUAL_IOS);
-    app.stream(content_type(format), move |out| {
-        let window = choose::or_latest(&place, &window, DEFAULT_NS)?;
-        let (found, notes) = noted(|| single_ios(&place, &window, &devices, limit));
-        let columns = match found? {
+    let limit = params.number("limit", 1..=MAX_IOS)?.unwrap_or(DEFAULT_IOS);
+    app.stream(content_type(format), move |out, asker| {
+        let query = asker.query(&place, window)?.of_devices(&devices);
+        let columns = match single_ios(&query, limit)? {
             Ok(ios) => io_columns(&ios),
             Err(too_many) => return Err(refusal(limit, too_many).into()),
         };
@@ -242,7 +317,7 @@ pub async fn ios(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Prob
             schema_version: SCHEMA_VERSION,
             ios: columns.rows(),
             columns,
-            notes,
+            notes: asker.notes(),
         };
         write_table(out, format, &document.columns, &document)
     })

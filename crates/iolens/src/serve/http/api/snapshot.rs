@@ -7,26 +7,39 @@ use anyhow::Result;
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
+use axum::routing::post;
 use jiff::Timestamp;
 use serde_json::json as value;
 
+use super::super::endpoint::{Endpoint, FROM, TO};
+use super::super::places::Kind;
 use super::super::problem::Problem;
-use super::super::routes::parameters;
 use super::super::{App, SCHEMA_VERSION};
 use super::params::Params;
 use super::{json, rfc3339};
 use crate::engine::Instant;
 use crate::serve::snapshots::NoRoom;
 
+/// What `/api/v1/snapshot` is.
+pub static ENDPOINT: Endpoint = Endpoint {
+    path: "/api/v1/snapshot",
+    method: "post",
+    kind: Kind::Light,
+    summary: "Copies a stretch into a recording of its own that no budget removes",
+    parameters: &[FROM, TO],
+    keys: &["schema_version", "name", "from", "to", "ios", "disk_bytes"],
+    handler: || post(snapshot),
+};
+
 /// Longer than questions may take: what is kept is read and written.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// `POST /api/v1/snapshot`.
 ///
 /// # Errors
 /// A time is missing or makes no sense, there is nothing to keep, or the disk would not hold it.
 pub async fn snapshot(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
-    let params = Params::of(&uri, parameters("snapshot"))?;
+    let params = Params::of(&uri, &ENDPOINT)?;
     let now_ns = unix_ns(Timestamp::now());
     let bound = |name: &'static str| {
         let given = params
@@ -51,7 +64,7 @@ pub async fn snapshot(State(app): State<Arc<App>>, uri: Uri) -> Result<Response,
     };
     let turn = Arc::clone(&app.snapshot_turn).try_acquire_owned();
     let turn = turn.map_err(|_| Problem::busy("another stretch is being copied"))?;
-    let deadline = Deadline::now() + PATIENCE;
+    let deadline = Deadline::now() + TIME_LIMIT;
     let done = tokio::task::spawn_blocking(move || {
         let _turn = turn;
         snapshots.take(from_ns, to_ns, deadline)

@@ -13,7 +13,6 @@ use serde_json::Value;
 
 use super::super::Snapshots;
 use super::super::guard::Rules;
-use super::super::routes::ENDPOINTS;
 use super::super::tests::{ask, block_on};
 use super::*;
 use crate::serve::snapshots::Keeper;
@@ -286,7 +285,7 @@ fn hosts_do_not_lead_out_of_the_root() {
 fn work_that_takes_too_long_ends_and_is_said() {
     let (dir, _) = lake();
     let slow = App {
-        patience: std::time::Duration::ZERO,
+        time_limit: std::time::Duration::ZERO,
         ..App::new(dir.path().to_owned(), Arc::default(), Rules::default())
     };
     let (status, problem) = get(&Arc::new(slow), "/api/v1/recordings");
@@ -550,7 +549,7 @@ fn the_description_says_what_handlers_take_and_give() {
         .iter()
         .filter(|e| e.method == "get" && !e.keys.is_empty());
     for e in documents {
-        let at = match e.parameters.contains(&"at") {
+        let at = match e.names().contains(&"at") {
             true => format!("?at={}", at(60)),
             false => String::new(),
         };
@@ -571,7 +570,7 @@ fn the_description_says_what_handlers_take_and_give() {
         let (status, said) = get(&app, &format!("{}?nosuch=1", e.path));
         let detail = said["detail"].as_str().unwrap();
         assert!(
-            status == 400 && detail.contains(&e.parameters.join(", ")),
+            status == 400 && detail.contains(&e.names().join(", ")),
             "{said}"
         );
     }
@@ -722,9 +721,7 @@ fn stretches_are_kept_for_those_with_the_token_and_reports_open_them() {
         .keys;
     assert_eq!(keys, described.iter().copied().collect());
     let copy = iolens_core::store::Recording::open(&dir.path().join(name)).unwrap();
-    let report = crate::engine::report::plain(&copy, &(0..copy.end_ns()))
-        .unwrap()
-        .report;
+    let report = crate::engine::report::plain(&copy, &(0..copy.end_ns()), &Caller::deaf()).unwrap();
     assert_eq!(
         (copy.ios_stored() as i64, report.devices.devices.len()),
         (100 * IOS_PER_S, 1)

@@ -1,4 +1,4 @@
-//! Durations, sizes and instants as users type them.
+//! Durations, sizes, instants and stretches of time as users type them.
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
@@ -35,6 +35,24 @@ pub enum Day {
     Date(Date),
     /// So many days before today.
     Ago(i8),
+}
+
+/// When something was: each time as a user named it.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct TimeWindow {
+    /// The minute around this moment; excludes the others.
+    pub at: Option<Instant>,
+    /// It begins here, or where what is recorded does.
+    pub from: Option<Instant>,
+    /// It ends here, or where what is recorded does.
+    pub to: Option<Instant>,
+}
+
+impl TimeWindow {
+    /// Whether any time is named.
+    pub fn is_named(&self) -> bool {
+        self.at.is_some() || self.from.is_some() || self.to.is_some()
+    }
 }
 
 impl CivilInstant {

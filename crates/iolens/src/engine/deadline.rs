@@ -1,0 +1,64 @@
+//! How long the work for a caller may take.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// The time that was given is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooSlow;
+
+impl std::fmt::Display for TooSlow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("this takes too long: ask for a shorter stretch")
+    }
+}
+
+impl std::error::Error for TooSlow {}
+
+/// The process is about to end, and with it all work that has a deadline.
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Ends all work that has a deadline at its next check: the process is about to end.
+pub fn end_all() {
+    IS_ENDING.store(true, Ordering::Relaxed);
+}
+
+/// When work must have ended; the default is that it may take as long as it does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Deadline(Option<Instant>);
+
+impl Deadline {
+    /// At that moment.
+    pub fn at(moment: Instant) -> Deadline {
+        Deadline(Some(moment))
+    }
+
+    /// Called between batches.
+    ///
+    /// # Errors
+    /// The time is over; never where no limit was set.
+    pub fn check(self) -> Result<(), TooSlow> {
+        match self.0 {
+            Some(moment) if IS_ENDING.load(Ordering::Relaxed) || Instant::now() > moment => {
+                Err(TooSlow)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn only_those_that_were_given_a_time_run_out_of_it() {
+        assert_eq!(Deadline::default().check(), Ok(()));
+        let now = Instant::now();
+        let later = Deadline::at(now + Duration::from_secs(3600));
+        assert_eq!(later.check(), Ok(()));
+        let past = now.checked_sub(Duration::from_millis(1)).expect("a time");
+        assert_eq!(Deadline::at(past).check(), Err(TooSlow));
+    }
+}

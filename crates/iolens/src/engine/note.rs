@@ -1,0 +1,64 @@
+//! What an answer leaves out or rests on, for people beside it. The edges word it (`present::query_text`).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use iolens_core::model::Source;
+
+use super::error::QueryError;
+
+/// A remark beside an answer.
+#[derive(Debug, Clone)]
+pub enum Note {
+    /// Something that is stored is damaged; in the store's words.
+    Damaged(String),
+    /// A recording that cannot be read is left out.
+    LeftOut(Arc<QueryError>),
+    /// Something could not be read, which says nothing of what is stored: it may be removed, or grow; in the store's words.
+    Unread(String),
+    /// No time was named, and there are several recordings.
+    NewestOf {
+        /// How many.
+        recordings: usize,
+        /// The one that is shown.
+        path: PathBuf,
+    },
+    /// The size limit removed the I/Os of this time from the recording, and a copy stands in.
+    OfCopy {
+        /// Unix time in nanoseconds.
+        from_unix_ns: i64,
+        /// Its end.
+        to_unix_ns: i64,
+        /// The copy.
+        path: PathBuf,
+    },
+    /// The size limit removed what came before; in nanoseconds since the recording's start.
+    RemovedBefore(i64),
+    /// The I/Os were not traced by this program.
+    Source(Source),
+    /// What a source cannot show, in the recorder's words.
+    Limit(String),
+    /// Rows are finer than the averages of the tables, which are over so many nanoseconds.
+    FinerThanTables(i64),
+    /// Rows are finer than the readings of the counters, which are so many nanoseconds apart.
+    FinerThanCounters(i64),
+    /// Sums count an I/O once; these devices, with what each lies on, are left out.
+    Layers(Vec<String>),
+    /// Rows are sums of so many seconds: the single I/Os are removed.
+    RowsOfSums(i32),
+    /// The same of who caused I/O.
+    ActorsOfSums(i32),
+    /// The I/Os are removed: findings are those of then.
+    FindingsOfThen,
+    /// Too many I/Os to analyse for one answer: findings are those of then.
+    FindingsOfMany,
+    /// The stretch spans so many recordings, of which the longest part is shown.
+    LongestPartOf(usize),
+}
+
+impl Note {
+    /// Whether it says that something stored cannot be read.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Note::Damaged(_) | Note::LeftOut(_))
+    }
+}

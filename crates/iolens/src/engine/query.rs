@@ -1,0 +1,338 @@
+//! One question about what is stored, and the parts of recordings that answer it: what all engines begin with.
+//!
+//! [`Query::parts`] chooses recordings, resolves the window in each, and says which source answers there, which I/Os count and
+//! what they are called. Engines add up what the parts hold.
+
+use std::ops::Range;
+use std::path::Path;
+
+use iolens_core::analysis::timeline::{GroupBy, MIN_STEP_NS};
+use iolens_core::model::{DevId, Names};
+use iolens_core::store::{Recording, read_rates};
+
+use super::caller::Caller;
+use super::choose::{self, Chosen};
+use super::error::{QueryError, Result};
+use super::filter::{DeviceFilter, FilterPlan, IoFilter};
+use super::layers::Layers;
+use super::sources::{self, Source, Tier};
+use super::{TimeWindow, names, tables, window};
+
+/// How long a question is about that names no time.
+pub const DEFAULT_NS: i64 = 900_000_000_000;
+
+/// What is asked, of what, and by whom.
+#[derive(Clone, Copy)]
+pub struct Query<'a> {
+    /// A recording or a recording root.
+    pub place: &'a Path,
+    /// When. Of a root without a time the newest recording is meant.
+    pub window: TimeWindow,
+    /// Names of the devices that count; none: all.
+    pub devices: &'a [String],
+    /// Which I/Os count; `None`: all.
+    pub ios: Option<&'a FilterPlan>,
+    /// Who asks.
+    pub caller: &'a Caller,
+}
+
+/// In what pieces the answer is given, which decides what can be its source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grain {
+    /// Single I/Os.
+    Ios,
+    /// A recording as it is: the engine itself looks at what is left of it.
+    Recording,
+    /// All analyses.
+    Analysis,
+    /// Rows of a time series.
+    Rows {
+        /// How long each is.
+        step: Step,
+        /// Subject of a row.
+        by: GroupBy,
+        /// Which source, where several could answer.
+        tier: Tier,
+    },
+    /// Columns of a picture of latencies.
+    Columns {
+        /// How many.
+        width: usize,
+        /// Whether the time in queues is wanted.
+        of_queue_times: bool,
+    },
+    /// Sums of each who caused I/O.
+    Actors(GroupBy),
+}
+
+/// How long rows are, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// As given, else as the source has them.
+    OfSource(Option<i64>),
+    /// One row over all of a part.
+    Whole,
+    /// As given, else the shortest readable one that makes at most `usual` rows; refused where `most` do not suffice.
+    Fitting {
+        /// In nanoseconds.
+        given: Option<i64>,
+        /// Rows that are usual.
+        usual: i64,
+        /// Rows that an answer may have.
+        most: usize,
+    },
+}
+
+/// A part of a recording that answers.
+pub struct Part {
+    /// Open for reading.
+    pub recording: Recording,
+    /// The part, in nanoseconds since the recording's start.
+    pub range: Range<i64>,
+    /// What answers there.
+    pub source: Source,
+    /// What counts of it.
+    pub filter: Filter,
+    /// Names of control groups and files, where the grain shows them.
+    pub names: Names,
+    /// Length of a row or column, in nanoseconds; 0 where there are none.
+    pub step_ns: i64,
+    /// The question says when it begins, and not the recording.
+    pub begins_as_asked: bool,
+}
+
+/// Which I/Os count.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Of stacked devices each I/O counts once.
+    pub layers: Layers,
+    /// The devices that were asked for.
+    pub devices: DeviceFilter,
+    /// The processes, control groups, files and classes.
+    pub ios: IoFilter,
+}
+
+impl Filter {
+    /// Whether I/Os of `dev` count.
+    pub fn counts(&self, dev: DevId) -> bool {
+        self.layers.counts(dev) && self.devices.has(dev)
+    }
+}
+
+/// All parts that answer, by time.
+pub struct Parts {
+    /// Each of one recording.
+    pub parts: Vec<Part>,
+    /// From the first one's beginning to the last one's end, in Unix time.
+    pub unix_ns: Range<i64>,
+    /// Length of rows or columns in nanoseconds, where it is the same in all parts.
+    pub step_ns: Option<i64>,
+}
+
+impl<'a> Query<'a> {
+    /// All I/Os at `place` in `window`.
+    pub fn new(place: &'a Path, window: TimeWindow, caller: &'a Caller) -> Query<'a> {
+        Query {
+            place,
+            window,
+            devices: &[],
+            ios: None,
+            caller,
+        }
+    }
+
+    /// Where it names no time, of the last `length_ns` before now, or before the newest recording's end if that is longer ago.
+    ///
+    /// # Errors
+    /// Nothing that is recorded can be read.
+    pub fn or_latest(mut self, length_ns: i64) -> Result<Query<'a>> {
+        self.window = choose::or_latest(self.place, &self.window, length_ns, self.caller)?;
+        Ok(self)
+    }
+
+    /// Of these devices only; none: of all.
+    pub fn of_devices(self, devices: &'a [String]) -> Query<'a> {
+        Query { devices, ..self }
+    }
+
+    /// The parts of all recordings that hold something of the time.
+    ///
+    /// # Errors
+    /// No recording does, or one cannot answer in this grain.
+    pub fn parts(&self, grain: Grain) -> Result<Parts> {
+        let chosen = choose::all(self.place, &self.window, self.caller)?;
+        let mut opened = Vec::new();
+        for one in chosen {
+            opened.push(Part::open(one)?);
+        }
+        let unix_ns = unix_ns(&opened);
+        let length_ns = opened.iter().map(|p| p.range.end - p.range.start).sum();
+        let step_ns = common_step(grain, length_ns, &unix_ns)?;
+        let mut parts = Vec::new();
+        for part in opened {
+            parts.push(self.complete(part, grain, step_ns)?);
+        }
+        Ok(Parts {
+            parts,
+            unix_ns,
+            step_ns,
+        })
+    }
+
+    /// All of the time as one recording.
+    ///
+    /// # Errors
+    /// As of [`Query::parts`], and if several recordings hold the time that cannot be one.
+    pub fn one(&self, grain: Grain) -> Result<Part> {
+        let chosen = choose::one(self.place, &self.window, self.caller)?;
+        let part = Part::open(chosen)?;
+        let length_ns = part.range.end - part.range.start;
+        let step_ns = common_step(grain, length_ns, &part.unix_ns())?;
+        self.complete(part, grain, step_ns)
+    }
+
+    /// Says of an opened part what answers and what counts.
+    fn complete(&self, mut part: Part, grain: Grain, step_ns: Option<i64>) -> Result<Part> {
+        let recording = &part.recording;
+        part.filter.devices = DeviceFilter::of(&recording.meta().devices, self.devices)?;
+        match grain {
+            Grain::Recording => return Ok(part),
+            Grain::Analysis => return part.for_analysis(self.caller),
+            Grain::Ios => sources::refuse_sums(recording)?,
+            Grain::Rows { step, by, tier } => {
+                let whole_ns = (part.range.end - part.range.start).max(MIN_STEP_NS);
+                let step_ns = if step == Step::Whole {
+                    Some(whole_ns)
+                } else {
+                    step_ns
+                };
+                sources::of_rows(&mut part, by, tier, step_ns)?;
+            }
+            Grain::Columns { of_queue_times, .. } => {
+                part.step_ns = step_ns.unwrap_or(MIN_STEP_NS);
+                sources::of_columns(&mut part, of_queue_times)?;
+            }
+            Grain::Actors(by) => sources::of_actors(&mut part, by)?,
+        }
+        let by = match grain {
+            Grain::Rows { by, .. } | Grain::Actors(by) => by,
+            _ => GroupBy::All,
+        };
+        // Who names devices means them, whatever they are above. Single I/Os are each by itself.
+        if part.filter.devices.is_all() && grain != Grain::Ios {
+            part.filter.layers = Layers::of(&part.recording, by, self.caller)?;
+        }
+        let wanted = self.ios.filter(|plan| !plan.is_all());
+        if wanted.is_some() {
+            sources::refuse_selection(&part)?;
+        }
+        let shows_names = grain == Grain::Ios || matches!(by, GroupBy::Cgroup | GroupBy::File);
+        if shows_names || wanted.is_some_and(FilterPlan::wants_names) {
+            part.names = names::read(&part.recording, part.range.end, self.caller)?;
+        }
+        if let Some(plan) = wanted {
+            part.filter.ios = IoFilter::new(plan, &part.names);
+        }
+        Ok(part)
+    }
+}
+
+impl Part {
+    fn open(chosen: Chosen) -> Result<Part> {
+        let range = window::resolve(&chosen.recording, &chosen.window)?;
+        let source = match chosen.recording.meta().source {
+            iolens_core::model::Source::Counters => Source::Counters,
+            _ => Source::Ios,
+        };
+        Ok(Part {
+            begins_as_asked: chosen.window.from.is_some(),
+            recording: chosen.recording,
+            range,
+            source,
+            filter: Filter::default(),
+            names: Names::default(),
+            step_ns: 0,
+        })
+    }
+
+    /// What is left of the part for the analyses, with its tables and names.
+    ///
+    /// # Errors
+    /// It is too long, or nothing is left of it.
+    pub fn for_analysis(mut self, caller: &Caller) -> Result<Part> {
+        self.range = window::for_analysis(&self.recording, &self.range, caller)?;
+        self.described(caller)
+    }
+
+    /// The part with its tables and names, and what counts of stacked devices.
+    ///
+    /// # Errors
+    /// The recording cannot be read.
+    pub fn described(mut self, caller: &Caller) -> Result<Part> {
+        let rates = read_rates(self.recording.path())?;
+        // Single I/Os give exact figures.
+        if !rates.is_empty() && self.recording.ios_stored() == 0 {
+            self.range = tables::window(&rates, self.begins_as_asked, self.range);
+            self.source = Source::Tables(rates);
+        }
+        self.names = names::read(&self.recording, self.range.end, caller)?;
+        self.filter.layers = Layers::of(&self.recording, GroupBy::All, caller)?;
+        Ok(self)
+    }
+
+    /// The part in Unix time.
+    pub fn unix_ns(&self) -> Range<i64> {
+        let start_ns = self.recording.meta().start_unix_ns;
+        start_ns.saturating_add(self.range.start)..start_ns.saturating_add(self.range.end)
+    }
+}
+
+/// From the first beginning to the last end.
+fn unix_ns<'a>(parts: impl IntoIterator<Item = &'a Part>) -> Range<i64> {
+    let mut all: Option<Range<i64>> = None;
+    for part in parts {
+        let own = part.unix_ns();
+        all = Some(match all {
+            Some(all) => all.start.min(own.start)..all.end.max(own.end),
+            None => own,
+        });
+    }
+    all.unwrap_or(0..0)
+}
+
+/// The length of rows or columns that all parts have in common; `None`: each part has its own, or none.
+fn common_step(grain: Grain, length_ns: i64, unix_ns: &Range<i64>) -> Result<Option<i64>> {
+    match grain {
+        Grain::Rows { step, .. } => match step {
+            Step::OfSource(given) => Ok(given),
+            Step::Whole => Ok(None),
+            Step::Fitting { given, usual, most } => {
+                let step_ns = given.unwrap_or_else(|| readable_step(length_ns, usual));
+                if length_ns / step_ns.max(1) > most as i64 {
+                    return Err(QueryError::TooManyRows(most));
+                }
+                Ok(Some(step_ns))
+            }
+        },
+        Grain::Columns { width, .. } => {
+            let length_ns = unix_ns.end - unix_ns.start;
+            Ok(Some((length_ns / width.max(1) as i64).max(1)))
+        }
+        Grain::Ios | Grain::Recording | Grain::Analysis | Grain::Actors(_) => Ok(None),
+    }
+}
+
+/// Steps in which people count.
+const STEPS_MS: [i64; 22] = [
+    1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 60_000, 120_000,
+    300_000, 600_000, 1_200_000, 3_600_000, 14_400_000, 86_400_000,
+];
+
+/// The shortest step that makes at most `usual` rows of `length_ns`, else the longest there is.
+fn readable_step(length_ns: i64, usual: i64) -> i64 {
+    let mut steps = STEPS_MS.iter().map(|ms| ms * 1_000_000);
+    let longest = STEPS_MS[STEPS_MS.len() - 1] * 1_000_000;
+    steps
+        .find(|step_ns| length_ns / step_ns <= usual)
+        .unwrap_or(longest)
+}

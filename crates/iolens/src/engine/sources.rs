@@ -1,0 +1,172 @@
+//! Which source answers in a part of a recording: single I/Os, sums of them, imported tables or counters.
+
+use iolens_core::analysis::timeline::GroupBy;
+use iolens_core::model::IntervalRates;
+use iolens_core::rollup::ROLLUP_STEPS_S;
+use iolens_core::store::{Recording, actor_steps};
+
+use super::error::{DevicesOnly, Distinction, QueryError, Result};
+use super::query::Part;
+use super::{rollups, tables};
+
+/// What answers.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Source {
+    /// Single I/Os.
+    Ios,
+    /// Samples of the kernel's counters.
+    Counters,
+    /// The rates of an imported table.
+    Tables(Vec<IntervalRates>),
+    /// Sums, and from the end of the sums on single I/Os.
+    Rollups(Rollups),
+    /// Sums of each who caused I/O; the single I/Os are removed.
+    ActorSums {
+        /// Length of the finest ones in seconds.
+        step_s: i32,
+    },
+}
+
+/// Sums by device, and up to where they answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rollups {
+    /// Length of each in seconds.
+    pub step_s: i32,
+    /// In nanoseconds since the recording's start.
+    pub until_ns: i64,
+    /// Why they answer: the single I/Os are removed.
+    pub ios_are_removed: bool,
+}
+
+/// Which source answers rows where several could.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tier {
+    /// Single I/Os where they are left: exact.
+    Finest,
+    /// Rollups where they carry the step: fast.
+    Coarsest,
+}
+
+/// A row of single I/Os, unless it is set otherwise.
+const DEFAULT_STEP_NS: i64 = 1_000_000_000;
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// Chooses the source of rows of `asked` nanoseconds, or of those that it has by itself, and moves the part to where they begin.
+///
+/// # Errors
+/// Only sums are left, which do not make up such rows.
+pub fn of_rows(part: &mut Part, by: GroupBy, tier: Tier, asked: Option<i64>) -> Result<()> {
+    let recording = &part.recording;
+    let rates = tables::of(recording)?;
+    let own_step_ns = rates.as_deref().and_then(tables::own_step_ns);
+    let step_ns = match asked.or(own_step_ns) {
+        Some(step_ns) => step_ns,
+        None => rollups::left(recording)?.map_or(DEFAULT_STEP_NS, |s| i64::from(s) * SECOND_NS),
+    };
+    part.step_ns = step_ns;
+    if let Some(step_s) = rollups::left_for(recording, step_ns, &part.range)? {
+        part.range = rollups::window(step_s, step_ns, by, &part.range)?;
+        part.source = Source::Rollups(Rollups {
+            step_s,
+            until_ns: i64::MAX,
+            ios_are_removed: true,
+        });
+    } else if tier == Tier::Coarsest
+        && let Some((step_s, until_ns)) =
+            rollups::carrying(recording, step_ns, by, &mut part.range)?
+    {
+        part.source = Source::Rollups(Rollups {
+            step_s,
+            until_ns,
+            ios_are_removed: false,
+        });
+    } else if let Some(rates) = rates {
+        let range = part.range.clone();
+        part.range = tables::window(&rates, part.begins_as_asked, range);
+        part.source = Source::Tables(rates);
+    }
+    Ok(())
+}
+
+/// Chooses the source of a picture's columns, whose length the part has.
+///
+/// # Errors
+/// Only sums are left, which have no times in queues.
+pub fn of_columns(part: &mut Part, of_queue_times: bool) -> Result<()> {
+    let removed = rollups::left(&part.recording)?;
+    if of_queue_times {
+        return match removed {
+            Some(_) => Err(QueryError::SumsWithoutQueueTime),
+            None => Ok(()),
+        };
+    }
+    // Sums are exact in time to their step: a column must be wider for that not to show.
+    let column_s = part.step_ns / SECOND_NS;
+    let [second_s, minute_s, hour_s] = ROLLUP_STEPS_S.map(i64::from);
+    let widest_s = match column_s {
+        _ if column_s >= 2 * hour_s => hour_s,
+        _ if column_s >= minute_s => minute_s,
+        _ => second_s,
+    };
+    let mut carried = None;
+    if column_s >= 2 {
+        let step_ns = widest_s * SECOND_NS;
+        carried = rollups::carrying(&part.recording, step_ns, GroupBy::Device, &mut part.range)?;
+    }
+    let left = removed.map(|step_s| (step_s, part.range.end));
+    if let Some((step_s, until_ns)) = carried.or(left) {
+        part.source = Source::Rollups(Rollups {
+            step_s,
+            until_ns,
+            ios_are_removed: removed.is_some(),
+        });
+    }
+    Ok(())
+}
+
+/// Longer than any recording: one row for each actor and recording.
+const WHOLE_NS: i64 = 400 * 86_400 * SECOND_NS;
+
+/// Chooses the source of who caused I/O.
+///
+/// # Errors
+/// Only sums are left, which do not say it.
+pub fn of_actors(part: &mut Part, by: GroupBy) -> Result<()> {
+    if rollups::left(&part.recording)?.is_none() {
+        return of_rows(part, by, Tier::Coarsest, Some(WHOLE_NS));
+    }
+    let steps = actor_steps(part.recording.path())?;
+    let step_s = steps.first().copied();
+    part.source = Source::ActorSums {
+        step_s: step_s.ok_or(QueryError::SumsWithoutActors)?,
+    };
+    Ok(())
+}
+
+/// Refuses a recording of which only sums are left.
+///
+/// # Errors
+/// It is one.
+pub fn refuse_sums(recording: &Recording) -> Result<()> {
+    if recording.ios_stored() == 0 && rollups::left(recording)?.is_some() {
+        return Err(QueryError::SumsOnly);
+    }
+    Ok(())
+}
+
+/// Refuses to select I/Os where a source knows devices only.
+///
+/// # Errors
+/// It does.
+pub fn refuse_selection(part: &Part) -> Result<()> {
+    let because = match &part.source {
+        Source::Counters => DevicesOnly::Counters,
+        Source::Tables(_) => DevicesOnly::Tables,
+        Source::Rollups(_) | Source::ActorSums { .. } => DevicesOnly::Sums,
+        Source::Ios => return Ok(()),
+    };
+    Err(QueryError::OnlyDevices {
+        wanted: Distinction::Selection,
+        because,
+    })
+}

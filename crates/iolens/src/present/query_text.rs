@@ -1,0 +1,375 @@
+//! Why a question has no answer, and remarks beside answers: sentences for the command line or for HTTP, which name what can be
+//! asked for in their own way.
+
+use iolens_core::analysis::timeline::{MAX_ROWS, PlanError};
+use jiff::Timestamp;
+
+use super::escape;
+use crate::engine::error::{Bound, DevicesOnly, Distinction, QueryError, Stretch};
+use crate::engine::note::Note;
+
+/// How what can be asked for is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spelling {
+    /// `--from T --to T`.
+    Flags,
+    /// `from=T&to=T`.
+    Parameters,
+}
+
+impl Spelling {
+    fn name(self, name: &str) -> String {
+        match self {
+            Spelling::Flags => format!("--{name}"),
+            Spelling::Parameters => name.to_owned(),
+        }
+    }
+
+    fn bound(self, bound: Bound) -> String {
+        self.name(match bound {
+            Bound::At => "at",
+            Bound::From => "from",
+            Bound::To => "to",
+        })
+    }
+
+    /// As it can be typed.
+    fn stretch(self, stretch: Stretch) -> String {
+        let from = rfc3339(stretch.from_unix_ns);
+        let to = rfc3339(stretch.to_unix_ns);
+        match self {
+            Spelling::Flags => format!("--from {from} --to {to}"),
+            Spelling::Parameters => format!("from={from}&to={to}"),
+        }
+    }
+
+    /// The size limit is a flag of the recorder, which no request has.
+    fn size_limit(self) -> &'static str {
+        match self {
+            Spelling::Flags => "the size limit (--keep)",
+            Spelling::Parameters => "the size limit",
+        }
+    }
+}
+
+/// RFC 3339 with as many digits as it takes, so that what is proposed can be typed.
+fn rfc3339(unix_ns: i64) -> String {
+    Timestamp::from_nanosecond(unix_ns.into())
+        .map_or_else(|_| unix_ns.to_string(), |t| t.to_string())
+}
+
+/// Why something was not done: of the engines in words, all else as it says itself.
+pub fn failure(e: &anyhow::Error, spelling: Spelling) -> String {
+    match e.downcast_ref::<QueryError>() {
+        Some(e) => error(e, spelling),
+        None => format!("{e:#}"),
+    }
+}
+
+/// Hosts that are named where one must be chosen.
+const MAX_HOSTS: usize = 8;
+
+/// Why a question has no answer. Texts of others in it are not yet harmless.
+pub fn error(e: &QueryError, spelling: Spelling) -> String {
+    let name = |name| spelling.name(name);
+    match e {
+        QueryError::Store(e) => e.to_string(),
+        QueryError::TooSlow(e) => e.to_string(),
+        QueryError::Plan(PlanError::TooManyRows) => format!(
+            "more than {MAX_ROWS} rows: choose a longer step or a shorter stretch ({}, {}, {})",
+            name("step"),
+            name("from"),
+            name("to")
+        ),
+        QueryError::Plan(e) => e.to_string(),
+        QueryError::Io(e) => e.to_string(),
+        QueryError::NothingReadable(damage) => {
+            format!(
+                "{}; no I/O of it can be read, so there is nothing to show",
+                escape::terminal(damage)
+            )
+        }
+        QueryError::SeveralWithSums {
+            recordings,
+            longest,
+        } => format!(
+            "this time spans {recordings} recordings, and of some the size limit left only sums; choose a part: {}",
+            spelling.stretch(*longest)
+        ),
+        QueryError::SeveralSources {
+            recordings,
+            longest,
+        } => format!(
+            "this time spans {recordings} recordings of different sources; choose a part: {}",
+            spelling.stretch(*longest)
+        ),
+        QueryError::NothingThen { place, nearest } => {
+            let nearest = nearest.map(|n| format!("; the nearest one is {}", spelling.stretch(n)));
+            format!(
+                "{}: no recording holds anything of this time{}",
+                place.display(),
+                nearest.unwrap_or_default()
+            )
+        }
+        QueryError::Outside {
+            bound,
+            at_ns,
+            end_ns,
+        } => format!(
+            "{} is {:.3} s from the recording's start, which has 0 to {:.3} s",
+            spelling.bound(*bound),
+            seconds(*at_ns),
+            seconds(*end_ns)
+        ),
+        QueryError::NeedsWallClock { bound, place } => format!(
+            "{}: {} holds many recordings: give a wall-clock time (2026-11-21T05:48:00Z, -5m)",
+            spelling.bound(*bound),
+            place.display()
+        ),
+        QueryError::EndsBefore(stretch) => format!(
+            "{} ({}) is not after {} ({})",
+            name("to"),
+            rfc3339(stretch.to_unix_ns),
+            name("from"),
+            rfc3339(stretch.from_unix_ns)
+        ),
+        QueryError::EndsBeforeSinceStart { from_ns, to_ns } => format!(
+            "{} ({:.3} s) is not after {} ({:.3} s)",
+            name("to"),
+            seconds(*to_ns),
+            name("from"),
+            seconds(*from_ns)
+        ),
+        QueryError::Empty(place) => format!("{}: holds no recording yet", place.display()),
+        QueryError::Unreadable(place) => {
+            format!("{}: no recording can be read", place.display())
+        }
+        QueryError::ManyHosts {
+            place,
+            hosts,
+            directory,
+        } => {
+            let shown = &hosts[..hosts.len().min(MAX_HOSTS)];
+            format!(
+                "{place}: holds recordings of {} hosts ({}): give one, as {place}/{directory}",
+                hosts.len(),
+                shown.join(", "),
+                place = place.display()
+            )
+        }
+        QueryError::NoSuchTimeOfDay { time, recorded } => format!(
+            "{} {time}: nothing was recorded at this time of day; there is {} to {}",
+            name("at"),
+            rfc3339(recorded.from_unix_ns),
+            rfc3339(recorded.to_unix_ns)
+        ),
+        QueryError::NoSuchTime => "the time is out of range".to_owned(),
+        QueryError::TooManyDays(days) => format!(
+            "{days} days are too many at once: are the recording's times right? Choose a part with {} and {}",
+            name("from"),
+            name("to")
+        ),
+        QueryError::Removed { before_ns } => format!(
+            "{} removed what came before {:.3} s: choose a later part",
+            spelling.size_limit(),
+            seconds(*before_ns)
+        ),
+        QueryError::NoSuchDevice { name, known } => {
+            format!(
+                "{name}: no such device here; there are {}",
+                known.join(", ")
+            )
+        }
+        QueryError::OnlyDevices { wanted, because } => only_devices(*wanted, *because, spelling),
+        QueryError::SumsWithoutActors => format!(
+            "{}: {REMOVED}; the sums that are left do not say who caused them",
+            name("by")
+        ),
+        QueryError::SumsOfStep(step_s) => format!(
+            "{REMOVED}; sums of {step_s} s are left: give a {} of {step_s}s or a multiple",
+            name("step")
+        ),
+        QueryError::SumsWithoutQueueTime => format!(
+            "{}: {REMOVED}; the sums that are left know total and device time",
+            name("part")
+        ),
+        QueryError::SumsOnly => {
+            format!("{REMOVED}; series and heatmap show the sums that are left")
+        }
+        QueryError::MostlyEmpty {
+            intervals,
+            step_ns,
+            filled,
+        } => format!(
+            "{intervals} intervals of {} s, of which at most {filled} have data: choose a longer step or a shorter stretch ({}, {}, {})",
+            seconds(*step_ns),
+            name("step"),
+            name("from"),
+            name("to")
+        ),
+        QueryError::TooManyRows(most) => {
+            format!("more than {most} rows: choose a longer step or a shorter stretch")
+        }
+        QueryError::NoFleet(place) => {
+            format!("{} is one recording, and no root of hosts", place.display())
+        }
+        QueryError::EmptyStretch => "the end is not after the beginning".to_owned(),
+        QueryError::NoSumsThen => "no recording has rollups of a minute of this time".to_owned(),
+        QueryError::Unlisted(reason) => reason.clone(),
+    }
+}
+
+const REMOVED: &str = "the size limit removed the single I/Os of this time";
+
+fn only_devices(wanted: Distinction, because: DevicesOnly, spelling: Spelling) -> String {
+    let options: &[&str] = match wanted {
+        Distinction::Grouping => &["by"],
+        Distinction::Selection => &["process", "cgroup", "file", "class"],
+    };
+    let options: Vec<String> = options.iter().map(|name| spelling.name(name)).collect();
+    let why = match (because, wanted) {
+        (DevicesOnly::Counters, _) => {
+            "this recording was made from counters, which know devices only"
+        }
+        (DevicesOnly::Tables, _) => {
+            "this recording was imported from tables, which know devices only"
+        }
+        (DevicesOnly::Sums, Distinction::Grouping) => {
+            "the size limit removed the single I/Os of this time; the sums that are left know devices only"
+        }
+        (DevicesOnly::Sums, Distinction::Selection) => {
+            "the size limit left only sums by device of this time, no single I/Os"
+        }
+    };
+    format!("{}: {why}", options.join(", "))
+}
+
+fn seconds(ns: i64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// A remark beside an answer, harmless for a terminal.
+pub fn note(note: &Note, spelling: Spelling) -> String {
+    let name = |name| spelling.name(name);
+    match note {
+        Note::Damaged(what) | Note::Unread(what) => escape::terminal(what).into_owned(),
+        Note::LeftOut(e) => {
+            let text = format!("{}; left out", error(e, spelling));
+            escape::terminal(&text).into_owned()
+        }
+        Note::NewestOf { recordings, path } => format!(
+            "the newest of {recordings} recordings, {}; choose with {} or {}",
+            escape::terminal(&path.display().to_string()),
+            name("at"),
+            name("from")
+        ),
+        Note::OfCopy {
+            from_unix_ns,
+            to_unix_ns,
+            path,
+        } => format!(
+            "the size limit removed I/Os; {} to {} is of a copy, {}",
+            rfc3339(*from_unix_ns),
+            rfc3339(*to_unix_ns),
+            escape::terminal(&path.display().to_string())
+        ),
+        Note::RemovedBefore(ns) => format!(
+            "{} removed what came before {:.3} s",
+            spelling.size_limit(),
+            seconds(*ns)
+        ),
+        Note::Source(source) => {
+            format!("source: {}", escape::terminal(&source.to_string()))
+        }
+        Note::Limit(text) => escape::terminal(text).into_owned(),
+        Note::FinerThanTables(own_ns) => format!(
+            "the tables have averages over {} s: finer rows repeat them",
+            seconds(*own_ns)
+        ),
+        Note::FinerThanCounters(apart_ns) => format!(
+            "the counters were read every {:.1} ms or more seldom: in finer rows all that happened between two \
+             readings stands in the later one's row, and of the rows between them nothing is known",
+            *apart_ns as f64 / 1e6
+        ),
+        Note::Layers(layers) => format!(
+            "sums count an I/O once, on the bottom layer; left out: {}; {} device shows all layers",
+            escape::terminal(&layers.join(", ")),
+            name("by")
+        ),
+        Note::RowsOfSums(step_s) => format!("{REMOVED}; the rows are sums of {step_s} s"),
+        Note::ActorsOfSums(step_s) => format!(
+            "{REMOVED}; sums of {step_s} s are left, each of the 20 with most I/O time and of all others together"
+        ),
+        Note::FindingsOfThen => "the size limit removed I/Os of this time; findings of then are those that were reported while it was recorded".to_owned(),
+        Note::FindingsOfMany => "of so many I/Os findings are those that were reported while it was recorded; report analyses all of them".to_owned(),
+        Note::LongestPartOf(recordings) => format!(
+            "This time spans {recordings} recordings: the longest part of it is shown. ← and → lead to the others."
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn both(e: &QueryError) -> [String; 2] {
+        [Spelling::Flags, Spelling::Parameters].map(|spelling| error(e, spelling))
+    }
+
+    #[test]
+    fn each_edge_names_what_its_callers_can_give() {
+        const S: i64 = 1_000_000_000;
+        let longest = Stretch {
+            from_unix_ns: 1_795_000_100 * S,
+            to_unix_ns: 1_795_000_160 * S,
+        };
+        let [flags, parameters] = both(&QueryError::SeveralSources {
+            recordings: 2,
+            longest,
+        });
+        assert!(
+            flags.ends_with("a part: --from 2026-11-18T11:08:20Z --to 2026-11-18T11:09:20Z"),
+            "{flags}"
+        );
+        assert!(
+            parameters.ends_with("a part: from=2026-11-18T11:08:20Z&to=2026-11-18T11:09:20Z"),
+            "{parameters}"
+        );
+        let outside = QueryError::Outside {
+            bound: Bound::From,
+            at_ns: 2_127_115_000_000,
+            end_ns: S,
+        };
+        let [flags, parameters] = both(&outside);
+        assert!(flags.starts_with("--from is 2127.115 s"), "{flags}");
+        assert_eq!(parameters, flags[2..]);
+        let before = QueryError::EndsBeforeSinceStart {
+            from_ns: 2 * S,
+            to_ns: S,
+        };
+        let sentences = [
+            "--to (1.000 s) is not after --from (2.000 s)",
+            "to (1.000 s) is not after from (2.000 s)",
+        ];
+        assert_eq!(both(&before), sentences);
+        let [flags, parameters] = both(&QueryError::SumsOfStep(1));
+        assert!(flags.ends_with("give a --step of 1s or a multiple"));
+        assert!(parameters.ends_with("give a step of 1s or a multiple"));
+        let removed = Note::RemovedBefore(S);
+        assert!(note(&removed, Spelling::Flags).contains("(--keep)"));
+        assert!(!note(&removed, Spelling::Parameters).contains("keep"));
+        let named = QueryError::NoSuchDevice {
+            name: "a--b".to_owned(),
+            known: vec!["sda".to_owned()],
+        };
+        let [flags, parameters] = both(&named);
+        assert_eq!(flags, parameters);
+        assert!(flags.starts_with("a--b: no such device"), "{flags}");
+    }
+
+    #[test]
+    fn texts_of_others_are_harmless_in_remarks() {
+        let shown = note(&Note::Damaged("a\x1b[2Jb".to_owned()), Spelling::Flags);
+        assert!(!shown.contains('\x1b'), "{shown:?}");
+    }
+}

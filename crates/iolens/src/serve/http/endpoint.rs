@@ -1,0 +1,121 @@
+//! What one path of the server is: the router, the index at `/` and `/api/v1/openapi.json` are made from it, and its handler takes the
+//! names of its parameters from it. It stands beside the handler; `api/mod.rs` lists all of them.
+
+use std::sync::Arc;
+
+use axum::routing::MethodRouter;
+use serde_json::{Value, json};
+
+use super::App;
+use super::places::Kind;
+
+/// One path.
+pub struct Endpoint {
+    /// All of it.
+    pub path: &'static str,
+    /// `get` or `post`.
+    pub method: &'static str,
+    /// Which places its requests take.
+    pub kind: Kind,
+    /// What it is for.
+    pub summary: &'static str,
+    /// Its parameters, all in the query.
+    pub parameters: &'static [Parameter],
+    /// The keys of its document, none of what is no document; of `report` those of the command's.
+    pub keys: &'static [&'static str],
+    /// Answers.
+    pub handler: fn() -> MethodRouter<Arc<App>>,
+}
+
+impl Endpoint {
+    /// The names of its parameters.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.parameters.iter().map(|p| p.name).collect()
+    }
+
+    /// Whether its answer is events that come for as long as somebody listens.
+    pub fn is_stream(&self) -> bool {
+        self.kind == Kind::Live
+    }
+}
+
+/// One parameter of a path.
+#[derive(Debug, Clone, Copy)]
+pub struct Parameter {
+    /// In the query.
+    pub name: &'static str,
+    /// What it can be.
+    pub shape: Shape,
+    /// What it is for.
+    pub description: &'static str,
+}
+
+/// What the value of a parameter can be.
+#[derive(Debug, Clone, Copy)]
+pub enum Shape {
+    /// A text that its handler reads.
+    Text,
+    /// The same, any number of times.
+    Repeated,
+    /// One of these.
+    OneOf(&'static [&'static str]),
+    /// A whole number from the first to the second.
+    Number(u32, u32),
+}
+
+impl Shape {
+    /// As JSON Schema.
+    pub fn schema(self) -> Value {
+        match self {
+            Shape::Text => json!({ "type": "string" }),
+            Shape::Repeated => json!({ "type": "array", "items": { "type": "string" } }),
+            Shape::OneOf(names) => json!({ "type": "string", "enum": names }),
+            Shape::Number(least, most) => {
+                json!({ "type": "integer", "minimum": least, "maximum": most })
+            }
+        }
+    }
+}
+
+/// `host`.
+pub const HOST: Parameter = Parameter {
+    name: "host",
+    shape: Shape::Text,
+    description: "Where a root holds recordings of several hosts, one of them",
+};
+/// `from`.
+pub const FROM: Parameter = Parameter {
+    name: "from",
+    shape: Shape::Text,
+    description: "RFC 3339, seconds since the epoch, -5m or now; without any of the three the last 15 minutes; at is the minute around",
+};
+/// `to`.
+pub const TO: Parameter = Parameter {
+    name: "to",
+    shape: Shape::Text,
+    description: "RFC 3339, seconds since the epoch, -5m or now; without any of the three the last 15 minutes; at is the minute around",
+};
+/// `at`.
+pub const AT: Parameter = Parameter {
+    name: "at",
+    shape: Shape::Text,
+    description: "RFC 3339, seconds since the epoch, -5m or now; without any of the three the last 15 minutes; at is the minute around",
+};
+/// `by`.
+pub const BY: Parameter = Parameter {
+    name: "by",
+    shape: Shape::OneOf(&["all", "device", "process", "cgroup", "file"]),
+    description: "Subject of a row; of actors one of the last three",
+};
+/// `device`.
+pub const DEVICE: Parameter = Parameter {
+    name: "device",
+    shape: Shape::Repeated,
+    description: "A name or MAJOR:MINOR",
+};
+/// `format`.
+pub const FORMAT: Parameter = Parameter {
+    name: "format",
+    shape: Shape::OneOf(&["json", "csv", "arrow"]),
+    description: "Of the answer: csv and arrow (the stream format of Arrow IPC) have the columns only",
+};
