@@ -103,8 +103,11 @@ impl SettingsWatch {
         watch
     }
 
-    /// Devices came or went.
+    /// Devices came or went, perhaps none of those that are recorded.
     pub fn devices_changed(&mut self, devices: &[Device]) {
+        if self.devices == devices {
+            return;
+        }
         self.devices = devices.to_vec();
         self.ask_for_settings();
     }

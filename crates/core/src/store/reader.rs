@@ -13,7 +13,7 @@ use super::open_requests;
 use super::opening::{Opening, join_losses};
 use super::row::io_column;
 use super::schema::Table;
-use super::stream::Observations;
+use super::stream::{Observations, TableReaders};
 use crate::model::{
     CgroupSample, Comm, CounterSample, Io, LossReason, Lost, Mark, Name, Named, PressureSample,
     RecordingMeta, Request, Settings,
@@ -302,22 +302,17 @@ impl Recording {
     /// Everything that was observed in `range`, in order of [`crate::model::Observation::at_ns`]. Damaged blocks
     /// appear as losses.
     pub fn observations(&self, range: Range<i64>) -> Observations {
-        let ios = self.ios(range.clone(), IoColumns::ALL);
-        let (lost, marks) = (self.lost(range.clone()), self.marks(range.clone()));
-        let requests = self.requests(range.clone());
-        let names = self.names(range.clone());
-        let pressure = self.pressure(range.clone());
-        let cgroups = self.cgroups(range.clone());
-        Observations::new(
-            ios,
-            self.counters(range),
-            requests,
-            names,
-            pressure,
-            cgroups,
-            lost,
-            marks,
-        )
+        let lost = self.lost(range.clone());
+        let marks = self.marks(range.clone());
+        let tables = TableReaders {
+            ios: self.ios(range.clone(), IoColumns::ALL),
+            counters: self.counters(range.clone()),
+            requests: self.requests(range.clone()),
+            names: self.names(range.clone()),
+            pressure: self.pressure(range.clone()),
+            cgroups: self.cgroups(range),
+        };
+        Observations::new(tables, lost, marks)
     }
 }
 

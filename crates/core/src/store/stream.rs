@@ -31,17 +31,26 @@ pub struct Observations {
     failed: bool,
 }
 
+/// The readers of all tables but those that are read as a whole.
+pub(crate) struct TableReaders {
+    pub ios: IoReader,
+    pub counters: CounterReader,
+    pub requests: RequestReader,
+    pub names: NameReader,
+    pub pressure: PressureReader,
+    pub cgroups: CgroupReader,
+}
+
 impl Observations {
-    pub(crate) fn new(
-        ios: IoReader,
-        counters: CounterReader,
-        requests: RequestReader,
-        names: NameReader,
-        pressure: PressureReader,
-        cgroups: CgroupReader,
-        lost: Vec<Lost>,
-        marks: Vec<Mark>,
-    ) -> Observations {
+    pub(crate) fn new(tables: TableReaders, lost: Vec<Lost>, marks: Vec<Mark>) -> Observations {
+        let TableReaders {
+            ios,
+            counters,
+            requests,
+            names,
+            pressure,
+            cgroups,
+        } = tables;
         Observations {
             ios,
             io_batch: VecDeque::new(),
