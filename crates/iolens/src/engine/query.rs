@@ -6,6 +6,7 @@
 use std::ops::Range;
 use std::path::Path;
 
+use iolens_core::analysis::stream::steps::READABLE_STEPS_NS;
 use iolens_core::analysis::timeline::{GroupBy, MIN_STEP_NS};
 use iolens_core::model::{DevId, Names};
 use iolens_core::store::{Recording, read_rates};
@@ -322,16 +323,10 @@ fn common_step(grain: Grain, length_ns: i64, unix_ns: &Range<i64>) -> Result<Opt
     }
 }
 
-/// Steps in which people count.
-const STEPS_MS: [i64; 22] = [
-    1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 60_000, 120_000,
-    300_000, 600_000, 1_200_000, 3_600_000, 14_400_000, 86_400_000,
-];
-
 /// The shortest step that makes at most `usual` rows of `length_ns`, else the longest there is.
 fn readable_step(length_ns: i64, usual: i64) -> i64 {
-    let mut steps = STEPS_MS.iter().map(|ms| ms * 1_000_000);
-    let longest = STEPS_MS[STEPS_MS.len() - 1] * 1_000_000;
+    let mut steps = READABLE_STEPS_NS.into_iter();
+    let longest = READABLE_STEPS_NS[READABLE_STEPS_NS.len() - 1];
     steps
         .find(|step_ns| length_ns / step_ns <= usual)
         .unwrap_or(longest)

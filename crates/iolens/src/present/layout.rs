@@ -252,6 +252,11 @@ pub fn number(v: Option<f64>, decimals: usize) -> String {
         .map_or_else(|| "-".to_owned(), |v| fixed(v, decimals))
 }
 
+/// A percentage with `decimals` digits after the point, or `unknown`.
+pub fn percent(v: Option<f64>, decimals: usize, unknown: &str) -> String {
+    v.map_or_else(|| unknown.to_owned(), |v| format!("{v:.decimals$} %"))
+}
+
 /// A probability in words. The 999 shuffles or shifts of a test resolve none below a thousandth, and smaller ones lead to no
 /// other decision.
 pub fn p_value(p: f64) -> String {

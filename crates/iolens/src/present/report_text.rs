@@ -13,7 +13,7 @@ use super::actors;
 use super::escape::terminal;
 use super::estimator;
 use super::findings as words;
-use super::layout::{Layout, Role, count_of, number, size, wrapped};
+use super::layout::{self, Layout, Role, count_of, number, size, wrapped};
 use super::report_detail_text;
 use super::report_json::{
     RecordingFacts, bytes_per_io, counted_above, cpu_percent, device_name, finding_place,
@@ -561,7 +561,7 @@ pub(super) fn cost(meta: &RecordingMeta, facts: &RecordingFacts) -> String {
 }
 
 fn percent(v: Option<f64>) -> String {
-    v.map_or_else(|| "unknown".to_owned(), |v| format!("{v:.2} %"))
+    layout::percent(v, 2, "unknown")
 }
 
 fn count(v: Option<u64>) -> String {

@@ -7,7 +7,7 @@ use iolens_core::analysis::device::utilisation::Method;
 use iolens_core::model::Histogram;
 use serde_json::json;
 
-use super::layout::size;
+use super::layout::{self, size};
 
 /// One decision and what led to it.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,7 +33,7 @@ pub struct Step {
 }
 
 fn percent(v: Option<f64>) -> String {
-    v.map_or("-".to_owned(), |v| format!("{v:.0} %"))
+    layout::percent(v, 0, "-")
 }
 
 /// The status line, without control characters.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::escape::{self, terminal};
 use super::estimator::about;
-use super::layout::number;
+use super::layout::{self, number};
 
 /// A device of a stack.
 #[derive(Debug, Clone, PartialEq)]
@@ -99,7 +99,7 @@ impl View {
 }
 
 fn percent(v: Option<f64>) -> String {
-    v.map_or("-".to_owned(), |v| format!("{v:.1} %"))
+    layout::percent(v, 1, "-")
 }
 
 /// The tree.

@@ -1,36 +1,11 @@
 //! Which stretches are looked at, how finely.
 
 use super::{Detail, OverviewData, Window};
+use crate::analysis::stream::steps::READABLE_STEPS_NS;
 use crate::model::DevId;
 
 const MS: i64 = 1_000_000;
 const SECOND: i64 = 1000 * MS;
-
-/// Steps that people read easily and that divide each other well.
-const STEPS: [i64; 22] = [
-    MS,
-    2 * MS,
-    5 * MS,
-    10 * MS,
-    20 * MS,
-    50 * MS,
-    100 * MS,
-    200 * MS,
-    500 * MS,
-    SECOND,
-    2 * SECOND,
-    5 * SECOND,
-    10 * SECOND,
-    20 * SECOND,
-    60 * SECOND,
-    120 * SECOND,
-    300 * SECOND,
-    600 * SECOND,
-    1200 * SECOND,
-    3600 * SECOND,
-    4 * 3600 * SECOND,
-    24 * 3600 * SECOND,
-];
 
 /// Slots of the whole window in its finest step, for the first scope and for the others.
 const MAX_SLOTS: i64 = 3600;
@@ -141,7 +116,7 @@ impl OverviewPlan {
         let mut plan = OverviewPlan::whole(window, scopes);
         let least = period_ns.saturating_mul(10);
         for s in plan.stretches.iter_mut().filter(|s| s.step_ns < least) {
-            let step_ns = STEPS
+            let step_ns = READABLE_STEPS_NS
                 .into_iter()
                 .find(|step| *step >= least)
                 .unwrap_or(least);
@@ -259,8 +234,8 @@ impl OverviewPlan {
 /// The finest readable step that cuts `len_ns` into at most `most` slots.
 fn step_for(len_ns: i64, most: i64) -> i64 {
     let least = len_ns.div_euclid(most) + i64::from(len_ns.rem_euclid(most) > 0);
-    let longest = STEPS[STEPS.len() - 1];
-    STEPS
+    let longest = READABLE_STEPS_NS[READABLE_STEPS_NS.len() - 1];
+    READABLE_STEPS_NS
         .into_iter()
         .find(|s| *s >= least)
         .unwrap_or_else(|| least.div_euclid(longest).saturating_add(1) * longest)

@@ -10,4 +10,5 @@ pub mod peak;
 pub mod requests;
 pub(in crate::analysis) mod series;
 pub(in crate::analysis) mod spread;
+pub mod steps;
 pub mod window;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use iolens_core::analysis::math::stats;
 use iolens_core::model::{Class, Rollup};
 
 use super::{DeviceSums, Fleet};
@@ -230,6 +231,5 @@ impl Peers {
 
 /// Of at least one value.
 fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    f64::midpoint(values[values.len() / 2], values[(values.len() - 1) / 2])
+    stats::median(&mut values).unwrap_or_default()
 }

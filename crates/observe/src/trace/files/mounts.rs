@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use crate::topology::MountTable;
+
 /// Mounts by device number of their file system.
 #[derive(Debug, Default)]
 pub(super) struct Mounts(HashMap<u32, Vec<Mount>>);
@@ -15,22 +17,14 @@ struct Mount {
 }
 
 impl Mounts {
-    /// Takes the text of `/proc/PID/mountinfo` (proc(5)); lines that are none are left out.
-    pub fn parse(text: &str) -> Mounts {
+    /// The mounts of a table by their file systems.
+    pub fn of(table: &MountTable) -> Mounts {
         let mut mounts = Mounts::default();
-        for line in text.lines() {
-            let mut words = line.split(' ').skip(2);
-            let (Some(dev), Some(root), Some(point)) = (words.next(), words.next(), words.next())
-            else {
-                continue;
-            };
-            let number = dev
-                .split_once(':')
-                .and_then(|(a, b)| Some(a.parse::<u32>().ok()? << 20 | b.parse::<u32>().ok()?));
-            let Some(number) = number else { continue };
-            mounts.0.entry(number).or_default().push(Mount {
-                root: unescape(root),
-                point: unescape(point),
+        for mount in table.mounts() {
+            let of_its_file_system = mounts.0.entry(mount.dev.0 as u32).or_default();
+            of_its_file_system.push(Mount {
+                root: mount.root.to_string_lossy().into_owned(),
+                point: mount.point.to_string_lossy().into_owned(),
             });
         }
         mounts
@@ -63,31 +57,6 @@ impl Mounts {
     }
 }
 
-/// Undoes the octal escapes of mountinfo (space, tab, newline, backslash).
-fn unescape(word: &str) -> String {
-    let mut out = Vec::with_capacity(word.len());
-    let mut rest = word.as_bytes();
-    while let Some((first, tail)) = rest.split_first() {
-        match rest {
-            [
-                b'\\',
-                a @ b'0'..=b'3',
-                b @ b'0'..=b'7',
-                c @ b'0'..=b'7',
-                after @ ..,
-            ] => {
-                out.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
-                rest = after;
-            }
-            _ => {
-                out.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,7 +68,7 @@ mod tests {
 
     #[test]
     fn the_deepest_root_wins_and_escapes_are_undone() {
-        let m = Mounts::parse(TEXT);
+        let m = Mounts::of(&MountTable::parse(TEXT.as_bytes()));
         assert_eq!(m.path(254 << 20, "/etc/passwd"), "/etc/passwd");
         assert_eq!(m.path(254 << 20, "/var/lib/x/file"), "/srv/x/file");
         assert_eq!(m.path(254 << 20, "/var/lib/xy"), "/var/lib/xy");

@@ -1,8 +1,9 @@
 //! Paths of files, as the BPF programs report them: once per inode, before the first request on it ends.
 
-use std::{collections::HashMap, fs, sync::Arc};
+use std::{collections::HashMap, path::Path, sync::Arc};
 
 use super::{event::FileName, mounts::Mounts};
+use crate::topology::MountTable;
 
 /// Inode number, its generation, device of the file system.
 type Inode = (u64, u32, u32);
@@ -24,8 +25,8 @@ impl Names {
     pub fn learn(&mut self, name: &FileName) {
         if !self.mounts.knows(name.fs_dev) {
             // Mounted since, or in another namespace: then the path within the file system must do.
-            self.mounts = fs::read_to_string("/proc/self/mountinfo")
-                .map_or_else(|_| Mounts::default(), |t| Mounts::parse(&t));
+            let table = MountTable::read(Path::new("/")).unwrap_or_default();
+            self.mounts = Mounts::of(&table);
         }
         let length = (name.length as usize).min(name.names.len());
         let inside = absolute(&name.names[..length], name.truncated != 0);
