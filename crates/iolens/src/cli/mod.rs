@@ -28,7 +28,7 @@ pub use import::ImportPlan;
 pub use lab::{LabCopies, LabExperiment, LabPlan, LabPoll};
 pub use lab_fio::{FioSweep, LabFio};
 pub use query::QueryPlan;
-pub use serve::{Compat, LogChoice, ServePlan, USUAL_FREEZE_KEEP, USUAL_KEEP};
+pub use serve::{Compat, DEFAULT_FREEZE_KEEP, DEFAULT_KEEP, LogChoice, ServePlan};
 pub use share::ShareArgs;
 pub use signal::{ActuatorChoice, EnterPlan, GuardPlan, ThrottlePlan, UtilPlan};
 use source::source_choice;

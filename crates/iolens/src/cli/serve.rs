@@ -19,7 +19,7 @@ use crate::units::parse_size;
 /// the root and a time. SIGTERM ends it without a loss.
 ///
 /// Examples:
-///   iolens serve                              every disk, 10 GiB in /var/lib/iolens
+///   iolens serve                              every disk, in /var/lib/iolens
 ///   iolens serve --rec /data/iolens --keep 100G
 ///   iolens serve --no-record --rec copied/    looks at recordings of other machines
 ///   curl http://127.0.0.1:9950/healthz
@@ -30,8 +30,8 @@ pub struct ServePlan {
     /// The recording root [default: /var/lib/iolens, without privileges ~/.local/state/iolens]
     #[arg(long, value_name = "DIR")]
     pub rec: Option<PathBuf>,
-    /// Never take more room on disk than this, over all recordings of the root, at least 64M [default: 10G]
-    #[arg(long, value_name = "SIZE", value_parser = parse_keep)]
+    /// Never take more room on disk than this, over all recordings of the root
+    #[arg(long, value_name = "SIZE", value_parser = parse_keep, help = keep_help())]
     pub keep: Option<u64>,
     /// Record this disk only (name, /dev/NAME or MAJ:MIN); may be repeated [default: every disk, new ones too]
     #[arg(short, long = "device", value_name = "DEV")]
@@ -70,8 +70,8 @@ pub struct ServePlan {
     /// Keep the I/Os from 5 minutes before a finding of this kind to 5 minutes after it, beyond --keep; may be repeated
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     pub freeze_on: Vec<String>,
-    /// Never keep more than this for --freeze-on; the oldest go first, at least 16M [default: 1G]
-    #[arg(long, value_name = "SIZE", value_parser = parse_freeze_keep)]
+    /// Never keep more than this for --freeze-on; the oldest go first
+    #[arg(long, value_name = "SIZE", value_parser = parse_freeze_keep, help = freeze_keep_help())]
     pub freeze_keep: Option<u64>,
     /// Add the metrics of another exporter to /metrics, with its names and labels, from the same counters of the kernel
     #[arg(long, value_enum, value_name = "EXPORTER")]
@@ -101,11 +101,11 @@ pub enum Compat {
 }
 
 /// What a root may take unless it is said.
-pub const USUAL_KEEP: u64 = 10 << 30;
+pub const DEFAULT_KEEP: u64 = 10 << 30;
 /// An eighth of it is the smallest recording that has a size limit of its own.
 const MIN_KEEP: u64 = 64 << 20;
 /// What the minutes around findings may take beside it.
-pub const USUAL_FREEZE_KEEP: u64 = 1 << 30;
+pub const DEFAULT_FREEZE_KEEP: u64 = 1 << 30;
 /// Half of it is one copy, which is written as segments of an eighth of that.
 const MIN_FREEZE_KEEP: u64 = 16 << 20;
 const USUAL_CONFIG: &str = "/etc/iolens/iolens.toml";
@@ -115,6 +115,22 @@ const USUAL_CONFIG: &str = "/etc/iolens/iolens.toml";
 struct FromFile {
     #[command(flatten)]
     plan: ServePlan,
+}
+
+fn keep_help() -> String {
+    format!(
+        "Never take more room on disk than this, over all recordings of the root, at least {}M [default: {}G]",
+        MIN_KEEP >> 20,
+        DEFAULT_KEEP >> 30
+    )
+}
+
+fn freeze_keep_help() -> String {
+    format!(
+        "Never keep more than this for --freeze-on; the oldest go first, at least {}M [default: {}G]",
+        MIN_FREEZE_KEEP >> 20,
+        DEFAULT_FREEZE_KEEP >> 30
+    )
 }
 
 fn parse_keep(s: &str) -> Result<u64, String> {

@@ -10,7 +10,7 @@ use iolens_observe::topology::Topology;
 use iolens_recorder::{FeedOptions, SessionOptions, SourceChoice};
 
 use super::devices::choose_devices;
-use crate::cli::{Compat, LogChoice, ServePlan, USUAL_FREEZE_KEEP, USUAL_KEEP};
+use crate::cli::{Compat, DEFAULT_FREEZE_KEEP, DEFAULT_KEEP, LogChoice, ServePlan};
 use crate::serve::http::{self, Listen};
 use crate::serve::{FreezeOptions, LogFormat, Service, read_token};
 use crate::signals::Signals;
@@ -38,7 +38,7 @@ pub fn run(plan: ServePlan) -> Result<u8> {
             Some(dir) => dir.clone(),
             None => usual_root()?,
         },
-        keep_bytes: plan.keep.unwrap_or(USUAL_KEEP),
+        keep_bytes: plan.keep.unwrap_or(DEFAULT_KEEP),
         access: plan.access(),
         session: SessionOptions {
             always_on: true,
@@ -57,7 +57,7 @@ pub fn run(plan: ServePlan) -> Result<u8> {
         log: log_format(plan.log),
         freeze: FreezeOptions {
             kinds: freeze_kinds,
-            keep_bytes: plan.freeze_keep.unwrap_or(USUAL_FREEZE_KEEP),
+            keep_bytes: plan.freeze_keep.unwrap_or(DEFAULT_FREEZE_KEEP),
         },
         http: http::Options {
             socket: match (&plan.listen, plan.no_record) {
