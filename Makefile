@@ -76,8 +76,8 @@ lint: ## formatting and clippy, warnings are errors
 doc: ## the API documentation, broken links are errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
-schema: web ## the JSON schemas of what the program prints (docs/schema/), and the page's types made from them
-	IOLENS_WRITE_SCHEMA=1 $(CARGO) test --workspace --locked --lib -- present::schema
+schema: web ## the JSON schemas of what the program prints (docs/schema/), the page's types made from them, and the stored columns
+	IOLENS_WRITE_SCHEMA=1 $(CARGO) test --workspace --locked --lib -- present::schema store::tests::documentation
 	cd web && npm run --silent types
 
 bench: build ## speed side by side with the peers; see docs/measurements.md

@@ -66,6 +66,11 @@ impl Class {
             Class::Flush => "flush",
         }
     }
+
+    /// The class of this name.
+    pub fn from_name(name: &[u8]) -> Option<Class> {
+        Self::ALL.into_iter().find(|c| c.name().as_bytes() == name)
+    }
 }
 
 /// How an I/O came to be, that is how far its process can be trusted as its cause.

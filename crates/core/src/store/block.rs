@@ -165,7 +165,7 @@ fn read_times(file: &ParquetFile, handle: &mut File, group: usize) -> Result<Vec
     // Row counts of foreign footers are not to be trusted with an allocation: read in batches.
     let (mut times, rows) = (Vec::new(), file.rows(group));
     while times.len() < rows {
-        match chunk.read(file, BATCH.min(rows - times.len()))? {
+        match chunk.read(&file.path, BATCH.min(rows - times.len()))? {
             Column::Ints(c) => times.extend(c.values),
             _ => return Err(Trouble::Damage("no time column".to_owned())),
         }
@@ -324,7 +324,7 @@ impl<R: Row> Cursor<R> {
         } = rest;
         let time = file.table.time_column();
         let columns = chunks.iter_mut().enumerate().map(|(i, chunk)| match chunk {
-            Some(chunk) => chunk.read(file, n),
+            Some(chunk) => chunk.read(&file.path, n),
             None if i == time => Ok(Column::Ints(Ints {
                 values: times[from..from + n].to_vec(),
                 valid: None,

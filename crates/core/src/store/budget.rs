@@ -8,15 +8,14 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-use super::actors::ACTORS;
 use super::disk::BLOCK;
 use super::error::StoreError;
 use super::reader::Recording;
 use super::removal::{drop_seconds, drop_single, drop_whole};
-use super::rollups::ROLLUP;
 use super::root::{Root, Stored};
 use super::schema::Table;
 use super::sums::parse_name;
+use super::tables::{actors, rollup};
 use super::wal;
 use crate::private::{Access, PrivateDir};
 
@@ -254,12 +253,12 @@ fn on_disk(meta: &fs::Metadata) -> u64 {
 
 /// Whether a file has sums that go before those of a minute: rollups of a second, actors of ten seconds.
 pub(super) fn is_fine(table: &str, name: &str) -> bool {
-    let finest_s = match table {
-        ROLLUP => 1,
-        ACTORS => 10,
-        _ => return false,
+    let Some((step_s, _)) = parse_name(name) else {
+        return false;
     };
-    parse_name(name).is_some_and(|(step_s, _)| step_s == finest_s)
+    let is_rollup = table == rollup::TABLE.name;
+    let is_actors = table == actors::TABLE.name;
+    (is_rollup && step_s == 1) || (is_actors && step_s == 10)
 }
 
 #[cfg(test)]

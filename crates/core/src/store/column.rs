@@ -10,6 +10,16 @@ pub(crate) struct Ints {
 }
 
 impl Ints {
+    /// Of what may be null; where no row is, none is marked.
+    pub fn of(values: impl Iterator<Item = Option<i64>>) -> Ints {
+        let values: Vec<Option<i64>> = values.collect();
+        let any_null = values.iter().any(Option::is_none);
+        Ints {
+            valid: any_null.then(|| values.iter().map(Option::is_some).collect()),
+            values: values.into_iter().map(Option::unwrap_or_default).collect(),
+        }
+    }
+
     pub fn get(&self, row: usize) -> Option<i64> {
         let known = self.valid.as_ref().is_none_or(|v| v[row]);
         known.then(|| self.values[row])
@@ -67,13 +77,31 @@ impl Texts {
     }
 }
 
+/// Lists of one column, one per row, which may be empty.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Lists {
+    /// The elements of all rows one after the other.
+    pub values: Vec<i32>,
+    /// Where among them each row's list ends.
+    pub ends: Vec<usize>,
+}
+
+impl Lists {
+    pub fn get(&self, row: usize) -> &[i32] {
+        let start = row.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.values[start..self.ends[row]]
+    }
+}
+
 /// One column of a table, decoded.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Column {
     /// Not in this file, or not requested.
     Absent,
     Ints(Ints),
     Texts(Texts),
+    Doubles(Vec<Option<f64>>),
+    Lists(Lists),
 }
 
 impl Column {
@@ -88,6 +116,20 @@ impl Column {
         match self {
             Column::Texts(c) => c.get(row),
             _ => None,
+        }
+    }
+
+    pub fn double(&self, row: usize) -> Option<f64> {
+        match self {
+            Column::Doubles(c) => c[row],
+            _ => None,
+        }
+    }
+
+    pub fn list(&self, row: usize) -> &[i32] {
+        match self {
+            Column::Lists(c) => c.get(row),
+            _ => &[],
         }
     }
 }

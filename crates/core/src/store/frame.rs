@@ -123,6 +123,7 @@ impl<'a> FrameColumns<'a> {
                     self.texts(i, &mut texts, &mut HashMap::new())?;
                     Column::Texts(texts)
                 }
+                Kind::F64 | Kind::List => return Err(BadFrame),
                 Kind::I32 | Kind::I64 => {
                     let mut ints = Ints::default();
                     self.ints(i, &mut ints)?;

@@ -17,9 +17,9 @@
 //! instant at which a crash loses or doubles rows. `docs/recording-format.md` is the format in full, for those who
 //! write or read recordings by other means.
 
-mod actors;
 mod block;
 mod budget;
+mod cell;
 mod chunk;
 mod column;
 mod column_buffer;
@@ -28,7 +28,6 @@ mod dictionary;
 mod disk;
 mod encoding;
 mod error;
-mod findings;
 mod frame;
 mod frame_encoder;
 mod gather;
@@ -41,43 +40,42 @@ mod options;
 mod parquet_column;
 mod parquet_read;
 mod parquet_write;
-mod rates;
 mod reader;
 mod removal;
 mod repeats;
-mod request_row;
 mod retention;
-mod rollups;
 mod root;
 mod row;
 mod schema;
 mod segment;
-mod stages;
 mod stream;
 mod sums;
+mod tables;
 mod tally;
 #[cfg(test)]
 mod tests;
 mod text;
 mod wal;
+mod whole_file;
 mod writer;
 
-pub use actors::{actor_steps, actors_until, read_actors, write_missing_actors};
 pub use budget::{Budget, Freed, remove_recording, stored_bytes};
 pub use data_file::data_parquet;
 pub use error::StoreError;
-pub use findings::{findings_written, put_finding, read_findings};
 pub use options::{RecordingSummary, WriterOptions, WriterStatus};
-pub use rates::{read_cpu, read_rates, write_rates};
 pub use reader::{
-    CgroupReader, CounterReader, IoColumns, IoReader, NameReader, PressureReader, Recording,
-    RequestReader,
+    CgroupReader, CounterReader, IoReader, NameReader, PressureReader, Recording, RequestReader,
 };
-pub use rollups::{
+pub use root::{Root, Stored};
+pub use stream::Observations;
+pub use tables::actors::{actor_steps, actors_until, read_actors, write_missing_actors};
+pub use tables::cpu::read_cpu;
+pub use tables::findings::{findings_written, put_finding, read_findings};
+pub use tables::io::IoColumns;
+pub use tables::rates::{read_rates, write_rates};
+pub use tables::rollup::{
     RollupHistograms, read_rollups, read_rollups_with, rollup_steps, rollups_until,
     write_missing_rollups,
 };
-pub use root::{Root, Stored};
-pub use stages::{read_stages, write_stages};
-pub use stream::Observations;
+pub use tables::stages::{read_stages, write_stages};
 pub use writer::RecordingWriter;

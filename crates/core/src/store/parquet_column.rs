@@ -1,13 +1,14 @@
 //! Batches of decoded values out of a column chunk, whatever integer or text type its writer chose.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use parquet::column::reader::ColumnReader;
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 
-use super::column::{Column, Ints, Texts};
-use super::parquet_read::{ColumnChunk, ParquetFile, Trouble};
+use super::column::{Column, Ints, Lists, Texts};
+use super::parquet_read::{ColumnChunk, Trouble};
 use super::schema::Kind;
 use super::text;
 use crate::store::StoreError;
@@ -19,6 +20,8 @@ impl ColumnChunk {
             ColumnReader::Int32ColumnReader(r) => r.skip_records(rows)?,
             ColumnReader::Int64ColumnReader(r) => r.skip_records(rows)?,
             ColumnReader::ByteArrayColumnReader(r) => r.skip_records(rows)?,
+            ColumnReader::DoubleColumnReader(r) => r.skip_records(rows)?,
+            ColumnReader::FloatColumnReader(r) => r.skip_records(rows)?,
             _ => 0,
         };
         self.row += skipped;
@@ -30,7 +33,17 @@ impl ColumnChunk {
     }
 
     /// Decodes the next `rows` rows.
-    pub fn read(&mut self, file: &ParquetFile, rows: usize) -> Result<Column, Trouble> {
+    pub fn read(&mut self, path: &Path, rows: usize) -> Result<Column, Trouble> {
+        let column = match self.def.kind {
+            Kind::I32 | Kind::I64 | Kind::Text => self.read_numbers_or_texts(path, rows)?,
+            Kind::F64 => Column::Doubles(self.read_doubles(rows)?),
+            Kind::List => Column::Lists(self.read_lists(rows)?),
+        };
+        self.row += rows;
+        Ok(column)
+    }
+
+    fn read_numbers_or_texts(&mut self, path: &Path, rows: usize) -> Result<Column, Trouble> {
         let mut levels = Vec::new();
         let column = match &mut self.reader {
             ColumnReader::Int32ColumnReader(r) => {
@@ -56,7 +69,7 @@ impl ColumnChunk {
                 let mut values: Vec<i64> = Vec::with_capacity(rows);
                 let (n, ..) = r.read_records(rows, Some(&mut levels), None, &mut values)?;
                 if self.unsigned && values.iter().any(|v| *v < 0) {
-                    return Err(bad(file, self, "holds an unsigned number beyond 2^63 - 1"));
+                    return Err(bad(path, self, "holds an unsigned number beyond 2^63 - 1"));
                 }
                 Some((
                     n,
@@ -69,7 +82,7 @@ impl ColumnChunk {
             ColumnReader::ByteArrayColumnReader(r) => {
                 let mut raw: Vec<ByteArray> = Vec::with_capacity(rows);
                 let (n, ..) = r.read_records(rows, Some(&mut levels), None, &mut raw)?;
-                Some((n, Column::Texts(intern(&raw))))
+                Some((n, Column::Texts(intern(&raw, self.escaped))))
             }
             _ => None,
         };
@@ -92,14 +105,69 @@ impl ColumnChunk {
         if self.nullable {
             spread(ints, &levels).map_err(|_| cut(self))?;
         }
-        self.check(file, ints)?;
-        self.row += rows;
+        self.check(path, ints)?;
         Ok(column)
     }
 
-    fn check(&self, file: &ParquetFile, ints: &Ints) -> Result<(), Trouble> {
+    fn read_doubles(&mut self, rows: usize) -> Result<Vec<Option<f64>>, Trouble> {
+        let mut levels = Vec::new();
+        let mut values: Vec<f64> = Vec::new();
+        let n = match &mut self.reader {
+            ColumnReader::DoubleColumnReader(r) => {
+                r.read_records(rows, Some(&mut levels), None, &mut values)?
+                    .0
+            }
+            ColumnReader::FloatColumnReader(r) => {
+                let mut raw: Vec<f32> = Vec::new();
+                let (n, ..) = r.read_records(rows, Some(&mut levels), None, &mut raw)?;
+                values.extend(raw.into_iter().map(f64::from));
+                n
+            }
+            _ => 0,
+        };
+        if n != rows {
+            return Err(cut(self));
+        }
+        let mut values = values.into_iter();
+        if !self.nullable {
+            return Ok(values.map(Some).collect());
+        }
+        let value_of = |level: i16| if level > 0 { values.next() } else { None };
+        Ok(levels.into_iter().map(value_of).collect())
+    }
+
+    fn read_lists(&mut self, rows: usize) -> Result<Lists, Trouble> {
+        let mut lists = Lists::default();
+        let mut defined = Vec::new();
+        let mut repeated = Vec::new();
+        let n = match &mut self.reader {
+            ColumnReader::Int32ColumnReader(r) => {
+                let values = &mut lists.values;
+                r.read_records(rows, Some(&mut defined), Some(&mut repeated), values)?
+                    .0
+            }
+            _ => 0,
+        };
+        // A level for each element, and one for each list without any; a new list begins where nothing repeats.
+        let mut elements = 0;
+        for (level, repeats) in defined.into_iter().zip(repeated) {
+            if repeats == 0 {
+                lists.ends.push(elements);
+            }
+            elements += usize::from(level == self.max_definition);
+            if let Some(end) = lists.ends.last_mut() {
+                *end = elements;
+            }
+        }
+        if n != rows || lists.ends.len() != rows || elements != lists.values.len() {
+            return Err(cut(self));
+        }
+        Ok(lists)
+    }
+
+    fn check(&self, path: &Path, ints: &Ints) -> Result<(), Trouble> {
         if self.def.required && ints.valid.is_some() {
-            return Err(bad(file, self, "holds a null, and it is required"));
+            return Err(bad(path, self, "holds a null, and it is required"));
         }
         let is_known = |i: usize| ints.valid.as_ref().is_none_or(|valid| valid[i]);
         let impossible = |(i, v): &(usize, &i64)| **v < self.def.min && is_known(*i);
@@ -112,10 +180,10 @@ impl ColumnChunk {
                 self.row + i,
                 self.def.min
             );
-            return Err(bad(file, self, &problem));
+            return Err(bad(path, self, &problem));
         }
         if self.def.kind == Kind::I32 && ints.values.iter().any(|v| i32::try_from(*v).is_err()) {
-            return Err(bad(file, self, "holds a number beyond 32 bits"));
+            return Err(bad(path, self, "holds a number beyond 32 bits"));
         }
         Ok(())
     }
@@ -128,11 +196,10 @@ fn cut(chunk: &ColumnChunk) -> Trouble {
     ))
 }
 
-fn bad(file: &ParquetFile, chunk: &ColumnChunk, problem: &str) -> Trouble {
-    let (path, column) = (file.path.clone(), chunk.def.name);
+fn bad(path: &Path, chunk: &ColumnChunk, problem: &str) -> Trouble {
     Trouble::Fatal(StoreError::BadColumn {
-        path,
-        column,
+        path: path.to_owned(),
+        column: chunk.def.name,
         problem: problem.to_owned(),
     })
 }
@@ -167,8 +234,8 @@ fn spread(ints: &mut Ints, levels: &[i16]) -> Result<(), ParquetError> {
 }
 
 /// Texts as dictionary indices. Most words come out of the page's own dictionary, so that equal ones have one index:
-/// the index is compared before the text.
-fn intern(raw: &[ByteArray]) -> Texts {
+/// the index is compared before the text. `escaped`: what [`text::escape`] wrote.
+fn intern(raw: &[ByteArray], escaped: bool) -> Texts {
     const NEAR_BITS: u32 = 6;
     let mut texts = Texts::default();
     texts.index.values.reserve(raw.len());
@@ -183,7 +250,11 @@ fn intern(raw: &[ByteArray]) -> Texts {
             let next = texts.dictionary.len() as i64;
             *index = *seen.entry(word).or_insert(next);
             if *index == next {
-                texts.dictionary.push(text::unescape(word));
+                texts.dictionary.push(if escaped {
+                    text::unescape(word)
+                } else {
+                    word.to_vec()
+                });
             }
             *known = word;
         }

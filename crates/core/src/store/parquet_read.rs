@@ -15,7 +15,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{
     ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
 };
-use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::reader::{ChunkReader, Length, RowGroupReader};
 use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::file::statistics::Statistics;
 
@@ -228,10 +228,12 @@ impl ParquetFile {
         let pages: Box<dyn PageReader> = Box::new(pages);
         Ok(Some(ColumnChunk {
             nullable: descr.max_def_level() > 0,
+            max_definition: descr.max_def_level(),
             unsigned: is_unsigned(meta),
             reader: get_column_reader(descr, pages),
             def: &self.table.columns()[column],
             foreign: self.crcs.is_none(),
+            escaped: true,
             row: (0..group).map(|g| self.rows(g)).sum(),
         }))
     }
@@ -359,6 +361,8 @@ fn find_column(
         Kind::I32 | Kind::I64 => {
             matches!(column.physical_type(), Physical::INT32 | Physical::INT64)
         }
+        // No table that is logged has one.
+        Kind::F64 | Kind::List => false,
     };
     let logical = column.logical_type_ref();
     if let Some(unit) = logical.and_then(coarse_unit) {
@@ -441,12 +445,38 @@ fn is_unsigned(meta: &ColumnChunkMetaData) -> bool {
 pub(crate) struct ColumnChunk {
     pub reader: ColumnReader,
     pub nullable: bool,
+    /// The definition level of what is there.
+    pub max_definition: i16,
     pub unsigned: bool,
     pub def: &'static ColumnDef,
     /// Not written by us: its values may be impossible.
     pub foreign: bool,
+    /// Its texts are written as [`super::text::escape`] does.
+    pub escaped: bool,
     /// Row of the file that comes next, from 0.
     pub row: usize,
+}
+
+impl ColumnChunk {
+    /// The chunk of column `leaf` of a file that was written as a whole.
+    pub fn of_whole_file(
+        group: &dyn RowGroupReader,
+        leaf: usize,
+        def: &'static ColumnDef,
+    ) -> Result<ColumnChunk, ParquetError> {
+        let meta = group.metadata().column(leaf);
+        let max_definition = meta.column_descr().max_def_level();
+        Ok(ColumnChunk {
+            reader: group.get_column_reader(leaf)?,
+            nullable: max_definition > 0,
+            max_definition,
+            unsigned: is_unsigned(meta),
+            def,
+            foreign: false,
+            escaped: false,
+            row: 0,
+        })
+    }
 }
 
 /// The bytes of one column chunk under their offsets in the file.

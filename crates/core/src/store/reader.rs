@@ -1,6 +1,6 @@
 //! Opening a recording, finished, crashed or still being written, without changing a byte of it.
 
-use std::ops::{BitOr, Range};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -11,64 +11,13 @@ use super::merge::TableReader;
 use super::meta_file;
 use super::open_requests;
 use super::opening::{Opening, join_losses};
-use super::row::io_column;
 use super::schema::Table;
 use super::stream::{Observations, TableReaders};
+use super::tables::io::IoColumns;
 use crate::model::{
     CgroupSample, Comm, CounterSample, Io, LossReason, Lost, Mark, Name, Named, PressureSample,
     RecordingMeta, Request, Settings,
 };
-
-/// Which optional fields of [`Io`] a reader decodes; the others come back as unknown. Time of completion, device,
-/// operation, bytes and device time are always there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct IoColumns(u32);
-
-impl IoColumns {
-    /// The required fields alone.
-    pub const REQUIRED: IoColumns = IoColumns(0);
-    /// [`Io::queue_ns`].
-    pub const QUEUE: IoColumns = IoColumns(1 << io_column::QUEUE);
-    /// [`Io::sector`].
-    pub const SECTOR: IoColumns = IoColumns(1 << io_column::SECTOR);
-    /// [`Io::flags`].
-    pub const FLAGS: IoColumns = IoColumns(1 << io_column::FLAGS);
-    /// [`Io::error`].
-    pub const ERROR: IoColumns = IoColumns(1 << io_column::ERROR);
-    /// [`Io::merges`].
-    pub const MERGES: IoColumns = IoColumns(1 << io_column::MERGES);
-    /// [`Io::tgid`].
-    pub const TGID: IoColumns = IoColumns(1 << io_column::TGID);
-    /// [`Io::comm`].
-    pub const COMM: IoColumns = IoColumns(1 << io_column::COMM);
-    /// [`Io::cgroup`].
-    pub const CGROUP: IoColumns = IoColumns(1 << io_column::CGROUP);
-    /// [`Io::ino`], [`Io::generation`] and [`Io::fs_dev`].
-    pub const FILE: IoColumns =
-        IoColumns(1 << io_column::INO | 1 << io_column::GENERATION | 1 << io_column::FS_DEV);
-    /// [`Io::origin`].
-    pub const ORIGIN: IoColumns = IoColumns(1 << io_column::ORIGIN);
-    /// Everything.
-    pub const ALL: IoColumns = IoColumns(u32::MAX);
-
-    /// These, but for `other`.
-    pub const fn without(self, other: IoColumns) -> IoColumns {
-        IoColumns(self.0 & !other.0)
-    }
-
-    /// Whether all of `other` is in it.
-    pub fn contains(self, other: IoColumns) -> bool {
-        self.0 & other.0 == other.0
-    }
-}
-
-impl BitOr for IoColumns {
-    type Output = IoColumns;
-
-    fn bitor(self, other: IoColumns) -> IoColumns {
-        IoColumns(self.0 | other.0)
-    }
-}
 
 /// A recording, open for reading.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::statistics::Statistics;
 
 use super::error::StoreError;
-use super::rates::{damaged, with_file};
+use super::whole_file::{damaged, with_file};
 use crate::private::{Access, PrivateDir};
 
 /// Name of a file inside the directory of its recording.
@@ -50,7 +50,7 @@ pub(crate) fn files(recording: &Path, table: &str) -> Result<Vec<String>, StoreE
 }
 
 /// The steps in seconds that a table has, the finest first.
-pub(super) fn steps(recording: &Path, table: &str) -> Result<Vec<i32>, StoreError> {
+pub(in crate::store) fn steps(recording: &Path, table: &str) -> Result<Vec<i32>, StoreError> {
     let mut steps: Vec<i32> = files(recording, table)?
         .iter()
         .filter_map(|name| Some(parse_name(name)?.0))
@@ -61,7 +61,11 @@ pub(super) fn steps(recording: &Path, table: &str) -> Result<Vec<i32>, StoreErro
 }
 
 /// Where the newest slot of `step_s` ends; 0 if there is none. Damaged files are left out.
-pub(super) fn until(recording: &Path, table: &str, step_s: i32) -> Result<i64, StoreError> {
+pub(in crate::store) fn until(
+    recording: &Path,
+    table: &str,
+    step_s: i32,
+) -> Result<i64, StoreError> {
     let mut until_ns = 0;
     for name in files(recording, table)?
         .iter()
@@ -94,7 +98,7 @@ pub(super) fn until(recording: &Path, table: &str, step_s: i32) -> Result<i64, S
 
 /// Gives `take` the rows of `step_s` that begin in `range`, file by file, one row group in memory at a time; of a row group
 /// `rows_of` may leave out others. `key` says a row's step and beginning. Of a damaged file what follows the damage is left out; what it is comes back.
-pub(super) fn read<R>(
+pub(in crate::store) fn read<R>(
     recording: &Path,
     table: &str,
     step_s: i32,
@@ -138,7 +142,7 @@ pub(super) fn read<R>(
 type Encoded = Result<Vec<u8>, ParquetError>;
 
 /// Writes files, each with its step, those without rows left out, in a recording that no process writes to any more.
-pub(super) fn write_missing<const STEPS: usize>(
+pub(in crate::store) fn write_missing<const STEPS: usize>(
     recording: &Path,
     table: &str,
     access: Access,

@@ -173,6 +173,7 @@ fn a_recording_without_histograms_has_none() {
                     .typed::<ByteArrayType>()
                     .write_batch(&texts.map(ByteArray::from), None, None)
                     .expect("writes"),
+                Kind::F64 | Kind::List => panic!("no logged table has such a column"),
             };
             column.close().expect("closes");
         }

@@ -4,11 +4,12 @@ use std::path::Path;
 
 use parquet::errors::ParquetError;
 
-use super::super::actors::{ACTORS, encode_actors};
 use super::super::error::StoreError;
-use super::super::findings::bytes_on_disk;
-use super::super::rollups::{DEVICES, DEVICES_FILE, ROLLUP, encode_devices, encode_rollups};
 use super::super::sums::file_name;
+use super::super::tables::actors::{self, encode_actors};
+use super::super::tables::devices::{self, DEVICES_FILE, encode_devices};
+use super::super::tables::findings::bytes_on_disk;
+use super::super::tables::rollup::{self, encode_rollups};
 use super::RecordingWriter;
 use crate::model::{ActorSums, Rollup};
 
@@ -19,7 +20,9 @@ impl RecordingWriter {
     /// The file system refuses.
     pub fn write_rollups(&mut self, step_s: i32, rows: &[Rollup]) -> Result<bool, StoreError> {
         let encoded = (!rows.is_empty()).then(|| encode_rollups(rows));
-        encoded.map_or(Ok(true), |bytes| self.write_sums(ROLLUP, step_s, bytes))
+        encoded.map_or(Ok(true), |bytes| {
+            self.write_sums(rollup::TABLE.name, step_s, bytes)
+        })
     }
 
     /// The same of actors.
@@ -28,7 +31,9 @@ impl RecordingWriter {
     /// As [`RecordingWriter::write_rollups`].
     pub fn write_actors(&mut self, step_s: i32, rows: &[ActorSums]) -> Result<bool, StoreError> {
         let encoded = (!rows.is_empty()).then(|| encode_actors(rows));
-        encoded.map_or(Ok(true), |bytes| self.write_sums(ACTORS, step_s, bytes))
+        encoded.map_or(Ok(true), |bytes| {
+            self.write_sums(actors::TABLE.name, step_s, bytes)
+        })
     }
 
     fn write_sums(
@@ -54,7 +59,7 @@ impl RecordingWriter {
         }
         let bytes = encode_devices(&self.meta.devices);
         let bytes = bytes.map_err(|e| super::bug(&self.dir.path().join(DEVICES_FILE), &e))?;
-        let written = self.write_beside(DEVICES, DEVICES_FILE, &bytes);
+        let written = self.write_beside(devices::TABLE.name, DEVICES_FILE, &bytes);
         if written.is_ok() {
             self.retention
                 .add_beside((bytes.len() as u64).saturating_sub(self.devices_bytes));

@@ -1,4 +1,4 @@
-//! Rollups and devices as tables: `rollup/1s-NNNNNN.parquet`, those of `60s` and `3600s`, `devices/000001.parquet`.
+//! Rollups as tables: `rollup/1s-NNNNNN.parquet`, those of `60s` and `3600s`.
 //!
 //! Each step has files of its own, so that the seconds can go when the minutes shall stay. Not in the write-ahead log: what
 //! a killed recorder had not written can be computed from its I/Os again.
@@ -6,88 +6,96 @@
 use std::ops::Range;
 use std::path::Path;
 
-use parquet::column::reader::get_typed_column_reader;
-use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::reader::RowGroupReader;
 
-use super::error::StoreError;
-use super::rates::{Cells, encode};
-use super::stages::{column, column_of, missing, required};
-use super::sums;
-use crate::model::{CallHistogram, Class, DevId, Device, DeviceKind, Flight, Rollup};
+use crate::model::{CallHistogram, Class, DevId, Flight, Rollup};
 use crate::private::Access;
+use crate::store::cell::{List, Text};
+use crate::store::column::Column;
+use crate::store::whole_file::{encode, read_columns, rows_of};
+use crate::store::{StoreError, sums};
 
-/// The directory of rollups in a recording.
-pub(crate) const ROLLUP: &str = "rollup";
-/// The table of devices.
-pub(crate) const DEVICES: &str = "devices";
-/// The one file of it.
-pub(crate) const DEVICES_FILE: &str = "devices/000001.parquet";
+table! {
+    whole "rollup" of Rollup, by at_ns;
+
+    /// length of the slot: 1, 60 or 3600 seconds
+    step_s: i32 = |r| r.step_s;
+
+    /// its beginning, a multiple of the step; the table's time
+    at_ns: i64 = |r| r.at_ns;
+
+    /// device number; null of losses whose device is not known
+    dev: Option<i32> = |r| r.dev.map(|d| d.0);
+
+    /// `read`, `write`, `discard`, `flush`, or `all`
+    class: Text = |r| r.class.map_or(ALL, Class::name);
+
+    /// I/Os completed
+    ios: i64 = |r| r.ios;
+
+    /// bytes that they moved
+    bytes: i64 = |r| r.bytes;
+
+    /// merges that went into them; null where it is not known of each of them, like the next two
+    merges: Option<i64> = |r| r.merges;
+
+    /// how many failed
+    errors: Option<i64> = |r| r.errors;
+
+    /// time from start to issue, summed
+    queue_sum_ns: Option<i64> = |r| r.queue_sum_ns;
+
+    /// time from issue to completion, summed
+    device_sum_ns: i64 = |r| r.device_sum_ns;
+
+    /// of class `all`, as the next two: time with any I/O in flight
+    busy_ns: Option<i64> = |r| r.flight.map(|f| f.busy_ns);
+
+    /// time in flight, summed over I/Os
+    in_flight_ns: Option<i64> = |r| r.flight.map(|f| f.in_flight_ns);
+
+    /// most I/Os in flight at one moment
+    in_flight_max: Option<i64> = |r| r.flight.map(|f| f.in_flight_max);
+
+    /// I/Os known to be missing; null if not even how many
+    lost_ios: Option<i64> = |r| r.lost_ios;
+
+    /// start to completion: numbers of the buckets that are not empty; empty in rows of `all`, as are the next three
+    total_buckets: List = |r| buckets(&r.total);
+
+    /// I/Os in each
+    total_counts: List = |r| counts(&r.total);
+
+    /// issue to completion, in the same way
+    device_buckets: List = |r| buckets(&r.device);
+
+    /// I/Os in each
+    device_counts: List = |r| counts(&r.device);
+}
+
 const ALL: &str = "all";
 /// Rows of one row group: what is in memory at once.
 const GROUP: usize = 1 << 14;
 /// Rows of so many seconds are read for weeks at a time, mostly of one device, which then follow one another.
 const BY_DEVICE_S: i32 = 3600;
-const ROLLUP_SCHEMA: &str = "message rollup {
-    REQUIRED INT32 step_s; REQUIRED INT64 at_ns; OPTIONAL INT32 dev; REQUIRED BYTE_ARRAY class (UTF8);
-    REQUIRED INT64 ios; REQUIRED INT64 bytes; OPTIONAL INT64 merges; OPTIONAL INT64 errors;
-    OPTIONAL INT64 queue_sum_ns; REQUIRED INT64 device_sum_ns;
-    OPTIONAL INT64 busy_ns; OPTIONAL INT64 in_flight_ns; OPTIONAL INT64 in_flight_max; OPTIONAL INT64 lost_ios;
-    REQUIRED group total_buckets (LIST) { repeated group list { REQUIRED INT32 element; } }
-    REQUIRED group total_counts (LIST) { repeated group list { REQUIRED INT32 element; } }
-    REQUIRED group device_buckets (LIST) { repeated group list { REQUIRED INT32 element; } }
-    REQUIRED group device_counts (LIST) { repeated group list { REQUIRED INT32 element; } } }";
-const DEVICES_SCHEMA: &str = "message devices {
-    REQUIRED INT32 dev; REQUIRED BYTE_ARRAY name (UTF8); REQUIRED BYTE_ARRAY kind (UTF8);
-    REQUIRED BYTE_ARRAY stable_id (UTF8); REQUIRED BYTE_ARRAY model (UTF8);
-    OPTIONAL INT64 size_bytes; OPTIONAL INT32 rotational; OPTIONAL INT64 added_ns; OPTIONAL INT64 removed_ns; }";
 
 /// The file of `rows`, ordered by time; of steps as long as [`BY_DEVICE_S`] by device and time.
-pub(crate) fn encode_rollups(rows: &[Rollup]) -> Result<Vec<u8>, ParquetError> {
+pub(in crate::store) fn encode_rollups(rows: &[Rollup]) -> Result<Vec<u8>, ParquetError> {
     if rows.first().is_some_and(|r| r.step_s >= BY_DEVICE_S) {
         let mut rows = rows.to_vec();
         rows.sort_by_key(|r| (r.dev, r.at_ns));
-        return encode(ROLLUP_SCHEMA, rows.chunks(GROUP).map(rollup_columns));
+        return encode(&TABLE, rows.chunks(GROUP).map(collect));
     }
-    encode(ROLLUP_SCHEMA, rows.chunks(GROUP).map(rollup_columns))
+    encode(&TABLE, rows.chunks(GROUP).map(collect))
 }
 
-fn rollup_columns(rows: &[Rollup]) -> Vec<Cells> {
-    let long = |f: fn(&Rollup) -> i64| Cells::Long(rows.iter().map(f).collect());
-    let some = |f: fn(&Rollup) -> Option<i64>| Cells::OptionalLong(rows.iter().map(f).collect());
-    let lists = |of: fn(&Rollup) -> &CallHistogram, value: fn((i32, i32)) -> i32| {
-        Cells::Lists(
-            rows.iter()
-                .map(|r| elements(of(r)).map(value).collect())
-                .collect(),
-        )
-    };
-    let (bucket, count) = (|e: (i32, i32)| e.0, |e: (i32, i32)| e.1);
-    vec![
-        Cells::Int(rows.iter().map(|r| r.step_s).collect()),
-        long(|r| r.at_ns),
-        Cells::OptionalInt(rows.iter().map(|r| r.dev.map(|d| d.0)).collect()),
-        Cells::Text(
-            rows.iter()
-                .map(|r| ByteArray::from(r.class.map_or(ALL, Class::name)))
-                .collect(),
-        ),
-        long(|r| r.ios),
-        long(|r| r.bytes),
-        some(|r| r.merges),
-        some(|r| r.errors),
-        some(|r| r.queue_sum_ns),
-        long(|r| r.device_sum_ns),
-        some(|r| r.flight.map(|f| f.busy_ns)),
-        some(|r| r.flight.map(|f| f.in_flight_ns)),
-        some(|r| r.flight.map(|f| f.in_flight_max)),
-        some(|r| r.lost_ios),
-        lists(|r| &r.total, bucket),
-        lists(|r| &r.total, count),
-        lists(|r| &r.device, bucket),
-        lists(|r| &r.device, count),
-    ]
+fn buckets(h: &CallHistogram) -> Vec<i32> {
+    elements(h).map(|(bucket, _)| bucket).collect()
+}
+
+fn counts(h: &CallHistogram) -> Vec<i32> {
+    elements(h).map(|(_, ios)| ios).collect()
 }
 
 /// Bucket and I/Os of each element of the two lists of a histogram. A bucket with more I/Os than an element holds, as an hour at
@@ -103,41 +111,12 @@ fn elements(h: &CallHistogram) -> impl Iterator<Item = (i32, i32)> {
     })
 }
 
-/// The file of the devices, for joins in SQL; text that is not known is empty.
-pub(crate) fn encode_devices(devices: &[Device]) -> Result<Vec<u8>, ParquetError> {
-    let text = |f: fn(&Device) -> &str| {
-        Cells::Text(devices.iter().map(|d| ByteArray::from(f(d))).collect())
-    };
-    let some = |f: fn(&Device) -> Option<i64>| Cells::OptionalLong(devices.iter().map(f).collect());
-    let columns = vec![
-        Cells::Int(devices.iter().map(|d| d.id.0).collect()),
-        text(|d| &d.name),
-        text(|d| match d.kind {
-            DeviceKind::Request => "request",
-            DeviceKind::Bio => "bio",
-            DeviceKind::Unknown => "unknown",
-        }),
-        text(|d| d.stable_id.as_deref().unwrap_or("")),
-        text(|d| d.model.as_deref().unwrap_or("")),
-        some(|d| d.size_bytes.and_then(|n| i64::try_from(n).ok())),
-        Cells::OptionalInt(
-            devices
-                .iter()
-                .map(|d| d.rotational.map(i32::from))
-                .collect(),
-        ),
-        some(|d| d.added_ns),
-        some(|d| d.removed_ns),
-    ];
-    encode(DEVICES_SCHEMA, std::iter::once(columns))
-}
-
 /// The steps in seconds of the rollups that a recording has, the finest first.
 ///
 /// # Errors
 /// The directory cannot be listed.
 pub fn rollup_steps(recording: &Path) -> Result<Vec<i32>, StoreError> {
-    sums::steps(recording, ROLLUP)
+    sums::steps(recording, TABLE.name)
 }
 
 /// Where the newest rollup of `step_s` ends, in nanoseconds since the recording's start; 0 if there is none. Damaged files
@@ -146,7 +125,7 @@ pub fn rollup_steps(recording: &Path) -> Result<Vec<i32>, StoreError> {
 /// # Errors
 /// The directory cannot be listed.
 pub fn rollups_until(recording: &Path, step_s: i32) -> Result<i64, StoreError> {
-    sums::until(recording, ROLLUP, step_s)
+    sums::until(recording, TABLE.name, step_s)
 }
 
 /// Which histograms of rollups are read; those that are not come empty. They are most of what reading costs.
@@ -204,10 +183,10 @@ pub fn read_rollups_with(
     let wanted = |at_ns: i64, dev: Option<i32>| {
         range.contains(&at_ns) && dev.is_none_or(|d| wanted(DevId(d)))
     };
-    let rows = |group: &dyn RowGroupReader| rows_of(group, histograms, &wanted);
+    let rows = |group: &dyn RowGroupReader| rows_in(group, histograms, &wanted);
     sums::read(
         recording,
-        ROLLUP,
+        TABLE.name,
         step_s,
         &range,
         rows,
@@ -229,188 +208,92 @@ pub fn write_missing_rollups(
     let file = |rows: &[Rollup]| Some((rows.first()?.step_s, encode_rollups(rows)));
     sums::write_missing(
         recording,
-        ROLLUP,
+        TABLE.name,
         access,
         [hours, minutes, seconds].map(file),
     )
 }
 
 /// The rows that are `wanted` by time and device. They mostly follow one another: others are hardly decoded.
-fn rows_of(
+fn rows_in(
     group: &dyn RowGroupReader,
     histograms: RollupHistograms,
     wanted: &dyn Fn(i64, Option<i32>) -> bool,
 ) -> Result<Vec<Rollup>, ParquetError> {
-    let (at, dev) = (
-        required("at_ns", column::<Int64Type>(group, "at_ns")?)?,
-        column::<Int32Type>(group, "dev")?,
-    );
-    let wanted: Vec<bool> = at
-        .iter()
-        .zip(&dev)
-        .map(|(at_ns, dev)| wanted(*at_ns, *dev))
-        .collect();
-    let (Some(first), Some(last)) = (
-        wanted.iter().position(|w| *w),
-        wanted.iter().rposition(|w| *w),
-    ) else {
+    let all = 0..rows_of(group);
+    let keys = read_columns(group, &TABLE, &all, |i| i == at::at_ns || i == at::dev)?;
+    let keys = Columns(&keys);
+    let wanted: Vec<bool> = all.map(|i| wanted(keys.at_ns(i), keys.dev(i))).collect();
+    let first = wanted.iter().position(|w| *w);
+    let last = wanted.iter().rposition(|w| *w);
+    let (Some(first), Some(last)) = (first, last) else {
         return Ok(Vec::new());
     };
     let part = first..last + 1;
-    let (at, dev, wanted) = (&at[part.clone()], &dev[part.clone()], &wanted[part.clone()]);
-    let long = |name| required(name, column_of::<Int64Type>(group, name, &part)?);
-    let some = |name| column_of::<Int64Type>(group, name, &part);
-    let step = required("step_s", column_of::<Int32Type>(group, "step_s", &part)?)?;
-    let class = required("class", column_of::<ByteArrayType>(group, "class", &part)?)?;
-    let (ios, bytes, device_sum) = (long("ios")?, long("bytes")?, long("device_sum_ns")?);
-    let (merges, errors, queue_sum) = (some("merges")?, some("errors")?, some("queue_sum_ns")?);
-    let (busy, in_flight, max) = (
-        some("busy_ns")?,
-        some("in_flight_ns")?,
-        some("in_flight_max")?,
-    );
-    let lost = some("lost_ios")?;
-    let of = |is_wanted: bool, buckets, counts| match is_wanted {
-        true => read_histograms(group, (buckets, counts), &part, wanted),
-        false => Ok(vec![CallHistogram::default(); wanted.len()]),
-    };
-    let mut total = of(histograms.total, "total_buckets", "total_counts")?;
-    let mut device = of(histograms.device, "device_buckets", "device_counts")?;
-    let lengths = [
-        dev.len(),
-        class.len(),
-        at.len(),
-        ios.len(),
-        bytes.len(),
-        device_sum.len(),
-        merges.len(),
-    ];
-    let more = [
-        errors.len(),
-        queue_sum.len(),
-        busy.len(),
-        in_flight.len(),
-        max.len(),
-        lost.len(),
-    ];
-    if lengths
-        .iter()
-        .chain(&more)
-        .chain(&[total.len(), device.len()])
-        .any(|n| *n != step.len())
-    {
-        return Err(ParquetError::General(
-            "columns of different lengths".to_owned(),
-        ));
-    }
-    let row = |i: usize| {
-        let flight = busy[i].zip(in_flight[i]).zip(max[i]);
-        let flight = flight.map(|((busy_ns, in_flight_ns), in_flight_max)| Flight {
-            busy_ns,
-            in_flight_ns,
-            in_flight_max,
-        });
-        Rollup {
-            step_s: step[i],
-            at_ns: at[i],
-            dev: dev[i].map(DevId),
-            class: Class::ALL
-                .into_iter()
-                .find(|c| c.name().as_bytes() == class[i].data()),
-            ios: ios[i],
-            bytes: bytes[i],
-            merges: merges[i],
-            errors: errors[i],
-            queue_sum_ns: queue_sum[i],
-            device_sum_ns: device_sum[i],
-            flight,
-            lost_ios: lost[i],
-            total: std::mem::take(&mut total[i]),
-            device: std::mem::take(&mut device[i]),
-        }
-    };
-    Ok((0..step.len()).filter(|i| wanted[*i]).map(row).collect())
+    let columns = read_columns(group, &TABLE, &part, |i| match i {
+        at::total_buckets | at::total_counts => histograms.total,
+        at::device_buckets | at::device_counts => histograms.device,
+        _ => true,
+    })?;
+    let rows = part.clone().filter(|row| wanted[*row]);
+    rows.map(|row| read_row(&columns, row - first, histograms))
+        .collect()
 }
 
-/// The histograms of `rows`; of those that are not `wanted` empty ones.
-fn read_histograms(
-    group: &dyn RowGroupReader,
-    (buckets, counts): (&str, &str),
-    rows: &Range<usize>,
-    wanted: &[bool],
-) -> Result<Vec<CallHistogram>, ParquetError> {
-    let ((buckets, lengths), (counts, same)) =
-        (lists(group, buckets, rows)?, lists(group, counts, rows)?);
-    if lengths != same || lengths.len() != wanted.len() {
+fn read_row(
+    columns: &[Column],
+    i: usize,
+    histograms: RollupHistograms,
+) -> Result<Rollup, ParquetError> {
+    let c = Columns(columns);
+    let flight = || {
+        Some(Flight {
+            busy_ns: c.busy_ns(i)?,
+            in_flight_ns: c.in_flight_ns(i)?,
+            in_flight_max: c.in_flight_max(i)?,
+        })
+    };
+    let mut total = CallHistogram::default();
+    if histograms.total {
+        total = histogram(c.total_buckets(i), c.total_counts(i))?;
+    }
+    let mut device = CallHistogram::default();
+    if histograms.device {
+        device = histogram(c.device_buckets(i), c.device_counts(i))?;
+    }
+    Ok(Rollup {
+        step_s: c.step_s(i),
+        at_ns: c.at_ns(i),
+        dev: c.dev(i).map(DevId),
+        class: Class::from_name(c.class(i)),
+        ios: c.ios(i),
+        bytes: c.bytes(i),
+        merges: c.merges(i),
+        errors: c.errors(i),
+        queue_sum_ns: c.queue_sum_ns(i),
+        device_sum_ns: c.device_sum_ns(i),
+        flight: flight(),
+        lost_ios: c.lost_ios(i),
+        total,
+        device,
+    })
+}
+
+/// The histogram of two lists of equal length.
+fn histogram(buckets: &[i32], counts: &[i32]) -> Result<CallHistogram, ParquetError> {
+    if buckets.len() != counts.len() {
         return Err(ParquetError::General(
             "histograms of different lengths".to_owned(),
         ));
     }
-    let mut from = 0;
-    let of = |(n, is_wanted): (usize, &bool)| {
-        let row = from..from + n;
-        from += n;
-        let mut h = CallHistogram::default();
-        for (bucket, n) in buckets[row.clone()]
-            .iter()
-            .zip(&counts[row])
-            .filter(|_| *is_wanted)
-        {
-            h.add_to_bucket(
-                u16::try_from(*bucket).unwrap_or(u16::MAX),
-                u64::try_from(*n).unwrap_or(0),
-            );
-        }
-        h
-    };
-    Ok(lengths.into_iter().zip(wanted).map(of).collect())
-}
-
-/// A column of lists, which may be empty or null: the elements of `rows` one after the other, and how many each row has.
-fn lists(
-    group: &dyn RowGroupReader,
-    name: &str,
-    rows: &Range<usize>,
-) -> Result<(Vec<i32>, Vec<usize>), ParquetError> {
-    let schema = group.metadata().schema_descr();
-    let at = schema
-        .columns()
-        .iter()
-        .position(|c| c.path().parts().first().is_some_and(|p| p == name));
-    let at = at.ok_or_else(|| missing(name))?;
-    let descriptor = schema.column(at);
-    if descriptor.physical_type() != parquet::basic::Type::INT32 || descriptor.max_rep_level() != 1
-    {
-        return Err(missing(name));
+    let mut h = CallHistogram::default();
+    for (bucket, n) in buckets.iter().zip(counts) {
+        h.add_to_bucket(
+            u16::try_from(*bucket).unwrap_or(u16::MAX),
+            u64::try_from(*n).unwrap_or(0),
+        );
     }
-    let mut reader = get_typed_column_reader::<Int32Type>(group.get_column_reader(at)?);
-    let (mut values, mut defined, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
-    let mut read = reader.skip_records(rows.start)?;
-    while read < rows.end {
-        let (n, ..) = reader.read_records(
-            rows.end - read,
-            Some(&mut defined),
-            Some(&mut repeated),
-            &mut values,
-        )?;
-        if n == 0 {
-            return Err(missing(name));
-        }
-        read += n;
-    }
-    let mut lengths: Vec<usize> = Vec::with_capacity(rows.len());
-    for (level, continues) in defined.into_iter().zip(repeated) {
-        if continues == 0 {
-            lengths.push(0);
-        }
-        if level == descriptor.max_def_level() {
-            *lengths.last_mut().ok_or_else(|| missing(name))? += 1;
-        }
-    }
-    if lengths.iter().sum::<usize>() != values.len() {
-        return Err(missing(name));
-    }
-    Ok((values, lengths))
+    Ok(h)
 }
 
 #[cfg(test)]
@@ -418,7 +301,6 @@ mod tests {
     use super::*;
     use crate::model::{Io, Op};
     use crate::rollup::{RollupBuilder, minutes};
-    use parquet::file::reader::{FileReader as _, SerializedFileReader};
     use std::fs;
 
     const S: i64 = 1_000_000_000;
@@ -441,9 +323,9 @@ mod tests {
     }
 
     fn written(dir: &Path, step_s: i32, number: u32, rows: &[Rollup]) {
-        fs::create_dir_all(dir.join(ROLLUP)).expect("makes");
+        fs::create_dir_all(dir.join(TABLE.name)).expect("makes");
         fs::write(
-            dir.join(sums::file_name(ROLLUP, step_s, number)),
+            dir.join(sums::file_name(TABLE.name, step_s, number)),
             encode_rollups(rows).expect("encodes"),
         )
         .expect("writes");
@@ -584,7 +466,7 @@ mod tests {
         let all = rows(100);
         written(dir.path(), 1, 1, &all);
         written(dir.path(), 1, 2, &all);
-        let path = dir.path().join(sums::file_name(ROLLUP, 1, 1));
+        let path = dir.path().join(sums::file_name(TABLE.name, 1, 1));
         let mut bytes = fs::read(&path).expect("there");
         bytes.truncate(bytes.len() / 2);
         fs::write(&path, bytes).expect("writes");
@@ -596,32 +478,13 @@ mod tests {
     }
 
     #[test]
-    fn histograms_are_narrow_and_devices_are_a_table() {
+    fn histograms_are_narrow() {
         let all = rows(1);
         let row = all.iter().find(|r| r.class.is_some()).expect("of a class");
         let (low, high, n) = row.total.buckets().next().expect("one");
         assert!(
             n == 1 && (high - low) as f64 <= low as f64 / 16.0,
             "{low} {high}"
-        );
-        let device = Device {
-            model: Some("Disk".to_owned()),
-            ..Device::named("sda", DevId(8))
-        };
-        let bytes = encode_devices(&[device]).expect("encodes");
-        let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).expect("readable");
-        let row = reader
-            .get_row_iter(None)
-            .expect("rows")
-            .next()
-            .expect("one")
-            .expect("readable")
-            .to_string();
-        assert!(
-            row.contains("name: \"sda\"")
-                && row.contains("model: \"Disk\"")
-                && row.contains("size_bytes: null"),
-            "{row}"
         );
     }
 }

@@ -3,25 +3,43 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
-use parquet::errors::ParquetError;
-use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
-use serde_json::Value;
-
-use super::error::StoreError;
-use super::rates::{Cells, damaged, encode, path_of, with_file};
-use super::stages::{column, missing, required};
 use crate::model::{KindName, Severity, StoredFinding};
 use crate::private::{Access, PrivateDir};
+use crate::store::cell::Text;
+use crate::store::whole_file::{damaged, each_group, encode, path_of, read_group, rows_of};
+use crate::store::{StoreError, disk};
 
-/// The directory of this table in a recording.
-pub(crate) const FINDINGS: &str = "findings";
+table! {
+    whole "findings" of StoredFinding, by from_ns;
+
+    /// where it begins; the table's time
+    from_ns: i64 = |r| r.from_ns;
+
+    /// where it ends, as far as it was seen
+    to_ns: i64 = |r| r.to_ns;
+
+    /// 1: it had not ended when it was written last. A recorder that ends writes 0, with `to_ns` where it was seen
+    /// last; what a killed one left, the next that starts in the root does
+    open: i32 = |r| i32::from(r.open);
+
+    /// as in `report --json` ([findings](findings.md))
+    kind: Text = |r| r.kind.as_str();
+
+    /// as there
+    severity: Text = |r| r.severity.name();
+
+    /// the device's name, or those of a link; null if it is about all
+    device: Option<Text> = |r| r.device.as_deref();
+
+    /// one line for people
+    summary: Text = |r| r.summary.as_str();
+
+    /// what it rests on: the JSON object of `report --json`
+    evidence: Text = |r| &r.evidence;
+}
+
 /// Findings of one recording: those that began later are left out. Some 2 MiB.
 const MAX_FINDINGS: usize = 8192;
-const SCHEMA: &str = "message findings {
-    REQUIRED INT64 from_ns; REQUIRED INT64 to_ns; REQUIRED INT32 open; REQUIRED BYTE_ARRAY kind (UTF8);
-    REQUIRED BYTE_ARRAY severity (UTF8); OPTIONAL BYTE_ARRAY device (UTF8); REQUIRED BYTE_ARRAY summary (UTF8);
-    REQUIRED BYTE_ARRAY evidence (UTF8); }";
 
 /// Adds a finding to a recording, or replaces what was written of it. Damage of the table costs what was in it.
 ///
@@ -42,12 +60,12 @@ pub fn put_finding(
     }
     rows.sort_by_key(|r| r.from_ns);
     rows.truncate(MAX_FINDINGS);
-    let path = path_of(recording, FINDINGS);
-    let bytes = encode(SCHEMA, std::iter::once(columns(&rows))).map_err(|e| damaged(&path, &e))?;
+    let path = path_of(recording, &TABLE);
+    let bytes = encode(&TABLE, std::iter::once(collect(&rows))).map_err(|e| damaged(&path, &e))?;
     let dir = PrivateDir::open_own(recording, access)
         .map_err(|e| StoreError::io(recording, "write to", e))?;
     let made = dir
-        .make_dir(FINDINGS)
+        .make_dir(TABLE.name)
         .and_then(|()| dir.sync(Path::new(".")));
     let written = made
         .and_then(|()| dir.write_atomically(path.strip_prefix(recording).unwrap_or(&path), &bytes));
@@ -56,10 +74,8 @@ pub fn put_finding(
 
 /// What the table takes of the disk at most while it is written anew: the old file, the new one and their directory.
 pub(crate) fn bytes_on_disk(recording: &Path) -> u64 {
-    let file = std::fs::metadata(path_of(recording, FINDINGS));
-    file.map_or(0, |f| {
-        2 * super::disk::allocated(f.len()) + 2 * super::disk::BLOCK
-    })
+    let file = std::fs::metadata(path_of(recording, &TABLE));
+    file.map_or(0, |f| 2 * disk::allocated(f.len()) + 2 * disk::BLOCK)
 }
 
 /// The findings of a recording by their beginning; none if it has no such table.
@@ -67,78 +83,35 @@ pub(crate) fn bytes_on_disk(recording: &Path) -> u64 {
 /// # Errors
 /// The file is damaged, or columns are missing.
 pub fn read_findings(recording: &Path) -> Result<Vec<StoredFinding>, StoreError> {
-    let path = path_of(recording, FINDINGS);
     let mut rows = Vec::new();
-    with_file(&path, |file| {
-        let reader = SerializedFileReader::new(file).map_err(|e| damaged(&path, &e))?;
-        for i in 0..reader.num_row_groups() {
-            let group = reader.get_row_group(i).and_then(|group| rows_of(&*group));
-            rows.extend(group.map_err(|e| damaged(&path, &e))?);
-        }
+    each_group(&path_of(recording, &TABLE), |group| {
+        let columns = read_group(group, &TABLE)?;
+        let c = Columns(&columns);
+        rows.extend((0..rows_of(group)).map(|i| StoredFinding {
+            from_ns: c.from_ns(i),
+            to_ns: c.to_ns(i),
+            open: c.open(i) != 0,
+            kind: KindName::from(text(c.kind(i))),
+            // A version that knows more severities than this one may have written it.
+            severity: Severity::from_name(&text(c.severity(i))).unwrap_or_default(),
+            device: c.device(i).map(text),
+            summary: text(c.summary(i)),
+            evidence: serde_json::from_slice(c.evidence(i)).unwrap_or_default(),
+        }));
         Ok(())
     })?;
     Ok(rows)
 }
 
+fn text(letters: &[u8]) -> String {
+    String::from_utf8_lossy(letters).into_owned()
+}
+
 /// When the table was written last; `None` if there is none. Ends are written after the recording itself is finished, too.
 pub fn findings_written(recording: &Path) -> Option<SystemTime> {
-    std::fs::metadata(path_of(recording, FINDINGS))
+    std::fs::metadata(path_of(recording, &TABLE))
         .and_then(|m| m.modified())
         .ok()
-}
-
-fn columns(rows: &[StoredFinding]) -> Vec<Cells> {
-    let text = |f: fn(&StoredFinding) -> &str| {
-        Cells::Text(rows.iter().map(|r| ByteArray::from(f(r))).collect())
-    };
-    let evidence = rows
-        .iter()
-        .map(|r| ByteArray::from(Value::from(r.evidence.clone()).to_string().into_bytes()))
-        .collect();
-    vec![
-        Cells::Long(rows.iter().map(|r| r.from_ns).collect()),
-        Cells::Long(rows.iter().map(|r| r.to_ns).collect()),
-        Cells::Int(rows.iter().map(|r| r.open.into()).collect()),
-        text(|r| r.kind.as_str()),
-        text(|r| r.severity.name()),
-        Cells::OptionalText(
-            rows.iter()
-                .map(|r| r.device.as_deref().map(ByteArray::from))
-                .collect(),
-        ),
-        text(|r| &r.summary),
-        Cells::Text(evidence),
-    ]
-}
-
-fn rows_of(group: &dyn RowGroupReader) -> Result<Vec<StoredFinding>, ParquetError> {
-    let long = |name| required(name, column::<Int64Type>(group, name)?);
-    let text = |value: &ByteArray| String::from_utf8_lossy(value.data()).into_owned();
-    let texts = |name| required(name, column::<ByteArrayType>(group, name)?);
-    let (from, to, open) = (
-        long("from_ns")?,
-        long("to_ns")?,
-        required("open", column::<Int32Type>(group, "open")?)?,
-    );
-    let (kind, severity) = (texts("kind")?, texts("severity")?);
-    let (summary, evidence) = (texts("summary")?, texts("evidence")?);
-    let device = column::<ByteArrayType>(group, "device")?;
-    let row = |i: usize| {
-        Some(StoredFinding {
-            from_ns: from[i],
-            to_ns: *to.get(i)?,
-            open: *open.get(i)? != 0,
-            kind: KindName::from(text(kind.get(i)?)),
-            // A version that knows more severities than this one may have written it.
-            severity: Severity::from_name(&text(severity.get(i)?)).unwrap_or_default(),
-            device: device.get(i)?.as_ref().map(text),
-            summary: text(summary.get(i)?),
-            evidence: serde_json::from_slice(evidence.get(i)?.data()).unwrap_or_default(),
-        })
-    };
-    (0..from.len())
-        .map(|i| row(i).ok_or_else(|| missing("of findings")))
-        .collect()
 }
 
 #[cfg(test)]
@@ -185,7 +158,7 @@ mod tests {
             ]
         );
         assert!(bytes_on_disk(path) >= 4 * 4096);
-        std::fs::write(path_of(path, FINDINGS), b"PAR1").expect("writes");
+        std::fs::write(path_of(path, &TABLE), b"PAR1").expect("writes");
         assert!(matches!(
             read_findings(path),
             Err(StoreError::Damaged { .. })

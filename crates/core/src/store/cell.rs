@@ -1,0 +1,286 @@
+//! What a cell of a column holds, and how values of the model become cells and come back. A declaration of a table
+//! ([`super::tables`]) names the type of each column; everything that depends on the type is here.
+
+use std::collections::HashMap;
+
+use super::column::{Column, Ints, Lists, Texts};
+use super::frame_encoder::FrameEncoder;
+use super::schema::Kind;
+use crate::model::{CallHistogram, Class, Comm, LossReason};
+
+/// The type of the cells of a column. `Option` of another: it need not be known.
+pub(crate) trait Cell {
+    /// How it is stored.
+    const KIND: Kind;
+    /// Whether it must be there.
+    const REQUIRED: bool;
+    /// What a reader gets.
+    type Read<'a>;
+
+    /// The cell in `row` of a decoded column. What is required has been checked before: if it is missing, it reads as nothing.
+    fn read(column: &Column, row: usize) -> Self::Read<'_>;
+}
+
+/// A text.
+#[derive(Debug)]
+pub(crate) struct Text;
+
+/// A list of numbers of 32 bits.
+#[derive(Debug)]
+pub(crate) struct List;
+
+impl Cell for i64 {
+    const KIND: Kind = Kind::I64;
+    const REQUIRED: bool = true;
+    type Read<'a> = i64;
+
+    fn read(column: &Column, row: usize) -> i64 {
+        column.int(row).unwrap_or(0)
+    }
+}
+
+impl Cell for Option<i64> {
+    const KIND: Kind = Kind::I64;
+    const REQUIRED: bool = false;
+    type Read<'a> = Option<i64>;
+
+    fn read(column: &Column, row: usize) -> Option<i64> {
+        column.int(row)
+    }
+}
+
+impl Cell for i32 {
+    const KIND: Kind = Kind::I32;
+    const REQUIRED: bool = true;
+    type Read<'a> = i32;
+
+    fn read(column: &Column, row: usize) -> i32 {
+        column.int(row).unwrap_or(0) as i32
+    }
+}
+
+impl Cell for Option<i32> {
+    const KIND: Kind = Kind::I32;
+    const REQUIRED: bool = false;
+    type Read<'a> = Option<i32>;
+
+    fn read(column: &Column, row: usize) -> Option<i32> {
+        column.int(row).map(|v| v as i32)
+    }
+}
+
+impl Cell for Text {
+    const KIND: Kind = Kind::Text;
+    const REQUIRED: bool = true;
+    type Read<'a> = &'a [u8];
+
+    fn read(column: &Column, row: usize) -> &[u8] {
+        column.text(row).unwrap_or_default()
+    }
+}
+
+impl Cell for Option<Text> {
+    const KIND: Kind = Kind::Text;
+    const REQUIRED: bool = false;
+    type Read<'a> = Option<&'a [u8]>;
+
+    fn read(column: &Column, row: usize) -> Option<&[u8]> {
+        column.text(row)
+    }
+}
+
+impl Cell for Option<f64> {
+    const KIND: Kind = Kind::F64;
+    const REQUIRED: bool = false;
+    type Read<'a> = Option<f64>;
+
+    fn read(column: &Column, row: usize) -> Option<f64> {
+        column.double(row)
+    }
+}
+
+impl Cell for List {
+    const KIND: Kind = Kind::List;
+    const REQUIRED: bool = true;
+    type Read<'a> = &'a [i32];
+
+    fn read(column: &Column, row: usize) -> &[i32] {
+        column.list(row)
+    }
+}
+
+/// A value that a column of texts holds.
+pub(crate) trait Word: Copy + Eq {
+    /// Appends its letters.
+    fn spell(&self, out: &mut Vec<u8>);
+}
+
+impl Word for &str {
+    fn spell(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.as_bytes());
+    }
+}
+
+impl Word for Comm {
+    fn spell(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.as_bytes());
+    }
+}
+
+impl Word for LossReason {
+    fn spell(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.name().as_bytes());
+    }
+}
+
+impl Word for Class {
+    fn spell(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.name().as_bytes());
+    }
+}
+
+impl Word for &CallHistogram {
+    fn spell(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.to_string().as_bytes());
+    }
+}
+
+/// A JSON object.
+impl Word for &serde_json::Map<String, serde_json::Value> {
+    fn spell(&self, out: &mut Vec<u8>) {
+        let text = serde_json::Value::from((*self).clone()).to_string();
+        out.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// A value that becomes a cell of type `C` in a frame of the log.
+pub(crate) trait Framed<C: Cell>: Sized {
+    /// Hands the values of the next column to `e`.
+    fn frame(e: &mut FrameEncoder, values: impl ExactSizeIterator<Item = Self> + Clone);
+}
+
+impl Framed<i64> for i64 {
+    #[inline]
+    fn frame(e: &mut FrameEncoder, values: impl ExactSizeIterator<Item = i64> + Clone) {
+        e.ints(values);
+    }
+}
+
+impl Framed<Option<i64>> for Option<i64> {
+    #[inline]
+    fn frame(e: &mut FrameEncoder, values: impl ExactSizeIterator<Item = Option<i64>> + Clone) {
+        e.options(values);
+    }
+}
+
+impl Framed<i32> for i32 {
+    #[inline]
+    fn frame(e: &mut FrameEncoder, values: impl ExactSizeIterator<Item = i32> + Clone) {
+        e.ints(values.map(i64::from));
+    }
+}
+
+impl Framed<Option<i32>> for Option<i32> {
+    #[inline]
+    fn frame(e: &mut FrameEncoder, values: impl ExactSizeIterator<Item = Option<i32>> + Clone) {
+        e.options(values.map(|v| v.map(i64::from)));
+    }
+}
+
+impl<W: Word> Framed<Text> for W {
+    #[inline]
+    fn frame(e: &mut FrameEncoder, values: impl ExactSizeIterator<Item = W> + Clone) {
+        e.texts(values.map(Some), W::spell);
+    }
+}
+
+impl<W: Word> Framed<Option<Text>> for Option<W> {
+    #[inline]
+    fn frame(e: &mut FrameEncoder, values: impl ExactSizeIterator<Item = Option<W>> + Clone) {
+        e.texts(values, W::spell);
+    }
+}
+
+/// A value that becomes a cell of type `C` in a table that is written as a whole.
+pub(crate) trait Collected<C: Cell>: Sized {
+    /// The column of `values`.
+    fn collect(values: impl Iterator<Item = Self>) -> Column;
+}
+
+impl Collected<i64> for i64 {
+    fn collect(values: impl Iterator<Item = i64>) -> Column {
+        Column::Ints(Ints {
+            values: values.collect(),
+            valid: None,
+        })
+    }
+}
+
+impl Collected<Option<i64>> for Option<i64> {
+    fn collect(values: impl Iterator<Item = Option<i64>>) -> Column {
+        Column::Ints(Ints::of(values))
+    }
+}
+
+impl Collected<i32> for i32 {
+    fn collect(values: impl Iterator<Item = i32>) -> Column {
+        <i64 as Collected<i64>>::collect(values.map(i64::from))
+    }
+}
+
+impl Collected<Option<i32>> for Option<i32> {
+    fn collect(values: impl Iterator<Item = Option<i32>>) -> Column {
+        Column::Ints(Ints::of(values.map(|v| v.map(i64::from))))
+    }
+}
+
+impl<W: Word> Collected<Text> for W {
+    fn collect(values: impl Iterator<Item = W>) -> Column {
+        let mut texts = texts_of(values.map(Some));
+        texts.index.valid = None;
+        Column::Texts(texts)
+    }
+}
+
+impl<W: Word> Collected<Option<Text>> for Option<W> {
+    fn collect(values: impl Iterator<Item = Option<W>>) -> Column {
+        Column::Texts(texts_of(values))
+    }
+}
+
+impl Collected<Option<f64>> for Option<f64> {
+    fn collect(values: impl Iterator<Item = Option<f64>>) -> Column {
+        Column::Doubles(values.collect())
+    }
+}
+
+impl Collected<List> for Vec<i32> {
+    fn collect(values: impl Iterator<Item = Vec<i32>>) -> Column {
+        let mut lists = Lists::default();
+        for list in values {
+            lists.values.extend(list);
+            lists.ends.push(lists.values.len());
+        }
+        Column::Lists(lists)
+    }
+}
+
+/// Numbers the different words in order of first appearance.
+fn texts_of<W: Word>(words: impl Iterator<Item = Option<W>>) -> Texts {
+    let mut dictionary = Vec::new();
+    let mut numbers: HashMap<Vec<u8>, i64> = HashMap::new();
+    let mut letters = Vec::new();
+    let mut number_of = |word: W| {
+        letters.clear();
+        word.spell(&mut letters);
+        if let Some(number) = numbers.get(&letters) {
+            return *number;
+        }
+        let number = dictionary.len() as i64;
+        dictionary.push(letters.clone());
+        numbers.insert(letters.clone(), number);
+        number
+    };
+    let index = Ints::of(words.map(|word| word.map(&mut number_of)));
+    Texts { dictionary, index }
+}

@@ -1,0 +1,284 @@
+//! Who caused most I/O time, as tables: `actors/10s-NNNNNN.parquet`, `actors/600s-NNNNNN.parquet`.
+
+use std::ops::Range;
+use std::path::Path;
+
+use parquet::errors::ParquetError;
+use parquet::file::reader::RowGroupReader;
+
+use crate::model::{Actor, ActorKind, ActorSums, Class, DevId, Inode, IoSums};
+use crate::private::Access;
+use crate::store::cell::Text;
+use crate::store::whole_file::{encode, missing, read_group, rows_of};
+use crate::store::{StoreError, sums};
+
+table! {
+    whole "actors" of ActorSums, by at_ns;
+
+    /// length of the slot: 10 or 600 seconds
+    step_s: i32 = |r| r.step_s;
+
+    /// its beginning, a multiple of the step; the table's time
+    at_ns: i64 = |r| r.at_ns;
+
+    /// device number
+    dev: i32 = |r| r.dev.0;
+
+    /// `read`, `write`, `discard` or `flush`
+    class: Text = |r| r.class;
+
+    /// what the row is of: `process`, `cgroup` or `file`
+    by: Text = |r| r.actor.kind().name();
+
+    /// 1: all that are not named, together; else 0
+    others: i32 = |r| i32::from(matches!(r.actor, Actor::Others(_)));
+
+    /// the process's name, the path of the group or file; null if it is not known, and of others
+    name: Option<Text> = |r| r.name.as_deref();
+
+    /// of a process, as in `io`; as the next four null if it is not known, and in rows of another kind
+    tgid: Option<i32> = tgid_of;
+
+    /// of a control group
+    cgroup: Option<i64> = cgroup_of;
+
+    /// of a file, as the next two
+    fs_dev: Option<i32> = |r| file_of(r).map(|f| f.fs_dev);
+
+    /// its inode number
+    ino: Option<i64> = |r| file_of(r).map(|f| f.ino);
+
+    /// which of the files that had this number
+    generation: Option<i64> = |r| file_of(r)?.generation.map(i64::from);
+
+    /// I/Os completed
+    ios: i64 = |r| r.sums.ios;
+
+    /// bytes that they moved
+    bytes: i64 = |r| r.sums.bytes;
+
+    /// time from start to issue, summed; null if it is not known of each of them
+    queue_sum_ns: Option<i64> = |r| r.sums.queue_sum_ns;
+
+    /// time from issue to completion, summed
+    device_sum_ns: i64 = |r| r.sums.device_sum_ns;
+}
+
+/// Rows of one row group: what is in memory at once.
+const GROUP: usize = 1 << 14;
+
+fn tgid_of(r: &ActorSums) -> Option<i32> {
+    match r.actor {
+        Actor::Process(tgid) => tgid,
+        _ => None,
+    }
+}
+
+fn cgroup_of(r: &ActorSums) -> Option<i64> {
+    match r.actor {
+        Actor::Cgroup(id) => id,
+        _ => None,
+    }
+}
+
+fn file_of(r: &ActorSums) -> Option<Inode> {
+    match r.actor {
+        Actor::File(inode) => inode,
+        _ => None,
+    }
+}
+
+/// The file of `rows`, which are ordered by time.
+pub(in crate::store) fn encode_actors(rows: &[ActorSums]) -> Result<Vec<u8>, ParquetError> {
+    encode(&TABLE, rows.chunks(GROUP).map(collect))
+}
+
+/// The steps in seconds of the actors that a recording has, the finest first.
+///
+/// # Errors
+/// The directory cannot be listed.
+pub fn actor_steps(recording: &Path) -> Result<Vec<i32>, StoreError> {
+    sums::steps(recording, TABLE.name)
+}
+
+/// Where the newest slot of `step_s` ends, in nanoseconds since the recording's start; 0 if there is none. Damaged files are
+/// left out.
+///
+/// # Errors
+/// The directory cannot be listed.
+pub fn actors_until(recording: &Path, step_s: i32) -> Result<i64, StoreError> {
+    sums::until(recording, TABLE.name, step_s)
+}
+
+/// Gives `take` the actors of `step_s` whose slots begin in `range` (nanoseconds since the recording's start), file by file;
+/// nothing if the recording has none. Of damaged files what follows the damage is left out; what they are comes back.
+///
+/// # Errors
+/// The directory or a file cannot be read.
+pub fn read_actors(
+    recording: &Path,
+    step_s: i32,
+    range: Range<i64>,
+    take: impl FnMut(ActorSums),
+) -> Result<Vec<String>, StoreError> {
+    sums::read(
+        recording,
+        TABLE.name,
+        step_s,
+        &range,
+        rows_in,
+        |r| (r.step_s, r.at_ns),
+        take,
+    )
+}
+
+/// Writes actors that are missing in a recording that no process writes to any more: `[finer, coarser]`.
+///
+/// # Errors
+/// The recording is another user's, or the file system refuses.
+pub fn write_missing_actors(
+    recording: &Path,
+    access: Access,
+    [finer, coarser]: [&[ActorSums]; 2],
+) -> Result<(), StoreError> {
+    // The finer last: what is complete is judged by them.
+    let file = |rows: &[ActorSums]| Some((rows.first()?.step_s, encode_actors(rows)));
+    sums::write_missing(recording, TABLE.name, access, [file(coarser), file(finer)])
+}
+
+fn rows_in(group: &dyn RowGroupReader) -> Result<Vec<ActorSums>, ParquetError> {
+    let columns = read_group(group, &TABLE)?;
+    let rows = (0..rows_of(group)).map(|i| row(Columns(&columns), i));
+    rows.collect()
+}
+
+fn row(c: Columns<'_>, i: usize) -> Result<ActorSums, ParquetError> {
+    let by = |kind: &ActorKind| kind.name().as_bytes() == c.by(i);
+    let kind = ActorKind::ALL
+        .into_iter()
+        .find(by)
+        .ok_or_else(|| missing("by"))?;
+    let class = Class::from_name(c.class(i)).ok_or_else(|| missing("class"))?;
+    let actor = match kind {
+        _ if c.others(i) != 0 => Actor::Others(kind),
+        ActorKind::Process => Actor::Process(c.tgid(i)),
+        ActorKind::Cgroup => Actor::Cgroup(c.cgroup(i)),
+        ActorKind::File => Actor::File(inode(c, i)),
+    };
+    let name = c.name(i);
+    Ok(ActorSums {
+        step_s: c.step_s(i),
+        at_ns: c.at_ns(i),
+        dev: DevId(c.dev(i)),
+        class,
+        actor,
+        name: name.map(|letters| String::from_utf8_lossy(letters).into_owned()),
+        sums: IoSums {
+            ios: c.ios(i),
+            bytes: c.bytes(i),
+            queue_sum_ns: c.queue_sum_ns(i),
+            device_sum_ns: c.device_sum_ns(i),
+        },
+    })
+}
+
+fn inode(c: Columns<'_>, i: usize) -> Option<Inode> {
+    Some(Inode {
+        fs_dev: c.fs_dev(i)?,
+        ino: c.ino(i)?,
+        generation: c.generation(i).and_then(|g| u32::try_from(g).ok()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Comm, Io, Op};
+    use crate::rollup::{ActorsBuilder, coarser_actors};
+
+    fn rows(seconds: i64) -> Vec<ActorSums> {
+        let mut builder = ActorsBuilder::default();
+        for s in 0..seconds {
+            let op = if s % 3 == 0 { Op::WRITE } else { Op::READ };
+            let queue_ns = Some(s % 5).filter(|q| *q > 0);
+            let io = Io::new(
+                s * 1_000_000_000,
+                DevId(8),
+                op,
+                4096,
+                queue_ns,
+                90_000 + s * 977,
+            );
+            let known = s % 4 != 0;
+            let (ino, fs_dev, generation) = (
+                known.then_some(s),
+                Some(8),
+                (s % 8 == 1).then_some(u32::MAX),
+            );
+            let (tgid, comm) = (Some(s as i32), known.then_some(Comm::new(b"fio\xff")));
+            builder.push_ios(&[Io {
+                tgid,
+                comm,
+                cgroup: known.then_some(s),
+                ino,
+                fs_dev,
+                generation,
+                ..io
+            }]);
+        }
+        builder.finish()
+    }
+
+    #[test]
+    fn rows_come_back_whole_by_step_and_time_over_several_groups_and_files() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let read = |step_s, range| {
+            let mut rows = Vec::new();
+            let warnings =
+                read_actors(dir.path(), step_s, range, |r| rows.push(r)).expect("readable");
+            assert!(warnings.is_empty(), "{warnings:?}");
+            rows
+        };
+        assert!(
+            read(10, 0..i64::MAX).is_empty() && actor_steps(dir.path()).expect("none").is_empty()
+        );
+        let finer = rows(GROUP as i64 / 2);
+        assert!(finer.len() > GROUP, "{}", finer.len());
+        let coarser = coarser_actors(&finer);
+        let (early, late) = finer.split_at(finer.len() / 2);
+        write_missing_actors(dir.path(), Access::OWNER, [early, &[]]).expect("writes");
+        write_missing_actors(dir.path(), Access::OWNER, [late, &coarser]).expect("writes");
+        assert!(read(10, 0..i64::MAX) == finer && read(600, 0..i64::MAX) == coarser);
+        assert_eq!(actor_steps(dir.path()).expect("steps"), [10, 600]);
+        assert_eq!(
+            actors_until(dir.path(), 10).expect("an end"),
+            finer[finer.len() - 1].at_ns + 10_000_000_000
+        );
+        let range = 900_000_000_000..1_000_000_000_000;
+        let part: Vec<ActorSums> = finer
+            .iter()
+            .filter(|r| range.contains(&r.at_ns))
+            .cloned()
+            .collect();
+        assert!(part.len() > 100 && read(10, range) == part);
+    }
+
+    #[test]
+    fn a_damaged_file_costs_its_own_rows() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let all = rows(100);
+        write_missing_actors(dir.path(), Access::OWNER, [&all, &[]]).expect("writes");
+        write_missing_actors(dir.path(), Access::OWNER, [&all, &[]]).expect("writes");
+        let path = dir.path().join(sums::file_name(TABLE.name, 10, 1));
+        let mut bytes = std::fs::read(&path).expect("there");
+        bytes.truncate(bytes.len() / 2);
+        std::fs::write(&path, bytes).expect("writes");
+        let mut left = Vec::new();
+        let warnings =
+            read_actors(dir.path(), 10, 0..i64::MAX, |r| left.push(r)).expect("readable");
+        assert!(
+            left == all && warnings.len() == 1 && warnings[0].contains("10s-000001"),
+            "{warnings:?}"
+        );
+    }
+}

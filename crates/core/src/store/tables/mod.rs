@@ -1,0 +1,113 @@
+//! The tables of a recording, a file each: what is written, what is read, what it means, and how it becomes bytes.
+//!
+//! A column is a line of a declaration: its name, the type of its cells (`Option`: null where it is not known), what the
+//! writer expects of its values, and where a row of the model has it. The line above it, a comment, is its meaning in
+//! `docs/recording-format.md`; that page and the columns of the Python package are made from here by `make schema`, and a
+//! test compares them. To add a column: a line at the end of the declaration, and one where rows are read back below it.
+//!
+//! New columns come last and are optional: logs and files of earlier versions lack them.
+
+/// Declares a table. Of `logged` ones rows go through the write-ahead log as they come ([`super::wal`]); the others are
+/// `whole`: written as files of their own, complete ([`super::whole_file`]).
+///
+/// Gives `TABLE`, the positions `at::COLUMN`, [`Columns`](marks::Columns) to read decoded columns by name, and what hands
+/// rows to the encoder: `put` of logged tables, `collect` of whole ones.
+macro_rules! table {
+    (
+        $mode:ident $name:literal of $row:ty $(, by $time:ident)? $(, lasting $($length:ident)+)? ;
+        $( $(#[doc = $meaning:literal])+
+           $column:ident : $cell:ty $(as $layout:ident $(from $min:literal)?)? = $get:expr ; )+
+    ) => {
+        /// Positions of the columns.
+        #[allow(non_upper_case_globals, dead_code)]
+        pub(in crate::store) mod at {
+            #[allow(non_camel_case_types)]
+            enum Position { $($column),+ }
+            $( pub const $column: usize = Position::$column as usize; )+
+        }
+
+        pub(in crate::store) const TABLE: $crate::store::schema::TableDef = $crate::store::schema::TableDef {
+            name: $name,
+            time: table!(@time $($time)?),
+            length: &[$($(at::$length),+)?],
+            columns: &[$( $crate::store::schema::ColumnDef {
+                name: stringify!($column),
+                kind: <$cell as $crate::store::cell::Cell>::KIND,
+                required: <$cell as $crate::store::cell::Cell>::REQUIRED,
+                layout: table!(@layout $($layout)?),
+                min: table!(@min $($($min)?)?),
+                meaning: concat!($($meaning),+),
+            } ),+],
+        };
+
+        /// Decoded columns by their names.
+        #[derive(Clone, Copy)]
+        #[allow(dead_code)]
+        pub(in crate::store) struct Columns<'a>(pub &'a [$crate::store::column::Column]);
+
+        // Methods are called as columns are, some of which begin with `from_` and `to_`.
+        #[allow(dead_code, clippy::wrong_self_convention)]
+        impl<'a> Columns<'a> {
+            $( $(#[doc = $meaning])+
+            pub fn $column(self, row: usize) -> <$cell as $crate::store::cell::Cell>::Read<'a> {
+                <$cell as $crate::store::cell::Cell>::read(&self.0[at::$column], row)
+            } )+
+        }
+
+        table! { @$mode $row; $( $cell, $get; )+ }
+    };
+    (@logged $row:ty; $( $cell:ty, $get:expr; )+) => {
+        /// Hands the values of all columns to `e`, in their order.
+        fn put(rows: &[$row], e: &mut $crate::store::frame_encoder::FrameEncoder) {
+            $( <_ as $crate::store::cell::Framed<$cell>>::frame(e, rows.iter().map($get)); )+
+        }
+    };
+    (@whole $row:ty; $( $cell:ty, $get:expr; )+) => {
+        /// The columns of rows, in their order.
+        fn collect(rows: &[$row]) -> Vec<$crate::store::column::Column> {
+            vec![$( <_ as $crate::store::cell::Collected<$cell>>::collect(rows.iter().map($get)) ),+]
+        }
+    };
+    (@time $time:ident) => { Some(at::$time) };
+    (@time) => { None };
+    (@layout $layout:ident) => { $crate::store::schema::Layout::$layout };
+    (@layout) => { $crate::store::schema::Layout::Many };
+    (@min $min:literal) => { $min };
+    (@min) => { i64::MIN };
+}
+
+pub(super) mod actors;
+pub(super) mod cgroups;
+pub(super) mod counters;
+pub(super) mod cpu;
+pub(super) mod devices;
+pub(super) mod findings;
+pub(super) mod io;
+pub(super) mod lost;
+pub(super) mod marks;
+pub(super) mod names;
+pub(super) mod pressure;
+pub(super) mod rates;
+pub(super) mod requests;
+pub(super) mod rollup;
+pub(super) mod stages;
+
+/// Every table, in the order of `docs/recording-format.md`.
+#[cfg(test)]
+pub(super) const ALL: [&super::schema::TableDef; 15] = [
+    &io::TABLE,
+    &counters::TABLE,
+    &lost::TABLE,
+    &requests::TABLE,
+    &names::TABLE,
+    &pressure::TABLE,
+    &cgroups::TABLE,
+    &marks::TABLE,
+    &rates::TABLE,
+    &stages::TABLE,
+    &cpu::TABLE,
+    &rollup::TABLE,
+    &actors::TABLE,
+    &findings::TABLE,
+    &devices::TABLE,
+];
