@@ -61,16 +61,16 @@ table! {
     slept_ios: i64 as Few = |r| r.slept_ios;
 
     /// the first data I/O: entry, counted from `start_ns`
-    io1_after_ns: Option<i64> as Many = |r| r.first.get(0).map(|io| io.after_ns);
+    io1_after_ns: Option<i64> as Many = |r| r.first.first().map(|io| io.after_ns);
 
     /// its duration
-    io1_ns: Option<i64> as Many = |r| r.first.get(0).map(|io| io.duration_ns);
+    io1_ns: Option<i64> as Many = |r| r.first.first().map(|io| io.duration_ns);
 
     /// its bytes
-    io1_bytes: Option<i64> as Few = |r| r.first.get(0).map(|io| io.bytes);
+    io1_bytes: Option<i64> as Few = |r| r.first.first().map(|io| io.bytes);
 
     /// bits, below
-    io1_how: Option<i32> as Few = |r| r.first.get(0).map(|io| io.how.0);
+    io1_how: Option<i32> as Few = |r| r.first.first().map(|io| io.how.0);
 
     /// the second data I/O: entry, counted from `start_ns`
     io2_after_ns: Option<i64> as Many = |r| r.first.get(1).map(|io| io.after_ns);
