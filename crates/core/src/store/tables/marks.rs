@@ -13,7 +13,8 @@ table! {
     /// when
     at_ns: i64 as Time = |r| r.at_ns;
 
-    /// e.g. `start`, `end`, `clock-step`, `suspend`, `device-added`, `phase`, `open-requests`
+    /// e.g. `start`, `end`, `clock-step`, `suspend`, `device-added`, `phase`, `open-requests`,
+    /// `throttled-above`
     kind: Text as Few = |r| r.kind.as_str();
 
     /// for people; of `open-requests` a number
