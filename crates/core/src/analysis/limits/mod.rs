@@ -167,6 +167,8 @@ pub struct OwnLimitsBuilder {
     /// Which of `groups` an I/O counts in, by its cgroup (v2) and by its process (v1).
     by_cgroup: HashMap<i64, Vec<usize>>,
     by_process: HashMap<i32, Vec<usize>>,
+    /// Devices on which one group of v1 alone has a limit, and which.
+    alone_on: Vec<(DevId, usize)>,
 }
 
 /// A group that limits its rate on some device.
@@ -223,6 +225,7 @@ impl OwnLimitsBuilder {
             groups: Vec::new(),
             by_cgroup: HashMap::new(),
             by_process: HashMap::new(),
+            alone_on: Vec::new(),
         };
         for sample in samples.iter().filter(|s| s.limits_rate()) {
             builder.add_limit(sample);
@@ -231,6 +234,7 @@ impl OwnLimitsBuilder {
         for sample in samples {
             builder.add_member(sample, &mut members);
         }
+        builder.alone_on = alone_on(&builder.groups);
         for group in &mut builder.groups {
             group.limits.sort_by_key(|l| l.at_ns);
             group.waited.sort_unstable();
@@ -308,8 +312,10 @@ impl OwnLimitsBuilder {
         }
         let of_cgroup = io.cgroup.and_then(|id| self.by_cgroup.get(&id));
         let of_process = io.tgid.and_then(|tgid| self.by_process.get(&tgid));
-        let Some(numbers) = of_cgroup.or(of_process) else {
-            return;
+        let numbers = match of_cgroup.or(of_process) {
+            Some(numbers) => numbers.as_slice(),
+            None if self.by_process.is_empty() => return,
+            None => held_under_v1(&self.alone_on, io),
         };
         for number in numbers {
             self.groups[*number].push(io);
@@ -335,6 +341,36 @@ impl Part for OwnLimitsBuilder {
             self.push(io);
         }
     }
+}
+
+/// What a limit has held back a worker of the kernel hands on, which then is the I/O's process. Under v2 the I/O still has its
+/// group. Under v1 it must be of the group that alone has a limit on the device, if one has.
+fn held_under_v1<'a>(alone_on: &'a [(DevId, usize)], io: &Io) -> &'a [usize] {
+    let is_by_worker = io
+        .comm
+        .is_some_and(|c| c.as_bytes().starts_with(b"kworker/"));
+    if !is_by_worker {
+        return &[];
+    }
+    let alone = alone_on.iter().find(|(dev, _)| *dev == io.dev);
+    alone.map_or(&[], |(_, number)| std::slice::from_ref(number))
+}
+
+/// The devices that one group alone limits.
+fn alone_on(groups: &[LimitedGroup]) -> Vec<(DevId, usize)> {
+    let mut limiting: BTreeMap<DevId, BTreeSet<usize>> = BTreeMap::new();
+    for (number, group) in groups.iter().enumerate() {
+        for dev in group.limits.iter().filter_map(|l| l.dev) {
+            limiting.entry(dev).or_default().insert(number);
+        }
+    }
+    let mut alone = Vec::new();
+    for (dev, numbers) in limiting {
+        if numbers.len() == 1 {
+            alone.extend(numbers.first().map(|number| (dev, *number)));
+        }
+    }
+    alone
 }
 
 /// Whether `path` is `group` or below it.

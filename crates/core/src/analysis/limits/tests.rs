@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use crate::model::Op;
+use crate::model::{Comm, Op};
 use proptest::prelude::*;
 
 const S: i64 = 1_000_000_000;
@@ -129,7 +129,19 @@ fn under_v1_the_process_says_which_group_is_limited() {
     let samples = [v1.clone(), reads_per_s(&v1, 100)];
     let mut ios = paced(100.0, 20 * S, S / 5000, 1);
     assert_eq!(held(&samples, &ios), Held::Probably);
-    ios.iter_mut().for_each(|io| io.tgid = Some(78));
+    for io in ios.iter_mut().step_by(6) {
+        io.tgid = Some(9);
+        io.comm = Some(Comm::new(b"kworker/1:2"));
+    }
+    assert_eq!(
+        held(&samples, &ios),
+        Held::Probably,
+        "what was held back is handed on by a worker"
+    );
+    ios.iter_mut().for_each(|io| {
+        io.tgid = Some(78);
+        io.comm = None;
+    });
     assert!(
         judge(&samples, &ios).is_empty(),
         "another process of that v2 group"
