@@ -119,7 +119,7 @@ impl Actuator {
 }
 
 #[derive(Debug)]
-struct State {
+struct ActuatorState {
     share: f64,
     ended: bool,
     /// The command is held at this very moment.
@@ -133,7 +133,7 @@ struct State {
 /// A thread that holds and releases a command. When it ends, or is dropped, the command runs.
 #[derive(Debug)]
 pub struct DutyCycle {
-    shared: Arc<(Mutex<State>, Condvar)>,
+    shared: Arc<(Mutex<ActuatorState>, Condvar)>,
     actuator: Arc<Actuator>,
     leader: Pid,
     thread: Option<JoinHandle<()>>,
@@ -142,7 +142,7 @@ pub struct DutyCycle {
 impl DutyCycle {
     /// Begins with the command running freely. `leader` leads its process group.
     pub fn start(actuator: Actuator, leader: Pid) -> DutyCycle {
-        let state = State {
+        let state = ActuatorState {
             share: 1.0,
             ended: false,
             holding: false,
@@ -220,7 +220,7 @@ impl Drop for DutyCycle {
     }
 }
 
-fn cycle(shared: &(Mutex<State>, Condvar), actuator: &Actuator, leader: Pid) {
+fn cycle(shared: &(Mutex<ActuatorState>, Condvar), actuator: &Actuator, leader: Pid) {
     loop {
         let share = {
             let state = locked(&shared.0);
@@ -264,7 +264,7 @@ const NEEDS: &str = "; a freezer or io.max needs root or a delegated control gro
 
 /// Holds the command for so long, and longer while it waits for what it has written.
 fn hold(
-    shared: &(Mutex<State>, Condvar),
+    shared: &(Mutex<ActuatorState>, Condvar),
     actuator: &Actuator,
     leader: Pid,
     time: Duration,
@@ -289,7 +289,7 @@ fn hold(
 }
 
 /// Limits the command's rate until its share changes.
-fn limit(shared: &(Mutex<State>, Condvar), rates: &Rates, share: f64) -> io::Result<()> {
+fn limit(shared: &(Mutex<ActuatorState>, Condvar), rates: &Rates, share: f64) -> io::Result<()> {
     locked(&shared.0).holding = true;
     rates.set(Some(share))?;
     let since = Instant::now();
@@ -309,7 +309,7 @@ fn limit(shared: &(Mutex<State>, Condvar), rates: &Rates, share: f64) -> io::Res
 }
 
 /// Sleeps until `deadline`, or less if the command is to run freely from now on.
-fn sleep(shared: &(Mutex<State>, Condvar), deadline: Instant) {
+fn sleep(shared: &(Mutex<ActuatorState>, Condvar), deadline: Instant) {
     let mut state = locked(&shared.0);
     loop {
         let left = deadline.saturating_duration_since(Instant::now());

@@ -54,10 +54,10 @@ pub struct CachedReading {
 /// disk), all others meanwhile get the last one. Looking the path up again, which may wait for a disk, is left to a
 /// thread of its own that lives as long as it takes.
 #[derive(Debug, Clone)]
-pub struct Cached(Arc<Shared>);
+pub struct Cached(Arc<CachedState>);
 
 #[derive(Debug)]
-struct Shared {
+struct CachedState {
     /// When the reading becomes stale, on the coarse monotonic clock.
     fresh_until_ns: AtomicI64,
     /// The reading's bits (`f64`, NaN: not known).
@@ -79,7 +79,7 @@ impl Cached {
     pub(super) fn new(mut signal: Utilisation, cadence: Cadence) -> Cached {
         signal.resolve_inline = false;
         let now = coarse_ns();
-        Cached(Arc::new(Shared {
+        Cached(Arc::new(CachedState {
             // The first reading needs an interval to have passed.
             fresh_until_ns: AtomicI64::new(now + cadence.interval_ns(Some(100.0))),
             percent: AtomicU64::new(f64::NAN.to_bits()),

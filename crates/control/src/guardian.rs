@@ -38,23 +38,23 @@ const SILENCE: Timespec = Timespec {
 /// The guardians of a command.
 #[derive(Debug)]
 pub struct Guardian {
-    watchers: Vec<Watcher>,
+    watchers: Vec<GuardianWatcher>,
     /// What every new one has to know.
     wards: Vec<Vec<u8>>,
 }
 
 /// One watcher process and the pipe to it.
 #[derive(Debug)]
-struct Watcher {
+struct GuardianWatcher {
     /// Of the detached one, the process that has started it and ended.
     child: Child,
     pipe: ChildStdin,
     detached: bool,
 }
 
-impl Watcher {
+impl GuardianWatcher {
     /// This very program, as `iolens guard`.
-    fn start(detached: bool, wards: &[Vec<u8>]) -> io::Result<Watcher> {
+    fn start(detached: bool, wards: &[Vec<u8>]) -> io::Result<GuardianWatcher> {
         let mut child = Command::new("/proc/self/exe")
             .arg0("iolens")
             .arg("guard")
@@ -70,7 +70,7 @@ impl Watcher {
         if detached && !child.wait()?.success() {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        let mut watcher = Watcher {
+        let mut watcher = GuardianWatcher {
             child,
             pipe,
             detached,
@@ -99,7 +99,7 @@ impl Guardian {
     pub fn start() -> io::Result<Guardian> {
         let watchers = [false, true]
             .into_iter()
-            .map(|detached| Watcher::start(detached, &[]))
+            .map(|detached| GuardianWatcher::start(detached, &[]))
             .collect::<Result<_, _>>()?;
         Ok(Guardian {
             watchers,
@@ -112,7 +112,7 @@ impl Guardian {
         for watcher in &mut self.watchers {
             if watcher.is_gone() || watcher.send(line).is_err() {
                 drop(watcher.child.wait());
-                *watcher = Watcher::start(watcher.detached, &self.wards)?;
+                *watcher = GuardianWatcher::start(watcher.detached, &self.wards)?;
                 watcher.send(line)?;
             }
         }
@@ -162,7 +162,7 @@ impl Guardian {
 
     /// Whether all of them are there, a replacement where one was gone. Without them nothing may be held.
     pub fn alive(&mut self) -> bool {
-        !self.watchers.iter_mut().any(Watcher::is_gone) || self.send(b"").is_ok()
+        !self.watchers.iter_mut().any(GuardianWatcher::is_gone) || self.send(b"").is_ok()
     }
 
     /// All is well and nothing is held: they may go.

@@ -88,7 +88,7 @@ fn main() {
         report
             .parts()
             .into_iter()
-            .for_each(|part| part.eat(&batch, load.now_ns - longest_ns));
+            .for_each(|part| part.consume(&batch, load.now_ns - longest_ns));
         left -= batch.len() as u64;
     }
     let pushed = cpu_s() - started;

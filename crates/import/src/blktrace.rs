@@ -43,7 +43,7 @@ pub(super) fn has_magic(bytes: &[u8]) -> bool {
 
 /// Reads the files of all processors together.
 pub(super) fn parse(log: &mut Log, mut cursors: Vec<Cursor>) -> Result<(), ImportError> {
-    let mut state = State {
+    let mut state = ReaderState {
         pairing: Pairing::with_bios(),
         comms: HashMap::new(),
         known: Vec::new(),
@@ -321,14 +321,14 @@ fn has_version(w: &[u8]) -> bool {
     known(u32::from_le_bytes(first)) || known(u32::from_be_bytes(first))
 }
 
-struct State {
+struct ReaderState {
     pairing: Pairing,
     comms: HashMap<u32, Comm>,
     known: Vec<u32>,
     unknown: u64,
 }
 
-impl State {
+impl ReaderState {
     fn take(&mut self, log: &mut Log, r: &Record) {
         if r.action & NOTIFY != 0 {
             return self.notify(log, r);

@@ -107,15 +107,15 @@ pub fn day_must_be_first(line: &str) -> bool {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Group {
+struct ClockGroup {
     value: i64,
     digits: usize,
     /// Text before the stamp.
     before: Option<char>,
 }
 
-fn digit_groups(line: &str) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+fn digit_groups(line: &str) -> Vec<ClockGroup> {
+    let mut groups: Vec<ClockGroup> = Vec::new();
     let mut previous = None;
     for c in line.chars() {
         match (c.to_digit(10), previous) {
@@ -125,7 +125,7 @@ fn digit_groups(line: &str) -> Vec<Group> {
                     g.digits += 1;
                 }
             }
-            (Some(d), before) => groups.push(Group {
+            (Some(d), before) => groups.push(ClockGroup {
                 value: i64::from(d),
                 digits: 1,
                 before,
@@ -141,14 +141,14 @@ fn digit_groups(line: &str) -> Vec<Group> {
 }
 
 /// Hours, minutes and seconds with what separates them: three numbers with blanks between are none.
-fn is_clock(g: &[Group]) -> bool {
-    let separates = |g: &Group| {
+fn is_clock(g: &[ClockGroup]) -> bool {
+    let separates = |g: &ClockGroup| {
         matches!(
             g.before,
             Some(':' | '.' | '時' | '时' | '分' | '시' | '분' | ' ')
         )
     };
-    let shows = |g: &Group| matches!(g.before, Some(c) if c != ' ');
+    let shows = |g: &ClockGroup| matches!(g.before, Some(c) if c != ' ');
     g.len() == 3
         && g[0].value < 24
         && g[1].value < 60
@@ -174,7 +174,7 @@ fn may_stand_in_stamp(word: &str) -> bool {
         || english_month(word).is_some()
 }
 
-fn time(g: &[Group], am: bool, pm: bool) -> Option<Time> {
+fn time(g: &[ClockGroup], am: bool, pm: bool) -> Option<Time> {
     let hour = match g[0].value {
         12 if am => 0,
         h if pm && h < 12 => h + 12,
@@ -193,7 +193,7 @@ fn nanos(t: Time) -> i64 {
     (i64::from(t.hour()) * 3600 + i64::from(t.minute()) * 60 + i64::from(t.second())) * SECOND
 }
 
-fn parse_date(g: &[Group], order: DateOrder) -> Option<Date> {
+fn parse_date(g: &[ClockGroup], order: DateOrder) -> Option<Date> {
     let [a, b, c] = [g[0], g[1], g[2]];
     if a.digits == 4 || a.value > 31 {
         return make_date(a.value, b.value, c.value);
@@ -230,7 +230,7 @@ fn english_month(line: &str) -> Option<i64> {
         })
 }
 
-fn zoned(date: Date, time: Time, zone: Option<Group>) -> Option<Stamp> {
+fn zoned(date: Date, time: Time, zone: Option<ClockGroup>) -> Option<Stamp> {
     let local = unix(date.to_datetime(time))?;
     let offset = match zone {
         Some(z) if z.digits == 4 => {

@@ -24,7 +24,7 @@ const PIECE: usize = 64 << 10;
 
 /// Why the rest of a log was not read.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum ContentError {
     Read(std::io::Error),
     /// What is compressed is damaged.
     Packed(std::io::Error),
@@ -40,7 +40,7 @@ pub(super) struct Content {
     bytes: u64,
     most: u64,
     hash: DefaultHasher,
-    trouble: Option<Trouble>,
+    trouble: Option<ContentError>,
 }
 
 struct Counted<R>(R, Rc<Cell<u64>>);
@@ -76,7 +76,7 @@ impl Content {
             b"-" => Box::new(std::io::stdin()),
             _ => Box::new(File::open(file).map_err(failed)?),
         };
-        Content::of(raw).map_err(failed)
+        Content::read(raw).map_err(failed)
     }
 
     /// What is in memory already.
@@ -92,7 +92,7 @@ impl Content {
         }
     }
 
-    fn of(mut raw: Box<dyn Read>) -> std::io::Result<(Content, Vec<u8>)> {
+    fn read(mut raw: Box<dyn Read>) -> std::io::Result<(Content, Vec<u8>)> {
         let magic = first_bytes(&mut raw, GZIP.len())?;
         let is_packed = magic == GZIP;
         let raw = Cursor::new(magic).chain(raw);
@@ -114,7 +114,7 @@ impl Content {
         };
         let head = first_bytes(&mut content, LOOK)?;
         let rest: Box<dyn Read> = match content.trouble.take() {
-            Some(Trouble::Packed(e) | Trouble::Read(e)) => Box::new(Broken(Some(e))),
+            Some(ContentError::Packed(e) | ContentError::Read(e)) => Box::new(Broken(Some(e))),
             _ => std::mem::replace(&mut content.inner, Box::new(std::io::empty())),
         };
         content.inner = Box::new(Cursor::new(head.clone()).chain(rest));
@@ -125,7 +125,10 @@ impl Content {
     /// Whether it cannot be read even as far as its format would show.
     pub fn is_broken_at_start(&mut self) -> bool {
         first_bytes(self, LOOK + 1).is_err()
-            || matches!(self.trouble, Some(Trouble::Packed(_) | Trouble::Read(_)))
+            || matches!(
+                self.trouble,
+                Some(ContentError::Packed(_) | ContentError::Read(_))
+            )
     }
 
     /// Everything, for formats that cannot be read line by line.
@@ -133,7 +136,7 @@ impl Content {
         self.most = MAX_JSON_BYTES;
         let mut bytes = Vec::new();
         if let Err(e) = self.read_to_end(&mut bytes) {
-            self.trouble = Some(Trouble::Read(e));
+            self.trouble = Some(ContentError::Read(e));
         }
         bytes
     }
@@ -156,27 +159,31 @@ impl Content {
     pub fn close(&mut self, file: &Path) -> Result<Option<(u64, String)>, ImportError> {
         match self.trouble.take() {
             None => Ok(None),
-            Some(Trouble::Packed(e)) => Ok(Some((
+            Some(ContentError::Packed(e)) => Ok(Some((
                 self.bytes,
                 format!("the rest cannot be unpacked: {e}"),
             ))),
-            Some(Trouble::Read(source)) => Err(ImportError::Read {
+            Some(ContentError::Read(source)) => Err(ImportError::Read {
                 file: file.to_owned(),
                 source,
             }),
-            Some(Trouble::TooLarge) => Err(ImportError::TooLarge(file.to_owned(), self.most >> 20)),
-            Some(Trouble::TooDense) => Err(ImportError::TooDense(file.to_owned(), MAX_EXPANSION)),
+            Some(ContentError::TooLarge) => {
+                Err(ImportError::TooLarge(file.to_owned(), self.most >> 20))
+            }
+            Some(ContentError::TooDense) => {
+                Err(ImportError::TooDense(file.to_owned(), MAX_EXPANSION))
+            }
         }
     }
 
-    fn over_limit(&self) -> Option<Trouble> {
+    fn over_limit(&self) -> Option<ContentError> {
         let dense = |packed: &Rc<Cell<u64>>| {
             self.bytes > SMALL.max(packed.get().saturating_mul(MAX_EXPANSION))
         };
         if self.packed.as_ref().is_some_and(dense) {
-            return Some(Trouble::TooDense);
+            return Some(ContentError::TooDense);
         }
-        (self.bytes > self.most).then_some(Trouble::TooLarge)
+        (self.bytes > self.most).then_some(ContentError::TooLarge)
     }
 }
 
@@ -190,9 +197,9 @@ impl Read for Content {
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => return Err(e),
             Err(e) => {
                 self.trouble = Some(if self.packed.is_some() {
-                    Trouble::Packed(e)
+                    ContentError::Packed(e)
                 } else {
-                    Trouble::Read(e)
+                    ContentError::Read(e)
                 });
                 return Ok(0);
             }
@@ -224,7 +231,7 @@ mod tests {
     }
 
     fn unpacked(packed: Vec<u8>) -> (Vec<u8>, Content) {
-        let (mut content, head) = Content::of(Box::new(Cursor::new(packed))).unwrap();
+        let (mut content, head) = Content::read(Box::new(Cursor::new(packed))).unwrap();
         let bytes = content.whole();
         assert!(bytes.starts_with(&head));
         (bytes, content)
@@ -261,7 +268,7 @@ mod tests {
             Err(ImportError::TooDense(..))
         ));
         let infinite = Box::new(Cursor::new(b"{".to_vec()).chain(std::io::repeat(b' ')));
-        let (mut content, _) = Content::of(infinite).unwrap();
+        let (mut content, _) = Content::read(infinite).unwrap();
         let mut few = content.buffered().take(1000);
         assert_eq!(std::io::copy(&mut few, &mut std::io::sink()).unwrap(), 1000);
         content.bytes = MAX_BYTES;

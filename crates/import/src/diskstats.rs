@@ -23,14 +23,14 @@ const MAX_STAMP_WORDS: usize = 2;
 
 /// Whether a line is one of `/proc/diskstats`, perhaps with a time in front.
 pub(super) fn looks_like_line(line: &[u8]) -> bool {
-    Sample::of(line).is_some()
+    DiskstatsSample::of(line).is_some()
 }
 
 /// One line.
 #[derive(Debug, PartialEq)]
-struct Sample<'a> {
+struct DiskstatsSample<'a> {
     /// In front of the line.
-    at_ns: Option<Instant>,
+    at_ns: Option<DiskstatsInstant>,
     name: &'a [u8],
     number: DevId,
     counters: Counters,
@@ -55,22 +55,24 @@ struct ClassCounters {
 
 /// A time as it was printed.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Instant {
+enum DiskstatsInstant {
     Unix(i64),
     TimeOfDay(i64),
     /// Seconds since boot.
     Uptime(i64),
 }
 
-impl Instant {
+impl DiskstatsInstant {
     fn ns(self) -> i64 {
         match self {
-            Instant::Unix(ns) | Instant::TimeOfDay(ns) | Instant::Uptime(ns) => ns,
+            DiskstatsInstant::Unix(ns)
+            | DiskstatsInstant::TimeOfDay(ns)
+            | DiskstatsInstant::Uptime(ns) => ns,
         }
     }
 
     /// A line, or the beginning of one, that is a time and nothing else.
-    fn of(text: &[u8]) -> Option<Instant> {
+    fn of(text: &[u8]) -> Option<DiskstatsInstant> {
         let text = text.trim_ascii_start();
         let text = text.strip_prefix(b"zzz").unwrap_or(text);
         // OSWatcher writes `zzz ***Tue Nov 24 11:55:08 UTC 2026`, scripts `### DATE`, `--- DATE ---`, `TIME: DATE`.
@@ -81,17 +83,17 @@ impl Instant {
         let text = text.strip_prefix(b"TIME:").unwrap_or(text).trim_ascii();
         let all: Vec<&[u8]> = words(text).collect();
         match all[..] {
-            [one] if is_epoch(one) => seconds_ns(one).map(Instant::Unix),
+            [one] if is_epoch(one) => seconds_ns(one).map(DiskstatsInstant::Unix),
             // /proc/uptime: seconds since boot, and idle seconds of all processors.
             [up, idle] if up.contains(&b'.') && idle.contains(&b'.') => {
                 seconds_ns(idle)?;
-                seconds_ns(up).map(Instant::Uptime)
+                seconds_ns(up).map(DiskstatsInstant::Uptime)
             }
             _ => {
                 let text = std::str::from_utf8(text).ok()?;
                 match parse_stamp(text, DateOrder::MonthFirst)? {
-                    Stamp::Unix(ns) => Some(Instant::Unix(ns)),
-                    Stamp::TimeOfDay(ns) => Some(Instant::TimeOfDay(ns)),
+                    Stamp::Unix(ns) => Some(DiskstatsInstant::Unix(ns)),
+                    Stamp::TimeOfDay(ns) => Some(DiskstatsInstant::TimeOfDay(ns)),
                 }
             }
         }
@@ -104,23 +106,23 @@ fn is_epoch(word: &[u8]) -> bool {
     word.contains(&b'.') && (9..=11).contains(&seconds.len()) && seconds_ns(word).is_some()
 }
 
-impl<'a> Sample<'a> {
-    fn of(line: &'a [u8]) -> Option<Sample<'a>> {
+impl<'a> DiskstatsSample<'a> {
+    fn of(line: &'a [u8]) -> Option<DiskstatsSample<'a>> {
         let all: Vec<&[u8]> = words(line).collect();
         (0..=MAX_STAMP_WORDS).find_map(|skipped| {
             let (stamp, rest) = all.split_at_checked(skipped)?;
             let at_ns = if stamp.is_empty() {
                 None
             } else {
-                Some(Instant::of(&stamp.join(&b' '))?)
+                Some(DiskstatsInstant::of(&stamp.join(&b' '))?)
             };
-            let mut sample = Sample::of_words(rest)?;
+            let mut sample = DiskstatsSample::of_words(rest)?;
             sample.at_ns = at_ns;
             Some(sample)
         })
     }
 
-    fn of_words(all: &[&'a [u8]]) -> Option<Sample<'a>> {
+    fn of_words(all: &[&'a [u8]]) -> Option<DiskstatsSample<'a>> {
         let (head, rest) = all.split_at_checked(HEAD)?;
         let major = u32::try_from(integer(head[0])?).ok()?;
         let minor = u32::try_from(integer(head[1])?).ok()?;
@@ -130,7 +132,7 @@ impl<'a> Sample<'a> {
             return None;
         }
         let values: Option<Vec<u64>> = rest.iter().map(|w| integer(w)).collect();
-        Some(Sample {
+        Some(DiskstatsSample {
             at_ns: None,
             name,
             number: DevId::new(major, minor),
@@ -218,7 +220,7 @@ fn wrapped(now: u64, before: u64) -> u32 {
 /// A copy of the file.
 #[derive(Debug, Default)]
 struct Snapshot {
-    at: Option<Instant>,
+    at: Option<DiskstatsInstant>,
     /// The first line.
     line: u64,
     devices: Vec<(DevId, Counters)>,
@@ -226,17 +228,17 @@ struct Snapshot {
     has: HashMap<DevId, usize>,
 }
 
-struct Parser<'a> {
+struct DiskstatsParser<'a> {
     log: &'a mut Log,
     snapshots: Vec<Snapshot>,
     /// The time that was printed last, and has no copy yet.
-    stamp: Option<Instant>,
+    stamp: Option<DiskstatsInstant>,
     ids: HashMap<(Vec<u8>, DevId), DevId>,
 }
 
 /// Reads a series.
 pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
-    let mut parser = Parser {
+    let mut parser = DiskstatsParser {
         log,
         snapshots: Vec::new(),
         stamp: None,
@@ -260,18 +262,18 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
     place(log, &snapshots);
 }
 
-impl Parser<'_> {
+impl DiskstatsParser<'_> {
     fn line(&mut self, line: Line<'_>) {
         let text = line.bytes.trim_ascii();
         if text.is_empty() {
             return;
         }
         // A last line without its end may lack digits.
-        let sample = Sample::of(text).filter(|_| line.complete);
+        let sample = DiskstatsSample::of(text).filter(|_| line.complete);
         if let Some(sample) = sample {
             return self.sample(line.number, &sample);
         }
-        if let Some(at) = Instant::of(text) {
+        if let Some(at) = DiskstatsInstant::of(text) {
             self.stamp = Some(at);
             return;
         }
@@ -287,7 +289,7 @@ impl Parser<'_> {
         }
     }
 
-    fn sample(&mut self, line: u64, sample: &Sample<'_>) {
+    fn sample(&mut self, line: u64, sample: &DiskstatsSample<'_>) {
         let key = (sample.name.to_owned(), sample.number);
         let devices = &mut self.log.devices;
         let dev = *self
@@ -353,7 +355,7 @@ fn place(log: &mut Log, snapshots: &[Snapshot]) {
 
 /// The time of each copy in nanoseconds, and what they count from.
 fn times(log: &mut Log, snapshots: &[Snapshot]) -> (Vec<i64>, Epoch) {
-    let stamped: Option<Vec<Instant>> = snapshots.iter().map(|s| s.at).collect();
+    let stamped: Option<Vec<DiskstatsInstant>> = snapshots.iter().map(|s| s.at).collect();
     let Some(stamped) = stamped.filter(|s| !s.is_empty()) else {
         let step_ns = log.options.interval_ns.unwrap_or_else(|| {
             log.limit("the series has no time stamps: one second between copies is assumed (--interval says otherwise)");
@@ -363,8 +365,8 @@ fn times(log: &mut Log, snapshots: &[Snapshot]) -> (Vec<i64>, Epoch) {
         return (times.collect(), Epoch::Own);
     };
     let epoch = match stamped.first() {
-        Some(Instant::Unix(_)) => Epoch::Unix,
-        Some(Instant::Uptime(_)) => Epoch::Monotonic,
+        Some(DiskstatsInstant::Unix(_)) => Epoch::Unix,
+        Some(DiskstatsInstant::Uptime(_)) => Epoch::Monotonic,
         _ => Epoch::Own,
     };
     let mut day_ns = 0;
@@ -372,7 +374,7 @@ fn times(log: &mut Log, snapshots: &[Snapshot]) -> (Vec<i64>, Epoch) {
     let mut times = Vec::with_capacity(stamped.len());
     for at in stamped {
         let mut ns = at.ns();
-        if let Instant::TimeOfDay(_) = at {
+        if let DiskstatsInstant::TimeOfDay(_) = at {
             if ns.saturating_add(day_ns) < last {
                 day_ns += super::clock::DAY_NS;
             }

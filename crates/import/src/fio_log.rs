@@ -17,7 +17,7 @@ pub(super) fn looks_like_row(line: &[u8]) -> bool {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Values {
+enum FioValues {
     /// Bandwidth in KiB/s.
     Bandwidth,
     Iops,
@@ -27,7 +27,7 @@ enum Values {
     Submission,
 }
 
-struct Row {
+struct FioRow {
     at_ms: u64,
     value: u64,
     class: Class,
@@ -50,7 +50,7 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
         );
         return;
     };
-    if values == Values::Submission {
+    if values == FioValues::Submission {
         log.unusable =
             Some("submission latencies say nothing of a device: give fio's clat or lat log");
         return;
@@ -58,8 +58,8 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
     let dev = log.devices.aggregate(&format!("fio:{job}"));
     let rows = read(log, lines);
     let averages =
-        rows.iter().any(|r| r.bytes == 0) || (values != Values::Latency && are_regular(&rows));
-    let ns = if values == Values::Latency {
+        rows.iter().any(|r| r.bytes == 0) || (values != FioValues::Latency && are_regular(&rows));
+    let ns = if values == FioValues::Latency {
         unit_ns(log, &rows, averages)
     } else {
         1
@@ -73,7 +73,7 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
                 .min(at_ns);
             last_ms[r.class as usize] = r.at_ms;
             log.rates.push(&average(dev, from_ns, at_ns, values, r, ns));
-        } else if values == Values::Latency {
+        } else if values == FioValues::Latency {
             let latency_ns = i64::try_from(r.value)
                 .unwrap_or(i64::MAX)
                 .saturating_mul(ns);
@@ -83,13 +83,13 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
             });
         }
     }
-    if !averages && values != Values::Latency && !rows.is_empty() {
+    if !averages && values != FioValues::Latency && !rows.is_empty() {
         log.unusable = Some(
             "single I/Os of a bandwidth or IOPS log say nothing that fio's clat or lat log does not: give that",
         );
         log.limit("rows of single I/Os in a bandwidth or IOPS log repeat what the latency log says and were left out");
     }
-    if averages && values == Values::Latency {
+    if averages && values == FioValues::Latency {
         log.limit("averaged latencies without fio's IOPS log: a mean over several rows weighs each interval the same");
     }
     log.limit(
@@ -98,7 +98,7 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
     log.limit("times have milliseconds only");
 }
 
-fn read(log: &mut Log, lines: &mut Lines<'_>) -> Vec<Row> {
+fn read(log: &mut Log, lines: &mut Lines<'_>) -> Vec<FioRow> {
     let mut rows = Vec::new();
     while let Some(line) = lines.next_line() {
         if line.bytes.trim_ascii().is_empty() {
@@ -117,7 +117,7 @@ fn read(log: &mut Log, lines: &mut Lines<'_>) -> Vec<Row> {
 
 /// fio 2 writes a job's only block size into the rows of averaged logs too, where later versions write 0: rows at regular
 /// intervals are averages whatever their block size.
-fn are_regular(rows: &[Row]) -> bool {
+fn are_regular(rows: &[FioRow]) -> bool {
     const MIN_MS: u64 = 50;
     [Class::Read, Class::Write, Class::Discard]
         .into_iter()
@@ -141,7 +141,7 @@ fn are_regular(rows: &[Row]) -> bool {
 
 /// Nanoseconds of a unit of latency: fio 3 writes nanoseconds, fio 2 microseconds. Versions from 3.13 on have a fifth
 /// column; for older ones the values decide: an I/O does not take longer than the log, nor next to no time of it.
-fn unit_ns(log: &mut Log, rows: &[Row], averages: bool) -> i64 {
+fn unit_ns(log: &mut Log, rows: &[FioRow], averages: bool) -> i64 {
     const MICROSECOND: i64 = 1000;
     if rows.is_empty() || rows.iter().any(|r| r.columns > 4) {
         return 1;
@@ -174,29 +174,31 @@ fn average(
     dev: DevId,
     from_ns: i64,
     to_ns: i64,
-    values: Values,
-    r: &Row,
+    values: FioValues,
+    r: &FioRow,
     unit_ns: i64,
 ) -> IntervalRates {
     let mut out = IntervalRates::new(from_ns, to_ns, dev);
     let class = &mut out.classes[r.class as usize];
     let v = r.value as f64;
     match values {
-        Values::Bandwidth => class.bytes_per_s = Some(v * 1024.0),
-        Values::Iops => class.ios_per_s = Some(v),
-        Values::Latency | Values::Submission => class.mean_us = Some(v * unit_ns as f64 / 1000.0),
+        FioValues::Bandwidth => class.bytes_per_s = Some(v * 1024.0),
+        FioValues::Iops => class.ios_per_s = Some(v),
+        FioValues::Latency | FioValues::Submission => {
+            class.mean_us = Some(v * unit_ns as f64 / 1000.0)
+        }
     }
     out
 }
 
 /// The job and what the values are. Logs of several jobs of one name have numbers; the first one's is left out.
-fn values_of(name: &str) -> Option<(String, Values)> {
+fn values_of(name: &str) -> Option<(String, FioValues)> {
     for (tag, values) in [
-        ("_bw.", Values::Bandwidth),
-        ("_iops.", Values::Iops),
-        ("_clat.", Values::Latency),
-        ("_slat.", Values::Submission),
-        ("_lat.", Values::Latency),
+        ("_bw.", FioValues::Bandwidth),
+        ("_iops.", FioValues::Iops),
+        ("_clat.", FioValues::Latency),
+        ("_slat.", FioValues::Submission),
+        ("_lat.", FioValues::Latency),
     ] {
         if let Some(at) = name.rfind(tag) {
             let number = name[at + tag.len()..]
@@ -212,7 +214,7 @@ fn values_of(name: &str) -> Option<(String, Values)> {
     None
 }
 
-fn row(line: &[u8]) -> Option<Row> {
+fn row(line: &[u8]) -> Option<FioRow> {
     let columns = line.split(|b| *b == b',').count();
     let mut cells = line.split(|b| *b == b',').map(|c| integer(c.trim_ascii()));
     let (at_ms, value) = (cells.next()??, cells.next()??);
@@ -223,7 +225,7 @@ fn row(line: &[u8]) -> Option<Row> {
         _ => return None,
     };
     let bytes = cells.next()??;
-    (at_ms < 1 << 43 && bytes < 1 << 53).then_some(Row {
+    (at_ms < 1 << 43 && bytes < 1 << 53).then_some(FioRow {
         at_ms,
         value,
         class,

@@ -38,7 +38,7 @@ impl<'a> Banner<'a> {
 }
 
 #[derive(Debug, Default, Clone)]
-struct Table {
+struct IostatTable {
     columns: Vec<Column>,
     /// Whether the name comes after the numbers (`--pretty`, Solaris `-n`).
     name_last: bool,
@@ -61,7 +61,7 @@ pub struct Parser {
     /// Whether some date can only be read with the day first; settles `05/06/26` elsewhere in the same file.
     day_first: bool,
     runs: Vec<Run>,
-    table: Table,
+    table: IostatTable,
     /// The heading of devices that the report has shown last.
     last_heading: Vec<u8>,
     /// The headings of this run of iostat: a line that begins as one of them and is shorter is one that was cut.
@@ -101,7 +101,7 @@ impl Parser {
             hosts: BTreeSet::new(),
             day_first: false,
             runs: Vec::new(),
-            table: Table::default(),
+            table: IostatTable::default(),
             last_heading: Vec::new(),
             headings: BTreeSet::new(),
             heading_number: 0,
@@ -184,7 +184,7 @@ impl Parser {
             date_unix_ns,
             ..self.new_run()
         });
-        self.table = Table::default();
+        self.table = IostatTable::default();
         self.headings.clear();
         self.ids.clear();
         self.fresh_run = true;
@@ -305,10 +305,10 @@ impl Parser {
         );
         if first == b"Filesystem:" || first == b"Filesystem" && last.ends_with(b"/s") {
             self.drop_pending(log);
-            self.table = Table {
+            self.table = IostatTable {
                 columns: vec![Column::Skip; names.len() - 1],
                 left_out: true,
-                ..Table::default()
+                ..IostatTable::default()
             };
             return true;
         }
@@ -343,7 +343,7 @@ impl Parser {
         self.last_heading = text.to_owned();
         self.headings.insert(text.to_owned());
         self.heading_number += 1;
-        self.table = Table {
+        self.table = IostatTable {
             columns,
             name_last: !starts,
             indented,

@@ -105,7 +105,7 @@ pub fn parse_documents(bytes: &[u8]) -> Documents<'_> {
 }
 
 fn parse_at_most(bytes: &[u8], max_values: usize) -> Documents<'_> {
-    let mut p = Parser {
+    let mut p = JsonParser {
         bytes,
         at: 0,
         problems: Vec::new(),
@@ -128,7 +128,7 @@ fn parse_at_most(bytes: &[u8], max_values: usize) -> Documents<'_> {
 
 const LONG_STRING: &str = "a string longer than any tool prints: the rest of it was left out";
 
-struct Parser<'a> {
+struct JsonParser<'a> {
     bytes: &'a [u8],
     at: usize,
     problems: Vec<Problem>,
@@ -140,7 +140,7 @@ struct Parser<'a> {
     stopped: bool,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> JsonParser<'a> {
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }

@@ -135,8 +135,8 @@ const MIN_REACH_NS: i64 = 100_000_000;
 /// A bio becomes a request at once, unless its task waits for a free one.
 const SURELY_RECENT_NS: i64 = 10_000_000;
 
-type Key = (DevId, u64, bool);
-type Map<V> = HashMap<Key, V, BuildHasherDefault<SectorHasher>>;
+type RequestKey = (DevId, u64, bool);
+type Map<V> = HashMap<RequestKey, V, BuildHasherDefault<SectorHasher>>;
 
 /// Multiplies and folds: sectors are not chosen by an enemy with anything to gain, and this map is the hot spot.
 #[derive(Debug, Default, Clone, Copy)]
@@ -272,7 +272,7 @@ impl Pairing {
         }
     }
 
-    fn wait(&mut self, key: Key, e: &Event, queued: bool) {
+    fn wait(&mut self, key: RequestKey, e: &Event, queued: bool) {
         let end_sector = e.sector.saturating_add(sectors(e.bytes));
         if queued {
             self.latest_bios.insert((e.tgid, e.dev), e.sector);
@@ -336,7 +336,7 @@ impl Pairing {
         }
     }
 
-    fn front_merge(&mut self, key: Key, e: &Event) {
+    fn front_merge(&mut self, key: RequestKey, e: &Event) {
         let bio = self.waiting.remove(&key);
         let behind = e.sector.saturating_add(sectors(e.bytes));
         if let Some(mut w) = self.waiting.remove(&(e.dev, behind, false)) {
@@ -349,7 +349,7 @@ impl Pairing {
         }
     }
 
-    fn issue(&mut self, key: Key, e: &Event) {
+    fn issue(&mut self, key: RequestKey, e: &Event) {
         if !self.request_devices.contains(&e.dev) {
             self.request_devices.push(e.dev);
         }
@@ -384,7 +384,7 @@ impl Pairing {
         }
     }
 
-    fn complete(&mut self, key: Key, e: &Event) -> Option<Io> {
+    fn complete(&mut self, key: RequestKey, e: &Event) -> Option<Io> {
         let found = self.flights.remove(&key).map(|f| (key, f)).or_else(|| {
             // Flushes complete with other sectors and lengths than they were issued with.
             let other = (key.0, key.1, !key.2);
@@ -426,7 +426,7 @@ impl Pairing {
     }
 
     /// On devices that take bios only there is no issue: queue to completion is device time.
-    fn complete_bio(&mut self, key: Key, e: &Event) -> Option<Io> {
+    fn complete_bio(&mut self, key: RequestKey, e: &Event) -> Option<Io> {
         // What completes waits no more, whether its issue was seen or not.
         let w = self.waiting.remove(&key);
         let Some(w) = w.filter(|_| !self.request_devices.contains(&e.dev)) else {

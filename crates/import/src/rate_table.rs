@@ -14,7 +14,7 @@ pub(super) fn is_heading(line: &[u8]) -> bool {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Column {
+enum RateColumn {
     Time,
     Ios(Class),
     KibPerS(Class),
@@ -31,29 +31,29 @@ fn cells(line: &[u8]) -> Vec<&[u8]> {
 }
 
 /// The columns of a heading; `None` if it lacks the time or both rates.
-fn columns(line: &[u8]) -> Option<Vec<Column>> {
+fn columns(line: &[u8]) -> Option<Vec<RateColumn>> {
     use Class::{Read, Write};
     let of = |w: &[u8]| match w {
-        b"time" | b"time_s" => Column::Time,
-        b"r/s" | b"r_s" | b"r_per_s" => Column::Ios(Read),
-        b"w/s" | b"w_s" | b"w_per_s" => Column::Ios(Write),
-        b"Kr/s" | b"kr/s" | b"kr_s" | b"r_kib_per_s" => Column::KibPerS(Read),
-        b"Kw/s" | b"kw/s" | b"kw_s" | b"w_kib_per_s" => Column::KibPerS(Write),
-        b"us/r" | b"us_r" | b"r_us" => Column::MeanUs(Read),
-        b"us/w" | b"us_w" | b"w_us" => Column::MeanUs(Write),
-        _ => Column::Skip,
+        b"time" | b"time_s" => RateColumn::Time,
+        b"r/s" | b"r_s" | b"r_per_s" => RateColumn::Ios(Read),
+        b"w/s" | b"w_s" | b"w_per_s" => RateColumn::Ios(Write),
+        b"Kr/s" | b"kr/s" | b"kr_s" | b"r_kib_per_s" => RateColumn::KibPerS(Read),
+        b"Kw/s" | b"kw/s" | b"kw_s" | b"w_kib_per_s" => RateColumn::KibPerS(Write),
+        b"us/r" | b"us_r" | b"r_us" => RateColumn::MeanUs(Read),
+        b"us/w" | b"us_w" | b"w_us" => RateColumn::MeanUs(Write),
+        _ => RateColumn::Skip,
     };
-    let columns: Vec<Column> = cells(line).into_iter().map(of).collect();
-    let whole = columns.first() == Some(&Column::Time)
-        && columns.contains(&Column::Ios(Read))
-        && columns.contains(&Column::Ios(Write));
+    let columns: Vec<RateColumn> = cells(line).into_iter().map(of).collect();
+    let whole = columns.first() == Some(&RateColumn::Time)
+        && columns.contains(&RateColumn::Ios(Read))
+        && columns.contains(&RateColumn::Ios(Write));
     whole.then_some(columns)
 }
 
 /// Reads all tables of a file; a new heading begins a new one.
 #[derive(Debug, Default)]
 pub(super) struct Parser {
-    heading: Option<Vec<Column>>,
+    heading: Option<Vec<RateColumn>>,
     /// Index of the first row of the current table.
     begin: usize,
     /// An empty line came after the table: prose may follow.
@@ -98,20 +98,22 @@ impl Parser {
     }
 }
 
-fn row(columns: &[Column], cells: &[&[u8]]) -> Option<IntervalRates> {
+fn row(columns: &[RateColumn], cells: &[&[u8]]) -> Option<IntervalRates> {
     if columns.len() != cells.len() {
         return None;
     }
     let mut r = IntervalRates::new(0, 0, DevId(0));
     for (column, cell) in columns.iter().zip(cells) {
         match column {
-            Column::Time => r.to_ns = seconds_ns(cell)?,
-            Column::Ios(c) => r.classes[*c as usize].ios_per_s = Some(number(cell)?),
-            Column::KibPerS(c) => r.classes[*c as usize].bytes_per_s = Some(number(cell)? * 1024.0),
+            RateColumn::Time => r.to_ns = seconds_ns(cell)?,
+            RateColumn::Ios(c) => r.classes[*c as usize].ios_per_s = Some(number(cell)?),
+            RateColumn::KibPerS(c) => {
+                r.classes[*c as usize].bytes_per_s = Some(number(cell)? * 1024.0)
+            }
             // An empty cell is how CSV says "no I/O, no mean"; the tables print 0.
-            Column::MeanUs(_) if cell.is_empty() => {}
-            Column::MeanUs(c) => r.classes[*c as usize].mean_us = Some(number(cell)?),
-            Column::Skip => {}
+            RateColumn::MeanUs(_) if cell.is_empty() => {}
+            RateColumn::MeanUs(c) => r.classes[*c as usize].mean_us = Some(number(cell)?),
+            RateColumn::Skip => {}
         }
     }
     for c in r.classes.iter_mut().filter(|c| c.ios_per_s == Some(0.0)) {

@@ -53,7 +53,7 @@ pub(super) fn put_share(cpu: &mut CpuShares, name: &str, percent: f64) {
 
 /// The table that lines of `sadf -d` belong to.
 #[derive(Debug)]
-enum Table {
+enum SadfTable {
     /// Columns after the name, and whether `sadf -h` puts all devices into one line.
     Disks {
         columns: Vec<Column>,
@@ -72,9 +72,9 @@ struct Subject {
     name: Vec<u8>,
 }
 
-struct Parser<'a> {
+struct SadfParser<'a> {
     log: &'a mut Log,
-    table: Table,
+    table: SadfTable,
     /// The headings so far.
     headings: BTreeSet<Vec<u8>>,
     ids: HashMap<(Vec<u8>, Vec<u8>), DevId>,
@@ -85,9 +85,9 @@ struct Parser<'a> {
 
 /// Reads a file of `sadf`'s text.
 pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
-    let mut parser = Parser {
+    let mut parser = SadfParser {
         log,
-        table: Table::Other,
+        table: SadfTable::Other,
         headings: BTreeSet::new(),
         ids: HashMap::new(),
         open: None,
@@ -117,7 +117,7 @@ pub(super) fn finish(log: &mut Log, other_rows: u64) {
     }
 }
 
-impl Parser<'_> {
+impl SadfParser<'_> {
     fn line(&mut self, line: Line<'_>) {
         let text = line.bytes.trim_ascii();
         if text.is_empty() {
@@ -163,19 +163,19 @@ impl Parser<'_> {
         }
         self.headings.insert(text.to_vec());
         self.table = match names.first().map(String::as_str) {
-            Some("DEV") if names.iter().any(|n| n == "tps") => Table::Disks {
+            Some("DEV") if names.iter().any(|n| n == "tps") => SadfTable::Disks {
                 columns: names[1..].iter().map(|n| column(n)).collect(),
                 repeated,
             },
             Some("CPU") if names.iter().any(|n| n == "%idle") => {
                 let shares = names[1..].iter();
-                Table::Cpus(
+                SadfTable::Cpus(
                     shares
                         .map(|n| n.trim_start_matches('%').to_owned())
                         .collect(),
                 )
             }
-            _ => Table::Other,
+            _ => SadfTable::Other,
         };
     }
 
@@ -197,9 +197,9 @@ impl Parser<'_> {
             return None;
         }
         let (common, values) = cells.split_at(COMMON);
-        let table = std::mem::replace(&mut self.table, Table::Other);
+        let table = std::mem::replace(&mut self.table, SadfTable::Other);
         let understood = match &table {
-            Table::Disks { columns, repeated } => {
+            SadfTable::Disks { columns, repeated } => {
                 let width = columns.len() + 1;
                 let fits = if *repeated {
                     values.len() % width == 0
@@ -211,10 +211,10 @@ impl Parser<'_> {
                     .then(|| rows.try_for_each(|row| self.disk(common, row, columns)))
                     .flatten()
             }
-            Table::Cpus(names) => (values.len() == names.len() + 1 && is_whole(line, values))
+            SadfTable::Cpus(names) => (values.len() == names.len() + 1 && is_whole(line, values))
                 .then(|| self.cpu(common, values, names))
                 .flatten(),
-            Table::Other => {
+            SadfTable::Other => {
                 self.other_rows += 1;
                 Some(())
             }

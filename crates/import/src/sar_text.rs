@@ -21,14 +21,14 @@ pub(super) fn is_heading(line: &[u8]) -> bool {
         return false;
     };
     matches!(
-        Table::of_heading(&cells),
-        Some(Table::Disk { .. } | Table::Cpu(_))
+        SarTable::of_heading(&cells),
+        Some(SarTable::Disk { .. } | SarTable::Cpu(_))
     )
 }
 
 /// What follows below a heading.
 #[derive(Debug, Clone, PartialEq)]
-enum Table {
+enum SarTable {
     Disk {
         columns: Vec<Column>,
         /// Whether the name comes after the numbers (`--pretty`).
@@ -49,9 +49,9 @@ enum CpuColumn {
     Idle,
 }
 
-impl Table {
+impl SarTable {
     /// The table that these cells are the heading of; `None` if there is a number among them, as in a row.
-    fn of_heading(cells: &[&[u8]]) -> Option<Table> {
+    fn of_heading(cells: &[&[u8]]) -> Option<SarTable> {
         if cells.is_empty() || cells.iter().any(|c| value(c).is_some()) {
             return None;
         }
@@ -64,18 +64,18 @@ impl Table {
             } else {
                 columns.remove(0);
             }
-            return Some(Table::Disk { columns, name_last });
+            return Some(SarTable::Disk { columns, name_last });
         }
         if cells[0] == b"CPU" && has(b"%idle") {
-            return Some(Table::Cpu(cells[1..].iter().map(|c| share(c)).collect()));
+            return Some(SarTable::Cpu(cells[1..].iter().map(|c| share(c)).collect()));
         }
-        Some(Table::Other)
+        Some(SarTable::Other)
     }
 
     /// Whether both are tables of devices, and this one has fewer of the same columns.
-    fn is_part_of(&self, open: &Table) -> bool {
+    fn is_part_of(&self, open: &SarTable) -> bool {
         match (self, open) {
-            (Table::Disk { columns: own, .. }, Table::Disk { columns, .. }) => {
+            (SarTable::Disk { columns: own, .. }, SarTable::Disk { columns, .. }) => {
                 own.len() < columns.len() && columns.starts_with(own)
             }
             _ => false,
@@ -171,9 +171,9 @@ struct Section {
     cpu: Range<usize>,
 }
 
-struct Parser<'a> {
+struct SarParser<'a> {
     log: &'a mut Log,
-    table: Table,
+    table: SarTable,
     disks: TableClock,
     cpus: TableClock,
     sections: Vec<Section>,
@@ -185,9 +185,9 @@ struct Parser<'a> {
 
 /// Reads a file of `sar`'s text.
 pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
-    let mut parser = Parser {
+    let mut parser = SarParser {
         log,
-        table: Table::Other,
+        table: SarTable::Other,
         disks: TableClock::default(),
         cpus: TableClock::default(),
         sections: Vec::new(),
@@ -201,7 +201,7 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
     parser.finish();
 }
 
-impl Parser<'_> {
+impl SarParser<'_> {
     fn line(&mut self, line: Line<'_>) {
         let text = line.bytes.trim_ascii();
         if text.is_empty() {
@@ -217,25 +217,25 @@ impl Parser<'_> {
         if cells.first().is_some_and(|c| c.starts_with(b"LINUX")) {
             return;
         }
-        if let Some(table) = Table::of_heading(&cells) {
+        if let Some(table) = SarTable::of_heading(&cells) {
             // Half a heading would name the columns wrongly: the table that is open goes on.
             if is_cut_heading(&cells) || table.is_part_of(&self.table) {
                 return self.log.damaged(line.number, "a heading that was cut");
             }
             match &table {
-                Table::Disk { .. } => self.disks.heading(time_ns),
-                Table::Cpu(_) => self.cpus.heading(time_ns),
-                Table::Other => {}
+                SarTable::Disk { .. } => self.disks.heading(time_ns),
+                SarTable::Cpu(_) => self.cpus.heading(time_ns),
+                SarTable::Other => {}
             }
             self.table = table;
             return;
         }
         match self.table.clone() {
-            Table::Disk { columns, name_last } => {
+            SarTable::Disk { columns, name_last } => {
                 self.disk(line, time_ns, cells, &columns, name_last)
             }
-            Table::Cpu(columns) => self.cpu(line, time_ns, &cells, &columns),
-            Table::Other => self.other_rows += 1,
+            SarTable::Cpu(columns) => self.cpu(line, time_ns, &cells, &columns),
+            SarTable::Other => self.other_rows += 1,
         }
     }
 
@@ -246,7 +246,7 @@ impl Parser<'_> {
         if is_average {
             return;
         }
-        if self.sections.is_empty() && self.table == Table::Other {
+        if self.sections.is_empty() && self.table == SarTable::Other {
             return self.log.other_line(line.number);
         }
         self.log.damaged(line.number, "no line of a table of sar");
@@ -280,7 +280,7 @@ impl Parser<'_> {
             rows: rows..rows,
             cpu: cpu..cpu,
         });
-        self.table = Table::Other;
+        self.table = SarTable::Other;
         self.disks = TableClock::default();
         self.cpus = TableClock::default();
     }

@@ -1,6 +1,6 @@
 //! Which module may name which, where crate walls do not enforce it; and that the docs name what exists.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -343,4 +343,56 @@ fn every_id_of_an_analysis_is_defined() {
         used.extend(named);
     }
     assert!(used.len() > 20 && defined.len() >= used.len(), "{used:?}");
+}
+
+/// Names of types that three files or more define: a reader who meets one has to look which one it is. May only fall.
+const MAX_SHARED_NAMES: usize = 40;
+
+#[test]
+fn few_names_of_types_mean_three_things() {
+    let mut files = Vec::new();
+    let crates = fs::read_dir(root().join("crates")).expect("crates/");
+    for entry in crates.flatten() {
+        rust_files(&entry.path().join("src"), &mut files);
+    }
+    let mut homes: BTreeMap<String, BTreeSet<&Path>> = BTreeMap::new();
+    for file in &files {
+        let path = file.to_string_lossy();
+        if path.contains("/tests/") || path.ends_with("tests.rs") {
+            continue;
+        }
+        let text = fs::read_to_string(file).expect("readable");
+        let program = text.split("#[cfg(test)]\nmod tests {").next();
+        let types = program.unwrap_or("").lines().filter_map(defined_type);
+        for name in types {
+            homes.entry(name.to_owned()).or_default().insert(file);
+        }
+    }
+    assert!(homes.len() > 500, "{} types", homes.len());
+    let shared: Vec<String> = homes
+        .iter()
+        .filter(|(_, files)| files.len() >= 3)
+        .map(|(name, files)| format!("{name} ({})", files.len()))
+        .collect();
+    assert!(
+        shared.len() <= MAX_SHARED_NAMES,
+        "{} names are defined three times or more, {MAX_SHARED_NAMES} were: {}",
+        shared.len(),
+        shared.join(", ")
+    );
+}
+
+/// The type that a line at the left margin defines.
+fn defined_type(line: &str) -> Option<&str> {
+    let visible = match line.strip_prefix("pub") {
+        Some(rest) if rest.starts_with('(') => rest.split_once(") ")?.1,
+        Some(rest) => rest.trim_start(),
+        None => line,
+    };
+    let (keyword, rest) = visible.split_once(' ')?;
+    if !["struct", "enum", "trait", "type", "union"].contains(&keyword) {
+        return None;
+    }
+    rest.split(|c: char| !c.is_alphanumeric() && c != '_')
+        .next()
 }

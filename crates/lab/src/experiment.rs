@@ -143,7 +143,7 @@ impl Experiment {
         }
         let running = lock(dir)?;
         // What a killed run left behind would be in this one's way.
-        let (done, left) = registry::clean(&Registry::of(dir, warn))?;
+        let (done, left) = registry::clean(&Registry::open(dir, warn))?;
         done.iter()
             .for_each(|d| warn(&format!("removed what an earlier run left: {d}")));
         if let Some(first) = left.first() {
@@ -181,7 +181,7 @@ impl Experiment {
 
     /// The list of what it makes on the machine.
     pub(super) fn registry(&self) -> Registry {
-        Registry::of(&self.dir, self.warn)
+        Registry::open(&self.dir, self.warn)
     }
 
     /// Shows a warning.

@@ -42,29 +42,29 @@ pub(super) enum Thing {
 
 /// Device and inode: no other file has them while this one exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Identity(u64, u64);
+struct ScratchIdentity(u64, u64);
 
-impl Identity {
-    fn of(stat: &Stat) -> Identity {
-        Identity(stat.st_dev, stat.st_ino)
+impl ScratchIdentity {
+    fn of(stat: &Stat) -> ScratchIdentity {
+        ScratchIdentity(stat.st_dev, stat.st_ino)
     }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Entry {
+struct RegistryEntry {
     thing: Thing,
     dir: PathBuf,
-    dir_id: Identity,
+    dir_id: ScratchIdentity,
     name: String,
-    id: Identity,
+    id: ScratchIdentity,
 }
 
 /// The list as stored in the state directory.
 #[derive(Debug, Serialize, Deserialize)]
 struct List {
     /// Identity of the experiment's directory.
-    experiment: Identity,
-    entries: Vec<Entry>,
+    experiment: ScratchIdentity,
+    entries: Vec<RegistryEntry>,
 }
 
 /// The list of one experiment's scratch things.
@@ -78,7 +78,7 @@ pub struct Registry {
 
 impl Registry {
     /// The list of the experiment in this directory; what cannot be undone later is said by `warn`.
-    pub fn of(experiment: &Path, warn: Warn) -> Registry {
+    pub fn open(experiment: &Path, warn: Warn) -> Registry {
         Registry {
             experiment: experiment.to_owned(),
             state: None,
@@ -97,7 +97,7 @@ impl Registry {
 
     /// Notes the thing at `path`, which was made just now.
     pub(super) fn note(&self, thing: Thing, path: &Path) -> io::Result<()> {
-        let entry = Entry::of(thing, path)?;
+        let entry = RegistryEntry::of(thing, path)?;
         let state = self.state_dir()?;
         let (name, mut list) = match self.list(&state)? {
             Some(found) => found,
@@ -216,16 +216,16 @@ fn state_base() -> io::Result<PathBuf> {
         })
 }
 
-fn identity(dir: &Path) -> io::Result<Identity> {
-    Ok(Identity::of(&rustix::fs::stat(dir)?))
+fn identity(dir: &Path) -> io::Result<ScratchIdentity> {
+    Ok(ScratchIdentity::of(&rustix::fs::stat(dir)?))
 }
 
 fn is_our_name(name: &str) -> bool {
     (name.starts_with(PREFIX) || name == MOUNT_POINT) && !name.contains('/')
 }
 
-impl Entry {
-    fn of(thing: Thing, path: &Path) -> io::Result<Entry> {
+impl RegistryEntry {
+    fn of(thing: Thing, path: &Path) -> io::Result<RegistryEntry> {
         let (Some(dir), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str()))
         else {
             return Err(io::Error::other(format!(
@@ -237,8 +237,8 @@ impl Entry {
                 "{name}: not a name under {PREFIX}"
             )));
         }
-        let id = Identity::of(&rustix::fs::lstat(path)?);
-        Ok(Entry {
+        let id = ScratchIdentity::of(&rustix::fs::lstat(path)?);
+        Ok(RegistryEntry {
             thing,
             dir: dir.to_owned(),
             dir_id: identity(dir)?,
@@ -251,7 +251,7 @@ impl Entry {
     fn open_dir(&self) -> Option<OwnedFd> {
         let how = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(&self.dir, how, Mode::empty()).ok()?;
-        (Identity::of(&rustix::fs::fstat(&dir).ok()?) == self.dir_id).then_some(dir)
+        (ScratchIdentity::of(&rustix::fs::fstat(&dir).ok()?) == self.dir_id).then_some(dir)
     }
 
     /// `None` if it is gone already, or something else is in its place.
@@ -262,7 +262,7 @@ impl Entry {
             return is_mounted(&path).then(|| run("umount", &[&path.to_string_lossy()]).map(drop));
         }
         let stat = rustix::fs::statat(&dir, &self.name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        if Identity::of(&stat) != self.id || stat.st_uid != geteuid().as_raw() {
+        if ScratchIdentity::of(&stat) != self.id || stat.st_uid != geteuid().as_raw() {
             return None;
         }
         let unlink = |flags| rustix::fs::unlinkat(&dir, &self.name, flags).map_err(io::Error::from);

@@ -20,13 +20,13 @@ const MIB: usize = 1 << 20;
 
 /// A name in its open directory: what is made there is removed there, wherever its path leads by then.
 #[derive(Debug)]
-struct Place {
+struct ScratchPlace {
     dir: PrivateDir,
     name: OsString,
     warn: Warn,
 }
 
-impl Place {
+impl ScratchPlace {
     fn complain(&self, what: &str, path: &Path, e: &io::Error) {
         (self.warn)(&format!(
             "{}: {what}: {e}; `iolens lab clean DIR` tries again",
@@ -41,11 +41,11 @@ fn named(path: &Path, e: &io::Error) -> io::Error {
 
 impl Registry {
     /// The place that `path` names, and its path without links.
-    fn place(&self, path: &Path) -> io::Result<(Place, PathBuf)> {
+    fn place(&self, path: &Path) -> io::Result<(ScratchPlace, PathBuf)> {
         let (dir, name) = PrivateDir::holding(path, Access::OWNER).map_err(|e| named(path, &e))?;
         let absolute = dir.path().canonicalize()?.join(&name);
         Ok((
-            Place {
+            ScratchPlace {
                 dir,
                 name,
                 warn: self.warn,
@@ -240,7 +240,7 @@ fn fill(file: &mut File, bytes: u64) -> io::Result<()> {
 pub struct ScratchFile {
     /// Path of the file.
     pub path: PathBuf,
-    place: Place,
+    place: ScratchPlace,
 }
 
 /// Drops the pages of this file or device, and no others, from the page cache.
@@ -278,7 +278,7 @@ impl Drop for ScratchFile {
 pub struct ScratchTree {
     /// Path of the folder.
     pub path: PathBuf,
-    place: Place,
+    place: ScratchPlace,
 }
 
 impl Drop for ScratchTree {
@@ -292,7 +292,7 @@ impl Drop for ScratchTree {
 #[derive(Debug)]
 struct ScratchDir {
     path: PathBuf,
-    place: Place,
+    place: ScratchPlace,
 }
 
 impl Drop for ScratchDir {

@@ -73,7 +73,7 @@ impl FeedOptions {
     }
 }
 
-enum Kind {
+enum FeedKind {
     Events {
         tracer: Box<Tracer>,
         counters: Option<Sampler>,
@@ -96,7 +96,7 @@ pub enum IdleEnd {
 
 /// An open source of observations.
 pub struct Feed {
-    kind: Kind,
+    kind: FeedKind,
     source: Source,
     limits: Vec<String>,
     devices: Option<Vec<DevId>>,
@@ -138,7 +138,7 @@ impl Feed {
                 Ok(tracer) => {
                     let (counters, mut limits) = counters_beside_events(devices, topology);
                     limits.extend_from_slice(tracer.limits());
-                    let events = Kind::Events {
+                    let events = FeedKind::Events {
                         tracer: Box::new(tracer),
                         counters,
                     };
@@ -165,7 +165,7 @@ impl Feed {
         let start_ns = monotonic_ns();
         let pace = Pace::starting_at(start_ns, period);
         Ok(feed(
-            Kind::Counters { sampler, pace },
+            FeedKind::Counters { sampler, pace },
             Source::Counters,
             limits,
             start_ns,
@@ -196,7 +196,7 @@ impl Feed {
     /// The probes are attached and the slow part of the start is over: times count from here, and what the rings have
     /// gathered meanwhile belongs to no recording.
     fn begin(mut self) -> Result<Feed> {
-        if let Kind::Events { tracer, .. } = &mut self.kind {
+        if let FeedKind::Events { tracer, .. } = &mut self.kind {
             self.start_ns = tracer
                 .begin()
                 .context("the kernel's event rings cannot be read")?;
@@ -212,7 +212,7 @@ impl Feed {
     /// What takes the place of a feed that has been finished.
     pub fn ended(source: Source) -> Feed {
         Feed {
-            kind: Kind::Ended,
+            kind: FeedKind::Ended,
             source,
             limits: Vec::new(),
             devices: None,
@@ -265,7 +265,7 @@ impl Feed {
             self.open_requests = stats.context("file-level requests cannot be read")?.open;
         }
         match &mut self.kind {
-            Kind::Events { tracer, .. } => {
+            FeedKind::Events { tracer, .. } => {
                 let stats = tracer.poll(&mut taken.ios, &mut taken.lost);
                 taken.complete_to_ns = Some(
                     stats
@@ -273,18 +273,18 @@ impl Feed {
                         .complete_to_ns,
                 );
             }
-            Kind::Counters { sampler, .. } => {
+            FeedKind::Counters { sampler, .. } => {
                 sample(sampler, self.devices.as_deref(), self.start_ns, taken)
                     .context("/proc/diskstats cannot be read any more")?
             }
-            Kind::Ended => {}
+            FeedKind::Ended => {}
         }
         Ok(())
     }
 
     /// Beside events the counters are kept too, so that the kernel's own view can be compared.
     pub fn sample_counters_beside_events(&mut self, taken: &mut Taken) {
-        if let Kind::Events {
+        if let FeedKind::Events {
             counters: Some(sampler),
             ..
         } = &mut self.kind
@@ -302,7 +302,7 @@ impl Feed {
     /// I/Os of a device and class that began while recording and have not been seen to complete.
     pub fn outstanding(&self, dev: DevId, class: Class) -> i64 {
         match &self.kind {
-            Kind::Events { tracer, .. } => tracer.outstanding(dev, class),
+            FeedKind::Events { tracer, .. } => tracer.outstanding(dev, class),
             _ => 0,
         }
     }
@@ -313,7 +313,7 @@ impl Feed {
         let before_ns = monotonic_ns();
         let due_ns = match &mut self.kind {
             // However it ends, the counters are read next: an interrupted sleep makes an extra sample, no wrong one.
-            Kind::Counters { pace, .. } => match pace.wait() {
+            FeedKind::Counters { pace, .. } => match pace.wait() {
                 Wake::Due { due_ns, .. } => due_ns,
                 Wake::Interrupted => return None,
             },
@@ -342,7 +342,7 @@ impl Feed {
     /// The rings cannot be waited for.
     pub fn wait_idle(&mut self, seldom_ns: i64, often_ns: i64) -> Result<IdleEnd> {
         match &mut self.kind {
-            Kind::Events { tracer, .. } if self.files.is_none() => {
+            FeedKind::Events { tracer, .. } if self.files.is_none() => {
                 let before_ns = monotonic_ns();
                 let left_ns = u64::try_from(seldom_ns - before_ns).unwrap_or(0);
                 if tracer.wait_for_event(Duration::from_nanos(left_ns))? {
@@ -358,7 +358,7 @@ impl Feed {
     /// Deadlines that were skipped because this process did not run; counters only.
     pub fn missed_samples(&self) -> u64 {
         match &self.kind {
-            Kind::Counters { pace, .. } => pace.missed(),
+            FeedKind::Counters { pace, .. } => pace.missed(),
             _ => 0,
         }
     }
@@ -369,7 +369,7 @@ impl Feed {
     /// The kernel refuses.
     pub fn attach_bio_based(&mut self) -> Result<(), TraceError> {
         match &mut self.kind {
-            Kind::Events { tracer, .. } => tracer.attach_bio_based(),
+            FeedKind::Events { tracer, .. } => tracer.attach_bio_based(),
             _ => Ok(()),
         }
     }
@@ -377,7 +377,7 @@ impl Feed {
     /// Disks that the kernel shows without their numbers, as far as they had I/O.
     pub fn hidden_disks(&self) -> Vec<(String, DevId)> {
         match &self.kind {
-            Kind::Events { tracer, .. } => tracer.hidden_disks(),
+            FeedKind::Events { tracer, .. } => tracer.hidden_disks(),
             _ => Vec::new(),
         }
     }
@@ -385,7 +385,7 @@ impl Feed {
     /// Devices whose write-back the kernel throttles above the block layer, as far as it shows it.
     pub fn wbt_throttled(&self) -> Vec<(DevId, WbtThrottled)> {
         match &self.kind {
-            Kind::Events { tracer, .. } => tracer.wbt_throttled(),
+            FeedKind::Events { tracer, .. } => tracer.wbt_throttled(),
             _ => Vec::new(),
         }
     }
@@ -393,7 +393,7 @@ impl Feed {
     /// CPU seconds in the probes of block I/O so far; `None` if they are not measured.
     pub fn probe_cpu_s(&self) -> Option<f64> {
         match &self.kind {
-            Kind::Events { tracer, .. } => Some(tracer.probe_cost()?.run_time_ns as f64 / 1e9),
+            FeedKind::Events { tracer, .. } => Some(tracer.probe_cost()?.run_time_ns as f64 / 1e9),
             _ => None,
         }
     }
@@ -409,7 +409,7 @@ impl Feed {
                 .context("the last file-level requests cannot be read")?;
         }
         match self.kind {
-            Kind::Events { tracer, .. } => Ok(Some(
+            FeedKind::Events { tracer, .. } => Ok(Some(
                 tracer
                     .finish(&mut taken.ios, &mut taken.lost)
                     .context("the last events cannot be read")?,

@@ -115,12 +115,12 @@ struct Intervals {
     io_seen_ns: Option<i64>,
     /// The timer of the interval that has not ended yet that was most overdue.
     latest: Option<TimerWake>,
-    open: Option<Interval>,
+    open: Option<PressureInterval>,
 }
 
 /// An interval that may still grow.
 #[derive(Debug, Clone, Copy)]
-struct Interval {
+struct PressureInterval {
     sample: PressureSample,
     had_io: bool,
 }
@@ -149,7 +149,7 @@ impl Intervals {
             self.io_seen_ns = Some(look.at_ns);
         }
         let io_seen = self.io_seen_ns;
-        let interval = Interval {
+        let interval = PressureInterval {
             sample,
             had_io: io_seen.is_some_and(|at_ns| look.at_ns - at_ns <= IO_LASTS_NS),
         };
@@ -167,12 +167,12 @@ impl Intervals {
     }
 }
 
-fn may_join(open: &Interval, next: &Interval) -> bool {
+fn may_join(open: &PressureInterval, next: &PressureInterval) -> bool {
     if !open.had_io && !next.had_io {
         return true;
     }
     let is_short = next.sample.to_ns - open.sample.from_ns <= MAX_JOINED_NS;
-    let is_late = |i: &Interval| {
+    let is_late = |i: &PressureInterval| {
         i.sample
             .timer_late_ns
             .is_some_and(|late_ns| late_ns >= LATE_NS)

@@ -20,7 +20,7 @@ const LATE_NS: i64 = 2 * SECOND_NS;
 const MAX_KEYS: usize = 1 << 14;
 
 /// A cause and what it is called.
-type Named = (Actor, Option<String>);
+type NamedActor = (Actor, Option<String>);
 type Classes = [IoSums; Class::ALL.len()];
 const NOTHING: Classes = [IoSums::ZERO; Class::ALL.len()];
 
@@ -28,14 +28,14 @@ const NOTHING: Classes = [IoSums::ZERO; Class::ALL.len()];
 #[derive(Debug, Default)]
 pub struct ActorsBuilder {
     /// By the slot's beginning and device.
-    slots: BTreeMap<(i64, DevId), Slot>,
+    slots: BTreeMap<(i64, DevId), ActorSlot>,
     done: Vec<ActorSums>,
     seen_ns: i64,
 }
 
 /// Whose an I/O is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Key {
+struct ActorKey {
     /// `None`: too many others have been met in the slot.
     process: Option<(Option<i32>, Option<Comm>, Option<i64>)>,
     /// The same of the file.
@@ -44,9 +44,9 @@ struct Key {
 
 /// One slot of a device.
 #[derive(Debug, Default)]
-struct Slot {
-    numbers: HashMap<Key, usize>,
-    sums: Vec<(Key, Classes)>,
+struct ActorSlot {
+    numbers: HashMap<ActorKey, usize>,
+    sums: Vec<(ActorKey, Classes)>,
     /// Whose the last I/O was: the next one is mostly the same one's.
     last: usize,
 }
@@ -93,9 +93,9 @@ impl ActorsBuilder {
     }
 }
 
-impl Slot {
+impl ActorSlot {
     fn count(&mut self, io: &Io) {
-        let mut key = Key {
+        let mut key = ActorKey {
             process: Some((io.tgid, io.comm, io.cgroup)),
             file: Some(io.inode()),
         };
@@ -128,7 +128,7 @@ impl Slot {
             let named = |((actor, comm), classes): ((Actor, Option<Comm>), Classes)| {
                 ((actor, comm.map(|c| c.to_text().into_owned())), classes)
             };
-            let at = Place {
+            let at = RollupPlace {
                 step_s: ACTOR_STEPS_S[0],
                 at_ns,
                 dev,
@@ -139,7 +139,7 @@ impl Slot {
     }
 }
 
-impl Key {
+impl ActorKey {
     fn actor(&self, kind: ActorKind) -> (Actor, Option<Comm>) {
         let others = (Actor::Others(kind), None);
         match kind {
@@ -162,15 +162,15 @@ fn add(sums: &mut Classes, more: &Classes) {
 
 /// A slot of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct RollupPlace {
     at_ns: i64,
     dev: DevId,
     step_s: i32,
 }
 
-impl Place {
+impl RollupPlace {
     /// Those with most time by name, and the others together; a row for each class with I/O.
-    fn rows(self, kind: ActorKind, sums: Vec<(Named, Classes)>) -> Vec<ActorSums> {
+    fn rows(self, kind: ActorKind, sums: Vec<(NamedActor, Classes)>) -> Vec<ActorSums> {
         let is_other = |actor: &Actor| matches!(actor, Actor::Others(_));
         let time_ns = |classes: &Classes| {
             classes
@@ -191,7 +191,7 @@ impl Place {
             .for_each(|(_, classes)| add(&mut others, classes));
         named.push(((Actor::Others(kind), None), others));
         let row = |actor: Actor, name: &Option<String>, class: Class, sums: IoSums| {
-            let Place { at_ns, dev, step_s } = self;
+            let RollupPlace { at_ns, dev, step_s } = self;
             ActorSums {
                 step_s,
                 at_ns,
@@ -202,7 +202,7 @@ impl Place {
                 sums,
             }
         };
-        let of_one = |((actor, name), classes): &(Named, Classes)| {
+        let of_one = |((actor, name), classes): &(NamedActor, Classes)| {
             let with_ios = Class::ALL
                 .into_iter()
                 .filter(|c| classes[*c as usize].ios > 0);
@@ -219,9 +219,10 @@ impl Place {
 pub fn coarser_actors(rows: &[ActorSums]) -> Vec<ActorSums> {
     let step_s = ACTOR_STEPS_S[1];
     let slot_ns = i64::from(step_s) * SECOND_NS;
-    let mut slots: BTreeMap<(Place, ActorKind), BTreeMap<Named, Classes>> = BTreeMap::new();
+    let mut slots: BTreeMap<(RollupPlace, ActorKind), BTreeMap<NamedActor, Classes>> =
+        BTreeMap::new();
     for r in rows {
-        let place = Place {
+        let place = RollupPlace {
             at_ns: r.at_ns / slot_ns * slot_ns,
             dev: r.dev,
             step_s,

@@ -34,12 +34,12 @@ pub struct RollupBuilder {
 #[derive(Debug, Default)]
 struct DeviceSums {
     /// By the second's number.
-    seconds: BTreeMap<i64, Second>,
+    seconds: BTreeMap<i64, SecondSums>,
     sweep: Sweep,
 }
 
 #[derive(Debug, Default)]
-struct Second {
+struct SecondSums {
     classes: [Option<Box<Rollup>>; Class::ALL.len()],
     flight: Flight,
 }
@@ -143,7 +143,7 @@ fn at(ns: i64) -> i64 {
     ns / SECOND_NS * SECOND_NS
 }
 
-impl Second {
+impl SecondSums {
     fn rows(self, at_ns: i64, dev: DevId) -> Vec<Rollup> {
         let mut all = Rollup {
             flight: Some(self.flight),
@@ -236,7 +236,7 @@ struct Sweep {
 }
 
 /// From `from_ns` to `to_ns` so many I/Os were in flight.
-fn pass(all: &mut BTreeMap<i64, Second>, from_ns: i64, to_ns: i64, depth: i64) {
+fn pass(all: &mut BTreeMap<i64, SecondSums>, from_ns: i64, to_ns: i64, depth: i64) {
     if depth > 0 {
         for (number, from_ns, to_ns) in seconds(from_ns, to_ns) {
             let flight = &mut all.entry(number).or_default().flight;

@@ -9,7 +9,7 @@ use super::column::{Column, Ints};
 use super::disk;
 use super::error::StoreError;
 use super::frame::FrameColumns;
-use super::parquet_read::{ColumnChunk, ParquetFile, Trouble, guarded};
+use super::parquet_read::{ColumnChunk, ParquetFile, ReadFailure, guarded};
 use super::row::Row;
 use super::wal::Frame;
 
@@ -46,13 +46,13 @@ pub(crate) struct Block {
 
 impl Block {
     /// The row groups of a file.
-    pub fn of_file(file: ParquetFile) -> Result<Vec<Block>, Trouble> {
+    pub fn of_file(file: ParquetFile) -> Result<Vec<Block>, ReadFailure> {
         let file = Arc::new(file);
         if let Some(rows) = (0..file.row_groups())
             .map(|g| file.rows(g))
             .find(|rows| *rows > MAX_GROUP_ROWS)
         {
-            return Err(Trouble::Damage(format!(
+            return Err(ReadFailure::Damage(format!(
                 "a row group of {rows} rows; at most {MAX_GROUP_ROWS} are read"
             )));
         }
@@ -113,7 +113,7 @@ impl Block {
         &self,
         range: &Range<i64>,
         selected: &impl Fn(usize) -> bool,
-    ) -> Result<Cursor<R>, Trouble> {
+    ) -> Result<Cursor<R>, ReadFailure> {
         let selected = |i: usize| R::TABLE.columns()[i].required || selected(i);
         let range = &self.own_range(range);
         let mut cursor = match &self.place {
@@ -121,7 +121,7 @@ impl Block {
                 guarded(|| open_group(file, *group, self.rows, range, selected))?
             }
             Place::Log(frames, path) => open_log(frames, range, selected).map_err(|_| {
-                Trouble::Fatal(StoreError::Damaged {
+                ReadFailure::Fatal(StoreError::Damaged {
                     path: path.clone(),
                     what: "a frame with a right checksum holds nonsense; please report this"
                         .to_owned(),
@@ -158,29 +158,33 @@ impl Block {
     }
 }
 
-fn read_times(file: &ParquetFile, handle: &mut File, group: usize) -> Result<Vec<i64>, Trouble> {
+fn read_times(
+    file: &ParquetFile,
+    handle: &mut File,
+    group: usize,
+) -> Result<Vec<i64>, ReadFailure> {
     let time = file.table.time_column();
     let chunk = file.column(handle, group, time)?;
-    let mut chunk = chunk.ok_or_else(|| Trouble::Damage("no time column".to_owned()))?;
+    let mut chunk = chunk.ok_or_else(|| ReadFailure::Damage("no time column".to_owned()))?;
     // Row counts of foreign footers are not to be trusted with an allocation: read in batches.
     let (mut times, rows) = (Vec::new(), file.rows(group));
     while times.len() < rows {
         match chunk.read(&file.path, BATCH.min(rows - times.len()))? {
             Column::Ints(c) => times.extend(c.values),
-            _ => return Err(Trouble::Damage("no time column".to_owned())),
+            _ => return Err(ReadFailure::Damage("no time column".to_owned())),
         }
     }
     Ok(times)
 }
 
-fn open_handle(file: &ParquetFile) -> Result<File, Trouble> {
+fn open_handle(file: &ParquetFile) -> Result<File, ReadFailure> {
     disk::open_regular(&file.path).map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => Trouble::Gone,
-        _ => Trouble::Fatal(StoreError::io(&file.path, "read", e)),
+        std::io::ErrorKind::NotFound => ReadFailure::Gone,
+        _ => ReadFailure::Fatal(StoreError::io(&file.path, "read", e)),
     })
 }
 
-fn read_bounds(file: &ParquetFile, group: usize) -> Result<(i64, i64), Trouble> {
+fn read_bounds(file: &ParquetFile, group: usize) -> Result<(i64, i64), ReadFailure> {
     let times = read_times(file, &mut open_handle(file)?, group)?;
     Ok((
         times.iter().copied().min().unwrap_or(0),
@@ -194,7 +198,7 @@ fn open_group<R: Row>(
     rows: usize,
     range: &Range<i64>,
     selected: impl Fn(usize) -> bool,
-) -> Result<Cursor<R>, Trouble> {
+) -> Result<Cursor<R>, ReadFailure> {
     let mut handle = open_handle(file)?;
     let mut times = read_times(file, &mut handle, group)?;
     let sorted = times.is_sorted();
@@ -207,7 +211,7 @@ fn open_group<R: Row>(
         let what = format!(
             "{rows} rows that are not in the order of time; at most {MAX_UNSORTED_ROWS} are sorted"
         );
-        return Err(Trouble::Damage(what));
+        return Err(ReadFailure::Damage(what));
     }
     times.truncate(rows_in.end);
     // Every chunk is read and verified before the first row leaves: a damaged block gives none, not some.
@@ -304,7 +308,7 @@ impl<R: Row> Cursor<R> {
     }
 
     /// Loads the next row; `false` at the end of the block.
-    pub fn fill(&mut self) -> Result<bool, Trouble> {
+    pub fn fill(&mut self) -> Result<bool, ReadFailure> {
         if self.at < self.batch.len() {
             return Ok(true);
         }

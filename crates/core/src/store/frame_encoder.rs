@@ -13,7 +13,7 @@ const ROWS_AT_ONCE: usize = 128;
 /// Gathers rows of one table and encodes them into the payload of a frame, reusing its buffers.
 #[derive(Debug, Default)]
 pub(crate) struct FrameEncoder {
-    columns: Vec<Column>,
+    columns: Vec<EncodedColumn>,
     /// The column whose values come next, and at the end how many there are.
     next: usize,
     indices: Vec<Option<i64>>,
@@ -22,7 +22,7 @@ pub(crate) struct FrameEncoder {
 }
 
 #[derive(Debug, Default)]
-struct Column {
+struct EncodedColumn {
     buffer: ColumnBuffer,
     /// What the buffer's values index, if it is a column of texts.
     words: Option<Words>,
@@ -86,7 +86,7 @@ impl FrameEncoder {
         write: impl Fn(&K, &mut Vec<u8>),
     ) {
         let mut indices = std::mem::take(&mut self.indices);
-        let Column { buffer, words } = self.next_column();
+        let EncodedColumn { buffer, words } = self.next_column();
         let words = words.get_or_insert_default();
         let first = values.clone().next().flatten();
         if values.clone().all(|v| v == first) {
@@ -103,9 +103,9 @@ impl FrameEncoder {
         self.indices = indices;
     }
 
-    fn next_column(&mut self) -> &mut Column {
+    fn next_column(&mut self) -> &mut EncodedColumn {
         if self.next == self.columns.len() {
-            self.columns.push(Column::default());
+            self.columns.push(EncodedColumn::default());
         }
         self.next += 1;
         &mut self.columns[self.next - 1]

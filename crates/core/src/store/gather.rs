@@ -38,7 +38,7 @@ pub(crate) struct Gatherer {
     known: Vec<i64>,
     distinct: Distinct,
     words: Vec<Vec<u8>>,
-    placed: Placed,
+    placed: PlacedBlock,
 }
 
 impl Gatherer {
@@ -194,7 +194,7 @@ fn is_steady(i: usize, frames: &[FrameColumns<'_>]) -> Result<bool, BadFrame> {
 
 /// Rows as places in a dictionary.
 #[derive(Debug, Default)]
-struct Placed {
+struct PlacedBlock {
     rows: usize,
     /// Whether each row has a value; empty as long as all have.
     valid: Vec<bool>,
@@ -203,7 +203,7 @@ struct Placed {
     ints: Ints,
 }
 
-impl Placed {
+impl PlacedBlock {
     fn clear(&mut self) {
         self.rows = 0;
         self.valid.clear();

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::block::{Block, Cursor};
 use super::error::StoreError;
-use super::parquet_read::Trouble;
+use super::parquet_read::ReadFailure;
 use super::row::Row;
 use crate::model::{LossReason, Lost};
 
@@ -98,7 +98,7 @@ impl<R: Row> TableReader<R> {
                 let what = format!(
                     "its times overlap with those of others; at most {MAX_OPEN_ROWS} such rows are merged"
                 );
-                self.give_up(&block, block.rows, Trouble::Damage(what))?;
+                self.give_up(&block, block.rows, ReadFailure::Damage(what))?;
                 continue;
             }
             let selected = self.selected;
@@ -112,14 +112,19 @@ impl<R: Row> TableReader<R> {
     }
 
     /// Notes what a damaged block costs; anything worse than damage ends the reading.
-    fn give_up(&mut self, block: &Block, rows: usize, trouble: Trouble) -> Result<(), StoreError> {
+    fn give_up(
+        &mut self,
+        block: &Block,
+        rows: usize,
+        trouble: ReadFailure,
+    ) -> Result<(), StoreError> {
         let (reason, what) = match trouble {
-            Trouble::Fatal(e) => return Err(e),
-            Trouble::Gone => (
+            ReadFailure::Fatal(e) => return Err(e),
+            ReadFailure::Gone => (
                 LossReason::Retention,
                 "removed while it was being read".to_owned(),
             ),
-            Trouble::Damage(what) => (LossReason::Corrupt, format!("damaged: {what}")),
+            ReadFailure::Damage(what) => (LossReason::Corrupt, format!("damaged: {what}")),
         };
         self.warnings.push(format!(
             "{}: {what}; {rows} rows of {} are missing",

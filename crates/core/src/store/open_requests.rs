@@ -43,7 +43,7 @@ pub(crate) fn remove(recording: &PrivateDir) {
 }
 
 /// Identity of a request: its opening; of one whose opening was not seen its file and descriptor.
-type Identity = (
+type RequestIdentity = (
     Option<i64>,
     Option<i32>,
     Option<i32>,
@@ -51,7 +51,7 @@ type Identity = (
     Option<i32>,
 );
 
-fn identity(r: &Request) -> Identity {
+fn identity(r: &Request) -> RequestIdentity {
     let start_ns = (!r.flags.has(RequestFlags::UNKNOWN_START)).then_some(r.start_ns);
     (start_ns, r.tgid, r.fd, r.ino, r.fs_dev)
 }
@@ -71,7 +71,7 @@ pub(crate) fn read(recording: &Path, ended: &[Block]) -> Result<Option<Block>, S
         return Ok(None);
     };
     let later = rows(ended, seen.min)?;
-    let later: HashSet<Identity> = later
+    let later: HashSet<RequestIdentity> = later
         .iter()
         .filter(|r| r.sync.is_none())
         .map(identity)

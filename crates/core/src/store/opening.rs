@@ -9,7 +9,7 @@ use super::block::Block;
 use super::disk;
 use super::error::StoreError;
 use super::merge::TableReader;
-use super::parquet_read::{ParquetFile, Trouble};
+use super::parquet_read::{ParquetFile, ReadFailure};
 use super::reader::lost_block;
 use super::row::Row;
 use super::schema::Table;
@@ -44,7 +44,7 @@ pub(super) fn join_losses(losses: &mut Vec<Lost>) {
 }
 
 /// A segment's number, if its file has one, and its blocks; `None` if it cannot be read.
-type Segment = (Option<u32>, Option<Vec<Block>>);
+type FoundSegment = (Option<u32>, Option<Vec<Block>>);
 
 /// A table that a finished recording has no row of: no number is in its range.
 const NO_SEGMENTS: TableManifest = TableManifest {
@@ -55,8 +55,8 @@ const NO_SEGMENTS: TableManifest = TableManifest {
 };
 
 /// The number of the first segment that has one and is whole, and when it begins.
-fn first_segment(found: &[Segment]) -> Option<(u32, i64)> {
-    let numbered = |(number, blocks): &Segment| {
+fn first_segment(found: &[FoundSegment]) -> Option<(u32, i64)> {
+    let numbered = |(number, blocks): &FoundSegment| {
         let from = blocks.as_ref()?.iter().map(|b| b.min).min()?;
         Some(((*number)?, from))
     };
@@ -154,7 +154,7 @@ impl Opening<'_> {
         let dir = self.dir.join(table.name());
         let manifest =
             manifest.map(|tables| tables.get(table.name()).copied().unwrap_or(NO_SEGMENTS));
-        let mut found: Vec<Segment> = Vec::new();
+        let mut found: Vec<FoundSegment> = Vec::new();
         let mut whole = Vec::new();
         // Checksums of all columns, times included: no two segments have the same.
         let mut seen: HashMap<Vec<u32>, String> = HashMap::new();
@@ -185,9 +185,9 @@ impl Opening<'_> {
                     whole.extend(number);
                     seen.extend(crcs.map(|crcs| (crcs, name.clone())));
                 }
-                Err(Trouble::Gone) => {}
-                Err(Trouble::Fatal(e)) => return Err(e),
-                Err(Trouble::Damage(what)) => {
+                Err(ReadFailure::Gone) => {}
+                Err(ReadFailure::Fatal(e)) => return Err(e),
+                Err(ReadFailure::Damage(what)) => {
                     self.warnings.push(format!(
                         "{}: damaged: {what}; its rows are missing",
                         path.display()
@@ -283,7 +283,7 @@ impl Opening<'_> {
         &mut self,
         table: Table,
         manifest: Option<TableManifest>,
-        found: &mut Vec<Segment>,
+        found: &mut Vec<FoundSegment>,
     ) {
         let numbers: Option<BTreeSet<u32>> = found.iter().map(|(number, _)| *number).collect();
         let Some(numbers) = numbers else { return };
@@ -323,7 +323,12 @@ impl Opening<'_> {
 
     /// A file that cannot be read, or is not there, held something between its neighbours. How much is known where the
     /// description says how many rows there were and only one hole is to be filled.
-    fn note_holes(&mut self, table: Table, manifest: Option<TableManifest>, found: &[Segment]) {
+    fn note_holes(
+        &mut self,
+        table: Table,
+        manifest: Option<TableManifest>,
+        found: &[FoundSegment],
+    ) {
         let rows: usize = found
             .iter()
             .filter_map(|(_, blocks)| blocks.as_ref())
@@ -335,7 +340,7 @@ impl Opening<'_> {
         let starts = |i: &usize| found[*i].1.is_none() && (*i == 0 || found[*i - 1].1.is_some());
         let holes: Vec<usize> = (0..found.len()).filter(starts).collect();
         for i in &holes {
-            let blocks = |part: &[Segment]| {
+            let blocks = |part: &[FoundSegment]| {
                 part.iter()
                     .filter_map(|(_, b)| b.clone())
                     .flatten()

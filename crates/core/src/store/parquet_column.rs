@@ -8,14 +8,14 @@ use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 
 use super::column::{Column, Ints, Lists, Texts};
-use super::parquet_read::{ColumnChunk, Trouble};
+use super::parquet_read::{ColumnChunk, ReadFailure};
 use super::schema::Kind;
 use super::text;
 use crate::store::StoreError;
 
 impl ColumnChunk {
     /// Skips `rows` rows.
-    pub fn skip(&mut self, rows: usize) -> Result<(), Trouble> {
+    pub fn skip(&mut self, rows: usize) -> Result<(), ReadFailure> {
         let skipped = match &mut self.reader {
             ColumnReader::Int32ColumnReader(r) => r.skip_records(rows)?,
             ColumnReader::Int64ColumnReader(r) => r.skip_records(rows)?,
@@ -33,7 +33,7 @@ impl ColumnChunk {
     }
 
     /// Decodes the next `rows` rows.
-    pub fn read(&mut self, path: &Path, rows: usize) -> Result<Column, Trouble> {
+    pub fn read(&mut self, path: &Path, rows: usize) -> Result<Column, ReadFailure> {
         let column = match self.def.kind {
             Kind::I32 | Kind::I64 | Kind::Text => self.read_numbers_or_texts(path, rows)?,
             Kind::F64 => Column::Doubles(self.read_doubles(rows)?),
@@ -43,7 +43,7 @@ impl ColumnChunk {
         Ok(column)
     }
 
-    fn read_numbers_or_texts(&mut self, path: &Path, rows: usize) -> Result<Column, Trouble> {
+    fn read_numbers_or_texts(&mut self, path: &Path, rows: usize) -> Result<Column, ReadFailure> {
         let mut levels = Vec::new();
         let column = match &mut self.reader {
             ColumnReader::Int32ColumnReader(r) => {
@@ -109,7 +109,7 @@ impl ColumnChunk {
         Ok(column)
     }
 
-    fn read_doubles(&mut self, rows: usize) -> Result<Vec<Option<f64>>, Trouble> {
+    fn read_doubles(&mut self, rows: usize) -> Result<Vec<Option<f64>>, ReadFailure> {
         let mut levels = Vec::new();
         let mut values: Vec<f64> = Vec::new();
         let n = match &mut self.reader {
@@ -136,7 +136,7 @@ impl ColumnChunk {
         Ok(levels.into_iter().map(value_of).collect())
     }
 
-    fn read_lists(&mut self, rows: usize) -> Result<Lists, Trouble> {
+    fn read_lists(&mut self, rows: usize) -> Result<Lists, ReadFailure> {
         let mut lists = Lists::default();
         let mut defined = Vec::new();
         let mut repeated = Vec::new();
@@ -165,7 +165,7 @@ impl ColumnChunk {
         Ok(lists)
     }
 
-    fn check(&self, path: &Path, ints: &Ints) -> Result<(), Trouble> {
+    fn check(&self, path: &Path, ints: &Ints) -> Result<(), ReadFailure> {
         if self.def.required && ints.valid.is_some() {
             return Err(bad(path, self, "holds a null, and it is required"));
         }
@@ -189,15 +189,15 @@ impl ColumnChunk {
     }
 }
 
-fn cut(chunk: &ColumnChunk) -> Trouble {
-    Trouble::Damage(format!(
+fn cut(chunk: &ColumnChunk) -> ReadFailure {
+    ReadFailure::Damage(format!(
         "column {} has fewer rows than its row group",
         chunk.def.name
     ))
 }
 
-fn bad(path: &Path, chunk: &ColumnChunk, problem: &str) -> Trouble {
-    Trouble::Fatal(StoreError::BadColumn {
+fn bad(path: &Path, chunk: &ColumnChunk, problem: &str) -> ReadFailure {
+    ReadFailure::Fatal(StoreError::BadColumn {
         path: path.to_owned(),
         column: chunk.def.name,
         problem: problem.to_owned(),

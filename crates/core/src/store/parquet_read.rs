@@ -34,7 +34,7 @@ const MAX_CHUNK: u64 = 1 << 30;
 
 /// Why something could not be read.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum ReadFailure {
     /// The bytes are not what was written; whatever else there is can be read.
     Damage(String),
     /// The file went away: the recording is being written, and retention removed it.
@@ -43,9 +43,9 @@ pub(crate) enum Trouble {
     Fatal(StoreError),
 }
 
-impl From<ParquetError> for Trouble {
-    fn from(e: ParquetError) -> Trouble {
-        Trouble::Damage(e.to_string())
+impl From<ParquetError> for ReadFailure {
+    fn from(e: ParquetError) -> ReadFailure {
+        ReadFailure::Damage(e.to_string())
     }
 }
 
@@ -56,7 +56,9 @@ thread_local! {
 
 /// Runs the Parquet library on bytes without a checksum: where it panics on a malformed page header or
 /// footer, as fuzzing shows that it does, the block is damaged like any other.
-pub(crate) fn guarded<T>(decode: impl FnOnce() -> Result<T, Trouble>) -> Result<T, Trouble> {
+pub(crate) fn guarded<T>(
+    decode: impl FnOnce() -> Result<T, ReadFailure>,
+) -> Result<T, ReadFailure> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
         let before = std::panic::take_hook();
@@ -71,18 +73,18 @@ pub(crate) fn guarded<T>(decode: impl FnOnce() -> Result<T, Trouble>) -> Result<
     let result = catch_unwind(AssertUnwindSafe(decode));
     DECODING.set(outer);
     result.unwrap_or_else(|_| {
-        Err(Trouble::Damage(
+        Err(ReadFailure::Damage(
             "it makes no sense to the Parquet decoder".to_owned(),
         ))
     })
 }
 
-impl Trouble {
-    fn io(path: &Path, e: io::Error) -> Trouble {
+impl ReadFailure {
+    fn io(path: &Path, e: io::Error) -> ReadFailure {
         match e.kind() {
-            io::ErrorKind::NotFound => Trouble::Gone,
-            io::ErrorKind::UnexpectedEof => Trouble::Damage("the file is cut".to_owned()),
-            _ => Trouble::Fatal(StoreError::io(path, "read", e)),
+            io::ErrorKind::NotFound => ReadFailure::Gone,
+            io::ErrorKind::UnexpectedEof => ReadFailure::Damage("the file is cut".to_owned()),
+            _ => ReadFailure::Fatal(StoreError::io(path, "read", e)),
         }
     }
 }
@@ -108,17 +110,17 @@ impl std::fmt::Debug for ParquetFile {
 
 impl ParquetFile {
     /// Reads the footer and finds the table's columns.
-    pub fn open(path: &Path, table: Table) -> Result<ParquetFile, Trouble> {
+    pub fn open(path: &Path, table: Table) -> Result<ParquetFile, ReadFailure> {
         guarded(|| Self::read(path, table))
     }
 
-    fn read(path: &Path, table: Table) -> Result<ParquetFile, Trouble> {
-        let footer = read_footer(path).map_err(|e| Trouble::io(path, e))?;
-        let footer =
-            footer.ok_or_else(|| Trouble::Damage("this is no whole Parquet file".to_owned()))?;
+    fn read(path: &Path, table: Table) -> Result<ParquetFile, ReadFailure> {
+        let footer = read_footer(path).map_err(|e| ReadFailure::io(path, e))?;
+        let footer = footer
+            .ok_or_else(|| ReadFailure::Damage("this is no whole Parquet file".to_owned()))?;
         let whole = footer_is_whole(&footer);
         if whole == Some(false) {
-            return Err(Trouble::Damage(
+            return Err(ReadFailure::Damage(
                 "the footer's checksum does not fit".to_owned(),
             ));
         }
@@ -129,7 +131,7 @@ impl ParquetFile {
             .is_some_and(|c| c.starts_with(CREATOR));
         let crcs = chunk_crcs(&meta);
         if ours && (whole.is_none() || crcs.is_none()) {
-            return Err(Trouble::Damage("the checksums are gone".to_owned()));
+            return Err(ReadFailure::Damage("the checksums are gone".to_owned()));
         }
         let leaves = table
             .columns()
@@ -150,7 +152,7 @@ impl ParquetFile {
                 let problem = format!(
                     "holds {min} in row group {group}: a time before the start of the recording"
                 );
-                return Err(Trouble::Fatal(StoreError::BadColumn {
+                return Err(ReadFailure::Fatal(StoreError::BadColumn {
                     path: path.to_owned(),
                     column: time.name,
                     problem,
@@ -208,7 +210,7 @@ impl ParquetFile {
         file: &mut File,
         group: usize,
         column: usize,
-    ) -> Result<Option<ColumnChunk>, Trouble> {
+    ) -> Result<Option<ColumnChunk>, ReadFailure> {
         let Some(leaf) = self.leaves[column] else {
             return Ok(None);
         };
@@ -218,7 +220,7 @@ impl ParquetFile {
         if let Some(expected) = self.crcs.as_ref().and_then(|c| c.get(index))
             && crc32fast::hash(&bytes.bytes) != *expected
         {
-            return Err(Trouble::Damage(format!(
+            return Err(ReadFailure::Damage(format!(
                 "the checksum of column {} does not fit",
                 meta.column_path()
             )));
@@ -242,10 +244,10 @@ impl ParquetFile {
         &self,
         file: &mut File,
         meta: &ColumnChunkMetaData,
-    ) -> Result<ChunkBytes, Trouble> {
+    ) -> Result<ChunkBytes, ReadFailure> {
         let file_len = file
             .metadata()
-            .map_err(|e| Trouble::io(&self.path, e))?
+            .map_err(|e| ReadFailure::io(&self.path, e))?
             .len();
         if meta.compressed_size().max(meta.uncompressed_size()) > MAX_CHUNK as i64 {
             let what = format!(
@@ -253,12 +255,12 @@ impl ParquetFile {
                 meta.column_path(),
                 MAX_CHUNK >> 20
             );
-            return Err(Trouble::Damage(what));
+            return Err(ReadFailure::Damage(what));
         }
         let (start, length) = checked_range(meta)
             .filter(|(s, l)| s.checked_add(*l).is_some_and(|e| e <= file_len))
             .ok_or_else(|| {
-                Trouble::Damage(format!(
+                ReadFailure::Damage(format!(
                     "column {} is outside of the file",
                     meta.column_path()
                 ))
@@ -266,7 +268,7 @@ impl ParquetFile {
         let mut bytes = vec![0; length as usize];
         file.seek(SeekFrom::Start(start))
             .and_then(|_| file.read_exact(&mut bytes))
-            .map_err(|e| Trouble::io(&self.path, e))?;
+            .map_err(|e| ReadFailure::io(&self.path, e))?;
         Ok(ChunkBytes {
             start,
             bytes: Bytes::from(bytes),
@@ -336,7 +338,7 @@ fn find_column(
     path: &Path,
     meta: &ParquetMetaData,
     def: &ColumnDef,
-) -> Result<Option<usize>, Trouble> {
+) -> Result<Option<usize>, ReadFailure> {
     let schema = meta.file_metadata().schema_descr();
     let named = |i: &usize| schema.column(*i).path().parts() == [def.name];
     let Some(leaf) = (0..schema.num_columns()).find(named) else {
@@ -345,7 +347,7 @@ fn find_column(
             column: def.name,
         };
         return if def.required {
-            Err(Trouble::Fatal(missing))
+            Err(ReadFailure::Fatal(missing))
         } else {
             Ok(None)
         };
@@ -369,7 +371,7 @@ fn find_column(
         let problem = format!(
             "is a time in {unit}, and it must hold nanoseconds since the start of the recording"
         );
-        return Err(Trouble::Fatal(StoreError::BadColumn {
+        return Err(ReadFailure::Fatal(StoreError::BadColumn {
             path: path.to_owned(),
             column: def.name,
             problem,
@@ -380,7 +382,7 @@ fn find_column(
             "is {}, and it must hold plain {expected}",
             column.physical_type()
         );
-        return Err(Trouble::Fatal(StoreError::BadColumn {
+        return Err(ReadFailure::Fatal(StoreError::BadColumn {
             path: path.to_owned(),
             column: def.name,
             problem,
@@ -404,7 +406,7 @@ fn find_column(
         let problem = format!(
             "is compressed with {codec}; write it with SNAPPY, ZSTD or without compression"
         );
-        return Err(Trouble::Fatal(StoreError::BadColumn {
+        return Err(ReadFailure::Fatal(StoreError::BadColumn {
             path: path.to_owned(),
             column: def.name,
             problem,

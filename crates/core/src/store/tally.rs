@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use crate::model::{Class, DevId, Io, LossReason, Lost};
 
 /// Reason, device, class, and whether the number is known: only like is added to like.
-type Key = (LossReason, Option<DevId>, Option<Class>, bool);
+type TallyKey = (LossReason, Option<DevId>, Option<Class>, bool);
 
 /// Losses waiting for room. Bounded by the number of devices, not by that of I/Os.
 #[derive(Debug, Default)]
-pub(crate) struct Tally(HashMap<Key, Lost>);
+pub(crate) struct Tally(HashMap<TallyKey, Lost>);
 
 impl Tally {
     /// Counts I/Os that found no room.
@@ -31,7 +31,7 @@ impl Tally {
     /// Adds a loss to those of its kind; the interval grows over both.
     pub fn add(&mut self, lost: &Lost) {
         let sum = |a: Option<i64>, b: Option<i64>| a.zip(b).map(|(a, b)| a.saturating_add(b));
-        let key: Key = (lost.reason, lost.dev, lost.class, lost.ios.is_some());
+        let key: TallyKey = (lost.reason, lost.dev, lost.class, lost.ios.is_some());
         self.0
             .entry(key)
             .and_modify(|l| {

@@ -18,7 +18,7 @@ use parquet::schema::parser::parse_message_type;
 use super::column::{Column, Ints, Texts};
 use super::disk;
 use super::error::StoreError;
-use super::parquet_read::{ColumnChunk, Trouble, guarded};
+use super::parquet_read::{ColumnChunk, ReadFailure, guarded};
 use super::schema::{ColumnDef, Kind, TableDef};
 use crate::private::{Access, PrivateDir};
 
@@ -211,11 +211,11 @@ pub(super) fn read_column(
         .skip(rows.start)
         .and_then(|()| chunk.read(Path::new(""), rows.len()));
     read.map_err(|trouble| match trouble {
-        Trouble::Damage(what) => ParquetError::General(what),
-        Trouble::Fatal(StoreError::BadColumn {
+        ReadFailure::Damage(what) => ParquetError::General(what),
+        ReadFailure::Fatal(StoreError::BadColumn {
             column, problem, ..
         }) => ParquetError::General(format!("column {column} {problem}")),
-        Trouble::Fatal(_) | Trouble::Gone => missing(def.name),
+        ReadFailure::Fatal(_) | ReadFailure::Gone => missing(def.name),
     })
 }
 
@@ -245,13 +245,13 @@ pub(super) fn with_file(
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(e) => return Err(StoreError::io(path, "read", e)),
     };
-    guarded(|| read(file).map_err(Trouble::Fatal)).map_err(|trouble| match trouble {
-        Trouble::Fatal(e) => e,
-        Trouble::Damage(what) => StoreError::Damaged {
+    guarded(|| read(file).map_err(ReadFailure::Fatal)).map_err(|trouble| match trouble {
+        ReadFailure::Fatal(e) => e,
+        ReadFailure::Damage(what) => StoreError::Damaged {
             path: path.to_owned(),
             what,
         },
-        Trouble::Gone => StoreError::Damaged {
+        ReadFailure::Gone => StoreError::Damaged {
             path: path.to_owned(),
             what: "it was removed meanwhile".to_owned(),
         },

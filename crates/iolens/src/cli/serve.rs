@@ -108,7 +108,7 @@ const MIN_KEEP: u64 = 64 << 20;
 pub const DEFAULT_FREEZE_KEEP: u64 = 1 << 30;
 /// Half of it is one copy, which is written as segments of an eighth of that.
 const MIN_FREEZE_KEEP: u64 = 16 << 20;
-const USUAL_CONFIG: &str = "/etc/iolens/iolens.toml";
+const DEFAULT_CONFIG: &str = "/etc/iolens/iolens.toml";
 
 #[derive(Parser)]
 #[command(no_binary_name = true, disable_help_flag = true)]
@@ -156,7 +156,7 @@ impl ServePlan {
     /// # Errors
     /// The file cannot be read, or says what no flag is called.
     pub fn with_config(self) -> Result<ServePlan> {
-        let usual = Path::new(USUAL_CONFIG);
+        let usual = Path::new(DEFAULT_CONFIG);
         let path = match &self.config {
             Some(path) => path.clone(),
             None if usual.exists() => usual.to_owned(),

@@ -162,7 +162,7 @@ struct Batch {
 
 impl Batch {
     fn feed(&self, part: &mut dyn Part) {
-        part.eat(&self.ios, self.later_start_ns);
+        part.consume(&self.ios, self.later_start_ns);
     }
 }
 
@@ -290,7 +290,7 @@ mod tests {
     }
 
     impl Part for Eaten {
-        fn eat(&mut self, ios: &[Io], later_start_ns: i64) {
+        fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
             let promised_ns = self.promised_ns.last().copied().unwrap_or(i64::MIN);
             assert!(
                 ios.iter().all(|io| io.start_ns() >= promised_ns),

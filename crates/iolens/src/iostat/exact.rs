@@ -52,14 +52,14 @@ pub fn watch(options: &Options, recorded: bool, timed: bool) -> Option<Box<Watch
             Err(e) => format!("single I/Os cannot be seen: {e} (iolens doctor says more)"),
         }
     };
-    say(&format!(
+    warn(&format!(
         "--hist, --true: {why_not}; those columns are left empty"
     ));
     None
 }
 
 /// One line on standard error.
-fn say(message: &str) {
+fn warn(message: &str) {
     let message = crate::present::escape::terminal(message);
     super::output::write_error(format!("iolens iostat: {message}\n").as_bytes());
 }
@@ -108,7 +108,7 @@ impl Watch {
             return;
         }
         if let Err(e) = self.feed.take(&mut taken) {
-            say(&format!(
+            warn(&format!(
                 "{e:#}; the columns of --hist and --true are left empty from now on"
             ));
             self.broken = true;
@@ -138,7 +138,7 @@ impl Watch {
             .map(Intervals::close)
             .filter(|_| !self.broken);
         if let Some(lost) = closed.as_ref().map(|c| c.lost_ios).filter(|n| *n > 0) {
-            say(&format!(
+            warn(&format!(
                 "{lost} I/Os of an interval are missing from what --hist and --true say of it"
             ));
         }

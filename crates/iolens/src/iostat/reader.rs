@@ -42,7 +42,7 @@ pub struct Selection {
 pub struct Reader {
     root: Root,
     /// Where counters are: the kernel's files, the alternate directory's, or both in this order.
-    places: Vec<Place>,
+    places: Vec<SnapshotPlace>,
     numbers: Option<Vec<Numbered>>,
     /// All disks of the running kernel.
     pub kernel_scan: KernelScan,
@@ -54,7 +54,7 @@ pub struct Reader {
 type Numbered = (Vec<u8>, (u32, u32));
 
 #[derive(Debug)]
-struct Place {
+struct SnapshotPlace {
     block: PathBuf,
     dev_block: PathBuf,
     diskstats: DiskstatsReader,
@@ -63,9 +63,9 @@ struct Place {
     kernel: bool,
 }
 
-impl Place {
-    fn kernel(root: &Root) -> Place {
-        Place {
+impl SnapshotPlace {
+    fn kernel(root: &Root) -> SnapshotPlace {
+        SnapshotPlace {
             block: root.path("/sys/block"),
             dev_block: root.path("/sys/dev/block"),
             diskstats: DiskstatsReader::at(root, &root.path("/proc/diskstats")),
@@ -74,9 +74,9 @@ impl Place {
         }
     }
 
-    fn alternate(root: &Root, dir: &Path) -> Place {
+    fn alternate(root: &Root, dir: &Path) -> SnapshotPlace {
         let dir = in_root(root, dir);
-        Place {
+        SnapshotPlace {
             block: dir.join("block"),
             dev_block: dir.join("dev/block"),
             diskstats: DiskstatsReader::at(root, &dir.join("diskstats")),
@@ -100,10 +100,10 @@ impl Reader {
     pub fn new(root: &Root, alternate: Option<&Alternate>) -> Reader {
         let mut places = Vec::new();
         if alternate.is_none_or(|a| a.both) {
-            places.push(Place::kernel(root));
+            places.push(SnapshotPlace::kernel(root));
         }
         if let Some(a) = alternate {
-            places.push(Place::alternate(root, &a.dir));
+            places.push(SnapshotPlace::alternate(root, &a.dir));
         }
         let kernel_scan = KernelScan::new(root, alternate.is_none());
         Reader {

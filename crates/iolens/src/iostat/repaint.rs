@@ -14,7 +14,7 @@ use std::ops::Range;
 
 /// A disk's row in `/proc/diskstats`.
 #[derive(Debug, Clone, Copy)]
-struct Disk {
+struct PaintedDisk {
     /// Which entry of the list it is.
     entry: usize,
     /// Which row of the report; `None`: it has never been used and is not shown.
@@ -29,9 +29,9 @@ pub struct Repaint {
     text: Vec<u8>,
     places: Places,
     /// By row of `/proc/diskstats`; `None` for partitions.
-    disks: Vec<Option<Disk>>,
+    disks: Vec<Option<PaintedDisk>>,
     /// Disks whose rows are to be painted.
-    stale: Vec<Disk>,
+    stale: Vec<PaintedDisk>,
     scratch: Vec<u8>,
 }
 
@@ -47,7 +47,7 @@ impl Repaint {
     ) -> Option<Repaint> {
         let (reader, order) = scan.disks()?;
         let entries = list.entries();
-        let mut disks: Vec<Option<Disk>> = vec![None; reader.rows().len()];
+        let mut disks: Vec<Option<PaintedDisk>> = vec![None; reader.rows().len()];
         let (mut row, mut known) = (0, 0);
         for ((at, entry), visible) in entries
             .iter()
@@ -60,7 +60,7 @@ impl Repaint {
                 return None;
             }
             let moved = entry.slots[0] != entry.slots[1];
-            disks[*found?] = Some(Disk {
+            disks[*found?] = Some(PaintedDisk {
                 entry: at,
                 row: visible.then_some(row),
                 moved,
@@ -134,7 +134,7 @@ impl Repaint {
         interval_cs: f64,
     ) {
         for at in 0..self.stale.len() {
-            let Disk {
+            let PaintedDisk {
                 entry,
                 row: Some(row),
                 ..

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 
 /// One instant of the machine as a whole.
 #[derive(Debug, Clone, Copy, Default)]
-struct Instant {
+struct Moment {
     uptime_cs: u64,
     monotonic_ns: i64,
     cpu: CpuCounters,
@@ -55,18 +55,18 @@ pub struct Run {
     skips_first: bool,
     pace: Option<Pace>,
     signals: ReportSignals,
-    instants: [Instant; 2],
+    instants: [Moment; 2],
     out: Vec<u8>,
     /// The last report, if the next may be painted over it, and whether that has been done.
     repaint: Option<Repaint>,
     painted: bool,
     /// What comes before the next report, or what of it comes before the end.
-    pending: Pending,
+    pending: PendingReport,
 }
 
 /// What separates two reports is written when the second is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Pending {
+enum PendingReport {
     Nothing,
     Line,
     CommaLine,
@@ -123,11 +123,11 @@ impl Run {
             skips_first: options.omit_first && setup.interval.is_some(),
             pace: None,
             signals: ReportSignals::default(),
-            instants: [Instant::default(); 2],
+            instants: [Moment::default(); 2],
             out: Vec::new(),
             repaint: None,
             painted: false,
-            pending: Pending::Nothing,
+            pending: PendingReport::Nothing,
             locale,
             root,
             options,
@@ -232,9 +232,9 @@ impl Run {
             }
             let comma = self.options.format == Format::Json && !skip;
             self.pending = if comma {
-                Pending::CommaLine
+                PendingReport::CommaLine
             } else {
-                Pending::Line
+                PendingReport::Line
             };
             skip = false;
             sample += 1;
@@ -262,7 +262,7 @@ impl Run {
         if let Some(cs) = self.system.clock_cs() {
             uptime_cs = cs;
         }
-        self.instants[slot] = Instant {
+        self.instants[slot] = Moment {
             uptime_cs,
             monotonic_ns: monotonic_ns(),
             cpu,
@@ -309,7 +309,7 @@ impl Run {
 
     fn report(&mut self, slot: usize, sample: u64) -> Result<(), Failure> {
         let before = self.out.len();
-        let repeats = before == 0 && self.pending == Pending::Line && self.may_repaint();
+        let repeats = before == 0 && self.pending == PendingReport::Line && self.may_repaint();
         let itv = self.interval_cs(slot, sample);
         let cpu = self
             .cpu
@@ -413,7 +413,7 @@ impl Run {
         itv: f64,
         cpu: Option<iolens_core::analysis::counters::rates::iostat::CpuPercent>,
     ) {
-        self.pending = Pending::Nothing;
+        self.pending = PendingReport::Nothing;
         let stamp = self.stamp();
         let Some(repaint) = &mut self.repaint else {
             return;
@@ -492,13 +492,13 @@ impl Run {
     fn separate(&mut self) {
         if matches!(self.options.format, Format::Plain | Format::Json) {
             let text: &[u8] = match self.pending {
-                Pending::Nothing => b"",
-                Pending::Line => b"\n",
-                Pending::CommaLine => b",\n",
+                PendingReport::Nothing => b"",
+                PendingReport::Line => b"\n",
+                PendingReport::CommaLine => b",\n",
             };
             self.out.extend_from_slice(text);
         }
-        self.pending = Pending::Nothing;
+        self.pending = PendingReport::Nothing;
     }
 
     fn flush(&mut self) -> Result<(), Failure> {

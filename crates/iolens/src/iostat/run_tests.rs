@@ -83,7 +83,7 @@ fn next(run: &mut Run, sample: u64, keeps: bool) -> (String, bool) {
         _ => std::mem::take(&mut run.out),
     };
     run.out.clear();
-    run.pending = Pending::Line;
+    run.pending = PendingReport::Line;
     (String::from_utf8(text).expect("text"), run.painted)
 }
 

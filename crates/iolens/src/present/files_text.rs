@@ -113,7 +113,7 @@ fn head(out: &mut String, r: &FilesReport, meta: &RecordingMeta) {
 }
 
 /// Median and 95th percentile, or what stands in their place.
-type Cell = (Option<f64>, Option<f64>);
+type TextCell = (Option<f64>, Option<f64>);
 
 fn us(v: Option<f64>) -> String {
     number(v, 1)
@@ -130,7 +130,7 @@ fn class(out: &mut String, c: &ClassReport, layout: Layout) {
             .flat_map(|(name, _)| [(*name).to_owned(), "p95".to_owned()]),
     );
     let mut rows = Vec::new();
-    let mut row = |name: &str, values: Vec<Cell>| {
+    let mut row = |name: &str, values: Vec<TextCell>| {
         if values.iter().any(|v| v.0.is_some()) {
             let cells = values.iter().flat_map(|(a, b)| [us(*a), us(*b)]);
             rows.push(
@@ -140,7 +140,8 @@ fn class(out: &mut String, c: &ClassReport, layout: Layout) {
             );
         }
     };
-    let of = |f: &dyn Fn(&ClassTable) -> Cell| tables.iter().map(|(_, t)| f(t)).collect::<Vec<_>>();
+    let of =
+        |f: &dyn Fn(&ClassTable) -> TextCell| tables.iter().map(|(_, t)| f(t)).collect::<Vec<_>>();
     let part = |p: Option<Part>| (p.map(|p| p.median_us), p.map(|p| p.p95_us));
     row("requests per second", of(&|t| (Some(t.per_s), None)));
     row(

@@ -13,14 +13,14 @@ pub struct SeriesColumns {
     extended: bool,
     times: Vec<f64>,
     groups: Texts,
-    values: Vec<Values>,
+    values: Vec<SeriesValues>,
     lossy: Vec<bool>,
     slots: Vec<f64>,
 }
 
 /// Values of one field; not a number where one is not known.
 #[derive(Debug, Clone, Default)]
-struct Values {
+struct SeriesValues {
     numbers: Vec<f64>,
     is_count: bool,
 }
@@ -40,7 +40,7 @@ impl SeriesColumns {
             extended,
             times: Vec::new(),
             groups: Texts::default(),
-            values: vec![Values::default(); fields(extended, false).count()],
+            values: vec![SeriesValues::default(); fields(extended, false).count()],
             lossy: Vec::new(),
             slots: Vec::new(),
         }

@@ -18,7 +18,7 @@ use iolens_core::private::Access;
 use iolens_core::store::{Root, remove_recording};
 use iolens_observe::topology::{lower_this_thread, wall_clock_ns};
 
-use super::stretch::{Shelter, Stretch};
+use super::stretch::{CopyTarget, RangeCopy};
 use crate::present::{escape, serve_text};
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -87,13 +87,13 @@ impl Freezer {
         let into = root
             .join(Root::FROZEN)
             .join(host_dir.file_name().unwrap_or_default());
-        let shelter = Shelter {
+        let target = CopyTarget {
             host_dir: host_dir.to_owned(),
             into,
             access,
         };
         let (events, received) = sync_channel(MAX_WAITING);
-        let work = Work::new(shelter, options.keep_bytes);
+        let work = Work::new(target, options.keep_bytes);
         let thread = std::thread::Builder::new().name("iolens-freeze".to_owned());
         let kinds = options.kinds.clone();
         let thread = thread
@@ -133,7 +133,7 @@ impl FreezerFeed {
 /// What the thread knows.
 #[derive(Debug)]
 struct Work {
-    shelter: Shelter,
+    target: CopyTarget,
     keep_bytes: u64,
     growing: Option<Growing>,
     /// Copied by the last one: the next one begins there at the earliest.
@@ -143,7 +143,7 @@ struct Work {
 /// The copy that grows.
 #[derive(Debug)]
 struct Growing {
-    stretch: Stretch,
+    stretch: RangeCopy,
     from_unix_ns: i64,
     /// The end of what is to be copied of each finding that it is about; `None` of one that goes on.
     findings: BTreeMap<(KindName, Option<String>, i64), Option<i64>>,
@@ -163,9 +163,9 @@ impl Growing {
 }
 
 impl Work {
-    fn new(shelter: Shelter, keep_bytes: u64) -> Work {
+    fn new(target: CopyTarget, keep_bytes: u64) -> Work {
         Work {
-            shelter,
+            target,
             keep_bytes,
             growing: None,
             kept_to_unix_ns: i64::MIN,
@@ -175,21 +175,21 @@ impl Work {
     fn run(mut self, kinds: &[KindName], events: &Receiver<Option<Event>>) {
         lower_this_thread();
         let done = self.resume(kinds, wall_clock_ns());
-        self.say(done);
+        self.report(done);
         loop {
             let done = match events.recv_timeout(PERIOD) {
                 Ok(Some(event)) => self.event(event, wall_clock_ns()),
                 Err(RecvTimeoutError::Timeout) => self.copy(wall_clock_ns()),
                 Ok(None) | Err(RecvTimeoutError::Disconnected) => break,
             };
-            self.say(done);
+            self.report(done);
         }
         let done = self.copy(wall_clock_ns()).and_then(|()| self.end());
-        self.say(done);
+        self.report(done);
     }
 
     /// What went wrong costs the copy that grows, not those to come.
-    fn say(&mut self, done: Result<()>) {
+    fn report(&mut self, done: Result<()>) {
         if let Err(e) = done {
             eprintln!(
                 "iolens: --freeze-on: {}",
@@ -231,10 +231,10 @@ impl Work {
     }
 
     /// Begins a copy, for which there is room then.
-    fn stretch(&self, from_unix_ns: i64, now_unix_ns: i64) -> Result<Stretch> {
+    fn stretch(&self, from_unix_ns: i64, now_unix_ns: i64) -> Result<RangeCopy> {
         self.make_room()?;
-        Stretch::begin(
-            &self.shelter,
+        RangeCopy::begin(
+            &self.target,
             from_unix_ns,
             now_unix_ns,
             Some(self.keep_bytes / 2),
@@ -281,13 +281,13 @@ impl Work {
 
     /// Removes the oldest copies until half of the budget is free.
     fn make_room(&self) -> Result<()> {
-        let kept = self.shelter.kept()?;
+        let kept = self.target.kept()?;
         let mut used: u64 = kept.iter().map(|(_, bytes)| bytes).sum();
         for (path, bytes) in kept {
             if used <= self.keep_bytes / 2 {
                 break;
             }
-            remove_recording(&path, self.shelter.access)?;
+            remove_recording(&path, self.target.access)?;
             used -= bytes;
         }
         Ok(())
@@ -317,19 +317,19 @@ mod tests {
 
     #[test]
     fn the_minutes_around_a_finding_outlive_what_they_are_copied_from() {
-        let (_dir, shelter) = lake();
-        record(&shelter.host_dir, 1000, 600, 1);
-        record(&shelter.host_dir, 1600, 900, 1);
-        let before = times(&shelter.host_dir);
-        let mut work = Work::new(shelter.clone(), 64 << 20);
+        let (_dir, target) = lake();
+        record(&target.host_dir, 1000, 600, 1);
+        record(&target.host_dir, 1600, 900, 1);
+        let before = times(&target.host_dir);
+        let mut work = Work::new(target.clone(), 64 << 20);
         work.event(event(1700, None), 1720 * S).unwrap();
         assert!(work.growing.is_some());
         let budget = Budget {
             keep_bytes: 1 << 30,
-            access: shelter.access,
+            access: target.access,
         };
-        let root = shelter.host_dir.parent().unwrap();
-        let second = shelter.host_dir.join(format!("start_ns={}", 1600 * S));
+        let root = target.host_dir.parent().unwrap();
+        let second = target.host_dir.join(format!("start_ns={}", 1600 * S));
         budget.make_room(root, Some(&second), 0, 1720 * S).unwrap();
         work.event(event(1710, None), 1730 * S).unwrap();
         work.event(event(1700, Some(1760)), 1900 * S).unwrap();
@@ -337,13 +337,13 @@ mod tests {
         assert!(work.growing.is_some(), "five minutes after the last end");
         work.copy(2200 * S).unwrap();
         assert!(work.growing.is_none());
-        let kept = times(&shelter.into);
+        let kept = times(&target.into);
         let expected: Vec<i64> = before
             .into_iter()
             .filter(|ns| (1400 * S..2060 * S).contains(ns))
             .collect();
         assert!(kept == expected, "{} of {}", kept.len(), expected.len());
-        let [(path, _)] = &shelter.kept().unwrap()[..] else {
+        let [(path, _)] = &target.kept().unwrap()[..] else {
             panic!("one")
         };
         let copy = Recording::open(path).unwrap();
@@ -361,21 +361,21 @@ mod tests {
         );
         work.event(event(2070, None), 2090 * S).unwrap();
         work.event(event(2070, Some(2075)), 2499 * S).unwrap();
-        let mut all = times(&shelter.into);
+        let mut all = times(&target.into);
         all.dedup();
         assert_eq!(
             all.len(),
-            times(&shelter.into).len(),
+            times(&target.into).len(),
             "nothing is kept twice"
         );
     }
 
     #[test]
     fn the_oldest_copies_go_and_their_budget_holds() {
-        let (_dir, shelter) = lake();
-        record(&shelter.host_dir, 0, 9000, 160);
+        let (_dir, target) = lake();
+        record(&target.host_dir, 0, 9000, 160);
         let keep_bytes = 8 << 20;
-        let mut work = Work::new(shelter.clone(), keep_bytes);
+        let mut work = Work::new(target.clone(), keep_bytes);
         for n in 1..=6 {
             let (from_s, now_s) = (n * 1400, n * 1400 + 20);
             work.event(event(from_s, None), now_s * S).unwrap();
@@ -383,7 +383,7 @@ mod tests {
                 .unwrap();
             work.copy((now_s + 340) * S).unwrap();
             assert!(work.growing.is_none());
-            let used: u64 = shelter
+            let used: u64 = target
                 .kept()
                 .unwrap()
                 .iter()
@@ -391,7 +391,7 @@ mod tests {
                 .sum();
             assert!(used <= keep_bytes, "{used} after {n}");
         }
-        let kept = shelter.kept().unwrap();
+        let kept = target.kept().unwrap();
         assert!(kept.len() < 6 && !kept.is_empty(), "{kept:?}");
         let newest = Recording::open(&kept[kept.len() - 1].0).unwrap();
         assert_eq!(newest.meta().start_unix_ns, (6 * 1400 - 300) * S);

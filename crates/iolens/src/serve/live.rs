@@ -49,7 +49,7 @@ impl Live {
     }
 
     /// Takes a look at the source. Gives the time in flight in the slots that are complete now.
-    pub fn take(&mut self, seen: &Seen) -> Vec<InFlight> {
+    pub fn update(&mut self, seen: &Seen) -> Vec<InFlight> {
         if let Some(devices) = &seen.devices {
             self.devices.clone_from(devices);
         }
@@ -152,14 +152,14 @@ mod tests {
             devices: Some(vec![Device::named("sda", dev)]),
             ..Seen::default()
         };
-        assert!(live.take(&seen(&[], S)).is_empty());
+        assert!(live.update(&seen(&[], S)).is_empty());
         let feed = live.feed();
         let (before, mut rows) = feed.watch(Since::Time(0));
         assert!(
             before.is_empty(),
             "a slot is complete when nothing that began in it can come"
         );
-        let in_flight = live.take(&seen(&[S + 150_000_000, S + 151_000_000], 4 * S));
+        let in_flight = live.update(&seen(&[S + 150_000_000, S + 151_000_000], 4 * S));
         assert_eq!(
             in_flight,
             [InFlight {
@@ -204,7 +204,7 @@ mod tests {
             (1, 0),
             "it ends 1.2 s after the start"
         );
-        live.take(&seen(&[620 * S + 50_000_000], 625 * S));
+        live.update(&seen(&[620 * S + 50_000_000], 625 * S));
         assert_eq!(later(0).len(), 1, "ten minutes later it is forgotten");
     }
 }

@@ -88,8 +88,8 @@ impl Meter {
         let thread = std::thread::Builder::new().name("iolens-meter".to_owned());
         let work = move || {
             for mut look in &view.seen {
-                let in_flight = live.take(&look);
-                own.take(&mut look, &in_flight);
+                let in_flight = live.update(&look);
+                own.add(&mut look, &in_flight);
                 view.give_back(look);
             }
         };
@@ -114,7 +114,7 @@ impl Meter {
         }
     }
 
-    fn take(&self, seen: &mut Seen, in_flight: &[InFlight]) {
+    fn add(&self, seen: &mut Seen, in_flight: &[InFlight]) {
         let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
         for io in &seen.ios {
             totals.count(io);

@@ -9,7 +9,7 @@ use iolens_core::private::Access;
 use iolens_core::store::{Root, stored_bytes};
 use iolens_observe::topology::lower_this_thread;
 
-use super::stretch::{Kept, Shelter, Stretch};
+use super::stretch::{CopyTarget, FinishedCopy, RangeCopy};
 use crate::engine::deadline::Deadline;
 
 /// Left free on the disk for others.
@@ -17,15 +17,15 @@ const SPARE_BYTES: u64 = 64 << 20;
 
 /// Takes requests to the thread that copies.
 #[derive(Debug)]
-pub struct Snapshots(SyncSender<Request>);
+pub struct Snapshots(SyncSender<SnapshotRequest>);
 
 /// A stretch in Unix time, and where its outcome goes.
 #[derive(Debug)]
-struct Request {
+struct SnapshotRequest {
     from_unix_ns: i64,
     to_unix_ns: i64,
     deadline: Instant,
-    outcome: SyncSender<Result<(String, Kept)>>,
+    outcome: SyncSender<Result<(String, FinishedCopy)>>,
 }
 
 impl Snapshots {
@@ -34,12 +34,12 @@ impl Snapshots {
     /// # Errors
     /// No thread could be started.
     pub fn start(keeper: Keeper) -> Result<Snapshots> {
-        let (requests, received) = sync_channel::<Request>(1);
+        let (requests, received) = sync_channel::<SnapshotRequest>(1);
         let work = move || {
             lower_this_thread();
             for request in received {
                 let deadline = Deadline::at(request.deadline);
-                let kept = keeper.take(request.from_unix_ns, request.to_unix_ns, deadline);
+                let kept = keeper.keep(request.from_unix_ns, request.to_unix_ns, deadline);
                 // A client that is gone does not want to know.
                 drop(request.outcome.send(kept));
             }
@@ -54,15 +54,15 @@ impl Snapshots {
     /// Copies `from_unix_ns..to_unix_ns` by `deadline`; waits for it.
     ///
     /// # Errors
-    /// As those of [`Keeper::take`].
-    pub fn take(
+    /// As those of [`Keeper::keep`].
+    pub fn keep(
         &self,
         from_unix_ns: i64,
         to_unix_ns: i64,
         deadline: Instant,
-    ) -> Result<(String, Kept)> {
+    ) -> Result<(String, FinishedCopy)> {
         let (outcome, taken) = sync_channel(1);
-        let request = Request {
+        let request = SnapshotRequest {
             from_unix_ns,
             to_unix_ns,
             deadline,
@@ -78,7 +78,7 @@ impl Snapshots {
 #[derive(Debug)]
 pub struct Keeper {
     root: PathBuf,
-    shelter: Shelter,
+    target: CopyTarget,
     keep_bytes: u64,
 }
 
@@ -107,15 +107,15 @@ impl Keeper {
         let into = root
             .join(Root::SNAPSHOTS)
             .join(host_dir.file_name().unwrap_or_default());
-        let shelter = Shelter {
+        let target = CopyTarget {
             host_dir: host_dir.to_owned(),
             into,
             access,
         };
-        shelter.clean();
+        target.clean();
         Keeper {
             root: root.to_owned(),
-            shelter,
+            target,
             keep_bytes,
         }
     }
@@ -125,14 +125,14 @@ impl Keeper {
     /// # Errors
     /// There is no I/O in it, the disk would not hold it ([`NoRoom`]), there is one from that moment on already, or it takes
     /// too long.
-    pub fn take(
+    pub fn keep(
         &self,
         from_unix_ns: i64,
         to_unix_ns: i64,
         deadline: Deadline,
-    ) -> Result<(String, Kept)> {
+    ) -> Result<(String, FinishedCopy)> {
         let bytes = self.spare_bytes()?;
-        let mut stretch = Stretch::begin(&self.shelter, from_unix_ns, to_unix_ns, None, true)?;
+        let mut stretch = RangeCopy::begin(&self.target, from_unix_ns, to_unix_ns, None, true)?;
         stretch.deadline = deadline;
         let copied = stretch.up_to(to_unix_ns, true, |taken| taken < bytes);
         let why = match copied {
@@ -182,11 +182,11 @@ mod tests {
 
     #[test]
     fn a_snapshot_is_named_and_no_budget_removes_it() {
-        let (dir, shelter) = lake();
-        record(&shelter.host_dir, 100, 50, 10);
-        let snapshots = Keeper::new(dir.path(), &shelter.host_dir, 1 << 20, shelter.access);
+        let (dir, target) = lake();
+        record(&target.host_dir, 100, 50, 10);
+        let snapshots = Keeper::new(dir.path(), &target.host_dir, 1 << 20, target.access);
         let (name, kept) = snapshots
-            .take(110 * S, 130 * S, Deadline::default())
+            .keep(110 * S, 130 * S, Deadline::default())
             .unwrap();
         assert_eq!(
             (name.as_str(), kept.ios),
@@ -194,7 +194,7 @@ mod tests {
         );
         let budget = Budget {
             keep_bytes: 1 << 20,
-            access: shelter.access,
+            access: target.access,
         };
         budget.make_room(dir.path(), None, 0, 200 * S).unwrap();
         assert!(dir.path().join(&name).join("meta.json").exists());
@@ -210,12 +210,12 @@ mod tests {
 
     #[test]
     fn what_holds_nothing_or_does_not_fit_is_refused_and_leaves_nothing() {
-        let (dir, shelter) = lake();
-        record(&shelter.host_dir, 100, 50, 10);
-        let snapshots = |keep| Keeper::new(dir.path(), &shelter.host_dir, keep, shelter.access);
+        let (dir, target) = lake();
+        record(&target.host_dir, 100, 50, 10);
+        let snapshots = |keep| Keeper::new(dir.path(), &target.host_dir, keep, target.access);
         let refused = |keep, from_s: i64, to_s: i64| {
             snapshots(keep)
-                .take(from_s * S, to_s * S, Deadline::default())
+                .keep(from_s * S, to_s * S, Deadline::default())
                 .unwrap_err()
         };
         assert!(
@@ -225,7 +225,7 @@ mod tests {
         );
         let between = |from_ns, to_ns| {
             snapshots(1 << 20)
-                .take(from_ns, to_ns, Deadline::default())
+                .keep(from_ns, to_ns, Deadline::default())
                 .unwrap_err()
                 .to_string()
         };

@@ -21,7 +21,7 @@ const UNFINISHED: &str = ".tmp";
 
 /// Where copies are kept.
 #[derive(Debug, Clone)]
-pub struct Shelter {
+pub struct CopyTarget {
     /// The directory of the host's recordings in the recording root.
     pub host_dir: PathBuf,
     /// The same in a root of copies, which is made with the first one.
@@ -32,8 +32,8 @@ pub struct Shelter {
 
 /// A copy that grows.
 #[derive(Debug)]
-pub struct Stretch {
-    shelter: Shelter,
+pub struct RangeCopy {
+    target: CopyTarget,
     writer: RecordingWriter,
     path: PathBuf,
     devices: Vec<Device>,
@@ -49,7 +49,7 @@ pub struct Stretch {
 
 /// A copy that is whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct FinishedCopy {
     /// Its directory.
     pub path: PathBuf,
     /// What it takes of the disk.
@@ -58,7 +58,7 @@ pub struct Kept {
     pub ios: u64,
 }
 
-impl Shelter {
+impl CopyTarget {
     /// Makes the directories that are missing.
     fn open(&self) -> Result<()> {
         let Some(root) = self.into.parent() else {
@@ -121,34 +121,34 @@ impl Shelter {
     }
 }
 
-impl Stretch {
+impl RangeCopy {
     /// Begins a copy from `from_unix_ns` on, or from where there is something; `whole_only` hides it until it is finished.
     ///
     /// # Errors
     /// No recording holds anything of the time, there is a copy from there on already, or the file system refuses.
     pub fn begin(
-        shelter: &Shelter,
+        target: &CopyTarget,
         from_unix_ns: i64,
         to_unix_ns: i64,
         keep_bytes: Option<u64>,
         whole_only: bool,
-    ) -> Result<Stretch> {
-        let held = shelter.holding(from_unix_ns, to_unix_ns)?;
+    ) -> Result<RangeCopy> {
+        let held = target.holding(from_unix_ns, to_unix_ns)?;
         let Some(first) = held.first() else {
             bail!("no recording holds anything of this time")
         };
-        shelter.open()?;
+        target.open()?;
         let from_unix_ns = from_unix_ns.max(first.meta().start_unix_ns);
         let name = Root::recording_directory(from_unix_ns);
-        if shelter.into.join(&name).exists() {
+        if target.into.join(&name).exists() {
             bail!("there is a copy from this moment on already: {name}");
         }
-        let path = shelter
+        let path = target
             .into
             .join(if whole_only { name + UNFINISHED } else { name });
         let meta = meta_from(first, from_unix_ns);
         let devices = meta.devices.clone();
-        let access = shelter.access;
+        let access = target.access;
         let options = WriterOptions {
             keep_bytes,
             access,
@@ -156,9 +156,9 @@ impl Stretch {
             ..WriterOptions::default()
         };
         let writer = RecordingWriter::create(&path, meta, options)?;
-        let shelter = shelter.clone();
-        Ok(Stretch {
-            shelter,
+        let target = target.clone();
+        Ok(RangeCopy {
+            target,
             writer,
             path,
             devices,
@@ -200,7 +200,7 @@ impl Stretch {
         is_last: bool,
         goes_on: impl Fn(u64) -> bool,
     ) -> Result<bool> {
-        for recording in self.shelter.holding(self.copied_to_unix_ns, to_unix_ns)? {
+        for recording in self.target.holding(self.copied_to_unix_ns, to_unix_ns)? {
             let shift_ns = self.from_unix_ns - recording.meta().start_unix_ns;
             let from_ns = (self.copied_to_unix_ns - recording.meta().start_unix_ns).max(0);
             let to_ns = to_unix_ns - recording.meta().start_unix_ns;
@@ -275,9 +275,9 @@ impl Stretch {
     ///
     /// # Errors
     /// The file system refuses, or something cannot be read.
-    pub fn finish(self, to_unix_ns: i64) -> Result<Kept> {
-        let Stretch {
-            shelter,
+    pub fn finish(self, to_unix_ns: i64) -> Result<FinishedCopy> {
+        let RangeCopy {
+            target,
             writer,
             path,
             from_unix_ns,
@@ -289,9 +289,9 @@ impl Stretch {
         let to_unix_ns = to_unix_ns.min(copied_to_unix_ns);
         writer.finish(to_unix_ns - from_unix_ns, RecorderCost::default())?;
         if !is_limited {
-            complete_rollups(&path, shelter.access)?;
+            complete_rollups(&path, target.access)?;
         }
-        for recording in shelter.holding(from_unix_ns, to_unix_ns)? {
+        for recording in target.holding(from_unix_ns, to_unix_ns)? {
             let shift_ns = from_unix_ns - recording.meta().start_unix_ns;
             for f in read_findings(recording.path())? {
                 let (begins_ns, ends_ns) = (f.from_ns - shift_ns, f.to_ns - shift_ns);
@@ -301,7 +301,7 @@ impl Stretch {
                         to_ns: ends_ns,
                         ..f
                     };
-                    put_finding(&path, shelter.access, &moved)?;
+                    put_finding(&path, target.access, &moved)?;
                 }
             }
         }
@@ -310,7 +310,7 @@ impl Stretch {
             std::fs::rename(&path, &whole)
                 .with_context(|| format!("{} cannot be renamed", path.display()))?;
         }
-        Ok(Kept {
+        Ok(FinishedCopy {
             bytes: stored_bytes(&whole)?,
             path: whole,
             ios,
@@ -322,14 +322,14 @@ impl Stretch {
     /// # Errors
     /// The file system refuses.
     pub fn discard(self) -> Result<()> {
-        let Stretch {
-            shelter,
+        let RangeCopy {
+            target,
             writer,
             path,
             ..
         } = self;
         drop(writer);
-        Ok(remove_recording(&path, shelter.access)?)
+        Ok(remove_recording(&path, target.access)?)
     }
 }
 
@@ -364,14 +364,14 @@ pub mod tests {
     pub const S: i64 = 1_000_000_000;
 
     /// A root without recordings, and a place for copies.
-    pub fn lake() -> (tempfile::TempDir, Shelter) {
+    pub fn lake() -> (tempfile::TempDir, CopyTarget) {
         let dir = tempfile::tempdir().unwrap();
         let host_dir = dir.path().join(Root::host_directory("h"));
         std::fs::create_dir(&host_dir).unwrap();
         let into = dir.path().join("copies").join(Root::host_directory("h"));
         (
             dir,
-            Shelter {
+            CopyTarget {
                 host_dir,
                 into,
                 access: Access::OWNER,
@@ -452,9 +452,9 @@ pub mod tests {
 
     #[test]
     fn a_copy_over_two_recordings_has_all_of_both_in_its_own_time() {
-        let (_dir, shelter) = lake();
-        record(&shelter.host_dir, 100, 50, 10);
-        record(&shelter.host_dir, 150, 50, 10);
+        let (_dir, target) = lake();
+        record(&target.host_dir, 100, 50, 10);
+        record(&target.host_dir, 150, 50, 10);
         let finding = StoredFinding {
             from_ns: 35 * S,
             to_ns: 60 * S,
@@ -465,22 +465,22 @@ pub mod tests {
             summary: String::new(),
             evidence: Map::new(),
         };
-        let first = shelter.host_dir.join(Root::recording_directory(100 * S));
-        put_finding(&first, shelter.access, &finding).unwrap();
-        let mut stretch = Stretch::begin(&shelter, 140 * S, 160 * S, None, true).unwrap();
+        let first = target.host_dir.join(Root::recording_directory(100 * S));
+        put_finding(&first, target.access, &finding).unwrap();
+        let mut stretch = RangeCopy::begin(&target, 140 * S, 160 * S, None, true).unwrap();
         assert!(stretch.up_to(155 * S, false, |_| true).unwrap());
-        assert!(shelter.kept().unwrap().is_empty(), "not whole yet");
+        assert!(target.kept().unwrap().is_empty(), "not whole yet");
         assert!(stretch.up_to(160 * S, true, |_| true).unwrap());
         let kept = stretch.finish(160 * S).unwrap();
         assert_eq!(
             (kept.ios, kept.bytes),
             (200, stored_bytes(&kept.path).unwrap())
         );
-        let expected: Vec<i64> = times(&shelter.host_dir)
+        let expected: Vec<i64> = times(&target.host_dir)
             .into_iter()
             .filter(|ns| (140 * S..160 * S).contains(ns))
             .collect();
-        assert_eq!(times(&shelter.into), expected);
+        assert_eq!(times(&target.into), expected);
         let copy = Recording::open(&kept.path).unwrap();
         assert_eq!(
             (copy.meta().start_unix_ns, copy.meta().end_ns),
@@ -518,13 +518,13 @@ pub mod tests {
 
     #[test]
     fn what_is_not_whole_can_go() {
-        let (_dir, shelter) = lake();
-        record(&shelter.host_dir, 100, 50, 10);
+        let (_dir, target) = lake();
+        record(&target.host_dir, 100, 50, 10);
         assert!(
-            Stretch::begin(&shelter, 500 * S, 600 * S, None, true).is_err(),
+            RangeCopy::begin(&target, 500 * S, 600 * S, None, true).is_err(),
             "nothing then"
         );
-        let mut stretch = Stretch::begin(&shelter, 90 * S, 120 * S, None, true).unwrap();
+        let mut stretch = RangeCopy::begin(&target, 90 * S, 120 * S, None, true).unwrap();
         assert_eq!(
             stretch.copied_to_unix_ns(),
             100 * S,
@@ -532,17 +532,17 @@ pub mod tests {
         );
         assert!(!stretch.up_to(120 * S, true, |_| false).unwrap());
         stretch.discard().unwrap();
-        assert!(std::fs::read_dir(&shelter.into).unwrap().next().is_none());
-        drop(Stretch::begin(&shelter, 90 * S, 120 * S, None, true).unwrap());
-        shelter.clean();
+        assert!(std::fs::read_dir(&target.into).unwrap().next().is_none());
+        drop(RangeCopy::begin(&target, 90 * S, 120 * S, None, true).unwrap());
+        target.clean();
         assert!(
-            std::fs::read_dir(&shelter.into).unwrap().next().is_none(),
+            std::fs::read_dir(&target.into).unwrap().next().is_none(),
             "left by a kill"
         );
-        let mut stretch = Stretch::begin(&shelter, 90 * S, 120 * S, None, true).unwrap();
+        let mut stretch = RangeCopy::begin(&target, 90 * S, 120 * S, None, true).unwrap();
         assert!(stretch.up_to(120 * S, true, |_| true).unwrap());
         stretch.finish(120 * S).unwrap();
-        let again = Stretch::begin(&shelter, 90 * S, 120 * S, None, true)
+        let again = RangeCopy::begin(&target, 90 * S, 120 * S, None, true)
             .unwrap_err()
             .to_string();
         assert!(again.contains("already"), "{again}");

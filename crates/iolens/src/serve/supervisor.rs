@@ -20,7 +20,7 @@ pub struct Supervisor {
 impl Supervisor {
     /// The service records.
     pub fn ready() -> Supervisor {
-        say(NotifyState::Ready);
+        notify(NotifyState::Ready);
         let mut limit_us = 0;
         let watched = sd_notify::watchdog_enabled(false, &mut limit_us);
         // Three times within the limit, so that one that is late does no harm.
@@ -47,17 +47,17 @@ impl Supervisor {
         }
         self.next_ns = at_ns + self.every_ns;
         if is_well() && self.watched {
-            say(NotifyState::Watchdog);
+            notify(NotifyState::Watchdog);
         }
     }
 
     /// The last recording is being finished.
     pub fn stopping(&self) {
-        say(NotifyState::Stopping);
+        notify(NotifyState::Stopping);
     }
 }
 
 /// What cannot be delivered is not worth an end: systemd restarts a service that it does not hear.
-fn say(state: NotifyState) {
+fn notify(state: NotifyState) {
     let _ = sd_notify::notify(false, &[state]);
 }

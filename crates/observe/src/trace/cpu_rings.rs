@@ -57,7 +57,7 @@ impl RingSizes {
 }
 
 /// What is being taken of one ring.
-struct Cursor {
+struct RingCursor {
     cpu: usize,
     at: u64,
     end: u64,
@@ -71,7 +71,7 @@ pub(super) struct CpuRings {
     cpus: usize,
     wakes: Ring<u64>,
     wakes_fd: OwnedFd,
-    cursors: Vec<Cursor>,
+    cursors: Vec<RingCursor>,
     /// (time of the next event, its cursor) of every ring that has one.
     next: BinaryHeap<Reverse<(u64, usize)>>,
 }
@@ -144,7 +144,7 @@ impl CpuRings {
                 Some(stamp) => self.next.push(Reverse((stamp, self.cursors.len()))),
                 None => drained.complete = false,
             }
-            self.cursors.push(Cursor { cpu, at, end });
+            self.cursors.push(RingCursor { cpu, at, end });
         }
         let mut next = std::mem::take(&mut self.next);
         while let Some(mut first) = next.peek_mut() {

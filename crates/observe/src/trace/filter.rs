@@ -11,7 +11,7 @@ use super::{
 };
 
 /// The sets of the kernel's table that are not empty.
-type Table = BTreeMap<u32, DeviceSet>;
+type FilterTable = BTreeMap<u32, DeviceSet>;
 
 /// Index of a device in the table: Fibonacci hashing, as in the BPF programs.
 fn set_of(dev: DevId) -> u32 {
@@ -19,8 +19,8 @@ fn set_of(dev: DevId) -> u32 {
 }
 
 /// The table that holds these devices; the first one too many in its set if there is none.
-fn table_of(devices: &[DevId]) -> Result<Table, DevId> {
-    let mut table = Table::new();
+fn table_of(devices: &[DevId]) -> Result<FilterTable, DevId> {
+    let mut table = FilterTable::new();
     for dev in devices {
         let set = table.entry(set_of(*dev)).or_insert([0; DEVICE_WAYS]);
         if !set.contains(&(dev.0 as u32)) {
@@ -33,7 +33,7 @@ fn table_of(devices: &[DevId]) -> Result<Table, DevId> {
 /// The kernel's table and its content.
 pub(super) struct DeviceFilter {
     map: Array<MapData, DeviceSet>,
-    table: Table,
+    table: FilterTable,
 }
 
 impl DeviceFilter {
@@ -41,7 +41,7 @@ impl DeviceFilter {
     pub fn new(map: Array<MapData, DeviceSet>) -> DeviceFilter {
         DeviceFilter {
             map,
-            table: Table::new(),
+            table: FilterTable::new(),
         }
     }
 

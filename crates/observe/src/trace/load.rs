@@ -295,7 +295,7 @@ fn limits(parts: Parts, refusal: Option<&Refusal>) -> Vec<String> {
 
 /// Kernel differences that only the verifier shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Form {
+struct ProgramForm {
     arguments: Arguments,
     /// 5ca419f2864a (5.12) for x86, later elsewhere.
     has_fetch: bool,
@@ -330,12 +330,12 @@ const ARGUMENTS: [Arguments; 3] = [
 const STORES_IN_ORDER: bool = cfg!(target_arch = "x86_64");
 
 /// The forms to try, newest kernels first.
-fn forms(without_fetch: bool) -> impl Iterator<Item = Form> {
+fn forms(without_fetch: bool) -> impl Iterator<Item = ProgramForm> {
     let fetch = [true, false]
         .into_iter()
         .filter(move |f| if *f { !without_fetch } else { STORES_IN_ORDER });
     fetch.flat_map(|has_fetch| {
-        ARGUMENTS.into_iter().map(move |arguments| Form {
+        ARGUMENTS.into_iter().map(move |arguments| ProgramForm {
             arguments,
             has_fetch,
         })
@@ -347,7 +347,7 @@ fn load_form<'a>(
     btf: &'a Btf,
     config: Config,
     features: Features,
-    form: Form,
+    form: ProgramForm,
 ) -> Result<(Ebpf, Features), Refusal> {
     let mut features = features;
     features.dirty = features.dirty.filter(|_| config.attribution);
@@ -703,7 +703,7 @@ mod tests {
     /// Of tracepoints that lost an argument in one release but not in another (5.10.137), each mixture is tried.
     #[test]
     fn each_mixture_of_arguments_is_tried() {
-        let all: Vec<Form> = forms(true).collect();
+        let all: Vec<ProgramForm> = forms(true).collect();
         let of = |request_has_queue, bio_has_queue| Arguments {
             request_has_queue,
             bio_has_queue,

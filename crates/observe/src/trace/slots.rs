@@ -8,7 +8,7 @@ use super::ring::Mapping;
 
 /// `struct slot`: an I/O in flight. Only what user space reads has a name.
 #[repr(C)]
-struct Slot {
+struct TraceSlot {
     /// Whose it is (48 bits), and which of the I/Os that had it (16 bits).
     owner: u64,
     start_ns: u64,
@@ -20,7 +20,7 @@ struct Slot {
     merges: u16,
     rest: [u8; 82],
 }
-const _: () = assert!(size_of::<Slot>() == 128);
+const _: () = assert!(size_of::<TraceSlot>() == 128);
 
 /// `struct noted`.
 #[repr(C)]
@@ -89,7 +89,7 @@ impl Slots {
         count: usize,
     ) -> io::Result<Slots> {
         Ok(Slots {
-            slots: Mapping::readable(slots, count * size_of::<Slot>())?,
+            slots: Mapping::readable(slots, count * size_of::<TraceSlot>())?,
             notes: Mapping::readable(notes, count * size_of::<SlotNote>())?,
             ends: Mapping::readable(ends, count * size_of::<SlotEnd>())?,
             count,
@@ -107,7 +107,7 @@ impl Slots {
         // integers, copied out at once, and a value torn by a program that is still running is a value too.
         let (slot, note, end) = unsafe {
             (
-                self.slots.start().cast::<Slot>().add(at).read(),
+                self.slots.start().cast::<TraceSlot>().add(at).read(),
                 self.notes.start().cast::<SlotNote>().add(at).read(),
                 self.ends.start().cast::<SlotEnd>().add(at).read(),
             )

@@ -255,7 +255,7 @@ impl Actors {
 }
 
 impl Part for Actors {
-    fn eat(&mut self, ios: &[Io], _: i64) {
+    fn consume(&mut self, ios: &[Io], _: i64) {
         ios.iter().for_each(|io| self.push(io));
     }
 }
@@ -291,7 +291,7 @@ mod tests {
 
     fn table(ios: &[Io]) -> ActorTable {
         let mut actors = Actors::new(Window::OPEN);
-        actors.eat(ios, i64::MIN);
+        actors.consume(ios, i64::MIN);
         actors.finish()
     }
 

@@ -10,7 +10,7 @@ use crate::analysis::bursts::{
     self, Burst, BurstRule, Limit, LimitSource, SampledView, sampled_view,
 };
 use crate::analysis::capacity::load::LoadPoint;
-use crate::analysis::device::detail::{Around, BURST_SLOT_NS};
+use crate::analysis::device::detail::{BURST_SLOT_NS, DeviceContext};
 use crate::analysis::stream::requests::{Request, Requests};
 use crate::model::Class;
 
@@ -63,7 +63,7 @@ pub(in crate::analysis) struct Found {
 
 /// The bursts of a stream: against the user's limit if there is one, else those that its submissions showed (`scanned`).
 pub(in crate::analysis) fn find_bursts(
-    around: &Around,
+    around: &DeviceContext,
     series: &Series,
     class: Class,
     scanned: Vec<Scanned>,

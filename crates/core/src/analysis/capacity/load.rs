@@ -11,7 +11,7 @@ use crate::analysis::stream::window::Window;
 
 /// One window of one device. Sums of times are whole numbers below 2^53 in all but absurd windows.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-struct Sums {
+struct LoadSums {
     ios: u32,
     bytes: u64,
     total_ns: f64,
@@ -65,7 +65,7 @@ pub struct LoadWindows {
     len_ns: i64,
     level: i64,
     since_ns: i64,
-    sums: KeptSlots<Sums>,
+    sums: KeptSlots<LoadSums>,
     /// Where the sweep is, and where completions are.
     swept: (LastSlot, usize),
     completed: (LastSlot, usize),
@@ -148,7 +148,7 @@ impl LoadWindows {
         let windows = (window.len_ns() / self.len_ns) as usize;
         let (from_ns, len_ns) = (window.from_ns, self.len_ns);
         let s = len_ns as f64 / 1e9;
-        let point = |(i, w): (u32, Sums)| LoadPoint {
+        let point = |(i, w): (u32, LoadSums)| LoadPoint {
             from_ns: from_ns + i64::from(i) * len_ns,
             len_ns,
             ios_per_s: f64::from(w.ios) / s,
@@ -172,8 +172,8 @@ impl LoadWindows {
     }
 }
 
-fn joined(a: Sums, b: &Sums) -> Sums {
-    Sums {
+fn joined(a: LoadSums, b: &LoadSums) -> LoadSums {
+    LoadSums {
         ios: a.ios.saturating_add(b.ios),
         bytes: a.bytes + b.bytes,
         total_ns: a.total_ns + b.total_ns,

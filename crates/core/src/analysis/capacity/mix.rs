@@ -44,7 +44,7 @@ pub fn load(rates: &[(f64, f64)], costs: &[Option<Cost>], servers: f64) -> Optio
 
 /// Sums of least squares of one class.
 #[derive(Debug, Clone, Copy, Default)]
-struct Sums {
+struct MixSums {
     n: f64,
     x: f64,
     y: f64,
@@ -52,7 +52,7 @@ struct Sums {
     xy: f64,
 }
 
-impl Sums {
+impl MixSums {
     fn cost(&self) -> Option<Cost> {
         if self.n < MIN_ALONE as f64 {
             return None;
@@ -82,7 +82,7 @@ impl Sums {
 /// Gathers what I/Os alone on the device cost; fed in the order of issue.
 #[derive(Debug, Clone, Default)]
 pub struct Alone {
-    sums: [Sums; 2],
+    sums: [MixSums; 2],
 }
 
 impl Alone {

@@ -136,7 +136,7 @@ pub struct Room {
 /// Reads capacity off the windows of one device.
 pub fn capacity(load: &Load, known: &Known) -> Capacity {
     let busy: Vec<&LoadPoint> = load.points.iter().filter(|p| p.in_flight > 0.0).collect();
-    let sample = Sample::of(load);
+    let sample = BootstrapBlocks::of(load);
     let little_residual = little(&busy);
     let consistent = little_residual.is_none_or(|r| r <= LITTLE);
     let mut whole = sample.estimate(&vec![1.0; sample.blocks], None);
@@ -367,7 +367,7 @@ struct BinSums {
 }
 
 /// Ten windows: which block they are in, mean L, sums of X and of X R.
-struct Stretch {
+struct WindowBlock {
     block: usize,
     in_flight: f64,
     ios: f64,
@@ -375,14 +375,14 @@ struct Stretch {
 }
 
 /// The windows in blocks of at least ten, of which the bootstrap draws.
-struct Sample {
+struct BootstrapBlocks {
     blocks: usize,
     bins: Vec<BTreeMap<i64, BinSums>>,
     /// By L.
-    stretches: Vec<Stretch>,
+    stretches: Vec<WindowBlock>,
 }
 
-impl Sample {
+impl BootstrapBlocks {
     /// So many blocks at most.
     const BLOCKS: usize = 200;
     /// Times it is drawn anew.
@@ -390,14 +390,14 @@ impl Sample {
     /// Fewer blocks say nothing of their own spread.
     const MIN_BLOCKS: usize = 8;
 
-    fn of(load: &Load) -> Sample {
+    fn of(load: &Load) -> BootstrapBlocks {
         let len = load
             .windows
             .div_ceil(Self::BLOCKS)
             .next_multiple_of(10)
             .max(10);
         let blocks = load.windows.div_ceil(len);
-        let mut sample = Sample {
+        let mut sample = BootstrapBlocks {
             blocks,
             bins: vec![BTreeMap::new(); blocks],
             stretches: Vec::new(),
@@ -558,11 +558,11 @@ fn binned(windows: &[LoadPoint]) -> BTreeMap<i64, BinSums> {
 }
 
 /// `ten` are those of `windows` in which anything happened.
-fn stretch(block: usize, ten: &[LoadPoint], windows: usize) -> Option<Stretch> {
+fn stretch(block: usize, ten: &[LoadPoint], windows: usize) -> Option<WindowBlock> {
     let of = |f: fn(&LoadPoint) -> f64| ten.iter().map(f).sum::<f64>();
     let ios = of(|p| p.ios_per_s);
     let us = of(|p| p.ios_per_s * p.mean_us.unwrap_or(0.0));
-    (ios > 0.0).then(|| Stretch {
+    (ios > 0.0).then(|| WindowBlock {
         block,
         in_flight: of(|p| p.in_flight) / windows as f64,
         ios,

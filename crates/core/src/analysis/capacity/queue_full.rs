@@ -35,7 +35,7 @@ const MAX_STRETCHES: usize = 4096;
 
 /// A run of issues.
 #[derive(Debug, Clone, Copy)]
-struct Stretch {
+struct FullStretch {
     from_ns: i64,
     to_ns: i64,
     ios: u64,
@@ -83,8 +83,8 @@ pub(in crate::analysis) struct FullSweep {
     most: i64,
     /// Since when a place is free.
     free_since_ns: Option<i64>,
-    open: Option<Stretch>,
-    found: Vec<Stretch>,
+    open: Option<FullStretch>,
+    found: Vec<FullStretch>,
 }
 
 impl FullSweep {
@@ -101,7 +101,7 @@ impl FullSweep {
     }
 
     fn close(&mut self) {
-        let is_full = |s: &Stretch| {
+        let is_full = |s: &FullStretch| {
             let len_ns = s.to_ns - s.from_ns;
             len_ns >= MIN_NS
                 && s.last_places * INTO_LAST >= s.ios
@@ -120,7 +120,7 @@ impl FullSweep {
         self.close();
         let mut found = self.found;
         found.retain(|s| !losses.overlap(dev, s.from_ns, s.to_ns));
-        let length = |s: &Stretch| s.to_ns - s.from_ns;
+        let length = |s: &FullStretch| s.to_ns - s.from_ns;
         let (full_ns, longest_ns) = (
             found.iter().map(length).sum::<i64>(),
             found.iter().map(length).max()?,
@@ -173,7 +173,7 @@ impl Sweep for FullSweep {
         if self.open.is_none() && !fills {
             return;
         }
-        let s = self.open.get_or_insert(Stretch {
+        let s = self.open.get_or_insert(FullStretch {
             from_ns: span.start_ns,
             to_ns: span.start_ns,
             ios: 0,

@@ -93,11 +93,16 @@ pub fn without_doubles(rates: &[IntervalRates], devices: &[Device]) -> Vec<Inter
         .filter(|d| is_sum_of_all(d))
         .map(|d| d.id)
         .collect();
-    let tables: Vec<(DevId, Table)> = of_all
+    let tables: Vec<(DevId, ImportedTable)> = of_all
         .iter()
-        .map(|dev| (*dev, Table::of(rates.iter().filter(|r| r.dev == *dev))))
+        .map(|dev| {
+            (
+                *dev,
+                ImportedTable::of(rates.iter().filter(|r| r.dev == *dev)),
+            )
+        })
         .collect();
-    let apart = Table::of(rates.iter().filter(|r| !sums.contains(&r.dev)));
+    let apart = ImportedTable::of(rates.iter().filter(|r| !sums.contains(&r.dev)));
     let is_double = |r: &IntervalRates| {
         let finer = || {
             tables
@@ -111,15 +116,15 @@ pub fn without_doubles(rates: &[IntervalRates], devices: &[Device]) -> Vec<Inter
 }
 
 /// When a table has rows, to be looked up fast: a log may have millions of them.
-struct Table {
+struct ImportedTable {
     /// What its longest row covers.
     interval_ns: i64,
     /// Beginnings in order, each with the latest end up to there.
     spans: Vec<(i64, i64)>,
 }
 
-impl Table {
-    fn of<'a>(rows: impl Iterator<Item = &'a IntervalRates> + Clone) -> Table {
+impl ImportedTable {
+    fn of<'a>(rows: impl Iterator<Item = &'a IntervalRates> + Clone) -> ImportedTable {
         let mut spans: Vec<(i64, i64)> = rows.clone().map(|r| (r.from_ns, r.to_ns)).collect();
         spans.sort_unstable();
         let mut latest = i64::MIN;
@@ -127,7 +132,7 @@ impl Table {
             latest = latest.max(s.1);
             s.1 = latest;
         }
-        Table {
+        ImportedTable {
             interval_ns: rows.map(IntervalRates::interval_ns).max().unwrap_or(0),
             spans,
         }
@@ -298,7 +303,7 @@ fn weighted(values: impl Iterator<Item = (f64, i64)>) -> Option<f64> {
 /// Counts, bytes and mean of some rows. Counts are rounded at the end only: a printed rate times the interval is seldom
 /// whole.
 #[derive(Debug, Clone, Copy, Default)]
-struct Sums {
+struct ImportedSums {
     ios: Option<f64>,
     bytes: Option<f64>,
     /// Sum of means by I/Os, and those I/Os.
@@ -307,7 +312,7 @@ struct Sums {
     unweighted: (f64, f64),
 }
 
-impl Sums {
+impl ImportedSums {
     fn add(&mut self, c: &ClassRates, seconds: f64, ios_per_s: Option<f64>) {
         for (sum, rate) in [(&mut self.ios, ios_per_s), (&mut self.bytes, c.bytes_per_s)] {
             let n = rate
@@ -349,7 +354,7 @@ pub fn of_all_classes(
     rates: &[IntervalRates],
     window: std::ops::Range<i64>,
 ) -> BTreeMap<DevId, AllClasses> {
-    let mut by_device: BTreeMap<DevId, (Sums, Sums)> = BTreeMap::new();
+    let mut by_device: BTreeMap<DevId, (ImportedSums, ImportedSums)> = BTreeMap::new();
     for r in rates
         .iter()
         .filter(|r| r.from_ns >= window.start && r.to_ns <= window.end)
@@ -375,7 +380,7 @@ pub fn of_all_classes(
             ios_per_s,
         );
     }
-    let finish = |(dev, (all, service)): (DevId, (Sums, Sums))| {
+    let finish = |(dev, (all, service)): (DevId, (ImportedSums, ImportedSums))| {
         let s = all.summary();
         (
             dev,
@@ -406,7 +411,7 @@ pub struct AllClasses {
 
 fn summary(dev: DevId, rows: &[&IntervalRates]) -> DeviceSummary {
     let class = |class: Class| {
-        let mut sums = Sums::default();
+        let mut sums = ImportedSums::default();
         for r in rows {
             let c = &r.classes[class as usize];
             sums.add(c, r.interval_ns() as f64 / 1e9, c.ios_per_s);

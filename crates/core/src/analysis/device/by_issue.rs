@@ -4,7 +4,7 @@ use crate::analysis::bursts::cells::CLASSES;
 use crate::analysis::capacity::queue_full::FullSweep;
 use crate::analysis::device::at_issue::{AtIssue, IssueSweep};
 use crate::analysis::device::stages::Stages;
-use crate::analysis::latency::change::{self, Around, Change};
+use crate::analysis::latency::change::{self, Change, LatencyContext};
 use crate::analysis::latency::mode::{self, Mode};
 use crate::analysis::latency::stalls::GapSweep;
 use crate::analysis::stream::kept_slots::within_budget;
@@ -51,7 +51,7 @@ impl SweptByIssue {
     }
 
     /// How device times of reads and of writes changed, and their second modes.
-    pub fn latencies(&self, around: &Around) -> (Vec<Change>, Vec<Mode>) {
+    pub fn latencies(&self, around: &LatencyContext) -> (Vec<Change>, Vec<Mode>) {
         let samples = &self.met.samples;
         let changes = CLASSES
             .into_iter()

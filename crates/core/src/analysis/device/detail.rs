@@ -246,7 +246,7 @@ pub struct DeviceDetail {
 }
 
 /// What is known around a device when its detail is made.
-pub(in crate::analysis) struct Around<'a> {
+pub(in crate::analysis) struct DeviceContext<'a> {
     pub dev: DevId,
     pub window: Window,
     pub cells: &'a Cells,
@@ -264,14 +264,14 @@ pub(in crate::analysis) struct Around<'a> {
 
 impl Gathered {
     /// The detail of this device.
-    pub fn finish(self, around: &Around) -> DeviceDetail {
+    pub fn finish(self, around: &DeviceContext) -> DeviceDetail {
         let Gathered {
             swept,
             issued,
             completed,
             s2c,
         } = self;
-        let known = change::Around {
+        let known = change::LatencyContext {
             window: around.window,
             gaps: &around.losses.of(around.dev),
             family: around.family,
@@ -352,7 +352,7 @@ impl Gathered {
 }
 
 /// What A18 needs to know besides the windows.
-fn known_of(around: &Around, stages: &StagesSummary, series: &[Series; 2]) -> Known {
+fn known_of(around: &DeviceContext, stages: &StagesSummary, series: &[Series; 2]) -> Known {
     let seconds = (around.window.len_ns() as f64 / 1e9).max(1e-9);
     let total =
         |s: &Series, of: fn(&Slot) -> u64| s.filled().iter().map(of).sum::<u64>() as f64 / seconds;
@@ -365,7 +365,7 @@ fn known_of(around: &Around, stages: &StagesSummary, series: &[Series; 2]) -> Kn
 }
 
 /// Windows with losses were not observed.
-fn peak_hour(around: &Around, load: &Load) -> Option<PeakHour> {
+fn peak_hour(around: &DeviceContext, load: &Load) -> Option<PeakHour> {
     const HOUR_NS: i64 = 3600 * 1_000_000_000;
     if around.window.len_ns() < 2 * HOUR_NS {
         return None;
@@ -400,7 +400,11 @@ fn peak_hour(around: &Around, load: &Load) -> Option<PeakHour> {
     })
 }
 
-fn util_check(around: &Around, stages: &StagesSummary, expected: Option<f64>) -> Option<UtilCheck> {
+fn util_check(
+    around: &DeviceContext,
+    stages: &StagesSummary,
+    expected: Option<f64>,
+) -> Option<UtilCheck> {
     let (busy_ns, covered_ns) = around.counted?;
     let window_ns = around.window.len_ns();
     // Counters of another stretch of time, or I/Os that are missing, would make any comparison idle.
@@ -428,7 +432,7 @@ fn util_check(around: &Around, stages: &StagesSummary, expected: Option<f64>) ->
     ))
 }
 
-fn series_of(around: &Around, class: Class) -> Series {
+fn series_of(around: &DeviceContext, class: Class) -> Series {
     // Slots in which nothing is in flight take no memory.
     let busy_ns = around.busy_percent.map_or(1.0, |p| p / 100.0) * around.window.len_ns() as f64;
     around.cells.series(
@@ -451,7 +455,7 @@ pub(in crate::analysis) fn burst_slot_ns(busy_ns: i64) -> i64 {
 /// `requests` are those of this class and of the other one; `demand` is that of this one; in `gaps` too much is missing to
 /// see what begins.
 fn stream(
-    around: &Around,
+    around: &DeviceContext,
     class: Class,
     both: &[Series; 2],
     own: Found,

@@ -195,7 +195,7 @@ impl Sweep for Issued {
 }
 
 #[derive(Debug)]
-struct DeviceSums {
+struct ClassTotals {
     dev: DevId,
     classes: [ClassSums; 4],
     lost: LostCount,
@@ -206,7 +206,7 @@ struct DeviceSums {
 pub(in crate::analysis) struct Counts {
     window: Window,
     index: DeviceIndex,
-    sums: Vec<DeviceSums>,
+    sums: Vec<ClassTotals>,
     last_done_ns: Option<i64>,
     lost: LostCount,
     censored: u64,
@@ -228,7 +228,7 @@ impl Counts {
     fn number(&mut self, dev: DevId) -> u32 {
         let i = self.index.number(dev);
         if i as usize == self.sums.len() {
-            self.sums.push(DeviceSums {
+            self.sums.push(ClassTotals {
                 dev,
                 classes: Default::default(),
                 lost: LostCount(Some(0)),
@@ -315,7 +315,7 @@ impl Counts {
 }
 
 fn summary(
-    mut sums: DeviceSums,
+    mut sums: ClassTotals,
     mut sweep: DeviceSweep,
     mut issued: LevelTime,
     window: Window,

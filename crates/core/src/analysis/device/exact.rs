@@ -101,11 +101,11 @@ pub struct Intervals {
 #[derive(Debug, Default)]
 struct Devices {
     numbers: BTreeMap<DevId, u32>,
-    states: Vec<State>,
+    states: Vec<ExactState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct ExactState {
     level: i64,
     since_ns: i64,
     now: DeviceExact,
@@ -115,7 +115,7 @@ impl Devices {
     /// The index of a device; a new one has been idle since `from_ns`.
     fn key(&mut self, dev: DevId, from_ns: i64) -> u32 {
         *self.numbers.entry(dev).or_insert_with(|| {
-            self.states.push(State {
+            self.states.push(ExactState {
                 level: 0,
                 since_ns: from_ns,
                 now: DeviceExact::idle(0),
@@ -125,7 +125,7 @@ impl Devices {
     }
 }
 
-impl State {
+impl ExactState {
     fn advance(&mut self, to_ns: i64) {
         let ns = (to_ns - self.since_ns).max(0);
         if self.level > 0 {

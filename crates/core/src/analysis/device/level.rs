@@ -16,20 +16,20 @@ pub struct LevelTime {
     /// Time at each level, of all stretches together.
     ns_at: Vec<i64>,
     /// The same of each stretch that is over, in order, and of all of them.
-    past: Vec<Stretch>,
+    past: Vec<LevelStretch>,
     ns_cut: Vec<i64>,
     changes: u32,
 }
 
 /// A part of the window, kept so that an I/O that turns up late can be added to it.
 #[derive(Debug, Clone)]
-struct Stretch {
+struct LevelStretch {
     from_ns: i64,
     to_ns: i64,
     ns_at: Vec<i64>,
 }
 
-impl Stretch {
+impl LevelStretch {
     fn share_of(&self, from_ns: i64, to_ns: i64) -> f64 {
         (to_ns.min(self.to_ns) - from_ns.max(self.from_ns)).max(0) as f64
             / (self.to_ns - self.from_ns) as f64
@@ -138,13 +138,13 @@ impl LevelTime {
             .zip(&mut ns_at)
             .for_each(|(before, ns)| *ns -= before);
         self.ns_cut.clone_from(&self.ns_at);
-        self.past.push(Stretch {
+        self.past.push(LevelStretch {
             from_ns,
             to_ns: self.since_ns,
             ns_at,
         });
         if self.past.len() > PAST {
-            let mut kept: Vec<Stretch> = Vec::with_capacity(PAST);
+            let mut kept: Vec<LevelStretch> = Vec::with_capacity(PAST);
             for s in self.past.drain(..) {
                 match kept.last_mut().filter(|last| {
                     last.to_ns - last.from_ns < (s.to_ns - self.window.from_ns) / (PAST as i64 / 2)

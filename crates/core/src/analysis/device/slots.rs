@@ -69,13 +69,13 @@ pub struct SlotGroup {
 
 /// Counts of small numbers.
 #[derive(Debug, Clone, Default)]
-struct Tally {
+struct SlotTally {
     counts: Vec<u64>,
     n: u64,
     sum: u128,
 }
 
-impl Tally {
+impl SlotTally {
     fn add(&mut self, value: u64, times: u64) {
         let at = value as usize;
         if at >= self.counts.len() {
@@ -131,7 +131,7 @@ pub struct SlotStream {
     sampled: Option<u64>,
     area_ns: i128,
     max: u64,
-    tallies: [Tally; 4],
+    tallies: [SlotTally; 4],
     groups: Vec<SlotGroup>,
 }
 

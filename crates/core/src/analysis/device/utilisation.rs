@@ -135,7 +135,7 @@ impl Estimator {
                 ios,
             };
         };
-        let load = Load::of(delta, ios, span_s);
+        let load = CounterLoad::of(delta, ios, span_s);
         let (percent, method) = match (self.regime, load) {
             (Some(Regime::Sampled | Regime::RoundStats), _) => (ticks, Method::IoTicks),
             (Some(Regime::TouchedJiffy | Regime::StartTouches), Some(load))
@@ -167,17 +167,17 @@ impl Estimator {
 
 /// What the other counters say about an interval: they are kept in nanoseconds and have no bias.
 #[derive(Debug, Clone, Copy)]
-struct Load {
+struct CounterLoad {
     /// I/Os completed per second.
     per_s: f64,
     /// Mean number in flight: time in flight of what completed, per second.
     in_flight: f64,
 }
 
-impl Load {
-    fn of(delta: &Delta, ios: Option<u64>, span_s: f64) -> Option<Load> {
+impl CounterLoad {
+    fn of(delta: &Delta, ios: Option<u64>, span_s: f64) -> Option<CounterLoad> {
         let in_flight = delta.time_in_queue_ms? as f64 / 1e3 / span_s;
-        Some(Load {
+        Some(CounterLoad {
             per_s: ios? as f64 / span_s,
             in_flight,
         })

@@ -50,7 +50,7 @@ pub struct FileCalls {
 
 /// Sums of one kind of call.
 #[derive(Debug, Default)]
-struct Sums {
+struct CallSums {
     n: u64,
     timed: u64,
     /// The calls of those requests of which all are known one by one.
@@ -77,7 +77,7 @@ struct Added<'a> {
     slowest_ns: Option<i64>,
 }
 
-impl Sums {
+impl CallSums {
     fn add(&mut self, calls: Added<'_>) {
         let Added {
             n,
@@ -158,9 +158,9 @@ impl Sums {
 /// Accumulates the calls on one file.
 #[derive(Debug, Default)]
 pub struct Calls {
-    read: Sums,
-    write: Sums,
-    sync: Sums,
+    read: CallSums,
+    write: CallSums,
+    sync: CallSums,
     ns: i128,
 }
 

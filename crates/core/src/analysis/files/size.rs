@@ -108,7 +108,7 @@ const BLOCKS: [i64; 6] = [4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, 128 * 
 const MIN_IN_BIN: usize = 3;
 
 /// Median of a bin of 1 KiB.
-struct Level {
+struct SizeLevel {
     kib: i64,
     weight: f64,
     us: f64,
@@ -125,7 +125,7 @@ pub fn steps(points: &[SizePoint]) -> Option<Steps> {
         if chunk.len() >= MIN_IN_BIN {
             let mut totals: Vec<f64> = chunk.iter().map(|p| p.total_ns as f64 / 1e3).collect();
             let us = median(&mut totals)?;
-            levels.push(Level {
+            levels.push(SizeLevel {
                 kib: (chunk[0].bytes - 1) / KIB + 1,
                 weight: chunk.len() as f64,
                 us,
@@ -155,7 +155,7 @@ pub fn steps(points: &[SizePoint]) -> Option<Steps> {
     })
 }
 
-fn bic(levels: &[Level], parameters: f64, rss: f64) -> f64 {
+fn bic(levels: &[SizeLevel], parameters: f64, rss: f64) -> f64 {
     let n = levels.len() as f64;
     let weight: f64 = levels.iter().map(|l| l.weight).sum();
     let mean = levels.iter().map(|l| l.weight * l.us).sum::<f64>() / weight;
@@ -168,7 +168,7 @@ fn bic(levels: &[Level], parameters: f64, rss: f64) -> f64 {
 }
 
 /// Residual sum of squares around the straight line over `x`.
-fn straight_line(levels: &[Level], x: impl Fn(i64) -> f64) -> f64 {
+fn straight_line(levels: &[SizeLevel], x: impl Fn(i64) -> f64) -> f64 {
     let w: f64 = levels.iter().map(|l| l.weight).sum();
     let (mx, my) = levels.iter().fold((0.0, 0.0), |(mx, my), l| {
         (mx + l.weight * x(l.kib) / w, my + l.weight * l.us / w)
@@ -185,7 +185,7 @@ fn straight_line(levels: &[Level], x: impl Fn(i64) -> f64) -> f64 {
 }
 
 /// Residual sum of squares around the mean of each period, and how many periods there are.
-fn piecewise(levels: &[Level], period_kib: i64) -> (f64, f64) {
+fn piecewise(levels: &[SizeLevel], period_kib: i64) -> (f64, f64) {
     let (mut rss, mut groups) = (0.0, 0.0);
     for group in levels.chunk_by(|a, b| (a.kib - 1) / period_kib == (b.kib - 1) / period_kib) {
         let w: f64 = group.iter().map(|l| l.weight).sum();

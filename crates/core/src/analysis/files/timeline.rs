@@ -80,7 +80,7 @@ pub struct FilesOverTime {
 }
 
 #[derive(Debug, Clone, Default)]
-struct Cell {
+struct TimelineCell {
     n: u64,
     totals: Latencies,
     with_data: u64,
@@ -92,7 +92,7 @@ struct Cell {
 pub struct FilesTimeline {
     window: Window,
     step_ns: i64,
-    cells: HashMap<(RequestClass, i64), Cell>,
+    cells: HashMap<(RequestClass, i64), TimelineCell>,
     spans: Vec<(i64, i64, RequestClass)>,
     too_many: bool,
 }
@@ -182,7 +182,7 @@ impl FilesTimeline {
 
     fn class(&mut self, class: RequestClass) -> Option<ClassOverTime> {
         let groups = self.groups();
-        let mut cells: Vec<Cell> = (0..groups as i64)
+        let mut cells: Vec<TimelineCell> = (0..groups as i64)
             .map(|g| self.cells.remove(&(class, g)).unwrap_or_default())
             .collect();
         cells.iter().any(|c| c.n > 0).then(|| ClassOverTime {

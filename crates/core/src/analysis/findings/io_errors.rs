@@ -66,7 +66,7 @@ fn widen(span: &mut Option<(i64, i64)>, from_ns: i64, to_ns: i64) {
 
 /// Accumulates the findings `slow-io`, `io-error` and `lost-events`.
 #[derive(Debug)]
-pub struct Trouble {
+pub struct ErrorCounts {
     window: Window,
     index: DeviceIndex,
     devices: Vec<PerDevice>,
@@ -81,10 +81,10 @@ struct LossSum {
     span: Option<(i64, i64)>,
 }
 
-impl Trouble {
+impl ErrorCounts {
     /// For what completes inside `window`.
-    pub fn new(window: Window) -> Trouble {
-        Trouble {
+    pub fn new(window: Window) -> ErrorCounts {
+        ErrorCounts {
             window,
             index: DeviceIndex::default(),
             devices: Vec::new(),
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn the_slowest_is_named_with_its_process_and_place() {
-        let mut t = Trouble::new(Window::OPEN);
+        let mut t = ErrorCounts::new(Window::OPEN);
         let slow = |done_s: i64, s: i64| Io {
             comm: Some(Comm::new(b"fio")),
             tgid: Some(7),
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn failures_are_counted_by_error() {
-        let mut t = Trouble::new(Window::OPEN);
+        let mut t = ErrorCounts::new(Window::OPEN);
         for (i, e) in [5, 5, 28, 0].into_iter().enumerate() {
             t.push(&Io {
                 error: Some(e),
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn censored_and_retired_ios_are_no_losses() {
-        let mut t = Trouble::new(Window::OPEN);
+        let mut t = ErrorCounts::new(Window::OPEN);
         for reason in LossReason::ALL {
             t.lost(&Lost {
                 from_ns: 1,

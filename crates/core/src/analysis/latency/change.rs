@@ -31,11 +31,11 @@ const ALPHA: f64 = 0.01;
 const SHUFFLES: usize = 999;
 /// Smaller changes are not reported; its interval must lie beyond the second.
 const NOTICEABLE: f64 = 1.25;
-const SURE: f64 = 1.1;
+const MIN_INTERVAL_RATIO: f64 = 1.1;
 /// A class that takes so many times as long is a warning.
 const WARNING: f64 = 1.5;
 /// So many of the pairs (block before, block after) must differ in the direction of the step.
-const APART: f64 = 0.9;
+const MIN_PAIRS_APART: f64 = 0.9;
 /// Kendall's tau of a trend.
 const MIN_TAU: f64 = 0.6;
 
@@ -119,7 +119,7 @@ fn blocks(
     rows: &[(&AtIssue, f64)],
     samples: &[Requests<AtIssue>; 2],
     class: usize,
-    around: &Around,
+    around: &LatencyContext,
 ) -> Vec<Block> {
     let len_ns = (around.window.len_ns() / BLOCKS as i64).max(1);
     let begin = |i: usize| around.window.from_ns + i as i64 * len_ns;
@@ -164,7 +164,7 @@ fn blocks(
 }
 
 /// What a test needs to know around the requests.
-pub(in crate::analysis) struct Around<'a> {
+pub(in crate::analysis) struct LatencyContext<'a> {
     pub window: Window,
     /// Where I/Os are missing.
     pub gaps: &'a [(i64, i64)],
@@ -176,7 +176,7 @@ pub(in crate::analysis) struct Around<'a> {
 pub(in crate::analysis) fn find(
     samples: &[Requests<AtIssue>; 2],
     class: Class,
-    around: &Around,
+    around: &LatencyContext,
 ) -> Option<Change> {
     if around.window.len_ns() < MIN_NS {
         return None;
@@ -197,7 +197,7 @@ pub(in crate::analysis) fn find(
     }
     let means: Vec<f64> = blocks.iter().map(Block::mean).collect();
     let step = best_split(&means)?;
-    let line = Line::of(&means);
+    let line = Line::fit(&means);
     let n = blocks.len();
     let (form, effect, split, (at_ns, left_ns, right_ns)) = if line.squares(&means) < step.squares {
         let times = (
@@ -238,9 +238,9 @@ pub(in crate::analysis) fn find(
     } = effect;
     let load_ratio = load_only(&blocks, split, ratio > 1.0)?;
     let sure = if ratio > 1.0 {
-        ratio_ci.0 >= SURE
+        ratio_ci.0 >= MIN_INTERVAL_RATIO
     } else {
-        ratio_ci.1 <= 1.0 / SURE
+        ratio_ci.1 <= 1.0 / MIN_INTERVAL_RATIO
     };
     let matters = ratio.max(1.0 / ratio) >= NOTICEABLE;
     if !(sure && matters) {
@@ -333,7 +333,7 @@ pub(in crate::analysis) fn inflation(rest: &[f64]) -> f64 {
 }
 
 /// The step, if it is one.
-fn stepped(step: &Split, means: &[f64], around: &Around) -> Option<Effect> {
+fn stepped(step: &Split, means: &[f64], around: &LatencyContext) -> Option<Effect> {
     let (before, after) = means.split_at(step.first_after);
     let level = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
     let levels = [level(before), level(after)];
@@ -355,7 +355,7 @@ fn stepped(step: &Split, means: &[f64], around: &Around) -> Option<Effect> {
         .flat_map(|a| after.iter().map(move |b| (b - a) * sign))
         .filter(|d| *d > 0.0)
         .count();
-    let is_apart = apart as f64 >= APART * (before.len() * after.len()) as f64;
+    let is_apart = apart as f64 >= MIN_PAIRS_APART * (before.len() * after.len()) as f64;
     if !is_apart || p_family > ALPHA {
         return None;
     }
@@ -395,7 +395,7 @@ struct Line {
 }
 
 impl Line {
-    fn of(means: &[f64]) -> Line {
+    fn fit(means: &[f64]) -> Line {
         let pairs = || (0..means.len()).flat_map(|i| (i + 1..means.len()).map(move |j| (i, j)));
         let mut slopes: Vec<f64> = pairs()
             .map(|(i, j)| (means[j] - means[i]) / (j - i) as f64)
@@ -430,7 +430,7 @@ impl Line {
 }
 
 /// The trend, if it is one: Mann and Kendall's test with the variance of a series that remembers.
-fn trend(line: &Line, means: &[f64], around: &Around) -> Option<Effect> {
+fn trend(line: &Line, means: &[f64], around: &LatencyContext) -> Option<Effect> {
     let n = means.len() as f64;
     let sigma = (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0 * inflation(&line.rest(means))).sqrt();
     let p_value = 2.0 * normal_below(-(line.s.abs() - 1.0).max(0.0) / sigma);

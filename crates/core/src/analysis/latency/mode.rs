@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::analysis::device::at_issue::{AtIssue, against_alike};
 use crate::analysis::findings::evidence::{Evidence, LatencyModeEvidence};
 use crate::analysis::findings::{Finding, Severity};
-use crate::analysis::latency::change::Around;
+use crate::analysis::latency::change::LatencyContext;
 use crate::analysis::math::distributions::chernoff;
 use crate::analysis::math::stats::nearest_rank;
 use crate::analysis::stream::requests::Requests;
@@ -92,13 +92,13 @@ pub struct Mode {
     pub sectors: Option<(i64, i64)>,
 }
 
-type Row<'a> = (&'a AtIssue, f64);
+type ModeRow<'a> = (&'a AtIssue, f64);
 
 /// The mode that takes most device time, of reads or writes of which `samples` are.
 pub(in crate::analysis) fn find(
     samples: &[Requests<AtIssue>; 2],
     class: Class,
-    around: &Around,
+    around: &LatencyContext,
 ) -> Option<Mode> {
     let (gaps, family) = (around.gaps, around.family);
     let whole = |r: &&AtIssue| {
@@ -115,9 +115,9 @@ pub(in crate::analysis) fn find(
         return None;
     }
     let rows = against_alike(&kept);
-    let octave = |r: &Row| u32::BITS - r.0.sectors.leading_zeros();
+    let octave = |r: &ModeRow| u32::BITS - r.0.sectors.leading_zeros();
     let of = |size: u32| {
-        let alike: Vec<Row> = rows.iter().filter(|r| octave(r) == size).copied().collect();
+        let alike: Vec<ModeRow> = rows.iter().filter(|r| octave(r) == size).copied().collect();
         let (form, limit) = slow_beyond(&alike, family)?;
         described(&alike, limit, (class, size, form))
     };
@@ -127,7 +127,7 @@ pub(in crate::analysis) fn find(
 }
 
 /// Residuals beyond this are slow, if any are.
-fn slow_beyond(rows: &[Row], family: usize) -> Option<(Form, f64)> {
+fn slow_beyond(rows: &[ModeRow], family: usize) -> Option<(Form, f64)> {
     if rows.len() < MIN_REQUESTS {
         return None;
     }
@@ -145,7 +145,7 @@ fn slow_beyond(rows: &[Row], family: usize) -> Option<(Form, f64)> {
 }
 
 /// The deepest place between the main peak and the highest one that is beyond a valley.
-fn valley(rows: &[Row], family: usize) -> Option<f64> {
+fn valley(rows: &[ModeRow], family: usize) -> Option<f64> {
     let mut counts = [0.0f64; BINS];
     for r in rows {
         let bin = ((r.1 + BELOW) / BIN).max(0.0) as usize;
@@ -171,9 +171,13 @@ fn valley(rows: &[Row], family: usize) -> Option<f64> {
 }
 
 /// What is known of the slow ones of a class and size; `None` where they are few, many, near, or explained.
-fn described(rows: &[Row], limit: f64, (class, octave, form): (Class, u32, Form)) -> Option<Mode> {
-    let is_slow = |r: &Row| r.1 > limit;
-    let (slow, usual): (Vec<Row>, Vec<Row>) = rows.iter().partition(|r| is_slow(r));
+fn described(
+    rows: &[ModeRow],
+    limit: f64,
+    (class, octave, form): (Class, u32, Form),
+) -> Option<Mode> {
+    let is_slow = |r: &ModeRow| r.1 > limit;
+    let (slow, usual): (Vec<ModeRow>, Vec<ModeRow>) = rows.iter().partition(|r| is_slow(r));
     let share = slow.len() as f64 / rows.len() as f64;
     if slow.len() < MIN_SLOW
         || !(MIN_SHARE..=MAX_SHARE).contains(&share)
@@ -185,13 +189,13 @@ fn described(rows: &[Row], limit: f64, (class, octave, form): (Class, u32, Form)
     let stretches: Vec<usize> = rows
         .chunk_by(|a, b| is_slow(a) == is_slow(b))
         .filter(|c| is_slow(&c[0]))
-        .map(<[Row]>::len)
+        .map(<[ModeRow]>::len)
         .collect();
     let longest = stretches.iter().copied().max()? as f64;
     if stretches.len() < MIN_STRETCHES || longest > MAX_LENGTH_SHARE * slow.len() as f64 {
         return None;
     }
-    let us = |rows: &[Row]| {
+    let us = |rows: &[ModeRow]| {
         rows.iter()
             .map(|r| r.0.device_ns as f64 / 1e3)
             .collect::<Vec<f64>>()
@@ -221,7 +225,7 @@ fn described(rows: &[Row], limit: f64, (class, octave, form): (Class, u32, Form)
 }
 
 /// Whether reads of what was read before are hardly ever slow: the device's cache serves them, and the medium the others.
-fn is_cache(rows: &[Row], is_slow: impl Fn(&Row) -> bool, class: Class) -> bool {
+fn is_cache(rows: &[ModeRow], is_slow: impl Fn(&ModeRow) -> bool, class: Class) -> bool {
     let mut seen = HashSet::new();
     // (requests, slow ones) of first and of later reads of a place.
     let mut sides = [(0.0, 0.0); 2];
@@ -237,9 +241,9 @@ fn is_cache(rows: &[Row], is_slow: impl Fn(&Row) -> bool, class: Class) -> bool 
 }
 
 /// Of twentieths of all requests by place the fewest neighbours that hold four fifths of the slow ones, if these are four at most.
-fn sectors_of(rows: &[Row], slow: &[Row]) -> Option<(i64, i64)> {
+fn sectors_of(rows: &[ModeRow], slow: &[ModeRow]) -> Option<(i64, i64)> {
     const PARTS: usize = 20;
-    let sorted = |rows: &[Row]| {
+    let sorted = |rows: &[ModeRow]| {
         let mut places: Vec<i64> = rows
             .iter()
             .map(|r| r.0.sector)

@@ -7,7 +7,7 @@
 
 use crate::analysis::bursts::cells::Actor;
 use crate::analysis::capacity::mix::Cost;
-use crate::analysis::device::detail::Around;
+use crate::analysis::device::detail::DeviceContext;
 use crate::analysis::findings::conclusions::PathOf;
 use crate::analysis::findings::evidence::{Cause, Evidence, SmallSequentialEvidence};
 use crate::analysis::findings::{Finding, Severity};
@@ -31,7 +31,7 @@ const MIN_SHARE: f64 = 0.2;
 
 /// Requests in flight over the time of a run, and of the recording that they take.
 const BACK_TO_BACK: f64 = 0.3;
-const MATTERS: f64 = 0.01;
+const MIN_TIME_SHARE: f64 = 0.01;
 
 /// Requests that may overtake others.
 const DISORDER: i64 = 32;
@@ -45,7 +45,7 @@ const LASTING: u64 = 8;
 const LASTING_NS: i64 = 1_000_000_000;
 
 #[derive(Debug, Clone, Copy)]
-struct Run {
+struct SequentialRun {
     actor: Actor,
     class: Class,
     bytes: i64,
@@ -57,9 +57,9 @@ struct Run {
     to_ns: i64,
 }
 
-impl Run {
-    fn of(io: &Io, sector: i64) -> Run {
-        Run {
+impl SequentialRun {
+    fn of(io: &Io, sector: i64) -> SequentialRun {
+        SequentialRun {
             actor: Actor::of(io),
             class: io.class(),
             bytes: io.bytes,
@@ -128,7 +128,7 @@ pub struct SmallSequential {
 #[derive(Debug, Default)]
 pub(in crate::analysis) struct Sequences {
     ios: u64,
-    open: Vec<Run>,
+    open: Vec<SequentialRun>,
     streams: Vec<Stream>,
 }
 
@@ -164,11 +164,12 @@ impl Sequences {
         if let Some(run) = self.open.iter_mut().find(|r| r.goes_on(io, sector)) {
             return run.add(io, sector);
         }
-        let new = Run::of(io, sector);
+        let new = SequentialRun::of(io, sector);
         if self.open.len() < MAX_OPEN {
             return self.open.push(new);
         }
-        let keep = |r: &Run| (r.n >= LASTING && io.done_ns - r.to_ns < LASTING_NS, r.to_ns);
+        let keep =
+            |r: &SequentialRun| (r.n >= LASTING && io.done_ns - r.to_ns < LASTING_NS, r.to_ns);
         let oldest = (0..self.open.len())
             .min_by_key(|i| keep(&self.open[*i]))
             .unwrap_or(0);
@@ -184,7 +185,7 @@ impl Sequences {
         }
     }
 
-    fn close(&mut self, run: &Run) {
+    fn close(&mut self, run: &SequentialRun) {
         if !run.counts() {
             return;
         }
@@ -212,7 +213,11 @@ impl Sequences {
     }
 
     /// The stream with most I/Os, if it matters. `costs` are those of the device's reads and writes.
-    pub fn finish(mut self, around: &Around, costs: &[Option<Cost>]) -> Option<SmallSequential> {
+    pub fn finish(
+        mut self,
+        around: &DeviceContext,
+        costs: &[Option<Cost>],
+    ) -> Option<SmallSequential> {
         for run in std::mem::take(&mut self.open) {
             self.close(&run);
         }
@@ -229,7 +234,7 @@ impl Sequences {
         let matters = |s: &Stream| {
             s.ios >= MIN_IOS
                 && s.ios as f64 >= MIN_SHARE * self.ios as f64
-                && s.busy_ns as f64 >= MATTERS * around.window.len_ns() as f64
+                && s.busy_ns as f64 >= MIN_TIME_SHARE * around.window.len_ns() as f64
                 && s.bytes as u64 * FAR_BELOW <= large_bytes
                 && !is_efficient(s)
                 && !around.losses.overlap(around.dev, s.from_ns, s.to_ns)

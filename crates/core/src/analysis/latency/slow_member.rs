@@ -25,7 +25,7 @@ const MIN_BLOCKS: usize = 8;
 const MIN_ALIKE: usize = 5;
 /// Smaller ratios are not reported; the interval must lie beyond the second.
 const NOTICEABLE: f64 = 1.5;
-const SURE: f64 = 1.25;
+const MIN_INTERVAL_RATIO: f64 = 1.25;
 /// A member that takes so many times as long is a warning.
 const WARNING: f64 = 2.0;
 /// Its median must be so much above each peer's, in microseconds.
@@ -33,7 +33,7 @@ const MIN_EXCESS_US: f64 = 50.0;
 /// Significance needed, for all comparisons of the report together.
 const ALPHA: f64 = 0.01;
 /// So many of the blocks must agree.
-const APART: f64 = 0.9;
+const MIN_BLOCKS_AGREE: f64 = 0.9;
 /// A member with so many times the I/Os or bytes of its busiest peer has a load of its own.
 const MAX_LOAD: f64 = 1.25;
 
@@ -183,7 +183,7 @@ fn slowest(
         .filter(|m| !m.requests.is_empty())
         .collect();
     let edges = edges(&members)?;
-    let blocks: Vec<Vec<Cells>> = members.iter().map(|m| cells(m, &edges)).collect();
+    let blocks: Vec<Vec<MemberCells>> = members.iter().map(|m| cells(m, &edges)).collect();
     let mut found = None;
     for (i, member) in members.iter().enumerate() {
         let peers = || members.iter().enumerate().filter(|(k, _)| *k != i);
@@ -202,7 +202,7 @@ fn slowest(
         };
         let excess_us = member.quantile_us(0.5)? - peer.quantile_us(0.5)?;
         let is_slow = least.ratio >= NOTICEABLE
-            && least.ci.0 >= SURE
+            && least.ci.0 >= MIN_INTERVAL_RATIO
             && least.is_apart
             && least.p_family <= ALPHA;
         if is_slow && excess_us >= MIN_EXCESS_US {
@@ -233,10 +233,10 @@ fn edges(members: &[Member]) -> Option<Vec<i64>> {
 }
 
 /// Number and sum of logarithms of device times, by size and sequence.
-type Cells = BTreeMap<(u32, bool), (usize, f64)>;
+type MemberCells = BTreeMap<(u32, bool), (usize, f64)>;
 
-fn cells(member: &Member, edges: &[i64]) -> Vec<Cells> {
-    let mut all: Vec<Cells> = vec![Cells::new(); edges.len()];
+fn cells(member: &Member, edges: &[i64]) -> Vec<MemberCells> {
+    let mut all: Vec<MemberCells> = vec![MemberCells::new(); edges.len()];
     for r in &member.requests {
         let block = edges
             .partition_point(|e| *e <= r.issue_ns)
@@ -250,8 +250,8 @@ fn cells(member: &Member, edges: &[i64]) -> Vec<Cells> {
 }
 
 /// `None` where too little of theirs is alike.
-fn compare(member: &[Cells], peer: &[Cells], family: usize) -> Option<Comparison> {
-    let difference = |(own, other): (&Cells, &Cells)| {
+fn compare(member: &[MemberCells], peer: &[MemberCells], family: usize) -> Option<Comparison> {
+    let difference = |(own, other): (&MemberCells, &MemberCells)| {
         let (mut alike, mut sum) = (0, 0.0);
         for (cell, (n, log)) in own {
             let Some((m, of_peer)) = other.get(cell) else {
@@ -279,7 +279,7 @@ fn compare(member: &[Cells], peer: &[Cells], family: usize) -> Option<Comparison
         ci: ((mean - half).exp(), (mean + half).exp()),
         p_family: (t_both_sides(mean.abs() / se, df) * family as f64).min(1.0),
         blocks,
-        is_apart: above as f64 >= APART * blocks as f64,
+        is_apart: above as f64 >= MIN_BLOCKS_AGREE * blocks as f64,
     })
 }
 

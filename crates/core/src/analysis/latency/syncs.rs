@@ -32,8 +32,8 @@ const BOUND: f64 = 0.5;
 const MOSTLY: f64 = 0.8;
 
 /// Share of the window that syncs must take for a finding, and for a warning.
-const MATTERS: f64 = 0.01;
-const MATTERS_MUCH: f64 = 0.05;
+const MIN_TIME_SHARE: f64 = 0.01;
+const WARNING_TIME_SHARE: f64 = 0.05;
 
 /// Share of cycles in which the writer may submit during the sync.
 const STRAY: f64 = 0.1;
@@ -130,14 +130,14 @@ impl Cycles {
         self.n >= MIN_CYCLES
             && self.share() >= BOUND
             && self.stray as f64 <= STRAY * self.n as f64
-            && self.wait_ns as f64 >= MATTERS * window.len_ns() as f64
+            && self.wait_ns as f64 >= MIN_TIME_SHARE * window.len_ns() as f64
             && !self.is_paced()
     }
 
     fn severity(&self, window: Window) -> Severity {
         let much = self.n >= MANY_CYCLES
             && self.share() >= MOSTLY
-            && self.wait_ns as f64 >= MATTERS_MUCH * window.len_ns() as f64;
+            && self.wait_ns as f64 >= WARNING_TIME_SHARE * window.len_ns() as f64;
         if much {
             Severity::Warning
         } else {

@@ -336,7 +336,7 @@ impl OwnLimitsBuilder {
 }
 
 impl Part for OwnLimitsBuilder {
-    fn eat(&mut self, ios: &[Io], _: i64) {
+    fn consume(&mut self, ios: &[Io], _: i64) {
         for io in ios {
             self.push(io);
         }

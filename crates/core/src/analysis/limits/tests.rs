@@ -52,7 +52,7 @@ fn paced(per_s: f64, end_ns: i64, device_ns: i64, cgroup: i64) -> Vec<Io> {
 
 fn judge(samples: &[CgroupSample], ios: &[Io]) -> Vec<OwnLimit> {
     let mut builder = OwnLimitsBuilder::new(samples, Window::OPEN);
-    builder.eat(ios, i64::MIN);
+    builder.consume(ios, i64::MIN);
     builder.finish()
 }
 

@@ -82,7 +82,7 @@ pub struct ActorSummary {
 
 /// Sums of one class of one actor.
 #[derive(Debug, Clone, Default)]
-struct Flow {
+struct ClassFlow {
     ios: u64,
     bytes: u64,
     max_ns: i64,
@@ -93,7 +93,7 @@ struct Flow {
 
 const GROUP: usize = 8;
 
-impl Flow {
+impl ClassFlow {
     fn add(&mut self, bytes: i64, total_ns: i64) {
         self.ios += 1;
         self.bytes += bytes.max(0) as u64;
@@ -106,7 +106,7 @@ impl Flow {
         self.buckets[at] = self.buckets[at].saturating_add(1);
     }
 
-    fn merge(&mut self, other: &Flow) {
+    fn merge(&mut self, other: &ClassFlow) {
         self.ios += other.ios;
         self.bytes += other.bytes;
         self.max_ns = self.max_ns.max(other.max_ns);
@@ -147,15 +147,15 @@ impl Flow {
 }
 
 #[derive(Debug, Clone, Default)]
-struct Sums {
+struct SlotSums {
     pids: BTreeSet<i32>,
-    read: Flow,
-    write: Flow,
+    read: ClassFlow,
+    write: ClassFlow,
     /// Flushes and discards count for the time only.
     other_ns: i64,
 }
 
-impl Sums {
+impl SlotSums {
     fn add(&mut self, io: &Io) {
         if let Some(tgid) = io.tgid
             && self.pids.len() < MAX_PIDS
@@ -171,7 +171,7 @@ impl Sums {
         }
     }
 
-    fn merge(&mut self, other: &Sums) {
+    fn merge(&mut self, other: &SlotSums) {
         self.read.merge(&other.read);
         self.write.merge(&other.write);
         self.other_ns = self.other_ns.saturating_add(other.other_ns);
@@ -189,15 +189,15 @@ type Who = (ActorKey, DevId);
 
 /// Actors of one kind.
 #[derive(Debug, Default)]
-struct Kind {
+struct ActorsOfKind {
     numbers: HashMap<Who, usize>,
-    sums: Vec<(Who, Sums)>,
+    sums: Vec<(Who, SlotSums)>,
     /// The one before: I/Os often come in runs.
     last: Option<(Who, usize)>,
-    others: Sums,
+    others: SlotSums,
 }
 
-impl Kind {
+impl ActorsOfKind {
     fn add(&mut self, who: Who, io: &Io) {
         let at = match self.last {
             Some((last, at)) if last == who => at,
@@ -215,7 +215,7 @@ impl Kind {
             self.shrink(MAX_KEPT / 2);
         }
         self.numbers.insert(who, self.sums.len());
-        self.sums.push((who, Sums::default()));
+        self.sums.push((who, SlotSums::default()));
         self.sums.len() - 1
     }
 
@@ -256,7 +256,12 @@ impl Kind {
     }
 }
 
-fn summary(key: ActorKey, dev: Option<DevId>, s: &Sums, time_percent: Option<f64>) -> ActorSummary {
+fn summary(
+    key: ActorKey,
+    dev: Option<DevId>,
+    s: &SlotSums,
+    time_percent: Option<f64>,
+) -> ActorSummary {
     let pids = s.pids.iter().copied().collect();
     ActorSummary {
         key,
@@ -271,7 +276,7 @@ fn summary(key: ActorKey, dev: Option<DevId>, s: &Sums, time_percent: Option<f64
 /// Accumulates [`ActorSummary`]s. Memory: at most 2048 actors of each kind.
 #[derive(Debug, Default)]
 pub(super) struct Actors {
-    kinds: [Kind; 3],
+    kinds: [ActorsOfKind; 3],
     device_ns: BTreeMap<DevId, i64>,
 }
 

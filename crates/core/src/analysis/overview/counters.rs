@@ -10,7 +10,7 @@ use crate::model::{Lost, SECTOR_BYTES};
 
 /// Sums of one slot; latencies are summed until the end.
 #[derive(Debug, Clone, Default)]
-struct Sums {
+struct CounterSums {
     counts: SlotCounts,
     total_ns: [i64; 2],
     time: SlotTime,
@@ -21,7 +21,7 @@ struct Sums {
 #[derive(Debug)]
 pub struct CounterOverview {
     plan: OverviewPlan,
-    slots: Vec<Vec<Sums>>,
+    slots: Vec<Vec<CounterSums>>,
     losses: Losses,
     /// Whether anything tells busy time or concurrency; imported tables may not.
     timed: bool,
@@ -33,7 +33,7 @@ impl CounterOverview {
         let slots = plan
             .stretches
             .iter()
-            .map(|s| vec![Sums::default(); s.slots()])
+            .map(|s| vec![CounterSums::default(); s.slots()])
             .collect();
         CounterOverview {
             losses: Losses::new(plan.window),
@@ -94,7 +94,7 @@ impl CounterOverview {
     }
 }
 
-impl Sums {
+impl CounterSums {
     fn add(&mut self, d: &CounterRates) {
         for (k, flow) in d.flows.iter().enumerate() {
             let Some(flow) = flow else { continue };
@@ -108,7 +108,7 @@ impl Sums {
         self.time.area_ns += d.area_ns.unwrap_or(0);
     }
 
-    fn merge(&mut self, other: &Sums) {
+    fn merge(&mut self, other: &CounterSums) {
         for k in 0..4 {
             self.counts.ios[k] += other.counts.ios[k];
             self.counts.sectors[k] += other.counts.sectors[k];
@@ -133,9 +133,9 @@ impl Sums {
     }
 }
 
-fn level(stretch: &Stretch, slots: &[Sums], merge: usize, detail: Detail) -> Level {
+fn level(stretch: &Stretch, slots: &[CounterSums], merge: usize, detail: Detail) -> Level {
     let merged = slots.chunks(merge).map(|chunk| {
-        let mut sum = Sums::default();
+        let mut sum = CounterSums::default();
         chunk.iter().for_each(|s| sum.merge(s));
         sum.finish()
     });

@@ -14,7 +14,7 @@ pub(in crate::analysis::periodicity) fn gain(half: f64, rate: f64) -> f64 {
 pub(in crate::analysis::periodicity) struct Chains<'a> {
     onsets: &'a [f64],
     evidence: Vec<f64>,
-    steps: Vec<Step>,
+    steps: Vec<ChainStep>,
     /// What a beat adds, by how many more onsets than usual came within the last five periods.
     gains: Vec<Option<[f64; 3]>>,
 }
@@ -27,14 +27,14 @@ thread_local! {
 
 /// How a chain came to an onset: from which one, how many periods earlier (0: it begins here), and where it began.
 #[derive(Clone, Copy)]
-struct Step {
+struct ChainStep {
     from: u32,
     first: u32,
     periods: u8,
 }
 
 impl<'a> Chains<'a> {
-    pub fn of(onsets: &'a [f64]) -> Chains<'a> {
+    pub fn find(onsets: &'a [f64]) -> Chains<'a> {
         Chains {
             onsets,
             evidence: Vec::new(),
@@ -90,7 +90,7 @@ impl<'a> Chains<'a> {
             let gain = *known[crowd].get_or_insert_with(|| gains(j - recent));
             let (mut best, mut step) = (
                 0.0,
-                Step {
+                ChainStep {
                     from: j as u32,
                     first: j as u32,
                     periods: 0,
@@ -109,7 +109,7 @@ impl<'a> Chains<'a> {
                 for (i, (_, before)) in inside.enumerate() {
                     if before + gain[k] > best {
                         best = before + gain[k];
-                        step = Step {
+                        step = ChainStep {
                             from: (*from + i) as u32,
                             first: steps[*from + i].first,
                             periods: k as u8 + 1,

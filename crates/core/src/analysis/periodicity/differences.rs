@@ -73,7 +73,7 @@ impl Differences {
     /// Those above seven periods, little that nearer ones do not.
     const ABOVE: usize = 195;
 
-    pub fn of(onsets: &[i64], shortest: f64, longest: f64) -> Differences {
+    pub fn collect(onsets: &[i64], shortest: f64, longest: f64) -> Differences {
         let steps = ((longest / shortest).ln() / Self::STEP) as usize + 2 * AROUND;
         let most = (longest * (AROUND as f64 * Self::STEP).exp()) as i64;
         let first = AROUND as f64 - shortest.ln() / Self::STEP;

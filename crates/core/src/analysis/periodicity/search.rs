@@ -121,7 +121,7 @@ impl Search<'_> {
 
     /// Looks for a better one than `found`.
     fn best_of(&self, piece: &Piece, times: &[f64], needed: f64, found: &mut Option<Best>) {
-        let differences = Differences::of(piece.onsets, piece.shortest, piece.longest);
+        let differences = Differences::collect(piece.onsets, piece.shortest, piece.longest);
         let is_new = |period: &f64| self.known.iter().all(|c| !c.is_like(period / 1e9));
         let mut offer =
             |evidence: f64, period: f64, length: f64, beats: &dyn Fn() -> Vec<(f64, f64)>| {
@@ -135,7 +135,7 @@ impl Search<'_> {
                     });
                 }
             };
-        let mut chains = Chains::of(times);
+        let mut chains = Chains::find(times);
         for jitter in piece.jitters() {
             let half = |period: f64| (jitter * period).max(0.6 * self.resolution_ns as f64);
             let beats = |period: f64| self.beats_needed(piece, period, half(period), needed);

@@ -14,7 +14,7 @@ use crate::analysis::counters::imported::AllClasses;
 use crate::analysis::counters::io_ticks::Regime;
 use crate::analysis::counters::pressure::HostPressure;
 use crate::analysis::counters::summary::{self, Counted};
-use crate::analysis::device::detail::{Around, DeviceDetail, Gathered, burst_slot_ns};
+use crate::analysis::device::detail::{DeviceContext, DeviceDetail, Gathered, burst_slot_ns};
 use crate::analysis::device::set::SetSummary;
 use crate::analysis::device::slots::SlotSummary;
 use crate::analysis::device::stages::Bios;
@@ -178,7 +178,7 @@ impl ReportBuilder {
     pub fn push(&mut self, io: &Io) {
         self.parts()
             .into_iter()
-            .for_each(|part| part.eat(std::slice::from_ref(io), i64::MIN));
+            .for_each(|part| part.consume(std::slice::from_ref(io), i64::MIN));
     }
 
     /// The parts among which the work on I/Os is divided, the slowest one last. Each takes all I/Os, as [`ReportBuilder::push`]
@@ -297,7 +297,7 @@ impl ReportBuilder {
             else {
                 continue;
             };
-            let mut detail = gathered.finish(&Around {
+            let mut detail = gathered.finish(&DeviceContext {
                 dev,
                 window,
                 cells: &cells,

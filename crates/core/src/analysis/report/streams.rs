@@ -11,7 +11,7 @@ use crate::analysis::device::devices::{Counts, DeviceSweep, Issued, Sweeps};
 use crate::analysis::device::level::LevelTime;
 use crate::analysis::device::set::{SetSweep, SweptSet};
 use crate::analysis::files::page_cache::PageCache;
-use crate::analysis::findings::io_errors::Trouble;
+use crate::analysis::findings::io_errors::ErrorCounts;
 use crate::analysis::latency::syncs::SyncCalls;
 use crate::analysis::stream::device_index::DeviceIndex;
 use crate::analysis::stream::kept_slots::within_budget;
@@ -23,7 +23,7 @@ use crate::model::{DevId, Io};
 pub trait Part: Send {
     /// Takes the next completed I/Os, in the order of completion. None of those after them began before
     /// `later_start_ns` (`i64::MIN`: nobody knows): nothing depends on it, but memory then stays in the cache.
-    fn eat(&mut self, ios: &[Io], later_start_ns: i64);
+    fn consume(&mut self, ios: &[Io], later_start_ns: i64);
 }
 
 /// What is counted as I/Os complete.
@@ -33,7 +33,7 @@ pub(in crate::analysis) struct Completions {
     pub counts: Counts,
     pub devices: Vec<Completed>,
     pub cells: Cells,
-    pub trouble: Trouble,
+    pub trouble: ErrorCounts,
     pub page_cache: PageCache,
     pub sync_calls: SyncCalls,
     eaten: u64,
@@ -47,7 +47,7 @@ impl Completions {
             counts: Counts::new(window),
             devices: Vec::new(),
             cells: Cells::new(window),
-            trouble: Trouble::new(window),
+            trouble: ErrorCounts::new(window),
             page_cache: PageCache::new(window, layers),
             sync_calls: SyncCalls::new(window),
             eaten: 0,
@@ -87,7 +87,7 @@ fn is_due(eaten: &mut u64, more: usize) -> bool {
 }
 
 impl Part for Completions {
-    fn eat(&mut self, ios: &[Io], _: i64) {
+    fn consume(&mut self, ios: &[Io], _: i64) {
         ios.iter().for_each(|io| self.push(io));
         if is_due(&mut self.eaten, ios.len()) {
             Completed::bound(&mut self.devices);
@@ -211,7 +211,7 @@ impl Starts {
 }
 
 impl Part for Starts {
-    fn eat(&mut self, ios: &[Io], later_start_ns: i64) {
+    fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
         ios.iter().for_each(|io| self.push(io));
         if is_due(&mut self.eaten, ios.len()) {
             within_budget(
@@ -306,7 +306,7 @@ impl Issues {
 }
 
 impl Part for Issues {
-    fn eat(&mut self, ios: &[Io], later_start_ns: i64) {
+    fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
         ios.iter().for_each(|io| self.push(io));
         if is_due(&mut self.eaten, ios.len()) {
             SweptByIssue::bound(&mut self.swept.own);

@@ -18,7 +18,7 @@ const MAX_PIECES: usize = 1024;
 
 /// Distances at which an I/O below can come from one above, both ends included, in sectors.
 #[derive(Debug, Clone, Copy)]
-struct Sample {
+struct OffsetSample {
     /// Number of the I/O below.
     lower: u64,
     low: i64,
@@ -30,7 +30,7 @@ struct Sample {
 pub(in crate::analysis) struct Placement {
     /// Sectors of a chunk, and chunks of data side by side in a stripe.
     stripes: Option<(i64, i64)>,
-    samples: VecDeque<Sample>,
+    samples: VecDeque<OffsetSample>,
     offset: Option<i64>,
 }
 
@@ -97,7 +97,7 @@ impl Placement {
         if self.samples.len() == MAX_SAMPLES {
             self.samples.pop_front();
         }
-        self.samples.push_back(Sample {
+        self.samples.push_back(OffsetSample {
             lower: n,
             low: first.min(last),
             high: first.max(last),

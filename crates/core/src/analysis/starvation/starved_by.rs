@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::analysis::bursts::cells::{Actor, CLASSES, other};
-use crate::analysis::device::detail::Around;
+use crate::analysis::device::detail::DeviceContext;
 use crate::analysis::findings::conclusions::PathOf;
 use crate::analysis::findings::evidence::{Cause, Contrast, Evidence, InterferenceEvidence};
 use crate::analysis::findings::{Finding, Severity};
@@ -40,7 +40,7 @@ const SURER: f64 = 1.5;
 /// seem to starve each other, only the surer victim is one.
 /// `demands` are those of `requests`.
 pub(in crate::analysis) fn by_class(
-    around: &Around,
+    around: &DeviceContext,
     requests: &[Requests; 4],
     demands: &[Option<Demand>; 4],
 ) -> [Option<Starvation>; 2] {
@@ -124,7 +124,7 @@ fn most<K: Ord>(loads: &BTreeMap<i32, Load>, n: usize, key: impl Fn(&Load) -> K)
 
 /// The processes that slow others on a device; of each victim the one aggressor that is surest.
 pub(in crate::analysis) fn by_process(
-    around: &Around,
+    around: &DeviceContext,
     requests: &[Requests; 4],
 ) -> Vec<Interference> {
     let loads = loads(requests);

@@ -50,14 +50,14 @@ impl CounterRates {
 #[derive(Debug)]
 pub struct CounterTimeline {
     plan: TimelinePlan,
-    slots: BTreeMap<i64, BTreeMap<GroupKey, Sums>>,
+    slots: BTreeMap<i64, BTreeMap<GroupKey, IntervalSums>>,
     covered: BTreeMap<DevId, Covered>,
     latest_ns: Option<i64>,
     made: u64,
 }
 
 #[derive(Debug, Default, Clone)]
-struct Sums {
+struct IntervalSums {
     flows: [Flow; 4],
     /// Differences with I/Os: each may hold almost a millisecond that the kernel's sums do not show yet.
     differences: [u32; 4],
@@ -198,7 +198,13 @@ impl CounterTimeline {
         if late_end && last > 0 { last - 1 } else { last }
     }
 
-    fn row(&self, slot: i64, (from_ns, to_ns): (i64, i64), key: GroupKey, sums: &Sums) -> Row {
+    fn row(
+        &self,
+        slot: i64,
+        (from_ns, to_ns): (i64, i64),
+        key: GroupKey,
+        sums: &IntervalSums,
+    ) -> Row {
         // Over several devices the kernel's busy times cannot be joined: they may overlap.
         let one_device = match key {
             GroupKey::Device(dev) => self.covered.get(&dev),

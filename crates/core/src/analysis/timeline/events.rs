@@ -27,13 +27,13 @@ pub struct Timeline {
     losses: Vec<Lost>,
     latest_ns: i64,
     last_done_ns: Option<i64>,
-    closed: VecDeque<Closed>,
+    closed: VecDeque<ClosedRow>,
     made: u64,
 }
 
 /// What next_row gives out. Idle stretches are kept as such: a quiet night at 1 ms must not fill the memory.
 #[derive(Debug)]
-enum Closed {
+enum ClosedRow {
     Row(Box<Row>),
     Idle {
         next: i64,
@@ -177,16 +177,16 @@ impl Timeline {
     /// The next row that is complete.
     pub fn next_row(&mut self) -> Option<Row> {
         let (slot, g, lossy, removed) = match self.closed.front_mut()? {
-            Closed::Row(_) => {
+            ClosedRow::Row(_) => {
                 return self.closed.pop_front().and_then(|c| {
-                    if let Closed::Row(row) = c {
+                    if let ClosedRow::Row(row) = c {
                         Some(*row)
                     } else {
                         None
                     }
                 });
             }
-            Closed::Idle {
+            ClosedRow::Idle {
                 next,
                 to,
                 group,
@@ -262,7 +262,7 @@ impl Timeline {
             .map(|g| self.is_lossy(from_ns, to_ns, self.groups.key(*g), 0))
             .collect();
         let removed = self.is_removed(from_ns, to_ns);
-        self.closed.push_back(Closed::Idle {
+        self.closed.push_back(ClosedRow::Idle {
             next: first,
             to: end,
             group: 0,
@@ -295,7 +295,7 @@ impl Timeline {
             };
             let lossy = self.is_lossy(from_ns, to_ns, self.groups.key(g), seen);
             let removed = self.is_removed(from_ns, to_ns);
-            self.closed.push_back(Closed::Row(Box::new(self.row(
+            self.closed.push_back(ClosedRow::Row(Box::new(self.row(
                 from_ns,
                 to_ns,
                 g,

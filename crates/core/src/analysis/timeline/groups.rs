@@ -19,7 +19,7 @@ pub(super) struct OpenRow {
 }
 
 #[derive(Debug)]
-struct Group {
+struct RowGroup {
     key: GroupKey,
     /// Where the row of the slot last completed into lies: (slot, position).
     completing: (i64, usize),
@@ -38,7 +38,7 @@ pub(super) struct Groups {
     plan: TimelinePlan,
     index: HashMap<GroupKey, u32>,
     last: Option<(GroupKey, u32)>,
-    groups: Vec<Group>,
+    groups: Vec<RowGroup>,
     in_flight: Vec<u32>,
     pub first: i64,
     slots: VecDeque<Vec<(u32, OpenRow)>>,
@@ -65,7 +65,7 @@ impl Groups {
         let next = self.groups.len() as u32;
         let g = *self.index.entry(key).or_insert(next);
         if g == next {
-            self.groups.push(Group {
+            self.groups.push(RowGroup {
                 key,
                 completing: (i64::MIN, 0),
                 sweeping: (i64::MIN, 0),

@@ -10,13 +10,13 @@ use crate::model::{CallHistogram, Class, DevId, Flight, Lost, Rollup};
 #[derive(Debug)]
 pub struct RollupTimeline {
     plan: TimelinePlan,
-    slots: BTreeMap<(i64, GroupKey), Slot>,
+    slots: BTreeMap<(i64, GroupKey), RollupSlot>,
     /// By slot, I/Os that are missing on a device that is not known.
     lost_anywhere: BTreeMap<i64, f64>,
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+struct RollupSlot {
     row: Option<Row>,
     totals: [CallHistogram; Class::ALL.len()],
     flights: BTreeMap<DevId, Flight>,
@@ -116,7 +116,7 @@ impl RollupTimeline {
         Ok(rows)
     }
 
-    fn row(&self, slot: i64, key: GroupKey, of: Slot, end_ns: i64) -> Row {
+    fn row(&self, slot: i64, key: GroupKey, of: RollupSlot, end_ns: i64) -> Row {
         let row = of.row.unwrap_or_else(|| self.plan.empty_row(slot, key));
         // The window may end inside the slot: shares are of the time that it has.
         let row = Row {

@@ -239,7 +239,7 @@ impl WaitsBuilder {
 }
 
 impl Part for WaitsBuilder {
-    fn eat(&mut self, ios: &[Io], later_start_ns: i64) {
+    fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
         for io in ios {
             self.push(io);
         }

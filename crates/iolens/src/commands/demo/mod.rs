@@ -41,7 +41,7 @@ pub fn run(plan: &DemoPlan) -> Result<u8> {
     );
     let topology =
         Topology::read("/".as_ref()).context("/sys/block cannot be listed; is sysfs mounted?")?;
-    let place = Place::of(&plan.dir, &topology);
+    let place = DemoPlace::of(&plan.dir, &topology);
     if place.devices.is_empty() {
         eprintln!(
             "iolens: {}: no disk can be found under it: every disk is recorded",
@@ -90,20 +90,20 @@ fn output(plan: &DemoPlan) -> Result<PathBuf> {
 
 /// The devices that hold the scratch file.
 #[derive(Debug, Default)]
-struct Place {
+struct DemoPlace {
     /// The file system's disk and all devices under it; empty if they are not known.
     devices: Vec<DevId>,
     /// The disk or layer right under the file system; `None` if there are several, or it is not known.
     top: Option<DevId>,
 }
 
-impl Place {
-    fn of(dir: &Path, topology: &Topology) -> Place {
+impl DemoPlace {
+    fn of(dir: &Path, topology: &Topology) -> DemoPlace {
         let resolved = Resolver::read("/".as_ref()).and_then(|resolver| resolver.resolve(dir));
         let Ok(stack) = resolved else {
-            return Place::default();
+            return DemoPlace::default();
         };
-        let mut place = Place::default();
+        let mut place = DemoPlace::default();
         for layer in &stack.layers {
             place.add(layer, topology);
         }
@@ -152,7 +152,7 @@ fn record(
     scratch: &Scratch,
     output: PathBuf,
     topology: Topology,
-    place: &Place,
+    place: &DemoPlace,
     signals: &Signals,
 ) -> Result<(Outcome, LoadStats)> {
     let options = SessionOptions {

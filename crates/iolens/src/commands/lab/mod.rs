@@ -30,7 +30,7 @@ pub fn run(what: &LabExperiment) -> Result<u8> {
 fn clean(dir: &std::path::Path) -> Result<u8> {
     // A running experiment still needs what it made.
     let _lock = experiment::lock(dir)?;
-    let (done, left) = registry::clean(&Registry::of(dir, console::WARN))
+    let (done, left) = registry::clean(&Registry::open(dir, console::WARN))
         .with_context(|| format!("{} could not be cleaned", dir.display()))?;
     for d in &done {
         println!("removed {}", escape::terminal(d));

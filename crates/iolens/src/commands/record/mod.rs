@@ -28,7 +28,7 @@ pub fn run(plan: RecordPlan) -> Result<u8> {
     let topology =
         Topology::read("/".as_ref()).context("/sys/block cannot be listed; is sysfs mounted?")?;
     let signals = Signals::catch()?;
-    let options = options::of(&plan, &topology)?;
+    let options = options::resolve(&plan, &topology)?;
     if let Some(dir) = &plan.counters_raw {
         return raw::run(dir, &plan, &signals);
     }

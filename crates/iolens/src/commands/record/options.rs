@@ -18,7 +18,7 @@ const MAX_COMM: usize = 15;
 ///
 /// # Errors
 /// A disk that is not there, a ring of an impossible size, a task that cannot exist.
-pub fn of(plan: &RecordPlan, topology: &Topology) -> Result<SessionOptions> {
+pub fn resolve(plan: &RecordPlan, topology: &Topology) -> Result<SessionOptions> {
     Ok(SessionOptions {
         always_on: false,
         devices: choose_devices(topology, &plan.devices)?,

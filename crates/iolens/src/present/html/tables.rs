@@ -72,12 +72,12 @@ const ALL_CLASSES: [&str; 4] = ["all_ios", "all_bytes", "all_merges", "all_us"];
 /// Bytes that a cell takes about: a difference of two hundredths.
 const CELL_BYTES: usize = 3;
 /// A log has about so many columns.
-const USUAL_COLUMNS: usize = 20;
+const DEFAULT_COLUMNS: usize = 20;
 
 /// The tables in at most about `budget` bytes.
 pub(super) fn block(data: &ReportData, tables: Tables<'_>, budget: usize) -> TablesBlock {
     let by_device = by_device(data, tables.rates);
-    let cells = tables.rates.len() * USUAL_COLUMNS;
+    let cells = tables.rates.len() * DEFAULT_COLUMNS;
     let mut merged = (cells * CELL_BYTES / 4 / budget.max(1)).max(1);
     loop {
         let block = merged_block(data, &by_device, tables.cpu, merged);

@@ -29,11 +29,11 @@ pub fn banner(out: &mut Vec<u8>, b: &Banner) {
 /// A style's tables: what does not change from report to report.
 #[derive(Clone)]
 pub struct Layout {
-    tables: Vec<Table>,
+    tables: Vec<PlainTable>,
 }
 
 #[derive(Clone)]
-struct Table {
+struct PlainTable {
     heading: Vec<u8>,
     columns: Vec<Column>,
 }
@@ -41,7 +41,7 @@ struct Table {
 impl Layout {
     /// The tables of a style.
     pub fn new(style: &Style) -> Layout {
-        let table = |columns: Vec<Column>| Table {
+        let table = |columns: Vec<Column>| PlainTable {
             heading: heading(style, &columns),
             columns,
         };

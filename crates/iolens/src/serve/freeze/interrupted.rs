@@ -15,12 +15,12 @@ impl Work {
     /// # Errors
     /// The copies cannot be listed, or the new copy cannot be written.
     pub fn resume(&mut self, kinds: &[KindName], now_unix_ns: i64) -> Result<()> {
-        for (path, _) in self.shelter.kept()? {
+        for (path, _) in self.target.kept()? {
             let copy = match Recording::open(&path) {
                 Ok(copy) => copy,
                 Err(StoreError::NotARecording { .. }) => {
                     // Killed before there was anything in it.
-                    remove_recording(&path, self.shelter.access)?;
+                    remove_recording(&path, self.target.access)?;
                     continue;
                 }
                 // What is damaged stays in the budget until it is the oldest.
@@ -44,7 +44,7 @@ impl Work {
                 }
                 continue;
             }
-            remove_recording(&path, self.shelter.access)?;
+            remove_recording(&path, self.target.access)?;
             self.begin_about(from_unix_ns, now_unix_ns, about)?;
             self.copy(now_unix_ns)?;
         }
@@ -84,7 +84,7 @@ impl Work {
         let mut about = Vec::new();
         let until_unix_ns = now_unix_ns.min(from_unix_ns.saturating_add(LONGEST_NS));
         for recording in self
-            .shelter
+            .target
             .holding(from_unix_ns.saturating_sub(AROUND_NS), until_unix_ns)?
         {
             let unix_ns = |ns: i64| recording.meta().start_unix_ns.saturating_add(ns);
@@ -107,7 +107,7 @@ impl Work {
     /// I/Os that the recordings still have of a time.
     fn ios_of(&self, unix_ns: Range<i64>) -> Result<u64> {
         let mut ios = 0;
-        for recording in self.shelter.holding(unix_ns.start, unix_ns.end)? {
+        for recording in self.target.holding(unix_ns.start, unix_ns.end)? {
             let start_ns = recording.meta().start_unix_ns;
             for batch in recording.ios(
                 unix_ns.start - start_ns..unix_ns.end - start_ns,
@@ -125,7 +125,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::tests::event;
     use super::*;
-    use crate::serve::stretch::Shelter;
+    use crate::serve::stretch::CopyTarget;
     use crate::serve::stretch::tests::{S, lake, record, times};
     use iolens_core::model::{Severity, StoredFinding};
     use iolens_core::store::{Budget, Root, put_finding};
@@ -133,7 +133,7 @@ mod tests {
 
     const KIND: &str = "stall";
 
-    fn put(shelter: &Shelter, to_s: i64, open: bool) {
+    fn put(target: &CopyTarget, to_s: i64, open: bool) {
         let finding = StoredFinding {
             from_ns: 700 * S,
             to_ns: (to_s - 1000) * S,
@@ -145,32 +145,32 @@ mod tests {
             evidence: Map::new(),
         };
         put_finding(
-            &shelter.host_dir.join(Root::recording_directory(1000 * S)),
-            shelter.access,
+            &target.host_dir.join(Root::recording_directory(1000 * S)),
+            target.access,
             &finding,
         )
         .unwrap();
     }
 
     /// A copy of which a kill left 1400 s to 1720 s.
-    fn killed() -> (tempfile::TempDir, Shelter) {
-        let (dir, shelter) = lake();
-        record(&shelter.host_dir, 1000, 1500, 1);
-        put(&shelter, 1720, true);
-        let mut work = Work::new(shelter.clone(), 64 << 20);
+    fn killed() -> (tempfile::TempDir, CopyTarget) {
+        let (dir, target) = lake();
+        record(&target.host_dir, 1000, 1500, 1);
+        put(&target, 1720, true);
+        let mut work = Work::new(target.clone(), 64 << 20);
         work.event(event(1700, None), 1725 * S).unwrap();
         assert!(work.growing.is_some());
-        (dir, shelter)
+        (dir, target)
     }
 
-    fn resumed(shelter: &Shelter, now_s: i64) -> Work {
-        let mut work = Work::new(shelter.clone(), 64 << 20);
+    fn resumed(target: &CopyTarget, now_s: i64) -> Work {
+        let mut work = Work::new(target.clone(), 64 << 20);
         work.resume(&[KIND.into()], now_s * S).unwrap();
         work
     }
 
-    fn kept(shelter: &Shelter) -> (Vec<i64>, Vec<Option<i64>>) {
-        let copies = shelter.kept().unwrap();
+    fn kept(target: &CopyTarget) -> (Vec<i64>, Vec<Option<i64>>) {
+        let copies = target.kept().unwrap();
         let ends = copies.iter().map(|(path, _)| {
             Recording::open(path)
                 .unwrap()
@@ -179,23 +179,23 @@ mod tests {
                 .map(|ns| ns / S)
         });
         (
-            times(&shelter.into).iter().map(|ns| ns / S).collect(),
+            times(&target.into).iter().map(|ns| ns / S).collect(),
             ends.collect(),
         )
     }
 
     #[test]
     fn a_copy_that_was_interrupted_goes_on_with_its_finding() {
-        let (_dir, shelter) = killed();
-        assert_eq!(kept(&shelter).1, [None]);
-        let mut work = resumed(&shelter, 1800);
+        let (_dir, target) = killed();
+        assert_eq!(kept(&target).1, [None]);
+        let mut work = resumed(&target, 1800);
         assert!(work.growing.is_some(), "its finding goes on");
         drop(work);
-        work = resumed(&shelter, 1805);
+        work = resumed(&target, 1805);
         work.event(event(1700, Some(1760)), 1900 * S).unwrap();
         work.copy(2200 * S).unwrap();
-        assert_eq!(kept(&shelter), ((1400..2060).collect(), vec![Some(660)]));
-        let (path, _) = &shelter.kept().unwrap()[0];
+        assert_eq!(kept(&target), ((1400..2060).collect(), vec![Some(660)]));
+        let (path, _) = &target.kept().unwrap()[0];
         let marks = Recording::open(path).unwrap().marks(0..i64::MAX).to_vec();
         assert_eq!(
             marks
@@ -204,11 +204,11 @@ mod tests {
                 .count(),
             1
         );
-        let mut work = resumed(&shelter, 2210);
+        let mut work = resumed(&target, 2210);
         work.event(event(2200, None), 2210 * S).unwrap();
         work.end().unwrap();
         assert_eq!(
-            kept(&shelter).0,
+            kept(&target).0,
             (1400..2205).collect::<Vec<_>>(),
             "nothing is kept twice"
         );
@@ -216,28 +216,28 @@ mod tests {
 
     #[test]
     fn a_copy_whose_finding_ended_meanwhile_is_completed_at_once() {
-        let (_dir, shelter) = killed();
-        put(&shelter, 1730, false);
-        assert!(resumed(&shelter, 2400).growing.is_none());
-        assert_eq!(kept(&shelter), ((1400..2030).collect(), vec![Some(630)]));
+        let (_dir, target) = killed();
+        put(&target, 1730, false);
+        assert!(resumed(&target, 2400).growing.is_none());
+        assert_eq!(kept(&target), ((1400..2030).collect(), vec![Some(630)]));
     }
 
     #[test]
     fn what_cannot_be_made_anew_stays_as_it_was_cut_off_and_in_the_budget() {
-        let (dir, shelter) = killed();
-        let before = kept(&shelter);
+        let (dir, target) = killed();
+        let before = kept(&target);
         assert!(before.0.len() > 300);
         let budget = Budget {
             keep_bytes: 1 << 30,
-            access: shelter.access,
+            access: target.access,
         };
         budget.make_room(dir.path(), None, 0, 1800 * S).unwrap();
-        std::fs::create_dir(shelter.into.join(Root::recording_directory(1500 * S))).unwrap();
-        assert!(resumed(&shelter, 1800).growing.is_none());
-        assert_eq!(kept(&shelter), before, "and what holds nothing is gone");
-        assert_eq!(resumed(&shelter, 1800).kept_to_unix_ns / S, 1719);
+        std::fs::create_dir(target.into.join(Root::recording_directory(1500 * S))).unwrap();
+        assert!(resumed(&target, 1800).growing.is_none());
+        assert_eq!(kept(&target), before, "and what holds nothing is gone");
+        assert_eq!(resumed(&target, 1800).kept_to_unix_ns / S, 1719);
         assert_eq!(
-            resumed(&shelter, 1600).kept_to_unix_ns,
+            resumed(&target, 1600).kept_to_unix_ns,
             i64::MIN,
             "a clock that was set back"
         );

@@ -67,7 +67,7 @@ pub async fn snapshot(State(app): State<Arc<App>>, uri: Uri) -> Result<Response,
     let deadline = Deadline::now() + TIME_LIMIT;
     let done = tokio::task::spawn_blocking(move || {
         let _turn = turn;
-        snapshots.take(from_ns, to_ns, deadline)
+        snapshots.keep(from_ns, to_ns, deadline)
     });
     let (name, kept, from_ns, to_ns) = match done.await {
         Ok(Ok((name, kept))) => (name, kept, from_ns, to_ns),
