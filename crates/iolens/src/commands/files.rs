@@ -8,7 +8,8 @@ use iolens_core::analysis::files::By;
 
 use crate::cli::{FilesBy, FilesPlan};
 use crate::engine::files::analyse;
-use crate::engine::query::{Grain, Part, Query};
+use crate::engine::part::Part;
+use crate::engine::query::{Grain, Query};
 use crate::engine::window;
 use crate::present::{files_json, files_text};
 

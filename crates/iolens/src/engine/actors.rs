@@ -10,9 +10,10 @@ use super::caller::Caller;
 use super::error::Result;
 use super::note::Note;
 use super::parallel;
-use super::query::{Grain, Part, Query};
+use super::part::Part;
+use super::part::Source;
+use super::query::{Grain, Query};
 use super::rows::group_name;
-use super::sources::Source;
 use super::view::View;
 
 /// Sums by class.

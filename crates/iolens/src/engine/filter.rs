@@ -6,6 +6,7 @@ use iolens_core::model::{Class, DevId, Device, Inode, Io, Names};
 use iolens_core::store::IoColumns;
 
 use super::error::{QueryError, Result};
+use super::layers::Layers;
 
 /// What is asked for, as users write it; nothing: all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -179,6 +180,24 @@ impl DeviceFilter {
 
 /// As many devices are named where one is not found.
 const MAX_NAMED: usize = 12;
+
+/// Which I/Os count.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Of stacked devices each I/O counts once.
+    pub layers: Layers,
+    /// The devices that were asked for.
+    pub devices: DeviceFilter,
+    /// The processes, control groups, files and classes.
+    pub ios: IoFilter,
+}
+
+impl Filter {
+    /// Whether I/Os of `dev` count.
+    pub fn counts(&self, dev: DevId) -> bool {
+        self.layers.counts(dev) && self.devices.has(dev)
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -6,8 +6,9 @@ use iolens_core::store::{IoColumns, RollupHistograms, read_rollups_with};
 
 use super::caller::Caller;
 use super::error::Result;
-use super::query::{Grain, Part, Query};
-use super::sources::Source;
+use super::part::Part;
+use super::part::Source;
+use super::query::{Grain, Query};
 use super::{decode, parallel, window};
 
 /// What is to be drawn.

@@ -10,8 +10,8 @@ use super::caller::Caller;
 use super::error::Result;
 use super::files;
 use super::overview::overviews;
-use super::query::Part;
-use super::sources::Source;
+use super::part::Part;
+use super::part::Source;
 
 /// What a page of a part draws.
 pub struct Drawn {

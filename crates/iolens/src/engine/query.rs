@@ -8,16 +8,15 @@ use std::path::Path;
 
 use iolens_core::analysis::stream::steps::READABLE_STEPS_NS;
 use iolens_core::analysis::timeline::{GroupBy, MIN_STEP_NS};
-use iolens_core::model::{DevId, Names};
-use iolens_core::store::{Recording, read_rates};
 
 use super::caller::Caller;
-use super::choose::{self, Chosen};
+use super::choose;
 use super::error::{QueryError, Result};
 use super::filter::{DeviceFilter, FilterPlan, IoFilter};
 use super::layers::Layers;
-use super::sources::{self, Source, Tier};
-use super::{TimeWindow, names, tables, window};
+use super::part::{Part, Tier};
+use super::sources;
+use super::{TimeWindow, names};
 
 /// How long a question is about that names no time.
 pub const DEFAULT_NS: i64 = 900_000_000_000;
@@ -82,42 +81,6 @@ pub enum Step {
         /// Rows that an answer may have.
         most: usize,
     },
-}
-
-/// A part of a recording that answers.
-pub struct Part {
-    /// Open for reading.
-    pub recording: Recording,
-    /// The part, in nanoseconds since the recording's start.
-    pub range: Range<i64>,
-    /// What answers there.
-    pub source: Source,
-    /// What counts of it.
-    pub filter: Filter,
-    /// Names of control groups and files, where the grain shows them.
-    pub names: Names,
-    /// Length of a row or column, in nanoseconds; 0 where there are none.
-    pub step_ns: i64,
-    /// The question says when it begins, and not the recording.
-    pub begins_as_asked: bool,
-}
-
-/// Which I/Os count.
-#[derive(Debug, Clone, Default)]
-pub struct Filter {
-    /// Of stacked devices each I/O counts once.
-    pub layers: Layers,
-    /// The devices that were asked for.
-    pub devices: DeviceFilter,
-    /// The processes, control groups, files and classes.
-    pub ios: IoFilter,
-}
-
-impl Filter {
-    /// Whether I/Os of `dev` count.
-    pub fn counts(&self, dev: DevId) -> bool {
-        self.layers.counts(dev) && self.devices.has(dev)
-    }
 }
 
 /// All parts that answer, by time.
@@ -235,56 +198,6 @@ impl<'a> Query<'a> {
             part.filter.ios = IoFilter::new(plan, &part.names);
         }
         Ok(part)
-    }
-}
-
-impl Part {
-    fn open(chosen: Chosen) -> Result<Part> {
-        let range = window::resolve(&chosen.recording, &chosen.window)?;
-        let source = match chosen.recording.meta().source {
-            iolens_core::model::Source::Counters => Source::Counters,
-            _ => Source::Ios,
-        };
-        Ok(Part {
-            begins_as_asked: chosen.window.from.is_some(),
-            recording: chosen.recording,
-            range,
-            source,
-            filter: Filter::default(),
-            names: Names::default(),
-            step_ns: 0,
-        })
-    }
-
-    /// What is left of the part for the analyses, with its tables and names.
-    ///
-    /// # Errors
-    /// It is too long, or nothing is left of it.
-    pub fn for_analysis(mut self, caller: &Caller) -> Result<Part> {
-        self.range = window::for_analysis(&self.recording, &self.range, caller)?;
-        self.described(caller)
-    }
-
-    /// The part with its tables and names, and what counts of stacked devices.
-    ///
-    /// # Errors
-    /// The recording cannot be read.
-    pub fn described(mut self, caller: &Caller) -> Result<Part> {
-        let rates = read_rates(self.recording.path())?;
-        // Single I/Os give exact figures.
-        if !rates.is_empty() && self.recording.ios_stored() == 0 {
-            self.range = tables::window(&rates, self.begins_as_asked, self.range);
-            self.source = Source::Tables(rates);
-        }
-        self.names = names::read(&self.recording, self.range.end, caller)?;
-        self.filter.layers = Layers::of(&self.recording, GroupBy::All, caller)?;
-        Ok(self)
-    }
-
-    /// The part in Unix time.
-    pub fn unix_ns(&self) -> Range<i64> {
-        let start_ns = self.recording.meta().start_unix_ns;
-        start_ns.saturating_add(self.range.start)..start_ns.saturating_add(self.range.end)
     }
 }
 

@@ -12,8 +12,8 @@ use iolens_core::store::{IoColumns, Recording, read_rates, read_stages};
 use super::caller::Caller;
 use super::error::Result;
 use super::layers::Layers;
-use super::query::Part;
-use super::sources::Source;
+use super::part::Part;
+use super::part::Source;
 use super::{decode, names, report_tables, window};
 
 /// What the user knows of devices.

@@ -10,7 +10,7 @@ use iolens_core::store::{
 
 use super::caller::Caller;
 use super::error::{DevicesOnly, Distinction, QueryError, Result};
-use super::query::Filter;
+use super::filter::Filter;
 
 const SECOND_NS: i64 = 1_000_000_000;
 const MINUTE_NS: i64 = 60 * SECOND_NS;

@@ -11,8 +11,8 @@ use iolens_core::store::{IoColumns, Recording};
 
 use super::caller::Caller;
 use super::error::Result;
+use super::filter::Filter;
 use super::note::Note;
-use super::query::Filter;
 use super::{decode, window};
 
 /// Devices that get a row in every interval: all that can hold data.

@@ -6,8 +6,8 @@ use iolens_core::analysis::timeline::{GroupBy, Row};
 
 use super::error::{QueryError, Result};
 use super::parallel;
+use super::part::Tier;
 use super::query::{Grain, Query, Step};
-use super::sources::Tier;
 use super::view::View;
 
 /// What a series is of.

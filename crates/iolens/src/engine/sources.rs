@@ -1,51 +1,12 @@
 //! Which source answers in a part of a recording: single I/Os, sums of them, imported tables or counters.
 
 use iolens_core::analysis::timeline::GroupBy;
-use iolens_core::model::IntervalRates;
 use iolens_core::rollup::ROLLUP_STEPS_S;
 use iolens_core::store::{Recording, actor_steps};
 
 use super::error::{DevicesOnly, Distinction, QueryError, Result};
-use super::query::Part;
+use super::part::{Part, Rollups, Source, Tier};
 use super::{rollups, tables};
-
-/// What answers.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Source {
-    /// Single I/Os.
-    Ios,
-    /// Samples of the kernel's counters.
-    Counters,
-    /// The rates of an imported table.
-    Tables(Vec<IntervalRates>),
-    /// Sums, and from the end of the sums on single I/Os.
-    Rollups(Rollups),
-    /// Sums of each who caused I/O; the single I/Os are removed.
-    ActorSums {
-        /// Length of the finest ones in seconds.
-        step_s: i32,
-    },
-}
-
-/// Sums by device, and up to where they answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rollups {
-    /// Length of each in seconds.
-    pub step_s: i32,
-    /// In nanoseconds since the recording's start.
-    pub until_ns: i64,
-    /// Why they answer: the single I/Os are removed.
-    pub ios_are_removed: bool,
-}
-
-/// Which source answers rows where several could.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tier {
-    /// Single I/Os where they are left: exact.
-    Finest,
-    /// Rollups where they carry the step: fast.
-    Coarsest,
-}
 
 /// A row of single I/Os, unless it is set otherwise.
 const DEFAULT_STEP_NS: i64 = 1_000_000_000;

@@ -9,7 +9,7 @@ use iolens_core::model::{DevId, IntervalRates, Source};
 use iolens_core::store::{Recording, read_rates};
 
 use super::error::{QueryError, Result};
-use super::query::Filter;
+use super::filter::Filter;
 
 /// A recording's tables, if it holds no I/Os, which tell more.
 ///

@@ -9,9 +9,9 @@ use iolens_core::model;
 use super::caller::Caller;
 use super::error::{DevicesOnly, Distinction, QueryError, Result};
 use super::note::Note;
-use super::query::Part;
+use super::part::Part;
+use super::part::Source;
 use super::rows::{device_keys, each_row_of, group_name};
-use super::sources::Source;
 use super::{rollups, tables};
 
 /// The rows of one part, planned.

@@ -20,7 +20,7 @@ use super::indent::indented;
 use super::report_detail::{self, Detail, SetBlock};
 use super::times::Times;
 use super::waits::{self, OtherWaits, WaitEntry};
-use crate::engine::query::Part;
+use crate::engine::part::Part;
 use iolens_core::model::Names;
 
 /// Version of the document's layout.

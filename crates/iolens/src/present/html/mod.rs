@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::escape;
 use super::report_json::{self, DeviceStats, FindingBlock, Recording, RecordingFacts, device_name};
 use crate::engine::page::Drawn;
-use crate::engine::query::Part;
+use crate::engine::part::Part;
 use actors::ActorBlock;
 use capacity::CapacityBlock;
 use depth::DepthBlock;

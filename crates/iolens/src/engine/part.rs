@@ -1,0 +1,124 @@
+//! A part of a recording that answers a question: which source does, what counts of it, what it is called.
+
+use std::ops::Range;
+
+use iolens_core::analysis::timeline::GroupBy;
+use iolens_core::model::{self, IntervalRates, Names};
+use iolens_core::store::{Recording, read_rates};
+
+use super::caller::Caller;
+use super::choose::Chosen;
+use super::error::Result;
+use super::filter::Filter;
+use super::layers::Layers;
+use super::{names, tables, window};
+
+/// What answers.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Source {
+    /// Single I/Os.
+    Ios,
+    /// Samples of the kernel's counters.
+    Counters,
+    /// The rates of an imported table.
+    Tables(Vec<IntervalRates>),
+    /// Sums, and from the end of the sums on single I/Os.
+    Rollups(Rollups),
+    /// Sums of each who caused I/O; the single I/Os are removed.
+    ActorSums {
+        /// Length of the finest ones in seconds.
+        step_s: i32,
+    },
+}
+
+/// Sums by device, and up to where they answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rollups {
+    /// Length of each in seconds.
+    pub step_s: i32,
+    /// In nanoseconds since the recording's start.
+    pub until_ns: i64,
+    /// Why they answer: the single I/Os are removed.
+    pub ios_are_removed: bool,
+}
+
+/// Which source answers rows where several could.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tier {
+    /// Single I/Os where they are left: exact.
+    Finest,
+    /// Rollups where they carry the step: fast.
+    Coarsest,
+}
+
+/// A part of a recording that answers.
+pub struct Part {
+    /// Open for reading.
+    pub recording: Recording,
+    /// The part, in nanoseconds since the recording's start.
+    pub range: Range<i64>,
+    /// What answers there.
+    pub source: Source,
+    /// What counts of it.
+    pub filter: Filter,
+    /// Names of control groups and files, where the grain shows them.
+    pub names: Names,
+    /// Length of a row or column, in nanoseconds; 0 where there are none.
+    pub step_ns: i64,
+    /// The question says when it begins, and not the recording.
+    pub begins_as_asked: bool,
+}
+
+impl Part {
+    /// The part that was chosen, before it is known what answers.
+    ///
+    /// # Errors
+    /// The window is empty or lies outside the recording.
+    pub fn open(chosen: Chosen) -> Result<Part> {
+        let range = window::resolve(&chosen.recording, &chosen.window)?;
+        let source = match chosen.recording.meta().source {
+            model::Source::Counters => Source::Counters,
+            _ => Source::Ios,
+        };
+        Ok(Part {
+            begins_as_asked: chosen.window.from.is_some(),
+            recording: chosen.recording,
+            range,
+            source,
+            filter: Filter::default(),
+            names: Names::default(),
+            step_ns: 0,
+        })
+    }
+
+    /// What is left of the part for the analyses, with its tables and names.
+    ///
+    /// # Errors
+    /// It is too long, or nothing is left of it.
+    pub fn for_analysis(mut self, caller: &Caller) -> Result<Part> {
+        self.range = window::for_analysis(&self.recording, &self.range, caller)?;
+        self.described(caller)
+    }
+
+    /// The part with its tables and names, and what counts of stacked devices.
+    ///
+    /// # Errors
+    /// The recording cannot be read.
+    pub fn described(mut self, caller: &Caller) -> Result<Part> {
+        let rates = read_rates(self.recording.path())?;
+        // Single I/Os give exact figures.
+        if !rates.is_empty() && self.recording.ios_stored() == 0 {
+            self.range = tables::window(&rates, self.begins_as_asked, self.range);
+            self.source = Source::Tables(rates);
+        }
+        self.names = names::read(&self.recording, self.range.end, caller)?;
+        self.filter.layers = Layers::of(&self.recording, GroupBy::All, caller)?;
+        Ok(self)
+    }
+
+    /// The part in Unix time.
+    pub fn unix_ns(&self) -> Range<i64> {
+        let start_ns = self.recording.meta().start_unix_ns;
+        start_ns.saturating_add(self.range.start)..start_ns.saturating_add(self.range.end)
+    }
+}
