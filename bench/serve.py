@@ -187,7 +187,7 @@ def clients(work: pathlib.Path, options) -> None:
 
 def metrics(work: pathlib.Path, options) -> None:
     with contextlib.ExitStack() as stack:
-        devices = [stack.enter_context(loop_device(4)) for _ in range(DEVICES)]
+        devices = [stack.enter_context(loop_device(4)) for _ in range(options.devices)]
         service = serve(work / "metrics", *(word for d in devices for word in ("-d", os.path.basename(d))))
         job = ["--name=x", "--direct=1", "--rw=randrw", "--bs=4k", "--ioengine=libaio", "--iodepth=4", "--number_ios=400"]
         subprocess.run(["fio", *job, "--filename=" + ":".join(devices), "--minimal"], stdout=subprocess.DEVNULL, check=True)
@@ -204,7 +204,7 @@ def metrics(work: pathlib.Path, options) -> None:
                 ask("/metrics", accept)
                 took.append((time.perf_counter() - began) * 1e3)
             cpu = (service.cpu_s() - before) * 1e3 / n
-            print(f"/metrics of {DEVICES} devices that read and write, {what}: {size / 1024:.0f} KiB, {statistics.median(took):.1f} ms, {cpu:.1f} ms of CPU")
+            print(f"/metrics of {options.devices} devices that read and write, {what}: {size / 1024:.0f} KiB, {statistics.median(took):.1f} ms, {cpu:.1f} ms of CPU")
         service.end()
 
 
@@ -215,6 +215,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=15)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--questions", type=int, default=100)
+    parser.add_argument("--devices", type=int, default=DEVICES, help="of metrics")
     parser.add_argument("--store", type=pathlib.Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="iolens-bench-") as work:

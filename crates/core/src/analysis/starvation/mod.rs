@@ -114,7 +114,7 @@ pub struct Starvation {
     pub ratio_p99: Option<f64>,
     /// Ratio of geometric means, each episode against its neighbourhood.
     pub ratio: Option<f64>,
-    /// Its 95 % interval, over episodes; `None` of fewer than two.
+    /// Its 95 % interval, over episodes; `None` of fewer than three.
     pub ratio_ci: Option<(f64, f64)>,
     /// Additional latency of a treated request in microseconds, each episode against its neighbourhood.
     pub excess_us: Option<f64>,
@@ -406,13 +406,17 @@ fn mean_of(differences: &[Difference], of: impl Fn(&Difference) -> f64) -> Optio
     Some((mean, se, df))
 }
 
+/// Degrees of freedom of two episodes are 1, and the interval of their mean is wider than anything that is measured.
+const MIN_INTERVAL_DF: f64 = 1.5;
+
 /// Mean, and the half width of its 95 % interval.
 fn interval(
     differences: &[Difference],
     of: impl Fn(&Difference) -> f64,
 ) -> Option<(f64, Option<f64>)> {
     let (mean, se, df) = mean_of(differences, of)?;
-    Some((mean, (df >= 1.0).then(|| t_critical(0.05, df) * se)))
+    let half = (df >= MIN_INTERVAL_DF).then(|| t_critical(0.05, df) * se);
+    Some((mean, half))
 }
 
 /// Student's t of the differences of logarithms, and its degrees of freedom.

@@ -82,6 +82,15 @@ fn few_episodes_are_only_suggestive_and_none_is_nothing() {
         of(&all, &episodes).map(|s| s.verdict),
         Some(Verdict::Suggestive)
     );
+    let two = of(&all, &episodes).expect("compared");
+    assert!(two.ratio.is_some_and(|r| r > 1.5));
+    assert_eq!(
+        (two.ratio_ci, two.excess_us_ci),
+        (None, None),
+        "two episodes have no interval"
+    );
+    let three = of(&requests(&regular(3), 5), &regular(3)).expect("compared");
+    assert!(three.ratio_ci.is_some() && three.excess_us_ci.is_some());
     assert_eq!(of(&all, &[]), None);
     assert_eq!(
         of(&requests(&regular(9), 1), &regular(9)).map(|s| s.verdict),

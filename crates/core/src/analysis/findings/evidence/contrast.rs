@@ -35,7 +35,7 @@ pub struct Contrast {
     pub ratio_p50: Option<f64>,
     /// Ratio of geometric means, each burst against its neighbourhood.
     pub ratio_typical: Option<f64>,
-    /// Its 95 % interval, over bursts; `null` of fewer than two.
+    /// Its 95 % interval, over bursts; `null` of fewer than three.
     pub ratio_typical_ci: Option<(f64, f64)>,
     /// Additional latency of an I/O during bursts, each burst against its neighbourhood.
     pub excess_us: Option<f64>,
