@@ -9,9 +9,11 @@ use iolens_core::analysis::bursts::scan::Measure;
 use iolens_core::analysis::capacity::models::Fit;
 use iolens_core::analysis::capacity::{Capacity, State};
 use iolens_core::analysis::counters::io_ticks::UtilCheck;
+use iolens_core::analysis::counters::pressure::CpuShortage;
 use iolens_core::analysis::device::detail::{BurstDetail, DeviceDetail, StreamDetail};
 use iolens_core::analysis::device::slots::{SLOT_NS, SlotGroup, SlotQuantiles, SlotSummary};
 use iolens_core::analysis::device::stages::StagesSummary;
+use iolens_core::analysis::latency::stalls::{Stall, Stalls};
 use iolens_core::analysis::periodicity::{self, Clock, Periodicity};
 use iolens_core::analysis::starvation::{self, Starvation};
 use iolens_core::model::{Class, DevId, RecordingMeta};
@@ -43,6 +45,8 @@ pub struct Full<'a> {
     util: Option<&'a UtilCheck>,
     capacity: CapacityDetail<'a>,
     stages: &'a StagesSummary,
+    /// Gaps without a completion that are no stalls of the device: the host's CPUs were short then. Of the 64 longest gaps.
+    gaps_of_host: Vec<GapOfHost>,
     attribution: AttributionDetail,
     /// The busiest hour; `null` in recordings of less than two hours.
     peak_hour: Option<PeakHourBlock>,
@@ -454,6 +458,32 @@ pub fn summary(d: &DeviceDetail) -> Summary {
     }
 }
 
+/// A gap without a completion that a shortage of CPU time explains.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct GapOfHost {
+    /// Its begin, in seconds since the recording's start.
+    start_s: f64,
+    /// Its end, in seconds since the recording's start.
+    end_s: f64,
+    /// Which shortage of CPU time explains it.
+    cpu_shortage: CpuShortage,
+    /// I/Os with the device at its end.
+    in_flight: i64,
+}
+
+fn gaps_of_host(stalls: &Stalls) -> Vec<GapOfHost> {
+    let explained = |s: &Stall| {
+        Some(GapOfHost {
+            start_s: seconds(s.from_ns),
+            end_s: seconds(s.to_ns),
+            cpu_shortage: s.cpu_shortage?,
+            in_flight: s.in_flight,
+        })
+    };
+    stalls.stalls.iter().filter_map(explained).collect()
+}
+
 /// Everything about `d` (A2, A3, A6, A12 to A15, A18, A24), with at most `bursts` of each stream: the largest.
 pub fn full(d: &DeviceDetail, bursts: usize) -> Full<'_> {
     Full {
@@ -461,6 +491,7 @@ pub fn full(d: &DeviceDetail, bursts: usize) -> Full<'_> {
         util: d.util.as_ref(),
         capacity: (&d.capacity).into(),
         stages: &d.stages,
+        gaps_of_host: gaps_of_host(&d.stalls),
         attribution: AttributionDetail {
             bin_s: seconds(d.attribution.bin_ns),
             differ_percent: d.attribution.differ_percent,

@@ -6,6 +6,7 @@ use crate::analysis::capacity::bandwidth;
 use crate::analysis::capacity::queue_full;
 use crate::analysis::capacity::{State, is_beyond};
 use crate::analysis::counters::io_ticks;
+use crate::analysis::counters::pressure::HostPressure;
 use crate::analysis::device::detail::{DeviceDetail, StreamDetail};
 use crate::analysis::findings::evidence::{
     Cause, Contrast, Evidence, PeriodicityEvidence, SaturationEvidence, StarvationEvidence,
@@ -32,6 +33,7 @@ pub type PathOf<'a> = &'a dyn Fn(Inode) -> Option<String>;
 pub(in crate::analysis) fn conclude(
     detail: &DeviceDetail,
     window: Window,
+    host: &HostPressure,
     path_of: PathOf,
 ) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -51,7 +53,7 @@ pub(in crate::analysis) fn conclude(
         detail
             .latency_changes
             .iter()
-            .map(|c| change::finding(detail.dev, c)),
+            .map(|c| change::finding(detail.dev, c, window, host)),
     );
     found.extend(
         detail

@@ -8,6 +8,7 @@
 
 use serde::Serialize;
 
+use crate::analysis::counters::pressure::{CpuShortage, HostPressure, HostState};
 use crate::analysis::device::at_issue::{AtIssue, Cell, against_alike};
 use crate::analysis::findings::evidence::{Evidence, LatencyChangeEvidence};
 use crate::analysis::findings::{Finding, Severity};
@@ -523,8 +524,47 @@ fn load_only(blocks: &[Block], split: usize, slower: bool) -> Option<f64> {
     (!loaded && !other).then(|| more.exp())
 }
 
-/// The finding.
-pub(in crate::analysis) fn finding(dev: DevId, c: &Change) -> Finding {
+/// What the host was like on both sides of a change.
+struct Hosts {
+    before: Option<HostState>,
+    after: Option<HostState>,
+    /// The shortage on the slower side alone that makes I/Os wait for as long as they wait longer.
+    shortage: Option<CpuShortage>,
+}
+
+impl Hosts {
+    fn of(c: &Change, window: Window, host: &HostPressure) -> Hosts {
+        // A trend has no two sides: its halves are compared.
+        let middle_ns = match c.form {
+            Form::Step => c.at_ns,
+            Form::Trend => i64::midpoint(c.at_ns, c.to_ns),
+        };
+        let before = host.between(window.from_ns, middle_ns);
+        let after = host.between(middle_ns, c.to_ns);
+        let [fast, slow] = match c.ratio > 1.0 {
+            true => [before, after],
+            false => [after, before],
+        };
+        let p50s_us = c.before.p50_us.zip(c.after.p50_us);
+        let longer_ns = p50s_us.map_or(0, |(b, a)| ((a - b).abs() * 1e3) as i64);
+        let shortage_of = |state: Option<HostState>| state?.cpu_shortage(longer_ns);
+        let shortage = shortage_of(slow).filter(|_| shortage_of(fast).is_none());
+        Hosts {
+            before,
+            after,
+            shortage,
+        }
+    }
+}
+
+/// The finding. Where the CPUs became short or free with it, it is no warning about the device.
+pub(in crate::analysis) fn finding(
+    dev: DevId,
+    c: &Change,
+    window: Window,
+    host: &HostPressure,
+) -> Finding {
+    let hosts = Hosts::of(c, window, host);
     let numbers = LatencyChangeEvidence {
         class: c.class,
         form: c.form,
@@ -541,12 +581,15 @@ pub(in crate::analysis) fn finding(dev: DevId, c: &Change) -> Finding {
         p_value: c.p_value,
         p_family: c.p_family,
         blocks: c.blocks,
+        cpu_shortage: hosts.shortage,
+        host_before: hosts.before,
+        host_after: hosts.after,
     };
     Finding {
         dev: Some(dev),
         from_ns: c.at_ns,
         to_ns: c.to_ns,
-        severity: if c.ratio >= WARNING {
+        severity: if c.ratio >= WARNING && hosts.shortage.is_none() {
             Severity::Warning
         } else {
             Severity::Info
@@ -555,5 +598,83 @@ pub(in crate::analysis) fn finding(dev: DevId, c: &Change) -> Finding {
             Form::Step => Evidence::LatencyStep(numbers),
             Form::Trend => Evidence::LatencyTrend(numbers),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::PressureSample;
+
+    const S: i64 = 1_000_000_000;
+
+    /// 20 s, with eight tasks for two CPUs from 10 s on.
+    fn busy_later() -> HostPressure {
+        let mut host = HostPressure::default();
+        for s in 0..20 {
+            host.push(&PressureSample {
+                from_ns: s * S,
+                to_ns: (s + 1) * S,
+                cpus: Some(2),
+                cpu_some_ns: Some(if s < 10 { 0 } else { S * 9 / 10 }),
+                io_some_ns: Some(0),
+                io_full_ns: Some(0),
+                steal_ns: Some(0),
+                runnable: Some(if s < 10 { 1 } else { 8 }),
+                timer_due_ns: None,
+                timer_late_ns: None,
+            });
+        }
+        host
+    }
+
+    /// At 10 s reads take so many times as long.
+    fn change(ratio: f64, [before_us, after_us]: [f64; 2]) -> Change {
+        let side = |p50_us| Side {
+            ios: 1000,
+            p50_us: Some(p50_us),
+            p99_us: None,
+        };
+        Change {
+            class: Class::Read,
+            form: Form::Step,
+            at_ns: 10 * S,
+            to_ns: 20 * S,
+            ratio,
+            ratio_ci: (ratio, ratio),
+            p_value: 0.001,
+            p_family: 0.001,
+            blocks: 32,
+            load_ratio: 1.0,
+            before: side(before_us),
+            after: side(after_us),
+        }
+    }
+
+    fn severity_and_shortage(c: &Change, host: &HostPressure) -> (Severity, Option<CpuShortage>) {
+        let found = finding(DevId(1), c, Window::new(0, 20 * S), host);
+        let Evidence::LatencyStep(e) = &found.evidence else {
+            panic!("{found:?}")
+        };
+        (found.severity, e.cpu_shortage)
+    }
+
+    #[test]
+    fn a_step_that_comes_with_busy_cpus_is_no_warning_about_the_device() {
+        let slower = change(3.0, [100.0, 300.0]);
+        let is_cpu = (Severity::Info, Some(CpuShortage::Pressure));
+        assert_eq!(severity_and_shortage(&slower, &busy_later()), is_cpu);
+        let unknown = HostPressure::default();
+        let is_device = (Severity::Warning, None);
+        assert_eq!(severity_and_shortage(&slower, &unknown), is_device);
+        // No task waits for a CPU as long as these take longer.
+        let far_slower = change(3.0, [100_000.0, 300_000.0]);
+        assert_eq!(severity_and_shortage(&far_slower, &busy_later()), is_device);
+        // It became faster while the CPUs became short.
+        let faster = change(0.5, [100.0, 50.0]);
+        assert_eq!(
+            severity_and_shortage(&faster, &busy_later()),
+            (Severity::Info, None)
+        );
     }
 }

@@ -315,7 +315,7 @@ impl ReportBuilder {
             });
             detail.stages.bios = self.bios.remove(&dev).map(Bios::finish);
             detail.stalls.compare_with_host(&self.host);
-            found.extend(conclude(&detail, window, path_of));
+            found.extend(conclude(&detail, window, &self.host, path_of));
             details.push(detail);
         }
         details.sort_by_key(|d| d.dev);

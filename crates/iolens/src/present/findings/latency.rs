@@ -100,6 +100,17 @@ fn reach(e: &StallEvidence) -> String {
     text
 }
 
+/// That the CPUs became short or free with the change.
+fn with_cpus(e: &LatencyChangeEvidence) -> &'static str {
+    match (e.cpu_shortage, e.ratio_at_same_load > 1.0) {
+        (None, _) => "",
+        (Some(_), true) => {
+            " The CPUs became short at the same time: the device need not be the cause."
+        }
+        (Some(_), false) => " The CPUs were short until then: the device need not be the cause.",
+    }
+}
+
 impl Sentence for LatencyChangeEvidence {
     fn sentence(&self, times: &Times) -> String {
         let word = if self.ratio_at_same_load > 1.0 {
@@ -124,7 +135,7 @@ impl Sentence for LatencyChangeEvidence {
         };
         format!(
             "{} became {how}: at the same load the device takes {:.2} times as long (95% interval {:.2} to {:.2}; {}). \
-         Median {} {} and {} {}{p99}; n = {} and {}.",
+         Median {} {} and {} {}{p99}; n = {} and {}.{}",
             plural(self.class),
             self.ratio_at_same_load,
             self.ratio_at_same_load_ci.0,
@@ -136,6 +147,7 @@ impl Sentence for LatencyChangeEvidence {
             when[1],
             self.ios_before,
             self.ios_after,
+            with_cpus(self),
         )
     }
 }

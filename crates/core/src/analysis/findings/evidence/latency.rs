@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::analysis::counters::pressure::HostState;
+use crate::analysis::counters::pressure::{CpuShortage, HostState};
 use crate::analysis::latency::{change, mode};
 use crate::model::Class;
 
@@ -100,6 +100,12 @@ pub struct LatencyChangeEvidence {
     pub p_family: f64,
     /// Blocks of time compared.
     pub blocks: usize,
+    /// The shortage of CPU time that came or went with it and is as long as what was added: then it need not be the device.
+    pub cpu_shortage: Option<CpuShortage>,
+    /// What the host was short of before; `null` if the recording does not hold it.
+    pub host_before: Option<HostState>,
+    /// What the host was short of after; `null` if the recording does not hold it.
+    pub host_after: Option<HostState>,
 }
 
 /// Some I/Os of one class and size take far longer with the device than the rest.

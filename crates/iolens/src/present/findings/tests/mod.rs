@@ -5,7 +5,7 @@ mod limits;
 use iolens_core::analysis::bursts::LimitSource;
 use iolens_core::analysis::bursts::cells::Actor;
 use iolens_core::analysis::bursts::scan::Measure;
-use iolens_core::analysis::counters::pressure::HostState;
+use iolens_core::analysis::counters::pressure::{CpuShortage, HostState};
 use iolens_core::analysis::findings::Cause;
 use iolens_core::analysis::findings::evidence::*;
 use iolens_core::analysis::latency::{change as changes, mode as modes};
@@ -387,6 +387,9 @@ fn changes_and_modes_of_device_time_are_said_with_both_sides() {
         p_value: 0.007,
         p_family: 1e-23,
         blocks: 32,
+        cpu_shortage: None,
+        host_before: None,
+        host_after: None,
     };
     let trend = LatencyChangeEvidence {
         form: changes::Form::Trend,
@@ -398,6 +401,15 @@ fn changes_and_modes_of_device_time_are_said_with_both_sides() {
         changes::Form::Step => Evidence::LatencyStep(e),
         changes::Form::Trend => Evidence::LatencyTrend(e),
     };
+    let with_cpus = LatencyChangeEvidence {
+        cpu_shortage: Some(CpuShortage::Pressure),
+        ..e.clone()
+    };
+    let text = said(changed(with_cpus));
+    assert!(
+        text.ends_with("The CPUs were short until then: the device need not be the cause."),
+        "{text}"
+    );
     let names = [&e, &trend].map(|e| changed(e.clone()).kind().name());
     assert_eq!(names, ["latency-step", "latency-trend"]);
     assert_eq!(
