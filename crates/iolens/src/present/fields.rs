@@ -102,7 +102,7 @@ pub const FIELDS: &[Field] = &[
     extra("r_max_us", "max us/r", 10, 0, |r| ext(r, |x| x.r_max_us)),
     extra("w_max_us", "max us/w", 10, 0, |r| ext(r, |x| x.w_max_us)),
     extra("inflight_mean", "in-flight", 11, 2, |r| {
-        ext(r, |x| x.inflight_mean)
+        ext(r, Extended::inflight_mean)
     }),
     extra("inflight_max", "max", 6, 0, |r| {
         r.extended
@@ -110,7 +110,7 @@ pub const FIELDS: &[Field] = &[
             .map_or(Value::Unknown, Value::Count)
     }),
     extra("busy_percent", "%busy", 8, 1, |r| {
-        ext(r, |x| x.busy_percent)
+        ext(r, Extended::busy_percent)
     }),
 ];
 

@@ -514,7 +514,7 @@ impl Figure for Field {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iolens_core::analysis::timeline::{Extended, Flow, GroupKey};
+    use iolens_core::analysis::timeline::{Extended, Flow, GroupKey, SlotTime};
     use iolens_core::model::DevId;
 
     fn row() -> Row {
@@ -673,7 +673,7 @@ mod tests {
         let w = ZoomWriter::new(Format::Csv, GroupBy::Device, true, 100_000_000);
         let x = Extended {
             r_p99_us: Some(136_888.0),
-            inflight_mean: Some(0.12345),
+            in_flight: Some(SlotTime::Quotient(0.12345)),
             inflight_max: Some(3),
             ..Extended::default()
         };

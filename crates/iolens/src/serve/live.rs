@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use iolens_core::analysis::Window;
 use iolens_core::analysis::stream::order::Hold;
-use iolens_core::analysis::timeline::{GroupBy, GroupKey, Row, Timeline, TimelinePlan};
+use iolens_core::analysis::timeline::{GroupBy, GroupKey, Row, SlotTime, Timeline, TimelinePlan};
 use iolens_core::model::{DevId, Device};
 use iolens_recorder::Seen;
 
@@ -121,10 +121,13 @@ impl InFlight {
             return None;
         };
         let x = row.extended.as_ref()?;
-        let len_ns = (row.to_ns - row.from_ns) as f64;
-        // Whole numbers that a row has as quotients: rounding gives them back.
-        let busy_ns = (x.busy_percent? / 100.0 * len_ns).round() as i64;
-        let area_ns = (x.inflight_mean? * len_ns).round() as i64;
+        let (Some(SlotTime::Sum { ns: busy_ns, .. }), Some(SlotTime::Sum { ns: area_ns, .. })) =
+            (x.busy, x.in_flight)
+        else {
+            return None;
+        };
+        let busy_ns = i64::try_from(busy_ns).ok()?;
+        let area_ns = i64::try_from(area_ns).ok()?;
         (area_ns > 0).then_some(InFlight {
             dev,
             busy_ns,

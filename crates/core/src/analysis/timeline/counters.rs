@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Extended, Flow, GroupBy, GroupKey, MAX_ROWS, PlanError, Row, TimelinePlan};
+use super::{Extended, Flow, GroupBy, GroupKey, MAX_ROWS, PlanError, Row, SlotTime, TimelinePlan};
 use crate::analysis::stream::window::Window;
 use crate::model::DevId;
 
@@ -233,8 +233,8 @@ impl CounterTimeline {
             lossy: sums.unknown,
             known,
             extended: self.plan.extended.then(|| Extended {
-                inflight_mean: share(sums.area_ns),
-                busy_percent: share(sums.busy_ns).map(|u| 100.0 * u),
+                in_flight: share(sums.area_ns).map(SlotTime::Quotient),
+                busy: share(sums.busy_ns).map(|u| SlotTime::Quotient(100.0 * u)),
                 ..Extended::default()
             }),
         }
@@ -338,11 +338,11 @@ mod tests {
         );
         assert_eq!(reads(&found), [Some(10), Some(0), Some(0), Some(1)]);
         let x = found[0].extended.expect("planned");
-        let busy = x.busy_percent.expect("known");
+        let busy = x.busy_percent().expect("known");
         assert!((busy - 100.0 * 10.0 / 19.9).abs() < 1e-9, "{busy}");
         assert_eq!((x.r_p99_us, x.inflight_max), (None, None));
         assert_eq!(
-            found[1].extended.expect("planned").busy_percent,
+            found[1].extended.expect("planned").busy_percent(),
             Some(0.0),
             "counters that stand still tell"
         );
@@ -366,7 +366,7 @@ mod tests {
             [None, None, Some(3), Some(0), Some(0), Some(1), None]
         );
         let x = found[0].extended.expect("planned");
-        assert_eq!((x.busy_percent, x.inflight_mean), (None, None));
+        assert_eq!((x.busy_percent(), x.inflight_mean()), (None, None));
     }
 
     #[test]

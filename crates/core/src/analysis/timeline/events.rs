@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use super::groups::{Groups, OpenRow};
-use super::{Extended, Flow, GroupBy, GroupKey, MAX_ROWS, PlanError, Row, TimelinePlan};
+use super::{Extended, Flow, GroupBy, GroupKey, MAX_ROWS, PlanError, Row, SlotTime, TimelinePlan};
 use crate::analysis::stream::order::{Hold, Span, StartOrder};
 use crate::model::{Io, LossReason, Lost};
 
@@ -385,9 +385,15 @@ fn extended(row: &OpenRow, len_ns: i64) -> Extended {
         w_p99_us: w.map(|t| us(t.0)),
         r_max_us: r.map(|t| us(t.1)),
         w_max_us: w.map(|t| us(t.1)),
-        inflight_mean: Some(row.area_ns as f64 / len_ns as f64),
+        in_flight: Some(SlotTime::Sum {
+            ns: row.area_ns,
+            of_ns: len_ns,
+        }),
         inflight_max: Some(row.max),
-        busy_percent: Some(100.0 * row.busy_ns as f64 / len_ns as f64),
+        busy: Some(SlotTime::Sum {
+            ns: row.busy_ns.into(),
+            of_ns: len_ns,
+        }),
     }
 }
 

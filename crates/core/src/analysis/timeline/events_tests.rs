@@ -29,7 +29,7 @@ fn removed_time_is_not_known_and_the_next_interval_is_not_lossy() {
         (
             r.ios_per_s(Class::Read),
             r.lossy,
-            r.extended.and_then(|e| e.busy_percent).is_some(),
+            r.extended.and_then(|e| e.busy_percent()).is_some(),
         )
     };
     assert_eq!(
@@ -159,7 +159,7 @@ fn a_long_io_fills_the_slots_it_covers() {
     );
     let busy: Vec<_> = rows
         .iter()
-        .map(|r| r.extended.expect("planned").busy_percent)
+        .map(|r| r.extended.expect("planned").busy_percent())
         .collect();
     assert_eq!(busy, [Some(0.0), Some(100.0), Some(100.0), Some(50.0)]);
     let x = rows[3].extended.expect("planned");
@@ -283,7 +283,7 @@ fn what_comes_after_the_window_makes_no_rows() {
     );
     let busy: Vec<_> = rows
         .iter()
-        .map(|r| r.extended.expect("planned").busy_percent)
+        .map(|r| r.extended.expect("planned").busy_percent())
         .collect();
     assert_eq!(
         (busy, rows[2].to_ns),
@@ -372,9 +372,9 @@ proptest! {
                 let mine: Vec<&Io> = ios.iter().filter(|i| by.key(i) == row.key).collect();
                 let x = row.extended.expect("planned");
                 let (mean, max, busy) = brute(&mine, row.from_ns, row.to_ns);
-                prop_assert!((x.inflight_mean.expect("known") - mean).abs() < 1e-9);
+                prop_assert!((x.inflight_mean().expect("known") - mean).abs() < 1e-9);
                 prop_assert_eq!(x.inflight_max, Some(max));
-                prop_assert!((x.busy_percent.expect("known") - busy).abs() < 1e-9);
+                prop_assert!((x.busy_percent().expect("known") - busy).abs() < 1e-9);
                 let mut reads: Vec<i64> = mine.iter().filter(|i| i.class() == Class::Read && row.from_ns <= i.done_ns && i.done_ns < row.to_ns).map(|i| i.total_ns()).collect();
                 reads.sort_unstable();
                 prop_assert_eq!(row.flows[0].ios, reads.len() as u64);

@@ -215,12 +215,45 @@ pub struct Extended {
     pub r_max_us: Option<f64>,
     /// Longest write that completed here.
     pub w_max_us: Option<f64>,
-    /// Time-weighted mean number in flight (start to done).
-    pub inflight_mean: Option<f64>,
+    /// The time in flight (start to done), summed over I/Os.
+    pub in_flight: Option<SlotTime>,
     /// Most in flight at once.
     pub inflight_max: Option<u64>,
+    /// The time with anything in flight.
+    pub busy: Option<SlotTime>,
+}
+
+impl Extended {
+    /// Time-weighted mean number in flight.
+    pub fn inflight_mean(&self) -> Option<f64> {
+        Some(match self.in_flight? {
+            SlotTime::Sum { ns, of_ns } => ns as f64 / of_ns as f64,
+            SlotTime::Quotient(mean) => mean,
+        })
+    }
+
     /// Percent of the slot with anything in flight.
-    pub busy_percent: Option<f64>,
+    pub fn busy_percent(&self) -> Option<f64> {
+        Some(match self.busy? {
+            SlotTime::Sum { ns, of_ns } => 100.0 * ns as f64 / of_ns as f64,
+            SlotTime::Quotient(percent) => percent,
+        })
+    }
+}
+
+/// A time of a slot: as a sum where single I/Os or rollups tell it, which others can add up; as what it is printed as where
+/// the source has nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub enum SlotTime {
+    /// So many nanoseconds of those of the slot.
+    Sum {
+        /// The time.
+        ns: i128,
+        /// The slot's length.
+        of_ns: i64,
+    },
+    /// The number in flight, or the percentage.
+    Quotient(f64),
 }
 
 /// One slot of one group.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Extended, GroupBy, GroupKey, MAX_ROWS, PlanError, Row, TimelinePlan};
+use super::{Extended, GroupBy, GroupKey, MAX_ROWS, PlanError, Row, SlotTime, TimelinePlan};
 use crate::model::{CallHistogram, Class, DevId, Flight, Lost, Rollup};
 
 /// Makes rows from rollups. Slots should be multiples of the rollups' step and begin with one of them: a rollup counts in
@@ -124,7 +124,10 @@ impl RollupTimeline {
             ..row
         };
         let seen = row.flows.iter().map(|f| f.ios).sum();
-        let step_ns = (row.to_ns - row.from_ns) as f64;
+        let sum = |ns: i64| SlotTime::Sum {
+            ns: ns.into(),
+            of_ns: row.to_ns - row.from_ns,
+        };
         let p99_us = |class: Class| {
             of.totals[class as usize]
                 .quantile(0.99)
@@ -137,13 +140,11 @@ impl RollupTimeline {
             w_p99_us: p99_us(Class::Write),
             r_max_us: None,
             w_max_us: None,
-            inflight_mean: Some(
-                of.flights.values().map(|f| f.in_flight_ns).sum::<i64>() as f64 / step_ns,
-            ),
+            in_flight: Some(sum(of.flights.values().map(|f| f.in_flight_ns).sum())),
             inflight_max: one().and_then(|f| u64::try_from(f.in_flight_max).ok()),
-            busy_percent: match of.flights.len() {
-                0 => Some(0.0),
-                _ => one().map(|f| 100.0 * f.busy_ns as f64 / step_ns),
+            busy: match of.flights.len() {
+                0 => Some(sum(0)),
+                _ => one().map(|f| sum(f.busy_ns)),
             },
         });
         let lost = of.lost + self.lost_anywhere.get(&slot).copied().unwrap_or(0.0);
@@ -230,13 +231,13 @@ mod tests {
                     "{got:?} {want:?}"
                 );
                 assert!(
-                    near(got.inflight_mean, want.inflight_mean, 1e-9),
+                    near(got.inflight_mean(), want.inflight_mean(), 1e-9),
                     "{got:?} {want:?}"
                 );
                 let joined = by == GroupBy::All;
                 assert!(
                     joined
-                        || (near(got.busy_percent, want.busy_percent, 1e-9)
+                        || (near(got.busy_percent(), want.busy_percent(), 1e-9)
                             && got.inflight_max == want.inflight_max)
                 );
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Extended, Flow, GroupBy, GroupKey, MAX_ROWS, PlanError, Row, TimelinePlan};
+use super::{Extended, Flow, GroupBy, GroupKey, MAX_ROWS, PlanError, Row, SlotTime, TimelinePlan};
 use crate::model::{ClassRates, DevId, IntervalRates, Lost};
 
 /// Makes rows from averages. A slot shows the mean over time of the averages whose intervals end in it; if none does, of
@@ -135,8 +135,8 @@ impl TableTimeline {
             known: true,
             // Over several devices busy times cannot be joined: they may overlap.
             extended: self.plan.extended.then(|| Extended {
-                inflight_mean: mean.in_flight.filter(|_| one),
-                busy_percent: mean.util_percent.filter(|_| one),
+                in_flight: mean.in_flight.filter(|_| one).map(SlotTime::Quotient),
+                busy: mean.util_percent.filter(|_| one).map(SlotTime::Quotient),
                 ..Extended::default()
             }),
         }
@@ -320,7 +320,7 @@ mod tests {
             ),
             (Some(716.0), None)
         );
-        assert_eq!(got[5].extended.expect("planned").busy_percent, Some(82.5));
+        assert_eq!(got[5].extended.expect("planned").busy_percent(), Some(82.5));
     }
 
     #[test]
