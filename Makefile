@@ -64,8 +64,8 @@ metrics-test: build ## the metrics of serve beside the real node_exporter, in a 
 	@ci/setup.sh metrics
 	packaging/metrics_test.py target/release/iolens
 
-calibrate: ## how often findings are wrong and right, over simulated recordings; writes the tables of docs/findings.md (minutes). IOLENS_SEED=N: other recordings, no tables
-	IOLENS_FULL=1 IOLENS_DOCS=$(CURDIR)/docs/findings.md \
+calibrate: ## how often findings are wrong and right, over simulated recordings; writes the tables of docs/calibration.md (minutes). IOLENS_SEED=N: other recordings, no tables
+	IOLENS_FULL=1 IOLENS_DOCS=$(CURDIR)/docs/calibration.md \
 	IOLENS_ORIGIN="Commit $$(git describe --always --dirty --exclude='*'), $$(date -u +%Y-%m-%d)." \
 	  $(CARGO) test --release --locked -p iolens-core --test calibrate -- --nocapture --test-threads=1
 

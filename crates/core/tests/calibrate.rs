@@ -1,7 +1,7 @@
 //! How often findings of every kind are wrong, in null scenes, and how often they are right, where
 //! something does.
 //!
-//! A short form by default; `make calibrate` runs many recordings of each scene and writes the tables of `docs/findings.md`.
+//! A short form by default; `make calibrate` runs many recordings of each scene and writes the tables of `docs/calibration.md`.
 //! `IOLENS_SEED=N` makes other recordings of the same scenes, `IOLENS_SCENES=TEXT` takes only those with this in their names;
 //! neither writes tables.
 
@@ -294,9 +294,9 @@ fn ordinary_recordings_have_no_findings() {
     assert!(beyond.is_empty(), "{beyond:#?}");
 }
 
-/// The kinds that the table of `docs/findings.md` documents, and those that were seen.
+/// The kinds that the table of `docs/calibration.md` documents, and those that were seen.
 fn kinds(counted: &[(String, Alarms)]) -> Vec<String> {
-    let docs = include_str!("../../../docs/findings.md");
+    let docs = include_str!("../../../docs/calibration.md");
     let rows = docs
         .lines()
         .skip_while(|l| !l.starts_with("| kind "))

@@ -3190,7 +3190,7 @@ export interface MarkBlock {
    */
   at_s: number;
   /**
-   * What kind of finding or remark it is; docs/findings.md defines those of findings.
+   * What kind of finding or remark it is; docs/calibration.md defines those of findings.
    */
   kind: string;
   /**

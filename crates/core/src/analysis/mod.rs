@@ -23,6 +23,7 @@ pub mod periodicity;
 pub mod report;
 pub mod stacks;
 pub mod starvation;
+pub mod stories;
 pub mod stream;
 pub mod timeline;
 pub mod waits;

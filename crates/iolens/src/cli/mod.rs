@@ -243,6 +243,12 @@ pub struct ReportPlan {
     /// Print all findings, devices and details, not one screen
     #[arg(long, conflicts_with = "json")]
     pub full: bool,
+    /// Say whether the disk made this program wait, if no story is about it [default: the one with most I/Os]
+    #[arg(long, value_name = "NAME")]
+    pub victim: Option<String>,
+    /// Leave out a story, by its id in JSON. May be repeated
+    #[arg(long = "mute", value_name = "ID")]
+    pub muted: Vec<String>,
     /// Print everything about this device alone; in JSON its details, a summary of the others. May be repeated [default in
     /// JSON: all of up to 8 devices, of more the 4 with most I/Os]
     #[arg(short, long = "device", value_name = "DEV")]

@@ -42,6 +42,8 @@ pub fn run(plan: &ReportPlan) -> Result<u8> {
     }
     let facts = RecordingFacts {
         detailed,
+        muted: plan.muted.iter().cloned().collect(),
+        victim: plan.victim.clone(),
         ..RecordingFacts::of(&part)
     };
     let names = &part.names;
@@ -79,24 +81,37 @@ pub fn findings(path: &Path) -> Result<String> {
     Ok(findings_of(&part, &report))
 }
 
-/// The same, and the HTML report beside the recording; its path, or why there is none.
+/// What the end of a demo shows.
+pub struct DemoReport {
+    /// What happened to the demo's own reads; else all stories.
+    pub story: String,
+    /// Why there is no HTML report, if there is none.
+    pub written: Result<()>,
+}
+
+/// The story of the process that made the recording, and the HTML report beside the recording.
 ///
 /// # Errors
 /// The recording cannot be read.
-pub fn findings_and_html(path: &Path, html: &Path) -> Result<(String, Result<()>)> {
+pub fn demo_report(path: &Path, html: &Path) -> Result<DemoReport> {
     let caller = super::caller();
     let part = Query::new(path, TimeWindow::default(), &caller).one(Grain::Recording)?;
     let part = part.described(&caller)?;
     let report = report::of_part(&part, &Limits::default(), &caller)?;
     let written = write_html(&part, &report, html, Access::OWNER, &caller);
-    Ok((findings_of(&part, &report), written))
+    let meta = part.recording.meta();
+    let times = ClockArgs::default().times(meta, 0);
+    let layout = crate::streams::layout();
+    let story = report_text::own_story(&report, meta, &part.names, &times, layout);
+    Ok(DemoReport { story, written })
 }
 
 fn findings_of(part: &Part, report: &Report) -> String {
     let meta = part.recording.meta();
     let times = ClockArgs::default().times(meta, 0);
     let layout = crate::streams::layout();
-    report_text::findings(report, meta, MAX_FINDINGS, &times, layout)
+    let names = &part.names;
+    report_text::stories_and_findings(report, meta, names, MAX_FINDINGS, &times, layout)
 }
 
 /// Writes the HTML report of `part` to `path`; whole or not at all.

@@ -31,6 +31,8 @@ mod rows_shown;
 mod schema;
 pub mod series_json;
 pub mod serve_text;
+mod stories;
+mod story_text;
 pub mod throttle_text;
 pub mod times;
 pub mod util;

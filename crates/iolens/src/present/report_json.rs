@@ -18,6 +18,7 @@ use super::escape;
 use super::findings as words;
 use super::indent::indented;
 use super::report_detail::{self, Detail, SetBlock};
+use super::stories::{self, ClearedEntry, StoryEntry};
 use super::times::Times;
 use super::waits::{self, OtherWaits, WaitEntry};
 use crate::engine::part::Part;
@@ -40,6 +41,10 @@ pub struct RecordingFacts {
     pub layers: BTreeMap<DevId, Vec<String>>,
     /// Devices of which the user asked for all details in JSON; none: the ones with most I/Os get them.
     pub detailed: BTreeSet<DevId>,
+    /// Stories that the user does not want to see, by id.
+    pub muted: BTreeSet<String>,
+    /// The program of which the user asks whether the disk made it wait.
+    pub victim: Option<String>,
 }
 
 impl RecordingFacts {
@@ -50,7 +55,7 @@ impl RecordingFacts {
             disk_bytes: Some(part.recording.disk_bytes()),
             total_ios: Some(part.recording.ios_stored()),
             layers: part.filter.layers.left_out().clone(),
-            detailed: BTreeSet::new(),
+            ..RecordingFacts::default()
         }
     }
 }
@@ -119,8 +124,14 @@ pub(super) struct ReportDocument<'a> {
     waits: Vec<WaitEntry>,
     /// What the entries of `waits` leave out.
     waits_others: OtherWaits,
-    /// Conclusions, the most severe first.
+    /// Who made whom wait, how, how much, and what to try: the most harm first.
+    stories: Vec<StoryEntry>,
+    /// The program asked for, or the one with most I/Os, if the disk did not make it wait; else `null`.
+    not_the_disk: Option<ClearedEntry>,
+    /// What harms without a culprit, the most severe first.
     findings: Vec<FindingBlock>,
+    /// What was seen and harmed no program that is known.
+    facts: Vec<FindingBlock>,
     /// What `iolens files --json` says under the same key; `null` if requests were not recorded.
     files: Option<&'a FilesReport>,
 }
@@ -291,7 +302,10 @@ pub fn render(
         actors_others: actors::others(report),
         waits: waits::entries(report, meta, names),
         waits_others: waits::others(report),
+        stories: stories::entries(report, meta, names, facts),
+        not_the_disk: stories::cleared(report, names, facts),
         findings: findings(report, meta),
+        facts: self::facts(report, meta),
         files,
     };
     match indented(&document) {
@@ -413,9 +427,23 @@ fn with_detail<'a>(
     }
 }
 
-/// All findings, in the report's order.
+/// The findings, in the report's order.
 pub(super) fn findings(report: &Report, meta: &RecordingMeta) -> Vec<FindingBlock> {
-    report.findings.iter().map(|f| finding(f, meta)).collect()
+    let harmful = report.findings.iter().filter(|f| !f.is_fact());
+    harmful.map(|f| finding(f, meta)).collect()
+}
+
+/// The findings, then the facts.
+pub(super) fn findings_and_facts(report: &Report, meta: &RecordingMeta) -> Vec<FindingBlock> {
+    let mut all = findings(report, meta);
+    all.extend(facts(report, meta));
+    all
+}
+
+/// The facts, in the report's order.
+pub(super) fn facts(report: &Report, meta: &RecordingMeta) -> Vec<FindingBlock> {
+    let facts = report.findings.iter().filter(|f| f.is_fact());
+    facts.map(|f| finding(f, meta)).collect()
 }
 
 /// The findings of I/Os that are missing, with their evidence.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
-use iolens_core::analysis::{ClassSummary, DeviceSummary, Report};
+use iolens_core::analysis::{ClassSummary, DeviceSummary, Finding, Report};
 use iolens_core::model::RecordingMeta;
 
 use super::actors;
@@ -14,6 +14,7 @@ use super::record_text::shell_word;
 use super::report_json::{RecordingFacts, device_name};
 use super::report_text;
 use super::rows_shown::RowsShown;
+use super::story_text;
 use super::times::Times;
 use super::waits;
 use iolens_core::model::Names;
@@ -21,7 +22,7 @@ use iolens_core::model::Names;
 /// Lines of the whole text on a terminal of at least 80 columns.
 pub const MAX_LINES: usize = 40;
 /// Rows of the tables of devices and of processes.
-const MAX_ROWS: usize = 8;
+const MAX_ROWS: usize = 6;
 /// Rows of the table of waits.
 const MAX_WAITS: usize = 3;
 /// Lines for what was not seen.
@@ -42,12 +43,18 @@ pub fn render(
     rest.push_str(&processes(report, meta, names, facts, layout));
     rest.push_str(&layout.sentences(&quality(report, meta, facts)));
     rest.push_str(&layout.sentences(&more(facts)));
-    // Findings come first and get the lines that everything else leaves.
+    // Stories come first and get the lines that everything else leaves, then findings.
     let used = head.lines().count() + rest.lines().count();
     let most = MAX_LINES.saturating_sub(used);
+    let for_stories = most.saturating_sub(MIN_FINDING_LINES);
+    let stories = story_text::section(report, meta, names, facts, times, layout, for_stories);
+    let most = most.saturating_sub(stories.lines().count());
     let findings = findings(report, meta, most, times, layout);
-    head + &findings + &rest
+    head + &stories + &findings + &rest
 }
+
+/// Lines that stories leave to findings.
+const MIN_FINDING_LINES: usize = 8;
 
 /// The findings that fit `max_lines`, heading and the empty line after them included: of each kind the first, then others, in
 /// the report's order.
@@ -61,13 +68,17 @@ fn findings(
     // Three lines: the heading, how many are left out, an empty one.
     let mut lines_left = max_lines.saturating_sub(3);
     let mut texts = Vec::new();
-    for f in &report.findings {
+    let all: Vec<&Finding> = report.findings.iter().filter(|f| !f.is_fact()).collect();
+    if all.is_empty() {
+        return String::new();
+    }
+    for f in &all {
         let mut text = String::new();
         report_text::finding(&mut text, f, meta, times, layout);
         texts.push(text);
     }
     let mut chosen = BTreeSet::new();
-    for i in report_text::first_of_each_kind_first(&report.findings) {
+    for i in report_text::first_of_each_kind_first(&all) {
         let lines = texts[i].lines().count();
         if chosen.is_empty() || lines <= lines_left {
             lines_left = lines_left.saturating_sub(lines);
@@ -75,9 +86,6 @@ fn findings(
         }
     }
     let mut out = layout.paint(Role::Heading, "Findings") + "\n";
-    if texts.is_empty() {
-        out.push_str("  none\n");
-    }
     for i in &chosen {
         out.push_str(&texts[*i]);
     }

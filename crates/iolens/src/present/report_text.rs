@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use iolens_core::analysis::bursts::detail::BurstDetail;
 use iolens_core::analysis::bursts::links::LinkDetail;
+use iolens_core::analysis::stories::Story;
 use iolens_core::analysis::{ClassSummary, DeviceSummary, Finding, Report, Severity};
 use iolens_core::model::{Class, DevId, RecordingMeta, Source};
 
@@ -20,6 +21,7 @@ use super::report_json::{
     link_name, losses,
 };
 use super::rows_shown::RowsShown;
+use super::story_text;
 use super::times::Times;
 use super::waits;
 use iolens_core::model::Names;
@@ -34,18 +36,17 @@ pub fn render(
     layout: Layout,
 ) -> String {
     let mut out = layout.sentences(&head(report, meta, facts, times));
+    out.push_str(&story_text::section(
+        report,
+        meta,
+        names,
+        facts,
+        times,
+        layout,
+        usize::MAX,
+    ));
     out.push_str(&heading(layout, "Findings"));
-    let mut has_findings = false;
-    for f in &report.findings {
-        if is_about(f, &facts.detailed) {
-            finding(&mut out, f, meta, times, layout);
-            has_findings = true;
-        }
-    }
-    if !has_findings {
-        out.push_str("  none\n");
-    }
-    out.push('\n');
+    out.push_str(&list_of(report, meta, facts, times, layout, false));
     out.push_str(&heading(layout, "Who waited for whom"));
     let waited = who_waited(report, meta, facts, layout);
     out.push_str(if waited.is_empty() {
@@ -64,9 +65,32 @@ pub fn render(
     });
     out.push('\n');
     devices_in_depth(&mut out, report, meta, &facts.detailed, times, layout);
+    out.push_str(&heading(layout, "Facts"));
+    out.push_str(&list_of(report, meta, facts, times, layout, true));
     out.push_str(&heading(layout, "Data quality"));
     out.push_str(&layout.sentences(&quality(report, meta, facts, times)));
     out
+}
+
+/// The findings, or the facts, about the devices asked for, and an empty line.
+fn list_of(
+    report: &Report,
+    meta: &RecordingMeta,
+    facts: &RecordingFacts,
+    times: &Times,
+    layout: Layout,
+    is_fact: bool,
+) -> String {
+    let mut out = String::new();
+    for f in &report.findings {
+        if f.is_fact() == is_fact && is_about(f, &facts.detailed) {
+            finding(&mut out, f, meta, times, layout);
+        }
+    }
+    if out.is_empty() {
+        out.push_str("  none\n");
+    }
+    out + "\n"
 }
 
 /// Rows of the table of processes; `--json` has more.
@@ -170,26 +194,29 @@ pub(super) fn head(
     out
 }
 
-/// The findings alone, at most `most` of them: of every kind at least the first, then the others in their order.
-pub fn findings(
+/// The stories alone, and at most `most` findings: of every kind at least the first, then the others in their order.
+pub fn stories_and_findings(
     report: &Report,
     meta: &RecordingMeta,
+    names: &Names,
     most: usize,
     times: &Times,
     layout: Layout,
 ) -> String {
-    let mut out = heading(layout, "Findings");
-    if report.findings.is_empty() {
-        out.push_str("  none\n");
+    let facts = RecordingFacts::default();
+    let mut out = story_text::section(report, meta, names, &facts, times, layout, usize::MAX);
+    let all: Vec<&Finding> = report.findings.iter().filter(|f| !f.is_fact()).collect();
+    if all.is_empty() {
+        return out;
     }
-    let all = &report.findings;
-    let mut order = first_of_each_kind_first(all);
-    let kinds = order.iter().filter(|i| is_first_of_kind(all, **i)).count();
+    out.push_str(&heading(layout, "Findings"));
+    let mut order = first_of_each_kind_first(&all);
+    let kinds = order.iter().filter(|i| is_first_of_kind(&all, **i)).count();
     order.truncate(most.max(kinds));
     order.sort_unstable();
     order
         .iter()
-        .for_each(|i| finding(&mut out, &all[*i], meta, times, layout));
+        .for_each(|i| finding(&mut out, all[*i], meta, times, layout));
     if order.len() < all.len() {
         let _ = writeln!(
             out,
@@ -201,12 +228,31 @@ pub fn findings(
     out
 }
 
-fn is_first_of_kind(all: &[Finding], i: usize) -> bool {
+/// The story of the process that made the recording; else all stories.
+pub fn own_story(
+    report: &Report,
+    meta: &RecordingMeta,
+    names: &Names,
+    times: &Times,
+    layout: Layout,
+) -> String {
+    let own = meta.recorder_tgid;
+    let is_own = |s: &&Story| own.is_some() && s.victim.tgid == own && s.class == Class::Read;
+    match report.stories.iter().find(is_own) {
+        Some(story) => story_text::only(report, story, meta, names, times, layout),
+        None => {
+            let facts = RecordingFacts::default();
+            story_text::section(report, meta, names, &facts, times, layout, usize::MAX)
+        }
+    }
+}
+
+fn is_first_of_kind(all: &[&Finding], i: usize) -> bool {
     all[..i].iter().all(|f| f.kind() != all[i].kind())
 }
 
 /// Indices of findings: of every kind the first, then the others, both in the order of `all`.
-pub(super) fn first_of_each_kind_first(all: &[Finding]) -> Vec<usize> {
+pub(super) fn first_of_each_kind_first(all: &[&Finding]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..all.len()).collect();
     order.sort_by_key(|i| !is_first_of_kind(all, *i));
     order

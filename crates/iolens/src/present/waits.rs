@@ -320,7 +320,7 @@ fn causes(victim: &Victim) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::report_json::RecordingFacts;
     use super::*;
     use iolens_core::analysis::{ReportBuilder, Window};
@@ -329,7 +329,7 @@ mod tests {
     const MS: i64 = 1_000_000;
 
     /// A shop reads every 25 ms and takes 0.1 ms; at every fourth read a backup writes for 19 ms first.
-    fn shop_behind_backup() -> (Report, RecordingMeta, Names) {
+    pub fn shop_behind_backup() -> (Report, RecordingMeta, Names) {
         let sda = DevId::new(8, 0);
         let mut meta = RecordingMeta::new(Source::Ebpf, 0);
         meta.devices = vec![Device::named("sda", sda)];

@@ -273,9 +273,17 @@ fn dispatch(phase: Phase, active: &ActiveFinding, found: &Found, outlets: &Outle
 }
 
 /// Shows it on standard error and to those who watch, and runs the command for it.
+/// Whether findings of a kind are said on stderr: not facts, which harmed no program that is known. They are stored, counted
+/// and published like all others.
+fn is_said(kind: &KindName) -> bool {
+    FindingKind::from_name(kind.as_str()).is_none_or(|kind| !kind.is_fact())
+}
+
 fn publish(phase: Phase, active: &ActiveFinding, found: &Found, outlets: &Outlets) {
     let text = active.event(phase);
-    outlets.log.write(&text, || active.event_line(phase));
+    if is_said(&active.finding.kind) {
+        outlets.log.write(&text, || active.event_line(phase));
+    }
     if phase == Phase::Begins {
         found.count(&active.finding);
     }

@@ -55,4 +55,10 @@ fn it_records_its_own_disk_alone_and_says_what_its_reader_lost() {
     assert!(text.contains("Reads stopped for "), "{}", scene(&out));
     assert!(text.contains(" instead of 0."), "{}", scene(&out));
     assert!(text.contains("6 fsyncs"), "{}", scene(&out));
+    assert!(
+        text.contains("its own reads wait for it"),
+        "{}",
+        scene(&out)
+    );
+    assert!(text.contains("Try: "), "{}", scene(&out));
 }

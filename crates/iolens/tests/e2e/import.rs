@@ -624,7 +624,7 @@ fn counts_that_a_log_does_not_hold_are_null_in_the_report() {
         "as long as the table"
     );
     // The published burst is found in the table of averages too.
-    let burst = &tenths["findings"][0];
+    let burst = &tenths["facts"][0];
     assert_eq!(
         (&burst["kind"], &burst["start_s"], &burst["end_s"]),
         (&"microburst".into(), &153.5.into(), &153.8.into())

@@ -193,15 +193,15 @@ fn buffered_writes_are_reported_with_their_file_and_a_hostile_name_stays_escaped
 
     let out = run(&["report", recording, "--json"]);
     let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
-    let findings = report["findings"].as_array().unwrap();
+    let facts = report["facts"].as_array().unwrap();
     let named = |name: &str| {
-        findings
+        facts
             .iter()
             .any(|f| f["summary"].as_str().unwrap().contains(name))
     };
     // How fast each is written decides which of them is a burst worth a finding.
     assert!(named(big) || named(hostile), "{}", scene(&out));
-    let text = run(&["report", recording]);
+    let text = run(&["report", recording, "--full"]);
     let text = String::from_utf8(text.stdout).unwrap();
     // Lines are broken at spaces.
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");

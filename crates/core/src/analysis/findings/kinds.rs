@@ -220,3 +220,21 @@ finding_kinds! { $
         LostEvents(LostEventsEvidence),
     }
 }
+
+impl FindingKind {
+    /// Whether findings of this kind are facts: see [`super::Finding::is_fact`].
+    pub fn is_fact(self) -> bool {
+        !matches!(
+            self,
+            FindingKind::Stall
+                | FindingKind::LatencyStep
+                | FindingKind::LatencyTrend
+                | FindingKind::LatencyMode
+                | FindingKind::SlowMember
+                | FindingKind::UtilDisagreement
+                | FindingKind::SlowIo
+                | FindingKind::IoError
+                | FindingKind::LostEvents
+        )
+    }
+}

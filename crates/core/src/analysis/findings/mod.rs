@@ -7,6 +7,7 @@ mod kinds;
 
 use std::cmp::Reverse;
 
+use crate::analysis::bursts::LimitSource;
 pub use crate::analysis::findings::evidence::Cause;
 pub use crate::analysis::findings::kinds::{Evidence, FindingKind};
 pub use crate::model::Severity;
@@ -31,6 +32,17 @@ impl Finding {
     /// What was found.
     pub fn kind(&self) -> FindingKind {
         self.evidence.kind()
+    }
+
+    /// Whether it only says what was seen: it harmed no program that is known, so that it is no news by itself. A limit that
+    /// the user gave makes a burst one that matters.
+    pub fn is_fact(&self) -> bool {
+        match &self.evidence {
+            Evidence::Microburst(e) => {
+                !(e.exceeds_limit && e.limit_source == Some(LimitSource::User))
+            }
+            _ => self.kind().is_fact(),
+        }
     }
 
     /// The devices behind one link whose sum it is about; empty otherwise.

@@ -46,7 +46,7 @@ pub fn mean_sd(values: &[f64]) -> Option<(f64, f64)> {
 }
 
 /// A small seeded generator (SplitMix64) for permutations: results must be the same each time they are asked for.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shuffler(u64);
 
 impl Shuffler {

@@ -26,6 +26,7 @@ use crate::analysis::latency::slow_member::{self, Array};
 use crate::analysis::latency::stalls::{self, Stacks};
 use crate::analysis::latency::syncs;
 use crate::analysis::report::streams::{Completions, Issues, Part, Starts};
+use crate::analysis::stories::{self, Scene, Story};
 use crate::analysis::stream::latencies::Latencies;
 use crate::analysis::stream::losses::Losses;
 use crate::analysis::stream::window::Window;
@@ -59,6 +60,9 @@ pub struct Report {
     /// Who made whom wait (A28).
     #[serde(skip)]
     pub waits: Vec<DeviceVictims>,
+    /// Who made whom wait, how, how much, and what to try (A30), the most harm first.
+    #[serde(skip)]
+    pub stories: Vec<Story>,
     /// What the host was short of; empty in recordings that do not hold it.
     #[serde(skip)]
     pub host: HostPressure,
@@ -110,6 +114,8 @@ pub struct ReportBuilder {
     counted: BTreeMap<DevId, Counted>,
     bios: BTreeMap<DevId, Bios>,
     host: HostPressure,
+    /// Devices above others that are recorded too.
+    layers: BTreeSet<DevId>,
 }
 
 impl ReportBuilder {
@@ -144,7 +150,8 @@ impl ReportBuilder {
     #[must_use]
     pub fn leaving_out(mut self, layers: BTreeSet<DevId>) -> ReportBuilder {
         self.completions = Completions::new(self.window, layers.clone());
-        self.starts = Starts::new(self.window, self.plan.kernel, layers);
+        self.starts = Starts::new(self.window, self.plan.kernel, layers.clone());
+        self.layers = layers;
         self
     }
 
@@ -170,6 +177,7 @@ impl ReportBuilder {
             counted: BTreeMap::new(),
             bios: BTreeMap::new(),
             host: HostPressure::default(),
+            layers: BTreeSet::new(),
         }
     }
 
@@ -342,6 +350,17 @@ impl ReportBuilder {
         let regime = self.plan.kernel.map(|k| k.0);
         let busy = |d: &DeviceDetail| (d.dev, devices.of(d.dev).and_then(|s| s.busy_percent));
         let (set, set_slots) = set.finish(window, &details.iter().map(busy).collect::<Vec<_>>());
+        let waits = self.waits.finish();
+        let stories = stories::stories(
+            &waits,
+            &Scene {
+                window,
+                details: &details,
+                layers: &self.layers,
+                host: &self.host,
+                has_losses: devices.lost_ios != Some(0),
+            },
+        );
         Report {
             devices,
             set,
@@ -352,7 +371,8 @@ impl ReportBuilder {
             details,
             links,
             actors: self.actors.finish(),
-            waits: self.waits.finish(),
+            waits,
+            stories,
             host: self.host,
             findings: found,
         }

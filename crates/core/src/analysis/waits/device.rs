@@ -20,7 +20,8 @@ const BYTES_OF_ANY_IO: f64 = 16_384.0;
 /// I/Os of one batch.
 const MAX_BATCH: usize = 4096;
 
-/// Groups whose work is kept apart at a time; the work of all further ones is that of the others.
+/// Groups whose work is kept apart at a time. Of more the one that has been idle for longest gives way; where all have I/Os in
+/// the device, the work of further ones is that of the others.
 const MAX_ACTIVE: usize = 32;
 
 /// Work older than this is forgotten: what waited longer has a part that is unknown.
@@ -47,6 +48,8 @@ pub(super) struct Pending {
     /// Number of its group.
     pub group: u32,
     pub kind: u16,
+    /// Whether a program can be waiting for it.
+    pub is_waited_for: bool,
     /// The group under which its work counts: the others where its own one has no place.
     work_group: u32,
     /// Whether it had the device to itself.
@@ -69,6 +72,7 @@ impl Pending {
             device: 0,
             group: 0,
             kind: 0,
+            is_waited_for: false,
             work_group: 0,
             is_alone: false,
             share_at_issue: 0.0,
@@ -541,7 +545,7 @@ impl DeviceWaits {
         if let Some(place) = self.active.iter().position(|a| a.group == group) {
             return place;
         }
-        if self.active.len() < MAX_ACTIVE {
+        if self.active.len() < MAX_ACTIVE || self.forget_idle() {
             return self.new_place(group, at_ns);
         }
         let others = self.others;
@@ -549,6 +553,18 @@ impl DeviceWaits {
             Some(place) => place,
             None => self.new_place(others, at_ns),
         }
+    }
+
+    /// Forgets the group that has been idle for longest: what waited since before its last work has a part that is unknown.
+    fn forget_idle(&mut self) -> bool {
+        let idle = self.active.iter().enumerate();
+        let idle = idle.filter(|(_, a)| a.in_device == 0);
+        let Some((place, _)) = idle.min_by_key(|(_, a)| a.last_work_ns) else {
+            return false;
+        };
+        let forgotten = self.active.swap_remove(place);
+        self.forgotten_ns = self.forgotten_ns.max(forgotten.last_work_ns);
+        true
     }
 
     fn new_place(&mut self, group: u32, at_ns: i64) -> usize {
@@ -562,7 +578,7 @@ impl DeviceWaits {
     }
 
     fn forget_before(&mut self, oldest_ns: i64) {
-        self.forgotten_ns = oldest_ns;
+        self.forgotten_ns = self.forgotten_ns.max(oldest_ns);
         self.active
             .retain(|a| a.in_device > 0 || a.last_work_ns > oldest_ns);
         for active in &mut self.active {

@@ -10,9 +10,14 @@
 //!
 //! A28 in `docs/analyses.md` has the definition and what its accuracy was measured on.
 
+mod caps;
 mod curve;
 mod device;
+pub mod effects;
+mod felt;
 mod levels;
+pub mod profiles;
+pub mod stretches;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -22,9 +27,13 @@ use crate::analysis::stream::order::{End, Hold, Span, StartOrder, Sweep};
 use crate::analysis::stream::window::Window;
 use crate::model::{Class, Comm, DevId, Io, LossReason, Lost, Origin};
 
+pub use caps::Cap;
 pub use device::Service;
 use device::{DeviceWaits, Pending, Slab, Wait, WaitSink};
+pub use effects::Effect;
+use felt::FeltTotals;
 use levels::kind_of_io;
+pub use profiles::Profile;
 
 /// Groups of one device that are kept apart; I/Os of further ones belong to the others.
 const MAX_GROUPS: usize = 4096;
@@ -48,7 +57,7 @@ pub struct Group {
 }
 
 /// A process in its control group. `None` inside: the source could not tell, or (the number) there are several.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Program {
     /// Number of the process.
     pub tgid: Option<i32>,
@@ -56,6 +65,15 @@ pub struct Program {
     pub comm: Option<Comm>,
     /// Its control group.
     pub cgroup: Option<i64>,
+}
+
+impl Program {
+    /// All programs for which there was no place, as one.
+    pub const OTHERS: Program = Program {
+        tgid: Some(i32::MIN),
+        comm: None,
+        cgroup: None,
+    };
 }
 
 impl Group {
@@ -125,6 +143,18 @@ pub struct Victim {
     pub worst: Worst,
 }
 
+impl Worst {
+    fn excess_ns(&self) -> i64 {
+        self.latency_ns - self.undisturbed_ns
+    }
+
+    fn keep_worse(&mut self, other: &Worst) {
+        if other.excess_ns() > self.excess_ns() {
+            *self = *other;
+        }
+    }
+}
+
 impl Victim {
     /// What they lost: all that is not undisturbed.
     pub fn excess_ns(&self) -> i64 {
@@ -133,7 +163,7 @@ impl Victim {
 }
 
 /// The waits of one device.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct DeviceVictims {
     /// Which.
     pub dev: DevId,
@@ -141,6 +171,19 @@ pub struct DeviceVictims {
     pub service: Service,
     /// Whose I/Os waited, the most excess first.
     pub victims: Vec<Victim>,
+    /// What stories are made of.
+    pub felt: DeviceFelt,
+}
+
+/// What waiting on one device did to programs, and what the I/O is behind which they waited.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct DeviceFelt {
+    /// By program and class, the most excess first.
+    pub effects: Vec<Effect>,
+    /// All groups of I/Os; [`effects::Blame::group`] is a place in it.
+    pub groups: Vec<Profile>,
+    /// A rate at which the device was held, if it was.
+    pub cap: Option<Cap>,
 }
 
 /// Accumulates [`DeviceVictims`]. Memory: per device at most 33 groups' work of a minute, 64 KiB for each, and the sums of
@@ -204,6 +247,12 @@ impl WaitsBuilder {
         pending.device = device;
         pending.group = swept.groups.number(device, Group::of(io));
         pending.kind = kind_of_io(io) as u16;
+        pending.is_waited_for = felt::is_waited_for(io);
+        let felt = &mut swept.totals.felt;
+        felt.know_groups(&swept.groups.all);
+        if swept.totals.window.contains(io.done_ns) {
+            felt.profile(pending.group, io);
+        }
         let key = swept.slab.insert(pending);
         self.order.push(Span::issued(io, key), swept);
     }
@@ -365,13 +414,11 @@ impl Sums {
         if excess_ns > wait.undisturbed_ns {
             self.delayed_ios += 1;
         }
-        if excess_ns > self.worst.latency_ns - self.worst.undisturbed_ns {
-            self.worst = Worst {
-                done_ns: wait.io.done_ns,
-                latency_ns,
-                undisturbed_ns: wait.undisturbed_ns,
-            };
-        }
+        self.worst.keep_worse(&Worst {
+            done_ns: wait.io.done_ns,
+            latency_ns,
+            undisturbed_ns: wait.undisturbed_ns,
+        });
     }
 
     fn add_behind(&mut self, group: u32, ns: i64, ios: u64) {
@@ -393,6 +440,7 @@ struct Totals {
     /// By the group's number.
     groups: Vec<Sums>,
     losses: Vec<Lost>,
+    felt: FeltTotals,
 }
 
 impl WaitSink for Totals {
@@ -405,6 +453,7 @@ impl WaitSink for Totals {
             self.groups.resize_with(group + 1, Sums::default);
         }
         self.groups[group].count(wait);
+        self.felt.wait(wait);
     }
 
     fn has_losses(&self, device: u32, from_ns: i64, to_ns: i64) -> bool {
@@ -423,11 +472,13 @@ impl Totals {
             devices: Vec::new(),
             groups: Vec::new(),
             losses: Vec::new(),
+            felt: FeltTotals::default(),
         }
     }
 
     fn finish(self, groups: &Groups, services: &[Service]) -> Vec<DeviceVictims> {
         let shown = groups.shown();
+        let mut felt = self.felt.finish();
         // Groups that are shown as one are added up.
         let mut victims: BTreeMap<(u32, Group), Victim> = BTreeMap::new();
         for (number, sums) in self.groups.into_iter().enumerate() {
@@ -447,6 +498,7 @@ impl Totals {
                 dev,
                 service: services[number],
                 victims: Vec::new(),
+                felt: felt.remove(&(number as u32)).unwrap_or_default(),
             });
         }
         for ((device, _), mut victim) in victims {
@@ -508,12 +560,9 @@ impl Victim {
                 }),
             }
         }
-        let excess_of = |w: &Worst| w.latency_ns - w.undisturbed_ns;
-        if excess_of(&sums.worst) > excess_of(&self.worst) {
-            self.worst = sums.worst;
-        }
+        self.worst.keep_worse(&sums.worst);
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::analysis) mod tests;

@@ -1,6 +1,6 @@
 //! Attribution against what would have happened without the culprit, and its bookkeeping.
 
-mod simulator;
+pub(in crate::analysis) mod simulator;
 
 use proptest::prelude::*;
 

@@ -63,9 +63,9 @@ pub fn run(plan: &DemoPlan) -> Result<u8> {
     );
     worst_moment::show(&outcome.path, place.top)?;
     let html = outcome.path.with_extension("html");
-    let (findings, written) = crate::commands::report::findings_and_html(&outcome.path, &html)?;
-    print!("\n{findings}");
-    match written {
+    let report = crate::commands::report::demo_report(&outcome.path, &html)?;
+    println!();
+    match report.written {
         Ok(()) => println!(
             "HTML report: {}",
             escape::terminal(&html.display().to_string())
@@ -73,6 +73,8 @@ pub fn run(plan: &DemoPlan) -> Result<u8> {
         Err(e) => println!("No HTML report: {}", escape::terminal(&format!("{e:#}"))),
     }
     print!("{}", demo_text::try_next(&outcome.path));
+    // The point of the demo is what its reader sees last.
+    print!("\n{}", report.story);
     Ok(0)
 }
 

@@ -9,7 +9,7 @@ mod latency;
 mod quality;
 #[cfg(test)]
 mod tests;
-mod words;
+pub(super) mod words;
 mod writers;
 
 use iolens_core::analysis::findings::Finding;

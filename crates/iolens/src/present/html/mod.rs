@@ -282,7 +282,7 @@ fn json(data: &ReportData, budget: usize) -> String {
         devices: (data.report.devices.devices.iter())
             .map(|d| report_json::device(d, data.report, data.meta))
             .collect(),
-        findings: report_json::findings(data.report, data.meta),
+        findings: report_json::findings_and_facts(data.report, data.meta),
         scopes: scopes(data),
         depth,
         sets: depth::sets(data),

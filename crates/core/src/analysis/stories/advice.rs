@@ -1,0 +1,72 @@
+//! What to try, where the evidence carries it.
+
+use super::StoryKind;
+
+/// A setting or a way of running a program. Its present value is known where the recording holds settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Advice {
+    /// `vm.dirty_background_bytes` small, so that write-back begins early and in small amounts.
+    DirtyBackgroundBytes,
+    /// Let the program write with `sync_file_range` or `O_DIRECT` in small steps instead of one sync at the end.
+    SyncInSteps,
+    /// A limit (`io.max`) for the control group of the culprit.
+    LimitCgroup,
+    /// Run the culprit under `iolens throttle`.
+    Throttle,
+    /// One sync for several writes (group commit).
+    GroupSyncs,
+    /// `fstrim` at a quiet time instead of the mount option `discard`.
+    TrimApart,
+    /// More memory, or a smaller one for the program that fills it.
+    Memory,
+    /// Fewer I/Os in flight.
+    LowerDepth,
+    /// A larger volume, or fewer I/Os.
+    RaiseLimit,
+    /// Look at `io.max` and at the scheduler of the device.
+    LookAtLimits,
+    /// Look at the device: SMART, firmware, the hypervisor.
+    LookAtDevice,
+}
+
+impl Advice {
+    /// What may help where a culprit does `kind`; `is_sync`: the culprit asked for its write-back by syncs; `is_apart`: it is
+    /// in a control group of its own.
+    pub(super) fn of(kind: StoryKind, is_sync: bool, is_own: bool, is_apart: bool) -> Vec<Advice> {
+        let mut all = Advice::of_kind(kind, is_sync, is_own);
+        // A limit of the victim's own control group would hold the victim, too.
+        if !is_apart {
+            all.retain(|a| *a != Advice::LimitCgroup);
+        }
+        all
+    }
+
+    fn of_kind(kind: StoryKind, is_sync: bool, is_own: bool) -> Vec<Advice> {
+        match kind {
+            StoryKind::WritebackFlush if is_sync => {
+                vec![Advice::SyncInSteps, Advice::DirtyBackgroundBytes]
+            }
+            StoryKind::WritebackFlush => vec![Advice::DirtyBackgroundBytes, Advice::LimitCgroup],
+            StoryKind::Journal | StoryKind::FsyncStorm | StoryKind::SmallWrites => {
+                vec![Advice::GroupSyncs]
+            }
+            StoryKind::SequentialScan
+            | StoryKind::BulkWrites
+            | StoryKind::Compaction
+            | StoryKind::RandomReads
+                if !is_own =>
+            {
+                vec![Advice::LimitCgroup, Advice::Throttle]
+            }
+            StoryKind::Discard => vec![Advice::TrimApart],
+            StoryKind::Swap => vec![Advice::Memory],
+            StoryKind::OwnQueue => vec![Advice::LowerDepth],
+            StoryKind::RateLimit => vec![Advice::RaiseLimit],
+            StoryKind::Held => vec![Advice::LookAtLimits],
+            StoryKind::DevicePause | StoryKind::SlowIo => vec![Advice::LookAtDevice],
+            _ => Vec::new(),
+        }
+    }
+}

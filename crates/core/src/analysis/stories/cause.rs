@@ -1,0 +1,452 @@
+//! Effect and cause: who lost time that matters, and behind what.
+
+use super::advice::Advice;
+use super::mechanism;
+use super::{Doubt, Episodes, Harm, Scene, Share, Story, StoryKind};
+use crate::analysis::device::detail::DeviceDetail;
+use crate::analysis::waits::effects::{Effect, LatencyCounts, Pair};
+use crate::analysis::waits::stretches::Stretches;
+use crate::analysis::waits::{DeviceFelt, DeviceVictims, Program, Worst};
+use crate::model::{Class, DevId, Origin};
+
+/// A victim must lose so much, or this share of the time in view if that is less.
+const MIN_LOST_NS: i64 = 100_000_000;
+const MIN_LOST_OF_VIEW: f64 = 0.01;
+
+/// And this share of its I/O time.
+pub(super) const MIN_SHARE: f64 = 0.1;
+
+/// In so many I/Os, or in one that is delayed for so long.
+pub(super) const MIN_DELAYED_IOS: u64 = 10;
+pub(super) const LONG_DELAY_NS: i64 = 100_000_000;
+
+/// The cause explains this share of what was lost; of two that explain it together each has at least [`MIN_OF_TWO`].
+const MIN_EXPLAINED: f64 = 0.5;
+const MIN_OF_TWO: f64 = 0.2;
+
+/// A queue of its own is too deep only from these on: share of the I/O time lost in it, I/Os in flight, share of I/Os delayed.
+const DEEP_QUEUE_SHARE: f64 = 0.5;
+const DEEP_QUEUE: f64 = 4.0;
+
+/// Without a single cause only what lost this share of its I/O time is worth a story.
+const MIN_SHARE_OF_MANY: f64 = 0.25;
+
+/// At most so many I/Os that a device delays by itself are single ones.
+const MAX_SINGLE_IOS: u64 = 10;
+
+/// Delayed I/Os are held by a limit or a scheduler for so long, in the mean.
+const MIN_HELD_NS: i64 = 5_000_000;
+
+/// Fewer delayed I/Os make a story only probable, if it was not seen so often.
+const SURE_IOS: u64 = 20;
+const SURE_TIMES: u64 = 3;
+
+/// A quantile is given of so many latencies.
+const MIN_FOR_P99: u64 = 100;
+
+/// Behind what time was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// A program; the victim itself for other classes of its own I/O.
+    Program(Program),
+    /// The victim's own I/Os of the same class.
+    OwnQueue,
+    /// Held above the driver.
+    Held,
+    /// The device itself.
+    Device,
+    /// I/Os are missing, or the wait began too long ago.
+    NotKnown,
+}
+
+/// A device and what is known of it.
+pub(super) struct Place<'a> {
+    dev: DevId,
+    felt: &'a DeviceFelt,
+    detail: Option<&'a DeviceDetail>,
+    scene: &'a Scene<'a>,
+    min_lost_ns: i64,
+}
+
+/// What explains a story: its mechanism, the pairs of its culprits, and the time lost.
+struct Explained<'a> {
+    kind: StoryKind,
+    pairs: Vec<&'a Pair>,
+    ns: i64,
+    delayed_ios: u64,
+    worst: Worst,
+}
+
+impl<'a> Place<'a> {
+    pub fn of(device: &'a DeviceVictims, scene: &'a Scene<'a>) -> Place<'a> {
+        let of_view_ns = (MIN_LOST_OF_VIEW * scene.window.len_ns() as f64) as i64;
+        Place {
+            dev: device.dev,
+            felt: &device.felt,
+            detail: scene.details.iter().find(|d| d.dev == device.dev),
+            scene,
+            min_lost_ns: MIN_LOST_NS.min(of_view_ns),
+        }
+    }
+
+    /// The story of what one victim lost, if it lost enough and it is known to what.
+    pub fn story(&self, effect: &Effect) -> Option<Story> {
+        let is_program = effect.victim != Program::OTHERS && !is_kernel_thread(&effect.victim);
+        if !is_program || !self.matters(effect, effect.excess_ns()) {
+            return None;
+        }
+        let explained = self.explain(effect)?;
+        let is_long = explained.worst.latency_ns - explained.worst.undisturbed_ns >= LONG_DELAY_NS;
+        let is_felt = explained.delayed_ios >= MIN_DELAYED_IOS || is_long;
+        if !is_felt || !self.matters(effect, explained.ns) {
+            return None;
+        }
+        Some(self.assemble(effect, &explained))
+    }
+
+    fn matters(&self, effect: &Effect, lost_ns: i64) -> bool {
+        lost_ns >= self.min_lost_ns && lost_ns as f64 >= MIN_SHARE * effect.io_time_ns as f64
+    }
+
+    fn explain<'e>(&self, effect: &'e Effect) -> Option<Explained<'e>> {
+        let pairs = self.pairs_of_others(effect);
+        if let Some(explained) = self.by_programs(effect, &pairs) {
+            return Some(explained);
+        }
+        if let Some(explained) = self.by_device(effect) {
+            return Some(explained);
+        }
+        if let Some(explained) = self.by_own_queue(effect) {
+            return Some(explained);
+        }
+        self.by_many(effect, &pairs)
+    }
+
+    /// Those behind which `effect` waited and who are not the victim's own helpers: the journal's commits belong to the
+    /// program that syncs.
+    fn pairs_of_others<'e>(&self, effect: &'e Effect) -> Vec<&'e Pair> {
+        let syncs = self.syncs_of(&effect.victim) > 0;
+        let is_other = |pair: &&Pair| {
+            // Of all for whom there was no place none can be blamed, and the victim may be among them.
+            let is_known = pair.culprit != Program::OTHERS;
+            is_known && !(syncs && is_journal_thread(&pair.culprit))
+        };
+        effect.pairs.iter().filter(is_other).collect()
+    }
+
+    /// Syncs that a program asked for, as far as its I/O shows them.
+    fn syncs_of(&self, program: &Program) -> u64 {
+        let mut syncs = 0;
+        for group in &self.felt.groups {
+            if group.program == Some(*program) && group.class != Class::Read {
+                syncs += group.forced_ios;
+                if group.class == Class::Flush {
+                    syncs += group.ios;
+                }
+                match group.origin {
+                    Origin::Writeback => syncs += group.sync_ios,
+                    Origin::Journal => syncs += group.ios,
+                    _ => {}
+                }
+            }
+        }
+        syncs
+    }
+
+    /// One program that explains half of it, or two that do together. What queues up behind the victim's own I/Os while a
+    /// program holds the device is not counted against that program, nor for it.
+    fn by_programs<'e>(&self, effect: &Effect, pairs: &[&'e Pair]) -> Option<Explained<'e>> {
+        let excess_ns = effect.excess_ns();
+        let first = *pairs.first()?;
+        let explains = |chosen: &[&Pair]| {
+            let ns: i64 = chosen.iter().map(|p| p.ns).sum();
+            let own_ns: i64 = chosen.iter().map(|p| p.own_ns).sum();
+            let rest_ns = (excess_ns - own_ns).max(ns);
+            ns as f64 >= MIN_EXPLAINED * rest_ns as f64
+                && ns as f64 >= MIN_EXPLAINED / 2.0 * excess_ns as f64
+        };
+        let chosen = if explains(&[first]) {
+            vec![first]
+        } else {
+            let second = *pairs.get(1)?;
+            let is_part = |p: &Pair| p.ns as f64 >= MIN_OF_TWO * excess_ns as f64;
+            if !is_part(first) || !is_part(second) || !explains(&[first, second]) {
+                return None;
+            }
+            vec![first, second]
+        };
+        Some(Explained {
+            kind: mechanism::of_pair(first, self.felt),
+            ns: chosen.iter().map(|p| p.ns).sum(),
+            delayed_ios: chosen.iter().map(|p| p.delayed_ios).sum(),
+            worst: first.worst,
+            pairs: chosen,
+        })
+    }
+
+    /// The device, where it is known how it made I/Os wait.
+    fn by_device<'e>(&self, effect: &Effect) -> Option<Explained<'e>> {
+        let excess_ns = effect.excess_ns();
+        let of_device = |kind, ns| Explained {
+            kind,
+            pairs: Vec::new(),
+            ns,
+            delayed_ios: effect.delayed_ios,
+            worst: effect.worst,
+        };
+        // A device that is held at a rate makes a queue: what is waited in it is the limit's doing.
+        if self.felt.cap.is_some() {
+            let ns = effect.own_alone_ns + effect.device_ns;
+            if ns as f64 >= MIN_EXPLAINED * excess_ns as f64 {
+                return Some(of_device(StoryKind::RateLimit, ns));
+            }
+        }
+        if self.is_cpu_short(&effect.worst) {
+            return None;
+        }
+        let rest_ns = (excess_ns - effect.own_ns).max(1);
+        if effect.device_ns as f64 >= MIN_EXPLAINED * rest_ns as f64 {
+            if self.met_pause(&effect.worst) {
+                return Some(of_device(StoryKind::DevicePause, effect.device_ns));
+            }
+            let is_single = effect.delayed_ios <= MAX_SINGLE_IOS.max(effect.ios / 1000);
+            let is_long = effect.worst.latency_ns - effect.worst.undisturbed_ns >= LONG_DELAY_NS;
+            if is_single && is_long {
+                return Some(of_device(StoryKind::SlowIo, effect.device_ns));
+            }
+        }
+        // Shorter holds are the plug of the submitter itself.
+        let held_each_ns = effect.held_ns / effect.delayed_ios.max(1) as i64;
+        let is_most = effect.held_ns as f64 >= MIN_EXPLAINED * excess_ns as f64;
+        if is_most && held_each_ns >= MIN_HELD_NS {
+            return Some(of_device(StoryKind::Held, effect.held_ns));
+        }
+        None
+    }
+
+    /// Whether the CPUs explain a wait: a completion needs one.
+    fn is_cpu_short(&self, worst: &Worst) -> bool {
+        let from_ns = worst.done_ns - worst.latency_ns;
+        let shortage = self.scene.host.cpu_shortage(from_ns, worst.done_ns);
+        shortage.is_some()
+    }
+
+    /// Whether half of a wait lies in a stall that the CPUs do not explain.
+    fn met_pause(&self, worst: &Worst) -> bool {
+        let Some(detail) = self.detail else {
+            return false;
+        };
+        let from_ns = worst.done_ns - worst.latency_ns;
+        let mut met_ns = 0;
+        for stall in &detail.stalls.stalls {
+            if stall.cpu_shortage.is_none() {
+                let end_ns = stall.to_ns.min(worst.done_ns);
+                met_ns += (end_ns - stall.from_ns.max(from_ns)).max(0);
+            }
+        }
+        2 * met_ns >= worst.latency_ns
+    }
+
+    /// More in flight than the device serves at once, without anybody else.
+    fn by_own_queue<'e>(&self, effect: &Effect) -> Option<Explained<'e>> {
+        let ns = effect.own_alone_ns;
+        let is_most = ns as f64 >= MIN_EXPLAINED * effect.excess_ns() as f64;
+        let is_much = ns as f64 >= DEEP_QUEUE_SHARE * effect.io_time_ns as f64;
+        let is_usual = 2 * effect.delayed_ios >= effect.ios;
+        let is_deep = in_flight(effect) >= DEEP_QUEUE;
+        let is_chosen = !self.is_written_back(effect);
+        if !(is_most && is_much && is_usual && is_deep && is_chosen) {
+            return None;
+        }
+        Some(Explained {
+            kind: StoryKind::OwnQueue,
+            pairs: Vec::new(),
+            ns,
+            delayed_ios: effect.delayed_ios,
+            worst: effect.worst,
+        })
+    }
+
+    /// Whether most of the victim's I/O is write-back: how much of that is in flight is the kernel's choice.
+    fn is_written_back(&self, effect: &Effect) -> bool {
+        let mut written_back = 0;
+        let mut all = 0;
+        for group in &self.felt.groups {
+            if group.program == Some(effect.victim) && group.class == effect.class {
+                all += group.ios;
+                if group.origin == Origin::Writeback {
+                    written_back += group.ios;
+                }
+            }
+        }
+        effect.class == Class::Flush || 2 * written_back >= all
+    }
+
+    /// Several programs that explain it together only.
+    fn by_many<'e>(&self, effect: &Effect, pairs: &[&'e Pair]) -> Option<Explained<'e>> {
+        let ns: i64 = pairs.iter().map(|p| p.ns).sum();
+        let is_most = ns as f64 >= MIN_EXPLAINED * effect.excess_ns() as f64;
+        let is_much = ns as f64 >= MIN_SHARE_OF_MANY * effect.io_time_ns as f64;
+        if pairs.len() < 3 || !is_most || !is_much {
+            return None;
+        }
+        Some(Explained {
+            kind: StoryKind::NoSingleCause,
+            pairs: Vec::new(),
+            ns,
+            delayed_ios: effect.delayed_ios,
+            worst: effect.worst,
+        })
+    }
+
+    fn assemble(&self, effect: &Effect, explained: &Explained) -> Story {
+        let first = explained.pairs.first();
+        let (with, without) = match first {
+            Some(pair) if !pair.latencies.is_empty() => {
+                let without = effect.latencies.without(&pair.latencies);
+                (p99(&pair.latencies), p99(&without))
+            }
+            _ => (None, None),
+        };
+        let mut culprit_ios = Vec::new();
+        for pair in &explained.pairs {
+            culprit_ios.extend(mechanism::culprit_io(pair, self.felt));
+        }
+        let is_sync = first.is_some_and(|p| mechanism::is_sync(p, self.felt));
+        let is_own = first.is_some_and(|p| p.culprit == effect.victim);
+        let is_apart = first.is_some_and(|p| {
+            let cgroup = p.culprit.cgroup;
+            cgroup.is_some() && cgroup != effect.victim.cgroup
+        });
+        let episodes = match first {
+            Some(pair) => episodes(&pair.stretches, effect),
+            None => episodes(&Stretches::default(), effect),
+        };
+        Story {
+            kind: explained.kind,
+            dev: self.dev,
+            victim: effect.victim,
+            class: effect.class,
+            ios: effect.ios,
+            io_time_ns: effect.io_time_ns,
+            excess_ns: effect.excess_ns(),
+            culprits: explained.pairs.iter().map(|p| p.culprit).collect(),
+            culprit_ios,
+            shares: shares(effect),
+            harm: Harm {
+                ns: explained.ns,
+                delayed_ios: explained.delayed_ios,
+                worst: explained.worst,
+                p99_with_ns: with,
+                p99_without_ns: without,
+            },
+            episodes,
+            doubts: self.doubts(effect, explained),
+            in_flight: in_flight(effect),
+            cap: self
+                .felt
+                .cap
+                .filter(|_| explained.kind == StoryKind::RateLimit),
+            advice: Advice::of(explained.kind, is_sync, is_own, is_apart),
+        }
+    }
+
+    fn doubts(&self, effect: &Effect, explained: &Explained) -> Vec<Doubt> {
+        let mut doubts = Vec::new();
+        let times = explained.pairs.first().map_or(0, |p| p.stretches.n());
+        if explained.delayed_ios < SURE_IOS && times < SURE_TIMES {
+            doubts.push(Doubt::FewIos);
+        }
+        let is_unknown = effect.unknown_ns as f64 >= MIN_SHARE * effect.excess_ns() as f64;
+        if self.scene.has_losses && is_unknown {
+            doubts.push(Doubt::LostIos);
+        }
+        doubts
+    }
+}
+
+fn p99(latencies: &LatencyCounts) -> Option<i64> {
+    if latencies.n() < MIN_FOR_P99 {
+        return None;
+    }
+    latencies.quantile(0.99)
+}
+
+/// I/Os in flight, in the mean from the first to the last.
+fn in_flight(effect: &Effect) -> f64 {
+    effect.io_time_ns as f64 / (effect.to_ns - effect.from_ns).max(1) as f64
+}
+
+fn episodes(stretches: &Stretches, effect: &Effect) -> Episodes {
+    Episodes {
+        times: stretches.n(),
+        from_ns: stretches.first_ns().unwrap_or(effect.from_ns),
+        to_ns: stretches.last_ns().unwrap_or(effect.to_ns),
+        worst: stretches.largest(),
+    }
+}
+
+/// All of the excess, the largest part first.
+fn shares(effect: &Effect) -> Vec<Share> {
+    let mut all = vec![
+        (Cause::OwnQueue, effect.own_ns),
+        (Cause::Held, effect.held_ns),
+        (Cause::Device, effect.device_ns),
+        (Cause::NotKnown, effect.unknown_ns),
+    ];
+    for pair in &effect.pairs {
+        all.push((Cause::Program(pair.culprit), pair.ns));
+    }
+    all.retain(|(_, ns)| *ns > 0);
+    all.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    all.into_iter()
+        .map(|(cause, ns)| Share { cause, ns })
+        .collect()
+}
+
+/// Threads of the kernel by their names: they are nobody's program, and nobody waits for them in their own name.
+const KERNEL_THREADS: [&str; 16] = [
+    "kworker",
+    "jbd2/",
+    "kswapd",
+    "xfsaild/",
+    "xfs-",
+    "btrfs-",
+    "md",
+    "dmcrypt",
+    "dm-",
+    "loop",
+    "ext4lazyinit",
+    "kcompactd",
+    "khugepaged",
+    "f2fs_",
+    "flush-",
+    "ksoftirqd",
+];
+
+/// Whether a program is a thread of the kernel. Recordings hold no flag for it; `loop7` is one, `loopback` is not.
+pub(super) fn is_kernel_thread(program: &Program) -> bool {
+    let Some(comm) = program.comm else {
+        return false;
+    };
+    let name = comm.to_text();
+    if name.starts_with("swapper/") {
+        return true;
+    }
+    KERNEL_THREADS.iter().any(|prefix| {
+        let Some(rest) = name.strip_prefix(prefix) else {
+            return false;
+        };
+        let is_numbered = rest.bytes().next().is_none_or(|b| b.is_ascii_digit());
+        match *prefix {
+            "md" | "loop" => is_numbered && !rest.is_empty(),
+            _ => true,
+        }
+    })
+}
+
+fn is_journal_thread(program: &Program) -> bool {
+    program
+        .comm
+        .is_some_and(|c| c.as_bytes().starts_with(b"jbd2/"))
+}

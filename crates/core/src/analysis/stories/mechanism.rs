@@ -1,0 +1,134 @@
+//! The mechanism by which a culprit's I/O made others wait: what that I/O is.
+
+use super::{CulpritIo, StoryKind};
+use crate::analysis::waits::effects::Pair;
+use crate::analysis::waits::{DeviceFelt, Profile, Program};
+use crate::model::{Class, Origin};
+
+/// What is at least this large counts as bulk.
+const BULK_BYTES: f64 = 65_536.0;
+
+/// From this share of its bytes on a stream is sequential.
+const SEQUENTIAL_SHARE: f64 = 0.5;
+
+/// Reads and writes each have this share of the blame in a compaction.
+const BOTH_SHARE: f64 = 0.2;
+
+/// Syncs a second from which many small ones are a storm.
+const STORM_PER_S: f64 = 20.0;
+
+/// What kind of I/O the blame of a pair falls on.
+struct Blamed<'a> {
+    total_ns: i64,
+    parts: Vec<(&'a Profile, i64)>,
+}
+
+impl Blamed<'_> {
+    fn share(&self, is_it: impl Fn(&Profile) -> bool) -> f64 {
+        let of_it = self.parts.iter().filter(|(p, _)| is_it(p));
+        let ns: i64 = of_it.map(|(_, ns)| ns).sum();
+        ns as f64 / self.total_ns.max(1) as f64
+    }
+}
+
+/// The mechanism of the I/O behind which `pair` waited.
+pub(super) fn of_pair(pair: &Pair, felt: &DeviceFelt) -> StoryKind {
+    let mut parts = Vec::new();
+    for blame in &pair.blame {
+        parts.push((&felt.groups[blame.group], blame.ns));
+    }
+    let blamed = Blamed {
+        total_ns: pair.ns,
+        parts,
+    };
+    if blamed.share(|p| p.class == Class::Discard) >= 0.5 {
+        return StoryKind::Discard;
+    }
+    if is_swapper(&pair.culprit) {
+        return StoryKind::Swap;
+    }
+    let is_forced = |p: &Profile| p.is_mostly_forced() || p.origin == Origin::Journal;
+    if blamed.share(is_forced) >= 0.5 {
+        return forced(&blamed);
+    }
+    let reads = blamed.share(|p| p.class == Class::Read);
+    let is_bulk = |p: &Profile| p.mean_bytes() >= BULK_BYTES;
+    let is_mixed = reads >= BOTH_SHARE && reads <= 1.0 - BOTH_SHARE;
+    if is_mixed && blamed.share(is_bulk) >= 0.5 {
+        return StoryKind::Compaction;
+    }
+    if blamed.share(|p| p.origin == Origin::Writeback) >= 0.5 {
+        return StoryKind::WritebackFlush;
+    }
+    if blamed.share(|p| p.origin == Origin::Metadata) >= 0.5 {
+        return StoryKind::Metadata;
+    }
+    let is_sequential = |p: &Profile| p.sequential_share() >= SEQUENTIAL_SHARE;
+    let is_large = blamed.share(|p| is_sequential(p) || is_bulk(p)) >= 0.5;
+    match (reads >= 0.5, is_large) {
+        (true, true) => StoryKind::SequentialScan,
+        (true, false) => StoryKind::RandomReads,
+        (false, true) => StoryKind::BulkWrites,
+        (false, false) if blamed.total_ns > 0 => StoryKind::SmallWrites,
+        (false, false) => StoryKind::Unknown,
+    }
+}
+
+/// Writes that are forced to the medium: many a second are a storm, else it is a journal's commit.
+fn forced(blamed: &Blamed) -> StoryKind {
+    let mut ios = 0;
+    let mut longest_s: f64 = 0.0;
+    for (profile, _) in &blamed.parts {
+        ios += profile
+            .forced_ios
+            .max(u64::from(profile.class == Class::Flush) * profile.ios);
+        longest_s = longest_s.max(active_s(profile));
+    }
+    if ios as f64 >= STORM_PER_S * longest_s.max(1.0) {
+        StoryKind::FsyncStorm
+    } else {
+        StoryKind::Journal
+    }
+}
+
+/// How long the I/O of a group went on, from its first to its last.
+fn active_s(profile: &Profile) -> f64 {
+    let stretches = &profile.stretches;
+    let ends = stretches.first_ns().zip(stretches.last_ns());
+    ends.map_or(0.0, |(from_ns, to_ns)| (to_ns - from_ns) as f64 / 1e9)
+}
+
+fn is_swapper(program: &Program) -> bool {
+    program
+        .comm
+        .is_some_and(|c| c.as_bytes().starts_with(b"kswapd"))
+}
+
+/// What the culprit's I/O is, of the class and origin with most of the blame.
+pub(super) fn culprit_io(pair: &Pair, felt: &DeviceFelt) -> Option<CulpritIo> {
+    let profile = &felt.groups[pair.blame.first()?.group];
+    let stretches = &profile.stretches;
+    Some(CulpritIo {
+        class: profile.class,
+        origin: profile.origin,
+        ios: profile.ios,
+        bytes: profile.bytes,
+        sequential_share: profile.sequential_share(),
+        forced_ios: profile.forced_ios,
+        stretches: stretches.n(),
+        stretch_bytes: stretches.median_amount()?,
+        stretch_ns: stretches.median_len_ns()?,
+        from_ns: stretches.first_ns()?,
+        to_ns: stretches.last_ns()?,
+        period_ns: stretches.period_ns(),
+    })
+}
+
+/// Whether most of the I/O behind which `pair` waited was asked for by a sync.
+pub(super) fn is_sync(pair: &Pair, felt: &DeviceFelt) -> bool {
+    let Some(blame) = pair.blame.first() else {
+        return false;
+    };
+    let profile = &felt.groups[blame.group];
+    2 * profile.sync_ios >= profile.ios
+}

@@ -1,0 +1,356 @@
+//! Stories: who made whom wait, how, how often, how much, and what to try.
+//!
+//! A story begins with its effect: a program that lost I/O time. Its cause is what the time was lost behind, by attribution
+//! (A28), if that explains at least half; its mechanism is what the I/O of the cause is. What harmed no program makes no
+//! story. A30 in `docs/analyses.md` has the rules and what their thresholds were calibrated on.
+
+mod advice;
+mod cause;
+mod identity;
+mod mechanism;
+
+use serde::Serialize;
+
+use crate::analysis::counters::pressure::HostPressure;
+use crate::analysis::device::detail::DeviceDetail;
+use crate::analysis::stream::window::Window;
+use crate::analysis::waits::effects::Effect;
+use crate::analysis::waits::{DeviceVictims, Program, Worst};
+use crate::model::{Class, DevId, Origin};
+
+pub use advice::Advice;
+pub use cause::Cause;
+pub use identity::story_id;
+
+/// By what mechanism time was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum StoryKind {
+    /// Data that was written to the page cache goes to the device.
+    WritebackFlush,
+    /// Writes that are forced to the medium, of a journal or a log.
+    Journal,
+    /// Many syncs, each of them small.
+    FsyncStorm,
+    /// Reads from one end to the other: a backup, a scan.
+    SequentialScan,
+    /// One program reads and writes much at once.
+    Compaction,
+    /// Large writes past the page cache.
+    BulkWrites,
+    /// Discards (trim).
+    Discard,
+    /// Memory that is swapped.
+    Swap,
+    /// Many small writes that the program waits for one by one.
+    SmallWrites,
+    /// Metadata of a file system.
+    Metadata,
+    /// Many reads at random places.
+    RandomReads,
+    /// The victim keeps more in flight than the device serves at once.
+    OwnQueue,
+    /// The device completes I/Os at a fixed rate, whatever is queued.
+    RateLimit,
+    /// Nothing completed for a while, and the CPUs were not the reason.
+    DevicePause,
+    /// One I/O, or a few, took very long by themselves.
+    SlowIo,
+    /// Held above the driver: by a scheduler, a limit of a control group, or for want of tags.
+    Held,
+    /// No single cause explains half of it.
+    NoSingleCause,
+    /// I/O of which nothing else is known.
+    Unknown,
+}
+
+impl StoryKind {
+    /// Its name in JSON and on screens.
+    pub fn name(self) -> &'static str {
+        match self {
+            StoryKind::WritebackFlush => "writeback-flush",
+            StoryKind::Journal => "journal",
+            StoryKind::FsyncStorm => "fsync-storm",
+            StoryKind::SequentialScan => "sequential-scan",
+            StoryKind::Compaction => "compaction",
+            StoryKind::BulkWrites => "bulk-writes",
+            StoryKind::Discard => "discard",
+            StoryKind::Swap => "swap",
+            StoryKind::SmallWrites => "small-writes",
+            StoryKind::Metadata => "metadata",
+            StoryKind::RandomReads => "random-reads",
+            StoryKind::OwnQueue => "own-queue",
+            StoryKind::RateLimit => "rate-limit",
+            StoryKind::DevicePause => "device-pause",
+            StoryKind::SlowIo => "slow-io",
+            StoryKind::Held => "held",
+            StoryKind::NoSingleCause => "no-single-cause",
+            StoryKind::Unknown => "unknown",
+        }
+    }
+}
+
+/// A part of the time that the victim lost.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Share {
+    /// Behind what.
+    pub cause: Cause,
+    /// How long.
+    pub ns: i64,
+}
+
+/// What the I/O of the culprit is, of the class and origin behind which most was waited.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CulpritIo {
+    /// Its class.
+    pub class: Class,
+    /// How it came to be.
+    pub origin: Origin,
+    /// Completed I/Os.
+    pub ios: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
+    /// Share of its bytes that continue another I/O.
+    pub sequential_share: f64,
+    /// I/Os that carry a flush, or must themselves reach the medium.
+    pub forced_ios: u64,
+    /// Stretches of time in which there were any, with gaps of less than 0.1 s.
+    pub stretches: u64,
+    /// Median of the bytes of one.
+    pub stretch_bytes: f64,
+    /// Median of how long one lasts.
+    pub stretch_ns: f64,
+    /// When the first began.
+    pub from_ns: i64,
+    /// When the last ended.
+    pub to_ns: i64,
+    /// From start to start, if at least five come back at one pace.
+    pub period_ns: Option<f64>,
+}
+
+/// What the victim lost to the cause.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Harm {
+    /// Time lost: a lower bound.
+    pub ns: i64,
+    /// I/Os that took more than twice as long because of it.
+    pub delayed_ios: u64,
+    /// The worst moment.
+    pub worst: Worst,
+    /// 99th percentile of the latencies with the cause at work; `None` where there are fewer than 100.
+    pub p99_with_ns: Option<i64>,
+    /// The same without the cause.
+    pub p99_without_ns: Option<i64>,
+}
+
+/// When the victim was hurt.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Episodes {
+    /// How often, with gaps of less than 0.1 s.
+    pub times: u64,
+    /// Begin of the first.
+    pub from_ns: i64,
+    /// End of the last.
+    pub to_ns: i64,
+    /// Those in which most was lost, in the order of time; amounts are nanoseconds lost.
+    pub worst: Vec<crate::analysis::waits::stretches::Stretch>,
+}
+
+/// One story.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Story {
+    /// By what mechanism.
+    pub kind: StoryKind,
+    /// On which device.
+    pub dev: DevId,
+    /// Who lost time.
+    pub victim: Program,
+    /// I/Os of this class did.
+    pub class: Class,
+    /// How many there are.
+    pub ios: u64,
+    /// Sum of their latencies.
+    pub io_time_ns: i64,
+    /// What of it was not undisturbed.
+    pub excess_ns: i64,
+    /// The programs that caused it; empty where no program did.
+    pub culprits: Vec<Program>,
+    /// What their I/O is, one for each culprit.
+    pub culprit_ios: Vec<CulpritIo>,
+    /// How the excess divides, the largest part first.
+    pub shares: Vec<Share>,
+    /// What was lost to the cause.
+    pub harm: Harm,
+    /// When.
+    pub episodes: Episodes,
+    /// Why it is only probable; empty: it is not.
+    pub doubts: Vec<Doubt>,
+    /// I/Os of this class that the victim had in flight, in the mean over the time in which it had any.
+    pub in_flight: f64,
+    /// The rate at which the device is held, if it is.
+    pub cap: Option<crate::analysis::waits::Cap>,
+    /// What to try.
+    pub advice: Vec<Advice>,
+}
+
+impl Story {
+    /// Share of the victim's I/O time that it lost to the cause.
+    pub fn harm_share(&self) -> f64 {
+        self.harm.ns as f64 / self.io_time_ns.max(1) as f64
+    }
+
+    /// Share of what the victim lost that the cause explains.
+    pub fn explained_share(&self) -> f64 {
+        self.harm.ns as f64 / self.excess_ns.max(1) as f64
+    }
+}
+
+/// Why a story is only probable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Doubt {
+    /// Fewer than 20 I/Os were delayed, in fewer than 3 stretches of time.
+    FewIos,
+    /// I/Os are missing from the recording.
+    LostIos,
+}
+
+/// The program with most I/Os, or the one asked for, of whose I/Os none was hurt.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cleared {
+    /// Whose I/Os.
+    pub program: Program,
+    /// How many: those for which a program can be waiting.
+    pub ios: u64,
+    /// The longest latency.
+    pub longest_ns: i64,
+    /// What was not undisturbed, in all.
+    pub excess_ns: i64,
+    /// Sum of the latencies.
+    pub io_time_ns: i64,
+}
+
+/// What is known besides waits.
+#[derive(Debug, Clone, Copy)]
+pub struct Scene<'a> {
+    /// The time in view.
+    pub window: Window,
+    /// Devices in depth.
+    pub details: &'a [DeviceDetail],
+    /// Devices above others that were recorded too.
+    pub layers: &'a std::collections::BTreeSet<DevId>,
+    /// What the host was short of.
+    pub host: &'a HostPressure,
+    /// Whether I/Os are missing.
+    pub has_losses: bool,
+}
+
+/// All stories, the most harm first.
+pub fn stories(waits: &[DeviceVictims], scene: &Scene) -> Vec<Story> {
+    let mut found = Vec::new();
+    for device in waits {
+        let place = cause::Place::of(device, scene);
+        for effects in by_program(&device.felt.effects) {
+            found.extend(of_program(&place, &effects));
+        }
+    }
+    found.sort_by_key(|s| (std::cmp::Reverse(s.harm.ns), s.dev, s.victim, s.class));
+    without_layers(found, scene)
+}
+
+/// The effects on the processes of one program in one control group, of one class, beside each other.
+fn by_program(effects: &[Effect]) -> Vec<Vec<&Effect>> {
+    let mut programs: std::collections::BTreeMap<_, Vec<&Effect>> = Default::default();
+    for effect in effects {
+        let victim = &effect.victim;
+        let key = (victim.comm, victim.cgroup, effect.class);
+        programs.entry(key).or_default().push(effect);
+    }
+    programs.into_values().collect()
+}
+
+/// The stories of the processes of one program: one, if the same made all of them wait that have one.
+fn of_program(place: &cause::Place, effects: &[&Effect]) -> Vec<Story> {
+    let mut own = Vec::new();
+    let mut hurt = Vec::new();
+    for effect in effects {
+        if let Some(story) = place.story(effect) {
+            own.push(story);
+            hurt.push(*effect);
+        }
+    }
+    let [first, others @ ..] = &hurt[..] else {
+        return own;
+    };
+    let is_like_first = |s: &Story| s.culprits == own[0].culprits && s.kind == own[0].kind;
+    if others.is_empty() || own[0].culprits.is_empty() || !own.iter().all(is_like_first) {
+        return own;
+    }
+    let both = Program {
+        tgid: None,
+        ..first.victim
+    };
+    let mut together = (*first).clone();
+    for other in others {
+        together.merge(other, both);
+    }
+    match place.story(&together) {
+        Some(story) => vec![story],
+        None => own,
+    }
+}
+
+/// An I/O through a stack waits on each layer: of stories with one victim and one cause on several devices, one on a device
+/// that lies above another one goes where there is one below.
+fn without_layers(found: Vec<Story>, scene: &Scene) -> Vec<Story> {
+    let is_above = |s: &Story| scene.layers.contains(&s.dev);
+    let mut kept = Vec::new();
+    for story in &found {
+        let is_below_too = |other: &Story| {
+            !is_above(other) && other.victim == story.victim && other.class == story.class
+        };
+        if is_above(story) && found.iter().any(is_below_too) {
+            continue;
+        }
+        kept.push(story.clone());
+    }
+    kept
+}
+
+/// The program named `name`, or the one with most I/Os for which a program can be waiting, if no story is about it.
+pub fn cleared(waits: &[DeviceVictims], stories: &[Story], name: Option<&[u8]>) -> Option<Cleared> {
+    let mut programs: std::collections::BTreeMap<Program, Cleared> = Default::default();
+    for effect in waits.iter().flat_map(|d| &d.felt.effects) {
+        let is_program = effect.victim.comm.is_some() && !cause::is_kernel_thread(&effect.victim);
+        if !is_program || !is_named(effect, name) {
+            continue;
+        }
+        let sum = programs.entry(effect.victim).or_insert(Cleared {
+            program: effect.victim,
+            ios: 0,
+            longest_ns: 0,
+            excess_ns: 0,
+            io_time_ns: 0,
+        });
+        sum.ios += effect.ios;
+        sum.longest_ns = sum.longest_ns.max(effect.longest_ns);
+        sum.excess_ns += effect.excess_ns();
+        sum.io_time_ns += effect.io_time_ns;
+    }
+    let busiest = programs.into_values().max_by_key(|c| c.ios)?;
+    let is_hurt = stories.iter().any(|s| s.victim == busiest.program);
+    let has_lost_little = (busiest.excess_ns as f64) < cause::MIN_SHARE * busiest.io_time_ns as f64;
+    let is_quick =
+        busiest.ios >= cause::MIN_DELAYED_IOS && busiest.longest_ns < cause::LONG_DELAY_NS;
+    (!is_hurt && has_lost_little && is_quick).then_some(busiest)
+}
+
+fn is_named(effect: &Effect, name: Option<&[u8]>) -> bool {
+    let comm = effect.victim.comm;
+    name.is_none_or(|name| comm.is_some_and(|c| c.as_bytes() == name))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+//! Whether a device is held at a rate: it completes the same number of I/Os, or bytes, in each quarter of a second in which it is
+//! asked for more, and could do more by itself.
+
+use super::device::Wait;
+use crate::analysis::math::stats::{Shuffler, median};
+
+const BIN_NS: i64 = 250_000_000;
+
+/// I/Os that a bin must hold.
+const MIN_IOS: u32 = 10;
+
+/// This share of a loaded bin's I/Os takes more than twice its undisturbed latency.
+const LOADED_SHARE: f64 = 0.9;
+
+/// Loaded bins from which a rate is known.
+const MIN_BINS: u64 = 12;
+
+/// Loaded bins that are kept of many.
+const KEPT: usize = 256;
+
+/// Four fifths of the bins must be this close to the median.
+const FLAT: f64 = 0.04;
+const FLAT_SHARE: f64 = 0.8;
+
+/// One by one the device would serve them in at most this share of the time; or it once served this much faster.
+const MAX_WORK: f64 = 1.0 / 3.0;
+const MIN_FASTER: f64 = 1.5;
+
+/// A rate at which a device is held.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cap {
+    /// I/Os, if they are what is held.
+    pub ios_per_s: Option<f64>,
+    /// Bytes, if they are.
+    pub bytes_per_s: Option<f64>,
+    /// The most in a quarter of a second in which it was not held, in the same unit.
+    pub before_per_s: Option<f64>,
+    /// When it was first held.
+    pub from_ns: i64,
+    /// When it was last.
+    pub to_ns: i64,
+    /// I/Os that completed before it was first held.
+    pub ios_before: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Bin {
+    number: i64,
+    ios: u32,
+    bytes: i64,
+    delayed_ios: u32,
+    undisturbed_ns: i64,
+    is_busy_at_start: bool,
+}
+
+impl Bin {
+    fn is_loaded(&self) -> bool {
+        let delayed = f64::from(self.delayed_ios);
+        self.is_busy_at_start
+            && self.ios >= MIN_IOS
+            && delayed >= LOADED_SHARE * f64::from(self.ios)
+    }
+}
+
+/// Accumulates bins of one device.
+#[derive(Debug)]
+pub(super) struct CapWatch {
+    now: Bin,
+    loaded: Vec<Bin>,
+    n: u64,
+    most_ios: f64,
+    most_bytes: f64,
+    ios: u64,
+    ios_before: u64,
+    from_ns: i64,
+    to_ns: i64,
+    random: Shuffler,
+}
+
+impl Default for CapWatch {
+    fn default() -> CapWatch {
+        CapWatch {
+            now: Bin::default(),
+            loaded: Vec::new(),
+            n: 0,
+            most_ios: 0.0,
+            most_bytes: 0.0,
+            ios: 0,
+            ios_before: 0,
+            from_ns: 0,
+            to_ns: 0,
+            random: Shuffler::new(1),
+        }
+    }
+}
+
+impl CapWatch {
+    pub fn push(&mut self, wait: &Wait) {
+        let io = wait.io;
+        let number = io.done_ns.div_euclid(BIN_NS);
+        if number != self.now.number {
+            self.close();
+            self.now = Bin {
+                number,
+                ..Bin::default()
+            };
+        }
+        let latency_ns = io.done_ns - io.start_ns;
+        self.ios += 1;
+        self.now.ios += 1;
+        self.now.bytes += io.bytes.max(0);
+        self.now.delayed_ios += u32::from(latency_ns > 2 * wait.undisturbed_ns);
+        self.now.undisturbed_ns += wait.undisturbed_ns;
+        self.now.is_busy_at_start |= io.start_ns <= number * BIN_NS;
+    }
+
+    fn close(&mut self) {
+        let bin = self.now;
+        if !bin.is_loaded() {
+            self.most_ios = self.most_ios.max(f64::from(bin.ios));
+            self.most_bytes = self.most_bytes.max(bin.bytes as f64);
+            return;
+        }
+        if self.n == 0 {
+            self.from_ns = bin.number * BIN_NS;
+            self.ios_before = self.ios - u64::from(bin.ios);
+        }
+        self.to_ns = (bin.number + 1) * BIN_NS;
+        self.n += 1;
+        if self.loaded.len() < KEPT {
+            self.loaded.push(bin);
+            return;
+        }
+        let place = self.random.below(self.n) as usize;
+        if let Some(slot) = self.loaded.get_mut(place) {
+            *slot = bin;
+        }
+    }
+
+    pub fn finish(mut self) -> Option<Cap> {
+        self.close();
+        if self.n < MIN_BINS {
+            return None;
+        }
+        let of_ios: Vec<f64> = self.loaded.iter().map(|b| f64::from(b.ios)).collect();
+        let of_bytes: Vec<f64> = self.loaded.iter().map(|b| b.bytes as f64).collect();
+        let ios = flat(&of_ios, 1.0);
+        let bytes = flat(&of_bytes, 0.0);
+        // Where all have one size both are flat, and small ones are held by their number.
+        let (level, most, is_ios) = match (ios, bytes) {
+            (Some(ios), _) => (ios, self.most_ios, true),
+            (None, Some(bytes)) => (bytes, self.most_bytes, false),
+            (None, None) => return None,
+        };
+        let mut work: Vec<f64> = Vec::new();
+        for bin in &self.loaded {
+            work.push(bin.undisturbed_ns as f64 / BIN_NS as f64);
+        }
+        let could_do_more = median(&mut work)? <= MAX_WORK;
+        let was_faster = most >= MIN_FASTER * level;
+        if !could_do_more && !was_faster {
+            return None;
+        }
+        let per_s = 1e9 / BIN_NS as f64;
+        Some(Cap {
+            ios_per_s: is_ios.then_some(level * per_s),
+            bytes_per_s: (!is_ios).then_some(level * per_s),
+            before_per_s: was_faster.then_some(most * per_s),
+            from_ns: self.from_ns,
+            to_ns: self.to_ns,
+            ios_before: self.ios_before,
+        })
+    }
+}
+
+/// The level around which `values` stay, within [`FLAT`] and `slack`.
+fn flat(values: &[f64], slack: f64) -> Option<f64> {
+    let level = median(&mut values.to_vec())?;
+    let close = values
+        .iter()
+        .filter(|v| (**v - level).abs() <= FLAT * level + slack);
+    (close.count() as f64 >= FLAT_SHARE * values.len() as f64).then_some(level)
+}

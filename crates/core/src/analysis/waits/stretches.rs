@@ -1,0 +1,278 @@
+//! Stretches of time in which something goes on: how many, how long, how much in each, and whether they come back at one pace.
+
+use crate::analysis::math::stats::{Shuffler, median};
+
+/// What is this far apart is not one stretch.
+const GAP_NS: i64 = 100_000_000;
+
+/// Stretches, and times between their starts, that are kept of many.
+const KEPT: usize = 128;
+
+/// The stretches with most time lost that are kept.
+const WORST: usize = 8;
+
+/// From so many stretches on a period can be told.
+pub const MIN_FOR_PERIOD: u64 = 5;
+
+/// This share of the times between starts must be within [`PERIOD_TOLERANCE`] of the period, or of a multiple of it.
+const PERIOD_SHARE: f64 = 0.8;
+const PERIOD_TOLERANCE: f64 = 0.15;
+
+/// One of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stretch {
+    /// First start.
+    pub from_ns: i64,
+    /// Last end.
+    pub to_ns: i64,
+    /// Time lost in it, or bytes moved.
+    pub amount: i64,
+    /// I/Os in it.
+    pub ios: u64,
+}
+
+/// Accumulates stretches. Memory is bounded: of many a random sample is kept, and the largest.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stretches {
+    n: u64,
+    open: Option<Stretch>,
+    first_ns: i64,
+    largest: Vec<Stretch>,
+    sample: Vec<Stretch>,
+    /// Times between starts.
+    steps: Vec<i64>,
+    random: Shuffler,
+}
+
+impl Default for Stretches {
+    fn default() -> Stretches {
+        Stretches {
+            n: 0,
+            open: None,
+            first_ns: 0,
+            largest: Vec::new(),
+            sample: Vec::new(),
+            steps: Vec::new(),
+            random: Shuffler::new(1),
+        }
+    }
+}
+
+impl Stretches {
+    /// Takes what went on from `from_ns` to `to_ns`. Ends must not decrease.
+    pub fn push(&mut self, from_ns: i64, to_ns: i64, amount: i64, ios: u64) {
+        if let Some(open) = &mut self.open
+            && from_ns <= open.to_ns + GAP_NS
+        {
+            open.from_ns = open.from_ns.min(from_ns);
+            open.to_ns = open.to_ns.max(to_ns);
+            open.amount += amount;
+            open.ios += ios;
+            return;
+        }
+        let next = Stretch {
+            from_ns,
+            to_ns,
+            amount,
+            ios,
+        };
+        match self.open.replace(next) {
+            Some(before) => {
+                self.close(before);
+                self.keep_step(from_ns - before.from_ns);
+            }
+            None => self.first_ns = from_ns,
+        }
+        self.n += 1;
+    }
+
+    fn close(&mut self, stretch: Stretch) {
+        keep_in_sample(&mut self.sample, self.n, &mut self.random, stretch);
+        self.largest.push(stretch);
+        if self.largest.len() > 2 * WORST {
+            self.keep_largest();
+        }
+    }
+
+    fn keep_largest(&mut self) {
+        self.largest
+            .sort_by_key(|s| (std::cmp::Reverse(s.amount), s.from_ns));
+        self.largest.truncate(WORST);
+    }
+
+    fn keep_step(&mut self, step_ns: i64) {
+        keep_in_sample(&mut self.steps, self.n, &mut self.random, step_ns);
+    }
+
+    /// Adds stretches of another process. As far as all of both are kept, those that meet become one; of more, each counts.
+    pub fn merge(&mut self, other: &Stretches) {
+        if other.n == 0 {
+            return;
+        }
+        if self.n == 0 {
+            *self = other.clone();
+            return;
+        }
+        if self.is_whole() && other.is_whole() {
+            let mut all: Vec<Stretch> = self.all().chain(other.all()).copied().collect();
+            all.sort_by_key(|s| s.from_ns);
+            *self = Stretches::default();
+            for stretch in all {
+                self.push(stretch.from_ns, stretch.to_ns, stretch.amount, stretch.ios);
+            }
+            return;
+        }
+        for stretch in self.open.take().into_iter().chain(other.open) {
+            self.close(stretch);
+        }
+        self.largest.extend(&other.largest);
+        self.keep_largest();
+        self.sample.extend(&other.sample);
+        self.sample.truncate(KEPT);
+        self.steps.extend(&other.steps);
+        self.steps.truncate(KEPT);
+        self.n += other.n;
+        self.first_ns = self.first_ns.min(other.first_ns);
+    }
+
+    /// Whether no stretch was left out of the sample.
+    fn is_whole(&self) -> bool {
+        self.all().count() as u64 == self.n
+    }
+
+    /// How many.
+    pub fn n(&self) -> u64 {
+        self.n
+    }
+
+    /// The largest ones, in the order of time.
+    pub fn largest(&self) -> Vec<Stretch> {
+        let mut all = self.clone();
+        all.largest.extend(all.open);
+        all.keep_largest();
+        all.largest.sort_by_key(|s| s.from_ns);
+        all.largest
+    }
+
+    /// Begin of the first.
+    pub fn first_ns(&self) -> Option<i64> {
+        (self.n > 0).then_some(self.first_ns)
+    }
+
+    /// End of the last.
+    pub fn last_ns(&self) -> Option<i64> {
+        let closed = self.sample.iter().chain(&self.largest);
+        closed.chain(&self.open).map(|s| s.to_ns).max()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Stretch> {
+        self.sample.iter().chain(&self.open)
+    }
+
+    /// Median of what is in one.
+    pub fn median_amount(&self) -> Option<f64> {
+        let mut amounts: Vec<f64> = self.all().map(|s| s.amount as f64).collect();
+        median(&mut amounts)
+    }
+
+    /// Median of how long they last.
+    pub fn median_len_ns(&self) -> Option<f64> {
+        let mut lengths: Vec<f64> = self.all().map(|s| (s.to_ns - s.from_ns) as f64).collect();
+        median(&mut lengths)
+    }
+
+    /// The period in nanoseconds, if they come back at one pace; a stretch may be missing now and then.
+    pub fn period_ns(&self) -> Option<f64> {
+        if self.n < MIN_FOR_PERIOD {
+            return None;
+        }
+        let mut steps: Vec<f64> = self.steps.iter().map(|s| *s as f64).collect();
+        let period = median(&mut steps)?;
+        let mut in_step = 0;
+        for step in &steps {
+            let beats = (step / period).round().max(1.0);
+            if (step / beats / period - 1.0).abs() <= PERIOD_TOLERANCE {
+                in_step += 1;
+            }
+        }
+        (f64::from(in_step) >= PERIOD_SHARE * steps.len() as f64).then_some(period)
+    }
+}
+
+/// Keeps each of the `seen` values with the same probability.
+fn keep_in_sample<T>(sample: &mut Vec<T>, seen: u64, random: &mut Shuffler, value: T) {
+    if sample.len() < KEPT {
+        sample.push(value);
+        return;
+    }
+    let place = random.below(seen.max(1)) as usize;
+    if let Some(slot) = sample.get_mut(place) {
+        *slot = value;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: i64 = 1_000_000;
+
+    fn every(period_ms: i64, n: i64, jitter_ms: impl Fn(i64) -> i64) -> Stretches {
+        let mut stretches = Stretches::default();
+        for i in 0..n {
+            let from_ns = (i * period_ms + jitter_ms(i)) * MS;
+            for k in 0..5 {
+                let at_ns = from_ns + k * 10 * MS;
+                stretches.push(at_ns, at_ns + 20 * MS, 100, 1);
+            }
+        }
+        stretches
+    }
+
+    #[test]
+    fn what_is_close_together_is_one_stretch() {
+        let stretches = every(1000, 10, |_| 0);
+        assert_eq!(stretches.n(), 10);
+        assert_eq!(stretches.median_amount(), Some(500.0));
+        assert_eq!(stretches.median_len_ns(), Some(60e6));
+        assert_eq!(stretches.first_ns(), Some(0));
+        assert_eq!(stretches.last_ns(), Some(9060 * MS));
+        assert_eq!(stretches.largest().len(), WORST);
+    }
+
+    #[test]
+    fn a_period_is_told_from_five_stretches_on() {
+        assert_eq!(every(1000, 4, |_| 0).period_ns(), None);
+        assert_eq!(every(1000, 5, |_| 0).period_ns(), Some(1e9));
+    }
+
+    #[test]
+    fn a_period_is_known_of_a_thousand_stretches_in_bounded_memory() {
+        let stretches = every(2400, 1000, |i| i * 7919 % 100);
+        let period_ns = stretches.period_ns().expect("a period");
+        assert!((period_ns / 2.4e9 - 1.0).abs() < 0.02, "{period_ns}");
+        assert_eq!(stretches.steps.len(), KEPT);
+        assert_eq!(stretches.n(), 1000);
+    }
+
+    #[test]
+    fn stretches_of_two_processes_that_meet_become_one() {
+        let mut one = every(1000, 10, |_| 0);
+        one.merge(&every(1000, 10, |_| 30));
+        assert_eq!(one.n(), 10);
+        assert_eq!(one.median_amount(), Some(1000.0));
+        assert_eq!(one.period_ns(), Some(1e9));
+    }
+
+    #[test]
+    fn stretches_at_random_have_no_period() {
+        let mut random = Shuffler::new(3);
+        let mut stretches = Stretches::default();
+        let mut at_ns = 0;
+        for _ in 0..200 {
+            at_ns += 200 * MS + random.below(5000) as i64 * MS;
+            stretches.push(at_ns, at_ns + MS, 1, 1);
+        }
+        assert_eq!(stretches.period_ns(), None);
+    }
+}

@@ -1,0 +1,562 @@
+//! Stories (A30) as keys of the report's document.
+
+use iolens_core::analysis::Report;
+use iolens_core::analysis::stories::{self, Advice, Cause, CulpritIo, Doubt, Story, StoryKind};
+use iolens_core::analysis::waits::Program;
+use iolens_core::model::{Class, DevId, Names, RecordingMeta, Settings};
+use serde::Serialize;
+
+use super::actors::{cgroup_name, file_name};
+use super::report_json::{RecordingFacts, device_name};
+use super::story_text;
+use super::times::Times;
+
+/// Who made whom wait, how, how much, and what to try.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct StoryEntry {
+    /// Of the kind, the device, the culprits and the victim, by names: the same tomorrow and on other hosts.
+    pub id: String,
+    /// By what mechanism.
+    kind: StoryKind,
+    /// Name of the device.
+    device: String,
+    /// The story in words.
+    summary: String,
+    /// Who lost time.
+    victim: VictimEntry,
+    /// Programs that caused it, one or two; empty where none did.
+    culprits: Vec<CulpritEntry>,
+    /// How all that the victim lost divides, the largest part first.
+    shares: Vec<ShareEntry>,
+    /// What it lost to the cause.
+    harm: HarmEntry,
+    /// How often the victim was hurt, with gaps of less than 0.1 s; `null` where no program is the cause.
+    times: Option<u64>,
+    /// Begin of the first time.
+    start_s: f64,
+    /// End of the last.
+    end_s: f64,
+    /// At most eight of those in which most was lost, in the order of time.
+    episodes: Vec<EpisodeEntry>,
+    /// The rate at which the device is held; `null` for other kinds.
+    rate_limit: Option<RateLimitEntry>,
+    /// Why it is only probable; empty: it is not.
+    doubts: Vec<Doubt>,
+    /// What to try.
+    advice: Vec<AdviceEntry>,
+}
+
+/// Whose I/Os waited, of one class: those for which a program can be waiting.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct VictimEntry {
+    #[serde(flatten)]
+    program: ProgramEntry,
+    /// Reads, writes or flushes.
+    class: Class,
+    /// Completed I/Os; write-back counts only as far as a sync asked for it.
+    ios: u64,
+    /// Sum of their latencies, start to done.
+    io_time_s: f64,
+    /// What of it was not undisturbed.
+    excess_s: f64,
+    /// In flight, in the mean from the first to the last.
+    in_flight: f64,
+}
+
+/// A process, or several of one name in one control group.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ProgramEntry {
+    /// `null` if it is not known.
+    process: Option<String>,
+    /// `null` if there are several, or it is not known.
+    pid: Option<i32>,
+    /// Path of the control group, or its number.
+    cgroup: Option<String>,
+}
+
+/// A program behind which was waited, and its I/O of the class and origin with most of the blame.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct CulpritEntry {
+    #[serde(flatten)]
+    program: ProgramEntry,
+    /// Reads, writes or flushes.
+    class: Class,
+    /// How the I/O came to be.
+    origin: &'static str,
+    /// Completed I/Os.
+    ios: u64,
+    /// Bytes that they moved.
+    bytes: u64,
+    /// Share of its bytes that continue another I/O.
+    sequential_share: f64,
+    /// I/Os that carry a flush, or must themselves reach the medium.
+    forced_ios: u64,
+    /// Stretches of time with such I/O, with gaps of less than 0.1 s.
+    stretches: u64,
+    /// Median of the bytes of one.
+    stretch_bytes: f64,
+    /// Median of how long one lasts.
+    stretch_s: f64,
+    /// Begin, since the recording's start.
+    start_s: f64,
+    /// End, since the recording's start.
+    end_s: f64,
+    /// From begin to begin, if at least five come back at one pace.
+    period_s: Option<f64>,
+    /// Up to three files of that class, those with most I/O time first.
+    files: Vec<String>,
+}
+
+/// A part of what the victim lost.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ShareEntry {
+    /// `program`, `own-queue`, `held`, `device` or `unknown`.
+    cause: &'static str,
+    #[serde(flatten)]
+    program: Option<ProgramEntry>,
+    /// How long, summed over the I/Os that waited.
+    seconds: f64,
+    /// Of the victim's `excess_s`.
+    share: f64,
+}
+
+/// What was lost to the cause.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct HarmEntry {
+    /// At least so much.
+    seconds: f64,
+    /// Of the victim's `io_time_s`.
+    share_of_io_time: f64,
+    /// Of the victim's `excess_s`.
+    explained_share: f64,
+    /// I/Os that took more than twice as long because of it.
+    delayed_ios: u64,
+    /// When the worst one completed.
+    worst_at_s: f64,
+    /// Its latency.
+    worst_us: f64,
+    /// What it takes undisturbed.
+    worst_undisturbed_us: f64,
+    /// 99th percentile of the I/Os that waited behind the cause, and of the others, within 3 %; `null` of fewer than 100.
+    p99_with_us: Option<f64>,
+    /// The same of the others.
+    p99_without_us: Option<f64>,
+}
+
+/// A stretch of time in which the victim was hurt.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct EpisodeEntry {
+    /// Begin, since the recording's start.
+    start_s: f64,
+    /// End, since the recording's start.
+    end_s: f64,
+    /// Time lost in it.
+    lost_s: f64,
+    /// Completed I/Os.
+    ios: u64,
+}
+
+/// A rate at which a device is held.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct RateLimitEntry {
+    /// `null` if bytes are what is limited.
+    ios_per_s: Option<f64>,
+    /// `null` if the number of I/Os is what is limited.
+    bytes_per_s: Option<f64>,
+    /// The most that a quarter of a second showed while it was not held, if that is half again as much.
+    before_per_s: Option<f64>,
+    /// Begin, since the recording's start.
+    start_s: f64,
+    /// End, since the recording's start.
+    end_s: f64,
+    /// I/Os that completed before it was first held.
+    ios_before: u64,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct AdviceEntry {
+    /// A setting, or a way of running a program.
+    what: Advice,
+    /// In words.
+    text: String,
+    /// The present value of the setting; `null` where there is none, or the recording does not hold it.
+    now: Option<String>,
+}
+
+/// A program of which no story is.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct ClearedEntry {
+    #[serde(flatten)]
+    program: ProgramEntry,
+    /// Completed I/Os for which it can have been waiting.
+    ios: u64,
+    /// The longest latency.
+    longest_us: f64,
+    /// What was not undisturbed.
+    excess_s: f64,
+    /// Sum of their latencies, start to done.
+    io_time_s: f64,
+    /// The same in words.
+    pub summary: String,
+}
+
+/// What a story needs to be put in words.
+pub(super) struct Told<'a> {
+    pub story: &'a Story,
+    /// Of the machine, if they are in the recording.
+    pub settings: Option<&'a Settings>,
+    pub device: String,
+    /// Of the first culprit.
+    pub files: Vec<String>,
+    pub id: String,
+}
+
+/// All stories that are not muted, the most harm first.
+pub(super) fn told<'a>(
+    report: &'a Report,
+    meta: &'a RecordingMeta,
+    names: &Names,
+    facts: &RecordingFacts,
+) -> Vec<Told<'a>> {
+    let mut all = Vec::new();
+    for story in &report.stories {
+        let id = id_of(story, meta, names);
+        if facts.muted.contains(&id) {
+            continue;
+        }
+        let files = match (story.culprits.first(), story.culprit_ios.first()) {
+            (Some(program), Some(io)) => files_of(report, meta, names, story.dev, program, io),
+            _ => Vec::new(),
+        };
+        all.push(Told {
+            story,
+            settings: meta.settings.as_ref(),
+            device: device_name(meta, story.dev),
+            files,
+            id,
+        });
+    }
+    all
+}
+
+fn id_of(story: &Story, meta: &RecordingMeta, names: &Names) -> String {
+    let device = meta
+        .device(story.dev)
+        .and_then(|d| d.stable_id.clone())
+        .unwrap_or_else(|| device_name(meta, story.dev));
+    let culprits: Vec<String> = story
+        .culprits
+        .iter()
+        .map(|program| identity_of(program, names))
+        .collect();
+    let victim = identity_of(&story.victim, names);
+    stories::story_id(story.kind.name(), &device, &culprits, &victim)
+}
+
+/// A program by its name and control group.
+fn identity_of(program: &Program, names: &Names) -> String {
+    let entry = program_entry(program, names);
+    let process = entry.process.unwrap_or_default();
+    let cgroup = entry.cgroup.unwrap_or_default();
+    format!("{process} {cgroup}")
+}
+
+/// Files of a culprit, those with most I/O time first.
+fn files_of(
+    report: &Report,
+    meta: &RecordingMeta,
+    names: &Names,
+    dev: DevId,
+    program: &Program,
+    io: &CulpritIo,
+) -> Vec<String> {
+    let mut files = Vec::new();
+    for row in &report.actors.rows {
+        let group = &row.group;
+        let is_it = group.dev == dev && group.class == io.class && group.comm == program.comm;
+        let has_pid = program.tgid.is_none_or(|pid| row.pids.contains(&pid));
+        if !is_it || !has_pid || group.cgroup != program.cgroup {
+            continue;
+        }
+        for used in &row.files {
+            // A file with a tenth of the bytes is not what it is about.
+            if 10 * used.bytes >= row.bytes {
+                files.push(file_name(&used.file, meta, names));
+            }
+        }
+    }
+    files
+}
+
+/// The entries.
+pub(super) fn entries(
+    report: &Report,
+    meta: &RecordingMeta,
+    names: &Names,
+    facts: &RecordingFacts,
+) -> Vec<StoryEntry> {
+    let times = Times::utc(meta);
+    told(report, meta, names, facts)
+        .into_iter()
+        .map(|told| entry(told, names, &times))
+        .collect()
+}
+
+fn seconds(ns: i64) -> f64 {
+    ns as f64 / 1e9
+}
+
+fn us(ns: i64) -> f64 {
+    ns as f64 / 1e3
+}
+
+fn entry(told: Told, names: &Names, times: &Times) -> StoryEntry {
+    let story = told.story;
+    let mut culprits = Vec::new();
+    for (i, (program, io)) in story.culprits.iter().zip(&story.culprit_ios).enumerate() {
+        let files = if i == 0 {
+            told.files.clone()
+        } else {
+            Vec::new()
+        };
+        culprits.push(culprit_entry(program, io, files, names));
+    }
+    let mut advice = Vec::new();
+    for what in &story.advice {
+        advice.push(AdviceEntry {
+            what: *what,
+            text: story_text::advice(*what, story),
+            now: story_text::present_value(*what, story, told.settings),
+        });
+    }
+    let harm = &story.harm;
+    StoryEntry {
+        kind: story.kind,
+        summary: story_text::sentences(&told, times).join(" "),
+        victim: VictimEntry {
+            program: program_entry(&story.victim, names),
+            class: story.class,
+            ios: story.ios,
+            io_time_s: seconds(story.io_time_ns),
+            excess_s: seconds(story.excess_ns),
+            in_flight: story.in_flight,
+        },
+        culprits,
+        shares: shares(story, names),
+        harm: HarmEntry {
+            seconds: seconds(harm.ns),
+            share_of_io_time: story.harm_share(),
+            explained_share: story.explained_share(),
+            delayed_ios: harm.delayed_ios,
+            worst_at_s: seconds(harm.worst.done_ns),
+            worst_us: us(harm.worst.latency_ns),
+            worst_undisturbed_us: us(harm.worst.undisturbed_ns),
+            p99_with_us: harm.p99_with_ns.map(us),
+            p99_without_us: harm.p99_without_ns.map(us),
+        },
+        times: (!story.culprits.is_empty()).then_some(story.episodes.times),
+        start_s: seconds(story.episodes.from_ns),
+        end_s: seconds(story.episodes.to_ns),
+        episodes: episodes(story),
+        rate_limit: story.cap.map(|cap| RateLimitEntry {
+            ios_per_s: cap.ios_per_s,
+            bytes_per_s: cap.bytes_per_s,
+            before_per_s: cap.before_per_s,
+            start_s: seconds(cap.from_ns),
+            end_s: seconds(cap.to_ns),
+            ios_before: cap.ios_before,
+        }),
+        doubts: story.doubts.clone(),
+        advice,
+        device: told.device,
+        id: told.id,
+    }
+}
+
+fn culprit_entry(
+    program: &Program,
+    io: &CulpritIo,
+    files: Vec<String>,
+    names: &Names,
+) -> CulpritEntry {
+    CulpritEntry {
+        program: program_entry(program, names),
+        class: io.class,
+        origin: io.origin.name(),
+        ios: io.ios,
+        bytes: io.bytes,
+        sequential_share: io.sequential_share,
+        forced_ios: io.forced_ios,
+        stretches: io.stretches,
+        stretch_bytes: io.stretch_bytes,
+        stretch_s: io.stretch_ns / 1e9,
+        start_s: seconds(io.from_ns),
+        end_s: seconds(io.to_ns),
+        period_s: io.period_ns.map(|ns| ns / 1e9),
+        files,
+    }
+}
+
+fn shares(story: &Story, names: &Names) -> Vec<ShareEntry> {
+    let mut all = Vec::new();
+    for share in &story.shares {
+        let program = match &share.cause {
+            Cause::Program(program) => Some(program_entry(program, names)),
+            _ => None,
+        };
+        all.push(ShareEntry {
+            cause: cause_name(&share.cause),
+            program,
+            seconds: seconds(share.ns),
+            share: share.ns as f64 / story.excess_ns.max(1) as f64,
+        });
+    }
+    all
+}
+
+fn cause_name(cause: &Cause) -> &'static str {
+    match cause {
+        Cause::Program(_) => "program",
+        Cause::OwnQueue => "own-queue",
+        Cause::Held => "held",
+        Cause::Device => "device",
+        Cause::NotKnown => "unknown",
+    }
+}
+
+fn episodes(story: &Story) -> Vec<EpisodeEntry> {
+    let mut all = Vec::new();
+    for stretch in &story.episodes.worst {
+        all.push(EpisodeEntry {
+            start_s: seconds(stretch.from_ns),
+            end_s: seconds(stretch.to_ns),
+            lost_s: seconds(stretch.amount),
+            ios: stretch.ios,
+        });
+    }
+    all
+}
+
+fn program_entry(program: &Program, names: &Names) -> ProgramEntry {
+    ProgramEntry {
+        process: program.comm.map(|comm| comm.to_text().into_owned()),
+        pid: program.tgid.filter(|_| *program != Program::OTHERS),
+        cgroup: program.cgroup.map(|id| cgroup_name(id, names)),
+    }
+}
+
+/// The program asked for, or the one with most I/Os, if no story is about it and it lost little.
+pub(super) fn cleared(
+    report: &Report,
+    names: &Names,
+    facts: &RecordingFacts,
+) -> Option<ClearedEntry> {
+    let name = facts.victim.as_deref().map(str::as_bytes);
+    let cleared = stories::cleared(&report.waits, &report.stories, name)?;
+    Some(ClearedEntry {
+        program: program_entry(&cleared.program, names),
+        ios: cleared.ios,
+        longest_us: us(cleared.longest_ns),
+        excess_s: seconds(cleared.excess_ns),
+        io_time_s: seconds(cleared.io_time_ns),
+        summary: story_text::cleared(&cleared),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::Layout;
+    use super::super::waits::tests::shop_behind_backup;
+    use super::*;
+
+    fn shown(facts: &RecordingFacts, width: usize) -> String {
+        let (report, meta, names) = shop_behind_backup();
+        let layout = Layout {
+            width,
+            colour: false,
+        };
+        let times = Times::utc(&meta);
+        story_text::section(&report, &meta, &names, facts, &times, layout, 40)
+    }
+
+    #[test]
+    fn a_story_says_who_waited_for_whom_how_bad_and_what_to_try() {
+        let text = shown(&RecordingFacts::default(), 112);
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in [
+            "What happened",
+            "From 0.101 s to 9.920 s backup (12) writes back 104 MB on sda in 9.82 s",
+            "Reads of shop\\x1b[31m (77) wait for it: up to 20.0 ms instead of 100 us",
+            "They lost at least 1.8",
+            " % of their delay",
+            "Try: vm.dirty_background_bytes=16M",
+        ] {
+            assert!(words.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains('\x1b'), "{text}");
+        let narrow = shown(&RecordingFacts::default(), 80);
+        assert!(narrow.lines().all(|l| l.chars().count() <= 80), "{narrow}");
+    }
+
+    #[test]
+    fn an_entry_has_the_numbers_of_the_waits() {
+        let (report, meta, names) = shop_behind_backup();
+        let all = entries(&report, &meta, &names, &RecordingFacts::default());
+        let stories = serde_json::to_value(&all).expect("plain structs");
+        let story = &stories[0];
+        assert_eq!(story["kind"], "writeback-flush");
+        assert_eq!(story["victim"]["process"], "shop\x1b[31m");
+        assert_eq!(story["victim"]["ios"], 399);
+        assert_eq!(story["culprits"][0]["process"], "backup");
+        assert_eq!(story["culprits"][0]["ios"], 99);
+        assert_eq!(story["culprits"][0]["bytes"], 99 << 20);
+        assert_eq!(story["harm"]["delayed_ios"], 99);
+        assert_eq!(story["harm"]["worst_us"], 20_000.0);
+        let waits = super::super::waits::entries(&report, &meta, &names);
+        let waits = serde_json::to_value(&waits).expect("plain structs");
+        let behind = &waits[0]["behind"][0]["seconds"];
+        assert_eq!(&story["harm"]["seconds"], behind);
+        assert_eq!(story["victim"]["io_time_s"], waits[0]["io_time_s"]);
+    }
+
+    #[test]
+    fn a_muted_story_is_left_out() {
+        let (report, meta, names) = shop_behind_backup();
+        let all = told(&report, &meta, &names, &RecordingFacts::default());
+        assert_eq!(all.len(), 1);
+        let facts = RecordingFacts {
+            muted: [all[0].id.clone()].into(),
+            ..RecordingFacts::default()
+        };
+        assert!(told(&report, &meta, &names, &facts).is_empty());
+        let text = shown(&facts, 112);
+        assert!(text.contains("no program was made to wait"), "{text}");
+    }
+
+    #[test]
+    fn a_program_that_did_not_wait_is_cleared_when_asked_for() {
+        let facts = RecordingFacts {
+            victim: Some("backup".to_owned()),
+            ..RecordingFacts::default()
+        };
+        let (report, _, names) = shop_behind_backup();
+        let backup = cleared(&report, &names, &facts).expect("it lost nothing");
+        let text = "Not the disk: of 99 I/Os of backup (12) none took longer than 19.0 ms";
+        assert!(backup.summary.starts_with(text), "{}", backup.summary);
+        let shop = RecordingFacts {
+            victim: Some("shop\x1b[31m".to_owned()),
+            ..RecordingFacts::default()
+        };
+        assert!(cleared(&report, &names, &shop).is_none(), "it was hurt");
+    }
+}

@@ -1,0 +1,495 @@
+//! Stories (A30) in words: what happened, who waited for whom, how bad, what to try.
+
+use std::fmt::Write as _;
+
+use iolens_core::analysis::Report;
+use iolens_core::analysis::stories::{Advice, Cause, Cleared, CulpritIo, Doubt, Story, StoryKind};
+use iolens_core::analysis::waits::Program;
+use iolens_core::model::{Class, Names, RecordingMeta, Settings};
+
+use super::escape::terminal;
+use super::findings::words::plural;
+use super::layout::{Layout, Role, count_of, size, wrapped};
+use super::report_json::RecordingFacts;
+use super::stories::{self, Told};
+use super::times::Times;
+
+/// Stories on a screen.
+const MAX_STORIES: usize = 5;
+
+/// Parts that are named where no single cause explains half.
+const MAX_SHARES: usize = 3;
+
+/// The part of a report that a person reads first: at most five stories in at most `max_lines` lines, and what was cleared.
+pub(super) fn section(
+    report: &Report,
+    meta: &RecordingMeta,
+    names: &Names,
+    facts: &RecordingFacts,
+    times: &Times,
+    layout: Layout,
+    max_lines: usize,
+) -> String {
+    let told = stories::told(report, meta, names, facts);
+    let mut out = layout.paint(Role::Heading, "What happened") + "\n";
+    let mut lines_left = max_lines.saturating_sub(4);
+    let mut shown = 0;
+    for told in told.iter().take(MAX_STORIES) {
+        let text = paragraph(told, times, layout);
+        let lines = text.lines().count();
+        if shown > 0 && lines > lines_left {
+            break;
+        }
+        lines_left = lines_left.saturating_sub(lines);
+        out.push_str(&text);
+        shown += 1;
+    }
+    if told.is_empty() {
+        out.push_str("  no program was made to wait for long\n");
+    }
+    if told.len() > shown {
+        let more = count_of((told.len() - shown) as u64, "more story");
+        let more = more.replace("storys", "stories");
+        let _ = writeln!(out, "  and {more}: --json");
+    }
+    if let Some(cleared) = stories::cleared(report, names, facts) {
+        let text = layout.sentences(&format!("  {}\n", terminal(&cleared.summary)));
+        // Who asks for a program is answered in any case.
+        if facts.victim.is_some() || text.lines().count() <= lines_left {
+            out.push_str(&text);
+        }
+    }
+    out.push('\n');
+    out
+}
+
+/// One story under its heading.
+pub(super) fn only(
+    report: &Report,
+    story: &Story,
+    meta: &RecordingMeta,
+    names: &Names,
+    times: &Times,
+    layout: Layout,
+) -> String {
+    let mut out = layout.paint(Role::Heading, "What happened") + "\n";
+    for told in stories::told(report, meta, names, &RecordingFacts::default()) {
+        if std::ptr::eq(told.story, story) {
+            out.push_str(&paragraph(&told, times, layout));
+        }
+    }
+    out
+}
+
+/// One story, its lines indented.
+fn paragraph(told: &Told, times: &Times, layout: Layout) -> String {
+    let mut text = sentences(told, times).join(" ");
+    let mut out = String::new();
+    for line in wrapped(&terminal(&text), layout.prose().saturating_sub(2).max(1)) {
+        let _ = writeln!(out, "  {line}");
+    }
+    text = format!("Try: {}", tries(told));
+    if !told.story.advice.is_empty() {
+        for line in wrapped(&terminal(&text), layout.prose().saturating_sub(2).max(1)) {
+            let _ = writeln!(out, "  {line}");
+        }
+    }
+    out
+}
+
+fn tries(told: &Told) -> String {
+    let mut all = Vec::new();
+    for what in &told.story.advice {
+        let mut text = advice(*what, told.story);
+        if let Some(now) = present_value(*what, told.story, told.settings) {
+            let _ = write!(text, " (now {now})");
+        }
+        all.push(text);
+    }
+    all.join("; ")
+}
+
+/// The sentences of one story.
+pub(super) fn sentences(told: &Told, times: &Times) -> Vec<String> {
+    let story = told.story;
+    let mut out = vec![what_happened(told, times), how_bad(story)];
+    for doubt in &story.doubts {
+        out.push(match doubt {
+            Doubt::FewIos => "Probably: few I/Os were delayed.".to_owned(),
+            Doubt::LostIos => "Probably: I/Os are missing from the recording.".to_owned(),
+        });
+    }
+    out
+}
+
+fn what_happened(told: &Told, times: &Times) -> String {
+    let story = told.story;
+    let device = &told.device;
+    let victim = label(&story.victim);
+    let class = plural(story.class);
+    let worst = worst(story, times);
+    match story.kind {
+        StoryKind::OwnQueue => format!(
+            "{victim} keeps {:.0} {} in flight on {device}, more than it serves at once: they wait for each other, {worst}.",
+            story.in_flight,
+            class.to_lowercase()
+        ),
+        StoryKind::RateLimit => rate_limit(told, times),
+        StoryKind::DevicePause => format!(
+            "{device} paused: nothing completed although requests were with it, and the CPUs were not the reason. {class} of \
+             {victim} waited, {worst}."
+        ),
+        StoryKind::SlowIo => format!(
+            "{device} took long over {} of {victim}, with nothing else to do: {worst}.",
+            singles(story)
+        ),
+        StoryKind::Held => format!(
+            "{class} of {victim} were held above the driver of {device} while it had room: by a limit of the control group, the \
+             scheduler, or for want of tags; {worst}."
+        ),
+        StoryKind::NoSingleCause => {
+            format!(
+                "{class} of {victim} waited on {device} for several others, {worst}: no single cause."
+            )
+        }
+        _ => by_program(told, times),
+    }
+}
+
+fn singles(story: &Story) -> String {
+    let n = story.harm.delayed_ios;
+    let class = plural(story.class).to_lowercase();
+    if n == 1 {
+        return format!("one of the {class}");
+    }
+    format!("{n} of the {class}")
+}
+
+fn rate_limit(told: &Told, times: &Times) -> String {
+    let Some(cap) = &told.story.cap else {
+        return String::new();
+    };
+    let rate = match (cap.ios_per_s, cap.bytes_per_s) {
+        (Some(ios), _) => format!("{} I/Os", rounded(ios)),
+        (None, Some(bytes)) => size(bytes),
+        (None, None) => return String::new(),
+    };
+    let before = match (cap.before_per_s, cap.bytes_per_s) {
+        (Some(before), None) => format!(" (before: {})", rounded(before)),
+        (Some(before), Some(_)) => format!(" (before: {})", size(before)),
+        (None, _) => String::new(),
+    };
+    format!(
+        "From {} on {} completes {rate} per second{before}, whatever is queued: a rate limit, not the disk and no other load. \
+         {} of {} wait for it: {}.",
+        times.instant(cap.from_ns),
+        told.device,
+        plural(told.story.class),
+        label(&told.story.victim),
+        worst(told.story, times),
+    )
+}
+
+/// What a culprit did, and that the victim waited.
+fn by_program(told: &Told, times: &Times) -> String {
+    let story = told.story;
+    let (Some(culprit), Some(io)) = (story.culprits.first(), story.culprit_ios.first()) else {
+        return String::new();
+    };
+    let mut out = when(io, times);
+    // Two programs without a name need not be the same one.
+    let is_own = *culprit == story.victim && culprit.comm.is_some();
+    let second = match &story.culprits[1..] {
+        [second] => format!(" and {}", label(second)),
+        _ => String::new(),
+    };
+    let _ = write!(
+        out,
+        "{}{second} {}",
+        label(culprit),
+        deed(story.kind, io, told, second.is_empty())
+    );
+    let class = plural(story.class);
+    if is_own && second.is_empty() {
+        let _ = write!(out, "; its own {} wait for it: ", class.to_lowercase());
+    } else {
+        let _ = write!(out, ". {class} of {} wait for it: ", label(&story.victim));
+    }
+    out + &worst(story, times) + "."
+}
+
+/// The worst moment.
+fn worst(story: &Story, times: &Times) -> String {
+    let worst = &story.harm.worst;
+    format!(
+        "up to {} instead of {} ({})",
+        duration(worst.latency_ns as f64),
+        duration(worst.undisturbed_ns as f64),
+        times.instant(worst.done_ns),
+    )
+}
+
+/// When a culprit was at work.
+fn when(io: &CulpritIo, times: &Times) -> String {
+    if let Some(period_ns) = io.period_ns {
+        return format!("Every {} ", duration(period_ns));
+    }
+    if io.stretches == 1 {
+        return format!("From {} ", times.span(io.from_ns, io.to_ns));
+    }
+    format!("{} times ", rounded(io.stretches as f64))
+}
+
+/// What the culprit does: in the present where it comes back, else in the past.
+fn deed(kind: StoryKind, io: &CulpritIo, told: &Told, is_single: bool) -> String {
+    let verb = verb(kind, io, is_single);
+    let amount = size(io.stretch_bytes);
+    let file = match told.files.first() {
+        Some(file) => format!(" of {}", short_path(file)),
+        None => String::new(),
+    };
+    let device = &told.device;
+    match kind {
+        StoryKind::Discard => format!("{verb} {amount} on {device} in {}", duration(io.stretch_ns)),
+        StoryKind::FsyncStorm
+        | StoryKind::Journal
+        | StoryKind::SmallWrites
+        | StoryKind::Metadata => {
+            let per_s = io.ios as f64 / ((io.to_ns - io.from_ns).max(1) as f64 / 1e9);
+            format!("{verb} {device} ({} a second)", rounded(per_s))
+        }
+        _ => {
+            let rate = size(io.stretch_bytes / (io.stretch_ns / 1e9).max(1e-9));
+            format!(
+                "{verb} {amount}{file} on {device} in {} ({rate}/s or more)",
+                duration(io.stretch_ns)
+            )
+        }
+    }
+}
+
+fn verb(kind: StoryKind, io: &CulpritIo, is_single: bool) -> &'static str {
+    let s = is_single;
+    match kind {
+        StoryKind::WritebackFlush if s => "writes back",
+        StoryKind::WritebackFlush => "write back",
+        StoryKind::Journal if s => "commits to",
+        StoryKind::Journal => "commit to",
+        StoryKind::FsyncStorm if s => "syncs small writes to",
+        StoryKind::FsyncStorm => "sync small writes to",
+        StoryKind::Compaction if s => "reads and writes",
+        StoryKind::Compaction => "read and write",
+        StoryKind::Discard if s => "discards",
+        StoryKind::Discard => "discard",
+        StoryKind::Swap if s => "swaps",
+        StoryKind::Swap => "swap",
+        StoryKind::SmallWrites if s => "makes small writes to",
+        StoryKind::SmallWrites => "make small writes to",
+        StoryKind::Metadata if s => "changes metadata on",
+        StoryKind::Metadata => "change metadata on",
+        StoryKind::SequentialScan if s => "reads in one stream",
+        StoryKind::SequentialScan => "read in one stream",
+        StoryKind::RandomReads if s => "reads at random places",
+        StoryKind::RandomReads => "read at random places",
+        _ if io.class == Class::Read && s => "reads",
+        _ if io.class == Class::Read => "read",
+        _ if s => "writes",
+        _ => "write",
+    }
+}
+
+/// Time lost, what explains it, and p99 with and without.
+fn how_bad(story: &Story) -> String {
+    let harm = &story.harm;
+    let mut out = format!(
+        "They lost at least {} of {} of I/O time ({:.0} %)",
+        duration(harm.ns as f64),
+        duration(story.io_time_ns as f64),
+        100.0 * story.harm_share(),
+    );
+    if !story.culprits.is_empty() {
+        let times = match story.episodes.times {
+            0 | 1 => "once".to_owned(),
+            n => format!("{} times", rounded(n as f64)),
+        };
+        let _ = write!(out, ", {times}");
+    }
+    out.push_str(&shares(story));
+    if let (Some(with), Some(without)) = (harm.p99_with_ns, harm.p99_without_ns) {
+        let _ = write!(
+            out,
+            "; p99 {} with it, {} without",
+            duration(with as f64),
+            duration(without as f64)
+        );
+    }
+    out.push('.');
+    out
+}
+
+/// What explains how much.
+fn shares(story: &Story) -> String {
+    let percent = |ns: i64| 100.0 * ns as f64 / story.excess_ns.max(1) as f64;
+    if story.kind == StoryKind::NoSingleCause {
+        let mut parts = Vec::new();
+        for share in story.shares.iter().take(MAX_SHARES) {
+            parts.push(format!(
+                "{} {:.0} %",
+                cause(&share.cause, story),
+                percent(share.ns)
+            ));
+        }
+        return format!("; of the delay: {}", parts.join(", "));
+    }
+    let mut out = format!(": {:.0} % of their delay", percent(story.harm.ns));
+    let is_named = |c: &Cause| match c {
+        Cause::Program(p) => story.culprits.contains(p),
+        Cause::OwnQueue => matches!(story.kind, StoryKind::OwnQueue | StoryKind::RateLimit),
+        Cause::Held => story.kind == StoryKind::Held,
+        Cause::Device => story.culprits.is_empty() && story.kind != StoryKind::Held,
+        Cause::NotKnown => false,
+    };
+    let next = story.shares.iter().find(|s| !is_named(&s.cause));
+    if let Some(next) = next.filter(|s| percent(s.ns) >= 10.0) {
+        let _ = write!(
+            out,
+            ", {} {:.0} %",
+            cause(&next.cause, story),
+            percent(next.ns)
+        );
+    }
+    out
+}
+
+fn cause(cause: &Cause, story: &Story) -> String {
+    match cause {
+        Cause::Program(program) if *program == story.victim => "its other I/O".to_owned(),
+        Cause::Program(program) => label(program),
+        Cause::OwnQueue => "its own queue".to_owned(),
+        Cause::Held => "waiting above the driver".to_owned(),
+        Cause::Device => "the device itself".to_owned(),
+        Cause::NotKnown => "not known".to_owned(),
+    }
+}
+
+/// The present value of the setting that an advice is about, where the recording holds it.
+pub(super) fn present_value(
+    what: Advice,
+    story: &Story,
+    settings: Option<&Settings>,
+) -> Option<String> {
+    let settings = settings?;
+    match what {
+        Advice::DirtyBackgroundBytes => {
+            let writeback = &settings.writeback;
+            if let Some(bytes) = writeback.dirty_background_bytes.filter(|b| *b > 0) {
+                return Some(size(bytes as f64));
+            }
+            let ratio = writeback.dirty_background_ratio?;
+            let Some(bytes) = writeback.dirty_background_threshold_bytes else {
+                return Some(format!("{ratio} % of the memory"));
+            };
+            Some(format!("{ratio} % = {}", size(bytes as f64)))
+        }
+        Advice::LookAtLimits => {
+            let queue = settings.queue(story.dev)?;
+            queue.scheduler.clone()
+        }
+        _ => None,
+    }
+}
+
+/// What to try.
+pub(super) fn advice(what: Advice, story: &Story) -> String {
+    let culprit = story.culprits.first().unwrap_or(&story.victim);
+    let name = match &culprit.comm {
+        Some(comm) => comm.to_text().into_owned(),
+        None => "the program".to_owned(),
+    };
+    match what {
+        Advice::DirtyBackgroundBytes => "vm.dirty_background_bytes=16M".to_owned(),
+        Advice::SyncInSteps => format!("let {name} sync in smaller steps (sync_file_range)"),
+        Advice::LimitCgroup => format!("io.max or io.weight for the control group of {name}"),
+        Advice::Throttle => format!("iolens throttle -- {name}"),
+        Advice::GroupSyncs => format!("fewer, larger syncs in {name} (group commit)"),
+        Advice::TrimApart => {
+            "fstrim at a quiet time instead of the mount option discard".to_owned()
+        }
+        Advice::Memory => "more memory, or less for the program that fills it".to_owned(),
+        Advice::LowerDepth => {
+            format!("fewer I/Os in flight in {name}: the same rate, shorter waits")
+        }
+        Advice::RaiseLimit => "a volume with a higher limit, or fewer I/Os".to_owned(),
+        Advice::LookAtLimits => {
+            "look at io.max of the control group and at the device's scheduler".to_owned()
+        }
+        Advice::LookAtDevice => "look at the device: its log, firmware, the hypervisor".to_owned(),
+    }
+}
+
+/// A program of which no story is.
+pub(super) fn cleared(cleared: &Cleared) -> String {
+    format!(
+        "Not the disk: of {} I/Os of {} none took longer than {}, and they waited {} in all.",
+        rounded(cleared.ios as f64),
+        label(&cleared.program),
+        duration(cleared.longest_ns as f64),
+        duration(cleared.excess_ns as f64),
+    )
+}
+
+/// `NAME (PID)`; threads of the kernel by what they do.
+fn label(program: &Program) -> String {
+    let Some(comm) = &program.comm else {
+        return match program.tgid {
+            _ if *program == Program::OTHERS => "other programs".to_owned(),
+            Some(pid) => format!("process {pid}"),
+            None => "an unknown process".to_owned(),
+        };
+    };
+    let name = comm.to_text();
+    if name == "kworker" {
+        return "the kernel's write-back (kworker)".to_owned();
+    }
+    if name.starts_with("jbd2/") {
+        return format!("ext4's journal ({name})");
+    }
+    match program.tgid {
+        Some(pid) => format!("{name} ({pid})"),
+        None => name.into_owned(),
+    }
+}
+
+/// The name of a file; the document has its path.
+fn short_path(path: &str) -> &str {
+    let path = path.trim_end_matches(" (deleted)");
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// A time with three significant digits.
+fn duration(ns: f64) -> String {
+    let (value, unit) = match ns {
+        ns if ns >= 1e9 => (ns / 1e9, "s"),
+        ns if ns >= 1e6 => (ns / 1e6, "ms"),
+        ns => (ns / 1e3, "us"),
+    };
+    let decimals = match value {
+        v if v >= 100.0 => 0,
+        v if v >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
+/// A number with thousands apart.
+fn rounded(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
