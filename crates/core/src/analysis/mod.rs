@@ -10,6 +10,7 @@
 pub mod actors;
 pub mod bursts;
 pub mod capacity;
+pub mod compare;
 pub mod counters;
 pub mod device;
 pub mod files;

@@ -1,5 +1,6 @@
 //! argv -> typed plans; nothing else. No other module uses clap.
 
+mod diff;
 mod generate;
 mod import;
 pub mod iostat;
@@ -23,6 +24,7 @@ use iolens_core::model::Class;
 use iolens_recorder::SourceChoice;
 
 pub use crate::units::{Instant, parse_duration_ns, parse_instant, parse_size};
+pub use diff::DiffPlan;
 pub use generate::{GeneratePlan, generate};
 pub use import::ImportPlan;
 pub use lab::{LabCopies, LabExperiment, LabPlan, LabPoll};
@@ -48,6 +50,7 @@ pub enum Plan {
     Doctor(DoctorPlan),
     Demo(DemoPlan),
     Files(FilesPlan),
+    Diff(DiffPlan),
     Query(QueryPlan),
     Iostat(IostatPlan),
     Util(UtilPlan),

@@ -25,12 +25,11 @@ pub struct WindowArgs {
 impl WindowArgs {
     /// The stretch that is meant, its times without a zone in that of `clock`.
     pub fn by(&self, clock: ClockArgs) -> TimeWindow {
-        let in_zone = |instant: Instant| if clock.utc { instant.in_utc() } else { instant };
-        TimeWindow {
-            at: self.at.map(in_zone),
-            from: self.from.map(in_zone),
-            to: self.to.map(in_zone),
-        }
+        clock.in_zone(TimeWindow {
+            at: self.at,
+            from: self.from,
+            to: self.to,
+        })
     }
 }
 
@@ -52,6 +51,16 @@ impl ClockArgs {
             TimeZone::UTC
         } else {
             TimeZone::system()
+        }
+    }
+
+    /// The stretch with its times without a zone in this one.
+    pub fn in_zone(&self, window: TimeWindow) -> TimeWindow {
+        let in_zone = |instant: Instant| if self.utc { instant.in_utc() } else { instant };
+        TimeWindow {
+            at: window.at.map(in_zone),
+            from: window.from.map(in_zone),
+            to: window.to.map(in_zone),
         }
     }
 

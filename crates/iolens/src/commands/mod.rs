@@ -2,6 +2,7 @@
 
 mod demo;
 mod devices;
+mod diff;
 mod doctor;
 mod files;
 mod generate;
@@ -41,6 +42,7 @@ pub fn run(plan: Plan) -> Result<u8> {
         Plan::Doctor(p) => doctor::run(&p),
         Plan::Demo(p) => demo::run(&p),
         Plan::Files(p) => files::run(&p),
+        Plan::Diff(p) => diff::run(&p),
         Plan::Query(p) => query::run(&p),
         Plan::Iostat(p) => Ok(crate::iostat::run(
             &[vec!["iolens".into(), "iostat".into()], p.words].concat(),

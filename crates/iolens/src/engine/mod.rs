@@ -10,6 +10,7 @@ mod choose;
 mod civil;
 pub mod deadline;
 pub mod decode;
+pub mod diff;
 pub mod error;
 pub mod files;
 pub mod filter;

@@ -3,6 +3,7 @@
 mod actors;
 pub mod columns;
 pub mod demo_text;
+pub mod diff;
 pub mod doctor_text;
 pub mod escape;
 mod estimator;

@@ -156,6 +156,10 @@ fn the_schemas_are_current() {
         &pretty(&schema_of::<super::lab::document::LabPage>()),
     );
     check(
+        "schema/diff.json",
+        &pretty(&schema_of::<super::diff::DiffDocument<'static>>()),
+    );
+    check(
         "schema/fleet.json",
         &pretty(&schema_of::<super::fleet::FleetDocument>()),
     );

@@ -1,0 +1,185 @@
+//! A stretch of time in blocks, and the measures of any selection of them.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::Measure;
+use crate::analysis::Window;
+use crate::analysis::math::stats::Shuffler;
+use crate::model::{Histogram, Io};
+
+/// Blocks that a stretch is cut into, if it is long enough.
+const MAX_BLOCKS: i64 = 40;
+
+/// The shortest block: what happens in one fsync or one scheduling period should not be torn apart.
+const MIN_BLOCK_NS: i64 = 250_000_000;
+
+/// With fewer blocks on a side, nothing is said about chance.
+pub const MIN_BLOCKS: usize = 8;
+
+/// I/Os of one class in the blocks of a stretch of time.
+#[derive(Debug, Clone)]
+pub(super) struct Blocks {
+    from_ns: i64,
+    block_ns: i64,
+    blocks: Vec<Block>,
+    /// The buckets of [`Histogram`] that have I/Os lie in this range.
+    buckets: Range<usize>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Block {
+    seconds: f64,
+    ios: u64,
+    bytes: u64,
+    latency_sum_ns: i128,
+    /// I/Os by bucket of [`Histogram`].
+    latencies: BTreeMap<usize, u64>,
+}
+
+/// The measures of a selection of blocks.
+#[derive(Debug, Clone)]
+pub(super) struct Values([Option<f64>; Measure::ALL.len()]);
+
+impl Values {
+    pub(super) fn get(&self, measure: Measure) -> Option<f64> {
+        self.0[measure as usize]
+    }
+}
+
+impl Blocks {
+    /// Empty blocks of equal length that cover `window`.
+    pub(super) fn new(window: Window) -> Blocks {
+        let count = (window.len_ns() / MIN_BLOCK_NS).clamp(1, MAX_BLOCKS);
+        // Rounded up: the last block is shorter by less than a nanosecond for each block.
+        let block_ns = ((window.len_ns() + count - 1) / count).max(1);
+        let block = Block {
+            seconds: window.len_s() / count as f64,
+            ..Block::default()
+        };
+        Blocks {
+            from_ns: window.from_ns,
+            block_ns,
+            blocks: vec![block; count as usize],
+            buckets: 0..0,
+        }
+    }
+
+    /// Adds an I/O that completed in the window.
+    pub(super) fn add(&mut self, io: &Io) {
+        let index = (io.done_ns - self.from_ns) / self.block_ns;
+        let Some(block) = self.blocks.get_mut(index.max(0) as usize) else {
+            return;
+        };
+        let latency_ns = io.total_ns().max(0);
+        block.ios += 1;
+        block.bytes += io.bytes.max(0) as u64;
+        block.latency_sum_ns += i128::from(latency_ns);
+        let bucket = Histogram::index(latency_ns);
+        *block.latencies.entry(bucket).or_default() += 1;
+        self.buckets = joined(&self.buckets, &(bucket..bucket + 1));
+    }
+
+    /// All I/Os.
+    pub(super) fn ios(&self) -> u64 {
+        self.blocks.iter().map(|block| block.ios).sum()
+    }
+
+    /// Number of blocks.
+    pub(super) fn count(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// The selection that has each block once.
+    pub(super) fn each_once(&self) -> Vec<u32> {
+        vec![1; self.blocks.len()]
+    }
+
+    /// As many blocks as there are, drawn with replacement: how often each was drawn.
+    pub(super) fn draw(&self, random: &mut Shuffler) -> Vec<u32> {
+        let mut times = vec![0; self.blocks.len()];
+        for _ in 0..self.blocks.len() {
+            times[random.below(self.blocks.len() as u64) as usize] += 1;
+        }
+        times
+    }
+
+    /// The blocks of both, as if they were of one stretch.
+    pub(super) fn joined(&self, other: &Blocks) -> Blocks {
+        let mut all = self.clone();
+        all.blocks.extend(other.blocks.iter().cloned());
+        all.buckets = joined(&self.buckets, &other.buckets);
+        all
+    }
+
+    /// The measures of a selection that has each block so many times.
+    pub(super) fn values(&self, times: &[u32]) -> Values {
+        let mut total = Block::default();
+        let mut latencies = vec![0; self.buckets.len()];
+        for (block, times) in self.blocks.iter().zip(times) {
+            let times = u64::from(*times);
+            if times == 0 {
+                continue;
+            }
+            total.seconds += block.seconds * times as f64;
+            total.ios += block.ios * times;
+            total.bytes += block.bytes * times;
+            total.latency_sum_ns += block.latency_sum_ns * i128::from(times);
+            for (bucket, count) in &block.latencies {
+                latencies[bucket - self.buckets.start] += count * times;
+            }
+        }
+        let mut values = [None; Measure::ALL.len()];
+        if total.seconds > 0.0 {
+            values[Measure::IosPerS as usize] = Some(total.ios as f64 / total.seconds);
+            values[Measure::BytesPerS as usize] = Some(total.bytes as f64 / total.seconds);
+        }
+        if total.ios > 0 {
+            let mean_ns = total.latency_sum_ns as f64 / total.ios as f64;
+            values[Measure::MeanUs as usize] = Some(mean_ns / 1e3);
+        }
+        self.add_quantiles(&mut values, &latencies, total.ios);
+        Values(values)
+    }
+
+    /// The quantiles for which there are enough I/Os: values of rank `q n`, where the ranks within a bucket are spread
+    /// evenly over it.
+    fn add_quantiles(&self, values: &mut [Option<f64>], latencies: &[u64], ios: u64) {
+        let mut wanted = Measure::ALL
+            .into_iter()
+            .filter_map(|measure| Some((measure, measure.quantile()?)))
+            .filter(|(measure, _)| ios >= measure.min_ios())
+            .peekable();
+        let mut below = 0.0;
+        for (index, count) in latencies.iter().enumerate() {
+            if *count == 0 {
+                continue;
+            }
+            let count = *count as f64;
+            // Several quantiles can lie in one bucket; they are wanted in rising order.
+            while let Some((measure, q)) = wanted.peek() {
+                let rank = q * ios as f64;
+                if below + count < rank {
+                    break;
+                }
+                let (low_ns, high_ns) = Histogram::bounds(self.buckets.start + index);
+                let share = (rank - below) / count;
+                let value_ns = low_ns as f64 + (high_ns - low_ns) as f64 * share;
+                values[*measure as usize] = Some(value_ns / 1e3);
+                wanted.next();
+            }
+            below += count;
+        }
+    }
+}
+
+/// The range from the beginning of the first to the end of the last.
+fn joined(one: &Range<usize>, other: &Range<usize>) -> Range<usize> {
+    if one.is_empty() {
+        return other.clone();
+    }
+    if other.is_empty() {
+        return one.clone();
+    }
+    one.start.min(other.start)..one.end.max(other.end)
+}

@@ -1,0 +1,64 @@
+//! `iolens diff`: two stretches of time compared.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use crate::cli::{ClockArgs, DiffPlan};
+use crate::engine::TimeWindow;
+use crate::engine::diff::{self, Condition, Stretch, Verdict};
+use crate::engine::query::Query;
+use crate::present::diff::{Compared, render_json, render_text};
+use crate::present::times::Times;
+
+/// Runs `iolens diff`; the exit code is 1 if a condition of `--fail-if` is met.
+///
+/// # Errors
+/// A recording cannot be read, or a condition cannot be judged.
+pub fn run(plan: &DiffPlan) -> Result<u8> {
+    let before = read(&plan.first, plan.before, plan.clock)?;
+    let after = read(&plan.second, plan.after, plan.clock)?;
+    let devices = diff::devices(&before, &after);
+    let waits = diff::waits(&before, &after);
+    let mut verdicts: Vec<(&Condition, Verdict)> = Vec::new();
+    for condition in &plan.fail_if {
+        verdicts.push((condition, condition.judge(&devices)));
+    }
+    let compared = Compared {
+        before: &before,
+        after: &after,
+        devices: &devices,
+        waits: &waits,
+        verdicts: &verdicts,
+        times: [times(&before, plan.clock), times(&after, plan.clock)],
+    };
+    let text = if plan.json {
+        render_json(&compared)?
+    } else {
+        render_text(&compared, crate::streams::layout())
+    };
+    crate::streams::stdout().write_all(text.as_bytes())?;
+    for (condition, verdict) in &verdicts {
+        if *verdict == Verdict::Unknown {
+            bail!(
+                "--fail-if '{}': no device has enough such I/Os on both sides to tell; compare longer stretches",
+                condition.text
+            );
+        }
+    }
+    let is_failed = verdicts
+        .iter()
+        .any(|(_, verdict)| matches!(verdict, Verdict::Passed(_)));
+    Ok(u8::from(is_failed))
+}
+
+fn read(path: &Path, window: Option<TimeWindow>, clock: ClockArgs) -> Result<Stretch> {
+    let caller = super::caller();
+    let window = clock.in_zone(window.unwrap_or_default());
+    Ok(Stretch::read(&Query::new(path, window, &caller))?)
+}
+
+fn times(stretch: &Stretch, clock: ClockArgs) -> Times {
+    clock.times(stretch.part.recording.meta(), stretch.part.range.start)
+}

@@ -1,0 +1,402 @@
+//! Two stretches of time compared: what each device did in both, and who waited.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use iolens_core::analysis::compare::{self, Change, Measure, Side};
+use iolens_core::analysis::waits::Group;
+use iolens_core::analysis::{Report, Window};
+use iolens_core::model::{Class, Comm, DevId};
+use iolens_core::store::IoColumns;
+
+use super::error::Result;
+use super::part::Part;
+use super::query::{Grain, Query};
+use super::report::{self, Limits};
+use super::{decode, window};
+
+/// One of the two stretches: its report, and its I/Os in blocks of time.
+pub struct Stretch {
+    /// Where it lies.
+    pub part: Part,
+    /// All analyses of it.
+    pub report: Report,
+    sides: BTreeMap<DevId, Side>,
+}
+
+impl Stretch {
+    /// Reads what `query` is about.
+    ///
+    /// # Errors
+    /// No recording holds the time, or it cannot be read.
+    pub fn read(query: &Query<'_>) -> Result<Stretch> {
+        let caller = query.caller;
+        let part = query.one(Grain::Analysis)?;
+        let report = report::of_part(&part, &Limits::default(), caller)?;
+        let stretch = Window::new(part.range.start, part.range.end);
+        let mut sides: BTreeMap<DevId, Side> = BTreeMap::new();
+        let range = window::with_last_instant(&part.recording, &part.range);
+        let met = decode::each_io(&part.recording, range, IoColumns::QUEUE, caller, |io| {
+            if part.filter.counts(io.dev) {
+                let side = sides.entry(io.dev).or_insert_with(|| Side::new(stretch));
+                side.add(io);
+            }
+        })?;
+        caller.damage(&met.warnings);
+        Ok(Stretch {
+            part,
+            report,
+            sides,
+        })
+    }
+
+    /// Its length in seconds.
+    pub fn seconds(&self) -> f64 {
+        Window::new(self.part.range.start, self.part.range.end).len_s()
+    }
+
+    /// I/Os that completed in it, each device of a stack once.
+    pub fn ios(&self) -> u64 {
+        self.sides.values().map(Side::ios).sum()
+    }
+
+    /// The name of a device, and what identifies it on any day.
+    fn identity(&self, dev: DevId) -> (String, Option<String>) {
+        let devices = &self.part.recording.meta().devices;
+        match devices.iter().find(|device| device.id == dev) {
+            Some(device) => (device.name.clone(), device.stable_id.clone()),
+            None => (dev.to_string(), None),
+        }
+    }
+}
+
+/// What changed on one device.
+#[derive(Debug)]
+pub struct DeviceChanges {
+    /// Its name, after if it has another one then.
+    pub device: String,
+    /// Whether it has I/Os before.
+    pub is_before: bool,
+    /// Whether it has I/Os after.
+    pub is_after: bool,
+    /// All measures of all classes that it has I/Os of.
+    pub changes: Vec<Change>,
+}
+
+/// Compares the devices of two stretches. A device is the same if its stable identity is, or its name where that is not known
+/// of one of them.
+pub fn devices(before: &Stretch, after: &Stretch) -> Vec<DeviceChanges> {
+    let stretch_of = |of: &Stretch| Window::new(of.part.range.start, of.part.range.end);
+    let empty_before = Side::new(stretch_of(before));
+    let empty_after = Side::new(stretch_of(after));
+    let mut unmatched: BTreeMap<DevId, &Side> = before.sides.iter().map(|(d, s)| (*d, s)).collect();
+    let mut all = Vec::new();
+    for (dev, side) in &after.sides {
+        let (name, stable_id) = after.identity(*dev);
+        let same = unmatched.keys().copied().find(|other| {
+            let (other_name, other_id) = before.identity(*other);
+            match (&stable_id, &other_id) {
+                (Some(one), Some(other)) => one == other,
+                _ => name == other_name,
+            }
+        });
+        let side_before = same.and_then(|dev| unmatched.remove(&dev));
+        all.push(DeviceChanges {
+            device: name,
+            is_before: side_before.is_some(),
+            is_after: true,
+            changes: compare::compare(side_before.unwrap_or(&empty_before), side),
+        });
+    }
+    for (dev, side) in unmatched {
+        all.push(DeviceChanges {
+            device: before.identity(dev).0,
+            is_before: true,
+            is_after: false,
+            changes: compare::compare(side, &empty_after),
+        });
+    }
+    compare::decide(all.iter_mut().flat_map(|device| &mut device.changes));
+    all
+}
+
+/// What somebody waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WaitCause {
+    /// Another program, or I/Os of programs that are not known.
+    Behind(Option<Comm>),
+    /// I/Os of its own.
+    Own,
+    /// Room above the driver.
+    Held,
+    /// The device itself.
+    Device,
+}
+
+/// How long one program waited for one cause on a device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WaitChange {
+    /// Name of the device.
+    pub device: String,
+    /// Who waited; `None`: programs that are not known.
+    pub victim: Option<Comm>,
+    /// With I/Os of this class.
+    pub class: Class,
+    /// What for.
+    pub cause: WaitCause,
+    /// Seconds that its I/Os waited, in each minute of the stretch before.
+    pub before_s_per_min: f64,
+    /// The same after.
+    pub after_s_per_min: f64,
+}
+
+impl WaitChange {
+    /// How much longer, in seconds for each minute.
+    pub fn growth_s_per_min(&self) -> f64 {
+        self.after_s_per_min - self.before_s_per_min
+    }
+}
+
+/// Waits that appeared, went, grew or shrank, the largest difference first.
+pub fn waits(before: &Stretch, after: &Stretch) -> Vec<WaitChange> {
+    let mut all: BTreeMap<WaitKey, WaitChange> = BTreeMap::new();
+    for (key, seconds) in waited(before) {
+        entry(&mut all, &key).before_s_per_min += seconds / before.seconds() * 60.0;
+    }
+    for (key, seconds) in waited(after) {
+        entry(&mut all, &key).after_s_per_min += seconds / after.seconds() * 60.0;
+    }
+    let mut changes: Vec<WaitChange> = all.into_values().collect();
+    changes.sort_by(|a, b| {
+        let size = |change: &WaitChange| change.growth_s_per_min().abs();
+        size(b).total_cmp(&size(a))
+    });
+    changes
+}
+
+/// Whose wait for what, by which waits of two stretches are recognised: programs by their name, because processes end.
+type WaitKey = (String, Option<Comm>, Class, WaitCause);
+
+fn entry<'a>(all: &'a mut BTreeMap<WaitKey, WaitChange>, key: &WaitKey) -> &'a mut WaitChange {
+    all.entry(key.clone()).or_insert_with(|| WaitChange {
+        device: key.0.clone(),
+        victim: key.1,
+        class: key.2,
+        cause: key.3,
+        before_s_per_min: 0.0,
+        after_s_per_min: 0.0,
+    })
+}
+
+/// All waits of a stretch in seconds.
+fn waited(stretch: &Stretch) -> Vec<(WaitKey, f64)> {
+    let mut all = Vec::new();
+    for device in &stretch.report.waits {
+        let (name, _) = stretch.identity(device.dev);
+        for victim in &device.victims {
+            let own_program = program_name(&victim.group);
+            let mut add = |cause: WaitCause, ns: i64| {
+                let key = (name.clone(), own_program, victim.group.class, cause);
+                all.push((key, ns as f64 / 1e9));
+            };
+            add(WaitCause::Own, victim.own_ns);
+            add(WaitCause::Held, victim.held_ns);
+            add(WaitCause::Device, victim.device_ns);
+            for behind in &victim.behind {
+                let cause = program_name(&behind.group);
+                // Another class of its own, or another process of its program.
+                let is_own = cause.is_some() && cause == own_program;
+                let cause = if is_own {
+                    WaitCause::Own
+                } else {
+                    WaitCause::Behind(cause)
+                };
+                add(cause, behind.ns);
+            }
+        }
+    }
+    all
+}
+
+fn program_name(group: &Group) -> Option<Comm> {
+    group.program.and_then(|program| program.comm)
+}
+
+/// A limit that a change must not pass: `read.p99 > +10%`, `sda:write.mean > 5%`, `read.ios < -20%`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Condition {
+    /// As it was typed.
+    pub text: String,
+    /// Of this device only.
+    device: Option<String>,
+    class: Class,
+    measure: Measure,
+    is_above: bool,
+    percent: f64,
+}
+
+impl FromStr for Condition {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Condition, String> {
+        let expected = || {
+            format!(
+                "expected CLASS.MEASURE > +N% or < -N%, such as 'read.p99 > +10%'; CLASS is {}, MEASURE is {}; DEVICE: may stand before it",
+                Class::ALL.map(Class::name).join(", "),
+                Measure::ALL.map(short_name).join(", ")
+            )
+        };
+        let at = text.find(['>', '<']).ok_or_else(expected)?;
+        let (subject, limit) = text.split_at(at);
+        let (device, subject) = match subject.trim().rsplit_once(':') {
+            Some((device, subject)) => (Some(device.to_owned()), subject),
+            None => (None, subject.trim()),
+        };
+        let (class, measure) = subject.split_once('.').ok_or_else(expected)?;
+        let class = Class::ALL.into_iter().find(|c| c.name() == class);
+        let measure = Measure::ALL.into_iter().find(|m| short_name(*m) == measure);
+        let percent = limit[1..].trim().strip_suffix('%').ok_or_else(expected)?;
+        let percent: f64 = percent.trim().parse().map_err(|_| expected())?;
+        if !percent.is_finite() {
+            return Err(expected());
+        }
+        Ok(Condition {
+            text: text.to_owned(),
+            device,
+            class: class.ok_or_else(expected)?,
+            measure: measure.ok_or_else(expected)?,
+            is_above: limit.starts_with('>'),
+            percent,
+        })
+    }
+}
+
+/// What a measure is called in a condition.
+fn short_name(measure: Measure) -> &'static str {
+    match measure {
+        Measure::IosPerS => "ios",
+        Measure::BytesPerS => "bytes",
+        Measure::MeanUs => "mean",
+        Measure::P50Us => "p50",
+        Measure::P90Us => "p90",
+        Measure::P99Us => "p99",
+        Measure::P999Us => "p999",
+    }
+}
+
+/// What became of a condition.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// No device has passed the limit.
+    Held,
+    /// These have.
+    Passed(Vec<String>),
+    /// No device has enough I/Os on both sides to tell.
+    Unknown,
+}
+
+impl Condition {
+    /// Whether a device has passed the limit: its change does, and its interval leaves out no change at all.
+    pub fn judge(&self, devices: &[DeviceChanges]) -> Verdict {
+        let mut passed = Vec::new();
+        let mut judged = 0;
+        for device in devices {
+            let is_meant = self
+                .device
+                .as_ref()
+                .is_none_or(|name| *name == device.device);
+            let change = device
+                .changes
+                .iter()
+                .find(|change| change.class == self.class && change.measure == self.measure);
+            let Some(change) = change.filter(|_| is_meant) else {
+                continue;
+            };
+            let (Some(percent), Some(low), Some(high)) =
+                (change.percent, change.percent_low, change.percent_high)
+            else {
+                continue;
+            };
+            judged += 1;
+            let is_passed = if self.is_above {
+                percent > self.percent && low > 0.0
+            } else {
+                percent < self.percent && high < 0.0
+            };
+            if is_passed {
+                passed.push(device.device.clone());
+            }
+        }
+        match (judged, passed.is_empty()) {
+            (0, _) => Verdict::Unknown,
+            (_, true) => Verdict::Held,
+            (_, false) => Verdict::Passed(passed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(percent: f64, low: f64, high: f64) -> DeviceChanges {
+        DeviceChanges {
+            device: "sda".to_owned(),
+            is_before: true,
+            is_after: true,
+            changes: vec![Change {
+                class: Class::Read,
+                measure: Measure::P99Us,
+                before: Some(100.0),
+                after: Some(100.0 + percent),
+                ios_before: 1000,
+                ios_after: 1000,
+                percent: Some(percent),
+                percent_low: Some(low),
+                percent_high: Some(high),
+                p_value: Some(0.001),
+                changed: true,
+            }],
+        }
+    }
+
+    fn judged(condition: &str, device: DeviceChanges) -> Verdict {
+        let condition: Condition = condition.parse().expect("a condition");
+        condition.judge(&[device])
+    }
+
+    #[test]
+    fn a_limit_is_passed_by_a_change_that_is_no_chance() {
+        let passed = Verdict::Passed(vec!["sda".to_owned()]);
+        let limit = "read.p99 > +10%";
+        assert_eq!(judged(limit, change(12.0, 3.0, 20.0)), passed);
+        assert_eq!(judged("sda:read.p99>10%", change(12.0, 3.0, 20.0)), passed);
+        assert_eq!(judged(limit, change(12.0, -1.0, 25.0)), Verdict::Held);
+        assert_eq!(judged(limit, change(8.0, 3.0, 20.0)), Verdict::Held);
+        let below = "read.p99 < -5 %";
+        assert_eq!(judged(below, change(-8.0, -12.0, -2.0)), passed);
+        assert_eq!(judged(below, change(-8.0, -12.0, 1.0)), Verdict::Held);
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_no_pass() {
+        for limit in ["write.p99 > 10%", "read.p50 > 10%", "sdb:read.p99 > 10%"] {
+            assert_eq!(judged(limit, change(12.0, 3.0, 20.0)), Verdict::Unknown);
+        }
+    }
+
+    #[test]
+    fn a_wrong_condition_is_said_with_what_is_expected() {
+        for wrong in [
+            "",
+            "read.p99",
+            "read.p98 > 10%",
+            "reads.p99 > 10%",
+            "read.p99 > 10",
+            "read.p99 > NaN%",
+        ] {
+            let error = wrong.parse::<Condition>().expect_err(wrong);
+            assert!(error.contains("read.p99 > +10%"), "{error}");
+        }
+    }
+}
