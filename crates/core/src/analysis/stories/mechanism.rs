@@ -53,7 +53,7 @@ pub(super) fn of_pair(pair: &Pair, felt: &DeviceFelt) -> StoryKind {
     }
     let reads = blamed.share(|p| p.class == Class::Read);
     let is_bulk = |p: &Profile| p.mean_bytes() >= BULK_BYTES;
-    let is_mixed = reads >= BOTH_SHARE && reads <= 1.0 - BOTH_SHARE;
+    let is_mixed = (BOTH_SHARE..=1.0 - BOTH_SHARE).contains(&reads);
     if is_mixed && blamed.share(is_bulk) >= 0.5 {
         return StoryKind::Compaction;
     }
