@@ -18,7 +18,7 @@ use iolens_observe::topology::prefer_this_thread;
 use crate::losses::LossTally;
 use crate::name_lookup::NameLookup;
 use crate::rollups::Rollups;
-use crate::settings_watch::{Found, SettingsWatch};
+use crate::settings_watch::{FoundGroup, SettingsWatch};
 
 /// I/Os that may wait for the writer: about 40 MiB, a second of the fastest disks.
 const MAX_WAITING_IOS: usize = 256 * 1024;
@@ -370,7 +370,7 @@ impl WriterThread {
         Ok(stored)
     }
 
-    fn take_settings(&mut self, found: Found) -> Result<()> {
+    fn take_settings(&mut self, found: FoundGroup) -> Result<()> {
         if let Some(settings) = found.settings {
             self.writer.set_settings(settings)?;
         }

@@ -33,7 +33,7 @@ enum Answer {
 
 /// What came back from the thread.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct FoundGroup {
     /// Settings that may be new.
     pub settings: Option<Settings>,
     /// Rows of the table of control groups.
@@ -132,7 +132,7 @@ impl SettingsWatch {
     }
 
     /// Asks for what is due, and takes what was found since the last time.
-    pub fn tick(&mut self, now_ns: i64) -> Found {
+    pub fn tick(&mut self, now_ns: i64) -> FoundGroup {
         let rest_ns = if self.has_new {
             READ_NEW_NS
         } else {
@@ -146,7 +146,7 @@ impl SettingsWatch {
             }
             self.ask_for_groups();
         }
-        let mut found = Found::default();
+        let mut found = FoundGroup::default();
         if self.waiting > 0 {
             while let Ok(answer) = self.answers.try_recv() {
                 self.take(answer, &mut found);
@@ -157,9 +157,9 @@ impl SettingsWatch {
 
     /// The last look at the groups, so that what they waited for is known up to the end. Does not wait for a lookup that
     /// hangs.
-    pub fn finish(&mut self) -> Found {
+    pub fn finish(&mut self) -> FoundGroup {
         let until = Instant::now() + MAX_FINISH_WAIT;
-        let mut found = Found::default();
+        let mut found = FoundGroup::default();
         self.wait(until, &mut found);
         let known = std::mem::take(&mut self.known);
         self.seen.extend(known);
@@ -171,7 +171,7 @@ impl SettingsWatch {
         found
     }
 
-    fn wait(&mut self, until: Instant, found: &mut Found) {
+    fn wait(&mut self, until: Instant, found: &mut FoundGroup) {
         while self.waiting > 0 {
             let left = until.saturating_duration_since(Instant::now());
             match self.answers.recv_timeout(left) {
@@ -181,7 +181,7 @@ impl SettingsWatch {
         }
     }
 
-    fn take(&mut self, answer: Answer, found: &mut Found) {
+    fn take(&mut self, answer: Answer, found: &mut FoundGroup) {
         self.waiting -= 1;
         match answer {
             Answer::Settings(settings) => found.settings = Some(*settings),
@@ -244,7 +244,7 @@ mod tests {
         let mut watch = SettingsWatch::start(Vec::new(), 0);
         watch.by_process = true;
         let settled = |watch: &mut SettingsWatch| {
-            let mut found = Found::default();
+            let mut found = FoundGroup::default();
             watch.wait(Instant::now() + Duration::from_secs(60), &mut found);
         };
         settled(&mut watch);

@@ -77,6 +77,10 @@ export type MeansSource = "counters" | "table";
  */
 export type StallScope = "device" | "devices" | "array-member" | "array-members" | "array" | "host" | "all";
 /**
+ * Which shortage of CPU time explains that I/Os waited.
+ */
+export type CpuShortage = "late-timer" | "steal" | "pressure";
+/**
  * How device time changes.
  */
 export type LatencyChangeForm = "step" | "trend";
@@ -2037,7 +2041,7 @@ export interface StarvationEvidence {
    */
   ratio_typical: number | null;
   /**
-   * Its 95 % interval, over bursts; `null` of fewer than two.
+   * Its 95 % interval, over bursts; `null` of fewer than three.
    *
    * @minItems 2
    * @maxItems 2
@@ -2231,7 +2235,7 @@ export interface InterferenceEvidence {
    */
   ratio_typical: number | null;
   /**
-   * Its 95 % interval, over bursts; `null` of fewer than two.
+   * Its 95 % interval, over bursts; `null` of fewer than three.
    *
    * @minItems 2
    * @maxItems 2
@@ -2393,6 +2397,10 @@ export interface LatencyChangeEvidence {
    */
   class: Class;
   /**
+   * The shortage of CPU time that came or went with it and is as long as what was added: then it need not be the device.
+   */
+  cpu_shortage: CpuShortage | null;
+  /**
    * Median device time after; of a trend: in the last quarter.
    */
   device_p50_after_us: number | null;
@@ -2412,6 +2420,14 @@ export interface LatencyChangeEvidence {
    * At once, or little by little.
    */
   form: LatencyChangeForm;
+  /**
+   * What the host was short of after; `null` if the recording does not hold it.
+   */
+  host_after: HostState | null;
+  /**
+   * What the host was short of before; `null` if the recording does not hold it.
+   */
+  host_before: HostState | null;
   /**
    * I/Os after, in the sample.
    */

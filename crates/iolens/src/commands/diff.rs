@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 
 use crate::cli::{ClockArgs, DiffPlan};
 use crate::engine::TimeWindow;
-use crate::engine::diff::{self, Condition, Stretch, Verdict};
+use crate::engine::diff::{self, ComparedStretch, Condition, ConditionResult};
 use crate::engine::query::Query;
 use crate::present::diff::{Compared, render_json, render_text};
 use crate::present::times::Times;
@@ -21,7 +21,7 @@ pub fn run(plan: &DiffPlan) -> Result<u8> {
     let after = read(&plan.second, plan.after, plan.clock)?;
     let devices = diff::devices(&before, &after);
     let waits = diff::waits(&before, &after);
-    let mut verdicts: Vec<(&Condition, Verdict)> = Vec::new();
+    let mut verdicts: Vec<(&Condition, ConditionResult)> = Vec::new();
     for condition in &plan.fail_if {
         verdicts.push((condition, condition.judge(&devices)));
     }
@@ -40,7 +40,7 @@ pub fn run(plan: &DiffPlan) -> Result<u8> {
     };
     crate::streams::stdout().write_all(text.as_bytes())?;
     for (condition, verdict) in &verdicts {
-        if *verdict == Verdict::Unknown {
+        if *verdict == ConditionResult::Unknown {
             bail!(
                 "--fail-if '{}': no device has enough such I/Os on both sides to tell; compare longer stretches",
                 condition.text
@@ -49,16 +49,16 @@ pub fn run(plan: &DiffPlan) -> Result<u8> {
     }
     let is_failed = verdicts
         .iter()
-        .any(|(_, verdict)| matches!(verdict, Verdict::Passed(_)));
+        .any(|(_, verdict)| matches!(verdict, ConditionResult::Passed(_)));
     Ok(u8::from(is_failed))
 }
 
-fn read(path: &Path, window: Option<TimeWindow>, clock: ClockArgs) -> Result<Stretch> {
+fn read(path: &Path, window: Option<TimeWindow>, clock: ClockArgs) -> Result<ComparedStretch> {
     let caller = super::caller();
     let window = clock.in_zone(window.unwrap_or_default());
-    Ok(Stretch::read(&Query::new(path, window, &caller))?)
+    Ok(ComparedStretch::read(&Query::new(path, window, &caller))?)
 }
 
-fn times(stretch: &Stretch, clock: ClockArgs) -> Times {
+fn times(stretch: &ComparedStretch, clock: ClockArgs) -> Times {
     clock.times(stretch.part.recording.meta(), stretch.part.range.start)
 }

@@ -8,7 +8,7 @@ use iolens_core::store::{Recording, Root, Stored};
 use jiff::Timestamp;
 
 use super::caller::Caller;
-use super::error::{Bound, QueryError, Result, Stretch};
+use super::error::{QueryError, Result, Stretch, WindowBound};
 use super::note::Note;
 use super::{Instant, TimeWindow, civil, source};
 
@@ -179,7 +179,7 @@ fn plain(path: &Path, asked: &TimeWindow, caller: &Caller) -> Result<Chosen> {
     let end_ns = recording.end_ns();
     if at_ns < 0 || at_ns > end_ns {
         return Err(QueryError::Outside {
-            bound: Bound::At,
+            bound: WindowBound::At,
             at_ns,
             end_ns,
         });
@@ -286,9 +286,9 @@ fn in_root(path: &Path, asked: &TimeWindow, caller: &Caller) -> Result<Option<Ve
         let found = spans(root.recordings(), caller);
         found.map(|f| f.start_unix_ns..f.end_unix_ns).collect()
     })?;
-    let at = wall_ns(settled.at, Bound::At, path)?;
-    let from = wall_ns(settled.from, Bound::From, path)?;
-    let to = wall_ns(settled.to, Bound::To, path)?;
+    let at = wall_ns(settled.at, WindowBound::At, path)?;
+    let from = wall_ns(settled.from, WindowBound::From, path)?;
+    let to = wall_ns(settled.to, WindowBound::To, path)?;
     let from_ns = at.map(|t| t.saturating_sub(AROUND_NS)).or(from);
     let to_ns = at.map(|t| t.saturating_add(AROUND_NS)).or(to);
     if let (Some(from_unix_ns), Some(to_unix_ns)) = (from_ns, to_ns)
@@ -319,7 +319,7 @@ fn in_root(path: &Path, asked: &TimeWindow, caller: &Caller) -> Result<Option<Ve
 }
 
 /// A time of a question about a root, whose recordings have no common start.
-fn wall_ns(instant: Option<Instant>, bound: Bound, place: &Path) -> Result<Option<i64>> {
+fn wall_ns(instant: Option<Instant>, bound: WindowBound, place: &Path) -> Result<Option<i64>> {
     match instant {
         None => Ok(None),
         Some(Instant::Wall(t)) => Ok(Some(unix_ns(t))),

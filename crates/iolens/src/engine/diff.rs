@@ -16,7 +16,7 @@ use super::report::{self, Limits};
 use super::{decode, window};
 
 /// One of the two stretches: its report, and its I/Os in blocks of time.
-pub struct Stretch {
+pub struct ComparedStretch {
     /// Where it lies.
     pub part: Part,
     /// All analyses of it.
@@ -24,12 +24,12 @@ pub struct Stretch {
     sides: BTreeMap<DevId, Side>,
 }
 
-impl Stretch {
+impl ComparedStretch {
     /// Reads what `query` is about.
     ///
     /// # Errors
     /// No recording holds the time, or it cannot be read.
-    pub fn read(query: &Query<'_>) -> Result<Stretch> {
+    pub fn read(query: &Query<'_>) -> Result<ComparedStretch> {
         let caller = query.caller;
         let part = query.one(Grain::Analysis)?;
         let report = report::of_part(&part, &Limits::default(), caller)?;
@@ -43,7 +43,7 @@ impl Stretch {
             }
         })?;
         caller.damage(&met.warnings);
-        Ok(Stretch {
+        Ok(ComparedStretch {
             part,
             report,
             sides,
@@ -85,8 +85,8 @@ pub struct DeviceChanges {
 
 /// Compares the devices of two stretches. A device is the same if its stable identity is, or its name where that is not known
 /// of one of them.
-pub fn devices(before: &Stretch, after: &Stretch) -> Vec<DeviceChanges> {
-    let stretch_of = |of: &Stretch| Window::new(of.part.range.start, of.part.range.end);
+pub fn devices(before: &ComparedStretch, after: &ComparedStretch) -> Vec<DeviceChanges> {
+    let stretch_of = |of: &ComparedStretch| Window::new(of.part.range.start, of.part.range.end);
     let empty_before = Side::new(stretch_of(before));
     let empty_after = Side::new(stretch_of(after));
     let mut unmatched: BTreeMap<DevId, &Side> = before.sides.iter().map(|(d, s)| (*d, s)).collect();
@@ -158,7 +158,7 @@ impl WaitChange {
 }
 
 /// Waits that appeared, went, grew or shrank, the largest difference first.
-pub fn waits(before: &Stretch, after: &Stretch) -> Vec<WaitChange> {
+pub fn waits(before: &ComparedStretch, after: &ComparedStretch) -> Vec<WaitChange> {
     let mut all: BTreeMap<WaitKey, WaitChange> = BTreeMap::new();
     for (key, seconds) in waited(before) {
         entry(&mut all, &key).before_s_per_min += seconds / before.seconds() * 60.0;
@@ -189,7 +189,7 @@ fn entry<'a>(all: &'a mut BTreeMap<WaitKey, WaitChange>, key: &WaitKey) -> &'a m
 }
 
 /// All waits of a stretch in seconds.
-fn waited(stretch: &Stretch) -> Vec<(WaitKey, f64)> {
+fn waited(stretch: &ComparedStretch) -> Vec<(WaitKey, f64)> {
     let mut all = Vec::new();
     for device in &stretch.report.waits {
         let (name, _) = stretch.identity(device.dev);
@@ -286,7 +286,7 @@ fn short_name(measure: Measure) -> &'static str {
 
 /// What became of a condition.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
+pub enum ConditionResult {
     /// No device has passed the limit.
     Held,
     /// These have.
@@ -297,7 +297,7 @@ pub enum Verdict {
 
 impl Condition {
     /// Whether a device has passed the limit: its change does, and its interval leaves out no change at all.
-    pub fn judge(&self, devices: &[DeviceChanges]) -> Verdict {
+    pub fn judge(&self, devices: &[DeviceChanges]) -> ConditionResult {
         let mut passed = Vec::new();
         let mut judged = 0;
         for device in devices {
@@ -328,9 +328,9 @@ impl Condition {
             }
         }
         match (judged, passed.is_empty()) {
-            (0, _) => Verdict::Unknown,
-            (_, true) => Verdict::Held,
-            (_, false) => Verdict::Passed(passed),
+            (0, _) => ConditionResult::Unknown,
+            (_, true) => ConditionResult::Held,
+            (_, false) => ConditionResult::Passed(passed),
         }
     }
 }
@@ -360,28 +360,37 @@ mod tests {
         }
     }
 
-    fn judged(condition: &str, device: DeviceChanges) -> Verdict {
+    fn judged(condition: &str, device: DeviceChanges) -> ConditionResult {
         let condition: Condition = condition.parse().expect("a condition");
         condition.judge(&[device])
     }
 
     #[test]
     fn a_limit_is_passed_by_a_change_that_is_no_chance() {
-        let passed = Verdict::Passed(vec!["sda".to_owned()]);
+        let passed = ConditionResult::Passed(vec!["sda".to_owned()]);
         let limit = "read.p99 > +10%";
         assert_eq!(judged(limit, change(12.0, 3.0, 20.0)), passed);
         assert_eq!(judged("sda:read.p99>10%", change(12.0, 3.0, 20.0)), passed);
-        assert_eq!(judged(limit, change(12.0, -1.0, 25.0)), Verdict::Held);
-        assert_eq!(judged(limit, change(8.0, 3.0, 20.0)), Verdict::Held);
+        assert_eq!(
+            judged(limit, change(12.0, -1.0, 25.0)),
+            ConditionResult::Held
+        );
+        assert_eq!(judged(limit, change(8.0, 3.0, 20.0)), ConditionResult::Held);
         let below = "read.p99 < -5 %";
         assert_eq!(judged(below, change(-8.0, -12.0, -2.0)), passed);
-        assert_eq!(judged(below, change(-8.0, -12.0, 1.0)), Verdict::Held);
+        assert_eq!(
+            judged(below, change(-8.0, -12.0, 1.0)),
+            ConditionResult::Held
+        );
     }
 
     #[test]
     fn what_cannot_be_told_is_no_pass() {
         for limit in ["write.p99 > 10%", "read.p50 > 10%", "sdb:read.p99 > 10%"] {
-            assert_eq!(judged(limit, change(12.0, 3.0, 20.0)), Verdict::Unknown);
+            assert_eq!(
+                judged(limit, change(12.0, 3.0, 20.0)),
+                ConditionResult::Unknown
+            );
         }
     }
 

@@ -15,7 +15,7 @@ pub type Result<T, E = QueryError> = std::result::Result<T, E>;
 
 /// One of the times of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bound {
+pub enum WindowBound {
     /// The moment around which it is.
     At,
     /// Its beginning.
@@ -90,7 +90,7 @@ pub enum QueryError {
     /// A time is not in the recording; in nanoseconds since its start.
     Outside {
         /// Which time.
-        bound: Bound,
+        bound: WindowBound,
         /// It.
         at_ns: i64,
         /// The recording's end.
@@ -99,7 +99,7 @@ pub enum QueryError {
     /// A time counts from a recording's start, and there are many.
     NeedsWallClock {
         /// Which time.
-        bound: Bound,
+        bound: WindowBound,
         /// The root.
         place: PathBuf,
     },

@@ -6,7 +6,7 @@ use iolens_core::model::{Io, LossReason};
 use iolens_core::store::Recording;
 
 use super::caller::Caller;
-use super::error::{Bound, QueryError, Result};
+use super::error::{QueryError, Result, WindowBound};
 use super::note::Note;
 use super::{Instant, TimeWindow};
 
@@ -33,10 +33,10 @@ pub fn resolve(recording: &Recording, asked: &TimeWindow) -> Result<Range<i64>> 
         end_ns,
     };
     if from < 0 || (from >= end_ns && asked.from.is_some()) {
-        return Err(outside(Bound::From, from));
+        return Err(outside(WindowBound::From, from));
     }
     if to <= 0 && asked.to.is_some() {
-        return Err(outside(Bound::To, to));
+        return Err(outside(WindowBound::To, to));
     }
     if to < from || (to == from && asked.to.is_some()) {
         return Err(QueryError::EndsBeforeSinceStart {

@@ -10,7 +10,9 @@ use super::escape::terminal;
 use super::indent::indented;
 use super::layout::{Layout, Role, count_of, number, size};
 use super::times::Times;
-use crate::engine::diff::{Condition, DeviceChanges, Stretch, Verdict, WaitCause, WaitChange};
+use crate::engine::diff::{
+    ComparedStretch, Condition, ConditionResult, DeviceChanges, WaitCause, WaitChange,
+};
 
 /// Waits that the text shows.
 const MAX_WAITS: usize = 8;
@@ -24,15 +26,15 @@ const MIN_WAIT_S_PER_MIN: f64 = 0.06;
 /// Both stretches, and what was found.
 pub struct Compared<'a> {
     /// The first one.
-    pub before: &'a Stretch,
+    pub before: &'a ComparedStretch,
     /// The other one.
-    pub after: &'a Stretch,
+    pub after: &'a ComparedStretch,
     /// Device by device.
     pub devices: &'a [DeviceChanges],
     /// The largest difference first.
     pub waits: &'a [WaitChange],
     /// The conditions that the user gave, with what became of them.
-    pub verdicts: &'a [(&'a Condition, Verdict)],
+    pub verdicts: &'a [(&'a Condition, ConditionResult)],
     /// How the times of each are shown.
     pub times: [Times; 2],
 }
@@ -136,9 +138,9 @@ pub fn render_json(compared: &Compared<'_>) -> serde_json::Result<String> {
     let mut conditions = Vec::new();
     for (condition, verdict) in compared.verdicts {
         let (verdict, devices): (&str, &[String]) = match verdict {
-            Verdict::Held => ("held", &[]),
-            Verdict::Passed(devices) => ("passed", devices),
-            Verdict::Unknown => ("unknown", &[]),
+            ConditionResult::Held => ("held", &[]),
+            ConditionResult::Passed(devices) => ("passed", devices),
+            ConditionResult::Unknown => ("unknown", &[]),
         };
         conditions.push(ConditionEntry {
             condition: &condition.text,
@@ -158,7 +160,7 @@ pub fn render_json(compared: &Compared<'_>) -> serde_json::Result<String> {
     indented(&document)
 }
 
-fn stretch_entry(stretch: &Stretch, times: &Times) -> StretchEntry {
+fn stretch_entry(stretch: &ComparedStretch, times: &Times) -> StretchEntry {
     let unix_ns = times.unix_ns(stretch.part.range.start);
     StretchEntry {
         path: stretch.part.recording.path().display().to_string(),
@@ -221,9 +223,11 @@ pub fn render_text(compared: &Compared<'_>, layout: Layout) -> String {
     out.push_str(&measures_table(compared.devices, layout));
     for (condition, verdict) in compared.verdicts {
         let text = match verdict {
-            Verdict::Held => "held".to_owned(),
-            Verdict::Passed(devices) => format!("PASSED by {}", terminal(&devices.join(", "))),
-            Verdict::Unknown => "cannot be judged: too few I/Os".to_owned(),
+            ConditionResult::Held => "held".to_owned(),
+            ConditionResult::Passed(devices) => {
+                format!("PASSED by {}", terminal(&devices.join(", ")))
+            }
+            ConditionResult::Unknown => "cannot be judged: too few I/Os".to_owned(),
         };
         let _ = writeln!(out, "--fail-if '{}': {text}", terminal(&condition.text));
     }

@@ -5,7 +5,7 @@ use iolens_core::analysis::timeline::{MAX_ROWS, PlanError};
 use jiff::Timestamp;
 
 use super::escape;
-use crate::engine::error::{Bound, DevicesOnly, Distinction, QueryError, Stretch};
+use crate::engine::error::{DevicesOnly, Distinction, QueryError, Stretch, WindowBound};
 use crate::engine::note::Note;
 
 /// How what can be asked for is called.
@@ -25,11 +25,11 @@ impl Spelling {
         }
     }
 
-    fn bound(self, bound: Bound) -> String {
+    fn bound(self, bound: WindowBound) -> String {
         self.name(match bound {
-            Bound::At => "at",
-            Bound::From => "from",
-            Bound::To => "to",
+            WindowBound::At => "at",
+            WindowBound::From => "from",
+            WindowBound::To => "to",
         })
     }
 
@@ -336,7 +336,7 @@ mod tests {
             "{parameters}"
         );
         let outside = QueryError::Outside {
-            bound: Bound::From,
+            bound: WindowBound::From,
             at_ns: 2_127_115_000_000,
             end_ns: S,
         };

@@ -22,13 +22,13 @@ pub const MIN_BLOCKS: usize = 8;
 pub(super) struct Blocks {
     from_ns: i64,
     block_ns: i64,
-    blocks: Vec<Block>,
+    blocks: Vec<TimeBlock>,
     /// The buckets of [`Histogram`] that have I/Os lie in this range.
     buckets: Range<usize>,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Block {
+struct TimeBlock {
     seconds: f64,
     ios: u64,
     bytes: u64,
@@ -39,9 +39,9 @@ struct Block {
 
 /// The measures of a selection of blocks.
 #[derive(Debug, Clone)]
-pub(super) struct Values([Option<f64>; Measure::ALL.len()]);
+pub(super) struct MeasureValues([Option<f64>; Measure::ALL.len()]);
 
-impl Values {
+impl MeasureValues {
     pub(super) fn get(&self, measure: Measure) -> Option<f64> {
         self.0[measure as usize]
     }
@@ -53,9 +53,9 @@ impl Blocks {
         let count = (window.len_ns() / MIN_BLOCK_NS).clamp(1, MAX_BLOCKS);
         // Rounded up: the last block is shorter by less than a nanosecond for each block.
         let block_ns = ((window.len_ns() + count - 1) / count).max(1);
-        let block = Block {
+        let block = TimeBlock {
             seconds: window.len_s() / count as f64,
-            ..Block::default()
+            ..TimeBlock::default()
         };
         Blocks {
             from_ns: window.from_ns,
@@ -113,8 +113,8 @@ impl Blocks {
     }
 
     /// The measures of a selection that has each block so many times.
-    pub(super) fn values(&self, times: &[u32]) -> Values {
-        let mut total = Block::default();
+    pub(super) fn values(&self, times: &[u32]) -> MeasureValues {
+        let mut total = TimeBlock::default();
         let mut latencies = vec![0; self.buckets.len()];
         for (block, times) in self.blocks.iter().zip(times) {
             let times = u64::from(*times);
@@ -139,7 +139,7 @@ impl Blocks {
             values[Measure::MeanUs as usize] = Some(mean_ns / 1e3);
         }
         self.add_quantiles(&mut values, &latencies, total.ios);
-        Values(values)
+        MeasureValues(values)
     }
 
     /// The quantiles for which there are enough I/Os: values of rank `q n`, where the ranks within a bucket are spread

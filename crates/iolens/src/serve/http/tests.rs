@@ -407,14 +407,16 @@ fn clients_that_do_not_read_are_closed_and_others_are_answered() {
     });
     let (_runtime, address) = served(&app);
     let table = format!("/api/v1/ios?from={}&limit=100000", api::tests::at(0));
-    let silent: Vec<TcpStream> = (0..6)
-        .map(|_| {
-            let mut stream = asked(address, &table);
-            stream.read_exact(&mut [0; 12]).unwrap();
-            stream
-        })
-        .collect();
-    assert!(app.places.count(Kind::Heavy) > 0);
+    let mut silent: Vec<TcpStream> = Vec::new();
+    let mut held = 0;
+    for _ in 0..6 {
+        let mut stream = asked(address, &table);
+        stream.read_exact(&mut [0; 12]).unwrap();
+        // On a busy machine the first ones are closed before the last one is answered.
+        held = held.max(app.places.count(Kind::Heavy));
+        silent.push(stream);
+    }
+    assert!(held > 0);
     for target in ["/healthz", "/metrics"] {
         assert!(read(asked(address, target)).starts_with("HTTP/1.1 200"));
     }
