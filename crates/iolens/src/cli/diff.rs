@@ -33,8 +33,8 @@ pub struct DiffPlan {
     /// Which time of AFTER counts
     #[arg(long, value_name = "FROM..TO", value_parser = parse_stretch, allow_hyphen_values = true)]
     pub after: Option<TimeWindow>,
-    /// Exit code 1 if a device's change passes this limit and is no chance: [DEVICE:]CLASS.MEASURE > +N% or < -N%, such as
-    /// 'read.p99 > +10%'. MEASURE: ios, bytes, mean, p50, p90, p99, p999. May be given several times
+    /// Exit code 1 if a device's change passes this limit and is no chance: CLASS.MEASURE > +N% or < -N%, such as
+    /// 'read.p99 > +10%', with DEVICE: before it for one device. MEASURE: ios, bytes, mean, p50, p90, p99, p999. May be given several times
     #[arg(long, value_name = "CONDITION")]
     pub fail_if: Vec<Condition>,
     /// Print everything as JSON
