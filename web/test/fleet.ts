@@ -1,4 +1,4 @@
-import type { DeviceRow, FindingRow, FleetDocument, HostRow } from "../src/generated/fleet";
+import type { DeviceRow, FindingRow, FleetDocument, HostRow, KindRow, Severity } from "../src/generated/fleet";
 
 const HOSTILE = `</script><img src=x onerror="document.title='owned'">`;
 const START_S = 1_795_000_000;
@@ -14,12 +14,12 @@ export function fleet(): FleetDocument & { format: number } {
     hosts.push({ ...sums, recordings: 1, from_unix_s: START_S, to_unix_s: START_S + 86400, disks: 2, slow_disks: i === 41 ? 1 : 0, findings: i === 7 ? 30 : 0 });
     for (const device of ["sda", "sdb"]) devices.push({ ...sums, device, stable_id: null, model: "M1", slow: i === 41 && device === "sdb", slow_factor: i === 9 ? null : i === 41 && device === "sdb" ? 3.1 : 1.02, read_us: 120, write_us: null });
   }
-  const finding = (at_s: number, severity: string, kind: string, host = HOSTILE): FindingRow => {
+  const finding = (at_s: number, severity: Severity, kind: string, host = HOSTILE): FindingRow => {
     const start_unix_s = START_S + at_s;
     return { host, device: at_s === 500 ? null : "sda", kind, severity, summary: `p99 ${HOSTILE}`, start_unix_s, end_unix_s: start_unix_s + 8.5, open: at_s === 900 };
   };
   const findings = [finding(900, "critical", "stall", "node41"), finding(500, "warning", "slow-io"), ...[...Array(18).keys()].map((i) => finding(1000 - i, "info", "microburst"))];
-  const kinds = [
+  const kinds: KindRow[] = [
     { kind: "stall", severity: "critical", hosts: 1, findings: 1 },
     { kind: "slow-io", severity: "warning", hosts: 3, findings: 3 },
     { kind: "microburst", severity: "info", hosts: 1, findings: 28 },

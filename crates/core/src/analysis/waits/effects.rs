@@ -270,7 +270,7 @@ pub(super) fn is_own_class(victim: Class, other: Class) -> bool {
 /// Time lost behind the I/Os of one class and origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blame {
-    /// The group, by its place among [`DeviceEffects::groups`].
+    /// The group, by its place among [`DeviceFelt::groups`](super::DeviceFelt::groups).
     pub group: usize,
     /// How long.
     pub ns: i64,
