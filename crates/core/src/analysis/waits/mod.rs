@@ -40,7 +40,7 @@ const MAX_GROUPS: usize = 4096;
 
 /// Processes of one program in one control group that are kept apart. Where there are more they are one group: of a pool
 /// of workers each waits behind all others, and no single one is the cause.
-const MAX_PROCESSES: usize = 8;
+const MAX_PROCESSES: usize = 4;
 
 /// Losses that are remembered while I/Os that may have waited through them are attributed.
 const MAX_LOSSES: usize = 64;
