@@ -4,41 +4,10 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::analysis::waits::WaitsBuilder;
-use crate::analysis::waits::tests::simulator::{Device, Job, Order, dev, poisson};
+use crate::analysis::waits::tests::simulator::{
+    Device, Job, MS, Order, SECONDS, bursts, dev, requests,
+};
 use crate::model::{Comm, Io, Op};
-
-const MS: i64 = 1_000_000;
-const SECONDS: i64 = 60;
-
-/// Requests of `work_ns`, a little more or less, at random places and times.
-fn requests(seed: u64, who: &'static str, op: Op, per_s: f64, work_ns: i64) -> Vec<Job> {
-    poisson(seed, SECONDS, per_s, |random, at_ns| Job {
-        at_ns,
-        work_ns: work_ns * (90 + random.below(21) as i64) / 100,
-        bytes: 4096,
-        op,
-        sector: random.below(1 << 30) as i64,
-        who,
-    })
-}
-
-/// `n` writes at once every `period_ns`.
-fn bursts(n: usize, period_ns: i64, work_ns: i64) -> Vec<Job> {
-    let mut jobs = Vec::new();
-    for burst in 1..SECONDS * 1000 * MS / period_ns {
-        for i in 0..n {
-            jobs.push(Job {
-                at_ns: burst * period_ns + i as i64 * 10_000,
-                work_ns,
-                bytes: 1 << 20,
-                op: Op::WRITE,
-                sector: (1 << 20) + 2048 * i as i64,
-                who: "backup",
-            });
-        }
-    }
-    jobs
-}
 
 /// One stream of large reads with a fixed number in flight would need a closed loop: here they come at a fixed pace.
 fn scan(from_s: i64, to_s: i64, load: f64, work_ns: i64) -> Vec<Job> {

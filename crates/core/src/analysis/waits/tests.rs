@@ -6,39 +6,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::Op;
-use simulator::{Device, Job, Order, dev, poisson};
-
-const MS: i64 = 1_000_000;
-const SECONDS: i64 = 60;
+use simulator::{Device, Job, MS, Order, SECONDS, bursts, dev, poisson, requests};
 
 /// Reads of 4 KiB at random places that take a little more or less than `work_ns`.
 fn victims(per_s: f64, work_ns: i64) -> Vec<Job> {
-    poisson(7, SECONDS, per_s, |random, at_ns| Job {
-        at_ns,
-        work_ns: work_ns * (90 + random.below(21) as i64) / 100,
-        bytes: 4096,
-        op: Op::READ,
-        sector: random.below(1 << 30) as i64,
-        who: "shop",
-    })
-}
-
-/// `n` writes at once every `period_ns`.
-fn bursts(n: usize, period_ns: i64, work_ns: i64) -> Vec<Job> {
-    let mut jobs = Vec::new();
-    for burst in 1..SECONDS * 1000 * MS / period_ns {
-        for i in 0..n {
-            jobs.push(Job {
-                at_ns: burst * period_ns + i as i64 * 10_000,
-                work_ns,
-                bytes: 1 << 20,
-                op: Op::WRITE,
-                sector: (1 << 20) + 2048 * i as i64,
-                who: "backup",
-            });
-        }
-    }
-    jobs
+    requests(7, "shop", Op::READ, per_s, work_ns)
 }
 
 /// A stream of reads that takes `load` of one server.

@@ -3,6 +3,10 @@
 use crate::analysis::math::stats::Shuffler;
 use crate::model::{Comm, DevId, Io, Op, Origin};
 
+pub const MS: i64 = 1_000_000;
+/// How long the loads last.
+pub const SECONDS: i64 = 60;
+
 /// An I/O that is about to be asked for.
 #[derive(Debug, Clone, Copy)]
 pub struct Job {
@@ -227,4 +231,34 @@ pub fn poisson(
         let one = job(&mut random, at as i64);
         jobs.push(one);
     }
+}
+
+/// Requests of `work_ns`, a little more or less, at random places and times.
+pub fn requests(seed: u64, who: &'static str, op: Op, per_s: f64, work_ns: i64) -> Vec<Job> {
+    poisson(seed, SECONDS, per_s, |random, at_ns| Job {
+        at_ns,
+        work_ns: work_ns * (90 + random.below(21) as i64) / 100,
+        bytes: 4096,
+        op,
+        sector: random.below(1 << 30) as i64,
+        who,
+    })
+}
+
+/// `n` writes at once every `period_ns`.
+pub fn bursts(n: usize, period_ns: i64, work_ns: i64) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for burst in 1..SECONDS * 1000 * MS / period_ns {
+        for i in 0..n {
+            jobs.push(Job {
+                at_ns: burst * period_ns + i as i64 * 10_000,
+                work_ns,
+                bytes: 1 << 20,
+                op: Op::WRITE,
+                sector: (1 << 20) + 2048 * i as i64,
+                who: "backup",
+            });
+        }
+    }
+    jobs
 }
