@@ -380,16 +380,7 @@ impl Rows {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().expect("temporary directory");
-        for (path, content) in files {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().expect("it has a parent")).expect("mkdir");
-            fs::write(path, content).expect("write");
-        }
-        root
-    }
+    use crate::topology::tree;
 
     const V2: &str = "40 1 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
 

@@ -28,3 +28,15 @@ pub use process::{
 };
 pub use settings::read_settings;
 pub use stack::{Disk, Layer};
+
+/// A made-up `/proc` and `/sys`: files by their paths below the root, with their content.
+#[cfg(test)]
+fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().expect("temporary directory");
+    for (path, content) in files {
+        let path = root.path().join(path);
+        std::fs::create_dir_all(path.parent().expect("it has a parent")).expect("mkdir");
+        std::fs::write(path, content).expect("write");
+    }
+    root
+}

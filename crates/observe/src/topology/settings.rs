@@ -189,16 +189,7 @@ fn profile(allocation: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().expect("temporary directory");
-        for (path, content) in files {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().expect("it has a parent")).expect("mkdir");
-            fs::write(path, content).expect("write");
-        }
-        root
-    }
+    use crate::topology::tree;
 
     fn link(root: &Path, target: &str, path: &str) {
         let path = root.join(path);
