@@ -276,13 +276,14 @@ pub fn fixed(v: f64, decimals: usize) -> String {
     }
 }
 
-/// `1 I/O`, `2 I/Os`: `n` in groups of three digits, with the noun in its number.
+/// `1 I/O`, `2 I/Os`, `2 stories`: `n` in groups of three digits, with the noun in its number.
 pub fn count_of(n: u64, noun: &str) -> String {
-    format!(
-        "{} {noun}{}",
-        indicatif::HumanCount(n),
-        if n == 1 { "" } else { "s" }
-    )
+    let count = indicatif::HumanCount(n);
+    match (n, noun.strip_suffix('y')) {
+        (1, _) => format!("{count} {noun}"),
+        (_, Some(stem)) => format!("{count} {stem}ies"),
+        (_, None) => format!("{count} {noun}s"),
+    }
 }
 
 /// Bytes in decimal units, to three significant digits.

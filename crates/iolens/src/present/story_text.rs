@@ -49,7 +49,6 @@ pub(super) fn section(
     }
     if told.len() > shown {
         let more = count_of((told.len() - shown) as u64, "more story");
-        let more = more.replace("storys", "stories");
         let _ = writeln!(out, "  and {more}: --json");
     }
     if let Some(cleared) = stories::cleared(report, names, facts) {
