@@ -83,23 +83,26 @@ pub const HOST: Parameter = Parameter {
     shape: Shape::Text,
     description: "Where a root holds recordings of several hosts, one of them",
 };
+/// Of `from`, `to` and `at` alike.
+const INSTANT: &str = "RFC 3339, seconds since the epoch, -5m or now; without any of the three the last 15 minutes; at is the minute around";
+
 /// `from`.
 pub const FROM: Parameter = Parameter {
     name: "from",
     shape: Shape::Text,
-    description: "RFC 3339, seconds since the epoch, -5m or now; without any of the three the last 15 minutes; at is the minute around",
+    description: INSTANT,
 };
 /// `to`.
 pub const TO: Parameter = Parameter {
     name: "to",
     shape: Shape::Text,
-    description: "RFC 3339, seconds since the epoch, -5m or now; without any of the three the last 15 minutes; at is the minute around",
+    description: INSTANT,
 };
 /// `at`.
 pub const AT: Parameter = Parameter {
     name: "at",
     shape: Shape::Text,
-    description: "RFC 3339, seconds since the epoch, -5m or now; without any of the three the last 15 minutes; at is the minute around",
+    description: INSTANT,
 };
 /// `by`.
 pub const BY: Parameter = Parameter {
