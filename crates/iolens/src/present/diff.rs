@@ -7,6 +7,7 @@ use iolens_core::model::Class;
 use serde::Serialize;
 
 use super::escape::terminal;
+use super::findings::words::plural;
 use super::indent::indented;
 use super::layout::{Layout, Role, count_of, number, size};
 use super::times::Times;
@@ -254,7 +255,7 @@ fn what_changed(compared: &Compared<'_>, layout: Layout) -> String {
             out,
             "  {} of {} of {}: {} to {}, {} (95 % interval {} to {})",
             title(change.measure),
-            plural(change.class),
+            plural(change.class).to_lowercase(),
             terminal(&device.device),
             value(change.measure, change.before),
             value(change.measure, change.after),
@@ -356,15 +357,6 @@ fn measures_table(devices: &[DeviceChanges], layout: Layout) -> String {
         return String::new();
     }
     layout.table(&columns.map(str::to_owned), &rows, |i| i < 2) + "\n"
-}
-
-fn plural(class: Class) -> &'static str {
-    match class {
-        Class::Read => "reads",
-        Class::Write => "writes",
-        Class::Discard => "discards",
-        Class::Flush => "flushes",
-    }
 }
 
 fn title(measure: Measure) -> &'static str {

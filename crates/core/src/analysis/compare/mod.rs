@@ -67,19 +67,6 @@ impl Measure {
         Measure::P999Us,
     ];
 
-    /// Its name in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Measure::IosPerS => "ios_per_s",
-            Measure::BytesPerS => "bytes_per_s",
-            Measure::MeanUs => "mean_us",
-            Measure::P50Us => "p50_us",
-            Measure::P90Us => "p90_us",
-            Measure::P99Us => "p99_us",
-            Measure::P999Us => "p999_us",
-        }
-    }
-
     /// The share of I/Os that are at most as slow, of a quantile.
     fn quantile(self) -> Option<f64> {
         match self {
