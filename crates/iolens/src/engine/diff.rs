@@ -5,15 +5,14 @@ use std::str::FromStr;
 
 use iolens_core::analysis::compare::{self, Change, Measure, Side};
 use iolens_core::analysis::waits::Group;
-use iolens_core::analysis::{Report, Window};
-use iolens_core::model::{Class, Comm, DevId};
-use iolens_core::store::IoColumns;
+use iolens_core::analysis::{Part as Analysis, Report, Window};
+use iolens_core::model::{Class, Comm, DevId, Io};
 
 use super::error::Result;
+use super::filter::Filter;
 use super::part::Part;
 use super::query::{Grain, Query};
 use super::report::{self, Limits};
-use super::{decode, window};
 
 /// One of the two stretches: its report, and its I/Os in blocks of time.
 pub struct ComparedStretch {
@@ -30,23 +29,18 @@ impl ComparedStretch {
     /// # Errors
     /// No recording holds the time, or it cannot be read.
     pub fn read(query: &Query<'_>) -> Result<ComparedStretch> {
-        let caller = query.caller;
         let part = query.one(Grain::Analysis)?;
-        let report = report::of_part(&part, &Limits::default(), caller)?;
-        let stretch = Window::new(part.range.start, part.range.end);
-        let mut sides: BTreeMap<DevId, Side> = BTreeMap::new();
-        let range = window::with_last_instant(&part.recording, &part.range);
-        let met = decode::each_io(&part.recording, range, IoColumns::QUEUE, caller, |io| {
-            if part.filter.counts(io.dev) {
-                let side = sides.entry(io.dev).or_insert_with(|| Side::new(stretch));
-                side.add(io);
-            }
-        })?;
-        caller.damage(&met.warnings);
+        let mut sides = Sides {
+            window: Window::new(part.range.start, part.range.end),
+            filter: part.filter.clone(),
+            by_device: BTreeMap::new(),
+        };
+        let limits = Limits::default();
+        let report = report::of_part_and(&part, &limits, query.caller, &mut [&mut sides])?;
         Ok(ComparedStretch {
+            sides: sides.by_device,
             part,
             report,
-            sides,
         })
     }
 
@@ -66,6 +60,25 @@ impl ComparedStretch {
         match devices.iter().find(|device| device.id == dev) {
             Some(device) => (device.name.clone(), device.stable_id.clone()),
             None => (dev.to_string(), None),
+        }
+    }
+}
+
+/// The I/Os of each device in a stretch of time.
+struct Sides {
+    window: Window,
+    filter: Filter,
+    by_device: BTreeMap<DevId, Side>,
+}
+
+impl Analysis for Sides {
+    fn consume(&mut self, ios: &[Io], _later_start_ns: i64) {
+        for io in ios {
+            // What was in flight at the end comes too: a device with nothing else has no I/O in the stretch.
+            if self.window.contains(io.done_ns) && self.filter.counts(io.dev) {
+                let side = self.by_device.entry(io.dev);
+                side.or_insert_with(|| Side::new(self.window)).add(io);
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use iolens_core::analysis::bursts::links::Link;
 use iolens_core::analysis::timeline::{Differences, GroupBy};
-use iolens_core::analysis::{Report, ReportBuilder, Window};
+use iolens_core::analysis::{Part as Analysis, Report, ReportBuilder, Window};
 use iolens_core::model::{DevId, IntervalRates, Names};
 use iolens_core::store::{IoColumns, Recording, read_rates, read_stages};
 
@@ -30,6 +30,19 @@ pub struct Limits {
 /// # Errors
 /// The recording cannot be read.
 pub fn of_part(part: &Part, limits: &Limits, caller: &Caller) -> Result<Report> {
+    of_part_and(part, limits, caller, &mut [])
+}
+
+/// The same, while `others` take the I/Os as well: the recording is read once.
+///
+/// # Errors
+/// As of [`of_part`].
+pub fn of_part_and(
+    part: &Part,
+    limits: &Limits,
+    caller: &Caller,
+    others: &mut [&mut dyn Analysis],
+) -> Result<Report> {
     let Part {
         recording,
         range,
@@ -37,13 +50,14 @@ pub fn of_part(part: &Part, limits: &Limits, caller: &Caller) -> Result<Report> 
         filter,
         ..
     } = part;
-    let mut report = analyse(recording, range, names, &filter.layers, limits, caller)?;
-    let others: Vec<IntervalRates>;
+    let layers = &filter.layers;
+    let mut report = analyse(recording, range, names, layers, limits, caller, others)?;
+    let read: Vec<IntervalRates>;
     let rates = match &part.source {
         Source::Tables(rates) => rates,
         _ => {
-            others = read_rates(recording.path())?;
-            &others
+            read = read_rates(recording.path())?;
+            &read
         }
     };
     report_tables::add(
@@ -64,7 +78,7 @@ pub fn plain(recording: &Recording, range: &Range<i64>, caller: &Caller) -> Resu
     let names = names::read(recording, range.end, caller)?;
     let layers = Layers::of(recording, GroupBy::All, caller)?;
     let limits = Limits::default();
-    let mut report = analyse(recording, range, &names, &layers, &limits, caller)?;
+    let mut report = analyse(recording, range, &names, &layers, &limits, caller, &mut [])?;
     let rates = read_rates(recording.path())?;
     report_tables::add(
         recording,
@@ -76,17 +90,18 @@ pub fn plain(recording: &Recording, range: &Range<i64>, caller: &Caller) -> Resu
     Ok(report)
 }
 
-/// All analyses over what completed in `range`, and what was in flight in it.
+/// All analyses over what completed in `range`, and what was in flight in it; `others` take the same I/Os.
 ///
 /// # Errors
 /// The recording cannot be read.
-pub fn analyse(
+fn analyse(
     recording: &Recording,
     range: &Range<i64>,
     names: &Names,
     layers: &Layers,
     limits: &Limits,
     caller: &Caller,
+    others: &mut [&mut dyn Analysis],
 ) -> Result<Report> {
     let mut builder =
         ReportBuilder::for_recording(recording.meta(), Window::new(range.start, range.end))
@@ -96,13 +111,14 @@ pub fn analyse(
         .lost(range.clone())
         .iter()
         .for_each(|l| builder.lost(l));
-    let met = decode::for_parts(
-        recording,
-        window::with_in_flight(range),
-        IoColumns::ALL,
-        caller,
-        &mut builder.parts(),
-    )?;
+    // The part of the report that takes longest is the last one: it has this thread.
+    let mut parts: Vec<&mut dyn Analysis> = Vec::new();
+    for other in others {
+        parts.push(&mut **other);
+    }
+    parts.extend(builder.parts());
+    let in_flight = window::with_in_flight(range);
+    let met = decode::for_parts(recording, in_flight, IoColumns::ALL, caller, &mut parts)?;
     met.damage.iter().for_each(|l| builder.lost(l));
     caller.damage(&met.warnings);
     if recording.requests_stored() > 0 {
