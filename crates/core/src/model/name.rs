@@ -55,7 +55,7 @@ pub struct Name {
     pub text: String,
 }
 
-/// The names of a recording, by number. Untrusted: whoever shows them makes them harmless.
+/// The names of a recording, by number. Untrusted: code that shows them escapes them.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Names {
     /// Paths of control groups by id.

@@ -211,7 +211,7 @@ pub(super) struct ClearedEntry {
 }
 
 /// What a story needs to be put in words.
-pub(super) struct Told<'a> {
+pub(super) struct NamedStory<'a> {
     pub story: &'a Story,
     /// Of the machine, if they are in the recording.
     pub settings: Option<&'a Settings>,
@@ -222,12 +222,12 @@ pub(super) struct Told<'a> {
 }
 
 /// All stories that are not muted, the most harm first.
-pub(super) fn told<'a>(
+pub(super) fn named_stories<'a>(
     report: &'a Report,
     meta: &'a RecordingMeta,
     names: &Names,
     facts: &RecordingFacts,
-) -> Vec<Told<'a>> {
+) -> Vec<NamedStory<'a>> {
     let mut all = Vec::new();
     for story in &report.stories {
         let id = id_of(story, meta, names);
@@ -238,7 +238,7 @@ pub(super) fn told<'a>(
             (Some(program), Some(io)) => files_of(report, meta, names, story.dev, program, io),
             _ => Vec::new(),
         };
-        all.push(Told {
+        all.push(NamedStory {
             story,
             settings: meta.settings.as_ref(),
             device: device_name(meta, story.dev),
@@ -306,9 +306,9 @@ pub(super) fn entries(
     facts: &RecordingFacts,
 ) -> Vec<StoryEntry> {
     let times = Times::utc(meta);
-    told(report, meta, names, facts)
+    named_stories(report, meta, names, facts)
         .into_iter()
-        .map(|told| entry(told, names, &times))
+        .map(|named| entry(named, names, &times))
         .collect()
 }
 
@@ -320,12 +320,12 @@ fn us(ns: i64) -> f64 {
     ns as f64 / 1e3
 }
 
-fn entry(told: Told, names: &Names, times: &Times) -> StoryEntry {
-    let story = told.story;
+fn entry(named: NamedStory, names: &Names, times: &Times) -> StoryEntry {
+    let story = named.story;
     let mut culprits = Vec::new();
     for (i, (program, io)) in story.culprits.iter().zip(&story.culprit_ios).enumerate() {
         let files = if i == 0 {
-            told.files.clone()
+            named.files.clone()
         } else {
             Vec::new()
         };
@@ -336,13 +336,13 @@ fn entry(told: Told, names: &Names, times: &Times) -> StoryEntry {
         advice.push(AdviceEntry {
             what: *what,
             text: story_text::advice(*what, story),
-            now: story_text::present_value(*what, story, told.settings),
+            now: story_text::present_value(*what, story, named.settings),
         });
     }
     let harm = &story.harm;
     StoryEntry {
         kind: story.kind,
-        summary: story_text::sentences(&told, times).join(" "),
+        summary: story_text::sentences(&named, times).join(" "),
         victim: VictimEntry {
             program: program_entry(&story.victim, names),
             class: story.class,
@@ -378,8 +378,8 @@ fn entry(told: Told, names: &Names, times: &Times) -> StoryEntry {
         }),
         doubts: story.doubts.clone(),
         advice,
-        device: told.device,
-        id: told.id,
+        device: named.device,
+        id: named.id,
     }
 }
 
@@ -532,13 +532,13 @@ mod tests {
     #[test]
     fn a_muted_story_is_left_out() {
         let (report, meta, names) = shop_behind_backup();
-        let all = told(&report, &meta, &names, &RecordingFacts::default());
+        let all = named_stories(&report, &meta, &names, &RecordingFacts::default());
         assert_eq!(all.len(), 1);
         let facts = RecordingFacts {
             muted: [all[0].id.clone()].into(),
             ..RecordingFacts::default()
         };
-        assert!(told(&report, &meta, &names, &facts).is_empty());
+        assert!(named_stories(&report, &meta, &names, &facts).is_empty());
         let text = shown(&facts, 112);
         assert!(text.contains("no program was made to wait"), "{text}");
     }

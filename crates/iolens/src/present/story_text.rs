@@ -11,7 +11,7 @@ use super::escape::terminal;
 use super::findings::words::plural;
 use super::layout::{Layout, Role, count_of, size, wrapped};
 use super::report_json::RecordingFacts;
-use super::stories::{self, Told};
+use super::stories::{self, NamedStory};
 use super::times::Times;
 
 /// Stories on a screen.
@@ -30,12 +30,12 @@ pub(super) fn section(
     layout: Layout,
     max_lines: usize,
 ) -> String {
-    let told = stories::told(report, meta, names, facts);
+    let named = stories::named_stories(report, meta, names, facts);
     let mut out = layout.paint(Role::Heading, "What happened") + "\n";
     let mut lines_left = max_lines.saturating_sub(4);
     let mut shown = 0;
-    for told in told.iter().take(MAX_STORIES) {
-        let text = paragraph(told, times, layout);
+    for named in named.iter().take(MAX_STORIES) {
+        let text = paragraph(named, times, layout);
         let lines = text.lines().count();
         if shown > 0 && lines > lines_left {
             break;
@@ -44,11 +44,11 @@ pub(super) fn section(
         out.push_str(&text);
         shown += 1;
     }
-    if told.is_empty() {
+    if named.is_empty() {
         out.push_str("  no program was made to wait for long\n");
     }
-    if told.len() > shown {
-        let more = count_of((told.len() - shown) as u64, "more story");
+    if named.len() > shown {
+        let more = count_of((named.len() - shown) as u64, "more story");
         let _ = writeln!(out, "  and {more}: --json");
     }
     if let Some(cleared) = stories::cleared(report, names, facts) {
@@ -72,23 +72,23 @@ pub(super) fn only(
     layout: Layout,
 ) -> String {
     let mut out = layout.paint(Role::Heading, "What happened") + "\n";
-    for told in stories::told(report, meta, names, &RecordingFacts::default()) {
-        if std::ptr::eq(told.story, story) {
-            out.push_str(&paragraph(&told, times, layout));
+    for named in stories::named_stories(report, meta, names, &RecordingFacts::default()) {
+        if std::ptr::eq(named.story, story) {
+            out.push_str(&paragraph(&named, times, layout));
         }
     }
     out
 }
 
 /// One story, its lines indented.
-fn paragraph(told: &Told, times: &Times, layout: Layout) -> String {
-    let mut text = sentences(told, times).join(" ");
+fn paragraph(named: &NamedStory, times: &Times, layout: Layout) -> String {
+    let mut text = sentences(named, times).join(" ");
     let mut out = String::new();
     for line in wrapped(&terminal(&text), layout.prose().saturating_sub(2).max(1)) {
         let _ = writeln!(out, "  {line}");
     }
-    text = format!("Try: {}", tries(told));
-    if !told.story.advice.is_empty() {
+    text = format!("Try: {}", tries(named));
+    if !named.story.advice.is_empty() {
         for line in wrapped(&terminal(&text), layout.prose().saturating_sub(2).max(1)) {
             let _ = writeln!(out, "  {line}");
         }
@@ -96,11 +96,11 @@ fn paragraph(told: &Told, times: &Times, layout: Layout) -> String {
     out
 }
 
-fn tries(told: &Told) -> String {
+fn tries(named: &NamedStory) -> String {
     let mut all = Vec::new();
-    for what in &told.story.advice {
-        let mut text = advice(*what, told.story);
-        if let Some(now) = present_value(*what, told.story, told.settings) {
+    for what in &named.story.advice {
+        let mut text = advice(*what, named.story);
+        if let Some(now) = present_value(*what, named.story, named.settings) {
             let _ = write!(text, " (now {now})");
         }
         all.push(text);
@@ -109,9 +109,9 @@ fn tries(told: &Told) -> String {
 }
 
 /// The sentences of one story.
-pub(super) fn sentences(told: &Told, times: &Times) -> Vec<String> {
-    let story = told.story;
-    let mut out = vec![what_happened(told, times), how_bad(story)];
+pub(super) fn sentences(named: &NamedStory, times: &Times) -> Vec<String> {
+    let story = named.story;
+    let mut out = vec![what_happened(named, times), how_bad(story)];
     for doubt in &story.doubts {
         out.push(match doubt {
             Doubt::FewIos => "Probably: few I/Os were delayed.".to_owned(),
@@ -121,9 +121,9 @@ pub(super) fn sentences(told: &Told, times: &Times) -> Vec<String> {
     out
 }
 
-fn what_happened(told: &Told, times: &Times) -> String {
-    let story = told.story;
-    let device = &told.device;
+fn what_happened(named: &NamedStory, times: &Times) -> String {
+    let story = named.story;
+    let device = &named.device;
     let victim = label(&story.victim);
     let class = plural(story.class);
     let worst = worst(story, times);
@@ -133,7 +133,7 @@ fn what_happened(told: &Told, times: &Times) -> String {
             story.in_flight,
             class.to_lowercase()
         ),
-        StoryKind::RateLimit => rate_limit(told, times),
+        StoryKind::RateLimit => rate_limit(named, times),
         StoryKind::DevicePause => format!(
             "{device} paused: nothing completed although requests were with it, and the CPUs were not the reason. {class} of \
              {victim} waited, {worst}."
@@ -151,7 +151,7 @@ fn what_happened(told: &Told, times: &Times) -> String {
                 "{class} of {victim} waited on {device} for several others, {worst}: no single cause."
             )
         }
-        _ => by_program(told, times),
+        _ => by_program(named, times),
     }
 }
 
@@ -164,8 +164,8 @@ fn singles(story: &Story) -> String {
     format!("{n} of the {class}")
 }
 
-fn rate_limit(told: &Told, times: &Times) -> String {
-    let Some(cap) = &told.story.cap else {
+fn rate_limit(named: &NamedStory, times: &Times) -> String {
+    let Some(cap) = &named.story.cap else {
         return String::new();
     };
     let rate = match (cap.ios_per_s, cap.bytes_per_s) {
@@ -182,16 +182,16 @@ fn rate_limit(told: &Told, times: &Times) -> String {
         "From {} on {} completes {rate} per second{before}, whatever is queued: a rate limit, not the disk and no other load. \
          {} of {} wait for it: {}.",
         times.instant(cap.from_ns),
-        told.device,
-        plural(told.story.class),
-        label(&told.story.victim),
-        worst(told.story, times),
+        named.device,
+        plural(named.story.class),
+        label(&named.story.victim),
+        worst(named.story, times),
     )
 }
 
 /// What a culprit did, and that the victim waited.
-fn by_program(told: &Told, times: &Times) -> String {
-    let story = told.story;
+fn by_program(named: &NamedStory, times: &Times) -> String {
+    let story = named.story;
     let (Some(culprit), Some(io)) = (story.culprits.first(), story.culprit_ios.first()) else {
         return String::new();
     };
@@ -206,7 +206,7 @@ fn by_program(told: &Told, times: &Times) -> String {
         out,
         "{}{second} {}",
         label(culprit),
-        deed(story.kind, io, told, second.is_empty())
+        deed(story.kind, io, named, second.is_empty())
     );
     let class = plural(story.class);
     if is_own && second.is_empty() {
@@ -240,14 +240,14 @@ fn when(io: &CulpritIo, times: &Times) -> String {
 }
 
 /// What the culprit does: in the present where it comes back, else in the past.
-fn deed(kind: StoryKind, io: &CulpritIo, told: &Told, is_single: bool) -> String {
+fn deed(kind: StoryKind, io: &CulpritIo, named: &NamedStory, is_single: bool) -> String {
     let verb = verb(kind, io, is_single);
     let amount = size(io.stretch_bytes);
-    let file = match told.files.first() {
+    let file = match named.files.first() {
         Some(file) => format!(" of {}", short_path(file)),
         None => String::new(),
     };
-    let device = &told.device;
+    let device = &named.device;
     match kind {
         StoryKind::Discard => format!("{verb} {amount} on {device} in {}", duration(io.stretch_ns)),
         StoryKind::FsyncStorm

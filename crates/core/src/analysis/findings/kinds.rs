@@ -1,4 +1,4 @@
-//! The table of kinds: the only place that lists them. Whoever adds one adds it here; `docs/architecture.md` has the rest.
+//! The table of kinds: the only place that lists them. A new kind is added here; `docs/architecture.md` has the rest.
 
 use serde::Serialize;
 

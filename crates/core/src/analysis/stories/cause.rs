@@ -404,7 +404,7 @@ fn shares(effect: &Effect) -> Vec<Share> {
         .collect()
 }
 
-/// Threads of the kernel by their names: they are nobody's program, and nobody waits for them in their own name.
+/// Threads of the kernel by their names: they work for other programs, and none of their waits is their own.
 const KERNEL_THREADS: [&str; 16] = [
     "kworker",
     "jbd2/",
