@@ -2,13 +2,14 @@
 
 use std::io::ErrorKind;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::machine::{LoopDevice, ebpf};
+use super::serve::{Serve, while_reading};
 
 /// What systemd hears, until `wanted` is in it.
 fn hear(socket: &UnixDatagram, wanted: &str) -> Vec<String> {
@@ -135,4 +136,90 @@ fn systemd_hears_of_the_service_and_its_threads_have_no_privileges_to_spare() {
     kill_process(Pid::from_child(&service), Signal::TERM).unwrap();
     hear(&socket, "STOPPING=1");
     assert!(service.wait().unwrap().success());
+}
+
+/// The directory of the one host in `root`.
+fn host_directory(root: &Path) -> PathBuf {
+    let entries = std::fs::read_dir(root).unwrap().flatten();
+    let is_host = |e: &std::fs::DirEntry| e.file_name().to_string_lossy().starts_with("host=");
+    entries.filter(is_host).map(|e| e.path()).next().unwrap()
+}
+
+#[test]
+fn a_service_that_cannot_make_its_place_again_does_not_say_that_it_lives() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    let minute = Some(Duration::from_secs(60));
+    socket.set_read_timeout(minute).unwrap();
+    let root = dir.path().join("root");
+    let mut service = start(&root, &device, &path);
+    hear(&socket, "WATCHDOG=1");
+
+    let place = host_directory(&root);
+    std::fs::rename(&place, dir.path().join("moved")).unwrap();
+    // No directory can be made where a file is.
+    std::fs::write(&place, "").unwrap();
+    // It spoke ten times a second.
+    socket
+        .set_read_timeout(Some(Duration::from_secs(3)))
+        .unwrap();
+    let mut text = [0; 4096];
+    loop {
+        match socket.recv(&mut text) {
+            Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+            _ => {}
+        }
+    }
+    assert!(service.try_wait().unwrap().is_none(), "it still runs");
+
+    std::fs::remove_file(&place).unwrap();
+    socket.set_read_timeout(minute).unwrap();
+    hear(&socket, "WATCHDOG=1");
+    assert!(place.is_dir(), "made again");
+    kill_process(Pid::from_child(&service), Signal::TERM).unwrap();
+    assert!(service.wait().unwrap().success());
+}
+
+fn is_written(path: &Path) -> bool {
+    std::fs::read_to_string(path).is_ok_and(|text| text.ends_with('\n'))
+}
+
+#[test]
+fn a_service_that_is_ended_waits_for_no_command_of_a_finding() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    let pids = root.join("pids");
+    // A shell and what it has started; each would run for longer than any test.
+    let command = format!("sleep 100000 & echo $$ $! > {}; wait", pids.display());
+    let serve = Serve::start_with(&root, &device, &["--on-finding", &command]);
+    while_reading(&device, || {
+        let begin = Instant::now();
+        while !is_written(&pids) && begin.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    });
+    if !is_written(&pids) {
+        eprintln!("SKIP: nothing stood out in a minute of reading");
+        return;
+    }
+    serve.terminate();
+    // They have been killed; that they are gone may take a moment.
+    let pids = std::fs::read_to_string(&pids).unwrap();
+    while pids.split_whitespace().any(runs) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Whether the process is there and no zombie, which another process may have to collect.
+fn runs(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(") ").next().unwrap_or_default();
+    !(state.is_empty() || state.starts_with(['Z', 'X']))
 }
