@@ -15,9 +15,7 @@ use iolens_core::analysis::findings::{Finding, Severity};
 use iolens_core::analysis::timeline::{CounterRates, Flow};
 use iolens_core::analysis::{Report, ReportBuilder, Window};
 use iolens_core::model::{Io, Op};
-use scenes::loads::{
-    SECONDS, bulk_writes, clock, fifo, mostly_writes, on_off, shared_sine, slow_spells,
-};
+use scenes::loads::{SECONDS, clock, fifo, on_off, shared_sine, slow_spells};
 use scenes::{Arrivals, Burst, Device, MIXED, Scene, arrays};
 use simulator::{Rng, SECOND, evidence};
 
@@ -581,32 +579,6 @@ fn slow_member_power() -> Vec<Power> {
     times.iter().map(|t| of(*t)).collect()
 }
 
-fn starvation_power() -> Vec<Power> {
-    let times: &[f64] = if is_full() {
-        &[1.25, 1.5, 2.0, 3.0, 10.0]
-    } else {
-        &[10.0]
-    };
-    let is_found = |ios: Vec<Io>| {
-        of_kind(&report_of(&ios, SECONDS), "starvation").any(|f| f.severity >= Severity::Warning)
-    };
-    let of = |times: f64| {
-        let target = (times >= 10.0).then_some(93.0);
-        share(
-            format!("reads {times}x slower under writes, 70 % of the time"),
-            target,
-            move |seed| is_found(mostly_writes(&mut Rng::new(seed), times)),
-        )
-    };
-    let mut rows: Vec<Power> = times.iter().map(|t| of(*t)).collect();
-    rows.push(share(
-        "bulk writes, half of a FIFO server".into(),
-        Some(93.0),
-        |seed| is_found(bulk_writes(&mut Rng::new(seed))),
-    ));
-    rows
-}
-
 fn clock_power() -> Vec<Power> {
     let is_found = |report: &Report, period: f64| {
         of_kind(report, "periodicity")
@@ -672,7 +644,6 @@ fn planted_behaviour_is_found() {
         long_burst_power(),
         stall_power(),
         slow_member_power(),
-        starvation_power(),
         clock_power(),
     ]
     .into_iter()

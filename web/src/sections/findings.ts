@@ -68,9 +68,9 @@ export class Findings {
 
   #nothing(): string {
     const r = this.store.data.recording;
-    if (r.source === "counters") return "This recording holds kernel counters, no single I/Os: bursts, starvation and rhythms cannot be found in it.";
+    if (r.source === "counters") return "This recording holds kernel counters, no single I/Os: bursts and who waited for whom cannot be found in it.";
     if (r.ios === 0) return `No block I/O completed during these ${format.span(r.duration_s)}: there is nothing to find, and nothing to draw.`;
-    return "No findings: no bursts hidden by one-second sampling, no starvation, no periodicity, no saturation.";
+    return "No findings: nothing harmed a device or its I/Os without a program behind it.";
   }
 
   #showAll(): void {

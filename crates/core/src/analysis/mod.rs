@@ -23,7 +23,6 @@ pub mod overview;
 pub mod periodicity;
 pub mod report;
 pub mod stacks;
-pub mod starvation;
 pub mod stories;
 pub mod stream;
 pub mod timeline;

@@ -104,49 +104,6 @@ pub fn on_off(rng: &mut Rng, heavy_tailed: bool) -> Vec<Io> {
     serve(&merged(&[&reads, &writes]), Some(32))
 }
 
-/// Reads so many times slower while writes are on, which is 70 % of the time.
-pub fn mostly_writes(rng: &mut Rng, times: f64) -> Vec<Io> {
-    let period = 2.0 + 4.0 * rng.uniform();
-    let on = |t: f64| t % period < 0.7 * period;
-    let mut reads = stream(
-        rng,
-        Op::READ,
-        4096,
-        100.0,
-        |_| 100.0,
-        |r| 0.2e6 + r.exp(0.1e6),
-    );
-    reads
-        .iter_mut()
-        .filter(|j| on(j.at / SECOND))
-        .for_each(|j| j.service *= times);
-    let writes = stream(
-        rng,
-        Op::WRITE,
-        262_144,
-        200.0,
-        |t| if on(t) { 200.0 } else { 0.0 },
-        |_| 1e6,
-    );
-    serve(&merged(&[&reads, &writes]), None)
-}
-
-/// Twenty bursts of bulk writes ahead of reads in one queue: half of the server's time while they last.
-pub fn bulk_writes(rng: &mut Rng) -> Vec<Io> {
-    let onsets = spells(rng, 20, 0.2);
-    let reads = stream(
-        rng,
-        Op::READ,
-        4096,
-        100.0,
-        |_| 100.0,
-        |r| 0.1e6 + r.exp(0.1e6),
-    );
-    let mut writes = bursts(&onsets, 0.2, 500.0, 256 << 10, 1e6);
-    writes.sort_by(|a, b| a.at.total_cmp(&b.at));
-    serve(&merged(&[&reads, &writes]), Some(1))
-}
-
 /// Twenty writes of 64 KiB at each beat of a clock, up to `jitter` of the period early or late, among some small reads.
 pub fn clock(rng: &mut Rng, period: f64, jitter: f64, (from, to): (f64, f64)) -> Vec<Io> {
     let beats = ((to - from) / period) as u64;

@@ -7,8 +7,7 @@ use std::ops::Range;
 use iolens_core::analysis::bursts::{Limit, LimitSource};
 use iolens_core::analysis::counters::audit;
 use iolens_core::analysis::counters::imported::{
-    bursts, clocks_and_starvation, of_all_classes, summaries, unclassed_ios, utilisation,
-    without_doubles,
+    bursts, clocks, of_all_classes, summaries, unclassed_ios, utilisation, without_doubles,
 };
 use iolens_core::analysis::{Report, findings};
 use iolens_core::model::{DevId, IntervalRates};
@@ -47,7 +46,7 @@ pub fn add(
         .extend(bursts(rates, range.clone(), &lost, limit_of));
     report
         .findings
-        .extend(clocks_and_starvation(&single, range.clone(), &lost));
+        .extend(clocks(&single, range.clone(), &lost));
     findings::sort(&mut report.findings);
     report.devices.ios += unclassed_ios(&single, range.clone());
     for s in summaries(&single, range.clone()) {

@@ -15,7 +15,6 @@ use iolens_core::analysis::device::slots::{SLOT_NS, SlotGroup, SlotQuantiles, Sl
 use iolens_core::analysis::device::stages::StagesSummary;
 use iolens_core::analysis::latency::stalls::{Stall, Stalls};
 use iolens_core::analysis::periodicity::{self, Clock, Periodicity};
-use iolens_core::analysis::starvation::{self, Starvation};
 use iolens_core::model::{Class, DevId, RecordingMeta};
 use serde::Serialize;
 
@@ -74,20 +73,12 @@ struct StreamVerdicts {
     bytes: u64,
     bursts_found: usize,
     periodicity: PeriodicitySummary,
-    /// `null` if there is nothing to judge.
-    starvation: Option<StarvationSummary>,
 }
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct PeriodicitySummary {
     verdict: periodicity::Verdict,
-}
-
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct StarvationSummary {
-    verdict: starvation::Verdict,
 }
 
 /// Latency by the second of completion against latency by the second of arrival.
@@ -178,8 +169,6 @@ struct StreamBlock<'a> {
     envelope: Vec<EnvelopeBlock>,
     unevenness: Vec<UnevennessBlock>,
     periodicity: PeriodicityBlock<'a>,
-    /// How this class fares while the other one asks for much; `null` if there is nothing to judge.
-    starvation: Option<&'a Starvation>,
 }
 
 #[derive(Serialize)]
@@ -445,10 +434,6 @@ pub fn summary(d: &DeviceDetail) -> Summary {
         periodicity: PeriodicitySummary {
             verdict: s.periodicity.verdict,
         },
-        starvation: s
-            .starvation
-            .as_ref()
-            .map(|s| StarvationSummary { verdict: s.verdict }),
     };
     Summary {
         capacity: CapacityVerdict {
@@ -641,6 +626,5 @@ fn stream(s: &StreamDetail, bursts: usize) -> StreamBlock<'_> {
             .collect(),
         unevenness: s.unevenness.iter().map(unevenness).collect(),
         periodicity: (&s.periodicity).into(),
-        starvation: s.starvation.as_ref(),
     }
 }

@@ -5,14 +5,13 @@ use std::fmt::Write;
 
 use iolens_core::analysis::capacity::{Capacity, Room, State};
 use iolens_core::analysis::counters::io_ticks::{UtilCheck, Verdict as Util};
-use iolens_core::analysis::device::detail::{DeviceDetail, StreamDetail};
+use iolens_core::analysis::device::detail::DeviceDetail;
 use iolens_core::analysis::device::slots::{SLOT_NS, SlotGroup, SlotQuantiles, SlotSummary};
 use iolens_core::analysis::device::stages::{Stage, StagesSummary};
 use iolens_core::analysis::latency::stalls::Stalls;
-use iolens_core::analysis::starvation::Verdict as Wait;
 
 use super::html::capacity::summary;
-use super::layout::{Layout, number, p_value, size};
+use super::layout::{Layout, size};
 use super::times::Times;
 
 /// Groups of slots that the text shows; `--json` has all.
@@ -33,7 +32,6 @@ fn lines(out: &mut String, d: &DeviceDetail, times: &Times) {
     stages(out, &d.stages);
     gaps_of_the_host(out, &d.stalls);
     capacity(out, &d.capacity);
-    d.streams.iter().for_each(|s| waiting(out, s));
     if let Some(p) = d.peak_hour {
         let _ = writeln!(
             out,
@@ -235,42 +233,4 @@ fn room(room: &Room) -> String {
         "room for at least {:.0} I/Os/s more{interval}, as {:.2} in flight took {:.1} us",
         room.ios_per_s, room.in_flight, room.mean_us
     )
-}
-
-fn unknown_p() -> String {
-    format!("p {}", number(None, 0))
-}
-
-fn waiting(out: &mut String, s: &StreamDetail) {
-    let Some(w) = &s.starvation else { return };
-    let other = w.aggressor.name();
-    let bursts = if w.bursts == 1 {
-        format!("1 {other} burst")
-    } else {
-        format!("{} {other} bursts", w.bursts)
-    };
-    let class = s.class.name();
-    let verdict = match w.verdict {
-        Wait::Starvation => "starved",
-        Wait::Suggestive => "inconclusive (< 5 bursts)",
-        Wait::SharedLoad => "queueing under shared load",
-        Wait::NoEffect => "not noticeably delayed",
-        Wait::NoneObserved => {
-            let (during, outside) = (w.treated, w.control);
-            let _ = writeln!(
-                out,
-                "  {class}s under {bursts}: nothing to compare ({during} during, {outside} outside)"
-            );
-            return;
-        }
-    };
-    let _ = writeln!(
-        out,
-        "  {class}s under {bursts}: {verdict}; p99 {} us (n {}) against {} us (n {}), {}",
-        number(w.p99_during_us, 1),
-        w.treated,
-        number(w.p99_outside_us, 1),
-        w.control,
-        w.p_value.map_or_else(unknown_p, p_value),
-    );
 }

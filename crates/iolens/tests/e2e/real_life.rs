@@ -121,7 +121,7 @@ fn written_by(path: &Path, prefix: &str) -> f64 {
 }
 
 #[test]
-fn a_buffered_copy_starves_direct_readers_and_is_named_with_its_file() {
+fn a_buffered_copy_makes_direct_readers_wait_and_is_named_with_its_file() {
     // 100 MB/s and 0.2 ms a request, one after the other: a copy fills its queue for most of a second, whatever else the
     // machine does, and whatever its own disks do. A reader alone waits for a quarter of a millisecond.
     let disk = CalibratedDisk::keeping_data(640, |_| Duration::from_micros(200), 10);

@@ -12,7 +12,6 @@ use crate::analysis::counters::audit::is_sum_of_all;
 use crate::analysis::counters::summary::{self, Counted};
 use crate::analysis::device::summary::{ClassSummary, Concurrency, DeviceSummary};
 use crate::analysis::findings::Finding;
-use crate::analysis::findings::evidence::MeansSource;
 use crate::analysis::stream::window::Window;
 use crate::analysis::timeline::{CounterRates, Flow};
 use crate::model::{Class, ClassRates, DevId, Device, IntervalRates, Lost, layers_above};
@@ -226,8 +225,8 @@ pub fn bursts(
     found
 }
 
-/// Clocks (A15) and suggestive starvation (A14) in tables, in `window`.
-pub fn clocks_and_starvation(
+/// Clocks (A15) in tables, in `window`.
+pub fn clocks(
     rates: &[IntervalRates],
     window: std::ops::Range<i64>,
     losses: &[Lost],
@@ -243,7 +242,7 @@ pub fn clocks_and_starvation(
         .collect();
     let gaps: Vec<(i64, i64)> = losses.iter().map(|l| (l.from_ns, l.to_ns)).collect();
     let window = Window::new(window.start, window.end);
-    summary::findings(&by_device, MeansSource::Table, window, |_| gaps.clone())
+    summary::findings(&by_device, window, |_| gaps.clone())
 }
 
 /// A device's rows as slots of equal length; `None` if they are too long, do not say how much, or are too far apart.
@@ -441,8 +440,6 @@ fn summary(dev: DevId, rows: &[&IntervalRates]) -> DeviceSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::findings::{Evidence, FindingKind};
-    use crate::analysis::starvation;
     use crate::model::ClassRates;
 
     #[test]
@@ -611,53 +608,6 @@ mod tests {
             rates.len(),
             "none overlaps"
         );
-    }
-
-    /// Two minutes at 10 Hz: steady reads, and writes for half a second every so often, at irregular times. Reads take
-    /// `slow_us` meanwhile.
-    fn table(slow_us: f64) -> Vec<IntervalRates> {
-        let is_burst = |i: i64| (i / 5 * 7919) % 11 == 3;
-        let row = |i: i64| {
-            let mut r = IntervalRates::new(i * 100_000_000, (i + 1) * 100_000_000, DevId(1));
-            let wiggle = 1.0 + 0.2 * ((i * 37 % 17) as f64 / 17.0 - 0.5);
-            let read_us = wiggle * if is_burst(i) { slow_us } else { 200.0 };
-            let flow = |ios: f64, us| ClassRates {
-                ios_per_s: Some(ios),
-                bytes_per_s: Some(ios * 4096.0),
-                merges_per_s: None,
-                mean_us: Some(us),
-            };
-            r.classes[0] = flow(1000.0, read_us);
-            r.classes[1] = flow(if is_burst(i) { 20_000.0 } else { 20.0 }, 500.0);
-            r
-        };
-        (0..1200).map(row).collect()
-    }
-
-    #[test]
-    fn a_table_suggests_starvation_where_reads_wait_while_writes_burst() {
-        let found = |slow_us| -> Vec<Finding> {
-            let all = clocks_and_starvation(&table(slow_us), 0..120_000_000_000, &[]);
-            all.into_iter()
-                .filter(|f| f.kind() == FindingKind::Starvation)
-                .collect()
-        };
-        let slowed = found(4000.0);
-        assert_eq!(slowed.len(), 1, "{slowed:?}");
-        let f = &slowed[0];
-        let Evidence::StarvationOfMeans(e) = &f.evidence else {
-            panic!("{f:?}")
-        };
-        let said = (e.victim, e.verdict, e.source);
-        assert_eq!(
-            said,
-            (
-                Class::Read,
-                starvation::Verdict::Suggestive,
-                MeansSource::Table
-            )
-        );
-        assert_eq!(found(200.0), []);
     }
 
     #[test]

@@ -23,9 +23,6 @@ use crate::analysis::latency::sequences::{Sequences, SmallSequential};
 use crate::analysis::latency::stalls::Stalls;
 use crate::analysis::latency::syncs::{Bound, SyncScan};
 use crate::analysis::periodicity::{self, Periodicity};
-use crate::analysis::starvation::Starvation;
-use crate::analysis::starvation::demand::{Demand, demand};
-use crate::analysis::starvation::starved_by::{Interference, by_class, by_process};
 use crate::analysis::stream::kept_slots::within_budget;
 use crate::analysis::stream::latencies::Latencies;
 use crate::analysis::stream::losses::Losses;
@@ -35,7 +32,7 @@ use crate::analysis::stream::requests::{Request, Requests};
 use crate::analysis::stream::window::Window;
 use crate::model::{Class, DevId, Io, SECTOR_BYTES};
 
-/// Requests of each class of which starvation is judged.
+/// Reads and writes kept of each, for their clocks and for what met a burst of the other class.
 const SAMPLE: usize = 1 << 17;
 
 /// Finest slots for bursts, and the most of them in which anything is in flight.
@@ -98,7 +95,7 @@ impl Swept {
 #[derive(Debug)]
 pub(in crate::analysis) struct Completed {
     attribution: Attribution,
-    requests: [Requests; 4],
+    requests: [Requests; 2],
     syncs: SyncScan,
     sequences: Sequences,
 }
@@ -140,7 +137,9 @@ impl Completed {
         self.attribution.push(io);
         self.syncs.push(io);
         self.sequences.push(io);
-        self.requests[io.class() as usize].push(Request::from(io));
+        if let Some(own) = self.requests.get_mut(io.class() as usize) {
+            own.push(Request::from(io));
+        }
     }
 }
 
@@ -177,11 +176,6 @@ pub struct StreamDetail {
     /// Who is behind each of its clocks.
     #[serde(skip)]
     pub periodic_causes: Vec<Option<Actor>>,
-    /// How this class fares while another one asks for much.
-    pub starvation: Option<Starvation>,
-    /// Who is behind that demand.
-    #[serde(skip)]
-    pub starvation_cause: Option<Actor>,
 }
 
 /// The hour with most completed I/Os.
@@ -218,16 +212,13 @@ pub struct DeviceDetail {
     pub attribution: AttributionSummary,
     /// The busiest hour (A12); `None` in a recording of less than two.
     pub peak_hour: Option<PeakHour>,
-    /// Reads and writes (A13 to A15).
+    /// Reads and writes (A13, A15).
     pub streams: [StreamDetail; 2],
     /// Stretches in which nothing completed.
     pub stalls: Stalls,
     /// Device times of reads and writes that changed at the same load.
     #[serde(skip)]
     pub latency_changes: Vec<Change>,
-    /// Processes that slow others.
-    #[serde(skip)]
-    pub interference: Vec<Interference>,
     /// Who is bound by its syncs.
     #[serde(skip)]
     pub sync_bound: Option<Bound>,
@@ -299,13 +290,8 @@ impl Gathered {
             find_bursts(around, &series[c], CLASSES[c], scanned)
         });
         let requests = &completed.requests;
-        let window = (around.window.from_ns, around.window.to_ns);
-        let demands: [Option<Demand>; 4] =
-            std::array::from_fn(|c| demand(requests[c].kept(), window));
         let seen = |from, to| requests.iter().map(|r| r.completed_in(from, to)).sum();
         let gaps = around.losses.heavy(around.dev, seen);
-        let starvation = by_class(around, requests, &demands);
-        let interference = by_process(around, requests);
         let [by_reads, by_writes] = &bursts;
         let streams = [
             stream(
@@ -313,8 +299,7 @@ impl Gathered {
                 Class::Read,
                 &series,
                 by_reads.clone(),
-                ([&requests[0], &requests[1]], demands[0].as_ref(), &gaps),
-                starvation[0].clone(),
+                ([&requests[0], &requests[1]], &gaps),
                 &load.points,
             ),
             stream(
@@ -322,8 +307,7 @@ impl Gathered {
                 Class::Write,
                 &series,
                 by_writes.clone(),
-                ([&requests[1], &requests[0]], demands[1].as_ref(), &gaps),
-                starvation[1].clone(),
+                ([&requests[1], &requests[0]], &gaps),
                 &load.points,
             ),
         ];
@@ -335,7 +319,6 @@ impl Gathered {
             attribution: completed.attribution.finish(around.window),
             peak_hour: peak_hour(around, &load),
             stalls: standstills.finish(around.dev, stages.d2c.p50_us, around.losses),
-            interference,
             sync_bound: completed
                 .syncs
                 .finish(around.dev, around.window, around.losses),
@@ -452,15 +435,13 @@ pub(in crate::analysis) fn burst_slot_ns(busy_ns: i64) -> i64 {
     dt_ns
 }
 
-/// `requests` are those of this class and of the other one; `demand` is that of this one; in `gaps` too much is missing to
-/// see what begins.
+/// `requests` are those of this class and of the other one; in `gaps` too much is missing to see what begins.
 fn stream(
     around: &DeviceContext,
     class: Class,
     both: &[Series; 2],
     own: Found,
-    (requests, demand, gaps): ([&Requests; 2], Option<&Demand>, &[(i64, i64)]),
-    starvation: Option<Starvation>,
+    (requests, gaps): ([&Requests; 2], &[(i64, i64)]),
     load: &[LoadPoint],
 ) -> StreamDetail {
     let series = &both[class as usize];
@@ -468,7 +449,7 @@ fn stream(
     let cause =
         |class, intervals: &[(i64, i64)]| around.cells.main_actor(around.dev, class, intervals);
     let window = (around.window.from_ns, around.window.to_ns);
-    let periodicity = periodicity::find_among(requests[0].kept(), demand, window, 0, gaps);
+    let periodicity = periodicity::find(requests[0].kept(), window, 0, gaps);
     let periodic_causes = periodicity.clocks.iter().map(|clock| {
         let beats = clock
             .beats_s
@@ -490,10 +471,6 @@ fn stream(
             .collect(),
         periodic_causes: periodic_causes.collect(),
         periodicity,
-        starvation_cause: starvation
-            .as_ref()
-            .and_then(|s| cause(s.aggressor, &s.episodes)),
-        starvation,
     }
 }
 

@@ -9,14 +9,12 @@ use crate::analysis::counters::io_ticks;
 use crate::analysis::counters::pressure::HostPressure;
 use crate::analysis::device::detail::{DeviceDetail, StreamDetail};
 use crate::analysis::findings::evidence::{
-    Cause, Contrast, Evidence, PeriodicityEvidence, SaturationEvidence, StarvationEvidence,
-    UtilDisagreementEvidence,
+    Cause, Evidence, PeriodicityEvidence, SaturationEvidence, UtilDisagreementEvidence,
 };
 use crate::analysis::findings::{Finding, Severity};
 use crate::analysis::latency::change;
 use crate::analysis::latency::mode;
 use crate::analysis::periodicity::{Clock, Periodicity, Verdict};
-use crate::analysis::starvation;
 use crate::analysis::stream::window::Window;
 use crate::model::{Class, DevId, Inode};
 
@@ -39,15 +37,8 @@ pub(in crate::analysis) fn conclude(
     let mut found = Vec::new();
     for own in &detail.streams {
         found.extend(microbursts(detail, own, path_of));
-        found.extend(starved(detail, own, path_of));
         found.extend(periodic(detail, own, window, path_of));
     }
-    found.extend(
-        detail
-            .interference
-            .iter()
-            .map(|i| i.finding(detail.dev, path_of)),
-    );
     found.extend(saturated(detail));
     found.extend(
         detail
@@ -87,37 +78,6 @@ pub(in crate::analysis) fn conclude(
     );
     found.extend(util_disagrees(detail, window));
     found
-}
-
-fn starved(detail: &DeviceDetail, victim: &StreamDetail, path_of: PathOf) -> Option<Finding> {
-    let s = victim.starvation.as_ref()?;
-    let proven = match s.verdict {
-        starvation::Verdict::Starvation => true,
-        starvation::Verdict::Suggestive if s.p_value.is_some_and(|p| p <= starvation::ALPHA) => {
-            false
-        }
-        starvation::Verdict::Suggestive
-        | starvation::Verdict::SharedLoad
-        | starvation::Verdict::NoEffect
-        | starvation::Verdict::NoneObserved => return None,
-    };
-    let (first, last) = (s.episodes.first()?, s.episodes.last()?);
-    let cause = Cause::of(victim.starvation_cause, s.aggressor, path_of);
-    Some(Finding {
-        dev: Some(detail.dev),
-        from_ns: first.0,
-        to_ns: last.1,
-        severity: if proven {
-            Severity::Warning
-        } else {
-            Severity::Info
-        },
-        evidence: Evidence::Starvation(Box::new(StarvationEvidence {
-            contrast: Contrast::of(victim.class, s),
-            aggressor: s.aggressor,
-            cause,
-        })),
-    })
 }
 
 fn periodic(

@@ -4,10 +4,9 @@ use serde::Serialize;
 
 use crate::analysis::findings::evidence::{
     AveragedAveragesEvidence, BandwidthSaturationEvidence, CachedReadsEvidence, Cause,
-    FsyncBoundEvidence, InterferenceEvidence, IoErrorEvidence, LatencyChangeEvidence,
-    LatencyModeEvidence, LostEventsEvidence, MicroburstEvidence, PeriodicityEvidence,
-    QueueFullEvidence, SaturationEvidence, SlowIoEvidence, SlowMemberEvidence,
-    SmallSequentialEvidence, StallEvidence, StarvationEvidence, StarvationOfMeansEvidence,
+    FsyncBoundEvidence, IoErrorEvidence, LatencyChangeEvidence, LatencyModeEvidence,
+    LostEventsEvidence, MicroburstEvidence, PeriodicityEvidence, QueueFullEvidence,
+    SaturationEvidence, SlowIoEvidence, SlowMemberEvidence, SmallSequentialEvidence, StallEvidence,
     UtilDisagreementEvidence, WrittenBackEvidence,
 };
 use crate::model::KindName;
@@ -119,18 +118,6 @@ finding_kinds! { $
     Microburst = "microburst", rank 10 {
         /// Of `microburst`.
         Microburst(Box<MicroburstEvidence>) names [cause],
-    }
-    /// One class of I/O suffers while another bursts (A14).
-    Starvation = "starvation", rank 3 {
-        /// Of `starvation`, from single I/Os.
-        Starvation(Box<StarvationEvidence>) names [cause],
-        /// Of `starvation`, from means of intervals.
-        StarvationOfMeans(StarvationOfMeansEvidence),
-    }
-    /// One process's I/O slows another's (A14).
-    Interference = "interference", rank 3 {
-        /// Of `interference`.
-        Interference(Box<InterferenceEvidence>) names [cause, victim_process, aggressor_process],
     }
     /// Requests are in flight and none completes.
     Stall = "stall", rank 1 {

@@ -1,6 +1,5 @@
 //! Statistics on plain numbers: nothing here knows what an I/O is.
 
 pub mod distributions;
-pub mod lead_lag;
 pub(in crate::analysis) mod runs;
 pub mod stats;

@@ -9,6 +9,7 @@
 //! A multiple of the period has fewer beats and a divisor misses some: both have less evidence than the period itself.
 
 mod chains;
+mod demand;
 mod differences;
 mod grid;
 mod search;
@@ -17,7 +18,6 @@ use serde::Serialize;
 
 use crate::analysis::math::stats::{mad, mean_sd, median};
 use crate::analysis::periodicity::search::Search;
-use crate::analysis::starvation::demand::{Demand, demand};
 use crate::analysis::stream::requests::Request;
 
 /// What may be said.
@@ -135,29 +135,13 @@ pub fn find(
     resolution_ns: i64,
     gaps: &[(i64, i64)],
 ) -> Periodicity {
-    find_among(
-        requests,
-        demand(requests, window).as_ref(),
-        window,
-        resolution_ns,
-        gaps,
-    )
-}
-
-/// The same where the requests' demand is known already.
-pub(in crate::analysis) fn find_among(
-    requests: &[Request],
-    demand: Option<&Demand>,
-    window: (i64, i64),
-    resolution_ns: i64,
-    gaps: &[(i64, i64)],
-) -> Periodicity {
     let mut arrivals: Vec<&Request> = requests
         .iter()
         .filter(|r| window.0 <= r.start_ns && r.start_ns < window.1)
         .collect();
     arrivals.sort_by_key(|r| r.start_ns);
-    let mut lists = onset_lists(demand, &arrivals, window, resolution_ns, gaps);
+    let high = demand::high_demand(requests, window);
+    let mut lists = onset_lists(&high, &arrivals, window, resolution_ns, gaps);
     let mut result = nothing(&lists, resolution_ns);
     let shortest_ns = MIN_NS.max(5 * resolution_ns);
     if result.onsets < MIN_ONSETS || window.1 - window.0 < 5 * shortest_ns {
@@ -239,7 +223,7 @@ fn nothing(lists: &[Vec<i64>], resolution_ns: i64) -> Periodicity {
 
 /// Onsets by several rules: submissions after a silence of at least 2, 5, 10, ... ms, and beginnings of high demand.
 fn onset_lists(
-    demand: Option<&Demand>,
+    high: &[(i64, i64)],
     arrivals: &[&Request],
     window: (i64, i64),
     resolution_ns: i64,
@@ -258,14 +242,8 @@ fn onset_lists(
             lists.push(list);
         }
     };
-    if let Some(found) = demand {
-        add(found
-            .high
-            .iter()
-            .map(|h| h.0)
-            .filter(|t| !lossy(*t))
-            .collect());
-    }
+    let begins = high.iter().map(|h| h.0);
+    add(begins.filter(|t| !lossy(*t)).collect());
     let lengths = (0..).map(|i| [2, 5, 10][i % 3] * 10i64.pow(i as u32 / 3) * 1_000_000);
     let wanted = |g: &i64| *g > 2 * resolution_ns || resolution_ns == 0;
     for quiet_ns in lengths
@@ -333,10 +311,8 @@ mod tests {
         let at = |s: f64, i: i64| (s * S) as i64 + i * 500_000;
         let request = |start_ns: i64| Request {
             start_ns,
-            issue_ns: start_ns,
             done_ns: start_ns + 1000,
             bytes: 65_536,
-            tgid: 0,
         };
         at_s.into_iter()
             .flat_map(|s| (0..n).map(move |i| request(at(s, i))))

@@ -20,7 +20,6 @@ use crate::analysis::device::slots::SlotSummary;
 use crate::analysis::device::stages::Bios;
 use crate::analysis::device::summary::{DeviceSummary, DevicesSummary};
 use crate::analysis::findings::conclusions::{PathOf, conclude};
-use crate::analysis::findings::evidence::MeansSource;
 use crate::analysis::findings::{self, Finding};
 use crate::analysis::latency::slow_member::{self, Array};
 use crate::analysis::latency::stalls::{self, Stacks};
@@ -269,12 +268,9 @@ impl ReportBuilder {
         }
         let mut found = trouble.finish(devices.ios);
         if known.is_empty() && !self.plan.has_ios {
-            found.extend(summary::findings(
-                &self.counted,
-                MeansSource::Counters,
-                window,
-                |dev| self.losses.of(dev),
-            ));
+            found.extend(summary::findings(&self.counted, window, |dev| {
+                self.losses.of(dev)
+            }));
         }
         found.extend(page_cache.finish(devices.lost_ios == Some(0)));
         found.extend(

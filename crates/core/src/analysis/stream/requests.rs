@@ -8,14 +8,10 @@ use crate::model::Io;
 pub struct Request {
     /// Start.
     pub start_ns: i64,
-    /// Issue to the driver.
-    pub issue_ns: i64,
     /// Completion.
     pub done_ns: i64,
     /// Bytes moved.
     pub bytes: u32,
-    /// Process; 0 if it is not known.
-    pub tgid: i32,
 }
 
 impl Request {
@@ -32,10 +28,8 @@ impl Request {
             .map(move |k| from_ns + k * span_ns / n)
             .map(move |at| Request {
                 start_ns: at,
-                issue_ns: at,
                 done_ns: at,
                 bytes,
-                tgid: 0,
             })
     }
 
@@ -49,10 +43,8 @@ impl From<&Io> for Request {
     fn from(io: &Io) -> Request {
         Request {
             start_ns: io.start_ns(),
-            issue_ns: io.issue_ns(),
             done_ns: io.done_ns,
             bytes: u32::try_from(io.bytes).unwrap_or(0),
-            tgid: io.tgid.unwrap_or(0),
         }
     }
 }
@@ -134,10 +126,8 @@ mod tests {
         for i in 0..100_000 {
             requests.push(Request {
                 start_ns: i,
-                issue_ns: i,
                 done_ns: i + 1,
                 bytes: 512,
-                tgid: 0,
             });
         }
         let kept = requests.kept();
@@ -157,10 +147,8 @@ mod tests {
         for done_ns in [10, 20, 20, 30, i64::MAX] {
             requests.push(Request {
                 start_ns: 0,
-                issue_ns: 0,
                 done_ns,
                 bytes: 512,
-                tgid: 0,
             });
         }
         let counted = |from_ns, to_ns| requests.completed_in(from_ns, to_ns);

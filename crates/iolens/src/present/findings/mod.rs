@@ -4,7 +4,6 @@
 
 mod bursts;
 mod capacity;
-mod contrast;
 mod latency;
 mod quality;
 #[cfg(test)]

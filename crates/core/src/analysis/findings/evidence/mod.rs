@@ -3,7 +3,6 @@
 
 mod bursts;
 mod capacity;
-mod contrast;
 mod latency;
 mod quality;
 mod writers;
@@ -19,9 +18,6 @@ use crate::model::{Class, Comm};
 pub use bursts::{MicroburstEvidence, PeriodicityEvidence};
 pub use capacity::{
     BandwidthSaturationEvidence, QueueFullEvidence, SaturationEvidence, UtilDisagreementEvidence,
-};
-pub use contrast::{
-    Contrast, InterferenceEvidence, MeansSource, StarvationEvidence, StarvationOfMeansEvidence,
 };
 pub use latency::StallScope;
 pub use latency::{

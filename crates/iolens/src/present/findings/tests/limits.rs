@@ -10,7 +10,7 @@ use iolens_core::model::{Class, DevId, Device, LossReason, RecordingMeta, Source
 use serde_json::json;
 
 use super::super::evidence;
-use super::{burst, interference, of, process, said};
+use super::{burst, of, process, said};
 
 #[test]
 fn limits_of_a_device_are_said_with_what_waits() {
@@ -270,15 +270,15 @@ fn an_audit_says_how_far_means_are_understated() {
 fn documents_name_processes_and_devices_and_leave_out_what_is_not_theirs() {
     let mut meta = RecordingMeta::new(Source::Ebpf, 0);
     meta.devices = vec![Device::named("sda", DevId::new(8, 0))];
-    let map = evidence(&of(Evidence::Interference(Box::new(interference()))), &meta);
+    let by_backup = MicroburstEvidence {
+        cause: process(b"backup", 9, None),
+        ..burst()
+    };
+    let map = evidence(&of(Evidence::Microburst(Box::new(by_backup))), &meta);
     let expected = [
         ("cause", json!("backup (process 9)")),
-        ("victim_process", json!("postgres (process 7)")),
-        ("aggressor_process", json!("backup (process 9)")),
-        ("aggressor", json!("process")),
-        ("victim", json!("read")),
-        ("ratio_typical_ci", json!([7.225, 12.431])),
-        ("write_p99_during_us", json!(null)),
+        ("class", json!("read")),
+        ("in_flight", json!(null)),
     ];
     expected
         .iter()

@@ -9,9 +9,7 @@ use iolens_core::analysis::counters::pressure::{CpuShortage, HostState};
 use iolens_core::analysis::findings::Cause;
 use iolens_core::analysis::findings::evidence::*;
 use iolens_core::analysis::latency::{change as changes, mode as modes};
-use iolens_core::analysis::math::lead_lag::Direction;
 use iolens_core::analysis::periodicity;
-use iolens_core::analysis::starvation::Verdict;
 use iolens_core::analysis::{Finding, Severity};
 use iolens_core::model::{Class, Comm, DevId, Origin};
 
@@ -85,50 +83,6 @@ fn burst() -> MicroburstEvidence {
     }
 }
 
-fn contrast() -> Contrast {
-    Contrast {
-        victim: Class::Read,
-        verdict: Verdict::Starvation,
-        read_p99_during_us: Some(33_858.491),
-        read_p99_outside_us: Some(5053.855),
-        write_p99_during_us: None,
-        write_p99_outside_us: None,
-        p50_during_us: Some(3989.0),
-        p50_outside_us: Some(259.0),
-        max_during_us: Some(37_647.2),
-        ratio: Some(6.7),
-        ratio_p50: Some(15.4),
-        ratio_typical: Some(9.477),
-        ratio_typical_ci: Some((7.225, 12.431)),
-        excess_us: Some(5156.0),
-        excess_us_ci: Some((3395.0, 6917.0)),
-        own_load_ratio: Some(1.03),
-        shift_us: Some(3484.9),
-        cliffs_delta: Some(0.81),
-        excess_request_ms: Some(3462.6),
-        p_value: Some(0.002),
-        p_value_episodes: Some(2e-13),
-        bursts: 20,
-        ios_during: 620,
-        ios_outside: 1171,
-        lag_s: 0.002,
-        direction: Direction::BurstFirst,
-        follows_s: Some(0.01),
-    }
-}
-
-fn interference() -> InterferenceEvidence {
-    InterferenceEvidence {
-        contrast: contrast(),
-        aggressor: "process",
-        cause: process(b"backup", 9, None),
-        victim_process: process(b"postgres", 7, None),
-        victim_pid: Some(7),
-        aggressor_process: process(b"backup", 9, None),
-        aggressor_pid: Some(9),
-    }
-}
-
 #[test]
 fn bursts_say_how_much_in_what_time_and_what_samples_show() {
     assert_eq!(
@@ -192,69 +146,6 @@ fn what_comes_back_says_how_often_and_how_sure_that_is() {
              3.2% (p = 0.004).",
             "Writes recur every 5.38 s: 9 beats over 8.0 periods, jitter 3.2% (p = 0.004; tentative: too few periods).",
         ]
-    );
-}
-
-#[test]
-fn starvation_says_whose_latency_rises_and_during_what() {
-    let e = StarvationEvidence {
-        contrast: contrast(),
-        aggressor: Class::Write,
-        cause: process(b"dd", 12, None),
-    };
-    assert_eq!(
-        said(Evidence::Starvation(Box::new(e.clone()))),
-        "Read latency rises during write bursts from dd (process 12): p99 33.9 ms during 20 bursts vs 5.1 ms otherwise (6.7x; \
-         typically 9.48x, 95% interval 7.22 to 12.43; p = 0.002; n = 620 vs 1171)."
-    );
-    let few = Contrast {
-        verdict: Verdict::Suggestive,
-        read_p99_during_us: None,
-        ratio_typical_ci: None,
-        bursts: 1,
-        direction: Direction::LatencyFirst,
-        ..contrast()
-    };
-    assert_eq!(
-        said(Evidence::Starvation(Box::new(StarvationEvidence {
-            contrast: few,
-            cause: None,
-            ..e
-        }))),
-        "Read latency rises during write bursts: p50 4.0 ms during 1 burst vs 259 us otherwise (15.4x; typically 9.48x; \
-         inconclusive: only 1 burst, 5 needed; n = 620 vs 1171). Latency rises before the bursts: they are not its only cause."
-    );
-    assert_eq!(
-        said(Evidence::Interference(Box::new(interference()))),
-        "Read latency of postgres (process 7) rises during bursts of backup (process 9): p99 33.9 ms during 20 bursts vs 5.1 ms \
-         otherwise (6.7x; typically 9.48x, 95% interval 7.22 to 12.43; p = 0.002; n = 620 vs 1171)."
-    );
-    let means = StarvationOfMeansEvidence {
-        victim: Class::Read,
-        aggressor: Class::Write,
-        verdict: Verdict::Suggestive,
-        source: MeansSource::Counters,
-        ratio_typical: 7.876,
-        ratio_typical_ci: (5.982, 10.37),
-        excess_us: Some(3955.6),
-        excess_us_ci: None,
-        own_load_ratio: None,
-        p_value: None,
-        p_value_episodes: None,
-        bursts: 20,
-    };
-    let of_table = StarvationOfMeansEvidence {
-        source: MeansSource::Table,
-        ..means.clone()
-    };
-    assert_eq!(
-        said(Evidence::StarvationOfMeans(means)),
-        "Reads are slower in intervals in which writes ask for much: typically 7.88 times the mean latency of their neighbours \
-         (95% interval 5.98 to 10.37; 4.0 ms more; 20 bursts). Counters are inconclusive: record single I/Os to confirm."
-    );
-    assert!(
-        said(Evidence::StarvationOfMeans(of_table))
-            .contains(" Means of a table are inconclusive: ")
     );
 }
 

@@ -1,8 +1,7 @@
 //! When a stream asks for more than at other times, judged by its submissions.
 //!
 //! Submissions are cut into segments of constant rate: neighbouring cells are merged, the most alike first, until each
-//! remaining step is beyond what a Poisson stream shows by chance (likelihood ratio). Segments are *high* or *calm*; what lies
-//! between is neither. A steady stream, however busy, has one segment and no high ones.
+//! remaining step is beyond what a Poisson stream shows by chance (likelihood ratio). A steady stream, however busy, has one segment and no high ones.
 //!
 //! Completions would mislead: a device that stalls releases everything at once, which no program asked for.
 
@@ -10,15 +9,6 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::analysis::stream::requests::Request;
-
-/// Stretches of high and of calm demand, each in order of time; half-open, in nanoseconds.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Demand {
-    /// At least twice the calm rate, and a quarter of the highest that moves a noticeable share.
-    pub high: Vec<(i64, i64)>,
-    /// Close to the rate of the calmest fifth of the time.
-    pub calm: Vec<(i64, i64)>,
-}
 
 /// Submissions closer together are one cell: batches of one system call are not bursts.
 const CELL_NS: i64 = 1_000_000;
@@ -30,16 +20,17 @@ const MAX_CELLS: i64 = 1 << 16;
 const MIN_HIGH_NS: i64 = 2_000_000;
 const MIN_HIGH_REQUESTS: f64 = 4.0;
 
-/// The demand of `requests` inside `window`, by number and, where sizes differ, by bytes; `None` where it is steady.
-pub fn demand(requests: &[Request], window: (i64, i64)) -> Option<Demand> {
+/// When `requests` inside `window` are many, by number or, where sizes differ, by bytes: in order, half-open, in nanoseconds.
+/// At least twice the rate of the calmest fifth of the time, and a quarter of the highest that moves a noticeable share.
+pub fn high_demand(requests: &[Request], window: (i64, i64)) -> Vec<(i64, i64)> {
     let mut arrivals: Vec<(i64, u32)> = requests
         .iter()
         .filter(|r| window.0 <= r.start_ns && r.start_ns < window.1)
         .map(|r| (r.start_ns, r.bytes))
         .collect();
     arrivals.sort_unstable();
-    let largest = arrivals.iter().map(|a| a.1).max()?;
-    let by_number = levels(&arrivals, window, |_| 1.0);
+    let largest = arrivals.iter().map(|a| a.1).max().unwrap_or(0);
+    let by_number = high_levels(&arrivals, window, |_| 1.0);
     let alike = arrivals
         .iter()
         .all(|a| f64::from(a.1) > 0.8 * f64::from(largest));
@@ -47,20 +38,10 @@ pub fn demand(requests: &[Request], window: (i64, i64)) -> Option<Demand> {
         return by_number;
     }
     // Jumps of at most the largest size: in its units the Poisson bound holds for any mixture of sizes.
-    let by_bytes = levels(&arrivals, window, |bytes| {
+    let by_bytes = high_levels(&arrivals, window, |bytes| {
         f64::from(bytes) / f64::from(largest)
     });
-    match (by_number, by_bytes) {
-        (Some(a), Some(b)) => {
-            let high = joined(a.high.into_iter().chain(b.high), 0);
-            let calm = common(&a.calm, &b.calm);
-            Some(Demand {
-                calm: without(&calm, &high),
-                high,
-            })
-        }
-        (one, other) => one.or(other),
-    }
+    joined(by_number.into_iter().chain(by_bytes))
 }
 
 /// A stretch with the weight of what was submitted in it, and how many submissions.
@@ -100,11 +81,11 @@ impl Segment {
     }
 }
 
-fn levels(
+fn high_levels(
     arrivals: &[(i64, u32)],
     window: (i64, i64),
     weight: impl Fn(u32) -> f64,
-) -> Option<Demand> {
+) -> Vec<(i64, i64)> {
     let cells = cells(arrivals, window, weight);
     let n = cells.len() as f64;
     // The greatest of all steps of a steady stream: calibrated on Poisson streams of 100 to 100000 submissions.
@@ -116,10 +97,7 @@ fn levels(
         s.rate() >= least && s.requests >= MIN_HIGH_REQUESTS && s.to_ns - s.from_ns >= MIN_HIGH_NS
     };
     let span = |s: &Segment| (s.from_ns, s.to_ns);
-    let high = joined(segments.iter().filter(is_high).map(span), 0);
-    let is_calm = |s: &&Segment| s.rate() <= (1.25 * calm_rate).max(0.1 * least);
-    let calm = joined(segments.iter().filter(is_calm).map(span), 0);
-    (!high.is_empty() && !calm.is_empty()).then_some(Demand { high, calm })
+    joined(segments.iter().filter(is_high).map(span))
 }
 
 /// Beside the term that grows with the number of cells.
@@ -241,44 +219,18 @@ fn quantile(segments: &[Segment], q: f64, by: impl Fn(&Segment) -> f64) -> f64 {
     at.or(sorted.last()).map_or(0.0, |s| s.rate())
 }
 
-/// `intervals` in order, each prolonged by `by_ns`, overlapping and touching ones as one.
-pub fn joined(intervals: impl Iterator<Item = (i64, i64)>, by_ns: i64) -> Vec<(i64, i64)> {
-    let mut sorted: Vec<(i64, i64)> = intervals
-        .map(|(a, b)| (a, b.saturating_add(by_ns)))
-        .collect();
+/// `intervals` in order, overlapping and touching ones as one.
+fn joined(intervals: impl Iterator<Item = (i64, i64)>) -> Vec<(i64, i64)> {
+    let mut sorted: Vec<(i64, i64)> = intervals.collect();
     sorted.sort_unstable();
     let mut joined: Vec<(i64, i64)> = Vec::with_capacity(sorted.len());
-    for (a, b) in sorted {
+    for (from, to) in sorted {
         match joined.last_mut() {
-            Some(last) if last.1 >= a => last.1 = last.1.max(b),
-            _ => joined.push((a, b)),
+            Some(last) if last.1 >= from => last.1 = last.1.max(to),
+            _ => joined.push((from, to)),
         }
     }
     joined
-}
-
-/// What of `all` lies in none of `holes`; both in order and disjoint.
-pub fn without(all: &[(i64, i64)], holes: &[(i64, i64)]) -> Vec<(i64, i64)> {
-    let mut left = Vec::with_capacity(all.len());
-    for (mut a, b) in all.iter().copied() {
-        let first = holes.partition_point(|h| h.1 <= a);
-        for hole in holes[first..].iter().take_while(|h| h.0 < b) {
-            if a < hole.0 {
-                left.push((a, hole.0));
-            }
-            a = hole.1;
-        }
-        if a < b {
-            left.push((a, b));
-        }
-    }
-    left
-}
-
-fn common(a: &[(i64, i64)], b: &[(i64, i64)]) -> Vec<(i64, i64)> {
-    let end = a.last().map_or(0, |l| l.1).max(b.last().map_or(0, |l| l.1));
-    let outside_b = without(&[(i64::MIN / 2, end)], b);
-    without(a, &outside_b)
 }
 
 #[cfg(test)]
@@ -291,10 +243,8 @@ mod tests {
     fn at(start_ns: i64, bytes: u32) -> Request {
         Request {
             start_ns,
-            issue_ns: start_ns,
             done_ns: start_ns + 1000,
             bytes,
-            tgid: 0,
         }
     }
 
@@ -323,7 +273,9 @@ mod tests {
                     [4096, 65_536, 1 << 20][(x % 97 / 40) as usize]
                 }
             };
-            high += usize::from(demand(&poisson(seed, rate, 60.0, sizes), (0, 60 * S)).is_some());
+            high += usize::from(
+                !high_demand(&poisson(seed, rate, 60.0, sizes), (0, 60 * S)).is_empty(),
+            );
         }
         assert!(high <= 1, "{high} of 150 steady streams");
     }
@@ -341,9 +293,9 @@ mod tests {
             let all: Vec<Request> = (0..n)
                 .flat_map(|k| burst(S / 2 + k * period, requests, gap))
                 .collect();
-            let found = demand(&all, (0, 60 * S)).expect("bursts");
-            assert_eq!(found.high.len(), n as usize, "{found:?}");
-            for (k, (a, b)) in found.high.iter().enumerate() {
+            let found = high_demand(&all, (0, 60 * S));
+            assert_eq!(found.len(), n as usize, "{found:?}");
+            for (k, (a, b)) in found.iter().enumerate() {
                 let (onset, end) = (
                     S / 2 + k as i64 * period,
                     S / 2 + k as i64 * period + requests * gap,
@@ -361,15 +313,7 @@ mod tests {
         let mut all = poisson(7, 400.0, 60.0, |_| 4096);
         (0..10)
             .for_each(|k| all.extend((0..50).map(|i| at(S + k * 6 * S + i * 2_000_000, 1 << 20))));
-        let found = demand(&all, (0, 60 * S)).expect("bursts");
-        assert_eq!(found.high.len(), 10, "{:?}", found.high);
-        assert_eq!(
-            without(&[(0, 10), (20, 30)], &[(5, 6), (8, 22)]),
-            [(0, 5), (6, 8), (22, 30)]
-        );
-        assert_eq!(
-            common(&[(0, 10), (20, 30)], &[(5, 25)]),
-            [(5, 10), (20, 25)]
-        );
+        let found = high_demand(&all, (0, 60 * S));
+        assert_eq!(found.len(), 10, "{found:?}");
     }
 }
