@@ -94,6 +94,7 @@ fn modules_use_only_their_allowed_dependencies() {
                 "iolens_recorder",
                 "crate::commands",
                 "crate::cli",
+                "crate::present",
                 "crate::streams",
                 "crate::serve",
                 "println!",

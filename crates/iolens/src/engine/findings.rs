@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
-use iolens_core::analysis::findings::harm;
-use iolens_core::model::{KindName, Severity, StoredFinding};
+use iolens_core::analysis::findings::{Finding, harm};
+use iolens_core::model::{KindName, RecordingMeta, Severity, StoredFinding};
 use iolens_core::store::{Recording, StoreError, Stored, read_findings};
 
 use super::caller::Caller;
@@ -15,8 +15,6 @@ use super::note::Note;
 use super::part::Part;
 use super::query::{Grain, Query};
 use super::{parallel, privacy, report, window};
-use crate::present::findings as words;
-use crate::present::fleet::FindingRow;
 
 /// Of each host so many are kept, of the others their number.
 const MAX_OF_HOST: usize = 20;
@@ -37,15 +35,18 @@ pub struct PlacedFinding {
     pub finding: StoredFinding,
 }
 
-/// The findings in the window of `query`, of each recording by itself.
+/// Puts a finding of an analysis into words.
+pub type Wording = fn(&Finding, &RecordingMeta) -> StoredFinding;
+
+/// The findings in the window of `query`, of each recording by itself; those of an analysis get their words from `wording`.
 ///
 /// # Errors
 /// No recording holds the time, or it cannot be read.
-pub fn findings(query: &Query<'_>) -> Result<Vec<PlacedFinding>> {
+pub fn findings(query: &Query<'_>, wording: Wording) -> Result<Vec<PlacedFinding>> {
     let caller = query.caller;
     let found = query.parts(Grain::Recording)?;
     let add = |all: &mut Vec<(usize, Vec<PlacedFinding>)>, i: usize, part: &Part| {
-        all.push((i, of_part(part, caller)?));
+        all.push((i, of_part(part, wording, caller)?));
         Ok(())
     };
     let mut all = parallel::shared(&found.parts, caller, Vec::new, add)?.concat();
@@ -53,7 +54,7 @@ pub fn findings(query: &Query<'_>) -> Result<Vec<PlacedFinding>> {
     Ok(all.into_iter().flat_map(|(_, of_part)| of_part).collect())
 }
 
-fn of_part(part: &Part, caller: &Caller) -> Result<Vec<PlacedFinding>> {
+fn of_part(part: &Part, wording: Wording, caller: &Caller) -> Result<Vec<PlacedFinding>> {
     let recording = &part.recording;
     let range = part.range.clone();
     let start_ns = recording.meta().start_unix_ns;
@@ -85,7 +86,7 @@ fn of_part(part: &Part, caller: &Caller) -> Result<Vec<PlacedFinding>> {
     if reported_to_ns < range.end {
         let found = report::plain(recording, &(reported_to_ns..range.end), caller)?;
         for f in &found.findings {
-            let finding = words::reported(f, recording.meta());
+            let finding = wording(f, recording.meta());
             let goes_on = |s: &StoredFinding| {
                 s.kind == finding.kind && s.device == finding.device && s.to_ns >= finding.from_ns
             };
@@ -122,11 +123,32 @@ fn reported(recording: &Path, range: &Range<i64>) -> Result<Vec<StoredFinding>, 
     Ok(stored)
 }
 
+/// A finding as it was reported while its host recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostFinding {
+    /// Where.
+    pub host: String,
+    /// Where it begins in Unix time, in nanoseconds.
+    pub from_unix_ns: i64,
+    /// Where it ends, as far as it was seen.
+    pub to_unix_ns: i64,
+    /// It had not ended when that was written.
+    pub open: bool,
+    /// What was found.
+    pub kind: KindName,
+    /// How much it matters.
+    pub severity: Severity,
+    /// The device, or the devices behind one link; `None` if it is about all.
+    pub device: Option<String>,
+    /// One line for people.
+    pub summary: String,
+}
+
 /// What was reported in a stretch of a host's recordings.
 #[derive(Debug, Clone, Default)]
 pub struct Reported {
     /// The most harmful first, of equals the longest.
-    pub worst: Vec<FindingRow>,
+    pub worst: Vec<HostFinding>,
     /// How many there are of each kind, and their highest severity.
     pub kinds: BTreeMap<KindName, (u64, Severity)>,
 }
@@ -141,14 +163,13 @@ impl Reported {
         start_unix_ns: i64,
         range: &Range<i64>,
     ) -> Result<Reported, StoreError> {
-        let seconds = |ns: i64| start_unix_ns.saturating_add(ns) as f64 / 1e9;
         let mut of = Reported::default();
         for f in reported(&recording.path, range)? {
             of.count(&f.kind, 1, f.severity);
-            of.worst.push(FindingRow {
+            of.worst.push(HostFinding {
                 host: recording.host.clone(),
-                start_unix_s: seconds(f.from_ns),
-                end_unix_s: seconds(f.to_ns),
+                from_unix_ns: start_unix_ns.saturating_add(f.from_ns),
+                to_unix_ns: start_unix_ns.saturating_add(f.to_ns),
                 open: f.open,
                 kind: f.kind,
                 severity: f.severity,
@@ -187,12 +208,11 @@ impl Reported {
 }
 
 /// The most harmful first, of equals the longest.
-pub fn sort(findings: &mut [FindingRow]) {
-    let length_ns = |f: &FindingRow| ((f.end_unix_s - f.start_unix_s) * 1e9) as i64;
+pub fn sort(findings: &mut [HostFinding]) {
     findings.sort_by_cached_key(|f| {
         (
             harm(f.severity, &f.kind),
-            Reverse(length_ns(f)),
+            Reverse(f.to_unix_ns.saturating_sub(f.from_unix_ns)),
             f.host.clone(),
         )
     });
@@ -202,6 +222,7 @@ pub fn sort(findings: &mut [FindingRow]) {
 mod tests {
     use super::*;
     use crate::engine::TimeWindow;
+    use crate::present::findings::reported;
     use iolens_core::model::{
         DevId, Device, Io, LossReason, Lost, Observation, Op, RecorderCost, RecordingMeta, Source,
     };
@@ -279,7 +300,7 @@ mod tests {
         put_finding(&path, Access::OWNER, &stall(10, 20)).expect("writes");
         let stalls = |window: &TimeWindow| {
             let caller = Caller::deaf();
-            let found = findings(&Query::new(&path, *window, &caller)).expect("found");
+            let found = findings(&Query::new(&path, *window, &caller), reported).expect("found");
             found
                 .iter()
                 .filter(|f| f.finding.kind == "stall".into())
@@ -304,7 +325,7 @@ mod tests {
             record(&path, kept_s);
             let caller = Caller::deaf();
             let query = Query::new(&path, TimeWindow::default(), &caller);
-            let found = findings(&query).expect("found");
+            let found = findings(&query, reported).expect("found");
             let stalls = found
                 .into_iter()
                 .filter(|f| f.finding.kind == "stall".into());

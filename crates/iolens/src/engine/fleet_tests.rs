@@ -444,7 +444,7 @@ fn findings_are_counted_the_most_harmful_kept_and_read_again_when_they_change() 
         .worst
         .iter()
         .take(4)
-        .map(|f| (f.kind.as_str(), f.start_unix_s - START as f64 / 1e9))
+        .map(|f| (f.kind.as_str(), (f.from_unix_ns - START) as f64 / 1e9))
         .collect();
     assert_eq!(
         first,

@@ -20,7 +20,7 @@ use super::super::{App, SCHEMA_VERSION};
 use super::json;
 use super::params::Params;
 use crate::engine::caller::Caller;
-use crate::engine::findings::sort;
+use crate::engine::findings::{HostFinding, sort};
 use crate::engine::fleet::{self, ClassSums, DeviceSums, Fleet, HostSums, Peers, Remembered};
 use crate::engine::note::Note;
 use crate::engine::{Instant, TimeWindow, privacy};
@@ -113,13 +113,21 @@ fn document(
 }
 
 /// A finding as the caller may see it: what is remembered of recordings is the same for all who ask.
-fn shown(finding: FindingRow, caller: &Caller) -> FindingRow {
-    match caller.hides_names() {
-        true => FindingRow {
-            summary: privacy::summary(&finding.kind, finding.device.as_deref()),
-            ..finding
-        },
-        false => finding,
+fn shown(finding: HostFinding, caller: &Caller) -> FindingRow {
+    let summary = if caller.hides_names() {
+        privacy::summary(&finding.kind, finding.device.as_deref())
+    } else {
+        finding.summary
+    };
+    FindingRow {
+        host: finding.host,
+        device: finding.device,
+        kind: finding.kind,
+        severity: finding.severity,
+        summary,
+        start_unix_s: seconds(finding.from_unix_ns),
+        end_unix_s: seconds(finding.to_unix_ns),
+        open: finding.open,
     }
 }
 
@@ -139,18 +147,19 @@ fn ranked(fleet: &Fleet, caller: &Caller) -> FleetDocument {
         host: h.host.clone(),
         reasons: h.damage.clone(),
     };
+    let mut findings: Vec<HostFinding> = Vec::new();
+    for host in &fleet.hosts {
+        findings.extend_from_slice(&host.reported.worst);
+    }
+    sort(&mut findings);
+    findings.truncate(MAX_FINDINGS);
     let mut document = FleetDocument {
         schema_version: SCHEMA_VERSION,
         from_unix_s: seconds(fleet.unix_ns.start),
         to_unix_s: seconds(fleet.unix_ns.end),
         hosts: known.iter().map(|h| host_row(h, &peers)).collect(),
         devices: devices.map(|(h, d)| device_row(h, d, &peers)).collect(),
-        findings: fleet
-            .hosts
-            .iter()
-            .flat_map(|h| h.reported.worst.iter().cloned())
-            .map(|finding| shown(finding, caller))
-            .collect(),
+        findings: findings.into_iter().map(|f| shown(f, caller)).collect(),
         kinds: kinds(fleet),
         hosts_unread: without
             .iter()
@@ -162,8 +171,6 @@ fn ranked(fleet: &Fleet, caller: &Caller) -> FleetDocument {
     }
     .ranked();
     document.devices.truncate(MAX_DEVICES);
-    sort(&mut document.findings);
-    document.findings.truncate(MAX_FINDINGS);
     let total: u64 = document.kinds.iter().map(|k| k.findings).sum();
     document.findings_left_out = total - document.findings.len() as u64;
     document

@@ -22,6 +22,7 @@ use crate::engine::query::Grain;
 use crate::engine::report::Limits;
 use crate::engine::{self, files};
 use crate::present::columns::{Column, Columns, TableFormat};
+use crate::present::findings as words;
 use crate::present::report_json::{self, RecordingFacts};
 
 /// What `/api/v1/findings` is.
@@ -121,7 +122,7 @@ pub async fn findings(State(app): State<Arc<App>>, uri: Uri) -> Result<Response,
         .one_of("format", &TableFormat::NAMES)?
         .unwrap_or(TableFormat::Json);
     app.stream(content_type(format), move |out, asker| {
-        let found = engine::findings::findings(&asker.query(&place, asked)?)?;
+        let found = engine::findings::findings(&asker.query(&place, asked)?, words::reported)?;
         let findings: Vec<PlacedFinding> = found.into_iter().map(placed).collect();
         let columns = columns(&findings);
         let document = FindingsDocument {
