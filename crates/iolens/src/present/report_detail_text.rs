@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use iolens_core::analysis::capacity::{Capacity, Room, State};
+use iolens_core::analysis::capacity::{Room, State};
 use iolens_core::analysis::counters::io_ticks::{UtilCheck, Verdict as Util};
 use iolens_core::analysis::device::detail::DeviceDetail;
 use iolens_core::analysis::device::slots::{SLOT_NS, SlotGroup, SlotQuantiles, SlotSummary};
@@ -31,7 +31,7 @@ fn lines(out: &mut String, d: &DeviceDetail, times: &Times) {
     }
     stages(out, &d.stages);
     gaps_of_the_host(out, &d.stalls);
-    capacity(out, &d.capacity);
+    capacity(out, d);
     if let Some(p) = d.peak_hour {
         let _ = writeln!(
             out,
@@ -198,7 +198,8 @@ fn short(v: f64) -> String {
     }
 }
 
-fn capacity(out: &mut String, c: &Capacity) {
+fn capacity(out: &mut String, d: &DeviceDetail) {
+    let c = &d.capacity;
     let state = serde_json::to_value(c.state).ok();
     let state = state
         .as_ref()
@@ -212,7 +213,7 @@ fn capacity(out: &mut String, c: &Capacity) {
         c.max_ios_per_s
             .filter(|_| of_device)
             .map(|x| format!("most seen {x:.0} I/Os/s")),
-        c.min_us.map(|us| format!("{us:.1} us when unloaded")),
+        c.min_us.map(|us| lightest(us, c.min_us_in_flight)),
         c.knee_in_flight
             .filter(|_| of_device)
             .map(|n| format!("knee at {n:.2} in flight, mean {:.2}", c.mean_in_flight)),
@@ -220,7 +221,18 @@ fn capacity(out: &mut String, c: &Capacity) {
             .filter(|_| of_device)
             .map(|h| format!("headroom {:.1} %", 100.0 * h)),
     ];
-    let _ = writeln!(out, "  capacity: {state}: {} {}", summary(c), known(parts));
+    let _ = writeln!(out, "  capacity: {state}: {} {}", summary(d), known(parts));
+}
+
+/// From this number in flight on a device is not called unloaded.
+const UNLOADED_IN_FLIGHT: f64 = 1.0;
+
+/// The latency under the lightest load that was seen, which need not be light.
+fn lightest(us: f64, in_flight: f64) -> String {
+    if in_flight < UNLOADED_IN_FLIGHT {
+        return format!("{us:.1} us when unloaded");
+    }
+    format!("{us:.1} us with {in_flight:.1} in flight, the lightest load seen")
 }
 
 /// What is left at least, where the device's limit was not seen.
@@ -233,4 +245,18 @@ fn room(room: &Room) -> String {
         "room for at least {:.0} I/Os/s more{interval}, as {:.2} in flight took {:.1} us",
         room.ios_per_s, room.in_flight, room.mean_us
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_was_never_idle_is_not_called_unloaded() {
+        assert_eq!(lightest(81.25, 0.1), "81.2 us when unloaded");
+        assert_eq!(
+            lightest(50_094.0, 64.0),
+            "50094.0 us with 64.0 in flight, the lightest load seen"
+        );
+    }
 }

@@ -74,6 +74,8 @@ pub struct Capacity {
     pub min_us: Option<f64>,
     /// Its 95 % interval.
     pub min_us_ci: Option<(f64, f64)>,
+    /// Mean number in flight in the stretches of that latency.
+    pub min_us_in_flight: f64,
     /// `N* = X_max R_min`: effective parallelism.
     pub knee_in_flight: Option<f64>,
     /// Its 95 % interval.
@@ -166,6 +168,7 @@ pub fn capacity(load: &Load, known: &Known) -> Capacity {
         max_ios_per_s_ci: whole.plateau.and_then(|_| interval(&spread, |e| e.plateau)),
         min_us: whole.min_us,
         min_us_ci: whole.min_us.and_then(|_| interval(&spread, |e| e.min_us)),
+        min_us_in_flight: whole.min_in_flight,
         knee_in_flight: whole.knee(),
         knee_in_flight_ci: whole.knee().and_then(|_| interval(&spread, Estimate::knee)),
         mean_in_flight: busy.iter().map(|p| p.in_flight).sum::<f64>() / n,
@@ -656,6 +659,13 @@ mod tests {
             "mean L is just below the knee: {c:?}"
         );
         assert!((c.saturated_percent.expect("seen") - 25.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn the_lightest_load_says_how_light_it_was() {
+        let of = |ns: &[f64]| capacity(&closed(8.0, ns), &Known::default()).min_us_in_flight;
+        assert!(of(&[0.1, 0.1, 0.1, 0.1, 8.0]) < 0.2);
+        assert!(of(&[64.0, 64.0, 64.0]) > 63.0);
     }
 
     #[test]

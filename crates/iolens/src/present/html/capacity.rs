@@ -1,6 +1,6 @@
 //! Capacity in words, and what to think of the kernel's %util.
 
-use iolens_core::analysis::capacity::{Capacity, ServedMore, State};
+use iolens_core::analysis::capacity::{ServedMore, State};
 use iolens_core::analysis::counters::io_ticks::{UtilCheck, Verdict};
 use iolens_core::analysis::device::detail::DeviceDetail;
 use iolens_core::model::RecordingMeta;
@@ -24,21 +24,36 @@ pub(super) struct CapacityBlock {
 }
 
 impl CapacityBlock {
-    pub(super) fn new(c: &Capacity) -> CapacityBlock {
+    pub(super) fn new(d: &DeviceDetail) -> CapacityBlock {
+        let c = &d.capacity;
         CapacityBlock {
             max_iops: c.max_ios_per_s,
             light_us: c.min_us,
             knee_inflight: c.knee_in_flight,
             headroom_percent: c.headroom.map(|h| 100.0 * h),
             state: c.state,
-            summary: summary(c),
+            summary: summary(d),
         }
     }
 }
 
 /// What to think of it, in a sentence or two.
-pub(in crate::present) fn summary(c: &Capacity) -> String {
-    let text = match c.state {
+pub(in crate::present) fn summary(d: &DeviceDetail) -> String {
+    let c = &d.capacity;
+    let text = state_text(c.state, d.plateau.is_some());
+    let more = c.served_more.as_ref().map(served_more).unwrap_or_default();
+    match c.saturated_percent.filter(|p| *p > 0.0) {
+        Some(p) => format!(
+            "{text}{more} {p:.1} % of {} windows with I/O lie beyond the knee.",
+            c.windows
+        ),
+        None => format!("{text}{more} n = {} windows with I/O.", c.windows),
+    }
+}
+
+/// `is_at_bandwidth`: throughput stood at its limit in bytes for a part of the time.
+fn state_text(state: State, is_at_bandwidth: bool) -> &'static str {
+    match state {
         State::Idle => "the device was idle most of the time.",
         State::ParallelHeadroom => "the device was busy, and would serve more at once.",
         State::NearKnee => "more load will mean longer waits.",
@@ -48,20 +63,15 @@ pub(in crate::present) fn summary(c: &Capacity) -> String {
         State::ThrottledElsewhere => {
             "I/Os waited in the kernel's queues while the device had room: something holds them back."
         }
+        State::CapacityNotObserved if is_at_bandwidth => {
+            "the device moved as many bytes as it can for a part of the time; its limit in I/Os a second was not reached."
+        }
         State::CapacityNotObserved => {
             "device limit not reached in this recording (no throughput plateau)."
         }
         State::Inconsistent => {
             "throughput, latency and concurrency do not agree (Little's law): I/Os are missing, or most were in flight at the edges."
         }
-    };
-    let more = c.served_more.as_ref().map(served_more).unwrap_or_default();
-    match c.saturated_percent.filter(|p| *p > 0.0) {
-        Some(p) => format!(
-            "{text}{more} {p:.1} % of {} windows with I/O lie beyond the knee.",
-            c.windows
-        ),
-        None => format!("{text}{more} n = {} windows with I/O.", c.windows),
     }
 }
 
@@ -118,4 +128,18 @@ fn util_note(d: &DeviceDetail, meta: &RecordingMeta) -> Option<Note> {
         level,
         text,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_at_its_bandwidth_is_not_said_to_have_room() {
+        let text = state_text(State::CapacityNotObserved, true);
+        assert!(text.starts_with("the device moved as many bytes as it can"));
+        assert!(!text.contains("limit not reached"));
+        let text = state_text(State::CapacityNotObserved, false);
+        assert!(text.starts_with("device limit not reached"));
+    }
 }

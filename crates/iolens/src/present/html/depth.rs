@@ -90,7 +90,7 @@ fn block<'a>(d: &'a DeviceDetail, data: &ReportData) -> DepthBlock<'a> {
         slots: shortened(SlotsBlock::from(&d.slots)),
         util: d.util.as_ref(),
         stages: &d.stages,
-        capacity: CapacityBlock::new(&d.capacity),
+        capacity: CapacityBlock::new(d),
         rhythm: rhythm.collect(),
         attribution: attribution(d, data.report.devices.window.from_ns),
     }

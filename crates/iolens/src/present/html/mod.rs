@@ -400,7 +400,7 @@ fn scope(i: usize, data: &ReportData) -> ScopeBlock {
         distributions: DistributionsBlock::new(distributions.unwrap_or(&Distributions::default())),
         capacity: alone
             .and_then(|dev| data.report.detail(dev))
-            .map(|d| CapacityBlock::new(&d.capacity)),
+            .map(CapacityBlock::new),
         idle: levels
             .iter()
             .flat_map(|l| &l.counts)
