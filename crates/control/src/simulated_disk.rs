@@ -82,7 +82,7 @@ impl Default for Load<'_> {
 }
 
 #[derive(Clone, Copy)]
-struct Request {
+struct QueuedRequest {
     foreground: bool,
     at: i64,
 }
@@ -93,7 +93,7 @@ pub struct SimulatedDisk<'a> {
     estimator: Estimator,
     ticks: IoTicks,
     looks: Looks,
-    queue: VecDeque<Request>,
+    queue: VecDeque<QueuedRequest>,
     /// (since, until) of the one in service.
     serving: Option<(i64, i64)>,
     next_arrival: i64,
@@ -160,7 +160,7 @@ impl<'a> SimulatedDisk<'a> {
 
     fn submit(&mut self, now: i64, foreground: bool) {
         self.ticks.start(now);
-        self.queue.push_back(Request {
+        self.queue.push_back(QueuedRequest {
             foreground,
             at: now,
         });

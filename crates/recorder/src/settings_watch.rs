@@ -26,7 +26,7 @@ enum Question {
     Groups(Vec<CgroupMember>),
 }
 
-enum Answer {
+enum WatchAnswer {
     Settings(Box<Settings>),
     Groups(Vec<CgroupSample>),
 }
@@ -43,7 +43,7 @@ pub struct FoundGroup {
 /// Collects the groups that do I/O on the writer's thread, and asks for their limits.
 pub struct SettingsWatch {
     questions: Option<SyncSender<Question>>,
-    answers: Receiver<Answer>,
+    answers: Receiver<WatchAnswer>,
     /// Questions without an answer.
     waiting: usize,
     /// Whether the io controller is on cgroup v1: then groups are found by their processes.
@@ -71,11 +71,11 @@ impl SettingsWatch {
                 let found = match question {
                     Question::Settings(devices) => {
                         let settings = read_settings(Path::new("/"), &devices);
-                        Answer::Settings(Box::new(settings))
+                        WatchAnswer::Settings(Box::new(settings))
                     }
                     Question::Groups(members) => {
                         let clock = || monotonic_ns() - start_ns;
-                        Answer::Groups(cgroups.read(&members, MAX_GROUPS, clock))
+                        WatchAnswer::Groups(cgroups.read(&members, MAX_GROUPS, clock))
                     }
                 };
                 if answer.send(found).is_err() {
@@ -181,11 +181,11 @@ impl SettingsWatch {
         }
     }
 
-    fn take(&mut self, answer: Answer, found: &mut FoundGroup) {
+    fn take(&mut self, answer: WatchAnswer, found: &mut FoundGroup) {
         self.waiting -= 1;
         match answer {
-            Answer::Settings(settings) => found.settings = Some(*settings),
-            Answer::Groups(rows) => {
+            WatchAnswer::Settings(settings) => found.settings = Some(*settings),
+            WatchAnswer::Groups(rows) => {
                 let rows = rows.into_iter().map(Box::new);
                 found.cgroups.extend(rows.map(Observation::Cgroup));
             }

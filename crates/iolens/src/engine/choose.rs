@@ -42,16 +42,16 @@ pub fn one(path: &Path, asked: &TimeWindow, caller: &Caller) -> Result<Chosen> {
 }
 
 /// The parts as one recording called `path`.
-fn joined(path: &Path, found: &[Found], caller: &Caller) -> Result<Chosen> {
+fn joined(path: &Path, found: &[FoundRecording], caller: &Caller) -> Result<Chosen> {
     let nothing = || QueryError::NothingThen {
         place: path.to_owned(),
         nearest: None,
     };
     let longest = found.iter().max_by_key(|f| f.to_unix_ns - f.from_unix_ns);
-    let longest = longest.map(Found::part).ok_or_else(nothing)?;
+    let longest = longest.map(FoundRecording::part).ok_or_else(nothing)?;
     let recordings = found.len();
     // Sums belong to one recording.
-    if !found.iter().all(Found::has_ios) {
+    if !found.iter().all(FoundRecording::has_ios) {
         return Err(QueryError::SeveralWithSums {
             recordings,
             longest,
@@ -195,7 +195,7 @@ fn plain(path: &Path, asked: &TimeWindow, caller: &Caller) -> Result<Chosen> {
 
 /// A recording of a root, and the part of it that is meant.
 #[derive(Clone)]
-struct Found {
+struct FoundRecording {
     stored: Stored,
     start_unix_ns: i64,
     end_unix_ns: i64,
@@ -203,7 +203,7 @@ struct Found {
     to_unix_ns: i64,
 }
 
-impl Found {
+impl FoundRecording {
     fn open(&self, caller: &Caller) -> Result<Chosen> {
         let recording = source::open(&self.stored.path, caller)?;
         let bound = |edge: i64, unix_ns: i64| {
@@ -221,13 +221,13 @@ impl Found {
     }
 
     /// The part in `from_ns..to_ns`; itself if it has none.
-    fn part_of(self, from_ns: i64, to_ns: i64) -> Result<Found, Found> {
+    fn part_of(self, from_ns: i64, to_ns: i64) -> Result<FoundRecording, FoundRecording> {
         if self.start_unix_ns >= to_ns || self.end_unix_ns <= from_ns {
             return Err(self);
         }
         let (from_unix_ns, to_unix_ns) =
             (self.start_unix_ns.max(from_ns), self.end_unix_ns.min(to_ns));
-        Ok(Found {
+        Ok(FoundRecording {
             from_unix_ns,
             to_unix_ns,
             ..self
@@ -236,7 +236,7 @@ impl Found {
 
     /// The part of a copy that has no I/O in common with what is around `gap`. Sums are of whole slots of its own time: where
     /// it has sums and is cut, it is cut to those that are inside.
-    fn inside(&self, gap: &Range<i64>) -> Option<Found> {
+    fn inside(&self, gap: &Range<i64>) -> Option<FoundRecording> {
         let (mut from_ns, mut to_ns) = (
             self.from_unix_ns.max(gap.start),
             self.to_unix_ns.min(gap.end),
@@ -255,7 +255,7 @@ impl Found {
                 to_ns -= since_start(to_ns) % slot_ns;
             }
         }
-        (from_ns < to_ns).then(|| Found {
+        (from_ns < to_ns).then(|| FoundRecording {
             from_unix_ns: from_ns,
             to_unix_ns: to_ns,
             ..self.clone()
@@ -278,7 +278,11 @@ impl Found {
 }
 
 /// The recordings of the root at `path` that hold the time; `None` if it is no root.
-fn in_root(path: &Path, asked: &TimeWindow, caller: &Caller) -> Result<Option<Vec<Found>>> {
+fn in_root(
+    path: &Path,
+    asked: &TimeWindow,
+    caller: &Caller,
+) -> Result<Option<Vec<FoundRecording>>> {
     let Some(root) = Root::open(path)? else {
         return Ok(None);
     };
@@ -331,12 +335,15 @@ fn wall_ns(instant: Option<Instant>, bound: WindowBound, place: &Path) -> Result
 }
 
 /// Spans of those recordings that can be read, the newest first.
-fn spans<'a>(recordings: &'a [Stored], caller: &'a Caller) -> impl Iterator<Item = Found> + 'a {
+fn spans<'a>(
+    recordings: &'a [Stored],
+    caller: &'a Caller,
+) -> impl Iterator<Item = FoundRecording> + 'a {
     recordings
         .iter()
         .rev()
         .filter_map(|stored| match stored.span_unix_ns() {
-            Ok((start, end)) => Some(Found {
+            Ok((start, end)) => Some(FoundRecording {
                 stored: stored.clone(),
                 start_unix_ns: start,
                 end_unix_ns: end,
@@ -350,7 +357,7 @@ fn spans<'a>(recordings: &'a [Stored], caller: &'a Caller) -> impl Iterator<Item
         })
 }
 
-fn newest(root: &Root, caller: &Caller) -> Result<Found> {
+fn newest(root: &Root, caller: &Caller) -> Result<FoundRecording> {
     let Some(found) = spans(root.recordings(), caller).next() else {
         return Err(QueryError::Unreadable(root.path().to_owned()));
     };
@@ -366,10 +373,10 @@ fn newest(root: &Root, caller: &Caller) -> Result<Found> {
 
 /// What holds something of `from_ns..to_ns`, by time. Copies that were kept stand in for recordings that the size limit has
 /// removed, also for those of which it has left sums only where one copy holds all of the time.
-fn holding(root: &Root, from_ns: i64, to_ns: i64, caller: &Caller) -> Result<Vec<Found>> {
+fn holding(root: &Root, from_ns: i64, to_ns: i64, caller: &Caller) -> Result<Vec<FoundRecording>> {
     let mut found = Vec::new();
-    let mut nearest: Option<Found> = None;
-    let off = |f: &Found| {
+    let mut nearest: Option<FoundRecording> = None;
+    let off = |f: &FoundRecording| {
         (f.start_unix_ns.saturating_sub(to_ns)).max(from_ns.saturating_sub(f.end_unix_ns))
     };
     for f in spans(root.recordings(), caller) {
@@ -384,14 +391,20 @@ fn holding(root: &Root, from_ns: i64, to_ns: i64, caller: &Caller) -> Result<Vec
     if found.is_empty() {
         return Err(QueryError::NothingThen {
             place: root.path().to_owned(),
-            nearest: nearest.as_ref().map(Found::part),
+            nearest: nearest.as_ref().map(FoundRecording::part),
         });
     }
     Ok(found)
 }
 
 /// Adds copies where `found`, by time, has nothing.
-fn stand_in(root: &Root, found: &mut Vec<Found>, from_ns: i64, to_ns: i64, caller: &Caller) {
+fn stand_in(
+    root: &Root,
+    found: &mut Vec<FoundRecording>,
+    from_ns: i64,
+    to_ns: i64,
+    caller: &Caller,
+) {
     // What was before all recordings is meant where that is said, or where there is nothing else.
     let bounds = found
         .first()
@@ -403,7 +416,7 @@ fn stand_in(root: &Root, found: &mut Vec<Found>, from_ns: i64, to_ns: i64, calle
     let to_ns = bounds
         .filter(|_| to_ns == i64::MAX)
         .map_or(to_ns, |(_, last_ns)| last_ns);
-    let sums_only = !found.is_empty() && !found.iter().any(Found::has_ios);
+    let sums_only = !found.is_empty() && !found.iter().any(FoundRecording::has_ios);
     // Copies are of recordings, of which the oldest go first: nothing is missing from the newest on.
     let missing_to_ns = root
         .recordings()
@@ -415,17 +428,19 @@ fn stand_in(root: &Root, found: &mut Vec<Found>, from_ns: i64, to_ns: i64, calle
     }
     let [host] = root.hosts()[..] else { return };
     let stored = root.copies(host);
-    let mut copies: Vec<Found> = spans(&stored, caller)
+    let mut copies: Vec<FoundRecording> = spans(&stored, caller)
         .filter_map(|f| f.part_of(from_ns, to_ns).ok())
         .collect();
     copies.sort_by_key(|f| f.from_unix_ns - f.to_unix_ns);
-    let holds_all =
-        |c: &&Found| bounds.is_some_and(|(from, to)| c.from_unix_ns <= from && to <= c.to_unix_ns);
+    let holds_all = |c: &&FoundRecording| {
+        bounds.is_some_and(|(from, to)| c.from_unix_ns <= from && to <= c.to_unix_ns)
+    };
     if sums_only && let Some(copy) = copies.iter().find(holds_all) {
         *found = vec![copy.clone()];
     } else {
         for copy in copies {
-            let parts: Vec<Found> = free.iter().filter_map(|gap| copy.inside(gap)).collect();
+            let parts: Vec<FoundRecording> =
+                free.iter().filter_map(|gap| copy.inside(gap)).collect();
             found.extend(parts);
             found.sort_by_key(|f| f.from_unix_ns);
             free = gaps(found, from_ns, missing_to_ns);
@@ -444,7 +459,7 @@ fn stand_in(root: &Root, found: &mut Vec<Found>, from_ns: i64, to_ns: i64, calle
 }
 
 /// Where `found`, by time, has nothing of `from_ns..to_ns`.
-fn gaps(found: &[Found], from_ns: i64, to_ns: i64) -> Vec<Range<i64>> {
+fn gaps(found: &[FoundRecording], from_ns: i64, to_ns: i64) -> Vec<Range<i64>> {
     let (mut free, mut at_ns) = (Vec::new(), from_ns);
     for f in found {
         if at_ns < f.from_unix_ns {

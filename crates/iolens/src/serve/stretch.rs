@@ -1,4 +1,7 @@
 //! A stretch of time, copied into a recording of its own that no budget of the root removes.
+//!
+//! Its I/Os are written anew. Links to closed segments would cost less, but a segment can hold hours of a quiet disk: its ends
+//! would have to be cut in any case, and no limit below the size of a segment could be kept.
 
 use std::collections::HashSet;
 use std::path::PathBuf;

@@ -30,7 +30,7 @@ struct Load {
 
 /// I/Os and their times, summed.
 #[derive(Debug, Clone, Copy, Default)]
-struct Times {
+struct TimeSums {
     ios: i64,
     /// From start to completion.
     total_ns: i64,
@@ -38,8 +38,8 @@ struct Times {
     device_ns: i64,
 }
 
-impl Times {
-    fn add(&mut self, other: Times) {
+impl TimeSums {
+    fn add(&mut self, other: TimeSums) {
         self.ios = self.ios.saturating_add(other.ios);
         self.total_ns = self.total_ns.saturating_add(other.total_ns);
         self.device_ns = self.device_ns.saturating_add(other.device_ns);
@@ -48,7 +48,7 @@ impl Times {
 
 /// A disk's times at each load.
 #[derive(Debug, Clone, Default)]
-pub struct TimesByLoad(BTreeMap<Load, Times>);
+pub struct TimesByLoad(BTreeMap<Load, TimeSums>);
 
 impl TimesByLoad {
     /// Adds those of another stretch.
@@ -64,7 +64,7 @@ impl TimesByLoad {
 pub struct OpenMinute {
     at_ns: i64,
     bytes: [i64; Class::ALL.len()],
-    times: [Times; Class::ALL.len()],
+    times: [TimeSums; Class::ALL.len()],
 }
 
 impl OpenMinute {
@@ -78,7 +78,7 @@ impl OpenMinute {
         let class = class as usize;
         self.bytes[class] = self.bytes[class].saturating_add(row.bytes);
         let queue_ns = row.queue_sum_ns.unwrap_or(0);
-        self.times[class].add(Times {
+        self.times[class].add(TimeSums {
             ios: row.ios,
             total_ns: row.device_sum_ns.saturating_add(queue_ns),
             device_ns: row.device_sum_ns,
@@ -183,7 +183,7 @@ impl Peers {
     fn compared<'a>(
         &'a self,
         device: &'a DeviceSums,
-    ) -> impl Iterator<Item = (&'a Load, &'a Times, &'a Means)> {
+    ) -> impl Iterator<Item = (&'a Load, &'a TimeSums, &'a Means)> {
         let kind = device.kind();
         let loads = device.is_disk().then_some(&device.loads.0);
         loads

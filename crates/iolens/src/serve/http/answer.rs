@@ -91,12 +91,12 @@ impl Unread {
 }
 
 /// Bytes that are on their way, and what is held until they are written.
-struct Held<T> {
+struct GuardedBytes<T> {
     bytes: Bytes,
     _guard: T,
 }
 
-impl<T> AsRef<[u8]> for Held<T> {
+impl<T> AsRef<[u8]> for GuardedBytes<T> {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -124,7 +124,7 @@ impl<T: Send + Sync + 'static> hyper::body::Body for HoldingBody<T> {
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let frame = Pin::new(&mut self.body).poll_frame(cx);
         let held = |bytes| {
-            Bytes::from_owner(Held {
+            Bytes::from_owner(GuardedBytes {
                 bytes,
                 _guard: Arc::clone(&self.guard),
             })
@@ -161,7 +161,7 @@ impl AnswerWriter {
         let room = self.unread.room(bytes.len(), &self.places);
         let room = self.runtime.block_on(room);
         let room = room.map_err(|problem| io::Error::other(problem.detail().to_owned()))?;
-        let held = Bytes::from_owner(Held {
+        let held = Bytes::from_owner(GuardedBytes {
             bytes,
             _guard: room,
         });

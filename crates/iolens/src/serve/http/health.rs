@@ -52,10 +52,10 @@ const MAX_LOST_PERCENT: f64 = 0.1;
 
 /// How the recorder is doing.
 #[derive(Debug, Default)]
-pub struct Health(Mutex<State>);
+pub struct Health(Mutex<HealthState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct HealthState {
     source: Option<String>,
     /// I/Os recorded and lost so far, about once a second of the last minute and the one before.
     samples: VecDeque<Sample>,
@@ -182,7 +182,7 @@ impl Health {
         self.state().losses
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HealthState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -6,10 +6,10 @@ use crate::topology::MountTable;
 
 /// Mounts by device number of their file system.
 #[derive(Debug, Default)]
-pub(super) struct Mounts(HashMap<u32, Vec<Mount>>);
+pub(super) struct Mounts(HashMap<u32, Vec<MountPoint>>);
 
 #[derive(Debug, PartialEq, Eq)]
-struct Mount {
+struct MountPoint {
     /// Directory of the file system that is its root.
     root: String,
     /// Where it is to be seen.
@@ -22,7 +22,7 @@ impl Mounts {
         let mut mounts = Mounts::default();
         for mount in table.mounts() {
             let of_its_file_system = mounts.0.entry(mount.dev.0 as u32).or_default();
-            of_its_file_system.push(Mount {
+            of_its_file_system.push(MountPoint {
                 root: mount.root.to_string_lossy().into_owned(),
                 point: mount.point.to_string_lossy().into_owned(),
             });
@@ -38,7 +38,7 @@ impl Mounts {
     /// The path under which `inside`, absolute within the file system, can be reached: by the mount with the deepest
     /// root that holds it, of equals the first. As it is if there is none.
     pub fn path(&self, fs_dev: u32, inside: &str) -> String {
-        let mut best: Option<(&Mount, &str)> = None;
+        let mut best: Option<(&MountPoint, &str)> = None;
         for mount in self.0.get(&fs_dev).into_iter().flatten() {
             let root = mount.root.trim_end_matches('/');
             let rest = inside
