@@ -225,3 +225,27 @@ impl FindingKind {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A person can know nine kinds; what is further found is a fact or belongs into a story.
+    const MOST_FINDINGS: usize = 9;
+
+    #[test]
+    fn at_most_nine_kinds_are_findings_and_the_page_about_them_lists_each() {
+        let page = include_str!("../../../../../docs/findings.md");
+        let (findings, facts) = page
+            .split_once("\n## Facts")
+            .expect("the page has both parts");
+        let mut listed = 0;
+        for kind in FindingKind::ALL {
+            let name = format!("`{}`", kind.name());
+            let part = if kind.is_fact() { facts } else { findings };
+            assert!(part.contains(&name), "{name} is missing");
+            listed += usize::from(!kind.is_fact());
+        }
+        assert!(listed <= MOST_FINDINGS, "{listed} kinds of findings");
+    }
+}
