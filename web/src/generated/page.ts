@@ -2128,6 +2128,10 @@ export interface LatencyModeEvidence {
    */
   class: Class;
   /**
+   * The shortage that explains at least half of the slow ones: then it need not be the device.
+   */
+  cpu_shortage: CpuShortage | null;
+  /**
    * Around a time of their own, or spread out.
    */
   form: LatencyModeForm;
@@ -2143,6 +2147,11 @@ export interface LatencyModeEvidence {
    * Median device time of the slow ones.
    */
   slow_device_us: number;
+  /**
+   * Share of the slow ones during which a shortage of CPU time explains that nothing happened; `null` if the recording
+   * does not hold what the host was short of during most of them.
+   */
+  slow_in_cpu_shortage_percent: number | null;
   /**
    * Slow ones, in the sample.
    */

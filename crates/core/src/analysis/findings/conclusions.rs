@@ -62,7 +62,7 @@ pub(in crate::analysis) fn conclude(
         detail
             .latency_modes
             .iter()
-            .map(|m| mode::finding(detail.dev, m)),
+            .map(|m| mode::finding(detail.dev, m, host)),
     );
     found.extend(
         detail

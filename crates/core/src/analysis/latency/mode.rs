@@ -9,6 +9,7 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 
+use crate::analysis::counters::pressure::{CpuShortage, HostPressure};
 use crate::analysis::device::at_issue::{AtIssue, against_alike};
 use crate::analysis::findings::evidence::{Evidence, LatencyModeEvidence};
 use crate::analysis::findings::{Finding, Severity};
@@ -90,6 +91,9 @@ pub struct Mode {
     pub to_ns: i64,
     /// The sectors between which four fifths of the slow ones begin, if these hold a fifth of all requests or less.
     pub sectors: Option<(i64, i64)>,
+    /// When each slow one of the sample was with the device.
+    #[serde(skip)]
+    pub slow_spans: Vec<(i64, i64)>,
 }
 
 type ModeRow<'a> = (&'a AtIssue, f64);
@@ -221,6 +225,10 @@ fn described(
         from_ns: slow[0].0.issue_ns,
         to_ns: slow[slow.len() - 1].0.issue_ns,
         sectors: sectors_of(rows, &slow),
+        slow_spans: slow
+            .iter()
+            .map(|r| (r.0.issue_ns, r.0.issue_ns + r.0.device_ns))
+            .collect(),
     })
 }
 
@@ -274,13 +282,42 @@ fn sectors_of(rows: &[ModeRow], slow: &[ModeRow]) -> Option<(i64, i64)> {
     (held * 4 <= all.len()).then(|| (bound(from), bound(to)))
 }
 
-/// The finding.
-pub(in crate::analysis) fn finding(dev: DevId, m: &Mode) -> Finding {
+/// How many of the slow ones a shortage of CPU time explains.
+struct InShortage {
+    percent: Option<f64>,
+    /// The one that explains most of those, if it is at least half of all slow ones.
+    shortage: Option<CpuShortage>,
+}
+
+impl InShortage {
+    fn of(spans: &[(i64, i64)], host: &HostPressure) -> InShortage {
+        let mut known = 0;
+        let mut explained: Vec<CpuShortage> = Vec::new();
+        for (from_ns, to_ns) in spans {
+            let Some(state) = host.between(*from_ns, *to_ns) else {
+                continue;
+            };
+            known += 1;
+            explained.extend(state.cpu_shortage(to_ns - from_ns));
+        }
+        let is_known = known > 0 && 2 * known >= spans.len();
+        let count = |s: &CpuShortage| explained.iter().filter(|e| *e == s).count();
+        let shortage = explained.iter().copied().max_by_key(count);
+        InShortage {
+            percent: is_known.then(|| 100.0 * explained.len() as f64 / known as f64),
+            shortage: shortage.filter(|_| is_known && 2 * explained.len() >= spans.len()),
+        }
+    }
+}
+
+/// The finding. Where a shortage of CPU time explains half of the slow ones, it is no warning about the device.
+pub(in crate::analysis) fn finding(dev: DevId, m: &Mode, host: &HostPressure) -> Finding {
+    let in_shortage = InShortage::of(&m.slow_spans, host);
     Finding {
         dev: Some(dev),
         from_ns: m.from_ns,
         to_ns: m.to_ns,
-        severity: if m.slow_time_share >= WARNING {
+        severity: if m.slow_time_share >= WARNING && in_shortage.shortage.is_none() {
             Severity::Warning
         } else {
             Severity::Info
@@ -298,6 +335,60 @@ pub(in crate::analysis) fn finding(dev: DevId, m: &Mode) -> Finding {
             sampled_ios: m.ios,
             stretches: m.stretches,
             slow_sectors: m.sectors,
+            slow_in_cpu_shortage_percent: in_shortage.percent,
+            cpu_shortage: in_shortage.shortage,
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_ones_while_the_cpus_are_short_are_no_warning_about_the_device() {
+        use crate::model::PressureSample;
+        const S: i64 = 1_000_000_000;
+        let severity_and_shortage = |slow_ms: i64, waits_ns: i64| {
+            let slow_ns = slow_ms * 1_000_000;
+            let mode = Mode {
+                class: Class::Read,
+                min_bytes: 4096,
+                below_bytes: 8192,
+                form: Form::SecondMode,
+                ios: 10_000,
+                slow_ios: 1000,
+                usual_us: 100.0,
+                slow_us: slow_ns as f64 / 1e3,
+                slow_time_share: 0.9,
+                stretches: 500,
+                from_ns: 0,
+                to_ns: 10 * S,
+                sectors: None,
+                slow_spans: (0..100)
+                    .map(|i| (i * S / 10, i * S / 10 + slow_ns))
+                    .collect(),
+            };
+            let mut host = HostPressure::default();
+            host.push(&PressureSample {
+                from_ns: 0,
+                to_ns: 10 * S,
+                cpus: Some(2),
+                cpu_some_ns: Some(waits_ns),
+                runnable: Some(8),
+                ..PressureSample::default()
+            });
+            let found = finding(DevId(1), &mode, &host);
+            let Evidence::LatencyMode(e) = found.evidence else {
+                panic!("{found:?}")
+            };
+            (found.severity, e.cpu_shortage)
+        };
+        let is_cpu = (Severity::Info, Some(CpuShortage::Pressure));
+        assert_eq!(severity_and_shortage(12, 9 * S), is_cpu);
+        let is_device = (Severity::Warning, None);
+        assert_eq!(severity_and_shortage(12, S), is_device);
+        // No task waits for a CPU that long.
+        assert_eq!(severity_and_shortage(120, 9 * S), is_device);
     }
 }

@@ -165,6 +165,15 @@ impl Sentence for LatencyModeEvidence {
         let place = self.slow_sectors.map_or_else(String::new, |(a, b)| {
             format!(" Most of them lie between sectors {a} and {b}.")
         });
+        let short = self
+            .cpu_shortage
+            .and(self.slow_in_cpu_shortage_percent)
+            .map(|percent| {
+                format!(
+                    " During {percent:.0} % of the slow ones the CPUs were short: the device need not be the cause."
+                )
+            });
+        let cpus = short.unwrap_or_default();
         let in_a_row = self.slow_ios as f64 / self.stretches as f64;
         let row = if in_a_row >= 3.0 {
             format!(", about {in_a_row:.0} in a row")
@@ -173,7 +182,7 @@ impl Sentence for LatencyModeEvidence {
         };
         format!(
             "{} of {:.1} to {:.1} KiB are not all alike: {:.2} % {slow} with the device, where the others take \
-         {}. They come in {} stretches{row}, and take {:.0} % of the device time (n = {} of {}).{place}",
+         {}. They come in {} stretches{row}, and take {:.0} % of the device time (n = {} of {}).{place}{cpus}",
             plural(self.class),
             kib(self.min_bytes),
             kib(self.below_bytes),

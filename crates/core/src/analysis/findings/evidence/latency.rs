@@ -136,6 +136,11 @@ pub struct LatencyModeEvidence {
     pub stretches: usize,
     /// The sectors between which four fifths of the slow ones begin; `null` if these hold more than a fifth of all.
     pub slow_sectors: Option<(i64, i64)>,
+    /// Share of the slow ones during which a shortage of CPU time explains that nothing happened; `null` if the recording
+    /// does not hold what the host was short of during most of them.
+    pub slow_in_cpu_shortage_percent: Option<f64>,
+    /// The shortage that explains at least half of the slow ones: then it need not be the device.
+    pub cpu_shortage: Option<CpuShortage>,
 }
 
 /// One member of an array takes longer than each of its peers.

@@ -325,6 +325,8 @@ fn changes_and_modes_of_device_time_are_said_with_both_sides() {
         sampled_ios: 30_136,
         stretches: 1119,
         slow_sectors: None,
+        slow_in_cpu_shortage_percent: None,
+        cpu_shortage: None,
     };
     let tail = LatencyModeEvidence {
         form: modes::Form::Tail,
