@@ -50,6 +50,8 @@ pub(super) struct Pending {
     pub kind: u16,
     /// Whether a program can be waiting for it.
     pub is_waited_for: bool,
+    /// A place that what is made of its wait has given it.
+    pub number: u32,
     /// The group under which its work counts: the others where its own one has no place.
     work_group: u32,
     /// Whether it had the device to itself.
@@ -73,6 +75,7 @@ impl Pending {
             group: 0,
             kind: 0,
             is_waited_for: false,
+            number: 0,
             work_group: 0,
             is_alone: false,
             share_at_issue: 0.0,

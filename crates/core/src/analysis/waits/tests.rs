@@ -5,7 +5,7 @@ pub(in crate::analysis) mod simulator;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::Op;
+use crate::model::{Comm, LossReason, Op};
 use simulator::{Device, Job, MS, Order, SECONDS, bursts, dev, poisson, requests};
 
 /// Reads of 4 KiB at random places that take a little more or less than `work_ns`.
@@ -285,4 +285,111 @@ proptest! {
         let total_ns: i64 = ios.iter().map(Io::total_ns).sum();
         prop_assert_eq!(io_time_ns, total_ns);
     }
+}
+
+/// Reads of a shop, of which some wait behind a scan.
+fn shop_and_scan() -> Vec<Io> {
+    let mut jobs = victims(100.0, MS);
+    jobs.extend(scan(0.4, 5 * MS));
+    jobs.sort_by_key(|job| job.at_ns);
+    Device::fifo(1).serve(jobs)
+}
+
+/// The parts of a victim, those behind others as one.
+fn parts_of(victim: &Victim) -> [i64; 7] {
+    [
+        victim.ios as i64,
+        victim.undisturbed_ns,
+        victim.behind.iter().map(|b| b.ns).sum(),
+        victim.own_ns,
+        victim.held_ns,
+        victim.device_ns,
+        victim.unknown_ns,
+    ]
+}
+
+fn add_parts<'a>(victims: impl IntoIterator<Item = &'a Victim>) -> [i64; 7] {
+    let mut sums = [0; 7];
+    for victim in victims {
+        for (sum, part) in sums.iter_mut().zip(parts_of(victim)) {
+            *sum += part;
+        }
+    }
+    sums
+}
+
+#[test]
+fn intervals_and_single_ios_add_up_to_the_same_as_all_of_it() {
+    let ios = shop_and_scan();
+    let window = Window::new(3_000 * MS, 9_000 * MS);
+    let mut all = WaitsBuilder::new(window);
+    let mut bins = WaitBinsBuilder::new(window, Grouping::Process, 0, 700 * MS);
+    let mut singles = IoWaitsBuilder::new(window);
+    for io in &ios {
+        all.push(io);
+        bins.push(io);
+        singles.push(io);
+    }
+    let all = all.finish().remove(0);
+    let bins = bins.finish();
+    assert!(
+        bins.len() == 9 && bins[1].from_ns == 3_500 * MS,
+        "{}",
+        bins.len()
+    );
+    let of_bins = bins.iter().flat_map(|b| &b.victims);
+    assert_eq!(add_parts(of_bins), add_parts(&all.victims));
+
+    let inside: Vec<&Io> = ios
+        .iter()
+        .filter(|io| window.contains(io.done_ns))
+        .collect();
+    let waits = singles.finish();
+    assert_eq!(waits.len(), inside.len());
+    let mut sums = [0; 7];
+    for (io, wait) in inside.iter().zip(&waits) {
+        let parts = [
+            1,
+            wait.undisturbed_ns,
+            wait.others_ns,
+            wait.own_ns,
+            wait.held_ns,
+            wait.device_ns,
+            wait.unknown_ns,
+        ];
+        assert_eq!(parts[1..].iter().sum::<i64>(), io.total_ns(), "{io:?}");
+        assert_eq!(wait.behind.is_some(), wait.others_ns > 0);
+        for (sum, part) in sums.iter_mut().zip(parts) {
+            *sum += part;
+        }
+    }
+    assert_eq!(sums, add_parts(&all.victims));
+    assert!(sums[2] > 0, "nothing waited for the scan: {sums:?}");
+}
+
+#[test]
+fn by_files_and_by_control_groups_those_are_who_waits() {
+    let mut ios = shop_and_scan();
+    for io in &mut ios {
+        let is_shop = io.comm.is_some_and(|c| c.as_bytes() == b"shop");
+        io.cgroup = Some(if is_shop { 7 } else { 8 });
+        io.fs_dev = Some(8);
+        io.ino = Some(if is_shop { 70 } else { 80 });
+    }
+    let by = |grouping| {
+        let mut builder = WaitsBuilder::by(grouping, Window::new(0, i64::MAX));
+        ios.iter().for_each(|io| builder.push(io));
+        builder.finish().remove(0)
+    };
+    let by_file = by(Grouping::File);
+    let worst = &by_file.victims[0];
+    let ino = |group: &Group| group.file.map(|file| file.ino);
+    assert_eq!(ino(&worst.group), Some(70));
+    assert_eq!(ino(&worst.behind[0].group), Some(80));
+    let by_cgroup = by(Grouping::Cgroup);
+    let worst = &by_cgroup.victims[0];
+    let program = |group: &Group| group.program.expect("a program");
+    assert_eq!(program(&worst.group).cgroup, Some(7));
+    assert_eq!(program(&worst.group).comm, None);
+    assert_eq!(program(&worst.behind[0].group).cgroup, Some(8));
 }

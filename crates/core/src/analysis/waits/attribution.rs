@@ -1,0 +1,179 @@
+//! The road that every I/O takes: it gets a group, its edges are put in the order of time, and what it waited for goes to
+//! whatever adds it up.
+
+use super::device::{DeviceWaits, Pending, Service, Slab, Wait, WaitSink};
+use super::felt;
+use super::groups::{Group, Grouping, Groups};
+use super::levels::kind_of_io;
+use crate::analysis::stream::device_index::DeviceIndex;
+use crate::analysis::stream::order::{End, Hold, Span, StartOrder, Sweep};
+use crate::analysis::stream::window::Window;
+use crate::model::{DevId, Io, LossReason, Lost};
+
+/// Losses that are remembered while I/Os that may have waited through them are attributed.
+const MAX_LOSSES: usize = 64;
+
+/// What is made of waits.
+pub(super) trait WaitMeasure {
+    /// Takes the groups when one may be new.
+    fn know(&mut self, _groups: &Groups) {}
+
+    /// Takes an I/O that completed inside the window, when it comes.
+    fn io(&mut self, _pending: &mut Pending, _io: &Io) {}
+
+    /// Takes where the time of an I/O went that completed inside the window.
+    fn wait(&mut self, wait: &Wait);
+}
+
+/// Attributes the time of I/Os to those who caused it. Memory: per device at most 33 groups' work of a minute, 64 KiB for
+/// each, and what `M` keeps.
+#[derive(Debug)]
+pub(super) struct Attribution<M> {
+    grouping: Grouping,
+    order: StartOrder,
+    swept: Swept<M>,
+}
+
+#[derive(Debug)]
+struct Swept<M> {
+    slab: Slab,
+    devices: Vec<DeviceWaits>,
+    index: DeviceIndex,
+    groups: Groups,
+    sink: Sink<M>,
+}
+
+/// Hands on what completed inside the window, and knows what is missing.
+#[derive(Debug)]
+struct Sink<M> {
+    window: Window,
+    devices: Vec<DevId>,
+    losses: Vec<Lost>,
+    measure: M,
+}
+
+/// What is left at the end.
+#[derive(Debug)]
+pub(super) struct Attributed<M> {
+    pub groups: Groups,
+    /// By the device's number.
+    pub devices: Vec<DevId>,
+    /// The same.
+    pub services: Vec<Service>,
+    pub measure: M,
+}
+
+impl<M: WaitMeasure> WaitSink for Sink<M> {
+    fn wait(&mut self, wait: &Wait) {
+        if self.window.contains(wait.io.done_ns) {
+            self.measure.wait(wait);
+        }
+    }
+
+    fn has_losses(&self, device: u32, from_ns: i64, to_ns: i64) -> bool {
+        let dev = self.devices[device as usize];
+        let concerns = |lost: &Lost| lost.dev.is_none_or(|d| d == dev);
+        self.losses
+            .iter()
+            .any(|lost| concerns(lost) && lost.meets(from_ns, to_ns))
+    }
+}
+
+impl<M: WaitMeasure> Sweep for Swept<M> {
+    fn start(&mut self, span: &Span) {
+        let device = self.slab.get(span.key).device as usize;
+        self.devices[device].issue(&mut self.slab, span.key, span.start_ns, &mut self.sink);
+    }
+
+    fn done(&mut self, end: &End) {
+        let device = self.slab.get(end.key).device as usize;
+        self.devices[device].done(&mut self.slab, end.key, end.at_ns, &mut self.sink);
+    }
+}
+
+impl<M: WaitMeasure> Attribution<M> {
+    /// Of the I/Os that complete inside `window`.
+    pub fn new(window: Window, grouping: Grouping, measure: M) -> Attribution<M> {
+        Attribution {
+            grouping,
+            order: StartOrder::new(Hold::RECORDING),
+            swept: Swept {
+                slab: Slab::default(),
+                devices: Vec::new(),
+                index: DeviceIndex::default(),
+                groups: Groups::default(),
+                sink: Sink {
+                    window,
+                    devices: Vec::new(),
+                    losses: Vec::new(),
+                    measure,
+                },
+            },
+        }
+    }
+
+    /// Takes the next completed I/O, in the order of completion.
+    pub fn push(&mut self, io: &Io) {
+        let swept = &mut self.swept;
+        let device = swept.index.number(io.dev);
+        if device as usize == swept.devices.len() {
+            let others = swept.groups.others(device);
+            swept.devices.push(DeviceWaits::new(others));
+            swept.sink.devices.push(io.dev);
+        }
+        let issue_ns = io.issue_ns().min(io.done_ns);
+        let start_ns = io.start_ns().min(issue_ns);
+        let mut pending = Pending::new(start_ns, issue_ns, io.done_ns, io.bytes);
+        pending.device = device;
+        pending.group = swept.groups.number(device, Group::of(io, self.grouping));
+        pending.kind = kind_of_io(io) as u16;
+        pending.is_waited_for = felt::is_waited_for(io);
+        swept.sink.measure.know(&swept.groups);
+        if swept.sink.window.contains(io.done_ns) {
+            swept.sink.measure.io(&mut pending, io);
+        }
+        let key = swept.slab.insert(pending);
+        self.order.push(Span::issued(io, key), swept);
+    }
+
+    /// Takes what is missing.
+    pub fn lost(&mut self, lost: &Lost) {
+        if lost.reason == LossReason::Censored || lost.reason.is_of_requests() {
+            return;
+        }
+        let losses = &mut self.swept.sink.losses;
+        if losses.len() >= MAX_LOSSES {
+            losses.remove(0);
+        }
+        losses.push(*lost);
+    }
+
+    /// Takes the next completed I/Os; none of those after them began before `later_start_ns`.
+    pub fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
+        for io in ios {
+            self.push(io);
+        }
+        self.order.settle(later_start_ns, &mut self.swept);
+    }
+
+    /// Attributes all that is left.
+    pub fn finish(mut self) -> Attributed<M> {
+        self.order.finish(&mut self.swept);
+        let Swept {
+            mut slab,
+            mut devices,
+            groups,
+            mut sink,
+            ..
+        } = self.swept;
+        for device in &mut devices {
+            device.finish(&mut slab, &mut sink);
+        }
+        Attributed {
+            groups,
+            services: devices.iter().map(DeviceWaits::service).collect(),
+            devices: sink.devices,
+            measure: sink.measure,
+        }
+    }
+}

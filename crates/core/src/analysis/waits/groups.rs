@@ -1,0 +1,173 @@
+//! Whose I/Os are taken together.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::model::{Class, Comm, Inode, Io, Origin};
+
+/// Groups of one device that are kept apart; I/Os of further ones belong to the others.
+const MAX_GROUPS: usize = 4096;
+
+/// Processes of one program in one control group that are kept apart. Where there are more they are one group: of a pool
+/// of workers each waits behind all others, and no single one is the cause.
+pub(super) const MAX_PROCESSES: usize = 4;
+
+/// Whose I/Os are taken together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Group {
+    /// The program; `None`: all for which there was no group of their own.
+    pub program: Option<Program>,
+    /// Their class.
+    pub class: Class,
+    /// How they came to be; read-ahead counts as a buffered read.
+    pub origin: Origin,
+    /// Of which file, where I/Os are grouped by files; `None`: of no file, or of one that is not known.
+    pub file: Option<Inode>,
+}
+
+/// What distinguishes groups, beside class and origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Grouping {
+    /// A process in its control group.
+    #[default]
+    Process,
+    /// The control group alone.
+    Cgroup,
+    /// The file.
+    File,
+}
+
+/// A process in its control group. `None` inside: the source could not tell, or (the number) there are several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Program {
+    /// Number of the process.
+    pub tgid: Option<i32>,
+    /// Its name.
+    pub comm: Option<Comm>,
+    /// Its control group.
+    pub cgroup: Option<i64>,
+}
+
+impl Program {
+    /// All programs for which there was no place, as one.
+    pub const OTHERS: Program = Program {
+        tgid: Some(i32::MIN),
+        comm: None,
+        cgroup: None,
+    };
+}
+
+impl Group {
+    pub(super) fn of(io: &Io, grouping: Grouping) -> Group {
+        let origin = match io.origin {
+            Origin::Readahead => Origin::BufferedRead,
+            other => other,
+        };
+        let program = match grouping {
+            Grouping::Process => Program {
+                tgid: io.tgid,
+                comm: io.comm,
+                cgroup: io.cgroup,
+            },
+            Grouping::Cgroup => Program {
+                cgroup: io.cgroup,
+                ..Program::default()
+            },
+            Grouping::File => Program::default(),
+        };
+        Group {
+            program: Some(program),
+            class: io.class(),
+            origin,
+            file: io.inode().filter(|_| grouping == Grouping::File),
+        }
+    }
+}
+
+/// A device, and a program's name and control group.
+type ProgramOnDevice = (u32, Option<Comm>, Option<i64>);
+
+/// Numbers of groups. A group belongs to one device.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    numbers: HashMap<(u32, Group), u32>,
+    pub all: Vec<(u32, Group)>,
+    /// Groups of each device.
+    counts: Vec<usize>,
+    last: Option<((u32, Group), u32)>,
+}
+
+impl Groups {
+    /// The group of all I/Os of a new `device` that have no group of their own.
+    pub fn others(&mut self, device: u32) -> u32 {
+        self.counts.resize(device as usize + 1, 0);
+        let others = Group {
+            program: None,
+            class: Class::Read,
+            origin: Origin::Unknown,
+            file: None,
+        };
+        self.new_number((device, others))
+    }
+
+    pub fn number(&mut self, device: u32, group: Group) -> u32 {
+        let key = (device, group);
+        if let Some((last, number)) = self.last
+            && last == key
+        {
+            return number;
+        }
+        let number = match self.numbers.get(&key) {
+            Some(number) => *number,
+            None if self.counts[device as usize] < MAX_GROUPS => self.new_number(key),
+            None => {
+                let others = Group {
+                    program: None,
+                    file: None,
+                    ..group
+                };
+                self.new_number((device, others))
+            }
+        };
+        self.last = Some((key, number));
+        number
+    }
+
+    fn new_number(&mut self, key: (u32, Group)) -> u32 {
+        if let Some(number) = self.numbers.get(&key) {
+            return *number;
+        }
+        let number = self.all.len() as u32;
+        self.numbers.insert(key, number);
+        self.all.push(key);
+        self.counts[key.0 as usize] += 1;
+        number
+    }
+
+    /// Each group as it is shown: where a device has more than [`MAX_PROCESSES`] processes of one program in one control
+    /// group, they lose their numbers and become one.
+    pub fn shown(&self) -> Vec<Group> {
+        let mut processes: BTreeMap<ProgramOnDevice, Vec<Option<i32>>> = BTreeMap::new();
+        for (device, group) in &self.all {
+            let Some(program) = group.program else {
+                continue;
+            };
+            let known = processes
+                .entry((*device, program.comm, program.cgroup))
+                .or_default();
+            if known.len() <= MAX_PROCESSES && !known.contains(&program.tgid) {
+                known.push(program.tgid);
+            }
+        }
+        let show = |(device, group): &(u32, Group)| {
+            let mut shown = *group;
+            if let Some(program) = &mut shown.program {
+                let known = &processes[&(*device, program.comm, program.cgroup)];
+                if known.len() > MAX_PROCESSES {
+                    program.tgid = None;
+                }
+            }
+            shown
+        };
+        self.all.iter().map(show).collect()
+    }
+}
