@@ -37,6 +37,7 @@ mod sources;
 pub mod subjects;
 mod tables;
 pub mod view;
+pub mod waits;
 pub mod window;
 
 pub use crate::units::{CivilInstant, Day, Instant, TimeWindow, parse_duration_ns, parse_instant};

@@ -20,7 +20,7 @@ use super::indent::indented;
 use super::report_detail::{self, Detail, SetBlock};
 use super::stories::{self, ClearedEntry, StoryEntry};
 use super::times::Times;
-use super::waits::{self, OtherWaits, WaitEntry};
+use super::waits::{OtherWaits, WaitEntry, WaitsBlock};
 use crate::engine::part::Part;
 use iolens_core::model::Names;
 
@@ -291,6 +291,7 @@ pub fn render(
     files: Option<&FilesReport>,
 ) -> String {
     let detailed = detailed(report, &facts.detailed);
+    let waits = WaitsBlock::of(&report.waits, meta, names);
     let document = ReportDocument {
         schema_version: SCHEMA_VERSION,
         recording: recording(report, meta, facts),
@@ -300,8 +301,8 @@ pub fn render(
         sets: report_detail::sets(report, meta),
         actors: actors::entries(report, meta, names),
         actors_others: actors::others(report),
-        waits: waits::entries(report, meta, names),
-        waits_others: waits::others(report),
+        waits: waits.waits,
+        waits_others: waits.others,
         stories: stories::entries(report, meta, names, facts),
         not_the_disk: stories::cleared(report, names, facts),
         findings: findings(report, meta),

@@ -12,9 +12,9 @@ use super::story_text;
 use super::times::Times;
 
 /// Who made whom wait, how, how much, and what to try.
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct StoryEntry {
+pub struct StoryEntry {
     /// Of the kind, the device, the culprits and the victim, by names: the same tomorrow and on other hosts.
     pub id: String,
     /// By what mechanism.
@@ -48,7 +48,7 @@ pub(super) struct StoryEntry {
 }
 
 /// Whose I/Os waited, of one class: those for which a program can be waiting.
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct VictimEntry {
     #[serde(flatten)]
@@ -66,7 +66,7 @@ struct VictimEntry {
 }
 
 /// A process, or several of one name in one control group.
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ProgramEntry {
     /// `null` if it is not known.
@@ -78,7 +78,7 @@ struct ProgramEntry {
 }
 
 /// A program behind which was waited, and its I/O of the class and origin with most of the blame.
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct CulpritEntry {
     #[serde(flatten)]
@@ -112,7 +112,7 @@ struct CulpritEntry {
 }
 
 /// A part of what the victim lost.
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ShareEntry {
     /// `program`, `own-queue`, `held`, `device` or `unknown`.
@@ -126,7 +126,7 @@ struct ShareEntry {
 }
 
 /// What was lost to the cause.
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct HarmEntry {
     /// At least so much.
@@ -150,7 +150,7 @@ struct HarmEntry {
 }
 
 /// A stretch of time in which the victim was hurt.
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct EpisodeEntry {
     /// Begin, since the recording's start.
@@ -164,7 +164,7 @@ struct EpisodeEntry {
 }
 
 /// A rate at which a device is held.
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RateLimitEntry {
     /// `null` if bytes are what is limited.
@@ -181,7 +181,7 @@ struct RateLimitEntry {
     ios_before: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct AdviceEntry {
     /// A setting, or a way of running a program.
@@ -193,7 +193,7 @@ struct AdviceEntry {
 }
 
 /// A program of which no story is.
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct ClearedEntry {
     #[serde(flatten)]
@@ -299,7 +299,7 @@ fn files_of(
 }
 
 /// The entries.
-pub(super) fn entries(
+pub fn entries(
     report: &Report,
     meta: &RecordingMeta,
     names: &Names,
@@ -310,6 +310,18 @@ pub(super) fn entries(
         .into_iter()
         .map(|named| entry(named, names, &times))
         .collect()
+}
+
+impl StoryEntry {
+    /// Time lost, which ranks stories.
+    pub fn harm_s(&self) -> f64 {
+        self.harm.seconds
+    }
+
+    /// From the first time that the victim was hurt to the end of the last, in seconds since the recording's start.
+    pub fn span_s(&self) -> (f64, f64) {
+        (self.start_s, self.end_s)
+    }
 }
 
 fn seconds(ns: i64) -> f64 {
@@ -522,8 +534,8 @@ mod tests {
         assert_eq!(story["culprits"][0]["bytes"], 99 << 20);
         assert_eq!(story["harm"]["delayed_ios"], 99);
         assert_eq!(story["harm"]["worst_us"], 20_000.0);
-        let waits = super::super::waits::entries(&report, &meta, &names);
-        let waits = serde_json::to_value(&waits).expect("plain structs");
+        let waits = super::super::waits::WaitsBlock::of(&report.waits, &meta, &names);
+        let waits = serde_json::to_value(&waits.waits).expect("plain structs");
         let behind = &waits[0]["behind"][0]["seconds"];
         assert_eq!(&story["harm"]["seconds"], behind);
         assert_eq!(story["victim"]["io_time_s"], waits[0]["io_time_s"]);

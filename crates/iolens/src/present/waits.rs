@@ -1,11 +1,11 @@
 //! Who waited for whom (A28), as keys of the report's document and as a table.
 
 use iolens_core::analysis::Report;
-use iolens_core::analysis::waits::{Behind, Group, Service, Victim};
+use iolens_core::analysis::waits::{Behind, DeviceVictims, Group, Service, Victim};
 use iolens_core::model::{Class, DevId, Origin, RecordingMeta};
 use serde::Serialize;
 
-use super::actors::cgroup_name;
+use super::actors::{cgroup_name, file_name};
 use super::escape::terminal;
 use super::layout::{Layout, count_of, number};
 use super::report_json::device_name;
@@ -19,9 +19,9 @@ const MAX_ENTRIES: usize = 200;
 const MAX_CAUSES: usize = 20;
 
 /// Where the time of the I/Os of one group went. The parts, with those of `behind`, add up to `io_time_s`.
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct WaitEntry {
+pub struct WaitEntry {
     /// Its name.
     device: String,
     /// How the device serves several I/Os, as far as its waits show it.
@@ -55,7 +55,7 @@ pub(super) struct WaitEntry {
 }
 
 /// I/Os of one process, or of several of one name in one control group.
-#[derive(Serialize)]
+#[derive(Debug, Serialize, PartialEq)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct GroupEntry {
     /// Its name; `null` if it is not known, or if these are the I/Os of all further processes.
@@ -68,10 +68,13 @@ struct GroupEntry {
     class: Class,
     /// How the I/Os came to be.
     origin: &'static str,
+    /// Where I/Os are grouped by files: of which file; not there if that is not known, and elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
 }
 
 /// Time behind one group.
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct BehindEntry {
     #[serde(flatten)]
@@ -83,9 +86,9 @@ struct BehindEntry {
 }
 
 /// All victims beyond the entries, together.
-#[derive(Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct OtherWaits {
+pub struct OtherWaits {
     /// Completed I/Os.
     ios: u64,
     /// Sum of the latencies, start to done.
@@ -101,10 +104,19 @@ struct Placed<'a> {
     victim: &'a Victim,
 }
 
+/// Who waited for whom, as documents have it.
+#[derive(Debug, Default)]
+pub struct WaitsBlock {
+    /// Those that lost most first.
+    pub waits: Vec<WaitEntry>,
+    /// What they leave out.
+    pub others: OtherWaits,
+}
+
 /// All victims, the most excess first.
-fn ordered(report: &Report) -> Vec<Placed<'_>> {
+fn ordered(waits: &[DeviceVictims]) -> Vec<Placed<'_>> {
     let mut all = Vec::new();
-    for device in &report.waits {
+    for device in waits {
         for victim in &device.victims {
             all.push(Placed {
                 dev: device.dev,
@@ -123,26 +135,88 @@ fn ordered(report: &Report) -> Vec<Placed<'_>> {
     all
 }
 
-/// The entries, those that lost most first.
-pub(super) fn entries(report: &Report, meta: &RecordingMeta, names: &Names) -> Vec<WaitEntry> {
-    let all = ordered(report);
-    let shown = all.iter().take(MAX_ENTRIES);
-    shown.map(|placed| entry(placed, meta, names)).collect()
+impl WaitsBlock {
+    /// Of one recording.
+    pub fn of(waits: &[DeviceVictims], meta: &RecordingMeta, names: &Names) -> WaitsBlock {
+        let mut block = WaitsBlock::default();
+        for placed in &ordered(waits) {
+            if block.waits.len() < MAX_ENTRIES {
+                block.waits.push(entry(placed, meta, names));
+            } else {
+                block.others.add(placed.victim);
+            }
+        }
+        block
+    }
+
+    /// Adds those of a recording that began `later_s` after this one's.
+    pub fn add(&mut self, later: WaitsBlock, later_s: f64) {
+        for mut entry in later.waits {
+            entry.worst_at_s += later_s;
+            let is_same = |e: &&mut WaitEntry| e.device == entry.device && e.victim == entry.victim;
+            match self.waits.iter_mut().find(is_same) {
+                Some(known) => known.merge(entry),
+                None => self.waits.push(entry),
+            }
+        }
+        self.waits
+            .sort_by(|a, b| b.excess_s().total_cmp(&a.excess_s()));
+        for entry in self.waits.drain(MAX_ENTRIES.min(self.waits.len())..) {
+            self.others.ios += entry.ios;
+            self.others.io_time_s += entry.io_time_s;
+            self.others.excess_s += entry.excess_s();
+        }
+        self.others.ios += later.others.ios;
+        self.others.io_time_s += later.others.io_time_s;
+        self.others.excess_s += later.others.excess_s;
+    }
 }
 
-/// What the entries leave out.
-pub(super) fn others(report: &Report) -> OtherWaits {
-    let mut others = OtherWaits {
-        ios: 0,
-        io_time_s: 0.0,
-        excess_s: 0.0,
-    };
-    for placed in ordered(report).iter().skip(MAX_ENTRIES) {
-        others.ios += placed.victim.ios;
-        others.io_time_s += seconds(placed.victim.io_time_ns);
-        others.excess_s += seconds(placed.victim.excess_ns());
+impl OtherWaits {
+    fn add(&mut self, victim: &Victim) {
+        self.ios += victim.ios;
+        self.io_time_s += seconds(victim.io_time_ns);
+        self.excess_s += seconds(victim.excess_ns());
     }
-    others
+}
+
+impl WaitEntry {
+    /// What of its I/O time was not undisturbed.
+    fn excess_s(&self) -> f64 {
+        self.io_time_s - self.undisturbed_s
+    }
+
+    fn worst_excess_us(&self) -> f64 {
+        self.worst_us - self.worst_undisturbed_us
+    }
+
+    /// Adds the same victim's of a later recording.
+    fn merge(&mut self, later: WaitEntry) {
+        if later.worst_excess_us() > self.worst_excess_us() {
+            self.worst_us = later.worst_us;
+            self.worst_at_s = later.worst_at_s;
+            self.worst_undisturbed_us = later.worst_undisturbed_us;
+        }
+        self.service = later.service;
+        self.ios += later.ios;
+        self.delayed_ios += later.delayed_ios;
+        self.io_time_s += later.io_time_s;
+        self.undisturbed_s += later.undisturbed_s;
+        self.own_s += later.own_s;
+        self.held_s += later.held_s;
+        self.device_s += later.device_s;
+        self.unknown_s += later.unknown_s;
+        for cause in later.behind {
+            match self.behind.iter_mut().find(|b| b.group == cause.group) {
+                Some(known) => {
+                    known.seconds += cause.seconds;
+                    known.ios += cause.ios;
+                }
+                None => self.behind.push(cause),
+            }
+        }
+        self.behind.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    }
 }
 
 fn seconds(ns: i64) -> f64 {
@@ -153,7 +227,7 @@ fn entry(placed: &Placed, meta: &RecordingMeta, names: &Names) -> WaitEntry {
     let victim = placed.victim;
     let mut behind = Vec::new();
     for cause in victim.behind.iter().take(MAX_CAUSES) {
-        behind.push(behind_entry(cause, names));
+        behind.push(behind_entry(cause, meta, names));
     }
     let unnamed = &victim.behind[behind.len()..];
     if let Some(first) = unnamed.first() {
@@ -164,6 +238,7 @@ fn entry(placed: &Placed, meta: &RecordingMeta, names: &Names) -> WaitEntry {
                 cgroup: None,
                 class: first.group.class,
                 origin: Origin::Unknown.name(),
+                file: None,
             },
             seconds: seconds(unnamed.iter().map(|b| b.ns).sum()),
             ios: unnamed.iter().map(|b| b.ios).sum(),
@@ -172,7 +247,7 @@ fn entry(placed: &Placed, meta: &RecordingMeta, names: &Names) -> WaitEntry {
     WaitEntry {
         device: device_name(meta, placed.dev),
         service: placed.service,
-        victim: group_entry(&victim.group, names),
+        victim: group_entry(&victim.group, meta, names),
         ios: victim.ios,
         delayed_ios: victim.delayed_ios,
         io_time_s: seconds(victim.io_time_ns),
@@ -188,15 +263,15 @@ fn entry(placed: &Placed, meta: &RecordingMeta, names: &Names) -> WaitEntry {
     }
 }
 
-fn behind_entry(cause: &Behind, names: &Names) -> BehindEntry {
+fn behind_entry(cause: &Behind, meta: &RecordingMeta, names: &Names) -> BehindEntry {
     BehindEntry {
-        group: group_entry(&cause.group, names),
+        group: group_entry(&cause.group, meta, names),
         seconds: seconds(cause.ns),
         ios: cause.ios,
     }
 }
 
-fn group_entry(group: &Group, names: &Names) -> GroupEntry {
+fn group_entry(group: &Group, meta: &RecordingMeta, names: &Names) -> GroupEntry {
     let program = group.program;
     let comm = program.and_then(|p| p.comm);
     let cgroup = program.and_then(|p| p.cgroup);
@@ -206,6 +281,7 @@ fn group_entry(group: &Group, names: &Names) -> GroupEntry {
         cgroup: cgroup.map(|id| cgroup_name(id, names)),
         class: group.class,
         origin: group.origin.name(),
+        file: group.file.map(|file| file_name(&file, meta, names)),
     }
 }
 
@@ -239,7 +315,7 @@ pub(super) fn table(
 ) -> String {
     let mut rows = Vec::new();
     let mut left_out = 0;
-    for placed in &ordered(report) {
+    for placed in &ordered(&report.waits) {
         if !shown.has(placed.dev) || !lost_much(placed.victim) {
             continue;
         }
@@ -370,7 +446,8 @@ pub(super) mod tests {
     #[test]
     fn an_entry_says_who_waited_and_behind_whom_and_its_parts_add_up() {
         let (report, meta, names) = shop_behind_backup();
-        let entries = serde_json::to_value(entries(&report, &meta, &names)).expect("plain structs");
+        let block = WaitsBlock::of(&report.waits, &meta, &names);
+        let entries = serde_json::to_value(block.waits).expect("plain structs");
         let worst = &entries[0];
         assert_eq!(worst["device"], "sda");
         assert_eq!(
@@ -390,6 +467,26 @@ pub(super) mod tests {
         }
         let io_time_s = worst["io_time_s"].as_f64().expect("a number");
         assert!((parts - io_time_s).abs() < 1e-9, "{worst}");
+    }
+
+    #[test]
+    fn two_recordings_add_up_and_the_worst_moment_is_that_of_either() {
+        let (report, meta, names) = shop_behind_backup();
+        let mut both = WaitsBlock::of(&report.waits, &meta, &names);
+        let one = serde_json::to_value(&both.waits).expect("plain structs");
+        let mut later = WaitsBlock::of(&report.waits, &meta, &names);
+        later.waits[0].worst_us += 1.0;
+        both.add(later, 100.0);
+        let sum = serde_json::to_value(&both.waits).expect("plain structs");
+        let numbers = |waits: &serde_json::Value, key: &str| waits[0][key].as_f64().expect("one");
+        for key in ["ios", "io_time_s", "undisturbed_s", "device_s"] {
+            let twice = 2.0 * numbers(&one, key);
+            assert!((numbers(&sum, key) - twice).abs() < 1e-9, "{key}: {sum}");
+        }
+        assert_eq!(sum[0]["behind"].as_array().expect("a list").len(), 1);
+        assert_eq!(sum[0]["behind"][0]["ios"], 198);
+        let shift = numbers(&sum, "worst_at_s") - numbers(&one, "worst_at_s");
+        assert!((shift - 100.0).abs() < 1e-9, "{sum}");
     }
 
     #[test]

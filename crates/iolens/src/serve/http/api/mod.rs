@@ -9,6 +9,8 @@ pub mod recordings;
 pub mod report;
 pub mod series;
 pub mod snapshot;
+pub mod stories;
+pub mod waits;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -50,6 +52,8 @@ pub static ENDPOINTS: &[&Endpoint] = &[
     &series::HEATMAP,
     &series::IOS,
     &actors::ENDPOINT,
+    &waits::ENDPOINT,
+    &stories::ENDPOINT,
     &report::FINDINGS,
     &report::REPORT,
     &live::ENDPOINT,

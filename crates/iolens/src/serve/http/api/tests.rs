@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use iolens_core::model::{
-    Comm, DevId, Device, Io, Op, RecorderCost, RecordingMeta, Severity, Source, StoredFinding,
+    Comm, DevId, Device, Io, Op, Origin, RecorderCost, RecordingMeta, Severity, Source,
+    StoredFinding,
 };
 use iolens_core::private::Access;
 use iolens_core::rollup::{RollupBuilder, minutes};
@@ -847,4 +848,125 @@ fn actors_add_up_and_marks_reach_the_recorder() {
     assert_eq!(post("/api/v1/mark?text=a%0Ab", right), 400);
     assert_eq!(post("/api/v1/mark", right), 400);
     assert_eq!(get(&app, "/api/v1/mark?text=x").0, 405);
+}
+
+/// 60 s in which a shop reads every 25 ms, and at every fourth read waits for a backup of another control group.
+fn record_shop(root: &Path, from_s: i64) {
+    const MS: i64 = 1_000_000;
+    let dir = root.join(Root::host_directory("h"));
+    std::fs::create_dir_all(&dir).unwrap();
+    let start = EPOCH + from_s * S;
+    let dev = DevId::new(8, 0);
+    let mut meta = RecordingMeta::new(Source::Ebpf, start);
+    meta.devices = vec![Device::named("sda", dev)];
+    let path = dir.join(Root::recording_directory(start));
+    let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
+    for i in 1..2400 {
+        let at_ns = i * 25 * MS;
+        let waits = i % 4 == 0;
+        let latency_ns = if waits { 20 * MS } else { MS / 10 };
+        if waits {
+            let done_ns = at_ns + latency_ns - MS / 10;
+            let write = Io::new(done_ns, dev, Op::WRITE, 1 << 20, Some(0), 19 * MS);
+            let write = Io {
+                comm: Some(Comm::new(b"backup")),
+                tgid: Some(12),
+                cgroup: Some(6),
+                origin: Origin::Writeback,
+                ..write
+            };
+            writer.push_ios(&[write]).unwrap();
+        }
+        let read = Io::new(at_ns + latency_ns, dev, Op::READ, 4096, Some(0), latency_ns);
+        let read = Io {
+            comm: Some(Comm::new(b"shop")),
+            tgid: Some(77),
+            cgroup: Some(5),
+            fs_dev: Some(dev.0),
+            ino: Some(9),
+            origin: Origin::Direct,
+            ..read
+        };
+        writer.push_ios(&[read]).unwrap();
+    }
+    writer.finish(60 * S, RecorderCost::default()).unwrap();
+}
+
+#[test]
+fn waits_of_two_recordings_add_up_by_process_control_group_and_file() {
+    let dir = tempfile::tempdir().unwrap();
+    record_shop(dir.path(), 0);
+    record_shop(dir.path(), 100);
+    let app = Arc::new(App::new(
+        dir.path().to_owned(),
+        Arc::default(),
+        Rules::default(),
+    ));
+    let ask_for = |to_s: i64, rest: &str| {
+        let times = format!("from={}&to={}", at(0), at(to_s));
+        get(&app, &format!("/api/v1/waits?{times}{rest}"))
+    };
+    let (status, one) = ask_for(60, "");
+    assert_eq!(status, 200, "{one}");
+    let (_, both) = ask_for(160, "");
+    assert_eq!(
+        (&both["by"], &both["notes"]),
+        (&"process".into(), &Value::Array(vec![]))
+    );
+    assert_eq!(both["start_unix_s"].as_f64(), Some(EPOCH as f64 / 1e9));
+    let shop = &both["waits"][0];
+    assert_eq!(shop["victim"]["process"], "shop");
+    assert_eq!(shop["behind"][0]["process"], "backup");
+    let behind_s = |document: &Value| {
+        document["waits"][0]["behind"][0]["seconds"]
+            .as_f64()
+            .unwrap()
+    };
+    assert!(behind_s(&one) > 10.0, "{one}");
+    assert!(
+        (behind_s(&both) - 2.0 * behind_s(&one)).abs() < 1e-6,
+        "{both}"
+    );
+    assert_eq!(shop["ios"], 2 * 2399);
+
+    let (_, by_cgroup) = ask_for(160, "&by=cgroup");
+    let victim = &by_cgroup["waits"][0]["victim"];
+    assert_eq!(
+        (&victim["cgroup"], &victim["process"]),
+        (&"5".into(), &Value::Null)
+    );
+    let (_, by_file) = ask_for(160, "&by=file");
+    assert_eq!(by_file["waits"][0]["victim"]["file"], "inode 9 on sda");
+    let (status, problem) = ask_for(160, "&by=device");
+    assert_eq!(status, 400, "{problem}");
+    let (status, _) = ask_for(160, "&device=sdb");
+    assert_eq!(status, 422);
+}
+
+#[test]
+fn stories_say_when_in_unix_time_and_are_those_of_the_report() {
+    let dir = tempfile::tempdir().unwrap();
+    record_shop(dir.path(), 0);
+    record_shop(dir.path(), 100);
+    let app = Arc::new(App::new(
+        dir.path().to_owned(),
+        Arc::default(),
+        Rules::default(),
+    ));
+    let times = |from_s: i64, to_s: i64| format!("from={}&to={}", at(from_s), at(to_s));
+    let (status, found) = get(&app, &format!("/api/v1/stories?{}", times(0, 160)));
+    assert_eq!(status, 200, "{found}");
+    let stories = found["stories"].as_array().unwrap();
+    assert_eq!(stories.len(), 2, "{found}");
+    assert_eq!(stories[0]["id"], stories[1]["id"]);
+    let (_, report) = get(&app, &format!("/api/v1/report?{}", times(100, 160)));
+    let of_report = &report["stories"][0];
+    let is_second = |s: &&Value| s["start_unix_s"].as_f64() > Some((EPOCH / S + 99) as f64);
+    let second = stories.iter().find(is_second).unwrap();
+    for (key, value) in of_report.as_object().unwrap() {
+        assert_eq!(&second[key], value, "{key}");
+    }
+    let unix_s = second["recording_start_unix_s"].as_f64().unwrap();
+    let start_s = second["start_s"].as_f64().unwrap();
+    assert!((unix_s + start_s - second["start_unix_s"].as_f64().unwrap()).abs() < 1e-5);
 }
