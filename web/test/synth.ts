@@ -5,7 +5,7 @@
 import type { FleetDocument } from "../src/generated/fleet";
 import type { LabPage } from "../src/generated/lab";
 import { packColumn, packList, toLogCode } from "../src/codec";
-import type { ActorBlock, BurstBlock, CapacityBlock, ClassSummary, DepthBlock, DistributionsBlock, FindingBlock, HeatBlock, LevelBlock, MicroburstEvidence, PageData, PeriodicityEvidence, PeriodicityVerdict, ScopeBlock, SlotGroupBlock, StarvationEvidence, UtilDisagreementEvidence } from "../src/generated/page";
+import type { ActorBlock, BurstBlock, CapacityBlock, ClassSummary, DepthBlock, DistributionsBlock, FindingBlock, HeatBlock, LevelBlock, MicroburstEvidence, PageData, PeriodicityEvidence, PeriodicityVerdict, ScopeBlock, SlotGroupBlock, StallEvidence, UtilDisagreementEvidence } from "../src/generated/page";
 
 /** mulberry32: small, seeded, good enough to look real. */
 export function random(seed: number): () => number {
@@ -247,9 +247,9 @@ function findings(seconds: number): FindingBlock[] {
   const bursts = [7, 19, 31, 103, 311, 499].filter((k) => k * PERIOD + 4 < seconds);
   const out: Omit<FindingBlock, "start" | "end">[] = [
     {
-      kind: "starvation", device: "nvme0n1", start_s: 0, end_s: seconds, severity: "critical",
-      summary: "Reads wait 64 times longer while checkpointer writes back the files of postgres: p99 goes from 214 µs to 13.7 ms.",
-      evidence: { read_p99_during_us: 13_700, read_p99_outside_us: 214, ratio: 64.02, p_value: 0.001, ios_during: 1_204_332, cause: "buffered writes of checkpointer (process 812), /var/lib/postgresql/16/main", bursts: Math.floor(seconds / PERIOD) } satisfies Partial<StarvationEvidence> as StarvationEvidence,
+      kind: "stall", device: "nvme0n1", start_s: 0, end_s: seconds, severity: "critical",
+      summary: "Nothing completed for 613 ms, while 28 I/Os were in the device.",
+      evidence: { duration_s: 0.613, expected_s: 0.002, in_flight: 28, completed_before: "write", completed_after: "read", flush_in_flight: false } satisfies Partial<StallEvidence> as StallEvidence,
     },
     {
       kind: "periodicity", device: "nvme0n1", start_s: 0, end_s: seconds, severity: "warning",
