@@ -249,7 +249,7 @@ function findings(seconds: number): FindingBlock[] {
     {
       kind: "stall", device: "nvme0n1", start_s: 0, end_s: seconds, severity: "critical",
       summary: "Nothing completed for 613 ms, while 28 I/Os were in the device.",
-      evidence: { duration_s: 0.613, expected_s: 0.002, in_flight: 28, completed_before: "write", completed_after: "read", flush_in_flight: false } satisfies Partial<StallEvidence> as StallEvidence,
+      evidence: { duration_s: 0.613, expected_s: 0.002, in_flight: 28, completed_before: "write", completed_after: "read" } satisfies Partial<StallEvidence> as StallEvidence,
     },
     {
       kind: "periodicity", device: "nvme0n1", start_s: 0, end_s: seconds, severity: "warning",
