@@ -9,8 +9,8 @@ trap 'rm -f "$log"' EXIT
 cargo=${CARGO:-cargo}
 export CARGO_TERM_COLOR=never
 
-# Most tests wait for disks and timers, not for a CPU: four at once take half the time of two on 2 CPUs.
-"$cargo" test --workspace --locked --no-fail-fast "$@" -- --show-output --test-threads=4 2>&1 | tee "$log" && exit 0
+# Most tests wait for disks and timers, not for a CPU: three at once take less time than two on 2 CPUs.
+"$cargo" test --workspace --locked --no-fail-fast "$@" -- --show-output --test-threads=3 2>&1 | tee "$log" && exit 0
 
 # Lines of "TARGET TEST" for integration tests, "unit TEST" for the others.
 failed=$(awk '

@@ -20,7 +20,7 @@ use fuser::{
 };
 use iolens_observe::counters::monotonic_ns;
 
-use super::machine::LoopDevice;
+use super::machine::{LoopDevice, unmount};
 
 const NAME: &str = "disk";
 const TTL: Duration = Duration::from_secs(3600);
@@ -220,7 +220,7 @@ pub struct CalibratedDisk {
     session: Option<BackgroundSession>,
     servers: Vec<JoinHandle<()>>,
     log: Arc<Mutex<Vec<Served>>>,
-    _mount: tempfile::TempDir,
+    mount: tempfile::TempDir,
 }
 
 impl CalibratedDisk {
@@ -295,7 +295,7 @@ impl CalibratedDisk {
             session: Some(session),
             servers,
             log,
-            _mount: mount,
+            mount,
         };
         disk.device.is_some().then_some(disk)
     }
@@ -318,9 +318,9 @@ impl Drop for CalibratedDisk {
             .session
             .take()
             .map_or(Ok(()), BackgroundSession::umount_and_join);
-        if let Err(e) = unmounted {
-            // Its threads still wait for requests: joining them would wait for ever.
-            return eprintln!("the programmed disk could not be unmounted: {e}");
+        if unmounted.is_err() {
+            // Its threads may still wait for requests: joining them could wait for ever.
+            return unmount(self.mount.path());
         }
         for server in self.servers.drain(..) {
             let _ = server.join();

@@ -179,7 +179,25 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0.path()).status();
+        unmount(self.0.path());
+    }
+}
+
+/// Unmounts `path`: a recorder of another test may look into it for a moment. What stays busy is taken out of the table of
+/// mounts at least: `mkfs.btrfs` of every later test would fail on a disk in it whose server is gone.
+pub fn unmount(path: &Path) {
+    let umount = |options: &[&str]| {
+        let out = Command::new("umount").args(options).arg(path).output();
+        out.is_ok_and(|o| o.status.success())
+    };
+    for _ in 0..50 {
+        if umount(&[]) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    if !umount(&["--lazy"]) {
+        eprintln!("{} could not be unmounted", path.display());
     }
 }
 
