@@ -106,7 +106,7 @@ fn direct_runs_agree_exactly_and_large_blocks_are_split() {
     let (Some(()), Some(()), Some(device)) = (program("fio"), ebpf(), LoopDevice::new(64)) else {
         return;
     };
-    set_sysfs(&device, "max_sectors_kb", 256);
+    device.set_queue("max_sectors_kb", 256);
     let dir = on_a_disk();
     let r = sweep_of(
         &device,
@@ -161,21 +161,13 @@ fn direct_runs_agree_exactly_and_large_blocks_are_split() {
     }
 }
 
-/// Sets a limit of the device's queue.
-fn set_sysfs(device: &LoopDevice, file: &str, value: u64) {
-    std::fs::write(
-        format!("/sys/block/{}/queue/{file}", device.name()),
-        value.to_string(),
-    )
-    .unwrap();
-}
-
 #[test]
 fn the_page_cache_and_readahead_get_their_verdicts() {
     let (Some(()), Some(()), Some(device)) = (program("fio"), ebpf(), LoopDevice::new(64)) else {
         return;
     };
-    set_sysfs(&device, "read_ahead_kb", 128);
+    device.set_queue("read_ahead_kb", 128);
+    device.set_queue("max_sectors_kb", 1280);
     // The file is read over and over: all but the first time from memory. That first time may be cut into smaller requests
     // when other processes use memory or the disk: read again.
     let in_full = |_| {

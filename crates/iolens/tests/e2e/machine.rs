@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -69,6 +70,8 @@ pub fn hidden(lost: &[Lost]) -> i64 {
 pub struct LoopDevice {
     pub path: PathBuf,
     backing: PathBuf,
+    /// Files of its queue's settings that were written, with what they said before.
+    settings_before: Mutex<Vec<(PathBuf, String)>>,
 }
 
 impl LoopDevice {
@@ -97,6 +100,7 @@ impl LoopDevice {
             Ok(o) if o.status.success() => Some(LoopDevice {
                 path: PathBuf::from(String::from_utf8(o.stdout).unwrap().trim()),
                 backing,
+                settings_before: Mutex::default(),
             }),
             out => {
                 std::fs::remove_file(&backing).ok();
@@ -122,6 +126,14 @@ impl LoopDevice {
             .collect()
     }
 
+    /// Writes one of its queue's settings, until it is dropped: the next loop device of this number would keep it.
+    pub fn set_queue(&self, setting: &str, value: u64) {
+        let file = PathBuf::from(format!("/sys/block/{}/queue/{setting}", self.name()));
+        let before = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, value.to_string()).unwrap();
+        self.settings_before.lock().unwrap().push((file, before));
+    }
+
     /// Opened past the page cache.
     pub fn open_direct(&self) -> File {
         open_direct(&self.path)
@@ -141,6 +153,9 @@ pub fn open_direct(path: &Path) -> File {
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
+        for (file, before) in self.settings_before.lock().unwrap().drain(..).rev() {
+            std::fs::write(file, before.trim()).ok();
+        }
         let detached = Command::new("losetup").arg("-d").arg(&self.path).status();
         std::fs::remove_file(&self.backing).ok();
         if !detached.is_ok_and(|s| s.success()) {

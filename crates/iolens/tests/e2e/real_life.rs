@@ -130,9 +130,8 @@ fn a_buffered_copy_makes_direct_readers_wait_and_is_named_with_its_file() {
     };
     let device = disk.device();
     // Other readers come in between: each read waits for some of the writes, not for all of a copy.
-    for (limit, value) in [("nr_requests", "16"), ("max_sectors_kb", "128")] {
-        std::fs::write(format!("/sys/block/{}/queue/{limit}", device.name()), value).unwrap();
-    }
+    device.set_queue("nr_requests", 16);
+    device.set_queue("max_sectors_kb", 128);
     let Some(mounted) = Mounted::ext4(device) else {
         return;
     };
