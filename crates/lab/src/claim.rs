@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use iolens_core::model::DevId;
+use iolens_observe::topology::{Mount, MountTable};
 use rustix::io::Errno;
 
 /// The device, held exclusively until dropped.
@@ -39,7 +41,7 @@ pub fn claim(path: &Path) -> io::Result<Claimed> {
     }
     let number = meta.rdev();
     let sys = sys_dir(number);
-    if let Some(point) = mount_point_of(&sys, number) {
+    if let Some(point) = mount_point_of(&sys, number)? {
         return refuse(path, &format!("is mounted on {point}"));
     }
     if let Some(holder) = first_holder(&sys) {
@@ -85,28 +87,31 @@ fn sys_dir(number: u64) -> PathBuf {
 }
 
 /// Where the device or one of its partitions is mounted, in this process' view.
-fn mount_point_of(sys: &Path, number: u64) -> Option<String> {
-    let name = |n: u64| format!("{}:{}", rustix::fs::major(n), rustix::fs::minor(n));
-    let mut numbers = vec![name(number)];
+fn mount_point_of(sys: &Path, number: u64) -> io::Result<Option<String>> {
+    let mut numbers = vec![dev_id(number)];
     for entry in fs::read_dir(sys).into_iter().flatten().flatten() {
         if entry.path().join("partition").exists() {
-            numbers
-                .extend(fs::read_to_string(entry.path().join("dev")).map(|t| t.trim().to_owned()));
+            let text = fs::read_to_string(entry.path().join("dev"));
+            numbers.extend(text.ok().and_then(|t| t.trim().parse::<DevId>().ok()));
         }
     }
-    let text = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let fields = text.lines().filter_map(|l| {
-        let f: Vec<&str> = l.split(' ').collect();
-        Some((*f.get(2)?, *f.get(4)?, l))
-    });
+    let table = MountTable::read(Path::new("/"))?;
+    let mount = table.mounts().iter().find(|m| shows_any(m, &numbers));
+    Ok(mount.map(|m| m.point.display().to_string()))
+}
+
+/// Whether what is mounted there is one of the devices.
+fn shows_any(mount: &Mount, numbers: &[DevId]) -> bool {
+    if numbers.contains(&mount.dev) {
+        return true;
+    }
     // btrfs and others show an anonymous number: there the source is the device's node.
-    let source = |line: &str| {
-        let words = line.split(" - ").nth(1).unwrap_or_default();
-        let node = words.split(' ').nth(1).unwrap_or_default();
-        node.starts_with('/') && fs::metadata(node).is_ok_and(|m| numbers.contains(&name(m.rdev())))
-    };
-    let mut hits = fields.filter(|(n, _, line)| numbers.iter().any(|x| x == n) || source(line));
-    hits.next().map(|h| h.1.replace("\\040", " "))
+    let source = Path::new(&mount.source);
+    source.is_absolute() && fs::metadata(source).is_ok_and(|m| numbers.contains(&dev_id(m.rdev())))
+}
+
+fn dev_id(number: u64) -> DevId {
+    DevId::new(rustix::fs::major(number), rustix::fs::minor(number))
 }
 
 /// A device built on this one or on a partition of it.
@@ -161,6 +166,24 @@ fn opened_by(number: u64) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mount_is_recognised_by_its_number_or_by_its_source() {
+        let table = MountTable::parse(
+            b"22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+              30 22 8:17 / /with\\040blank rw - xfs /dev/sdb1 rw\n\
+              31 22 0:50 / /anonymous rw - btrfs /dev/null rw\n\
+              32 22 0:51 / /none rw - tmpfs null rw\n",
+        );
+        let found = |number: DevId| {
+            let mount = table.mounts().iter().find(|m| shows_any(m, &[number]));
+            mount.map(|m| m.point.display().to_string())
+        };
+        let node = fs::metadata("/dev/null").expect("there").rdev();
+        assert_eq!(found(DevId::new(8, 17)).as_deref(), Some("/with blank"));
+        assert_eq!(found(dev_id(node)).as_deref(), Some("/anonymous"));
+        assert_eq!(found(DevId::new(8, 33)), None);
+    }
 
     #[test]
     fn non_devices_are_refused_untouched() {
