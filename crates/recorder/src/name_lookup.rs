@@ -39,7 +39,7 @@ struct Answer {
 
 /// What is remembered of a number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Known {
+struct KnownName {
     /// When to ask for it (again).
     ask_ns: i64,
     /// When its name was written last, and the name's hash.
@@ -55,8 +55,8 @@ pub struct NameLookup {
     waiting: usize,
     /// Whether this machine runs pods.
     pods: bool,
-    young: HashMap<Named, Known>,
-    old: HashMap<Named, Known>,
+    young: HashMap<Named, KnownName>,
+    old: HashMap<Named, KnownName>,
     hasher: RandomState,
 }
 
@@ -141,7 +141,7 @@ impl NameLookup {
             // Until the answer says more.
             self.remember(
                 of,
-                Known {
+                KnownName {
                     ask_ns: now_ns + ASK_AGAIN_NS,
                     ..known.unwrap_or_default()
                 },
@@ -150,7 +150,7 @@ impl NameLookup {
     }
 
     /// What is remembered of `of`, which thereby counts as met.
-    fn known(&mut self, of: Named) -> Option<Known> {
+    fn known(&mut self, of: Named) -> Option<KnownName> {
         self.young.get(&of).copied().or_else(|| {
             let known = self.old.remove(&of)?;
             self.remember(of, known);
@@ -158,7 +158,7 @@ impl NameLookup {
         })
     }
 
-    fn remember(&mut self, of: Named, known: Known) {
+    fn remember(&mut self, of: Named, known: KnownName) {
         if self.young.len() >= MAX_GENERATION {
             self.old = std::mem::take(&mut self.young);
         }
@@ -183,7 +183,7 @@ impl NameLookup {
         let Some(text) = answer.text else {
             self.remember(
                 answer.of,
-                Known {
+                KnownName {
                     ask_ns: now_ns + TRY_AGAIN_NS,
                     ..known
                 },
@@ -199,7 +199,7 @@ impl NameLookup {
         }
         self.remember(
             answer.of,
-            Known {
+            KnownName {
                 written: Some((now_ns, hash)),
                 ..known
             },
@@ -322,7 +322,7 @@ mod tests {
         seeker.note(&ios, 0);
         assert!(seeker.waiting <= MAX_WAITING);
         for i in 0..10 * MAX_GENERATION as i64 {
-            seeker.remember(Named::Cgroup(i), Known::default());
+            seeker.remember(Named::Cgroup(i), KnownName::default());
         }
         assert!(seeker.young.len() + seeker.old.len() <= 2 * MAX_GENERATION);
     }

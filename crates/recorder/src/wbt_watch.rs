@@ -8,9 +8,9 @@ use iolens_observe::trace::WbtThrottled;
 /// At most one remark about a device in so long.
 const REMARK_AGAIN_NS: i64 = 10_000_000_000;
 
-/// What was said of a device.
+/// The last remark about a device.
 #[derive(Debug, Clone, Copy)]
-struct Said {
+struct LastRemark {
     at_ns: i64,
     windows: u64,
 }
@@ -18,7 +18,7 @@ struct Said {
 /// Compares what the kernel counts with what was said before.
 #[derive(Debug, Default)]
 pub struct WbtWatch {
-    said: HashMap<DevId, Said>,
+    last_remarks: HashMap<DevId, LastRemark>,
 }
 
 impl WbtWatch {
@@ -31,17 +31,17 @@ impl WbtWatch {
     ) -> Vec<Observation> {
         let mut marks = Vec::new();
         for (dev, throttled) in counts {
-            let before = self.said.get(dev).copied();
+            let before = self.last_remarks.get(dev).copied();
             let new_windows = throttled.windows - before.map_or(0, |s| s.windows);
             let is_due = before.is_none_or(|s| now_ns - s.at_ns >= REMARK_AGAIN_NS);
             if new_windows == 0 || !is_due {
                 continue;
             }
-            let said = Said {
+            let remark = LastRemark {
                 at_ns: now_ns,
                 windows: throttled.windows,
             };
-            self.said.insert(*dev, said);
+            self.last_remarks.insert(*dev, remark);
             let name =
                 find_device(devices, *dev).map_or_else(|| dev.to_string(), |d| d.name.clone());
             marks.push(Observation::Mark(Mark {

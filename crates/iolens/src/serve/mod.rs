@@ -35,7 +35,7 @@ use crate::present::serve_text;
 use crate::signals::Signals;
 pub use freeze::FreezeOptions;
 use freeze::Freezer;
-use http::{Door, Health, Listen, Recorder, Server, new_token};
+use http::{BoundListener, Health, Listen, Recorder, Server, new_token};
 use live::Live;
 use lock::LockedRoot;
 pub use lock::read_token;
@@ -108,10 +108,10 @@ impl Service {
             Some(token) => token,
             None => locked.token()?,
         };
-        let door = Door::open(&self.http, token, |place| {
+        let listener = BoundListener::open(&self.http, token, |place| {
             serve_text::how_to_see_names(&self.link_command(place))
         })?;
-        let link = door.link();
+        let link = listener.link();
         self.space()
             .make_room(None)
             .context("no room can be made in the recording root")?;
@@ -129,7 +129,7 @@ impl Service {
         })?;
         // Its threads begin without what was given up.
         let (beside, recorder) = self.beside(&mut session, &directory, &health)?;
-        let server = Server::start(door, &self.root, Arc::clone(&health), Some(recorder))?;
+        let server = Server::start(listener, &self.root, Arc::clone(&health), Some(recorder))?;
         eprint!(
             "{}{}",
             serve_text::started(
@@ -268,11 +268,11 @@ impl Service {
             Some(token) => token,
             None => new_token()?,
         };
-        let door = Door::open(&self.http, token, |_| {
+        let listener = BoundListener::open(&self.http, token, |_| {
             serve_text::HOW_TO_SEE_SHOWN.to_owned()
         })?;
-        let link = door.link();
-        let server = Server::start(door, &self.root, Arc::default(), None)?;
+        let link = listener.link();
+        let server = Server::start(listener, &self.root, Arc::default(), None)?;
         eprint!("{}", serve_text::listening(&server.places));
         if let Some(link) = link.filter(|_| !self.http.public_names) {
             eprint!("{}", serve_text::log_in(Some(&link), ""));

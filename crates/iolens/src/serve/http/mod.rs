@@ -231,14 +231,14 @@ pub struct Recorder {
 
 /// A place to listen and what is demanded there, before anybody is answered.
 #[derive(Debug)]
-pub struct Door {
+pub struct BoundListener {
     rules: Rules,
     bounds: Vec<Bound>,
     files: Vec<SocketFile>,
     compat_node: bool,
 }
 
-impl Door {
+impl BoundListener {
     /// Binds, while that is still allowed. `how_to_see_names` says it of a server at an address, in one line.
     ///
     /// # Errors
@@ -247,7 +247,7 @@ impl Door {
         options: &Options,
         token: Vec<u8>,
         how_to_see_names: impl FnOnce(&Listen) -> String,
-    ) -> Result<Door> {
+    ) -> Result<BoundListener> {
         let mut rules = options.rules(token)?;
         let (bound, file) = Bound::new(&options.listen, SOCKET_MODE, options.group)?;
         // With port 0 the kernel has chosen one.
@@ -271,7 +271,7 @@ impl Door {
             Some(Err(e)) => eprintln!("iolens: no socket beside the address: {e:#}"),
             None => {}
         }
-        Ok(Door {
+        Ok(BoundListener {
             rules,
             bounds,
             files,
@@ -293,17 +293,17 @@ impl Server {
     /// # Errors
     /// There can be no threads.
     pub fn start(
-        door: Door,
+        listener: BoundListener,
         root: &Path,
         health: Arc<Health>,
         recorder: Option<Recorder>,
     ) -> Result<Server> {
-        let Door {
+        let BoundListener {
             rules,
             bounds,
             files,
             compat_node,
-        } = door;
+        } = listener;
         let places = bounds.iter().filter_map(Bound::place).collect();
         let mut app = App {
             compat_node,
