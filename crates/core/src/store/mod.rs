@@ -31,6 +31,7 @@ mod error;
 mod frame;
 mod frame_encoder;
 mod gather;
+mod inventory;
 mod joined;
 mod merge;
 mod meta_file;
@@ -62,6 +63,7 @@ mod writer;
 pub use budget::{Budget, Freed, remove_recording, stored_bytes};
 pub use data_file::data_parquet;
 pub use error::StoreError;
+pub use inventory::TableContent;
 pub use options::{RecordingSummary, WriterOptions, WriterStatus};
 pub use reader::{
     CgroupReader, CounterReader, IoReader, NameReader, PressureReader, Recording, RequestReader,

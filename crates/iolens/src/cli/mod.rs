@@ -8,6 +8,7 @@ mod lab;
 mod lab_fio;
 mod nearest;
 mod query;
+mod recordings;
 mod serve;
 mod share;
 mod signal;
@@ -30,6 +31,7 @@ pub use import::ImportPlan;
 pub use lab::{LabCopies, LabExperiment, LabPlan, LabPoll};
 pub use lab_fio::{FioSweep, LabFio};
 pub use query::QueryPlan;
+pub use recordings::{InfoPlan, LsPlan};
 pub use serve::{Compat, DEFAULT_FREEZE_KEEP, DEFAULT_KEEP, LogChoice, ServePlan};
 pub use share::ShareArgs;
 pub use signal::{ActuatorChoice, EnterPlan, GuardPlan, ThrottlePlan, UtilPlan};
@@ -52,6 +54,8 @@ pub enum Plan {
     Files(FilesPlan),
     Diff(DiffPlan),
     Query(QueryPlan),
+    Info(InfoPlan),
+    Ls(LsPlan),
     Iostat(IostatPlan),
     Util(UtilPlan),
     Throttle(ThrottlePlan),

@@ -7,9 +7,11 @@ mod doctor;
 mod files;
 mod generate;
 mod import;
+mod info;
 mod lab;
 mod limits;
 mod live;
+mod ls;
 mod query;
 mod record;
 mod report;
@@ -44,6 +46,8 @@ pub fn run(plan: Plan) -> Result<u8> {
         Plan::Files(p) => files::run(&p),
         Plan::Diff(p) => diff::run(&p),
         Plan::Query(p) => query::run(&p),
+        Plan::Info(p) => info::run(&p),
+        Plan::Ls(p) => ls::run(&p),
         Plan::Iostat(p) => Ok(crate::iostat::run(
             &[vec!["iolens".into(), "iostat".into()], p.words].concat(),
         )),

@@ -17,6 +17,7 @@ pub mod filter;
 pub mod findings;
 pub mod fleet;
 pub mod heat;
+pub mod inventory;
 pub mod layers;
 pub mod names;
 pub mod note;

@@ -17,6 +17,7 @@ pub mod findings;
 pub mod fleet;
 pub mod html;
 mod indent;
+pub mod inventory;
 pub mod iostat;
 pub mod lab;
 pub mod layout;

@@ -163,6 +163,10 @@ fn the_schemas_are_current() {
         "schema/fleet.json",
         &pretty(&schema_of::<super::fleet::FleetDocument>()),
     );
+    check(
+        "schema/info.json",
+        &pretty(&schema_of::<super::inventory::InventoryDocument<'static>>()),
+    );
 }
 
 /// `text` in a cell of a table.

@@ -23,6 +23,7 @@ mod private;
 mod query;
 mod real_life;
 mod record;
+mod recordings;
 mod report;
 mod self_check;
 mod serve;

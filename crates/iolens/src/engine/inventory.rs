@@ -1,0 +1,256 @@
+//! What recordings are, and which there are below a directory: for `info` and `ls`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use iolens_core::model::{LossReason, RecordingMeta};
+use iolens_core::store::{Recording, Root, StoreError, TableContent};
+
+use super::caller::Caller;
+use super::error::{QueryError, Result};
+use super::note::Note;
+
+/// Directories deeper than this below the one that is searched are not looked into.
+const MAX_DEPTH: usize = 16;
+
+/// What a recording is.
+#[derive(Debug, Clone)]
+pub struct RecordingInfo {
+    /// As the user named it.
+    pub path: PathBuf,
+    /// What is said once of it as a whole.
+    pub meta: RecordingMeta,
+    /// Its end in nanoseconds since its start; of one that is open its last observation.
+    pub end_ns: i64,
+    /// Single I/Os in it.
+    pub ios: u64,
+    /// Bytes of all its files.
+    pub disk_bytes: u64,
+    /// What is missing, by reason.
+    pub losses: BTreeMap<LossReason, LossSum>,
+    /// Its tables.
+    pub tables: Vec<TableContent>,
+    /// What opening it found damaged, a line each.
+    pub damage: Vec<String>,
+}
+
+/// All losses of one reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LossSum {
+    /// How many intervals have some.
+    pub intervals: u64,
+    /// I/Os, or requests; `None`: of one interval not even that is known.
+    pub ios: Option<u64>,
+    /// Where the first interval begins, in nanoseconds since the recording's start.
+    pub from_ns: i64,
+    /// Where the last one ends.
+    pub to_ns: i64,
+}
+
+impl RecordingInfo {
+    /// Of the recording at `path`.
+    ///
+    /// # Errors
+    /// It is no recording, or cannot be read.
+    pub fn read(path: &Path) -> Result<RecordingInfo> {
+        let recording = Recording::open(path)?;
+        let mut losses: BTreeMap<LossReason, LossSum> = BTreeMap::new();
+        for lost in recording.lost(i64::MIN..i64::MAX) {
+            let sum = losses.entry(lost.reason).or_insert(LossSum {
+                intervals: 0,
+                ios: Some(0),
+                from_ns: lost.from_ns,
+                to_ns: lost.to_ns,
+            });
+            sum.intervals += 1;
+            sum.ios = sum
+                .ios
+                .zip(lost.ios)
+                .map(|(sum, ios)| sum.saturating_add(ios.max(0).unsigned_abs()));
+            sum.from_ns = sum.from_ns.min(lost.from_ns);
+            sum.to_ns = sum.to_ns.max(lost.to_ns);
+        }
+        Ok(RecordingInfo {
+            path: path.to_owned(),
+            meta: recording.meta().clone(),
+            end_ns: recording.end_ns(),
+            ios: recording.ios_stored(),
+            disk_bytes: recording.disk_bytes(),
+            losses,
+            tables: recording.contents()?,
+            damage: recording.warnings().to_vec(),
+        })
+    }
+
+    /// Of each recording that `place` means: itself, or all of a root.
+    ///
+    /// # Errors
+    /// There is none, or one cannot be read.
+    pub fn read_all(place: &Path) -> Result<Vec<RecordingInfo>> {
+        let Some(root) = Root::open(place)? else {
+            return Ok(vec![RecordingInfo::read(place)?]);
+        };
+        let mut infos = Vec::new();
+        for stored in root.recordings() {
+            infos.push(RecordingInfo::read(&stored.path)?);
+        }
+        Ok(infos)
+    }
+
+    /// Block I/Os that are known to be missing; `None`: not even how many.
+    pub fn lost_ios(&self) -> Option<u64> {
+        let mut sum = Some(0u64);
+        for (reason, lost) in &self.losses {
+            if reason.is_loss() {
+                sum = sum.zip(lost.ios).map(|(sum, ios)| sum.saturating_add(ios));
+            }
+        }
+        sum
+    }
+
+    /// Single I/Os that the size limit removed; `None`: not even how many.
+    pub fn removed_ios(&self) -> Option<u64> {
+        self.losses
+            .get(&LossReason::Retention)
+            .map_or(Some(0), |lost| lost.ios)
+    }
+
+    /// Whether its end is not written: it grows, or its recorder was killed.
+    pub fn is_open(&self) -> bool {
+        self.meta.end_ns.is_none()
+    }
+
+    /// Files of all its tables.
+    pub fn table_files(&self) -> u64 {
+        self.tables.iter().map(|t| t.files).sum()
+    }
+}
+
+/// The recordings at `dir` and below it, by place. Links are not followed, and nothing below a recording is looked at. What
+/// cannot be read is left out, and the caller hears it.
+///
+/// # Errors
+/// `dir` itself cannot be listed.
+pub fn below(dir: &Path, caller: &Caller) -> Result<Vec<RecordingInfo>> {
+    let mut found = Vec::new();
+    if holds_recording(dir) {
+        found.push(RecordingInfo::read(dir)?);
+        return Ok(found);
+    }
+    let mut waiting = vec![(dir.to_owned(), 0)];
+    while let Some((dir, depth)) = waiting.pop() {
+        let below = match directories_in(&dir) {
+            Ok(below) => below,
+            Err(why) if depth == 0 => {
+                return Err(QueryError::Store(StoreError::Io {
+                    path: dir,
+                    doing: "read",
+                    why,
+                }));
+            }
+            Err(why) => {
+                caller.note(Note::Unread(format!("{}: {why}; left out", dir.display())));
+                continue;
+            }
+        };
+        for path in below {
+            if !holds_recording(&path) {
+                if depth < MAX_DEPTH {
+                    waiting.push((path, depth + 1));
+                }
+                continue;
+            }
+            match RecordingInfo::read(&path) {
+                Ok(info) => found.push(info),
+                Err(e) => caller.note(Note::LeftOut(Arc::new(e))),
+            }
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(found)
+}
+
+fn holds_recording(dir: &Path) -> bool {
+    ["meta.json", "meta.json.bak"]
+        .iter()
+        .any(|name| dir.join(name).is_file())
+}
+
+/// The directories in a directory, without links to others.
+fn directories_in(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iolens_core::model::{DevId, Io, Lost, Observation, Op, RecorderCost, Source};
+    use iolens_core::store::{RecordingWriter, WriterOptions};
+
+    fn record(path: &Path, losses: &[Option<i64>]) {
+        let meta = RecordingMeta::new(Source::Ebpf, 0);
+        let mut writer =
+            RecordingWriter::create(path, meta, WriterOptions::default()).expect("creates");
+        for i in 0..10 {
+            let io = Io::new(i * 1000, DevId::new(8, 0), Op::READ, 512, Some(5), 10);
+            writer.push_ios(&[io]).expect("writes");
+        }
+        for ios in losses {
+            let lost = Lost {
+                ios: *ios,
+                ..Lost::somewhere(1000, 2000, LossReason::RingFull)
+            };
+            writer.push(&Observation::Lost(lost)).expect("writes");
+        }
+        writer
+            .finish(20_000, RecorderCost::default())
+            .expect("finishes");
+    }
+
+    #[test]
+    fn losses_are_summed_and_unknown_numbers_stay_unknown() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (known, unknown) = (dir.path().join("known"), dir.path().join("unknown"));
+        record(&known, &[Some(3), Some(4)]);
+        record(&unknown, &[Some(3), None]);
+        let info = RecordingInfo::read(&known).expect("reads");
+        assert_eq!((info.ios, info.lost_ios()), (10, Some(7)));
+        assert_eq!(info.losses[&LossReason::RingFull].intervals, 2);
+        let io = &info.tables[0];
+        assert_eq!((io.name, io.files, io.rows), ("io", 1, Some(10)));
+        let info = RecordingInfo::read(&unknown).expect("reads");
+        assert_eq!(info.lost_ios(), None);
+    }
+
+    #[test]
+    fn recordings_are_found_at_any_depth_and_unreadable_ones_are_noted() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let deep = dir.path().join("a/host=b");
+        std::fs::create_dir_all(&deep).expect("makes");
+        record(&deep.join("start_ns=0"), &[]);
+        record(&dir.path().join("z.iolens"), &[]);
+        let broken = dir.path().join("broken");
+        std::fs::create_dir(&broken).expect("makes");
+        std::fs::write(broken.join("meta.json"), "{").expect("writes");
+        std::os::unix::fs::symlink(dir.path(), dir.path().join("loop")).expect("links");
+        let heard = Arc::new(std::sync::Mutex::new(0));
+        let counter = Arc::clone(&heard);
+        let caller = Caller::new(move |_| *counter.lock().expect("no panic") += 1);
+        let found = below(dir.path(), &caller).expect("lists");
+        let names: Vec<&str> = found
+            .iter()
+            .filter_map(|info| info.path.file_name()?.to_str())
+            .collect();
+        assert_eq!(names, ["start_ns=0", "z.iolens"]);
+        assert_eq!(*heard.lock().expect("no panic"), 1);
+        assert!(below(&dir.path().join("nothing"), &caller).is_err());
+    }
+}

@@ -1,0 +1,46 @@
+//! `iolens info` and `ls` on recordings of a real device.
+
+use super::machine::{LoopDevice, Recorder, assert_refused, ebpf, run, scene};
+
+#[test]
+fn info_and_ls_agree_with_what_was_recorded() {
+    let Some(()) = ebpf() else { return };
+    let Some(device) = LoopDevice::new(8) else {
+        return;
+    };
+    let tmp = tempfile::tempdir().unwrap();
+    let recording = tmp.path().join("below/r.iolens");
+    std::fs::create_dir(tmp.path().join("below")).unwrap();
+    let recorder = Recorder::start(&recording, &["-q", "--device", device.name()]);
+    let file = device.open_direct();
+    let mut storage = vec![0u8; 8192];
+    let at = storage.as_ptr().align_offset(4096);
+    for block in 0..500 {
+        let block_bytes = &mut storage[at..at + 4096];
+        std::os::unix::fs::FileExt::read_exact_at(&file, block_bytes, block * 4096).unwrap();
+    }
+    let out = recorder.interrupt();
+    assert!(out.status.success(), "{}", scene(&out));
+    let path = recording.to_str().unwrap();
+
+    let out = run(&["info", path, "--json"]);
+    assert!(out.status.success(), "{}", scene(&out));
+    let of_info: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let first = &of_info["recordings"][0];
+    assert!(first["ios"].as_u64().unwrap() >= 500, "{first:#}");
+    assert_eq!(first["open"], false, "{first:#}");
+    assert_eq!(first["source"], "ebpf", "{first:#}");
+    assert_eq!(first["tables"][0]["name"], "io", "{first:#}");
+    assert_eq!(first["tables"][0]["rows"], first["ios"], "{first:#}");
+
+    let out = run(&["ls", tmp.path().to_str().unwrap(), "--json"]);
+    assert!(out.status.success(), "{}", scene(&out));
+    let of_ls: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(of_ls, of_info, "the same document");
+
+    let out = run(&["ls", tmp.path().to_str().unwrap()]);
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(text.contains("below/r.iolens"), "{text}");
+    let out = run(&["info", tmp.path().to_str().unwrap()]);
+    assert_refused(&out, &["not a recording", "meta.json"]);
+}
