@@ -174,6 +174,8 @@ pub enum QueryError {
     },
     /// More rows than an answer may have, which is this many.
     TooManyRows(usize),
+    /// I/Os are chosen by a name that the caller may not see; how to see it.
+    NamesLeftOut(String),
     /// One recording, and no root of hosts.
     NoFleet(PathBuf),
     /// The end is not after the beginning of what is asked of a fleet.

@@ -27,6 +27,11 @@ impl FilterPlan {
         *self == FilterPlan::default()
     }
 
+    /// Whether it tells processes, control groups or files apart.
+    pub fn is_by_name(&self) -> bool {
+        self.process.is_some() || self.wants_names()
+    }
+
     /// Whether names of control groups or files must be known.
     pub fn wants_names(&self) -> bool {
         self.cgroup.is_some() || self.file.is_some()
@@ -196,6 +201,11 @@ impl Filter {
     /// Whether I/Os of `dev` count.
     pub fn counts(&self, dev: DevId) -> bool {
         self.layers.counts(dev) && self.devices.has(dev)
+    }
+
+    /// Whether `io` counts.
+    pub fn has(&self, io: &Io) -> bool {
+        self.counts(io.dev) && self.ios.has(io)
     }
 }
 

@@ -53,9 +53,10 @@ impl HeatPlan<'_> {
         let recording = &part.recording;
         let start_unix_ns = recording.meta().start_unix_ns;
         let rest = window::with_last_instant(recording, &rest);
-        let met = decode::each_io(recording, rest, IoColumns::QUEUE, caller, |io| {
+        let columns = IoColumns::QUEUE | part.filter.ios.columns();
+        let met = decode::each_io(recording, rest, columns, caller, |io| {
             let is_of_class = self.class.is_none_or(|class| io.class() == class);
-            if is_of_class && part.filter.counts(io.dev) {
+            if is_of_class && part.filter.has(io) {
                 heat.push(io, self.part, start_unix_ns);
             }
         })?;

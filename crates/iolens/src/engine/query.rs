@@ -119,6 +119,22 @@ impl<'a> Query<'a> {
         Query { devices, ..self }
     }
 
+    /// Of these I/Os only.
+    ///
+    /// # Errors
+    /// It chooses by a name that the caller may not see: the count alone would tell whether there is one.
+    pub fn of_ios(self, plan: &'a FilterPlan) -> Result<Query<'a>> {
+        if plan.is_by_name()
+            && let Some(how) = self.caller.names_left_out()
+        {
+            return Err(QueryError::NamesLeftOut(how.to_owned()));
+        }
+        Ok(Query {
+            ios: Some(plan),
+            ..self
+        })
+    }
+
     /// The parts of all recordings that hold something of the time.
     ///
     /// # Errors
@@ -158,6 +174,7 @@ impl<'a> Query<'a> {
     /// Says of an opened part what answers and what counts.
     fn complete(&self, mut part: Part, grain: Grain, step_ns: Option<i64>) -> Result<Part> {
         let recording = &part.recording;
+        let wanted = self.ios.filter(|plan| !plan.is_all());
         part.filter.devices = DeviceFilter::of(&recording.meta().devices, self.devices)?;
         match grain {
             Grain::Recording => return Ok(part),
@@ -170,11 +187,18 @@ impl<'a> Query<'a> {
                 } else {
                     step_ns
                 };
+                // Sums do not say whose I/Os they are of.
+                let tier = if wanted.is_some() { Tier::Finest } else { tier };
                 sources::of_rows(&mut part, by, tier, step_ns)?;
             }
             Grain::Columns { of_queue_times, .. } => {
                 part.step_ns = step_ns.unwrap_or(MIN_STEP_NS);
-                sources::of_columns(&mut part, of_queue_times)?;
+                let tier = if wanted.is_some() {
+                    Tier::Finest
+                } else {
+                    Tier::Coarsest
+                };
+                sources::of_columns(&mut part, of_queue_times, tier)?;
             }
             Grain::Actors(by) => sources::of_actors(&mut part, by)?,
         }
@@ -186,7 +210,6 @@ impl<'a> Query<'a> {
         if part.filter.devices.is_all() && grain != Grain::Ios {
             part.filter.layers = Layers::of(&part.recording, by, self.caller)?;
         }
-        let wanted = self.ios.filter(|plan| !plan.is_all());
         if wanted.is_some() {
             sources::refuse_selection(&part)?;
         }

@@ -100,7 +100,7 @@ pub fn each_row_of(
         caller.check()?;
         ios.reader().damage().iter().for_each(|l| timeline.lost(l));
         for io in &batch? {
-            if filter.counts(io.dev) && filter.ios.has(io) {
+            if filter.has(io) {
                 timeline.push(io)?;
             }
         }

@@ -56,7 +56,7 @@ pub fn ios(query: &Query<'_>, limit: usize) -> Result<std::result::Result<Vec<Na
         let mut reader = decode::Ios::new(&part.recording, range, IoColumns::ALL);
         for batch in reader.by_ref() {
             caller.check()?;
-            for io in batch?.into_iter().filter(|io| part.filter.counts(io.dev)) {
+            for io in batch?.into_iter().filter(|io| part.filter.has(io)) {
                 let done_unix_ns = meta.start_unix_ns.saturating_add(io.done_ns);
                 if found.len() == limit {
                     return Ok(Err(TooMany {

@@ -53,7 +53,7 @@ pub fn of_rows(part: &mut Part, by: GroupBy, tier: Tier, asked: Option<i64>) -> 
 ///
 /// # Errors
 /// Only sums are left, which have no times in queues.
-pub fn of_columns(part: &mut Part, of_queue_times: bool) -> Result<()> {
+pub fn of_columns(part: &mut Part, of_queue_times: bool, tier: Tier) -> Result<()> {
     let removed = rollups::left(&part.recording)?;
     if of_queue_times {
         return match removed {
@@ -70,7 +70,7 @@ pub fn of_columns(part: &mut Part, of_queue_times: bool) -> Result<()> {
         _ => second_s,
     };
     let mut carried = None;
-    if column_s >= 2 {
+    if column_s >= 2 && tier == Tier::Coarsest {
         let step_ns = widest_s * SECOND_NS;
         carried = rollups::carrying(&part.recording, step_ns, GroupBy::Device, &mut part.range)?;
     }

@@ -210,6 +210,9 @@ pub fn error(e: &QueryError, spelling: Spelling) -> String {
         QueryError::TooManyRows(most) => {
             format!("more than {most} rows: choose a longer step or a shorter stretch")
         }
+        QueryError::NamesLeftOut(how) => {
+            format!("process, cgroup and file cannot be chosen: {how}")
+        }
         QueryError::NoFleet(place) => {
             format!("{} is one recording, and no root of hosts", place.display())
         }

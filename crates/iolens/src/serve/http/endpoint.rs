@@ -116,6 +116,24 @@ pub const DEVICE: Parameter = Parameter {
     shape: Shape::Repeated,
     description: "A name or MAJOR:MINOR",
 };
+/// `process`.
+pub const PROCESS: Parameter = Parameter {
+    name: "process",
+    shape: Shape::Text,
+    description: "I/Os of this process only: its number, its name, or NAME[NUMBER]",
+};
+/// `cgroup`.
+pub const CGROUP: Parameter = Parameter {
+    name: "cgroup",
+    shape: Shape::Text,
+    description: "I/Os of this control group and those below it only: its path, or the last part of it",
+};
+/// `file`.
+pub const FILE: Parameter = Parameter {
+    name: "file",
+    shape: Shape::Text,
+    description: "I/Os of this file only, or of those below this directory: its path, or its name",
+};
 /// `format`.
 pub const FORMAT: Parameter = Parameter {
     name: "format",

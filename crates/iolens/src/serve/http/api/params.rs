@@ -5,6 +5,7 @@ use axum::http::Uri;
 
 use super::super::endpoint::{Endpoint, Parameter, Shape};
 use super::super::problem::Problem;
+use crate::engine::filter::FilterPlan;
 use crate::engine::{Instant, TimeWindow, parse_instant};
 
 /// More repetitions of one parameter are a mistake.
@@ -132,6 +133,17 @@ impl Params {
             })
             .map(Instant::until_now)
         })
+    }
+
+    /// `process`, `cgroup` and `file`: whose I/Os are meant.
+    pub fn subjects(&self) -> FilterPlan {
+        let text = |name| self.get(name).map(str::to_owned);
+        FilterPlan {
+            process: text("process"),
+            cgroup: text("cgroup"),
+            file: text("file"),
+            class: None,
+        }
     }
 
     /// `from` and `to`, or `at`. Where none is given, [`crate::engine::query::Query::or_latest`] says what is meant.

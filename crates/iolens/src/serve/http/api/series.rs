@@ -15,12 +15,15 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::super::answer::AnswerWriter;
-use super::super::endpoint::{AT, BY, DEVICE, Endpoint, FORMAT, FROM, HOST, Parameter, Shape, TO};
+use super::super::endpoint::{
+    AT, BY, CGROUP, DEVICE, Endpoint, FILE, FORMAT, FROM, HOST, PROCESS, Parameter, Shape, TO,
+};
 use super::super::places::Kind;
 use super::super::problem::Problem;
 use super::super::{App, SCHEMA_VERSION};
 use super::params::Params;
 use super::{content_type, rfc3339, write_table};
+use crate::engine::filter::FilterPlan;
 use crate::engine::heat::HeatPlan;
 use crate::engine::parse_duration_ns;
 use crate::engine::series::Series;
@@ -36,7 +39,9 @@ pub static SERIES: Endpoint = Endpoint {
     method: "get",
     kind: Kind::Heavy,
     summary: "The columns of zoom, from the coarsest tier that carries the step",
-    parameters: &[HOST, FROM, TO, AT, STEP, BY, DEVICE, EXTENDED, FORMAT],
+    parameters: &[
+        HOST, FROM, TO, AT, STEP, BY, DEVICE, PROCESS, CGROUP, FILE, CLASS, EXTENDED, FORMAT,
+    ],
     keys: &["schema_version", "step_s", "by", "columns", "notes"],
     handler: || get(series),
 };
@@ -47,7 +52,9 @@ pub static HEATMAP: Endpoint = Endpoint {
     method: "get",
     kind: Kind::Heavy,
     summary: "I/Os by time and latency",
-    parameters: &[HOST, FROM, TO, AT, DEVICE, CLASS, PART, WIDTH, HEIGHT],
+    parameters: &[
+        HOST, FROM, TO, AT, DEVICE, PROCESS, CGROUP, FILE, CLASS, PART, WIDTH, HEIGHT,
+    ],
     keys: &[
         "schema_version",
         "from",
@@ -69,7 +76,9 @@ pub static IOS: Endpoint = Endpoint {
     method: "get",
     kind: Kind::Heavy,
     summary: "Single I/Os; too many are refused with the nearest stretch that has no more",
-    parameters: &[HOST, FROM, TO, AT, DEVICE, LIMIT, FORMAT],
+    parameters: &[
+        HOST, FROM, TO, AT, DEVICE, PROCESS, CGROUP, FILE, CLASS, LIMIT, FORMAT,
+    ],
     keys: &["schema_version", "ios", "columns", "notes"],
     handler: || get(ios),
 };
@@ -158,6 +167,10 @@ pub async fn series(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
     let place = app.place(&params)?;
     let window = params.window()?;
     let devices = params.all("device");
+    let ios = FilterPlan {
+        class: params.one_of("class", &CLASSES)?,
+        ..params.subjects()
+    };
     let by = params.one_of("by", &GROUPINGS)?.unwrap_or(GroupBy::All);
     let extended = params
         .one_of("extended", &[("true", true), ("false", false)])?
@@ -168,7 +181,10 @@ pub async fn series(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
     let step_ns = params.parsed("step", parse_duration_ns)?;
     app.stream(content_type(format), move |out, asker| {
         let series = Series {
-            query: asker.query(&place, window)?.of_devices(&devices),
+            query: asker
+                .query(&place, window)?
+                .of_devices(&devices)
+                .of_ios(&ios)?,
             step_ns,
             by,
             extended,
@@ -246,6 +262,7 @@ pub async fn heatmap(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, 
     let place = app.place(&params)?;
     let window = params.window()?;
     let devices = params.all("device");
+    let ios = params.subjects();
     let class = params.one_of("class", &CLASSES)?;
     let parts = [
         ("total", TimePart::Total),
@@ -261,7 +278,10 @@ pub async fn heatmap(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, 
         .unwrap_or(DEFAULT_HEIGHT);
     app.stream("application/json", move |out, asker| {
         let plan = HeatPlan {
-            query: asker.query(&place, window)?.of_devices(&devices),
+            query: asker
+                .query(&place, window)?
+                .of_devices(&devices)
+                .of_ios(&ios)?,
             class,
             part,
             width,
@@ -307,8 +327,15 @@ pub async fn ios(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Prob
         .one_of("format", &TableFormat::NAMES)?
         .unwrap_or(TableFormat::Json);
     let limit = params.number("limit", 1..=MAX_IOS)?.unwrap_or(DEFAULT_IOS);
+    let chosen = FilterPlan {
+        class: params.one_of("class", &CLASSES)?,
+        ..params.subjects()
+    };
     app.stream(content_type(format), move |out, asker| {
-        let query = asker.query(&place, window)?.of_devices(&devices);
+        let query = asker
+            .query(&place, window)?
+            .of_devices(&devices)
+            .of_ios(&chosen)?;
         let columns = match single_ios(&query, limit)? {
             Ok(ios) => io_columns(&ios),
             Err(too_many) => return Err(refusal(limit, too_many).into()),

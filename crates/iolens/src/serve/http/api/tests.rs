@@ -463,6 +463,31 @@ fn single_ios_come_with_names_and_too_many_with_the_stretch_that_fits() {
 }
 
 #[test]
+fn ios_are_chosen_by_process_file_and_class() {
+    let (_dir, app) = lake();
+    let time = format!("from={}&to={}", at(10), at(40));
+    let ios = |choice: &str| {
+        let (status, all) = get(&app, &format!("/api/v1/ios?{time}&limit=100000{choice}"));
+        assert_eq!(status, 200, "{all}");
+        all["ios"].as_i64().unwrap()
+    };
+    let all = ios("");
+    let of_42 = ios("&process=42");
+    assert!(of_42 > 0 && ios("&process=4711") == 0);
+    assert_eq!(ios("&class=read") + ios("&class=write"), all);
+    let (status, map) = get(&app, &format!("/api/v1/heatmap?{time}&process=42&width=3"));
+    assert_eq!((status, map["ios"].as_i64()), (200, Some(of_42)), "{map}");
+    let (status, rows) = get(
+        &app,
+        &format!("/api/v1/series?{time}&process=4711&step=10s"),
+    );
+    assert_eq!(status, 200, "{rows}");
+    let rates = rows["columns"]["r_per_s"].as_array().unwrap();
+    assert!(rates.iter().all(|r| r.as_f64() == Some(0.0)), "{rows}");
+    assert_eq!(get(&app, &format!("/api/v1/ios?{time}&class=swap")).0, 400);
+}
+
+#[test]
 fn reports_are_those_of_the_command_and_findings_know_their_time() {
     let (_dir, app) = lake();
     let (status, report) = get(
