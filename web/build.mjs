@@ -1,4 +1,4 @@
-// Bundles the pages of the report, of experiments and of fleets into dist/{report,lab,fleet}.html, in which __TITLE__ and __DATA__
+// Bundles the pages of the report, of experiments, of fleets and the application into dist/{report,lab,fleet,app}.html, in which __TITLE__ and __DATA__
 // are left for the program to fill.
 // With --test it bundles the tests and their data instead.
 import { createHash } from "node:crypto";
@@ -61,9 +61,10 @@ if (process.argv.includes("--test")) {
     await page("report", "src/main.ts", `/* with uPlot ${uplot.version}, (c) Leon Sorokin, MIT license */`, "connect-src 'self'; ");
     await page("lab", "src/lab/main.ts", "");
     await page("fleet", "src/fleet/main.ts", "");
+    await page("app", "src/app/main.ts", "", "connect-src 'self'; ");
   } catch (failure) {
     // No page of older sources is embedded.
-    for (const name of ["report", "lab", "fleet"]) await rm(`${here}dist/${name}.html`, { force: true });
+    for (const name of ["report", "lab", "fleet", "app"]) await rm(`${here}dist/${name}.html`, { force: true });
     throw failure;
   }
 }

@@ -1,4 +1,4 @@
-//! Embeds the pages of the HTML report, of experiments and of fleets, if they have been built (`make web`). Building the program needs
+//! Embeds the pages of the HTML report, of experiments, of fleets and the application, if they have been built (`make web`). Building the program needs
 //! nothing but Rust: without the page, `iolens report -o` says what is missing. Passes the section
 //! layout to the linker (`layout.ld`).
 
@@ -14,6 +14,7 @@ fn main() {
         ("REPORT_PAGE", "report.html"),
         ("LAB_PAGE", "lab.html"),
         ("FLEET_PAGE", "fleet.html"),
+        ("APP_PAGE", "app.html"),
     ]
     .map(|(name, file)| {
         embedded(

@@ -31,7 +31,10 @@ use view::ViewBlock;
 #[cfg(test)]
 pub use view::has_page;
 pub(super) use view::script_policy;
-pub use view::{View, content_security_policy, render_nothing};
+pub use view::{
+    Application, View, application_policy, content_security_policy, render_application,
+    render_nothing,
+};
 
 include!(concat!(env!("OUT_DIR"), "/pages.rs"));
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{NoPage, REPORT_PAGE, fill, script_safe};
+use super::{APP_PAGE, NoPage, REPORT_PAGE, fill, script_safe};
 
 /// The stretch of time that a page of a server was requested for. Nanoseconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +87,43 @@ pub fn render_nothing(problem: &str, view: View) -> Result<Vec<u8>, NoPage> {
     REPORT_PAGE
         .map(|page| fill(page, "Disk I/O – iolens", &script_safe(&data)))
         .ok_or(NoPage)
+}
+
+/// What the application is sent with; all else it fetches.
+#[derive(Debug, Clone, Copy)]
+pub struct Application {
+    /// The server's clock, in nanoseconds since the epoch.
+    pub now_unix_ns: i64,
+    /// The server records now.
+    pub recording: bool,
+}
+
+#[derive(Serialize)]
+struct ApplicationData {
+    /// Version of this document.
+    format: u32,
+    now_unix_s: f64,
+    recording: bool,
+}
+
+/// The application.
+///
+/// # Errors
+/// [`NoPage`] if this program was built without it.
+pub fn render_application(shell: &Application) -> Result<Vec<u8>, NoPage> {
+    let data = ApplicationData {
+        format: 1,
+        now_unix_s: shell.now_unix_ns as f64 / 1e9,
+        recording: shell.recording,
+    };
+    APP_PAGE
+        .map(|page| fill(page, "Disk I/O – iolens", &script_safe(&data)))
+        .ok_or(NoPage)
+}
+
+/// What the application allows itself; `None` if this program was built without it.
+pub fn application_policy() -> Option<&'static str> {
+    script_policy(APP_PAGE?)
 }
 
 /// What the page allows itself, for the header of a server that sends it; `None` if this program was built without it.

@@ -206,7 +206,7 @@ pub async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) ->
 async fn answered(app: &App, request: Request, next: Next) -> Result<Response, Problem> {
     let traffic = request.extensions().get().cloned();
     let traffic: Arc<Traffic> = traffic.unwrap_or_else(|| Traffic::new(Client::Unknown));
-    let kind = kind_of(&request);
+    let kind = kind_of(app, &request);
     let place = app.places.enter(kind, &traffic)?;
     let response = tokio::time::timeout(app.time_limit, next.run(request)).await;
     let response =
@@ -223,10 +223,10 @@ async fn answered(app: &App, request: Request, next: Next) -> Result<Response, P
     Ok(holding(response, place))
 }
 
-/// What a request is for. With a browser `/` is a report.
-fn kind_of(request: &Request) -> Kind {
+/// What a request is for. The page of a fleet reads the store; every other page at `/` is sent from memory.
+fn kind_of(app: &App, request: &Request) -> Kind {
     match request.uri().path() {
-        "/" if page::is_browser(request.headers()) => Kind::Heavy,
+        "/" if page::is_page_of_fleet(app, request.headers(), request.uri()) => Kind::Heavy,
         path => routes::kind(path),
     }
 }

@@ -83,7 +83,7 @@ pub struct HealthDocument {
     /// Whether I/Os are recorded and stored, or this server only shows: 503 if not.
     pub healthy: bool,
     /// Whether this server records, or only shows.
-    recording: bool,
+    pub recording: bool,
     /// `ebpf` or `counters`; `null` if it does not record.
     source: Option<String>,
     /// I/Os recorded in the last minute, and those missing.

@@ -1,5 +1,5 @@
-//! `/`: the report's page of any stretch of time, live where the stretch ends now; plain text for those who ask without a
-//! browser.
+//! `/`: the application, which is sent at once and fetches its data from the API, the page of a fleet, or plain text for clients
+//! that are no browser. `/report`: the report of any stretch of time as a page, live where the stretch ends now.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use axum::routing::get;
 use iolens_observe::topology::wall_clock_ns;
 
 use super::api::{Asker, Params, hosts, typed};
-use super::endpoint::{AT, Endpoint, FROM, HOST, TO};
+use super::endpoint::{AT, DEVICE, Endpoint, FROM, HOST, Parameter, Shape, TO};
 use super::places::Kind;
 use super::problem::Problem;
 use super::{App, routes};
@@ -29,19 +29,45 @@ use crate::engine::{AROUND_NS, Instant, TimeWindow};
 use crate::present;
 use crate::present::fleet::FleetDocument;
 use crate::present::html::{
-    Beside, Note as PageNote, NoteLevel, View, content_security_policy, render_nothing,
+    Application, Beside, Note as PageNote, NoteLevel, View, application_policy,
+    content_security_policy, render_application, render_nothing,
 };
 
 /// What `/` is.
 pub static FRONT: Endpoint = Endpoint {
     path: "/",
     method: "get",
-    // A browser's request for the page reads the store.
+    // A browser's request for the page of a fleet reads the store.
     kind: Kind::Light,
     summary: "With a browser: what happened, live and in the past; else this list",
-    parameters: &[HOST, FROM, TO, AT],
+    parameters: &[HOST, FROM, TO, AT, DEVICE, CLASS, FILTER],
     keys: &[],
     handler: || get(front),
+};
+
+/// What `/report` is.
+pub static REPORT_PAGE: Endpoint = Endpoint {
+    path: "/report",
+    method: "get",
+    kind: Kind::Heavy,
+    summary: "The report of a stretch of time as a page, as `iolens report -o` writes it",
+    parameters: &[HOST, FROM, TO, AT],
+    keys: &[],
+    handler: || get(report_page),
+};
+
+/// `class`, which the application reads from its address.
+const CLASS: Parameter = Parameter {
+    name: "class",
+    shape: Shape::OneOf(&["read", "write", "discard", "flush"]),
+    description: "The page shows this class only",
+};
+
+/// `filter`, which the application reads from its address.
+const FILTER: Parameter = Parameter {
+    name: "filter",
+    shape: Shape::Text,
+    description: "The page shows I/Os of this process, cgroup or file: process:NAME, cgroup:PATH or file:PATH",
 };
 
 /// A live page takes at most this part of a core.
@@ -51,11 +77,44 @@ const REFRESH_S: std::ops::RangeInclusive<f64> = 5.0..=300.0;
 /// Recordings with more I/Os than this together are shown one by one: the time of an answer would not suffice.
 const MAX_JOINED_IOS: u64 = 20_000_000;
 
-/// `GET /`.
+/// `GET /`. The application reads the view from its address itself, so that no parameter can make this fail.
 pub async fn front(State(app): State<Arc<App>>, headers: HeaderMap, uri: Uri) -> Response {
     if !is_browser(&headers) {
         return typed("text/plain; charset=utf-8", routes::index());
     }
+    if is_page_of_fleet(&app, &headers, &uri) {
+        return match Params::of(&uri, &FRONT) {
+            Ok(params) => fleet(&app, &params).await,
+            Err(problem) => html_of_fleet(&fleet_problem(&problem)),
+        };
+    }
+    let health = app.health.document();
+    let shell = Application {
+        now_unix_ns: wall_clock_ns(),
+        recording: health.recording,
+    };
+    match render_application(&shell) {
+        Ok(page) => html_of(StatusCode::OK, page, application_policy()),
+        Err(without_page) => no_page(&without_page),
+    }
+}
+
+/// Whether a request is one for the page of a fleet, which reads the store: of a root with several hosts, none of which is named.
+pub fn is_page_of_fleet(app: &App, headers: &HeaderMap, uri: &Uri) -> bool {
+    uri.path() == "/" && is_browser(headers) && !names_host(uri) && is_fleet(&app.root)
+}
+
+/// Whether the query has the parameter `host` with a value.
+fn names_host(uri: &Uri) -> bool {
+    let mut pairs = uri.query().unwrap_or("").split('&');
+    pairs.any(|pair| {
+        pair.strip_prefix("host=")
+            .is_some_and(|name| !name.is_empty())
+    })
+}
+
+/// `GET /report`.
+pub async fn report_page(State(app): State<Arc<App>>, uri: Uri) -> Response {
     let (params, asked) = match asked(&uri) {
         Ok(asked) => asked,
         Err(problem) => {
@@ -68,9 +127,6 @@ pub async fn front(State(app): State<Arc<App>>, headers: HeaderMap, uri: Uri) ->
             );
         }
     };
-    if params.get("host").is_none() && is_fleet(&app.root) {
-        return fleet(&app, &params).await;
-    }
     let place = match app.place(&params) {
         Ok(place) => place,
         Err(problem) => return nothing(&problem, view(&asked)),
@@ -101,23 +157,34 @@ pub fn is_browser(headers: &HeaderMap) -> bool {
 /// Where several hosts are recorded and none is named: all of them beside each other.
 async fn fleet(app: &Arc<App>, params: &Params) -> Response {
     let said = hosts::of(app, params).await;
-    let document = match said {
-        Ok(document) => document,
-        Err(problem) => FleetDocument {
-            notes: vec![problem.detail().to_owned()],
-            ..FleetDocument::default()
-        },
-    };
-    match present::fleet::page(&document) {
-        Ok(page) => html_of(StatusCode::OK, page, present::fleet::policy()),
-        Err(without_page) => {
-            Problem::new(StatusCode::NOT_FOUND, without_page.to_string()).into_response()
-        }
+    match said {
+        Ok(document) => html_of_fleet(&document),
+        Err(problem) => html_of_fleet(&fleet_problem(&problem)),
     }
 }
 
+/// Instead of a fleet: why it cannot be shown.
+fn fleet_problem(problem: &Problem) -> FleetDocument {
+    FleetDocument {
+        notes: vec![problem.detail().to_owned()],
+        ..FleetDocument::default()
+    }
+}
+
+fn html_of_fleet(document: &FleetDocument) -> Response {
+    match present::fleet::page(document) {
+        Ok(page) => html_of(StatusCode::OK, page, present::fleet::policy()),
+        Err(without_page) => no_page(&without_page),
+    }
+}
+
+/// The program was built without its pages.
+fn no_page(why: &impl std::fmt::Display) -> Response {
+    Problem::new(StatusCode::NOT_FOUND, why.to_string()).into_response()
+}
+
 fn asked(uri: &Uri) -> Result<(Params, TimeWindow), Problem> {
-    let params = Params::of(uri, &FRONT)?;
+    let params = Params::of(uri, &REPORT_PAGE)?;
     let window = params.window()?;
     Ok((params, window))
 }
@@ -292,7 +359,7 @@ mod tests {
             eprintln!("SKIP: built without the page");
             return;
         }
-        let (response, page) = browse(&app, &format!("/?from={}&to={}", at(30), at(90)));
+        let (response, page) = browse(&app, &format!("/report?from={}&to={}", at(30), at(90)));
         assert_eq!(response.status(), StatusCode::OK);
         let policy = response.headers()[header::CONTENT_SECURITY_POLICY]
             .to_str()
@@ -337,7 +404,10 @@ mod tests {
             policy.contains("script-src 'sha256-") && !page.contains("<b>x"),
             "names are data"
         );
-        let (response, page) = browse(&app, &format!("/?host=h&from={}&to={}", at(30), at(90)));
+        let (response, page) = browse(
+            &app,
+            &format!("/report?host=h&from={}&to={}", at(30), at(90)),
+        );
         assert_eq!(
             (response.status(), ios(&data(&page))),
             (StatusCode::OK, 1200)
@@ -367,7 +437,7 @@ mod tests {
             eprintln!("SKIP: built without the page");
             return;
         }
-        let (response, page) = browse(&app, &format!("/?from={}&to={}", at(100), at(320)));
+        let (response, page) = browse(&app, &format!("/report?from={}&to={}", at(100), at(320)));
         assert_eq!(response.status(), StatusCode::OK);
         let shown = data(&page);
         assert_eq!(
@@ -382,11 +452,14 @@ mod tests {
         );
         for (uri, why) in [
             (
-                format!("/?from={}&to={}", at(200), at(250)),
+                format!("/report?from={}&to={}", at(200), at(250)),
                 "no recording holds",
             ),
-            ("/?form=1".to_owned(), "no such parameter"),
-            (format!("/?from={}&to={}", at(50), at(40)), "not after"),
+            ("/report?form=1".to_owned(), "no such parameter"),
+            (
+                format!("/report?from={}&to={}", at(50), at(40)),
+                "not after",
+            ),
         ] {
             let (response, page) = browse(&app, &uri);
             assert!(
@@ -397,11 +470,32 @@ mod tests {
             let problem = data(&page)["problem"].as_str().unwrap().to_owned();
             assert!(problem.contains(why), "{uri}: {problem}");
         }
-        let (_, page) = browse(&app, "/");
+        let (_, page) = browse(&app, "/report");
         assert_eq!(
             data(&page)["view"]["live"],
             true,
             "the last quarter of an hour, of which nothing is known"
         );
+    }
+
+    #[test]
+    fn the_application_is_sent_whatever_the_address_says_and_reads_nothing() {
+        let (dir, app) = lake();
+        if !has_page() || application_policy().is_none() {
+            eprintln!("SKIP: built without the page");
+            return;
+        }
+        // Nothing is left to read: an answer that needs the store would fail.
+        std::fs::remove_dir_all(dir.path()).unwrap();
+        for uri in ["/", "/?from=nonsense", "/?host=%00&filter=process:<b>x"] {
+            let (response, page) = browse(&app, uri);
+            assert_eq!(response.status(), StatusCode::OK, "{uri}");
+            let policy = response.headers()[header::CONTENT_SECURITY_POLICY]
+                .to_str()
+                .unwrap();
+            assert!(policy.contains("connect-src 'self'"), "{policy}");
+            assert!(data(&page)["now_unix_s"].as_f64().unwrap() > 0.0);
+            assert!(!page.contains("<b>x"), "{uri}");
+        }
     }
 }

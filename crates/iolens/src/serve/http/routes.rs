@@ -83,6 +83,7 @@ fn document() -> Value {
 fn operation_id(e: &Endpoint) -> &'static str {
     match e.path {
         "/" => "index",
+        "/report" => "report_page",
         path => path.strip_prefix(API).unwrap_or(&path[1..]),
     }
 }
@@ -112,6 +113,7 @@ fn path(e: &Endpoint) -> Value {
     let mut content = match e.path {
         _ if e.is_stream() => json!({ "text/event-stream": {} }),
         "/" => json!({ "text/plain": {}, "text/html": {} }),
+        "/report" => json!({ "text/html": {} }),
         "/metrics" => json!({ "text/plain": {} }),
         _ => json!({ "application/json": { "schema": answer } }),
     };

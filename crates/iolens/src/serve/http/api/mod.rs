@@ -43,6 +43,7 @@ pub use params::Params;
 /// What the server answers. Whoever adds to it writes a file with the handler and its [`Endpoint`], and a line here.
 pub static ENDPOINTS: &[&Endpoint] = &[
     &super::page::FRONT,
+    &super::page::REPORT_PAGE,
     &super::health::ENDPOINT,
     &super::metrics::ENDPOINT,
     &recordings::RECORDINGS,

@@ -1,0 +1,45 @@
+/** Questions to the server. What goes wrong becomes a sentence for people. */
+
+export class Problem extends Error {
+  constructor(message: string, readonly status: number | null) {
+    super(message);
+  }
+
+  /** Whether the same question may succeed later: the server is busy, or does not answer. */
+  get passes(): boolean {
+    return this.status === null || this.status >= 500;
+  }
+}
+
+export type Query = Record<string, string | number | null | undefined>;
+
+/** An answer of the API. `signal` cancels the request, which then throws an `AbortError`. */
+export async function ask<T>(path: string, query: Query, signal: AbortSignal): Promise<T> {
+  const params = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value !== null && value !== undefined) params.set(name, String(value));
+  let response: Response;
+  try {
+    response = await fetch(`api/v1/${path}?${params.toString()}`, { signal, headers: { accept: "application/json" } });
+  } catch (e) {
+    if (signal.aborted) throw e;
+    throw new Problem("The server does not answer.", null);
+  }
+  const body = await response.text();
+  let document: unknown;
+  try {
+    document = JSON.parse(body);
+  } catch {
+    throw new Problem(response.ok ? "The server's answer cannot be read." : `The server answered with status ${response.status}.`, response.status);
+  }
+  if (response.ok) return document as T;
+  const { detail } = document as { detail?: unknown };
+  throw new Problem(typeof detail === "string" && detail !== "" ? sentence(detail) : `The server answered with status ${response.status}.`, response.status);
+}
+
+/** With a capital and a full stop. */
+export function sentence(text: string): string {
+  const first = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?]$/.test(first) ? first : `${first}.`;
+}
+
+export const aborted = (e: unknown): boolean => e instanceof DOMException && e.name === "AbortError";

@@ -1,0 +1,690 @@
+import { h, onFrame } from "../dom";
+import * as format from "../format";
+import { onTheme, ramp, theme } from "../theme";
+import type { Heat, Ios, Series } from "./data";
+import { lanes } from "./lanes";
+import { type Class, IO_SPAN_S, type View, tickOf, zoomed } from "./view";
+
+const LEFT = 64;
+const RIGHT = 14;
+const TOP = 16;
+const AXIS = 22;
+const GAP = 16;
+const RAMP = 64;
+/** Layers of heat maps that stay: what is on screen, what was before, and what was farther away. */
+const MAX_LAYERS = 24;
+const CLICK_PX = 4;
+
+/** One heat map as an image, one pixel per cell. */
+interface Layer {
+  cls: "read" | "write";
+  heat: Heat;
+  from: number;
+  to: number;
+  max: number;
+  low: number;
+  high: number;
+  image: HTMLCanvasElement | null;
+}
+
+interface Row {
+  at: number;
+  length: number;
+  r: number | null;
+  w: number | null;
+  inflight: number | null;
+  inflightMax: number | null;
+  lossy: boolean;
+}
+
+/** Something that lasted: an episode of a story. */
+export interface Episode {
+  from: number;
+  to: number;
+}
+
+/** A box in time and latency. */
+export interface Box {
+  from: number;
+  to: number;
+  lowUs: number;
+  highUs: number;
+}
+
+export interface Actions {
+  look(from: number, to: number): void;
+  touched(): void;
+  select(box: Box): void;
+}
+
+interface Bar {
+  index: number;
+  x0: number;
+  x1: number;
+  y0: number;
+  y1: number;
+}
+
+/** Latency of every I/O, throughput and in flight over one time axis; of a short time each I/O as a bar. */
+export class Chart {
+  readonly root: HTMLElement;
+  readonly #canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": "Latency of every I/O, throughput and I/Os in flight over time" });
+  readonly #tip = h("div", { class: "io-tip", hidden: true });
+  #view: View;
+  #layers: Layer[] = [];
+  #rows: Row[] = [];
+  #live: Row[] = [];
+  #ios: Ios | null = null;
+  #episodes: Episode[] = [];
+  #box: Box | null = null;
+  #bars: Bar[] = [];
+  #width = 0;
+  #height = 0;
+  #drag: { x: number; y: number; nowX: number; nowY: number; box: boolean; pan: boolean; from: number; to: number } | null = null;
+  readonly #touches = new Map<number, { x: number; y: number }>();
+  readonly #later = onFrame(() => this.#draw());
+
+  constructor(view: View, private readonly actions: Actions) {
+    this.#view = view;
+    this.root = h("div", { class: "chart" }, this.#canvas, this.#tip);
+    this.#listen();
+    onTheme(() => {
+      for (const layer of this.#layers) layer.image = null;
+      this.#later();
+    });
+    new ResizeObserver(() => {
+      this.#width = this.root.clientWidth;
+      this.#height = this.root.clientHeight;
+      this.#later();
+    }).observe(this.root);
+  }
+
+  /** Width of the plot in pixels of the style sheet: no more columns are worth asking for. */
+  get plotWidth(): number {
+    return Math.max(200, (this.#width || this.root.clientWidth || innerWidth) - LEFT - RIGHT);
+  }
+
+  get plotHeat(): number {
+    return this.#areas().heat.h;
+  }
+
+  show(view: View): void {
+    this.#view = view;
+    this.#later();
+  }
+
+  /** Another device, class or filter: nothing that was drawn is about it. */
+  clear(): void {
+    this.#layers = [];
+    this.#rows = [];
+    this.#live = [];
+    this.#ios = null;
+    this.#box = null;
+    this.#later();
+  }
+
+  addHeat(cls: "read" | "write", heat: Heat): void {
+    const to = heat.from_unix_s + heat.column_s * heat.counts.length;
+    let max = 0;
+    for (const column of heat.counts) for (const n of column) max = Math.max(max, n);
+    const low = heat.latency_us[0] ?? 1;
+    const high = heat.latency_us.at(-1) ?? 1;
+    // What is as fine and lies within the new one is not seen any more.
+    this.#layers = this.#layers.filter((l) => l.cls !== cls || l.from < heat.from_unix_s || l.to > to || l.heat.column_s < heat.column_s * 0.9);
+    this.#layers.push({ cls, heat, from: heat.from_unix_s, to, max, low, high, image: null });
+    if (this.#layers.length > MAX_LAYERS) this.#layers.shift();
+    this.#later();
+  }
+
+  setSeries(series: Series, keep: (index: number) => boolean): void {
+    const c = series.columns;
+    const at = c["time_unix_s"] ?? [];
+    this.#rows = [];
+    const add = (a: number | null | undefined, b: number | null | undefined) => (typeof a === "number" || typeof b === "number" ? ((a ?? 0) + (b ?? 0)) * 1024 : null);
+    for (let i = 0; i < at.length; i++) {
+      if (!keep(i)) continue;
+      this.#rows.push({
+        at: at[i] ?? 0, length: c["slot_s"]?.[i] ?? series.step_s,
+        r: add(c["r_kib_per_s"]?.[i], null), w: add(c["w_kib_per_s"]?.[i], null),
+        inflight: c["inflight_mean"]?.[i] ?? null, inflightMax: c["inflight_max"]?.[i] ?? null,
+        lossy: Boolean(c["lossy"]?.[i]),
+      });
+    }
+    const end = this.#rows.at(-1)?.at ?? 0;
+    this.#live = this.#live.filter((r) => r.at > end);
+    this.#later();
+  }
+
+  /** 100 ms of all shown devices, newer than what the series has. */
+  addLive(at: number, r: number, w: number, inflight: number, inflightMax: number, lossy: boolean): void {
+    const last = this.#live.at(-1);
+    if (last && Math.abs(last.at - at) < 0.01) {
+      last.r = (last.r ?? 0) + r;
+      last.w = (last.w ?? 0) + w;
+      last.inflight = (last.inflight ?? 0) + inflight;
+      last.inflightMax = (last.inflightMax ?? 0) + inflightMax;
+      return;
+    }
+    if (at <= (this.#rows.at(-1)?.at ?? 0)) return;
+    this.#live.push({ at, length: 0.1, r, w, inflight, inflightMax, lossy });
+    if (this.#live.length > 6000) this.#live.splice(0, 1000);
+  }
+
+  setIos(ios: Ios | null): void {
+    this.#ios = ios;
+    this.#later();
+  }
+
+  setEpisodes(episodes: Episode[]): void {
+    this.#episodes = episodes;
+    this.#later();
+  }
+
+  setBox(box: Box | null): void {
+    this.#box = box;
+    this.#later();
+  }
+
+  #areas() {
+    const h0 = Math.max(160, this.#height || this.root.clientHeight) - TOP - AXIS - 2 * GAP;
+    const heat = { y: TOP, h: Math.round(h0 * 0.58) };
+    const rate = { y: heat.y + heat.h + GAP, h: Math.round(h0 * 0.24) };
+    const depth = { y: rate.y + rate.h + GAP, h: h0 - heat.h - rate.h };
+    return { heat, rate, depth };
+  }
+
+  #x(t: number): number {
+    const { from, to } = this.#view;
+    return LEFT + ((t - from) / (to - from)) * this.plotWidth;
+  }
+
+  #t(x: number): number {
+    const { from, to } = this.#view;
+    return from + ((x - LEFT) / this.plotWidth) * (to - from);
+  }
+
+  /** Bounds of the latency axis, whole powers of ten apart. */
+  #latencies(): [number, number] {
+    let [low, high] = [Infinity, 0];
+    const { from, to } = this.#view;
+    for (const l of this.#layers) {
+      if (l.to < from || l.from > to) continue;
+      low = Math.min(low, l.low);
+      high = Math.max(high, l.high);
+    }
+    return high > 0 ? [Math.max(0.1, low / 1.2), high * 1.2] : [10, 100_000];
+  }
+
+  #y(us: number): number {
+    const [low, high] = this.#latencies();
+    const { heat } = this.#areas();
+    return heat.y + heat.h * (1 - Math.log(us / low) / Math.log(high / low));
+  }
+
+  #us(y: number): number {
+    const [low, high] = this.#latencies();
+    const { heat } = this.#areas();
+    return low * (high / low) ** (1 - (y - heat.y) / heat.h);
+  }
+
+  get #single(): boolean {
+    return this.#view.to - this.#view.from < IO_SPAN_S && this.#ios !== null;
+  }
+
+  #draw(): void {
+    const ctx = this.#canvas.getContext("2d");
+    if (!ctx || this.#width === 0) return;
+    const ratio = devicePixelRatio || 1;
+    const [w, hh] = [Math.round(this.#width * ratio), Math.round(this.#height * ratio)];
+    if (this.#canvas.width !== w || this.#canvas.height !== hh) {
+      this.#canvas.width = w;
+      this.#canvas.height = hh;
+    }
+    ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
+    ctx.clearRect(0, 0, this.#width, this.#height);
+    ctx.font = "11px system-ui, sans-serif";
+    const areas = this.#areas();
+    const single = this.#single;
+    this.#bars = [];
+    this.#timeAxis(ctx);
+    if (single) {
+      this.#drawIos(ctx);
+    } else {
+      this.#title(ctx, areas.heat.y, "Latency of every I/O", true);
+      this.#latencyAxis(ctx);
+      this.#clip(ctx, areas.heat, () => this.#drawHeat(ctx));
+      this.#drawRates(ctx);
+    }
+    this.#clip(ctx, { y: 0, h: this.#height - AXIS }, () => this.#drawMarks(ctx));
+    document.documentElement.dataset["mode"] = single ? "ios" : "heat";
+  }
+
+  #clip(ctx: CanvasRenderingContext2D, area: { y: number; h: number }, draw: () => void): void {
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(LEFT, area.y, this.plotWidth, area.h);
+    ctx.clip();
+    draw();
+    ctx.restore();
+  }
+
+  #title(ctx: CanvasRenderingContext2D, y: number, text: string, legend = false): void {
+    const t = theme();
+    ctx.textAlign = "left";
+    ctx.textBaseline = "bottom";
+    ctx.fillStyle = t.text;
+    ctx.fillText(text, LEFT, y - 2);
+    if (!legend) return;
+    let x = LEFT + ctx.measureText(text).width + 14;
+    for (const [name, colour] of [["read", t.read], ["write", t.write], ...(this.#single ? ([["flush", t.mark]] as const) : [])] as const) {
+      ctx.fillStyle = colour;
+      ctx.fillRect(x, y - 11, 9, 9);
+      ctx.fillStyle = t.muted;
+      ctx.fillText(name, x + 13, y - 2);
+      x += 24 + ctx.measureText(name).width;
+    }
+    if (this.#episodes.length > 0 && !this.#single) {
+      ctx.fillStyle = t.mark;
+      ctx.fillRect(x, y - 8, 14, 4);
+      ctx.fillStyle = t.muted;
+      ctx.fillText("a story's episodes", x + 18, y - 2);
+    }
+  }
+
+  #timeAxis(ctx: CanvasRenderingContext2D): void {
+    const t = theme();
+    const { from, to } = this.#view;
+    const step = tickOf(to - from, Math.max(2, this.plotWidth / (to - from < 0.1 ? 120 : 84)));
+    const bottom = this.#height - AXIS;
+    ctx.textAlign = "center";
+    ctx.textBaseline = "top";
+    ctx.lineWidth = 1;
+    let day = "";
+    for (let i = Math.ceil(from / step); i * step <= to; i++) {
+      const at = i * step;
+      const x = Math.round(this.#x(at)) + 0.5;
+      ctx.strokeStyle = t.grid;
+      ctx.beginPath();
+      ctx.moveTo(x, TOP);
+      ctx.lineTo(x, bottom);
+      ctx.stroke();
+      ctx.fillStyle = t.muted;
+      const date = format.date(at);
+      const long = step >= 3600 && date !== day;
+      day = date;
+      const text = step >= 86400 ? date : long ? `${date} ${format.clock(at, 60).slice(0, 5)}` : format.clock(at, Math.min(step, 1));
+      if (x > LEFT + 20 && x < this.#width - 24) ctx.fillText(text, x, bottom + 5);
+    }
+  }
+
+  #latencyAxis(ctx: CanvasRenderingContext2D): void {
+    const t = theme();
+    const [low, high] = this.#latencies();
+    ctx.textAlign = "right";
+    ctx.textBaseline = "middle";
+    for (let us = 10 ** Math.ceil(Math.log10(low)); us <= high; us *= 10) {
+      const y = Math.round(this.#y(us)) + 0.5;
+      ctx.strokeStyle = t.grid;
+      ctx.beginPath();
+      ctx.moveTo(LEFT, y);
+      ctx.lineTo(LEFT + this.plotWidth, y);
+      ctx.stroke();
+      ctx.fillStyle = t.muted;
+      ctx.fillText(format.micros(us), LEFT - 6, y);
+    }
+  }
+
+  /** The coarsest layers first, so that finer ones cover them where they are. */
+  #drawHeat(ctx: CanvasRenderingContext2D): void {
+    const { from, to } = this.#view;
+    const { heat } = this.#areas();
+    const seen = this.#layers.filter((l) => l.to > from && l.from < to);
+    // Of what is much finer than a pixel, little can be seen, and it would hide the rest.
+    const pixel = (to - from) / this.plotWidth;
+    const fit = seen.filter((l) => l.heat.column_s > pixel * 0.2);
+    fit.sort((a, b) => b.heat.column_s - a.heat.column_s);
+    const finest = fit.at(-1)?.heat.column_s ?? 0;
+    for (const layer of fit) {
+      const image = (layer.image ??= paint(layer));
+      const [x0, x1] = [this.#x(layer.from), this.#x(layer.to)];
+      const [y0, y1] = [this.#y(layer.high), this.#y(layer.low)];
+      if (layer.heat.column_s > finest * 1.5) {
+        // Where a finer layer of the same class will be drawn, the coarser one would show through its empty cells.
+        ctx.save();
+        ctx.beginPath();
+        ctx.rect(LEFT, heat.y, this.plotWidth, heat.h);
+        for (const fine of fit) {
+          if (fine.cls === layer.cls && fine.heat.column_s < layer.heat.column_s) ctx.rect(this.#x(fine.from), heat.y, this.#x(fine.to) - this.#x(fine.from), heat.h);
+        }
+        ctx.clip("evenodd");
+      } else ctx.save();
+      ctx.imageSmoothingEnabled = false;
+      ctx.globalAlpha = layer.cls === "write" ? 1 : 0.85;
+      ctx.drawImage(image, x0, y0, x1 - x0, y1 - y0);
+      ctx.restore();
+    }
+  }
+
+  #drawRates(ctx: CanvasRenderingContext2D): void {
+    const t = theme();
+    const areas = this.#areas();
+    const { from, to } = this.#view;
+    const rows = [...this.#rows, ...this.#live].filter((r) => r.at >= from && r.at - r.length <= to);
+    let most = 1;
+    let deepest = 1;
+    for (const r of rows) {
+      most = Math.max(most, r.r ?? 0, r.w ?? 0);
+      deepest = Math.max(deepest, r.inflightMax ?? r.inflight ?? 0);
+    }
+    this.#title(ctx, areas.rate.y, "Throughput");
+    this.#title(ctx, areas.depth.y, "In flight (mean, light: maximum)");
+    this.#scale(ctx, areas.rate, format.byteRate(most));
+    this.#scale(ctx, areas.depth, format.number(deepest));
+    const steps = (area: { y: number; h: number }, of: (r: Row) => number | null, top: number, fill: string, stroke: string | null) =>
+      this.#clip(ctx, area, () => {
+        const bottom = area.y + area.h;
+        ctx.fillStyle = fill;
+        ctx.strokeStyle = stroke ?? fill;
+        ctx.lineWidth = 1.3;
+        const line = new Path2D();
+        let last: number | null = null;
+        for (const r of rows) {
+          const v = of(r);
+          const [x0, x1] = [this.#x(r.at - r.length), this.#x(r.at)];
+          if (v === null || r.lossy) {
+            last = null;
+            continue;
+          }
+          const y = bottom - (v / top) * (area.h - 1);
+          ctx.fillRect(x0, y, Math.max(x1 - x0, 0.5), bottom - y);
+          // Between two recordings nothing is known: no line leads over it.
+          if (last === null || x0 - last > 2) line.moveTo(x0, y);
+          else line.lineTo(x0, y);
+          line.lineTo(x1, y);
+          last = x1;
+        }
+        if (stroke) ctx.stroke(line);
+      });
+    steps(areas.rate, (r) => r.w, most, t.writeFill, t.write);
+    steps(areas.rate, (r) => r.r, most, t.readFill, t.read);
+    steps(areas.depth, (r) => r.inflightMax, deepest, t.inflightFill, null);
+    steps(areas.depth, (r) => r.inflight, deepest, t.inflightFill, t.inflight);
+    ctx.fillStyle = t.lossy;
+    for (const r of rows) if (r.lossy) ctx.fillRect(this.#x(r.at - r.length), areas.rate.y - 2, Math.max(1, this.#x(r.at) - this.#x(r.at - r.length)), 2);
+  }
+
+  #scale(ctx: CanvasRenderingContext2D, area: { y: number; h: number }, top: string): void {
+    const t = theme();
+    ctx.strokeStyle = t.grid;
+    ctx.beginPath();
+    ctx.moveTo(LEFT, area.y + area.h + 0.5);
+    ctx.lineTo(LEFT + this.plotWidth, area.y + area.h + 0.5);
+    ctx.stroke();
+    ctx.fillStyle = t.muted;
+    ctx.textAlign = "right";
+    ctx.textBaseline = "top";
+    ctx.fillText(top, LEFT - 6, area.y);
+    ctx.textBaseline = "bottom";
+    ctx.fillText("0", LEFT - 6, area.y + area.h);
+  }
+
+  #drawIos(ctx: CanvasRenderingContext2D): void {
+    const t = theme();
+    const areas = this.#areas();
+    const c = this.#ios?.columns;
+    if (!c) return;
+    const { from, to } = this.#view;
+    const seen: number[] = [];
+    for (let i = 0; i < c.done_unix_s.length; i++) {
+      const done = c.done_unix_s[i] ?? 0;
+      if (done >= from && done - (c.total_us[i] ?? 0) / 1e6 <= to) seen.push(i);
+    }
+    const start = (i: number) => (c.done_unix_s[i] ?? 0) - (c.total_us[i] ?? 0) / 1e6;
+    seen.sort((a, b) => start(a) - start(b));
+    const { lane, count } = lanes(seen.map(start), seen.map((i) => c.done_unix_s[i] ?? 0));
+    this.#title(ctx, areas.heat.y, `Each I/O (${format.count(seen.length)}): queue light, device solid`, true);
+    this.#title(ctx, areas.rate.y, "Size of each I/O");
+    this.#title(ctx, areas.depth.y, "Sector of each I/O");
+    const height = Math.min(14, areas.heat.h / Math.max(1, count));
+    const sizes = seen.map((i) => c.bytes[i] ?? 0);
+    const sectors = seen.map((i) => c.sector[i] ?? 0);
+    const most = Math.max(1, ...sizes);
+    const [first, last] = [Math.min(...sectors), Math.max(...sectors, 1)];
+    this.#scale(ctx, areas.rate, format.binaryBytes(most));
+    this.#scale(ctx, areas.depth, seen.length > 0 ? format.short(last) : "");
+    const colours: Record<Class, string> = { read: t.read, write: t.write, discard: t.muted, flush: t.mark };
+    seen.forEach((i, n) => {
+      const colour = colours[c.class[i] ?? "read"];
+      const [x0, x1] = [this.#x(start(i)), this.#x(c.done_unix_s[i] ?? 0)];
+      const issued = this.#x(start(i) + (c.queue_us[i] ?? 0) / 1e6);
+      const y = areas.heat.y + (lane[n] ?? 0) * height;
+      const gap = height > 4 ? 1 : 0;
+      this.#clip(ctx, areas.heat, () => {
+        ctx.fillStyle = colour;
+        ctx.globalAlpha = 0.3;
+        ctx.fillRect(x0, y, Math.max(issued - x0, 0), height - gap);
+        ctx.globalAlpha = 1;
+        ctx.fillRect(issued, y, Math.max(x1 - issued, 1), height - gap);
+      });
+      this.#bars.push({ index: i, x0, x1: Math.max(x1, x0 + 1), y0: y, y1: y + height });
+      this.#clip(ctx, { y: areas.rate.y, h: this.#height - AXIS - areas.rate.y }, () => {
+        ctx.fillStyle = colour;
+        const size = areas.rate.y + (areas.rate.h - 3) * (1 - (sizes[n] ?? 0) / most);
+        ctx.fillRect(x0 - 1.5, size, 3, 3);
+        if (c.sector[i] === null) return;
+        const sector = areas.depth.y + (areas.depth.h - 3) * (1 - ((sectors[n] ?? 0) - first) / Math.max(1, last - first));
+        ctx.fillRect(x0 - 1.5, sector, 3, 3);
+      });
+    });
+  }
+
+  #drawMarks(ctx: CanvasRenderingContext2D): void {
+    const t = theme();
+    const { heat } = this.#areas();
+    ctx.fillStyle = t.mark;
+    for (const e of this.#episodes) {
+      const x = this.#x(e.from);
+      ctx.fillRect(x, heat.y + heat.h + 2, Math.max(2, this.#x(e.to) - x), 4);
+    }
+    const drag = this.#drag;
+    const moved = drag !== null && !drag.pan && Math.abs(drag.nowX - drag.x) > CLICK_PX;
+    if (drag && moved) {
+      ctx.fillStyle = t.busyFill;
+      ctx.strokeStyle = t.busy;
+      const [x, w] = [Math.min(drag.x, drag.nowX), Math.abs(drag.nowX - drag.x)];
+      const [y, hh] = drag.box ? [Math.min(drag.y, drag.nowY), Math.abs(drag.nowY - drag.y)] : [TOP, this.#height - AXIS - TOP];
+      ctx.fillRect(x, y, w, hh);
+      ctx.strokeRect(x + 0.5, y + 0.5, w, hh);
+    }
+    if (this.#box && !this.#single) {
+      const b = this.#box;
+      ctx.strokeStyle = t.text;
+      ctx.lineWidth = 1.5;
+      ctx.strokeRect(this.#x(b.from), this.#y(b.highUs), this.#x(b.to) - this.#x(b.from), this.#y(b.lowUs) - this.#y(b.highUs));
+    }
+  }
+
+  #listen(): void {
+    const canvas = this.#canvas;
+    canvas.addEventListener("wheel", (e) => {
+      e.preventDefault();
+      const { from, to } = this.#view;
+      this.actions.touched();
+      if (Math.abs(e.deltaX) > Math.abs(e.deltaY) || e.shiftKey) {
+        const by = ((e.deltaX || e.deltaY) / this.plotWidth) * (to - from);
+        this.actions.look(from + by, to + by);
+        return;
+      }
+      const [a, b] = zoomed(from, to, Math.exp(Math.max(-100, Math.min(100, e.deltaY)) * 0.003), this.#t(e.offsetX));
+      this.actions.look(a, b);
+    }, { passive: false });
+    canvas.addEventListener("pointerdown", (e) => {
+      if (e.button !== 0) return;
+      canvas.setPointerCapture(e.pointerId);
+      this.actions.touched();
+      const { from, to } = this.#view;
+      const touch = e.pointerType === "touch";
+      this.#touches.set(e.pointerId, { x: e.offsetX, y: e.offsetY });
+      this.#drag = { x: e.offsetX, y: e.offsetY, nowX: e.offsetX, nowY: e.offsetY, box: e.shiftKey, pan: touch || e.ctrlKey || e.offsetX < LEFT, from, to };
+    });
+    canvas.addEventListener("pointermove", (e) => {
+      if (this.#drag) this.#dragged(e);
+      else this.#hover(e.offsetX, e.offsetY);
+    });
+    canvas.addEventListener("pointerup", (e) => this.#released(e));
+    canvas.addEventListener("pointercancel", (e) => {
+      this.#touches.delete(e.pointerId);
+      this.#drag = null;
+      this.#later();
+    });
+    canvas.addEventListener("pointerleave", () => (this.#tip.hidden = true));
+  }
+
+  #dragged(e: PointerEvent): void {
+    const drag = this.#drag;
+    if (!drag) return;
+    const before = this.#touches.get(e.pointerId);
+    const other = [...this.#touches].find(([id]) => id !== e.pointerId)?.[1];
+    if (before && other) {
+      // Two fingers: the times under both stay under them.
+      const [near, far] = [Math.abs(before.x - other.x), Math.abs(e.offsetX - other.x)];
+      const [a, b] = zoomed(this.#view.from, this.#view.to, Math.max(near, 1) / Math.max(far, 1), this.#t(other.x));
+      this.#touches.set(e.pointerId, { x: e.offsetX, y: e.offsetY });
+      this.actions.look(a, b);
+      return;
+    }
+    this.#touches.set(e.pointerId, { x: e.offsetX, y: e.offsetY });
+    drag.nowX = e.offsetX;
+    drag.nowY = e.offsetY;
+    if (drag.pan) {
+      const by = ((drag.x - e.offsetX) / this.plotWidth) * (drag.to - drag.from);
+      this.actions.look(drag.from + by, drag.to + by);
+    } else this.#later();
+  }
+
+  #released(e: PointerEvent): void {
+    this.#touches.delete(e.pointerId);
+    const drag = this.#drag;
+    this.#drag = null;
+    this.#later();
+    if (!drag || drag.pan || Math.abs(e.offsetX - drag.x) <= CLICK_PX) return;
+    const [a, b] = [this.#t(Math.min(drag.x, e.offsetX)), this.#t(Math.max(drag.x, e.offsetX))];
+    if (drag.box) {
+      const [high, low] = [this.#us(Math.min(drag.y, e.offsetY)), this.#us(Math.max(drag.y, e.offsetY))];
+      this.actions.select({ from: a, to: b, lowUs: low, highUs: high });
+    } else this.actions.look(a, b);
+  }
+
+  /** All fields of the I/O under the pointer, or of the cell of the heat map. */
+  #hover(x: number, y: number): void {
+    const lines = this.#single ? this.#ioAt(x, y) : this.#cellAt(x, y);
+    this.#tip.hidden = lines === null;
+    if (lines === null) return;
+    this.#tip.replaceChildren(...lines.map(([name, value]) => h("div", {}, h("span", { text: name }), h("b", { text: value }))));
+    const right = x > this.#width / 2;
+    this.#tip.style.left = right ? "" : `${x + 14}px`;
+    this.#tip.style.right = right ? `${this.#width - x + 14}px` : "";
+    this.#tip.style.top = `${Math.max(0, Math.min(y - 10, this.#height - 24 - 19 * lines.length))}px`;
+  }
+
+  #ioAt(x: number, y: number): [string, string][] | null {
+    const c = this.#ios?.columns;
+    const bar = this.#bars.find((b) => x >= b.x0 - 2 && x <= b.x1 + 2 && y >= b.y0 && y < b.y1);
+    if (!c || !bar) return null;
+    const i = bar.index;
+    const done = c.done_unix_s[i] ?? 0;
+    const text = (v: unknown) => (v === null || v === undefined || v === "" ? format.ABSENT : String(v));
+    return [
+      ["Process", `${text(c.process[i])} ${c.pid[i] === null ? "" : `[${text(c.pid[i])}]`}`],
+      ["Control group", text(c.cgroup[i])],
+      ["File", text(c.file[i])],
+      ["Class", `${text(c.class[i])}, ${text(c.origin[i])}`],
+      ["Device", `${text(c.device[i])}, sector ${format.count(c.sector[i])}`],
+      ["Size", format.binaryBytes(c.bytes[i])],
+      ["Latency", format.micros(c.total_us[i])],
+      ["In the queue", format.micros(c.queue_us[i])],
+      ["In the device", format.micros(c.device_us[i])],
+      ["Started", `${format.clock(done - (c.total_us[i] ?? 0) / 1e6, 1e-6)} UTC`],
+      ["Completed", `${format.clock(done, 1e-6)} UTC`],
+      ...(c.error[i] ? ([["Error", text(c.error[i])]] as [string, string][]) : []),
+    ];
+  }
+
+  #cellAt(x: number, y: number): [string, string][] | null {
+    const { heat } = this.#areas();
+    if (x < LEFT || x > LEFT + this.plotWidth || y < heat.y || y > heat.y + heat.h) return this.#rowAt(x);
+    const [t, us] = [this.#t(x), this.#us(y)];
+    const out: [string, string][] = [["Time", `${format.clock(t, Math.max(1e-6, (this.#view.to - this.#view.from) / 2000))} UTC`], ["Latency", format.micros(us)]];
+    for (const cls of ["read", "write"] as const) {
+      const under = this.#layers.filter((l) => l.cls === cls && l.from <= t && l.to > t);
+      under.sort((a, b) => a.heat.column_s - b.heat.column_s);
+      const layer = under[0];
+      if (!layer) continue;
+      const column = layer.heat.counts[Math.floor((t - layer.from) / layer.heat.column_s)];
+      const row = layer.heat.latency_us.findIndex((edge) => edge > us) - 1;
+      const n = row >= 0 ? column?.[row] : 0;
+      out.push([cls === "read" ? "Reads" : "Writes", `${format.count(n ?? 0)} in ${format.span(layer.heat.column_s)}`]);
+    }
+    return out;
+  }
+
+  #rowAt(x: number): [string, string][] | null {
+    if (x < LEFT || x > LEFT + this.plotWidth) return null;
+    const t = this.#t(x);
+    const row = [...this.#rows, ...this.#live].find((r) => r.at >= t && r.at - r.length <= t);
+    if (!row) return null;
+    return [
+      ["Time", `${format.clock(t, Math.min(1, row.length))} UTC, mean of ${format.span(row.length)}`],
+      ["Read", format.byteRate(row.r)], ["Write", format.byteRate(row.w)],
+      ["In flight", `${format.number(row.inflight)}, at most ${format.number(row.inflightMax)}`],
+      ...(row.lossy ? ([["Lost", "some I/Os of this time were not recorded"]] as [string, string][]) : []),
+    ];
+  }
+}
+
+/** Colours by the logarithm of the count; cells without an I/O stay transparent. */
+function paint(layer: Layer): HTMLCanvasElement {
+  const { counts, latency_us } = layer.heat;
+  const rows = latency_us.length - 1;
+  const canvas = h("canvas");
+  canvas.width = Math.max(1, counts.length);
+  canvas.height = Math.max(1, rows);
+  const ctx = canvas.getContext("2d");
+  if (!ctx) return canvas;
+  const image = ctx.createImageData(canvas.width, canvas.height);
+  // The lightest end of the ramp is left out: one I/O alone must be seen.
+  const colours = ramp(theme().heat[layer.cls].slice(1), RAMP);
+  const scale = (RAMP - 1) / Math.max(Math.log(layer.max), 1e-9);
+  counts.forEach((column, c) => {
+    column.forEach((n, r) => {
+      if (n <= 0) return;
+      const shade = layer.max <= 1 ? RAMP >> 1 : Math.round(Math.log(n) * scale);
+      const to = ((rows - 1 - r) * canvas.width + c) * 4;
+      for (let k = 0; k < 4; k++) image.data[to + k] = colours[shade * 4 + k] ?? 0;
+    });
+  });
+  ctx.putImageData(image, 0, 0);
+  return canvas;
+}
+
+/** The heat map of single I/Os, where the server's own cannot be filtered. */
+export function heatOf(ios: Ios, keep: (i: number) => boolean, from: number, to: number, columns: number, rows: number): Heat {
+  const c = ios.columns;
+  const kept = c.done_unix_s.map((_, i) => i).filter((i) => keep(i) && (c.total_us[i] ?? 0) > 0);
+  let [low, high] = [Infinity, 0];
+  for (const i of kept) {
+    low = Math.min(low, c.total_us[i] ?? 0);
+    high = Math.max(high, c.total_us[i] ?? 0);
+  }
+  if (high === 0) [low, high] = [10, 100_000];
+  [low, high] = [low * 0.999, high * 1.001];
+  const counts = Array.from({ length: columns }, () => new Array<number>(rows).fill(0));
+  const column_s = (to - from) / columns;
+  for (const i of kept) {
+    const column = counts[Math.floor(((c.done_unix_s[i] ?? 0) - from) / column_s)];
+    const row = Math.floor((Math.log((c.total_us[i] ?? 0) / low) / Math.log(high / low)) * rows);
+    if (column && row >= 0 && row < rows) column[row] = (column[row] ?? 0) + 1;
+  }
+  const latency_us = Array.from({ length: rows + 1 }, (_, i) => low * (high / low) ** (i / rows));
+  return { from_unix_s: from, column_s, latency_us, counts, notes: [] };
+}

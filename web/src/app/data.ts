@@ -1,0 +1,101 @@
+import type { Class } from "./view";
+
+/** Documents of the API, as docs/serve.md describes them: what of them this page reads. */
+
+export interface Heat {
+  from_unix_s: number;
+  column_s: number;
+  latency_us: number[];
+  counts: number[][];
+  notes: string[];
+}
+
+type Column = (number | null)[];
+
+export interface Series {
+  step_s: number;
+  columns: Record<string, Column> & { process?: string[]; cgroup?: string[]; file?: string[] };
+  notes: string[];
+}
+
+export interface Ios {
+  ios: number;
+  columns: {
+    done_unix_s: number[]; device: string[]; class: Class[]; sector: Column; bytes: number[];
+    queue_us: Column; device_us: Column; total_us: number[]; error: Column; pid: Column;
+    process: (string | null)[]; cgroup: (string | null)[]; file: (string | null)[]; origin: (string | null)[];
+  };
+  notes: string[];
+}
+
+export interface Who {
+  process?: string | null;
+  pid?: number | null;
+  cgroup?: string | null;
+  file?: string | null;
+  class?: string | null;
+  origin?: string | null;
+}
+
+export interface Wait {
+  device: string;
+  victim: Who;
+  ios: number;
+  io_time_s: number;
+  undisturbed_s: number;
+  own_s: number;
+  held_s: number;
+  device_s: number;
+  unknown_s: number;
+  behind: (Who & { seconds: number; ios: number })[];
+}
+
+export interface Story {
+  id: string;
+  kind: string;
+  device: string;
+  summary: string;
+  start_unix_s: number;
+  end_unix_s: number;
+  recording_start_unix_s: number;
+  victim: Who | null;
+  culprits: Who[];
+  harm: { seconds: number; share_of_io_time: number | null; worst_at_s: number | null; worst_us: number | null } | null;
+  times: number;
+  episodes: { start_s: number; end_s: number }[];
+  doubts?: unknown[];
+  advice?: { text: string; now: string | null }[];
+}
+
+export interface Amount {
+  ios: number;
+  bytes: number;
+  mean_us: number | null;
+}
+
+export interface Actor {
+  name: string | null;
+  read: Amount;
+  write: Amount;
+  discard: Amount;
+  flush: Amount;
+  io_time_s: number;
+  io_time_percent: number | null;
+}
+
+export interface Device {
+  name: string;
+  model: string | null;
+  size_bytes: number | null;
+}
+
+/** A group in words. The kernel's own I/O has no process. */
+export function nameOf(who: Who): string {
+  return who.file ?? who.process ?? (who.process === null ? "the kernel" : who.cgroup ?? "the kernel");
+}
+
+/** A process as the tables of actors and series name it. */
+export function processName(process: string | null, pid: number | null): string {
+  if (process === null) return pid === null ? "the kernel" : `[${pid}]`;
+  return pid === null ? process : `${process}[${pid}]`;
+}

@@ -1,0 +1,444 @@
+import "../style.css";
+import "./style.css";
+import { fill, h } from "../dom";
+import * as format from "../format";
+import { Feed } from "../live/feed";
+import { embedded, show } from "../page";
+import { choose, current, watch } from "../theme";
+import { ask } from "./api";
+import { type Box, Chart, heatOf } from "./chart";
+import { type Actor, type Device, type Heat, type Ios, type Series, type Story, type Wait, processName } from "./data";
+import { CLASSES, type Ways, actors, stories, waits } from "./panels";
+import { Loader } from "./part";
+import { selection } from "./selection";
+import { type Class, DEFAULT_SPAN_S, IO_SPAN_S, MAX_SPAN_S, MIN_SPAN_S, type Subject, type View, duration, read, stepOf, write, zoomed } from "./view";
+
+interface Shell {
+  format: number;
+  now_unix_s: number;
+  recording: boolean;
+}
+
+/** The server answers at most so many I/Os at once. */
+const MAX_IOS = 100_000;
+/** The slots of `live` come about a second late: the end of a live view is where they are complete. */
+const LATE_S = 1.2;
+const FRAME_MS = 250;
+/** Analyses of a live view are asked for again after this; the heat map sooner. */
+const ANALYSES_MS = 10_000;
+const CHART_MS = 2000;
+/** Of a wheel or a held key only the view at which it rests is asked for, and kept in the history. */
+const REST_MS = 150;
+const HISTORY_MS = 700;
+
+class Application {
+  readonly #clockOffset: number;
+  #view: View;
+  /** Whose waits and I/Os are taken together. */
+  #by: Subject = "process";
+  readonly #chart: Chart;
+  readonly #ways: Ways;
+  readonly #loaders = {
+    heat: new Loader("The heat map and throughput"), stories: new Loader("The stories"), waits: new Loader("The waits"),
+    actors: new Loader("The actors"), devices: new Loader("The devices"), box: new Loader("The I/Os of the box"), start: new Loader("The recordings"),
+  };
+  readonly #stories = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Stories" });
+  readonly #waits = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Who waited for whom" });
+  readonly #actors = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Actors" });
+  readonly #box = h("section", { class: "panel-box", hidden: true, "aria-label": "Selection" });
+  readonly #from = h("input", { type: "datetime-local", step: "0.001", "aria-label": "From (UTC)" });
+  readonly #to = h("input", { type: "datetime-local", step: "0.001", "aria-label": "To (UTC)" });
+  readonly #span = h("span", { class: "span" });
+  readonly #live = h("button", { type: "button", class: "live-button", text: "Live", title: "Follow now (L or N)", onclick: () => this.#now() });
+  readonly #device = h("select", { "aria-label": "Device", onchange: () => this.#set({ device: this.#device.value || null }) }, h("option", { value: "", text: "All devices" }));
+  readonly #cls = h("select", { "aria-label": "Class", onchange: () => this.#set({ cls: (this.#cls.value || null) as Class | null }) },
+    h("option", { value: "", text: "Reads and writes" }), ...CLASSES.map((c) => h("option", { value: c, text: `Only ${c}` })));
+  readonly #filter = h("span", { class: "filter", hidden: true });
+  readonly #report = h("a", { text: "Full report", title: "Distributions, sizes, sectors, files, findings of this time" });
+  readonly #connection = h("span", { class: "part-status", role: "status" });
+  readonly #open = new Set<string>();
+  #list: Story[] = [];
+  #feed: Feed | null = null;
+  #rest = 0;
+  #history = 0;
+  #lastChart = 0;
+  #lastAnalyses = 0;
+
+  constructor(private readonly shell: Shell) {
+    this.#clockOffset = shell.now_unix_s - Date.now() / 1000;
+    const now = this.#clock();
+    const asked = read(location.search, now);
+    const live = asked.range === null ? shell.recording && asked.host === null : asked.live;
+    const [from, to] = asked.range ?? [now - DEFAULT_SPAN_S, now];
+    this.#view = { ...asked, from, to, live };
+    this.#ways = {
+      look: (a, b) => this.#look(a, b), filter: (filter) => this.#set({ filter }),
+      cls: (cls) => this.#set({ cls }), device: (device) => this.#set({ device }),
+    };
+    this.#chart = new Chart(this.#view, {
+      look: (a, b) => this.#look(a, b),
+      touched: () => this.#view.live && this.#pause(),
+      select: (box) => this.#select(box),
+    });
+    document.body.replaceChildren(this.#layout());
+    this.#shown();
+    addEventListener("keydown", (e) => this.#key(e));
+    addEventListener("popstate", () => this.#restore());
+    document.addEventListener("visibilitychange", () => this.#follow());
+    window.setInterval(() => this.#tick(), FRAME_MS);
+    if (asked.range === null && !live) this.#findNewest();
+    else this.#load();
+    this.#loadDevices();
+  }
+
+  #layout(): HTMLElement {
+    const way = (text: string, title: string, run: () => void) => h("button", { type: "button", text, title, "aria-label": title, onclick: run });
+    const spans: [string, number][] = [["1 min", 60], ["15 min", 900], ["1 h", 3600], ["1 day", 86400], ["30 days", 30 * 86400]];
+    const span = h("select", { "aria-label": "The last", onchange: () => {
+      if (span.value !== "") this.#last(Number(span.value));
+      span.value = "";
+    } }, h("option", { value: "", text: "The last …" }), ...spans.map(([text, s]) => h("option", { value: String(s), text })));
+    const head = h("header", { class: "bar" },
+      h("h1", { class: "brand", text: "iolens" }), this.#device, this.#cls, this.#filter,
+      h("span", { class: "spring" }),
+      h("span", { class: "group" },
+        way("←", "Earlier (A or ←)", () => this.#pan(-0.5)), way("→", "Later (D or →)", () => this.#pan(0.5)),
+        way("+", "Closer (W or +)", () => this.#zoom(0.5)), way("−", "Farther (S or −)", () => this.#zoom(2))),
+      h("form", { class: "group", onsubmit: (e: Event) => this.#typed(e) }, this.#from, h("span", { text: "–" }), this.#to, h("span", { class: "utc", text: "UTC" }), h("button", { text: "Go" })),
+      span, this.#live,
+      this.#report,
+      way("◐", "Light or dark", () => choose(current() === "dark" ? "light" : "dark")));
+    const card = (title: string, cls: string, loader: Loader, body: HTMLElement, ...more: (HTMLElement | null)[]) =>
+      h("section", { class: `panel-box ${cls}` }, h("header", {}, h("h2", { text: title }), ...more), loader.status, body);
+    const tabs = h("span", { class: "tabs", role: "group", "aria-label": "By" }, ...(["process", "cgroup", "file"] as const).map((by) =>
+      h("button", { type: "button", "aria-pressed": String(by === this.#by), text: by === "cgroup" ? "control group" : by, onclick: (e: Event) => {
+        this.#by = by;
+        tabs.querySelectorAll("button").forEach((b) => b.setAttribute("aria-pressed", String(b === e.currentTarget)));
+        this.#loadWaits();
+        this.#loadActors();
+      } })));
+    return h("main", { class: "app" }, head,
+      h("div", { class: "answers" }, card("Stories", "stories", this.#loaders.stories, this.#stories), card("Who waited for whom", "waits", this.#loaders.waits, this.#waits)),
+      h("section", { class: "panel-box time" },
+        h("header", {}, h("h2", { text: "Over time" }), this.#span, h("small", { class: "hint", text: "drag or wheel: zoom · Shift+drag: who is in a box · W A S D: move" }), this.#connection, this.#loaders.start.status, this.#loaders.devices.status),
+        this.#loaders.heat.status, this.#chart.root),
+      this.#box,
+      card("Actors", "actors", this.#loaders.actors, this.#actors, tabs));
+  }
+
+  #clock(): number {
+    return Date.now() / 1000 + this.#clockOffset;
+  }
+
+  /** The address of the view, and what stands around the chart. */
+  #shown(): void {
+    const v = this.#view;
+    this.#chart.show(v);
+    const local = (s: number) => new Date(s * 1000).toISOString().slice(0, 23);
+    if (document.activeElement !== this.#from && document.activeElement !== this.#to) {
+      this.#from.value = local(v.from);
+      this.#to.value = local(v.to);
+    }
+    this.#span.textContent = `${format.date(v.from)}, ${format.span(v.to - v.from)}`;
+    this.#live.setAttribute("aria-pressed", String(v.live));
+    this.#live.hidden = !this.shell.recording || v.host !== null;
+    this.#device.value = v.device ?? "";
+    this.#cls.value = v.cls ?? "";
+    this.#filter.hidden = v.filter === null;
+    if (v.filter) fill(this.#filter, `Only ${v.filter.by === "cgroup" ? "control group" : v.filter.by} `, h("b", { text: v.filter.name }), h("button", { type: "button", text: "×", title: "Show all (Escape)", "aria-label": "Show all", onclick: () => this.#set({ filter: null }) }));
+    else fill(this.#filter);
+    const host = v.host === null ? "" : `host=${encodeURIComponent(v.host)}&`;
+    this.#report.href = `report?${host}from=${v.from.toFixed(3)}&to=${Math.max(v.to, v.from + 0.001).toFixed(3)}`;
+    document.documentElement.dataset["ready"] ??= performance.now().toFixed(0);
+  }
+
+  /** Another time. What is asked for waits until the view rests. */
+  #look(from: number, to: number): void {
+    const middle = (from + to) / 2;
+    const span = Math.min(MAX_SPAN_S, Math.max(MIN_SPAN_S, to - from));
+    const end = Math.min(middle + span / 2, this.#clock() + span / 2);
+    this.#change({ from: end - span, to: end, live: false });
+  }
+
+  #change(next: Partial<View>): void {
+    this.#view = { ...this.#view, ...next };
+    this.#shown();
+    this.#follow();
+    clearTimeout(this.#rest);
+    this.#rest = window.setTimeout(() => this.#load(), REST_MS);
+    clearTimeout(this.#history);
+    this.#history = window.setTimeout(() => this.#remember(), HISTORY_MS);
+  }
+
+  #remember(): void {
+    const address = write(this.#view);
+    if (address !== location.search) history.pushState(null, "", address);
+  }
+
+  /** Another device, class or filter. */
+  #set(next: Partial<View>): void {
+    this.#chart.clear();
+    this.#box.hidden = true;
+    this.#change(next);
+  }
+
+  #restore(): void {
+    clearTimeout(this.#history);
+    const asked = read(location.search, this.#clock());
+    const [from, to] = asked.range ?? [this.#clock() - DEFAULT_SPAN_S, this.#clock()];
+    const other = asked.device !== this.#view.device || asked.cls !== this.#view.cls || JSON.stringify(asked.filter) !== JSON.stringify(this.#view.filter);
+    if (other) this.#chart.clear();
+    this.#view = { ...asked, from, to, live: asked.range === null ? this.shell.recording && asked.host === null : asked.live };
+    this.#shown();
+    this.#follow();
+    this.#load();
+  }
+
+  #pan(share: number): void {
+    const by = (this.#view.to - this.#view.from) * share;
+    this.#look(this.#view.from + by, this.#view.to + by);
+  }
+
+  #zoom(factor: number): void {
+    this.#look(...zoomed(this.#view.from, this.#view.to, factor));
+  }
+
+  #last(span: number): void {
+    const now = this.#clock() - (this.shell.recording ? LATE_S : 0);
+    this.#change({ from: now - span, to: now, live: this.shell.recording && this.#view.host === null });
+  }
+
+  /** Back to live, with the width that is on screen. */
+  #now(): void {
+    if (this.shell.recording && this.#view.host === null) this.#last(Math.max(1, this.#view.to - this.#view.from));
+    else this.#findNewest();
+  }
+
+  #pause(): void {
+    this.#view = { ...this.#view, live: false };
+    this.#shown();
+  }
+
+  #typed(e: Event): void {
+    e.preventDefault();
+    const [from, to] = [this.#from, this.#to].map((i) => Date.parse(`${i.value}Z`) / 1000);
+    this.#from.blur();
+    if (from !== undefined && to !== undefined && to > from) this.#look(from, to);
+    else this.#connection.textContent = "The end must be after the beginning.";
+  }
+
+  #key(e: KeyboardEvent): void {
+    const target = e.target as Element | null;
+    if (e.ctrlKey || e.altKey || e.metaKey || target?.closest("input, select, textarea")) return;
+    const keys: Record<string, () => void> = {
+      w: () => this.#zoom(0.5), "+": () => this.#zoom(0.5), "=": () => this.#zoom(0.5), arrowup: () => this.#zoom(0.5),
+      s: () => this.#zoom(2), "-": () => this.#zoom(2), arrowdown: () => this.#zoom(2),
+      a: () => this.#pan(-0.25), arrowleft: () => this.#pan(-0.25), d: () => this.#pan(0.25), arrowright: () => this.#pan(0.25),
+      l: () => this.#now(), n: () => this.#now(),
+      escape: () => (this.#box.hidden ? this.#view.filter && this.#set({ filter: null }) : this.#closeBox()),
+    };
+    const run = keys[e.key.toLowerCase()];
+    // Arrows scroll a list that has the focus.
+    if (!run || (e.key.startsWith("Arrow") && target?.closest(".scroll"))) return;
+    e.preventDefault();
+    run();
+  }
+
+  /** Four times a second the end of a live view moves. */
+  #tick(): void {
+    if (!this.#view.live || document.hidden) return;
+    const span = this.#view.to - this.#view.from;
+    const to = this.#clock() - LATE_S;
+    this.#view = { ...this.#view, from: to - span, to };
+    this.#shown();
+    const now = performance.now();
+    if (now - this.#lastChart > CHART_MS && !this.#loaders.heat.busy) this.#loadChart(true);
+    if (now - this.#lastAnalyses > ANALYSES_MS && !this.#loaders.stories.busy && !this.#loaders.waits.busy) this.#loadAnalyses(true);
+  }
+
+  /** Listens to the server while the view is live and seen. */
+  #follow(): void {
+    if (!this.#view.live || document.hidden) {
+      this.#feed?.rest();
+      return;
+    }
+    this.#feed ??= new Feed(this.#clock() - 60, new Map(), {
+      slot: (slot) => {
+        const { device, filter } = this.#view;
+        // A slot is of a whole device: it says nothing of one process.
+        if (filter !== null || (device !== null && device !== slot.device)) return;
+        const more = slot as unknown as { inflight_mean: number | null; inflight_max: number | null; lossy?: boolean };
+        this.#chart.addLive(slot.time_s, (slot.r_kib_per_s ?? 0) * 1024, (slot.w_kib_per_s ?? 0) * 1024, more.inflight_mean ?? 0, more.inflight_max ?? 0, more.lossy === true);
+      },
+      finding: () => (this.#lastAnalyses = -Infinity),
+      connected: (lostAt) => (this.#connection.textContent = lostAt === null ? "" : `Not connected since ${format.clock(lostAt / 1000 + this.#clockOffset, 1)} UTC, trying again.`),
+    }, {
+      open: (address) => new EventSource(address),
+      after: (ms, run) => window.setTimeout(run, ms),
+      cancel: (timer) => clearTimeout(timer),
+      now: () => Date.now(),
+    });
+    this.#feed.follow();
+  }
+
+  /** Where nothing is recorded now, the last minutes that are known. */
+  #findNewest(): void {
+    this.#loaders.start.run(async (signal) => {
+      const { recordings } = await ask<{ recordings: { from: string; to: string | null }[] }>("recordings", { host: this.#view.host }, signal);
+      let last: [number, number] | null = null;
+      for (const r of recordings) {
+        const [from, to] = [Date.parse(r.from) / 1000, Date.parse(r.to ?? r.from) / 1000];
+        if (last === null || to > last[1]) last = [from, to];
+      }
+      if (last === null) {
+        fill(this.#stories, h("p", { class: "empty", text: "Nothing is recorded here yet." }));
+        return;
+      }
+      this.#view = { ...this.#view, from: Math.max(last[0], last[1] - DEFAULT_SPAN_S), to: last[1], live: false };
+      this.#shown();
+      this.#load();
+    });
+  }
+
+  #load(): void {
+    this.#follow();
+    this.#loadChart(false);
+    this.#loadAnalyses(false);
+    if (!this.#box.hidden && this.#view.to - this.#view.from < IO_SPAN_S) this.#closeBox();
+  }
+
+  #loadAnalyses(quiet: boolean): void {
+    this.#lastAnalyses = performance.now();
+    this.#loadStories(quiet);
+    this.#loadWaits(quiet);
+    this.#loadActors(quiet);
+  }
+
+  /** What each question is about. */
+  #question(): { from: string; to: string; device: string | null; host: string | null } {
+    const { from, to, device, host } = this.#view;
+    return { from: from.toFixed(6), to: to.toFixed(6), device, host };
+  }
+
+  #loadChart(quiet: boolean): void {
+    this.#lastChart = performance.now();
+    const view = this.#view;
+    const span = view.to - view.from;
+    const single = span < IO_SPAN_S;
+    // A quarter more on both sides, so that a short move shows no gap.
+    const [from, to] = view.live ? [view.from, view.to] : [view.from - span / 4, view.to + span / 4];
+    const share = (to - from) / span;
+    const width = Math.min(2048, Math.round((this.#chart.plotWidth / 2) * share));
+    const height = Math.min(96, Math.round(this.#chart.plotHeat / 4));
+    const range = { ...this.#question(), from: from.toFixed(6), to: to.toFixed(6) };
+    const about = (i: Ios) => this.#keep(i);
+    if (!single) this.#chart.setIos(null);
+    this.#loaders.heat.run(async (signal) => {
+      if (single) {
+        // I/Os are listed by their completion: those that started here may complete later.
+        const ios = await ask<Ios>("ios", { ...range, to: (to + 1).toFixed(6), limit: MAX_IOS }, signal);
+        const keep = about(ios);
+        this.#chart.setIos(chosen(ios, (i) => keep(i) && (ios.columns.done_unix_s[i] ?? 0) - (ios.columns.total_us[i] ?? 0) / 1e6 <= to));
+        return;
+      }
+      const classes = (["write", "read"] as const).filter((c) => view.cls === null || view.cls === c);
+      if (view.filter !== null) {
+        const ios = await ask<Ios>("ios", { ...range, limit: MAX_IOS }, signal);
+        const keep = about(ios);
+        for (const cls of classes) this.#chart.addHeat(cls, heatOf(ios, (i) => keep(i) && ios.columns.class[i] === cls, from, to, width, height));
+      } else {
+        const heats = classes.map(async (cls) => this.#chart.addHeat(cls, await ask<Heat>("heatmap", { ...range, class: cls, width, height }, signal)));
+        await Promise.all([...heats]);
+      }
+      const by = view.filter?.by ?? "all";
+      const step = stepOf(to - from, view.filter === null ? width : 200);
+      const series = await ask<Series>("series", { ...range, by, step: duration(Math.max(step, 0.001)), extended: "true" }, signal);
+      const names = by === "all" ? null : series.columns[by];
+      this.#chart.setSeries(series, (i) => names == null || names[i] === view.filter?.name);
+    }, quiet);
+  }
+
+  /** Whether an I/O of an answer is one that the filters leave. */
+  #keep(ios: Ios): (i: number) => boolean {
+    const { filter, cls } = this.#view;
+    const c = ios.columns;
+    return (i) => {
+      if (cls !== null && c.class[i] !== cls) return false;
+      if (filter === null) return true;
+      const process = c.process[i] ?? null;
+      // A name without a number is that of all processes of a program.
+      if (filter.by === "process") return process === filter.name || processName(process, c.pid[i] ?? null) === filter.name;
+      return c[filter.by][i] === filter.name;
+    };
+  }
+
+  #loadStories(quiet = false): void {
+    this.#loaders.stories.run(async (signal) => {
+      const { stories: list, notes } = await ask<{ stories: Story[]; notes: string[] }>("stories", this.#question(), signal);
+      this.#list = list;
+      stories(this.#stories, list, notes, this.#ways, this.#open);
+      this.#chart.setEpisodes(this.#list.flatMap((s) => s.episodes.map((e) => ({ from: s.recording_start_unix_s + e.start_s, to: s.recording_start_unix_s + e.end_s }))));
+    }, quiet);
+  }
+
+  #loadWaits(quiet = false): void {
+    const by = this.#by;
+    this.#loaders.waits.run(async (signal) => {
+      const { waits: list, notes } = await ask<{ waits: Wait[]; notes: string[] }>("waits", { ...this.#question(), by }, signal);
+      waits(this.#waits, list, notes, by, this.#ways);
+    }, quiet);
+  }
+
+  #loadActors(quiet = false): void {
+    const by = this.#by;
+    this.#loaders.actors.run(async (signal) => {
+      const { actors: list, others, notes } = await ask<{ actors: Actor[]; others: Actor | null; notes: string[] }>("actors", { ...this.#question(), by }, signal);
+      actors(this.#actors, list, others ?? null, notes, by, this.#view.filter?.name ?? null, this.#ways);
+    }, quiet);
+  }
+
+  #loadDevices(): void {
+    this.#loaders.devices.run(async (signal) => {
+      const { devices } = await ask<{ devices: Device[] }>("devices", { host: this.#view.host }, signal);
+      const used = devices.filter((d) => (d.size_bytes ?? 0) > 0 || d.name === this.#view.device);
+      fill(this.#device, h("option", { value: "", text: "All devices" }), ...used.map((d) => h("option", { value: d.name, text: d.model ? `${d.name} (${d.model})` : d.name })));
+      this.#device.value = this.#view.device ?? "";
+    }, true);
+  }
+
+  #closeBox(): void {
+    this.#loaders.box.cancel();
+    this.#box.hidden = true;
+    this.#chart.setBox(null);
+  }
+
+  #select(box: Box): void {
+    this.#chart.setBox(box);
+    this.#box.hidden = false;
+    fill(this.#box, this.#loaders.box.status);
+    this.#loaders.box.run(async (signal) => {
+      const range = this.#question();
+      const whole = ask<Ios>("ios", { ...range, limit: MAX_IOS }, signal);
+      // Where the whole view has too many, the box is compared with the other latencies of its own time.
+      const ios = await whole.catch((e: unknown) => {
+        if (signal.aborted) throw e;
+        return ask<Ios>("ios", { ...range, from: box.from.toFixed(6), to: box.to.toFixed(6), limit: MAX_IOS }, signal);
+      });
+      const keep = this.#keep(ios);
+      selection(this.#box, chosen(ios, keep), box, this.#ways, () => this.#closeBox());
+      this.#box.scrollIntoView({ block: "nearest" });
+    });
+  }
+}
+
+/** The I/Os for which `keep` holds. */
+function chosen(ios: Ios, keep: (i: number) => boolean): Ios {
+  const kept = ios.columns.done_unix_s.map((_, i) => i).filter(keep);
+  const columns = Object.fromEntries(Object.entries(ios.columns).map(([name, column]) => [name, kept.map((i) => (column as unknown[])[i])]));
+  return { ...ios, ios: kept.length, columns: columns as unknown as Ios["columns"] };
+}
+
+show(() => {
+  watch();
+  new Application(embedded<Shell>(1));
+});

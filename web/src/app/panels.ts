@@ -1,0 +1,140 @@
+import { fill, h } from "../dom";
+import * as format from "../format";
+import { type Actor, type Amount, type Story, type Wait, type Who, nameOf } from "./data";
+import type { Class, Filter, Subject } from "./view";
+
+export interface Ways {
+  look(from: number, to: number): void;
+  filter(filter: Filter | null): void;
+  cls(cls: Class): void;
+  device(name: string): void;
+}
+
+const seconds = (s: number) => format.micros(s * 1e6);
+const CLASSES: readonly string[] = ["read", "write", "discard", "flush"];
+
+/** Where a share of a bar is wide; widths are set by script, as the page's policy allows no style in its markup. */
+function piece(cls: string, share: number, title: string): HTMLElement {
+  const e = h("i", { class: cls, title });
+  e.style.width = `${(100 * Math.max(0, share)).toFixed(2)}%`;
+  return e;
+}
+
+function button(cls: string, text: string, title: string, onclick: () => void): HTMLElement {
+  return h("button", { type: "button", class: cls, text, title, onclick: (e: Event) => { e.stopPropagation(); onclick(); } });
+}
+
+/** A group that can be clicked, with its class. */
+function who(w: Who, by: Subject, ways: Ways, pid: boolean): HTMLElement {
+  const name = nameOf(w);
+  const known = by === "file" ? w.file : by === "cgroup" ? w.cgroup : w.process;
+  const label = by === "process" && pid && typeof w.pid === "number" ? `${name}[${w.pid}]` : by === "cgroup" ? w.cgroup ?? name : name;
+  const shown = typeof known === "string" && known !== ""
+    ? button("name", label, `Show only ${label}`, () => ways.filter({ by, name: label }))
+    : h("span", { class: "name", text: label });
+  return h("span", { class: `who ${w.class ?? ""}` }, shown, w.class ? h("small", { text: w.origin === "writeback" ? "write-back" : w.class }) : null);
+}
+
+/** The worst first, one line each, which opens to the whole story. */
+export function stories(root: HTMLElement, list: Story[], notes: string[], ways: Ways, open: Set<string>): void {
+  const scroll = root.scrollTop;
+  if (list.length === 0) {
+    fill(root, h("p", { class: "empty", text: "No story in this time: no program made another one wait noticeably." }), ...notes.map((n) => h("p", { class: "note", text: n })));
+    return;
+  }
+  const most = Math.max(...list.map((s) => s.harm?.seconds ?? 0), 1e-9);
+  const rows = list.map((story) => {
+    // Stories of two recordings may share an identity: the time tells them apart.
+    const key = `${story.id} ${story.recording_start_unix_s} ${story.start_unix_s} ${story.device}`;
+    const harm = story.harm;
+    const culprits = story.culprits.map(nameOf).join(" and ");
+    const victim = story.victim ? `${nameOf(story.victim)} ${story.victim.class ? `${story.victim.class}s`.replace(/hs$/, "hes") : ""}`.trim() : "";
+    const headline = culprits && victim ? [h("b", { class: "culprit", text: culprits }), " delays ", h("b", { class: "victim", text: victim })] : [h("b", { text: victim || culprits || story.device })];
+    const details = h("details", { class: "story" },
+      h("summary", {},
+        h("span", { class: "line" }, h("span", { class: "kind", text: story.kind.replaceAll("-", " ").replace("writeback", "write-back") }), ...headline),
+        h("span", { class: "harm" },
+          h("b", { text: harm ? `${seconds(harm.seconds)} lost` : "" }),
+          h("small", { title: "Share of the victim's I/O time, longest latency, how often", text: harm ? `${typeof harm.share_of_io_time === "number" ? ` ${format.percent(100 * harm.share_of_io_time)}` : ""}${typeof harm.worst_us === "number" ? `, up to ${format.micros(harm.worst_us)}` : ""}${story.times > 1 ? `, ${story.times} times` : ""}` : "" })),
+        h("span", { class: "amount" }, piece("harm-bar", (harm?.seconds ?? 0) / most, ""))),
+      h("p", { text: story.summary }),
+      ...(story.advice ?? []).map((a) => h("p", { class: "advice" }, "Try: ", h("code", { text: a.text }), a.now ? ` (now ${a.now})` : "")),
+      h("p", { class: "ways" },
+        button("", "Show its time", "Zoom to the whole story", () => ways.look(...margin(story.start_unix_s, story.end_unix_s))),
+        typeof harm?.worst_at_s === "number" && button("", "Show the worst moment, I/O by I/O", "", () => {
+          const at = story.recording_start_unix_s + (harm.worst_at_s ?? 0);
+          const span = Math.min(0.049, Math.max(0.004, (2.5 * (harm.worst_us ?? 0)) / 1e6));
+          ways.look(at - span * 0.7, at + span * 0.3);
+        }),
+        button("", story.device, `Show only ${story.device}`, () => ways.device(story.device))));
+    details.open = open.has(key);
+    details.addEventListener("toggle", () => (details.open ? open.add(key) : open.delete(key)));
+    return details;
+  });
+  fill(root, ...rows, ...notes.map((n) => h("p", { class: "note", text: n })));
+  root.scrollTop = scroll;
+}
+
+function margin(from: number, to: number): [number, number] {
+  const by = Math.max(0.05, (to - from) * 0.05);
+  return [from - by, to + by];
+}
+
+const behindOf = (w: Wait) => w.behind.reduce((sum, b) => sum + b.seconds, 0);
+
+/** Victims by what they waited for others, with the parts of their I/O time. */
+export function waits(root: HTMLElement, list: Wait[], notes: string[], by: Subject, ways: Ways): void {
+  const ranked = list.filter((w) => w.io_time_s > 0).sort((a, b) => behindOf(b) - behindOf(a) || b.io_time_s - a.io_time_s).slice(0, 20);
+  if (ranked.length === 0) {
+    fill(root, h("p", { class: "empty", text: "No I/O waited in this time." }), ...notes.map((n) => h("p", { class: "note", text: n })));
+    return;
+  }
+  const rows = ranked.map((w) => {
+    const behind = behindOf(w);
+    const first = w.behind[0];
+    const share = (s: number) => s / w.io_time_s;
+    const parts: [string, number, string][] = [
+      ["p-undisturbed", w.undisturbed_s, "undisturbed"], ["p-behind", behind, "behind others"], ["p-own", w.own_s, "behind its own"],
+      ["p-held", w.held_s, "held above the device"], ["p-device", w.device_s, "the device itself"], ["p-unknown", w.unknown_s, "unknown"],
+    ];
+    const spoken = parts.filter(([, s]) => s > 0).map(([, s, name]) => `${name} ${seconds(s)}`).join(", ");
+    return h("tr", {},
+      h("td", {}, who(w.victim, by, ways, true), h("small", { class: "dev", text: ` ${w.device}` })),
+      h("td", { class: "num", text: seconds(w.io_time_s) }),
+      h("td", {}, h("span", { class: "parts", role: "img", "aria-label": spoken, title: spoken }, ...parts.map(([cls, s, name]) => piece(cls, share(s), `${name} ${seconds(s)}`)))),
+      h("td", { class: "num", text: behind > 0 ? seconds(behind) : format.ABSENT }),
+      h("td", {}, first && behind > 0 ? who(first, by, ways, true) : format.ABSENT, w.behind.length > 1 && behind > 0 ? h("small", { text: ` ${format.percent((100 * first!.seconds) / behind)} of it`, title: w.behind.map((b) => `${nameOf(b)} ${seconds(b.seconds)}`).join("\n") }) : null));
+  });
+  const legend = h("p", { class: "legend" }, ...([["p-undisturbed", "undisturbed"], ["p-behind", "behind others"], ["p-own", "its own queue"], ["p-held", "held"], ["p-device", "device"]] as const).map(([cls, name]) => h("span", {}, h("i", { class: cls }), name)));
+  fill(root, h("table", {}, h("thead", {}, h("tr", {}, ...["Victim", "I/O time", "", "Behind others", "Behind whom"].map((t, i) => h("th", { class: i === 1 || i === 3 ? "num" : "", text: t, scope: "col" })))), h("tbody", {}, ...rows)), legend, ...notes.map((n) => h("p", { class: "note", text: n })));
+}
+
+/** Processes, control groups or files with most I/O time. */
+export function actors(root: HTMLElement, list: Actor[], others: Actor | null, notes: string[], by: Subject, chosen: string | null, ways: Ways): void {
+  const all = [...list, ...(others && others.io_time_s > 0 ? [others] : [])];
+  if (all.length === 0) {
+    fill(root, h("p", { class: "empty", text: "No I/O completed in this time." }), ...notes.map((n) => h("p", { class: "note", text: n })));
+    return;
+  }
+  const most = Math.max(...all.map((a) => a.io_time_s), 1e-9);
+  const amount = (a: Amount, cls: string) => [
+    h("td", { class: `num ${cls}`, text: a.ios > 0 ? format.count(a.ios) : format.ABSENT }),
+    h("td", { class: `num ${cls}`, text: a.ios > 0 ? format.bytes(a.bytes) : format.ABSENT }),
+    h("td", { class: `num ${cls}`, text: format.micros(a.mean_us) }),
+  ];
+  const rows = all.map((a) => {
+    const name = a === others ? "others together" : a.name ? a.name : "the kernel";
+    const filter = a !== others && a.name ? button("name", name, `Show only ${name}`, () => ways.filter({ by, name })) : h("span", { class: "name", text: name });
+    return h("tr", { class: chosen === name ? "chosen" : "" },
+      h("td", { class: "actor" }, filter),
+      h("td", { class: "num", text: seconds(a.io_time_s) }),
+      h("td", {}, h("span", { class: "amount" }, piece("time-bar", a.io_time_s / most, ""))),
+      ...amount(a.read, "read"), ...amount(a.write, "write"),
+      h("td", { class: "num", text: a.flush.ios > 0 ? format.count(a.flush.ios) : format.ABSENT }));
+  });
+  const titles = ["", "I/O time", "", "Reads", "Bytes", "Mean", "Writes", "Bytes", "Mean", "Flushes"];
+  titles[0] = by === "process" ? "Process" : by === "cgroup" ? "Control group" : "File";
+  fill(root, h("table", {}, h("thead", {}, h("tr", {}, ...titles.map((t, i) => h("th", { class: i === 0 || i === 2 ? "" : "num", text: t, scope: "col" })))), h("tbody", {}, ...rows)), ...notes.map((n) => h("p", { class: "note", text: n })));
+}
+
+export { CLASSES };

@@ -1,0 +1,81 @@
+import { fill, h } from "../dom";
+import * as format from "../format";
+import type { Box } from "./chart";
+import { type Ios, processName } from "./data";
+import type { Class } from "./view";
+import type { Ways } from "./panels";
+
+type Dimension = "process" | "cgroup" | "file" | "class" | "origin" | "device" | "size";
+
+const TITLES: Record<Dimension, string> = { process: "process", cgroup: "control group", file: "file", class: "class", origin: "origin", device: "device", size: "size" };
+
+/** One value of a dimension, and its share of the I/Os inside and outside of a box. */
+export interface Difference {
+  dimension: Dimension;
+  value: string;
+  inside: number;
+  outside: number;
+}
+
+/** What distinguishes the I/Os inside a box from the others, the largest difference of shares first. */
+export function differences(ios: Ios, box: Box): { rows: Difference[]; inside: number; outside: number } {
+  const c = ios.columns;
+  const dims: Record<Dimension, (i: number) => string> = {
+    process: (i) => processName(c.process[i] ?? null, c.pid[i] ?? null),
+    cgroup: (i) => c.cgroup[i] ?? "not known",
+    file: (i) => c.file[i] ?? "no file known",
+    class: (i) => c.class[i] ?? "",
+    origin: (i) => c.origin[i] ?? "not known",
+    device: (i) => c.device[i] ?? "",
+    size: (i) => format.binaryBytes(2 ** Math.floor(Math.log2(Math.max(1, c.bytes[i] ?? 1)))),
+  };
+  const within: number[] = [];
+  const without: number[] = [];
+  for (let i = 0; i < c.done_unix_s.length; i++) {
+    const [at, us] = [c.done_unix_s[i] ?? 0, c.total_us[i] ?? 0];
+    const is = at >= box.from && at <= box.to && us >= box.lowUs && us <= box.highUs;
+    (is ? within : without).push(i);
+  }
+  const rows: Difference[] = [];
+  for (const dimension of Object.keys(dims) as Dimension[]) {
+    const shares = (of: number[]) => {
+      const counts = new Map<string, number>();
+      for (const i of of) counts.set(dims[dimension](i), (counts.get(dims[dimension](i)) ?? 0) + 1);
+      return counts;
+    };
+    const [a, b] = [shares(within), shares(without)];
+    for (const [value, n] of a) rows.push({ dimension, value, inside: n / within.length, outside: without.length > 0 ? (b.get(value) ?? 0) / without.length : 0 });
+  }
+  rows.sort((x, y) => y.inside - y.outside - (x.inside - x.outside));
+  return { rows, inside: within.length, outside: without.length };
+}
+
+/** Who is in a box, and what distinguishes it. */
+export function selection(root: HTMLElement, ios: Ios, box: Box, ways: Ways, close: () => void): void {
+  const { rows, inside, outside } = differences(ios, box);
+  const head = h("header", {},
+    h("h2", { text: `${format.count(inside)} ${inside === 1 ? "I/O" : "I/Os"} of ${format.micros(box.lowUs)} to ${format.micros(box.highUs)}` }),
+    h("small", { text: `in ${format.span(box.to - box.from)}; compared with ${format.count(outside)} others` }),
+    h("button", { type: "button", text: "Close", title: "Close (Escape)", onclick: close }));
+  if (inside === 0) {
+    fill(root, head, h("p", { class: "empty", text: "No I/O lies in this box." }));
+    return;
+  }
+  const bar = (cls: string, share: number) => {
+    const e = h("i", { class: cls });
+    e.style.width = `${(100 * share).toFixed(1)}%`;
+    return e;
+  };
+  const choose = (r: Difference) => {
+    if (r.dimension === "process" || r.dimension === "cgroup" || r.dimension === "file") ways.filter({ by: r.dimension, name: r.value });
+    else if (r.dimension === "class") ways.cls(r.value as Class);
+    else if (r.dimension === "device") ways.device(r.value);
+  };
+  const plain = (r: Difference) => r.dimension === "origin" || r.dimension === "size";
+  fill(root, head, h("table", {},
+    h("thead", {}, h("tr", {}, ...["What", "Inside", "Outside", ""].map((t) => h("th", { text: t, scope: "col" })))),
+    h("tbody", {}, ...rows.slice(0, 12).map((r) => h("tr", {},
+      h("td", {}, h("small", { text: `${TITLES[r.dimension]} ` }), plain(r) ? h("b", { text: r.value }) : h("button", { type: "button", class: "name", text: r.value, title: `Show only ${r.value}`, onclick: () => choose(r) })),
+      h("td", { class: "num", text: format.percent(100 * r.inside) }), h("td", { class: "num", text: format.percent(100 * r.outside) }),
+      h("td", { class: "pair" }, bar("inside", r.inside), bar("outside", r.outside)))))));
+}

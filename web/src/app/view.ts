@@ -1,0 +1,104 @@
+/** What the page shows, and how its address says so: the address is the view. */
+
+export type Class = "read" | "write" | "discard" | "flush";
+export type Subject = "process" | "cgroup" | "file";
+
+/** I/Os of one process, cgroup or file. */
+export interface Filter {
+  by: Subject;
+  name: string;
+}
+
+export interface View {
+  /** Seconds since the epoch; of a live view as they were when it was set. */
+  from: number;
+  to: number;
+  /** The end is now, and moves. */
+  live: boolean;
+  host: string | null;
+  device: string | null;
+  cls: Class | null;
+  filter: Filter | null;
+}
+
+export const DEFAULT_SPAN_S = 900;
+/** Shorter than this is shorter than most I/Os. */
+export const MIN_SPAN_S = 0.0002;
+export const MAX_SPAN_S = 400 * 86400;
+/** Below this width each I/O is a bar of its own. */
+export const IO_SPAN_S = 0.05;
+
+const UNITS: Record<string, number> = { us: 1e-6, ms: 1e-3, s: 1, m: 60, min: 60, h: 3600, d: 86400 };
+const CLASSES: readonly string[] = ["read", "write", "discard", "flush"];
+const SUBJECTS: readonly string[] = ["process", "cgroup", "file"];
+
+/** An instant as the API takes it: RFC 3339, seconds since the epoch, `-5m` or `now`. */
+export function instant(text: string, now: number): number | null {
+  if (text === "now") return now;
+  const ago = /^-(\d+(?:\.\d+)?)\s*(us|ms|s|min|m|h|d)$/.exec(text);
+  if (ago) return now - Number(ago[1]) * (UNITS[ago[2] ?? "s"] ?? 1);
+  if (/^\d+(\.\d+)?$/.test(text)) return Number(text);
+  const parsed = Date.parse(text);
+  return Number.isFinite(parsed) ? parsed / 1000 : null;
+}
+
+/** The view of an address; `null` as its range where the address names none that can be read. */
+export function read(search: string, now: number): Omit<View, "from" | "to"> & { range: [number, number] | null } {
+  const params = new URLSearchParams(search);
+  const at = instant(params.get("at") ?? "", now);
+  const toText = params.get("to") ?? (params.get("from") ? "now" : "");
+  const to = at === null ? instant(toText, now) : at + 30;
+  const from = at === null ? instant(params.get("from") ?? "", now) ?? (to === null ? null : to - DEFAULT_SPAN_S) : at - 30;
+  const cls = params.get("class");
+  const [by, ...name] = (params.get("filter") ?? "").split(":");
+  const named = by !== undefined && SUBJECTS.includes(by) && name.length > 0;
+  return {
+    range: from !== null && to !== null && to > from ? [from, to] : null,
+    live: at === null && toText === "now",
+    host: params.get("host"),
+    device: params.get("device"),
+    cls: cls !== null && CLASSES.includes(cls) ? (cls as Class) : null,
+    filter: named ? { by: by as Subject, name: name.join(":") } : null,
+  };
+}
+
+/** The address of a view. */
+export function write(view: View): string {
+  const params = new URLSearchParams();
+  if (view.host !== null) params.set("host", view.host);
+  const span = view.to - view.from;
+  if (view.live) {
+    params.set("from", `-${Number(span.toFixed(3))}s`);
+    params.set("to", "now");
+  } else {
+    params.set("from", view.from.toFixed(6));
+    params.set("to", view.to.toFixed(6));
+  }
+  if (view.device !== null) params.set("device", view.device);
+  if (view.cls !== null) params.set("class", view.cls);
+  if (view.filter !== null) params.set("filter", `${view.filter.by}:${view.filter.name}`);
+  return `?${params.toString()}`;
+}
+
+/** The range scaled about `centre` within the limits of what can be shown. */
+export function zoomed(from: number, to: number, factor: number, centre = (from + to) / 2): [number, number] {
+  const span = Math.min(MAX_SPAN_S, Math.max(MIN_SPAN_S, (to - from) * factor));
+  const share = (centre - from) / (to - from);
+  return [centre - share * span, centre + (1 - share) * span];
+}
+
+/** Intervals that divide a minute, an hour or a day, in seconds. */
+const STEPS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400];
+
+/** The shortest step of which at most `most` make up `span` seconds. */
+export function stepOf(span: number, most: number): number {
+  return STEPS.find((s) => span / s <= most) ?? 86400;
+}
+
+/** Steps of an axis, which may also be shorter than the server's. */
+export function tickOf(span: number, most: number): number {
+  for (const unit of [1e-6, 1e-5, 1e-4]) for (const n of [1, 2, 5]) if (span / (n * unit) <= most) return n * unit;
+  return stepOf(span, most);
+}
+
+export const duration = (s: number): string => (s < 1 ? `${Math.round(s * 1000)}ms` : `${s}s`);

@@ -1,0 +1,361 @@
+// The application in Chromium, against a server that answers as the program does. Skips with a message where there is no Chromium.
+import assert from "node:assert/strict";
+import { access, mkdtemp, readFile, rm } from "node:fs/promises";
+import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import { chromium } from "playwright-core";
+
+const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const ARGS = [
+  "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+  "--disable-background-networking", "--disable-component-update", "--disable-sync",
+];
+const here = new URL("..", import.meta.url);
+const NOW_S = 1_795_000_000;
+const EVIL = "<img src=x onerror=alert(1)>\u202e";
+
+const missing = await access(CHROMIUM).then(() => null, () => `no browser at ${CHROMIUM}`);
+if (missing) console.error(`SKIP: ${missing}`);
+
+let directory;
+let context;
+let template;
+const servers = [];
+
+before(async () => {
+  if (missing) return;
+  directory = await mkdtemp(join(tmpdir(), "iolens-app-"));
+  template = await readFile(new URL("dist/app.html", here), "utf8");
+  context = await chromium.launchPersistentContext(join(directory, "profile"), { executablePath: CHROMIUM, headless: true, args: ARGS, viewport: { width: 1400, height: 900 } });
+});
+
+after(async () => {
+  await context?.close();
+  for (const server of servers) server.close();
+  if (directory) await rm(directory, { recursive: true, force: true });
+});
+
+const amount = (ios) => ({ ios, bytes: ios * 4096, mean_us: ios > 0 ? 100 : null });
+const group = (process, cls) => ({ process, pid: process === null ? null : 7, cgroup: "/", class: cls, origin: "direct" });
+
+/** Documents of the API for a time: reads of `evil` at 100 us, writes of dd at 20 ms. */
+const DOCUMENTS = {
+  devices: () => ({ devices: [{ name: "sda", model: "<b>disk</b>", size_bytes: 1e12 }, { name: "sdb", model: null, size_bytes: 1e9 }] }),
+  stories: ({ from }) => ({
+    stories: [1, 2].map((n) => ({
+      id: "same", kind: "writeback-flush", device: "sda", summary: `Story ${n} of ${EVIL}`, start_unix_s: from, end_unix_s: from + 1,
+      recording_start_unix_s: from - n, victim: group(EVIL, "read"), culprits: [group("dd", "write")],
+      harm: { seconds: 3 - n, share_of_io_time: 0.5, worst_at_s: 1, worst_us: 9000 }, times: 3, episodes: [{ start_s: n, end_s: n + 0.5 }], advice: [],
+    })),
+    notes: [],
+  }),
+  waits: () => ({
+    waits: [
+      { device: "sda", victim: group(null, "write"), ios: 10, io_time_s: 9, undisturbed_s: 1, own_s: 8, held_s: 0, device_s: 0, unknown_s: 0, behind: [] },
+      { device: "sda", victim: group(EVIL, "read"), ios: 10, io_time_s: 4, undisturbed_s: 1, own_s: 0, held_s: 0, device_s: 1, unknown_s: 0, behind: [{ ...group("dd", "write"), seconds: 2, ios: 5 }] },
+    ],
+    notes: [],
+  }),
+  heatmap: ({ from, to, width }) => ({
+    from_unix_s: from, column_s: (to - from) / width, latency_us: [10, 100, 1000, 10000], notes: [],
+    counts: Array.from({ length: width }, (_, i) => [i % 3, 5, i % 7 === 0 ? 1 : 0]),
+  }),
+  series: ({ from, to }) => ({
+    step_s: (to - from) / 2, notes: [],
+    columns: {
+      time_unix_s: [(from + to) / 2, to], slot_s: [(to - from) / 2, (to - from) / 2], r_kib_per_s: [100, 200], w_kib_per_s: [0, 50],
+      inflight_mean: [1, 2], inflight_max: [3, 4], lossy: [false, false], process: [`${EVIL}[7]`, "dd[7]"],
+    },
+  }),
+  ios: ({ from, to }) => {
+    const n = 40;
+    const fill = (of) => Array.from({ length: n }, (_, i) => of(i));
+    // Inside of what is on screen, whatever is asked beyond its end.
+    const end = to - from > 1 && to - from < 1.1 ? to - 1 : to;
+    return {
+      ios: n, notes: [],
+      columns: {
+        done_unix_s: fill((i) => from + ((end - from) * (i + 1)) / (n + 1)), device: fill(() => "sda"), class: fill((i) => (i % 4 ? "read" : "write")), sector: fill((i) => i * 8), bytes: fill(() => 4096),
+        queue_us: fill(() => 50), device_us: fill((i) => (i % 4 ? 50 : 4950)), total_us: fill((i) => (i % 4 ? 100 : 5000)), error: fill(() => 0), pid: fill(() => 7),
+        process: fill((i) => (i % 4 ? EVIL : "dd")), cgroup: fill(() => "/"), file: fill((i) => (i % 4 ? null : "/wal")), origin: fill(() => "direct"),
+      },
+    };
+  },
+  actors: ({ by }) => ({
+    by, notes: ["A note of the server."],
+    actors: [{ name: by === "process" ? `${EVIL}[7]` : `/${by}`, read: amount(90), write: amount(0), discard: amount(0), flush: amount(0), io_time_s: 4, io_time_percent: 40 }],
+    others: { name: null, read: amount(0), write: amount(0), discard: amount(0), flush: amount(0), io_time_s: 0, io_time_percent: 0 },
+  }),
+};
+
+/** A server with these habits: `delayMs` before each answer of the API, and parts that `fail` so many times. */
+async function serve(habits = {}) {
+  const state = { asked: [], aborted: [], fail: {}, delayMs: 0, recording: false, watchers: new Set(), ...habits };
+  const server = createServer((request, response) => {
+    const url = new URL(request.url, "http://h");
+    if (url.pathname === "/") {
+      const data = JSON.stringify({ format: 1, now_unix_s: NOW_S, recording: state.recording });
+      const page = template.replace("__TITLE__", "t").replace("__DATA__", () => data);
+      const policy = /Content-Security-Policy" content="([^"]*)"/.exec(page)[1];
+      response.writeHead(200, { "content-type": "text/html; charset=utf-8", "content-security-policy": `${policy}; frame-ancestors 'none'` });
+      response.end(page);
+      return;
+    }
+    const name = url.pathname.replace("/api/v1/", "");
+    state.asked.push(`${name}${url.search}`);
+    if (name === "live") {
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      response.write(": hello\n\n");
+      state.watchers.add(response);
+      return;
+    }
+    const query = Object.fromEntries(url.searchParams);
+    const numbers = { ...query, from: Number(query.from), to: Number(query.to), width: Number(query.width) };
+    response.on("close", () => response.writableEnded || state.aborted.push(name));
+    setTimeout(() => {
+      if (response.destroyed) return;
+      if (state.fail[name] > 0) {
+        state.fail[name]--;
+        response.writeHead(503, { "content-type": "application/problem+json" });
+        response.end(JSON.stringify({ type: "about:blank", status: 503, title: "x", detail: "this takes too long: ask for a shorter stretch" }));
+        return;
+      }
+      response.writeHead(DOCUMENTS[name] ? 200 : 404, { "content-type": "application/json" });
+      response.end(JSON.stringify(DOCUMENTS[name]?.(numbers) ?? { detail: "nothing" }));
+    }, state.delayMs);
+  });
+  servers.push(server);
+  await new Promise((done) => server.listen(0, "127.0.0.1", done));
+  state.url = `http://127.0.0.1:${server.address().port}/`;
+  return state;
+}
+
+const AN_HOUR = `?from=${NOW_S - 3600}&to=${NOW_S}`;
+
+async function open(url) {
+  const page = await context.newPage();
+  page.problems = [];
+  page.on("pageerror", (e) => page.problems.push(String(e)));
+  page.on("dialog", (d) => page.problems.push(d.message()));
+  page.on("console", (m) => m.type() === "error" && !m.text().includes("Failed to load resource") && page.problems.push(m.text()));
+  await page.goto(url);
+  await page.waitForSelector("html[data-ready]");
+  return page;
+}
+
+const quiet = (page) => page.waitForFunction(() => [...document.querySelectorAll(".part-status")].every((p) => p.textContent === ""));
+const range = (page) => page.evaluate(() => {
+  const q = new URLSearchParams(location.search);
+  return [Number(q.get("from")), Number(q.get("to"))];
+});
+/** Waits for the address to differ, and gives the width that it says. */
+async function widthAfter(page, act) {
+  const before = page.url();
+  await act();
+  await page.waitForFunction((b) => location.href !== b, before);
+  const [from, to] = await range(page);
+  return to - from;
+}
+/** How many pixels of the chart are not transparent. */
+const inked = (page) => page.evaluate(() => {
+  const c = document.querySelector(".chart canvas");
+  const { data } = c.getContext("2d").getImageData(0, 0, c.width, c.height);
+  let n = 0;
+  for (let i = 3; i < data.length; i += 4) n += data[i] > 0 ? 1 : 0;
+  return n;
+});
+
+describe("the application", { skip: missing !== null }, () => {
+  test("is painted and can be used while every answer takes 2 s", async () => {
+    const server = await serve({ delayMs: 2000 });
+    const page = await open(server.url + AN_HOUR);
+    const ready = Number(await page.evaluate(() => document.documentElement.dataset.ready));
+    assert.ok(await page.locator(".bar").isVisible() && await page.locator(".chart canvas").isVisible());
+    assert.match(await page.locator(".stories").textContent(), /The stories are loading/);
+    assert.ok(ready < 2000, `drawn after ${ready} ms, before any answer`);
+    await page.waitForSelector(".story");
+    await quiet(page);
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
+  test("says in a sentence which part failed, keeps the others, and tries again", async () => {
+    const server = await serve({ fail: { waits: 1 } });
+    const page = await open(server.url + AN_HOUR);
+    await page.waitForSelector(".part-status.failed");
+    const text = await page.locator(".waits").textContent();
+    assert.match(text, /The waits could not be loaded\. This takes too long: ask for a shorter stretch\. Trying again/);
+    assert.ok(!text.includes("{"), "no JSON on screen");
+    assert.equal(await page.locator(".story").count(), 2, "stories of one identity are two rows");
+    await page.waitForSelector(".waits tbody tr");
+    assert.equal(await page.locator(".part-status.failed").count(), 0);
+    await page.close();
+  });
+
+  test("names are text, and a victim without a process has a word", async () => {
+    const server = await serve();
+    const page = await open(server.url + AN_HOUR);
+    await page.waitForSelector(".waits tbody tr");
+    await page.waitForSelector(".actors tbody tr");
+    await page.locator(".story summary").first().click();
+    assert.equal(await page.locator("img").count(), 0);
+    assert.match(await page.locator(".waits tbody").textContent(), /<img src=x onerror=alert\(1\)>\\u\{202e\}/);
+    const victims = await page.locator(".waits tbody tr td:first-child").allTextContents();
+    assert.match(victims[0], /<img/, "who waited for others comes first");
+    assert.match(victims[1], /the kernel/);
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
+  test("zooms by keys, wheel, drag and buttons, and the address is the view", async () => {
+    const server = await serve();
+    const page = await open(server.url + AN_HOUR);
+    await quiet(page);
+    const close = (a, b) => assert.ok(Math.abs(a - b) < 1e-3 * b, `${a} is ${b}`);
+    close(await widthAfter(page, () => page.keyboard.press("w")), 1800);
+    close(await widthAfter(page, () => page.keyboard.press("-")), 3600);
+    const [before] = await range(page);
+    close(await widthAfter(page, () => page.keyboard.press("ArrowLeft")), 3600);
+    assert.ok((await range(page))[0] < before);
+    close(await widthAfter(page, () => page.getByRole("button", { name: "Closer (W or +)" }).click()), 1800);
+    const box = await page.locator(".chart canvas").boundingBox();
+    await page.mouse.move(box.x + box.width / 2, box.y + 60);
+    assert.ok(await widthAfter(page, () => page.mouse.wheel(0, -100)) < 1400);
+    const wide = await range(page);
+    const narrow = await widthAfter(page, async () => {
+      await page.mouse.move(box.x + 300, box.y + 60);
+      await page.mouse.down();
+      await page.mouse.move(box.x + 400, box.y + 70, { steps: 4 });
+      await page.mouse.up();
+    });
+    close(narrow, ((wide[1] - wide[0]) * 100) / (box.width - 78));
+    await page.goBack();
+    assert.deepEqual(await range(page), wide);
+    await page.goForward();
+    await quiet(page);
+    const asked = server.asked.filter((a) => a.startsWith("stories")).length;
+    const address = page.url();
+    await page.goto(address);
+    await quiet(page);
+    assert.equal(page.url(), address);
+    assert.ok(server.asked.filter((a) => a.startsWith("stories")).length > asked);
+    const last = new URLSearchParams(server.asked.filter((a) => a.startsWith("stories")).at(-1).split("?")[1]);
+    close(Number(last.get("to")) - Number(last.get("from")), narrow);
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
+  test("a newer view cancels the requests of the older one, and what was drawn stays", async () => {
+    const server = await serve();
+    const page = await open(server.url + AN_HOUR);
+    await quiet(page);
+    const full = await inked(page);
+    server.delayMs = 3000;
+    await page.keyboard.press("w");
+    await page.waitForFunction(() => document.querySelector(".stories .part-status").textContent !== "");
+    assert.ok(await inked(page) > full / 2, "coarser data stays until finer is there");
+    await page.keyboard.press("w");
+    while (!["stories", "waits", "heatmap"].every((n) => server.aborted.includes(n))) await page.waitForTimeout(20);
+    await quiet(page);
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
+  test("shows each I/O as a bar below 50 ms, with all its fields", async () => {
+    const server = await serve();
+    const page = await open(`${server.url}?from=${NOW_S - 100}&to=${NOW_S - 100 + 0.04}`);
+    await page.waitForSelector("html[data-mode=ios]");
+    const ios = server.asked.find((a) => a.startsWith("ios"));
+    const query = new URLSearchParams(ios.split("?")[1]);
+    assert.ok(Number(query.get("to")) > NOW_S - 100 + 1, "I/Os that complete later are asked for");
+    const box = await page.locator(".chart canvas").boundingBox();
+    // Bars lie in lanes from the top: somewhere in the first one is an I/O.
+    for (let x = 70; x < box.width - 20 && !(await page.locator(".io-tip").isVisible()); x += 3) await page.mouse.move(box.x + x, box.y + 20);
+    const tip = await page.locator(".io-tip").textContent();
+    for (const field of ["Process", "Control group", "File", "Class", "sector", "Size4 KiB", "Latency", "In the queue50 µs", "In the device", "Started", "Completed"]) assert.ok(tip.includes(field), `${field}: ${tip}`);
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
+  test("a click filters charts and tables, and Escape shows all again", async () => {
+    const server = await serve();
+    const page = await open(server.url + AN_HOUR);
+    await page.locator(".actors button.name").first().click();
+    await page.waitForFunction(() => location.search.includes("filter=process"));
+    assert.match(await page.locator(".filter").textContent(), /Only process <img/);
+    await quiet(page);
+    assert.ok(server.asked.some((a) => a.startsWith("series") && a.includes("by=process")));
+    await page.reload();
+    await page.waitForSelector(".filter:not([hidden])");
+    await page.keyboard.press("Escape");
+    await page.waitForFunction(() => !location.search.includes("filter"));
+    assert.equal(await page.locator(".filter").isVisible(), false);
+    await page.locator("select[aria-label=Device]").selectOption("sdb");
+    await page.waitForFunction(() => location.search.includes("device=sdb"));
+    await quiet(page);
+    assert.match(server.asked.filter((a) => a.startsWith("waits")).at(-1), /device=sdb/);
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
+  test("a box says who is in it and what distinguishes it", async () => {
+    const server = await serve();
+    const page = await open(server.url + AN_HOUR);
+    await quiet(page);
+    const canvas = await page.locator(".chart canvas").boundingBox();
+    // 5 ms lies in the upper third of 8 us to 12 ms, the scale of the heat map.
+    await page.keyboard.down("Shift");
+    await page.mouse.move(canvas.x + 70, canvas.y + 18);
+    await page.mouse.down();
+    await page.mouse.move(canvas.x + canvas.width - 20, canvas.y + 70, { steps: 3 });
+    await page.mouse.up();
+    await page.keyboard.up("Shift");
+    const box = page.locator("section[aria-label=Selection]");
+    await box.locator("tbody tr").first().waitFor();
+    const rows = await box.locator("tbody tr").allTextContents();
+    assert.match(await box.locator("h2").textContent(), /^10 I\/Os of/);
+    assert.ok(rows.some((r) => /process dd\[7\]100 %0 %/.test(r)), rows.join("\n"));
+    assert.ok(rows.some((r) => /file \/wal100 %0 %/.test(r)), rows.join("\n"));
+    await page.keyboard.press("Escape");
+    assert.equal(await box.isVisible(), false);
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
+  test("is live, pauses where it is touched, and goes back with one key", async () => {
+    const server = await serve({ recording: true });
+    const page = await open(server.url);
+    await page.waitForSelector(".live-button[aria-pressed=true]");
+    while (server.watchers.size === 0) await page.waitForTimeout(20);
+    const shown = () => page.locator("input[aria-label='To (UTC)']").inputValue();
+    const first = await shown();
+    await page.waitForFunction((f) => document.querySelector("input[aria-label='To (UTC)']").value !== f, first);
+    const canvas = await page.locator(".chart canvas").boundingBox();
+    await page.mouse.move(canvas.x + 300, canvas.y + 60);
+    await page.mouse.wheel(0, -100);
+    await page.waitForSelector(".live-button[aria-pressed=false]");
+    await page.waitForFunction(() => /to=\d/.test(location.search));
+    const span = (await range(page)).reduce((a, b) => b - a);
+    await page.keyboard.press("l");
+    await page.waitForSelector(".live-button[aria-pressed=true]");
+    await page.waitForFunction(() => location.search.includes("to=now"));
+    const kept = Number(/from=-([\d.]+)s/.exec(page.url())[1]);
+    assert.ok(Math.abs(kept - span) < 0.01 * span, `${kept} is ${span}: the width is kept`);
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
+  test("fits a phone, and has no more than 140 KiB of script", async () => {
+    const server = await serve();
+    const page = await open(server.url + AN_HOUR);
+    await page.setViewportSize({ width: 390, height: 800 });
+    await quiet(page);
+    const [inner, scroll] = await page.evaluate(() => [innerWidth, document.documentElement.scrollWidth]);
+    assert.ok(scroll <= inner, `${scroll} pixels on ${inner}`);
+    await page.close();
+    const { gzipSync } = await import("node:zlib");
+    assert.ok(gzipSync(template).length < 140 * 1024);
+  });
+});
