@@ -76,7 +76,7 @@ def follow(stop: threading.Event) -> None:
     while not stop.is_set():
         stream.readline()
         if time.monotonic() >= next_page:
-            page = ask("/", "text/html")[1]
+            page = ask("/report", "text/html")[1]
             data = page[page.find(b'"refresh_s":') + 12:][:8].split(b",")[0].split(b"}")[0]
             next_page = time.monotonic() + max(5.0, float(data or 5))
 
