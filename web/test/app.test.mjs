@@ -286,7 +286,7 @@ describe("the application", { skip: missing !== null }, () => {
     await page.waitForFunction(() => location.search.includes("filter=process"));
     assert.match(await page.locator(".filter").textContent(), /Only process <img/);
     await quiet(page);
-    assert.ok(server.asked.some((a) => a.startsWith("series") && a.includes("by=process")));
+    for (const part of ["series", "heatmap"]) assert.match(server.asked.filter((a) => a.startsWith(part)).at(-1), /[?&]process=/, part);
     await page.reload();
     await page.waitForSelector(".filter:not([hidden])");
     await page.keyboard.press("Escape");

@@ -136,13 +136,12 @@ export class Chart {
     this.#later();
   }
 
-  setSeries(series: Series, keep: (index: number) => boolean): void {
+  setSeries(series: Series): void {
     const c = series.columns;
     const at = c["time_unix_s"] ?? [];
     this.#rows = [];
     const add = (a: number | null | undefined, b: number | null | undefined) => (typeof a === "number" || typeof b === "number" ? ((a ?? 0) + (b ?? 0)) * 1024 : null);
     for (let i = 0; i < at.length; i++) {
-      if (!keep(i)) continue;
       this.#rows.push({
         at: at[i] ?? 0, length: c["slot_s"]?.[i] ?? series.step_s,
         r: add(c["r_kib_per_s"]?.[i], null), w: add(c["w_kib_per_s"]?.[i], null),
@@ -665,26 +664,4 @@ function paint(layer: Layer): HTMLCanvasElement {
   });
   ctx.putImageData(image, 0, 0);
   return canvas;
-}
-
-/** The heat map of single I/Os, where the server's own cannot be filtered. */
-export function heatOf(ios: Ios, keep: (i: number) => boolean, from: number, to: number, columns: number, rows: number): Heat {
-  const c = ios.columns;
-  const kept = c.done_unix_s.map((_, i) => i).filter((i) => keep(i) && (c.total_us[i] ?? 0) > 0);
-  let [low, high] = [Infinity, 0];
-  for (const i of kept) {
-    low = Math.min(low, c.total_us[i] ?? 0);
-    high = Math.max(high, c.total_us[i] ?? 0);
-  }
-  if (high === 0) [low, high] = [10, 100_000];
-  [low, high] = [low * 0.999, high * 1.001];
-  const counts = Array.from({ length: columns }, () => new Array<number>(rows).fill(0));
-  const column_s = (to - from) / columns;
-  for (const i of kept) {
-    const column = counts[Math.floor(((c.done_unix_s[i] ?? 0) - from) / column_s)];
-    const row = Math.floor((Math.log((c.total_us[i] ?? 0) / low) / Math.log(high / low)) * rows);
-    if (column && row >= 0 && row < rows) column[row] = (column[row] ?? 0) + 1;
-  }
-  const latency_us = Array.from({ length: rows + 1 }, (_, i) => low * (high / low) ** (i / rows));
-  return { from_unix_s: from, column_s, latency_us, counts, notes: [] };
 }

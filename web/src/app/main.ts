@@ -6,7 +6,7 @@ import { Feed } from "../live/feed";
 import { embedded, show } from "../page";
 import { choose, current, watch } from "../theme";
 import { ask } from "./api";
-import { type Box, Chart, heatOf } from "./chart";
+import { type Box, Chart } from "./chart";
 import { type Actor, type Device, type Heat, type Ios, type Series, type Story, type Wait, processName } from "./data";
 import { CLASSES, type Ways, actors, stories, waits } from "./panels";
 import { Loader } from "./part";
@@ -342,19 +342,11 @@ class Application {
         return;
       }
       const classes = (["write", "read"] as const).filter((c) => view.cls === null || view.cls === c);
-      if (view.filter !== null) {
-        const ios = await ask<Ios>("ios", { ...range, limit: MAX_IOS }, signal);
-        const keep = about(ios);
-        for (const cls of classes) this.#chart.addHeat(cls, heatOf(ios, (i) => keep(i) && ios.columns.class[i] === cls, from, to, width, height));
-      } else {
-        const heats = classes.map(async (cls) => this.#chart.addHeat(cls, await ask<Heat>("heatmap", { ...range, class: cls, width, height }, signal)));
-        await Promise.all([...heats]);
-      }
-      const by = view.filter?.by ?? "all";
-      const step = stepOf(to - from, view.filter === null ? width : 200);
-      const series = await ask<Series>("series", { ...range, by, step: duration(Math.max(step, 0.001)), extended: "true" }, signal);
-      const names = by === "all" ? null : series.columns[by];
-      this.#chart.setSeries(series, (i) => names == null || names[i] === view.filter?.name);
+      const filter = view.filter === null ? {} : { [view.filter.by]: view.filter.name };
+      const heats = classes.map(async (cls) => this.#chart.addHeat(cls, await ask<Heat>("heatmap", { ...range, ...filter, class: cls, width, height }, signal)));
+      await Promise.all(heats);
+      const step = stepOf(to - from, width);
+      this.#chart.setSeries(await ask<Series>("series", { ...range, ...filter, class: view.cls, step: duration(Math.max(step, 0.001)), extended: "true" }, signal));
     }, quiet);
   }
 

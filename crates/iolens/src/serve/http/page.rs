@@ -487,7 +487,7 @@ mod tests {
         }
         // Nothing is left to read: an answer that needs the store would fail.
         std::fs::remove_dir_all(dir.path()).unwrap();
-        for uri in ["/", "/?from=nonsense", "/?host=%00&filter=process:<b>x"] {
+        for uri in ["/", "/?from=nonsense", "/?host=%00&filter=process:%3Cb%3Ex"] {
             let (response, page) = browse(&app, uri);
             assert_eq!(response.status(), StatusCode::OK, "{uri}");
             let policy = response.headers()[header::CONTENT_SECURITY_POLICY]
