@@ -2637,6 +2637,10 @@ export interface SmallSequentialEvidence {
  */
 export interface SlowIoEvidence {
   /**
+   * The shortage of CPU time during the slowest, if such shortages explain all of them: then it need not be the device.
+   */
+  cpu_shortage: CpuShortage | null;
+  /**
    * How many took longer than a second.
    */
   ios_over_1s: number;

@@ -1,7 +1,9 @@
 //! I/Os that went wrong: failed ones, very slow ones, and those that are missing.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
+use crate::analysis::counters::pressure::{CpuShortage, HostPressure};
 use crate::analysis::findings::evidence::{
     Evidence, IoErrorEvidence, LostEventsEvidence, SlowIoEvidence,
 };
@@ -15,6 +17,9 @@ pub const SLOW_NS: i64 = 1_000_000_000;
 
 /// From here on drivers begin to abort and reset (SCSI and NVMe time-outs are 30 s; hung-task warnings follow).
 pub const VERY_SLOW_NS: i64 = 10_000_000_000;
+
+/// So many of a device's slowest I/Os are compared with what the host was short of.
+const MAX_COMPARED: usize = 256;
 
 /// One I/O that stands out.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -55,6 +60,8 @@ struct PerDevice {
     slow: u64,
     slow_span: Option<(i64, i64)>,
     slowest: Option<Case>,
+    /// Latency and completion of the slowest ones, the least slow on top.
+    compared: BinaryHeap<Reverse<(i64, i64)>>,
     errors: BTreeMap<i32, u64>,
     error_span: Option<(i64, i64)>,
     first_error: Option<Case>,
@@ -108,6 +115,10 @@ impl ErrorCounts {
         if total_ns >= SLOW_NS {
             d.slow += 1;
             widen(&mut d.slow_span, io.start_ns(), io.done_ns);
+            d.compared.push(Reverse((total_ns, io.done_ns)));
+            if d.compared.len() > MAX_COMPARED {
+                d.compared.pop();
+            }
             if d.slowest.is_none_or(|s| s.total_ns < total_ns) {
                 d.slowest = Some(case);
             }
@@ -134,31 +145,52 @@ impl ErrorCounts {
         widen(&mut sum.span, lost.from_ns, lost.to_ns);
     }
 
-    /// The findings. `ios` is the number of I/Os that are not missing.
-    pub fn finish(self, ios: u64) -> Vec<Finding> {
+    /// The findings. `ios` is the number of I/Os that are not missing; `host` is what the machine was short of.
+    pub fn finish(self, ios: u64, host: &HostPressure) -> Vec<Finding> {
         let mut found: Vec<Finding> = self
             .lost
             .iter()
             .filter_map(|(reason, sum)| loss_finding(*reason, sum, ios))
             .collect();
         for (dev, d) in self.index.devices().iter().zip(&self.devices) {
-            found.extend(slow_finding(*dev, d));
+            found.extend(slow_finding(*dev, d, host));
             found.extend(error_finding(*dev, d));
         }
         found
     }
 }
 
-fn slow_finding(dev: DevId, d: &PerDevice) -> Option<Finding> {
+/// The latency of the slowest I/O that no shortage of CPU time explains, or the shortage that explains the slowest where
+/// there is no such I/O.
+fn unexplained_ns(d: &PerDevice, host: &HostPressure) -> Result<i64, CpuShortage> {
+    let mut of_slowest = None;
+    let mut compared: Vec<(i64, i64)> = d.compared.iter().map(|c| c.0).collect();
+    compared.sort_unstable_by_key(|c| Reverse(*c));
+    for (total_ns, done_ns) in compared {
+        let Some(shortage) = host.cpu_shortage(done_ns - total_ns, done_ns) else {
+            return Ok(total_ns);
+        };
+        of_slowest = of_slowest.or(Some(shortage));
+    }
+    // Those beyond the compared ones are slow as well, and nothing is known of them.
+    match of_slowest {
+        Some(shortage) if d.slow <= MAX_COMPARED as u64 => Err(shortage),
+        _ => Ok(SLOW_NS),
+    }
+}
+
+/// The finding. I/Os that a shortage of CPU time explains are no warning about the device.
+fn slow_finding(dev: DevId, d: &PerDevice, host: &HostPressure) -> Option<Finding> {
     let (slowest, (from_ns, to_ns)) = d.slowest.zip(d.slow_span)?;
+    let unexplained_ns = unexplained_ns(d, host);
     Some(Finding {
         dev: Some(dev),
         from_ns,
         to_ns,
-        severity: if slowest.total_ns >= VERY_SLOW_NS {
-            Severity::Critical
-        } else {
-            Severity::Warning
+        severity: match unexplained_ns {
+            Ok(VERY_SLOW_NS..) => Severity::Critical,
+            Ok(_) => Severity::Warning,
+            Err(_) => Severity::Info,
         },
         evidence: Evidence::SlowIo(SlowIoEvidence {
             ios_over_1s: d.slow,
@@ -170,6 +202,7 @@ fn slow_finding(dev: DevId, d: &PerDevice) -> Option<Finding> {
             slowest_sector: slowest.sector,
             slowest_process: slowest.process(),
             slowest_pid: slowest.tgid,
+            cpu_shortage: unexplained_ns.err(),
         }),
     })
 }
@@ -240,7 +273,7 @@ mod tests {
             .iter()
             .for_each(|io| t.push(io));
         t.push(&Io::new(30, A, Op::READ, 4096, None, 999_999_999));
-        let f = &t.finish(4)[0];
+        let f = &t.finish(4, &HostPressure::default())[0];
         assert_eq!(
             (f.from_ns / 1_000_000_000, f.to_ns / 1_000_000_000),
             (2, 21)
@@ -263,6 +296,47 @@ mod tests {
     }
 
     #[test]
+    fn slow_ios_while_the_cpus_are_short_are_no_warning_about_the_device() {
+        use crate::model::PressureSample;
+        const S: i64 = 1_000_000_000;
+        let severity_and_shortage = |ios: &[(i64, i64)]| {
+            let mut t = ErrorCounts::new(Window::OPEN);
+            for (done_s, total_s) in ios {
+                t.push(&Io::new(done_s * S, A, Op::WRITE, 4096, None, total_s * S));
+            }
+            // The hypervisor takes most of the CPUs in the first 20 s only.
+            let mut host = HostPressure::default();
+            for (from_s, stolen_s) in [(0, 15), (20, 0)] {
+                host.push(&PressureSample {
+                    from_ns: from_s * S,
+                    to_ns: (from_s + 20) * S,
+                    cpus: Some(2),
+                    steal_ns: Some(stolen_s * S),
+                    ..PressureSample::default()
+                });
+            }
+            let found = t.finish(4, &host).remove(0);
+            let Evidence::SlowIo(e) = found.evidence else {
+                panic!("{found:?}")
+            };
+            (found.severity, e.cpu_shortage)
+        };
+        let is_cpu = (Severity::Info, Some(CpuShortage::Steal));
+        assert_eq!(severity_and_shortage(&[(18, 12), (19, 2)]), is_cpu);
+        // One of them is slow while nothing is stolen: the others do not excuse it, and do not make it worse.
+        let is_device = |severity| (severity, None);
+        let mixed = severity_and_shortage(&[(18, 12), (30, 2)]);
+        assert_eq!(mixed, is_device(Severity::Warning));
+        let mixed = severity_and_shortage(&[(18, 2), (35, 12)]);
+        assert_eq!(mixed, is_device(Severity::Critical));
+        // Nothing is known of the host after 40 s.
+        let unknown = severity_and_shortage(&[(90, 2)]);
+        assert_eq!(unknown, is_device(Severity::Warning));
+        let many = vec![(18, 2); MAX_COMPARED + 1];
+        assert_eq!(severity_and_shortage(&many), is_device(Severity::Warning));
+    }
+
+    #[test]
     fn failures_are_counted_by_error() {
         let mut t = ErrorCounts::new(Window::OPEN);
         for (i, e) in [5, 5, 28, 0].into_iter().enumerate() {
@@ -272,7 +346,7 @@ mod tests {
                 ..Io::new(i as i64, A, Op::READ, 512, None, 1)
             });
         }
-        let f = &t.finish(4)[0];
+        let f = &t.finish(4, &HostPressure::default())[0];
         let Evidence::IoError(e) = &f.evidence else {
             panic!("{f:?}")
         };
@@ -298,7 +372,7 @@ mod tests {
             });
         }
         assert_eq!(
-            t.finish(100).len(),
+            t.finish(100, &HostPressure::default()).len(),
             LossReason::ALL.iter().filter(|r| r.is_loss()).count()
         );
     }

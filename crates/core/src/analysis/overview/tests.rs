@@ -366,6 +366,7 @@ fn moments_are_findings_by_turns_and_extremes() {
         slowest_sector: None,
         slowest_process: None,
         slowest_pid: None,
+        cpu_shortage: None,
     };
     let findings = [
         finding(Evidence::LostEvents(lost), 0, 600),

@@ -266,7 +266,7 @@ impl ReportBuilder {
             devices.ios = devices.devices.iter().map(DeviceSummary::ios).sum();
             devices.bytes = devices.devices.iter().map(DeviceSummary::bytes).sum();
         }
-        let mut found = trouble.finish(devices.ios);
+        let mut found = trouble.finish(devices.ios, &self.host);
         if known.is_empty() && !self.plan.has_ios {
             found.extend(summary::findings(&self.counted, window, |dev| {
                 self.losses.of(dev)

@@ -230,8 +230,12 @@ impl Sentence for SlowIoEvidence {
             n if n > 1 => format!("{n} I/Os took longer than 1 s; the slowest, a"),
             _ => "A".to_owned(),
         };
+        let cpus = match self.cpu_shortage {
+            Some(_) => " The CPUs were short meanwhile: the device need not be the cause.",
+            None => "",
+        };
         format!(
-            "{others} {} of {} bytes{}, took {:.2} s, most of it {place}.",
+            "{others} {} of {} bytes{}, took {:.2} s, most of it {place}.{cpus}",
             self.slowest_class.name(),
             self.slowest_bytes,
             by(self.slowest_process.as_deref(), self.slowest_pid),

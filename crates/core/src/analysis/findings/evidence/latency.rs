@@ -206,4 +206,6 @@ pub struct SlowIoEvidence {
     /// Its process id.
     #[serde(skip)]
     pub slowest_pid: Option<i32>,
+    /// The shortage of CPU time during the slowest, if such shortages explain all of them: then it need not be the device.
+    pub cpu_shortage: Option<CpuShortage>,
 }

@@ -316,6 +316,7 @@ fn documents_name_processes_and_devices_and_leave_out_what_is_not_theirs() {
         slowest_sector: Some(8),
         slowest_process: Some("fio".to_owned()),
         slowest_pid: Some(7),
+        cpu_shortage: None,
     };
     let map = evidence(&of(Evidence::SlowIo(slow)), &meta);
     assert!(

@@ -381,6 +381,11 @@ fn slow_members_and_slow_ios_are_named() {
         slowest_sector: None,
         slowest_process: None,
         slowest_pid: None,
+        cpu_shortage: None,
+    };
+    let in_shortage = SlowIoEvidence {
+        cpu_shortage: Some(CpuShortage::Steal),
+        ..slow.clone()
     };
     let by_fio = SlowIoEvidence {
         ios_over_1s: 3,
@@ -390,11 +395,13 @@ fn slow_members_and_slow_ios_are_named() {
         ..slow.clone()
     };
     assert_eq!(
-        [slow, by_fio].map(Evidence::SlowIo).map(said),
+        [slow, by_fio, in_shortage].map(Evidence::SlowIo).map(said),
         [
             "A write of 4096 bytes, took 11.00 s, most of it in the device.",
             "3 I/Os took longer than 1 s; the slowest, a write of 4096 bytes by fio (process 7), took 11.00 s, most of it in the \
              kernel's queue.",
+            "A write of 4096 bytes, took 11.00 s, most of it in the device. The CPUs were short meanwhile: the device need not be \
+             the cause.",
         ]
     );
 }
