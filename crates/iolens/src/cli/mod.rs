@@ -254,7 +254,7 @@ pub struct ReportPlan {
     #[arg(long, value_name = "NAME")]
     pub victim: Option<String>,
     /// Leave out a story, by its id in JSON. May be repeated
-    #[arg(long = "mute", value_name = "ID")]
+    #[arg(long = "mute", value_name = "ID", value_parser = serve::parse_story_id)]
     pub muted: Vec<String>,
     /// Print everything about this device alone; in JSON its details, a summary of the others. May be repeated [default in
     /// JSON: all of up to 8 devices, of more the 4 with most I/Os]

@@ -64,7 +64,14 @@ pub struct ServePlan {
     /// Run this shell command for each finding that begins or ends; it gets the finding as a line of JSON on its input
     #[arg(long, value_name = "CMD")]
     pub on_finding: Option<String>,
-    /// How findings are written to standard error [default: text on a terminal, else json]
+    /// Run this shell command for each story that begins or ends; it gets the story as a line of JSON on its input, and in
+    /// variables such as $IOLENS_VICTIM (docs/serve.md)
+    #[arg(long, value_name = "CMD")]
+    pub on_story: Option<String>,
+    /// Do not report this story, by its id; may be repeated
+    #[arg(long = "mute", value_name = "ID", value_delimiter = ',', value_parser = parse_story_id)]
+    pub muted: Vec<String>,
+    /// How findings and stories are written to standard error [default: text on a terminal, else json]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub log: Option<LogChoice>,
     /// Keep the I/Os from 5 minutes before a finding of this kind to 5 minutes after it, beyond --keep; may be repeated
@@ -133,6 +140,15 @@ fn freeze_keep_help() -> String {
     )
 }
 
+/// The id of a story.
+pub(super) fn parse_story_id(s: &str) -> Result<String, String> {
+    let is_digit = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+    if s.len() == 12 && s.chars().all(is_digit) {
+        return Ok(s.to_owned());
+    }
+    Err("give a story's id, twelve hexadecimal digits such as 48b69ca5edff".to_owned())
+}
+
 fn parse_keep(s: &str) -> Result<u64, String> {
     match parse_size(s)? {
         n if n < MIN_KEEP => Err(format!(
@@ -188,6 +204,12 @@ impl ServePlan {
                 self.allow_hosts
             },
             on_finding: self.on_finding.or(file.on_finding),
+            on_story: self.on_story.or(file.on_story),
+            muted: if self.muted.is_empty() {
+                file.muted
+            } else {
+                self.muted
+            },
             log: self.log.or(file.log),
             freeze_on: if self.freeze_on.is_empty() {
                 file.freeze_on
@@ -343,6 +365,9 @@ mod tests {
                 .len(),
             2
         );
+        let muted = parse_config("mute = [\"48b69ca5edff\", \"0123456789ab\"]");
+        assert_eq!(muted.expect("ids").muted.len(), 2);
+        assert!(said("mute = \"backup\"").contains("a story's id"));
         assert!(said("keep = true").contains("not boolean"));
         assert!(said("rec = ").contains("line 1"));
         assert!(

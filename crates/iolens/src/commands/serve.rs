@@ -54,6 +54,8 @@ pub fn run(plan: ServePlan) -> Result<u8> {
             until_ns: None,
         },
         on_finding: plan.on_finding,
+        on_story: plan.on_story,
+        muted: plan.muted.into_iter().collect(),
         log: log_format(plan.log),
         freeze: FreezeOptions {
             kinds: freeze_kinds,

@@ -10,6 +10,7 @@ use iolens_recorder::Progress;
 use super::escape;
 use super::layout::{count_of, size};
 use super::record_text::shell_word;
+use super::stories::StoryNews;
 
 /// The lines before recording begins; `limits` says what this source cannot show and why.
 pub fn started(source: &Source, limits: &[String], root: &Path, keep_bytes: u64) -> String {
@@ -140,6 +141,45 @@ pub fn event(e: &Event) -> String {
     )
 }
 
+/// A story that begins or ends; times are Unix time.
+#[derive(Debug, Clone, Copy)]
+pub struct StoryLine<'a> {
+    /// Nothing of it was seen for a while.
+    pub is_over: bool,
+    /// What is reported of it.
+    pub news: &'a StoryNews,
+    /// When the victim was hurt first.
+    pub from_unix_ns: i64,
+    /// When it was hurt last.
+    pub to_unix_ns: i64,
+}
+
+/// One line for people.
+pub fn story(line: &StoryLine) -> String {
+    let news = line.news;
+    let kind = news.kind.name();
+    let device = escape::terminal(&news.device);
+    if line.is_over {
+        let seconds = (line.to_unix_ns - line.from_unix_ns) as f64 / 1e9;
+        return format!(
+            "{} over: {kind}, {device}, story {}, after {seconds:.1} s",
+            clock(line.to_unix_ns),
+            news.id,
+        );
+    }
+    let mut out = format!(
+        "{} story {}: {kind}, {device}: {}",
+        clock(line.from_unix_ns),
+        news.id,
+        escape::terminal(&news.summary),
+    );
+    if !news.advice.is_empty() {
+        let advice = news.advice.join("; ");
+        let _ = write!(out, " Try: {}", escape::terminal(&advice));
+    }
+    out
+}
+
 /// A moment as time of day (UTC).
 fn clock(unix_ns: i64) -> String {
     jiff::Timestamp::from_nanosecond(unix_ns.into()).map_or_else(
@@ -198,6 +238,39 @@ mod tests {
         assert_eq!(
             event(&over),
             "22:13:32Z over: slow-io, all devices, after 12.5 s"
+        );
+    }
+
+    #[test]
+    fn a_story_is_one_line_that_says_what_to_try() {
+        let news = StoryNews {
+            id: "48b69ca5edff".to_owned(),
+            kind: iolens_core::analysis::stories::StoryKind::SequentialScan,
+            device: "sda".to_owned(),
+            victim: "shop (77)".to_owned(),
+            culprits: vec!["backup (12)".to_owned()],
+            harm_s: 104.0,
+            summary: "backup (12) reads.\nReads of sh\x1b[31mop (77) wait for it.".to_owned(),
+            advice: vec!["io.max".to_owned(), "ionice".to_owned()],
+        };
+        let begun = StoryLine {
+            is_over: false,
+            news: &news,
+            from_unix_ns: 1_700_000_000_000_000_000,
+            to_unix_ns: 1_700_000_012_500_000_000,
+        };
+        assert_eq!(
+            story(&begun),
+            "22:13:20Z story 48b69ca5edff: sequential-scan, sda: backup (12) reads.\\x0aReads of sh\\x1b[31mop (77) \
+             wait for it. Try: io.max; ionice"
+        );
+        let over = StoryLine {
+            is_over: true,
+            ..begun
+        };
+        assert_eq!(
+            story(&over),
+            "22:13:32Z over: sequential-scan, sda, story 48b69ca5edff, after 12.5 s"
         );
     }
 

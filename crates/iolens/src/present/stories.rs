@@ -210,6 +210,27 @@ pub(super) struct ClearedEntry {
     pub summary: String,
 }
 
+/// What is reported of a story while it happens.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoryNews {
+    /// By which it is recognised and muted.
+    pub id: String,
+    /// By what mechanism.
+    pub kind: StoryKind,
+    /// Name of the device.
+    pub device: String,
+    /// Who lost time, with its number.
+    pub victim: String,
+    /// Who caused it; empty where no program did.
+    pub culprits: Vec<String>,
+    /// Time lost, at least.
+    pub harm_s: f64,
+    /// The story in words.
+    pub summary: String,
+    /// What to try, in words.
+    pub advice: Vec<String>,
+}
+
 /// What a story needs to be put in words.
 pub(super) struct NamedStory<'a> {
     pub story: &'a Story,
@@ -318,9 +339,45 @@ impl StoryEntry {
         self.harm.seconds
     }
 
+    /// What is reported of it while it happens.
+    pub fn news(&self) -> StoryNews {
+        let mut culprits = Vec::new();
+        for culprit in &self.culprits {
+            culprits.push(culprit.program.label());
+        }
+        let mut advice = Vec::new();
+        for entry in &self.advice {
+            advice.push(match &entry.now {
+                Some(now) => format!("{} (now {now})", entry.text),
+                None => entry.text.clone(),
+            });
+        }
+        StoryNews {
+            id: self.id.clone(),
+            kind: self.kind,
+            device: self.device.clone(),
+            victim: self.victim.program.label(),
+            culprits,
+            harm_s: self.harm.seconds,
+            summary: self.summary.clone(),
+            advice,
+        }
+    }
+
     /// From the first time that the victim was hurt to the end of the last, in seconds since the recording's start.
     pub fn span_s(&self) -> (f64, f64) {
         (self.start_s, self.end_s)
+    }
+}
+
+impl ProgramEntry {
+    /// Its name and number, as far as they are known.
+    fn label(&self) -> String {
+        let name = self.process.as_deref().unwrap_or("unknown");
+        match self.pid {
+            Some(pid) => format!("{name} ({pid})"),
+            None => name.to_owned(),
+        }
     }
 }
 

@@ -17,6 +17,7 @@ mod stretch;
 mod supervisor;
 mod watcher;
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -63,6 +64,10 @@ pub struct Service {
     pub http: http::Options,
     /// A shell's command that gets each finding on its input.
     pub on_finding: Option<String>,
+    /// A shell's command that gets each story on its input.
+    pub on_story: Option<String>,
+    /// Stories that are not reported, by id.
+    pub muted: BTreeSet<String>,
     /// How findings are written to standard error.
     pub log: LogFormat,
     /// Which findings are kept with the minutes around them.
@@ -225,7 +230,9 @@ impl Service {
         let freeze = freezer.as_ref().map(Freezer::feed);
         let outlets = Outlets {
             log: EventLog::new(self.log),
-            commands: self.on_finding.clone().map(Commands::start).transpose()?,
+            commands: commands("--on-finding", &self.on_finding)?,
+            story_commands: commands("--on-story", &self.on_story)?,
+            muted: self.muted.clone(),
             live: rows.clone(),
             access: self.access,
             freeze,
@@ -290,6 +297,14 @@ impl Service {
             keep_bytes: self.keep_bytes,
             access: self.access,
         }
+    }
+}
+
+/// The thread that runs the command of `flag`, if there is one.
+fn commands(flag: &'static str, command: &Option<String>) -> Result<Option<Commands>> {
+    match command {
+        Some(command) => Ok(Some(Commands::start(flag, command.clone())?)),
+        None => Ok(None),
     }
 }
 

@@ -3,8 +3,9 @@
 
 mod active;
 mod commands;
+mod stories;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -30,9 +31,12 @@ use crate::engine::query::{Grain, Query};
 use crate::engine::report::{self, Limits};
 use crate::engine::{Instant as Moment, TimeWindow, privacy};
 use crate::present::findings as words;
+use crate::present::report_json::RecordingFacts;
+use crate::present::stories as story_entries;
 use active::{ActiveFinding, JOIN_NS, Memory, Phase};
 pub use commands::Commands;
 use commands::StopTime;
+use stories::{ActiveStory, StoryMemory};
 
 const SECOND_NS: i64 = 1_000_000_000;
 /// Looked at again and again: what lasts longer is known by its beginning.
@@ -79,7 +83,7 @@ impl Found {
 pub struct Watcher {
     found: Arc<Found>,
     end: Sender<()>,
-    commands_stop: StopTime,
+    commands_stop: Vec<StopTime>,
     thread: JoinHandle<()>,
 }
 
@@ -100,8 +104,12 @@ impl Ending {
 pub struct Outlets {
     /// Standard error.
     pub log: EventLog,
-    /// Run a shell's command for each.
+    /// Run a shell's command for each finding.
     pub commands: Option<Commands>,
+    /// Run a shell's command for each story.
+    pub story_commands: Option<Commands>,
+    /// Stories that nobody wants to hear of, by id.
+    pub muted: BTreeSet<String>,
     /// Those who watch.
     pub live: Arc<Feed>,
     /// Who may read what is written.
@@ -121,13 +129,14 @@ impl Watcher {
         let found = Arc::new(Found::default());
         let own = Arc::clone(&found);
         let (end, ended) = channel();
-        let commands_stop = outlets
-            .commands
-            .as_ref()
-            .map_or_else(StopTime::default, Commands::stop_time);
+        let mut commands_stop = Vec::new();
+        for commands in [&outlets.commands, &outlets.story_commands] {
+            commands_stop.extend(commands.as_ref().map(Commands::stop_time));
+        }
         let work = move || {
             watch(&host_dir, &own, &outlets, &ended);
-            if let Some(commands) = outlets.commands {
+            let both = [outlets.commands, outlets.story_commands];
+            for commands in both.into_iter().flatten() {
                 commands.finish();
             }
         };
@@ -147,7 +156,9 @@ impl Watcher {
     /// comes first. No command runs after `commands_stop`.
     pub fn end(self, commands_stop: Instant) -> Ending {
         drop(self.end);
-        self.commands_stop.set(commands_stop);
+        for stop in &self.commands_stop {
+            stop.set(commands_stop);
+        }
         Ending(self.thread)
     }
 
@@ -160,6 +171,7 @@ impl Watcher {
 fn watch(host_dir: &Path, found: &Found, outlets: &Outlets, ended: &Receiver<()>) {
     lower_this_thread();
     let mut memory = Memory(reported_before(host_dir, wall_clock_ns() - WINDOW_NS));
+    let mut stories = StoryMemory::default();
     let (mut seen, mut window_ns) = (0, WINDOW_NS);
     let mut rest = PERIOD;
     while ended.recv_timeout(rest) == Err(RecvTimeoutError::Timeout) {
@@ -167,14 +179,15 @@ fn watch(host_dir: &Path, found: &Found, outlets: &Outlets, ended: &Receiver<()>
         let from_ns = wall_clock_ns() - window_ns;
         // Without new I/Os nothing new is found; what was ends by itself.
         let looked = if ios == seen {
-            Ok(Vec::new())
+            Ok(Look::default())
         } else {
-            look(host_dir, from_ns, &outlets.health)
+            look(host_dir, from_ns, outlets)
         };
         match looked {
             Ok(all) => {
                 seen = ios;
-                report_all(&memory.look(from_ns, all), found, outlets);
+                report_all(&memory.look(from_ns, all.findings), found, outlets);
+                report_stories(&stories.look(from_ns, all.stories), outlets);
                 window_ns = (window_ns * 2).min(WINDOW_NS);
             }
             Err(QueryError::TooSlow(_)) => {
@@ -188,6 +201,30 @@ fn watch(host_dir: &Path, found: &Found, outlets: &Outlets, ended: &Receiver<()>
             .saturating_sub(now.elapsed());
     }
     report_all(&memory.end(|_| true), found, outlets);
+    report_stories(&stories.end(), outlets);
+}
+
+/// What a look has found.
+#[derive(Debug, Default)]
+struct Look {
+    findings: Vec<ActiveFinding>,
+    /// The most harm first.
+    stories: Vec<ActiveStory>,
+}
+
+/// Hands stories that begin or end to all who want them.
+fn report_stories(events: &[(Phase, ActiveStory)], outlets: &Outlets) {
+    for (phase, story) in events {
+        let text = story.event(*phase);
+        outlets.log.write(&text, || story.line(*phase));
+        let without_names = story.event_without_names(*phase);
+        outlets
+            .live
+            .publish_named(wall_clock_ns(), "story", &text, &without_names);
+        if let Some(commands) = &outlets.story_commands {
+            commands.push_with(&text, story.variables(*phase));
+        }
+    }
 }
 
 /// Stores what became of findings, and reports those that begin or end.
@@ -229,21 +266,17 @@ fn reported_before(host_dir: &Path, since_ns: i64) -> Vec<ActiveFinding> {
     reported
 }
 
-/// All findings since `from_ns` (Unix time).
-fn look(
-    host_dir: &Path,
-    from_ns: i64,
-    health: &Arc<Health>,
-) -> Result<Vec<ActiveFinding>, QueryError> {
+/// All findings and stories since `from_ns` (Unix time).
+fn look(host_dir: &Path, from_ns: i64, outlets: &Outlets) -> Result<Look, QueryError> {
     let from = Timestamp::from_nanosecond(from_ns.into()).ok();
     let window = TimeWindow {
         from: from.map(Moment::Wall),
         ..TimeWindow::default()
     };
-    let health = Arc::clone(health);
+    let health = Arc::clone(&outlets.health);
     let caller = Caller::new(move |note| health.heard(&note)).until(Instant::now() + MAX_LOOK);
     let query = Query::new(host_dir, window, &caller);
-    let mut all = Vec::new();
+    let mut all = Look::default();
     for part in query.parts(Grain::Analysis)?.parts {
         let report = report::of_part(&part, &Limits::default(), &caller)?;
         for f in &report.findings {
@@ -251,9 +284,22 @@ fn look(
                 open: true,
                 ..words::reported(f, part.recording.meta())
             };
-            all.push(ActiveFinding::new(finding, &part.recording));
+            all.findings
+                .push(ActiveFinding::new(finding, &part.recording));
+        }
+        let facts = RecordingFacts {
+            muted: outlets.muted.clone(),
+            ..RecordingFacts::of(&part)
+        };
+        let meta = part.recording.meta();
+        for entry in story_entries::entries(&report, meta, &part.names, &facts) {
+            all.stories
+                .push(ActiveStory::of(&entry, meta.start_unix_ns));
         }
     }
+    // Around a change of recordings there are two parts.
+    all.stories
+        .sort_by(|a, b| b.news.harm_s.total_cmp(&a.news.harm_s));
     Ok(all)
 }
 
@@ -294,7 +340,7 @@ fn publish(phase: Phase, active: &ActiveFinding, found: &Found, outlets: &Outlet
     let without_names = shown.event(phase);
     outlets
         .live
-        .publish_finding(wall_clock_ns(), &text, &without_names);
+        .publish_named(wall_clock_ns(), "finding", &text, &without_names);
     if let Some(commands) = &outlets.commands {
         commands.push(&text);
     }
@@ -410,6 +456,8 @@ mod tests {
             Outlets {
                 log: EventLog::default(),
                 commands: None,
+                story_commands: None,
+                muted: BTreeSet::new(),
                 live,
                 access: Access::OWNER,
                 freeze: None,
@@ -523,7 +571,9 @@ mod tests {
         let command = format!("cat >> {}", out.display());
         let outlets = Outlets {
             log: EventLog::default(),
-            commands: Some(Commands::start(command).unwrap()),
+            commands: Some(Commands::start("--on-finding", command).unwrap()),
+            story_commands: None,
+            muted: BTreeSet::new(),
             live,
             access: Access::OWNER,
             freeze: None,

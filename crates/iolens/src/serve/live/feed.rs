@@ -22,7 +22,7 @@ const MAX_FINDINGS: usize = 4096;
 pub struct Happened {
     /// Where to go on after it; idle slots, which nobody needs twice, have none.
     pub id: Option<EventId>,
-    /// `slot`, `finding` or `missed`.
+    /// `slot`, `finding`, `story` or `missed`.
     pub event: &'static str,
     /// JSON.
     pub data: Arc<str>,
@@ -81,7 +81,7 @@ pub struct Feed {
 struct Recent {
     rows: VecDeque<(i64, Happened)>,
     bytes: usize,
-    /// Findings that were in `rows`.
+    /// Findings and stories that were in `rows`.
     findings: VecDeque<(i64, Happened)>,
     /// Number of the last event.
     last: u64,
@@ -103,7 +103,7 @@ impl Recent {
                 break;
             };
             self.bytes -= old.data.len();
-            if old.event == "finding" {
+            if matches!(old.event, "finding" | "story") {
                 self.findings.push_back((at_ns, old));
             } else {
                 self.forget(&old);
@@ -172,11 +172,17 @@ impl Feed {
         self.send(at_unix_ns, happened, is_idle);
     }
 
-    /// A finding began or ended; `without_names` is for those who may not see names.
-    pub fn publish_finding(&self, at_unix_ns: i64, data: &str, without_names: &str) {
+    /// A finding or a story, as `event` says, began or ended; `without_names` is for those who may not see names.
+    pub fn publish_named(
+        &self,
+        at_unix_ns: i64,
+        event: &'static str,
+        data: &str,
+        without_names: &str,
+    ) {
         let happened = Happened {
             id: None,
-            event: "finding",
+            event,
             data: data.into(),
             without_names: Some(without_names.into()),
         };

@@ -1,4 +1,4 @@
-//! `--on-finding`: a shell command for each finding, one after the other on a thread of their own.
+//! `--on-finding` and `--on-story`: a shell command for each, one after the other on a thread of their own.
 //!
 //! A command runs in a process group of its own, so that what it has started goes with it when its time is over.
 
@@ -17,7 +17,7 @@ use crate::serve::restrict::restrict_to_commands;
 
 /// A command that takes longer is killed.
 const MAX_RUN: Duration = Duration::from_secs(10);
-/// Findings that may wait for the commands of earlier ones; no command runs for those beyond.
+/// Events that may wait for the commands of earlier ones; no command runs for those beyond.
 const MAX_WAITING: usize = 256;
 /// A command's end is looked for this often.
 const POLL: Duration = Duration::from_millis(20);
@@ -25,9 +25,19 @@ const POLL: Duration = Duration::from_millis(20);
 /// The thread that runs them.
 #[derive(Debug)]
 pub struct Commands {
-    events: SyncSender<String>,
+    flag: &'static str,
+    events: SyncSender<CommandEvent>,
     stop: StopTime,
     thread: JoinHandle<()>,
+}
+
+/// What a command is run for.
+#[derive(Debug, Clone, Default)]
+struct CommandEvent {
+    /// A line for its input.
+    json: String,
+    /// For its environment.
+    variables: Vec<(&'static str, String)>,
 }
 
 /// When the commands must have ended, once that is known.
@@ -50,19 +60,20 @@ impl StopTime {
 }
 
 impl Commands {
-    /// For commands that are `command`.
+    /// For commands that are `command`, as `flag` says.
     ///
     /// # Errors
     /// No thread could be started.
-    pub fn start(command: String) -> Result<Commands> {
+    pub fn start(flag: &'static str, command: String) -> Result<Commands> {
         let (events, received) = sync_channel(MAX_WAITING);
         let stop = StopTime::default();
         let own = stop.clone();
         let thread = std::thread::Builder::new()
             .name("iolens-command".to_owned())
-            .spawn(move || run_all(&command, &received, &own))
-            .context("the thread that runs --on-finding could not be started")?;
+            .spawn(move || run_all(flag, &command, &received, &own))
+            .with_context(|| format!("the thread that runs {flag} could not be started"))?;
         Ok(Commands {
+            flag,
             events,
             stop,
             thread,
@@ -70,11 +81,17 @@ impl Commands {
     }
 
     /// Runs the command for this event, after those before it; never waits.
-    pub fn push(&self, event: &str) {
-        if let Err(TrySendError::Full(_)) = self.events.try_send(event.to_owned()) {
-            eprintln!(
-                "iolens: --on-finding: too many findings wait for the command; one is left out"
-            );
+    pub fn push(&self, json: &str) {
+        self.push_with(json, Vec::new());
+    }
+
+    /// The same with variables in its environment.
+    pub fn push_with(&self, json: &str, variables: Vec<(&'static str, String)>) {
+        let json = json.to_owned();
+        let event = CommandEvent { json, variables };
+        if let Err(TrySendError::Full(_)) = self.events.try_send(event) {
+            let flag = self.flag;
+            eprintln!("iolens: {flag}: too many events wait for the command; one is left out");
         }
     }
 
@@ -91,9 +108,9 @@ impl Commands {
     }
 }
 
-fn run_all(command: &str, events: &Receiver<String>, stop: &StopTime) {
+fn run_all(flag: &str, command: &str, events: &Receiver<CommandEvent>, stop: &StopTime) {
     if let Err(e) = restrict_to_commands() {
-        eprintln!("iolens: --on-finding: nothing is run: {e:#}");
+        eprintln!("iolens: {flag}: nothing is run: {e:#}");
         return;
     }
     let mut left_out = 0;
@@ -101,16 +118,21 @@ fn run_all(command: &str, events: &Receiver<String>, stop: &StopTime) {
         if stop.is_over() {
             left_out += 1;
         } else if let Err(e) = run(command, &event, stop) {
-            eprintln!("iolens: --on-finding: {e:#}");
+            eprintln!("iolens: {flag}: {e:#}");
         }
     }
     if left_out > 0 {
-        eprintln!("iolens: --on-finding: the service ended before {left_out} commands could run");
+        eprintln!("iolens: {flag}: the service ended before {left_out} commands could run");
     }
 }
 
-fn run(command: &str, event: &str, stop: &StopTime) -> Result<()> {
-    let mut child = Command::new("/bin/sh")
+fn run(command: &str, event: &CommandEvent, stop: &StopTime) -> Result<()> {
+    let mut shell = Command::new("/bin/sh");
+    for (name, value) in &event.variables {
+        // The environment holds no text with a zero byte.
+        shell.env(name, value.replace('\0', " "));
+    }
+    let mut child = shell
         .args(["-c", command])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -118,7 +140,7 @@ fn run(command: &str, event: &str, stop: &StopTime) -> Result<()> {
         .spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
         // A pipe holds it; a command that does not read it is free to.
-        drop(stdin.write_all(format!("{event}\n").as_bytes()));
+        drop(stdin.write_all(format!("{}\n", event.json).as_bytes()));
     }
     let status = wait(&mut child, stop)?;
     if !status.success() {
@@ -171,7 +193,8 @@ mod tests {
     fn each_event_is_a_line_of_input_in_order() {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("out");
-        let commands = Commands::start(format!("cat >> {}", out.display())).unwrap();
+        let commands =
+            Commands::start("--on-finding", format!("cat >> {}", out.display())).unwrap();
         commands.push("{\"n\":1}");
         commands.push("{\"n\":2}");
         commands.finish();
@@ -182,8 +205,21 @@ mod tests {
     }
 
     #[test]
+    fn a_command_has_what_happened_in_its_environment() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("out");
+        let command = format!("printf '%s' \"$IOLENS_VICTIM\" > {}", out.display());
+        let commands = Commands::start("--on-story", command).unwrap();
+        let victim = "$(touch /tmp/x) `a`\0; \n b";
+        commands.push_with("{}", vec![("IOLENS_VICTIM", victim.to_owned())]);
+        commands.finish();
+        let text = std::fs::read_to_string(&out).unwrap();
+        assert_eq!(text, "$(touch /tmp/x) `a` ; \n b", "no shell reads it");
+    }
+
+    #[test]
     fn a_command_that_fails_is_an_error() {
-        let failed = run("exit 3", "{}", &StopTime::default()).unwrap_err();
+        let failed = run("exit 3", &CommandEvent::default(), &StopTime::default()).unwrap_err();
         assert!(failed.to_string().contains("exit"));
     }
 
@@ -197,7 +233,7 @@ mod tests {
             pids[0].display(),
             pids[1].display()
         );
-        let commands = Commands::start(command).unwrap();
+        let commands = Commands::start("--on-story", command).unwrap();
         commands.push("{}");
         commands.push("{}");
         let pids = pids.map(|path| line_of(&path));

@@ -25,7 +25,7 @@ pub static ENDPOINT: Endpoint = Endpoint {
     path: "/api/v1/live",
     method: "get",
     kind: Kind::Live,
-    summary: "What happens, as server-sent events: slot (a row of zoom for each device and 100 ms), finding, missed (how many events; null: not known)",
+    summary: "What happens, as server-sent events: slot (a row of zoom for each device and 100 ms), finding, story, missed (how many events; null: not known)",
     parameters: &[SINCE],
     keys: &[],
     handler: || get(live),
@@ -42,7 +42,7 @@ const SINCE: Parameter = Parameter {
 const LAST_EVENT_ID: &str = "last-event-id";
 
 /// `GET /api/v1/live`: what happened after the event that `Last-Event-ID` names, or after `since`; then an event `slot` for each
-/// device and 100 ms, `finding` where one begins or ends, `missed` where events are missing, with their number.
+/// device and 100 ms, `finding` and `story` where one begins or ends, `missed` where events are missing, with their number.
 ///
 /// # Errors
 /// Nothing is recorded, or too many watch.

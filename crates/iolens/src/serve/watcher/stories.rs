@@ -1,0 +1,264 @@
+//! Stories while they happen: each is reported once when it is seen first, and once when it is over.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::active::{JOIN_NS, Phase};
+use crate::present::stories::{StoryEntry, StoryNews};
+use crate::present::{escape, serve_text};
+
+/// Stories that a look reports at most, those with most harm: a screen cannot hold more, and the API has them all.
+const MAX_NEW: usize = 5;
+
+/// A story that goes on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ActiveStory {
+    /// What is reported of it.
+    pub news: StoryNews,
+    /// When the victim was hurt first, in Unix time.
+    pub from_unix_ns: i64,
+    /// When it was hurt last, as far as it was seen.
+    pub to_unix_ns: i64,
+}
+
+/// One JSON object about a story that begins or ends. Who may not see names gets `null` for what is made of them.
+#[derive(Serialize)]
+struct StoryEvent<'a> {
+    event: &'static str,
+    start: Option<String>,
+    end: Option<String>,
+    id: Option<&'a str>,
+    story: &'static str,
+    device: &'a str,
+    victim: Option<&'a str>,
+    culprits: Option<&'a [String]>,
+    harm_s: f64,
+    summary: Option<&'a str>,
+    advice: Option<&'a [String]>,
+}
+
+fn rfc3339(unix_ns: i64) -> Option<String> {
+    let time = Timestamp::from_nanosecond(unix_ns.into()).ok()?;
+    Some(time.to_string())
+}
+
+fn event_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Begins | Phase::GoesOn => "start",
+        Phase::Ends => "end",
+    }
+}
+
+impl ActiveStory {
+    /// A story of a recording that starts at `start_unix_ns`.
+    pub fn of(entry: &StoryEntry, start_unix_ns: i64) -> ActiveStory {
+        let (start_s, end_s) = entry.span_s();
+        let unix_ns = |since_s: f64| start_unix_ns.saturating_add((since_s * 1e9).round() as i64);
+        ActiveStory {
+            news: entry.news(),
+            from_unix_ns: unix_ns(start_s),
+            to_unix_ns: unix_ns(end_s),
+        }
+    }
+
+    /// One JSON object.
+    pub fn event(&self, phase: Phase) -> String {
+        let news = &self.news;
+        self.json(StoryEvent {
+            id: Some(&news.id),
+            victim: Some(&news.victim),
+            culprits: Some(&news.culprits),
+            summary: Some(&news.summary),
+            advice: Some(&news.advice),
+            ..self.nameless(phase)
+        })
+    }
+
+    /// The same without what names make: also the id, from which names could be guessed.
+    pub fn event_without_names(&self, phase: Phase) -> String {
+        self.json(self.nameless(phase))
+    }
+
+    fn nameless(&self, phase: Phase) -> StoryEvent<'_> {
+        StoryEvent {
+            event: event_name(phase),
+            start: rfc3339(self.from_unix_ns),
+            end: rfc3339(self.to_unix_ns),
+            id: None,
+            story: self.news.kind.name(),
+            device: &self.news.device,
+            victim: None,
+            culprits: None,
+            harm_s: self.news.harm_s,
+            summary: None,
+            advice: None,
+        }
+    }
+
+    fn json(&self, event: StoryEvent<'_>) -> String {
+        // A struct with string keys cannot fail to serialise.
+        let text = serde_json::to_string(&event).unwrap_or_default();
+        escape::json(&text).into_owned()
+    }
+
+    /// A line for people.
+    pub fn line(&self, phase: Phase) -> String {
+        serve_text::story(&serve_text::StoryLine {
+            is_over: phase == Phase::Ends,
+            news: &self.news,
+            from_unix_ns: self.from_unix_ns,
+            to_unix_ns: self.to_unix_ns,
+        })
+    }
+
+    /// For the environment of a command.
+    pub fn variables(&self, phase: Phase) -> Vec<(&'static str, String)> {
+        let news = &self.news;
+        vec![
+            ("IOLENS_EVENT", event_name(phase).to_owned()),
+            ("IOLENS_STORY_ID", news.id.clone()),
+            ("IOLENS_STORY_KIND", news.kind.name().to_owned()),
+            ("IOLENS_DEVICE", news.device.clone()),
+            ("IOLENS_VICTIM", news.victim.clone()),
+            ("IOLENS_CULPRITS", news.culprits.join(", ")),
+            ("IOLENS_HARM_SECONDS", format!("{:.3}", news.harm_s)),
+            ("IOLENS_SUMMARY", news.summary.clone()),
+        ]
+    }
+}
+
+/// The stories that go on, across looks.
+#[derive(Debug, Default)]
+pub struct StoryMemory(Vec<ActiveStory>);
+
+impl StoryMemory {
+    /// Takes what a look at `from_unix_ns` and later has found, the most harm first. Yields those that begin, and those that
+    /// are over: the time in view no longer holds anything of them.
+    pub fn look(
+        &mut self,
+        from_unix_ns: i64,
+        found: Vec<ActiveStory>,
+    ) -> Vec<(Phase, ActiveStory)> {
+        let mut events = Vec::new();
+        for new in found {
+            if let Some(active) = self.0.iter_mut().find(|a| a.news.id == new.news.id) {
+                active.to_unix_ns = active.to_unix_ns.max(new.to_unix_ns);
+                // Of a story that lasts longer than a look the worst look counts: looks overlap.
+                if new.news.harm_s > active.news.harm_s {
+                    active.news = new.news;
+                }
+            } else if events.len() < MAX_NEW {
+                events.push((Phase::Begins, new.clone()));
+                self.0.push(new);
+            }
+        }
+        let is_over = |a: &mut ActiveStory| a.to_unix_ns + JOIN_NS < from_unix_ns;
+        for story in self.0.extract_if(.., is_over) {
+            events.push((Phase::Ends, story));
+        }
+        events
+    }
+
+    /// All that go on: the service ends.
+    pub fn end(&mut self) -> Vec<(Phase, ActiveStory)> {
+        let all = std::mem::take(&mut self.0);
+        all.into_iter().map(|story| (Phase::Ends, story)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use iolens_core::analysis::stories::StoryKind;
+    use serde_json::Value;
+
+    const S: i64 = 1_000_000_000;
+
+    fn story(id: &str, from_s: i64, to_s: i64, harm_s: f64) -> ActiveStory {
+        ActiveStory {
+            news: StoryNews {
+                id: id.to_owned(),
+                kind: StoryKind::WritebackFlush,
+                device: "sda".to_owned(),
+                victim: "shop\x1b[31m (77)".to_owned(),
+                culprits: vec!["backup (12)".to_owned()],
+                harm_s,
+                summary: "backup (12) writes back. Reads of shop\x1b[31m (77) wait.".to_owned(),
+                advice: vec!["vm.dirty_background_bytes=16M".to_owned()],
+            },
+            from_unix_ns: from_s * S,
+            to_unix_ns: to_s * S,
+        }
+    }
+
+    fn shown(events: &[(Phase, ActiveStory)]) -> Vec<(Phase, String, i64)> {
+        let row = |(phase, s): &(Phase, ActiveStory)| (*phase, s.news.id.clone(), s.to_unix_ns / S);
+        events.iter().map(row).collect()
+    }
+
+    #[test]
+    fn a_story_is_reported_once_while_it_goes_on_and_once_when_it_is_over() {
+        let mut memory = StoryMemory::default();
+        let a = || "a".to_owned();
+        let first = memory.look(0, vec![story("a", 5, 20, 1.0)]);
+        assert_eq!(shown(&first), [(Phase::Begins, a(), 20)]);
+        assert!(
+            memory
+                .look(10 * S, vec![story("a", 10, 60, 2.0)])
+                .is_empty()
+        );
+        // In view there is only the end of it, which harms less.
+        assert!(
+            memory
+                .look(50 * S, vec![story("a", 50, 70, 0.5)])
+                .is_empty()
+        );
+        assert!(memory.look(79 * S, Vec::new()).is_empty());
+        let over = memory.look(81 * S, Vec::new());
+        assert_eq!(shown(&over), [(Phase::Ends, a(), 70)]);
+        assert_eq!(over[0].1.news.harm_s, 2.0);
+        // The same tomorrow is reported anew, and a service that ends says so.
+        assert_eq!(
+            memory.look(900 * S, vec![story("a", 905, 920, 1.0)]).len(),
+            1
+        );
+        assert_eq!(shown(&memory.end()), [(Phase::Ends, a(), 920)]);
+        assert!(memory.end().is_empty());
+    }
+
+    #[test]
+    fn a_look_reports_those_with_most_harm() {
+        let mut memory = StoryMemory::default();
+        let mut many = Vec::new();
+        for n in 0..9 {
+            many.push(story(&n.to_string(), 1, 2, 9.0 - f64::from(n)));
+        }
+        let events = memory.look(0, many.clone());
+        assert_eq!(events.len(), MAX_NEW);
+        assert_eq!(events[0].1.news.id, "0");
+        // What was left out is reported by the next look, if it is still in view.
+        assert_eq!(memory.look(0, many).len(), 9 - MAX_NEW);
+    }
+
+    #[test]
+    fn an_event_has_all_that_is_said_and_without_names_nothing_made_of_them() {
+        let event = story("0123456789ab", 5, 20, 1.25).event(Phase::Begins);
+        assert!(!event.contains('\x1b'), "{event}");
+        let event: Value = serde_json::from_str(&event).unwrap();
+        assert_eq!(event["event"], "start");
+        assert_eq!(event["start"], "1970-01-01T00:00:05Z");
+        assert_eq!(event["id"], "0123456789ab");
+        assert_eq!(event["story"], "writeback-flush");
+        assert_eq!(event["culprits"][0], "backup (12)");
+        assert_eq!(event["harm_s"], 1.25);
+        let hidden = story("0123456789ab", 5, 20, 1.25).event_without_names(Phase::Ends);
+        for name in ["shop", "backup", "0123456789ab"] {
+            assert!(!hidden.contains(name), "{hidden}");
+        }
+        let hidden: Value = serde_json::from_str(&hidden).unwrap();
+        assert_eq!(hidden["event"], "end");
+        assert_eq!(hidden["device"], "sda");
+        assert_eq!(hidden["summary"], Value::Null);
+    }
+}
