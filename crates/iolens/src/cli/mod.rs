@@ -17,6 +17,7 @@ mod source;
 mod window;
 
 use std::ffi::OsString;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue};
@@ -438,11 +439,13 @@ pub enum Format {
     Json,
 }
 
-/// The rows of `zoom` while they happen
+/// What happens now: on a terminal a screen, else the rows of `zoom`
 ///
-/// From every I/O where eBPF is allowed, else from the kernel's counters; the first lines say which.
+/// The screen has a heat map of every I/O, who waits for whom, and what happened; `?` explains its keys. Rows are printed with
+/// --plain, --json or an option of rows, where the output is no terminal, and where eBPF is not allowed: then from the kernel's counters.
 ///
 /// Examples:
+///   iolens live                                    the screen; q ends it
 ///   iolens live --plain                            one row a second
 ///   iolens live --plain --step 10ms -d nvme0n1 -x
 ///   iolens live --json | jq .w_us                  one JSON document per line
@@ -452,7 +455,7 @@ pub struct LivePlan {
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
     pub rows: RowArgs,
-    /// Print rows (there is no other view yet)
+    /// Print rows on a terminal, too
     #[arg(long)]
     pub plain: bool,
     /// Print one JSON document per row and line (NDJSON), as --format json does
@@ -470,6 +473,20 @@ pub struct LivePlan {
     /// Show recorded samples of counters (see `iolens record --counters-raw`), a row per sample, without waiting
     #[arg(long, value_name = "DIR")]
     pub replay: Option<PathBuf>,
+}
+
+impl LivePlan {
+    /// Whether the screen is meant: both ends are a terminal, and nothing is asked for that only rows have.
+    pub fn has_screen(&self) -> bool {
+        let rows = &self.rows;
+        let of_rows = rows.step.is_some()
+            || rows.by != By::All
+            || rows.format != Format::Table
+            || rows.extended
+            || self.for_ns.is_some();
+        let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+        is_terminal && !of_rows && !self.plain && !self.json
+    }
 }
 
 /// What this machine allows, and what to do about what it does not

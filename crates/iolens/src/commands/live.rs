@@ -1,7 +1,7 @@
-//! `iolens live --plain`: the rows of `zoom` while they happen.
+//! `iolens live`: the screen on a terminal, else the rows of `zoom` while they happen.
 
 use anyhow::{Context as _, Result};
-use iolens_core::model::Device;
+use iolens_core::model::{Device, Source};
 use iolens_observe::topology::Topology;
 use iolens_recorder::{Feed, FeedOptions};
 
@@ -34,6 +34,10 @@ pub fn run(plan: &LivePlan) -> Result<u8> {
         .cloned()
         .collect();
     let over = |now_ns: i64| signals.caught() > 0 || plan.for_ns.is_some_and(|ns| now_ns >= ns);
-    live::run(feed, plan, options.poll_ns, shown, over)?;
+    if plan.has_screen() && feed.source() == Source::Ebpf {
+        live::screen::run(feed, shown, over)?;
+    } else {
+        live::run(feed, plan, options.poll_ns, shown, over)?;
+    }
     Ok(0)
 }

@@ -1,6 +1,7 @@
 //! The rows of `iolens live --plain`, from events or from counters, while they happen.
 
 pub mod replay;
+pub mod screen;
 
 use std::io::Write as _;
 

@@ -319,6 +319,45 @@ fn files_of(
     files
 }
 
+/// A story in words, for a screen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoryLine {
+    /// As [`StoryEntry::id`].
+    pub id: String,
+    /// What happened, and how bad it was. Not escaped.
+    pub text: String,
+    /// End of the last time that the victim was hurt, since the recording's start.
+    pub to_ns: i64,
+    /// What it lost.
+    pub harm_ns: i64,
+}
+
+/// Stories in words, in their order.
+pub fn lines(
+    found: &[Story],
+    meta: &RecordingMeta,
+    names: &Names,
+    times: &Times,
+) -> Vec<StoryLine> {
+    let mut all = Vec::new();
+    for story in found {
+        let named = NamedStory {
+            story,
+            settings: meta.settings.as_ref(),
+            device: device_name(meta, story.dev),
+            files: Vec::new(),
+            id: id_of(story, meta, names),
+        };
+        all.push(StoryLine {
+            text: story_text::sentences(&named, times).join(" "),
+            id: named.id,
+            to_ns: story.episodes.to_ns,
+            harm_ns: story.harm.ns,
+        });
+    }
+    all
+}
+
 /// The entries.
 pub fn entries(
     report: &Report,

@@ -1,0 +1,738 @@
+//! Whose waits, who does the I/O, and what happened: worked out on a thread of its own from the I/Os in memory, as often as a small
+//! share of one CPU allows.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::time::{Duration, Instant};
+
+use iolens_core::analysis::Window;
+use iolens_core::analysis::counters::pressure::HostPressure;
+use iolens_core::analysis::heat::TimePart;
+use iolens_core::analysis::stories::{self, Scene, Story};
+use iolens_core::analysis::timeline::{GroupBy, GroupKey};
+use iolens_core::analysis::waits::{
+    DeviceVictims, Group, Grouping, IoWait, IoWaitsBuilder, Program, Victim, WaitsBuilder,
+};
+use iolens_core::model::{Class, DevId, Device, Inode, Io, Lost, Names};
+
+use super::history::{LatencyCounts, Pick, part_ns};
+use crate::engine::rows::group_name;
+
+/// I/Os before the time in view from which it is learned what they take undisturbed.
+pub const WARM_UP_NS: i64 = 10_000_000_000;
+/// I/Os after it that were in flight in it.
+pub const IN_FLIGHT_NS: i64 = 1_000_000_000;
+/// I/Os that the list of a cell holds at most.
+pub const MAX_LISTED: usize = 500;
+/// The thread works at most one part in so many of the time.
+const MAX_SHARE: u32 = 150;
+/// Its results are not older than this, if that share allows.
+const MIN_PAUSE: Duration = Duration::from_secs(1);
+
+/// Which I/Os count.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Selection {
+    /// By device and class.
+    pub pick: Pick,
+    /// Of these only: a process, and then one of its files.
+    pub groups: Vec<GroupKey>,
+    /// In whose process, file, control group or device this text occurs, in lower case; empty: all.
+    pub text: String,
+}
+
+impl Selection {
+    /// Whether it needs to look at single I/Os.
+    pub fn needs_ios(&self) -> bool {
+        !self.groups.is_empty() || !self.text.is_empty()
+    }
+}
+
+/// Decides of each I/O whether it counts; remembers what it has decided of names.
+pub struct Matcher<'a> {
+    selection: &'a Selection,
+    devices: &'a [Device],
+    names: &'a Names,
+    known: HashMap<GroupKey, bool>,
+}
+
+impl<'a> Matcher<'a> {
+    /// With the names of `names`.
+    pub fn new(selection: &'a Selection, devices: &'a [Device], names: &'a Names) -> Self {
+        Matcher {
+            selection,
+            devices,
+            names,
+            known: HashMap::new(),
+        }
+    }
+
+    /// Whether this I/O counts.
+    pub fn has(&mut self, io: &Io) -> bool {
+        self.selection.pick.has(io.dev, io.class()) && self.is_of_groups(io) && self.has_text(io)
+    }
+
+    fn is_of_groups(&self, io: &Io) -> bool {
+        self.selection
+            .groups
+            .iter()
+            .all(|key| group_by(key).key(io) == *key)
+    }
+
+    fn has_text(&mut self, io: &Io) -> bool {
+        if self.selection.text.is_empty() {
+            return true;
+        }
+        let all = [
+            GroupBy::Process,
+            GroupBy::File,
+            GroupBy::Cgroup,
+            GroupBy::Device,
+        ];
+        all.into_iter().any(|by| self.is_named(by.key(io)))
+    }
+
+    fn is_named(&mut self, key: GroupKey) -> bool {
+        if let Some(known) = self.known.get(&key) {
+            return *known;
+        }
+        let name = group_name(self.devices, self.names, key).to_lowercase();
+        let found = name.contains(&self.selection.text);
+        self.known.insert(key, found);
+        found
+    }
+}
+
+/// By what a group was made.
+pub fn group_by(key: &GroupKey) -> GroupBy {
+    match key {
+        GroupKey::All => GroupBy::All,
+        GroupKey::Device(_) => GroupBy::Device,
+        GroupKey::Process(..) => GroupBy::Process,
+        GroupKey::Cgroup(_) => GroupBy::Cgroup,
+        GroupKey::File(_) => GroupBy::File,
+    }
+}
+
+/// I/Os in memory, and what is known of them.
+#[derive(Clone)]
+pub struct Material {
+    /// In the order of completion.
+    pub chunks: Vec<Arc<Vec<Io>>>,
+    /// What is missing.
+    pub lost: Vec<Lost>,
+    /// The time in view.
+    pub window: Window,
+}
+
+impl Material {
+    fn ios(&self) -> impl Iterator<Item = &Io> {
+        self.chunks.iter().flat_map(|c| c.iter())
+    }
+}
+
+/// What is to be worked out.
+pub enum Job {
+    /// The tables.
+    Tables {
+        material: Material,
+        selection: Selection,
+        by: GroupBy,
+        devices: Vec<Device>,
+        names: Names,
+    },
+    /// What happened.
+    Stories {
+        material: Material,
+        above: BTreeSet<DevId>,
+        host: HostPressure,
+    },
+    /// The I/Os of a cell of the picture.
+    Cell {
+        material: Material,
+        selection: Selection,
+        devices: Vec<Device>,
+        names: Names,
+        /// Which buckets of latency.
+        buckets: std::ops::Range<u16>,
+    },
+}
+
+/// What came out.
+pub enum Outcome {
+    /// Of [`Job::Tables`].
+    Tables(MadeTables),
+    /// Of [`Job::Stories`].
+    Stories(Vec<Story>),
+    /// Of [`Job::Cell`].
+    Cell(CellIos),
+}
+
+/// Both tables over one stretch of time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MadeTables {
+    /// The stretch.
+    pub window: Window,
+    /// By what rows are made.
+    pub by: GroupBy,
+    /// Whose waited, the most lost first.
+    pub waits: Vec<WaitRow>,
+    /// Whose did the I/O, the most I/O time first.
+    pub actors: Vec<ActorRow>,
+    /// What all selected I/Os are like.
+    pub pattern: Pattern,
+}
+
+/// Of whom I/Os are: a program, or a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Whose {
+    /// `None`: of all without a group of their own.
+    pub program: Option<Program>,
+    /// Where I/Os are grouped by files.
+    pub file: Option<Inode>,
+}
+
+/// What was waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WaitCause {
+    /// I/Os of others.
+    Others(Whose),
+    /// Its own.
+    Own,
+    /// Held above the driver.
+    Held,
+    /// The device itself.
+    Device,
+    /// Not known.
+    Unknown,
+}
+
+/// Where the time of someone's I/Os of one class went.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WaitRow {
+    /// On which device.
+    pub dev: DevId,
+    /// Whose.
+    pub who: Whose,
+    /// Of which class.
+    pub class: Class,
+    /// Completed I/Os.
+    pub ios: u64,
+    /// Sum of their latencies.
+    pub io_time_ns: i64,
+    /// What they would have taken undisturbed.
+    pub undisturbed_ns: i64,
+    /// What the rest was lost to, the most first.
+    pub causes: Vec<(WaitCause, i64)>,
+}
+
+/// Whose I/Os of one class on one device a row is about.
+type WaitKey = (DevId, Whose, Class);
+/// Time lost to each cause, in nanoseconds.
+type Causes = BTreeMap<WaitCause, i64>;
+
+impl WaitRow {
+    /// What was not undisturbed.
+    pub fn excess_ns(&self) -> i64 {
+        self.io_time_ns - self.undisturbed_ns
+    }
+}
+
+/// What someone did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ActorRow {
+    /// Whose.
+    pub key: GroupKey,
+    /// By class.
+    pub ios: [u64; 4],
+    /// By class.
+    pub bytes: [u64; 4],
+    /// Sum of the latencies.
+    pub io_time_ns: i64,
+    /// Sum of the times in the device.
+    pub device_ns: i64,
+    /// Latencies of reads, and of all others.
+    pub latencies: [LatencyCounts; 2],
+}
+
+/// What I/Os are like.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Pattern {
+    /// How many.
+    pub ios: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
+    /// Sizes, as [`LatencyCounts`] of bytes.
+    pub sizes: LatencyCounts,
+    /// Bytes that continue where the last I/O of the same device and class ended.
+    pub sequential_bytes: u64,
+    /// Bytes of I/Os whose place is known.
+    pub placed_bytes: u64,
+}
+
+/// The I/Os of a cell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CellIos {
+    /// When they completed.
+    pub window: Window,
+    /// How many there are; more than are listed where there are many.
+    pub n: u64,
+    /// The slowest first, each with where its time went.
+    pub ios: Vec<(Io, Option<IoWait>)>,
+}
+
+impl Job {
+    /// Works it out.
+    pub fn run(self) -> Outcome {
+        match self {
+            Job::Tables {
+                material,
+                selection,
+                by,
+                devices,
+                names,
+            } => Outcome::Tables(tables(&material, &selection, by, &devices, &names)),
+            Job::Stories {
+                material,
+                above,
+                host,
+            } => {
+                let mut builder = WaitsBuilder::new(material.window);
+                material.lost.iter().for_each(|l| builder.lost(l));
+                material.ios().for_each(|io| builder.push(io));
+                let waits = builder.finish();
+                let scene = Scene {
+                    window: material.window,
+                    details: &[],
+                    layers: &above,
+                    host: &host,
+                    has_losses: !material.lost.is_empty(),
+                };
+                Outcome::Stories(stories::stories(&waits, &scene))
+            }
+            Job::Cell {
+                material,
+                selection,
+                devices,
+                names,
+                buckets,
+            } => {
+                let mut matcher = Matcher::new(&selection, &devices, &names);
+                let part = selection.pick.part;
+                Outcome::Cell(cell(&material, &mut matcher, part, &buckets))
+            }
+        }
+    }
+}
+
+fn tables(
+    material: &Material,
+    selection: &Selection,
+    by: GroupBy,
+    devices: &[Device],
+    names: &Names,
+) -> MadeTables {
+    let grouping = match by {
+        GroupBy::Cgroup => Grouping::Cgroup,
+        GroupBy::File => Grouping::File,
+        _ => Grouping::Process,
+    };
+    let mut builder = WaitsBuilder::by(grouping, material.window);
+    material.lost.iter().for_each(|l| builder.lost(l));
+    let mut matcher = Matcher::new(selection, devices, names);
+    let mut actors: HashMap<GroupKey, ActorRow> = HashMap::new();
+    let mut pattern = Pattern::default();
+    let mut ends: HashMap<(DevId, Class), i64> = HashMap::new();
+    for io in material.ios() {
+        builder.push(io);
+        if !material.window.contains(io.done_ns) || !matcher.has(io) {
+            continue;
+        }
+        let key = by.key(io);
+        let row = actors.entry(key).or_insert_with(|| ActorRow::none(key));
+        row.count(io);
+        let end = ends.entry((io.dev, io.class())).or_insert(-1);
+        pattern.count(io, end);
+    }
+    let mut actors: Vec<ActorRow> = actors.into_values().collect();
+    actors.sort_by_key(|a| (std::cmp::Reverse(a.io_time_ns), a.key));
+    MadeTables {
+        window: material.window,
+        by,
+        waits: wait_rows(&builder.finish(), selection, devices, names),
+        actors,
+        pattern,
+    }
+}
+
+impl ActorRow {
+    fn none(key: GroupKey) -> ActorRow {
+        ActorRow {
+            key,
+            ios: [0; 4],
+            bytes: [0; 4],
+            io_time_ns: 0,
+            device_ns: 0,
+            latencies: Default::default(),
+        }
+    }
+
+    fn count(&mut self, io: &Io) {
+        let class = io.class() as usize;
+        self.ios[class] += 1;
+        self.bytes[class] += u64::try_from(io.bytes).unwrap_or(0);
+        self.io_time_ns += io.total_ns();
+        self.device_ns += io.device_ns;
+        let of_class = usize::from(io.class() != Class::Read);
+        self.latencies[of_class].add(LatencyCounts::bucket(io.total_ns()), 1);
+    }
+}
+
+impl Pattern {
+    fn count(&mut self, io: &Io, end: &mut i64) {
+        let bytes = u64::try_from(io.bytes).unwrap_or(0);
+        self.ios += 1;
+        self.bytes += bytes;
+        self.sizes.add(LatencyCounts::bucket(io.bytes), 1);
+        let Some(sector) = io.sector.filter(|_| bytes > 0) else {
+            return;
+        };
+        self.placed_bytes += bytes;
+        if sector == *end {
+            self.sequential_bytes += bytes;
+        }
+        *end = sector + io.bytes / iolens_core::model::SECTOR_BYTES;
+    }
+}
+
+/// The victims of all devices. Those of one program and class are one row, whatever the origin of their I/Os.
+fn wait_rows(
+    waits: &[DeviceVictims],
+    selection: &Selection,
+    devices: &[Device],
+    names: &Names,
+) -> Vec<WaitRow> {
+    let mut rows: BTreeMap<WaitKey, (WaitRow, Causes)> = BTreeMap::new();
+    for device in waits {
+        for victim in &device.victims {
+            if !selection.pick.has(device.dev, victim.group.class)
+                || !is_selected(&victim.group, device.dev, selection, devices, names)
+            {
+                continue;
+            }
+            let who = who(&victim.group);
+            let empty = WaitRow {
+                dev: device.dev,
+                who,
+                class: victim.group.class,
+                ios: 0,
+                io_time_ns: 0,
+                undisturbed_ns: 0,
+                causes: Vec::new(),
+            };
+            let (row, causes) = rows
+                .entry((device.dev, who, victim.group.class))
+                .or_insert_with(|| (empty, BTreeMap::new()));
+            row.ios += victim.ios;
+            row.io_time_ns += victim.io_time_ns;
+            row.undisturbed_ns += victim.undisturbed_ns;
+            add_causes(causes, victim, who);
+        }
+    }
+    let mut all = Vec::new();
+    for (mut row, causes) in rows.into_values() {
+        row.causes = causes.into_iter().filter(|c| c.1 > 0).collect();
+        row.causes.sort_by_key(|c| (std::cmp::Reverse(c.1), c.0));
+        all.push(row);
+    }
+    all.sort_by_key(|r| (std::cmp::Reverse(r.excess_ns()), r.dev, r.who));
+    all
+}
+
+fn add_causes(causes: &mut BTreeMap<WaitCause, i64>, victim: &Victim, own: Whose) {
+    let mut add = |cause, ns| *causes.entry(cause).or_default() += ns;
+    add(WaitCause::Own, victim.own_ns);
+    add(WaitCause::Held, victim.held_ns);
+    add(WaitCause::Device, victim.device_ns);
+    add(WaitCause::Unknown, victim.unknown_ns);
+    for behind in &victim.behind {
+        let other = who(&behind.group);
+        if other == own {
+            add(WaitCause::Own, behind.ns);
+        } else {
+            add(WaitCause::Others(other), behind.ns);
+        }
+    }
+}
+
+fn who(group: &Group) -> Whose {
+    Whose {
+        program: group.program,
+        file: group.file,
+    }
+}
+
+/// What a row of the table stands for, as the groups of I/Os are called.
+pub fn key_of(who: &Whose, by: GroupBy) -> GroupKey {
+    let program = who.program.unwrap_or_default();
+    match by {
+        GroupBy::File => GroupKey::File(who.file),
+        GroupBy::Cgroup => GroupKey::Cgroup(program.cgroup),
+        _ => GroupKey::Process(program.tgid, program.comm),
+    }
+}
+
+fn is_selected(
+    group: &Group,
+    dev: DevId,
+    selection: &Selection,
+    devices: &[Device],
+    names: &Names,
+) -> bool {
+    let who = who(group);
+    let program = group.program.unwrap_or_default();
+    let is_of = |key: &GroupKey| match key {
+        GroupKey::Process(tgid, comm) => program.tgid == *tgid && program.comm == *comm,
+        GroupKey::Cgroup(id) => program.cgroup == *id,
+        GroupKey::Device(wanted) => *wanted == dev,
+        GroupKey::File(_) => who.file.is_some() && key_of(&who, GroupBy::File) == *key,
+        GroupKey::All => true,
+    };
+    if !selection.groups.iter().all(is_of) {
+        return false;
+    }
+    let has_text = |key: GroupKey| {
+        let name = group_name(devices, names, key).to_lowercase();
+        name.contains(&selection.text)
+    };
+    selection.text.is_empty()
+        || has_text(key_of(&who, GroupBy::Process))
+        || program.cgroup.is_some() && has_text(key_of(&who, GroupBy::Cgroup))
+        || who.file.is_some() && has_text(key_of(&who, GroupBy::File))
+        || has_text(GroupKey::Device(dev))
+}
+
+/// The I/Os of the picture's column `material.window` whose latency lies in `buckets`.
+fn cell(
+    material: &Material,
+    matcher: &mut Matcher,
+    part: TimePart,
+    buckets: &std::ops::Range<u16>,
+) -> CellIos {
+    let mut builder = IoWaitsBuilder::new(material.window);
+    material.lost.iter().for_each(|l| builder.lost(l));
+    let mut inside = Vec::new();
+    for io in material.ios() {
+        builder.push(io);
+        if material.window.contains(io.done_ns) {
+            inside.push(*io);
+        }
+    }
+    // One for each I/O inside the window, in the same order.
+    let mut waits = builder.finish().into_iter();
+    let mut found = Vec::new();
+    for io in inside {
+        let wait = waits.next();
+        let is_in_row =
+            part_ns(part, &io).is_some_and(|ns| buckets.contains(&LatencyCounts::bucket(ns)));
+        if is_in_row && matcher.has(&io) {
+            found.push((io, wait));
+        }
+    }
+    let n = found.len() as u64;
+    found.sort_by_key(|(io, _)| (std::cmp::Reverse(part_ns(part, io)), io.done_ns));
+    found.truncate(MAX_LISTED);
+    CellIos {
+        window: material.window,
+        n,
+        ios: found,
+    }
+}
+
+/// The thread.
+pub struct Analyst {
+    jobs: SyncSender<(Ticket, Job)>,
+    results: Receiver<(Ticket, Outcome, Duration)>,
+    is_busy: bool,
+    next: Instant,
+}
+
+/// By which the answer to a question is recognised.
+pub type Ticket = u64;
+
+impl Analyst {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// There can be no further thread.
+    pub fn start() -> std::io::Result<Analyst> {
+        let (jobs, asked) = sync_channel::<(Ticket, Job)>(1);
+        let (answer, results) = sync_channel(2);
+        let work = move || {
+            for (ticket, job) in asked {
+                let begin = Instant::now();
+                let outcome = job.run();
+                if answer.send((ticket, outcome, begin.elapsed())).is_err() {
+                    return;
+                }
+            }
+        };
+        std::thread::Builder::new()
+            .name("iolens-analyst".to_owned())
+            .spawn(work)?;
+        Ok(Analyst {
+            jobs,
+            results,
+            is_busy: false,
+            next: Instant::now(),
+        })
+    }
+
+    /// Whether it has nothing to do.
+    pub fn is_idle(&self) -> bool {
+        !self.is_busy
+    }
+
+    /// Whether its share of the time allows more.
+    pub fn is_due(&self) -> bool {
+        !self.is_busy && Instant::now() >= self.next
+    }
+
+    /// Gives it something to do.
+    pub fn ask(&mut self, ticket: Ticket, job: Job) {
+        match self.jobs.try_send((ticket, job)) {
+            Ok(()) => self.is_busy = true,
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
+        }
+    }
+
+    /// What it has worked out.
+    pub fn result(&mut self) -> Option<(Ticket, Outcome)> {
+        let (ticket, outcome, took) = self.results.try_recv().ok()?;
+        self.is_busy = false;
+        self.next = Instant::now() + (took * MAX_SHARE).max(MIN_PAUSE);
+        Some((ticket, outcome))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iolens_core::model::{Comm, Op};
+
+    const MS: i64 = 1_000_000;
+
+    fn io(done_us: i64, us: i64, who: &str, pid: i32, op: Op) -> Io {
+        let mut io = Io::new(
+            done_us * 1000,
+            DevId::new(8, 0),
+            op,
+            4096,
+            Some(0),
+            us * 1000,
+        );
+        io.comm = Some(Comm::new(who.as_bytes()));
+        io.tgid = Some(pid);
+        io
+    }
+
+    /// A read each millisecond takes 0.1 ms; each 100th waits behind a write of 20 ms.
+    fn shop_behind_backup() -> Material {
+        let mut ios = Vec::new();
+        for n in 1..1000 {
+            let at_us = n * 1000;
+            if n % 100 == 50 {
+                ios.push(io(at_us + 500, 20_000, "backup", 812, Op::WRITE));
+                ios.push(io(at_us + 600, 19_000, "shop", 77, Op::READ));
+            } else if n % 100 < 30 || n % 100 > 50 {
+                ios.push(io(at_us + 100, 100, "shop", 77, Op::READ));
+            }
+        }
+        ios.sort_by_key(|io| io.done_ns);
+        Material {
+            chunks: vec![Arc::new(ios)],
+            lost: Vec::new(),
+            window: Window::new(0, 2000 * MS),
+        }
+    }
+
+    fn selection(text: &str, groups: &[GroupKey]) -> Selection {
+        Selection {
+            pick: Pick {
+                part: TimePart::Total,
+                dev: None,
+                class: None,
+                above: Vec::new(),
+            },
+            groups: groups.to_vec(),
+            text: text.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_reader_waits_behind_the_writer_and_the_parts_add_up() {
+        let names = Names::default();
+        let material = shop_behind_backup();
+        let tables = tables(
+            &material,
+            &selection("", &[]),
+            GroupBy::Process,
+            &[],
+            &names,
+        );
+        let shop = tables.waits.iter().find(|r| r.class == Class::Read);
+        let shop = shop.expect("reads waited");
+        // Behind a single large I/O that is served alone, some of the wait counts as the device's.
+        let behind = shop.causes.iter().find_map(|(cause, ns)| match cause {
+            WaitCause::Others(other) => Some((other.program.and_then(|p| p.tgid), *ns)),
+            _ => None,
+        });
+        let (culprit, behind_ns) = behind.expect("it waited for the writer");
+        assert_eq!(culprit, Some(812));
+        assert!(3 * behind_ns > shop.excess_ns(), "{shop:?}");
+        let parts: i64 = shop.causes.iter().map(|c| c.1).sum();
+        assert_eq!(parts, shop.excess_ns());
+        assert_eq!(tables.actors.len(), 2);
+        assert_eq!(tables.pattern.ios, 809);
+    }
+
+    #[test]
+    fn a_selection_leaves_out_the_others() {
+        let names = Names::default();
+        let backup = GroupKey::Process(Some(812), Some(Comm::new(b"backup")));
+        for selection in [selection("", &[backup]), selection("backup", &[])] {
+            let tables = tables(
+                &shop_behind_backup(),
+                &selection,
+                GroupBy::Process,
+                &[],
+                &names,
+            );
+            assert_eq!(tables.actors.len(), 1);
+            assert_eq!(tables.actors[0].key, backup);
+            assert!(tables.waits.iter().all(|r| r.class == Class::Write));
+        }
+    }
+
+    #[test]
+    fn a_cell_lists_its_ios_with_what_they_waited_for() {
+        let mut material = shop_behind_backup();
+        material.window = Window::new(500 * MS, 600 * MS);
+        let job = Job::Cell {
+            material,
+            selection: selection("shop", &[]),
+            devices: Vec::new(),
+            names: Names::default(),
+            buckets: LatencyCounts::bucket(18 * MS)..LatencyCounts::bucket(22 * MS),
+        };
+        let Outcome::Cell(cell) = job.run() else {
+            panic!()
+        };
+        assert_eq!(cell.n, 1);
+        let (io, wait) = &cell.ios[0];
+        let wait = wait.expect("its wait is known");
+        assert_eq!(io.total_ns(), 19 * MS);
+        let behind = wait.behind.and_then(|g| g.program).and_then(|p| p.tgid);
+        assert_eq!(behind, Some(812), "{wait:?}");
+    }
+}

@@ -1,0 +1,460 @@
+//! A frame: pure functions from what is known and what is shown to characters.
+
+mod list;
+mod stories;
+mod tables;
+mod top;
+
+use iolens_core::model::Source;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::widgets::Widget;
+
+use super::analyst::{CellIos, MadeTables};
+use super::heat::{self, HeatCache, HeatMap};
+use super::history::History;
+use super::palette::Palette;
+use super::state::ScreenView;
+use super::words;
+use crate::present::escape::terminal;
+use iolens_core::analysis::heat::TimePart;
+pub use stories::StoryLog;
+
+/// Below this the screen says so.
+const MIN_WIDTH: u16 = 60;
+const MIN_HEIGHT: u16 = 16;
+/// Columns for the labels of latencies.
+const LABEL: u16 = 7;
+/// From this width on the stories stand beside the table.
+const MIN_BESIDE: u16 = 100;
+
+/// What was worked out.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// Both tables, of some stretch of time.
+    pub tables: Option<MadeTables>,
+    /// The I/Os of the open cell.
+    pub cell: Option<CellIos>,
+    /// What happened.
+    pub stories: StoryLog,
+}
+
+/// What there is to say of the source.
+#[derive(Debug, Clone, Default)]
+pub struct SourceFacts {
+    /// The name of the machine.
+    pub host: String,
+    /// Of a recording that is browsed: its name.
+    pub recording: Option<String>,
+    /// CPU time that the program takes, in percent of one CPU.
+    pub self_percent: Option<f64>,
+    /// What the source cannot show, and what to do, for people.
+    pub limits: Vec<String>,
+}
+
+/// All that a frame is made of.
+pub struct Scene<'a> {
+    /// What is known of the I/O.
+    pub history: &'a History,
+    /// What was worked out.
+    pub findings: &'a Findings,
+    /// What there is to say of the source.
+    pub facts: &'a SourceFacts,
+    /// Colours.
+    pub palette: Palette,
+}
+
+/// Draws a frame, and notes in `view` where what is.
+pub fn frame(
+    scene: &Scene,
+    view: &mut ScreenView,
+    cache: &mut HeatCache,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
+    view.range_ns = scene.history.range_ns();
+    view.geometry = super::state::Geometry::default();
+    if area.width < MIN_WIDTH || area.height < MIN_HEIGHT {
+        too_small(area, buffer);
+        return;
+    }
+    let end_ns = view.shown_end_ns(scene.history.complete_to_ns);
+    let heat_width = area.width - LABEL - 1;
+    let from_ns = end_ns - view.step_ns() * i64::from(heat_width);
+    view.devices = scene.history.active_devices(i64::MIN / 2, i64::MAX / 2);
+    top::header(scene, view, end_ns, row(area, 0), buffer);
+    let shown = top::shown_devices(scene, view, from_ns, end_ns, area.height);
+    let device_lines = (shown.len() as u16).max(1);
+    top::devices(scene, &shown, end_ns, rows(area, 1, device_lines), buffer);
+    let body = rows(area, 1 + device_lines, area.height - 2 - device_lines);
+    top::footer(scene, view, row(area, area.height - 1), buffer);
+    if view.help {
+        help(scene.palette, body, buffer);
+        return;
+    }
+    // The picture takes three fifths, with its title and its axis.
+    let lower_height = (body.height * 2 / 5).max(5);
+    let upper = rows(body, 0, body.height - lower_height);
+    picture(scene, view, cache, from_ns, upper, buffer);
+    let lower = rows(body, upper.height, lower_height);
+    if view.cell.is_some() {
+        list::cell(scene, view, lower, buffer);
+        return;
+    }
+    let (left, right) = halves(scene, lower);
+    tables::table(scene, view, from_ns, end_ns, left, buffer);
+    stories::stories(scene, right, buffer);
+}
+
+/// Where the table and the stories go: beside each other, or one above the other.
+fn halves(scene: &Scene, lower: Rect) -> (Rect, Rect) {
+    if lower.width >= MIN_BESIDE {
+        let left = lower.width * 11 / 20;
+        let mut right = lower;
+        right.x += left + 1;
+        right.width -= left + 1;
+        return (
+            Rect {
+                width: left,
+                ..lower
+            },
+            right,
+        );
+    }
+    let stories_height = match lower.height {
+        _ if scene.findings.stories.is_empty() => 0,
+        0..=7 => 1,
+        height => height * 2 / 5,
+    };
+    (
+        rows(lower, 0, lower.height - stories_height),
+        rows(lower, lower.height - stories_height, stories_height),
+    )
+}
+
+fn row(area: Rect, at: u16) -> Rect {
+    rows(area, at, 1)
+}
+
+/// Some rows of an area, as far as it has them.
+fn rows(area: Rect, at: u16, n: u16) -> Rect {
+    Rect {
+        y: area.y + at.min(area.height),
+        height: n.min(area.height.saturating_sub(at)),
+        ..area
+    }
+}
+
+/// Writes text that is harmless already; returns the column after it.
+fn put(buffer: &mut Buffer, area: Rect, x: u16, text: &str, style: Style) -> u16 {
+    if area.height == 0 || x >= area.right() {
+        return x;
+    }
+    let room = usize::from(area.right() - x);
+    buffer.set_stringn(x, area.y, text, room, style).0
+}
+
+fn too_small(area: Rect, buffer: &mut Buffer) {
+    let lines = [
+        format!("too small: {}x{}", area.width, area.height),
+        format!("needs {MIN_WIDTH}x{MIN_HEIGHT}"),
+        "q ends".to_owned(),
+    ];
+    for (i, line) in lines.iter().enumerate() {
+        put(buffer, row(area, i as u16), area.x, line, Style::new());
+    }
+}
+
+/// The picture of all latencies with its title and axes.
+fn picture(
+    scene: &Scene,
+    view: &mut ScreenView,
+    cache: &mut HeatCache,
+    from_ns: i64,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
+    let palette = scene.palette;
+    let history = scene.history;
+    title(scene, view, row(area, 0), buffer);
+    let cells = Rect {
+        x: area.x + LABEL + 1,
+        y: area.y + 1,
+        width: area.width - LABEL - 1,
+        height: area.height.saturating_sub(2),
+    };
+    if cells.height == 0 {
+        return;
+    }
+    let step_ns = view.step_ns();
+    let width = usize::from(cells.width);
+    let columns = cache.columns(history, &view.selection(), from_ns, step_ns, width);
+    let rows_per_line = if palette.has_halves() { 2 } else { 1 };
+    let scale = heat::scale(&columns, usize::from(cells.height) * rows_per_line);
+    if let Some(cursor) = &mut view.cursor {
+        cursor.row = cursor.row.min(scale.rows - 1);
+    }
+    let marked = view.cursor.and_then(|cursor| {
+        let column = usize::try_from((cursor.at_ns - from_ns) / step_ns).ok()?;
+        (column < width).then_some((column, cursor.row))
+    });
+    let map = HeatMap {
+        columns: &columns,
+        scale,
+        palette,
+        cursor: marked,
+    };
+    map.render(cells, buffer);
+    if columns.iter().all(|c| c.entries().is_empty()) {
+        let text = nothing_drawn(scene, view, from_ns, from_ns + step_ns * width as i64);
+        let middle = row(cells, cells.height / 2);
+        put(buffer, middle, cells.x + 2, &text, palette.faint());
+    }
+    latency_axis(scale, rows_per_line, palette, area, cells, buffer);
+    time_axis(scene, from_ns, step_ns, row(area, area.height - 1), buffer);
+    if let Some((column, marked_row)) = marked {
+        let text = under_mark(&columns[column], scale, marked_row);
+        let from_bottom = (marked_row / rows_per_line) as u16;
+        let line = row(cells, cells.height.saturating_sub(1 + from_bottom));
+        let length = text.chars().count() as u16;
+        // To the right of the mark, or to its left where there is no room.
+        let right = cells.x + column as u16 + 2;
+        let x = if right + length <= cells.right() {
+            right
+        } else {
+            (cells.x + column as u16)
+                .saturating_sub(length + 1)
+                .max(cells.x)
+        };
+        put(buffer, line, x, &text, palette.selected());
+    }
+    view.geometry.heat = cells;
+    view.geometry.rows_per_line = rows_per_line;
+    view.geometry.from_ns = from_ns;
+    view.geometry.scale = Some(scale);
+}
+
+/// How many I/Os the marked cell has.
+fn under_mark(
+    counts: &super::history::LatencyCounts,
+    scale: heat_scale::LatencyScale,
+    marked: usize,
+) -> String {
+    let mut ios = 0;
+    for (bucket, n) in counts.entries() {
+        if scale.row(super::history::LatencyCounts::middle_ns(*bucket)) == marked {
+            ios += u64::from(*n);
+        }
+    }
+    let low = words::short_time(scale.edge_ns(marked));
+    let high = words::short_time(scale.edge_ns(marked + 1));
+    let noun = if ios == 1 { "I/O" } else { "I/Os" };
+    format!(" {ios} {noun}, {low} to {high} ")
+}
+
+use super::state as heat_scale;
+
+fn nothing_drawn(scene: &Scene, view: &ScreenView, from_ns: i64, to_ns: i64) -> String {
+    let history = scene.history;
+    if history.ios(from_ns, to_ns) == 0 {
+        return "no I/O completed in this time".to_owned();
+    }
+    if view.selection().needs_ios() {
+        if history.source == Source::Counters {
+            return "counters know no processes and files".to_owned();
+        }
+        if let Some(kept_ns) = history.ios_from_ns().filter(|ns| *ns > from_ns) {
+            return format!(
+                "single I/Os are in memory from {} on",
+                words::clock(history, kept_ns, 0)
+            );
+        }
+    }
+    if history.source == Source::Counters && view.part != TimePart::Total {
+        return "counters know the total time only".to_owned();
+    }
+    "none of the I/Os in this time is selected".to_owned()
+}
+
+fn title(scene: &Scene, view: &ScreenView, area: Rect, buffer: &mut Buffer) {
+    let palette = scene.palette;
+    let history = scene.history;
+    let class = view.class.map_or("all", |c| c.name());
+    let part = match view.part {
+        TimePart::Total => "latency",
+        TimePart::Queue => "time in queue",
+        TimePart::Device => "time in device",
+    };
+    let what = if history.source == Source::Counters {
+        "mean latency"
+    } else {
+        part
+    };
+    let device = match view.device {
+        Some(dev) => words::device(history, dev),
+        None => "all devices".to_owned(),
+    };
+    let mut text = if view.class.is_some() {
+        format!(" {class} {what}, {device}")
+    } else {
+        format!(" {what}, {device}")
+    };
+    for key in &view.opened {
+        text.push_str(" › ");
+        text.push_str(&words::group(history, *key));
+    }
+    if !view.filter.is_empty() {
+        text.push_str(&format!(" /{}", terminal(&view.filter)));
+    }
+    let mut x = put(buffer, area, area.x, &text, palette.heading());
+    if let Some(pattern) = pattern(scene, view) {
+        x = put(buffer, area, x, &pattern, palette.faint());
+    }
+    let step = format!(" {} a column ", words::short_time(view.step_ns() as f64));
+    let length = step.chars().count() as u16;
+    let line = palette.text("─", "-");
+    let line_to = area.right().saturating_sub(length);
+    x = put(buffer, area, x, " ", palette.faint());
+    while x < line_to {
+        x = put(buffer, area, x, line, palette.faint());
+    }
+    if x <= line_to {
+        put(buffer, area, line_to, &step, palette.faint());
+    }
+}
+
+/// What the I/Os are like of what was opened.
+fn pattern(scene: &Scene, view: &ScreenView) -> Option<String> {
+    let tables = scene.findings.tables.as_ref()?;
+    let pattern = &tables.pattern;
+    if !view.selection().needs_ios() || pattern.ios == 0 {
+        return None;
+    }
+    let size = pattern.sizes.quantile(0.5)?;
+    let size = crate::present::layout::size(size);
+    let mut text = format!(
+        " · {} I/Os, median {size}",
+        words::short(pattern.ios as f64)
+    );
+    if pattern.placed_bytes > 0 {
+        let share = 100.0 * pattern.sequential_bytes as f64 / pattern.placed_bytes as f64;
+        text.push_str(&format!(", {share:.0} % sequential"));
+    }
+    Some(text)
+}
+
+/// Labels at powers of ten.
+fn latency_axis(
+    scale: heat_scale::LatencyScale,
+    rows_per_line: usize,
+    palette: Palette,
+    area: Rect,
+    cells: Rect,
+    buffer: &mut Buffer,
+) {
+    for line in 0..cells.height {
+        let y = cells.bottom() - 1 - line;
+        let first = usize::from(line) * rows_per_line;
+        let low_ns = scale.edge_ns(first);
+        let high_ns = scale.edge_ns(first + rows_per_line);
+        // The power of ten that lies in this line, if one does.
+        let power = 10f64.powf((low_ns.log10() - 1e-6).ceil());
+        let at = Rect {
+            y,
+            height: 1,
+            ..area
+        };
+        if power < high_ns * 0.999_999 {
+            let label = format!("{:>1$}", words::short_time(power), usize::from(LABEL));
+            put(buffer, at, area.x, &label, palette.faint());
+        }
+        let edge = palette.text("│", "|");
+        put(buffer, at, area.x + LABEL, edge, palette.faint());
+    }
+}
+
+/// Times of day, and marks under columns in which I/Os are missing.
+fn time_axis(scene: &Scene, from_ns: i64, step_ns: i64, area: Rect, buffer: &mut Buffer) {
+    const SPACING: u16 = 20;
+    let palette = scene.palette;
+    put(
+        buffer,
+        area,
+        area.x + LABEL,
+        palette.text("└", "+"),
+        palette.faint(),
+    );
+    let first = area.x + LABEL + 1;
+    let mut x = first;
+    while x + 9 < area.right() {
+        let at_ns = from_ns + i64::from(x - first) * step_ns;
+        if at_ns >= scene.history.range_ns().start {
+            let decimals = usize::from(step_ns < 500_000_000);
+            let text = format!(
+                "{}{}",
+                palette.text("╵", "'"),
+                words::clock(scene.history, at_ns, decimals)
+            );
+            put(buffer, area, x, &text, palette.faint());
+        }
+        x += SPACING;
+    }
+    if scene.history.lost.is_empty() {
+        return;
+    }
+    for x in first..area.right() {
+        let at_ns = from_ns + i64::from(x - first) * step_ns;
+        if scene.history.is_lossy(at_ns, at_ns + step_ns) {
+            put(buffer, area, x, "!", palette.warning());
+        }
+    }
+}
+
+/// All keys.
+const KEYS: [(&str, &str); 19] = [
+    ("d", "next device, after the last all together"),
+    ("p c f", "rows by process, control group, file"),
+    ("g", "rows by the next of these (of actors: by device too)"),
+    ("w", "who waits for whom, or who does the I/O"),
+    ("r", "reads, writes, all"),
+    ("t", "total time, time in queue, time in device"),
+    ("+ -", "shorter, longer columns"),
+    ("space", "hold the time, go on"),
+    ("arrows", "mark a cell; the time is held, and follows"),
+    ("Enter", "on a cell: its I/Os, and what each waited for"),
+    ("Tab", "to the table; Enter there: this one alone"),
+    ("Backspace", "back"),
+    ("PgUp PgDn", "half a screen back, forward"),
+    ("Home End", "the oldest that is kept, now"),
+    ("/", "what has this in its name; empty: all"),
+    ("mouse", "click a cell or a row, wheel: time"),
+    ("rates", "of the last second; p50, p99: of the last ten"),
+    ("!", "under a column: I/Os are missing"),
+    ("q", "end"),
+];
+
+fn help(palette: Palette, area: Rect, buffer: &mut Buffer) {
+    // Two columns where one is too short.
+    let per_column = if usize::from(area.height) >= KEYS.len() {
+        KEYS.len()
+    } else {
+        KEYS.len().div_ceil(2)
+    };
+    let column_width = if per_column == KEYS.len() {
+        area.width
+    } else {
+        area.width / 2
+    };
+    for (i, (key, meaning)) in KEYS.iter().enumerate() {
+        let at = row(area, (i % per_column) as u16);
+        let x = area.x + (i / per_column) as u16 * column_width;
+        let column = Rect {
+            x,
+            width: column_width,
+            ..at
+        };
+        put(buffer, column, x + 1, key, palette.heading());
+        put(buffer, column, x + 11, meaning, Style::new());
+    }
+}

@@ -1,0 +1,107 @@
+//! What happened, as it is recognised.
+
+use std::collections::BTreeMap;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use super::{Scene, put, row, rows};
+use crate::live::screen::words;
+use crate::present::escape::terminal;
+use crate::present::layout::wrapped;
+use crate::present::stories::StoryLine;
+
+/// Stories that ended longer ago than this are forgotten.
+const KEPT_NS: i64 = 600_000_000_000;
+/// Stories that are remembered.
+const MAX_STORIES: usize = 100;
+
+/// All stories of the last minutes, each once.
+#[derive(Debug, Default)]
+pub struct StoryLog {
+    by_id: BTreeMap<String, StoryLine>,
+}
+
+impl StoryLog {
+    /// Takes what a look has found; what was known by the same id is newer now.
+    pub fn take(&mut self, found: Vec<StoryLine>) {
+        for story in found {
+            self.by_id.insert(story.id.clone(), story);
+        }
+        let newest_ns = self.by_id.values().map(|s| s.to_ns).max().unwrap_or(0);
+        self.by_id.retain(|_, s| s.to_ns > newest_ns - KEPT_NS);
+        while self.by_id.len() > MAX_STORIES {
+            self.by_id.pop_first();
+        }
+    }
+
+    /// Whether nothing has happened.
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    /// The newest first.
+    fn ordered(&self) -> Vec<&StoryLine> {
+        let mut all: Vec<_> = self.by_id.values().collect();
+        // What goes on counts as equally new: then the most harm comes first.
+        all.sort_by_key(|s| {
+            let minutes = s.to_ns / 60_000_000_000;
+            (
+                std::cmp::Reverse(minutes),
+                std::cmp::Reverse(s.harm_ns),
+                &s.id,
+            )
+        });
+        all
+    }
+}
+
+/// Draws as many as fit.
+pub(super) fn stories(scene: &Scene, area: Rect, buffer: &mut Buffer) {
+    if area.height == 0 {
+        return;
+    }
+    let palette = scene.palette;
+    let log = &scene.findings.stories;
+    if area.height == 1 {
+        if let Some(story) = log.ordered().first() {
+            let text = format!(
+                " {}  {}",
+                words::clock(scene.history, story.to_ns, 0),
+                terminal(&story.text)
+            );
+            put(buffer, area, area.x, &text, palette.faint());
+        }
+        return;
+    }
+    let heading = row(area, 0);
+    put(buffer, heading, area.x, " what happened", palette.heading());
+    let body = rows(area, 1, area.height - 1);
+    if log.is_empty() {
+        let text = "no program was made to wait for long";
+        put(buffer, row(body, 0), area.x + 1, text, palette.faint());
+        return;
+    }
+    let width = usize::from(area.width.saturating_sub(12)).max(10);
+    let mut line = 0;
+    for story in log.ordered() {
+        let lines = wrapped(&terminal(&story.text), width);
+        if line > 0 && line + lines.len() > usize::from(body.height) {
+            break;
+        }
+        let time = words::clock(scene.history, story.to_ns, 0);
+        put(
+            buffer,
+            row(body, line as u16),
+            area.x + 1,
+            &time,
+            palette.faint(),
+        );
+        for text in lines {
+            let at = row(body, line as u16);
+            put(buffer, at, area.x + 11, &text, Style::new());
+            line += 1;
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! The first lines, and the last: what is observed, each device, the keys.
+
+use iolens_core::model::{Class, DevId, Source};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use super::{Scene, put, row};
+use crate::live::screen::history::{COLUMN_NS, Pick};
+use crate::live::screen::state::ScreenView;
+use crate::live::screen::words;
+use crate::present::escape::terminal;
+use crate::present::layout::{cut, size};
+use iolens_core::analysis::heat::TimePart;
+
+/// Rates are of this time before the end of what is shown, and percentiles of that.
+const RATE_NS: i64 = 1_000_000_000;
+const PERCENTILE_NS: i64 = 10_000_000_000;
+/// A bar of a sparkline.
+const BAR_NS: i64 = 500_000_000;
+const MAX_NAME: usize = 16;
+
+/// Whose and what is observed, at which time.
+pub(super) fn header(
+    scene: &Scene,
+    view: &ScreenView,
+    end_ns: i64,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
+    let history = scene.history;
+    let palette = scene.palette;
+    let facts = scene.facts;
+    let state = match (view.end_ns, &facts.recording) {
+        (None, None) => palette.text("live ▸", "live >"),
+        (Some(_), None) => palette.text("held ‖", "held"),
+        (_, Some(_)) => "recorded",
+    };
+    let right = format!("{}  {state} ", words::clock(history, end_ns, 1));
+    let width = right.chars().count() as u16;
+    let right_x = area.right().saturating_sub(width);
+    let mut x = put(buffer, area, area.x, " iolens", palette.heading());
+    let left = Rect {
+        width: right_x.saturating_sub(area.x + 1),
+        ..area
+    };
+    let name = facts.recording.as_ref().unwrap_or(&facts.host);
+    let dot = palette.text(" · ", " - ");
+    let source = if history.source == Source::Counters {
+        "counters"
+    } else {
+        "every I/O"
+    };
+    let ios = history.ios(end_ns - RATE_NS, end_ns);
+    let rate = format!("{} IOPS", words::short(ios as f64 * 1e9 / RATE_NS as f64));
+    let name = terminal(&cut(name, 24)).into_owned();
+    for text in [name.as_str(), source, rate.as_str()] {
+        x = put(buffer, left, x, dot, palette.faint());
+        x = put(buffer, left, x, text, Style::new());
+    }
+    if history.source != Source::Counters {
+        let lost = history.lost_ios;
+        let style = if lost > 0 {
+            palette.warning()
+        } else {
+            Style::new()
+        };
+        x = put(buffer, left, x, dot, palette.faint());
+        let text = format!("{} lost", words::short(lost as f64));
+        x = put(buffer, left, x, &text, style);
+    }
+    if history.missed_ios > 0 {
+        x = put(buffer, left, x, dot, palette.faint());
+        let text = format!("{} not shown", words::short(history.missed_ios as f64));
+        x = put(buffer, left, x, &text, palette.warning());
+    }
+    if let Some(percent) = facts.self_percent {
+        x = put(buffer, left, x, dot, palette.faint());
+        put(
+            buffer,
+            left,
+            x,
+            &format!("self {percent:.1} %"),
+            Style::new(),
+        );
+    }
+    let style = if view.end_ns.is_some() && facts.recording.is_none() {
+        palette.warning()
+    } else {
+        palette.heading()
+    };
+    put(buffer, area, right_x, &right, style);
+}
+
+/// The devices that have a line: the chosen one, or those with most I/O.
+pub(super) fn shown_devices(
+    scene: &Scene,
+    view: &ScreenView,
+    from_ns: i64,
+    end_ns: i64,
+    height: u16,
+) -> Vec<DevId> {
+    if let Some(dev) = view.device {
+        return vec![dev];
+    }
+    let mut devices = scene.history.active_devices(from_ns, end_ns);
+    devices.truncate(usize::from(height / 8).clamp(1, 6));
+    devices
+}
+
+/// What of a device fits into a line, from much to little.
+#[derive(Clone, Copy)]
+struct DeviceLineParts {
+    bars: usize,
+    has_size: bool,
+    has_median: bool,
+    has_flight: bool,
+}
+
+const PARTS: [DeviceLineParts; 7] = [
+    parts(16, true, true, true),
+    parts(8, true, true, true),
+    parts(8, true, false, true),
+    parts(6, true, false, false),
+    parts(6, false, false, false),
+    parts(3, false, false, false),
+    parts(0, false, false, false),
+];
+
+const fn parts(bars: usize, has_size: bool, has_median: bool, has_flight: bool) -> DeviceLineParts {
+    DeviceLineParts {
+        bars,
+        has_size,
+        has_median,
+        has_flight,
+    }
+}
+
+impl DeviceLineParts {
+    /// Columns that a line takes.
+    fn width(&self, name: usize) -> usize {
+        let bars = if self.bars > 0 { self.bars + 1 } else { 0 };
+        let size = if self.has_size { 11 } else { 0 };
+        let median = if self.has_median { 11 } else { 0 };
+        let flight = if self.has_flight { 16 } else { 0 };
+        let class = 3 + bars + 7 + size + median + 11;
+        1 + name + 2 * class + 10 + flight
+    }
+}
+
+/// A line for each of these devices.
+pub(super) fn devices(
+    scene: &Scene,
+    shown: &[DevId],
+    end_ns: i64,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
+    let palette = scene.palette;
+    if shown.is_empty() {
+        let text = match scene.facts.limits.first() {
+            Some(limit) => format!(" no I/O yet · {}", terminal(limit)),
+            None => " no I/O yet".to_owned(),
+        };
+        put(buffer, area, area.x, &text, palette.faint());
+        return;
+    }
+    let mut names = Vec::new();
+    for dev in shown {
+        names.push(cut(&words::device(scene.history, *dev), MAX_NAME));
+    }
+    let name_width = names.iter().map(|n| n.chars().count()).max().unwrap_or(0);
+    let room = usize::from(area.width);
+    let fitting = PARTS.iter().find(|p| p.width(name_width) <= room);
+    let parts = fitting.copied().unwrap_or(PARTS[PARTS.len() - 1]);
+    for (i, (dev, name)) in shown.iter().zip(&names).enumerate() {
+        let line = row(area, i as u16);
+        let text = format!(" {name:<name_width$}");
+        let mut x = put(buffer, line, line.x, &text, palette.heading());
+        for class in [Class::Read, Class::Write] {
+            x = flow(scene, *dev, class, end_ns, parts, line, x, buffer);
+        }
+        occupied(scene, *dev, end_ns, parts, line, x, buffer);
+    }
+}
+
+/// Rates and latencies of one class.
+#[allow(clippy::too_many_arguments)] // where to draw is three of them
+fn flow(
+    scene: &Scene,
+    dev: DevId,
+    class: Class,
+    end_ns: i64,
+    parts: DeviceLineParts,
+    line: Rect,
+    x: u16,
+    buffer: &mut Buffer,
+) -> u16 {
+    let palette = scene.palette;
+    let history = scene.history;
+    let style = palette.class(class == Class::Write);
+    let letter = if class == Class::Write { "  w" } else { "  r" };
+    let mut x = put(buffer, line, x, letter, style);
+    if parts.bars > 0 {
+        x = put(buffer, line, x, " ", style);
+        x = sparkline(scene, dev, class, end_ns, parts.bars, line, x, buffer);
+    }
+    let sum = history.flow(dev, class, end_ns - RATE_NS, end_ns);
+    let per_s = |value: u64| value as f64 * 1e9 / RATE_NS as f64;
+    let rate = format!("{}/s", words::short(per_s(sum.ios)));
+    x = put(buffer, line, x, &format!("{rate:>7}"), Style::new());
+    if parts.has_size {
+        let rate = format!("{}/s", size(per_s(sum.bytes)));
+        x = put(buffer, line, x, &format!("{rate:>11}"), Style::new());
+    }
+    let pick = Pick {
+        part: TimePart::Total,
+        dev: Some(dev),
+        class: Some(class),
+        above: Vec::new(),
+    };
+    let latencies = history.latencies(&pick, end_ns - PERCENTILE_NS, end_ns);
+    let mut quantile = |title: &str, q: f64, x: u16| {
+        let text = match latencies.quantile(q) {
+            Some(ns) => words::short_time(ns),
+            None => "-".to_owned(),
+        };
+        let x = put(buffer, line, x, &format!(" {title}"), palette.faint());
+        put(buffer, line, x, &format!("{text:>7}"), Style::new())
+    };
+    if history.source == Source::Counters {
+        // A mean of means is what counters have.
+        return quantile("avg", 0.5, x);
+    }
+    if parts.has_median {
+        x = quantile("p50", 0.5, x);
+    }
+    quantile("p99", 0.99, x)
+}
+
+#[allow(clippy::too_many_arguments)] // where to draw is three of them
+fn sparkline(
+    scene: &Scene,
+    dev: DevId,
+    class: Class,
+    end_ns: i64,
+    bars: usize,
+    line: Rect,
+    x: u16,
+    buffer: &mut Buffer,
+) -> u16 {
+    let palette = scene.palette;
+    // Bars of whole half seconds do not change while they move.
+    let end_ns = end_ns.div_euclid(BAR_NS) * BAR_NS;
+    let mut values = Vec::new();
+    for bar in (0..bars as i64).rev() {
+        let to_ns = end_ns - bar * BAR_NS;
+        let sum = scene.history.flow(dev, class, to_ns - BAR_NS, to_ns);
+        values.push(sum.ios);
+    }
+    let most = values.iter().copied().max().unwrap_or(0).max(1);
+    let style = palette.class(class == Class::Write);
+    let mut x = x;
+    for value in values {
+        let bar = match value {
+            0 => " ",
+            value => palette.bar(value as f64 / most as f64),
+        };
+        x = put(buffer, line, x, bar, style);
+    }
+    x
+}
+
+/// Busy time, and how many I/Os are in flight.
+fn occupied(
+    scene: &Scene,
+    dev: DevId,
+    end_ns: i64,
+    parts: DeviceLineParts,
+    line: Rect,
+    x: u16,
+    buffer: &mut Buffer,
+) {
+    let palette = scene.palette;
+    let (busy_ns, area_ns) = scene.history.occupied_ns(dev, end_ns - RATE_NS, end_ns);
+    // What is busy cannot be measured beyond all of the time.
+    let percent = (100.0 * busy_ns as f64 / RATE_NS as f64).min(100.0);
+    let style = if percent >= 95.0 {
+        palette.warning()
+    } else {
+        Style::new()
+    };
+    let mut x = put(buffer, line, x, "  busy", palette.faint());
+    x = put(buffer, line, x, &format!("{percent:>4.0} %"), style);
+    if parts.has_flight {
+        let in_flight = area_ns as f64 / RATE_NS as f64;
+        x = put(buffer, line, x, "  in flight", palette.faint());
+        put(
+            buffer,
+            line,
+            x,
+            &format!(" {}", words::short(in_flight)),
+            Style::new(),
+        );
+    }
+}
+
+/// The keys, or what is typed, or what the last key did.
+pub(super) fn footer(scene: &Scene, view: &ScreenView, area: Rect, buffer: &mut Buffer) {
+    let palette = scene.palette;
+    if let Some(typed) = &view.typing {
+        let x = put(buffer, area, area.x, " / ", palette.heading());
+        let x = put(buffer, area, x, &terminal(typed), Style::new());
+        let x = put(buffer, area, x, " ", palette.selected());
+        let hint = "  Enter: show what has this in its name, Esc: do not";
+        put(buffer, area, x, hint, palette.faint());
+        return;
+    }
+    if let Some(message) = &view.message {
+        put(
+            buffer,
+            area,
+            area.x,
+            &format!(" {}", terminal(message)),
+            palette.warning(),
+        );
+        return;
+    }
+    const KEYS: [(&str, &str); 12] = [
+        ("?", "help"),
+        ("q", "quit"),
+        ("space", "hold"),
+        ("w", "table"),
+        ("p c f", "by"),
+        ("d", "device"),
+        ("r", "class"),
+        ("t", "time part"),
+        ("+-", "step"),
+        ("/", "filter"),
+        ("Tab", "focus"),
+        ("Enter", "open"),
+    ];
+    let mut x = area.x + 1;
+    for (key, meaning) in KEYS {
+        let length = (key.chars().count() + meaning.len() + 3) as u16;
+        if x + length > area.right() {
+            break;
+        }
+        x = put(buffer, area, x, key, palette.heading());
+        x = put(buffer, area, x, &format!(" {meaning}  "), palette.faint());
+    }
+}
+
+/// Columns of rates are whole columns of the history.
+const _: () = assert!(RATE_NS % COLUMN_NS == 0 && BAR_NS % COLUMN_NS == 0);

@@ -1,0 +1,279 @@
+//! The picture of every I/O: time from left to right, latency from bottom to top, colour by the number of I/Os.
+
+use std::collections::BTreeMap;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Style};
+use ratatui::widgets::Widget;
+
+use super::analyst::{Matcher, Selection};
+use super::history::{History, LatencyCounts, part_ns};
+use super::palette::Palette;
+use super::state::LatencyScale;
+
+/// Edges at which the scale may begin and end: 1, 3, 10, 30, ...
+const STEPS_PER_DECADE: f64 = 2.0;
+/// The scale spans at least this factor.
+const MIN_SPAN: f64 = 100.0;
+/// With fewer I/Os in the fullest cell than this the colours do not use the whole ramp.
+const MIN_FULL: u32 = 24;
+
+/// Columns of the picture that were made already.
+#[derive(Debug, Default)]
+pub struct HeatCache {
+    of: Option<(Selection, i64)>,
+    columns: BTreeMap<i64, LatencyCounts>,
+}
+
+impl HeatCache {
+    /// The columns from `from_ns` on. Those of complete time are counted once.
+    pub fn columns(
+        &mut self,
+        history: &History,
+        selection: &Selection,
+        from_ns: i64,
+        step_ns: i64,
+        width: usize,
+    ) -> Vec<LatencyCounts> {
+        let key = (selection.clone(), step_ns);
+        if self.of.as_ref() != Some(&key) {
+            self.of = Some(key);
+            self.columns.clear();
+        }
+        let end_ns = from_ns + step_ns * width as i64;
+        self.columns.retain(|at, _| (from_ns..end_ns).contains(at));
+        let mut all = Vec::with_capacity(width);
+        for column in 0..width as i64 {
+            let at_ns = from_ns + column * step_ns;
+            if let Some(counts) = self.columns.get(&at_ns) {
+                all.push(counts.clone());
+                continue;
+            }
+            let counts = count(history, selection, at_ns, at_ns + step_ns);
+            if at_ns + step_ns <= history.complete_to_ns {
+                self.columns.insert(at_ns, counts.clone());
+            }
+            all.push(counts);
+        }
+        all
+    }
+}
+
+fn count(history: &History, selection: &Selection, from_ns: i64, to_ns: i64) -> LatencyCounts {
+    if !selection.needs_ios() {
+        return history.latencies(&selection.pick, from_ns, to_ns);
+    }
+    let mut counts = LatencyCounts::default();
+    let mut matcher = Matcher::new(selection, &history.devices, &history.names);
+    for chunk in history.chunks(from_ns, to_ns) {
+        let begin = chunk.partition_point(|io| io.done_ns < from_ns);
+        let end = chunk.partition_point(|io| io.done_ns < to_ns);
+        for io in &chunk[begin..end] {
+            if let Some(ns) = part_ns(selection.pick.part, io)
+                && matcher.has(io)
+            {
+                counts.add(LatencyCounts::bucket(ns), 1);
+            }
+        }
+    }
+    counts
+}
+
+/// Rows for all latencies of `columns`: from the shortest to the longest, rounded outwards so that the picture rarely changes
+/// its scale.
+pub fn scale(columns: &[LatencyCounts], rows: usize) -> LatencyScale {
+    let mut low_ns = f64::MAX;
+    let mut high_ns: f64 = 0.0;
+    for (bucket, _) in columns.iter().flat_map(LatencyCounts::entries) {
+        let ns = LatencyCounts::middle_ns(*bucket);
+        low_ns = low_ns.min(ns);
+        high_ns = high_ns.max(ns);
+    }
+    if high_ns == 0.0 {
+        (low_ns, high_ns) = (2e4, 5e6);
+    }
+    let step = |ns: f64| ns.max(100.0).log10() * STEPS_PER_DECADE;
+    let low_ns = 10f64.powf(step(low_ns).floor() / STEPS_PER_DECADE);
+    let high_ns = 10f64.powf((step(high_ns) + 0.02).ceil() / STEPS_PER_DECADE);
+    LatencyScale {
+        low_ns,
+        high_ns: high_ns.max(low_ns * MIN_SPAN),
+        rows: rows.max(1),
+    }
+}
+
+/// Draws the cells; labels and axes are drawn by others.
+pub struct HeatMap<'a> {
+    /// Latencies, column by column.
+    pub columns: &'a [LatencyCounts],
+    /// Rows.
+    pub scale: LatencyScale,
+    /// Colours.
+    pub palette: Palette,
+    /// The marked cell: its column and row.
+    pub cursor: Option<(usize, usize)>,
+}
+
+impl Widget for HeatMap<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let cells: Vec<Vec<u32>> = self.columns.iter().map(|c| self.rows_of(c)).collect();
+        let most = cells.iter().flatten().copied().max().unwrap_or(0);
+        let share = |n: u32| f64::from(n).ln() / f64::from(most.max(MIN_FULL)).ln();
+        for (column, rows) in cells.iter().enumerate().take(usize::from(area.width)) {
+            let x = area.x + column as u16;
+            for line in 0..area.height {
+                let y = area.bottom() - 1 - line;
+                let Some(cell) = buffer.cell_mut((x, y)) else {
+                    continue;
+                };
+                let line = usize::from(line);
+                let is_marked = |row| self.cursor == Some((column, row));
+                if self.palette.has_halves() {
+                    let lower = self.colour(rows, 2 * line, &share, is_marked(2 * line));
+                    let upper = self.colour(rows, 2 * line + 1, &share, is_marked(2 * line + 1));
+                    draw_halves(cell, upper, lower);
+                    continue;
+                }
+                let n = rows.get(line).copied().unwrap_or(0);
+                if n > 0 {
+                    cell.set_symbol(self.palette.shade(share(n)));
+                    cell.set_style(Style::new().fg(self.palette.heat(share(n))));
+                }
+                if is_marked(line) {
+                    cell.set_style(self.palette.selected());
+                }
+            }
+        }
+    }
+}
+
+impl HeatMap<'_> {
+    fn rows_of(&self, counts: &LatencyCounts) -> Vec<u32> {
+        let mut rows = vec![0u32; self.scale.rows];
+        for (bucket, n) in counts.entries() {
+            let row = self.scale.row(LatencyCounts::middle_ns(*bucket));
+            rows[row] = rows[row].saturating_add(*n);
+        }
+        rows
+    }
+
+    /// The colour of half a character; `None`: the background.
+    fn colour(
+        &self,
+        rows: &[u32],
+        row: usize,
+        share: &impl Fn(u32) -> f64,
+        is_marked: bool,
+    ) -> Option<Color> {
+        if is_marked {
+            return Some(if self.palette.is_light {
+                Color::Black
+            } else {
+                Color::White
+            });
+        }
+        let n = rows.get(row).copied().filter(|n| *n > 0)?;
+        Some(self.palette.heat(share(n)))
+    }
+}
+
+fn draw_halves(cell: &mut ratatui::buffer::Cell, upper: Option<Color>, lower: Option<Color>) {
+    match (upper, lower) {
+        (None, None) => {}
+        (Some(upper), None) => {
+            cell.set_symbol("▀").set_fg(upper);
+        }
+        (None, Some(lower)) => {
+            cell.set_symbol("▄").set_fg(lower);
+        }
+        (Some(upper), Some(lower)) if upper == lower => {
+            cell.set_symbol("█").set_fg(upper);
+        }
+        (Some(upper), Some(lower)) => {
+            cell.set_symbol("▀").set_fg(upper).set_bg(lower);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::history::Pick;
+    use super::super::palette::Depth;
+    use super::*;
+    use iolens_core::analysis::heat::TimePart;
+    use iolens_core::model::{DevId, Io, Op, Source};
+
+    fn palette(depth: Depth) -> Palette {
+        Palette {
+            depth,
+            is_light: false,
+            has_blocks: true,
+        }
+    }
+
+    #[test]
+    fn one_slow_io_beside_five_thousand_lights_a_cell_in_every_colour_depth() {
+        let mut column = LatencyCounts::default();
+        column.add(LatencyCounts::bucket(80_000), 5000);
+        column.add(LatencyCounts::bucket(250_000_000), 1);
+        let columns = [column];
+        for depth in [Depth::True, Depth::Ansi256, Depth::Ansi16, Depth::Mono] {
+            let palette = palette(depth);
+            let area = Rect::new(0, 0, 1, 12);
+            let rows = if palette.has_halves() { 24 } else { 12 };
+            let mut buffer = Buffer::empty(area);
+            let map = HeatMap {
+                columns: &columns,
+                scale: scale(&columns, rows),
+                palette,
+                cursor: None,
+            };
+            map.render(area, &mut buffer);
+            let drawn = buffer.content().iter().filter(|c| c.symbol() != " ");
+            assert_eq!(drawn.count(), 2, "{depth:?}");
+        }
+    }
+
+    #[test]
+    fn the_scale_holds_all_latencies_and_moves_in_steps() {
+        let of = |ns: &[i64]| {
+            let mut counts = LatencyCounts::default();
+            ns.iter().for_each(|ns| {
+                counts.add(LatencyCounts::bucket(*ns), 1);
+            });
+            scale(&[counts], 20)
+        };
+        let wide = of(&[84_000, 250_000_000]);
+        assert!(wide.low_ns <= 84_000.0 && wide.high_ns >= 250e6);
+        assert_eq!(wide, of(&[70_000, 280_000_000]));
+        assert!(of(&[500_000]).high_ns >= 30e6);
+    }
+
+    #[test]
+    fn complete_columns_are_counted_once_and_the_last_one_again() {
+        let mut history = History::new(Source::Ebpf, 0, 100);
+        let io = |done_ns| Io::new(done_ns, DevId::new(8, 0), Op::READ, 512, None, 1000);
+        let selection = Selection {
+            pick: Pick {
+                part: TimePart::Total,
+                dev: None,
+                class: None,
+                above: Vec::new(),
+            },
+            groups: Vec::new(),
+            text: String::new(),
+        };
+        let mut cache = HeatCache::default();
+        history.push(vec![io(150_000_000)]);
+        history.advance(160_000_000);
+        let mut ns = |history: &History| {
+            let columns = cache.columns(history, &selection, 0, 100_000_000, 3);
+            columns.iter().map(LatencyCounts::n).collect::<Vec<_>>()
+        };
+        assert_eq!(ns(&history), [0, 1, 0]);
+        history.push(vec![io(170_000_000), io(210_000_000)]);
+        history.advance(300_000_000);
+        assert_eq!(ns(&history), [0, 2, 1]);
+    }
+}

@@ -1,0 +1,546 @@
+//! What the screen knows: latencies of every I/O in columns of 100 ms for the last ten minutes, and the newest I/Os themselves.
+//!
+//! Memory is bounded: the columns by their entries, the I/Os by their number. What goes first is the oldest.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use iolens_core::analysis::heat::TimePart;
+use iolens_core::model::{CallHistogram, Class, DevId, Device, Io, Lost, Names, Source};
+
+/// Length of a column.
+pub const COLUMN_NS: i64 = 100_000_000;
+/// Columns that are kept: ten minutes.
+const MAX_COLUMNS: usize = 6000;
+/// Entries of all latency counts together, 8 bytes each.
+const MAX_ENTRIES: usize = 2_500_000;
+/// Single I/Os that are kept while they happen, some 160 bytes each.
+pub const MAX_LIVE_IOS: usize = 200_000;
+/// Busy intervals that are remembered of each device, to be joined with those of I/Os that complete later.
+const MAX_INTERVALS: usize = 1 << 16;
+/// Losses that are kept.
+const MAX_LOSSES: usize = 4096;
+/// Buckets of latency for each power of two are half those of [`CallHistogram`]: rows of the picture are wider.
+const BUCKET_SHIFT: u32 = 1;
+
+/// Which time an I/O is drawn by, in the order in which counts are stored.
+pub const PARTS: [TimePart; 3] = [TimePart::Total, TimePart::Queue, TimePart::Device];
+
+/// Latencies as counts by bucket, in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LatencyCounts(Vec<(u16, u32)>);
+
+impl LatencyCounts {
+    /// The bucket of a latency.
+    pub fn bucket(ns: i64) -> u16 {
+        (CallHistogram::index(ns) >> BUCKET_SHIFT) as u16
+    }
+
+    /// The middle of a bucket in nanoseconds.
+    pub fn middle_ns(bucket: u16) -> f64 {
+        let first = usize::from(bucket) << BUCKET_SHIFT;
+        let low = CallHistogram::bounds(first).0;
+        let high = CallHistogram::bounds(first + (1 << BUCKET_SHIFT) - 1).1;
+        if high == i64::MAX {
+            low as f64
+        } else {
+            (low + high) as f64 / 2.0
+        }
+    }
+
+    /// LatencyCounts `n` in a bucket; returns whether it is a new entry.
+    pub fn add(&mut self, bucket: u16, n: u32) -> bool {
+        match self.0.binary_search_by_key(&bucket, |c| c.0) {
+            Ok(at) => {
+                self.0[at].1 = self.0[at].1.saturating_add(n);
+                false
+            }
+            Err(at) => {
+                self.0.insert(at, (bucket, n));
+                true
+            }
+        }
+    }
+
+    /// All entries.
+    pub fn entries(&self) -> &[(u16, u32)] {
+        &self.0
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &LatencyCounts) {
+        for (bucket, n) in &other.0 {
+            self.add(*bucket, *n);
+        }
+    }
+
+    /// Number of I/Os.
+    pub fn n(&self) -> u64 {
+        self.0.iter().map(|c| u64::from(c.1)).sum()
+    }
+
+    /// The middle of the bucket of rank `ceil(q n)` in nanoseconds; `None` of nothing.
+    pub fn quantile(&self, q: f64) -> Option<f64> {
+        let n = self.n();
+        let rank = ((q * n as f64).ceil() as u64).clamp(1, n.max(1));
+        let mut seen = 0;
+        for (bucket, n) in &self.0 {
+            seen += u64::from(*n);
+            if seen >= rank {
+                return Some(LatencyCounts::middle_ns(*bucket));
+            }
+        }
+        None
+    }
+}
+
+/// What one class did on one device in a column.
+#[derive(Debug, Clone, Default)]
+struct ClassCell {
+    ios: u64,
+    bytes: u64,
+    /// One for each of [`PARTS`].
+    parts: [LatencyCounts; 3],
+}
+
+/// What one device did in a column, beside its classes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Occupied {
+    /// Time with anything in the device.
+    busy_ns: i64,
+    /// Number of I/Os begun and not completed, integrated over time.
+    area_ns: i64,
+}
+
+#[derive(Debug, Clone, Default)]
+struct HistoryColumn {
+    cells: Vec<(DevId, Class, ClassCell)>,
+    occupied: Vec<(DevId, Occupied)>,
+}
+
+impl HistoryColumn {
+    fn cell(&mut self, dev: DevId, class: Class) -> &mut ClassCell {
+        let known = self.cells.iter().position(|c| c.0 == dev && c.1 == class);
+        let at = known.unwrap_or_else(|| {
+            self.cells.push((dev, class, ClassCell::default()));
+            self.cells.len() - 1
+        });
+        &mut self.cells[at].2
+    }
+
+    fn occupied(&mut self, dev: DevId) -> &mut Occupied {
+        let known = self.occupied.iter().position(|o| o.0 == dev);
+        let at = known.unwrap_or_else(|| {
+            self.occupied.push((dev, Occupied::default()));
+            self.occupied.len() - 1
+        });
+        &mut self.occupied[at].1
+    }
+
+    fn entries(&self) -> usize {
+        let parts = self.cells.iter().flat_map(|c| &c.2.parts);
+        parts.map(|p| p.0.len()).sum()
+    }
+}
+
+/// What a class of a device did over some columns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FlowSum {
+    /// Completed I/Os.
+    pub ios: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
+}
+
+/// What the screen knows. Times are nanoseconds since the start.
+#[derive(Debug)]
+pub struct History {
+    /// Wall clock of the start.
+    pub start_unix_ns: i64,
+    /// Where the observations come from.
+    pub source: Source,
+    /// Devices that are known.
+    pub devices: Vec<Device>,
+    /// Names of files and control groups.
+    pub names: Names,
+    /// Everything that completed before this is here.
+    pub complete_to_ns: i64,
+    /// I/Os that the source lost.
+    pub lost_ios: u64,
+    /// I/Os that the source saw and the screen was too slow for.
+    pub missed_ios: u64,
+    /// Losses, the newest last.
+    pub lost: VecDeque<Lost>,
+    /// Number of the first column since the start.
+    first: i64,
+    columns: VecDeque<HistoryColumn>,
+    entries: usize,
+    chunks: VecDeque<Arc<Vec<Io>>>,
+    ios: usize,
+    max_ios: usize,
+    /// Disjoint intervals in which each device had something, of the last time, by time.
+    busy: BTreeMap<DevId, Vec<(i64, i64)>>,
+}
+
+impl History {
+    /// Of a source that began at this Unix time; keeps at most so many single I/Os.
+    pub fn new(source: Source, start_unix_ns: i64, max_ios: usize) -> History {
+        History {
+            start_unix_ns,
+            source,
+            devices: Vec::new(),
+            names: Names::default(),
+            complete_to_ns: 0,
+            lost_ios: 0,
+            missed_ios: 0,
+            lost: VecDeque::new(),
+            first: 0,
+            columns: VecDeque::new(),
+            entries: 0,
+            chunks: VecDeque::new(),
+            ios: 0,
+            max_ios,
+            busy: BTreeMap::new(),
+        }
+    }
+
+    /// Takes I/Os in the order of completion.
+    pub fn push(&mut self, mut ios: Vec<Io>) {
+        ios.retain(|io| io.done_ns >= 0);
+        for io in &ios {
+            self.count(io);
+        }
+        if !ios.is_empty() {
+            ios.shrink_to_fit();
+            self.ios += ios.len();
+            self.chunks.push_back(Arc::new(ios));
+        }
+        while self.ios > self.max_ios && self.chunks.len() > 1 {
+            self.ios -= self.chunks.pop_front().map_or(0, |c| c.len());
+        }
+    }
+
+    /// Takes what is missing.
+    pub fn lose(&mut self, lost: &[Lost]) {
+        for one in lost.iter().filter(|l| l.reason.is_loss()) {
+            self.lost_ios += one.ios.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+            self.lost.push_back(*one);
+        }
+        while self.lost.len() > MAX_LOSSES {
+            self.lost.pop_front();
+        }
+    }
+
+    /// Everything that completed before `to_ns` has been taken.
+    pub fn advance(&mut self, to_ns: i64) {
+        self.complete_to_ns = self.complete_to_ns.max(to_ns);
+        self.column(to_ns - 1);
+        while self.columns.len() > MAX_COLUMNS
+            || (self.entries > MAX_ENTRIES && self.columns.len() > 1)
+        {
+            let gone = self.columns.pop_front().unwrap_or_default();
+            self.entries -= gone.entries().min(self.entries);
+            self.first += 1;
+        }
+    }
+
+    fn count(&mut self, io: &Io) {
+        let Some(column) = self.column(io.done_ns) else {
+            return;
+        };
+        let cell = column.cell(io.dev, io.class());
+        cell.ios += 1;
+        cell.bytes += u64::try_from(io.bytes).unwrap_or(0);
+        let mut added = 0;
+        for (part, counts) in PARTS.iter().zip(&mut cell.parts) {
+            if let Some(ns) = part_ns(*part, io) {
+                added += usize::from(counts.add(LatencyCounts::bucket(ns), 1));
+            }
+        }
+        self.entries += added;
+        self.occupy(io);
+    }
+
+    /// The time of an I/O becomes busy time of its device, as far as it is not yet.
+    fn occupy(&mut self, io: &Io) {
+        let (from_ns, to_ns) = (io.issue_ns().max(0), io.done_ns);
+        let intervals = self.busy.entry(io.dev).or_default();
+        // Completions come in order, so only intervals at the end can meet this one. What lies between those is new.
+        let mut merged_from_ns = from_ns;
+        let mut right_ns = to_ns;
+        let mut gaps = Vec::new();
+        while let Some((start_ns, end_ns)) = intervals.last().copied() {
+            if end_ns < from_ns {
+                break;
+            }
+            gaps.push((end_ns, right_ns));
+            right_ns = start_ns;
+            merged_from_ns = merged_from_ns.min(start_ns);
+            intervals.pop();
+        }
+        gaps.push((from_ns, right_ns));
+        intervals.push((merged_from_ns, to_ns));
+        // Intervals long before any I/O that can still come are no longer needed.
+        if intervals.len() > MAX_INTERVALS {
+            intervals.drain(..MAX_INTERVALS / 2);
+        }
+        for (from_ns, to_ns) in gaps {
+            self.spread(io.dev, from_ns, to_ns, |o, ns| o.busy_ns += ns);
+        }
+        let begun_ns = io.start_ns().max(0);
+        self.spread(io.dev, begun_ns, to_ns, |o, ns| o.area_ns += ns);
+    }
+
+    /// Adds an interval to the columns that it meets.
+    fn spread(&mut self, dev: DevId, from_ns: i64, to_ns: i64, add: impl Fn(&mut Occupied, i64)) {
+        let mut at_ns = from_ns.max(self.first * COLUMN_NS);
+        while at_ns < to_ns {
+            let end_ns = ((at_ns / COLUMN_NS + 1) * COLUMN_NS).min(to_ns);
+            if let Some(column) = self.column(at_ns) {
+                add(column.occupied(dev), end_ns - at_ns);
+            }
+            at_ns = end_ns;
+        }
+    }
+
+    /// The column of an instant, made if it is new; `None` if it is gone.
+    fn column(&mut self, at_ns: i64) -> Option<&mut HistoryColumn> {
+        let number = at_ns.max(0) / COLUMN_NS;
+        let at = usize::try_from(number - self.first).ok()?;
+        // After a long sleep of the machine: columns that would be dropped at once are not made.
+        if at >= self.columns.len() + MAX_COLUMNS {
+            self.columns.clear();
+            self.entries = 0;
+            self.first = number;
+            self.columns.push_back(HistoryColumn::default());
+            return self.columns.back_mut();
+        }
+        while self.columns.len() <= at {
+            self.columns.push_back(HistoryColumn::default());
+        }
+        self.columns.get_mut(at)
+    }
+
+    /// The time that is kept.
+    pub fn range_ns(&self) -> std::ops::Range<i64> {
+        let from_ns = self.first * COLUMN_NS;
+        from_ns..self.complete_to_ns.max(from_ns)
+    }
+
+    /// From when on single I/Os are kept; `None`: there are none.
+    pub fn ios_from_ns(&self) -> Option<i64> {
+        let first = self.chunks.front()?.first()?;
+        // Nothing has been dropped yet: from the start.
+        if self.ios < self.max_ios / 2 {
+            return Some(self.range_ns().start);
+        }
+        Some(first.done_ns)
+    }
+
+    /// Chunks that hold I/Os which completed in an interval, in the order of completion.
+    pub fn chunks(&self, from_ns: i64, to_ns: i64) -> Vec<Arc<Vec<Io>>> {
+        let mut found = Vec::new();
+        for chunk in &self.chunks {
+            let (Some(first), Some(last)) = (chunk.first(), chunk.last()) else {
+                continue;
+            };
+            if last.done_ns >= from_ns && first.done_ns < to_ns {
+                found.push(Arc::clone(chunk));
+            }
+        }
+        found
+    }
+
+    fn between(&self, from_ns: i64, to_ns: i64) -> impl Iterator<Item = &HistoryColumn> {
+        let from = (from_ns / COLUMN_NS - self.first).clamp(0, self.columns.len() as i64);
+        let to = (to_ns / COLUMN_NS - self.first).clamp(from, self.columns.len() as i64);
+        self.columns.range(from as usize..to as usize)
+    }
+
+    /// What one device did in whole columns, of one class.
+    pub fn flow(&self, dev: DevId, class: Class, from_ns: i64, to_ns: i64) -> FlowSum {
+        let mut sum = FlowSum::default();
+        for column in self.between(from_ns, to_ns) {
+            let cells = column.cells.iter();
+            for (.., cell) in cells.filter(|c| c.0 == dev && c.1 == class) {
+                sum.ios += cell.ios;
+                sum.bytes += cell.bytes;
+            }
+        }
+        sum
+    }
+
+    /// All I/Os in whole columns.
+    pub fn ios(&self, from_ns: i64, to_ns: i64) -> u64 {
+        let columns = self.between(from_ns, to_ns);
+        columns.flat_map(|c| &c.cells).map(|c| c.2.ios).sum()
+    }
+
+    /// Busy time and time in flight of a device in whole columns, in nanoseconds.
+    pub fn occupied_ns(&self, dev: DevId, from_ns: i64, to_ns: i64) -> (i64, i64) {
+        let mut busy_ns = 0;
+        let mut area_ns = 0;
+        for column in self.between(from_ns, to_ns) {
+            for (_, occupied) in column.occupied.iter().filter(|o| o.0 == dev) {
+                busy_ns += occupied.busy_ns;
+                area_ns += occupied.area_ns;
+            }
+        }
+        (busy_ns, area_ns)
+    }
+
+    /// Latencies in whole columns.
+    pub fn latencies(&self, pick: &Pick, from_ns: i64, to_ns: i64) -> LatencyCounts {
+        let mut counts = LatencyCounts::default();
+        let part = PARTS.iter().position(|p| *p == pick.part).unwrap_or(0);
+        for column in self.between(from_ns, to_ns) {
+            for (dev, class, cell) in &column.cells {
+                if pick.has(*dev, *class) {
+                    counts.merge(&cell.parts[part]);
+                }
+            }
+        }
+        counts
+    }
+
+    /// Devices that had I/O in whole columns, those with most first.
+    pub fn active_devices(&self, from_ns: i64, to_ns: i64) -> Vec<DevId> {
+        let mut sums: BTreeMap<DevId, u64> = BTreeMap::new();
+        for column in self.between(from_ns, to_ns) {
+            for (dev, _, cell) in &column.cells {
+                *sums.entry(*dev).or_default() += cell.ios;
+            }
+        }
+        let mut all: Vec<_> = sums.into_iter().filter(|s| s.1 > 0).collect();
+        all.sort_by_key(|(dev, ios)| (std::cmp::Reverse(*ios), *dev));
+        all.into_iter().map(|(dev, _)| dev).collect()
+    }
+
+    /// Whether something is missing in an interval.
+    pub fn is_lossy(&self, from_ns: i64, to_ns: i64) -> bool {
+        self.lost.iter().any(|l| l.meets(from_ns, to_ns))
+    }
+}
+
+/// Which latencies.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pick {
+    /// Which time.
+    pub part: TimePart,
+    /// Of this device; `None`: of all that count.
+    pub dev: Option<DevId>,
+    /// Of this class; `None`: of all.
+    pub class: Option<Class>,
+    /// Devices above others, which would count an I/O twice where all devices are summed.
+    pub above: Vec<DevId>,
+}
+
+impl Pick {
+    /// Whether I/Os of this device and class count.
+    pub fn has(&self, dev: DevId, class: Class) -> bool {
+        let is_device = match self.dev {
+            Some(wanted) => wanted == dev,
+            None => !self.above.contains(&dev),
+        };
+        is_device && self.class.is_none_or(|wanted| wanted == class)
+    }
+}
+
+/// How long this part of an I/O took; `None` if the source does not know.
+pub fn part_ns(part: TimePart, io: &Io) -> Option<i64> {
+    match part {
+        TimePart::Total => Some(io.total_ns()),
+        TimePart::Queue => io.queue_ns,
+        TimePart::Device => Some(io.device_ns),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iolens_core::model::Op;
+    use proptest::prelude::*;
+
+    const MS: i64 = 1_000_000;
+
+    fn dev() -> DevId {
+        DevId::new(8, 0)
+    }
+
+    fn io(done_ms: i64, device_ms: i64) -> Io {
+        Io::new(done_ms * MS, dev(), Op::READ, 4096, Some(0), device_ms * MS)
+    }
+
+    fn pick() -> Pick {
+        Pick {
+            part: TimePart::Total,
+            dev: None,
+            class: None,
+            above: Vec::new(),
+        }
+    }
+
+    fn history(max_ios: usize) -> History {
+        History::new(Source::Ebpf, 0, max_ios)
+    }
+
+    #[test]
+    fn one_slow_io_among_thousands_has_an_entry_of_its_own() {
+        let mut history = history(100);
+        let mut ios = vec![Io::new(50 * MS, dev(), Op::READ, 4096, None, 80_000); 5000];
+        ios.push(io(60, 250));
+        history.push(ios);
+        history.advance(100 * MS);
+        let counts = history.latencies(&pick(), 0, 100 * MS);
+        assert_eq!(counts.n(), 5001);
+        let last = counts.entries().last().expect("an entry");
+        assert_eq!(last.1, 1);
+        let ns = LatencyCounts::middle_ns(last.0);
+        assert!((ns / 250e6 - 1.0).abs() < 0.07, "{ns}");
+    }
+
+    #[test]
+    fn the_oldest_ios_go_and_their_latencies_stay() {
+        let mut history = history(10);
+        for done_ms in 0..100 {
+            history.push(vec![io(done_ms, 1)]);
+        }
+        history.advance(100 * MS);
+        assert_eq!(history.ios_from_ns(), Some(90 * MS));
+        assert_eq!(history.chunks(0, 95 * MS).len(), 5);
+        assert_eq!(history.ios(0, 100 * MS), 100);
+    }
+
+    #[test]
+    fn columns_older_than_ten_minutes_go() {
+        let mut history = history(10);
+        history.push(vec![io(10, 1)]);
+        history.advance(100 * MS);
+        history.push(vec![io(700_000, 1)]);
+        history.advance(700_100 * MS);
+        assert_eq!(history.ios(0, 800_000 * MS), 1);
+        assert!(history.range_ns().start > 0);
+    }
+
+    proptest! {
+        #[test]
+        fn busy_time_is_the_union_of_all_intervals(
+            spans in prop::collection::vec((0i64..2000, 0i64..300), 1..60)
+        ) {
+            let mut spans: Vec<(i64, i64)> =
+                spans.into_iter().map(|(done, len)| (done, len.min(done))).collect();
+            spans.sort_unstable();
+            let mut history = history(1000);
+            for (done, len) in &spans {
+                history.push(vec![io(*done, *len)]);
+            }
+            history.advance(2100 * MS);
+            let covered = (0..2000)
+                .filter(|ms| spans.iter().any(|(done, len)| done - len <= *ms && *ms < *done))
+                .count();
+            let area: i64 = spans.iter().map(|s| s.1).sum();
+            let occupied = history.occupied_ns(dev(), 0, 2100 * MS);
+            prop_assert_eq!(occupied, (covered as i64 * MS, area * MS));
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The screen of `iolens live`: what happens now, and in the last ten minutes.
+
+mod analyst;
+mod draw;
+mod heat;
+mod history;
+mod palette;
+mod source;
+mod state;
+mod words;
+
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use iolens_core::analysis::Window;
+use iolens_core::analysis::counters::pressure::HostPressure;
+use iolens_core::analysis::timeline::GroupBy;
+use iolens_core::model::{Device, RecordingMeta};
+use iolens_observe::counters::monotonic_ns;
+use iolens_observe::topology::wall_clock_ns;
+use iolens_recorder::Feed;
+use jiff::tz::TimeZone;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, DisableMouseCapture, EnableMouseCapture};
+use ratatui::crossterm::execute;
+
+use crate::engine::layers::Layers;
+use crate::present::stories as story_words;
+use crate::present::times::{Clock, Times};
+use analyst::{Analyst, IN_FLIGHT_NS, Job, Material, Outcome, WARM_UP_NS};
+use draw::{Findings, Scene, SourceFacts};
+use heat::HeatCache;
+use history::{History, MAX_LIVE_IOS};
+use palette::Palette;
+use source::SourceThread;
+use state::{Action, ScreenView};
+
+/// Four pictures a second: more is flicker, and work.
+const FRAME: Duration = Duration::from_millis(250);
+/// Stories are looked for in the last so many nanoseconds.
+const STORIES_NS: i64 = 60_000_000_000;
+/// Tables that nothing but time has changed are made anew after this.
+const TABLES_AGE: Duration = Duration::from_secs(1);
+/// The same of stories.
+const STORIES_AGE: Duration = Duration::from_secs(5);
+
+/// Shows what `feed` brings, until the user ends it or `over` (given nanoseconds since the start) says so.
+///
+/// # Errors
+/// The source failed, or the terminal cannot be used.
+pub fn run(feed: Feed, devices: Vec<Device>, over: impl Fn(i64) -> bool) -> Result<()> {
+    let mut screen = Screen::new(feed, devices)?;
+    // From here on a panic gives the terminal back before it is reported.
+    let mut terminal = enter()?;
+    let ended = screen.show(&mut terminal, over);
+    leave();
+    ended
+}
+
+fn enter() -> Result<DefaultTerminal> {
+    let terminal = ratatui::try_init().context("this terminal cannot be used: try --plain")?;
+    execute!(std::io::stdout(), EnableMouseCapture)?;
+    Ok(terminal)
+}
+
+/// Leaves the terminal as it was. What cannot be written any more is nobody's terminal.
+fn leave() {
+    execute!(std::io::stdout(), DisableMouseCapture).ok();
+    ratatui::restore();
+    std::io::stdout().flush().ok();
+}
+
+/// All that the loop works on.
+struct Screen {
+    source: SourceThread,
+    start_ns: i64,
+    history: History,
+    meta: RecordingMeta,
+    layers: Layers,
+    view: ScreenView,
+    findings: Findings,
+    facts: SourceFacts,
+    cache: HeatCache,
+    analyst: Analyst,
+    tables_made: Option<(u64, Instant)>,
+    stories_made: Option<Instant>,
+    cell_made: u64,
+    cpu: CpuUse,
+}
+
+impl Screen {
+    fn new(feed: Feed, devices: Vec<Device>) -> Result<Screen> {
+        let start_ns = feed.start_ns();
+        let start_unix_ns = wall_clock_ns() - (monotonic_ns() - start_ns);
+        let mut history = History::new(feed.source(), start_unix_ns, MAX_LIVE_IOS);
+        history.devices.clone_from(&devices);
+        let mut meta = RecordingMeta::new(feed.source(), start_unix_ns);
+        meta.devices.clone_from(&devices);
+        let layers = Layers::doubled(&devices, GroupBy::Process);
+        let mut view = ScreenView::default();
+        view.above.extend(layers.left_out().keys());
+        let facts = SourceFacts {
+            host: rustix::system::uname()
+                .nodename()
+                .to_string_lossy()
+                .into_owned(),
+            limits: feed.limits().to_vec(),
+            ..SourceFacts::default()
+        };
+        Ok(Screen {
+            source: SourceThread::start(feed, devices)?,
+            start_ns,
+            history,
+            meta,
+            layers,
+            view,
+            findings: Findings::default(),
+            facts,
+            cache: HeatCache::default(),
+            analyst: Analyst::start()?,
+            tables_made: None,
+            stories_made: None,
+            cell_made: 0,
+            cpu: CpuUse::default(),
+        })
+    }
+
+    fn show(&mut self, terminal: &mut DefaultTerminal, over: impl Fn(i64) -> bool) -> Result<()> {
+        let palette = Palette::from_environment(|name| std::env::var(name).ok());
+        let mut next_frame = Instant::now();
+        loop {
+            let wait = next_frame.saturating_duration_since(Instant::now());
+            let mut draws = wait.is_zero();
+            if !wait.is_zero() && event::poll(wait)? {
+                match self.view.event(&event::read()?) {
+                    Action::Quit => return Ok(()),
+                    Action::Suspend => {
+                        *terminal = suspend()?;
+                        draws = true;
+                    }
+                    Action::Draw => draws = true,
+                    Action::Nothing => {}
+                }
+            }
+            if over(monotonic_ns() - self.start_ns) {
+                return Ok(());
+            }
+            if !draws {
+                continue;
+            }
+            self.source.take(&mut self.history)?;
+            self.work();
+            self.facts.self_percent = self.cpu.percent();
+            let scene = Scene {
+                history: &self.history,
+                findings: &self.findings,
+                facts: &self.facts,
+                palette,
+            };
+            let (view, cache) = (&mut self.view, &mut self.cache);
+            terminal.draw(|frame| {
+                draw::frame(&scene, view, cache, frame.area(), frame.buffer_mut());
+            })?;
+            next_frame = Instant::now() + FRAME;
+        }
+    }
+
+    /// Takes what the analyst has worked out, and gives it what is most wanted now.
+    fn work(&mut self) {
+        while let Some((ticket, outcome)) = self.analyst.result() {
+            match outcome {
+                Outcome::Tables(tables) => {
+                    self.tables_made = Some((ticket, Instant::now()));
+                    self.findings.tables = Some(tables);
+                }
+                Outcome::Stories(found) => {
+                    self.stories_made = Some(Instant::now());
+                    let times = Times::new(
+                        Clock::Wall(TimeZone::system()),
+                        self.history.start_unix_ns,
+                        0,
+                    );
+                    let lines = story_words::lines(&found, &self.meta, &self.history.names, &times);
+                    self.findings.stories.take(lines);
+                }
+                Outcome::Cell(cell) => {
+                    self.cell_made = ticket;
+                    self.findings.cell = Some(cell);
+                }
+            }
+        }
+        if !self.analyst.is_idle() {
+            return;
+        }
+        // What somebody has just asked for comes first; what only time has changed waits for its share of the CPU.
+        if let Some(job) = self.cell_job() {
+            let ticket = self.view.cell.as_ref().map_or(0, |cell| cell.ticket);
+            return self.analyst.ask(ticket, job);
+        }
+        let is_old = |made: Instant, age: Duration| made.elapsed() >= age;
+        let ticket = self.view.ticket;
+        let is_changed = self.tables_made.is_none_or(|(made, _)| made != ticket);
+        let is_due = self.analyst.is_due();
+        let tables_are_old = self
+            .tables_made
+            .is_none_or(|(_, made)| is_old(made, TABLES_AGE));
+        let stories_are_old = self
+            .stories_made
+            .is_none_or(|made| is_old(made, STORIES_AGE));
+        if is_changed {
+            self.analyst.ask(ticket, self.tables_job());
+        } else if is_due && stories_are_old {
+            self.analyst.ask(ticket, self.stories_job());
+        } else if is_due && tables_are_old && self.view.end_ns.is_none() {
+            self.analyst.ask(ticket, self.tables_job());
+        }
+    }
+
+    /// The time in view.
+    fn window(&self) -> Window {
+        let end_ns = self.view.shown_end_ns(self.history.complete_to_ns);
+        let columns = i64::from(self.view.geometry.heat.width.max(1));
+        Window::new(end_ns - columns * self.view.step_ns(), end_ns)
+    }
+
+    fn material(&self, window: Window) -> Material {
+        Material {
+            chunks: self
+                .history
+                .chunks(window.from_ns - WARM_UP_NS, window.to_ns + IN_FLIGHT_NS),
+            lost: self.history.lost.iter().copied().collect(),
+            window,
+        }
+    }
+
+    fn tables_job(&self) -> Job {
+        Job::Tables {
+            material: self.material(self.window()),
+            selection: self.view.selection(),
+            by: self.view.by,
+            devices: self.history.devices.clone(),
+            names: self.history.names.clone(),
+        }
+    }
+
+    fn stories_job(&self) -> Job {
+        let end_ns = self.history.complete_to_ns;
+        let window = Window::new(end_ns - STORIES_NS, end_ns);
+        Job::Stories {
+            material: self.material(window),
+            above: self.layers.left_out().keys().copied().collect(),
+            host: HostPressure::default(),
+        }
+    }
+
+    /// The I/Os of the open cell, if they are not known yet.
+    fn cell_job(&self) -> Option<Job> {
+        let cell = self.view.cell.as_ref()?;
+        if cell.ticket == self.cell_made {
+            return None;
+        }
+        let window = Window::new(cell.from_ns, cell.to_ns);
+        Some(Job::Cell {
+            material: self.material(window),
+            selection: self.view.selection(),
+            devices: self.history.devices.clone(),
+            names: self.history.names.clone(),
+            buckets: cell.buckets.clone(),
+        })
+    }
+}
+
+/// Gives the terminal to the shell, until it lets this program go on.
+fn suspend() -> Result<DefaultTerminal> {
+    leave();
+    let own = rustix::process::getpid();
+    rustix::process::kill_process(own, rustix::process::Signal::STOP)?;
+    enter()
+}
+
+/// CPU time of this program.
+#[derive(Default)]
+struct CpuUse {
+    before: Option<(Instant, Duration)>,
+    percent: Option<f64>,
+}
+
+impl CpuUse {
+    /// Of one CPU over the last seconds, in percent.
+    fn percent(&mut self) -> Option<f64> {
+        let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        let cpu = Duration::new(spent.tv_sec as u64, spent.tv_nsec as u32);
+        let now = Instant::now();
+        let Some((then, before)) = self.before else {
+            self.before = Some((now, cpu));
+            return None;
+        };
+        let elapsed = now - then;
+        if elapsed >= Duration::from_secs(2) {
+            self.percent = Some(100.0 * (cpu - before).as_secs_f64() / elapsed.as_secs_f64());
+            self.before = Some((now, cpu));
+        }
+        self.percent
+    }
+}

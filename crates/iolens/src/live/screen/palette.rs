@@ -1,0 +1,263 @@
+//! Colours that the terminal can show.
+
+use ratatui::style::{Color, Modifier, Style};
+
+/// How many colours there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// 24 bits.
+    True,
+    /// The 256 of xterm.
+    Ansi256,
+    /// The 16 of ECMA-48 and its bright ones.
+    Ansi16,
+    /// None: shades and attributes only.
+    Mono,
+}
+
+/// Colours and characters for a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Palette {
+    /// How many colours there are.
+    pub depth: Depth,
+    /// Whether the background is light.
+    pub is_light: bool,
+    /// Whether the terminal's character set has blocks and shades.
+    pub has_blocks: bool,
+}
+
+/// From few I/Os to many, on a dark background: each step is lighter than the one before, the first is far from black.
+const RAMP: [(u8, u8, u8); 8] = [
+    (74, 58, 133),
+    (110, 64, 160),
+    (155, 66, 160),
+    (198, 73, 140),
+    (232, 92, 106),
+    (249, 132, 73),
+    (252, 182, 62),
+    (250, 240, 140),
+];
+const RAMP_256: [u8; 8] = [61, 97, 133, 169, 204, 209, 215, 228];
+/// On a light background: each step is darker.
+const RAMP_LIGHT: [(u8, u8, u8); 8] = [
+    (214, 202, 240),
+    (190, 170, 230),
+    (168, 136, 218),
+    (146, 102, 204),
+    (124, 70, 186),
+    (100, 42, 160),
+    (74, 20, 126),
+    (44, 4, 84),
+];
+const RAMP_LIGHT_256: [u8; 8] = [189, 183, 147, 141, 98, 92, 55, 17];
+const RAMP_16: [Color; 5] = [
+    Color::Blue,
+    Color::Magenta,
+    Color::Red,
+    Color::Yellow,
+    Color::White,
+];
+const RAMP_LIGHT_16: [Color; 5] = [
+    Color::Cyan,
+    Color::Blue,
+    Color::Magenta,
+    Color::Red,
+    Color::Black,
+];
+const SHADES: [&str; 4] = ["░", "▒", "▓", "█"];
+const ASCII_SHADES: [&str; 4] = [".", ":", "o", "#"];
+const BARS: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
+const ASCII_BARS: [&str; 8] = [".", ".", ":", ":", "+", "+", "#", "#"];
+
+impl Palette {
+    /// What the environment says of the terminal. `variable` reads it.
+    pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Palette {
+        let value = |name: &str| variable(name).unwrap_or_default();
+        let term = value("TERM");
+        let colour_term = value("COLORTERM");
+        let depth = if !value("NO_COLOR").is_empty() {
+            Depth::Mono
+        } else if colour_term.contains("truecolor")
+            || colour_term.contains("24bit")
+            || term.ends_with("-direct")
+        {
+            Depth::True
+        } else if term.contains("256color") {
+            Depth::Ansi256
+        } else if term.starts_with("vt") || term.ends_with("-m") || term.ends_with("-mono") {
+            Depth::Mono
+        } else {
+            Depth::Ansi16
+        };
+        // COLORFGBG is `foreground;background`, of the 16 colours; 7 and 15 are white.
+        let background = value("COLORFGBG");
+        let background = background.rsplit(';').next().unwrap_or("");
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+            .into_iter()
+            .map(value)
+            .find(|v| !v.is_empty())
+            .unwrap_or_default()
+            .to_ascii_lowercase();
+        Palette {
+            depth,
+            is_light: matches!(background, "7" | "15"),
+            has_blocks: locale.contains("utf"),
+        }
+    }
+
+    /// Whether two rows of the picture fit into one of the terminal: half blocks need a colour for each half.
+    pub fn has_halves(self) -> bool {
+        self.depth != Depth::Mono && self.has_blocks
+    }
+
+    /// The colour of a share from 0 to 1 of the largest count; of more than nothing it is never the background.
+    pub fn heat(self, share: f64) -> Color {
+        let steps = if self.depth == Depth::Ansi16 {
+            RAMP_16.len()
+        } else {
+            RAMP.len()
+        };
+        let step = ((share * steps as f64) as usize).min(steps - 1);
+        match (self.depth, self.is_light) {
+            (Depth::True, is_light) => {
+                let (r, g, b) = if is_light {
+                    RAMP_LIGHT[step]
+                } else {
+                    RAMP[step]
+                };
+                Color::Rgb(r, g, b)
+            }
+            (Depth::Ansi256, false) => Color::Indexed(RAMP_256[step]),
+            (Depth::Ansi256, true) => Color::Indexed(RAMP_LIGHT_256[step]),
+            (Depth::Ansi16, false) => RAMP_16[step],
+            (Depth::Ansi16, true) => RAMP_LIGHT_16[step],
+            (Depth::Mono, _) => Color::Reset,
+        }
+    }
+
+    /// The shade of such a share, where there are no colours.
+    pub fn shade(self, share: f64) -> &'static str {
+        let step = ((share * 4.0) as usize).min(3);
+        if self.has_blocks {
+            SHADES[step]
+        } else {
+            ASCII_SHADES[step]
+        }
+    }
+
+    /// A bar for a share from 0 to 1; of more than nothing it is visible.
+    pub fn bar(self, share: f64) -> &'static str {
+        let step = ((share * 8.0).ceil() as usize).clamp(1, 8) - 1;
+        if self.has_blocks {
+            BARS[step]
+        } else {
+            ASCII_BARS[step]
+        }
+    }
+
+    /// One of two texts: what a terminal of any character set shows, where it has no more.
+    pub fn text<'a>(self, with_blocks: &'a str, plain: &'a str) -> &'a str {
+        if self.has_blocks { with_blocks } else { plain }
+    }
+
+    /// Titles.
+    pub fn heading(self) -> Style {
+        Style::new().add_modifier(Modifier::BOLD)
+    }
+
+    /// What matters less.
+    pub fn faint(self) -> Style {
+        match self.depth {
+            Depth::Mono => Style::new(),
+            Depth::Ansi16 if self.is_light => Style::new(),
+            Depth::Ansi16 => Style::new().fg(Color::Gray),
+            _ if self.is_light => Style::new().fg(Color::Indexed(243)),
+            _ => Style::new().fg(Color::Indexed(247)),
+        }
+    }
+
+    /// What should be acted on.
+    pub fn warning(self) -> Style {
+        let bold = self.heading();
+        match self.depth {
+            Depth::Mono => bold,
+            _ if self.is_light => bold.fg(Color::Red),
+            _ => bold.fg(Color::Yellow),
+        }
+    }
+
+    /// Reads, and writes.
+    pub fn class(self, is_write: bool) -> Style {
+        match (self.depth, is_write) {
+            (Depth::Mono, _) => Style::new(),
+            (_, false) => Style::new().fg(if self.is_light {
+                Color::Blue
+            } else {
+                Color::Cyan
+            }),
+            (_, true) => Style::new().fg(if self.is_light {
+                Color::Red
+            } else {
+                Color::LightYellow
+            }),
+        }
+    }
+
+    /// What is selected.
+    pub fn selected(self) -> Style {
+        Style::new().add_modifier(Modifier::REVERSED)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn palette(variables: &[(&str, &str)]) -> Palette {
+        Palette::from_environment(|name| {
+            let found = variables.iter().find(|v| v.0 == name);
+            found.map(|v| v.1.to_owned())
+        })
+    }
+
+    #[test]
+    fn the_environment_decides_how_many_colours_there_are() {
+        let depth = |variables: &[(&str, &str)]| palette(variables).depth;
+        assert_eq!(depth(&[("TERM", "xterm-256color")]), Depth::Ansi256);
+        assert_eq!(
+            depth(&[("TERM", "xterm-256color"), ("COLORTERM", "truecolor")]),
+            Depth::True
+        );
+        assert_eq!(depth(&[("TERM", "linux")]), Depth::Ansi16);
+        assert_eq!(depth(&[("TERM", "vt100")]), Depth::Mono);
+        assert_eq!(
+            depth(&[("COLORTERM", "truecolor"), ("NO_COLOR", "1")]),
+            Depth::Mono
+        );
+    }
+
+    #[test]
+    fn a_light_background_and_an_old_character_set_are_known() {
+        let light = palette(&[("COLORFGBG", "0;15"), ("LANG", "de_DE.UTF-8")]);
+        assert!(light.is_light && light.has_blocks);
+        let dark = palette(&[("COLORFGBG", "15;0"), ("LANG", "C")]);
+        assert!(!dark.is_light && !dark.has_blocks);
+        assert_eq!((dark.shade(0.0), dark.bar(1.0)), (".", "#"));
+    }
+
+    #[test]
+    fn a_single_io_is_never_drawn_in_the_background() {
+        for depth in [Depth::True, Depth::Ansi256, Depth::Ansi16] {
+            for is_light in [false, true] {
+                let palette = Palette {
+                    depth,
+                    is_light,
+                    has_blocks: true,
+                };
+                let least = palette.heat(0.0);
+                assert!(!matches!(least, Color::Reset | Color::Black), "{depth:?}");
+                assert_ne!(least, palette.heat(1.0));
+            }
+        }
+    }
+}

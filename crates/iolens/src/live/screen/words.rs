@@ -1,0 +1,101 @@
+//! Numbers, times and names as short as a screen needs them.
+
+use iolens_core::model::{DevId, find_device};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::analyst::{Whose, key_of};
+use super::history::History;
+use crate::engine::rows::group_name;
+use crate::present::escape::terminal;
+use crate::present::times::time_of_day;
+use iolens_core::analysis::timeline::GroupBy;
+use iolens_core::analysis::waits::Program;
+
+/// A number to two or three digits: `7`, `8.1k`, `312k`, `1.2M`.
+pub fn short(value: f64) -> String {
+    const UNITS: [&str; 4] = ["", "k", "M", "G"];
+    let mut value = value;
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let is_whole = unit == 0 && (value.fract() == 0.0 || value >= 9.95);
+    let decimals = usize::from(!is_whole && value < 99.95);
+    format!("{value:.decimals$}{}", UNITS[unit])
+}
+
+/// A time to two or three digits: `84 µs`, `1.2 ms`, `22 ms`, `8.1 s`.
+pub fn short_time(ns: f64) -> String {
+    let (value, unit) = match ns {
+        ns if ns >= 999.5e6 => (ns / 1e9, "s"),
+        ns if ns >= 999.5e3 => (ns / 1e6, "ms"),
+        ns if ns > 0.0 => (ns / 1e3, "µs"),
+        _ => (0.0, "s"),
+    };
+    let decimals = usize::from(value < 9.95 && value > 0.0);
+    format!("{value:.decimals$} {unit}")
+}
+
+/// The time of day of an instant.
+pub fn clock(history: &History, at_ns: i64, decimals: usize) -> String {
+    let unix_ns = i128::from(history.start_unix_ns) + i128::from(at_ns);
+    let Ok(timestamp) = Timestamp::from_nanosecond(unix_ns) else {
+        return format!("{:.decimals$} s", at_ns as f64 / 1e9);
+    };
+    time_of_day(&timestamp.to_zoned(TimeZone::system()), decimals)
+}
+
+/// The name of a device, harmless for a terminal.
+pub fn device(history: &History, dev: DevId) -> String {
+    let name = find_device(&history.devices, dev).map(|d| d.name.clone());
+    terminal(&name.unwrap_or_else(|| dev.to_string())).into_owned()
+}
+
+/// Of whom I/Os are, harmless for a terminal.
+pub fn who(history: &History, who: &Whose, by: GroupBy) -> String {
+    if by != GroupBy::File && who.program == Some(Program::OTHERS) {
+        return "(others)".to_owned();
+    }
+    if who.program.is_none() && who.file.is_none() {
+        return "(others)".to_owned();
+    }
+    group(history, key_of(who, by))
+}
+
+/// What a group is called, harmless for a terminal.
+pub fn group(history: &History, key: iolens_core::analysis::timeline::GroupKey) -> String {
+    let name = group_name(&history.devices, &history.names, key);
+    terminal(&name).into_owned()
+}
+
+/// The name of a process, harmless for a terminal.
+pub fn process(history: &History, key: &Program) -> String {
+    let whole = Whose {
+        program: Some(*key),
+        file: None,
+    };
+    who(history, &whole, GroupBy::Process)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_times_have_two_or_three_digits() {
+        let numbers = [0.0, 7.0, 7.25, 42.4, 999.4, 8123.0, 312_000.0, 1_240_000.0].map(short);
+        assert_eq!(
+            numbers,
+            ["0", "7", "7.2", "42", "999", "8.1k", "312k", "1.2M"]
+        );
+        let times = [0.0, 840.0, 84_000.0, 1.2e6, 22.4e6, 999.7e6, 8.1e9].map(short_time);
+        assert_eq!(
+            times,
+            [
+                "0 s", "0.8 µs", "84 µs", "1.2 ms", "22 ms", "1.0 s", "8.1 s"
+            ]
+        );
+    }
+}
