@@ -51,6 +51,10 @@ pub(in crate::analysis) const MIN_ONSETS: usize = 4;
 /// Shorter periods are pacing within a burst.
 const MIN_NS: i64 = 20_000_000;
 
+/// A clock is followed over at most two missing beats, each at most this share of the period early or late.
+const MAX_STEPS: i32 = 3;
+const MAX_FOLLOWED: f64 = 0.12;
+
 /// One clock.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -88,6 +92,51 @@ impl Clock {
         (self.from_s, self.to_s) = (self.from_s.min(other.from_s), self.to_s.max(other.to_s));
         self.beats_s.extend(other.beats_s);
         self.beats_s.sort_by(f64::total_cmp);
+    }
+
+    /// Follows the clock out of the piece of a long list in which it was found. Beats that stayed behind would be found
+    /// again as a clock of a multiple of the period.
+    fn follow_through(&mut self, lists: &[Vec<i64>], origin_ns: i64, resolution_ns: i64) {
+        let Some((first_s, last_s)) = self
+            .beats_s
+            .first()
+            .copied()
+            .zip(self.beats_s.last().copied())
+        else {
+            return;
+        };
+        let period_ns = self.period_s * 1e9;
+        let half_ns = (3.0 * self.jitter * period_ns)
+            .min(MAX_FOLLOWED * period_ns)
+            .max(1.5 * resolution_ns as f64)
+            .max(1e6);
+        let at_ns = |s: f64| origin_ns as f64 + s * 1e9;
+        let walk = |list: &[i64], from_s: f64, step_ns: f64| {
+            let mut at = at_ns(from_s);
+            let mut beats = Vec::new();
+            let next = |at: f64| {
+                (1..=MAX_STEPS)
+                    .find_map(|k| nearest_within(list, at + f64::from(k) * step_ns, half_ns))
+            };
+            while let Some(beat) = next(at) {
+                at = beat as f64;
+                beats.push((at - origin_ns as f64) / 1e9);
+            }
+            beats
+        };
+        // Of several rules for onsets the one that follows it farthest.
+        let farthest = |from_s: f64, step_ns: f64| {
+            let walks = lists.iter().map(|list| walk(list, from_s, step_ns));
+            walks.max_by_key(Vec::len).unwrap_or_default()
+        };
+        let after = farthest(last_s, period_ns);
+        let before = farthest(first_s, -period_ns);
+        self.in_step += before.len() + after.len();
+        self.beats_s.extend(before.into_iter().chain(after));
+        self.beats_s.sort_by(f64::total_cmp);
+        self.from_s = self.beats_s.first().copied().unwrap_or(self.from_s);
+        self.to_s = self.beats_s.last().copied().unwrap_or(self.to_s);
+        self.cycles += (first_s - self.from_s + self.to_s - last_s) / self.period_s;
     }
 
     /// It came back often enough to say so.
@@ -155,13 +204,14 @@ pub fn find(
             window,
             known: &result.clocks,
         };
-        let Some(clock) = search.best(&lists) else {
+        let Some(mut clock) = search.best(&lists) else {
             break;
         };
         result.p_value.get_or_insert(clock.p_value);
         if clock.p_value > ALPHA || result.clocks.len() == MAX_CLOCKS {
             break;
         }
+        clock.follow_through(&lists, window.0, resolution_ns);
         let near = resolution_ns.max(1_000_000);
         let beats: Vec<i64> = clock
             .beats_s
@@ -263,6 +313,18 @@ fn onset_lists(
     lists
 }
 
+/// Of `sorted` times the one nearest to `at`, if it is no farther than `half_ns`.
+fn nearest_within(sorted: &[i64], at: f64, half_ns: f64) -> Option<i64> {
+    let after = sorted.partition_point(|t| (*t as f64) < at);
+    let around = &sorted[after.saturating_sub(1)..sorted.len().min(after + 1)];
+    let off_ns = |t: i64| (t as f64 - at).abs();
+    let nearest = around
+        .iter()
+        .copied()
+        .min_by(|a, b| off_ns(*a).total_cmp(&off_ns(*b)));
+    nearest.filter(|t| off_ns(*t) <= half_ns)
+}
+
 fn is_near(sorted: &[i64], t: i64, near: i64) -> bool {
     let i = sorted.partition_point(|b| *b < t - near);
     sorted.get(i).is_some_and(|b| *b <= t + near)
@@ -345,6 +407,24 @@ mod tests {
             assert!(
                 (p.period_s.expect("found") - period).abs() < 0.01 * period,
                 "{period}: {p:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_clock_of_many_beats_is_one_clock_over_all_of_them() {
+        for beats in [1500, 5000, 20_000] {
+            let seconds = f64::from(beats);
+            let p = found(&bursts((0..beats).map(|k| 0.3 + f64::from(k)), 3), seconds);
+            let periods: Vec<f64> = p.clocks.iter().map(|c| c.period_s).collect();
+            assert_eq!(periods.len(), 1, "{beats}: {periods:?}");
+            let clock = &p.clocks[0];
+            assert!((clock.period_s - 1.0).abs() < 1e-6, "{beats}: {periods:?}");
+            assert!(
+                clock.in_step as i32 == beats && (clock.cycles - (seconds - 1.0)).abs() < 1e-3,
+                "{beats}: {} in step, {} cycles",
+                clock.in_step,
+                clock.cycles
             );
         }
     }
