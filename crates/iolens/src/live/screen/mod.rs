@@ -10,6 +10,8 @@ mod state;
 mod words;
 
 use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -22,8 +24,11 @@ use iolens_observe::topology::wall_clock_ns;
 use iolens_recorder::Feed;
 use jiff::tz::TimeZone;
 use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, DisableMouseCapture, EnableMouseCapture};
+use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::event::{self, DisableMouseCapture, EnableMouseCapture, Event};
 use ratatui::crossterm::execute;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use signal_hook::consts::SIGTSTP;
 
 use crate::engine::layers::Layers;
 use crate::present::stories as story_words;
@@ -51,23 +56,37 @@ const STORIES_AGE: Duration = Duration::from_secs(5);
 /// The source failed, or the terminal cannot be used.
 pub fn run(feed: Feed, devices: Vec<Device>, over: impl Fn(i64) -> bool) -> Result<()> {
     let mut screen = Screen::new(feed, devices)?;
+    // The shell's `kill -TSTP` has to find the terminal as it was, too.
+    let stops = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGTSTP, Arc::clone(&stops)).context("signals cannot be caught")?;
     // From here on a panic gives the terminal back before it is reported.
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        leave();
+        report(info);
+    }));
     let mut terminal = enter()?;
-    let ended = screen.show(&mut terminal, over);
+    let ended = screen.show(&mut terminal, &stops, over);
     leave();
     ended
 }
 
 fn enter() -> Result<DefaultTerminal> {
-    let terminal = ratatui::try_init().context("this terminal cannot be used: try --plain")?;
-    execute!(std::io::stdout(), EnableMouseCapture)?;
-    Ok(terminal)
+    let terminal = ratatui::try_init().and_then(|terminal| {
+        execute!(std::io::stdout(), EnableMouseCapture)?;
+        Ok(terminal)
+    });
+    if terminal.is_err() {
+        leave();
+    }
+    terminal.context("this terminal cannot be used: try --plain")
 }
 
 /// Leaves the terminal as it was. What cannot be written any more is nobody's terminal.
 fn leave() {
-    execute!(std::io::stdout(), DisableMouseCapture).ok();
-    ratatui::restore();
+    execute!(std::io::stdout(), DisableMouseCapture, Show).ok();
+    // ratatui::restore() would print its error into a terminal that is gone.
+    ratatui::try_restore().ok();
     std::io::stdout().flush().ok();
 }
 
@@ -126,22 +145,31 @@ impl Screen {
         })
     }
 
-    fn show(&mut self, terminal: &mut DefaultTerminal, over: impl Fn(i64) -> bool) -> Result<()> {
+    fn show(
+        &mut self,
+        terminal: &mut DefaultTerminal,
+        stops: &AtomicBool,
+        over: impl Fn(i64) -> bool,
+    ) -> Result<()> {
         let palette = Palette::from_environment(|name| std::env::var(name).ok());
         let mut next_frame = Instant::now();
         loop {
             let wait = next_frame.saturating_duration_since(Instant::now());
             let mut draws = wait.is_zero();
-            if !wait.is_zero() && event::poll(wait)? {
-                match self.view.event(&event::read()?) {
-                    Action::Quit => return Ok(()),
-                    Action::Suspend => {
-                        *terminal = suspend()?;
-                        draws = true;
-                    }
-                    Action::Draw => draws = true,
-                    Action::Nothing => {}
-                }
+            let action = match next_input(wait)? {
+                Input::Event(event) => self.view.event(&event),
+                Input::Nothing => Action::Nothing,
+                Input::Closed => return Ok(()),
+            };
+            match action {
+                Action::Quit => return Ok(()),
+                Action::Suspend => stops.store(true, Ordering::Relaxed),
+                Action::Draw => draws = true,
+                Action::Nothing => {}
+            }
+            if stops.swap(false, Ordering::Relaxed) {
+                *terminal = suspend()?;
+                draws = true;
             }
             if over(monotonic_ns() - self.start_ns) {
                 return Ok(());
@@ -269,6 +297,50 @@ impl Screen {
             buckets: cell.buckets.clone(),
         })
     }
+}
+
+/// What the terminal has brought.
+enum Input {
+    /// A key, the mouse, another size.
+    Event(Event),
+    /// Nothing in time.
+    Nothing,
+    /// There is no terminal any more.
+    Closed,
+}
+
+/// Waits for input, at most `wait`.
+///
+/// Of a terminal that is gone crossterm reads nothing again and again and never returns. It is asked only where the
+/// terminal is known to be there, and never waits itself.
+fn next_input(wait: Duration) -> Result<Input> {
+    if is_closed(Duration::ZERO)? {
+        return Ok(Input::Closed);
+    }
+    // Several events may have come with one read: the terminal itself has nothing more then.
+    if !event::poll(Duration::ZERO)? {
+        if is_closed(wait)? {
+            return Ok(Input::Closed);
+        }
+        if !event::poll(Duration::ZERO)? {
+            return Ok(Input::Nothing);
+        }
+    }
+    Ok(Input::Event(event::read()?))
+}
+
+/// Whether the terminal is gone; returns when there is input, a signal, or after `wait`.
+fn is_closed(wait: Duration) -> Result<bool> {
+    let stdin = std::io::stdin();
+    let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+    let timeout = Timespec::try_from(wait).context("too long a wait")?;
+    match rustix::event::poll(&mut polled, Some(&timeout)) {
+        Ok(_) => {}
+        Err(rustix::io::Errno::INTR) => return Ok(false),
+        Err(e) => return Err(e.into()),
+    }
+    let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    Ok(polled[0].revents().intersects(gone))
 }
 
 /// Gives the terminal to the shell, until it lets this program go on.

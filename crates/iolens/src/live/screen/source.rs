@@ -67,6 +67,8 @@ impl SourceThread {
     /// # Errors
     /// The source failed.
     pub fn take(&self, history: &mut History) -> Result<()> {
+        // Asked before what it has left behind is taken: its failure is there then.
+        let has_ended = self.thread.as_ref().is_some_and(JoinHandle::is_finished);
         let taken = {
             let mut waiting = lock(&self.waiting);
             let complete_to_ns = waiting.complete_to_ns;
@@ -80,6 +82,10 @@ impl SourceThread {
         };
         if let Some(failure) = taken.failure {
             bail!(failure);
+        }
+        // It ends by itself only by a failure, which has been returned, or a panic.
+        if has_ended {
+            bail!("the thread that takes the I/Os has ended: see above");
         }
         history.push(taken.ios);
         history.missed_ios += taken.missed_ios;
