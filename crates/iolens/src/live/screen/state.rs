@@ -156,7 +156,7 @@ pub struct ScreenView {
     pub help: bool,
     /// What the last key did, where the screen does not show it.
     pub message: Option<String>,
-    /// LatencyCounts changes of what the tables are made of.
+    /// Counts changes of what the tables are made of.
     pub ticket: Ticket,
     /// Devices that can be shown.
     pub devices: Vec<DevId>,
