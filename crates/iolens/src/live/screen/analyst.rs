@@ -1,4 +1,4 @@
-//! Whose waits, who does the I/O, and what happened: worked out on a thread of its own from the I/Os in memory, as often as a small
+//! Who waits, who does the I/O, and what happened: worked out on a thread of its own from the I/Os in memory, as often as a small
 //! share of one CPU allows.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -175,9 +175,9 @@ pub struct MadeTables {
     pub window: Window,
     /// By what rows are made.
     pub by: GroupBy,
-    /// Whose waited, the most lost first.
+    /// Who waited, the most lost first.
     pub waits: Vec<WaitRow>,
-    /// Whose did the I/O, the most I/O time first.
+    /// Who did the I/O, the most I/O time first.
     pub actors: Vec<ActorRow>,
     /// What all selected I/Os are like.
     pub pattern: Pattern,

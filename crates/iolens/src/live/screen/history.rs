@@ -48,7 +48,7 @@ impl LatencyCounts {
         }
     }
 
-    /// LatencyCounts `n` in a bucket; returns whether it is a new entry.
+    /// Counts `n` in a bucket; returns whether it is a new entry.
     pub fn add(&mut self, bucket: u16, n: u32) -> bool {
         match self.0.binary_search_by_key(&bucket, |c| c.0) {
             Ok(at) => {

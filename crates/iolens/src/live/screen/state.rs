@@ -19,9 +19,9 @@ const MAX_FILTER: usize = 64;
 /// Which table is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShownTable {
-    /// Whose waits for whom.
+    /// Who waits for whom.
     Waits,
-    /// Whose does the I/O.
+    /// Who does the I/O.
     Actors,
 }
 

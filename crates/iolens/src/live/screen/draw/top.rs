@@ -20,7 +20,7 @@ const PERCENTILE_NS: i64 = 10_000_000_000;
 const BAR_NS: i64 = 500_000_000;
 const MAX_NAME: usize = 16;
 
-/// Whose and what is observed, at which time.
+/// Who and what is observed, at which time.
 pub(super) fn header(
     scene: &Scene,
     view: &ScreenView,
