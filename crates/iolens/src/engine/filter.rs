@@ -44,6 +44,8 @@ pub struct IoFilter {
     process: Option<String>,
     cgroups: Option<BTreeSet<i64>>,
     files: Option<HashSet<Inode>>,
+    /// A file whose name was never found: device of its file system and inode number.
+    unnamed_file: Option<(i32, i64)>,
     class: Option<Class>,
 }
 
@@ -65,6 +67,7 @@ impl IoFilter {
         if let Some(wanted) = &plan.file {
             let named = names.files.iter().filter(|(_, n)| is_below(n, wanted));
             filter.files = Some(named.map(|(file, _)| *file).collect());
+            filter.unnamed_file = unnamed_file(wanted);
         }
         filter
     }
@@ -72,7 +75,7 @@ impl IoFilter {
     /// Whether no I/O can match: the recording has no such name.
     pub fn is_empty(&self) -> bool {
         self.cgroups.as_ref().is_some_and(BTreeSet::is_empty)
-            || self.files.as_ref().is_some_and(HashSet::is_empty)
+            || self.files.as_ref().is_some_and(HashSet::is_empty) && self.unnamed_file.is_none()
     }
 
     /// Columns that [`IoFilter::has`] looks at.
@@ -101,7 +104,9 @@ impl IoFilter {
             return false;
         }
         if let Some(files) = &self.files
-            && !io.inode().is_some_and(|file| files.contains(&file))
+            && !io.inode().is_some_and(|file| {
+                files.contains(&file) || self.unnamed_file == Some((file.fs_dev, file.ino))
+            })
         {
             return false;
         }
@@ -123,6 +128,13 @@ fn is_process(io: &Io, wanted: &str) -> bool {
     }
     let shown = format!("{}[{number}]", name.unwrap_or_default());
     shown == wanted
+}
+
+/// The file that is shown as `MAJOR:MINOR inode NUMBER`, as its name was never found.
+fn unnamed_file(shown: &str) -> Option<(i32, i64)> {
+    let (fs_dev, ino) = shown.split_once(" inode ")?;
+    let fs_dev: DevId = fs_dev.parse().ok()?;
+    Some((fs_dev.0, ino.parse().ok()?))
 }
 
 /// Whether `path` is `wanted` or below it; a name without a slash is that of the last part.
@@ -258,6 +270,7 @@ mod tests {
         };
         assert!(file("/data/x.db") && file("/data") && file("/data/") && file("x.db"));
         assert!(!file("/dat") && !file("x") && !file("/x.db"));
+        assert!(file("0:8 inode 5") && !file("0:8 inode 6") && !file("0:9 inode 5"));
         let cgroup = |c: &str| {
             has(FilterPlan {
                 cgroup: Some(c.to_owned()),
