@@ -65,3 +65,15 @@ pub struct Names {
     /// Paths of files.
     pub files: BTreeMap<Inode, String>,
 }
+
+impl Names {
+    /// Remembers what something is called now.
+    pub fn insert(&mut self, of: Named, text: String) {
+        match of {
+            Named::File(file) => drop(self.files.insert(file, text)),
+            Named::Cgroup(id) => drop(self.cgroups.insert(id, text)),
+            Named::Pod(id) => drop(self.pods.insert(id, text)),
+            Named::Unknown => {}
+        }
+    }
+}

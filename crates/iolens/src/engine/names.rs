@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use iolens_core::model::{Named, Names};
+use iolens_core::model::Names;
 use iolens_core::store::Recording;
 
 use super::caller::Caller;
@@ -22,12 +22,7 @@ pub fn read(recording: &Recording, to_ns: i64, caller: &Caller) -> Result<Names>
             if !known.insert(name.of) && name.at_ns > to_ns {
                 continue;
             }
-            match name.of {
-                Named::File(file) => drop(names.files.insert(file, name.text)),
-                Named::Cgroup(id) => drop(names.cgroups.insert(id, name.text)),
-                Named::Pod(id) => drop(names.pods.insert(id, name.text)),
-                Named::Unknown => {}
-            }
+            names.insert(name.of, name.text);
         }
     }
     caller.damage(reader.warnings());

@@ -58,19 +58,19 @@ pub fn run(
         eprintln!("iolens: {}", escape::terminal(line));
     }
     eprintln!("iolens: source: {}", feed.source());
-    let mut screen = Screen::new(plan, devices, feed.source())?;
-    if let Some(note) = screen.layers.note() {
+    let mut output = RowsOutput::new(plan, devices, feed.source())?;
+    if let Some(note) = output.layers.note() {
         eprintln!("iolens: {}", query_text::note(&note, Spelling::Flags));
     }
     match feed.source() {
-        Source::Counters => from_counters(feed, plan, &mut screen, over)?,
-        _ => from_events(feed, plan, poll_ns, &mut screen, over)?,
+        Source::Counters => from_counters(feed, plan, &mut output, over)?,
+        _ => from_events(feed, plan, poll_ns, &mut output, over)?,
     }
-    screen.end()
+    output.end()
 }
 
 /// Destination of the rows.
-struct Screen {
+struct RowsOutput {
     out: Stdout,
     writer: ZoomWriter,
     by: GroupBy,
@@ -79,8 +79,8 @@ struct Screen {
     names: Names,
 }
 
-impl Screen {
-    fn new(plan: &LivePlan, devices: Vec<Device>, source: Source) -> Result<Screen> {
+impl RowsOutput {
+    fn new(plan: &LivePlan, devices: Vec<Device>, source: Source) -> Result<RowsOutput> {
         let by = GroupBy::from(plan.rows.by);
         let json = plan.json || plan.rows.format == Format::Json;
         let format = if json {
@@ -99,7 +99,7 @@ impl Screen {
         out.write_all(writer.begin().as_bytes())?;
         out.flush()?;
         let layers = Layers::doubled(&devices, by);
-        Ok(Screen {
+        Ok(RowsOutput {
             out,
             writer,
             by,
@@ -129,10 +129,8 @@ impl Screen {
                 continue;
             };
             match name.of {
-                Named::File(file) => drop(self.names.files.insert(file, name.text)),
-                Named::Cgroup(id) => drop(self.names.cgroups.insert(id, name.text)),
                 Named::Pod(id) => self.writer.know_pods([(id, name.text)]),
-                Named::Unknown => {}
+                of => self.names.insert(of, name.text),
             }
         }
     }
@@ -181,43 +179,43 @@ fn from_events(
     mut feed: Feed,
     plan: &LivePlan,
     poll_ns: i64,
-    screen: &mut Screen,
+    output: &mut RowsOutput,
     over: impl Fn(i64) -> bool,
 ) -> Result<()> {
     let hold = if plan.rows.extended { MAX_WAIT } else { NONE };
     let mut timeline = Timeline::with_hold(
-        screen.plan(Window::OPEN, plan.rows.step_ns(), plan.rows.extended),
+        output.plan(Window::OPEN, plan.rows.step_ns(), plan.rows.extended),
         hold,
     )?;
     let mut seen_to_ns = 0;
     let start_ns = feed.start_ns();
     let wait_ns = poll_ns.min(plan.rows.step_ns());
-    let mut lookup = screen.wants_names().then(NameLookup::start);
+    let mut lookup = output.wants_names().then(NameLookup::start);
     let mut check = SelfCheck::default();
     let mut next_sample_ns = 0;
     loop {
         let now_ns = monotonic_ns() - start_ns;
         if now_ns >= next_sample_ns {
             next_sample_ns = now_ns + SAMPLE_NS;
-            check.sample(&mut feed, &screen.devices);
+            check.sample(&mut feed, &output.devices);
         }
         let mut taken = Taken::default();
         check.take(&mut feed, &mut taken)?;
-        screen.warn(&taken.lost);
+        output.warn(&taken.lost);
         let counted = taken
             .lost
             .iter()
-            .filter(|l| l.dev.is_none_or(|dev| screen.layers.counts(dev)));
+            .filter(|l| l.dev.is_none_or(|dev| output.layers.counts(dev)));
         counted.for_each(|l| timeline.lost(l));
         if let Some(lookup) = &mut lookup {
             lookup.note(&taken.ios, now_ns);
-            screen.learn(lookup.found(now_ns));
+            output.learn(lookup.found(now_ns));
         }
         // What began before the probes were attached is not ours to show.
         for io in taken
             .ios
             .iter()
-            .filter(|io| io.done_ns >= 0 && screen.layers.counts(io.dev))
+            .filter(|io| io.done_ns >= 0 && output.layers.counts(io.dev))
         {
             timeline.push(io)?;
         }
@@ -225,11 +223,11 @@ fn from_events(
             timeline.advance(complete_to_ns)?;
             seen_to_ns = complete_to_ns;
         }
-        screen.rows(std::iter::from_fn(|| timeline.next_row()))?;
+        output.rows(std::iter::from_fn(|| timeline.next_row()))?;
         if over(now_ns) {
             // A last interval that is not over yet would show too little.
             timeline.finish(seen_to_ns / plan.rows.step_ns() * plan.rows.step_ns())?;
-            return screen.rows(std::iter::from_fn(|| timeline.next_row()));
+            return output.rows(std::iter::from_fn(|| timeline.next_row()));
         }
         feed.wait(start_ns + now_ns + wait_ns);
     }
@@ -239,14 +237,14 @@ fn from_events(
 fn from_counters(
     mut feed: Feed,
     plan: &LivePlan,
-    screen: &mut Screen,
+    output: &mut RowsOutput,
     over: impl Fn(i64) -> bool,
 ) -> Result<()> {
-    let mut steps = Steps::new(screen);
+    let mut steps = Steps::new(output);
     loop {
         let mut taken = Taken::default();
         feed.take(&mut taken)?;
-        steps.take(&taken.counters, plan, screen)?;
+        steps.take(&taken.counters, plan, output)?;
         if over(taken.counters.first().map_or(0, |c| c.at_ns)) {
             return Ok(());
         }
@@ -263,9 +261,9 @@ struct Steps {
 }
 
 impl Steps {
-    fn new(screen: &Screen) -> Steps {
+    fn new(output: &RowsOutput) -> Steps {
         Steps {
-            differences: Differences::new(&screen.devices),
+            differences: Differences::new(&output.devices),
             before_ns: None,
             shown: false,
         }
@@ -276,20 +274,20 @@ impl Steps {
         &mut self,
         counters: &[CounterSample],
         plan: &LivePlan,
-        screen: &mut Screen,
+        output: &mut RowsOutput,
     ) -> Result<()> {
         let at_ns = counters.first().map(|c| c.at_ns);
-        let counted = counters.iter().filter(|c| screen.layers.counts(c.dev));
+        let counted = counters.iter().filter(|c| output.layers.counts(c.dev));
         let found: Vec<_> = counted.filter_map(|c| self.differences.push(c)).collect();
         if let Some((from_ns, to_ns)) = self.before_ns.zip(at_ns).filter(|(from, to)| from < to) {
             let step_ns = (to_ns - from_ns).max(plan.rows.step_ns());
-            let mut timeline = CounterTimeline::new(screen.plan(
+            let mut timeline = CounterTimeline::new(output.plan(
                 Window::new(from_ns, to_ns),
                 step_ns,
                 plan.rows.extended,
             ))?;
             found.iter().for_each(|d| timeline.push(d));
-            screen.rows(timeline.finish(to_ns)?)?;
+            output.rows(timeline.finish(to_ns)?)?;
             self.shown = true;
         }
         self.before_ns = at_ns.or(self.before_ns);

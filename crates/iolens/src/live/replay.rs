@@ -8,7 +8,7 @@ use iolens_core::model::{CounterSample, Device, Source};
 use iolens_observe::counters::{Root, RowKind, Sampler, SystemFiles};
 use iolens_recorder::{COUNTERS_LIMIT, SourceChoice};
 
-use super::{DEVICES_ONLY, Screen, Steps};
+use super::{DEVICES_ONLY, RowsOutput, Steps};
 use crate::cli::LivePlan;
 use crate::iostat::replay::samples;
 use crate::present::escape;
@@ -39,9 +39,9 @@ pub fn run(plan: &LivePlan, dir: &Path) -> Result<u8> {
     ] {
         eprintln!("iolens: {line}");
     }
-    let mut screen = Screen::new(plan, devices, Source::Counters)?;
+    let mut output = RowsOutput::new(plan, devices, Source::Counters)?;
     let start_cs = samples.first().map_or(0, |s| s.uptime_cs);
-    let mut steps = Steps::new(&screen);
+    let mut steps = Steps::new(&output);
     for sample in &samples {
         let at_ns = sample
             .uptime_cs
@@ -50,15 +50,15 @@ pub fn run(plan: &LivePlan, dir: &Path) -> Result<u8> {
         let counters: Vec<_> = sample
             .disks
             .iter()
-            .filter(|(d, _)| screen.devices.iter().any(|s| s.id == d.id))
+            .filter(|(d, _)| output.devices.iter().any(|s| s.id == d.id))
             .map(|(_, c)| CounterSample { at_ns, ..*c })
             .collect();
-        steps.take(&counters, plan, &mut screen)?;
+        steps.take(&counters, plan, &mut output)?;
         if plan.for_ns.is_some_and(|ns| at_ns >= ns) {
             break;
         }
     }
-    screen.end()?;
+    output.end()?;
     if !steps.shown {
         eprintln!("iolens: no rows: {}", why_no_rows(&samples, dir));
     }

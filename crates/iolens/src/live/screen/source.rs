@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use anyhow::{Context as _, Result, bail};
-use iolens_core::model::{Device, Io, Lost, Named, Observation};
+use iolens_core::model::{Device, Io, Lost, Observation};
 use iolens_observe::counters::monotonic_ns;
 use iolens_recorder::{Feed, NameLookup, SelfCheck, Taken};
 
@@ -91,14 +91,8 @@ impl SourceThread {
         history.missed_ios += taken.missed_ios;
         history.lose(&taken.lost);
         for name in taken.names {
-            let Observation::Name(name) = name else {
-                continue;
-            };
-            match name.of {
-                Named::File(file) => drop(history.names.files.insert(file, name.text)),
-                Named::Cgroup(id) => drop(history.names.cgroups.insert(id, name.text)),
-                Named::Pod(id) => drop(history.names.pods.insert(id, name.text)),
-                Named::Unknown => {}
+            if let Observation::Name(name) = name {
+                history.names.insert(name.of, name.text);
             }
         }
         if taken.complete_to_ns > 0 {
