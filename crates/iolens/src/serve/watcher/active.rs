@@ -28,6 +28,22 @@ pub enum Phase {
     Ends,
 }
 
+impl Phase {
+    /// What events call it.
+    pub fn event_name(self) -> &'static str {
+        match self {
+            Phase::Begins | Phase::GoesOn => "start",
+            Phase::Ends => "end",
+        }
+    }
+}
+
+/// A moment as events have it; `None` beyond the years that have a date.
+pub fn rfc3339(unix_ns: i64) -> Option<String> {
+    let time = Timestamp::from_nanosecond(unix_ns.into()).ok()?;
+    Some(time.to_string())
+}
+
 /// A finding that has been reported.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActiveFinding {
@@ -106,18 +122,10 @@ impl ActiveFinding {
 
     /// One JSON object: what began or ended, and the finding with its times.
     pub fn event(&self, phase: Phase) -> String {
-        let time = |unix_ns: i64| {
-            Timestamp::from_nanosecond(unix_ns.into())
-                .ok()
-                .map(|t| t.to_string())
-        };
         let event = FindingEvent {
-            event: match phase {
-                Phase::Begins | Phase::GoesOn => "start",
-                Phase::Ends => "end",
-            },
-            start: time(self.begin_unix_ns()),
-            end: time(self.last_unix_ns()),
+            event: phase.event_name(),
+            start: rfc3339(self.begin_unix_ns()),
+            end: rfc3339(self.last_unix_ns()),
             kind: &self.finding.kind,
             device: self.finding.device.as_deref(),
             severity: self.finding.severity.name(),

@@ -1,9 +1,8 @@
 //! Stories while they happen: each is reported once when it is seen first, and once when it is over.
 
-use jiff::Timestamp;
 use serde::Serialize;
 
-use super::active::{JOIN_NS, Phase};
+use super::active::{JOIN_NS, Phase, rfc3339};
 use crate::present::stories::{StoryEntry, StoryNews};
 use crate::present::{escape, serve_text};
 
@@ -35,18 +34,6 @@ struct StoryEvent<'a> {
     harm_s: f64,
     summary: Option<&'a str>,
     advice: Option<&'a [String]>,
-}
-
-fn rfc3339(unix_ns: i64) -> Option<String> {
-    let time = Timestamp::from_nanosecond(unix_ns.into()).ok()?;
-    Some(time.to_string())
-}
-
-fn event_name(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Begins | Phase::GoesOn => "start",
-        Phase::Ends => "end",
-    }
 }
 
 impl ActiveStory {
@@ -81,7 +68,7 @@ impl ActiveStory {
 
     fn nameless(&self, phase: Phase) -> StoryEvent<'_> {
         StoryEvent {
-            event: event_name(phase),
+            event: phase.event_name(),
             start: rfc3339(self.from_unix_ns),
             end: rfc3339(self.to_unix_ns),
             id: None,
@@ -115,7 +102,7 @@ impl ActiveStory {
     pub fn variables(&self, phase: Phase) -> Vec<(&'static str, String)> {
         let news = &self.news;
         vec![
-            ("IOLENS_EVENT", event_name(phase).to_owned()),
+            ("IOLENS_EVENT", phase.event_name().to_owned()),
             ("IOLENS_STORY_ID", news.id.clone()),
             ("IOLENS_STORY_KIND", news.kind.name().to_owned()),
             ("IOLENS_DEVICE", news.device.clone()),
