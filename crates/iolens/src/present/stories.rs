@@ -321,7 +321,7 @@ fn files_of(
 
 /// A story in words, for a screen.
 #[derive(Debug, Clone, PartialEq)]
-pub struct StoryLine {
+pub struct StoryText {
     /// As [`StoryEntry::id`].
     pub id: String,
     /// What happened, and how bad it was. Not escaped.
@@ -338,7 +338,7 @@ pub fn lines(
     meta: &RecordingMeta,
     names: &Names,
     times: &Times,
-) -> Vec<StoryLine> {
+) -> Vec<StoryText> {
     let mut all = Vec::new();
     for story in found {
         let named = NamedStory {
@@ -348,7 +348,7 @@ pub fn lines(
             files: Vec::new(),
             id: id_of(story, meta, names),
         };
-        all.push(StoryLine {
+        all.push(StoryText {
             text: story_text::sentences(&named, times).join(" "),
             id: named.id,
             to_ns: story.episodes.to_ns,

@@ -202,7 +202,7 @@ mod tests {
     use super::super::palette::Depth;
     use super::*;
     use iolens_core::analysis::heat::TimePart;
-    use iolens_core::model::{DevId, Io, Op, Source};
+    use iolens_core::model::{DevId, Io, Op};
 
     fn palette(depth: Depth) -> Palette {
         Palette {
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn complete_columns_are_counted_once_and_the_last_one_again() {
-        let mut history = History::new(Source::Ebpf, 0, 100);
+        let mut history = History::new(0, 100);
         let io = |done_ns| Io::new(done_ns, DevId::new(8, 0), Op::READ, 512, None, 1000);
         let selection = Selection {
             pick: Pick {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use iolens_core::analysis::heat::TimePart;
-use iolens_core::model::{CallHistogram, Class, DevId, Device, Io, Lost, Names, Source};
+use iolens_core::model::{CallHistogram, Class, DevId, Device, Io, Lost, Names};
 
 /// Length of a column.
 pub const COLUMN_NS: i64 = 100_000_000;
@@ -108,7 +108,7 @@ struct ClassCell {
 struct Occupied {
     /// Time with anything in the device.
     busy_ns: i64,
-    /// Number of I/Os begun and not completed, integrated over time.
+    /// Number of I/Os started and not completed, integrated over time.
     area_ns: i64,
 }
 
@@ -157,8 +157,6 @@ pub struct FlowSum {
 pub struct History {
     /// Wall clock of the start.
     pub start_unix_ns: i64,
-    /// Where the observations come from.
-    pub source: Source,
     /// Devices that are known.
     pub devices: Vec<Device>,
     /// Names of files and control groups.
@@ -184,10 +182,9 @@ pub struct History {
 
 impl History {
     /// Of a source that began at this Unix time; keeps at most so many single I/Os.
-    pub fn new(source: Source, start_unix_ns: i64, max_ios: usize) -> History {
+    pub fn new(start_unix_ns: i64, max_ios: usize) -> History {
         History {
             start_unix_ns,
-            source,
             devices: Vec::new(),
             names: Names::default(),
             complete_to_ns: 0,
@@ -481,7 +478,7 @@ mod tests {
     }
 
     fn history(max_ios: usize) -> History {
-        History::new(Source::Ebpf, 0, max_ios)
+        History::new(0, max_ios)
     }
 
     #[test]

@@ -82,7 +82,7 @@ fn enter() -> Result<DefaultTerminal> {
     terminal.context("this terminal cannot be used: try --plain")
 }
 
-/// Leaves the terminal as it was. What cannot be written any more is nobody's terminal.
+/// Leaves the terminal as it was. A terminal that cannot be written to any more is gone.
 fn leave() {
     execute!(std::io::stdout(), DisableMouseCapture, Show).ok();
     // ratatui::restore() would print its error into a terminal that is gone.
@@ -96,7 +96,6 @@ struct Screen {
     start_ns: i64,
     history: History,
     meta: RecordingMeta,
-    layers: Layers,
     view: ScreenView,
     findings: Findings,
     facts: SourceFacts,
@@ -112,7 +111,7 @@ impl Screen {
     fn new(feed: Feed, devices: Vec<Device>) -> Result<Screen> {
         let start_ns = feed.start_ns();
         let start_unix_ns = wall_clock_ns() - (monotonic_ns() - start_ns);
-        let mut history = History::new(feed.source(), start_unix_ns, MAX_LIVE_IOS);
+        let mut history = History::new(start_unix_ns, MAX_LIVE_IOS);
         history.devices.clone_from(&devices);
         let mut meta = RecordingMeta::new(feed.source(), start_unix_ns);
         meta.devices.clone_from(&devices);
@@ -132,7 +131,6 @@ impl Screen {
             start_ns,
             history,
             meta,
-            layers,
             view,
             findings: Findings::default(),
             facts,
@@ -221,7 +219,7 @@ impl Screen {
         if !self.analyst.is_idle() {
             return;
         }
-        // What somebody has just asked for comes first; what only time has changed waits for its share of the CPU.
+        // What the user has just asked for comes first; what only time has changed waits for its share of the CPU.
         if let Some(job) = self.cell_job() {
             let ticket = self.view.cell.as_ref().map_or(0, |cell| cell.ticket);
             return self.analyst.ask(ticket, job);
@@ -277,7 +275,7 @@ impl Screen {
         let window = Window::new(end_ns - STORIES_NS, end_ns);
         Job::Stories {
             material: self.material(window),
-            above: self.layers.left_out().keys().copied().collect(),
+            above: self.view.above.iter().copied().collect(),
             host: HostPressure::default(),
         }
     }

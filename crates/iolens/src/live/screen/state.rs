@@ -31,7 +31,7 @@ pub enum Focus {
     /// The picture.
     Heat,
     /// The table below.
-    ShownTable,
+    Table,
 }
 
 /// A cell of the picture.
@@ -154,8 +154,6 @@ pub struct ScreenView {
     pub typing: Option<String>,
     /// Whether the keys are explained.
     pub help: bool,
-    /// What the last key did, where the screen does not show it.
-    pub message: Option<String>,
     /// Counts changes of what the tables are made of.
     pub ticket: Ticket,
     /// Devices that can be shown.
@@ -187,7 +185,6 @@ impl Default for ScreenView {
             filter: String::new(),
             typing: None,
             help: false,
-            message: None,
             ticket: 0,
             devices: Vec::new(),
             above: Vec::new(),
@@ -254,7 +251,6 @@ impl ScreenView {
             KeyCode::Char(_) if has_control => return Action::Nothing,
             _ => {}
         }
-        self.message = None;
         if self.typing.is_some() {
             return self.type_filter(key.code);
         }
@@ -306,8 +302,8 @@ impl ScreenView {
             }
             KeyCode::Tab | KeyCode::BackTab => {
                 self.focus = match self.focus {
-                    Focus::Heat => Focus::ShownTable,
-                    Focus::ShownTable => Focus::Heat,
+                    Focus::Heat => Focus::Table,
+                    Focus::Table => Focus::Heat,
                 };
                 Action::Draw
             }
@@ -494,7 +490,7 @@ impl ScreenView {
     }
 
     fn enter(&mut self) -> Action {
-        if self.focus == Focus::ShownTable {
+        if self.focus == Focus::Table {
             if let Some(key) = self.geometry.keys.get(self.row).copied()
                 && !self.opened.contains(&key)
             {
@@ -582,7 +578,7 @@ impl ScreenView {
         if geometry.table.contains(at) {
             let row = geometry.first_key + usize::from(at.y - geometry.table.y);
             if row < geometry.keys.len() {
-                self.focus = Focus::ShownTable;
+                self.focus = Focus::Table;
                 // A second click opens what the first one marked.
                 if self.row == row {
                     return self.enter();

@@ -47,6 +47,14 @@ pub fn clock(history: &History, at_ns: i64, decimals: usize) -> String {
     time_of_day(&timestamp.to_zoned(TimeZone::system()), decimals)
 }
 
+/// From when on there are single I/Os: older ones have gone.
+pub fn kept_from(history: &History, at_ns: i64) -> String {
+    format!(
+        "single I/Os are in memory from {} on",
+        clock(history, at_ns, 0)
+    )
+}
+
 /// The name of a device, harmless for a terminal.
 pub fn device(history: &History, dev: DevId) -> String {
     let name = find_device(&history.devices, dev).map(|d| d.name.clone());

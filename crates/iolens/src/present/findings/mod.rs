@@ -19,6 +19,7 @@ use serde_json::{Map, Value};
 use super::report_json::{device_name, finding_place};
 use super::times::Times;
 pub use quality::averaged_averages;
+pub use words::plural;
 
 /// Evidence in words. Every kind must have them: [`with_evidence`] asks for those of all.
 pub(super) trait Sentence {

@@ -37,10 +37,7 @@ pub(super) fn cell(scene: &Scene, view: &mut ScreenView, area: Rect, buffer: &mu
     if found.ios.is_empty() {
         let kept = scene.history.ios_from_ns();
         let text = match kept.filter(|ns| *ns > open.from_ns) {
-            Some(ns) => format!(
-                "single I/Os are in memory from {} on",
-                words::clock(scene.history, ns, 0)
-            ),
+            Some(ns) => words::kept_from(scene.history, ns),
             None => "none".to_owned(),
         };
         put(buffer, row(body, 0), area.x + 1, &text, palette.faint());

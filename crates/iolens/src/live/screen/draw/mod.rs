@@ -5,7 +5,6 @@ mod stories;
 mod tables;
 mod top;
 
-use iolens_core::model::Source;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -13,9 +12,9 @@ use ratatui::widgets::Widget;
 
 use super::analyst::{CellIos, MadeTables};
 use super::heat::{self, HeatCache, HeatMap};
-use super::history::History;
+use super::history::{History, LatencyCounts};
 use super::palette::Palette;
-use super::state::ScreenView;
+use super::state::{LatencyScale, ScreenView};
 use super::words;
 use crate::present::escape::terminal;
 use iolens_core::analysis::heat::TimePart;
@@ -45,8 +44,6 @@ pub struct Findings {
 pub struct SourceFacts {
     /// The name of the machine.
     pub host: String,
-    /// Of a recording that is browsed: its name.
-    pub recording: Option<String>,
     /// CPU time that the program takes, in percent of one CPU.
     pub self_percent: Option<f64>,
     /// What the source cannot show, and what to do, for people.
@@ -236,14 +233,10 @@ fn picture(
 }
 
 /// How many I/Os the marked cell has.
-fn under_mark(
-    counts: &super::history::LatencyCounts,
-    scale: heat_scale::LatencyScale,
-    marked: usize,
-) -> String {
+fn under_mark(counts: &LatencyCounts, scale: LatencyScale, marked: usize) -> String {
     let mut ios = 0;
     for (bucket, n) in counts.entries() {
-        if scale.row(super::history::LatencyCounts::middle_ns(*bucket)) == marked {
+        if scale.row(LatencyCounts::middle_ns(*bucket)) == marked {
             ios += u64::from(*n);
         }
     }
@@ -253,26 +246,15 @@ fn under_mark(
     format!(" {ios} {noun}, {low} to {high} ")
 }
 
-use super::state as heat_scale;
-
 fn nothing_drawn(scene: &Scene, view: &ScreenView, from_ns: i64, to_ns: i64) -> String {
     let history = scene.history;
     if history.ios(from_ns, to_ns) == 0 {
         return "no I/O completed in this time".to_owned();
     }
-    if view.selection().needs_ios() {
-        if history.source == Source::Counters {
-            return "counters know no processes and files".to_owned();
-        }
-        if let Some(kept_ns) = history.ios_from_ns().filter(|ns| *ns > from_ns) {
-            return format!(
-                "single I/Os are in memory from {} on",
-                words::clock(history, kept_ns, 0)
-            );
-        }
-    }
-    if history.source == Source::Counters && view.part != TimePart::Total {
-        return "counters know the total time only".to_owned();
+    if view.selection().needs_ios()
+        && let Some(kept_ns) = history.ios_from_ns().filter(|ns| *ns > from_ns)
+    {
+        return words::kept_from(history, kept_ns);
     }
     "none of the I/Os in this time is selected".to_owned()
 }
@@ -281,15 +263,10 @@ fn title(scene: &Scene, view: &ScreenView, area: Rect, buffer: &mut Buffer) {
     let palette = scene.palette;
     let history = scene.history;
     let class = view.class.map_or("all", |c| c.name());
-    let part = match view.part {
+    let what = match view.part {
         TimePart::Total => "latency",
         TimePart::Queue => "time in queue",
         TimePart::Device => "time in device",
-    };
-    let what = if history.source == Source::Counters {
-        "mean latency"
-    } else {
-        part
     };
     let device = match view.device {
         Some(dev) => words::device(history, dev),
@@ -346,7 +323,7 @@ fn pattern(scene: &Scene, view: &ScreenView) -> Option<String> {
 
 /// Labels at powers of ten.
 fn latency_axis(
-    scale: heat_scale::LatencyScale,
+    scale: LatencyScale,
     rows_per_line: usize,
     palette: Palette,
     area: Rect,

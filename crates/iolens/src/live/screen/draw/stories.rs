@@ -10,7 +10,7 @@ use super::{Scene, put, row, rows};
 use crate::live::screen::words;
 use crate::present::escape::terminal;
 use crate::present::layout::wrapped;
-use crate::present::stories::StoryLine;
+use crate::present::stories::StoryText;
 
 /// Stories that ended longer ago than this are forgotten.
 const KEPT_NS: i64 = 600_000_000_000;
@@ -20,12 +20,12 @@ const MAX_STORIES: usize = 100;
 /// All stories of the last minutes, each once.
 #[derive(Debug, Default)]
 pub struct StoryLog {
-    by_id: BTreeMap<String, StoryLine>,
+    by_id: BTreeMap<String, StoryText>,
 }
 
 impl StoryLog {
     /// Takes what a look has found; what was known by the same id is newer now.
-    pub fn take(&mut self, found: Vec<StoryLine>) {
+    pub fn take(&mut self, found: Vec<StoryText>) {
         for story in found {
             self.by_id.insert(story.id.clone(), story);
         }
@@ -42,7 +42,7 @@ impl StoryLog {
     }
 
     /// The newest first.
-    fn ordered(&self) -> Vec<&StoryLine> {
+    fn ordered(&self) -> Vec<&StoryText> {
         let mut all: Vec<_> = self.by_id.values().collect();
         // What goes on counts as equally new: then the most harm comes first.
         all.sort_by_key(|s| {

@@ -1,7 +1,7 @@
 //! The table below the picture: who waits for whom, or who does the I/O.
 
 use iolens_core::analysis::timeline::GroupBy;
-use iolens_core::model::{Class, Source};
+use iolens_core::model::Class;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -10,11 +10,12 @@ use super::{Scene, put, row, rows};
 use crate::live::screen::analyst::{ActorRow, MadeTables, WaitCause, WaitRow, key_of};
 use crate::live::screen::state::{Focus, ScreenView, ShownTable};
 use crate::live::screen::words;
+use crate::present::findings::plural;
 use crate::present::layout::{cut, size};
 
 /// Causes that a row names have at least this share of what was lost.
 const MIN_CAUSE_SHARE: f64 = 0.05;
-/// A row that lost less than this share of its I/O time waited for nobody.
+/// A row that lost less than this share of its I/O time waited for no other.
 const MIN_LOST_SHARE: f64 = 0.05;
 
 /// Titles and cells of a table, and what each row stands for.
@@ -36,20 +37,14 @@ pub(super) fn table(
     buffer: &mut Buffer,
 ) {
     let palette = scene.palette;
-    let history = scene.history;
     let Some(tables) = &scene.findings.tables else {
-        let text = if history.source == Source::Counters {
-            no_processes(scene)
-        } else {
-            " counting ...".to_owned()
-        };
-        let width = usize::from(area.width).max(1);
-        for (i, line) in crate::present::layout::wrapped(&text, width)
-            .iter()
-            .enumerate()
-        {
-            put(buffer, row(area, i as u16), area.x, line, palette.faint());
-        }
+        put(
+            buffer,
+            row(area, 0),
+            area.x,
+            " counting ...",
+            palette.faint(),
+        );
         return;
     };
     let grid = match view.table {
@@ -70,27 +65,13 @@ pub(super) fn table(
     draw(scene, view, grid, area, body, buffer);
 }
 
-fn no_processes(scene: &Scene) -> String {
-    let limits = &scene.facts.limits;
-    let mut text = " no processes and no waits:".to_owned();
-    for limit in limits.iter().take(3) {
-        text.push(' ');
-        text.push_str(&crate::present::escape::terminal(limit));
-        text.push('.');
-    }
-    text
-}
-
 fn nothing(scene: &Scene, tables: &MadeTables, from_ns: i64, end_ns: i64) -> String {
     let history = scene.history;
     let kept_ns = history.ios_from_ns().unwrap_or(i64::MIN);
     if history.ios(from_ns, end_ns) > 0 && tables.window.to_ns <= kept_ns {
-        return format!(
-            "single I/Os are in memory from {} on",
-            words::clock(history, kept_ns, 0)
-        );
+        return words::kept_from(history, kept_ns);
     }
-    "nobody in this time".to_owned()
+    "no program in this time".to_owned()
 }
 
 /// The cells, each column as wide as its widest one; the last one has what is left.
@@ -105,7 +86,7 @@ fn draw(
     let palette = scene.palette;
     let height = usize::from(body.height);
     view.row = view.row.min(grid.rows.len() - 1);
-    let has_focus = view.focus == Focus::ShownTable;
+    let has_focus = view.focus == Focus::Table;
     // The marked row stays in sight.
     let first = if has_focus && view.row >= height {
         view.row + 1 - height
@@ -185,7 +166,7 @@ fn waits(scene: &Scene, view: &ScreenView, tables: &MadeTables, width: u16) -> G
     for wait in &tables.waits {
         let mut cells = vec![
             words::who(history, &wait.who, tables.by),
-            plural(wait.class).to_owned(),
+            plural(wait.class).to_lowercase(),
         ];
         if has_device {
             cells.push(cut(&words::device(history, wait.dev), 10));
@@ -197,15 +178,6 @@ fn waits(scene: &Scene, view: &ScreenView, tables: &MadeTables, width: u16) -> G
         grid.keys.push(key_of(&wait.who, tables.by));
     }
     grid
-}
-
-fn plural(class: Class) -> &'static str {
-    match class {
-        Class::Read => "reads",
-        Class::Write => "writes",
-        Class::Discard => "discards",
-        Class::Flush => "flushes",
-    }
 }
 
 /// What the time was lost to that is not undisturbed.

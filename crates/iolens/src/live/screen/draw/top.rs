@@ -1,6 +1,6 @@
 //! The first lines, and the last: what is observed, each device, the keys.
 
-use iolens_core::model::{Class, DevId, Source};
+use iolens_core::model::{Class, DevId};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -31,10 +31,11 @@ pub(super) fn header(
     let history = scene.history;
     let palette = scene.palette;
     let facts = scene.facts;
-    let state = match (view.end_ns, &facts.recording) {
-        (None, None) => palette.text("live ▸", "live >"),
-        (Some(_), None) => palette.text("held ‖", "held"),
-        (_, Some(_)) => "recorded",
+    let is_held = view.end_ns.is_some();
+    let state = if is_held {
+        palette.text("held ‖", "held")
+    } else {
+        palette.text("live ▸", "live >")
     };
     let right = format!("{}  {state} ", words::clock(history, end_ns, 1));
     let width = right.chars().count() as u16;
@@ -44,31 +45,23 @@ pub(super) fn header(
         width: right_x.saturating_sub(area.x + 1),
         ..area
     };
-    let name = facts.recording.as_ref().unwrap_or(&facts.host);
     let dot = palette.text(" · ", " - ");
-    let source = if history.source == Source::Counters {
-        "counters"
-    } else {
-        "every I/O"
-    };
     let ios = history.ios(end_ns - RATE_NS, end_ns);
     let rate = format!("{} IOPS", words::short(ios as f64 * 1e9 / RATE_NS as f64));
-    let name = terminal(&cut(name, 24)).into_owned();
-    for text in [name.as_str(), source, rate.as_str()] {
+    let name = terminal(&cut(&facts.host, 24)).into_owned();
+    for text in [name.as_str(), "every I/O", rate.as_str()] {
         x = put(buffer, left, x, dot, palette.faint());
         x = put(buffer, left, x, text, Style::new());
     }
-    if history.source != Source::Counters {
-        let lost = history.lost_ios;
-        let style = if lost > 0 {
-            palette.warning()
-        } else {
-            Style::new()
-        };
-        x = put(buffer, left, x, dot, palette.faint());
-        let text = format!("{} lost", words::short(lost as f64));
-        x = put(buffer, left, x, &text, style);
-    }
+    let lost = history.lost_ios;
+    let style = if lost > 0 {
+        palette.warning()
+    } else {
+        Style::new()
+    };
+    x = put(buffer, left, x, dot, palette.faint());
+    let text = format!("{} lost", words::short(lost as f64));
+    x = put(buffer, left, x, &text, style);
     if history.missed_ios > 0 {
         x = put(buffer, left, x, dot, palette.faint());
         let text = format!("{} not shown", words::short(history.missed_ios as f64));
@@ -84,7 +77,7 @@ pub(super) fn header(
             Style::new(),
         );
     }
-    let style = if view.end_ns.is_some() && facts.recording.is_none() {
+    let style = if is_held {
         palette.warning()
     } else {
         palette.heading()
@@ -228,10 +221,6 @@ fn flow(
         let x = put(buffer, line, x, &format!(" {title}"), palette.faint());
         put(buffer, line, x, &format!("{text:>7}"), Style::new())
     };
-    if history.source == Source::Counters {
-        // A mean of means is what counters have.
-        return quantile("avg", 0.5, x);
-    }
     if parts.has_median {
         x = quantile("p50", 0.5, x);
     }
@@ -305,7 +294,7 @@ fn occupied(
     }
 }
 
-/// The keys, or what is typed, or what the last key did.
+/// The keys, or what is typed.
 pub(super) fn footer(scene: &Scene, view: &ScreenView, area: Rect, buffer: &mut Buffer) {
     let palette = scene.palette;
     if let Some(typed) = &view.typing {
@@ -314,16 +303,6 @@ pub(super) fn footer(scene: &Scene, view: &ScreenView, area: Rect, buffer: &mut 
         let x = put(buffer, area, x, " ", palette.selected());
         let hint = "  Enter: show what has this in its name, Esc: do not";
         put(buffer, area, x, hint, palette.faint());
-        return;
-    }
-    if let Some(message) = &view.message {
-        put(
-            buffer,
-            area,
-            area.x,
-            &format!(" {}", terminal(message)),
-            palette.warning(),
-        );
         return;
     }
     const KEYS: [(&str, &str); 12] = [
