@@ -5,9 +5,9 @@ import * as format from "../format";
 import { Feed } from "../live/feed";
 import { embedded, show } from "../page";
 import { choose, current, watch } from "../theme";
-import { ask } from "./api";
+import { type Query, ask } from "./api";
 import { type Box, Chart } from "./chart";
-import { type Actor, type Device, type Heat, type Ios, type Series, type Story, type Wait, processName } from "./data";
+import { type Actor, type Device, type Heat, type Ios, type Series, type Story, type Wait } from "./data";
 import { CLASSES, type Ways, actors, stories, waits } from "./panels";
 import { Loader } from "./part";
 import { selection } from "./selection";
@@ -320,6 +320,12 @@ class Application {
     return { from: from.toFixed(6), to: to.toFixed(6), device, host };
   }
 
+  /** Which I/Os are shown. The server chooses them, whatever their number. */
+  #shownIos(): Query {
+    const { filter, cls } = this.#view;
+    return filter === null ? { class: cls } : { class: cls, [filter.by]: filter.name };
+  }
+
   #loadChart(quiet: boolean): void {
     this.#lastChart = performance.now();
     const view = this.#view;
@@ -331,37 +337,21 @@ class Application {
     const width = Math.min(2048, Math.round((this.#chart.plotWidth / 2) * share));
     const height = Math.min(96, Math.round(this.#chart.plotHeat / 4));
     const range = { ...this.#question(), from: from.toFixed(6), to: to.toFixed(6) };
-    const about = (i: Ios) => this.#keep(i);
+    const shown = this.#shownIos();
     if (!single) this.#chart.setIos(null);
     this.#loaders.heat.run(async (signal) => {
       if (single) {
         // I/Os are listed by their completion: those that started here may complete later.
-        const ios = await ask<Ios>("ios", { ...range, to: (to + 1).toFixed(6), limit: MAX_IOS }, signal);
-        const keep = about(ios);
-        this.#chart.setIos(chosen(ios, (i) => keep(i) && (ios.columns.done_unix_s[i] ?? 0) - (ios.columns.total_us[i] ?? 0) / 1e6 <= to));
+        const ios = await ask<Ios>("ios", { ...range, ...shown, to: (to + 1).toFixed(6), limit: MAX_IOS }, signal);
+        this.#chart.setIos(chosen(ios, (i) => (ios.columns.done_unix_s[i] ?? 0) - (ios.columns.total_us[i] ?? 0) / 1e6 <= to));
         return;
       }
       const classes = (["write", "read"] as const).filter((c) => view.cls === null || view.cls === c);
-      const filter = view.filter === null ? {} : { [view.filter.by]: view.filter.name };
-      const heats = classes.map(async (cls) => this.#chart.addHeat(cls, await ask<Heat>("heatmap", { ...range, ...filter, class: cls, width, height }, signal)));
+      const heats = classes.map(async (cls) => this.#chart.addHeat(cls, await ask<Heat>("heatmap", { ...range, ...shown, class: cls, width, height }, signal)));
       await Promise.all(heats);
       const step = stepOf(to - from, width);
-      this.#chart.setSeries(await ask<Series>("series", { ...range, ...filter, class: view.cls, step: duration(Math.max(step, 0.001)), extended: "true" }, signal));
+      this.#chart.setSeries(await ask<Series>("series", { ...range, ...shown, step: duration(Math.max(step, 0.001)), extended: "true" }, signal));
     }, quiet);
-  }
-
-  /** Whether an I/O of an answer is one that the filters leave. */
-  #keep(ios: Ios): (i: number) => boolean {
-    const { filter, cls } = this.#view;
-    const c = ios.columns;
-    return (i) => {
-      if (cls !== null && c.class[i] !== cls) return false;
-      if (filter === null) return true;
-      const process = c.process[i] ?? null;
-      // A name without a number is that of all processes of a program.
-      if (filter.by === "process") return process === filter.name || processName(process, c.pid[i] ?? null) === filter.name;
-      return c[filter.by][i] === filter.name;
-    };
   }
 
   #loadStories(quiet = false): void {
@@ -409,15 +399,14 @@ class Application {
     this.#box.hidden = false;
     fill(this.#box, this.#loaders.box.status);
     this.#loaders.box.run(async (signal) => {
-      const range = this.#question();
+      const range = { ...this.#question(), ...this.#shownIos() };
       const whole = ask<Ios>("ios", { ...range, limit: MAX_IOS }, signal);
       // Where the whole view has too many, the box is compared with the other latencies of its own time.
       const ios = await whole.catch((e: unknown) => {
         if (signal.aborted) throw e;
         return ask<Ios>("ios", { ...range, from: box.from.toFixed(6), to: box.to.toFixed(6), limit: MAX_IOS }, signal);
       });
-      const keep = this.#keep(ios);
-      selection(this.#box, chosen(ios, keep), box, this.#ways, () => this.#closeBox());
+      selection(this.#box, ios, box, this.#ways, () => this.#closeBox());
       this.#box.scrollIntoView({ block: "nearest" });
     });
   }
