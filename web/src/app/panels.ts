@@ -44,7 +44,7 @@ export function stories(root: HTMLElement, list: Story[], notes: string[], ways:
   }
   const most = Math.max(...list.map((s) => s.harm?.seconds ?? 0), 1e-9);
   const rows = list.map((story) => {
-    // Stories of two recordings may share an identity: the time tells them apart.
+    // Stories of two recordings may share an identity: they differ in time.
     const key = `${story.id} ${story.recording_start_unix_s} ${story.start_unix_s} ${story.device}`;
     const harm = story.harm;
     const culprits = story.culprits.map(nameOf).join(" and ");

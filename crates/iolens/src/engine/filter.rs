@@ -27,7 +27,7 @@ impl FilterPlan {
         *self == FilterPlan::default()
     }
 
-    /// Whether it tells processes, control groups or files apart.
+    /// Whether it names a process, a control group or a file.
     pub fn is_by_name(&self) -> bool {
         self.process.is_some() || self.wants_names()
     }

@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn an_event_is_one_line_with_its_time() {
-        let begun = Event {
+        let started_story = Event {
             is_over: false,
             kind: "slow-io",
             device: Some("sd\x1b[31ma"),
@@ -225,7 +225,7 @@ mod tests {
             from_unix_ns: 1_700_000_000_000_000_000,
             to_unix_ns: 1_700_000_012_500_000_000,
         };
-        let line = event(&begun);
+        let line = event(&started_story);
         assert_eq!(
             line,
             "22:13:20Z warning: slow-io, sd\\x1b[31ma: A read\\x0aby \\x1b]0;x took 2.00 s."
@@ -233,7 +233,7 @@ mod tests {
         let over = Event {
             is_over: true,
             device: None,
-            ..begun
+            ..started_story
         };
         assert_eq!(
             event(&over),
@@ -253,20 +253,20 @@ mod tests {
             summary: "backup (12) reads.\nReads of sh\x1b[31mop (77) wait for it.".to_owned(),
             advice: vec!["io.max".to_owned(), "ionice".to_owned()],
         };
-        let begun = StoryLine {
+        let started_story = StoryLine {
             is_over: false,
             news: &news,
             from_unix_ns: 1_700_000_000_000_000_000,
             to_unix_ns: 1_700_000_012_500_000_000,
         };
         assert_eq!(
-            story(&begun),
+            story(&started_story),
             "22:13:20Z story 48b69ca5edff: sequential-scan, sda: backup (12) reads.\\x0aReads of sh\\x1b[31mop (77) \
              wait for it. Try: io.max; ionice"
         );
         let over = StoryLine {
             is_over: true,
-            ..begun
+            ..started_story
         };
         assert_eq!(
             story(&over),

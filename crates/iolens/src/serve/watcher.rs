@@ -108,7 +108,7 @@ pub struct Outlets {
     pub commands: Option<Commands>,
     /// Run a shell's command for each story.
     pub story_commands: Option<Commands>,
-    /// Stories that nobody wants to hear of, by id.
+    /// Stories that are not reported, by id.
     pub muted: BTreeSet<String>,
     /// Those who watch.
     pub live: Arc<Feed>,
