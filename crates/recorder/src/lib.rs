@@ -30,7 +30,7 @@ pub use feed::{COUNTERS_LIMIT, Feed, FeedOptions, IdleEnd, SourceChoice, Taken};
 pub use losses::{LossCounts, LossTally};
 pub use name_lookup::NameLookup;
 pub use outputs::{Closed, devices_from, moved};
-pub use pressure::TimerWake;
+pub use pressure::{PressureWatch, TimerWake};
 pub use rebuild::complete_rollups;
 pub use self_check::SelfCheck;
 pub use session::{Outcome, Progress, RecordSummary, Session, SessionOptions};

@@ -5,8 +5,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use iolens_core::analysis::counters::pressure::HostPressure;
 use iolens_core::analysis::heat::TimePart;
-use iolens_core::model::{CallHistogram, Class, DevId, Device, Io, Lost, Names};
+use iolens_core::model::{CallHistogram, Class, DevId, Device, Io, Lost, Names, PressureSample};
 
 /// Length of a column.
 pub const COLUMN_NS: i64 = 100_000_000;
@@ -20,6 +21,8 @@ pub const MAX_LIVE_IOS: usize = 200_000;
 const MAX_INTERVALS: usize = 1 << 16;
 /// Losses that are kept.
 const MAX_LOSSES: usize = 4096;
+/// How long it is remembered what the host was short of: longer than stories are looked for.
+const PRESSURE_NS: i64 = 120_000_000_000;
 /// Buckets of latency for each power of two are half those of [`CallHistogram`]: rows of the picture are wider.
 const BUCKET_SHIFT: u32 = 1;
 
@@ -169,6 +172,8 @@ pub struct History {
     pub missed_ios: u64,
     /// Losses, the newest last.
     pub lost: VecDeque<Lost>,
+    /// What the host was short of in the last time, in order.
+    pressure: VecDeque<PressureSample>,
     /// Number of the first column since the start.
     first: i64,
     columns: VecDeque<HistoryColumn>,
@@ -191,6 +196,7 @@ impl History {
             lost_ios: 0,
             missed_ios: 0,
             lost: VecDeque::new(),
+            pressure: VecDeque::new(),
             first: 0,
             columns: VecDeque::new(),
             entries: 0,
@@ -226,6 +232,26 @@ impl History {
         while self.lost.len() > MAX_LOSSES {
             self.lost.pop_front();
         }
+    }
+
+    /// Takes what the host was short of.
+    pub fn learn_pressure(&mut self, samples: Vec<PressureSample>) {
+        self.pressure.extend(samples);
+        let newest_ns = self.pressure.back().map_or(0, |s| s.to_ns);
+        while let Some(oldest) = self.pressure.front()
+            && oldest.to_ns < newest_ns - PRESSURE_NS
+        {
+            self.pressure.pop_front();
+        }
+    }
+
+    /// What the host was short of in the last two minutes.
+    pub fn host(&self) -> HostPressure {
+        let mut host = HostPressure::default();
+        for sample in &self.pressure {
+            host.push(sample);
+        }
+        host
     }
 
     /// Everything that completed before `to_ns` has been taken.
@@ -506,6 +532,24 @@ mod tests {
         assert_eq!(history.ios_from_ns(), Some(90 * MS));
         assert_eq!(history.chunks(0, 95 * MS).len(), 5);
         assert_eq!(history.ios(0, 100 * MS), 100);
+    }
+
+    #[test]
+    fn the_host_is_known_for_two_minutes() {
+        let mut history = history(10);
+        for second in 0..300 {
+            history.learn_pressure(vec![PressureSample {
+                from_ns: second * 1000 * MS,
+                to_ns: (second + 1) * 1000 * MS,
+                cpu_some_ns: Some(900 * MS),
+                ..PressureSample::default()
+            }]);
+        }
+        let host = history.host();
+        let last = host.between(290_000 * MS, 300_000 * MS);
+        assert_eq!(last.and_then(|s| s.cpu_pressure_percent), Some(90.0));
+        assert!(host.between(181_000 * MS, 183_000 * MS).is_some());
+        assert_eq!(host.between(170_000 * MS, 178_000 * MS), None);
     }
 
     #[test]

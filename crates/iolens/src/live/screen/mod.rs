@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use iolens_core::analysis::Window;
-use iolens_core::analysis::counters::pressure::HostPressure;
 use iolens_core::analysis::timeline::GroupBy;
 use iolens_core::model::{Device, RecordingMeta};
 use iolens_observe::counters::monotonic_ns;
@@ -276,7 +275,7 @@ impl Screen {
         Job::Stories {
             material: self.material(window),
             above: self.view.above.iter().copied().collect(),
-            host: HostPressure::default(),
+            host: self.history.host(),
         }
     }
 

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use anyhow::{Context as _, Result, bail};
-use iolens_core::model::{Device, Io, Lost, Observation};
+use iolens_core::model::{Device, Io, Lost, Observation, PressureSample};
 use iolens_observe::counters::monotonic_ns;
-use iolens_recorder::{Feed, NameLookup, SelfCheck, Taken};
+use iolens_recorder::{Feed, NameLookup, PressureWatch, SelfCheck, Taken};
 
 use super::history::History;
 
@@ -25,6 +25,7 @@ struct Waiting {
     missed_ios: u64,
     lost: Vec<Lost>,
     names: Vec<Observation>,
+    pressure: Vec<PressureSample>,
     complete_to_ns: i64,
     failure: Option<anyhow::Error>,
 }
@@ -90,6 +91,7 @@ impl SourceThread {
         history.push(taken.ios);
         history.missed_ios += taken.missed_ios;
         history.lose(&taken.lost);
+        history.learn_pressure(taken.pressure);
         for name in taken.names {
             if let Observation::Name(name) = name {
                 history.names.insert(name.of, name.text);
@@ -126,6 +128,8 @@ fn empty(
     let start_ns = feed.start_ns();
     let mut check = SelfCheck::default();
     let mut lookup = NameLookup::start();
+    let mut pressure = PressureWatch::start(monotonic_ns() - start_ns);
+    let mut had_io = false;
     let mut next_sample_ns = 0;
     while !ends.load(Ordering::Relaxed) {
         let now_ns = monotonic_ns() - start_ns;
@@ -137,6 +141,12 @@ fn empty(
         check.take(&mut feed, &mut taken)?;
         lookup.note(&taken.ios, now_ns);
         let names = lookup.found(now_ns);
+        had_io |= !taken.ios.is_empty();
+        let mut sample = None;
+        if pressure.is_due(now_ns) {
+            sample = pressure.look(now_ns, had_io, || monotonic_ns() - start_ns);
+            had_io = false;
+        }
         let mut waiting = lock(shared);
         let has_room = waiting.ios.len() + taken.ios.len() <= MAX_WAITING;
         if has_room {
@@ -146,11 +156,14 @@ fn empty(
         }
         waiting.lost.append(&mut taken.lost);
         waiting.names.extend(names);
+        waiting.pressure.extend(sample);
         if let Some(complete_to_ns) = taken.complete_to_ns {
             waiting.complete_to_ns = complete_to_ns;
         }
         drop(waiting);
-        feed.wait(start_ns + now_ns + POLL_NS);
+        if let Some(wake) = feed.wait(start_ns + now_ns + POLL_NS) {
+            pressure.woke(wake);
+        }
     }
     Ok(())
 }
