@@ -7,7 +7,7 @@ PYTHON_ENV := target/venv
 PYTHON_PACKAGE_ENV := target/venv-python
 LOG := target/test.log
 
-.PHONY: help demo build test package package-test container-test metrics-test calibrate lint doc schema bench bpf bpf-check kernels faults soak go go-bench python python-spark web clean
+.PHONY: help demo build test package package-test container-test metrics-test calibrate lint doc schema bench bpf bpf-check kernels faults soak diagnose go go-bench python python-spark web clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -106,6 +106,11 @@ faults: build ## serve beside a clock that is set, sleep, a disk that turns read
 soak: build ## two hours of serve under a mixed load with viewers: memory, descriptors, threads, size on disk
 	@ci/setup.sh bench
 	bench/soak.py
+
+diagnose: ## does it name who made whom wait? Scenarios on a programmed disk, resumable. DIAGNOSE="NAME... --load medium --seed 1" for a part
+	@ci/setup.sh diagnose
+	$(CARGO) build --workspace --locked
+	python3 bench/diagnosis $(or $(DIAGNOSE),--load light medium heavy --seed 1 2 3)
 
 go: ## the Go module (go/, docs/signal.md): vet, tests, race detector, other systems
 	@ci/go.sh

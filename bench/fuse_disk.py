@@ -1,29 +1,36 @@
 #!/usr/bin/env python3
 """A disk whose service time is programmed: one file on a FUSE file system, to be put under a loop device.
 
-    fuse_disk.py MOUNTPOINT SIZE_MIB BACKING_FILE BASE_US MB_PER_S [CHANNELS [JITTER]]
+    fuse_disk.py MOUNTPOINT SIZE_MIB BACKING_FILE BASE_US MB_PER_S [CHANNELS [JITTER]] [OPTION...]
 
 Each of its CHANNELS [1] serves one request at a time, in the order of arrival: it takes BASE_US + bytes / MB_PER_S, counted
 from the end of the one before on that channel or from its arrival, whichever is later. With a JITTER of 0.5 the base is
 uniform between half and one and a half of BASE_US (seeded). What each read really took here, from its arrival to its
 answer, is a line of "BYTES SECONDS" in the file that FUSE_DISK_TIMES names. Speaks the kernel's FUSE protocol itself (include/uapi/linux/fuse.h), so that it needs no
 library; needs root to mount. Ends when it is unmounted.
+
+Options change its service: --pause and --slow add times, --limit a rate, --flush-us and --discard-us the cost of flushes
+and discards, which take no time otherwise. With --on-signal requests take no time at all until SIGUSR1 comes, and again
+after SIGUSR2. Times of options count from SIGUSR1, or from the start of the disk without --on-signal.
 """
+import argparse
 import ctypes
 import heapq
 import mmap
 import os
 import random
 import select
+import signal
 import struct
 import sys
 import time
 
 (LOOKUP, FORGET, GETATTR, SETATTR, OPEN, READ, WRITE, STATFS, RELEASE, FSYNC) = (1, 2, 3, 4, 14, 15, 16, 17, 18, 20)
 (FLUSH, INIT, OPENDIR, RELEASEDIR, ACCESS, DESTROY, INTERRUPT, BATCH_FORGET) = (25, 26, 27, 29, 34, 38, 36, 42)
+FALLOCATE, PUNCH_HOLE, ZERO_RANGE = 43, 2, 16
 IN, OUT = struct.Struct("<IIQQIIII"), struct.Struct("<IiQ")
 MAX_WRITE = 1 << 20
-ENOENT, ENOSYS = 2, 38
+ENOENT, ENOSYS, EOPNOTSUPP = 2, 38, 95
 
 
 def mount(point):
@@ -41,18 +48,90 @@ def attributes(node, size):
     return struct.pack("<QQQQQQIIIIIIIIII", node, length, length // 512, 0, 0, 0, 0, 0, 0, mode, links, 0, 0, 0, 4096, 0)
 
 
+def span(text):
+    """AT+LENGTH in seconds, as both numbers."""
+    at, length = text.split("+")
+    return float(at), float(length)
+
+
+def options():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("point")
+    parser.add_argument("mib", type=int)
+    parser.add_argument("backing")
+    parser.add_argument("base_us", type=float)
+    parser.add_argument("mb_per_s", type=float)
+    parser.add_argument("channels", type=int, nargs="?", default=1)
+    parser.add_argument("jitter", type=float, nargs="?", default=0.0)
+    parser.add_argument("--pause", type=span, action="append", default=[], metavar="AT+S", help="nothing is served for S seconds")
+    parser.add_argument("--slow", type=span, action="append", default=[], metavar="AT+S", help="one request takes S seconds more")
+    parser.add_argument("--limit", type=float, help="at most so many requests a second")
+    parser.add_argument("--credit", type=float, default=0.0, help="so many requests pass before the limit holds")
+    parser.add_argument("--flush-us", type=float, default=0.0, help="service time of a flush")
+    parser.add_argument("--discard-us", type=float, default=0.0, help="service time of a discard")
+    parser.add_argument("--on-signal", action="store_true", help="take no time before SIGUSR1 and after SIGUSR2")
+    return parser.parse_args()
+
+
+class Service:
+    """When each request is done: channels that serve one request at a time, pauses, slow requests and a limit."""
+
+    def __init__(self, chosen):
+        self.chosen = chosen
+        self.chance = random.Random(1)
+        # When each channel becomes free.
+        self.free_at = [0.0] * chosen.channels
+        self.begin = None
+        if chosen.on_signal:
+            signal.signal(signal.SIGUSR1, lambda *_: self.start())
+            signal.signal(signal.SIGUSR2, lambda *_: self.stop())
+        else:
+            self.start()
+
+    def start(self):
+        self.begin = time.monotonic()
+        self.slow = sorted(self.chosen.slow)
+        # The generic cell rate algorithm: the time at which the next request conforms, held back by the credit.
+        self.conforms_at = self.begin - self.chosen.credit / (self.chosen.limit or 1.0)
+
+    def stop(self):
+        self.begin = None
+
+    def done_at(self, arrived, base_us, length):
+        """A request of `length` bytes that arrives now is done then."""
+        if self.begin is None:
+            return arrived
+        since = arrived - self.begin
+        base = base_us / 1e6 * (1 + self.chosen.jitter * (2 * self.chance.random() - 1))
+        took = base + length / (self.chosen.mb_per_s * 1e6)
+        if self.slow and since >= self.slow[0][0]:
+            took += self.slow.pop(0)[1]
+        start = max(heapq.heappop(self.free_at), arrived)
+        if self.chosen.limit:
+            start = max(start, self.conforms_at)
+            # Credit is no larger than it was at the start.
+            oldest = start - self.chosen.credit / self.chosen.limit
+            self.conforms_at = max(self.conforms_at, oldest) + 1 / self.chosen.limit
+        done = start + took
+        for at, seconds in self.chosen.pause:
+            begin = self.begin + at
+            if start < begin + seconds and done > begin:
+                done = begin + seconds + min(took, done - begin)
+        heapq.heappush(self.free_at, done)
+        return done
+
+
 def main():
-    point, mib, backing, base_us, rate = sys.argv[1], int(sys.argv[2]), sys.argv[3], float(sys.argv[4]), float(sys.argv[5])
-    size = mib << 20
-    file = os.open(backing, os.O_RDWR | os.O_CREAT, 0o600)
+    chosen = options()
+    size = chosen.mib << 20
+    file = os.open(chosen.backing, os.O_RDWR | os.O_CREAT, 0o600)
     os.ftruncate(file, size)
     data = memoryview(mmap.mmap(file, size))
-    fd = mount(point)
+    fd = mount(chosen.point)
     # A disk does not wait for a processor.
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
-    channels, jitter = int((sys.argv[6:] or [1])[0]), float((sys.argv[7:] or [0])[0])
-    # When each channel becomes free; and what is in service: (when it is done, order of arrival, reply, when it arrived).
-    free_at, serving, arrivals, chance = [0.0] * channels, [], 0, random.Random(1)
+    # What is in service: (when it is done, order of arrival, reply, when it arrived).
+    serving, arrivals, service = [], 0, Service(chosen)
     os.set_blocking(fd, False)
     times = open(os.environ["FUSE_DISK_TIMES"], "w", buffering=1) if "FUSE_DISK_TIMES" in os.environ else None
 
@@ -63,14 +142,11 @@ def main():
             # The request was interrupted: no process waits for the reply.
             pass
 
-    def serve(length, reply):
+    def serve(base_us, length, reply):
         nonlocal arrivals
         arrivals += 1
-        base = base_us / 1e6 * (1 + jitter * (2 * chance.random() - 1))
         arrived = time.monotonic()
-        done = max(heapq.heappop(free_at), arrived) + base + length / (rate * 1e6)
-        heapq.heappush(free_at, done)
-        heapq.heappush(serving, (done, arrivals, reply, arrived))
+        heapq.heappush(serving, (service.done_at(arrived, base_us, length), arrivals, reply, arrived))
 
     while True:
         now = time.monotonic()
@@ -111,12 +187,23 @@ def main():
         elif op == READ:
             _, offset, length = struct.unpack_from("<QQI", body)
             part = data[offset:offset + length]
-            serve(length, [OUT.pack(OUT.size + len(part), 0, unique), part])
+            serve(chosen.base_us, length, [OUT.pack(OUT.size + len(part), 0, unique), part])
             continue
         elif op == WRITE:
             _, offset, length = struct.unpack_from("<QQI", body)
             data[offset:offset + length] = body[40:40 + length]
-            serve(length, [OUT.pack(OUT.size + 8, 0, unique), struct.pack("<II", length, 0)])
+            serve(chosen.base_us, length, [OUT.pack(OUT.size + 8, 0, unique), struct.pack("<II", length, 0)])
+            continue
+        elif op == FALLOCATE:
+            _, offset, length, mode = struct.unpack_from("<QQQI", body)
+            if mode & (PUNCH_HOLE | ZERO_RANGE):
+                length = min(length, size - offset)
+                data[offset:offset + length] = bytes(length)
+                serve(chosen.discard_us, 0, [OUT.pack(OUT.size, 0, unique)])
+                continue
+            error = EOPNOTSUPP
+        elif op == FSYNC and chosen.flush_us:
+            serve(chosen.flush_us, 0, [OUT.pack(OUT.size, 0, unique)])
             continue
         elif op == STATFS:
             reply = struct.pack("<QQQQQIIII24x", size // 4096, 0, 0, 2, 0, 4096, 255, 4096, 0)

@@ -2,7 +2,7 @@
 # Installs the Debian packages that a make target needs beyond Rust, Node and a C compiler, and says so.
 # Without root it names what is missing and goes on: tests that need it skip with a message.
 # As root a package that cannot be installed is an error, so that no test is skipped unnoticed; SKIP_SETUP=1 goes on without.
-#   ci/setup.sh test | bench | bpf | kernels | package | container | spark | web
+#   ci/setup.sh test | bench | bpf | kernels | package | container | diagnose | spark | web
 set -euo pipefail
 
 declare -A need=(
@@ -15,6 +15,7 @@ declare -A need=(
   [metrics]="prometheus:prometheus prometheus-node-exporter:prometheus-node-exporter fio:fio"
   [package]="mmdebstrap:mmdebstrap systemd:systemd-analyze man-db:man lintian:lintian"
   [container]="podman:podman runc:runc libcap2-bin:/usr/sbin/getcap python3-venv:/usr/share/doc/python3-venv"
+  [diagnose]="e2fsprogs:mkfs.ext4 btrfs-progs:mkfs.btrfs util-linux:losetup"
   [spark]="openjdk-17-jre-headless:java python3-venv:/usr/share/doc/python3-venv"
   [bench]="fio:fio blktrace:blkparse sysstat:iostat libbpf-tools:/usr/sbin/biolatency bpftrace:bpftrace linux-perf:perf"
 )
