@@ -58,8 +58,9 @@ const DOCUMENTS = {
     ],
     notes: [],
   }),
-  heatmap: ({ from, to, width }) => ({
-    from_unix_s: from, column_s: (to - from) / width, latency_us: [10, 100, 1000, 10000], notes: [],
+  // Of the device `part` only the last minute of the hour is recorded.
+  heatmap: ({ from, to, width, device }) => ({
+    from_unix_s: device === "part" ? NOW_S - 60 : from, column_s: (device === "part" ? 60 : to - from) / width, latency_us: [10, 100, 1000, 10000], notes: [],
     counts: Array.from({ length: width }, (_, i) => [i % 3, 5, i % 7 === 0 ? 1 : 0]),
   }),
   series: ({ from, to }) => ({
@@ -321,6 +322,59 @@ describe("the application", { skip: missing !== null }, () => {
     await page.keyboard.press("Escape");
     assert.equal(await box.isVisible(), false);
     assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
+  test("gives what is on screen to other programs: picture, tables, link, trace", async () => {
+    const server = await serve();
+    const page = await open(server.url + AN_HOUR);
+    await quiet(page);
+    const exported = async (label) => {
+      await page.locator(".menu summary").click();
+      const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: label }).click()]);
+      assert.equal(await page.locator(".menu[open]").count(), 0, "the menu closes");
+      return { name: file.suggestedFilename(), content: await readFile(await file.path()) };
+    };
+    const picture = await exported("Picture (PNG)");
+    assert.match(picture.name, /^iolens-2026-11-18T\d{6}\.png$/);
+    assert.equal(picture.content.subarray(1, 4).toString(), "PNG");
+    const { width: chartWidth } = await page.locator(".chart canvas").boundingBox();
+    assert.ok(Math.abs(picture.content.readUInt32BE(16) - chartWidth) <= 1, "as wide as the chart");
+    const rows = (await exported("Chart (CSV)")).content.toString().trim().split("\r\n");
+    assert.match(rows[0], /^time,time_unix_s,slot_s,r_kib_per_s/);
+    // The series has a row beyond the view, which is not on screen.
+    assert.equal(rows.length, 2);
+    const actors = (await exported("Actors (CSV)")).content.toString();
+    assert.ok(actors.includes(`${EVIL}[7],4,90,368640,100`), actors);
+    const waits = (await exported("Waits (CSV)")).content.toString();
+    assert.match(waits, /\r\nsda,[^\r]*,7,\/,read,direct,10,4,1,0,0,1,0,dd,7,write,2,5\r\n/);
+    const { traceEvents } = JSON.parse((await exported("I/Os for Perfetto")).content.toString());
+    assert.equal(traceEvents.filter((e) => e.ph === "b").length, 40);
+    await page.locator(".menu summary").click();
+    await page.evaluate(() => Object.defineProperty(navigator, "clipboard", { value: undefined, configurable: true }));
+    await page.getByRole("button", { name: "Link" }).click();
+    const link = await page.getByLabel("Link to what is on screen").inputValue();
+    assert.equal(new URL(link).search, `?from=${NOW_S - 3600}.000000&to=${NOW_S}.000000`);
+    await page.keyboard.press("Escape");
+    assert.equal(await page.locator(".menu[open]").count(), 0);
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
+  test("a heat map of which a small part is recorded is drawn", async () => {
+    const server = await serve();
+    const page = await open(`${server.url}?from=${NOW_S - 3600}&to=${NOW_S}&device=part`);
+    await quiet(page);
+    const canvas = await page.locator(".chart canvas").boundingBox();
+    // The last minute of the hour.
+    await page.mouse.move(canvas.x + canvas.width - 14 - (canvas.width - 78) / 120, canvas.y + 120);
+    assert.match(await page.locator(".io-tip").textContent(), /Reads\d/);
+    const colours = await page.evaluate(() => {
+      const c = document.querySelector(".chart canvas");
+      const { data } = c.getContext("2d").getImageData(c.width - 14 - (c.width - 78) / 60, 20, (c.width - 78) / 60, 100);
+      return new Set(new Uint32Array(data.buffer)).size;
+    });
+    assert.ok(colours > 3, `${colours} colours`);
     await page.close();
   });
 

@@ -3,6 +3,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fromLogCode, packColumn, packList, toLogCode, unpackColumn, unpackList } from "../src/codec";
 import type { LevelBlock } from "../src/generated/page";
+import { joined } from "../src/app/chart";
+import type { Ios } from "../src/app/data";
+import { csv, trace } from "../src/app/export";
 import { visible } from "../src/dom";
 import * as format from "../src/format";
 import * as link from "../src/link";
@@ -277,4 +280,77 @@ test("stretches of a server's time move, scale and have addresses", () => {
   assert.equal(view.last(0.2), "?from=-1s&to=now");
   assert.equal(link.scopeOf(undefined), "");
   assert.equal(link.scopeOf("sd a&b"), "#d=sd%20a%26b");
+});
+
+/** So many I/Os, of which most overlap, that complete about `at`. */
+function someIos(n: number, at: number): Ios {
+  const next = random(11);
+  const fill = <T>(of: (i: number) => T) => Array.from({ length: n }, (_, i) => of(i));
+  const queue = fill(() => Math.floor(next() * 2e6) / 1000);
+  const device = fill(() => Math.floor(1 + next() * 9e6) / 1000);
+  return {
+    ios: n, notes: [],
+    columns: {
+      done_unix_s: fill(() => at + Math.floor(next() * 2e6) / 1e8), device: fill((i) => (i % 3 ? "sda" : "sdb")), class: fill((i) => (i % 2 ? "read" : "write")),
+      sector: fill((i) => i), bytes: fill(() => 4096), queue_us: queue, device_us: device, total_us: fill((i) => Math.round(((queue[i] ?? 0) + (device[i] ?? 0)) * 1000) / 1000),
+      error: fill(() => 0), pid: fill(() => 7), process: fill((i) => (i % 5 ? 'a "b"\\\u001b' : null)), cgroup: fill(() => null), file: fill(() => null), origin: fill(() => "direct"),
+    },
+  };
+}
+
+test("a trace of 1,000 overlapping I/Os has each of them whole, in lanes that do not overlap", () => {
+  const ios = someIos(1000, 1_795_000_000.25);
+  const text = trace(ios);
+  const { traceEvents: events, otherData } = JSON.parse(text);
+  assert.equal(otherData.ios, 1000);
+  // Times are read as text, as trace processors read them: a floating-point number need not hold all digits.
+  const times = [...text.matchAll(/"ts":(\d+)\.(\d{3})[,}]/g)].map((m) => BigInt(`${m[1]}${m[2]}`));
+  const slices = events.filter((e: { ph: string }) => e.ph !== "M");
+  assert.equal(times.length, slices.length);
+  const tracks = new Map<string, { open: bigint | null; end: bigint; name: string }>();
+  let sum = 0n;
+  let first = times[0] ?? 0n;
+  slices.forEach((e: { ph: string; cat: string; name: string; id: string; pid: number }, i: number) => {
+    const at = times[i] ?? 0n;
+    if (at < first) first = at;
+    const key = `${e.pid} ${e.cat} ${e.name} ${e.id}`;
+    const track = tracks.get(key) ?? { open: null, end: 0n, name: e.name };
+    if (e.ph === "b") {
+      assert.equal(track.open, null, "an I/O begins after the one before has ended");
+      assert.ok(at >= track.end);
+      track.open = at;
+    } else {
+      assert.ok(track.open !== null);
+      sum += at - track.open;
+      track.open = null;
+      track.end = at;
+    }
+    tracks.set(key, track);
+  });
+  assert.ok([...tracks.values()].every((t) => t.open === null));
+  assert.ok(tracks.size > 50 && tracks.size < 1000, `${tracks.size} tracks`);
+  const expected = ios.columns.total_us.reduce((ns, us) => ns + BigInt(Math.round(us * 1000)), 0n);
+  assert.equal(sum, expected, "to the nanosecond");
+  assert.equal(first, 0n);
+  const starts = ios.columns.done_unix_s.map((s, i) => s - (ios.columns.total_us[i] ?? 0) / 1e6);
+  assert.ok(Math.abs(Number(otherData.start_unix_ns) / 1e9 - Math.min(...starts)) < 1e-6);
+  assert.deepEqual(new Set(events.filter((e: { ph: string }) => e.ph === "M").map((e: { args: { name: string } }) => e.args.name)), new Set(["sda", "sdb"]));
+});
+
+test("a trace without I/Os is a trace", () => {
+  assert.deepEqual(JSON.parse(trace(someIos(0, 0))).traceEvents, []);
+});
+
+test("CSV keeps commas, quotes and lines in their cell, and gives no formula to a spreadsheet", () => {
+  const text = csv([["a", [1.5, null, -2]], ["b", ['x,"y"', "=1+1", "two\nlines"]]]);
+  assert.equal(text, 'a,b\r\n1.5,"x,""y"""\r\n,\'=1+1\r\n-2,"two\nlines"\r\n');
+});
+
+test("columns of a heat map that divide a short part are joined, and no I/O is lost", () => {
+  const heat = { from_unix_s: 0, column_s: 0.1, latency_us: [1, 2, 3], counts: [[1, 0], [2, 5], [0, 1], [0, 0], [7, 7]], notes: [] };
+  const wide = joined(heat, 2);
+  assert.deepEqual(wide.counts, [[3, 5], [0, 1], [7, 7]]);
+  assert.equal(wide.column_s, 0.2);
+  assert.equal(joined(heat, 1), heat);
+  assert.equal(joined(heat, 0), heat);
 });

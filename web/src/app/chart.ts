@@ -1,4 +1,4 @@
-import { h, onFrame } from "../dom";
+import { h, onFrame, visible } from "../dom";
 import * as format from "../format";
 import { onTheme, ramp, theme } from "../theme";
 import type { Heat, Ios, Series } from "./data";
@@ -123,7 +123,10 @@ export class Chart {
     this.#later();
   }
 
-  addHeat(cls: "read" | "write", heat: Heat): void {
+  /** A heat map, asked for with columns of `askedColumnS`. */
+  addHeat(cls: "read" | "write", answer: Heat, askedColumnS: number): void {
+    // Where little of the time is recorded the server's columns divide that part alone: they are joined to what was asked for.
+    const heat = joined(answer, Math.round(askedColumnS / answer.column_s));
     const to = heat.from_unix_s + heat.column_s * heat.counts.length;
     let max = 0;
     for (const column of heat.counts) for (const n of column) max = Math.max(max, n);
@@ -167,6 +170,27 @@ export class Chart {
     if (at <= (this.#rows.at(-1)?.at ?? 0)) return;
     this.#live.push({ at, length: 0.1, r, w, inflight, inflightMax, lossy });
     if (this.#live.length > 6000) this.#live.splice(0, 1000);
+  }
+
+  /** What is on screen as an image, under a line that says what it is. */
+  picture(title: string): Promise<Blob | null> {
+    this.#draw();
+    const ratio = devicePixelRatio || 1;
+    const head = Math.round(26 * ratio);
+    const canvas = h("canvas");
+    canvas.width = this.#canvas.width;
+    canvas.height = this.#canvas.height + head;
+    const ctx = canvas.getContext("2d");
+    if (!ctx) return Promise.resolve(null);
+    const t = theme();
+    ctx.fillStyle = t.paper;
+    ctx.fillRect(0, 0, canvas.width, canvas.height);
+    ctx.fillStyle = t.text;
+    ctx.font = `${Math.round(12 * ratio)}px system-ui, sans-serif`;
+    ctx.textBaseline = "middle";
+    ctx.fillText(visible(title), 8 * ratio, head / 2, canvas.width - 16 * ratio);
+    ctx.drawImage(this.#canvas, 0, head);
+    return new Promise((done) => canvas.toBlob(done, "image/png"));
   }
 
   setIos(ios: Ios | null): void {
@@ -639,6 +663,18 @@ export class Chart {
       ...(row.lossy ? ([["Lost", "some I/Os of this time were not recorded"]] as [string, string][]) : []),
     ];
   }
+}
+
+/** The heat map with `n` columns made one. */
+export function joined(heat: Heat, n: number): Heat {
+  if (!(n > 1)) return heat;
+  const counts: number[][] = [];
+  heat.counts.forEach((column, i) => {
+    const sum = counts[Math.floor(i / n)];
+    if (sum) column.forEach((count, row) => (sum[row] = (sum[row] ?? 0) + count));
+    else counts.push([...column]);
+  });
+  return { ...heat, column_s: heat.column_s * n, counts };
 }
 
 /** Colours by the logarithm of the count; cells without an I/O stay transparent. */

@@ -8,6 +8,7 @@ import { choose, current, watch } from "../theme";
 import { type Query, ask } from "./api";
 import { type Box, Chart } from "./chart";
 import { type Actor, type Device, type Heat, type Ios, type Series, type Story, type Wait } from "./data";
+import { type Screen, exportMenu } from "./export_menu";
 import { CLASSES, type Ways, actors, stories, waits } from "./panels";
 import { Loader } from "./part";
 import { selection } from "./selection";
@@ -41,6 +42,7 @@ class Application {
   readonly #loaders = {
     heat: new Loader("The heat map and throughput"), stories: new Loader("The stories"), waits: new Loader("The waits"),
     actors: new Loader("The actors"), devices: new Loader("The devices"), box: new Loader("The I/Os of the box"), start: new Loader("The recordings"),
+    exported: new Loader("The I/Os of the trace"),
   };
   readonly #stories = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Stories" });
   readonly #waits = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Who waited for whom" });
@@ -58,6 +60,10 @@ class Application {
   readonly #connection = h("span", { class: "part-status", role: "status" });
   readonly #open = new Set<string>();
   #list: Story[] = [];
+  #series: Series | null = null;
+  #ios: Ios | null = null;
+  #actorList: Actor[] = [];
+  #waitList: Wait[] = [];
   #feed: Feed | null = null;
   #rest = 0;
   #history = 0;
@@ -120,7 +126,8 @@ class Application {
     return h("main", { class: "app" }, head,
       h("div", { class: "answers" }, card("Stories", "stories", this.#loaders.stories, this.#stories), card("Who waited for whom", "waits", this.#loaders.waits, this.#waits)),
       h("section", { class: "panel-box time" },
-        h("header", {}, h("h2", { text: "Over time" }), this.#span, h("small", { class: "hint", text: "drag or wheel: zoom · Shift+drag: who is in a box · W A S D: move" }), this.#connection, this.#loaders.start.status, this.#loaders.devices.status),
+        h("header", {}, h("h2", { text: "Over time" }), this.#span, h("small", { class: "hint", text: "drag or wheel: zoom · Shift+drag: who is in a box · W A S D: move" }), this.#connection, this.#loaders.start.status, this.#loaders.devices.status, this.#loaders.exported.status,
+          h("span", { class: "spring" }), exportMenu(() => this.#screen(), this.#loaders.exported)),
         this.#loaders.heat.status, this.#chart.root),
       this.#box,
       card("Actors", "actors", this.#loaders.actors, this.#actors, tabs));
@@ -338,20 +345,49 @@ class Application {
     const height = Math.min(96, Math.round(this.#chart.plotHeat / 4));
     const range = { ...this.#question(), from: from.toFixed(6), to: to.toFixed(6) };
     const shown = this.#shownIos();
-    if (!single) this.#chart.setIos(null);
+    if (!single) this.#showIos(null);
     this.#loaders.heat.run(async (signal) => {
       if (single) {
         // I/Os are listed by their completion: those that started here may complete later.
         const ios = await ask<Ios>("ios", { ...range, ...shown, to: (to + 1).toFixed(6), limit: MAX_IOS }, signal);
-        this.#chart.setIos(chosen(ios, (i) => (ios.columns.done_unix_s[i] ?? 0) - (ios.columns.total_us[i] ?? 0) / 1e6 <= to));
+        this.#showIos(chosen(ios, (i) => startOf(ios, i) <= to));
         return;
       }
       const classes = (["write", "read"] as const).filter((c) => view.cls === null || view.cls === c);
-      const heats = classes.map(async (cls) => this.#chart.addHeat(cls, await ask<Heat>("heatmap", { ...range, ...shown, class: cls, width, height }, signal)));
+      const heats = classes.map(async (cls) => this.#chart.addHeat(cls, await ask<Heat>("heatmap", { ...range, ...shown, class: cls, width, height }, signal), (to - from) / width));
       await Promise.all(heats);
       const step = stepOf(to - from, width);
-      this.#chart.setSeries(await ask<Series>("series", { ...range, ...shown, step: duration(Math.max(step, 0.001)), extended: "true" }, signal));
+      this.#series = await ask<Series>("series", { ...range, ...shown, step: duration(Math.max(step, 0.001)), extended: "true" }, signal);
+      this.#chart.setSeries(this.#series);
     }, quiet);
+  }
+
+  #showIos(ios: Ios | null): void {
+    this.#ios = ios;
+    this.#chart.setIos(ios);
+  }
+
+  /** What is on screen, for other programs. */
+  #screen(): Screen {
+    const { from, to, device, cls, filter, host } = this.#view;
+    const iso = (s: number) => new Date(s * 1000).toISOString();
+    const range = { ...this.#question(), ...this.#shownIos() };
+    const within = (ios: Ios) => chosen(ios, (i) => startOf(ios, i) < to && (ios.columns.done_unix_s[i] ?? 0) > from);
+    const inView = (at: number | null) => at !== null && at > from && at <= to;
+    const rows = this.#series?.columns["time_unix_s"]?.map((at, i) => (inView(at) ? i : -1)).filter((i) => i >= 0) ?? [];
+    return {
+      name: ["iolens", host, device, iso(from).slice(0, 19).replaceAll(":", "")].filter(Boolean).join("-"),
+      address: new URL(write({ ...this.#view, live: false }), location.href).href,
+      picture: () => this.#chart.picture([
+        "iolens", host, device ?? "all devices", cls && `only ${cls}`, filter && `only ${filter.by} ${filter.name}`,
+        `${iso(from).replace("T", " ").slice(0, -1)} to ${iso(to).replace("T", " ").slice(0, -1)} UTC`,
+      ].filter(Boolean).join(", ")),
+      ios: this.#ios && within(this.#ios),
+      series: this.#series && { ...this.#series, columns: at(this.#series.columns, rows) },
+      actors: this.#actorList,
+      waits: this.#waitList,
+      askIos: async (signal) => within(await ask<Ios>("ios", { ...range, to: (to + 1).toFixed(6), limit: MAX_IOS }, signal)),
+    };
   }
 
   #loadStories(quiet = false): void {
@@ -367,6 +403,7 @@ class Application {
     const by = this.#by;
     this.#loaders.waits.run(async (signal) => {
       const { waits: list, notes } = await ask<{ waits: Wait[]; notes: string[] }>("waits", { ...this.#question(), by }, signal);
+      this.#waitList = list;
       waits(this.#waits, list, notes, by, this.#ways);
     }, quiet);
   }
@@ -375,6 +412,7 @@ class Application {
     const by = this.#by;
     this.#loaders.actors.run(async (signal) => {
       const { actors: list, others, notes } = await ask<{ actors: Actor[]; others: Actor | null; notes: string[] }>("actors", { ...this.#question(), by }, signal);
+      this.#actorList = others ? [...list, { ...others, name: "others together" }] : list;
       actors(this.#actors, list, others ?? null, notes, by, this.#view.filter?.name ?? null, this.#ways);
     }, quiet);
   }
@@ -415,9 +453,15 @@ class Application {
 /** The I/Os for which `keep` holds. */
 function chosen(ios: Ios, keep: (i: number) => boolean): Ios {
   const kept = ios.columns.done_unix_s.map((_, i) => i).filter(keep);
-  const columns = Object.fromEntries(Object.entries(ios.columns).map(([name, column]) => [name, kept.map((i) => (column as unknown[])[i])]));
-  return { ...ios, ios: kept.length, columns: columns as unknown as Ios["columns"] };
+  return { ...ios, ios: kept.length, columns: at(ios.columns, kept) };
 }
+
+/** These rows of all columns. */
+function at<T extends object>(columns: T, rows: number[]): T {
+  return Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, rows.map((i) => (column as unknown[])[i])])) as T;
+}
+
+const startOf = (ios: Ios, i: number): number => (ios.columns.done_unix_s[i] ?? 0) - (ios.columns.total_us[i] ?? 0) / 1e6;
 
 show(() => {
   watch();

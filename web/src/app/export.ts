@@ -1,0 +1,82 @@
+import type { Ios } from "./data";
+import { lanes } from "./lanes";
+
+/** What is on screen, as files of other programs. */
+
+/** A table as CSV (RFC 4180). Absent is an empty cell; a text that a spreadsheet would take for a formula has an apostrophe in front. */
+export function csv(columns: [name: string, values: ArrayLike<unknown>][]): string {
+  const rows = Math.max(0, ...columns.map(([, values]) => values.length));
+  const lines = [columns.map(([name]) => cell(name)).join(",")];
+  for (let i = 0; i < rows; i++) lines.push(columns.map(([, values]) => cell(values[i])).join(","));
+  return `${lines.join("\r\n")}\r\n`;
+}
+
+function cell(value: unknown): string {
+  if (value === null || value === undefined) return "";
+  if (typeof value !== "string") return String(value);
+  const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+/** Nanoseconds as the microseconds of a trace: with all digits, which a floating-point number of the epoch has not. */
+const traceTime = (ns: number): string => `${Math.floor(ns / 1000)}.${String(ns % 1000).padStart(3, "0")}`;
+
+/**
+ * The I/Os as a trace of Perfetto (JSON of the Trace Event Format). Each device is a process of the trace. The I/Os of a program and class
+ * overlap, so each lane of them is an asynchronous track: events of one name and one `id`. Times count from `start_unix_ns`, the first start.
+ */
+export function trace(ios: Ios): string {
+  const c = ios.columns;
+  const count = c.done_unix_s.length;
+  const durationNs = (i: number) => Math.round((c.total_us[i] ?? 0) * 1000);
+  // Whole seconds are taken off first: what is left keeps all digits that the document has.
+  let baseS = Infinity;
+  for (const s of c.done_unix_s) baseS = Math.min(baseS, Math.floor(s));
+  const startNs = Array.from({ length: count }, (_, i) => Math.round(((c.done_unix_s[i] ?? 0) - baseS) * 1e9) - durationNs(i));
+  let first = Infinity;
+  for (const ns of startNs) first = Math.min(first, ns);
+
+  const groups = new Map<string, number[]>();
+  for (let i = 0; i < count; i++) {
+    const key = JSON.stringify([c.device[i], `${c.process[i] ?? "the kernel"} ${c.class[i]}`]);
+    const group = groups.get(key);
+    if (group) group.push(i);
+    else groups.set(key, [i]);
+  }
+  const devices = [...new Set(c.device)];
+  const events = devices.map((device, n) => JSON.stringify({ ph: "M", name: "process_name", pid: n + 1, args: { name: device } }));
+  for (const [key, group] of groups) {
+    const [device, name] = JSON.parse(key) as [string, string];
+    group.sort((a, b) => (startNs[a] ?? 0) - (startNs[b] ?? 0));
+    const from = group.map((i) => (startNs[i] ?? 0) - first);
+    const to = group.map((i, n) => (from[n] ?? 0) + durationNs(i));
+    const { lane } = lanes(from, to);
+    const head = `"cat":"io","name":${JSON.stringify(name)},"pid":${devices.indexOf(device) + 1}`;
+    // Of one track, the end of an I/O stands before the start of the next, also where both are at one time.
+    const order = group.map((_, n) => n).sort((a, b) => (lane[a] ?? 0) - (lane[b] ?? 0) || a - b);
+    for (const n of order) {
+      const i = group[n] ?? 0;
+      const id = `"id":"${lane[n] ?? 0}"`;
+      const args = JSON.stringify({
+        pid: c.pid[i], cgroup: c.cgroup[i], file: c.file[i], origin: c.origin[i], sector: c.sector[i], bytes: c.bytes[i],
+        queue_us: c.queue_us[i], device_us: c.device_us[i], error: c.error[i] || undefined,
+      });
+      events.push(`{"ph":"b",${head},${id},"ts":${traceTime(from[n] ?? 0)},"args":${args}}`, `{"ph":"e",${head},${id},"ts":${traceTime(to[n] ?? 0)}}`);
+    }
+  }
+  const startUnixNs = count > 0 ? String(BigInt(baseS) * 1_000_000_000n + BigInt(first)) : null;
+  return `{"traceEvents":[\n${events.join(",\n")}\n],"otherData":${JSON.stringify({ start_unix_ns: startUnixNs, ios: count, notes: ios.notes })}}\n`;
+}
+
+/** Lets the browser save a file. */
+export function save(name: string, content: Blob): void {
+  const address = URL.createObjectURL(content);
+  const link = document.createElement("a");
+  link.href = address;
+  link.download = name;
+  document.body.append(link);
+  link.click();
+  link.remove();
+  // The browser reads it after the click.
+  window.setTimeout(() => URL.revokeObjectURL(address), 60_000);
+}
