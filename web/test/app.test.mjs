@@ -325,6 +325,50 @@ describe("the application", { skip: missing !== null }, () => {
     await page.close();
   });
 
+  test("a second box is compared with the first, by drag, by button and by key, and the address holds both", async () => {
+    const server = await serve();
+    const page = await open(server.url + AN_HOUR);
+    await quiet(page);
+    const drag = async (from, to) => {
+      // The chart gives room to the panel of the box.
+      const canvas = await page.locator(".chart canvas").boundingBox();
+      await page.mouse.move(canvas.x + from, canvas.y + 8);
+      await page.mouse.down();
+      await page.mouse.move(canvas.x + to, canvas.y + canvas.height - 40, { steps: 3 });
+      await page.mouse.up();
+    };
+    const box = page.locator("section[aria-label=Selection]");
+    await page.getByRole("button", { name: "Select", exact: true }).click();
+    await drag(100, 300);
+    await box.getByText(/I\/Os of/).waitFor();
+    assert.deepEqual((await range(page)), [NOW_S - 3600, NOW_S], "a drag that selects does not zoom");
+    await page.keyboard.down("Control");
+    await drag(600, 900);
+    await page.keyboard.up("Control");
+    await box.locator(".compared tbody tr").first().waitFor();
+    assert.match(await box.locator("h2").textContent(), /B compared with A/);
+    const rows = await box.locator(".compared > div:nth-child(2) tbody tr").allTextContents();
+    assert.equal(rows.length, 10, "I/Os and four quantiles of reads and writes");
+    assert.ok(rows.every((r) => /^(read|write)/.test(r)), rows.join("\n"));
+    // All I/Os of a cell of the stub are alike in both boxes.
+    assert.match(rows.find((r) => r.startsWith("read p50")), /^read p50(\d+ µs)\1(?:0 %).* % to .* %$/);
+    const maps = server.asked.filter((a) => a.startsWith("heatmap") && a.includes("height=256"));
+    assert.equal(maps.length, 4);
+    await page.waitForFunction(() => new URLSearchParams(location.search).getAll("box").length === 2);
+    await page.reload();
+    await box.locator(".compared tbody tr").first().waitFor();
+    await page.keyboard.press("Escape");
+    await page.waitForFunction(() => !location.search.includes("box="));
+    assert.equal(await box.isVisible(), false);
+    await page.keyboard.press("b");
+    await box.getByText("any latency").waitFor();
+    await page.keyboard.press("d");
+    await page.keyboard.press("c");
+    await box.locator(".compared tbody tr").first().waitFor();
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
   test("gives what is on screen to other programs: picture, tables, link, trace", async () => {
     const server = await serve();
     const page = await open(server.url + AN_HOUR);

@@ -5,18 +5,8 @@
 import type { FleetDocument } from "../src/generated/fleet";
 import type { LabPage } from "../src/generated/lab";
 import { packColumn, packList, toLogCode } from "../src/codec";
+import { random } from "../src/random";
 import type { ActorBlock, BurstBlock, CapacityBlock, ClassSummary, DepthBlock, DistributionsBlock, FindingBlock, HeatBlock, LevelBlock, MicroburstEvidence, PageData, PeriodicityEvidence, PeriodicityVerdict, ScopeBlock, SlotGroupBlock, StallEvidence, UtilDisagreementEvidence } from "../src/generated/page";
-
-/** mulberry32: small, seeded, good enough to look real. */
-export function random(seed: number): () => number {
-  let a = seed >>> 0;
-  return () => {
-    a = (a + 0x6d2b79f5) >>> 0;
-    let t = Math.imul(a ^ (a >>> 15), 1 | a);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 class Dice {
   readonly uniform: () => number;

@@ -4,8 +4,10 @@ import { test } from "node:test";
 import { fromLogCode, packColumn, packList, toLogCode, unpackColumn, unpackList } from "../src/codec";
 import type { LevelBlock } from "../src/generated/page";
 import { joined } from "../src/app/chart";
+import { type Blocks, blocksIn, blocksOf, grown, shifts } from "../src/app/compare";
 import type { Ios } from "../src/app/data";
 import { csv, trace } from "../src/app/export";
+import * as appView from "../src/app/view";
 import { visible } from "../src/dom";
 import * as format from "../src/format";
 import * as link from "../src/link";
@@ -15,7 +17,8 @@ import { foremost } from "../src/sections/findings";
 import { Axis } from "../src/lab/axis";
 import { filtered, sorted, type Column } from "../src/sections/table";
 import { around, clamp, pan, scale, snap } from "../src/zoom";
-import { breathing, random } from "./synth";
+import { random } from "../src/random";
+import { breathing } from "./synth";
 
 test("columns survive packing, with absent values, runs and numbers beyond 32 bits", () => {
   const next = random(7);
@@ -353,4 +356,66 @@ test("columns of a heat map that divide a short part are joined, and no I/O is l
   assert.equal(wide.column_s, 0.2);
   assert.equal(joined(heat, 1), heat);
   assert.equal(joined(heat, 0), heat);
+});
+
+/** Latencies of so many blocks, log-normal about `us`, as a heat map with cells of 3 %. */
+function someBlocks(blocks: number, perBlock: number, us: number, next: () => number): Blocks {
+  const edgesUs = Array.from({ length: 257 }, (_, i) => 10 * 1.03 ** i);
+  const counts = Array.from({ length: blocks }, () => {
+    const cells = new Array<number>(256).fill(0);
+    // I/Os of one block resemble each other: it has a level of its own.
+    const normal = () => Math.sqrt(-2 * Math.log(1 - next())) * Math.cos(2 * Math.PI * next());
+    const level = us * Math.exp(0.1 * normal());
+    for (let i = 0; i < perBlock; i++) {
+      const cell = Math.floor(Math.log((level * Math.exp(0.4 * normal())) / 10) / Math.log(1.03));
+      cells[Math.min(255, Math.max(0, cell))]!++;
+    }
+    return cells;
+  });
+  return { seconds: 0.5, edgesUs, counts };
+}
+
+test("a shift of each quantile has an interval that holds it, and without one the interval holds zero", () => {
+  const next = random(3);
+  const [a, b] = [someBlocks(40, 300, 200, next), someBlocks(40, 300, 300, next)];
+  for (const shift of shifts(a, b)) {
+    if (shift.q === null) {
+      assert.deepEqual([shift.before, shift.after, shift.percent], [600, 600, 0]);
+      continue;
+    }
+    if (shift.q > 0.99) continue;
+    assert.ok(shift.interval && shift.interval[0] < 50 && shift.interval[1] > 50, JSON.stringify(shift));
+    assert.ok(shift.interval[0] > 20 && shift.interval[1] < 90, JSON.stringify(shift));
+  }
+  assert.ok(Math.abs((shifts(a, a)[1]?.before ?? 0) / 200 - 1) < 0.1, "the median is that of the I/Os");
+  let outside = 0;
+  for (let round = 0; round < 100; round++) {
+    const [one, other] = [someBlocks(20, 40, 200, next), someBlocks(20, 40, 200, next)];
+    const median = shifts(one, other)[1];
+    if (!median?.interval || median.interval[0] > 0 || median.interval[1] < 0) outside++;
+  }
+  assert.ok(outside <= 15, `${outside} of 100 intervals of 95 % miss an unchanged median`);
+});
+
+test("too few I/Os give no quantile, and too few blocks no interval", () => {
+  const next = random(5);
+  const few = shifts(someBlocks(40, 1, 200, next), someBlocks(40, 1, 200, next));
+  assert.deepEqual(few.map((s) => s.before !== null), [true, true, false, false, false]);
+  const short = shifts(someBlocks(7, 500, 200, next), someBlocks(40, 500, 200, next));
+  assert.ok(short.slice(0, 4).every((s) => s.percent !== null && s.interval === null));
+  assert.deepEqual([0.1, 0.6, 3, 3600].map(blocksOf), [1, 2, 12, 40]);
+  const band = blocksIn({ from_unix_s: 0, column_s: 1, latency_us: [1, 10, 100], counts: [[3, 4]], notes: [] }, 20, 50);
+  assert.deepEqual(band.counts, [[0, 4]]);
+});
+
+test("what takes more time is summed by name, the largest growth first", () => {
+  const rows = grown([{ name: "a", rate: 0.5 }, { name: "b", rate: 0.1 }], [{ name: "a", rate: 0.51 }, { name: "b", rate: 0.1 }, { name: "b", rate: 0.2 }, { name: "c", rate: 0.9 }, { name: "d", rate: 0.0005 }]);
+  assert.deepEqual(rows.map((r) => r.name), ["c", "b"]);
+});
+
+test("the address of a view holds its boxes", () => {
+  const boxes = [{ from: 10, to: 11.5, lowUs: 0, highUs: appView.OPEN_US }, { from: 12, to: 13, lowUs: 123.4, highUs: 5000 }];
+  const address = appView.write({ from: 1, to: 2, live: false, host: null, device: null, cls: null, filter: null, boxes });
+  assert.deepEqual(appView.read(address, 0).boxes, boxes);
+  assert.deepEqual(appView.read("?from=1&to=2&box=3,2,1,5&box=1,2,x,4&box=1,2", 0).boxes, []);
 });

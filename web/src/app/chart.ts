@@ -3,7 +3,7 @@ import * as format from "../format";
 import { onTheme, ramp, theme } from "../theme";
 import type { Heat, Ios, Series } from "./data";
 import { lanes } from "./lanes";
-import { type Class, IO_SPAN_S, type View, tickOf, zoomed } from "./view";
+import { type Box, type Class, IO_SPAN_S, OPEN_US, type View, tickOf, zoomed } from "./view";
 
 const LEFT = 64;
 const RIGHT = 14;
@@ -43,18 +43,11 @@ export interface Episode {
   to: number;
 }
 
-/** A box in time and latency. */
-export interface Box {
-  from: number;
-  to: number;
-  lowUs: number;
-  highUs: number;
-}
-
 export interface Actions {
   look(from: number, to: number): void;
   touched(): void;
-  select(box: Box): void;
+  /** The `second` box is compared with the first. */
+  select(box: Box, second: boolean): void;
 }
 
 interface Bar {
@@ -76,11 +69,11 @@ export class Chart {
   #live: Row[] = [];
   #ios: Ios | null = null;
   #episodes: Episode[] = [];
-  #box: Box | null = null;
+  #next: "box" | "second" | null = null;
   #bars: Bar[] = [];
   #width = 0;
   #height = 0;
-  #drag: { x: number; y: number; nowX: number; nowY: number; box: boolean; pan: boolean; from: number; to: number } | null = null;
+  #drag: { x: number; y: number; nowX: number; nowY: number; box: "box" | "second" | null; pan: boolean; from: number; to: number } | null = null;
   readonly #touches = new Map<number, { x: number; y: number }>();
   readonly #later = onFrame(() => this.#draw());
 
@@ -119,7 +112,6 @@ export class Chart {
     this.#rows = [];
     this.#live = [];
     this.#ios = null;
-    this.#box = null;
     this.#later();
   }
 
@@ -203,9 +195,15 @@ export class Chart {
     this.#later();
   }
 
-  setBox(box: Box | null): void {
-    this.#box = box;
-    this.#later();
+  /** What the next drag without a key chooses; `null`: the times to show. */
+  choosing(next: "box" | "second" | null): void {
+    this.#next = next;
+    this.#canvas.classList.toggle("choosing", next !== null);
+  }
+
+  /** All that is on screen, as a box. */
+  get whole(): Box {
+    return { from: this.#view.from, to: this.#view.to, lowUs: 0, highUs: OPEN_US };
   }
 
   #areas() {
@@ -519,12 +517,19 @@ export class Chart {
       ctx.fillRect(x, y, w, hh);
       ctx.strokeRect(x + 0.5, y + 0.5, w, hh);
     }
-    if (this.#box && !this.#single) {
-      const b = this.#box;
-      ctx.strokeStyle = t.text;
+    if (this.#single) return;
+    const [low, high] = this.#latencies();
+    this.#view.boxes.forEach((b, i) => {
+      ctx.strokeStyle = i === 0 ? t.text : t.mark;
+      ctx.fillStyle = ctx.strokeStyle;
       ctx.lineWidth = 1.5;
-      ctx.strokeRect(this.#x(b.from), this.#y(b.highUs), this.#x(b.to) - this.#x(b.from), this.#y(b.lowUs) - this.#y(b.highUs));
-    }
+      const [x, y] = [this.#x(b.from), this.#y(Math.min(b.highUs, high))];
+      ctx.strokeRect(x, y, this.#x(b.to) - x, this.#y(Math.max(b.lowUs, low)) - y);
+      ctx.textAlign = "left";
+      ctx.textBaseline = "top";
+      ctx.font = "bold 12px system-ui, sans-serif";
+      if (this.#view.boxes.length > 1) ctx.fillText(i === 0 ? "A" : "B", x + 4, y + 3);
+    });
   }
 
   #listen(): void {
@@ -548,7 +553,8 @@ export class Chart {
       const { from, to } = this.#view;
       const touch = e.pointerType === "touch";
       this.#touches.set(e.pointerId, { x: e.offsetX, y: e.offsetY });
-      this.#drag = { x: e.offsetX, y: e.offsetY, nowX: e.offsetX, nowY: e.offsetY, box: e.shiftKey, pan: touch || e.ctrlKey || e.offsetX < LEFT, from, to };
+      const box = e.ctrlKey || e.metaKey ? "second" : e.shiftKey ? "box" : this.#next;
+      this.#drag = { x: e.offsetX, y: e.offsetY, nowX: e.offsetX, nowY: e.offsetY, box, pan: box === null && (touch || e.offsetX < LEFT), from, to };
     });
     canvas.addEventListener("pointermove", (e) => {
       if (this.#drag) this.#dragged(e);
@@ -593,8 +599,12 @@ export class Chart {
     if (!drag || drag.pan || Math.abs(e.offsetX - drag.x) <= CLICK_PX) return;
     const [a, b] = [this.#t(Math.min(drag.x, e.offsetX)), this.#t(Math.max(drag.x, e.offsetX))];
     if (drag.box) {
-      const [high, low] = [this.#us(Math.min(drag.y, e.offsetY)), this.#us(Math.max(drag.y, e.offsetY))];
-      this.actions.select({ from: a, to: b, lowUs: low, highUs: high });
+      const { heat } = this.#areas();
+      const [top, bottom] = [Math.min(drag.y, e.offsetY), Math.max(drag.y, e.offsetY)];
+      // What reaches the edge of the heat map has no end there.
+      const highUs = top <= heat.y ? OPEN_US : this.#us(top);
+      const lowUs = bottom >= heat.y + heat.h ? 0 : this.#us(bottom);
+      if (highUs > lowUs) this.actions.select({ from: a, to: b, lowUs, highUs }, drag.box === "second");
     } else this.actions.look(a, b);
   }
 

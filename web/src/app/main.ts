@@ -6,13 +6,15 @@ import { Feed } from "../live/feed";
 import { embedded, show } from "../page";
 import { choose, current, watch } from "../theme";
 import { type Query, ask } from "./api";
-import { type Box, Chart } from "./chart";
-import { type Actor, type Device, type Heat, type Ios, type Series, type Story, type Wait } from "./data";
+import { Chart } from "./chart";
+import { blocksIn, blocksOf, grown } from "./compare";
+import { comparison } from "./comparison";
+import { type Actor, type Device, type Heat, type Ios, type Series, type Story, type Wait, type Who, nameOf } from "./data";
 import { type Screen, exportMenu } from "./export_menu";
 import { CLASSES, type Ways, actors, stories, waits } from "./panels";
 import { Loader } from "./part";
 import { selection } from "./selection";
-import { type Class, DEFAULT_SPAN_S, IO_SPAN_S, MAX_SPAN_S, MIN_SPAN_S, type Subject, type View, duration, read, stepOf, write, zoomed } from "./view";
+import { type Box, type Class, DEFAULT_SPAN_S, IO_SPAN_S, MAX_SPAN_S, MIN_SPAN_S, type Subject, type View, duration, read, stepOf, write, zoomed } from "./view";
 
 interface Shell {
   format: number;
@@ -41,7 +43,7 @@ class Application {
   readonly #ways: Ways;
   readonly #loaders = {
     heat: new Loader("The heat map and throughput"), stories: new Loader("The stories"), waits: new Loader("The waits"),
-    actors: new Loader("The actors"), devices: new Loader("The devices"), box: new Loader("The I/Os of the box"), start: new Loader("The recordings"),
+    actors: new Loader("The actors"), devices: new Loader("The devices"), box: new Loader("The I/Os of the boxes"), start: new Loader("The recordings"),
     exported: new Loader("The I/Os of the trace"),
   };
   readonly #stories = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Stories" });
@@ -57,6 +59,9 @@ class Application {
     h("option", { value: "", text: "Reads and writes" }), ...CLASSES.map((c) => h("option", { value: c, text: `Only ${c}` })));
   readonly #filter = h("span", { class: "filter", hidden: true });
   readonly #report = h("a", { text: "Full report", title: "Distributions, sizes, sectors, files, findings of this time" });
+  /** What the next drag chooses, for those without a keyboard. */
+  readonly #select1 = h("button", { type: "button", text: "Select", title: "The next drag chooses a box (Shift+drag; B: all on screen)", "aria-pressed": "false", onclick: () => this.#choose("box") });
+  readonly #select2 = h("button", { type: "button", text: "Compare", title: "The next drag chooses a second box to compare with the first (Ctrl+drag; C: all on screen)", "aria-pressed": "false", onclick: () => this.#choose("second") });
   readonly #connection = h("span", { class: "part-status", role: "status" });
   readonly #open = new Set<string>();
   #list: Story[] = [];
@@ -84,7 +89,7 @@ class Application {
     this.#chart = new Chart(this.#view, {
       look: (a, b) => this.#look(a, b),
       touched: () => this.#view.live && this.#pause(),
-      select: (box) => this.#select(box),
+      select: (box, second) => this.#select(box, second),
     });
     document.body.replaceChildren(this.#layout());
     this.#shown();
@@ -94,6 +99,7 @@ class Application {
     window.setInterval(() => this.#tick(), FRAME_MS);
     if (asked.range === null && !live) this.#findNewest();
     else this.#load();
+    this.#loadBoxes();
     this.#loadDevices();
   }
 
@@ -126,8 +132,8 @@ class Application {
     return h("main", { class: "app" }, head,
       h("div", { class: "answers" }, card("Stories", "stories", this.#loaders.stories, this.#stories), card("Who waited for whom", "waits", this.#loaders.waits, this.#waits)),
       h("section", { class: "panel-box time" },
-        h("header", {}, h("h2", { text: "Over time" }), this.#span, h("small", { class: "hint", text: "drag or wheel: zoom · Shift+drag: who is in a box · W A S D: move" }), this.#connection, this.#loaders.start.status, this.#loaders.devices.status, this.#loaders.exported.status,
-          h("span", { class: "spring" }), exportMenu(() => this.#screen(), this.#loaders.exported)),
+        h("header", {}, h("h2", { text: "Over time" }), this.#span, h("small", { class: "hint", text: "drag or wheel: zoom · Shift+drag: who is in a box · Ctrl+drag: compare with another · W A S D: move" }), this.#connection, this.#loaders.start.status, this.#loaders.devices.status, this.#loaders.exported.status,
+          h("span", { class: "spring" }), this.#select1, exportMenu(() => this.#screen(), this.#loaders.exported)),
         this.#loaders.heat.status, this.#chart.root),
       this.#box,
       card("Actors", "actors", this.#loaders.actors, this.#actors, tabs));
@@ -185,8 +191,8 @@ class Application {
   /** Another device, class or filter. */
   #set(next: Partial<View>): void {
     this.#chart.clear();
-    this.#box.hidden = true;
     this.#change(next);
+    this.#loadBoxes();
   }
 
   #restore(): void {
@@ -195,10 +201,12 @@ class Application {
     const [from, to] = asked.range ?? [this.#clock() - DEFAULT_SPAN_S, this.#clock()];
     const other = asked.device !== this.#view.device || asked.cls !== this.#view.cls || JSON.stringify(asked.filter) !== JSON.stringify(this.#view.filter);
     if (other) this.#chart.clear();
+    const sameBoxes = !other && JSON.stringify(asked.boxes) === JSON.stringify(this.#view.boxes);
     this.#view = { ...asked, from, to, live: asked.range === null ? this.shell.recording && asked.host === null : asked.live };
     this.#shown();
     this.#follow();
     this.#load();
+    if (!sameBoxes) this.#loadBoxes();
   }
 
   #pan(share: number): void {
@@ -242,7 +250,8 @@ class Application {
       s: () => this.#zoom(2), "-": () => this.#zoom(2), arrowdown: () => this.#zoom(2),
       a: () => this.#pan(-0.25), arrowleft: () => this.#pan(-0.25), d: () => this.#pan(0.25), arrowright: () => this.#pan(0.25),
       l: () => this.#now(), n: () => this.#now(),
-      escape: () => (this.#box.hidden ? this.#view.filter && this.#set({ filter: null }) : this.#closeBox()),
+      b: () => this.#select(this.#chart.whole, false), c: () => this.#select(this.#chart.whole, true),
+      escape: () => (this.#box.hidden ? this.#view.filter && this.#set({ filter: null }) : this.#closeBoxes()),
     };
     const run = keys[e.key.toLowerCase()];
     // Arrows scroll a list that has the focus.
@@ -311,7 +320,6 @@ class Application {
     this.#follow();
     this.#loadChart(false);
     this.#loadAnalyses(false);
-    if (!this.#box.hidden && this.#view.to - this.#view.from < IO_SPAN_S) this.#closeBox();
   }
 
   #loadAnalyses(quiet: boolean): void {
@@ -426,29 +434,89 @@ class Application {
     }, true);
   }
 
-  #closeBox(): void {
-    this.#loaders.box.cancel();
-    this.#box.hidden = true;
-    this.#chart.setBox(null);
+  #choose(next: "box" | "second"): void {
+    const button = next === "box" ? this.#select1 : this.#select2;
+    const on = button.getAttribute("aria-pressed") !== "true";
+    for (const b of [this.#select1, this.#select2]) b.setAttribute("aria-pressed", String(on && b === button));
+    this.#chart.choosing(on ? next : null);
   }
 
-  #select(box: Box): void {
-    this.#chart.setBox(box);
-    this.#box.hidden = false;
-    fill(this.#box, this.#loaders.box.status);
+  /** The first box replaces those that are there; the second one is compared with it. */
+  #select(box: Box, second: boolean): void {
+    const first = this.#view.boxes[0];
+    this.#setBoxes(second && first ? [first, box] : [box]);
+  }
+
+  #closeBoxes(): void {
+    this.#setBoxes([]);
+  }
+
+  #setBoxes(boxes: Box[]): void {
+    for (const b of [this.#select1, this.#select2]) b.setAttribute("aria-pressed", "false");
+    this.#chart.choosing(null);
+    this.#view = { ...this.#view, boxes };
+    this.#chart.show(this.#view);
+    clearTimeout(this.#history);
+    this.#history = window.setTimeout(() => this.#remember(), HISTORY_MS);
+    this.#loadBoxes();
+  }
+
+  #loadBoxes(): void {
+    const [first, second] = this.#view.boxes;
+    this.#box.hidden = first === undefined;
+    if (first === undefined) {
+      this.#loaders.box.cancel();
+      return;
+    }
+    const close = h("button", { type: "button", text: "Close", title: "Close (Escape)", onclick: () => this.#closeBoxes() });
+    const tools = h("span", { class: "tools" }, this.#select2, close);
+    fill(this.#box, h("header", {}, h("h2", { text: "Selection" }), tools), this.#loaders.box.status);
     this.#loaders.box.run(async (signal) => {
-      const range = { ...this.#question(), ...this.#shownIos() };
-      const whole = ask<Ios>("ios", { ...range, limit: MAX_IOS }, signal);
-      // Where the whole view has too many, the box is compared with the other latencies of its own time.
-      const ios = await whole.catch((e: unknown) => {
-        if (signal.aborted) throw e;
-        return ask<Ios>("ios", { ...range, from: box.from.toFixed(6), to: box.to.toFixed(6), limit: MAX_IOS }, signal);
-      });
-      selection(this.#box, ios, box, this.#ways, () => this.#closeBox());
+      if (second === undefined) await this.#explain(first, tools, signal);
+      else await this.#compare(first, second, tools, signal);
       this.#box.scrollIntoView({ block: "nearest" });
     });
   }
+
+  /** What distinguishes the I/Os of a box from those outside of it. */
+  async #explain(box: Box, tools: HTMLElement, signal: AbortSignal): Promise<void> {
+    const range = { ...this.#question(), ...this.#shownIos() };
+    const whole = ask<Ios>("ios", { ...range, limit: MAX_IOS }, signal);
+    // Where the whole view has too many, the box is compared with the other latencies of its own time.
+    const ios = await whole.catch((e: unknown) => {
+      if (signal.aborted) throw e;
+      return ask<Ios>("ios", { ...range, from: box.from.toFixed(6), to: box.to.toFixed(6), limit: MAX_IOS }, signal);
+    });
+    selection(this.#box, ios, box, this.#ways, tools);
+  }
+
+  /** Two boxes: their latencies in blocks of time, and the actors and waits of their times. */
+  async #compare(first: Box, second: Box, tools: HTMLElement, signal: AbortSignal): Promise<void> {
+    const by = this.#by;
+    const question = (box: Box) => ({ ...this.#question(), from: box.from.toFixed(6), to: box.to.toFixed(6) });
+    const blocks = async (box: Box, cls: Class) => {
+      const query = { ...question(box), ...this.#shownIos(), class: cls, width: blocksOf(box.to - box.from), height: 256 };
+      return blocksIn(await ask<Heat>("heatmap", query, signal), box.lowUs, box.highUs);
+    };
+    const rates = async (box: Box) => {
+      const seconds = box.to - box.from;
+      const { actors: list } = await ask<{ actors: Actor[] }>("actors", { ...question(box), by }, signal);
+      const { waits: waiting } = await ask<{ waits: Wait[] }>("waits", { ...question(box), by }, signal);
+      return {
+        // The next run of a program has another number: it is the same actor.
+        actors: list.map((a) => ({ name: a.name?.replace(/\[\d+\]$/, "") ?? "the kernel", rate: a.io_time_s / seconds })),
+        waits: waiting.flatMap((w) => w.behind.map((b) => ({ name: `${spoken(w.victim)} behind ${spoken(b)}`, rate: b.seconds / seconds }))),
+      };
+    };
+    const classes = this.#view.cls === null ? (["read", "write"] as const) : [this.#view.cls];
+    const pairs = classes.map(async (cls) => ({ cls, before: await blocks(first, cls), after: await blocks(second, cls) }));
+    const [inBoxes, before, after] = await Promise.all([Promise.all(pairs), rates(first), rates(second)]);
+    comparison(this.#box, [first, second], inBoxes, grown(before.actors, after.actors), grown(before.waits, after.waits), tools);
+  }
 }
+
+/** A group and its class, in words. */
+const spoken = (who: Who): string => `${nameOf(who)} ${who.origin === "writeback" ? "write-back" : who.class ?? ""}`.trim();
 
 /** The I/Os for which `keep` holds. */
 function chosen(ios: Ios, keep: (i: number) => boolean): Ios {

@@ -1,8 +1,7 @@
 import { fill, h } from "../dom";
 import * as format from "../format";
-import type { Box } from "./chart";
 import { type Ios, processName } from "./data";
-import type { Class } from "./view";
+import { type Box, type Class, OPEN_US } from "./view";
 import type { Ways } from "./panels";
 
 type Dimension = "process" | "cgroup" | "file" | "class" | "origin" | "device" | "size";
@@ -50,13 +49,19 @@ export function differences(ios: Ios, box: Box): { rows: Difference[]; inside: n
   return { rows, inside: within.length, outside: without.length };
 }
 
+/** The latencies of a box in words. */
+export function latencies(box: Box): string {
+  if (box.highUs >= OPEN_US) return box.lowUs <= 0 ? "any latency" : `${format.micros(box.lowUs)} and more`;
+  return box.lowUs <= 0 ? `at most ${format.micros(box.highUs)}` : `${format.micros(box.lowUs)} to ${format.micros(box.highUs)}`;
+}
+
 /** Who is in a box, and what distinguishes it. */
-export function selection(root: HTMLElement, ios: Ios, box: Box, ways: Ways, close: () => void): void {
+export function selection(root: HTMLElement, ios: Ios, box: Box, ways: Ways, tools: HTMLElement): void {
   const { rows, inside, outside } = differences(ios, box);
   const head = h("header", {},
-    h("h2", { text: `${format.count(inside)} ${inside === 1 ? "I/O" : "I/Os"} of ${format.micros(box.lowUs)} to ${format.micros(box.highUs)}` }),
+    h("h2", { text: `${format.count(inside)} ${inside === 1 ? "I/O" : "I/Os"} of ${latencies(box)}` }),
     h("small", { text: `in ${format.span(box.to - box.from)}; compared with ${format.count(outside)} others` }),
-    h("button", { type: "button", text: "Close", title: "Close (Escape)", onclick: close }));
+    tools);
   if (inside === 0) {
     fill(root, head, h("p", { class: "empty", text: "No I/O lies in this box." }));
     return;
@@ -72,10 +77,10 @@ export function selection(root: HTMLElement, ios: Ios, box: Box, ways: Ways, clo
     else if (r.dimension === "device") ways.device(r.value);
   };
   const plain = (r: Difference) => r.dimension === "origin" || r.dimension === "size";
-  fill(root, head, h("table", {},
+  fill(root, head, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "What distinguishes the I/Os of the box" }, h("table", {},
     h("thead", {}, h("tr", {}, ...["What", "Inside", "Outside", ""].map((t) => h("th", { text: t, scope: "col" })))),
     h("tbody", {}, ...rows.slice(0, 12).map((r) => h("tr", {},
       h("td", {}, h("small", { text: `${TITLES[r.dimension]} ` }), plain(r) ? h("b", { text: r.value }) : h("button", { type: "button", class: "name", text: r.value, title: `Show only ${r.value}`, onclick: () => choose(r) })),
       h("td", { class: "num", text: format.percent(100 * r.inside) }), h("td", { class: "num", text: format.percent(100 * r.outside) }),
-      h("td", { class: "pair" }, bar("inside", r.inside), bar("outside", r.outside)))))));
+      h("td", { class: "pair" }, bar("inside", r.inside), bar("outside", r.outside))))))));
 }

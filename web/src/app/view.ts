@@ -9,6 +9,17 @@ export interface Filter {
   name: string;
 }
 
+/** A box in time and latency. */
+export interface Box {
+  from: number;
+  to: number;
+  lowUs: number;
+  highUs: number;
+}
+
+/** Longer than any I/O: a box that reaches it has no upper end. */
+export const OPEN_US = 1e9;
+
 export interface View {
   /** Seconds since the epoch; of a live view as they were when it was set. */
   from: number;
@@ -19,6 +30,8 @@ export interface View {
   device: string | null;
   cls: Class | null;
   filter: Filter | null;
+  /** None, the one whose I/Os are explained, or two that are compared. */
+  boxes: readonly Box[];
 }
 
 export const DEFAULT_SPAN_S = 900;
@@ -59,7 +72,14 @@ export function read(search: string, now: number): Omit<View, "from" | "to"> & {
     device: params.get("device"),
     cls: cls !== null && CLASSES.includes(cls) ? (cls as Class) : null,
     filter: named ? { by: by as Subject, name: name.join(":") } : null,
+    boxes: params.getAll("box").map(readBox).filter((box) => box !== null).slice(0, 2),
   };
+}
+
+function readBox(text: string): Box | null {
+  const [from, to, lowUs, highUs] = text.split(",").map(Number);
+  if (from === undefined || to === undefined || lowUs === undefined || highUs === undefined) return null;
+  return Number.isFinite(from) && to > from && lowUs >= 0 && highUs > lowUs ? { from, to, lowUs, highUs } : null;
 }
 
 /** The address of a view. */
@@ -77,6 +97,7 @@ export function write(view: View): string {
   if (view.device !== null) params.set("device", view.device);
   if (view.cls !== null) params.set("class", view.cls);
   if (view.filter !== null) params.set("filter", `${view.filter.by}:${view.filter.name}`);
+  for (const b of view.boxes) params.append("box", [b.from.toFixed(6), b.to.toFixed(6), b.lowUs.toPrecision(6), b.highUs.toPrecision(6)].map(Number).join(","));
   return `?${params.toString()}`;
 }
 

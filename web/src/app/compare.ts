@@ -1,0 +1,152 @@
+import { random } from "../random";
+import type { Heat } from "./data";
+
+/**
+ * Latencies of two stretches of time compared, as `iolens diff` does it (A31 in docs/analyses.md). I/Os of one moment resemble each other,
+ * so they are no independent observations: each stretch is cut into blocks of time, and blocks are what is drawn again.
+ */
+
+/** The blocks of a stretch, if it is long enough, and the shortest block. */
+const MAX_BLOCKS = 40;
+const MIN_BLOCK_S = 0.25;
+/** With fewer blocks on a side there is no interval. */
+export const MIN_BLOCKS = 8;
+const RESAMPLES = 1000;
+const SEED = 0x1015;
+
+/** How many blocks a stretch of `seconds` is cut into. */
+export function blocksOf(seconds: number): number {
+  return Math.min(MAX_BLOCKS, Math.max(1, Math.floor(seconds / MIN_BLOCK_S)));
+}
+
+/** I/Os of a stretch by block and latency. */
+export interface Blocks {
+  /** Of one block. */
+  seconds: number;
+  /** Edges of the cells of latency, one more than cells. */
+  edgesUs: number[];
+  /** By block, then by cell. */
+  counts: number[][];
+}
+
+/** A heat map as blocks; of I/Os between these latencies alone. A cell belongs where its middle lies. */
+export function blocksIn(heat: Heat, lowUs: number, highUs: number): Blocks {
+  const edgesUs = heat.latency_us;
+  const inside = edgesUs.slice(1).map((edge, row) => {
+    const middle = Math.sqrt(edge * (edgesUs[row] ?? edge));
+    return middle >= lowUs && middle <= highUs;
+  });
+  return { seconds: heat.column_s, edgesUs, counts: heat.counts.map((column) => column.map((n, row) => (inside[row] ? n : 0))) };
+}
+
+/** I/Os by cell of latency, each block as often as `times` says. */
+function summed(of: Blocks, times: Uint32Array): Float64Array {
+  const sums = new Float64Array(of.edgesUs.length - 1);
+  of.counts.forEach((block, b) => {
+    const n = times[b] ?? 0;
+    if (n > 0) block.forEach((count, cell) => (sums[cell] = (sums[cell] ?? 0) + n * count));
+  });
+  return sums;
+}
+
+/** I/Os by cell of latency. */
+export const latenciesOf = (of: Blocks): Float64Array => summed(of, new Uint32Array(of.counts.length).fill(1));
+
+/** The latency that a share `q` of the I/Os does not exceed; `null` with fewer than ten I/Os beyond it. */
+export function quantile(sums: Float64Array, edgesUs: number[], q: number): number | null {
+  const total = sums.reduce((a, b) => a + b, 0);
+  if (total < Math.round(10 / (1 - q))) return null;
+  const rank = q * total;
+  let below = 0;
+  for (let cell = 0; cell < sums.length; cell++) {
+    const count = sums[cell] ?? 0;
+    if (count > 0 && below + count >= rank) {
+      const [low, high] = [edgesUs[cell] ?? 0, edgesUs[cell + 1] ?? 0];
+      // Ranks within a cell are spread evenly over it; cells grow by a factor.
+      return low * (high / low) ** ((rank - below) / count);
+    }
+    below += count;
+  }
+  return null;
+}
+
+/** A measure in both stretches. */
+export interface Shift {
+  /** The share of a quantile; `null`: I/Os per second. */
+  q: number | null;
+  before: number | null;
+  after: number | null;
+  /** How much more it is after, in percent of before. */
+  percent: number | null;
+  /** The 95 % interval of `percent`; `null` where a side is too short or has too few I/Os. */
+  interval: [number, number] | null;
+}
+
+export const QUANTILES = [0.5, 0.9, 0.99, 0.999];
+
+/** I/Os per second and quantiles of latency before and after, with intervals by the percentile bootstrap. */
+export function shifts(before: Blocks, after: Blocks): Shift[] {
+  const measures = [null, ...QUANTILES];
+  const valuesOf = (of: Blocks, times: Uint32Array) => {
+    const sums = summed(of, times);
+    const seconds = of.seconds * of.counts.length;
+    return measures.map((q) => (q === null ? (seconds > 0 ? sums.reduce((a, b) => a + b, 0) / seconds : null) : quantile(sums, of.edgesUs, q)));
+  };
+  const once = (of: Blocks) => new Uint32Array(of.counts.length).fill(1);
+  const [first, second] = [valuesOf(before, once(before)), valuesOf(after, once(after))];
+  const drawn: number[][] = measures.map(() => []);
+  if (Math.min(before.counts.length, after.counts.length) >= MIN_BLOCKS) {
+    const next = random(SEED);
+    const draw = (of: Blocks) => {
+      const times = new Uint32Array(of.counts.length);
+      for (let i = 0; i < times.length; i++) times[Math.floor(next() * times.length)]!++;
+      return times;
+    };
+    for (let i = 0; i < RESAMPLES; i++) {
+      const [a, b] = [valuesOf(before, draw(before)), valuesOf(after, draw(after))];
+      measures.forEach((_, m) => {
+        const percent = percentMore(a[m] ?? null, b[m] ?? null);
+        if (percent !== null) drawn[m]?.push(percent);
+      });
+    }
+  }
+  return measures.map((q, m) => {
+    const percent = percentMore(first[m] ?? null, second[m] ?? null);
+    const percents = (drawn[m] ?? []).sort((a, b) => a - b);
+    // Draws without a value say that a side has hardly enough I/Os for one: no interval where there are many.
+    const enough = percent !== null && percents.length >= RESAMPLES * 0.9;
+    const at = (i: number) => percents[Math.floor(i)] ?? NaN;
+    return {
+      q, before: first[m] ?? null, after: second[m] ?? null, percent,
+      interval: enough ? [at((percents.length * 25) / 1000), at((percents.length * 975) / 1000 - 1)] : null,
+    };
+  });
+}
+
+function percentMore(before: number | null, after: number | null): number | null {
+  return before === null || after === null || before <= 0 ? null : (after / before - 1) * 100;
+}
+
+/** Something that takes time, in seconds per second of each stretch. */
+export interface Growth {
+  name: string;
+  before: number;
+  after: number;
+}
+
+/** What takes more time after, the largest growth first. Names that occur several times are summed. */
+export function grown(before: { name: string; rate: number }[], after: { name: string; rate: number }[]): Growth[] {
+  const all = new Map<string, Growth>();
+  const add = (list: { name: string; rate: number }[], side: "before" | "after") => {
+    for (const { name, rate } of list) {
+      const growth = all.get(name) ?? { name, before: 0, after: 0 };
+      growth[side] += rate;
+      all.set(name, growth);
+    }
+  };
+  add(before, "before");
+  add(after, "after");
+  // A growth of less than 1 ms per second or 5 % is noise of the boxes' edges.
+  const rows = [...all.values()].filter((g) => g.after - g.before > Math.max(0.001, 0.05 * g.before));
+  return rows.sort((a, b) => b.after - b.before - (a.after - a.before));
+}

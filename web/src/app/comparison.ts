@@ -1,0 +1,95 @@
+import { Frame, logTicks } from "../charts/svg";
+import { fill, h, s } from "../dom";
+import * as format from "../format";
+import { type Blocks, type Growth, type Shift, latenciesOf, shifts } from "./compare";
+import { latencies } from "./selection";
+import type { Box, Class } from "./view";
+
+/** The I/Os of one class in both boxes. */
+export interface ClassInBoxes {
+  cls: Class;
+  before: Blocks;
+  after: Blocks;
+}
+
+/** Cells of the distributions' curves. */
+const BINS = 60;
+
+/** The second box compared with the first: distributions, quantiles, and what takes more time. */
+export function comparison(root: HTMLElement, boxes: readonly [Box, Box], classes: ClassInBoxes[], actors: Growth[], waits: Growth[], tools: HTMLElement): void {
+  const [a, b] = boxes;
+  const said = (box: Box) => `${format.clock(box.from, 0.1)} to ${format.clock(box.to, 0.1)} UTC, ${latencies(box)}`;
+  const seen = classes.filter((c) => latenciesOf(c.before).some((n) => n > 0) || latenciesOf(c.after).some((n) => n > 0));
+  const head = h("header", {}, h("h2", { text: "B compared with A" }), h("small", { text: `A: ${said(a)} · B: ${said(b)}` }), tools);
+  if (seen.length === 0) {
+    fill(root, head, h("p", { class: "empty", text: "No I/O lies in these boxes." }));
+    return;
+  }
+  const rows = seen.flatMap((c) => shifts(c.before, c.after).map((shift) => row(c.cls, shift)));
+  const column = (label: string, ...content: HTMLElement[]) => h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, ...content);
+  fill(root, head, h("div", { class: "compared" },
+    column("Latency of both boxes", distributions(seen)),
+    column("Change of each measure", h("table", {},
+      h("thead", {}, h("tr", {}, ...["Measure", "A", "B", "Change", "95 % interval"].map((text, i) => h("th", { text, scope: "col", class: i === 0 ? "" : "num" })))),
+      h("tbody", {}, ...rows))),
+    column("What takes more time", growth("Actors with more I/O time", actors), growth("Waits that grew", waits))));
+}
+
+function row(cls: Class, shift: Shift): HTMLElement {
+  const value = (v: number | null) => (shift.q === null ? (v === null ? format.ABSENT : `${format.number(v)}/s`) : format.micros(v));
+  const signed = (percent: number) => `${percent > 0 ? "+" : percent < 0 ? "−" : ""}${format.percent(Math.abs(percent))}`;
+  const clear = shift.interval !== null && (shift.interval[0] > 0 || shift.interval[1] < 0);
+  return h("tr", { class: clear ? "clear" : "" },
+    h("td", {}, h("span", { class: cls, text: cls }), shift.q === null ? " I/Os" : ` p${format.number(100 * shift.q)}`),
+    h("td", { class: "num", text: value(shift.before) }), h("td", { class: "num", text: value(shift.after) }),
+    h("td", { class: "num change", text: shift.percent === null ? format.ABSENT : signed(shift.percent) }),
+    h("td", { class: "num", text: shift.interval === null ? "not enough data" : `${signed(shift.interval[0])} to ${signed(shift.interval[1])}` }));
+}
+
+function growth(title: string, list: Growth[]): HTMLElement {
+  const rate = (seconds: number) => `${format.micros(seconds * 1e6)}/s`;
+  const rows = list.slice(0, 6).map((g) => h("tr", {}, h("td", { text: g.name }), h("td", { class: "num", text: rate(g.before) }), h("td", { class: "num", text: rate(g.after) })));
+  return h("div", {}, h("h3", { text: title }), rows.length === 0 ? h("p", { class: "empty", text: "None." }) : h("table", {},
+    h("thead", {}, h("tr", {}, ...["Who", "A", "B"].map((text, i) => h("th", { text, scope: "col", class: i === 0 ? "" : "num" })))), h("tbody", {}, ...rows)));
+}
+
+/** The share of the I/Os by latency: A dashed, B solid. */
+function distributions(classes: ClassInBoxes[]): HTMLElement {
+  let [low, high] = [Infinity, 0];
+  for (const c of classes) {
+    for (const side of [c.before, c.after]) {
+      latenciesOf(side).forEach((n, cell) => {
+        if (n === 0) return;
+        low = Math.min(low, side.edgesUs[cell] ?? low);
+        high = Math.max(high, side.edgesUs[cell + 1] ?? high);
+      });
+    }
+  }
+  const width = Math.log(high / low) || 1;
+  const curves = classes.flatMap((c) => (["before", "after"] as const).map((side) => {
+    const sums = latenciesOf(c[side]);
+    const total = sums.reduce((x, y) => x + y, 0);
+    const shares = new Float64Array(BINS);
+    sums.forEach((n, cell) => {
+      const middle = Math.sqrt((c[side].edgesUs[cell] ?? 1) * (c[side].edgesUs[cell + 1] ?? 1));
+      const bin = Math.min(BINS - 1, Math.max(0, Math.floor((Math.log(middle / low) / width) * BINS)));
+      shares[bin] = (shares[bin] ?? 0) + n / Math.max(total, 1);
+    });
+    return { cls: c.cls, side, shares };
+  }));
+  const most = Math.max(...curves.map((c) => Math.max(...c.shares)), 1e-9);
+  const frame = new Frame(440, 158, "Share of the I/Os by latency, A dashed, B solid", { bottom: 32 });
+  for (const us of logTicks(low, high)) frame.xTick(Math.log(us / low) / width, format.micros(us));
+  frame.xTitle("latency (A dashed, B solid)");
+  for (const share of [0, 0.5, 1]) frame.yTick(share, format.percent(100 * most * share));
+  for (const curve of curves) {
+    const points: string[] = [];
+    curve.shares.forEach((share, bin) => {
+      for (const edge of [bin, bin + 1]) points.push(`${frame.x(edge / BINS).toFixed(1)},${frame.y(share / most).toFixed(1)}`);
+    });
+    frame.add(s("polyline", { points: points.join(" "), class: `curve ${curve.cls} ${curve.side}` }));
+  }
+  const wrapped = h("div", {});
+  wrapped.append(frame.svg);
+  return wrapped;
+}
