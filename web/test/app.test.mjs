@@ -59,9 +59,9 @@ const DOCUMENTS = {
     notes: [],
   }),
   // Of the device `part` only the last minute of the hour is recorded.
-  heatmap: ({ from, to, width, device }) => ({
+  heatmap: ({ from, to, width, device, process, cgroup, file }) => ({
     from_unix_s: device === "part" ? NOW_S - 60 : from, column_s: (device === "part" ? 60 : to - from) / width, latency_us: [10, 100, 1000, 10000], notes: [],
-    counts: Array.from({ length: width }, (_, i) => [i % 3, 5, i % 7 === 0 ? 1 : 0]),
+    counts: Array.from({ length: width }, (_, i) => (cgroup || file || process === "nobody" ? [0, 0, 0] : process === "dd" ? [0, i % 10 === 0 ? 3 : 0, 0] : [i % 3, 5, i % 7 === 0 ? 1 : 0])),
   }),
   series: ({ from, to }) => ({
     step_s: (to - from) / 2, notes: [],
@@ -365,6 +365,47 @@ describe("the application", { skip: missing !== null }, () => {
     await page.keyboard.press("d");
     await page.keyboard.press("c");
     await box.locator(".compared tbody tr").first().waitFor();
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
+  test("a search marks the times of a name on the map, and the address holds it", async () => {
+    const server = await serve();
+    const page = await open(server.url + AN_HOUR);
+    await quiet(page);
+    // Pixels of the upper edge of the heat map: nothing but marks is there.
+    const marks = () => page.evaluate(() => {
+      const c = document.querySelector(".chart canvas");
+      const mark = getComputedStyle(document.documentElement).getPropertyValue("--mark").trim();
+      const [r, g, b] = [1, 3, 5].map((i) => parseInt(mark.slice(i, i + 2), 16));
+      const { data } = c.getContext("2d").getImageData(64, 17, c.width - 78, 1);
+      let n = 0;
+      for (let i = 0; i < data.length; i += 4) n += data[i] === r && data[i + 1] === g && data[i + 2] === b ? 1 : 0;
+      return n;
+    });
+    assert.equal(await marks(), 0);
+    const find = page.getByLabel("Find a process, control group or file");
+    await page.keyboard.press("/");
+    await page.keyboard.type("dd");
+    await page.keyboard.press("Enter");
+    await page.getByText(/^process: .* I\/Os$/).waitFor();
+    const marked = await marks();
+    // One column of ten.
+    assert.ok(marked > 80 && marked < 200, `${marked} pixels`);
+    for (const kind of ["process", "cgroup", "file"]) assert.ok(server.asked.some((a) => a.startsWith("heatmap") && a.includes(`&${kind}=dd`)), kind);
+    await page.waitForFunction(() => location.search.includes("find=dd"));
+    await page.reload();
+    await page.getByText(/^process: .* I\/Os$/).waitFor();
+    assert.equal(await find.inputValue(), "dd");
+    await find.fill("nobody");
+    await find.press("Enter");
+    await page.getByText("No process, control group or file “nobody” here").waitFor();
+    assert.equal(await marks(), 0);
+    await page.locator(".chart canvas").focus();
+    await page.keyboard.press("Escape");
+    await page.waitForFunction(() => !location.search.includes("find="));
+    assert.equal(await find.inputValue(), "");
+    assert.ok(await page.locator("#names option").count() > 3, "names are suggested");
     assert.deepEqual(page.problems, []);
     await page.close();
   });

@@ -415,7 +415,8 @@ test("what takes more time is summed by name, the largest growth first", () => {
 
 test("the address of a view holds its boxes", () => {
   const boxes = [{ from: 10, to: 11.5, lowUs: 0, highUs: appView.OPEN_US }, { from: 12, to: 13, lowUs: 123.4, highUs: 5000 }];
-  const address = appView.write({ from: 1, to: 2, live: false, host: null, device: null, cls: null, filter: null, boxes });
+  const address = appView.write({ from: 1, to: 2, live: false, host: null, device: null, cls: null, filter: null, boxes, find: "a b" });
   assert.deepEqual(appView.read(address, 0).boxes, boxes);
+  assert.equal(appView.read(address, 0).find, "a b");
   assert.deepEqual(appView.read("?from=1&to=2&box=3,2,1,5&box=1,2,x,4&box=1,2", 0).boxes, []);
 });

@@ -15,9 +15,16 @@ const RAMP = 64;
 const MAX_LAYERS = 24;
 const CLICK_PX = 4;
 
+/** The heat maps of what a search has found. */
+export interface Found {
+  heats: Heat[];
+  /** Whether the I/O of a row is one of them. */
+  has(ios: Ios, i: number): boolean;
+}
+
 /** One heat map as an image, one pixel per cell. */
 interface Layer {
-  cls: "read" | "write";
+  cls: "read" | "write" | "found";
   heat: Heat;
   from: number;
   to: number;
@@ -68,6 +75,8 @@ export class Chart {
   #rows: Row[] = [];
   #live: Row[] = [];
   #ios: Ios | null = null;
+  #found: Layer[] | null = null;
+  #isFound: Found["has"] | null = null;
   #episodes: Episode[] = [];
   #next: "box" | "second" | null = null;
   #bars: Bar[] = [];
@@ -82,7 +91,7 @@ export class Chart {
     this.root = h("div", { class: "chart" }, this.#canvas, this.#tip);
     this.#listen();
     onTheme(() => {
-      for (const layer of this.#layers) layer.image = null;
+      for (const layer of [...this.#layers, ...(this.#found ?? [])]) layer.image = null;
       this.#later();
     });
     new ResizeObserver(() => {
@@ -118,15 +127,10 @@ export class Chart {
   /** A heat map, asked for with columns of `askedColumnS`. */
   addHeat(cls: "read" | "write", answer: Heat, askedColumnS: number): void {
     // Where little of the time is recorded the server's columns divide that part alone: they are joined to what was asked for.
-    const heat = joined(answer, Math.round(askedColumnS / answer.column_s));
-    const to = heat.from_unix_s + heat.column_s * heat.counts.length;
-    let max = 0;
-    for (const column of heat.counts) for (const n of column) max = Math.max(max, n);
-    const low = heat.latency_us[0] ?? 1;
-    const high = heat.latency_us.at(-1) ?? 1;
+    const layer = layerOf(cls, joined(answer, Math.round(askedColumnS / answer.column_s)));
     // What is as fine and lies within the new one is not seen any more.
-    this.#layers = this.#layers.filter((l) => l.cls !== cls || l.from < heat.from_unix_s || l.to > to || l.heat.column_s < heat.column_s * 0.9);
-    this.#layers.push({ cls, heat, from: heat.from_unix_s, to, max, low, high, image: null });
+    this.#layers = this.#layers.filter((l) => l.cls !== cls || l.from < layer.from || l.to > layer.to || l.heat.column_s < layer.heat.column_s * 0.9);
+    this.#layers.push(layer);
     if (this.#layers.length > MAX_LAYERS) this.#layers.shift();
     this.#later();
   }
@@ -162,6 +166,13 @@ export class Chart {
     if (at <= (this.#rows.at(-1)?.at ?? 0)) return;
     this.#live.push({ at, length: 0.1, r, w, inflight, inflightMax, lossy });
     if (this.#live.length > 6000) this.#live.splice(0, 1000);
+  }
+
+  /** Marks what a search has found; `null`: there is no search. */
+  setFound(found: Found | null, askedColumnS: number): void {
+    this.#found = found?.heats.map((heat) => layerOf("found", joined(heat, Math.round(askedColumnS / heat.column_s)))) ?? null;
+    this.#isFound = found?.has ?? null;
+    this.#later();
   }
 
   /** What is on screen as an image, under a line that says what it is. */
@@ -273,7 +284,10 @@ export class Chart {
     } else {
       this.#title(ctx, areas.heat.y, "Latency of every I/O", true);
       this.#latencyAxis(ctx);
-      this.#clip(ctx, areas.heat, () => this.#drawHeat(ctx));
+      this.#clip(ctx, areas.heat, () => {
+        this.#drawHeat(ctx);
+        this.#drawFound(ctx);
+      });
       this.#drawRates(ctx);
     }
     this.#clip(ctx, { y: 0, h: this.#height - AXIS }, () => this.#drawMarks(ctx));
@@ -303,6 +317,13 @@ export class Chart {
       ctx.fillStyle = t.muted;
       ctx.fillText(name, x + 13, y - 2);
       x += 24 + ctx.measureText(name).width;
+    }
+    if (this.#found !== null && !this.#single) {
+      ctx.fillStyle = t.mark;
+      ctx.fillRect(x, y - 11, 9, 9);
+      ctx.fillStyle = t.muted;
+      ctx.fillText("found", x + 13, y - 2);
+      x += 24 + ctx.measureText("found").width;
     }
     if (this.#episodes.length > 0 && !this.#single) {
       ctx.fillStyle = t.mark;
@@ -380,9 +401,26 @@ export class Chart {
         ctx.clip("evenodd");
       } else ctx.save();
       ctx.imageSmoothingEnabled = false;
-      ctx.globalAlpha = layer.cls === "write" ? 1 : 0.85;
+      ctx.globalAlpha = this.#found ? 0.25 : layer.cls === "write" ? 1 : 0.85;
       ctx.drawImage(image, x0, y0, x1 - x0, y1 - y0);
       ctx.restore();
+    }
+  }
+
+  /** The cells that hold what was found, and their times along the upper edge. */
+  #drawFound(ctx: CanvasRenderingContext2D): void {
+    const { heat } = this.#areas();
+    ctx.imageSmoothingEnabled = false;
+    for (const layer of this.#found ?? []) {
+      const image = (layer.image ??= paint(layer));
+      const [x, y] = [this.#x(layer.from), this.#y(layer.high)];
+      ctx.drawImage(image, x, y, this.#x(layer.to) - x, this.#y(layer.low) - y);
+      ctx.fillStyle = theme().mark;
+      layer.heat.counts.forEach((column, i) => {
+        if (!column.some((n) => n > 0)) return;
+        const at = this.#x(layer.from + i * layer.heat.column_s);
+        ctx.fillRect(at, heat.y, Math.max(1, this.#x(layer.from + (i + 1) * layer.heat.column_s) - at), 4);
+      });
     }
   }
 
@@ -476,20 +514,22 @@ export class Chart {
     const colours: Record<Class, string> = { read: t.read, write: t.write, discard: t.muted, flush: t.mark };
     seen.forEach((i, n) => {
       const colour = colours[c.class[i] ?? "read"];
+      const strength = this.#ios && this.#isFound?.(this.#ios, i) === false ? 0.2 : 1;
       const [x0, x1] = [this.#x(start(i)), this.#x(c.done_unix_s[i] ?? 0)];
       const issued = this.#x(start(i) + (c.queue_us[i] ?? 0) / 1e6);
       const y = areas.heat.y + (lane[n] ?? 0) * height;
       const gap = height > 4 ? 1 : 0;
       this.#clip(ctx, areas.heat, () => {
         ctx.fillStyle = colour;
-        ctx.globalAlpha = 0.3;
+        ctx.globalAlpha = 0.3 * strength;
         ctx.fillRect(x0, y, Math.max(issued - x0, 0), height - gap);
-        ctx.globalAlpha = 1;
+        ctx.globalAlpha = strength;
         ctx.fillRect(issued, y, Math.max(x1 - issued, 1), height - gap);
       });
       this.#bars.push({ index: i, x0, x1: Math.max(x1, x0 + 1), y0: y, y1: y + height });
       this.#clip(ctx, { y: areas.rate.y, h: this.#height - AXIS - areas.rate.y }, () => {
         ctx.fillStyle = colour;
+        ctx.globalAlpha = strength;
         const size = areas.rate.y + (areas.rate.h - 3) * (1 - (sizes[n] ?? 0) / most);
         ctx.fillRect(x0 - 1.5, size, 3, 3);
         if (c.sector[i] === null) return;
@@ -687,6 +727,13 @@ export function joined(heat: Heat, n: number): Heat {
   return { ...heat, column_s: heat.column_s * n, counts };
 }
 
+function layerOf(cls: Layer["cls"], heat: Heat): Layer {
+  let max = 0;
+  for (const column of heat.counts) for (const n of column) max = Math.max(max, n);
+  const to = heat.from_unix_s + heat.column_s * heat.counts.length;
+  return { cls, heat, from: heat.from_unix_s, to, max, low: heat.latency_us[0] ?? 1, high: heat.latency_us.at(-1) ?? 1, image: null };
+}
+
 /** Colours by the logarithm of the count; cells without an I/O stay transparent. */
 function paint(layer: Layer): HTMLCanvasElement {
   const { counts, latency_us } = layer.heat;
@@ -698,7 +745,7 @@ function paint(layer: Layer): HTMLCanvasElement {
   if (!ctx) return canvas;
   const image = ctx.createImageData(canvas.width, canvas.height);
   // The lightest end of the ramp is left out: one I/O alone must be seen.
-  const colours = ramp(theme().heat[layer.cls].slice(1), RAMP);
+  const colours = layer.cls === "found" ? ramp([theme().mark, theme().mark], RAMP) : ramp(theme().heat[layer.cls].slice(1), RAMP);
   const scale = (RAMP - 1) / Math.max(Math.log(layer.max), 1e-9);
   counts.forEach((column, c) => {
     column.forEach((n, r) => {

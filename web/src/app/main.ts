@@ -30,6 +30,7 @@ const FRAME_MS = 250;
 /** Analyses of a live view are asked for again after this; the heat map sooner. */
 const ANALYSES_MS = 10_000;
 const CHART_MS = 2000;
+const MAX_SUGGESTIONS = 200;
 /** Of a wheel or a held key only the view at which it rests is asked for, and kept in the history. */
 const REST_MS = 150;
 const HISTORY_MS = 700;
@@ -44,7 +45,7 @@ class Application {
   readonly #loaders = {
     heat: new Loader("The heat map and throughput"), stories: new Loader("The stories"), waits: new Loader("The waits"),
     actors: new Loader("The actors"), devices: new Loader("The devices"), box: new Loader("The I/Os of the boxes"), start: new Loader("The recordings"),
-    exported: new Loader("The I/Os of the trace"),
+    found: new Loader("The I/Os that are searched for"), exported: new Loader("The I/Os of the trace"),
   };
   readonly #stories = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Stories" });
   readonly #waits = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Who waited for whom" });
@@ -57,6 +58,9 @@ class Application {
   readonly #device = h("select", { "aria-label": "Device", onchange: () => this.#set({ device: this.#device.value || null }) }, h("option", { value: "", text: "All devices" }));
   readonly #cls = h("select", { "aria-label": "Class", onchange: () => this.#set({ cls: (this.#cls.value || null) as Class | null }) },
     h("option", { value: "", text: "Reads and writes" }), ...CLASSES.map((c) => h("option", { value: c, text: `Only ${c}` })));
+  readonly #names = h("datalist", { id: "names" });
+  readonly #find = h("input", { type: "search", list: "names", placeholder: "Find", "aria-label": "Find a process, control group or file", title: "Marks the times of a process, control group or file (/)", onchange: () => this.#search(this.#find.value), oninput: () => this.#find.value === "" && this.#search("") });
+  readonly #foundText = h("small", { role: "status" });
   readonly #filter = h("span", { class: "filter", hidden: true });
   readonly #report = h("a", { text: "Full report", title: "Distributions, sizes, sectors, files, findings of this time" });
   /** What the next drag chooses, for those without a keyboard. */
@@ -133,7 +137,7 @@ class Application {
       h("div", { class: "answers" }, card("Stories", "stories", this.#loaders.stories, this.#stories), card("Who waited for whom", "waits", this.#loaders.waits, this.#waits)),
       h("section", { class: "panel-box time" },
         h("header", {}, h("h2", { text: "Over time" }), this.#span, h("small", { class: "hint", text: "drag or wheel: zoom · Shift+drag: who is in a box · Ctrl+drag: compare with another · W A S D: move" }), this.#connection, this.#loaders.start.status, this.#loaders.devices.status, this.#loaders.exported.status,
-          h("span", { class: "spring" }), this.#select1, exportMenu(() => this.#screen(), this.#loaders.exported)),
+          this.#loaders.found.status, h("span", { class: "spring" }), this.#foundText, this.#find, this.#names, this.#select1, exportMenu(() => this.#screen(), this.#loaders.exported)),
         this.#loaders.heat.status, this.#chart.root),
       this.#box,
       card("Actors", "actors", this.#loaders.actors, this.#actors, tabs));
@@ -157,6 +161,7 @@ class Application {
     this.#live.hidden = !this.shell.recording || v.host !== null;
     this.#device.value = v.device ?? "";
     this.#cls.value = v.cls ?? "";
+    if (document.activeElement !== this.#find) this.#find.value = v.find ?? "";
     this.#filter.hidden = v.filter === null;
     if (v.filter) fill(this.#filter, `Only ${v.filter.by === "cgroup" ? "control group" : v.filter.by} `, h("b", { text: v.filter.name }), h("button", { type: "button", text: "×", title: "Show all (Escape)", "aria-label": "Show all", onclick: () => this.#set({ filter: null }) }));
     else fill(this.#filter);
@@ -250,8 +255,13 @@ class Application {
       s: () => this.#zoom(2), "-": () => this.#zoom(2), arrowdown: () => this.#zoom(2),
       a: () => this.#pan(-0.25), arrowleft: () => this.#pan(-0.25), d: () => this.#pan(0.25), arrowright: () => this.#pan(0.25),
       l: () => this.#now(), n: () => this.#now(),
+      "/": () => this.#find.focus(),
       b: () => this.#select(this.#chart.whole, false), c: () => this.#select(this.#chart.whole, true),
-      escape: () => (this.#box.hidden ? this.#view.filter && this.#set({ filter: null }) : this.#closeBoxes()),
+      escape: () => {
+        if (!this.#box.hidden) this.#closeBoxes();
+        else if (this.#view.find !== null) this.#search("");
+        else if (this.#view.filter) this.#set({ filter: null });
+      },
     };
     const run = keys[e.key.toLowerCase()];
     // Arrows scroll a list that has the focus.
@@ -354,6 +364,7 @@ class Application {
     const range = { ...this.#question(), from: from.toFixed(6), to: to.toFixed(6) };
     const shown = this.#shownIos();
     if (!single) this.#showIos(null);
+    if (!quiet || !this.#loaders.found.busy) this.#loadFound({ ...range, ...shown }, width, height, (to - from) / width);
     this.#loaders.heat.run(async (signal) => {
       if (single) {
         // I/Os are listed by their completion: those that started here may complete later.
@@ -398,6 +409,36 @@ class Application {
     };
   }
 
+  #search(text: string): void {
+    const find = text.trim() === "" ? null : text.trim();
+    if (find === this.#view.find) return;
+    this.#chart.setFound(null, 1);
+    this.#foundText.textContent = "";
+    this.#change({ find });
+  }
+
+  /** Heat maps of the I/Os of a process, a control group and a file of this name. */
+  #loadFound(range: Query, width: number, height: number, columnS: number): void {
+    const { find, from, to } = this.#view;
+    if (find === null) {
+      this.#loaders.found.cancel();
+      this.#chart.setFound(null, 1);
+      this.#foundText.textContent = "";
+      return;
+    }
+    this.#loaders.found.run(async (signal) => {
+      const kinds = (["process", "cgroup", "file"] as const).map(async (kind) => ({ kind, heat: await ask<Heat>("heatmap", { ...range, [kind]: find, width, height }, signal) }));
+      const found = (await Promise.all(kinds)).filter(({ heat }) => heat.counts.some((column) => column.some((n) => n > 0)));
+      this.#chart.setFound({ heats: found.map(({ heat }) => heat), has: (ios, i) => isNamed(ios, i, find) }, columnS);
+      const counts = found.map(({ kind, heat }) => {
+        const shown = heat.counts.filter((_, c) => heat.from_unix_s + (c + 0.5) * heat.column_s >= from && heat.from_unix_s + (c + 0.5) * heat.column_s <= to);
+        const n = shown.reduce((sum, column) => sum + column.reduce((a, b) => a + b, 0), 0);
+        return `${kind === "cgroup" ? "control group" : kind}: ${format.count(n)} ${n === 1 ? "I/O" : "I/Os"}`;
+      });
+      fill(this.#foundText, counts.length > 0 ? counts.join(", ") : `No process, control group or file “${find}” here`);
+    }, true);
+  }
+
   #loadStories(quiet = false): void {
     this.#loaders.stories.run(async (signal) => {
       const { stories: list, notes } = await ask<{ stories: Story[]; notes: string[] }>("stories", this.#question(), signal);
@@ -412,6 +453,7 @@ class Application {
     this.#loaders.waits.run(async (signal) => {
       const { waits: list, notes } = await ask<{ waits: Wait[]; notes: string[] }>("waits", { ...this.#question(), by }, signal);
       this.#waitList = list;
+      this.#suggest(list.flatMap((w) => [w.victim, ...w.behind].flatMap((who) => [who.process, who.cgroup, who.file])));
       waits(this.#waits, list, notes, by, this.#ways);
     }, quiet);
   }
@@ -420,9 +462,20 @@ class Application {
     const by = this.#by;
     this.#loaders.actors.run(async (signal) => {
       const { actors: list, others, notes } = await ask<{ actors: Actor[]; others: Actor | null; notes: string[] }>("actors", { ...this.#question(), by }, signal);
+      this.#suggest(list.flatMap((a) => [a.name, a.name?.replace(/\[\d+\]$/, "")]));
       this.#actorList = others ? [...list, { ...others, name: "others together" }] : list;
       actors(this.#actors, list, others ?? null, notes, by, this.#view.filter?.name ?? null, this.#ways);
     }, quiet);
+  }
+
+  /** Names that can be searched for. */
+  #suggest(names: (string | null | undefined)[]): void {
+    const known = new Set([...this.#names.options].map((o) => o.value));
+    for (const name of names) {
+      if (!name || known.has(name) || known.size >= MAX_SUGGESTIONS) continue;
+      known.add(name);
+      this.#names.append(h("option", { value: name }));
+    }
   }
 
   #loadDevices(): void {
@@ -527,6 +580,13 @@ function chosen(ios: Ios, keep: (i: number) => boolean): Ios {
 /** These rows of all columns. */
 function at<T extends object>(columns: T, rows: number[]): T {
   return Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, rows.map((i) => (column as unknown[])[i])])) as T;
+}
+
+/** Whether an I/O is of a process, control group or file of this name, as the server chooses them. */
+function isNamed(ios: Ios, i: number, name: string): boolean {
+  const { process, pid, cgroup, file } = ios.columns;
+  const below = (path: string | null | undefined) => typeof path === "string" && (path === name || path.startsWith(name.endsWith("/") ? name : `${name}/`) || (!name.includes("/") && path.endsWith(`/${name}`)));
+  return process[i] === name || String(pid[i]) === name || `${process[i]}[${pid[i]}]` === name || below(cgroup[i]) || below(file[i]);
 }
 
 const startOf = (ios: Ios, i: number): number => (ios.columns.done_unix_s[i] ?? 0) - (ios.columns.total_us[i] ?? 0) / 1e6;

@@ -32,6 +32,8 @@ export interface View {
   filter: Filter | null;
   /** None, the one whose I/Os are explained, or two that are compared. */
   boxes: readonly Box[];
+  /** A name whose times are marked. */
+  find: string | null;
 }
 
 export const DEFAULT_SPAN_S = 900;
@@ -73,6 +75,7 @@ export function read(search: string, now: number): Omit<View, "from" | "to"> & {
     cls: cls !== null && CLASSES.includes(cls) ? (cls as Class) : null,
     filter: named ? { by: by as Subject, name: name.join(":") } : null,
     boxes: params.getAll("box").map(readBox).filter((box) => box !== null).slice(0, 2),
+    find: params.get("find"),
   };
 }
 
@@ -97,6 +100,7 @@ export function write(view: View): string {
   if (view.device !== null) params.set("device", view.device);
   if (view.cls !== null) params.set("class", view.cls);
   if (view.filter !== null) params.set("filter", `${view.filter.by}:${view.filter.name}`);
+  if (view.find !== null) params.set("find", view.find);
   for (const b of view.boxes) params.append("box", [b.from.toFixed(6), b.to.toFixed(6), b.lowUs.toPrecision(6), b.highUs.toPrecision(6)].map(Number).join(","));
   return `?${params.toString()}`;
 }
