@@ -84,6 +84,13 @@ const DOCUMENTS = {
       },
     };
   },
+  findings: ({ from }) => ({
+    findings: [
+      { kind: "microburst", device: "sda", start_unix_s: from, evidence: {} },
+      { kind: "periodicity", device: "sda", start_unix_s: from + 7, evidence: { period_s: 30.0004, class: "write" } },
+    ],
+    notes: [],
+  }),
   actors: ({ by }) => ({
     by, notes: ["A note of the server."],
     actors: [{ name: by === "process" ? `${EVIL}[7]` : `/${by}`, read: amount(90), write: amount(0), discard: amount(0), flush: amount(0), io_time_s: 4, io_time_percent: 40 }],
@@ -406,6 +413,30 @@ describe("the application", { skip: missing !== null }, () => {
     await page.waitForFunction(() => !location.search.includes("find="));
     assert.equal(await find.inputValue(), "");
     assert.ok(await page.locator("#names option").count() > 3, "names are suggested");
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
+  test("offers the second-offset layout where a period was found", async () => {
+    const server = await serve();
+    const page = await open(server.url + AN_HOUR);
+    await quiet(page);
+    const layout = page.getByLabel("Layout of the heat map");
+    await layout.waitFor();
+    assert.deepEqual(await layout.locator("option").allTextContents(), ["Latency", "Seconds", "Every 30 s (writes, sda)"]);
+    await layout.selectOption("Every 30 s (writes, sda)");
+    await page.waitForFunction(() => location.search.includes("fold=30.0004"));
+    await quiet(page);
+    const asked = server.asked.filter((a) => a.includes("height=1&") || a.endsWith("height=1"));
+    assert.ok(asked.length >= 1 && asked.every((a) => a.includes("class=write")), asked.join("\n"));
+    const canvas = await page.locator(".chart canvas").boundingBox();
+    await page.mouse.move(canvas.x + 300, canvas.y + 100);
+    assert.match(await page.locator(".io-tip").textContent(), /Offset.*writes\d+ in/);
+    await page.reload();
+    await quiet(page);
+    assert.equal(await layout.locator("option:checked").textContent(), "Every 30 s (writes, sda)");
+    await layout.selectOption("Latency");
+    await page.waitForFunction(() => !location.search.includes("fold="));
     assert.deepEqual(page.problems, []);
     await page.close();
   });

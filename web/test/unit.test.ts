@@ -7,6 +7,7 @@ import { joined } from "../src/app/chart";
 import { type Blocks, blocksIn, blocksOf, grown, shifts } from "../src/app/compare";
 import type { Ios } from "../src/app/data";
 import { csv, trace } from "../src/app/export";
+import { folded, foldPlan } from "../src/app/fold";
 import * as appView from "../src/app/view";
 import { visible } from "../src/dom";
 import * as format from "../src/format";
@@ -415,8 +416,33 @@ test("what takes more time is summed by name, the largest growth first", () => {
 
 test("the address of a view holds its boxes", () => {
   const boxes = [{ from: 10, to: 11.5, lowUs: 0, highUs: appView.OPEN_US }, { from: 12, to: 13, lowUs: 123.4, highUs: 5000 }];
-  const address = appView.write({ from: 1, to: 2, live: false, host: null, device: null, cls: null, filter: null, boxes, find: "a b" });
+  const address = appView.write({ from: 1, to: 2, live: false, host: null, device: null, cls: null, filter: null, boxes, find: "a b", fold: { periodS: 2.5, anchorS: 7, cls: "write" } });
   assert.deepEqual(appView.read(address, 0).boxes, boxes);
   assert.equal(appView.read(address, 0).find, "a b");
+  assert.deepEqual(appView.read(address, 0).fold, { periodS: 2.5, anchorS: 7, cls: "write" });
+  assert.equal(appView.read("?fold=0", 0).fold, null);
   assert.deepEqual(appView.read("?from=1&to=2&box=3,2,1,5&box=1,2,x,4&box=1,2", 0).boxes, []);
+});
+
+test("the second-offset layout makes what recurs a line, and loses no I/O", () => {
+  const fold = { periodS: 2.5, anchorS: 1000.4, cls: null };
+  const plan = foldPlan(fold, 1100, 1600, 1000, 500);
+  assert.ok(plan && plan.columns >= 200 && plan.rows > 8);
+  assert.ok(plan.parts.every((p) => p.width <= 4096));
+  assert.ok(plan.from <= 1100 && plan.from + plan.columns * 2.5 >= 1600);
+  assert.equal(plan.parts[0]?.from, plan.from);
+  plan.parts.slice(1).forEach((p, i) => assert.ok(Math.abs(p.from - (plan.parts[i]?.to ?? 0)) < 1e-9, "no gap"));
+  // An I/O each 2.5 s, 0.8 s after the anchor, as the server counts it.
+  const answers = plan.parts.map((p) => {
+    const column = (p.to - p.from) / p.width;
+    const counts = Array.from({ length: p.width }, () => [0]);
+    for (let k = Math.ceil((p.from - 1001.2) / 2.5); 1001.2 + k * 2.5 < p.to; k++) counts[Math.floor((1001.2 + k * 2.5 - p.from) / column)]![0]!++;
+    return { from_unix_s: p.from, column_s: column, latency_us: [1, 2], counts, notes: [] };
+  });
+  const heat = folded(fold, plan, answers);
+  const lines = new Set(heat.counts.flatMap((column) => column.map((n, row) => (n > 0 ? row : -1)).filter((row) => row >= 0)));
+  assert.deepEqual([...lines], [Math.floor((0.8 / 2.5) * plan.rows)]);
+  const sum = (counts: number[][]) => counts.flat().reduce((a, b) => a + b, 0);
+  assert.equal(sum(heat.counts), answers.reduce((n, a) => n + sum(a.counts), 0));
+  assert.equal(foldPlan({ periodS: 0.01, anchorS: 0, cls: null }, 0, 3600, 1000, 3600), null, "narrower than two pixels");
 });

@@ -24,7 +24,7 @@ export interface Found {
 
 /** One heat map as an image, one pixel per cell. */
 interface Layer {
-  cls: "read" | "write" | "found";
+  cls: Class | "found" | "all";
   heat: Heat;
   from: number;
   to: number;
@@ -75,6 +75,8 @@ export class Chart {
   #rows: Row[] = [];
   #live: Row[] = [];
   #ios: Ios | null = null;
+  /** Of the second-offset layout, whose rows are offsets. */
+  #fold: Layer | null = null;
   #found: Layer[] | null = null;
   #isFound: Found["has"] | null = null;
   #episodes: Episode[] = [];
@@ -91,7 +93,7 @@ export class Chart {
     this.root = h("div", { class: "chart" }, this.#canvas, this.#tip);
     this.#listen();
     onTheme(() => {
-      for (const layer of [...this.#layers, ...(this.#found ?? [])]) layer.image = null;
+      for (const layer of [...this.#layers, ...(this.#found ?? []), ...(this.#fold ? [this.#fold] : [])]) layer.image = null;
       this.#later();
     });
     new ResizeObserver(() => {
@@ -118,6 +120,7 @@ export class Chart {
   /** Another device, class or filter: nothing that was drawn is about it. */
   clear(): void {
     this.#layers = [];
+    this.#fold = null;
     this.#rows = [];
     this.#live = [];
     this.#ios = null;
@@ -166,6 +169,12 @@ export class Chart {
     if (at <= (this.#rows.at(-1)?.at ?? 0)) return;
     this.#live.push({ at, length: 0.1, r, w, inflight, inflightMax, lossy });
     if (this.#live.length > 6000) this.#live.splice(0, 1000);
+  }
+
+  /** Shows the second-offset layout, of one class or all; `null`: latency over time. */
+  setFold(heat: Heat | null, cls: Class | null): void {
+    this.#fold = heat && layerOf(cls ?? "all", heat);
+    this.#later();
   }
 
   /** Marks what a search has found; `null`: there is no search. */
@@ -282,9 +291,16 @@ export class Chart {
     if (single) {
       this.#drawIos(ctx);
     } else {
-      this.#title(ctx, areas.heat.y, "Latency of every I/O", true);
-      this.#latencyAxis(ctx);
+      const period = this.#fold?.heat.column_s;
+      const what = this.#fold?.cls === "all" ? "I/Os" : `${this.#fold?.cls ?? ""}s`;
+      this.#title(ctx, areas.heat.y, period === undefined ? "Latency of every I/O" : `Number of ${what}: a column each ${format.span(period)}, up: offset in it`, true);
+      if (period === undefined) this.#latencyAxis(ctx);
+      else this.#offsetAxis(ctx, period);
       this.#clip(ctx, areas.heat, () => {
+        if (this.#fold) {
+          this.#drawFold(ctx, this.#fold);
+          return;
+        }
         this.#drawHeat(ctx);
         this.#drawFound(ctx);
       });
@@ -318,7 +334,7 @@ export class Chart {
       ctx.fillText(name, x + 13, y - 2);
       x += 24 + ctx.measureText(name).width;
     }
-    if (this.#found !== null && !this.#single) {
+    if (this.#found !== null && !this.#single && !this.#fold) {
       ctx.fillStyle = t.mark;
       ctx.fillRect(x, y - 11, 9, 9);
       ctx.fillStyle = t.muted;
@@ -405,6 +421,30 @@ export class Chart {
       ctx.drawImage(image, x0, y0, x1 - x0, y1 - y0);
       ctx.restore();
     }
+  }
+
+  #offsetAxis(ctx: CanvasRenderingContext2D, period: number): void {
+    const t = theme();
+    const { heat } = this.#areas();
+    ctx.textAlign = "right";
+    ctx.textBaseline = "middle";
+    for (const share of [0, 0.25, 0.5, 0.75, 1]) {
+      const y = Math.round(heat.y + heat.h * (1 - share)) + 0.5;
+      ctx.strokeStyle = t.grid;
+      ctx.beginPath();
+      ctx.moveTo(LEFT, y);
+      ctx.lineTo(LEFT + this.plotWidth, y);
+      ctx.stroke();
+      ctx.fillStyle = t.muted;
+      ctx.fillText(share === 0 ? "0" : format.span(share * period), LEFT - 6, y);
+    }
+  }
+
+  #drawFold(ctx: CanvasRenderingContext2D, layer: Layer): void {
+    const { heat } = this.#areas();
+    ctx.imageSmoothingEnabled = false;
+    const image = (layer.image ??= paint(layer));
+    ctx.drawImage(image, this.#x(layer.from), heat.y, this.#x(layer.to) - this.#x(layer.from), heat.h);
   }
 
   /** The cells that hold what was found, and their times along the upper edge. */
@@ -563,8 +603,10 @@ export class Chart {
       ctx.strokeStyle = i === 0 ? t.text : t.mark;
       ctx.fillStyle = ctx.strokeStyle;
       ctx.lineWidth = 1.5;
-      const [x, y] = [this.#x(b.from), this.#y(Math.min(b.highUs, high))];
-      ctx.strokeRect(x, y, this.#x(b.to) - x, this.#y(Math.max(b.lowUs, low)) - y);
+      const x = this.#x(b.from);
+      const y = this.#fold ? heat.y : this.#y(Math.min(b.highUs, high));
+      const bottom = this.#fold ? heat.y + heat.h : this.#y(Math.max(b.lowUs, low));
+      ctx.strokeRect(x, y, this.#x(b.to) - x, bottom - y);
       ctx.textAlign = "left";
       ctx.textBaseline = "top";
       ctx.font = "bold 12px system-ui, sans-serif";
@@ -642,8 +684,8 @@ export class Chart {
       const { heat } = this.#areas();
       const [top, bottom] = [Math.min(drag.y, e.offsetY), Math.max(drag.y, e.offsetY)];
       // What reaches the edge of the heat map has no end there.
-      const highUs = top <= heat.y ? OPEN_US : this.#us(top);
-      const lowUs = bottom >= heat.y + heat.h ? 0 : this.#us(bottom);
+      const highUs = top <= heat.y || this.#fold ? OPEN_US : this.#us(top);
+      const lowUs = bottom >= heat.y + heat.h || this.#fold ? 0 : this.#us(bottom);
       if (highUs > lowUs) this.actions.select({ from: a, to: b, lowUs, highUs }, drag.box === "second");
     } else this.actions.look(a, b);
   }
@@ -686,6 +728,7 @@ export class Chart {
   #cellAt(x: number, y: number): [string, string][] | null {
     const { heat } = this.#areas();
     if (x < LEFT || x > LEFT + this.plotWidth || y < heat.y || y > heat.y + heat.h) return this.#rowAt(x);
+    if (this.#fold) return this.#offsetAt(this.#fold, this.#t(x), 1 - (y - heat.y) / heat.h);
     const [t, us] = [this.#t(x), this.#us(y)];
     const out: [string, string][] = [["Time", `${format.clock(t, Math.max(1e-6, (this.#view.to - this.#view.from) / 2000))} UTC`], ["Latency", format.micros(us)]];
     for (const cls of ["read", "write"] as const) {
@@ -699,6 +742,18 @@ export class Chart {
       out.push([cls === "read" ? "Reads" : "Writes", `${format.count(n ?? 0)} in ${format.span(layer.heat.column_s)}`]);
     }
     return out;
+  }
+
+  #offsetAt({ heat, cls }: Layer, t: number, share: number): [string, string][] | null {
+    const period = heat.column_s;
+    const column = Math.floor((t - heat.from_unix_s) / period);
+    const cells = heat.counts[column];
+    if (!cells) return null;
+    const at = heat.from_unix_s + (column + share) * period;
+    return [
+      ["Time", `${format.clock(at, period / cells.length)} UTC`], ["Offset", format.span(share * period)],
+      [cls === "all" ? "I/Os" : `${cls}s`, `${format.count(cells[Math.floor(share * cells.length)] ?? 0)} in ${format.span(period / cells.length)}`],
+    ];
   }
 
   #rowAt(x: number): [string, string][] | null {
@@ -745,7 +800,9 @@ function paint(layer: Layer): HTMLCanvasElement {
   if (!ctx) return canvas;
   const image = ctx.createImageData(canvas.width, canvas.height);
   // The lightest end of the ramp is left out: one I/O alone must be seen.
-  const colours = layer.cls === "found" ? ramp([theme().mark, theme().mark], RAMP) : ramp(theme().heat[layer.cls].slice(1), RAMP);
+  const t = theme();
+  const stops = layer.cls === "read" || layer.cls === "write" ? t.heat[layer.cls].slice(1) : layer.cls === "found" ? [t.mark, t.mark] : [t.grid, t.text];
+  const colours = ramp(stops, RAMP);
   const scale = (RAMP - 1) / Math.max(Math.log(layer.max), 1e-9);
   counts.forEach((column, c) => {
     column.forEach((n, r) => {

@@ -67,6 +67,14 @@ export interface Story {
   advice?: { text: string; now: string | null }[];
 }
 
+export interface Finding {
+  kind: string;
+  device: string | null;
+  start_unix_s: number;
+  /** Of a period. */
+  evidence: { period_s?: number; class?: Class };
+}
+
 export interface Amount {
   ios: number;
   bytes: number;

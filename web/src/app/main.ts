@@ -9,12 +9,13 @@ import { type Query, ask } from "./api";
 import { Chart } from "./chart";
 import { blocksIn, blocksOf, grown } from "./compare";
 import { comparison } from "./comparison";
-import { type Actor, type Device, type Heat, type Ios, type Series, type Story, type Wait, type Who, nameOf } from "./data";
+import { type Actor, type Device, type Finding, type Heat, type Ios, type Series, type Story, type Wait, type Who, nameOf } from "./data";
 import { type Screen, exportMenu } from "./export_menu";
+import { folded, foldPlan } from "./fold";
 import { CLASSES, type Ways, actors, stories, waits } from "./panels";
 import { Loader } from "./part";
 import { selection } from "./selection";
-import { type Box, type Class, DEFAULT_SPAN_S, IO_SPAN_S, MAX_SPAN_S, MIN_SPAN_S, type Subject, type View, duration, read, stepOf, write, zoomed } from "./view";
+import { type Box, type Class, DEFAULT_SPAN_S, type Fold, IO_SPAN_S, MAX_SPAN_S, MIN_SPAN_S, type Subject, type View, duration, read, stepOf, write, zoomed } from "./view";
 
 interface Shell {
   format: number;
@@ -30,6 +31,8 @@ const FRAME_MS = 250;
 /** Analyses of a live view are asked for again after this; the heat map sooner. */
 const ANALYSES_MS = 10_000;
 const CHART_MS = 2000;
+const FOLD_MS = 10_000;
+const PERIODS_MS = 60_000;
 const MAX_SUGGESTIONS = 200;
 /** Of a wheel or a held key only the view at which it rests is asked for, and kept in the history. */
 const REST_MS = 150;
@@ -45,7 +48,7 @@ class Application {
   readonly #loaders = {
     heat: new Loader("The heat map and throughput"), stories: new Loader("The stories"), waits: new Loader("The waits"),
     actors: new Loader("The actors"), devices: new Loader("The devices"), box: new Loader("The I/Os of the boxes"), start: new Loader("The recordings"),
-    found: new Loader("The I/Os that are searched for"), exported: new Loader("The I/Os of the trace"),
+    periods: new Loader("The periods"), found: new Loader("The I/Os that are searched for"), exported: new Loader("The I/Os of the trace"),
   };
   readonly #stories = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Stories" });
   readonly #waits = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Who waited for whom" });
@@ -58,6 +61,14 @@ class Application {
   readonly #device = h("select", { "aria-label": "Device", onchange: () => this.#set({ device: this.#device.value || null }) }, h("option", { value: "", text: "All devices" }));
   readonly #cls = h("select", { "aria-label": "Class", onchange: () => this.#set({ cls: (this.#cls.value || null) as Class | null }) },
     h("option", { value: "", text: "Reads and writes" }), ...CLASSES.map((c) => h("option", { value: c, text: `Only ${c}` })));
+  /** Latency over time, or the second-offset layout: offered where a period was found. */
+  readonly #layouts = h("select", { hidden: true, "aria-label": "Layout of the heat map", onchange: () => {
+    this.#chart.setFold(null, null);
+    this.#change({ fold: this.#layoutOf[Number(this.#layouts.value)] ?? null });
+  } });
+  #layoutOf: (Fold | null)[] = [null];
+  #periods: Finding[] = [];
+  #lastPeriods = 0;
   readonly #names = h("datalist", { id: "names" });
   readonly #find = h("input", { type: "search", list: "names", placeholder: "Find", "aria-label": "Find a process, control group or file", title: "Marks the times of a process, control group or file (/)", onchange: () => this.#search(this.#find.value), oninput: () => this.#find.value === "" && this.#search("") });
   readonly #foundText = h("small", { role: "status" });
@@ -136,8 +147,8 @@ class Application {
     return h("main", { class: "app" }, head,
       h("div", { class: "answers" }, card("Stories", "stories", this.#loaders.stories, this.#stories), card("Who waited for whom", "waits", this.#loaders.waits, this.#waits)),
       h("section", { class: "panel-box time" },
-        h("header", {}, h("h2", { text: "Over time" }), this.#span, h("small", { class: "hint", text: "drag or wheel: zoom · Shift+drag: who is in a box · Ctrl+drag: compare with another · W A S D: move" }), this.#connection, this.#loaders.start.status, this.#loaders.devices.status, this.#loaders.exported.status,
-          this.#loaders.found.status, h("span", { class: "spring" }), this.#foundText, this.#find, this.#names, this.#select1, exportMenu(() => this.#screen(), this.#loaders.exported)),
+        h("header", {}, h("h2", { text: "Over time" }), this.#span, h("small", { class: "hint", text: "drag or wheel: zoom · Shift+drag: select · Ctrl+drag: compare · W A S D: move" }), this.#connection, this.#loaders.start.status, this.#loaders.devices.status, this.#loaders.exported.status,
+          this.#loaders.found.status, h("span", { class: "spring" }), this.#foundText, this.#layouts, this.#find, this.#names, this.#select1, exportMenu(() => this.#screen(), this.#loaders.exported)),
         this.#loaders.heat.status, this.#chart.root),
       this.#box,
       card("Actors", "actors", this.#loaders.actors, this.#actors, tabs));
@@ -161,6 +172,7 @@ class Application {
     this.#live.hidden = !this.shell.recording || v.host !== null;
     this.#device.value = v.device ?? "";
     this.#cls.value = v.cls ?? "";
+    this.#showLayouts();
     if (document.activeElement !== this.#find) this.#find.value = v.find ?? "";
     this.#filter.hidden = v.filter === null;
     if (v.filter) fill(this.#filter, `Only ${v.filter.by === "cgroup" ? "control group" : v.filter.by} `, h("b", { text: v.filter.name }), h("button", { type: "button", text: "×", title: "Show all (Escape)", "aria-label": "Show all", onclick: () => this.#set({ filter: null }) }));
@@ -278,7 +290,7 @@ class Application {
     this.#view = { ...this.#view, from: to - span, to };
     this.#shown();
     const now = performance.now();
-    if (now - this.#lastChart > CHART_MS && !this.#loaders.heat.busy) this.#loadChart(true);
+    if (now - this.#lastChart > (this.#view.fold ? FOLD_MS : CHART_MS) && !this.#loaders.heat.busy) this.#loadChart(true);
     if (now - this.#lastAnalyses > ANALYSES_MS && !this.#loaders.stories.busy && !this.#loaders.waits.busy) this.#loadAnalyses(true);
   }
 
@@ -337,6 +349,7 @@ class Application {
     this.#loadStories(quiet);
     this.#loadWaits(quiet);
     this.#loadActors(quiet);
+    if (!quiet || performance.now() - this.#lastPeriods > PERIODS_MS) this.#loadPeriods();
   }
 
   /** What each question is about. */
@@ -373,7 +386,13 @@ class Application {
         return;
       }
       const classes = (["write", "read"] as const).filter((c) => view.cls === null || view.cls === c);
-      const heats = classes.map(async (cls) => this.#chart.addHeat(cls, await ask<Heat>("heatmap", { ...range, ...shown, class: cls, width, height }, signal), (to - from) / width));
+      const plan = view.fold && foldPlan(view.fold, from, to, this.#chart.plotWidth, span);
+      if (view.fold && plan) {
+        const cls = view.cls ?? view.fold.cls;
+        const parts = plan.parts.map((p) => ask<Heat>("heatmap", { ...range, ...shown, from: p.from.toFixed(6), to: p.to.toFixed(6), class: cls, width: p.width, height: 1 }, signal));
+        this.#chart.setFold(folded(view.fold, plan, await Promise.all(parts)), cls);
+      } else this.#chart.setFold(null, null);
+      const heats = plan ? [] : classes.map(async (cls) => this.#chart.addHeat(cls, await ask<Heat>("heatmap", { ...range, ...shown, class: cls, width, height }, signal), (to - from) / width));
       await Promise.all(heats);
       const step = stepOf(to - from, width);
       this.#series = await ask<Series>("series", { ...range, ...shown, step: duration(Math.max(step, 0.001)), extended: "true" }, signal);
@@ -407,6 +426,36 @@ class Application {
       waits: this.#waitList,
       askIos: async (signal) => within(await ask<Ios>("ios", { ...range, to: (to + 1).toFixed(6), limit: MAX_IOS }, signal)),
     };
+  }
+
+  /** What comes back at one pace. */
+  #loadPeriods(): void {
+    this.#lastPeriods = performance.now();
+    this.#loaders.periods.run(async (signal) => {
+      const { findings } = await ask<{ findings: Finding[] }>("findings", { ...this.#question(), device: null }, signal);
+      const { device } = this.#view;
+      this.#periods = findings.filter((f) => f.kind === "periodicity" && f.evidence.period_s && (device === null || device === f.device));
+      this.#showLayouts();
+    }, true);
+  }
+
+  #showLayouts(): void {
+    const { fold } = this.#view;
+    const layouts: { text: string; fold: Fold | null }[] = [{ text: "Latency", fold: null }, { text: "Seconds", fold: { periodS: 1, anchorS: 0, cls: null } }];
+    for (const { evidence, device, start_unix_s: start } of this.#periods.slice(0, 8)) {
+      const periodS = Number((evidence.period_s ?? 1).toPrecision(6));
+      // The beats lie a little above the lower edge.
+      layouts.push({ text: `Every ${format.span(periodS)} (${evidence.class ?? ""}s, ${device ?? ""})`, fold: { periodS, anchorS: start - periodS / 8, cls: evidence.class ?? null } });
+    }
+    const same = (a: Fold | null, b: Fold | null) => a?.periodS === b?.periodS && a?.cls === b?.cls;
+    if (!layouts.some((l) => same(l.fold, fold))) layouts.push({ text: `Every ${format.span(fold?.periodS)}`, fold });
+    this.#layouts.hidden = this.#periods.length === 0 && fold === null;
+    const chosen = String(layouts.findIndex((l) => same(l.fold, fold)));
+    if (JSON.stringify(layouts.map((l) => l.fold)) !== JSON.stringify(this.#layoutOf)) {
+      this.#layoutOf = layouts.map((l) => l.fold);
+      fill(this.#layouts, ...layouts.map((l, i) => h("option", { value: String(i), text: l.text })));
+    }
+    this.#layouts.value = chosen;
   }
 
   #search(text: string): void {

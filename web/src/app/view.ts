@@ -34,6 +34,16 @@ export interface View {
   boxes: readonly Box[];
   /** A name whose times are marked. */
   find: string | null;
+  /** `null`: the heat map shows latency over time. */
+  fold: Fold | null;
+}
+
+/** The second-offset layout: a column for each period, which begins at `anchorS`. */
+export interface Fold {
+  periodS: number;
+  anchorS: number;
+  /** What recurs; `null`: I/Os of any class. */
+  cls: Class | null;
 }
 
 export const DEFAULT_SPAN_S = 900;
@@ -76,6 +86,7 @@ export function read(search: string, now: number): Omit<View, "from" | "to"> & {
     filter: named ? { by: by as Subject, name: name.join(":") } : null,
     boxes: params.getAll("box").map(readBox).filter((box) => box !== null).slice(0, 2),
     find: params.get("find"),
+    fold: readFold(params.get("fold") ?? ""),
   };
 }
 
@@ -83,6 +94,13 @@ function readBox(text: string): Box | null {
   const [from, to, lowUs, highUs] = text.split(",").map(Number);
   if (from === undefined || to === undefined || lowUs === undefined || highUs === undefined) return null;
   return Number.isFinite(from) && to > from && lowUs >= 0 && highUs > lowUs ? { from, to, lowUs, highUs } : null;
+}
+
+function readFold(text: string): Fold | null {
+  const [period, anchor, cls] = text.split(",");
+  const [periodS, anchorS] = [Number(period), Number(anchor ?? 0)];
+  if (!(periodS >= 0.001) || !Number.isFinite(periodS) || !Number.isFinite(anchorS)) return null;
+  return { periodS, anchorS, cls: CLASSES.includes(cls ?? "") ? (cls as Class) : null };
 }
 
 /** The address of a view. */
@@ -101,6 +119,7 @@ export function write(view: View): string {
   if (view.cls !== null) params.set("class", view.cls);
   if (view.filter !== null) params.set("filter", `${view.filter.by}:${view.filter.name}`);
   if (view.find !== null) params.set("find", view.find);
+  if (view.fold !== null) params.set("fold", [view.fold.periodS, Number(view.fold.anchorS.toFixed(3)), ...(view.fold.cls === null ? [] : [view.fold.cls])].join(","));
   for (const b of view.boxes) params.append("box", [b.from.toFixed(6), b.to.toFixed(6), b.lowUs.toPrecision(6), b.highUs.toPrecision(6)].map(Number).join(","));
   return `?${params.toString()}`;
 }
