@@ -494,6 +494,86 @@ describe("the application", { skip: missing !== null }, () => {
     await page.close();
   });
 
+  test("has no violation of accessibility and clips nothing, light and dark, from 390 to 2560 pixels", async () => {
+    const axe = await readFile(new URL("node_modules/axe-core/axe.min.js", here), "utf8");
+    const server = await serve();
+    const boxes = `&box=${NOW_S - 3000},${NOW_S - 2000},0,1000000000&box=${NOW_S - 1500},${NOW_S - 500},0,1000000000`;
+    for (const colorScheme of ["light", "dark"]) {
+      const page = await open(`${server.url}${AN_HOUR}${boxes}&find=dd`);
+      await page.emulateMedia({ colorScheme });
+      await page.locator(".compared tbody tr").first().waitFor();
+      await page.locator(".story summary").first().click();
+      await page.evaluate(axe);
+      for (const width of [390, 1024, 1400, 2560]) {
+        await page.setViewportSize({ width, height: width < 500 ? 800 : 900 });
+        await quiet(page);
+        const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+        assert.deepEqual(violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.html).join(" ")}`), [], `${colorScheme}, ${width} pixels`);
+        const clipped = await page.evaluate(() => [...document.querySelectorAll("body *")].filter((e) => {
+          const { overflowX, clipPath } = getComputedStyle(e);
+          // Headlines of stories may be cut off: they open. What is only spoken is a pixel wide.
+          return overflowX !== "visible" && clipPath === "none" && e.clientWidth > 0 && e.scrollWidth > e.clientWidth + 1 && !e.matches("input, select, .line, .hint, .filter");
+        }).map((e) => `${e.tagName} ${e.className}: ${e.scrollWidth} of ${e.clientWidth}, ${e.textContent.slice(0, 60)}`));
+        assert.deepEqual(clipped, [], `${colorScheme}, ${width} pixels`);
+        assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${width} pixels are wide enough`);
+      }
+      assert.deepEqual(page.problems, []);
+      await page.close();
+    }
+    const page = context.pages()[0];
+    await page?.setViewportSize({ width: 1400, height: 900 });
+  });
+
+  test("the keyboard reaches all, and goes through single I/Os", async () => {
+    const server = await serve();
+    const page = await open(`${server.url}?from=${NOW_S - 100}&to=${NOW_S - 100 + 0.04}`);
+    await page.waitForSelector("html[data-mode=ios]");
+    await quiet(page);
+    const all = await page.evaluate(() => {
+      const found = [...document.querySelectorAll("button, a[href], input, select, summary, canvas, .scroll")].filter((e) => e.checkVisibility());
+      found.forEach((e, i) => (e.dataset.nth = String(i)));
+      document.activeElement.blur();
+      return found.length;
+    });
+    const reached = new Set();
+    for (let i = 0; i < 2 * all && reached.size < all; i++) {
+      await page.keyboard.press("Tab");
+      reached.add(await page.evaluate(() => document.activeElement.dataset.nth));
+    }
+    reached.delete(undefined);
+    assert.equal(reached.size, all);
+    await page.locator(".chart canvas").focus();
+    await page.keyboard.press(".");
+    const first = await page.locator(".io-tip").textContent();
+    await page.keyboard.press(".");
+    const second = await page.locator(".io-tip").textContent();
+    await page.keyboard.press(",");
+    assert.match(first, /Process.*Latency/);
+    assert.notEqual(second, first);
+    assert.equal(await page.locator(".io-tip").textContent(), first);
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
+  test("prints what is on screen, without what paper cannot do", async () => {
+    const server = await serve();
+    const page = await open(`${server.url}${AN_HOUR}&device=sda`);
+    await page.locator(".actors tbody tr").first().waitFor();
+    await quiet(page);
+    await page.emulateMedia({ media: "print" });
+    assert.equal(await page.locator(".bar").isVisible(), false);
+    assert.equal(await page.getByRole("button", { name: "Select", exact: true }).isVisible(), false);
+    assert.match(await page.locator(".printed").textContent(), /^iolens, sda, 2026-11-18 \d\d:/);
+    assert.ok(await page.locator(".printed").isVisible());
+    const { height } = await page.locator(".chart canvas").boundingBox();
+    assert.ok(height >= 380, `the chart is ${height} pixels high`);
+    const cut = await page.evaluate(() => [...document.querySelectorAll(".panel-box, .scroll")].filter((e) => e.scrollHeight > e.clientHeight + 2 && getComputedStyle(e).overflowY !== "visible").length);
+    assert.equal(cut, 0);
+    assert.ok((await page.pdf()).length > 20_000);
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
   test("is live, pauses where it is touched, and goes back with one key", async () => {
     const server = await serve({ recording: true });
     const page = await open(server.url);

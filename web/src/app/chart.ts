@@ -68,8 +68,8 @@ interface Bar {
 /** Latency of every I/O, throughput and in flight over one time axis; of a short time each I/O as a bar. */
 export class Chart {
   readonly root: HTMLElement;
-  readonly #canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": "Latency of every I/O, throughput and I/Os in flight over time" });
-  readonly #tip = h("div", { class: "io-tip", hidden: true });
+  readonly #canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": "Latency of every I/O, throughput and I/Os in flight over time", "aria-describedby": "keys" });
+  readonly #tip = h("div", { class: "io-tip", hidden: true, role: "status" });
   #view: View;
   #layers: Layer[] = [];
   #rows: Row[] = [];
@@ -82,6 +82,8 @@ export class Chart {
   #episodes: Episode[] = [];
   #next: "box" | "second" | null = null;
   #bars: Bar[] = [];
+  /** The bar that the keys have reached. */
+  #stepped = 0;
   #width = 0;
   #height = 0;
   #drag: { x: number; y: number; nowX: number; nowY: number; box: "box" | "second" | null; pan: boolean; from: number; to: number } | null = null;
@@ -92,6 +94,8 @@ export class Chart {
     this.#view = view;
     this.root = h("div", { class: "chart" }, this.#canvas, this.#tip);
     this.#listen();
+    // Printing takes its picture before the next frame.
+    addEventListener("beforeprint", () => this.#draw());
     onTheme(() => {
       for (const layer of [...this.#layers, ...(this.#found ?? []), ...(this.#fold ? [this.#fold] : [])]) layer.image = null;
       this.#later();
@@ -649,6 +653,11 @@ export class Chart {
       this.#later();
     });
     canvas.addEventListener("pointerleave", () => (this.#tip.hidden = true));
+    canvas.addEventListener("blur", () => (this.#tip.hidden = true));
+    canvas.addEventListener("keydown", (e) => {
+      if (!this.#single || (e.key !== "," && e.key !== ".")) return;
+      this.#step(e.key === "." ? 1 : -1);
+    });
   }
 
   #dragged(e: PointerEvent): void {
@@ -700,6 +709,13 @@ export class Chart {
     this.#tip.style.left = right ? "" : `${x + 14}px`;
     this.#tip.style.right = right ? `${this.#width - x + 14}px` : "";
     this.#tip.style.top = `${Math.max(0, Math.min(y - 10, this.#height - 24 - 19 * lines.length))}px`;
+  }
+
+  /** Shows the fields of the next I/O, or of the one before. */
+  #step(by: number): void {
+    this.#stepped = Math.min(this.#bars.length - 1, Math.max(0, this.#tip.hidden ? (by > 0 ? 0 : this.#bars.length - 1) : this.#stepped + by));
+    const bar = this.#bars[this.#stepped];
+    if (bar) this.#hover(Math.max(LEFT, Math.min(bar.x1, LEFT + this.plotWidth)) - 0.5, (bar.y0 + bar.y1) / 2);
   }
 
   #ioAt(x: number, y: number): [string, string][] | null {

@@ -2,6 +2,7 @@ import { Frame, logTicks } from "../charts/svg";
 import { fill, h, s } from "../dom";
 import * as format from "../format";
 import { type Blocks, type Growth, type Shift, latenciesOf, shifts } from "./compare";
+import { table } from "./panels";
 import { latencies } from "./selection";
 import type { Box, Class } from "./view";
 
@@ -25,32 +26,34 @@ export function comparison(root: HTMLElement, boxes: readonly [Box, Box], classe
     fill(root, head, h("p", { class: "empty", text: "No I/O lies in these boxes." }));
     return;
   }
-  const rows = seen.flatMap((c) => shifts(c.before, c.after).map((shift) => row(c.cls, shift)));
+  const measures = seen.flatMap((c) => shifts(c.before, c.after).map((shift) => ({ cls: c.cls, shift })));
   const column = (label: string, ...content: HTMLElement[]) => h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, ...content);
   fill(root, head, h("div", { class: "compared" },
     column("Latency of both boxes", distributions(seen)),
-    column("Change of each measure", h("table", {},
-      h("thead", {}, h("tr", {}, ...["Measure", "A", "B", "Change", "95 % interval"].map((text, i) => h("th", { text, scope: "col", class: i === 0 ? "" : "num" })))),
-      h("tbody", {}, ...rows))),
+    column("Change of each measure", table(
+      [{ text: "Measure" }, { text: "A", kind: "num" }, { text: "B", kind: "num" }, { text: "Change", kind: "num" }, { text: "95 % interval", kind: "num" }],
+      measures.map(({ cls, shift }) => row(cls, shift)), measures.map(({ shift }) => (clear(shift) ? "clear" : "")))),
     column("What takes more time", growth("Actors with more I/O time", actors), growth("Waits that grew", waits))));
 }
 
-function row(cls: Class, shift: Shift): HTMLElement {
+/** Whether chance does not explain the change. */
+const clear = ({ interval }: Shift): boolean => interval !== null && (interval[0] > 0 || interval[1] < 0);
+
+function row(cls: Class, shift: Shift): HTMLElement[] {
   const value = (v: number | null) => (shift.q === null ? (v === null ? format.ABSENT : `${format.number(v)}/s`) : format.micros(v));
   const signed = (percent: number) => `${percent > 0 ? "+" : percent < 0 ? "−" : ""}${format.percent(Math.abs(percent))}`;
-  const clear = shift.interval !== null && (shift.interval[0] > 0 || shift.interval[1] < 0);
-  return h("tr", { class: clear ? "clear" : "" },
+  return [
     h("td", {}, h("span", { class: cls, text: cls }), shift.q === null ? " I/Os" : ` p${format.number(100 * shift.q)}`),
     h("td", { class: "num", text: value(shift.before) }), h("td", { class: "num", text: value(shift.after) }),
     h("td", { class: "num change", text: shift.percent === null ? format.ABSENT : signed(shift.percent) }),
-    h("td", { class: "num", text: shift.interval === null ? "not enough data" : `${signed(shift.interval[0])} to ${signed(shift.interval[1])}` }));
+    h("td", { class: "num", text: shift.interval === null ? "not enough data" : `${signed(shift.interval[0])} to ${signed(shift.interval[1])}` }),
+  ];
 }
 
 function growth(title: string, list: Growth[]): HTMLElement {
   const rate = (seconds: number) => `${format.micros(seconds * 1e6)}/s`;
-  const rows = list.slice(0, 6).map((g) => h("tr", {}, h("td", { text: g.name }), h("td", { class: "num", text: rate(g.before) }), h("td", { class: "num", text: rate(g.after) })));
-  return h("div", {}, h("h3", { text: title }), rows.length === 0 ? h("p", { class: "empty", text: "None." }) : h("table", {},
-    h("thead", {}, h("tr", {}, ...["Who", "A", "B"].map((text, i) => h("th", { text, scope: "col", class: i === 0 ? "" : "num" })))), h("tbody", {}, ...rows)));
+  const rows = list.slice(0, 6).map((g) => [h("td", { text: g.name }), h("td", { class: "num", text: rate(g.before) }), h("td", { class: "num", text: rate(g.after) })]);
+  return h("div", {}, h("h3", { text: title }), rows.length === 0 ? h("p", { class: "empty", text: "None." }) : table([{ text: "Who" }, { text: "A", kind: "num" }, { text: "B", kind: "num" }], rows));
 }
 
 /** The share of the I/Os by latency: A dashed, B solid. */
@@ -78,7 +81,7 @@ function distributions(classes: ClassInBoxes[]): HTMLElement {
     return { cls: c.cls, side, shares };
   }));
   const most = Math.max(...curves.map((c) => Math.max(...c.shares)), 1e-9);
-  const frame = new Frame(440, 158, "Share of the I/Os by latency, A dashed, B solid", { bottom: 32 });
+  const frame = new Frame(440, 158, "Share of the I/Os by latency, A dashed, B solid", { bottom: 32, right: 24 });
   for (const us of logTicks(low, high)) frame.xTick(Math.log(us / low) / width, format.micros(us));
   frame.xTitle("latency (A dashed, B solid)");
   for (const share of [0, 0.5, 1]) frame.yTick(share, format.percent(100 * most * share));

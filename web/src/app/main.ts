@@ -77,6 +77,8 @@ class Application {
   /** What the next drag chooses, for those without a keyboard. */
   readonly #select1 = h("button", { type: "button", text: "Select", title: "The next drag chooses a box (Shift+drag; B: all on screen)", "aria-pressed": "false", onclick: () => this.#choose("box") });
   readonly #select2 = h("button", { type: "button", text: "Compare", title: "The next drag chooses a second box to compare with the first (Ctrl+drag; C: all on screen)", "aria-pressed": "false", onclick: () => this.#choose("second") });
+  /** What is on screen, where paper has no controls. */
+  readonly #printed = h("p", { class: "printed" });
   readonly #connection = h("span", { class: "part-status", role: "status" });
   readonly #open = new Set<string>();
   #list: Story[] = [];
@@ -144,10 +146,10 @@ class Application {
         this.#loadWaits();
         this.#loadActors();
       } })));
-    return h("main", { class: "app" }, head,
+    return h("main", { class: "app" }, head, this.#printed,
       h("div", { class: "answers" }, card("Stories", "stories", this.#loaders.stories, this.#stories), card("Who waited for whom", "waits", this.#loaders.waits, this.#waits)),
       h("section", { class: "panel-box time" },
-        h("header", {}, h("h2", { text: "Over time" }), this.#span, h("small", { class: "hint", text: "drag or wheel: zoom · Shift+drag: select · Ctrl+drag: compare · W A S D: move" }), this.#connection, this.#loaders.start.status, this.#loaders.devices.status, this.#loaders.exported.status,
+        h("header", {}, h("h2", { text: "Over time" }), this.#span, h("small", { id: "keys", class: "hint", title: "Keys: W S zoom, A D move, L live, B selects all on screen, C compares it, / finds, comma and full stop go through single I/Os, Escape closes", text: "drag or wheel: zoom · Shift+drag: select · Ctrl+drag: compare · W A S D: move" }), this.#connection, this.#loaders.start.status, this.#loaders.devices.status, this.#loaders.exported.status,
           this.#loaders.found.status, h("span", { class: "spring" }), this.#foundText, this.#layouts, this.#find, this.#names, this.#select1, exportMenu(() => this.#screen(), this.#loaders.exported)),
         this.#loaders.heat.status, this.#chart.root),
       this.#box,
@@ -168,6 +170,7 @@ class Application {
       this.#to.value = local(v.to);
     }
     this.#span.textContent = `${format.date(v.from)}, ${format.span(v.to - v.from)}`;
+    fill(this.#printed, this.#title());
     this.#live.setAttribute("aria-pressed", String(v.live));
     this.#live.hidden = !this.shell.recording || v.host !== null;
     this.#device.value = v.device ?? "";
@@ -405,21 +408,25 @@ class Application {
     this.#chart.setIos(ios);
   }
 
+  /** What is on screen, in a line. */
+  #title(): string {
+    const { from, to, device, cls, filter, host } = this.#view;
+    const [begin, end] = [from, to].map((s) => new Date(s * 1000).toISOString().replace("T", " ").slice(0, -1));
+    return ["iolens", host, device ?? "all devices", cls && `only ${cls}`, filter && `only ${filter.by} ${filter.name}`, `${begin} to ${end} UTC`].filter(Boolean).join(", ");
+  }
+
   /** What is on screen, for other programs. */
   #screen(): Screen {
-    const { from, to, device, cls, filter, host } = this.#view;
-    const iso = (s: number) => new Date(s * 1000).toISOString();
+    const { from, to, device, host } = this.#view;
+    const second = new Date(from * 1000).toISOString().slice(0, 19).replaceAll(":", "");
     const range = { ...this.#question(), ...this.#shownIos() };
     const within = (ios: Ios) => chosen(ios, (i) => startOf(ios, i) < to && (ios.columns.done_unix_s[i] ?? 0) > from);
     const inView = (at: number | null) => at !== null && at > from && at <= to;
     const rows = this.#series?.columns["time_unix_s"]?.map((at, i) => (inView(at) ? i : -1)).filter((i) => i >= 0) ?? [];
     return {
-      name: ["iolens", host, device, iso(from).slice(0, 19).replaceAll(":", "")].filter(Boolean).join("-"),
+      name: ["iolens", host, device, second].filter(Boolean).join("-"),
       address: new URL(write({ ...this.#view, live: false }), location.href).href,
-      picture: () => this.#chart.picture([
-        "iolens", host, device ?? "all devices", cls && `only ${cls}`, filter && `only ${filter.by} ${filter.name}`,
-        `${iso(from).replace("T", " ").slice(0, -1)} to ${iso(to).replace("T", " ").slice(0, -1)} UTC`,
-      ].filter(Boolean).join(", ")),
+      picture: () => this.#chart.picture(this.#title()),
       ios: this.#ios && within(this.#ios),
       series: this.#series && { ...this.#series, columns: at(this.#series.columns, rows) },
       actors: this.#actorList,

@@ -24,6 +24,27 @@ function button(cls: string, text: string, title: string, onclick: () => void): 
   return h("button", { type: "button", class: cls, text, title, onclick: (e: Event) => { e.stopPropagation(); onclick(); } });
 }
 
+/** The title of a column: of numbers, or spoken but not shown. */
+export interface Title {
+  text: string;
+  kind?: "num" | "spoken";
+}
+
+/** A table whose rows become blocks with named cells where the screen is narrow. The roles keep it a table for screen readers there. */
+export function table(titles: Title[], rows: HTMLElement[][], classes: string[] = []): HTMLElement {
+  const head = titles.map((t) => h("th", { class: t.kind === "num" ? "num" : "", scope: "col", role: "columnheader" }, t.kind === "spoken" ? h("span", { class: "spoken", text: t.text }) : t.text));
+  const body = rows.map((cells, i) => {
+    cells.forEach((cell, c) => {
+      cell.setAttribute("role", "cell");
+      cell.dataset["label"] = titles[c]?.text ?? "";
+      // A narrow screen has no room for cells that say nothing.
+      if (cell.textContent === format.ABSENT) cell.classList.add("absent");
+    });
+    return h("tr", { role: "row", class: classes[i] ?? "" }, ...cells);
+  });
+  return h("table", { role: "table" }, h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, ...head)), h("tbody", { role: "rowgroup" }, ...body));
+}
+
 /** A group that can be clicked, with its class. */
 function who(w: Who, by: Subject, ways: Ways, pid: boolean): HTMLElement {
   const name = nameOf(w);
@@ -98,15 +119,17 @@ export function waits(root: HTMLElement, list: Wait[], notes: string[], by: Subj
       ["p-held", w.held_s, "held above the device"], ["p-device", w.device_s, "the device itself"], ["p-unknown", w.unknown_s, "unknown"],
     ];
     const spoken = parts.filter(([, s]) => s > 0).map(([, s, name]) => `${name} ${seconds(s)}`).join(", ");
-    return h("tr", {},
+    return [
       h("td", {}, who(w.victim, by, ways, true), h("small", { class: "dev", text: ` ${w.device}` })),
       h("td", { class: "num", text: seconds(w.io_time_s) }),
       h("td", {}, h("span", { class: "parts", role: "img", "aria-label": spoken, title: spoken }, ...parts.map(([cls, s, name]) => piece(cls, share(s), `${name} ${seconds(s)}`)))),
       h("td", { class: "num", text: behind > 0 ? seconds(behind) : format.ABSENT }),
-      h("td", {}, first && behind > 0 ? who(first, by, ways, true) : format.ABSENT, w.behind.length > 1 && behind > 0 ? h("small", { text: ` ${format.percent((100 * first!.seconds) / behind)} of it`, title: w.behind.map((b) => `${nameOf(b)} ${seconds(b.seconds)}`).join("\n") }) : null));
+      h("td", {}, first && behind > 0 ? who(first, by, ways, true) : format.ABSENT, w.behind.length > 1 && behind > 0 ? h("small", { text: ` ${format.percent((100 * first!.seconds) / behind)} of it`, title: w.behind.map((b) => `${nameOf(b)} ${seconds(b.seconds)}`).join("\n") }) : null),
+    ];
   });
   const legend = h("p", { class: "legend" }, ...([["p-undisturbed", "undisturbed"], ["p-behind", "behind others"], ["p-own", "its own queue"], ["p-held", "held"], ["p-device", "device"]] as const).map(([cls, name]) => h("span", {}, h("i", { class: cls }), name)));
-  fill(root, h("table", {}, h("thead", {}, h("tr", {}, ...["Victim", "I/O time", "", "Behind others", "Behind whom"].map((t, i) => h("th", { class: i === 1 || i === 3 ? "num" : "", text: t, scope: "col" })))), h("tbody", {}, ...rows)), legend, ...notes.map((n) => h("p", { class: "note", text: n })));
+  const titles: Title[] = [{ text: "Victim" }, { text: "I/O time", kind: "num" }, { text: "Parts of it", kind: "spoken" }, { text: "Behind others", kind: "num" }, { text: "Behind whom" }];
+  fill(root, table(titles, rows), legend, ...notes.map((n) => h("p", { class: "note", text: n })));
 }
 
 /** Processes, control groups or files with most I/O time. */
@@ -125,16 +148,17 @@ export function actors(root: HTMLElement, list: Actor[], others: Actor | null, n
   const rows = all.map((a) => {
     const name = a === others ? "others together" : a.name ? a.name : "the kernel";
     const filter = a !== others && a.name ? button("name", name, `Show only ${name}`, () => ways.filter({ by, name })) : h("span", { class: "name", text: name });
-    return h("tr", { class: chosen === name ? "chosen" : "" },
+    return [
       h("td", { class: "actor" }, filter),
       h("td", { class: "num", text: seconds(a.io_time_s) }),
       h("td", {}, h("span", { class: "amount" }, piece("time-bar", a.io_time_s / most, ""))),
       ...amount(a.read, "read"), ...amount(a.write, "write"),
-      h("td", { class: "num", text: a.flush.ios > 0 ? format.count(a.flush.ios) : format.ABSENT }));
+      h("td", { class: "num", text: a.flush.ios > 0 ? format.count(a.flush.ios) : format.ABSENT }),
+    ];
   });
-  const titles = ["", "I/O time", "", "Reads", "Bytes", "Mean", "Writes", "Bytes", "Mean", "Flushes"];
-  titles[0] = by === "process" ? "Process" : by === "cgroup" ? "Control group" : "File";
-  fill(root, h("table", {}, h("thead", {}, h("tr", {}, ...titles.map((t, i) => h("th", { class: i === 0 || i === 2 ? "" : "num", text: t, scope: "col" })))), h("tbody", {}, ...rows)), ...notes.map((n) => h("p", { class: "note", text: n })));
+  const numbers = ["Reads", "Bytes read", "Mean of reads", "Writes", "Bytes written", "Mean of writes", "Flushes"].map((text): Title => ({ text, kind: "num" }));
+  const titles: Title[] = [{ text: by === "process" ? "Process" : by === "cgroup" ? "Control group" : "File" }, { text: "I/O time", kind: "num" }, { text: "Beside the others", kind: "spoken" }, ...numbers];
+  fill(root, table(titles, rows, all.map((a) => (a.name !== null && chosen === a.name ? "chosen" : ""))), ...notes.map((n) => h("p", { class: "note", text: n })));
 }
 
 export { CLASSES };

@@ -2,7 +2,7 @@ import { fill, h } from "../dom";
 import * as format from "../format";
 import { type Ios, processName } from "./data";
 import { type Box, type Class, OPEN_US } from "./view";
-import type { Ways } from "./panels";
+import { type Ways, table } from "./panels";
 
 type Dimension = "process" | "cgroup" | "file" | "class" | "origin" | "device" | "size";
 
@@ -77,10 +77,11 @@ export function selection(root: HTMLElement, ios: Ios, box: Box, ways: Ways, too
     else if (r.dimension === "device") ways.device(r.value);
   };
   const plain = (r: Difference) => r.dimension === "origin" || r.dimension === "size";
-  fill(root, head, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "What distinguishes the I/Os of the box" }, h("table", {},
-    h("thead", {}, h("tr", {}, ...["What", "Inside", "Outside", ""].map((t) => h("th", { text: t, scope: "col" })))),
-    h("tbody", {}, ...rows.slice(0, 12).map((r) => h("tr", {},
-      h("td", {}, h("small", { text: `${TITLES[r.dimension]} ` }), plain(r) ? h("b", { text: r.value }) : h("button", { type: "button", class: "name", text: r.value, title: `Show only ${r.value}`, onclick: () => choose(r) })),
-      h("td", { class: "num", text: format.percent(100 * r.inside) }), h("td", { class: "num", text: format.percent(100 * r.outside) }),
-      h("td", { class: "pair" }, bar("inside", r.inside), bar("outside", r.outside))))))));
+  const cells = rows.slice(0, 12).map((r) => [
+    h("td", {}, h("small", { text: `${TITLES[r.dimension]} ` }), plain(r) ? h("b", { text: r.value }) : h("button", { type: "button", class: "name", text: r.value, title: `Show only ${r.value}`, onclick: () => choose(r) })),
+    h("td", { class: "num", text: format.percent(100 * r.inside) }), h("td", { class: "num", text: format.percent(100 * r.outside) }),
+    h("td", { class: "pair" }, bar("inside", r.inside), bar("outside", r.outside)),
+  ]);
+  const found = table([{ text: "What" }, { text: "Inside", kind: "num" }, { text: "Outside", kind: "num" }, { text: "Both as bars", kind: "spoken" }], cells);
+  fill(root, head, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "What distinguishes the I/Os of the box" }, found));
 }
