@@ -20,16 +20,17 @@ pub struct Place {
     pub why: String,
 }
 
+impl Place {
+    /// Where in its file it is, and what is damaged there.
+    pub fn position(&self) -> String {
+        let unit = if self.binary { "byte" } else { "line" };
+        format!("{unit} {}: {}", self.at, self.why)
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unit = if self.binary { "byte" } else { "line" };
-        write!(
-            f,
-            "{}: {unit} {}: {}",
-            self.file.display(),
-            self.at,
-            self.why
-        )
+        write!(f, "{}: {}", self.file.display(), self.position())
     }
 }
 

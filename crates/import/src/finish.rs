@@ -7,6 +7,7 @@ use iolens_core::model::{
     Source, layers_above,
 };
 
+use super::damage::Damage;
 use super::devices::MAX_DEVICES;
 use super::log::{Epoch, ImportError, ImportOptions, Imported, Log, Shared};
 use super::recognise::Kind;
@@ -33,10 +34,9 @@ pub(super) fn finish(
     }
     for (_, log) in &logs {
         if log.first_ns().is_none() {
-            let why = log.unusable.unwrap_or("nothing in it could be used");
             return Err(ImportError::Empty {
                 file: log.file.clone(),
-                why,
+                why: why_empty(log, &damage),
             });
         }
     }
@@ -82,6 +82,17 @@ pub(super) fn finish(
     out.meta.end_ns = last;
     note_damage(&mut out);
     Ok(out)
+}
+
+/// What to say of a log with nothing to import: its first damage, unless its kind knows better.
+fn why_empty(log: &Log, damage: &Damage) -> String {
+    if let Some(why) = log.unusable {
+        return why.to_owned();
+    }
+    match damage.places.iter().find(|p| p.file == log.file) {
+        Some(place) => format!("nothing in it could be used; {}", place.position()),
+        None => "nothing in it could be used".to_owned(),
+    }
 }
 
 fn rename(log: &mut Log, same: &HashMap<DevId, DevId>) {

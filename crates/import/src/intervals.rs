@@ -108,10 +108,10 @@ fn place_run(log: &mut Log, mut run: Run, begin_ns: i64, day_first: bool) -> i64
     }
     let mut end = begin_ns;
     let mut previous: Option<i64> = None;
-    let mut skipped = 0;
+    let mut skipped = 0u32;
     for (report, stamp) in run.reports.into_iter().zip(stamps) {
         if report.since_boot {
-            skipped += 1;
+            skipped += u32::from(!report.rows.is_empty());
             previous = stamp.or(previous);
             continue;
         }

@@ -132,14 +132,20 @@ fn row(log: &mut Log, disk: &Json<'_>) -> Option<Row> {
         Some(group) => log.devices.group(group.as_bytes()),
         None => log.devices.by_name(name.as_bytes()),
     };
+    // The import is refused in the end: rows of devices without a number would only take memory.
+    if log.devices.too_many() {
+        return None;
+    }
     let mut row = Row::new(dev);
+    let mut has_cells = false;
     for (key, v) in disk.entries() {
         let column = column(key);
         if let (Some(v), true) = (v.number(), column != Column::Skip) {
             row.put(column, (v, None));
+            has_cells = true;
         }
     }
-    Some(row)
+    has_cells.then_some(row)
 }
 
 #[cfg(test)]
@@ -195,6 +201,25 @@ mod tests {
         )
         .expect_err("is damaged");
         assert!(e.to_string().contains("x.json: line "), "{e}");
+    }
+
+    #[test]
+    fn a_name_longer_than_any_is_said_where_it_is() {
+        let name = "x".repeat(1 << 20);
+        let text = format!(
+            r#"{{"sysstat": {{"hosts": [{{"nodename": "a", "statistics": [
+                {{"disk": [{{"disk_device": "{name}"}}]}}]}}]}}}}"#
+        );
+        let got = parse_bytes(
+            Kind::IostatJson,
+            Path::new("x.json"),
+            text.as_bytes(),
+            ImportOptions::default(),
+        );
+        let message = got.expect_err("nothing is in it").to_string();
+        let expected = "x.json: nothing in it could be used; line 2: a string longer than any tool prints: \
+                        the rest of it was left out";
+        assert_eq!(message, expected);
     }
 
     #[test]

@@ -223,7 +223,7 @@ pub enum ImportError {
         /// Path of the file.
         file: PathBuf,
         /// Reason.
-        why: &'static str,
+        why: String,
     },
     /// Damage with `--strict`.
     #[error("{first} ({count} damaged in all; without --strict the rest is imported)")]

@@ -473,6 +473,9 @@ pub struct LivePlan {
     /// Show recorded samples of counters (see `iolens record --counters-raw`), a row per sample, without waiting
     #[arg(long, value_name = "DIR")]
     pub replay: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
+    pub clock: ClockArgs,
 }
 
 impl LivePlan {

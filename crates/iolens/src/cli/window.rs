@@ -66,11 +66,16 @@ impl ClockArgs {
 
     /// How instants of this recording are shown; the reader knows the date of `first_ns`.
     pub fn times(&self, meta: &RecordingMeta, first_ns: i64) -> Times {
+        self.times_since(meta.start_unix_ns, first_ns)
+    }
+
+    /// The same of nanoseconds since `start_unix_ns`.
+    pub fn times_since(&self, start_unix_ns: i64, first_ns: i64) -> Times {
         let clock = if self.relative {
             Clock::Relative
         } else {
             Clock::Wall(self.zone())
         };
-        Times::new(clock, meta.start_unix_ns, first_ns)
+        Times::new(clock, start_unix_ns, first_ns)
     }
 }

@@ -45,10 +45,20 @@ pub fn run(plan: &FilesPlan) -> Result<u8> {
         FilesBy::Path => By::Path,
         FilesBy::Cgroup => By::Cgroup,
     };
-    let report = analyse(&recording, Window::new(range.start, range.end), by, &caller)?;
+    let window = Window::new(range.start, range.end);
+    let report = analyse(&recording, window, by, &caller)?;
     let text = match plan.json {
         true => files_json::render(&report, recording.meta(), recording.path()),
-        false => files_text::render(&report, recording.meta(), crate::streams::layout()),
+        false => {
+            let times = plan.clock.times(recording.meta(), range.start);
+            files_text::render(
+                &report,
+                recording.meta(),
+                window,
+                &times,
+                crate::streams::layout(),
+            )
+        }
     };
     crate::streams::stdout().write_all(text.as_bytes())?;
     Ok(0)

@@ -13,6 +13,7 @@ use iolens_core::analysis::timeline::{
 };
 use iolens_core::model::{CounterSample, Device, LossReason, Lost, Named, Observation, Source};
 use iolens_observe::counters::monotonic_ns;
+use iolens_observe::topology::wall_clock_ns;
 use iolens_recorder::{Feed, NameLookup, SelfCheck, Taken};
 
 use crate::cli::{Format, LivePlan};
@@ -21,6 +22,7 @@ use crate::engine::rows::{device_keys, group_name};
 use crate::present::escape;
 use crate::present::layout::count_of;
 use crate::present::query_text::{self, Spelling};
+use crate::present::times::Times;
 use crate::present::zoom::{self, ZoomWriter};
 use crate::streams::{Stdout, stdout};
 use iolens_core::model::Names;
@@ -58,7 +60,9 @@ pub fn run(
         eprintln!("iolens: {}", escape::terminal(line));
     }
     eprintln!("iolens: source: {}", feed.source());
-    let mut output = RowsOutput::new(plan, devices, feed.source())?;
+    let start_unix_ns = wall_clock_ns() - (monotonic_ns() - feed.start_ns());
+    let times = plan.clock.times_since(start_unix_ns, 0);
+    let mut output = RowsOutput::new(plan, devices, feed.source(), Some(times))?;
     if let Some(note) = output.layers.note() {
         eprintln!("iolens: {}", query_text::note(&note, Spelling::Flags));
     }
@@ -77,10 +81,17 @@ struct RowsOutput {
     layers: Layers,
     devices: Vec<Device>,
     names: Names,
+    /// How instants are written; `None`: no date is known of them.
+    times: Option<Times>,
 }
 
 impl RowsOutput {
-    fn new(plan: &LivePlan, devices: Vec<Device>, source: Source) -> Result<RowsOutput> {
+    fn new(
+        plan: &LivePlan,
+        devices: Vec<Device>,
+        source: Source,
+        times: Option<Times>,
+    ) -> Result<RowsOutput> {
         let by = GroupBy::from(plan.rows.by);
         let json = plan.json || plan.rows.format == Format::Json;
         let format = if json {
@@ -95,6 +106,10 @@ impl RowsOutput {
         } else {
             writer
         };
+        let writer = match &times {
+            Some(times) => writer.with_times(times.clone()),
+            None => writer,
+        };
         let mut out = stdout();
         out.write_all(writer.begin().as_bytes())?;
         out.flush()?;
@@ -106,6 +121,7 @@ impl RowsOutput {
             layers,
             devices,
             names: Names::default(),
+            times,
         })
     }
 
@@ -137,6 +153,7 @@ impl RowsOutput {
 
     /// Says what the kernel counted and its tracepoints did not report: no row can show that.
     fn warn(&self, lost: &[Lost]) {
+        let times = self.times.clone().unwrap_or_else(Times::relative);
         for l in lost.iter().filter(|l| l.reason == LossReason::Unaccounted) {
             let name = self
                 .devices
@@ -149,10 +166,9 @@ impl RowsOutput {
                 "I/O",
             );
             eprintln!(
-                "iolens: {}: {missing} ({class}) from {:.1} to {:.1} s not shown: only the kernel's own counters hold them ({})",
+                "iolens: {}: {missing} ({class}) from {} not shown: only the kernel's own counters hold them ({})",
                 escape::terminal(name),
-                l.from_ns as f64 / 1e9,
-                l.to_ns as f64 / 1e9,
+                times.span_to(l.from_ns, l.to_ns, 1),
                 l.reason.name()
             );
         }

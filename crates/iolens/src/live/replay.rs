@@ -39,7 +39,7 @@ pub fn run(plan: &LivePlan, dir: &Path) -> Result<u8> {
     ] {
         eprintln!("iolens: {line}");
     }
-    let mut output = RowsOutput::new(plan, devices, Source::Counters)?;
+    let mut output = RowsOutput::new(plan, devices, Source::Counters, None)?;
     let start_cs = samples.first().map_or(0, |s| s.uptime_cs);
     let mut steps = Steps::new(&output);
     for sample in &samples {

@@ -10,6 +10,7 @@ use iolens_core::model::Class;
 
 use super::layout::{count_of, number, size};
 use super::record_text::shell_word;
+use super::times::Times;
 
 /// Before the load.
 pub fn load_begins(duration: Duration, period: Duration, burst_bytes: u64) -> String {
@@ -32,7 +33,12 @@ pub fn load_done(reads: u64, flushes: u64, written_bytes: u64) -> String {
 }
 
 /// The sentence above the tables: what the reader lost, and what its second says of that.
-pub fn reads_stopped(slowest: &SlowestIo, worst: &Row, second: Option<&Row>) -> String {
+pub fn reads_stopped(
+    slowest: &SlowestIo,
+    worst: &Row,
+    second: Option<&Row>,
+    times: &Times,
+) -> String {
     let ms = |ns: i64| number(Some(ns as f64 / 1e6), 1);
     let stopped_ns = slowest.gap_ns.unwrap_or(slowest.total_ns);
     let written = size(worst.flows[Class::Write as usize].bytes as f64);
@@ -45,17 +51,17 @@ pub fn reads_stopped(slowest: &SlowestIo, worst: &Row, second: Option<&Row>) -> 
     });
     format!(
         "Reads stopped for {} ms: the slowest took {} ms instead of {} ms (median of {}). {written} of writes completed in the \
-         10 ms in which it ended, at {:.2} s.{of_second}\n\n",
+         10 ms in which it ended, at {}.{of_second}\n\n",
         ms(stopped_ns),
         ms(slowest.total_ns),
         number(Some(slowest.median_ns as f64 / 1e6), 2),
         count_of(slowest.ios, "read"),
-        slowest.done_ns as f64 / 1e9,
+        times.instant_to(slowest.done_ns, 2),
     )
 }
 
 /// The same where single reads are not known: what the worst slot shows and what the second around it says.
-pub fn worst_moment(worst: &Row, second: &Row) -> String {
+pub fn worst_moment(worst: &Row, second: &Row, times: &Times) -> String {
     // What completes in 10 ms may have been moved before: an amount, not a rate.
     let written = |row: &Row| size(row.flows[Class::Write as usize].bytes as f64);
     let read_ms = |row: &Row| {
@@ -65,9 +71,9 @@ pub fn worst_moment(worst: &Row, second: &Row) -> String {
             })
     };
     format!(
-        "Worst {:.0} ms (ending at {:.2} s): {} of writes completed, {}. Same second in iostat: {}/s written, {}.\n\n",
+        "Worst {:.0} ms (ending at {}): {} of writes completed, {}. Same second in iostat: {}/s written, {}.\n\n",
         worst.seconds() * 1e3,
-        worst.to_ns as f64 / 1e9,
+        times.instant_to(worst.to_ns, 2),
         written(worst),
         read_ms(worst),
         written(second),
@@ -104,13 +110,12 @@ pub fn side_by_side(left: (&str, &str), right: (&str, &str), columns: usize) -> 
 }
 
 /// The command that shows the worst moment more closely.
-pub fn closer_look(path: &Path, worst: &Row) -> String {
-    let (from, to) = (
-        (worst.from_ns as f64 / 1e9 - 0.05).max(0.0),
-        worst.to_ns as f64 / 1e9 + 0.05,
-    );
+pub fn closer_look(path: &Path, worst: &Row, times: &Times) -> String {
+    const AROUND_NS: i64 = 50_000_000;
+    let from = times.argument((worst.from_ns - AROUND_NS).max(0));
+    let to = times.argument(worst.to_ns + AROUND_NS);
     format!(
-        "Millisecond by millisecond: iolens zoom {} --step 1ms --from {from:.2} --to {to:.2} -x\n",
+        "Millisecond by millisecond: iolens zoom {} --step 1ms --from {from} --to {to} -x\n",
         shell_word(path)
     )
 }
@@ -169,7 +174,7 @@ mod tests {
         }
         timeline.finish(window.to_ns).expect("an end");
         let row = timeline.next_row().expect("a row");
-        let text = reads_stopped(&slowest, &row, Some(&row));
+        let text = reads_stopped(&slowest, &row, Some(&row), &Times::relative());
         assert_eq!(
             text,
             "Reads stopped for 24.5 ms: the slowest took 22.2 ms instead of 0.09 ms (median of 5,980 reads). 8.39 MB of writes \

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use iolens_core::analysis::Window;
 use iolens_core::analysis::files::answers::ClassTable;
 use iolens_core::analysis::files::overhead::Part;
 use iolens_core::analysis::files::{By, ClassReport, FilesReport, Group, SlowRequest};
@@ -9,6 +10,7 @@ use iolens_core::model::RecordingMeta;
 
 use super::escape::terminal;
 use super::layout::{Layout, Role, count_of, number, size};
+use super::times::Times;
 
 /// Rows of the tables by process, file or control group.
 const MAX_ROWS: usize = 30;
@@ -17,10 +19,16 @@ const MAX_SLOW: usize = 10;
 /// Cells of a waterfall.
 const WATERFALL: usize = 40;
 
-/// The whole text.
-pub fn render(r: &FilesReport, meta: &RecordingMeta, layout: Layout) -> String {
+/// The whole text: requests of `window`.
+pub fn render(
+    r: &FilesReport,
+    meta: &RecordingMeta,
+    window: Window,
+    times: &Times,
+    layout: Layout,
+) -> String {
     let mut out = String::new();
-    head(&mut out, r, meta);
+    head(&mut out, r, meta, window, times);
     let mut out = layout.sentences(&out);
     r.classes.iter().for_each(|c| class(&mut out, c, layout));
     groups(&mut out, title_of(r.by), &r.groups, MAX_ROWS, layout);
@@ -35,14 +43,10 @@ pub fn render(r: &FilesReport, meta: &RecordingMeta, layout: Layout) -> String {
     }
     calls(&mut out, r, layout);
     syncs(&mut out, r, layout);
-    slowest(&mut out, "Slowest requests", &r.slowest, MAX_SLOW, layout);
-    slowest(
-        &mut out,
-        "Slowest syncs",
-        &r.slowest_syncs,
-        MAX_SLOW / 2,
-        layout,
-    );
+    let requests = &r.slowest[..r.slowest.len().min(MAX_SLOW)];
+    slowest(&mut out, "Slowest requests", requests, times, layout);
+    let syncs = &r.slowest_syncs[..r.slowest_syncs.len().min(MAX_SLOW / 2)];
+    slowest(&mut out, "Slowest syncs", syncs, times, layout);
     out
 }
 
@@ -68,13 +72,15 @@ fn title_of(by: By) -> &'static str {
     }
 }
 
-fn head(out: &mut String, r: &FilesReport, meta: &RecordingMeta) {
+fn head(out: &mut String, r: &FilesReport, meta: &RecordingMeta, window: Window, times: &Times) {
     let _ = write!(
         out,
         "{} requests, {} syncs, {} lost",
         r.requests, r.syncs, r.lost_requests
     );
-    let _ = writeln!(out, "; source {}", terminal(&meta.source.to_string()));
+    let (from, to) = (times.full(window.from_ns), times.instant(window.to_ns));
+    let source = meta.source.to_string();
+    let _ = writeln!(out, "; {from} to {to}; source {}", terminal(&source));
     if r.unknown_start > 0 {
         let n = r.unknown_start;
         let _ = writeln!(
@@ -104,12 +110,18 @@ fn head(out: &mut String, r: &FilesReport, meta: &RecordingMeta) {
         }
     }
     if let Some(p) = &r.peak {
+        let from = times.instant(nanoseconds(p.start_s));
         let _ = writeln!(
             out,
-            "peak load: {:.0} requests/s from {:.3} s for {:.0} s, {:.2} times the mean",
-            p.per_s, p.start_s, p.length_s, p.ratio
+            "peak load: {:.0} requests/s from {} for {:.0} s, {:.2} times the mean",
+            p.per_s, from, p.length_s, p.ratio
         );
     }
+}
+
+/// Of seconds since the recording's start.
+fn nanoseconds(seconds: f64) -> i64 {
+    (seconds * 1e9).round() as i64
 }
 
 /// Median and 95th percentile, or what stands in their place.
@@ -362,7 +374,7 @@ fn syncs(out: &mut String, r: &FilesReport, layout: Layout) {
     }
 }
 
-fn slowest(out: &mut String, title: &str, slowest: &[SlowRequest], most: usize, layout: Layout) {
+fn slowest(out: &mut String, title: &str, slowest: &[SlowRequest], times: &Times, layout: Layout) {
     if slowest.is_empty() {
         return;
     }
@@ -373,7 +385,7 @@ fn slowest(out: &mut String, title: &str, slowest: &[SlowRequest], most: usize, 
         );
         vec![
             format!("{} {} {}", s.class, terminal(who), terminal(name)),
-            number(Some(s.start_s), 3),
+            times.instant(nanoseconds(s.start_s)),
             us(Some(s.call_us)),
             us(Some(s.total_us)),
             s.ios.to_string(),
@@ -381,20 +393,12 @@ fn slowest(out: &mut String, title: &str, slowest: &[SlowRequest], most: usize, 
             waterfall(s),
         ]
     };
-    let rows: Vec<Vec<String>> = slowest.iter().take(most).map(row).collect();
+    let rows: Vec<Vec<String>> = slowest.iter().map(row).collect();
     let title = format!("{title} (o open, R/W I/O from a device, r from memory, . gap)");
     table(
         out,
         &title,
-        [
-            "",
-            "start s",
-            "calls us",
-            "us",
-            "I/Os",
-            "bytes",
-            "over time",
-        ],
+        ["", "start", "calls us", "us", "I/Os", "bytes", "over time"],
         1,
         &rows,
         layout,
@@ -427,7 +431,20 @@ fn waterfall(s: &SlowRequest) -> String {
 mod tests {
     use super::*;
     use crate::present::files_sample::report;
+    use crate::present::times::Clock;
     use iolens_core::model::Source;
+    use jiff::tz::TimeZone;
+
+    /// Twelve seconds from midnight on.
+    const WINDOW: Window = Window {
+        from_ns: 0,
+        to_ns: 12_000_000_000,
+    };
+
+    fn utc() -> Times {
+        const START_UNIX_NS: i64 = 1_795_046_400_000_000_000;
+        Times::new(Clock::Wall(TimeZone::UTC), START_UNIX_NS, 0)
+    }
 
     #[test]
     fn the_text_says_where_the_time_went_and_escapes_names() {
@@ -435,6 +452,8 @@ mod tests {
         let text = render(
             &report("/srv/\u{1b}[31mred", 40, 1_000_000),
             &meta,
+            WINDOW,
+            &utc(),
             Layout::PLAIN,
         );
         assert!(!text.contains('\u{1b}'), "{text}");
@@ -444,7 +463,8 @@ mod tests {
             "{text}"
         );
         for words in [
-            "40 requests, 1 syncs, 0 lost; source ebpf",
+            "40 requests, 1 syncs, 0 lost; 2026-11-19 00:00:00.000 UTC to 00:00:12.000; source ebpf",
+            "requests/s from 00:00:0",
             "first I/O",
             "Slowest requests",
             "5000.0",
@@ -464,6 +484,8 @@ mod tests {
         let text = render(
             &report(&"/srv/a/long/path".repeat(12), 40, 1_000_000),
             &meta,
+            WINDOW,
+            &utc(),
             layout,
         );
         let wide: Vec<&str> = text.lines().filter(|l| l.chars().count() > 80).collect();

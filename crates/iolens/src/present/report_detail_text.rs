@@ -31,7 +31,7 @@ fn lines(out: &mut String, d: &DeviceDetail, times: &Times) {
     }
     stages(out, &d.stages);
     gaps_of_the_host(out, &d.stalls);
-    capacity(out, d);
+    capacity(out, d, times);
     if let Some(p) = d.peak_hour {
         let _ = writeln!(
             out,
@@ -198,7 +198,7 @@ fn short(v: f64) -> String {
     }
 }
 
-fn capacity(out: &mut String, d: &DeviceDetail) {
+fn capacity(out: &mut String, d: &DeviceDetail, times: &Times) {
     let c = &d.capacity;
     let state = serde_json::to_value(c.state).ok();
     let state = state
@@ -221,7 +221,12 @@ fn capacity(out: &mut String, d: &DeviceDetail) {
             .filter(|_| of_device)
             .map(|h| format!("headroom {:.1} %", 100.0 * h)),
     ];
-    let _ = writeln!(out, "  capacity: {state}: {} {}", summary(d), known(parts));
+    let _ = writeln!(
+        out,
+        "  capacity: {state}: {} {}",
+        summary(d, times),
+        known(parts)
+    );
 }
 
 /// From this number in flight on a device is not called unloaded.

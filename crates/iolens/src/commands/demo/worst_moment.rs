@@ -9,6 +9,7 @@ use iolens_core::analysis::timeline::{GroupBy, Row, TimelinePlan};
 use iolens_core::model::{Class, DevId};
 use iolens_core::store::{IoColumns, Recording};
 
+use crate::cli::ClockArgs;
 use crate::engine::TimeWindow;
 use crate::engine::caller::Caller;
 use crate::engine::decode::each_io;
@@ -18,6 +19,7 @@ use crate::engine::layers::Layers;
 use crate::engine::part::Part;
 use crate::engine::query::{Grain, Query};
 use crate::engine::rows::{device_name, each_row_of};
+use crate::present::times::Times;
 use crate::present::zoom::{self, ZoomWriter};
 use crate::present::{demo_text, escape};
 
@@ -69,9 +71,10 @@ pub fn show(path: &Path, disk: Option<DevId>) -> Result<()> {
     let second = coarse
         .iter()
         .find(|s| s.from_ns <= worst.from_ns && worst.to_ns <= s.to_ns);
+    let times = ClockArgs::default().times(recording.meta(), range.start);
     let sentence = match (slowest, second) {
-        (Some(read), _) => demo_text::reads_stopped(&read, worst, second),
-        (None, Some(second)) => demo_text::worst_moment(worst, second),
+        (Some(read), _) => demo_text::reads_stopped(&read, worst, second, &times),
+        (None, Some(second)) => demo_text::worst_moment(worst, second, &times),
         (None, None) => String::new(),
     };
     println!(
@@ -84,7 +87,8 @@ pub fn show(path: &Path, disk: Option<DevId>) -> Result<()> {
         .unwrap_or_default();
     let seconds = format!("Each second{of}, as iostat 1 would show it:");
     let detail = format!("Each 10 ms{of} around the worst moment:");
-    let (left, right) = (table(&coarse, COARSE_NS), table(around, FINE_NS));
+    let left = table(&coarse, COARSE_NS, &times);
+    let right = table(around, FINE_NS, &times);
     print!(
         "{}",
         demo_text::side_by_side(
@@ -95,7 +99,7 @@ pub fn show(path: &Path, disk: Option<DevId>) -> Result<()> {
     );
     print!(
         "{}",
-        crate::streams::layout().sentences(&demo_text::closer_look(path, worst))
+        crate::streams::layout().sentences(&demo_text::closer_look(path, worst, &times))
     );
     Ok(())
 }
@@ -132,8 +136,9 @@ fn most_written(rows: &[Row]) -> Option<usize> {
         .max_by_key(|i| written(&rows[*i]))
 }
 
-fn table(rows: &[Row], step_ns: i64) -> String {
-    let mut writer = ZoomWriter::new(zoom::Format::Table, GroupBy::All, false, step_ns);
+fn table(rows: &[Row], step_ns: i64, times: &Times) -> String {
+    let mut writer = ZoomWriter::new(zoom::Format::Table, GroupBy::All, false, step_ns)
+        .with_times(times.clone());
     let body: String = rows.iter().map(|row| writer.row(row, "")).collect();
     writer.begin() + &body + &writer.end()
 }

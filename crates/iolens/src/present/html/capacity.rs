@@ -10,6 +10,7 @@ use super::{Note, NoteLevel, ReportData};
 use crate::present::estimator;
 use crate::present::report_detail_text::util_sentence;
 use crate::present::report_json::device_name;
+use crate::present::times::Times;
 
 /// Capacity and headroom of one device (A18) as the page reads it.
 #[derive(Serialize)]
@@ -24,7 +25,7 @@ pub(super) struct CapacityBlock {
 }
 
 impl CapacityBlock {
-    pub(super) fn new(d: &DeviceDetail) -> CapacityBlock {
+    pub(super) fn new(d: &DeviceDetail, times: &Times) -> CapacityBlock {
         let c = &d.capacity;
         CapacityBlock {
             max_iops: c.max_ios_per_s,
@@ -32,16 +33,17 @@ impl CapacityBlock {
             knee_inflight: c.knee_in_flight,
             headroom_percent: c.headroom.map(|h| 100.0 * h),
             state: c.state,
-            summary: summary(d),
+            summary: summary(d, times),
         }
     }
 }
 
 /// What to think of it, in a sentence or two.
-pub(in crate::present) fn summary(d: &DeviceDetail) -> String {
+pub(in crate::present) fn summary(d: &DeviceDetail, times: &Times) -> String {
     let c = &d.capacity;
     let text = state_text(c.state, d.plateau.is_some());
-    let more = c.served_more.as_ref().map(served_more).unwrap_or_default();
+    let more = c.served_more.as_ref();
+    let more = more.map(|s| served_more(s, times)).unwrap_or_default();
     match c.saturated_percent.filter(|p| *p > 0.0) {
         Some(p) => format!(
             "{text}{more} {p:.1} % of {} windows with I/O lie beyond the knee.",
@@ -76,13 +78,11 @@ fn state_text(state: State, is_at_bandwidth: bool) -> &'static str {
 }
 
 /// The lower bound that the busiest stretch of the recording is.
-fn served_more(s: &ServedMore) -> String {
-    let at_s = |ns: i64| ns as f64 / 1e9;
+fn served_more(s: &ServedMore, times: &Times) -> String {
     format!(
-        " At least {:.1} times the mean load was served from {:.1} s to {:.1} s ({:.0} I/Os/s, mean latency {:.1} us).",
+        " At least {:.1} times the mean load was served from {} ({:.0} I/Os/s, mean latency {:.1} us).",
         s.times,
-        at_s(s.from_ns),
-        at_s(s.to_ns),
+        times.span_to(s.from_ns, s.to_ns, 0),
         s.ios_per_s,
         s.mean_us
     )

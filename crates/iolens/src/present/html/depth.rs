@@ -17,6 +17,7 @@ use crate::present::report_detail::{
     self, BurstBlock, DevicesBlock, LinkBlock, PeriodicityBlock, SlotsBlock,
 };
 use crate::present::report_json::device_name;
+use crate::present::times::Times;
 
 /// All devices together take at most this much of the file.
 const MAX_BYTES: usize = 256 << 10;
@@ -90,7 +91,7 @@ fn block<'a>(d: &'a DeviceDetail, data: &ReportData) -> DepthBlock<'a> {
         slots: shortened(SlotsBlock::from(&d.slots)),
         util: d.util.as_ref(),
         stages: &d.stages,
-        capacity: CapacityBlock::new(d),
+        capacity: CapacityBlock::new(d, &Times::utc(data.meta)),
         rhythm: rhythm.collect(),
         attribution: attribution(d, data.report.devices.window.from_ns),
     }

@@ -19,6 +19,7 @@ use serde_json::Value;
 
 use super::escape;
 use super::report_json::{self, DeviceStats, FindingBlock, Recording, RecordingFacts, device_name};
+use super::times::Times;
 use crate::engine::page::Drawn;
 use crate::engine::part::Part;
 use actors::ActorBlock;
@@ -403,7 +404,7 @@ fn scope(i: usize, data: &ReportData) -> ScopeBlock {
         distributions: DistributionsBlock::new(distributions.unwrap_or(&Distributions::default())),
         capacity: alone
             .and_then(|dev| data.report.detail(dev))
-            .map(CapacityBlock::new),
+            .map(|d| CapacityBlock::new(d, &Times::utc(data.meta))),
         idle: levels
             .iter()
             .flat_map(|l| &l.counts)

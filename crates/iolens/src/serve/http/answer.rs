@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use futures_util::stream::unfold;
 use hyper::body::{Body as _, Frame, SizeHint};
@@ -34,6 +34,9 @@ pub const MAX_UNREAD_METRICS_BYTES: usize = 8 << 20;
 const CHUNK_BYTES: usize = 64 << 10;
 /// So long an answer waits until others are read. Meanwhile it holds one of the few places of those that read the store.
 const MAX_WAIT: Duration = Duration::from_secs(2);
+
+/// The header of answers that says how to see the names that are left out.
+const NOTE_HEADER: HeaderName = HeaderName::from_static("iolens-note");
 
 /// What may wait to be read.
 #[derive(Debug, Clone)]
@@ -222,12 +225,19 @@ impl App {
         let asker = self.asker();
         let turn = Arc::clone(&self.readers).acquire_owned().await;
         let turn = turn.map_err(|_| Problem::busy("the server ends"))?;
+        // A table of CSV or Arrow has no place for notes of its own.
+        let names_left_out = asker.caller.names_left_out();
+        let note = names_left_out.and_then(|how| HeaderValue::from_str(how).ok());
         let work = move |out: &mut AnswerWriter| {
             // Held until the work ends, not until no client waits for it any more.
             let _turn = turn;
             work(out, &asker)
         };
-        written(content_type, &self.unread, &self.places, work).await
+        let mut response = written(content_type, &self.unread, &self.places, work).await?;
+        if let Some(note) = note {
+            response.headers_mut().insert(NOTE_HEADER, note);
+        }
+        Ok(response)
     }
 
     /// Metrics that `work` writes. What others read, or do not read, does not keep them.
