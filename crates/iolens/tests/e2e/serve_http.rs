@@ -1,6 +1,6 @@
 //! The server beside a recorder: what it says of a device that is read, and who cannot disturb it.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -340,6 +340,17 @@ fn over_loopback_only_those_with_the_token_see_names_of_processes() {
         text(&root)
     );
     assert!(said.contains(&command), "{said}");
+    let mut stream = TcpStream::connect(&address).unwrap();
+    let as_csv = format!(
+        "GET {by_process}&format=csv HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(as_csv.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let note = answer
+        .lines()
+        .find(|line| line.starts_with("iolens-note: "));
+    assert!(note.is_some_and(|note| note.contains(&command)), "{answer}");
     let words: Vec<&str> = command.split(' ').skip(1).collect();
     let link = String::from_utf8(run(&words).stdout).unwrap();
     let target = link.trim().strip_prefix(&format!("http://{address}"));

@@ -302,6 +302,10 @@ fn live_prints_a_document_per_line() {
         for row in text.lines() {
             let row: serde_json::Value = serde_json::from_str(row).unwrap();
             assert!(row["time_s"].is_number(), "{row}");
+            assert!(
+                row["time"].is_string() && row["time_unix_s"].is_number(),
+                "{row}"
+            );
         }
     }
 }
