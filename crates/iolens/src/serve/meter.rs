@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use anyhow::{Context as _, Result};
+use iolens_core::analysis::waits::{WaitBinsBuilder, WaitTotals};
 use iolens_core::model::{CallHistogram, Class, DevId, Device, Io};
 use iolens_recorder::{Seen, View};
 
@@ -55,11 +56,16 @@ pub struct DeviceTotals {
     pub in_flight_ns: i128,
 }
 
+/// Waits are added up in intervals of this length.
+const WAITS_STEP_NS: i64 = 1_000_000_000;
+
 /// All of it.
 #[derive(Debug, Clone, Default)]
 pub struct Totals {
     /// By device; those that did nothing are not there.
     pub devices: BTreeMap<DevId, DeviceTotals>,
+    /// Who owned the time of the I/Os, some two seconds late.
+    pub waits: WaitTotals,
     /// The devices that there are.
     pub known: Vec<Device>,
     /// I/Os that are recorded and not in these sums.
@@ -87,9 +93,11 @@ impl Meter {
         let own = Arc::clone(&meter);
         let thread = std::thread::Builder::new().name("iolens-meter".to_owned());
         let work = move || {
+            let mut waits = WaitBinsBuilder::running(WAITS_STEP_NS);
             for mut look in &view.seen {
                 let in_flight = live.update(&look);
                 own.add(&mut look, &in_flight);
+                own.add_waits(&mut waits, &look);
                 view.give_back(look);
             }
         };
@@ -126,6 +134,28 @@ impl Meter {
         }
         if let Some(devices) = seen.devices.take() {
             totals.known = devices;
+        }
+    }
+}
+
+impl Meter {
+    fn add_waits(&self, waits: &mut WaitBinsBuilder, seen: &Seen) {
+        for io in &seen.ios {
+            waits.push(io);
+        }
+        for lost in &seen.lost {
+            waits.lost(lost);
+        }
+        let Some(complete_to_ns) = seen.complete_to_ns else {
+            return;
+        };
+        let over = waits.take_until(complete_to_ns);
+        if over.is_empty() {
+            return;
+        }
+        let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
+        for bin in &over {
+            totals.waits.add(bin);
         }
     }
 }

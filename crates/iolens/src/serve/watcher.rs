@@ -36,7 +36,8 @@ use crate::present::stories as story_entries;
 use active::{ActiveFinding, JOIN_NS, Memory, Phase};
 pub use commands::Commands;
 use commands::StopTime;
-use stories::{ActiveStory, StoryMemory};
+pub use stories::StorySeconds;
+use stories::{ActiveStory, StoryCosts, StoryMemory};
 
 const SECOND_NS: i64 = 1_000_000_000;
 /// Looked at again and again: what lasts longer is known by its beginning.
@@ -53,6 +54,7 @@ const MIN_WINDOW_NS: i64 = 15 * SECOND_NS;
 #[derive(Debug, Default)]
 pub struct Found {
     counts: Mutex<BTreeMap<(KindName, Severity), u64>>,
+    story_seconds: Mutex<StorySeconds>,
     /// I/Os recorded so far: without new ones there is nothing to look at.
     pub ios: AtomicI64,
 }
@@ -69,6 +71,20 @@ impl Found {
         let counted = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         counts.extend(counted.clone());
         counts
+    }
+
+    /// What stories have cost so far; only those that there were.
+    pub fn story_seconds(&self) -> StorySeconds {
+        let seconds = self.story_seconds.lock();
+        seconds.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn count_stories(&self, new: StorySeconds) {
+        let seconds = self.story_seconds.lock();
+        let mut seconds = seconds.unwrap_or_else(PoisonError::into_inner);
+        for (key, cost_s) in new {
+            *seconds.entry(key).or_default() += cost_s;
+        }
     }
 
     fn count(&self, finding: &StoredFinding) {
@@ -172,6 +188,7 @@ fn watch(host_dir: &Path, found: &Found, outlets: &Outlets, ended: &Receiver<()>
     lower_this_thread();
     let mut memory = Memory(reported_before(host_dir, wall_clock_ns() - WINDOW_NS));
     let mut stories = StoryMemory::default();
+    let mut costs = StoryCosts::default();
     let (mut seen, mut window_ns) = (0, WINDOW_NS);
     let mut rest = PERIOD;
     while ended.recv_timeout(rest) == Err(RecvTimeoutError::Timeout) {
@@ -187,6 +204,7 @@ fn watch(host_dir: &Path, found: &Found, outlets: &Outlets, ended: &Receiver<()>
             Ok(all) => {
                 seen = ios;
                 report_all(&memory.look(from_ns, all.findings), found, outlets);
+                found.count_stories(costs.look(from_ns, &all.stories));
                 report_stories(&stories.look(from_ns, all.stories), outlets);
                 window_ns = (window_ns * 2).min(WINDOW_NS);
             }

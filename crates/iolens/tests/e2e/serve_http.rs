@@ -84,6 +84,16 @@ pub fn metric(socket: &Path, sample: &str) -> Option<f64> {
         .find_map(|l| l.strip_prefix(sample)?.trim().parse().ok())
 }
 
+/// I/O time of reads by the metrics of waits.
+fn waited_s(socket: &Path, device: &LoopDevice) -> f64 {
+    let mut sum = 0.0;
+    for cause in ["undisturbed", "own", "others", "held", "device", "unknown"] {
+        let labels = format!("device=\"{}\",op=\"read\",cause=\"{cause}\"", device.name());
+        sum += metric(socket, &format!("iolens_wait_seconds_total{{{labels}}}")).unwrap();
+    }
+    sum
+}
+
 #[test]
 fn what_is_recorded_can_be_asked_for_while_it_grows_and_afterwards() {
     let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else {
@@ -150,6 +160,14 @@ fn what_is_recorded_can_be_asked_for_while_it_grows_and_afterwards() {
         &format!("iolens_busy_seconds_total{{device=\"{}\"}}", device.name()),
     )
     .unwrap();
+    let sample = "iolens_io_total_seconds_sum";
+    let labels = format!("device=\"{}\",op=\"read\"", device.name());
+    let io_time_s = metric(&socket, &format!("{sample}{{{labels}}}")).unwrap();
+    let since = Instant::now();
+    while (waited_s(&socket, &device) - io_time_s).abs() > 1e-6 {
+        assert!(since.elapsed() < Duration::from_secs(30), "{io_time_s} s are not all owned");
+        std::thread::sleep(Duration::from_millis(200));
+    }
     assert!(
         (0.1..10.0).contains(&busy),
         "{busy} s busy of some two seconds of reading"

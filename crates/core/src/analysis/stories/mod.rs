@@ -66,6 +66,28 @@ pub enum StoryKind {
 }
 
 impl StoryKind {
+    /// All of them.
+    pub const ALL: [StoryKind; 18] = [
+        StoryKind::WritebackFlush,
+        StoryKind::Journal,
+        StoryKind::FsyncStorm,
+        StoryKind::SequentialScan,
+        StoryKind::Compaction,
+        StoryKind::BulkWrites,
+        StoryKind::Discard,
+        StoryKind::Swap,
+        StoryKind::SmallWrites,
+        StoryKind::Metadata,
+        StoryKind::RandomReads,
+        StoryKind::OwnQueue,
+        StoryKind::RateLimit,
+        StoryKind::DevicePause,
+        StoryKind::SlowIo,
+        StoryKind::Held,
+        StoryKind::NoSingleCause,
+        StoryKind::Unknown,
+    ];
+
     /// Its name in JSON and on screens.
     pub fn name(self) -> &'static str {
         match self {

@@ -23,7 +23,13 @@ pub(super) trait WaitMeasure {
 
     /// Takes where the time of an I/O went that completed inside the window.
     fn wait(&mut self, wait: &Wait);
+
+    /// Visits every number of a group that it keeps.
+    fn each_group(&mut self, _visit: &mut impl FnMut(&mut u32)) {}
 }
+
+/// A stream that never ends forgets groups when it has so many more than were needed last time.
+const MAX_NEW_GROUPS: usize = 1024;
 
 /// Attributes the time of I/Os to those who caused it. Memory: per device at most 33 groups' work of a minute, 64 KiB for
 /// each, and what `M` keeps.
@@ -32,6 +38,8 @@ pub(super) struct Attribution<M> {
     grouping: Grouping,
     order: StartOrder,
     swept: Swept<M>,
+    /// With so many groups those that are no longer needed are forgotten.
+    forget_at_groups: usize,
 }
 
 #[derive(Debug)]
@@ -91,12 +99,47 @@ impl<M: WaitMeasure> Sweep for Swept<M> {
     }
 }
 
+impl<M: WaitMeasure> Swept<M> {
+    fn attribute_until(&mut self, to_ns: i64) {
+        for device in &mut self.devices {
+            device.attribute_until(&mut self.slab, to_ns, &mut self.sink);
+        }
+    }
+
+    fn each_group(&mut self, visit: &mut impl FnMut(&mut u32)) {
+        self.slab.each_group(visit);
+        for device in &mut self.devices {
+            device.each_group(visit);
+        }
+        self.sink.measure.each_group(visit);
+    }
+
+    /// Forgets groups that no I/O in flight, no remembered work and no sum belongs to.
+    fn forget_groups(&mut self) {
+        let mut needed = vec![false; self.groups.all.len()];
+        self.each_group(&mut |group| needed[*group as usize] = true);
+        let numbers = self.groups.keep(&needed);
+        self.each_group(&mut |group| *group = numbers[*group as usize]);
+    }
+}
+
 impl<M: WaitMeasure> Attribution<M> {
     /// Of the I/Os that complete inside `window`.
     pub fn new(window: Window, grouping: Grouping, measure: M) -> Attribution<M> {
+        Attribution::with_hold(window, grouping, measure, Hold::RECORDING)
+    }
+
+    /// The same; I/Os that take longer than `hold` count as issued when it ends.
+    pub fn with_hold(
+        window: Window,
+        grouping: Grouping,
+        measure: M,
+        hold: Hold,
+    ) -> Attribution<M> {
         Attribution {
             grouping,
-            order: StartOrder::new(Hold::RECORDING),
+            order: StartOrder::new(hold),
+            forget_at_groups: MAX_NEW_GROUPS,
             swept: Swept {
                 slab: Slab::default(),
                 devices: Vec::new(),
@@ -154,6 +197,23 @@ impl<M: WaitMeasure> Attribution<M> {
             self.push(io);
         }
         self.order.settle(later_start_ns, &mut self.swept);
+    }
+
+    /// Attributes what completed before `to_ns`, all of which has come; what comes later and was issued earlier counts as
+    /// issued then.
+    pub fn settle(&mut self, to_ns: i64) {
+        self.order.drain_to(to_ns, &mut self.swept);
+        self.swept.attribute_until(to_ns);
+        if self.swept.groups.all.len() >= self.forget_at_groups {
+            self.swept.forget_groups();
+            self.forget_at_groups = 2 * self.swept.groups.all.len() + MAX_NEW_GROUPS;
+        }
+    }
+
+    /// The groups, and what is made of the waits so far.
+    pub fn measured(&mut self) -> (&Groups, &[DevId], &mut M) {
+        let Swept { groups, sink, .. } = &mut self.swept;
+        (groups, &sink.devices, &mut sink.measure)
     }
 
     /// Attributes all that is left.

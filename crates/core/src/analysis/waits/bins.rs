@@ -4,11 +4,22 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::attribution::{Attribution, WaitMeasure};
 use super::device::Wait;
-use super::groups::{Group, Grouping};
+use super::groups::{Group, Grouping, Groups};
 use super::victims::{Sums, Victim};
 use crate::analysis::report::streams::Part;
+use crate::analysis::stream::order::Hold;
 use crate::analysis::stream::window::Window;
 use crate::model::{DevId, Io, Lost};
+
+/// While the stream runs, I/Os are held so long to be put into the order of issue; one that takes longer counts as issued
+/// when that ends. Some 150 bytes each: at most 20 MB.
+const RUNNING_HOLD: Hold = Hold {
+    spans: 1 << 17,
+    ns: 1_000_000_000,
+};
+
+/// While the stream runs, waits are attributed so often.
+const SETTLE_EACH_NS: i64 = 250_000_000;
 
 /// The waits of one device in one interval.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,40 +36,113 @@ pub struct WaitBin {
 /// I/Os.
 #[derive(Debug)]
 pub struct WaitBinsBuilder {
-    origin_ns: i64,
-    step_ns: i64,
     attribution: Attribution<Bins>,
+    /// Up to here waits were attributed while the stream ran.
+    settled_ns: i64,
 }
 
-/// By interval and the group's number.
+/// Sums by group's number.
+type GroupSums = HashMap<u32, Sums>;
+
+/// By interval and group.
 #[derive(Debug)]
 struct Bins {
     origin_ns: i64,
     step_ns: i64,
-    sums: BTreeMap<i64, HashMap<u32, Sums>>,
+    sums: BTreeMap<i64, GroupSums>,
 }
 
 impl WaitMeasure for Bins {
     fn wait(&mut self, wait: &Wait) {
-        let bin = (wait.io.done_ns - self.origin_ns).div_euclid(self.step_ns);
-        let groups = self.sums.entry(bin).or_default();
+        let groups = self.sums.entry(self.number(wait.io.done_ns)).or_default();
         groups.entry(wait.io.group).or_default().count(wait);
+    }
+
+    fn each_group(&mut self, visit: &mut impl FnMut(&mut u32)) {
+        for groups in self.sums.values_mut() {
+            let before = std::mem::take(groups);
+            for (mut group, mut sums) in before {
+                visit(&mut group);
+                sums.each_group(visit);
+                groups.insert(group, sums);
+            }
+        }
+    }
+}
+
+impl Bins {
+    /// The number of the interval that holds a time.
+    fn number(&self, at_ns: i64) -> i64 {
+        (at_ns - self.origin_ns).div_euclid(self.step_ns)
+    }
+
+    /// Takes the intervals before the one with this number.
+    fn take_before(&mut self, number: i64) -> BTreeMap<i64, GroupSums> {
+        let kept = self.sums.split_off(&number);
+        std::mem::replace(&mut self.sums, kept)
+    }
+
+    /// Intervals as they are shown, by time and then by device.
+    fn shown(
+        &self,
+        bins: &BTreeMap<i64, GroupSums>,
+        groups: &Groups,
+        devs: &[DevId],
+    ) -> Vec<WaitBin> {
+        let shown = groups.shown();
+        let mut all = Vec::new();
+        for (number, of_groups) in bins {
+            let mut devices: BTreeMap<DevId, BTreeMap<Group, Victim>> = BTreeMap::new();
+            for (group, sums) in of_groups {
+                let device = groups.all[*group as usize].0;
+                let group = shown[*group as usize];
+                devices
+                    .entry(devs[device as usize])
+                    .or_default()
+                    .entry(group)
+                    .or_insert_with(|| Victim::none(group))
+                    .add(sums, &shown);
+            }
+            for (dev, victims) in devices {
+                all.push(WaitBin {
+                    from_ns: self.origin_ns + number * self.step_ns,
+                    dev,
+                    victims: Victim::ordered(victims.into_values().collect()),
+                });
+            }
+        }
+        all
     }
 }
 
 impl WaitBinsBuilder {
     /// Of the I/Os that complete inside `window`, in intervals of `step_ns` of which one begins at `origin_ns`.
     pub fn new(window: Window, grouping: Grouping, origin_ns: i64, step_ns: i64) -> Self {
-        let step_ns = step_ns.max(1);
+        let hold = Hold::RECORDING;
+        WaitBinsBuilder::with_hold(window, grouping, origin_ns, step_ns, hold)
+    }
+
+    /// Of all I/Os of a stream that runs, by process. [`WaitBinsBuilder::take_until`] yields intervals when they are over.
+    pub fn running(step_ns: i64) -> Self {
+        let window = Window::new(i64::MIN, i64::MAX);
+        WaitBinsBuilder::with_hold(window, Grouping::Process, 0, step_ns, RUNNING_HOLD)
+    }
+
+    fn with_hold(
+        window: Window,
+        grouping: Grouping,
+        origin_ns: i64,
+        step_ns: i64,
+        hold: Hold,
+    ) -> Self {
         let bins = Bins {
             origin_ns,
-            step_ns,
+            step_ns: step_ns.max(1),
             sums: BTreeMap::new(),
         };
         WaitBinsBuilder {
-            origin_ns,
-            step_ns,
-            attribution: Attribution::new(window, grouping, bins),
+            attribution: Attribution::with_hold(window, grouping, bins, hold),
+            settled_ns: i64::MIN,
         }
     }
 
@@ -72,33 +156,29 @@ impl WaitBinsBuilder {
         self.attribution.lost(lost);
     }
 
-    /// The intervals in which I/Os completed, by time and then by device.
+    /// Takes the intervals that are over, where all has come that completed before `seen_ns`; they are a second late. If a
+    /// device pauses for very long, what it completes together may add to an interval that was taken before: then that comes
+    /// again, with what is new.
+    pub fn take_until(&mut self, seen_ns: i64) -> Vec<WaitBin> {
+        let to_ns = seen_ns.saturating_sub(RUNNING_HOLD.ns);
+        if to_ns < self.settled_ns.saturating_add(SETTLE_EACH_NS) {
+            return Vec::new();
+        }
+        self.settled_ns = to_ns;
+        self.attribution.settle(to_ns);
+        let (groups, devs, bins) = self.attribution.measured();
+        let over = bins.take_before(bins.number(to_ns));
+        if over.is_empty() {
+            return Vec::new();
+        }
+        bins.shown(&over, groups, devs)
+    }
+
+    /// The intervals in which I/Os completed and that were not taken yet, by time and then by device.
     pub fn finish(self) -> Vec<WaitBin> {
         let attributed = self.attribution.finish();
-        let shown = attributed.groups.shown();
-        let mut all = Vec::new();
-        for (bin, groups) in &attributed.measure.sums {
-            let mut devices: BTreeMap<DevId, BTreeMap<Group, Victim>> = BTreeMap::new();
-            for (number, sums) in groups {
-                let device = attributed.groups.all[*number as usize].0;
-                let dev = attributed.devices[device as usize];
-                let group = shown[*number as usize];
-                devices
-                    .entry(dev)
-                    .or_default()
-                    .entry(group)
-                    .or_insert_with(|| Victim::none(group))
-                    .add(sums, &shown);
-            }
-            for (dev, victims) in devices {
-                all.push(WaitBin {
-                    from_ns: self.origin_ns + bin * self.step_ns,
-                    dev,
-                    victims: Victim::ordered(victims.into_values().collect()),
-                });
-            }
-        }
-        all
+        let bins = &attributed.measure;
+        bins.shown(&bins.sums, &attributed.groups, &attributed.devices)
     }
 }
 

@@ -52,6 +52,8 @@ pub(super) struct Pending {
     pub is_waited_for: bool,
     /// A place that what is made of its wait has given it.
     pub number: u32,
+    /// How long it waited for its issue; the sweep may take it for issued later.
+    queue_ns: i64,
     /// The group under which its work counts: the others where its own one has no place.
     work_group: u32,
     /// Whether it had the device to itself.
@@ -76,6 +78,7 @@ impl Pending {
             kind: 0,
             is_waited_for: false,
             number: 0,
+            queue_ns: issue_ns - start_ns,
             work_group: 0,
             is_alone: false,
             share_at_issue: 0.0,
@@ -88,12 +91,13 @@ impl Pending {
         self.done_ns - self.start_ns
     }
 
-    fn queue_ns(&self) -> i64 {
-        self.issue_ns - self.start_ns
-    }
-
     fn in_device_ns(&self) -> i64 {
         (self.done_ns - self.issue_ns).max(1)
+    }
+
+    fn each_group(&mut self, visit: &mut impl FnMut(&mut u32)) {
+        visit(&mut self.group);
+        visit(&mut self.work_group);
     }
 }
 
@@ -163,7 +167,19 @@ impl Slab {
 
     fn remove(&mut self, key: u32) -> Pending {
         self.free.push(key);
-        self.ios[key as usize]
+        let io = &mut self.ios[key as usize];
+        let removed = *io;
+        // A free place needs no group of its own: the first one is always there.
+        io.group = 0;
+        io.work_group = 0;
+        removed
+    }
+
+    /// Visits every number of a group that it keeps.
+    pub fn each_group(&mut self, visit: &mut impl FnMut(&mut u32)) {
+        for io in &mut self.ios {
+            io.each_group(visit);
+        }
     }
 }
 
@@ -373,6 +389,31 @@ impl DeviceWaits {
         }
     }
 
+    /// Attributes all before `to_ns`, as far as levels are known by then.
+    pub fn attribute_until(&mut self, slab: &mut Slab, to_ns: i64, sink: &mut impl WaitSink) {
+        while self.ahead.front().is_some_and(|edge| edge.at_ns < to_ns)
+            && let Some(edge) = self.ahead.pop_front()
+        {
+            self.attribute_edge(slab, edge, sink);
+        }
+        if let Some(batch) = &self.batch
+            && to_ns - batch.last_done_ns >= batch.gap_ns()
+        {
+            self.close_batch(sink);
+        }
+    }
+
+    /// Visits every number of a group that it keeps.
+    pub fn each_group(&mut self, visit: &mut impl FnMut(&mut u32)) {
+        visit(&mut self.others);
+        for active in &mut self.active {
+            visit(&mut active.group);
+        }
+        for io in self.batch.iter_mut().flat_map(|batch| &mut batch.members) {
+            io.each_group(visit);
+        }
+    }
+
     /// Attributes all that is left.
     pub fn finish(&mut self, slab: &mut Slab, sink: &mut impl WaitSink) {
         while let Some(edge) = self.ahead.pop_front() {
@@ -503,7 +544,7 @@ impl DeviceWaits {
         let misses_work = io.start_ns < self.forgotten_ns
             || rest_ns > 0 && sink.has_losses(io.device, io.start_ns, io.done_ns);
         let unknown_ns = if misses_work { rest_ns } else { 0 };
-        let held_ns = (rest_ns - unknown_ns).min(io.queue_ns().max(0));
+        let held_ns = (rest_ns - unknown_ns).min(io.queue_ns.max(0));
         sink.wait(&Wait {
             io,
             undisturbed_ns,

@@ -143,6 +143,19 @@ impl Groups {
         number
     }
 
+    /// Keeps the groups that are needed. Yields the new number of each; those that are gone have any.
+    pub fn keep(&mut self, needed: &[bool]) -> Vec<u32> {
+        let before = std::mem::take(&mut self.all);
+        self.numbers.clear();
+        self.counts.fill(0);
+        self.last = None;
+        let mut numbers = Vec::with_capacity(before.len());
+        for (key, is_needed) in before.into_iter().zip(needed) {
+            numbers.push(if *is_needed { self.new_number(key) } else { 0 });
+        }
+        numbers
+    }
+
     /// Each group as it is shown: where a device has more than [`MAX_PROCESSES`] processes of one program in one control
     /// group, they lose their numbers and become one.
     pub fn shown(&self) -> Vec<Group> {

@@ -22,6 +22,7 @@ mod levels;
 pub mod profiles;
 mod singles;
 pub mod stretches;
+mod totals;
 mod victims;
 
 use std::collections::BTreeMap;
@@ -41,6 +42,7 @@ pub use groups::{Group, Grouping, Program};
 use groups::{Groups, MAX_PROCESSES};
 pub use profiles::Profile;
 pub use singles::{IoWait, IoWaitsBuilder};
+pub use totals::{WaitCause, WaitTotals};
 use victims::Sums;
 pub use victims::{Behind, Victim, Worst};
 

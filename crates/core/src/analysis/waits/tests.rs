@@ -5,7 +5,7 @@ pub(in crate::analysis) mod simulator;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{Comm, LossReason, Op};
+use crate::model::{Class, Comm, LossReason, Op};
 use simulator::{Device, Job, MS, Order, SECONDS, bursts, dev, poisson, requests};
 
 /// Reads of 4 KiB at random places that take a little more or less than `work_ns`.
@@ -392,4 +392,104 @@ fn by_files_and_by_control_groups_those_are_who_waits() {
     assert_eq!(program(&worst.group).cgroup, Some(7));
     assert_eq!(program(&worst.group).comm, None);
     assert_eq!(program(&worst.behind[0].group).cgroup, Some(8));
+}
+
+/// The sums of all intervals, by device, class and cause.
+fn totals(bins: &[WaitBin]) -> WaitTotals {
+    let mut totals = WaitTotals::default();
+    for bin in bins {
+        totals.add(bin);
+    }
+    totals
+}
+
+/// Intervals of a second that leave while the stream runs, and the rest.
+fn taken_while_running(ios: &[Io]) -> Vec<WaitBin> {
+    let mut builder = WaitBinsBuilder::running(1000 * MS);
+    let mut bins = Vec::new();
+    for io in ios {
+        builder.push(io);
+        bins.extend(builder.take_until(io.done_ns));
+    }
+    bins.extend(builder.finish());
+    bins
+}
+
+#[test]
+fn intervals_that_leave_while_the_stream_runs_hold_what_all_together_hold() {
+    let mut jobs = victims(100.0, MS);
+    jobs.extend(bursts(20, 2500 * MS, 5 * MS));
+    let ios = Device::fifo(1).serve(jobs);
+    let mut builder = WaitBinsBuilder::new(
+        Window::new(i64::MIN, i64::MAX),
+        Grouping::Process,
+        0,
+        1000 * MS,
+    );
+    for io in &ios {
+        builder.push(io);
+    }
+    let whole = totals(&builder.finish());
+    let running = totals(&taken_while_running(&ios));
+    let latency_ns: i64 = ios.iter().map(Io::total_ns).sum();
+    let mut sum_ns = 0;
+    for class in Class::ALL {
+        for cause in WaitCause::ALL {
+            let expected = whole.ns(dev(), class, cause);
+            let ns = running.ns(dev(), class, cause);
+            sum_ns += ns;
+            // While it runs, the levels are learned from fewer I/Os ahead.
+            let difference = (ns - expected).abs() as f64;
+            let most = 0.03 * latency_ns as f64;
+            assert!(difference < most, "{class:?} {cause:?}: {ns} {expected}");
+        }
+    }
+    assert_eq!(sum_ns, latency_ns);
+    assert!(running.ns(dev(), Class::Read, WaitCause::Others) > 1000 * MS);
+}
+
+#[test]
+fn an_io_that_takes_longer_than_it_is_held_waits_for_the_device_and_not_above_it() {
+    let io = |done_ns, device_ns| Io::new(done_ns, dev(), Op::READ, 4096, Some(0), device_ns);
+    let mut ios: Vec<Io> = (1..2000).map(|i| io(i * 10 * MS, MS)).collect();
+    ios.insert(999, io(10_001 * MS, 7_000 * MS));
+    let totals = totals(&taken_while_running(&ios));
+    let device_ns = totals.ns(dev(), Class::Read, WaitCause::Device);
+    assert!(device_ns > 5_000 * MS, "{totals:?}");
+    assert_eq!(totals.ns(dev(), Class::Read, WaitCause::Held), 0);
+}
+
+#[test]
+fn a_stream_that_never_ends_has_room_for_ever_new_processes() {
+    // Each second another process writes; one reads all the time and waits for it.
+    let mut jobs = Vec::new();
+    let mut ios = Vec::new();
+    let seconds = 12_000;
+    for second in 0..seconds {
+        let at_ns = second * 1000 * MS;
+        for i in 0..5 {
+            let latency_ns = if i == 3 { 100 * MS } else { MS };
+            let done_ns = at_ns + i * 150 * MS + latency_ns;
+            jobs.push((done_ns, latency_ns, Op::READ, 1));
+        }
+        jobs.push((at_ns + 550 * MS - MS, 99 * MS, Op::WRITE, 100 + second as i32));
+    }
+    for (done_ns, latency_ns, op, tgid) in jobs {
+        let io = Io::new(done_ns, dev(), op, 4096, Some(0), latency_ns);
+        ios.push(Io {
+            tgid: Some(tgid),
+            comm: Some(Comm::new(format!("p{tgid}").as_bytes())),
+            ..io
+        });
+    }
+    ios.sort_by_key(|io| io.done_ns);
+    let bins = taken_while_running(&ios);
+    let last = bins.iter().rfind(|b| b.from_ns == (seconds - 3) * 1000 * MS);
+    let victims = &last.expect("an interval").victims;
+    let reader = victims.iter().find(|v| v.group.class == Class::Read);
+    let behind = &reader.expect("it read").behind;
+    let culprit = behind[0].group.program.expect("not the others");
+    assert_eq!(culprit.tgid, Some(100 + seconds as i32 - 3));
+    // Both complete together, so that they share the time of the device.
+    assert!(behind[0].ns > 40 * MS, "{behind:?}");
 }

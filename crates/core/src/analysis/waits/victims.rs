@@ -2,6 +2,7 @@
 
 use super::device::Wait;
 use super::groups::Group;
+use super::totals::WaitCause;
 
 /// Time that I/Os of one group waited behind those of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +70,18 @@ impl Victim {
     pub fn excess_ns(&self) -> i64 {
         self.io_time_ns - self.undisturbed_ns
     }
+
+    /// The part of their I/O time that `cause` owns.
+    pub fn ns_of(&self, cause: WaitCause) -> i64 {
+        match cause {
+            WaitCause::Undisturbed => self.undisturbed_ns,
+            WaitCause::Own => self.own_ns,
+            WaitCause::Others => self.behind.iter().map(|b| b.ns).sum(),
+            WaitCause::Held => self.held_ns,
+            WaitCause::Device => self.device_ns,
+            WaitCause::Unknown => self.unknown_ns,
+        }
+    }
 }
 
 /// Sums over the I/Os of one group.
@@ -107,6 +120,13 @@ impl Sums {
             latency_ns,
             undisturbed_ns: wait.undisturbed_ns,
         });
+    }
+
+    /// Visits every number of a group that it keeps.
+    pub fn each_group(&mut self, visit: &mut impl FnMut(&mut u32)) {
+        for (group, _, _) in &mut self.behind {
+            visit(group);
+        }
     }
 
     fn add_behind(&mut self, group: u32, ns: i64, ios: u64) {

@@ -8,6 +8,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Uri, header};
 use axum::response::Response;
 use axum::routing::get;
+use iolens_core::analysis::stories::StoryKind;
+use iolens_core::analysis::waits::WaitCause;
 use iolens_core::model::{Class, ClassCounters, DevId, LossReason};
 use iolens_observe::counters::{DiskRow, DiskstatsReader, Root};
 use iolens_observe::topology::own_cost;
@@ -21,6 +23,7 @@ use super::places;
 use super::problem::Problem;
 use crate::present::exposition::{Exposition, ExpositionWriter, Kind};
 use crate::serve::meter::{ClassTotals, Times, Totals};
+use crate::serve::watcher::StorySeconds;
 
 /// What `/metrics` is.
 pub static ENDPOINT: Endpoint = Endpoint {
@@ -72,6 +75,10 @@ fn write(app: &App, form: Exposition, out: &mut AnswerWriter) -> Result<()> {
     if let Some(meter) = &app.meter {
         let totals = meter.totals();
         of_devices(&totals, &mut writer);
+        waits(&totals, &mut writer);
+        if let Some(found) = &app.found {
+            stories(&totals, &found.story_seconds(), &mut writer);
+        }
         lost(&app.health.losses(), totals.missed_ios, &mut writer);
     }
     if let Some(found) = &app.found {
@@ -265,6 +272,44 @@ fn of_devices(totals: &Totals, writer: &mut ExpositionWriter<'_>) {
             ("model", model),
         ];
         writer.sample("iolens_device_info", &labels, 1.0);
+    }
+}
+
+/// Where the time of I/Os went: without names of processes, so that there are few series; of every device from the start on.
+fn waits(totals: &Totals, writer: &mut ExpositionWriter<'_>) {
+    let family = "iolens_wait_seconds_total";
+    let help = "I/O time by the owner of each part of it; the causes add up to all of it. About 3 s late.";
+    writer.family(family, Kind::Counter, help);
+    for (dev, device) in &names(totals) {
+        for class in Class::ALL {
+            for cause in WaitCause::ALL {
+                let labels = [
+                    ("device", device.as_str()),
+                    ("op", class.name()),
+                    ("cause", cause.name()),
+                ];
+                let ns = totals.waits.ns(*dev, class, cause);
+                writer.sample(family, &labels, ns as f64 / 1e9);
+            }
+        }
+    }
+}
+
+/// What stories cost, by kind and device, from the start on.
+fn stories(totals: &Totals, seconds: &StorySeconds, writer: &mut ExpositionWriter<'_>) {
+    let family = "iolens_story_seconds_total";
+    let help = "I/O time that programs lost, by the mechanism of the story; at least. Up to a minute late.";
+    writer.family(family, Kind::Counter, help);
+    let mut all = StorySeconds::new();
+    for device in names(totals).into_values() {
+        for kind in StoryKind::ALL {
+            all.insert((kind, device.clone()), 0.0);
+        }
+    }
+    all.extend(seconds.clone());
+    for ((kind, device), cost_s) in &all {
+        let labels = [("kind", kind.name()), ("device", device.as_str())];
+        writer.sample(family, &labels, *cost_s);
     }
 }
 
@@ -464,7 +509,8 @@ fn is_ignored_by_node(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iolens_core::model::Device;
+    use iolens_core::analysis::waits::WaitBinsBuilder;
+    use iolens_core::model::{Device, Io, Op};
 
     #[test]
     fn what_node_exporter_leaves_out_is_left_out() {
@@ -509,6 +555,47 @@ mod tests {
             names(&totals).into_values().collect::<Vec<_>>(),
             ["sda", "8:16"]
         );
+    }
+
+    #[test]
+    fn waits_and_stories_are_there_from_the_start_and_bounded() {
+        let sda = DevId::new(8, 0);
+        let mut totals = Totals {
+            known: vec![Device::named("sda", sda)],
+            ..Totals::default()
+        };
+        let text = |totals: &Totals, seconds: &StorySeconds| {
+            let mut out = Vec::new();
+            let mut writer = ExpositionWriter::new(Exposition::Prometheus, &mut out);
+            waits(totals, &mut writer);
+            stories(totals, seconds, &mut writer);
+            writer.finish().expect("written");
+            String::from_utf8(out).expect("text")
+        };
+        let before = text(&totals, &StorySeconds::new());
+        assert_eq!(before.matches("} 0\n").count(), 4 * 6 + 18, "{before}");
+
+        let mut builder = WaitBinsBuilder::running(1_000_000_000);
+        for i in 1..100 {
+            let ms = 1_000_000;
+            let latency_ns = if i == 50 { 80 * ms } else { ms };
+            let done_ns = i * 100 * ms + latency_ns;
+            builder.push(&Io::new(done_ns, sda, Op::READ, 512, Some(0), latency_ns));
+        }
+        for bin in builder.finish() {
+            totals.waits.add(&bin);
+        }
+        let seconds = StorySeconds::from([((StoryKind::SlowIo, "sda".to_owned()), 0.079)]);
+        let after = text(&totals, &seconds);
+        assert_eq!(after.lines().count(), before.lines().count());
+        for sample in [
+            "iolens_wait_seconds_total{device=\"sda\",op=\"read\",cause=\"undisturbed\"} 0.099\n",
+            "iolens_wait_seconds_total{device=\"sda\",op=\"read\",cause=\"device\"} 0.079\n",
+            "iolens_wait_seconds_total{device=\"sda\",op=\"write\",cause=\"others\"} 0\n",
+            "iolens_story_seconds_total{kind=\"slow-io\",device=\"sda\"} 0.079\n",
+        ] {
+            assert!(after.contains(sample), "{sample} in {after}");
+        }
     }
 
     #[test]

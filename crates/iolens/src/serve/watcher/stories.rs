@@ -1,5 +1,8 @@
 //! Stories while they happen: each is reported once when it is seen first, and once when it is over.
 
+use std::collections::BTreeMap;
+
+use iolens_core::analysis::stories::StoryKind;
 use serde::Serialize;
 
 use super::active::{JOIN_NS, Phase, rfc3339};
@@ -153,6 +156,39 @@ impl StoryMemory {
     }
 }
 
+/// Time lost by kind and name of the device.
+pub type StorySeconds = BTreeMap<(StoryKind, String), f64>;
+
+/// Adds up what stories cost, across looks that overlap.
+#[derive(Debug, Default)]
+pub struct StoryCosts(BTreeMap<String, i64>);
+
+impl StoryCosts {
+    /// What is new since the looks before, of a look at `from_unix_ns` and later. A story does not say when it cost how much:
+    /// of one that was seen before, the share of its time that lies after what was seen counts.
+    pub fn look(&mut self, from_unix_ns: i64, found: &[ActiveStory]) -> StorySeconds {
+        let mut seconds = StorySeconds::new();
+        for story in found {
+            let news = &story.news;
+            let counted_to = self.0.entry(news.id.clone()).or_insert(i64::MIN);
+            if story.to_unix_ns <= *counted_to {
+                continue;
+            }
+            let new_from = story.from_unix_ns.max(*counted_to);
+            let new_ns = story.to_unix_ns - new_from;
+            let all_ns = story.to_unix_ns - story.from_unix_ns;
+            let share = new_ns as f64 / all_ns.max(1) as f64;
+            let is_new = *counted_to < story.from_unix_ns;
+            let cost_s = if is_new { news.harm_s } else { news.harm_s * share };
+            *counted_to = story.to_unix_ns;
+            *seconds.entry((news.kind, news.device.clone())).or_default() += cost_s;
+        }
+        // What ended before this look is in no later one.
+        self.0.retain(|_, counted_to| *counted_to >= from_unix_ns);
+        seconds
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -226,6 +262,27 @@ mod tests {
         assert_eq!(events[0].1.news.id, "0");
         // What was left out is reported by the next look, if it is still in view.
         assert_eq!(memory.look(0, many).len(), 9 - MAX_NEW);
+    }
+
+    #[test]
+    fn what_a_story_costs_counts_once_although_looks_overlap() {
+        let mut costs = StoryCosts::default();
+        let key = (StoryKind::WritebackFlush, "sda".to_owned());
+        let mut look = |from_s: i64, stories: &[ActiveStory]| {
+            let seconds = costs.look(from_s * S, stories);
+            seconds.get(&key).copied().unwrap_or(0.0)
+        };
+        // A second is lost in ten, all the time; each look sees the last minute.
+        assert_eq!(look(0, &[story("a", 0, 60, 6.0)]), 6.0);
+        assert_eq!(look(10, &[story("a", 10, 70, 6.0)]), 1.0);
+        assert_eq!(look(20, &[story("a", 20, 70, 5.0)]), 0.0);
+        // Two at once; one of them is a single moment.
+        let both = [story("a", 30, 90, 6.0), story("b", 80, 80, 0.5)];
+        assert_eq!(look(30, &both), 2.5);
+        assert_eq!(look(40, &both), 0.0);
+        // The same again after a while is new.
+        assert_eq!(look(500, &[]), 0.0);
+        assert_eq!(look(900, &[story("a", 905, 920, 1.0)]), 1.0);
     }
 
     #[test]
