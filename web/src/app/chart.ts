@@ -735,6 +735,7 @@ export class Chart {
       ["Latency", format.micros(c.total_us[i])],
       ["In the queue", format.micros(c.queue_us[i])],
       ["In the device", format.micros(c.device_us[i])],
+      ...waits(c, i),
       ["Started", `${format.clock(done - (c.total_us[i] ?? 0) / 1e6, 1e-6)} UTC`],
       ["Completed", `${format.clock(done, 1e-6)} UTC`],
       ...(c.error[i] ? ([["Error", text(c.error[i])]] as [string, string][]) : []),
@@ -803,6 +804,27 @@ function layerOf(cls: Layer["cls"], heat: Heat): Layer {
   for (const column of heat.counts) for (const n of column) max = Math.max(max, n);
   const to = heat.from_unix_s + heat.column_s * heat.counts.length;
   return { cls, heat, from: heat.from_unix_s, to, max, low: heat.latency_us[0] ?? 1, high: heat.latency_us.at(-1) ?? 1, image: null };
+}
+
+/** Where the time of an I/O went: its undisturbed latency, and what it waited for, the longest first. */
+function waits(c: Ios["columns"], i: number): [string, string][] {
+  const undisturbed = c.undisturbed_us[i];
+  if (undisturbed === null || undisturbed === undefined) return [];
+  const pid = c.wait_behind_pid[i];
+  const who = c.wait_behind_process[i] ?? (pid === null || pid === undefined ? "another process" : `process ${pid}`);
+  const what = c.wait_behind_origin[i] === "writeback" ? "write-back" : `${c.wait_behind_class[i] ?? "I/O"}s`.replace("flushs", "flushes");
+  const behind = c.wait_behind_us[i] ?? 0;
+  const parts: [string, number][] = [
+    [`Behind ${what} of ${who}`, behind],
+    [behind > 0 ? "Behind all others" : "Behind others", (c.wait_others_us[i] ?? 0) - behind],
+    ["Behind its own", c.wait_own_us[i] ?? 0],
+    ["Held above the driver", c.wait_held_us[i] ?? 0],
+    ["By the device itself", c.wait_device_us[i] ?? 0],
+    ["Of no known cause", c.wait_unknown_us[i] ?? 0],
+  ];
+  // A nanosecond is what rounding leaves.
+  const waited = parts.filter(([, us]) => us > 0.002).sort((a, b) => b[1] - a[1]);
+  return [["Undisturbed", format.micros(undisturbed)], ...waited.map(([name, us]): [string, string] => [name, format.micros(us)])];
 }
 
 /** Colours by the logarithm of the count; cells without an I/O stay transparent. */

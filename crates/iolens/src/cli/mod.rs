@@ -314,6 +314,7 @@ fn parse_limit(text: &str) -> Result<CarryLimit, String> {
 ///   iolens zoom db.iolens --by device --format csv -x
 ///   iolens zoom db.iolens --by process --top 5 --device nvme0n1
 ///   iolens zoom db.iolens --by file --process postgres --totals
+///   iolens zoom db.iolens --by process --waits         where each one's I/O time went
 ///   iolens zoom /var/lib/iolens --at "yesterday 03:12"
 ///   iolens zoom iostat.iolens                          of an imported table, its own rows
 #[derive(Debug, Args)]
@@ -324,6 +325,9 @@ pub struct ZoomPlan {
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
     pub rows: RowArgs,
+    /// Who owned the I/O time: undisturbed, behind others, behind its own process, held above the driver, the device
+    #[arg(long)]
+    pub waits: bool,
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
     pub subjects: SubjectArgs,

@@ -57,6 +57,7 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
     )
     .with_times(times)
     .with_all_classes(views.iter().any(has_all_classes))
+    .with_waits(plan.waits)
     .with_fine_times(views.len() > 1)
     .with_width(crate::streams::layout().width);
     let from_ns = first.range().start;
@@ -124,7 +125,8 @@ fn views(plan: &ZoomPlan, caller: &Caller) -> Result<Vec<View>> {
     let tier = Tier::Finest;
     let mut views = Vec::new();
     for part in query.parts(Grain::Rows { step, by, tier })?.parts {
-        views.push(View::new(part, by, plan.rows.extended, caller)?);
+        let view = View::new(part, by, plan.rows.extended, caller)?;
+        views.push(view.with_waits(plan.waits, caller));
     }
     if !views.is_empty() && views.iter().all(View::is_empty) {
         let (option, name) = match (&subjects.file, &subjects.cgroup) {

@@ -1,9 +1,12 @@
 //! Single I/Os of a short stretch.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use iolens_core::analysis::timeline::{GroupBy, GroupKey};
+use iolens_core::analysis::waits::{IoWait, IoWaitsBuilder};
+use iolens_core::analysis::{Part as _, Window};
 use iolens_core::model::Io;
 use iolens_core::store::IoColumns;
 
@@ -25,6 +28,8 @@ pub struct NamedIo {
     pub cgroup: Option<Arc<str>>,
     /// The same of the file.
     pub file: Option<Arc<str>>,
+    /// Where its time went.
+    pub wait: Option<IoWait>,
 }
 
 /// More than were asked for: the stretch that has as many.
@@ -52,11 +57,23 @@ pub fn ios(query: &Query<'_>, limit: usize) -> Result<std::result::Result<Vec<Na
             let made = || group_name(&meta.devices, &part.names, key).into();
             Arc::clone(known.entry(key).or_insert_with(made))
         };
-        let range = window::with_last_instant(&part.recording, &part.range);
-        let mut reader = decode::Ios::new(&part.recording, range, IoColumns::ALL);
-        for batch in reader.by_ref() {
+        let Range { start, end } = window::with_last_instant(&part.recording, &part.range);
+        let window = Window::new(start, end);
+        let first = found.len();
+        let mut waits = IoWaitsBuilder::of(window, |io| part.filter.has(io));
+        let read = super::waits::around(&(start..end));
+        for lost in part.recording.lost(read.clone()) {
+            waits.lost(&lost);
+        }
+        let mut reader = decode::Ios::new(&part.recording, read, IoColumns::ALL);
+        while let Some(batch) = reader.next() {
             caller.check()?;
-            for io in batch?.into_iter().filter(|io| part.filter.has(io)) {
+            let batch = batch?;
+            waits.consume(&batch, reader.later_start_ns());
+            for io in batch {
+                if !window.contains(io.done_ns) || !part.filter.has(&io) {
+                    continue;
+                }
                 let done_unix_ns = meta.start_unix_ns.saturating_add(io.done_ns);
                 if found.len() == limit {
                     return Ok(Err(TooMany {
@@ -72,9 +89,14 @@ pub fn ios(query: &Query<'_>, limit: usize) -> Result<std::result::Result<Vec<Na
                     device: name(GroupKey::Device(io.dev)),
                     cgroup: io.cgroup.is_some().then(|| name(cgroup)),
                     file: has_file.then(|| name(file)),
+                    wait: None,
                     io,
                 });
             }
+        }
+        // One for each I/O that was found, in the same order.
+        for (io, wait) in found[first..].iter_mut().zip(waits.finish()) {
+            io.wait = Some(wait);
         }
         caller.damage(reader.reader().warnings());
     }

@@ -108,6 +108,9 @@ impl Totals {
         for (sum, flow) in total.flows.iter_mut().zip(&row.flows) {
             sum.add(flow);
         }
+        if let (Some(sum), Some(waits)) = (&mut total.waits, &row.waits) {
+            sum.add(waits);
+        }
         for (sum, ns) in total.unresolved_ns.iter_mut().zip(&row.unresolved_ns) {
             *sum = sum.saturating_add(*ns);
         }
@@ -215,6 +218,7 @@ mod tests {
             lossy: false,
             known: true,
             extended: None,
+            waits: None,
         }
     }
 

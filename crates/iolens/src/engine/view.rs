@@ -12,7 +12,7 @@ use super::note::Note;
 use super::part::Part;
 use super::part::Source;
 use super::rows::{device_keys, each_row_of, group_name};
-use super::{rollups, tables};
+use super::{rollups, tables, waits};
 
 /// The rows of one part, planned.
 pub struct View {
@@ -20,6 +20,8 @@ pub struct View {
     pub part: Part,
     /// Which rows.
     pub timeline: TimelinePlan,
+    /// Rows say who owned the I/O time.
+    pub waits: bool,
 }
 
 impl View {
@@ -44,7 +46,26 @@ impl View {
             refuse_grouping(&part)?;
         }
         note_source(&part, caller);
-        Ok(View { part, timeline })
+        let waits = false;
+        Ok(View {
+            part,
+            timeline,
+            waits,
+        })
+    }
+
+    /// The same; rows of single I/Os say who owned the I/O time.
+    #[must_use]
+    pub fn with_waits(self, waits: bool, caller: &Caller) -> View {
+        let has_ios = match &self.part.source {
+            Source::Counters | Source::Tables(_) => false,
+            Source::Rollups(sums) => !sums.ios_are_removed,
+            _ => true,
+        };
+        if waits && !has_ios {
+            caller.note(Note::NoWaits);
+        }
+        View { waits, ..self }
     }
 
     /// Whether no I/O can be shown, because the recording has no name that was asked for.
@@ -77,7 +98,7 @@ impl View {
             extended: false,
             ..self.timeline.clone()
         };
-        self.show_as(&timeline, 0, caller, show)
+        self.show_as(&timeline, false, 0, caller, show)
     }
 
     /// Gives every row with its name to `show`, `shift_ns` later than the recording says.
@@ -93,12 +114,13 @@ impl View {
         if let Some(note) = self.part.filter.layers.note() {
             caller.note(note);
         }
-        self.show_as(&self.timeline, shift_ns, caller, show)
+        self.show_as(&self.timeline, self.waits, shift_ns, caller, show)
     }
 
     fn show_as(
         &self,
         timeline: &TimelinePlan,
+        waits: bool,
         shift_ns: i64,
         caller: &Caller,
         mut show: impl FnMut(&Row, &str) -> Result<()>,
@@ -139,7 +161,18 @@ impl View {
             let rows = tables::rows(&part.recording, rates, &plan, &part.filter, rest.end)?;
             return rows.into_iter().try_for_each(shifted);
         }
-        each_row_of(&part.recording, rest, plan, &part.filter, caller, shifted)
+        let waits = match part.source {
+            Source::Counters => None,
+            _ if waits => Some(waits::of_rows(part, &plan, caller)?),
+            _ => None,
+        };
+        let with_waits = |mut row: Row| {
+            let waits = waits.as_ref().filter(|_| row.known);
+            row.waits = waits.map(|waits| waits.at(row.from_ns, row.key));
+            shifted(row)
+        };
+        let filter = &part.filter;
+        each_row_of(&part.recording, rest, plan, filter, caller, with_waits)
     }
 }
 

@@ -1,7 +1,14 @@
 //! Who waited for whom, from single I/Os.
 
-use iolens_core::analysis::waits::{DeviceVictims, Grouping, WaitsBuilder};
+use std::ops::Range;
+
+use iolens_core::analysis::timeline::TimelinePlan;
+use iolens_core::analysis::waits::{
+    DeviceVictims, Grouping, SubjectWaits, SubjectWaitsBuilder, WaitBin, WaitBinsBuilder,
+    WaitsBuilder,
+};
 use iolens_core::analysis::{Part as Analysis, Window};
+use iolens_core::model::Lost;
 use iolens_core::store::IoColumns;
 
 use super::caller::Caller;
@@ -9,6 +16,10 @@ use super::error::Result;
 use super::part::Part;
 use super::query::{Grain, Query};
 use super::{decode, window};
+
+/// What completed so long before a short window is looked at, too: it shows what I/Os take undisturbed, and what the devices
+/// were busy with when the window began.
+const LEARN_NS: i64 = 10_000_000_000;
 
 /// The waits of a part of a recording.
 pub struct PartWaits {
@@ -32,20 +43,85 @@ pub fn waits(query: &Query<'_>, grouping: Grouping) -> Result<Vec<PartWaits>> {
     Ok(all)
 }
 
+/// The waits of a part by time.
+pub struct PartWaitBins {
+    /// The part, with its names.
+    pub part: Part,
+    /// By time and device, those that were asked for.
+    pub bins: Vec<WaitBin>,
+}
+
+/// As [`waits`], in intervals of `step_ns` that begin with each recording's part of the window.
+///
+/// # Errors
+/// As [`waits`].
+pub fn bins(query: &Query<'_>, grouping: Grouping, step_ns: i64) -> Result<Vec<PartWaitBins>> {
+    let mut all = Vec::new();
+    for part in query.parts(Grain::Analysis)?.parts {
+        let range = &part.range;
+        let window = Window::new(range.start, range.end);
+        let mut builder = WaitBinsBuilder::new(window, grouping, range.start, step_ns);
+        let read = around(range);
+        feed(
+            &part,
+            read,
+            &mut builder,
+            WaitBinsBuilder::lost,
+            query.caller,
+        )?;
+        let mut bins = builder.finish();
+        bins.retain(|bin| part.filter.devices.has(bin.dev));
+        all.push(PartWaitBins { part, bins });
+    }
+    Ok(all)
+}
+
+/// The waits in the rows of `plan`, by process whatever the rows are of: of a file's I/Os own are those of the same process.
+///
+/// # Errors
+/// The recording cannot be read.
+pub fn of_rows(part: &Part, plan: &TimelinePlan, caller: &Caller) -> Result<SubjectWaits> {
+    let filter = &part.filter;
+    let by = plan.by;
+    let subject_of = |io: &_| filter.has(io).then(|| by.key(io));
+    let mut builder = SubjectWaitsBuilder::new(plan.window, plan.step_ns, subject_of);
+    let read = around(&(plan.window.from_ns..plan.window.to_ns));
+    feed(part, read, &mut builder, SubjectWaitsBuilder::lost, caller)?;
+    Ok(builder.finish())
+}
+
+/// What is read for the waits of a window.
+pub fn around(range: &Range<i64>) -> Range<i64> {
+    let in_flight = window::with_in_flight(range);
+    in_flight.start.saturating_sub(LEARN_NS)..in_flight.end
+}
+
 fn of_part(part: &Part, grouping: Grouping, caller: &Caller) -> Result<Vec<DeviceVictims>> {
-    let recording = &part.recording;
     let range = &part.range;
     let mut builder = WaitsBuilder::by(grouping, Window::new(range.start, range.end));
-    for lost in recording.lost(range.clone()) {
-        builder.lost(&lost);
-    }
     // An I/O that completes later was worked on inside the window, as the report has it.
     let in_flight = window::with_in_flight(range);
-    let mut parts: [&mut dyn Analysis; 1] = [&mut builder];
-    let met = decode::for_parts(recording, in_flight, IoColumns::ALL, caller, &mut parts)?;
+    feed(part, in_flight, &mut builder, WaitsBuilder::lost, caller)?;
+    Ok(builder.finish())
+}
+
+/// Hands `builder` the I/Os that completed in `range`, and what is missing of them.
+fn feed<B: Analysis>(
+    part: &Part,
+    range: Range<i64>,
+    builder: &mut B,
+    lose: fn(&mut B, &Lost),
+    caller: &Caller,
+) -> Result<()> {
+    let recording = &part.recording;
+    for lost in recording.lost(range.clone()) {
+        lose(builder, &lost);
+    }
+    let mut parts: [&mut dyn Analysis; 1] = [builder];
+    let met = decode::for_parts(recording, range, IoColumns::ALL, caller, &mut parts)?;
     for lost in &met.damage {
-        builder.lost(lost);
+        lose(builder, lost);
     }
     caller.damage(&met.warnings);
-    Ok(builder.finish())
+    Ok(())
 }

@@ -4,6 +4,7 @@
 //! docs/fields.md take what a key means. Names are fixed once released, because scripts rely on them.
 
 use iolens_core::analysis::timeline::{Extended, Row};
+use iolens_core::analysis::waits::{OwnedTime, WaitCause};
 use iolens_core::model::{Class, ClassRates};
 
 /// A value as it leaves a row.
@@ -122,6 +123,32 @@ pub const ALL_CLASSES: &[Field] = &[
     }),
     plain("all_us", "us/io", 9, |r| all(r, |a| a.mean_us)),
 ];
+
+/// The columns of `--waits`: who owned the I/O time, in the order of its causes.
+pub const WAITS: &[Field] = &[
+    owned("undisturbed_s", "undisturbed s", |r| {
+        owned_s(r, WaitCause::Undisturbed)
+    }),
+    owned("others_s", "others s", |r| owned_s(r, WaitCause::Others)),
+    owned("own_s", "own s", |r| owned_s(r, WaitCause::Own)),
+    owned("held_s", "held s", |r| owned_s(r, WaitCause::Held)),
+    owned("device_s", "device s", |r| owned_s(r, WaitCause::Device)),
+    owned("unknown_s", "unknown s", |r| owned_s(r, WaitCause::Unknown)),
+];
+
+const fn owned(name: &'static str, title: &'static str, get: fn(&Row) -> Value) -> Field {
+    let column = plain(name, title, 10, get);
+    Field {
+        width: if title.len() < 9 { 10 } else { title.len() + 1 },
+        decimals: 4,
+        ..column
+    }
+}
+
+fn owned_s(row: &Row, cause: WaitCause) -> Value {
+    let seconds = |time: &OwnedTime| time.ns(cause) as f64 / 1e9;
+    row.waits.as_ref().map(seconds).into()
+}
 
 fn all(row: &Row, get: fn(&ClassRates) -> Option<f64>) -> Value {
     row.of_all_classes().and_then(get).into()

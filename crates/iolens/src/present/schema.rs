@@ -211,6 +211,7 @@ fn the_list_of_fields_is_current() {
     let zoom = fields::FIELDS
         .iter()
         .chain(fields::ALL_CLASSES)
+        .chain(fields::WAITS)
         .map(|f| (f.name.to_owned(), define(f.name)));
     let in_schema: BTreeSet<String> = objects
         .values()

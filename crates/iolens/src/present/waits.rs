@@ -1,7 +1,7 @@
 //! Who waited for whom (A28), as keys of the report's document and as a table.
 
 use iolens_core::analysis::Report;
-use iolens_core::analysis::waits::{Behind, DeviceVictims, Group, Service, Victim};
+use iolens_core::analysis::waits::{Behind, DeviceVictims, Group, Service, Victim, WaitBin};
 use iolens_core::model::{Class, DevId, Origin, RecordingMeta};
 use serde::Serialize;
 
@@ -14,6 +14,9 @@ use iolens_core::model::Names;
 
 /// Entries of the document; a report of thousands of processes stays readable.
 const MAX_ENTRIES: usize = 200;
+
+/// The same of one interval of many.
+const MAX_INTERVAL_ENTRIES: usize = 20;
 
 /// Groups that an entry names; the time behind all others is one more entry without a name.
 const MAX_CAUSES: usize = 20;
@@ -105,11 +108,12 @@ struct Placed<'a> {
 }
 
 /// Who waited for whom, as documents have it.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 pub struct WaitsBlock {
     /// Those that lost most first.
     pub waits: Vec<WaitEntry>,
     /// What they leave out.
+    #[serde(rename = "waits_others")]
     pub others: OtherWaits,
 }
 
@@ -125,6 +129,12 @@ fn ordered(waits: &[DeviceVictims]) -> Vec<Placed<'_>> {
             });
         }
     }
+    order(&mut all);
+    all
+}
+
+/// The most excess first.
+fn order(all: &mut [Placed]) {
     all.sort_by_key(|p| {
         (
             std::cmp::Reverse(p.victim.excess_ns()),
@@ -132,15 +142,39 @@ fn ordered(waits: &[DeviceVictims]) -> Vec<Placed<'_>> {
             p.victim.group,
         )
     });
-    all
 }
 
 impl WaitsBlock {
     /// Of one recording.
     pub fn of(waits: &[DeviceVictims], meta: &RecordingMeta, names: &Names) -> WaitsBlock {
+        WaitsBlock::of_victims(&ordered(waits), MAX_ENTRIES, meta, names)
+    }
+
+    /// Of one interval, by device.
+    pub fn of_interval(bins: &[WaitBin], meta: &RecordingMeta, names: &Names) -> WaitsBlock {
+        let mut all = Vec::new();
+        for bin in bins {
+            for victim in &bin.victims {
+                all.push(Placed {
+                    dev: bin.dev,
+                    service: bin.service,
+                    victim,
+                });
+            }
+        }
+        order(&mut all);
+        WaitsBlock::of_victims(&all, MAX_INTERVAL_ENTRIES, meta, names)
+    }
+
+    fn of_victims(
+        victims: &[Placed],
+        most: usize,
+        meta: &RecordingMeta,
+        names: &Names,
+    ) -> WaitsBlock {
         let mut block = WaitsBlock::default();
-        for placed in &ordered(waits) {
-            if block.waits.len() < MAX_ENTRIES {
+        for placed in victims {
+            if block.waits.len() < most {
                 block.waits.push(entry(placed, meta, names));
             } else {
                 block.others.add(placed.victim);

@@ -9,7 +9,7 @@ use jiff::tz::Offset;
 use serde_json::{Map, json};
 
 use super::escape;
-use super::fields::{Field, Value, fields};
+use super::fields::{Field, Value, WAITS, fields};
 use super::layout::{cut, fixed};
 use super::times::{Times, exact_seconds, time_of_day};
 use super::workload::{Pods, Workload};
@@ -45,6 +45,8 @@ pub struct ZoomWriter {
     sampled: bool,
     /// An imported table says something of all classes together only.
     all_classes: bool,
+    /// Who owned the I/O time.
+    waits: bool,
     /// How the instants of rows are written; `None`: as seconds since the start, of which no date is known.
     times: Option<Times>,
     /// The date, and the zone's offset, that the table showed last.
@@ -87,6 +89,7 @@ impl ZoomWriter {
             cut_ns: None,
             sampled: false,
             all_classes: false,
+            waits: false,
             times: None,
             shown_day: None,
             pods: Pods::default(),
@@ -215,13 +218,19 @@ impl ZoomWriter {
         }
     }
 
+    /// With the columns of who owned the I/O time.
+    pub fn with_waits(self, waits: bool) -> ZoomWriter {
+        ZoomWriter { waits, ..self }
+    }
+
     /// Names of pods for the rows to come.
     pub fn know_pods(&mut self, pods: impl IntoIterator<Item = (i64, String)>) {
         self.pods.know(pods);
     }
 
     fn fields(&self) -> impl Iterator<Item = &'static Field> + use<> {
-        fields(self.extended, self.all_classes)
+        let waits = if self.waits { WAITS } else { &[] };
+        fields(self.extended, self.all_classes).chain(waits)
     }
 
     /// For rows between samples, each a little early or late: their times have two digits more than the step, and none of

@@ -165,7 +165,10 @@ fn what_is_recorded_can_be_asked_for_while_it_grows_and_afterwards() {
     let io_time_s = metric(&socket, &format!("{sample}{{{labels}}}")).unwrap();
     let since = Instant::now();
     while (waited_s(&socket, &device) - io_time_s).abs() > 1e-6 {
-        assert!(since.elapsed() < Duration::from_secs(30), "{io_time_s} s are not all owned");
+        assert!(
+            since.elapsed() < Duration::from_secs(30),
+            "{io_time_s} s are not all owned"
+        );
         std::thread::sleep(Duration::from_millis(200));
     }
     assert!(

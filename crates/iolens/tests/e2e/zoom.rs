@@ -119,3 +119,42 @@ fn tables_end_with_the_totals_of_each_subject() {
     );
     assert_eq!(totals.len(), 2, "{table}");
 }
+
+#[test]
+fn waits_are_columns_of_their_own_that_add_up_to_the_io_time() {
+    let r = recorded();
+    let parts = [
+        "undisturbed_s",
+        "others_s",
+        "own_s",
+        "held_s",
+        "device_s",
+        "unknown_s",
+    ];
+    for words in [
+        &["--by", "process"][..],
+        &["--by", "device"],
+        &["--class", "write"],
+        &[],
+    ] {
+        let rows = r.rows(&[words, &["--waits"]].concat());
+        let mut waited_s = 0.0;
+        let mut io_time_s = 0.0;
+        for row in &rows {
+            let number = |name: &str| -> f64 {
+                let cell = &row.iter().find(|(n, _)| n == name).unwrap().1;
+                cell.parse().unwrap_or(0.0)
+            };
+            waited_s += parts.iter().map(|part| number(part)).sum::<f64>();
+            io_time_s += number("r_per_s") * number("r_us") / 1e6;
+            io_time_s += number("w_per_s") * number("w_us") / 1e6;
+        }
+        assert!(
+            io_time_s > 0.0 && (waited_s - io_time_s).abs() < 1e-6,
+            "{words:?}: {rows:?}"
+        );
+    }
+    let table = r.table(&["--by", "process", "--waits"]);
+    assert!(table.contains("undisturbed s"), "{table}");
+    assert!(!r.table(&[]).contains("undisturbed"));
+}

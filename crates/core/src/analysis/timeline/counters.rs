@@ -232,6 +232,7 @@ impl CounterTimeline {
             averages: None,
             lossy: sums.unknown,
             known,
+            waits: None,
             extended: self.plan.extended.then(|| Extended {
                 in_flight: share(sums.area_ns).map(SlotTime::Quotient),
                 busy: share(sums.busy_ns).map(|u| SlotTime::Quotient(100.0 * u)),

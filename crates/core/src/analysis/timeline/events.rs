@@ -334,6 +334,7 @@ impl Timeline {
             averages: None,
             lossy,
             known,
+            waits: None,
             extended: self.plan.extended.then(|| {
                 if known {
                     extended(open, to_ns - from_ns)

@@ -14,6 +14,7 @@ mod tables;
 use serde::Serialize;
 
 use crate::analysis::stream::window::Window;
+use crate::analysis::waits::OwnedTime;
 use crate::model::{Class, ClassRates, Comm, DevId, Inode, Io};
 
 pub use counters::{CounterRates, CounterTimeline};
@@ -169,6 +170,7 @@ impl TimelinePlan {
             lossy: false,
             known: true,
             extended: None,
+            waits: None,
         }
     }
 
@@ -279,6 +281,8 @@ pub struct Row {
     pub known: bool,
     /// The columns of `-x`, if planned.
     pub extended: Option<Extended>,
+    /// Who owned the I/O time, where somebody has attributed it; timelines do not.
+    pub waits: Option<OwnedTime>,
 }
 
 impl Row {

@@ -134,6 +134,7 @@ impl TableTimeline {
             lossy,
             known: true,
             // Over several devices busy times cannot be joined: they may overlap.
+            waits: None,
             extended: self.plan.extended.then(|| Extended {
                 in_flight: mean.in_flight.filter(|_| one).map(SlotTime::Quotient),
                 busy: mean.util_percent.filter(|_| one).map(SlotTime::Quotient),

@@ -130,12 +130,7 @@ impl<M: WaitMeasure> Attribution<M> {
     }
 
     /// The same; I/Os that take longer than `hold` count as issued when it ends.
-    pub fn with_hold(
-        window: Window,
-        grouping: Grouping,
-        measure: M,
-        hold: Hold,
-    ) -> Attribution<M> {
+    pub fn with_hold(window: Window, grouping: Grouping, measure: M, hold: Hold) -> Attribution<M> {
         Attribution {
             grouping,
             order: StartOrder::new(hold),
@@ -210,10 +205,17 @@ impl<M: WaitMeasure> Attribution<M> {
         }
     }
 
+    /// The devices in the order of their numbers, and how each serves.
+    pub fn served(&self) -> Vec<(DevId, Service)> {
+        let devs = self.swept.sink.devices.iter().copied();
+        let services = self.swept.devices.iter().map(DeviceWaits::service);
+        devs.zip(services).collect()
+    }
+
     /// The groups, and what is made of the waits so far.
-    pub fn measured(&mut self) -> (&Groups, &[DevId], &mut M) {
+    pub fn measured(&mut self) -> (&Groups, &mut M) {
         let Swept { groups, sink, .. } = &mut self.swept;
-        (groups, &sink.devices, &mut sink.measure)
+        (groups, &mut sink.measure)
     }
 
     /// Attributes all that is left.

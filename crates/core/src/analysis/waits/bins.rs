@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::attribution::{Attribution, WaitMeasure};
-use super::device::Wait;
+use super::device::{Service, Wait};
 use super::groups::{Group, Grouping, Groups};
 use super::victims::{Sums, Victim};
 use crate::analysis::report::streams::Part;
@@ -28,6 +28,8 @@ pub struct WaitBin {
     pub from_ns: i64,
     /// Which device.
     pub dev: DevId,
+    /// How it serves, as far as its waits show it by then.
+    pub service: Service,
     /// Whose I/Os completed in it, the most excess first.
     pub victims: Vec<Victim>,
 }
@@ -87,30 +89,33 @@ impl Bins {
         &self,
         bins: &BTreeMap<i64, GroupSums>,
         groups: &Groups,
-        devs: &[DevId],
+        served: &[(DevId, Service)],
     ) -> Vec<WaitBin> {
         let shown = groups.shown();
         let mut all = Vec::new();
         for (number, of_groups) in bins {
-            let mut devices: BTreeMap<DevId, BTreeMap<Group, Victim>> = BTreeMap::new();
+            let mut devices: BTreeMap<u32, BTreeMap<Group, Victim>> = BTreeMap::new();
             for (group, sums) in of_groups {
                 let device = groups.all[*group as usize].0;
                 let group = shown[*group as usize];
                 devices
-                    .entry(devs[device as usize])
+                    .entry(device)
                     .or_default()
                     .entry(group)
                     .or_insert_with(|| Victim::none(group))
                     .add(sums, &shown);
             }
-            for (dev, victims) in devices {
+            for (device, victims) in devices {
+                let (dev, service) = served[device as usize];
                 all.push(WaitBin {
                     from_ns: self.origin_ns + number * self.step_ns,
                     dev,
+                    service,
                     victims: Victim::ordered(victims.into_values().collect()),
                 });
             }
         }
+        all.sort_by_key(|bin| (bin.from_ns, bin.dev));
         all
     }
 }
@@ -166,19 +171,22 @@ impl WaitBinsBuilder {
         }
         self.settled_ns = to_ns;
         self.attribution.settle(to_ns);
-        let (groups, devs, bins) = self.attribution.measured();
+        let served = self.attribution.served();
+        let (groups, bins) = self.attribution.measured();
         let over = bins.take_before(bins.number(to_ns));
         if over.is_empty() {
             return Vec::new();
         }
-        bins.shown(&over, groups, devs)
+        bins.shown(&over, groups, &served)
     }
 
     /// The intervals in which I/Os completed and that were not taken yet, by time and then by device.
     pub fn finish(self) -> Vec<WaitBin> {
         let attributed = self.attribution.finish();
         let bins = &attributed.measure;
-        bins.shown(&bins.sums, &attributed.groups, &attributed.devices)
+        let devs = attributed.devices.iter().copied();
+        let served: Vec<_> = devs.zip(attributed.services.iter().copied()).collect();
+        bins.shown(&bins.sums, &attributed.groups, &served)
     }
 }
 

@@ -22,6 +22,7 @@ mod levels;
 pub mod profiles;
 mod singles;
 pub mod stretches;
+mod subjects;
 mod totals;
 mod victims;
 
@@ -42,7 +43,8 @@ pub use groups::{Group, Grouping, Program};
 use groups::{Groups, MAX_PROCESSES};
 pub use profiles::Profile;
 pub use singles::{IoWait, IoWaitsBuilder};
-pub use totals::{WaitCause, WaitTotals};
+pub use subjects::{SubjectWaits, SubjectWaitsBuilder};
+pub use totals::{OwnedTime, WaitCause, WaitTotals};
 use victims::Sums;
 pub use victims::{Behind, Victim, Worst};
 

@@ -3,6 +3,7 @@
 use super::attribution::{Attribution, WaitMeasure};
 use super::device::{Pending, Wait};
 use super::groups::{Group, Grouping};
+use super::totals::{OwnedTime, WaitCause};
 use crate::analysis::report::streams::Part;
 use crate::analysis::stream::window::Window;
 use crate::model::{Io, Lost};
@@ -28,13 +29,19 @@ pub struct IoWait {
     pub behind_ns: i64,
 }
 
-/// Accumulates [`IoWait`]s. Memory: that of the attribution, and 72 bytes for each I/O inside the window.
+/// Accumulates [`IoWait`]s. Memory: that of the attribution, and 72 bytes for each I/O inside the window that is wanted.
 #[derive(Debug)]
-pub struct IoWaitsBuilder(Attribution<Singles>);
+pub struct IoWaitsBuilder<W = fn(&Io) -> bool>(Attribution<Singles<W>>);
+
+/// The number of I/Os that are not wanted.
+const NOT_WANTED: u32 = u32::MAX;
 
 /// In the order in which they came.
-#[derive(Debug, Default)]
-struct Singles(Vec<Option<Single>>);
+#[derive(Debug)]
+struct Singles<W> {
+    is_wanted: W,
+    waits: Vec<Option<Single>>,
+}
 
 #[derive(Debug, Clone, Copy)]
 struct Single {
@@ -42,18 +49,26 @@ struct Single {
     behind: Option<u32>,
 }
 
-impl WaitMeasure for Singles {
-    fn io(&mut self, pending: &mut Pending, _: &Io) {
-        pending.number = self.0.len() as u32;
-        self.0.push(None);
+impl<W: Fn(&Io) -> bool> WaitMeasure for Singles<W> {
+    fn io(&mut self, pending: &mut Pending, io: &Io) {
+        if !(self.is_wanted)(io) {
+            pending.number = NOT_WANTED;
+            return;
+        }
+        pending.number = self.waits.len() as u32;
+        self.waits.push(None);
     }
 
     fn wait(&mut self, wait: &Wait) {
+        if wait.io.number == NOT_WANTED {
+            return;
+        }
+        let time = OwnedTime::of(wait);
         let mut single = Single {
             wait: IoWait {
                 undisturbed_ns: wait.undisturbed_ns,
-                own_ns: 0,
-                others_ns: 0,
+                own_ns: time.ns(WaitCause::Own),
+                others_ns: time.ns(WaitCause::Others),
                 held_ns: wait.held_ns,
                 device_ns: wait.device_ns,
                 unknown_ns: wait.unknown_ns,
@@ -63,17 +78,12 @@ impl WaitMeasure for Singles {
             behind: None,
         };
         for (group, ns) in wait.behind {
-            if *group == wait.io.group {
-                single.wait.own_ns += ns;
-                continue;
-            }
-            single.wait.others_ns += ns;
-            if *ns > single.wait.behind_ns {
+            if *group != wait.io.group && *ns > single.wait.behind_ns {
                 single.wait.behind_ns = *ns;
                 single.behind = Some(*group);
             }
         }
-        self.0[wait.io.number as usize] = Some(single);
+        self.waits[wait.io.number as usize] = Some(single);
     }
 }
 
@@ -81,7 +91,17 @@ impl IoWaitsBuilder {
     /// Of the I/Os that complete inside `window`. What came before it is pushed too: from it the builder learns what I/Os
     /// take undisturbed, and what the device was busy with.
     pub fn new(window: Window) -> IoWaitsBuilder {
-        let singles = Singles::default();
+        IoWaitsBuilder::of(window, |_| true)
+    }
+}
+
+impl<W: Fn(&Io) -> bool> IoWaitsBuilder<W> {
+    /// The same of some I/Os; all are pushed, since others may have waited for them.
+    pub fn of(window: Window, is_wanted: W) -> IoWaitsBuilder<W> {
+        let singles = Singles {
+            is_wanted,
+            waits: Vec::new(),
+        };
         IoWaitsBuilder(Attribution::new(window, Grouping::Process, singles))
     }
 
@@ -95,13 +115,13 @@ impl IoWaitsBuilder {
         self.0.lost(lost);
     }
 
-    /// One for each I/O that completed inside the window, in the order in which they came.
+    /// One for each I/O that is wanted and completed inside the window, in the order in which they came.
     pub fn finish(self) -> Vec<IoWait> {
         let attributed = self.0.finish();
         let groups = &attributed.groups.all;
         let mut all = Vec::new();
         // At the end every I/O has been attributed.
-        for single in attributed.measure.0.into_iter().flatten() {
+        for single in attributed.measure.waits.into_iter().flatten() {
             let group = single.behind.map(|number| groups[number as usize].1);
             all.push(IoWait {
                 behind: group,
@@ -112,7 +132,7 @@ impl IoWaitsBuilder {
     }
 }
 
-impl Part for IoWaitsBuilder {
+impl<W: Fn(&Io) -> bool + Send> Part for IoWaitsBuilder<W> {
     fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
         self.0.consume(ios, later_start_ns);
     }

@@ -5,6 +5,7 @@ pub(in crate::analysis) mod simulator;
 use proptest::prelude::*;
 
 use super::*;
+use crate::analysis::timeline::GroupKey;
 use crate::model::{Class, Comm, LossReason, Op};
 use simulator::{Device, Job, MS, Order, SECONDS, bursts, dev, poisson, requests};
 
@@ -472,7 +473,12 @@ fn a_stream_that_never_ends_has_room_for_ever_new_processes() {
             let done_ns = at_ns + i * 150 * MS + latency_ns;
             jobs.push((done_ns, latency_ns, Op::READ, 1));
         }
-        jobs.push((at_ns + 550 * MS - MS, 99 * MS, Op::WRITE, 100 + second as i32));
+        jobs.push((
+            at_ns + 550 * MS - MS,
+            99 * MS,
+            Op::WRITE,
+            100 + second as i32,
+        ));
     }
     for (done_ns, latency_ns, op, tgid) in jobs {
         let io = Io::new(done_ns, dev(), op, 4096, Some(0), latency_ns);
@@ -484,7 +490,9 @@ fn a_stream_that_never_ends_has_room_for_ever_new_processes() {
     }
     ios.sort_by_key(|io| io.done_ns);
     let bins = taken_while_running(&ios);
-    let last = bins.iter().rfind(|b| b.from_ns == (seconds - 3) * 1000 * MS);
+    let last = bins
+        .iter()
+        .rfind(|b| b.from_ns == (seconds - 3) * 1000 * MS);
     let victims = &last.expect("an interval").victims;
     let reader = victims.iter().find(|v| v.group.class == Class::Read);
     let behind = &reader.expect("it read").behind;
@@ -492,4 +500,43 @@ fn a_stream_that_never_ends_has_room_for_ever_new_processes() {
     assert_eq!(culprit.tgid, Some(100 + seconds as i32 - 3));
     // Both complete together, so that they share the time of the device.
     assert!(behind[0].ns > 40 * MS, "{behind:?}");
+}
+
+#[test]
+fn waits_of_subjects_are_the_sums_of_those_of_their_ios_and_of_no_others() {
+    let mut jobs = victims(100.0, MS);
+    jobs.extend(bursts(20, 2500 * MS, 5 * MS));
+    let ios = Device::fifo(1).serve(jobs);
+    let window = Window::new(3_000 * MS, 20_000 * MS);
+    let step_ns = 700 * MS;
+    let is_shop = |io: &Io| io.comm == Some(Comm::new(b"shop"));
+    let shop = GroupKey::Process(None, Some(Comm::new(b"shop")));
+    let mut subjects = SubjectWaitsBuilder::new(window, step_ns, |io| is_shop(io).then_some(shop));
+    let mut singles = IoWaitsBuilder::of(window, is_shop);
+    for io in &ios {
+        subjects.push(io);
+        singles.push(io);
+    }
+    let subjects = subjects.finish();
+    let mut waits = singles.finish().into_iter();
+    let mut intervals: std::collections::BTreeMap<i64, i64> = Default::default();
+    for io in ios
+        .iter()
+        .filter(|io| is_shop(io) && window.contains(io.done_ns))
+    {
+        let wait = waits.next().expect("one for each");
+        let number = (io.done_ns - window.from_ns) / step_ns;
+        *intervals.entry(number).or_default() += wait.others_ns;
+    }
+    assert!(waits.next().is_none());
+    let mut sum_ns = 0;
+    for (number, others_ns) in intervals {
+        let from_ns = window.from_ns + number * step_ns;
+        let time = subjects.at(from_ns, shop);
+        assert_eq!(time.ns(WaitCause::Others), others_ns, "{number}");
+        sum_ns += others_ns;
+        let scan = GroupKey::Process(None, Some(Comm::new(b"burst")));
+        assert_eq!(subjects.at(from_ns, scan), OwnedTime::default());
+    }
+    assert!(sum_ns > 1_000 * MS, "{sum_ns}");
 }

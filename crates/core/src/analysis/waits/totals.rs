@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::bins::WaitBin;
+use super::device::Wait;
+use super::victims::Victim;
 use crate::model::{Class, DevId};
 
 /// Who owns a part of an I/O's latency.
@@ -46,28 +48,63 @@ impl WaitCause {
     }
 }
 
-/// By cause, in the order of [`WaitCause::ALL`].
-type Causes = [i64; WaitCause::ALL.len()];
+/// I/O time by the owner of each part of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OwnedTime([i64; WaitCause::ALL.len()]);
 
-/// Nanoseconds by device, class and cause.
+impl OwnedTime {
+    /// Of one I/O.
+    pub(super) fn of(wait: &Wait) -> OwnedTime {
+        let mut time = OwnedTime::default();
+        time.0[WaitCause::Undisturbed as usize] = wait.undisturbed_ns;
+        time.0[WaitCause::Held as usize] = wait.held_ns;
+        time.0[WaitCause::Device as usize] = wait.device_ns;
+        time.0[WaitCause::Unknown as usize] = wait.unknown_ns;
+        for (group, ns) in wait.behind {
+            let is_own = *group == wait.io.group;
+            let cause = if is_own {
+                WaitCause::Own
+            } else {
+                WaitCause::Others
+            };
+            time.0[cause as usize] += ns;
+        }
+        time
+    }
+
+    fn of_victim(victim: &Victim) -> OwnedTime {
+        OwnedTime(WaitCause::ALL.map(|cause| victim.ns_of(cause)))
+    }
+
+    /// What `cause` owns, in nanoseconds.
+    pub fn ns(&self, cause: WaitCause) -> i64 {
+        self.0[cause as usize]
+    }
+
+    /// Adds `other`.
+    pub fn add(&mut self, other: &OwnedTime) {
+        for (sum, ns) in self.0.iter_mut().zip(other.0) {
+            *sum += ns;
+        }
+    }
+}
+
+/// I/O time by device, class and cause.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct WaitTotals(BTreeMap<DevId, [Causes; Class::ALL.len()]>);
+pub struct WaitTotals(BTreeMap<DevId, [OwnedTime; Class::ALL.len()]>);
 
 impl WaitTotals {
     /// Adds an interval of a device.
     pub fn add(&mut self, bin: &WaitBin) {
         let classes = self.0.entry(bin.dev).or_default();
         for victim in &bin.victims {
-            let causes = &mut classes[victim.group.class as usize];
-            for cause in WaitCause::ALL {
-                causes[cause as usize] += victim.ns_of(cause);
-            }
+            classes[victim.group.class as usize].add(&OwnedTime::of_victim(victim));
         }
     }
 
     /// The sum of one cause; 0 of a device without I/Os.
     pub fn ns(&self, dev: DevId, class: Class, cause: WaitCause) -> i64 {
         let classes = self.0.get(&dev);
-        classes.map_or(0, |classes| classes[class as usize][cause as usize])
+        classes.map_or(0, |classes| classes[class as usize].ns(cause))
     }
 }

@@ -278,7 +278,8 @@ fn of_devices(totals: &Totals, writer: &mut ExpositionWriter<'_>) {
 /// Where the time of I/Os went: without names of processes, so that there are few series; of every device from the start on.
 fn waits(totals: &Totals, writer: &mut ExpositionWriter<'_>) {
     let family = "iolens_wait_seconds_total";
-    let help = "I/O time by the owner of each part of it; the causes add up to all of it. About 3 s late.";
+    let help =
+        "I/O time by the owner of each part of it; the causes add up to all of it. About 3 s late.";
     writer.family(family, Kind::Counter, help);
     for (dev, device) in &names(totals) {
         for class in Class::ALL {

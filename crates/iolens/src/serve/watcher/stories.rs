@@ -179,7 +179,11 @@ impl StoryCosts {
             let all_ns = story.to_unix_ns - story.from_unix_ns;
             let share = new_ns as f64 / all_ns.max(1) as f64;
             let is_new = *counted_to < story.from_unix_ns;
-            let cost_s = if is_new { news.harm_s } else { news.harm_s * share };
+            let cost_s = if is_new {
+                news.harm_s
+            } else {
+                news.harm_s * share
+            };
             *counted_to = story.to_unix_ns;
             *seconds.entry((news.kind, news.device.clone())).or_default() += cost_s;
         }

@@ -10,6 +10,7 @@ use axum::response::Response;
 use axum::routing::get;
 use iolens_core::analysis::heat::{Cells, TimePart};
 use iolens_core::analysis::timeline::{GroupBy, Row};
+use iolens_core::analysis::waits::IoWait;
 use iolens_core::model::Class;
 use jiff::tz::TimeZone;
 use serde::Serialize;
@@ -393,5 +394,46 @@ fn io_columns(ios: &[NamedIo]) -> Columns {
     columns.push("cgroup", texts(|n| n.cgroup.as_deref()));
     columns.push("file", texts(|n| n.file.as_deref()));
     columns.push("origin", texts(|n| Some(n.io.origin.name())));
+    wait_columns(ios, &mut columns);
     columns
+}
+
+/// A column of nanoseconds, shown in microseconds.
+type WaitColumn = (&'static str, fn(&IoWait) -> i64);
+
+/// Where the time of each went; the parts add up to `total_us`.
+fn wait_columns(ios: &[NamedIo], columns: &mut Columns) {
+    let parts: [WaitColumn; 7] = [
+        ("undisturbed_us", |w| w.undisturbed_ns),
+        ("wait_others_us", |w| w.others_ns),
+        ("wait_own_us", |w| w.own_ns),
+        ("wait_held_us", |w| w.held_ns),
+        ("wait_device_us", |w| w.device_ns),
+        ("wait_unknown_us", |w| w.unknown_ns),
+        ("wait_behind_us", |w| w.behind_ns),
+    ];
+    for (name, part) in parts {
+        let us = |n: &NamedIo| n.wait.as_ref().map(|wait| part(wait) as f64 / 1e3);
+        columns.push(name, Column::numbers(ios.iter().map(us)));
+    }
+    let behind = |n: &NamedIo| n.wait.as_ref().and_then(|wait| wait.behind);
+    let mut processes = Texts::default();
+    let mut pids = Vec::new();
+    let mut classes = Texts::default();
+    let mut origins = Texts::default();
+    for io in ios {
+        let group = behind(io);
+        let program = group.and_then(|group| group.program);
+        let name = program
+            .and_then(|p| p.comm)
+            .map(|c| c.to_text().into_owned());
+        processes.push(name.as_deref());
+        pids.push(program.and_then(|p| p.tgid).map(i64::from));
+        classes.push(group.map(|group| group.class.name()));
+        origins.push(group.map(|group| group.origin.name()));
+    }
+    columns.push("wait_behind_pid", Column::Integers(pids));
+    columns.push("wait_behind_process", Column::Texts(processes));
+    columns.push("wait_behind_class", Column::Texts(classes));
+    columns.push("wait_behind_origin", Column::Texts(origins));
 }

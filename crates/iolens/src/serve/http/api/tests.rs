@@ -972,6 +972,86 @@ fn waits_of_two_recordings_add_up_by_process_control_group_and_file() {
 }
 
 #[test]
+fn waits_of_intervals_add_up_to_those_of_all_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    record_shop(dir.path(), 0);
+    record_shop(dir.path(), 100);
+    let app = Arc::new(App::new(
+        dir.path().to_owned(),
+        Arc::default(),
+        Rules::default(),
+    ));
+    let times = format!("from={}&to={}", at(0), at(160));
+    let ask_for = |step: &str| get(&app, &format!("/api/v1/waits?{times}&step={step}"));
+    let (status, found) = ask_for("10s");
+    assert_eq!(status, 200, "{found}");
+    let io_time_s = |block: &Value| -> f64 {
+        let entries = block["waits"].as_array().unwrap();
+        let sum: f64 = entries
+            .iter()
+            .map(|e| e["io_time_s"].as_f64().unwrap())
+            .sum();
+        sum + block["waits_others"]["io_time_s"].as_f64().unwrap()
+    };
+    let intervals = found["intervals"].as_array().unwrap();
+    assert_eq!(intervals.len(), 12, "{found}");
+    let starts: Vec<f64> = intervals
+        .iter()
+        .map(|i| i["start_unix_s"].as_f64().unwrap() - (EPOCH / S) as f64)
+        .collect();
+    assert_eq!((starts[0], starts[5], starts[6]), (0.0, 50.0, 100.0));
+    let sum: f64 = intervals.iter().map(io_time_s).sum();
+    assert!((sum - io_time_s(&found)).abs() < 1e-6, "{sum} {found}");
+    let worst = &intervals[3]["waits"][0];
+    assert_eq!(worst["victim"]["process"], "shop");
+    assert_eq!(worst["behind"][0]["process"], "backup");
+    for (step, expected) in [("1us", 400), ("soon", 400), ("10ms", 422)] {
+        let (status, problem) = ask_for(step);
+        assert_eq!(status, expected, "{step}: {problem}");
+    }
+}
+
+#[test]
+fn each_io_says_what_it_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    record_shop(dir.path(), 0);
+    let app = Arc::new(App::new(
+        dir.path().to_owned(),
+        Arc::default(),
+        Rules::default(),
+    ));
+    // The window is short; what came before it shows what a read takes undisturbed.
+    let times = format!("from={}&to={}", at(30), at(31));
+    let (status, found) = get(&app, &format!("/api/v1/ios?{times}&process=shop"));
+    assert_eq!(status, 200, "{found}");
+    let columns = &found["columns"];
+    let number = |key: &str, i: usize| columns[key][i].as_f64().unwrap();
+    let n = found["ios"].as_u64().unwrap() as usize;
+    let mut behind_us = 0.0;
+    for i in 0..n {
+        let mut sum_us = 0.0;
+        for part in [
+            "undisturbed_us",
+            "wait_others_us",
+            "wait_own_us",
+            "wait_held_us",
+            "wait_device_us",
+            "wait_unknown_us",
+        ] {
+            sum_us += number(part, i);
+        }
+        assert!((sum_us - number("total_us", i)).abs() < 1e-3, "{found}");
+        if number("wait_behind_us", i) > 0.0 {
+            behind_us += number("wait_behind_us", i);
+            assert_eq!(columns["wait_behind_process"][i], "backup");
+            assert_eq!(columns["wait_behind_pid"][i], 12);
+            assert_eq!(columns["wait_behind_origin"][i], "writeback");
+        }
+    }
+    assert!(behind_us > 100_000.0, "{found}");
+}
+
+#[test]
 fn stories_say_when_in_unix_time_and_are_those_of_the_report() {
     let dir = tempfile::tempdir().unwrap();
     record_shop(dir.path(), 0);
