@@ -79,6 +79,9 @@ const DOCUMENTS = {
       ios: n, notes: [],
       columns: {
         done_unix_s: fill((i) => from + ((end - from) * (i + 1)) / (n + 1)), device: fill(() => "sda"), class: fill((i) => (i % 4 ? "read" : "write")), sector: fill((i) => i * 8), bytes: fill(() => 4096),
+        undisturbed_us: fill(() => 90), wait_others_us: fill((i) => (i % 4 ? 10 : 4000)), wait_own_us: fill(() => 0), wait_held_us: fill(() => 0),
+        wait_device_us: fill((i) => (i % 4 ? 0 : 910)), wait_unknown_us: fill(() => 0), wait_behind_us: fill((i) => (i % 4 ? 10 : 4000)), wait_behind_pid: fill(() => 12),
+        wait_behind_process: fill(() => EVIL), wait_behind_class: fill(() => "write"), wait_behind_origin: fill(() => "writeback"),
         queue_us: fill(() => 50), device_us: fill((i) => (i % 4 ? 50 : 4950)), total_us: fill((i) => (i % 4 ? 100 : 5000)), error: fill(() => 0), pid: fill(() => 7),
         process: fill((i) => (i % 4 ? EVIL : "dd")), cgroup: fill(() => "/"), file: fill((i) => (i % 4 ? null : "/wal")), origin: fill(() => "direct"),
       },
@@ -282,7 +285,7 @@ describe("the application", { skip: missing !== null }, () => {
     // Bars lie in lanes from the top: somewhere in the first one is an I/O.
     for (let x = 70; x < box.width - 20 && !(await page.locator(".io-tip").isVisible()); x += 3) await page.mouse.move(box.x + x, box.y + 20);
     const tip = await page.locator(".io-tip").textContent();
-    for (const field of ["Process", "Control group", "File", "Class", "sector", "Size4 KiB", "Latency", "In the queue50 µs", "In the device", "Started", "Completed"]) assert.ok(tip.includes(field), `${field}: ${tip}`);
+    for (const field of ["Process", "Control group", "File", "Class", "sector", "Size4 KiB", "Latency", "In the queue50 µs", "In the device", "Undisturbed90 µs", "Behind write-back of", "Started", "Completed"]) assert.ok(tip.includes(field), `${field}: ${tip}`);
     assert.deepEqual(page.problems, []);
     await page.close();
   });

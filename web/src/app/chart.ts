@@ -1,7 +1,7 @@
 import { h, onFrame, visible } from "../dom";
 import * as format from "../format";
 import { onTheme, ramp, theme } from "../theme";
-import type { Heat, Ios, Series } from "./data";
+import type { Column, Heat, Ios, Series } from "./data";
 import { lanes } from "./lanes";
 import { type Box, type Class, IO_SPAN_S, OPEN_US, type View, tickOf, zoomed } from "./view";
 
@@ -808,23 +808,25 @@ function layerOf(cls: Layer["cls"], heat: Heat): Layer {
 
 /** Where the time of an I/O went: its undisturbed latency, and what it waited for, the longest first. */
 function waits(c: Ios["columns"], i: number): [string, string][] {
-  const undisturbed = c.undisturbed_us[i];
-  if (undisturbed === null || undisturbed === undefined) return [];
-  const pid = c.wait_behind_pid[i];
-  const who = c.wait_behind_process[i] ?? (pid === null || pid === undefined ? "another process" : `process ${pid}`);
-  const what = c.wait_behind_origin[i] === "writeback" ? "write-back" : `${c.wait_behind_class[i] ?? "I/O"}s`.replace("flushs", "flushes");
-  const behind = c.wait_behind_us[i] ?? 0;
+  const us = (column: Column | undefined): number => column?.[i] ?? 0;
+  const undisturbed = c.undisturbed_us?.[i] ?? null;
+  if (undisturbed === null) return [];
+  const pid = c.wait_behind_pid?.[i] ?? null;
+  const who = c.wait_behind_process?.[i] ?? (pid === null ? "another process" : `process ${pid}`);
+  const cls = c.wait_behind_class?.[i] ?? "I/O";
+  const what = c.wait_behind_origin?.[i] === "writeback" ? "write-back" : cls === "flush" ? "flushes" : `${cls}s`;
+  const behind = us(c.wait_behind_us);
   const parts: [string, number][] = [
     [`Behind ${what} of ${who}`, behind],
-    [behind > 0 ? "Behind all others" : "Behind others", (c.wait_others_us[i] ?? 0) - behind],
-    ["Behind its own", c.wait_own_us[i] ?? 0],
-    ["Held above the driver", c.wait_held_us[i] ?? 0],
-    ["By the device itself", c.wait_device_us[i] ?? 0],
-    ["Of no known cause", c.wait_unknown_us[i] ?? 0],
+    [behind > 0 ? "Behind all others" : "Behind others", us(c.wait_others_us) - behind],
+    ["Behind its own", us(c.wait_own_us)],
+    ["Held above the driver", us(c.wait_held_us)],
+    ["By the device itself", us(c.wait_device_us)],
+    ["Of no known cause", us(c.wait_unknown_us)],
   ];
   // A nanosecond is what rounding leaves.
-  const waited = parts.filter(([, us]) => us > 0.002).sort((a, b) => b[1] - a[1]);
-  return [["Undisturbed", format.micros(undisturbed)], ...waited.map(([name, us]): [string, string] => [name, format.micros(us)])];
+  const waited = parts.filter(([, time]) => time > 0.002).sort((a, b) => b[1] - a[1]);
+  return [["Undisturbed", format.micros(undisturbed)], ...waited.map(([name, time]): [string, string] => [name, format.micros(time)])];
 }
 
 /** Colours by the logarithm of the count; cells without an I/O stay transparent. */

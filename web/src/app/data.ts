@@ -10,12 +10,18 @@ export interface Heat {
   notes: string[];
 }
 
-type Column = (number | null)[];
+export type Column = (number | null)[];
 
 export interface Series {
   step_s: number;
   columns: Record<string, Column> & { process?: string[]; cgroup?: string[]; file?: string[] };
   notes: string[];
+}
+
+/** Where the time of I/Os went, and behind whom they waited longest. */
+export interface WaitColumns {
+  undisturbed_us: Column; wait_others_us: Column; wait_own_us: Column; wait_held_us: Column; wait_device_us: Column; wait_unknown_us: Column;
+  wait_behind_us: Column; wait_behind_pid: Column; wait_behind_process: (string | null)[]; wait_behind_class: (string | null)[]; wait_behind_origin: (string | null)[];
 }
 
 export interface Ios {
@@ -24,9 +30,7 @@ export interface Ios {
     done_unix_s: number[]; device: string[]; class: Class[]; sector: Column; bytes: number[];
     queue_us: Column; device_us: Column; total_us: number[]; error: Column; pid: Column;
     process: (string | null)[]; cgroup: (string | null)[]; file: (string | null)[]; origin: (string | null)[];
-    undisturbed_us: Column; wait_others_us: Column; wait_own_us: Column; wait_held_us: Column; wait_device_us: Column; wait_unknown_us: Column;
-    wait_behind_us: Column; wait_behind_pid: Column; wait_behind_process: (string | null)[]; wait_behind_class: (string | null)[]; wait_behind_origin: (string | null)[];
-  };
+  } & Partial<WaitColumns>;
   notes: string[];
 }
 

@@ -535,8 +535,8 @@ fn waits_of_subjects_are_the_sums_of_those_of_their_ios_and_of_no_others() {
         let time = subjects.at(from_ns, shop);
         assert_eq!(time.ns(WaitCause::Others), others_ns, "{number}");
         sum_ns += others_ns;
-        let scan = GroupKey::Process(None, Some(Comm::new(b"burst")));
-        assert_eq!(subjects.at(from_ns, scan), OwnedTime::default());
+        let backup = GroupKey::Process(None, Some(Comm::new(b"backup")));
+        assert_eq!(subjects.at(from_ns, backup), OwnedTime::default());
     }
     assert!(sum_ns > 1_000 * MS, "{sum_ns}");
 }
