@@ -177,6 +177,21 @@ impl Comm {
         &self.0[..n]
     }
 
+    /// Whether it is a name that only the kernel's threads usually have: it says nothing about users.
+    pub fn is_of_kernel(&self) -> bool {
+        const KERNEL: [&str; 7] = [
+            "kworker",
+            "kswapd",
+            "jbd2/",
+            "xfsaild/",
+            "dmcrypt_write",
+            "dm-",
+            "vdo",
+        ];
+        let name = self.as_bytes();
+        KERNEL.iter().any(|k| name.starts_with(k.as_bytes()))
+    }
+
     /// All 16 bytes as a number: equal names have equal ones.
     pub fn to_bits(self) -> u128 {
         u128::from_le_bytes(self.0)

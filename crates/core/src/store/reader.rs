@@ -152,6 +152,15 @@ impl Recording {
         }
     }
 
+    /// The same with all names of processes, also where names are left out: for an analysis that takes the I/Os of a program
+    /// together. Whoever shows what comes of it leaves names out where [`Recording::hides_names`] says so.
+    pub fn identified_ios(&self, range: Range<i64>, columns: IoColumns) -> IoReader {
+        IoReader {
+            hides_names: false,
+            ..self.ios(range, columns)
+        }
+    }
+
     /// The counter samples taken in `range`, in order. Samples equal to the device's previous one are left out, but
     /// for the last before a change.
     pub fn counters(&self, range: Range<i64>) -> CounterReader {
@@ -248,6 +257,11 @@ impl Recording {
         }
     }
 
+    /// Whether names are left out.
+    pub fn hides_names(&self) -> bool {
+        self.hides_names
+    }
+
     /// Everything that was observed in `range`, in order of [`crate::model::Observation::at_ns`]. Damaged blocks
     /// appear as losses.
     pub fn observations(&self, range: Range<i64>) -> Observations {
@@ -320,7 +334,7 @@ impl Iterator for IoReader {
         {
             batch
                 .iter_mut()
-                .for_each(|io| io.comm = kernel_thread(io.comm));
+                .for_each(|io| io.comm = io.comm.filter(Comm::is_of_kernel));
         }
         next
     }
@@ -367,7 +381,7 @@ impl Iterator for RequestReader {
         {
             batch
                 .iter_mut()
-                .for_each(|r| r.comm = kernel_thread(r.comm));
+                .for_each(|r| r.comm = r.comm.filter(Comm::is_of_kernel));
         }
         next
     }
@@ -434,24 +448,6 @@ impl Iterator for CgroupReader {
     fn next(&mut self) -> Option<Self::Item> {
         self.0.next()
     }
-}
-
-/// The name, if it is one that only the kernel's threads usually have: it says nothing about users.
-fn kernel_thread(comm: Option<Comm>) -> Option<Comm> {
-    const KERNEL: [&str; 7] = [
-        "kworker/",
-        "kswapd",
-        "jbd2/",
-        "xfsaild/",
-        "dmcrypt_write",
-        "dm-",
-        "vdo",
-    ];
-    comm.filter(|c| {
-        KERNEL
-            .iter()
-            .any(|k| c.as_bytes().starts_with(k.as_bytes()))
-    })
 }
 
 pub(crate) fn lost_block(from_ns: i64, to_ns: i64, ios: Option<i64>, reason: LossReason) -> Lost {

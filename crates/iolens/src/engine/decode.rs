@@ -9,7 +9,7 @@ use std::thread;
 
 use iolens_core::analysis::Part;
 use iolens_core::analysis::stacks::join::StackJoin;
-use iolens_core::model::{Io, Lost};
+use iolens_core::model::{Comm, Io, Lost};
 use iolens_core::store::{IoColumns, IoReader, Recording, StoreError};
 
 use super::caller::Caller;
@@ -51,7 +51,21 @@ pub struct Ios {
 
 impl Ios {
     /// Those that completed in `range`. Processes are looked for if `columns` has them.
-    pub fn new(recording: &Recording, mut range: Range<i64>, mut columns: IoColumns) -> Ios {
+    pub fn new(recording: &Recording, range: Range<i64>, columns: IoColumns) -> Ios {
+        Ios::read(recording, range, columns, Recording::ios)
+    }
+
+    /// The same with all names of processes, as [`Recording::identified_ios`] has them.
+    pub fn identified(recording: &Recording, range: Range<i64>, columns: IoColumns) -> Ios {
+        Ios::read(recording, range, columns, Recording::identified_ios)
+    }
+
+    fn read(
+        recording: &Recording,
+        mut range: Range<i64>,
+        mut columns: IoColumns,
+        read: fn(&Recording, Range<i64>, IoColumns) -> IoReader,
+    ) -> Ios {
         let whose = [
             IoColumns::TGID,
             IoColumns::COMM,
@@ -68,7 +82,7 @@ impl Ios {
             range = window::with_in_flight(&range);
             columns = JOIN_COLUMNS.into_iter().fold(columns, |all, c| all | c);
         }
-        let (reader, end_ns) = (recording.ios(range, columns), recording.end_ns());
+        let (reader, end_ns) = (read(recording, range, columns), recording.end_ns());
         Ios {
             reader,
             join,
@@ -129,7 +143,8 @@ pub fn each_io(
     caller: &Caller,
     mut consume: impl FnMut(&Io),
 ) -> Result<Met> {
-    each_batch(recording, range, columns, caller, &mut [], |batch| {
+    let ios = Ios::new(recording, range, columns);
+    each_batch(ios, caller, &mut [], |batch| {
         batch.ios.iter().for_each(&mut consume)
     })
 }
@@ -145,11 +160,54 @@ pub fn for_parts(
     caller: &Caller,
     parts: &mut [&mut dyn Part],
 ) -> Result<Met> {
+    feed_parts(Ios::new(recording, range, columns), caller, parts)
+}
+
+/// The same with all names of processes, as [`Recording::identified_ios`] has them.
+///
+/// # Errors
+/// As [`each_io`].
+pub fn identified_for_parts(
+    recording: &Recording,
+    range: Range<i64>,
+    columns: IoColumns,
+    caller: &Caller,
+    parts: &mut [&mut dyn Part],
+) -> Result<Met> {
+    feed_parts(Ios::identified(recording, range, columns), caller, parts)
+}
+
+fn feed_parts(ios: Ios, caller: &Caller, parts: &mut [&mut dyn Part]) -> Result<Met> {
     match parts {
-        [others @ .., own] => each_batch(recording, range, columns, caller, others, |batch| {
-            batch.feed(*own)
-        }),
-        [] => each_batch(recording, range, columns, caller, &mut [], |_| {}),
+        [others @ .., own] => each_batch(ios, caller, others, |batch| batch.feed(*own)),
+        [] => each_batch(ios, caller, &mut [], |_| {}),
+    }
+}
+
+/// Leaves names of processes out of the I/Os that a part gets.
+pub struct Nameless<'a> {
+    part: &'a mut dyn Part,
+    ios: Vec<Io>,
+}
+
+impl<'a> Nameless<'a> {
+    /// For `part`.
+    pub fn new(part: &'a mut dyn Part) -> Nameless<'a> {
+        Nameless {
+            part,
+            ios: Vec::new(),
+        }
+    }
+}
+
+impl Part for Nameless<'_> {
+    fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
+        self.ios.clear();
+        self.ios.extend_from_slice(ios);
+        for io in &mut self.ios {
+            io.comm = io.comm.filter(Comm::is_of_kernel);
+        }
+        self.part.consume(&self.ios, later_start_ns);
     }
 }
 
@@ -168,14 +226,11 @@ impl Batch {
 
 /// Hands batches to `consume` on this thread, and to `parts` on others, until `caller` waits no longer.
 fn each_batch(
-    recording: &Recording,
-    range: Range<i64>,
-    columns: IoColumns,
+    mut ios: Ios,
     caller: &Caller,
     parts: &mut [&mut dyn Part],
     mut consume: impl FnMut(&Batch),
 ) -> Result<Met> {
-    let mut ios = Ios::new(recording, range, columns);
     thread::scope(|scope| {
         let mut others = Vec::new();
         for part in parts {

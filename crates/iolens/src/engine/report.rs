@@ -10,6 +10,7 @@ use iolens_core::model::{DevId, IntervalRates, Names};
 use iolens_core::store::{IoColumns, Recording, read_rates, read_stages};
 
 use super::caller::Caller;
+use super::decode::Nameless;
 use super::error::Result;
 use super::layers::Layers;
 use super::part::Part;
@@ -112,13 +113,28 @@ fn analyse(
         .iter()
         .for_each(|l| builder.lost(l));
     // The part of the report that takes longest is the last one: it has this thread.
-    let mut parts: Vec<&mut dyn Analysis> = Vec::new();
-    for other in others {
-        parts.push(&mut **other);
-    }
-    parts.extend(builder.parts());
     let in_flight = window::with_in_flight(range);
-    let met = decode::for_parts(recording, in_flight, IoColumns::ALL, caller, &mut parts)?;
+    let met = if recording.hides_names() {
+        // I/Os of a program are taken together by its name; what is found loses the names at the end.
+        let (by_names, rest) = builder.parts_by_names();
+        let mut nameless = Vec::new();
+        for other in others {
+            nameless.push(Nameless::new(&mut **other));
+        }
+        nameless.extend(rest.map(Nameless::new));
+        let mut parts: Vec<&mut dyn Analysis> = vec![by_names];
+        for part in &mut nameless {
+            parts.push(part);
+        }
+        decode::identified_for_parts(recording, in_flight, IoColumns::ALL, caller, &mut parts)?
+    } else {
+        let mut parts: Vec<&mut dyn Analysis> = Vec::new();
+        for other in others {
+            parts.push(&mut **other);
+        }
+        parts.extend(builder.parts());
+        decode::for_parts(recording, in_flight, IoColumns::ALL, caller, &mut parts)?
+    };
     met.damage.iter().for_each(|l| builder.lost(l));
     caller.damage(&met.warnings);
     if recording.requests_stored() > 0 {
@@ -143,5 +159,9 @@ fn analyse(
             .for_each(|d| builder.counters(&d));
     }
     caller.damage(counters.warnings());
-    Ok(builder.finish_naming(range.end, &|file| names.files.get(&file).cloned()))
+    let mut report = builder.finish_naming(range.end, &|file| names.files.get(&file).cloned());
+    if recording.hides_names() {
+        report.hide_names();
+    }
+    Ok(report)
 }

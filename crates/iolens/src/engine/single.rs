@@ -60,17 +60,23 @@ pub fn ios(query: &Query<'_>, limit: usize) -> Result<std::result::Result<Vec<Na
         let Range { start, end } = window::with_last_instant(&part.recording, &part.range);
         let window = Window::new(start, end);
         let first = found.len();
-        let mut waits = IoWaitsBuilder::of(window, |io| part.filter.has(io));
+        let hides_names = part.recording.hides_names();
+        let shown = |io: &Io| Io {
+            comm: io.comm.filter(|comm| !hides_names || comm.is_of_kernel()),
+            ..*io
+        };
+        let mut waits = IoWaitsBuilder::of(window, |io| part.filter.has(&shown(io)));
         let read = super::waits::around(&(start..end));
         for lost in part.recording.lost(read.clone()) {
             waits.lost(&lost);
         }
-        let mut reader = decode::Ios::new(&part.recording, read, IoColumns::ALL);
+        let mut reader = decode::Ios::identified(&part.recording, read, IoColumns::ALL);
         while let Some(batch) = reader.next() {
             caller.check()?;
             let batch = batch?;
             waits.consume(&batch, reader.later_start_ns());
-            for io in batch {
+            for io in &batch {
+                let io = shown(io);
                 if !window.contains(io.done_ns) || !part.filter.has(&io) {
                     continue;
                 }
@@ -96,6 +102,10 @@ pub fn ios(query: &Query<'_>, limit: usize) -> Result<std::result::Result<Vec<Na
         }
         // One for each I/O that was found, in the same order.
         for (io, wait) in found[first..].iter_mut().zip(waits.finish()) {
+            let mut wait = wait;
+            if hides_names && let Some(group) = &mut wait.behind {
+                group.hide_name();
+            }
             io.wait = Some(wait);
         }
         caller.damage(reader.reader().warnings());

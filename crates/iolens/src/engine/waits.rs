@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use iolens_core::analysis::timeline::TimelinePlan;
 use iolens_core::analysis::waits::{
-    DeviceVictims, Grouping, SubjectWaits, SubjectWaitsBuilder, WaitBin, WaitBinsBuilder,
+    DeviceVictims, Grouping, SubjectWaits, SubjectWaitsBuilder, Victim, WaitBin, WaitBinsBuilder,
     WaitsBuilder,
 };
 use iolens_core::analysis::{Part as Analysis, Window};
-use iolens_core::model::Lost;
+use iolens_core::model::{Comm, Io, Lost};
 use iolens_core::store::IoColumns;
 
 use super::caller::Caller;
@@ -38,6 +38,9 @@ pub fn waits(query: &Query<'_>, grouping: Grouping) -> Result<Vec<PartWaits>> {
     for part in query.parts(Grain::Analysis)?.parts {
         let mut devices = of_part(&part, grouping, query.caller)?;
         devices.retain(|d| part.filter.devices.has(d.dev));
+        if part.recording.hides_names() {
+            devices.iter_mut().for_each(DeviceVictims::hide_names);
+        }
         all.push(PartWaits { part, devices });
     }
     Ok(all)
@@ -71,6 +74,10 @@ pub fn bins(query: &Query<'_>, grouping: Grouping, step_ns: i64) -> Result<Vec<P
         )?;
         let mut bins = builder.finish();
         bins.retain(|bin| part.filter.devices.has(bin.dev));
+        if part.recording.hides_names() {
+            let victims = bins.iter_mut().flat_map(|bin| &mut bin.victims);
+            victims.for_each(Victim::hide_names);
+        }
         all.push(PartWaitBins { part, bins });
     }
     Ok(all)
@@ -83,7 +90,15 @@ pub fn bins(query: &Query<'_>, grouping: Grouping, step_ns: i64) -> Result<Vec<P
 pub fn of_rows(part: &Part, plan: &TimelinePlan, caller: &Caller) -> Result<SubjectWaits> {
     let filter = &part.filter;
     let by = plan.by;
-    let subject_of = |io: &_| filter.has(io).then(|| by.key(io));
+    let hides_names = part.recording.hides_names();
+    let subject_of = |io: &Io| {
+        // Rows are of subjects as they are shown.
+        let mut shown = *io;
+        if hides_names {
+            shown.comm = io.comm.filter(Comm::is_of_kernel);
+        }
+        filter.has(&shown).then(|| by.key(&shown))
+    };
     let mut builder = SubjectWaitsBuilder::new(plan.window, plan.step_ns, subject_of);
     let read = around(&(plan.window.from_ns..plan.window.to_ns));
     feed(part, read, &mut builder, SubjectWaitsBuilder::lost, caller)?;
@@ -118,7 +133,7 @@ fn feed<B: Analysis>(
         lose(builder, &lost);
     }
     let mut parts: [&mut dyn Analysis; 1] = [builder];
-    let met = decode::for_parts(recording, range, IoColumns::ALL, caller, &mut parts)?;
+    let met = decode::identified_for_parts(recording, range, IoColumns::ALL, caller, &mut parts)?;
     for lost in &met.damage {
         lose(builder, lost);
     }

@@ -1,5 +1,7 @@
 //! Who waited for whom (A28), as keys of the report's document and as a table.
 
+use std::collections::BTreeMap;
+
 use iolens_core::analysis::Report;
 use iolens_core::analysis::waits::{Behind, DeviceVictims, Group, Service, Victim, WaitBin};
 use iolens_core::model::{Class, DevId, Origin, RecordingMeta};
@@ -340,6 +342,120 @@ const MIN_SHARE: f64 = 0.05;
 const MIN_CAUSE_SHARE: f64 = 0.1;
 const MAX_ROW_CAUSES: usize = 2;
 
+/// A row of the table: I/Os of one name and class, however they came to be and in whatever control group.
+#[derive(Debug)]
+struct TableRow {
+    who: String,
+    dev: DevId,
+    class: Class,
+    io_time_ns: i64,
+    undisturbed_ns: i64,
+    own_ns: i64,
+    held_ns: i64,
+    /// By the device, or of no known cause.
+    device_ns: i64,
+    /// Behind whom, in words.
+    behind: Vec<(String, i64)>,
+}
+
+impl TableRow {
+    fn excess_ns(&self) -> i64 {
+        self.io_time_ns - self.undisturbed_ns
+    }
+
+    fn add(&mut self, victim: &Victim) {
+        self.io_time_ns += victim.io_time_ns;
+        self.undisturbed_ns += victim.undisturbed_ns;
+        self.own_ns += victim.own_ns;
+        self.held_ns += victim.held_ns;
+        self.device_ns += victim.device_ns + victim.unknown_ns;
+        for cause in &victim.behind {
+            let group = &cause.group;
+            let who = label(group);
+            // Behind another origin of what is this row.
+            if who == self.who && group.class == self.class {
+                self.own_ns += cause.ns;
+                continue;
+            }
+            let how = match group.origin {
+                Origin::Writeback => "write-back",
+                _ => group.class.name(),
+            };
+            let what = format!("{who} {how}");
+            match self.behind.iter_mut().find(|(known, _)| *known == what) {
+                Some((_, ns)) => *ns += cause.ns,
+                None => self.behind.push((what, cause.ns)),
+            }
+        }
+    }
+
+    /// Whether it lost enough to others, to a queue above the driver, or to its device.
+    fn lost_much(&self) -> bool {
+        let lost_ns = self.excess_ns() - self.own_ns;
+        lost_ns > 0 && lost_ns as f64 >= MIN_SHARE * self.io_time_ns as f64
+    }
+
+    fn cells(&self, meta: &RecordingMeta) -> Vec<String> {
+        let cell = |ns: i64| number(Some(seconds(ns)), 3);
+        vec![
+            self.who.clone(),
+            terminal(&device_name(meta, self.dev)).into_owned(),
+            self.class.name().to_owned(),
+            cell(self.io_time_ns),
+            cell(self.undisturbed_ns),
+            cell(self.own_ns),
+            cell(self.held_ns),
+            cell(self.device_ns),
+            self.causes(),
+        ]
+    }
+
+    fn causes(&self) -> String {
+        let least_ns = (MIN_CAUSE_SHARE * self.excess_ns() as f64) as i64;
+        let mut causes: Vec<&(String, i64)> = self.behind.iter().collect();
+        causes.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+        let mut named = Vec::new();
+        for (what, ns) in causes.into_iter().take(MAX_ROW_CAUSES) {
+            if *ns < least_ns {
+                break;
+            }
+            named.push(format!("{what} {}", number(Some(seconds(*ns)), 3)));
+        }
+        if named.is_empty() {
+            return "-".to_owned();
+        }
+        named.join(", ")
+    }
+}
+
+/// All rows, the most excess first.
+fn table_rows(waits: &[DeviceVictims]) -> Vec<TableRow> {
+    let mut places: BTreeMap<(DevId, String, Class), usize> = BTreeMap::new();
+    let mut rows: Vec<TableRow> = Vec::new();
+    for placed in ordered(waits) {
+        let group = &placed.victim.group;
+        let who = label(group);
+        let key = (placed.dev, who.clone(), group.class);
+        let place = *places.entry(key).or_insert(rows.len());
+        if place == rows.len() {
+            rows.push(TableRow {
+                who,
+                dev: placed.dev,
+                class: group.class,
+                io_time_ns: 0,
+                undisturbed_ns: 0,
+                own_ns: 0,
+                held_ns: 0,
+                device_ns: 0,
+                behind: Vec::new(),
+            });
+        }
+        rows[place].add(placed.victim);
+    }
+    rows.sort_by_key(|row| std::cmp::Reverse(row.excess_ns()));
+    rows
+}
+
 /// The table; nothing where no process lost a twentieth of its I/O time.
 pub(super) fn table(
     report: &Report,
@@ -349,12 +465,12 @@ pub(super) fn table(
 ) -> String {
     let mut rows = Vec::new();
     let mut left_out = 0;
-    for placed in &ordered(&report.waits) {
-        if !shown.has(placed.dev) || !lost_much(placed.victim) {
+    for row in table_rows(&report.waits) {
+        if !shown.has(row.dev) || !row.lost_much() {
             continue;
         }
         if rows.len() < shown.max_rows {
-            rows.push(text_row(placed, meta));
+            rows.push(row.cells(meta));
         } else {
             left_out += 1;
         }
@@ -372,28 +488,6 @@ pub(super) fn table(
     out
 }
 
-/// Whether a victim lost enough to others, to a queue above the driver, or to its device.
-fn lost_much(victim: &Victim) -> bool {
-    let lost_ns = victim.excess_ns() - victim.own_ns;
-    lost_ns > 0 && lost_ns as f64 >= MIN_SHARE * victim.io_time_ns as f64
-}
-
-fn text_row(placed: &Placed, meta: &RecordingMeta) -> Vec<String> {
-    let victim = placed.victim;
-    let cell = |ns: i64| number(Some(seconds(ns)), 3);
-    vec![
-        label(&victim.group),
-        terminal(&device_name(meta, placed.dev)).into_owned(),
-        victim.group.class.name().to_owned(),
-        cell(victim.io_time_ns),
-        cell(victim.undisturbed_ns),
-        cell(victim.own_ns),
-        cell(victim.held_ns),
-        cell(victim.device_ns + victim.unknown_ns),
-        causes(victim),
-    ]
-}
-
 /// `NAME[PID]`, as in the table of processes.
 fn label(group: &Group) -> String {
     let Some(program) = group.program else {
@@ -407,26 +501,6 @@ fn label(group: &Group) -> String {
         Some(tgid) => format!("{name}[{tgid}]"),
         None => name,
     }
-}
-
-fn causes(victim: &Victim) -> String {
-    let least_ns = (MIN_CAUSE_SHARE * victim.excess_ns() as f64) as i64;
-    let mut named = Vec::new();
-    for cause in victim.behind.iter().take(MAX_ROW_CAUSES) {
-        if cause.ns < least_ns {
-            break;
-        }
-        let how = match cause.group.origin {
-            Origin::Writeback => "write-back",
-            _ => cause.group.class.name(),
-        };
-        let seconds = number(Some(seconds(cause.ns)), 3);
-        named.push(format!("{} {how} {seconds}", label(&cause.group)));
-    }
-    if named.is_empty() {
-        return "-".to_owned();
-    }
-    named.join(", ")
 }
 
 #[cfg(test)]
@@ -540,6 +614,15 @@ pub(super) mod tests {
             first.contains("shop") && first.contains("backup[12] write-back"),
             "{text}"
         );
+        // I/Os of another origin make no other row.
+        let rows = table_rows(&report.waits);
+        let mut twice = report.waits.clone();
+        let mut buffered = twice[0].victims[0].clone();
+        buffered.group.origin = Origin::BufferedRead;
+        twice[0].victims.push(buffered);
+        let rows_of_twice = table_rows(&twice);
+        assert_eq!(rows_of_twice.len(), rows.len());
+        assert_eq!(rows_of_twice[0].io_time_ns, 2 * rows[0].io_time_ns);
         facts
             .layers
             .insert(DevId::new(8, 0), vec!["sdb".to_owned()]);

@@ -547,6 +547,7 @@ mod tests {
             lossy: false,
             known: true,
             extended: None,
+            waits: None,
         }
     }
 

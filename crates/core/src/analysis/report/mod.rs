@@ -117,6 +117,18 @@ pub struct ReportBuilder {
     layers: BTreeSet<DevId>,
 }
 
+impl Report {
+    /// Leaves out names of programs of what was found by them.
+    pub fn hide_names(&mut self) {
+        for device in &mut self.waits {
+            device.hide_names();
+        }
+        for story in &mut self.stories {
+            story.hide_names();
+        }
+    }
+}
+
 impl ReportBuilder {
     /// For `window`, which may be open, of a recording of which nothing else is known.
     pub fn new(window: Window) -> ReportBuilder {
@@ -198,6 +210,18 @@ impl ReportBuilder {
             &mut self.waits,
             &mut self.starts,
         ]
+    }
+
+    /// The same, first the one that groups I/Os by the names of processes: it gets them also where they are left out, and
+    /// [`Report::hide_names`] leaves them out of what it found.
+    pub fn parts_by_names(&mut self) -> (&mut dyn Part, [&mut dyn Part; 4]) {
+        let others: [&mut dyn Part; 4] = [
+            &mut self.actors,
+            &mut self.issues,
+            &mut self.completions,
+            &mut self.starts,
+        ];
+        (&mut self.waits, others)
     }
 
     /// Takes what is missing.

@@ -217,6 +217,17 @@ pub struct Story {
 }
 
 impl Story {
+    /// Leaves out names of programs, but for those of the kernel's own threads.
+    pub fn hide_names(&mut self) {
+        self.victim.hide_name();
+        self.culprits.iter_mut().for_each(Program::hide_name);
+        for share in &mut self.shares {
+            if let Cause::Program(program) = &mut share.cause {
+                program.hide_name();
+            }
+        }
+    }
+
     /// Share of the victim's I/O time that it lost to the cause.
     pub fn harm_share(&self) -> f64 {
         self.harm.ns as f64 / self.io_time_ns.max(1) as f64

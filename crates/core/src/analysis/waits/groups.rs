@@ -56,7 +56,21 @@ impl Program {
     };
 }
 
+impl Program {
+    /// Leaves the name out, but for those of the kernel's own threads.
+    pub fn hide_name(&mut self) {
+        self.comm = self.comm.filter(Comm::is_of_kernel);
+    }
+}
+
 impl Group {
+    /// Leaves out names of programs.
+    pub fn hide_name(&mut self) {
+        if let Some(program) = &mut self.program {
+            program.hide_name();
+        }
+    }
+
     pub(super) fn of(io: &Io, grouping: Grouping) -> Group {
         let origin = match io.origin {
             Origin::Readahead => Origin::BufferedRead,

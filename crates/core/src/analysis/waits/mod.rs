@@ -61,6 +61,23 @@ pub struct DeviceVictims {
     pub felt: DeviceFelt,
 }
 
+impl DeviceVictims {
+    /// Leaves out names of programs, as [`Victim::hide_names`] does.
+    pub fn hide_names(&mut self) {
+        for victim in &mut self.victims {
+            victim.hide_names();
+        }
+        for effect in &mut self.felt.effects {
+            effect.victim.hide_name();
+            for pair in &mut effect.pairs {
+                pair.culprit.hide_name();
+            }
+        }
+        let programs = self.felt.groups.iter_mut().map(|group| &mut group.program);
+        programs.flatten().for_each(Program::hide_name);
+    }
+}
+
 /// What waiting on one device did to programs, and what the I/O is behind which they waited.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct DeviceFelt {

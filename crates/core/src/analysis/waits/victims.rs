@@ -66,6 +66,14 @@ impl Worst {
 }
 
 impl Victim {
+    /// Leaves out names of programs: what was taken together by them stays together.
+    pub fn hide_names(&mut self) {
+        self.group.hide_name();
+        for behind in &mut self.behind {
+            behind.group.hide_name();
+        }
+    }
+
     /// What they lost: all that is not undisturbed.
     pub fn excess_ns(&self) -> i64 {
         self.io_time_ns - self.undisturbed_ns

@@ -697,6 +697,94 @@ fn without_the_token_names_of_processes_and_files_are_left_out_of_every_answer()
     );
 }
 
+/// Six programs of one control group on one device, of which each waits for the others.
+fn record_crowd(root: &Path) {
+    let dev = DevId::new(8, 0);
+    let mut meta = RecordingMeta::new(Source::Ebpf, EPOCH);
+    meta.devices = vec![Device::named("sda", dev)];
+    let dir = root.join(Root::host_directory("h"));
+    std::fs::create_dir_all(&dir).unwrap();
+    let path = dir.join(Root::recording_directory(EPOCH));
+    let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
+    for i in 0..6000 {
+        let who = i % 6;
+        let begin_ns = i / 6 * 10_000_000;
+        // All six come at once every 10 ms, and are served one after the other.
+        let latency_ns = (who + 1) * 1_000_000;
+        let io = Io::new(
+            begin_ns + latency_ns,
+            dev,
+            Op::READ,
+            4096,
+            Some(0),
+            latency_ns,
+        );
+        let io = Io {
+            comm: Some(Comm::new(format!("secret{who}").as_bytes())),
+            tgid: Some(100 + who as i32),
+            cgroup: Some(5),
+            origin: Origin::Direct,
+            ..io
+        };
+        writer.push_ios(&[io]).unwrap();
+    }
+    writer.finish(10 * S, RecorderCost::default()).unwrap();
+}
+
+#[test]
+fn without_the_token_waits_have_the_same_figures_and_no_names() {
+    let dir = tempfile::tempdir().unwrap();
+    record_crowd(dir.path());
+    let rules = Rules {
+        token: Some(b"0123456789abcdef".to_vec()),
+        how_to_see_names: Some("log in".into()),
+        ..Rules::default()
+    };
+    let app = Arc::new(App::new(dir.path().to_owned(), Arc::default(), rules));
+    let get = |target: &str, more: &[(&str, &str)]| {
+        let headers = [&[("host", "localhost")], more].concat();
+        let (response, body) = block_on(ask(&app, "GET", target, &headers));
+        assert_eq!(response.status().as_u16(), 200, "{target}: {body}");
+        body
+    };
+    let window = format!("from={}&to={}", at(0), at(10));
+    let figures = |document: &Value, list: &str| {
+        let figure = |entry: &Value| {
+            let keys = ["ios", "own_s", "undisturbed_s", "held_s", "device_s"];
+            let mut own: Vec<String> = keys.map(|key| entry[key].to_string()).into();
+            own.push(entry["victim"]["pid"].to_string());
+            own.push(entry["harm"]["seconds"].to_string());
+            own.push(entry["kind"].to_string());
+            own
+        };
+        let entries = document[list].as_array().unwrap();
+        let mut all: Vec<_> = entries.iter().map(figure).collect();
+        all.sort();
+        all
+    };
+    for (path, list) in [
+        ("waits", "waits"),
+        ("report", "waits"),
+        ("report", "stories"),
+        ("stories", "stories"),
+    ] {
+        let target = format!("/api/v1/{path}?{window}");
+        let hidden = get(&target, &[]);
+        let shown = get(&target, &[("authorization", "Bearer 0123456789abcdef")]);
+        assert!(!hidden.to_string().contains("secret"), "{path}: {hidden}");
+        assert!(shown.to_string().contains("secret"), "{path}: {shown}");
+        assert!(!figures(&shown, list).is_empty(), "{path}");
+        assert_eq!(figures(&hidden, list), figures(&shown, list), "{path}");
+    }
+    let ios = format!("/api/v1/ios?{window}&limit=10000");
+    let hidden = get(&ios, &[]);
+    let shown = get(&ios, &[("authorization", "Bearer 0123456789abcdef")]);
+    assert!(!hidden.to_string().contains("secret"), "{hidden}");
+    for key in ["wait_own_us", "wait_others_us", "wait_behind_pid"] {
+        assert_eq!(hidden["columns"][key], shown["columns"][key], "{key}");
+    }
+}
+
 #[test]
 fn stretches_are_kept_for_those_with_the_token_and_reports_open_them() {
     let (dir, plain) = lake();
