@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use iolens_core::model::{Class, DevId, Device, Inode, Io, Names};
+use iolens_core::analysis::waits::Program;
+use iolens_core::model::{Class, Comm, DevId, Device, Inode, Io, Names};
 use iolens_core::store::IoColumns;
 
 use super::error::{QueryError, Result};
@@ -110,17 +111,29 @@ impl IoFilter {
         {
             return false;
         }
-        self.process.as_ref().is_none_or(|p| is_process(io, p))
+        let process = self.process.as_ref();
+        process.is_none_or(|p| is_process(io.comm, io.tgid, p))
+    }
+
+    /// Whether it may do I/O that is meant, by its name, number and control group.
+    pub fn has_program(&self, program: &Program) -> bool {
+        if let Some(cgroups) = &self.cgroups
+            && !program.cgroup.is_some_and(|id| cgroups.contains(&id))
+        {
+            return false;
+        }
+        let process = self.process.as_ref();
+        process.is_none_or(|p| is_process(program.comm, program.tgid, p))
     }
 }
 
-/// Whether `io` is of the process that is called `wanted`.
-fn is_process(io: &Io, wanted: &str) -> bool {
-    let name = io.comm.map(|c| c.to_text().into_owned());
+/// Whether the process is called `wanted`.
+fn is_process(comm: Option<Comm>, tgid: Option<i32>, wanted: &str) -> bool {
+    let name = comm.map(|c| c.to_text().into_owned());
     if name.as_deref() == Some(wanted) {
         return true;
     }
-    let Some(number) = io.tgid.map(|n| n.to_string()) else {
+    let Some(number) = tgid.map(|n| n.to_string()) else {
         return false;
     };
     if number == wanted {

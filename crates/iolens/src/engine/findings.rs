@@ -106,10 +106,8 @@ fn is_watched(recording: &Recording) -> bool {
 /// Where the part of `range` begins that is analysed anew. All of it has too many I/Os for that if it is not at its start.
 fn cheap_from(recording: &Recording, range: &Range<i64>) -> i64 {
     let end_ns = recording.end_ns();
-    let kept_ns = end_ns - window::kept_from(recording, &(0..end_ns));
     // On average: what a second more or less costs does not matter.
-    let ios_per_ns = recording.ios_stored() as f64 / kept_ns.max(1) as f64;
-    let ios = (range.end - range.start) as f64 * ios_per_ns;
+    let ios = (range.end - range.start) as f64 * window::ios_per_ns(recording);
     if ios <= MAX_ANALYSED_IOS {
         return range.start;
     }

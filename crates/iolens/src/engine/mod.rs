@@ -35,6 +35,7 @@ pub mod series;
 pub mod single;
 pub mod source;
 mod sources;
+pub mod stories;
 pub mod subjects;
 mod tables;
 pub mod view;

@@ -54,6 +54,8 @@ pub enum Note {
     FindingsOfThen,
     /// Too many I/Os to analyse for one answer: findings are those of then.
     FindingsOfMany,
+    /// Stories are of what completed since then, in Unix time in nanoseconds: there are too many I/Os for one answer.
+    StoriesSince(i64),
     /// The stretch spans so many recordings, of which the longest part is shown.
     LongestPartOf(usize),
 }

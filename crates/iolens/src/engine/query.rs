@@ -178,7 +178,14 @@ impl<'a> Query<'a> {
         part.filter.devices = DeviceFilter::of(&recording.meta().devices, self.devices)?;
         match grain {
             Grain::Recording => return Ok(part),
-            Grain::Analysis => return part.for_analysis(self.caller),
+            Grain::Analysis => {
+                let mut part = part.for_analysis(self.caller)?;
+                if let Some(plan) = wanted {
+                    sources::refuse_selection(&part)?;
+                    part.filter.ios = IoFilter::new(plan, &part.names);
+                }
+                return Ok(part);
+            }
             Grain::Ios => sources::refuse_sums(recording)?,
             Grain::Rows { step, by, tier } => {
                 let whole_ns = (part.range.end - part.range.start).max(MIN_STEP_NS);

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use iolens_core::analysis::timeline::TimelinePlan;
 use iolens_core::analysis::waits::{
-    DeviceVictims, Grouping, SubjectWaits, SubjectWaitsBuilder, Victim, WaitBin, WaitBinsBuilder,
-    WaitsBuilder,
+    CountsWaits, DeviceVictims, Grouping, SubjectWaits, SubjectWaitsBuilder, Victim, WaitBin,
+    WaitBinsBuilder, WaitsBuilder,
 };
 use iolens_core::analysis::{Part as Analysis, Window};
 use iolens_core::model::{Comm, Io, Lost};
@@ -13,6 +13,7 @@ use iolens_core::store::IoColumns;
 
 use super::caller::Caller;
 use super::error::Result;
+use super::filter::IoFilter;
 use super::part::Part;
 use super::query::{Grain, Query};
 use super::{decode, window};
@@ -65,11 +66,12 @@ pub fn bins(query: &Query<'_>, grouping: Grouping, step_ns: i64) -> Result<Vec<P
         let window = Window::new(range.start, range.end);
         let mut builder = WaitBinsBuilder::new(window, grouping, range.start, step_ns);
         let read = around(range);
+        let mut chosen = Chosen::of(&part, &mut builder);
         feed(
             &part,
             read,
-            &mut builder,
-            WaitBinsBuilder::lost,
+            &mut chosen,
+            |c, l| c.builder.lost(l),
             query.caller,
         )?;
         let mut bins = builder.finish();
@@ -116,8 +118,46 @@ fn of_part(part: &Part, grouping: Grouping, caller: &Caller) -> Result<Vec<Devic
     let mut builder = WaitsBuilder::by(grouping, Window::new(range.start, range.end));
     // An I/O that completes later was worked on inside the window, as the report has it.
     let in_flight = window::with_in_flight(range);
-    feed(part, in_flight, &mut builder, WaitsBuilder::lost, caller)?;
+    let mut chosen = Chosen::of(part, &mut builder);
+    feed(
+        part,
+        in_flight,
+        &mut chosen,
+        |c, l| c.builder.lost(l),
+        caller,
+    )?;
     Ok(builder.finish())
+}
+
+/// Counts the waits of those I/Os of a part that are meant.
+struct Chosen<'a, B> {
+    filter: &'a IoFilter,
+    hides_names: bool,
+    builder: &'a mut B,
+}
+
+impl<'a, B> Chosen<'a, B> {
+    fn of(part: &'a Part, builder: &'a mut B) -> Chosen<'a, B> {
+        Chosen {
+            filter: &part.filter.ios,
+            hides_names: part.recording.hides_names(),
+            builder,
+        }
+    }
+}
+
+impl<B: CountsWaits> Analysis for Chosen<'_, B> {
+    fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
+        for io in ios {
+            // Who may see no names may not choose by them either; a class is nobody's.
+            let is_meant = match self.hides_names {
+                true => self.filter.has(&Io { comm: None, ..*io }),
+                false => self.filter.has(io),
+            };
+            self.builder.push_counted(io, is_meant);
+        }
+        self.builder.expect_from(later_start_ns);
+    }
 }
 
 /// Hands `builder` the I/Os that completed in `range`, and what is missing of them.

@@ -84,6 +84,13 @@ pub fn kept_from(recording: &Recording, range: &Range<i64>) -> i64 {
     removed.map(|l| l.to_ns).fold(range.start, i64::max)
 }
 
+/// I/Os in a nanosecond, in the mean over what is left of a recording.
+pub fn ios_per_ns(recording: &Recording) -> f64 {
+    let end_ns = recording.end_ns();
+    let kept_ns = end_ns - kept_from(recording, &(0..end_ns));
+    recording.ios_stored() as f64 / kept_ns.max(1) as f64
+}
+
 /// `range`, and if it reaches to the recording's end the end itself: what completes at the last instant was recorded.
 pub fn with_last_instant(recording: &Recording, range: &Range<i64>) -> Range<i64> {
     let to_ns = if range.end >= recording.end_ns() {

@@ -73,7 +73,7 @@ pub(super) struct Attributed<M> {
 
 impl<M: WaitMeasure> WaitSink for Sink<M> {
     fn wait(&mut self, wait: &Wait) {
-        if self.window.contains(wait.io.done_ns) {
+        if wait.io.is_counted && self.window.contains(wait.io.done_ns) {
             self.measure.wait(wait);
         }
     }
@@ -152,6 +152,11 @@ impl<M: WaitMeasure> Attribution<M> {
 
     /// Takes the next completed I/O, in the order of completion.
     pub fn push(&mut self, io: &Io) {
+        self.push_counted(io, true);
+    }
+
+    /// The same; where `is_counted` is not set, others may wait for it, but what it waits for itself is left out.
+    pub fn push_counted(&mut self, io: &Io, is_counted: bool) {
         let swept = &mut self.swept;
         let device = swept.index.number(io.dev);
         if device as usize == swept.devices.len() {
@@ -166,6 +171,7 @@ impl<M: WaitMeasure> Attribution<M> {
         pending.group = swept.groups.number(device, Group::of(io, self.grouping));
         pending.kind = kind_of_io(io) as u16;
         pending.is_waited_for = felt::is_waited_for(io);
+        pending.is_counted = is_counted;
         swept.sink.measure.know(&swept.groups);
         if swept.sink.window.contains(io.done_ns) {
             swept.sink.measure.io(&mut pending, io);
@@ -191,6 +197,11 @@ impl<M: WaitMeasure> Attribution<M> {
         for io in ios {
             self.push(io);
         }
+        self.expect_from(later_start_ns);
+    }
+
+    /// Says that no I/O still to come was issued before `later_start_ns`.
+    pub fn expect_from(&mut self, later_start_ns: i64) {
         self.order.settle(later_start_ns, &mut self.swept);
     }
 

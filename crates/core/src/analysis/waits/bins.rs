@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::CountsWaits;
 use super::attribution::{Attribution, WaitMeasure};
 use super::device::{Service, Wait};
 use super::groups::{Group, Grouping, Groups};
@@ -193,5 +194,15 @@ impl WaitBinsBuilder {
 impl Part for WaitBinsBuilder {
     fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
         self.attribution.consume(ios, later_start_ns);
+    }
+}
+
+impl CountsWaits for WaitBinsBuilder {
+    fn push_counted(&mut self, io: &Io, is_counted: bool) {
+        self.attribution.push_counted(io, is_counted);
+    }
+
+    fn expect_from(&mut self, later_start_ns: i64) {
+        self.attribution.expect_from(later_start_ns);
     }
 }

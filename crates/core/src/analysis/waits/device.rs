@@ -50,6 +50,8 @@ pub(super) struct Pending {
     pub kind: u16,
     /// Whether a program can be waiting for it.
     pub is_waited_for: bool,
+    /// Whether its wait counts; others wait for it anyway.
+    pub is_counted: bool,
     /// A place that what is made of its wait has given it.
     pub number: u32,
     /// How long it waited for its issue; the sweep may take it for issued later.
@@ -77,6 +79,7 @@ impl Pending {
             group: 0,
             kind: 0,
             is_waited_for: false,
+            is_counted: true,
             number: 0,
             queue_ns: issue_ns - start_ns,
             work_group: 0,

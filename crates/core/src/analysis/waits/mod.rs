@@ -126,6 +126,26 @@ impl Part for WaitsBuilder {
     }
 }
 
+/// A part of the analysis that counts waits of some I/Os only.
+pub trait CountsWaits: Part {
+    /// Takes the next completed I/O; where `is_counted` is not set, others may wait for it, but what it waits for itself is
+    /// left out.
+    fn push_counted(&mut self, io: &Io, is_counted: bool);
+
+    /// Says that no I/O still to come was issued before `later_start_ns`.
+    fn expect_from(&mut self, later_start_ns: i64);
+}
+
+impl CountsWaits for WaitsBuilder {
+    fn push_counted(&mut self, io: &Io, is_counted: bool) {
+        self.0.push_counted(io, is_counted);
+    }
+
+    fn expect_from(&mut self, later_start_ns: i64) {
+        self.0.expect_from(later_start_ns);
+    }
+}
+
 /// The sums of all groups.
 #[derive(Debug, Default)]
 struct Totals {

@@ -134,6 +134,12 @@ pub const FILE: Parameter = Parameter {
     shape: Shape::Text,
     description: "I/Os of this file only, or of those below this directory: its path, or its name",
 };
+/// `class`.
+pub const CLASS: Parameter = Parameter {
+    name: "class",
+    shape: Shape::OneOf(&["read", "write", "discard", "flush"]),
+    description: "Of these I/Os only",
+};
 /// `format`.
 pub const FORMAT: Parameter = Parameter {
     name: "format",

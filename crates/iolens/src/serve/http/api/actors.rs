@@ -12,7 +12,9 @@ use iolens_core::model::Class;
 use iolens_core::rollup::MAX_ACTORS;
 use serde::Serialize;
 
-use super::super::endpoint::{AT, BY, DEVICE, Endpoint, FORMAT, FROM, HOST, TO};
+use super::super::endpoint::{
+    AT, BY, CGROUP, CLASS, DEVICE, Endpoint, FILE, FORMAT, FROM, HOST, PROCESS, TO,
+};
 use super::super::places::Kind;
 use super::super::problem::Problem;
 use super::super::{App, SCHEMA_VERSION};
@@ -29,7 +31,9 @@ pub static ENDPOINT: Endpoint = Endpoint {
     method: "get",
     kind: Kind::Heavy,
     summary: "Who had most I/O time",
-    parameters: &[HOST, FROM, TO, AT, BY, DEVICE, FORMAT],
+    parameters: &[
+        HOST, FROM, TO, AT, BY, DEVICE, PROCESS, CGROUP, FILE, CLASS, FORMAT,
+    ],
     keys: &["schema_version", "by", "actors", "others", "notes"],
     handler: || get(actors),
 };
@@ -80,6 +84,7 @@ pub async fn actors(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
     let place = app.place(&params)?;
     let window = params.window()?;
     let devices = params.all("device");
+    let chosen = params.selection()?;
     let names = [
         ("process", GroupBy::Process),
         ("cgroup", GroupBy::Cgroup),
@@ -90,7 +95,10 @@ pub async fn actors(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
         .one_of("format", &TableFormat::NAMES)?
         .unwrap_or(TableFormat::Json);
     app.stream(content_type(format), move |out, asker| {
-        let query = asker.query(&place, window)?.of_devices(&devices);
+        let query = asker
+            .query(&place, window)?
+            .of_devices(&devices)
+            .of_ios(&chosen)?;
         let found = engine::actors::actors(&query, by)?;
         let (mut actors, others) = ranked(found.named, found.others);
         for actor in actors.iter_mut().filter(|_| by == GroupBy::Cgroup) {

@@ -7,6 +7,7 @@ use super::super::endpoint::{Endpoint, Parameter, Shape};
 use super::super::problem::Problem;
 use crate::engine::filter::FilterPlan;
 use crate::engine::{Instant, TimeWindow, parse_instant};
+use iolens_core::model::Class;
 
 /// More repetitions of one parameter are a mistake.
 const MAX_REPEATED: usize = 256;
@@ -132,6 +133,26 @@ impl Params {
                 s.to_owned()
             })
             .map(Instant::until_now)
+        })
+    }
+
+    /// The class of I/O that is meant.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn class(&self) -> Result<Option<Class>, Problem> {
+        let classes = Class::ALL.map(|class| (class.name(), class));
+        self.one_of("class", &classes)
+    }
+
+    /// Which I/Os are meant.
+    ///
+    /// # Errors
+    /// The class is none.
+    pub fn selection(&self) -> Result<FilterPlan, Problem> {
+        Ok(FilterPlan {
+            class: self.class()?,
+            ..self.subjects()
         })
     }
 

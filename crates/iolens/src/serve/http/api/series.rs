@@ -11,20 +11,19 @@ use axum::routing::get;
 use iolens_core::analysis::heat::{Cells, TimePart};
 use iolens_core::analysis::timeline::{GroupBy, Row};
 use iolens_core::analysis::waits::IoWait;
-use iolens_core::model::Class;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::super::answer::AnswerWriter;
 use super::super::endpoint::{
-    AT, BY, CGROUP, DEVICE, Endpoint, FILE, FORMAT, FROM, HOST, PROCESS, Parameter, Shape, TO,
+    AT, BY, CGROUP, CLASS, DEVICE, Endpoint, FILE, FORMAT, FROM, HOST, PROCESS, Parameter, Shape,
+    TO,
 };
 use super::super::places::Kind;
 use super::super::problem::Problem;
 use super::super::{App, SCHEMA_VERSION};
 use super::params::Params;
 use super::{content_type, rfc3339, write_table};
-use crate::engine::filter::FilterPlan;
 use crate::engine::heat::HeatPlan;
 use crate::engine::parse_duration_ns;
 use crate::engine::series::Series;
@@ -96,12 +95,6 @@ const EXTENDED: Parameter = Parameter {
     shape: Shape::OneOf(&["true", "false"]),
     description: "Percentiles, in flight and busy, too",
 };
-/// `class`.
-const CLASS: Parameter = Parameter {
-    name: "class",
-    shape: Shape::OneOf(&["read", "write", "discard", "flush"]),
-    description: "Of these I/Os only",
-};
 /// `part`.
 const PART: Parameter = Parameter {
     name: "part",
@@ -134,13 +127,7 @@ const GROUPINGS: [(&str, GroupBy); 5] = [
     ("cgroup", GroupBy::Cgroup),
     ("file", GroupBy::File),
 ];
-const CLASSES: [(&str, Class); 4] = [
-    ("read", Class::Read),
-    ("write", Class::Write),
-    ("discard", Class::Discard),
-    ("flush", Class::Flush),
-];
-/// Columns and rows of a heat map: more than a screen has shows nothing.
+// Columns and rows of a heat map: more than a screen has shows nothing.
 const MAX_CELLS: usize = 4096;
 const DEFAULT_WIDTH: usize = 300;
 const DEFAULT_HEIGHT: usize = 60;
@@ -168,10 +155,7 @@ pub async fn series(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
     let place = app.place(&params)?;
     let window = params.window()?;
     let devices = params.all("device");
-    let ios = FilterPlan {
-        class: params.one_of("class", &CLASSES)?,
-        ..params.subjects()
-    };
+    let ios = params.selection()?;
     let by = params.one_of("by", &GROUPINGS)?.unwrap_or(GroupBy::All);
     let extended = params
         .one_of("extended", &[("true", true), ("false", false)])?
@@ -264,7 +248,7 @@ pub async fn heatmap(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, 
     let window = params.window()?;
     let devices = params.all("device");
     let ios = params.subjects();
-    let class = params.one_of("class", &CLASSES)?;
+    let class = params.class()?;
     let parts = [
         ("total", TimePart::Total),
         ("queue", TimePart::Queue),
@@ -328,10 +312,7 @@ pub async fn ios(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Prob
         .one_of("format", &TableFormat::NAMES)?
         .unwrap_or(TableFormat::Json);
     let limit = params.number("limit", 1..=MAX_IOS)?.unwrap_or(DEFAULT_IOS);
-    let chosen = FilterPlan {
-        class: params.one_of("class", &CLASSES)?,
-        ..params.subjects()
-    };
+    let chosen = params.selection()?;
     app.stream(content_type(format), move |out, asker| {
         let query = asker
             .query(&place, window)?

@@ -8,14 +8,15 @@ use axum::response::Response;
 use axum::routing::get;
 use serde::Serialize;
 
-use super::super::endpoint::{AT, DEVICE, Endpoint, FROM, HOST, TO};
+use super::super::endpoint::{AT, CGROUP, CLASS, DEVICE, Endpoint, FROM, HOST, PROCESS, TO};
 use super::super::places::Kind;
 use super::super::problem::Problem;
 use super::super::{App, SCHEMA_VERSION};
 use super::params::Params;
 use super::rfc3339;
-use crate::engine::query::Grain;
-use crate::engine::report::{self, Limits};
+use crate::engine;
+use crate::engine::filter::FilterPlan;
+use crate::engine::stories::PartStories;
 use crate::present::report_json::RecordingFacts;
 use crate::present::stories::{self, StoryEntry};
 
@@ -25,7 +26,7 @@ pub static ENDPOINT: Endpoint = Endpoint {
     method: "get",
     kind: Kind::Heavy,
     summary: "Who made whom wait, how, how much, and what to try: of each recording by itself, the most harm first",
-    parameters: &[HOST, FROM, TO, AT, DEVICE],
+    parameters: &[HOST, FROM, TO, AT, DEVICE, PROCESS, CGROUP, CLASS],
     keys: &["schema_version", "stories", "notes"],
     handler: || get(stories),
 };
@@ -60,14 +61,22 @@ pub async fn stories(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, 
     let place = app.place(&params)?;
     let window = params.window()?;
     let devices = params.all("device");
+    let chosen = params.selection()?;
+    // A story is of I/Os of one class; those of its culprits may be of others.
+    let class = chosen.class;
+    let chosen = FilterPlan {
+        class: None,
+        ..chosen
+    };
     app.stream("application/json", move |out, asker| {
-        let query = asker.query(&place, window)?.of_devices(&devices);
+        let query = asker
+            .query(&place, window)?
+            .of_devices(&devices)
+            .of_ios(&chosen)?;
         let mut stories = Vec::new();
-        for part in query.parts(Grain::Analysis)?.parts {
-            let mut report = report::of_part(&part, &Limits::default(), &asker.caller)?;
+        for PartStories { part, report } in engine::stories::stories(&query, class)? {
             let meta = part.recording.meta();
             let facts = RecordingFacts::of(&part);
-            report.stories.retain(|s| part.filter.devices.has(s.dev));
             for story in stories::entries(&report, meta, &part.names, &facts) {
                 stories.push(placed(story, meta.start_unix_ns));
             }

@@ -1100,6 +1100,51 @@ fn waits_of_intervals_add_up_to_those_of_all_of_them() {
 }
 
 #[test]
+fn waits_stories_and_actors_of_some_ios_are_of_these_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    record_shop(dir.path(), 0);
+    let app = Arc::new(App::new(
+        dir.path().to_owned(),
+        Arc::default(),
+        Rules::default(),
+    ));
+    let times = format!("from={}&to={}", at(0), at(60));
+    let ask_for = |what: &str, rest: &str| get(&app, &format!("/api/v1/{what}?{times}{rest}")).1;
+    let all = ask_for("waits", "");
+    let shop = ask_for("waits", "&process=shop");
+    assert_eq!(all["waits"].as_array().unwrap().len(), 2, "{all}");
+    // It waits for the backup, whose own waits are not shown.
+    assert_eq!(shop["waits"], Value::Array(vec![all["waits"][0].clone()]));
+    for choice in ["&class=read", "&process=77", "&file=8:0%20inode%209"] {
+        assert_eq!(ask_for("waits", choice)["waits"], shop["waits"], "{choice}");
+    }
+    let writes = ask_for("waits", "&class=write&step=60s");
+    assert_eq!(writes["waits"][0]["victim"]["process"], "backup");
+    assert_eq!(writes["intervals"][0]["waits"], writes["waits"]);
+
+    let stories = |rest: &str| {
+        ask_for("stories", rest)["stories"]
+            .as_array()
+            .unwrap()
+            .len()
+    };
+    let n = stories("");
+    assert!(n > 0);
+    for (choice, expected) in [
+        ("&process=shop", n),
+        ("&process=backup", n),
+        ("&class=read", n),
+        ("&class=write", 0),
+        ("&process=other", 0),
+    ] {
+        assert_eq!(stories(choice), expected, "{choice}");
+    }
+    let actors = ask_for("actors", "&by=process&process=shop");
+    assert_eq!(actors["actors"].as_array().unwrap().len(), 1, "{actors}");
+    assert_eq!(actors["actors"][0]["name"], "shop[77]");
+}
+
+#[test]
 fn each_io_says_what_it_waited_for() {
     let dir = tempfile::tempdir().unwrap();
     record_shop(dir.path(), 0);

@@ -11,7 +11,9 @@ use iolens_core::analysis::timeline::MIN_STEP_NS;
 use iolens_core::analysis::waits::Grouping;
 use serde::Serialize;
 
-use super::super::endpoint::{AT, DEVICE, Endpoint, FROM, HOST, Parameter, Shape, TO};
+use super::super::endpoint::{
+    AT, CGROUP, CLASS, DEVICE, Endpoint, FILE, FROM, HOST, PROCESS, Parameter, Shape, TO,
+};
 use super::super::places::Kind;
 use super::super::problem::Problem;
 use super::super::{App, SCHEMA_VERSION};
@@ -28,7 +30,9 @@ pub static ENDPOINT: Endpoint = Endpoint {
     method: "get",
     kind: Kind::Heavy,
     summary: "Who waited for whom, those that lost most first",
-    parameters: &[HOST, FROM, TO, AT, STEP, BY, DEVICE],
+    parameters: &[
+        HOST, FROM, TO, AT, STEP, BY, DEVICE, PROCESS, CGROUP, FILE, CLASS,
+    ],
     keys: &[
         "schema_version",
         "by",
@@ -76,10 +80,8 @@ struct WaitsDocument {
     /// What the entries leave out.
     waits_others: OtherWaits,
     /// Length of the intervals, if they were asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
     step_s: Option<f64>,
     /// Those in which I/Os completed, if they were asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
     intervals: Option<Vec<WaitInterval>>,
     notes: Vec<String>,
 }
@@ -102,10 +104,14 @@ pub async fn waits(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Pr
     let place = app.place(&params)?;
     let window = params.window()?;
     let devices = params.all("device");
+    let chosen = params.selection()?;
     let grouping = params.one_of("by", &GROUPINGS)?.unwrap_or_default();
     let step_ns = params.parsed("step", parse_step)?;
     app.stream("application/json", move |out, asker| {
-        let query = asker.query(&place, window)?.of_devices(&devices);
+        let query = asker
+            .query(&place, window)?
+            .of_devices(&devices)
+            .of_ios(&chosen)?;
         let parts = engine::waits::waits(&query, grouping)?;
         let block = together(&parts);
         let intervals = match step_ns {
