@@ -66,7 +66,7 @@ pub fn bins(query: &Query<'_>, grouping: Grouping, step_ns: i64) -> Result<Vec<P
         let window = Window::new(range.start, range.end);
         let mut builder = WaitBinsBuilder::new(window, grouping, range.start, step_ns);
         let read = around(range);
-        let mut chosen = Chosen::of(&part, &mut builder);
+        let mut chosen = ChosenWaits::of(&part, &mut builder);
         feed(
             &part,
             read,
@@ -118,7 +118,7 @@ fn of_part(part: &Part, grouping: Grouping, caller: &Caller) -> Result<Vec<Devic
     let mut builder = WaitsBuilder::by(grouping, Window::new(range.start, range.end));
     // An I/O that completes later was worked on inside the window, as the report has it.
     let in_flight = window::with_in_flight(range);
-    let mut chosen = Chosen::of(part, &mut builder);
+    let mut chosen = ChosenWaits::of(part, &mut builder);
     feed(
         part,
         in_flight,
@@ -130,15 +130,15 @@ fn of_part(part: &Part, grouping: Grouping, caller: &Caller) -> Result<Vec<Devic
 }
 
 /// Counts the waits of those I/Os of a part that are meant.
-struct Chosen<'a, B> {
+struct ChosenWaits<'a, B> {
     filter: &'a IoFilter,
     hides_names: bool,
     builder: &'a mut B,
 }
 
-impl<'a, B> Chosen<'a, B> {
-    fn of(part: &'a Part, builder: &'a mut B) -> Chosen<'a, B> {
-        Chosen {
+impl<'a, B> ChosenWaits<'a, B> {
+    fn of(part: &'a Part, builder: &'a mut B) -> ChosenWaits<'a, B> {
+        ChosenWaits {
             filter: &part.filter.ios,
             hides_names: part.recording.hides_names(),
             builder,
@@ -146,7 +146,7 @@ impl<'a, B> Chosen<'a, B> {
     }
 }
 
-impl<B: CountsWaits> Analysis for Chosen<'_, B> {
+impl<B: CountsWaits> Analysis for ChosenWaits<'_, B> {
     fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
         for io in ios {
             // Who may see no names may not choose by them either; a class is nobody's.

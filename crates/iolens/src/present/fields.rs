@@ -4,7 +4,7 @@
 //! docs/fields.md take what a key means. Names are fixed once released, because scripts rely on them.
 
 use iolens_core::analysis::timeline::{Extended, Row};
-use iolens_core::analysis::waits::{OwnedTime, WaitCause};
+use iolens_core::analysis::waits::{OwnedTime, TimeOwner};
 use iolens_core::model::{Class, ClassRates};
 
 /// A value as it leaves a row.
@@ -127,13 +127,13 @@ pub const ALL_CLASSES: &[Field] = &[
 /// The columns of `--waits`: who owned the I/O time, in the order of its causes.
 pub const WAITS: &[Field] = &[
     owned("undisturbed_s", "undisturbed s", |r| {
-        owned_s(r, WaitCause::Undisturbed)
+        owned_s(r, TimeOwner::Undisturbed)
     }),
-    owned("others_s", "others s", |r| owned_s(r, WaitCause::Others)),
-    owned("own_s", "own s", |r| owned_s(r, WaitCause::Own)),
-    owned("held_s", "held s", |r| owned_s(r, WaitCause::Held)),
-    owned("device_s", "device s", |r| owned_s(r, WaitCause::Device)),
-    owned("unknown_s", "unknown s", |r| owned_s(r, WaitCause::Unknown)),
+    owned("others_s", "others s", |r| owned_s(r, TimeOwner::Others)),
+    owned("own_s", "own s", |r| owned_s(r, TimeOwner::Own)),
+    owned("held_s", "held s", |r| owned_s(r, TimeOwner::Held)),
+    owned("device_s", "device s", |r| owned_s(r, TimeOwner::Device)),
+    owned("unknown_s", "unknown s", |r| owned_s(r, TimeOwner::Unknown)),
 ];
 
 const fn owned(name: &'static str, title: &'static str, get: fn(&Row) -> Value) -> Field {
@@ -145,7 +145,7 @@ const fn owned(name: &'static str, title: &'static str, get: fn(&Row) -> Value) 
     }
 }
 
-fn owned_s(row: &Row, cause: WaitCause) -> Value {
+fn owned_s(row: &Row, cause: TimeOwner) -> Value {
     let seconds = |time: &OwnedTime| time.ns(cause) as f64 / 1e9;
     row.waits.as_ref().map(seconds).into()
 }

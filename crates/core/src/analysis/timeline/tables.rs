@@ -133,8 +133,8 @@ impl TableTimeline {
             averages: Some(mean.classes),
             lossy,
             known: true,
-            // Over several devices busy times cannot be joined: they may overlap.
             waits: None,
+            // Over several devices busy times cannot be joined: they may overlap.
             extended: self.plan.extended.then(|| Extended {
                 in_flight: mean.in_flight.filter(|_| one).map(SlotTime::Quotient),
                 busy: mean.util_percent.filter(|_| one).map(SlotTime::Quotient),

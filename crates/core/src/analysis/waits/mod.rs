@@ -44,7 +44,7 @@ use groups::{Groups, MAX_PROCESSES};
 pub use profiles::Profile;
 pub use singles::{IoWait, IoWaitsBuilder};
 pub use subjects::{SubjectWaits, SubjectWaitsBuilder};
-pub use totals::{OwnedTime, WaitCause, WaitTotals};
+pub use totals::{OwnedTime, TimeOwner, WaitTotals};
 use victims::Sums;
 pub use victims::{Behind, Victim, Worst};
 

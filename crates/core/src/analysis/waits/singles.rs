@@ -3,7 +3,7 @@
 use super::attribution::{Attribution, WaitMeasure};
 use super::device::{Pending, Wait};
 use super::groups::{Group, Grouping};
-use super::totals::{OwnedTime, WaitCause};
+use super::totals::{OwnedTime, TimeOwner};
 use crate::analysis::report::streams::Part;
 use crate::analysis::stream::window::Window;
 use crate::model::{Io, Lost};
@@ -67,8 +67,8 @@ impl<W: Fn(&Io) -> bool> WaitMeasure for Singles<W> {
         let mut single = Single {
             wait: IoWait {
                 undisturbed_ns: wait.undisturbed_ns,
-                own_ns: time.ns(WaitCause::Own),
-                others_ns: time.ns(WaitCause::Others),
+                own_ns: time.ns(TimeOwner::Own),
+                others_ns: time.ns(TimeOwner::Others),
                 held_ns: wait.held_ns,
                 device_ns: wait.device_ns,
                 unknown_ns: wait.unknown_ns,

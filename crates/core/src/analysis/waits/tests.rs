@@ -435,7 +435,7 @@ fn intervals_that_leave_while_the_stream_runs_hold_what_all_together_hold() {
     let latency_ns: i64 = ios.iter().map(Io::total_ns).sum();
     let mut sum_ns = 0;
     for class in Class::ALL {
-        for cause in WaitCause::ALL {
+        for cause in TimeOwner::ALL {
             let expected = whole.ns(dev(), class, cause);
             let ns = running.ns(dev(), class, cause);
             sum_ns += ns;
@@ -446,7 +446,7 @@ fn intervals_that_leave_while_the_stream_runs_hold_what_all_together_hold() {
         }
     }
     assert_eq!(sum_ns, latency_ns);
-    assert!(running.ns(dev(), Class::Read, WaitCause::Others) > 1000 * MS);
+    assert!(running.ns(dev(), Class::Read, TimeOwner::Others) > 1000 * MS);
 }
 
 #[test]
@@ -455,9 +455,9 @@ fn an_io_that_takes_longer_than_it_is_held_waits_for_the_device_and_not_above_it
     let mut ios: Vec<Io> = (1..2000).map(|i| io(i * 10 * MS, MS)).collect();
     ios.insert(999, io(10_001 * MS, 7_000 * MS));
     let totals = totals(&taken_while_running(&ios));
-    let device_ns = totals.ns(dev(), Class::Read, WaitCause::Device);
+    let device_ns = totals.ns(dev(), Class::Read, TimeOwner::Device);
     assert!(device_ns > 5_000 * MS, "{totals:?}");
-    assert_eq!(totals.ns(dev(), Class::Read, WaitCause::Held), 0);
+    assert_eq!(totals.ns(dev(), Class::Read, TimeOwner::Held), 0);
 }
 
 #[test]
@@ -533,7 +533,7 @@ fn waits_of_subjects_are_the_sums_of_those_of_their_ios_and_of_no_others() {
     for (number, others_ns) in intervals {
         let from_ns = window.from_ns + number * step_ns;
         let time = subjects.at(from_ns, shop);
-        assert_eq!(time.ns(WaitCause::Others), others_ns, "{number}");
+        assert_eq!(time.ns(TimeOwner::Others), others_ns, "{number}");
         sum_ns += others_ns;
         let backup = GroupKey::Process(None, Some(Comm::new(b"backup")));
         assert_eq!(subjects.at(from_ns, backup), OwnedTime::default());

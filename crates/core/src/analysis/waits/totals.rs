@@ -9,7 +9,7 @@ use crate::model::{Class, DevId};
 
 /// Who owns a part of an I/O's latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WaitCause {
+pub enum TimeOwner {
     /// Nobody: it takes so long undisturbed.
     Undisturbed,
     /// I/Os of the same group, which is a process with one class and one origin.
@@ -24,48 +24,48 @@ pub enum WaitCause {
     Unknown,
 }
 
-impl WaitCause {
+impl TimeOwner {
     /// All of them.
-    pub const ALL: [WaitCause; 6] = [
-        WaitCause::Undisturbed,
-        WaitCause::Own,
-        WaitCause::Others,
-        WaitCause::Held,
-        WaitCause::Device,
-        WaitCause::Unknown,
+    pub const ALL: [TimeOwner; 6] = [
+        TimeOwner::Undisturbed,
+        TimeOwner::Own,
+        TimeOwner::Others,
+        TimeOwner::Held,
+        TimeOwner::Device,
+        TimeOwner::Unknown,
     ];
 
     /// Its name, for documents and labels.
     pub fn name(self) -> &'static str {
         match self {
-            WaitCause::Undisturbed => "undisturbed",
-            WaitCause::Own => "own",
-            WaitCause::Others => "others",
-            WaitCause::Held => "held",
-            WaitCause::Device => "device",
-            WaitCause::Unknown => "unknown",
+            TimeOwner::Undisturbed => "undisturbed",
+            TimeOwner::Own => "own",
+            TimeOwner::Others => "others",
+            TimeOwner::Held => "held",
+            TimeOwner::Device => "device",
+            TimeOwner::Unknown => "unknown",
         }
     }
 }
 
 /// I/O time by the owner of each part of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct OwnedTime([i64; WaitCause::ALL.len()]);
+pub struct OwnedTime([i64; TimeOwner::ALL.len()]);
 
 impl OwnedTime {
     /// Of one I/O.
     pub(super) fn of(wait: &Wait) -> OwnedTime {
         let mut time = OwnedTime::default();
-        time.0[WaitCause::Undisturbed as usize] = wait.undisturbed_ns;
-        time.0[WaitCause::Held as usize] = wait.held_ns;
-        time.0[WaitCause::Device as usize] = wait.device_ns;
-        time.0[WaitCause::Unknown as usize] = wait.unknown_ns;
+        time.0[TimeOwner::Undisturbed as usize] = wait.undisturbed_ns;
+        time.0[TimeOwner::Held as usize] = wait.held_ns;
+        time.0[TimeOwner::Device as usize] = wait.device_ns;
+        time.0[TimeOwner::Unknown as usize] = wait.unknown_ns;
         for (group, ns) in wait.behind {
             let is_own = *group == wait.io.group;
             let cause = if is_own {
-                WaitCause::Own
+                TimeOwner::Own
             } else {
-                WaitCause::Others
+                TimeOwner::Others
             };
             time.0[cause as usize] += ns;
         }
@@ -73,11 +73,11 @@ impl OwnedTime {
     }
 
     fn of_victim(victim: &Victim) -> OwnedTime {
-        OwnedTime(WaitCause::ALL.map(|cause| victim.ns_of(cause)))
+        OwnedTime(TimeOwner::ALL.map(|cause| victim.ns_of(cause)))
     }
 
     /// What `cause` owns, in nanoseconds.
-    pub fn ns(&self, cause: WaitCause) -> i64 {
+    pub fn ns(&self, cause: TimeOwner) -> i64 {
         self.0[cause as usize]
     }
 
@@ -103,7 +103,7 @@ impl WaitTotals {
     }
 
     /// The sum of one cause; 0 of a device without I/Os.
-    pub fn ns(&self, dev: DevId, class: Class, cause: WaitCause) -> i64 {
+    pub fn ns(&self, dev: DevId, class: Class, cause: TimeOwner) -> i64 {
         let classes = self.0.get(&dev);
         classes.map_or(0, |classes| classes[class as usize].ns(cause))
     }

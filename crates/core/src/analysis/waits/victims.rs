@@ -2,7 +2,7 @@
 
 use super::device::Wait;
 use super::groups::Group;
-use super::totals::WaitCause;
+use super::totals::TimeOwner;
 
 /// Time that I/Os of one group waited behind those of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,14 +80,14 @@ impl Victim {
     }
 
     /// The part of their I/O time that `cause` owns.
-    pub fn ns_of(&self, cause: WaitCause) -> i64 {
+    pub fn ns_of(&self, cause: TimeOwner) -> i64 {
         match cause {
-            WaitCause::Undisturbed => self.undisturbed_ns,
-            WaitCause::Own => self.own_ns,
-            WaitCause::Others => self.behind.iter().map(|b| b.ns).sum(),
-            WaitCause::Held => self.held_ns,
-            WaitCause::Device => self.device_ns,
-            WaitCause::Unknown => self.unknown_ns,
+            TimeOwner::Undisturbed => self.undisturbed_ns,
+            TimeOwner::Own => self.own_ns,
+            TimeOwner::Others => self.behind.iter().map(|b| b.ns).sum(),
+            TimeOwner::Held => self.held_ns,
+            TimeOwner::Device => self.device_ns,
+            TimeOwner::Unknown => self.unknown_ns,
         }
     }
 }

@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, Uri, header};
 use axum::response::Response;
 use axum::routing::get;
 use iolens_core::analysis::stories::StoryKind;
-use iolens_core::analysis::waits::WaitCause;
+use iolens_core::analysis::waits::TimeOwner;
 use iolens_core::model::{Class, ClassCounters, DevId, LossReason};
 use iolens_observe::counters::{DiskRow, DiskstatsReader, Root};
 use iolens_observe::topology::own_cost;
@@ -283,7 +283,7 @@ fn waits(totals: &Totals, writer: &mut ExpositionWriter<'_>) {
     writer.family(family, Kind::Counter, help);
     for (dev, device) in &names(totals) {
         for class in Class::ALL {
-            for cause in WaitCause::ALL {
+            for cause in TimeOwner::ALL {
                 let labels = [
                     ("device", device.as_str()),
                     ("op", class.name()),
