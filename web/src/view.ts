@@ -72,6 +72,7 @@ export class ViewBar {
       span,
       h("form", { onsubmit: (e: Event) => this.#submit(e) }, this.#from, "–", this.#to, h("span", { text: "UTC" }), h("button", { text: "Show" })),
       h("button", { type: "button", text: "Now", title: "The last 15 minutes, live (N)", onclick: () => this.#go(last(900)) }),
+      this.#application(),
       this.#status,
     );
     addEventListener("keydown", (e) => this.#key(e));
@@ -102,6 +103,22 @@ export class ViewBar {
     const host = new URLSearchParams(location.search).get("host");
     const same = host === null ? "" : `&host=${encodeURIComponent(host)}`;
     location.assign(`${location.pathname}${address}${same}${device}`);
+  }
+
+  /** The way to the application, at what the reader sees; a page in a file has none beside it. */
+  #application(): HTMLElement | null {
+    if (!location.pathname.endsWith("/report")) return null;
+    const link = h("a", { href: "./", text: "Zoom to single I/Os" });
+    // The address is made when it is needed: what is seen changes without a notice.
+    const aim = () => {
+      const host = new URLSearchParams(location.search).get("host");
+      const device = this.store && this.store.scopeIndex > 0 ? this.store.scope?.label : undefined;
+      const more = Object.entries({ host, device }).map(([name, value]) => (value ? `&${name}=${encodeURIComponent(value)}` : "")).join("");
+      link.href = `./${query(this.#seen(), this.#now())}${more}`;
+    };
+    for (const event of ["pointerenter", "pointerdown", "focus"]) link.addEventListener(event, aim);
+    aim();
+    return link;
   }
 
   #submit(e: Event): void {

@@ -444,6 +444,54 @@ describe("the application", { skip: missing !== null }, () => {
     await page.close();
   });
 
+  test("takes times as the page writes them, whatever the browser's language", async () => {
+    const server = await serve();
+    const page = await open(server.url + AN_HOUR);
+    await quiet(page);
+    const [from, to] = [page.getByLabel("From (UTC)"), page.getByLabel("To (UTC)")];
+    assert.match(await from.inputValue(), /^2026-11-18 \d\d:\d\d:\d\d\.000$/);
+    await to.fill("soon");
+    await to.press("Enter");
+    await page.getByText("“soon” is no time: write 2026-11-26 04:15:00, -5m or now.").waitFor();
+    assert.deepEqual(await range(page), [NOW_S - 3600, NOW_S]);
+    await from.fill("2026-11-18 10:30");
+    await to.fill("2026-11-18 10:31:30.5");
+    assert.equal(await widthAfter(page, () => to.press("Enter")), 90.5);
+    assert.equal((await range(page))[0], Date.parse("2026-11-18T10:30:00Z") / 1000);
+    await from.fill("2026-11-18 10:40");
+    await from.press("Enter");
+    await page.getByText("The end must be after the beginning.").waitFor();
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
+  test("a story stays in the list at its worst moment, where that time alone has none", async () => {
+    const server = await serve();
+    const page = await open(server.url + AN_HOUR);
+    await quiet(page);
+    const stub = DOCUMENTS.stories;
+    const story = page.locator(".story").first();
+    const line = await story.locator(".line").textContent();
+    await story.locator("summary").click();
+    DOCUMENTS.stories = () => ({ stories: [], notes: [] });
+    try {
+      await widthAfter(page, () => page.getByRole("button", { name: "Show the worst moment, I/O by I/O" }).first().click());
+      await page.waitForSelector("html[data-mode=ios]");
+      await quiet(page);
+      assert.equal(await page.locator(".story").count(), 1);
+      assert.equal(await story.locator(".line").textContent(), line);
+      // Elsewhere it is of no use.
+      await page.getByLabel("From (UTC)").fill("2026-11-17 10:00");
+      await page.getByLabel("To (UTC)").fill("2026-11-17 11:00");
+      await page.keyboard.press("Enter");
+      await page.getByText("No story in this time").waitFor();
+    } finally {
+      DOCUMENTS.stories = stub;
+    }
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
   test("gives what is on screen to other programs: picture, tables, link, trace", async () => {
     const server = await serve();
     const page = await open(server.url + AN_HOUR);

@@ -73,7 +73,7 @@ class Machine {
   #answer(request, response) {
     this.asked.push(`${request.method} ${request.url}`);
     const url = new URL(request.url, "http://h");
-    if (url.pathname === "/") {
+    if (url.pathname === "/" || url.pathname === "/report") {
       // The program sends the page's own policy as a header, too.
       const policy = /Content-Security-Policy" content="([^"]*)"/.exec(this.page)[1];
       response.writeHead(200, { "content-type": "text/html; charset=utf-8", "content-security-policy": `${policy}; frame-ancestors 'none'` });
@@ -115,6 +115,18 @@ async function open(url) {
 }
 
 describe("a live page", { skip: missing !== null }, () => {
+  test("leads to the application at the time that is shown", async () => {
+    const machine = new Machine(3600);
+    const page = await open(`${await machine.start()}report?host=h%201`);
+    const link = page.getByRole("link", { name: "Zoom to single I/Os" });
+    await link.hover();
+    const { pathname, searchParams } = new URL(await link.evaluate((a) => a.href));
+    assert.equal(pathname, "/");
+    assert.equal(searchParams.get("host"), "h 1");
+    assert.deepEqual([searchParams.get("from"), searchParams.get("to")], ["-900s", "now"]);
+    await page.close();
+  });
+
   test("shows what happened in a break once the server is back", async () => {
     const machine = new Machine(3600);
     machine.second(NOW_S - 3, "sda", 1000);

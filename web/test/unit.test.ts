@@ -446,3 +446,15 @@ test("the second-offset layout makes what recurs a line, and loses no I/O", () =
   assert.equal(sum(heat.counts), answers.reduce((n, a) => n + sum(a.counts), 0));
   assert.equal(foldPlan({ periodS: 0.01, anchorS: 0, cls: null }, 0, 3600, 1000, 3600), null, "narrower than two pixels");
 });
+
+test("a time is typed as the page writes it, with less of it, or as the API takes it", () => {
+  const at = Date.parse("2026-11-26T04:15:00.250Z") / 1000;
+  assert.equal(appView.wallClock(at), "2026-11-26 04:15:00.250");
+  assert.equal(appView.typed(appView.wallClock(at), 0), at);
+  assert.equal(appView.typed(" 2026-11-26 4:15 ", 0), at - 0.25);
+  assert.equal(appView.typed("2026-11-26T04:15:00,25", 0), at);
+  assert.equal(appView.typed("2026-11-26", 0), Date.parse("2026-11-26T00:00:00Z") / 1000);
+  assert.equal(appView.typed("2026-11-26T04:15:00.25+01:00", 0), at - 3600);
+  assert.equal(appView.typed("-5m", 1000), 700);
+  for (const text of ["", "yesterday", "2026-13-40 04:15", "2026-11-26 25:99"]) assert.equal(appView.typed(text, 0), null, text);
+});

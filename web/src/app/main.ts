@@ -12,10 +12,10 @@ import { comparison } from "./comparison";
 import { type Actor, type Device, type Finding, type Heat, type Ios, type Series, type Story, type Wait, type Who, nameOf } from "./data";
 import { type Screen, exportMenu } from "./export_menu";
 import { folded, foldPlan } from "./fold";
-import { CLASSES, type Ways, actors, stories, waits } from "./panels";
+import { CLASSES, type Ways, actors, stories, storyKey, waits } from "./panels";
 import { Loader } from "./part";
 import { selection } from "./selection";
-import { type Box, type Class, DEFAULT_SPAN_S, type Fold, IO_SPAN_S, MAX_SPAN_S, MIN_SPAN_S, type Subject, type View, duration, read, stepOf, write, zoomed } from "./view";
+import { type Box, type Class, DEFAULT_SPAN_S, type Fold, IO_SPAN_S, MAX_SPAN_S, MIN_SPAN_S, type Subject, type View, duration, read, stepOf, typed, wallClock, write, zoomed } from "./view";
 
 interface Shell {
   format: number;
@@ -54,8 +54,8 @@ class Application {
   readonly #waits = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Who waited for whom" });
   readonly #actors = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Actors" });
   readonly #box = h("section", { class: "panel-box", hidden: true, "aria-label": "Selection" });
-  readonly #from = h("input", { type: "datetime-local", step: "0.001", "aria-label": "From (UTC)" });
-  readonly #to = h("input", { type: "datetime-local", step: "0.001", "aria-label": "To (UTC)" });
+  readonly #from = h("input", { class: "instant", spellcheck: "false", "aria-label": "From (UTC)", title: "2026-11-26 04:15:00.000, -5m, now" });
+  readonly #to = h("input", { class: "instant", spellcheck: "false", "aria-label": "To (UTC)", title: "2026-11-26 04:15:00.000, -5m, now" });
   readonly #span = h("span", { class: "span" });
   readonly #live = h("button", { type: "button", class: "live-button", text: "Live", title: "Follow now (L or N)", onclick: () => this.#now() });
   readonly #device = h("select", { "aria-label": "Device", onchange: () => this.#set({ device: this.#device.value || null }) }, h("option", { value: "", text: "All devices" }));
@@ -164,10 +164,9 @@ class Application {
   #shown(): void {
     const v = this.#view;
     this.#chart.show(v);
-    const local = (s: number) => new Date(s * 1000).toISOString().slice(0, 23);
     if (document.activeElement !== this.#from && document.activeElement !== this.#to) {
-      this.#from.value = local(v.from);
-      this.#to.value = local(v.to);
+      this.#from.value = wallClock(v.from);
+      this.#to.value = wallClock(v.to);
     }
     this.#span.textContent = `${format.date(v.from)}, ${format.span(v.to - v.from)}`;
     fill(this.#printed, this.#title());
@@ -256,10 +255,15 @@ class Application {
 
   #typed(e: Event): void {
     e.preventDefault();
-    const [from, to] = [this.#from, this.#to].map((i) => Date.parse(`${i.value}Z`) / 1000);
-    this.#from.blur();
-    if (from !== undefined && to !== undefined && to > from) this.#look(from, to);
-    else this.#connection.textContent = "The end must be after the beginning.";
+    const [from, to] = [this.#from, this.#to].map((i) => typed(i.value, this.#clock()));
+    this.#connection.textContent = "";
+    if (typeof from !== "number" || typeof to !== "number") {
+      this.#connection.textContent = `“${(typeof from === "number" ? this.#to : this.#from).value}” is no time: write 2026-11-26 04:15:00, -5m or now.`;
+    } else if (to <= from) this.#connection.textContent = "The end must be after the beginning.";
+    else {
+      (document.activeElement as HTMLElement | null)?.blur();
+      this.#look(from, to);
+    }
   }
 
   #key(e: KeyboardEvent): void {
@@ -411,7 +415,7 @@ class Application {
   /** What is on screen, in a line. */
   #title(): string {
     const { from, to, device, cls, filter, host } = this.#view;
-    const [begin, end] = [from, to].map((s) => new Date(s * 1000).toISOString().replace("T", " ").slice(0, -1));
+    const [begin, end] = [wallClock(from), wallClock(to)];
     return ["iolens", host, device ?? "all devices", cls && `only ${cls}`, filter && `only ${filter.by} ${filter.name}`, `${begin} to ${end} UTC`].filter(Boolean).join(", ");
   }
 
@@ -498,8 +502,12 @@ class Application {
   #loadStories(quiet = false): void {
     this.#loaders.stories.run(async (signal) => {
       const { stories: list, notes } = await ask<{ stories: Story[]; notes: string[] }>("stories", this.#question(), signal);
-      this.#list = list;
-      stories(this.#stories, list, notes, this.#ways, this.#open);
+      // A story that is open stays where the shorter time that is on screen alone would not show it.
+      const known = new Set(list.map(storyKey));
+      const { from, to } = this.#view;
+      const kept = this.#list.filter((s) => this.#open.has(storyKey(s)) && !known.has(storyKey(s)) && s.end_unix_s >= from && s.start_unix_s <= to);
+      this.#list = [...kept, ...list];
+      stories(this.#stories, this.#list, notes, this.#ways, this.#open);
       this.#chart.setEpisodes(this.#list.flatMap((s) => s.episodes.map((e) => ({ from: s.recording_start_unix_s + e.start_s, to: s.recording_start_unix_s + e.end_s }))));
     }, quiet);
   }

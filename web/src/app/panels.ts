@@ -56,6 +56,9 @@ function who(w: Who, by: Subject, ways: Ways, pid: boolean): HTMLElement {
   return h("span", { class: `who ${w.class ?? ""}` }, shown, w.class ? h("small", { text: w.origin === "writeback" ? "write-back" : w.class }) : null);
 }
 
+/** Stories of two recordings may share an identity. */
+export const storyKey = (s: Story): string => `${s.id} ${s.recording_start_unix_s} ${s.device}`;
+
 /** The worst first, one line each, which opens to the whole story. */
 export function stories(root: HTMLElement, list: Story[], notes: string[], ways: Ways, open: Set<string>): void {
   const scroll = root.scrollTop;
@@ -65,8 +68,7 @@ export function stories(root: HTMLElement, list: Story[], notes: string[], ways:
   }
   const most = Math.max(...list.map((s) => s.harm?.seconds ?? 0), 1e-9);
   const rows = list.map((story) => {
-    // Stories of two recordings may share an identity: they differ in time.
-    const key = `${story.id} ${story.recording_start_unix_s} ${story.start_unix_s} ${story.device}`;
+    const key = storyKey(story);
     const harm = story.harm;
     const culprits = story.culprits.map(nameOf).join(" and ");
     const victim = story.victim ? `${nameOf(story.victim)} ${story.victim.class ? `${story.victim.class}s`.replace(/hs$/, "hes") : ""}`.trim() : "";

@@ -67,6 +67,18 @@ export function instant(text: string, now: number): number | null {
   return Number.isFinite(parsed) ? parsed / 1000 : null;
 }
 
+/** An instant as the page writes it: UTC, to the millisecond. */
+export const wallClock = (s: number): string => new Date(s * 1000).toISOString().slice(0, 23).replace("T", " ");
+
+/** An instant as a reader types it: as the page writes it, with less of it, or as the API takes it. Without a zone it is UTC. */
+export function typed(text: string, now: number): number | null {
+  const parts = /^(\d{4}-\d{2}-\d{2})(?:[ T](\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?))?$/.exec(text.trim());
+  if (!parts) return instant(text.trim(), now);
+  const time = (parts[2] ?? "00:00").replace(",", ".").padStart(5, "0");
+  const s = Date.parse(`${parts[1]}T${time.length === 5 ? `${time}:00` : time.padStart(8, "0")}Z`) / 1000;
+  return Number.isFinite(s) ? s : null;
+}
+
 /** The view of an address; `null` as its range where the address names none that can be read. */
 export function read(search: string, now: number): Omit<View, "from" | "to"> & { range: [number, number] | null } {
   const params = new URLSearchParams(search);
