@@ -492,6 +492,29 @@ describe("the application", { skip: missing !== null }, () => {
     await page.close();
   });
 
+  test("zooms by two fingers, and the time under them stays", async () => {
+    const server = await serve();
+    const page = await open(server.url + AN_HOUR);
+    await quiet(page);
+    const canvas = await page.locator(".chart canvas").boundingBox();
+    const devtools = await context.newCDPSession(page);
+    const touch = (type, ...xs) => devtools.send("Input.dispatchTouchEvent", { type, touchPoints: xs.map((x, id) => ({ x: canvas.x + x, y: canvas.y + 100, id })) });
+    const [from, to] = await range(page);
+    const share = (400 - 64) / (canvas.width - 78);
+    const at = from + share * (to - from);
+    const width = await widthAfter(page, async () => {
+      await touch("touchStart", 400);
+      await touch("touchStart", 400, 600);
+      for (let x = 620; x <= 800; x += 20) await touch("touchMove", 400, x);
+      await touch("touchEnd");
+    });
+    assert.ok(Math.abs(width - 1800) < 40, `${width} s of an hour, for fingers twice as far apart`);
+    const [a, b] = await range(page);
+    assert.ok(Math.abs(a + share * (b - a) - at) < 20, "the time under the first finger");
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
   test("gives what is on screen to other programs: picture, tables, link, trace", async () => {
     const server = await serve();
     const page = await open(server.url + AN_HOUR);
@@ -621,6 +644,21 @@ describe("the application", { skip: missing !== null }, () => {
     const cut = await page.evaluate(() => [...document.querySelectorAll(".panel-box, .scroll")].filter((e) => e.scrollHeight > e.clientHeight + 2 && getComputedStyle(e).overflowY !== "visible").length);
     assert.equal(cut, 0);
     assert.ok((await page.pdf()).length > 20_000);
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
+  test("asks for the newest part of a live heat map twice a second, and for the whole now and then", async () => {
+    const server = await serve({ recording: true });
+    const page = await open(`${server.url}?from=-60s&to=now`);
+    const maps = () => server.asked.filter((q) => q.startsWith("heatmap") && q.includes("class=read")).map((q) => {
+      const query = new URLSearchParams(q.split("?")[1]);
+      return Number(query.get("to")) - Number(query.get("from"));
+    });
+    while (maps().filter((s) => s < 30).length < 5) await page.waitForTimeout(50);
+    assert.ok(maps().filter((s) => s > 50).length <= 3, `${maps()}`);
+    assert.ok(maps().every((s) => s < 30 || Math.abs(s - 60) < 1), `${maps()}`);
+    assert.ok(await inked(page) > 10_000);
     assert.deepEqual(page.problems, []);
     await page.close();
   });

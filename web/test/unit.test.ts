@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fromLogCode, packColumn, packList, toLogCode, unpackColumn, unpackList } from "../src/codec";
 import type { LevelBlock } from "../src/generated/page";
-import { joined } from "../src/app/chart";
+import { joined, regridded } from "../src/app/chart";
 import { type Blocks, blocksIn, blocksOf, grown, shifts } from "../src/app/compare";
 import type { Ios } from "../src/app/data";
 import { csv, trace } from "../src/app/export";
@@ -457,4 +457,13 @@ test("a time is typed as the page writes it, with less of it, or as the API take
   assert.equal(appView.typed("2026-11-26T04:15:00.25+01:00", 0), at - 3600);
   assert.equal(appView.typed("-5m", 1000), 700);
   for (const text of ["", "yesterday", "2026-13-40 04:15", "2026-11-26 25:99"]) assert.equal(appView.typed(text, 0), null, text);
+});
+
+test("a heat map on the rows of another keeps its I/Os, also beyond them", () => {
+  const edges = [100, 200, 400, 800];
+  const fine = { from_unix_s: 0, column_s: 1, latency_us: [120, 150, 190, 240, 1700, 2000], counts: [[1, 2, 3, 4, 5], [0, 0, 1, 0, 0]], notes: [] };
+  const heat = regridded(fine, edges);
+  // 120 to 190 lie in the first row, 190 to 240 in the second, 240 to 1700 (middle 639) in the third, 1700 to 2000 beyond.
+  assert.deepEqual(heat.counts, [[3, 3, 4, 0, 5], [0, 1, 0, 0, 0]]);
+  heat.latency_us.forEach((us, i) => assert.ok(Math.abs(us - 100 * 2 ** i) < 1e-6));
 });

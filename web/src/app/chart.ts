@@ -31,6 +31,8 @@ interface Layer {
   max: number;
   low: number;
   high: number;
+  /** Of a live view, newer than the other layers. */
+  isNewest: boolean;
   image: HTMLCanvasElement | null;
 }
 
@@ -136,7 +138,7 @@ export class Chart {
     // Where little of the time is recorded the server's columns divide that part alone: they are joined to what was asked for.
     const layer = layerOf(cls, joined(answer, Math.round(askedColumnS / answer.column_s)));
     // What is as fine and lies within the new one is not seen any more.
-    this.#layers = this.#layers.filter((l) => l.cls !== cls || l.from < layer.from || l.to > layer.to || l.heat.column_s < layer.heat.column_s * 0.9);
+    this.#layers = this.#layers.filter((l) => l.cls !== cls || (!l.isNewest && (l.from < layer.from || l.to > layer.to || l.heat.column_s < layer.heat.column_s * 0.9)));
     this.#layers.push(layer);
     if (this.#layers.length > MAX_LAYERS) this.#layers.shift();
     this.#later();
@@ -173,6 +175,17 @@ export class Chart {
     if (at <= (this.#rows.at(-1)?.at ?? 0)) return;
     this.#live.push({ at, length: 0.1, r, w, inflight, inflightMax, lossy });
     if (this.#live.length > 6000) this.#live.splice(0, 1000);
+  }
+
+  /** A heat map of the newest time alone; it replaces the one before. */
+  addNewest(cls: "read" | "write", answer: Heat, askedColumnS: number): void {
+    this.#layers = this.#layers.filter((l) => l.cls !== cls || !l.isNewest);
+    const whole = this.#layers.filter((l) => l.cls === cls).at(-1);
+    const heat = joined(answer, Math.round(askedColumnS / answer.column_s));
+    // With the rows of the whole one, a shade means the same in both.
+    const layer = layerOf(cls, whole ? regridded(heat, whole.heat.latency_us) : heat);
+    if (layer.max > 0) this.#layers.push({ ...layer, max: Math.max(layer.max, whole?.max ?? 0), isNewest: true });
+    this.#later();
   }
 
   /** Shows the second-offset layout, of one class or all; `null`: latency over time. */
@@ -396,7 +409,7 @@ export class Chart {
     }
   }
 
-  /** The coarsest layers first, so that finer ones cover them where they are. */
+  /** The coarsest layers first. Where a later one is, those below are not drawn. */
   #drawHeat(ctx: CanvasRenderingContext2D): void {
     const { from, to } = this.#view;
     const { heat } = this.#areas();
@@ -404,27 +417,28 @@ export class Chart {
     // Of what is much finer than a pixel, little can be seen, and it would hide the rest.
     const pixel = (to - from) / this.plotWidth;
     const fit = seen.filter((l) => l.heat.column_s > pixel * 0.2);
-    fit.sort((a, b) => b.heat.column_s - a.heat.column_s);
-    const finest = fit.at(-1)?.heat.column_s ?? 0;
-    for (const layer of fit) {
+    // Of about the same resolution the newer one comes later, as it was added later.
+    const coarseness = (l: Layer) => Math.round(2 * Math.log2(l.heat.column_s));
+    fit.sort((a, b) => Number(a.isNewest) - Number(b.isNewest) || coarseness(b) - coarseness(a));
+    fit.forEach((layer, i) => {
+      const over = fit.slice(i + 1).filter((l) => l.cls === layer.cls);
+      if (over.some((l) => l.from <= Math.max(layer.from, from) && l.to >= Math.min(layer.to, to))) return;
       const image = (layer.image ??= paint(layer));
       const [x0, x1] = [this.#x(layer.from), this.#x(layer.to)];
       const [y0, y1] = [this.#y(layer.high), this.#y(layer.low)];
-      if (layer.heat.column_s > finest * 1.5) {
-        // Where a finer layer of the same class will be drawn, the coarser one would show through its empty cells.
-        ctx.save();
+      ctx.save();
+      // Where a later layer of the same class will be drawn, this one would show through its empty cells.
+      for (const later of over) {
         ctx.beginPath();
         ctx.rect(LEFT, heat.y, this.plotWidth, heat.h);
-        for (const fine of fit) {
-          if (fine.cls === layer.cls && fine.heat.column_s < layer.heat.column_s) ctx.rect(this.#x(fine.from), heat.y, this.#x(fine.to) - this.#x(fine.from), heat.h);
-        }
+        ctx.rect(this.#x(later.from), heat.y, this.#x(later.to) - this.#x(later.from), heat.h);
         ctx.clip("evenodd");
-      } else ctx.save();
+      }
       ctx.imageSmoothingEnabled = false;
       ctx.globalAlpha = this.#found ? 0.25 : layer.cls === "write" ? 1 : 0.85;
       ctx.drawImage(image, x0, y0, x1 - x0, y1 - y0);
       ctx.restore();
-    }
+    });
   }
 
   #offsetAxis(ctx: CanvasRenderingContext2D, period: number): void {
@@ -629,7 +643,9 @@ export class Chart {
         this.actions.look(from + by, to + by);
         return;
       }
-      const [a, b] = zoomed(from, to, Math.exp(Math.max(-100, Math.min(100, e.deltaY)) * 0.003), this.#t(e.offsetX));
+      // A pinch on a trackpad comes as a wheel with Ctrl and small steps.
+      const step = Math.max(-100, Math.min(100, e.deltaY)) * (e.ctrlKey ? 0.01 : 0.003);
+      const [a, b] = zoomed(from, to, Math.exp(step), this.#t(e.offsetX));
       this.actions.look(a, b);
     }, { passive: false });
     canvas.addEventListener("pointerdown", (e) => {
@@ -799,11 +815,27 @@ export function joined(heat: Heat, n: number): Heat {
   return { ...heat, column_s: heat.column_s * n, counts };
 }
 
+/** The heat map with rows of the grid that `edges` are on, as many as its latencies need. A cell goes where its middle lies. */
+export function regridded(heat: Heat, edges: number[]): Heat {
+  const first = edges[0] ?? 1;
+  const factor = ((edges.at(-1) ?? 1) / first) ** (1 / Math.max(1, edges.length - 1));
+  const rowOf = (us: number) => Math.floor(Math.log(us / first) / Math.log(factor) + 1e-9);
+  const rows = heat.latency_us.slice(1).map((edge, i) => rowOf(Math.sqrt(edge * (heat.latency_us[i] ?? edge))));
+  const [low, high] = [Math.min(...rows), Math.max(...rows)];
+  if (!(factor > 1) || !Number.isFinite(high - low)) return heat;
+  const counts = heat.counts.map((column) => {
+    const cells = new Array<number>(high - low + 1).fill(0);
+    column.forEach((n, i) => (cells[(rows[i] ?? low) - low]! += n));
+    return cells;
+  });
+  return { ...heat, latency_us: Array.from({ length: high - low + 2 }, (_, i) => first * factor ** (low + i)), counts };
+}
+
 function layerOf(cls: Layer["cls"], heat: Heat): Layer {
   let max = 0;
   for (const column of heat.counts) for (const n of column) max = Math.max(max, n);
   const to = heat.from_unix_s + heat.column_s * heat.counts.length;
-  return { cls, heat, from: heat.from_unix_s, to, max, low: heat.latency_us[0] ?? 1, high: heat.latency_us.at(-1) ?? 1, image: null };
+  return { cls, heat, from: heat.from_unix_s, to, max, low: heat.latency_us[0] ?? 1, high: heat.latency_us.at(-1) ?? 1, isNewest: false, image: null };
 }
 
 /** Where the time of an I/O went: its undisturbed latency, and what it waited for, the longest first. */

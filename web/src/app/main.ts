@@ -30,7 +30,9 @@ const LATE_S = 1.2;
 const FRAME_MS = 250;
 /** Analyses of a live view are asked for again after this; the heat map sooner. */
 const ANALYSES_MS = 10_000;
-const CHART_MS = 2000;
+const CHART_MS = 4000;
+/** Between them, the heat map of the newest time alone comes as often as a column of it is new, at most twice a second. */
+const NEWEST_MS = 500;
 const FOLD_MS = 10_000;
 const PERIODS_MS = 60_000;
 const MAX_SUGGESTIONS = 200;
@@ -46,7 +48,7 @@ class Application {
   readonly #chart: Chart;
   readonly #ways: Ways;
   readonly #loaders = {
-    heat: new Loader("The heat map and throughput"), stories: new Loader("The stories"), waits: new Loader("The waits"),
+    heat: new Loader("The heat map and throughput"), newest: new Loader("The newest I/Os"), stories: new Loader("The stories"), waits: new Loader("The waits"),
     actors: new Loader("The actors"), devices: new Loader("The devices"), box: new Loader("The I/Os of the boxes"), start: new Loader("The recordings"),
     periods: new Loader("The periods"), found: new Loader("The I/Os that are searched for"), exported: new Loader("The I/Os of the trace"),
   };
@@ -90,6 +92,7 @@ class Application {
   #rest = 0;
   #history = 0;
   #lastChart = 0;
+  #lastNewest = 0;
   #lastAnalyses = 0;
 
   constructor(private readonly shell: Shell) {
@@ -298,6 +301,7 @@ class Application {
     this.#shown();
     const now = performance.now();
     if (now - this.#lastChart > (this.#view.fold ? FOLD_MS : CHART_MS) && !this.#loaders.heat.busy) this.#loadChart(true);
+    else this.#loadNewest(now);
     if (now - this.#lastAnalyses > ANALYSES_MS && !this.#loaders.stories.busy && !this.#loaders.waits.busy) this.#loadAnalyses(true);
   }
 
@@ -407,6 +411,25 @@ class Application {
     }, quiet);
   }
 
+  /** The heat map of what is newer than the last whole one, with columns as wide as its. */
+  #loadNewest(now: number): void {
+    const { from, to, cls, fold } = this.#view;
+    const span = to - from;
+    const columnS = span / Math.min(2048, this.#chart.plotWidth / 2);
+    if (span < IO_SPAN_S || fold !== null || this.#loaders.newest.busy || this.#loaders.heat.busy || now - this.#lastNewest < Math.max(NEWEST_MS, columnS * 1000)) return;
+    this.#lastNewest = now;
+    // What completed before was perhaps not stored yet when the whole was asked for.
+    const begin = Math.max(from, to - (now - this.#lastChart) / 1000 - 4);
+    const width = Math.max(1, Math.round((to - begin) / columnS));
+    const query = { ...this.#question(), ...this.#shownIos(), from: begin.toFixed(6), to: to.toFixed(6), width, height: 192 };
+    this.#loaders.newest.run(async (signal) => {
+      const classes = (["write", "read"] as const).filter((c) => cls === null || cls === c);
+      const heats = await Promise.all(classes.map((c) => ask<Heat>("heatmap", { ...query, class: c }, signal)));
+      // A whole one that came meanwhile has more.
+      if (this.#view.live && !this.#loaders.heat.busy) classes.forEach((c, i) => this.#chart.addNewest(c, heats[i]!, (to - begin) / width));
+    }, true);
+  }
+
   #showIos(ios: Ios | null): void {
     this.#ios = ios;
     this.#chart.setIos(ios);
@@ -504,8 +527,9 @@ class Application {
       const { stories: list, notes } = await ask<{ stories: Story[]; notes: string[] }>("stories", this.#question(), signal);
       // A story that is open stays where the shorter time that is on screen alone would not show it.
       const known = new Set(list.map(storyKey));
-      const { from, to } = this.#view;
-      const kept = this.#list.filter((s) => this.#open.has(storyKey(s)) && !known.has(storyKey(s)) && s.end_unix_s >= from && s.start_unix_s <= to);
+      const { from, to, device } = this.#view;
+      const stays = (s: Story) => s.end_unix_s >= from && s.start_unix_s <= to && (device === null || s.device === device);
+      const kept = this.#list.filter((s) => this.#open.has(storyKey(s)) && !known.has(storyKey(s)) && stays(s));
       this.#list = [...kept, ...list];
       stories(this.#stories, this.#list, notes, this.#ways, this.#open);
       this.#chart.setEpisodes(this.#list.flatMap((s) => s.episodes.map((e) => ({ from: s.recording_start_unix_s + e.start_s, to: s.recording_start_unix_s + e.end_s }))));
