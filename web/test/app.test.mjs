@@ -220,6 +220,30 @@ describe("the application", { skip: missing !== null }, () => {
     await page.close();
   });
 
+  test("a reader who may not see names is not told that all is the kernel", async () => {
+    const server = await serve();
+    const stub = DOCUMENTS.waits;
+    const note = "names of files and processes are left out, as everybody on this machine can ask";
+    DOCUMENTS.waits = () => {
+      const { waits } = stub();
+      const without = (who, pid) => ({ ...who, process: null, pid });
+      return { waits: waits.map((w, i) => ({ ...w, victim: without(w.victim, i === 0 ? null : 7), behind: w.behind.map((b) => without(b, null)) })), notes: [note] };
+    };
+    try {
+      const page = await open(server.url + AN_HOUR);
+      await page.locator(".waits tbody tr").first().waitFor();
+      const rows = await page.locator(".waits tbody tr").allTextContents();
+      assert.match(rows[0], /^\[7\]read.*a processwrite/);
+      assert.match(rows[1], /^a processwrite/);
+      assert.ok(!rows.join("").includes("kernel"));
+      await page.getByText(note).waitFor();
+      assert.deepEqual(page.problems, []);
+      await page.close();
+    } finally {
+      DOCUMENTS.waits = stub;
+    }
+  });
+
   test("zooms by keys, wheel, drag and buttons, and the address is the view", async () => {
     const server = await serve();
     const page = await open(server.url + AN_HOUR);

@@ -41,6 +41,8 @@ export interface Who {
   file?: string | null;
   class?: string | null;
   origin?: string | null;
+  /** It may have a name, which this reader may not see. */
+  leftOut?: boolean;
 }
 
 export interface Wait {
@@ -105,8 +107,18 @@ export interface Device {
 
 /** A group in words. The kernel's own I/O has no process. */
 export function nameOf(who: Who): string {
-  return who.file ?? who.process ?? (who.process === null ? "the kernel" : who.cgroup ?? "the kernel");
+  if (who.file) return who.file;
+  if (who.process) return who.process;
+  if (typeof who.pid === "number") return `[${who.pid}]`;
+  if (who.leftOut) return "a process";
+  return who.process === null ? "the kernel" : who.cgroup ?? "the kernel";
 }
+
+/** Whether a note says that this reader may not see names: then a missing name does not mean the kernel. */
+export const leavesOutNames = (notes: string[]): boolean => notes.some((note) => note.startsWith("names of files and processes are left out"));
+
+/** The groups of waits or a story, which may have names that are left out. */
+export const leftOut = <T extends Who>(who: T): T => ({ ...who, leftOut: true });
 
 /** A process as the tables of actors and series name it. */
 export function processName(process: string | null, pid: number | null): string {

@@ -9,7 +9,7 @@ import { type Query, ask } from "./api";
 import { Chart } from "./chart";
 import { blocksIn, blocksOf, grown } from "./compare";
 import { comparison } from "./comparison";
-import { type Actor, type Device, type Finding, type Heat, type Ios, type Series, type Story, type Wait, type Who, nameOf } from "./data";
+import { type Actor, type Device, type Finding, type Heat, type Ios, type Series, type Story, type Wait, type Who, leavesOutNames, leftOut, nameOf } from "./data";
 import { type Screen, exportMenu } from "./export_menu";
 import { folded, foldPlan } from "./fold";
 import { CLASSES, type Ways, actors, stories, storyKey, waits } from "./panels";
@@ -152,8 +152,9 @@ class Application {
     return h("main", { class: "app" }, head, this.#printed,
       h("div", { class: "answers" }, card("Stories", "stories", this.#loaders.stories, this.#stories), card("Who waited for whom", "waits", this.#loaders.waits, this.#waits)),
       h("section", { class: "panel-box time" },
-        h("header", {}, h("h2", { text: "Over time" }), this.#span, h("small", { id: "keys", class: "hint", title: "Keys: W S zoom, A D move, L live, B selects all on screen, C compares it, / finds, comma and full stop go through single I/Os, Escape closes", text: "drag or wheel: zoom · Shift+drag: select · Ctrl+drag: compare · W A S D: move" }), this.#connection, this.#loaders.start.status, this.#loaders.devices.status, this.#loaders.exported.status,
-          this.#loaders.found.status, h("span", { class: "spring" }), this.#foundText, this.#layouts, this.#find, this.#names, this.#select1, exportMenu(() => this.#screen(), this.#loaders.exported)),
+        h("header", {}, h("h2", { text: "Over time" }), this.#span, h("small", { id: "keys", class: "hint", title: "Keys: W S zoom, A D move, L live, B selects all on screen, C compares it, / finds, comma and full stop go through single I/Os, Escape closes", text: "drag or wheel: zoom · Shift+drag: select · Ctrl+drag: compare · W A S D: move" }),
+          h("span", { class: "spring" }), this.#foundText, this.#layouts, this.#find, this.#names, this.#select1, exportMenu(() => this.#screen(), this.#loaders.exported)),
+        this.#connection, this.#loaders.start.status, this.#loaders.devices.status, this.#loaders.exported.status, this.#loaders.found.status,
         this.#loaders.heat.status, this.#chart.root),
       this.#box,
       card("Actors", "actors", this.#loaders.actors, this.#actors, tabs));
@@ -524,7 +525,8 @@ class Application {
 
   #loadStories(quiet = false): void {
     this.#loaders.stories.run(async (signal) => {
-      const { stories: list, notes } = await ask<{ stories: Story[]; notes: string[] }>("stories", this.#question(), signal);
+      const { stories: found, notes } = await ask<{ stories: Story[]; notes: string[] }>("stories", this.#question(), signal);
+      const list = leavesOutNames(notes) ? found.map((s) => ({ ...s, victim: s.victim && leftOut(s.victim), culprits: s.culprits.map(leftOut) })) : found;
       // A story that is open stays where the shorter time that is on screen alone would not show it.
       const known = new Set(list.map(storyKey));
       const { from, to, device } = this.#view;
@@ -536,10 +538,16 @@ class Application {
     }, quiet);
   }
 
+  async #askWaits(query: Query, signal: AbortSignal): Promise<{ list: Wait[]; notes: string[] }> {
+    const { waits: list, notes } = await ask<{ waits: Wait[]; notes: string[] }>("waits", query, signal);
+    if (!leavesOutNames(notes)) return { list, notes };
+    return { list: list.map((w) => ({ ...w, victim: leftOut(w.victim), behind: w.behind.map(leftOut) })), notes };
+  }
+
   #loadWaits(quiet = false): void {
     const by = this.#by;
     this.#loaders.waits.run(async (signal) => {
-      const { waits: list, notes } = await ask<{ waits: Wait[]; notes: string[] }>("waits", { ...this.#question(), by }, signal);
+      const { list, notes } = await this.#askWaits({ ...this.#question(), by }, signal);
       this.#waitList = list;
       this.#suggest(list.flatMap((w) => [w.victim, ...w.behind].flatMap((who) => [who.process, who.cgroup, who.file])));
       waits(this.#waits, list, notes, by, this.#ways);
@@ -642,7 +650,7 @@ class Application {
     const rates = async (box: Box) => {
       const seconds = box.to - box.from;
       const { actors: list } = await ask<{ actors: Actor[] }>("actors", { ...question(box), by }, signal);
-      const { waits: waiting } = await ask<{ waits: Wait[] }>("waits", { ...question(box), by }, signal);
+      const { list: waiting } = await this.#askWaits({ ...question(box), by }, signal);
       return {
         // The next run of a program has another number: it is the same actor.
         actors: list.map((a) => ({ name: a.name?.replace(/\[\d+\]$/, "") ?? "the kernel", rate: a.io_time_s / seconds })),

@@ -49,7 +49,7 @@ export function table(titles: Title[], rows: HTMLElement[][], classes: string[] 
 function who(w: Who, by: Subject, ways: Ways, pid: boolean): HTMLElement {
   const name = nameOf(w);
   const known = by === "file" ? w.file : by === "cgroup" ? w.cgroup : w.process;
-  const label = by === "process" && pid && typeof w.pid === "number" ? `${name}[${w.pid}]` : by === "cgroup" ? w.cgroup ?? name : name;
+  const label = by === "process" && pid && w.process && typeof w.pid === "number" ? `${name}[${w.pid}]` : by === "cgroup" ? w.cgroup ?? name : name;
   const shown = typeof known === "string" && known !== ""
     ? button("name", label, `Show only ${label}`, () => ways.filter({ by, name: label }))
     : h("span", { class: "name", text: label });
