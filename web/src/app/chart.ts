@@ -46,6 +46,32 @@ interface Row {
   lossy: boolean;
 }
 
+/** I/Os in order of their start, with their lanes, and what their sizes and sectors reach. */
+interface IoLayout {
+  order: number[];
+  startS: Float64Array;
+  lane: Int32Array;
+  count: number;
+  mostBytes: number;
+  firstSector: number;
+  lastSector: number;
+}
+
+function layoutOf(c: Ios["columns"]): IoLayout {
+  const start = (i: number) => (c.done_unix_s[i] ?? 0) - (c.total_us[i] ?? 0) / 1e6;
+  const order = c.done_unix_s.map((_, i) => i).sort((a, b) => start(a) - start(b));
+  const startS = Float64Array.from(order, start);
+  let [mostBytes, firstSector, lastSector] = [1, Infinity, 0];
+  for (const bytes of c.bytes) mostBytes = Math.max(mostBytes, bytes);
+  for (const sector of c.sector) {
+    if (sector === null) continue;
+    firstSector = Math.min(firstSector, sector);
+    lastSector = Math.max(lastSector, sector);
+  }
+  const { lane, count } = lanes(startS, order.map((i) => c.done_unix_s[i] ?? 0));
+  return { order, startS, lane, count, mostBytes, firstSector: Math.min(firstSector, lastSector), lastSector };
+}
+
 /** Something that lasted: an episode of a story. */
 export interface Episode {
   from: number;
@@ -77,6 +103,8 @@ export class Chart {
   #rows: Row[] = [];
   #live: Row[] = [];
   #ios: Ios | null = null;
+  /** Where they are drawn: the same while the view moves over them. */
+  #layout: IoLayout | null = null;
   /** Of the second-offset layout, whose rows are offsets. */
   #fold: Layer | null = null;
   #found: Layer[] | null = null;
@@ -224,6 +252,7 @@ export class Chart {
 
   setIos(ios: Ios | null): void {
     this.#ios = ios;
+    this.#layout = null;
     this.#later();
   }
 
@@ -530,7 +559,7 @@ export class Chart {
     for (const r of rows) if (r.lossy) ctx.fillRect(this.#x(r.at - r.length), areas.rate.y - 2, Math.max(1, this.#x(r.at) - this.#x(r.at - r.length)), 2);
   }
 
-  #scale(ctx: CanvasRenderingContext2D, area: { y: number; h: number }, top: string): void {
+  #scale(ctx: CanvasRenderingContext2D, area: { y: number; h: number }, top: string, bottom = "0"): void {
     const t = theme();
     ctx.strokeStyle = t.grid;
     ctx.beginPath();
@@ -542,7 +571,7 @@ export class Chart {
     ctx.textBaseline = "top";
     ctx.fillText(top, LEFT - 6, area.y);
     ctx.textBaseline = "bottom";
-    ctx.fillText("0", LEFT - 6, area.y + area.h);
+    ctx.fillText(bottom, LEFT - 6, area.y + area.h);
   }
 
   #drawIos(ctx: CanvasRenderingContext2D): void {
@@ -551,50 +580,45 @@ export class Chart {
     const c = this.#ios?.columns;
     if (!c) return;
     const { from, to } = this.#view;
-    const seen: number[] = [];
-    for (let i = 0; i < c.done_unix_s.length; i++) {
-      const done = c.done_unix_s[i] ?? 0;
-      if (done >= from && done - (c.total_us[i] ?? 0) / 1e6 <= to) seen.push(i);
-    }
-    const start = (i: number) => (c.done_unix_s[i] ?? 0) - (c.total_us[i] ?? 0) / 1e6;
-    seen.sort((a, b) => start(a) - start(b));
-    const { lane, count } = lanes(seen.map(start), seen.map((i) => c.done_unix_s[i] ?? 0));
+    const { order, startS, lane, count, mostBytes, firstSector, lastSector } = (this.#layout ??= layoutOf(c));
+    const height = Math.min(14, areas.heat.h / Math.max(1, count));
+    const gap = height > 4 ? 1 : 0;
+    const colours: Record<Class, string> = { read: t.read, write: t.write, discard: t.muted, flush: t.mark };
+    const seen = order.filter((i, n) => (startS[n] ?? 0) <= to && (c.done_unix_s[i] ?? 0) >= from);
     this.#title(ctx, areas.heat.y, `Each I/O (${format.count(seen.length)}): queue light, device solid`, true);
     this.#title(ctx, areas.rate.y, "Size of each I/O");
     this.#title(ctx, areas.depth.y, "Sector of each I/O");
-    const height = Math.min(14, areas.heat.h / Math.max(1, count));
-    const sizes = seen.map((i) => c.bytes[i] ?? 0);
-    const sectors = seen.map((i) => c.sector[i] ?? 0);
-    const most = Math.max(1, ...sizes);
-    const [first, last] = [Math.min(...sectors), Math.max(...sectors, 1)];
-    this.#scale(ctx, areas.rate, format.binaryBytes(most));
-    this.#scale(ctx, areas.depth, seen.length > 0 ? format.short(last) : "");
-    const colours: Record<Class, string> = { read: t.read, write: t.write, discard: t.muted, flush: t.mark };
-    seen.forEach((i, n) => {
-      const colour = colours[c.class[i] ?? "read"];
-      const strength = this.#ios && this.#isFound?.(this.#ios, i) === false ? 0.2 : 1;
-      const [x0, x1] = [this.#x(start(i)), this.#x(c.done_unix_s[i] ?? 0)];
-      const issued = this.#x(start(i) + (c.queue_us[i] ?? 0) / 1e6);
-      const y = areas.heat.y + (lane[n] ?? 0) * height;
-      const gap = height > 4 ? 1 : 0;
-      this.#clip(ctx, areas.heat, () => {
-        ctx.fillStyle = colour;
+    this.#scale(ctx, areas.rate, format.binaryBytes(mostBytes));
+    this.#scale(ctx, areas.depth, lastSector > 0 ? format.short(lastSector) : "", format.short(firstSector));
+    const strengths = seen.map((i) => (this.#ios && this.#isFound?.(this.#ios, i) === false ? 0.2 : 1));
+    this.#clip(ctx, areas.heat, () => {
+      order.forEach((i, n) => {
+        const [start, done] = [startS[n] ?? 0, c.done_unix_s[i] ?? 0];
+        if (start > to || done < from) return;
+        const strength = strengths[this.#bars.length] ?? 1;
+        const [x0, x1] = [this.#x(start), this.#x(done)];
+        const issued = this.#x(start + (c.queue_us[i] ?? 0) / 1e6);
+        const y = areas.heat.y + (lane[n] ?? 0) * height;
+        ctx.fillStyle = colours[c.class[i] ?? "read"];
         ctx.globalAlpha = 0.3 * strength;
         ctx.fillRect(x0, y, Math.max(issued - x0, 0), height - gap);
         ctx.globalAlpha = strength;
         ctx.fillRect(issued, y, Math.max(x1 - issued, 1), height - gap);
-      });
-      this.#bars.push({ index: i, x0, x1: Math.max(x1, x0 + 1), y0: y, y1: y + height });
-      this.#clip(ctx, { y: areas.rate.y, h: this.#height - AXIS - areas.rate.y }, () => {
-        ctx.fillStyle = colour;
-        ctx.globalAlpha = strength;
-        const size = areas.rate.y + (areas.rate.h - 3) * (1 - (sizes[n] ?? 0) / most);
-        ctx.fillRect(x0 - 1.5, size, 3, 3);
-        if (c.sector[i] === null) return;
-        const sector = areas.depth.y + (areas.depth.h - 3) * (1 - ((sectors[n] ?? 0) - first) / Math.max(1, last - first));
-        ctx.fillRect(x0 - 1.5, sector, 3, 3);
+        this.#bars.push({ index: i, x0, x1: Math.max(x1, x0 + 1), y0: y, y1: y + height });
       });
     });
+    this.#clip(ctx, { y: areas.rate.y, h: this.#height - AXIS - areas.rate.y }, () => {
+      this.#bars.forEach(({ index: i, x0 }, n) => {
+        ctx.fillStyle = colours[c.class[i] ?? "read"];
+        ctx.globalAlpha = strengths[n] ?? 1;
+        ctx.fillRect(x0 - 1.5, areas.rate.y + (areas.rate.h - 3) * (1 - (c.bytes[i] ?? 0) / mostBytes), 3, 3);
+        const sector = c.sector[i];
+        if (typeof sector !== "number") return;
+        const share = (sector - firstSector) / Math.max(1, lastSector - firstSector);
+        ctx.fillRect(x0 - 1.5, areas.depth.y + (areas.depth.h - 3) * (1 - share), 3, 3);
+      });
+    });
+    ctx.globalAlpha = 1;
   }
 
   #drawMarks(ctx: CanvasRenderingContext2D): void {
