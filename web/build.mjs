@@ -60,7 +60,7 @@ if (process.argv.includes("--test")) {
   try {
     await page("report", "src/main.ts", `/* with uPlot ${uplot.version}, (c) Leon Sorokin, MIT license */`, "connect-src 'self'; ");
     await page("lab", "src/lab/main.ts", "");
-    await page("fleet", "src/fleet/main.ts", "");
+    await page("fleet", "src/fleet/main.ts", "", "connect-src 'self'; ");
     await page("app", "src/app/main.ts", "", "connect-src 'self'; ");
   } catch (failure) {
     // No page of older sources is embedded.

@@ -15,6 +15,7 @@ import * as link from "../src/link";
 import * as view from "../src/view";
 import { Slots, finerThan, heatRowUs, loadPoints, openBuckets, openHeat, openLevels, peaks, pick, totals } from "../src/levels";
 import { foremost } from "../src/sections/findings";
+import { costs, groupName } from "../src/fleet/costs";
 import { Axis } from "../src/lab/axis";
 import { filtered, sorted, type Column } from "../src/sections/table";
 import { around, clamp, pan, scale, snap } from "../src/zoom";
@@ -466,4 +467,20 @@ test("a heat map on the rows of another keeps its I/Os, also beyond them", () =>
   // 120 to 190 lie in the first row, 190 to 240 in the second, 240 to 1700 (middle 639) in the third, 1700 to 2000 beyond.
   assert.deepEqual(heat.counts, [[3, 3, 4, 0, 5], [0, 1, 0, 0, 0]]);
   heat.latency_us.forEach((us, i) => assert.ok(Math.abs(us - 100 * 2 ** i) < 1e-6));
+});
+
+test("groups cost each other by pod, over hosts", () => {
+  const who = (cgroup: string | null) => ({ cgroup, process: "p", class: "read" });
+  const wait = (victim: string | null, behind: [string, number][]) => ({ device: "sda", victim: who(victim), ios: 1, io_time_s: 9, undisturbed_s: 1, own_s: 0, held_s: 0, device_s: 0, unknown_s: 0, behind: behind.map(([cgroup, seconds]) => ({ ...who(cgroup), seconds, ios: 1 })) });
+  const pod = "/kubepods/besteffort/pod0a1b2c3d-1111-2222-3333-444444444444/abc";
+  assert.equal(groupName(pod, new Map()), "pod 0a1b2c3d…");
+  assert.equal(groupName(null, new Map()), "the kernel");
+  const found = costs([
+    { host: "a", waits: [wait("/db", [[pod, 1], ["/db", 7]])], pods: new Map([[pod, "ns/web-0"]]) },
+    { host: "b", waits: [wait("/db", [["ns/web-0", 3]]), wait(null, [["/db", 2]])], pods: new Map() },
+  ]);
+  assert.deepEqual(found, [
+    { culprit: "ns/web-0", victim: "/db", seconds: 4, hosts: [{ host: "b", seconds: 3 }, { host: "a", seconds: 1 }] },
+    { culprit: "/db", victim: "the kernel", seconds: 2, hosts: [{ host: "b", seconds: 2 }] },
+  ]);
 });

@@ -1,11 +1,14 @@
 import "../style.css";
+import "../app/style.css";
 import "./style.css";
 import { fill, h } from "../dom";
 import type { DeviceRow, FindingRow, FleetDocument, HostRow, KindRow, UnreadHost } from "../generated/fleet";
 import * as format from "../format";
 import { embedded, show } from "../page";
 import { type Column, Table, numeric } from "../sections/table";
-import { watch } from "../theme";
+import { choose, current, watch } from "../theme";
+import { served } from "../view";
+import { costPanel } from "./cost_panel";
 
 /** Around the minute that a link leads to, in seconds. */
 const AROUND_S = 120;
@@ -20,32 +23,37 @@ function build(data: FleetDocument): void {
     ["Hosts", format.count(data.hosts.length + data.hosts_unread.length + data.hosts_left_out)],
     ["Disks", format.count(data.hosts.reduce((n, x) => n + x.disks, 0))],
     ["I/Os", format.short(data.hosts.reduce((n, x) => n + x.ios, 0))],
-    ["From", format.dateTime(data.from_unix_s)],
-    ["To", format.dateTime(data.to_unix_s)],
   ];
   // Without any host there is no time either, only why.
   const nothing = data.hosts.length === 0 && data.to_unix_s === 0;
-  const header = h(
+  const bar = h(
     "header",
-    { class: "top" },
-    h("div", { class: "title" }, h("h1", { text: "Fleet" }), h("span", { class: "brand", text: "iolens" })),
+    { class: "bar" },
+    h("h1", { class: "brand", text: "iolens" }),
+    h("span", { class: "file-title", text: "Fleet" }),
     !nothing && h("dl", { class: "facts" }, ...facts.map(([what, value]) => h("div", {}, h("dt", { text: what }), h("dd", { text: value })))),
+    h("span", { class: "spring" }),
     !nothing && times(data),
+    !nothing && range(data),
+    h("button", { type: "button", text: "◐", title: "Light or dark", "aria-label": "Light or dark", onclick: () => choose(current() === "dark" ? "light" : "dark") }),
   );
   const notes = [...data.notes];
   if (data.hosts_left_out > 0) notes.unshift(`${format.count(data.hosts_left_out)} hosts are not read yet: load the page again to go on.`);
+  const hosts = h("section", { id: "hosts", class: "panel-box" }, new Table<HostRow>("Hosts by time lost", HOSTS, data.hosts, 1, "No host.").root,
+    h("p", { class: "note", text: "I/O time beyond what the median disk of the same model takes at the same load. A name leads to that host, in the minute in which most time was spent in flight." }));
   const main = h(
     "main",
-    { class: "fleet" },
+    { class: "app fleet" },
+    bar,
     notes.length > 0 && h("ul", { class: "notes", role: nothing && "alert" }, ...notes.map((text) => h("li", { text }))),
     data.hosts_unread.length > 0 && unreadable(data.hosts_unread),
     slowDisks(data.devices),
+    // The page that is not from a server has none to ask.
+    !nothing && h("div", { class: served() ? "answers" : "" }, hosts, served() && costPanel(data, place)),
     data.findings.length > 0 ? findings(data) : !nothing && h("p", { class: "rule", text: "No finding was reported while this was recorded." }),
-    !nothing && h("p", { class: "rule", text: "The most time lost first: I/O time beyond what the median disk of the same model takes at the same load. A name leads to that host, in the minute in which most time was spent in flight." }),
-    !nothing && h("section", { id: "hosts" }, new Table<HostRow>("Hosts", HOSTS, data.hosts, 1, "No host.").root),
-    !nothing && h("section", { id: "disks" }, new Table<DeviceRow>("Disks", DEVICES, data.devices, 3, "No disk.").root),
+    !nothing && h("section", { id: "disks", class: "panel-box" }, new Table<DeviceRow>("Disks", DEVICES, data.devices, 3, "No disk.").root),
   );
-  fill(document.body, header, main, h("footer", { text: "From the sums of each minute; loops and layers above disks are left out." }));
+  fill(document.body, main, h("footer", { text: "From the sums of each minute; loops and layers above disks are left out." }));
   document.documentElement.dataset["ready"] = performance.now().toFixed(0);
 }
 
@@ -54,7 +62,7 @@ function unreadable(hosts: UnreadHost[]): HTMLElement {
   const [first, ...others] = hosts;
   const title = others.length === 0 && first ? `${first.host} could not be read` : `${format.count(hosts.length)} hosts could not be read`;
   const row = ({ host, reasons }: UnreadHost) => h("li", {}, h("b", { text: host }), ...reasons.map((text) => h("p", { text })));
-  return h("section", { id: "unread", role: "alert" }, h("h2", { text: title }), h("ul", {}, ...hosts.map(row)));
+  return h("section", { id: "unread", class: "panel-box", role: "alert" }, h("h2", { text: title }), h("ul", {}, ...hosts.map(row)));
 }
 
 /** The disks that take longer than the others of their model at the same load, each leading to its host. */
@@ -63,7 +71,7 @@ function slowDisks(devices: DeviceRow[]): HTMLElement | false {
   if (slow.length === 0) return false;
   const title = slow.length === 1 ? "1 disk is slow" : `${format.count(slow.length)} disks are slow`;
   const row = (d: DeviceRow) => h("li", {}, h("a", { href: place(d.host, d.worst_unix_s, (d.worst_unix_s ?? 0) + 60), text: `${d.host} ${d.device}` }), ` takes ${factor(d.slow_factor)} the time of the median ${d.model ?? "disk of its kind"} at the same load.`);
-  return h("section", { id: "slow" }, h("h2", { text: title }), h("ul", {}, ...slow.slice(0, SLOW).map(row)), slow.length > SLOW && h("p", { class: "rule", text: "The table of disks has the others." }));
+  return h("section", { id: "slow", class: "panel-box" }, h("h2", { text: title }), h("ul", {}, ...slow.slice(0, SLOW).map(row)), slow.length > SLOW && h("p", { class: "rule", text: "The table of disks has the others." }));
 }
 
 /** What was reported: the same on how many hosts, then one by one. */
@@ -73,12 +81,24 @@ function findings(data: FleetDocument): HTMLElement {
   const rest = data.findings_left_out;
   return h(
     "section",
-    { id: "findings" },
+    { id: "findings", class: "panel-box" },
     h("p", { class: "rule", text: "What was reported while it was recorded, the most harmful first. A name leads to that host at that time." }),
     h("ul", { class: "kinds", "aria-label": "Kinds of findings" }, ...data.kinds.map(kind)),
     new Table<FindingRow>("Findings", columns(data.findings), data.findings, 1, "No finding.", false, FINDINGS).root,
     rest > 0 && h("p", { class: "status", text: `${format.count(rest)} less harmful ones are not listed: the page of their host has them.` }),
   );
+}
+
+/** The wall-clock times that are shown, and the way to others. */
+function range(data: FleetDocument): HTMLElement {
+  const input = (name: string, at: number) => h("input", { type: "datetime-local", step: "1", "aria-label": `${name} (UTC)`, value: new Date(at * 1000).toISOString().slice(0, 19) });
+  const [from, to] = [input("From", data.from_unix_s), input("To", data.to_unix_s)];
+  const go = (e: Event) => {
+    e.preventDefault();
+    const [a, b] = [from, to].map((i) => Date.parse(`${i.value}Z`) / 1000);
+    if (a !== undefined && b !== undefined && b > a) location.search = `?from=${a}&to=${b}`;
+  };
+  return h("form", { class: "group", onsubmit: go }, from, h("span", { text: "–" }), to, h("span", { class: "utc", text: "UTC" }), h("button", { text: "Go" }));
 }
 
 /** Ways to other stretches: up to the newest recording. */

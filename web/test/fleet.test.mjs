@@ -1,0 +1,115 @@
+// The fleet's page against a server that answers as the program does. Skips with a message where there is no Chromium.
+import assert from "node:assert/strict";
+import { access, mkdtemp, readFile, rm } from "node:fs/promises";
+import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import { chromium } from "playwright-core";
+
+const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const ARGS = [
+  "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+  "--disable-background-networking", "--disable-component-update", "--disable-sync",
+];
+const here = new URL("..", import.meta.url);
+const missing = await access(CHROMIUM).then(() => null, () => `no browser at ${CHROMIUM}`);
+if (missing) console.error(`SKIP: ${missing}`);
+
+let directory;
+let context;
+let server;
+let url;
+const asked = [];
+/** Hosts whose single I/Os are gone, and how many answers fail for want of time. */
+const gone = new Set(["node58"]);
+let busy = 0;
+
+const POD = "/kubepods/pod11111111-2222-3333-4444-555555555555/x";
+const who = (cgroup) => ({ process: "p", pid: 1, cgroup, class: "read", origin: "direct" });
+const wait = (victim, culprit, seconds) => ({
+  device: "sda", victim: who(victim), ios: 9, io_time_s: 2 * seconds, undisturbed_s: seconds, own_s: 0, held_s: 0, device_s: 0, unknown_s: 0,
+  behind: [{ ...who(culprit), seconds, ios: 3 }],
+});
+
+before(async () => {
+  if (missing) return;
+  directory = await mkdtemp(join(tmpdir(), "iolens-fleet-"));
+  const synth = await import(new URL("dist/test/synth.js", here));
+  const template = await readFile(new URL("dist/fleet.html", here), "utf8");
+  server = createServer((request, response) => {
+    const at = new URL(request.url, "http://h");
+    if (at.pathname === "/") {
+      const page = synth.page(template, synth.fleet());
+      const policy = /Content-Security-Policy" content="([^"]*)"/.exec(page)[1];
+      response.writeHead(200, { "content-type": "text/html; charset=utf-8", "content-security-policy": policy });
+      response.end(page);
+      return;
+    }
+    asked.push(at.pathname + at.search);
+    const host = at.searchParams.get("host");
+    const json = (status, document) => {
+      response.writeHead(status, { "content-type": "application/json" });
+      response.end(JSON.stringify(document));
+    };
+    if (busy > 0 && busy-- > 0) json(503, { detail: "busy" });
+    else if (gone.has(host)) json(422, { detail: "only sums are left" });
+    else if (at.pathname === "/api/v1/waits") json(200, { waits: [wait("/shop", POD, host === "node41" ? 5 : 1), wait("/shop", "/shop", 50)], notes: [] });
+    else json(200, { actors: [{ name: POD, pod: "batch/<b>backup" }, { name: null }], notes: [] });
+  });
+  await new Promise((done) => server.listen(0, "127.0.0.1", done));
+  url = `http://127.0.0.1:${server.address().port}/`;
+  context = await chromium.launchPersistentContext(join(directory, "profile"), { executablePath: CHROMIUM, headless: true, args: ARGS, viewport: { width: 1400, height: 900 } });
+});
+
+after(async () => {
+  await context?.close();
+  server?.close();
+  if (directory) await rm(directory, { recursive: true, force: true });
+});
+
+async function open() {
+  const page = await context.newPage();
+  page.problems = [];
+  page.on("pageerror", (e) => page.problems.push(String(e)));
+  page.on("console", (m) => m.type() === "error" && !m.text().includes("Failed to load resource") && page.problems.push(m.text()));
+  await page.goto(url);
+  await page.waitForSelector("html[data-ready]");
+  return page;
+}
+
+describe("the fleet's page of a server", { skip: missing !== null }, () => {
+  test("says who cost whom by pod, over the hosts that lost most, and leads to the worst of them", async () => {
+    const page = await open();
+    await page.waitForFunction(() => document.querySelector("#costs .part-status").textContent === "");
+    const rows = page.locator("#costs tbody tr");
+    assert.equal(await rows.count(), 1, "who waits for itself costs nobody else");
+    assert.match(await rows.first().textContent(), /^batch\/<b>backup delays \/shop11 s ?node41 and 6 more$/);
+    assert.match(await rows.first().locator("a").getAttribute("href"), /^\/\?host=node41&from=1795002340&to=1795002640$/);
+    assert.match(await page.locator("#costs").textContent(), /the 7 hosts that lost most\..*No single I\/Os of that time: node58\./s);
+    assert.equal(new URLSearchParams(asked[0].split("?")[1]).get("to") - new URLSearchParams(asked[0].split("?")[1]).get("from"), 60);
+    assert.equal(await page.locator("#costs b b").count(), 0);
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
+  test("shows its tables while the waits are not there, and asks again", async () => {
+    busy = 1;
+    const page = await open();
+    await page.waitForSelector("#costs .part-status.failed");
+    assert.match(await page.locator("#costs .part-status").textContent(), /The waits could not be loaded\. Busy\. Trying again/);
+    assert.ok(await page.locator("#hosts tbody tr").count() > 10);
+    await page.waitForSelector("#costs tbody tr");
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
+  test("fits a phone", async () => {
+    const page = await open();
+    await page.setViewportSize({ width: 390, height: 800 });
+    await page.waitForSelector("#costs tbody tr");
+    const [inner, scroll] = await page.evaluate(() => [innerWidth, document.documentElement.scrollWidth]);
+    assert.ok(scroll <= inner, `${scroll} pixels on ${inner}`);
+    await page.close();
+  });
+});
