@@ -10,14 +10,16 @@ what the machine lacks is skipped with a message.
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
-from judge import Line, Requests, harm_s, is_hurt, table
+from judge import Line, Requests, harm_s, is_hurt, judge, table
 from scenarios import LOADS, SCENARIOS, VICTIMS_FROM_S, Scenario
 from stage import Disk, Loads, StageError, control_group, fill, mounted, recording
 
@@ -25,13 +27,14 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 TARGET = REPOSITORY / "target" / "diagnosis"
 LENGTH_S = 14.0
 PATIENCE_S = 40.0
+SHORT, SHORT_LENGTH_S = ("writeback", "backup", "hiccup", "lock"), 9.0
 
 
 class Case:
     """A scenario at one load with one seed: run with what is wrong, and without."""
 
-    def __init__(self, scenario: Scenario, load: str, seed: int, program: Path) -> None:
-        self.scenario, self.load, self.seed, self.program = scenario, load, seed, program
+    def __init__(self, scenario: Scenario, load: str, seed: int, program: Path, length_s: float = LENGTH_S) -> None:
+        self.scenario, self.load, self.seed, self.program, self.length_s = scenario, load, seed, program, length_s
         self.key = f"{scenario.name}-{load}-{seed}"
 
     def run(self) -> Line:
@@ -50,6 +53,7 @@ class Case:
             "device": device,
             "is_hurt": all(is_hurt(disturbed[name], calm[name]) for name in victims),
             "harm_s": {name: round(harm_s(disturbed[name], calm[name]), 3) for name in victims},
+            "harm_in_calls_s": {name: round(harm_s(disturbed[name], calm[name], 2), 3) for name in victims},
             "requests": {name: len(disturbed[name]) for name in victims},
             "mean_ms": {name: [mean_ms(disturbed[name]), mean_ms(calm[name])] for name in victims},
             "lost_ios": story_report["recording"].get("lost_ios"),
@@ -67,12 +71,12 @@ class Case:
         spec = scenario.disk
         with ExitStack() as stack:
             faults = () if is_twin else scenario.faults
-            disk = stack.enter_context(mounted(spec.with_options(faults), scenario.file_system))
+            disk = stack.enter_context(mounted(spec.with_options(faults), scenario.file_system, scenario.mount))
             for name, mib in scenario.files.items():
                 fill(disk.directory / name, mib)
             groups = stack.enter_context(control_group(scenario.name, disk, {} if is_twin else scenario.limits))
             logs = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            with recording(self.program, target, [disk.name], scenario.record):
+            with recording(self.program, target, [disk.name]):
                 requests = self.loads(disk, groups, logs, is_twin=is_twin)
             device = disk.name
         words = [str(self.program), "report", str(target), "--json"]
@@ -87,22 +91,23 @@ class Case:
         for n, actor in enumerate(scenario.actors):
             if is_twin and actor.guilty:
                 continue
-            options: Line = {"from": VICTIMS_FROM_S, "to": LENGTH_S, "seed": 100 * self.seed + n}
+            options: Line = {"from": VICTIMS_FROM_S, "to": self.length_s, "seed": 100 * self.seed + n}
             options |= actor.options | (actor.calm if is_twin else {})
+            options["to"] = min(options["to"], self.length_s)
             options["file"] = disk.directory / str(options["file"])
             if actor.name in scenario.truth.victims and "rate" in options:
                 options["rate"] = float(options["rate"]) * LOADS[self.load]
             loads.start(actor.name, actor.role, options, groups if actor.group else [])
         time.sleep(max(loads.begin - time.monotonic(), 0))
         disk.start()
-        requests = loads.finish(LENGTH_S + PATIENCE_S)
+        requests = loads.finish(self.length_s + PATIENCE_S)
         disk.stop()
         return requests
 
 
 def mean_ms(requests: Requests) -> float:
     """Mean latency."""
-    return round(1e3 * sum(took for _, took in requests) / max(len(requests), 1), 3)
+    return round(1e3 * sum(took for _, took, _ in requests) / max(len(requests), 1), 3)
 
 
 def busiest(report: Line, device: str) -> dict[str, list[str]]:
@@ -130,6 +135,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--load", nargs="+", choices=[*LOADS], default=["medium"])
     parser.add_argument("--seed", nargs="+", type=int, default=[1])
     parser.add_argument("--program", type=Path, default=REPOSITORY / "target" / "debug" / "iolens")
+    parser.add_argument("--short", action="store_true", help="few scenarios, half a minute; the exit code tells (make test)")
     parser.add_argument("--again", action="store_true", help="run cases that have a result, too")
     parser.add_argument("--table", action="store_true", help="run nothing, print the table")
     parser.add_argument("--results", type=Path, default=TARGET / "results.jsonl")
@@ -148,9 +154,33 @@ def results(path: Path) -> dict[tuple[str, str, int], Line]:
     return {(line["scenario"], line["load"], line["seed"]): line for line in lines}
 
 
+def short(program: Path) -> int:
+    """A few scenarios beside each other: no wrong program is named, and of those hurt at most one is not explained."""
+    scenarios = {scenario.name: scenario for scenario in SCENARIOS if scenario.name in SHORT}
+    cases = [Case(scenario, "medium", 1, program, SHORT_LENGTH_S) for scenario in scenarios.values()]
+    try:
+        with ThreadPoolExecutor(len(cases)) as threads:
+            lines = list(threads.map(Case.run, cases))
+    except StageError as error:
+        print(f"SKIP: {error}")
+        return 0
+    print(table(lines, scenarios))
+    verdicts = [judge(line, scenarios[line["scenario"]]) for line in lines]
+    hurt = [v for v in verdicts if v.is_positive and not v.is_innocent]
+    missed = [v.scenario for v in hurt if v.at_3 < 1]
+    wrong = [v.scenario for v in verdicts if v.is_wrong_named or v.false_stories]
+    print(f"{len(hurt)} hurt; not explained: {missed}; wrongly explained: {wrong}")
+    return int(bool(wrong) or len(missed) > 1)
+
+
 def main() -> None:
     """Run what is chosen and print the table."""
     chosen = arguments()
+    # What was begun is taken down, however this ends.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: sys.exit("ended by a signal"))
+    if chosen.short:
+        sys.exit(short(chosen.program))
     chosen.results.parent.mkdir(parents=True, exist_ok=True)
     scenarios = {s.name: s for s in SCENARIOS if not chosen.names or s.name in chosen.names}
     done = results(chosen.results)

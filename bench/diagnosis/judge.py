@@ -25,21 +25,22 @@ COLUMNS = (
 )
 
 Line = dict[str, Any]
-Requests = list[tuple[float, float]]
+# When each was to start, how long it took from then, how long its call took.
+Requests = list[tuple[float, float, float]]
 
 
-def harm_s(disturbed: Requests, calm: Requests) -> float:
-    """Time that requests took longer than as many would have taken in the twin."""
+def harm_s(disturbed: Requests, calm: Requests, column: int = 1) -> float:
+    """Time that requests (with column 2: their calls) took longer than as many would have taken in the twin."""
     if not disturbed or not calm:
         return 0.0
-    mean = sum(took for _, took in calm) / len(calm)
-    return sum(took for _, took in disturbed) - len(disturbed) * mean
+    mean = sum(request[column] for request in calm) / len(calm)
+    return sum(request[column] for request in disturbed) - len(disturbed) * mean
 
 
 def is_hurt(disturbed: Requests, calm: Requests) -> bool:
     """Whether the load generator itself saw the victim hurt."""
     harm = harm_s(disturbed, calm)
-    without = sum(took for _, took in disturbed) - harm
+    without = sum(took for _, took, _ in disturbed) - harm
     return harm >= MIN_HARM_S and harm >= MIN_HARM_SHARE * without
 
 
@@ -106,7 +107,7 @@ def harm_error(answers: list[Answer], line: Line, scenario: Scenario) -> float |
     """Relative error of the harm of the first right story against the intervention."""
     for answer in answers:
         if answer.victim in scenario.truth.victims and answer.culprits == scenario.truth.culprits:
-            true = float(line["harm_s"][answer.victim])
+            true = float(line["harm_in_calls_s"][answer.victim])
             return abs(answer.harm_s - true) / true
     return None
 

@@ -4,15 +4,18 @@
     load.py NAME ROLE BEGIN LOG KEY=VALUE...
 
 BEGIN is a time of the monotonic clock. LOG gets one JSON document: of a role with requests, when each was to start (seconds
-since BEGIN) and how long it took from then, whatever the requests before it did.
+since BEGIN), how long it took from then, whatever the requests before it did, and how long its call took.
 """
 
 import ctypes
+import fcntl
 import itertools
 import json
 import mmap
 import os
 import random
+import signal
+import struct
 import sys
 import threading
 import time
@@ -21,7 +24,9 @@ from pathlib import Path
 
 PR_SET_NAME = 15
 BLOCK = 4096
+Requests = list[tuple[float, float, float]]
 MIB = 1 << 20
+FITRIM = 0xC0185879
 
 
 class Options:
@@ -118,8 +123,10 @@ def void(_: object) -> None:
     """Drop a result."""
 
 
-def requests(options: Options, clock: Clock, seed: int) -> list[tuple[float, float]]:
+def requests(options: Options, clock: Clock, seed: int) -> Requests:
     """Open loop: requests start at fixed times as long as one of `workers` threads is free; latency is from that time."""
+    # What it measures is the truth of a case: other work on the machine should not delay it.
+    os.nice(options.count("nice", -10))
     times = iter(arrivals(options, random.Random(seed)))
     lock, done = threading.Lock(), []
     compute_s = options.number("compute_ms", 0) / 1e3
@@ -134,7 +141,9 @@ def requests(options: Options, clock: Clock, seed: int) -> list[tuple[float, flo
             if at is None:
                 return
             clock.wait_until(at)
+            called = clock.now()
             serve()
+            call = clock.now() - called
             compute(compute_s)
             if think_s:
                 # Another program's answer, for which only one request at a time waits.
@@ -142,7 +151,7 @@ def requests(options: Options, clock: Clock, seed: int) -> list[tuple[float, flo
                     time.sleep(think_s)
             took = clock.now() - at
             with lock:
-                done.append((round(at, 6), round(took, 6)))
+                done.append((round(at, 6), round(took, 6), round(call, 6)))
 
     in_threads(work, options.count("workers", 24))
     return done
@@ -166,44 +175,130 @@ def flush(options: Options, clock: Clock, seed: int) -> None:
         at += options.number("every", 2.5)
 
 
-def scan(options: Options, clock: Clock, seed: int) -> None:
-    """Read the file from one end to the other, again and again, with `depth` reads in flight, at most `mib_per_s`."""
-    size, path = options.count("bytes", MIB), options.text("file")
-    end, pace = options.number("to", 14), options.number("mib_per_s", 0) * MIB
-    counter, lock = itertools.count(), threading.Lock()
-    begin = options.number("from", 3)
+def scan(options: Options, clock: Clock, seed: int) -> Requests:
+    """Closed loop: `depth` direct I/Os in flight, one after the other through the file or at random, at most `mib_per_s`.
 
-    def work(_: int) -> None:
-        memory = buffer_of(size)
-        file = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    `mode` is read, write, or mix (in turns). Latency is from the call.
+    """
+    size, path, mode = options.count("bytes", MIB), options.text("file"), options.text("mode", "read")
+    begin, end = options.number("from", 3), options.number("to", 14)
+    pace = options.number("mib_per_s", 0) * MIB
+    counter, lock, done = itertools.count(), threading.Lock(), []
+
+    def work(worker: int) -> None:
+        memory, chance = buffer_of(size), random.Random(seed * 1000 + worker)
+        file = os.open(path, os.O_RDWR | os.O_DIRECT)
         blocks = os.fstat(file).st_size // size
         clock.wait_until(begin)
-        while clock.now() < end:
+        while (at := clock.now()) < end:
             with lock:
                 n = next(counter)
             if pace:
                 clock.wait_until(begin + n * size / pace)
-            os.preadv(file, [memory], n % blocks * size)
+            block = chance.randrange(blocks) if options.count("random", 0) else n % blocks
+            if mode == "write" or (mode == "mix" and n % 2):
+                os.pwritev(file, [memory], block * size)
+            else:
+                os.preadv(file, [memory], block * size)
+            with lock:
+                took = round(clock.now() - at, 6)
+                done.append((round(at, 6), took, took))
 
     in_threads(work, options.count("depth", 1))
+    return done
 
 
 def syncs(options: Options, clock: Clock, seed: int) -> None:
-    """`threads` threads append `bytes` each to a file of their own and sync it, one after the other."""
+    """`threads` threads append `bytes` each to a file of their own and sync it, one after the other.
+
+    With `direct` they write in place past the page cache, and each write is durable when it returns.
+    """
     memory = buffer_of(options.count("bytes", BLOCK))
     end = options.number("to", 14)
 
     def work(thread: int) -> None:
-        file = os.open(f"{options.text('file')}.{thread}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        if options.count("direct", 0):
+            file = os.open(options.text("file"), os.O_RDWR | os.O_DIRECT | os.O_DSYNC)
+        else:
+            file = os.open(f"{options.text('file')}.{thread}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         clock.wait_until(options.number("from", 3))
+        chance = random.Random(seed * 1000 + thread)
         while clock.now() < end:
-            os.write(file, memory)
-            os.fsync(file)
+            if options.count("direct", 0):
+                os.pwritev(file, [memory], chance.randrange(os.fstat(file).st_size // BLOCK) * BLOCK)
+            else:
+                os.write(file, memory)
+                os.fsync(file)
 
     in_threads(work, options.count("threads", 8))
 
 
-ROLES = {"requests": requests, "flush": flush, "scan": scan, "syncs": syncs}
+def engine(options: Options, clock: Clock, seed: int) -> Requests:
+    """Requests, and with `mib` in the same program data that is written to the page cache and flushed."""
+    flusher = threading.Thread(target=flush, args=(options, clock, seed))
+    if options.count("mib", 0):
+        flusher.start()
+        done = requests(options, clock, seed)
+        flusher.join()
+        return done
+    return requests(options, clock, seed)
+
+
+def trim(options: Options, clock: Clock, seed: int) -> None:
+    """Twice, delete every other file below `file` and discard what is free."""
+    directory = Path(options.text("file"))
+    place = os.open(directory, os.O_RDONLY)
+    for at, odd in ((options.number("from", 5), 1), (options.number("from", 5) + 4, 0)):
+        clock.wait_until(at)
+        for path in sorted(directory.glob("old-*"))[odd::2]:
+            path.unlink()
+        os.fsync(place)
+        fcntl.ioctl(place, FITRIM, struct.pack("<QQQ", 0, (1 << 64) - 1, 0))
+
+
+def copy(options: Options, clock: Clock, seed: int) -> None:
+    """Copy the file in parts of `mib` MiB, each to a file of its own that is synced."""
+    part = options.count("mib", 24) * MIB
+    clock.wait_until(options.number("from", 5))
+    with Path(options.text("file")).open("rb") as source:
+        os.posix_fadvise(source.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        for n in itertools.count():
+            data = source.read(part)
+            if not data or clock.now() > options.number("to", 14):
+                return
+            with Path(f"{options.text('file')}.copy{n}").open("wb") as target:
+                target.write(data)
+                target.flush()
+                os.fsync(target.fileno())
+
+
+def burn(options: Options, clock: Clock, seed: int) -> None:
+    """`threads` processes that only compute."""
+    clock.wait_until(options.number("from", 3))
+    children = []
+    for _ in range(options.count("threads", 4)):
+        child = os.fork()
+        if child == 0:
+            while clock.now() < options.number("to", 14):
+                pass
+            os._exit(0)
+        children.append(child)
+    for child in children:
+        os.waitpid(child, 0)
+
+
+ROLES = {role.__name__: role for role in (requests, flush, scan, syncs, engine, trim, copy, burn)}
+
+
+def stop_self(at: float, seconds: float, clock: Clock) -> None:
+    """A child stops this process for a while: no CPU is short and no I/O is slow."""
+    own = os.getpid()
+    if os.fork() == 0:
+        clock.wait_until(at)
+        os.kill(own, signal.SIGSTOP)
+        time.sleep(seconds)
+        os.kill(own, signal.SIGCONT)
+        os._exit(0)
 
 
 def main() -> None:
@@ -212,6 +307,8 @@ def main() -> None:
     # Before there are threads: they take its name.
     ctypes.CDLL(None).prctl(PR_SET_NAME, name.encode(), 0, 0, 0)
     options, clock = Options(words), Clock(float(begin))
+    for at in filter(float, options.text("stops").split()):
+        stop_self(float(at), 0.6, clock)
     done = ROLES[role](options, clock, options.count("seed", 1))
     result = {"name": name, "ended_s": clock.now(), "requests": sorted(done or [])}
     Path(log).write_text(json.dumps(result))

@@ -11,6 +11,8 @@ from stage import DiskSpec
 LOADS = {"light": 0.6, "medium": 1.0, "heavy": 1.5}
 # Victims begin late, so that what others did before does not hurt them.
 VICTIMS_FROM_S = 3.0
+# Files on the disk and their MiB.
+FILES = {"data": 64, "archive": 256, "table": 64}
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,8 @@ class Scenario:
     faults: tuple[str, ...] = ()
     limits: dict[str, int] = field(default_factory=dict)
     file_system: str = "ext4"
-    files: dict[str, int] = field(default_factory=lambda: {"data": 64, "archive": 256})
-    record: tuple[str, ...] = ()
+    files: dict[str, int] = field(default_factory=lambda: FILES)
+    mount: str = "defaults"
 
 
 def truth(culprits: str, victims: str, kinds: str) -> Truth:
@@ -55,57 +57,121 @@ def truth(culprits: str, victims: str, kinds: str) -> Truth:
     return Truth(frozenset(culprits.split()), frozenset(victims.split()), frozenset(kinds.split()))
 
 
-def shop(rate: float = 60, *, group: bool = False, **more: object) -> Actor:
-    """A program that reads small blocks at random and must answer at once."""
-    return Actor("shop", "requests", {"file": "data", "op": "read", "rate": rate, **more}, group=group)
+def guilty(name: str, role: str, file: str, **options: object) -> Actor:
+    """A program that is what is wrong, for some seconds amid the run."""
+    return Actor(name, role, {"file": file, "from": 5, "to": 12} | options, guilty=True)
+
+
+def shop(rate: float = 60, *, group: bool = False, wrong: dict[str, object] | None = None, **options: object) -> Actor:
+    """A program that reads small blocks at random and must answer at once; `wrong`: what it does, but in its twin does not."""
+    wrong = wrong or {}
+    options = {"file": "data", "op": "read", "rate": rate} | options | wrong
+    return Actor("shop", "requests", options, group=group, calm=dict.fromkeys(wrong, 0))
 
 
 # Moves more bytes than any culprit, before anybody can be hurt.
 LOADER = Actor("loader", "scan", {"file": "archive", "from": 0, "to": 2.5})
 # Makes more I/Os than any culprit, before anybody can be hurt.
 POLLER = Actor("poller", "scan", {"file": "archive", "from": 0, "to": 2.5, "bytes": 4096, "depth": 2})
+# Does a little all the time.
+INDEXER = Actor("indexer", "scan", {"file": "archive", "bytes": 65536, "mib_per_s": 1})
 
 SCENARIOS = (
     Scenario(
         "writeback",
         truth("dbwriter", "shop", "writeback-flush"),
-        (shop(), LOADER, Actor("dbwriter", "flush", {"file": "table", "mib": 40, "every": 2.5}, guilty=True)),
+        (shop(), LOADER, guilty("dbwriter", "flush", "table", mib=40, every=2)),
     ),
     Scenario(
         "backup",
         truth("backup", "shop", "sequential-scan"),
-        (shop(40), POLLER, Actor("backup", "scan", {"file": "archive", "from": 5, "to": 11, "depth": 3}, guilty=True)),
+        (shop(40), POLLER, guilty("backup", "scan", "archive", depth=3)),
     ),
     Scenario(
         "fsync-storm",
         truth("logger", "shop", "fsync-storm journal"),
-        (shop(), LOADER, Actor("logger", "syncs", {"file": "log", "threads": 6, "from": 5}, guilty=True)),
-        DiskSpec(options=("--flush-us", "6000")),
+        (shop(), LOADER, guilty("logger", "syncs", "log", threads=6)),
+        DiskSpec(options=("--flush-us", "10000")),
     ),
-    Scenario(
-        "cgroup-limit",
-        truth("", "shop", "held rate-limit"),
-        (shop(70, group=True), LOADER),
-        limits={"read_iops": 55},
-    ),
+    Scenario("cgroup-limit", truth("", "shop", "held rate-limit"), (shop(70, group=True), LOADER), limits={"read_iops": 55}),
     Scenario(
         "hiccup",
         truth("", "shop", "device-pause"),
-        (shop(100), LOADER, Actor("indexer", "scan", {"file": "archive", "bytes": 65536, "mib_per_s": 1})),
+        (shop(100), LOADER, INDEXER),
         faults=("--pause", "5.5+0.7", "--pause", "9.1+0.5"),
     ),
     Scenario(
-        "slow-code",
-        truth("", "shop", ""),
+        "two-culprits",
+        truth("backup importer", "shop", "sequential-scan bulk-writes"),
+        (shop(40), POLLER, guilty("backup", "scan", "archive"), guilty("importer", "scan", "table", mode="write")),
+    ),
+    Scenario(
+        "two-victims",
+        truth("backup", "shop mailer", "sequential-scan"),
         (
-            Actor(
-                "shop",
-                "requests",
-                {"file": "data", "rate": 80, "compute_ms": 10, "workers": 1},
-                calm={"compute_ms": 1},
-            ),
-            LOADER,
-            Actor("indexer", "scan", {"file": "archive", "bytes": 65536, "mib_per_s": 1}),
+            shop(30),
+            Actor("mailer", "requests", {"file": "mail", "op": "append", "rate": 15, "workers": 8}),
+            POLLER,
+            guilty("backup", "scan", "archive", depth=3),
         ),
     ),
+    Scenario(
+        "own-queue",
+        truth("", "analytics", "own-queue"),
+        (Actor("analytics", "scan", {"file": "data", "bytes": 65536, "random": 1, "depth": 24}, calm={"depth": 1}), LOADER),
+        DiskSpec(base_us=3000),
+    ),
+    Scenario(
+        "own-flush",
+        truth("engine", "engine", "writeback-flush"),
+        (Actor("engine", "engine", {"file": "data", "rate": 60, "mib": 40}, calm={"mib": 0}), LOADER),
+    ),
+    Scenario("iops-cap", truth("", "shop", "rate-limit"), (shop(110), LOADER), faults=("--limit", "60")),
+    Scenario("credit", truth("", "shop", "rate-limit"), (shop(110),), faults=("--limit", "40", "--credit", "200")),
+    Scenario("slow-io", truth("", "shop", "slow-io"), (shop(40), LOADER), DiskSpec(channels=4), faults=("--slow", "7+1.5")),
+    Scenario(
+        "discards",
+        truth("cleaner", "shop", "discard"),
+        (shop(), LOADER, guilty("cleaner", "trim", "")),
+        DiskSpec(options=("--discard-us", "30000")),
+        files=FILES | {f"old-{n:03}": 1 for n in range(120)},
+    ),
+    Scenario(
+        "small-writes",
+        truth("ledger", "shop", "small-writes fsync-storm"),
+        (shop(), LOADER, guilty("ledger", "syncs", "table", direct=1, threads=8)),
+        DiskSpec(base_us=1000),
+    ),
+    Scenario(
+        "journal",
+        truth("builder", "shop", "journal"),
+        (shop(), LOADER, guilty("builder", "flush", "new", mib=12, every=1.2)),
+        mount="data=journal",
+    ),
+    Scenario(
+        "copies",
+        truth("copier", "shop", "writeback-flush compaction sequential-scan"),
+        (shop(40), POLLER, guilty("copier", "copy", "archive")),
+    ),
+    Scenario(
+        "random-reads",
+        truth("crawler", "shop", "random-reads"),
+        (shop(), LOADER, guilty("crawler", "scan", "archive", bytes=4096, random=1, depth=8)),
+        DiskSpec(base_us=1000),
+    ),
+    Scenario(
+        "bulk-writes",
+        truth("importer", "shop", "bulk-writes"),
+        (shop(40), POLLER, guilty("importer", "scan", "table", mode="write", depth=3)),
+    ),
+    Scenario(
+        "compaction",
+        truth("merger", "shop", "compaction"),
+        (shop(40), POLLER, guilty("merger", "scan", "table", mode="mix", depth=2)),
+    ),
+    # Storage is innocent: the program's own code, a lock, the CPUs, a process that was stopped.
+    Scenario("slow-code", truth("", "shop", ""), (shop(80, workers=1, wrong={"compute_ms": 6}), LOADER, INDEXER)),
+    Scenario("lock", truth("", "shop", ""), (shop(50, wrong={"peer_ms": 18}), LOADER, INDEXER)),
+    Scenario("cpu-hogs", truth("", "shop", ""), (shop(60, nice=0), LOADER, guilty("cruncher", "burn", "", threads=8))),
+    Scenario("stopped", truth("", "shop", ""), (shop(60, wrong={"stops": "5 8 11"}), LOADER)),
 )

@@ -131,11 +131,11 @@ def raw_disk(spec: DiskSpec) -> Iterator[Disk]:
 
 
 @contextmanager
-def mounted(spec: DiskSpec, file_system: str) -> Iterator[Disk]:
+def mounted(spec: DiskSpec, file_system: str, options: str) -> Iterator[Disk]:
     """A disk with a file system of its own, mounted."""
     with raw_disk(spec) as disk:
         run(*MAKE[file_system], disk.device)
-        run("mount", disk.device, str(disk.directory))
+        run("mount", "-o", options, disk.device, str(disk.directory))
         try:
             yield disk
         finally:
@@ -176,11 +176,11 @@ def control_group(name: str, disk: Disk, limits: dict[str, int]) -> Iterator[lis
 
 
 @contextmanager
-def recording(program: Path, target: Path, devices: list[str], options: tuple[str, ...]) -> Iterator[None]:
+def recording(program: Path, target: Path, devices: list[str]) -> Iterator[None]:
     """A recording of these devices while the body runs."""
     shutil.rmtree(target, ignore_errors=True)
     chosen = [word for device in devices for word in ("-d", device)]
-    words = [program, "record", "-q", "-o", target, *chosen, *options]
+    words = [program, "record", "-q", "-o", target, *chosen]
     process = subprocess.Popen(list(map(str, words)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         wait_for("the recorder", target / "meta.json", process)
@@ -208,10 +208,10 @@ class Loads:
         words += [f"{key}={value}" for key, value in options.items()]
         self.running[name] = subprocess.Popen(list(map(str, words)), preexec_fn=enter if groups else None)
 
-    def finish(self, patience_s: float) -> dict[str, list[tuple[float, float]]]:
+    def finish(self, patience_s: float) -> dict[str, list[tuple[float, float, float]]]:
         """The requests of each program by its name; one that does not end, or fails, is an error."""
         until = time.monotonic() + patience_s
-        done: dict[str, list[tuple[float, float]]] = {}
+        done: dict[str, list[tuple[float, float, float]]] = {}
         try:
             for name, process in self.running.items():
                 if process.wait(timeout=max(until - time.monotonic(), 1)) != 0:

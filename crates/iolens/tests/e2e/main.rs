@@ -6,6 +6,7 @@ mod calibrated;
 mod calibrated_disk;
 mod crash;
 mod demo;
+mod diagnosis;
 mod diff;
 mod escapes;
 mod files;
