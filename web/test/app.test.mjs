@@ -321,7 +321,7 @@ describe("the application", { skip: missing !== null }, () => {
     await page.waitForFunction(() => location.search.includes("filter=process"));
     assert.match(await page.locator(".filter").textContent(), /Only process <img/);
     await quiet(page);
-    for (const part of ["series", "heatmap"]) assert.match(server.asked.filter((a) => a.startsWith(part)).at(-1), /[?&]process=/, part);
+    for (const part of ["series", "heatmap", "stories", "waits", "actors"]) assert.match(server.asked.filter((a) => a.startsWith(part)).at(-1), /[?&]process=/, part);
     await page.reload();
     await page.waitForSelector(".filter:not([hidden])");
     await page.keyboard.press("Escape");
@@ -353,6 +353,7 @@ describe("the application", { skip: missing !== null }, () => {
     assert.match(await box.locator("h2").textContent(), /^10 I\/Os of/);
     assert.ok(rows.some((r) => /process dd\[7\]100 %0 %/.test(r)), rows.join("\n"));
     assert.ok(rows.some((r) => /file \/wal100 %0 %/.test(r)), rows.join("\n"));
+    assert.ok(rows.some((r) => /most of its time behind .*, write-back100 %0 %/.test(r)), rows.join("\n"));
     await page.keyboard.press("Escape");
     assert.equal(await box.isVisible(), false);
     assert.deepEqual(page.problems, []);

@@ -60,6 +60,7 @@ export function trace(ios: Ios): string {
       const args = JSON.stringify({
         pid: c.pid[i], cgroup: c.cgroup[i], file: c.file[i], origin: c.origin[i], sector: c.sector[i], bytes: c.bytes[i],
         queue_us: c.queue_us[i], device_us: c.device_us[i], error: c.error[i] || undefined,
+        undisturbed_us: c.undisturbed_us?.[i], wait_others_us: c.wait_others_us?.[i], wait_own_us: c.wait_own_us?.[i], wait_behind: c.wait_behind_process?.[i],
       });
       events.push(`{"ph":"b",${head},${id},"ts":${traceTime(from[n] ?? 0)},"args":${args}}`, `{"ph":"e",${head},${id},"ts":${traceTime(to[n] ?? 0)}}`);
     }

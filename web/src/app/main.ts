@@ -376,6 +376,11 @@ class Application {
     return filter === null ? { class: cls } : { class: cls, [filter.by]: filter.name };
   }
 
+  /** Stories know no files: of a file, all are shown. */
+  #shownStories(): Query {
+    return this.#view.filter?.by === "file" ? { class: this.#view.cls } : this.#shownIos();
+  }
+
   #loadChart(quiet: boolean): void {
     this.#lastChart = performance.now();
     const view = this.#view;
@@ -525,7 +530,7 @@ class Application {
 
   #loadStories(quiet = false): void {
     this.#loaders.stories.run(async (signal) => {
-      const { stories: found, notes } = await ask<{ stories: Story[]; notes: string[] }>("stories", this.#question(), signal);
+      const { stories: found, notes } = await ask<{ stories: Story[]; notes: string[] }>("stories", { ...this.#question(), ...this.#shownStories() }, signal);
       const list = leavesOutNames(notes) ? found.map((s) => ({ ...s, victim: s.victim && leftOut(s.victim), culprits: s.culprits.map(leftOut) })) : found;
       // A story that is open stays where the shorter time that is on screen alone would not show it.
       const known = new Set(list.map(storyKey));
@@ -547,7 +552,7 @@ class Application {
   #loadWaits(quiet = false): void {
     const by = this.#by;
     this.#loaders.waits.run(async (signal) => {
-      const { list, notes } = await this.#askWaits({ ...this.#question(), by }, signal);
+      const { list, notes } = await this.#askWaits({ ...this.#question(), ...this.#shownIos(), by }, signal);
       this.#waitList = list;
       this.#suggest(list.flatMap((w) => [w.victim, ...w.behind].flatMap((who) => [who.process, who.cgroup, who.file])));
       waits(this.#waits, list, notes, by, this.#ways);
@@ -557,7 +562,7 @@ class Application {
   #loadActors(quiet = false): void {
     const by = this.#by;
     this.#loaders.actors.run(async (signal) => {
-      const { actors: list, others, notes } = await ask<{ actors: Actor[]; others: Actor | null; notes: string[] }>("actors", { ...this.#question(), by }, signal);
+      const { actors: list, others, notes } = await ask<{ actors: Actor[]; others: Actor | null; notes: string[] }>("actors", { ...this.#question(), ...this.#shownIos(), by }, signal);
       this.#suggest(list.flatMap((a) => [a.name, a.name?.replace(/\[\d+\]$/, "")]));
       this.#actorList = others ? [...list, { ...others, name: "others together" }] : list;
       actors(this.#actors, list, others ?? null, notes, by, this.#view.filter?.name ?? null, this.#ways);
@@ -649,8 +654,8 @@ class Application {
     };
     const rates = async (box: Box) => {
       const seconds = box.to - box.from;
-      const { actors: list } = await ask<{ actors: Actor[] }>("actors", { ...question(box), by }, signal);
-      const { list: waiting } = await this.#askWaits({ ...question(box), by }, signal);
+      const { actors: list } = await ask<{ actors: Actor[] }>("actors", { ...question(box), ...this.#shownIos(), by }, signal);
+      const { list: waiting } = await this.#askWaits({ ...question(box), ...this.#shownIos(), by }, signal);
       return {
         // The next run of a program has another number: it is the same actor.
         actors: list.map((a) => ({ name: a.name?.replace(/\[\d+\]$/, "") ?? "the kernel", rate: a.io_time_s / seconds })),

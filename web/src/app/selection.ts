@@ -1,12 +1,14 @@
 import { fill, h } from "../dom";
 import * as format from "../format";
-import { type Ios, processName } from "./data";
+import { type Column, type Ios, processName } from "./data";
 import { type Box, type Class, OPEN_US } from "./view";
 import { type Ways, table } from "./panels";
 
-type Dimension = "process" | "cgroup" | "file" | "class" | "origin" | "device" | "size";
+type Dimension = "process" | "cgroup" | "file" | "class" | "origin" | "device" | "size" | "sectors" | "waited";
 
-const TITLES: Record<Dimension, string> = { process: "process", cgroup: "control group", file: "file", class: "class", origin: "origin", device: "device", size: "size" };
+const TITLES: Record<Dimension, string> = { process: "process", cgroup: "control group", file: "file", class: "class", origin: "origin", device: "device", size: "size", sectors: "sectors", waited: "most of its time" };
+/** A device's sectors, as far as the I/Os reach, in so many parts. */
+const SECTOR_PARTS = 16;
 
 /** One value of a dimension, and its share of the I/Os inside and outside of a box. */
 export interface Difference {
@@ -16,9 +18,36 @@ export interface Difference {
   outside: number;
 }
 
+/** What took the largest part of an I/O's time. */
+function longest(c: Ios["columns"], i: number): string {
+  const us = (column: Column | undefined): number => column?.[i] ?? 0;
+  if (typeof c.undisturbed_us?.[i] !== "number") return "not known";
+  const who = c.wait_behind_process?.[i] ?? "another process";
+  const what = c.wait_behind_origin?.[i] === "writeback" ? "write-back" : c.wait_behind_class?.[i] ?? "I/O";
+  const parts: [string, number][] = [
+    ["undisturbed", us(c.undisturbed_us)], [`behind ${who}, ${what}`, us(c.wait_others_us)], ["behind its own", us(c.wait_own_us)],
+    ["held above the driver", us(c.wait_held_us)], ["the device itself", us(c.wait_device_us)], ["unknown", us(c.wait_unknown_us)],
+  ];
+  return parts.reduce((a, b) => (b[1] > a[1] ? b : a))[0];
+}
+
 /** What distinguishes the I/Os inside a box from the others, the largest difference of shares first. */
 export function differences(ios: Ios, box: Box): { rows: Difference[]; inside: number; outside: number } {
   const c = ios.columns;
+  const reach = new Map<string, { first: number; last: number }>();
+  c.sector.forEach((sector, i) => {
+    const known = reach.get(c.device[i] ?? "");
+    if (sector === null) return;
+    if (known) [known.first, known.last] = [Math.min(known.first, sector), Math.max(known.last, sector)];
+    else reach.set(c.device[i] ?? "", { first: sector, last: sector });
+  });
+  const sectors = (i: number): string => {
+    const [sector, all] = [c.sector[i], reach.get(c.device[i] ?? "")];
+    if (typeof sector !== "number" || !all) return "none";
+    const part = (all.last - all.first + 1) / SECTOR_PARTS;
+    const low = all.first + Math.floor((sector - all.first) / part) * part;
+    return `${format.short(low)} to ${format.short(low + part)}`;
+  };
   const dims: Record<Dimension, (i: number) => string> = {
     process: (i) => processName(c.process[i] ?? null, c.pid[i] ?? null),
     cgroup: (i) => c.cgroup[i] ?? "not known",
@@ -27,6 +56,8 @@ export function differences(ios: Ios, box: Box): { rows: Difference[]; inside: n
     origin: (i) => c.origin[i] ?? "not known",
     device: (i) => c.device[i] ?? "",
     size: (i) => format.binaryBytes(2 ** Math.floor(Math.log2(Math.max(1, c.bytes[i] ?? 1)))),
+    sectors,
+    waited: (i) => longest(c, i),
   };
   const within: number[] = [];
   const without: number[] = [];
@@ -76,7 +107,7 @@ export function selection(root: HTMLElement, ios: Ios, box: Box, ways: Ways, too
     else if (r.dimension === "class") ways.cls(r.value as Class);
     else if (r.dimension === "device") ways.device(r.value);
   };
-  const plain = (r: Difference) => r.dimension === "origin" || r.dimension === "size";
+  const plain = (r: Difference) => r.dimension === "origin" || r.dimension === "size" || r.dimension === "sectors" || r.dimension === "waited";
   const cells = rows.slice(0, 12).map((r) => [
     h("td", {}, h("small", { text: `${TITLES[r.dimension]} ` }), plain(r) ? h("b", { text: r.value }) : h("button", { type: "button", class: "name", text: r.value, title: `Show only ${r.value}`, onclick: () => choose(r) })),
     h("td", { class: "num", text: format.percent(100 * r.inside) }), h("td", { class: "num", text: format.percent(100 * r.outside) }),
