@@ -25,6 +25,9 @@ use crate::model::{Below, Class, DevId, Device, Histogram};
 /// Shorter ones than 20 ms are not reported.
 const MIN_NS: i64 = 20_000_000;
 
+/// Gaps of this length say how an I/O that took so long was delayed.
+const PAUSE_NS: i64 = 100_000_000;
+
 /// From this many gaps on it is known what the device's gaps are like.
 const MIN_GAPS: u64 = 100;
 
@@ -69,6 +72,10 @@ pub struct Stalls {
     pub stalls: Vec<Stall>,
     /// The longest gap, in nanoseconds, that the device's service times explain; `None` if there were too few.
     pub expected_ns: Option<i64>,
+    /// Gaps of 100 ms and more, `stalls` among them, whether or not the device's service times explain them. They say how an
+    /// I/O was delayed that is known to have been; they are no findings.
+    #[serde(skip)]
+    pub pauses: Vec<Stall>,
 }
 
 /// Accumulates gaps of one device; swept in the order of issue.
@@ -151,15 +158,18 @@ impl GapSweep {
         // A request alone with the device is a slow one, not a device that stopped.
         stalls.retain(|s| {
             let len_ns = s.to_ns - s.from_ns;
-            let long = expected_ns.is_some_and(|most| len_ns > most);
             // What they all take one after the other, at the usual speed of one.
             let is_transfer = len_ns as f64 <= s.large_sectors as f64 * transfer_ns;
-            !is_transfer && long && s.in_flight >= 2 && !losses.overlap(dev, s.from_ns, s.to_ns)
+            !is_transfer && s.in_flight >= 2 && !losses.overlap(dev, s.from_ns, s.to_ns)
         });
         stalls.sort_by_key(|s| s.from_ns);
+        let mut pauses = stalls.clone();
+        pauses.retain(|s| s.to_ns - s.from_ns >= PAUSE_NS);
+        stalls.retain(|s| expected_ns.is_some_and(|most| s.to_ns - s.from_ns > most));
         Stalls {
             stalls,
             expected_ns,
+            pauses,
         }
     }
 
@@ -186,7 +196,7 @@ impl GapSweep {
 impl Stalls {
     /// Notes which of them a shortage of CPU time explains.
     pub(in crate::analysis) fn compare_with_host(&mut self, host: &HostPressure) {
-        for stall in &mut self.stalls {
+        for stall in self.stalls.iter_mut().chain(&mut self.pauses) {
             stall.cpu_shortage = host.cpu_shortage(stall.from_ns, stall.to_ns);
         }
     }

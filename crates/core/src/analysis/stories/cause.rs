@@ -210,9 +210,16 @@ impl<'a> Place<'a> {
                 return Some(of_device(StoryKind::DevicePause, effect.device_ns));
             }
             let is_single = effect.delayed_ios <= MAX_SINGLE_IOS.max(effect.ios / 1000);
-            let is_long = effect.worst.latency_ns - effect.worst.undisturbed_ns >= LONG_DELAY_NS;
-            if is_single && is_long {
+            let worst_ns = effect.worst.latency_ns - effect.worst.undisturbed_ns;
+            if is_single && worst_ns >= LONG_DELAY_NS {
                 return Some(of_device(StoryKind::SlowIo, effect.device_ns));
+            }
+            // Beside many short delays, which CPUs or a cache make, one alone can be most of what was lost.
+            let is_most = worst_ns as f64 >= MIN_EXPLAINED * rest_ns as f64;
+            if worst_ns >= LONG_DELAY_NS && is_most {
+                let mut alone = of_device(StoryKind::SlowIo, worst_ns.min(effect.device_ns));
+                alone.delayed_ios = 1;
+                return Some(alone);
             }
         }
         // Shorter holds are the plug of the submitter itself.
@@ -231,17 +238,17 @@ impl<'a> Place<'a> {
         shortage.is_some()
     }
 
-    /// Whether half of a wait lies in a stall that the CPUs do not explain.
+    /// Whether half of a wait lies in pauses of the device that the CPUs do not explain.
     fn met_pause(&self, worst: &Worst) -> bool {
         let Some(detail) = self.detail else {
             return false;
         };
         let from_ns = worst.done_ns - worst.latency_ns;
         let mut met_ns = 0;
-        for stall in &detail.stalls.stalls {
-            if stall.cpu_shortage.is_none() {
-                let end_ns = stall.to_ns.min(worst.done_ns);
-                met_ns += (end_ns - stall.from_ns.max(from_ns)).max(0);
+        for pause in &detail.stalls.pauses {
+            if pause.cpu_shortage.is_none() {
+                let end_ns = pause.to_ns.min(worst.done_ns);
+                met_ns += (end_ns - pause.from_ns.max(from_ns)).max(0);
             }
         }
         2 * met_ns >= worst.latency_ns
@@ -254,7 +261,7 @@ impl<'a> Place<'a> {
         let is_much = ns as f64 >= DEEP_QUEUE_SHARE * effect.io_time_ns as f64;
         let is_usual = 2 * effect.delayed_ios >= effect.ios;
         let is_deep = in_flight(effect) >= DEEP_QUEUE;
-        let is_chosen = !self.is_written_back(effect);
+        let is_chosen = !self.is_chosen_by_kernel(effect);
         if !(is_most && is_much && is_usual && is_deep && is_chosen) {
             return None;
         }
@@ -267,19 +274,22 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// Whether most of the victim's I/O is write-back: how much of that is in flight is the kernel's choice.
-    fn is_written_back(&self, effect: &Effect) -> bool {
-        let mut written_back = 0;
+    /// Whether most of the victim's I/O is write-back, or reads one after the other into the page cache: how much of that is
+    /// in flight is the kernel's choice.
+    fn is_chosen_by_kernel(&self, effect: &Effect) -> bool {
+        let mut chosen = 0;
         let mut all = 0;
         for group in &self.felt.groups {
             if group.program == Some(effect.victim) && group.class == effect.class {
                 all += group.ios;
-                if group.origin == Origin::Writeback {
-                    written_back += group.ios;
+                let is_read_ahead = group.origin == Origin::BufferedRead
+                    && group.sequential_share() >= mechanism::SEQUENTIAL_SHARE;
+                if group.origin == Origin::Writeback || is_read_ahead {
+                    chosen += group.ios;
                 }
             }
         }
-        effect.class == Class::Flush || 2 * written_back >= all
+        effect.class == Class::Flush || 2 * chosen >= all
     }
 
     /// Several programs that explain it together only.

@@ -9,7 +9,7 @@ use crate::model::{Class, Origin};
 const BULK_BYTES: f64 = 65_536.0;
 
 /// From this share of its bytes on a stream is sequential.
-const SEQUENTIAL_SHARE: f64 = 0.5;
+pub(super) const SEQUENTIAL_SHARE: f64 = 0.5;
 
 /// Reads and writes each have this share of the blame in a compaction.
 const BOTH_SHARE: f64 = 0.2;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::analysis::report::ReportBuilder;
 use crate::analysis::waits::WaitsBuilder;
 use crate::analysis::waits::tests::simulator::{
     Device, Job, MS, Order, SECONDS, bursts, dev, requests,
@@ -263,8 +264,8 @@ fn a_fixed_rate_below_what_the_device_can_do_is_a_rate_limit() {
     assert!(cap.before_per_s.expect("a credit") > 1000.0, "{cap:?}");
 }
 
-#[test]
-fn a_deep_queue_of_its_own_is_no_rate_limit() {
+/// A program that keeps 32 reads in flight, one after the other through a file, on a device that serves one at a time.
+fn deep_queue(origin: Origin) -> Vec<Io> {
     let mut ios = Vec::new();
     let mut ends = vec![0i64; 32];
     let mut free_ns = 0;
@@ -279,15 +280,93 @@ fn a_deep_queue_of_its_own_is_no_rate_limit() {
         let mut io = Io::new(done_ns, dev(), Op::READ, 4096, Some(0), done_ns - start_ns);
         io.comm = Some(Comm::new(b"analytics"));
         io.tgid = Some(40);
+        io.sector = Some(8 * i);
+        io.origin = origin;
         ios.push(io);
         ends[place] = done_ns;
         place = (place + 1) % 32;
     }
     ios.sort_by_key(|io| io.done_ns);
-    let found = told(&ios);
+    ios
+}
+
+#[test]
+fn a_deep_queue_of_its_own_is_no_rate_limit() {
+    let found = told(&deep_queue(Origin::Direct));
     assert_eq!(found[0].kind, StoryKind::OwnQueue, "{found:#?}");
     assert!(found[0].in_flight > 8.0);
     assert_eq!(found.len(), 1);
+}
+
+#[test]
+fn how_far_the_kernel_reads_ahead_is_no_queue_of_the_program() {
+    let found = told(&deep_queue(Origin::BufferedRead));
+    assert_eq!(found, [], "{found:#?}");
+}
+
+#[test]
+fn a_queue_that_never_empties_is_seen_by_how_it_built_up() {
+    // 24 reads come at once, and each that completes is followed by another.
+    let mut ios = Vec::new();
+    for i in 0..3000i64 {
+        let start_ns = (i - 23).max(0) * 4 * MS;
+        let done_ns = (i + 1) * 4 * MS;
+        let mut io = Io::new(done_ns, dev(), Op::READ, 4096, Some(0), done_ns - start_ns);
+        io.comm = Some(Comm::new(b"analytics"));
+        io.tgid = Some(40);
+        ios.push(io);
+    }
+    let found = told(&ios);
+    assert_eq!(found[0].kind, StoryKind::OwnQueue, "{found:#?}");
+    assert!(found[0].harm_share() > 0.7, "{found:#?}");
+}
+
+#[test]
+fn a_pause_that_uneven_service_times_explain_is_still_what_delayed_the_victim() {
+    // Two are always with the device; every 20th gap is of 60 ms, one of 400.
+    let mut done_ns = vec![0];
+    for i in 1..2000 {
+        let gap_ms = match i {
+            1000 => 400,
+            _ if i % 20 == 0 => 60,
+            _ => 1,
+        };
+        done_ns.push(done_ns[i - 1] + gap_ms * MS);
+    }
+    let mut builder = ReportBuilder::new(Window::new(0, 10_000 * MS));
+    for i in 3..done_ns.len() {
+        let latency_ns = done_ns[i] - done_ns[i - 3];
+        let mut io = Io::new(done_ns[i], dev(), Op::READ, 4096, Some(0), latency_ns);
+        io.comm = Some(Comm::new(b"shop"));
+        io.tgid = Some(7);
+        builder.push(&io);
+    }
+    let report = builder.finish(0);
+    let stalls = &report.details[0].stalls;
+    assert_eq!((stalls.stalls.len(), stalls.pauses.len()), (0, 1));
+    let kinds: Vec<_> = report.stories.iter().map(|s| s.kind).collect();
+    assert_eq!(kinds, [StoryKind::DevicePause]);
+}
+
+#[test]
+fn one_long_io_beside_many_short_delays_is_a_single_slow_one() {
+    let mut ios = Vec::new();
+    for i in 1..500i64 {
+        let latency_ns = match i {
+            300 => 1500 * MS,
+            _ if i % 10 == 0 => 3 * MS,
+            _ => MS,
+        };
+        let done_ns = i * 100 * MS + latency_ns;
+        let mut io = Io::new(done_ns, dev(), Op::READ, 4096, Some(0), latency_ns);
+        io.comm = Some(Comm::new(b"shop"));
+        io.tgid = Some(7);
+        ios.push(io);
+    }
+    ios.sort_by_key(|io| io.done_ns);
+    let found = told(&ios);
+    assert_eq!(found[0].kind, StoryKind::SlowIo, "{found:#?}");
+    assert_eq!(found[0].harm.delayed_ios, 1);
 }
 
 #[test]

@@ -60,6 +60,8 @@ pub(super) struct Pending {
     work_group: u32,
     /// Whether it had the device to itself.
     is_alone: bool,
+    /// How many others were in the device at its issue.
+    found: u32,
     /// Integral of one over the number in the device, at its issue.
     share_at_issue: f64,
     /// Work per nanosecond in the device, if all are served side by side.
@@ -84,6 +86,7 @@ impl Pending {
             queue_ns: issue_ns - start_ns,
             work_group: 0,
             is_alone: false,
+            found: 0,
             share_at_issue: 0.0,
             side_rate: 0.0,
             turn_work: 0.0,
@@ -208,6 +211,7 @@ impl Observer {
     fn issue(&mut self, io: &mut Pending, at_ns: i64) {
         self.advance(at_ns);
         io.share_at_issue = self.share;
+        io.found = self.in_device;
         self.in_device += 1;
     }
 
@@ -221,6 +225,7 @@ impl Observer {
             device_ns: io.in_device_ns(),
             share_ns: (self.share - io.share_at_issue).max(1.0),
             is_alone: io.is_alone,
+            found: io.found,
         };
         self.levels.observe(usize::from(io.kind), &observed);
         self.in_device = self.in_device.saturating_sub(1);

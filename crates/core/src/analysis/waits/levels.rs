@@ -13,7 +13,8 @@ const MEMORY: u64 = 1 << 16;
 const MIN_ALONE: usize = 8;
 
 /// That percentile. Under constant load the undisturbed level is never seen: this is above it, and what is attributed
-/// then is a lower bound.
+/// then is a lower bound. The I/Os that found the fewest others in the device bound it, too: where a queue builds up and
+/// stays, they are less than that share of all.
 const LOW_PERCENTILE: f64 = 0.02;
 
 /// Kinds: 4 classes, and sizes by powers of two from at most 512 bytes up.
@@ -97,6 +98,8 @@ pub(super) struct Observed {
     pub share_ns: f64,
     /// Whether it had the device to itself, from start to completion.
     pub is_alone: bool,
+    /// How many others were in the device when it came there.
+    pub found: u32,
 }
 
 /// The levels of one kind.
@@ -115,8 +118,47 @@ impl Level {
     pub const MAX_CREDITS: f64 = 3.0;
 }
 
+/// The latencies of the I/Os that found the fewest others in the device.
+#[derive(Debug, Default)]
+struct LeastQueued {
+    /// How many it found, its number, its latency.
+    ios: Vec<(u32, u64, i64)>,
+    seen: u64,
+}
+
+impl LeastQueued {
+    fn push(&mut self, found: u32, latency_ns: i64) {
+        self.seen += 1;
+        let io = (found, self.seen, latency_ns);
+        if self.ios.len() < MIN_ALONE {
+            self.ios.push(io);
+            return;
+        }
+        // One that is too old gives way first, then the one that found most; of equals the oldest.
+        let oldest = self.seen.saturating_sub(MEMORY);
+        let rank = |io: &(u32, u64, i64)| (io.1 <= oldest, io.0, std::cmp::Reverse(io.1));
+        let Some(last) = self.ios.iter_mut().max_by_key(|io| rank(io)) else {
+            return;
+        };
+        if last.1 <= oldest || found <= last.0 {
+            *last = io;
+        }
+    }
+
+    /// Their median, once there are enough.
+    fn median(&self) -> Option<f64> {
+        if self.ios.len() < MIN_ALONE {
+            return None;
+        }
+        let mut latencies: Vec<i64> = self.ios.iter().map(|io| io.2).collect();
+        latencies.sort_unstable();
+        Some(latencies[MIN_ALONE / 2 - 1] as f64)
+    }
+}
+
 #[derive(Debug)]
 struct Kind {
+    least_queued: LeastQueued,
     alone_latency: Sample,
     alone_credit: Sample,
     alone_device: Sample,
@@ -128,6 +170,7 @@ struct Kind {
 impl Kind {
     fn new() -> Kind {
         Kind {
+            least_queued: LeastQueued::default(),
             alone_latency: Sample::new(0.5),
             alone_credit: Sample::new(0.5),
             alone_device: Sample::new(0.5),
@@ -139,6 +182,7 @@ impl Kind {
 
     fn push(&mut self, observed: &Observed) {
         self.latency.push(observed.latency_ns as f64);
+        self.least_queued.push(observed.found, observed.latency_ns);
         self.share.push(observed.share_ns);
         if observed.is_alone {
             self.alone_latency.push(observed.latency_ns as f64);
@@ -147,11 +191,16 @@ impl Kind {
     }
 
     fn level(&mut self) -> Level {
+        let is_known = self.alone_latency.len() >= MIN_ALONE;
         let latency = known_alone(&mut self.alone_latency, &mut self.latency);
+        let mut undisturbed_ns = latency.quantile().unwrap_or(0.0);
+        if let Some(bound_ns) = self.least_queued.median().filter(|_| !is_known) {
+            undisturbed_ns = undisturbed_ns.min(bound_ns);
+        }
         let credit = known_alone(&mut self.alone_credit, &mut self.credit);
         let work = known_alone(&mut self.alone_device, &mut self.share);
         Level {
-            undisturbed_ns: latency.quantile().unwrap_or(0.0) as i64,
+            undisturbed_ns: undisturbed_ns as i64,
             usual_credit_ns: credit.quantile().unwrap_or(0.0),
             side_work_ns: work.quantile().unwrap_or(0.0).max(1.0),
         }
@@ -218,6 +267,7 @@ mod tests {
             device_ns: latency_ns,
             share_ns: latency_ns as f64,
             is_alone,
+            found: u32::from(!is_alone),
         }
     }
 
@@ -242,6 +292,33 @@ mod tests {
         }
         let level = levels.of(0);
         assert!((1000..2500).contains(&level.undisturbed_ns), "{level:?}");
+    }
+
+    #[test]
+    fn the_first_of_a_queue_that_stays_bound_the_level() {
+        let mut levels = Levels::new();
+        // A queue of 24 builds up at once and is kept: the n-th waits for all before it.
+        for i in 0..3000 {
+            let found = i.min(23);
+            let latency_ns = 1000 * (i64::from(found) + 1);
+            let io = observed(latency_ns, false);
+            levels.observe(0, &Observed { found, ..io });
+        }
+        assert_eq!(levels.of(0).undisturbed_ns, 4000);
+    }
+
+    #[test]
+    fn what_found_few_others_long_ago_is_forgotten() {
+        let mut levels = Levels::new();
+        for found in 0..MIN_ALONE as u32 {
+            let io = observed(1000, false);
+            levels.observe(0, &Observed { found, ..io });
+        }
+        for _ in 0..2 * MEMORY {
+            let io = observed(9000, false);
+            levels.observe(0, &Observed { found: 30, ..io });
+        }
+        assert_eq!(levels.of(0).undisturbed_ns, 9000);
     }
 
     #[test]
