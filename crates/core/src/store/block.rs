@@ -158,11 +158,7 @@ impl Block {
     }
 }
 
-fn read_times(
-    file: &ParquetFile,
-    handle: &mut File,
-    group: usize,
-) -> Result<Vec<i64>, ReadFailure> {
+fn read_times(file: &ParquetFile, handle: &File, group: usize) -> Result<Vec<i64>, ReadFailure> {
     let time = file.table.time_column();
     let chunk = file.column(handle, group, time)?;
     let mut chunk = chunk.ok_or_else(|| ReadFailure::Damage("no time column".to_owned()))?;
@@ -185,7 +181,7 @@ fn open_handle(file: &ParquetFile) -> Result<File, ReadFailure> {
 }
 
 fn read_bounds(file: &ParquetFile, group: usize) -> Result<(i64, i64), ReadFailure> {
-    let times = read_times(file, &mut open_handle(file)?, group)?;
+    let times = read_times(file, &open_handle(file)?, group)?;
     Ok((
         times.iter().copied().min().unwrap_or(0),
         times.iter().copied().max().unwrap_or(0),
@@ -199,8 +195,8 @@ fn open_group<R: Row>(
     range: &Range<i64>,
     selected: impl Fn(usize) -> bool,
 ) -> Result<Cursor<R>, ReadFailure> {
-    let mut handle = open_handle(file)?;
-    let mut times = read_times(file, &mut handle, group)?;
+    let handle = open_handle(file)?;
+    let mut times = read_times(file, &handle, group)?;
     let sorted = times.is_sorted();
     let rows_in = if sorted {
         times.partition_point(|t| *t < range.start)..times.partition_point(|t| *t < range.end)
@@ -219,7 +215,7 @@ fn open_group<R: Row>(
     for i in 0..R::TABLE.columns().len() {
         let selected = i != file.table.time_column() && selected(i) && !rows_in.is_empty();
         let mut chunk = if selected {
-            file.column(&mut handle, group, i)?
+            file.column(&handle, group, i)?
         } else {
             None
         };

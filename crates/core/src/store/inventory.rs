@@ -4,16 +4,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use parquet::file::reader::{FileReader as _, SerializedFileReader};
-
 use super::error::StoreError;
 use super::reader::Recording;
 use super::schema::{Table, TableDef};
-use super::whole_file::{self, with_file};
+use super::whole_file::with_file;
 use super::{sums, tables, wal};
 
 /// Tables that are written as whole files.
-const WHOLE: [&TableDef; 7] = [
+pub(super) const WHOLE: [&TableDef; 7] = [
     &tables::rates::TABLE,
     &tables::stages::TABLE,
     &tables::cpu::TABLE,
@@ -78,14 +76,15 @@ fn content(name: &'static str, paths: &[PathBuf], rows: Option<u64>) -> TableCon
     }
 }
 
-fn parquet_files(recording: &Path, table: &str) -> Result<Vec<PathBuf>, StoreError> {
+/// The Parquet files of a table, in order.
+pub(super) fn parquet_files(recording: &Path, table: &str) -> Result<Vec<PathBuf>, StoreError> {
     let names = sums::files(recording, table)?;
     let dir = recording.join(table);
     Ok(names.iter().map(|name| dir.join(name)).collect())
 }
 
 /// Names in a directory; none if it is not there.
-fn names_in(dir: &Path) -> Result<BTreeSet<String>, StoreError> {
+pub(super) fn names_in(dir: &Path) -> Result<BTreeSet<String>, StoreError> {
     let entries = match fs::read_dir(dir) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
         other => other.map_err(|e| StoreError::io(dir, "read", e))?,
@@ -102,8 +101,7 @@ fn names_in(dir: &Path) -> Result<BTreeSet<String>, StoreError> {
 fn rows_of_whole(path: &Path) -> Option<u64> {
     let mut rows = None;
     let read = with_file(path, |file| {
-        let reader = SerializedFileReader::new(file).map_err(|e| whole_file::damaged(path, &e))?;
-        rows = u64::try_from(reader.metadata().file_metadata().num_rows()).ok();
+        rows = u64::try_from(file.meta().file_metadata().num_rows()).ok();
         Ok(())
     });
     read.ok().and(rows)

@@ -56,8 +56,10 @@ mod tally;
 #[cfg(test)]
 mod tests;
 mod text;
+mod verify;
 mod wal;
 mod whole_file;
+mod whole_reader;
 mod writer;
 
 pub use budget::{Budget, Freed, remove_recording, stored_bytes};
@@ -80,4 +82,5 @@ pub use tables::rollup::{
     write_missing_rollups,
 };
 pub use tables::stages::{read_stages, write_stages};
+pub use verify::{Verification, verify};
 pub use writer::RecordingWriter;

@@ -17,7 +17,7 @@ use super::wal::{self, FRAME_HEADER, Frame};
 use crate::model::{Request, RequestFlags};
 use crate::private::PrivateDir;
 
-const NAME: &str = "wal/requests-open.wal";
+pub(super) const NAME: &str = "wal/requests-open.wal";
 
 /// Encodes the requests as the file's bytes.
 pub(crate) fn encode(open: &[Request], encoder: &mut FrameEncoder) -> Vec<u8> {

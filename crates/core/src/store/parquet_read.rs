@@ -80,7 +80,8 @@ pub(crate) fn guarded<T>(
 }
 
 impl ReadFailure {
-    fn io(path: &Path, e: io::Error) -> ReadFailure {
+    /// What the system's refusal to read a file means.
+    pub fn io(path: &Path, e: io::Error) -> ReadFailure {
         match e.kind() {
             io::ErrorKind::NotFound => ReadFailure::Gone,
             io::ErrorKind::UnexpectedEof => ReadFailure::Damage("the file is cut".to_owned()),
@@ -115,22 +116,14 @@ impl ParquetFile {
     }
 
     fn read(path: &Path, table: Table) -> Result<ParquetFile, ReadFailure> {
-        let footer = read_footer(path).map_err(|e| ReadFailure::io(path, e))?;
-        let footer = footer
-            .ok_or_else(|| ReadFailure::Damage("this is no whole Parquet file".to_owned()))?;
-        let whole = footer_is_whole(&footer);
-        if whole == Some(false) {
-            return Err(ReadFailure::Damage(
-                "the footer's checksum does not fit".to_owned(),
-            ));
-        }
-        let meta = ParquetMetaDataReader::decode_metadata(&footer)?;
-        let ours = meta
-            .file_metadata()
-            .created_by()
-            .is_some_and(|c| c.starts_with(CREATOR));
-        let crcs = chunk_crcs(&meta);
-        if ours && (whole.is_none() || crcs.is_none()) {
+        let file = disk::open_regular(path).map_err(|e| ReadFailure::io(path, e))?;
+        let Footer {
+            meta,
+            crcs,
+            has_own_crc,
+            ..
+        } = read_footer(path, &file)?;
+        if written_by_iolens(&meta) && !(has_own_crc && crcs.is_some()) {
             return Err(ReadFailure::Damage("the checksums are gone".to_owned()));
         }
         let leaves = table
@@ -207,7 +200,7 @@ impl ParquetFile {
     /// Opens the chunk of one column of the table, verified by its checksum if it has one.
     pub fn column(
         &self,
-        file: &mut File,
+        file: &File,
         group: usize,
         column: usize,
     ) -> Result<Option<ColumnChunk>, ReadFailure> {
@@ -215,16 +208,9 @@ impl ParquetFile {
             return Ok(None);
         };
         let meta = self.group(group).column(leaf);
-        let bytes = self.chunk_bytes(file, meta)?;
         let index = group * self.group(group).num_columns() + leaf;
-        if let Some(expected) = self.crcs.as_ref().and_then(|c| c.get(index))
-            && crc32fast::hash(&bytes.bytes) != *expected
-        {
-            return Err(ReadFailure::Damage(format!(
-                "the checksum of column {} does not fit",
-                meta.column_path()
-            )));
-        }
+        let crc = self.crcs.as_ref().and_then(|c| c.get(index)).copied();
+        let bytes = read_chunk(&self.path, file, meta, crc)?;
         let descr = meta.column_descr_ptr();
         let pages = SerializedPageReader::new(Arc::new(bytes), meta, self.rows(group), None)?;
         let pages: Box<dyn PageReader> = Box::new(pages);
@@ -239,45 +225,10 @@ impl ParquetFile {
             row: (0..group).map(|g| self.rows(g)).sum(),
         }))
     }
-
-    fn chunk_bytes(
-        &self,
-        file: &mut File,
-        meta: &ColumnChunkMetaData,
-    ) -> Result<ChunkBytes, ReadFailure> {
-        let file_len = file
-            .metadata()
-            .map_err(|e| ReadFailure::io(&self.path, e))?
-            .len();
-        if meta.compressed_size().max(meta.uncompressed_size()) > MAX_CHUNK as i64 {
-            let what = format!(
-                "column {} takes more than {} MiB in a row group",
-                meta.column_path(),
-                MAX_CHUNK >> 20
-            );
-            return Err(ReadFailure::Damage(what));
-        }
-        let (start, length) = checked_range(meta)
-            .filter(|(s, l)| s.checked_add(*l).is_some_and(|e| e <= file_len))
-            .ok_or_else(|| {
-                ReadFailure::Damage(format!(
-                    "column {} is outside of the file",
-                    meta.column_path()
-                ))
-            })?;
-        let mut bytes = vec![0; length as usize];
-        file.seek(SeekFrom::Start(start))
-            .and_then(|_| file.read_exact(&mut bytes))
-            .map_err(|e| ReadFailure::io(&self.path, e))?;
-        Ok(ChunkBytes {
-            start,
-            bytes: Bytes::from(bytes),
-        })
-    }
 }
 
 /// `ColumnChunkMetaData::byte_range`, which panics on negative numbers.
-fn checked_range(meta: &ColumnChunkMetaData) -> Option<(u64, u64)> {
+pub(crate) fn checked_range(meta: &ColumnChunkMetaData) -> Option<(u64, u64)> {
     let first = meta
         .dictionary_page_offset()
         .unwrap_or(meta.data_page_offset());
@@ -287,15 +238,89 @@ fn checked_range(meta: &ColumnChunkMetaData) -> Option<(u64, u64)> {
     ))
 }
 
+/// Reads a column chunk, and compares it with its checksum if it has one.
+pub(crate) fn read_chunk(
+    path: &Path,
+    mut file: &File,
+    meta: &ColumnChunkMetaData,
+    crc: Option<u32>,
+) -> Result<ChunkBytes, ReadFailure> {
+    let file_len = file.metadata().map_err(|e| ReadFailure::io(path, e))?.len();
+    if meta.compressed_size().max(meta.uncompressed_size()) > MAX_CHUNK as i64 {
+        let what = format!(
+            "column {} takes more than {} MiB in a row group",
+            meta.column_path(),
+            MAX_CHUNK >> 20
+        );
+        return Err(ReadFailure::Damage(what));
+    }
+    let (start, length) = checked_range(meta)
+        .filter(|(s, l)| s.checked_add(*l).is_some_and(|e| e <= file_len))
+        .ok_or_else(|| {
+            ReadFailure::Damage(format!(
+                "column {} is outside of the file",
+                meta.column_path()
+            ))
+        })?;
+    let mut bytes = vec![0; length as usize];
+    file.seek(SeekFrom::Start(start))
+        .and_then(|_| file.read_exact(&mut bytes))
+        .map_err(|e| ReadFailure::io(path, e))?;
+    if crc.is_some_and(|expected| crc32fast::hash(&bytes) != expected) {
+        return Err(ReadFailure::Damage(format!(
+            "the checksum of column {} does not fit",
+            meta.column_path()
+        )));
+    }
+    Ok(ChunkBytes {
+        start,
+        bytes: Bytes::from(bytes),
+    })
+}
+
+/// What the footer of a file says, once its own checksum was compared.
+pub(crate) struct Footer {
+    pub meta: ParquetMetaData,
+    /// Our checksums of all chunks, row group by row group.
+    pub crcs: Option<Vec<u32>>,
+    pub has_own_crc: bool,
+    /// Its length in the file.
+    pub bytes: u64,
+}
+
+/// Reads the footer of a file.
+pub(crate) fn read_footer(path: &Path, file: &File) -> Result<Footer, ReadFailure> {
+    let footer = footer_bytes(file).map_err(|e| ReadFailure::io(path, e))?;
+    let footer =
+        footer.ok_or_else(|| ReadFailure::Damage("this is no whole Parquet file".to_owned()))?;
+    let whole = footer_is_whole(&footer);
+    if whole == Some(false) {
+        return Err(ReadFailure::Damage(
+            "the footer's checksum does not fit".to_owned(),
+        ));
+    }
+    let meta = ParquetMetaDataReader::decode_metadata(&footer)?;
+    Ok(Footer {
+        crcs: chunk_crcs(&meta),
+        meta,
+        has_own_crc: whole.is_some(),
+        bytes: footer.len() as u64,
+    })
+}
+
+fn written_by_iolens(meta: &ParquetMetaData) -> bool {
+    let created_by = meta.file_metadata().created_by();
+    created_by.is_some_and(|c| c.starts_with(CREATOR))
+}
+
 /// The footer of a file, or `None` if it does not look like a Parquet file.
-fn read_footer(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    let mut file = disk::open_regular(path)?;
+fn footer_bytes(mut file: &File) -> io::Result<Option<Vec<u8>>> {
     let length = file.metadata()?.len();
     let mut head = [0; 4];
     if length < 12 || file.read_exact(&mut head).is_err() || head != *MAGIC {
         return Ok(None);
     }
-    let mut tail = read_tail(&mut file, length, TAIL.min(length))?;
+    let mut tail = read_tail(file, length, TAIL.min(length))?;
     let end = tail.len() - 8;
     let mut word = [0; 4];
     word.copy_from_slice(&tail[end..end + 4]);
@@ -304,13 +329,13 @@ fn read_footer(path: &Path) -> io::Result<Option<Vec<u8>>> {
         return Ok(None);
     }
     if footer + 8 > tail.len() as u64 {
-        tail = read_tail(&mut file, length, footer + 8)?;
+        tail = read_tail(file, length, footer + 8)?;
     }
     tail.truncate(tail.len() - 8);
     Ok(Some(tail.split_off(tail.len() - footer as usize)))
 }
 
-fn read_tail(file: &mut File, length: u64, n: u64) -> io::Result<Vec<u8>> {
+fn read_tail(mut file: &File, length: u64, n: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; n as usize];
     file.seek(SeekFrom::Start(length - n))?;
     file.read_exact(&mut bytes)?;
@@ -482,13 +507,19 @@ impl ColumnChunk {
 }
 
 /// The bytes of one column chunk under their offsets in the file.
-struct ChunkBytes {
+pub(crate) struct ChunkBytes {
     start: u64,
     bytes: Bytes,
 }
 
 impl ChunkBytes {
-    fn tail(&self, start: u64) -> Result<Bytes, ParquetError> {
+    /// Whether the byte at this offset of the file is in it.
+    pub fn holds(&self, at: u64) -> bool {
+        at >= self.start && at - self.start < self.bytes.len() as u64
+    }
+
+    /// What is in it from this offset of the file on.
+    pub fn tail(&self, start: u64) -> Result<Bytes, ParquetError> {
         let at = start
             .checked_sub(self.start)
             .and_then(|at| usize::try_from(at).ok());

@@ -1,6 +1,7 @@
 //! Frames of a finished segment become one Parquet file: one row group, ordered by time, checksummed.
 //!
-//! Pages carry Parquet's own checksums, which leave out their headers and the footer. So the footer's key-value list
+//! Pages carry Parquet's own checksums, which leave out their headers and the footer (and which the library's own writer of
+//! pages, that of whole tables, does not make). So the footer's key-value list
 //! holds two more: `iolens.chunk_crc32`, one CRC-32 per column chunk, and `iolens.footer_crc32`, that of the footer
 //! itself, taken with its own eight digits as zeros. Other readers ignore both.
 
@@ -52,13 +53,7 @@ impl FileEncoder {
         let mut writer =
             SerializedFileWriter::new(std::mem::take(file), table.parquet(), properties(table))?;
         self.put_columns(table, &frames, &mut writer)?;
-        writer.flush().map_err(ParquetError::from)?;
-        let crcs = chunk_crcs(&writer);
-        writer.append_key_value_metadata(KeyValue::new(CHUNK_CRC_KEY.to_owned(), crcs));
-        writer
-            .append_key_value_metadata(KeyValue::new(FOOTER_CRC_KEY.to_owned(), NO_CRC.to_owned()));
-        *file = writer.into_inner()?;
-        seal_footer(file);
+        *file = with_checksums(writer)?;
         Ok(())
     }
 
@@ -93,6 +88,20 @@ fn properties(table: Table) -> WriterPropertiesPtr {
         .set_offset_index_disabled(true)
         .set_sorting_columns(Some(vec![order]));
     Arc::new(builder.build())
+}
+
+/// Ends a file: its bytes, with the checksums of its chunks and of its footer.
+pub(crate) fn with_checksums(
+    mut writer: SerializedFileWriter<Vec<u8>>,
+) -> Result<Vec<u8>, ParquetError> {
+    // The checksums are taken from the written bytes.
+    writer.flush().map_err(ParquetError::from)?;
+    let crcs = chunk_crcs(&writer);
+    writer.append_key_value_metadata(KeyValue::new(CHUNK_CRC_KEY.to_owned(), crcs));
+    writer.append_key_value_metadata(KeyValue::new(FOOTER_CRC_KEY.to_owned(), NO_CRC.to_owned()));
+    let mut bytes = writer.into_inner()?;
+    seal_footer(&mut bytes);
+    Ok(bytes)
 }
 
 fn chunk_crcs(writer: &SerializedFileWriter<Vec<u8>>) -> String {

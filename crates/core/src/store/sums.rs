@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use parquet::errors::ParquetError;
-use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use parquet::file::reader::RowGroupReader;
 use parquet::file::statistics::Statistics;
 
 use super::error::StoreError;
@@ -74,8 +74,7 @@ pub(in crate::store) fn until(
         let path = recording.join(table).join(name);
         // What a damaged file says is not known.
         drop(with_file(&path, |file| {
-            let reader = SerializedFileReader::new(file).map_err(|e| damaged(&path, &e))?;
-            let latest = reader.metadata().row_groups().iter().filter_map(|g| {
+            let latest = file.meta().row_groups().iter().filter_map(|g| {
                 match g
                     .columns()
                     .iter()
@@ -114,9 +113,8 @@ pub(in crate::store) fn read<R>(
         }
         let path = recording.join(table).join(&name);
         let read = with_file(&path, |file| {
-            let reader = SerializedFileReader::new(file).map_err(|e| damaged(&path, &e))?;
-            for i in 0..reader.num_row_groups() {
-                let group = reader.get_row_group(i).map_err(|e| damaged(&path, &e))?;
+            for i in 0..file.meta().num_row_groups() {
+                let group = file.group(i).map_err(|e| damaged(&path, &e))?;
                 if meets(&*group, range) {
                     let rows = rows_of(&*group)
                         .map_err(|e| damaged(&path, &e))?

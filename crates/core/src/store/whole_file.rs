@@ -1,7 +1,7 @@
 //! Tables that are written as whole files, not row by row through the log: those of imports, and what an always-on recorder
-//! adds up, concludes or says of devices. Their files have no checksums of their own; what was not written can be made again.
+//! adds up, concludes or says of devices. What was not written can be made again. Their files have the checksums of segments
+//! ([`super::parquet_write`]); those of earlier versions have none.
 
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use std::sync::Arc;
 use parquet::basic::{Compression, Type as Physical, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::properties::WriterProperties;
-use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::reader::RowGroupReader;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 
@@ -19,7 +19,9 @@ use super::column::{Column, Ints, Texts};
 use super::disk;
 use super::error::StoreError;
 use super::parquet_read::{ColumnChunk, ReadFailure, guarded};
+use super::parquet_write::{CREATOR, with_checksums};
 use super::schema::{ColumnDef, Kind, TableDef};
+use super::whole_reader::WholeFile;
 use crate::private::{Access, PrivateDir};
 
 /// The one file of a table that has only one.
@@ -49,9 +51,12 @@ pub(super) fn encode(
     table: &TableDef,
     groups: impl Iterator<Item = Vec<Column>>,
 ) -> Result<Vec<u8>, ParquetError> {
+    // No page index: it would be outside of all checksums, and nothing reads it.
     let properties = WriterProperties::builder()
-        .set_created_by(format!("iolens {}", env!("CARGO_PKG_VERSION")))
+        .set_created_by(format!("{CREATOR} {}", env!("CARGO_PKG_VERSION")))
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_offset_index_disabled(true)
         .build();
     let schema = parse_message_type(&table.message())?;
     let mut writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties))?;
@@ -64,7 +69,7 @@ pub(super) fn encode(
         }
         group.close()?;
     }
-    writer.into_inner()
+    with_checksums(writer)
 }
 
 fn write_column(
@@ -238,14 +243,15 @@ pub(super) fn damaged(path: &Path, e: &ParquetError) -> StoreError {
 /// panics the file is damaged.
 pub(super) fn with_file(
     path: &Path,
-    read: impl FnOnce(File) -> Result<(), StoreError>,
+    read: impl FnOnce(&WholeFile) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let file = match disk::open_regular(path) {
         Ok(f) => f,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(e) => return Err(StoreError::io(path, "read", e)),
     };
-    guarded(|| read(file).map_err(ReadFailure::Fatal)).map_err(|trouble| match trouble {
+    let read = || read(&WholeFile::read(path, file)?).map_err(ReadFailure::Fatal);
+    guarded(read).map_err(|trouble| match trouble {
         ReadFailure::Fatal(e) => e,
         ReadFailure::Damage(what) => StoreError::Damaged {
             path: path.to_owned(),
@@ -264,9 +270,8 @@ pub(super) fn each_group(
     mut take: impl FnMut(&dyn RowGroupReader) -> Result<(), ParquetError>,
 ) -> Result<(), StoreError> {
     with_file(path, |file| {
-        let reader = SerializedFileReader::new(file).map_err(|e| damaged(path, &e))?;
-        for i in 0..reader.num_row_groups() {
-            let group = reader.get_row_group(i);
+        for i in 0..file.meta().num_row_groups() {
+            let group = file.group(i);
             let taken = group.and_then(|group| take(&*group));
             taken.map_err(|e| damaged(path, &e))?;
         }
@@ -277,13 +282,15 @@ pub(super) fn each_group(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::tables::devices;
 
     #[test]
     fn a_panic_of_the_decoder_is_damage() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let path = dir.path().join("table");
         with_file(&path, |_| panic!("no call without a file")).expect("nothing");
-        std::fs::write(&path, "x").expect("writes");
+        let bytes = encode(&devices::TABLE, std::iter::empty()).expect("encodes");
+        std::fs::write(&path, bytes).expect("writes");
         let e = with_file(&path, |_| panic!("deep inside"))
             .expect_err("damaged")
             .to_string();

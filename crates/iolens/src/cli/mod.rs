@@ -32,7 +32,7 @@ pub use import::ImportPlan;
 pub use lab::{LabCopies, LabExperiment, LabPlan, LabPoll};
 pub use lab_fio::{FioSweep, LabFio};
 pub use query::QueryPlan;
-pub use recordings::{InfoPlan, LsPlan};
+pub use recordings::{InfoPlan, LsPlan, VerifyPlan};
 pub use serve::{Compat, DEFAULT_FREEZE_KEEP, DEFAULT_KEEP, LogChoice, ServePlan};
 pub use share::ShareArgs;
 pub use signal::{ActuatorChoice, EnterPlan, GuardPlan, ThrottlePlan, UtilPlan};
@@ -57,6 +57,7 @@ pub enum Plan {
     Query(QueryPlan),
     Info(InfoPlan),
     Ls(LsPlan),
+    Verify(VerifyPlan),
     Iostat(IostatPlan),
     Util(UtilPlan),
     Throttle(ThrottlePlan),

@@ -48,3 +48,22 @@ pub struct LsPlan {
     #[arg(long)]
     pub utc: bool,
 }
+
+/// Whether recordings are whole: reads every byte and compares it with its checksum
+///
+/// Prints a line for each damage, or one that says that a recording is whole, and exits with 1 if something is damaged. Of a
+/// recording root all recordings are read. Files without checksums, of earlier versions and other programs, are decoded.
+///
+/// Examples:
+///   iolens verify db.iolens
+///   iolens verify /backup/iolens --json | jq '.recordings[] | select(.damage != [])'
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct VerifyPlan {
+    /// The recordings, or recording roots
+    #[arg(required = true, value_name = "REC")]
+    pub recordings: Vec<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}

@@ -18,6 +18,7 @@ mod report;
 mod serve;
 mod throttle;
 mod util;
+mod verify;
 mod zoom;
 
 use anyhow::Result;
@@ -48,6 +49,7 @@ pub fn run(plan: Plan) -> Result<u8> {
         Plan::Query(p) => query::run(&p),
         Plan::Info(p) => info::run(&p),
         Plan::Ls(p) => ls::run(&p),
+        Plan::Verify(p) => verify::run(&p),
         Plan::Iostat(p) => Ok(crate::iostat::run(
             &[vec!["iolens".into(), "iostat".into()], p.words].concat(),
         )),

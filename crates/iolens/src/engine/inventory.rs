@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use iolens_core::model::{LossReason, RecordingMeta};
 use iolens_core::store::{Recording, Root, StoreError, TableContent};
+pub use iolens_core::store::{Verification, verify};
 
 use super::caller::Caller;
 use super::error::{QueryError, Result};
@@ -88,12 +89,9 @@ impl RecordingInfo {
     /// # Errors
     /// There is none, or one cannot be read.
     pub fn read_all(place: &Path) -> Result<Vec<RecordingInfo>> {
-        let Some(root) = Root::open(place)? else {
-            return Ok(vec![RecordingInfo::read(place)?]);
-        };
         let mut infos = Vec::new();
-        for stored in root.recordings() {
-            infos.push(RecordingInfo::read(&stored.path)?);
+        for path in recordings_of(place)? {
+            infos.push(RecordingInfo::read(&path)?);
         }
         Ok(infos)
     }
@@ -125,6 +123,18 @@ impl RecordingInfo {
     pub fn table_files(&self) -> u64 {
         self.tables.iter().map(|t| t.files).sum()
     }
+}
+
+/// The recordings that `place` means: itself, or all of a root.
+///
+/// # Errors
+/// A root cannot be listed.
+pub fn recordings_of(place: &Path) -> Result<Vec<PathBuf>> {
+    let Some(root) = Root::open(place)? else {
+        return Ok(vec![place.to_owned()]);
+    };
+    let stored = root.recordings().iter();
+    Ok(stored.map(|stored| stored.path.clone()).collect())
 }
 
 /// The recordings at `dir` and below it, by place. Links are not followed, and nothing below a recording is looked at. What

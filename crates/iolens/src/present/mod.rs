@@ -38,6 +38,7 @@ mod story_text;
 pub mod throttle_text;
 pub mod times;
 pub mod util;
+pub mod verification;
 pub mod waits;
 pub mod workload;
 pub mod zoom;

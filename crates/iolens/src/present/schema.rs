@@ -167,6 +167,12 @@ fn the_schemas_are_current() {
         "schema/info.json",
         &pretty(&schema_of::<super::inventory::InventoryDocument<'static>>()),
     );
+    check(
+        "schema/verify.json",
+        &pretty(&schema_of::<
+            super::verification::VerificationDocument<'static>,
+        >()),
+    );
 }
 
 /// `text` in a cell of a table.

@@ -1,4 +1,4 @@
-//! `iolens info` and `ls` on recordings of a real device.
+//! `iolens info`, `ls` and `verify` on recordings of a real device.
 
 use super::machine::{LoopDevice, Recorder, assert_refused, ebpf, run, scene};
 
@@ -37,6 +37,22 @@ fn info_and_ls_agree_with_what_was_recorded() {
     assert!(out.status.success(), "{}", scene(&out));
     let of_ls: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!(of_ls, of_info, "the same document");
+
+    let out = run(&["verify", path]);
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.status.success() && text.contains(": whole: "), "{text}");
+    let segment = recording.join("io/000001.parquet");
+    let mut bytes = std::fs::read(&segment).unwrap();
+    bytes[100] ^= 1;
+    std::fs::write(&segment, &bytes).unwrap();
+    let out = run(&["verify", path]);
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert_eq!(out.status.code(), Some(1), "{}", scene(&out));
+    assert!(
+        text.lines().count() == 1 && text.contains("io/000001.parquet: damaged: "),
+        "{text}"
+    );
+    assert_refused(&run(&["verify", "/"]), &["not a recording", "meta.json"]);
 
     let out = run(&["ls", tmp.path().to_str().unwrap()]);
     let text = String::from_utf8_lossy(&out.stdout).into_owned();

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::support::{files, numbers, read, record, record_all_tables, small_segments};
+use super::support::{disowned, files, numbers, read, record, record_all_tables, small_segments};
 use crate::model::{LossReason, Lost, Observation};
 use crate::store::{IoColumns, Recording, StoreError, WriterOptions};
 
@@ -165,16 +165,6 @@ fn the_stream_of_observations_holds_the_damage() {
         stream[0]
     );
     assert_eq!(stream.len(), 81);
-}
-
-/// A file of ours without its checksums, as another program would have written it.
-fn disowned(mut bytes: Vec<u8>) -> Vec<u8> {
-    for word in ["iolens.footer_crc32", "iolens.chunk_crc32", "iolens 0"] {
-        while let Some(at) = bytes.windows(word.len()).position(|w| w == word.as_bytes()) {
-            bytes[at] = b'x';
-        }
-    }
-    bytes
 }
 
 #[test]

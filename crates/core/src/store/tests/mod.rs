@@ -7,3 +7,4 @@ mod requests;
 mod retention;
 mod round_trip;
 mod support;
+mod verify;

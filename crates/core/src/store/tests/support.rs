@@ -164,3 +164,13 @@ pub fn numbers(rows: &[Io]) -> Vec<i64> {
     }
     numbers
 }
+
+/// A file of ours without its checksums, as another program would have written it.
+pub fn disowned(mut bytes: Vec<u8>) -> Vec<u8> {
+    for word in ["iolens.footer_crc32", "iolens.chunk_crc32", "iolens 0"] {
+        while let Some(at) = bytes.windows(word.len()).position(|w| w == word.as_bytes()) {
+            bytes[at] = b'x';
+        }
+    }
+    bytes
+}
