@@ -1,7 +1,7 @@
 //! The program `iolens`: argv becomes a plan (`cli`), a command connects a source, an engine and an output (`commands`),
 //! pure functions turn results into text (`present`).
 //!
-//! `engine` reads recordings for the analyses; `live`, `iostat`, `serve` and `throttle` are loops that run until they are stopped.
+//! `engine` reads recordings for the analyses, `copies` writes recordings from others; `live`, `iostat`, `serve` and `throttle` are loops that run until they are stopped.
 //! No crate depends on this one: the library crates are below it. Start at [`run`], then the file of a
 //! command.
 
@@ -10,6 +10,7 @@ mod streams;
 
 pub mod cli;
 pub mod commands;
+mod copies;
 mod engine;
 mod iostat;
 mod live;

@@ -71,6 +71,19 @@ pub struct RecorderCost {
     pub max_rss_bytes: Option<u64>,
 }
 
+impl RecorderCost {
+    /// Both together; what is not known of one is not known of both.
+    pub fn plus(&self, other: &RecorderCost) -> RecorderCost {
+        let sum = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
+        RecorderCost {
+            cpu_s: sum(self.cpu_s, other.cpu_s),
+            startup_cpu_s: sum(self.startup_cpu_s, other.startup_cpu_s),
+            probe_cpu_s: sum(self.probe_cpu_s, other.probe_cpu_s),
+            max_rss_bytes: self.max_rss_bytes.max(other.max_rss_bytes),
+        }
+    }
+}
+
 /// `meta.json` of a recording: everything that is said once.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RecordingMeta {

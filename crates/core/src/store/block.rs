@@ -40,6 +40,8 @@ pub(crate) struct Block {
     pub shift_ns: i64,
     /// Its rows outside this are left out; `None`: none are.
     pub only: Option<(i64, i64)>,
+    /// Optional columns that are not read, by bits: they are damaged.
+    pub left_out: u64,
     /// No row began longer before its time than this; `None` where it is not known.
     pub longest: Option<i64>,
 }
@@ -71,6 +73,7 @@ impl Block {
                     longest,
                     shift_ns: 0,
                     only: None,
+                    left_out: 0,
                     place: Place::Group(file.clone(), group),
                 })
             })
@@ -89,6 +92,7 @@ impl Block {
             longest: None,
             shift_ns: 0,
             only: None,
+            left_out: 0,
             place: Place::Log(Arc::new(frames), path),
         })
     }
@@ -114,7 +118,9 @@ impl Block {
         range: &Range<i64>,
         selected: &impl Fn(usize) -> bool,
     ) -> Result<Cursor<R>, ReadFailure> {
-        let selected = |i: usize| R::TABLE.columns()[i].required || selected(i);
+        let selected = |i: usize| {
+            R::TABLE.columns()[i].required || (selected(i) && self.left_out & 1 << i == 0)
+        };
         let range = &self.own_range(range);
         let mut cursor = match &self.place {
             Place::Group(file, group) => {

@@ -7,10 +7,16 @@ use super::block::Block;
 use super::reader::{Recording, lost_block};
 use super::row::Row;
 use super::schema::Table;
-use crate::model::{Device, LossReason, Lost, RecorderCost};
+use crate::model::{Device, LossReason, Lost};
 
 /// Shorter gaps come from a wall clock that was adjusted while the recorder went from one recording to the next.
-const MIN_GAP_NS: i64 = 10_000_000;
+pub const MIN_GAP_NS: i64 = 10_000_000;
+
+/// What is not known between the end of a recording and the beginning of the next, in one time.
+pub fn gap_between(end_ns: i64, from_ns: i64) -> Option<Lost> {
+    let is_gap = from_ns.saturating_sub(end_ns) >= MIN_GAP_NS;
+    is_gap.then(|| lost_block(end_ns, from_ns, None, LossReason::NotRecorded))
+}
 
 impl Recording {
     /// The parts of recordings, in order of time, as one recording called `path` that begins where the first of them does;
@@ -46,10 +52,7 @@ impl Recording {
             .saturating_sub(self.meta.start_unix_ns);
         let later = |ns: i64| ns.saturating_add(shift_ns);
         let from_ns = later(range.start);
-        if from_ns.saturating_sub(self.end_ns) >= MIN_GAP_NS {
-            let gap = lost_block(self.end_ns, from_ns, None, LossReason::NotRecorded);
-            self.lost.push(gap);
-        }
+        self.lost.extend(gap_between(self.end_ns, from_ns));
         let own_end_ns = next.end_ns;
         // What completed at the very end of a recording is of no later one.
         let to_ns = match end_of(range, own_end_ns) {
@@ -74,7 +77,7 @@ impl Recording {
                 self.meta.limits.push(limit);
             }
         }
-        self.meta.cost = sum_of_costs(&self.meta.cost, &next.meta.cost);
+        self.meta.cost = self.meta.cost.plus(&next.meta.cost);
     }
 
     /// Moves everything to `shift_ns` later and leaves out what is then outside `from_ns..to_ns`. Names stay: those that were
@@ -132,22 +135,11 @@ fn end_of(range: &Range<i64>, end_ns: i64) -> i64 {
     }
 }
 
-/// Seconds are added up; what is not known of one is not known of both.
-fn sum_of_costs(a: &RecorderCost, b: &RecorderCost) -> RecorderCost {
-    let sum = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
-    RecorderCost {
-        cpu_s: sum(a.cpu_s, b.cpu_s),
-        startup_cpu_s: sum(a.startup_cpu_s, b.startup_cpu_s),
-        probe_cpu_s: sum(a.probe_cpu_s, b.probe_cpu_s),
-        max_rss_bytes: a.max_rss_bytes.max(b.max_rss_bytes),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::{
-        DevId, Inode, Io, Mark, Name, Named, Observation, Op, RecordingMeta, Source,
+        DevId, Inode, Io, Mark, Name, Named, Observation, Op, RecorderCost, RecordingMeta, Source,
     };
     use crate::store::{IoColumns, RecordingWriter, WriterOptions};
 

@@ -47,6 +47,7 @@ mod repeats;
 mod retention;
 mod root;
 mod row;
+mod salvage;
 mod schema;
 mod segment;
 mod stream;
@@ -66,11 +67,13 @@ pub use budget::{Budget, Freed, remove_recording, stored_bytes};
 pub use data_file::data_parquet;
 pub use error::StoreError;
 pub use inventory::TableContent;
+pub use joined::{MIN_GAP_NS, gap_between};
 pub use options::{RecordingSummary, WriterOptions, WriterStatus};
 pub use reader::{
     CgroupReader, CounterReader, IoReader, NameReader, PressureReader, Recording, RequestReader,
 };
 pub use root::{Root, Stored};
+pub use salvage::copy_whole_tables;
 pub use stream::Observations;
 pub use tables::actors::{actor_steps, actors_until, read_actors, write_missing_actors};
 pub use tables::cpu::read_cpu;

@@ -40,6 +40,15 @@ impl Recording {
     /// state now.
     pub fn open(path: &Path) -> Result<Recording, StoreError> {
         let (meta, warning) = meta_file::read(path)?;
+        Recording::open_as(path, meta, warning)
+    }
+
+    /// Opens what is described by `meta`.
+    pub(super) fn open_as(
+        path: &Path,
+        meta: RecordingMeta,
+        warning: Option<String>,
+    ) -> Result<Recording, StoreError> {
         let mut opening = Opening {
             dir: path,
             damage: Vec::new(),

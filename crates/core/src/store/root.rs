@@ -135,6 +135,12 @@ impl Root {
     pub fn recording_directory(start_unix_ns: i64) -> String {
         format!("{START}{start_unix_ns}")
     }
+
+    /// The start that the directory of a recording is named after.
+    pub(super) fn start_of(path: &Path) -> Option<i64> {
+        let name = path.file_name()?.to_str()?;
+        name.strip_prefix(START)?.parse().ok()
+    }
 }
 
 impl Stored {

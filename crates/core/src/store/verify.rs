@@ -144,28 +144,46 @@ impl Verification {
 
     fn check_whole(&mut self, path: &Path, table: &'static TableDef) -> Result<(), StoreError> {
         self.count(path);
+        let of_file = damage_of_whole(path, table)?;
+        self.files_without_checksums += u64::from(!of_file.has_checksums);
         let place = path.display();
-        let damage = match guarded(|| check(path)) {
-            Ok(Checked::Checksums) => Vec::new(),
-            Ok(Checked::Damaged(damage)) => damage,
-            Ok(Checked::NoChecksums) => {
-                self.files_without_checksums += 1;
-                match each_group(path, |group| read_group(group, table).map(drop)) {
-                    Ok(()) => Vec::new(),
-                    Err(StoreError::Damaged { what, .. }) => vec![what],
-                    Err(e) => return Err(e),
-                }
-            }
-            Err(ReadFailure::Damage(what)) => vec![what],
-            Err(ReadFailure::Gone) => Vec::new(),
-            Err(ReadFailure::Fatal(e)) => return Err(e),
-        };
-        let lines = damage
-            .iter()
-            .map(|what| format!("{place}: damaged: {what}"));
-        self.damage.extend(lines);
+        let lines = of_file.damage.iter();
+        self.damage
+            .extend(lines.map(|what| format!("{place}: damaged: {what}")));
         Ok(())
     }
+}
+
+/// What is damaged in one file.
+pub(super) struct FileDamage {
+    pub has_checksums: bool,
+    pub damage: Vec<String>,
+}
+
+/// Reads every byte of a file of a table that is written as a whole.
+pub(super) fn damage_of_whole(
+    path: &Path,
+    table: &'static TableDef,
+) -> Result<FileDamage, StoreError> {
+    let mut has_checksums = true;
+    let damage = match guarded(|| check(path)) {
+        Ok(Checked::Checksums) | Err(ReadFailure::Gone) => Vec::new(),
+        Ok(Checked::Damaged(damage)) => damage,
+        Ok(Checked::NoChecksums) => {
+            has_checksums = false;
+            match each_group(path, |group| read_group(group, table).map(drop)) {
+                Ok(()) => Vec::new(),
+                Err(StoreError::Damaged { what, .. }) => vec![what],
+                Err(e) => return Err(e),
+            }
+        }
+        Err(ReadFailure::Damage(what)) => vec![what],
+        Err(ReadFailure::Fatal(e)) => return Err(e),
+    };
+    Ok(FileDamage {
+        has_checksums,
+        damage,
+    })
 }
 
 /// What the checksums of a file say.

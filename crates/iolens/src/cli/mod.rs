@@ -32,7 +32,7 @@ pub use import::ImportPlan;
 pub use lab::{LabCopies, LabExperiment, LabPlan, LabPoll};
 pub use lab_fio::{FioSweep, LabFio};
 pub use query::QueryPlan;
-pub use recordings::{InfoPlan, LsPlan, VerifyPlan};
+pub use recordings::{CutPlan, InfoPlan, LsPlan, MergePlan, RepairPlan, VerifyPlan};
 pub use serve::{Compat, DEFAULT_FREEZE_KEEP, DEFAULT_KEEP, LogChoice, ServePlan};
 pub use share::ShareArgs;
 pub use signal::{ActuatorChoice, EnterPlan, GuardPlan, ThrottlePlan, UtilPlan};
@@ -58,6 +58,9 @@ pub enum Plan {
     Info(InfoPlan),
     Ls(LsPlan),
     Verify(VerifyPlan),
+    Cut(CutPlan),
+    Merge(MergePlan),
+    Repair(RepairPlan),
     Iostat(IostatPlan),
     Util(UtilPlan),
     Throttle(ThrottlePlan),
@@ -76,6 +79,9 @@ impl Plan {
             Plan::Record(_)
                 | Plan::Serve(_)
                 | Plan::Import(_)
+                | Plan::Cut(_)
+                | Plan::Merge(_)
+                | Plan::Repair(_)
                 | Plan::Demo(_)
                 | Plan::Throttle(_)
                 | Plan::Enter(_)

@@ -1,20 +1,16 @@
 //! `iolens import`: other tools' logs become a recording.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::Result;
 use iolens_core::analysis::counters::audit;
 use iolens_core::model::RecorderCost;
 use iolens_core::private::Access;
 use iolens_core::store::{RecordingWriter, WriterOptions, write_rates, write_stages};
 use iolens_import::{ImportOptions, Imported, import_files};
-use iolens_observe::counters::process;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::cli::ImportPlan;
+use crate::copies::output::{Interrupt, refuse_existing, write_whole};
 use crate::present::escape;
 use crate::present::findings::averaged_averages;
 use crate::present::layout::count_of;
@@ -25,12 +21,7 @@ use crate::present::record_text::shell_word;
 /// # Errors
 /// A log cannot be read or is of no known format; `--strict` and it is damaged; the recording cannot be written.
 pub fn run(plan: &ImportPlan) -> Result<u8> {
-    if plan.output.exists() {
-        bail!(
-            "{}: exists already; choose another name or remove it first",
-            plan.output.display()
-        );
-    }
+    refuse_existing(&plan.output)?;
     let options = ImportOptions {
         interval_ns: plan.interval,
         start_unix_ns: plan.start,
@@ -38,7 +29,9 @@ pub fn run(plan: &ImportPlan) -> Result<u8> {
     };
     let mut got = import_files(&plan.files, options)?;
     got.meta.options = plan.files.iter().map(|f| f.display().to_string()).collect();
-    write_whole(plan, &got)?;
+    write_whole(&plan.output, "importing", |to, interrupt| {
+        write(to, &got, plan.share.access(), interrupt)
+    })?;
     for place in &got.damage.places {
         eprintln!("iolens: {}", escape::terminal(&place.to_string()));
     }
@@ -49,44 +42,10 @@ pub fn run(plan: &ImportPlan) -> Result<u8> {
     Ok(0)
 }
 
-/// Writes the recording under another name and renames it: there is a whole one or none, whatever ends this.
-fn write_whole(plan: &ImportPlan, got: &Imported) -> Result<()> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP]
-        .into_iter()
-        .filter(|s| !process::is_ignored(*s))
-    {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
-    }
-    let unfinished = unfinished_name(&plan.output);
-    let written = write(&unfinished, got, plan.share.access(), &interrupted)
-        .and_then(|()| Ok(std::fs::rename(&unfinished, &plan.output)?))
-        .with_context(|| format!("{} could not be written", plan.output.display()));
-    if written.is_err() && unfinished.exists() {
-        std::fs::remove_dir_all(&unfinished)?;
-    }
-    written
-}
-
-/// `.NAME.importing-PID` beside the recording to be.
-fn unfinished_name(output: &Path) -> PathBuf {
-    let mut name = OsString::from(".");
-    name.push(output.file_name().unwrap_or_default());
-    name.push(format!(".importing-{}", std::process::id()));
-    output.with_file_name(name)
-}
-
 /// I/Os between two checks for an interrupt by the user.
 const BETWEEN_LOOKS: usize = 1 << 14;
 
-fn write(to: &Path, got: &Imported, access: Access, interrupted: &AtomicBool) -> Result<()> {
-    let check = || {
-        if interrupted.load(Ordering::Relaxed) {
-            bail!("interrupted; nothing was written")
-        } else {
-            Ok(())
-        }
-    };
+fn write(to: &Path, got: &Imported, access: Access, interrupt: &Interrupt) -> Result<()> {
     let mut writer = RecordingWriter::create(
         to,
         got.meta.clone(),
@@ -96,15 +55,15 @@ fn write(to: &Path, got: &Imported, access: Access, interrupted: &AtomicBool) ->
         },
     )?;
     for some in got.observations.chunks(BETWEEN_LOOKS) {
-        check()?;
+        interrupt.check()?;
         some.iter().try_for_each(|o| writer.push(o))?;
     }
     writer.finish(got.meta.end_ns.unwrap_or(0), RecorderCost::default())?;
-    check()?;
+    interrupt.check()?;
     write_rates(to, &got.rates, &got.cpu, access)?;
-    check()?;
+    interrupt.check()?;
     write_stages(to, &got.bios, access)?;
-    check()
+    interrupt.check()
 }
 
 fn summary(plan: &ImportPlan, got: &Imported) -> String {

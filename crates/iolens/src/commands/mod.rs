@@ -1,5 +1,6 @@
 //! A file per subcommand: connects a source, an engine and an output; wiring only.
 
+mod cut;
 mod demo;
 mod devices;
 mod diff;
@@ -12,8 +13,10 @@ mod lab;
 mod limits;
 mod live;
 mod ls;
+mod merge;
 mod query;
 mod record;
+mod repair;
 mod report;
 mod serve;
 mod throttle;
@@ -50,6 +53,9 @@ pub fn run(plan: Plan) -> Result<u8> {
         Plan::Info(p) => info::run(&p),
         Plan::Ls(p) => ls::run(&p),
         Plan::Verify(p) => verify::run(&p),
+        Plan::Cut(p) => cut::run(&p),
+        Plan::Merge(p) => merge::run(&p),
+        Plan::Repair(p) => repair::run(&p),
         Plan::Iostat(p) => Ok(crate::iostat::run(
             &[vec!["iolens".into(), "iostat".into()], p.words].concat(),
         )),

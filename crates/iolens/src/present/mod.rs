@@ -2,6 +2,7 @@
 
 mod actors;
 pub mod columns;
+pub mod copy_text;
 pub mod demo_text;
 pub mod diff;
 pub mod doctor_text;

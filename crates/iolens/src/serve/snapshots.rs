@@ -136,7 +136,7 @@ impl Keeper {
         stretch.deadline = deadline;
         let copied = stretch.up_to(to_unix_ns, true, |taken| taken < bytes);
         let why = match copied {
-            Ok(true) if stretch.ios > 0 => {
+            Ok(true) if stretch.ios() > 0 => {
                 let kept = stretch.finish(to_unix_ns)?;
                 let name = kept
                     .path

@@ -3,22 +3,17 @@
 //! Its I/Os are written anew. Links to closed segments would cost less, but a segment can hold hours of a quiet disk: its ends
 //! would have to be cut in any case, and no limit below the size of a segment could be kept.
 
-use std::collections::HashSet;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
-use iolens_core::model::{Device, Mark, Observation, RecorderCost, RecordingMeta, StoredFinding};
+use iolens_core::model::RecorderCost;
 use iolens_core::private::{Access, PrivateDir};
-use iolens_core::store::{
-    Recording, RecordingWriter, Root, WriterOptions, put_finding, read_findings, remove_recording,
-    stored_bytes,
-};
-use iolens_recorder::{complete_rollups, devices_from, moved};
+use iolens_core::store::{Recording, Root, WriterOptions, remove_recording, stored_bytes};
+use iolens_recorder::complete_rollups;
 
+use crate::copies::{LateLoss, RecordingCopy, add_findings};
 use crate::engine::deadline::Deadline;
 
-/// The writer's clock is fed after so many observations.
-const TICK: usize = 4096;
 /// Ends the name of what is not whole yet; readers leave such names out.
 const UNFINISHED: &str = ".tmp";
 
@@ -37,15 +32,11 @@ pub struct CopyTarget {
 #[derive(Debug)]
 pub struct RangeCopy {
     target: CopyTarget,
-    writer: RecordingWriter,
-    path: PathBuf,
-    devices: Vec<Device>,
+    copy: RecordingCopy,
     from_unix_ns: i64,
     copied_to_unix_ns: i64,
     /// It has a limit, which sums would exceed: they can be computed from its I/Os.
     is_limited: bool,
-    /// I/Os in it.
-    pub ios: u64,
     /// When copying must have ended.
     pub deadline: Deadline,
 }
@@ -149,8 +140,6 @@ impl RangeCopy {
         let path = target
             .into
             .join(if whole_only { name + UNFINISHED } else { name });
-        let meta = meta_from(first, from_unix_ns);
-        let devices = meta.devices.clone();
         let access = target.access;
         let options = WriterOptions {
             keep_bytes,
@@ -158,17 +147,12 @@ impl RangeCopy {
             devices_table: true,
             ..WriterOptions::default()
         };
-        let writer = RecordingWriter::create(&path, meta, options)?;
-        let target = target.clone();
         Ok(RangeCopy {
-            target,
-            writer,
-            path,
-            devices,
+            target: target.clone(),
+            copy: RecordingCopy::create(&path, first.meta(), from_unix_ns, options)?,
             from_unix_ns,
             copied_to_unix_ns: from_unix_ns,
             is_limited: keep_bytes.is_some(),
-            ios: 0,
             deadline: Deadline::default(),
         })
     }
@@ -178,18 +162,18 @@ impl RangeCopy {
         self.copied_to_unix_ns
     }
 
+    /// I/Os in it.
+    pub fn ios(&self) -> u64 {
+        self.copy.ios()
+    }
+
     /// Puts a remark at where it is copied to.
     ///
     /// # Errors
     /// The file system refuses.
     pub fn mark(&mut self, text: &str) -> Result<()> {
         let at_ns = self.copied_to_unix_ns - self.from_unix_ns;
-        let mark = Mark {
-            at_ns,
-            kind: Mark::REMARK.to_owned(),
-            text: text.to_owned(),
-        };
-        Ok(self.writer.push(&Observation::Mark(mark))?)
+        self.copy.remark(at_ns, text)
     }
 
     /// Copies what there is from where it ends up to `to_unix_ns`, as long as `goes_on` agrees to what it takes of the disk;
@@ -203,75 +187,30 @@ impl RangeCopy {
         is_last: bool,
         goes_on: impl Fn(u64) -> bool,
     ) -> Result<bool> {
+        let deadline = self.deadline;
+        let mut goes_on = |taken| {
+            deadline.check()?;
+            Ok(goes_on(taken))
+        };
+        let late = if is_last {
+            LateLoss::Cut
+        } else {
+            LateLoss::LeftOut
+        };
         for recording in self.target.holding(self.copied_to_unix_ns, to_unix_ns)? {
-            let shift_ns = self.from_unix_ns - recording.meta().start_unix_ns;
-            let from_ns = (self.copied_to_unix_ns - recording.meta().start_unix_ns).max(0);
-            let to_ns = to_unix_ns - recording.meta().start_unix_ns;
-            self.take_devices(&recording, shift_ns)?;
+            let start_unix_ns = recording.meta().start_unix_ns;
+            let from_ns = (self.copied_to_unix_ns - start_unix_ns).max(0);
             if self.copied_to_unix_ns == self.from_unix_ns {
-                self.copy_names_before(&recording, from_ns, shift_ns)?;
+                self.copy.add_names_before(&recording, from_ns)?;
             }
-            for (n, o) in recording.observations(from_ns..to_ns).enumerate() {
-                let mut o = o?;
-                if let Observation::Lost(lost) = &mut o {
-                    if lost.to_ns < from_ns || (lost.to_ns >= to_ns && !is_last) {
-                        continue;
-                    }
-                    lost.to_ns = lost.to_ns.min(to_ns);
-                }
-                self.ios += u64::from(matches!(o, Observation::Io(_)));
-                let at_ns = o.at_ns() - shift_ns;
-                self.writer.push(&moved(o, shift_ns))?;
-                if n % TICK == 0 && !self.tick(at_ns, &goes_on)? {
-                    return Ok(false);
-                }
+            let range = from_ns..to_unix_ns - start_unix_ns;
+            if !self.copy.add(&recording, &range, late, &mut goes_on)? {
+                return Ok(false);
             }
         }
         self.copied_to_unix_ns = to_unix_ns.max(self.copied_to_unix_ns);
-        self.tick(self.copied_to_unix_ns - self.from_unix_ns, &goes_on)
-    }
-
-    fn tick(&mut self, at_ns: i64, goes_on: &impl Fn(u64) -> bool) -> Result<bool> {
-        self.deadline.check()?;
-        self.writer.tick(at_ns.max(0))?;
-        let status = self.writer.status();
-        if status.full {
-            bail!("the disk is full");
-        }
-        Ok(goes_on(status.disk_bytes))
-    }
-
-    /// What was looked up before a stretch names what is in it.
-    fn copy_names_before(
-        &mut self,
-        recording: &Recording,
-        from_ns: i64,
-        shift_ns: i64,
-    ) -> Result<()> {
-        let mut newest = std::collections::HashMap::new();
-        for batch in recording.names(i64::MIN..from_ns) {
-            newest.extend(batch?.into_iter().map(|name| (name.of, name)));
-        }
-        newest.into_values().try_for_each(|name| {
-            Ok(self
-                .writer
-                .push(&moved(Observation::Name(name), shift_ns))?)
-        })
-    }
-
-    fn take_devices(&mut self, recording: &Recording, shift_ns: i64) -> Result<()> {
-        let known: HashSet<(i32, String)> = self
-            .devices
-            .iter()
-            .map(|d| (d.id.0, d.name.clone()))
-            .collect();
-        let mut new = devices_from(&recording.meta().devices, shift_ns);
-        new.retain(|d| !known.contains(&(d.id.0, d.name.clone())));
-        if new.is_empty() {
-            return Ok(());
-        }
-        self.devices.append(&mut new);
-        Ok(self.writer.set_devices(self.devices.clone())?)
+        let at_ns = self.copied_to_unix_ns - self.from_unix_ns;
+        self.copy.tick(at_ns, &mut goes_on)
     }
 
     /// Ends it at where it is copied to, or at `to_unix_ns` if that is earlier.
@@ -281,32 +220,21 @@ impl RangeCopy {
     pub fn finish(self, to_unix_ns: i64) -> Result<FinishedCopy> {
         let RangeCopy {
             target,
-            writer,
-            path,
+            copy,
             from_unix_ns,
             copied_to_unix_ns,
             is_limited,
-            ios,
             ..
         } = self;
         let to_unix_ns = to_unix_ns.min(copied_to_unix_ns);
-        writer.finish(to_unix_ns - from_unix_ns, RecorderCost::default())?;
+        let (path, ios) = (copy.path().to_owned(), copy.ios());
+        copy.finish(to_unix_ns - from_unix_ns, RecorderCost::default())?;
         if !is_limited {
             complete_rollups(&path, target.access)?;
         }
+        let unix_ns = from_unix_ns..to_unix_ns;
         for recording in target.holding(from_unix_ns, to_unix_ns)? {
-            let shift_ns = from_unix_ns - recording.meta().start_unix_ns;
-            for f in read_findings(recording.path())? {
-                let (begins_ns, ends_ns) = (f.from_ns - shift_ns, f.to_ns - shift_ns);
-                if ends_ns >= 0 && begins_ns < to_unix_ns - from_unix_ns {
-                    let moved = StoredFinding {
-                        from_ns: begins_ns.max(0),
-                        to_ns: ends_ns,
-                        ..f
-                    };
-                    put_finding(&path, target.access, &moved)?;
-                }
-            }
+            add_findings(&path, target.access, &unix_ns, &recording)?;
         }
         let whole = path.with_file_name(Root::recording_directory(from_unix_ns));
         if whole != path {
@@ -325,31 +253,9 @@ impl RangeCopy {
     /// # Errors
     /// The file system refuses.
     pub fn discard(self) -> Result<()> {
-        let RangeCopy {
-            target,
-            writer,
-            path,
-            ..
-        } = self;
-        drop(writer);
-        Ok(remove_recording(&path, target.access)?)
-    }
-}
-
-/// The description of a copy that begins at `from_unix_ns`.
-fn meta_from(first: &Recording, from_unix_ns: i64) -> RecordingMeta {
-    let meta = first.meta();
-    let shift_ns = from_unix_ns - meta.start_unix_ns;
-    RecordingMeta {
-        start_unix_ns: from_unix_ns,
-        start_monotonic_ns: meta
-            .start_monotonic_ns
-            .map(|ns| ns.saturating_add(shift_ns)),
-        end_ns: None,
-        devices: devices_from(&meta.devices, shift_ns),
-        cost: RecorderCost::default(),
-        tables: None,
-        ..meta.clone()
+        let path = self.copy.path().to_owned();
+        drop(self.copy);
+        Ok(remove_recording(&path, self.target.access)?)
     }
 }
 
@@ -358,9 +264,12 @@ pub mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use iolens_core::model::{
-        DevId, Inode, Io, LossReason, Lost, Name, Named, Op, Severity, Source,
+        DevId, Device, Inode, Io, LossReason, Lost, Name, Named, Observation, Op, RecordingMeta,
+        Severity, Source, StoredFinding,
     };
-    use iolens_core::store::{IoColumns, read_actors, read_rollups};
+    use iolens_core::store::{
+        IoColumns, RecordingWriter, put_finding, read_actors, read_findings, read_rollups,
+    };
     use serde_json::Map;
     use std::path::Path;
 

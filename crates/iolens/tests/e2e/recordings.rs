@@ -1,4 +1,4 @@
-//! `iolens info`, `ls` and `verify` on recordings of a real device.
+//! `iolens info`, `ls`, `verify`, `cut` and `merge` on recordings of a real device.
 
 use super::machine::{LoopDevice, Recorder, assert_refused, ebpf, run, scene};
 
@@ -37,6 +37,33 @@ fn info_and_ls_agree_with_what_was_recorded() {
     assert!(out.status.success(), "{}", scene(&out));
     let of_ls: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!(of_ls, of_info, "the same document");
+
+    let (part, rest) = (tmp.path().join("part"), tmp.path().join("rest"));
+    let (part, rest) = (part.to_str().unwrap(), rest.to_str().unwrap());
+    let middle = format!("{}", first["duration_s"].as_f64().unwrap() / 2.0);
+    for args in [
+        ["cut", path, "--to", &middle, "-o", part],
+        ["cut", path, "--from", &middle, "-o", rest],
+    ] {
+        let out = run(&args);
+        assert!(out.status.success(), "{}", scene(&out));
+        assert_refused(&run(&args), &["exists already"]);
+    }
+    let both = tmp.path().join("both");
+    let both = both.to_str().unwrap();
+    let out = run(&["merge", rest, part, "-o", both]);
+    assert!(out.status.success(), "{}", scene(&out));
+    let out = run(&["info", path, both, "--json"]);
+    let infos: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let [whole, merged] = [0, 1].map(|i| &infos["recordings"][i]);
+    for fact in ["ios", "lost_ios", "from", "to", "devices"] {
+        assert_eq!(whole[fact], merged[fact], "{fact}");
+    }
+    let out = run(&["merge", path, part, "-o", "/nonexistent/x"]);
+    assert_refused(&out, &["would count twice"]);
+    std::fs::remove_dir_all(part).unwrap();
+    std::fs::remove_dir_all(rest).unwrap();
+    std::fs::remove_dir_all(both).unwrap();
 
     let out = run(&["verify", path]);
     let text = String::from_utf8_lossy(&out.stdout).into_owned();

@@ -1,0 +1,118 @@
+//! What a damaged recording still holds: more than ordinary reading gives, which leaves out a block in which any column is
+//! damaged.
+
+use std::path::Path;
+
+use super::block::{Block, Place};
+use super::disk;
+use super::error::StoreError;
+use super::inventory::{WHOLE, parquet_files};
+use super::parquet_read::{ReadFailure, guarded};
+use super::reader::Recording;
+use super::root::Root;
+use super::schema::Table;
+use super::tables::devices;
+use super::verify::damage_of_whole;
+use crate::model::{RecordingMeta, Source};
+use crate::private::{Access, PrivateDir};
+
+/// Files of whole tables that are longer are not copied: no recorder writes such.
+const MAX_FILE_BYTES: u64 = 4 << 30;
+
+impl Recording {
+    /// Opens a recording both of whose descriptions are damaged. Nothing is known of its host, its devices and where its I/Os
+    /// came from; its start is known where its directory is named after it.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn open_without_description(path: &Path) -> Result<Recording, StoreError> {
+        let start_unix_ns = Root::start_of(path).unwrap_or(0);
+        let source = Source::Import("repair".to_owned());
+        let mut meta = RecordingMeta::new(source, start_unix_ns);
+        meta.limits =
+            vec!["the description was damaged: host, devices and source are not known".to_owned()];
+        Recording::open_as(path, meta, None)
+    }
+
+    /// From now on reads the I/Os of a block whose damage is in optional columns, without these: null means that a value is
+    /// not known. In other tables it may mean something else (a request without `sync` is no fsync). Says which columns those
+    /// are, a line each.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn spare_damaged_columns(&mut self) -> Result<Vec<String>, StoreError> {
+        let mut found = Vec::new();
+        for block in &mut self.blocks[Table::Io as usize - 1] {
+            spare_columns(block, &mut found)?;
+        }
+        Ok(found)
+    }
+}
+
+fn spare_columns(block: &mut Block, found: &mut Vec<String>) -> Result<(), StoreError> {
+    let Place::Group(file, group) = &block.place else {
+        return Ok(());
+    };
+    let (file, group) = (file.clone(), *group);
+    let handle = match disk::open_regular(&file.path) {
+        Ok(handle) => handle,
+        // Reading reports that it is gone.
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(StoreError::io(&file.path, "read", e)),
+    };
+    for (i, column) in Table::Io.columns().iter().enumerate() {
+        if column.required {
+            continue;
+        }
+        match guarded(|| file.column(&handle, group, i).map(drop)) {
+            Err(ReadFailure::Damage(what)) => {
+                block.left_out |= 1 << i;
+                found.push(format!(
+                    "{}: damaged: {what}; it is not known of {} I/Os",
+                    block.describe(),
+                    block.rows
+                ));
+            }
+            Err(ReadFailure::Fatal(e)) => return Err(e),
+            Ok(()) | Err(ReadFailure::Gone) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Copies the files of tables that are written as a whole into the finished recording `to`, whose start is the same. What is
+/// damaged is left out, and comes back in words. The table of devices is not copied: a recording writes its own.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub fn copy_whole_tables(
+    from: &Path,
+    to: &Path,
+    access: Access,
+) -> Result<Vec<String>, StoreError> {
+    let mut damage = Vec::new();
+    for table in WHOLE {
+        if table.name == devices::TABLE.name {
+            continue;
+        }
+        for path in parquet_files(from, table.name)? {
+            let of_file = damage_of_whole(&path, table)?;
+            if !of_file.damage.is_empty() {
+                let place = path.display();
+                let lines = of_file.damage.iter();
+                damage
+                    .extend(lines.map(|what| format!("{place}: damaged: {what}; it is left out")));
+                continue;
+            }
+            let bytes = disk::read_regular(&path, MAX_FILE_BYTES)
+                .map_err(|e| StoreError::io(&path, "read", e))?;
+            let name = Path::new(table.name).join(path.file_name().unwrap_or_default());
+            let written = PrivateDir::open_own(to, access).and_then(|dir| {
+                dir.make_dir(table.name)?;
+                dir.write_atomically(&name, &bytes)
+            });
+            written.map_err(|e| StoreError::io(&to.join(&name), "write", e))?;
+        }
+    }
+    Ok(damage)
+}

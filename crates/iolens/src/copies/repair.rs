@@ -1,0 +1,86 @@
+//! What a damaged recording still holds, as a whole one.
+
+use std::path::Path;
+
+use anyhow::Result;
+use iolens_core::model::{LossReason, RecorderCost};
+use iolens_core::private::Access;
+use iolens_core::store::{Recording, StoreError, WriterOptions, copy_whole_tables, rollup_steps};
+use iolens_recorder::complete_rollups;
+
+use super::output::Interrupt;
+use super::{LateLoss, RecordingCopy};
+
+/// What was saved and what was not.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Repaired {
+    /// I/Os saved.
+    pub ios: u64,
+    /// I/Os in damaged blocks; `None`: of one block not even how many.
+    pub damaged_ios: Option<u64>,
+    /// From start to end.
+    pub length_ns: i64,
+    /// What is not in it as it was recorded, a line each with the file.
+    pub damage: Vec<String>,
+}
+
+/// Writes what can be read of the recording at `from` as one at `to`. Each block that cannot be read is a loss there.
+///
+/// # Errors
+/// `from` is no recording, or of a newer version; something cannot be written; the user asked to end.
+pub fn repair(from: &Path, to: &Path, access: Access, interrupt: &Interrupt) -> Result<Repaired> {
+    let mut damage = Vec::new();
+    let mut recording = match Recording::open(from) {
+        Ok(recording) => recording,
+        // Both descriptions. Anything else that is damaged costs what it holds.
+        Err(e @ StoreError::Damaged { .. }) => {
+            damage.push(e.to_string());
+            Recording::open_without_description(from)?
+        }
+        Err(e) => return Err(e.into()),
+    };
+    damage.extend_from_slice(recording.warnings());
+    damage.extend(recording.spare_damaged_columns()?);
+    let meta = recording.meta().clone();
+    let options = WriterOptions {
+        access,
+        devices_table: from.join("devices").is_dir(),
+        ..WriterOptions::default()
+    };
+    let mut copy = RecordingCopy::create(to, &meta, meta.start_unix_ns, options)?;
+    let mut goes_on = |_| interrupt.check().map(|()| true);
+    copy.add(
+        &recording,
+        &(i64::MIN..i64::MAX),
+        LateLoss::Cut,
+        &mut goes_on,
+    )?;
+    damage.extend_from_slice(copy.damage());
+    let (ios, length_ns) = (copy.ios(), recording.end_ns());
+    // Of a recorder that was killed it is not known.
+    let cost = match meta.end_ns {
+        Some(_) => meta.cost,
+        None => RecorderCost::default(),
+    };
+    copy.finish(length_ns, cost)?;
+    interrupt.check()?;
+    damage.extend(copy_whole_tables(from, to, access)?);
+    if !rollup_steps(from)?.is_empty() {
+        complete_rollups(to, access)?;
+    }
+    let mut damaged_ios = Some(0u64);
+    for lost in Recording::open(to)?.lost(i64::MIN..i64::MAX) {
+        if lost.reason == LossReason::Corrupt {
+            let ios = lost.ios.map(|ios| ios.max(0).unsigned_abs());
+            damaged_ios = damaged_ios
+                .zip(ios)
+                .map(|(sum, ios)| sum.saturating_add(ios));
+        }
+    }
+    Ok(Repaired {
+        ios,
+        damaged_ios,
+        length_ns,
+        damage,
+    })
+}
