@@ -35,7 +35,7 @@ class Case:
 
     def __init__(self, scenario: Scenario, load: str, seed: int, program: Path, length_s: float = LENGTH_S) -> None:
         self.scenario, self.load, self.seed, self.program, self.length_s = scenario, load, seed, program, length_s
-        self.key = f"{scenario.name}-{load}-{seed}"
+        self.key = f"{scenario.name}-{load}-{seed}" + ("-short" if length_s < LENGTH_S else "")
 
     def run(self) -> Line:
         """The line of results."""
