@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
 /// Where prose ends if the terminal is wider, or where there is none: longer lines are hard to read.
 const MAX_PROSE: usize = 112;
 /// A table's first column, which every block repeats, is cut to a third of the width but not below this.
@@ -201,37 +203,68 @@ fn column_width(column: usize, columns: &[String], rows: &[Vec<String>]) -> usiz
     GAP + widths.max().unwrap_or(0)
 }
 
-/// Characters that a terminal shows of `text`: colours take no room.
-fn visible(text: &str) -> usize {
+/// Columns of a terminal that `text` takes: colours take no room, wide characters two columns.
+pub fn visible(text: &str) -> usize {
     let mut n = 0;
-    let mut escape = false;
-    for c in text.chars() {
-        match (escape, c) {
-            (false, '\x1b') => escape = true,
-            (true, 'm') => escape = false,
-            (true, _) => {}
-            (false, _) => n += 1,
-        }
+    let mut rest = text;
+    while let Some(escape) = rest.find('\x1b') {
+        n += rest[..escape].width();
+        let end = rest[escape..].find('m').map(|m| escape + m + 1);
+        rest = &rest[end.unwrap_or(rest.len())..];
     }
-    n
+    n + rest.width()
 }
 
-/// `text` in at most `width` characters: what is too much goes from the middle, because names differ at both ends.
+/// `text` in at most `width` columns: what is too much goes from the middle, because names differ at both ends.
 pub fn cut(text: &str, width: usize) -> String {
-    let n = text.chars().count();
-    if n <= width {
+    if visible(text) <= width {
         return text.to_owned();
     }
     let kept = width.saturating_sub(1);
-    let (head, tail) = (kept / 3, kept - kept / 3);
-    text.chars()
-        .take(head)
-        .chain(['…'])
-        .chain(text.chars().skip(n - tail))
-        .collect()
+    let head = bytes_of_columns(text.char_indices(), kept / 3);
+    let backwards = text.char_indices().rev();
+    let tail = bytes_of_columns(backwards, kept - columns_of(&text[..head]));
+    format!("{}…{}", &text[..head], &text[text.len() - tail..])
 }
 
-/// Breaks at spaces so that lines have at most `width` characters, if words allow.
+/// `text` in at most `width` columns: what is too much goes from the end, as of sentences.
+pub fn cut_end(text: &str, width: usize) -> String {
+    if visible(text) <= width {
+        return text.to_owned();
+    }
+    let kept = width.saturating_sub(1);
+    let head = bytes_of_columns(text.char_indices(), kept);
+    format!("{}…", text[..head].trim_end())
+}
+
+/// How many bytes of these characters fit into `width` columns.
+fn bytes_of_columns(characters: impl Iterator<Item = (usize, char)>, width: usize) -> usize {
+    let mut columns = 0;
+    let mut bytes = 0;
+    for (_, c) in characters {
+        columns += columns_of_char(c);
+        if columns > width {
+            break;
+        }
+        bytes += c.len_utf8();
+    }
+    bytes
+}
+
+fn columns_of(text: &str) -> usize {
+    text.chars().map(columns_of_char).sum()
+}
+
+/// Never less than what the character adds to the columns of a text.
+fn columns_of_char(c: char) -> usize {
+    match c {
+        // It makes the character before it wide.
+        '\u{fe0f}' => 1,
+        c => c.width().unwrap_or(1),
+    }
+}
+
+/// Breaks at spaces so that lines have at most `width` columns, if words allow.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -362,6 +395,25 @@ mod tests {
             ),
             "{wide}"
         );
+    }
+
+    #[test]
+    fn wide_characters_take_two_columns() {
+        assert_eq!(visible("磁盘 a"), 6);
+        assert_eq!(visible("\x1b[1m磁\x1b[0m"), 2);
+        for width in 1..12 {
+            for text in [
+                "磁盘读取进程",
+                "a磁b盘c读",
+                "❤\u{fe0f}❤\u{fe0f}❤\u{fe0f}❤\u{fe0f}xyz",
+                "e\u{301}e\u{301}e\u{301}e\u{301}12345678",
+            ] {
+                assert!(visible(&cut(text, width)) <= width, "{text} {width}");
+                assert!(visible(&cut_end(text, width)) <= width, "{text} {width}");
+            }
+        }
+        assert_eq!(cut("磁盘读取进程", 8), "磁…进程");
+        assert_eq!(cut_end("one two three", 9), "one two…");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use iolens_core::analysis::counters::pressure::HostPressure;
 use iolens_core::analysis::heat::TimePart;
 use iolens_core::model::{CallHistogram, Class, DevId, Device, Io, Lost, Names, PressureSample};
+use jiff::tz::TimeZone;
 
 /// Length of a column.
 pub const COLUMN_NS: i64 = 100_000_000;
@@ -160,6 +161,8 @@ pub struct FlowSum {
 pub struct History {
     /// Wall clock of the start.
     pub start_unix_ns: i64,
+    /// In which times of day are shown.
+    pub zone: TimeZone,
     /// Devices that are known.
     pub devices: Vec<Device>,
     /// Names of files and control groups.
@@ -190,6 +193,7 @@ impl History {
     pub fn new(start_unix_ns: i64, max_ios: usize) -> History {
         History {
             start_unix_ns,
+            zone: TimeZone::system(),
             devices: Vec::new(),
             names: Names::default(),
             complete_to_ns: 0,

@@ -21,7 +21,6 @@ use iolens_core::model::{Device, RecordingMeta};
 use iolens_observe::counters::monotonic_ns;
 use iolens_observe::topology::wall_clock_ns;
 use iolens_recorder::Feed;
-use jiff::tz::TimeZone;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, DisableMouseCapture, EnableMouseCapture, Event};
@@ -202,7 +201,7 @@ impl Screen {
                 Outcome::Stories(found) => {
                     self.stories_made = Some(Instant::now());
                     let times = Times::new(
-                        Clock::Wall(TimeZone::system()),
+                        Clock::Wall(self.history.zone.clone()),
                         self.history.start_unix_ns,
                         0,
                     );

@@ -2,7 +2,6 @@
 
 use iolens_core::model::{DevId, find_device};
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 
 use super::analyst::{Whose, key_of};
 use super::history::History;
@@ -44,7 +43,7 @@ pub fn clock(history: &History, at_ns: i64, decimals: usize) -> String {
     let Ok(timestamp) = Timestamp::from_nanosecond(unix_ns) else {
         return format!("{:.decimals$} s", at_ns as f64 / 1e9);
     };
-    time_of_day(&timestamp.to_zoned(TimeZone::system()), decimals)
+    time_of_day(&timestamp.to_zoned(history.zone.clone()), decimals)
 }
 
 /// From when on there are single I/Os: older ones have gone.

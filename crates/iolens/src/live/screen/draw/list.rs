@@ -7,10 +7,11 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
+use super::grid::{Grid, GridColumn, GridItem, GridRow};
 use super::{Scene, put, row, rows};
 use crate::live::screen::state::{OpenCell, ScreenView};
 use crate::live::screen::words;
-use crate::present::layout::{count_of, cut, size};
+use crate::present::layout::{count_of, cut_end, size};
 
 /// Draws the list.
 pub(super) fn cell(scene: &Scene, view: &mut ScreenView, area: Rect, buffer: &mut Buffer) {
@@ -30,10 +31,13 @@ pub(super) fn cell(scene: &Scene, view: &mut ScreenView, area: Rect, buffer: &mu
     if found.n > found.ios.len() as u64 {
         text.push_str(&format!(", the slowest {}", found.ios.len()));
     }
+    let text = cut_end(&text, usize::from(area.width));
     let x = put(buffer, heading, area.x, &text, palette.heading());
-    put(buffer, heading, x, "   Backspace: back", palette.faint());
+    let hint = "   Backspace: back";
+    if usize::from(area.right() - x) >= hint.len() {
+        put(buffer, heading, x, hint, palette.faint());
+    }
     let body = rows(area, 1, area.height.saturating_sub(1));
-    let height = usize::from(body.height);
     if found.ios.is_empty() {
         let kept = scene.history.ios_from_ns();
         let text = match kept.filter(|ns| *ns > open.from_ns) {
@@ -43,10 +47,37 @@ pub(super) fn cell(scene: &Scene, view: &mut ScreenView, area: Rect, buffer: &mu
         put(buffer, row(body, 0), area.x + 1, &text, palette.faint());
         return;
     }
+    let body = rows(body, 1, body.height.saturating_sub(1));
+    let height = usize::from(body.height);
     view.scroll = view.scroll.min(found.ios.len().saturating_sub(height));
-    for (line, (io, wait)) in found.ios.iter().skip(view.scroll).take(height).enumerate() {
-        let text = io_line(scene, io, wait.as_ref(), usize::from(area.width));
-        put(buffer, row(body, line as u16), area.x, &text, Style::new());
+    let mut grid_rows = Vec::new();
+    for (io, wait) in found.ios.iter().skip(view.scroll).take(height) {
+        grid_rows.push(io_row(scene, io, wait.as_ref()));
+    }
+    let grid = Grid {
+        columns: vec![
+            GridColumn::words("completed", 0),
+            GridColumn::words("process", 0),
+            GridColumn::words("class", 3),
+            GridColumn::numbers("size", 4),
+            GridColumn::numbers("in queue", 1),
+            GridColumn::numbers("in device", 2),
+        ],
+        name_column: 1,
+        items_title: Some("waited for"),
+        rows: grid_rows,
+    };
+    let lines = grid.lines(0, height, usize::from(area.width));
+    put(
+        buffer,
+        row(area, 1),
+        area.x,
+        &lines.title,
+        palette.heading(),
+    );
+    for (line, text) in lines.rows.iter().enumerate() {
+        let text = text.trim_end();
+        put(buffer, row(body, line as u16), area.x, text, Style::new());
     }
     view.geometry.hidden_lines = found.ios.len().saturating_sub(view.scroll + height);
 }
@@ -60,42 +91,44 @@ fn heading_of(scene: &Scene, open: &OpenCell) -> String {
     )
 }
 
-/// When, who, what, where, how long, and for whom it waited.
-fn io_line(scene: &Scene, io: &Io, wait: Option<&IoWait>, width: usize) -> String {
+/// When, who, what, how long, for whom it waited, and where.
+fn io_row(scene: &Scene, io: &Io, wait: Option<&IoWait>) -> GridRow {
     let history = scene.history;
-    let process = words::group(history, GroupBy::Process.key(io));
-    let name_width = (width / 6).clamp(12, 24);
     let queue = match io.queue_ns {
         Some(ns) => words::short_time(ns as f64),
         None => "-".to_owned(),
     };
-    let mut text = format!(
-        " {} {:<name_width$} {:<7} {:>8}  queue {queue:>7}  device {:>7}",
+    let cells = vec![
         words::clock(history, io.done_ns, 3),
-        cut(&process, name_width),
-        io.class().name(),
+        words::group(history, GroupBy::Process.key(io)),
+        io.class().name().to_owned(),
         size(io.bytes as f64),
+        queue,
         words::short_time(io.device_ns as f64),
-    );
-    if let Some(wait) = wait {
-        text.push_str(&waited_for(scene, wait));
-    }
+    ];
+    let item = |text: String, figure: String| GridItem { text, figure };
+    let mut items = Vec::new();
+    items.push(match wait {
+        Some(wait) => waited_for(scene, wait),
+        None => item("not known".to_owned(), String::new()),
+    });
     if let Some(error) = io.error.filter(|e| *e != 0) {
-        text.push_str(&format!("  error {error}"));
+        items.push(item("error".to_owned(), error.to_string()));
     }
     let device = words::device(history, io.dev);
-    text.push_str(&format!("  {device}"));
-    if let Some(sector) = io.sector {
-        text.push_str(&format!(" sector {sector}"));
+    match io.sector {
+        Some(sector) => items.push(item(format!("{device} sector"), sector.to_string())),
+        None => items.push(item(device, String::new())),
     }
     let file = GroupBy::File.key(io);
     if matches!(file, GroupKey::File(Some(_))) {
-        text.push_str(&format!("  {}", words::group(history, file)));
+        items.push(item(words::group(history, file), String::new()));
     }
-    text
+    GridRow { cells, items }
 }
 
-fn waited_for(scene: &Scene, wait: &IoWait) -> String {
+/// What it waited for most.
+fn waited_for(scene: &Scene, wait: &IoWait) -> GridItem {
     let parts = [
         ("self", wait.own_ns),
         ("held", wait.held_ns),
@@ -105,12 +138,18 @@ fn waited_for(scene: &Scene, wait: &IoWait) -> String {
     ];
     let most = parts.iter().max_by_key(|p| p.1).copied();
     let Some((name, ns)) = most.filter(|p| p.1 > wait.undisturbed_ns / 4) else {
-        return "  undisturbed".to_owned();
+        return GridItem {
+            text: "nothing".to_owned(),
+            figure: String::new(),
+        };
     };
     let program = wait.behind.and_then(|g| g.program);
-    let (name, ns) = match program.filter(|_| name == "others") {
+    let (text, ns) = match program.filter(|_| name == "others") {
         Some(program) => (words::process(scene.history, &program), wait.behind_ns),
         None => (name.to_owned(), ns),
     };
-    format!("  behind {name} {}", words::short_time(ns as f64))
+    GridItem {
+        text,
+        figure: words::short_time(ns as f64),
+    }
 }

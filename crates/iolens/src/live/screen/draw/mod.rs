@@ -1,5 +1,6 @@
 //! A frame: pure functions from what is known and what is shown to characters.
 
+mod grid;
 mod list;
 mod stories;
 mod tables;
@@ -17,6 +18,7 @@ use super::palette::Palette;
 use super::state::{LatencyScale, ScreenView};
 use super::words;
 use crate::present::escape::terminal;
+use crate::present::layout::{cut, cut_end, visible};
 use iolens_core::analysis::heat::TimePart;
 pub use stories::StoryLog;
 
@@ -81,9 +83,10 @@ pub fn frame(
     let from_ns = end_ns - view.step_ns() * i64::from(heat_width);
     view.devices = scene.history.active_devices(i64::MIN / 2, i64::MAX / 2);
     top::header(scene, view, end_ns, row(area, 0), buffer);
-    let shown = top::shown_devices(scene, view, from_ns, end_ns, area.height);
+    let (shown, hidden) = top::shown_devices(scene, view, from_ns, end_ns, area.height);
     let device_lines = (shown.len() as u16).max(1);
-    top::devices(scene, &shown, end_ns, rows(area, 1, device_lines), buffer);
+    let devices_area = rows(area, 1, device_lines);
+    top::devices(scene, &shown, hidden, end_ns, devices_area, buffer);
     let body = rows(area, 1 + device_lines, area.height - 2 - device_lines);
     top::footer(scene, view, row(area, area.height - 1), buffer);
     if view.help {
@@ -174,18 +177,21 @@ fn picture(
 ) {
     let palette = scene.palette;
     let history = scene.history;
-    title(scene, view, row(area, 0), buffer);
+    let step_ns = view.step_ns();
+    let width = usize::from(area.width - LABEL - 1);
+    let to_ns = from_ns + step_ns * width as i64;
+    title(scene, view, from_ns, to_ns, row(area, 0), buffer);
+    // Where I/Os are missing, a line between the picture and the times says in which columns.
+    let loss_lines = u16::from(history.is_lossy(from_ns, to_ns));
     let cells = Rect {
         x: area.x + LABEL + 1,
         y: area.y + 1,
-        width: area.width - LABEL - 1,
-        height: area.height.saturating_sub(2),
+        width: width as u16,
+        height: area.height.saturating_sub(2 + loss_lines),
     };
     if cells.height == 0 {
         return;
     }
-    let step_ns = view.step_ns();
-    let width = usize::from(cells.width);
     let columns = cache.columns(history, &view.selection(), from_ns, step_ns, width);
     let rows_per_line = if palette.has_halves() { 2 } else { 1 };
     let scale = heat::scale(&columns, usize::from(cells.height) * rows_per_line);
@@ -204,17 +210,20 @@ fn picture(
     };
     map.render(cells, buffer);
     if columns.iter().all(|c| c.entries().is_empty()) {
-        let text = nothing_drawn(scene, view, from_ns, from_ns + step_ns * width as i64);
+        let text = nothing_drawn(scene, view, from_ns, to_ns);
         let middle = row(cells, cells.height / 2);
         put(buffer, middle, cells.x + 2, &text, palette.faint());
     }
     latency_axis(scale, rows_per_line, palette, area, cells, buffer);
+    if loss_lines > 0 {
+        losses(scene, from_ns, step_ns, row(area, area.height - 2), buffer);
+    }
     time_axis(scene, from_ns, step_ns, row(area, area.height - 1), buffer);
     if let Some((column, marked_row)) = marked {
         let text = under_mark(&columns[column], scale, marked_row);
         let from_bottom = (marked_row / rows_per_line) as u16;
         let line = row(cells, cells.height.saturating_sub(1 + from_bottom));
-        let length = text.chars().count() as u16;
+        let length = visible(&text) as u16;
         // To the right of the mark, or to its left where there is no room.
         let right = cells.x + column as u16 + 2;
         let x = if right + length <= cells.right() {
@@ -259,7 +268,14 @@ fn nothing_drawn(scene: &Scene, view: &ScreenView, from_ns: i64, to_ns: i64) -> 
     "none of the I/Os in this time is selected".to_owned()
 }
 
-fn title(scene: &Scene, view: &ScreenView, area: Rect, buffer: &mut Buffer) {
+fn title(
+    scene: &Scene,
+    view: &ScreenView,
+    from_ns: i64,
+    to_ns: i64,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
     let palette = scene.palette;
     let history = scene.history;
     let class = view.class.map_or("all", |c| c.name());
@@ -270,7 +286,7 @@ fn title(scene: &Scene, view: &ScreenView, area: Rect, buffer: &mut Buffer) {
     };
     let device = match view.device {
         Some(dev) => words::device(history, dev),
-        None => "all devices".to_owned(),
+        None => all_devices(scene, view, from_ns, to_ns),
     };
     let mut text = if view.class.is_some() {
         format!(" {class} {what}, {device}")
@@ -284,21 +300,40 @@ fn title(scene: &Scene, view: &ScreenView, area: Rect, buffer: &mut Buffer) {
     if !view.filter.is_empty() {
         text.push_str(&format!(" /{}", terminal(&view.filter)));
     }
+    let step = format!(" {} a column ", words::short_time(view.step_ns() as f64));
+    let line_to = area.right().saturating_sub(visible(&step) as u16);
+    let room = usize::from(line_to.saturating_sub(area.x + 1));
+    let text = cut(&text, room);
     let mut x = put(buffer, area, area.x, &text, palette.heading());
-    if let Some(pattern) = pattern(scene, view) {
+    let pattern = pattern(scene, view);
+    if let Some(pattern) = pattern.filter(|p| visible(&text) + visible(p) <= room) {
         x = put(buffer, area, x, &pattern, palette.faint());
     }
-    let step = format!(" {} a column ", words::short_time(view.step_ns() as f64));
-    let length = step.chars().count() as u16;
     let line = palette.text("─", "-");
-    let line_to = area.right().saturating_sub(length);
     x = put(buffer, area, x, " ", palette.faint());
     while x < line_to {
         x = put(buffer, area, x, line, palette.faint());
     }
-    if x <= line_to {
-        put(buffer, area, line_to, &step, palette.faint());
+    put(buffer, area, line_to, &step, palette.faint());
+}
+
+/// All devices, and which of those with I/O are left out because their I/Os would count twice.
+fn all_devices(scene: &Scene, view: &ScreenView, from_ns: i64, to_ns: i64) -> String {
+    const NAMED: usize = 3;
+    let active = scene.history.active_devices(from_ns, to_ns);
+    let mut left_out = Vec::new();
+    for dev in active.iter().filter(|d| view.above.contains(d)) {
+        left_out.push(words::device(scene.history, *dev));
     }
+    if left_out.is_empty() {
+        return "all devices".to_owned();
+    }
+    let more = match left_out.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    left_out.truncate(NAMED);
+    format!("all devices but {}{more}", left_out.join(", "))
 }
 
 /// What the I/Os are like of what was opened.
@@ -351,35 +386,12 @@ fn latency_axis(
     }
 }
 
-/// Times of day, and marks under columns in which I/Os are missing.
-fn time_axis(scene: &Scene, from_ns: i64, step_ns: i64, area: Rect, buffer: &mut Buffer) {
-    const SPACING: u16 = 20;
+/// Marks under columns in which I/Os are missing.
+fn losses(scene: &Scene, from_ns: i64, step_ns: i64, area: Rect, buffer: &mut Buffer) {
     let palette = scene.palette;
-    put(
-        buffer,
-        area,
-        area.x + LABEL,
-        palette.text("└", "+"),
-        palette.faint(),
-    );
+    let edge = palette.text("│", "|");
+    put(buffer, area, area.x + LABEL, edge, palette.faint());
     let first = area.x + LABEL + 1;
-    let mut x = first;
-    while x + 9 < area.right() {
-        let at_ns = from_ns + i64::from(x - first) * step_ns;
-        if at_ns >= scene.history.range_ns().start {
-            let decimals = usize::from(step_ns < 500_000_000);
-            let text = format!(
-                "{}{}",
-                palette.text("╵", "'"),
-                words::clock(scene.history, at_ns, decimals)
-            );
-            put(buffer, area, x, &text, palette.faint());
-        }
-        x += SPACING;
-    }
-    if scene.history.lost.is_empty() {
-        return;
-    }
     for x in first..area.right() {
         let at_ns = from_ns + i64::from(x - first) * step_ns;
         if scene.history.is_lossy(at_ns, at_ns + step_ns) {
@@ -388,50 +400,116 @@ fn time_axis(scene: &Scene, from_ns: i64, step_ns: i64, area: Rect, buffer: &mut
     }
 }
 
-/// All keys.
-const KEYS: [(&str, &str); 19] = [
-    ("d", "next device, after the last all together"),
-    ("p c f", "rows by process, control group, file"),
-    ("g", "rows by the next of these (of actors: by device too)"),
-    ("w", "who waits for whom, or who does the I/O"),
-    ("r", "reads, writes, all"),
-    ("t", "total time, time in queue, time in device"),
-    ("+ -", "shorter, longer columns"),
-    ("space", "hold the time, go on"),
-    ("arrows", "mark a cell; the time is held, and follows"),
-    ("Enter", "on a cell: its I/Os, and what each waited for"),
-    ("Tab", "to the table; Enter there: this one alone"),
-    ("Backspace", "back"),
-    ("PgUp PgDn", "half a screen back, forward"),
-    ("Home End", "the oldest that is kept, now"),
-    ("/", "what has this in its name; empty: all"),
-    ("mouse", "click a cell or a row, wheel: time"),
-    ("rates", "of the last second; p50, p99: of the last ten"),
-    ("!", "under a column: I/Os are missing"),
-    ("q", "end"),
+/// Times of day.
+fn time_axis(scene: &Scene, from_ns: i64, step_ns: i64, area: Rect, buffer: &mut Buffer) {
+    const SPACING: u16 = 20;
+    let palette = scene.palette;
+    let corner = palette.text("└", "+");
+    put(buffer, area, area.x + LABEL, corner, palette.faint());
+    let decimals = usize::from(step_ns < 500_000_000);
+    let tick = palette.text("╵", "'");
+    let first = area.x + LABEL + 1;
+    let mut x = first;
+    while x < area.right() {
+        let at_ns = from_ns + i64::from(x - first) * step_ns;
+        let time = words::clock(scene.history, at_ns, decimals);
+        let text = format!("{tick}{time}");
+        let fits = visible(&text) <= usize::from(area.right() - x);
+        if fits && at_ns >= scene.history.range_ns().start {
+            put(buffer, area, x, &text, palette.faint());
+        }
+        x += SPACING;
+    }
+}
+
+/// All keys: what each does, and the same in a few words.
+const KEYS: [(&str, &str, &str); 19] = [
+    (
+        "d",
+        "next device, after the last all together",
+        "next device",
+    ),
+    (
+        "p c f",
+        "rows by process, control group, file",
+        "process group file",
+    ),
+    (
+        "g",
+        "rows by the next of these (of actors: by device too)",
+        "next of these",
+    ),
+    (
+        "w",
+        "who waits for whom, or who does the I/O",
+        "other table",
+    ),
+    ("r", "reads, writes, all", "reads, writes, all"),
+    (
+        "t",
+        "total time, time in queue, time in device",
+        "total queue device",
+    ),
+    ("+ -", "shorter, longer columns", "time of a column"),
+    ("space", "hold the time, go on", "hold, go on"),
+    (
+        "arrows",
+        "mark a cell; the time is held, and follows",
+        "mark a cell",
+    ),
+    (
+        "Enter",
+        "on a cell: its I/Os, and what each waited for",
+        "I/Os of the cell",
+    ),
+    (
+        "Tab",
+        "to the table; Enter there: this one alone",
+        "table; Enter opens",
+    ),
+    ("Backspace", "back", "back"),
+    ("PgUp PgDn", "half a screen back, forward", "half a screen"),
+    ("Home End", "the oldest that is kept, now", "oldest, now"),
+    (
+        "/",
+        "what has this in its name; empty: all",
+        "filter by name",
+    ),
+    (
+        "mouse",
+        "click a cell or a row, wheel: time",
+        "cell, row; time",
+    ),
+    (
+        "rates",
+        "of the last second; p50, p99: of the last ten",
+        "1 s, p50 p99 10 s",
+    ),
+    ("!", "under a column: I/Os are missing", "I/Os are missing"),
+    ("q", "end", "end"),
 ];
+/// Columns for the names of the keys.
+const KEY_WIDTH: u16 = 11;
 
 fn help(palette: Palette, area: Rect, buffer: &mut Buffer) {
     // Two columns where one is too short.
-    let per_column = if usize::from(area.height) >= KEYS.len() {
-        KEYS.len()
-    } else {
+    let is_long = usize::from(area.height) < KEYS.len();
+    let per_column = if is_long {
         KEYS.len().div_ceil(2)
-    };
-    let column_width = if per_column == KEYS.len() {
-        area.width
     } else {
-        area.width / 2
+        KEYS.len()
     };
-    for (i, (key, meaning)) in KEYS.iter().enumerate() {
+    let column_width = if is_long { area.width / 2 } else { area.width };
+    let room = usize::from(column_width - KEY_WIDTH - 1);
+    let all_fit = KEYS.iter().all(|k| visible(k.1) <= room);
+    for (i, (key, meaning, in_short)) in KEYS.iter().enumerate() {
         let at = row(area, (i % per_column) as u16);
         let x = area.x + (i / per_column) as u16 * column_width;
-        let column = Rect {
-            x,
-            width: column_width,
-            ..at
-        };
-        put(buffer, column, x + 1, key, palette.heading());
-        put(buffer, column, x + 11, meaning, Style::new());
+        put(buffer, at, x + 1, key, palette.heading());
+        let text = cut_end(if all_fit { meaning } else { in_short }, room);
+        put(buffer, at, x + KEY_WIDTH, &text, Style::new());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use ratatui::style::Style;
 use super::{Scene, put, row, rows};
 use crate::live::screen::words;
 use crate::present::escape::terminal;
-use crate::present::layout::wrapped;
+use crate::present::layout::{cut, cut_end, wrapped};
 use crate::present::stories::StoryText;
 
 /// Stories that ended longer ago than this are forgotten.
@@ -71,6 +71,7 @@ pub(super) fn stories(scene: &Scene, area: Rect, buffer: &mut Buffer) {
                 words::clock(scene.history, story.to_ns, 0),
                 terminal(&story.text)
             );
+            let text = cut_end(&text, usize::from(area.width));
             put(buffer, area, area.x, &text, palette.faint());
         }
         return;
@@ -84,11 +85,20 @@ pub(super) fn stories(scene: &Scene, area: Rect, buffer: &mut Buffer) {
         return;
     }
     let width = usize::from(area.width.saturating_sub(12)).max(10);
+    let height = usize::from(body.height);
     let mut line = 0;
     for story in log.ordered() {
-        let lines = wrapped(&terminal(&story.text), width);
-        if line > 0 && line + lines.len() > usize::from(body.height) {
+        let mut lines = wrapped(&terminal(&story.text), width);
+        if line > 0 && line + lines.len() > height {
             break;
+        }
+        // Of the first story as much is shown as fits.
+        if lines.len() > height {
+            lines.truncate(height);
+            if let Some(last) = lines.last_mut() {
+                last.push_str(" …");
+                *last = cut_end(last, width);
+            }
         }
         let time = words::clock(scene.history, story.to_ns, 0);
         put(
@@ -100,7 +110,7 @@ pub(super) fn stories(scene: &Scene, area: Rect, buffer: &mut Buffer) {
         );
         for text in lines {
             let at = row(body, line as u16);
-            put(buffer, at, area.x + 11, &text, Style::new());
+            put(buffer, at, area.x + 11, &cut(&text, width), Style::new());
             line += 1;
         }
     }

@@ -1,11 +1,12 @@
 //! The table below the picture: who waits for whom, or who does the I/O.
 
-use iolens_core::analysis::timeline::GroupBy;
+use iolens_core::analysis::timeline::{GroupBy, GroupKey};
 use iolens_core::model::Class;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
+use super::grid::{Grid, GridColumn, GridItem, GridRow};
 use super::{Scene, put, row, rows};
 use crate::live::screen::analyst::{ActorRow, MadeTables, WaitCause, WaitRow, key_of};
 use crate::live::screen::state::{Focus, ScreenView, ShownTable};
@@ -17,15 +18,6 @@ use crate::present::layout::{cut, size};
 const MIN_CAUSE_SHARE: f64 = 0.05;
 /// A row that lost less than this share of its I/O time waited for no other.
 const MIN_LOST_SHARE: f64 = 0.05;
-
-/// Titles and cells of a table, and what each row stands for.
-struct Grid {
-    titles: Vec<&'static str>,
-    /// Which columns hold numbers.
-    is_number: Vec<bool>,
-    rows: Vec<Vec<String>>,
-    keys: Vec<iolens_core::analysis::timeline::GroupKey>,
-}
 
 /// Draws it over the time in view.
 pub(super) fn table(
@@ -47,11 +39,10 @@ pub(super) fn table(
         );
         return;
     };
-    let grid = match view.table {
-        ShownTable::Waits => waits(scene, view, tables, area.width),
-        ShownTable::Actors => actors(scene, tables, area.width),
+    let (grid, keys) = match view.table {
+        ShownTable::Waits => waits(scene, view, tables),
+        ShownTable::Actors => actors(scene, tables),
     };
-    let body = rows(area, 1, area.height.saturating_sub(1));
     if grid.rows.is_empty() {
         let what = match view.table {
             ShownTable::Waits => " who waits",
@@ -59,10 +50,10 @@ pub(super) fn table(
         };
         put(buffer, row(area, 0), area.x, what, palette.heading());
         let text = nothing(scene, tables, from_ns, end_ns);
-        put(buffer, row(body, 0), area.x + 1, &text, palette.faint());
+        put(buffer, row(area, 1), area.x + 1, &text, palette.faint());
         return;
     }
-    draw(scene, view, grid, area, body, buffer);
+    draw(scene, view, grid, keys, area, buffer);
 }
 
 fn nothing(scene: &Scene, tables: &MadeTables, from_ns: i64, end_ns: i64) -> String {
@@ -74,95 +65,58 @@ fn nothing(scene: &Scene, tables: &MadeTables, from_ns: i64, end_ns: i64) -> Str
     "no program in this time".to_owned()
 }
 
-/// The cells, each column as wide as its widest one; the last one has what is left.
+/// The rows that fit, with the marked one in sight.
 fn draw(
     scene: &Scene,
     view: &mut ScreenView,
     grid: Grid,
+    keys: Vec<GroupKey>,
     area: Rect,
-    body: Rect,
     buffer: &mut Buffer,
 ) {
     let palette = scene.palette;
+    let body = rows(area, 1, area.height.saturating_sub(1));
     let height = usize::from(body.height);
-    view.row = view.row.min(grid.rows.len() - 1);
+    view.row = view.row.min(keys.len().saturating_sub(1));
     let has_focus = view.focus == Focus::Table;
-    // The marked row stays in sight.
     let first = if has_focus && view.row >= height {
         view.row + 1 - height
     } else {
         0
     };
-    let shown = &grid.rows[first..grid.rows.len().min(first + height)];
-    let columns = grid.titles.len();
-    let mut widths = Vec::new();
-    for column in 0..columns {
-        let cells = shown.iter().map(|r| r[column].chars().count());
-        let widest = cells.chain([grid.titles[column].chars().count()]).max();
-        widths.push(widest.unwrap_or(0));
-    }
-    widths[0] = widths[0].min(usize::from(area.width) * 3 / 8).max(10);
-    let line_of = |cells: &[&str], marker: &str| {
-        let mut text = marker.to_owned();
-        for (i, cell) in cells.iter().enumerate() {
-            let width = widths[i];
-            let cell = cut(cell, if i + 1 == columns { usize::MAX } else { width });
-            if grid.is_number[i] {
-                text.push_str(&format!("{cell:>width$}  "));
-            } else {
-                text.push_str(&format!("{cell:<width$}  "));
-            }
-        }
-        text
-    };
-    let title = line_of(&grid.titles, " ");
-    put(
-        buffer,
-        row(area, 0),
-        area.x,
-        title.trim_end(),
-        palette.heading(),
-    );
-    for (i, cells) in shown.iter().enumerate() {
-        let cells: Vec<&str> = cells.iter().map(String::as_str).collect();
-        let is_marked = has_focus && first + i == view.row;
-        let line = line_of(&cells, " ");
-        let style = if is_marked {
+    let lines = grid.lines(first, height, usize::from(area.width));
+    let title = lines.title.trim_end();
+    put(buffer, row(area, 0), area.x, title, palette.heading());
+    for (i, line) in lines.rows.iter().enumerate() {
+        let style = if has_focus && first + i == view.row {
             palette.selected()
         } else {
             Style::new()
         };
         put(buffer, row(body, i as u16), area.x, line.trim_end(), style);
     }
-    let hidden = grid.rows.len() - shown.len();
-    if hidden > 0 {
-        let text = format!(" {hidden} more ");
-        let x = area.right().saturating_sub(text.len() as u16);
-        put(buffer, row(area, 0), x, &text, palette.faint());
-    }
     view.geometry.table = Rect {
-        height: shown.len() as u16,
+        height: lines.rows.len() as u16,
         ..body
     };
     view.geometry.first_key = first;
-    view.geometry.keys = grid.keys;
+    view.geometry.keys = keys;
 }
 
-fn waits(scene: &Scene, view: &ScreenView, tables: &MadeTables, width: u16) -> Grid {
+fn waits(scene: &Scene, view: &ScreenView, tables: &MadeTables) -> (Grid, Vec<GroupKey>) {
     let history = scene.history;
-    let has_device = width >= 90 && view.device.is_none() && view.devices.len() > 1;
-    let mut grid = Grid {
-        titles: vec!["who waits", "class"],
-        is_number: vec![false, false],
-        rows: Vec::new(),
-        keys: Vec::new(),
-    };
+    let has_device = view.device.is_none() && view.devices.len() > 1;
+    let mut columns = vec![
+        GridColumn::words("who waits", 0),
+        GridColumn::words("class", 1),
+    ];
     if has_device {
-        grid.titles.push("device");
-        grid.is_number.push(false);
+        columns.push(GridColumn::words("device", 3));
     }
-    grid.titles.extend(["I/O time", "undisturbed", "lost to"]);
-    grid.is_number.extend([true, true, false]);
+    columns.push(GridColumn::numbers("I/O time", 0));
+    columns.push(GridColumn::numbers("undisturbed", 2));
+    let mut grid_rows = Vec::new();
+    let mut keys = Vec::new();
     for wait in &tables.waits {
         let mut cells = vec![
             words::who(history, &wait.who, tables.by),
@@ -173,81 +127,89 @@ fn waits(scene: &Scene, view: &ScreenView, tables: &MadeTables, width: u16) -> G
         }
         cells.push(words::short_time(wait.io_time_ns as f64));
         cells.push(words::short_time(wait.undisturbed_ns as f64));
-        cells.push(causes(scene, tables.by, wait));
-        grid.rows.push(cells);
-        grid.keys.push(key_of(&wait.who, tables.by));
+        grid_rows.push(GridRow {
+            cells,
+            items: causes(scene, tables.by, wait),
+        });
+        keys.push(key_of(&wait.who, tables.by));
     }
-    grid
+    let grid = Grid {
+        columns,
+        name_column: 0,
+        items_title: Some("lost to"),
+        rows: grid_rows,
+    };
+    (grid, keys)
 }
 
 /// What the time was lost to that is not undisturbed.
-fn causes(scene: &Scene, by: GroupBy, wait: &WaitRow) -> String {
+fn causes(scene: &Scene, by: GroupBy, wait: &WaitRow) -> Vec<GridItem> {
     let excess_ns = wait.excess_ns();
+    let mut items = Vec::new();
     if (excess_ns as f64) < MIN_LOST_SHARE * wait.io_time_ns as f64 {
-        return "-".to_owned();
+        items.push(GridItem {
+            text: "-".to_owned(),
+            figure: String::new(),
+        });
+        return items;
     }
-    let mut named = Vec::new();
     for (cause, ns) in &wait.causes {
         if (*ns as f64) < MIN_CAUSE_SHARE * excess_ns as f64 {
             break;
         }
-        let name = match cause {
+        let text = match cause {
             WaitCause::Others(who) => words::who(scene.history, who, by),
             WaitCause::Own => "self".to_owned(),
             WaitCause::Held => "held above the driver".to_owned(),
             WaitCause::Device => "device".to_owned(),
             WaitCause::Unknown => "not known".to_owned(),
         };
-        named.push(format!("{name} {}", words::short_time(*ns as f64)));
+        items.push(GridItem {
+            text,
+            figure: words::short_time(*ns as f64),
+        });
     }
-    named.join(", ")
+    items
 }
 
-fn actors(scene: &Scene, tables: &MadeTables, width: u16) -> Grid {
-    let has_sizes = width >= 76;
-    let has_device_time = width >= 90;
+fn actors(scene: &Scene, tables: &MadeTables) -> (Grid, Vec<GroupKey>) {
     let first = match tables.by {
         GroupBy::Cgroup => "control group",
         GroupBy::File => "file",
         GroupBy::Device => "device",
         _ => "process",
     };
-    let mut titles = vec![first, "reads/s", "writes/s"];
-    if has_sizes {
-        titles.extend(["read/s", "write/s"]);
-    }
-    titles.push("I/O time");
-    if has_device_time {
-        titles.push("in device");
-    }
-    titles.extend(["read p99", "write p99"]);
-    let mut grid = Grid {
-        is_number: (0..titles.len()).map(|i| i > 0).collect(),
-        titles,
-        rows: Vec::new(),
-        keys: Vec::new(),
-    };
+    let columns = vec![
+        GridColumn::words(first, 0),
+        GridColumn::numbers("reads/s", 0),
+        GridColumn::numbers("writes/s", 0),
+        GridColumn::numbers("read/s", 3),
+        GridColumn::numbers("write/s", 3),
+        GridColumn::numbers("I/O time", 2),
+        GridColumn::numbers("in device", 4),
+        GridColumn::numbers("read p99", 0),
+        GridColumn::numbers("write p99", 0),
+    ];
     let seconds = tables.window.len_s().max(0.1);
+    let mut grid_rows = Vec::new();
+    let mut keys = Vec::new();
     for actor in &tables.actors {
-        grid.rows.push(actor_cells(
-            scene,
-            actor,
-            seconds,
-            has_sizes,
-            has_device_time,
-        ));
-        grid.keys.push(actor.key);
+        grid_rows.push(GridRow {
+            cells: actor_cells(scene, actor, seconds),
+            items: Vec::new(),
+        });
+        keys.push(actor.key);
     }
-    grid
+    let grid = Grid {
+        columns,
+        name_column: 0,
+        items_title: None,
+        rows: grid_rows,
+    };
+    (grid, keys)
 }
 
-fn actor_cells(
-    scene: &Scene,
-    actor: &ActorRow,
-    seconds: f64,
-    has_sizes: bool,
-    has_device_time: bool,
-) -> Vec<String> {
+fn actor_cells(scene: &Scene, actor: &ActorRow, seconds: f64) -> Vec<String> {
     let read = Class::Read as usize;
     let write = Class::Write as usize;
     let per_s = |value: u64| value as f64 / seconds;
@@ -255,15 +217,11 @@ fn actor_cells(
         words::group(scene.history, actor.key),
         words::short(per_s(actor.ios[read])),
         words::short(per_s(actor.ios[write])),
+        size(per_s(actor.bytes[read])),
+        size(per_s(actor.bytes[write])),
+        words::short_time(actor.io_time_ns as f64),
+        words::short_time(actor.device_ns as f64),
     ];
-    if has_sizes {
-        cells.push(size(per_s(actor.bytes[read])));
-        cells.push(size(per_s(actor.bytes[write])));
-    }
-    cells.push(words::short_time(actor.io_time_ns as f64));
-    if has_device_time {
-        cells.push(words::short_time(actor.device_ns as f64));
-    }
     for latencies in &actor.latencies {
         let p99 = latencies.quantile(0.99);
         cells.push(p99.map_or_else(|| "-".to_owned(), words::short_time));

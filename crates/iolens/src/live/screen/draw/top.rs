@@ -10,7 +10,7 @@ use crate::live::screen::history::{COLUMN_NS, Pick};
 use crate::live::screen::state::ScreenView;
 use crate::live::screen::words;
 use crate::present::escape::terminal;
-use crate::present::layout::{cut, size};
+use crate::present::layout::{cut, size, visible};
 use iolens_core::analysis::heat::TimePart;
 
 /// Rates are of this time before the end of what is shown, and percentiles of that.
@@ -19,6 +19,15 @@ const PERCENTILE_NS: i64 = 10_000_000_000;
 /// A bar of a sparkline.
 const BAR_NS: i64 = 500_000_000;
 const MAX_NAME: usize = 16;
+const MAX_HOST: usize = 24;
+
+/// One of what the first line says.
+struct HeaderField {
+    text: String,
+    style: Style,
+    /// Where there is no room, the field with the largest goes first.
+    drop_rank: u8,
+}
 
 /// Who and what is observed, at which time.
 pub(super) fn header(
@@ -30,7 +39,6 @@ pub(super) fn header(
 ) {
     let history = scene.history;
     let palette = scene.palette;
-    let facts = scene.facts;
     let is_held = view.end_ns.is_some();
     let state = if is_held {
         palette.text("held ‖", "held")
@@ -38,44 +46,16 @@ pub(super) fn header(
         palette.text("live ▸", "live >")
     };
     let right = format!("{}  {state} ", words::clock(history, end_ns, 1));
-    let width = right.chars().count() as u16;
-    let right_x = area.right().saturating_sub(width);
-    let mut x = put(buffer, area, area.x, " iolens", palette.heading());
-    let left = Rect {
-        width: right_x.saturating_sub(area.x + 1),
-        ..area
-    };
+    let right_x = area.right().saturating_sub(visible(&right) as u16);
+    let name = " iolens";
     let dot = palette.text(" · ", " - ");
-    let ios = history.ios(end_ns - RATE_NS, end_ns);
-    let rate = format!("{} IOPS", words::short(ios as f64 * 1e9 / RATE_NS as f64));
-    let name = terminal(&cut(&facts.host, 24)).into_owned();
-    for text in [name.as_str(), "every I/O", rate.as_str()] {
-        x = put(buffer, left, x, dot, palette.faint());
-        x = put(buffer, left, x, text, Style::new());
-    }
-    let lost = history.lost_ios;
-    let style = if lost > 0 {
-        palette.warning()
-    } else {
-        Style::new()
-    };
-    x = put(buffer, left, x, dot, palette.faint());
-    let text = format!("{} lost", words::short(lost as f64));
-    x = put(buffer, left, x, &text, style);
-    if history.missed_ios > 0 {
-        x = put(buffer, left, x, dot, palette.faint());
-        let text = format!("{} not shown", words::short(history.missed_ios as f64));
-        x = put(buffer, left, x, &text, palette.warning());
-    }
-    if let Some(percent) = facts.self_percent {
-        x = put(buffer, left, x, dot, palette.faint());
-        put(
-            buffer,
-            left,
-            x,
-            &format!("self {percent:.1} %"),
-            Style::new(),
-        );
+    // The name, the fields, and a space before the time.
+    let room = usize::from(right_x - area.x).saturating_sub(name.len() + 1);
+    let fields = fields_that_fit(header_fields(scene, view, end_ns), visible(dot), room);
+    let mut x = put(buffer, area, area.x, name, palette.heading());
+    for field in &fields {
+        x = put(buffer, area, x, dot, palette.faint());
+        x = put(buffer, area, x, &field.text, field.style);
     }
     let style = if is_held {
         palette.warning()
@@ -85,20 +65,98 @@ pub(super) fn header(
     put(buffer, area, right_x, &right, style);
 }
 
+fn header_fields(scene: &Scene, view: &ScreenView, end_ns: i64) -> Vec<HeaderField> {
+    let history = scene.history;
+    let warning = scene.palette.warning();
+    let field = |text: String, drop_rank: u8| HeaderField {
+        text,
+        style: Style::new(),
+        drop_rank,
+    };
+    let mut fields = Vec::new();
+    if !scene.facts.host.is_empty() {
+        let host = terminal(&scene.facts.host).into_owned();
+        fields.push(field(cut(&host, MAX_HOST), 3));
+    }
+    fields.push(field("every I/O".to_owned(), 5));
+    let ios = ios_of_all(scene, view, end_ns - RATE_NS, end_ns);
+    let per_s = ios as f64 * 1e9 / RATE_NS as f64;
+    fields.push(field(format!("{} IOPS", words::short(per_s)), 0));
+    let lost = field(
+        format!("{} lost", words::short(history.lost_ios as f64)),
+        if history.lost_ios > 0 { 1 } else { 2 },
+    );
+    if history.lost_ios > 0 {
+        fields.push(HeaderField {
+            style: warning,
+            ..lost
+        });
+    } else {
+        fields.push(lost);
+    }
+    if history.missed_ios > 0 {
+        let text = format!("{} not shown", words::short(history.missed_ios as f64));
+        fields.push(HeaderField {
+            style: warning,
+            ..field(text, 1)
+        });
+    }
+    if let Some(percent) = scene.facts.self_percent {
+        fields.push(field(format!("self {percent:.1} %"), 4));
+    }
+    fields
+}
+
+/// I/Os of all devices that count where all are summed.
+fn ios_of_all(scene: &Scene, view: &ScreenView, from_ns: i64, to_ns: i64) -> u64 {
+    let mut ios = 0;
+    for dev in view.devices.iter().filter(|d| !view.above.contains(d)) {
+        for class in Class::ALL {
+            ios += scene.history.flow(*dev, class, from_ns, to_ns).ios;
+        }
+    }
+    ios
+}
+
+fn fields_that_fit(
+    mut fields: Vec<HeaderField>,
+    separator: usize,
+    room: usize,
+) -> Vec<HeaderField> {
+    loop {
+        let widths = fields.iter().map(|f| separator + visible(&f.text));
+        if widths.sum::<usize>() <= room {
+            return fields;
+        }
+        let Some(largest) = fields.iter().map(|f| f.drop_rank).max() else {
+            return fields;
+        };
+        // Of several of the same rank the last one goes first.
+        let last = fields.iter().rposition(|f| f.drop_rank == largest);
+        if let Some(at) = last {
+            fields.remove(at);
+        }
+    }
+}
+
 /// The devices that have a line: the chosen one, or those with most I/O.
+///
+/// Also says how many others with I/O there are.
 pub(super) fn shown_devices(
     scene: &Scene,
     view: &ScreenView,
     from_ns: i64,
     end_ns: i64,
     height: u16,
-) -> Vec<DevId> {
+) -> (Vec<DevId>, usize) {
     if let Some(dev) = view.device {
-        return vec![dev];
+        return (vec![dev], 0);
     }
     let mut devices = scene.history.active_devices(from_ns, end_ns);
-    devices.truncate(usize::from(height / 8).clamp(1, 6));
-    devices
+    let lines = usize::from(height / 8).clamp(1, 6);
+    let hidden = devices.len().saturating_sub(lines);
+    devices.truncate(lines);
+    (devices, hidden)
 }
 
 /// What of a device fits into a line, from much to little.
@@ -130,21 +188,27 @@ const fn parts(bars: usize, has_size: bool, has_median: bool, has_flight: bool) 
 }
 
 impl DeviceLineParts {
+    /// Columns before the letter of a class.
+    fn gap(&self) -> usize {
+        if self.bars > 0 { 2 } else { 1 }
+    }
+
     /// Columns that a line takes.
     fn width(&self, name: usize) -> usize {
         let bars = if self.bars > 0 { self.bars + 1 } else { 0 };
         let size = if self.has_size { 11 } else { 0 };
         let median = if self.has_median { 11 } else { 0 };
         let flight = if self.has_flight { 16 } else { 0 };
-        let class = 3 + bars + 7 + size + median + 11;
-        1 + name + 2 * class + 10 + flight
+        let class = self.gap() + 1 + bars + 7 + size + median + 11;
+        1 + name + 2 * class + 12 + flight
     }
 }
 
-/// A line for each of these devices.
+/// A line for each of these devices; `hidden` others have none.
 pub(super) fn devices(
     scene: &Scene,
     shown: &[DevId],
+    hidden: usize,
     end_ns: i64,
     area: Rect,
     buffer: &mut Buffer,
@@ -158,22 +222,30 @@ pub(super) fn devices(
         put(buffer, area, area.x, &text, palette.faint());
         return;
     }
+    let room = usize::from(area.width);
+    // The shortest line has room for this name.
+    let most = room.saturating_sub(PARTS[PARTS.len() - 1].width(0));
     let mut names = Vec::new();
     for dev in shown {
-        names.push(cut(&words::device(scene.history, *dev), MAX_NAME));
+        names.push(cut(&words::device(scene.history, *dev), MAX_NAME.min(most)));
     }
-    let name_width = names.iter().map(|n| n.chars().count()).max().unwrap_or(0);
-    let room = usize::from(area.width);
+    let name_width = names.iter().map(|n| visible(n)).max().unwrap_or(0);
     let fitting = PARTS.iter().find(|p| p.width(name_width) <= room);
     let parts = fitting.copied().unwrap_or(PARTS[PARTS.len() - 1]);
     for (i, (dev, name)) in shown.iter().zip(&names).enumerate() {
         let line = row(area, i as u16);
-        let text = format!(" {name:<name_width$}");
+        let space = " ".repeat(name_width - visible(name));
+        let text = format!(" {name}{space}");
         let mut x = put(buffer, line, line.x, &text, palette.heading());
         for class in [Class::Read, Class::Write] {
             x = flow(scene, *dev, class, end_ns, parts, line, x, buffer);
         }
-        occupied(scene, *dev, end_ns, parts, line, x, buffer);
+        let x = occupied(scene, *dev, end_ns, parts, line, x, buffer);
+        let more = format!("  {hidden} more ");
+        let is_last = i + 1 == shown.len();
+        if is_last && hidden > 0 && usize::from(line.right() - x) >= more.len() {
+            put(buffer, line, x, &more, palette.faint());
+        }
     }
 }
 
@@ -192,8 +264,9 @@ fn flow(
     let palette = scene.palette;
     let history = scene.history;
     let style = palette.class(class == Class::Write);
-    let letter = if class == Class::Write { "  w" } else { "  r" };
-    let mut x = put(buffer, line, x, letter, style);
+    let letter = if class == Class::Write { 'w' } else { 'r' };
+    let letter = format!("{letter:>width$}", width = parts.gap() + 1);
+    let mut x = put(buffer, line, x, &letter, style);
     if parts.bars > 0 {
         x = put(buffer, line, x, " ", style);
         x = sparkline(scene, dev, class, end_ns, parts.bars, line, x, buffer);
@@ -269,7 +342,7 @@ fn occupied(
     line: Rect,
     x: u16,
     buffer: &mut Buffer,
-) {
+) -> u16 {
     let palette = scene.palette;
     let (busy_ns, area_ns) = scene.history.occupied_ns(dev, end_ns - RATE_NS, end_ns);
     // What is busy cannot be measured beyond all of the time.
@@ -284,14 +357,10 @@ fn occupied(
     if parts.has_flight {
         let in_flight = area_ns as f64 / RATE_NS as f64;
         x = put(buffer, line, x, "  in flight", palette.faint());
-        put(
-            buffer,
-            line,
-            x,
-            &format!(" {}", words::short(in_flight)),
-            Style::new(),
-        );
+        let text = format!(" {}", words::short(in_flight));
+        x = put(buffer, line, x, &text, Style::new());
     }
+    x
 }
 
 /// The keys, or what is typed.
@@ -299,10 +368,15 @@ pub(super) fn footer(scene: &Scene, view: &ScreenView, area: Rect, buffer: &mut 
     let palette = scene.palette;
     if let Some(typed) = &view.typing {
         let x = put(buffer, area, area.x, " / ", palette.heading());
-        let x = put(buffer, area, x, &terminal(typed), Style::new());
+        // The end of what is typed stays in sight.
+        let room = usize::from(area.right() - x).saturating_sub(1);
+        let typed = cut(&terminal(typed), room);
+        let x = put(buffer, area, x, &typed, Style::new());
         let x = put(buffer, area, x, " ", palette.selected());
         let hint = "  Enter: show what has this in its name, Esc: do not";
-        put(buffer, area, x, hint, palette.faint());
+        if usize::from(area.right() - x) >= hint.len() {
+            put(buffer, area, x, hint, palette.faint());
+        }
         return;
     }
     const KEYS: [(&str, &str); 12] = [
