@@ -131,7 +131,7 @@ impl RecordingCopy {
         self.add_devices(recording, shift_ns)?;
         let mut observations = recording.observations(range.clone());
         let mut n = 0usize;
-        while let Some(o) = observations.next() {
+        for o in observations.by_ref() {
             let mut o = o?;
             match &mut o {
                 // One that ends right before the range touches it.

@@ -49,11 +49,11 @@ impl CopiedPart {
         self.recording.meta()
     }
 
-    fn from_unix_ns(&self) -> i64 {
+    fn begins_unix_ns(&self) -> i64 {
         self.meta().start_unix_ns.saturating_add(self.range.start)
     }
 
-    fn to_unix_ns(&self) -> i64 {
+    fn ends_unix_ns(&self) -> i64 {
         let end_ns = self.range.end.min(self.recording.end_ns());
         self.meta().start_unix_ns.saturating_add(end_ns)
     }
@@ -68,7 +68,7 @@ impl CopiedPart {
 /// # Errors
 /// They are not of one host and source, two of them hold the same time, or a device number means two devices.
 pub fn in_order(mut parts: Vec<CopiedPart>) -> Result<Vec<CopiedPart>> {
-    parts.sort_by_key(CopiedPart::from_unix_ns);
+    parts.sort_by_key(CopiedPart::begins_unix_ns);
     for pair in parts.windows(2) {
         let [a, b] = pair else { continue };
         let places = [a, b].map(|part| part.recording.path().display().to_string());
@@ -87,7 +87,7 @@ pub fn in_order(mut parts: Vec<CopiedPart>) -> Result<Vec<CopiedPart>> {
                 b.meta().source
             );
         }
-        let overlap_ns = a.to_unix_ns().saturating_sub(b.from_unix_ns());
+        let overlap_ns = a.ends_unix_ns().saturating_sub(b.begins_unix_ns());
         if overlap_ns > MIN_GAP_NS {
             bail!(
                 "{place_b} begins {:.3} s before {place_a} ends, and what both hold would count twice; cut one of them first: \
@@ -145,8 +145,8 @@ pub fn write_parts(
     let (Some(first), Some(last)) = (parts.first(), parts.last()) else {
         bail!("nothing to write")
     };
-    let start_unix_ns = first.from_unix_ns();
-    let length_ns = last.to_unix_ns().saturating_sub(start_unix_ns);
+    let start_unix_ns = first.begins_unix_ns();
+    let length_ns = last.ends_unix_ns().saturating_sub(start_unix_ns);
     let options = WriterOptions {
         access,
         devices_table: has_devices_table(parts),
@@ -160,7 +160,7 @@ pub fn write_parts(
     let mut goes_on = |_| interrupt.check().map(|()| true);
     let mut copied_to_ns = 0;
     for part in parts {
-        let from_ns = part.from_unix_ns().saturating_sub(start_unix_ns);
+        let from_ns = part.begins_unix_ns().saturating_sub(start_unix_ns);
         if let Some(gap) = gap_between(copied_to_ns, from_ns) {
             copy.push(&Observation::Lost(gap))?;
         }
@@ -170,7 +170,7 @@ pub fn write_parts(
             LateLoss::LeftOut,
             &mut goes_on,
         )?;
-        copied_to_ns = part.to_unix_ns().saturating_sub(start_unix_ns);
+        copied_to_ns = part.ends_unix_ns().saturating_sub(start_unix_ns);
         copy.tick(copied_to_ns, &mut goes_on)?;
     }
     let copied = CopiedParts {
@@ -182,12 +182,12 @@ pub fn write_parts(
     };
     copy.finish(length_ns, joint_cost(parts))?;
     add_tables(to, parts, access, start_unix_ns)?;
-    let unix_ns = start_unix_ns..last.to_unix_ns();
+    let unix_ns = start_unix_ns..last.ends_unix_ns();
     for part in parts {
         add_findings(to, access, &unix_ns, &part.recording)?;
     }
     interrupt.check()?;
-    Ok(add_sums(to, parts, access, copied)?)
+    add_sums(to, parts, access, copied)
 }
 
 /// Sums are computed from the I/Os where a part has some. Those of I/Os that are gone cannot be moved: they begin with
