@@ -104,10 +104,17 @@ fn analyse(
     caller: &Caller,
     others: &mut [&mut dyn Analysis],
 ) -> Result<Report> {
+    let mut cgroups = Vec::new();
+    let mut samples = recording.cgroups(i64::MIN..i64::MAX);
+    for batch in &mut samples {
+        cgroups.extend(batch?);
+    }
+    caller.damage(samples.warnings());
     let mut builder =
         ReportBuilder::for_recording(recording.meta(), Window::new(range.start, range.end))
             .leaving_out(layers.left_out().keys().copied().collect())
-            .limited(limits.of_devices.clone(), limits.links.clone());
+            .limited(limits.of_devices.clone(), limits.links.clone())
+            .knowing_cgroups(&cgroups);
     recording
         .lost(range.clone())
         .iter()

@@ -39,7 +39,7 @@ pub struct StoryEntry {
     end_s: f64,
     /// At most eight of those in which most was lost, in the order of time.
     episodes: Vec<EpisodeEntry>,
-    /// The rate at which the device is held; `null` for other kinds.
+    /// The rate at which the device, or the control group, is held; `null` for other kinds.
     rate_limit: Option<RateLimitEntry>,
     /// Why it is only probable; empty: it is not.
     doubts: Vec<Doubt>,
@@ -163,10 +163,14 @@ struct EpisodeEntry {
     ios: u64,
 }
 
-/// A rate at which a device is held.
+/// A rate at which a device or a control group is held.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RateLimitEntry {
+    /// Path of the control group whose own limit it is; `null` if it is the device's.
+    cgroup: Option<String>,
+    /// The limit's key in `io.max`; `null` if it is the device's.
+    key: Option<&'static str>,
     /// `null` if bytes are what is limited.
     ios_per_s: Option<f64>,
     /// `null` if the number of I/Os is what is limited.
@@ -177,8 +181,8 @@ struct RateLimitEntry {
     start_s: f64,
     /// End, since the recording's start.
     end_s: f64,
-    /// I/Os that completed before it was first held.
-    ios_before: u64,
+    /// I/Os that completed before it was first held; `null` of a control group.
+    ios_before: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -476,19 +480,39 @@ fn entry(named: NamedStory, names: &Names, times: &Times) -> StoryEntry {
         start_s: seconds(story.episodes.from_ns),
         end_s: seconds(story.episodes.to_ns),
         episodes: episodes(story),
-        rate_limit: story.cap.map(|cap| RateLimitEntry {
-            ios_per_s: cap.ios_per_s,
-            bytes_per_s: cap.bytes_per_s,
-            before_per_s: cap.before_per_s,
-            start_s: seconds(cap.from_ns),
-            end_s: seconds(cap.to_ns),
-            ios_before: cap.ios_before,
-        }),
+        rate_limit: rate_limit(story),
         doubts: story.doubts.clone(),
         advice,
         device: named.device,
         id: named.id,
     }
+}
+
+fn rate_limit(story: &Story) -> Option<RateLimitEntry> {
+    if let Some(limit) = &story.own_limit {
+        let per_s = limit.limit_per_s as f64;
+        return Some(RateLimitEntry {
+            cgroup: Some(limit.path.clone()),
+            key: Some(limit.rate.key()),
+            ios_per_s: limit.rate.is_of_ios().then_some(per_s),
+            bytes_per_s: (!limit.rate.is_of_ios()).then_some(per_s),
+            before_per_s: None,
+            start_s: seconds(story.episodes.from_ns),
+            end_s: seconds(story.episodes.to_ns),
+            ios_before: None,
+        });
+    }
+    let cap = story.cap?;
+    Some(RateLimitEntry {
+        cgroup: None,
+        key: None,
+        ios_per_s: cap.ios_per_s,
+        bytes_per_s: cap.bytes_per_s,
+        before_per_s: cap.before_per_s,
+        start_s: seconds(cap.from_ns),
+        end_s: seconds(cap.to_ns),
+        ios_before: Some(cap.ios_before),
+    })
 }
 
 fn culprit_entry(
@@ -586,6 +610,8 @@ mod tests {
     use super::super::layout::Layout;
     use super::super::waits::tests::shop_behind_backup;
     use super::*;
+    use iolens_core::analysis::{ReportBuilder, Window};
+    use iolens_core::model::{CgroupSample, Comm, Io, Op};
 
     fn shown(facts: &RecordingFacts, width: usize) -> String {
         let (report, meta, names) = shop_behind_backup();
@@ -635,6 +661,64 @@ mod tests {
         let behind = &waits[0]["behind"][0]["seconds"];
         assert_eq!(&story["harm"]["seconds"], behind);
         assert_eq!(story["victim"]["io_time_s"], waits[0]["io_time_s"]);
+    }
+
+    /// A minute of a program in `/shop` that reads `per_s` times a second, where `/shop` may do 100 reads a second and its tasks
+    /// wait for nine tenths of the time.
+    fn own_limit(per_s: i64) -> (Report, RecordingMeta) {
+        let (_, meta, _) = shop_behind_backup();
+        let dev = meta.devices[0].id;
+        let group = CgroupSample {
+            cgroup: Some(7),
+            path: "/shop".to_owned(),
+            ..CgroupSample::default()
+        };
+        let mut samples = vec![CgroupSample {
+            dev: Some(dev),
+            read_ios_per_s: Some(100),
+            ..group.clone()
+        }];
+        for i in 0..=6 {
+            samples.push(CgroupSample {
+                at_ns: i * 10_000_000_000,
+                io_some_ns: Some(i * 9_000_000_000),
+                ..group.clone()
+            });
+        }
+        let window = Window::new(0, 60_000_000_000);
+        let mut builder = ReportBuilder::new(window).knowing_cgroups(&samples);
+        for i in 0..60 * per_s {
+            let done_ns = (i + 1) * 1_000_000_000 / per_s;
+            let mut io = Io::new(done_ns, dev, Op::READ, 4096, Some(0), 100_000);
+            io.cgroup = Some(7);
+            io.tgid = Some(77);
+            io.comm = Some(Comm::new(b"shop"));
+            builder.push(&io);
+        }
+        (builder.finish(window.to_ns), meta)
+    }
+
+    #[test]
+    fn a_control_group_at_its_own_limit_is_a_story_that_names_it() {
+        let (report, meta) = own_limit(100);
+        let facts = RecordingFacts::default();
+        let all = entries(&report, &meta, &Names::default(), &facts);
+        let stories = serde_json::to_value(&all).expect("plain structs");
+        let story = &stories[0];
+        assert_eq!(story["kind"], "rate-limit", "{stories:#}");
+        assert_eq!(story["victim"]["process"], "shop");
+        assert_eq!(story["rate_limit"]["cgroup"], "/shop");
+        assert_eq!(story["rate_limit"]["key"], "riops");
+        assert_eq!(story["rate_limit"]["ios_per_s"], 100.0);
+        // Of 54 s of waiting an I/O was in flight for a hundredth.
+        let lost_s = story["harm"]["seconds"].as_f64().expect("a number");
+        assert!((53.0..=54.0).contains(&lost_s), "{lost_s}");
+        let text = story["summary"].as_str().expect("a text");
+        let expected = "the control group /shop is at its own limit of 100 reads per second on sda (io.max riops=100)";
+        assert!(text.contains(expected), "{text}");
+        // Below the limit nothing is said.
+        let (report, meta) = own_limit(60);
+        assert!(entries(&report, &meta, &Names::default(), &facts).is_empty());
     }
 
     #[test]

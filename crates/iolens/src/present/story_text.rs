@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use iolens_core::analysis::Report;
+use iolens_core::analysis::limits::OwnLimit;
 use iolens_core::analysis::stories::{Advice, Cause, Cleared, CulpritIo, Doubt, Story, StoryKind};
 use iolens_core::analysis::waits::Program;
 use iolens_core::model::{Class, Names, RecordingMeta, Settings};
@@ -116,6 +117,10 @@ pub(super) fn sentences(named: &NamedStory, times: &Times) -> Vec<String> {
         out.push(match doubt {
             Doubt::FewIos => "Probably: few I/Os were delayed.".to_owned(),
             Doubt::LostIos => "Probably: I/Os are missing from the recording.".to_owned(),
+            Doubt::NoPressure => {
+                "Probably: the kernel does not say whether the group's tasks waited (no PSI)."
+                    .to_owned()
+            }
         });
     }
     out
@@ -164,7 +169,37 @@ fn singles(story: &Story) -> String {
     format!("{n} of the {class}")
 }
 
+/// A control group at its own limit.
+fn own_limit(named: &NamedStory, limit: &OwnLimit, times: &Times) -> String {
+    let class = plural(named.story.class);
+    let per_s = limit.limit_per_s as f64;
+    let amount = if limit.rate.is_of_ios() {
+        format!("{} {}", rounded(per_s), class.to_lowercase())
+    } else {
+        size(per_s)
+    };
+    let setting = if limit.cgroup.is_some() {
+        format!("io.max {}={}", limit.rate.key(), limit.limit_per_s)
+    } else {
+        limit.rate.v1_file().to_owned()
+    };
+    let victim = match named.story.victim.comm {
+        Some(_) => format!("{class} of {}", label(&named.story.victim)),
+        None => format!("Its {}", class.to_lowercase()),
+    };
+    format!(
+        "From {} on the control group {} is at its own limit of {amount} per second on {} ({setting}): not the disk and no other \
+         load. {victim} wait for it before the block layer has them.",
+        times.instant(named.story.episodes.from_ns),
+        limit.path,
+        named.device,
+    )
+}
+
 fn rate_limit(named: &NamedStory, times: &Times) -> String {
+    if let Some(limit) = &named.story.own_limit {
+        return own_limit(named, limit, times);
+    }
     let Some(cap) = &named.story.cap else {
         return String::new();
     };
@@ -344,7 +379,7 @@ fn shares(story: &Story) -> String {
     let is_named = |c: &Cause| match c {
         Cause::Program(p) => story.culprits.contains(p),
         Cause::OwnQueue => matches!(story.kind, StoryKind::OwnQueue | StoryKind::RateLimit),
-        Cause::Held => story.kind == StoryKind::Held,
+        Cause::Held => story.kind == StoryKind::Held || story.own_limit.is_some(),
         Cause::Device => story.culprits.is_empty() && story.kind != StoryKind::Held,
         Cause::NotKnown => false,
     };

@@ -72,6 +72,21 @@ impl LimitedRate {
         }
     }
 
+    /// The file of a control group of v1 that holds it.
+    pub fn v1_file(self) -> &'static str {
+        match self {
+            LimitedRate::ReadBytes => "blkio.throttle.read_bps_device",
+            LimitedRate::WriteBytes => "blkio.throttle.write_bps_device",
+            LimitedRate::ReadIos => "blkio.throttle.read_iops_device",
+            LimitedRate::WriteIos => "blkio.throttle.write_iops_device",
+        }
+    }
+
+    /// Whether it limits the number of I/Os, not their bytes.
+    pub fn is_of_ios(self) -> bool {
+        matches!(self, LimitedRate::ReadIos | LimitedRate::WriteIos)
+    }
+
     /// Which I/Os it limits.
     pub fn class(self) -> Class {
         match self {
@@ -139,9 +154,21 @@ pub struct OwnLimit {
     pub unseen_share: Option<f64>,
     /// What follows from it.
     pub held: Held,
+    /// How long its I/O was held back: waited for while none of it was in flight, in the samples of its pressure that are at
+    /// least half flat; where that is not known, the flat time in which none was in flight. A lower bound.
+    pub held_ns: i64,
+    /// Groups whose I/O counts, and processes (under cgroup v1).
+    members: Vec<i64>,
+    processes: Vec<i32>,
 }
 
 impl OwnLimit {
+    /// Whether the I/O of a process in a group is under this limit.
+    pub fn is_for(&self, tgid: Option<i32>, cgroup: Option<i64>) -> bool {
+        let is_member = cgroup.is_some_and(|id| self.members.contains(&id));
+        is_member || tgid.is_some_and(|tgid| self.processes.contains(&tgid))
+    }
+
     /// How long the rate was flat at the limit, in nanoseconds.
     pub fn flat_ns(&self) -> i64 {
         self.flat.iter().map(Window::len_ns).sum()
@@ -183,6 +210,8 @@ struct LimitedGroup {
     /// When it was read and how long its tasks had waited by then, in order of time.
     waited: Vec<(i64, i64)>,
     busy: BusyTime,
+    members: Vec<i64>,
+    processes: Vec<i32>,
     rates: BTreeMap<(DevId, LimitedRate), Rate>,
 }
 
@@ -264,6 +293,8 @@ impl OwnLimitsBuilder {
                 pressure_of: cgroup,
                 waited: Vec::new(),
                 busy: BusyTime::default(),
+                members: Vec::new(),
+                processes: Vec::new(),
                 rates: BTreeMap::new(),
             }),
         }
@@ -288,7 +319,7 @@ impl OwnLimitsBuilder {
         if !members.insert((sample.tgid, cgroup)) {
             return;
         }
-        for (number, group) in self.groups.iter().enumerate() {
+        for (number, group) in self.groups.iter_mut().enumerate() {
             // Under v1 a limit holds for the group alone, under v2 for all groups below it together.
             let counts = match sample.tgid {
                 Some(_) => group.path == sample.path,
@@ -299,8 +330,10 @@ impl OwnLimitsBuilder {
             }
             if let Some(tgid) = sample.tgid {
                 self.by_process.entry(tgid).or_default().push(number);
+                group.processes.push(tgid);
             } else if let Some(id) = cgroup {
                 self.by_cgroup.entry(id).or_default().push(number);
+                group.members.push(id);
             }
         }
     }
@@ -432,7 +465,14 @@ impl LimitedGroup {
             Some(p) if p.waited >= MIN_WAITED_SHARE && p.unseen >= MIN_UNSEEN_SHARE => Held::Yes,
             Some(_) => Held::NotWaiting,
         };
+        let idle_ns = || {
+            let idle = |flat: &Window| (flat.len_ns() - busy_in(busy, *flat)).max(0);
+            flat_runs.iter().map(idle).sum()
+        };
         Some(OwnLimit {
+            held_ns: pressure.map_or_else(idle_ns, |p| p.unseen_ns),
+            members: self.members.clone(),
+            processes: self.processes.clone(),
             path: self.path.clone(),
             cgroup: self.cgroup,
             dev,
@@ -505,6 +545,7 @@ impl LimitedGroup {
         (time_ns > 0).then(|| WaitedShares {
             waited: (waited_ns as f64 / time_ns as f64).min(1.0),
             unseen: unseen_ns as f64 / f64::max(waited_ns as f64, 1.0),
+            unseen_ns,
         })
     }
 }
@@ -514,6 +555,7 @@ impl LimitedGroup {
 struct WaitedShares {
     waited: f64,
     unseen: f64,
+    unseen_ns: i64,
 }
 
 /// Time with I/O in flight in an interval, from sums per second; of seconds that are partly in it their share.

@@ -24,6 +24,7 @@ use crate::analysis::findings::{self, Finding};
 use crate::analysis::latency::slow_member::{self, Array};
 use crate::analysis::latency::stalls::{self, Stacks};
 use crate::analysis::latency::syncs;
+use crate::analysis::limits::OwnLimitsBuilder;
 use crate::analysis::report::streams::{Completions, Issues, Part, Starts};
 use crate::analysis::stories::{self, Scene, Story};
 use crate::analysis::stream::latencies::Latencies;
@@ -31,7 +32,9 @@ use crate::analysis::stream::losses::Losses;
 use crate::analysis::stream::window::Window;
 use crate::analysis::timeline::CounterRates;
 use crate::analysis::waits::{DeviceVictims, WaitsBuilder};
-use crate::model::{BioStages, DevId, Io, Lost, PressureSample, RecordingMeta, Request, Source};
+use crate::model::{
+    BioStages, CgroupSample, DevId, Io, Lost, PressureSample, RecordingMeta, Request, Source,
+};
 
 /// All answers about one window of one recording.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -254,6 +257,14 @@ impl ReportBuilder {
         }
     }
 
+    /// What is known of the control groups that did I/O, of all of the recording: those with limits are watched. Before the first
+    /// I/O.
+    #[must_use]
+    pub fn knowing_cgroups(mut self, samples: &[CgroupSample]) -> ReportBuilder {
+        self.completions.own_limits = OwnLimitsBuilder::new(samples, self.window);
+        self
+    }
+
     /// Takes the next sample of what the host was short of, where that was recorded.
     pub fn pressure(&mut self, sample: &PressureSample) {
         self.host.push(sample);
@@ -271,6 +282,7 @@ impl ReportBuilder {
             counts,
             devices: completed,
             cells,
+            own_limits,
             trouble,
             page_cache,
             sync_calls,
@@ -371,16 +383,15 @@ impl ReportBuilder {
         let busy = |d: &DeviceDetail| (d.dev, devices.of(d.dev).and_then(|s| s.busy_percent));
         let (set, set_slots) = set.finish(window, &details.iter().map(busy).collect::<Vec<_>>());
         let waits = self.waits.finish();
-        let stories = stories::stories(
-            &waits,
-            &Scene {
-                window,
-                details: &details,
-                layers: &self.layers,
-                host: &self.host,
-                has_losses: devices.lost_ios != Some(0),
-            },
-        );
+        let scene = Scene {
+            window,
+            details: &details,
+            layers: &self.layers,
+            host: &self.host,
+            has_losses: devices.lost_ios != Some(0),
+        };
+        let stories = stories::stories(&waits, &scene);
+        let stories = stories::with_own_limits(stories, own_limits.finish(), &waits, &scene);
         Report {
             devices,
             set,

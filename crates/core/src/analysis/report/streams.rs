@@ -13,6 +13,7 @@ use crate::analysis::device::set::{SetSweep, SweptSet};
 use crate::analysis::files::page_cache::PageCache;
 use crate::analysis::findings::io_errors::ErrorCounts;
 use crate::analysis::latency::syncs::SyncCalls;
+use crate::analysis::limits::OwnLimitsBuilder;
 use crate::analysis::stream::device_index::DeviceIndex;
 use crate::analysis::stream::kept_slots::within_budget;
 use crate::analysis::stream::order::{Clipped, End, Hold, Span, StartOrder, Sweep};
@@ -33,6 +34,7 @@ pub(in crate::analysis) struct Completions {
     pub counts: Counts,
     pub devices: Vec<Completed>,
     pub cells: Cells,
+    pub own_limits: OwnLimitsBuilder,
     pub trouble: ErrorCounts,
     pub page_cache: PageCache,
     pub sync_calls: SyncCalls,
@@ -47,6 +49,7 @@ impl Completions {
             counts: Counts::new(window),
             devices: Vec::new(),
             cells: Cells::new(window),
+            own_limits: OwnLimitsBuilder::new(&[], window),
             trouble: ErrorCounts::new(window),
             page_cache: PageCache::new(window, layers),
             sync_calls: SyncCalls::new(window),
@@ -70,6 +73,9 @@ impl Completions {
         if self.window.contains(io.done_ns) {
             self.devices[i as usize].push(io);
             self.cells.push(io);
+            if !self.own_limits.is_empty() {
+                self.own_limits.push(io);
+            }
             self.trouble.push(io);
             self.page_cache.push(io);
         }

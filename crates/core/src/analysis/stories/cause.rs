@@ -105,7 +105,12 @@ impl<'a> Place<'a> {
     }
 
     fn matters(&self, effect: &Effect, lost_ns: i64) -> bool {
-        lost_ns >= self.min_lost_ns && lost_ns as f64 >= MIN_SHARE * effect.io_time_ns as f64
+        self.is_enough(lost_ns, effect.io_time_ns)
+    }
+
+    /// Whether a program that lost so much of so much I/O time is a victim.
+    pub fn is_enough(&self, lost_ns: i64, io_time_ns: i64) -> bool {
+        lost_ns >= self.min_lost_ns && lost_ns as f64 >= MIN_SHARE * io_time_ns as f64
     }
 
     fn explain<'e>(&self, effect: &'e Effect) -> Option<Explained<'e>> {
@@ -357,6 +362,7 @@ impl<'a> Place<'a> {
                 .felt
                 .cap
                 .filter(|_| explained.kind == StoryKind::RateLimit),
+            own_limit: None,
             advice: Advice::of(explained.kind, is_sync, is_own, is_apart),
         }
     }
@@ -383,7 +389,7 @@ fn p99(latencies: &LatencyCounts) -> Option<i64> {
 }
 
 /// I/Os in flight, in the mean from the first to the last.
-fn in_flight(effect: &Effect) -> f64 {
+pub(super) fn in_flight(effect: &Effect) -> f64 {
     effect.io_time_ns as f64 / (effect.to_ns - effect.from_ns).max(1) as f64
 }
 
@@ -397,7 +403,7 @@ fn episodes(stretches: &Stretches, effect: &Effect) -> Episodes {
 }
 
 /// All of the excess, the largest part first.
-fn shares(effect: &Effect) -> Vec<Share> {
+pub(super) fn shares(effect: &Effect) -> Vec<Share> {
     let mut all = vec![
         (Cause::OwnQueue, effect.own_ns),
         (Cause::Held, effect.held_ns),

@@ -8,11 +8,13 @@ mod advice;
 mod cause;
 mod identity;
 mod mechanism;
+mod own_limits;
 
 use serde::Serialize;
 
 use crate::analysis::counters::pressure::HostPressure;
 use crate::analysis::device::detail::DeviceDetail;
+use crate::analysis::limits::OwnLimit;
 use crate::analysis::stream::window::Window;
 use crate::analysis::waits::effects::Effect;
 use crate::analysis::waits::{DeviceVictims, Program, Worst};
@@ -21,6 +23,7 @@ use crate::model::{Class, DevId, Origin};
 pub use advice::Advice;
 pub use cause::Cause;
 pub use identity::story_id;
+pub use own_limits::with_own_limits;
 
 /// By what mechanism time was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -51,7 +54,7 @@ pub enum StoryKind {
     RandomReads,
     /// The victim keeps more in flight than the device serves at once.
     OwnQueue,
-    /// The device completes I/Os at a fixed rate, whatever is queued.
+    /// The device completes I/Os at a fixed rate, whatever is queued, or the control group is at its own limit.
     RateLimit,
     /// Nothing completed for a while, and the CPUs were not the reason.
     DevicePause,
@@ -212,6 +215,8 @@ pub struct Story {
     pub in_flight: f64,
     /// The rate at which the device is held, if it is.
     pub cap: Option<crate::analysis::waits::Cap>,
+    /// The limit of the control group that holds it, if one does.
+    pub own_limit: Option<OwnLimit>,
     /// What to try.
     pub advice: Vec<Advice>,
 }
@@ -248,6 +253,8 @@ pub enum Doubt {
     FewIos,
     /// I/Os are missing from the recording.
     LostIos,
+    /// The kernel does not say whether the tasks of the control group waited (no PSI).
+    NoPressure,
 }
 
 /// The program with most I/Os, or the one asked for, of whose I/Os none was hurt.

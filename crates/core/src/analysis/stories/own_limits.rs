@@ -1,0 +1,119 @@
+//! Control groups at their own limit (A29) as stories: what a limit holds back no I/O shows, so waits (A28) cannot.
+
+use super::advice::Advice;
+use super::cause::{Place, in_flight, shares};
+use super::{Cause, Doubt, Episodes, Harm, Scene, Share, Story, StoryKind};
+use crate::analysis::limits::{Held, OwnLimit};
+use crate::analysis::waits::effects::Effect;
+use crate::analysis::waits::stretches::Stretch;
+use crate::analysis::waits::{DeviceVictims, Program};
+
+/// Flat stretches that a story lists.
+const MAX_EPISODES: usize = 8;
+
+/// `found`, and a story for each control group that its own limit held for long enough. A device that seems to complete at a fixed
+/// rate, or an I/O that seems to be held above it, is this limit at work: such stories of the same programs are left out.
+pub fn with_own_limits(
+    mut found: Vec<Story>,
+    limits: Vec<OwnLimit>,
+    waits: &[DeviceVictims],
+    scene: &Scene,
+) -> Vec<Story> {
+    for limit in limits {
+        let device = waits.iter().find(|d| d.dev == limit.dev);
+        let Some(story) = device.and_then(|device| of_limit(limit, device, scene)) else {
+            continue;
+        };
+        found.retain(|other| !is_same_limit(other, &story));
+        found.push(story);
+    }
+    found.sort_by_key(|s| (std::cmp::Reverse(s.harm.ns), s.dev, s.victim, s.class));
+    found
+}
+
+fn is_same_limit(other: &Story, story: &Story) -> bool {
+    let is_kind = matches!(
+        other.kind,
+        StoryKind::RateLimit | StoryKind::Held | StoryKind::OwnQueue
+    );
+    let Some(limit) = story.own_limit.as_ref().filter(|_| is_kind) else {
+        return false;
+    };
+    let is_of_group = limit.is_for(other.victim.tgid, other.victim.cgroup);
+    is_of_group && other.own_limit.is_none() && other.dev == story.dev && other.class == story.class
+}
+
+/// The program of the group that did most of the limited I/O is the victim.
+fn of_limit(limit: OwnLimit, device: &DeviceVictims, scene: &Scene) -> Option<Story> {
+    let doubts = match limit.held {
+        Held::Yes => Vec::new(),
+        Held::Probably => vec![Doubt::NoPressure],
+        Held::NotWaiting | Held::No => return None,
+    };
+    let class = limit.rate.class();
+    let is_held = |e: &&Effect| e.class == class && limit.is_for(e.victim.tgid, e.victim.cgroup);
+    let effect = device
+        .felt
+        .effects
+        .iter()
+        .filter(is_held)
+        .max_by_key(|e| e.ios);
+    let unfelt = Program {
+        cgroup: limit.cgroup,
+        ..Program::default()
+    };
+    let held = Share {
+        cause: Cause::Held,
+        ns: limit.held_ns,
+    };
+    // Write-back is no I/O that a program is seen to wait for: then the limit is all that is known.
+    let mut all_shares = effect.map(shares).unwrap_or_default();
+    all_shares.push(held);
+    all_shares.sort_by_key(|share| std::cmp::Reverse(share.ns));
+    let io_time_ns = limit.held_ns + effect.map_or(0, |e| e.io_time_ns);
+    if !Place::of(device, scene).is_enough(limit.held_ns, io_time_ns) {
+        return None;
+    }
+    let first = limit.flat.first()?;
+    let last = limit.flat.last()?;
+    let mut longest = Vec::new();
+    for flat in limit.flat.iter().take(MAX_EPISODES) {
+        let share = flat.len_ns() as f64 / limit.flat_ns().max(1) as f64;
+        longest.push(Stretch {
+            from_ns: flat.from_ns,
+            to_ns: flat.to_ns,
+            amount: (limit.held_ns as f64 * share) as i64,
+            ios: 0,
+        });
+    }
+    Some(Story {
+        kind: StoryKind::RateLimit,
+        dev: limit.dev,
+        victim: effect.map_or(unfelt, |e| e.victim),
+        class,
+        ios: effect.map_or(0, |e| e.ios),
+        io_time_ns,
+        excess_ns: limit.held_ns + effect.map_or(0, Effect::excess_ns),
+        culprits: Vec::new(),
+        culprit_ios: Vec::new(),
+        shares: all_shares,
+        harm: Harm {
+            ns: limit.held_ns,
+            delayed_ios: effect.map_or(0, |e| e.delayed_ios),
+            worst: effect.map(|e| e.worst).unwrap_or_default(),
+            p99_with_ns: None,
+            p99_without_ns: None,
+        },
+        episodes: Episodes {
+            times: limit.flat.len() as u64,
+            from_ns: first.from_ns,
+            to_ns: last.to_ns,
+            worst: longest,
+        },
+        doubts,
+        in_flight: effect.map_or(0.0, in_flight),
+        cap: None,
+        advice: vec![Advice::LookAtLimits],
+        own_limit: Some(limit),
+    })
+}
