@@ -24,6 +24,7 @@ enum { REQ_OP_READ = 0, REQ_OP_WRITE = 1, REQ_OP_FLUSH = 2, REQ_OP_DISCARD = 3 }
 enum { REQ_OP_MASK = 0xff, REQ_OP_DRV_FIRST = 32, REQ_META = 1 << 12, REQ_RAHEAD = 1 << 19 };
 enum { CLASS_READ = 0, CLASS_WRITE = 1, CLASS_DISCARD = 2, CLASS_FLUSH = 3 };
 enum { MAX_CHAIN = 4096, BDEVFS_MAGIC = 0x62646576, F2FS_MAGIC = 0xf2f52010, F2FS_ROOT_INO = 3 };
+enum { TMPFS_MAGIC = 0x01021994, HUGETLBFS_MAGIC = 0x958458f6 };
 
 /* The kernel has block_io_start (5a80bd075f3b, 6.5). Without it slots are taken at issue. */
 const volatile u8 has_io_start = 1;
@@ -277,11 +278,17 @@ static __always_inline u8 look_at_page(struct slot *s, struct bio *bio, u32 cmd_
 	bpf_probe_read_kernel(&inode, 8, mapping + field_offset(((struct address_space *)0)->host));
 	if (!inode)
 		return ORIGIN_UNKNOWN;
+	bpf_probe_read_kernel(&sb, 8, inode + field_offset(((struct inode *)0)->i_sb));
+	bpf_probe_read_kernel(&magic, 8, sb + field_offset(((struct super_block *)0)->s_magic));
+	/*
+	 * Memory that processes share: no such file is on a disk, and what is swapped out has left it for the swap cache. So it is
+	 * direct I/O, of which a piece that was split off, or a copy for a device below, is not marked as pinned.
+	 */
+	if (magic == TMPFS_MAGIC || magic == HUGETLBFS_MAGIC)
+		return ORIGIN_DIRECT;
 	bpf_probe_read_kernel(ino, 8, inode + field_offset(((struct inode *)0)->i_ino));
 	if (cached == ORIGIN_WRITEBACK)
 		*dirty_inode = inode;
-	bpf_probe_read_kernel(&sb, 8, inode + field_offset(((struct inode *)0)->i_sb));
-	bpf_probe_read_kernel(&magic, 8, sb + field_offset(((struct super_block *)0)->s_magic));
 	if (magic == BDEVFS_MAGIC) { /* the device's own page cache: of a file system if one is mounted on it */
 		bpf_probe_read_kernel(&dev, 4, inode + field_offset(((struct inode *)0)->i_rdev));
 		s->fs_dev = dev;

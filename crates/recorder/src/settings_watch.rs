@@ -3,7 +3,7 @@
 //! A file of sysfs or of a control group may wait for a lock of the kernel, so nothing waits for this thread. It sleeps
 //! until it is asked: while there is no I/O it costs nothing.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
@@ -55,6 +55,9 @@ pub struct SettingsWatch {
     seen: HashSet<CgroupMember>,
     /// Those asked for at the last look.
     known: HashSet<CgroupMember>,
+    /// Under v1 a process of each group that limits a rate, by the group's path. What a limit has held back a worker of the
+    /// kernel submits, so the I/Os no longer say that the group does any: it is read again as long as there is I/O at all.
+    limited: HashMap<String, CgroupMember>,
     has_new: bool,
     asked_ns: Option<i64>,
 }
@@ -96,6 +99,7 @@ impl SettingsWatch {
             last: None,
             seen: HashSet::new(),
             known: HashSet::new(),
+            limited: HashMap::new(),
             has_new: false,
             asked_ns: None,
         };
@@ -186,6 +190,7 @@ impl SettingsWatch {
         match answer {
             WatchAnswer::Settings(settings) => found.settings = Some(*settings),
             WatchAnswer::Groups(rows) => {
+                self.limited = limited_under_v1(&rows);
                 let rows = rows.into_iter().map(Box::new);
                 found.cgroups.extend(rows.map(Observation::Cgroup));
             }
@@ -201,7 +206,9 @@ impl SettingsWatch {
         self.has_new = false;
         // In an order, so that of too many the same are read again.
         let mut members: Vec<CgroupMember> = self.known.iter().copied().collect();
+        members.extend(self.limited.values());
         members.sort_unstable();
+        members.dedup();
         self.last = None;
         self.ask(Question::Groups(members));
     }
@@ -214,6 +221,18 @@ impl SettingsWatch {
             self.waiting += 1;
         }
     }
+}
+
+/// A process of each group with limits, by the group's path.
+fn limited_under_v1(rows: &[CgroupSample]) -> HashMap<String, CgroupMember> {
+    let mut limited = HashMap::new();
+    for row in rows.iter().filter(|row| row.limits_rate()) {
+        if let Some(tgid) = row.tgid {
+            let process = CgroupMember::Process(tgid);
+            limited.entry(row.path.clone()).or_insert(process);
+        }
+    }
+    limited
 }
 
 #[cfg(test)]
@@ -266,6 +285,37 @@ mod tests {
             settled(&mut watch);
         }
         assert_eq!(asked, [0, 3, 13, 23]);
+    }
+
+    #[test]
+    fn a_limited_group_is_known_by_one_process_whose_ios_workers_submit() {
+        let row = |tgid, read_ios_per_s, path: &str| CgroupSample {
+            tgid: Some(tgid),
+            path: path.to_owned(),
+            read_ios_per_s,
+            ..CgroupSample::default()
+        };
+        let rows = [
+            row(1, None, "/free"),
+            row(2, Some(55), "/shop"),
+            row(3, Some(55), "/shop"),
+        ];
+        let mut watch = SettingsWatch::start(Vec::new(), 0);
+        watch.by_process = true;
+        let mut found = FoundGroup::default();
+        watch.wait(Instant::now() + Duration::from_secs(60), &mut found);
+        watch.waiting = 1;
+        watch.take(WatchAnswer::Groups(rows.to_vec()), &mut found);
+        // Only the question is looked at: no thread answers it.
+        let (ask, asked) = sync_channel(4);
+        watch.questions = Some(ask);
+        watch.note(&[io(9, 7)]);
+        watch.tick(READ_AGAIN_NS);
+        let Ok(Question::Groups(members)) = asked.try_recv() else {
+            panic!("groups are asked for");
+        };
+        let expected = [CgroupMember::Process(2), CgroupMember::Process(9)];
+        assert_eq!(members, expected);
     }
 
     #[test]

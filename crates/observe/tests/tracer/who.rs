@@ -214,9 +214,11 @@ fn direct_io_belongs_to_its_file() {
         let files = [fs.path("first"), fs.path("second")];
         let traced = trace(&disk.name, TracerOptions::default(), false, || {
             // One by one and many at once; the large ones are split for the device.
-            let ways: [&[&str]; 3] = [
+            let ways: [&[&str]; 4] = [
                 &["--bs=4k", "--ioengine=psync", "--rw=randwrite"],
                 &["--bs=4m", "--ioengine=psync", "--rw=write"],
+                // The same from memory that processes share, which is a file's, but none on a disk.
+                &["--bs=4m", "--ioengine=psync", "--rw=write", "--mem=shm"],
                 &[
                     "--bs=64k",
                     "--ioengine=libaio",
@@ -246,6 +248,11 @@ fn direct_io_belongs_to_its_file() {
             );
             return;
         }
+        let cached = traced.ios.iter().find(|io| {
+            let is_cached = io.origin == Origin::Writeback || io.origin == Origin::BufferedRead;
+            is_cached && io.bytes >= 64 << 10
+        });
+        assert!(cached.is_none(), "{kind}: nothing is cached: {cached:?}");
         let nameless = direct.iter().find(|io| io.ino.is_none());
         assert!(nameless.is_none(), "{kind}: {nameless:?}");
         let lost: i64 = traced.lost.iter().filter_map(|l| l.bytes).sum();
@@ -259,7 +266,7 @@ fn direct_io_belongs_to_its_file() {
             );
             let bytes = mine.map(|io| io.bytes).sum::<i64>();
             assert!(
-                bytes <= 24 << 20 && bytes + lost >= 24 << 20,
+                bytes <= 32 << 20 && bytes + lost >= 32 << 20,
                 "{kind}: {bytes} bytes of {meta:?}, {lost} lost"
             );
         }

@@ -132,8 +132,11 @@ impl<'a> Place<'a> {
     fn pairs_of_others<'e>(&self, effect: &'e Effect) -> Vec<&'e Pair> {
         let syncs = self.syncs_of(&effect.victim) > 0;
         let is_other = |pair: &&Pair| {
-            // Of all for whom there was no place none can be blamed, and the victim may be among them.
-            let is_known = pair.culprit != Program::OTHERS;
+            // Of all for whom there was no place none can be blamed, and the victim may be among them; nor can a program of which
+            // neither name nor number is known.
+            let culprit = &pair.culprit;
+            let is_nameless = culprit.comm.is_none() && culprit.tgid.is_none();
+            let is_known = *culprit != Program::OTHERS && !is_nameless;
             is_known && !(syncs && is_journal_thread(&pair.culprit))
         };
         effect.pairs.iter().filter(is_other).collect()

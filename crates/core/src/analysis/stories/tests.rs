@@ -264,6 +264,58 @@ fn a_fixed_rate_below_what_the_device_can_do_is_a_rate_limit() {
     assert!(cap.before_per_s.expect("a credit") > 1000.0, "{cap:?}");
 }
 
+/// A program that starts 14 reads a second more than the `per_s` that the device completes.
+fn overload(per_s: i64, mut done_ns: impl FnMut(i64, i64) -> i64) -> Vec<Io> {
+    let mut ios = Vec::new();
+    for i in 0..12 * per_s {
+        let start_ns = i * 1_000_000_000 / (per_s + 14);
+        let done_ns = done_ns(i, start_ns);
+        let mut io = Io::new(done_ns, dev(), Op::READ, 4096, Some(0), done_ns - start_ns);
+        io.comm = Some(Comm::new(b"pricing"));
+        io.tgid = Some(40);
+        ios.push(io);
+    }
+    ios.sort_by_key(|io| io.done_ns);
+    ios
+}
+
+#[test]
+fn a_limit_that_is_there_from_the_first_io_is_known_by_what_passes_at_once() {
+    for per_s in [60, 250, 900] {
+        let interval_ns = 1_000_000_000 / per_s;
+        let mut slot_ns = -interval_ns;
+        let limited = overload(per_s, |_, start_ns| {
+            slot_ns = (slot_ns + interval_ns).max(start_ns);
+            slot_ns + MS / 5
+        });
+        let found = told(&limited);
+        assert_eq!(found[0].kind, StoryKind::RateLimit, "{per_s}: {found:#?}");
+        let ios_per_s = found[0].cap.and_then(|cap| cap.ios_per_s);
+        let ios_per_s = ios_per_s.expect("a rate of I/Os");
+        assert!((ios_per_s / per_s as f64 - 1.0).abs() < 0.05, "{ios_per_s}");
+    }
+}
+
+#[test]
+fn an_arm_that_serves_one_at_a_time_is_no_rate_limit() {
+    for per_s in [60, 120, 250] {
+        let interval_ns = 1_000_000_000 / per_s;
+        let mut free_ns = 0;
+        let served = overload(per_s, |i, start_ns| {
+            // A cache has what is read first.
+            let work_ns = match i {
+                0 => MS / 5,
+                _ => interval_ns / 2 + interval_ns * (i * 7919 % 1000) / 1000,
+            };
+            free_ns = start_ns.max(free_ns) + work_ns;
+            free_ns
+        });
+        let found = told(&served);
+        let is_limit = |s: &Story| s.kind == StoryKind::RateLimit;
+        assert!(!found.iter().any(is_limit), "{per_s}: {found:#?}");
+    }
+}
+
 /// A program that keeps 32 reads in flight, one after the other through a file, on a device that serves one at a time.
 fn deep_queue(origin: Origin) -> Vec<Io> {
     let mut ios = Vec::new();
@@ -440,6 +492,21 @@ fn every_number_is_that_of_the_ios() {
         is_close(story.harm.p99_without_ns, &mut without),
         "{story:#?}"
     );
+}
+
+#[test]
+fn nobody_is_blamed_whose_name_and_number_are_not_known() {
+    let shop = requests(3, "shop", Op::READ, 100.0, MS);
+    let jobs = [shop, bursts(20, 2500 * MS, 5 * MS)].concat();
+    let mut served = Device::fifo(1).serve(jobs);
+    for io in &mut served {
+        if io.comm.is_some_and(|c| c.as_bytes() == b"backup") {
+            io.comm = None;
+            io.tgid = None;
+        }
+    }
+    let found = told(&served);
+    assert!(found.iter().all(|s| s.culprits.is_empty()), "{found:#?}");
 }
 
 #[test]

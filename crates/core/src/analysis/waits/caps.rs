@@ -2,6 +2,7 @@
 //! asked for more, and could do more by itself.
 
 use super::device::Wait;
+use super::levels::KINDS;
 use crate::analysis::math::stats::{Shuffler, median};
 
 const BIN_NS: i64 = 250_000_000;
@@ -25,6 +26,19 @@ const FLAT_SHARE: f64 = 0.8;
 /// One by one the device would serve them in at most this share of the time; or it once served this much faster.
 const MAX_WORK: f64 = 1.0 / 3.0;
 const MIN_FASTER: f64 = 1.5;
+
+/// A queue that never empties hides what an I/O takes by itself. Then those show it that came after a rest of at least one
+/// interval of the rate: a limit lets them pass at once, a device that is busy with each I/O for so long does not. They are kept
+/// of many.
+const MAX_RESTED: usize = 256;
+
+/// Such I/Os may be few, and a cache may have served them: the gaps between completions must be even, too. In the median bin this
+/// share of them is this close to the median gap.
+const EVEN_SHARE: f64 = 0.8;
+const EVEN: f64 = 0.2;
+
+/// Gaps that are looked at in one bin.
+const MAX_GAPS: usize = 1024;
 
 /// A rate at which a device is held.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -51,6 +65,8 @@ struct Bin {
     delayed_ios: u32,
     undisturbed_ns: i64,
     is_busy_at_start: bool,
+    /// Share of the gaps between completions that are close to their median.
+    even_share: f64,
 }
 
 impl Bin {
@@ -62,10 +78,27 @@ impl Bin {
     }
 }
 
+/// An I/O that found nothing in the device.
+#[derive(Debug, Clone, Copy)]
+struct Rested {
+    kind: u16,
+    /// Since the last completion before it.
+    rest_ns: i64,
+    latency_ns: i64,
+}
+
 /// Accumulates bins of one device.
 #[derive(Debug)]
 pub(super) struct CapWatch {
     now: Bin,
+    /// Of this bin: gaps between completions, and I/Os by kind.
+    gaps_ns: Vec<f64>,
+    kinds: Vec<u32>,
+    /// I/Os of loaded bins by kind.
+    loaded_kinds: Vec<u64>,
+    last_done_ns: Option<i64>,
+    rested: Vec<Rested>,
+    n_rested: u64,
     loaded: Vec<Bin>,
     n: u64,
     most_ios: f64,
@@ -81,6 +114,12 @@ impl Default for CapWatch {
     fn default() -> CapWatch {
         CapWatch {
             now: Bin::default(),
+            gaps_ns: Vec::new(),
+            kinds: vec![0; KINDS],
+            loaded_kinds: vec![0; KINDS],
+            last_done_ns: None,
+            rested: Vec::new(),
+            n_rested: 0,
             loaded: Vec::new(),
             n: 0,
             most_ios: 0.0,
@@ -106,6 +145,24 @@ impl CapWatch {
             };
         }
         let latency_ns = io.done_ns - io.start_ns;
+        let rest_ns = match self.last_done_ns {
+            Some(last_ns) => io.start_ns - last_ns,
+            None => i64::MAX,
+        };
+        if io.found == 0 && rest_ns > 0 {
+            self.rest(Rested {
+                kind: io.kind,
+                rest_ns,
+                latency_ns,
+            });
+        }
+        if let Some(last_ns) = self.last_done_ns
+            && self.gaps_ns.len() < MAX_GAPS
+        {
+            self.gaps_ns.push((io.done_ns - last_ns) as f64);
+        }
+        self.last_done_ns = Some(io.done_ns);
+        self.kinds[usize::from(io.kind)] += 1;
         self.ios += 1;
         self.now.ios += 1;
         self.now.bytes += io.bytes.max(0);
@@ -114,8 +171,29 @@ impl CapWatch {
         self.now.is_busy_at_start |= io.start_ns <= number * BIN_NS;
     }
 
+    /// Keeps an I/O that came after a rest; of many a random sample.
+    fn rest(&mut self, rested: Rested) {
+        self.n_rested += 1;
+        if self.rested.len() < MAX_RESTED {
+            self.rested.push(rested);
+            return;
+        }
+        let place = self.random.below(self.n_rested) as usize;
+        if let Some(slot) = self.rested.get_mut(place) {
+            *slot = rested;
+        }
+    }
+
     fn close(&mut self) {
-        let bin = self.now;
+        let mut bin = self.now;
+        bin.even_share = even_share(&mut self.gaps_ns);
+        self.gaps_ns.clear();
+        if bin.is_loaded() {
+            for (sum, n) in self.loaded_kinds.iter_mut().zip(&self.kinds) {
+                *sum += u64::from(*n);
+            }
+        }
+        self.kinds.fill(0);
         if !bin.is_loaded() {
             self.most_ios = self.most_ios.max(f64::from(bin.ios));
             self.most_bytes = self.most_bytes.max(bin.bytes as f64);
@@ -156,7 +234,8 @@ impl CapWatch {
         for bin in &self.loaded {
             work.push(bin.undisturbed_ns as f64 / BIN_NS as f64);
         }
-        let could_do_more = median(&mut work)? <= MAX_WORK;
+        let is_work_little = median(&mut work)? <= MAX_WORK;
+        let could_do_more = is_work_little || is_ios && self.passes_at_once(level);
         let was_faster = most >= MIN_FASTER * level;
         if !could_do_more && !was_faster {
             return None;
@@ -171,6 +250,36 @@ impl CapWatch {
             ios_before: self.ios_before,
         })
     }
+
+    /// Whether I/Os of the kind that is most of the load took far less than an interval of the rate if the device had rested for
+    /// one, while the loaded device completes them at even gaps.
+    fn passes_at_once(&self, ios_per_bin: f64) -> bool {
+        let interval_ns = BIN_NS as f64 / ios_per_bin;
+        let kinds = self.loaded_kinds.iter().enumerate();
+        let Some((main, _)) = kinds.max_by_key(|(_, n)| **n) else {
+            return false;
+        };
+        let mut latencies: Vec<f64> = Vec::new();
+        for rested in &self.rested {
+            if usize::from(rested.kind) == main && rested.rest_ns as f64 >= interval_ns {
+                latencies.push(rested.latency_ns as f64);
+            }
+        }
+        let is_quick = median(&mut latencies).is_some_and(|ns| ns <= MAX_WORK * interval_ns);
+        let mut even: Vec<f64> = self.loaded.iter().map(|bin| bin.even_share).collect();
+        is_quick && median(&mut even).is_some_and(|share| share >= EVEN_SHARE)
+    }
+}
+
+/// Share of `gaps` that are close to their median.
+fn even_share(gaps: &mut [f64]) -> f64 {
+    let Some(usual) = median(gaps) else {
+        return 0.0;
+    };
+    let close = gaps
+        .iter()
+        .filter(|gap| (**gap - usual).abs() <= EVEN * usual);
+    close.count() as f64 / gaps.len() as f64
 }
 
 /// The level around which `values` stay, within [`FLAT`] and `slack`.

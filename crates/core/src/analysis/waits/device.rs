@@ -61,7 +61,7 @@ pub(super) struct Pending {
     /// Whether it had the device to itself.
     is_alone: bool,
     /// How many others were in the device at its issue.
-    found: u32,
+    pub found: u32,
     /// Integral of one over the number in the device, at its issue.
     share_at_issue: f64,
     /// Work per nanosecond in the device, if all are served side by side.
