@@ -53,6 +53,9 @@ class Viewers:
 
     def __init__(self, begin: float) -> None:
         self.answers: collections.Counter = collections.Counter()
+        # How long each path took, in seconds, and how often it did not answer with 200.
+        self.took: dict[str, list[float]] = collections.defaultdict(list)
+        self.refused: collections.Counter = collections.Counter()
         self.live_lines, self.begin = 0, begin
         for work in (self.follow, self.ask):
             threading.Thread(target=work, daemon=True).start()
@@ -74,16 +77,26 @@ class Viewers:
                 ("series", {"by": random.choice(["all", "device", "process", "file"])}), ("heatmap", {"width": "200", "height": "40"}),
                 ("findings", {}), ("actors", {"by": "process"}), ("ios", {"limit": "1000"}), ("report", {}), ("recordings", None)])
             query = "?" + urllib.parse.urlencode(span | more) if more is not None else ""
-            for url in (f"/api/v1/{path}{query}", "/metrics"):
+            for name, url in ((path, f"/api/v1/{path}{query}"), ("metrics", "/metrics")):
+                begin = time.monotonic()
                 try:
                     with urllib.request.urlopen(f"http://{ADDRESS}{url}", timeout=30) as answer:
                         answer.read()
-                        self.answers[answer.status] += 1
+                        status: int | str = answer.status
                 except urllib.error.HTTPError as refusal:
-                    self.answers[refusal.code] += 1
+                    status = refusal.code
                 except OSError:
-                    self.answers["none"] += 1
+                    status = "none"
+                self.took[name].append(time.monotonic() - begin)
+                self.answers[status] += 1
+                self.refused[name] += status != 200
             time.sleep(2)
+
+    def print_times(self) -> None:
+        """For each path the median and the longest time of an answer."""
+        for name, took in sorted(self.took.items()):
+            median, longest = statistics.median(took) * 1e3, max(took) * 1e3
+            print(f"/{name}: p50 {median:.0f} ms, at most {longest:.0f} ms, {len(took)} asked, {self.refused[name]} refused")
 
 
 def health() -> dict:
@@ -167,6 +180,7 @@ def main() -> None:
         print(f"{what}: {', '.join(values)} (median/most in each third)")
     print(f"on disk: at most {most / 2**20:.1f} of {options.keep_mib} MiB; {len(recordings)} recordings, {left} left")
     print(f"viewers: {dict(viewers.answers)} answers by status, {viewers.live_lines} lines of live")
+    viewers.print_times()
     print(f"unhealthy at samples of 10 s: {dict(unwell) or 'never'}")
     print(f"end: {last_line}")
     faults = verdict(samples, most, keep)
