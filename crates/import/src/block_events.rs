@@ -19,7 +19,7 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
     let mut known: Vec<DevId> = Vec::new();
     let mut last_ns = i64::MIN;
     let (mut started, mut threads, mut events) = (false, false, 0u64);
-    while let Some(line) = lines.next_line() {
+    while let Some(line) = log.next_line(lines) {
         let block =
             split(line.bytes).and_then(|(head, name, rest)| Some((head, stage(name)?, rest)));
         let Some((head, stage, rest)) =

@@ -244,7 +244,7 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
         stamp: None,
         ids: HashMap::new(),
     };
-    while let Some(line) = lines.next_line() {
+    while let Some(line) = parser.log.next_line(lines) {
         parser.line(line);
     }
     // Times below their copies: the first copy has none, and after the last one stands another.

@@ -138,7 +138,7 @@ fn parse_whole(mut log: Log, kind: Kind, bytes: &[u8]) -> Vec<(Kind, Log)> {
     vec![(kind, log)]
 }
 
-fn parse_lines(mut log: Log, kind: Kind, source: &mut dyn BufRead) -> Vec<(Kind, Log)> {
+pub(super) fn parse_lines(mut log: Log, kind: Kind, source: &mut dyn BufRead) -> Vec<(Kind, Log)> {
     let lines = &mut Lines::new(source);
     match kind {
         Kind::FioLog => fio_log::parse(&mut log, lines),
@@ -185,7 +185,7 @@ impl Tables {
 fn parse_tables(log: Log, kind: Kind, lines: &mut Lines<'_>) -> Vec<(Kind, Log)> {
     let mut all = vec![(kind, log, Tables::new(kind))];
     let mut now = 0;
-    while let Some(line) = lines.next_line() {
+    while let Some(line) = all[now].1.next_line(lines) {
         if let Some(other) = table_kind(line.bytes).filter(|k| *k != all[now].0) {
             let shared = all[now].1.share();
             now = all.iter().position(|a| a.0 == other).unwrap_or_else(|| {

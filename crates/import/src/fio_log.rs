@@ -100,7 +100,7 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
 
 fn read(log: &mut Log, lines: &mut Lines<'_>) -> Vec<FioRow> {
     let mut rows = Vec::new();
-    while let Some(line) = lines.next_line() {
+    while let Some(line) = log.next_line(lines) {
         if line.bytes.trim_ascii().is_empty() {
             continue;
         }

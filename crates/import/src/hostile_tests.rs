@@ -5,6 +5,7 @@ use std::path::Path;
 use iolens_core::model::{Io, LossReason, Observation};
 use proptest::prelude::*;
 
+use super::devices::MAX_DEVICES;
 use super::files::parse_bytes;
 use super::fixtures;
 use super::log::{ImportError, ImportOptions, Imported};
@@ -25,6 +26,103 @@ const SNOOP: &str = "TIME(s)     COMM           PID     DISK    T    SECTOR     
     0.000000    postgres: wal  1188    nvme0n1 WS   3145728    8192      0.012   0.345\n\
     0.001500    kworker/u4:2   77      nvme0n1 FWFS 99         4096     -1.000   1.500\n\
     0.002000    fio            9       sdb     RA   0          131072    0.100  12.000\n";
+
+/// Lines that name one device after the other, and how many of them were read.
+struct ManyNames {
+    heading: &'static [u8],
+    line: fn(u64) -> String,
+    made: u64,
+    left: Vec<u8>,
+}
+
+impl ManyNames {
+    fn new(heading: &'static str, line: fn(u64) -> String) -> ManyNames {
+        ManyNames {
+            heading: heading.as_bytes(),
+            line,
+            made: 0,
+            left: Vec::new(),
+        }
+    }
+}
+
+impl std::io::Read for ManyNames {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        if self.left.is_empty() {
+            self.left = if self.made >= 4 * MAX_DEVICES as u64 {
+                return Ok(0);
+            } else if self.heading.is_empty() {
+                self.made += 1;
+                (self.line)(self.made).into_bytes()
+            } else {
+                std::mem::take(&mut self.heading).to_vec()
+            };
+        }
+        let n = into.len().min(self.left.len());
+        into[..n].copy_from_slice(&self.left[..n]);
+        self.left.drain(..n);
+        Ok(n)
+    }
+}
+
+#[test]
+fn logs_are_read_no_further_than_where_they_name_too_many_devices() {
+    let endless: [(Kind, ManyNames); 5] = [
+        (
+            Kind::Diskstats,
+            ManyNames::new("1700000000.5\n", |i| {
+                format!(
+                    "{} {} sd{i} 1 0 8 1 0 0 0 0 0 1 1\n",
+                    8 + (i >> 20),
+                    i & 0xf_ffff
+                )
+            }),
+        ),
+        (
+            Kind::Sadf,
+            ManyNames::new(
+                "# hostname;interval;timestamp;DEV;tps;rkB/s;wkB/s;dkB/s;areq-sz;aqu-sz;await;%util\n",
+                |i| {
+                    format!(
+                        "h;1;2026-11-26 12:00:00 UTC;sd{i};1.00;4.00;0.00;0.00;4.00;0.00;0.10;0.10\n"
+                    )
+                },
+            ),
+        ),
+        (
+            Kind::Biosnoop,
+            ManyNames::new(
+                "TIME(s)     COMM           PID    DISK    T SECTOR     BYTES  LAT(ms)\n",
+                |i| format!("{i}.000000    dd  1  sd{i}  R 8 4096 0.10\n"),
+            ),
+        ),
+        (
+            Kind::IostatText,
+            ManyNames::new(
+                "Device: r/s w/s rkB/s wkB/s avgrq-sz avgqu-sz await r_await w_await svctm %util\n",
+                |i| format!("sd{i} 179.00 0.00 716.00 0.00 8.00 1.00 5.59 5.59 0.00 5.58 99.80\n"),
+            ),
+        ),
+        (
+            Kind::SarText,
+            ManyNames::new(
+                "Linux 6.18.44 (vm) \t2026-11-26 \t_x86_64_\t(2 CPU)\n\n\
+                 12:04:17 tps rkB/s wkB/s dkB/s areq-sz aqu-sz await %util DEV\n",
+                |i| format!("12:04:18 1.00 4.00 0.00 0.00 4.00 0.00 0.10 0.10 sd{i}\n"),
+            ),
+        ),
+    ];
+    for (kind, mut names) in endless {
+        let log =
+            super::log::Log::new(Path::new("x"), ImportOptions::default(), Default::default());
+        super::files::parse_lines(log, kind, &mut std::io::BufReader::new(&mut names));
+        assert!(
+            (MAX_DEVICES as u64..2 * MAX_DEVICES as u64).contains(&names.made),
+            "{kind:?}: {} lines",
+            names.made
+        );
+    }
+}
 
 /// A sound log of each kind; the name matters to fio's logs only.
 fn samples() -> Vec<(Kind, &'static str, Vec<u8>)> {

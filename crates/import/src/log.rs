@@ -7,6 +7,7 @@ use iolens_core::model::{BioStages, CpuShares, Io, Mark, Observation, RateRows, 
 use super::damage::{Damage, Place};
 use super::devices::Devices;
 use super::recognise::Kind;
+use super::text::{Line, Lines};
 
 /// What the user knows that a log does not say.
 #[derive(Debug, Clone, Copy, Default)]
@@ -76,6 +77,14 @@ impl Log {
             devices: std::mem::take(&mut self.devices),
             damage: std::mem::take(&mut self.damage),
         }
+    }
+
+    /// The next line; `None` at the end, and where more devices were named than are imported: the rest is of no use.
+    pub fn next_line<'l>(&self, lines: &'l mut Lines<'_>) -> Option<Line<'l>> {
+        if self.devices.too_many() {
+            return None;
+        }
+        lines.next_line()
     }
 
     pub fn damaged(&mut self, line: u64, why: impl Into<String>) {

@@ -93,7 +93,7 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
         open: None,
         other_rows: 0,
     };
-    while let Some(line) = lines.next_line() {
+    while let Some(line) = parser.log.next_line(lines) {
         parser.line(line);
     }
     parser.close_open();

@@ -195,7 +195,7 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
         ids: HashMap::new(),
         other_rows: 0,
     };
-    while let Some(line) = lines.next_line() {
+    while let Some(line) = parser.log.next_line(lines) {
         parser.line(line);
     }
     parser.finish();
