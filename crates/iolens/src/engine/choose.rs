@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use super::caller::Caller;
 use super::error::{QueryError, Result, Stretch, WindowBound};
 use super::note::Note;
-use super::{Instant, TimeWindow, civil, source};
+use super::{Instant, TimeWindow, civil, source, window};
 
 /// A recording and the part of it that is meant.
 pub struct Chosen {
@@ -178,19 +178,23 @@ fn plain(path: &Path, asked: &TimeWindow, caller: &Caller) -> Result<Chosen> {
     };
     let end_ns = recording.end_ns();
     if at_ns < 0 || at_ns > end_ns {
-        return Err(QueryError::Outside {
-            bound: WindowBound::At,
+        return Err(window::outside(
+            &recording,
+            WindowBound::At,
+            Some(at),
             at_ns,
-            end_ns,
-        });
+        ));
     }
     let bound = |ns: i64| (0 < ns && ns < end_ns).then_some(Instant::SinceStart(ns));
-    let window = TimeWindow {
+    let around = TimeWindow {
         at: None,
         from: bound(at_ns - AROUND_NS),
         to: bound(at_ns + AROUND_NS),
     };
-    Ok(Chosen { recording, window })
+    Ok(Chosen {
+        recording,
+        window: around,
+    })
 }
 
 /// A recording of a root, and the part of it that is meant.
@@ -763,7 +767,19 @@ mod tests {
             [(0, 40)]
         );
         assert_eq!(at(wall(190)).expect("inside"), [(160, 200)]);
-        assert!(refusal(at(wall(-1))).contains("--at is -1.000 s"));
-        assert!(refusal(at(wall(201))).contains("0 to 200.000 s"));
+        let since_start = refusal(at(Some(Instant::SinceStart(201 * S))));
+        assert!(
+            since_start.contains("--at is 201.000 s") && since_start.contains("0 to 200.000 s")
+        );
+        let rfc3339 = |s| Timestamp::from_second(EPOCH / S + s).expect("a date");
+        for outside in [-1, 201] {
+            let said = format!(
+                "--at {}: nothing was recorded then; there is {} to {}",
+                rfc3339(outside),
+                rfc3339(0),
+                rfc3339(200)
+            );
+            assert_eq!(refusal(at(wall(outside))), said);
+        }
     }
 }

@@ -96,6 +96,15 @@ pub enum QueryError {
         /// The recording's end.
         end_ns: i64,
     },
+    /// A time of the wall clock is not in the recording.
+    NotRecordedAt {
+        /// Which time.
+        bound: WindowBound,
+        /// It, in Unix time.
+        unix_ns: i64,
+        /// What the recording has.
+        recorded: Stretch,
+    },
     /// A time counts from a recording's start, and there are many.
     NeedsWallClock {
         /// Which time.

@@ -97,7 +97,8 @@ pub fn rows(
     let counts = |dev| filter.counts(dev);
     let mut timeline = TableTimeline::new(plan.clone())?;
     match plan.by {
-        GroupBy::All => {
+        // Who names devices means them, whatever they are above.
+        GroupBy::All if filter.devices.is_all() => {
             let single = without_doubles(rates, &recording.meta().devices);
             single
                 .iter()

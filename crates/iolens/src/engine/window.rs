@@ -6,7 +6,7 @@ use iolens_core::model::{Io, LossReason};
 use iolens_core::store::Recording;
 
 use super::caller::Caller;
-use super::error::{QueryError, Result, WindowBound};
+use super::error::{QueryError, Result, Stretch, WindowBound};
 use super::note::Note;
 use super::{Instant, TimeWindow};
 
@@ -27,16 +27,11 @@ pub fn resolve(recording: &Recording, asked: &TimeWindow) -> Result<Range<i64>> 
     };
     let from = asked.from.map_or(0, at);
     let to = asked.to.map_or(end_ns, at);
-    let outside = |bound, at_ns| QueryError::Outside {
-        bound,
-        at_ns,
-        end_ns,
-    };
     if from < 0 || (from >= end_ns && asked.from.is_some()) {
-        return Err(outside(WindowBound::From, from));
+        return Err(outside(recording, WindowBound::From, asked.from, from));
     }
     if to <= 0 && asked.to.is_some() {
-        return Err(outside(WindowBound::To, to));
+        return Err(outside(recording, WindowBound::To, asked.to, to));
     }
     if to < from || (to == from && asked.to.is_some()) {
         return Err(QueryError::EndsBeforeSinceStart {
@@ -45,6 +40,33 @@ pub fn resolve(recording: &Recording, asked: &TimeWindow) -> Result<Range<i64>> 
         });
     }
     Ok(from..to.min(end_ns))
+}
+
+/// That the recording does not have a time, in the clock in which it was asked for.
+pub fn outside(
+    recording: &Recording,
+    bound: WindowBound,
+    asked: Option<Instant>,
+    at_ns: i64,
+) -> QueryError {
+    let end_ns = recording.end_ns();
+    let start_unix_ns = recording.meta().start_unix_ns;
+    // A log without a date has no wall clock.
+    if matches!(asked, Some(Instant::Wall(_))) && start_unix_ns > 0 {
+        return QueryError::NotRecordedAt {
+            bound,
+            unix_ns: start_unix_ns.saturating_add(at_ns),
+            recorded: Stretch {
+                from_unix_ns: start_unix_ns,
+                to_unix_ns: start_unix_ns.saturating_add(end_ns),
+            },
+        };
+    }
+    QueryError::Outside {
+        bound,
+        at_ns,
+        end_ns,
+    }
 }
 
 /// Longer stretches are analysed in parts: groups of intervals fill the memory, and times that far apart are mostly wrong.

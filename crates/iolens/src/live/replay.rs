@@ -10,8 +10,10 @@ use iolens_recorder::{COUNTERS_LIMIT, SourceChoice};
 
 use super::{DEVICES_ONLY, RowsOutput, Steps};
 use crate::cli::LivePlan;
+use crate::engine::note::Note;
 use crate::iostat::replay::samples;
 use crate::present::escape;
+use crate::present::query_text::{self, Spelling};
 
 const CENTISECOND_NS: i64 = 10_000_000;
 
@@ -122,15 +124,9 @@ fn chosen(samples: &[Replayed], plan: &LivePlan, dir: &Path) -> Result<Vec<Devic
             && all.iter().any(stacked)
             && !all.iter().all(stacked)
         {
-            let names: Vec<&str> = all
-                .iter()
-                .filter(|d| stacked(d))
-                .map(|d| d.name.as_str())
-                .collect();
-            eprintln!(
-                "iolens: sums count an I/O once, on the bottom layer; left out: {}; --by device shows all layers",
-                escape::terminal(&names.join(", "))
-            );
+            let names = all.iter().filter(|d| stacked(d)).map(|d| d.name.clone());
+            let note = Note::Layers(names.collect());
+            eprintln!("iolens: {}", query_text::note(&note, Spelling::Flags));
             all.retain(|d| !stacked(d));
         }
         return Ok(all);

@@ -58,6 +58,18 @@ fn rfc3339(unix_ns: i64) -> String {
         .map_or_else(|_| unix_ns.to_string(), |t| t.to_string())
 }
 
+/// A machine may have hundreds of devices; a sentence names so many.
+const MAX_NAMED: usize = 8;
+
+/// The first names of a list, and how many more there are.
+pub fn some_of(names: &[String]) -> String {
+    let shown = names[..names.len().min(MAX_NAMED)].join(", ");
+    match names.len().saturating_sub(MAX_NAMED) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
 /// Why something was not done: of the engines in words, all else as it says itself.
 pub fn failure(e: &anyhow::Error, spelling: Spelling) -> String {
     match e.downcast_ref::<QueryError>() {
@@ -65,9 +77,6 @@ pub fn failure(e: &anyhow::Error, spelling: Spelling) -> String {
         None => format!("{e:#}"),
     }
 }
-
-/// Hosts that are named where one must be chosen.
-const MAX_HOSTS: usize = 8;
 
 /// Why a question has no answer. Texts of others in it are not yet harmless.
 pub fn error(e: &QueryError, spelling: Spelling) -> String {
@@ -121,6 +130,17 @@ pub fn error(e: &QueryError, spelling: Spelling) -> String {
             seconds(*at_ns),
             seconds(*end_ns)
         ),
+        QueryError::NotRecordedAt {
+            bound,
+            unix_ns,
+            recorded,
+        } => format!(
+            "{} {}: nothing was recorded then; there is {} to {}",
+            spelling.bound(*bound),
+            rfc3339(*unix_ns),
+            rfc3339(recorded.from_unix_ns),
+            rfc3339(recorded.to_unix_ns)
+        ),
         QueryError::NeedsWallClock { bound, place } => format!(
             "{}: {} holds many recordings: give a wall-clock time (2026-11-21T05:48:00Z, -5m)",
             spelling.bound(*bound),
@@ -149,11 +169,10 @@ pub fn error(e: &QueryError, spelling: Spelling) -> String {
             hosts,
             directory,
         } => {
-            let shown = &hosts[..hosts.len().min(MAX_HOSTS)];
             format!(
                 "{place}: holds recordings of {} hosts ({}): give one, as {place}/{directory}",
                 hosts.len(),
-                shown.join(", "),
+                some_of(hosts),
                 place = place.display()
             )
         }
@@ -296,7 +315,7 @@ pub fn note(note: &Note, spelling: Spelling) -> String {
         ),
         Note::Layers(layers) => format!(
             "sums count an I/O once, on the bottom layer; left out: {}; {} device shows all layers",
-            escape::terminal(&layers.join(", ")),
+            escape::terminal(&some_of(layers)),
             name("by")
         ),
         Note::RowsOfSums(step_s) => format!("{REMOVED}; the rows are sums of {step_s} s"),
@@ -325,6 +344,17 @@ mod tests {
     }
 
     #[test]
+    fn of_many_devices_a_few_are_named() {
+        let names = |n: i32| -> Vec<String> { (0..n).map(|i| format!("loop{i}")).collect() };
+        assert_eq!(some_of(&names(2)), "loop0, loop1");
+        let said = note(&Note::Layers(names(200)), Spelling::Flags);
+        assert!(
+            said.contains(": loop0, loop1,") && said.contains("loop7 and 192 more;"),
+            "{said}"
+        );
+    }
+
+    #[test]
     fn each_edge_names_what_its_callers_can_give() {
         const S: i64 = 1_000_000_000;
         let longest = Stretch {
@@ -350,6 +380,16 @@ mod tests {
         };
         let [flags, parameters] = both(&outside);
         assert!(flags.starts_with("--from is 2127.115 s"), "{flags}");
+        assert_eq!(parameters, flags[2..]);
+        let [flags, parameters] = both(&QueryError::NotRecordedAt {
+            bound: WindowBound::At,
+            unix_ns: longest.from_unix_ns - 60 * S,
+            recorded: longest,
+        });
+        assert_eq!(
+            flags,
+            "--at 2026-11-18T11:07:20Z: nothing was recorded then; there is 2026-11-18T11:08:20Z to 2026-11-18T11:09:20Z"
+        );
         assert_eq!(parameters, flags[2..]);
         let before = QueryError::EndsBeforeSinceStart {
             from_ns: 2 * S,

@@ -602,6 +602,21 @@ fn zoom_shows_a_table_as_it_stands_and_nothing_where_it_is_silent() {
 }
 
 #[test]
+fn a_layer_of_a_table_is_shown_where_it_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = "Linux 3.10.0 (h) \t06/02/2016 \t_x86_64_\t(4 CPU)\n\n\n\
+               Device:  r/s w/s rkB/s wkB/s avgrq-sz avgqu-sz await r_await w_await svctm %util\n\
+               vdb 179.00 0.00 716.00 0.00 8.00 1.00 5.59 5.59 0.00 5.58 99.80\n\
+               vdb1 100.00 0.00 400.00 0.00 8.00 1.00 5.59 5.59 0.00 5.58 99.80\n";
+    let log = file_with(dir.path(), "iostat.txt", log.as_bytes());
+    let table = imported(dir.path(), "table", &[log], &["--interval", "2s"]);
+    let reads = |options: &[&str]| zoomed(&table, options)[0][1].clone();
+    assert_eq!(reads(&[]), "179", "the disk, which its partition is on");
+    assert_eq!(reads(&["-d", "vdb1"]), "100");
+    assert_eq!(reads(&["-d", "vdb"]), "179");
+}
+
+#[test]
 fn counts_that_a_log_does_not_hold_are_null_in_the_report() {
     let dir = tempfile::tempdir().unwrap();
     let report = |name: &str, files: &[&str]| {

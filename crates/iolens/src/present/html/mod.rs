@@ -18,6 +18,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::escape;
+use super::query_text;
 use super::report_json::{self, DeviceStats, FindingBlock, Recording, RecordingFacts, device_name};
 use super::times::Times;
 use crate::engine::page::Drawn;
@@ -373,7 +374,7 @@ fn scope(i: usize, data: &ReportData) -> ScopeBlock {
                 [] => String::new(),
                 above => format!(
                     " Each I/O counts once, on the bottom layer; left out: {}.",
-                    above.join(", ")
+                    query_text::some_of(above)
                 ),
             };
             (
