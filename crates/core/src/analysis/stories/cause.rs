@@ -1,12 +1,15 @@
 //! Effect and cause: who lost time that matters, and behind what.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use super::advice::Advice;
 use super::mechanism;
 use super::{Doubt, Episodes, Harm, Scene, Share, Story, StoryKind};
 use crate::analysis::device::detail::DeviceDetail;
 use crate::analysis::waits::effects::{Effect, LatencyCounts, Pair};
 use crate::analysis::waits::stretches::Stretches;
-use crate::analysis::waits::{DeviceFelt, DeviceVictims, Program, Worst};
+use crate::analysis::waits::{Cap, DeviceFelt, DeviceVictims, Program, Worst};
 use crate::model::{Class, DevId, Origin};
 
 /// A victim must lose so much, or this share of the time in view if that is less.
@@ -37,6 +40,15 @@ const MAX_SINGLE_IOS: u64 = 10;
 /// Delayed I/Os are held by a limit or a scheduler for so long, in the mean.
 const MIN_HELD_NS: i64 = 5_000_000;
 
+/// Commits of a journal for which no process was seen to wait are those of the program for which this share of the others is, if
+/// these are as many as this share of them.
+const MIN_COMMITTED: f64 = 0.9;
+const MIN_NAMED_COMMITS: f64 = 0.5;
+
+/// The worst wait for a limit lies in the time in which the device was seen to be held, or so close to it: its edges are not known
+/// better.
+const CAP_MARGIN_NS: i64 = 1_000_000_000;
+
 /// Fewer delayed I/Os make a story only probable, if it was not seen so often.
 const SURE_IOS: u64 = 20;
 const SURE_TIMES: u64 = 3;
@@ -66,6 +78,8 @@ pub(super) struct Place<'a> {
     detail: Option<&'a DeviceDetail>,
     scene: &'a Scene<'a>,
     min_lost_ns: i64,
+    /// For whom the journal's thread commits.
+    committer: Option<Program>,
 }
 
 /// What explains a story: its mechanism, the pairs of its culprits, and the time lost.
@@ -86,6 +100,7 @@ impl<'a> Place<'a> {
             detail: scene.details.iter().find(|d| d.dev == device.dev),
             scene,
             min_lost_ns: MIN_LOST_NS.min(of_view_ns),
+            committer: committer(&device.felt),
         }
     }
 
@@ -95,6 +110,7 @@ impl<'a> Place<'a> {
         if !is_program || !self.matters(effect, effect.excess_ns()) {
             return None;
         }
+        let effect = &*self.with_committer(effect);
         let explained = self.explain(effect)?;
         let is_long = explained.worst.latency_ns - explained.worst.undisturbed_ns >= LONG_DELAY_NS;
         let is_felt = explained.delayed_ios >= MIN_DELAYED_IOS || is_long;
@@ -102,6 +118,25 @@ impl<'a> Place<'a> {
             return None;
         }
         Some(self.assemble(effect, &explained))
+    }
+
+    /// `effect` with what was waited behind the journal's thread counted for the program for which it commits.
+    fn with_committer<'e>(&self, effect: &'e Effect) -> Cow<'e, Effect> {
+        let of_journal = |pair: &Pair| is_journal_thread(&pair.culprit);
+        let Some(committer) = self.committer.filter(|c| *c != effect.victim) else {
+            return Cow::Borrowed(effect);
+        };
+        if !effect.pairs.iter().any(of_journal) {
+            return Cow::Borrowed(effect);
+        }
+        let mut named = effect.clone();
+        for pair in &mut named.pairs {
+            if of_journal(pair) {
+                pair.culprit = committer;
+            }
+        }
+        named.join_pairs();
+        Cow::Owned(named)
     }
 
     fn matters(&self, effect: &Effect, lost_ns: i64) -> bool {
@@ -203,7 +238,12 @@ impl<'a> Place<'a> {
             worst: effect.worst,
         };
         // A device that is held at a rate makes a queue: what is waited in it is the limit's doing.
-        if self.felt.cap.is_some() {
+        let at_ns = effect.worst.done_ns;
+        let is_held = |cap: Cap| {
+            let from_ns = cap.from_ns - CAP_MARGIN_NS;
+            (from_ns..=cap.to_ns + CAP_MARGIN_NS).contains(&at_ns)
+        };
+        if self.felt.cap.is_some_and(is_held) {
             let ns = effect.own_alone_ns + effect.device_ns;
             if ns as f64 >= MIN_EXPLAINED * excess_ns as f64 {
                 return Some(of_device(StoryKind::RateLimit, ns));
@@ -382,6 +422,26 @@ impl<'a> Place<'a> {
         }
         doubts
     }
+}
+
+/// The program for which the journal's thread commits what no process was seen to wait for, as when a commit begins because the
+/// journal is full.
+fn committer(felt: &DeviceFelt) -> Option<Program> {
+    let mut unnamed_bytes = 0;
+    let mut named: BTreeMap<Program, u64> = BTreeMap::new();
+    for group in felt.groups.iter().filter(|g| g.origin == Origin::Journal) {
+        match group.program {
+            Some(program) if !is_kernel_thread(&program) => {
+                *named.entry(program).or_default() += group.bytes;
+            }
+            _ => unnamed_bytes += group.bytes,
+        }
+    }
+    let all: u64 = named.values().sum();
+    let (program, bytes) = named.into_iter().max_by_key(|(_, bytes)| *bytes)?;
+    let is_most = bytes as f64 >= MIN_COMMITTED * all as f64;
+    let is_enough = bytes as f64 >= MIN_NAMED_COMMITS * unnamed_bytes as f64;
+    (is_most && is_enough).then_some(program)
 }
 
 fn p99(latencies: &LatencyCounts) -> Option<i64> {

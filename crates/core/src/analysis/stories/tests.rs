@@ -297,6 +297,29 @@ fn a_limit_that_is_there_from_the_first_io_is_known_by_what_passes_at_once() {
 }
 
 #[test]
+fn a_device_that_did_more_small_ios_is_not_held_at_its_rate_of_large_ones() {
+    // For five seconds small reads one by one, then for ten more large ones than the device can take: each needs 10 ms.
+    let mut ios = Vec::new();
+    let mut add = |start_ns: i64, done_ns: i64, bytes: i64| {
+        let mut io = Io::new(done_ns, dev(), Op::READ, bytes, Some(0), done_ns - start_ns);
+        io.comm = Some(Comm::new(b"loader"));
+        io.tgid = Some(40);
+        ios.push(io);
+    };
+    for i in 0..5000i64 {
+        add(i * MS, i * MS + MS / 2, 4096);
+    }
+    for i in 0..1000i64 {
+        let from_ns = 5100 * MS;
+        let start_ns = from_ns + (i - 15).max(0) * 10 * MS;
+        add(start_ns, from_ns + (i + 1) * 10 * MS, 1 << 20);
+    }
+    let found = told(&ios);
+    let is_limit = |s: &Story| s.kind == StoryKind::RateLimit;
+    assert!(!found.iter().any(is_limit), "{found:#?}");
+}
+
+#[test]
 fn an_arm_that_serves_one_at_a_time_is_no_rate_limit() {
     for per_s in [60, 120, 250] {
         let interval_ns = 1_000_000_000 / per_s;
@@ -492,6 +515,38 @@ fn every_number_is_that_of_the_ios() {
         is_close(story.harm.p99_without_ns, &mut without),
         "{story:#?}"
     );
+}
+
+/// Reads beside commits of a journal, of which every `n`th is named for "builder", and what else "mailer" syncs.
+fn commits(every: usize, of_others: usize) -> Vec<Story> {
+    let shop = requests(3, "shop", Op::READ, 100.0, MS);
+    let jobs = [shop, bursts(20, 2500 * MS, 5 * MS)].concat();
+    let mut served = Device::fifo(1).serve(jobs);
+    let of_journal = |io: &&mut Io| io.comm.is_some_and(|c| c.as_bytes() == b"backup");
+    for (n, io) in served.iter_mut().filter(of_journal).enumerate() {
+        io.origin = Origin::Journal;
+        let (comm, tgid) = match n {
+            _ if n % every == 0 => (&b"builder"[..], 50),
+            _ if n % of_others == 1 => (&b"mailer"[..], 60),
+            _ => (&b"jbd2/sda1-8"[..], 70),
+        };
+        io.comm = Some(Comm::new(comm));
+        io.tgid = Some(tgid);
+    }
+    told(&served)
+}
+
+#[test]
+fn commits_for_which_nobody_waits_are_of_the_program_that_has_the_others_made() {
+    let found = commits(2, usize::MAX);
+    assert_eq!(culprits(&found[0]), ["builder"], "{found:#?}");
+    assert!(found[0].explained_share() > 0.8, "{found:#?}");
+    assert_eq!(found[0].culprit_ios.len(), 1);
+    // Two programs have commits made, or the one that has them made does so too seldom.
+    for found in [commits(2, 4), commits(10, usize::MAX)] {
+        let named = found.iter().flat_map(culprits);
+        assert!(named.clone().any(|name| name.starts_with("jbd2")), "{found:#?}");
+    }
 }
 
 #[test]

@@ -78,6 +78,13 @@ impl Bin {
     }
 }
 
+/// The most that a bin held.
+#[derive(Debug, Clone, Copy, Default)]
+struct Most {
+    ios: f64,
+    bytes: f64,
+}
+
 /// An I/O that found nothing in the device.
 #[derive(Debug, Clone, Copy)]
 struct Rested {
@@ -101,8 +108,8 @@ pub(super) struct CapWatch {
     n_rested: u64,
     loaded: Vec<Bin>,
     n: u64,
-    most_ios: f64,
-    most_bytes: f64,
+    /// By the kind that most I/Os of a bin have, the most I/Os and bytes of one that was not loaded.
+    most: Vec<Most>,
     ios: u64,
     ios_before: u64,
     from_ns: i64,
@@ -122,8 +129,7 @@ impl Default for CapWatch {
             n_rested: 0,
             loaded: Vec::new(),
             n: 0,
-            most_ios: 0.0,
-            most_bytes: 0.0,
+            most: vec![Most::default(); KINDS],
             ios: 0,
             ios_before: 0,
             from_ns: 0,
@@ -192,11 +198,13 @@ impl CapWatch {
             for (sum, n) in self.loaded_kinds.iter_mut().zip(&self.kinds) {
                 *sum += u64::from(*n);
             }
+        } else if let Some(main) = main_kind(&self.kinds) {
+            let most = &mut self.most[main];
+            most.ios = most.ios.max(f64::from(bin.ios));
+            most.bytes = most.bytes.max(bin.bytes as f64);
         }
         self.kinds.fill(0);
         if !bin.is_loaded() {
-            self.most_ios = self.most_ios.max(f64::from(bin.ios));
-            self.most_bytes = self.most_bytes.max(bin.bytes as f64);
             return;
         }
         if self.n == 0 {
@@ -224,10 +232,13 @@ impl CapWatch {
         let of_bytes: Vec<f64> = self.loaded.iter().map(|b| b.bytes as f64).collect();
         let ios = flat(&of_ios, 1.0);
         let bytes = flat(&of_bytes, 0.0);
+        // A device that once did more of another kind of I/O need not do as much of this one.
+        let main = main_kind(&self.loaded_kinds)?;
+        let most = self.most[main];
         // Where all have one size both are flat, and small ones are held by their number.
         let (level, most, is_ios) = match (ios, bytes) {
-            (Some(ios), _) => (ios, self.most_ios, true),
-            (None, Some(bytes)) => (bytes, self.most_bytes, false),
+            (Some(ios), _) => (ios, most.ios, true),
+            (None, Some(bytes)) => (bytes, most.bytes, false),
             (None, None) => return None,
         };
         let mut work: Vec<f64> = Vec::new();
@@ -235,7 +246,7 @@ impl CapWatch {
             work.push(bin.undisturbed_ns as f64 / BIN_NS as f64);
         }
         let is_work_little = median(&mut work)? <= MAX_WORK;
-        let could_do_more = is_work_little || is_ios && self.passes_at_once(level);
+        let could_do_more = is_work_little || is_ios && self.passes_at_once(main, level);
         let was_faster = most >= MIN_FASTER * level;
         if !could_do_more && !was_faster {
             return None;
@@ -251,14 +262,10 @@ impl CapWatch {
         })
     }
 
-    /// Whether I/Os of the kind that is most of the load took far less than an interval of the rate if the device had rested for
+    /// Whether I/Os of `main`, the kind that is most of the load, took far less than an interval of the rate if the device had rested for
     /// one, while the loaded device completes them at even gaps.
-    fn passes_at_once(&self, ios_per_bin: f64) -> bool {
+    fn passes_at_once(&self, main: usize, ios_per_bin: f64) -> bool {
         let interval_ns = BIN_NS as f64 / ios_per_bin;
-        let kinds = self.loaded_kinds.iter().enumerate();
-        let Some((main, _)) = kinds.max_by_key(|(_, n)| **n) else {
-            return false;
-        };
         let mut latencies: Vec<f64> = Vec::new();
         for rested in &self.rested {
             if usize::from(rested.kind) == main && rested.rest_ns as f64 >= interval_ns {
@@ -269,6 +276,12 @@ impl CapWatch {
         let mut even: Vec<f64> = self.loaded.iter().map(|bin| bin.even_share).collect();
         is_quick && median(&mut even).is_some_and(|share| share >= EVEN_SHARE)
     }
+}
+
+/// The kind of which there are most.
+fn main_kind<N: Ord + Copy>(counts: &[N]) -> Option<usize> {
+    let (kind, _) = counts.iter().enumerate().max_by_key(|(_, n)| **n)?;
+    Some(kind)
 }
 
 /// Share of `gaps` that are close to their median.

@@ -386,6 +386,20 @@ impl Effect {
         }
     }
 
+    /// Makes one of all pairs that have one culprit.
+    pub fn join_pairs(&mut self) {
+        let mut joined: Vec<Pair> = Vec::new();
+        for pair in std::mem::take(&mut self.pairs) {
+            match joined.iter_mut().find(|p| p.culprit == pair.culprit) {
+                Some(known) => known.merge(&pair),
+                None => joined.push(pair),
+            }
+        }
+        self.pairs = joined;
+        self.pairs
+            .sort_by_key(|p| (std::cmp::Reverse(p.ns), p.culprit));
+    }
+
     /// Adds what another process of the same program felt, whose I/Os are of the same class. What they waited behind each
     /// other is their own queue.
     pub fn merge(&mut self, other: &Effect, both: Program) {
