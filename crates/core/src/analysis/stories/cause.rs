@@ -40,10 +40,10 @@ const MAX_SINGLE_IOS: u64 = 10;
 /// Delayed I/Os are held by a limit or a scheduler for so long, in the mean.
 const MIN_HELD_NS: i64 = 5_000_000;
 
-/// Commits of a journal for which no process was seen to wait are those of the program for which this share of the others is, if
-/// these are as many as this share of them.
-const MIN_COMMITTED: f64 = 0.9;
-const MIN_NAMED_COMMITS: f64 = 0.5;
+/// Commits of a journal for which no process was seen to wait are of the program to which this share of the bytes belongs that are
+/// written from the page cache or committed, if these are as many as this share of the bytes of those commits.
+const MIN_DIRTIED: f64 = 0.9;
+const MIN_DIRTIED_OF_COMMITS: f64 = 0.5;
 
 /// The worst wait for a limit lies in the time in which the device was seen to be held, or so close to it: its edges are not known
 /// better.
@@ -425,23 +425,28 @@ impl<'a> Place<'a> {
 }
 
 /// The program for which the journal's thread commits what no process was seen to wait for, as when a commit begins because the
-/// journal is full.
+/// journal is full: what it holds is of the program that dirties pages and has commits made, if there is one.
 fn committer(felt: &DeviceFelt) -> Option<Program> {
-    let mut unnamed_bytes = 0;
-    let mut named: BTreeMap<Program, u64> = BTreeMap::new();
-    for group in felt.groups.iter().filter(|g| g.origin == Origin::Journal) {
-        match group.program {
-            Some(program) if !is_kernel_thread(&program) => {
-                *named.entry(program).or_default() += group.bytes;
+    let mut committed_bytes = 0;
+    let mut dirtied: BTreeMap<Program, u64> = BTreeMap::new();
+    for group in felt.groups.iter().filter(|g| g.class == Class::Write) {
+        let Some(program) = group.program else {
+            continue;
+        };
+        match group.origin {
+            Origin::Journal if is_journal_thread(&program) => committed_bytes += group.bytes,
+            Origin::Journal | Origin::Writeback | Origin::Metadata => {
+                *dirtied.entry(program).or_default() += group.bytes;
             }
-            _ => unnamed_bytes += group.bytes,
+            _ => {}
         }
     }
-    let all: u64 = named.values().sum();
-    let (program, bytes) = named.into_iter().max_by_key(|(_, bytes)| *bytes)?;
-    let is_most = bytes as f64 >= MIN_COMMITTED * all as f64;
-    let is_enough = bytes as f64 >= MIN_NAMED_COMMITS * unnamed_bytes as f64;
-    (is_most && is_enough).then_some(program)
+    let all: u64 = dirtied.values().sum();
+    let (program, bytes) = dirtied.into_iter().max_by_key(|(_, bytes)| *bytes)?;
+    let is_most = bytes as f64 >= MIN_DIRTIED * all as f64;
+    let is_enough = bytes as f64 >= MIN_DIRTIED_OF_COMMITS * committed_bytes as f64;
+    let is_known = program.comm.is_some() && !is_kernel_thread(&program);
+    (is_known && is_most && is_enough).then_some(program)
 }
 
 fn p99(latencies: &LatencyCounts) -> Option<i64> {

@@ -517,7 +517,7 @@ fn every_number_is_that_of_the_ios() {
     );
 }
 
-/// Reads beside commits of a journal, of which every `n`th is named for "builder", and what else "mailer" syncs.
+/// Reads beside commits of a journal: every `every`th is of "builder", one of `of_others` of the rest of "mailer".
 fn commits(every: usize, of_others: usize) -> Vec<Story> {
     let shop = requests(3, "shop", Op::READ, 100.0, MS);
     let jobs = [shop, bursts(20, 2500 * MS, 5 * MS)].concat();
@@ -537,12 +537,12 @@ fn commits(every: usize, of_others: usize) -> Vec<Story> {
 }
 
 #[test]
-fn commits_for_which_nobody_waits_are_of_the_program_that_has_the_others_made() {
+fn commits_for_which_nobody_waits_are_of_the_program_that_dirties_nearly_all() {
     let found = commits(2, usize::MAX);
     assert_eq!(culprits(&found[0]), ["builder"], "{found:#?}");
     assert!(found[0].explained_share() > 0.8, "{found:#?}");
     assert_eq!(found[0].culprit_ios.len(), 1);
-    // Two programs have commits made, or the one that has them made does so too seldom.
+    // Two programs dirty pages, or too little of it is known to be one's.
     for found in [commits(2, 4), commits(10, usize::MAX)] {
         let named = found.iter().flat_map(culprits);
         assert!(named.clone().any(|name| name.starts_with("jbd2")), "{found:#?}");
