@@ -545,7 +545,10 @@ fn commits_for_which_nobody_waits_are_of_the_program_that_dirties_nearly_all() {
     // Two programs dirty pages, or too little of it is known to be one's.
     for found in [commits(2, 4), commits(10, usize::MAX)] {
         let named = found.iter().flat_map(culprits);
-        assert!(named.clone().any(|name| name.starts_with("jbd2")), "{found:#?}");
+        assert!(
+            named.clone().any(|name| name.starts_with("jbd2")),
+            "{found:#?}"
+        );
     }
 }
 
