@@ -12,6 +12,7 @@ use iolens_observe::counters::monotonic_ns;
 use iolens_observe::topology::{Disk, MountPath};
 use iolens_observe::trace::{TraceError, Tracer, TracerOptions};
 
+use super::carried::{Carried, Carrier, carriers};
 use super::lock::locked;
 
 /// How often the kernel's ring is emptied.
@@ -22,11 +23,6 @@ const RING_BYTES: u32 = 4 << 20;
 
 /// How long a window waits for I/Os that began in it and are still in flight.
 const GRACE: Duration = Duration::from_millis(60);
-
-/// Kinds of layers through which an I/O keeps its task, its control group or at least its pages.
-const TRANSPARENT: [&str; 9] = [
-    "disk", "part", "lvm", "mpath", "path", "linear", "raid0", "raid1", "raid10",
-];
 
 /// By what the background's own I/Os are known.
 #[derive(Debug, Clone, Default)]
@@ -101,9 +97,18 @@ struct DiskUnions {
     dev: DevId,
     all: BusyUnion,
     foreign: BusyUnion,
+    /// What others or workers of the kernel did: whose the latter is may not be known.
+    foreign_or_carried: BusyUnion,
     ios: u64,
     /// The sets that it is in.
     sets: Vec<usize>,
+}
+
+impl DiskUnions {
+    fn push_foreign(&mut self, io: &Io) {
+        self.foreign.push(io.start_ns(), io.done_ns);
+        self.foreign_or_carried.push(io.start_ns(), io.done_ns);
+    }
 }
 
 /// What attributes an I/O: process, control group, file.
@@ -113,6 +118,7 @@ struct Collected {
     /// A few: looking through them is faster than hashing, and there may be very many I/Os.
     disks: Vec<DiskUnions>,
     sets: Vec<BusyUnion>,
+    carried: Carried,
     from_ns: i64,
     latencies: Histogram,
     own_bytes: u64,
@@ -126,12 +132,13 @@ struct Collected {
 }
 
 impl Collected {
-    fn new(devices: &[HashSet<DevId>], now: i64) -> Collected {
+    fn new(devices: &[HashSet<DevId>], carriers: Vec<Carrier>, now: i64) -> Collected {
         let union = || BusyUnion::new(now);
         let disk = |dev: DevId| DiskUnions {
             dev,
             all: union(),
             foreign: union(),
+            foreign_or_carried: union(),
             ios: 0,
             sets: (0..devices.len())
                 .filter(|i| devices[*i].contains(&dev))
@@ -141,6 +148,7 @@ impl Collected {
         Collected {
             disks: all.into_iter().map(disk).collect(),
             sets: devices.iter().map(|_| union()).collect(),
+            carried: Carried::new(carriers),
             from_ns: now,
             latencies: Histogram::new(),
             own_bytes: 0,
@@ -166,6 +174,18 @@ impl Collected {
 
     fn take(&mut self, io: &Io) {
         let own = self.is_own(io);
+        let bytes = u64::try_from(io.bytes).unwrap_or(0);
+        if let Some(below) = self.carried.asked(io) {
+            if own {
+                self.own_bytes += bytes;
+                return;
+            }
+            for disk in self.disks.iter_mut().filter(|d| below.contains(&d.dev)) {
+                disk.push_foreign(io);
+            }
+            self.latencies.add(io.total_ns());
+            return;
+        }
         let Some(disk) = self.disks.iter_mut().find(|d| d.dev == io.dev) else {
             return;
         };
@@ -174,20 +194,44 @@ impl Collected {
         for i in &disk.sets {
             self.sets[*i].push(io.start_ns(), io.done_ns);
         }
-        if own {
-            self.own_bytes += u64::try_from(io.bytes).unwrap_or(0);
+        if self.carried.worked(io) {
+            // The layer above has said whose it is, and counted its bytes.
+            disk.foreign_or_carried.push(io.start_ns(), io.done_ns);
+        } else if own {
+            self.own_bytes += bytes;
         } else {
-            disk.foreign.push(io.start_ns(), io.done_ns);
+            disk.push_foreign(io);
             self.latencies.add(io.total_ns());
         }
+    }
+
+    /// The time in which other work used a disk, in the window that goes on.
+    fn foreign_so_far_ns(&self, disk: &DiskUnions) -> i64 {
+        let foreign_ns = if self.carried.is_more_than_asked() {
+            disk.foreign_or_carried.so_far_ns()
+        } else {
+            disk.foreign.so_far_ns()
+        };
+        foreign_ns.min(disk.all.so_far_ns())
     }
 
     fn window(&mut self, to_ns: i64) -> EventWindow {
         let ios: u64 = self.disks.iter().map(|d| d.ios).sum();
         let lossy = self.lost.is_none_or(|lost| lost * 100 > ios);
         self.lost = Some(0);
+        let by_anyone = self.carried.is_more_than_asked();
+        self.carried.next_window();
         let disk = |d: &mut DiskUnions| {
-            let (busy_ns, foreground_ns) = (d.all.take(to_ns), d.foreign.take(to_ns));
+            let busy_ns = d.all.take(to_ns);
+            let foreign_ns = d.foreign.take(to_ns);
+            let foreign_or_carried_ns = d.foreign_or_carried.take(to_ns);
+            let foreground_ns = if by_anyone {
+                foreign_or_carried_ns
+            } else {
+                foreign_ns
+            };
+            // What a layer answers from its cache, or queues, keeps no disk busy.
+            let foreground_ns = foreground_ns.min(busy_ns);
             (
                 d.dev,
                 DiskEvents {
@@ -227,22 +271,20 @@ impl Events {
             .iter()
             .map(|s| s.disks.iter().map(|d| d.id).collect())
             .collect();
-        let devices: Vec<DevId> = sets
-            .iter()
-            .flatten()
-            .copied()
-            .collect::<HashSet<_>>()
-            .into_iter()
-            .collect();
-        let attributed = attribution && stacks.iter().all(|s| is_transparent(&s.layers));
+        let found: Option<Vec<Vec<Carrier>>> = stacks.iter().map(|s| carriers(&s.layers)).collect();
+        let attributed = attribution && found.is_some();
+        let carriers = found.filter(|_| attributed).unwrap_or_default().concat();
+        let of_layers = carriers.iter().map(|c| c.dev);
+        let devices: HashSet<DevId> = sets.iter().flatten().copied().chain(of_layers).collect();
         let tracer = Tracer::start(TracerOptions {
-            devices: Some(devices),
+            devices: Some(devices.into_iter().collect()),
             ring_bytes: RING_BYTES,
             attribution: attributed,
-            bio_based: stacks.iter().flat_map(|s| &s.disks).any(is_bio_based),
+            bio_based: stacks.iter().flat_map(|s| &s.disks).any(is_bio_based)
+                || carriers.iter().any(|c| c.is_bio_based),
             ..TracerOptions::default()
         })?;
-        let collected = Collected::new(&sets, monotonic_ns());
+        let collected = Collected::new(&sets, carriers, monotonic_ns());
         let shared = Arc::new(Mutex::new(collected));
         let stop = Arc::new(AtomicBool::new(false));
         let (into, until) = (Arc::clone(&shared), Arc::clone(&stop));
@@ -275,7 +317,7 @@ impl Events {
     pub fn foreground_percent_so_far(&self) -> Option<f64> {
         let c = locked(&self.shared);
         let span_ns = c.complete_to_ns - c.from_ns;
-        let busy_ns = c.disks.iter().map(|d| d.foreign.so_far_ns()).max()?;
+        let busy_ns = c.disks.iter().map(|d| c.foreign_so_far_ns(d)).max()?;
         (span_ns > 0).then(|| (100.0 * busy_ns as f64 / span_ns as f64).min(100.0))
     }
 
@@ -355,18 +397,11 @@ fn is_bio_based(disk: &Disk) -> bool {
         .is_some_and(|dir| !dir.join("mq").is_dir())
 }
 
-/// Whether an I/O on the lowest device still carries its submitter.
-fn is_transparent(layers: &[iolens_observe::topology::Layer]) -> bool {
-    layers.iter().all(|l| {
-        let lowest_loop = l.kind == "loop" && l.below.is_empty();
-        (lowest_loop || TRANSPARENT.contains(&l.kind.as_str())) && is_transparent(&l.below)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iolens_core::model::{Op, Origin};
+    use iolens_core::model::{Comm, Op, Origin};
+    use iolens_observe::topology::Layer;
 
     #[test]
     fn writeback_belongs_to_the_files_writer() {
@@ -408,7 +443,7 @@ mod tests {
     #[test]
     fn each_io_is_booked_where_it_belongs_whatever_came_before() {
         let (a, b, elsewhere) = (DevId::new(8, 0), DevId::new(8, 16), DevId::new(8, 32));
-        let mut c = Collected::new(&[[a].into(), [a, b].into()], 0);
+        let mut c = Collected::new(&[[a].into(), [a, b].into()], vec![], 0);
         c.set_own(Own {
             tgids: [10].into(),
             ..Own::default()
@@ -452,5 +487,54 @@ mod tests {
                 ios: 2
             }
         );
+    }
+
+    #[test]
+    fn what_workers_do_is_the_layers_as_long_as_it_was_asked_for_that() {
+        let (disk, crypt) = (DevId::new(8, 0), DevId::new(253, 0));
+        let below = |kind: &str, id, below| Layer {
+            name: kind.to_owned(),
+            id: Some(id),
+            kind: kind.to_owned(),
+            label: None,
+            below,
+        };
+        let stack = [below("crypt", crypt, vec![below("disk", disk, vec![])])];
+        let mut c = Collected::new(&[[disk].into()], carriers(&stack).expect("numbers"), 0);
+        c.set_own(Own {
+            tgids: [10].into(),
+            ..Own::default()
+        });
+        const MIB: i64 = 1 << 20;
+        let io = |dev, done_ns, comm: &str, tgid| Io {
+            tgid: Some(tgid),
+            comm: Some(Comm::new(comm.as_bytes())),
+            ..Io::new(done_ns, dev, Op::WRITE, MIB, Some(0), 10)
+        };
+        // The command alone.
+        c.take(&io(disk, 10, "kworker/1:2", 99));
+        c.take(&io(crypt, 11, "dd", 10));
+        let alone = c.window(100);
+        assert_eq!((alone.own_bytes, alone.foreground.n()), (MIB as u64, 0));
+        let busy = |busy_ns, foreground_ns| DiskEvents {
+            busy_ns,
+            foreground_ns,
+            ios: 1,
+        };
+        assert_eq!(alone.disks[&disk], busy(10, 0));
+        // Others on the same layer.
+        c.take(&io(disk, 110, "kworker/1:2", 99));
+        c.take(&io(crypt, 110, "postgres", 11));
+        let beside = c.window(200);
+        assert_eq!((beside.own_bytes, beside.foreground.n()), (0, 1));
+        assert_eq!(beside.disks[&disk], busy(10, 10));
+        // Workers of another layer on the same disk, and others on the disk itself.
+        c.take(&io(disk, 210, "dmcrypt_write/2", 99));
+        assert_eq!(c.window(300).disks[&disk], busy(10, 10));
+        c.take(&io(disk, 310, "postgres", 11));
+        assert_eq!(c.window(400).disks[&disk], busy(10, 10));
+        // What the layer answers from its cache.
+        c.take(&io(crypt, 410, "postgres", 11));
+        assert_eq!(c.window(500).disks[&disk].foreground_ns, 0);
     }
 }

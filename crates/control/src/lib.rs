@@ -24,6 +24,7 @@
 mod actuator;
 mod background;
 mod cached;
+mod carried;
 mod cgroup;
 mod decide;
 mod events;

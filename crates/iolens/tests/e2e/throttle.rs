@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::machine::{LoopDevice, assert_refused, ebpf, iolens, read_in_sequence, run, scene};
+use super::machine::{
+    LoopDevice, Mounted, assert_refused, ebpf, iolens, read_in_sequence, run, scene,
+};
 
 /// How long anything may take that must happen in the end.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -186,14 +188,11 @@ fn each_decision_is_a_line_of_the_log_and_the_summary_says_what_was_done() {
     );
 }
 
-#[test]
-fn a_command_that_has_the_disk_to_itself_is_not_held() {
-    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(64)) else {
-        return;
-    };
+/// Reads `disk` again and again under a throttle, and looks whether that was ever held.
+fn assert_not_held(disk: &Path) {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("throttle.ndjson");
-    let disk = device.path.to_str().unwrap();
+    let disk = disk.to_str().unwrap();
     // Long enough for several decisions, the first ones among them.
     let work = "for i in 1 2 3 4 5 6 7 8 9 10; do dd if=$0 of=/dev/null bs=64k iflag=direct; done";
     let out = run(&[
@@ -215,11 +214,37 @@ fn a_command_that_has_the_disk_to_itself_is_not_held() {
     assert!(out.status.success(), "{}", scene(&out));
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(said.contains("throttled 0.0 s of "), "{said}");
+    assert!(!said.contains("could not separate"), "{said}");
     for line in fs::read_to_string(&log).unwrap().lines() {
         let step: serde_json::Value = serde_json::from_str(line).unwrap();
         assert_eq!(step["held_s"].as_f64(), Some(0.0), "{line}");
         assert_eq!(step["duty_percent"].as_f64(), Some(100.0), "{line}");
     }
+}
+
+#[test]
+fn a_command_that_has_the_disk_to_itself_is_not_held() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(64)) else {
+        return;
+    };
+    assert_not_held(&device.path);
+}
+
+#[test]
+fn a_command_above_a_layer_whose_workers_do_its_io_is_not_held_for_them() {
+    let (Some(()), Some(disk)) = (ebpf(), LoopDevice::new(96)) else {
+        return;
+    };
+    let Some(mounted) = Mounted::ext4(&disk) else {
+        return;
+    };
+    let file = mounted.path().join("disk.img");
+    fs::write(&file, vec![1; 48 << 20]).unwrap();
+    fs::File::open(&file).unwrap().sync_all().unwrap();
+    let Some(layer) = LoopDevice::over(file, &["--direct-io=on"]) else {
+        return;
+    };
+    assert_not_held(&layer.path);
 }
 
 /// Writes two hundred lines, a few milliseconds apart, and a last one.

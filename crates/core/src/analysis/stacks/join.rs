@@ -62,8 +62,8 @@ pub struct StackJoin {
     sampled: u64,
 }
 
-/// Threads that submit on behalf of others.
-fn is_worker(comm: &[u8]) -> bool {
+/// Whether threads of this name submit on behalf of others.
+pub fn is_worker(comm: &[u8]) -> bool {
     let is_md = comm.starts_with(b"md") && comm.windows(5).any(|w| w == b"_raid");
     is_md
         || ["kworker", "dmcrypt_write", "dm-", "vdo"]
