@@ -281,7 +281,7 @@ fn a_recording_that_is_removed_is_followed_by_another_and_a_root_that_is_removed
     let root = dir.path().join("root");
     beside_reads(&root, &device, |socket, serve| {
         let gone = recordings(&root)[0].clone();
-        std::fs::remove_dir_all(&gone).unwrap();
+        remove_while_written(&gone);
         let begin = Instant::now();
         while recordings(&root).is_empty() {
             assert!(
@@ -312,7 +312,7 @@ fn a_hosts_directory_that_is_removed_or_moved_is_made_again() {
     let root = dir.path().join("root");
     beside_reads(&root, &device, |socket, serve| {
         let host_dir = recordings(&root)[0].parent().unwrap().to_owned();
-        std::fs::remove_dir_all(&host_dir).unwrap();
+        remove_while_written(&host_dir);
         another_recording_after(None, &root, socket);
         assert_records(&root);
         // A writer goes on in a directory that is moved, where its recording is in no root any more.
@@ -323,6 +323,19 @@ fn a_hosts_directory_that_is_removed_or_moved_is_made_again() {
         health_until(socket, "nothing is stored", false);
         serve.terminate();
     });
+}
+
+/// Removes a directory in which the recorder may make a file at the same moment: then it is not empty, and removed again.
+fn remove_while_written(dir: &Path) {
+    let begin = Instant::now();
+    while let Err(e) = std::fs::remove_dir_all(dir) {
+        let was_written = e.kind() == std::io::ErrorKind::DirectoryNotEmpty;
+        assert!(
+            was_written && begin.elapsed() < Duration::from_secs(60),
+            "{}: {e}",
+            dir.display()
+        );
+    }
 }
 
 /// Waits until the root has a recording that is not `before`.
