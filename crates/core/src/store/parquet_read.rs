@@ -543,12 +543,16 @@ impl ChunkReader for ChunkBytes {
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
-        let tail = self.tail(start)?;
-        if length > tail.len() {
-            return Err(ParquetError::EOF(
-                "a page reaches beyond its column".to_owned(),
-            ));
-        }
-        Ok(tail.slice(..length))
+        first_bytes(&self.tail(start)?, length)
     }
+}
+
+/// The first `length` bytes of what is left of a column chunk.
+pub(crate) fn first_bytes(tail: &Bytes, length: usize) -> Result<Bytes, ParquetError> {
+    if length > tail.len() {
+        return Err(ParquetError::EOF(
+            "a page reaches beyond its column".to_owned(),
+        ));
+    }
+    Ok(tail.slice(..length))
 }

@@ -53,7 +53,8 @@ fn spare_columns(block: &mut Block, found: &mut Vec<String>) -> Result<(), Store
     let Place::Group(file, group) = &block.place else {
         return Ok(());
     };
-    let (file, group) = (file.clone(), *group);
+    let file = file.clone();
+    let group = *group;
     let handle = match disk::open_regular(&file.path) {
         Ok(handle) => handle,
         // Reading reports that it is gone.

@@ -11,7 +11,9 @@ use parquet::file::properties::ReaderProperties;
 use parquet::file::reader::{ChunkReader, Length, RowGroupReader};
 use parquet::file::serialized_reader::SerializedRowGroupReader;
 
-use super::parquet_read::{ChunkBytes, ReadFailure, checked_range, read_chunk, read_footer};
+use super::parquet_read::{
+    ChunkBytes, ReadFailure, checked_range, first_bytes, read_chunk, read_footer,
+};
 
 /// An open file of a whole table, ours or foreign.
 pub(super) struct WholeFile {
@@ -151,12 +153,6 @@ impl ChunkReader for CheckedChunks {
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
-        let tail = self.tail(start)?;
-        if length > tail.len() {
-            return Err(ParquetError::EOF(
-                "a page reaches beyond its column".to_owned(),
-            ));
-        }
-        Ok(tail.slice(..length))
+        first_bytes(&self.tail(start)?, length)
     }
 }

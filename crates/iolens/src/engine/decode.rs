@@ -149,35 +149,11 @@ pub fn each_io(
     })
 }
 
-/// Hands every I/O that completed in `range` to each of `parts`, in order: decoding and every part have a thread each.
+/// Hands all of `ios` to each of `parts`, in order: decoding and every part have a thread each.
 ///
 /// # Errors
 /// As [`each_io`].
-pub fn for_parts(
-    recording: &Recording,
-    range: Range<i64>,
-    columns: IoColumns,
-    caller: &Caller,
-    parts: &mut [&mut dyn Part],
-) -> Result<Met> {
-    feed_parts(Ios::new(recording, range, columns), caller, parts)
-}
-
-/// The same with all names of processes, as [`Recording::identified_ios`] has them.
-///
-/// # Errors
-/// As [`each_io`].
-pub fn identified_for_parts(
-    recording: &Recording,
-    range: Range<i64>,
-    columns: IoColumns,
-    caller: &Caller,
-    parts: &mut [&mut dyn Part],
-) -> Result<Met> {
-    feed_parts(Ios::identified(recording, range, columns), caller, parts)
-}
-
-fn feed_parts(ios: Ios, caller: &Caller, parts: &mut [&mut dyn Part]) -> Result<Met> {
+pub fn for_parts(ios: Ios, caller: &Caller, parts: &mut [&mut dyn Part]) -> Result<Met> {
     match parts {
         [others @ .., own] => each_batch(ios, caller, others, |batch| batch.feed(*own)),
         [] => each_batch(ios, caller, &mut [], |_| {}),
@@ -415,14 +391,8 @@ mod tests {
         let recording = recorded(&dir.path().join("r.iolens"));
         let mut parts: [Eaten; 3] = Default::default();
         let mut some = parts.each_mut().map(|part| part as &mut dyn Part);
-        for_parts(
-            &recording,
-            0..i64::MAX,
-            IoColumns::ALL,
-            &Caller::deaf(),
-            &mut some,
-        )
-        .expect("readable");
+        let ios = Ios::new(&recording, 0..i64::MAX, IoColumns::ALL);
+        for_parts(ios, &Caller::deaf(), &mut some).expect("readable");
         for part in &parts {
             assert!(part.done_ns.iter().copied().eq((0..IOS).map(|i| i * 1000)));
             assert_eq!(part.promised_ns.last(), Some(&i64::MAX), "none is to come");

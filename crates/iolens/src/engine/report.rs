@@ -133,14 +133,16 @@ fn analyse(
         for part in &mut nameless {
             parts.push(part);
         }
-        decode::identified_for_parts(recording, in_flight, IoColumns::ALL, caller, &mut parts)?
+        let ios = decode::Ios::identified(recording, in_flight, IoColumns::ALL);
+        decode::for_parts(ios, caller, &mut parts)?
     } else {
         let mut parts: Vec<&mut dyn Analysis> = Vec::new();
         for other in others {
             parts.push(&mut **other);
         }
         parts.extend(builder.parts());
-        decode::for_parts(recording, in_flight, IoColumns::ALL, caller, &mut parts)?
+        let ios = decode::Ios::new(recording, in_flight, IoColumns::ALL);
+        decode::for_parts(ios, caller, &mut parts)?
     };
     met.damage.iter().for_each(|l| builder.lost(l));
     caller.damage(&met.warnings);

@@ -173,7 +173,8 @@ fn feed<B: Analysis>(
         lose(builder, &lost);
     }
     let mut parts: [&mut dyn Analysis; 1] = [builder];
-    let met = decode::identified_for_parts(recording, range, IoColumns::ALL, caller, &mut parts)?;
+    let ios = decode::Ios::identified(recording, range, IoColumns::ALL);
+    let met = decode::for_parts(ios, caller, &mut parts)?;
     for lost in &met.damage {
         lose(builder, lost);
     }

@@ -119,17 +119,20 @@ pub struct WaitsBlock {
     pub others: OtherWaits,
 }
 
+/// The victims of a device.
+fn placed(dev: DevId, service: Service, victims: &[Victim]) -> impl Iterator<Item = Placed<'_>> {
+    victims.iter().map(move |victim| Placed {
+        dev,
+        service,
+        victim,
+    })
+}
+
 /// All victims, the most excess first.
 fn ordered(waits: &[DeviceVictims]) -> Vec<Placed<'_>> {
     let mut all = Vec::new();
     for device in waits {
-        for victim in &device.victims {
-            all.push(Placed {
-                dev: device.dev,
-                service: device.service,
-                victim,
-            });
-        }
+        all.extend(placed(device.dev, device.service, &device.victims));
     }
     order(&mut all);
     all
@@ -156,13 +159,7 @@ impl WaitsBlock {
     pub fn of_interval(bins: &[WaitBin], meta: &RecordingMeta, names: &Names) -> WaitsBlock {
         let mut all = Vec::new();
         for bin in bins {
-            for victim in &bin.victims {
-                all.push(Placed {
-                    dev: bin.dev,
-                    service: bin.service,
-                    victim,
-                });
-            }
+            all.extend(placed(bin.dev, bin.service, &bin.victims));
         }
         order(&mut all);
         WaitsBlock::of_victims(&all, MAX_INTERVAL_ENTRIES, meta, names)

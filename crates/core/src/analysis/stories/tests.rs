@@ -37,7 +37,7 @@ fn waits_of(ios: &[Io]) -> Vec<DeviceVictims> {
     builder.finish()
 }
 
-fn told(ios: &[Io]) -> Vec<Story> {
+fn stories_of(ios: &[Io]) -> Vec<Story> {
     let layers = BTreeSet::new();
     let scene = Scene {
         window: Window::new(0, SECONDS * 1000 * MS),
@@ -50,7 +50,15 @@ fn told(ios: &[Io]) -> Vec<Story> {
 }
 
 fn serve(device: &Device, parts: &[Vec<Job>]) -> Vec<Story> {
-    told(&device.serve(parts.concat()))
+    stories_of(&device.serve(parts.concat()))
+}
+
+/// A read of 4 KiB by a process.
+fn read_by(comm: &str, tgid: i32, done_ns: i64, latency_ns: i64) -> Io {
+    let mut io = Io::new(done_ns, dev(), Op::READ, 4096, Some(0), latency_ns);
+    io.comm = Some(Comm::new(comm.as_bytes()));
+    io.tgid = Some(tgid);
+    io
 }
 
 fn name(program: &Program) -> String {
@@ -138,7 +146,7 @@ fn the_planted_culprit_comes_first_and_no_other_is_named() {
                 if 7 * harm_ns < io_time_ns(&served, "shop") {
                     continue;
                 }
-                let mut found = told(&served);
+                let mut found = stories_of(&served);
                 // The bystander may be hurt too.
                 found.retain(|s| name(&s.victim) != "mail");
                 let before = score.right_first;
@@ -225,7 +233,7 @@ fn of_ten_equal_processes_none_is_the_culprit() {
     for io in &mut served {
         io.tgid = Some((io.sector.unwrap_or(0) % 10) as i32 + 1);
     }
-    let found = told(&served);
+    let found = stories_of(&served);
     assert!(found.iter().all(|s| s.culprits.is_empty()), "{found:#?}");
 }
 
@@ -244,10 +252,7 @@ fn held_at(per_s: i64, credit: i64, depth: usize) -> Vec<Io> {
             ios.sort_by_key(|io: &Io| io.done_ns);
             return ios;
         }
-        let mut io = Io::new(done_ns, dev(), Op::READ, 4096, Some(0), done_ns - start_ns);
-        io.comm = Some(Comm::new(b"pricing"));
-        io.tgid = Some(40);
-        ios.push(io);
+        ios.push(read_by("pricing", 40, done_ns, done_ns - start_ns));
         ends[place] = done_ns + 1000;
         place = (place + 1) % depth;
     }
@@ -256,7 +261,7 @@ fn held_at(per_s: i64, credit: i64, depth: usize) -> Vec<Io> {
 #[test]
 fn a_fixed_rate_below_what_the_device_can_do_is_a_rate_limit() {
     let ios = held_at(300, 300, 8);
-    let found = told(&ios);
+    let found = stories_of(&ios);
     assert_eq!(found[0].kind, StoryKind::RateLimit, "{found:#?}");
     let cap = found[0].cap.expect("a rate");
     let ios_per_s = cap.ios_per_s.expect("of I/Os");
@@ -270,10 +275,7 @@ fn overload(per_s: i64, mut done_ns: impl FnMut(i64, i64) -> i64) -> Vec<Io> {
     for i in 0..12 * per_s {
         let start_ns = i * 1_000_000_000 / (per_s + 14);
         let done_ns = done_ns(i, start_ns);
-        let mut io = Io::new(done_ns, dev(), Op::READ, 4096, Some(0), done_ns - start_ns);
-        io.comm = Some(Comm::new(b"pricing"));
-        io.tgid = Some(40);
-        ios.push(io);
+        ios.push(read_by("pricing", 40, done_ns, done_ns - start_ns));
     }
     ios.sort_by_key(|io| io.done_ns);
     ios
@@ -288,7 +290,7 @@ fn a_limit_that_is_there_from_the_first_io_is_known_by_what_passes_at_once() {
             slot_ns = (slot_ns + interval_ns).max(start_ns);
             slot_ns + MS / 5
         });
-        let found = told(&limited);
+        let found = stories_of(&limited);
         assert_eq!(found[0].kind, StoryKind::RateLimit, "{per_s}: {found:#?}");
         let ios_per_s = found[0].cap.and_then(|cap| cap.ios_per_s);
         let ios_per_s = ios_per_s.expect("a rate of I/Os");
@@ -333,7 +335,7 @@ fn an_arm_that_serves_one_at_a_time_is_no_rate_limit() {
             free_ns = start_ns.max(free_ns) + work_ns;
             free_ns
         });
-        let found = told(&served);
+        let found = stories_of(&served);
         let is_limit = |s: &Story| s.kind == StoryKind::RateLimit;
         assert!(!found.iter().any(is_limit), "{per_s}: {found:#?}");
     }
@@ -352,9 +354,7 @@ fn deep_queue(origin: Origin) -> Vec<Io> {
         let work_ns = MS / 2 + (i * 7919 % 1000) * 500;
         let done_ns = start_ns.max(free_ns) + work_ns;
         free_ns = done_ns;
-        let mut io = Io::new(done_ns, dev(), Op::READ, 4096, Some(0), done_ns - start_ns);
-        io.comm = Some(Comm::new(b"analytics"));
-        io.tgid = Some(40);
+        let mut io = read_by("analytics", 40, done_ns, done_ns - start_ns);
         io.sector = Some(8 * i);
         io.origin = origin;
         ios.push(io);
@@ -367,7 +367,7 @@ fn deep_queue(origin: Origin) -> Vec<Io> {
 
 #[test]
 fn a_deep_queue_of_its_own_is_no_rate_limit() {
-    let found = told(&deep_queue(Origin::Direct));
+    let found = stories_of(&deep_queue(Origin::Direct));
     assert_eq!(found[0].kind, StoryKind::OwnQueue, "{found:#?}");
     assert!(found[0].in_flight > 8.0);
     assert_eq!(found.len(), 1);
@@ -375,7 +375,7 @@ fn a_deep_queue_of_its_own_is_no_rate_limit() {
 
 #[test]
 fn how_far_the_kernel_reads_ahead_is_no_queue_of_the_program() {
-    let found = told(&deep_queue(Origin::BufferedRead));
+    let found = stories_of(&deep_queue(Origin::BufferedRead));
     assert_eq!(found, [], "{found:#?}");
 }
 
@@ -386,12 +386,9 @@ fn a_queue_that_never_empties_is_seen_by_how_it_built_up() {
     for i in 0..3000i64 {
         let start_ns = (i - 23).max(0) * 4 * MS;
         let done_ns = (i + 1) * 4 * MS;
-        let mut io = Io::new(done_ns, dev(), Op::READ, 4096, Some(0), done_ns - start_ns);
-        io.comm = Some(Comm::new(b"analytics"));
-        io.tgid = Some(40);
-        ios.push(io);
+        ios.push(read_by("analytics", 40, done_ns, done_ns - start_ns));
     }
-    let found = told(&ios);
+    let found = stories_of(&ios);
     assert_eq!(found[0].kind, StoryKind::OwnQueue, "{found:#?}");
     assert!(found[0].harm_share() > 0.7, "{found:#?}");
 }
@@ -411,10 +408,7 @@ fn a_pause_that_uneven_service_times_explain_is_still_what_delayed_the_victim() 
     let mut builder = ReportBuilder::new(Window::new(0, 10_000 * MS));
     for i in 3..done_ns.len() {
         let latency_ns = done_ns[i] - done_ns[i - 3];
-        let mut io = Io::new(done_ns[i], dev(), Op::READ, 4096, Some(0), latency_ns);
-        io.comm = Some(Comm::new(b"shop"));
-        io.tgid = Some(7);
-        builder.push(&io);
+        builder.push(&read_by("shop", 7, done_ns[i], latency_ns));
     }
     let report = builder.finish(0);
     let stalls = &report.details[0].stalls;
@@ -433,13 +427,10 @@ fn one_long_io_beside_many_short_delays_is_a_single_slow_one() {
             _ => MS,
         };
         let done_ns = i * 100 * MS + latency_ns;
-        let mut io = Io::new(done_ns, dev(), Op::READ, 4096, Some(0), latency_ns);
-        io.comm = Some(Comm::new(b"shop"));
-        io.tgid = Some(7);
-        ios.push(io);
+        ios.push(read_by("shop", 7, done_ns, latency_ns));
     }
     ios.sort_by_key(|io| io.done_ns);
-    let found = told(&ios);
+    let found = stories_of(&ios);
     assert_eq!(found[0].kind, StoryKind::SlowIo, "{found:#?}");
     assert_eq!(found[0].harm.delayed_ios, 1);
 }
@@ -450,13 +441,10 @@ fn one_io_of_a_second_is_a_story_without_a_culprit() {
     for i in 1..500i64 {
         let latency_ns = if i == 300 { 900 * MS } else { MS };
         let done_ns = i * 100 * MS + latency_ns;
-        let mut io = Io::new(done_ns, dev(), Op::READ, 4096, Some(0), latency_ns);
-        io.comm = Some(Comm::new(b"shop"));
-        io.tgid = Some(7);
-        ios.push(io);
+        ios.push(read_by("shop", 7, done_ns, latency_ns));
     }
     ios.sort_by_key(|io| io.done_ns);
-    let found = told(&ios);
+    let found = stories_of(&ios);
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].kind, StoryKind::SlowIo);
     assert_eq!(found[0].harm.worst.latency_ns, 900 * MS);
@@ -472,7 +460,7 @@ fn every_number_is_that_of_the_ios() {
         served.iter().filter(is_it).copied().collect()
     };
     let (victims, culprits) = (of("shop"), of("backup"));
-    let found = told(&served);
+    let found = stories_of(&served);
     let story = &found[0];
     assert_eq!(story.ios, victims.len() as u64);
     let io_time_ns: i64 = victims.iter().map(Io::total_ns).sum();
@@ -563,7 +551,7 @@ fn nobody_is_blamed_whose_name_and_number_are_not_known() {
             io.tgid = None;
         }
     }
-    let found = told(&served);
+    let found = stories_of(&served);
     assert!(found.iter().all(|s| s.culprits.is_empty()), "{found:#?}");
 }
 

@@ -31,16 +31,11 @@ fn record(root: &Path, from_s: i64, seconds: i64) {
 
 /// The same of any host.
 pub fn record_of(root: &Path, host: &str, from_s: i64, seconds: i64) {
-    let dir = root.join(Root::host_directory(host));
-    std::fs::create_dir_all(&dir).unwrap();
-    let start = EPOCH + from_s * S;
-    let mut meta = RecordingMeta::new(Source::Ebpf, start);
-    meta.devices = vec![Device {
+    let device = Device {
         size_bytes: Some(1 << 30),
         ..Device::named("sd\u{202e}a", DevId::new(8, 0))
-    }];
-    let path = dir.join(Root::recording_directory(start));
-    let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
+    };
+    let mut writer = new_recording(root, host, from_s, device);
     let mut builder = RollupBuilder::default();
     for i in 0..seconds * IOS_PER_S {
         let op = if i % 2 == 0 { Op::READ } else { Op::WRITE };
@@ -67,6 +62,17 @@ pub fn record_of(root: &Path, host: &str, from_s: i64, seconds: i64) {
             && writer.write_rollups(60, &minutes(&sums)).unwrap()
     );
     writer.finish(seconds * S, RecorderCost::default()).unwrap();
+}
+
+/// A recording of one device in `root`, which begins `from_s` after [`EPOCH`].
+fn new_recording(root: &Path, host: &str, from_s: i64, device: Device) -> RecordingWriter {
+    let dir = root.join(Root::host_directory(host));
+    std::fs::create_dir_all(&dir).unwrap();
+    let start = EPOCH + from_s * S;
+    let mut meta = RecordingMeta::new(Source::Ebpf, start);
+    meta.devices = vec![device];
+    let path = dir.join(Root::recording_directory(start));
+    RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap()
 }
 
 /// 0 to 180 s and 300 to 420 s after [`EPOCH`].
@@ -703,12 +709,7 @@ fn without_the_token_names_of_processes_and_files_are_left_out_of_every_answer()
 /// Six programs of one control group on one device, of which each waits for the others.
 fn record_crowd(root: &Path) {
     let dev = DevId::new(8, 0);
-    let mut meta = RecordingMeta::new(Source::Ebpf, EPOCH);
-    meta.devices = vec![Device::named("sda", dev)];
-    let dir = root.join(Root::host_directory("h"));
-    std::fs::create_dir_all(&dir).unwrap();
-    let path = dir.join(Root::recording_directory(EPOCH));
-    let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
+    let mut writer = new_recording(root, "h", 0, Device::named("sda", dev));
     for i in 0..6000 {
         let who = i % 6;
         let begin_ns = i / 6 * 10_000_000;
@@ -972,14 +973,8 @@ fn actors_add_up_and_marks_reach_the_recorder() {
 /// 60 s in which a shop reads every 25 ms, and at every fourth read waits for a backup of another control group.
 fn record_shop(root: &Path, from_s: i64) {
     const MS: i64 = 1_000_000;
-    let dir = root.join(Root::host_directory("h"));
-    std::fs::create_dir_all(&dir).unwrap();
-    let start = EPOCH + from_s * S;
     let dev = DevId::new(8, 0);
-    let mut meta = RecordingMeta::new(Source::Ebpf, start);
-    meta.devices = vec![Device::named("sda", dev)];
-    let path = dir.join(Root::recording_directory(start));
-    let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
+    let mut writer = new_recording(root, "h", from_s, Device::named("sda", dev));
     for i in 1..2400 {
         let at_ns = i * 25 * MS;
         let waits = i % 4 == 0;
