@@ -1,40 +1,26 @@
 // The application in Chromium, against a server that answers as the program does. Skips with a message where there is no Chromium.
 import assert from "node:assert/strict";
-import { access, mkdtemp, readFile, rm } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
-import { chromium } from "playwright-core";
+import { Browser, here, missing } from "./chromium.mjs";
 
-const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
-const ARGS = [
-  "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-  "--disable-background-networking", "--disable-component-update", "--disable-sync",
-];
-const here = new URL("..", import.meta.url);
 const NOW_S = 1_795_000_000;
 const EVIL = "<img src=x onerror=alert(1)>\u202e";
 
-const missing = await access(CHROMIUM).then(() => null, () => `no browser at ${CHROMIUM}`);
-if (missing) console.error(`SKIP: ${missing}`);
-
-let directory;
-let context;
+let browser;
 let template;
 const servers = [];
 
 before(async () => {
   if (missing) return;
-  directory = await mkdtemp(join(tmpdir(), "iolens-app-"));
   template = await readFile(new URL("dist/app.html", here), "utf8");
-  context = await chromium.launchPersistentContext(join(directory, "profile"), { executablePath: CHROMIUM, headless: true, args: ARGS, viewport: { width: 1400, height: 900 } });
+  browser = await Browser.start({ width: 1400, height: 900 });
 });
 
 after(async () => {
-  await context?.close();
+  await browser?.close();
   for (const server of servers) server.close();
-  if (directory) await rm(directory, { recursive: true, force: true });
 });
 
 const amount = (ios) => ({ ios, bytes: ios * 4096, mean_us: ios > 0 ? 100 : null });
@@ -146,11 +132,8 @@ async function serve(habits = {}) {
 const AN_HOUR = `?from=${NOW_S - 3600}&to=${NOW_S}`;
 
 async function open(url) {
-  const page = await context.newPage();
-  page.problems = [];
-  page.on("pageerror", (e) => page.problems.push(String(e)));
+  const page = await browser.page();
   page.on("dialog", (d) => page.problems.push(d.message()));
-  page.on("console", (m) => m.type() === "error" && !m.text().includes("Failed to load resource") && page.problems.push(m.text()));
   await page.goto(url);
   await page.waitForSelector("html[data-ready]");
   return page;
@@ -522,7 +505,7 @@ describe("the application", { skip: missing !== null }, () => {
     const page = await open(server.url + AN_HOUR);
     await quiet(page);
     const canvas = await page.locator(".chart canvas").boundingBox();
-    const devtools = await context.newCDPSession(page);
+    const devtools = await browser.context.newCDPSession(page);
     const touch = (type, ...xs) => devtools.send("Input.dispatchTouchEvent", { type, touchPoints: xs.map((x, id) => ({ x: canvas.x + x, y: canvas.y + 100, id })) });
     const [from, to] = await range(page);
     const share = (400 - 64) / (canvas.width - 78);
@@ -619,7 +602,7 @@ describe("the application", { skip: missing !== null }, () => {
       assert.deepEqual(page.problems, []);
       await page.close();
     }
-    const page = context.pages()[0];
+    const page = browser.context.pages()[0];
     await page?.setViewportSize({ width: 1400, height: 900 });
   });
 

@@ -8,50 +8,33 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { promisify } from "node:util";
-import { chromium } from "playwright-core";
+import { Browser, here, missing } from "./chromium.mjs";
 
-const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
-const ARGS = [
-  "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-  "--disable-background-networking", "--disable-component-update", "--disable-sync",
-];
-const here = new URL("..", import.meta.url);
 
-const missing = await access(CHROMIUM).then(() => null, () => `no browser at ${CHROMIUM}`);
-if (missing) console.error(`SKIP: ${missing}`);
-
-let directory;
-let context;
+let browser;
 let synth;
 
 before(async () => {
   if (missing) return;
-  directory = await mkdtemp(join(tmpdir(), "iolens-web-"));
   synth = await import(new URL("dist/test/synth.js", here));
-  context = await chromium.launchPersistentContext(join(directory, "profile"), {
-    executablePath: CHROMIUM, headless: true, args: ARGS, viewport: { width: 1280, height: 900 },
-  });
+  browser = await Browser.start();
 });
 
 after(async () => {
-  await context?.close();
-  if (directory) await rm(directory, { recursive: true, force: true });
+  await browser?.close();
 });
 
 /** A file that holds the page around `data`. */
 async function written(name, data, template_name = "report") {
   const template = await readFile(new URL(`dist/${template_name}.html`, here), "utf8");
-  const path = join(directory, name);
+  const path = join(browser.directory, name);
   await writeFile(path, synth.page(template, data));
   return path;
 }
 
 /** Opens a report; fails on script errors and on any request beyond the file itself. */
 async function open(path, { width = 1280, height = 900, scheme = "light" } = {}) {
-  const page = await context.newPage();
-  page.problems = [];
-  page.on("pageerror", (e) => page.problems.push(String(e)));
-  page.on("console", (m) => m.type() === "error" && page.problems.push(m.text()));
+  const page = await browser.page({ answersMayFail: false });
   page.on("request", (r) => r.url().startsWith("file:") || r.url().startsWith("data:") || page.problems.push(`asked for ${r.url()}`));
   await page.emulateMedia({ colorScheme: scheme });
   await page.setViewportSize({ width, height });
@@ -158,7 +141,7 @@ function anyReport(path) {
 
 describe("a made-up hour", { skip: missing ?? false }, () => {
   let path;
-  const hour = async () => (path ??= await written("hour.html", synth.breathing(3600)));
+  const hour = async () => (path ??= await written("hour.html", synth.periodicLoad(3600)));
   anyReport(hour);
 
   test("a finding's card zooms to its time, down to 1 ms slots", async () => {
@@ -401,9 +384,9 @@ describe("nothing happened", { skip: missing ?? false }, () => {
 
   test("a page without data says so", async () => {
     const template = await readFile(new URL("dist/report.html", here), "utf8");
-    const path = join(directory, "broken.html");
+    const path = join(browser.directory, "broken.html");
     await writeFile(path, template.replace("__DATA__", "{"));
-    const page = await context.newPage();
+    const page = await browser.context.newPage();
     await page.goto(pathToFileURL(path).href);
     assert.match(await page.locator("[role=alert]").textContent(), /cannot be shown/);
     await page.close();
@@ -412,7 +395,7 @@ describe("nothing happened", { skip: missing ?? false }, () => {
 
 describe("file-level requests", { skip: missing ?? false }, () => {
   let path;
-  const report = async () => (path ??= await written("files.html", { ...synth.breathing(60), files: synth.filesData(60) }));
+  const report = async () => (path ??= await written("files.html", { ...synth.periodicLoad(60), files: synth.filesData(60) }));
 
   test("every chart is drawn, and follows the pointer", async () => {
     const page = await open(await report());
@@ -467,7 +450,7 @@ describe("file-level requests", { skip: missing ?? false }, () => {
     const page = await open(await report(), { width: 390, height: 844 });
     assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 390);
     await close(page);
-    const without = await open(await written("nofiles.html", synth.breathing(60)));
+    const without = await open(await written("nofiles.html", synth.periodicLoad(60)));
     assert.equal(await without.locator("#files").count(), 0);
     await close(without);
   });

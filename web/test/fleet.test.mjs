@@ -1,23 +1,12 @@
 // The fleet's page against a server that answers as the program does. Skips with a message where there is no Chromium.
 import assert from "node:assert/strict";
-import { access, mkdtemp, readFile, rm } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
-import { chromium } from "playwright-core";
+import { Browser, here, missing } from "./chromium.mjs";
 
-const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
-const ARGS = [
-  "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-  "--disable-background-networking", "--disable-component-update", "--disable-sync",
-];
-const here = new URL("..", import.meta.url);
-const missing = await access(CHROMIUM).then(() => null, () => `no browser at ${CHROMIUM}`);
-if (missing) console.error(`SKIP: ${missing}`);
 
-let directory;
-let context;
+let browser;
 let server;
 let url;
 const asked = [];
@@ -34,7 +23,6 @@ const wait = (victim, culprit, seconds) => ({
 
 before(async () => {
   if (missing) return;
-  directory = await mkdtemp(join(tmpdir(), "iolens-fleet-"));
   const synth = await import(new URL("dist/test/synth.js", here));
   const template = await readFile(new URL("dist/fleet.html", here), "utf8");
   server = createServer((request, response) => {
@@ -59,28 +47,17 @@ before(async () => {
   });
   await new Promise((done) => server.listen(0, "127.0.0.1", done));
   url = `http://127.0.0.1:${server.address().port}/`;
-  context = await chromium.launchPersistentContext(join(directory, "profile"), { executablePath: CHROMIUM, headless: true, args: ARGS, viewport: { width: 1400, height: 900 } });
+  browser = await Browser.start({ width: 1400, height: 900 });
 });
 
 after(async () => {
-  await context?.close();
+  await browser?.close();
   server?.close();
-  if (directory) await rm(directory, { recursive: true, force: true });
 });
-
-async function open() {
-  const page = await context.newPage();
-  page.problems = [];
-  page.on("pageerror", (e) => page.problems.push(String(e)));
-  page.on("console", (m) => m.type() === "error" && !m.text().includes("Failed to load resource") && page.problems.push(m.text()));
-  await page.goto(url);
-  await page.waitForSelector("html[data-ready]");
-  return page;
-}
 
 describe("the fleet's page of a server", { skip: missing !== null }, () => {
   test("says who cost whom by pod, over the hosts that lost most, and leads to the worst of them", async () => {
-    const page = await open();
+    const page = await browser.open(url);
     await page.waitForFunction(() => document.querySelector("#costs .part-status").textContent === "");
     const rows = page.locator("#costs tbody tr");
     assert.equal(await rows.count(), 1, "who waits for itself costs nobody else");
@@ -95,7 +72,7 @@ describe("the fleet's page of a server", { skip: missing !== null }, () => {
 
   test("shows its tables while the waits are not there, and asks again", async () => {
     busy = 1;
-    const page = await open();
+    const page = await browser.open(url);
     await page.waitForSelector("#costs .part-status.failed");
     assert.match(await page.locator("#costs .part-status").textContent(), /The waits could not be loaded\. Busy\. Trying again/);
     assert.ok(await page.locator("#hosts tbody tr").count() > 10);
@@ -105,7 +82,7 @@ describe("the fleet's page of a server", { skip: missing !== null }, () => {
   });
 
   test("fits a phone", async () => {
-    const page = await open();
+    const page = await browser.open(url);
     await page.setViewportSize({ width: 390, height: 800 });
     await page.waitForSelector("#costs tbody tr");
     const [inner, scroll] = await page.evaluate(() => [innerWidth, document.documentElement.scrollWidth]);

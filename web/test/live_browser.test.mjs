@@ -1,41 +1,27 @@
 // A live page in Chromium, with a server that goes away and comes back. Skips with a message where there is no Chromium.
 import assert from "node:assert/strict";
-import { access, mkdtemp, readFile, rm } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
-import { chromium } from "playwright-core";
+import { Browser, here, missing } from "./chromium.mjs";
 
-const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
-const ARGS = [
-  "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-  "--disable-background-networking", "--disable-component-update", "--disable-sync",
-];
-const here = new URL("..", import.meta.url);
 const NOW_S = 1_795_000_000;
 
-const missing = await access(CHROMIUM).then(() => null, () => `no browser at ${CHROMIUM}`);
-if (missing) console.error(`SKIP: ${missing}`);
-
-let directory;
-let context;
+let browser;
 let template;
 let synth;
 const machines = [];
 
 before(async () => {
   if (missing) return;
-  directory = await mkdtemp(join(tmpdir(), "iolens-live-"));
   synth = await import(new URL("dist/test/synth.js", here));
   template = await readFile(new URL("dist/report.html", here), "utf8");
-  context = await chromium.launchPersistentContext(join(directory, "profile"), { executablePath: CHROMIUM, headless: true, args: ARGS });
+  browser = await Browser.start();
 });
 
 after(async () => {
-  await context?.close();
+  await browser?.close();
   for (const machine of machines) await machine.kill();
-  if (directory) await rm(directory, { recursive: true, force: true });
 });
 
 /** A server as `iolens serve`: the page, `healthz`, and `live` with a memory. */
@@ -50,7 +36,7 @@ class Machine {
   constructor(refresh_s) {
     machines.push(this);
     const view = { from_unix_s: NOW_S - 900, to_unix_s: NOW_S, now_unix_s: NOW_S, live: true, refresh_s };
-    this.page = synth.page(template, { ...synth.breathing(60), findings: [], view });
+    this.page = synth.page(template, { ...synth.periodicLoad(60), findings: [], view });
   }
 
   async start() {
@@ -104,20 +90,10 @@ class Machine {
 /** Seconds that the device's chart shows, by their place of 600. */
 const shown = (page) => page.locator(".live svg path.read").first().evaluate((p) => (p.getAttribute("d").match(/M\d+/g) ?? []).map((m) => Number(m.slice(1))));
 
-async function open(url) {
-  const page = await context.newPage();
-  page.problems = [];
-  page.on("pageerror", (e) => page.problems.push(String(e)));
-  page.on("console", (m) => m.type() === "error" && !m.text().includes("Failed to load resource") && page.problems.push(m.text()));
-  await page.goto(url);
-  await page.waitForSelector("html[data-ready]");
-  return page;
-}
-
 describe("a live page", { skip: missing !== null }, () => {
   test("leads to the application at the time that is shown", async () => {
     const machine = new Machine(3600);
-    const page = await open(`${await machine.start()}report?host=h%201`);
+    const page = await browser.open(`${await machine.start()}report?host=h%201`);
     const link = page.getByRole("link", { name: "Zoom to single I/Os" });
     await link.hover();
     const { pathname, searchParams } = new URL(await link.evaluate((a) => a.href));
@@ -131,7 +107,7 @@ describe("a live page", { skip: missing !== null }, () => {
     const machine = new Machine(3600);
     machine.second(NOW_S - 3, "sda", 1000);
     const url = await machine.start();
-    const page = await open(url);
+    const page = await browser.open(url);
     assert.ok(machine.asked.includes(`GET /api/v1/live?since=${NOW_S - 601}.000`), machine.asked.join());
     machine.second(NOW_S - 2, "sda", 500);
     await page.waitForFunction(() => (document.querySelector(".live path.read")?.getAttribute("d").match(/M/g) ?? []).length === 2);
@@ -159,7 +135,7 @@ describe("a live page", { skip: missing !== null }, () => {
 
   test("is not made anew from a server that does not answer", async () => {
     const machine = new Machine(1);
-    const page = await open(await machine.start());
+    const page = await browser.open(await machine.start());
     await machine.kill();
     await page.waitForFunction(() => document.querySelector(".view .status").textContent === "the server does not answer, trying again", null, { timeout: 30_000 });
     const before = machine.asked.filter((a) => a === "GET /").length;
@@ -175,10 +151,10 @@ describe("a live page", { skip: missing !== null }, () => {
   test("of another host is not followed, and a report is no live page that connects to the server it lies on", async () => {
     const machine = new Machine(3600);
     const url = await machine.start();
-    const other = await open(`${url}?host=other`);
+    const other = await browser.open(`${url}?host=other`);
     await other.close();
-    machine.page = synth.page(template, synth.breathing(60));
-    const page = await open(url);
+    machine.page = synth.page(template, synth.periodicLoad(60));
+    const page = await browser.open(url);
     const refused = await page.evaluate(() => fetch("healthz").then(() => "answered", () => "refused"));
     assert.equal(refused, "refused");
     assert.ok(!machine.asked.some((a) => a.includes("live") || a.includes("healthz")), machine.asked.join());

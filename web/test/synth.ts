@@ -265,7 +265,7 @@ function findings(seconds: number): FindingBlock[] {
 }
 
 /** A recording of `seconds` at about 10 000 I/Os a second. */
-export function breathing(seconds: number, seed = 1): PageData {
+export function periodicLoad(seconds: number, seed = 1): PageData {
   const dice = new Dice(seed);
   const base = seconds > 600 ? 1000 : seconds > 60 ? 100 : 10;
   const slots = Math.round((seconds * 1000) / base);
@@ -316,14 +316,14 @@ export function breathing(seconds: number, seed = 1): PageData {
 
 /** A recording in which nothing happened. */
 export function empty(): PageData {
-  const data = breathing(60);
+  const data = periodicLoad(60);
   data.recording = { ...data.recording, ios: 0, lost_ios: 0, recorder: { ...data.recording.recorder, cpu_percent: 0.2, max_rss_bytes: 38_000_000, disk_bytes: 2048, bytes_per_io: null } };
   return { ...data, depth: [], findings: [], devices: [], actors: [], lossy: [], scopes: [], quality: [] };
 }
 
 /** The same as a machine would record it that allows no tracing: counters only. */
 export function counters(seconds: number): PageData {
-  const data = breathing(seconds);
+  const data = periodicLoad(seconds);
   const kept: (keyof LevelBlock["cols"])[] = ["r_ios", "w_ios", "r_sec", "w_sec", "d_ios", "d_sec", "f_ios", "r_mean", "w_mean", "busy", "q_mean"];
   const levels = (data.scopes[0]?.levels ?? []).slice(0, 3).map(({ heat: _, ...l }) => ({
     ...l,
@@ -390,7 +390,7 @@ function depth(seconds: number, device: string, capacity: CapacityBlock): DepthB
 
 /** Two disks behind a link, imported from a trace that shows the ways of bios. */
 export function together(seconds: number): PageData {
-  const data = breathing(seconds);
+  const data = periodicLoad(seconds);
   const [own] = data.depth ?? [];
   const [scope] = data.scopes;
   if (!own || !scope) throw new Error("the data have a device");

@@ -20,7 +20,7 @@ import { Axis } from "../src/lab/axis";
 import { filtered, sorted, type Column } from "../src/sections/table";
 import { around, clamp, pan, scale, snap } from "../src/zoom";
 import { random } from "../src/random";
-import { breathing } from "./synth";
+import { periodicLoad } from "./synth";
 
 test("columns survive packing, with absent values, runs and numbers beyond 32 bits", () => {
   const next = random(7);
@@ -230,7 +230,7 @@ test("tables sort with absent values last and filter by words", () => {
 });
 
 test("levels of a whole recording unpack", () => {
-  const scope = breathing(60).scopes[0]!;
+  const scope = periodicLoad(60).scopes[0]!;
   const levels = openLevels(scope);
   assert.ok(levels.length > 1);
   for (const l of levels) assert.equal(l.column("r_ios")?.length, l.n);

@@ -421,20 +421,25 @@ export class Chart {
     }
   }
 
-  #latencyAxis(ctx: CanvasRenderingContext2D): void {
+  /** A line across the plot, and what it stands for left of it. */
+  #horizontalLine(ctx: CanvasRenderingContext2D, at: number, label: string): void {
+    const y = Math.round(at) + 0.5;
     const t = theme();
-    const [low, high] = this.#latencies();
     ctx.textAlign = "right";
     ctx.textBaseline = "middle";
+    ctx.strokeStyle = t.grid;
+    ctx.beginPath();
+    ctx.moveTo(LEFT, y);
+    ctx.lineTo(LEFT + this.plotWidth, y);
+    ctx.stroke();
+    ctx.fillStyle = t.muted;
+    ctx.fillText(label, LEFT - 6, y);
+  }
+
+  #latencyAxis(ctx: CanvasRenderingContext2D): void {
+    const [low, high] = this.#latencies();
     for (let us = 10 ** Math.ceil(Math.log10(low)); us <= high; us *= 10) {
-      const y = Math.round(this.#y(us)) + 0.5;
-      ctx.strokeStyle = t.grid;
-      ctx.beginPath();
-      ctx.moveTo(LEFT, y);
-      ctx.lineTo(LEFT + this.plotWidth, y);
-      ctx.stroke();
-      ctx.fillStyle = t.muted;
-      ctx.fillText(format.micros(us), LEFT - 6, y);
+      this.#horizontalLine(ctx, this.#y(us), format.micros(us));
     }
   }
 
@@ -471,19 +476,9 @@ export class Chart {
   }
 
   #offsetAxis(ctx: CanvasRenderingContext2D, period: number): void {
-    const t = theme();
     const { heat } = this.#areas();
-    ctx.textAlign = "right";
-    ctx.textBaseline = "middle";
     for (const share of [0, 0.25, 0.5, 0.75, 1]) {
-      const y = Math.round(heat.y + heat.h * (1 - share)) + 0.5;
-      ctx.strokeStyle = t.grid;
-      ctx.beginPath();
-      ctx.moveTo(LEFT, y);
-      ctx.lineTo(LEFT + this.plotWidth, y);
-      ctx.stroke();
-      ctx.fillStyle = t.muted;
-      ctx.fillText(share === 0 ? "0" : format.span(share * period), LEFT - 6, y);
+      this.#horizontalLine(ctx, heat.y + heat.h * (1 - share), share === 0 ? "0" : format.span(share * period));
     }
   }
 
