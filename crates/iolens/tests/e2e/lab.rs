@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::machine::{LoopDevice, assert_refused, ebpf, iolens, run, scene};
+use super::machine::{LoopDevice, assert_refused, ebpf, iolens, run, scene, wait_until};
 
 /// `None`, with a message, where a program is missing.
 fn program(name: &str) -> Option<()> {
@@ -556,14 +556,7 @@ fn started(dir: &Path) -> (Child, Vec<String>) {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let begin = Instant::now();
-    while complete(&out).is_empty() {
-        assert!(
-            begin.elapsed() < Duration::from_secs(60),
-            "no run was complete after a minute"
-        );
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("a run is complete", || !complete(&out).is_empty());
     (child, all)
 }
 

@@ -10,24 +10,14 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::machine::{LoopDevice, StopOnDrop, ebpf, read_in_sequence};
+use super::machine::{LoopDevice, StopOnDrop, TIMEOUT, ebpf, read_in_sequence, wait_until};
 
-/// A loaded machine is slow; nothing here takes long on an idle one.
-const DEADLINE: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(10);
 /// Leaving the alternate screen, and showing the cursor.
 const LEAVES: &str = "\x1b[?1049l";
 const ENTERS: &str = "\x1b[?1049h";
 const SHOWS_CURSOR: &str = "\x1b[?25h";
 const LIVE: &str = "live ▸";
-
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !is_so() {
-        assert!(begin.elapsed() < DEADLINE, "{what} after {DEADLINE:?}");
-        std::thread::sleep(POLL);
-    }
-}
 
 fn has_program(name: &str, version: &str) -> bool {
     let found = Command::new(name)
@@ -121,8 +111,8 @@ impl Session {
             }
             let shown = || text.chars().rev().take(2000).collect::<Vec<_>>();
             assert!(
-                begin.elapsed() < DEADLINE,
-                "no {words:?} after {DEADLINE:?}:\n{}",
+                begin.elapsed() < TIMEOUT,
+                "no {words:?} after {TIMEOUT:?}:\n{}",
                 shown().into_iter().rev().collect::<String>().escape_debug()
             );
             std::thread::sleep(POLL);

@@ -18,6 +18,19 @@ pub fn iolens(arguments: &[&str]) -> Command {
     c
 }
 
+/// How long anything may take that must happen in the end: a loaded machine is slow.
+pub const TIMEOUT: Duration = Duration::from_secs(90);
+const POLL: Duration = Duration::from_millis(10);
+
+/// Waits until `is_so`; a test fails that waits for longer than [`TIMEOUT`].
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < TIMEOUT, "not after {TIMEOUT:?}: {what}");
+        std::thread::sleep(POLL);
+    }
+}
+
 /// Runs to the end and keeps what it said.
 pub fn run(arguments: &[&str]) -> Output {
     iolens(arguments).output().unwrap()

@@ -5,12 +5,11 @@ use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use iolens_core::model::{Inode, Named, Op};
 use iolens_core::store::{IoColumns, Recording};
 
-use super::machine::{LoopDevice, Mounted, Recorder, ebpf, open_direct, run, scene};
+use super::machine::{LoopDevice, Mounted, Recorder, ebpf, open_direct, run, scene, wait_until};
 
 /// Writes 64 MiB through the page cache, then forces them out.
 fn write_back(path: &Path) {
@@ -56,18 +55,12 @@ fn files_that_had_one_inode_number_after_the_other_keep_their_names() {
         open.sync_all().unwrap();
         numbers.push(open.metadata().unwrap().ino());
         drop(open);
-        let begin = Instant::now();
-        while !file_names(&path)
-            .iter()
-            .any(|(_, text)| text.as_str() == file.to_str().unwrap())
-        {
-            assert!(
-                begin.elapsed() < Duration::from_secs(30),
-                "{name} is not named: {:?}",
-                file_names(&path)
-            );
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        wait_until(&format!("{name} is named"), || {
+            let names = file_names(&path);
+            names
+                .iter()
+                .any(|(_, text)| text.as_str() == file.to_str().unwrap())
+        });
         std::fs::remove_file(&file).unwrap();
     }
     assert!(

@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::machine::{
     LoopDevice, StopOnDrop, assert_refused, ebpf, hidden, iolens, read_in_sequence, run, scene,
+    wait_until,
 };
 
 const BLOCKS: u64 = 4096;
@@ -278,17 +279,10 @@ fn a_killed_recorder_goes_on_by_the_same_command_and_what_it_had_not_summed_is_s
         }
         let serve = Serve::start(&root, &device, 4);
         let killed = recordings(&root)[..3].to_vec();
-        let begin = Instant::now();
-        while killed
-            .iter()
-            .any(|path| !path.join("rollup").exists() || rolled_up(path, 1) == 0)
-        {
-            assert!(
-                begin.elapsed() < Duration::from_secs(30),
-                "the killed ones have no rollups"
-            );
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        let is_summed = |path: &PathBuf| path.join("rollup").exists() && rolled_up(path, 1) > 0;
+        wait_until("the killed ones have rollups", || {
+            killed.iter().all(is_summed)
+        });
         serve.terminate();
         for path in &killed {
             let stored = ios(path).len();

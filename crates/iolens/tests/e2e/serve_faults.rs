@@ -11,7 +11,7 @@ use iolens_core::store::Recording;
 use iolens_observe::counters::monotonic_ns;
 use serde_json::Value;
 
-use super::machine::{LoopDevice, Mounted, StopOnDrop, ebpf, open_direct, run, scene};
+use super::machine::{LoopDevice, Mounted, StopOnDrop, ebpf, open_direct, run, scene, wait_until};
 use super::serve::{Serve, ios, recordings, text};
 use super::serve_http::{get, metric};
 use super::space::SmallDisk;
@@ -54,14 +54,8 @@ fn health_until(socket: &Path, what: &str, is_said: bool) -> Value {
 /// Recordings get longer: the newest one has more I/Os than a moment ago.
 fn assert_records(root: &Path) {
     let n = || recordings(root).last().map_or(0, |path| ios(path).len());
-    let (before, begin) = (n(), Instant::now());
-    while n() <= before {
-        assert!(
-            begin.elapsed() < Duration::from_secs(20),
-            "nothing is recorded any more"
-        );
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    let before = n();
+    wait_until("more is recorded", || n() > before);
 }
 
 /// A recorder of `device`, which is being read, in `root`.
@@ -180,14 +174,9 @@ fn on_a_full_disk_it_goes_on_and_stores_again_when_there_is_room() {
         health_until(socket, "the disk is full", true);
         assert_eq!(metric(socket, "iolens_healthy"), Some(0.0));
         let sample = "iolens_lost_ios_total{reason=\"disk-full\"}";
-        let begin = Instant::now();
-        while metric(socket, sample) <= Some(0.0) {
-            assert!(
-                begin.elapsed() < Duration::from_secs(60),
-                "the losses reach the metrics"
-            );
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        wait_until("the losses reach the metrics", || {
+            metric(socket, sample) > Some(0.0)
+        });
         let (_, health) = get(socket, "/healthz");
         assert!(health["lost_ios"].as_i64() > Some(0), "{health}");
         std::fs::remove_file(&filling).unwrap();
@@ -245,29 +234,21 @@ fn on_a_disk_that_turns_read_only_it_goes_on_and_says_so() {
         let lost = |socket: &Path| {
             metric(socket, "iolens_lost_ios_total{reason=\"writer-busy\"}").unwrap()
         };
-        let (before, begin) = (lost(&socket), Instant::now());
-        while lost(&socket) <= before {
-            assert!(
-                begin.elapsed() < Duration::from_secs(20),
-                "what is not stored is counted: {health}"
-            );
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        let before = lost(&socket);
+        wait_until(&format!("what is not stored is counted: {health}"), || {
+            lost(&socket) > before
+        });
         health_until(&socket, "ead-only file system", true);
         assert_eq!(metric(&socket, "iolens_healthy"), Some(0.0));
         let reads = format!(
             "iolens_io_total_seconds_count{{device=\"{}\",op=\"read\"}}",
             device.name()
         );
-        let (seen, now) = (metric(&socket, &reads), read.load(Ordering::Relaxed));
-        let begin = Instant::now();
-        while metric(&socket, &reads) <= seen {
-            assert!(
-                begin.elapsed() < Duration::from_secs(20),
-                "{seen:?} of {now}: metrics stand still"
-            );
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        let seen = metric(&socket, &reads);
+        let now = read.load(Ordering::Relaxed);
+        wait_until(&format!("metrics go on after {seen:?} of {now}"), || {
+            metric(&socket, &reads) > seen
+        });
         drop(serve);
     });
 }
@@ -282,15 +263,7 @@ fn a_recording_that_is_removed_is_followed_by_another_and_a_root_that_is_removed
     beside_reads(&root, &device, |socket, serve| {
         let gone = recordings(&root)[0].clone();
         remove_while_written(&gone);
-        let begin = Instant::now();
-        while recordings(&root).is_empty() {
-            assert!(
-                begin.elapsed() < Duration::from_secs(60),
-                "{}",
-                get(socket, "/healthz").1
-            );
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        another_recording_after(Some(&gone), &root, socket);
         assert_ne!(recordings(&root)[0], gone);
         assert_records(&root);
         std::fs::rename(&root, dir.path().join("moved")).unwrap();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use iolens_core::store::{Recording, read_findings};
 use serde_json::Value;
 
-use super::machine::{LoopDevice, assert_refused, ebpf, iolens, run, scene};
+use super::machine::{LoopDevice, assert_refused, ebpf, iolens, run, scene, wait_until};
 use super::serve::{Serve, ios, lost, recordings, text, while_reading};
 
 /// Status and body of one request.
@@ -163,14 +163,9 @@ fn what_is_recorded_can_be_asked_for_while_it_grows_and_afterwards() {
     let sample = "iolens_io_total_seconds_sum";
     let labels = format!("device=\"{}\",op=\"read\"", device.name());
     let io_time_s = metric(&socket, &format!("{sample}{{{labels}}}")).unwrap();
-    let since = Instant::now();
-    while (waited_s(&socket, &device) - io_time_s).abs() > 1e-6 {
-        assert!(
-            since.elapsed() < Duration::from_secs(30),
-            "{io_time_s} s are not all owned"
-        );
-        std::thread::sleep(Duration::from_millis(200));
-    }
+    wait_until(&format!("all of {io_time_s} s are owned"), || {
+        (waited_s(&socket, &device) - io_time_s).abs() <= 1e-6
+    });
     assert!(
         (0.1..10.0).contains(&busy),
         "{busy} s busy of some two seconds of reading"
@@ -235,7 +230,9 @@ fn what_is_recorded_can_be_asked_for_while_it_grows_and_afterwards() {
         .spawn()
         .unwrap();
     let shown = Serve::of(child);
-    wait_for(|| UnixStream::connect(&socket).is_ok());
+    wait_until("the socket answers", || {
+        UnixStream::connect(&socket).is_ok()
+    });
     assert_eq!(
         of_reads(&socket),
         stored,
@@ -243,17 +240,6 @@ fn what_is_recorded_can_be_asked_for_while_it_grows_and_afterwards() {
     );
     assert_eq!(get(&socket, "/healthz").1["recording"], false);
     shown.terminate();
-}
-
-fn wait_for(mut what: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !what() {
-        assert!(
-            begin.elapsed() < Duration::from_secs(20),
-            "nothing after 20 s"
-        );
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]
@@ -387,7 +373,9 @@ fn over_loopback_only_those_with_the_token_see_names_of_processes() {
         .spawn()
         .unwrap();
     let shown = Serve::of(shown);
-    wait_for(|| UnixStream::connect(&socket).is_ok());
+    wait_until("the socket answers", || {
+        UnixStream::connect(&socket).is_ok()
+    });
     let said = get(&socket, by_process).1.to_string();
     assert!(said.contains(own) && !said.contains("--link"), "{said}");
     shown.terminate();

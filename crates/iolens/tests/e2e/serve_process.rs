@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::machine::{LoopDevice, ebpf};
+use super::machine::{LoopDevice, ebpf, wait_until};
 use super::serve::{Serve, while_reading};
 
 /// What systemd hears, until `wanted` is in it.
@@ -212,9 +212,7 @@ fn a_service_that_is_ended_waits_for_no_command_of_a_finding() {
     serve.terminate();
     // They have been killed; that they are gone may take a moment.
     let pids = std::fs::read_to_string(&pids).unwrap();
-    while pids.split_whitespace().any(runs) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("they are gone", || !pids.split_whitespace().any(runs));
 }
 
 /// Whether the process is there and no zombie, which another process may have to collect.

@@ -8,8 +8,8 @@ use std::process::{Child, Command, Output, Stdio};
 use iolens_core::store::Recording;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::machine::{LoopDevice, ebpf, iolens, run, scene};
-use super::throttle::{home, wait_until};
+use super::machine::{LoopDevice, ebpf, iolens, run, scene, wait_until};
+use super::throttle::home;
 
 fn full() -> Stdio {
     File::options()

@@ -4,24 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::machine::{
-    LoopDevice, Mounted, assert_refused, ebpf, iolens, read_in_sequence, run, scene,
+    LoopDevice, Mounted, assert_refused, ebpf, iolens, read_in_sequence, run, scene, wait_until,
 };
-
-/// How long anything may take that must happen in the end.
-const TIMEOUT: Duration = Duration::from_secs(60);
-
-pub fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !is() {
-        assert!(begin.elapsed() < TIMEOUT, "not after {TIMEOUT:?}: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
 
 /// This crate's folder, if it is on a disk that can be measured.
 pub fn home() -> Option<&'static str> {

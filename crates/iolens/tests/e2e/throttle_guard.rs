@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-use super::machine::{LoopDevice, iolens, read_in_sequence};
-use super::throttle::{home, left_over, wait_until};
+use super::machine::{LoopDevice, iolens, read_in_sequence, wait_until};
+use super::throttle::{home, left_over};
 
 fn start(home: &str, more: &[&str], script: &str) -> Child {
     let fixed = ["throttle", "-q", "--source", "counters", "--path", home];

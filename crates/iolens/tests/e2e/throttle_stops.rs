@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::machine::iolens;
-use super::throttle::{home, wait_until};
+use super::machine::{iolens, wait_until};
+use super::throttle::home;
 
 /// The letter of `/proc/PID/stat` (proc_pid_stat(5)); `None`: it has ended.
 fn state(pid: u32) -> Option<char> {
