@@ -11,11 +11,11 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescPtr;
 
-use super::dictionary::Places;
+use super::dictionary::DictionaryPlaces;
 use super::encoding::{self, Width, put_varint};
 use super::frame::zigzag;
 use super::gather::{Gathered, Values};
-use super::schema::{ColumnDef, Kind, Layout};
+use super::schema::{ColumnDef, ColumnLayout, Kind};
 use super::text;
 
 /// Rows per page. A byte stream of so many rows fills one block of zstd (128 KiB), which then has the statistics of that
@@ -119,7 +119,7 @@ impl ChunkEncoder {
     ) -> Result<Encodings, ParquetError> {
         let width = width(def);
         let data = match def.layout {
-            Layout::Time => Encoding::DELTA_BINARY_PACKED,
+            ColumnLayout::Time => Encoding::DELTA_BINARY_PACKED,
             _ => self.better_encoding(values, width)?,
         };
         self.put_pages(def, column, data, |page, out| {
@@ -137,7 +137,7 @@ impl ChunkEncoder {
         def: &ColumnDef,
         column: &Gathered<'_>,
         n: usize,
-        places: &Places,
+        places: &DictionaryPlaces,
     ) -> Result<Encodings, ParquetError> {
         let dictionary_bytes = self.put_dictionary(n)?;
         let data = Encoding::RLE_DICTIONARY;

@@ -50,14 +50,14 @@ impl Distinct {
 
 /// Each row's place in a dictionary. As long as all rows have the same, one value represents them.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
+pub(crate) struct DictionaryPlaces {
     rows: usize,
     first: u32,
     /// One per row, empty as long as all are as the first.
     each: Vec<u32>,
 }
 
-/// Some rows of [`Places`].
+/// Some rows of [`DictionaryPlaces`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PlacesOf<'a> {
     /// So many rows of one place.
@@ -65,7 +65,7 @@ pub(crate) enum PlacesOf<'a> {
     Each(&'a [u32]),
 }
 
-impl Places {
+impl DictionaryPlaces {
     pub fn clear(&mut self) {
         self.rows = 0;
         self.each.clear();
@@ -122,7 +122,7 @@ mod tests {
 
         #[test]
         fn every_row_has_its_index(runs in prop::collection::vec((0u32..3, 1usize..5, any::<bool>()), 0..9)) {
-            let (mut places, mut expected) = (Places::default(), Vec::new());
+            let (mut places, mut expected) = (DictionaryPlaces::default(), Vec::new());
             for (place, n, at_once) in runs {
                 expected.extend(std::iter::repeat_n(place, n));
                 match at_once {

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use super::column::{Ints, Texts};
-use super::dictionary::{Distinct, Places};
+use super::dictionary::{DictionaryPlaces, Distinct};
 use super::frame::{BadFrame, FrameColumns, Packed};
-use super::schema::{ColumnDef, Kind, Layout, Table};
+use super::schema::{ColumnDef, ColumnLayout, Kind, Table};
 
 /// More distinct values than this and a dictionary is tried no further.
 const MAX_DISTINCT: usize = 4096;
@@ -24,9 +24,9 @@ pub(crate) struct Gathered<'a> {
 pub(crate) enum Values<'a> {
     Each(&'a [i64]),
     /// Places among different numbers.
-    Numbers(&'a [i64], &'a Places),
+    Numbers(&'a [i64], &'a DictionaryPlaces),
     /// Places among different texts.
-    Words(&'a [Vec<u8>], &'a Places),
+    Words(&'a [Vec<u8>], &'a DictionaryPlaces),
 }
 
 /// Gathers one column after the other, reusing its buffers.
@@ -75,9 +75,9 @@ impl Gatherer {
                 .gathered(|places| Values::Words(&self.words, places)));
         }
         let few = match def.layout {
-            Layout::Time => false,
-            Layout::Few => true,
-            Layout::Many => is_steady(i, frames)?,
+            ColumnLayout::Time => false,
+            ColumnLayout::Few => true,
+            ColumnLayout::Many => is_steady(i, frames)?,
         };
         if few && self.place_numbers(i, frames, order)? {
             return Ok(self
@@ -199,7 +199,7 @@ struct PlacedBlock {
     /// Whether each row has a value; empty as long as all have.
     valid: Vec<bool>,
     /// Of the rows that have one.
-    places: Places,
+    places: DictionaryPlaces,
     ints: Ints,
 }
 
@@ -210,7 +210,10 @@ impl PlacedBlock {
         self.places.clear();
     }
 
-    fn gathered<'a>(&'a self, values: impl FnOnce(&'a Places) -> Values<'a>) -> Gathered<'a> {
+    fn gathered<'a>(
+        &'a self,
+        values: impl FnOnce(&'a DictionaryPlaces) -> Values<'a>,
+    ) -> Gathered<'a> {
         let valid = (!self.valid.is_empty()).then_some(&*self.valid);
         Gathered {
             rows: self.rows,

@@ -7,13 +7,13 @@ use super::disk::{BLOCK, allocated};
 use super::error::StoreError;
 use super::options::WriterOptions;
 use super::schema::Table;
-use super::segment::Closed;
+use super::segment::ClosedSegment;
 use crate::model::{Lost, TableManifest};
 use crate::private::PrivateDir;
 
 /// Sizes of frames and logs, which shrink with the size limit.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct RetentionLimits {
     /// Rows per frame.
     pub frame_rows: usize,
     /// Rows per segment of the tables besides `io`.
@@ -27,11 +27,11 @@ const MAX_LOG: u64 = 16 << 20;
 /// A row takes at most this in a frame.
 const WIDEST_ROW: u64 = 160;
 
-impl Limits {
-    pub fn new(options: &WriterOptions) -> Limits {
+impl RetentionLimits {
+    pub fn new(options: &WriterOptions) -> RetentionLimits {
         let keep = options.keep_bytes.unwrap_or(u64::MAX);
         let frame = (keep / 32 / WIDEST_ROW).clamp(64, 2048) as usize;
-        Limits {
+        RetentionLimits {
             frame_rows: frame.min(options.segment_rows.max(1)),
             other_rows: 64 << 10,
             largest_file: MAX_LOG.min(keep / 8),
@@ -52,7 +52,7 @@ impl Limits {
 #[derive(Debug)]
 pub(crate) struct Retention {
     keep: Option<u64>,
-    closed: [VecDeque<Closed>; Table::COUNT],
+    closed: [VecDeque<ClosedSegment>; Table::COUNT],
     closed_bytes: u64,
     /// Size of one copy of the description.
     pub meta_bytes: u64,
@@ -106,7 +106,7 @@ impl Retention {
         }
     }
 
-    pub fn put(&mut self, table: Table, segment: Closed) {
+    pub fn put(&mut self, table: Table, segment: ClosedSegment) {
         self.closed_bytes += allocated(segment.bytes);
         self.closed[table as usize - 1].push_back(segment);
     }
@@ -216,7 +216,7 @@ impl Retention {
         self.remove(recording, segment)
     }
 
-    fn remove(&mut self, recording: &PrivateDir, segment: Closed) -> Result<(), StoreError> {
+    fn remove(&mut self, recording: &PrivateDir, segment: ClosedSegment) -> Result<(), StoreError> {
         self.closed_bytes -= allocated(segment.bytes);
         match recording.remove_file(&segment.name) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StoreError::io(

@@ -20,7 +20,7 @@ pub(crate) enum Kind {
 
 /// What the writer expects of a column's values; readers take any encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Layout {
+pub(crate) enum ColumnLayout {
     /// Growing: deltas.
     Time,
     /// Few different values: a dictionary, unless there are too many after all.
@@ -36,7 +36,7 @@ pub(crate) struct ColumnDef {
     pub kind: Kind,
     /// Must be in every file and never null.
     pub required: bool,
-    pub layout: Layout,
+    pub layout: ColumnLayout,
     /// Smaller values are nonsense in a file that another program wrote.
     pub min: i64,
     /// As the documentation of the format has it.

@@ -160,7 +160,7 @@ impl Segment {
 
 /// A finished segment on disk.
 #[derive(Debug)]
-pub(crate) struct Closed {
+pub(crate) struct ClosedSegment {
     /// Relative to the recording.
     pub name: String,
     pub number: u32,

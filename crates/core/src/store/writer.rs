@@ -16,10 +16,10 @@ use super::open_requests;
 use super::options::WriterOptions;
 use super::parquet_write::FileEncoder;
 use super::repeats::Repeats;
-use super::retention::{Limits, Retention};
+use super::retention::{Retention, RetentionLimits};
 use super::row::Row;
 use super::schema::Table;
-use super::segment::{self, Closed, Segment, Totals};
+use super::segment::{self, ClosedSegment, Segment, Totals};
 use super::tally::Tally;
 use super::wal::{self, FRAME_HEADER, WalFile};
 use crate::model::{
@@ -34,7 +34,7 @@ pub struct RecordingWriter {
     dir: PrivateDir,
     meta: RecordingMeta,
     options: WriterOptions,
-    limits: Limits,
+    limits: RetentionLimits,
     /// I/Os that are in no frame yet, column by column, and their sums.
     ios: FrameEncoder,
     ios_totals: Totals,
@@ -106,7 +106,7 @@ impl RecordingWriter {
         })?;
         let laid_out = Self::lay_out(&created, &meta);
         let meta_bytes = laid_out.inspect_err(|_| drop(fs::remove_dir_all(dir)))?;
-        let limits = Limits::new(&options);
+        let limits = RetentionLimits::new(&options);
         let retention = Retention::new(options.keep_bytes, meta_bytes, RESERVE as u64);
         if let Err(e) = retention.fits(limits.largest_file) {
             let _ = fs::remove_dir_all(dir);
@@ -434,7 +434,7 @@ impl RecordingWriter {
         let (number, rows, min, max, totals) = (old.number, old.rows, old.min, old.max, old.totals);
         self.retention.put(
             table,
-            Closed {
+            ClosedSegment {
                 name,
                 number,
                 rows,

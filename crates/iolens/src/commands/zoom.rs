@@ -11,7 +11,7 @@ use crate::engine::caller::Caller;
 use crate::engine::filter::FilterPlan;
 use crate::engine::part::{Source, Tier};
 use crate::engine::query::{Grain, Query, Step};
-use crate::engine::subjects::{Interval, Order, Totals};
+use crate::engine::subjects::{Order, SubjectInterval, Totals};
 use crate::engine::view::View;
 use crate::present::escape;
 use crate::present::zoom::{self, ZoomWriter};
@@ -69,7 +69,7 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
         if by == GroupBy::Cgroup && rows.format != Format::Table {
             writer.know_pods(view.part.names.pods.clone());
         }
-        let mut interval = Interval::default();
+        let mut interval = SubjectInterval::default();
         view.show(since_start(view), &caller, |row: &Row, name: &str| {
             if !is_shown(name) {
                 return Ok(());

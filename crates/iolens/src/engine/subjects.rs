@@ -166,11 +166,11 @@ impl Totals {
 
 /// Rows of one interval put in order before they are shown.
 #[derive(Debug, Default)]
-pub struct Interval {
+pub struct SubjectInterval {
     rows: Vec<(Row, String)>,
 }
 
-impl Interval {
+impl SubjectInterval {
     /// Takes a row; what came before it in order, if that was of another interval.
     pub fn push(&mut self, order: Order, row: &Row, name: &str) -> Vec<(Row, String)> {
         let is_next = self
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn rows_of_an_interval_come_in_order_when_the_next_begins() {
-        let mut interval = Interval::default();
+        let mut interval = SubjectInterval::default();
         let order = Order::IoTime;
         assert!(interval.push(order, &row(1, 1, 1), "a").is_empty());
         assert!(interval.push(order, &row(1, 5, 1), "b").is_empty());

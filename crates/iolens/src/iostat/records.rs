@@ -4,7 +4,7 @@ use super::exact::Exact;
 use super::list::{DeviceList, Entry, Kind};
 use super::rows::{Filter, Sums, in_order, shown};
 use crate::cli::iostat::Format;
-use crate::present::iostat::exact::Field;
+use crate::present::iostat::exact::ExactField;
 use crate::present::iostat::records::{csv_cpu, csv_device, ndjson_cpu, ndjson_device};
 use iolens_core::analysis::counters::rates::iostat::CpuPercent;
 use iolens_core::analysis::counters::rates::{Delta, State};
@@ -37,7 +37,7 @@ pub struct ReportInput<'a> {
     /// Statistics of single I/Os, and the requested fields.
     pub exact: &'a Exact,
     /// Fields of single I/Os; see `exact`.
-    pub fields: &'a [Field],
+    pub fields: &'a [ExactField],
 }
 
 /// Appends one report's records.

@@ -11,7 +11,7 @@ use super::words::Setup;
 use super::{Failure, output, reason, records};
 use crate::cli::iostat::{Format, Options, Plan, Stamp, Step};
 use crate::present::iostat::records::{csv_cpu_heading, csv_device_heading};
-use crate::present::iostat::{Banner, Report, Style, exact as columns, json, plain};
+use crate::present::iostat::{Banner, IostatReport, Style, exact as columns, json, plain};
 use iolens_core::analysis::counters::rates::iostat::{cpu_percent, interval_cs};
 use iolens_core::model::CpuCounters;
 use iolens_observe::counters::{
@@ -338,7 +338,7 @@ impl Run {
             error = e;
             rows
         });
-        let report = Report {
+        let report = IostatReport {
             stamp,
             cpu,
             rows,

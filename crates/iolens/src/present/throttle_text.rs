@@ -11,7 +11,7 @@ use super::layout::{self, size};
 
 /// One decision and what led to it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Step {
+pub struct ThrottleStep {
     /// Wall clock, seconds since the Unix epoch.
     pub unix_s: f64,
     /// Utilisation of the busiest disk in percent.
@@ -37,7 +37,7 @@ fn percent(v: Option<f64>) -> String {
 }
 
 /// The status line, without control characters.
-pub fn status(s: &Step) -> String {
+pub fn status(s: &ThrottleStep) -> String {
     let others = s
         .foreground_percent
         .map_or(String::new(), |f| format!(" (others {f:.0} %)"));
@@ -54,7 +54,7 @@ pub fn status(s: &Step) -> String {
 }
 
 /// A line of the log.
-pub fn log_line(s: &Step) -> String {
+pub fn log_line(s: &ThrottleStep) -> String {
     let document = json!({
         "time_unix_s": s.unix_s,
         "busy_percent": s.busy_percent,
@@ -163,8 +163,8 @@ fn share_line(name: &str, s: &Share, attributed: bool) -> String {
 mod tests {
     use super::*;
 
-    fn step() -> Step {
-        Step {
+    fn step() -> ThrottleStep {
+        ThrottleStep {
             unix_s: 1.5,
             busy_percent: None,
             method: None,

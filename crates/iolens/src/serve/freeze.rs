@@ -44,7 +44,7 @@ pub struct FreezeOptions {
 
 /// A finding that begins or ends; times are Unix time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
+pub struct FreezeEvent {
     /// What it is and of which device: the same in both.
     pub what: (KindName, Option<String>, i64),
     /// Where it begins.
@@ -66,7 +66,7 @@ pub struct Freezer {
 #[derive(Debug, Clone)]
 pub struct FreezerFeed {
     /// `None`: it is over.
-    events: SyncSender<Option<Event>>,
+    events: SyncSender<Option<FreezeEvent>>,
     kinds: Vec<KindName>,
 }
 
@@ -123,7 +123,7 @@ impl Freezer {
 
 impl FreezerFeed {
     /// A finding begins or ends; never waits.
-    pub fn send(&self, event: Event) {
+    pub fn send(&self, event: FreezeEvent) {
         if self.kinds.contains(&event.what.0) && self.events.try_send(Some(event)).is_err() {
             eprintln!("iolens: --freeze-on: too many findings at once; one is not kept");
         }
@@ -172,7 +172,7 @@ impl Work {
         }
     }
 
-    fn run(mut self, kinds: &[KindName], events: &Receiver<Option<Event>>) {
+    fn run(mut self, kinds: &[KindName], events: &Receiver<Option<FreezeEvent>>) {
         lower_this_thread();
         let done = self.resume(kinds, wall_clock_ns());
         self.report(done);
@@ -200,7 +200,7 @@ impl Work {
         }
     }
 
-    fn event(&mut self, event: Event, now_unix_ns: i64) -> Result<()> {
+    fn event(&mut self, event: FreezeEvent, now_unix_ns: i64) -> Result<()> {
         if let Some(growing) = &mut self.growing {
             let begins = !growing.findings.contains_key(&event.what);
             // The end of one that this copy is not about says nothing here.
@@ -305,9 +305,9 @@ mod tests {
     use super::*;
     use iolens_core::store::{Budget, Recording, stored_bytes};
 
-    pub fn event(from_s: i64, to_s: Option<i64>) -> Event {
+    pub fn event(from_s: i64, to_s: Option<i64>) -> FreezeEvent {
         let what = ("stall".into(), Some("sda".to_owned()), from_s * S);
-        Event {
+        FreezeEvent {
             what,
             from_ns: from_s * S,
             to_ns: to_s.map(|s| s * S),

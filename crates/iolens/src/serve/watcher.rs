@@ -21,7 +21,7 @@ use iolens_core::store::{Recording, Root, read_findings};
 use iolens_observe::topology::{lower_this_thread, wall_clock_ns};
 use jiff::Timestamp;
 
-use super::freeze::{Event, FreezerFeed};
+use super::freeze::{FreezeEvent, FreezerFeed};
 use super::http::Health;
 use super::live::Feed;
 use super::log::EventLog;
@@ -327,7 +327,7 @@ fn dispatch(phase: Phase, active: &ActiveFinding, found: &Found, outlets: &Outle
     if let Some(freeze) = &outlets.freeze {
         let finding = &active.finding;
         let from_ns = active.begin_unix_ns();
-        freeze.send(Event {
+        freeze.send(FreezeEvent {
             what: (finding.kind.clone(), finding.device.clone(), from_ns),
             from_ns,
             to_ns: (phase == Phase::Ends).then(|| active.last_unix_ns()),
@@ -573,8 +573,8 @@ mod tests {
 
     #[test]
     fn an_event_is_the_finding_with_its_times_and_commands_get_it() {
-        let begun = active("stall", 1_795_000_000, 1_795_000_009);
-        let event: Value = serde_json::from_str(&begun.event(Phase::Begins)).unwrap();
+        let open = active("stall", 1_795_000_000, 1_795_000_009);
+        let event: Value = serde_json::from_str(&open.event(Phase::Begins)).unwrap();
         assert_eq!(event["event"], "start");
         assert_eq!(event["start"], "2026-11-18T11:06:40Z");
         assert_eq!(event["end"], "2026-11-18T11:06:49Z");

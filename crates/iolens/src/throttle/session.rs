@@ -18,7 +18,7 @@ use super::start::Started;
 use super::suspend;
 use super::trial::{FIRST_SHARE, Trial};
 use crate::cli::ThrottlePlan;
-use crate::present::throttle_text::{self, Share, Step, Summary};
+use crate::present::throttle_text::{self, Share, Summary, ThrottleStep};
 use crate::signals;
 use crate::streams::ERASE;
 use iolens_control::{Controller, FileId, Guardian, Meter, Observed};
@@ -324,7 +324,7 @@ impl ThrottleSession {
         if let Some(window) = seen {
             share.latency.merge(&window.foreground);
         }
-        let step = Step {
+        let step = ThrottleStep {
             unix_s: wall_clock_ns() as f64 / 1e9,
             busy_percent,
             method: hottest
@@ -357,7 +357,7 @@ impl ThrottleSession {
         }
     }
 
-    fn report(&mut self, step: &Step) {
+    fn report(&mut self, step: &ThrottleStep) {
         if let Some(log) = &mut self.log {
             let line = throttle_text::log_line(step);
             if let Err(e) = log.write_all(line.as_bytes()) {

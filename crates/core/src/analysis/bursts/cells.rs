@@ -13,7 +13,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use crate::analysis::stream::device_index::DeviceIndex;
 use crate::analysis::stream::requests::grow_slowly;
 pub use crate::analysis::stream::series::{Series, Slot};
-use crate::analysis::stream::spread::{Edge, Flow, Level};
+use crate::analysis::stream::spread::{Edge, Flow, FlowLevel};
 use crate::analysis::stream::window::Window;
 use crate::model::{Class, Comm, DevId, Inode, Io, Origin};
 
@@ -90,7 +90,7 @@ impl Hasher for Mixed {
 struct Actors {
     known: Vec<Actor>,
     numbers: HashMap<u64, u32, BuildHasherDefault<Mixed>>,
-    /// Those met last, by a cheap mixture of what tells them apart most often.
+    /// Those met last, by a cheap mixture of what differs between them most often.
     near: [Option<(Actor, u32)>; 1 << Actors::NEAR_BITS],
 }
 
@@ -366,12 +366,12 @@ impl Cells {
         let skipped = (window.from_ns - self.window.from_ns).max(0) / self.cell_ns;
         let cells = self.of(dev, class);
         let later = cells.partition_point(|c| i64::from(c.slot) < skipped);
-        let (mut level, mut next, mut filled) = (Level::default(), 0, Vec::new());
+        let (mut level, mut next, mut filled) = (FlowLevel::default(), 0, Vec::new());
         cells[..later].iter().for_each(|c| level.start(c.edge));
         let place = |c: &Cell| ((i64::from(c.slot) - skipped) / per_slot) as usize;
         // What is in flight fills slots in which nothing begins or ends.
         let pass =
-            |level: &mut Level, next: usize, to: usize, filled: &mut Vec<(usize, u64, u64)>| {
+            |level: &mut FlowLevel, next: usize, to: usize, filled: &mut Vec<(usize, u64, u64)>| {
                 if !level.is_idle() {
                     filled.extend((next..to).map(|at| (at, level.next(Edge::default(), dt_ns), 0)));
                 }

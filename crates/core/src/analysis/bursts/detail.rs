@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::analysis::bursts::cells::{Actor, Series};
 use crate::analysis::bursts::envelope::active_second_rate;
-use crate::analysis::bursts::scan::{Bin, Excess, Measure, Sizes, excess, segment};
+use crate::analysis::bursts::scan::{BurstBin, Excess, Measure, Sizes, excess, segment};
 use crate::analysis::bursts::stream_scan::{BIN_NS, Scanned};
 use crate::analysis::bursts::{
     self, Burst, BurstRule, Limit, LimitSource, SampledView, sampled_view,
@@ -151,10 +151,10 @@ pub(in crate::analysis) fn bursts_of(
         ..BurstRule::default()
     };
     let slots = series.slots() as u64;
-    let bins: Vec<Bin> = series
+    let bins: Vec<BurstBin> = series
         .filled()
         .iter()
-        .map(|s| Bin {
+        .map(|s| BurstBin {
             at: s.at as u64,
             ios: s.ios,
             bytes: s.bytes,

@@ -10,7 +10,7 @@
 
 /// Submissions in one bin; bins without any are left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::analysis) struct Bin {
+pub(in crate::analysis) struct BurstBin {
     /// Number of the bin.
     pub at: u64,
     pub ios: u64,
@@ -112,7 +112,7 @@ impl Sizes {
     }
 
     /// Of bins of which sums alone are known: all requests of one are taken to be alike, and no larger than 1 MiB.
-    pub fn of_averages(bins: &[Bin]) -> Sizes {
+    pub fn of_averages(bins: &[BurstBin]) -> Sizes {
         let mut sizes = Sizes::default();
         for bin in bins.iter().filter(|b| b.bytes > 0) {
             let size = (bin.bytes / bin.ios.max(1)).clamp(1, 1 << 20);
@@ -314,13 +314,13 @@ fn quantile(values: &mut [f64], n: usize, q: f64) -> f64 {
 
 /// The bins `range` as a burst against the recording's mean rate; `None` if that would show the like.
 pub(in crate::analysis) fn excess(
-    bins: &[Bin],
+    bins: &[BurstBin],
     range: (u64, u64),
     slots: u64,
     sizes: &Sizes,
 ) -> Option<Excess> {
     let law = sizes.law(Measure::Bytes)?;
-    let sum = |of: &[Bin]| of.iter().map(|b| b.bytes).sum::<u64>() as f64 / law.unit;
+    let sum = |of: &[BurstBin]| of.iter().map(|b| b.bytes).sum::<u64>() as f64 / law.unit;
     let [from, to] = [range.0, range.1].map(|at| bins.partition_point(|b| b.at < at));
     let (rate, length) = (sum(bins) / slots.max(1) as f64, (range.1 - range.0) as f64);
     let per_bin = law.tail(sum(&bins[from..to]), rate * length) * CHOICES / length;
@@ -462,7 +462,7 @@ fn bursts_of(stream: &mut Stream) -> Vec<Excess> {
 
 /// The bursts among `bins` of a segment, by bytes and by I/Os; of those that overlap the least likely one.
 pub(in crate::analysis) fn segment(
-    bins: &[Bin],
+    bins: &[BurstBin],
     range: (u64, u64),
     dt_ns: i64,
     sizes: &Sizes,
@@ -474,7 +474,7 @@ pub(in crate::analysis) fn segment(
         let Some(law) = sizes.law(measure) else {
             continue;
         };
-        let weigh = |b: &Bin| {
+        let weigh = |b: &BurstBin| {
             (
                 b.at,
                 if measure == Measure::Bytes {

@@ -1,7 +1,7 @@
 //! A13: bursts of one stream, found while its submissions pass by, segment by segment.
 
 use crate::analysis::bursts::SampledView;
-use crate::analysis::bursts::scan::{Bin, Excess, Sizes, segment};
+use crate::analysis::bursts::scan::{BurstBin, Excess, Sizes, segment};
 use crate::analysis::stream::requests::grow_slowly;
 use crate::analysis::stream::window::Window;
 
@@ -36,7 +36,7 @@ pub(in crate::analysis) struct Scanned {
 #[derive(Debug)]
 pub(in crate::analysis) struct BurstScan {
     window: Window,
-    bins: Vec<Bin>,
+    bins: Vec<BurstBin>,
     sizes: Sizes,
     /// Bins before this one have been judged.
     judged: u64,
@@ -75,7 +75,7 @@ impl BurstScan {
             }
             _ => {
                 grow_slowly(&mut self.bins);
-                self.bins.push(Bin { at, ios: 1, bytes });
+                self.bins.push(BurstBin { at, ios: 1, bytes });
             }
         }
     }
@@ -109,7 +109,7 @@ impl BurstScan {
     }
 }
 
-fn describe(bins: &[Bin], excess: Excess, origin_ns: i64) -> Scanned {
+fn describe(bins: &[BurstBin], excess: Excess, origin_ns: i64) -> Scanned {
     let between = |from: u64, to: u64| {
         let first = bins.partition_point(|b| b.at < from);
         bins[first..].iter().take_while(move |b| b.at < to)

@@ -96,12 +96,12 @@ impl Edge {
 
 /// Bytes bin by bin, from edges in the order of time.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in crate::analysis) struct Level {
+pub(in crate::analysis) struct FlowLevel {
     rate: i64,
     sum: i64,
 }
 
-impl Level {
+impl FlowLevel {
     /// Bytes of the next `ns` nanoseconds, a bin with this edge. Whole bytes; no byte is lost from bin to bin.
     pub fn next(&mut self, edge: Edge, ns: i64) -> u64 {
         let sum = self
@@ -163,7 +163,7 @@ impl Spread {
 
     /// Bytes of each bin.
     pub fn bytes(&self) -> impl Iterator<Item = u64> {
-        let mut level = Level::default();
+        let mut level = FlowLevel::default();
         self.bins
             .iter()
             .map(move |edge| level.next(*edge, self.step_ns))

@@ -58,7 +58,7 @@ pub struct Cap {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Bin {
+struct CapBin {
     number: i64,
     ios: u32,
     bytes: i64,
@@ -69,7 +69,7 @@ struct Bin {
     even_share: f64,
 }
 
-impl Bin {
+impl CapBin {
     fn is_loaded(&self) -> bool {
         let delayed = f64::from(self.delayed_ios);
         self.is_busy_at_start
@@ -97,7 +97,7 @@ struct Rested {
 /// Accumulates bins of one device.
 #[derive(Debug)]
 pub(super) struct CapWatch {
-    now: Bin,
+    now: CapBin,
     /// Of this bin: gaps between completions, and I/Os by kind.
     gaps_ns: Vec<f64>,
     kinds: Vec<u32>,
@@ -106,7 +106,7 @@ pub(super) struct CapWatch {
     last_done_ns: Option<i64>,
     rested: Vec<Rested>,
     n_rested: u64,
-    loaded: Vec<Bin>,
+    loaded: Vec<CapBin>,
     n: u64,
     /// By the kind that most I/Os of a bin have, the most I/Os and bytes of one that was not loaded.
     most: Vec<Most>,
@@ -120,7 +120,7 @@ pub(super) struct CapWatch {
 impl Default for CapWatch {
     fn default() -> CapWatch {
         CapWatch {
-            now: Bin::default(),
+            now: CapBin::default(),
             gaps_ns: Vec::new(),
             kinds: vec![0; KINDS],
             loaded_kinds: vec![0; KINDS],
@@ -145,9 +145,9 @@ impl CapWatch {
         let number = io.done_ns.div_euclid(BIN_NS);
         if number != self.now.number {
             self.close();
-            self.now = Bin {
+            self.now = CapBin {
                 number,
-                ..Bin::default()
+                ..CapBin::default()
             };
         }
         let latency_ns = io.done_ns - io.start_ns;

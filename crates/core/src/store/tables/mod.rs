@@ -70,8 +70,8 @@ macro_rules! table {
     };
     (@time $time:ident) => { Some(at::$time) };
     (@time) => { None };
-    (@layout $layout:ident) => { $crate::store::schema::Layout::$layout };
-    (@layout) => { $crate::store::schema::Layout::Many };
+    (@layout $layout:ident) => { $crate::store::schema::ColumnLayout::$layout };
+    (@layout) => { $crate::store::schema::ColumnLayout::Many };
     (@min $min:literal) => { $min };
     (@min) => { i64::MIN };
 }

@@ -20,7 +20,7 @@ const DEVIATION_PER_MAD: f64 = 1.4826;
 
 /// At which minutes two disks can be compared: the same class, like bytes moved by the disk in the minute, like sizes of I/Os.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Load {
+struct ComparableLoad {
     class: usize,
     /// Twice the logarithm to the base of 2 of the bytes of all classes in the minute: load changes latency.
     minute_half_octave: u32,
@@ -48,7 +48,7 @@ impl TimeSums {
 
 /// A disk's times at each load.
 #[derive(Debug, Clone, Default)]
-pub struct TimesByLoad(BTreeMap<Load, TimeSums>);
+pub struct TimesByLoad(BTreeMap<ComparableLoad, TimeSums>);
 
 impl TimesByLoad {
     /// Adds those of another stretch.
@@ -96,7 +96,7 @@ impl OpenMinute {
             if times.ios <= 0 {
                 continue;
             }
-            let load = Load {
+            let load = ComparableLoad {
                 class,
                 minute_half_octave: half_octave(minute_bytes),
                 size_octave: octave(minute.bytes[class] / times.ios),
@@ -127,7 +127,7 @@ struct Means {
 /// the disks of a kind are from that.
 #[derive(Debug, Default)]
 pub struct Peers {
-    usual: BTreeMap<(String, Load), Means>,
+    usual: BTreeMap<(String, ComparableLoad), Means>,
     /// Of each kind: the factor above which a disk is slow.
     slow_above: BTreeMap<String, f64>,
 }
@@ -140,7 +140,7 @@ impl Peers {
             .flat_map(|h| h.devices.values())
             .filter(|d| d.is_disk())
             .collect();
-        let mut means: BTreeMap<(String, Load), Vec<Means>> = BTreeMap::new();
+        let mut means: BTreeMap<(String, ComparableLoad), Vec<Means>> = BTreeMap::new();
         for disk in &disks {
             let kind = disk.kind();
             for (load, times) in &disk.loads.0 {
@@ -183,7 +183,7 @@ impl Peers {
     fn compared<'a>(
         &'a self,
         device: &'a DeviceSums,
-    ) -> impl Iterator<Item = (&'a Load, &'a TimeSums, &'a Means)> {
+    ) -> impl Iterator<Item = (&'a ComparableLoad, &'a TimeSums, &'a Means)> {
         let kind = device.kind();
         let loads = device.is_disk().then_some(&device.loads.0);
         loads

@@ -8,17 +8,17 @@ use iolens_core::analysis::device::exact::DeviceExact;
 use iolens_core::model::Histogram;
 
 /// A value for machines: its name with its unit, and the value if it is known.
-pub type Field = (&'static str, fn(&DeviceExact) -> Option<f64>);
+pub type ExactField = (&'static str, fn(&DeviceExact) -> Option<f64>);
 
 /// `--true`.
-pub const TRUE_FIELDS: [Field; 3] = [
+pub const TRUE_FIELDS: [ExactField; 3] = [
     ("busy_percent", DeviceExact::busy_percent),
     ("inflight_mean", DeviceExact::inflight_mean),
     ("inflight_max", |e| e.inflight_max.map(|n| n as f64)),
 ];
 
 /// `--hist`: nearest-rank percentiles of latency, start to done.
-pub const HIST_FIELDS: [Field; 6] = [
+pub const HIST_FIELDS: [ExactField; 6] = [
     ("r_p50_us", |e| quantile_us(&e.read, 0.5)),
     ("r_p99_us", |e| quantile_us(&e.read, 0.99)),
     ("r_max_us", |e| quantile_us(&e.read, 1.0)),
@@ -57,7 +57,7 @@ pub const HIST_COLUMNS: [Column; 6] = [
     milliseconds!("w_max", 5),
 ];
 
-fn value(row: &Row<'_>, field: Field) -> Option<f64> {
+fn value(row: &Row<'_>, field: ExactField) -> Option<f64> {
     row.exact.as_deref().and_then(field.1)
 }
 
@@ -78,9 +78,9 @@ pub fn columns(style: &Style) -> Vec<Column> {
 }
 
 /// The fields for machines that are asked for, in order.
-pub fn fields(exact: bool, percentiles: bool) -> Vec<Field> {
-    let (t, h): (&[Field], &[Field]) = (&TRUE_FIELDS, &HIST_FIELDS);
-    let lost: &[Field] = &[("lost_ios", |e| Some(e.lost_ios as f64))];
+pub fn fields(exact: bool, percentiles: bool) -> Vec<ExactField> {
+    let (t, h): (&[ExactField], &[ExactField]) = (&TRUE_FIELDS, &HIST_FIELDS);
+    let lost: &[ExactField] = &[("lost_ios", |e| Some(e.lost_ios as f64))];
     let any = exact || percentiles;
     [
         if exact { t } else { &[] },

@@ -5,7 +5,7 @@
 use super::super::escape;
 use super::columns::{BASIC, Cell, Column, EXTENDED_JSON, EXTENDED_SHORT};
 use super::number::{push_float, push_integer};
-use super::{Banner, Report, Row, Style, exact};
+use super::{Banner, IostatReport, Row, Style, exact};
 
 /// The document's opening, up to and with the list of reports.
 pub fn banner(out: &mut Vec<u8>, b: &Banner) {
@@ -35,7 +35,7 @@ fn member(out: &mut Vec<u8>, key: &str, text: &[u8]) {
 }
 
 /// One report, without comma or line end after it.
-pub fn report(out: &mut Vec<u8>, style: &Style, report: &Report<'_>) {
+pub fn report(out: &mut Vec<u8>, style: &Style, report: &IostatReport<'_>) {
     out.extend_from_slice(b"\t\t\t\t{\n");
     if let Some(stamp) = &report.stamp {
         out.extend_from_slice(b"\t\t\t\t\t\"timestamp\": ");

@@ -129,7 +129,7 @@ pub struct Row<'a> {
 
 /// One report.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Report<'a> {
+pub struct IostatReport<'a> {
     /// The time stamp, already formatted.
     pub stamp: Option<Vec<u8>>,
     /// The processors' part.

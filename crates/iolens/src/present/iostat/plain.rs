@@ -4,7 +4,7 @@ use super::super::escape;
 use super::color::RESET;
 use super::columns::{Alarm, BASIC, BASIC_SHORT, Cell, Column, EXTENDED, EXTENDED_SHORT};
 use super::number::{push_float, push_integer};
-use super::{Banner, Report, Row, Style, exact};
+use super::{Banner, IostatReport, Row, Style, exact};
 use iolens_core::analysis::counters::rates::iostat::CpuPercent;
 use std::ops::Range;
 
@@ -97,7 +97,12 @@ pub struct Places {
 }
 
 /// One report, up to and with the empty line after its last table. `layout` is the style's.
-pub fn report(out: &mut Vec<u8>, style: &Style, layout: &Layout, report: &Report<'_>) -> Places {
+pub fn report(
+    out: &mut Vec<u8>,
+    style: &Style,
+    layout: &Layout,
+    report: &IostatReport<'_>,
+) -> Places {
     let mut places = Places::default();
     if let Some(stamp) = &report.stamp {
         places.stamp = placed(out, |out| self::stamp(out, stamp));

@@ -67,7 +67,7 @@ fn state(s: State) -> &'static str {
 }
 
 /// The fields of single I/Os that are asked for, and their values if anything is known.
-pub type More<'a> = (&'a [exact::Field], Option<&'a DeviceExact>);
+pub type More<'a> = (&'a [exact::ExactField], Option<&'a DeviceExact>);
 
 /// A device as a line of NDJSON. `time` is ISO 8601.
 pub fn ndjson_device(
@@ -115,7 +115,7 @@ pub fn ndjson_cpu(out: &mut Vec<u8>, time: &str, cpu: &CpuPercent) {
 }
 
 /// The heading of a CSV of devices.
-pub fn csv_device_heading(out: &mut Vec<u8>, more: &[exact::Field]) {
+pub fn csv_device_heading(out: &mut Vec<u8>, more: &[exact::ExactField]) {
     out.extend_from_slice(b"time,device,state");
     for key in FIELDS.iter().map(|f| f.0).chain(more.iter().map(|f| f.0)) {
         out.push(b',');

@@ -7,7 +7,7 @@ use anyhow::Result;
 use iolens_core::model::KindName;
 use iolens_core::store::{IoColumns, Recording, StoreError, read_findings, remove_recording};
 
-use super::{AROUND_NS, Event, Growing, LONGEST_NS, Work};
+use super::{AROUND_NS, FreezeEvent, Growing, LONGEST_NS, Work};
 
 impl Work {
     /// Goes on with what an earlier process did not finish, for findings of these kinds.
@@ -55,7 +55,7 @@ impl Work {
         &mut self,
         from_unix_ns: i64,
         now_unix_ns: i64,
-        about: Vec<Event>,
+        about: Vec<FreezeEvent>,
     ) -> Result<()> {
         self.end()?;
         let mut stretch = self.stretch(from_unix_ns, now_unix_ns)?;
@@ -80,7 +80,7 @@ impl Work {
         from_unix_ns: i64,
         now_unix_ns: i64,
         kinds: &[KindName],
-    ) -> Result<Vec<Event>> {
+    ) -> Result<Vec<FreezeEvent>> {
         let mut about = Vec::new();
         let until_unix_ns = now_unix_ns.min(from_unix_ns.saturating_add(LONGEST_NS));
         for recording in self
@@ -92,7 +92,7 @@ impl Work {
                 let (from_ns, to_ns) = (unix_ns(f.from_ns), unix_ns(f.to_ns));
                 if kinds.contains(&f.kind) && from_ns < until_unix_ns && to_ns >= from_unix_ns {
                     let to_ns = (!f.open).then_some(to_ns);
-                    about.push(Event {
+                    about.push(FreezeEvent {
                         what: (f.kind, f.device, from_ns),
                         from_ns,
                         to_ns,

@@ -54,10 +54,10 @@ struct ActorsDocument {
 #[derive(Debug, Default, Serialize)]
 struct Actor {
     name: Option<String>,
-    read: Sums,
-    write: Sums,
-    discard: Sums,
-    flush: Sums,
+    read: ActorClassSums,
+    write: ActorClassSums,
+    discard: ActorClassSums,
+    flush: ActorClassSums,
     /// From start to completion, summed over its I/Os.
     io_time_s: f64,
     /// Of that of all.
@@ -69,7 +69,7 @@ struct Actor {
 
 /// One class.
 #[derive(Debug, Default, Serialize)]
-struct Sums {
+struct ActorClassSums {
     ios: u64,
     bytes: u64,
     mean_us: Option<f64>,
@@ -122,7 +122,7 @@ pub async fn actors(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
 }
 
 /// A class and its sums of one.
-type ClassOf = (&'static str, fn(&Actor) -> &Sums);
+type ClassOf = (&'static str, fn(&Actor) -> &ActorClassSums);
 
 /// A row for each, the others last.
 fn columns(actors: &[Actor], others: &Actor) -> Columns {
@@ -178,7 +178,7 @@ fn ranked(named: BTreeMap<String, Flows>, mut others: Flows) -> (Vec<Actor>, Act
     let actor = |name: Option<String>, flows: &Flows| {
         let sums = |class: Class| {
             let f = &flows[class as usize];
-            Sums {
+            ActorClassSums {
                 ios: f.ios,
                 bytes: f.bytes,
                 mean_us: f.mean_us(),
