@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-// Package iolens tells what the disks of a machine do: bytes and I/Os per second, latency, I/Os in flight and busy time of
+// Package iolens says what the disks of a machine do: bytes and I/Os per second, latency, I/Os in flight and busy time of
 // each disk and of each mount path, from the kernel's counters or from a running `iolens serve`.
 //
 // It is pure Go without dependencies: no cgo, no program to start, no goroutine of its own.

@@ -311,7 +311,7 @@ func (s *Set) acquire() *View {
 	}
 }
 
-// claim gives a view that nobody uses. The caller holds mu.
+// claim gives a view that no caller uses. The caller holds mu.
 func (s *Set) claim() *View {
 	current := s.current.Load()
 	for _, v := range s.views {

@@ -43,7 +43,7 @@ inside dpkg --install /tmp/iolens.deb
 cmp packaging/debian/copyright "$root/usr/share/doc/iolens/copyright"
 inside iolens --version
 inside iolens doctor
-# A disk that nobody else writes to, and a port that nobody else has.
+# A disk that no other program writes to, and a port that no other program has.
 truncate -s 64M "$work/disk"
 disk=$(losetup --find --show "$work/disk")
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')

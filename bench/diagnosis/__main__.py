@@ -122,7 +122,7 @@ def busiest(report: Line, device: str) -> dict[str, list[str]]:
 
 
 def commit() -> str:
-    """What the program was built from, as far as the repository tells."""
+    """What the program was built from, as far as the repository says."""
     words = ["git", "-C", str(REPOSITORY), "describe", "--always", "--dirty", "--exclude=*"]
     return str(subprocess.run(words, check=False, capture_output=True, text=True).stdout.strip())
 
@@ -135,7 +135,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--load", nargs="+", choices=[*LOADS], default=["medium"])
     parser.add_argument("--seed", nargs="+", type=int, default=[1])
     parser.add_argument("--program", type=Path, default=REPOSITORY / "target" / "debug" / "iolens")
-    parser.add_argument("--short", action="store_true", help="few scenarios, half a minute; the exit code tells (make test)")
+    parser.add_argument("--short", action="store_true", help="few scenarios, half a minute; the exit code says (make test)")
     parser.add_argument("--again", action="store_true", help="run cases that have a result, too")
     parser.add_argument("--table", action="store_true", help="run nothing, print the table")
     parser.add_argument("--results", type=Path, default=TARGET / "results.jsonl")
@@ -176,7 +176,7 @@ def short(program: Path) -> int:
 def main() -> None:
     """Run what is chosen and print the table."""
     chosen = arguments()
-    # What was begun is taken down, however this ends.
+    # What was started is taken down, however this ends.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: sys.exit("ended by a signal"))
     if chosen.short:

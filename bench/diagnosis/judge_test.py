@@ -31,7 +31,7 @@ def test_a_right_answer() -> None:
 
 
 def test_a_wrong_program_a_wrong_kind_and_silence() -> None:
-    """Each is told from the others."""
+    """Each is distinguished from the others."""
     stories = story("sequential-scan", "shop", "loader"), story("sequential-scan", "shop", "backup")
     wrong = judge(line("backup", *stories), NAMED["backup"])
     assert (wrong.is_exact, wrong.at_1, wrong.at_3, wrong.is_wrong_named) == (False, 0.0, 1.0, True)

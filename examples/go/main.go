@@ -23,7 +23,7 @@ import (
 	"unsafe"
 )
 
-// Signal tells how busy the disks under a path are. Its methods may be called by any goroutine.
+// Signal says how busy the disks under a path are. Its methods may be called by any goroutine.
 type Signal struct{ handle *C.iolens_signal }
 
 // Open opens the signal of a file, directory or block device.

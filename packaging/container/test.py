@@ -216,7 +216,7 @@ def record(work: Path, container: dict[str, Any], recordings: Path, disk: Path) 
 
 
 def free_port() -> int:
-    """A port of loopback on which nobody listens: the manifest's may be taken on this machine."""
+    """A port of loopback on which no program listens: the manifest's may be taken on this machine."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return int(s.getsockname()[1])

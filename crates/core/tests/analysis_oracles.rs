@@ -393,19 +393,23 @@ fn reads_behind_bulk_writes_in_the_queue_have_a_story() {
 
 #[test]
 fn random_streams_rarely_give_stories_or_periods() {
-    let (mut told, mut periodic) = (0, 0);
+    let mut with_story = 0;
+    let mut periodic = 0;
     for seed in 0..nulls() {
         let mut rng = Rng::new(seed + 10_000);
         let onsets = random_onsets(&mut rng, 12, 60.0);
         // As many servers as it takes: reads do not notice the writes.
         let ios = named(reads_and_writes(seed, &onsets, 60.0, 1e6, None));
         let report = report_of(&ios, 60.0);
-        told += u64::from(!report.stories.is_empty());
+        with_story += u64::from(!report.stories.is_empty());
         periodic += u64::from(!of_kind(&report, FindingKind::Periodicity).is_empty());
     }
     let nulls = nulls();
-    eprintln!("of {nulls} null recordings {told} have a story, {periodic} are periodic");
-    assert!(told * 100 <= nulls, "stories in {told} of {nulls}");
+    eprintln!("of {nulls} null recordings {with_story} have a story, {periodic} are periodic");
+    assert!(
+        with_story * 100 <= nulls,
+        "stories in {with_story} of {nulls}"
+    );
     assert!(periodic * 20 <= nulls, "periods in {periodic} of {nulls}");
 }
 
@@ -441,8 +445,8 @@ fn periods_from_a_twentieth_of_a_second_to_a_minute_are_found() {
 
 // All together
 
-/// A breathing load: a steady reader, and a writer that flushes 100 MB every three seconds into the same queue.
-fn breathing() -> Vec<Io> {
+/// A periodic load: a steady reader, and a writer that flushes 100 MB every three seconds into the same queue.
+fn periodic_flushes() -> Vec<Io> {
     let mut rng = Rng::new(77);
     let reads = poisson(&mut rng, 400.0, 30.0, |r| 0.1e6 + r.exp(0.1e6));
     let onsets: Vec<f64> = (0..10).map(|k| 0.5 + 3.0 * f64::from(k)).collect();
@@ -452,7 +456,7 @@ fn breathing() -> Vec<Io> {
 
 #[test]
 fn periodic_load_is_seen_completely() {
-    let report = report_of(&breathing(), 30.0);
+    let report = report_of(&periodic_flushes(), 30.0);
     let [story, others @ ..] = &report.stories[..] else {
         panic!("no story");
     };
@@ -491,7 +495,7 @@ fn what_is_lost_makes_bursts_lower_bounds() {
             merges: None,
         });
     }
-    breathing().iter().for_each(|io| builder.push(io));
+    periodic_flushes().iter().for_each(|io| builder.push(io));
     let report = builder.finish(0);
     assert!(
         of_kind(&report, FindingKind::Microburst)

@@ -1,4 +1,4 @@
-//! One count of everything that a session loses, whoever loses it: the tracer, the queue to the writer, the writer's disk.
+//! One count of everything that a session loses, in whichever part it is lost: the tracer, the queue to the writer, the writer's disk.
 //! Metrics, health, the last line and the summary of a recording all read it, so they cannot disagree.
 
 use std::sync::Arc;

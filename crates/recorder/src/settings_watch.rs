@@ -255,7 +255,7 @@ mod tests {
         let settings = found.settings.unwrap();
         assert!(settings.cpus.is_some_and(|n| n > 0), "{settings:?}");
         assert!(settings.writeback.dirty_expire_centisecs.is_some());
-        assert!(found.cgroups.is_empty(), "nobody did I/O");
+        assert!(found.cgroups.is_empty(), "no process did I/O");
     }
 
     #[test]

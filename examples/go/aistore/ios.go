@@ -50,7 +50,7 @@ type (
 	}
 )
 
-// Worst is the utilisation of a mount path of which something is not known: nobody chooses it.
+// Worst is the utilisation of a mount path of which something is not known: it is never chosen.
 const Worst = 100
 
 // Get is the utilisation of a mount path; the worst if it is not known.

@@ -28,7 +28,7 @@ export type Regime = "round-stats" | "allocated-too" | "touched-jiffy" | "start-
  */
 export type UtilVerdict = "ok" | "biased-high" | "biased-low" | "impossible";
 /**
- * What a finding rests on. The variant says what was found; some kinds have a second form where the source tells less.
+ * What a finding rests on. The variant says what was found; some kinds have a second form where the source says less.
  */
 export type Evidence =
   | MicroburstEvidence

@@ -14,9 +14,9 @@ pub enum Severity {
     /// Worth knowing.
     #[default]
     Info,
-    /// Somebody probably felt it.
+    /// A program probably felt it.
     Warning,
-    /// Somebody certainly felt it, or data is at risk.
+    /// A program certainly felt it, or data is at risk.
     Critical,
 }
 

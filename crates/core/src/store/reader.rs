@@ -162,7 +162,7 @@ impl Recording {
     }
 
     /// The same with all names of processes, also where names are left out: for an analysis that takes the I/Os of a program
-    /// together. Whoever shows what comes of it leaves names out where [`Recording::hides_names`] says so.
+    /// together. What shows the result leaves names out where [`Recording::hides_names`] says so.
     pub fn identified_ios(&self, range: Range<i64>, columns: IoColumns) -> IoReader {
         IoReader {
             hides_names: false,

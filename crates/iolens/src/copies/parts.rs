@@ -32,7 +32,7 @@ pub struct CopiedParts {
     pub length_ns: i64,
     /// Losses that reach beyond the end, and are counted by the copy in which they end.
     pub late_losses: u64,
-    /// Recordings of which the size limit had removed I/Os: their sums cannot be told apart any more, and are left out.
+    /// Recordings of which the size limit had removed I/Os: their sums cannot be separated any more, and are left out.
     pub without_removed_sums: u64,
     /// What of the parts could not be read, in words.
     pub damage: Vec<String>,

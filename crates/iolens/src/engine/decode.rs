@@ -381,7 +381,7 @@ mod tests {
         assert_eq!(
             named(0..i64::MAX, IoColumns::REQUIRED),
             vec![(None, Origin::Unknown); 50],
-            "nobody is asked for"
+            "no process is asked for"
         );
     }
 

@@ -133,7 +133,7 @@ pub fn devices(before: &ComparedStretch, after: &ComparedStretch) -> Vec<DeviceC
     all
 }
 
-/// What somebody waited for.
+/// What a program waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WaitCause {
     /// Another program, or I/Os of programs that are not known.

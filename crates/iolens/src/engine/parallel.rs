@@ -11,7 +11,7 @@ use super::error::{QueryError, Result};
 /// own from `start`; they come back, in no order. All ends when `caller` waits no longer.
 ///
 /// # Errors
-/// The first that `work` had on the thread that is asked first; after an error no other part is begun.
+/// The first that `work` had on the thread that is asked first; after an error no other part is started.
 pub fn shared<P: Sync, S: Send>(
     parts: &[P],
     caller: &Caller,

@@ -129,7 +129,7 @@ fn each_row_of_counters(
     let mut timeline = CounterTimeline::new(plan)?;
     let mut differences = Differences::new(&recording.meta().devices);
     // From the beginning: the window's first difference needs the sample before it. To where every device has been seen
-    // after the window: a difference tells of the time before its later sample.
+    // after the window: a difference covers the time before its later sample.
     let mut counters = recording.counters(0..i64::MAX);
     let mut seen_ns: HashMap<DevId, i64> = HashMap::new();
     let mut finest_ns = i64::MAX;

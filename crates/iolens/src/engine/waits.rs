@@ -149,7 +149,7 @@ impl<'a, B> ChosenWaits<'a, B> {
 impl<B: CountsWaits> Analysis for ChosenWaits<'_, B> {
     fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
         for io in ios {
-            // Who may see no names may not choose by them either; a class is nobody's.
+            // Who may see no names may not choose by them either; a class names no process.
             let is_meant = match self.hides_names {
                 true => self.filter.has(&Io { comm: None, ..*io }),
                 false => self.filter.has(io),

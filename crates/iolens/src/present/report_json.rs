@@ -64,7 +64,7 @@ impl RecordingFacts {
 const MAX_ALL: usize = 8;
 const MAX_OF_MORE: usize = 4;
 
-/// Bursts listed of all devices that nobody asked for together, in each direction.
+/// Bursts listed of all devices where they were not asked for together, in each direction.
 const MAX_BURSTS_LISTED: usize = MAX_BURSTS;
 
 /// The devices whose details are given, and how many bursts of each stream.

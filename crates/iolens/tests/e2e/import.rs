@@ -429,7 +429,7 @@ fn tables_of_several_resolutions_are_audited_and_the_report_says_so() {
     let sentence = "6 of 6 mean latencies are averages of averages; read latency is understated by 4 to 32 %; \
                     write latency is understated by 8 to 80 %";
     let words = recording.to_str().unwrap();
-    // Facts are said in full reports; which one of them harmed somebody is not known of a table.
+    // Facts are said in full reports; which one of them harmed a program is not known of a table.
     let text = run(&["report", words, "--full"]);
     let said: Vec<&str> = std::str::from_utf8(&text.stdout)
         .unwrap()

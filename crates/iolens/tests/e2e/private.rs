@@ -1,4 +1,4 @@
-//! Only the owner can read what is written, and it goes to the requested place, whoever owns the directory.
+//! Only the owner can read what is written, and it goes to the requested place, no matter which user owns the directory.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

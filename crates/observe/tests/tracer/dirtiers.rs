@@ -293,7 +293,7 @@ fn pages_dirtied_by_kernel_workers_have_no_process() {
 }
 
 /// What the commits and flushes of two programs that wait in fsync at the same time are named after: one of the two, on every
-/// file system, whoever submits them.
+/// file system, no matter which process submits them.
 #[test]
 fn flushes_and_commits_belong_to_the_programs_that_wait_for_them() {
     const TIMES: u32 = 15;

@@ -1,7 +1,7 @@
 //! Who did the I/O (A27): for each device, class, process name and control group the I/O time, latencies and most used files.
 //!
 //! Processes of one name in one control group are a group. A process has a row of its own if it took a tenth of its group's I/O
-//! time, the others of the group share one: two copies of `dd` are told apart, three hundred of `postgres` are one row beside
+//! time, the others of the group share one: two copies of `dd` are separate rows, three hundred of `postgres` are one row beside
 //! the one that does most. Memory does not grow with I/Os or processes.
 
 mod top_files;

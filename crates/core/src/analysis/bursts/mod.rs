@@ -202,7 +202,7 @@ pub struct SampledView {
 }
 
 impl SampledView {
-    /// Of the slots `first..end` of `dt_ns`, of which `sum` tells how many bytes a range holds; without the hidden factor.
+    /// Of the slots `first..end` of `dt_ns`, of which `sum` says how many bytes a range holds; without the hidden factor.
     pub(in crate::analysis) fn of(
         (first, end): (i64, i64),
         period_ns: i64,

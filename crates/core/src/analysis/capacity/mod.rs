@@ -40,7 +40,7 @@ pub enum State {
     /// I/Os wait in the kernel's queues for longer than the device takes, while the device has room: something above it
     /// holds them back.
     ThrottledElsewhere,
-    /// Its capacity was not reached in this recording, so nobody can say.
+    /// Its capacity was not reached in this recording, so it is not known.
     CapacityNotObserved,
     /// `L` and `X R` disagree by more than 5 %: I/Os are missing, or most were in flight at the edges.
     Inconsistent,

@@ -82,7 +82,7 @@ pub struct Closed {
 /// Takes completed I/Os in order and gives out one [`DeviceExact`] per device whenever an interval is closed.
 ///
 /// An I/O's latency belongs to the interval in which it completes; its time in flight to every interval that it touches.
-/// What is in flight at an interval's end is known only when it completes: [`Intervals::straddling`] tells how many of
+/// What is in flight at an interval's end is known only when it completes: [`Intervals::straddling`] says how many of
 /// those have come. One that completes after the close counts as in flight from the close on.
 #[derive(Debug)]
 pub struct Intervals {

@@ -165,7 +165,7 @@ impl SweptSet {
         let own: Vec<f64> = inside.iter().filter_map(|(_, percent)| *percent).collect();
         let n = own.len();
         let levels = &self.levels;
-        // Of counters alone nobody knows what the devices did together.
+        // Counters alone do not show what the devices did together.
         let known = |v: Option<f64>| v.filter(|_| n > 0);
         let set = SetSummary {
             devices: n,

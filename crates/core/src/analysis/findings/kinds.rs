@@ -71,7 +71,7 @@ macro_rules! finding_kinds {
             }
         }
 
-        /// What a finding rests on. The variant says what was found; some kinds have a second form where the source tells less.
+        /// What a finding rests on. The variant says what was found; some kinds have a second form where the source says less.
         #[derive(Debug, Clone, PartialEq, Serialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(untagged)]

@@ -1,4 +1,4 @@
-//! What a person should know first: findings, as the numbers behind them. Sentences are made of them by whoever shows them.
+//! What a person should know first: findings, as the numbers behind them. Sentences are made of them where they are shown.
 
 pub mod conclusions;
 pub mod evidence;

@@ -19,7 +19,7 @@ impl BusyTime {
     pub fn add(&mut self, start_ns: i64, end_ns: i64) {
         let mut from_ns = start_ns.min(end_ns);
         let mut to_ns = end_ns;
-        // An interval that ends later may have begun before earlier ones, and closes the gaps between them.
+        // An interval that ends later may have started before earlier ones, and closes the gaps between them.
         while let Some((open_from_ns, open_to_ns)) = self.open.pop_if(|open| open.1 >= from_ns) {
             from_ns = from_ns.min(open_from_ns);
             to_ns = to_ns.max(open_to_ns);

@@ -23,7 +23,7 @@ pub struct CounterOverview {
     plan: OverviewPlan,
     slots: Vec<Vec<CounterSums>>,
     losses: Losses,
-    /// Whether anything tells busy time or concurrency; imported tables may not.
+    /// Whether anything measures busy time or concurrency; imported tables may not.
     timed: bool,
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{Level, Window};
 use crate::model::{DevId, LossReason, Lost};
 
-/// More intervals than this are merged with their neighbours: nobody can tell them apart in a chart.
+/// More intervals than this are merged with their neighbours: a chart cannot show them separately.
 const MAX_INTERVALS: usize = 2000;
 
 /// A stretch of time in which I/Os are missing.

@@ -274,7 +274,7 @@ fn assemble(stretch: &Stretch, completions: Completions, time: &StretchTime) -> 
 
 /// The scope of each device on its own, by number, and one of all bottom layers if there are several devices.
 ///
-/// `under` tells the devices right under a device (of a stack): one that has any is a layer above others and stays out
+/// `under` gives the devices right under a device (of a stack): one that has any is a layer above others and stays out
 /// of the sum, because an I/O through a stack counts once per layer. At most `most` devices get a scope of their own,
 /// those with the most I/Os first; `devices` are (device, its I/Os).
 pub fn scopes(devices: &[(DevId, u64)], under: impl Fn(DevId) -> bool, most: usize) -> Vec<Scope> {

@@ -242,7 +242,7 @@ impl ReportBuilder {
         self.completions.sync_calls.request(request);
     }
 
-    /// Takes the way of a bio, where a trace tells of them (A24).
+    /// Takes the way of a bio, where a trace has them (A24).
     pub fn bio(&mut self, bio: &BioStages) {
         if self.window.contains(bio.done_ns) {
             self.bios.entry(bio.dev).or_default().push(bio);

@@ -23,7 +23,7 @@ use crate::model::{DevId, Io};
 /// A part of a report. All parts must eat the same I/Os.
 pub trait Part: Send {
     /// Takes the next completed I/Os, in the order of completion. None of those after them began before
-    /// `later_start_ns` (`i64::MIN`: nobody knows): nothing depends on it, but memory then stays in the cache.
+    /// `later_start_ns` (`i64::MIN`: not known): nothing depends on it, but memory then stays in the cache.
     fn consume(&mut self, ios: &[Io], later_start_ns: i64);
 }
 

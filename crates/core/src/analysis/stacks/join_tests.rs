@@ -55,8 +55,13 @@ fn join(devices: &[Device], lost: &[Lost], ios: Vec<Io>) -> Vec<Io> {
     join_reported(devices, lost, ios, true)
 }
 
-/// `tells`: the recording says when those to come began, as one of a killed recorder does not.
-fn join_reported(devices: &[Device], lost: &[Lost], mut ios: Vec<Io>, tells: bool) -> Vec<Io> {
+/// `knows_starts`: the recording says when those to come began, as one of a killed recorder does not.
+fn join_reported(
+    devices: &[Device],
+    lost: &[Lost],
+    mut ios: Vec<Io>,
+    knows_starts: bool,
+) -> Vec<Io> {
     ios.sort_by_key(|io| io.done_ns);
     let mut join = StackJoin::new(devices, lost).expect("a stack");
     let (mut out, mut promised) = (Vec::new(), i64::MIN);
@@ -65,7 +70,7 @@ fn join_reported(devices: &[Device], lost: &[Lost], mut ios: Vec<Io>, tells: boo
         let batch: Vec<Io> = rest.drain(..rest.len().min(64)).collect();
         let later_ns = match rest.iter().map(Io::start_ns).min() {
             Some(ns) => {
-                if tells {
+                if knows_starts {
                     ns
                 } else {
                     i64::MIN
@@ -89,7 +94,7 @@ fn join_reported(devices: &[Device], lost: &[Lost], mut ios: Vec<Io>, tells: boo
     out
 }
 
-/// Names on the disk, by completion; `None`: nobody's.
+/// Names on the disk, by completion; `None`: no process's.
 fn on_disk(ios: &[Io]) -> Vec<Option<i32>> {
     ios.iter()
         .filter(|io| io.dev == SDA)
@@ -223,7 +228,7 @@ fn what_may_be_missing_above_names_nobody() {
     let out = join(&crypt(), &[lost], two_writers(100));
     assert!(
         on_disk(&out)[50..].iter().all(|t| matches!(t, Some(1 | 2))),
-        "its place tells"
+        "its place shows whose it is"
     );
 }
 

@@ -168,7 +168,7 @@ fn the_planted_culprit_comes_first_and_no_other_is_named() {
 
 #[test]
 fn twins_without_the_culprit_have_no_story() {
-    let mut told = 0;
+    let mut with_story = 0;
     let mut scenes = 0;
     for (model, device) in devices() {
         for seed in seeds() {
@@ -178,13 +178,13 @@ fn twins_without_the_culprit_have_no_story() {
                 let found = serve(&device, &[shop, bystander]);
                 scenes += 1;
                 if !found.is_empty() {
-                    told += 1;
+                    with_story += 1;
                     println!("{model}, seed {seed}, {load}/s: {found:#?}");
                 }
             }
         }
     }
-    assert_eq!(told, 0, "of {scenes}");
+    assert_eq!(with_story, 0, "of {scenes}");
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn a_device_that_did_more_small_ios_is_not_held_at_its_rate_of_large_ones() {
         let start_ns = from_ns + (i - 15).max(0) * 10 * MS;
         add(start_ns, from_ns + (i + 1) * 10 * MS, 1 << 20);
     }
-    let found = told(&ios);
+    let found = stories_of(&ios);
     let is_limit = |s: &Story| s.kind == StoryKind::RateLimit;
     assert!(!found.iter().any(is_limit), "{found:#?}");
 }
@@ -521,7 +521,7 @@ fn commits(every: usize, of_others: usize) -> Vec<Story> {
         io.comm = Some(Comm::new(comm));
         io.tgid = Some(tgid);
     }
-    told(&served)
+    stories_of(&served)
 }
 
 #[test]

@@ -74,7 +74,7 @@ struct Covered {
     spans: Vec<(i64, i64)>,
     /// Those of them in which the counters stood still.
     still: Vec<(i64, i64)>,
-    /// First and last slot of those of which one difference tells only what they and others did together.
+    /// First and last slot of those of which one difference covers only what they and others did together.
     mixed: Vec<(i64, i64)>,
 }
 

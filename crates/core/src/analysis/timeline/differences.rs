@@ -16,7 +16,7 @@ pub struct Differences {
 }
 
 impl Differences {
-    /// `devices` tells which ones the kernel does not account (`queue/iostats` is 0): of those nothing is known.
+    /// `devices` says which ones the kernel does not account (`queue/iostats` is 0): of those nothing is known.
     pub fn new(devices: &[Device]) -> Differences {
         let not_accounted = devices
             .iter()

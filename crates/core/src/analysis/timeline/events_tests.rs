@@ -94,7 +94,7 @@ fn every_slot_has_a_row_and_empty_ones_have_no_mean() {
 }
 
 #[test]
-fn a_slot_without_any_process_has_a_row_of_nobody() {
+fn a_slot_without_any_process_has_a_row_without_a_process() {
     let of = |done_ns, tgid| Io {
         tgid: Some(tgid),
         ..Io::new(done_ns, A, Op::READ, 4096, Some(0), 1000)
@@ -114,16 +114,16 @@ fn a_slot_without_any_process_has_a_row_of_nobody() {
         .iter()
         .map(|r| (r.to_ns / MS, r.key, r.flows[0].ios))
         .collect();
-    let nobody = |at| (at, GroupKey::All, 0);
+    let empty = |at| (at, GroupKey::All, 0);
     assert_eq!(
         got,
         [
             (10, process(1), 1),
             (10, process(2), 1),
-            nobody(20),
-            nobody(30),
+            empty(20),
+            empty(30),
             (40, process(1), 1),
-            nobody(50)
+            empty(50)
         ]
     );
 }

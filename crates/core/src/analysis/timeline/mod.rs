@@ -276,12 +276,12 @@ pub struct Row {
     pub averages: Option<[ClassRates; 5]>,
     /// I/Os are missing from this slot (lost, or removed by retention) that can change the row by more than 1 %.
     pub lossy: bool,
-    /// Whether the source tells what happened here. Counters do not between two readings, nor where a device is not
+    /// Whether the source knows what happened here. Counters do not between two readings, nor where a device is not
     /// accounted: such a row is not idle.
     pub known: bool,
     /// The columns of `-x`, if planned.
     pub extended: Option<Extended>,
-    /// Who owned the I/O time, where somebody has attributed it; timelines do not.
+    /// Who owned the I/O time, where an analysis has attributed it; timelines do not.
     pub waits: Option<OwnedTime>,
 }
 

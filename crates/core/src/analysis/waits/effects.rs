@@ -1,7 +1,7 @@
 //! What waiting did to the I/Os that a program waits for: by victim and by program that it waited behind.
 //!
 //! The table of waits counts every I/O. Here only those count for which a program can be waiting: no write-back that
-//! nobody asked for, no discards. Per pair of victim and culprit there are the time lost, the latencies with the culprit
+//! no program asked for, no discards. Per pair of victim and culprit there are the time lost, the latencies with the culprit
 //! at work, and the stretches of time in which it happened. Memory is bounded per pair, and pairs are bounded.
 
 use super::stretches::Stretches;

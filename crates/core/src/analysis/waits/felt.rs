@@ -9,7 +9,7 @@ use super::profiles::Profile;
 use super::{DeviceFelt, Group, MAX_PROCESSES, Program};
 use crate::model::{Class, Comm, Io, Origin};
 
-/// Whether a program can be waiting for `io`: not for write-back that nobody asked for, nor for discards.
+/// Whether a program can be waiting for `io`: not for write-back that no program asked for, nor for discards.
 pub(super) fn is_waited_for(io: &Io) -> bool {
     match (io.class(), io.origin) {
         (Class::Discard, _) => false,

@@ -11,7 +11,7 @@ const KEPT: usize = 128;
 /// The stretches with most time lost that are kept.
 const WORST: usize = 8;
 
-/// From so many stretches on a period can be told.
+/// From so many stretches on a period can be recognised.
 pub const MIN_FOR_PERIOD: u64 = 5;
 
 /// This share of the times between starts must be within [`PERIOD_TOLERANCE`] of the period, or of a multiple of it.

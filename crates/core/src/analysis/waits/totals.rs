@@ -10,7 +10,7 @@ use crate::model::{Class, DevId};
 /// Who owns a part of an I/O's latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeOwner {
-    /// Nobody: it takes so long undisturbed.
+    /// No other I/O: it takes so long undisturbed.
     Undisturbed,
     /// I/Os of the same group, which is a process with one class and one origin.
     Own,

@@ -33,7 +33,7 @@ impl Endpoint {
         self.parameters.iter().map(|p| p.name).collect()
     }
 
-    /// Whether its answer is events that come for as long as somebody listens.
+    /// Whether its answer is events that come for as long as the client listens.
     pub fn is_stream(&self) -> bool {
         self.kind == Kind::Live
     }

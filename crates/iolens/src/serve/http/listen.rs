@@ -196,7 +196,7 @@ fn set_socket_mode(path: &Path, mode: u32, group: Option<u32>) -> Result<()> {
     rustix::fs::chmod(&*itself, Mode::from_raw_mode(mode)).with_context(place)
 }
 
-/// Removes a socket that nobody listens on any more, and nothing else.
+/// Removes a socket that no process listens on any more, and nothing else.
 fn remove_stale(path: &Path) -> Result<()> {
     let Ok(meta) = std::fs::symlink_metadata(path) else {
         return Ok(());
@@ -216,7 +216,7 @@ fn remove_stale(path: &Path) -> Result<()> {
             .with_context(|| format!("{} cannot be removed", path.display())),
         // Removed meanwhile.
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
-        // Somebody may listen: of another kind, or not for this user.
+        // A process may listen: of another kind, or not for this user.
         Err(e) => bail!(
             "{}: another server may listen here ({e}); give another path with --listen",
             path.display()
@@ -250,7 +250,7 @@ mod tests {
         );
     }
 
-    /// Waits until nobody listens at `path` any more: a program that another test starts has a copy of every open file until
+    /// Waits until no process listens at `path` any more: a program that another test starts has a copy of every open file until
     /// it runs.
     fn left_behind(path: &Path) {
         let is_refused = |e: std::io::Error| e.kind() == ErrorKind::ConnectionRefused;

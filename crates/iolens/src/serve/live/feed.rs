@@ -20,7 +20,7 @@ const MAX_FINDINGS: usize = 4096;
 /// Something that happened.
 #[derive(Debug, Clone)]
 pub struct Happened {
-    /// Where to go on after it; idle slots, which nobody needs twice, have none.
+    /// Where to go on after it; idle slots, which no client needs twice, have none.
     pub id: Option<EventId>,
     /// `slot`, `finding`, `story` or `missed`.
     pub event: &'static str,
@@ -57,7 +57,7 @@ impl FromStr for EventId {
     }
 }
 
-/// What somebody who begins to watch has heard already.
+/// What a client that begins to watch has received already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {
     /// Nothing, and only what comes is of interest.

@@ -1,5 +1,5 @@
 //! The numbers behind findings: a struct for each kind. Its fields are the keys of JSON documents and carry their units; what
-//! could not be known is `None`, in JSON `null`. Sentences are made of them by whoever shows them.
+//! could not be known is `None`, in JSON `null`. Sentences are made of them where they are shown.
 
 mod bursts;
 mod capacity;

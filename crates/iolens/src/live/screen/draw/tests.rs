@@ -385,7 +385,7 @@ fn assert_whole(stage: &Stage, buffer: &Buffer) {
     assert_eq!(buffer[(heat.x - 1, axis)].symbol(), corner, "\n{}", shown());
 }
 
-/// Names as nobody should choose them.
+/// Names that try to break the screen.
 fn hostile_name() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("\x1b[31m".to_owned()),

@@ -40,7 +40,7 @@ use crate::present::escape;
 use crate::present::query_text::{self, Spelling};
 pub use params::Params;
 
-/// What the server answers. Whoever adds to it writes a file with the handler and its [`Endpoint`], and a line here.
+/// What the server answers. To add to it, write a file with the handler and its [`Endpoint`], and a line here.
 pub static ENDPOINTS: &[&Endpoint] = &[
     &super::page::FRONT,
     &super::page::REPORT_PAGE,
