@@ -327,7 +327,9 @@ fn over_loopback_only_those_with_the_token_see_names_of_processes() {
     let own = own.trim();
     let by_process = "/api/v1/actors?by=process&from=-1m";
     while_reading(&device, || {
-        wait_for(|| ask(by_process, &with_token).1.contains(own));
+        wait_until("own names are shown", || {
+            ask(by_process, &with_token).1.contains(own)
+        });
     });
     for target in [
         by_process,
