@@ -296,8 +296,33 @@ pub fn stories(waits: &[DeviceVictims], scene: &Scene) -> Vec<Story> {
             found.extend(of_program(&place, &effects));
         }
     }
-    found.sort_by_key(|s| (std::cmp::Reverse(s.harm.ns), s.dev, s.victim, s.class));
-    without_layers(found, scene)
+    let mut found = without_layers(found, scene);
+    sort(&mut found);
+    found
+}
+
+/// The most harm first. Of what two programs on one device cost each other only the difference counts: they share it.
+fn sort(stories: &mut Vec<Story>) {
+    let mut ranked: Vec<(i64, Story)> = Vec::new();
+    for story in stories.iter() {
+        let is_of_victim = |other: &&Story| {
+            let is_back = other.culprits.contains(&story.victim);
+            is_back && story.culprits.contains(&other.victim) && other.dev == story.dev
+        };
+        let back_ns: i64 = stories.iter().filter(is_of_victim).map(|s| s.harm.ns).sum();
+        let is_itself = story.culprits.contains(&story.victim);
+        let net_ns = if is_itself {
+            story.harm.ns
+        } else {
+            (story.harm.ns - back_ns).max(0)
+        };
+        ranked.push((net_ns, story.clone()));
+    }
+    ranked.sort_by_key(|(net_ns, s)| {
+        let most = (std::cmp::Reverse(*net_ns), std::cmp::Reverse(s.harm.ns));
+        (most, s.dev, s.victim, s.class)
+    });
+    *stories = ranked.into_iter().map(|(_, story)| story).collect();
 }
 
 /// The effects on the processes of one program in one control group, of one class, beside each other.

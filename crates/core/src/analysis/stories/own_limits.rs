@@ -27,7 +27,7 @@ pub fn with_own_limits(
         found.retain(|other| !is_same_limit(other, &story));
         found.push(story);
     }
-    found.sort_by_key(|s| (std::cmp::Reverse(s.harm.ns), s.dev, s.victim, s.class));
+    super::sort(&mut found);
     found
 }
 

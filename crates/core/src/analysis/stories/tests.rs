@@ -556,6 +556,33 @@ fn nobody_is_blamed_whose_name_and_number_are_not_known() {
 }
 
 #[test]
+fn two_programs_that_share_a_device_come_after_the_one_that_both_of_them_hurt() {
+    let shop = requests(3, "shop", Op::READ, 60.0, 2 * MS);
+    let story = serve(&Device::fifo(1), &[shop, scan(20, 33, 0.6, 5 * MS)]).remove(0);
+    let by_name = |name: &[u8]| Program {
+        tgid: Some(1),
+        comm: Some(Comm::new(name)),
+        cgroup: None,
+    };
+    let made = |victim: &[u8], culprits: &[&[u8]], lost_ms: i64| {
+        let mut made = story.clone();
+        made.victim = by_name(victim);
+        made.culprits = culprits.iter().map(|name| by_name(name)).collect();
+        made.harm.ns = lost_ms * MS;
+        made
+    };
+    let mut all = vec![
+        made(b"importer", &[b"backup"], 900),
+        made(b"backup", &[b"importer"], 800),
+        made(b"shop", &[b"backup", b"importer"], 400),
+        made(b"engine", &[b"engine"], 300),
+    ];
+    sort(&mut all);
+    let victims: Vec<String> = all.iter().map(|s| name(&s.victim)).collect();
+    assert_eq!(victims, ["shop", "engine", "importer", "backup"]);
+}
+
+#[test]
 fn kernel_threads_are_recognised_by_their_names() {
     let is = |name: &[u8]| {
         cause::is_kernel_thread(&Program {

@@ -323,6 +323,9 @@ pub(super) struct DeviceWaits {
     unexplained_at_ns: i64,
     splits: [Split; 2],
     behind: Vec<(u32, i64)>,
+    /// Of the members of a batch: the most that each can have needed, and its work.
+    limits: Vec<f64>,
+    work: Vec<f64>,
 }
 
 impl DeviceWaits {
@@ -347,6 +350,8 @@ impl DeviceWaits {
             unexplained_at_ns: 0,
             splits: [Split::default(), Split::default()],
             behind: Vec::new(),
+            limits: Vec::new(),
+            work: Vec::new(),
         }
     }
 
@@ -510,13 +515,20 @@ impl DeviceWaits {
             let levels = &mut self.observer.levels;
             levels.observe_credit(usize::from(io.kind), share, io.is_alone);
         }
-        let mut passed = 0.0;
-        for io in &mut batch.members {
-            let share = time_ns * weight(io) / all;
-            passed += share;
+        let mut limits = std::mem::take(&mut self.limits);
+        limits.clear();
+        for io in &batch.members {
             let level = self.observer.levels.of(usize::from(io.kind));
-            // What goes beyond is no work: the device paused.
-            io.turn_work = share.min(Level::MAX_CREDITS * level.usual_credit_ns);
+            limits.push(Level::MAX_CREDITS * level.usual_credit_ns);
+        }
+        let mut work = std::mem::take(&mut self.work);
+        shared_work(&mut work, &batch.members, &limits, time_ns, all);
+        // What goes beyond what all of them can have needed is no work: the device paused.
+        let unused = (time_ns - work.iter().sum::<f64>()).max(0.0);
+        let mut passed = 0.0;
+        for (io, work) in batch.members.iter_mut().zip(&work) {
+            passed += work + unused * weight(io) / all;
+            io.turn_work = *work;
             let to_ns = batch.begin_ns + passed as i64;
             let from_ns = to_ns - io.turn_work as i64;
             let place = self.place_of(io.work_group, io.done_ns);
@@ -524,6 +536,8 @@ impl DeviceWaits {
                 .turn
                 .add_between(from_ns, to_ns, io.turn_work);
         }
+        self.limits = limits;
+        self.work = work;
         for io in &batch.members {
             self.attribute(io, sink);
         }
@@ -636,6 +650,28 @@ impl DeviceWaits {
         for active in &mut self.active {
             active.turn.forget_before(oldest_ns);
             active.side.forget_before(oldest_ns);
+        }
+    }
+}
+
+/// The work of each member of a batch that took `time_ns`: its share by weight, at most its limit. What is beyond that the others
+/// of the batch were served with, as far as their limits have room: a forced write completes with the flush that follows it, which
+/// takes nearly all of the time.
+fn shared_work(work: &mut Vec<f64>, members: &[Pending], limits: &[f64], time_ns: f64, all: f64) {
+    work.clear();
+    let mut spare = 0.0;
+    let mut room = 0.0;
+    for (io, limit) in members.iter().zip(limits) {
+        let share = time_ns * weight(io) / all;
+        work.push(share.min(*limit));
+        spare += (share - limit).max(0.0);
+        room += (limit - share).max(0.0);
+    }
+    // Longer than all of them can have needed: the device paused, and nobody was served with the rest.
+    if spare > 0.0 && spare <= room {
+        let filled = spare / room;
+        for (own, limit) in work.iter_mut().zip(limits) {
+            *own += filled * (limit - *own);
         }
     }
 }

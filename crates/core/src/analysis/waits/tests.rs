@@ -186,6 +186,33 @@ fn a_pause_is_the_devices_own() {
 }
 
 #[test]
+fn a_forced_write_that_completes_with_its_flush_takes_none_of_the_flushs_work() {
+    let mut ios = Vec::new();
+    let mut add = |who: &str, op: Op, bytes: i64, from_us: i64, to_us: i64| {
+        let latency_ns = (to_us - from_us) * 1000;
+        let mut io = Io::new(to_us * 1000, dev(), op, bytes, Some(0), latency_ns);
+        io.comm = Some(Comm::new(who.as_bytes()));
+        io.tgid = Some(if who == "shop" { 1 } else { 2 });
+        ios.push(io);
+    };
+    for round in 0..200 {
+        let at_us = 50_000 * round;
+        add("shop", Op::READ, 4096, at_us, at_us + 300);
+        for write in 1..6 {
+            let from_us = at_us + 1000 * write;
+            add("logger", Op::WRITE, 4096, from_us, from_us + 300);
+        }
+        add("logger", Op::FLUSH, 0, at_us + 10_000, at_us + 20_000);
+        add("logger", Op::WRITE, 4096, at_us + 9_900, at_us + 20_050);
+        add("shop", Op::READ, 4096, at_us + 12_000, at_us + 20_400);
+    }
+    let felt = felt_by("shop", "logger", &waits(&ios));
+    // It waited for 8 ms each time.
+    assert!((1.4..=1.62).contains(&felt.behind_s), "{felt:?}");
+    assert!(felt.device_s < 0.2, "{felt:?}");
+}
+
+#[test]
 fn workers_of_a_pool_become_one_group_and_a_few_processes_stay_apart() {
     let mut builder = WaitsBuilder::new(Window::new(0, i64::MAX));
     for i in 0..1000i64 {
