@@ -371,7 +371,7 @@ fn link(out: &mut String, l: &LinkDetail, meta: &RecordingMeta, times: &Times) {
         let bursts = match s.bursts.iter().rev().max_by_key(|b| b.burst.bytes) {
             None => "no burst reaches half of it".to_owned(),
             Some(BurstDetail { burst: b, .. }) => format!(
-                "{} bursts reach half of it, the largest {} in {:.2} s from {} on, at up to {:.1} % of it",
+                "{} bursts reach half of it, the largest {} in {:.2} s from {} on, at its peak at least {:.1} % of it",
                 s.bursts_found,
                 size(b.bytes as f64),
                 (b.to_ns - b.from_ns) as f64 / 1e9,

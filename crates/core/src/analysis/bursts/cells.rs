@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::analysis::stream::device_index::DeviceIndex;
+use crate::analysis::stream::least_rate::LeastRate;
 use crate::analysis::stream::requests::grow_slowly;
 pub use crate::analysis::stream::series::{Series, Slot};
 use crate::analysis::stream::spread::{Edge, Flow, FlowLevel};
@@ -89,16 +90,16 @@ impl Hasher for Mixed {
 #[derive(Debug)]
 struct Actors {
     known: Vec<Actor>,
-    numbers: HashMap<u64, u32, BuildHasherDefault<Mixed>>,
+    numbers: HashMap<u64, u16, BuildHasherDefault<Mixed>>,
     /// Those met last, by a cheap mixture of what differs between them most often.
-    near: [Option<(Actor, u32)>; 1 << Actors::NEAR_BITS],
+    near: [Option<(Actor, u16)>; 1 << Actors::NEAR_BITS],
 }
 
 impl Actors {
-    const MAX_ACTORS: usize = 1 << 16;
+    const MAX_ACTORS: usize = u16::MAX as usize;
     const NEAR_BITS: u32 = 6;
 
-    fn number(&mut self, io: &Io) -> u32 {
+    fn number(&mut self, io: &Io) -> u16 {
         let actor = Actor::of(io);
         let mixed = io.ino.unwrap_or(0) as u64 ^ (io.tgid.unwrap_or(0) as u64).rotate_left(32);
         let near = (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - Self::NEAR_BITS)) as usize;
@@ -112,7 +113,7 @@ impl Actors {
         }
     }
 
-    fn look_up(&mut self, actor: Actor) -> u32 {
+    fn look_up(&mut self, actor: Actor) -> u16 {
         // Inodes differ for each file, names and numbers seldom clash in 64 mixed bits.
         let mut bits = 0xcbf2_9ce4_8422_2325_u64;
         let comm = actor.comm.map_or(0, Comm::to_bits);
@@ -137,7 +138,7 @@ impl Actors {
                 .rotate_left(29);
         }
         let room = self.known.len() < Self::MAX_ACTORS;
-        let next = self.known.len() as u32 + 1;
+        let next = (self.known.len() as u16).wrapping_add(1);
         match self.numbers.get(&bits) {
             Some(n) => *n,
             None if room => {
@@ -149,8 +150,8 @@ impl Actors {
         }
     }
 
-    fn get(&self, n: u32) -> Option<Actor> {
-        self.known.get(n.checked_sub(1)? as usize).copied()
+    fn get(&self, n: u16) -> Option<Actor> {
+        self.known.get(usize::from(n.checked_sub(1)?)).copied()
     }
 }
 
@@ -162,12 +163,14 @@ struct Cell {
     /// Throughput.
     edge: Edge,
     /// Who moved most bytes, by majority vote (Boyer and Moore), and by what lead in sectors.
-    actor: u32,
     lead: u32,
+    actor: u16,
+    /// The highest throughput that is certain of a window that ends in it.
+    peak: PeakRate,
 }
 
 impl Cell {
-    fn vote(&mut self, actor: u32, weight: u32) {
+    fn vote(&mut self, actor: u16, weight: u32) {
         if self.actor == actor || self.lead == 0 {
             self.actor = actor;
             self.lead = self.lead.saturating_add(weight);
@@ -183,6 +186,48 @@ impl Cell {
         self.ios = self.ios.saturating_add(other.ios);
         self.edge.add(other.edge);
         self.vote(other.actor, other.lead);
+        self.peak = self.peak.max(other.peak);
+    }
+}
+
+/// A throughput in two bytes, so that a cell stays at 32: the logarithm of bytes per second, 1024 steps to an octave, rounded
+/// down.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct PeakRate(u16);
+
+impl PeakRate {
+    const STEPS: f64 = 1024.0;
+
+    fn new(bytes_per_s: f64) -> PeakRate {
+        PeakRate((bytes_per_s.max(1.0).log2() * Self::STEPS) as u16)
+    }
+
+    fn bytes_per_s(self) -> f64 {
+        match self.0 {
+            0 => 0.0,
+            steps => (f64::from(steps) / Self::STEPS).exp2(),
+        }
+    }
+}
+
+/// Reads or writes of one device or link.
+#[derive(Debug, Default)]
+struct CellStream {
+    cells: Vec<Cell>,
+    bytes: u64,
+    least: Option<Box<LeastRate>>,
+}
+
+/// Whose cells: a device's, or those of a link's devices together, by its number among [`Cells::with_links`].
+#[derive(Debug, Clone, Copy)]
+pub(in crate::analysis) enum CellsOf {
+    Device(DevId),
+    Link(usize),
+}
+
+impl From<DevId> for CellsOf {
+    fn from(dev: DevId) -> CellsOf {
+        CellsOf::Device(dev)
     }
 }
 
@@ -194,9 +239,9 @@ pub struct Cells {
     most: usize,
     index: DeviceIndex,
     /// Of each device reads and writes.
-    devices: Vec<[Vec<Cell>; 2]>,
-    /// Bytes of reads and of writes, by device.
-    bytes: Vec<[u64; 2]>,
+    devices: Vec<[CellStream; 2]>,
+    /// The same of devices that share a link.
+    links: Vec<(Vec<DevId>, [CellStream; 2])>,
     total: usize,
     actors: Actors,
 }
@@ -216,21 +261,26 @@ impl Cells {
         Cells::with_most(window, Self::MAX_CELLS)
     }
 
+    /// The same, with cells for each of `links`, too: what its devices move together.
+    #[must_use]
+    pub fn with_links(mut self, links: impl Iterator<Item = Vec<DevId>>) -> Cells {
+        self.links = links.map(|members| (members, Default::default())).collect();
+        self
+    }
+
     fn with_most(window: Window, most: usize) -> Cells {
         let actors = Actors {
             known: Vec::new(),
             numbers: HashMap::default(),
             near: [None; 1 << Actors::NEAR_BITS],
         };
-        let index = DeviceIndex::default();
-        let cell_ns = Self::FINEST_NS;
         Cells {
             window,
-            cell_ns,
+            cell_ns: Self::FINEST_NS,
             most,
-            index,
+            index: DeviceIndex::default(),
             devices: Vec::new(),
-            bytes: Vec::new(),
+            links: Vec::new(),
             total: 0,
             actors,
         }
@@ -244,100 +294,49 @@ impl Cells {
         }
         let i = self.index.number(io.dev) as usize;
         if i == self.devices.len() {
-            self.devices.push([Vec::new(), Vec::new()]);
-            self.bytes.push([0; 2]);
+            self.devices.push(Default::default());
         }
         let actor = self.actors.number(io);
-        self.bytes[i][class] += io.bytes.max(0) as u64;
-        let flow = Flow::of(io).within(self.window);
         while self.number(io.done_ns) >= i64::from(u32::MAX) && self.cell_ns < Self::COARSEST_NS {
             self.grow();
         }
-        let cell = self.cell((i, class), self.number(io.start_ns()));
-        cell.ios += 1;
-        cell.vote(
-            actor,
-            (io.bytes.max(0) as u64 / 512).clamp(1, u64::from(u32::MAX)) as u32,
-        );
-        if let Some(flow) = flow {
-            let [first, last] = [flow.from_ns, flow.to_ns].map(|ns| self.number(ns));
-            let end_ns = |cell: i64| self.window.from_ns + (cell + 1) * self.cell_ns;
-            let (begin, end) = (flow.begin(end_ns(first)), flow.end(end_ns(last)));
-            self.cell((i, class), first).edge.add(begin);
-            self.cell((i, class), last).edge.add(end);
+        let grid = self.grid();
+        self.total += self.devices[i][class].push(grid, io, actor);
+        for (members, streams) in &mut self.links {
+            if members.contains(&io.dev) {
+                self.total += streams[class].push(grid, io, actor);
+            }
         }
         while self.total > self.most && self.cell_ns < Self::COARSEST_NS {
             self.grow();
         }
     }
 
-    /// Bytes of all I/Os of `class` on `dev`.
-    pub fn bytes(&self, dev: DevId, class: Class) -> u64 {
-        self.place(dev)
-            .and_then(|i| self.bytes[i].get(class as usize))
-            .copied()
-            .unwrap_or(0)
+    fn grid(&self) -> CellGrid {
+        CellGrid {
+            window: self.window,
+            cell_ns: self.cell_ns,
+        }
+    }
+
+    /// Bytes of all I/Os of `class`.
+    pub(in crate::analysis) fn bytes(&self, of: impl Into<CellsOf>, class: Class) -> u64 {
+        self.stream(of.into(), class).map_or(0, |s| s.bytes)
     }
 
     /// Which cell holds `at_ns`.
     fn number(&self, at_ns: i64) -> i64 {
-        (at_ns - self.window.from_ns).max(0) / self.cell_ns
-    }
-
-    /// Cell `number` of a class of device `i`, which is seldom far from its last one.
-    fn cell(&mut self, (i, class): (usize, usize), number: i64) -> &mut Cell {
-        let slot = number as u32;
-        let cells = &mut self.devices[i][class];
-        let later = cells
-            .iter()
-            .rev()
-            .take(8)
-            .take_while(|c| c.slot > slot)
-            .count();
-        let after = if later < 8 {
-            cells.len() - later
-        } else {
-            cells.partition_point(|c| c.slot <= slot)
-        };
-        if after == 0 || cells[after - 1].slot < slot {
-            grow_slowly(cells);
-            cells.insert(
-                after,
-                Cell {
-                    slot,
-                    ..Cell::default()
-                },
-            );
-            self.total += 1;
-            return &mut cells[after];
-        }
-        &mut cells[after - 1]
+        self.grid().number(at_ns)
     }
 
     fn grow(&mut self) {
         let finer_ns = self.cell_ns;
         self.cell_ns *= 10;
         self.total = 0;
-        for cells in self.devices.iter_mut().flatten() {
-            let mut joined: Vec<Cell> = Vec::new();
-            for cell in cells.iter() {
-                let (slot, place) = (cell.slot / 10, i64::from(cell.slot % 10));
-                if joined.last().is_none_or(|c| c.slot < slot) {
-                    joined.push(Cell {
-                        slot,
-                        ..Cell::default()
-                    });
-                }
-                // What begins in it goes on to the new cell's end.
-                let mut cell = *cell;
-                cell.edge.extend((9 - place) * finer_ns);
-                if let Some(last) = joined.last_mut() {
-                    last.add(&cell);
-                }
-            }
-            self.total += joined.len();
-            joined.shrink_to_fit();
-            *cells = joined;
+        let of_links = self.links.iter_mut().flat_map(|(_, streams)| streams);
+        for stream in self.devices.iter_mut().flatten().chain(of_links) {
+            stream.grow(finer_ns);
+            self.total += stream.cells.len();
         }
     }
 
@@ -346,51 +345,78 @@ impl Cells {
         self.index.devices()
     }
 
-    fn place(&self, dev: DevId) -> Option<usize> {
-        self.index.get(dev)
-    }
-
     /// Discards and flushes have none.
-    fn of(&self, dev: DevId, class: Class) -> &[Cell] {
-        let own = self
-            .place(dev)
-            .and_then(|i| self.devices[i].get(class as usize));
-        own.map_or(&[], Vec::as_slice)
+    fn stream(&self, of: CellsOf, class: Class) -> Option<&CellStream> {
+        let streams = match of {
+            CellsOf::Device(dev) => &self.devices[self.index.get(dev)?],
+            CellsOf::Link(number) => &self.links.get(number)?.1,
+        };
+        streams.get(class as usize)
     }
 
-    /// `class` of `dev` in slots of at least `dt_ns` (a multiple of the cell) over `window`.
-    pub fn series(&self, dev: DevId, class: Class, dt_ns: i64, window: Window) -> Series {
+    fn cells(&self, of: CellsOf, class: Class) -> &[Cell] {
+        self.stream(of, class).map_or(&[], |s| &s.cells)
+    }
+
+    /// Slots of at least `dt_ns` (a multiple of the cell) over `window`.
+    pub(in crate::analysis) fn series(
+        &self,
+        of: impl Into<CellsOf>,
+        class: Class,
+        dt_ns: i64,
+        window: Window,
+    ) -> Series {
+        let of = of.into();
         let per_slot = (dt_ns.max(self.cell_ns) / self.cell_ns).max(1);
         let dt_ns = per_slot * self.cell_ns;
         let slots = (window.len_ns() as u64).div_ceil(dt_ns as u64) as usize;
         let skipped = (window.from_ns - self.window.from_ns).max(0) / self.cell_ns;
-        let cells = self.of(dev, class);
+        let cells = self.cells(of, class);
+        // What the last completions reached is not in the cells yet.
+        let pending: Vec<(i64, f64)> = self
+            .stream(of, class)
+            .and_then(|s| s.least.as_deref())
+            .map(|least| {
+                let completions = least.pending();
+                completions
+                    .map(|(at_ns, rate)| (self.number(at_ns), rate))
+                    .collect()
+            })
+            .unwrap_or_default();
         let later = cells.partition_point(|c| i64::from(c.slot) < skipped);
         let (mut level, mut next, mut filled) = (FlowLevel::default(), 0, Vec::new());
         cells[..later].iter().for_each(|c| level.start(c.edge));
         let place = |c: &Cell| ((i64::from(c.slot) - skipped) / per_slot) as usize;
         // What is in flight fills slots in which nothing begins or ends.
-        let pass =
-            |level: &mut FlowLevel, next: usize, to: usize, filled: &mut Vec<(usize, u64, u64)>| {
-                if !level.is_idle() {
-                    filled.extend((next..to).map(|at| (at, level.next(Edge::default(), dt_ns), 0)));
-                }
-            };
+        let pass = |level: &mut FlowLevel, next: usize, to: usize, filled: &mut Vec<Slot>| {
+            if !level.is_idle() {
+                filled.extend((next..to).map(|at| {
+                    let bytes = level.next(Edge::default(), dt_ns);
+                    Slot::new(at, bytes, 0, 0.0)
+                }));
+            }
+        };
         for own in cells[later..]
             .chunk_by(|a, b| place(a) == place(b))
             .take_while(|own| place(&own[0]) < slots)
         {
             let at = place(&own[0]);
             pass(&mut level, next, at, &mut filled);
-            let (mut sum, mut ios) = (Edge::default(), 0);
+            let (mut sum, mut ios, mut peak) = (Edge::default(), 0, 0.0f64);
             for cell in own {
                 // What begins in the cell goes on to the slot's end.
                 let (mut edge, within) = (cell.edge, (i64::from(cell.slot) - skipped) % per_slot);
                 edge.extend((per_slot - 1 - within) * self.cell_ns);
                 sum.add(edge);
                 ios += u64::from(cell.ios);
+                peak = peak.max(cell.peak.bytes_per_s());
+                for (number, rate) in &pending {
+                    if *number == i64::from(cell.slot) {
+                        peak = peak.max(*rate);
+                    }
+                }
             }
-            filled.push((at, level.next(sum, dt_ns), ios));
+            filled.push(Slot::new(at, level.next(sum, dt_ns), ios, peak));
             next = at + 1;
         }
         pass(&mut level, next, slots, &mut filled);
@@ -412,10 +438,15 @@ impl Cells {
         }
     }
 
-    /// Who moved most bytes of `class` on `dev` in the given intervals, by the majority of each cell.
-    pub fn main_actor(&self, dev: DevId, class: Class, intervals: &[(i64, i64)]) -> Option<Actor> {
-        let cells = self.of(dev, class);
-        let mut votes: HashMap<u32, u64> = HashMap::new();
+    /// Who moved most bytes of `class` in the given intervals, by the majority of each cell.
+    pub(in crate::analysis) fn main_actor(
+        &self,
+        of: impl Into<CellsOf>,
+        class: Class,
+        intervals: &[(i64, i64)],
+    ) -> Option<Actor> {
+        let cells = self.cells(of.into(), class);
+        let mut votes: HashMap<u16, u64> = HashMap::new();
         for (from_ns, to_ns) in intervals {
             let slot = |ns: i64| (ns - self.window.from_ns).max(0).div_euclid(self.cell_ns);
             let first = cells.partition_point(|c| i64::from(c.slot) < slot(*from_ns));
@@ -434,6 +465,103 @@ impl Cells {
         } else {
             None
         }
+    }
+}
+
+/// Where cells begin and how wide they are.
+#[derive(Debug, Clone, Copy)]
+struct CellGrid {
+    window: Window,
+    cell_ns: i64,
+}
+
+impl CellGrid {
+    fn number(self, at_ns: i64) -> i64 {
+        (at_ns - self.window.from_ns).max(0) / self.cell_ns
+    }
+
+    fn end_ns(self, number: i64) -> i64 {
+        self.window.from_ns + (number + 1) * self.cell_ns
+    }
+}
+
+impl CellStream {
+    /// Takes the next completed I/O; how many cells are new.
+    fn push(&mut self, grid: CellGrid, io: &Io, actor: u16) -> usize {
+        let before = self.cells.len();
+        let bytes = io.bytes.max(0) as u64;
+        self.bytes += bytes;
+        let cell = self.cell(grid.number(io.start_ns()));
+        cell.ios += 1;
+        cell.vote(actor, (bytes / 512).clamp(1, u64::from(u32::MAX)) as u32);
+        if let Some(flow) = Flow::of(io).within(grid.window) {
+            let [first, last] = [flow.from_ns, flow.to_ns].map(|ns| grid.number(ns));
+            let begin = flow.begin(grid.end_ns(first));
+            let end = flow.end(grid.end_ns(last));
+            self.cell(first).edge.add(begin);
+            self.cell(last).edge.add(end);
+        }
+        let mut least = self
+            .least
+            .take()
+            .unwrap_or_else(|| Box::new(LeastRate::new()));
+        least.push(io.issue_ns(), io.done_ns, bytes, |at_ns, rate| {
+            let peak = &mut self.cell(grid.number(at_ns)).peak;
+            *peak = PeakRate::new(rate).max(*peak);
+        });
+        self.least = Some(least);
+        self.cells.len() - before
+    }
+
+    /// Cell `number`, which is seldom far from the last one.
+    fn cell(&mut self, number: i64) -> &mut Cell {
+        let slot = number as u32;
+        let cells = &mut self.cells;
+        let later = cells
+            .iter()
+            .rev()
+            .take(8)
+            .take_while(|c| c.slot > slot)
+            .count();
+        let after = if later < 8 {
+            cells.len() - later
+        } else {
+            cells.partition_point(|c| c.slot <= slot)
+        };
+        if after == 0 || cells[after - 1].slot < slot {
+            grow_slowly(cells);
+            cells.insert(
+                after,
+                Cell {
+                    slot,
+                    ..Cell::default()
+                },
+            );
+            return &mut cells[after];
+        }
+        &mut cells[after - 1]
+    }
+
+    /// Joins ten cells of `finer_ns` to one.
+    fn grow(&mut self, finer_ns: i64) {
+        let mut joined: Vec<Cell> = Vec::new();
+        for cell in &self.cells {
+            let (slot, place) = (cell.slot / 10, i64::from(cell.slot % 10));
+            if joined.last().is_none_or(|c| c.slot < slot) {
+                joined.push(Cell {
+                    slot,
+                    ..Cell::default()
+                });
+            }
+            // What begins in it goes on to the new cell's end.
+            let mut cell = *cell;
+            cell.edge.extend((9 - place) * finer_ns);
+            if let Some(last) = joined.last_mut() {
+                last.add(&cell);
+            }
+        }
+        joined.shrink_to_fit();
+        self.cells = joined;
     }
 }
 

@@ -10,7 +10,7 @@ use crate::analysis::bursts::{
     self, Burst, BurstRule, Limit, LimitSource, SampledView, sampled_view,
 };
 use crate::analysis::capacity::load::LoadPoint;
-use crate::analysis::device::detail::{BURST_SLOT_NS, DeviceContext};
+use crate::analysis::device::detail::DeviceContext;
 use crate::analysis::stream::requests::{Request, Requests};
 use crate::model::Class;
 
@@ -93,20 +93,12 @@ pub(in crate::analysis) fn find_bursts(
     for s in scanned.into_iter().rev() {
         let burst = served(series, &judged, &s, next_ns);
         next_ns = s.from_ns;
-        // In wide slots a short burst's peak cannot be seen: what was asked for can.
-        let asked = s.bytes as f64 * 1e9 / (s.to_ns - s.from_ns).max(1) as f64;
-        let is_seen = series.dt_ns <= BURST_SLOT_NS.max(s.to_ns - s.from_ns);
-        let peak = if is_seen {
-            burst.peak_bytes_per_s
-        } else {
-            burst.peak_bytes_per_s.max(asked)
-        };
-        let (second, found) = (s.second.hiding(peak), (s.excess, BIN_NS, bins));
+        let second = s.second.hiding(burst.peak_bytes_per_s);
         let place = (burst.from_ns, burst.to_ns);
         bursts.push(detail(
             burst,
             second,
-            Significance::of(found),
+            Significance::of((s.excess, BIN_NS, bins)),
             lossy(place.0, place.1),
             cause(place.0, place.1),
         ));
@@ -355,4 +347,89 @@ pub(in crate::analysis) fn largest_alone(mut bursts: Vec<BurstDetail>) -> Vec<Bu
         bursts.sort_by_key(|b| b.burst.from_ns);
     }
     bursts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::report::{Report, ReportBuilder, ReportPlan};
+    use crate::analysis::stream::window::Window;
+    use crate::model::{DevId, Io, Op};
+    use std::collections::BTreeMap;
+
+    const DISK: DevId = DevId(8 << 20);
+    const BYTES_PER_S: f64 = 150e6;
+
+    /// A minute of a disk that writes 150 MB/s and takes up to `depth` requests at once, which it serves in turn: every six
+    /// seconds a burst of `megabytes` in requests of 512 KiB, and a request each half second beside them.
+    fn in_turn(depth: usize, megabytes: usize, limit: Option<f64>) -> Report {
+        let size = 512 << 10;
+        let service_ns = (f64::from(size) / BYTES_PER_S * 1e9).ceil() as i64;
+        let mut starts: Vec<i64> = (0..120).map(|i| i * 500_000_000 + 7_000_000).collect();
+        for burst in 0..9 {
+            let requests = (megabytes * 1_000_000 / size as usize) as i64;
+            starts.extend((0..requests).map(|i| (3 + 6 * burst) * 1_000_000_000 + i * 10_000));
+        }
+        starts.sort_unstable();
+        let mut builder = ReportBuilder::with_plan(
+            Window::new(0, 60_000_000_000),
+            ReportPlan {
+                limits: limit
+                    .map(|l| (DISK, l))
+                    .into_iter()
+                    .collect::<BTreeMap<_, _>>(),
+                ..ReportPlan::default()
+            },
+        );
+        let mut done: Vec<i64> = Vec::new();
+        for start_ns in starts {
+            // The driver gets a request when one of the queue's places is free.
+            let free_ns = done.len().checked_sub(depth).map_or(i64::MIN, |i| done[i]);
+            let issue_ns = start_ns.max(free_ns);
+            let done_ns = done.last().map_or(issue_ns, |last| issue_ns.max(*last)) + service_ns;
+            done.push(done_ns);
+            builder.push(&Io::new(
+                done_ns,
+                DISK,
+                Op::WRITE,
+                i64::from(size),
+                Some(issue_ns - start_ns),
+                done_ns - issue_ns,
+            ));
+        }
+        builder.finish(60_000_000_000)
+    }
+
+    #[test]
+    fn no_queue_inside_a_device_makes_a_rate_that_it_does_not_have() {
+        for depth in [1, 32, 1024] {
+            let report = in_turn(depth, 60, None);
+            let stream = &report.details[0].streams[1];
+            assert!(
+                stream.limit.is_some_and(|l| l.bytes_per_s <= BYTES_PER_S),
+                "{depth}: {:?}",
+                stream.limit
+            );
+            assert_eq!(stream.bursts.len(), 9, "{depth}");
+            for b in &stream.bursts {
+                let peak = b.burst.peak_bytes_per_s;
+                assert!(
+                    peak <= BYTES_PER_S && peak > 0.9 * BYTES_PER_S,
+                    "{depth}: {peak}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_limit_is_exceeded_by_what_certainly_moved_alone() {
+        // Spread evenly, the writes of a queue of 1024 begin at five times the disk's rate.
+        for (limit, is_exceeded) in [(200e6, false), (150e6, true), (100e6, true)] {
+            let report = in_turn(1024, 60, Some(limit));
+            let bursts = &report.details[0].streams[1].bursts;
+            assert!(bursts.len() >= 9, "{limit}: {}", bursts.len());
+            let exceeding = bursts.iter().filter(|b| b.burst.exceeds_limit).count();
+            assert_eq!(exceeding, if is_exceeded { 9 } else { 0 }, "{limit}");
+        }
+    }
 }

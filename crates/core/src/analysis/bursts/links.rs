@@ -1,12 +1,10 @@
 //! A13 for several devices behind one link: what they move shares its bandwidth, so it is summed before bursts are looked
 //! for. Half of a link on each of two devices at once fills it, and neither device's own series shows that.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
 use crate::analysis::bursts::Limit;
-use crate::analysis::bursts::cells::{Cells, Series};
+use crate::analysis::bursts::cells::{CLASSES, Cells, CellsOf};
 use crate::analysis::bursts::detail::{BurstDetail, bursts_of, largest_alone};
 use crate::analysis::stream::losses::Losses;
 use crate::analysis::stream::window::Window;
@@ -45,49 +43,29 @@ pub struct LinkDetail {
     pub streams: [LinkStream; 2],
 }
 
-/// Looks for bursts of the sums of `link`'s devices, in slots of `slot_ns`.
+/// Looks for bursts of what `link`'s devices moved together, in slots of `slot_ns`; `number` is its place among the links of
+/// `cells`.
 pub(in crate::analysis) fn detail(
+    number: usize,
     link: &Link,
     cells: &Cells,
     losses: &Losses,
     window: Window,
     slot_ns: i64,
 ) -> LinkDetail {
-    let streams = [Class::Read, Class::Write].map(|class| {
-        let own: Vec<Series> = link
-            .devices
-            .iter()
-            .map(|dev| cells.series(*dev, class, slot_ns, window))
-            .collect();
-        let series = sum(&own, window, slot_ns);
+    let of = CellsOf::Link(number);
+    let streams = CLASSES.map(|class| {
+        let series = cells.series(of, class, slot_ns, window);
         let lossy = |from_ns, to_ns| {
             link.devices
                 .iter()
                 .any(|dev| losses.overlap(*dev, from_ns, to_ns))
         };
-        let cause = |from_ns, to_ns| {
-            let slots = |s: &Series| {
-                (
-                    ((from_ns - s.from_ns) / s.dt_ns) as usize,
-                    ((to_ns - s.from_ns) / s.dt_ns) as usize,
-                )
-            };
-            let bytes = |s: &Series| s.sum(slots(s).0, slots(s).1);
-            let (dev, _) = link
-                .devices
-                .iter()
-                .zip(&own)
-                .max_by_key(|(_, s)| bytes(s))?;
-            cells.main_actor(*dev, class, &[(from_ns, to_ns)])
-        };
+        let cause = |from_ns, to_ns| cells.main_actor(of, class, &[(from_ns, to_ns)]);
         let bursts = bursts_of(&series, &link.limit, lossy, cause);
         LinkStream {
             class,
-            bytes: link
-                .devices
-                .iter()
-                .map(|dev| cells.bytes(*dev, class))
-                .sum(),
+            bytes: cells.bytes(of, class),
             slot_ns: series.dt_ns,
             bursts_found: bursts.len(),
             bursts: largest_alone(bursts),
@@ -97,22 +75,6 @@ pub(in crate::analysis) fn detail(
         link: link.clone(),
         streams,
     }
-}
-
-/// Slot by slot.
-fn sum(parts: &[Series], window: Window, slot_ns: i64) -> Series {
-    let mut all: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
-    for slot in parts.iter().flat_map(Series::filled) {
-        let sum = all.entry(slot.at).or_default();
-        *sum = (sum.0 + slot.bytes, sum.1 + slot.ios);
-    }
-    let (dt_ns, slots) = parts.first().map_or((slot_ns, 0), |s| (s.dt_ns, s.slots()));
-    Series::new(
-        window.from_ns,
-        dt_ns,
-        slots,
-        all.into_iter().map(|(at, (bytes, ios))| (at, bytes, ios)),
-    )
 }
 
 #[cfg(test)]

@@ -32,20 +32,15 @@ pub enum LimitSource {
     User,
     /// Width and speed of the link.
     Link,
-    /// The highest throughput of a slot of this recording.
+    /// The highest throughput that this recording proves.
     Learned,
 }
 
 /// The highest rate that the recording itself shows; `None` without I/O.
 pub fn learned_limit(series: &Series) -> Option<Limit> {
-    let most = series
-        .filled()
-        .iter()
-        .map(|s| s.bytes)
-        .max()
-        .filter(|b| *b > 0)?;
-    Some(Limit {
-        bytes_per_s: series.rate(most),
+    let highest = series.highest(0, series.slots())?.peak_bytes_per_s;
+    (highest > 0.0).then_some(Limit {
+        bytes_per_s: highest,
         source: LimitSource::Learned,
     })
 }
@@ -96,13 +91,13 @@ pub struct Burst {
     pub core_bytes: u64,
     /// Beginning of its highest slot.
     pub peak_at_ns: i64,
-    /// Highest rate of a slot.
+    /// The least that its highest throughput was: bytes of I/Os that lie wholly inside a window, over the window.
     pub peak_bytes_per_s: f64,
     /// Highest rate of I/Os of a slot.
     pub peak_iops: f64,
-    /// Highest rate in percent of the limit.
+    /// That peak in percent of the limit.
     pub percent_of_limit: f64,
-    /// Reaches 95 % of the limit.
+    /// That peak reaches 95 % of the limit.
     pub exceeds_limit: bool,
     /// Mean request size.
     pub mean_bytes: f64,
@@ -118,27 +113,29 @@ pub fn find(series: &Series, limit: &Limit, rule: &BurstRule) -> Vec<Burst> {
     let off = rule.off * limit.bytes_per_s;
     let on = rule.on * limit.bytes_per_s;
     let mut bursts = Vec::new();
-    // First slot, end, whether the threshold was reached.
-    let mut open: Option<(usize, usize, bool)> = None;
-    let mut close = |open: Option<(usize, usize, bool)>| {
-        bursts.extend(
-            open.filter(|o| o.2)
-                .map(|(first, end, _)| describe(series, limit, rule, first, end)),
-        );
+    let mut close = |open: Option<(usize, usize)>| {
+        let Some((first, end)) = open else {
+            return;
+        };
+        let burst = describe(series, limit, rule, first, end);
+        if burst.peak_bytes_per_s >= on {
+            bursts.push(burst);
+        }
     };
+    // First slot and end.
+    let mut open: Option<(usize, usize)> = None;
     for slot in series
         .filled()
         .iter()
         .filter(|s| s.bytes > 0 && series.rate(s.bytes) >= off)
     {
-        let reached = series.rate(slot.bytes) >= on;
         open = match open {
-            Some((first, end, before)) if slot.at - end < rule.gap_slots.max(1) => {
-                Some((first, slot.at + 1, before || reached))
+            Some((first, end)) if slot.at - end < rule.gap_slots.max(1) => {
+                Some((first, slot.at + 1))
             }
             done => {
                 close(done);
-                Some((slot.at, slot.at + 1, reached))
+                Some((slot.at, slot.at + 1))
             }
         };
     }
@@ -162,6 +159,10 @@ pub(in crate::analysis) fn describe(
         .iter()
         .filter(|b| **b as f64 >= rule.core * peak as f64);
     let bytes: u64 = slots.iter().sum();
+    // The window of the peak ends with a completion, which may be the first one of the next slot.
+    let peak_bytes_per_s = series
+        .highest(first, end + 1)
+        .map_or(0.0, |s| s.peak_bytes_per_s);
     let submitted = || series.range(first, end).iter().map(|s| s.ios);
     let ios: u64 = submitted().sum();
     let second = bytes as f64 / (slots.len() as f64 * dt_s).max(1.0);
@@ -175,10 +176,10 @@ pub(in crate::analysis) fn describe(
         core_ns: core.clone().count() as i64 * series.dt_ns,
         core_bytes: core.sum(),
         peak_at_ns: series.at_ns(peak_at),
-        peak_bytes_per_s: peak as f64 / dt_s,
+        peak_bytes_per_s,
         peak_iops: submitted().max().unwrap_or(0) as f64 / dt_s,
-        percent_of_limit: 100.0 * peak as f64 / dt_s / limit.bytes_per_s,
-        exceeds_limit: peak as f64 / dt_s >= 0.95 * limit.bytes_per_s,
+        percent_of_limit: 100.0 * peak_bytes_per_s / limit.bytes_per_s,
+        exceeds_limit: peak_bytes_per_s >= 0.95 * limit.bytes_per_s,
         mean_bytes: bytes as f64 / ios.max(1) as f64,
         bucket_bytes: token_bucket_depth(&slots, dt_s, second),
         censored: first == 0 || end == series.slots(),

@@ -163,16 +163,17 @@ impl ReportBuilder {
     /// `layers` out, or an I/O through a stack would be in flight on each of them. Before the first I/O.
     #[must_use]
     pub fn leaving_out(mut self, layers: BTreeSet<DevId>) -> ReportBuilder {
-        self.completions = Completions::new(self.window, layers.clone());
+        self.completions = Completions::new(self.window, layers.clone(), &self.plan.links);
         self.starts = Starts::new(self.window, self.plan.kernel, layers.clone());
         self.layers = layers;
         self
     }
 
     /// The same, judging bursts by what the user knows: limits in bytes per second of devices, and of links that several
-    /// share.
+    /// share. Before the first I/O.
     #[must_use]
     pub fn limited(mut self, limits: BTreeMap<DevId, f64>, links: Vec<Link>) -> ReportBuilder {
+        self.completions = Completions::new(self.window, self.layers.clone(), &links);
         (self.plan.limits, self.plan.links) = (limits, links);
         self
     }
@@ -181,7 +182,7 @@ impl ReportBuilder {
     pub fn with_plan(window: Window, plan: ReportPlan) -> ReportBuilder {
         ReportBuilder {
             window,
-            completions: Completions::new(window, BTreeSet::new()),
+            completions: Completions::new(window, BTreeSet::new(), &plan.links),
             starts: Starts::new(window, plan.kernel, BTreeSet::new()),
             issues: Issues::new(window),
             actors: Actors::new(window),
@@ -365,8 +366,10 @@ impl ReportBuilder {
             &self.host,
         ));
         let slot_ns = burst_slot_ns(window.len_ns());
-        let of_link = |link: &Link| links::detail(link, &cells, &self.losses, window, slot_ns);
-        let links: Vec<LinkDetail> = self.plan.links.iter().map(of_link).collect();
+        let of_link = |(number, link): (usize, &Link)| {
+            links::detail(number, link, &cells, &self.losses, window, slot_ns)
+        };
+        let links: Vec<LinkDetail> = self.plan.links.iter().enumerate().map(of_link).collect();
         links
             .iter()
             .for_each(|link| found.extend(conclude_link(link, path_of)));

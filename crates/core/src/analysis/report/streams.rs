@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::analysis::bursts::cells::Cells;
+use crate::analysis::bursts::links::Link;
 use crate::analysis::counters::io_ticks::Regime;
 use crate::analysis::device::by_issue::SweptByIssue;
 use crate::analysis::device::detail::{Completed, Swept};
@@ -42,13 +43,14 @@ pub(in crate::analysis) struct Completions {
 }
 
 impl Completions {
-    /// `layers` are devices above others that are recorded too.
-    pub fn new(window: Window, layers: BTreeSet<DevId>) -> Completions {
+    /// `layers` are devices above others that are recorded too; `links` are shared by several devices.
+    pub fn new(window: Window, layers: BTreeSet<DevId>, links: &[Link]) -> Completions {
+        let members = links.iter().map(|link| link.devices.clone());
         Completions {
             window,
             counts: Counts::new(window),
             devices: Vec::new(),
-            cells: Cells::new(window),
+            cells: Cells::new(window).with_links(members),
             own_limits: OwnLimitsBuilder::new(&[], window),
             trouble: ErrorCounts::new(window),
             page_cache: PageCache::new(window, layers),

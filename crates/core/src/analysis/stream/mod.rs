@@ -1,9 +1,11 @@
 //! What every analysis is built from: windows, orders of time, bins, samples, quantiles.
 
+pub(in crate::analysis) mod arrivals;
 pub mod device_index;
 pub(in crate::analysis) mod kept_slots;
 pub(in crate::analysis) mod last_slot;
 pub mod latencies;
+pub(in crate::analysis) mod least_rate;
 pub mod losses;
 pub mod order;
 pub mod peak;

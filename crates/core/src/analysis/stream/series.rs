@@ -1,7 +1,7 @@
 //! Slots of equal width over a stretch of time, as long as what happened in them, not as the stretch.
 
 /// One slot of a [`Series`] in which something happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slot {
     /// Its number.
     pub at: usize,
@@ -9,8 +9,23 @@ pub struct Slot {
     pub bytes: u64,
     /// I/Os submitted in it.
     pub ios: u64,
+    /// The highest throughput that is certain of a window that ends in it.
+    pub peak_bytes_per_s: f64,
     /// Bytes moved in all slots before it.
     before: u64,
+}
+
+impl Slot {
+    /// One that is not yet part of a series.
+    pub fn new(at: usize, bytes: u64, ios: u64, peak_bytes_per_s: f64) -> Slot {
+        Slot {
+            at,
+            bytes,
+            ios,
+            peak_bytes_per_s,
+            before: 0,
+        }
+    }
 }
 
 /// A series of slots of one class of one device, of which only those are kept in which something happened.
@@ -25,42 +40,35 @@ pub struct Series {
 }
 
 impl Series {
-    /// Of `slots` slots; `filled` are (number, bytes, I/Os) in order.
+    /// Of `slots` slots, of which `filled` holds some in order; bytes before them are counted here.
     pub fn new(
         from_ns: i64,
         dt_ns: i64,
         slots: usize,
-        filled: impl Iterator<Item = (usize, u64, u64)>,
+        filled: impl Iterator<Item = Slot>,
     ) -> Series {
         let mut before = 0;
-        let used =
-            filled
-                .filter(|(_, bytes, ios)| *bytes > 0 || *ios > 0)
-                .map(|(at, bytes, ios)| {
-                    before += bytes;
-                    Slot {
-                        at,
-                        bytes,
-                        ios,
-                        before: before - bytes,
-                    }
-                });
+        let mut used = Vec::new();
+        for slot in filled.filter(|s| s.bytes > 0 || s.ios > 0) {
+            used.push(Slot { before, ..slot });
+            before += slot.bytes;
+        }
         Series {
             from_ns,
             dt_ns,
             slots,
-            filled: used.collect(),
+            filled: used,
         }
     }
 
-    /// Of bytes and I/Os slot by slot.
+    /// Of bytes and I/Os slot by slot, as a table counts them: what a slot moved is certain.
     pub fn dense(from_ns: i64, dt_ns: i64, bytes: &[u64], ios: &[u64]) -> Series {
-        let all = bytes
-            .iter()
-            .zip(ios)
-            .enumerate()
-            .map(|(at, (bytes, ios))| (at, *bytes, *ios));
-        Series::new(from_ns, dt_ns, bytes.len(), all)
+        let all = bytes.iter().zip(ios).enumerate();
+        let slots = all.map(|(at, (bytes, ios))| {
+            let peak_bytes_per_s = *bytes as f64 * 1e9 / dt_ns as f64;
+            Slot::new(at, *bytes, *ios, peak_bytes_per_s)
+        });
+        Series::new(from_ns, dt_ns, bytes.len(), slots)
     }
 
     /// How many slots there are, with I/O or without.
@@ -77,6 +85,14 @@ impl Series {
     pub fn range(&self, first: usize, end: usize) -> &[Slot] {
         let [from, to] = [first, end].map(|at| self.filled.partition_point(|s| s.at < at));
         &self.filled[from..to.max(from)]
+    }
+
+    /// The slot from `first` up to `end` with the highest certain throughput, the earliest of equals.
+    pub fn highest(&self, first: usize, end: usize) -> Option<&Slot> {
+        self.range(first, end)
+            .iter()
+            .rev()
+            .max_by(|a, b| a.peak_bytes_per_s.total_cmp(&b.peak_bytes_per_s))
     }
 
     /// Bytes of the slots from `first` up to `end`, each of them.

@@ -28,7 +28,7 @@ impl Sentence for MicroburstEvidence {
             String::new()
         };
         let mut text = format!(
-            "{} burst: {} ({} I/Os) in {}{usual}{by}. The device moved up to {}/s; a 1 s sample shows {}/s ({:.1}x lower).",
+            "{} burst: {} ({} I/Os) in {}{usual}{by}. The device moved at least {}/s at its peak; a 1 s sample shows {}/s ({:.1}x lower).",
             singular(self.class),
             size(self.bytes as f64),
             self.ios,

@@ -87,7 +87,7 @@ fn burst() -> MicroburstEvidence {
 fn bursts_say_how_much_in_what_time_and_what_samples_show() {
     assert_eq!(
         said(Evidence::Microburst(Box::new(burst()))),
-        "Read burst: 4.98 MB (19 I/Os) in 1.0 ms (5.5x the background). The device moved up to 890 MB/s; a 1 s sample \
+        "Read burst: 4.98 MB (19 I/Os) in 1.0 ms (5.5x the background). The device moved at least 890 MB/s at its peak; a 1 s sample \
          shows 392 MB/s (2.3x lower)."
     );
     let of_link = MicroburstEvidence {
@@ -102,7 +102,7 @@ fn bursts_say_how_much_in_what_time_and_what_samples_show() {
     };
     assert_eq!(
         said(Evidence::Microburst(Box::new(of_link))),
-        "Write burst: 4.98 MB (19 I/Os) in 1.0 ms, mostly by dd (process 12), /srv/db. The device moved up to 890 MB/s; a \
+        "Write burst: 4.98 MB (19 I/Os) in 1.0 ms, mostly by dd (process 12), /srv/db. The device moved at least 890 MB/s at its peak; a \
          1 s sample shows 392 MB/s (2.3x lower). Lower bound: some I/Os in this window were lost. One of 4 such bursts. \
          Summed over the 2 devices of one link."
     );
