@@ -643,8 +643,9 @@ pub(super) mod tests {
         assert_eq!(doc["findings"][0]["device"], "259:3");
         let detail = &a["detail"];
         assert_eq!(detail["slots"]["all"][0]["slots"], 5000);
+        // A read each 50 ms, one at a time, is pacing.
         assert_eq!(
-            detail["streams"][0]["periodicity"]["verdict"], "periodic",
+            detail["streams"][0]["periodicity"]["verdict"], "not-periodic",
             "{}",
             detail["streams"][0]
         );

@@ -23,6 +23,7 @@ use crate::analysis::latency::sequences::{Sequences, SmallSequential};
 use crate::analysis::latency::stalls::Stalls;
 use crate::analysis::latency::syncs::{Bound, SyncScan};
 use crate::analysis::periodicity::{self, Periodicity};
+use crate::analysis::stream::arrivals::Arrivals;
 use crate::analysis::stream::kept_slots::within_budget;
 use crate::analysis::stream::latencies::Latencies;
 use crate::analysis::stream::losses::Losses;
@@ -32,8 +33,11 @@ use crate::analysis::stream::requests::{Request, Requests};
 use crate::analysis::stream::window::Window;
 use crate::model::{Class, DevId, Io, SECTOR_BYTES};
 
-/// Reads and writes kept of each, for their clocks and for what met a burst of the other class.
-const SAMPLE: usize = 1 << 17;
+/// Reads and writes kept of each, for what met a burst of the other class.
+const SAMPLE: usize = 1 << 16;
+
+/// Entries of submissions kept of each, for their clocks.
+const MAX_ARRIVALS: usize = 1 << 17;
 
 /// Finest slots for bursts, and the most of them in which anything is in flight.
 pub(in crate::analysis) const BURST_SLOT_NS: i64 = 10_000_000;
@@ -96,13 +100,14 @@ impl Swept {
 pub(in crate::analysis) struct Completed {
     attribution: Attribution,
     requests: [Requests; 2],
+    arrivals: [Arrivals; 2],
     syncs: SyncScan,
     sequences: Sequences,
 }
 
 /// Bins and requests kept of all devices together; beyond that the largest give way.
 const MAX_BINS: usize = 1 << 19;
-const MAX_REQUESTS: usize = 1 << 21;
+const MAX_REQUESTS: usize = 1 << 20;
 
 impl Completed {
     /// Keeps what `all` devices hold within bounds that do not grow with their number or the recording.
@@ -121,12 +126,16 @@ impl Completed {
             |r| r.kept().len(),
             |r| r.halve(),
         );
+        let mut streams: Vec<&mut Arrivals> =
+            all.iter_mut().flat_map(|c| &mut c.arrivals).collect();
+        within_budget(&mut streams, MAX_REQUESTS, |a| a.len(), |a| a.shrink());
     }
 
     pub fn new(window: Window) -> Completed {
         Completed {
             attribution: Attribution::new(window),
-            requests: std::array::from_fn(|_| Requests::new(SAMPLE)),
+            requests: CLASSES.map(|_| Requests::new(SAMPLE)),
+            arrivals: CLASSES.map(|_| Arrivals::new(MAX_ARRIVALS)),
             syncs: SyncScan::default(),
             sequences: Sequences::default(),
         }
@@ -139,6 +148,7 @@ impl Completed {
         self.sequences.push(io);
         if let Some(own) = self.requests.get_mut(io.class() as usize) {
             own.push(Request::from(io));
+            self.arrivals[io.class() as usize].push(Request::from(io));
         }
     }
 }
@@ -290,6 +300,7 @@ impl Gathered {
             find_bursts(around, &series[c], CLASSES[c], scanned)
         });
         let requests = &completed.requests;
+        let [read_arrivals, write_arrivals] = completed.arrivals;
         let seen = |from, to| requests.iter().map(|r| r.completed_in(from, to)).sum();
         let gaps = around.losses.heavy(around.dev, seen);
         let [by_reads, by_writes] = &bursts;
@@ -299,7 +310,8 @@ impl Gathered {
                 Class::Read,
                 &series,
                 by_reads.clone(),
-                ([&requests[0], &requests[1]], &gaps),
+                (read_arrivals, &gaps),
+                &requests[1],
                 &load.points,
             ),
             stream(
@@ -307,7 +319,8 @@ impl Gathered {
                 Class::Write,
                 &series,
                 by_writes.clone(),
-                ([&requests[1], &requests[0]], &gaps),
+                (write_arrivals, &gaps),
+                &requests[0],
                 &load.points,
             ),
         ];
@@ -435,21 +448,23 @@ pub(in crate::analysis) fn burst_slot_ns(busy_ns: i64) -> i64 {
     dt_ns
 }
 
-/// `requests` are those of this class and of the other one; in `gaps` too much is missing to see what begins.
+/// `others` are requests of the other class; in `gaps` too much is missing to see what begins.
 fn stream(
     around: &DeviceContext,
     class: Class,
     both: &[Series; 2],
     own: Found,
-    (requests, gaps): ([&Requests; 2], &[(i64, i64)]),
+    (arrivals, gaps): (Arrivals, &[(i64, i64)]),
+    others: &Requests,
     load: &[LoadPoint],
 ) -> StreamDetail {
     let series = &both[class as usize];
-    let surroundings = Surroundings::new(series, load, requests[1]);
+    let surroundings = Surroundings::new(series, load, others);
     let cause =
         |class, intervals: &[(i64, i64)]| around.cells.main_actor(around.dev, class, intervals);
     let window = (around.window.from_ns, around.window.to_ns);
-    let periodicity = periodicity::find(requests[0].kept(), window, 0, gaps);
+    let (arrivals, resolution_ns) = arrivals.finish();
+    let periodicity = periodicity::find(&arrivals, window, resolution_ns, gaps);
     let periodic_causes = periodicity.clocks.iter().map(|clock| {
         let beats = clock
             .beats_s

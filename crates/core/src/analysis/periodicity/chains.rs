@@ -150,9 +150,9 @@ impl<'a> Chains<'a> {
 /// An onset that keeps step: its cycle, its time, and the stretch without a slip to which it belongs.
 #[derive(Clone, Copy)]
 pub(in crate::analysis::periodicity) struct Beat {
-    cycle: f64,
-    at: f64,
-    stretch: usize,
+    pub cycle: f64,
+    pub at: f64,
+    pub stretch: usize,
 }
 
 /// Clocks that something sets back (a forced commit restarts the journal's timer) keep their period and slip in phase.
@@ -182,24 +182,4 @@ pub(in crate::analysis::periodicity) fn unbroken(
         });
     }
     beats
-}
-
-/// Least squares slope over all stretches, each with its own phase, without beat `skip`.
-pub(in crate::analysis::periodicity) fn slope(beats: &[Beat], skip: Option<usize>) -> Option<f64> {
-    let (mut xx, mut xy) = (0.0, 0.0);
-    let last = beats.last()?.stretch;
-    for stretch in 0..=last {
-        let kept = || {
-            beats
-                .iter()
-                .enumerate()
-                .filter(|(i, b)| Some(*i) != skip && b.stretch == stretch)
-                .map(|(_, b)| b)
-        };
-        let n = kept().count() as f64;
-        let (mx, my) = kept().fold((0.0, 0.0), |m, b| (m.0 + b.cycle / n, m.1 + b.at / n));
-        xx += kept().map(|b| (b.cycle - mx).powi(2)).sum::<f64>();
-        xy += kept().map(|b| (b.cycle - mx) * (b.at - my)).sum::<f64>();
-    }
-    (xx > 0.0).then(|| xy / xx)
 }

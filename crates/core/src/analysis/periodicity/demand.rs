@@ -23,24 +23,20 @@ const MIN_HIGH_REQUESTS: f64 = 4.0;
 /// When `requests` inside `window` are many, by number or, where sizes differ, by bytes: in order, half-open, in nanoseconds.
 /// At least twice the rate of the calmest fifth of the time, and a quarter of the highest that moves a noticeable share.
 pub fn high_demand(requests: &[Request], window: (i64, i64)) -> Vec<(i64, i64)> {
-    let mut arrivals: Vec<(i64, u32)> = requests
+    let mut arrivals: Vec<&Request> = requests
         .iter()
         .filter(|r| window.0 <= r.start_ns && r.start_ns < window.1)
-        .map(|r| (r.start_ns, r.bytes))
         .collect();
-    arrivals.sort_unstable();
-    let largest = arrivals.iter().map(|a| a.1).max().unwrap_or(0);
-    let by_number = high_levels(&arrivals, window, |_| 1.0);
-    let alike = arrivals
-        .iter()
-        .all(|a| f64::from(a.1) > 0.8 * f64::from(largest));
-    if alike || largest == 0 {
+    arrivals.sort_unstable_by_key(|r| r.start_ns);
+    let size = |r: &Request| f64::from(r.bytes) / f64::from(r.ios.max(1));
+    let largest = arrivals.iter().map(|r| size(r)).fold(0.0, f64::max);
+    let by_number = high_levels(&arrivals, window, |r| f64::from(r.ios));
+    let alike = arrivals.iter().all(|r| size(r) > 0.8 * largest);
+    if alike || largest == 0.0 {
         return by_number;
     }
     // Jumps of at most the largest size: in its units the Poisson bound holds for any mixture of sizes.
-    let by_bytes = high_levels(&arrivals, window, |bytes| {
-        f64::from(bytes) / f64::from(largest)
-    });
+    let by_bytes = high_levels(&arrivals, window, |r| f64::from(r.bytes) / largest);
     joined(by_number.into_iter().chain(by_bytes))
 }
 
@@ -82,9 +78,9 @@ impl Segment {
 }
 
 fn high_levels(
-    arrivals: &[(i64, u32)],
+    arrivals: &[&Request],
     window: (i64, i64),
-    weight: impl Fn(u32) -> f64,
+    weight: impl Fn(&Request) -> f64,
 ) -> Vec<(i64, i64)> {
     let cells = cells(arrivals, window, weight);
     let n = cells.len() as f64;
@@ -105,9 +101,9 @@ const STEP: f64 = 8.0;
 
 /// One cell for each submission and the silence after it, no shorter than [`CELL_NS`].
 fn cells(
-    arrivals: &[(i64, u32)],
+    arrivals: &[&Request],
     (from, to): (i64, i64),
-    weight: impl Fn(u32) -> f64,
+    weight: impl Fn(&Request) -> f64,
 ) -> Vec<Segment> {
     let least_ns = CELL_NS.max((to - from) / MAX_CELLS);
     let mut cells: Vec<Segment> = vec![Segment {
@@ -116,19 +112,20 @@ fn cells(
         weight: 0.0,
         requests: 0.0,
     }];
-    for (at, bytes) in arrivals {
+    for request in arrivals {
+        let at = request.start_ns;
         let Some(last) = cells.last_mut() else { break };
-        if at - last.from_ns >= least_ns && *at < to {
-            last.to_ns = *at;
+        if at - last.from_ns >= least_ns && at < to {
+            last.to_ns = at;
             cells.push(Segment {
-                from_ns: *at,
+                from_ns: at,
                 to_ns: to,
-                weight: weight(*bytes),
-                requests: 1.0,
+                weight: weight(request),
+                requests: f64::from(request.ios),
             });
         } else {
-            last.weight += weight(*bytes);
-            last.requests += 1.0;
+            last.weight += weight(request);
+            last.requests += f64::from(request.ios);
         }
     }
     // The silence before a burst is not part of it, nor is the one after it.
@@ -245,6 +242,7 @@ mod tests {
             start_ns,
             done_ns: start_ns + 1000,
             bytes,
+            ios: 1,
         }
     }
 

@@ -9,9 +9,13 @@
 //! A multiple of the period has fewer beats and a divisor misses some: both have less evidence than the period itself.
 
 mod chains;
+#[cfg(test)]
+mod clock_tests;
 mod demand;
 mod differences;
+mod fit;
 mod grid;
+mod pacing;
 mod search;
 
 use serde::Serialize;
@@ -42,8 +46,17 @@ pub enum Verdict {
 /// Significance needed.
 pub const ALPHA: f64 = 0.01;
 
-/// Clocks looked for in one stream.
+/// Clocks reported of one stream, and how often it is looked for one: what is left of one that was found already, or none of
+/// it, is looked at in vain.
 const MAX_CLOCKS: usize = 4;
+const MAX_LOOKS: usize = 12;
+
+/// A clock shorter than this share of the window is not a schedule.
+const MIN_SPAN: f64 = 0.05;
+
+/// A multiple of another clock's period, give or take this share of it or what would set them a quarter of a period apart
+/// meanwhile, is the same clock.
+const LOCKED: f64 = 0.003;
 
 /// Onsets without which nothing can be said.
 pub(in crate::analysis) const MIN_ONSETS: usize = 4;
@@ -61,7 +74,7 @@ const MAX_FOLLOWED: f64 = 0.12;
 pub struct Clock {
     /// The period in seconds.
     pub period_s: f64,
-    /// Its 95 % interval, by jackknife over beats.
+    /// Its 95 % interval: of a schedule by the line through its beats, of a timer that starts anew by its steps.
     pub period_ci_s: Option<(f64, f64)>,
     /// How likely chance shows a chain like it anywhere.
     pub p_value: f64,
@@ -86,12 +99,71 @@ impl Clock {
         (self.period_s - period_s).abs() <= 0.05 * self.period_s
     }
 
-    fn extend(&mut self, other: Clock) {
-        self.cycles += other.cycles;
-        self.in_step += other.in_step;
-        (self.from_s, self.to_s) = (self.from_s.min(other.from_s), self.to_s.max(other.to_s));
-        self.beats_s.extend(other.beats_s);
+    /// Whether it is the same clock as `other`, or a multiple of it: they stay together as long as it lasts.
+    fn is_multiple_of(&self, other: &Clock) -> bool {
+        let times = (self.period_s / other.period_s).round();
+        let off_s = (self.period_s - times * other.period_s).abs();
+        let apart_s = 0.25 * other.period_s / self.cycles.max(1.0);
+        times >= 1.0 && off_s <= apart_s.max(LOCKED * self.period_s) || self.is_like(other.period_s)
+    }
+
+    /// Takes what `other` adds of the same clock: its beats at other times. Those between its own have another phase: what
+    /// the clock starts has more than one part.
+    fn extend(&mut self, other: Clock, resolution_ns: i64) {
+        let is_apart = other.to_s < self.from_s || self.to_s < other.from_s;
+        if is_apart {
+            self.beats_s.extend(other.beats_s);
+            self.refit(resolution_ns);
+        }
+    }
+
+    /// Period, interval and length from all beats.
+    fn refit(&mut self, resolution_ns: i64) {
         self.beats_s.sort_by(f64::total_cmp);
+        let beats_ns: Vec<f64> = self.beats_s.iter().map(|s| s * 1e9).collect();
+        let fit = fit::fit(&beats_ns, self.period_s * 1e9, resolution_ns as f64);
+        self.period_s = fit.period_ns / 1e9;
+        self.period_ci_s = fit.interval_ns.map(|(low, high)| (low / 1e9, high / 1e9));
+        self.cycles = fit.cycles;
+        self.jitter = fit.jitter;
+        self.in_step = self.beats_s.len();
+        self.from_s = self.beats_s.first().copied().unwrap_or(self.from_s);
+        self.to_s = self.beats_s.last().copied().unwrap_or(self.to_s);
+    }
+
+    /// Removes its beats from a list of onsets, and all other onsets that are whole periods apart from their neighbours: they
+    /// are of this clock, too.
+    fn take_out(&self, list: &mut Vec<i64>, origin_ns: i64, resolution_ns: i64) {
+        let near_ns = resolution_ns.max(1_000_000);
+        let beats: Vec<i64> = self
+            .beats_s
+            .iter()
+            .map(|s| origin_ns + (s * 1e9).round() as i64)
+            .collect();
+        let period_ns = self.period_s * 1e9;
+        let half_ns = self.half_width_ns(resolution_ns).min(0.05 * period_ns);
+        let is_in_time = |t: i64| {
+            let neighbours = [-2.0, -1.0, 1.0, 2.0];
+            let met = neighbours
+                .iter()
+                .filter(|k| nearest_within(list, t as f64 + *k * period_ns, half_ns).is_some());
+            met.count() >= 2
+        };
+        let kept: Vec<i64> = list
+            .iter()
+            .copied()
+            .filter(|t| !is_near(&beats, *t, near_ns) && !is_in_time(*t))
+            .collect();
+        *list = kept;
+    }
+
+    /// How early or late a beat may come.
+    fn half_width_ns(&self, resolution_ns: i64) -> f64 {
+        let period_ns = self.period_s * 1e9;
+        (3.0 * self.jitter * period_ns)
+            .min(MAX_FOLLOWED * period_ns)
+            .max(1.5 * resolution_ns as f64)
+            .max(1e6)
     }
 
     /// Follows the clock out of the piece of a long list in which it was found. Beats that stayed behind would be found
@@ -106,10 +178,7 @@ impl Clock {
             return;
         };
         let period_ns = self.period_s * 1e9;
-        let half_ns = (3.0 * self.jitter * period_ns)
-            .min(MAX_FOLLOWED * period_ns)
-            .max(1.5 * resolution_ns as f64)
-            .max(1e6);
+        let half_ns = self.half_width_ns(resolution_ns);
         let at_ns = |s: f64| origin_ns as f64 + s * 1e9;
         let walk = |list: &[i64], from_s: f64, step_ns: f64| {
             let mut at = at_ns(from_s);
@@ -131,12 +200,8 @@ impl Clock {
         };
         let after = farthest(last_s, period_ns);
         let before = farthest(first_s, -period_ns);
-        self.in_step += before.len() + after.len();
         self.beats_s.extend(before.into_iter().chain(after));
-        self.beats_s.sort_by(f64::total_cmp);
-        self.from_s = self.beats_s.first().copied().unwrap_or(self.from_s);
-        self.to_s = self.beats_s.last().copied().unwrap_or(self.to_s);
-        self.cycles += (first_s - self.from_s + self.to_s - last_s) / self.period_s;
+        self.refit(resolution_ns);
     }
 
     /// It came back often enough to say so.
@@ -197,40 +262,42 @@ pub fn find(
         return result;
     }
     result.verdict = Verdict::NotPeriodic;
-    for _ in 0..2 * MAX_CLOCKS {
-        let search = Search {
-            shortest_ns,
-            resolution_ns,
-            window,
-            known: &result.clocks,
-        };
+    let search = Search {
+        shortest_ns,
+        resolution_ns,
+        window,
+    };
+    let mut found: Vec<Clock> = Vec::new();
+    for _ in 0..MAX_LOOKS {
         let Some(mut clock) = search.best(&lists) else {
             break;
         };
         result.p_value.get_or_insert(clock.p_value);
-        if clock.p_value > ALPHA || result.clocks.len() == MAX_CLOCKS {
+        if clock.p_value > ALPHA {
             break;
         }
         clock.follow_through(&lists, window.0, resolution_ns);
-        let near = resolution_ns.max(1_000_000);
-        let beats: Vec<i64> = clock
-            .beats_s
-            .iter()
-            .map(|s| window.0 + (s * 1e9).round() as i64)
-            .collect();
         for list in &mut lists {
-            list.retain(|t| !is_near(&beats, *t, near));
+            clock.take_out(list, window.0, resolution_ns);
         }
-        // The same time in another part of the window is the same clock.
-        match result
-            .clocks
-            .iter_mut()
-            .find(|known| known.is_like(clock.period_s))
-        {
-            Some(known) => known.extend(clock),
-            None => result.clocks.push(clock),
+        if let Some(known) = found.iter_mut().find(|known| clock.is_multiple_of(known)) {
+            known.extend(clock, resolution_ns);
+        } else if let Some(known) = found.iter_mut().find(|known| known.is_multiple_of(&clock)) {
+            // Beats were missing when the longer one was found.
+            clock.p_value = clock.p_value.min(known.p_value);
+            *known = clock;
+        } else {
+            found.push(clock);
         }
     }
+    let least_s = MIN_SPAN * (window.1 - window.0) as f64 / 1e9;
+    let is_schedule = |clock: &Clock| {
+        let is_pacing = || pacing::is_pacing(clock, &arrivals, window.0, resolution_ns);
+        clock.cycles * clock.period_s >= least_s && !is_pacing()
+    };
+    found.retain(is_schedule);
+    found.truncate(MAX_CLOCKS);
+    result.clocks = found;
     if let Some(first) = result.clocks.first() {
         result.verdict = if first.is_periodic() {
             Verdict::Periodic
@@ -285,6 +352,13 @@ fn onset_lists(
     };
     let mut lists: Vec<Vec<i64>> = Vec::new();
     let mut add = |list: Vec<i64>| {
+        // Onsets closer than the shortest period would only show its multiples.
+        let gaps = list.windows(2).map(|w| (w[1] - w[0]) as f64);
+        let is_dense =
+            median(&mut gaps.collect::<Vec<f64>>()).is_some_and(|gap| gap < MIN_NS as f64);
+        if is_dense {
+            return;
+        }
         let is_new = lists
             .iter()
             .all(|l| l.len().abs_diff(list.len()) * 50 > l.len());
@@ -375,6 +449,7 @@ mod tests {
             start_ns,
             done_ns: start_ns + 1000,
             bytes: 65_536,
+            ios: 1,
         };
         at_s.into_iter()
             .flat_map(|s| (0..n).map(move |i| request(at(s, i))))

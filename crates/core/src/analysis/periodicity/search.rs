@@ -1,15 +1,15 @@
 //! A15: the surest clock among onsets.
 
-use crate::analysis::math::stats::mean_sd;
-use crate::analysis::periodicity::chains::{Chains, gain, slope, unbroken};
+use crate::analysis::periodicity::chains::{Chains, gain};
 use crate::analysis::periodicity::differences::Differences;
+use crate::analysis::periodicity::fit::fit;
 use crate::analysis::periodicity::{ALPHA, Clock, MIN_ONSETS, grid};
 
 /// Onsets looked at together; longer lists are cut into at most [`MAX_PIECES`] such pieces.
 const PIECE: usize = 1024;
 const MAX_PIECES: usize = 4;
 
-/// A chain shorter than this share of the time looked at, or a third of it of the whole window, is not a schedule.
+/// A chain shorter than this share of the time looked at is not a schedule.
 const MIN_SPAN: f64 = 0.15;
 
 /// It covers so many periods.
@@ -31,11 +31,10 @@ const TRIALS: f64 = 0.1;
 const PROMISING: f64 = 0.4;
 
 /// One look for the surest clock.
-pub(in crate::analysis) struct Search<'a> {
+pub(in crate::analysis) struct Search {
     pub shortest_ns: i64,
     pub resolution_ns: i64,
     pub window: (i64, i64),
-    pub known: &'a [Clock],
 }
 
 /// The onsets that keep time best: (cycle, time in ns) of each.
@@ -82,11 +81,7 @@ impl Piece<'_> {
     }
 }
 
-impl Search<'_> {
-    fn len_ns(&self) -> f64 {
-        (self.window.1 - self.window.0) as f64
-    }
-
+impl Search {
     fn pieces<'a>(&'a self, list: &'a [i64]) -> impl Iterator<Item = Piece<'a>> {
         let every = list.len().div_ceil(PIECE).div_ceil(MAX_PIECES).max(1);
         let piece = |onsets: &'a [i64]| {
@@ -122,7 +117,6 @@ impl Search<'_> {
     /// Looks for a better one than `found`.
     fn best_of(&self, piece: &Piece, times: &[f64], needed: f64, found: &mut Option<Best>) {
         let differences = Differences::collect(piece.onsets, piece.shortest, piece.longest);
-        let is_new = |period: &f64| self.known.iter().all(|c| !c.is_like(period / 1e9));
         let mut offer =
             |evidence: f64, period: f64, length: f64, beats: &dyn Fn() -> Vec<(f64, f64)>| {
                 let is_long =
@@ -141,7 +135,7 @@ impl Search<'_> {
             let beats = |period: f64| self.beats_needed(piece, period, half(period), needed);
             for middle in differences.candidates(jitter, &beats) {
                 let around = [0.0, -0.4, 0.4].map(|off| middle * (1.0 + off * jitter));
-                for period in around.into_iter().filter(is_new) {
+                for period in around {
                     chains.follow(period, half(period));
                     let (evidence, end) = chains.best();
                     offer(evidence, period, chains.span(end), &|| chains.chain(end));
@@ -156,7 +150,6 @@ impl Search<'_> {
         for period in differences
             .lines(piece.grids(), times.len(), piece.mean_gap())
             .into_iter()
-            .filter(is_new)
         {
             let grid = grid::best(times, period);
             let length = grid
@@ -169,9 +162,7 @@ impl Search<'_> {
     }
 
     fn least_span(&self, piece: &Piece, period: f64) -> f64 {
-        (MIN_PERIODS * period)
-            .max(MIN_SPAN * piece.span)
-            .max(MIN_SPAN / 3.0 * self.len_ns())
+        (MIN_PERIODS * period).max(MIN_SPAN * piece.span)
     }
 
     /// How many beats a chain with this period and half width needs for so much evidence; `None` if none can have it.
@@ -183,39 +174,21 @@ impl Search<'_> {
         can_be.then(|| (needed / gain).max(self.least_span(piece, period) / period))
     }
 
-    /// Its period is fitted to its beats, with a jackknife over them for the interval.
     fn clock(&self, best: &Best, trials: f64) -> Option<Clock> {
-        let chain = &best.beats[..];
-        let (first, last) = (chain.first()?, chain.last()?);
-        let beats = unbroken(chain, self.resolution_ns as f64);
-        let period = slope(&beats, None)
-            .filter(|_| chain.len() >= 5)
-            .unwrap_or(best.period);
-        let steps: Vec<f64> = chain
-            .windows(2)
-            .map(|w| (w[1].1 - w[0].1) / (w[1].0 - w[0].0))
-            .collect();
-        let left_out: Vec<f64> = (0..chain.len())
-            .filter_map(|i| slope(&beats, Some(i)))
-            .collect();
-        let n = chain.len() as f64;
-        let interval = mean_sd(&left_out)
-            .filter(|_| chain.len() >= 5)
-            .map(|(_, sd)| {
-                let error = sd * (n - 1.0) / n.sqrt();
-                ((period - 1.96 * error) / 1e9, (period + 1.96 * error) / 1e9)
-            });
+        let beats: Vec<f64> = best.beats.iter().map(|b| b.1).collect();
+        let (first, last) = (*beats.first()?, *beats.last()?);
+        let fit = fit(&beats, best.period, self.resolution_ns as f64);
         let seconds = |ns: f64| (ns - self.window.0 as f64) / 1e9;
         Some(Clock {
-            period_s: period / 1e9,
-            period_ci_s: interval,
+            period_s: fit.period_ns / 1e9,
+            period_ci_s: fit.interval_ns.map(|(low, high)| (low / 1e9, high / 1e9)),
             p_value: (trials * (-best.evidence).exp()).clamp(1e-12, 1.0),
-            cycles: (last.1 - first.1) / period,
-            in_step: chain.len(),
-            jitter: mean_sd(&steps).map_or(0.0, |s| s.1 / period),
-            from_s: seconds(first.1),
-            to_s: seconds(last.1),
-            beats_s: chain.iter().map(|c| seconds(c.1)).collect(),
+            cycles: fit.cycles,
+            in_step: beats.len(),
+            jitter: fit.jitter,
+            from_s: seconds(first),
+            to_s: seconds(last),
+            beats_s: beats.into_iter().map(seconds).collect(),
         })
     }
 }
@@ -236,7 +209,6 @@ mod tests {
             shortest_ns: 20_000_000,
             resolution_ns: 0,
             window: (0, 60 * S),
-            known: &[],
         };
         let clock = search.best(&[onsets]).filter(|c| c.p_value <= ALPHA);
         (

@@ -3,15 +3,17 @@
 use crate::analysis::math::stats::Shuffler;
 use crate::model::Io;
 
-/// When one request began and ended, in nanoseconds.
+/// When one request, or those of a short time, began and ended, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Start.
+    /// Start, of the first.
     pub start_ns: i64,
-    /// Completion.
+    /// Completion, of the last.
     pub done_ns: i64,
-    /// Bytes moved.
+    /// Bytes moved, of all.
     pub bytes: u32,
+    /// How many.
+    pub ios: u32,
 }
 
 impl Request {
@@ -30,12 +32,21 @@ impl Request {
                 start_ns: at,
                 done_ns: at,
                 bytes,
+                ios: 1,
             })
     }
 
     /// Start to done.
     pub fn total_ns(&self) -> i64 {
         self.done_ns - self.start_ns
+    }
+
+    /// Takes another one in.
+    pub fn join(&mut self, other: &Request) {
+        self.start_ns = self.start_ns.min(other.start_ns);
+        self.done_ns = self.done_ns.max(other.done_ns);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.ios = self.ios.saturating_add(other.ios);
     }
 }
 
@@ -45,6 +56,7 @@ impl From<&Io> for Request {
             start_ns: io.start_ns(),
             done_ns: io.done_ns,
             bytes: u32::try_from(io.bytes).unwrap_or(0),
+            ios: 1,
         }
     }
 }
@@ -128,6 +140,7 @@ mod tests {
                 start_ns: i,
                 done_ns: i + 1,
                 bytes: 512,
+                ios: 1,
             });
         }
         let kept = requests.kept();
@@ -149,6 +162,7 @@ mod tests {
                 start_ns: 0,
                 done_ns,
                 bytes: 512,
+                ios: 1,
             });
         }
         let counted = |from_ns, to_ns| requests.completed_in(from_ns, to_ns);

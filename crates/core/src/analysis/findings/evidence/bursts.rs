@@ -18,7 +18,8 @@ pub struct MicroburstEvidence {
     pub bytes: u64,
     /// I/Os submitted in it; of a table or a link: completed.
     pub ios: u64,
-    /// Its highest slot, bytes spread from issue to completion.
+    /// The least that its highest throughput was: bytes of I/Os issued and completed inside a window of 10 ms or more, over
+    /// its length.
     pub peak_bytes_per_s: f64,
     /// I/Os of its highest slot, where they were submitted.
     pub peak_iops: f64,
@@ -96,7 +97,7 @@ pub struct PeriodicityEvidence {
     pub verdict: Verdict,
     /// Time between returns, fitted to the onsets that keep step.
     pub period_s: f64,
-    /// Lower end of its 95 % interval, by jackknife over beats.
+    /// Lower end of its 95 % interval.
     pub period_low_s: Option<f64>,
     /// Upper end of its 95 % interval.
     pub period_high_s: Option<f64>,

@@ -1,0 +1,69 @@
+//! A15: what comes at equal intervals because something waits between requests, not because a clock tells it to begin.
+
+use crate::analysis::math::stats::{mad, median};
+use crate::analysis::periodicity::Clock;
+use crate::analysis::stream::requests::Request;
+
+/// Longer periods are schedules, whatever keeps them.
+const LONGEST_S: f64 = 1.0;
+
+/// Single requests, and each few of them, come evenly: the longest gap is at most so many times the mean.
+const EVEN: f64 = 1.5;
+
+/// A closed loop waits as long as ever after the last completion, however long that took: the waits vary less than this share
+/// of what the intervals do.
+const STEADIER: f64 = 0.7;
+
+/// Whether requests come evenly, one at a time, or the beats begin a steady time after the completion before them. `arrivals` are in order of
+/// start; their times are known to `resolution_ns`.
+pub(in crate::analysis::periodicity) fn is_pacing(
+    clock: &Clock,
+    arrivals: &[&Request],
+    origin_ns: i64,
+    resolution_ns: i64,
+) -> bool {
+    if clock.period_s >= LONGEST_S {
+        return false;
+    }
+    let period_ns = clock.period_s * 1e9;
+    let mut unevenness: Vec<f64> = Vec::new();
+    let mut waits: Vec<f64> = Vec::new();
+    let mut intervals: Vec<f64> = Vec::new();
+    for pair in clock.beats_s.windows(2) {
+        let [before_ns, beat_ns] = [pair[0], pair[1]].map(|s| origin_ns + (s * 1e9).round() as i64);
+        // Steps over missing beats say nothing of one wait.
+        if (beat_ns - before_ns) as f64 > 1.5 * period_ns {
+            continue;
+        }
+        let [first, end] =
+            [before_ns, beat_ns].map(|ns| arrivals.partition_point(|r| r.start_ns < ns));
+        let between = &arrivals[first..end];
+        let Some(done_ns) = between.iter().map(|r| r.done_ns).max() else {
+            continue;
+        };
+        let requests: f64 = between.iter().map(|r| f64::from(r.ios)).sum();
+        unevenness.push(longest_gap(between, beat_ns) * requests / period_ns);
+        waits.push((beat_ns - done_ns) as f64);
+        intervals.push((beat_ns - before_ns) as f64);
+    }
+    let is_even = median(&mut unevenness).is_some_and(|u| u <= EVEN);
+    let interval_spread_ns = spread(&mut intervals);
+    // What the resolution adds to the intervals says nothing of a loop.
+    let is_known = interval_spread_ns > resolution_ns as f64;
+    is_even || is_known && spread(&mut waits) < STEADIER * interval_spread_ns
+}
+
+/// Nanoseconds between two of the requests, or from the last one to the next beat.
+fn longest_gap(requests: &[&Request], next_ns: i64) -> f64 {
+    let ends = requests.iter().skip(1).map(|r| r.start_ns).chain([next_ns]);
+    let gaps = requests
+        .iter()
+        .zip(ends)
+        .map(|(r, end_ns)| end_ns - r.start_ns);
+    gaps.max().unwrap_or(0) as f64
+}
+
+fn spread(values: &mut [f64]) -> f64 {
+    let middle = median(values).unwrap_or(0.0);
+    mad(values, middle)
+}

@@ -1,0 +1,110 @@
+//! When a stream's requests were submitted, in bounded memory, for questions about what begins when.
+//!
+//! A sample would take out of a short burst what makes it one. Here no request is left out: when there are too many, those of one
+//! millisecond become one entry, then those of two, and so on.
+
+use crate::analysis::stream::requests::{Request, grow_slowly};
+
+/// The first width of a cell.
+const FINEST_NS: i64 = 1_000_000;
+
+/// Submissions of one stream, offered in the order of completion.
+#[derive(Debug)]
+pub(in crate::analysis) struct Arrivals {
+    kept: Vec<Request>,
+    most: usize,
+    /// Requests that start in one cell of this width are one entry; 0: each is one.
+    width_ns: i64,
+}
+
+impl Arrivals {
+    /// Keeps fewer than `most` entries.
+    pub fn new(most: usize) -> Arrivals {
+        Arrivals {
+            kept: Vec::new(),
+            most: most.max(4),
+            width_ns: 0,
+        }
+    }
+
+    pub fn push(&mut self, request: Request) {
+        if let Some(last) = self.kept.last_mut()
+            && self.width_ns > 0
+            && last.start_ns.div_euclid(self.width_ns) == request.start_ns.div_euclid(self.width_ns)
+        {
+            last.join(&request);
+            return;
+        }
+        grow_slowly(&mut self.kept);
+        self.kept.push(request);
+        if self.kept.len() >= self.most {
+            self.shrink();
+        }
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Widens the cells until at most three quarters of the entries remain.
+    pub fn shrink(&mut self) {
+        let most = self.kept.len() / 4 * 3;
+        self.kept.sort_unstable_by_key(|r| r.start_ns);
+        while self.kept.len() > most.max(1) {
+            self.width_ns = (2 * self.width_ns).max(FINEST_NS);
+            self.join_cells();
+        }
+        self.kept.shrink_to_fit();
+    }
+
+    /// Joins neighbours of one cell; entries are in order of start.
+    fn join_cells(&mut self) {
+        let width_ns = self.width_ns;
+        self.kept.dedup_by(|next, entry| {
+            let is_same = next.start_ns.div_euclid(width_ns) == entry.start_ns.div_euclid(width_ns);
+            if is_same {
+                entry.join(next);
+            }
+            is_same
+        });
+    }
+
+    /// The entries in order of start, and the width of their cells in nanoseconds (0: each is one request).
+    pub fn finish(mut self) -> (Vec<Request>, i64) {
+        self.kept.sort_unstable_by_key(|r| r.start_ns);
+        if self.width_ns > 0 {
+            self.join_cells();
+        }
+        (self.kept, self.width_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_request_is_left_out_and_cells_begin_with_their_first(
+            starts in prop::collection::vec(0i64..2_000_000_000, 1..400),
+            most in 4usize..100,
+        ) {
+            let mut arrivals = Arrivals::new(most);
+            for start_ns in &starts {
+                arrivals.push(Request { start_ns: *start_ns, done_ns: start_ns + 7, bytes: 512, ios: 1 });
+            }
+            let (kept, width_ns) = arrivals.finish();
+            prop_assert!(kept.len() <= most);
+            prop_assert_eq!(kept.iter().map(|r| r.ios as usize).sum::<usize>(), starts.len());
+            prop_assert_eq!(kept.iter().map(|r| r.bytes as usize).sum::<usize>(), 512 * starts.len());
+            prop_assert!(kept.windows(2).all(|w| w[0].start_ns <= w[1].start_ns));
+            let cell = |ns: i64| if width_ns > 0 { ns / width_ns } else { ns };
+            for entry in &kept {
+                let own = starts.iter().filter(|s| cell(**s) == cell(entry.start_ns));
+                prop_assert_eq!(own.min(), Some(&entry.start_ns));
+            }
+        }
+    }
+}
