@@ -40,7 +40,7 @@ pub enum State {
     /// I/Os wait in the kernel's queues for longer than the device takes, while the device has room: something above it
     /// holds them back.
     ThrottledElsewhere,
-    /// Its capacity was not reached in this recording, so it is not known.
+    /// Its capacity was not seen: the load was too light, or as heavy all of the time ([`Capacity::full_percent`]).
     CapacityNotObserved,
     /// `L` and `X R` disagree by more than 5 %: I/Os are missing, or most were in flight at the edges.
     Inconsistent,
@@ -84,6 +84,8 @@ pub struct Capacity {
     pub mean_in_flight: f64,
     /// Percent of windows with I/O that lie beyond the knee.
     pub saturated_percent: Option<f64>,
+    /// Percent of windows with I/O in which the device was never idle.
+    pub full_percent: f64,
     /// Room left: `1 - X / X_max` at the mean load.
     pub headroom: Option<f64>,
     /// Without a plateau: the busiest stretch, as a lower bound of what the device can take.
@@ -151,6 +153,8 @@ pub fn capacity(load: &Load, known: &Known) -> Capacity {
     let n = busy.len().max(1) as f64;
     let mean_x = busy.iter().map(|p| p.ios_per_s).sum::<f64>() / n;
     let beyond = |k: f64| busy.iter().filter(|p| is_beyond(p, k)).count() as f64;
+    let full = busy.iter().filter(|p| p.busy_percent >= FULL_PERCENT);
+    let full_percent = 100.0 * full.count() as f64 / n;
     let models = if consistent {
         fits(&whole.bins)
     } else {
@@ -173,6 +177,7 @@ pub fn capacity(load: &Load, known: &Known) -> Capacity {
         knee_in_flight_ci: whole.knee().and_then(|_| interval(&spread, Estimate::knee)),
         mean_in_flight: busy.iter().map(|p| p.in_flight).sum::<f64>() / n,
         saturated_percent: whole.knee().map(|k| 100.0 * beyond(k) / n),
+        full_percent,
         headroom: whole.plateau.map(|x| (1.0 - mean_x / x).max(0.0)),
         served_more: unlimited.then(|| served_more(load)).flatten(),
         room: room.map(|r| Room {

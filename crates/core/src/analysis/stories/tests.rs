@@ -188,6 +188,30 @@ fn twins_without_the_culprit_have_no_story() {
 }
 
 #[test]
+fn a_program_that_lost_time_is_not_cleared() {
+    for (model, device) in devices() {
+        let shop = requests(1, "shop", Op::READ, 100.0, MS);
+        let mail = requests(101, "mail", Op::READ, 5.0, MS);
+        let served = device.serve([shop, mail, bursts(20, 2500 * MS, 5 * MS)].concat());
+        let waits = waits_of(&served);
+        let found = told(&served);
+        for who in ["shop", "mail", "backup"] {
+            let Some(cleared) = cleared(&waits, &found, Some(who.as_bytes())) else {
+                continue;
+            };
+            let has_story = found.iter().any(|s| s.victim == cleared.program);
+            let has_lost_much = 10 * cleared.excess_ns >= cleared.io_time_ns;
+            assert!(!has_story && !has_lost_much, "{model}: {cleared:?}");
+        }
+        let is_hurt = found.iter().any(|s| name(&s.victim) == "shop");
+        assert!(
+            !is_hurt || cleared(&waits, &found, Some(b"shop")).is_none(),
+            "{model}: {found:#?}"
+        );
+    }
+}
+
+#[test]
 fn on_many_servers_no_process_is_blamed() {
     let shop = requests(7, "shop", Op::READ, 2000.0, MS);
     let found = serve(&Device::fifo(32), &[shop, bursts(8, 500 * MS, 5 * MS)]);

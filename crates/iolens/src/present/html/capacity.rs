@@ -41,7 +41,7 @@ impl CapacityBlock {
 /// What to think of it, in a sentence or two.
 pub(in crate::present) fn summary(d: &DeviceDetail, times: &Times) -> String {
     let c = &d.capacity;
-    let text = state_text(c.state, d.plateau.is_some());
+    let text = state_text(c.state, d.plateau.is_some(), c.full_percent);
     let more = c.served_more.as_ref();
     let more = more.map(|s| served_more(s, times)).unwrap_or_default();
     match c.saturated_percent.filter(|p| *p > 0.0) {
@@ -53,8 +53,12 @@ pub(in crate::present) fn summary(d: &DeviceDetail, times: &Times) -> String {
     }
 }
 
-/// `is_at_bandwidth`: throughput stood at its limit in bytes for a part of the time.
-fn state_text(state: State, is_at_bandwidth: bool) -> &'static str {
+/// From this share of the windows on in which the device was never idle nobody can say that it was not at its limit.
+const MOSTLY_FULL_PERCENT: f64 = 50.0;
+
+/// `is_at_bandwidth`: throughput stood at its limit in bytes for a part of the time. `full_percent` of the windows it was never
+/// idle.
+fn state_text(state: State, is_at_bandwidth: bool, full_percent: f64) -> &'static str {
     match state {
         State::Idle => "the device was idle most of the time.",
         State::ParallelHeadroom => "the device was busy, and would serve more at once.",
@@ -67,6 +71,9 @@ fn state_text(state: State, is_at_bandwidth: bool) -> &'static str {
         }
         State::CapacityNotObserved if is_at_bandwidth => {
             "the device moved as many bytes as it can for a part of the time; its limit in I/Os a second was not reached."
+        }
+        State::CapacityNotObserved if full_percent >= MOSTLY_FULL_PERCENT => {
+            "whether the device was at its limit cannot be told: it was hardly ever idle, and its load did not vary enough."
         }
         State::CapacityNotObserved => {
             "device limit not reached in this recording (no throughput plateau)."
@@ -133,13 +140,37 @@ fn util_note(d: &DeviceDetail, meta: &RecordingMeta) -> Option<Note> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iolens_core::analysis::report::ReportBuilder;
+    use iolens_core::analysis::stream::window::Window;
+    use iolens_core::model::{DevId, Io, Op};
 
     #[test]
     fn a_device_at_its_bandwidth_is_not_said_to_have_room() {
-        let text = state_text(State::CapacityNotObserved, true);
+        let text = state_text(State::CapacityNotObserved, true, 96.0);
         assert!(text.starts_with("the device moved as many bytes as it can"));
         assert!(!text.contains("limit not reached"));
-        let text = state_text(State::CapacityNotObserved, false);
+        let text = state_text(State::CapacityNotObserved, false, 10.0);
         assert!(text.starts_with("device limit not reached"));
+    }
+
+    /// One second with a read each 100 ms, then 23 s with 64 reads in flight throughout at a device that serves 1000 a second.
+    #[test]
+    fn a_device_at_its_limit_for_most_of_the_time_is_not_said_to_be_below_it() {
+        let disk = DevId::new(8, 0);
+        let mut builder = ReportBuilder::new(Window::new(0, 24_000_000_000));
+        let mut read = |done_ns: i64, latency_ns: i64| {
+            builder.push(&Io::new(done_ns, disk, Op::READ, 4096, Some(0), latency_ns));
+        };
+        for i in 0..10 {
+            read(i * 100_000_000 + 1_000_000, 1_000_000);
+        }
+        for i in 0..23_000 {
+            read(1_001_000_000 + i * 1_000_000, 1_000_000 * (i + 1).min(64));
+        }
+        let report = builder.finish(24_000_000_000);
+        let detail = report.detail(disk).expect("I/O");
+        let text = summary(detail, &Times::relative());
+        assert!(!text.contains("not reached"), "{text}");
+        assert!(detail.capacity.full_percent > 90.0, "{:?}", detail.capacity);
     }
 }
