@@ -2,9 +2,9 @@
 //! asked for in their own way.
 
 use iolens_core::analysis::timeline::{MAX_ROWS, PlanError};
-use jiff::Timestamp;
 
 use super::escape;
+use super::times::rfc3339;
 use crate::engine::error::{DevicesOnly, Distinction, QueryError, Stretch, WindowBound};
 use crate::engine::note::Note;
 
@@ -50,12 +50,6 @@ impl Spelling {
             Spelling::Parameters => "the size limit",
         }
     }
-}
-
-/// RFC 3339 with as many digits as it takes, so that what is proposed can be typed.
-fn rfc3339(unix_ns: i64) -> String {
-    Timestamp::from_nanosecond(unix_ns.into())
-        .map_or_else(|_| unix_ns.to_string(), |t| t.to_string())
 }
 
 /// A machine may have hundreds of devices; a sentence names so many.

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::actors::{cgroup_name, file_name};
 use super::report_json::{RecordingFacts, device_name};
-use super::story_text;
+use super::story_text::{self, program_label};
 use super::times::Times;
 
 /// Who made whom wait, how, how much, and what to try.
@@ -416,11 +416,7 @@ impl StoryEntry {
 impl ProgramEntry {
     /// Its name and number, as far as they are known.
     fn label(&self) -> String {
-        let name = self.process.as_deref().unwrap_or("unknown");
-        match self.pid {
-            Some(pid) => format!("{name} ({pid})"),
-            None => name.to_owned(),
-        }
+        program_label(self.process.as_deref(), self.pid)
     }
 }
 

@@ -472,25 +472,31 @@ pub(super) fn cleared(cleared: &Cleared) -> String {
     )
 }
 
-/// `NAME (PID)`; threads of the kernel by what they do.
 fn label(program: &Program) -> String {
-    let Some(comm) = &program.comm else {
-        return match program.tgid {
-            _ if *program == Program::OTHERS => "other programs".to_owned(),
+    if *program == Program::OTHERS {
+        return "other programs".to_owned();
+    }
+    let name = program.comm.as_ref().map(|comm| comm.to_text());
+    program_label(name.as_deref(), program.tgid)
+}
+
+/// `NAME (PID)`; threads of the kernel by what they do.
+pub(super) fn program_label(name: Option<&str>, pid: Option<i32>) -> String {
+    let Some(name) = name else {
+        return match pid {
             Some(pid) => format!("process {pid}"),
             None => "an unknown process".to_owned(),
         };
     };
-    let name = comm.to_text();
     if name == "kworker" {
         return "the kernel's write-back (kworker)".to_owned();
     }
     if name.starts_with("jbd2/") {
         return format!("ext4's journal ({name})");
     }
-    match program.tgid {
+    match pid {
         Some(pid) => format!("{name} ({pid})"),
-        None => name.into_owned(),
+        None => name.to_owned(),
     }
 }
 

@@ -19,6 +19,12 @@ const MIN_UNIX_NS: i64 = 1_000_000_000 * 1_000_000_000;
 /// Digits after the second where the caller does not choose.
 const DECIMALS: usize = 3;
 
+/// RFC 3339 in UTC with as many digits as it takes, so that what is proposed can be typed.
+pub fn rfc3339(unix_ns: i64) -> String {
+    Timestamp::from_nanosecond(unix_ns.into())
+        .map_or_else(|_| unix_ns.to_string(), |t| t.to_string())
+}
+
 /// Writes the instants of one recording, which are nanoseconds since its start.
 #[derive(Debug, Clone)]
 pub struct Times {

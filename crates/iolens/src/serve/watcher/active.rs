@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use iolens_core::model::{KindName, StoredFinding};
 use iolens_core::private::Access;
 use iolens_core::store::{Recording, put_finding};
-use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::present::times::rfc3339;
 use crate::present::{escape, serve_text};
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -38,12 +38,6 @@ impl Phase {
     }
 }
 
-/// A moment as events have it; `None` beyond the years that have a date.
-pub fn rfc3339(unix_ns: i64) -> Option<String> {
-    let time = Timestamp::from_nanosecond(unix_ns.into()).ok()?;
-    Some(time.to_string())
-}
-
 /// A finding that has been reported.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActiveFinding {
@@ -61,8 +55,8 @@ pub struct ActiveFinding {
 #[derive(Serialize)]
 struct FindingEvent<'a> {
     event: &'static str,
-    start: Option<String>,
-    end: Option<String>,
+    start: String,
+    end: String,
     kind: &'a KindName,
     device: Option<&'a str>,
     severity: &'static str,

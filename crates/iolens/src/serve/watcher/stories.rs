@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use iolens_core::analysis::stories::StoryKind;
 use serde::Serialize;
 
-use super::active::{JOIN_NS, Phase, rfc3339};
+use super::active::{JOIN_NS, Phase};
 use crate::present::stories::{StoryEntry, StoryNews};
+use crate::present::times::rfc3339;
 use crate::present::{escape, serve_text};
 
 /// Stories that a look reports at most, those with most harm: a screen cannot hold more, and the API has them all.
@@ -27,8 +28,8 @@ pub struct ActiveStory {
 #[derive(Serialize)]
 struct StoryEvent<'a> {
     event: &'static str,
-    start: Option<String>,
-    end: Option<String>,
+    start: String,
+    end: String,
     id: Option<&'a str>,
     story: &'static str,
     device: &'a str,

@@ -21,7 +21,6 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use iolens_core::store::Root;
-use jiff::Timestamp;
 use serde::Serialize;
 
 use super::App;
@@ -212,12 +211,6 @@ pub fn typed(content_type: &'static str, text: impl Into<Body>) -> Response {
         .headers_mut()
         .insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
-}
-
-/// RFC 3339 in UTC, to the nanosecond.
-pub fn rfc3339(unix_ns: i64) -> String {
-    Timestamp::from_nanosecond(unix_ns.into())
-        .map_or_else(|_| unix_ns.to_string(), |t| t.to_string())
 }
 
 #[cfg(test)]

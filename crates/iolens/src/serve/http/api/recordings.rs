@@ -16,12 +16,13 @@ use super::super::endpoint::{AT, Endpoint, HOST};
 use super::super::places::Kind;
 use super::super::problem::Problem;
 use super::super::{App, SCHEMA_VERSION};
+use super::json;
 use super::params::Params;
-use super::{json, rfc3339};
 use crate::engine::TimeWindow;
 use crate::engine::caller::Caller;
 use crate::engine::note::Note;
 use crate::engine::query::{Grain, Query};
+use crate::present::times::rfc3339;
 
 /// What `/api/v1/recordings` is.
 pub static RECORDINGS: Endpoint = Endpoint {

@@ -17,13 +17,14 @@ use super::super::places::Kind;
 use super::super::problem::Problem;
 use super::super::{App, SCHEMA_VERSION};
 use super::params::Params;
-use super::{content_type, rfc3339, write_table};
+use super::{content_type, write_table};
 use crate::engine::query::Grain;
 use crate::engine::report::Limits;
 use crate::engine::{self, files};
 use crate::present::columns::{Column, Columns, TableFormat};
 use crate::present::findings as words;
 use crate::present::report_json::{self, RecordingFacts};
+use crate::present::times::rfc3339;
 
 /// What `/api/v1/findings` is.
 pub static FINDINGS: Endpoint = Endpoint {

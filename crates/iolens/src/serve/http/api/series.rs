@@ -23,14 +23,14 @@ use super::super::places::Kind;
 use super::super::problem::Problem;
 use super::super::{App, SCHEMA_VERSION};
 use super::params::Params;
-use super::{content_type, rfc3339, write_table};
+use super::{content_type, write_table};
 use crate::engine::heat::HeatPlan;
 use crate::engine::parse_duration_ns;
 use crate::engine::series::Series;
 use crate::engine::single::{NamedIo, TooMany, ios as single_ios};
 use crate::present::columns::{Column, Columns, TableFormat, Texts};
 use crate::present::series_json::SeriesColumns;
-use crate::present::times::{Clock, Times};
+use crate::present::times::{Clock, Times, rfc3339};
 use crate::present::zoom::{self, ZoomWriter};
 
 /// What `/api/v1/series` is.

@@ -15,9 +15,10 @@ use super::super::endpoint::{Endpoint, FROM, TO};
 use super::super::places::Kind;
 use super::super::problem::Problem;
 use super::super::{App, SCHEMA_VERSION};
+use super::json;
 use super::params::Params;
-use super::{json, rfc3339};
 use crate::engine::Instant;
+use crate::present::times::rfc3339;
 use crate::serve::snapshots::NoRoom;
 
 /// What `/api/v1/snapshot` is.

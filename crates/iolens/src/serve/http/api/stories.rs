@@ -13,12 +13,12 @@ use super::super::places::Kind;
 use super::super::problem::Problem;
 use super::super::{App, SCHEMA_VERSION};
 use super::params::Params;
-use super::rfc3339;
 use crate::engine;
 use crate::engine::filter::FilterPlan;
 use crate::engine::stories::PartStories;
 use crate::present::report_json::RecordingFacts;
 use crate::present::stories::{self, StoryEntry};
+use crate::present::times::rfc3339;
 
 /// What `/api/v1/stories` is.
 pub static ENDPOINT: Endpoint = Endpoint {
