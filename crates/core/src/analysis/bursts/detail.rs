@@ -351,7 +351,6 @@ pub(in crate::analysis) fn largest_alone(mut bursts: Vec<BurstDetail>) -> Vec<Bu
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::analysis::report::{Report, ReportBuilder, ReportPlan};
     use crate::analysis::stream::window::Window;
     use crate::model::{DevId, Io, Op};
