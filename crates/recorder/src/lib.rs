@@ -24,6 +24,7 @@ mod self_check;
 mod session;
 mod settings_watch;
 mod viewer;
+mod waits;
 mod wbt_watch;
 
 pub use feed::{COUNTERS_LIMIT, Feed, FeedOptions, IdleEnd, SourceChoice, Taken};

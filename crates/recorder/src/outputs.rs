@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::thread::JoinHandle;
 
 use anyhow::{Result, anyhow};
-use iolens_core::model::{Device, Io, Observation, RecorderCost, Request};
+use iolens_core::model::{Device, Io, Observation, RecorderCost, Request, WaitSums};
 use iolens_core::store::{RecordingSummary, WriterStatus};
 
 use crate::pipeline::Pipeline;
@@ -160,6 +160,19 @@ impl Outputs {
     pub fn send_devices(&mut self, devices: &[Device]) {
         let devices = devices_from(devices, self.current.from_ns);
         drop(self.current.pipeline.send_devices(devices));
+    }
+
+    /// Hands over who waited for whom, in the session's time. The recording before the one that grows has ended when its last
+    /// rows come: they belong to the beginning of the next.
+    pub fn send_waits(&mut self, mut rows: Vec<WaitSums>) {
+        let from_ns = self.current.from_ns;
+        for row in &mut rows {
+            row.at_ns = (row.at_ns - from_ns).max(0);
+            if let Some(worst) = &mut row.worst {
+                worst.done_ns = (worst.done_ns - from_ns).max(0);
+            }
+        }
+        drop(self.current.pipeline.send_waits(rows));
     }
 
     /// What is known by now of open file-level requests.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use iolens_core::model::{
-    Class, DevId, Device, Io, LossReason, Lost, Observation, RecorderCost, Request,
+    Class, DevId, Device, Io, LossReason, Lost, Observation, RecorderCost, Request, WaitSums,
 };
 use iolens_core::store::{RecordingSummary, RecordingWriter, WriterStatus};
 use iolens_observe::counters::monotonic_ns;
@@ -19,6 +19,7 @@ use crate::losses::LossTally;
 use crate::name_lookup::NameLookup;
 use crate::rollups::Rollups;
 use crate::settings_watch::{FoundGroup, SettingsWatch};
+use crate::waits::Waits;
 
 /// I/Os that may wait for the writer: about 40 MiB, a second of the fastest disks.
 const MAX_WAITING_IOS: usize = 256 * 1024;
@@ -33,6 +34,7 @@ enum Message {
     Others(Vec<Observation>),
     Devices(Vec<Device>),
     OpenRequests(Vec<Request>),
+    Waits(Vec<WaitSums>),
     Finish { end_ns: i64, cost: RecorderCost },
 }
 
@@ -80,6 +82,7 @@ impl Pipeline {
             names: NameLookup::start(),
             settings,
             rollups: rollups.then(Rollups::default),
+            waits: Waits::default(),
         };
         let writer = std::thread::Builder::new()
             .name("iolens-writer".to_owned())
@@ -154,6 +157,15 @@ impl Pipeline {
     /// The writer thread has ended.
     pub fn send_open_requests(&mut self, open: Vec<Request>) -> Result<(), WriterEnded> {
         let sent = self.sender.send(Message::OpenRequests(open)).is_ok();
+        self.delivered(sent)
+    }
+
+    /// Sends the writer rows of who waited for whom.
+    ///
+    /// # Errors
+    /// The writer thread has ended.
+    pub fn send_waits(&mut self, rows: Vec<WaitSums>) -> Result<(), WriterEnded> {
+        let sent = self.sender.send(Message::Waits(rows)).is_ok();
         self.delivered(sent)
     }
 
@@ -296,6 +308,7 @@ struct WriterThread {
     names: NameLookup,
     settings: SettingsWatch,
     rollups: Option<Rollups>,
+    waits: Waits,
 }
 
 impl WriterThread {
@@ -324,6 +337,7 @@ impl WriterThread {
                     self.writer.set_devices(devices)?;
                 }
                 Ok(Message::OpenRequests(open)) => self.writer.set_open_requests(&open)?,
+                Ok(Message::Waits(rows)) => self.waits.note(rows),
                 Ok(Message::Finish { end_ns, cost }) => {
                     let found = self.names.finish(end_ns);
                     self.note_and_push(&found)?;
@@ -346,6 +360,7 @@ impl WriterThread {
             if let Some(rollups) = &mut self.rollups {
                 rollups.tick(now_ns, &mut self.writer)?;
             }
+            self.waits.tick(now_ns, &mut self.writer)?;
             self.waiting_ios.fetch_sub(taken_ios, Ordering::Relaxed);
             let status = self.writer.status();
             self.counted.count(
@@ -361,6 +376,7 @@ impl WriterThread {
         if let Some(rollups) = self.rollups.take() {
             rollups.finish(&mut self.writer)?;
         }
+        self.waits.finish(&mut self.writer)?;
         let stored = self.writer.finish(end_ns, cost)?;
         self.counted.count(
             stored.ios_unwritten,

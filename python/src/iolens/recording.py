@@ -181,7 +181,7 @@ class Recording:
         if "end" not in self._made:
             ends = [self.meta.end_ns or 0]
             for table in TABLES if self.meta.end_ns is None else [BY_RELATION["ios"]]:
-                if table.directory not in ("rollup", "actors"):
+                if table.directory not in ("rollup", "actors", "waits"):
                     self._view(table)
                     [(found,)] = self.connection.sql(f"select max({table.time}) from {table.relation}").fetchall()
                     ends.append(found or 0)

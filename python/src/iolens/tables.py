@@ -61,6 +61,8 @@ TABLES = (
     # Ten minutes stay as long as the recording does, ten seconds go with the rollups of a second.
     _table("actors", step_s=600),
     _table("actors", relation="actors_10s", step_s=10),
+    _table("waits", step_s=600),
+    _table("waits", relation="waits_10s", step_s=10),
     _table("findings"),
 )
 

@@ -22,6 +22,7 @@ mod request;
 mod rollup;
 mod settings;
 mod stored_finding;
+mod wait_sums;
 
 pub use actor::{Actor, ActorKind, ActorSums, IoSums};
 pub(crate) use below::Below;
@@ -46,6 +47,7 @@ pub use settings::{
     BtrfsSettings, CgroupSample, MountSettings, QueueSettings, Settings, WritebackSettings,
 };
 pub use stored_finding::{KindName, Severity, StoredFinding};
+pub use wait_sums::{TimeOwner, WaitParty, WaitSums, WorstWait};
 
 /// Bytes of a kernel sector: always 512, whatever the device's block size.
 pub const SECTOR_BYTES: i64 = 512;

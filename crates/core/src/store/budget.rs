@@ -15,7 +15,7 @@ use super::removal::{drop_seconds, drop_single, drop_whole};
 use super::root::{Root, Stored};
 use super::schema::Table;
 use super::sums::parse_name;
-use super::tables::{actors, rollup};
+use super::tables::{actors, rollup, waits};
 use super::wal;
 use crate::private::{Access, PrivateDir};
 
@@ -251,14 +251,14 @@ fn on_disk(meta: &fs::Metadata) -> u64 {
     super::disk::allocated(meta.len())
 }
 
-/// Whether a file has sums that go before those of a minute: rollups of a second, actors of ten seconds.
+/// Whether a file has sums that go before those of a minute: rollups of a second, actors and waits of ten seconds.
 pub(super) fn is_fine(table: &str, name: &str) -> bool {
     let Some((step_s, _)) = parse_name(name) else {
         return false;
     };
     let is_rollup = table == rollup::TABLE.name;
-    let is_actors = table == actors::TABLE.name;
-    (is_rollup && step_s == 1) || (is_actors && step_s == 10)
+    let is_of_names = table == actors::TABLE.name || table == waits::TABLE.name;
+    (is_rollup && step_s == 1) || (is_of_names && step_s == 10)
 }
 
 #[cfg(test)]

@@ -11,12 +11,13 @@ use super::whole_file::with_file;
 use super::{sums, tables, wal};
 
 /// Tables that are written as whole files.
-pub(super) const WHOLE: [&TableDef; 7] = [
+pub(super) const WHOLE: [&TableDef; 8] = [
     &tables::rates::TABLE,
     &tables::stages::TABLE,
     &tables::cpu::TABLE,
     &tables::rollup::TABLE,
     &tables::actors::TABLE,
+    &tables::waits::TABLE,
     &tables::findings::TABLE,
     &tables::devices::TABLE,
 ];

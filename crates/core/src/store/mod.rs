@@ -8,7 +8,7 @@
 //!   io/000001.parquet ...       block I/Os, ordered by completion; one row group per file, checksummed
 //!   counters/ lost/ marks/ requests/ names/   the other tables, in the same way
 //!   rates/ cpu/ stages/         rows of imported tables and of bios in imported traces, if any
-//!   rollup/ actors/ devices/    sums per second and minute, by cause, and the devices as a table, of an always-on recorder
+//!   rollup/ actors/ waits/ devices/    sums per second and minute, by cause, and the devices as a table, of an always-on recorder
 //!   wal/io-000002.wal ...       what is in no Parquet file yet: framed, checksummed, appended
 //! ```
 //!
@@ -85,5 +85,6 @@ pub use tables::rollup::{
     write_missing_rollups,
 };
 pub use tables::stages::{read_stages, write_stages};
+pub use tables::waits::{read_waits, wait_steps, waits_until};
 pub use verify::{Verification, verify};
 pub use writer::RecordingWriter;

@@ -4,16 +4,17 @@ use std::ops::Range;
 
 use iolens_core::analysis::timeline::TimelinePlan;
 use iolens_core::analysis::waits::{
-    CountsWaits, DeviceVictims, Grouping, SubjectWaits, SubjectWaitsBuilder, Victim, WaitBin,
-    WaitBinsBuilder, WaitsBuilder,
+    CountsWaits, DeviceVictims, Grouping, SubjectWaits, SubjectWaitsBuilder, Victim, WAIT_STEPS_S,
+    WaitBin, WaitBinsBuilder, WaitsBuilder, victims_of_rows,
 };
 use iolens_core::analysis::{Part as Analysis, Window};
-use iolens_core::model::{Comm, Io, Lost};
-use iolens_core::store::IoColumns;
+use iolens_core::model::{Comm, Io, Lost, TimeOwner, WaitSums};
+use iolens_core::store::{IoColumns, read_waits, wait_steps, waits_until};
 
 use super::caller::Caller;
 use super::error::Result;
-use super::filter::IoFilter;
+use super::filter::{FilterPlan, IoFilter};
+use super::note::Note;
 use super::part::Part;
 use super::query::{Grain, Query};
 use super::{decode, window};
@@ -22,29 +23,124 @@ use super::{decode, window};
 /// were busy with when the window began.
 const LEARN_NS: i64 = 10_000_000_000;
 
+/// So many I/Os are analysed for an answer where sums are there as well: a second of a CPU.
+const MAX_ANALYSED_IOS: f64 = 2_000_000.0;
+
+/// Longer stretches are answered by the coarser sums.
+const MAX_FINER_NS: i64 = 3_600_000_000_000;
+
 /// The waits of a part of a recording.
 pub struct PartWaits {
     /// The part, with its names.
     pub part: Part,
-    /// By device, those that were asked for.
-    pub devices: Vec<DeviceVictims>,
+    /// They add up.
+    pub pieces: Vec<WaitPiece>,
 }
 
-/// The waits in the window of `query`, of each recording by itself. Devices below others count like all others.
+/// The waits of some time of a part.
+pub struct WaitPiece {
+    /// By device, those that were asked for.
+    pub devices: Vec<DeviceVictims>,
+    /// From sums: how a device serves is not known.
+    pub is_of_sums: bool,
+}
+
+/// The waits in the window of `query`, of each recording by itself. Devices below others count like all others. Sums answer
+/// where single I/Os are gone or very many.
 ///
 /// # Errors
-/// No recording holds the time, its single I/Os are gone, or it cannot be read.
+/// No recording holds the time, its single I/Os are gone and there are no sums, or it cannot be read.
 pub fn waits(query: &Query<'_>, grouping: Grouping) -> Result<Vec<PartWaits>> {
+    // Sums know neither files nor a choice of I/Os.
+    let is_of_all = query.ios.is_none_or(FilterPlan::is_all);
+    let grain = match (grouping, is_of_all) {
+        (Grouping::Process | Grouping::Cgroup, true) => Grain::Recording,
+        _ => Grain::Analysis,
+    };
     let mut all = Vec::new();
-    for part in query.parts(Grain::Analysis)?.parts {
-        let mut devices = of_part(&part, grouping, query.caller)?;
-        devices.retain(|d| part.filter.devices.has(d.dev));
-        if part.recording.hides_names() {
-            devices.iter_mut().for_each(DeviceVictims::hide_names);
-        }
-        all.push(PartWaits { part, devices });
+    for part in query.parts(grain)?.parts {
+        all.push(match grain {
+            Grain::Recording => of_sums_or_ios(part, grouping, query.caller)?,
+            _ => of_ios(part, grouping, query.caller)?,
+        });
     }
     Ok(all)
+}
+
+fn of_ios(part: Part, grouping: Grouping, caller: &Caller) -> Result<PartWaits> {
+    let devices = of_part(&part, grouping, caller)?;
+    let piece = shown(&part, devices, false);
+    Ok(PartWaits {
+        part,
+        pieces: vec![piece],
+    })
+}
+
+/// What `part` shows of the waits in it.
+fn shown(part: &Part, mut devices: Vec<DeviceVictims>, is_of_sums: bool) -> WaitPiece {
+    devices.retain(|d| part.filter.devices.has(d.dev));
+    if part.recording.hides_names() {
+        devices.iter_mut().for_each(DeviceVictims::hide_names);
+    }
+    WaitPiece {
+        devices,
+        is_of_sums,
+    }
+}
+
+/// Of the sums as far as they reach, if they are there and single I/Os are not or are too many; of single I/Os after them.
+fn of_sums_or_ios(part: Part, grouping: Grouping, caller: &Caller) -> Result<PartWaits> {
+    let range = part.range.clone();
+    let length_ns = range.end - range.start;
+    let ios = length_ns as f64 * window::ios_per_ns(&part.recording);
+    let has_all_ios = window::kept_from(&part.recording, &range) == range.start;
+    let step_s = wait_step(&part, length_ns)?;
+    let Some(step_s) = step_s.filter(|_| !has_all_ios || ios > MAX_ANALYSED_IOS) else {
+        return of_ios(part.for_analysis(caller)?, grouping, caller);
+    };
+    let until_ns = waits_until(part.recording.path(), step_s)?;
+    let step_ns = i64::from(step_s) * 1_000_000_000;
+    let slots = range.start.div_euclid(step_ns) * step_ns..range.end.min(until_ns);
+    let mut rows = Vec::new();
+    let mut add = |row: WaitSums| rows.push(row);
+    let damage = read_waits(part.recording.path(), step_s, slots, &mut add)?;
+    caller.damage(&damage);
+    caller.check()?;
+    caller.note(Note::WaitsOfSums(step_s));
+    if grouping == Grouping::Cgroup {
+        rows.iter_mut().for_each(by_cgroup);
+    }
+    let mut pieces = vec![shown(&part, victims_of_rows(rows), true)];
+    let mut part = part.described(caller)?;
+    if until_ns < range.end {
+        part.range.start = until_ns.max(range.start);
+        let newest = of_part(&part, grouping, caller)?;
+        pieces.push(shown(&part, newest, false));
+        part.range.start = range.start;
+    }
+    Ok(PartWaits { part, pieces })
+}
+
+/// The step of the sums that answer about so much time, if there are any.
+fn wait_step(part: &Part, length_ns: i64) -> Result<Option<i32>> {
+    let steps = wait_steps(part.recording.path())?;
+    let is_fine = |step: &&i32| length_ns <= MAX_FINER_NS || **step > WAIT_STEPS_S[0];
+    let chosen = steps.iter().find(is_fine).or(steps.last());
+    Ok(chosen.copied())
+}
+
+/// Takes the processes of a control group together.
+fn by_cgroup(row: &mut WaitSums) {
+    let culprit = row.culprit.iter_mut();
+    for party in culprit.chain([&mut row.victim]) {
+        party.comm = None;
+        party.tgid = None;
+    }
+    // What waited behind another process of the same group waited behind its own.
+    if row.culprit == Some(row.victim) {
+        row.cause = TimeOwner::Own;
+        row.culprit = None;
+    }
 }
 
 /// The waits of a part by time.

@@ -316,6 +316,9 @@ pub fn note(note: &Note, spelling: Spelling) -> String {
         Note::ActorsOfSums(step_s) => format!(
             "{REMOVED}; sums of {step_s} s are left, each of the 20 with most I/O time and of all others together"
         ),
+        Note::WaitsOfSums(step_s) => format!(
+            "waits are sums of {step_s} s, each of the 20 groups that lost most and of all others together"
+        ),
         Note::NoWaits => "there are no single I/Os of this time, of which it could be said what they waited for".to_owned(),
         Note::FindingsOfThen => "the size limit removed I/Os of this time; findings of then are those that were reported while it was recorded".to_owned(),
         Note::FindingsOfMany => "of so many I/Os findings are those that were reported while it was recorded; report analyses all of them".to_owned(),

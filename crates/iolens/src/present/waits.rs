@@ -29,8 +29,8 @@ const MAX_CAUSES: usize = 20;
 pub struct WaitEntry {
     /// Its name.
     device: String,
-    /// How the device serves several I/Os, as far as its waits show it.
-    service: Service,
+    /// How the device serves several I/Os, as far as its waits show it; `null` where only sums are left.
+    service: Option<Service>,
     /// Whose I/Os these are.
     victim: GroupEntry,
     /// Completed I/Os.
@@ -105,7 +105,7 @@ pub struct OtherWaits {
 /// A victim on its device.
 struct Placed<'a> {
     dev: DevId,
-    service: Service,
+    service: Option<Service>,
     victim: &'a Victim,
 }
 
@@ -123,7 +123,7 @@ pub struct WaitsBlock {
 fn placed(dev: DevId, service: Service, victims: &[Victim]) -> impl Iterator<Item = Placed<'_>> {
     victims.iter().map(move |victim| Placed {
         dev,
-        service,
+        service: Some(service),
         victim,
     })
 }
@@ -153,6 +153,13 @@ impl WaitsBlock {
     /// Of one recording.
     pub fn of(waits: &[DeviceVictims], meta: &RecordingMeta, names: &Names) -> WaitsBlock {
         WaitsBlock::of_victims(&ordered(waits), MAX_ENTRIES, meta, names)
+    }
+
+    /// Of sums, of which it is not known how the devices serve.
+    pub fn of_sums(waits: &[DeviceVictims], meta: &RecordingMeta, names: &Names) -> WaitsBlock {
+        let mut victims = ordered(waits);
+        victims.iter_mut().for_each(|placed| placed.service = None);
+        WaitsBlock::of_victims(&victims, MAX_ENTRIES, meta, names)
     }
 
     /// Of one interval, by device.
@@ -230,7 +237,7 @@ impl WaitEntry {
             self.worst_at_s = later.worst_at_s;
             self.worst_undisturbed_us = later.worst_undisturbed_us;
         }
-        self.service = later.service;
+        self.service = later.service.or(self.service);
         self.ios += later.ios;
         self.delayed_ios += later.delayed_ios;
         self.io_time_s += later.io_time_s;

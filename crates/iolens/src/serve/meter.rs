@@ -4,12 +4,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use anyhow::{Context as _, Result};
-use iolens_core::analysis::waits::{WaitBinsBuilder, WaitTotals};
-use iolens_core::model::{CallHistogram, Class, DevId, Device, Io};
+use iolens_core::analysis::waits::{
+    WAIT_STEPS_S, WaitBin, WaitBinsBuilder, WaitTotals, coarser_waits, wait_rows,
+};
+use iolens_core::model::{CallHistogram, Class, DevId, Device, Io, WaitSums};
 use iolens_recorder::{Seen, View};
 
 use super::live::{InFlight, Live};
@@ -56,8 +59,9 @@ pub struct DeviceTotals {
     pub in_flight_ns: i128,
 }
 
+const SECOND_NS: i64 = 1_000_000_000;
 /// Waits are added up in intervals of this length.
-const WAITS_STEP_NS: i64 = 1_000_000_000;
+const WAITS_STEP_NS: i64 = SECOND_NS;
 
 /// All of it.
 #[derive(Debug, Clone, Default)]
@@ -80,11 +84,15 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Looks at what comes through `view` until the session ends.
+    /// Looks at what comes through `view` until the session ends; rows of who waited for whom go to `rows`.
     ///
     /// # Errors
     /// No thread could be started.
-    pub fn start(view: View, mut live: Live) -> Result<(Arc<Meter>, JoinHandle<()>)> {
+    pub fn start(
+        view: View,
+        mut live: Live,
+        rows: Sender<Vec<WaitSums>>,
+    ) -> Result<(Arc<Meter>, JoinHandle<()>)> {
         let missed_ios = Arc::clone(&view.missed_ios);
         let meter = Arc::new(Meter {
             totals: Mutex::default(),
@@ -93,13 +101,14 @@ impl Meter {
         let own = Arc::clone(&meter);
         let thread = std::thread::Builder::new().name("iolens-meter".to_owned());
         let work = move || {
-            let mut waits = WaitBinsBuilder::running(WAITS_STEP_NS);
+            let mut waits = WaitTable::new(rows);
             for mut look in &view.seen {
                 let in_flight = live.update(&look);
                 own.add(&mut look, &in_flight);
                 own.add_waits(&mut waits, &look);
                 view.give_back(look);
             }
+            own.add_rest(waits);
         };
         Ok((
             meter,
@@ -139,23 +148,107 @@ impl Meter {
 }
 
 impl Meter {
-    fn add_waits(&self, waits: &mut WaitBinsBuilder, seen: &Seen) {
+    fn add_waits(&self, waits: &mut WaitTable, seen: &Seen) {
         for io in &seen.ios {
-            waits.push(io);
+            waits.builder.push(io);
         }
         for lost in &seen.lost {
-            waits.lost(lost);
+            waits.builder.lost(lost);
         }
         let Some(complete_to_ns) = seen.complete_to_ns else {
             return;
         };
-        let over = waits.take_until(complete_to_ns);
-        if over.is_empty() {
+        let over = waits.builder.take_until(complete_to_ns);
+        self.count_waits(&over);
+        waits.push(over);
+    }
+
+    /// The session has ended.
+    fn add_rest(&self, mut waits: WaitTable) {
+        let ended = WaitBinsBuilder::running(WAITS_STEP_NS);
+        let rest = std::mem::replace(&mut waits.builder, ended).finish();
+        self.count_waits(&rest);
+        waits.push(rest);
+        waits.close();
+    }
+
+    fn count_waits(&self, bins: &[WaitBin]) {
+        if bins.is_empty() {
             return;
         }
         let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
-        for bin in &over {
+        for bin in bins {
             totals.waits.add(bin);
+        }
+    }
+}
+
+/// Makes rows of intervals: of ten seconds, and of those of ten minutes.
+#[derive(Debug)]
+struct WaitTable {
+    builder: WaitBinsBuilder,
+    /// Of the slot that is open.
+    bins: Vec<WaitBin>,
+    slot_from_ns: i64,
+    /// Of the coarser slot that is open.
+    finer: Vec<WaitSums>,
+    coarser_from_ns: i64,
+    rows: Sender<Vec<WaitSums>>,
+}
+
+impl WaitTable {
+    fn new(rows: Sender<Vec<WaitSums>>) -> WaitTable {
+        WaitTable {
+            builder: WaitBinsBuilder::running(WAITS_STEP_NS),
+            bins: Vec::new(),
+            slot_from_ns: 0,
+            finer: Vec::new(),
+            coarser_from_ns: 0,
+            rows,
+        }
+    }
+
+    /// Takes intervals of a second, by time.
+    fn push(&mut self, bins: Vec<WaitBin>) {
+        let slot_ns = i64::from(WAIT_STEPS_S[0]) * SECOND_NS;
+        for bin in bins {
+            // What comes late belongs to the slot that is open.
+            let from_ns = bin.from_ns.div_euclid(slot_ns) * slot_ns;
+            if from_ns > self.slot_from_ns {
+                self.close_slot();
+                self.slot_from_ns = from_ns;
+            }
+            self.bins.push(bin);
+        }
+    }
+
+    fn close_slot(&mut self) {
+        let rows = wait_rows(&self.bins, WAIT_STEPS_S[0], self.slot_from_ns);
+        self.bins.clear();
+        let coarser_ns = i64::from(WAIT_STEPS_S[1]) * SECOND_NS;
+        let from_ns = self.slot_from_ns.div_euclid(coarser_ns) * coarser_ns;
+        if from_ns > self.coarser_from_ns {
+            self.close_coarser();
+            self.coarser_from_ns = from_ns;
+        }
+        self.finer.extend_from_slice(&rows);
+        self.send(rows);
+    }
+
+    fn close_coarser(&mut self) {
+        let finer = std::mem::take(&mut self.finer);
+        self.send(coarser_waits(&finer, WAIT_STEPS_S[1]));
+    }
+
+    fn close(mut self) {
+        self.close_slot();
+        self.close_coarser();
+    }
+
+    fn send(&self, rows: Vec<WaitSums>) {
+        if !rows.is_empty() {
+            // A recorder that has ended stores none.
+            drop(self.rows.send(rows));
         }
     }
 }
@@ -180,13 +273,15 @@ mod tests {
     use super::*;
     use iolens_core::model::Op;
     use iolens_recorder::view;
+    use std::sync::mpsc::channel;
 
     const S: i64 = 1_000_000_000;
 
     #[test]
     fn sums_are_those_of_all_ios_and_busy_time_is_exact() {
         let (mut viewer, view) = view();
-        let (meter, thread) = Meter::start(view, Live::new(0)).unwrap();
+        let (rows, waits) = channel();
+        let (meter, thread) = Meter::start(view, Live::new(0), rows).unwrap();
         let dev = DevId::new(8, 0);
         viewer.devices(&[Device::named("sda", dev)]);
         // Two at a time, 10 ms every 50 ms, the second from the middle of the first on.
@@ -233,6 +328,14 @@ mod tests {
         );
         assert!(device.classes[Class::Flush as usize].is_none());
         assert_eq!(device.busy_ns, 80 * 15_000_000);
+        // All I/O time is in the table, once for each step.
+        let rows: Vec<WaitSums> = waits.into_iter().flatten().collect();
+        for step_s in WAIT_STEPS_S {
+            let own: Vec<_> = rows.iter().filter(|r| r.step_s == step_s).collect();
+            let time_ns: i64 = own.iter().map(|r| r.ns).sum();
+            assert_eq!(time_ns, 160 * 10_000_000, "{step_s} s");
+            assert!(own.iter().all(|r| r.at_ns == 0), "{own:?}");
+        }
         assert_eq!(device.in_flight_ns, 80 * 20_000_000);
     }
 }

@@ -22,11 +22,12 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel, sync_channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use iolens_core::model::Mark;
+use iolens_core::model::{Mark, WaitSums};
 use iolens_core::private::Access;
 use iolens_observe::topology::{Host, Topology, return_freed_memory};
 use iolens_recorder::{Session, SessionOptions, view};
@@ -160,6 +161,7 @@ impl Service {
             Arc::clone(&health),
         );
         let mut supervisor = Supervisor::ready();
+        let mut waits = Vec::new();
         loop {
             let (mut turn, mut remark, mut at_ns) = (Turn::Record, None, 0);
             session.run(|progress| {
@@ -175,8 +177,13 @@ impl Service {
                     .store(progress.ios, Ordering::Relaxed);
                 turn = rotation.look(progress);
                 remark = beside.marks.try_recv().ok();
-                signals.caught() > 0 || turn == Turn::Rotate || remark.is_some()
+                waits.extend(beside.waits.try_iter().flatten());
+                signals.caught() > 0
+                    || turn == Turn::Rotate
+                    || remark.is_some()
+                    || !waits.is_empty()
             })?;
+            session.store_waits(std::mem::take(&mut waits));
             if let Some(text) = &remark {
                 session.mark(Mark::REMARK, text);
             }
@@ -189,11 +196,19 @@ impl Service {
         }
         supervisor.stopping();
         let Beside {
-            watcher, freezer, ..
+            watcher,
+            freezer,
+            waits: last_waits,
+            meter_thread,
+            ..
         } = beside;
         let stop = Instant::now() + STOP_TIME;
         deadline::end_all();
         let watcher = watcher.end(stop);
+        session.stop_showing();
+        // Its last rows come before the recording ends. A thread that panicked has none.
+        drop(meter_thread.join());
+        session.store_waits(last_waits.try_iter().flatten().collect());
         let outcome = session.finish()?;
         drop(server);
         eprint!("{}", serve_text::ended(&outcome.progress, &outcome.path));
@@ -224,7 +239,8 @@ impl Service {
         let (sender, marks) = sync_channel(MAX_MARKS);
         let live = Live::new(session.start_unix_ns());
         let rows = live.feed();
-        let (meter, _ends_with_the_session) = Meter::start(view, live)?;
+        let (wait_rows, waits) = channel();
+        let (meter, meter_thread) = Meter::start(view, live, wait_rows)?;
         session.show_to(viewer);
         let freezer = Freezer::start(self.freeze.clone(), &self.root, directory, self.access)?;
         let freeze = freezer.as_ref().map(Freezer::feed);
@@ -252,6 +268,8 @@ impl Service {
         Ok((
             Beside {
                 marks,
+                waits,
+                meter_thread,
                 watcher,
                 freezer,
             },
@@ -327,6 +345,10 @@ fn ends_by(deadline: Instant, work: impl FnOnce() + Send + 'static) -> Result<bo
 /// What the recorder's loop has of those that look at the recording.
 struct Beside {
     marks: Receiver<String>,
+    /// Rows of who waited for whom, for the recording.
+    waits: Receiver<Vec<WaitSums>>,
+    /// Ends with what it is shown.
+    meter_thread: JoinHandle<()>,
     watcher: Watcher,
     freezer: Option<Freezer>,
 }

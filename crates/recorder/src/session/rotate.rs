@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use iolens_core::model::{Device, RecordingMeta};
+use iolens_core::model::{Device, RecordingMeta, WaitSums};
 use iolens_core::store::{RecordingWriter, Root, WriterOptions};
 use iolens_observe::counters::monotonic_ns;
 use iolens_observe::topology::{Host, own_cost, wall_clock_ns};
@@ -90,6 +90,18 @@ impl Session {
     pub fn show_to(&mut self, mut viewer: Viewer) {
         viewer.devices(&self.known);
         self.viewer = Some(viewer);
+    }
+
+    /// Shows no more: the viewer ends when it has seen all.
+    pub fn stop_showing(&mut self) {
+        self.viewer = None;
+    }
+
+    /// Keeps rows of who waited for whom, in the session's time.
+    pub fn store_waits(&mut self, rows: Vec<WaitSums>) {
+        if !rows.is_empty() {
+            self.outputs.send_waits(rows);
+        }
     }
 
     /// Unix time at which the session began, by the clock as it is now.

@@ -23,6 +23,7 @@ pub mod profiles;
 mod singles;
 pub mod stretches;
 mod subjects;
+mod table;
 mod totals;
 mod victims;
 
@@ -44,7 +45,10 @@ use groups::{Groups, MAX_PROCESSES};
 pub use profiles::Profile;
 pub use singles::{IoWait, IoWaitsBuilder};
 pub use subjects::{SubjectWaits, SubjectWaitsBuilder};
-pub use totals::{OwnedTime, TimeOwner, WaitTotals};
+pub use table::{WAIT_STEPS_S, coarser_waits, victims_of_rows, wait_rows};
+pub use totals::{OwnedTime, WaitTotals};
+
+pub use crate::model::TimeOwner;
 use victims::Sums;
 pub use victims::{Behind, Victim, Worst};
 

@@ -3,10 +3,10 @@
 use super::attribution::{Attribution, WaitMeasure};
 use super::device::{Pending, Wait};
 use super::groups::{Group, Grouping};
-use super::totals::{OwnedTime, TimeOwner};
+use super::totals::OwnedTime;
 use crate::analysis::report::streams::Part;
 use crate::analysis::stream::window::Window;
-use crate::model::{Io, Lost};
+use crate::model::{Io, Lost, TimeOwner};
 
 /// Where the time of one I/O went. The parts add up to its latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

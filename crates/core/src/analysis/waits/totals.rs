@@ -5,48 +5,7 @@ use std::collections::BTreeMap;
 use super::bins::WaitBin;
 use super::device::Wait;
 use super::victims::Victim;
-use crate::model::{Class, DevId};
-
-/// Who owns a part of an I/O's latency.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TimeOwner {
-    /// No other I/O: it takes so long undisturbed.
-    Undisturbed,
-    /// I/Os of the same group, which is a process with one class and one origin.
-    Own,
-    /// I/Os of other groups.
-    Others,
-    /// A queue above the driver while the device had room.
-    Held,
-    /// The device itself.
-    Device,
-    /// Not known: I/Os are missing.
-    Unknown,
-}
-
-impl TimeOwner {
-    /// All of them.
-    pub const ALL: [TimeOwner; 6] = [
-        TimeOwner::Undisturbed,
-        TimeOwner::Own,
-        TimeOwner::Others,
-        TimeOwner::Held,
-        TimeOwner::Device,
-        TimeOwner::Unknown,
-    ];
-
-    /// Its name, for documents and labels.
-    pub fn name(self) -> &'static str {
-        match self {
-            TimeOwner::Undisturbed => "undisturbed",
-            TimeOwner::Own => "own",
-            TimeOwner::Others => "others",
-            TimeOwner::Held => "held",
-            TimeOwner::Device => "device",
-            TimeOwner::Unknown => "unknown",
-        }
-    }
-}
+use crate::model::{Class, DevId, TimeOwner};
 
 /// I/O time by the owner of each part of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

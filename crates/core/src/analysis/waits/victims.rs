@@ -2,7 +2,7 @@
 
 use super::device::Wait;
 use super::groups::Group;
-use super::totals::TimeOwner;
+use crate::model::TimeOwner;
 
 /// Time that I/Os of one group waited behind those of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,18 +190,22 @@ impl Victim {
                 self.own_ns += ns;
                 continue;
             }
-            match self.behind.iter_mut().find(|b| b.group == group) {
-                Some(behind) => {
-                    behind.ns += ns;
-                    behind.ios += ios;
-                }
-                None => self.behind.push(Behind {
-                    group,
-                    ns: *ns,
-                    ios: *ios,
-                }),
-            }
+            self.add_behind(Behind {
+                group,
+                ns: *ns,
+                ios: *ios,
+            });
         }
         self.worst.keep_worse(&sums.worst);
+    }
+
+    pub(super) fn add_behind(&mut self, more: Behind) {
+        match self.behind.iter_mut().find(|b| b.group == more.group) {
+            Some(behind) => {
+                behind.ns += more.ns;
+                behind.ios += more.ios;
+            }
+            None => self.behind.push(more),
+        }
     }
 }

@@ -91,10 +91,11 @@ pub(super) mod rates;
 pub(super) mod requests;
 pub(super) mod rollup;
 pub(super) mod stages;
+pub(super) mod waits;
 
 /// Every table, in the order of `docs/recording-format.md`.
 #[cfg(test)]
-pub(super) const ALL: [&super::schema::TableDef; 15] = [
+pub(super) const ALL: [&super::schema::TableDef; 16] = [
     &io::TABLE,
     &counters::TABLE,
     &lost::TABLE,
@@ -108,6 +109,7 @@ pub(super) const ALL: [&super::schema::TableDef; 15] = [
     &cpu::TABLE,
     &rollup::TABLE,
     &actors::TABLE,
+    &waits::TABLE,
     &findings::TABLE,
     &devices::TABLE,
 ];

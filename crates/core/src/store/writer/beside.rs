@@ -10,8 +10,9 @@ use super::super::tables::actors::{self, encode_actors};
 use super::super::tables::devices::{self, DEVICES_FILE, encode_devices};
 use super::super::tables::findings::bytes_on_disk;
 use super::super::tables::rollup::{self, encode_rollups};
+use super::super::tables::waits::{self, encode_waits};
 use super::RecordingWriter;
-use crate::model::{ActorSums, Rollup};
+use crate::model::{ActorSums, Rollup, WaitSums};
 
 impl RecordingWriter {
     /// Writes rollups of one step, ordered by time, as a file of their own; `false` if there is no room for it now.
@@ -33,6 +34,17 @@ impl RecordingWriter {
         let encoded = (!rows.is_empty()).then(|| encode_actors(rows));
         encoded.map_or(Ok(true), |bytes| {
             self.write_sums(actors::TABLE.name, step_s, bytes)
+        })
+    }
+
+    /// The same of waits.
+    ///
+    /// # Errors
+    /// As [`RecordingWriter::write_rollups`].
+    pub fn write_waits(&mut self, step_s: i32, rows: &[WaitSums]) -> Result<bool, StoreError> {
+        let encoded = (!rows.is_empty()).then(|| encode_waits(rows));
+        encoded.map_or(Ok(true), |bytes| {
+            self.write_sums(waits::TABLE.name, step_s, bytes)
         })
     }
 

@@ -1143,6 +1143,85 @@ fn waits_stories_and_actors_of_some_ios_are_of_these_alone() {
 }
 
 #[test]
+fn waits_of_what_the_size_limit_removed_are_those_of_the_table() {
+    use iolens_core::analysis::Window;
+    use iolens_core::analysis::waits::{Grouping, WaitBinsBuilder, wait_rows};
+    use iolens_core::model::{LossReason, Lost, Observation};
+
+    let dir = tempfile::tempdir().unwrap();
+    record_shop(dir.path(), 0);
+    let app = Arc::new(App::new(
+        dir.path().to_owned(),
+        Arc::default(),
+        Rules::default(),
+    ));
+    let target = format!("/api/v1/waits?from={}&to={}", at(0), at(60));
+    let (_, of_ios) = get(&app, &target);
+    let path = dir
+        .path()
+        .join(Root::host_directory("h"))
+        .join(Root::recording_directory(EPOCH));
+    let recording = iolens_core::store::Recording::open(&path).unwrap();
+    let mut builder = WaitBinsBuilder::new(Window::OPEN, Grouping::Process, 0, S);
+    for ios in recording.ios(0..i64::MAX, iolens_core::store::IoColumns::ALL) {
+        ios.unwrap().iter().for_each(|io| builder.push(io));
+    }
+    let mut rows = Vec::new();
+    for slot in builder
+        .finish()
+        .chunk_by(|a, b| a.from_ns / (10 * S) == b.from_ns / (10 * S))
+    {
+        rows.extend(wait_rows(slot, 10, slot[0].from_ns / (10 * S) * (10 * S)));
+    }
+
+    // The same recording without its I/Os.
+    let removed = tempfile::tempdir().unwrap();
+    let host = removed.path().join(Root::host_directory("h"));
+    std::fs::create_dir_all(&host).unwrap();
+    let path = host.join(Root::recording_directory(EPOCH));
+    let meta = recording.meta().clone();
+    let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
+    assert!(writer.write_waits(10, &rows).unwrap());
+    writer
+        .push(&Observation::Lost(Lost {
+            to_ns: 60 * S,
+            ..Lost::somewhere(0, 60 * S, LossReason::Retention)
+        }))
+        .unwrap();
+    writer.finish(60 * S, RecorderCost::default()).unwrap();
+    let app = Arc::new(App::new(
+        removed.path().to_owned(),
+        Arc::default(),
+        Rules::default(),
+    ));
+    let (status, of_table) = get(&app, &target);
+    assert_eq!(status, 200, "{of_table}");
+    let number = |document: &Value, key: &str| document["waits"][0][key].as_f64().unwrap();
+    for key in [
+        "ios",
+        "delayed_ios",
+        "io_time_s",
+        "undisturbed_s",
+        "device_s",
+        "worst_us",
+    ] {
+        let difference = number(&of_table, key) - number(&of_ios, key);
+        assert!(difference.abs() < 1e-6, "{key}: {of_table} {of_ios}");
+    }
+    assert_eq!(of_table["waits"][0]["victim"], of_ios["waits"][0]["victim"]);
+    let behind = |document: &Value| document["waits"][0]["behind"][0].clone();
+    assert_eq!(behind(&of_table)["process"], behind(&of_ios)["process"]);
+    assert_eq!(behind(&of_table)["ios"], behind(&of_ios)["ios"]);
+    assert_eq!(of_table["waits"][0]["service"], Value::Null);
+    assert!(
+        of_table["notes"][0]
+            .as_str()
+            .unwrap()
+            .contains("sums of 10 s")
+    );
+}
+
+#[test]
 fn each_io_says_what_it_waited_for() {
     let dir = tempfile::tempdir().unwrap();
     record_shop(dir.path(), 0);

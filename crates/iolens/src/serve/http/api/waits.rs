@@ -177,9 +177,15 @@ fn together(parts: &[PartWaits]) -> WaitsBlock {
     let first_ns = parts.first().map_or(0, start_unix_ns);
     let mut all = WaitsBlock::default();
     for part in parts {
-        let own = WaitsBlock::of(&part.devices, part.part.recording.meta(), &part.part.names);
         let later_ns = start_unix_ns(part).saturating_sub(first_ns);
-        all.add(own, later_ns as f64 / 1e9);
+        let meta = part.part.recording.meta();
+        for piece in &part.pieces {
+            let block = match piece.is_of_sums {
+                true => WaitsBlock::of_sums(&piece.devices, meta, &part.part.names),
+                false => WaitsBlock::of(&piece.devices, meta, &part.part.names),
+            };
+            all.add(block, later_ns as f64 / 1e9);
+        }
     }
     all
 }

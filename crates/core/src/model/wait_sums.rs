@@ -1,0 +1,119 @@
+//! Who waited for whom in ten seconds or ten minutes: what answers when single I/Os must go.
+
+use super::{Class, Comm, DevId, Origin};
+
+/// Who owns a part of an I/O's latency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TimeOwner {
+    /// Nobody: it takes so long undisturbed.
+    Undisturbed,
+    /// I/Os of the same group, which is a process with one class and one origin.
+    Own,
+    /// I/Os of other groups.
+    Others,
+    /// A queue above the driver while the device had room.
+    Held,
+    /// The device itself.
+    Device,
+    /// Not known: I/Os are missing.
+    Unknown,
+}
+
+impl TimeOwner {
+    /// All of them.
+    pub const ALL: [TimeOwner; 6] = [
+        TimeOwner::Undisturbed,
+        TimeOwner::Own,
+        TimeOwner::Others,
+        TimeOwner::Held,
+        TimeOwner::Device,
+        TimeOwner::Unknown,
+    ];
+
+    /// Its name, for documents, labels and recordings.
+    pub fn name(self) -> &'static str {
+        match self {
+            TimeOwner::Undisturbed => "undisturbed",
+            TimeOwner::Own => "own",
+            TimeOwner::Others => "others",
+            TimeOwner::Held => "held",
+            TimeOwner::Device => "device",
+            TimeOwner::Unknown => "unknown",
+        }
+    }
+
+    /// The cause of this name.
+    pub fn from_name(name: &[u8]) -> Option<TimeOwner> {
+        TimeOwner::ALL
+            .into_iter()
+            .find(|cause| cause.name().as_bytes() == name)
+    }
+}
+
+/// Whose I/Os waited, or were waited for. `None` inside: the source could not tell, or (the number) there are several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WaitParty {
+    /// All that have no row of their own, together; then all else but the class is not known.
+    pub is_others: bool,
+    /// Number of the process.
+    pub tgid: Option<i32>,
+    /// Its name.
+    pub comm: Option<Comm>,
+    /// Its control group.
+    pub cgroup: Option<i64>,
+    /// Class of the I/Os.
+    pub class: Class,
+    /// How they came to be.
+    pub origin: Origin,
+}
+
+impl WaitParty {
+    /// All further ones of a class.
+    pub fn others(class: Class) -> WaitParty {
+        WaitParty {
+            is_others: true,
+            tgid: None,
+            comm: None,
+            cgroup: None,
+            class,
+            origin: Origin::Unknown,
+        }
+    }
+}
+
+/// I/O time of one group of I/Os on one device that has one owner, over the I/Os that completed in one slot. Rows of one key
+/// may be several: they add up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WaitSums {
+    /// Length of the slot in seconds.
+    pub step_s: i32,
+    /// Its beginning, in nanoseconds since the recording's start.
+    pub at_ns: i64,
+    /// The device.
+    pub dev: DevId,
+    /// Whose I/O time.
+    pub victim: WaitParty,
+    /// What owns it.
+    pub cause: TimeOwner,
+    /// Of [`TimeOwner::Others`]: who.
+    pub culprit: Option<WaitParty>,
+    /// The time.
+    pub ns: i64,
+    /// Of [`TimeOwner::Undisturbed`] all I/Os of the victim, of [`TimeOwner::Others`] those that waited; else not counted.
+    pub ios: Option<i64>,
+    /// Of all of the victim, in its row of [`TimeOwner::Undisturbed`]: I/Os that took more than twice their undisturbed latency.
+    pub delayed_ios: Option<i64>,
+    /// There, too: the longest wait.
+    pub worst: Option<WorstWait>,
+}
+
+/// The longest wait beyond the undisturbed latency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorstWait {
+    /// When that I/O completed, in nanoseconds since the recording's start.
+    pub done_ns: i64,
+    /// Its latency.
+    pub latency_ns: i64,
+    /// What it takes undisturbed.
+    pub undisturbed_ns: i64,
+}

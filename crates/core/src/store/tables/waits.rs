@@ -1,0 +1,246 @@
+//! Who waited for whom, as tables: `waits/10s-NNNNNN.parquet`, `waits/600s-NNNNNN.parquet`.
+
+use std::ops::Range;
+use std::path::Path;
+
+use parquet::errors::ParquetError;
+use parquet::file::reader::RowGroupReader;
+
+use crate::model::{Class, Comm, DevId, Origin, TimeOwner, WaitParty, WaitSums, WorstWait};
+use crate::store::cell::Text;
+use crate::store::whole_file::{encode, missing, read_group, rows_of};
+use crate::store::{StoreError, sums};
+
+table! {
+    whole "waits" of WaitSums, by at_ns;
+
+    /// length of the slot: 10 or 600 seconds
+    step_s: i32 = |r| r.step_s;
+
+    /// its beginning; the table's time
+    at_ns: i64 = |r| r.at_ns;
+
+    /// device number
+    dev: i32 = |r| r.dev.0;
+
+    /// whose I/O time: 1: of all that have no row of their own, together; else 0
+    others: i32 = |r| i32::from(r.victim.is_others);
+
+    /// the process's name; null if it is not known, and of others
+    name: Option<Text> = |r| r.victim.comm;
+
+    /// its number; null too if there are several
+    tgid: Option<i32> = |r| r.victim.tgid;
+
+    /// its control group
+    cgroup: Option<i64> = |r| r.victim.cgroup;
+
+    /// `read`, `write`, `discard` or `flush`
+    class: Text = |r| r.victim.class;
+
+    /// how the I/Os came to be, as in `io`
+    origin: i32 = |r| r.victim.origin.code();
+
+    /// what owns the time: `undisturbed`, `own`, `others`, `held`, `device` or `unknown`
+    cause: Text = |r| r.cause.name();
+
+    /// of `others`, as the next ones: 1: behind all that have no row of their own, together; else 0
+    culprit_others: Option<i32> = |r| r.culprit.map(|c| i32::from(c.is_others));
+
+    /// the process behind which was waited
+    culprit_name: Option<Text> = |r| r.culprit?.comm;
+
+    /// its number
+    culprit_tgid: Option<i32> = |r| r.culprit?.tgid;
+
+    /// its control group
+    culprit_cgroup: Option<i64> = |r| r.culprit?.cgroup;
+
+    /// class of its I/Os
+    culprit_class: Option<Text> = |r| Some(r.culprit?.class);
+
+    /// how they came to be
+    culprit_origin: Option<i32> = |r| Some(r.culprit?.origin.code());
+
+    /// the time
+    ns: i64 = |r| r.ns;
+
+    /// of `undisturbed` all I/Os, of `others` those that waited; else null
+    ios: Option<i64> = |r| r.ios;
+
+    /// of `undisturbed`, as the next ones: I/Os that took more than twice as long
+    delayed_ios: Option<i64> = |r| r.delayed_ios;
+
+    /// when the I/O completed that waited longest
+    worst_done_ns: Option<i64> = |r| Some(r.worst?.done_ns);
+
+    /// its latency
+    worst_ns: Option<i64> = |r| Some(r.worst?.latency_ns);
+
+    /// what it takes undisturbed
+    worst_undisturbed_ns: Option<i64> = |r| Some(r.worst?.undisturbed_ns);
+}
+
+/// Rows of one row group: what is in memory at once.
+const GROUP: usize = 1 << 14;
+
+/// The file of `rows`, which are ordered by time.
+pub(in crate::store) fn encode_waits(rows: &[WaitSums]) -> Result<Vec<u8>, ParquetError> {
+    encode(&TABLE, rows.chunks(GROUP).map(collect))
+}
+
+/// The steps in seconds of the waits that a recording has, the finest first.
+///
+/// # Errors
+/// The directory cannot be listed.
+pub fn wait_steps(recording: &Path) -> Result<Vec<i32>, StoreError> {
+    sums::steps(recording, TABLE.name)
+}
+
+/// Where the newest slot of `step_s` ends, in nanoseconds since the recording's start; 0 if there is none. Damaged files are
+/// left out.
+///
+/// # Errors
+/// The directory cannot be listed.
+pub fn waits_until(recording: &Path, step_s: i32) -> Result<i64, StoreError> {
+    sums::until(recording, TABLE.name, step_s)
+}
+
+/// Gives `take` the waits of `step_s` whose slots begin in `range` (nanoseconds since the recording's start), file by file;
+/// nothing if the recording has none. Of damaged files what follows the damage is left out; what they are comes back.
+///
+/// # Errors
+/// The directory or a file cannot be read.
+pub fn read_waits(
+    recording: &Path,
+    step_s: i32,
+    range: Range<i64>,
+    take: impl FnMut(WaitSums),
+) -> Result<Vec<String>, StoreError> {
+    let key = |r: &WaitSums| (r.step_s, r.at_ns);
+    sums::read(recording, TABLE.name, step_s, &range, rows_in, key, take)
+}
+
+fn rows_in(group: &dyn RowGroupReader) -> Result<Vec<WaitSums>, ParquetError> {
+    let columns = read_group(group, &TABLE)?;
+    let rows = (0..rows_of(group)).map(|i| row(Columns(&columns), i));
+    rows.collect()
+}
+
+fn row(c: Columns<'_>, i: usize) -> Result<WaitSums, ParquetError> {
+    let class = |name: &[u8]| Class::from_name(name).ok_or_else(|| missing("class"));
+    let victim = WaitParty {
+        is_others: c.others(i) != 0,
+        tgid: c.tgid(i),
+        comm: c.name(i).map(Comm::new),
+        cgroup: c.cgroup(i),
+        class: class(c.class(i))?,
+        origin: Origin::from_code(c.origin(i)),
+    };
+    let culprit = match c.culprit_class(i) {
+        None => None,
+        Some(name) => Some(WaitParty {
+            is_others: c.culprit_others(i) == Some(1),
+            tgid: c.culprit_tgid(i),
+            comm: c.culprit_name(i).map(Comm::new),
+            cgroup: c.culprit_cgroup(i),
+            class: class(name)?,
+            origin: c
+                .culprit_origin(i)
+                .map_or(Origin::Unknown, Origin::from_code),
+        }),
+    };
+    Ok(WaitSums {
+        step_s: c.step_s(i),
+        at_ns: c.at_ns(i),
+        dev: DevId(c.dev(i)),
+        victim,
+        cause: TimeOwner::from_name(c.cause(i)).ok_or_else(|| missing("cause"))?,
+        culprit,
+        ns: c.ns(i),
+        ios: c.ios(i),
+        delayed_ios: c.delayed_ios(i),
+        worst: worst(c, i),
+    })
+}
+
+fn worst(c: Columns<'_>, i: usize) -> Option<WorstWait> {
+    Some(WorstWait {
+        done_ns: c.worst_done_ns(i)?,
+        latency_ns: c.worst_ns(i)?,
+        undisturbed_ns: c.worst_undisturbed_ns(i)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{RecorderCost, RecordingMeta, Source};
+    use crate::store::{RecordingWriter, WriterOptions};
+
+    fn party(comm: &str, class: Class) -> WaitParty {
+        WaitParty {
+            is_others: false,
+            tgid: Some(7),
+            comm: Some(Comm::new(comm.as_bytes())),
+            cgroup: Some(5),
+            class,
+            origin: Origin::Writeback,
+        }
+    }
+
+    #[test]
+    fn rows_come_back_as_they_were_written() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("r");
+        let meta = RecordingMeta::new(Source::Ebpf, 0);
+        let mut writer =
+            RecordingWriter::create(&path, meta, WriterOptions::default()).expect("new");
+        let undisturbed = WaitSums {
+            step_s: 10,
+            at_ns: 3,
+            dev: DevId(8),
+            victim: party("shop\u{202e}", Class::Read),
+            cause: TimeOwner::Undisturbed,
+            culprit: None,
+            ns: 12,
+            ios: Some(4),
+            delayed_ios: Some(1),
+            worst: Some(WorstWait {
+                done_ns: 9,
+                latency_ns: 8,
+                undisturbed_ns: 2,
+            }),
+        };
+        let behind = WaitSums {
+            at_ns: 10_000_000_003,
+            victim: WaitParty::others(Class::Flush),
+            cause: TimeOwner::Others,
+            culprit: Some(party("backup", Class::Write)),
+            delayed_ios: None,
+            worst: None,
+            ..undisturbed
+        };
+        let held = WaitSums {
+            cause: TimeOwner::Held,
+            culprit: None,
+            ios: None,
+            ..behind
+        };
+        let rows = [undisturbed, behind, held];
+        assert!(writer.write_waits(10, &rows).expect("written"));
+        writer
+            .finish(20_000_000_000, RecorderCost::default())
+            .expect("finished");
+        let read = |range| {
+            let mut read = Vec::new();
+            let damage = read_waits(&path, 10, range, |row| read.push(row)).expect("readable");
+            assert!(damage.is_empty(), "{damage:?}");
+            read
+        };
+        assert_eq!(read(0..i64::MAX), rows);
+        assert_eq!(read(0..5), [undisturbed]);
+        assert_eq!(wait_steps(&path).expect("listed"), [10]);
+        assert_eq!(waits_until(&path, 10).expect("read"), 20_000_000_003);
+    }
+}
