@@ -12,6 +12,7 @@
 
 mod actors;
 mod clock;
+mod excerpt;
 mod feed;
 mod losses;
 mod name_lookup;
@@ -27,6 +28,7 @@ mod viewer;
 mod waits;
 mod wbt_watch;
 
+pub use excerpt::{Excerpt, excerpt_meta};
 pub use feed::{COUNTERS_LIMIT, Feed, FeedOptions, IdleEnd, SourceChoice, Taken};
 pub use losses::{LossCounts, LossTally};
 pub use name_lookup::NameLookup;

@@ -16,7 +16,7 @@ use iolens_core::model::{
 };
 use iolens_core::private::Access;
 use iolens_core::store::{Recording, RecordingWriter, WriterOptions, put_finding, read_findings};
-use iolens_recorder::{devices_from, moved};
+use iolens_recorder::{devices_from, excerpt_meta, moved};
 
 /// The writer's clock is fed after so many observations.
 const TICK: usize = 4096;
@@ -55,7 +55,7 @@ impl RecordingCopy {
         start_unix_ns: i64,
         options: WriterOptions,
     ) -> Result<RecordingCopy> {
-        let meta = meta_from(first, start_unix_ns);
+        let meta = excerpt_meta(first, start_unix_ns.saturating_sub(first.start_unix_ns));
         let devices = meta.devices.clone();
         Ok(RecordingCopy {
             writer: RecordingWriter::create(path, meta, options)?,
@@ -229,22 +229,6 @@ impl RecordingCopy {
     pub fn finish(self, end_ns: i64, cost: RecorderCost) -> Result<()> {
         self.writer.finish(end_ns, cost)?;
         Ok(())
-    }
-}
-
-/// The description of a copy that begins at `start_unix_ns`.
-fn meta_from(first: &RecordingMeta, start_unix_ns: i64) -> RecordingMeta {
-    let shift_ns = start_unix_ns.saturating_sub(first.start_unix_ns);
-    RecordingMeta {
-        start_unix_ns,
-        start_monotonic_ns: first
-            .start_monotonic_ns
-            .map(|ns| ns.saturating_add(shift_ns)),
-        end_ns: None,
-        devices: devices_from(&first.devices, shift_ns),
-        cost: RecorderCost::default(),
-        tables: None,
-        ..first.clone()
     }
 }
 
