@@ -114,6 +114,48 @@ pub fn all(path: &Path, asked: &TimeWindow, caller: &Caller) -> Result<Vec<Chose
     answer
 }
 
+/// From the beginning of the first recording to the end of the last, in Unix time, and the moment of `at`, which one of them holds.
+///
+/// # Errors
+/// No recording can be read, or none holds that moment.
+pub fn extent(
+    path: &Path,
+    at: Option<Instant>,
+    caller: &Caller,
+) -> Result<(Range<i64>, Option<i64>)> {
+    let asked = TimeWindow {
+        at,
+        ..TimeWindow::default()
+    };
+    let mut held: Vec<Range<i64>> = Vec::new();
+    match Root::open(path)? {
+        Some(root) => {
+            // Refuses what is no single host's, and a moment of which there is nothing.
+            if at.is_some() || root.hosts().len() != 1 {
+                in_root(path, &asked, caller)?;
+            }
+            held.extend(spans(root.recordings(), caller).map(|f| f.start_unix_ns..f.end_unix_ns));
+        }
+        None => {
+            let chosen = plain(path, &asked, caller)?;
+            let start_ns = chosen.recording.meta().start_unix_ns;
+            held.push(start_ns..start_ns.saturating_add(chosen.recording.end_ns()));
+        }
+    }
+    let first_ns = held.iter().map(|h| h.start).min();
+    let last_ns = held.iter().map(|h| h.end).max();
+    let Some((start_ns, end_ns)) = first_ns.zip(last_ns) else {
+        return Err(QueryError::Unreadable(path.to_owned()));
+    };
+    let settled = civil::settled_over(&asked, || held)?;
+    let at_ns = match settled.at {
+        Some(Instant::Wall(t)) => Some(unix_ns(t)),
+        Some(Instant::SinceStart(ns)) => Some(start_ns.saturating_add(ns)),
+        Some(Instant::Civil(_)) | None => None,
+    };
+    Ok((start_ns..end_ns, at_ns))
+}
+
 /// `asked`; where it names no time, the last `length_ns` before now, or before the newest recording's end where that is longer ago.
 ///
 /// # Errors

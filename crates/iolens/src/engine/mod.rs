@@ -5,6 +5,7 @@
 //! It knows neither the command line nor how answers look: errors and remarks are typed, and the edges word them.
 
 pub mod actors;
+pub mod browse;
 pub mod caller;
 mod choose;
 mod civil;

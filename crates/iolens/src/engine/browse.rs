@@ -1,0 +1,225 @@
+//! A recording, or all recordings of a root, to be walked through: how far the time reaches, and the I/Os of any stretch of it.
+//!
+//! Times are nanoseconds since the beginning of the first recording, whichever one a stretch is of.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use iolens_core::analysis::counters::pressure::HostPressure;
+use iolens_core::analysis::timeline::GroupBy;
+use iolens_core::model::{
+    DevId, Io, Lost, Name, Named, Names, Observation, PressureSample, RecordingMeta,
+};
+use iolens_core::store::{IoColumns, StoreError};
+use jiff::Timestamp;
+
+use super::caller::Caller;
+use super::error::{QueryError, Result};
+use super::layers::Layers;
+use super::part::Part;
+use super::query::{Grain, Query};
+use super::{Instant, TimeWindow, choose, decode, window};
+
+/// What is walked through.
+pub struct BrowsedPlace {
+    path: PathBuf,
+    devices: Vec<String>,
+    start_unix_ns: i64,
+    /// Devices above others, by the beginning of a recording: to find them may take a look at all of it.
+    layers: HashMap<i64, Layers>,
+}
+
+/// A stretch of it, open for reading.
+pub struct BrowsedStretch {
+    part: Part,
+    shift_ns: i64,
+    layers: Layers,
+    host: HostPressure,
+}
+
+/// How reading a stretch ended.
+pub struct StretchRead {
+    /// Whether the reader wanted all of it.
+    pub is_whole: bool,
+    /// Damaged blocks that were met, as losses.
+    pub damage: Vec<Lost>,
+}
+
+impl BrowsedPlace {
+    /// The recording or root at `path`, of these devices; none: all. Also the moment of `at` in its time.
+    ///
+    /// # Errors
+    /// There is no recording, or none at that moment.
+    pub fn open(
+        path: PathBuf,
+        devices: Vec<String>,
+        at: Option<Instant>,
+        caller: &Caller,
+    ) -> Result<(BrowsedPlace, Option<i64>)> {
+        let (unix_ns, at_unix_ns) = choose::extent(&path, at, caller)?;
+        let place = BrowsedPlace {
+            path,
+            devices,
+            start_unix_ns: unix_ns.start,
+            layers: HashMap::new(),
+        };
+        let at_ns = at_unix_ns.map(|ns| ns - unix_ns.start);
+        Ok((place, at_ns))
+    }
+
+    /// The Unix time from which times count.
+    pub fn start_unix_ns(&self) -> i64 {
+        self.start_unix_ns
+    }
+
+    /// All of its time, as of now: a recording may grow, and the oldest of a root may go.
+    ///
+    /// # Errors
+    /// It cannot be read any more.
+    pub fn range_ns(&self, caller: &Caller) -> Result<Range<i64>> {
+        let (unix_ns, _) = choose::extent(&self.path, None, caller)?;
+        Ok(unix_ns.start - self.start_unix_ns..unix_ns.end - self.start_unix_ns)
+    }
+
+    /// The stretch `range`, which lies inside the time that there is.
+    ///
+    /// # Errors
+    /// Nothing was recorded then, there are no single I/Os of it, or it cannot be read.
+    pub fn stretch(&mut self, range: &Range<i64>, caller: &Caller) -> Result<BrowsedStretch> {
+        let window = TimeWindow {
+            at: None,
+            from: Some(self.instant(range.start)?),
+            to: Some(self.instant(range.end)?),
+        };
+        let query = Query::new(&self.path, window, caller).of_devices(&self.devices);
+        let part = query.one(Grain::Ios)?;
+        let recording = &part.recording;
+        let own_start_ns = recording.meta().start_unix_ns;
+        let layers = match self.layers.get(&own_start_ns) {
+            Some(known) => known.clone(),
+            None => {
+                let found = Layers::of(recording, GroupBy::All, caller)?;
+                self.layers.insert(own_start_ns, found.clone());
+                found
+            }
+        };
+        let shift_ns = own_start_ns - self.start_unix_ns;
+        let mut host = HostPressure::default();
+        for batch in recording.pressure(part.range.clone()) {
+            for sample in batch? {
+                host.push(&PressureSample {
+                    from_ns: sample.from_ns + shift_ns,
+                    to_ns: sample.to_ns + shift_ns,
+                    timer_due_ns: sample.timer_due_ns.map(|ns| ns + shift_ns),
+                    ..sample
+                });
+            }
+        }
+        Ok(BrowsedStretch {
+            part,
+            shift_ns,
+            layers,
+            host,
+        })
+    }
+
+    fn instant(&self, at_ns: i64) -> Result<Instant> {
+        let unix_ns = self.start_unix_ns.saturating_add(at_ns);
+        let at = Timestamp::from_nanosecond(unix_ns.into());
+        at.map(Instant::Wall).map_err(|_| QueryError::NoSuchTime)
+    }
+}
+
+impl BrowsedStretch {
+    /// The description of its recording.
+    pub fn meta(&self) -> &RecordingMeta {
+        self.part.recording.meta()
+    }
+
+    /// Names of its control groups and files.
+    pub fn names(&self) -> &Names {
+        &self.part.names
+    }
+
+    /// Devices above others, which would count an I/O twice; none where devices were chosen.
+    pub fn above(&self) -> Vec<DevId> {
+        if !self.part.filter.devices.is_all() {
+            return Vec::new();
+        }
+        self.layers.left_out().keys().copied().collect()
+    }
+
+    /// What the host was short of.
+    pub fn host(&self) -> &HostPressure {
+        &self.host
+    }
+
+    /// What is missing in `range`.
+    pub fn lost(&self, range: &Range<i64>) -> Vec<Lost> {
+        let own = self.own_ns(range);
+        let mut all = self.part.recording.lost(own);
+        all.retain(|l| l.dev.is_none_or(|dev| self.part.filter.devices.has(dev)));
+        all.iter_mut().for_each(|lost| self.shift(lost));
+        all
+    }
+
+    /// A loss in the time of the whole place.
+    fn shift(&self, lost: &mut Lost) {
+        lost.from_ns = lost.from_ns.saturating_add(self.shift_ns);
+        lost.to_ns = lost.to_ns.saturating_add(self.shift_ns);
+    }
+
+    /// All I/Os that completed in `range`, in batches, by completion, as long as `consume` agrees to go on.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn each_batch(
+        &self,
+        range: &Range<i64>,
+        caller: &Caller,
+        mut consume: impl FnMut(&[Io]) -> bool,
+    ) -> Result<StretchRead> {
+        let recording = &self.part.recording;
+        let own = window::with_last_instant(recording, &self.own_ns(range));
+        let mut reader = decode::Ios::new(recording, own, IoColumns::ALL);
+        let mut is_whole = true;
+        for batch in reader.by_ref() {
+            let mut ios = batch?;
+            ios.retain(|io| self.part.filter.devices.has(io.dev));
+            for io in &mut ios {
+                io.done_ns += self.shift_ns;
+            }
+            if !consume(&ios) {
+                is_whole = false;
+                break;
+            }
+        }
+        caller.damage(reader.reader().warnings());
+        let mut damage = reader.reader().damage().to_vec();
+        damage.iter_mut().for_each(|lost| self.shift(lost));
+        Ok(StretchRead { is_whole, damage })
+    }
+
+    /// Everything that was observed in `own_ns` of its recording's own time, in order, after the names of before.
+    ///
+    /// # Errors
+    /// The names cannot be read.
+    pub fn observations(
+        &self,
+        own_ns: &Range<i64>,
+    ) -> Result<impl Iterator<Item = Result<Observation, StoreError>>> {
+        let recording = &self.part.recording;
+        let mut names: HashMap<Named, Name> = HashMap::new();
+        for batch in recording.names(i64::MIN..own_ns.start) {
+            names.extend(batch?.into_iter().map(|name| (name.of, name)));
+        }
+        let names = names.into_values().map(|n| Ok(Observation::Name(n)));
+        Ok(names.chain(recording.observations(own_ns.clone())))
+    }
+
+    /// `range` in the time of its recording.
+    pub fn own_ns(&self, range: &Range<i64>) -> Range<i64> {
+        range.start.saturating_sub(self.shift_ns)..range.end.saturating_sub(self.shift_ns)
+    }
+}
