@@ -450,22 +450,37 @@ pub enum Format {
     Json,
 }
 
-/// What happens now: on a terminal a screen, else the rows of `zoom`
+/// What happens now, or what a recording holds: on a terminal a screen, else the rows of `zoom`
 ///
 /// The screen has a heat map of every I/O, who waits for whom, and what happened; `?` explains its keys. Rows are printed with
-/// --plain, --json or an option of rows, where the output is no terminal, and where eBPF is not allowed: then from the kernel's counters.
+/// --plain, --json or an option of rows, and where the output is no terminal. Where eBPF is not allowed, the kernel's counters are shown
+/// every 10 ms, and what is missing.
+/// Of a recording there is the screen only; `zoom` prints its rows. Where a `serve` records this machine, the screen asks that one, which
+/// needs no privileges.
 ///
 /// Examples:
 ///   iolens live                                    the screen; q ends it
+///   iolens live db.iolens                          the same of a recording, from its end backwards
+///   iolens live --at "yesterday 03:12"             of what `serve` has recorded, around this moment
 ///   iolens live --plain                            one row a second
 ///   iolens live --plain --step 10ms -d nvme0n1 -x
 ///   iolens live --json | jq .w_us                  one JSON document per line
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct LivePlan {
+    /// Show this recording, or the recordings of this root; with --at the default is where `serve` records
+    #[arg(value_name = "REC|ROOT", conflicts_with_all = ["plain", "json", "step", "by", "format", "extended", "for_ns", "source", "replay"])]
+    pub place: Option<PathBuf>,
+    /// Show the recorded time around this moment: seconds since the recording's start, or a wall-clock time
+    /// (2026-11-21T05:48:00Z, 08:42:26, "yesterday 03:12", -5m, "10 min ago")
+    #[arg(long, value_name = "T", value_parser = parse_instant, allow_hyphen_values = true, conflicts_with_all = ["plain", "json", "step", "by", "format", "extended", "for_ns", "source", "replay"])]
+    pub at: Option<Instant>,
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
     pub rows: RowArgs,
+    /// Watch this machine itself, also where `serve` records it
+    #[arg(long)]
+    pub no_serve: bool,
     /// Print rows on a terminal, too
     #[arg(long)]
     pub plain: bool,
@@ -490,6 +505,16 @@ pub struct LivePlan {
 }
 
 impl LivePlan {
+    /// Whether what is recorded is to be shown.
+    pub fn is_of_recording(&self) -> bool {
+        self.place.is_some() || self.at.is_some()
+    }
+
+    /// Whether there is a terminal for the screen.
+    pub fn has_terminal() -> bool {
+        std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
+    }
+
     /// Whether the screen is meant: both ends are a terminal, and nothing is asked for that only rows have.
     pub fn has_screen(&self) -> bool {
         let rows = &self.rows;
@@ -498,8 +523,7 @@ impl LivePlan {
             || rows.format != Format::Table
             || rows.extended
             || self.for_ns.is_some();
-        let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-        is_terminal && !of_rows && !self.plain && !self.json
+        LivePlan::has_terminal() && !of_rows && !self.plain && !self.json
     }
 }
 

@@ -1,13 +1,15 @@
 //! `iolens live`: the screen on a terminal, else the rows of `zoom` while they happen.
 
-use anyhow::{Context as _, Result};
-use iolens_core::model::{Device, Source};
+use anyhow::{Context as _, Result, bail};
+use iolens_core::model::Device;
 use iolens_observe::topology::Topology;
-use iolens_recorder::{Feed, FeedOptions};
+use iolens_recorder::{Feed, FeedOptions, SourceChoice};
 
 use super::devices::choose_devices;
 use crate::cli::LivePlan;
+use crate::engine::browse::BrowsedPlace;
 use crate::live;
+use crate::present::escape;
 use crate::signals::Signals;
 
 /// Runs until `--for` is over, or Ctrl-C.
@@ -18,14 +20,28 @@ pub fn run(plan: &LivePlan) -> Result<u8> {
     if let Some(dir) = &plan.replay {
         return live::replay::run(plan, dir);
     }
+    if plan.is_of_recording() {
+        return browse(plan);
+    }
+    if plan.has_screen() && !plan.no_serve && plan.source != SourceChoice::Counters {
+        let devices = bare(&plan.devices);
+        let sockets = [true, false].map(super::serve::usual_socket_of);
+        let sockets = sockets.into_iter().flatten().collect();
+        if let Some(client) = live::screen::ServeClient::find(sockets, &devices) {
+            let signals = Signals::catch()?;
+            live::screen::run_served(client, |_| signals.caught() > 0)?;
+            return Ok(0);
+        }
+    }
     let topology =
         Topology::read("/".as_ref()).context("/sys/block cannot be listed; is sysfs mounted?")?;
     let signals = Signals::catch()?;
     let devices = choose_devices(&topology, &plan.devices)?;
-    let options = FeedOptions {
-        counters_step_ns: plan.rows.step_ns(),
-        ..FeedOptions::new(plan.source)
-    };
+    let has_screen = plan.has_screen();
+    let mut options = FeedOptions::new(plan.source);
+    if !has_screen {
+        options.counters_step_ns = plan.rows.step_ns();
+    }
     let feed = Feed::open(&options, devices.as_deref(), &topology)?;
     let shown: Vec<Device> = topology
         .devices()
@@ -34,10 +50,37 @@ pub fn run(plan: &LivePlan) -> Result<u8> {
         .cloned()
         .collect();
     let over = |now_ns: i64| signals.caught() > 0 || plan.for_ns.is_some_and(|ns| now_ns >= ns);
-    if plan.has_screen() && feed.source() == Source::Ebpf {
+    if has_screen {
         live::screen::run(feed, shown, over)?;
     } else {
         live::run(feed, plan, options.poll_ns, shown, over)?;
     }
     Ok(0)
+}
+
+/// Shows what is recorded, until the user ends it.
+fn browse(plan: &LivePlan) -> Result<u8> {
+    let path = match &plan.place {
+        Some(place) => place.clone(),
+        None => super::serve::usual_root()?,
+    };
+    if !LivePlan::has_terminal() {
+        bail!(
+            "live of a recording needs a terminal; iolens zoom {} prints its rows",
+            escape::terminal(&path.display().to_string())
+        );
+    }
+    let devices = bare(&plan.devices);
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    let name = name.to_string_lossy().into_owned();
+    let (place, at_ns) = BrowsedPlace::open(path, devices, plan.at, &super::caller())?;
+    let signals = Signals::catch()?;
+    live::screen::browse(place, at_ns, &name, |_| signals.caught() > 0)?;
+    Ok(0)
+}
+
+/// Names of devices without the directory.
+fn bare(devices: &[String]) -> Vec<String> {
+    let bare = |name: &String| name.strip_prefix("/dev/").unwrap_or(name).to_owned();
+    devices.iter().map(bare).collect()
 }

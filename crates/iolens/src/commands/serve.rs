@@ -111,16 +111,22 @@ fn print_link(plan: &ServePlan) -> Result<u8> {
 
 /// Beside loopback: where the service manager, root or a user's session keeps what lasts until the next boot.
 fn usual_socket() -> Option<PathBuf> {
-    let directory = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let dir = if let Some(given) = directory("RUNTIME_DIRECTORY") {
-        given
-    } else if rustix::process::geteuid().is_root() {
-        let dir = PathBuf::from("/run/iolens");
+    let is_root = rustix::process::geteuid().is_root();
+    let socket = usual_socket_of(is_root)?;
+    if is_root {
         // If it cannot be made, binding says so.
-        let _ = std::fs::create_dir(&dir);
-        dir
-    } else {
-        directory("XDG_RUNTIME_DIR")?
+        let _ = std::fs::create_dir(socket.parent()?);
+    }
+    Some(socket)
+}
+
+/// Where the socket of a service of root, or of a user, usually is.
+pub fn usual_socket_of(is_root: bool) -> Option<PathBuf> {
+    let directory = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let dir = match directory("RUNTIME_DIRECTORY") {
+        Some(given) => given,
+        None if is_root => PathBuf::from("/run/iolens"),
+        None => directory("XDG_RUNTIME_DIR")?,
     };
     Some(dir.join("iolens.sock"))
 }
@@ -141,7 +147,7 @@ fn known_kinds(given: &[String]) -> Result<Vec<KindName>> {
 }
 
 /// The directory that the service manager gives, where root keeps what services know, or a user's own.
-fn usual_root() -> Result<PathBuf> {
+pub fn usual_root() -> Result<PathBuf> {
     let given = std::env::var_os("STATE_DIRECTORY").map(PathBuf::from);
     if let Some(dir) = given.filter(|d| d.is_absolute()) {
         return Ok(dir);

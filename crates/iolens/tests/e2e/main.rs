@@ -18,6 +18,7 @@ mod kernels;
 mod lab;
 mod layout;
 mod limits;
+mod live_browse;
 mod live_screen;
 mod machine;
 mod names;

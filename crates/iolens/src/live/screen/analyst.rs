@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use iolens_core::analysis::Window;
@@ -17,7 +17,12 @@ use iolens_core::analysis::waits::{
 use iolens_core::model::{Class, DevId, Device, Inode, Io, Lost, Names};
 
 use super::history::{LatencyCounts, Pick, part_ns};
+use super::worker::Worker;
+use crate::engine::browse::BrowsedStretch;
+use crate::engine::caller::Caller;
 use crate::engine::rows::group_name;
+use crate::engine::window;
+use crate::present::query_text::{self, Spelling};
 
 /// I/Os before the time in view from which it is learned what they take undisturbed.
 pub const WARM_UP_NS: i64 = 10_000_000_000;
@@ -25,8 +30,18 @@ pub const WARM_UP_NS: i64 = 10_000_000_000;
 pub const IN_FLIGHT_NS: i64 = 1_000_000_000;
 /// I/Os that the list of a cell holds at most.
 pub const MAX_LISTED: usize = 500;
-/// The thread works at most one part in so many of the time.
-const MAX_SHARE: u32 = 150;
+/// What jobs are called.
+pub const TABLES: &str = "tables";
+/// The same.
+pub const STORIES: &str = "stories";
+/// The same.
+pub const LIST: &str = "list of I/Os";
+/// With more I/Os than this in a column it is not worked out what each of them waited for.
+const MAX_WITH_WAITS: usize = 500_000;
+/// While I/Os happen the thread works at most one part in so many of the time.
+pub const LIVE_SHARE: u32 = 150;
+/// The same of a recording, whose machine is not the one that is watched.
+pub const RECORDED_SHARE: u32 = 2;
 /// Its results are not older than this, if that share allows.
 const MIN_PAUSE: Duration = Duration::from_secs(1);
 
@@ -114,21 +129,62 @@ pub fn group_by(key: &GroupKey) -> GroupBy {
     }
 }
 
-/// I/Os in memory, and what is known of them.
+/// Where the I/Os to be looked at are.
+#[derive(Clone)]
+pub enum IoSource {
+    /// In memory, in the order of completion.
+    Memory(Vec<Arc<Vec<Io>>>),
+    /// In a recording.
+    Recording(Arc<BrowsedStretch>),
+}
+
+/// I/Os, and what is known of them.
 #[derive(Clone)]
 pub struct Material {
-    /// In the order of completion.
-    pub chunks: Vec<Arc<Vec<Io>>>,
+    /// The I/Os.
+    pub source: IoSource,
     /// What is missing.
     pub lost: Vec<Lost>,
     /// The time in view.
     pub window: Window,
+    /// What is read of a recording before it.
+    pub warm_up_ns: i64,
+    /// Set when nobody wants the answer any more.
+    pub is_cancelled: Arc<AtomicBool>,
 }
 
 impl Material {
-    fn ios(&self) -> impl Iterator<Item = &Io> {
-        self.chunks.iter().flat_map(|c| c.iter())
+    /// Calls `consume` with each I/O, in the order of completion.
+    fn each(&self, mut consume: impl FnMut(&Io)) -> Result<(), Unanswered> {
+        let stretch = match &self.source {
+            IoSource::Memory(chunks) => {
+                chunks.iter().flat_map(|c| c.iter()).for_each(consume);
+                return Ok(());
+            }
+            IoSource::Recording(stretch) => stretch,
+        };
+        // As `report` has it: what was in flight at its end counts.
+        let from_ns = self.window.from_ns.saturating_sub(self.warm_up_ns);
+        let range = window::with_in_flight(&(from_ns..self.window.to_ns));
+        let read = stretch.each_batch(&range, &Caller::deaf(), |ios| {
+            ios.iter().for_each(&mut consume);
+            !self.is_cancelled.load(Ordering::Relaxed)
+        });
+        match read {
+            Ok(read) if read.is_whole => Ok(()),
+            Ok(_) => Err(Unanswered::Cancelled),
+            Err(e) => Err(Unanswered::Unread(query_text::error(&e, Spelling::Flags))),
+        }
     }
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+enum Unanswered {
+    /// Nobody wants it any more.
+    Cancelled,
+    /// The I/Os could not be read, in words.
+    Unread(String),
 }
 
 /// What is to be worked out.
@@ -139,7 +195,7 @@ pub enum Job {
         selection: Selection,
         by: GroupBy,
         devices: Vec<Device>,
-        names: Names,
+        names: Arc<Names>,
     },
     /// What happened.
     Stories {
@@ -152,7 +208,7 @@ pub enum Job {
         material: Material,
         selection: Selection,
         devices: Vec<Device>,
-        names: Names,
+        names: Arc<Names>,
         /// Which buckets of latency.
         buckets: std::ops::Range<u16>,
     },
@@ -166,6 +222,33 @@ pub enum Outcome {
     Stories(Vec<Story>),
     /// Of [`Job::Cell`].
     Cell(CellIos),
+    /// Nobody wants it any more.
+    Cancelled,
+    /// What could not be worked out, since the I/Os could not be read; why, in words.
+    Failed(&'static str, String),
+}
+
+impl Outcome {
+    /// What has been worked out.
+    pub fn of(&self) -> Option<&'static str> {
+        match self {
+            Outcome::Tables(_) => Some(TABLES),
+            Outcome::Stories(_) => Some(STORIES),
+            Outcome::Cell(_) => Some(LIST),
+            Outcome::Cancelled | Outcome::Failed(..) => None,
+        }
+    }
+}
+
+/// A job at which the thread panicked.
+#[derive(Debug)]
+pub struct AnalystPanic {
+    /// The ticket of the job.
+    pub ticket: Ticket,
+    /// What was to be worked out.
+    pub of: &'static str,
+    /// What the panic said.
+    pub text: String,
 }
 
 /// Both tables over one stretch of time.
@@ -282,16 +365,41 @@ pub struct CellIos {
 }
 
 impl Job {
+    fn material(&self) -> &Material {
+        match self {
+            Job::Tables { material, .. }
+            | Job::Stories { material, .. }
+            | Job::Cell { material, .. } => material,
+        }
+    }
+
     /// Works it out.
     pub fn run(self) -> Outcome {
+        let of = self.of();
+        self.answer().unwrap_or_else(|no| match no {
+            Unanswered::Cancelled => Outcome::Cancelled,
+            Unanswered::Unread(text) => Outcome::Failed(of, text),
+        })
+    }
+
+    /// What it is called.
+    fn of(&self) -> &'static str {
         match self {
+            Job::Tables { .. } => TABLES,
+            Job::Stories { .. } => STORIES,
+            Job::Cell { .. } => LIST,
+        }
+    }
+
+    fn answer(self) -> Result<Outcome, Unanswered> {
+        Ok(match self {
             Job::Tables {
                 material,
                 selection,
                 by,
                 devices,
                 names,
-            } => Outcome::Tables(tables(&material, &selection, by, &devices, &names)),
+            } => Outcome::Tables(tables(&material, &selection, by, &devices, &names)?),
             Job::Stories {
                 material,
                 above,
@@ -299,7 +407,7 @@ impl Job {
             } => {
                 let mut builder = WaitsBuilder::new(material.window);
                 material.lost.iter().for_each(|l| builder.lost(l));
-                material.ios().for_each(|io| builder.push(io));
+                material.each(|io| builder.push(io))?;
                 let waits = builder.finish();
                 let scene = Scene {
                     window: material.window,
@@ -319,9 +427,9 @@ impl Job {
             } => {
                 let mut matcher = Matcher::new(&selection, &devices, &names);
                 let part = selection.pick.part;
-                Outcome::Cell(cell(&material, &mut matcher, part, &buckets))
+                Outcome::Cell(cell(&material, &mut matcher, part, &buckets)?)
             }
-        }
+        })
     }
 }
 
@@ -331,7 +439,7 @@ fn tables(
     by: GroupBy,
     devices: &[Device],
     names: &Names,
-) -> MadeTables {
+) -> Result<MadeTables, Unanswered> {
     let grouping = match by {
         GroupBy::Cgroup => Grouping::Cgroup,
         GroupBy::File => Grouping::File,
@@ -343,26 +451,26 @@ fn tables(
     let mut actors: HashMap<GroupKey, ActorRow> = HashMap::new();
     let mut pattern = Pattern::default();
     let mut ends: HashMap<(DevId, Class), i64> = HashMap::new();
-    for io in material.ios() {
+    material.each(|io| {
         builder.push(io);
         if !material.window.contains(io.done_ns) || !matcher.has(io) {
-            continue;
+            return;
         }
         let key = by.key(io);
         let row = actors.entry(key).or_insert_with(|| ActorRow::none(key));
         row.count(io);
         let end = ends.entry((io.dev, io.class())).or_insert(-1);
         pattern.count(io, end);
-    }
+    })?;
     let mut actors: Vec<ActorRow> = actors.into_values().collect();
     actors.sort_by_key(|a| (std::cmp::Reverse(a.io_time_ns), a.key));
-    MadeTables {
+    Ok(MadeTables {
         window: material.window,
         by,
         waits: wait_rows(&builder.finish(), selection, devices, names),
         actors,
         pattern,
-    }
+    })
 }
 
 impl ActorRow {
@@ -512,106 +620,120 @@ fn is_selected(
         || has_text(GroupKey::Device(dev))
 }
 
-/// The I/Os of the picture's column `material.window` whose latency lies in `buckets`.
+/// The I/Os of the picture's column `material.window` whose latency lies in `buckets`, the slowest of them.
 fn cell(
     material: &Material,
     matcher: &mut Matcher,
     part: TimePart,
     buckets: &std::ops::Range<u16>,
-) -> CellIos {
-    let mut builder = IoWaitsBuilder::new(material.window);
-    material.lost.iter().for_each(|l| builder.lost(l));
-    let mut inside = Vec::new();
-    for io in material.ios() {
-        builder.push(io);
-        if material.window.contains(io.done_ns) {
-            inside.push(*io);
-        }
+) -> Result<CellIos, Unanswered> {
+    let mut builder = Some(IoWaitsBuilder::new(material.window));
+    if let Some(builder) = &mut builder {
+        material.lost.iter().for_each(|l| builder.lost(l));
     }
-    // One for each I/O inside the window, in the same order.
-    let mut waits = builder.finish().into_iter();
-    let mut found = Vec::new();
-    for io in inside {
-        let wait = waits.next();
+    // I/Os of the column that came already: the waits have one for each, in the same order.
+    let mut inside = 0;
+    let mut n = 0;
+    let mut found: Vec<(usize, Io)> = Vec::new();
+    material.each(|io| {
+        if let Some(builder) = &mut builder {
+            builder.push(io);
+        }
+        if !material.window.contains(io.done_ns) {
+            return;
+        }
+        let place = inside;
+        inside += 1;
+        if inside > MAX_WITH_WAITS {
+            builder = None;
+        }
         let is_in_row =
-            part_ns(part, &io).is_some_and(|ns| buckets.contains(&LatencyCounts::bucket(ns)));
-        if is_in_row && matcher.has(&io) {
-            found.push((io, wait));
+            part_ns(part, io).is_some_and(|ns| buckets.contains(&LatencyCounts::bucket(ns)));
+        if is_in_row && matcher.has(io) {
+            n += 1;
+            found.push((place, *io));
+            if found.len() >= 16 * MAX_LISTED {
+                keep_slowest(&mut found, part);
+            }
         }
-    }
-    let n = found.len() as u64;
-    found.sort_by_key(|(io, _)| (std::cmp::Reverse(part_ns(part, io)), io.done_ns));
-    found.truncate(MAX_LISTED);
-    CellIos {
+    })?;
+    keep_slowest(&mut found, part);
+    let waits = builder.map(IoWaitsBuilder::finish).unwrap_or_default();
+    let with_wait = |(place, io): (usize, Io)| (io, waits.get(place).copied());
+    Ok(CellIos {
         window: material.window,
         n,
-        ios: found,
-    }
+        ios: found.into_iter().map(with_wait).collect(),
+    })
+}
+
+fn keep_slowest(found: &mut Vec<(usize, Io)>, part: TimePart) {
+    found.sort_by_key(|(_, io)| (std::cmp::Reverse(part_ns(part, io)), io.done_ns));
+    found.truncate(MAX_LISTED);
 }
 
 /// The thread.
 pub struct Analyst {
-    jobs: SyncSender<(Ticket, Job)>,
-    results: Receiver<(Ticket, Outcome, Duration)>,
-    is_busy: bool,
+    worker: Worker<(Ticket, Job), (Ticket, Outcome)>,
+    share: u32,
     next: Instant,
+    /// What it works on: its ticket, what it is called, and what ends it early.
+    current: Option<(Ticket, &'static str, Arc<AtomicBool>)>,
 }
 
 /// By which the answer to a question is recognised.
 pub type Ticket = u64;
 
 impl Analyst {
-    /// Starts it.
+    /// Starts it; it works at most one part in `share` of the time, beside what the user asks for.
     ///
     /// # Errors
     /// There can be no further thread.
-    pub fn start() -> std::io::Result<Analyst> {
-        let (jobs, asked) = sync_channel::<(Ticket, Job)>(1);
-        let (answer, results) = sync_channel(2);
-        let work = move || {
-            for (ticket, job) in asked {
-                let begin = Instant::now();
-                let outcome = job.run();
-                if answer.send((ticket, outcome, begin.elapsed())).is_err() {
-                    return;
-                }
-            }
-        };
-        std::thread::Builder::new()
-            .name("iolens-analyst".to_owned())
-            .spawn(work)?;
+    pub fn start(share: u32) -> std::io::Result<Analyst> {
+        let answer = |(ticket, job): (Ticket, Job)| (ticket, job.run());
         Ok(Analyst {
-            jobs,
-            results,
-            is_busy: false,
+            worker: Worker::start("analyst", answer)?,
+            share,
             next: Instant::now(),
+            current: None,
         })
     }
 
     /// Whether it has nothing to do.
     pub fn is_idle(&self) -> bool {
-        !self.is_busy
+        self.worker.is_idle()
     }
 
     /// Whether its share of the time allows more.
     pub fn is_due(&self) -> bool {
-        !self.is_busy && Instant::now() >= self.next
+        self.is_idle() && Instant::now() >= self.next
     }
 
     /// Gives it something to do.
     pub fn ask(&mut self, ticket: Ticket, job: Job) {
-        match self.jobs.try_send((ticket, job)) {
-            Ok(()) => self.is_busy = true,
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
+        let is_cancelled = Arc::clone(&job.material().is_cancelled);
+        self.current = Some((ticket, job.of(), is_cancelled));
+        self.worker.ask((ticket, job));
+    }
+
+    /// Ends what it works on, if that is for another ticket.
+    pub fn cancel_unless(&self, tickets: &[Ticket]) {
+        if let Some((.., is_cancelled)) = self.current.as_ref().filter(|c| !tickets.contains(&c.0))
+        {
+            is_cancelled.store(true, Ordering::Relaxed);
         }
     }
 
-    /// What it has worked out.
-    pub fn result(&mut self) -> Option<(Ticket, Outcome)> {
-        let (ticket, outcome, took) = self.results.try_recv().ok()?;
-        self.is_busy = false;
-        self.next = Instant::now() + (took * MAX_SHARE).max(MIN_PAUSE);
-        Some((ticket, outcome))
+    /// What it has worked out, or what it said when it panicked.
+    pub fn result(&mut self) -> Option<Result<(Ticket, Outcome), AnalystPanic>> {
+        let answer = self.worker.answer()?;
+        let asked = self.current.take();
+        self.next = Instant::now() + (answer.took * self.share).max(MIN_PAUSE);
+        Some(answer.result.map_err(|text| AnalystPanic {
+            ticket: asked.as_ref().map_or(0, |asked| asked.0),
+            of: asked.as_ref().map_or(TABLES, |asked| asked.1),
+            text,
+        }))
     }
 }
 
@@ -650,9 +772,11 @@ mod tests {
         }
         ios.sort_by_key(|io| io.done_ns);
         Material {
-            chunks: vec![Arc::new(ios)],
+            source: IoSource::Memory(vec![Arc::new(ios)]),
             lost: Vec::new(),
             window: Window::new(0, 2000 * MS),
+            warm_up_ns: 0,
+            is_cancelled: Arc::default(),
         }
     }
 
@@ -680,6 +804,7 @@ mod tests {
             &[],
             &names,
         );
+        let tables = tables.expect("in memory");
         let shop = tables.waits.iter().find(|r| r.class == Class::Read);
         let shop = shop.expect("reads waited");
         // Behind a single large I/O that is served alone, some of the wait counts as the device's.
@@ -708,6 +833,7 @@ mod tests {
                 &[],
                 &names,
             );
+            let tables = tables.expect("in memory");
             assert_eq!(tables.actors.len(), 1);
             assert_eq!(tables.actors[0].key, backup);
             assert!(tables.waits.iter().all(|r| r.class == Class::Write));
@@ -722,7 +848,7 @@ mod tests {
             material,
             selection: selection("shop", &[]),
             devices: Vec::new(),
-            names: Names::default(),
+            names: Arc::default(),
             buckets: LatencyCounts::bucket(18 * MS)..LatencyCounts::bucket(22 * MS),
         };
         let Outcome::Cell(cell) = job.run() else {

@@ -64,8 +64,16 @@ fn count(history: &History, selection: &Selection, from_ns: i64, to_ns: i64) -> 
     if !selection.needs_ios() {
         return history.latencies(&selection.pick, from_ns, to_ns);
     }
+    if history.is_stretch() {
+        let selected = history.selected.as_ref();
+        return match selected.filter(|s| s.selection == *selection) {
+            Some(selected) => selected.latencies(from_ns, to_ns),
+            // They are being counted.
+            None => LatencyCounts::default(),
+        };
+    }
     let mut counts = LatencyCounts::default();
-    let mut matcher = Matcher::new(selection, &history.devices, &history.names);
+    let mut matcher = Matcher::new(selection, &history.devices, history.names.all());
     for chunk in history.chunks(from_ns, to_ns) {
         let begin = chunk.partition_point(|io| io.done_ns < from_ns);
         let end = chunk.partition_point(|io| io.done_ns < to_ns);

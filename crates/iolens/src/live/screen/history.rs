@@ -1,4 +1,5 @@
-//! What the screen knows: latencies of every I/O in columns of 100 ms for the last ten minutes, and the newest I/Os themselves.
+//! What the screen knows: latencies of every I/O in columns of 100 ms for the last ten minutes, and the newest I/Os themselves;
+//! of a recording the columns of a stretch of it.
 //!
 //! Memory is bounded: the columns by their entries, the I/Os by their number. What goes first is the oldest.
 
@@ -7,10 +8,14 @@ use std::sync::Arc;
 
 use iolens_core::analysis::counters::pressure::HostPressure;
 use iolens_core::analysis::heat::TimePart;
-use iolens_core::model::{CallHistogram, Class, DevId, Device, Io, Lost, Names, PressureSample};
+use iolens_core::analysis::timeline::CounterRates;
+use iolens_core::model::{CallHistogram, Class, DevId, Device, Io, Lost, PressureSample};
 use jiff::tz::TimeZone;
 
-/// Length of a column.
+use super::analyst::Selection;
+use super::names::RecentNames;
+
+/// Length of a column while I/Os happen.
 pub const COLUMN_NS: i64 = 100_000_000;
 /// Columns that are kept: ten minutes.
 const MAX_COLUMNS: usize = 6000;
@@ -20,6 +25,8 @@ const MAX_ENTRIES: usize = 2_500_000;
 pub const MAX_LIVE_IOS: usize = 200_000;
 /// Busy intervals that are remembered of each device, to be joined with those of I/Os that complete later.
 const MAX_INTERVALS: usize = 1 << 16;
+/// The resolution of latency sums in counters.
+const COUNTER_NS: i64 = 1_000_000;
 /// Losses that are kept.
 const MAX_LOSSES: usize = 4096;
 /// How long it is remembered what the host was short of: longer than stories are looked for.
@@ -103,6 +110,8 @@ impl LatencyCounts {
 struct ClassCell {
     ios: u64,
     bytes: u64,
+    /// Sum of the latencies, of counters only.
+    total_ns: i64,
     /// One for each of [`PARTS`].
     parts: [LatencyCounts; 3],
 }
@@ -154,6 +163,8 @@ pub struct FlowSum {
     pub ios: u64,
     /// Bytes that they moved.
     pub bytes: u64,
+    /// Sum of their latencies, of counters only.
+    pub total_ns: i64,
 }
 
 /// What the screen knows. Times are nanoseconds since the start.
@@ -166,7 +177,7 @@ pub struct History {
     /// Devices that are known.
     pub devices: Vec<Device>,
     /// Names of files and control groups.
-    pub names: Names,
+    pub names: RecentNames,
     /// Everything that completed before this is here.
     pub complete_to_ns: i64,
     /// I/Os that the source lost.
@@ -177,6 +188,13 @@ pub struct History {
     pub lost: VecDeque<Lost>,
     /// What the host was short of in the last time, in order.
     pressure: VecDeque<PressureSample>,
+    /// Latencies of the selected I/Os of a stretch, where single I/Os are not in memory.
+    pub selected: Option<SelectedColumns>,
+    /// Length of a column.
+    column_ns: i64,
+    max_columns: usize,
+    /// All of the time that there is, where the columns are a stretch of it.
+    whole_ns: Option<std::ops::Range<i64>>,
     /// Number of the first column since the start.
     first: i64,
     columns: VecDeque<HistoryColumn>,
@@ -195,12 +213,16 @@ impl History {
             start_unix_ns,
             zone: TimeZone::system(),
             devices: Vec::new(),
-            names: Names::default(),
+            names: RecentNames::default(),
             complete_to_ns: 0,
             lost_ios: 0,
             missed_ios: 0,
             lost: VecDeque::new(),
             pressure: VecDeque::new(),
+            selected: None,
+            column_ns: COLUMN_NS,
+            max_columns: MAX_COLUMNS,
+            whole_ns: None,
             first: 0,
             columns: VecDeque::new(),
             entries: 0,
@@ -209,6 +231,52 @@ impl History {
             max_ios,
             busy: BTreeMap::new(),
         }
+    }
+
+    /// Of the stretch `range_ns` of `whole_ns`, in columns of `column_ns`; keeps no single I/Os.
+    pub fn of_stretch(
+        start_unix_ns: i64,
+        whole_ns: std::ops::Range<i64>,
+        range_ns: std::ops::Range<i64>,
+        column_ns: i64,
+    ) -> History {
+        let mut history = History::new(start_unix_ns, 0);
+        history.column_ns = column_ns;
+        history.first = range_ns.start.div_euclid(column_ns);
+        // Rounded up: the last column may be cut by the end of the recording.
+        let columns = -(-range_ns.end).div_euclid(column_ns) - history.first;
+        history.max_columns = usize::try_from(columns).unwrap_or(0).max(1);
+        history.complete_to_ns = range_ns.end;
+        history.whole_ns = Some(whole_ns);
+        history
+    }
+
+    /// Counts I/Os of a stretch in the order of completion. What completes after it was in flight in it.
+    pub fn count_all(&mut self, ios: &[Io]) {
+        let end_ns = (self.first + self.max_columns as i64) * self.column_ns;
+        for io in ios {
+            if io.done_ns < end_ns {
+                self.count(io);
+            } else {
+                self.occupy(io);
+            }
+        }
+    }
+
+    /// The stretch that the columns are of.
+    pub fn kept_ns(&self) -> std::ops::Range<i64> {
+        let from_ns = self.first * self.column_ns;
+        from_ns..self.complete_to_ns.max(from_ns)
+    }
+
+    /// Whether it is a stretch of a recording, whose single I/Os are not in memory.
+    pub fn is_stretch(&self) -> bool {
+        self.whole_ns.is_some()
+    }
+
+    /// Length of a column.
+    pub fn column_ns(&self) -> i64 {
+        self.column_ns
     }
 
     /// Takes I/Os in the order of completion.
@@ -262,7 +330,7 @@ impl History {
     pub fn advance(&mut self, to_ns: i64) {
         self.complete_to_ns = self.complete_to_ns.max(to_ns);
         self.column(to_ns - 1);
-        while self.columns.len() > MAX_COLUMNS
+        while self.columns.len() > self.max_columns
             || (self.entries > MAX_ENTRIES && self.columns.len() > 1)
         {
             let gone = self.columns.pop_front().unwrap_or_default();
@@ -286,6 +354,33 @@ impl History {
         }
         self.entries += added;
         self.occupy(io);
+    }
+
+    /// Takes what the kernel counted between two samples.
+    pub fn count_rates(&mut self, rates: &CounterRates) {
+        let Some(column) = self.column(rates.to_ns - 1) else {
+            return;
+        };
+        let before = column.entries();
+        for class in Class::ALL {
+            let Some(flow) = rates.flows[class as usize].filter(|flow| flow.ios > 0) else {
+                continue;
+            };
+            let cell = column.cell(rates.dev, class);
+            cell.ios += flow.ios;
+            cell.bytes += flow.bytes;
+            cell.total_ns += flow.total_ns;
+            // The mean of all in the column is the one latency that is known. Counters have whole milliseconds.
+            let mean_ns = cell.total_ns.max(COUNTER_NS / 2) / cell.ios as i64;
+            let mut mean = LatencyCounts::default();
+            mean.add(LatencyCounts::bucket(mean_ns), cell.ios as u32);
+            cell.parts[0] = mean;
+        }
+        let after = column.entries();
+        let occupied = column.occupied(rates.dev);
+        occupied.busy_ns += rates.busy_ns.unwrap_or(0);
+        occupied.area_ns += rates.area_ns.unwrap_or(0);
+        self.entries = (self.entries + after).saturating_sub(before);
     }
 
     /// The time of an I/O becomes busy time of its device, as far as it is not yet.
@@ -320,9 +415,14 @@ impl History {
 
     /// Adds an interval to the columns that it meets.
     fn spread(&mut self, dev: DevId, from_ns: i64, to_ns: i64, add: impl Fn(&mut Occupied, i64)) {
-        let mut at_ns = from_ns.max(self.first * COLUMN_NS);
+        let column_ns = self.column_ns;
+        let mut at_ns = from_ns.max(self.first * column_ns);
+        let to_ns = match self.whole_ns {
+            Some(_) => to_ns.min((self.first + self.max_columns as i64) * column_ns),
+            None => to_ns,
+        };
         while at_ns < to_ns {
-            let end_ns = ((at_ns / COLUMN_NS + 1) * COLUMN_NS).min(to_ns);
+            let end_ns = ((at_ns / column_ns + 1) * column_ns).min(to_ns);
             if let Some(column) = self.column(at_ns) {
                 add(column.occupied(dev), end_ns - at_ns);
             }
@@ -332,10 +432,10 @@ impl History {
 
     /// The column of an instant, made if it is new; `None` if it is gone.
     fn column(&mut self, at_ns: i64) -> Option<&mut HistoryColumn> {
-        let number = at_ns.max(0) / COLUMN_NS;
+        let number = at_ns.max(0) / self.column_ns;
         let at = usize::try_from(number - self.first).ok()?;
         // After a long sleep of the machine: columns that would be dropped at once are not made.
-        if at >= self.columns.len() + MAX_COLUMNS {
+        if at >= self.columns.len() + self.max_columns {
             self.columns.clear();
             self.entries = 0;
             self.first = number;
@@ -348,10 +448,9 @@ impl History {
         self.columns.get_mut(at)
     }
 
-    /// The time that is kept.
+    /// The time that can be looked at.
     pub fn range_ns(&self) -> std::ops::Range<i64> {
-        let from_ns = self.first * COLUMN_NS;
-        from_ns..self.complete_to_ns.max(from_ns)
+        self.whole_ns.clone().unwrap_or_else(|| self.kept_ns())
     }
 
     /// From when on single I/Os are kept; `None`: there are none.
@@ -359,7 +458,7 @@ impl History {
         let first = self.chunks.front()?.first()?;
         // Nothing has been dropped yet: from the start.
         if self.ios < self.max_ios / 2 {
-            return Some(self.range_ns().start);
+            return Some(self.kept_ns().start);
         }
         Some(first.done_ns)
     }
@@ -379,8 +478,8 @@ impl History {
     }
 
     fn between(&self, from_ns: i64, to_ns: i64) -> impl Iterator<Item = &HistoryColumn> {
-        let from = (from_ns / COLUMN_NS - self.first).clamp(0, self.columns.len() as i64);
-        let to = (to_ns / COLUMN_NS - self.first).clamp(from, self.columns.len() as i64);
+        let from = (from_ns / self.column_ns - self.first).clamp(0, self.columns.len() as i64);
+        let to = (to_ns / self.column_ns - self.first).clamp(from, self.columns.len() as i64);
         self.columns.range(from as usize..to as usize)
     }
 
@@ -392,6 +491,7 @@ impl History {
             for (.., cell) in cells.filter(|c| c.0 == dev && c.1 == class) {
                 sum.ios += cell.ios;
                 sum.bytes += cell.bytes;
+                sum.total_ns += cell.total_ns;
             }
         }
         sum
@@ -446,6 +546,44 @@ impl History {
     /// Whether something is missing in an interval.
     pub fn is_lossy(&self, from_ns: i64, to_ns: i64) -> bool {
         self.lost.iter().any(|l| l.meets(from_ns, to_ns))
+    }
+}
+
+/// Latencies of selected I/Os, by column.
+#[derive(Debug)]
+pub struct SelectedColumns {
+    /// Which I/Os.
+    pub selection: Selection,
+    column_ns: i64,
+    columns: BTreeMap<i64, LatencyCounts>,
+}
+
+impl SelectedColumns {
+    /// Of no I/O yet.
+    pub fn new(selection: Selection, column_ns: i64) -> SelectedColumns {
+        SelectedColumns {
+            selection,
+            column_ns,
+            columns: BTreeMap::new(),
+        }
+    }
+
+    /// Counts an I/O that is selected.
+    pub fn count(&mut self, io: &Io) {
+        if let Some(ns) = part_ns(self.selection.pick.part, io) {
+            let column = self.columns.entry(io.done_ns.div_euclid(self.column_ns));
+            column.or_default().add(LatencyCounts::bucket(ns), 1);
+        }
+    }
+
+    /// Latencies in whole columns.
+    pub fn latencies(&self, from_ns: i64, to_ns: i64) -> LatencyCounts {
+        let number = |ns: i64| ns.div_euclid(self.column_ns);
+        let mut counts = LatencyCounts::default();
+        for (_, column) in self.columns.range(number(from_ns)..number(to_ns)) {
+            counts.merge(column);
+        }
+        counts
     }
 }
 
@@ -524,6 +662,36 @@ mod tests {
         assert_eq!(last.1, 1);
         let ns = LatencyCounts::middle_ns(last.0);
         assert!((ns / 250e6 - 1.0).abs() < 0.07, "{ns}");
+    }
+
+    #[test]
+    fn counters_give_rates_and_one_mean_for_each_column() {
+        use iolens_core::analysis::timeline::Flow;
+        let mut history = history(10);
+        for sample in 0..20 {
+            let flow = Flow {
+                ios: 4,
+                bytes: 4 * 4096,
+                // A sum that grows by whole milliseconds.
+                total_ns: if sample % 2 == 0 { 2 * MS } else { 0 },
+            };
+            history.count_rates(&CounterRates {
+                dev: dev(),
+                from_ns: sample * 10 * MS,
+                to_ns: (sample + 1) * 10 * MS,
+                flows: [Some(flow), None, None, None],
+                busy_ns: Some(MS),
+                area_ns: Some(2 * MS),
+            });
+        }
+        history.advance(200 * MS);
+        let sum = history.flow(dev(), Class::Read, 0, 100 * MS);
+        assert_eq!((sum.ios, sum.bytes, sum.total_ns), (40, 40 * 4096, 10 * MS));
+        let latencies = history.latencies(&pick(), 0, 200 * MS);
+        assert_eq!((latencies.n(), latencies.entries().len()), (80, 1));
+        let mean_ns = LatencyCounts::middle_ns(latencies.entries()[0].0);
+        assert!((mean_ns / 250_000.0 - 1.0).abs() < 0.07, "{mean_ns}");
+        assert_eq!(history.occupied_ns(dev(), 0, 100 * MS), (10 * MS, 20 * MS));
     }
 
     #[test]

@@ -1,15 +1,21 @@
-//! The screen of `iolens live`: what happens now, and in the last ten minutes.
+//! The screen of `iolens live`: what happens now, and in the last ten minutes; or what a recording holds.
 
 mod analyst;
 mod draw;
 mod heat;
 mod history;
+mod names;
 mod palette;
+mod save;
+mod served;
 mod source;
 mod state;
+mod stored;
 mod words;
+mod worker;
 
 use std::io::Write as _;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -17,9 +23,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use iolens_core::analysis::Window;
 use iolens_core::analysis::timeline::GroupBy;
-use iolens_core::model::{Device, RecordingMeta};
+use iolens_core::model::{Device, RecordingMeta, Source};
 use iolens_observe::counters::monotonic_ns;
-use iolens_observe::topology::wall_clock_ns;
+use iolens_observe::topology::{Host, wall_clock_ns};
 use iolens_recorder::Feed;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::cursor::Show;
@@ -28,19 +34,39 @@ use ratatui::crossterm::execute;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use signal_hook::consts::SIGTSTP;
 
+use crate::engine::browse::BrowsedPlace;
+use crate::engine::caller::Caller;
 use crate::engine::layers::Layers;
+use crate::present::escape::terminal;
 use crate::present::stories as story_words;
 use crate::present::times::{Clock, Times};
-use analyst::{Analyst, IN_FLIGHT_NS, Job, Material, Outcome, WARM_UP_NS};
-use draw::{Findings, Scene, SourceFacts};
+use analyst::{
+    Analyst, IN_FLIGHT_NS, IoSource, Job, LIVE_SHARE, Material, Outcome, RECORDED_SHARE, STORIES,
+    Selection, TABLES, Ticket, WARM_UP_NS,
+};
+use draw::{Findings, Scene, ScreenFailure, ScreenNotice, SourceFacts, StoryLog};
 use heat::HeatCache;
 use history::{History, MAX_LIVE_IOS};
 use palette::Palette;
+use save::{SaveRequest, SavedStretch};
+pub use served::ServeClient;
 use source::SourceThread;
 use state::{Action, ScreenView};
+use stored::{LoadedStretch, StretchReader, StretchRequest};
+use worker::Worker;
 
 /// Four pictures a second: more is flicker, and work.
 const FRAME: Duration = Duration::from_millis(250);
+/// A recording that is followed to its end is looked at again after this.
+const LOOK_AGE: Duration = Duration::from_secs(1);
+/// It is taken for complete when it has not grown for so long.
+const GROWTH_WAIT: Duration = Duration::from_secs(10);
+/// What a failure to read a stretch is called.
+const READING: &str = "reading";
+/// The same of a `serve` that is asked.
+const SERVE: &str = "serve";
+/// The next picture comes sooner where something of a recording is being read.
+const SHORT_FRAME: Duration = Duration::from_millis(50);
 /// Stories are looked for in the last so many nanoseconds.
 const STORIES_NS: i64 = 60_000_000_000;
 /// Tables that nothing but time has changed are made anew after this.
@@ -53,13 +79,42 @@ const STORIES_AGE: Duration = Duration::from_secs(5);
 /// # Errors
 /// The source failed, or the terminal cannot be used.
 pub fn run(feed: Feed, devices: Vec<Device>, over: impl Fn(i64) -> bool) -> Result<()> {
-    let mut screen = Screen::new(feed, devices)?;
+    show(&mut Screen::watching(feed, devices)?, over)
+}
+
+/// Shows what a running `serve` records, until the user ends it or `over` says so.
+///
+/// # Errors
+/// It does not answer, or the terminal cannot be used.
+pub fn run_served(client: ServeClient, over: impl Fn(i64) -> bool) -> Result<()> {
+    show(&mut Screen::asking(client)?, over)
+}
+
+/// Shows the recordings at `place`, from the moment `at_ns` on or else their end, until the user ends it or `over` says so.
+///
+/// # Errors
+/// They cannot be read, or the terminal cannot be used.
+pub fn browse(
+    place: BrowsedPlace,
+    at_ns: Option<i64>,
+    name: &str,
+    over: impl Fn(i64) -> bool,
+) -> Result<()> {
+    let range_ns = place.range_ns(&Caller::deaf())?;
+    show(&mut Screen::browsing(place, range_ns, at_ns, name)?, over)
+}
+
+/// Takes the terminal, shows `screen`, and gives the terminal back.
+fn show(screen: &mut Screen, over: impl Fn(i64) -> bool) -> Result<()> {
     // The shell's `kill -TSTP` has to find the terminal as it was, too.
     let stops = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGTSTP, Arc::clone(&stops)).context("signals cannot be caught")?;
     // From here on a panic gives the terminal back before it is reported.
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
+        if worker::takes_panic(info) {
+            return;
+        }
         leave();
         report(info);
     }));
@@ -88,52 +143,158 @@ fn leave() {
     std::io::stdout().flush().ok();
 }
 
+/// Where what is shown comes from.
+enum ScreenSource {
+    /// It happens.
+    Watched(SourceThread),
+    /// It is recorded; the stretch that was read last.
+    Recorded(Box<StretchReader>, Option<Box<LoadedStretch>>),
+}
+
 /// All that the loop works on.
 struct Screen {
-    source: SourceThread,
+    source: ScreenSource,
     start_ns: i64,
+    /// What is known; of a recording it is in the stretch that was read.
     history: History,
     meta: RecordingMeta,
     view: ScreenView,
+    /// A moment to be shown in the middle of the first picture.
+    begin_ns: Option<i64>,
     findings: Findings,
     facts: SourceFacts,
     cache: HeatCache,
     analyst: Analyst,
-    tables_made: Option<(u64, Instant)>,
-    stories_made: Option<Instant>,
-    cell_made: u64,
+    /// Whether all that is in view of a recording was read.
+    is_there: bool,
+    /// Looks at a recording that may have grown, when the last was, and when it had grown last.
+    look: u64,
+    looked: Instant,
+    grown: Instant,
+    saver: Worker<SaveRequest, Result<SavedStretch>>,
+    /// When the tables were made last, for which ticket and time.
+    tables_made: Option<(Ticket, Instant)>,
+    stories_made: Option<(Ticket, Instant)>,
+    cell_made: Ticket,
     cpu: CpuUse,
 }
 
 impl Screen {
-    fn new(feed: Feed, devices: Vec<Device>) -> Result<Screen> {
+    fn watching(feed: Feed, devices: Vec<Device>) -> Result<Screen> {
         let start_ns = feed.start_ns();
         let start_unix_ns = wall_clock_ns() - (monotonic_ns() - start_ns);
         let mut history = History::new(start_unix_ns, MAX_LIVE_IOS);
         history.devices.clone_from(&devices);
-        let mut meta = RecordingMeta::new(feed.source(), start_unix_ns);
-        meta.devices.clone_from(&devices);
+        let host = Host::read("/".as_ref());
+        // What a stretch that is saved says of itself.
+        let meta = RecordingMeta {
+            start_monotonic_ns: Some(start_ns),
+            host: host.name.clone(),
+            kernel: host.kernel,
+            kernel_hz: host.hz,
+            devices: devices.clone(),
+            limits: feed.limits().to_vec(),
+            options: vec!["live".to_owned()],
+            ..RecordingMeta::new(feed.source(), start_unix_ns)
+        };
         let layers = Layers::doubled(&devices, GroupBy::Process);
         let mut view = ScreenView::default();
         view.above.extend(layers.left_out().keys());
         let facts = SourceFacts {
-            host: rustix::system::uname()
-                .nodename()
-                .to_string_lossy()
-                .into_owned(),
+            host: host.name.unwrap_or_default(),
             limits: feed.limits().to_vec(),
+            is_of_counters: feed.source() == Source::Counters,
             ..SourceFacts::default()
         };
+        let source = ScreenSource::Watched(SourceThread::start(feed, devices)?);
+        let analyst = Analyst::start(LIVE_SHARE)?;
         Ok(Screen {
-            source: SourceThread::start(feed, devices)?,
             start_ns,
+            facts,
+            ..Screen::new(source, history, meta, view, analyst)?
+        })
+    }
+
+    fn asking(client: ServeClient) -> Result<Screen> {
+        let devices = client.known_devices()?;
+        let start_unix_ns = wall_clock_ns() - served::BEFORE_NS;
+        let host = Host::read("/".as_ref());
+        let from_serve = format!("from serve at {}", client.place());
+        let facts = SourceFacts {
+            host: host.name.clone().unwrap_or_default(),
+            serve: Some("from serve".to_owned()),
+            ..SourceFacts::default()
+        };
+        let meta = RecordingMeta {
+            host: host.name,
+            kernel: host.kernel,
+            kernel_hz: host.hz,
+            devices: devices.clone(),
+            limits: vec![from_serve],
+            options: vec!["live".to_owned()],
+            ..RecordingMeta::new(Source::Ebpf, start_unix_ns)
+        };
+        let mut history = History::new(start_unix_ns, MAX_LIVE_IOS);
+        history.devices.clone_from(&devices);
+        let mut view = ScreenView::default();
+        let layers = Layers::doubled(&devices, GroupBy::Process);
+        view.above.extend(layers.left_out().keys());
+        let source = SourceThread::ask(client, devices, start_unix_ns)?;
+        let source = ScreenSource::Watched(source);
+        let analyst = Analyst::start(LIVE_SHARE)?;
+        Ok(Screen {
+            facts,
+            ..Screen::new(source, history, meta, view, analyst)?
+        })
+    }
+
+    fn browsing(
+        place: BrowsedPlace,
+        range_ns: Range<i64>,
+        at_ns: Option<i64>,
+        name: &str,
+    ) -> Result<Screen> {
+        let start_unix_ns = place.start_unix_ns();
+        // Nothing is read yet.
+        let nothing = range_ns.end..range_ns.end;
+        let history = History::of_stretch(start_unix_ns, range_ns.clone(), nothing, 1);
+        let meta = RecordingMeta::new(Source::Ebpf, start_unix_ns);
+        let view = ScreenView::of_recording(range_ns);
+        let source = ScreenSource::Recorded(Box::new(StretchReader::start(place)?), None);
+        let analyst = Analyst::start(RECORDED_SHARE)?;
+        Ok(Screen {
+            begin_ns: at_ns,
+            facts: SourceFacts {
+                recording: Some(name.to_owned()),
+                ..SourceFacts::default()
+            },
+            ..Screen::new(source, history, meta, view, analyst)?
+        })
+    }
+
+    fn new(
+        source: ScreenSource,
+        history: History,
+        meta: RecordingMeta,
+        view: ScreenView,
+        analyst: Analyst,
+    ) -> Result<Screen> {
+        Ok(Screen {
+            source,
+            start_ns: monotonic_ns(),
             history,
             meta,
             view,
+            begin_ns: None,
             findings: Findings::default(),
-            facts,
+            facts: SourceFacts::default(),
             cache: HeatCache::default(),
-            analyst: Analyst::start()?,
+            analyst,
+            is_there: false,
+            look: 0,
+            looked: Instant::now(),
+            grown: Instant::now(),
+            saver: Worker::start("saver", SaveRequest::run)?,
             tables_made: None,
             stories_made: None,
             cell_made: 0,
@@ -149,17 +310,25 @@ impl Screen {
     ) -> Result<()> {
         let palette = Palette::from_environment(|name| std::env::var(name).ok());
         let mut next_frame = Instant::now();
+        let mut last_frame = Instant::now();
         loop {
             let wait = next_frame.saturating_duration_since(Instant::now());
             let mut draws = wait.is_zero();
             let action = match next_input(wait)? {
-                Input::Event(event) => self.view.event(&event),
+                Input::Event(event) => {
+                    self.facts.notice.take_if(|notice| notice.is_of_past);
+                    self.view.event(&event)
+                }
                 Input::Nothing => Action::Nothing,
                 Input::Closed => return Ok(()),
             };
             match action {
                 Action::Quit => return Ok(()),
                 Action::Suspend => stops.store(true, Ordering::Relaxed),
+                Action::Save => {
+                    self.save();
+                    draws = true;
+                }
                 Action::Draw => draws = true,
                 Action::Nothing => {}
             }
@@ -173,8 +342,15 @@ impl Screen {
             if !draws {
                 continue;
             }
-            self.source.take(&mut self.history)?;
-            self.work();
+            self.view.play(last_frame.elapsed().as_nanos() as i64);
+            last_frame = Instant::now();
+            let width = draw::picture_width(terminal.size()?.width);
+            if let Some(at_ns) = self.begin_ns.take() {
+                self.view.centre(at_ns, width);
+            }
+            self.take(width)?;
+            self.work(width);
+            self.take_saved();
             self.facts.self_percent = self.cpu.percent();
             let scene = Scene {
                 history: &self.history,
@@ -186,96 +362,298 @@ impl Screen {
             terminal.draw(|frame| {
                 draw::frame(&scene, view, cache, frame.area(), frame.buffer_mut());
             })?;
-            next_frame = Instant::now() + FRAME;
+            // What is being read is drawn soon after it has come.
+            let pause = if self.is_reading() {
+                SHORT_FRAME
+            } else {
+                FRAME
+            };
+            next_frame = Instant::now() + pause;
         }
     }
 
+    /// Takes what has come, and asks for what is needed for a picture of this width.
+    fn take(&mut self, width: i64) -> Result<()> {
+        let wanted = StretchRequest {
+            view_ns: self.view.window_ns(self.history.complete_to_ns, width),
+            step_ns: self.view.step_ns(),
+            selection: Some(self.view.selection()).filter(Selection::needs_ios),
+            look: self.look,
+        };
+        let (reader, loaded) = match &mut self.source {
+            ScreenSource::Watched(source) => {
+                let trouble = source.take(&mut self.history)?;
+                self.facts.failure.take_if(|failure| failure.of == SERVE);
+                if let Some(text) = trouble {
+                    self.facts.failure = Some(ScreenFailure { of: SERVE, text });
+                }
+                return Ok(());
+            }
+            ScreenSource::Recorded(reader, loaded) => (reader, loaded),
+        };
+        match reader.result() {
+            Some(Ok(mut new)) => {
+                let known_end_ns = self.history.range_ns().end;
+                if new.history.range_ns().end > known_end_ns {
+                    self.grown = Instant::now();
+                }
+                self.looked = Instant::now();
+                self.history = std::mem::replace(&mut new.history, History::new(0, 0));
+                self.view.above = new.stretch.above();
+                self.meta = new.stretch.meta().clone();
+                self.facts.host = self.meta.host.clone().unwrap_or_default();
+                self.cache = HeatCache::default();
+                self.facts.failure.take_if(|failure| failure.of == READING);
+                *loaded = Some(Box::new(new));
+                // What was waited for can be analysed now; what has only grown is when its time comes.
+                self.view.ticket += u64::from(!self.is_there);
+            }
+            Some(Err(text)) => self.facts.failure = Some(ScreenFailure { of: READING, text }),
+            None => {}
+        }
+        let loaded = loaded.as_ref();
+        self.is_there = loaded.is_some_and(|l| l.covers(&self.history, &wanted));
+        let is_old = loaded.is_some_and(|l| l.request.look != self.look);
+        if !self.is_there || is_old {
+            reader.want(&wanted);
+        }
+        self.facts.is_reading = !self.is_there && reader.is_busy();
+        self.look_for_more();
+        Ok(())
+    }
+
+    /// Looks again and again whether a recording has grown that is followed to its end, until it has not for a while.
+    fn look_for_more(&mut self) {
+        let is_at_end = self.view.end_ns >= Some(self.view.range_ns.end);
+        if self.view.plays != Some(true) || !is_at_end {
+            self.grown = Instant::now();
+            return;
+        }
+        if self.grown.elapsed() >= GROWTH_WAIT {
+            self.view.plays = Some(false);
+        } else if self.looked.elapsed() >= LOOK_AGE {
+            self.looked = Instant::now();
+            self.look += 1;
+        }
+    }
+
+    fn is_reading(&self) -> bool {
+        self.facts.is_reading || !self.analyst.is_idle() && self.facts.recording.is_some()
+    }
+
     /// Takes what the analyst has worked out, and gives it what is most wanted now.
-    fn work(&mut self) {
-        while let Some((ticket, outcome)) = self.analyst.result() {
-            match outcome {
-                Outcome::Tables(tables) => {
-                    self.tables_made = Some((ticket, Instant::now()));
-                    self.findings.tables = Some(tables);
-                }
-                Outcome::Stories(found) => {
-                    self.stories_made = Some(Instant::now());
-                    let times = Times::new(
-                        Clock::Wall(self.history.zone.clone()),
-                        self.history.start_unix_ns,
-                        0,
-                    );
-                    let lines = story_words::lines(&found, &self.meta, &self.history.names, &times);
-                    self.findings.stories.take(lines);
-                }
-                Outcome::Cell(cell) => {
-                    self.cell_made = ticket;
-                    self.findings.cell = Some(cell);
+    fn work(&mut self, width: i64) {
+        while let Some(result) = self.analyst.result() {
+            match result {
+                Ok((ticket, outcome)) => self.take_outcome(ticket, outcome),
+                Err(panic) => {
+                    self.take_failure(panic.ticket, panic.of, panic.text);
                 }
             }
         }
+        let cell_ticket = self.view.cell.as_ref().map(|cell| cell.ticket);
         if !self.analyst.is_idle() {
+            // A long stretch of a recording is not read to its end for what is not shown any more.
+            let ticket = self.view.ticket;
+            self.analyst
+                .cancel_unless(&[ticket, cell_ticket.unwrap_or(ticket)]);
+            return;
+        }
+        // Counters do not say whose I/O it was.
+        if self.facts.is_of_counters {
+            return;
+        }
+        // A recording may not be the one yet that holds what is in view.
+        let is_live = self.view.plays.is_none();
+        if !is_live && !self.is_there {
             return;
         }
         // What the user has just asked for comes first; what only time has changed waits for its share of the CPU.
         if let Some(job) = self.cell_job() {
-            let ticket = self.view.cell.as_ref().map_or(0, |cell| cell.ticket);
-            return self.analyst.ask(ticket, job);
+            return self.analyst.ask(cell_ticket.unwrap_or(0), job);
         }
-        let is_old = |made: Instant, age: Duration| made.elapsed() >= age;
         let ticket = self.view.ticket;
-        let is_changed = self.tables_made.is_none_or(|(made, _)| made != ticket);
+        let is_old = |made: Option<(Ticket, Instant)>, age: Duration| {
+            made.is_none_or(|(_, at)| at.elapsed() >= age)
+        };
+        let is_changed =
+            |made: Option<(Ticket, Instant)>| made.is_none_or(|(made, _)| made != ticket);
         let is_due = self.analyst.is_due();
-        let tables_are_old = self
-            .tables_made
-            .is_none_or(|(_, made)| is_old(made, TABLES_AGE));
-        let stories_are_old = self
-            .stories_made
-            .is_none_or(|made| is_old(made, STORIES_AGE));
-        if is_changed {
-            self.analyst.ask(ticket, self.tables_job());
-        } else if is_due && stories_are_old {
-            self.analyst.ask(ticket, self.stories_job());
-        } else if is_due && tables_are_old && self.view.end_ns.is_none() {
-            self.analyst.ask(ticket, self.tables_job());
+        let time_goes_on = self.view.end_ns.is_none() || self.view.plays == Some(true);
+        // Of what happens the last minute is looked at, of a recording what is in view.
+        let stories_are_due = if is_live {
+            is_old(self.stories_made, STORIES_AGE)
+        } else {
+            is_changed(self.stories_made) || time_goes_on && is_old(self.stories_made, STORIES_AGE)
+        };
+        let tables_are_old = time_goes_on && is_old(self.tables_made, TABLES_AGE);
+        let job = if is_changed(self.tables_made) {
+            self.tables_job(width)
+        } else if stories_are_due && (is_due || !is_live && !time_goes_on) {
+            self.stories_job(width)
+        } else if is_due && tables_are_old {
+            self.tables_job(width)
+        } else {
+            None
+        };
+        if let Some(job) = job {
+            self.analyst.ask(ticket, job);
+        }
+    }
+
+    /// What failed is not tried again at once.
+    fn take_failure(&mut self, ticket: Ticket, of: &'static str, text: String) {
+        let made = Some((ticket, Instant::now()));
+        match of {
+            STORIES => self.stories_made = made,
+            TABLES => self.tables_made = made,
+            _ => self.cell_made = ticket,
+        }
+        self.facts.failure = Some(ScreenFailure { of, text });
+    }
+
+    fn take_outcome(&mut self, ticket: Ticket, outcome: Outcome) {
+        let of = outcome.of();
+        let has_failed = |failure: &mut ScreenFailure| Some(failure.of) == of;
+        self.facts.failure.take_if(has_failed);
+        match outcome {
+            Outcome::Tables(tables) => {
+                self.tables_made = Some((ticket, Instant::now()));
+                self.findings.tables = Some(tables);
+            }
+            Outcome::Stories(found) => {
+                self.stories_made = Some((ticket, Instant::now()));
+                let times = Times::new(
+                    Clock::Wall(self.history.zone.clone()),
+                    self.history.start_unix_ns,
+                    0,
+                );
+                let lines =
+                    story_words::lines(&found, &self.meta, self.history.names.all(), &times);
+                if self.view.plays.is_some() {
+                    self.findings.stories = StoryLog::default();
+                }
+                self.findings.stories.take(lines);
+            }
+            Outcome::Cell(cell) => {
+                self.cell_made = ticket;
+                self.findings.cell = Some(cell);
+            }
+            Outcome::Cancelled => {}
+            Outcome::Failed(of, text) => self.take_failure(ticket, of, text),
         }
     }
 
     /// The time in view.
-    fn window(&self) -> Window {
-        let end_ns = self.view.shown_end_ns(self.history.complete_to_ns);
-        let columns = i64::from(self.view.geometry.heat.width.max(1));
-        Window::new(end_ns - columns * self.view.step_ns(), end_ns)
-    }
-
-    fn material(&self, window: Window) -> Material {
-        Material {
-            chunks: self
-                .history
-                .chunks(window.from_ns - WARM_UP_NS, window.to_ns + IN_FLIGHT_NS),
-            lost: self.history.lost.iter().copied().collect(),
-            window,
+    fn window(&self, width: i64) -> Window {
+        let view = self.view.window_ns(self.history.complete_to_ns, width);
+        if self.view.plays.is_none() {
+            return Window::new(view.start, view.end);
         }
+        // Rates over time that is not recorded would be too low.
+        let there = self.history.range_ns();
+        let from_ns = view.start.clamp(there.start, there.end);
+        Window::new(from_ns, view.end.clamp(from_ns, there.end))
     }
 
-    fn tables_job(&self) -> Job {
-        Job::Tables {
-            material: self.material(self.window()),
+    /// Saves the stretch in view.
+    fn save(&mut self) {
+        let window = self.window(self.view.geometry.heat.width.into());
+        // What is not in memory any more cannot be saved.
+        let first_ns = self.history.ios_from_ns().unwrap_or(window.from_ns);
+        let window = match &self.source {
+            ScreenSource::Watched(_) => {
+                Window::new(window.from_ns.max(first_ns).min(window.to_ns), window.to_ns)
+            }
+            ScreenSource::Recorded(..) => window,
+        };
+        let material = self.material(window, 0);
+        let dir = std::env::current_dir();
+        let (Some(material), Ok(dir)) = (material, dir) else {
+            return;
+        };
+        if !self.saver.is_idle() {
+            return;
+        }
+        self.saver.ask(SaveRequest {
+            material,
+            meta: self.meta.clone(),
+            names: Arc::clone(self.history.names.all()),
+            dir,
+        });
+        self.facts.notice = Some(ScreenNotice {
+            text: "saving".to_owned(),
+            is_of_past: false,
+        });
+    }
+
+    /// Says what was saved.
+    fn take_saved(&mut self) {
+        let Some(answer) = self.saver.answer() else {
+            return;
+        };
+        let text = match answer.result {
+            Ok(Ok(saved)) => saved.line(),
+            Ok(Err(e)) => terminal(&format!("not saved: {e:#}")).into_owned(),
+            Err(panic) => terminal(&format!("not saved: {panic}")).into_owned(),
+        };
+        self.facts.notice = Some(ScreenNotice {
+            text,
+            is_of_past: true,
+        });
+    }
+
+    /// What an analysis of `window` takes; `None` where nothing is read yet. Of a recording it begins so long before: a report of the
+    /// same time begins with it, but what an I/O usually takes is learned from those before it.
+    fn material(&self, window: Window, warm_up_ns: i64) -> Option<Material> {
+        let source = match &self.source {
+            ScreenSource::Watched(_) => IoSource::Memory(
+                self.history
+                    .chunks(window.from_ns - WARM_UP_NS, window.to_ns + IN_FLIGHT_NS),
+            ),
+            ScreenSource::Recorded(_, loaded) => {
+                IoSource::Recording(Arc::clone(&loaded.as_ref()?.stretch))
+            }
+        };
+        let lost = match &source {
+            IoSource::Memory(_) => self.history.lost.iter().copied().collect(),
+            IoSource::Recording(stretch) => stretch.lost(&(window.from_ns..window.to_ns)),
+        };
+        Some(Material {
+            source,
+            lost,
+            window,
+            warm_up_ns,
+            is_cancelled: Arc::default(),
+        })
+    }
+
+    fn tables_job(&self, width: i64) -> Option<Job> {
+        Some(Job::Tables {
+            material: self.material(self.window(width), 0)?,
             selection: self.view.selection(),
             by: self.view.by,
             devices: self.history.devices.clone(),
-            names: self.history.names.clone(),
-        }
+            names: Arc::clone(self.history.names.all()),
+        })
     }
 
-    fn stories_job(&self) -> Job {
+    fn stories_job(&self, width: i64) -> Option<Job> {
         let end_ns = self.history.complete_to_ns;
-        let window = Window::new(end_ns - STORIES_NS, end_ns);
-        Job::Stories {
-            material: self.material(window),
+        let (window, host) = match &self.source {
+            ScreenSource::Watched(_) => (
+                Window::new(end_ns - STORIES_NS, end_ns),
+                self.history.host(),
+            ),
+            ScreenSource::Recorded(_, loaded) => {
+                (self.window(width), loaded.as_ref()?.stretch.host().clone())
+            }
+        };
+        Some(Job::Stories {
+            material: self.material(window, 0)?,
             above: self.view.above.iter().copied().collect(),
-            host: self.history.host(),
-        }
+            host,
+        })
     }
 
     /// The I/Os of the open cell, if they are not known yet.
@@ -286,10 +664,10 @@ impl Screen {
         }
         let window = Window::new(cell.from_ns, cell.to_ns);
         Some(Job::Cell {
-            material: self.material(window),
+            material: self.material(window, WARM_UP_NS)?,
             selection: self.view.selection(),
             devices: self.history.devices.clone(),
-            names: self.history.names.clone(),
+            names: Arc::clone(self.history.names.all()),
             buckets: cell.buckets.clone(),
         })
     }

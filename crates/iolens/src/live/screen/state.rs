@@ -11,8 +11,15 @@ use ratatui::layout::{Position, Rect};
 use super::analyst::{Selection, Ticket};
 use super::history::{COLUMN_NS, PARTS, Pick};
 
-/// Lengths of a column of the picture, as multiples of [`COLUMN_NS`].
-const STEPS: [i64; 8] = [1, 2, 5, 10, 20, 50, 100, 300];
+/// Lengths of a column of the picture while I/Os happen, in milliseconds: from [`COLUMN_NS`] on.
+const LIVE_STEPS_MS: &[i64] = &[100, 200, 500, 1000, 2000, 5000, 10_000, 30_000];
+/// The same of a recording.
+const RECORDED_STEPS_MS: &[i64] = &[
+    1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000, 600_000,
+    3_600_000,
+];
+const MS: i64 = 1_000_000;
+const _: () = assert!(LIVE_STEPS_MS[0] * MS == COLUMN_NS);
 /// Characters of a filter.
 const MAX_FILTER: usize = 64;
 
@@ -118,6 +125,8 @@ pub enum Action {
     Quit,
     /// Give the terminal back to the shell for a while.
     Suspend,
+    /// Save the stretch in view.
+    Save,
 }
 
 /// What is shown.
@@ -129,9 +138,12 @@ pub struct ScreenView {
     pub class: Option<Class>,
     /// Which time of each I/O.
     pub part: TimePart,
+    steps_ms: &'static [i64],
     step: usize,
     /// End of the time in view; `None`: now.
     pub end_ns: Option<i64>,
+    /// Of a recording: whether time goes on. `None`: what happens now is shown.
+    pub plays: Option<bool>,
     /// The cell that is marked.
     pub cursor: Option<MarkedCell>,
     /// The cell whose I/Os are listed.
@@ -172,8 +184,10 @@ impl Default for ScreenView {
             device: None,
             class: None,
             part: TimePart::Total,
+            steps_ms: LIVE_STEPS_MS,
             step: 0,
             end_ns: None,
+            plays: None,
             cursor: None,
             cell: None,
             scroll: 0,
@@ -195,9 +209,53 @@ impl Default for ScreenView {
 }
 
 impl ScreenView {
+    /// Of a recording, with its time held at its end.
+    pub fn of_recording(range_ns: std::ops::Range<i64>) -> ScreenView {
+        let mut view = ScreenView {
+            steps_ms: RECORDED_STEPS_MS,
+            plays: Some(false),
+            ..ScreenView::default()
+        };
+        let of_live = |ms: &i64| *ms == LIVE_STEPS_MS[0];
+        view.step = RECORDED_STEPS_MS.iter().position(of_live).unwrap_or(0);
+        view.set_range(range_ns);
+        view.end_ns = Some(view.range_ns.end);
+        view
+    }
+
     /// Length of a column of the picture.
     pub fn step_ns(&self) -> i64 {
-        STEPS[self.step] * COLUMN_NS
+        self.steps_ms[self.step] * MS
+    }
+
+    /// There is this time to look at.
+    pub fn set_range(&mut self, range_ns: std::ops::Range<i64>) {
+        self.range_ns = range_ns;
+        if self.plays.is_some() {
+            // The last column of a recording is shown although it is not a whole one.
+            let step_ns = self.step_ns();
+            self.range_ns.end = -(-self.range_ns.end).div_euclid(step_ns) * step_ns;
+        }
+    }
+
+    /// The time in view, aligned to columns; of `width` columns.
+    pub fn window_ns(&self, complete_to_ns: i64, width: i64) -> std::ops::Range<i64> {
+        let end_ns = self.shown_end_ns(complete_to_ns);
+        end_ns - width * self.step_ns()..end_ns
+    }
+
+    /// Shows this instant in the middle of so many columns.
+    pub fn centre(&mut self, at_ns: i64, width: i64) {
+        self.place(at_ns + width * self.step_ns() / 2, width);
+    }
+
+    /// Time goes on by so much, if it plays.
+    pub fn play(&mut self, elapsed_ns: i64) {
+        let Some(end_ns) = self.end_ns.filter(|_| self.plays == Some(true)) else {
+            return;
+        };
+        let played_ns = end_ns + elapsed_ns;
+        self.end_ns = Some(played_ns.min(self.range_ns.end));
     }
 
     /// Which I/Os count.
@@ -295,6 +353,7 @@ impl ScreenView {
             }
             KeyCode::Char('+' | '=') => self.zoom(-1),
             KeyCode::Char('-') => self.zoom(1),
+            KeyCode::Char('s') => Action::Save,
             KeyCode::Char(' ') => self.hold_or_resume(),
             KeyCode::Char('/') => {
                 self.typing = Some(self.filter.clone());
@@ -369,15 +428,28 @@ impl ScreenView {
 
     fn zoom(&mut self, by: i64) -> Action {
         let step = self.step as i64 + by;
-        self.step = step.clamp(0, STEPS.len() as i64 - 1) as usize;
+        let before_ns = self.step_ns();
+        let width = i64::from(self.geometry.heat.width);
+        self.step = step.clamp(0, self.steps_ms.len() as i64 - 1) as usize;
+        let step_ns = self.step_ns();
+        if let Some(end_ns) = self.end_ns {
+            // What is marked stays where it is on the screen, else the middle does.
+            let marked = self.cursor.map(|cursor| cursor.at_ns);
+            let at_ns = marked.unwrap_or(end_ns - width * before_ns / 2);
+            let columns = (end_ns - at_ns) / before_ns;
+            self.place(at_ns + columns * step_ns, width);
+        }
         if let Some(cursor) = &mut self.cursor {
-            let step_ns = STEPS[self.step] * COLUMN_NS;
             cursor.at_ns = cursor.at_ns.div_euclid(step_ns) * step_ns;
         }
         self.changed()
     }
 
     fn hold_or_resume(&mut self) -> Action {
+        if let Some(plays) = &mut self.plays {
+            *plays = !*plays;
+            return self.changed();
+        }
         match self.end_ns {
             None => {
                 self.hold();
@@ -389,13 +461,15 @@ impl ScreenView {
 
     /// The time in view stays.
     fn hold(&mut self) {
+        self.plays = self.plays.map(|_| false);
         if self.end_ns.is_none() {
             self.end_ns = Some(self.shown_end_ns(self.range_ns.end));
         }
     }
 
+    /// To what is newest.
     fn resume(&mut self) -> Action {
-        self.end_ns = None;
+        self.end_ns = self.plays.map(|_| self.range_ns.end);
         self.cursor = None;
         self.cell = None;
         self.changed()
@@ -417,11 +491,17 @@ impl ScreenView {
 
     /// The time in view ends here, as far as there is any.
     fn go_to(&mut self, end_ns: i64) -> Action {
-        let first_ns = self.range_ns.start + self.width_ns().min(self.step_ns() * 8);
+        self.place(end_ns, i64::from(self.geometry.heat.width));
+        self.changed()
+    }
+
+    fn place(&mut self, end_ns: i64, width: i64) {
+        let step_ns = self.step_ns();
+        self.set_range(self.range_ns.clone());
+        let first_ns = self.range_ns.start + (width * step_ns).min(step_ns * 8);
         let last_ns = self.range_ns.end.max(first_ns);
         let end_ns = end_ns.clamp(first_ns.min(last_ns), last_ns);
-        self.end_ns = Some(end_ns.div_euclid(self.step_ns()) * self.step_ns());
-        self.changed()
+        self.end_ns = Some(end_ns.div_euclid(step_ns) * step_ns);
     }
 
     fn scroll_list(&mut self, lines: i64) -> Action {

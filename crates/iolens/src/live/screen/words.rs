@@ -46,6 +46,20 @@ pub fn clock(history: &History, at_ns: i64, decimals: usize) -> String {
     time_of_day(&timestamp.to_zoned(history.zone.clone()), decimals)
 }
 
+/// The time of day of an instant in tenths of a second, with its date if that is not today's.
+pub fn moment(history: &History, at_ns: i64) -> String {
+    let time = clock(history, at_ns, 1);
+    let unix_ns = i128::from(history.start_unix_ns) + i128::from(at_ns);
+    let Ok(timestamp) = Timestamp::from_nanosecond(unix_ns) else {
+        return time;
+    };
+    let date = timestamp.to_zoned(history.zone.clone()).date();
+    if date == jiff::Zoned::now().date() {
+        return time;
+    }
+    format!("{date} {time}")
+}
+
 /// From when on there are single I/Os: older ones have gone.
 pub fn kept_from(history: &History, at_ns: i64) -> String {
     format!(
@@ -73,7 +87,7 @@ pub fn who(history: &History, who: &Whose, by: GroupBy) -> String {
 
 /// What a group is called, harmless for a terminal.
 pub fn group(history: &History, key: iolens_core::analysis::timeline::GroupKey) -> String {
-    let name = group_name(&history.devices, &history.names, key);
+    let name = group_name(&history.devices, history.names.all(), key);
     terminal(&name).into_owned()
 }
 

@@ -18,7 +18,7 @@ use super::palette::Palette;
 use super::state::{LatencyScale, ScreenView};
 use super::words;
 use crate::present::escape::terminal;
-use crate::present::layout::{cut, cut_end, visible};
+use crate::present::layout::{cut, cut_end, visible, wrapped};
 use iolens_core::analysis::heat::TimePart;
 pub use stories::StoryLog;
 
@@ -50,6 +50,41 @@ pub struct SourceFacts {
     pub self_percent: Option<f64>,
     /// What the source cannot show, and what to do, for people.
     pub limits: Vec<String>,
+    /// The name of the recording that is shown; `None`: what happens now is.
+    pub recording: Option<String>,
+    /// Whether there are no single I/Os but the kernel's counters.
+    pub is_of_counters: bool,
+    /// Who records what happens, if it is another program.
+    pub serve: Option<String>,
+    /// Whether a part of the recording is being read.
+    pub is_reading: bool,
+    /// What could not be read or worked out.
+    pub failure: Option<ScreenFailure>,
+    /// What has been done, in place of the keys.
+    pub notice: Option<ScreenNotice>,
+}
+
+/// Something to be said, harmless for a terminal.
+#[derive(Debug, Clone)]
+pub struct ScreenNotice {
+    /// What.
+    pub text: String,
+    /// Whether it is over: the next key removes it.
+    pub is_of_past: bool,
+}
+
+/// Something that could not be read or worked out; the rest of the screen goes on.
+#[derive(Debug, Clone)]
+pub struct ScreenFailure {
+    /// What.
+    pub of: &'static str,
+    /// Why, for people.
+    pub text: String,
+}
+
+/// Columns of the picture on a terminal of this width.
+pub fn picture_width(terminal: u16) -> i64 {
+    i64::from(terminal.saturating_sub(LABEL + 1).max(1))
 }
 
 /// All that a frame is made of.
@@ -72,7 +107,7 @@ pub fn frame(
     area: Rect,
     buffer: &mut Buffer,
 ) {
-    view.range_ns = scene.history.range_ns();
+    view.set_range(scene.history.range_ns());
     view.geometry = super::state::Geometry::default();
     if area.width < MIN_WIDTH || area.height < MIN_HEIGHT {
         too_small(area, buffer);
@@ -98,6 +133,11 @@ pub fn frame(
     let upper = rows(body, 0, body.height - lower_height);
     picture(scene, view, cache, from_ns, upper, buffer);
     let lower = rows(body, upper.height, lower_height);
+    if scene.facts.is_of_counters {
+        view.cell = None;
+        missing(scene, lower, buffer);
+        return;
+    }
     if view.cell.is_some() {
         list::cell(scene, view, lower, buffer);
         return;
@@ -153,6 +193,21 @@ fn put(buffer: &mut Buffer, area: Rect, x: u16, text: &str, style: Style) -> u16
     }
     let room = usize::from(area.right() - x);
     buffer.set_stringn(x, area.y, text, room, style).0
+}
+
+/// What counters cannot show, in place of the tables.
+fn missing(scene: &Scene, area: Rect, buffer: &mut Buffer) {
+    let palette = scene.palette;
+    put(buffer, area, area.x, " what is missing", palette.heading());
+    let doctor = "iolens doctor says what eBPF needs.".to_owned();
+    let mut line = 1;
+    for limit in scene.facts.limits.iter().chain([&doctor]) {
+        let width = usize::from(area.width.saturating_sub(2));
+        for text in wrapped(&terminal(limit), width) {
+            put(buffer, row(area, line), area.x + 1, &text, Style::new());
+            line += 1;
+        }
+    }
 }
 
 fn too_small(area: Rect, buffer: &mut Buffer) {
@@ -257,6 +312,15 @@ fn under_mark(counts: &LatencyCounts, scale: LatencyScale, marked: usize) -> Str
 
 fn nothing_drawn(scene: &Scene, view: &ScreenView, from_ns: i64, to_ns: i64) -> String {
     let history = scene.history;
+    let there = history.range_ns();
+    let kept = history.kept_ns();
+    let is_missing = kept.start > from_ns.max(there.start) || kept.end < to_ns.min(there.end);
+    if history.is_stretch() && is_missing {
+        return match &scene.facts.failure {
+            Some(failure) => terminal(&failure.text).into_owned(),
+            None => "reading".to_owned(),
+        };
+    }
     if history.ios(from_ns, to_ns) == 0 {
         return "no I/O completed in this time".to_owned();
     }
@@ -280,6 +344,7 @@ fn title(
     let history = scene.history;
     let class = view.class.map_or("all", |c| c.name());
     let what = match view.part {
+        TimePart::Total if scene.facts.is_of_counters => "mean latency of each column",
         TimePart::Total => "latency",
         TimePart::Queue => "time in queue",
         TimePart::Device => "time in device",
@@ -423,7 +488,7 @@ fn time_axis(scene: &Scene, from_ns: i64, step_ns: i64, area: Rect, buffer: &mut
 }
 
 /// All keys: what each does, and the same in a few words.
-const KEYS: [(&str, &str, &str); 19] = [
+const KEYS: [(&str, &str, &str); 20] = [
     (
         "d",
         "next device, after the last all together",
@@ -469,7 +534,16 @@ const KEYS: [(&str, &str, &str); 19] = [
     ),
     ("Backspace", "back", "back"),
     ("PgUp PgDn", "half a screen back, forward", "half a screen"),
-    ("Home End", "the oldest that is kept, now", "oldest, now"),
+    (
+        "Home End",
+        "the oldest that is kept, the newest",
+        "oldest, newest",
+    ),
+    (
+        "s",
+        "save the stretch in view as a recording",
+        "save the view",
+    ),
     (
         "/",
         "what has this in its name; empty: all",

@@ -1,5 +1,7 @@
 //! Whole frames: what they look like at some sizes, and what holds at all of them.
 
+use std::sync::Arc;
+
 use iolens_core::analysis::Window;
 use iolens_core::analysis::counters::pressure::HostPressure;
 use iolens_core::model::{
@@ -14,7 +16,7 @@ use ratatui::crossterm::event::{Event, KeyCode, KeyEvent};
 use ratatui::style::{Color, Modifier};
 
 use super::*;
-use crate::live::screen::analyst::{Job, Material, Outcome};
+use crate::live::screen::analyst::{IoSource, Job, Material, Outcome};
 use crate::live::screen::palette::Depth;
 use crate::live::screen::state::Action;
 use crate::present::stories::{self as story_words, StoryText};
@@ -88,9 +90,11 @@ impl Stage {
 
     fn material(&self, window: Window) -> Material {
         Material {
-            chunks: self.history.chunks(i64::MIN, i64::MAX),
+            source: IoSource::Memory(self.history.chunks(i64::MIN, i64::MAX)),
             lost: self.history.lost.iter().copied().collect(),
             window,
+            warm_up_ns: 0,
+            is_cancelled: Arc::default(),
         }
     }
 
@@ -103,7 +107,7 @@ impl Stage {
             selection: self.view.selection(),
             by: self.view.by,
             devices: self.history.devices.clone(),
-            names: self.history.names.clone(),
+            names: Arc::clone(self.history.names.all()),
         };
         if let Outcome::Tables(tables) = tables.run() {
             self.findings.tables = Some(tables);
@@ -115,7 +119,7 @@ impl Stage {
             material: self.material(Window::new(cell.from_ns, cell.to_ns)),
             selection: self.view.selection(),
             devices: self.history.devices.clone(),
-            names: self.history.names.clone(),
+            names: Arc::clone(self.history.names.all()),
             buckets: cell.buckets.clone(),
         };
         if let Outcome::Cell(cell) = cell.run() {
@@ -137,7 +141,7 @@ impl Stage {
         meta.devices.clone_from(&self.history.devices);
         let clock = Clock::Wall(self.history.zone.clone());
         let times = Times::new(clock, self.history.start_unix_ns, 0);
-        let lines = story_words::lines(&found, &meta, &self.history.names, &times);
+        let lines = story_words::lines(&found, &meta, self.history.names.all(), &times);
         self.findings.stories.take(lines);
     }
 
@@ -176,7 +180,7 @@ fn usual_history() -> History {
     ];
     history
         .names
-        .insert(Named::File(FILE), "/srv/db/orders.ibd".to_owned());
+        .insert(0, Named::File(FILE), "/srv/db/orders.ibd".to_owned());
     let mut ios = Vec::new();
     for n in 0..3000 {
         let at_ns = n * 10 * MS;
@@ -449,8 +453,10 @@ fn random_history(ios: &[RandomIo], names: &[String], losses: &[(i64, i64)]) -> 
             ino: i as i64,
             ..FILE
         };
-        history.names.insert(Named::File(inode), name.clone());
-        history.names.insert(Named::Cgroup(i as i64), name.clone());
+        history.names.insert(0, Named::File(inode), name.clone());
+        history
+            .names
+            .insert(0, Named::Cgroup(i as i64), name.clone());
     }
     let mut all = Vec::new();
     for random in ios {

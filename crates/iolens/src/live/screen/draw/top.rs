@@ -10,7 +10,7 @@ use crate::live::screen::history::{COLUMN_NS, Pick};
 use crate::live::screen::state::ScreenView;
 use crate::live::screen::words;
 use crate::present::escape::terminal;
-use crate::present::layout::{cut, size, visible};
+use crate::present::layout::{cut, cut_end, size, visible};
 use iolens_core::analysis::heat::TimePart;
 
 /// Rates are of this time before the end of what is shown, and percentiles of that.
@@ -20,6 +20,8 @@ const PERCENTILE_NS: i64 = 10_000_000_000;
 const BAR_NS: i64 = 500_000_000;
 const MAX_NAME: usize = 16;
 const MAX_HOST: usize = 24;
+const MAX_SOURCE: usize = 32;
+const MAX_FAILURE: usize = 60;
 
 /// One of what the first line says.
 struct HeaderField {
@@ -39,13 +41,20 @@ pub(super) fn header(
 ) {
     let history = scene.history;
     let palette = scene.palette;
-    let is_held = view.end_ns.is_some();
-    let state = if is_held {
-        palette.text("held ‖", "held")
-    } else {
-        palette.text("live ▸", "live >")
+    let facts = scene.facts;
+    let is_held = view.end_ns.is_some() && view.plays != Some(true);
+    let state = match view.plays {
+        _ if is_held => palette.text("held ‖", "held"),
+        None => palette.text("live ▸", "live >"),
+        Some(_) => palette.text("plays ▸", "plays >"),
     };
-    let right = format!("{}  {state} ", words::clock(history, end_ns, 1));
+    let reading = if facts.is_reading { "reading  " } else { "" };
+    // What happens now happens today.
+    let time = match view.plays {
+        None => words::clock(history, end_ns, 1),
+        Some(_) => words::moment(history, end_ns),
+    };
+    let right = format!("{reading}{time}  {state} ");
     let right_x = area.right().saturating_sub(visible(&right) as u16);
     let name = " iolens";
     let dot = palette.text(" · ", " - ");
@@ -78,9 +87,16 @@ fn header_fields(scene: &Scene, view: &ScreenView, end_ns: i64) -> Vec<HeaderFie
         let host = terminal(&scene.facts.host).into_owned();
         fields.push(field(cut(&host, MAX_HOST), 3));
     }
-    fields.push(field("every I/O".to_owned(), 5));
-    let ios = ios_of_all(scene, view, end_ns - RATE_NS, end_ns);
-    let per_s = ios as f64 * 1e9 / RATE_NS as f64;
+    let facts = scene.facts;
+    let source = match facts.recording.as_ref().or(facts.serve.as_ref()) {
+        Some(name) => field(cut(&terminal(name), MAX_SOURCE), 3),
+        None if facts.is_of_counters => field("counters".to_owned(), 3),
+        None => field("every I/O".to_owned(), 5),
+    };
+    fields.push(source);
+    let rate_ns = RATE_NS.max(history.column_ns());
+    let ios = ios_of_all(scene, view, end_ns - rate_ns, end_ns);
+    let per_s = ios as f64 * 1e9 / rate_ns as f64;
     fields.push(field(format!("{} IOPS", words::short(per_s)), 0));
     let lost = field(
         format!("{} lost", words::short(history.lost_ios as f64)),
@@ -101,8 +117,15 @@ fn header_fields(scene: &Scene, view: &ScreenView, end_ns: i64) -> Vec<HeaderFie
             ..field(text, 1)
         });
     }
-    if let Some(percent) = scene.facts.self_percent {
+    if let Some(percent) = facts.self_percent.filter(|_| facts.recording.is_none()) {
         fields.push(field(format!("self {percent:.1} %"), 4));
+    }
+    if let Some(failure) = &facts.failure {
+        let text = format!("{} failed: {}", failure.of, failure.text);
+        fields.push(HeaderField {
+            style: warning,
+            ..field(cut_end(&terminal(&text), MAX_FAILURE), 1)
+        });
     }
     fields
 }
@@ -214,6 +237,16 @@ pub(super) fn devices(
     buffer: &mut Buffer,
 ) {
     let palette = scene.palette;
+    if shown.is_empty() && scene.facts.recording.is_some() {
+        put(
+            buffer,
+            area,
+            area.x,
+            " no I/O in this time",
+            palette.faint(),
+        );
+        return;
+    }
     if shown.is_empty() {
         let text = match scene.facts.limits.first() {
             Some(limit) => format!(" no I/O yet · {}", terminal(limit)),
@@ -271,13 +304,24 @@ fn flow(
         x = put(buffer, line, x, " ", style);
         x = sparkline(scene, dev, class, end_ns, parts.bars, line, x, buffer);
     }
-    let sum = history.flow(dev, class, end_ns - RATE_NS, end_ns);
-    let per_s = |value: u64| value as f64 * 1e9 / RATE_NS as f64;
+    let rate_ns = RATE_NS.max(history.column_ns());
+    let sum = history.flow(dev, class, end_ns - rate_ns, end_ns);
+    let per_s = |value: u64| value as f64 * 1e9 / rate_ns as f64;
     let rate = format!("{}/s", words::short(per_s(sum.ios)));
     x = put(buffer, line, x, &format!("{rate:>7}"), Style::new());
     if parts.has_size {
         let rate = format!("{}/s", size(per_s(sum.bytes)));
         x = put(buffer, line, x, &format!("{rate:>11}"), Style::new());
+    }
+    let percentile_ns = PERCENTILE_NS.max(history.column_ns());
+    if scene.facts.is_of_counters {
+        let sum = history.flow(dev, class, end_ns - percentile_ns, end_ns);
+        let text = match sum.ios {
+            0 => "-".to_owned(),
+            ios => words::short_time(sum.total_ns as f64 / ios as f64),
+        };
+        let x = put(buffer, line, x, " avg", palette.faint());
+        return put(buffer, line, x, &format!("{text:>7}"), Style::new());
     }
     let pick = Pick {
         part: TimePart::Total,
@@ -285,7 +329,7 @@ fn flow(
         class: Some(class),
         above: Vec::new(),
     };
-    let latencies = history.latencies(&pick, end_ns - PERCENTILE_NS, end_ns);
+    let latencies = history.latencies(&pick, end_ns - percentile_ns, end_ns);
     let mut quantile = |title: &str, q: f64, x: u16| {
         let text = match latencies.quantile(q) {
             Some(ns) => words::short_time(ns),
@@ -313,11 +357,12 @@ fn sparkline(
 ) -> u16 {
     let palette = scene.palette;
     // Bars of whole half seconds do not change while they move.
-    let end_ns = end_ns.div_euclid(BAR_NS) * BAR_NS;
+    let bar_ns = BAR_NS.max(scene.history.column_ns());
+    let end_ns = end_ns.div_euclid(bar_ns) * bar_ns;
     let mut values = Vec::new();
     for bar in (0..bars as i64).rev() {
-        let to_ns = end_ns - bar * BAR_NS;
-        let sum = scene.history.flow(dev, class, to_ns - BAR_NS, to_ns);
+        let to_ns = end_ns - bar * bar_ns;
+        let sum = scene.history.flow(dev, class, to_ns - bar_ns, to_ns);
         values.push(sum.ios);
     }
     let most = values.iter().copied().max().unwrap_or(0).max(1);
@@ -344,9 +389,10 @@ fn occupied(
     buffer: &mut Buffer,
 ) -> u16 {
     let palette = scene.palette;
-    let (busy_ns, area_ns) = scene.history.occupied_ns(dev, end_ns - RATE_NS, end_ns);
+    let rate_ns = RATE_NS.max(scene.history.column_ns());
+    let (busy_ns, area_ns) = scene.history.occupied_ns(dev, end_ns - rate_ns, end_ns);
     // What is busy cannot be measured beyond all of the time.
-    let percent = (100.0 * busy_ns as f64 / RATE_NS as f64).min(100.0);
+    let percent = (100.0 * busy_ns as f64 / rate_ns as f64).min(100.0);
     let style = if percent >= 95.0 {
         palette.warning()
     } else {
@@ -355,7 +401,7 @@ fn occupied(
     let mut x = put(buffer, line, x, "  busy", palette.faint());
     x = put(buffer, line, x, &format!("{percent:>4.0} %"), style);
     if parts.has_flight {
-        let in_flight = area_ns as f64 / RATE_NS as f64;
+        let in_flight = area_ns as f64 / rate_ns as f64;
         x = put(buffer, line, x, "  in flight", palette.faint());
         let text = format!(" {}", words::short(in_flight));
         x = put(buffer, line, x, &text, Style::new());
@@ -377,6 +423,11 @@ pub(super) fn footer(scene: &Scene, view: &ScreenView, area: Rect, buffer: &mut 
         if usize::from(area.right() - x) >= hint.len() {
             put(buffer, area, x, hint, palette.faint());
         }
+        return;
+    }
+    if let Some(notice) = &scene.facts.notice {
+        let x = put(buffer, area, area.x, " ", Style::new());
+        put(buffer, area, x, &notice.text, palette.heading());
         return;
     }
     const KEYS: [(&str, &str); 12] = [

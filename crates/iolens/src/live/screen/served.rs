@@ -1,0 +1,457 @@
+//! What a running `serve` on this machine records, asked from its API while it happens: no second recorder, and no privileges but
+//! those of asking.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use iolens_core::model::{Comm, DevId, Device, Inode, Io, Name, Named, Observation, Op, Origin};
+use iolens_observe::topology::wall_clock_ns;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::source::SharedQueue;
+use crate::serve::http::Listen;
+
+const MS: i64 = 1_000_000;
+const S: i64 = 1000 * MS;
+/// How long an answer may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// An answer of any kind is not longer than this: 100,000 I/Os take some 20 MiB.
+const MAX_ANSWER_BYTES: u64 = 256 << 20;
+/// The time between two questions.
+const POLL: Duration = Duration::from_millis(500);
+/// What `serve` is asked for at once.
+const MAX_PIECE_NS: i64 = S;
+/// With very many I/Os it is asked for less at once, down to this.
+const MIN_PIECE_NS: i64 = 10 * MS;
+const MAX_IOS: usize = 100_000;
+/// What `serve` has seen is stored after this, however little it is.
+const STORED_AFTER_NS: i64 = 2 * S;
+/// Times in answers are exact to less than this.
+const ROUNDED_NS: i64 = 1000;
+/// What happened before the start is shown for so long.
+pub const BEFORE_NS: i64 = 10 * S;
+/// A name is said again after this, so that it is not forgotten.
+const SAY_AGAIN_NS: i64 = 300 * S;
+/// Names that have numbers; with more all get new ones.
+const MAX_NUMBERED: usize = 1 << 16;
+
+/// A `serve` that can be asked.
+#[derive(Debug, Clone)]
+pub struct ServeClient {
+    place: Listen,
+    /// Devices that are asked for; none: all.
+    devices: Vec<String>,
+}
+
+/// What it says of itself.
+#[derive(Debug, Deserialize)]
+struct HealthAnswer {
+    recording: bool,
+    source: Option<String>,
+    lost_ios: Option<i64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct DevicesAnswer {
+    devices: Vec<ServedDevice>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ServedDevice {
+    name: String,
+    major: u32,
+    minor: u32,
+    size_bytes: Option<u64>,
+    on: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct IosAnswer {
+    columns: ServedColumns,
+}
+
+/// The columns of `/api/v1/ios`.
+#[derive(Debug, Default, Deserialize)]
+struct ServedColumns {
+    done_unix_s: Vec<f64>,
+    device: Vec<String>,
+    op: Vec<i32>,
+    sector: Vec<Option<i64>>,
+    bytes: Vec<i64>,
+    queue_us: Vec<Option<f64>>,
+    device_us: Vec<f64>,
+    error: Vec<Option<i32>>,
+    pid: Vec<Option<i32>>,
+    process: Vec<Option<String>>,
+    cgroup: Vec<Option<String>>,
+    file: Vec<Option<String>>,
+    origin: Vec<String>,
+}
+
+/// An answer with its status.
+struct Reply {
+    status: u16,
+    body: Vec<u8>,
+}
+
+/// What became of a question about I/Os.
+enum Piece {
+    Ios(Box<ServedColumns>),
+    /// More than an answer may hold.
+    TooMany,
+    /// Nothing is stored of this time yet.
+    NotYet,
+}
+
+impl ServeClient {
+    /// The one on one of these sockets or at the usual place, if it records every I/O.
+    pub fn find(sockets: Vec<PathBuf>, devices: &[String]) -> Option<ServeClient> {
+        let places = sockets.into_iter().map(Listen::Unix).chain([Listen::USUAL]);
+        for place in places {
+            let client = ServeClient {
+                place,
+                devices: devices.to_vec(),
+            };
+            let health = client.get::<HealthAnswer>("/healthz");
+            if health.is_ok_and(|h| h.recording && h.source.as_deref() == Some("ebpf")) {
+                return Some(client);
+            }
+        }
+        None
+    }
+
+    /// Where it is asked.
+    pub fn place(&self) -> String {
+        self.place.to_string()
+    }
+
+    /// The devices that it knows.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn known_devices(&self) -> Result<Vec<Device>> {
+        let answer: DevicesAnswer = self.get("/api/v1/devices")?;
+        let known = answer.devices.into_iter();
+        let mut devices: Vec<Device> = known.map(device).collect();
+        if !self.devices.is_empty() {
+            devices.retain(|d| self.devices.contains(&d.name));
+        }
+        Ok(devices)
+    }
+
+    fn get<A: DeserializeOwned>(&self, path: &str) -> Result<A> {
+        let reply = self.ask(path)?;
+        if reply.status != 200 {
+            bail!("{} answers {} to {path}", self.place, reply.status);
+        }
+        serde_json::from_slice(&reply.body)
+            .with_context(|| format!("{} answers {path} with something else", self.place))
+    }
+
+    /// A question by HTTP/1.0, whose answer ends with the connection.
+    fn ask(&self, path: &str) -> Result<Reply> {
+        let unreachable = || format!("{} cannot be asked", self.place);
+        match &self.place {
+            Listen::Unix(socket) => {
+                let stream = UnixStream::connect(socket).with_context(unreachable)?;
+                stream.set_read_timeout(Some(TIMEOUT))?;
+                stream.set_write_timeout(Some(TIMEOUT))?;
+                exchange(stream, path).with_context(unreachable)
+            }
+            Listen::Tcp(at) => {
+                let stream = TcpStream::connect_timeout(at, TIMEOUT).with_context(unreachable)?;
+                stream.set_read_timeout(Some(TIMEOUT))?;
+                stream.set_write_timeout(Some(TIMEOUT))?;
+                exchange(stream, path).with_context(unreachable)
+            }
+        }
+    }
+
+    fn piece(&self, from_unix_ns: i64, to_unix_ns: i64) -> Result<Piece> {
+        let time = |unix_ns: i64| Timestamp::from_nanosecond(unix_ns.into());
+        let (from, to) = (time(from_unix_ns)?, time(to_unix_ns)?);
+        let mut path = format!("/api/v1/ios?from={from}&to={to}&limit={MAX_IOS}");
+        for device in &self.devices {
+            path.push_str("&device=");
+            path.push_str(&encoded(device));
+        }
+        let reply = self.ask(&path)?;
+        match reply.status {
+            200 => {
+                let answer: IosAnswer = serde_json::from_slice(&reply.body)
+                    .with_context(|| format!("{} sends something else than I/Os", self.place))?;
+                answer.columns.check()?;
+                Ok(Piece::Ios(Box::new(answer.columns)))
+            }
+            422 if String::from_utf8_lossy(&reply.body).contains("more than") => Ok(Piece::TooMany),
+            422 => Ok(Piece::NotYet),
+            status => bail!("{} answers {status}", self.place),
+        }
+    }
+}
+
+/// Text as a part of a query.
+fn encoded(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+fn exchange(mut stream: impl Read + Write, path: &str) -> Result<Reply> {
+    let head =
+        format!("GET {path} HTTP/1.0\r\nHost: localhost\r\nAccept: application/json\r\n\r\n");
+    stream.write_all(head.as_bytes())?;
+    let mut answer = Vec::new();
+    stream.take(MAX_ANSWER_BYTES).read_to_end(&mut answer)?;
+    let end = answer.windows(4).position(|w| w == b"\r\n\r\n");
+    let end = end.context("no HTTP answer")?;
+    let first = answer[..end]
+        .split(|b| *b == b'\r')
+        .next()
+        .unwrap_or_default();
+    let first = String::from_utf8_lossy(first).into_owned();
+    let status = first.split(' ').nth(1).and_then(|s| s.parse().ok());
+    Ok(Reply {
+        status: status.context("no HTTP answer")?,
+        body: answer.split_off(end + 4),
+    })
+}
+
+fn device(served: ServedDevice) -> Device {
+    Device {
+        size_bytes: served.size_bytes,
+        slaves: served.on,
+        ..Device::named(served.name, DevId::new(served.major, served.minor))
+    }
+}
+
+impl ServedColumns {
+    /// All columns have the same length.
+    fn check(&self) -> Result<()> {
+        let n = self.done_unix_s.len();
+        let lengths = [
+            self.device.len(),
+            self.op.len(),
+            self.sector.len(),
+            self.bytes.len(),
+            self.queue_us.len(),
+            self.device_us.len(),
+            self.error.len(),
+            self.pid.len(),
+            self.process.len(),
+            self.cgroup.len(),
+            self.file.len(),
+            self.origin.len(),
+        ];
+        if lengths.iter().any(|length| *length != n) {
+            bail!("columns of different lengths");
+        }
+        Ok(())
+    }
+}
+
+/// Numbers in place of names, as recordings have them.
+#[derive(Debug, Default)]
+struct Numbered {
+    numbers: HashMap<String, (i64, i64)>,
+    last: i64,
+}
+
+impl Numbered {
+    /// The number of `text`, and whether its name is to be said at `at_ns`.
+    fn number(&mut self, text: &str, at_ns: i64) -> (i64, bool) {
+        if let Some((number, said_ns)) = self.numbers.get_mut(text) {
+            let is_due = at_ns - *said_ns >= SAY_AGAIN_NS;
+            if is_due {
+                *said_ns = at_ns;
+            }
+            return (*number, is_due);
+        }
+        if self.numbers.len() >= MAX_NUMBERED {
+            self.numbers.clear();
+        }
+        self.last += 1;
+        self.numbers.insert(text.to_owned(), (self.last, at_ns));
+        (self.last, true)
+    }
+}
+
+/// Turns columns into I/Os in the time since the start.
+struct Translator {
+    start_unix_ns: i64,
+    devices: HashMap<String, DevId>,
+    cgroups: Numbered,
+    files: Numbered,
+    names: Vec<Observation>,
+}
+
+impl Translator {
+    /// Whether there are devices that are not known.
+    fn meets_new(&self, columns: &ServedColumns) -> bool {
+        let mut names = columns.device.iter();
+        names.any(|name| !self.devices.contains_key(name))
+    }
+
+    fn learn(&mut self, devices: &[Device]) {
+        self.devices
+            .extend(devices.iter().map(|d| (d.name.clone(), d.id)));
+    }
+
+    fn ios(&mut self, columns: &ServedColumns) -> Vec<Io> {
+        let mut ios = Vec::with_capacity(columns.done_unix_s.len());
+        for row in 0..columns.done_unix_s.len() {
+            // What it does not name it cannot mean.
+            if let Some(dev) = self.devices.get(&columns.device[row]).copied() {
+                ios.push(self.io(columns, row, dev));
+            }
+        }
+        ios
+    }
+
+    fn io(&mut self, columns: &ServedColumns, row: usize, dev: DevId) -> Io {
+        let ns = |us: f64| (us * 1e3).round() as i64;
+        // Whole seconds and their fraction apart: together they have more digits than the product would keep.
+        let done_s = columns.done_unix_s[row];
+        let whole_ns = (done_s.floor() as i64).saturating_mul(S);
+        let done_unix_ns = whole_ns.saturating_add((done_s.fract() * 1e9).round() as i64);
+        let done_ns = done_unix_ns.saturating_sub(self.start_unix_ns);
+        let mut io = Io::new(
+            done_ns,
+            dev,
+            Op(columns.op[row]),
+            columns.bytes[row],
+            columns.queue_us[row].map(ns),
+            ns(columns.device_us[row]),
+        );
+        io.sector = columns.sector[row];
+        io.error = columns.error[row];
+        io.tgid = columns.pid[row];
+        io.comm = columns.process[row]
+            .as_ref()
+            .map(|name| Comm::new(name.as_bytes()));
+        let origin = Origin::ALL
+            .into_iter()
+            .find(|o| o.name() == columns.origin[row]);
+        io.origin = origin.unwrap_or(Origin::Unknown);
+        if let Some(text) = &columns.cgroup[row] {
+            let (id, is_new) = self.cgroups.number(text, done_ns);
+            io.cgroup = Some(id);
+            if is_new {
+                self.say(done_ns, Named::Cgroup(id), text);
+            }
+        }
+        if let Some(text) = &columns.file[row] {
+            let (ino, is_new) = self.files.number(text, done_ns);
+            (io.fs_dev, io.ino) = (Some(0), Some(ino));
+            if is_new {
+                let inode = Inode {
+                    fs_dev: 0,
+                    ino,
+                    generation: None,
+                };
+                self.say(done_ns, Named::File(inode), text);
+            }
+        }
+        io
+    }
+
+    fn say(&mut self, at_ns: i64, of: Named, text: &str) {
+        self.names.push(Observation::Name(Name {
+            at_ns,
+            of,
+            text: text.to_owned(),
+        }));
+    }
+}
+
+/// Asks again and again what came since, until `ends`; times count from `start_unix_ns`.
+pub fn follow(
+    client: &ServeClient,
+    devices: &[Device],
+    start_unix_ns: i64,
+    shared: &SharedQueue,
+    ends: &AtomicBool,
+) {
+    let mut translator = Translator {
+        start_unix_ns,
+        devices: HashMap::new(),
+        cgroups: Numbered::default(),
+        files: Numbered::default(),
+        names: Vec::new(),
+    };
+    translator.learn(devices);
+    let mut at_unix_ns = start_unix_ns;
+    let mut piece_ns = MAX_PIECE_NS;
+    while !ends.load(Ordering::Relaxed) {
+        let now_ns = wall_clock_ns();
+        let to_ns = (at_unix_ns + piece_ns).min(now_ns);
+        // Times are rounded to some hundred nanoseconds on their way: what was at the edge is asked for twice and taken once.
+        match client.piece(at_unix_ns - ROUNDED_NS, to_ns.max(at_unix_ns + MS)) {
+            Ok(Piece::TooMany) if piece_ns > MIN_PIECE_NS => {
+                piece_ns = (piece_ns / 4).max(MIN_PIECE_NS);
+                continue;
+            }
+            Ok(Piece::TooMany) => {
+                // Nobody can look at so many; that they are missing is shown.
+                shared.miss(MAX_IOS as u64);
+                at_unix_ns = to_ns;
+                continue;
+            }
+            Ok(Piece::NotYet) => at_unix_ns = at_unix_ns.max(now_ns - STORED_AFTER_NS),
+            Ok(Piece::Ios(columns)) => {
+                if translator.meets_new(&columns)
+                    && let Ok(devices) = client.known_devices()
+                {
+                    translator.learn(&devices);
+                    shared.devices(devices);
+                }
+                let mut ios = translator.ios(&columns);
+                let known_ns = at_unix_ns - start_unix_ns;
+                let complete_ns = complete_to(&ios, to_ns - start_unix_ns, now_ns - start_unix_ns);
+                let complete_ns = complete_ns.max(known_ns);
+                ios.retain(|io| (known_ns..complete_ns).contains(&io.done_ns));
+                at_unix_ns = start_unix_ns + complete_ns;
+                let has_room = columns.done_unix_s.len() < MAX_IOS / 2;
+                if has_room {
+                    piece_ns = (piece_ns * 2).min(MAX_PIECE_NS);
+                }
+                shared.add(ios, std::mem::take(&mut translator.names));
+            }
+            Err(e) => {
+                shared.trouble(Some(format!("{e:#}")));
+                std::thread::sleep(POLL);
+                continue;
+            }
+        }
+        shared.trouble(None);
+        shared.complete(at_unix_ns - start_unix_ns);
+        // What is behind is caught up with at once.
+        if now_ns - at_unix_ns < MAX_PIECE_NS + STORED_AFTER_NS {
+            if let Ok(health) = client.get::<HealthAnswer>("/healthz") {
+                shared.lost_of_last_minute(health.lost_ios.unwrap_or(0));
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+}
+
+/// Up to where all is known: what is stored is in order, so all is there before the last that is; and what is old is there.
+fn complete_to(ios: &[Io], to_ns: i64, now_ns: i64) -> i64 {
+    let old_ns = (now_ns - STORED_AFTER_NS).min(to_ns);
+    let last_ns = ios.last().map_or(i64::MIN, |io| io.done_ns / MS * MS);
+    last_ns.min(to_ns).max(old_ns)
+}

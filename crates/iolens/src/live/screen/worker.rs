@@ -1,0 +1,120 @@
+//! A thread that answers one question after the other, and survives a panic of an answer.
+
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Begins the names of these threads.
+const PREFIX: &str = "iolens-w-";
+
+/// The last panic of such a thread, in words.
+static LAST_PANIC: Mutex<Option<String>> = Mutex::new(None);
+
+/// Whether a panic is one of these threads', which go on; remembers what it says. Called by the hook of the program.
+pub fn takes_panic(info: &PanicHookInfo) -> bool {
+    let thread = std::thread::current();
+    let is_own = thread.name().is_some_and(|name| name.starts_with(PREFIX));
+    if is_own {
+        let mut last = LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = Some(info.to_string().replace('\n', " "));
+    }
+    is_own
+}
+
+/// An answer.
+pub struct WorkerAnswer<A> {
+    /// It, or what the thread said when it panicked.
+    pub result: Result<A, String>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// The thread.
+pub struct Worker<Q, A> {
+    questions: SyncSender<Q>,
+    answers: Receiver<WorkerAnswer<A>>,
+    is_busy: bool,
+}
+
+impl<Q: Send + 'static, A: Send + 'static> Worker<Q, A> {
+    /// Starts it; `name` has at most six letters.
+    ///
+    /// # Errors
+    /// There can be no further thread.
+    pub fn start(
+        name: &str,
+        mut answer: impl FnMut(Q) -> A + Send + 'static,
+    ) -> std::io::Result<Worker<Q, A>> {
+        let (questions, asked) = sync_channel::<Q>(1);
+        let (sender, answers) = sync_channel(1);
+        let work = move || {
+            for question in asked {
+                let begin = Instant::now();
+                // What a panic leaves behind is only looked at as a whole: the next question begins anew.
+                let result = catch_unwind(AssertUnwindSafe(|| answer(question)));
+                let result = result.map_err(|_| {
+                    let mut last = LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner);
+                    last.take().unwrap_or_else(|| "it panicked".to_owned())
+                });
+                let took = begin.elapsed();
+                if sender.send(WorkerAnswer { result, took }).is_err() {
+                    return;
+                }
+            }
+        };
+        std::thread::Builder::new()
+            .name(format!("{PREFIX}{name}"))
+            .spawn(work)?;
+        Ok(Worker {
+            questions,
+            answers,
+            is_busy: false,
+        })
+    }
+
+    /// Whether it has nothing to do.
+    pub fn is_idle(&self) -> bool {
+        !self.is_busy
+    }
+
+    /// Asks, if it is idle.
+    pub fn ask(&mut self, question: Q) {
+        if !self.is_busy && self.questions.try_send(question).is_ok() {
+            self.is_busy = true;
+        }
+    }
+
+    /// What it has answered.
+    pub fn answer(&mut self) -> Option<WorkerAnswer<A>> {
+        let answer = self.answers.try_recv().ok()?;
+        self.is_busy = false;
+        Some(answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_answer_and_the_next_question_gets_its_own() {
+        let mut worker = Worker::start("test", |n: i32| {
+            assert!(n != 1, "one is too few");
+            n * 2
+        })
+        .expect("a thread");
+        let mut ask = |n: i32| {
+            worker.ask(n);
+            assert!(!worker.is_idle());
+            loop {
+                if let Some(answer) = worker.answer() {
+                    return answer.result;
+                }
+                std::thread::yield_now();
+            }
+        };
+        assert!(ask(1).is_err());
+        assert_eq!(ask(2), Ok(4));
+    }
+}
