@@ -1,4 +1,4 @@
-// Bundles the pages of the report, of experiments, of fleets and the application into dist/{report,lab,fleet,app}.html, in which __TITLE__ and __DATA__
+// Bundles the pages of the report, of report files, of experiments, of fleets and the application into dist/{report,file,lab,fleet,app}.html, in which __TITLE__ and __DATA__
 // are left for the program to fill.
 // With --test it bundles the tests and their data instead.
 import { createHash } from "node:crypto";
@@ -59,12 +59,13 @@ if (process.argv.includes("--test")) {
   const uplot = JSON.parse(await readFile(`${here}node_modules/uplot/package.json`, "utf8"));
   try {
     await page("report", "src/main.ts", `/* with uPlot ${uplot.version}, (c) Leon Sorokin, MIT license */`, "connect-src 'self'; ");
+    await page("file", "src/file/main.ts", `/* with uPlot ${uplot.version}, (c) Leon Sorokin, MIT license */`);
     await page("lab", "src/lab/main.ts", "");
     await page("fleet", "src/fleet/main.ts", "", "connect-src 'self'; ");
-    await page("app", "src/app/main.ts", "", "connect-src 'self'; ");
+    await page("app", "src/app/start.ts", "", "connect-src 'self'; ");
   } catch (failure) {
     // No page of older sources is embedded.
-    for (const name of ["report", "lab", "fleet", "app"]) await rm(`${here}dist/${name}.html`, { force: true });
+    for (const name of ["report", "file", "lab", "fleet", "app"]) await rm(`${here}dist/${name}.html`, { force: true });
     throw failure;
   }
 }

@@ -1,4 +1,4 @@
-//! Embeds the pages of the HTML report, of experiments, of fleets and the application, if they have been built (`make web`). Building the program needs
+//! Embeds the pages of reports, report files, of experiments, of fleets and the application, if they have been built (`make web`). Building the program needs
 //! nothing but Rust: without the page, `iolens report -o` says what is missing. Passes the section
 //! layout to the linker (`layout.ld`).
 
@@ -12,6 +12,7 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let code: String = [
         ("REPORT_PAGE", "report.html"),
+        ("FILE_PAGE", "file.html"),
         ("LAB_PAGE", "lab.html"),
         ("FLEET_PAGE", "fleet.html"),
         ("APP_PAGE", "app.html"),

@@ -1,15 +1,11 @@
-// Drives the page in Chromium, as a person would. Data: a made-up hour, and a report made by the program itself. Skips
-// with a message where there is no Chromium or no such report.
+// Drives the page in Chromium, as a person would. Data: a made-up hour. Skips with a message where there is no Chromium.
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
 import { access, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
-import { fileURLToPath, pathToFileURL } from "node:url";
-import { promisify } from "node:util";
+import { pathToFileURL } from "node:url";
 import { Browser, here, missing } from "./chromium.mjs";
-
 
 let browser;
 let synth;
@@ -455,44 +451,6 @@ describe("file-level requests", { skip: missing ?? false }, () => {
     await close(without);
   });
 });
-
-const made = await madeByTheProgram();
-describe("a report made by the program", { skip: missing ?? (made.skip || false) }, () => {
-  anyReport(async () => made.path);
-
-  test("nothing in it became markup", async () => {
-    const page = await open(made.path);
-    assert.equal(await page.locator("main img, main script").count(), 0);
-    const names = await page.locator("#actors tbody th").allTextContents();
-    if (!process.env.IOLENS_REPORT_HTML) {
-      assert.ok(names.includes("</script><b>"), names.join(" | "));
-      assert.ok((await page.locator("#devices tbody th").allTextContents()).includes("nvme0n1<i>"));
-    }
-    await close(page);
-  });
-
-  after(() => made.clean?.());
-});
-
-/** A report named by IOLENS_REPORT_HTML, or one that the example html_report writes if cargo has built it. */
-async function madeByTheProgram() {
-  if (process.env.IOLENS_REPORT_HTML) return { path: process.env.IOLENS_REPORT_HTML };
-  const example = fileURLToPath(new URL("../target/debug/examples/html_report", here));
-  const skip = (reason) => {
-    console.error(`SKIP: a report made by the program: ${reason}`);
-    return { skip: reason };
-  };
-  if (missing) return { skip: missing };
-  if (!(await access(example).then(() => true, () => false))) return skip("cargo has not built the example html_report");
-  const out = await mkdtemp(join(tmpdir(), "iolens-report-"));
-  const path = join(out, "report.html");
-  try {
-    await promisify(execFile)(example, [path, "60"]);
-  } catch (e) {
-    return skip(String(e.stderr || e).trim());
-  }
-  return { path, clean: () => rm(out, { recursive: true, force: true }) };
-}
 
 describe("an experiment", { skip: missing ?? false }, () => {
   for (const [width, scheme] of [[1280, "light"], [390, "dark"]]) {

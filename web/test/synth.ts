@@ -200,6 +200,7 @@ export const UNSEEN = "/srv/\u001b[31mred\r\n\u202e\u{e0041}gpj.exe";
 export { filesData } from "./files";
 export { fleet } from "./fleet";
 export { experiment } from "./lab";
+export { inside, FILE_START_S, MOMENT_S } from "./inside";
 
 export const HOSTILE = `</script><img src=x onerror="document.title='owned'">`;
 

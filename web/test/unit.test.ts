@@ -1,6 +1,8 @@
 import { autocorrelation, logSeries } from "../src/rhythm";
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { sumActors, sumWaits } from "../src/app/inside";
+import { cellsOf, tierFor } from "../src/app/tiers";
 import { fromLogCode, packColumn, packList, toLogCode, unpackColumn, unpackList } from "../src/codec";
 import type { LevelBlock } from "../src/generated/page";
 import { joined, regridded } from "../src/app/chart";
@@ -467,6 +469,34 @@ test("a heat map on the rows of another keeps its I/Os, also beyond them", () =>
   // 120 to 190 lie in the first row, 190 to 240 in the second, 240 to 1700 (middle 639) in the third, 1700 to 2000 beyond.
   assert.deepEqual(heat.counts, [[3, 3, 4, 0, 5], [0, 1, 0, 0, 0]]);
   heat.latency_us.forEach((us, i) => assert.ok(Math.abs(us - 100 * 2 ** i) < 1e-6));
+});
+
+test("a file's tier is the coarsest that fits, and its columns add up", () => {
+  const tier = (column_s: number) => ({ column_s, columns: 10, columns_of_chunk: 4, rows_together: 1 });
+  const tiers = [tier(0.1), tier(1), tier(10)];
+  assert.deepEqual([0.01, 0.1, 0.9, 1, 5, 100].map((wanted) => tierFor(tiers, wanted)), [0, 0, 0, 1, 1, 2]);
+  // Two rows from the third on, four columns; the last chunk has two.
+  const chunk = (width: number) => Uint8Array.from([2, 2, ...new Array<number>(width).fill(1), ...new Array<number>(width).fill(24)]);
+  const parts = [0, 1, 2].map((n) => ({ chunk: n, bytes: chunk(n < 2 ? 4 : 2) }));
+  const edges = [1, 2, 4, 8, 16, 32];
+  const all = cellsOf(parts, tier(1), 100, 100, 110, 3, edges);
+  // Code 24 is 16 doubled once.
+  assert.deepEqual(all, { from_unix_s: 100, column_s: 3, latency_us: [4, 8, 16], counts: [[3, 96], [3, 96], [3, 96], [1, 32]] });
+  const some = cellsOf(parts, tier(1), 100, 104.5, 106.5, 1, edges);
+  assert.deepEqual([some.from_unix_s, some.counts.length], [104, 3]);
+  assert.deepEqual(cellsOf([], tier(1), 100, 90, 95, 1, edges).counts, [[0]], "nothing before the beginning");
+});
+
+test("waits and actors of several steps add up by who they are", () => {
+  const victim = { process: "shop", pid: 1, cgroup: "/", class: "read", origin: "direct" };
+  const wait = (seconds: number) => ({ device: "sda", victim, ios: 1, io_time_s: 2 * seconds, undisturbed_s: seconds, own_s: 0, held_s: 0, device_s: 0, unknown_s: 0, behind: [{ process: "dd", class: "write", seconds, ios: 2 }] });
+  const sum = sumWaits([[wait(1)], [wait(2)], [{ ...wait(5), device: "sdb" }]]);
+  assert.deepEqual(sum.map((w) => [w.device, w.io_time_s, w.behind[0]?.seconds, w.behind.length]), [["sda", 6, 3, 1], ["sdb", 10, 5, 1]]);
+  const amount = (ios: number, mean_us: number) => ({ ios, bytes: ios * 512, mean_us });
+  const none = amount(0, 0);
+  const actor = (name: string, ios: number, mean_us: number) => ({ name, read: amount(ios, mean_us), write: none, discard: none, flush: none, io_time_s: ios, io_time_percent: 100 });
+  const { actors } = sumActors([{ actors: [actor("a", 1, 100)], others: null }, { actors: [actor("a", 3, 200), actor("b", 12, 1)], others: null }]);
+  assert.deepEqual(actors.map((a) => [a.name, a.read.ios, a.read.mean_us, a.io_time_percent]), [["b", 12, 1, 75], ["a", 4, 175, 25]]);
 });
 
 test("groups cost each other by pod, over hosts", () => {

@@ -1,19 +1,19 @@
 //! Writes the HTML report of a synthetic recording, to look at the page and to test it in a browser without a recording:
-//! steady random reads, and every five seconds a batch of writes behind which the reads wait.
+//! steady random reads, and every five seconds a batch of writes behind which the reads wait. The recording is written beside it
+//! and removed again.
 //!
 //!     cargo run -p iolens --example html_report -- OUT.html [SECONDS]
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use iolens::present::html::{self, ReportData};
-use iolens::present::report_json::RecordingFacts;
-use iolens_core::analysis::overview::{Overview, OverviewPlan, moments, scopes};
-use iolens_core::analysis::{ReportBuilder, Window};
 use iolens_core::model::{
-    Comm, DevId, Device, Io, LossReason, Lost, Names, Op, RecordingMeta, Source,
+    Comm, DevId, Device, Io, LossReason, Lost, Observation, Op, RecorderCost, RecordingMeta, Source,
 };
+use iolens_core::store::{RecordingWriter, WriterOptions};
 
 const SECOND: i64 = 1_000_000_000;
 const SERVERS: usize = 16;
@@ -138,83 +138,58 @@ fn meta(seconds: i64) -> RecordingMeta {
     meta
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut args = std::env::args().skip(1);
-    let out = args.next().ok_or("usage: html_report OUT.html [SECONDS]")?;
-    let seconds: i64 = args.next().map_or(Ok(60), |s| s.parse())?;
-    let end = seconds * SECOND;
-    let window = Window::new(0, end);
+/// I/Os that are handed to the writer at once.
+const BATCH_OF_WRITER: usize = 4096;
 
-    let (from_ns, to_ns, reason) = (end / 3, end / 3 + end / 100, LossReason::RingFull);
+fn record(path: &Path, seconds: i64) -> Result<u64, Box<dyn std::error::Error>> {
+    let end = seconds * SECOND;
     let lost = Lost {
-        from_ns,
-        to_ns,
+        from_ns: end / 3,
+        to_ns: end / 3 + end / 100,
         dev: None,
         class: None,
-        reason,
+        reason: LossReason::RingFull,
         ios: Some(42),
         bytes: None,
         merges: None,
     };
-
-    let mut builder = ReportBuilder::for_recording(&meta(seconds), window);
-    builder.lost(&lost);
-    Simulation::new().run(seconds, |io| builder.push(io));
-    let report = builder.finish(end);
-    let devices: Vec<_> = report
-        .devices
-        .devices
-        .iter()
-        .map(|d| (d.dev, d.classes.iter().filter_map(|c| c.ios).sum()))
-        .collect();
-
-    let started = Instant::now();
-    let mut overview = Overview::new(OverviewPlan::whole(window, scopes(&devices, |_| false, 8)));
-    let mut ios = 0u64;
+    let mut writer = RecordingWriter::create(path, meta(seconds), WriterOptions::default())?;
+    writer.push(&Observation::Lost(lost))?;
+    let mut batch = Vec::new();
+    let mut written = Ok(());
+    let mut ios = 0;
     Simulation::new().run(seconds, |io| {
-        overview.push(io);
         ios += 1;
-    });
-    overview.lost(&lost);
-    let base = overview.finish();
-    eprintln!(
-        "{ios} I/Os simulated and overlooked in {:.1} s",
-        started.elapsed().as_secs_f64()
-    );
-
-    let plan = OverviewPlan::details(&base, &moments(&base, &report.findings), 8);
-    let reads = plan.reads(base.longest_ns);
-    let mut details = Overview::new(plan);
-    Simulation::new().run(seconds, |io| {
-        if reads.iter().any(|w| w.contains(io.done_ns)) {
-            details.push(io);
+        batch.push(*io);
+        if batch.len() == BATCH_OF_WRITER && written.is_ok() {
+            written = writer.push_ios(&batch);
+            batch.clear();
         }
     });
-    let details = details.finish();
-    let facts = RecordingFacts {
-        path: "simulated.iolens".to_owned(),
-        total_ios: Some(ios),
-        ..RecordingFacts::default()
-    };
-    let meta = meta(seconds);
+    written?;
+    writer.push_ios(&batch)?;
+    writer.finish(end, RecorderCost::default())?;
+    Ok(ios)
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut args = std::env::args().skip(1);
+    let out = args.next().ok_or("usage: html_report OUT.html [SECONDS]")?;
+    let seconds: i64 = args.next().map_or(Ok(60), |s| s.parse())?;
+    let recording = PathBuf::from(format!("{out}.iolens"));
     let started = Instant::now();
-    let html = html::render(&ReportData {
-        report: &report,
-        meta: &meta,
-        facts: &facts,
-        overview: &base,
-        details: Some(&details),
-        names: &Names::default(),
-        notes: &[],
-        marks: &[],
-        files: None,
-        tables: None,
-        view: None,
-    })?;
-    std::fs::write(&out, &html)?;
+    let ios = record(&recording, seconds)?;
+    let recorded_s = started.elapsed().as_secs_f64();
+    let started = Instant::now();
+    let argv = ["iolens", "report", &recording.to_string_lossy(), "-o", &out].map(OsString::from);
+    let code = iolens::run(argv.into());
+    std::fs::remove_dir_all(&recording)?;
+    if code != 0 {
+        return Err("no report".into());
+    }
     eprintln!(
-        "{out}: {} bytes, rendered in {:.3} s",
-        html.len(),
+        "{out}: {} bytes of {ios} I/Os, recorded in {recorded_s:.1} s, reported in {:.1} s",
+        std::fs::metadata(&out)?.len(),
         started.elapsed().as_secs_f64()
     );
     Ok(())

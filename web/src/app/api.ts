@@ -1,4 +1,4 @@
-/** Questions to the server. What goes wrong becomes a sentence for people. */
+/** Questions to the server, or to the data that a report file holds. What goes wrong becomes a sentence for people. */
 
 export class Problem extends Error {
   constructor(message: string, readonly status: number | null) {
@@ -13,8 +13,24 @@ export class Problem extends Error {
 
 export type Query = Record<string, string | number | null | undefined>;
 
+/** What answers: a server, or the file itself. */
+export interface Source {
+  ask<T>(path: string, query: Query, signal: AbortSignal): Promise<T>;
+}
+
+let source: Source = { ask: askServer };
+
+/** From now on `other` answers. */
+export function answerFrom(other: Source): void {
+  source = other;
+}
+
 /** An answer of the API. `signal` cancels the request, which then throws an `AbortError`. */
-export async function ask<T>(path: string, query: Query, signal: AbortSignal): Promise<T> {
+export function ask<T>(path: string, query: Query, signal: AbortSignal): Promise<T> {
+  return source.ask(path, query, signal);
+}
+
+async function askServer<T>(path: string, query: Query, signal: AbortSignal): Promise<T> {
   const params = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) if (value !== null && value !== undefined) params.set(name, String(value));
   let response: Response;

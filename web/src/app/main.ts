@@ -3,8 +3,7 @@ import "./style.css";
 import { fill, h } from "../dom";
 import * as format from "../format";
 import { Feed } from "../live/feed";
-import { embedded, show } from "../page";
-import { choose, current, watch } from "../theme";
+import { choose, current } from "../theme";
 import { type Query, ask } from "./api";
 import { Chart } from "./chart";
 import { blocksIn, blocksOf, grown } from "./compare";
@@ -17,10 +16,25 @@ import { Loader } from "./part";
 import { selection } from "./selection";
 import { type Box, type Class, DEFAULT_SPAN_S, type Fold, IO_SPAN_S, MAX_SPAN_S, MIN_SPAN_S, type Subject, type View, duration, read, stepOf, typed, wallClock, write, zoomed } from "./view";
 
-interface Shell {
+export interface Shell {
   format: number;
   now_unix_s: number;
   recording: boolean;
+  /** Of a report file. */
+  file?: FileShell;
+}
+
+/** What a report file adds: its time is all that is known, and its other parts are shown in the place of the application. */
+export interface FileShell {
+  from: number;
+  to: number;
+  title: string;
+  /** Remarks on what the file holds. */
+  notes: string[];
+  /** Builds the other parts when they are asked for first. `back` leads to the application, and to a time. */
+  details(back: (range?: [number, number]) => void): HTMLElement;
+  /** The application has nothing to draw: the other parts come first. */
+  detailsFirst: boolean;
 }
 
 /** The server answers at most so many I/Os at once. */
@@ -40,7 +54,7 @@ const MAX_SUGGESTIONS = 200;
 const REST_MS = 150;
 const HISTORY_MS = 700;
 
-class Application {
+export class Application {
   readonly #clockOffset: number;
   #view: View;
   /** Whose waits and I/Os are taken together. */
@@ -83,6 +97,8 @@ class Application {
   readonly #printed = h("p", { class: "printed" });
   readonly #connection = h("span", { class: "part-status", role: "status" });
   readonly #open = new Set<string>();
+  readonly #root: HTMLElement;
+  #details: HTMLElement | null = null;
   #list: Story[] = [];
   #series: Series | null = null;
   #ios: Ios | null = null;
@@ -98,9 +114,9 @@ class Application {
   constructor(private readonly shell: Shell) {
     this.#clockOffset = shell.now_unix_s - Date.now() / 1000;
     const now = this.#clock();
-    const asked = read(location.search, now);
+    const asked = read(this.#address(), now);
     const live = asked.range === null ? shell.recording && asked.host === null : asked.live;
-    const [from, to] = asked.range ?? [now - DEFAULT_SPAN_S, now];
+    const [from, to] = asked.range ?? this.#usual();
     this.#view = { ...asked, from, to, live };
     this.#ways = {
       look: (a, b) => this.#look(a, b), filter: (filter) => this.#set({ filter }),
@@ -111,13 +127,16 @@ class Application {
       touched: () => this.#view.live && this.#pause(),
       select: (box, second) => this.#select(box, second),
     });
-    document.body.replaceChildren(this.#layout());
+    this.#root = this.#layout();
+    document.body.replaceChildren(this.#root);
+    if (shell.file) this.#connection.textContent = shell.file.notes.join(" ");
+    if (shell.file?.detailsFirst) this.#showDetails();
     this.#shown();
     addEventListener("keydown", (e) => this.#key(e));
     addEventListener("popstate", () => this.#restore());
     document.addEventListener("visibilitychange", () => this.#follow());
     window.setInterval(() => this.#tick(), FRAME_MS);
-    if (asked.range === null && !live) this.#findNewest();
+    if (asked.range === null && !live && !shell.file) this.#findNewest();
     else this.#load();
     this.#loadBoxes();
     this.#loadDevices();
@@ -131,14 +150,14 @@ class Application {
       span.value = "";
     } }, h("option", { value: "", text: "The last …" }), ...spans.map(([text, s]) => h("option", { value: String(s), text })));
     const head = h("header", { class: "bar" },
-      h("h1", { class: "brand", text: "iolens" }), this.#device, this.#cls, this.#filter,
+      h("h1", { class: "brand", text: "iolens" }), this.shell.file ? h("span", { class: "file-title", text: this.shell.file.title }) : null, this.#device, this.#cls, this.#filter,
       h("span", { class: "spring" }),
       h("span", { class: "group" },
         way("←", "Earlier (A or ←)", () => this.#pan(-0.5)), way("→", "Later (D or →)", () => this.#pan(0.5)),
         way("+", "Closer (W or +)", () => this.#zoom(0.5)), way("−", "Farther (S or −)", () => this.#zoom(2))),
       h("form", { class: "group", onsubmit: (e: Event) => this.#typed(e) }, this.#from, h("span", { text: "–" }), this.#to, h("span", { class: "utc", text: "UTC" }), h("button", { text: "Go" })),
-      span, this.#live,
-      this.#report,
+      this.shell.file ? way("All", "All that the file holds", () => this.#look(...this.#usual())) : span, this.#live,
+      this.shell.file ? way("Details", "Findings, distributions, sizes, sectors, files, devices", () => this.#showDetails()) : this.#report,
       way("◐", "Light or dark", () => choose(current() === "dark" ? "light" : "dark")));
     const card = (title: string, cls: string, loader: Loader, body: HTMLElement, ...more: (HTMLElement | null)[]) =>
       h("section", { class: `panel-box ${cls}` }, h("header", {}, h("h2", { text: title }), ...more), loader.status, body);
@@ -160,8 +179,36 @@ class Application {
       card("Actors", "actors", this.#loaders.actors, this.#actors, tabs));
   }
 
+  /** The other parts of a report file in the place of the application. */
+  #showDetails(): void {
+    const back = (range?: [number, number]) => {
+      document.body.replaceChildren(this.#root);
+      if (range) this.#look(...range);
+    };
+    this.#details ??= this.shell.file?.details(back) ?? null;
+    if (this.#details) document.body.replaceChildren(this.#details);
+    scrollTo(0, 0);
+  }
+
   #clock(): number {
-    return Date.now() / 1000 + this.#clockOffset;
+    // Nothing is known after the end of a file.
+    return this.shell.file?.to ?? Date.now() / 1000 + this.#clockOffset;
+  }
+
+  /** The view in the address. A file has it behind the `#`: its address may not change before that. */
+  #address(): string {
+    return this.shell.file ? location.hash.slice(1) : location.search;
+  }
+
+  #addressOf(view: View): string {
+    return `${this.shell.file ? "#" : ""}${write(view)}`;
+  }
+
+  /** What is shown where the address names no time. */
+  #usual(): [number, number] {
+    const { file } = this.shell;
+    const now = this.#clock();
+    return file ? [file.from, file.to] : [now - DEFAULT_SPAN_S, now];
   }
 
   /** The address of the view, and what stands around the chart. */
@@ -207,8 +254,7 @@ class Application {
   }
 
   #remember(): void {
-    const address = write(this.#view);
-    if (address !== location.search) history.pushState(null, "", address);
+    if (write(this.#view) !== this.#address()) history.pushState(null, "", this.#addressOf(this.#view));
   }
 
   /** Another device, class or filter. */
@@ -220,8 +266,8 @@ class Application {
 
   #restore(): void {
     clearTimeout(this.#history);
-    const asked = read(location.search, this.#clock());
-    const [from, to] = asked.range ?? [this.#clock() - DEFAULT_SPAN_S, this.#clock()];
+    const asked = read(this.#address(), this.#clock());
+    const [from, to] = asked.range ?? this.#usual();
     const other = asked.device !== this.#view.device || asked.cls !== this.#view.cls || JSON.stringify(asked.filter) !== JSON.stringify(this.#view.filter);
     if (other) this.#chart.clear();
     const sameBoxes = !other && JSON.stringify(asked.boxes) === JSON.stringify(this.#view.boxes);
@@ -272,7 +318,7 @@ class Application {
 
   #key(e: KeyboardEvent): void {
     const target = e.target as Element | null;
-    if (e.ctrlKey || e.altKey || e.metaKey || target?.closest("input, select, textarea")) return;
+    if (!this.#root.isConnected || e.ctrlKey || e.altKey || e.metaKey || target?.closest("input, select, textarea")) return;
     const keys: Record<string, () => void> = {
       w: () => this.#zoom(0.5), "+": () => this.#zoom(0.5), "=": () => this.#zoom(0.5), arrowup: () => this.#zoom(0.5),
       s: () => this.#zoom(2), "-": () => this.#zoom(2), arrowdown: () => this.#zoom(2),
@@ -458,7 +504,7 @@ class Application {
     const rows = this.#series?.columns["time_unix_s"]?.map((at, i) => (inView(at) ? i : -1)).filter((i) => i >= 0) ?? [];
     return {
       name: ["iolens", host, device, second].filter(Boolean).join("-"),
-      address: new URL(write({ ...this.#view, live: false }), location.href).href,
+      address: new URL(this.#addressOf({ ...this.#view, live: false }), location.href).href,
       picture: () => this.#chart.picture(this.#title()),
       ios: this.#ios && within(this.#ios),
       series: this.#series && { ...this.#series, columns: at(this.#series.columns, rows) },
@@ -691,8 +737,3 @@ function isNamed(ios: Ios, i: number, name: string): boolean {
 }
 
 const startOf = (ios: Ios, i: number): number => (ios.columns.done_unix_s[i] ?? 0) - (ios.columns.total_us[i] ?? 0) / 1e6;
-
-show(() => {
-  watch();
-  new Application(embedded<Shell>(1));
-});

@@ -227,6 +227,10 @@ export interface PageData {
    */
   format: number;
   /**
+   * Of a file: what the application in it can be asked.
+   */
+  inside?: InsideBlock | null;
+  /**
    * Intervals in which I/Os are missing from the recording.
    */
   lossy: LossBlock[];
@@ -487,7 +491,7 @@ export interface Clock {
    */
   p_value: number;
   /**
-   * Its 95 % interval, by jackknife over beats.
+   * Its 95 % interval: of a schedule by the line through its beats, of a timer that starts anew by its steps.
    *
    * @minItems 2
    * @maxItems 2
@@ -1916,7 +1920,8 @@ export interface MicroburstEvidence {
    */
   p: number;
   /**
-   * Its highest slot, bytes spread from issue to completion.
+   * The least that its highest throughput was: bytes of I/Os issued and completed inside a window of 10 ms or more, over
+   * its length.
    */
   peak_bytes_per_s: number;
   /**
@@ -2382,7 +2387,7 @@ export interface PeriodicityEvidence {
    */
   period_high_s: number | null;
   /**
-   * Lower end of its 95 % interval, by jackknife over beats.
+   * Lower end of its 95 % interval.
    */
   period_low_s: number | null;
   /**
@@ -2841,6 +2846,138 @@ export interface LostEventsEvidence {
    */
   reason: LossReason;
 }
+/**
+ * What the application in the file can be asked. Texts named `data`, and all in `documents`, `read` and `write`, are base64 of a
+ * zlib stream.
+ */
+export interface InsideBlock {
+  /**
+   * JSON documents of the API by name: `devices`, `stories`, `waits/BY` with intervals, and `actors/BY` of the
+   * whole time and its steps.
+   */
+  documents: {
+    [k: string]: string | undefined;
+  };
+  /**
+   * What the file knows of begins here.
+   */
+  from_unix_s: number;
+  /**
+   * Missing where there are no single I/Os.
+   */
+  heat?: HeatTiersBlock | null;
+  /**
+   * What was left out to keep the file small.
+   */
+  left_out?: string[];
+  /**
+   * Single I/Os around the worst moments of stories.
+   */
+  moments: MomentBlock[];
+  /**
+   * Throughput and I/Os in flight of all devices together, and of each.
+   */
+  rows: RowsBlock[];
+  /**
+   * Its end.
+   */
+  to_unix_s: number;
+}
+/**
+ * Latencies of reads and writes over time.
+ */
+export interface HeatTiersBlock {
+  /**
+   * Edges of the rows, one more than rows.
+   */
+  latency_us: number[];
+  /**
+   * Each device; their sum is all.
+   */
+  scopes: HeatScopeBlock[];
+}
+export interface HeatScopeBlock {
+  /**
+   * Whether its I/Os count in the sum of all devices.
+   */
+  counts: boolean;
+  /**
+   * `null`: several with few I/Os.
+   */
+  device: string | null;
+  /**
+   * The same at several resolutions, the finest first.
+   */
+  tiers: TierBlock[];
+}
+export interface TierBlock {
+  /**
+   * Length of a column.
+   */
+  column_s: number;
+  /**
+   * Columns of the whole time.
+   */
+  columns: number;
+  /**
+   * Columns that a chunk of text holds; the last one may hold fewer.
+   */
+  columns_of_chunk: number;
+  /**
+   * Reads by chunk, which is empty where it has no I/O: first row, number of rows, then row by row a byte for each column.
+   * Counts to 16 are exact; from there on a byte is an eighth of a doubling.
+   */
+  read: string[];
+  /**
+   * So many rows are one of this tier.
+   */
+  rows_together: number;
+  /**
+   * Writes.
+   */
+  write: string[];
+}
+export interface MomentBlock {
+  /**
+   * The answer of `ios`.
+   */
+  data: string;
+  /**
+   * Its begin.
+   */
+  from_unix_s: number;
+  /**
+   * How many I/Os.
+   */
+  ios: number;
+  /**
+   * Its end.
+   */
+  to_unix_s: number;
+}
+export interface RowsBlock {
+  /**
+   * Packed columns: `read` and `write` as log codes of bytes per second, `mean` as log code of thousandths of I/Os in flight,
+   * `max`, and `lossy` where I/Os are missing.
+   */
+  data: string;
+  /**
+   * `null`: all devices together.
+   */
+  device: string | null;
+  /**
+   * Begin of the first row.
+   */
+  from_unix_s: number;
+  /**
+   * How many there are.
+   */
+  rows: number;
+  /**
+   * Length of a row.
+   */
+  step_s: number;
+}
 export interface LossBlock {
   /**
    * The kernel's name of the disk or layer.
@@ -3236,7 +3373,7 @@ export interface LinkBlock {
    */
   devices: string[];
   /**
-   * What the device or link can take: given by the user, or the highest throughput of a slot of this recording.
+   * What the device or link can take: given by the user, or the highest throughput that this recording proves.
    */
   limit_bytes_per_s: number;
   limit_source: LimitSource;
@@ -3329,15 +3466,15 @@ export interface BurstBlock {
    */
   p: number;
   /**
-   * The highest slot of the burst: bytes spread from issue to completion, I/Os where they were submitted.
+   * The least that the highest throughput of the burst was: bytes of I/Os issued and completed inside a window of 10 ms or more. Of I/Os: the highest slot, where they were submitted.
    */
   peak_bytes_per_s: number;
   /**
-   * The highest slot of the burst: bytes spread from issue to completion, I/Os where they were submitted.
+   * The least that the highest throughput of the burst was: bytes of I/Os issued and completed inside a window of 10 ms or more. Of I/Os: the highest slot, where they were submitted.
    */
   peak_iops: number;
   /**
-   * What the device or link can take: given by the user, or the highest throughput of a slot of this recording.
+   * What the device or link can take: given by the user, or the highest throughput that this recording proves.
    */
   percent_of_limit: number;
   /**

@@ -12,7 +12,7 @@ use iolens_core::private::{Access, write_file};
 
 use super::limits::{limits, named};
 use crate::cli::{ClockArgs, ReportPlan};
-use crate::engine::caller::Caller;
+use crate::engine::inside::Inside;
 use crate::engine::page::Drawn;
 use crate::engine::part::Part;
 use crate::engine::query::{Grain, Query};
@@ -37,7 +37,7 @@ pub fn run(plan: &ReportPlan) -> Result<u8> {
     let detailed = detailed.collect::<Result<BTreeSet<DevId>>>()?;
     let report = report::of_part(&part, &limits, &caller)?;
     if let Some(path) = &plan.output {
-        write_html(&part, &report, path, plan.share.access(), &caller)?;
+        write_html(&query, &part, &report, path, plan.share.access())?;
         eprintln!("iolens: {} written; open it in a browser", path.display());
     }
     let facts = RecordingFacts {
@@ -95,10 +95,10 @@ pub struct DemoReport {
 /// The recording cannot be read.
 pub fn demo_report(path: &Path, html: &Path) -> Result<DemoReport> {
     let caller = super::caller();
-    let part = Query::new(path, TimeWindow::default(), &caller).one(Grain::Recording)?;
-    let part = part.described(&caller)?;
+    let query = Query::new(path, TimeWindow::default(), &caller);
+    let part = query.one(Grain::Recording)?.described(&caller)?;
     let report = report::of_part(&part, &Limits::default(), &caller)?;
-    let written = write_html(&part, &report, html, Access::OWNER, &caller);
+    let written = write_html(&query, &part, &report, html, Access::OWNER);
     let meta = part.recording.meta();
     let times = ClockArgs::default().times(meta, 0);
     let layout = crate::streams::layout();
@@ -119,13 +119,18 @@ fn findings_of(part: &Part, report: &Report) -> String {
 /// # Errors
 /// This program was built without the page, the recording cannot be read, or the file cannot be written.
 fn write_html(
+    query: &Query<'_>,
     part: &Part,
     report: &Report,
     path: &Path,
     access: Access,
-    caller: &Caller,
 ) -> Result<()> {
-    let drawn = Drawn::read(part, report, caller)?;
-    let page = html::page(part, report, &drawn, Beside::default())?;
+    let drawn = Drawn::read(part, report, query.caller)?;
+    let inside = Inside::read(query, part, report)?;
+    let beside = Beside {
+        inside: Some(&inside),
+        ..Beside::default()
+    };
+    let page = html::page(part, report, &drawn, beside)?;
     write_file(path, &page, access).with_context(|| format!("{} cannot be written", path.display()))
 }

@@ -1,6 +1,7 @@
 //! Who caused I/O: from single I/Os, and where the size limit has removed them from the table of actors.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use iolens_core::analysis::timeline::{Flow, GroupBy, GroupKey};
 use iolens_core::model::{Actor, ActorKind, ActorSums, Class, Comm, Names};
@@ -10,9 +11,8 @@ use super::caller::Caller;
 use super::error::Result;
 use super::note::Note;
 use super::parallel;
-use super::part::Part;
-use super::part::Source;
-use super::query::{Grain, Query};
+use super::part::{Part, Source, Tier};
+use super::query::{Grain, Query, Step};
 use super::rows::group_name;
 use super::view::View;
 
@@ -79,6 +79,31 @@ pub fn actors(query: &Query<'_>, by: GroupBy) -> Result<Actors> {
         found.add(some);
     }
     Ok(found)
+}
+
+/// The same in steps of `step_ns`, from single I/Os: each with its time in Unix time, by time. Steps without I/O are left out.
+///
+/// # Errors
+/// As of [`actors`], and the steps are too many.
+pub fn in_steps(query: &Query<'_>, by: GroupBy, step_ns: i64) -> Result<Vec<(Range<i64>, Actors)>> {
+    let grain = Grain::Rows {
+        step: Step::OfSource(Some(step_ns)),
+        by,
+        tier: Tier::Finest,
+    };
+    let mut steps: BTreeMap<(i64, i64), Actors> = BTreeMap::new();
+    for part in query.parts(grain)?.parts {
+        let view = View::new(part, by, false, query.caller)?;
+        view.show(view.start_unix_ns(), query.caller, |row, name| {
+            let step = steps.entry((row.from_ns, row.to_ns)).or_default();
+            add_flows(step.named.entry(name.to_owned()).or_default(), &row.flows);
+            Ok(())
+        })?;
+    }
+    let each = steps
+        .into_iter()
+        .map(|((from, to), actors)| (from..to, actors));
+    Ok(each.collect())
 }
 
 /// What says who caused the I/O of a part.

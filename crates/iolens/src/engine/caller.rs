@@ -43,6 +43,15 @@ impl Caller {
         self
     }
 
+    /// The same one, who does not listen: what further questions would repeat has been said.
+    pub fn quiet(&self) -> Caller {
+        Caller {
+            deadline: self.deadline,
+            names_left_out: self.names_left_out.clone(),
+            hear: Box::new(drop),
+        }
+    }
+
     /// Called between batches.
     ///
     /// # Errors

@@ -1,7 +1,10 @@
 //! The picture of latencies by time, of the recordings of a root.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
+
 use iolens_core::analysis::heat::{Heat, TimePart};
-use iolens_core::model::{Class, Rollup};
+use iolens_core::model::{Class, DevId, Rollup};
 use iolens_core::store::{IoColumns, RollupHistograms, read_rollups_with};
 
 use super::caller::Caller;
@@ -100,4 +103,31 @@ impl HeatPlan<'_> {
         caller.damage(&warnings);
         Ok(())
     }
+}
+
+/// The picture of the latencies of each device and class of a part in `range`, which begins with the first column.
+///
+/// # Errors
+/// The recording cannot be read.
+pub fn of_devices(
+    part: &Part,
+    range: Range<i64>,
+    column_ns: i64,
+    caller: &Caller,
+) -> Result<BTreeMap<(DevId, Class), Heat>> {
+    let recording = &part.recording;
+    let start_unix_ns = recording.meta().start_unix_ns;
+    let width = (range.end - range.start).div_euclid(column_ns) as usize + 1;
+    let begin_ns = start_unix_ns + range.start;
+    let unix_ns = begin_ns..begin_ns + column_ns * width as i64;
+    let mut heats = BTreeMap::new();
+    let range = window::with_last_instant(recording, &range);
+    let met = decode::each_io(recording, range, IoColumns::QUEUE, caller, |io| {
+        let key = (io.dev, io.class());
+        let empty = || Heat::new(unix_ns.clone(), column_ns, width);
+        let heat: &mut Heat = heats.entry(key).or_insert_with(empty);
+        heat.push(io, TimePart::Total, start_unix_ns);
+    })?;
+    caller.damage(&met.warnings);
+    Ok(heats)
 }

@@ -18,6 +18,7 @@ pub mod filter;
 pub mod findings;
 pub mod fleet;
 pub mod heat;
+pub mod inside;
 pub mod inventory;
 pub mod layers;
 pub mod names;

@@ -52,6 +52,7 @@ pub enum Tier {
 }
 
 /// A part of a recording that answers.
+#[derive(Debug)]
 pub struct Part {
     /// Open for reading.
     pub recording: Recording,

@@ -1,6 +1,7 @@
 //! Pure renderers: results in, text out.
 
 mod actors;
+pub mod answers;
 pub mod columns;
 pub mod copy_text;
 pub mod demo_text;

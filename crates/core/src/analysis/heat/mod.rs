@@ -90,7 +90,21 @@ impl Heat {
 
     /// The picture in `height` rows, each the same factor longer than the one before.
     pub fn cells(&self, height: usize) -> Cells {
-        let height = height.max(1);
+        let rows = self.fitting_rows(height.max(1));
+        let mut counts = Vec::new();
+        for column in &self.columns {
+            let mut cells = vec![0; rows.count];
+            for (low, high, ios) in column.buckets() {
+                cells[rows.row_of(middle(low, high))] += ios;
+            }
+            counts.push(cells);
+        }
+        let edges_ns = rows.edges_ns();
+        Cells { edges_ns, counts }
+    }
+
+    /// Rows that hold the shortest and the longest latency.
+    fn fitting_rows(&self, height: usize) -> LatencyRows {
         let mut low_ns: Option<i64> = None;
         for (low, ..) in self.columns.iter().flat_map(CallHistogram::buckets) {
             low_ns = Some(low_ns.map_or(low, |least| least.min(low)));
@@ -102,24 +116,117 @@ impl Heat {
             high_ns = high_ns.max(middle(low, high));
         }
         let high_ns = high_ns * 1.04;
-        let factor = (high_ns / low_ns).powf(1.0 / height as f64);
-        let row_of = |ns: f64| {
-            let row = (ns / low_ns).ln() / factor.ln();
-            row.floor().clamp(0.0, (height - 1) as f64) as usize
-        };
+        LatencyRows {
+            low_ns,
+            factor: (high_ns / low_ns).powf(1.0 / height as f64),
+            count: height,
+        }
+    }
+}
+
+/// Rows of a picture, each the same factor longer than the one before.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LatencyRows {
+    /// The lower edge of the first row in nanoseconds.
+    pub low_ns: f64,
+    /// The upper edge of a row as a multiple of its lower edge.
+    pub factor: f64,
+    /// How many rows there are.
+    pub count: usize,
+}
+
+impl LatencyRows {
+    /// Rows for all latencies, four to each doubling, from 256 ns to 137 s. They are the same for every recording.
+    pub const ALL: LatencyRows = LatencyRows {
+        low_ns: 256.0,
+        // The fourth root of two.
+        factor: 1.189_207_115_002_721,
+        count: 116,
+    };
+
+    /// The row of a latency; a latency outside counts in the first or the last row.
+    pub fn row_of(&self, ns: f64) -> usize {
+        let row = (ns / self.low_ns).ln() / self.factor.ln();
+        row.floor().clamp(0.0, (self.count - 1) as f64) as usize
+    }
+
+    /// Edges of the rows in nanoseconds, one more than rows.
+    pub fn edges_ns(&self) -> Vec<f64> {
         let mut edges_ns = Vec::new();
-        for i in 0..=height {
-            edges_ns.push(low_ns * factor.powi(i32::try_from(i).unwrap_or(0)));
+        for i in 0..=self.count {
+            edges_ns.push(self.low_ns * self.factor.powi(i32::try_from(i).unwrap_or(0)));
         }
-        let mut counts = Vec::new();
-        for column in &self.columns {
-            let mut rows = vec![0; height];
-            for (low, high, ios) in column.buckets() {
-                rows[row_of(middle(low, high))] += ios;
+        edges_ns
+    }
+}
+
+/// A long picture in the rows of [`LatencyRows::ALL`]. Holds the cells that have I/Os.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SparseCells {
+    /// Where the cells of each column end.
+    ends: Vec<usize>,
+    /// Row and count, not 0; within a column in the order of rows.
+    cells: Vec<(u8, u32)>,
+}
+
+impl SparseCells {
+    /// How many columns there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is no column.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Adds a column.
+    pub fn push(&mut self, latencies: &CallHistogram) {
+        let begin = self.cells.len();
+        for (low, high, ios) in latencies.buckets() {
+            let row = LatencyRows::ALL.row_of(middle(low, high)) as u8;
+            let ios = u32::try_from(ios).unwrap_or(u32::MAX);
+            // Buckets come in order: those of one row follow each other.
+            match self.cells[begin..].last_mut() {
+                Some((last, sum)) if *last == row => *sum = sum.saturating_add(ios),
+                _ => self.cells.push((row, ios)),
             }
-            counts.push(rows);
         }
-        Cells { edges_ns, counts }
+        self.ends.push(self.cells.len());
+    }
+
+    /// Adds columns without I/Os until there are `len`.
+    pub fn fill(&mut self, len: usize) {
+        while self.ends.len() < len {
+            self.ends.push(self.cells.len());
+        }
+    }
+
+    /// Row and count of the cells of a column.
+    pub fn column(&self, i: usize) -> &[(u8, u32)] {
+        let begin = if i == 0 { 0 } else { self.ends[i - 1] };
+        &self.cells[begin..self.ends[i]]
+    }
+
+    /// The same in columns that are `n` times as long.
+    pub fn coarser(&self, n: usize) -> SparseCells {
+        let mut out = SparseCells::default();
+        let mut sums = [0u32; LatencyRows::ALL.count];
+        let columns: Vec<usize> = (0..self.len()).collect();
+        for together in columns.chunks(n.max(1)) {
+            sums.fill(0);
+            for i in together {
+                for (row, ios) in self.column(*i) {
+                    let sum = &mut sums[usize::from(*row)];
+                    *sum = sum.saturating_add(*ios);
+                }
+            }
+            for (row, ios) in sums.iter().enumerate().filter(|(_, ios)| **ios > 0) {
+                out.cells.push((row as u8, *ios));
+            }
+            out.ends.push(out.cells.len());
+        }
+        out
     }
 }
 
@@ -161,6 +268,32 @@ mod tests {
             edges_ns[at] <= 10_100.0 && edges_ns[at + 1] >= 9_900.0,
             "{at} of {edges_ns:?}"
         );
+    }
+
+    #[test]
+    fn sparse_columns_hold_every_io_also_when_they_are_joined() {
+        let mut cells = SparseCells::default();
+        for i in 0..5u64 {
+            let mut column = CallHistogram::default();
+            for ns in [0, 300, 10_000, 10_100, 900_000, i64::MAX] {
+                column.add(ns, i);
+            }
+            cells.push(&column);
+        }
+        cells.fill(7);
+        let ios = |c: &SparseCells, i: usize| c.column(i).iter().map(|(_, n)| *n).sum::<u32>();
+        let all = |c: &SparseCells| (0..c.len()).map(|i| ios(c, i)).collect::<Vec<u32>>();
+        assert_eq!(all(&cells), [0, 6, 12, 18, 24, 0, 0]);
+        assert_eq!(all(&cells.coarser(3)), [18, 42, 0]);
+        let rows: Vec<u8> = cells.coarser(7).column(0).iter().map(|(r, _)| *r).collect();
+        assert!(rows.is_sorted() && rows[0] == 0, "{rows:?}");
+        assert_eq!(
+            usize::from(rows[rows.len() - 1]),
+            LatencyRows::ALL.count - 1
+        );
+        let edges_ns = LatencyRows::ALL.edges_ns();
+        let at = LatencyRows::ALL.row_of(10_000.0);
+        assert!(edges_ns[at] <= 10_000.0 && edges_ns[at + 1] > 10_000.0);
     }
 
     #[test]

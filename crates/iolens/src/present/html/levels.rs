@@ -45,6 +45,11 @@ impl LevelBlock {
         }
     }
 
+    /// The same without its picture.
+    pub(super) fn without_heat(self) -> LevelBlock {
+        LevelBlock { heat: None, ..self }
+    }
+
     /// About how many bytes it takes in the file.
     pub(super) fn weight(&self) -> usize {
         let heat = self

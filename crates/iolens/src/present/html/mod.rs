@@ -5,6 +5,7 @@ mod actors;
 pub(super) mod capacity;
 mod depth;
 mod files;
+mod inside;
 mod levels;
 mod pack;
 mod tables;
@@ -21,11 +22,13 @@ use super::escape;
 use super::query_text;
 use super::report_json::{self, DeviceStats, FindingBlock, Recording, RecordingFacts, device_name};
 use super::times::Times;
+use crate::engine::inside::Inside;
 use crate::engine::page::Drawn;
 use crate::engine::part::Part;
 use actors::ActorBlock;
 use capacity::CapacityBlock;
 use depth::DepthBlock;
+use inside::InsideBlock;
 use levels::{DistributionsBlock, LevelBlock};
 pub use tables::Tables;
 use tables::TablesBlock;
@@ -40,7 +43,7 @@ pub use view::{
 
 include!(concat!(env!("OUT_DIR"), "/pages.rs"));
 
-/// The whole file stays below this; details that do not fit are left out.
+/// A page without an application stays below this; details that do not fit are left out.
 pub const MAX_BYTES: usize = 2 << 20;
 
 /// Program and version, in every page.
@@ -62,7 +65,7 @@ impl std::fmt::Display for NoPage {
 impl std::error::Error for NoPage {}
 
 /// What an HTML report shows.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct ReportData<'a> {
     /// The analyses.
     pub report: &'a Report,
@@ -86,15 +89,27 @@ pub struct ReportData<'a> {
     pub tables: Option<Tables<'a>>,
     /// Where it stands in what a server knows; `None` for a file.
     pub view: Option<View>,
+    /// What the application inside a file can be asked; `None` of a page without it.
+    pub inside: Option<(&'a Part, &'a Inside)>,
+}
+
+impl ReportData<'_> {
+    /// Whether an application in the page draws what single I/Os did over time.
+    fn application_draws(&self) -> bool {
+        self.inside
+            .is_some_and(|(_, inside)| !inside.heats.is_empty())
+    }
 }
 
 /// What a page shows beside the report's figures.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Beside<'a> {
     /// Further remarks.
     pub notes: &'a [Note],
     /// Where it stands in a server's time.
     pub view: Option<View>,
+    /// What the application inside a file can be asked.
+    pub inside: Option<&'a Inside>,
 }
 
 /// The page of `report`, which is of `part`.
@@ -123,6 +138,7 @@ pub fn page(
         files: drawn.files.as_ref(),
         tables,
         view: beside.view,
+        inside: beside.inside.map(|inside| (part, inside)),
     })
 }
 
@@ -194,6 +210,9 @@ pub(super) struct PageData<'a> {
     /// Of a page that a server made: where it stands in what the server knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     view: Option<ViewBlock>,
+    /// Of a file: what the application in it can be asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inside: Option<InsideBlock>,
 }
 
 /// A set of devices whose I/O is drawn together. Layers of one stack are never in one set.
@@ -241,7 +260,12 @@ struct MarkBlock<'a> {
 /// # Errors
 /// [`NoPage`] if this program was built without the page.
 pub fn render(data: &ReportData) -> Result<Vec<u8>, NoPage> {
-    REPORT_PAGE.map(|page| report(page, data)).ok_or(NoPage)
+    // The application can be asked only where it has what answers.
+    let page = match data.inside {
+        Some(_) => FILE_PAGE,
+        None => REPORT_PAGE,
+    };
+    page.map(|page| report(page, data)).ok_or(NoPage)
 }
 
 /// The page of an experiment as a file.
@@ -313,6 +337,7 @@ fn json(data: &ReportData, budget: usize) -> String {
             .tables
             .map(|tables| tables::block(data, tables, budget / 2)),
         view: data.view.map(ViewBlock::from),
+        inside: None,
     };
     if shallow > 0 {
         let text = depth::left_out_text(shallow);
@@ -327,7 +352,10 @@ fn json(data: &ReportData, budget: usize) -> String {
         document.scopes.pop();
         used = script_safe(&document).len();
     }
-    let left_out = add_details(&mut document.scopes, data, budget.saturating_sub(used));
+    let mut left_out = 0;
+    if !data.application_draws() {
+        left_out = add_details(&mut document.scopes, data, budget.saturating_sub(used));
+    }
     // Details are distinguished by the scope's place; only now may idle ones go.
     document.scopes.retain(|s| !s.idle);
     if left_out > 0 {
@@ -337,7 +365,22 @@ fn json(data: &ReportData, budget: usize) -> String {
             text: format!("{left_out} closer looks did not fit into this file; `iolens zoom` shows every millisecond."),
         });
     }
+    document.inside = data.inside.map(|(part, inside)| {
+        // The page itself has taken what of the other limit is not in the budget.
+        let page_bytes = MAX_BYTES.saturating_sub(budget);
+        let taken = page_bytes + script_safe(&document).len();
+        let most = max_file_bytes(inside.unix_ns.end - inside.unix_ns.start);
+        InsideBlock::of(inside, part, data.report, most.saturating_sub(taken))
+    });
     script_safe(&document)
+}
+
+/// How many bytes a file with an application may have: 4 MiB of an hour, 10 MiB of a day.
+fn max_file_bytes(length_ns: i64) -> usize {
+    const HOUR_NS: i64 = 3_600_000_000_000;
+    let hours = (length_ns as f64 / HOUR_NS as f64).clamp(1.0, 24.0);
+    let share = (hours - 1.0) / 23.0;
+    (4 << 20) + (share * f64::from(6 << 20)) as usize
 }
 
 /// JSON without `<`: inside a script element only `</script` and `<!--` could end or change it.
@@ -393,15 +436,24 @@ fn scope(i: usize, data: &ReportData) -> ScopeBlock {
         .iter()
         .filter(|l| l.scope == i)
         .collect();
+    let block = |l: &&Level| LevelBlock::new(l, plan.window.to_ns);
+    let blocks = if data.application_draws() {
+        // The finest shows how the load comes and goes; all else over time the application draws.
+        let finest = levels.iter().min_by_key(|l| l.step_ns);
+        finest
+            .map(block)
+            .map(LevelBlock::without_heat)
+            .into_iter()
+            .collect()
+    } else {
+        levels.iter().map(block).collect()
+    };
     let distributions = data.overview.distributions.get(i);
     ScopeBlock {
         label,
         devices,
         note,
-        levels: levels
-            .iter()
-            .map(|l| LevelBlock::new(l, plan.window.to_ns))
-            .collect(),
+        levels: blocks,
         distributions: DistributionsBlock::new(distributions.unwrap_or(&Distributions::default())),
         capacity: alone
             .and_then(|dev| data.report.detail(dev))

@@ -89,6 +89,7 @@ impl Scene {
             meta: &self.meta,
             facts: &self.facts,
             overview: &self.overview,
+            inside: None,
             details: self.details.as_ref(),
             names: &self.names,
             notes: &[],

@@ -37,6 +37,7 @@ use super::restrict::restrict_to_reading;
 use super::snapshots::Snapshots;
 use super::watcher::Found;
 use crate::engine::fleet::Remembered;
+pub use crate::present::answers::SCHEMA_VERSION;
 use answer::{MAX_UNREAD_BYTES, MAX_UNREAD_METRICS_BYTES, Unread};
 use guard::Rules;
 pub use health::Health;
@@ -46,8 +47,6 @@ pub use login::{link, new_token};
 use places::Places;
 use problem::Problem;
 
-/// Version of the layout of all documents.
-pub const SCHEMA_VERSION: u32 = 1;
 /// How long a request may take.
 /// Tests wait for what a busy machine takes; those of the limit itself set their own.
 const TIME_LIMIT: Duration = Duration::from_secs(if cfg!(test) { 600 } else { 10 });

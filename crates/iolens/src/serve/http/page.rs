@@ -276,6 +276,7 @@ fn made(query: &Query<'_>, asker: &Asker, view: View, unwell: Vec<String>) -> Re
     let beside = Beside {
         notes: &notes,
         view: Some(view),
+        inside: None,
     };
     Ok(present::html::page(&part, &report, &drawn, beside)?)
 }

@@ -1,6 +1,5 @@
 //! `actors`: who did it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -8,22 +7,18 @@ use axum::http::Uri;
 use axum::response::Response;
 use axum::routing::get;
 use iolens_core::analysis::timeline::GroupBy;
-use iolens_core::model::Class;
-use iolens_core::rollup::MAX_ACTORS;
-use serde::Serialize;
 
+use super::super::App;
 use super::super::endpoint::{
     AT, BY, CGROUP, CLASS, DEVICE, Endpoint, FILE, FORMAT, FROM, HOST, PROCESS, TO,
 };
 use super::super::places::Kind;
 use super::super::problem::Problem;
-use super::super::{App, SCHEMA_VERSION};
 use super::params::Params;
 use super::{content_type, write_table};
 use crate::engine;
-use crate::engine::actors::Flows;
-use crate::present::columns::{Column, Columns, TableFormat};
-use crate::present::workload::Workload;
+use crate::present::answers::actors::{ActorsDocument, GROUPINGS};
+use crate::present::columns::TableFormat;
 
 /// What `/api/v1/actors` is.
 pub static ENDPOINT: Endpoint = Endpoint {
@@ -38,43 +33,6 @@ pub static ENDPOINT: Endpoint = Endpoint {
     handler: || get(actors),
 };
 
-/// Who had most I/O time.
-#[derive(Debug, Serialize)]
-struct ActorsDocument {
-    schema_version: u32,
-    by: &'static str,
-    /// Those with most I/O time first.
-    actors: Vec<Actor>,
-    /// All who are not named, together; their sums and those of the named are all that happened.
-    others: Actor,
-    notes: Vec<String>,
-}
-
-/// One of them.
-#[derive(Debug, Default, Serialize)]
-struct Actor {
-    name: Option<String>,
-    read: ActorClassSums,
-    write: ActorClassSums,
-    discard: ActorClassSums,
-    flush: ActorClassSums,
-    /// From start to completion, summed over its I/Os.
-    io_time_s: f64,
-    /// Of that of all.
-    io_time_percent: Option<f64>,
-    /// Of control groups: whose.
-    #[serde(flatten)]
-    workload: Option<Workload>,
-}
-
-/// One class.
-#[derive(Debug, Default, Serialize)]
-struct ActorClassSums {
-    ios: u64,
-    bytes: u64,
-    mean_us: Option<f64>,
-}
-
 /// `GET /api/v1/actors`.
 ///
 /// # Errors
@@ -85,12 +43,7 @@ pub async fn actors(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
     let window = params.window()?;
     let devices = params.all("device");
     let chosen = params.selection()?;
-    let names = [
-        ("process", GroupBy::Process),
-        ("cgroup", GroupBy::Cgroup),
-        ("file", GroupBy::File),
-    ];
-    let by = params.one_of("by", &names)?.unwrap_or(GroupBy::Process);
+    let by = params.one_of("by", &GROUPINGS)?.unwrap_or(GroupBy::Process);
     let format = params
         .one_of("format", &TableFormat::NAMES)?
         .unwrap_or(TableFormat::Json);
@@ -100,144 +53,8 @@ pub async fn actors(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
             .of_devices(&devices)
             .of_ios(&chosen)?;
         let found = engine::actors::actors(&query, by)?;
-        let (mut actors, others) = ranked(found.named, found.others);
-        for actor in actors.iter_mut().filter(|_| by == GroupBy::Cgroup) {
-            actor.workload = actor
-                .name
-                .as_ref()
-                .map(|path| Workload::of(path, found.pods.get(path).map(String::as_str)));
-        }
-        let columns = columns(&actors, &others);
-        let by = names.iter().find(|(_, b)| *b == by);
-        let document = ActorsDocument {
-            schema_version: SCHEMA_VERSION,
-            by: by.map_or("process", |(name, _)| name),
-            actors,
-            others,
-            notes: asker.notes(),
-        };
-        write_table(out, format, &columns, &document)
+        let document = ActorsDocument::of(found, by, asker.notes());
+        write_table(out, format, &document.columns(), &document)
     })
     .await
-}
-
-/// A class and its sums of one.
-type ClassOf = (&'static str, fn(&Actor) -> &ActorClassSums);
-
-/// A row for each, the others last.
-fn columns(actors: &[Actor], others: &Actor) -> Columns {
-    let all = || actors.iter().chain([others]);
-    let mut columns = Columns::default();
-    let names = all().map(|a| a.name.as_deref()).collect();
-    columns.push("name", Column::Texts(names));
-    let is_others = (0..=actors.len()).map(|i| i == actors.len());
-    columns.push("others", Column::Flags(is_others.collect()));
-    let classes: [ClassOf; 4] = [
-        ("read", |a| &a.read),
-        ("write", |a| &a.write),
-        ("discard", |a| &a.discard),
-        ("flush", |a| &a.flush),
-    ];
-    for (class, of) in classes {
-        let ios = all().map(|a| i64::try_from(of(a).ios).ok());
-        columns.push(format!("{class}_ios"), Column::Integers(ios.collect()));
-        let bytes = all().map(|a| i64::try_from(of(a).bytes).ok());
-        columns.push(format!("{class}_bytes"), Column::Integers(bytes.collect()));
-        let means = Column::numbers(all().map(|a| of(a).mean_us));
-        columns.push(format!("{class}_mean_us"), means);
-    }
-    let times = Column::numbers(all().map(|a| Some(a.io_time_s)));
-    columns.push("io_time_s", times);
-    let percents = Column::numbers(all().map(|a| a.io_time_percent));
-    columns.push("io_time_percent", percents);
-    columns
-}
-
-fn time_ns(flows: &Flows) -> i64 {
-    flows
-        .iter()
-        .fold(0, |sum, f| sum.saturating_add(f.total_ns))
-}
-
-fn ranked(named: BTreeMap<String, Flows>, mut others: Flows) -> (Vec<Actor>, Actor) {
-    let mut found: Vec<(String, Flows)> = named
-        .into_iter()
-        .filter(|(_, f)| f.iter().any(|f| f.ios > 0))
-        .collect();
-    found.sort_by_key(|(_, flows)| std::cmp::Reverse(time_ns(flows)));
-    let all_ns: i64 = found.iter().fold(time_ns(&others), |sum, (_, f)| {
-        sum.saturating_add(time_ns(f))
-    });
-    let rest = found.split_off(found.len().min(MAX_ACTORS));
-    rest.iter().for_each(|(_, flows)| {
-        others
-            .iter_mut()
-            .zip(flows)
-            .for_each(|(sum, flow)| sum.add(flow))
-    });
-    let actor = |name: Option<String>, flows: &Flows| {
-        let sums = |class: Class| {
-            let f = &flows[class as usize];
-            ActorClassSums {
-                ios: f.ios,
-                bytes: f.bytes,
-                mean_us: f.mean_us(),
-            }
-        };
-        Actor {
-            name,
-            read: sums(Class::Read),
-            write: sums(Class::Write),
-            discard: sums(Class::Discard),
-            flush: sums(Class::Flush),
-            io_time_s: time_ns(flows) as f64 / 1e9,
-            workload: None,
-            io_time_percent: (all_ns > 0).then(|| 100.0 * time_ns(flows) as f64 / all_ns as f64),
-        }
-    };
-    let named = found
-        .into_iter()
-        .map(|(name, flows)| actor(Some(name), &flows))
-        .collect();
-    (named, actor(None, &others))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use iolens_core::analysis::timeline::Flow;
-
-    #[test]
-    fn those_with_most_time_are_named_and_all_add_up() {
-        let of = |ns: i64| {
-            let mut flows = Flows::default();
-            flows[Class::Write as usize] = Flow {
-                ios: 2,
-                bytes: 1024,
-                total_ns: ns,
-            };
-            flows
-        };
-        let found = (1..=30)
-            .map(|i| (format!("p{i:02}"), of(i * 1_000_000)))
-            .collect();
-        let (named, others) = ranked(found, of(1_000_000));
-        assert_eq!(
-            (named.len(), named[0].name.as_deref()),
-            (MAX_ACTORS, Some("p30"))
-        );
-        assert_eq!((others.write.ios, others.name.as_deref()), (22, None));
-        let percent: f64 = named
-            .iter()
-            .chain([&others])
-            .filter_map(|a| a.io_time_percent)
-            .sum();
-        assert!((percent - 100.0).abs() < 1e-9, "{percent}");
-        assert_eq!(named[0].write.mean_us, Some(15_000.0));
-        let (none, others) = ranked(BTreeMap::new(), Flows::default());
-        assert!(
-            none.is_empty() && others.io_time_percent.is_none(),
-            "a share of nothing is not known"
-        );
-    }
 }

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
 use axum::routing::get;
-use iolens_core::model::{Device, DeviceKind, LossReason};
+use iolens_core::model::LossReason;
 use iolens_core::store::{Recording, Root, rollup_steps};
 use serde::Serialize;
 
@@ -22,6 +22,7 @@ use crate::engine::TimeWindow;
 use crate::engine::caller::Caller;
 use crate::engine::note::Note;
 use crate::engine::query::{Grain, Query};
+use crate::present::answers::devices::DevicesDocument;
 use crate::present::times::rfc3339;
 
 /// What `/api/v1/recordings` is.
@@ -147,38 +148,6 @@ fn describe(host: Option<&str>, recording: &Recording) -> Result<StoredRecording
     })
 }
 
-/// The devices of one recording.
-#[derive(Debug, Serialize)]
-struct DevicesDocument {
-    schema_version: u32,
-    /// Of the recording.
-    from: String,
-    to: String,
-    devices: Vec<KnownDevice>,
-    notes: Vec<String>,
-}
-
-/// A device; what is not known is `null`.
-#[derive(Debug, Serialize)]
-struct KnownDevice {
-    name: String,
-    major: u32,
-    minor: u32,
-    /// `request` or `bio`: how it takes I/O.
-    kind: Option<&'static str>,
-    stable_id: Option<String>,
-    model: Option<String>,
-    size_bytes: Option<u64>,
-    rotational: Option<bool>,
-    scheduler: Option<String>,
-    nr_requests: Option<u32>,
-    /// Names of the devices right under it.
-    on: Vec<String>,
-    /// When it appeared and went, if that was while it was recorded.
-    added: Option<String>,
-    removed: Option<String>,
-}
-
 /// `GET /api/v1/devices`: those of the recording at `at`, or of the newest.
 ///
 /// # Errors
@@ -196,45 +165,8 @@ pub async fn devices(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, 
             let found = Query::new(&place, window, &asker.caller).parts(Grain::Recording)?;
             let recording = found.parts.into_iter().next_back().map(|p| p.recording);
             let recording = recording.ok_or_else(|| anyhow::anyhow!("no recording"))?;
-            let meta = recording.meta();
-            let known = meta
-                .devices
-                .iter()
-                .map(|d| known(d, meta.start_unix_ns))
-                .collect();
-            let end = meta.start_unix_ns.saturating_add(recording.end_ns());
-            Ok((rfc3339(meta.start_unix_ns), rfc3339(end), known))
+            Ok(DevicesDocument::of(recording.meta(), recording.end_ns()))
         })
         .await?;
-    let (from, to, devices) = said.answer;
-    json(&DevicesDocument {
-        schema_version: SCHEMA_VERSION,
-        from,
-        to,
-        devices,
-        notes: said.notes,
-    })
-}
-
-fn known(d: &Device, start_unix_ns: i64) -> KnownDevice {
-    let time = |ns: Option<i64>| ns.map(|ns| rfc3339(start_unix_ns.saturating_add(ns)));
-    KnownDevice {
-        name: d.name.clone(),
-        major: d.id.major(),
-        minor: d.id.minor(),
-        kind: match d.kind {
-            DeviceKind::Request => Some("request"),
-            DeviceKind::Bio => Some("bio"),
-            DeviceKind::Unknown => None,
-        },
-        stable_id: d.stable_id.clone(),
-        model: d.model.clone(),
-        size_bytes: d.size_bytes,
-        rotational: d.rotational,
-        scheduler: d.scheduler.clone(),
-        nr_requests: d.nr_requests,
-        on: d.slaves.clone(),
-        added: time(d.added_ns),
-        removed: time(d.removed_ns),
-    }
+    json(&said.answer.with_notes(said.notes))
 }

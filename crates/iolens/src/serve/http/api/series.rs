@@ -8,12 +8,11 @@ use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use axum::routing::get;
-use iolens_core::analysis::heat::{Cells, TimePart};
+use iolens_core::analysis::heat::TimePart;
 use iolens_core::analysis::timeline::{GroupBy, Row};
-use iolens_core::analysis::waits::IoWait;
 use jiff::tz::TimeZone;
-use serde::Serialize;
 
+use super::super::App;
 use super::super::answer::AnswerWriter;
 use super::super::endpoint::{
     AT, BY, CGROUP, CLASS, DEVICE, Endpoint, FILE, FORMAT, FROM, HOST, PROCESS, Parameter, Shape,
@@ -21,14 +20,14 @@ use super::super::endpoint::{
 };
 use super::super::places::Kind;
 use super::super::problem::Problem;
-use super::super::{App, SCHEMA_VERSION};
 use super::params::Params;
 use super::{content_type, write_table};
 use crate::engine::heat::HeatPlan;
 use crate::engine::parse_duration_ns;
 use crate::engine::series::Series;
-use crate::engine::single::{NamedIo, TooMany, ios as single_ios};
-use crate::present::columns::{Column, Columns, TableFormat, Texts};
+use crate::engine::single::{TooMany, ios as single_ios};
+use crate::present::answers::series::{GROUPINGS, HeatDocument, IosDocument, SeriesDocument};
+use crate::present::columns::TableFormat;
 use crate::present::series_json::SeriesColumns;
 use crate::present::times::{Clock, Times, rfc3339};
 use crate::present::zoom::{self, ZoomWriter};
@@ -120,13 +119,6 @@ const LIMIT: Parameter = Parameter {
     description: "Most I/Os that are wanted",
 };
 
-const GROUPINGS: [(&str, GroupBy); 5] = [
-    ("all", GroupBy::All),
-    ("device", GroupBy::Device),
-    ("process", GroupBy::Process),
-    ("cgroup", GroupBy::Cgroup),
-    ("file", GroupBy::File),
-];
 // Columns and rows of a heat map: more than a screen has shows nothing.
 const MAX_CELLS: usize = 4096;
 const DEFAULT_WIDTH: usize = 300;
@@ -134,17 +126,6 @@ const DEFAULT_HEIGHT: usize = 60;
 /// Single I/Os of an answer.
 const MAX_IOS: usize = 100_000;
 const DEFAULT_IOS: usize = 10_000;
-
-/// Rows, column by column.
-#[derive(Debug, Serialize)]
-struct SeriesDocument {
-    schema_version: u32,
-    step_s: f64,
-    by: &'static str,
-    /// `time_unix_s` is where a row's interval ends, `slot_s` how long it is.
-    columns: Columns,
-    notes: Vec<String>,
-}
 
 /// `GET /api/v1/series`.
 ///
@@ -179,13 +160,7 @@ pub async fn series(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
         }
         let mut columns = SeriesColumns::new(by, extended);
         let step_ns = series.each_row(|_, row, name| columns.row(row, name))?;
-        let document = SeriesDocument {
-            schema_version: SCHEMA_VERSION,
-            step_s: step_ns as f64 / 1e9,
-            by: name_of(by),
-            columns: columns.finish(),
-            notes: asker.notes(),
-        };
+        let document = SeriesDocument::new(step_ns, by, columns.finish(), asker.notes());
         write_table(out, format, &document.columns, &document)
     })
     .await
@@ -213,29 +188,6 @@ fn csv(series: Series<'_>, out: &mut AnswerWriter) -> Result<()> {
         }
     })?;
     Ok(written?)
-}
-
-fn name_of(by: GroupBy) -> &'static str {
-    let known = GROUPINGS.iter().find(|(_, b)| *b == by);
-    known.map_or("all", |(name, _)| name)
-}
-
-/// Counts by time and latency.
-#[derive(Debug, Serialize)]
-struct HeatDocument {
-    schema_version: u32,
-    from: String,
-    to: String,
-    from_unix_s: f64,
-    column_s: f64,
-    /// Edges of the rows, one more than rows.
-    latency_us: Vec<f64>,
-    /// Column by column, each from the shortest latency on.
-    counts: Vec<Vec<u64>>,
-    ios: u64,
-    /// I/Os whose time is not known.
-    unknown_ios: u64,
-    notes: Vec<String>,
 }
 
 /// `GET /api/v1/heatmap`.
@@ -272,31 +224,9 @@ pub async fn heatmap(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, 
             width,
         };
         let heat = plan.count()?;
-        let Cells { edges_ns, counts } = heat.cells(height);
-        let microseconds = |ns: &f64| (ns / 10.0).round() / 100.0;
-        out.json(&HeatDocument {
-            schema_version: SCHEMA_VERSION,
-            from: rfc3339(heat.unix_ns.start),
-            to: rfc3339(heat.unix_ns.end),
-            from_unix_s: heat.unix_ns.start as f64 / 1e9,
-            column_s: heat.column_ns as f64 / 1e9,
-            latency_us: edges_ns.iter().map(microseconds).collect(),
-            ios: counts.iter().flatten().sum(),
-            counts,
-            unknown_ios: heat.unknown,
-            notes: asker.notes(),
-        })
+        out.json(&HeatDocument::of(&heat, height, asker.notes()))
     })
     .await
-}
-
-/// Single I/Os, column by column.
-#[derive(Debug, Serialize)]
-struct IosDocument {
-    schema_version: u32,
-    ios: usize,
-    columns: Columns,
-    notes: Vec<String>,
 }
 
 /// `GET /api/v1/ios`: refused with the nearest stretch that has not too many.
@@ -318,16 +248,11 @@ pub async fn ios(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Prob
             .query(&place, window)?
             .of_devices(&devices)
             .of_ios(&chosen)?;
-        let columns = match single_ios(&query, limit)? {
-            Ok(ios) => io_columns(&ios),
+        let ios = match single_ios(&query, limit)? {
+            Ok(ios) => ios,
             Err(too_many) => return Err(refusal(limit, too_many).into()),
         };
-        let document = IosDocument {
-            schema_version: SCHEMA_VERSION,
-            ios: columns.rows(),
-            columns,
-            notes: asker.notes(),
-        };
+        let document = IosDocument::of(&ios, asker.notes());
         write_table(out, format, &document.columns, &document)
     })
     .await
@@ -342,79 +267,4 @@ fn refusal(limit: usize, nearest: TooMany) -> Problem {
             "more than {limit} I/Os: the nearest stretch that has no more is from={from}&to={to}"
         ),
     )
-}
-
-fn io_columns(ios: &[NamedIo]) -> Columns {
-    let mut columns = Columns::default();
-    let numbers = |of: fn(&NamedIo) -> Option<f64>| Column::numbers(ios.iter().map(of));
-    let integers = |of: fn(&NamedIo) -> Option<i64>| Column::Integers(ios.iter().map(of).collect());
-    let texts = |of: fn(&NamedIo) -> Option<&str>| Column::Texts(ios.iter().map(of).collect());
-    let mut processes = Texts::default();
-    for n in ios {
-        let name = n.io.comm.map(|comm| comm.to_text().into_owned());
-        processes.push(name.as_deref());
-    }
-    columns.push(
-        "done_unix_s",
-        numbers(|n| Some(n.done_unix_ns as f64 / 1e9)),
-    );
-    columns.push("device", texts(|n| Some(&n.device)));
-    columns.push("class", texts(|n| Some(n.io.class().name())));
-    columns.push("op", integers(|n| Some(n.io.op.0.into())));
-    columns.push("sector", integers(|n| n.io.sector));
-    columns.push("bytes", integers(|n| Some(n.io.bytes)));
-    columns.push(
-        "queue_us",
-        numbers(|n| n.io.queue_ns.map(|ns| ns as f64 / 1e3)),
-    );
-    columns.push("device_us", numbers(|n| Some(n.io.device_ns as f64 / 1e3)));
-    columns.push("total_us", numbers(|n| Some(n.io.total_ns() as f64 / 1e3)));
-    columns.push("error", integers(|n| n.io.error.map(i64::from)));
-    columns.push("pid", integers(|n| n.io.tgid.map(i64::from)));
-    columns.push("process", Column::Texts(processes));
-    columns.push("cgroup", texts(|n| n.cgroup.as_deref()));
-    columns.push("file", texts(|n| n.file.as_deref()));
-    columns.push("origin", texts(|n| Some(n.io.origin.name())));
-    wait_columns(ios, &mut columns);
-    columns
-}
-
-/// A column of nanoseconds, shown in microseconds.
-type WaitColumn = (&'static str, fn(&IoWait) -> i64);
-
-/// Where the time of each went; the parts add up to `total_us`.
-fn wait_columns(ios: &[NamedIo], columns: &mut Columns) {
-    let parts: [WaitColumn; 7] = [
-        ("undisturbed_us", |w| w.undisturbed_ns),
-        ("wait_others_us", |w| w.others_ns),
-        ("wait_own_us", |w| w.own_ns),
-        ("wait_held_us", |w| w.held_ns),
-        ("wait_device_us", |w| w.device_ns),
-        ("wait_unknown_us", |w| w.unknown_ns),
-        ("wait_behind_us", |w| w.behind_ns),
-    ];
-    for (name, part) in parts {
-        let us = |n: &NamedIo| n.wait.as_ref().map(|wait| part(wait) as f64 / 1e3);
-        columns.push(name, Column::numbers(ios.iter().map(us)));
-    }
-    let behind = |n: &NamedIo| n.wait.as_ref().and_then(|wait| wait.behind);
-    let mut processes = Texts::default();
-    let mut pids = Vec::new();
-    let mut classes = Texts::default();
-    let mut origins = Texts::default();
-    for io in ios {
-        let group = behind(io);
-        let program = group.and_then(|group| group.program);
-        let name = program
-            .and_then(|p| p.comm)
-            .map(|c| c.to_text().into_owned());
-        processes.push(name.as_deref());
-        pids.push(program.and_then(|p| p.tgid).map(i64::from));
-        classes.push(group.map(|group| group.class.name()));
-        origins.push(group.map(|group| group.origin.name()));
-    }
-    columns.push("wait_behind_pid", Column::Integers(pids));
-    columns.push("wait_behind_process", Column::Texts(processes));
-    columns.push("wait_behind_class", Column::Texts(classes));
-    columns.push("wait_behind_origin", Column::Texts(origins));
 }

@@ -6,19 +6,16 @@ use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
 use axum::routing::get;
-use serde::Serialize;
 
+use super::super::App;
 use super::super::endpoint::{AT, CGROUP, CLASS, DEVICE, Endpoint, FROM, HOST, PROCESS, TO};
 use super::super::places::Kind;
 use super::super::problem::Problem;
-use super::super::{App, SCHEMA_VERSION};
 use super::params::Params;
 use crate::engine;
 use crate::engine::filter::FilterPlan;
 use crate::engine::stories::PartStories;
-use crate::present::report_json::RecordingFacts;
-use crate::present::stories::{self, StoryEntry};
-use crate::present::times::rfc3339;
+use crate::present::answers::stories::{StoriesDocument, of_part};
 
 /// What `/api/v1/stories` is.
 pub static ENDPOINT: Endpoint = Endpoint {
@@ -30,27 +27,6 @@ pub static ENDPOINT: Endpoint = Endpoint {
     keys: &["schema_version", "stories", "notes"],
     handler: || get(stories),
 };
-
-/// Stories of a stretch of time.
-#[derive(Debug, Serialize)]
-struct StoriesDocument {
-    schema_version: u32,
-    stories: Vec<PlacedStory>,
-    notes: Vec<String>,
-}
-
-/// A story of the report with its place in time.
-#[derive(Debug, Serialize)]
-struct PlacedStory {
-    start: String,
-    end: String,
-    start_unix_s: f64,
-    end_unix_s: f64,
-    /// What the other times in it count from.
-    recording_start_unix_s: f64,
-    #[serde(flatten)]
-    story: StoryEntry,
-}
 
 /// `GET /api/v1/stories`.
 ///
@@ -75,31 +51,9 @@ pub async fn stories(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, 
             .of_ios(&chosen)?;
         let mut stories = Vec::new();
         for PartStories { part, report } in engine::stories::stories(&query, class)? {
-            let meta = part.recording.meta();
-            let facts = RecordingFacts::of(&part);
-            for story in stories::entries(&report, meta, &part.names, &facts) {
-                stories.push(placed(story, meta.start_unix_ns));
-            }
+            stories.extend(of_part(&report, &part));
         }
-        stories.sort_by(|a, b| b.story.harm_s().total_cmp(&a.story.harm_s()));
-        out.json(&StoriesDocument {
-            schema_version: SCHEMA_VERSION,
-            stories,
-            notes: asker.notes(),
-        })
+        out.json(&StoriesDocument::new(stories, asker.notes()))
     })
     .await
-}
-
-fn placed(story: StoryEntry, start_unix_ns: i64) -> PlacedStory {
-    let (start_s, end_s) = story.span_s();
-    let unix_ns = |since_s: f64| start_unix_ns.saturating_add((since_s * 1e9).round() as i64);
-    PlacedStory {
-        start: rfc3339(unix_ns(start_s)),
-        end: rfc3339(unix_ns(end_s)),
-        start_unix_s: unix_ns(start_s) as f64 / 1e9,
-        end_unix_s: unix_ns(end_s) as f64 / 1e9,
-        recording_start_unix_s: start_unix_ns as f64 / 1e9,
-        story,
-    }
 }

@@ -9,20 +9,19 @@ use axum::response::Response;
 use axum::routing::get;
 use iolens_core::analysis::timeline::MIN_STEP_NS;
 use iolens_core::analysis::waits::Grouping;
-use serde::Serialize;
 
+use super::super::App;
 use super::super::endpoint::{
     AT, CGROUP, CLASS, DEVICE, Endpoint, FILE, FROM, HOST, PROCESS, Parameter, Shape, TO,
 };
 use super::super::places::Kind;
 use super::super::problem::Problem;
-use super::super::{App, SCHEMA_VERSION};
 use super::params::Params;
 use crate::engine;
 use crate::engine::parse_duration_ns;
 use crate::engine::query::Query;
-use crate::engine::waits::PartWaits;
-use crate::present::waits::{OtherWaits, WaitEntry, WaitsBlock};
+use crate::engine::waits::{PartWaitBins, PartWaits};
+use crate::present::answers::waits::{GROUPINGS, WaitsDocument};
 
 /// What `/api/v1/waits` is.
 pub static ENDPOINT: Endpoint = Endpoint {
@@ -63,38 +62,6 @@ const STEP: Parameter = Parameter {
 /// An answer has at most so many intervals: with 20 entries each, some megabytes.
 const MAX_INTERVALS: i64 = 1000;
 
-const GROUPINGS: [(&str, Grouping); 3] = [
-    ("process", Grouping::Process),
-    ("cgroup", Grouping::Cgroup),
-    ("file", Grouping::File),
-];
-
-/// Who waited for whom.
-#[derive(Debug, Serialize)]
-struct WaitsDocument {
-    schema_version: u32,
-    by: &'static str,
-    /// What the times in it count from: the first recording's start.
-    start_unix_s: Option<f64>,
-    waits: Vec<WaitEntry>,
-    /// What the entries leave out.
-    waits_others: OtherWaits,
-    /// Length of the intervals, if they were asked for.
-    step_s: Option<f64>,
-    /// Those in which I/Os completed, if they were asked for.
-    intervals: Option<Vec<WaitInterval>>,
-    notes: Vec<String>,
-}
-
-/// Who waited for whom in one interval.
-#[derive(Debug, Serialize)]
-struct WaitInterval {
-    /// Its begin.
-    start_unix_s: f64,
-    #[serde(flatten)]
-    block: WaitsBlock,
-}
-
 /// `GET /api/v1/waits`: sums over all recordings that hold something of the time.
 ///
 /// # Errors
@@ -113,22 +80,12 @@ pub async fn waits(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Pr
             .of_devices(&devices)
             .of_ios(&chosen)?;
         let parts = engine::waits::waits(&query, grouping)?;
-        let block = together(&parts);
-        let intervals = match step_ns {
-            Some(step_ns) => Some(intervals(&query, &parts, grouping, step_ns)?),
+        let bins = match step_ns {
+            Some(step_ns) => Some(bins(&query, &parts, grouping, step_ns)?),
             None => None,
         };
-        let by = GROUPINGS.iter().find(|(_, g)| *g == grouping);
-        out.json(&WaitsDocument {
-            schema_version: SCHEMA_VERSION,
-            by: by.map_or("process", |(name, _)| name),
-            start_unix_s: parts.first().map(|p| start_unix_ns(p) as f64 / 1e9),
-            waits: block.waits,
-            waits_others: block.others,
-            step_s: step_ns.map(|ns| ns as f64 / 1e9),
-            intervals,
-            notes: asker.notes(),
-        })
+        let steps = step_ns.zip(bins.as_deref());
+        out.json(&WaitsDocument::of(&parts, grouping, steps, asker.notes()))
     })
     .await
 }
@@ -143,49 +100,16 @@ fn parse_step(text: &str) -> Result<i64, String> {
 }
 
 /// Each interval of each recording by itself, by time.
-fn intervals(
+fn bins(
     query: &Query<'_>,
     parts: &[PartWaits],
     grouping: Grouping,
     step_ns: i64,
-) -> Result<Vec<WaitInterval>> {
+) -> Result<Vec<PartWaitBins>> {
     let of_part = |p: &PartWaits| (p.part.range.end - p.part.range.start) / step_ns;
     if parts.iter().map(of_part).sum::<i64>() > MAX_INTERVALS {
         let problem = format!("more than {MAX_INTERVALS} intervals: choose a longer step");
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, problem).into());
     }
-    let mut all = Vec::new();
-    for part in engine::waits::bins(query, grouping, step_ns)? {
-        let meta = part.part.recording.meta();
-        for bins in part.bins.chunk_by(|a, b| a.from_ns == b.from_ns) {
-            let start_unix_ns = meta.start_unix_ns.saturating_add(bins[0].from_ns);
-            all.push(WaitInterval {
-                start_unix_s: start_unix_ns as f64 / 1e9,
-                block: WaitsBlock::of_interval(bins, meta, &part.part.names),
-            });
-        }
-    }
-    Ok(all)
-}
-
-fn start_unix_ns(part: &PartWaits) -> i64 {
-    part.part.recording.meta().start_unix_ns
-}
-
-/// The sums of all parts.
-fn together(parts: &[PartWaits]) -> WaitsBlock {
-    let first_ns = parts.first().map_or(0, start_unix_ns);
-    let mut all = WaitsBlock::default();
-    for part in parts {
-        let later_ns = start_unix_ns(part).saturating_sub(first_ns);
-        let meta = part.part.recording.meta();
-        for piece in &part.pieces {
-            let block = match piece.is_of_sums {
-                true => WaitsBlock::of_sums(&piece.devices, meta, &part.part.names),
-                false => WaitsBlock::of(&piece.devices, meta, &part.part.names),
-            };
-            all.add(block, later_ns as f64 / 1e9);
-        }
-    }
-    all
+    Ok(engine::waits::bins(query, grouping, step_ns)?)
 }

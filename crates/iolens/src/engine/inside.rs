@@ -1,0 +1,544 @@
+//! What the application inside a report file can be asked: answers of the whole time and of its steps, made like those of a server.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use iolens_core::analysis::Report;
+use iolens_core::analysis::heat::SparseCells;
+use iolens_core::analysis::stream::steps::READABLE_STEPS_NS;
+use iolens_core::analysis::timeline::{Extended, GroupBy, Row};
+use iolens_core::analysis::waits::Grouping;
+use iolens_core::model::{Class, DevId};
+use jiff::Timestamp;
+
+use super::actors::{self, Actors};
+use super::caller::Caller;
+use super::error::{QueryError, Result};
+use super::part::Part;
+use super::query::Query;
+use super::rows::device_name;
+use super::series::Series;
+use super::single::{self, NamedIo};
+use super::waits::{self, PartWaitBins, PartWaits};
+use super::{Instant, TimeWindow, heat};
+
+const MS: i64 = 1_000_000;
+/// Columns of a heat map are not shorter.
+const MIN_COLUMN_NS: i64 = MS;
+/// So many columns are held of any recording: an hour has columns of 100 ms.
+const FINE_COLUMNS: i64 = 36_000;
+/// Columns of this length are held of a day.
+const DAY_COLUMN_NS: i64 = 100 * MS;
+/// The most columns: those of a day.
+const MAX_COLUMNS: i64 = 864_000;
+/// Columns that are counted at once: they take more memory than what is kept of them.
+const COLUMNS_AT_ONCE: i64 = 16_384;
+/// Devices with a heat map and rows of their own, those with most I/Os.
+const MAX_DEVICES: usize = 8;
+/// Rows of throughput of all devices together.
+const MAX_ROWS: i64 = 100_000;
+/// Steps of waits and actors.
+const MAX_STEPS: i64 = 60;
+/// Stories whose worst moment is held I/O by I/O.
+const MAX_MOMENTS: usize = 60;
+/// I/Os that a moment shows before and after it.
+const AROUND_MOMENT_NS: i64 = 50 * MS;
+/// An I/O that started in a moment may complete so much later.
+const COMPLETES_WITHIN_NS: i64 = 1_000 * MS;
+/// I/Os of one moment.
+const MAX_IOS_OF_MOMENT: usize = 20_000;
+/// I/Os of all moments.
+const MAX_IOS_OF_MOMENTS: usize = 200_000;
+
+/// By whom waits and actors are grouped.
+pub const GROUPINGS: [(GroupBy, Grouping); 3] = [
+    (GroupBy::Process, Grouping::Process),
+    (GroupBy::Cgroup, Grouping::Cgroup),
+    (GroupBy::File, Grouping::File),
+];
+
+/// All that the application can be asked.
+#[derive(Default)]
+pub struct Inside {
+    /// What is known of, in Unix time.
+    pub unix_ns: Range<i64>,
+    /// Length of a column of the heat maps in nanoseconds.
+    pub column_ns: i64,
+    /// The heat maps; none where there are no single I/Os.
+    pub heats: Vec<DeviceCells>,
+    /// Length of a row in nanoseconds.
+    pub row_ns: i64,
+    /// Throughput of all devices together, and of each.
+    pub rows: Vec<ScopeRows>,
+    /// By each of [`GROUPINGS`]; none where there are no single I/Os.
+    pub actors: Vec<Stepped<Actors>>,
+    /// The same of the waits.
+    pub waits: Vec<SteppedWaits>,
+    /// Single I/Os around the worst moments of stories.
+    pub moments: Vec<WorstMoment>,
+}
+
+/// Latencies of a device.
+#[derive(Debug)]
+pub struct DeviceCells {
+    /// `None`: several with few I/Os together.
+    pub device: Option<String>,
+    /// Whether its I/Os count in the sum of all devices.
+    pub counts: bool,
+    /// Of reads.
+    pub read: SparseCells,
+    /// Of writes.
+    pub write: SparseCells,
+}
+
+/// Throughput and I/Os in flight of one device, or of all.
+#[derive(Debug)]
+pub struct ScopeRows {
+    /// `None`: all together.
+    pub device: Option<String>,
+    /// By time.
+    pub rows: Vec<ThroughputRow>,
+}
+
+/// One interval; what is not known is `None`.
+#[derive(Debug, Clone, Copy)]
+pub struct ThroughputRow {
+    /// Begin in Unix time.
+    pub from_unix_ns: i64,
+    /// KiB read per second.
+    pub read_kib_per_s: Option<f64>,
+    /// KiB written per second.
+    pub write_kib_per_s: Option<f64>,
+    /// Mean of the I/Os in flight.
+    pub inflight_mean: Option<f64>,
+    /// Most I/Os in flight.
+    pub inflight_max: Option<u64>,
+    /// I/Os are missing from it.
+    pub lossy: bool,
+}
+
+/// An answer of the whole time, and the same in steps, each with its time in Unix time.
+#[derive(Debug)]
+pub struct Stepped<T> {
+    /// Of the whole time.
+    pub whole: T,
+    /// Of each step that has something; none if there were too many.
+    pub steps: Vec<(Range<i64>, T)>,
+}
+
+/// The waits of the whole time, and in steps.
+pub struct SteppedWaits {
+    /// Of the whole time.
+    pub whole: Vec<PartWaits>,
+    /// Length of a step in nanoseconds.
+    pub step_ns: i64,
+    /// Of each step.
+    pub steps: Vec<PartWaitBins>,
+}
+
+/// Single I/Os of a short stretch.
+#[derive(Debug)]
+pub struct WorstMoment {
+    /// The stretch in Unix time.
+    pub unix_ns: Range<i64>,
+    /// All I/Os that were in flight in it, by completion.
+    pub ios: Vec<NamedIo>,
+}
+
+impl Inside {
+    /// Reads it of `part`, of which `report` is. `query` is the question that led to it.
+    ///
+    /// # Errors
+    /// The recording cannot be read.
+    pub fn read(query: &Query<'_>, part: &Part, report: &Report) -> Result<Inside> {
+        // The report has given all remarks.
+        let caller = query.caller.quiet();
+        let mut inside = Inside {
+            unix_ns: part.unix_ns(),
+            ..Inside::default()
+        };
+        let query = Query {
+            place: query.place,
+            window: query.window,
+            devices: &[],
+            ios: None,
+            caller: &caller,
+        };
+        let query = between(&query, inside.unix_ns.start, inside.unix_ns.end)?;
+        let devices = busiest(part, report);
+        let has_ios = part.recording.ios_stored() > 0;
+        let rows = inside.add_rows(&query, &devices, has_ios);
+        if !has_ios {
+            // A table without such rows has its own columns, which the details show.
+            return Ok(inside);
+        }
+        rows?;
+        inside.add_heats(part, &devices, &caller)?;
+        let length_ns = inside.unix_ns.end - inside.unix_ns.start;
+        let step_ns = step(length_ns, 1, MAX_STEPS);
+        for (by, _) in GROUPINGS {
+            inside.actors.push(Stepped {
+                whole: actors::actors(&query, by)?,
+                steps: unless_too_many(actors::in_steps(&query, by, step_ns))?,
+            });
+        }
+        for (_, grouping) in GROUPINGS {
+            inside.waits.push(SteppedWaits {
+                whole: waits::waits(&query, grouping)?,
+                step_ns,
+                steps: waits::bins(&query, grouping, step_ns)?,
+            });
+        }
+        inside.add_moments(&query, part, report)?;
+        Ok(inside)
+    }
+
+    fn add_rows(&mut self, query: &Query<'_>, devices: &[String], fine: bool) -> Result<()> {
+        let length_ns = self.unix_ns.end - self.unix_ns.start;
+        let most = (MAX_ROWS / (devices.len() as i64 + 1)).min(FINE_COLUMNS);
+        // Samples and tables have a step of their own; the usual number of rows is about that fine.
+        let step_ns = fine.then(|| step(length_ns, 10 * MS, most));
+        let mut rows = Vec::new();
+        let all = series(query, GroupBy::All, step_ns, |row, _| {
+            rows.push(throughput(row));
+        });
+        self.row_ns = match all {
+            // A few I/Os in a long time are seen in long rows as well.
+            Err(QueryError::MostlyEmpty { .. }) => series(query, GroupBy::All, None, |row, _| {
+                rows.push(throughput(row));
+            })?,
+            other => other?,
+        };
+        self.rows.push(ScopeRows { device: None, rows });
+        if devices.len() > 1 {
+            let mut named: BTreeMap<String, Vec<ThroughputRow>> = BTreeMap::new();
+            let query = query.of_devices(devices);
+            series(&query, GroupBy::Device, Some(self.row_ns), |row, name| {
+                let rows = named.entry(name.to_owned()).or_default();
+                rows.push(throughput(row));
+            })?;
+            for (name, rows) in named {
+                let device = Some(name);
+                self.rows.push(ScopeRows { device, rows });
+            }
+        }
+        Ok(())
+    }
+
+    fn add_heats(&mut self, part: &Part, devices: &[String], caller: &Caller) -> Result<()> {
+        let range = &part.range;
+        let length_ns = range.end - range.start;
+        self.column_ns = column(length_ns);
+        let known = &part.recording.meta().devices;
+        let mut cells: BTreeMap<(Option<String>, bool), [SparseCells; 2]> = BTreeMap::new();
+        let mut columns = 0;
+        let mut begin_ns = range.start;
+        while begin_ns < range.end {
+            let end_ns = (begin_ns + COLUMNS_AT_ONCE * self.column_ns).min(range.end);
+            let width = pieces(end_ns - begin_ns, self.column_ns) as usize;
+            let read = heat::of_devices(part, begin_ns..end_ns, self.column_ns, caller)?;
+            // Devices with few I/Os are taken together, if they count in the sum of all.
+            let mut scopes: BTreeMap<(Option<String>, bool), BTreeMap<Class, Vec<_>>> =
+                BTreeMap::new();
+            for ((dev, class), heat) in read {
+                let name = device_name(known, dev);
+                let counts = part.filter.layers.counts(dev);
+                let own = devices.contains(&name);
+                if (own || counts) && matches!(class, Class::Read | Class::Write) {
+                    let scope = scopes.entry((own.then_some(name), counts)).or_default();
+                    scope.entry(class).or_default().push(heat);
+                }
+            }
+            for (scope, classes) in scopes {
+                let both = cells.entry(scope).or_default();
+                for (class, heats) in classes {
+                    let own = &mut both[usize::from(class == Class::Write)];
+                    own.fill(columns);
+                    let Some(sum) = heats.into_iter().reduce(|a, b| a.joined(b)) else {
+                        continue;
+                    };
+                    // What completed at the very end of the part is in a column after the last.
+                    let (whole, after) = sum.columns.split_at(width);
+                    for (i, column) in whole.iter().enumerate() {
+                        let mut column = column.clone();
+                        if i + 1 == width {
+                            after.iter().for_each(|later| column.merge(later));
+                        }
+                        own.push(&column);
+                    }
+                }
+            }
+            columns += width;
+            begin_ns = end_ns;
+        }
+        for ((device, counts), [mut read, mut write]) in cells {
+            read.fill(columns);
+            write.fill(columns);
+            self.heats.push(DeviceCells {
+                device,
+                counts,
+                read,
+                write,
+            });
+        }
+        Ok(())
+    }
+
+    fn add_moments(&mut self, query: &Query<'_>, part: &Part, report: &Report) -> Result<()> {
+        let start_unix_ns = part.recording.meta().start_unix_ns;
+        let mut left = MAX_IOS_OF_MOMENTS;
+        for story in report.stories.iter().take(MAX_MOMENTS) {
+            // The worst I/O is to be seen from its start on.
+            let worst = &story.harm.worst;
+            let shown_ns = worst.latency_ns.min(10 * AROUND_MOMENT_NS);
+            let done_unix_ns = start_unix_ns + worst.done_ns;
+            let from_ns = (done_unix_ns - shown_ns - AROUND_MOMENT_NS).max(self.unix_ns.start);
+            let mut to_ns = done_unix_ns + AROUND_MOMENT_NS;
+            let completed_ns = (to_ns + COMPLETES_WITHIN_NS).min(self.unix_ns.end);
+            let limit = MAX_IOS_OF_MOMENT.min(left);
+            let found = match single::ios(&between(query, from_ns, completed_ns)?, limit)? {
+                Ok(ios) => ios,
+                // The moment ends before the first that does not fit.
+                Err(too_many) if too_many.to_ns > from_ns => {
+                    to_ns = to_ns.min(too_many.to_ns);
+                    let fitting = between(query, from_ns, too_many.to_ns)?;
+                    single::ios(&fitting, limit)?.unwrap_or_default()
+                }
+                Err(_) => continue,
+            };
+            let begins_in_time = |n: &NamedIo| n.done_unix_ns - n.io.total_ns() <= to_ns;
+            let ios: Vec<NamedIo> = found.into_iter().filter(begins_in_time).collect();
+            left -= ios.len();
+            self.moments.push(WorstMoment {
+                unix_ns: from_ns..to_ns,
+                ios,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The same question about another time.
+fn between<'a>(query: &Query<'a>, from_ns: i64, to_ns: i64) -> Result<Query<'a>> {
+    let window = TimeWindow {
+        at: None,
+        from: Some(wall(from_ns)?),
+        to: Some(wall(to_ns)?),
+    };
+    Ok(Query { window, ..*query })
+}
+
+/// Names of the devices with most I/Os.
+fn busiest(part: &Part, report: &Report) -> Vec<String> {
+    let mut devices: Vec<(u64, DevId)> = Vec::new();
+    for device in &report.devices.devices {
+        devices.push((device.ios(), device.dev));
+    }
+    devices.retain(|(ios, _)| *ios > 0);
+    devices.sort_by_key(|(ios, _)| std::cmp::Reverse(*ios));
+    devices.truncate(MAX_DEVICES);
+    let known = &part.recording.meta().devices;
+    let named = devices.iter().map(|(_, dev)| device_name(known, *dev));
+    named.collect()
+}
+
+/// Gives the rows of `query` to `show`; the step that was taken.
+fn series(
+    query: &Query<'_>,
+    by: GroupBy,
+    step_ns: Option<i64>,
+    mut show: impl FnMut(&Row, &str),
+) -> Result<i64> {
+    let series = Series {
+        query: *query,
+        step_ns,
+        by,
+        extended: true,
+    };
+    series.each_row(|_, row, name| show(row, name))
+}
+
+fn throughput(row: &Row) -> ThroughputRow {
+    let extended = row.extended.as_ref();
+    ThroughputRow {
+        from_unix_ns: row.from_ns,
+        read_kib_per_s: row.kib_per_s(Class::Read),
+        write_kib_per_s: row.kib_per_s(Class::Write),
+        inflight_mean: extended.and_then(Extended::inflight_mean),
+        inflight_max: extended.and_then(|x| x.inflight_max),
+        lossy: row.lossy,
+    }
+}
+
+/// The shortest readable step from `least_ns` on of which at most `most` make up `length_ns`.
+fn step(length_ns: i64, least_ns: i64, most: i64) -> i64 {
+    let mut steps = READABLE_STEPS_NS.into_iter();
+    let fits = |s: &i64| *s >= least_ns && pieces(length_ns, *s) <= most;
+    let longest_ns = READABLE_STEPS_NS[READABLE_STEPS_NS.len() - 1];
+    let last_ns = pieces(length_ns, most).max(longest_ns);
+    steps.find(fits).unwrap_or(last_ns)
+}
+
+/// How many steps make up `length_ns`, the last one perhaps cut short.
+fn pieces(length_ns: i64, step_ns: i64) -> i64 {
+    (length_ns + step_ns - 1).div_euclid(step_ns)
+}
+
+/// Length of the columns of a heat map of `length_ns`.
+fn column(length_ns: i64) -> i64 {
+    let fine_ns = step(length_ns, MIN_COLUMN_NS, FINE_COLUMNS);
+    if fine_ns <= DAY_COLUMN_NS {
+        return fine_ns;
+    }
+    step(length_ns, DAY_COLUMN_NS, MAX_COLUMNS)
+}
+
+/// None where there are too many.
+fn unless_too_many<T>(answer: Result<Vec<T>>) -> Result<Vec<T>> {
+    match answer {
+        Err(QueryError::TooManyRows(_)) => Ok(Vec::new()),
+        other => other,
+    }
+}
+
+fn wall(unix_ns: i64) -> Result<Instant> {
+    let time = Timestamp::from_nanosecond(unix_ns.into());
+    Ok(Instant::Wall(time.map_err(|_| QueryError::NoSuchTime)?))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::path::{Path, PathBuf};
+
+    use iolens_core::model::{
+        Comm, Device, Io, Observation, Op, Origin, RecorderCost, RecordingMeta, Source,
+    };
+    use iolens_core::store::{RecordingWriter, WriterOptions};
+
+    use super::super::query::Grain;
+    use super::super::report::{self, Limits};
+    use super::*;
+
+    const SECOND: i64 = 1_000 * MS;
+    const START_UNIX_NS: i64 = 1_795_000_000 * SECOND;
+    const READS: i64 = 399;
+
+    #[test]
+    fn a_day_has_columns_of_100_ms_and_less_time_has_shorter_ones() {
+        assert_eq!(column(86_400 * SECOND), 100 * MS);
+        assert_eq!(column(3600 * SECOND), 100 * MS);
+        assert_eq!(column(600 * SECOND), 20 * MS);
+        assert_eq!(column(SECOND), MS);
+        assert_eq!(column(7 * 86_400 * SECOND), SECOND);
+        let year_ns = 400 * 86_400 * SECOND;
+        assert!(year_ns / column(year_ns) <= MAX_COLUMNS);
+        assert_eq!(step(3600 * SECOND, 1, MAX_STEPS), 60 * SECOND);
+    }
+
+    /// Ten seconds: a shop reads every 25 ms, and every fourth read waits behind 1 MiB that a backup writes to the same disk. The
+    /// layer above the disk sees each I/O, too.
+    fn record(dir: &Path) -> PathBuf {
+        let (sda, above) = (DevId::new(8, 0), DevId::new(253, 0));
+        let path = dir.join("r");
+        let mut meta = RecordingMeta::new(Source::Ebpf, START_UNIX_NS);
+        let mut dm = Device::named("dm-0", above);
+        dm.slaves = vec!["sda".to_owned()];
+        meta.devices = vec![Device::named("sda", sda), dm];
+        let mut ios = Vec::new();
+        for i in 1..=READS {
+            let waits = i % 4 == 0;
+            let latency_ns = if waits { 20 * MS } else { MS / 10 };
+            let done_ns = i * 25 * MS + latency_ns;
+            let read = Io {
+                comm: Some(Comm::new(b"shop")),
+                tgid: Some(77),
+                origin: Origin::Direct,
+                ..Io::new(done_ns, sda, Op::READ, 4096, Some(0), latency_ns)
+            };
+            ios.push(read);
+            ios.push(Io { dev: above, ..read });
+            if waits {
+                let written_ns = done_ns - MS / 10;
+                ios.push(Io {
+                    comm: Some(Comm::new(b"backup")),
+                    tgid: Some(12),
+                    origin: Origin::Writeback,
+                    ..Io::new(written_ns, sda, Op::WRITE, 1 << 20, Some(0), 19 * MS)
+                });
+            }
+        }
+        ios.sort_by_key(|io| io.done_ns);
+        let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
+        for io in ios {
+            writer.push(&Observation::Io(io)).unwrap();
+        }
+        let cost = RecorderCost::default();
+        writer.finish(10 * SECOND, cost).unwrap();
+        path
+    }
+
+    fn ios(cells: &SparseCells) -> i64 {
+        let columns = (0..cells.len()).flat_map(|i| cells.column(i));
+        columns.map(|(_, ios)| i64::from(*ios)).sum()
+    }
+
+    #[test]
+    fn every_io_is_in_the_maps_the_rows_and_the_steps() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = record(dir.path());
+        let caller = Caller::deaf();
+        let query = Query::new(&path, TimeWindow::default(), &caller);
+        let part = query.one(Grain::Analysis).unwrap();
+        let report = report::of_part(&part, &Limits::default(), &caller).unwrap();
+        let inside = Inside::read(&query, &part, &report).unwrap();
+        let writes = READS / 4;
+
+        let mut maps = Vec::new();
+        for cells in &inside.heats {
+            let name = cells.device.as_deref().unwrap();
+            maps.push((name, cells.counts, ios(&cells.read), ios(&cells.write)));
+        }
+        assert_eq!(
+            maps,
+            [("dm-0", false, READS, 0), ("sda", true, READS, writes)],
+            "a layer is shown, and does not count"
+        );
+
+        let of = |device: Option<&str>| {
+            let scope = |r: &&ScopeRows| r.device.as_deref() == device;
+            inside.rows.iter().find(scope).unwrap()
+        };
+        let kib = |rows: &[ThroughputRow]| {
+            let rates = rows.iter().filter_map(|r| r.write_kib_per_s);
+            rates.sum::<f64>() * inside.row_ns as f64 / 1e9
+        };
+        assert!((kib(&of(None).rows) - 1024.0 * writes as f64).abs() < 1.0);
+        assert!((kib(&of(Some("sda")).rows) - 1024.0 * writes as f64).abs() < 1.0);
+        assert_eq!(kib(&of(Some("dm-0")).rows), 0.0);
+
+        let by_process = &inside.actors[0];
+        let mut sum = Actors::default();
+        for (_, step) in &by_process.steps {
+            for (name, flows) in &step.named {
+                let own = sum.named.entry(name.clone()).or_default();
+                own.iter_mut().zip(flows).for_each(|(a, b)| a.add(b));
+            }
+        }
+        assert!(by_process.steps.len() > 10);
+        assert_eq!(sum.named, by_process.whole.named);
+
+        let by_process = &inside.waits[0];
+        assert_eq!(by_process.whole.len(), 1);
+        assert!(by_process.steps[0].bins.len() > 10);
+
+        let [moment, ..] = &inside.moments[..] else {
+            panic!("no story: {:?}", report.stories)
+        };
+        let worst = &report.stories[0].harm.worst;
+        let shows_it = |n: &NamedIo| n.done_unix_ns == START_UNIX_NS + worst.done_ns;
+        assert!(moment.ios.iter().any(shows_it), "{moment:?}");
+        let length_ns = moment.unix_ns.end - moment.unix_ns.start;
+        assert!(length_ns >= 2 * AROUND_MOMENT_NS, "{length_ns}");
+    }
+}

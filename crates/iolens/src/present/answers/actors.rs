@@ -1,0 +1,207 @@
+//! `actors`: who did it.
+
+use std::collections::BTreeMap;
+
+use iolens_core::analysis::timeline::GroupBy;
+use iolens_core::model::Class;
+use iolens_core::rollup::MAX_ACTORS;
+use serde::Serialize;
+
+use super::SCHEMA_VERSION;
+use crate::engine::actors::{Actors, Flows};
+use crate::present::columns::{Column, Columns};
+use crate::present::workload::Workload;
+
+/// Who had most I/O time.
+#[derive(Debug, Serialize)]
+pub struct ActorsDocument {
+    schema_version: u32,
+    by: &'static str,
+    /// Those with most I/O time first.
+    actors: Vec<Actor>,
+    /// All who are not named, together; their sums and those of the named are all that happened.
+    others: Actor,
+    notes: Vec<String>,
+}
+
+/// Names of the groupings.
+pub const GROUPINGS: [(&str, GroupBy); 3] = [
+    ("process", GroupBy::Process),
+    ("cgroup", GroupBy::Cgroup),
+    ("file", GroupBy::File),
+];
+
+impl ActorsDocument {
+    /// `found` by `by`.
+    pub fn of(found: Actors, by: GroupBy, notes: Vec<String>) -> ActorsDocument {
+        let (mut actors, others) = ranked(found.named, found.others);
+        for actor in actors.iter_mut().filter(|_| by == GroupBy::Cgroup) {
+            let path = actor.name.as_ref();
+            let pod = |path| found.pods.get(path).map(String::as_str);
+            actor.workload = path.map(|path| Workload::of(path, pod(path)));
+        }
+        ActorsDocument {
+            schema_version: SCHEMA_VERSION,
+            by: ActorsDocument::name_of(by),
+            actors,
+            others,
+            notes,
+        }
+    }
+
+    /// What the grouping is called.
+    pub fn name_of(by: GroupBy) -> &'static str {
+        let known = GROUPINGS.iter().find(|(_, b)| *b == by);
+        known.map_or("process", |(name, _)| name)
+    }
+
+    /// A row for each, the others last.
+    pub fn columns(&self) -> Columns {
+        columns(&self.actors, &self.others)
+    }
+}
+
+/// One of them.
+#[derive(Debug, Default, Serialize)]
+struct Actor {
+    name: Option<String>,
+    read: ActorClassSums,
+    write: ActorClassSums,
+    discard: ActorClassSums,
+    flush: ActorClassSums,
+    /// From start to completion, summed over its I/Os.
+    io_time_s: f64,
+    /// Of that of all.
+    io_time_percent: Option<f64>,
+    /// Of control groups: whose.
+    #[serde(flatten)]
+    workload: Option<Workload>,
+}
+
+/// One class.
+#[derive(Debug, Default, Serialize)]
+struct ActorClassSums {
+    ios: u64,
+    bytes: u64,
+    mean_us: Option<f64>,
+}
+
+/// A class and its sums of one.
+type ClassOf = (&'static str, fn(&Actor) -> &ActorClassSums);
+
+fn columns(actors: &[Actor], others: &Actor) -> Columns {
+    let all = || actors.iter().chain([others]);
+    let mut columns = Columns::default();
+    let names = all().map(|a| a.name.as_deref()).collect();
+    columns.push("name", Column::Texts(names));
+    let is_others = (0..=actors.len()).map(|i| i == actors.len());
+    columns.push("others", Column::Flags(is_others.collect()));
+    let classes: [ClassOf; 4] = [
+        ("read", |a| &a.read),
+        ("write", |a| &a.write),
+        ("discard", |a| &a.discard),
+        ("flush", |a| &a.flush),
+    ];
+    for (class, of) in classes {
+        let ios = all().map(|a| i64::try_from(of(a).ios).ok());
+        columns.push(format!("{class}_ios"), Column::Integers(ios.collect()));
+        let bytes = all().map(|a| i64::try_from(of(a).bytes).ok());
+        columns.push(format!("{class}_bytes"), Column::Integers(bytes.collect()));
+        let means = Column::numbers(all().map(|a| of(a).mean_us));
+        columns.push(format!("{class}_mean_us"), means);
+    }
+    let times = Column::numbers(all().map(|a| Some(a.io_time_s)));
+    columns.push("io_time_s", times);
+    let percents = Column::numbers(all().map(|a| a.io_time_percent));
+    columns.push("io_time_percent", percents);
+    columns
+}
+
+fn time_ns(flows: &Flows) -> i64 {
+    flows
+        .iter()
+        .fold(0, |sum, f| sum.saturating_add(f.total_ns))
+}
+
+fn ranked(named: BTreeMap<String, Flows>, mut others: Flows) -> (Vec<Actor>, Actor) {
+    let mut found: Vec<(String, Flows)> = named
+        .into_iter()
+        .filter(|(_, f)| f.iter().any(|f| f.ios > 0))
+        .collect();
+    found.sort_by_key(|(_, flows)| std::cmp::Reverse(time_ns(flows)));
+    let all_ns: i64 = found.iter().fold(time_ns(&others), |sum, (_, f)| {
+        sum.saturating_add(time_ns(f))
+    });
+    let rest = found.split_off(found.len().min(MAX_ACTORS));
+    rest.iter().for_each(|(_, flows)| {
+        others
+            .iter_mut()
+            .zip(flows)
+            .for_each(|(sum, flow)| sum.add(flow))
+    });
+    let actor = |name: Option<String>, flows: &Flows| {
+        let sums = |class: Class| {
+            let f = &flows[class as usize];
+            ActorClassSums {
+                ios: f.ios,
+                bytes: f.bytes,
+                mean_us: f.mean_us(),
+            }
+        };
+        Actor {
+            name,
+            read: sums(Class::Read),
+            write: sums(Class::Write),
+            discard: sums(Class::Discard),
+            flush: sums(Class::Flush),
+            io_time_s: time_ns(flows) as f64 / 1e9,
+            workload: None,
+            io_time_percent: (all_ns > 0).then(|| 100.0 * time_ns(flows) as f64 / all_ns as f64),
+        }
+    };
+    let named = found
+        .into_iter()
+        .map(|(name, flows)| actor(Some(name), &flows))
+        .collect();
+    (named, actor(None, &others))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iolens_core::analysis::timeline::Flow;
+
+    #[test]
+    fn those_with_most_time_are_named_and_all_add_up() {
+        let of = |ns: i64| {
+            let mut flows = Flows::default();
+            flows[Class::Write as usize] = Flow {
+                ios: 2,
+                bytes: 1024,
+                total_ns: ns,
+            };
+            flows
+        };
+        let found = (1..=30)
+            .map(|i| (format!("p{i:02}"), of(i * 1_000_000)))
+            .collect();
+        let (named, others) = ranked(found, of(1_000_000));
+        assert_eq!(
+            (named.len(), named[0].name.as_deref()),
+            (MAX_ACTORS, Some("p30"))
+        );
+        assert_eq!((others.write.ios, others.name.as_deref()), (22, None));
+        let percent: f64 = named
+            .iter()
+            .chain([&others])
+            .filter_map(|a| a.io_time_percent)
+            .sum();
+        assert!((percent - 100.0).abs() < 1e-9, "{percent}");
+        assert_eq!(named[0].write.mean_us, Some(15_000.0));
+        let (none, others) = ranked(BTreeMap::new(), Flows::default());
+        assert!(
+            none.is_empty() && others.io_time_percent.is_none(),
+            "a share of nothing is not known"
+        );
+    }
+}

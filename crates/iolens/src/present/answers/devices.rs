@@ -1,0 +1,82 @@
+//! `devices`: names and numbers.
+
+use iolens_core::model::{Device, DeviceKind, RecordingMeta};
+use serde::Serialize;
+
+use super::SCHEMA_VERSION;
+use crate::present::times::rfc3339;
+
+/// The devices of one recording.
+#[derive(Debug, Serialize)]
+pub struct DevicesDocument {
+    schema_version: u32,
+    /// Of the recording.
+    from: String,
+    to: String,
+    devices: Vec<KnownDevice>,
+    notes: Vec<String>,
+}
+
+impl DevicesDocument {
+    /// Those of a recording that ends `end_ns` after its start.
+    pub fn of(meta: &RecordingMeta, end_ns: i64) -> DevicesDocument {
+        let start_unix_ns = meta.start_unix_ns;
+        let devices = meta.devices.iter();
+        DevicesDocument {
+            schema_version: SCHEMA_VERSION,
+            from: rfc3339(start_unix_ns),
+            to: rfc3339(start_unix_ns.saturating_add(end_ns)),
+            devices: devices.map(|d| known(d, start_unix_ns)).collect(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// The same with remarks.
+    pub fn with_notes(self, notes: Vec<String>) -> DevicesDocument {
+        DevicesDocument { notes, ..self }
+    }
+}
+
+/// A device; what is not known is `null`.
+#[derive(Debug, Serialize)]
+struct KnownDevice {
+    name: String,
+    major: u32,
+    minor: u32,
+    /// `request` or `bio`: how it takes I/O.
+    kind: Option<&'static str>,
+    stable_id: Option<String>,
+    model: Option<String>,
+    size_bytes: Option<u64>,
+    rotational: Option<bool>,
+    scheduler: Option<String>,
+    nr_requests: Option<u32>,
+    /// Names of the devices right under it.
+    on: Vec<String>,
+    /// When it appeared and went, if that was while it was recorded.
+    added: Option<String>,
+    removed: Option<String>,
+}
+
+fn known(d: &Device, start_unix_ns: i64) -> KnownDevice {
+    let time = |ns: Option<i64>| ns.map(|ns| rfc3339(start_unix_ns.saturating_add(ns)));
+    KnownDevice {
+        name: d.name.clone(),
+        major: d.id.major(),
+        minor: d.id.minor(),
+        kind: match d.kind {
+            DeviceKind::Request => Some("request"),
+            DeviceKind::Bio => Some("bio"),
+            DeviceKind::Unknown => None,
+        },
+        stable_id: d.stable_id.clone(),
+        model: d.model.clone(),
+        size_bytes: d.size_bytes,
+        rotational: d.rotational,
+        scheduler: d.scheduler.clone(),
+        nr_requests: d.nr_requests,
+        on: d.slaves.clone(),
+        added: time(d.added_ns),
+        removed: time(d.removed_ns),
+    }
+}

@@ -1,0 +1,10 @@
+//! Documents that answer the application's questions: `serve` sends each by itself, and a report file holds them.
+
+pub mod actors;
+pub mod devices;
+pub mod series;
+pub mod stories;
+pub mod waits;
+
+/// Version of the layout of all documents.
+pub const SCHEMA_VERSION: u32 = 1;

@@ -1,0 +1,180 @@
+//! `series`, `heatmap` and `ios`: what happened when.
+
+use iolens_core::analysis::heat::{Cells, Heat};
+use iolens_core::analysis::timeline::GroupBy;
+use iolens_core::analysis::waits::IoWait;
+use serde::Serialize;
+
+use super::SCHEMA_VERSION;
+use crate::engine::single::NamedIo;
+use crate::present::columns::{Column, Columns, Texts};
+use crate::present::times::rfc3339;
+
+/// Rows, column by column.
+#[derive(Debug, Serialize)]
+pub struct SeriesDocument {
+    schema_version: u32,
+    step_s: f64,
+    by: &'static str,
+    /// `time_unix_s` is where a row's interval ends, `slot_s` how long it is.
+    pub columns: Columns,
+    notes: Vec<String>,
+}
+
+/// Names of the groupings.
+pub const GROUPINGS: [(&str, GroupBy); 5] = [
+    ("all", GroupBy::All),
+    ("device", GroupBy::Device),
+    ("process", GroupBy::Process),
+    ("cgroup", GroupBy::Cgroup),
+    ("file", GroupBy::File),
+];
+
+impl SeriesDocument {
+    /// Rows of `step_ns`, column by column.
+    pub fn new(step_ns: i64, by: GroupBy, columns: Columns, notes: Vec<String>) -> SeriesDocument {
+        let known = GROUPINGS.iter().find(|(_, b)| *b == by);
+        SeriesDocument {
+            schema_version: SCHEMA_VERSION,
+            step_s: step_ns as f64 / 1e9,
+            by: known.map_or("all", |(name, _)| name),
+            columns,
+            notes,
+        }
+    }
+}
+
+/// Counts by time and latency.
+#[derive(Debug, Serialize)]
+pub struct HeatDocument {
+    schema_version: u32,
+    from: String,
+    to: String,
+    from_unix_s: f64,
+    column_s: f64,
+    /// Edges of the rows, one more than rows.
+    latency_us: Vec<f64>,
+    /// Column by column, each from the shortest latency on.
+    counts: Vec<Vec<u64>>,
+    ios: u64,
+    /// I/Os whose time is not known.
+    unknown_ios: u64,
+    notes: Vec<String>,
+}
+
+impl HeatDocument {
+    /// `heat` in so many rows.
+    pub fn of(heat: &Heat, height: usize, notes: Vec<String>) -> HeatDocument {
+        let Cells { edges_ns, counts } = heat.cells(height);
+        let microseconds = |ns: &f64| (ns / 10.0).round() / 100.0;
+        HeatDocument {
+            schema_version: SCHEMA_VERSION,
+            from: rfc3339(heat.unix_ns.start),
+            to: rfc3339(heat.unix_ns.end),
+            from_unix_s: heat.unix_ns.start as f64 / 1e9,
+            column_s: heat.column_ns as f64 / 1e9,
+            latency_us: edges_ns.iter().map(microseconds).collect(),
+            ios: counts.iter().flatten().sum(),
+            counts,
+            unknown_ios: heat.unknown,
+            notes,
+        }
+    }
+}
+
+/// Single I/Os, column by column.
+#[derive(Debug, Serialize)]
+pub struct IosDocument {
+    schema_version: u32,
+    ios: usize,
+    /// By completion.
+    pub columns: Columns,
+    notes: Vec<String>,
+}
+
+impl IosDocument {
+    /// `ios` in their order.
+    pub fn of(ios: &[NamedIo], notes: Vec<String>) -> IosDocument {
+        IosDocument {
+            schema_version: SCHEMA_VERSION,
+            ios: ios.len(),
+            columns: io_columns(ios),
+            notes,
+        }
+    }
+}
+
+fn io_columns(ios: &[NamedIo]) -> Columns {
+    let mut columns = Columns::default();
+    let numbers = |of: fn(&NamedIo) -> Option<f64>| Column::numbers(ios.iter().map(of));
+    let integers = |of: fn(&NamedIo) -> Option<i64>| Column::Integers(ios.iter().map(of).collect());
+    let texts = |of: fn(&NamedIo) -> Option<&str>| Column::Texts(ios.iter().map(of).collect());
+    let mut processes = Texts::default();
+    for n in ios {
+        let name = n.io.comm.map(|comm| comm.to_text().into_owned());
+        processes.push(name.as_deref());
+    }
+    columns.push(
+        "done_unix_s",
+        numbers(|n| Some(n.done_unix_ns as f64 / 1e9)),
+    );
+    columns.push("device", texts(|n| Some(&n.device)));
+    columns.push("class", texts(|n| Some(n.io.class().name())));
+    columns.push("op", integers(|n| Some(n.io.op.0.into())));
+    columns.push("sector", integers(|n| n.io.sector));
+    columns.push("bytes", integers(|n| Some(n.io.bytes)));
+    columns.push(
+        "queue_us",
+        numbers(|n| n.io.queue_ns.map(|ns| ns as f64 / 1e3)),
+    );
+    columns.push("device_us", numbers(|n| Some(n.io.device_ns as f64 / 1e3)));
+    columns.push("total_us", numbers(|n| Some(n.io.total_ns() as f64 / 1e3)));
+    columns.push("error", integers(|n| n.io.error.map(i64::from)));
+    columns.push("pid", integers(|n| n.io.tgid.map(i64::from)));
+    columns.push("process", Column::Texts(processes));
+    columns.push("cgroup", texts(|n| n.cgroup.as_deref()));
+    columns.push("file", texts(|n| n.file.as_deref()));
+    columns.push("origin", texts(|n| Some(n.io.origin.name())));
+    wait_columns(ios, &mut columns);
+    columns
+}
+
+/// A column of nanoseconds, shown in microseconds.
+type WaitColumn = (&'static str, fn(&IoWait) -> i64);
+
+/// Where the time of each went; the parts add up to `total_us`.
+fn wait_columns(ios: &[NamedIo], columns: &mut Columns) {
+    let parts: [WaitColumn; 7] = [
+        ("undisturbed_us", |w| w.undisturbed_ns),
+        ("wait_others_us", |w| w.others_ns),
+        ("wait_own_us", |w| w.own_ns),
+        ("wait_held_us", |w| w.held_ns),
+        ("wait_device_us", |w| w.device_ns),
+        ("wait_unknown_us", |w| w.unknown_ns),
+        ("wait_behind_us", |w| w.behind_ns),
+    ];
+    for (name, part) in parts {
+        let us = |n: &NamedIo| n.wait.as_ref().map(|wait| part(wait) as f64 / 1e3);
+        columns.push(name, Column::numbers(ios.iter().map(us)));
+    }
+    let behind = |n: &NamedIo| n.wait.as_ref().and_then(|wait| wait.behind);
+    let mut processes = Texts::default();
+    let mut pids = Vec::new();
+    let mut classes = Texts::default();
+    let mut origins = Texts::default();
+    for io in ios {
+        let group = behind(io);
+        let program = group.and_then(|group| group.program);
+        let name = program
+            .and_then(|p| p.comm)
+            .map(|c| c.to_text().into_owned());
+        processes.push(name.as_deref());
+        pids.push(program.and_then(|p| p.tgid).map(i64::from));
+        classes.push(group.map(|group| group.class.name()));
+        origins.push(group.map(|group| group.origin.name()));
+    }
+    columns.push("wait_behind_pid", Column::Integers(pids));
+    columns.push("wait_behind_process", Column::Texts(processes));
+    columns.push("wait_behind_class", Column::Texts(classes));
+    columns.push("wait_behind_origin", Column::Texts(origins));
+}

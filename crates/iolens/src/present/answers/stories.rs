@@ -1,0 +1,65 @@
+//! `stories`: who made whom wait, how, how much, and what to try.
+
+use iolens_core::analysis::Report;
+use serde::Serialize;
+
+use super::SCHEMA_VERSION;
+use crate::engine::part::Part;
+use crate::present::report_json::RecordingFacts;
+use crate::present::stories::{self, StoryEntry};
+use crate::present::times::rfc3339;
+
+/// Stories of a stretch of time.
+#[derive(Debug, Serialize)]
+pub struct StoriesDocument {
+    schema_version: u32,
+    stories: Vec<PlacedStory>,
+    notes: Vec<String>,
+}
+
+impl StoriesDocument {
+    /// All of them, the most harm first.
+    pub fn new(mut stories: Vec<PlacedStory>, notes: Vec<String>) -> StoriesDocument {
+        stories.sort_by(|a, b| b.story.harm_s().total_cmp(&a.story.harm_s()));
+        StoriesDocument {
+            schema_version: SCHEMA_VERSION,
+            stories,
+            notes,
+        }
+    }
+}
+
+/// A story of the report with its place in time.
+#[derive(Debug, Serialize)]
+pub struct PlacedStory {
+    start: String,
+    end: String,
+    start_unix_s: f64,
+    end_unix_s: f64,
+    /// What the other times in it count from.
+    recording_start_unix_s: f64,
+    #[serde(flatten)]
+    story: StoryEntry,
+}
+
+/// The stories of `report`, which is of `part`.
+pub fn of_part(report: &Report, part: &Part) -> Vec<PlacedStory> {
+    let meta = part.recording.meta();
+    let facts = RecordingFacts::of(part);
+    let entries = stories::entries(report, meta, &part.names, &facts);
+    let placed = entries.into_iter().map(|e| placed(e, meta.start_unix_ns));
+    placed.collect()
+}
+
+fn placed(story: StoryEntry, start_unix_ns: i64) -> PlacedStory {
+    let (start_s, end_s) = story.span_s();
+    let unix_ns = |since_s: f64| start_unix_ns.saturating_add((since_s * 1e9).round() as i64);
+    PlacedStory {
+        start: rfc3339(unix_ns(start_s)),
+        end: rfc3339(unix_ns(end_s)),
+        start_unix_s: unix_ns(start_s) as f64 / 1e9,
+        end_unix_s: unix_ns(end_s) as f64 / 1e9,
+        recording_start_unix_s: start_unix_ns as f64 / 1e9,
+        story,
+    }
+}

@@ -1,0 +1,385 @@
+import { fromLogCode, unpackColumn } from "../codec";
+import * as format from "../format";
+import type { PageData } from "../generated/page";
+import { Problem, type Query, type Source } from "./api";
+import { type Actor, type Amount, type Heat, type Ios, type Series, type Story, type Wait, processName } from "./data";
+import { type Cells, type Tier, cellsOf, tierFor } from "./tiers";
+
+export type Block = NonNullable<PageData["inside"]>;
+
+/** An answer of the whole time, and the same of its steps. */
+interface Stepped<T> {
+  whole: T;
+  steps: { from_unix_s: number; to_unix_s: number; answer: T }[];
+}
+
+/** A finding of the report by the clock. */
+export interface Finding {
+  kind: string;
+  device: string | null;
+  start_unix_s: number;
+  end_unix_s: number;
+  evidence: object;
+}
+
+interface ActorsAnswer {
+  by: string;
+  actors: Actor[];
+  others: Actor | null;
+  notes: string[];
+}
+
+interface WaitsAnswer {
+  by: string;
+  waits: Wait[];
+  step_s?: number | null;
+  intervals?: { start_unix_s: number; waits: Wait[] }[] | null;
+  notes: string[];
+}
+
+const INSIDE = 404;
+/** The page asks for the I/Os that complete up to a second after what it shows. */
+const COMPLETES_WITHIN_S = 1;
+/** Chunks of heat maps that stay unpacked. */
+const MAX_CHUNKS = 400;
+
+/** Data in the file: deflated, as text. */
+export async function inflate(text: string): Promise<Uint8Array> {
+  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+async function unpack<T>(text: string | undefined): Promise<T | null> {
+  if (text === undefined) return null;
+  return JSON.parse(new TextDecoder().decode(await inflate(text))) as T;
+}
+
+/** Answers from the data that the file holds. */
+export class Inside implements Source {
+  readonly #documents = new Map<string, Promise<unknown>>();
+  readonly #chunks = new Map<string, Promise<Uint8Array>>();
+
+  constructor(private readonly block: Block, private readonly findings: readonly Finding[] = []) {}
+
+  async ask<T>(path: string, query: Query, signal: AbortSignal): Promise<T> {
+    const answer = await this.#answer(path, query);
+    signal.throwIfAborted();
+    return answer as T;
+  }
+
+  async #answer(path: string, query: Query): Promise<unknown> {
+    switch (path) {
+      case "devices": return this.#document("devices");
+      case "recordings": return { recordings: [{ from: iso(this.block.from_unix_s), to: iso(this.block.to_unix_s) }], notes: [] };
+      case "stories": return this.#stories(query);
+      case "findings": return this.#findings(query);
+      case "waits": return this.#waits(query);
+      case "actors": return this.#actors(query);
+      case "heatmap": return this.#heat(query);
+      case "series": return this.#series(query);
+      case "ios": return this.#ios(query);
+      default: throw new Problem("This file does not hold this.", INSIDE);
+    }
+  }
+
+  /** A document of the file, unpacked once. */
+  async #document<T>(name: string): Promise<T> {
+    let known = this.#documents.get(name);
+    if (!known) {
+      known = unpack(this.block.documents[name]);
+      this.#documents.set(name, known);
+    }
+    const document = (await known) as T | null;
+    if (document === null) throw new Problem("This recording holds no single I/Os, which this would need.", INSIDE);
+    return document;
+  }
+
+  async #stories(query: Query): Promise<{ stories: Story[]; notes: string[] }> {
+    const { stories, notes } = await this.#document<{ stories: Story[]; notes: string[] }>("stories");
+    const [from, to] = range(query);
+    const meets = (s: Story) => s.start_unix_s < to && s.end_unix_s > from && (!query["device"] || s.device === query["device"]);
+    return { stories: stories.filter(meets), notes };
+  }
+
+  #findings(query: Query): { findings: Finding[]; notes: string[] } {
+    const [from, to] = range(query);
+    const meets = (f: Finding) => f.start_unix_s < to && f.end_unix_s > from && (!query["device"] || f.device === query["device"]);
+    return { findings: this.findings.filter(meets), notes: [] };
+  }
+
+  /** The whole answer, or those of the steps that meet the time of `query`, and a remark on their time. */
+  #steps<T extends { notes: string[] }>(stepped: Stepped<T>, query: Query): { answers: T[]; notes: string[] } {
+    const [from, to] = range(query);
+    const { steps } = stepped;
+    if (from <= this.block.from_unix_s && to >= this.block.to_unix_s) return { answers: [stepped.whole], notes: [] };
+    if (steps.length === 0) return { answers: [stepped.whole], notes: ["Of the whole time: this file holds no shorter sums."] };
+    const met = steps.filter((s) => s.from_unix_s < to && s.to_unix_s > from);
+    const [first, last] = [met[0], met.at(-1)];
+    if (!first || !last) return { answers: [], notes: [] };
+    const length = first.to_unix_s - first.from_unix_s;
+    const note = `Of ${format.clock(first.from_unix_s, 1)} to ${format.clock(last.to_unix_s, 1)} UTC: this file holds sums of ${format.span(length)}.`;
+    return { answers: met.map((s) => s.answer), notes: [note] };
+  }
+
+  async #waits(query: Query): Promise<WaitsAnswer> {
+    const by = String(query["by"] ?? "process");
+    const whole = await this.#document<WaitsAnswer>(`waits/${by}`);
+    const step = whole.step_s ?? 0;
+    const steps = (whole.intervals ?? []).map((i) => ({
+      from_unix_s: i.start_unix_s, to_unix_s: Math.min(this.block.to_unix_s, i.start_unix_s + step), answer: { by, waits: i.waits, notes: [] },
+    }));
+    const { answers, notes } = this.#steps<WaitsAnswer>({ whole, steps }, query);
+    const waits = sumWaits(answers.map((a) => a.waits));
+    return { by, waits: waits.filter((w) => !query["device"] || w.device === query["device"]), notes };
+  }
+
+  async #actors(query: Query): Promise<ActorsAnswer> {
+    const by = String(query["by"] ?? "process");
+    const scopes = this.block.heat?.scopes ?? [];
+    if (query["device"] && scopes.length > 1) throw new Problem("This file holds the actors of all devices together only: choose all devices to see them.", INSIDE);
+    const { answers, notes } = this.#steps(await this.#document<Stepped<ActorsAnswer>>(`actors/${by}`), query);
+    return { by, ...sumActors(answers), notes };
+  }
+
+  /** A process, control group or file was asked for, whose I/Os the file does not hold by themselves. */
+  #refuseSubject(query: Query): void {
+    const subject = (["process", "cgroup", "file"] as const).find((s) => query[s]);
+    if (subject) throw new Problem(`This file does not hold the I/Os of one ${subject === "cgroup" ? "control group" : subject} by themselves. iolens serve shows them from the recording.`, INSIDE);
+  }
+
+  async #heat(query: Query): Promise<Heat> {
+    this.#refuseSubject(query);
+    const { heat } = this.block;
+    const [from, to] = range(query);
+    const none: Heat = { from_unix_s: from, column_s: Math.max(to - from, 1e-9), latency_us: [1, 2], counts: [[0]], notes: ["This recording holds no single I/Os."] };
+    if (!heat) return none;
+    const scopes = heat.scopes.filter((s) => (query["device"] ? s.device === query["device"] : s.counts));
+    const first = scopes[0];
+    if (!first) throw new Problem(`This file holds no heat map of ${String(query["device"])}: few I/Os completed there.`, INSIDE);
+    const wanted = (to - from) / Math.max(1, Number(query["width"] ?? 300));
+    const cls = query["class"] === "write" ? "write" : "read";
+    const level = tierFor(first.tiers, wanted);
+    const tier = first.tiers[level];
+    if (!tier) return none;
+    const begin = this.block.from_unix_s;
+    const parts: { tier: Tier; chunk: number; bytes: Uint8Array }[] = [];
+    for (const scope of scopes) {
+      const own = scope.tiers[level];
+      if (!own) continue;
+      const chunks = own[cls];
+      const length = own.column_s * own.columns_of_chunk;
+      const low = Math.max(0, Math.floor((from - begin) / length));
+      const high = Math.min(chunks.length - 1, Math.floor((to - begin) / length));
+      for (let i = low; i <= high; i++) {
+        const text = chunks[i];
+        if (text) parts.push({ tier: own, chunk: i, bytes: await this.#chunk(`${scope.device ?? ""} ${scope.counts} ${cls} ${level} ${i}`, text) });
+      }
+    }
+    const cells: Cells = cellsOf(parts, tier, begin, from, to, Math.max(1, Math.floor(wanted / tier.column_s)), heat.latency_us);
+    return { ...cells, notes: [] };
+  }
+
+  #chunk(key: string, text: string): Promise<Uint8Array> {
+    let chunk = this.#chunks.get(key);
+    if (!chunk) {
+      chunk = inflate(text);
+      this.#chunks.set(key, chunk);
+      // The one that was unpacked first goes.
+      const oldest = this.#chunks.keys().next().value;
+      if (this.#chunks.size > MAX_CHUNKS && oldest !== undefined) this.#chunks.delete(oldest);
+    }
+    return chunk;
+  }
+
+  async #series(query: Query): Promise<Series> {
+    this.#refuseSubject(query);
+    const device = query["device"] || null;
+    const scopes = this.block.rows;
+    // The only device that did anything is all of them.
+    const scope = scopes.find((s) => (s.device ?? null) === device) ?? (scopes.length === 1 ? scopes[0] : undefined);
+    if (!scope) throw new Problem(device === null ? "This file holds no throughput." : `This file holds no throughput of ${String(device)}: few I/Os completed there.`, INSIDE);
+    const key = `rows/${scope.device ?? ""}`;
+    let known = this.#documents.get(key) as Promise<Rows | null> | undefined;
+    if (!known) {
+      known = unpack<PackedRows>(scope.data).then((packed) => packed && rowsOf(packed, scope.rows));
+      this.#documents.set(key, known);
+    }
+    const rows = await known;
+    if (!rows) throw new Problem("This file holds no throughput.", INSIDE);
+    return seriesOf(rows, scope, range(query), stepOf(query["step"]), query["class"]);
+  }
+
+  async #ios(query: Query): Promise<Ios> {
+    const [from, asked] = range(query);
+    const to = asked - from > COMPLETES_WITHIN_S ? asked - COMPLETES_WITHIN_S : asked;
+    let best: { shared: number; index: number } | null = null;
+    let nearest: { off: number; at: number } | null = null;
+    this.block.moments.forEach((m, index) => {
+      const shared = Math.min(to, m.to_unix_s) - Math.max(from, m.from_unix_s);
+      if (shared > 0 && (!best || shared > best.shared)) best = { shared, index };
+      const off = Math.max(m.from_unix_s - to, from - m.to_unix_s);
+      if (!nearest || off < nearest.off) nearest = { off, at: (m.from_unix_s + m.to_unix_s) / 2 };
+    });
+    const found = best as { shared: number; index: number } | null;
+    if (!found) {
+      const near = nearest as { off: number; at: number } | null;
+      const where = near ? ` The nearest is at ${format.clock(near.at, 0.001)} UTC.` : "";
+      throw new Problem(`This file holds no single I/Os of this time, only those around the worst moments of stories.${where}`, INSIDE);
+    }
+    const ios = await this.#document<Ios>(`moment/${found.index}`);
+    return chosen(ios, query, from, asked);
+  }
+
+  /** Puts the moments beside the other documents. */
+  static of(block: Block, findings: readonly Finding[]): Inside {
+    const documents = { ...block.documents };
+    block.moments.forEach((m, i) => (documents[`moment/${i}`] = m.data));
+    return new Inside({ ...block, documents }, findings);
+  }
+}
+
+const iso = (s: number): string => new Date(s * 1000).toISOString();
+
+function range(query: Query): [number, number] {
+  return [Number(query["from"] ?? 0), Number(query["to"] ?? Infinity)];
+}
+
+function stepOf(text: Query[string]): number {
+  const parts = /^([\d.]+)(ms|s)$/.exec(String(text ?? ""));
+  return parts ? Number(parts[1]) * (parts[2] === "ms" ? 1e-3 : 1) : 0;
+}
+
+/** Those that are asked for by time, device, class and subject. */
+function chosen(ios: Ios, query: Query, from: number, to: number): Ios {
+  const c = ios.columns;
+  const is = (i: number): boolean => {
+    const done = c.done_unix_s[i] ?? 0;
+    if (done < from || done > to) return false;
+    if (query["device"] && c.device[i] !== query["device"]) return false;
+    if (query["class"] && c.class[i] !== query["class"]) return false;
+    const process = query["process"];
+    if (process && ![c.process[i], String(c.pid[i]), processName(c.process[i] ?? null, c.pid[i] ?? null)].includes(String(process))) return false;
+    const below = (name: string | null | undefined, wanted: Query[string]) => !wanted || name === wanted || (name ?? "").startsWith(`${String(wanted)}/`);
+    return below(c.cgroup[i], query["cgroup"]) && below(c.file[i], query["file"]);
+  };
+  const kept = c.done_unix_s.map((_, i) => i).filter(is);
+  const columns = Object.fromEntries(Object.entries(c).map(([name, column]) => [name, kept.map((i) => (column as unknown[])[i])]));
+  return { ios: kept.length, columns: columns as unknown as Ios["columns"], notes: [] };
+}
+
+interface PackedRows {
+  read: string;
+  write: string;
+  mean: string;
+  max: string;
+  lossy: string;
+}
+
+interface Rows {
+  read: Float64Array;
+  write: Float64Array;
+  mean: Float64Array;
+  max: Float64Array;
+  lossy: Float64Array;
+}
+
+/** Rates are log codes of bytes per second, the mean one of thousandths. */
+function rowsOf(packed: PackedRows, n: number): Rows {
+  const scaled = (text: string, unit: number) => unpackColumn(text, n).map((code) => (Number.isNaN(code) ? NaN : fromLogCode(code) / unit));
+  return {
+    read: scaled(packed.read, 1024), write: scaled(packed.write, 1024), mean: scaled(packed.mean, 1000),
+    max: unpackColumn(packed.max, n), lossy: unpackColumn(packed.lossy, n),
+  };
+}
+
+/** Rows of about `step` seconds: means of means, maxima of maxima. */
+function seriesOf(rows: Rows, scope: Block["rows"][number], [from, to]: [number, number], step: number, cls: Query[string]): Series {
+  const together = Math.max(1, Math.round(step / scope.step_s));
+  const first = Math.max(0, Math.floor((from - scope.from_unix_s) / scope.step_s / together));
+  const end = Math.min(Math.ceil(scope.rows / together), Math.ceil((to - scope.from_unix_s) / scope.step_s / together));
+  const columns: Record<string, (number | null)[]> = { time_unix_s: [], slot_s: [], r_kib_per_s: [], w_kib_per_s: [], inflight_mean: [], inflight_max: [], lossy: [] };
+  const over = (values: Float64Array, a: number, b: number, of: (sum: number, most: number, n: number) => number): number | null => {
+    let [sum, most, n] = [0, 0, 0];
+    for (let i = a; i < b; i++) {
+      const v = values[i] ?? NaN;
+      if (Number.isNaN(v)) continue;
+      sum += v;
+      most = Math.max(most, v);
+      n++;
+    }
+    return n === 0 ? null : of(sum, most, n);
+  };
+  const mean = (sum: number, _: number, n: number) => sum / n;
+  const most = (_: number, v: number) => v;
+  for (let g = first; g < end; g++) {
+    const [a, b] = [g * together, Math.min(scope.rows, (g + 1) * together)];
+    columns["time_unix_s"]?.push(scope.from_unix_s + b * scope.step_s);
+    columns["slot_s"]?.push((b - a) * scope.step_s);
+    columns["r_kib_per_s"]?.push(cls && cls !== "read" ? null : over(rows.read, a, b, mean));
+    columns["w_kib_per_s"]?.push(cls && cls !== "write" ? null : over(rows.write, a, b, mean));
+    // Of one class alone it is not known how many were in flight.
+    columns["inflight_mean"]?.push(cls ? null : over(rows.mean, a, b, mean));
+    columns["inflight_max"]?.push(cls ? null : over(rows.max, a, b, most));
+    columns["lossy"]?.push(over(rows.lossy, a, b, most));
+  }
+  return { step_s: together * scope.step_s, columns, notes: [] };
+}
+
+const AMOUNTS = ["read", "write", "discard", "flush"] as const;
+
+function addAmount(a: Amount, b: Amount): Amount {
+  const ios = a.ios + b.ios;
+  const time = (x: Amount) => (x.mean_us ?? 0) * x.ios;
+  return { ios, bytes: a.bytes + b.bytes, mean_us: ios > 0 ? (time(a) + time(b)) / ios : null };
+}
+
+function addActor(a: Actor, b: Actor): Actor {
+  const sum: Actor = { ...a, io_time_s: a.io_time_s + b.io_time_s };
+  for (const cls of AMOUNTS) sum[cls] = addAmount(a[cls], b[cls]);
+  return sum;
+}
+
+/** Actors of several steps, those with most I/O time first. */
+export function sumActors(answers: { actors: Actor[]; others: Actor | null }[]): { actors: Actor[]; others: Actor | null } {
+  const named = new Map<string | null, Actor>();
+  let others: Actor | null = null;
+  for (const answer of answers) {
+    for (const actor of answer.actors) {
+      const known = named.get(actor.name);
+      named.set(actor.name, known ? addActor(known, actor) : actor);
+    }
+    if (answer.others) others = others ? addActor(others, answer.others) : answer.others;
+  }
+  const actors = [...named.values()].sort((a, b) => b.io_time_s - a.io_time_s);
+  const all = actors.reduce((sum, a) => sum + a.io_time_s, others?.io_time_s ?? 0);
+  const percent = (a: Actor): Actor => ({ ...a, io_time_percent: all > 0 ? (100 * a.io_time_s) / all : null });
+  return { actors: actors.map(percent), others: others && percent(others) };
+}
+
+const WAIT_PARTS = ["ios", "io_time_s", "undisturbed_s", "own_s", "held_s", "device_s", "unknown_s"] as const;
+
+/** Waits of several steps, by victim. */
+export function sumWaits(answers: Wait[][]): Wait[] {
+  const identity = (who: object) => JSON.stringify(who, ["process", "pid", "cgroup", "file", "class", "origin"]);
+  const victims = new Map<string, Wait>();
+  for (const wait of answers.flat()) {
+    const key = `${wait.device} ${identity(wait.victim)}`;
+    const known = victims.get(key);
+    if (!known) {
+      victims.set(key, { ...wait, behind: wait.behind.map((b) => ({ ...b })) });
+      continue;
+    }
+    for (const part of WAIT_PARTS) known[part] += wait[part];
+    for (const b of wait.behind) {
+      const same = known.behind.find((k) => identity(k) === identity(b));
+      if (same) {
+        same.seconds += b.seconds;
+        same.ios += b.ios;
+      } else known.behind.push({ ...b });
+    }
+  }
+  const all = [...victims.values()];
+  for (const wait of all) wait.behind.sort((a, b) => b.seconds - a.seconds);
+  return all;
+}

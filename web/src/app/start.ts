@@ -1,0 +1,8 @@
+import { embedded, show } from "../page";
+import { watch } from "../theme";
+import { Application, type Shell } from "./main";
+
+show(() => {
+  watch();
+  new Application(embedded<Shell>(1));
+});
