@@ -26,7 +26,7 @@ after(async () => {
 
 /** A file about `seconds`. */
 async function written(name, seconds, devices = 1, more = {}) {
-  const data = synth.breathing(60);
+  const data = synth.periodicLoad(60);
   data.recording.start_unix_s = synth.FILE_START_S;
   const path = join(browser.directory, name);
   await writeFile(path, synth.page(template, { ...data, inside: synth.inside(seconds, devices), ...more }));
@@ -152,7 +152,7 @@ describe("the report file", { skip: missing !== null }, () => {
     assert.ok(heat && moments);
     const none = { ...without, documents: { devices: without.documents.devices }, moments: [] };
     for (const [name, data, panel] of [["counters", synth.counters(60), '[data-panel="latency"] canvas'], ["log", synth.tables(600), ".panels canvas"]]) {
-      const path = join(directory, `${name}.html`);
+      const path = join(browser.directory, `${name}.html`);
       await writeFile(path, synth.page(template, { ...data, inside: none }));
       const page = await open(path);
       await page.waitForSelector(panel);

@@ -194,7 +194,7 @@ fn a_program_that_lost_time_is_not_cleared() {
         let mail = requests(101, "mail", Op::READ, 5.0, MS);
         let served = device.serve([shop, mail, bursts(20, 2500 * MS, 5 * MS)].concat());
         let waits = waits_of(&served);
-        let found = told(&served);
+        let found = stories_of(&served);
         for who in ["shop", "mail", "backup"] {
             let Some(cleared) = cleared(&waits, &found, Some(who.as_bytes())) else {
                 continue;
