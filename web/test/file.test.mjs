@@ -59,6 +59,9 @@ const inked = (page) => page.evaluate(() => {
 });
 const view = (from, to) => `#?from=${from.toFixed(6)}&to=${to.toFixed(6)}`;
 
+// Made before the first suite: the browser is closed once all that are known have ended.
+const made = await madeByTheProgram();
+
 describe("the report file", { skip: missing !== null }, () => {
   test("shows all of its time at once, asks nobody, and fits its screen", async () => {
     const page = await open(await written("hour.html", 3600));
@@ -191,7 +194,6 @@ describe("the report file", { skip: missing !== null }, () => {
   });
 });
 
-const made = await madeByTheProgram();
 describe("a report made by the program", { skip: missing ?? (made.skip || false) }, () => {
   test("tells its story, leads to its worst moment I/O by I/O, and nothing in it became markup", async () => {
     const page = await open(made.path);
