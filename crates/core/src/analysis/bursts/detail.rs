@@ -10,7 +10,7 @@ use crate::analysis::bursts::{
     self, Burst, BurstRule, Limit, LimitSource, SampledView, sampled_view,
 };
 use crate::analysis::capacity::load::LoadPoint;
-use crate::analysis::device::detail::DeviceContext;
+use crate::analysis::device::detail::{BURST_SLOT_NS, DeviceContext};
 use crate::analysis::stream::requests::{Request, Requests};
 use crate::model::Class;
 
@@ -93,7 +93,15 @@ pub(in crate::analysis) fn find_bursts(
     for s in scanned.into_iter().rev() {
         let burst = served(series, &judged, &s, next_ns);
         next_ns = s.from_ns;
-        let second = s.second.hiding(burst.peak_bytes_per_s);
+        // In wide slots a short burst's peak cannot be seen: what was asked for can.
+        let asked_ns = (s.to_ns - s.from_ns).max(1);
+        let asked = s.bytes as f64 * 1e9 / asked_ns as f64;
+        let peak = if series.dt_ns <= BURST_SLOT_NS.max(asked_ns) {
+            burst.peak_bytes_per_s
+        } else {
+            burst.peak_bytes_per_s.max(asked)
+        };
+        let second = s.second.hiding(peak);
         let place = (burst.from_ns, burst.to_ns);
         bursts.push(detail(
             burst,
