@@ -1,7 +1,5 @@
 //! A sum that grows with time, remembered well enough to ask what it was a while ago.
 
-use std::collections::VecDeque;
-
 /// Knots kept before every second one of the older half goes.
 const MAX_KNOTS: usize = 1 << 12;
 
@@ -12,25 +10,31 @@ const MAX_KNOTS: usize = 1 << 12;
 /// exact and the distant past becomes coarse.
 #[derive(Debug, Default)]
 pub(super) struct Curve {
-    knots: VecDeque<(i64, f64)>,
+    /// Knots, and before them those that are forgotten: questions are many, and one array answers them fastest.
+    all: Vec<(i64, f64)>,
+    forgotten: usize,
 }
 
 impl Curve {
+    fn knots(&self) -> &[(i64, f64)] {
+        &self.all[self.forgotten..]
+    }
+
     /// The value at the last knot.
     pub fn last(&self) -> f64 {
-        self.knots.back().map_or(0.0, |(_, value)| *value)
+        self.knots().last().map_or(0.0, |(_, value)| *value)
     }
 
     /// Adds a knot. Times must not decrease, nor values.
     pub fn push(&mut self, at_ns: i64, value: f64) {
-        if let Some(last) = self.knots.back_mut()
+        if let Some(last) = self.all[self.forgotten..].last_mut()
             && last.0 == at_ns
         {
             last.1 = value;
             return;
         }
-        self.knots.push_back((at_ns, value));
-        if self.knots.len() > MAX_KNOTS {
+        self.all.push((at_ns, value));
+        if self.knots().len() > MAX_KNOTS {
             self.thin();
         }
     }
@@ -38,7 +42,7 @@ impl Curve {
     /// Adds `amount` evenly over `[from_ns, to_ns]`, or over what of it lies after the last knot.
     pub fn add_between(&mut self, from_ns: i64, to_ns: i64, amount: f64) {
         let before = self.last();
-        let known_to_ns = self.knots.back().map_or(i64::MIN, |last| last.0);
+        let known_to_ns = self.knots().last().map_or(i64::MIN, |last| last.0);
         if known_to_ns < from_ns {
             self.push(from_ns, before);
         }
@@ -48,8 +52,11 @@ impl Curve {
     /// Forgets what no question about `oldest_ns` or later needs.
     pub fn forget_before(&mut self, oldest_ns: i64) {
         // The knot before `oldest_ns` is the left end of the line that crosses it.
-        while self.knots.len() >= 2 && self.knots[1].0 <= oldest_ns {
-            self.knots.pop_front();
+        let needless = self.knots().partition_point(|knot| knot.0 <= oldest_ns);
+        self.forgotten += needless.saturating_sub(1);
+        if self.forgotten > self.all.len() / 2 {
+            self.all.drain(..self.forgotten);
+            self.forgotten = 0;
         }
     }
 
@@ -60,55 +67,40 @@ impl Curve {
 
     /// The value at a time.
     pub fn at(&self, at_ns: i64) -> f64 {
-        let after = self.knots_before(at_ns);
-        let Some(left) = after.checked_sub(1).map(|i| self.knots[i]) else {
-            return self.knots.front().map_or(0.0, |(_, value)| *value);
+        let knots = self.knots();
+        let after = knots_before(knots, at_ns);
+        let Some(left) = after.checked_sub(1).map(|i| knots[i]) else {
+            return knots.first().map_or(0.0, |(_, value)| *value);
         };
-        let Some(right) = self.knots.get(after) else {
+        let Some(right) = knots.get(after) else {
             return left.1;
         };
         let passed = (at_ns - left.0) as f64 / (right.0 - left.0) as f64;
         left.1 + passed * (right.1 - left.1)
     }
 
-    /// How many knots lie at or before `at_ns`. Questions are mostly about the last few knots, so the search gallops back
-    /// from the end.
-    fn knots_before(&self, at_ns: i64) -> usize {
-        let n = self.knots.len();
-        let mut high = n;
-        let mut step = 1;
-        while let Some(low) = n.checked_sub(step) {
-            if self.knots[low].0 <= at_ns {
-                // The first knot later than `at_ns` lies in (low, high].
-                return self.first_later(at_ns, low + 1, high);
-            }
-            high = low;
-            step *= 2;
-        }
-        self.first_later(at_ns, 0, high)
-    }
-
-    /// Binary search for the first knot later than `at_ns` among `[low, high)`.
-    fn first_later(&self, at_ns: i64, mut low: usize, mut high: usize) -> usize {
-        while low < high {
-            let middle = usize::midpoint(low, high);
-            if self.knots[middle].0 <= at_ns {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
-    }
-
     /// Every second knot of the older half goes: what was added between those that stay does not change.
     fn thin(&mut self) {
-        let half = self.knots.len() / 2;
-        let newer = self.knots.split_off(half);
-        let mut kept: VecDeque<(i64, f64)> = self.knots.iter().copied().step_by(2).collect();
-        kept.extend(newer);
-        self.knots = kept;
+        let (older, newer) = self.knots().split_at(self.knots().len() / 2);
+        self.all = older.iter().step_by(2).chain(newer).copied().collect();
+        self.forgotten = 0;
     }
+}
+
+/// How many knots lie at or before `at_ns`. Questions are mostly about the last few knots, so the search gallops back
+/// from the end.
+fn knots_before(knots: &[(i64, f64)], at_ns: i64) -> usize {
+    let mut high = knots.len();
+    let mut step = 1;
+    while let Some(low) = knots.len().checked_sub(step) {
+        if knots[low].0 <= at_ns {
+            // The first knot later than `at_ns` lies in (low, high].
+            return low + 1 + knots[low + 1..high].partition_point(|knot| knot.0 <= at_ns);
+        }
+        high = low;
+        step *= 2;
+    }
+    knots[..high].partition_point(|knot| knot.0 <= at_ns)
 }
 
 #[cfg(test)]
@@ -136,7 +128,7 @@ mod tests {
         let before = curve.between(503, 804);
         curve.forget_before(503);
         assert_eq!(curve.between(503, 804), before);
-        assert!(curve.knots.len() < 110);
+        assert!(curve.knots().len() < 110);
     }
 
     #[test]
@@ -146,7 +138,7 @@ mod tests {
         for i in 0..last {
             curve.add_between(10 * i, 10 * i + 5, 1.0);
         }
-        assert!(curve.knots.len() <= MAX_KNOTS + 1);
+        assert!(curve.knots().len() <= MAX_KNOTS + 1);
         let end = 10 * last;
         assert_eq!(curve.between(end - 1000, end), 100.0);
         let half = curve.between(end / 2, end);
@@ -167,8 +159,8 @@ mod tests {
                 sum += f64::from(amount);
                 curve.push(now, sum);
             }
-            let scanned = curve.knots.iter().filter(|k| k.0 <= at).count();
-            prop_assert_eq!(curve.knots_before(at), scanned);
+            let scanned = curve.knots().iter().filter(|k| k.0 <= at).count();
+            prop_assert_eq!(knots_before(curve.knots(), at), scanned);
         }
     }
 }

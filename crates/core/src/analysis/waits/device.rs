@@ -323,7 +323,8 @@ pub(super) struct DeviceWaits {
     unexplained_at_ns: i64,
     splits: [Split; 2],
     behind: Vec<(u32, i64)>,
-    /// Of the members of a batch: the most that each can have needed, and its work.
+    /// Room for the next batch: its members, the most that each can have needed, and its work.
+    members: Vec<Pending>,
     limits: Vec<f64>,
     work: Vec<f64>,
 }
@@ -350,6 +351,7 @@ impl DeviceWaits {
             unexplained_at_ns: 0,
             splits: [Split::default(), Split::default()],
             behind: Vec::new(),
+            members: Vec::new(),
             limits: Vec::new(),
             work: Vec::new(),
         }
@@ -490,11 +492,14 @@ impl DeviceWaits {
         let begin_ns = io.issue_ns.max(self.last_done_ns).min(io.done_ns);
         self.last_done_ns = io.done_ns;
         let credit_ns = io.done_ns - begin_ns;
+        let mut members = std::mem::take(&mut self.members);
+        members.clear();
+        members.push(io);
         let batch = Batch {
             begin_ns,
             credit_ns,
             last_done_ns: io.done_ns,
-            members: vec![io],
+            members,
         };
         self.batch = Some(batch);
         if credit_ns <= LONG_CREDIT_NS {
@@ -541,6 +546,7 @@ impl DeviceWaits {
         for io in &batch.members {
             self.attribute(io, sink);
         }
+        self.members = batch.members;
     }
 
     /// Splits the latency of one I/O.

@@ -53,6 +53,11 @@ impl Sample {
         }
     }
 
+    /// Whether the quantile is to be found anew now: up to a sixteenth of the values are late.
+    fn is_due(&self) -> bool {
+        self.unsorted * 16 >= self.values.len()
+    }
+
     fn push(&mut self, value: f64) {
         self.seen += 1;
         if self.values.len() < SAMPLE {
@@ -78,7 +83,7 @@ impl Sample {
         if self.values.is_empty() {
             return None;
         }
-        if self.unsorted * 16 >= self.values.len() {
+        if self.is_due() {
             let mut sorted = self.values.clone();
             let rank = (self.at * sorted.len() as f64).ceil() as usize;
             let place = rank.clamp(1, sorted.len()) - 1;
@@ -127,22 +132,25 @@ struct LeastQueued {
 }
 
 impl LeastQueued {
-    fn push(&mut self, found: u32, latency_ns: i64) {
+    /// Takes an I/O, and says whether it is one of them now.
+    fn push(&mut self, found: u32, latency_ns: i64) -> bool {
         self.seen += 1;
         let io = (found, self.seen, latency_ns);
         if self.ios.len() < MIN_ALONE {
             self.ios.push(io);
-            return;
+            return true;
         }
         // One that is too old gives way first, then the one that found most; of equals the oldest.
         let oldest = self.seen.saturating_sub(MEMORY);
         let rank = |io: &(u32, u64, i64)| (io.1 <= oldest, io.0, std::cmp::Reverse(io.1));
         let Some(last) = self.ios.iter_mut().max_by_key(|io| rank(io)) else {
-            return;
+            return false;
         };
-        if last.1 <= oldest || found <= last.0 {
+        let is_kept = last.1 <= oldest || found <= last.0;
+        if is_kept {
             *last = io;
         }
+        is_kept
     }
 
     /// Their median, once there are enough.
@@ -165,6 +173,8 @@ struct Kind {
     latency: Sample,
     credit: Sample,
     share: Sample,
+    /// What was found last, until a value is due that may change it.
+    known: Option<Level>,
 }
 
 impl Kind {
@@ -177,20 +187,46 @@ impl Kind {
             latency: Sample::new(LOW_PERCENTILE),
             credit: Sample::new(0.5),
             share: Sample::new(0.5),
+            known: None,
         }
     }
 
     fn push(&mut self, observed: &Observed) {
         self.latency.push(observed.latency_ns as f64);
-        self.least_queued.push(observed.found, observed.latency_ns);
+        let bounds = self.least_queued.push(observed.found, observed.latency_ns);
         self.share.push(observed.share_ns);
         if observed.is_alone {
             self.alone_latency.push(observed.latency_ns as f64);
             self.alone_device.push(observed.device_ns as f64);
         }
+        let is_latency_due = is_due(&self.alone_latency, &self.latency);
+        let bounds = bounds && self.alone_latency.len() < MIN_ALONE;
+        if bounds || is_latency_due || is_due(&self.alone_device, &self.share) {
+            self.known = None;
+        }
     }
 
+    fn push_credit(&mut self, credit_ns: f64, is_alone: bool) {
+        self.credit.push(credit_ns);
+        if is_alone {
+            self.alone_credit.push(credit_ns);
+        }
+        if is_due(&self.alone_credit, &self.credit) {
+            self.known = None;
+        }
+    }
+
+    /// What is known by now. Between two values that are due it does not change, so it is found once.
     fn level(&mut self) -> Level {
+        if let Some(known) = self.known {
+            return known;
+        }
+        let level = self.find_level();
+        self.known = Some(level);
+        level
+    }
+
+    fn find_level(&mut self) -> Level {
         let is_known = self.alone_latency.len() >= MIN_ALONE;
         let latency = known_alone(&mut self.alone_latency, &mut self.latency);
         let mut undisturbed_ns = latency.quantile().unwrap_or(0.0);
@@ -210,6 +246,15 @@ impl Kind {
 /// The sample of undisturbed I/Os, if it is large enough.
 fn known_alone<'a>(alone: &'a mut Sample, all: &'a mut Sample) -> &'a mut Sample {
     if alone.len() >= MIN_ALONE { alone } else { all }
+}
+
+/// Whether the one of them that is asked is due.
+fn is_due(alone: &Sample, all: &Sample) -> bool {
+    if alone.len() >= MIN_ALONE {
+        alone.is_due()
+    } else {
+        all.is_due()
+    }
 }
 
 /// The levels of all kinds of one device.
@@ -237,11 +282,9 @@ impl Levels {
         if credit_ns <= 0.0 {
             return;
         }
-        let kind = self.kinds[kind].get_or_insert_with(|| Box::new(Kind::new()));
-        kind.credit.push(credit_ns);
-        if is_alone {
-            kind.alone_credit.push(credit_ns);
-        }
+        self.kinds[kind]
+            .get_or_insert_with(|| Box::new(Kind::new()))
+            .push_credit(credit_ns, is_alone);
     }
 
     /// What is known of a kind by now.
