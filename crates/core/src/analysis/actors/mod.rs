@@ -7,7 +7,9 @@
 mod top_files;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+
+use foldhash::HashMap;
 
 use crate::analysis::report::streams::Part;
 use crate::analysis::stream::window::Window;
@@ -147,10 +149,10 @@ impl Actors {
     pub fn new(window: Window) -> Actors {
         Actors {
             window,
-            places: HashMap::new(),
+            places: HashMap::default(),
             processes: Vec::new(),
             last: None,
-            groups: HashMap::new(),
+            groups: HashMap::default(),
             others: OtherActors::default(),
         }
     }
@@ -218,7 +220,7 @@ impl Actors {
 
     /// The table.
     pub fn finish(mut self) -> ActorTable {
-        let mut group_ns: HashMap<ActorGroup, i64> = HashMap::new();
+        let mut group_ns: HashMap<ActorGroup, i64> = HashMap::default();
         let of_processes = self.processes.iter().map(|(key, usage)| (key.group, usage));
         let of_groups = self.groups.iter().map(|(group, usage)| (*group, usage));
         for (group, usage) in of_processes.chain(of_groups) {

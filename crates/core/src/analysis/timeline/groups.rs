@@ -1,6 +1,8 @@
 //! Groups in motion: which rows are open, and what is known of them so far.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+
+use foldhash::HashMap;
 
 use super::{Flow, GroupKey, TimelinePlan};
 use crate::analysis::stream::latencies::Latencies;
@@ -48,7 +50,7 @@ impl Groups {
     pub fn new(plan: TimelinePlan) -> Groups {
         Groups {
             plan,
-            index: HashMap::new(),
+            index: HashMap::default(),
             last: None,
             groups: Vec::new(),
             in_flight: Vec::new(),

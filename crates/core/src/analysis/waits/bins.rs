@@ -1,6 +1,8 @@
 //! Waits by time: in each interval of one length, where the time of the I/Os went that completed in it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use foldhash::HashMap;
 
 use super::CountsWaits;
 use super::attribution::{Attribution, WaitMeasure};

@@ -33,6 +33,9 @@ const FORGET_EACH: u32 = 4096;
 /// What a model leaves unexplained is remembered with this half-life.
 const MODEL_HALF_LIFE_NS: f64 = 7e9;
 
+/// It is brought up to date when so much time has passed; within that it fades by a ten-thousandth.
+const FADE_EACH_NS: i64 = 1_000_000;
+
 /// Side by side is taken only if it leaves less than this share of what in turn leaves.
 const SIDE_MUST_LEAVE: f64 = 0.8;
 
@@ -588,28 +591,38 @@ impl DeviceWaits {
         let services = [Service::InTurn, Service::SideBySide];
         let side_work = io.side_rate * io.in_device_ns() as f64;
         let own_work = [io.turn_work, side_work];
-        let passed_ns = (io.done_ns - self.unexplained_at_ns).max(0) as f64;
-        let remembered = (-passed_ns / MODEL_HALF_LIFE_NS).exp2();
-        self.unexplained_at_ns = io.done_ns;
+        self.fade_unexplained(io.done_ns);
         for (i, service) in services.into_iter().enumerate() {
             let split = &mut self.splits[i];
             split.work.clear();
-            split.total = 0.0;
+            let mut total = 0.0;
             for active in &self.active {
                 let mut work = active.work_between(service, io.start_ns, io.done_ns);
                 if active.group == io.work_group {
                     work = (work - own_work[i]).max(0.0);
                 }
                 split.work.push(work);
-                split.total += work;
+                total += work;
             }
-            let left = (excess_ns - split.total).max(0.0);
-            self.unexplained[i] = self.unexplained[i] * remembered + left;
+            split.total = total;
+            self.unexplained[i] += (excess_ns - total).max(0.0);
         }
         match self.service() {
             Service::InTurn => 0,
             Service::SideBySide => 1,
         }
+    }
+
+    fn fade_unexplained(&mut self, at_ns: i64) {
+        let passed_ns = at_ns - self.unexplained_at_ns;
+        if passed_ns < FADE_EACH_NS {
+            return;
+        }
+        let remembered = (-passed_ns as f64 / MODEL_HALF_LIFE_NS).exp2();
+        for unexplained in &mut self.unexplained {
+            *unexplained *= remembered;
+        }
+        self.unexplained_at_ns = at_ns;
     }
 
     /// The place of a group in the list of active ones.

@@ -1,6 +1,8 @@
 //! Whose I/Os are taken together.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use foldhash::HashMap;
 
 use crate::model::{Class, Comm, Inode, Io, Origin};
 

@@ -1,6 +1,6 @@
 //! Waits by time and subject: the columns of the zoom.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use super::attribution::{Attribution, WaitMeasure};
 use super::device::{Pending, Wait};
@@ -78,8 +78,8 @@ impl<S: Fn(&Io) -> Option<GroupKey>> SubjectWaitsBuilder<S> {
         let sums = SubjectWaits {
             window,
             step_ns: step_ns.max(1),
-            subjects: HashMap::new(),
-            times: HashMap::new(),
+            subjects: HashMap::default(),
+            times: HashMap::default(),
         };
         let measure = OfSubjects { subject_of, sums };
         SubjectWaitsBuilder(Attribution::new(window, Grouping::Process, measure))
