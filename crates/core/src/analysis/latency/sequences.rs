@@ -164,17 +164,20 @@ impl Sequences {
         if let Some(run) = self.open.iter_mut().find(|r| r.goes_on(io, sector)) {
             return run.add(io, sector);
         }
-        let new = SequentialRun::of(io, sector);
         if self.open.len() < MAX_OPEN {
-            return self.open.push(new);
+            return self.open.push(SequentialRun::of(io, sector));
         }
         let keep =
             |r: &SequentialRun| (r.n >= LASTING && io.done_ns - r.to_ns < LASTING_NS, r.to_ns);
         let oldest = (0..self.open.len())
             .min_by_key(|i| keep(&self.open[*i]))
             .unwrap_or(0);
-        let old = std::mem::replace(&mut self.open[oldest], new);
-        self.close(&old);
+        // Nearly all of them are random I/Os, a run of one: there is nothing to close.
+        if self.open[oldest].counts() {
+            let old = self.open[oldest];
+            self.close(&old);
+        }
+        self.open[oldest] = SequentialRun::of(io, sector);
     }
 
     /// What was written before a sync could not wait for what comes after it.
