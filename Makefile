@@ -47,8 +47,9 @@ else
 	  ci/python.sh $(PYTHON_PACKAGE_ENV) -q; } 2>&1 | tee $(LOG); status=$$?; ci/totals.sh $(LOG) && exit $$status
 endif
 
-package: web ## a .deb, a static tar.gz, a container image's files and the wheel of the Python package: target/package/
-	CARGO="$(CARGO)" packaging/build.sh
+package: web ## a .deb, a static tar.gz, a container image's files and the wheel of the Python package: target/package/. ARCH=arm64 for that
+	@ci/setup.sh $(if $(filter-out amd64,$(ARCH)),cross-$(ARCH))
+	CARGO="$(CARGO)" ARCH="$(ARCH)" packaging/build.sh
 
 package-test: package ## install the .deb in a clean Debian root, record, ask, purge: nothing remains
 	@ci/setup.sh package
@@ -92,10 +93,19 @@ bpf-check: ## do the checked-in objects match their sources?
 	@ci/setup.sh bpf
 	crates/observe/bpf/build.sh --check
 
-kernels: build ## other kernels in QEMU: do they record exactly? docs/kernels.md. KERNEL=6.1 for one
+ifeq ($(ARCH),arm64)
+kernels: web
+	@ci/setup.sh kernels kernels-arm64 cross-arm64
+	@ci/venv.sh $(PYTHON_ENV)
+	CARGO="$(CARGO)" ci/static-build.sh arm64
+	$(PYTHON_ENV)/bin/python ci/kernels/kernels.py --arch arm64 --binary target/aarch64-unknown-linux-gnu/release/iolens \
+	  --docs docs/kernels.md $(KERNEL)
+else
+kernels: build ## other kernels in QEMU: do they record exactly? docs/kernels.md. KERNEL=6.1 for one, ARCH=arm64 for those of that
 	@ci/setup.sh kernels
 	@ci/venv.sh $(PYTHON_ENV)
 	$(PYTHON_ENV)/bin/python ci/kernels/kernels.py --docs docs/kernels.md $(KERNEL)
+endif
 
 faults: build ## serve beside a clock that is set, sleep, a disk that turns read-only (in QEMU), and twenty kills
 	@ci/setup.sh kernels

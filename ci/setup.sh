@@ -2,7 +2,7 @@
 # Installs the Debian packages that a make target needs beyond Rust, Node and a C compiler, and says so.
 # Without root it names what is missing and goes on: tests that need it skip with a message.
 # As root a package that cannot be installed is an error, so that no test is skipped unnoticed; SKIP_SETUP=1 goes on without.
-#   ci/setup.sh test | bench | bpf | kernels | package | container | diagnose | spark | web
+#   ci/setup.sh test | cross-arm64 | kernels-arm64 | bench | bpf | kernels | package | container | diagnose | spark | web
 set -euo pipefail
 
 declare -A need=(
@@ -12,6 +12,8 @@ declare -A need=(
           util-linux:losetup kmod:modprobe python3-venv:/usr/share/doc/python3-venv chromium:chromium poppler-utils:pdftoppm"
   [kernels]="qemu-system-x86:qemu-system-x86_64 cpio:cpio busybox-static:/bin/busybox gcc:cc kmod:depmod dmsetup:dmsetup mdadm:mdadm lvm2:lvm e2fsprogs:mkfs.ext4
              xfsprogs:mkfs.xfs f2fs-tools:mkfs.f2fs binutils:strip python3-venv:/usr/share/doc/python3-venv"
+  [kernels-arm64]="qemu-system-arm:qemu-system-aarch64 ipxe-qemu:/usr/share/doc/ipxe-qemu"
+  [cross-arm64]="gcc-aarch64-linux-gnu:aarch64-linux-gnu-gcc libc6-dev-arm64-cross:/usr/aarch64-linux-gnu/lib/libc.a"
   [metrics]="prometheus:prometheus prometheus-node-exporter:prometheus-node-exporter fio:fio"
   [package]="mmdebstrap:mmdebstrap systemd:systemd-analyze man-db:man lintian:lintian"
   [container]="podman:podman runc:runc libcap2-bin:/usr/sbin/getcap python3-venv:/usr/share/doc/python3-venv"

@@ -1,12 +1,19 @@
 #!/usr/bin/env bash
 # Builds what is installed: a .deb and a static tar.gz of the same binary, the files of a container image with it, and
 # the wheel of the Python package; target/package/. None depends on a library of the machine that it is installed on.
+# ARCH=arm64 or amd64: for that machine, whichever this one is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 CARGO=${CARGO:-cargo}
 CARGO_DEB_VERSION=3.8.0
 out=$PWD/target/package
 host=$(rustc -vV | sed -n 's/^host: //p')
+case ${ARCH:-} in
+  "") target=$host ;;
+  amd64) target=x86_64-unknown-linux-gnu ;;
+  arm64) target=aarch64-unknown-linux-gnu ;;
+  *) echo "build.sh: ARCH=$ARCH: amd64 or arm64" >&2; exit 2 ;;
+esac
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 
 if ! cargo-deb --version 2>/dev/null | grep -qwF "$CARGO_DEB_VERSION"; then
@@ -14,18 +21,22 @@ if ! cargo-deb --version 2>/dev/null | grep -qwF "$CARGO_DEB_VERSION"; then
   PATH=$PWD/target/tools/bin:$PATH
 fi
 
-RUSTFLAGS="-C target-feature=+crt-static" $CARGO build --release --locked -p iolens --target "$host"
-program=target/$host/release/iolens
-ci/split-debug.sh "$program"
+program=$(CARGO=$CARGO ci/static-build.sh ${ARCH:-} | tail -1)
+# Manual pages and completions are those of the same source, built for this machine.
+pages=$program
+if [ "$target" != "$host" ]; then
+  $CARGO build --locked -p iolens
+  pages=target/debug/iolens
+fi
 
 rm -rf "$out"
 mkdir -p "$out/root"
 share=$out/root/share
-"$program" generate man -o "$share/man/man1"
+"$pages" generate man -o "$share/man/man1"
 mkdir -p "$share/bash-completion/completions" "$share/zsh/vendor-completions" "$share/fish/vendor_completions.d" "$share/iolens"
-"$program" generate completions bash >"$share/bash-completion/completions/iolens"
-"$program" generate completions zsh >"$share/zsh/vendor-completions/_iolens"
-"$program" generate completions fish >"$share/fish/vendor_completions.d/iolens.fish"
+"$pages" generate completions bash >"$share/bash-completion/completions/iolens"
+"$pages" generate completions zsh >"$share/zsh/vendor-completions/_iolens"
+"$pages" generate completions fish >"$share/fish/vendor_completions.d/iolens.fish"
 # `iolens query` names it in its advice.
 ci/wheel.sh target/venv-wheel "$share/iolens"
 ls "$share"/iolens/iolens-*.whl >/dev/null || { echo "the packages carry the wheel, which could not be built" >&2; exit 1; }
@@ -34,9 +45,9 @@ find "$out/root/share/man" -name '*.1' -exec gzip -9n {} +
 date=$(git log -1 --format=%cD)
 printf 'iolens (%s) unstable; urgency=medium\n\n  * New release.\n\n -- The iolens developers <maintainers@iolens.invalid>  %s\n' \
   "$version" "$date" >"$out/root/changelog"
-cargo-deb deb --no-build --strip --target "$host" -p iolens --output "$out/"
+cargo-deb deb --no-build --strip --target "$target" -p iolens --output "$out/"
 
-name=iolens-$version-${host%%-*}-linux
+name=iolens-$version-${target%%-*}-linux
 tree=$out/$name
 mkdir -p "$tree/bin" "$tree/etc" "$tree/lib/systemd/system"
 cp "$program" "$tree/bin/"

@@ -209,7 +209,7 @@ machine() {
 }
 
 if [ -e $out/all.iolens/meta.json ]; then
-  if [ "$mode" = short ]; then load virtio short $virtio; else devices; { files; stacks; slow_member; machine; } 2>$out/stacks.log; fi
+  if [ "$mode" = short ]; then load virtio short $virtio; elif [ "$mode" = devices ]; then devices; else devices; { files; stacks; slow_member; machine; } 2>$out/stacks.log; fi
   kill -INT $recorder
   wait $recorder
   say "recorder: exit $?"

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Boots kernels of Debian's suites and one of Ubuntu's in QEMU and compares what iolens records there with what the kernel counts.
 
-    kernels.py [--short] [--binary FILE] [--docs FILE] [KERNEL...]
+    kernels.py [--short] [--arch ARCH] [--binary FILE] [--docs FILE] [KERNEL...]
 
-Without KERNEL the whole matrix. Kernel packages and disks' images are kept in ~/.cache/iolens/kernels (or IOLENS_KERNELS).
+Without KERNEL the whole matrix of the machine, amd64 unless --arch says arm64. Kernel packages and disks' images are kept in ~/.cache/iolens/kernels (or IOLENS_KERNELS).
 """
 
 import argparse
+import dataclasses
 import datetime
+import gzip
 import lzma
 import os
 import pathlib
@@ -44,7 +46,34 @@ MATRIX = {
     "6.18": r"linux-image-6\.18\.[0-9]+\+deb13-amd64",
     "7.2": r"linux-image-7\.2\.[0-9]+\+deb13-amd64",
     "7.3": r"linux-image-7\.3\.[0-9]+\+deb13-amd64",
+    "6.1-arm64": r"linux-image-6\.1\.[0-9-]+-arm64",
+    "6.12-arm64": r"linux-image-6\.12\.[0-9]+\+deb13-arm64",
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """What differs between the machines of guests."""
+
+    arch: str  # as Debian names it
+    qemu: str
+    prefix: str  # of the compiler and its tools
+    console: str
+    append: str
+    options: tuple
+
+
+MACHINES = {
+    "amd64": Machine("amd64", "qemu-system-x86_64", "", "ttyS0", "no_timer_check possible_cpus=64", ()),
+    # Neoverse N1, as Graviton 2 and Ampere Altra: with LSE atomics, without what the translator is slow at.
+    "arm64": Machine("arm64", "qemu-system-aarch64", "aarch64-linux-gnu-", "ttyAMA0", "", ("-machine", "virt,gic-version=3", "-cpu", "neoverse-n1")),
+}
+
+
+def machine_of(name):
+    return MACHINES["arm64" if name.endswith("-arm64") else "amd64"]
+
+
 # Long-term kernels, newest first: what the shortest form boots if it is there.
 LONG_TERM = ["6.12", "6.1", "5.10"]
 MODULES = """virtio_pci virtio_blk nvme virtio_scsi sd_mod loop null_blk brd zram dm_mod dm_crypt dm_multipath
@@ -68,25 +97,26 @@ class TooSlow(Failure):
     """The guest was not done in time."""
 
 
-def apt(*arguments, **options):
-    """apt with a configuration of its own, apart from the machine's."""
-    root = CACHE / "apt"
+def apt(arch, *arguments, **options):
+    """apt for packages of a machine, with a configuration of its own, apart from this machine's."""
+    root = CACHE / ("apt" if arch == "amd64" else f"apt-{arch}")
     if not (root / "apt.conf").exists():
         for d in ("lists/partial", "archives/partial", "deb"):
             (root / d).mkdir(parents=True, exist_ok=True)
         (root / "status").touch()
-        (root / "sources.list").write_text("".join(f"deb [arch=amd64] {url} {suite} main\n" for url, suite in SUITES))
+        (root / "sources.list").write_text("".join(f"deb [arch={arch}] {url} {suite} main\n" for url, suite in SUITES))
         (root / "apt.conf").write_text(
             f'Dir::State "{root}"; Dir::State::status "{root}/status"; Dir::Cache "{root}";\n'
             f'Dir::Etc::SourceList "{root}/sources.list"; Dir::Etc::SourceParts "/dev/null";\n'
-            'Acquire::Languages "none"; APT::Sandbox::User "root"; APT::Architecture "amd64";\n'
+            'Acquire::Languages "none"; APT::Sandbox::User "root"; APT::Architecture "' f'{arch}"; APT::Architectures "{arch}";\n'
             'Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";\n')
-        apt("apt-get", "update", "-qq")
-        apt("apt-get", "download", "-qq", "ubuntu-keyring", cwd=root)
-        run("dpkg-deb", "-x", next(root.glob("ubuntu-keyring*.deb")), root / "keyring")
-        keys = root / "keyring/usr/share/keyrings/ubuntu-archive-keyring.gpg"
-        with (root / "sources.list").open("a") as f:
-            f.write(f"deb [arch=amd64 signed-by={keys}] {UBUNTU}\n")
+        apt(arch, "apt-get", "update", "-qq")
+        if arch == "amd64":  # Ubuntu has other machines elsewhere
+            apt(arch, "apt-get", "download", "-qq", "ubuntu-keyring", cwd=root)
+            run("dpkg-deb", "-x", next(root.glob("ubuntu-keyring*.deb")), root / "keyring")
+            keys = root / "keyring/usr/share/keyrings/ubuntu-archive-keyring.gpg"
+            with (root / "sources.list").open("a") as f:
+                f.write(f"deb [arch=amd64 signed-by={keys}] {UBUNTU}\n")
     return run(*arguments, env={**os.environ, "APT_CONFIG": str(root / "apt.conf")}, **options)
 
 
@@ -97,15 +127,16 @@ def fetched(name, may_fetch):
         return CACHE / mark.read_text()
     if not may_fetch:
         return None
-    apt("apt-get", "update", "-qq")
-    names = [l.split()[0] for l in apt("apt-cache", "search", "--names-only", f"^{MATRIX[name]}$").splitlines()]
+    arch = machine_of(name).arch
+    apt(arch, "apt-get", "update", "-qq")
+    names = [l.split()[0] for l in apt(arch, "apt-cache", "search", "--names-only", f"^{MATRIX[name]}$").splitlines()]
     if not names:
-        raise Failure(f"no package matches {MATRIX[name]} in the suites; see {CACHE}/apt/sources.list")
+        raise Failure(f"no package matches {MATRIX[name]} in Debian's suites")
     numbers = lambda package: [int(n) for n in re.findall(r"\d+", package)]
     package = max(names, key=numbers)
     release = package.removeprefix("linux-image-").removeprefix("unsigned-")
     # Many packages are split; of some the image's own is empty.
-    depends = apt("apt-cache", "depends", package)
+    depends = apt(arch, "apt-cache", "depends", package)
     parts = [package, *re.findall(r"Depends: <?(linux-(?:binary|modules)-\S+?)>?$", depends, re.M)]
     if "unsigned" in package:
         parts.append(f"linux-modules-extra-{release}")
@@ -114,7 +145,7 @@ def fetched(name, may_fetch):
     target.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as downloads:
         print(f"{name}: downloading {' '.join(parts)}", flush=True)
-        apt("apt-get", "download", "-qq", *parts, cwd=downloads)
+        apt(arch, "apt-get", "download", "-qq", *parts, cwd=downloads)
         for deb in sorted(pathlib.Path(downloads).glob("*.deb")):
             run("dpkg-deb", "-x", deb, target)
             if deb.name.startswith((package + "_", "linux-binary")):
@@ -122,6 +153,30 @@ def fetched(name, may_fetch):
     (target / "complete").touch()
     mark.write_text(release)
     return target
+
+
+def busybox(machine):
+    """The shell and tools of a guest, static."""
+    if machine.arch == "amd64":
+        return pathlib.Path("/bin/busybox")
+    place = CACHE / f"busybox-{machine.arch}"
+    found = place / "bin/busybox"
+    if not (found.exists() or (place / "usr/bin/busybox").exists()):
+        with tempfile.TemporaryDirectory() as downloads:
+            apt(machine.arch, "apt-get", "download", "-qq", "busybox-static", cwd=downloads)
+            run("dpkg-deb", "-x", next(pathlib.Path(downloads).glob("*.deb")), place)
+    return found if found.exists() else place / "usr/bin/busybox"
+
+
+def bootable(vmlinuz, work):
+    """What QEMU can load: the kernel itself, where it is packed for EFI (Documentation/admin-guide/efi-stub.rst)."""
+    head = vmlinuz.read_bytes()
+    if head[4:8] != b"zimg":
+        return vmlinuz
+    at, size = (int.from_bytes(head[i : i + 4], "little") for i in (8, 12))
+    plain = work / "vmlinux"
+    plain.write_bytes(gzip.decompress(head[at : at + size]))
+    return plain
 
 
 def module_files(root, release):
@@ -149,7 +204,7 @@ def library_files(program):
     return [w for line in listed.splitlines() for w in line.split() if w.startswith("/")]
 
 
-def image(kernel, release, binary, mode, work):
+def image(machine, kernel, release, binary, work):
     """An initramfs with busybox, the modules, the program and the tools."""
     root = work / "root"
     base, modules = module_files(kernel, release)
@@ -166,17 +221,19 @@ def image(kernel, release, binary, mode, work):
     shutil.copy(HERE / "guest.sh", root / "init")
     shutil.copy(HERE / "serve.sh", root)
     (root / "init").chmod(0o755)
-    tools = [t for t in TOOLS if os.path.exists(t)]
-    for program in [binary, "/bin/busybox", *tools]:
-        name = "/usr/bin/iolens" if program == binary else str(program)
+    # Those of this machine.
+    tools = [t for t in TOOLS if os.path.exists(t)] if machine.arch == "amd64" else []
+    box = busybox(machine)
+    for program in [binary, box, *tools]:
+        name = "/usr/bin/iolens" if program == binary else "/bin/busybox" if program == box else str(program)
         for source, target in [(program, name)] + [(l, l) for l in ([] if name.endswith("busybox") else library_files(program))]:
             target = root / target.lstrip("/")
             target.parent.mkdir(parents=True, exist_ok=True)
             if not target.exists():
                 shutil.copy(source, target)
                 target.chmod(0o755)
-    run("cc", "-static", "-O2", "-pthread", HERE / "load.c", "-o", root / "usr/bin/load")
-    run("strip", root / "usr/bin/iolens")
+    run(f"{machine.prefix}gcc", "-static", "-O2", "-pthread", HERE / "load.c", "-o", root / "usr/bin/load")
+    run(f"{machine.prefix}strip", root / "usr/bin/iolens")
     with (work / "initrd").open("wb") as out:
         find = subprocess.Popen(["find", "."], cwd=root, stdout=subprocess.PIPE)
         subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], cwd=root, stdin=find.stdout, stdout=out, check=True)
@@ -226,17 +283,21 @@ def attend(guest, work, until):
                 time.sleep(0.3)
 
 
-def boot(kernel, release, mode, only, steady, work, seconds):
+def boot(machine, kernel, release, mode, only, steady, work, seconds):
     """Runs the guest to its end; the results are in the directory that is returned."""
     for name in ("nvme", "shared", "virtio", "scsi", "scsi2", "twice", "results"):
         with (work / name).open("wb") as f:
             f.truncate(256 << 20 if name == "results" else DISK_BYTES)
     vmlinuz = next(p for d in ("boot", "usr/lib/modules") for p in (kernel / d).rglob("vmlinuz*"))
+    vmlinuz = bootable(vmlinuz, work)
+    # The translator, whatever this machine is: what is tested is the kernel's machine.
+    options = machine.options + ("-accel", "tcg,thread=multi") if machine.options else accelerator(vmlinuz, steady)
+    cpus = 1 if steady else 2
     node = lambda name: f"driver=raw,node-name={name},discard=unmap,cache.no-flush=on,file.driver=file,file.filename={work}/{name}"
-    command = ["nice", "-n", "10", "qemu-system-x86_64", *accelerator(vmlinuz, steady), "-smp", f"{1 if steady else 2},maxcpus=64", "-m", "1536",
+    command = ["nice", "-n", "10", machine.qemu, *options, "-smp", f"{cpus},maxcpus=64", "-m", "1536",
                "-display", "none", "-serial", "stdio", "-monitor", f"unix:{work}/monitor,server,nowait", "-no-reboot", "-nic", "none",
                "-kernel", vmlinuz, "-initrd", work / "initrd",
-               "-append", f"console=ttyS0 quiet panic=-1 no_timer_check possible_cpus=64 iolens.mode={mode} iolens.only={only}"]
+               "-append", f"console={machine.console} quiet panic=-1 {machine.append} iolens.mode={mode} iolens.only={only}"]
     for name in ("nvme", "shared", "virtio", "scsi", "scsi2", "twice", "results"):
         command += ["-blockdev", node(name)]
     command += ["-device", "nvme,serial=nvme,drive=nvme"]
@@ -281,6 +342,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kernels", nargs="*", metavar="KERNEL", help=f"of {', '.join(MATRIX)}; all if none is given")
     parser.add_argument("--short", action="store_true", help="the newest long-term kernel in the cache, one load")
+    parser.add_argument("--arch", choices=MACHINES, default="amd64", help="the machine whose kernels are meant if none is given")
     parser.add_argument("--serve", action="store_true", help="what `iolens serve` does when the machine sleeps, its clock is set, its disk turns read-only")
     parser.add_argument("--binary", default="target/release/iolens", help="the program that runs in the guests")
     parser.add_argument("--docs", type=pathlib.Path, help="put the results into this file")
@@ -291,11 +353,13 @@ def main():
     options = parser.parse_args()
     if options.short:
         options.steady, options.seconds = True, min(options.seconds, 400)
-    for tool in ("qemu-system-x86_64", "cpio", "busybox", "cc"):
+    of_arch = [n for n in MATRIX if machine_of(n).arch == options.arch]
+    names = options.kernels or (LONG_TERM[:1] if options.serve else of_arch)
+    machines = {machine_of(n) for n in names}
+    for tool in ("cpio", "busybox", *(m.qemu for m in machines), *(f"{m.prefix}gcc" for m in machines)):
         if not shutil.which(tool):
-            print(f"SKIP: {tool} is missing; install qemu-system-x86, cpio, busybox-static, gcc, dmsetup, mdadm, lvm2, e2fsprogs, xfsprogs, f2fs-tools")
+            print(f"SKIP: {tool} is missing; install qemu-system-x86 (qemu-system-arm, gcc-aarch64-linux-gnu), cpio, busybox-static, gcc, dmsetup, mdadm, lvm2, e2fsprogs, xfsprogs, f2fs-tools")
             return 0 if options.short else 2
-    names = options.kernels or (LONG_TERM[:1] if options.serve else list(MATRIX))
     if options.short:
         names = [n for n in names if n in LONG_TERM and fetched(n, False)]
         names = sorted(names, key=LONG_TERM.index)[:1]
@@ -311,12 +375,15 @@ def main():
     for name in names:
         began = time.time()
         mode = os.environ.get("IOLENS_MODE") or ("serve" if options.serve else "short" if options.short else "full")
+        machine = machine_of(name)
+        if mode == "full" and machine.arch != "amd64":
+            mode = "devices"  # the tools that make stacks are this machine's
         work = pathlib.Path(tempfile.mkdtemp(prefix=f"iolens-{name}-"))
         try:
             kernel = fetched(name, True)
             release = kernel.name
-            image(kernel, release, pathlib.Path(options.binary).resolve(), mode, work)
-            found = boot(kernel, release, mode, options.only, options.steady, work, options.seconds)
+            image(machine, kernel, release, pathlib.Path(options.binary).resolve(), work)
+            found = boot(machine, kernel, release, mode, options.only, options.steady, work, options.seconds)
             if mode == "serve":
                 wrong, seen = serve.faults(pathlib.Path(options.binary).resolve(), found)
                 print("\n".join([f"{name}: {release}", *seen, *(f"WRONG: {w}" for w in wrong)]), flush=True)
