@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from conftest import DISK, RANDOM_META, START_NS, random_ios, write_recording
+from conftest import DISK, DM, RANDOM_META, START_NS, random_ios, write_recording
 
 from iolens.engines import DEVICES, arrow_schema
 from iolens.tables import BY_RELATION
@@ -104,6 +105,55 @@ def write_actors(path: Path, ios: list[dict[str, Any]], named: int = 20) -> None
         write_table(path, "actors", actor_rows(ios, step_s, named), f"{step_s}s-{number:06}.parquet")
 
 
+WAIT_CAUSES = ("undisturbed", "own", "held", "device", "unknown")
+
+
+def party(rng: random.Random) -> dict[str, Any]:
+    """One of a few processes, all others, or one that is not known."""
+    cls = rng.choice(["read", "write"])
+    if rng.random() < 0.15:
+        return {"others": 1, "name": None, "tgid": None, "cgroup": None, "class": cls, "origin": 3}
+    comm, tgid = rng.choice([("db", 7), ("db", 8), ("db", None), ("a\\xff", 9), (None, 5), (None, None)])
+    return {
+        "others": 0,
+        "name": comm,
+        "tgid": tgid,
+        "cgroup": rng.choice([41, None]),
+        "class": cls,
+        "origin": rng.choice([1, 77]),
+    }
+
+
+def of_culprit(party: dict[str, Any] | None) -> dict[str, Any]:
+    names = ("others", "name", "tgid", "cgroup", "class", "origin")
+    return {f"culprit_{name}": party[name] if party else None for name in names}
+
+
+def random_waits(seed: int, slots: int, step_s: int) -> list[dict[str, Any]]:
+    """Rows of which many have equal times, so that the order is not theirs alone."""
+    rng, rows = random.Random(seed), []
+    for slot in range(slots):
+        for dev in (DISK, DM):
+            for _ in range(6):
+                at = {"step_s": step_s, "at_ns": slot * step_s * 10**9, "dev": dev, **party(rng)}
+                worst = {"worst_done_ns": slot * step_s * 10**9 + 5, "worst_ns": 9000, "worst_undisturbed_ns": 100}
+                counts = {"ios": rng.randrange(1, 90), "delayed_ios": 1}
+                rows.append({**at, "cause": "undisturbed", **of_culprit(None), "ns": 1000, **counts, **worst})
+                for cause in rng.sample(WAIT_CAUSES[1:], 2):
+                    rows.append({**at, "cause": cause, **of_culprit(None), "ns": rng.choice([1000, 5000, 123_457])})
+                for _ in range(3):
+                    behind = {"cause": "others", **of_culprit(party(rng)), "ns": rng.choice([1000, 7000]), "ios": 3}
+                    rows.append({**at, **behind})
+    return rows
+
+
+def write_waits(path: Path, rows: list[dict[str, Any]]) -> None:
+    for step_s in (10, 600):
+        of = [row for row in rows if row["step_s"] == step_s]
+        if of:
+            write_table(path, "waits", of, f"{step_s}s-000001.parquet")
+
+
 def finding(kind: str, severity: str, device: str | None, from_ns: int) -> dict[str, Any]:
     text = {"summary": f"a {kind}", "evidence": '{"p99_us":51000.0}'}
     return {"from_ns": from_ns, "to_ns": from_ns + 5, "open": 0, "kind": kind, "severity": severity, "device": device, **text}
@@ -131,6 +181,7 @@ def make_root(root: Path, ios: int = 400) -> dict[tuple[str, int], list[dict[str
             write_recording(path, rows, meta)
             write_table(path, "rollup", rollup_rows(rows, 1) + rollup_rows(rows, 60))
             write_actors(path, rows)
+            write_waits(path, random_waits(10 * i + j, 3, 600))
             write_table(path, "findings", FINDINGS)
             if host != "b":
                 devices = [

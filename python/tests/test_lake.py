@@ -200,40 +200,6 @@ def test_recordings_come_and_go_between_questions(tmp_path: Path) -> None:
     assert lake.hosts()["recordings"].to_pylist() == [4, 5]
 
 
-def test_noise_is_charged_to_who_made_it(tmp_path: Path) -> None:
-    # Process 2 reads steadily and takes 1 ms; in seconds 3 to 5 process 1 writes much, and then 2 takes 11 ms.
-    ios = []
-    for ms in range(0, 10_000, 100):
-        loud = 3000 <= ms < 6000
-        ios.append(_io(ms, 0, 2, "victim", 11_000_000 if loud else 1_000_000))
-        ios += [_io(ms + k, 1, 1, "culprit", 9_000_000) for k in range(10) if loud]
-        ios.append(_io(ms + 50, 0, 3, "quiet", 1000))
-    write_recording(
-        tmp_path / f"host=h/start_ns={START_NS}", ios, {"devices": [{"name": "sda", "id": DISK, "kind": "request"}]}
-    )
-    rows = {r["process"]: r for r in iolens.lake(tmp_path).noisy("process").to_pylist()}
-    # 30 reads took 10 ms more; of the device time of those seconds 900 of 1010 ms (and a little) were the culprit's.
-    assert rows["culprit[1]"]["cost_s"] == pytest.approx(0.3 * 900 / 1010.01, rel=1e-3)
-    assert rows["culprit[1]"]["neighbours"] == 1
-    assert rows["quiet[3]"]["cost_s"] < 1e-4
-    assert rows["victim[2]"]["cost_s"] == 0
-    [row] = iolens.lake(tmp_path).noisy("cgroup").to_pylist()
-    assert (row["cgroup"], row["cost_s"]) == ("7", 0)
-
-
-def _io(at_ms: int, op: int, tgid: int, comm: str, device_ns: int) -> dict[str, Any]:
-    return {
-        "done_ns": (1000 + at_ms) * 1_000_000,
-        "dev": DISK,
-        "op": op,
-        "bytes": 4096,
-        "device_ns": device_ns,
-        "tgid": tgid,
-        "comm": comm,
-        "cgroup": 7,
-    }
-
-
 def _days(values: list[float], minutes: float = 1440.0) -> pa.Table:
     day_ns = 86_400 * 10**9
     return pa.Table.from_pylist(

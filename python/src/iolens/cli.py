@@ -19,6 +19,7 @@ from . import program
 from .errors import IolensError
 from .lake import Lake, lake
 from .recording import open_recording
+from .waits import GROUPS, LAKE_GROUPS
 
 _EXAMPLES = """examples:
   python -m iolens query db.iolens "select comm, count(*) from ios group by comm"
@@ -69,8 +70,12 @@ def _parser() -> argparse.ArgumentParser:
     query.add_argument("sql", help="over ios, rollup, lost, devices, ...: docs/python.md")
     of_root("hosts", "each host: recordings, time, disks, I/Os, losses", lambda a: _rows(lake(a.root).hosts()))
     of_root("capacity", "headroom of each device, and the weeks until none is left", lambda a: _rows(lake(a.root).capacity()))
-    noisy = of_root("noisy", "who costs the neighbours most I/O time", lambda a: _rows(lake(a.root).noisy(a.by)))
-    noisy.add_argument("--by", choices=["cgroup", "pod", "process"], default="cgroup")
+    noisy = of_root("noisy", "behind whom others' I/Os waited, the worst first", _noisy)
+    noisy.add_argument("--by", choices=LAKE_GROUPS, default="cgroup")
+    noisy.add_argument("--per-day", action="store_true", help="each day (UTC) by itself")
+    waits = command("waits", "whose I/O time of a recording went where, and behind whom", _waits)
+    waits.add_argument("recording", help="a recording of `iolens serve`")
+    waits.add_argument("--by", choices=GROUPS, default="process")
     findings = of_root("findings", "what the program finds on each host", lambda a: _rows(lake(a.root).findings(not a.all)))
     findings.add_argument("--all", action="store_true", help="in all recordings, not only in each host's newest")
     report = of_root("report", "the program's report on a recording or a host; as text, or as JSON", _report)
@@ -85,6 +90,14 @@ def _parser() -> argparse.ArgumentParser:
 def _rows(table: Any) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows
+
+
+def _noisy(args: argparse.Namespace) -> list[dict[str, Any]]:
+    return _rows(lake(args.root).noisy(args.by, per_day=args.per_day))
+
+
+def _waits(args: argparse.Namespace) -> list[dict[str, Any]]:
+    return _rows(open_recording(args.recording).who_waited(args.by).to_arrow_table())
 
 
 def _is_recording(path: str) -> bool:

@@ -282,3 +282,6 @@ TIMES: dict[str, str] = {
 
 # What counts as a read, a write, a discard or a flush.
 CLASS_OF_OP = "case when op = 2 then 'flush' when op = 3 then 'discard' when abs(op) % 2 = 1 then 'write' else 'read' end"
+
+# How an I/O came to be, by the number in `origin`.
+ORIGINS = ("direct", "writeback", "metadata", "unknown", "buffered-read", "readahead", "journal")

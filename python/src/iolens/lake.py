@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from . import capacity, program, questions
+from . import capacity, program, questions, waits
 from .containers import CONTAINERS
 from .display import lake_html
 from .engines import DEVICES, RAW, RAW_BUCKETS, RAW_LONG, RAW_LONG_BUCKETS, ROLLUP, DuckEngine, Engine, Files, SparkEngine
@@ -37,7 +38,7 @@ class Lake:
     The relations are the tables of the format with `host`, `start_ns`, `at_unix_ns` (absolute), `device`, `stable_id`, `model`
     and `kind` before their columns; `buckets` has the histograms of `rollup` row by row, `containers` whose each
     control group is. `actors` says who caused the I/O of each ten minutes, `actors_10s` of each ten seconds where they are
-    left; `findings` (in SQL) what was reported while it was recorded.
+    left; `waits` and `waits_10s` who waited for whom; `findings` (in SQL) what was reported while it was recorded.
     """
 
     def __init__(self, root: str, engine: str = "duckdb", spark: Any = None) -> None:
@@ -150,11 +151,21 @@ class Lake:
             raise IolensError("latency(by=device|host|model, part=total|device, q above 0 and at most 1)")
         return self._ask(questions.latency(by, part, q))
 
-    def noisy(self, by: str = "cgroup") -> pa.Table:
-        """Who costs the neighbours most I/O time: `by` is `cgroup`, `pod` or `process`."""
-        if by not in ("cgroup", "pod", "process"):
-            raise IolensError(f"by={by!r}: choose cgroup, pod or process")
-        return self._ask(questions.noisy(by))
+    def noisy(self, by: str = "cgroup", *, per_day: bool = False) -> pa.Table:
+        """Behind whom others' I/Os waited how long, summed from the table `waits`, the worst first.
+
+        `by` is `cgroup`, `pod`, `process` or `host`; `per_day` has each day (UTC) by itself.
+        """
+        if by not in waits.LAKE_GROUPS:
+            raise IolensError(f"by={by!r}: choose {', '.join(waits.LAKE_GROUPS[:-1])} or {waits.LAKE_GROUPS[-1]}")
+        without = sum("waits" not in self.files.tables[path] for _, _, path in self.files.recordings)
+        if without:
+            warnings.warn(
+                f"{without} of {len(self.files.recordings)} recordings have no table waits, which `iolens serve` writes: "
+                "what waited in them is not counted",
+                stacklevel=2,
+            )
+        return self._ask(waits.noisy(by, per_day))
 
     def capacity(self) -> pa.Table:
         """Headroom of each device at the 99th percentile of its minutes, and the weeks until none is left."""

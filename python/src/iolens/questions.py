@@ -6,7 +6,6 @@ from .tables import bucket_low_sql
 
 _MINUTE_NS = 60 * 10**9
 _DAY_NS = 86_400 * 10**9
-_SECOND_NS = 10**9
 
 # An I/O through dm, md or a loop device is counted on the disk below as well; sums over devices take disks only.
 DISKS = "coalesce(kind, 'unknown') <> 'bio' and coalesce(device, '') not like 'loop%'"
@@ -66,42 +65,3 @@ running as (
 select {key}, class, cast(max(n) as bigint) as ios,
        min(case when upto >= {q} * n then cast(low_ns + {bucket_low_sql("(bucket + 1)")} as double) end) / 2000.0 as quantile_us
 from running group by {key}, class order by {key}, class"""
-
-
-def noisy(by: str) -> str:
-    """Time that I/Os took beyond their actor's own median, charged second by second to those who used the device.
-
-    An actor's share of a second's device time is its share of the blame; its own share of its own excess costs no one else.
-    """
-    actor, names = "concat(coalesce(comm, ''), '[', cast(tgid as string), ']')", ""
-    if by == "cgroup":
-        actor = "coalesce(n.text, cast(cgroup as string))"
-        names = """left join (select host as n_host, start_ns as n_start, id, max(text) as text from names
-                   where kind = 'cgroup' group by 1, 2, 3) n
-                   on n_host = i.host and n_start = i.start_ns and n.id = i.cgroup"""
-    if by == "pod":
-        # Control groups of no pod are actors of their own.
-        actor = "coalesce(c.pod, c.pod_uid, c.path, cast(i.cgroup as string))"
-        names = "left join containers c on c.host = i.host and c.start_ns = i.start_ns and c.cgroup = i.cgroup"
-    known = "tgid" if by == "process" else "cgroup"
-    return f"""
-with used as (
-    select i.host, device, class, at_unix_ns - at_unix_ns % {_SECOND_NS} as second, {actor} as actor,
-           device_ns + coalesce(queue_ns, 0) as total_ns, device_ns
-    from ios i {names} where i.{known} is not null),
-typical as (
-    select host, device, class, actor, percentile_disc(0.5) within group (order by total_ns) as median_ns
-    from used group by host, device, class, actor),
-excess as (
-    select u.host, u.device, second, u.actor as victim, sum(greatest(total_ns - median_ns, 0)) as excess_ns
-    from used u join typical t on t.host = u.host and t.device = u.device and t.class = u.class and t.actor = u.actor
-    group by u.host, u.device, second, u.actor),
-load as (
-    select host, device, second, actor as culprit, sum(device_ns) as own_ns from used group by host, device, second, actor),
-whole as (select host, device, second, sum(own_ns) as all_ns from load group by host, device, second)
-select l.host, l.device, culprit as {by},
-       sum(case when victim <> culprit then cast(excess_ns as double) * own_ns / nullif(all_ns, 0) else 0 end) / 1e9 as cost_s,
-       count(distinct case when victim <> culprit and excess_ns > 0 then victim end) as neighbours
-from load l join whole w on w.host = l.host and w.device = l.device and w.second = l.second
-join excess e on e.host = l.host and e.device = l.device and e.second = l.second
-group by l.host, l.device, culprit order by cost_s desc, {by}"""

@@ -12,7 +12,8 @@ from typing import Any
 import duckdb
 import pyarrow.parquet as pq
 
-from . import plots, program, series
+from . import plots, program, series, waits
+from .containers import CONTAINERS
 from .display import recording_html
 from .duck import connect, empty_sql, quoted, select_sql
 from .durations import parse_ns
@@ -24,6 +25,9 @@ from .tables import BY_RELATION, TABLES, Table, io_columns_sql
 
 # Kinds of loss that are missing file-level requests, and no I/Os.
 _OF_REQUESTS = ("request-ring-full", "request-table-full", "request-unwritten")
+
+# Waits of longer stretches are answered by slots of ten minutes, as the program does it.
+_MAX_FINER_NS = 3600 * 10**9
 
 
 def open_recording(path: str | os.PathLike[str]) -> Recording:
@@ -153,6 +157,16 @@ class Recording:
         return self.table("actors_10s")
 
     @property
+    def waits(self) -> duckdb.DuckDBPyRelation:
+        """Who waited for whom in each ten minutes; rows of one slot, victim, cause and culprit add up."""
+        return self.table("waits")
+
+    @property
+    def waits_10s(self) -> duckdb.DuckDBPyRelation:
+        """The same of each ten seconds, as long as the size limit leaves them."""
+        return self.table("waits_10s")
+
+    @property
     def processes(self) -> duckdb.DuckDBPyRelation:
         """I/Os, bytes and time of each process on the devices that sums count."""
         return self._actors("process")
@@ -242,6 +256,25 @@ class Recording:
         found = self._kept(series.busy_sql(numbered, only_data=others == 0))
         self.connection.execute("drop table placed")
         return found
+
+    def who_waited(
+        self, by: str = "process", *, start: Moment | None = None, stop: Moment | None = None
+    ) -> duckdb.DuckDBPyRelation:
+        """Whose I/O time went where, and behind whom, summed from the table `waits`; those that lost most first.
+
+        `by` is `process`, `cgroup` or `pod`. Over its causes the rows of a victim add up to its I/O time. Of a window the slots
+        that meet it count whole: those of ten seconds, or of ten minutes if it is longer than an hour.
+        """
+        if by not in waits.GROUPS:
+            raise IolensError(f"by={by!r}: choose one of {', '.join(waits.GROUPS)}")
+        window = (0, self.end_ns) if start is None and stop is None else self.window_ns(start, stop)
+        relation, step_ns = self._wait_slots(window[1] - window[0])
+        # Rows that come late, and those of slots that were open when the recording began, are of the whole of it.
+        whole = window == (0, self.end_ns)
+        from_ns, to_ns = (-(2**62), 2**62) if whole else (window[0] // step_ns * step_ns, window[1])
+        self._view(BY_RELATION["ios"])
+        self._name_cgroups()
+        return self._kept(waits.who_waited(by, from_ns, to_ns, relation))
 
     def heatmap(
         self,
@@ -383,6 +416,27 @@ class Recording:
                    case when reason = 'retention' or ios is null then 'infinity'::double else greatest(ios, 0) end as ios
             from lost left join device_names n using (dev)
             where reason <> 'censored' and reason not in {_OF_REQUESTS} and ({lost_where})""")
+
+    def _wait_slots(self, length_ns: int) -> tuple[str, int]:
+        """The relation of waits that answers about so much time, and its step: as the program chooses it."""
+        for name in ("waits_10s", "waits"):
+            self._view(BY_RELATION[name])
+        finer = length_ns <= _MAX_FINER_NS and self.waits_10s.limit(1).fetchall()
+        if finer or not self.waits.limit(1).fetchall():
+            return "waits_10s", 10 * 10**9
+        return "waits", 600 * 10**9
+
+    def _name_cgroups(self) -> None:
+        """Makes `cgroup_texts`: the path of each control group, and the pod it belongs to by name, UID or path."""
+        if "cgroup_texts" in self._made:
+            return
+        for name in ("names", "actors"):
+            self._view(BY_RELATION[name])
+            self.connection.execute(f"create view raw_{name} as select '' as host, 0 as start_ns, * from {name}")
+        self.connection.execute(
+            f"create table cgroup_texts as select cgroup, path, coalesce(pod, pod_uid, path) as pod from ({CONTAINERS})"
+        )
+        self._made.add("cgroup_texts")
 
     def _numbered(self, window: tuple[int, int]) -> Window:
         """Makes `lanes`, the numbers of the labels of `chosen`, and `placed`, its I/Os with these numbers."""

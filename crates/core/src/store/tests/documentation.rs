@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::model::{Class, LossReason, Op};
+use crate::model::{Class, LossReason, Op, Origin};
 use crate::store::schema::{ColumnDef, Kind, TableDef};
 use crate::store::tables;
 
@@ -118,6 +118,9 @@ fn the_python_package_has_the_columns_of_every_table() {
     }
     text += "}\n\n# What counts as a read, a write, a discard or a flush.\n";
     writeln!(text, "CLASS_OF_OP = \"{}\"", class_in_sql()).expect("a string");
+    text += "\n# How an I/O came to be, by the number in `origin`.\nORIGINS = (";
+    let names: Vec<String> = Origin::ALL.map(|o| format!("\"{}\"", o.name())).into();
+    writeln!(text, "{})", names.join(", ")).expect("a string");
     assert_written("python/src/iolens/columns.py", &text);
 }
 
