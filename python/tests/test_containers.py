@@ -34,6 +34,13 @@ def write_lake(root: Path) -> list[dict[str, Any]]:
         expected.append(row)
     ios = [{**io, "cgroup": i % len(expected)} for i, io in enumerate(random_ios(3, 1000))]
     write_recording(root / f"host=h/start_ns={START_NS}", ios, {**RANDOM_META, "end_ns": ios[-1]["done_ns"]}, names=names)
+    rows: list[dict[str, Any]] = []
+    for row in expected:
+        # Each control group is one that another process waits for.
+        at = {"step_s": 600, "at_ns": 0, "dev": DISK, "others": 0, "name": "victim", "tgid": 7, "cgroup": None}
+        culprit = {"others": 0, "name": "p", "tgid": row["cgroup"], "cgroup": row["cgroup"], "class": "read", "origin": 0}
+        rows.append({**at, "class": "read", "origin": 0, "cause": "others", **of_culprit(culprit), "ns": 10**9, "ios": 1})
+    write_waits(next(root.glob("*/*")), rows)
     return expected
 
 
@@ -48,13 +55,6 @@ def test_every_path_is_understood_as_the_program_does(tmp_path: Path) -> None:
 
 def test_pods_are_noisy_by_their_names(tmp_path: Path) -> None:
     expected = write_lake(tmp_path)
-    rows: list[dict[str, Any]] = []
-    for row in expected:
-        # Each control group is one that another process waits for.
-        at = {"step_s": 600, "at_ns": 0, "dev": DISK, "others": 0, "name": "victim", "tgid": 7, "cgroup": None}
-        culprit = {"others": 0, "name": "p", "tgid": row["cgroup"], "cgroup": row["cgroup"], "class": "read", "origin": 0}
-        rows.append({**at, "class": "read", "origin": 0, "cause": "others", **of_culprit(culprit), "ns": 10**9, "ios": 1})
-    write_waits(next(tmp_path.glob("*/*")), rows)
     lake = iolens.lake(tmp_path)
     by_pod = {r["pod"] for r in lake.noisy(by="pod").to_pylist()}
     assert by_pod == {row["pod"] or row["path"] for row in expected}
