@@ -9,6 +9,7 @@ use iolens_recorder::SourceChoice;
 
 use super::share::ShareArgs;
 use super::source::source_choice;
+use crate::serve::ShipTarget;
 use crate::serve::http::Listen;
 use crate::units::parse_size;
 
@@ -80,6 +81,10 @@ pub struct ServePlan {
     /// Never keep more than this for --freeze-on; the oldest go first
     #[arg(long, value_name = "SIZE", value_parser = parse_freeze_keep, help = freeze_keep_help())]
     pub freeze_keep: Option<u64>,
+    /// Copy closed files of the recordings there, into a lake of all hosts: s3://BUCKET/PREFIX, with credentials, region and
+    /// endpoint of the usual variables (AWS_...), or a directory
+    #[arg(long, value_name = "TARGET", conflicts_with = "no_record")]
+    pub ship: Option<ShipTarget>,
     /// Add the metrics of another exporter to /metrics, with its names and labels, from the same counters of the kernel
     #[arg(long, value_enum, value_name = "EXPORTER")]
     pub compat: Option<Compat>,
@@ -217,6 +222,7 @@ impl ServePlan {
                 self.freeze_on
             },
             freeze_keep: self.freeze_keep.or(file.freeze_keep),
+            ship: self.ship.or(file.ship),
             compat: self.compat.or(file.compat),
             config: Some(path),
             share: ShareArgs {
@@ -365,6 +371,12 @@ mod tests {
                 .len(),
             2
         );
+        let ship = parse_config("ship = \"s3://lake/fleet\"").expect("a bucket");
+        assert_eq!(
+            ship.ship.map(|s| s.to_string()).as_deref(),
+            Some("s3://lake/fleet")
+        );
+        assert!(said("ship = \"gs://lake\"").contains("s3://BUCKET/PREFIX"));
         let muted = parse_config("mute = [\"48b69ca5edff\", \"0123456789ab\"]");
         assert_eq!(muted.expect("ids").muted.len(), 2);
         assert!(said("mute = \"backup\"").contains("a story's id"));

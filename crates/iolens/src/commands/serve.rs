@@ -61,6 +61,7 @@ pub fn run(plan: ServePlan) -> Result<u8> {
             kinds: freeze_kinds,
             keep_bytes: plan.freeze_keep.unwrap_or(DEFAULT_FREEZE_KEEP),
         },
+        ship: plan.ship,
         http: http::Options {
             socket: match (&plan.listen, plan.no_record) {
                 (None, false) => usual_socket(),

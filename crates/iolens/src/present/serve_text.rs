@@ -31,6 +31,35 @@ pub fn started(source: &Source, limits: &[String], root: &Path, keep_bytes: u64)
     out
 }
 
+/// Where closed files are copied to.
+pub fn ships_to(target: &str) -> String {
+    format!(
+        "iolens: shipping what is closed to {}\n",
+        escape::terminal(target)
+    )
+}
+
+/// Shipping to `target` fails: once, until it works again.
+pub fn ship_fails(target: &str, why: &str) -> String {
+    let line = format!("--ship {target}: {why}; it is tried again and again");
+    format!("iolens: {}\n", escape::terminal(&line))
+}
+
+/// It works again.
+pub fn ship_works(target: &str) -> String {
+    format!("iolens: --ship {}: works again\n", escape::terminal(target))
+}
+
+/// What `/healthz` says of it.
+pub fn ship_degraded(seconds: u64, waiting: u64) -> String {
+    format!("shipping has failed for {seconds} s (standard error says why); {waiting} files wait")
+}
+
+/// What `/healthz` says of files that the target will never have.
+pub fn ship_dropped(files: u64) -> String {
+    format!("{files} files were removed by the size limit, or unreadable, before they were shipped")
+}
+
 /// Where it can be asked.
 pub fn listening(places: &[impl std::fmt::Display]) -> String {
     let mut out = String::new();

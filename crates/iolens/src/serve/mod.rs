@@ -11,6 +11,7 @@ mod log;
 mod meter;
 mod restrict;
 mod rotation;
+mod ship;
 mod snapshots;
 mod space;
 mod stretch;
@@ -45,6 +46,8 @@ use log::EventLog;
 pub use log::LogFormat;
 use meter::Meter;
 use rotation::{Rotation, Turn};
+pub use ship::ShipTarget;
+use ship::{Shipper, Shipping};
 use snapshots::{Keeper, Snapshots};
 use space::Space;
 use supervisor::Supervisor;
@@ -73,6 +76,8 @@ pub struct Service {
     pub log: LogFormat,
     /// Which findings are kept with the minutes around them.
     pub freeze: FreezeOptions,
+    /// Where closed files are copied to.
+    pub ship: Option<ShipTarget>,
 }
 
 /// Without a recorder nothing else asks for signals.
@@ -118,6 +123,7 @@ impl Service {
             serve_text::how_to_see_names(&self.link_command(place))
         })?;
         let link = listener.link();
+        let shipper = self.ship(&health)?;
         self.space()
             .make_room(None)
             .context("no room can be made in the recording root")?;
@@ -146,6 +152,9 @@ impl Service {
             ),
             serve_text::listening(&server.places)
         );
+        if let Some(target) = &self.ship {
+            eprint!("{}", serve_text::ships_to(&target.to_string()));
+        }
         if let (Some(link), Some(place)) = (link, server.places.first())
             && !self.http.public_names
         {
@@ -225,7 +234,21 @@ impl Service {
                 "iolens: ended before copies and sums were whole; the next start goes on with them"
             );
         }
+        if let Some(shipper) = shipper {
+            shipper.end(stop + STOP_GRACE);
+        }
         Ok(())
+    }
+
+    /// Starts to ship, if that is wanted: before room is made, as what goes then may not be shipped yet, and before this thread
+    /// gives up writing where the other one has to.
+    fn ship(&self, health: &Health) -> Result<Option<Shipper>> {
+        let Some(target) = &self.ship else {
+            return Ok(None);
+        };
+        let shipping = Shipping::open(target, &self.root, self.access)?;
+        health.ships(shipping.status());
+        shipping.start().map(Some)
     }
 
     /// Starts what looks at the recording while it grows, and gives the server its ends.

@@ -92,6 +92,27 @@ pub fn restrict_to_commands() -> Result<()> {
     Ok(())
 }
 
+/// For a thread that copies recordings: it has no capabilities, starts no program, and writes below `directories` only.
+///
+/// # Errors
+/// As those of [`restrict`].
+pub fn restrict_to_shipping(directories: &[&Path]) -> Result<()> {
+    set_no_new_privs(true).context("no_new_privs cannot be set")?;
+    drop_capabilities(CapabilitySet::empty())?;
+    let write = AccessFs::from_write(LANDLOCK);
+    let mut ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(write)?
+        .create()?;
+    for directory in directories {
+        ruleset = ruleset.add_rule(PathBeneath::new(PathFd::new(directory)?, write))?;
+    }
+    // What the kernel does not have is missing for the recorder, too, and is said there.
+    ruleset.restrict_self()?;
+    drop(allow_only(Role::Shipper));
+    Ok(())
+}
+
 /// For a thread that removes a file in `directory` and does nothing else: it may remove files there, and write nowhere.
 ///
 /// # Errors

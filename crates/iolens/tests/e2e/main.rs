@@ -33,6 +33,7 @@ mod serve;
 mod serve_faults;
 mod serve_http;
 mod serve_process;
+mod ship;
 mod space;
 mod stacked;
 mod streams;

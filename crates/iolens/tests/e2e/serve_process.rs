@@ -44,6 +44,8 @@ fn of_threads(child: &Child, key: &str) -> Vec<(String, String)> {
 }
 
 fn start(root: &Path, device: &LoopDevice, socket: &Path) -> Child {
+    let lake = socket.with_extension("lake");
+    std::fs::create_dir_all(&lake).unwrap();
     // As systemd does: the process that is to say that it lives is known by its number.
     Command::new("sh")
         .args([
@@ -64,8 +66,10 @@ fn start(root: &Path, device: &LoopDevice, socket: &Path) -> Child {
             "ebpf",
             "--on-finding",
             "true",
-            "--listen",
+            "--ship",
         ])
+        .arg(lake)
+        .arg("--listen")
         .arg(format!("unix:{}.http", socket.display()))
         .env("NOTIFY_SOCKET", socket)
         .env("WATCHDOG_USEC", "300000")
@@ -81,15 +85,22 @@ fn privileges_to_spare(service: &Child) -> Vec<String> {
     // CAP_DAC_READ_SEARCH 2, CAP_SYS_NICE 23, CAP_BPF 39
     let recorders: u64 = 1 << 2 | 1 << 23 | 1 << 39;
     let threads = of_threads(service, "CapPrm:");
-    for name in ["iolens-http", "iolens-command", "iolens-writer"] {
+    for name in [
+        "iolens-http",
+        "iolens-command",
+        "iolens-ship",
+        "iolens-writer",
+    ] {
         if !threads.iter().any(|(n, _)| n.starts_with(name)) {
             spare.push(format!("{name} is missing"));
         }
     }
     for (name, held) in threads {
         let held = u64::from_str_radix(&held, 16).unwrap();
-        let answers = name.starts_with("iolens-http") || name == "iolens-command";
-        let needed = if answers { 0 } else { recorders };
+        let is_beside = |n: &str| {
+            n.starts_with("iolens-http") || ["iolens-command", "iolens-ship"].contains(&n)
+        };
+        let needed = if is_beside(&name) { 0 } else { recorders };
         if held & !needed != 0 {
             spare.push(format!("{name}: capabilities {held:x}"));
         }

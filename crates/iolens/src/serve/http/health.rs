@@ -16,6 +16,7 @@ use super::places::Kind;
 use super::{App, api};
 use crate::engine::note::Note;
 use crate::present::query_text::{self, Spelling};
+use crate::serve::ship::{ShipStatus, ShipTotals};
 
 /// What `/healthz` is.
 pub static ENDPOINT: Endpoint = Endpoint {
@@ -67,6 +68,8 @@ struct HealthState {
     losses: LossCounts,
     /// What was found damaged of what is stored, in the order of its text.
     damaged: BTreeSet<String>,
+    /// How copying elsewhere is doing, where it was asked for.
+    shipping: Option<Arc<ShipStatus>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -177,6 +180,16 @@ impl Health {
         }
     }
 
+    /// The recordings are shipped.
+    pub fn ships(&self, status: Arc<ShipStatus>) {
+        self.state().shipping = Some(status);
+    }
+
+    /// How that is doing.
+    pub fn shipping(&self) -> Option<ShipTotals> {
+        self.state().shipping.as_ref().map(|s| s.totals())
+    }
+
     /// What the recording misses so far, by reason.
     pub fn losses(&self) -> LossCounts {
         self.state().losses
@@ -230,6 +243,9 @@ impl Health {
                 "{} damages in what is stored: damaged lists them",
                 damaged.len()
             ));
+        }
+        if let Some(shipping) = &state.shipping {
+            degraded.extend(shipping.totals().degraded(now));
         }
         let recording = state.source.is_some();
         let known = |n| recording.then_some(n);

@@ -12,7 +12,7 @@ use iolens_core::analysis::stories::StoryKind;
 use iolens_core::analysis::waits::TimeOwner;
 use iolens_core::model::{Class, ClassCounters, DevId, LossReason};
 use iolens_observe::counters::{DiskRow, DiskstatsReader, Root};
-use iolens_observe::topology::own_cost;
+use iolens_observe::topology::{own_cost, wall_clock_ns};
 use iolens_recorder::LossCounts;
 
 use super::App;
@@ -23,6 +23,7 @@ use super::places;
 use super::problem::Problem;
 use crate::present::exposition::{Exposition, ExpositionWriter, Kind};
 use crate::serve::meter::{ClassTotals, Times, Totals};
+use crate::serve::ship::ShipTotals;
 use crate::serve::watcher::StorySeconds;
 
 /// What `/metrics` is.
@@ -121,6 +122,9 @@ fn own(app: &App, writer: &mut ExpositionWriter<'_>) {
         "Damages found in what is stored; /healthz lists them.",
     );
     writer.sample("iolens_damaged_files", &[], health.damaged.len() as f64);
+    if let Some(totals) = app.health.shipping() {
+        shipping(&totals, wall_clock_ns(), writer);
+    }
     let cost = own_cost();
     writer.family(
         "iolens_cpu_seconds_total",
@@ -138,6 +142,63 @@ fn own(app: &App, writer: &mut ExpositionWriter<'_>) {
     cost.max_rss_bytes
         .into_iter()
         .for_each(|b| writer.sample("iolens_max_rss_bytes", &[], b as f64));
+}
+
+fn shipping(totals: &ShipTotals, now_unix_ns: i64, writer: &mut ExpositionWriter<'_>) {
+    let (counter, gauge) = (Kind::Counter, Kind::Gauge);
+    for (name, kind, help, value) in [
+        (
+            "iolens_ship_files_total",
+            counter,
+            "Files that were copied to the target of --ship.",
+            totals.sent.files as f64,
+        ),
+        (
+            "iolens_ship_bytes_total",
+            counter,
+            "Their bytes.",
+            totals.sent.bytes as f64,
+        ),
+        (
+            "iolens_ship_failures_total",
+            counter,
+            "Attempts to ship that failed; each is made again.",
+            totals.failures as f64,
+        ),
+        (
+            "iolens_ship_dropped_files_total",
+            counter,
+            "Files that were removed here, or unreadable, before they were shipped.",
+            totals.dropped.files as f64,
+        ),
+        (
+            "iolens_ship_dropped_bytes_total",
+            counter,
+            "Their bytes.",
+            totals.dropped.bytes as f64,
+        ),
+        (
+            "iolens_ship_waiting_files",
+            gauge,
+            "Closed files that are not shipped yet.",
+            totals.waiting.files as f64,
+        ),
+        (
+            "iolens_ship_waiting_bytes",
+            gauge,
+            "Their bytes.",
+            totals.waiting.bytes as f64,
+        ),
+        (
+            "iolens_ship_lag_seconds",
+            gauge,
+            "Age of the oldest of them; 0 where none waits.",
+            totals.lag_s(now_unix_ns),
+        ),
+    ] {
+        writer.family(name, kind, help);
+        writer.sample(name, &[], value);
+    }
 }
 
 /// A name for each device: of two with one name the second has its number.

@@ -18,6 +18,8 @@ pub enum Role {
     Recorder,
     /// Answers requests.
     Reader,
+    /// Copies recordings elsewhere.
+    Shipper,
     /// Starts the commands of findings, which are allowed what it is allowed.
     Commands,
 }
@@ -46,8 +48,16 @@ pub fn allow_only(role: Role) -> Result<()> {
 
 fn lists(role: Role) -> &'static [&'static [i64]] {
     match role {
-        Role::Recorder => &[COMMON, LEGACY, PROGRAMS, LEGACY_PROGRAMS, RECORDER],
+        Role::Recorder => &[
+            COMMON,
+            LEGACY,
+            PROGRAMS,
+            LEGACY_PROGRAMS,
+            OWN_FILES,
+            RECORDER,
+        ],
         Role::Reader => &[COMMON, LEGACY],
+        Role::Shipper => &[COMMON, LEGACY, OWN_FILES],
         Role::Commands => &[COMMON, LEGACY, PROGRAMS, LEGACY_PROGRAMS],
     }
 }
@@ -320,13 +330,13 @@ const LEGACY_PROGRAMS: &[i64] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const LEGACY_PROGRAMS: &[i64] = &[];
 
-/// What only recording needs: maps and rings of the probes, names of files by their handle, and the group and mode of
-/// files that it has just made (open files, never names).
+/// The group and mode of files that it has just made (open files, never names).
+const OWN_FILES: &[i64] = &[libc::SYS_fchmod, libc::SYS_fchown];
+
+/// What only recording needs: maps and rings of the probes, names of files by their handle.
 const RECORDER: &[i64] = &[
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_open_by_handle_at,
     libc::SYS_name_to_handle_at,
-    libc::SYS_fchmod,
-    libc::SYS_fchown,
 ];

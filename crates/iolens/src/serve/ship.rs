@@ -1,0 +1,345 @@
+//! `--ship`: closed files of the recordings are copied to a directory or a bucket, on a thread of its own.
+//!
+//! The recorder knows nothing of it: what is to be sent is found in the root, what was removed before it was sent is counted.
+//! [`backlog`] says what comes next, [`target`] puts it there.
+
+mod backlog;
+mod target;
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use iolens_core::private::{Access, PrivateDir};
+use iolens_observe::topology::{lower_this_thread, wall_clock_ns};
+use serde::{Deserialize, Serialize};
+
+use super::restrict::restrict_to_shipping;
+use crate::present::{escape, serve_text};
+use backlog::{Backlog, FileSum, UnsentFile};
+use target::Destination;
+pub use target::ShipTarget;
+
+/// In the recording root: what is whole at the target.
+const STATE_DIRECTORY: &str = "shipped";
+const STATE: &str = "done.json";
+/// The root is looked at this often.
+const LOOK_PERIOD: Duration = Duration::from_secs(2);
+/// It is looked at anew after so much sending, too: what is removed meanwhile was known before.
+const PASS_TIME: Duration = Duration::from_secs(10);
+/// What failed is tried again after a second, then after twice as long each time, at most after this.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LAST_RETRY: Duration = Duration::from_secs(300);
+/// A file is in memory while it is sent. Those of a recorder have at most a tenth of this.
+const MAX_FILE_BYTES: u64 = 256 << 20;
+/// What was lost for the target is worth a look for so long.
+const DROPPED_MATTERS: Duration = Duration::from_secs(3600);
+
+/// How shipping is doing.
+#[derive(Debug, Default)]
+pub struct ShipStatus(Mutex<ShipTotals>);
+
+/// Sums since the start, and what waits.
+#[derive(Debug, Clone, Default)]
+pub struct ShipTotals {
+    /// Files at the target.
+    pub sent: FileSum,
+    /// Attempts that failed.
+    pub failures: u64,
+    /// Removed by the size limit, or unreadable, before they were sent.
+    pub dropped: FileSum,
+    /// To be sent.
+    pub waiting: FileSum,
+    /// Wall clock at which the oldest of these was written.
+    pub waiting_since_unix_ns: Option<i64>,
+    failing_since: Option<Instant>,
+    dropped_at: Option<Instant>,
+}
+
+impl ShipTotals {
+    /// How far the target is behind, in seconds.
+    pub fn lag_s(&self, now_unix_ns: i64) -> f64 {
+        let since = self.waiting_since_unix_ns.unwrap_or(now_unix_ns);
+        (now_unix_ns - since).max(0) as f64 / 1e9
+    }
+
+    /// What is missing or late at the target, a line each. Without the target's own words: they can hold what not everybody
+    /// should read.
+    pub fn degraded(&self, now: Instant) -> Vec<String> {
+        let mut lines = Vec::new();
+        if let Some(since) = self.failing_since {
+            let seconds = now.saturating_duration_since(since).as_secs();
+            lines.push(serve_text::ship_degraded(seconds, self.waiting.files));
+        }
+        let is_recent = |at: Instant| now.saturating_duration_since(at) < DROPPED_MATTERS;
+        if self.dropped_at.is_some_and(is_recent) {
+            lines.push(serve_text::ship_dropped(self.dropped.files));
+        }
+        lines
+    }
+
+    fn dropped(&mut self, sum: FileSum) {
+        if sum.files > 0 {
+            self.dropped.files += sum.files;
+            self.dropped.bytes += sum.bytes;
+            self.dropped_at = Some(Instant::now());
+        }
+    }
+}
+
+impl ShipStatus {
+    /// Now.
+    pub fn totals(&self) -> ShipTotals {
+        self.state().clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, ShipTotals> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is kept of one run for the next.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct ShippedState {
+    target: String,
+    done: BTreeMap<String, i64>,
+}
+
+/// A root and where it goes, before anything is sent.
+#[derive(Debug)]
+pub struct Shipping {
+    name: String,
+    root: PathBuf,
+    destination: Destination,
+    state: PrivateDir,
+    backlog: Backlog,
+    status: Arc<ShipStatus>,
+}
+
+/// The thread that ships.
+#[derive(Debug)]
+pub struct Shipper {
+    stop: SyncSender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Shipping {
+    /// Looks at root and target. What the size limit removes from now on is counted if it was not sent.
+    ///
+    /// # Errors
+    /// The target makes no sense, or the root cannot be written.
+    pub fn open(target: &ShipTarget, root: &Path, access: Access) -> Result<Shipping> {
+        let destination = Destination::open(target, root, access)?;
+        PrivateDir::open_own(root, access)?.make_dir(STATE_DIRECTORY)?;
+        let state = PrivateDir::open_own(&root.join(STATE_DIRECTORY), access)?;
+        let name = target.to_string();
+        let known: ShippedState = std::fs::read(state.path().join(STATE))
+            .ok()
+            .and_then(|text| serde_json::from_slice(&text).ok())
+            .unwrap_or_default();
+        // Of another target nothing is known; what is there is asked of this one.
+        let done = if known.target == name {
+            known.done
+        } else {
+            BTreeMap::new()
+        };
+        let mut shipping = Shipping {
+            name,
+            root: root.to_owned(),
+            destination,
+            state,
+            backlog: Backlog::new(root, done),
+            status: Arc::default(),
+        };
+        shipping.look()?;
+        Ok(shipping)
+    }
+
+    /// How it is doing.
+    pub fn status(&self) -> Arc<ShipStatus> {
+        Arc::clone(&self.status)
+    }
+
+    /// Starts the thread; it may write to its directories only.
+    ///
+    /// # Errors
+    /// No thread could be started.
+    pub fn start(mut self) -> Result<Shipper> {
+        let (stop, stopped) = sync_channel(1);
+        let work = move || {
+            lower_this_thread();
+            let state = self.state.path().to_owned();
+            let directories = [Some(&*state), self.destination.directory()];
+            let directories: Vec<&Path> = directories.into_iter().flatten().collect();
+            if let Err(e) = restrict_to_shipping(&directories) {
+                eprintln!("iolens: the thread that ships keeps its privileges: {e:#}");
+            }
+            self.run(&stopped);
+        };
+        let thread = std::thread::Builder::new()
+            .name("iolens-ship".to_owned())
+            .spawn(work)
+            .context("the thread that ships could not be started")?;
+        Ok(Shipper { stop, thread })
+    }
+
+    fn run(&mut self, stopped: &Receiver<()>) {
+        let mut retry: Option<Duration> = None;
+        let mut is_last = false;
+        loop {
+            let until = (!is_last).then(|| Instant::now() + PASS_TIME);
+            let wait = match self.pass(stopped, until) {
+                Ok(Passed::Stopped) => {
+                    is_last = true;
+                    continue;
+                }
+                Ok(passed) => {
+                    if retry.take().is_some() {
+                        self.status.state().failing_since = None;
+                        eprint!("{}", serve_text::ship_works(&self.name));
+                    }
+                    match passed {
+                        Passed::All => LOOK_PERIOD,
+                        _ => Duration::ZERO,
+                    }
+                }
+                Err(e) => {
+                    let wait = retry.map_or(FIRST_RETRY, |last| (2 * last).min(LAST_RETRY));
+                    if retry.replace(wait).is_none() {
+                        let why = format!("{e:#}");
+                        eprint!("{}", serve_text::ship_fails(&self.name, &why));
+                    }
+                    let mut state = self.status.state();
+                    state.failures += 1;
+                    state.failing_since.get_or_insert_with(Instant::now);
+                    wait
+                }
+            };
+            if is_last {
+                return;
+            }
+            match stopped.recv_timeout(wait) {
+                Err(RecvTimeoutError::Timeout) => {}
+                // What fails is left for the next start.
+                _ if retry.is_some() => return,
+                _ => is_last = true,
+            }
+        }
+    }
+
+    fn look(&mut self) -> Result<()> {
+        let dropped = self.backlog.look(wall_clock_ns())?;
+        self.note_waiting();
+        self.status.state().dropped(dropped);
+        Ok(())
+    }
+
+    fn note_waiting(&self) {
+        let (waiting, since) = self.backlog.waiting();
+        let mut state = self.status.state();
+        (state.waiting, state.waiting_since_unix_ns) = (waiting, since);
+    }
+
+    /// Sends what there is, until a time or until it is told to stop.
+    fn pass(&mut self, stopped: &Receiver<()>, until: Option<Instant>) -> Result<Passed> {
+        self.look()?;
+        let passed = loop {
+            if let Some(until) = until {
+                // Without its sender the service is gone.
+                if stopped.try_recv() != Err(std::sync::mpsc::TryRecvError::Empty) {
+                    break Passed::Stopped;
+                }
+                if Instant::now() >= until {
+                    break Passed::Part;
+                }
+            }
+            if let Some(recording) = self.backlog.next_unknown().map(str::to_owned) {
+                let there = self.destination.files(&recording)?;
+                self.backlog.known(&recording, &there);
+                continue;
+            }
+            let Some(file) = self.backlog.next_unsent() else {
+                break Passed::All;
+            };
+            self.send(&file)?;
+        };
+        self.note_waiting();
+        if self.backlog.settle() {
+            self.remember()?;
+        }
+        Ok(passed)
+    }
+
+    fn send(&mut self, file: &UnsentFile) -> Result<()> {
+        let name = format!("{}/{}", file.recording, file.name);
+        let read = match file.stamp.bytes {
+            n if n > MAX_FILE_BYTES => Err(ErrorKind::FileTooLarge.into()),
+            _ => std::fs::read(self.root.join(&name)),
+        };
+        let bytes = match read {
+            // It is looked for anew; what is gone by then is counted.
+            Err(e) if e.kind() == ErrorKind::NotFound => return self.look(),
+            Err(e) => {
+                // Another file may do.
+                eprintln!("iolens: {}: not shipped: {e}", escape::terminal(&name));
+                self.backlog.sent(file);
+                let (files, bytes) = (1, file.stamp.bytes);
+                self.status.state().dropped(FileSum { files, bytes });
+                return Ok(());
+            }
+            Ok(bytes) => bytes,
+        };
+        let sent = bytes.len() as u64;
+        self.destination
+            .put(&name, bytes)
+            .with_context(|| name.clone())?;
+        self.backlog.sent(file);
+        let mut state = self.status.state();
+        state.sent.files += 1;
+        state.sent.bytes += sent;
+        state.waiting.files = state.waiting.files.saturating_sub(1);
+        state.waiting.bytes = state.waiting.bytes.saturating_sub(sent);
+        Ok(())
+    }
+
+    /// Keeps what is whole at the target for the next start.
+    fn remember(&self) -> Result<()> {
+        let state = ShippedState {
+            target: self.name.clone(),
+            done: self.backlog.done().clone(),
+        };
+        let text = serde_json::to_vec(&state)?;
+        let written = self.state.write_atomically(STATE, &text);
+        written.with_context(|| format!("{}/{STATE}", self.state.path().display()))
+    }
+}
+
+/// Why a pass has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Passed {
+    /// All is sent.
+    All,
+    /// Its time is over.
+    Part,
+    /// The service ends.
+    Stopped,
+}
+
+impl Shipper {
+    /// Sends what is closed now until `deadline`; the next start goes on with the rest.
+    pub fn end(self, deadline: Instant) {
+        // Gone if it has panicked, which has been reported.
+        let _ = self.stop.try_send(());
+        while !self.thread.is_finished() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
