@@ -3,7 +3,8 @@
 
     test.py target/package
 
-The manifest is held against the API's schema, its flags against the program's help. The image is built from the Containerfile
+The manifests, as they are and as kubectl's Kustomize makes them with all components, are held against the API's schema, their flags
+against the program's help. The image is built from the Containerfile
 and started by an OCI runtime with what the manifest says: user, capabilities, no new privileges, read-only root, seccomp, host
 directories. As with containerd and CRI-O there are no ambient capabilities. It has to record real I/O and be healthy. What the
 machine lacks is skipped with a message.
@@ -26,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-MANIFEST = HERE.parent / "kubernetes/daemonset.yaml"
+KUBERNETES = HERE.parent / "kubernetes"
 # Whole, as of containers-common: conditions on capabilities are resolved here.
 SECCOMP = Path("/usr/share/containers/seccomp.json")
 LOAD = 8 << 20
@@ -52,18 +53,56 @@ def check(holds: bool, what: str) -> None:
         raise SystemExit(f"FAIL: container: {what}")
 
 
-def load_manifest() -> dict[str, dict[str, Any]]:
-    """Its objects by kind, held against the API's schema."""
+def valid(text: str, what: str) -> dict[str, dict[str, Any]]:
+    """The objects of a manifest by kind, held against the API's schema, which has none for those of operators."""
     try:
         import kubernetes_validate
         import yaml
     except ImportError:
         skip("kubernetes-validate and pyyaml are missing: run it with the environment of make container-test")
-    documents = list(yaml.safe_load_all(MANIFEST.read_text()))
-    for document in documents:
+    documents = list(yaml.safe_load_all(text))
+    known = [document for document in documents if "monitoring.coreos.com" not in document["apiVersion"]]
+    for document in known:
         kubernetes_validate.validate(document, kubernetes_validate.latest_version(), strict=True)
-    print(f"manifest: {len(documents)} objects are valid for Kubernetes {kubernetes_validate.latest_version()}")
+    print(f"{what}: {len(known)} objects are valid for Kubernetes {kubernetes_validate.latest_version()}")
     return {document["kind"]: document for document in documents}
+
+
+def load_manifest() -> dict[str, dict[str, Any]]:
+    """The objects of the files as they are."""
+    return valid("\n---\n".join((KUBERNETES / name).read_text() for name in ("daemonset.yaml", "priority.yaml")), "manifest")
+
+
+def check_kustomize(work: Path, program: Path) -> None:
+    """The base, and an overlay as a user writes it, with every component."""
+    if shutil.which("kubectl") is None:
+        print("SKIP: container: kubectl is missing: no Kustomize")
+        return
+    overlay = work / "overlay"
+    overlay.mkdir()
+    shutil.copytree(KUBERNETES, overlay / "base")
+    components = sorted(p.parent.name for p in KUBERNETES.glob("*/kustomization.yaml"))
+    lines = ["resources: [base]", f"components: [{', '.join(f'base/{name}' for name in components)}]"]
+    (overlay / "kustomization.yaml").write_text("\n".join(lines))
+    for directory in (overlay / "base", overlay):
+        objects = valid(run("kubectl", "kustomize", directory), f"Kustomize ({directory.name})")
+        pod = objects["DaemonSet"]["spec"]["template"]["spec"]
+        container = check_pod(pod, program)
+        check(re.search("@sha256:[0-9a-f]{64}$", container["image"]) is not None, f"{container['image']} is no digest")
+        check(pod["priorityClassName"] == objects["PriorityClass"]["metadata"]["name"], "there is no such priority class")
+    monitor = objects["PodMonitor"]["spec"]
+    (endpoint,) = monitor["podMetricsEndpoints"]
+    labels = objects["DaemonSet"]["spec"]["template"]["metadata"]["labels"]
+    check(monitor["selector"]["matchLabels"].items() <= labels.items(), "the PodMonitor chooses other pods")
+    check(endpoint["port"] in {port["name"] for port in container["ports"]}, "the PodMonitor scrapes another port")
+    secrets = {v["name"]: v["secret"]["secretName"] for v in pod["volumes"] if "secret" in v}
+    (mount,) = (m["mountPath"] for m in container["volumeMounts"] if m["name"] in secrets)
+    given = endpoint["authorization"]["credentials"]
+    check(secrets["token"] == given["name"], "the PodMonitor shows another token")
+    check(f"--token-file={mount}/{given['key']}" in container["args"], "the token is read elsewhere")
+    (ship,) = (word.split("=", 1)[1] for word in container["args"] if word.startswith("--ship="))
+    check(ship.startswith("s3://"), f"--ship={ship}")
+    print(f"Kustomize: with {', '.join(components)} the objects fit each other")
 
 
 def check_pod(pod: dict[str, Any], program: Path) -> dict[str, Any]:
@@ -73,17 +112,17 @@ def check_pod(pod: dict[str, Any], program: Path) -> dict[str, Any]:
     for each in [*pod["initContainers"], container]:
         check({m["name"] for m in each["volumeMounts"]} <= volumes, f"{each['name']} mounts a volume that there is not")
     version = run(program, "--version").split()[-1]
-    check(container["image"].endswith(f"/iolens:{version}"), f"the image is {container['image']}, the program {version}")
+    check(container["image"].endswith(f"/iolens:{version}") or "/iolens@" in container["image"], f"the image is {container['image']}, the program {version}")
     helped = run(program, container["args"][0], "--help")
     for word in container["args"][1:]:
         flag = word.split("=")[0]
         check(re.search(rf"(?<![\w-]){flag}(?![\w-])", helped) is not None, f"{flag} is no flag of iolens {container['args'][0]}")
     listen = next(w.split("=")[1] for w in container["args"] if w.startswith("--listen="))
     (port,) = container["ports"]
-    check(listen == f"{port['hostIP']}:{port['containerPort']}", "the port is not the one of --listen")
+    check(listen == f"{port.get('hostIP', '0.0.0.0')}:{port['containerPort']}", "the port is not the one of --listen")
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         target = container[probe].get("httpGet") or container[probe]["tcpSocket"]
-        check((target["host"], target["port"]) == (port["hostIP"], port["name"]), f"{probe} asks elsewhere")
+        check((target.get("host"), target["port"]) == (port.get("hostIP"), port["name"]), f"{probe} asks elsewhere")
     print(f"manifest: flags and probes are the program's; it listens on {listen}")
     return container
 
@@ -251,6 +290,7 @@ def main() -> None:
         program = next((work / "archive").glob("*/bin/iolens"))
         pod = load_manifest()["DaemonSet"]["spec"]["template"]["spec"]
         container = check_pod(pod, program)
+        check_kustomize(work, program)
         for tool in ("podman", "runc", "getcap", "losetup"):
             if shutil.which(tool) is None or os.geteuid() != 0:
                 skip(f"{tool}, as root, is needed to build the image and to run it")
