@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """How long the questions to a lake take: makes rollups of many hosts and days, and asks them of DuckDB or Spark.
 
-    bench/lake.py DIR --hosts 1000 --days 30 [--links] [--engine spark [--master spark://HOST:PORT]] [hosts|latency|capacity...]
+    bench/lake.py DIR --hosts 1000 --days 30 [--links] [--compacted] [--engine spark [--master spark://HOST:PORT]] [hosts|latency|capacity...]
 
 A host has one disk, and a recording for each day, as `iolens serve` makes them: rows of a minute and of an hour for `all`, `read`
 and `write`, with histograms. The newest of each host goes on: it has no hours. The files of eight hosts differ, the others are
-copies of them, or with --links hard links. DIR is used as it is if it holds a lake. Spark is by default a standalone cluster of one
+copies of them, or with --links hard links. With --compacted the eight are compacted, which is timed, and what comes of it is copied
+or linked as well. DIR is used as it is if it holds a lake. Spark is by default a standalone cluster of one
 master and two workers, started here, of a core each; CPU time is that of all processes, and of a master elsewhere not known.
 """
 
@@ -29,6 +30,7 @@ import pyarrow.compute as pc  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 
 import iolens  # noqa: E402
+from iolens.compact import compact  # noqa: E402
 
 DAY_NS = 86_400 * 10**9
 START_NS = 1_792_800_000_000_000_000 // DAY_NS * DAY_NS
@@ -102,16 +104,32 @@ def table(name: str, step_s: int, ios: np.ndarray, columns: dict[str, np.ndarray
     )
 
 
-def make(root: Path, hosts_: int, days: int, links: bool) -> None:
+def compacted(root: Path) -> None:
+    """Compacts what is there, and says how fast."""
+    # These were not written just now.
+    for path in root.glob("host=*/start_ns=*/**/"):
+        os.utime(path, (0, 0))
+    begin, cpu = time.monotonic(), cpu_s()
+    done = compact(root, workers=os.cpu_count() or 1)
+    took, cpu = time.monotonic() - begin, cpu_s() - cpu
+    size = sum(d.bytes_before for d in done) / 1e6
+    files = f"{sum(d.files_before for d in done)} files to {sum(d.files for d in done)}"
+    print(f"compact    {size:.0f} MB, {files}: {took:.2f} s, {cpu:.2f} s of CPU, {size / cpu:.1f} MB/s of CPU", flush=True)
+
+
+def make(root: Path, hosts_: int, days: int, links: bool, is_compacted: bool) -> None:
     rng = np.random.default_rng(1)
     devices = pa.table({"dev": pa.array([8 << 20], pa.int32()), "name": ["sda"], "kind": ["request"], "stable_id": ["wwn"], "model": ["M"]})
     put: Callable[..., Any] = os.link if links else shutil.copyfile
     for host in range(hosts_):
+        if is_compacted and host == DIFFERENT:
+            compacted(root)
         for day in range(days):
             to = root / f"host=h{host:04}" / f"start_ns={START_NS + day * DAY_NS}"
             (to / "rollup").mkdir(parents=True)
             start_ns = START_NS + day * DAY_NS
-            meta = {"schema_version": 1, "source": "ebpf", "start_unix_ns": start_ns, "end_ns": DAY_NS, "host": f"h{host:04}"}
+            end_ns = DAY_NS if day < days - 1 else None
+            meta = {"schema_version": 1, "source": "ebpf", "start_unix_ns": start_ns, "end_ns": end_ns, "host": f"h{host:04}"}
             (to / "meta.json").write_text(json.dumps({**meta, "devices": [DISK]}))
             (to / "devices").mkdir()
             if host < DIFFERENT:
@@ -124,6 +142,11 @@ def make(root: Path, hosts_: int, days: int, links: bool) -> None:
                 source = root / f"host=h{host % DIFFERENT:04}" / to.name
                 for file in source.glob("*/*.parquet"):
                     put(file, to / file.relative_to(source))
+        if is_compacted and host >= DIFFERENT:
+            made = root / f"compacted/host=h{host % DIFFERENT:04}"
+            shutil.copytree(made, root / f"compacted/host=h{host:04}", copy_function=put)
+    if is_compacted and hosts_ <= DIFFERENT:
+        compacted(root)
 
 
 def cpu_s() -> float:
@@ -166,12 +189,13 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, default=100)
     parser.add_argument("--days", type=int, default=30)
     parser.add_argument("--links", action="store_true")
+    parser.add_argument("--compacted", action="store_true")
     parser.add_argument("--engine", choices=["duckdb", "spark"], default="duckdb")
     parser.add_argument("--master")
     parser.add_argument("--memory", default="2g", help="of each Spark worker, and of the driver")
     args = parser.parse_intermixed_args()
     if not args.root.exists():
-        make(args.root, args.hosts, args.days, args.links)
+        make(args.root, args.hosts, args.days, args.links, args.compacted)
     size = sum(f.stat().st_size for f in args.root.glob("host=*/*/rollup/*"))
     with session(args.engine, args.master, args.memory) as spark:
         begin, cpu = time.monotonic(), cpu_s()

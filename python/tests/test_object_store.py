@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from lakes import make_ended, make_root
 
 import iolens
 from iolens.cli import main
+from iolens.compact import compact
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +52,16 @@ def _copy(local: Path, url: str, server: subprocess.Popen[bytes]) -> None:
         if server.poll() is not None:
             pytest.skip("SKIP: the S3 server of moto does not start")
         try:
-            store, path = pa_fs.FileSystem.from_uri(url)
+            store, _ = pa_fs.FileSystem.from_uri(url)
             store.create_dir("lake", recursive=True)
             break
         except OSError:
             time.sleep(0.1)
+    _upload(local, url)
+
+
+def _upload(local: Path, url: str) -> None:
+    store, path = pa_fs.FileSystem.from_uri(url)
     for file in local.rglob("*"):
         if file.is_file():
             with store.open_output_stream(f"{path}/{file.relative_to(local)}") as stream:
@@ -78,6 +85,31 @@ def test_a_bucket_answers_as_the_directory_does(bucket: tuple[Path, str]) -> Non
         assert here.query(sql).num_rows > 0, relation
     one = "select count(*) as n from ios where host = 'c/1'"
     assert there.query(one).to_pylist() == here.query(one).to_pylist() == [{"n": 800}]
+
+
+def test_a_bucket_with_compacted_days_answers_as_the_directory_does(
+    bucket: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("iolens.compact._SETTLED_S", 0)
+    _, url = bucket
+    make_root(tmp_path)
+    make_ended(tmp_path, "e")
+    for file in sorted(tmp_path.glob("host=e/*/meta.json"))[:-1]:
+        file.write_text(json.dumps({**json.loads(file.read_text()), "end_ns": 7200 * 10**9}))
+    here = iolens.lake(tmp_path)
+    expected = {name: getattr(here, name)() for name in ("hosts", "latency", "capacity")}
+    sql = "select * from {} order by all"
+    rows = {name: here.query(sql.format(name)) for name in ("ios", "rollup", "devices", "waits", "findings", "containers")}
+    assert len(compact(tmp_path)) == 4
+    url = url.replace("lake/fleet", "lake/compacted-fleet")
+    _upload(tmp_path, url)
+    there = iolens.lake(url)
+    assert repr(there).endswith("4 hosts, 11 recordings>")
+    for name, answer in expected.items():
+        for a, b in zip(getattr(there, name)().to_pylist(), answer.to_pylist(), strict=True):
+            assert a == {key: pytest.approx(v) if isinstance(v, float) else v for key, v in b.items()}, name
+    for name, table in rows.items():
+        assert there.query(sql.format(name)).to_pylist() == table.to_pylist(), name
 
 
 def test_only_the_files_of_a_host_are_read(bucket: tuple[Path, str]) -> None:

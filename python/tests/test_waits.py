@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import DISK, FIXTURES, RANDOM_META, START_NS, run, write_recording
-from free_port import free_port
 from lakes import WAIT_CAUSES as CAUSES
 from lakes import of_culprit, random_waits, write_table, write_waits
+from served import served
 
 import iolens
 from iolens.cli import main
@@ -49,25 +46,6 @@ def made(root: Path, seed: int, slots: int, step_s: int) -> Path:
     write_recording(path, [], meta, lost=[{**KEPT, "to_ns": slots * step_s * S}], names=NAMES)
     write_waits(path, random_waits(seed, slots, step_s))
     return path
-
-
-@contextmanager
-def served(program: str, root: Path) -> Iterator[str]:
-    """The address at which the program shows a root; it listens."""
-    address = f"127.0.0.1:{free_port()}"
-    words = [program, "serve", "--no-record", "--rec", str(root), "--listen", address, "--public-names"]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as service:
-        try:
-            assert service.stderr is not None
-            said = []
-            for line in service.stderr:
-                said.append(line)
-                if "listening on" in line:
-                    break
-            assert "listening on" in "".join(said[-1:]), said
-            yield f"http://{address}"
-        finally:
-            service.terminate()
 
 
 def program_says(address: str, by: str, from_ns: int, to_ns: int) -> tuple[list[tuple[Any, ...]], list[float]]:

@@ -4,4 +4,6 @@ import sys
 
 from .cli import main
 
-sys.exit(main())
+# Processes that `compact` starts import this.
+if __name__ == "__main__":
+    sys.exit(main())

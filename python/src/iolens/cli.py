@@ -16,6 +16,7 @@ from typing import Any
 import duckdb
 
 from . import program
+from .compact import compact
 from .errors import IolensError
 from .lake import Lake, lake
 from .recording import open_recording
@@ -26,6 +27,7 @@ _EXAMPLES = """examples:
   python -m iolens hosts /var/lib/iolens
   python -m iolens query s3://bucket/iolens "select host, count(*) from ios group by host"
   python -m iolens slow /srv/lake
+  iolens-lake compact /srv/lake --day 2026-11-18
   python -m iolens slow fleet/*.csv            (columns ts,disk_id,throughput,latency; a file is a host)
 """
 
@@ -81,6 +83,11 @@ def _parser() -> argparse.ArgumentParser:
     report = of_root("report", "the program's report on a recording or a host; as text, or as JSON", _report)
     report.add_argument("--host", help="which host; needed where there are several")
     report.add_argument("--at", help="the minute around this moment, as of `iolens report --at`")
+    compact = command("compact", "one file of a table for each host and day, beside the recordings", _compact)
+    compact.add_argument("root", help="the recording root: a directory")
+    compact.add_argument(
+        "--day", action="append", type=_day, metavar="YYYY-MM-DD", help="recordings that began on it (UTC); may be repeated"
+    )
     slow = command("slow", "fail-slow devices beside the peers of their host", _slow)
     slow.add_argument("paths", nargs="+", help="a recording root, or CSV files (ts,disk_id,throughput,latency) and directories")
     slow.add_argument("--all", action="store_true", help="every device, not only the slow ones")
@@ -98,6 +105,25 @@ def _noisy(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 def _waits(args: argparse.Namespace) -> list[dict[str, Any]]:
     return _rows(open_recording(args.recording).who_waited(args.by).to_arrow_table())
+
+
+def _day(text: str) -> str:
+    try:
+        return f"{datetime.strptime(text, '%Y-%m-%d'):%Y-%m-%d}"
+    except ValueError as e:
+        raise argparse.ArgumentTypeError(f"{text!r} is no day such as 2026-11-18") from e
+
+
+def _compact(args: argparse.Namespace) -> list[dict[str, Any]] | str:
+    days: dict[str, dict[str, Any]] = {}
+    for done in compact(args.root, args.day, os.cpu_count() or 1):
+        row = days.setdefault(done.day, {"day": done.day, "hosts": 0})
+        row["hosts"] += 1
+        for name in ("recordings", "files_before", "files", "bytes_before", "bytes"):
+            row[name] = row.get(name, 0) + getattr(done, name)
+    if not days and args.format == "table":
+        return "nothing new: what has ended is compacted\n"
+    return [days[day] for day in sorted(days)]
 
 
 def _is_recording(path: str) -> bool:

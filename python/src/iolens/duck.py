@@ -53,3 +53,14 @@ def select_sql(connection: duckdb.DuckDBPyConnection, table: Table, files: list[
     cells = {c.name: f'"{c.name}"' if c.name in have else "null" for c in table.columns}
     columns = [f'cast({cells[c.name]} as {duck_type(c.sql)}) as "{c.name}"' for c in table.columns]
     return f"select {', '.join((['host', 'start_ns'] if hive else []) + columns)} from {source}"
+
+
+def compacted_sql(connection: duckdb.DuckDBPyConnection, table: Table, files: list[str], is_uniform: bool) -> str:
+    """The rows of compacted `files`, which have `start_ns` as a column. `is_uniform`: they have all columns in one order."""
+    names = "[" + ", ".join(quoted(f) for f in files) + "]"
+    options = "hive_partitioning = true, hive_types = {'host': varchar, 'day': varchar}"
+    source = f"read_parquet({names}, union_by_name = {'false' if is_uniform else 'true'}, {options})"
+    have = {c.name for c in table.columns} if is_uniform else set(connection.sql(f"from {source}").columns)
+    cells = {c.name: f'"{c.name}"' if c.name in have else "null" for c in table.columns}
+    columns = [f'cast({cells[c.name]} as {duck_type(c.sql)}) as "{c.name}"' for c in table.columns]
+    return f"select {', '.join(['host', 'start_ns', *columns])} from {source}"

@@ -11,9 +11,9 @@ import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import unquote
 
 import duckdb
 import pyarrow as pa
@@ -21,39 +21,22 @@ import pyarrow.dataset as pa_dataset
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 
-from .duck import connect, duck_type, empty_sql, select_sql
+from .compacted import DIRECTORY, MANIFEST, SUMS, Compacted, File, Manifest, day_of, device_row, host_of, parse
+from .duck import compacted_sql, connect, duck_type, empty_sql, quoted, select_sql
 from .errors import IolensError
-from .meta import Device, parse_meta
-from .tables import LAKE_TABLES, Column, Table
+from .meta import parse_meta
+from .questions import P99_RANK_MAX
+from .tables import DEVICES, LAKE_TABLES, Table
 
-# The table `devices`; `dev` joins it with the others.
-DEVICES = Table(
-    "devices",
-    "devices",
-    "added_ns",
-    tuple(
-        Column(name, sql)
-        for name, sql in (
-            ("dev", "int"),
-            ("name", "string"),
-            ("kind", "string"),
-            ("stable_id", "string"),
-            ("model", "string"),
-            ("size_bytes", "bigint"),
-            ("rotational", "int"),
-            ("added_ns", "bigint"),
-            ("removed_ns", "bigint"),
-        )
-    ),
-)
-
-_ARROW = {
+ARROW = {
     "bigint": pa.int64(),
     "int": pa.int32(),
     "double": pa.float64(),
     "string": pa.string(),
     "array<int>": pa.list_(pa.int32()),
 }
+
+SUMS_ARROW = {**ARROW, "array<bigint>": pa.list_(pa.int64())}
 
 # Footers read at a time, of which an object store answers many at once.
 READERS = 16
@@ -71,16 +54,43 @@ RAW_BUCKETS = "raw_buckets"
 # The rollups for sums over whole recordings, and their histograms row by row: of an hour where that gives the same answer.
 RAW_LONG = "raw_rollup_long"
 RAW_LONG_BUCKETS = "raw_buckets_long"
+# The rollups of a minute.
+RAW_MINUTES = "raw_rollup_minutes"
+
+
+@dataclass(frozen=True)
+class Long:
+    """Where the rollups for sums over whole recordings are.
+
+    Of the compacted recordings (host and start) the rows of a minute are read `by_minutes`, those of an hour `by_hours`, and of
+    all others their sums.
+    """
+
+    hours: list[str]
+    minutes: list[str]
+    sums: list[str]
+    compacted_hours: list[File]
+    compacted_minutes: list[File]
+    by_minutes: set[tuple[str, int]]
+    by_hours: set[tuple[str, int]]
 
 
 class Engine(Protocol):
-    """What a lake needs of an engine."""
+    """What a lake needs of an engine.
+
+    `largest`: its SQL of a list of the largest values of {}, at least as many as a day's 99th percentile needs.
+    """
+
+    largest: str
 
     def make_raw(self, table: Table) -> None:
         """Makes the raw relation of a table."""
 
     def make_long(self) -> None:
         """Makes `raw_rollup_long` of the files that the root has now."""
+
+    def make_minutes(self) -> None:
+        """Makes `raw_rollup_minutes`."""
 
     def make_buckets(self, name: str, source: str) -> None:
         """Makes the relation `name`, the histograms of `source` row by row."""
@@ -119,14 +129,49 @@ class Files:
         # Files that are left out.
         self.damaged: set[str] = set()
         self.look()
-        if not self.recordings:
+        if not self.recordings and not self.compacted:
             raise IolensError(f"{root} holds no recordings host=NAME/start_ns=UNIXNS/")
 
     def look(self) -> None:
-        """Looks again which recordings there are."""
+        """Looks again which recordings there are, and which of them are compacted."""
+        # What is compacted is looked for first: what becomes so meanwhile is still read where it was.
+        self.compacted = Compacted(self._manifests(), self.damaged)
         # The directories of each recording.
         self.tables: dict[str, frozenset[str]] = {}
         self.recordings = self._recordings()
+
+    def _manifests(self) -> list[tuple[str, str, Manifest]]:
+        """Host, place and manifest of each host that has compacted days."""
+        place = f"{self.root}/{DIRECTORY}"
+        if not self._is_directory(place):
+            return []
+        paths = [f"{place}/{name}" for name in self._directories(place, "host=")]
+        if self.is_local:
+            texts = [_text(f"{path}/{MANIFEST}") for path in paths]
+        else:
+            with ThreadPoolExecutor(READERS) as pool:
+                texts = list(pool.map(self._stored_text, (f"{path}/{MANIFEST}" for path in paths)))
+        found = []
+        for path, text in zip(paths, texts, strict=True):
+            if text is None:
+                continue
+            try:
+                found.append((host_of(path.rpartition("/")[2]), path, parse(text)))
+            except ValueError as e:
+                warnings.warn(f"{path}/{MANIFEST}: {e}; its recordings are read as they are", stacklevel=5)
+        return found
+
+    def _is_directory(self, path: str) -> bool:
+        if self.is_local:
+            return Path(path).is_dir() and not Path(path).is_symlink()
+        return bool(self.fs.get_file_info(path).type == pa_fs.FileType.Directory)
+
+    def _stored_text(self, path: str) -> str | None:
+        try:
+            with self.fs.open_input_stream(path) as stream:
+                return str(stream.read().decode())
+        except FileNotFoundError:
+            return None
 
     def _directories(self, path: str, prefix: str) -> list[str]:
         if self.is_local:
@@ -139,33 +184,64 @@ class Files:
     def _recordings(self) -> list[tuple[str, int, str]]:
         """Host, start and path of each."""
         found = []
+        compacted = self.compacted.starts()
+        known = {t.directory for t in RAW.values()}
         try:
-            for host in self._directories(self.root, "host="):
-                for start in self._directories(f"{self.root}/{host}", "start_ns="):
+            for directory in self._directories(self.root, "host="):
+                host = host_of(directory)
+                for start in self._directories(f"{self.root}/{directory}", "start_ns="):
                     text = start.removeprefix("start_ns=")
                     if text.isdigit():
-                        path = f"{self.root}/{host}/{start}"
-                        found.append((unquote(host.removeprefix("host=")), int(text), path))
-                        self.tables[path] = frozenset(self._directories(path, ""))
+                        path = f"{self.root}/{directory}/{start}"
+                        found.append((host, int(text), path))
+                        tables = compacted.pop((host, int(text)), None)
+                        if tables is None or not self.compacted.knows(host, int(text), known):
+                            # Tables that the compaction did not know are read where they are.
+                            self.tables[path] = frozenset(self._directories(path, "")).union(directories(tables or ()))
+                        else:
+                            self.tables[path] = directories(tables)
         except OSError as e:
             raise IolensError(f"{self.root}: {e}") from e
+        # Recordings of which only the compacted rows are left.
+        self.gone = compacted
         return found
 
+    @property
+    def starts(self) -> dict[tuple[str, int], frozenset[str]]:
+        """The tables of each recording, those included of which only the compacted rows are left."""
+        found = {(host, start): self.tables[path] for host, start, path in self.recordings}
+        return {**found, **{key: directories(keys) for key, keys in self.gone.items()}}
+
     def of(self, table: Table) -> list[str]:
-        """The files of a table, of all recordings; of a local root the pattern that stands for them."""
-        if self.is_local and not self.has_damaged(table):
+        """The files of a table, of all recordings that are not compacted; of a local root the pattern that stands for them."""
+        if self.is_local and not self.compacted and not self.has_damaged(table):
             # An empty directory has no files that a pattern could stand for.
-            some = any(next(Path(path, table.directory).glob("*.parquet"), None) for path in self._having(table))
+            some = any(next(Path(path, table.directory).glob("*.parquet"), None) for path in self.having(table))
             return [f"{self.root}/host=*/start_ns=*/{table.directory}/*.parquet"] if some else []
         return self._each(table)
 
-    def _having(self, table: Table) -> list[str]:
-        return [path for _, _, path in self.recordings if table.directory in self.tables[path]]
+    def having(self, table: Table) -> list[str]:
+        """The recordings whose own files of a table are read."""
+        covered = self.compacted.covered(table.directory)
+        return [
+            path
+            for host, start, path in self.recordings
+            if table.directory in self.tables[path] and (host, start) not in covered
+        ]
 
     def _each(self, table: Table) -> list[str]:
         """The files of a table one by one."""
-        directories = (f"{path}/{table.directory}" for path in self._having(table))
+        directories = (f"{path}/{table.directory}" for path in self.having(table))
         return [f"{directory}/{name}" for directory in directories for name in self._parquet(directory)]
+
+    def of_compacted(self, table: Table) -> list[File]:
+        """The compacted files of a table."""
+        return self.compacted.files(table.directory)
+
+    def of_minutes(self) -> tuple[list[str], list[File]]:
+        """The files of rollups of a minute, those of the recordings that are not compacted and the compacted ones."""
+        own = [file for file in self._each(ROLLUP) if _step(file) in (_MINUTE, "")]
+        return own, self.compacted.files(ROLLUP.directory, 60)
 
     def has_damaged(self, table: Table) -> bool:
         """Whether a file of the table is left out."""
@@ -174,11 +250,15 @@ class Files:
     def leave_out_damaged(self, tables: Iterable[Table]) -> bool:
         """Leaves out, with a warning each, the files without a readable footer. Whether there are such that were not known."""
         files = [file for table in sorted(tables, key=lambda t: t.directory) for file in self._each(table)]
+        compacted = [file.path for table in tables for file in self.of_compacted(table)]
+        if ROLLUP in tables:
+            compacted += self.compacted.sums()[0]
         with ThreadPoolExecutor(READERS) as pool:
-            reasons = list(pool.map(self._why_unreadable, files))
-        found = [(file, why) for file, why in zip(files, reasons, strict=True) if why is not None]
+            reasons = list(pool.map(self._why_unreadable, files + compacted))
+        found = [(file, why) for file, why in zip(files + compacted, reasons, strict=True) if why is not None]
         for file, why in found:
-            warnings.warn(f"{file} is damaged and left out: {why}", stacklevel=5)
+            instead = "; the recordings are read as they are" if file in compacted else ""
+            warnings.warn(f"{file} is damaged and left out: {why}{instead}", stacklevel=5)
             self.damaged.add(file)
         return bool(found)
 
@@ -192,26 +272,44 @@ class Files:
             return " ".join(str(e).split())
         return None
 
-    def of_long(self) -> tuple[list[str], list[str]]:
+    def of_long(self) -> Long:
         """The files of rollups of an hour, and those of a minute for the recordings that have no hours.
 
         When a host was seen first and last is known to the minute, so its oldest and newest recording count as having none.
         """
-        of_host: dict[str, list[list[str]]] = {}
-        for host, _, path in self.recordings:
-            names = self._parquet(f"{path}/rollup") if "rollup" in self.tables[path] else []
+        covered = self.compacted.covered(ROLLUP.directory)
+        hourly = {key for key, keys in self.compacted.starts().items() if f"{ROLLUP.directory}/3600" in keys}
+        of_host: dict[str, list[tuple[tuple[str, int], list[str]]]] = {}
+        paths = {(host, start): path for host, start, path in self.recordings}
+        for key, tables in sorted(self.starts.items()):
+            if ROLLUP.directory not in tables:
+                continue
+            if key in covered:
+                of_host.setdefault(key[0], []).append((key, []))
+                continue
+            names = self._parquet(f"{paths[key]}/rollup")
             if names:
-                of_host.setdefault(host, []).append([f"{path}/rollup/{name}" for name in names])
-        hours: list[str] = []
-        minutes: list[str] = []
+                of_host.setdefault(key[0], []).append((key, [f"{paths[key]}/rollup/{name}" for name in names]))
+        files_of_sums, summed = self.compacted.sums()
+        found = Long([], [], files_of_sums, [], [], set(), set())
         for recordings in of_host.values():
-            for number, files in enumerate(recordings):
-                having = [f for f in files if _step(f) == _HOUR]
+            for number, (key, files) in enumerate(recordings):
                 inner = 0 < number < len(recordings) - 1
-                hours += having if inner else []
+                if key in covered:
+                    if not (inner and key in summed):
+                        (found.by_hours if inner and key in hourly else found.by_minutes).add(key)
+                    continue
+                having = [f for f in files if _step(f) == _HOUR]
+                found.hours.extend(having if inner else [])
                 if not (having and inner):
-                    minutes += [f for f in files if _step(f) in (_MINUTE, "")]
-        return hours, minutes
+                    found.minutes.extend(f for f in files if _step(f) in (_MINUTE, ""))
+        for keys, step_s, to in (
+            (found.by_hours, 3600, found.compacted_hours),
+            (found.by_minutes, 60, found.compacted_minutes),
+        ):
+            days = {(host, day_of(start)) for host, start in keys}
+            to.extend(f for f in self.compacted.files(ROLLUP.directory, step_s) if (f.host, f.day) in days)
+        return found
 
     def _parquet(self, path: str) -> list[str]:
         """The names of the files in a table's directory, without damaged ones."""
@@ -235,17 +333,19 @@ class Files:
         return texts
 
     def devices_of_meta(self) -> pa.Table:
-        """The devices of the recordings that do not have them as a table."""
+        """The devices of the recordings that do not have them as a table of their own, of compacted ones by their manifests."""
         rows = []
+        covered = self.compacted.covered(DEVICES.directory)
         for host, start_ns, path in self.recordings:
-            if DEVICES.directory in self.tables[path]:
+            if DEVICES.directory in self.tables[path] or (host, start_ns) in covered:
                 continue
             try:
                 devices = parse_meta(self.meta_texts(path)).devices
             except IolensError as e:
                 warnings.warn(f"{path}: its devices have no names: {e}", stacklevel=7)
                 continue
-            rows += [_device_row(host, start_ns, d) for d in devices]
+            rows += [{"host": host, "start_ns": start_ns, **device_row(d)} for d in devices]
+        rows += self.compacted.devices()
         return pa.Table.from_pylist(rows, schema=arrow_schema(DEVICES))
 
 
@@ -258,27 +358,26 @@ def _step(file: str) -> str:
     return step if dash and step in (_HOUR, _MINUTE, "1s") else ""
 
 
-def _device_row(host: str, start_ns: int, device: Device) -> dict[str, Any]:
-    rotational = None if device.rotational is None else int(device.rotational)
-    return {
-        "host": host,
-        "start_ns": start_ns,
-        "dev": device.dev,
-        "name": device.name,
-        "kind": device.kind,
-        "stable_id": device.stable_id or "",
-        "model": device.model or "",
-        "size_bytes": device.size_bytes,
-        "rotational": rotational,
-        "added_ns": None,
-        "removed_ns": None,
-    }
+def _text(path: str) -> str | None:
+    try:
+        return Path(path).read_text(errors="replace")
+    except FileNotFoundError:
+        return None
+
+
+def directories(keys: Iterable[str]) -> frozenset[str]:
+    """The tables that a manifest names, whatever their steps."""
+    return frozenset(key.partition("/")[0] for key in keys)
 
 
 def arrow_schema(table: Table) -> pa.Schema:
     """The types of a table with `host` and `start_ns`."""
     columns = [pa.field("host", pa.string()), pa.field("start_ns", pa.int64())]
-    return pa.schema(columns + [pa.field(c.name, _ARROW[c.sql]) for c in table.columns])
+    return pa.schema(columns + [pa.field(c.name, ARROW[c.sql]) for c in table.columns])
+
+
+def _cast(table: Table) -> str:
+    return ", ".join(f'cast("{c.name}" as {duck_type(c.sql)}) as "{c.name}"' for c in table.columns)
 
 
 def _without_rows(table: Table) -> str:
@@ -287,6 +386,8 @@ def _without_rows(table: Table) -> str:
 
 class DuckEngine:
     """DuckDB inside this process. Of an object store the files are read by pyarrow, with its credentials and options."""
+
+    largest = f"max({{}}, {P99_RANK_MAX})"
 
     def __init__(self, files: Files) -> None:
         self.connection = connect()
@@ -308,11 +409,38 @@ class DuckEngine:
     def make_long(self) -> None:
         """Makes `raw_rollup_long` of the files that the root has now."""
         self.files.look()
-        parts = zip(self.files.of_long(), (3600, 60), strict=True)
+        found = self.files.of_long()
+        for name, keys in (("long_by_minutes", found.by_minutes), ("long_by_hours", found.by_hours)):
+            columns = [pa.array([host for host, _ in keys], pa.string()), pa.array([start for _, start in keys], pa.int64())]
+            self.connection.register(name, pa.table(columns, names=["host", "start_ns"]))
         selects = [
-            f"select * from ({self._read(ROLLUP, files, f'long_{s}')}) where step_s = {s}" for files, s in parts if files
+            f"select * from ({self._read(ROLLUP, files, f'long_{s}')}) where step_s = {s}"
+            for s, files in ((3600, found.hours), (60, found.minutes))
+            if files
         ]
+        selects += [
+            f"select * from ({self._read_compacted(ROLLUP, files, f'compacted_{s}')}) r where step_s = {s} and exists "
+            f"(from {keys} k where k.host = r.host and k.start_ns = r.start_ns)"
+            for s, files, keys in (
+                (3600, found.compacted_hours, "long_by_hours"),
+                (60, found.compacted_minutes, "long_by_minutes"),
+            )
+            if files
+        ]
+        if found.sums:
+            selects.append(
+                f"select * from ({self._read_sums(found.sums)}) r where not exists "
+                "(from long_by_minutes k where k.host = r.host and k.start_ns = r.start_ns)"
+            )
         self.define(RAW_LONG, " union all ".join(selects) or _without_rows(ROLLUP))
+
+    def make_minutes(self) -> None:
+        """Makes `raw_rollup_minutes`."""
+        own, compacted = self.files.of_minutes()
+        selects = [self._read(ROLLUP, own, "own_minutes")] if own else []
+        selects += [self._read_compacted(ROLLUP, compacted, "compacted_minutes")] if compacted else []
+        selects = [f"select * from ({select}) where step_s = 60" for select in selects]
+        self.define(RAW_MINUTES, " union all ".join(selects) or _without_rows(ROLLUP))
 
     def make_buckets(self, name: str, source: str) -> None:
         """Makes the relation `name`, the histograms of `source` row by row."""
@@ -324,24 +452,58 @@ class DuckEngine:
 
     def _source(self, table: Table) -> str:
         found = self.files.of(table)
-        return self._read(table, found, f"dataset_{table.directory}") if found else _without_rows(table)
+        selects = [self._read(table, found, f"dataset_{table.directory}")] if found else []
+        # Of compacted recordings the manifests have the devices.
+        compacted = self.files.of_compacted(table) if table is not DEVICES else []
+        selects += [self._read_compacted(table, compacted, f"compacted_{table.directory}")] if compacted else []
+        return " union all ".join(selects) or _without_rows(table)
+
+    def _read_compacted(self, table: Table, found: list[File], name: str) -> str:
+        files = self.files
+        is_uniform = files.compacted.has_columns(table.directory, table.names)
+        if files.is_local:
+            return compacted_sql(self.connection, table, [f.path for f in found], is_uniform)
+        keys = [("host", pa.string()), ("day", pa.string())]
+        self._register(table, [f.path for f in found], name, keys, f"{files.root}/{DIRECTORY}")
+        return f"select host, start_ns, {_cast(table)} from {name}"
+
+    def _read_sums(self, files: list[str]) -> str:
+        """Sums as rows of rollups: those of a slot without length, at the beginning of the first."""
+        if self.files.is_local:
+            names = ", ".join(quoted(file) for file in files)
+            source = f"read_parquet([{names}], hive_partitioning = true, hive_types = {{'host': varchar}})"
+        else:
+            source = "sums"
+            fields = [("host", pa.string()), ("start_ns", pa.int64()), *((name, SUMS_ARROW[sql]) for name, sql in SUMS)]
+            self._dataset(source, files, pa.schema(fields), [("host", pa.string())], f"{self.files.root}/{DIRECTORY}")
+        have = {name: f'"{name}"' for name, _ in SUMS}
+        cells = [f'{have.get(c.name, "0" if c.name == "step_s" else "null")} as "{c.name}"' for c in ROLLUP.columns]
+        return f"select host, start_ns, {', '.join(cells)} from {source}"
+
+    def _register(self, table: Table, found: list[str], name: str, keys: list[tuple[str, pa.DataType]], base: str) -> None:
+        """Makes `name` of files in an object store; `keys` are those of their directories below `base`."""
+        schema = arrow_schema(table)
+        for key, kind in keys:
+            schema = schema if key in schema.names else schema.append(pa.field(key, kind))
+        self._dataset(name, found, schema, keys, base)
+
+    def _dataset(self, name: str, found: list[str], schema: pa.Schema, keys: list[tuple[str, pa.DataType]], base: str) -> None:
+        data = pa_dataset.dataset(
+            found,
+            schema=schema,
+            format="parquet",
+            filesystem=self.files.fs,
+            partitioning=pa_dataset.partitioning(pa.schema(keys), flavor="hive"),
+            partition_base_dir=base,
+        )
+        self.connection.register(name, data)
 
     def _read(self, table: Table, found: list[str], name: str) -> str:
         files = self.files
         if files.is_local:
             return select_sql(self.connection, table, found, hive=True)
-        partitioning = pa_dataset.partitioning(pa.schema([("host", pa.string()), ("start_ns", pa.int64())]), flavor="hive")
-        data = pa_dataset.dataset(
-            found,
-            schema=arrow_schema(table),
-            format="parquet",
-            filesystem=files.fs,
-            partitioning=partitioning,
-            partition_base_dir=files.root,
-        )
-        self.connection.register(name, data)
-        columns = ", ".join(f'cast("{c.name}" as {duck_type(c.sql)}) as "{c.name}"' for c in table.columns)
-        return f"select host, start_ns, {columns} from {name}"
+        self._register(table, found, name, [("host", pa.string()), ("start_ns", pa.int64())], files.root)
+        return f"select host, start_ns, {_cast(table)} from {name}"
 
     def define(self, name: str, sql: str) -> None:
         """Makes the view `name`."""
@@ -371,6 +533,8 @@ class DuckEngine:
 class SparkEngine:
     """Spark: a session, or the master of a cluster (`spark://...`, `local[2]`)."""
 
+    largest = "array_agg({})"
+
     def __init__(self, root: str, files: Files, spark: Any) -> None:
         self.spark = _session(spark)
         self.spark.sql(
@@ -389,15 +553,21 @@ class SparkEngine:
         if table is DEVICES:
             self._make_devices()
             return
-        self._read(table, self._directories(table)).createOrReplaceTempView(f"raw_{table.directory}")
+        frame = self._read(table, self._directories(table))
+        compacted = self.files.of_compacted(table)
+        if compacted:
+            frame = frame.union(self._read_compacted(table, compacted))
+        frame.createOrReplaceTempView(f"raw_{table.directory}")
 
     def _directories(self, table: Table) -> list[str]:
-        """Patterns for the directories of a table. Spark follows those of several hosts at once."""
+        """Patterns for the directories of a table that is not compacted. Spark follows those of several hosts at once."""
         if not self.files.of(table):
             return []
         if self.files.has_damaged(table):
             return [self.root + file.removeprefix(self.files.root) for file in self.files.of(table)]
-        paths = (path for _, _, path in self.files.recordings if table.directory in self.files.tables[path])
+        paths = self.files.having(table)
+        if self.files.compacted:
+            return [f"{self.root}{path.removeprefix(self.files.root)}/{table.directory}" for path in paths]
         hosts = dict.fromkeys(os.path.dirname(path) for path in paths)  # noqa: PTH120
         return [f"{self.root}{host.removeprefix(self.files.root)}/start_ns=*/{table.directory}" for host in hosts]
 
@@ -411,9 +581,55 @@ class SparkEngine:
     def make_long(self) -> None:
         """Makes `raw_rollup_long` of the files that the root has now."""
         self.files.look()
-        hours, minutes = ([self.root + f.removeprefix(self.files.root) for f in files] for files in self.files.of_long())
-        frame = self._read(ROLLUP, hours).where("step_s = 3600").union(self._read(ROLLUP, minutes).where("step_s = 60"))
+        found = self.files.of_long()
+        frame = self._read(ROLLUP, self._urls(found.hours)).where("step_s = 3600")
+        frame = frame.union(self._read(ROLLUP, self._urls(found.minutes)).where("step_s = 60"))
+        keys = "host string, start_ns bigint"
+        by_minutes = self.spark.createDataFrame(sorted(found.by_minutes), keys)
+        for step_s, files, chosen in (
+            (3600, found.compacted_hours, self.spark.createDataFrame(sorted(found.by_hours), keys)),
+            (60, found.compacted_minutes, by_minutes),
+        ):
+            if files:
+                rows = self._read_compacted(ROLLUP, files).where(f"step_s = {step_s}")
+                frame = frame.union(rows.join(chosen, ["host", "start_ns"], "left_semi").select(*rows.columns))
+        if found.sums:
+            rows = self._read_sums(found.sums)
+            frame = frame.union(rows.join(by_minutes, ["host", "start_ns"], "left_anti").select(*rows.columns))
         frame.createOrReplaceTempView(RAW_LONG)
+
+    def make_minutes(self) -> None:
+        """Makes `raw_rollup_minutes`."""
+        own, compacted = self.files.of_minutes()
+        frame = self._read(ROLLUP, self._urls(own))
+        if compacted:
+            frame = frame.union(self._read_compacted(ROLLUP, compacted))
+        frame.where("step_s = 60").createOrReplaceTempView(RAW_MINUTES)
+
+    def _urls(self, files: list[str]) -> list[str]:
+        return [self.root + file.removeprefix(self.files.root) for file in files]
+
+    def _read_sums(self, files: list[str]) -> Any:
+        """Sums as rows of rollups: those of a slot without length, at the beginning of the first."""
+        # `_ddl` has integers as the widest.
+        wide = ", ".join(f"`{name}` {'bigint' if sql == 'int' else sql}" for name, sql in SUMS)
+        with self._few_listing_tasks():
+            reader = self.spark.read.schema(f"host string, start_ns bigint, {wide}")
+            frame = reader.option("basePath", f"{self.root}/{DIRECTORY}").parquet(*self._urls(files))
+        have = {name for name, _ in SUMS}
+        cells = []
+        for c in ROLLUP.columns:
+            kind = "array<bigint>" if c.name.endswith("_counts") else c.sql
+            cell = f"`{c.name}`" if c.name in have else "0" if c.name == "step_s" else "null"
+            cells.append(f"cast({cell} as {kind}) as `{c.name}`")
+        return frame.selectExpr("host", "start_ns", *cells)
+
+    def _read_compacted(self, table: Table, files: list[File]) -> Any:
+        ddl = f"{self._ddl(table)}, day string"
+        with self._few_listing_tasks():
+            paths = self._urls([file.path for file in files])
+            frame = self.spark.read.schema(ddl).option("basePath", f"{self.root}/{DIRECTORY}").parquet(*paths)
+        return frame.selectExpr("host", "start_ns", *(f"cast(`{c.name}` as {c.sql}) as `{c.name}`" for c in table.columns))
 
     def _read(self, table: Table, paths: list[str]) -> Any:
         ddl = self._ddl(table)

@@ -16,10 +16,21 @@ import pyarrow as pa
 from . import capacity, program, questions, waits
 from .containers import CONTAINERS
 from .display import lake_html
-from .engines import DEVICES, RAW, RAW_BUCKETS, RAW_LONG, RAW_LONG_BUCKETS, ROLLUP, DuckEngine, Engine, Files, SparkEngine
+from .engines import (
+    RAW,
+    RAW_BUCKETS,
+    RAW_LONG,
+    RAW_LONG_BUCKETS,
+    RAW_MINUTES,
+    ROLLUP,
+    DuckEngine,
+    Engine,
+    Files,
+    SparkEngine,
+)
 from .errors import IolensError
 from .meta import parse_meta
-from .tables import LAKE_TABLES, Table, bucket_low_sql, io_columns_sql
+from .tables import DEVICES, LAKE_TABLES, Table, bucket_low_sql, io_columns_sql
 
 _Answer = TypeVar("_Answer")
 
@@ -56,8 +67,8 @@ class Lake:
         self._read: set[Table] = set()
 
     def __repr__(self) -> str:
-        hosts = len({host for host, _, _ in self.files.recordings})
-        return f"<Lake {self.root!r}: {hosts} hosts, {len(self.files.recordings)} recordings>"
+        starts = self.files.starts
+        return f"<Lake {self.root!r}: {len({host for host, _ in starts})} hosts, {len(starts)} recordings>"
 
     def _repr_html_(self) -> str:
         return lake_html(self)
@@ -105,11 +116,18 @@ class Lake:
             return answer()
         except Exception as e:
             # To look for damaged files reads all footers, so it is done only after an error that they can cause.
-            if not self.engine.may_be_damage(e) or not self.files.leave_out_damaged(self._read):
+            if not self.engine.may_be_damage(e) or not self._looks_different():
                 raise
         self._made.clear()
         self._make(names)
         return answer()
+
+    def _looks_different(self) -> bool:
+        """Whether other files are to be read: as there are damaged ones, or other compacted ones than before."""
+        before = self.files.compacted
+        self.files.look()
+        is_other = self.files.compacted != before
+        return self.files.leave_out_damaged(self._read) or is_other
 
     def _make(self, names: list[str]) -> None:
         """Makes the relations among `names`. To make one reads the footers of its files, so others are left alone."""
@@ -128,6 +146,9 @@ class Lake:
             elif name == RAW_LONG:
                 self._read.add(ROLLUP)
                 self.engine.make_long()
+            elif name == RAW_MINUTES:
+                self._read.add(ROLLUP)
+                self.engine.make_minutes()
             elif name == RAW_LONG_BUCKETS:
                 self._make([RAW_LONG])
                 self.engine.make_buckets(name, RAW_LONG)
@@ -158,10 +179,11 @@ class Lake:
         """
         if by not in waits.LAKE_GROUPS:
             raise IolensError(f"by={by!r}: choose {', '.join(waits.LAKE_GROUPS[:-1])} or {waits.LAKE_GROUPS[-1]}")
-        without = sum("waits" not in self.files.tables[path] for _, _, path in self.files.recordings)
+        starts = self.files.starts
+        without = sum("waits" not in tables for tables in starts.values())
         if without:
             warnings.warn(
-                f"{without} of {len(self.files.recordings)} recordings have no table waits, which `iolens serve` writes: "
+                f"{without} of {len(starts)} recordings have no table waits, which `iolens serve` writes: "
                 "what waited in them is not counted",
                 stacklevel=2,
             )
@@ -169,7 +191,7 @@ class Lake:
 
     def capacity(self) -> pa.Table:
         """Headroom of each device at the 99th percentile of its minutes, and the weeks until none is left."""
-        return capacity.forecast(self._ask(questions.BUSY_DAYS))
+        return capacity.forecast(self._ask(questions.busy_days(self.engine.largest)))
 
     def slow(self) -> pa.Table:
         """Each disk beside its peers on the host, by means and histograms, fail-slow ones first; needs numpy.

@@ -23,25 +23,43 @@ select s.host, count(distinct s.start_ns) as recordings, min(s.start_ns + first_
 from sums s left join named_devices d on d.host = s.host and d.start_ns = s.start_ns and d.dev = s.dev
 where {DISKS} group by s.host order by s.host"""
 
-# The k-th largest of a day's minutes is their 99th percentile; minutes without I/O have no row and come last.
+# The k-th largest of a day's minutes is their 99th percentile; minutes without I/O have no row and come last. A day has 1440.
+P99_RANK_MAX = 15
 _P99 = "coalesce(nth_largest({}, cast(n - ceil(0.99 * n) + 1 as int)), 0)"
-BUSY_DAYS = f"""
-with minutes as (
-    select host, device, stable_id, at_unix_ns - at_unix_ns % {_DAY_NS} as day_unix_ns,
-           at_unix_ns - at_unix_ns % {_MINUTE_NS} as minute,
-           100.0 * cast(coalesce(sum(busy_ns), 0) as double) / {_MINUTE_NS} as busy_percent,
-           cast(sum(ios) as double) / 60 as ios_per_s, cast(sum(bytes) as double) / 60 as bytes_per_s
-    from rollup where step_s = 60 and class = 'all' and device is not null group by 1, 2, 3, 4, 5),
+
+
+def busy_days(largest: str) -> str:
+    """The 99th percentiles of the minutes of each device and day; `largest` is the engine's list of the largest values of {}.
+
+    Devices are numbers until the end: there are very many minutes. Sums below 2^53 are exact as doubles.
+    """
+    percent = f"100.0 * busy / {_MINUTE_NS}"
+    return f"""
+with disks as (
+    select host, start_ns, dev, device, stable_id, dense_rank() over (order by host, device, coalesce(stable_id, '')) as disk,
+           dense_rank() over (order by host, device) as unit
+    from named_devices where device is not null),
+minutes as (
+    select unit, disk, m.start_ns + at_ns - (m.start_ns + at_ns) % {_MINUTE_NS} as minute,
+           coalesce(sum(cast(busy_ns as double)), 0) as busy,
+           sum(cast(ios as double)) as ios, sum(cast(bytes as double)) as bytes
+    from raw_rollup_minutes m join disks d on d.host = m.host and d.start_ns = m.start_ns and d.dev = m.dev
+    where class = 'all' group by unit, disk, m.start_ns + at_ns - (m.start_ns + at_ns) % {_MINUTE_NS}),
 days as (
-    select host, device, day_unix_ns, max(stable_id) as stable_id, min(minute) as first, max(minute) as last,
-           array_agg(busy_percent) as busy, array_agg(ios_per_s) as ios, array_agg(bytes_per_s) as bytes
-    from minutes group by host, device, day_unix_ns),
+    select unit, minute - minute % {_DAY_NS} as day_unix_ns, max(disk) as disk, min(minute) as first, max(minute) as last,
+           {largest.format(percent)} as busy, {largest.format("ios / 60")} as ios, {largest.format("bytes / 60")} as bytes
+    from minutes group by unit, minute - minute % {_DAY_NS}),
+names as (
+    select disk, max(host) as host, max(device) as device, max(stable_id) as stable_id from disks group by disk),
+named as (
+    select n.host, n.device, n.stable_id, day_unix_ns, first, last, busy, ios, bytes
+    from days d join names n on n.disk = d.disk),
 observed as (
     select host, day_unix_ns, 1 + cast((max(last) - min(first)) as double) / {_MINUTE_NS} as n
-    from days group by host, day_unix_ns)
+    from named group by host, day_unix_ns)
 select d.host, device, stable_id, d.day_unix_ns, n as minutes, {_P99.format("busy")} as busy_p99_percent,
        {_P99.format("ios")} as ios_per_s_p99, {_P99.format("bytes")} as bytes_per_s_p99
-from days d join observed o on o.host = d.host and o.day_unix_ns = d.day_unix_ns
+from named d join observed o on o.host = d.host and o.day_unix_ns = d.day_unix_ns
 order by d.host, device, d.day_unix_ns"""
 
 

@@ -66,6 +66,9 @@ TABLES = (
     _table("findings"),
 )
 
+# `dev` joins it with the others.
+DEVICES = Table("devices", "devices", "added_ns", tuple(Column(name, sql) for name, sql, _ in COLUMNS["devices"]))
+
 LAKE_TABLES = tuple(t.in_lake for t in TABLES)
 BY_RELATION = {t.relation: t for t in TABLES}
 

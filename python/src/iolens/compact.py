@@ -1,0 +1,511 @@
+"""Makes one file of a table for each host and day of a lake, beside the recordings, which stay as they are.
+
+A day's files are written under names that nothing refers to, then the host's manifest is replaced, which makes them count
+(compacted.py). Wherever it is killed, readers see what was before or what comes after, and the next run goes on.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .compacted import DIRECTORY, MANIFEST, Day, Manifest, Sums, day_of, device_row, device_rows, digest, host_of, key_of, parse
+from .duck import connect, duck_type, quoted
+from .engines import ARROW, arrow_schema
+from .errors import IolensError
+from .meta import Meta, parse_meta
+from .parquet_join import NotJoinableError, Part, join
+from .tables import DEVICES, LAKE_TABLES, Table
+
+# A file that the manifest names no more may be open in a reader for so long.
+_GRACE_S = 3600
+_TEMPORARY = ".tmp"
+# So long after a recording's end its hours may still be written, and what is shipped may still arrive.
+_SETTLED_S = 600
+# Files of at least this size, in the mean, are joined as they are: each piece of a file costs a reader some milliseconds.
+_MIN_PIECE_BYTES = 32 << 10
+# A manifest is written for so much, and at the end: to wait for the disk for each day costs more than all else.
+_COMMIT_BYTES = 256 << 20
+
+# Rows of rollups as sums over whole recordings (compacted.SUMS).
+_SUMS = """
+with r as ({{rows}}),
+plain as (
+    select start_ns, dev, class, min(at_ns) as at_ns, cast(sum(ios) as bigint) as ios, cast(sum(bytes) as bigint) as bytes,
+           cast(sum(lost_ios) as bigint) as lost_ios from r group by start_ns, dev, class),
+{histograms}
+select p.start_ns, p.at_ns, p.dev, p.class, ios, bytes, lost_ios, total_buckets, total_counts, device_buckets, device_counts
+from plain p
+left join total t on t.start_ns = p.start_ns and t.dev is not distinct from p.dev and t.class = p.class
+left join device d on d.start_ns = p.start_ns and d.dev is not distinct from p.dev and d.class = p.class
+order by p.start_ns, p.dev, p.class""".format(
+    histograms=",\n".join(
+        f"""{part} as (
+    select start_ns, dev, class, list(bucket order by bucket) as {part}_buckets, list(ios order by bucket) as {part}_counts
+    from (select start_ns, dev, class, bucket, cast(sum(ios) as bigint) as ios
+          from (select start_ns, dev, class, unnest({part}_buckets) as bucket, unnest({part}_counts) as ios from r)
+          group by start_ns, dev, class, bucket)
+    group by start_ns, dev, class)"""
+        for part in ("total", "device")
+    )
+)
+
+_TABLES = {t.directory: t for t in (*LAKE_TABLES, DEVICES)}
+_COLUMNS = {directory: table.names for directory, table in _TABLES.items()}
+_SCHEMA = digest(_COLUMNS)
+
+
+@dataclass(frozen=True)
+class Done:
+    """What was added to a host's day: so many recordings, from so many files; and what the day's files are now."""
+
+    host: str
+    day: str
+    recordings: int
+    files_before: int
+    files: int
+    bytes_before: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A recording: its start, its directory, and what it says once."""
+
+    start_ns: int
+    path: Path
+    meta: Meta
+
+
+def compact(root: str | os.PathLike[str], days: Iterable[str] | None = None, workers: int = 1) -> list[Done]:
+    """Compacts the recordings of a lake that have ended, those that began on `days` (`YYYY-MM-DD`, UTC) or all of them.
+
+    What is done already is left alone. With more than one of the `workers`, hosts are divided among as many processes: a script
+    that asks for them does so below `if __name__ == "__main__"`.
+    """
+    text = os.fspath(root)
+    if "://" in text:
+        raise IolensError(f"{text}: compact writes into directories only")
+    path = Path(text)
+    hosts = sorted(e.name for e in os.scandir(path) if e.name.startswith("host=") and e.is_dir(follow_symlinks=False))
+    if not hosts:
+        raise IolensError(f"{text} holds no recordings host=NAME/start_ns=UNIXNS/")
+    wanted = None if days is None else set(days)
+    of_host = partial(_compact_host, path, wanted)
+    with _locked(path / DIRECTORY, _mode(path, hosts)):
+        if workers > 1 and len(hosts) > 1:
+            with ProcessPoolExecutor(min(workers, len(hosts)), get_context("spawn")) as pool:
+                parts = list(pool.map(of_host, hosts, chunksize=max(1, min(16, len(hosts) // (4 * workers)))))
+        else:
+            parts = list(map(of_host, hosts))
+    for _, remarks in parts:
+        for remark in remarks:
+            warnings.warn(remark, stacklevel=2)
+    return [done for part, _ in parts for done in part]
+
+
+def _compact_host(root: Path, wanted: set[str] | None, name: str) -> tuple[list[Done], list[str]]:
+    host = _Host(root, name, wanted)
+    return host.compact(), host.remarks
+
+
+@contextmanager
+def _locked(directory: Path, mode: int) -> Iterator[None]:
+    """One compaction at a time writes into a lake. Who may not read each of the recordings may read nothing of it."""
+    directory.mkdir(mode=mode, exist_ok=True)
+    directory.chmod(mode)
+    with (directory / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as e:
+            raise IolensError(f"{directory}: another compaction is at work") from e
+        yield
+
+
+def _mode(root: Path, hosts: list[str]) -> int:
+    """What all of the root, its hosts' directories and their recordings allow."""
+    mode = 0o755 & root.stat().st_mode
+    for host in hosts:
+        mode &= (root / host).stat().st_mode
+        for recording in os.scandir(root / host):
+            if recording.name.startswith("start_ns="):
+                mode &= recording.stat(follow_symlinks=False).st_mode
+    return mode | 0o700
+
+
+class _Host:
+    """The compaction of one host."""
+
+    def __init__(self, root: Path, name: str, wanted: set[str] | None) -> None:
+        self.name = host_of(name)
+        self.recordings = root / name
+        self.directory = root / DIRECTORY / name
+        self.wanted = wanted
+        self.manifest = _manifest(self.directory / MANIFEST)
+        self.connection: duckdb.DuckDBPyConnection | None = None
+        # What is said to the user.
+        self.remarks: list[str] = []
+        # Files and directories whose names the next manifest has, and the size of these files.
+        self.written: list[Path] = []
+        self.written_bytes = 0
+        # Files whose names it has no more.
+        self.replaced: list[Path] = []
+
+    def compact(self) -> list[Done]:
+        """Compacts the days that have something new."""
+        self._remove_forgotten()
+        found = self._ended()
+        done = []
+        try:
+            for day, sources in sorted(found.items()):
+                try:
+                    made = self._day(day, sources)
+                except (duckdb.Error, pa.ArrowException, IolensError, OSError) as e:
+                    # Nothing of it counts: its recordings are read as they are.
+                    self.remarks.append(f"{self.recordings}: {day} is not compacted: {' '.join(str(e).split())}")
+                    continue
+                if made is None:
+                    continue
+                done.append(made)
+                self.written_bytes += made.bytes
+                if self.written_bytes >= _COMMIT_BYTES:
+                    self._commit()
+            self._sum()
+            if self.written:
+                self._commit()
+        finally:
+            if self.connection is not None:
+                self.connection.close()
+        return done
+
+    def _commit(self) -> None:
+        """Makes what was written count: it is on the disk, and then the manifest that names it."""
+        for path in self.written:
+            _sync(path)
+        for path in self.replaced:
+            # Their time of grace begins.
+            with suppress(FileNotFoundError):
+                os.utime(path)
+        _write(self.directory / MANIFEST, self.manifest.text())
+        self.written, self.written_bytes, self.replaced = [], 0, []
+
+    def _ended(self) -> dict[str, list[_Source]]:
+        """The recordings that have ended and are not compacted, by day, those that began first first."""
+        found = defaultdict(list)
+        for entry in os.scandir(self.recordings):
+            text = entry.name.removeprefix("start_ns=")
+            if text == entry.name or not text.isdigit() or not entry.is_dir(follow_symlinks=False):
+                continue
+            day = day_of(int(text))
+            if self.wanted is not None and day not in self.wanted:
+                continue
+            known = self.manifest.days.get(day)
+            if known is not None and known.schema == _SCHEMA and int(text) in known.recordings:
+                continue
+            source = _source(int(text), Path(entry.path))
+            if source is not None:
+                found[day].append(source)
+        return {day: sorted(sources, key=lambda s: s.start_ns) for day, sources in found.items()}
+
+    def _day(self, day: str, sources: list[_Source]) -> Done | None:
+        known = self.manifest.days.get(day)
+        if known is not None and known.schema != _SCHEMA:
+            # Made by a version that knew other columns: anew, if all of its recordings are there.
+            if not set(known.recordings) <= {s.start_ns for s in sources}:
+                return None
+            known = None
+        directory = self.directory / f"day={day}"
+        _make(directory)
+        number = 1 + max((_number(file.name) for file in directory.iterdir()), default=0)
+        files_of = {s.start_ns: _files(s.path) for s in sources}
+        keys_of = {s.start_ns: self._keys(s, files_of[s.start_ns]) for s in sources}
+        made: dict[str, str] = {}
+        devices = [(s.start_ns, row) for s in sources for row in _devices(s, files_of[s.start_ns])]
+        for device in known.devices if known else []:
+            row = {name: value for name, value in device.items() if name != "starts"}
+            devices += [(start, row) for start in device["starts"]]
+        for key in sorted({key for keys in keys_of.values() for key in keys} | set(known.files if known else ())):
+            if key == DEVICES.directory:
+                made[key] = self._device_file(devices, directory, number)
+                continue
+            having = [s for s in sources if key in keys_of[s.start_ns]]
+            made |= self._table(key, directory, number, known, having, files_of)
+        self.written.append(directory)
+        recordings = {s.start_ns: keys_of[s.start_ns] for s in sources}
+        if day in self.manifest.days:
+            self.replaced += [directory / file for file in self.manifest.days[day].files.values()]
+        self.manifest.schemas[_SCHEMA] = _COLUMNS
+        self.manifest.days[day] = Day(
+            schema=_SCHEMA,
+            recordings={**(known.recordings if known else {}), **recordings},
+            files=made,
+            devices=device_rows(devices),
+        )
+        read = [file for tables in files_of.values() for files in tables.values() for file in files]
+        return Done(
+            host=self.name,
+            day=day,
+            recordings=len(sources),
+            files_before=len(read),
+            files=len(made),
+            bytes_before=sum(file.stat().st_size for file in read),
+            bytes=sum((directory / file).stat().st_size for file in made.values()),
+        )
+
+    def _sum(self) -> None:
+        """Writes the sums over whole recordings anew, if there are recordings without them."""
+        known = set(self.manifest.sums.recordings) if self.manifest.sums else set()
+        by_step: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for day, of in self.manifest.days.items():
+            for start, keys in of.recordings.items():
+                # The hours of a recording say the same as its minutes.
+                steps = [step for step in (3600, 60) if key_of("rollup", step) in keys]
+                if start not in known and steps:
+                    by_step[f"day={day}/{of.files[key_of('rollup', steps[0])]}", steps[0]].append(start)
+        if not by_step:
+            return
+        selects = []
+        for (file, step_s), starts in sorted(by_step.items()):
+            rows = f"read_parquet({quoted(str(self.directory / file))}, hive_partitioning = false)"
+            selects.append(f"select * from {rows} where step_s = {step_s} and start_ns in ({', '.join(map(str, starts))})")
+        select = _SUMS.format(rows=" union all ".join(selects))
+        if self.manifest.sums is not None:
+            old = quoted(str(self.directory / self.manifest.sums.file))
+            select = f"select * from read_parquet({old}, hive_partitioning = false) union all select * from ({select})"
+        number = 1 + max((_number(file.name) for file in self.directory.glob("sums-*")), default=0)
+        name = f"sums-{number:06}.parquet"
+        if self._copied(select, self.directory / name):
+            if self.manifest.sums is not None:
+                self.replaced.append(self.directory / self.manifest.sums.file)
+            new = {start for starts in by_step.values() for start in starts}
+            self.manifest.sums = Sums(name, sorted(known | new))
+            self.written.append(self.directory)
+
+    def _keys(self, source: _Source, files: dict[str, list[Path]]) -> list[str]:
+        """The tables and steps of which a recording has rows."""
+        keys = {key_of(DEVICES.directory, None)} if source.meta.devices else set()
+        for directory, of in files.items():
+            steps = self._steps(of) if "step_s" in _COLUMNS[directory] else {None}
+            keys |= {key_of(directory, step_s) for step_s in steps}
+        return sorted(keys)
+
+    def _table(
+        self,
+        key: str,
+        directory: Path,
+        number: int,
+        known: Day | None,
+        sources: list[_Source],
+        files_of: dict[int, dict[str, list[Path]]],
+    ) -> dict[str, str]:
+        """Writes the file of a table, or of one step of it: what is compacted already, and the rows of `sources`."""
+        of, _, step = key.partition("/")
+        table, step_s = _TABLES[of], int(step) if step else None
+        name = f"{of}-{'' if step_s is None else f'{step_s}s-'}{number:06}.parquet"
+        before = directory / known.files[key] if known is not None and key in known.files else None
+        # Of a table with steps a file whose name does not say its step may have the rows of several.
+        named = {s.start_ns: [f for f in files_of[s.start_ns].get(of, []) if _step(f) in (step_s, None)] for s in sources}
+        parts = [Part(before, None)] if before else []
+        parts += [Part(file, start) for start, files in named.items() for file in files if _step(file) == step_s]
+        if len(parts) == bool(before) + sum(map(len, named.values())) and self._joined(table, parts, directory / name):
+            return {key: name}
+        selects = []
+        if before is not None:
+            old = quoted(str(before))
+            columns = ", ".join(f'"{name}"' for name in table.names)
+            selects.append(f"select start_ns, {columns} from read_parquet({old}, hive_partitioning = false)")
+        for source in sources:
+            files = [str(file) for file in named[source.start_ns]]
+            if files:
+                where = "" if step_s is None else f" where step_s = {step_s}"
+                selects.append(f"select {source.start_ns}::bigint as start_ns, * from ({_rows(table, files)}){where}")
+        if not selects or not self._copied(" union all ".join(selects), directory / name):
+            return {}
+        return {key: name}
+
+    def _device_file(self, devices: list[tuple[int, dict[str, Any]]], directory: Path, number: int) -> str:
+        name = f"{DEVICES.directory}-{number:06}.parquet"
+        schema = pa.schema([field for field in arrow_schema(DEVICES) if field.name != "host"])
+        rows = [{"start_ns": start, **row} for start, row in sorted(devices, key=lambda device: device[0])]
+        temporary = directory / (name + _TEMPORARY)
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), temporary, compression="zstd")
+        self._named(temporary, directory / name)
+        return name
+
+    def _steps(self, files: list[Path]) -> set[int | None]:
+        """The steps of the rows of these files: most say it in their names."""
+        steps: set[int | None] = {_step(file) for file in files}
+        if None in steps:
+            steps.discard(None)
+            nameless = ", ".join(quoted(str(file)) for file in files if _step(file) is None)
+            found = self._connection().sql(f"select distinct step_s from read_parquet([{nameless}], union_by_name = true)")
+            steps |= {step for (step,) in found.fetchall()}
+        return steps
+
+    def _joined(self, table: Table, parts: list[Part], to: Path) -> bool:
+        """Copies the files as they are into one, where that makes no file of very small pieces."""
+        if not parts or sum(part.path.stat().st_size for part in parts) < len(parts) * _MIN_PIECE_BYTES:
+            return False
+        schema = pq.read_schema(parts[-1].path)
+        types = {c.name: ARROW[c.sql] for c in table.columns}
+        if set(schema.names) - {"start_ns"} != set(types) or any(
+            schema.field(name).type != kind for name, kind in types.items()
+        ):
+            return False
+        temporary = to.with_name(to.name + _TEMPORARY)
+        try:
+            rows = join(parts, "start_ns", temporary)
+        except NotJoinableError:
+            rows = 0
+        if rows == 0:
+            temporary.unlink(missing_ok=True)
+            return False
+        self._named(temporary, to)
+        return True
+
+    def _named(self, temporary: Path, to: Path) -> None:
+        os.replace(temporary, to)  # noqa: PTH105
+        self.written.append(to)
+
+    def _copied(self, select: str, to: Path) -> bool:
+        """Writes the rows of `select`; no file if there are none."""
+        temporary = to.with_name(to.name + _TEMPORARY)
+        options = "format parquet, compression zstd, compression_level 1"
+        row = self._connection().execute(f"copy ({select}) to {quoted(str(temporary))} ({options})").fetchone()
+        if row is None or row[0] == 0:
+            temporary.unlink()
+            return False
+        self._named(temporary, to)
+        return True
+
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        if self.connection is None:
+            self.connection = connect()
+            # Hosts are compacted beside each other.
+            self.connection.execute("set threads = 1")
+        return self.connection
+
+    def _remove_forgotten(self) -> None:
+        """Removes what a killed compaction left, and what newer files replaced once no reader can have it open."""
+        named = {f"day={day}/{file}" for day, of in self.manifest.days.items() for file in of.files.values()}
+        if self.manifest.sums is not None:
+            named.add(f"{self.directory.name}/{self.manifest.sums.file}")
+        now = time.time()
+        for file in (*self.directory.glob("day=*/*"), *self.directory.glob("sums-*")):
+            place = f"{file.parent.name}/{file.name}"
+            if place not in named and now - file.stat().st_mtime > _GRACE_S:
+                file.unlink()
+
+
+def _manifest(path: Path) -> Manifest:
+    try:
+        return parse(path.read_text())
+    except FileNotFoundError:
+        return Manifest()
+    except ValueError as e:
+        raise IolensError(f"{path}: {e}; remove it, and all days of this host are compacted anew") from e
+
+
+def _source(start_ns: int, path: Path) -> _Source | None:
+    """The recording at `path`, if it has ended and nothing was written into it for a while."""
+    places = [path / "meta.json", path / "meta.json.bak"]
+    try:
+        meta = parse_meta((str(p), p.read_text(errors="replace")) for p in places if p.is_file())
+    except IolensError:
+        return None
+    if meta.end_ns is None or any(path.glob("wal/*.wal")) or time.time() - _changed(path) < _SETTLED_S:
+        return None
+    return _Source(start_ns, path, meta)
+
+
+def _changed(recording: Path) -> float:
+    """When a file came to a recording or went, as its directories say."""
+    times = [recording.stat().st_mtime]
+    times += [
+        entry.stat(follow_symlinks=False).st_mtime for entry in os.scandir(recording) if entry.is_dir(follow_symlinks=False)
+    ]
+    return max(times)
+
+
+def _files(recording: Path) -> dict[str, list[Path]]:
+    """The files of each table that a recording has."""
+    found = {}
+    for directory in _TABLES:
+        files = sorted((recording / directory).glob("*.parquet"))
+        if files:
+            found[directory] = files
+    return found
+
+
+def _rows(table: Table, files: list[str]) -> str:
+    """SQL of the rows that a recording has of a table: of all columns that are known."""
+    schemas = [pq.read_schema(file) for file in files]
+    have = set(schemas[0].names).union(*(schema.names for schema in schemas))
+    for column in table.columns:
+        if column.required and column.name not in have:
+            raise IolensError(f"the table {table.directory} of {files[0]} has no column {column.name}")
+    union = "false" if all(schema.equals(schemas[0]) for schema in schemas) else "true"
+    names = ", ".join(quoted(file) for file in files)
+    cells = {c.name: f'"{c.name}"' if c.name in have else "null" for c in table.columns}
+    columns = ", ".join(f'cast({cells[c.name]} as {duck_type(c.sql)}) as "{c.name}"' for c in table.columns)
+    return f"select {columns} from read_parquet([{names}], union_by_name = {union}, hive_partitioning = false)"
+
+
+def _devices(source: _Source, files: dict[str, list[Path]]) -> list[dict[str, Any]]:
+    """The devices of a recording: of its table, or else of its `meta.json`."""
+    if DEVICES.directory not in files:
+        return [device_row(device) for device in source.meta.devices]
+    rows: list[dict[str, Any]] = []
+    for file in files[DEVICES.directory]:
+        rows += pq.read_table(file, partitioning=None).to_pylist()
+    return [{name: row.get(name) for name in DEVICES.names} for row in rows]
+
+
+def _step(file: Path) -> int | None:
+    """The step that the name of a file says, as `60s-000001.parquet` does."""
+    step, dash, _ = file.name.partition("s-")
+    return int(step) if dash and step.isdigit() else None
+
+
+def _number(name: str) -> int:
+    """The number in the name of a file, whole or not."""
+    digits = name.removesuffix(_TEMPORARY).removesuffix(".parquet").rpartition("-")[2]
+    return int(digits) if digits.isdigit() else 0
+
+
+def _make(directory: Path) -> None:
+    if not directory.is_dir():
+        directory.mkdir(parents=True)
+        _sync(directory.parent)
+
+
+def _write(path: Path, text: str) -> None:
+    """Replaces a file as a whole."""
+    temporary = path.with_name(path.name + _TEMPORARY)
+    temporary.write_text(text)
+    _sync(temporary)
+    os.replace(temporary, path)  # noqa: PTH105
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

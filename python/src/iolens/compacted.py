@@ -1,0 +1,255 @@
+"""What a lake has in `compacted/`: one file for each host, day and table, and of which recordings it has the rows.
+
+    compacted/host=NAME/manifest.json                      which files count; replaced as a whole
+    compacted/host=NAME/day=YYYY-MM-DD/TABLE-NNNNNN.parquet   of the recordings that began on that day (UTC)
+    compacted/host=NAME/sums-NNNNNN.parquet                sums over whole recordings: rollups by device and class
+
+Files are never changed, and a name is never used twice. What the manifest does not name does not count: a compaction that was
+killed left it, or a reader may still have it open. So a reader finds each I/O in one place, whatever the moment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+from urllib.parse import unquote
+
+from .meta import Device
+
+DIRECTORY = "compacted"
+MANIFEST = "manifest.json"
+VERSION = 1
+
+_DAY_NS = 86_400 * 10**9
+
+
+def day_of(start_ns: int) -> str:
+    """The day (UTC) on which a recording began."""
+    return f"{datetime.fromtimestamp(start_ns // 10**9, timezone.utc):%Y-%m-%d}"
+
+
+@dataclass
+class Day:
+    """A host's recordings that began on one day, as far as they are compacted.
+
+    `recordings`: the tables, or tables and steps (`rollup/60`), that each of them has, by its start. `files`: by the same.
+    `devices`: rows of the table `devices` with the `starts` they are of.
+    """
+
+    schema: str
+    recordings: dict[int, list[str]]
+    files: dict[str, str]
+    devices: list[dict[str, Any]]
+
+    def as_json(self) -> dict[str, Any]:
+        """As the manifest has it."""
+        return {
+            "schema": self.schema,
+            "recordings": {str(start): tables for start, tables in sorted(self.recordings.items())},
+            "files": self.files,
+            "devices": self.devices,
+        }
+
+
+@dataclass
+class Sums:
+    """The file of sums over whole recordings, and of which (their starts)."""
+
+    file: str
+    recordings: list[int]
+
+
+@dataclass
+class Manifest:
+    """All days of a host. `schemas`: the columns of each table, by their digest."""
+
+    days: dict[str, Day] = field(default_factory=dict)
+    schemas: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    sums: Sums | None = None
+
+    def text(self) -> str:
+        """As it is stored."""
+        used = {day.schema for day in self.days.values()}
+        document = {
+            "version": VERSION,
+            "schemas": {digest: columns for digest, columns in self.schemas.items() if digest in used},
+            "days": {name: day.as_json() for name, day in sorted(self.days.items())},
+        }
+        if self.sums is not None:
+            document["sums"] = {"file": self.sums.file, "recordings": self.sums.recordings}
+        return json.dumps(document, separators=(",", ":")) + "\n"
+
+
+def parse(text: str) -> Manifest:
+    """The manifest of `text`; one of a later version, or that is damaged, is an error (`ValueError`)."""
+    try:
+        raw = json.loads(text)
+        if int(raw["version"]) > VERSION:
+            raise ValueError(f"version {raw['version']} is newer than this package reads ({VERSION})")
+        days = {
+            name: Day(
+                schema=str(day["schema"]),
+                recordings={int(start): list(tables) for start, tables in day["recordings"].items()},
+                files={str(key): str(file) for key, file in day["files"].items()},
+                devices=list(day["devices"]),
+            )
+            for name, day in raw["days"].items()
+        }
+        schemas = {str(digest): dict(columns) for digest, columns in raw["schemas"].items()}
+        of = raw.get("sums")
+        sums = Sums(str(of["file"]), [int(start) for start in of["recordings"]]) if of else None
+        if any(day.schema not in schemas for day in days.values()):
+            raise ValueError("it has no columns of a day")
+    except (KeyError, TypeError, AttributeError) as e:
+        raise ValueError(f"it is damaged: {e!r}") from e
+    return Manifest(days, schemas, sums)
+
+
+def digest(columns: dict[str, list[str]]) -> str:
+    """A short name of the columns of all tables."""
+    return hashlib.sha256(json.dumps(columns, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def key_of(directory: str, step_s: int | None) -> str:
+    """How the manifest names a table, or the rows of one step of it."""
+    return directory if step_s is None else f"{directory}/{step_s}"
+
+
+@dataclass(frozen=True)
+class File:
+    """A compacted file: its path, the columns it has, and the host and day it is of."""
+
+    path: str
+    schema: str
+    host: str
+    day: str
+
+
+# Columns of the sums beside `start_ns`: those of a rollup that questions about whole recordings need. `at_ns` is the first
+# slot's. Counts are of 64 bits.
+SUMS = (
+    ("at_ns", "bigint"),
+    ("dev", "int"),
+    ("class", "string"),
+    ("ios", "bigint"),
+    ("bytes", "bigint"),
+    ("lost_ios", "bigint"),
+    ("total_buckets", "array<int>"),
+    ("total_counts", "array<bigint>"),
+    ("device_buckets", "array<int>"),
+    ("device_counts", "array<bigint>"),
+)
+
+
+class Compacted:
+    """The compacted days of a lake. `damaged` are files that are left out, so that their days are not compacted for a table."""
+
+    def __init__(self, manifests: Iterable[tuple[str, str, Manifest]], damaged: set[str]) -> None:
+        self._damaged = damaged
+        # By host: where its files are, and what its manifest says.
+        self._of: dict[str, tuple[str, Manifest]] = {host: (path, manifest) for host, path, manifest in manifests}
+
+    def __bool__(self) -> bool:
+        return any(manifest.days for _, manifest in self._of.values())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Compacted) and self._of == other._of
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def starts(self) -> dict[tuple[str, int], list[str]]:
+        """The tables of each recording that is compacted."""
+        return {
+            (host, start): tables
+            for host, (_, manifest) in self._of.items()
+            for day in manifest.days.values()
+            for start, tables in day.recordings.items()
+        }
+
+    def knows(self, host: str, start_ns: int, tables: set[str]) -> bool:
+        """Whether the compaction of a recording knew all of these tables."""
+        _, manifest = self._of[host]
+        return tables <= manifest.schemas[manifest.days[day_of(start_ns)].schema].keys()
+
+    def covered(self, table: str) -> set[tuple[str, int]]:
+        """The recordings whose rows of a table are read here and nowhere else."""
+        return {(host, start) for host, name, day in self._days_of(table) for start in day.recordings}
+
+    def _days_of(self, table: str) -> Iterable[tuple[str, str, Day]]:
+        for host, (path, manifest) in self._of.items():
+            for name, day in manifest.days.items():
+                is_known = table in manifest.schemas[day.schema]
+                if is_known and not (self._damaged and self._is_damaged(path, name, day, table)):
+                    yield host, name, day
+
+    def _is_damaged(self, path: str, name: str, day: Day, table: str) -> bool:
+        of = (file for key, file in day.files.items() if key.partition("/")[0] == table)
+        return any(f"{path}/day={name}/{file}" in self._damaged for file in of)
+
+    def files(self, table: str, step_s: int | None = None) -> list[File]:
+        """The files of a table, or of one step of it."""
+        found = []
+        for host, name, day in self._days_of(table):
+            for key, file in day.files.items():
+                of, _, step = key.partition("/")
+                if of == table and (step_s is None or step == str(step_s)):
+                    found.append(File(f"{self._of[host][0]}/day={name}/{file}", day.schema, host, name))
+        return found
+
+    def sums(self) -> tuple[list[str], set[tuple[str, int]]]:
+        """The files of sums, and the recordings that they are of."""
+        files, keys = [], set()
+        for host, (path, manifest) in self._of.items():
+            sums = manifest.sums
+            if sums is not None and f"{path}/{sums.file}" not in self._damaged:
+                files.append(f"{path}/{sums.file}")
+                keys |= {(host, start) for start in sums.recordings}
+        return files, keys
+
+    def has_columns(self, table: str, columns: Iterable[str]) -> bool:
+        """Whether all files of a table have these columns, and in one order."""
+        lists = [m.schemas[day.schema].get(table) for _, m in self._of.values() for day in m.days.values()]
+        return all(known == lists[0] for known in lists) and lists[0] == list(columns)
+
+    def devices(self) -> list[dict[str, Any]]:
+        """Rows of the table `devices`, with host and start."""
+        rows = []
+        for host, _, day in self._days_of("devices"):
+            for device in day.devices:
+                known = {name: value for name, value in device.items() if name != "starts"}
+                rows += [{"host": host, "start_ns": start, **known} for start in device["starts"]]
+        return rows
+
+
+def host_of(directory: str) -> str:
+    """The host of a directory `host=NAME`."""
+    return unquote(directory.removeprefix("host="))
+
+
+def device_rows(devices: Iterable[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Devices of several recordings, each once with the starts of all that have it like that."""
+    together: dict[str, dict[str, Any]] = {}
+    for start, device in devices:
+        known = {name: value for name, value in device.items() if value is not None}
+        row = together.setdefault(json.dumps(known, sort_keys=True), {**known, "starts": []})
+        row["starts"].append(start)
+    return list(together.values())
+
+
+def device_row(device: Device) -> dict[str, Any]:
+    """A device of `meta.json` as a row of the table."""
+    return {
+        "dev": device.dev,
+        "name": device.name,
+        "kind": device.kind,
+        "stable_id": device.stable_id or "",
+        "model": device.model or "",
+        "size_bytes": device.size_bytes,
+        "rotational": None if device.rotational is None else int(device.rotational),
+        "added_ns": None,
+        "removed_ns": None,
+    }

@@ -1,0 +1,289 @@
+"""Joins Parquet files by copying their column chunks as they are, with a column of one value for each of them.
+
+To decode and encode all values costs many times as much. What is understood of a file is its footer: `FileMetaData` of
+parquet.thrift in Thrift's compact protocol; field numbers below are from there.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+_MAGIC = b"PAR1"
+
+# Types of the compact protocol.
+_STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(13)
+
+# FileMetaData, RowGroup, ColumnChunk, ColumnMetaData, SchemaElement.
+_SCHEMA, _NUM_ROWS, _ROW_GROUPS, _KEY_VALUES, _CREATED_BY, _COLUMN_ORDERS = 2, 3, 4, 5, 6, 7
+_COLUMNS, _BYTES, _GROUP_ROWS, _GROUP_OFFSET, _COMPRESSED, _ORDINAL = 1, 2, 3, 5, 6, 7
+_CHUNK_OFFSET, _META, _INDEXES = 2, 3, (4, 5, 6, 7)
+_CHUNK_BYTES, _CHUNK_COMPRESSED, _DATA, _INDEX, _DICTIONARY, _BLOOM = 6, 7, 9, 10, 11, (14, 15)
+_CHILDREN = 5
+
+# A structure: of each field its type and value. A list: the type of its elements, and these.
+Fields = dict[int, tuple[int, Any]]
+
+
+class NotJoinableError(Exception):
+    """These files cannot be joined like this; nothing is wrong with them."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file, and the value that the added column has in its rows; `None`: it has that column."""
+
+    path: Path
+    value: int | None
+
+
+def join(parts: Iterable[Part], column: str, to: Path) -> int:
+    """Writes the rows of `parts` into one file, with `column` before the others; their number.
+
+    Raises `NotJoinableError` where the files have different columns or writers, or are not understood.
+    """
+    try:
+        return _join(parts, column, to)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, pa.ArrowException) as e:
+        raise NotJoinableError(f"a footer is not understood: {e!r}") from e
+
+
+def _join(parts: Iterable[Part], column: str, to: Path) -> int:
+    rows = 0
+    groups: list[Fields] = []
+    first: Fields | None = None
+    with to.open("wb") as out:
+        out.write(_MAGIC)
+        for part in parts:
+            data = part.path.read_bytes()
+            footer = _footer(data)
+            if footer[_NUM_ROWS][1] == 0:
+                continue
+            added: list[tuple[Fields, bytes]] = []
+            if part.value is not None:
+                counts = [group[_GROUP_ROWS][1] for group in footer[_ROW_GROUPS][1][1]]
+                footer, added = _with_column(footer, column, part.value, counts)
+            if first is None:
+                first = footer
+            elif any(footer.get(of) != first.get(of) for of in (_SCHEMA, _CREATED_BY, _COLUMN_ORDERS)):
+                raise NotJoinableError(f"{part.path} has other columns or another writer")
+            for number, group in enumerate(footer[_ROW_GROUPS][1][1]):
+                groups.append(_copied(out, data, group, added[number] if added else None, len(groups)))
+            rows += footer[_NUM_ROWS][1]
+        if first is None:
+            return 0
+        kept = {of: first[of] for of in sorted(first) if of in (1, _SCHEMA, _CREATED_BY, _COLUMN_ORDERS)}
+        kept |= {_NUM_ROWS: (_I64, rows), _ROW_GROUPS: (_LIST, (_STRUCT, groups))}
+        encoded = _encode(dict(sorted(kept.items())))
+        out.write(encoded + struct.pack("<I", len(encoded)) + _MAGIC)
+    # Whatever was misunderstood shows here, not when somebody asks.
+    try:
+        found = pq.read_metadata(to)
+    except OSError as e:
+        raise NotJoinableError(f"a footer is not understood: {e}") from e
+    if (found.num_rows, found.num_row_groups) != (rows, len(groups)):
+        raise NotJoinableError(f"{to} would not have the rows that it is made of")
+    return rows
+
+
+def _footer(data: bytes) -> Fields:
+    if len(data) < 12 or data[:4] != _MAGIC or data[-4:] != _MAGIC:
+        raise NotJoinableError("no Parquet file with a plain footer")
+    (length,) = struct.unpack("<I", data[-8:-4])
+    if length > len(data) - 12:
+        raise NotJoinableError("its footer is longer than the file")
+    try:
+        return _Decoder(data[-8 - length : -8]).fields()
+    except IndexError as e:
+        raise NotJoinableError("its footer ends early") from e
+
+
+def _with_column(footer: Fields, column: str, value: int, counts: list[int]) -> tuple[Fields, list[tuple[Fields, bytes]]]:
+    """The footer with one column more, and of each row group the chunk of that."""
+    chunks = []
+    for count in counts:
+        made = io.BytesIO()
+        table = pa.table({column: pa.array([value], pa.int64()).take(pa.nulls(count, pa.int64()).fill_null(0))})
+        pq.write_table(table, made, compression="zstd", row_group_size=max(count, 1))
+        data = made.getvalue()
+        own = _footer(data)
+        [group] = own[_ROW_GROUPS][1][1]
+        [chunk] = group[_COLUMNS][1][1]
+        chunks.append((chunk, data))
+        schema = own[_SCHEMA][1][1][1:]
+    kind, (of, elements) = footer[_SCHEMA]
+    root = {**elements[0], _CHILDREN: (_I32, elements[0][_CHILDREN][1] + 1)}
+    changed: Fields = {**footer, _SCHEMA: (kind, (of, [dict(sorted(root.items())), *schema, *elements[1:]]))}
+    if _COLUMN_ORDERS in footer:
+        kind, (of, orders) = footer[_COLUMN_ORDERS]
+        changed[_COLUMN_ORDERS] = (kind, (of, [orders[0], *orders]))
+    return changed, chunks
+
+
+def _copied(out: BinaryIO, data: bytes, group: Fields, added: tuple[Fields, bytes] | None, number: int) -> Fields:
+    """Copies the chunks of a row group; what the footer says of them there."""
+    begin = out.tell()
+    chunks = []
+    sources = [(chunk, data) for chunk in group[_COLUMNS][1][1]]
+    for chunk, source in [added, *sources] if added else sources:
+        if 1 in chunk or _META not in chunk:
+            raise NotJoinableError("its columns are in other files")
+        meta: Fields = chunk[_META][1]
+        offsets = [meta[of][1] for of in (_DATA, _INDEX, _DICTIONARY) if of in meta and meta[of][1] > 0]
+        start, length = min(offsets), meta[_CHUNK_COMPRESSED][1]
+        if not 4 <= start <= start + length <= len(source):
+            raise NotJoinableError("a column is not inside its file")
+        shift = out.tell() - start
+        out.write(memoryview(source)[start : start + length])
+        moved = {of: field for of, field in meta.items() if of not in _BLOOM}
+        for of in (_DATA, _INDEX, _DICTIONARY):
+            if of in moved and moved[of][1] > 0:
+                moved[of] = (moved[of][0], moved[of][1] + shift)
+        kept = {of: field for of, field in chunk.items() if of not in _INDEXES}
+        chunks.append({**kept, _CHUNK_OFFSET: (_I64, start + shift), _META: (_STRUCT, moved)})
+    sizes = {of: sum(c[_META][1][of][1] for c in chunks) for of in (_CHUNK_BYTES, _CHUNK_COMPRESSED)}
+    joined: Fields = {
+        _COLUMNS: (_LIST, (_STRUCT, chunks)),
+        _BYTES: (_I64, sizes[_CHUNK_BYTES]),
+        _GROUP_ROWS: group[_GROUP_ROWS],
+        _GROUP_OFFSET: (_I64, begin),
+        _COMPRESSED: (_I64, sizes[_CHUNK_COMPRESSED]),
+    }
+    # A number of 16 bits, which may be left out.
+    return joined | ({_ORDINAL: (_I16, number)} if number < 1 << 15 else {})
+
+
+class _Decoder:
+    """Reads the compact protocol."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def fields(self) -> Fields:
+        """A structure."""
+        found: Fields = {}
+        data = self.data
+        last = 0
+        while True:
+            head = data[self.at]
+            self.at += 1
+            kind = head & 15
+            if kind == _STOP:
+                return found
+            last = last + (head >> 4) if head >> 4 else self.integer()
+            found[last] = (kind, self.value(kind))
+
+    def value(self, kind: int) -> Any:
+        """A value of a type; that of a truth value is in its type."""
+        if kind in (_I16, _I32, _I64):
+            return self.integer()
+        if kind == _BINARY:
+            length = self.varint()
+            self.at += length
+            if self.at > len(self.data):
+                raise IndexError
+            return self.data[self.at - length : self.at]
+        if kind == _STRUCT:
+            return self.fields()
+        if kind in (_LIST, _SET):
+            return self.elements()
+        if kind in (_TRUE, _FALSE):
+            return kind == _TRUE
+        if kind == _BYTE:
+            self.at += 1
+            return self.data[self.at - 1]
+        if kind == _DOUBLE:
+            self.at += 8
+            return self.data[self.at - 8 : self.at]
+        raise NotJoinableError(f"its footer has a value of type {kind}")
+
+    def elements(self) -> tuple[int, list[Any]]:
+        """A list."""
+        head = self.data[self.at]
+        self.at += 1
+        size = head >> 4 if head >> 4 < 15 else self.varint()
+        kind = head & 15
+        if kind in (_TRUE, _FALSE):
+            # Each a byte.
+            self.at += size
+            return kind, list(self.data[self.at - size : self.at])
+        return kind, [self.value(kind) for _ in range(size)]
+
+    def varint(self) -> int:
+        """A number without a sign."""
+        data, at = self.data, self.at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            if byte < 128:
+                self.at = at
+                return value
+            shift += 7
+
+    def integer(self) -> int:
+        """A number with a sign."""
+        value = self.varint()
+        return (value >> 1) ^ -(value & 1)
+
+
+def _encode(fields: Fields) -> bytes:
+    out = bytearray()
+    _put_fields(out, fields)
+    return bytes(out)
+
+
+def _put_fields(out: bytearray, fields: Fields) -> None:
+    last = 0
+    for of, (kind, value) in sorted(fields.items()):
+        if kind in (_TRUE, _FALSE):
+            kind = _TRUE if value else _FALSE
+        delta = of - last
+        if 0 < delta < 16:
+            out.append(delta << 4 | kind)
+        else:
+            out.append(kind)
+            _put_varint(out, of << 1)
+        last = of
+        if kind not in (_TRUE, _FALSE):
+            _put(out, kind, value)
+    out.append(_STOP)
+
+
+def _put(out: bytearray, kind: int, value: Any) -> None:
+    if kind in (_I16, _I32, _I64):
+        _put_varint(out, value << 1 if value >= 0 else (-value << 1) - 1)
+    elif kind == _BINARY:
+        _put_varint(out, len(value))
+        out += value
+    elif kind == _STRUCT:
+        _put_fields(out, value)
+    elif kind in (_LIST, _SET):
+        of, elements = value
+        if len(elements) < 15:
+            out.append(len(elements) << 4 | of)
+        else:
+            out.append(15 << 4 | of)
+            _put_varint(out, len(elements))
+        for element in elements:
+            _put(out, of, element)
+    elif kind == _DOUBLE:
+        out += value
+    else:
+        out.append(value)
+
+
+def _put_varint(out: bytearray, value: int) -> None:
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
