@@ -14,6 +14,12 @@ export interface Theme {
   inflightFill: string;
   mark: string;
   lossy: string;
+  ok: string;
+  critical: string;
+  flush: string;
+  discard: string;
+  /** Of what has no colour of its own, as processes. */
+  series: string[];
   heat: { read: string[]; write: string[] };
 }
 
@@ -44,6 +50,11 @@ function read(): Theme {
     inflightFill: v("inflight-fill"),
     mark: v("mark"),
     lossy: v("lossy"),
+    ok: v("ok"),
+    critical: v("critical"),
+    flush: v("flush"),
+    discard: v("discard"),
+    series: list("series"),
     heat: { read: list("heat-read"), write: list("heat-write") },
   };
 }

@@ -297,6 +297,47 @@ describe("the application", { skip: missing !== null }, () => {
     await page.close();
   });
 
+  test("colours each I/O by class, process or what it waited for, and the address remembers by which", async () => {
+    const server = await serve();
+    const page = await open(`${server.url}?from=${NOW_S - 100}&to=${NOW_S - 100 + 0.04}`);
+    await page.waitForSelector("html[data-mode=ios]");
+    await quiet(page);
+    const colours = () => page.evaluate(() => {
+      const c = document.querySelector(".chart canvas");
+      const { data } = c.getContext("2d").getImageData(0, 0, c.width, c.height);
+      const found = new Set();
+      for (let i = 0; i < data.length; i += 4) if (data[i + 3] === 255) found.add(`rgb(${data[i]}, ${data[i + 1]}, ${data[i + 2]})`);
+      return [...document.querySelectorAll(".io-legend i")].map((e) => ({ name: e.parentElement.textContent, drawn: found.has(e.style.background), colour: e.style.background }));
+    });
+    const seen = {};
+    for (const by of ["class", "process", "cause"]) {
+      await page.getByLabel("Colours of the I/Os").selectOption(by);
+      await page.waitForFunction((n) => document.querySelector(".io-legend .entries").textContent.includes(n), { class: "write", process: "dd", cause: "behind others" }[by]);
+      await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+      seen[by] = await colours();
+      assert.equal(seen[by].length, 2, JSON.stringify(seen[by]));
+      for (const entry of seen[by]) assert.ok(entry.drawn, `${by}: ${JSON.stringify(entry)}`);
+    }
+    assert.match(seen.class.map((e) => e.name).join(), /^read \d+,write \d+$/);
+    assert.match(seen.process.map((e) => e.name).join(), /dd \d+,<img/);
+    assert.match(seen.cause.map((e) => e.name).join(), /^mostly undisturbed \d+,behind others \d+$/);
+    assert.match(page.url(), /colour=cause/);
+    await page.reload();
+    await page.waitForSelector("html[data-mode=ios]");
+    await page.getByText(/^behind others \d+$/).waitFor();
+    // The size and the sector of an I/O lead to its fields, too.
+    const box = await page.locator(".chart canvas").boundingBox();
+    await page.locator(".io-tip").waitFor({ state: "hidden" });
+    for (let x = 70; x < box.width - 20 && !(await page.locator(".io-tip").isVisible()); x += 5) await page.mouse.move(box.x + x, box.y + 34 + 0.58 * (box.height - 70));
+    assert.match(await page.locator(".io-tip").textContent(), /Process.*Undisturbed/);
+    await page.getByLabel("Colours of the I/Os").selectOption("process");
+    await page.locator(".io-legend button", { hasText: "dd" }).click();
+    await page.locator(".filter", { hasText: "process dd" }).waitFor();
+    await page.waitForFunction((n) => document.querySelector(".io-legend .entries").textContent.includes(n), "dd");
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
   test("a click filters charts and tables, and Escape shows all again", async () => {
     const server = await serve();
     const page = await open(server.url + AN_HOUR);

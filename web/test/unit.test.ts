@@ -419,7 +419,9 @@ test("what takes more time is summed by name, the largest growth first", () => {
 
 test("the address of a view holds its boxes", () => {
   const boxes = [{ from: 10, to: 11.5, lowUs: 0, highUs: appView.OPEN_US }, { from: 12, to: 13, lowUs: 123.4, highUs: 5000 }];
-  const address = appView.write({ from: 1, to: 2, live: false, host: null, device: null, cls: null, filter: null, boxes, find: "a b", fold: { periodS: 2.5, anchorS: 7, cls: "write" } });
+  const address = appView.write({ from: 1, to: 2, live: false, host: null, device: null, cls: null, filter: null, boxes, find: "a b", fold: { periodS: 2.5, anchorS: 7, cls: "write" }, colour: "cause" });
+  assert.equal(appView.read(address, 0).colour, "cause");
+  assert.equal(appView.read("?colour=red", 0).colour, "class");
   assert.deepEqual(appView.read(address, 0).boxes, boxes);
   assert.equal(appView.read(address, 0).find, "a b");
   assert.deepEqual(appView.read(address, 0).fold, { periodS: 2.5, anchorS: 7, cls: "write" });

@@ -1,10 +1,12 @@
 import { h, onFrame, visible } from "../dom";
 import * as format from "../format";
 import { onTheme, ramp, theme } from "../theme";
+import { type Grouping, Legend, countsOf, grouped } from "./colours";
 import type { Column, Heat, Ios, Series } from "./data";
 import { lanes } from "./lanes";
-import { type Box, type Class, IO_SPAN_S, OPEN_US, type View, tickOf, zoomed } from "./view";
+import { type Box, type Class, type Colouring, IO_SPAN_S, OPEN_US, type View, tickOf, zoomed } from "./view";
 
+const FONT = "system-ui, sans-serif";
 const LEFT = 64;
 const RIGHT = 14;
 const TOP = 16;
@@ -14,6 +16,10 @@ const RAMP = 64;
 /** Layers of heat maps that stay: what is on screen, what was before, and what was farther away. */
 const MAX_LAYERS = 24;
 const CLICK_PX = 4;
+/** The pointer is on a mark that is not farther away. */
+const NEAR_PX = 8;
+/** Lines of a legend in a picture. */
+const LEGEND_LINE = 18;
 
 /** The heat maps of what a search has found. */
 export interface Found {
@@ -83,6 +89,9 @@ export interface Actions {
   touched(): void;
   /** The `second` box is compared with the first. */
   select(box: Box, second: boolean): void;
+  colour(by: Colouring): void;
+  /** Only the I/Os of this class or process. */
+  filter(by: Colouring, key: string): void;
 }
 
 interface Bar {
@@ -91,11 +100,16 @@ interface Bar {
   x1: number;
   y0: number;
   y1: number;
+  /** Middles of its marks: when it started, its size and its sector. */
+  markX: number;
+  sizeY: number;
+  sectorY: number | null;
 }
 
 /** Latency of every I/O, throughput and in flight over one time axis; of a short time each I/O as a bar. */
 export class Chart {
   readonly root: HTMLElement;
+  readonly #plot: HTMLElement;
   readonly #canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": "Latency of every I/O, throughput and I/Os in flight over time", "aria-describedby": "keys" });
   readonly #tip = h("div", { class: "io-tip", hidden: true, role: "status" });
   #view: View;
@@ -105,6 +119,10 @@ export class Chart {
   #ios: Ios | null = null;
   /** Where they are drawn: the same while the view moves over them. */
   #layout: IoLayout | null = null;
+  #grouping: Grouping | null = null;
+  readonly #legend: Legend;
+  /** The bar under the pointer. */
+  #hot: number | null = null;
   /** Of the second-offset layout, whose rows are offsets. */
   #fold: Layer | null = null;
   #found: Layer[] | null = null;
@@ -122,7 +140,9 @@ export class Chart {
 
   constructor(view: View, private readonly actions: Actions) {
     this.#view = view;
-    this.root = h("div", { class: "chart" }, this.#canvas, this.#tip);
+    this.#plot = h("div", { class: "plot" }, this.#canvas, this.#tip);
+    this.#legend = new Legend((by) => this.actions.colour(by), (by, key) => this.actions.filter(by, key));
+    this.root = h("div", { class: "chart" }, this.#legend.root, this.#plot);
     this.#listen();
     // Printing takes its picture before the next frame.
     addEventListener("beforeprint", () => this.#draw());
@@ -131,15 +151,15 @@ export class Chart {
       this.#later();
     });
     new ResizeObserver(() => {
-      this.#width = this.root.clientWidth;
-      this.#height = this.root.clientHeight;
+      this.#width = this.#plot.clientWidth;
+      this.#height = this.#plot.clientHeight;
       this.#later();
-    }).observe(this.root);
+    }).observe(this.#plot);
   }
 
   /** Width of the plot in pixels of the style sheet: no more columns are worth asking for. */
   get plotWidth(): number {
-    return Math.max(200, (this.#width || this.root.clientWidth || innerWidth) - LEFT - RIGHT);
+    return Math.max(200, (this.#width || this.#plot.clientWidth || innerWidth) - LEFT - RIGHT);
   }
 
   get plotHeat(): number {
@@ -147,6 +167,7 @@ export class Chart {
   }
 
   show(view: View): void {
+    if (view.colour !== this.#view.colour) this.#grouping = null;
     this.#view = view;
     this.#later();
   }
@@ -158,6 +179,7 @@ export class Chart {
     this.#rows = [];
     this.#live = [];
     this.#ios = null;
+    this.#grouping = null;
     this.#later();
   }
 
@@ -233,26 +255,57 @@ export class Chart {
   picture(title: string): Promise<Blob | null> {
     this.#draw();
     const ratio = devicePixelRatio || 1;
-    const head = Math.round(26 * ratio);
+    const line = Math.round(LEGEND_LINE * ratio);
+    const legend = this.#entries();
     const canvas = h("canvas");
     canvas.width = this.#canvas.width;
-    canvas.height = this.#canvas.height + head;
     const ctx = canvas.getContext("2d");
     if (!ctx) return Promise.resolve(null);
+    const font = `${Math.round(12 * ratio)}px ${FONT}`;
+    ctx.font = font;
+    const widthOf = (name: string) => ctx.measureText(name).width + 30 * ratio;
+    let lines = legend.length > 0 ? 1 : 0;
+    let x = 8 * ratio;
+    const places = legend.map(({ name }) => {
+      if (x + widthOf(name) > canvas.width && x > 8 * ratio) [x, lines] = [8 * ratio, lines + 1];
+      const place = { x, line: lines };
+      x += widthOf(name);
+      return place;
+    });
+    const head = Math.round(8 * ratio) + line * (1 + lines);
+    canvas.height = this.#canvas.height + head;
     const t = theme();
     ctx.fillStyle = t.paper;
     ctx.fillRect(0, 0, canvas.width, canvas.height);
     ctx.fillStyle = t.text;
-    ctx.font = `${Math.round(12 * ratio)}px system-ui, sans-serif`;
+    ctx.font = font;
     ctx.textBaseline = "middle";
-    ctx.fillText(visible(title), 8 * ratio, head / 2, canvas.width - 16 * ratio);
+    ctx.fillText(visible(title), 8 * ratio, 13 * ratio, canvas.width - 16 * ratio);
+    legend.forEach(({ name, colour }, i) => {
+      const { x, line: n } = places[i]!;
+      const y = 13 * ratio + n * line;
+      ctx.fillStyle = colour;
+      ctx.fillRect(x, y - 5 * ratio, 9 * ratio, 9 * ratio);
+      ctx.fillStyle = t.text;
+      ctx.fillText(visible(name), x + 13 * ratio, y);
+    });
     ctx.drawImage(this.#canvas, 0, head);
     return new Promise((done) => canvas.toBlob(done, "image/png"));
+  }
+
+  /** What the colours of single I/Os mean. */
+  #entries(): { name: string; colour: string }[] {
+    const grouping = this.#grouping;
+    if (!grouping || !this.#single) return [];
+    const counts = countsOf(grouping, this.#bars.map((bar) => bar.index));
+    return grouping.groups.map((g) => ({ name: g.name, colour: g.colour(theme()) })).filter((_, n) => (counts[n] ?? 0) > 0);
   }
 
   setIos(ios: Ios | null): void {
     this.#ios = ios;
     this.#layout = null;
+    this.#hot = null;
+    if (ios) this.#grouping = grouped(ios, this.#view.colour, theme().series.length, this.#grouping);
     this.#later();
   }
 
@@ -273,7 +326,7 @@ export class Chart {
   }
 
   #areas() {
-    const h0 = Math.max(160, this.#height || this.root.clientHeight) - TOP - AXIS - 2 * GAP;
+    const h0 = Math.max(160, this.#height || this.#plot.clientHeight) - TOP - AXIS - 2 * GAP;
     const heat = { y: TOP, h: Math.round(h0 * 0.58) };
     const rate = { y: heat.y + heat.h + GAP, h: Math.round(h0 * 0.24) };
     const depth = { y: rate.y + rate.h + GAP, h: h0 - heat.h - rate.h };
@@ -329,7 +382,7 @@ export class Chart {
     }
     ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
     ctx.clearRect(0, 0, this.#width, this.#height);
-    ctx.font = "11px system-ui, sans-serif";
+    ctx.font = `11px ${FONT}`;
     const areas = this.#areas();
     const single = this.#single;
     this.#bars = [];
@@ -337,6 +390,7 @@ export class Chart {
     if (single) {
       this.#drawIos(ctx);
     } else {
+      this.#legend.hide();
       const period = this.#fold?.heat.column_s;
       const what = this.#fold?.cls === "all" ? "I/Os" : `${this.#fold?.cls ?? ""}s`;
       this.#title(ctx, areas.heat.y, period === undefined ? "Latency of every I/O" : `Number of ${what}: a column each ${format.span(period)}, up: offset in it`, true);
@@ -373,21 +427,21 @@ export class Chart {
     ctx.fillText(text, LEFT, y - 2);
     if (!legend) return;
     let x = LEFT + ctx.measureText(text).width + 14;
-    for (const [name, colour] of [["read", t.read], ["write", t.write], ...(this.#single ? ([["flush", t.mark]] as const) : [])] as const) {
+    for (const [name, colour] of [["read", t.read], ["write", t.write]] as const) {
       ctx.fillStyle = colour;
       ctx.fillRect(x, y - 11, 9, 9);
       ctx.fillStyle = t.muted;
       ctx.fillText(name, x + 13, y - 2);
       x += 24 + ctx.measureText(name).width;
     }
-    if (this.#found !== null && !this.#single && !this.#fold) {
+    if (this.#found !== null && !this.#fold) {
       ctx.fillStyle = t.mark;
       ctx.fillRect(x, y - 11, 9, 9);
       ctx.fillStyle = t.muted;
       ctx.fillText("found", x + 13, y - 2);
       x += 24 + ctx.measureText("found").width;
     }
-    if (this.#episodes.length > 0 && !this.#single) {
+    if (this.#episodes.length > 0) {
       ctx.fillStyle = t.mark;
       ctx.fillRect(x, y - 8, 14, 4);
       ctx.fillStyle = t.muted;
@@ -578,9 +632,12 @@ export class Chart {
     const { order, startS, lane, count, mostBytes, firstSector, lastSector } = (this.#layout ??= layoutOf(c));
     const height = Math.min(14, areas.heat.h / Math.max(1, count));
     const gap = height > 4 ? 1 : 0;
-    const colours: Record<Class, string> = { read: t.read, write: t.write, discard: t.muted, flush: t.mark };
+    const grouping = (this.#grouping ??= grouped(this.#ios!, this.#view.colour, t.series.length, null));
+    const colours = grouping.groups.map((group) => group.colour(t));
+    const colourOf = (i: number) => colours[grouping.of[i] ?? 0] ?? t.muted;
     const seen = order.filter((i, n) => (startS[n] ?? 0) <= to && (c.done_unix_s[i] ?? 0) >= from);
-    this.#title(ctx, areas.heat.y, `Each I/O (${format.count(seen.length)}): queue light, device solid`, true);
+    this.#title(ctx, areas.heat.y, `Each I/O (${format.count(seen.length)}): queue light, device solid`);
+    this.#legend.show(grouping, countsOf(grouping, seen), t);
     this.#title(ctx, areas.rate.y, "Size of each I/O");
     this.#title(ctx, areas.depth.y, "Sector of each I/O");
     this.#scale(ctx, areas.rate, format.binaryBytes(mostBytes));
@@ -594,26 +651,41 @@ export class Chart {
         const [x0, x1] = [this.#x(start), this.#x(done)];
         const issued = this.#x(start + (c.queue_us[i] ?? 0) / 1e6);
         const y = areas.heat.y + (lane[n] ?? 0) * height;
-        ctx.fillStyle = colours[c.class[i] ?? "read"];
+        ctx.fillStyle = colourOf(i);
         ctx.globalAlpha = 0.3 * strength;
         ctx.fillRect(x0, y, Math.max(issued - x0, 0), height - gap);
         ctx.globalAlpha = strength;
         ctx.fillRect(issued, y, Math.max(x1 - issued, 1), height - gap);
-        this.#bars.push({ index: i, x0, x1: Math.max(x1, x0 + 1), y0: y, y1: y + height });
+        const sector = c.sector[i];
+        const share = typeof sector === "number" ? (sector - firstSector) / Math.max(1, lastSector - firstSector) : null;
+        this.#bars.push({
+          index: i, x0, x1: Math.max(x1, x0 + 1), y0: y, y1: y + height, markX: x0,
+          sizeY: areas.rate.y + (areas.rate.h - 3) * (1 - (c.bytes[i] ?? 0) / mostBytes) + 1.5,
+          sectorY: share === null ? null : areas.depth.y + (areas.depth.h - 3) * (1 - share) + 1.5,
+        });
       });
     });
     this.#clip(ctx, { y: areas.rate.y, h: this.#height - AXIS - areas.rate.y }, () => {
-      this.#bars.forEach(({ index: i, x0 }, n) => {
-        ctx.fillStyle = colours[c.class[i] ?? "read"];
+      this.#bars.forEach(({ index: i, markX, sizeY, sectorY }, n) => {
+        ctx.fillStyle = colourOf(i);
         ctx.globalAlpha = strengths[n] ?? 1;
-        ctx.fillRect(x0 - 1.5, areas.rate.y + (areas.rate.h - 3) * (1 - (c.bytes[i] ?? 0) / mostBytes), 3, 3);
-        const sector = c.sector[i];
-        if (typeof sector !== "number") return;
-        const share = (sector - firstSector) / Math.max(1, lastSector - firstSector);
-        ctx.fillRect(x0 - 1.5, areas.depth.y + (areas.depth.h - 3) * (1 - share), 3, 3);
+        ctx.fillRect(markX - 1.5, sizeY - 1.5, 3, 3);
+        if (sectorY !== null) ctx.fillRect(markX - 1.5, sectorY - 1.5, 3, 3);
       });
     });
     ctx.globalAlpha = 1;
+    const hot = this.#bars.find((bar) => bar.index === this.#hot);
+    if (hot) this.#drawHot(ctx, hot);
+  }
+
+  /** The I/O whose fields are shown, in each of the three. */
+  #drawHot(ctx: CanvasRenderingContext2D, bar: Bar): void {
+    this.#clip(ctx, { y: 0, h: this.#height - AXIS }, () => {
+      ctx.strokeStyle = theme().text;
+      ctx.lineWidth = 1.5;
+      ctx.strokeRect(bar.x0 - 1, bar.y0 - 1, bar.x1 - bar.x0 + 2, Math.max(3, bar.y1 - bar.y0 + 1));
+      for (const y of [bar.sizeY, bar.sectorY]) if (y !== null) ctx.strokeRect(bar.markX - 3.5, y - 3.5, 7, 7);
+    });
   }
 
   #drawMarks(ctx: CanvasRenderingContext2D): void {
@@ -646,7 +718,7 @@ export class Chart {
       ctx.strokeRect(x, y, this.#x(b.to) - x, bottom - y);
       ctx.textAlign = "left";
       ctx.textBaseline = "top";
-      ctx.font = "bold 12px system-ui, sans-serif";
+      ctx.font = `bold 12px ${FONT}`;
       if (this.#view.boxes.length > 1) ctx.fillText(i === 0 ? "A" : "B", x + 4, y + 3);
     });
   }
@@ -673,6 +745,7 @@ export class Chart {
       this.actions.touched();
       const { from, to } = this.#view;
       const touch = e.pointerType === "touch";
+      if (touch) this.#hideTip();
       this.#touches.set(e.pointerId, { x: e.offsetX, y: e.offsetY });
       const box = e.ctrlKey || e.metaKey ? "second" : e.shiftKey ? "box" : this.#next;
       this.#drag = { x: e.offsetX, y: e.offsetY, nowX: e.offsetX, nowY: e.offsetY, box, pan: box === null && (touch || e.offsetX < LEFT), from, to };
@@ -687,8 +760,9 @@ export class Chart {
       this.#drag = null;
       this.#later();
     });
-    canvas.addEventListener("pointerleave", () => (this.#tip.hidden = true));
-    canvas.addEventListener("blur", () => (this.#tip.hidden = true));
+    // A finger leaves after each tap; what it has shown stays until the next.
+    canvas.addEventListener("pointerleave", (e) => e.pointerType !== "touch" && this.#hideTip());
+    canvas.addEventListener("blur", () => this.#hideTip());
     canvas.addEventListener("keydown", (e) => {
       if (!this.#single || (e.key !== "," && e.key !== ".")) return;
       this.#step(e.key === "." ? 1 : -1);
@@ -722,6 +796,7 @@ export class Chart {
     const drag = this.#drag;
     this.#drag = null;
     this.#later();
+    if (drag && e.pointerType === "touch" && Math.abs(e.offsetX - drag.x) <= CLICK_PX) this.#hover(e.offsetX, e.offsetY);
     if (!drag || drag.pan || Math.abs(e.offsetX - drag.x) <= CLICK_PX) return;
     const [a, b] = [this.#t(Math.min(drag.x, e.offsetX)), this.#t(Math.max(drag.x, e.offsetX))];
     if (drag.box) {
@@ -734,9 +809,22 @@ export class Chart {
     } else this.actions.look(a, b);
   }
 
+  #hideTip(): void {
+    this.#tip.hidden = true;
+    this.#highlight(null);
+  }
+
+  #highlight(io: number | null): void {
+    if (io === this.#hot) return;
+    this.#hot = io;
+    this.#later();
+  }
+
   /** All fields of the I/O under the pointer, or of the cell of the heat map. */
   #hover(x: number, y: number): void {
-    const lines = this.#single ? this.#ioAt(x, y) : this.#cellAt(x, y);
+    const bar = this.#single ? this.#barAt(x, y) : null;
+    this.#highlight(bar?.index ?? null);
+    const lines = this.#single ? bar && this.#fields(bar.index) : this.#cellAt(x, y);
     this.#tip.hidden = lines === null;
     if (lines === null) return;
     this.#tip.replaceChildren(...lines.map(([name, value]) => h("div", {}, h("span", { text: name }), h("b", { text: value }))));
@@ -753,11 +841,23 @@ export class Chart {
     if (bar) this.#hover(Math.max(LEFT, Math.min(bar.x1, LEFT + this.plotWidth)) - 0.5, (bar.y0 + bar.y1) / 2);
   }
 
-  #ioAt(x: number, y: number): [string, string][] | null {
+  /** The I/O whose bar is under the pointer, or whose size or sector is next to it. */
+  #barAt(x: number, y: number): Bar | null {
+    const { heat, rate, depth } = this.#areas();
+    if (y < heat.y + heat.h) return this.#bars.find((b) => x >= b.x0 - 2 && x <= b.x1 + 2 && y >= b.y0 && y < b.y1) ?? null;
+    const isSector = y >= (rate.y + rate.h + depth.y) / 2;
+    let [nearest, distance]: [Bar | null, number] = [null, NEAR_PX];
+    for (const bar of this.#bars) {
+      const at = isSector ? bar.sectorY : bar.sizeY;
+      const far = at === null ? Infinity : Math.hypot(bar.markX - x, at - y);
+      if (far <= distance) [nearest, distance] = [bar, far];
+    }
+    return nearest;
+  }
+
+  #fields(i: number): [string, string][] | null {
     const c = this.#ios?.columns;
-    const bar = this.#bars.find((b) => x >= b.x0 - 2 && x <= b.x1 + 2 && y >= b.y0 && y < b.y1);
-    if (!c || !bar) return null;
-    const i = bar.index;
+    if (!c) return null;
     const done = c.done_unix_s[i] ?? 0;
     const text = (v: unknown) => (v === null || v === undefined || v === "" ? format.ABSENT : String(v));
     return [

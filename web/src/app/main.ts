@@ -14,7 +14,7 @@ import { folded, foldPlan } from "./fold";
 import { CLASSES, type Ways, actors, stories, storyKey, waits } from "./panels";
 import { Loader } from "./part";
 import { selection } from "./selection";
-import { type Box, type Class, DEFAULT_SPAN_S, type Fold, IO_SPAN_S, MAX_SPAN_S, MIN_SPAN_S, type Subject, type View, duration, read, stepOf, typed, wallClock, write, zoomed } from "./view";
+import { type Box, type Class, type Colouring, DEFAULT_SPAN_S, type Fold, IO_SPAN_S, MAX_SPAN_S, MIN_SPAN_S, type Subject, type View, duration, read, stepOf, typed, wallClock, write, zoomed } from "./view";
 
 export interface Shell {
   format: number;
@@ -126,6 +126,8 @@ export class Application {
       look: (a, b) => this.#look(a, b),
       touched: () => this.#view.live && this.#pause(),
       select: (box, second) => this.#select(box, second),
+      colour: (by) => this.#recolour(by),
+      filter: (by, key) => (by === "class" ? this.#set({ cls: key as Class }) : this.#set({ filter: { by: "process", name: key } })),
     });
     this.#root = this.#layout();
     document.body.replaceChildren(this.#root);
@@ -255,6 +257,12 @@ export class Application {
 
   #remember(): void {
     if (write(this.#view) !== this.#address()) history.pushState(null, "", this.#addressOf(this.#view));
+  }
+
+  #recolour(colour: Colouring): void {
+    this.#view = { ...this.#view, colour };
+    this.#shown();
+    this.#remember();
   }
 
   /** Another device, class or filter. */

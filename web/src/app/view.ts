@@ -36,7 +36,11 @@ export interface View {
   find: string | null;
   /** `null`: the heat map shows latency over time. */
   fold: Fold | null;
+  /** What colours single I/Os. */
+  colour: Colouring;
 }
+
+export type Colouring = "class" | "process" | "cause";
 
 /** The second-offset layout: a column for each period, which begins at `anchorS`. */
 export interface Fold {
@@ -55,6 +59,7 @@ export const IO_SPAN_S = 0.05;
 
 const UNITS: Record<string, number> = { us: 1e-6, ms: 1e-3, s: 1, m: 60, min: 60, h: 3600, d: 86400 };
 const CLASSES: readonly string[] = ["read", "write", "discard", "flush"];
+export const COLOURINGS: readonly Colouring[] = ["class", "process", "cause"];
 const SUBJECTS: readonly string[] = ["process", "cgroup", "file"];
 
 /** An instant as the API takes it: RFC 3339, seconds since the epoch, `-5m` or `now`. */
@@ -99,6 +104,7 @@ export function read(search: string, now: number): Omit<View, "from" | "to"> & {
     boxes: params.getAll("box").map(readBox).filter((box) => box !== null).slice(0, 2),
     find: params.get("find"),
     fold: readFold(params.get("fold") ?? ""),
+    colour: COLOURINGS.find((c) => c === params.get("colour")) ?? "class",
   };
 }
 
@@ -132,6 +138,7 @@ export function write(view: View): string {
   if (view.filter !== null) params.set("filter", `${view.filter.by}:${view.filter.name}`);
   if (view.find !== null) params.set("find", view.find);
   if (view.fold !== null) params.set("fold", [view.fold.periodS, Number(view.fold.anchorS.toFixed(3)), ...(view.fold.cls === null ? [] : [view.fold.cls])].join(","));
+  if (view.colour !== "class") params.set("colour", view.colour);
   for (const b of view.boxes) params.append("box", [b.from.toFixed(6), b.to.toFixed(6), b.lowUs.toPrecision(6), b.highUs.toPrecision(6)].map(Number).join(","));
   return `?${params.toString()}`;
 }
