@@ -1,133 +1,21 @@
 // The application in Chromium, against a server that answers as the program does. Skips with a message where there is no Chromium.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
-import { createServer } from "node:http";
 import { after, before, describe, test } from "node:test";
 import { Browser, here, missing } from "./chromium.mjs";
-
-const NOW_S = 1_795_000_000;
-const EVIL = "<img src=x onerror=alert(1)>\u202e";
+import { DOCUMENTS, EVIL, NOW_S, amount, group, serve, stop } from "./stub_server.mjs";
 
 let browser;
-let template;
-const servers = [];
 
 before(async () => {
   if (missing) return;
-  template = await readFile(new URL("dist/app.html", here), "utf8");
   browser = await Browser.start({ width: 1400, height: 900 });
 });
 
 after(async () => {
   await browser?.close();
-  for (const server of servers) server.close();
+  stop();
 });
-
-const amount = (ios) => ({ ios, bytes: ios * 4096, mean_us: ios > 0 ? 100 : null });
-const group = (process, cls) => ({ process, pid: process === null ? null : 7, cgroup: "/", class: cls, origin: "direct" });
-
-/** Documents of the API for a time: reads of `evil` at 100 us, writes of dd at 20 ms. */
-const DOCUMENTS = {
-  devices: () => ({ devices: [{ name: "sda", model: "<b>disk</b>", size_bytes: 1e12 }, { name: "sdb", model: null, size_bytes: 1e9 }] }),
-  stories: ({ from }) => ({
-    stories: [1, 2].map((n) => ({
-      id: "same", kind: "writeback-flush", device: "sda", summary: `Story ${n} of ${EVIL}`, start_unix_s: from, end_unix_s: from + 1,
-      recording_start_unix_s: from - n, victim: group(EVIL, "read"), culprits: [group("dd", "write")],
-      harm: { seconds: 3 - n, share_of_io_time: 0.5, worst_at_s: 1, worst_us: 9000 }, times: 3, episodes: [{ start_s: n, end_s: n + 0.5 }], advice: [],
-    })),
-    notes: [],
-  }),
-  waits: () => ({
-    waits: [
-      { device: "sda", victim: group(null, "write"), ios: 10, io_time_s: 9, undisturbed_s: 1, own_s: 8, held_s: 0, device_s: 0, unknown_s: 0, behind: [] },
-      { device: "sda", victim: group(EVIL, "read"), ios: 10, io_time_s: 4, undisturbed_s: 1, own_s: 0, held_s: 0, device_s: 1, unknown_s: 0, behind: [{ ...group("dd", "write"), seconds: 2, ios: 5 }] },
-    ],
-    notes: [],
-  }),
-  // Of the device `part` only the last minute of the hour is recorded.
-  heatmap: ({ from, to, width, device, process, cgroup, file }) => ({
-    from_unix_s: device === "part" ? NOW_S - 60 : from, column_s: (device === "part" ? 60 : to - from) / width, latency_us: [10, 100, 1000, 10000], notes: [],
-    counts: Array.from({ length: width }, (_, i) => (cgroup || file || process === "nobody" ? [0, 0, 0] : process === "dd" ? [0, i % 10 === 0 ? 3 : 0, 0] : [i % 3, 5, i % 7 === 0 ? 1 : 0])),
-  }),
-  series: ({ from, to }) => ({
-    step_s: (to - from) / 2, notes: [],
-    columns: {
-      time_unix_s: [(from + to) / 2, to], slot_s: [(to - from) / 2, (to - from) / 2], r_kib_per_s: [100, 200], w_kib_per_s: [0, 50],
-      inflight_mean: [1, 2], inflight_max: [3, 4], lossy: [false, false], process: [`${EVIL}[7]`, "dd[7]"],
-    },
-  }),
-  ios: ({ from, to }) => {
-    const n = 40;
-    const fill = (of) => Array.from({ length: n }, (_, i) => of(i));
-    // Inside of what is on screen, whatever is asked beyond its end.
-    const end = to - from > 1 && to - from < 1.1 ? to - 1 : to;
-    return {
-      ios: n, notes: [],
-      columns: {
-        done_unix_s: fill((i) => from + ((end - from) * (i + 1)) / (n + 1)), device: fill(() => "sda"), class: fill((i) => (i % 4 ? "read" : "write")), sector: fill((i) => i * 8), bytes: fill(() => 4096),
-        undisturbed_us: fill(() => 90), wait_others_us: fill((i) => (i % 4 ? 10 : 4000)), wait_own_us: fill(() => 0), wait_held_us: fill(() => 0),
-        wait_device_us: fill((i) => (i % 4 ? 0 : 910)), wait_unknown_us: fill(() => 0), wait_behind_us: fill((i) => (i % 4 ? 10 : 4000)), wait_behind_pid: fill(() => 12),
-        wait_behind_process: fill(() => EVIL), wait_behind_class: fill(() => "write"), wait_behind_origin: fill(() => "writeback"),
-        queue_us: fill(() => 50), device_us: fill((i) => (i % 4 ? 50 : 4950)), total_us: fill((i) => (i % 4 ? 100 : 5000)), error: fill(() => 0), pid: fill(() => 7),
-        process: fill((i) => (i % 4 ? EVIL : "dd")), cgroup: fill(() => "/"), file: fill((i) => (i % 4 ? null : "/wal")), origin: fill(() => "direct"),
-      },
-    };
-  },
-  findings: ({ from }) => ({
-    findings: [
-      { kind: "microburst", device: "sda", start_unix_s: from, evidence: {} },
-      { kind: "periodicity", device: "sda", start_unix_s: from + 7, evidence: { period_s: 30.0004, class: "write" } },
-    ],
-    notes: [],
-  }),
-  actors: ({ by }) => ({
-    by, notes: ["A note of the server."],
-    actors: [{ name: by === "process" ? `${EVIL}[7]` : `/${by}`, read: amount(90), write: amount(0), discard: amount(0), flush: amount(0), io_time_s: 4, io_time_percent: 40 }],
-    others: { name: null, read: amount(0), write: amount(0), discard: amount(0), flush: amount(0), io_time_s: 0, io_time_percent: 0 },
-  }),
-};
-
-/** A server with these habits: `delayMs` before each answer of the API, and parts that `fail` so many times. */
-async function serve(habits = {}) {
-  const state = { asked: [], aborted: [], fail: {}, delayMs: 0, recording: false, watchers: new Set(), ...habits };
-  const server = createServer((request, response) => {
-    const url = new URL(request.url, "http://h");
-    if (url.pathname === "/") {
-      const data = JSON.stringify({ format: 1, now_unix_s: NOW_S, recording: state.recording });
-      const page = template.replace("__TITLE__", "t").replace("__DATA__", () => data);
-      const policy = /Content-Security-Policy" content="([^"]*)"/.exec(page)[1];
-      response.writeHead(200, { "content-type": "text/html; charset=utf-8", "content-security-policy": `${policy}; frame-ancestors 'none'` });
-      response.end(page);
-      return;
-    }
-    const name = url.pathname.replace("/api/v1/", "");
-    state.asked.push(`${name}${url.search}`);
-    if (name === "live") {
-      response.writeHead(200, { "content-type": "text/event-stream" });
-      response.write(": hello\n\n");
-      state.watchers.add(response);
-      return;
-    }
-    const query = Object.fromEntries(url.searchParams);
-    const numbers = { ...query, from: Number(query.from), to: Number(query.to), width: Number(query.width) };
-    response.on("close", () => response.writableEnded || state.aborted.push(name));
-    setTimeout(() => {
-      if (response.destroyed) return;
-      if (state.fail[name] > 0) {
-        state.fail[name]--;
-        response.writeHead(503, { "content-type": "application/problem+json" });
-        response.end(JSON.stringify({ type: "about:blank", status: 503, title: "x", detail: "this takes too long: ask for a shorter stretch" }));
-        return;
-      }
-      response.writeHead(DOCUMENTS[name] ? 200 : 404, { "content-type": "application/json" });
-      response.end(JSON.stringify(DOCUMENTS[name]?.(numbers) ?? { detail: "nothing" }));
-    }, state.delayMs);
-  });
-  servers.push(server);
-  await new Promise((done) => server.listen(0, "127.0.0.1", done));
-  state.url = `http://127.0.0.1:${server.address().port}/`;
-  return state;
-}
 
 const AN_HOUR = `?from=${NOW_S - 3600}&to=${NOW_S}`;
 
@@ -292,7 +180,8 @@ describe("the application", { skip: missing !== null }, () => {
     // Bars lie in lanes from the top: somewhere in the first one is an I/O.
     for (let x = 70; x < box.width - 20 && !(await page.locator(".io-tip").isVisible()); x += 3) await page.mouse.move(box.x + x, box.y + 20);
     const tip = await page.locator(".io-tip").textContent();
-    for (const field of ["Process", "Control group", "File", "Class", "sector", "Size4 KiB", "Latency", "In the queue50 µs", "In the device", "Undisturbed90 µs", "Behind write-back of", "Started", "Completed"]) assert.ok(tip.includes(field), `${field}: ${tip}`);
+    for (const field of ["Process", "Control group", "File", "Class", "sector", "Size4 KiB", "Latency", "In the queue50 µs", "In the device", "Undisturbed90 µs", "Behind write-back of", "direct, sync", "Started", "Completed"]) assert.ok(tip.includes(field), `${field}: ${tip}`);
+    assert.match(tip, /Started[\d:]+\.\d{9} UTCCompleted[\d:]+\.\d{9} UTC/);
     assert.deepEqual(page.problems, []);
     await page.close();
   });
@@ -328,7 +217,7 @@ describe("the application", { skip: missing !== null }, () => {
     // The size and the sector of an I/O lead to its fields, too.
     const box = await page.locator(".chart canvas").boundingBox();
     await page.locator(".io-tip").waitFor({ state: "hidden" });
-    for (let x = 70; x < box.width - 20 && !(await page.locator(".io-tip").isVisible()); x += 5) await page.mouse.move(box.x + x, box.y + 34 + 0.58 * (box.height - 70));
+    for (let x = 70; x < box.width - 20 && !(await page.locator(".io-tip").isVisible()); x += 5) await page.mouse.move(box.x + x, box.y + 41 + 0.58 * (box.height - 77));
     assert.match(await page.locator(".io-tip").textContent(), /Process.*Undisturbed/);
     await page.getByLabel("Colours of the I/Os").selectOption("process");
     await page.locator(".io-legend button", { hasText: "dd" }).click();
@@ -744,6 +633,6 @@ describe("the application", { skip: missing !== null }, () => {
     assert.ok(scroll <= inner, `${scroll} pixels on ${inner}`);
     await page.close();
     const { gzipSync } = await import("node:zlib");
-    assert.ok(gzipSync(template).length < 140 * 1024);
+    assert.ok(gzipSync(await readFile(new URL("dist/app.html", here))).length < 140 * 1024);
   });
 });

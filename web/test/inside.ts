@@ -71,9 +71,9 @@ export function inside(seconds: number, devices = 1): Block {
   const ios = 40;
   const fill = (of: (i: number) => unknown) => Array.from({ length: ios }, (_, i) => of(i));
   const moment = document({
-    ios, notes: [],
+    ios, since_unix_s: MOMENT_S - 1, notes: [],
     columns: {
-      done_unix_s: fill((i) => MOMENT_S - 0.02 + i * 0.0005), device: fill(() => "sda"), class: fill((i) => (i % 4 ? "read" : "write")), sector: fill((i) => i * 8), bytes: fill(() => 4096),
+      start_ns: fill((i) => 980_000_000 + i * 500_000 - (i % 4 ? 100_000 : 5_000_000)), done_ns: fill((i) => 980_000_000 + i * 500_000), device: fill(() => "sda"), class: fill((i) => (i % 4 ? "read" : "write")), sector: fill((i) => i * 8), bytes: fill(() => 4096),
       queue_us: fill(() => 50), device_us: fill((i) => (i % 4 ? 50 : 4950)), total_us: fill((i) => (i % 4 ? 100 : 5000)), error: fill(() => 0), pid: fill(() => 7),
       process: fill((i) => (i % 4 ? NAME : "dd")), cgroup: fill(() => "/"), file: fill((i) => (i % 4 ? null : "/wal")), origin: fill(() => "direct"),
     },

@@ -8,7 +8,7 @@ import type { LevelBlock } from "../src/generated/page";
 import { joined, regridded } from "../src/app/chart";
 import { type Blocks, blocksIn, blocksOf, grown, shifts } from "../src/app/compare";
 import type { Ios } from "../src/app/data";
-import { csv, trace } from "../src/app/export";
+import { csv, ioColumns, trace } from "../src/app/export";
 import { folded, foldPlan } from "../src/app/fold";
 import * as appView from "../src/app/view";
 import { visible } from "../src/dom";
@@ -295,10 +295,11 @@ function someIos(n: number, at: number): Ios {
   const fill = <T>(of: (i: number) => T) => Array.from({ length: n }, (_, i) => of(i));
   const queue = fill(() => Math.floor(next() * 2e6) / 1000);
   const device = fill(() => Math.floor(1 + next() * 9e6) / 1000);
+  const start = fill(() => 250_000_000 + Math.floor(next() * 2e7));
   return {
-    ios: n, notes: [],
+    ios: n, since_unix_s: at, notes: [],
     columns: {
-      done_unix_s: fill(() => at + Math.floor(next() * 2e6) / 1e8), device: fill((i) => (i % 3 ? "sda" : "sdb")), class: fill((i) => (i % 2 ? "read" : "write")),
+      start_ns: start, done_ns: fill((i) => (start[i] ?? 0) + Math.round(((queue[i] ?? 0) + (device[i] ?? 0)) * 1000)), device: fill((i) => (i % 3 ? "sda" : "sdb")), class: fill((i) => (i % 2 ? "read" : "write")),
       sector: fill((i) => i), bytes: fill(() => 4096), queue_us: queue, device_us: device, total_us: fill((i) => Math.round(((queue[i] ?? 0) + (device[i] ?? 0)) * 1000) / 1000),
       error: fill(() => 0), pid: fill(() => 7), process: fill((i) => (i % 5 ? 'a "b"\\\u001b' : null)), cgroup: fill(() => null), file: fill(() => null), origin: fill(() => "direct"),
     },
@@ -306,7 +307,7 @@ function someIos(n: number, at: number): Ios {
 }
 
 test("a trace of 1,000 overlapping I/Os has each of them whole, in lanes that do not overlap", () => {
-  const ios = someIos(1000, 1_795_000_000.25);
+  const ios = someIos(1000, 1_795_000_000);
   const text = trace(ios);
   const { traceEvents: events, otherData } = JSON.parse(text);
   assert.equal(otherData.ios, 1000);
@@ -339,8 +340,9 @@ test("a trace of 1,000 overlapping I/Os has each of them whole, in lanes that do
   const expected = ios.columns.total_us.reduce((ns, us) => ns + BigInt(Math.round(us * 1000)), 0n);
   assert.equal(sum, expected, "to the nanosecond");
   assert.equal(first, 0n);
-  const starts = ios.columns.done_unix_s.map((s, i) => s - (ios.columns.total_us[i] ?? 0) / 1e6);
-  assert.ok(Math.abs(Number(otherData.start_unix_ns) / 1e9 - Math.min(...starts)) < 1e-6);
+  assert.equal(BigInt(otherData.start_unix_ns), 1_795_000_000_000_000_000n + BigInt(Math.min(...ios.columns.start_ns)), "to the nanosecond");
+  const table = new Map(ioColumns(ios));
+  assert.equal(String(table.get("done_unix_ns")?.[5]), `1795000000${String(ios.columns.done_ns[5]).padStart(9, "0")}`);
   assert.deepEqual(new Set(events.filter((e: { ph: string }) => e.ph === "M").map((e: { args: { name: string } }) => e.args.name)), new Set(["sda", "sdb"]));
 });
 
@@ -358,6 +360,7 @@ test("columns of a heat map that divide a short part are joined, and no I/O is l
   const wide = joined(heat, 2);
   assert.deepEqual(wide.counts, [[3, 5], [0, 1], [7, 7]]);
   assert.equal(wide.column_s, 0.2);
+  assert.deepEqual(wide.recorded_s?.map((s) => Number(s.toFixed(3))), [0.2, 0.2, 0.1]);
   assert.equal(joined(heat, 1), heat);
   assert.equal(joined(heat, 0), heat);
 });
@@ -376,7 +379,7 @@ function someBlocks(blocks: number, perBlock: number, us: number, next: () => nu
     }
     return cells;
   });
-  return { seconds: 0.5, edgesUs, counts };
+  return { recordedS: counts.map(() => 0.5), edgesUs, counts };
 }
 
 test("a shift of each quantile has an interval that holds it, and without one the interval holds zero", () => {
@@ -410,6 +413,11 @@ test("too few I/Os give no quantile, and too few blocks no interval", () => {
   assert.deepEqual([0.1, 0.6, 3, 3600].map(blocksOf), [1, 2, 12, 40]);
   const band = blocksIn({ from_unix_s: 0, column_s: 1, latency_us: [1, 10, 100], counts: [[3, 4]], notes: [] }, 20, 50);
   assert.deepEqual(band.counts, [[0, 4]]);
+  assert.deepEqual(band.recordedS, [1]);
+  // A block of which a half is recorded counts for half of its time.
+  const half = { ...someBlocks(40, 500, 200, next), recordedS: [...new Array<number>(39).fill(0.5), 0.25] };
+  const [rate] = shifts(half, half);
+  assert.equal(rate?.before, (40 * 500) / 19.75);
 });
 
 test("what takes more time is summed by name, the largest growth first", () => {

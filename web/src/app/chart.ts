@@ -12,6 +12,8 @@ const RIGHT = 14;
 const TOP = 16;
 const AXIS = 22;
 const GAP = 16;
+/** Episodes of stories, below the heat map. */
+const EPISODES = 7;
 const RAMP = 64;
 /** Layers of heat maps that stay: what is on screen, what was before, and what was farther away. */
 const MAX_LAYERS = 24;
@@ -52,10 +54,11 @@ interface Row {
   lossy: boolean;
 }
 
-/** I/Os in order of their start, with their lanes, and what their sizes and sectors reach. */
+/** I/Os in order of their start, with their lanes, and what their sizes and sectors reach. Times count from the answer's second. */
 interface IoLayout {
   order: number[];
   startS: Float64Array;
+  doneS: Float64Array;
   lane: Int32Array;
   count: number;
   mostBytes: number;
@@ -64,9 +67,9 @@ interface IoLayout {
 }
 
 function layoutOf(c: Ios["columns"]): IoLayout {
-  const start = (i: number) => (c.done_unix_s[i] ?? 0) - (c.total_us[i] ?? 0) / 1e6;
-  const order = c.done_unix_s.map((_, i) => i).sort((a, b) => start(a) - start(b));
-  const startS = Float64Array.from(order, start);
+  const order = c.start_ns.map((_, i) => i).sort((a, b) => (c.start_ns[a] ?? 0) - (c.start_ns[b] ?? 0));
+  const startS = Float64Array.from(order, (i) => (c.start_ns[i] ?? 0) / 1e9);
+  const doneS = Float64Array.from(order, (i) => (c.done_ns[i] ?? 0) / 1e9);
   let [mostBytes, firstSector, lastSector] = [1, Infinity, 0];
   for (const bytes of c.bytes) mostBytes = Math.max(mostBytes, bytes);
   for (const sector of c.sector) {
@@ -74,8 +77,8 @@ function layoutOf(c: Ios["columns"]): IoLayout {
     firstSector = Math.min(firstSector, sector);
     lastSector = Math.max(lastSector, sector);
   }
-  const { lane, count } = lanes(startS, order.map((i) => c.done_unix_s[i] ?? 0));
-  return { order, startS, lane, count, mostBytes, firstSector: Math.min(firstSector, lastSector), lastSector };
+  const { lane, count } = lanes(startS, doneS);
+  return { order, startS, doneS, lane, count, mostBytes, firstSector: Math.min(firstSector, lastSector), lastSector };
 }
 
 /** Something that lasted: an episode of a story. */
@@ -326,9 +329,9 @@ export class Chart {
   }
 
   #areas() {
-    const h0 = Math.max(160, this.#height || this.#plot.clientHeight) - TOP - AXIS - 2 * GAP;
+    const h0 = Math.max(160, this.#height || this.#plot.clientHeight) - TOP - AXIS - 2 * GAP - EPISODES;
     const heat = { y: TOP, h: Math.round(h0 * 0.58) };
-    const rate = { y: heat.y + heat.h + GAP, h: Math.round(h0 * 0.24) };
+    const rate = { y: heat.y + heat.h + EPISODES + GAP, h: Math.round(h0 * 0.24) };
     const depth = { y: rate.y + rate.h + GAP, h: h0 - heat.h - rate.h };
     return { heat, rate, depth };
   }
@@ -628,14 +631,16 @@ export class Chart {
     const areas = this.#areas();
     const c = this.#ios?.columns;
     if (!c) return;
-    const { from, to } = this.#view;
-    const { order, startS, lane, count, mostBytes, firstSector, lastSector } = (this.#layout ??= layoutOf(c));
+    // From the answer's second on, all digits of nanoseconds are there.
+    const [from, to] = [this.#view.from, this.#view.to].map((t) => t - (this.#ios?.since_unix_s ?? 0)) as [number, number];
+    const x = (t: number) => LEFT + ((t - from) / (to - from)) * this.plotWidth;
+    const { order, startS, doneS, lane, count, mostBytes, firstSector, lastSector } = (this.#layout ??= layoutOf(c));
     const height = Math.min(14, areas.heat.h / Math.max(1, count));
     const gap = height > 4 ? 1 : 0;
     const grouping = (this.#grouping ??= grouped(this.#ios!, this.#view.colour, t.series.length, null));
     const colours = grouping.groups.map((group) => group.colour(t));
     const colourOf = (i: number) => colours[grouping.of[i] ?? 0] ?? t.muted;
-    const seen = order.filter((i, n) => (startS[n] ?? 0) <= to && (c.done_unix_s[i] ?? 0) >= from);
+    const seen = order.filter((_, n) => (startS[n] ?? 0) <= to && (doneS[n] ?? 0) >= from);
     this.#title(ctx, areas.heat.y, `Each I/O (${format.count(seen.length)}): queue light, device solid`);
     this.#legend.show(grouping, countsOf(grouping, seen), t);
     this.#title(ctx, areas.rate.y, "Size of each I/O");
@@ -645,11 +650,11 @@ export class Chart {
     const strengths = seen.map((i) => (this.#ios && this.#isFound?.(this.#ios, i) === false ? 0.2 : 1));
     this.#clip(ctx, areas.heat, () => {
       order.forEach((i, n) => {
-        const [start, done] = [startS[n] ?? 0, c.done_unix_s[i] ?? 0];
+        const [start, done] = [startS[n] ?? 0, doneS[n] ?? 0];
         if (start > to || done < from) return;
         const strength = strengths[this.#bars.length] ?? 1;
-        const [x0, x1] = [this.#x(start), this.#x(done)];
-        const issued = this.#x(start + (c.queue_us[i] ?? 0) / 1e6);
+        const [x0, x1] = [x(start), x(done)];
+        const issued = x(start + (c.queue_us[i] ?? 0) / 1e6);
         const y = areas.heat.y + (lane[n] ?? 0) * height;
         ctx.fillStyle = colourOf(i);
         ctx.globalAlpha = 0.3 * strength;
@@ -856,23 +861,23 @@ export class Chart {
   }
 
   #fields(i: number): [string, string][] | null {
-    const c = this.#ios?.columns;
-    if (!c) return null;
-    const done = c.done_unix_s[i] ?? 0;
+    const ios = this.#ios;
+    if (!ios) return null;
+    const c = ios.columns;
     const text = (v: unknown) => (v === null || v === undefined || v === "" ? format.ABSENT : String(v));
     return [
       ["Process", `${text(c.process[i])} ${c.pid[i] === null ? "" : `[${text(c.pid[i])}]`}`],
       ["Control group", text(c.cgroup[i])],
       ["File", text(c.file[i])],
-      ["Class", `${text(c.class[i])}, ${text(c.origin[i])}`],
+      ["Class", [text(c.class[i]), text(c.origin[i]), ...flagsOf(c.flags?.[i])].join(", ")],
       ["Device", `${text(c.device[i])}, sector ${format.count(c.sector[i])}`],
       ["Size", format.binaryBytes(c.bytes[i])],
       ["Latency", format.micros(c.total_us[i])],
       ["In the queue", format.micros(c.queue_us[i])],
       ["In the device", format.micros(c.device_us[i])],
       ...waits(c, i),
-      ["Started", `${format.clock(done - (c.total_us[i] ?? 0) / 1e6, 1e-6)} UTC`],
-      ["Completed", `${format.clock(done, 1e-6)} UTC`],
+      ["Started", `${exact(ios, c.start_ns[i])} UTC`],
+      ["Completed", `${exact(ios, c.done_ns[i])} UTC`],
       ...(c.error[i] ? ([["Error", text(c.error[i])]] as [string, string][]) : []),
     ];
   }
@@ -891,7 +896,9 @@ export class Chart {
       const column = layer.heat.counts[Math.floor((t - layer.from) / layer.heat.column_s)];
       const row = layer.heat.latency_us.findIndex((edge) => edge > us) - 1;
       const n = row >= 0 ? column?.[row] : 0;
-      out.push([cls === "read" ? "Reads" : "Writes", `${format.count(n ?? 0)} in ${format.span(layer.heat.column_s)}`]);
+      const share = recordedShare(layer.heat, Math.floor((t - layer.from) / layer.heat.column_s));
+      const part = share < 0.99 ? `, of which ${format.span(share * layer.heat.column_s)} is recorded` : "";
+      out.push([cls === "read" ? "Reads" : "Writes", `${format.count(n ?? 0)} in ${format.span(layer.heat.column_s)}${part}`]);
     }
     return out;
   }
@@ -926,12 +933,15 @@ export class Chart {
 export function joined(heat: Heat, n: number): Heat {
   if (!(n > 1)) return heat;
   const counts: number[][] = [];
+  const recorded: number[] = [];
   heat.counts.forEach((column, i) => {
     const sum = counts[Math.floor(i / n)];
+    const part = heat.recorded_s?.[i] ?? heat.column_s;
+    recorded[Math.floor(i / n)] = (recorded[Math.floor(i / n)] ?? 0) + part;
     if (sum) column.forEach((count, row) => (sum[row] = (sum[row] ?? 0) + count));
     else counts.push([...column]);
   });
-  return { ...heat, column_s: heat.column_s * n, counts };
+  return { ...heat, column_s: heat.column_s * n, counts, recorded_s: recorded };
 }
 
 /** The heat map with rows of the grid that `edges` are on, as many as its latencies need. A cell goes where its middle lies. */
@@ -950,11 +960,32 @@ export function regridded(heat: Heat, edges: number[]): Heat {
   return { ...heat, latency_us: Array.from({ length: high - low + 2 }, (_, i) => first * factor ** (low + i)), counts };
 }
 
+/** How much of a column is recorded: its shades are of that part's rate. */
+const recordedShare = (heat: Heat, column: number): number => Math.min(1, (heat.recorded_s?.[column] ?? heat.column_s) / heat.column_s);
+
 function layerOf(cls: Layer["cls"], heat: Heat): Layer {
   let max = 0;
-  for (const column of heat.counts) for (const n of column) max = Math.max(max, n);
+  heat.counts.forEach((column, i) => {
+    // One I/O in a sliver of a column is no rate.
+    if (recordedShare(heat, i) < 0.5) return;
+    for (const n of column) max = Math.max(max, n / recordedShare(heat, i));
+  });
+  for (const n of max > 0 ? [] : heat.counts.flat()) max = Math.max(max, n);
   const to = heat.from_unix_s + heat.column_s * heat.counts.length;
   return { cls, heat, from: heat.from_unix_s, to, max, low: heat.latency_us[0] ?? 1, high: heat.latency_us.at(-1) ?? 1, isNewest: false, image: null };
+}
+
+/** The time of day to the nanosecond. */
+function exact(ios: Ios, ns: number | undefined): string {
+  const [seconds, rest] = [Math.floor((ns ?? 0) / 1e9), (ns ?? 0) % 1e9];
+  return `${format.clock(ios.since_unix_s + seconds, 1)}.${String(rest).padStart(9, "0")}`;
+}
+
+/** The kernel's flags of a request (above the operation, `cmd_flags >> 8`) that say how it was asked for. */
+const FLAGS: readonly [bit: number, name: string][] = [[3, "sync"], [4, "meta"], [5, "prio"], [9, "FUA"], [10, "preflush"], [11, "read-ahead"], [12, "background"]];
+
+function flagsOf(flags: number | null | undefined): string[] {
+  return FLAGS.filter(([bit]) => ((flags ?? 0) >> bit) & 1).map(([, name]) => name);
 }
 
 /** Where the time of an I/O went: its undisturbed latency, and what it waited for, the longest first. */
@@ -996,9 +1027,10 @@ function paint(layer: Layer): HTMLCanvasElement {
   const colours = ramp(stops, RAMP);
   const scale = (RAMP - 1) / Math.max(Math.log(layer.max), 1e-9);
   counts.forEach((column, c) => {
+    const share = Math.max(1e-3, recordedShare(layer.heat, c));
     column.forEach((n, r) => {
       if (n <= 0) return;
-      const shade = layer.max <= 1 ? RAMP >> 1 : Math.round(Math.log(n) * scale);
+      const shade = layer.max <= 1 ? RAMP >> 1 : Math.min(RAMP - 1, Math.round(Math.log(n / share) * scale));
       const to = ((rows - 1 - r) * canvas.width + c) * 4;
       for (let k = 0; k < 4; k++) image.data[to + k] = colours[shade * 4 + k] ?? 0;
     });

@@ -21,8 +21,8 @@ export function blocksOf(seconds: number): number {
 
 /** I/Os of a stretch by block and latency. */
 export interface Blocks {
-  /** Of one block. */
-  seconds: number;
+  /** How much of each block is recorded. */
+  recordedS: number[];
   /** Edges of the cells of latency, one more than cells. */
   edgesUs: number[];
   /** By block, then by cell. */
@@ -36,8 +36,11 @@ export function blocksIn(heat: Heat, lowUs: number, highUs: number): Blocks {
     const middle = Math.sqrt(edge * (edgesUs[row] ?? edge));
     return middle >= lowUs && middle <= highUs;
   });
-  return { seconds: heat.column_s, edgesUs, counts: heat.counts.map((column) => column.map((n, row) => (inside[row] ? n : 0))) };
+  return { recordedS: heat.recorded_s ?? heat.counts.map(() => heat.column_s), edgesUs, counts: heat.counts.map((column) => column.map((n, row) => (inside[row] ? n : 0))) };
 }
+
+/** Seconds of all blocks that are recorded. */
+export const recordedOf = (of: Blocks | undefined): number => of?.recordedS.reduce((a, b) => a + b, 0) ?? 0;
 
 /** I/Os by cell of latency, each block as often as `times` says. */
 function summed(of: Blocks, times: Uint32Array): Float64Array {
@@ -89,7 +92,7 @@ export function shifts(before: Blocks, after: Blocks): Shift[] {
   const measures = [null, ...QUANTILES];
   const valuesOf = (of: Blocks, times: Uint32Array) => {
     const sums = summed(of, times);
-    const seconds = of.seconds * of.counts.length;
+    const seconds = of.recordedS.reduce((sum, s, block) => sum + s * (times[block] ?? 0), 0);
     return measures.map((q) => (q === null ? (seconds > 0 ? sums.reduce((a, b) => a + b, 0) / seconds : null) : quantile(sums, of.edgesUs, q)));
   };
   const once = (of: Blocks) => new Uint32Array(of.counts.length).fill(1);

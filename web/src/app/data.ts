@@ -7,6 +7,8 @@ export interface Heat {
   column_s: number;
   latency_us: number[];
   counts: number[][];
+  /** How much of each column is recorded; without it: all. */
+  recorded_s?: number[];
   notes: string[];
 }
 
@@ -26,13 +28,19 @@ export interface WaitColumns {
 
 export interface Ios {
   ios: number;
+  /** The second from which `start_ns` and `done_ns` count. */
+  since_unix_s: number;
   columns: {
-    done_unix_s: number[]; device: string[]; class: Class[]; sector: Column; bytes: number[];
+    start_ns: number[]; done_ns: number[]; flags?: Column; device: string[]; class: Class[]; sector: Column; bytes: number[];
     queue_us: Column; device_us: Column; total_us: number[]; error: Column; pid: Column;
     process: (string | null)[]; cgroup: (string | null)[]; file: (string | null)[]; origin: (string | null)[];
   } & Partial<WaitColumns>;
   notes: string[];
 }
+
+/** When an I/O started, in seconds since the epoch, of which a number holds 0.2 us. */
+export const startOf = (ios: Ios, i: number): number => ios.since_unix_s + (ios.columns.start_ns[i] ?? 0) / 1e9;
+export const doneOf = (ios: Ios, i: number): number => ios.since_unix_s + (ios.columns.done_ns[i] ?? 0) / 1e9;
 
 export interface Who {
   process?: string | null;

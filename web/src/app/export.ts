@@ -21,18 +21,25 @@ function cell(value: unknown): string {
 /** Nanoseconds as the microseconds of a trace: with all digits, which a floating-point number of the epoch has not. */
 const traceTime = (ns: number): string => `${Math.floor(ns / 1000)}.${String(ns % 1000).padStart(3, "0")}`;
 
+/** An instant of an answer in nanoseconds since the epoch, which no number holds. */
+const unixNs = (ios: Ios, ns: number): bigint => BigInt(ios.since_unix_s) * 1_000_000_000n + BigInt(ns);
+
+/** The columns of single I/Os for a table, whose times are those of the epoch. */
+export function ioColumns(ios: Ios): [name: string, values: ArrayLike<unknown>][] {
+  const { start_ns: start, done_ns: done, ...rest } = ios.columns;
+  const instants = (of: number[]) => of.map((ns) => unixNs(ios, ns));
+  return [["start_unix_ns", instants(start)], ["done_unix_ns", instants(done)], ...Object.entries(rest)];
+}
+
 /**
  * The I/Os as a trace of Perfetto (JSON of the Trace Event Format). Each device is a process of the trace. The I/Os of a program and class
  * overlap, so each lane of them is an asynchronous track: events of one name and one `id`. Times count from `start_unix_ns`, the first start.
  */
 export function trace(ios: Ios): string {
   const c = ios.columns;
-  const count = c.done_unix_s.length;
+  const count = c.done_ns.length;
   const durationNs = (i: number) => Math.round((c.total_us[i] ?? 0) * 1000);
-  // Whole seconds are taken off first: what is left keeps all digits that the document has.
-  let baseS = Infinity;
-  for (const s of c.done_unix_s) baseS = Math.min(baseS, Math.floor(s));
-  const startNs = Array.from({ length: count }, (_, i) => Math.round(((c.done_unix_s[i] ?? 0) - baseS) * 1e9) - durationNs(i));
+  const startNs = c.start_ns;
   let first = Infinity;
   for (const ns of startNs) first = Math.min(first, ns);
 
@@ -65,7 +72,7 @@ export function trace(ios: Ios): string {
       events.push(`{"ph":"b",${head},${id},"ts":${traceTime(from[n] ?? 0)},"args":${args}}`, `{"ph":"e",${head},${id},"ts":${traceTime(to[n] ?? 0)}}`);
     }
   }
-  const startUnixNs = count > 0 ? String(BigInt(baseS) * 1_000_000_000n + BigInt(first)) : null;
+  const startUnixNs = count > 0 ? String(unixNs(ios, first)) : null;
   return `{"traceEvents":[\n${events.join(",\n")}\n],"otherData":${JSON.stringify({ start_unix_ns: startUnixNs, ios: count, notes: ios.notes })}}\n`;
 }
 

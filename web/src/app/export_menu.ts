@@ -1,7 +1,7 @@
 import { fill, h } from "../dom";
 import type { Actor, Ios, Series, Wait } from "./data";
 import { nameOf } from "./data";
-import { csv, save, trace } from "./export";
+import { csv, ioColumns, save, trace } from "./export";
 import type { Loader } from "./part";
 
 /** What is on screen now. */
@@ -38,7 +38,7 @@ export function exportMenu(screen: () => Screen, loader: Loader): HTMLElement {
       close();
     }),
     item("Chart (CSV)", "The rows of throughput, latency and in flight, or each I/O where each is drawn", (now) => {
-      text(`${now.name}.csv`, csv(now.ios ? Object.entries(now.ios.columns) : seriesColumns(now.series)), "text/csv");
+      text(`${now.name}.csv`, csv(now.ios ? ioColumns(now.ios) : seriesColumns(now.series)), "text/csv");
       close();
     }),
     item("Actors (CSV)", "The table of actors", (now) => {

@@ -2,7 +2,7 @@ import { fromLogCode, unpackColumn } from "../codec";
 import * as format from "../format";
 import type { PageData } from "../generated/page";
 import { Problem, type Query, type Source } from "./api";
-import { type Actor, type Amount, type Heat, type Ios, type Series, type Story, type Wait, processName } from "./data";
+import { type Actor, type Amount, type Heat, type Ios, type Series, type Story, type Wait, type Who, doneOf, processName } from "./data";
 import { type Cells, type Tier, cellsOf, tierFor } from "./tiers";
 
 export type Block = NonNullable<PageData["inside"]>;
@@ -98,8 +98,11 @@ export class Inside implements Source {
   async #stories(query: Query): Promise<{ stories: Story[]; notes: string[] }> {
     const { stories, notes } = await this.#document<{ stories: Story[]; notes: string[] }>("stories");
     const [from, to] = range(query);
-    const meets = (s: Story) => s.start_unix_s < to && s.end_unix_s > from && (!query["device"] || s.device === query["device"]);
-    return { stories: stories.filter(meets), notes };
+    const isIn = (s: Story) => s.start_unix_s < to && s.end_unix_s > from && (!query["device"] || s.device === query["device"]);
+    const isOf = (who: Who | null) => isProcess(query["process"], who?.process, who?.pid) && isBelow(query["cgroup"], who?.cgroup);
+    const isMeant = (s: Story) => isIn(s) && (!query["class"] || s.victim?.class === query["class"]) && [s.victim, ...s.culprits].some(isOf);
+    const more = query["file"] ? ["Of all files: this file does not hold which ones a story is about."] : [];
+    return { stories: stories.filter(isMeant), notes: [...notes, ...more] };
   }
 
   #findings(query: Query): { findings: Finding[]; notes: string[] } {
@@ -177,7 +180,9 @@ export class Inside implements Source {
       }
     }
     const cells: Cells = cellsOf(parts, tier, begin, from, to, Math.max(1, Math.floor(wanted / tier.column_s)), heat.latency_us);
-    return { ...cells, notes: [] };
+    // The last column reaches beyond what is recorded.
+    const recorded = cells.counts.map((_, i) => Math.max(0, Math.min(cells.column_s, this.block.to_unix_s - cells.from_unix_s - i * cells.column_s)));
+    return { ...cells, recorded_s: recorded, notes: [] };
   }
 
   #chunk(key: string, text: string): Promise<Uint8Array> {
@@ -250,22 +255,29 @@ function stepOf(text: Query[string]): number {
   return parts ? Number(parts[1]) * (parts[2] === "ms" ? 1e-3 : 1) : 0;
 }
 
+/** Whether a process is called `wanted`: by its number, its name or both. */
+function isProcess(wanted: Query[string], name: string | null | undefined, pid: number | null | undefined): boolean {
+  return !wanted || [name, String(pid), processName(name ?? null, pid ?? null)].includes(String(wanted));
+}
+
+/** Whether a control group or file is `wanted` or below it. */
+function isBelow(wanted: Query[string], name: string | null | undefined): boolean {
+  return !wanted || name === wanted || (name ?? "").startsWith(`${String(wanted)}/`);
+}
+
 /** Those that are asked for by time, device, class and subject. */
 function chosen(ios: Ios, query: Query, from: number, to: number): Ios {
   const c = ios.columns;
   const is = (i: number): boolean => {
-    const done = c.done_unix_s[i] ?? 0;
+    const done = doneOf(ios, i);
     if (done < from || done > to) return false;
     if (query["device"] && c.device[i] !== query["device"]) return false;
     if (query["class"] && c.class[i] !== query["class"]) return false;
-    const process = query["process"];
-    if (process && ![c.process[i], String(c.pid[i]), processName(c.process[i] ?? null, c.pid[i] ?? null)].includes(String(process))) return false;
-    const below = (name: string | null | undefined, wanted: Query[string]) => !wanted || name === wanted || (name ?? "").startsWith(`${String(wanted)}/`);
-    return below(c.cgroup[i], query["cgroup"]) && below(c.file[i], query["file"]);
+    return isProcess(query["process"], c.process[i], c.pid[i]) && isBelow(query["cgroup"], c.cgroup[i]) && isBelow(query["file"], c.file[i]);
   };
-  const kept = c.done_unix_s.map((_, i) => i).filter(is);
+  const kept = c.done_ns.map((_, i) => i).filter(is);
   const columns = Object.fromEntries(Object.entries(c).map(([name, column]) => [name, kept.map((i) => (column as unknown[])[i])]));
-  return { ios: kept.length, columns: columns as unknown as Ios["columns"], notes: [] };
+  return { ios: kept.length, since_unix_s: ios.since_unix_s, columns: columns as unknown as Ios["columns"], notes: [] };
 }
 
 interface PackedRows {

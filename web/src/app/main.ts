@@ -6,9 +6,9 @@ import { Feed } from "../live/feed";
 import { choose, current } from "../theme";
 import { type Query, ask } from "./api";
 import { Chart } from "./chart";
-import { blocksIn, blocksOf, grown } from "./compare";
+import { blocksIn, blocksOf, grown, recordedOf } from "./compare";
 import { comparison } from "./comparison";
-import { type Actor, type Device, type Finding, type Heat, type Ios, type Series, type Story, type Wait, type Who, leavesOutNames, leftOut, nameOf } from "./data";
+import { type Actor, type Device, type Finding, type Heat, type Ios, type Series, type Story, type Wait, type Who, doneOf, leavesOutNames, leftOut, nameOf, startOf } from "./data";
 import { type Screen, exportMenu } from "./export_menu";
 import { folded, foldPlan } from "./fold";
 import { CLASSES, type Ways, actors, stories, storyKey, waits } from "./panels";
@@ -430,11 +430,6 @@ export class Application {
     return filter === null ? { class: cls } : { class: cls, [filter.by]: filter.name };
   }
 
-  /** Stories know no files: of a file, all are shown. */
-  #shownStories(): Query {
-    return this.#view.filter?.by === "file" ? { class: this.#view.cls } : this.#shownIos();
-  }
-
   #loadChart(quiet: boolean): void {
     this.#lastChart = performance.now();
     const view = this.#view;
@@ -507,7 +502,7 @@ export class Application {
     const { from, to, device, host } = this.#view;
     const second = new Date(from * 1000).toISOString().slice(0, 19).replaceAll(":", "");
     const range = { ...this.#question(), ...this.#shownIos() };
-    const within = (ios: Ios) => chosen(ios, (i) => startOf(ios, i) < to && (ios.columns.done_unix_s[i] ?? 0) > from);
+    const within = (ios: Ios) => chosen(ios, (i) => startOf(ios, i) < to && doneOf(ios, i) > from);
     const inView = (at: number | null) => at !== null && at > from && at <= to;
     const rows = this.#series?.columns["time_unix_s"]?.map((at, i) => (inView(at) ? i : -1)).filter((i) => i >= 0) ?? [];
     return {
@@ -584,7 +579,7 @@ export class Application {
 
   #loadStories(quiet = false): void {
     this.#loaders.stories.run(async (signal) => {
-      const { stories: found, notes } = await ask<{ stories: Story[]; notes: string[] }>("stories", { ...this.#question(), ...this.#shownStories() }, signal);
+      const { stories: found, notes } = await ask<{ stories: Story[]; notes: string[] }>("stories", { ...this.#question(), ...this.#shownIos() }, signal);
       const list = leavesOutNames(notes) ? found.map((s) => ({ ...s, victim: s.victim && leftOut(s.victim), culprits: s.culprits.map(leftOut) })) : found;
       // A story that is open stays where the shorter time that is on screen alone would not show it.
       const known = new Set(list.map(storyKey));
@@ -706,8 +701,8 @@ export class Application {
       const query = { ...question(box), ...this.#shownIos(), class: cls, width: blocksOf(box.to - box.from), height: 256 };
       return blocksIn(await ask<Heat>("heatmap", query, signal), box.lowUs, box.highUs);
     };
-    const rates = async (box: Box) => {
-      const seconds = box.to - box.from;
+    // Of a box that is only partly recorded, rates are of that part.
+    const rates = async (box: Box, seconds: number) => {
       const { actors: list } = await ask<{ actors: Actor[] }>("actors", { ...question(box), ...this.#shownIos(), by }, signal);
       const { list: waiting } = await this.#askWaits({ ...question(box), ...this.#shownIos(), by }, signal);
       return {
@@ -718,7 +713,9 @@ export class Application {
     };
     const classes = this.#view.cls === null ? (["read", "write"] as const) : [this.#view.cls];
     const pairs = classes.map(async (cls) => ({ cls, before: await blocks(first, cls), after: await blocks(second, cls) }));
-    const [inBoxes, before, after] = await Promise.all([Promise.all(pairs), rates(first), rates(second)]);
+    const inBoxes = await Promise.all(pairs);
+    const recorded = (side: "before" | "after", box: Box) => recordedOf(inBoxes[0]?.[side]) || box.to - box.from;
+    const [before, after] = await Promise.all([rates(first, recorded("before", first)), rates(second, recorded("after", second))]);
     comparison(this.#box, [first, second], inBoxes, grown(before.actors, after.actors), grown(before.waits, after.waits), tools);
   }
 }
@@ -728,7 +725,7 @@ const spoken = (who: Who): string => `${nameOf(who)} ${who.origin === "writeback
 
 /** The I/Os for which `keep` holds. */
 function chosen(ios: Ios, keep: (i: number) => boolean): Ios {
-  const kept = ios.columns.done_unix_s.map((_, i) => i).filter(keep);
+  const kept = ios.columns.done_ns.map((_, i) => i).filter(keep);
   return { ...ios, ios: kept.length, columns: at(ios.columns, kept) };
 }
 
@@ -743,5 +740,3 @@ function isNamed(ios: Ios, i: number, name: string): boolean {
   const below = (path: string | null | undefined) => typeof path === "string" && (path === name || path.startsWith(name.endsWith("/") ? name : `${name}/`) || (!name.includes("/") && path.endsWith(`/${name}`)));
   return process[i] === name || String(pid[i]) === name || `${process[i]}[${pid[i]}]` === name || below(cgroup[i]) || below(file[i]);
 }
-
-const startOf = (ios: Ios, i: number): number => (ios.columns.done_unix_s[i] ?? 0) - (ios.columns.total_us[i] ?? 0) / 1e6;

@@ -1,6 +1,6 @@
 import { fill, h } from "../dom";
 import * as format from "../format";
-import { type Column, type Ios, processName } from "./data";
+import { type Column, type Ios, doneOf, processName } from "./data";
 import { type Box, type Class, OPEN_US } from "./view";
 import { type Ways, table } from "./panels";
 
@@ -61,8 +61,8 @@ export function differences(ios: Ios, box: Box): { rows: Difference[]; inside: n
   };
   const within: number[] = [];
   const without: number[] = [];
-  for (let i = 0; i < c.done_unix_s.length; i++) {
-    const [at, us] = [c.done_unix_s[i] ?? 0, c.total_us[i] ?? 0];
+  for (let i = 0; i < c.done_ns.length; i++) {
+    const [at, us] = [doneOf(ios, i), c.total_us[i] ?? 0];
     const is = at >= box.from && at <= box.to && us >= box.lowUs && us <= box.highUs;
     (is ? within : without).push(i);
   }

@@ -73,6 +73,11 @@ impl IoFilter {
         filter
     }
 
+    /// Whether files are chosen.
+    pub fn is_of_files(&self) -> bool {
+        self.files.is_some()
+    }
+
     /// Whether no I/O can match: the recording has no such name.
     pub fn is_empty(&self) -> bool {
         self.cgroups.as_ref().is_some_and(BTreeSet::is_empty)

@@ -27,11 +27,11 @@ pub struct HeatPlan<'a> {
 }
 
 impl HeatPlan<'_> {
-    /// Counts.
+    /// Counts, and of each column how many nanoseconds are recorded.
     ///
     /// # Errors
     /// No recording holds the time, or a class, part or device is not known there.
-    pub fn count(&self) -> Result<Heat> {
+    pub fn count(&self) -> Result<(Heat, Vec<i64>)> {
         let found = self.query.parts(Grain::Columns {
             width: self.width,
             of_queue_times: self.part == TimePart::Queue,
@@ -40,7 +40,9 @@ impl HeatPlan<'_> {
         let empty = || Heat::new(found.unix_ns.clone(), column_ns, self.width);
         let add = |heat: &mut Heat, _: usize, part: &Part| self.add(part, heat);
         let heats = parallel::shared(&found.parts, self.query.caller, empty, add)?;
-        Ok(heats.into_iter().reduce(Heat::joined).unwrap_or_else(empty))
+        let heat = heats.into_iter().reduce(Heat::joined).unwrap_or_else(empty);
+        let recorded_ns = recorded_ns(found.parts.iter().map(Part::unix_ns), &heat);
+        Ok((heat, recorded_ns))
     }
 
     fn add(&self, part: &Part, heat: &mut Heat) -> Result<()> {
@@ -105,6 +107,28 @@ impl HeatPlan<'_> {
     }
 }
 
+/// How many nanoseconds of each column of `heat` are in `stretches`, which may overlap.
+fn recorded_ns(stretches: impl Iterator<Item = Range<i64>>, heat: &Heat) -> Vec<i64> {
+    let mut sorted: Vec<Range<i64>> = stretches.collect();
+    sorted.sort_by_key(|s| s.start);
+    let mut recorded = vec![0; heat.columns.len()];
+    let mut until_ns = heat.unix_ns.start;
+    for Range { start, end } in sorted {
+        let mut at_ns = start.max(until_ns);
+        until_ns = until_ns.max(end);
+        while at_ns < end {
+            let column = (at_ns - heat.unix_ns.start) / heat.column_ns;
+            let Some(ns) = recorded.get_mut(column as usize) else {
+                break;
+            };
+            let column_end_ns = heat.unix_ns.start + (column + 1) * heat.column_ns;
+            *ns += end.min(column_end_ns) - at_ns;
+            at_ns = column_end_ns;
+        }
+    }
+    recorded
+}
+
 /// The picture of the latencies of each device and class of a part in `range`, which begins with the first column.
 ///
 /// # Errors
@@ -130,4 +154,21 @@ pub fn of_devices(
     })?;
     caller.damage(&met.warnings);
     Ok(heats)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_is_recorded_as_far_as_parts_reach_into_it() {
+        let heat = Heat::new(100..140, 10, 4);
+        let recorded = |stretches: &[Range<i64>]| recorded_ns(stretches.iter().cloned(), &heat);
+        assert_eq!(recorded(std::slice::from_ref(&(100..140))), [10; 4]);
+        // A gap from 112 to 125, and two parts that overlap.
+        let parts = [125..132, 100..112, 130..138];
+        assert_eq!(recorded(&parts), [10, 2, 5, 8]);
+        assert_eq!(recorded(&[90..105, 139..200]), [5, 0, 0, 1]);
+        assert_eq!(recorded(&[]), [0; 4]);
+    }
 }

@@ -32,6 +32,13 @@ pub struct NamedIo {
     pub wait: Option<IoWait>,
 }
 
+impl NamedIo {
+    /// Its start in Unix time.
+    pub fn start_unix_ns(&self) -> i64 {
+        self.done_unix_ns - self.io.total_ns()
+    }
+}
+
 /// More than were asked for: the stretch that has as many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooMany {

@@ -1,10 +1,14 @@
 //! Stories of a stretch of time, of each recording by itself.
 
-use iolens_core::analysis::Report;
+use std::collections::HashSet;
+
 use iolens_core::analysis::stories::Story;
-use iolens_core::model::Class;
+use iolens_core::analysis::waits::Program;
+use iolens_core::analysis::{Part as Analysis, Report, Window};
+use iolens_core::model::{Class, DevId, Io};
 
 use super::error::Result;
+use super::filter::IoFilter;
 use super::note::Note;
 use super::part::Part;
 use super::query::{Grain, Query};
@@ -23,7 +27,7 @@ pub struct PartStories {
 }
 
 /// The stories in the window of `query`, by time: those in which one who is meant is the victim or a culprit. `class` is that
-/// of the victim's I/Os.
+/// of the victim's I/Os. Of a file are those in which the victim's or a culprit's I/Os, of the class that the story has, were its.
 ///
 /// # Errors
 /// No recording holds the time, its single I/Os are gone, or it cannot be read.
@@ -40,8 +44,15 @@ pub fn stories(query: &Query<'_>, class: Option<Class>) -> Result<Vec<PartStorie
             query.caller.note(Note::StoriesSince(part.unix_ns().start));
         }
         left -= ios;
-        let mut report = report::of_part(&part, &Limits::default(), query.caller)?;
-        report.stories.retain(|story| is_meant(story, &part, class));
+        let mut users = FileUsers::of(&part);
+        let others: &mut [&mut dyn Analysis] = match &mut users {
+            Some(users) => &mut [users],
+            None => &mut [],
+        };
+        let mut report = report::of_part_and(&part, &Limits::default(), query.caller, others)?;
+        report
+            .stories
+            .retain(|story| is_meant(story, &part, class, users.as_ref()));
         all.push(PartStories { part, report });
         if is_cut {
             break;
@@ -51,10 +62,47 @@ pub fn stories(query: &Query<'_>, class: Option<Class>) -> Result<Vec<PartStorie
     Ok(all)
 }
 
-fn is_meant(story: &Story, part: &Part, class: Option<Class>) -> bool {
+fn is_meant(story: &Story, part: &Part, class: Option<Class>, users: Option<&FileUsers>) -> bool {
     let filter = &part.filter;
-    let has_program = |program| filter.ios.has_program(program);
+    let is_one = |program: &Program, class: Class| match users {
+        Some(users) => users.have(story.dev, class, program),
+        None => filter.ios.has_program(program),
+    };
+    let mut culprits = story.culprits.iter().zip(&story.culprit_ios);
     filter.devices.has(story.dev)
         && class.is_none_or(|class| story.class == class)
-        && (has_program(&story.victim) || story.culprits.iter().any(has_program))
+        && (is_one(&story.victim, story.class) || culprits.any(|(one, io)| is_one(one, io.class)))
+}
+
+/// Who did the I/Os that a filter by file chooses.
+struct FileUsers {
+    window: Window,
+    filter: IoFilter,
+    seen: HashSet<(DevId, Class, Program)>,
+}
+
+impl FileUsers {
+    /// `None` if the part's filter chooses no file.
+    fn of(part: &Part) -> Option<FileUsers> {
+        part.filter.ios.is_of_files().then(|| FileUsers {
+            window: Window::new(part.range.start, part.range.end),
+            filter: part.filter.ios.clone(),
+            seen: HashSet::new(),
+        })
+    }
+
+    fn have(&self, dev: DevId, class: Class, program: &Program) -> bool {
+        let mut seen = self.seen.iter();
+        seen.any(|(d, c, one)| (*d, *c) == (dev, class) && program.includes(one))
+    }
+}
+
+impl Analysis for FileUsers {
+    fn consume(&mut self, ios: &[Io], _later_start_ns: i64) {
+        for io in ios {
+            if self.window.contains(io.done_ns) && self.filter.has(io) {
+                self.seen.insert((io.dev, io.class(), Program::of(io)));
+            }
+        }
+    }
 }

@@ -53,7 +53,7 @@ impl FeltTotals {
     /// Takes the groups that it does not know yet.
     pub fn know_groups(&mut self, groups: &[(u32, Group)]) {
         for (device, group) in &groups[self.actor_of.len()..] {
-            let actor = self.actor(*device, group.program.map(without_worker_number));
+            let actor = self.actor(*device, group.program.map(Program::without_worker_number));
             self.actor_of.push(actor);
             self.class_of.push(group.class);
             self.profiles.push(Profile::of(group));
@@ -207,18 +207,4 @@ impl FeltTotals {
         }
         devices
     }
-}
-
-/// Workers of the kernel (`kworker/u4:1+flush-8:0`) are one program.
-fn without_worker_number(program: Program) -> Program {
-    const WORKER: &[u8] = b"kworker";
-    let is_worker = |comm: Comm| comm.as_bytes().starts_with(b"kworker/");
-    if program.comm.is_some_and(is_worker) {
-        return Program {
-            tgid: None,
-            comm: Some(Comm::new(WORKER)),
-            cgroup: None,
-        };
-    }
-    program
 }

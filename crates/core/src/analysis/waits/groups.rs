@@ -59,6 +59,36 @@ impl Program {
 }
 
 impl Program {
+    /// Whose I/O it is. Workers of the kernel (`kworker/u4:1+flush-8:0`) are one program.
+    pub fn of(io: &Io) -> Program {
+        let program = Program {
+            tgid: io.tgid,
+            comm: io.comm,
+            cgroup: io.cgroup,
+        };
+        program.without_worker_number()
+    }
+
+    /// Workers of the kernel as one program.
+    pub(super) fn without_worker_number(self) -> Program {
+        const WORKER: &[u8] = b"kworker";
+        let is_worker = |comm: Comm| comm.as_bytes().starts_with(b"kworker/");
+        if self.comm.is_some_and(is_worker) {
+            return Program {
+                tgid: None,
+                comm: Some(Comm::new(WORKER)),
+                cgroup: None,
+            };
+        }
+        self
+    }
+
+    /// Whether the I/O of `one` is this program's, which has no number where it is several processes.
+    pub fn includes(&self, one: &Program) -> bool {
+        (self.comm, self.cgroup) == (one.comm, one.cgroup)
+            && self.tgid.is_none_or(|tgid| one.tgid == Some(tgid))
+    }
+
     /// Leaves the name out, but for those of the kernel's own threads.
     pub fn hide_name(&mut self) {
         self.comm = self.comm.filter(Comm::is_of_kernel);

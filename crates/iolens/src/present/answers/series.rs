@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::SCHEMA_VERSION;
 use crate::engine::single::NamedIo;
-use crate::present::columns::{Column, Columns, Texts};
+use crate::present::columns::{Column, Columns, TableFormat, Texts};
 use crate::present::times::rfc3339;
 
 /// Rows, column by column.
@@ -56,6 +56,8 @@ pub struct HeatDocument {
     latency_us: Vec<f64>,
     /// Column by column, each from the shortest latency on.
     counts: Vec<Vec<u64>>,
+    /// How much of each column is recorded: a rate divides by it.
+    recorded_s: Vec<f64>,
     ios: u64,
     /// I/Os whose time is not known.
     unknown_ios: u64,
@@ -63,8 +65,8 @@ pub struct HeatDocument {
 }
 
 impl HeatDocument {
-    /// `heat` in so many rows.
-    pub fn of(heat: &Heat, height: usize, notes: Vec<String>) -> HeatDocument {
+    /// `heat` in so many rows; of its columns `recorded_ns` are recorded.
+    pub fn of(heat: &Heat, recorded_ns: &[i64], height: usize, notes: Vec<String>) -> HeatDocument {
         let Cells { edges_ns, counts } = heat.cells(height);
         let microseconds = |ns: &f64| (ns / 10.0).round() / 100.0;
         HeatDocument {
@@ -76,6 +78,7 @@ impl HeatDocument {
             latency_us: edges_ns.iter().map(microseconds).collect(),
             ios: counts.iter().flatten().sum(),
             counts,
+            recorded_s: recorded_ns.iter().map(|ns| *ns as f64 / 1e9).collect(),
             unknown_ios: heat.unknown,
             notes,
         }
@@ -87,25 +90,37 @@ impl HeatDocument {
 pub struct IosDocument {
     schema_version: u32,
     ios: usize,
+    /// The second from which `start_ns` and `done_ns` count: a double has not all digits of nanoseconds since the epoch.
+    since_unix_s: i64,
     /// By completion.
     pub columns: Columns,
     notes: Vec<String>,
 }
 
 impl IosDocument {
-    /// `ios` in their order.
-    pub fn of(ios: &[NamedIo], notes: Vec<String>) -> IosDocument {
+    /// `ios` in their order. In a table there is no second from which times count: they are of the epoch.
+    pub fn of(ios: &[NamedIo], format: TableFormat, notes: Vec<String>) -> IosDocument {
+        let first_ns = ios.iter().map(NamedIo::start_unix_ns).min().unwrap_or(0);
+        let since_unix_s = first_ns.div_euclid(1_000_000_000);
         IosDocument {
             schema_version: SCHEMA_VERSION,
             ios: ios.len(),
-            columns: io_columns(ios),
+            since_unix_s,
+            columns: match format {
+                TableFormat::Json => io_columns(ios, ["start_ns", "done_ns"], since_unix_s),
+                _ => io_columns(ios, ["start_unix_ns", "done_unix_ns"], 0),
+            },
             notes,
         }
     }
 }
 
-fn io_columns(ios: &[NamedIo]) -> Columns {
+fn io_columns(ios: &[NamedIo], [start, done]: [&str; 2], since_unix_s: i64) -> Columns {
     let mut columns = Columns::default();
+    let since_ns = since_unix_s.saturating_mul(1_000_000_000);
+    let instants = |of: fn(&NamedIo) -> i64| {
+        Column::Integers(ios.iter().map(|n| Some(of(n) - since_ns)).collect())
+    };
     let numbers = |of: fn(&NamedIo) -> Option<f64>| Column::numbers(ios.iter().map(of));
     let integers = |of: fn(&NamedIo) -> Option<i64>| Column::Integers(ios.iter().map(of).collect());
     let texts = |of: fn(&NamedIo) -> Option<&str>| Column::Texts(ios.iter().map(of).collect());
@@ -118,9 +133,12 @@ fn io_columns(ios: &[NamedIo]) -> Columns {
         "done_unix_s",
         numbers(|n| Some(n.done_unix_ns as f64 / 1e9)),
     );
+    columns.push(start, instants(NamedIo::start_unix_ns));
+    columns.push(done, instants(|n| n.done_unix_ns));
     columns.push("device", texts(|n| Some(&n.device)));
     columns.push("class", texts(|n| Some(n.io.class().name())));
     columns.push("op", integers(|n| Some(n.io.op.0.into())));
+    columns.push("flags", integers(|n| n.io.flags.map(i64::from)));
     columns.push("sector", integers(|n| n.io.sector));
     columns.push("bytes", integers(|n| Some(n.io.bytes)));
     columns.push(

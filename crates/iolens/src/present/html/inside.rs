@@ -21,6 +21,7 @@ use crate::present::answers::devices::DevicesDocument;
 use crate::present::answers::series::IosDocument;
 use crate::present::answers::stories::{self, StoriesDocument};
 use crate::present::answers::waits::WaitsDocument;
+use crate::present::columns::TableFormat;
 
 /// Columns of the finest heat map that are unpacked together.
 const COLUMNS_OF_CHUNK: usize = 1024;
@@ -171,7 +172,7 @@ impl InsideBlock {
                 from_unix_s: seconds(moment.unix_ns.start),
                 to_unix_s: seconds(moment.unix_ns.end),
                 ios: moment.ios.len(),
-                data: document(&IosDocument::of(&moment.ios, Vec::new())),
+                data: document(&IosDocument::of(&moment.ios, TableFormat::Json, Vec::new())),
             });
         }
         let texts = block.documents.values();

@@ -62,6 +62,7 @@ pub static HEATMAP: Endpoint = Endpoint {
         "column_s",
         "latency_us",
         "counts",
+        "recorded_s",
         "ios",
         "unknown_ios",
         "notes",
@@ -78,7 +79,7 @@ pub static IOS: Endpoint = Endpoint {
     parameters: &[
         HOST, FROM, TO, AT, DEVICE, PROCESS, CGROUP, FILE, CLASS, LIMIT, FORMAT,
     ],
-    keys: &["schema_version", "ios", "columns", "notes"],
+    keys: &["schema_version", "ios", "since_unix_s", "columns", "notes"],
     handler: || get(ios),
 };
 
@@ -223,8 +224,13 @@ pub async fn heatmap(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, 
             part,
             width,
         };
-        let heat = plan.count()?;
-        out.json(&HeatDocument::of(&heat, height, asker.notes()))
+        let (heat, recorded_ns) = plan.count()?;
+        out.json(&HeatDocument::of(
+            &heat,
+            &recorded_ns,
+            height,
+            asker.notes(),
+        ))
     })
     .await
 }
@@ -252,7 +258,7 @@ pub async fn ios(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Prob
             Ok(ios) => ios,
             Err(too_many) => return Err(refusal(limit, too_many).into()),
         };
-        let document = IosDocument::of(&ios, asker.notes());
+        let document = IosDocument::of(&ios, format, asker.notes());
         write_table(out, format, &document.columns, &document)
     })
     .await

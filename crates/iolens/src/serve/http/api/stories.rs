@@ -8,7 +8,7 @@ use axum::response::Response;
 use axum::routing::get;
 
 use super::super::App;
-use super::super::endpoint::{AT, CGROUP, CLASS, DEVICE, Endpoint, FROM, HOST, PROCESS, TO};
+use super::super::endpoint::{AT, CGROUP, CLASS, DEVICE, Endpoint, FILE, FROM, HOST, PROCESS, TO};
 use super::super::places::Kind;
 use super::super::problem::Problem;
 use super::params::Params;
@@ -23,7 +23,7 @@ pub static ENDPOINT: Endpoint = Endpoint {
     method: "get",
     kind: Kind::Heavy,
     summary: "Who made whom wait, how, how much, and what to try: of each recording by itself, the most harm first",
-    parameters: &[HOST, FROM, TO, AT, DEVICE, PROCESS, CGROUP, CLASS],
+    parameters: &[HOST, FROM, TO, AT, DEVICE, PROCESS, CGROUP, FILE, CLASS],
     keys: &["schema_version", "stories", "notes"],
     handler: || get(stories),
 };

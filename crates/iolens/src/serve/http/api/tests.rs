@@ -1134,6 +1134,11 @@ fn waits_stories_and_actors_of_some_ios_are_of_these_alone() {
         ("&class=read", n),
         ("&class=write", 0),
         ("&process=other", 0),
+        // The file of shop's reads; backup's writes are of none.
+        ("&file=8:0%20inode%209", n),
+        ("&file=8:0%20inode%209&process=shop", n),
+        ("&file=8:0%20inode%209&process=backup", 0),
+        ("&file=8:0%20inode%2010", 0),
     ] {
         assert_eq!(stories(choice), expected, "{choice}");
     }
@@ -1251,6 +1256,17 @@ fn each_io_says_what_it_waited_for() {
             sum_us += number(part, i);
         }
         assert!((sum_us - number("total_us", i)).abs() < 1e-3, "{found}");
+        let [start_ns, done_ns] =
+            ["start_ns", "done_ns"].map(|key| columns[key][i].as_i64().unwrap());
+        assert_eq!(
+            (done_ns - start_ns) as f64,
+            (number("total_us", i) * 1e3).round()
+        );
+        let done_unix_ns = found["since_unix_s"].as_i64().unwrap() * S + done_ns;
+        // Reads complete 0.1 or 20 ms after a multiple of 25 ms.
+        let late_ns = (done_unix_ns - EPOCH) % 25_000_000;
+        assert!([100_000, 20_000_000].contains(&late_ns), "{late_ns}");
+        assert!((number("done_unix_s", i) - done_unix_ns as f64 / 1e9).abs() < 1e-6);
         if number("wait_behind_us", i) > 0.0 {
             behind_us += number("wait_behind_us", i);
             assert_eq!(columns["wait_behind_process"][i], "backup");
@@ -1259,6 +1275,56 @@ fn each_io_says_what_it_waited_for() {
         }
     }
     assert!(behind_us > 100_000.0, "{found}");
+
+    // A table has no second from which its times count.
+    let (_, table) = get_raw(
+        &app,
+        &format!("/api/v1/ios?{times}&process=shop&format=csv"),
+    );
+    let table = String::from_utf8(table.to_vec()).unwrap();
+    let mut lines = table.lines();
+    assert!(
+        lines
+            .next()
+            .unwrap()
+            .starts_with("done_unix_s,start_unix_ns,done_unix_ns,device,")
+    );
+    let done_unix_ns = found["since_unix_s"].as_i64().unwrap() * S
+        + found["columns"]["done_ns"][0].as_i64().unwrap();
+    let cell = lines.next().unwrap().split(',').nth(2).unwrap();
+    assert_eq!(cell, done_unix_ns.to_string());
+}
+
+#[test]
+fn a_heat_map_says_how_much_of_each_column_is_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    record_shop(dir.path(), 0);
+    record_shop(dir.path(), 100);
+    let app = Arc::new(App::new(
+        dir.path().to_owned(),
+        Arc::default(),
+        Rules::default(),
+    ));
+    // Recorded are 30 to 60 s and 100 to 160 s.
+    let times = format!("from={}&to={}", at(30), at(160));
+    let (status, found) = get(&app, &format!("/api/v1/heatmap?{times}&width=13"));
+    assert_eq!(status, 200, "{found}");
+    let recorded: Vec<f64> = found["recorded_s"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| s.as_f64().unwrap())
+        .collect();
+    let full = [10.0; 3];
+    assert_eq!(recorded, [&full[..], &[0.0; 4], &[10.0; 6]].concat());
+    let (_, found) = get(&app, &format!("/api/v1/heatmap?{times}&width=4"));
+    let recorded: Vec<f64> = found["recorded_s"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| s.as_f64().unwrap())
+        .collect();
+    assert_eq!(recorded, [30.0, 0.0, 27.5, 32.5]);
 }
 
 #[test]
