@@ -1,7 +1,8 @@
 // Chromium for tests. Where there is none they skip with a message.
-import { access, mkdtemp, rm } from "node:fs/promises";
+import { access, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
@@ -9,6 +10,19 @@ const ARGS = [
   "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
   "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ];
+
+/** Text is drawn the same on every machine: no hinting, no colours of subpixels. */
+const FIXED = ["--font-render-hinting=none", "--disable-lcd-text", "--force-color-profile=srgb", "--disable-font-subpixel-positioning"];
+
+/** A configuration of fontconfig in which every family is the font of `test/fonts`. */
+async function fontsOf(directory) {
+  const file = join(directory, "fonts.conf");
+  const fonts = fileURLToPath(new URL("fonts", import.meta.url));
+  const settings = [["antialias", "bool", "true"], ["hinting", "bool", "false"], ["hintstyle", "const", "hintnone"], ["rgba", "const", "none"]];
+  const edits = settings.map(([name, kind, value]) => `<edit name="${name}" mode="assign"><${kind}>${value}</${kind}></edit>`).join("");
+  await writeFile(file, `<?xml version="1.0"?><fontconfig><dir>${fonts}</dir><cachedir>${join(directory, "fontconfig")}</cachedir><match target="font">${edits}</match></fontconfig>`);
+  return file;
+}
 
 /** Why there is no browser; `null` if there is one. */
 export const missing = await access(CHROMIUM).then(() => null, () => `no browser at ${CHROMIUM}`);
@@ -19,11 +33,12 @@ export const here = new URL("..", import.meta.url);
 
 /** A browser with a temporary directory, which holds its profile and what a test writes. */
 export class Browser {
-  static async start(size = { width: 1280, height: 900 }) {
+  static async start(size = { width: 1280, height: 900 }, { fixedFont = false } = {}) {
     const browser = new Browser();
     browser.directory = await mkdtemp(join(tmpdir(), "iolens-web-"));
+    const more = fixedFont ? { env: { ...process.env, FONTCONFIG_FILE: await fontsOf(browser.directory) } } : {};
     browser.context = await chromium.launchPersistentContext(join(browser.directory, "profile"), {
-      executablePath: CHROMIUM, headless: true, args: ARGS, viewport: size,
+      executablePath: CHROMIUM, headless: true, args: fixedFont ? [...ARGS, ...FIXED] : ARGS, viewport: size, ...more,
     });
     return browser;
   }
