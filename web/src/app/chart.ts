@@ -448,7 +448,9 @@ export class Chart {
       ctx.fillStyle = t.mark;
       ctx.fillRect(x, y - 8, 14, 4);
       ctx.fillStyle = t.muted;
-      ctx.fillText("a story's episodes", x + 18, y - 2);
+      const words = "a story's episodes";
+      const fits = x + 18 + ctx.measureText(words).width <= LEFT + this.plotWidth;
+      ctx.fillText(fits ? words : "stories", x + 18, y - 2);
     }
   }
 
