@@ -24,18 +24,18 @@ const MAX_SCOPES_OF_TABLES: usize = 24;
 /// Stretches that the HTML report shows down to 1 ms.
 const MAX_DETAILS: usize = 8;
 
-/// The whole window at several resolutions, and closer looks at what was found.
+/// The whole window at several resolutions.
 ///
 /// # Errors
 /// The recording cannot be read.
-pub fn overviews(
+pub fn overview(
     recording: &Recording,
     range: &Range<i64>,
     report: &Report,
     tables: Option<&[IntervalRates]>,
     layers: &Layers,
     caller: &Caller,
-) -> Result<(OverviewData, Option<OverviewData>)> {
+) -> Result<OverviewData> {
     let meta = recording.meta();
     let devices: Vec<(DevId, u64)> = report
         .devices
@@ -55,27 +55,34 @@ pub fn overviews(
             .iter()
             .for_each(|l| overview.lost(l));
         each_difference(recording, range, |d| overview.push(d))?;
-        return Ok((overview.finish(), None));
+        return Ok(overview.finish());
     }
     if let Some(rates) = tables {
-        return Ok((overview_of_tables(recording, window, &devices, rates), None));
+        return Ok(overview_of_tables(recording, window, &devices, rates));
     }
     let plan = OverviewPlan::whole(window, scopes(&devices, is_layer, MAX_SCOPES));
-    let base = overview(
-        recording,
-        range,
-        plan,
-        &[window::with_in_flight(range)],
-        caller,
-    )?;
-    let plan = OverviewPlan::details(&base, &moments(&base, &report.findings), MAX_DETAILS);
+    let reads = [window::with_in_flight(range)];
+    of_ios(recording, range, plan, &reads, caller)
+}
+
+/// Closer looks at what was found in single I/Os, of which `base` is the whole.
+///
+/// # Errors
+/// The recording cannot be read.
+pub fn closer_looks(
+    recording: &Recording,
+    range: &Range<i64>,
+    report: &Report,
+    base: &OverviewData,
+    caller: &Caller,
+) -> Result<OverviewData> {
+    let plan = OverviewPlan::details(base, &moments(base, &report.findings), MAX_DETAILS);
     let reads: Vec<Range<i64>> = plan
         .reads(base.longest_ns)
         .iter()
         .map(|w| w.from_ns..w.to_ns)
         .collect();
-    let details = overview(recording, range, plan, &reads, caller)?;
-    Ok((base, Some(details)))
+    of_ios(recording, range, plan, &reads, caller)
 }
 
 /// What imported tables show: each row in intervals of its own length, coarser rows spread over them.
@@ -114,7 +121,7 @@ fn overview_of_tables(
     overview.finish()
 }
 
-fn overview(
+fn of_ios(
     recording: &Recording,
     range: &Range<i64>,
     plan: OverviewPlan,
