@@ -538,7 +538,8 @@ export class Application {
     }
     const same = (a: Fold | null, b: Fold | null) => a?.periodS === b?.periodS && a?.cls === b?.cls;
     if (!layouts.some((l) => same(l.fold, fold))) layouts.push({ text: `Every ${format.span(fold?.periodS)}`, fold });
-    this.#layouts.hidden = this.#periods.length === 0 && fold === null;
+    // Single I/Os have no other layout.
+    this.#layouts.hidden = (this.#periods.length === 0 && fold === null) || this.#view.to - this.#view.from < IO_SPAN_S;
     const chosen = String(layouts.findIndex((l) => same(l.fold, fold)));
     if (JSON.stringify(layouts.map((l) => l.fold)) !== JSON.stringify(this.#layoutOf)) {
       this.#layoutOf = layouts.map((l) => l.fold);
