@@ -202,7 +202,8 @@ fn a_root_holds_what_happened_and_refuses_a_second_recorder() {
     let root = dir.path().join("root");
     let serve = Serve::start(&root, &device, 1);
     let n = while_reading(&device, || {
-        std::thread::sleep(Duration::from_millis(1200));
+        let first = recordings(&root)[0].clone();
+        wait_until("it records", || !ios(&first).is_empty());
         let second = run(&["serve", "--rec", text(&root), "--keep", "64M"]);
         assert_refused(
             &second,
@@ -274,7 +275,8 @@ fn a_killed_recorder_goes_on_by_the_same_command_and_what_it_had_not_summed_is_s
     while_reading(&device, || {
         for nth in 1..=3 {
             let serve = Serve::start(&root, &device, nth);
-            std::thread::sleep(Duration::from_millis(1500));
+            let newest = recordings(&root)[nth - 1].clone();
+            wait_until("some I/Os are stored", || ios(&newest).len() > 100);
             drop(serve);
         }
         let serve = Serve::start(&root, &device, 4);

@@ -11,9 +11,9 @@ use iolens_core::store::Recording;
 use iolens_observe::counters::monotonic_ns;
 use serde_json::Value;
 
+use super::http::{get, metric};
 use super::machine::{LoopDevice, Mounted, StopOnDrop, ebpf, open_direct, run, scene, wait_until};
 use super::serve::{Serve, ios, recordings, text};
-use super::serve_http::{get, metric};
 use super::space::SmallDisk;
 
 const BLOCKS: u64 = 4096;

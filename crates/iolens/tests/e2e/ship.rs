@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::http::get;
 use super::machine::{LoopDevice, assert_refused, ebpf, iolens, run, wait_until};
 use super::serve::{Serve, ios, lost, recordings, text, while_reading};
-use super::serve_http::get;
 
 /// The descriptions and closed files below `directory`, by their names from `base` on.
 fn closed(base: &Path, directory: &Path) -> BTreeMap<String, Vec<u8>> {

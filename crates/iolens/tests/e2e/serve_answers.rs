@@ -1,0 +1,262 @@
+//! What the server says of a device that is read, while it is recorded and afterwards.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use iolens_core::store::{Recording, read_findings};
+use serde_json::Value;
+
+use super::http::{exchange, get, metric};
+use super::machine::{LoopDevice, ebpf, iolens, run, scene, wait_until};
+use super::serve::{Serve, ios, lost, recordings, text, while_reading};
+
+/// The first `n` slots of a query.
+fn watch(socket: &Path, query: &str, n: usize) -> Vec<Value> {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let head = format!("GET /api/v1/live{query} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let lines = BufReader::new(stream)
+        .lines()
+        .map(|l| l.expect("a slot within 20 s"));
+    lines
+        .filter_map(|l| serde_json::from_str(l.strip_prefix("data: ")?).ok())
+        .take(n)
+        .collect()
+}
+
+/// Reads a second of the last minute, all steps together.
+fn reads_per_s(socket: &Path, device: &LoopDevice) -> f64 {
+    let target = "/api/v1/series?from=-1m&step=100ms&by=device&extended=true";
+    let (status, rows) = get(socket, target);
+    assert_eq!(status, 200, "{rows}");
+    let columns = &rows["columns"];
+    let devices = columns["device"].as_array().unwrap();
+    assert!(devices.iter().all(|d| d == device.name()), "{rows}");
+    let rates = columns["r_per_s"].as_array().unwrap();
+    rates.iter().filter_map(Value::as_f64).sum()
+}
+
+/// A sample of `/metrics` about the reads of a device.
+fn sample_of_reads(name: &str, device: &LoopDevice) -> String {
+    format!("{name}{{device=\"{}\",op=\"read\"}}", device.name())
+}
+
+/// I/O time of reads by the metrics of waits.
+fn waited_s(socket: &Path, device: &LoopDevice) -> f64 {
+    let mut sum = 0.0;
+    for cause in ["undisturbed", "own", "others", "held", "device", "unknown"] {
+        let labels = format!("device=\"{}\",op=\"read\",cause=\"{cause}\"", device.name());
+        sum += metric(socket, &format!("iolens_wait_seconds_total{{{labels}}}")).unwrap();
+    }
+    sum
+}
+
+#[test]
+fn what_is_recorded_can_be_asked_for_while_it_grows_and_afterwards() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let (root, socket) = (dir.path().join("root"), dir.path().join("root.sock"));
+    let serve = Serve::start(&root, &device, 1);
+    let n = while_reading(&device, || {
+        let (status, health) = get(&socket, "/healthz");
+        assert_eq!(
+            (status, health["recording"].as_bool(), &health["source"]),
+            (200, Some(true), &"ebpf".into())
+        );
+        wait_until("reads are in the series", || {
+            reads_per_s(&socket, &device) > 0.0
+        });
+        let live = watch(&socket, "", 20);
+        assert!(
+            live.iter()
+                .any(|r| r["device"] == device.name() && r["r_per_s"].as_f64() > Some(0.0)),
+            "{live:?}"
+        );
+        let replayed = watch(&socket, "?since=-1m", 5);
+        assert!(
+            replayed[0]["time_s"].as_f64() < live[0]["time_s"].as_f64(),
+            "{replayed:?} before {live:?}"
+        );
+    });
+    let of_reads = |socket: &Path| {
+        let (status, map) = get(socket, "/api/v1/heatmap?from=-2m&class=read&width=50");
+        assert_eq!(status, 200, "{map}");
+        map["ios"].as_i64().unwrap()
+    };
+    let counted = || {
+        metric(
+            &socket,
+            &sample_of_reads("iolens_io_total_seconds_count", &device),
+        )
+    };
+    // What the metrics know is half a second late where a disk falls idle.
+    wait_until("the metrics know all reads", || {
+        counted() == Some(of_reads(&socket) as f64)
+    });
+    let while_growing = of_reads(&socket);
+    let counted = counted();
+    let (status, report) = get(&socket, "/api/v1/report?from=-2m");
+    assert_eq!(status, 200, "{report}");
+    let missed = metric(&socket, "iolens_metrics_missed_ios_total");
+    let io_time_s = metric(
+        &socket,
+        &sample_of_reads("iolens_io_total_seconds_sum", &device),
+    )
+    .unwrap();
+    wait_until(&format!("all of {io_time_s} s are owned"), || {
+        (waited_s(&socket, &device) - io_time_s).abs() <= 1e-6
+    });
+    // Its reads come one at a time: it is busy while there is one.
+    let busy = format!("iolens_busy_seconds_total{{device=\"{}\"}}", device.name());
+    wait_until(&format!("{busy} is {io_time_s}"), || {
+        metric(&socket, &busy).is_some_and(|s| (s / io_time_s - 1.0).abs() < 0.1)
+    });
+    let post = |target: &str| {
+        let head =
+            format!("POST {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        exchange(&mut UnixStream::connect(&socket).unwrap(), &head)
+    };
+    let (status, kept) = post("/api/v1/snapshot?from=-10m&to=now");
+    assert_eq!(status, 200, "{kept}");
+    let kept: Value = serde_json::from_str(&kept).unwrap();
+    let (status, said) = post("/api/v1/mark?text=between");
+    assert_eq!(status, 200, "the same user asks through the socket: {said}");
+    serve.terminate();
+    let path = &recordings(&root)[0];
+    let marks = Recording::open(path).unwrap().marks(i64::MIN..i64::MAX);
+    assert!(
+        marks
+            .iter()
+            .any(|m| m.kind == "remark" && m.text == "between"),
+        "{marks:?}"
+    );
+    let stored = ios(path)
+        .iter()
+        .filter(|io| io.class().name() == "read")
+        .count() as i64;
+    assert!(
+        (stored + lost(path) - n as i64).abs() <= 2,
+        "{stored} of {n}"
+    );
+    assert_eq!((counted, missed), (Some(stored as f64), Some(0.0)));
+    assert_eq!(
+        (while_growing, report["recording"]["ios"].as_i64()),
+        (stored, Some(ios(path).len() as i64))
+    );
+    let copy = root.join(kept["name"].as_str().unwrap());
+    let (copied, all) = (ios(&copy), ios(path));
+    assert!(
+        copied.len() as u64 + 2 >= n && all.starts_with(&copied),
+        "{} of {n}",
+        copied.len()
+    );
+    let out = run(&["report", text(&root.join("snapshots"))]);
+    assert!(
+        out.status.success() && !out.stdout.is_empty(),
+        "{}",
+        scene(&out)
+    );
+    let place = format!("unix:{}", text(&socket));
+    let arguments = [
+        "serve",
+        "--no-record",
+        "--rec",
+        text(&root),
+        "--listen",
+        &place,
+    ];
+    let child = iolens(&arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let shown = Serve::of(child);
+    wait_until("the socket answers", || {
+        UnixStream::connect(&socket).is_ok()
+    });
+    assert_eq!(
+        of_reads(&socket),
+        stored,
+        "the same of what is closed, from its sums"
+    );
+    assert_eq!(get(&socket, "/healthz").1["recording"], false);
+    shown.terminate();
+}
+
+#[test]
+fn findings_are_said_while_they_happen() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let (root, socket, said) = (
+        dir.path().join("root"),
+        dir.path().join("root.sock"),
+        dir.path().join("root/said"),
+    );
+    let command = format!("cat >> {}", text(&said));
+    let freeze = ["--freeze-on", "small-sequential,periodicity,saturation"];
+    let serve = Serve::start_with(
+        &root,
+        &device,
+        &[&["--on-finding", &command], &freeze[..]].concat(),
+    );
+    while_reading(&device, || {
+        // One reader of small blocks in sequence is a finding of its own; a machine that is busy otherwise may have more.
+        let begin = Instant::now();
+        while !said.exists() && begin.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    });
+    let (status, found) = get(&socket, "/api/v1/findings?from=-3m");
+    assert_eq!(status, 200, "{found}");
+    if !said.exists() && found["findings"].as_array().is_some_and(Vec::is_empty) {
+        eprintln!("SKIP: nothing stood out in a minute of reading");
+        return;
+    }
+    let lines = std::fs::read_to_string(&said).unwrap();
+    let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    assert!(
+        first["event"] == "start" && first["kind"].is_string() && first["start"].is_string(),
+        "{first}"
+    );
+    let (kind, severity) = (
+        first["kind"].as_str().unwrap(),
+        first["severity"].as_str().unwrap(),
+    );
+    let sample = format!("iolens_findings_total{{kind=\"{kind}\",severity=\"{severity}\"}}");
+    assert!(metric(&socket, &sample) >= Some(1.0), "{sample}");
+    serve.terminate();
+    let stored = read_findings(&recordings(&root)[0]).unwrap();
+    let kept = stored.iter().find(|f| f.kind.as_str() == kind).unwrap();
+    assert!(
+        !kept.evidence.is_empty() && kept.to_ns >= kept.from_ns,
+        "{kept:?}"
+    );
+    assert!(
+        stored.iter().all(|f| !f.open),
+        "a recorder that ends leaves none open: {stored:?}"
+    );
+    let lines = std::fs::read_to_string(&said).unwrap();
+    let events = |what: &str| {
+        lines
+            .lines()
+            .filter(|l| l.contains(&format!("\"event\":\"{what}\"")))
+            .count()
+    };
+    assert_eq!(events("start"), events("end"), "{lines}");
+    if freeze[1].contains(kind) {
+        let [copy] = &recordings(&root.join("frozen"))[..] else {
+            panic!("one copy")
+        };
+        assert!(ios(copy).len() > 100, "{} I/Os around it", ios(copy).len());
+    }
+}
