@@ -111,7 +111,11 @@ impl<'a> Place<'a> {
             return None;
         }
         let effect = &*self.with_committer(effect);
-        let explained = self.explain(effect)?;
+        let joined = joined_by_name(effect);
+        let (effect, explained) = match self.by_one(effect) {
+            Some(explained) => (effect, explained),
+            None => (&*joined, self.explain(&joined)?),
+        };
         let is_long = explained.worst.latency_ns - explained.worst.undisturbed_ns >= LONG_DELAY_NS;
         let is_felt = explained.delayed_ios >= MIN_DELAYED_IOS || is_long;
         if !is_felt || !self.matters(effect, explained.ns) {
@@ -146,6 +150,13 @@ impl<'a> Place<'a> {
     /// Whether a program that lost so much of so much I/O time is a victim.
     pub fn is_enough(&self, lost_ns: i64, io_time_ns: i64) -> bool {
         lost_ns >= self.min_lost_ns && lost_ns as f64 >= MIN_SHARE * io_time_ns as f64
+    }
+
+    /// One process that explains it.
+    fn by_one<'e>(&self, effect: &'e Effect) -> Option<Explained<'e>> {
+        let mut pairs = self.pairs_of_others(effect);
+        pairs.truncate(1);
+        self.by_programs(effect, &pairs)
     }
 
     fn explain<'e>(&self, effect: &'e Effect) -> Option<Explained<'e>> {
@@ -422,6 +433,32 @@ impl<'a> Place<'a> {
         }
         doubts
     }
+}
+
+/// `effect` with the processes of one name in one control group as one culprit, as when a script calls a program again and
+/// again. Those of the victim's own name stay apart: they are its siblings.
+fn joined_by_name(effect: &Effect) -> Cow<'_, Effect> {
+    let name_of = |program: &Program| (program.comm, program.cgroup);
+    let own_name = name_of(&effect.victim);
+    let mut processes: BTreeMap<_, usize> = BTreeMap::new();
+    for pair in &effect.pairs {
+        let name = name_of(&pair.culprit);
+        if name.0.is_some() && name != own_name {
+            *processes.entry(name).or_default() += 1;
+        }
+    }
+    processes.retain(|_, n| *n > 1);
+    if processes.is_empty() {
+        return Cow::Borrowed(effect);
+    }
+    let mut joined = effect.clone();
+    for pair in &mut joined.pairs {
+        if processes.contains_key(&name_of(&pair.culprit)) {
+            pair.culprit.tgid = None;
+        }
+    }
+    joined.join_pairs();
+    Cow::Owned(joined)
 }
 
 /// The program for which the journal's thread commits what no process was seen to wait for, as when a commit begins because the

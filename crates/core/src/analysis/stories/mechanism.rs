@@ -104,9 +104,18 @@ fn is_swapper(program: &Program) -> bool {
         .is_some_and(|c| c.as_bytes().starts_with(b"kswapd"))
 }
 
-/// What the culprit's I/O is, of the class and origin with most of the blame.
+/// What the culprit's I/O is, of the class and origin with most of the blame: of all its processes, if it had several.
 pub(super) fn culprit_io(pair: &Pair, felt: &DeviceFelt) -> Option<CulpritIo> {
-    let profile = &felt.groups[pair.blame.first()?.group];
+    let [first, others @ ..] = &pair.blame[..] else {
+        return None;
+    };
+    let mut profile = felt.groups[first.group].clone();
+    for blame in others {
+        let other = &felt.groups[blame.group];
+        if (other.class, other.origin) == (profile.class, profile.origin) {
+            profile.merge(other);
+        }
+    }
     let stretches = &profile.stretches;
     Some(CulpritIo {
         class: profile.class,

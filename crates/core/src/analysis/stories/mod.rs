@@ -350,7 +350,7 @@ fn of_program(place: &cause::Place, effects: &[&Effect]) -> Vec<Story> {
         return own;
     };
     let is_like_first = |s: &Story| s.culprits == own[0].culprits && s.kind == own[0].kind;
-    if others.is_empty() || own[0].culprits.is_empty() || !own.iter().all(is_like_first) {
+    if others.is_empty() || !own.iter().all(is_like_first) {
         return own;
     }
     let both = Program {
@@ -363,6 +363,12 @@ fn of_program(place: &cause::Place, effects: &[&Effect]) -> Vec<Story> {
     }
     match place.story(&together) {
         Some(story) => vec![story],
+        // What is nobody's doing is told once, of the process that it cost most.
+        None if own[0].culprits.is_empty() => own
+            .into_iter()
+            .max_by_key(|s| s.harm.ns)
+            .into_iter()
+            .collect(),
         None => own,
     }
 }

@@ -607,6 +607,34 @@ fn two_programs_that_share_a_device_come_after_the_one_that_both_of_them_hurt() 
 }
 
 #[test]
+fn processes_of_one_name_that_come_after_each_other_are_one_culprit() {
+    let shop = requests(3, "shop", Op::READ, 100.0, MS);
+    let period_ns = 15_000 * MS;
+    let mut ios = Device::fifo(1).serve([shop, bursts(20, period_ns, 5 * MS)].concat());
+    let of_one = stories_of(&ios);
+    for io in &mut ios {
+        if io.comm == Some(Comm::new(b"backup")) {
+            io.tgid = Some(100 + (io.start_ns() / period_ns) as i32);
+        }
+    }
+    let of_several = stories_of(&ios);
+    let (one, several) = (&of_one[0], &of_several[0]);
+    assert_eq!(culprits(several), ["backup"]);
+    assert_eq!(several.culprits[0].tgid, None);
+    assert_eq!(several.kind, one.kind);
+    assert_eq!(several.harm.ns, one.harm.ns);
+    assert_eq!(several.episodes, one.episodes);
+    assert_eq!(several.culprit_ios[0].ios, 60);
+    assert_eq!(several.culprit_ios[0].stretches, 3);
+    // Each of them has a deep queue of its own while it runs, which is told once.
+    let [own_queue] = &of_several[1..] else {
+        panic!("{of_several:#?}")
+    };
+    assert_eq!(own_queue.kind, StoryKind::OwnQueue);
+    assert_eq!(name(&own_queue.victim), "backup");
+}
+
+#[test]
 fn kernel_threads_are_recognised_by_their_names() {
     let is = |name: &[u8]| {
         cause::is_kernel_thread(&Program {

@@ -72,7 +72,7 @@ impl Profile {
         self.stretches.push(io.start_ns(), io.done_ns, bytes, 1);
     }
 
-    pub(super) fn merge(&mut self, other: &Profile) {
+    pub(in crate::analysis) fn merge(&mut self, other: &Profile) {
         self.ios += other.ios;
         self.bytes += other.bytes;
         self.sync_ios += other.sync_ios;
