@@ -397,3 +397,141 @@ fn defined_type(line: &str) -> Option<&str> {
     rest.split(|c: char| !c.is_alphanumeric() && c != '_')
         .next()
 }
+
+/// Files of the core that import each other in a circle: none can be read, moved or tested without the others. Both may only fall.
+const MAX_IN_CIRCLES: usize = 11;
+const MAX_CIRCLE: usize = 3;
+
+#[test]
+fn few_files_import_each_other_in_circles() {
+    let source = root().join("crates/core/src");
+    let mut files = Vec::new();
+    rust_files(&source, &mut files);
+    let mut modules: BTreeMap<Vec<String>, String> = BTreeMap::new();
+    for file in &files {
+        let text = fs::read_to_string(file).expect("readable");
+        let program = text.split("#[cfg(test)]\nmod tests {").next();
+        modules.insert(module_of(file, &source), program.unwrap_or("").to_owned());
+    }
+    let mut imported: BTreeMap<&[String], BTreeSet<&[String]>> = BTreeMap::new();
+    for (module, text) in &modules {
+        let mut targets = BTreeSet::new();
+        for path in imports(text, module) {
+            let known = (1..=path.len())
+                .rev()
+                .find_map(|n| modules.get_key_value(&path[..n]));
+            // What a module shares with those inside it is no circle: it is made of them.
+            let is_apart =
+                |other: &Vec<String>| !other.starts_with(module) && !module.starts_with(other);
+            targets.extend(
+                known
+                    .map(|(other, _)| other)
+                    .filter(|other| is_apart(other))
+                    .map(|m| &m[..]),
+            );
+        }
+        imported.insert(module, targets);
+    }
+    let reached: BTreeMap<&[String], BTreeSet<&[String]>> = imported
+        .keys()
+        .map(|module| (*module, reached_from(module, &imported)))
+        .collect();
+    let mut circles: BTreeSet<Vec<String>> = BTreeSet::new();
+    for (module, others) in &reached {
+        let is_back = |other: &&&[String]| reached[**other].contains(module);
+        let circle: Vec<String> = others
+            .iter()
+            .filter(is_back)
+            .map(|m| m.join("::"))
+            .collect();
+        if circle.len() > 1 {
+            circles.insert(circle);
+        }
+    }
+    let largest = circles.iter().map(Vec::len).max().unwrap_or(0);
+    let all: usize = circles.iter().map(Vec::len).sum();
+    assert!(modules.len() > 200, "{} files", modules.len());
+    assert!(
+        all <= MAX_IN_CIRCLES && largest <= MAX_CIRCLE,
+        "{all} files in circles, the largest of {largest}: {circles:#?}"
+    );
+}
+
+/// The module that a file is.
+fn module_of(file: &Path, source: &Path) -> Vec<String> {
+    let inside = file
+        .strip_prefix(source)
+        .expect("below it")
+        .with_extension("");
+    let mut parts: Vec<String> = inside
+        .iter()
+        .map(|p| p.to_string_lossy().into_owned())
+        .collect();
+    if parts
+        .last()
+        .is_some_and(|last| last == "mod" || last == "lib")
+    {
+        parts.pop();
+    }
+    parts
+}
+
+/// The paths, from the crate on, that the `use` of a module name.
+fn imports(text: &str, module: &[String]) -> Vec<Vec<String>> {
+    let mut paths = Vec::new();
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once("use ") {
+        let (tree, later) = after.split_once(';').unwrap_or((after, ""));
+        for path in expanded(&tree.split_whitespace().collect::<String>()) {
+            let parts: Vec<&str> = path.split("::").collect();
+            let supers = parts.iter().take_while(|p| **p == "super").count();
+            let from = match parts[0] {
+                "crate" => Vec::new(),
+                "super" => module[..module.len().saturating_sub(supers)].to_vec(),
+                _ => continue,
+            };
+            let own = parts.iter().skip(supers.max(1)).map(|p| (*p).to_owned());
+            paths.push(from.into_iter().chain(own).collect());
+        }
+        rest = later;
+    }
+    paths
+}
+
+/// `a::{b, c::{d, e}}` as `a::b`, `a::c::d`, `a::c::e`.
+fn expanded(tree: &str) -> Vec<String> {
+    let Some((front, inside)) = tree.split_once('{') else {
+        return vec![tree.to_owned()];
+    };
+    let inside = inside.strip_suffix('}').unwrap_or(inside);
+    let mut paths = Vec::new();
+    let mut depth = 0;
+    let is_end = |c: char| {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        c == ',' && depth == 0
+    };
+    for part in inside.split(is_end) {
+        paths.extend(
+            expanded(part)
+                .into_iter()
+                .map(|path| format!("{front}{path}")),
+        );
+    }
+    paths
+}
+
+fn reached_from<'a>(
+    module: &'a [String],
+    imported: &BTreeMap<&'a [String], BTreeSet<&'a [String]>>,
+) -> BTreeSet<&'a [String]> {
+    let mut reached = BTreeSet::new();
+    let mut next = vec![module];
+    while let Some(module) = next.pop() {
+        for other in &imported[module] {
+            if reached.insert(*other) {
+                next.push(*other);
+            }
+        }
+    }
+    reached
+}

@@ -34,7 +34,7 @@ pub use device::{DevId, Device, DeviceKind, NoDevId, Raid, layers_above};
 pub use histogram::{CallHistogram, Histogram};
 pub use io::{Class, Comm, Io, Op, Origin};
 pub use loss::{LossReason, Lost};
-pub use name::{Inode, Name, Named, Names};
+pub use name::{Inode, Name, Named, Names, PathOf};
 pub use pressure::PressureSample;
 pub use rate_rows::RateRows;
 pub use rates::{ClassRates, CpuShares, IntervalRates};

@@ -14,6 +14,9 @@ pub struct Inode {
     pub generation: Option<u32>,
 }
 
+/// A name for a file, if the recording knows one.
+pub type PathOf<'a> = &'a dyn Fn(Inode) -> Option<String>;
+
 /// What a [`Name`] names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Named {

@@ -5,8 +5,6 @@ use std::sync::{Arc, LazyLock};
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::schema::types::{Type, TypePtr};
 
-use super::tables::{cgroups, counters, io, lost, marks, names, pressure, requests};
-
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -119,19 +117,6 @@ impl Table {
         Table::Pressure,
         Table::Cgroups,
     ];
-
-    fn def(self) -> &'static TableDef {
-        match self {
-            Table::Io => &io::TABLE,
-            Table::Counters => &counters::TABLE,
-            Table::Lost => &lost::TABLE,
-            Table::Marks => &marks::TABLE,
-            Table::Requests => &requests::TABLE,
-            Table::Names => &names::TABLE,
-            Table::Pressure => &pressure::TABLE,
-            Table::Cgroups => &cgroups::TABLE,
-        }
-    }
 
     /// Directory of the table inside a recording, and first part of its logs' names.
     pub fn name(self) -> &'static str {

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use foldhash::HashMap;
 
-use crate::analysis::report::streams::Part;
+use crate::analysis::stream::part::Part;
 use crate::analysis::stream::window::Window;
 use crate::model::{Class, Comm, DevId, Histogram, Io};
 

@@ -10,7 +10,7 @@ use crate::analysis::bursts::{
     self, Burst, BurstRule, Limit, LimitSource, SampledView, sampled_view,
 };
 use crate::analysis::capacity::load::LoadPoint;
-use crate::analysis::device::detail::{BURST_SLOT_NS, DeviceContext};
+use crate::analysis::device::context::{BURST_SLOT_NS, DeviceContext};
 use crate::analysis::stream::requests::{Request, Requests};
 use crate::model::Class;
 

@@ -4,10 +4,9 @@ use crate::analysis::bursts::Limit;
 use crate::analysis::bursts::detail::BurstDetail;
 use crate::analysis::bursts::links::{LinkDetail, LinkStream};
 use crate::analysis::device::detail::{DeviceDetail, StreamDetail};
-use crate::analysis::findings::conclusions::PathOf;
 use crate::analysis::findings::evidence::{Cause, Evidence, MicroburstEvidence};
 use crate::analysis::findings::{Finding, Severity};
-use crate::model::{Class, DevId};
+use crate::model::{Class, DevId, PathOf};
 
 /// Microbursts of one stream that get a finding of their own.
 pub const MAX_REPORTED_BURSTS: usize = 3;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::analysis::bursts::Limit;
-use crate::analysis::bursts::cells::{Actor, CLASSES, Cells, Series, Slot};
+use crate::analysis::bursts::cells::{Actor, CLASSES, Series, Slot};
 pub use crate::analysis::bursts::detail::{BurstDetail, MAX_BURSTS};
 use crate::analysis::bursts::detail::{Found, Surroundings, find_bursts, largest};
 use crate::analysis::bursts::envelope::{Unevenness, most_bytes, unevenness_of};
@@ -15,6 +15,7 @@ use crate::analysis::capacity::{Capacity, Known, capacity};
 use crate::analysis::counters::io_ticks::{IoTicks, Regime, UtilCheck, sigma_pp};
 use crate::analysis::device::attribution::{Attribution, AttributionSummary};
 use crate::analysis::device::by_issue::SweptByIssue;
+use crate::analysis::device::context::{BURST_SLOT_NS, DeviceContext};
 use crate::analysis::device::slots::{SLOT_NS, SlotSummary, SlotSweep, group_ns};
 use crate::analysis::device::stages::StagesSummary;
 use crate::analysis::latency::change::{self, Change};
@@ -26,7 +27,6 @@ use crate::analysis::periodicity::{self, Periodicity};
 use crate::analysis::stream::arrivals::Arrivals;
 use crate::analysis::stream::kept_slots::within_budget;
 use crate::analysis::stream::latencies::Latencies;
-use crate::analysis::stream::losses::Losses;
 use crate::analysis::stream::order::{End, Span, Sweep};
 use crate::analysis::stream::peak::peak;
 use crate::analysis::stream::requests::{Request, Requests};
@@ -39,8 +39,6 @@ const SAMPLE: usize = 1 << 16;
 /// Entries of submissions kept of each, for their clocks.
 const MAX_ARRIVALS: usize = 1 << 17;
 
-/// Finest slots for bursts, and the most of them in which anything is in flight.
-pub(in crate::analysis) const BURST_SLOT_NS: i64 = 10_000_000;
 const MAX_SLOTS: i64 = 1_000_000;
 
 /// What is swept of one device in the order of start.
@@ -244,23 +242,6 @@ pub struct DeviceDetail {
     /// When the device took no more requests.
     #[serde(skip)]
     pub queue_full: Option<QueueFull>,
-}
-
-/// What is known around a device when its detail is made.
-pub(in crate::analysis) struct DeviceContext<'a> {
-    pub dev: DevId,
-    pub window: Window,
-    pub cells: &'a Cells,
-    pub losses: &'a Losses,
-    pub limit: Option<Limit>,
-    /// (counted busy time, time that samples cover), in nanoseconds.
-    pub counted: Option<(i64, i64)>,
-    pub busy_percent: Option<f64>,
-    pub complete: bool,
-    pub kernel: Option<(Regime, u32)>,
-    pub max_request_bytes: Option<u64>,
-    /// Streams judged in this report, of all devices: a finding must beat the chance of all.
-    pub family: usize,
 }
 
 impl Gathered {

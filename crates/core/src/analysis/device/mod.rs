@@ -3,6 +3,7 @@
 pub(in crate::analysis) mod at_issue;
 pub mod attribution;
 pub(in crate::analysis) mod by_issue;
+pub(in crate::analysis) mod context;
 pub mod detail;
 pub mod devices;
 pub mod exact;

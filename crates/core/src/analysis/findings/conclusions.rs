@@ -16,16 +16,13 @@ use crate::analysis::latency::change;
 use crate::analysis::latency::mode;
 use crate::analysis::periodicity::{Clock, Periodicity, Verdict};
 use crate::analysis::stream::window::Window;
-use crate::model::{Class, DevId, Inode};
+use crate::model::{Class, DevId, PathOf};
 
 /// One with fewer bytes a cycle moves nothing that matters.
 const MIN_BYTES: u64 = 4 << 20;
 
 /// Faster clocks must move some data to be reported.
 const FAST_S: f64 = 0.5;
-
-/// A name for a file, if the recording knows one: (device of the file system, inode) to path.
-pub type PathOf<'a> = &'a dyn Fn(Inode) -> Option<String>;
 
 /// The findings of one device.
 pub(in crate::analysis) fn conclude(

@@ -7,11 +7,10 @@
 
 use crate::analysis::bursts::cells::Actor;
 use crate::analysis::capacity::mix::Cost;
-use crate::analysis::device::detail::DeviceContext;
-use crate::analysis::findings::conclusions::PathOf;
+use crate::analysis::device::context::DeviceContext;
 use crate::analysis::findings::evidence::{Cause, Evidence, SmallSequentialEvidence};
 use crate::analysis::findings::{Finding, Severity};
-use crate::model::{Class, DevId, Io, Origin, SECTOR_BYTES};
+use crate::model::{Class, DevId, Io, Origin, PathOf, SECTOR_BYTES};
 
 /// Larger requests are not small.
 const SMALL_BYTES: i64 = 32 << 10;

@@ -11,14 +11,13 @@
 use std::collections::BTreeMap;
 
 use crate::analysis::bursts::cells::Actor;
-use crate::analysis::findings::conclusions::PathOf;
 use crate::analysis::findings::evidence::{Cause, Evidence, FsyncBoundEvidence, SyncSource};
 use crate::analysis::findings::{Finding, Severity};
 use crate::analysis::math::distributions::chernoff;
 use crate::analysis::math::stats::{median, nearest_rank};
 use crate::analysis::stream::losses::Losses;
 use crate::analysis::stream::window::Window;
-use crate::model::{Class, Comm, DevId, Inode, Io, Origin, Request};
+use crate::model::{Class, Comm, DevId, Inode, Io, Origin, PathOf, Request};
 
 /// A longer time without a sync is a pause of the writer.
 const PAUSE_NS: i64 = 1_000_000_000;

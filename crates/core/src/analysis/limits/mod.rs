@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 
-use crate::analysis::report::streams::Part;
+use crate::analysis::stream::part::Part;
 use crate::analysis::stream::window::Window;
 use crate::model::{CgroupSample, Class, DevId, Io};
 

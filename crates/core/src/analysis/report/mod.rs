@@ -14,26 +14,29 @@ use crate::analysis::counters::imported::AllClasses;
 use crate::analysis::counters::io_ticks::Regime;
 use crate::analysis::counters::pressure::HostPressure;
 use crate::analysis::counters::summary::{self, Counted};
-use crate::analysis::device::detail::{DeviceContext, DeviceDetail, Gathered, burst_slot_ns};
+use crate::analysis::device::context::DeviceContext;
+use crate::analysis::device::detail::{DeviceDetail, Gathered, burst_slot_ns};
 use crate::analysis::device::set::SetSummary;
 use crate::analysis::device::slots::SlotSummary;
 use crate::analysis::device::stages::Bios;
 use crate::analysis::device::summary::{DeviceSummary, DevicesSummary};
-use crate::analysis::findings::conclusions::{PathOf, conclude};
+use crate::analysis::findings::conclusions::conclude;
 use crate::analysis::findings::{self, Finding};
 use crate::analysis::latency::slow_member::{self, Array};
 use crate::analysis::latency::stalls::{self, Stacks};
 use crate::analysis::latency::syncs;
 use crate::analysis::limits::OwnLimitsBuilder;
-use crate::analysis::report::streams::{Completions, Issues, Part, Starts};
+use crate::analysis::report::streams::{Completions, Issues, Starts};
 use crate::analysis::stories::{self, Scene, Story};
 use crate::analysis::stream::latencies::Latencies;
 use crate::analysis::stream::losses::Losses;
+use crate::analysis::stream::part::Part;
 use crate::analysis::stream::window::Window;
 use crate::analysis::timeline::CounterRates;
 use crate::analysis::waits::{DeviceVictims, WaitsBuilder};
 use crate::model::{
-    BioStages, CgroupSample, DevId, Io, Lost, PressureSample, RecordingMeta, Request, Source,
+    BioStages, CgroupSample, DevId, Io, Lost, PathOf, PressureSample, RecordingMeta, Request,
+    Source,
 };
 
 /// All answers about one window of one recording.

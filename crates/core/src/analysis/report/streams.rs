@@ -18,15 +18,9 @@ use crate::analysis::limits::OwnLimitsBuilder;
 use crate::analysis::stream::device_index::DeviceIndex;
 use crate::analysis::stream::kept_slots::within_budget;
 use crate::analysis::stream::order::{Clipped, End, Hold, Span, StartOrder, Sweep};
+use crate::analysis::stream::part::Part;
 use crate::analysis::stream::window::Window;
 use crate::model::{DevId, Io};
-
-/// A part of a report. All parts must eat the same I/Os.
-pub trait Part: Send {
-    /// Takes the next completed I/Os, in the order of completion. None of those after them began before
-    /// `later_start_ns` (`i64::MIN`: not known): nothing depends on it, but memory then stays in the cache.
-    fn consume(&mut self, ios: &[Io], later_start_ns: i64);
-}
 
 /// What is counted as I/Os complete.
 #[derive(Debug)]

@@ -8,6 +8,7 @@ pub mod latencies;
 pub(in crate::analysis) mod least_rate;
 pub mod losses;
 pub mod order;
+pub mod part;
 pub mod peak;
 pub mod requests;
 pub(in crate::analysis) mod series;

@@ -9,8 +9,8 @@ use super::attribution::{Attribution, WaitMeasure};
 use super::device::{Service, Wait};
 use super::groups::{Group, Grouping, Groups};
 use super::victims::{Sums, Victim};
-use crate::analysis::report::streams::Part;
 use crate::analysis::stream::order::Hold;
+use crate::analysis::stream::part::Part;
 use crate::analysis::stream::window::Window;
 use crate::model::{DevId, Io, Lost};
 

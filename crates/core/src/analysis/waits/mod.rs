@@ -29,7 +29,7 @@ mod victims;
 
 use std::collections::BTreeMap;
 
-use crate::analysis::report::streams::Part;
+use crate::analysis::stream::part::Part;
 use crate::analysis::stream::window::Window;
 use crate::model::{DevId, Io, Lost};
 

@@ -4,7 +4,7 @@ use super::attribution::{Attribution, WaitMeasure};
 use super::device::{Pending, Wait};
 use super::groups::{Group, Grouping};
 use super::totals::OwnedTime;
-use crate::analysis::report::streams::Part;
+use crate::analysis::stream::part::Part;
 use crate::analysis::stream::window::Window;
 use crate::model::{Io, Lost, TimeOwner};
 

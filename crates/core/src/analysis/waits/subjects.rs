@@ -6,7 +6,7 @@ use super::attribution::{Attribution, WaitMeasure};
 use super::device::{Pending, Wait};
 use super::groups::Grouping;
 use super::totals::OwnedTime;
-use crate::analysis::report::streams::Part;
+use crate::analysis::stream::part::Part;
 use crate::analysis::stream::window::Window;
 use crate::analysis::timeline::GroupKey;
 use crate::model::{Io, Lost};

@@ -7,6 +7,8 @@
 //!
 //! New columns come last and are optional: logs and files of earlier versions lack them.
 
+use super::schema::{Table, TableDef};
+
 /// Declares a table. Of `logged` ones rows go through the write-ahead log as they come ([`super::wal`]); the others are
 /// `whole`: written as files of their own, complete ([`super::whole_file`]).
 ///
@@ -93,9 +95,25 @@ pub(super) mod rollup;
 pub(super) mod stages;
 pub(super) mod waits;
 
+impl Table {
+    /// Its declaration.
+    pub(super) fn def(self) -> &'static TableDef {
+        match self {
+            Table::Io => &io::TABLE,
+            Table::Counters => &counters::TABLE,
+            Table::Lost => &lost::TABLE,
+            Table::Marks => &marks::TABLE,
+            Table::Requests => &requests::TABLE,
+            Table::Names => &names::TABLE,
+            Table::Pressure => &pressure::TABLE,
+            Table::Cgroups => &cgroups::TABLE,
+        }
+    }
+}
+
 /// Every table, in the order of `docs/recording-format.md`.
 #[cfg(test)]
-pub(super) const ALL: [&super::schema::TableDef; 16] = [
+pub(super) const ALL: [&TableDef; 16] = [
     &io::TABLE,
     &counters::TABLE,
     &lost::TABLE,

@@ -11,9 +11,8 @@ use serde::Serialize;
 use serde::ser::SerializeStruct;
 
 use crate::analysis::bursts::cells::Actor;
-use crate::analysis::findings::conclusions::PathOf;
 pub use crate::analysis::findings::kinds::Evidence;
-use crate::model::{Class, Comm};
+use crate::model::{Class, Comm, PathOf};
 
 pub use bursts::{MicroburstEvidence, PeriodicityEvidence};
 pub use capacity::{

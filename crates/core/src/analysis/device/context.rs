@@ -1,0 +1,28 @@
+//! What is known around a device when it is looked at in depth.
+
+use crate::analysis::bursts::Limit;
+use crate::analysis::bursts::cells::Cells;
+use crate::analysis::counters::io_ticks::Regime;
+use crate::analysis::stream::losses::Losses;
+use crate::analysis::stream::window::Window;
+use crate::model::DevId;
+
+/// Finest slots for bursts, and the most of them in which anything is in flight.
+pub(in crate::analysis) const BURST_SLOT_NS: i64 = 10_000_000;
+
+/// What is known around a device when its detail is made.
+pub(in crate::analysis) struct DeviceContext<'a> {
+    pub dev: DevId,
+    pub window: Window,
+    pub cells: &'a Cells,
+    pub losses: &'a Losses,
+    pub limit: Option<Limit>,
+    /// (counted busy time, time that samples cover), in nanoseconds.
+    pub counted: Option<(i64, i64)>,
+    pub busy_percent: Option<f64>,
+    pub complete: bool,
+    pub kernel: Option<(Regime, u32)>,
+    pub max_request_bytes: Option<u64>,
+    /// Streams judged in this report, of all devices: a finding must beat the chance of all.
+    pub family: usize,
+}

@@ -1,0 +1,10 @@
+//! What takes I/Os as they come: one of several analyses that share a stream, each on a thread of its own.
+
+use crate::model::Io;
+
+/// A part of an analysis, such as a report. All its parts must take the same I/Os.
+pub trait Part: Send {
+    /// Takes the next completed I/Os, in the order of completion. None of those after them began before
+    /// `later_start_ns` (`i64::MIN`: not known): nothing depends on it, but memory then stays in the cache.
+    fn consume(&mut self, ios: &[Io], later_start_ns: i64);
+}
