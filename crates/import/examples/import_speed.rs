@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use iolens_import::{ImportOptions, Kind, parse_bytes, recognise};
+use iolens_import::{ImportOptions, LogFormat, parse_bytes, recognise};
 
 const LOG_BYTES: usize = 64 << 20;
 
@@ -69,7 +69,7 @@ fn blktrace(keep: Option<PathBuf>) {
 }
 
 fn report(name: &str, bytes: &[u8]) {
-    let kind: Kind = recognise(bytes).unwrap_or_else(|| panic!("{name} is not recognised"));
+    let kind: LogFormat = recognise(bytes).unwrap_or_else(|| panic!("{name} is not recognised"));
     let started = cpu_seconds();
     let got = parse_bytes(kind, Path::new(name), bytes, ImportOptions::default())
         .unwrap_or_else(|e| panic!("{name}: {e}"));

@@ -183,14 +183,14 @@ fn millis(cell: &[u8]) -> Option<i64> {
 mod tests {
     use super::super::files::parse_bytes;
     use super::super::log::{ImportOptions, Imported};
-    use super::super::recognise::{Kind, recognise};
+    use super::super::recognise::{LogFormat, recognise};
     use iolens_core::model::{Io, Observation, Op};
     use std::path::Path;
 
     fn import(text: &str) -> Imported {
-        assert_eq!(recognise(text.as_bytes()), Some(Kind::Biosnoop));
+        assert_eq!(recognise(text.as_bytes()), Some(LogFormat::Biosnoop));
         parse_bytes(
-            Kind::Biosnoop,
+            LogFormat::Biosnoop,
             Path::new("b.txt"),
             text.as_bytes(),
             ImportOptions::default(),

@@ -2,7 +2,7 @@
 use super::super::files::{import_files, parse_bytes};
 use super::super::fixtures;
 use super::super::log::{ImportOptions, Imported};
-use super::super::recognise::Kind;
+use super::super::recognise::LogFormat;
 use super::*;
 use iolens_core::model::{Class, LossReason, Observation};
 use proptest::prelude::*;
@@ -163,7 +163,7 @@ fn both_byte_orders_and_versions_give_equal_records() {
         let bytes = small_trace_of(version, swap, cgroup);
         assert!(has_magic(&bytes));
         let got = parse_bytes(
-            Kind::Blktrace,
+            LogFormat::Blktrace,
             Path::new("t.blktrace.0"),
             &bytes,
             ImportOptions::default(),
@@ -188,7 +188,7 @@ fn damage_in_the_middle_costs_its_record_only() {
     bytes.extend(record(false, 1100, 8, 512, READ | 8, b""));
     bytes.extend_from_slice(&record(false, 1200, 8, 512, READ | 7, b"")[..20]);
     let got = parse_bytes(
-        Kind::Blktrace,
+        LogFormat::Blktrace,
         Path::new("t"),
         &bytes,
         ImportOptions::default(),
@@ -253,12 +253,12 @@ fn a_set_with_missing_files_is_incomplete() {
 proptest! {
     #[test]
     fn hostile_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400), at in 0usize..200) {
-        let _ = parse_bytes(Kind::Blktrace, Path::new("t"), &bytes, ImportOptions::default());
+        let _ = parse_bytes(LogFormat::Blktrace, Path::new("t"), &bytes, ImportOptions::default());
         let mut nearly = small_trace(false);
         for (i, b) in bytes.iter().take(6).enumerate() {
             let n = nearly.len();
             nearly[(at + i * 37) % n] = *b;
         }
-        let _ = parse_bytes(Kind::Blktrace, Path::new("t"), &nearly, ImportOptions::default());
+        let _ = parse_bytes(LogFormat::Blktrace, Path::new("t"), &nearly, ImportOptions::default());
     }
 }

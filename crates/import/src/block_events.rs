@@ -294,15 +294,15 @@ mod tests {
     use super::super::files::parse_bytes;
     use super::super::fixtures;
     use super::super::log::{ImportOptions, Imported};
-    use super::super::recognise::{Kind, recognise};
+    use super::super::recognise::{LogFormat, recognise};
     use super::*;
     use iolens_core::model::{Class, Io, Observation};
     use std::path::Path;
 
     fn import(bytes: &[u8]) -> Imported {
-        assert_eq!(recognise(bytes), Some(Kind::BlockEvents));
+        assert_eq!(recognise(bytes), Some(LogFormat::BlockEvents));
         parse_bytes(
-            Kind::BlockEvents,
+            LogFormat::BlockEvents,
             Path::new("p"),
             bytes,
             ImportOptions::default(),

@@ -3,13 +3,22 @@ use std::path::Path;
 use super::super::files::parse_bytes;
 use super::super::fixtures;
 use super::super::log::{ImportError, ImportOptions, Imported};
-use super::super::recognise::{Kind, recognise};
+use super::super::recognise::{LogFormat, recognise};
 
 const SECOND: i64 = 1_000_000_000;
 
 fn parsed(text: &str, options: ImportOptions) -> Result<Imported, ImportError> {
-    assert_eq!(recognise(text.as_bytes()), Some(Kind::Diskstats), "{text}");
-    parse_bytes(Kind::Diskstats, Path::new("d"), text.as_bytes(), options)
+    assert_eq!(
+        recognise(text.as_bytes()),
+        Some(LogFormat::Diskstats),
+        "{text}"
+    );
+    parse_bytes(
+        LogFormat::Diskstats,
+        Path::new("d"),
+        text.as_bytes(),
+        options,
+    )
 }
 
 fn import(text: &str) -> Imported {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::content::Content;
 use super::finish::finish;
 use super::log::{ImportError, ImportOptions, Imported, Log, Shared};
-use super::recognise::{Kind, recognise, table_kind};
+use super::recognise::{LogFormat, recognise, table_kind};
 use super::text::{Line, Lines};
 use super::{
     biosnoop, blktrace, block_events, diskstats, fio_json, fio_log, iostat_json, iostat_text,
@@ -40,7 +40,7 @@ pub fn import_files(files: &[PathBuf], options: ImportOptions) -> Result<Importe
                 broken.or_else(|| unrecognised::explanation(&head)),
             ));
         };
-        let first = if kind == Kind::Blktrace {
+        let first = if kind == LogFormat::Blktrace {
             // Each record has its time and its number: files that begin alike are one file.
             let first = heads.insert(head, file);
             if first.is_none() {
@@ -51,7 +51,7 @@ pub fn import_files(files: &[PathBuf], options: ImportOptions) -> Result<Importe
             let damage = shared.damage.clone();
             let read = read(kind, file, &mut content, options, &mut shared)?;
             // The name of a fio log says what its values are.
-            let name = file.file_name().filter(|_| kind == Kind::FioLog);
+            let name = file.file_name().filter(|_| kind == LogFormat::FioLog);
             let first = seen.insert((content.identity(), name.map(ToOwned::to_owned)), file);
             match first {
                 None => logs.extend(read),
@@ -71,22 +71,22 @@ pub fn import_files(files: &[PathBuf], options: ImportOptions) -> Result<Importe
         let mut log = Log::new(&first.path, options, shared);
         blktrace::parse(&mut log, traces)?;
         shared = log.share();
-        logs.push((Kind::Blktrace, log));
+        logs.push((LogFormat::Blktrace, log));
     }
     finish(logs, shared, notes, options)
 }
 
 /// The logs in one file that is no trace of blktrace: several if it holds tables of several tools.
 fn read(
-    kind: Kind,
+    kind: LogFormat,
     file: &Path,
     content: &mut Content,
     options: ImportOptions,
     shared: &mut Shared,
-) -> Result<Vec<(Kind, Log)>, ImportError> {
+) -> Result<Vec<(LogFormat, Log)>, ImportError> {
     let log = Log::new(file, options, std::mem::take(shared));
     let mut logs = match kind {
-        Kind::IostatJson | Kind::FioJson | Kind::SadfJson => {
+        LogFormat::IostatJson | LogFormat::FioJson | LogFormat::SadfJson => {
             parse_whole(log, kind, &content.whole())
         }
         _ => parse_lines(log, kind, &mut content.buffered()),
@@ -105,15 +105,17 @@ fn read(
 /// # Errors
 /// As [`import_files`], for one file in memory.
 pub fn parse_bytes(
-    kind: Kind,
+    kind: LogFormat,
     file: &Path,
     bytes: &[u8],
     options: ImportOptions,
 ) -> Result<Imported, ImportError> {
     let mut log = Log::new(file, options, Shared::default());
     let mut logs = match kind {
-        Kind::IostatJson | Kind::FioJson | Kind::SadfJson => parse_whole(log, kind, bytes),
-        Kind::Blktrace => {
+        LogFormat::IostatJson | LogFormat::FioJson | LogFormat::SadfJson => {
+            parse_whole(log, kind, bytes)
+        }
+        LogFormat::Blktrace => {
             blktrace::parse(
                 &mut log,
                 vec![blktrace::Cursor::new(file, Content::of_bytes(bytes))],
@@ -129,24 +131,28 @@ pub fn parse_bytes(
     finish(logs, shared, Vec::new(), options)
 }
 
-fn parse_whole(mut log: Log, kind: Kind, bytes: &[u8]) -> Vec<(Kind, Log)> {
+fn parse_whole(mut log: Log, kind: LogFormat, bytes: &[u8]) -> Vec<(LogFormat, Log)> {
     match kind {
-        Kind::FioJson => fio_json::parse(&mut log, bytes),
-        Kind::SadfJson => sadf_json::parse(&mut log, bytes),
+        LogFormat::FioJson => fio_json::parse(&mut log, bytes),
+        LogFormat::SadfJson => sadf_json::parse(&mut log, bytes),
         _ => iostat_json::parse(&mut log, bytes),
     }
     vec![(kind, log)]
 }
 
-pub(super) fn parse_lines(mut log: Log, kind: Kind, source: &mut dyn BufRead) -> Vec<(Kind, Log)> {
+pub(super) fn parse_lines(
+    mut log: Log,
+    kind: LogFormat,
+    source: &mut dyn BufRead,
+) -> Vec<(LogFormat, Log)> {
     let lines = &mut Lines::new(source);
     match kind {
-        Kind::FioLog => fio_log::parse(&mut log, lines),
-        Kind::Biosnoop => biosnoop::parse(&mut log, lines),
-        Kind::BlockEvents => block_events::parse(&mut log, lines),
-        Kind::SarText => sar_text::parse(&mut log, lines),
-        Kind::Sadf => sadf::parse(&mut log, lines),
-        Kind::Diskstats => diskstats::parse(&mut log, lines),
+        LogFormat::FioLog => fio_log::parse(&mut log, lines),
+        LogFormat::Biosnoop => biosnoop::parse(&mut log, lines),
+        LogFormat::BlockEvents => block_events::parse(&mut log, lines),
+        LogFormat::SarText => sar_text::parse(&mut log, lines),
+        LogFormat::Sadf => sadf::parse(&mut log, lines),
+        LogFormat::Diskstats => diskstats::parse(&mut log, lines),
         _ => return parse_tables(log, kind, lines),
     }
     vec![(kind, log)]
@@ -158,9 +164,9 @@ enum Tables {
 }
 
 impl Tables {
-    fn new(kind: Kind) -> Tables {
+    fn new(kind: LogFormat) -> Tables {
         match kind {
-            Kind::RateTable => Tables::Rates(rate_table::Parser::default()),
+            LogFormat::RateTable => Tables::Rates(rate_table::Parser::default()),
             _ => Tables::Iostat(Box::new(iostat_text::Parser::new(kind))),
         }
     }
@@ -182,7 +188,7 @@ impl Tables {
 
 /// Articles and tickets show several tools' output one below the other: a heading of another kind ends one log and begins,
 /// or goes on with, another.
-fn parse_tables(log: Log, kind: Kind, lines: &mut Lines<'_>) -> Vec<(Kind, Log)> {
+fn parse_tables(log: Log, kind: LogFormat, lines: &mut Lines<'_>) -> Vec<(LogFormat, Log)> {
     let mut all = vec![(kind, log, Tables::new(kind))];
     let mut now = 0;
     while let Some(line) = all[now].1.next_line(lines) {

@@ -10,10 +10,10 @@ use iolens_core::model::{
 use super::damage::Damage;
 use super::devices::MAX_DEVICES;
 use super::log::{Epoch, ImportError, ImportOptions, Imported, Log, Shared};
-use super::recognise::Kind;
+use super::recognise::LogFormat;
 
 pub(super) fn finish(
-    mut logs: Vec<(Kind, Log)>,
+    mut logs: Vec<(LogFormat, Log)>,
     shared: Shared,
     notes: Vec<String>,
     options: ImportOptions,
@@ -46,7 +46,7 @@ pub(super) fn finish(
     }
     one_after_the_other(&mut logs);
     let (start_unix_ns, start_monotonic_ns) = align(&mut logs, options);
-    let mut kinds: Vec<Kind> = logs.iter().map(|(k, _)| *k).collect();
+    let mut kinds: Vec<LogFormat> = logs.iter().map(|(k, _)| *k).collect();
     let mut names: Vec<&str> = kinds.iter().map(|k| k.name()).collect();
     names.sort_unstable();
     names.dedup();
@@ -108,13 +108,13 @@ fn rename(log: &mut Log, same: &HashMap<DevId, DevId>) {
 
 /// Rotated logs without time stamps all begin at zero. One that speaks of a device of which another one before it speaks
 /// comes after that, and not before the day of its own banner.
-fn one_after_the_other(logs: &mut [(Kind, Log)]) {
-    const TABLES: [Kind; 5] = [
-        Kind::IostatText,
-        Kind::IostatJson,
-        Kind::SolarisIostat,
-        Kind::FreebsdIostat,
-        Kind::FioJson,
+fn one_after_the_other(logs: &mut [(LogFormat, Log)]) {
+    const TABLES: [LogFormat; 5] = [
+        LogFormat::IostatText,
+        LogFormat::IostatJson,
+        LogFormat::SolarisIostat,
+        LogFormat::FreebsdIostat,
+        LogFormat::FioJson,
     ];
     let mut ends: HashMap<DevId, i64> = HashMap::new();
     let first_day = logs.iter().find_map(|(_, l)| l.zero_unix_ns);
@@ -130,7 +130,7 @@ fn one_after_the_other(logs: &mut [(Kind, Log)]) {
                 .map_or(0, |(own, first)| own.saturating_sub(first));
             log.shift(end_ns.max(day_ns).saturating_neg());
             log.limit(match kind {
-                Kind::FioJson => {
+                LogFormat::FioJson => {
                     "several logs of the same jobs have no dates: they were put one after the other, as given"
                 }
                 _ => {
@@ -144,8 +144,8 @@ fn one_after_the_other(logs: &mut [(Kind, Log)]) {
 }
 
 /// Puts all logs on one time line and returns its wall clock and monotonic clock.
-fn align(logs: &mut [(Kind, Log)], options: ImportOptions) -> (i64, Option<i64>) {
-    let first_of = |logs: &[(Kind, Log)], e: Epoch| {
+fn align(logs: &mut [(LogFormat, Log)], options: ImportOptions) -> (i64, Option<i64>) {
+    let first_of = |logs: &[(LogFormat, Log)], e: Epoch| {
         logs.iter()
             .filter(|(_, l)| l.epoch == e)
             .filter_map(|(_, l)| l.first_ns())

@@ -414,7 +414,7 @@ mod tests {
     use super::super::files::parse_bytes;
     use super::super::fixtures;
     use super::super::log::ImportOptions;
-    use super::super::recognise::{Kind, recognise};
+    use super::super::recognise::{LogFormat, recognise};
     use super::*;
     use std::path::Path;
 
@@ -423,7 +423,7 @@ mod tests {
         let mut bytes = b"fio: time_based used without runtime\nmix: {warning}\n".to_vec();
         bytes.truncate(37);
         bytes.extend_from_slice(&fixtures::bytes("fio-mix.json"));
-        assert_eq!(recognise(&bytes), Some(Kind::FioJson));
+        assert_eq!(recognise(&bytes), Some(LogFormat::FioJson));
         let (runs, problems) = parse_fio(&bytes);
         assert!(problems.is_empty(), "{problems:?}");
         let job = &runs[0].jobs[0];
@@ -432,7 +432,7 @@ mod tests {
         assert!(job.sides[0].percentiles_us.len() > 5 && job.sides[0].lat_mean_us.is_some());
         assert!(runs[0].disks[0].name.starts_with("loop"));
         let got = parse_bytes(
-            Kind::FioJson,
+            LogFormat::FioJson,
             Path::new("f.json"),
             &bytes,
             ImportOptions::default(),
@@ -456,7 +456,7 @@ mod tests {
 
     fn import(text: &str) -> super::super::log::Imported {
         parse_bytes(
-            Kind::FioJson,
+            LogFormat::FioJson,
             Path::new("f.json"),
             text.as_bytes(),
             ImportOptions::default(),

@@ -239,16 +239,16 @@ fn row(line: &[u8]) -> Option<FioRow> {
 mod tests {
     use super::super::files::{import_files, parse_bytes};
     use super::super::log::ImportOptions;
-    use super::super::recognise::{Kind, recognise};
+    use super::super::recognise::{LogFormat, recognise};
     use iolens_core::model::Observation;
     use std::path::Path;
 
     #[test]
     fn averaged_bandwidth_and_single_latencies() {
         let bw = b"500, 1208, 0, 0, 0\n500, 528, 1, 0, 0\n1000, 1202, 0, 0, 0\n1000, x\n";
-        assert_eq!(recognise(bw), Some(Kind::FioLog));
+        assert_eq!(recognise(bw), Some(LogFormat::FioLog));
         let got = parse_bytes(
-            Kind::FioLog,
+            LogFormat::FioLog,
             Path::new("mix_bw.1.log"),
             bw,
             ImportOptions::default(),
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!((got.damage.count, got.damage.places[0].at), (1, 4));
         let lat = b"3, 181000, 0, 4096, 0, 0\n5, 99000, 1, 8192, 4096, 0\n";
         let got = parse_bytes(
-            Kind::FioLog,
+            LogFormat::FioLog,
             Path::new("mix_lat.1.log"),
             lat,
             ImportOptions::default(),
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn an_ambiguous_log_name_is_refused_with_the_reason() {
         let e = parse_bytes(
-            Kind::FioLog,
+            LogFormat::FioLog,
             Path::new("x.csv"),
             b"1, 2, 0, 4096\n",
             ImportOptions::default(),
@@ -300,7 +300,7 @@ mod tests {
 
     fn import(name: &str, text: &str) -> super::super::log::Imported {
         parse_bytes(
-            Kind::FioLog,
+            LogFormat::FioLog,
             Path::new(name),
             text.as_bytes(),
             ImportOptions::default(),
@@ -366,7 +366,7 @@ mod tests {
             (19, 500_000_000)
         );
         let single = parse_bytes(
-            Kind::FioLog,
+            LogFormat::FioLog,
             Path::new("x_bw.1.log"),
             log(1).as_bytes(),
             ImportOptions::default(),

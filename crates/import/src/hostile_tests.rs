@@ -9,7 +9,7 @@ use super::devices::MAX_DEVICES;
 use super::files::parse_bytes;
 use super::fixtures;
 use super::log::{ImportError, ImportOptions, Imported};
-use super::recognise::{Kind, recognise};
+use super::recognise::{LogFormat, recognise};
 
 const SOLARIS: &str = "                    extended device statistics\n\
     device    r/s    w/s   kr/s   kw/s wait actv  svc_t  %w  %b\n\
@@ -67,9 +67,9 @@ impl std::io::Read for ManyNames {
 
 #[test]
 fn logs_are_read_no_further_than_where_they_name_too_many_devices() {
-    let endless: [(Kind, ManyNames); 5] = [
+    let endless: [(LogFormat, ManyNames); 5] = [
         (
-            Kind::Diskstats,
+            LogFormat::Diskstats,
             ManyNames::new("1700000000.5\n", |i| {
                 format!(
                     "{} {} sd{i} 1 0 8 1 0 0 0 0 0 1 1\n",
@@ -79,7 +79,7 @@ fn logs_are_read_no_further_than_where_they_name_too_many_devices() {
             }),
         ),
         (
-            Kind::Sadf,
+            LogFormat::Sadf,
             ManyNames::new(
                 "# hostname;interval;timestamp;DEV;tps;rkB/s;wkB/s;dkB/s;areq-sz;aqu-sz;await;%util\n",
                 |i| {
@@ -90,21 +90,21 @@ fn logs_are_read_no_further_than_where_they_name_too_many_devices() {
             ),
         ),
         (
-            Kind::Biosnoop,
+            LogFormat::Biosnoop,
             ManyNames::new(
                 "TIME(s)     COMM           PID    DISK    T SECTOR     BYTES  LAT(ms)\n",
                 |i| format!("{i}.000000    dd  1  sd{i}  R 8 4096 0.10\n"),
             ),
         ),
         (
-            Kind::IostatText,
+            LogFormat::IostatText,
             ManyNames::new(
                 "Device: r/s w/s rkB/s wkB/s avgrq-sz avgqu-sz await r_await w_await svctm %util\n",
                 |i| format!("sd{i} 179.00 0.00 716.00 0.00 8.00 1.00 5.59 5.59 0.00 5.58 99.80\n"),
             ),
         ),
         (
-            Kind::SarText,
+            LogFormat::SarText,
             ManyNames::new(
                 "Linux 6.18.44 (vm) \t2026-11-26 \t_x86_64_\t(2 CPU)\n\n\
                  12:04:17 tps rkB/s wkB/s dkB/s areq-sz aqu-sz await %util DEV\n",
@@ -125,30 +125,42 @@ fn logs_are_read_no_further_than_where_they_name_too_many_devices() {
 }
 
 /// A sound log of each kind; the name matters to fio's logs only.
-fn samples() -> Vec<(Kind, &'static str, Vec<u8>)> {
+fn samples() -> Vec<(LogFormat, &'static str, Vec<u8>)> {
     vec![
-        (Kind::IostatText, "i.txt", fixtures::bytes("iostat-xt.txt")),
         (
-            Kind::IostatText,
+            LogFormat::IostatText,
+            "i.txt",
+            fixtures::bytes("iostat-xt.txt"),
+        ),
+        (
+            LogFormat::IostatText,
             "h.txt",
             fixtures::bytes("iostat-human-x.txt"),
         ),
-        (Kind::IostatJson, "i.json", fixtures::bytes("iostat-x.json")),
-        (Kind::SolarisIostat, "s.txt", SOLARIS.into()),
-        (Kind::RateTable, "t.txt", TABLE.into()),
-        (Kind::FioJson, "f.json", fixtures::bytes("fio-mix.json")),
         (
-            Kind::FioLog,
+            LogFormat::IostatJson,
+            "i.json",
+            fixtures::bytes("iostat-x.json"),
+        ),
+        (LogFormat::SolarisIostat, "s.txt", SOLARIS.into()),
+        (LogFormat::RateTable, "t.txt", TABLE.into()),
+        (
+            LogFormat::FioJson,
+            "f.json",
+            fixtures::bytes("fio-mix.json"),
+        ),
+        (
+            LogFormat::FioLog,
             "mix_bw.1.log",
             fixtures::bytes("fio-mix_bw.1.log"),
         ),
         (
-            Kind::FioLog,
+            LogFormat::FioLog,
             "mix_clat.1.log",
             b"3, 181000, 0, 4096, 0, 0\n5, 99000, 1, 8192, 4096, 0\n".to_vec(),
         ),
         (
-            Kind::Blktrace,
+            LogFormat::Blktrace,
             "b.blktrace.0",
             [
                 fixtures::bytes("loop.blktrace.0"),
@@ -156,22 +168,35 @@ fn samples() -> Vec<(Kind, &'static str, Vec<u8>)> {
             ]
             .concat(),
         ),
-        (Kind::Biosnoop, "b.txt", SNOOP.into()),
+        (LogFormat::Biosnoop, "b.txt", SNOOP.into()),
         (
-            Kind::BlockEvents,
+            LogFormat::BlockEvents,
             "p.txt",
             fixtures::bytes("perf-script-ns.txt")[..12_000].to_vec(),
         ),
-        (Kind::FreebsdIostat, "f.txt", FREEBSD.into()),
-        (Kind::SarText, "sar.txt", fixtures::bytes("sar-d.txt")),
-        (Kind::Sadf, "sadf.csv", fixtures::bytes("sadf.csv")),
-        (Kind::Sadf, "sadf.txt", fixtures::bytes("sadf.txt")),
-        (Kind::SadfJson, "sadf.json", fixtures::bytes("sadf.json")),
-        (Kind::Diskstats, "d.txt", fixtures::bytes("diskstats.txt")),
+        (LogFormat::FreebsdIostat, "f.txt", FREEBSD.into()),
+        (LogFormat::SarText, "sar.txt", fixtures::bytes("sar-d.txt")),
+        (LogFormat::Sadf, "sadf.csv", fixtures::bytes("sadf.csv")),
+        (LogFormat::Sadf, "sadf.txt", fixtures::bytes("sadf.txt")),
+        (
+            LogFormat::SadfJson,
+            "sadf.json",
+            fixtures::bytes("sadf.json"),
+        ),
+        (
+            LogFormat::Diskstats,
+            "d.txt",
+            fixtures::bytes("diskstats.txt"),
+        ),
     ]
 }
 
-fn import(kind: Kind, name: &str, bytes: &[u8], strict: bool) -> Result<Imported, ImportError> {
+fn import(
+    kind: LogFormat,
+    name: &str,
+    bytes: &[u8],
+    strict: bool,
+) -> Result<Imported, ImportError> {
     parse_bytes(
         kind,
         Path::new(name),
@@ -237,7 +262,7 @@ fn sound_samples_are_recognised_and_hold_no_damage() {
     for (kind, name, bytes) in samples() {
         assert_eq!(recognise(&bytes), Some(kind), "{name}");
         // One is cut out of a longer file, inside a line.
-        let is_piece = kind == Kind::BlockEvents;
+        let is_piece = kind == LogFormat::BlockEvents;
         let got = import(kind, name, &bytes, !is_piece).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(
             got.damage.count <= u64::from(is_piece),
@@ -247,7 +272,7 @@ fn sound_samples_are_recognised_and_hold_no_damage() {
         assert_sound(&got, name);
     }
     assert!(
-        Kind::ALL
+        LogFormat::ALL
             .iter()
             .all(|k| samples().iter().any(|s| s.0 == *k)),
         "every kind has a sample"
@@ -325,9 +350,9 @@ proptest! {
     fn any_bytes_as_any_kind_never_panic(
         bytes in proptest::collection::vec(any::<u8>(), 0..600),
         text in "[ -~\n\t]{0,400}",
-        which in 0usize..Kind::ALL.len(),
+        which in 0usize..LogFormat::ALL.len(),
     ) {
-        let kind = Kind::ALL[which];
+        let kind = LogFormat::ALL[which];
         for bytes in [&bytes[..], text.as_bytes()] {
             let _ = recognise(bytes);
             if let Ok(got) = import(kind, "x_lat.1.log", bytes, false) {

@@ -153,13 +153,13 @@ mod tests {
     use super::super::files::parse_bytes;
     use super::super::fixtures;
     use super::super::log::ImportOptions;
-    use super::super::recognise::Kind;
+    use super::super::recognise::LogFormat;
     use std::path::Path;
 
     #[test]
     fn extended_reports_of_a_real_run() {
         let got = parse_bytes(
-            Kind::IostatJson,
+            LogFormat::IostatJson,
             Path::new("x"),
             &fixtures::bytes("iostat-x.json"),
             ImportOptions::default(),
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn an_interrupted_document_gives_its_whole_reports() {
         let got = parse_bytes(
-            Kind::IostatJson,
+            LogFormat::IostatJson,
             Path::new("x"),
             &fixtures::bytes("iostat-cut.json"),
             ImportOptions::default(),
@@ -194,7 +194,7 @@ mod tests {
             ..ImportOptions::default()
         };
         let e = parse_bytes(
-            Kind::IostatJson,
+            LogFormat::IostatJson,
             Path::new("x.json"),
             &fixtures::bytes("iostat-cut.json"),
             strict,
@@ -211,7 +211,7 @@ mod tests {
                 {{"disk": [{{"disk_device": "{name}"}}]}}]}}]}}}}"#
         );
         let got = parse_bytes(
-            Kind::IostatJson,
+            LogFormat::IostatJson,
             Path::new("x.json"),
             text.as_bytes(),
             ImportOptions::default(),
@@ -232,7 +232,7 @@ mod tests {
         assert_ne!(laid_out.as_bytes(), bytes);
         let [got, same] = [&bytes[..], laid_out.as_bytes()].map(|b| {
             parse_bytes(
-                Kind::IostatJson,
+                LogFormat::IostatJson,
                 Path::new("x"),
                 b,
                 ImportOptions::default(),

@@ -11,7 +11,7 @@ use super::clock::{DateOrder, Stamp, day_must_be_first, parse_banner_date, parse
 use super::intervals::{Report, Run, place};
 use super::iostat_columns::{Column, Row, column, value};
 use super::log::Log;
-use super::recognise::Kind;
+use super::recognise::LogFormat;
 use super::text::{Line, columns, decimals, words};
 
 /// `Linux 6.1.0 (host) \t11/21/26 \t_x86_64_\t(2 CPU)`.
@@ -56,7 +56,7 @@ const LONG_NAME: usize = 12;
 /// Reads a log line by line.
 #[derive(Debug)]
 pub struct Parser {
-    kind: Kind,
+    kind: LogFormat,
     hosts: BTreeSet<Vec<u8>>,
     /// Whether some date can only be read with the day first; settles `05/06/26` elsewhere in the same file.
     day_first: bool,
@@ -95,7 +95,7 @@ enum CpuField {
 
 impl Parser {
     /// For the text of one tool.
-    pub fn new(kind: Kind) -> Parser {
+    pub fn new(kind: LogFormat) -> Parser {
         Parser {
             kind,
             hosts: BTreeSet::new(),
@@ -110,7 +110,7 @@ impl Parser {
             pending_name: None,
             blanks: 0,
             // Other systems print no banner, and the averages since boot always.
-            fresh_run: kind != Kind::IostatText,
+            fresh_run: kind != LogFormat::IostatText,
             index: HashMap::new(),
             ids: HashMap::new(),
             any_rows: false,
@@ -141,7 +141,7 @@ impl Parser {
             self.drop_pending(log);
             self.blanks += 1;
             // Two empty lines right after the banner: iostat -y left out its report since boot.
-            if self.fresh_run && self.blanks == 2 && self.kind == Kind::IostatText {
+            if self.fresh_run && self.blanks == 2 && self.kind == LogFormat::IostatText {
                 self.fresh_run = false;
             }
             return;
@@ -193,13 +193,13 @@ impl Parser {
     fn new_run(&self) -> Run {
         // FreeBSD prints whole numbers whatever the interval.
         let decimals = match self.kind {
-            Kind::FreebsdIostat => None,
-            Kind::SolarisIostat => Some(1),
+            LogFormat::FreebsdIostat => None,
+            LogFormat::SolarisIostat => Some(1),
             _ => Some(2),
         };
         Run {
             decimals,
-            may_be_excerpt: self.kind != Kind::IostatText,
+            may_be_excerpt: self.kind != LogFormat::IostatText,
             ..Run::default()
         }
     }
@@ -417,7 +417,7 @@ impl Parser {
         // iostat puts a blank before the name of a group.
         let first_blank =
             line.bytes.starts_with(b" ") && !self.table.name_last && !self.table.indented;
-        let is_group = first_blank && long_name.is_none() && self.kind == Kind::IostatText;
+        let is_group = first_blank && long_name.is_none() && self.kind == LogFormat::IostatText;
         let dev = self.device(log, cells[0], is_group);
         self.store(log, dev, &values);
         true

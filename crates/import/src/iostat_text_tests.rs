@@ -2,7 +2,7 @@
 use super::super::files::{import_files, parse_bytes};
 use super::super::fixtures;
 use super::super::log::{ImportOptions, Imported};
-use super::super::recognise::{Kind, recognise};
+use super::super::recognise::{LogFormat, recognise};
 use iolens_core::model::Class;
 use proptest::prelude::*;
 use std::path::Path;
@@ -10,9 +10,9 @@ use std::path::Path;
 const KIB: f64 = 1024.0;
 
 fn import(text: &str) -> Imported {
-    assert_eq!(recognise(text.as_bytes()), Some(Kind::IostatText));
+    assert_eq!(recognise(text.as_bytes()), Some(LogFormat::IostatText));
     parse_bytes(
-        Kind::IostatText,
+        LogFormat::IostatText,
         Path::new("i.txt"),
         text.as_bytes(),
         ImportOptions::default(),
@@ -178,7 +178,7 @@ fn commas_damage_and_a_cut_end() {
         ..ImportOptions::default()
     };
     let e = parse_bytes(
-        Kind::IostatText,
+        LogFormat::IostatText,
         Path::new("i.txt"),
         text.as_bytes(),
         strict,
@@ -233,13 +233,13 @@ fn solaris_and_illumos() {
         sd41     24.6    0.0 1735.2    0.0  0.5  0.1    7.0   0   9 \n\
             r/s    w/s   kr/s   kw/s wait actv wsvc_t asvc_t  %w  %b device\n\
             1.0    2.0    3.0    4.0  0.5  0.5    1.0    7.0   0   9 c0t0d0\n";
-    assert_eq!(recognise(text.as_bytes()), Some(Kind::SolarisIostat));
+    assert_eq!(recognise(text.as_bytes()), Some(LogFormat::SolarisIostat));
     let options = ImportOptions {
         interval_ns: Some(15_000_000_000),
         ..ImportOptions::default()
     };
     let got = parse_bytes(
-        Kind::SolarisIostat,
+        LogFormat::SolarisIostat,
         Path::new("s"),
         text.as_bytes(),
         options,
@@ -299,13 +299,13 @@ fn solaris_with_commas() {
                 sd43,4.0,13.6,658.6,2004.9,0.0,0.1,2.9,0,5\n";
     let table = "device,r_s,w_s,kr_s,kw_s,wait,actv,svc_t_ms,pct_w,pct_b\nsd43,4.0,13.6,658.6,2004.9,0.0,0.1,2.9,0,5\n";
     for text in [text, table] {
-        assert_eq!(recognise(text.as_bytes()), Some(Kind::SolarisIostat));
+        assert_eq!(recognise(text.as_bytes()), Some(LogFormat::SolarisIostat));
         let options = ImportOptions {
             interval_ns: Some(15_000_000_000),
             ..ImportOptions::default()
         };
         let got = parse_bytes(
-            Kind::SolarisIostat,
+            LogFormat::SolarisIostat,
             Path::new("s"),
             text.as_bytes(),
             options,
@@ -349,7 +349,7 @@ fn the_published_solaris_table() {
         ..ImportOptions::default()
     };
     let got = parse_bytes(
-        Kind::SolarisIostat,
+        LogFormat::SolarisIostat,
         Path::new("s"),
         text.as_bytes(),
         options,
@@ -537,9 +537,9 @@ fn freebsd_and_solaris_are_distinguished() {
         )
     };
     let text = report(1) + &report(12) + &report(14);
-    assert_eq!(recognise(text.as_bytes()), Some(Kind::FreebsdIostat));
+    assert_eq!(recognise(text.as_bytes()), Some(LogFormat::FreebsdIostat));
     let got = parse_bytes(
-        Kind::FreebsdIostat,
+        LogFormat::FreebsdIostat,
         Path::new("f"),
         text.as_bytes(),
         ImportOptions::default(),
@@ -662,8 +662,8 @@ fn rotated_logs_without_stamps_follow_each_other() {
 proptest! {
     #[test]
     fn hostile_text_never_panics(s in "(Device|avg-cpu:|Linux| |\n|r/s|tps|%util|[0-9,.:/kM%-]|\\PC){0,120}") {
-        let _ = parse_bytes(Kind::IostatText, Path::new("i"), s.as_bytes(), ImportOptions::default());
-        let _ = parse_bytes(Kind::SolarisIostat, Path::new("i"), s.as_bytes(), ImportOptions::default());
+        let _ = parse_bytes(LogFormat::IostatText, Path::new("i"), s.as_bytes(), ImportOptions::default());
+        let _ = parse_bytes(LogFormat::SolarisIostat, Path::new("i"), s.as_bytes(), ImportOptions::default());
         let _ = recognise(s.as_bytes());
     }
 
@@ -675,7 +675,7 @@ proptest! {
             b" a 1 [0] 1.5: block:block_rq_issue: 8,0 R 4 () 1 + 8 [a]\n",
             b"1, 2, 0, 4096, 0\n",
         ];
-        for kind in Kind::ALL {
+        for kind in LogFormat::ALL {
             let _ = parse_bytes(kind, Path::new("x_lat.1.log"), &bytes, ImportOptions::default());
             for s in samples {
                 let mut s = s.to_vec();
@@ -701,7 +701,7 @@ fn four_reports() -> String {
 
 fn reads(log: &str) -> (Vec<Option<f64>>, u64) {
     let got = parse_bytes(
-        Kind::IostatText,
+        LogFormat::IostatText,
         Path::new("i"),
         log.as_bytes(),
         ImportOptions::default(),

@@ -4,7 +4,7 @@
 //! [`import_files`].
 //!
 //! Each format has a file that reads it line by line (JSON: whole; blktrace: record by record) and appends what it finds to
-//! a `Log`, and a line in [`recognise`] that knows it by its content. To add one: write that file, add a [`Kind`], and put a
+//! a `Log`, and a line in [`recognise`] that knows it by its content. To add one: write that file, add a [`LogFormat`] and its line in `files.rs`, and put a
 //! sample into `fixtures/import/`. Three rules hold for all: what a source cannot know is `None`, never 0; a line that is
 //! not understood costs that line and is noted in [`Damage`] by its number; a file is never trusted (names are kept as they
 //! are and escaped where they are shown, numbers are checked, lines and nesting have limits).
@@ -44,4 +44,4 @@ pub use damage::{Damage, Place};
 pub use files::{import_files, parse_bytes};
 pub use fio_json::{FioDisk, FioJob, FioRun, FioSide, parse_fio};
 pub use log::{ImportError, ImportOptions, Imported};
-pub use recognise::{Kind, recognise};
+pub use recognise::{LogFormat, recognise};

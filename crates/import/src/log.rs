@@ -6,7 +6,7 @@ use iolens_core::model::{BioStages, CpuShares, Io, Mark, Observation, RateRows, 
 
 use super::damage::{Damage, Place};
 use super::devices::Devices;
-use super::recognise::Kind;
+use super::recognise::LogFormat;
 use super::text::{Line, Lines};
 
 /// What the user knows that a log does not say.
@@ -197,7 +197,7 @@ pub struct Imported {
     /// What could not be read.
     pub damage: Damage,
     /// Which formats were found.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<LogFormat>,
 }
 
 /// Why nothing was imported.

@@ -156,7 +156,7 @@ fn close(log: &mut Log, begin: usize) {
 mod tests {
     use super::super::files::parse_bytes;
     use super::super::log::ImportOptions;
-    use super::super::recognise::{Kind, recognise};
+    use super::super::recognise::{LogFormat, recognise};
     use std::path::Path;
 
     const TABLE: &str = "    time         r/s     Kr/s     us/r         w/s     Kw/s     us/w
@@ -171,9 +171,9 @@ And there it is! In just 200ms we see it.
 
     #[test]
     fn times_label_ends_and_damage_costs_a_line() {
-        assert_eq!(recognise(TABLE.as_bytes()), Some(Kind::RateTable));
+        assert_eq!(recognise(TABLE.as_bytes()), Some(LogFormat::RateTable));
         let got = parse_bytes(
-            Kind::RateTable,
+            LogFormat::RateTable,
             Path::new("t"),
             TABLE.as_bytes(),
             ImportOptions::default(),
@@ -198,8 +198,13 @@ And there it is! In just 200ms we see it.
             interval_ns: Some(15_000_000_000),
             ..ImportOptions::default()
         };
-        let got = parse_bytes(Kind::RateTable, Path::new("t"), TABLE.as_bytes(), options)
-            .expect("imports");
+        let got = parse_bytes(
+            LogFormat::RateTable,
+            Path::new("t"),
+            TABLE.as_bytes(),
+            options,
+        )
+        .expect("imports");
         assert_eq!(
             got.rates.get(1).expect("there").interval_ns(),
             100_000_000,
@@ -210,9 +215,9 @@ And there it is! In just 200ms we see it.
     #[test]
     fn the_same_as_csv() {
         let csv = b"time_s,r_s,kr_s,us_r,w_s,kw_s,us_w\n153.7,10,1280,4082,13240,1993760,22143\n153.8,20,2560,136888,4150,2171420,82941\n";
-        assert_eq!(recognise(csv), Some(Kind::RateTable));
+        assert_eq!(recognise(csv), Some(LogFormat::RateTable));
         let got = parse_bytes(
-            Kind::RateTable,
+            LogFormat::RateTable,
             Path::new("t"),
             csv,
             ImportOptions::default(),

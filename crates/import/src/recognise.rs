@@ -4,7 +4,7 @@ use super::text::{Lines, columns};
 
 /// A format that can be imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum LogFormat {
     /// Text of sysstat's `iostat`, any version and options.
     IostatText,
     /// `iostat -o JSON`.
@@ -35,39 +35,39 @@ pub enum Kind {
     Diskstats,
 }
 
-impl Kind {
+impl LogFormat {
     /// All formats.
-    pub const ALL: [Kind; 14] = [
-        Kind::IostatText,
-        Kind::IostatJson,
-        Kind::SolarisIostat,
-        Kind::RateTable,
-        Kind::FioJson,
-        Kind::FioLog,
-        Kind::Blktrace,
-        Kind::Biosnoop,
-        Kind::BlockEvents,
-        Kind::FreebsdIostat,
-        Kind::SarText,
-        Kind::Sadf,
-        Kind::SadfJson,
-        Kind::Diskstats,
+    pub const ALL: [LogFormat; 14] = [
+        LogFormat::IostatText,
+        LogFormat::IostatJson,
+        LogFormat::SolarisIostat,
+        LogFormat::RateTable,
+        LogFormat::FioJson,
+        LogFormat::FioLog,
+        LogFormat::Blktrace,
+        LogFormat::Biosnoop,
+        LogFormat::BlockEvents,
+        LogFormat::FreebsdIostat,
+        LogFormat::SarText,
+        LogFormat::Sadf,
+        LogFormat::SadfJson,
+        LogFormat::Diskstats,
     ];
 
     /// The word after `import:` in the recording's source.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::IostatText | Kind::IostatJson => "iostat",
-            Kind::SolarisIostat => "solaris-iostat",
-            Kind::FreebsdIostat => "freebsd-iostat",
-            Kind::RateTable => "rate-table",
-            Kind::FioJson => "fio",
-            Kind::FioLog => "fio-log",
-            Kind::Blktrace => "blktrace",
-            Kind::Biosnoop => "biosnoop",
-            Kind::BlockEvents => "perf-script",
-            Kind::SarText | Kind::Sadf | Kind::SadfJson => "sar",
-            Kind::Diskstats => "diskstats",
+            LogFormat::IostatText | LogFormat::IostatJson => "iostat",
+            LogFormat::SolarisIostat => "solaris-iostat",
+            LogFormat::FreebsdIostat => "freebsd-iostat",
+            LogFormat::RateTable => "rate-table",
+            LogFormat::FioJson => "fio",
+            LogFormat::FioLog => "fio-log",
+            LogFormat::Blktrace => "blktrace",
+            LogFormat::Biosnoop => "biosnoop",
+            LogFormat::BlockEvents => "perf-script",
+            LogFormat::SarText | LogFormat::Sadf | LogFormat::SadfJson => "sar",
+            LogFormat::Diskstats => "diskstats",
         }
     }
 }
@@ -76,10 +76,10 @@ impl Kind {
 pub(super) const LOOK: usize = 64 * 1024;
 
 /// The format of `bytes`; `None` if it is none of them.
-pub fn recognise(bytes: &[u8]) -> Option<Kind> {
+pub fn recognise(bytes: &[u8]) -> Option<LogFormat> {
     let head = &bytes[..bytes.len().min(LOOK)];
     if super::blktrace::has_magic(head) {
-        return Some(Kind::Blktrace);
+        return Some(LogFormat::Blktrace);
     }
     let mut source = head;
     let mut lines = Lines::new(&mut source);
@@ -92,12 +92,12 @@ pub fn recognise(bytes: &[u8]) -> Option<Kind> {
 }
 
 /// The kind of table that begins with this line, if it is the heading of one.
-pub(super) fn table_kind(line: &[u8]) -> Option<Kind> {
-    const TABLES: [Kind; 4] = [
-        Kind::IostatText,
-        Kind::SolarisIostat,
-        Kind::FreebsdIostat,
-        Kind::RateTable,
+pub(super) fn table_kind(line: &[u8]) -> Option<LogFormat> {
+    const TABLES: [LogFormat; 4] = [
+        LogFormat::IostatText,
+        LogFormat::SolarisIostat,
+        LogFormat::FreebsdIostat,
+        LogFormat::RateTable,
     ];
     let text = line.trim_ascii_start();
     let may_be_heading = [&b"time"[..], b"device", b"Device"]
@@ -109,53 +109,55 @@ pub(super) fn table_kind(line: &[u8]) -> Option<Kind> {
         .filter(|k| TABLES.contains(k))
 }
 
-fn of_line(line: &[u8]) -> Option<Kind> {
+fn of_line(line: &[u8]) -> Option<LogFormat> {
     if super::rate_table::is_heading(line) {
-        return Some(Kind::RateTable);
+        return Some(LogFormat::RateTable);
     }
     let all = columns(line);
     let has = |word: &[u8]| all.contains(&word);
     match *all.first()? {
-        b"TIME(s)" if super::biosnoop::is_heading(line) => return Some(Kind::Biosnoop),
-        b"Device" | b"Device:" | b"avg-cpu:" => return Some(Kind::IostatText),
-        b"device" if has(b"ms/r") || has(b"qlen") => return Some(Kind::FreebsdIostat),
-        b"device" if has(b"r/s") || has(b"r/i") || has(b"r_s") => return Some(Kind::SolarisIostat),
+        b"TIME(s)" if super::biosnoop::is_heading(line) => return Some(LogFormat::Biosnoop),
+        b"Device" | b"Device:" | b"avg-cpu:" => return Some(LogFormat::IostatText),
+        b"device" if has(b"ms/r") || has(b"qlen") => return Some(LogFormat::FreebsdIostat),
+        b"device" if has(b"r/s") || has(b"r/i") || has(b"r_s") => {
+            return Some(LogFormat::SolarisIostat);
+        }
         _ => {}
     }
     match *all.last()? {
-        b"device" if has(b"actv") => return Some(Kind::SolarisIostat),
-        b"Device" if has(b"tps") || contains(line, b"/s ") => return Some(Kind::IostatText),
+        b"device" if has(b"actv") => return Some(LogFormat::SolarisIostat),
+        b"Device" if has(b"tps") || contains(line, b"/s ") => return Some(LogFormat::IostatText),
         _ => {}
     }
     if super::block_events::looks_like_event(line) {
-        return Some(Kind::BlockEvents);
+        return Some(LogFormat::BlockEvents);
     }
     if super::sar_text::is_heading(line) {
-        return Some(Kind::SarText);
+        return Some(LogFormat::SarText);
     }
     if super::sadf::looks_like_line(line) {
-        return Some(Kind::Sadf);
+        return Some(LogFormat::Sadf);
     }
     if super::diskstats::looks_like_line(line) {
-        return Some(Kind::Diskstats);
+        return Some(LogFormat::Diskstats);
     }
-    super::fio_log::looks_like_row(line).then_some(Kind::FioLog)
+    super::fio_log::looks_like_row(line).then_some(LogFormat::FioLog)
 }
 
-fn json_kind(head: &[u8]) -> Option<Kind> {
+fn json_kind(head: &[u8]) -> Option<LogFormat> {
     if contains(head, b"\"file-date\"") || contains(head, b"\"disk-device\"") {
-        return Some(Kind::SadfJson);
+        return Some(LogFormat::SadfJson);
     }
     if contains(head, b"\"sysstat\"")
         || contains(head, b"\"statistics\"")
         || contains(head, b"\"disk_device\"")
     {
-        return Some(Kind::IostatJson);
+        return Some(LogFormat::IostatJson);
     }
     let fio = contains(head, b"\"fio version\"")
         || contains(head, b"\"jobs\"")
         || contains(head, b"\"client_stats\"");
-    fio.then_some(Kind::FioJson)
+    fio.then_some(LogFormat::FioJson)
 }
 
 fn contains(haystack: &[u8], needle: &[u8]) -> bool {

@@ -125,7 +125,7 @@ mod tests {
     use super::super::files::parse_bytes;
     use super::super::fixtures;
     use super::super::log::ImportOptions;
-    use super::super::recognise::{Kind, recognise};
+    use super::super::recognise::{LogFormat, recognise};
 
     #[test]
     fn reports_are_the_same_as_in_the_table_of_the_same_file() {
@@ -134,9 +134,9 @@ mod tests {
             assert_eq!(recognise(&bytes), Some(kind), "{name}");
             parse_bytes(kind, Path::new(name), &bytes, ImportOptions::default()).expect("imports")
         };
-        let json = import(Kind::SadfJson, "sadf.json");
-        let table = import(Kind::Sadf, "sadf.csv");
-        let values = import(Kind::Sadf, "sadf.txt");
+        let json = import(LogFormat::SadfJson, "sadf.json");
+        let table = import(LogFormat::Sadf, "sadf.csv");
+        let values = import(LogFormat::Sadf, "sadf.txt");
         assert_eq!(json.damage.count, 0);
         assert_eq!(json.rates, table.rates);
         assert_eq!(json.cpu, table.cpu);
@@ -151,7 +151,7 @@ mod tests {
         let text = String::from_utf8(whole).expect("UTF-8");
         let cut = text.rfind("\"cpu-load\"").expect("is there");
         let got = parse_bytes(
-            Kind::SadfJson,
+            LogFormat::SadfJson,
             Path::new("x"),
             &text.as_bytes()[..cut],
             ImportOptions::default(),

@@ -3,14 +3,14 @@ use std::path::Path;
 use super::super::files::parse_bytes;
 use super::super::fixtures;
 use super::super::log::{ImportOptions, Imported};
-use super::super::recognise::{Kind, recognise};
+use super::super::recognise::{LogFormat, recognise};
 
 const SECOND: i64 = 1_000_000_000;
 
 fn import(text: &str) -> Imported {
-    assert_eq!(recognise(text.as_bytes()), Some(Kind::Sadf), "{text}");
+    assert_eq!(recognise(text.as_bytes()), Some(LogFormat::Sadf), "{text}");
     parse_bytes(
-        Kind::Sadf,
+        LogFormat::Sadf,
         Path::new("sadf"),
         text.as_bytes(),
         ImportOptions::default(),
@@ -42,7 +42,7 @@ fn tables_and_lists_of_values_of_one_file_say_the_same() {
 fn the_table_and_the_text_of_sar_say_the_same() {
     let table = import(&fixture("sadf.csv"));
     let sar = parse_bytes(
-        Kind::SarText,
+        LogFormat::SarText,
         Path::new("sar"),
         &fixtures::bytes("sar-d.txt"),
         ImportOptions::default(),

@@ -3,14 +3,18 @@ use std::path::Path;
 use super::super::files::parse_bytes;
 use super::super::fixtures;
 use super::super::log::{ImportError, ImportOptions, Imported};
-use super::super::recognise::{Kind, recognise};
+use super::super::recognise::{LogFormat, recognise};
 
 const SECOND: i64 = 1_000_000_000;
 
 fn import(text: &str) -> Imported {
-    assert_eq!(recognise(text.as_bytes()), Some(Kind::SarText), "{text}");
+    assert_eq!(
+        recognise(text.as_bytes()),
+        Some(LogFormat::SarText),
+        "{text}"
+    );
     parse_bytes(
-        Kind::SarText,
+        LogFormat::SarText,
         Path::new("sar.txt"),
         text.as_bytes(),
         ImportOptions::default(),
@@ -126,7 +130,7 @@ fn processors_alone_are_refused_with_what_is_missing() {
                 10:00:00        CPU     %user     %nice   %system   %iowait    %steal     %idle\n\
                 10:00:01        all     50.00      1.00     10.00      5.00      2.00     32.00\n";
     let got = parse_bytes(
-        Kind::SarText,
+        LogFormat::SarText,
         Path::new("x"),
         text.as_bytes(),
         ImportOptions::default(),

@@ -59,7 +59,7 @@ pub struct CopiesPlan {
 
 /// Rates between two samples, in the units of the published tables.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
+pub struct CopySample {
     /// Seconds since the copies began.
     pub at_s: f64,
     /// Length of the interval.
@@ -112,15 +112,15 @@ pub struct CopyResult {
     #[serde(default)]
     pub user_space_driver: bool,
     /// All samples in order of time; the last one ends when all is durable.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<CopySample>,
     /// Over the whole time at once.
-    pub whole: Sample,
+    pub whole: CopySample,
 }
 
-fn sample(from: &Reading, to: &Reading, begin_ns: i64) -> Sample {
+fn sample(from: &Reading, to: &Reading, begin_ns: i64) -> CopySample {
     let b = Bracket::between(from, to);
     let [r, w] = &b.sides;
-    Sample {
+    CopySample {
         read_mb_per_s: r.bytes.unwrap_or(0.0) / 1_048_576.0 / b.seconds,
         reads_per_s: r.ios / b.seconds,
         at_s: (to.at_ns - begin_ns) as f64 / 1e9,

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::statistics::copies::two_means;
 
-use crate::copies::{CopyResult, Sample};
+use crate::copies::{CopyResult, CopySample};
 
 /// All samples in order of time.
 pub fn data_file(r: &CopyResult) -> String {
@@ -39,7 +39,7 @@ pub fn dash(v: Option<f64>) -> String {
 }
 
 /// A metric of a sample; `None` where nothing happened.
-pub type OfSample = fn(&Sample) -> Option<f64>;
+pub type OfSample = fn(&CopySample) -> Option<f64>;
 
 /// Name and value of each metric of a sample.
 pub const SAMPLED: [(&str, OfSample); 13] = [

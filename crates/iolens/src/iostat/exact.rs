@@ -1,6 +1,6 @@
 //! `--hist` and `--true`: the single I/Os of each interval, from the kernel's tracepoints, beside the counters.
 
-use super::list::{DeviceList, Kind};
+use super::list::{DeviceList, EntryKind};
 use crate::cli::iostat::Options;
 use iolens_core::analysis::device::exact::{Closed, DeviceExact, Intervals};
 use iolens_core::model::DevId;
@@ -185,6 +185,6 @@ impl Watch {
 }
 
 /// Whether single I/Os are known of a kind of entry: they name whole disks, never partitions.
-pub fn is_disk(kind: Kind) -> bool {
-    matches!(kind, Kind::Disk | Kind::DiskWithPartitions)
+pub fn is_disk(kind: EntryKind) -> bool {
+    matches!(kind, EntryKind::Disk | EntryKind::DiskWithPartitions)
 }

@@ -8,7 +8,7 @@ const NAME_BYTES: usize = 256;
 
 /// What an entry is; settled when it enters the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum EntryKind {
     /// Something without a directory in `/sys/block`.
     Partition,
     /// A disk.
@@ -24,8 +24,8 @@ pub enum Kind {
 pub struct Entry {
     /// Name in sysfs; of a group, a blank and the group's name.
     pub name: Vec<u8>,
-    /// Kind of the device.
-    pub kind: Kind,
+    /// EntryKind of the device.
+    pub kind: EntryKind,
     /// Major and minor number, if looked up and found.
     pub number: Option<(u32, u32)>,
     /// Whether the current sample has it.
@@ -122,20 +122,20 @@ impl DeviceList {
         let at = match self.find(name, typed) {
             Ok(at) => {
                 let e = &mut self.entries[at];
-                if ask == Ask::WithPartitions && e.kind == Kind::Disk {
-                    e.kind = Kind::DiskWithPartitions;
+                if ask == Ask::WithPartitions && e.kind == EntryKind::Disk {
+                    e.kind = EntryKind::DiskWithPartitions;
                 }
                 at
             }
             Err(at) => {
                 let (kind, number) = if ask == Ask::Group {
-                    (Kind::Group, None)
+                    (EntryKind::Group, None)
                 } else {
                     let (disk, number) = probe();
                     let kind = match (disk, ask) {
-                        (true, Ask::WithPartitions) => Kind::DiskWithPartitions,
-                        (true, _) => Kind::Disk,
-                        (false, _) => Kind::Partition,
+                        (true, Ask::WithPartitions) => EntryKind::DiskWithPartitions,
+                        (true, _) => EntryKind::Disk,
+                        (false, _) => EntryKind::Partition,
                     };
                     (kind, number)
                 };
@@ -245,11 +245,11 @@ mod tests {
         add(&mut list, "sda1", Ask::WithPartitions);
         assert_eq!(
             list.entries().iter().map(|e| e.kind).collect::<Vec<_>>(),
-            [Kind::Disk, Kind::Partition]
+            [EntryKind::Disk, EntryKind::Partition]
         );
         add(&mut list, "sda", Ask::WithPartitions);
         add(&mut list, "sda", Ask::Device);
-        assert_eq!(list.entries()[0].kind, Kind::DiskWithPartitions);
+        assert_eq!(list.entries()[0].kind, EntryKind::DiskWithPartitions);
     }
 
     #[test]

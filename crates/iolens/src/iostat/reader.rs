@@ -1,6 +1,6 @@
 //! Fills the list from one sample: which file each entry's counters come from, and in which order names appear.
 
-use super::list::{Ask, DeviceList, Kind};
+use super::list::{Ask, DeviceList, EntryKind};
 use super::scan::{DirectoryScan, KernelScan};
 use iolens_core::model::DiskCounters;
 use iolens_observe::counters::{
@@ -226,18 +226,18 @@ impl Reader {
         let mut at = 0;
         while at < list.entries().len() {
             let entry = &mut list.entries_mut()[at];
-            if entry.exists || entry.kind == Kind::Group {
+            if entry.exists || entry.kind == EntryKind::Group {
                 at += 1;
                 continue;
             }
-            let partition = entry.kind == Kind::Partition;
+            let partition = entry.kind == EntryKind::Partition;
             // A scan of all disks, which follows, reads the disks that are listed too.
             if (partition || !what.all)
                 && let Some(counters) = self.stat_of(&mut list.entries_mut()[at], partition)
             {
                 list.entries_mut()[at].set(counters, slot, sample);
             }
-            if list.entries()[at].kind == Kind::DiskWithPartitions {
+            if list.entries()[at].kind == EntryKind::DiskWithPartitions {
                 let name = list.entries()[at].name.clone();
                 self.read_partitions(list, &name, what, slot, sample);
                 at = list

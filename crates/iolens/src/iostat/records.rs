@@ -1,7 +1,7 @@
 //! NDJSON and CSV: one record per device, with correct arithmetic where the reference's is wrong.
 
 use super::exact::Exact;
-use super::list::{DeviceList, Entry, Kind};
+use super::list::{DeviceList, Entry, EntryKind};
 use super::rows::{Filter, Sums, in_order, shown};
 use crate::cli::iostat::Format;
 use crate::present::iostat::exact::ExactField;
@@ -68,7 +68,7 @@ pub fn report(
             continue;
         }
         let mut rates = delta(placed.entry, at, input.root).rates();
-        if placed.entry.kind == Kind::Group {
+        if placed.entry.kind == EntryKind::Group {
             rates.util_percent = rates
                 .util_percent
                 .filter(|_| placed.members > 0)
@@ -119,7 +119,7 @@ fn delta(entry: &Entry, at: Interval, root: &Root) -> Delta {
 
 /// `queue/iostats` of a disk: whether the kernel accounts its I/O.
 fn iostats(entry: &Entry, root: &Root) -> Option<bool> {
-    if !matches!(entry.kind, Kind::Disk | Kind::DiskWithPartitions) {
+    if !matches!(entry.kind, EntryKind::Disk | EntryKind::DiskWithPartitions) {
         return None;
     }
     let path = Path::new("/sys/block")

@@ -4,7 +4,7 @@
 //! After a second of sleep nothing of the program is in the processor's caches any more: a report costs less for the
 //! instructions that it takes than for the memory that it touches.
 
-use super::list::{DeviceList, Kind};
+use super::list::{DeviceList, EntryKind};
 use super::rows::row_of;
 use super::scan::KernelScan;
 use crate::present::iostat::Style;
@@ -56,7 +56,7 @@ impl Repaint {
             .zip(shown)
         {
             let found = order.iter().find(|r| reader.rows()[**r].name == entry.name);
-            if entry.kind != Kind::Disk {
+            if entry.kind != EntryKind::Disk {
                 return None;
             }
             let moved = entry.slots[0] != entry.slots[1];

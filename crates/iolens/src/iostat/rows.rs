@@ -2,7 +2,7 @@
 
 use super::Failure;
 use super::exact::{Exact, is_disk};
-use super::list::{DeviceList, Entry, Kind};
+use super::list::{DeviceList, Entry, EntryKind};
 use crate::present::iostat::Row;
 use iolens_core::analysis::counters::rates::iostat::{
     Values, add_to_group, idle, restarted, unused, values,
@@ -28,7 +28,7 @@ pub struct Filter {
 
 /// How a device's name is chosen.
 #[derive(Debug, Default)]
-pub struct Names {
+pub struct ShownNames {
     /// `-N`.
     pub mapper: bool,
     /// `-j`.
@@ -36,10 +36,10 @@ pub struct Names {
     mapper_major: Option<Option<u32>>,
 }
 
-impl Names {
-    /// Names as these options show them.
-    pub fn new(mapper: bool, persistent: Option<PersistentNames>) -> Names {
-        Names {
+impl ShownNames {
+    /// ShownNames as these options show them.
+    pub fn new(mapper: bool, persistent: Option<PersistentNames>) -> ShownNames {
+        ShownNames {
             mapper,
             persistent,
             mapper_major: None,
@@ -99,7 +99,7 @@ pub fn sum_groups(list: &mut DeviceList, slot: usize, sample: u64, unfiltered: b
     let mut group: Option<usize> = None;
     for at in 0..list.entries().len() {
         let entries = list.entries_mut();
-        if entries[at].kind == Kind::Group {
+        if entries[at].kind == EntryKind::Group {
             entries[at].set(DiskCounters::default(), slot, sample);
             group = Some(at);
         } else if let Some(g) = group
@@ -128,7 +128,7 @@ pub fn in_order(list: &DeviceList) -> impl Iterator<Item = Placed<'_>> {
     let entries = list.entries();
     let first = entries
         .iter()
-        .position(|e| e.kind == Kind::Group)
+        .position(|e| e.kind == EntryKind::Group)
         .unwrap_or(entries.len());
     let (alone, grouped) = entries.split_at(first);
     let device = |grouped: bool| {
@@ -139,7 +139,7 @@ pub fn in_order(list: &DeviceList) -> impl Iterator<Item = Placed<'_>> {
         }
     };
     let groups = grouped
-        .chunk_by(|_, next| next.kind != Kind::Group)
+        .chunk_by(|_, next| next.kind != EntryKind::Group)
         .flat_map(move |chunk| {
             let members = chunk[1..].iter().filter(|e| e.exists);
             let sum = Placed {
@@ -171,7 +171,7 @@ pub fn rows<'a>(
     slot: usize,
     interval_cs: f64,
     filter: Filter,
-    names: &mut Names,
+    names: &mut ShownNames,
     root: &Root,
     exact: &Exact,
 ) -> (Vec<Row<'a>>, Option<Errno>) {
@@ -236,7 +236,7 @@ impl<'a> Sums<'a> {
 
     /// What is known of the next row.
     pub fn of(&mut self, placed: &Placed<'_>) -> Option<DeviceExact> {
-        if placed.entry.kind == Kind::Group {
+        if placed.entry.kind == EntryKind::Group {
             self.members = 0;
             return self.group.take();
         }

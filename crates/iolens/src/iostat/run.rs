@@ -4,7 +4,7 @@ use super::exact::{self, Exact, POLL, Watch};
 use super::list::DeviceList;
 use super::reader::{Reader, Selection};
 use super::repaint::Repaint;
-use super::rows::{Filter, Names, in_order, mapper_failure, rows, shown, sum_groups};
+use super::rows::{Filter, ShownNames, in_order, mapper_failure, rows, shown, sum_groups};
 use super::signals::ReportSignals;
 use super::style::style;
 use super::words::Setup;
@@ -40,7 +40,7 @@ pub struct Run {
     cpu: bool,
     devices: bool,
     filter: Filter,
-    names: Names,
+    names: ShownNames,
     list: DeviceList,
     selection: Selection,
     reader: Reader,
@@ -110,7 +110,7 @@ impl Run {
                 omit_idle: options.omit_idle,
                 hide_members: options.hide_members && grouped,
             },
-            names: Names::new(options.mapper_names, setup.persistent),
+            names: ShownNames::new(options.mapper_names, setup.persistent),
             list: setup.list,
             selection: setup.selection,
             reader: setup.reader,
@@ -363,7 +363,7 @@ impl Run {
         Ok(())
     }
 
-    /// Names that cannot be looked up end the program in a report that is not shown, too.
+    /// ShownNames that cannot be looked up end the program in a report that is not shown, too.
     fn check_names(&mut self, slot: usize) -> Result<(), Failure> {
         if !self.devices || self.names.are_own() {
             return Ok(());

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use iolens_core::analysis::Window;
 use iolens_core::analysis::files::answers::ClassTable;
-use iolens_core::analysis::files::overhead::Part;
+use iolens_core::analysis::files::overhead::CostPart;
 use iolens_core::analysis::files::{By, ClassReport, FilesReport, Group, SlowRequest};
 use iolens_core::model::RecordingMeta;
 
@@ -154,7 +154,7 @@ fn class(out: &mut String, c: &ClassReport, layout: Layout) {
     };
     let of =
         |f: &dyn Fn(&ClassTable) -> TextCell| tables.iter().map(|(_, t)| f(t)).collect::<Vec<_>>();
-    let part = |p: Option<Part>| (p.map(|p| p.median_us), p.map(|p| p.p95_us));
+    let part = |p: Option<CostPart>| (p.map(|p| p.median_us), p.map(|p| p.p95_us));
     row("requests per second", of(&|t| (Some(t.per_s), None)));
     row(
         "response time (open to last I/O)",

@@ -293,7 +293,7 @@ fn whole_identities(r: &RunFacts, out: &mut Vec<Identity>) {
 /// The mechanism that explains a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum IdentityVerdict {
     /// Application and device moved the same bytes with the same requests.
     Agree,
     /// Reads were served, or writes taken, by the page cache.
@@ -358,8 +358,8 @@ const MIN_SPLITS: f64 = 1.05;
 /// Share of the bytes that counts as a difference: less is metadata and edges of the window.
 const NOTICEABLE: f64 = 0.02;
 
-/// What happened, most important first; [`Verdict::Agree`] alone if nothing did and every identity holds.
-pub fn verdicts(r: &RunFacts) -> Vec<Verdict> {
+/// What happened, most important first; [`IdentityVerdict::Agree`] alone if nothing did and every identity holds.
+pub fn verdicts(r: &RunFacts) -> Vec<IdentityVerdict> {
     let mut out = Vec::new();
     out.extend(others(r));
     for side in 0..2 {
@@ -376,15 +376,15 @@ pub fn verdicts(r: &RunFacts) -> Vec<Verdict> {
             .map(|i| i.id)
             .collect();
         out.push(if failed.is_empty() {
-            Verdict::Agree
+            IdentityVerdict::Agree
         } else {
-            Verdict::Unexplained { failed }
+            IdentityVerdict::Unexplained { failed }
         });
     }
     out
 }
 
-fn others(r: &RunFacts) -> Option<Verdict> {
+fn others(r: &RunFacts) -> Option<IdentityVerdict> {
     let total: f64 = r.device.iter().filter_map(|d| d.bytes).sum();
     let theirs: f64 = r.others.iter().map(|o| o.1).sum();
     if total <= 0.0 || theirs < NOTICEABLE * total {
@@ -393,7 +393,7 @@ fn others(r: &RunFacts) -> Option<Verdict> {
     let mut who = r.others.clone();
     who.sort_by(|a, b| b.1.total_cmp(&a.1));
     // Theirs are counted where they complete, which may be after the counters were read: all is the most there is.
-    Some(Verdict::OtherWriters {
+    Some(IdentityVerdict::OtherWriters {
         who: who.into_iter().take(3).map(|o| o.0).collect(),
         percent: 100.0 * theirs / total.max(theirs),
     })
@@ -406,23 +406,23 @@ fn own_bytes(r: &RunFacts, side: usize) -> Option<f64> {
         .map(|b| (b - r.foreign[side].bytes).max(0.0))
 }
 
-fn bytes_verdict(r: &RunFacts, side: usize) -> Option<Verdict> {
+fn bytes_verdict(r: &RunFacts, side: usize) -> Option<IdentityVerdict> {
     let app = r.app[side].bytes;
     let device = own_bytes(r, side)?;
     if r.direct || app <= 0.0 {
         return None;
     }
     if device < app * (1.0 - NOTICEABLE) {
-        return Some(Verdict::PageCache {
+        return Some(IdentityVerdict::PageCache {
             hit_percent: 100.0 * (1.0 - device / app),
         });
     }
-    (side == 0 && device > app * (1.0 + NOTICEABLE)).then(|| Verdict::Readahead {
+    (side == 0 && device > app * (1.0 + NOTICEABLE)).then(|| IdentityVerdict::Readahead {
         ratio: device / app,
     })
 }
 
-fn request_verdict(r: &RunFacts, side: usize) -> Option<Verdict> {
+fn request_verdict(r: &RunFacts, side: usize) -> Option<IdentityVerdict> {
     let (a, all, foreign) = (&r.app[side], &r.device[side], &r.foreign[side]);
     // Others' requests are of other sizes.
     let d = DeviceSide {
@@ -440,7 +440,7 @@ fn request_verdict(r: &RunFacts, side: usize) -> Option<Verdict> {
     });
     if window.is_some_and(|w| side == 0 && !r.direct && per_io < w) {
         let doubled = window > r.read_ahead_bytes;
-        return Some(Verdict::ReadaheadCap {
+        return Some(IdentityVerdict::ReadaheadCap {
             request_bytes: request,
             doubled,
         });
@@ -448,26 +448,26 @@ fn request_verdict(r: &RunFacts, side: usize) -> Option<Verdict> {
     let moved = d.bytes? / per_io;
     if per_io / request >= MIN_SPLITS && r.direct {
         let limit_bytes = r.max_request_bytes;
-        return Some(Verdict::Splitting {
+        return Some(IdentityVerdict::Splitting {
             requests_per_io: d.ios / moved,
             request_bytes: request,
             limit_bytes,
         });
     }
     if !r.direct && request > per_io * (1.0 + NOTICEABLE) && d.merges <= NOTICEABLE * moved {
-        return Some(Verdict::Gathered {
+        return Some(IdentityVerdict::Gathered {
             request_bytes: request,
             ios_per_request: request / per_io,
         });
     }
     (d.merges > NOTICEABLE * moved && request > per_io * (1.0 + NOTICEABLE)).then(|| {
-        Verdict::Merging {
+        IdentityVerdict::Merging {
             ios_per_request: moved / d.ios,
         }
     })
 }
 
-fn throttle_verdict(r: &RunFacts, side: usize) -> Option<Verdict> {
+fn throttle_verdict(r: &RunFacts, side: usize) -> Option<IdentityVerdict> {
     let (a, d) = (&r.app[side], &r.device[side]);
     let app_ms = a.mean_us? / 1000.0;
     let device_ms = d.await_ms()?;
@@ -476,28 +476,28 @@ fn throttle_verdict(r: &RunFacts, side: usize) -> Option<Verdict> {
     let pieces = (d.ios / a.ios).max(1.0);
     let ratio = app_ms / (device_ms.max(1.0 / d.ios) * pieces);
     (r.direct && measurable && ratio > 3.0 && app_ms > 0.5)
-        .then_some(Verdict::ThrottledAbove { ratio })
+        .then_some(IdentityVerdict::ThrottledAbove { ratio })
 }
 
-impl Verdict {
+impl IdentityVerdict {
     /// The verdict as a sentence.
     pub fn sentence(&self) -> String {
         match self {
-            Verdict::Agree => {
+            IdentityVerdict::Agree => {
                 "application and device agree: every I/O reached the device as it was issued"
                     .to_owned()
             }
-            Verdict::PageCache { hit_percent } => {
+            IdentityVerdict::PageCache { hit_percent } => {
                 format!(
                     "page cache: {hit_percent:.1} % of the application's bytes did not reach the device during the run"
                 )
             }
-            Verdict::Readahead { ratio } => {
+            IdentityVerdict::Readahead { ratio } => {
                 format!(
                     "readahead: the device read {ratio:.2} times what the application requested"
                 )
             }
-            Verdict::ReadaheadCap {
+            IdentityVerdict::ReadaheadCap {
                 request_bytes,
                 doubled,
             } => {
@@ -511,12 +511,12 @@ impl Verdict {
                     request_bytes / 1024.0
                 )
             }
-            Verdict::Merging { ios_per_request } => {
+            IdentityVerdict::Merging { ios_per_request } => {
                 format!(
                     "merging: {ios_per_request:.1} of the application's I/Os went into each request of the device"
                 )
             }
-            Verdict::Splitting {
+            IdentityVerdict::Splitting {
                 requests_per_io,
                 request_bytes,
                 limit_bytes,
@@ -533,24 +533,24 @@ impl Verdict {
                     "splitting: {requests_per_io:.2} requests per I/O, {kib:.0} KiB each, {why}"
                 )
             }
-            Verdict::Gathered {
+            IdentityVerdict::Gathered {
                 request_bytes,
                 ios_per_request,
             } => format!(
                 "coalesced: the page cache put {ios_per_request:.1} application I/Os into each request of {:.0} KiB",
                 request_bytes / 1024.0
             ),
-            Verdict::Unexplained { failed } => format!(
+            IdentityVerdict::Unexplained { failed } => format!(
                 "unexplained: application and device disagree beyond the tolerance in {} (see the consistency checks)",
                 failed.join(", ")
             ),
-            Verdict::OtherWriters { who, percent } => {
+            IdentityVerdict::OtherWriters { who, percent } => {
                 format!(
                     "background I/O: {percent:.1} % of the device's bytes were moved by {}",
                     who.join(", ")
                 )
             }
-            Verdict::ThrottledAbove { ratio } => format!(
+            IdentityVerdict::ThrottledAbove { ratio } => format!(
                 "throttled above the device: the application waited {ratio:.0} times as long as the device took (a cgroup or rate limit, or the processor)"
             ),
         }

@@ -92,7 +92,7 @@ fn the_published_run_to_the_printed_digits() {
         "the window that fio's utilisation implies"
     );
     assert_eq!(round(29820.0 / 0.994 / 1000.0, 3), 30.000);
-    assert_eq!(verdicts(&r), [Verdict::Agree]);
+    assert_eq!(verdicts(&r), [IdentityVerdict::Agree]);
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn each_mechanism_gets_its_verdict() {
     );
     let cached = run(4096.0, false, device(250.0, 1_024_000.0, 0.0, 200.0));
     assert!(
-        matches!(verdicts(&cached)[..], [Verdict::PageCache { hit_percent }] if (hit_percent - 75.0).abs() < 1e-9)
+        matches!(verdicts(&cached)[..], [IdentityVerdict::PageCache { hit_percent }] if (hit_percent - 75.0).abs() < 1e-9)
     );
     assert_eq!(
         kind(&run(4096.0, false, device(1000.0, 8_192_000.0, 0.0, 900.0))),
@@ -192,7 +192,7 @@ fn each_mechanism_gets_its_verdict() {
     assert!(
         matches!(
             verdicts(&announced)[..],
-            [Verdict::ReadaheadCap { doubled: true, .. }]
+            [IdentityVerdict::ReadaheadCap { doubled: true, .. }]
         ),
         "{:?}",
         verdicts(&announced)
@@ -203,7 +203,7 @@ fn each_mechanism_gets_its_verdict() {
         device(2000.0, 1_048_576_000.0, 0.0, 900.0),
     );
     assert!(
-        matches!(verdicts(&large)[..], [Verdict::Splitting { requests_per_io, request_bytes, .. }] if requests_per_io == 2.0 && request_bytes == 524_288.0)
+        matches!(verdicts(&large)[..], [IdentityVerdict::Splitting { requests_per_io, request_bytes, .. }] if requests_per_io == 2.0 && request_bytes == 524_288.0)
     );
     assert_eq!(
         kind(&run(4096.0, true, device(100.0, 4_096_000.0, 900.0, 900.0))),

@@ -86,16 +86,16 @@ impl Hasher for Mixed {
     }
 }
 
-/// Actors by number; 0 is every actor after the first [`Actors::MAX_ACTORS`].
+/// ActorNumbers by number; 0 is every actor after the first [`ActorNumbers::MAX_ACTORS`].
 #[derive(Debug)]
-struct Actors {
+struct ActorNumbers {
     known: Vec<Actor>,
     numbers: HashMap<u64, u16, BuildHasherDefault<Mixed>>,
     /// Those met last, by a cheap mixture of what differs between them most often.
-    near: [Option<(Actor, u16)>; 1 << Actors::NEAR_BITS],
+    near: [Option<(Actor, u16)>; 1 << ActorNumbers::NEAR_BITS],
 }
 
-impl Actors {
+impl ActorNumbers {
     const MAX_ACTORS: usize = u16::MAX as usize;
     const NEAR_BITS: u32 = 6;
 
@@ -243,7 +243,7 @@ pub struct Cells {
     /// The same of devices that share a link.
     links: Vec<(Vec<DevId>, [CellStream; 2])>,
     total: usize,
-    actors: Actors,
+    actors: ActorNumbers,
 }
 
 impl Cells {
@@ -269,10 +269,10 @@ impl Cells {
     }
 
     fn with_most(window: Window, most: usize) -> Cells {
-        let actors = Actors {
+        let actors = ActorNumbers {
             known: Vec::new(),
             numbers: HashMap::default(),
-            near: [None; 1 << Actors::NEAR_BITS],
+            near: [None; 1 << ActorNumbers::NEAR_BITS],
         };
         Cells {
             window,

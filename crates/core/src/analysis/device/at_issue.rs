@@ -1,7 +1,7 @@
 //! What each request met when it was handed to the device: how many others the device had, and how much they move.
 //!
 //! A device that takes longer is no slower if it has more to do. Requests that met the same, and are alike themselves,
-//! share a [cell](Cell): only within a cell are their device times compared.
+//! share a [cell](IssueCell): only within a cell are their device times compared.
 
 use std::collections::HashMap;
 
@@ -27,17 +27,17 @@ pub(in crate::analysis) struct AtIssue {
     /// Sectors that it moves.
     pub sectors: u32,
     /// What makes device times comparable; all that is asked of the rest is kept in it, since a million of these are kept.
-    pub cell: Cell,
+    pub cell: IssueCell,
 }
 
 /// What a request met: size and bytes ahead by factors of two; numbers ahead exactly up to 8, by a fifth beyond; whether it
 /// continues the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in crate::analysis) struct Cell(u32);
+pub(in crate::analysis) struct IssueCell(u32);
 
-impl Cell {
+impl IssueCell {
     /// `own` and `other`: how many of its own class and of others the device already had; `ahead`: their sectors.
-    fn new((own, other): (u32, u32), ahead: u64, sectors: u32, is_sequential: bool) -> Cell {
+    fn new((own, other): (u32, u32), ahead: u64, sectors: u32, is_sequential: bool) -> IssueCell {
         let narrow = |n: u32| n.min(u32::from(u16::MAX));
         let octave = |n: u32| u32::BITS - n.leading_zeros();
         let fine = |n: u32| {
@@ -48,7 +48,7 @@ impl Cell {
             }
         };
         let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
-        Cell(
+        IssueCell(
             ((fine(own) << 7 | fine(other)) << 6 | octave(ahead)) << 7
                 | octave(sectors) << 1
                 | u32::from(is_sequential),
@@ -64,13 +64,13 @@ impl Cell {
 /// The natural logarithm of each request's device time less the mean of its cell; those of rare cells are left out.
 pub(in crate::analysis) fn against_alike<'a>(requests: &[&'a AtIssue]) -> Vec<(&'a AtIssue, f64)> {
     let of = |r: &&'a AtIssue| (*r, r.cell, (r.device_ns.max(1) as f64).ln());
-    let rows: Vec<(&AtIssue, Cell, f64)> = requests.iter().map(of).collect();
-    let mut cells: HashMap<Cell, (u32, f64)> = HashMap::new();
+    let rows: Vec<(&AtIssue, IssueCell, f64)> = requests.iter().map(of).collect();
+    let mut cells: HashMap<IssueCell, (u32, f64)> = HashMap::new();
     for (_, cell, log) in &rows {
         let sums = cells.entry(*cell).or_default();
         *sums = (sums.0 + 1, sums.1 + log);
     }
-    let residual = |(r, cell, log): (&'a AtIssue, Cell, f64)| {
+    let residual = |(r, cell, log): (&'a AtIssue, IssueCell, f64)| {
         let (n, sum) = cells.get(&cell).filter(|c| c.0 >= MIN_IN_CELL)?;
         Some((r, log - sum / f64::from(*n)))
     };
@@ -116,7 +116,7 @@ impl Sweep for IssueSweep {
                 device_ns: span.done_ns - span.start_ns,
                 sector: span.sector,
                 sectors: span.sectors,
-                cell: Cell::new(
+                cell: IssueCell::new(
                     (self.levels[class], all - self.levels[class]),
                     self.ahead,
                     span.sectors,
@@ -146,10 +146,10 @@ mod tests {
 
     #[test]
     fn cells_differ_where_requests_met_something_else() {
-        let base = Cell::new((10, 3), 64, 8, false);
+        let base = IssueCell::new((10, 3), 64, 8, false);
         assert_eq!(
             base,
-            Cell::new((11, 3), 127, 15, false),
+            IssueCell::new((11, 3), 127, 15, false),
             "a tenth more, less than twice as much"
         );
         let others = [
@@ -161,13 +161,16 @@ mod tests {
         assert!(
             others
                 .iter()
-                .all(|(n, ahead, sectors, s)| Cell::new(*n, *ahead, *sectors, *s) != base)
+                .all(|(n, ahead, sectors, s)| IssueCell::new(*n, *ahead, *sectors, *s) != base)
         );
-        let continues = Cell::new((10, 3), 64, 8, true);
+        let continues = IssueCell::new((10, 3), 64, 8, true);
         assert!(continues != base && continues.is_sequential() && !base.is_sequential());
         // Nothing overflows into another part.
-        let most = Cell::new((u32::MAX, u32::MAX), u64::MAX, u32::MAX, true);
-        assert_ne!(most, Cell::new((u32::MAX, 0), u64::MAX, u32::MAX, true));
+        let most = IssueCell::new((u32::MAX, u32::MAX), u64::MAX, u32::MAX, true);
+        assert_ne!(
+            most,
+            IssueCell::new((u32::MAX, 0), u64::MAX, u32::MAX, true)
+        );
     }
 
     #[test]
@@ -197,8 +200,9 @@ mod tests {
             let kept = sweep.samples[class].kept().iter();
             kept.map(|r| (r.issue_ns, r.cell)).collect::<Vec<_>>()
         };
-        let cell =
-            |own, other, ahead, is_sequential| Cell::new((own, other), ahead, 8, is_sequential);
+        let cell = |own, other, ahead, is_sequential| {
+            IssueCell::new((own, other), ahead, 8, is_sequential)
+        };
         let reads = [
             (0, cell(0, 0, 0, false)),
             (20, cell(1, 1, 16, true)),

@@ -8,7 +8,7 @@ use super::atomic::AtomicShare;
 use super::calls::FileCalls;
 use super::gap::Gap;
 use super::load::DurationByLoad;
-use super::overhead::{Classical, Direct, Verdict};
+use super::overhead::{Classical, Direct, OverheadVerdict};
 use super::size::{SizeBin, Steps};
 use super::syncs::{Meanwhile, SyncGroup, SyncSummary};
 use super::timeline::FilesOverTime;
@@ -125,7 +125,7 @@ pub struct ClassTable {
     /// A9 as it was done by hand; `None` where it does not apply.
     pub classical: Option<Classical>,
     /// Why it applies or does not; `None` without requests of one block, or of two.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<OverheadVerdict>,
     /// A9 as measured.
     pub direct: Direct,
     /// A10.

@@ -87,7 +87,7 @@ pub struct DirectPoint {
 /// Median and tail of one part.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Part {
+pub struct CostPart {
     /// Requests that have this part.
     pub n: usize,
     /// Fewer than 30.
@@ -98,10 +98,10 @@ pub struct Part {
     pub p95_us: f64,
 }
 
-fn part(values: impl Iterator<Item = Option<i64>>) -> Option<Part> {
+fn part(values: impl Iterator<Item = Option<i64>>) -> Option<CostPart> {
     let mut us: Vec<f64> = values.flatten().map(|ns| ns as f64 / 1e3).collect();
     let n = us.len();
-    Some(Part {
+    Some(CostPart {
         n,
         low_n: n < 30,
         median_us: median(&mut us)?,
@@ -114,19 +114,19 @@ fn part(values: impl Iterator<Item = Option<i64>>) -> Option<Part> {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Direct {
     /// The open call.
-    pub open: Option<Part>,
+    pub open: Option<CostPart>,
     /// The first data I/O.
-    pub first_io: Option<Part>,
+    pub first_io: Option<CostPart>,
     /// The second.
-    pub second_io: Option<Part>,
+    pub second_io: Option<CostPart>,
     /// Those after the first.
-    pub later_ios: Option<Part>,
+    pub later_ios: Option<CostPart>,
     /// The close call.
-    pub close: Option<Part>,
+    pub close: Option<CostPart>,
     /// The program's own time between calls.
-    pub gaps: Option<Part>,
+    pub gaps: Option<CostPart>,
     /// Block I/O inside the calls.
-    pub device: Option<Part>,
+    pub device: Option<CostPart>,
     /// Percent of synchronous reads that found their data in memory.
     pub cache_hit_percent: Option<f64>,
     /// The same of second I/Os.
@@ -161,7 +161,7 @@ pub fn direct(points: &[DirectPoint]) -> Direct {
     derive(schemars::JsonSchema),
     schemars(rename = "ClassicalVerdict")
 )]
-pub struct Verdict {
+pub struct OverheadVerdict {
     /// They can.
     pub valid: bool,
     /// Why, or why not.
@@ -169,13 +169,13 @@ pub struct Verdict {
 }
 
 /// The verdict on `c` beside what was measured directly.
-pub fn judge(c: &Classical, direct: &Direct) -> Verdict {
+pub fn judge(c: &Classical, direct: &Direct) -> OverheadVerdict {
     if c.io_us <= 0.0 || c.overhead_us < 0.0 {
         let why = format!(
             "requests of one block took {:.1} us, of two {:.1} us: a negative cost comes out",
             c.one_block_us, c.two_blocks_us
         );
-        return Verdict { valid: false, why };
+        return OverheadVerdict { valid: false, why };
     }
     verdict(
         c.io_us,
@@ -186,8 +186,12 @@ pub fn judge(c: &Classical, direct: &Direct) -> Verdict {
 
 /// VALID if and only if the classical cost of an I/O is within 20 % of what second I/Os really took, and at most 10 %
 /// of these found their data in memory: the derivation assumes that all I/Os cost the same, which readahead breaks.
-pub fn verdict(io_us: f64, second_us: Option<f64>, second_hit_percent: Option<f64>) -> Verdict {
-    let no = |why: String| Verdict { valid: false, why };
+pub fn verdict(
+    io_us: f64,
+    second_us: Option<f64>,
+    second_hit_percent: Option<f64>,
+) -> OverheadVerdict {
+    let no = |why: String| OverheadVerdict { valid: false, why };
     let Some(second) = second_us else {
         return no("no second I/O was measured to compare with".to_owned());
     };
@@ -204,7 +208,7 @@ pub fn verdict(io_us: f64, second_us: Option<f64>, second_hit_percent: Option<f6
             "an I/O of {io_us:.1} us is {off:.0} % off the {second:.1} us that second I/Os took"
         ));
     }
-    Verdict {
+    OverheadVerdict {
         valid: true,
         why: format!(
             "second I/Os took {second:.1} us, {off:.0} % off; {hits:.0} % of them from memory"

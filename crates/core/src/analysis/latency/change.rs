@@ -9,7 +9,7 @@
 use serde::Serialize;
 
 use crate::analysis::counters::pressure::{CpuShortage, HostPressure, HostState};
-use crate::analysis::device::at_issue::{AtIssue, Cell, against_alike};
+use crate::analysis::device::at_issue::{AtIssue, IssueCell, against_alike};
 use crate::analysis::findings::evidence::{Evidence, LatencyChangeEvidence};
 use crate::analysis::findings::{Finding, Severity};
 use crate::analysis::math::distributions::{normal_below, t_both_sides, t_critical};
@@ -480,7 +480,7 @@ fn moment(rows: &[(&AtIssue, f64)], blocks: &[Block], step: &Split) -> i64 {
 
 /// Difference of mean logarithms, over cells that have requests on both sides.
 fn matched(before: &[&(&AtIssue, f64)], after: &[&(&AtIssue, f64)]) -> Option<f64> {
-    let mut cells: std::collections::BTreeMap<Cell, [(f64, f64); 2]> =
+    let mut cells: std::collections::BTreeMap<IssueCell, [(f64, f64); 2]> =
         std::collections::BTreeMap::new();
     for (side, rows) in [before, after].into_iter().enumerate() {
         for (r, residual) in rows {

@@ -187,7 +187,7 @@ impl SlotSums {
 
 type Who = (ActorKey, DevId);
 
-/// Actors of one kind.
+/// SlotActors of one kind.
 #[derive(Debug, Default)]
 struct ActorsOfKind {
     numbers: HashMap<Who, usize>,
@@ -275,12 +275,12 @@ fn summary(
 
 /// Accumulates [`ActorSummary`]s. Memory: at most 2048 actors of each kind.
 #[derive(Debug, Default)]
-pub(super) struct Actors {
+pub(super) struct SlotActors {
     kinds: [ActorsOfKind; 3],
     device_ns: BTreeMap<DevId, i64>,
 }
 
-impl Actors {
+impl SlotActors {
     pub(super) fn add(&mut self, io: &Io) {
         let sum = self.device_ns.entry(io.dev).or_default();
         *sum = sum.saturating_add(io.total_ns().max(0));
@@ -317,7 +317,7 @@ mod tests {
     }
 
     fn run(ios: &[Io]) -> Vec<ActorSummary> {
-        let mut actors = Actors::default();
+        let mut actors = SlotActors::default();
         ios.iter().for_each(|io| actors.add(io));
         actors.finish()
     }

@@ -35,7 +35,7 @@ pub use moments::moments;
 pub use plan::{Moment, OverviewPlan, Scope, Stretch};
 pub use time::SlotTime;
 
-use actors::Actors;
+use actors::SlotActors;
 use completions::Completions;
 use distributions::ExactLatencies;
 use losses::Losses;
@@ -102,7 +102,7 @@ pub struct Overview {
     completions: Vec<Completions>,
     distributions: Vec<Distributions>,
     exact: Vec<ExactLatencies>,
-    actors: Actors,
+    actors: SlotActors,
     losses: Losses,
     longest_ns: i64,
 }
@@ -165,7 +165,7 @@ impl Overview {
             } else {
                 Vec::new()
             },
-            actors: Actors::default(),
+            actors: SlotActors::default(),
             losses: Losses::new(plan.window),
             index: DeviceIndex::default(),
             order: StartOrder::new(Hold::RECORDING),

@@ -20,7 +20,7 @@ pub(super) fn is_waited_for(io: &Io) -> bool {
 
 /// A process on a device, or a pool of them.
 #[derive(Debug)]
-struct Actor {
+struct FeltActor {
     device: u32,
     program: Program,
 }
@@ -40,7 +40,7 @@ pub(super) struct FeltTotals {
     actor_of: Vec<u32>,
     class_of: Vec<Class>,
     profiles: Vec<Profile>,
-    actors: Vec<Actor>,
+    actors: Vec<FeltActor>,
     processes: HashMap<(u32, Option<Comm>, Option<i64>), Processes>,
     /// By actor and class.
     effects: Vec<Option<Box<EffectSums>>>,
@@ -81,7 +81,7 @@ impl FeltTotals {
         } else {
             known.actors.push(new);
         }
-        self.actors.push(Actor { device, program });
+        self.actors.push(FeltActor { device, program });
         self.effects.resize_with(self.actors.len() * 4, || None);
         new
     }
@@ -128,7 +128,7 @@ impl FeltTotals {
 
     /// The program of an actor as it is shown: without the number of the process where there are many.
     fn shown(&self, actor: u32) -> Program {
-        let Actor { device, program } = &self.actors[actor as usize];
+        let FeltActor { device, program } = &self.actors[actor as usize];
         let processes = self.processes.get(&(*device, program.comm, program.cgroup));
         let is_pool = processes.is_some_and(|p| p.pool.is_some());
         Program {

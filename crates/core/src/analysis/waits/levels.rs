@@ -30,7 +30,7 @@ pub(super) fn kind_of(class: Class, bytes: i64) -> usize {
 
 /// A random sample of a distribution that changes slowly, and its quantiles.
 #[derive(Debug)]
-struct Sample {
+struct KeptSample {
     values: Vec<f64>,
     seen: u64,
     random: Shuffler,
@@ -41,9 +41,9 @@ struct Sample {
     at: f64,
 }
 
-impl Sample {
-    fn new(at: f64) -> Sample {
-        Sample {
+impl KeptSample {
+    fn new(at: f64) -> KeptSample {
+        KeptSample {
             values: Vec::new(),
             seen: 0,
             random: Shuffler::new(1),
@@ -165,28 +165,28 @@ impl LeastQueued {
 }
 
 #[derive(Debug)]
-struct Kind {
+struct KindLevels {
     least_queued: LeastQueued,
-    alone_latency: Sample,
-    alone_credit: Sample,
-    alone_device: Sample,
-    latency: Sample,
-    credit: Sample,
-    share: Sample,
+    alone_latency: KeptSample,
+    alone_credit: KeptSample,
+    alone_device: KeptSample,
+    latency: KeptSample,
+    credit: KeptSample,
+    share: KeptSample,
     /// What was found last, until a value is due that may change it.
     known: Option<Level>,
 }
 
-impl Kind {
-    fn new() -> Kind {
-        Kind {
+impl KindLevels {
+    fn new() -> KindLevels {
+        KindLevels {
             least_queued: LeastQueued::default(),
-            alone_latency: Sample::new(0.5),
-            alone_credit: Sample::new(0.5),
-            alone_device: Sample::new(0.5),
-            latency: Sample::new(LOW_PERCENTILE),
-            credit: Sample::new(0.5),
-            share: Sample::new(0.5),
+            alone_latency: KeptSample::new(0.5),
+            alone_credit: KeptSample::new(0.5),
+            alone_device: KeptSample::new(0.5),
+            latency: KeptSample::new(LOW_PERCENTILE),
+            credit: KeptSample::new(0.5),
+            share: KeptSample::new(0.5),
             known: None,
         }
     }
@@ -244,12 +244,12 @@ impl Kind {
 }
 
 /// The sample of undisturbed I/Os, if it is large enough.
-fn known_alone<'a>(alone: &'a mut Sample, all: &'a mut Sample) -> &'a mut Sample {
+fn known_alone<'a>(alone: &'a mut KeptSample, all: &'a mut KeptSample) -> &'a mut KeptSample {
     if alone.len() >= MIN_ALONE { alone } else { all }
 }
 
 /// Whether the one of them that is asked is due.
-fn is_due(alone: &Sample, all: &Sample) -> bool {
+fn is_due(alone: &KeptSample, all: &KeptSample) -> bool {
     if alone.len() >= MIN_ALONE {
         alone.is_due()
     } else {
@@ -260,7 +260,7 @@ fn is_due(alone: &Sample, all: &Sample) -> bool {
 /// The levels of all kinds of one device.
 #[derive(Debug)]
 pub(super) struct Levels {
-    kinds: Vec<Option<Box<Kind>>>,
+    kinds: Vec<Option<Box<KindLevels>>>,
 }
 
 impl Levels {
@@ -272,7 +272,7 @@ impl Levels {
 
     pub fn observe(&mut self, kind: usize, observed: &Observed) {
         self.kinds[kind]
-            .get_or_insert_with(|| Box::new(Kind::new()))
+            .get_or_insert_with(|| Box::new(KindLevels::new()))
             .push(observed);
     }
 
@@ -283,14 +283,14 @@ impl Levels {
             return;
         }
         self.kinds[kind]
-            .get_or_insert_with(|| Box::new(Kind::new()))
+            .get_or_insert_with(|| Box::new(KindLevels::new()))
             .push_credit(credit_ns, is_alone);
     }
 
     /// What is known of a kind by now.
     pub fn of(&mut self, kind: usize) -> Level {
         self.kinds[kind]
-            .get_or_insert_with(|| Box::new(Kind::new()))
+            .get_or_insert_with(|| Box::new(KindLevels::new()))
             .level()
     }
 }

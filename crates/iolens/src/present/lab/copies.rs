@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use iolens_core::model::DataTable;
-use iolens_lab::copies::{CopyResult, Sample};
+use iolens_lab::copies::{CopyResult, CopySample};
 use iolens_lab::copies_files::{SAMPLED, averages_of, dash};
 use iolens_lab::statistics::anova::{
     Anova, MeanInterval, PairDifference, Source, jain_fairness, mean_interval, tukey_hsd, two_way,
@@ -52,7 +52,7 @@ fn label(r: &CopyResult) -> String {
 fn said_of(r: &CopyResult, file_mb: f64) -> Vec<String> {
     let mut out = doubts(&averages(r), Some(r.durable_s), file_mb);
     // The counter advances by ticks, of at most 10 ms: a short sample may get one that is not its own.
-    let allowed = |s: &Sample| 100.5 + 1.0 / s.seconds;
+    let allowed = |s: &CopySample| 100.5 + 1.0 / s.seconds;
     let impossible = r
         .samples
         .iter()
@@ -76,7 +76,7 @@ fn said_of(r: &CopyResult, file_mb: f64) -> Vec<String> {
 
 /// One cell as a document of its own.
 pub fn cell_document(r: &CopyResult, file_mb: f64, facts: Vec<(String, String)>) -> Document {
-    let curve = |name: &str, f: &dyn Fn(&Sample) -> f64| Curve {
+    let curve = |name: &str, f: &dyn Fn(&CopySample) -> f64| Curve {
         name: name.to_owned(),
         points: r.samples.iter().map(|s| (s.at_s, f(s))).collect(),
         model: false,
@@ -505,7 +505,7 @@ fn cells_data(results: &[(String, CopyResult)], file_mb: f64) -> DataTable {
 
 /// Every sample of every cell.
 pub fn samples_data(results: &[(String, CopyResult)]) -> DataTable {
-    let all: Vec<(&str, &CopyResult, &Sample)> = results
+    let all: Vec<(&str, &CopyResult, &CopySample)> = results
         .iter()
         .flat_map(|(id, r)| r.samples.iter().map(move |s| (id.as_str(), r, s)))
         .collect();

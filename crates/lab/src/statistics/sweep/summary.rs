@@ -7,7 +7,7 @@ use super::{
     fit_seek_transfer, plateau,
 };
 use crate::statistics::anova::{MeanInterval, mean_interval};
-use crate::statistics::identities::{RunFacts, Verdict, identities, verdicts};
+use crate::statistics::identities::{IdentityVerdict, RunFacts, identities, verdicts};
 
 /// Result of one run.
 #[derive(Debug, Clone, PartialEq)]
@@ -228,9 +228,9 @@ fn row(block_bytes: f64, runs: &[&RunFacts]) -> Option<SweepRow> {
     let bytes = total(&|r| r.device.iter().filter_map(|d| d.bytes).sum());
     let ticks = total(&|r| r.device.iter().map(|d| d.ticks_ms).sum());
     let mut sentences: Vec<(String, String)> = Vec::new();
-    let mut all: Vec<Verdict> = runs.iter().flat_map(|r| verdicts(r)).collect();
-    if all.iter().any(|v| *v != Verdict::Agree) {
-        all.retain(|v| *v != Verdict::Agree); // some replicates agree, this row does not
+    let mut all: Vec<IdentityVerdict> = runs.iter().flat_map(|r| verdicts(r)).collect();
+    if all.iter().any(|v| *v != IdentityVerdict::Agree) {
+        all.retain(|v| *v != IdentityVerdict::Agree); // some replicates agree, this row does not
     }
     for v in all {
         let text = v.sentence();
