@@ -27,6 +27,9 @@ pub(super) const LONG_DELAY_NS: i64 = 100_000_000;
 const MIN_EXPLAINED: f64 = 0.5;
 const MIN_OF_TWO: f64 = 0.2;
 
+/// A second program that cost so much of what the first one did is named beside it, even if the first one explains half.
+const NEARLY_AS_MUCH: f64 = 2.0 / 3.0;
+
 /// A queue of its own is too deep only from these on: share of the I/O time lost in it, I/Os in flight, share of I/Os delayed.
 const DEEP_QUEUE_SHARE: f64 = 0.5;
 const DEEP_QUEUE: f64 = 4.0;
@@ -154,9 +157,8 @@ impl<'a> Place<'a> {
 
     /// One process that explains it.
     fn by_one<'e>(&self, effect: &'e Effect) -> Option<Explained<'e>> {
-        let mut pairs = self.pairs_of_others(effect);
-        pairs.truncate(1);
-        self.by_programs(effect, &pairs)
+        let explained = self.by_programs(effect, &self.pairs_of_others(effect))?;
+        (explained.pairs.len() == 1).then_some(explained)
     }
 
     fn explain<'e>(&self, effect: &'e Effect) -> Option<Explained<'e>> {
@@ -207,7 +209,7 @@ impl<'a> Place<'a> {
         syncs
     }
 
-    /// One program that explains half of it, or two that do together. What queues up behind the victim's own I/Os while a
+    /// One program that explains half of it, or two that do together, or that cost nearly the same. What queues up behind the victim's own I/Os while a
     /// program holds the device is not counted against that program, nor for it.
     fn by_programs<'e>(&self, effect: &Effect, pairs: &[&'e Pair]) -> Option<Explained<'e>> {
         let excess_ns = effect.excess_ns();
@@ -219,15 +221,14 @@ impl<'a> Place<'a> {
             ns as f64 >= MIN_EXPLAINED * rest_ns as f64
                 && ns as f64 >= MIN_EXPLAINED / 2.0 * excess_ns as f64
         };
-        let chosen = if explains(&[first]) {
-            vec![first]
-        } else {
-            let second = *pairs.get(1)?;
-            let is_part = |p: &Pair| p.ns as f64 >= MIN_OF_TWO * excess_ns as f64;
-            if !is_part(first) || !is_part(second) || !explains(&[first, second]) {
-                return None;
-            }
-            vec![first, second]
+        let is_part = |p: &Pair| p.ns as f64 >= MIN_OF_TWO * excess_ns as f64;
+        let second = pairs.get(1).filter(|p| is_part(first) && is_part(p));
+        let is_rival = |p: &&&Pair| p.ns as f64 >= NEARLY_AS_MUCH * first.ns as f64;
+        let is_alone = explains(&[first]) && second.filter(is_rival).is_none();
+        let chosen = match second {
+            Some(second) if !is_alone && explains(&[first, second]) => vec![first, *second],
+            _ if explains(&[first]) => vec![first],
+            _ => return None,
         };
         Some(Explained {
             kind: mechanism::of_pair(first, self.felt),

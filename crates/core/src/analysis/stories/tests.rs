@@ -607,6 +607,25 @@ fn two_programs_that_share_a_device_come_after_the_one_that_both_of_them_hurt() 
 }
 
 #[test]
+fn two_programs_that_cost_nearly_the_same_are_both_named() {
+    let shop = requests(3, "shop", Op::READ, 60.0, MS);
+    let scans = scan(20, 33, 0.4, 5 * MS);
+    let mut copies = scans.clone();
+    for job in &mut copies {
+        job.at_ns += 6 * MS;
+        job.who = "copy";
+    }
+    let found = serve(&Device::fifo(1), &[shop, scans, copies]);
+    let mut named = culprits(&found[0]);
+    named.sort();
+    assert_eq!(name(&found[0].victim), "shop");
+    assert_eq!(named, ["copy", "scan"]);
+    // One of them explains half of it by itself, if what queued up is left out.
+    let most_ns = found[0].shares[0].ns;
+    assert!(found[0].harm.ns > most_ns, "{found:#?}");
+}
+
+#[test]
 fn processes_of_one_name_that_come_after_each_other_are_one_culprit() {
     let shop = requests(3, "shop", Op::READ, 100.0, MS);
     let period_ns = 15_000 * MS;
