@@ -1,9 +1,9 @@
 // Made-up file-level requests: a server that reads in 8 KiB steps, slower at noon, and a database that syncs.
-import type { ClassReport, ClassTable, FilesBlock, Part, SlowRequest } from "../src/generated/page";
+import type { ClassReport, ClassTable, FilesBlock, CostPart, SlowRequest } from "../src/generated/page";
 
 const HOSTILE_PATH = `/srv/</script><img src=x onerror="document.title='owned'">`;
 
-const part = (median_us: number): Part => ({ n: 5000, low_n: false, median_us, p95_us: median_us * 4 });
+const part = (median_us: number): CostPart => ({ n: 5000, low_n: false, median_us, p95_us: median_us * 4 });
 
 function table(io: number): ClassTable {
   return {

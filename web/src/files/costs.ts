@@ -1,10 +1,10 @@
 import { h, term } from "../dom";
 import * as format from "../format";
-import type { ClassReport, ClassTable, FilesBlock, Part } from "../generated/page";
+import type { ClassReport, ClassTable, FilesBlock, CostPart } from "../generated/page";
 
 type Cell = [number | null | undefined, number | null | undefined];
 
-const part = (p: Part | null): Cell => [p?.median_us, p?.p95_us];
+const part = (p: CostPart | null): Cell => [p?.median_us, p?.p95_us];
 
 /** The rows of the table: name, how deep it hangs, and what it takes from a class. */
 const ROWS: [string, number, (t: ClassTable) => Cell, (v: number | null | undefined) => string][] = [

@@ -1230,27 +1230,27 @@ export interface Direct {
   /**
    * The close call.
    */
-  close: Part | null;
+  close: CostPart | null;
   /**
    * Block I/O inside the calls.
    */
-  device: Part | null;
+  device: CostPart | null;
   /**
    * The first data I/O.
    */
-  first_io: Part | null;
+  first_io: CostPart | null;
   /**
    * The program's own time between calls.
    */
-  gaps: Part | null;
+  gaps: CostPart | null;
   /**
    * Those after the first.
    */
-  later_ios: Part | null;
+  later_ios: CostPart | null;
   /**
    * The open call.
    */
-  open: Part | null;
+  open: CostPart | null;
   /**
    * The same of second I/Os.
    */
@@ -1258,12 +1258,12 @@ export interface Direct {
   /**
    * The second.
    */
-  second_io: Part | null;
+  second_io: CostPart | null;
 }
 /**
  * Median and tail of one part.
  */
-export interface Part {
+export interface CostPart {
   /**
    * Fewer than 30.
    */
