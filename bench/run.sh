@@ -14,6 +14,7 @@ section "What the recorder takes";                            bench/footprint.py
 for script in bench/*.sh; do
   case "$script" in bench/run.sh) ;; *) section "$script"; bash "$script" ;; esac
 done
+section "What the screen of live takes";                          bench/live.py
 section "What serve costs and how fast it answers"; cargo build --release --quiet -p iolens-core --example root_store; bench/serve.py
 section "Rooms by themselves (criterion)"
 cargo bench --locked -p iolens-core

@@ -56,12 +56,17 @@ impl ClockArgs {
 
     /// The stretch with its times without a zone in this one.
     pub fn in_zone(&self, window: TimeWindow) -> TimeWindow {
-        let in_zone = |instant: Instant| if self.utc { instant.in_utc() } else { instant };
+        let in_zone = |instant| self.instant(instant);
         TimeWindow {
             at: window.at.map(in_zone),
             from: window.from.map(in_zone),
             to: window.to.map(in_zone),
         }
+    }
+
+    /// An instant with its time in this zone, if it was typed without one.
+    pub fn instant(&self, instant: Instant) -> Instant {
+        if self.utc { instant.in_utc() } else { instant }
     }
 
     /// How instants of this recording are shown; the reader knows the date of `first_ns`.
@@ -71,11 +76,15 @@ impl ClockArgs {
 
     /// The same of nanoseconds since `start_unix_ns`.
     pub fn times_since(&self, start_unix_ns: i64, first_ns: i64) -> Times {
-        let clock = if self.relative {
+        Times::new(self.clock(), start_unix_ns, first_ns)
+    }
+
+    /// How instants are shown.
+    pub fn clock(&self) -> Clock {
+        if self.relative {
             Clock::Relative
         } else {
             Clock::Wall(self.zone())
-        };
-        Times::new(clock, start_unix_ns, first_ns)
+        }
     }
 }

@@ -29,7 +29,7 @@ pub fn run(plan: &LivePlan) -> Result<u8> {
         let sockets = sockets.into_iter().flatten().collect();
         if let Some(client) = live::screen::ServeClient::find(sockets, &devices) {
             let signals = Signals::catch()?;
-            live::screen::run_served(client, |_| signals.caught() > 0)?;
+            live::screen::run_served(client, plan.clock.clock(), |_| signals.caught() > 0)?;
             return Ok(0);
         }
     }
@@ -51,7 +51,7 @@ pub fn run(plan: &LivePlan) -> Result<u8> {
         .collect();
     let over = |now_ns: i64| signals.caught() > 0 || plan.for_ns.is_some_and(|ns| now_ns >= ns);
     if has_screen {
-        live::screen::run(feed, shown, over)?;
+        live::screen::run(feed, shown, plan.clock.clock(), over)?;
     } else {
         live::run(feed, plan, options.poll_ns, shown, over)?;
     }
@@ -73,9 +73,11 @@ fn browse(plan: &LivePlan) -> Result<u8> {
     let devices = bare(&plan.devices);
     let name = path.file_name().unwrap_or(path.as_os_str());
     let name = name.to_string_lossy().into_owned();
-    let (place, at_ns) = BrowsedPlace::open(path, devices, plan.at, &super::caller())?;
+    let at = plan.at.map(|at| plan.clock.instant(at));
+    let (place, at_ns) = BrowsedPlace::open(path, devices, at, &super::caller())?;
     let signals = Signals::catch()?;
-    live::screen::browse(place, at_ns, &name, |_| signals.caught() > 0)?;
+    let clock = plan.clock.clock();
+    live::screen::browse(place, at_ns, &name, clock, |_| signals.caught() > 0)?;
     Ok(0)
 }
 

@@ -44,6 +44,11 @@ struct Terminal {
 impl Terminal {
     /// Runs a command in `dir`; `None`, with a message, where there is no tmux.
     fn run(dir: &Path, words: &[&str]) -> Option<Terminal> {
+        Terminal::run_in("UTC", dir, words)
+    }
+
+    /// The same in this time zone.
+    fn run_in(zone: &str, dir: &Path, words: &[&str]) -> Option<Terminal> {
         if Command::new("tmux").arg("-V").output().is_err() {
             eprintln!("SKIP: no tmux");
             return None;
@@ -51,7 +56,8 @@ impl Terminal {
         let terminal = Terminal {
             socket: dir.join("tmux").to_str().unwrap().to_owned(),
         };
-        let mut line = vec!["env", "TZ=UTC", env!("CARGO_BIN_EXE_iolens")];
+        let zone = format!("TZ={zone}");
+        let mut line = vec!["env", &zone, env!("CARGO_BIN_EXE_iolens")];
         line.extend(words);
         let out = terminal
             .tmux(&[
@@ -165,6 +171,25 @@ fn live_walks_through_a_recording_and_saves_what_is_in_view() {
     };
     assert_eq!(all(&copy), all(&original));
     terminal.press(&["q"]);
+}
+
+#[test]
+fn live_shows_and_reads_times_in_the_zone_that_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    record(&dir.path().join("r.iolens"));
+    // The I/Os are around 11:07 in UTC, 20:07 in Japan.
+    let at = "2026-11-18 11:07:10.5";
+    for (words, shown) in [
+        (vec!["live", "r.iolens"], "20:07:40.0  held"),
+        (vec!["live", "r.iolens", "--utc"], "11:07:40.0 UTC  held"),
+        (vec!["live", "r.iolens", "--relative"], " 60.0 s  held"),
+        (vec!["live", "r.iolens", "--utc", "--at", at], "11:07:16"),
+    ] {
+        let Some(terminal) = Terminal::run_in("JST-9", dir.path(), &words) else {
+            return;
+        };
+        terminal.shows(&["shop[77]", shown]);
+    }
 }
 
 #[test]

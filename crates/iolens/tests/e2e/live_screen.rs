@@ -292,8 +292,8 @@ fn a_slow_terminal_loses_nothing() {
     session.assert_left_clean(0);
 }
 
-/// What a terminal of this size shows of what was written to it: characters, where the cursor goes, and clearing are enough for
-/// what is drawn by cells.
+/// What a terminal of this size shows of what was written to it: characters, where the cursor goes, clearing, and deleting
+/// characters of a line are enough for what is drawn by cells.
 fn screen_of(text: &str, rows: usize, columns: usize) -> Vec<String> {
     let mut cells = vec![vec![' '; columns]; rows];
     let (mut row, mut column) = (0, 0);
@@ -314,6 +314,12 @@ fn screen_of(text: &str, rows: usize, columns: usize) -> Vec<String> {
                         let mut at = numbers.split(';').map(|n| n.parse().unwrap_or(1));
                         row = at.next().unwrap_or(1) - 1;
                         column = at.next().unwrap_or(1) - 1;
+                    }
+                    Some('P') => {
+                        let n: usize = numbers.parse().unwrap();
+                        let line = &mut cells[row];
+                        line.drain(column..column + n);
+                        line.resize(columns, ' ');
                     }
                     Some('J') => cells.iter_mut().for_each(|l| l.fill(' ')),
                     _ => {}

@@ -17,7 +17,7 @@ const STEPS_PER_DECADE: f64 = 2.0;
 /// The scale spans at least this factor.
 const MIN_SPAN: f64 = 100.0;
 /// With fewer I/Os in the fullest cell than this the colours do not use the whole ramp.
-const MIN_FULL: u32 = 24;
+const MIN_FULL: u32 = 32;
 
 /// Columns of the picture that were made already.
 #[derive(Debug, Default)]
@@ -127,7 +127,10 @@ impl Widget for HeatMap<'_> {
     fn render(self, area: Rect, buffer: &mut Buffer) {
         let cells: Vec<Vec<u32>> = self.columns.iter().map(|c| self.rows_of(c)).collect();
         let most = cells.iter().flatten().copied().max().unwrap_or(0);
-        let share = |n: u32| f64::from(n).ln() / f64::from(most.max(MIN_FULL)).ln();
+        // Rounded up: a picture of which a column has gone rarely changes its colours.
+        let full = most.max(MIN_FULL).checked_next_power_of_two();
+        let full = f64::from(full.unwrap_or(u32::MAX));
+        let share = |n: u32| f64::from(n).ln() / full.ln();
         for (column, rows) in cells.iter().enumerate().take(usize::from(area.width)) {
             let x = area.x + column as u16;
             for line in 0..area.height {

@@ -14,15 +14,16 @@ use jiff::tz::TimeZone;
 
 use super::analyst::Selection;
 use super::names::RecentNames;
+use crate::present::times::{Clock, Times};
 
 /// Length of a column while I/Os happen.
 pub const COLUMN_NS: i64 = 100_000_000;
 /// Columns that are kept: ten minutes.
 const MAX_COLUMNS: usize = 6000;
 /// Entries of all latency counts together, 8 bytes each.
-const MAX_ENTRIES: usize = 2_500_000;
+const MAX_ENTRIES: usize = 1_500_000;
 /// Single I/Os that are kept while they happen, some 160 bytes each.
-pub const MAX_LIVE_IOS: usize = 200_000;
+pub const MAX_LIVE_IOS: usize = 100_000;
 /// Busy intervals that are remembered of each device, to be joined with those of I/Os that complete later.
 const MAX_INTERVALS: usize = 1 << 16;
 /// The resolution of latency sums in counters.
@@ -92,13 +93,23 @@ impl LatencyCounts {
 
     /// The middle of the bucket of rank `ceil(q n)` in nanoseconds; `None` of nothing.
     pub fn quantile(&self, q: f64) -> Option<f64> {
+        self.quantile_bucket(q).map(LatencyCounts::middle_ns)
+    }
+
+    /// The begin of that bucket: exact for powers of two, which sizes of I/Os mostly are.
+    pub fn low_quantile(&self, q: f64) -> Option<f64> {
+        let first = usize::from(self.quantile_bucket(q)?) << BUCKET_SHIFT;
+        Some(CallHistogram::bounds(first).0 as f64)
+    }
+
+    fn quantile_bucket(&self, q: f64) -> Option<u16> {
         let n = self.n();
         let rank = ((q * n as f64).ceil() as u64).clamp(1, n.max(1));
         let mut seen = 0;
         for (bucket, n) in &self.0 {
             seen += u64::from(*n);
             if seen >= rank {
-                return Some(LatencyCounts::middle_ns(*bucket));
+                return Some(*bucket);
             }
         }
         None
@@ -172,8 +183,8 @@ pub struct FlowSum {
 pub struct History {
     /// Wall clock of the start.
     pub start_unix_ns: i64,
-    /// In which times of day are shown.
-    pub zone: TimeZone,
+    /// How instants are shown.
+    pub clock: Clock,
     /// Devices that are known.
     pub devices: Vec<Device>,
     /// Names of files and control groups.
@@ -211,7 +222,7 @@ impl History {
     pub fn new(start_unix_ns: i64, max_ios: usize) -> History {
         History {
             start_unix_ns,
-            zone: TimeZone::system(),
+            clock: Clock::Wall(TimeZone::system()),
             devices: Vec::new(),
             names: RecentNames::default(),
             complete_to_ns: 0,
@@ -249,6 +260,11 @@ impl History {
         history.complete_to_ns = range_ns.end;
         history.whole_ns = Some(whole_ns);
         history
+    }
+
+    /// Writes instants; the reader knows the date of `first_ns`.
+    pub fn times(&self, first_ns: i64) -> Times {
+        Times::new(self.clock.clone(), self.start_unix_ns, first_ns)
     }
 
     /// Counts I/Os of a stretch in the order of completion. What completes after it was in flight in it.
@@ -662,6 +678,16 @@ mod tests {
         assert_eq!(last.1, 1);
         let ns = LatencyCounts::middle_ns(last.0);
         assert!((ns / 250e6 - 1.0).abs() < 0.07, "{ns}");
+    }
+
+    #[test]
+    fn the_median_of_equal_sizes_is_their_size() {
+        for size in [512, 4096, 131_072, 1 << 20] {
+            let mut sizes = LatencyCounts::default();
+            sizes.add(LatencyCounts::bucket(size), 7);
+            assert_eq!(sizes.low_quantile(0.5), Some(size as f64));
+        }
+        assert_eq!(LatencyCounts::default().low_quantile(0.5), None);
     }
 
     #[test]

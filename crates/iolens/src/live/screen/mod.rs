@@ -5,6 +5,7 @@ mod draw;
 mod heat;
 mod history;
 mod names;
+mod output;
 mod palette;
 mod save;
 mod served;
@@ -14,7 +15,6 @@ mod stored;
 mod words;
 mod worker;
 
-use std::io::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,10 +27,7 @@ use iolens_core::model::{Device, RecordingMeta, Source};
 use iolens_observe::counters::monotonic_ns;
 use iolens_observe::topology::{Host, wall_clock_ns};
 use iolens_recorder::Feed;
-use ratatui::DefaultTerminal;
-use ratatui::crossterm::cursor::Show;
-use ratatui::crossterm::event::{self, DisableMouseCapture, EnableMouseCapture, Event};
-use ratatui::crossterm::execute;
+use ratatui::crossterm::event::{self, Event};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use signal_hook::consts::SIGTSTP;
 
@@ -39,7 +36,7 @@ use crate::engine::caller::Caller;
 use crate::engine::layers::Layers;
 use crate::present::escape::terminal;
 use crate::present::stories as story_words;
-use crate::present::times::{Clock, Times};
+use crate::present::times::Clock;
 use analyst::{
     Analyst, IN_FLIGHT_NS, IoSource, Job, LIVE_SHARE, Material, Outcome, RECORDED_SHARE, STORIES,
     Selection, TABLES, Ticket, WARM_UP_NS,
@@ -47,6 +44,7 @@ use analyst::{
 use draw::{Findings, Scene, ScreenFailure, ScreenNotice, SourceFacts, StoryLog};
 use heat::HeatCache;
 use history::{History, MAX_LIVE_IOS};
+use output::{ScreenOutput, ScreenTerminal};
 use palette::Palette;
 use save::{SaveRequest, SavedStretch};
 pub use served::ServeClient;
@@ -78,16 +76,24 @@ const STORIES_AGE: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// The source failed, or the terminal cannot be used.
-pub fn run(feed: Feed, devices: Vec<Device>, over: impl Fn(i64) -> bool) -> Result<()> {
-    show(&mut Screen::watching(feed, devices)?, over)
+pub fn run(
+    feed: Feed,
+    devices: Vec<Device>,
+    clock: Clock,
+    over: impl Fn(i64) -> bool,
+) -> Result<()> {
+    show(
+        &mut Screen::watching(feed, devices)?.with_clock(clock),
+        over,
+    )
 }
 
 /// Shows what a running `serve` records, until the user ends it or `over` says so.
 ///
 /// # Errors
 /// It does not answer, or the terminal cannot be used.
-pub fn run_served(client: ServeClient, over: impl Fn(i64) -> bool) -> Result<()> {
-    show(&mut Screen::asking(client)?, over)
+pub fn run_served(client: ServeClient, clock: Clock, over: impl Fn(i64) -> bool) -> Result<()> {
+    show(&mut Screen::asking(client)?.with_clock(clock), over)
 }
 
 /// Shows the recordings at `place`, from the moment `at_ns` on or else their end, until the user ends it or `over` says so.
@@ -98,10 +104,12 @@ pub fn browse(
     place: BrowsedPlace,
     at_ns: Option<i64>,
     name: &str,
+    clock: Clock,
     over: impl Fn(i64) -> bool,
 ) -> Result<()> {
     let range_ns = place.range_ns(&Caller::deaf())?;
-    show(&mut Screen::browsing(place, range_ns, at_ns, name)?, over)
+    let screen = Screen::browsing(place, range_ns, at_ns, name)?;
+    show(&mut screen.with_clock(clock), over)
 }
 
 /// Takes the terminal, shows `screen`, and gives the terminal back.
@@ -109,38 +117,21 @@ fn show(screen: &mut Screen, over: impl Fn(i64) -> bool) -> Result<()> {
     // The shell's `kill -TSTP` has to find the terminal as it was, too.
     let stops = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGTSTP, Arc::clone(&stops)).context("signals cannot be caught")?;
+    let output = ScreenOutput::start()?;
     // From here on a panic gives the terminal back before it is reported.
     let report = std::panic::take_hook();
+    let its_output = output.clone();
     std::panic::set_hook(Box::new(move |info| {
         if worker::takes_panic(info) {
             return;
         }
-        leave();
+        its_output.leave();
         report(info);
     }));
-    let mut terminal = enter()?;
-    let ended = screen.show(&mut terminal, &stops, over);
-    leave();
+    let mut terminal = output.enter()?;
+    let ended = screen.show(&mut terminal, &output, &stops, over);
+    output.leave();
     ended
-}
-
-fn enter() -> Result<DefaultTerminal> {
-    let terminal = ratatui::try_init().and_then(|terminal| {
-        execute!(std::io::stdout(), EnableMouseCapture)?;
-        Ok(terminal)
-    });
-    if terminal.is_err() {
-        leave();
-    }
-    terminal.context("this terminal cannot be used: try --plain")
-}
-
-/// Leaves the terminal as it was. A terminal that cannot be written to any more is gone.
-fn leave() {
-    execute!(std::io::stdout(), DisableMouseCapture, Show).ok();
-    // ratatui::restore() would print its error into a terminal that is gone.
-    ratatui::try_restore().ok();
-    std::io::stdout().flush().ok();
 }
 
 /// Where what is shown comes from.
@@ -302,9 +293,16 @@ impl Screen {
         })
     }
 
+    /// The same with its times by this clock.
+    fn with_clock(mut self, clock: Clock) -> Screen {
+        self.history.clock = clock;
+        self
+    }
+
     fn show(
         &mut self,
-        terminal: &mut DefaultTerminal,
+        terminal: &mut ScreenTerminal,
+        output: &ScreenOutput,
         stops: &AtomicBool,
         over: impl Fn(i64) -> bool,
     ) -> Result<()> {
@@ -333,7 +331,7 @@ impl Screen {
                 Action::Nothing => {}
             }
             if stops.swap(false, Ordering::Relaxed) {
-                *terminal = suspend()?;
+                *terminal = suspend(output)?;
                 draws = true;
             }
             if over(monotonic_ns() - self.start_ns) {
@@ -344,7 +342,8 @@ impl Screen {
             }
             self.view.play(last_frame.elapsed().as_nanos() as i64);
             last_frame = Instant::now();
-            let width = draw::picture_width(terminal.size()?.width);
+            let size = terminal.size()?;
+            let width = draw::picture_width(size.width);
             if let Some(at_ns) = self.begin_ns.take() {
                 self.view.centre(at_ns, width);
             }
@@ -352,16 +351,6 @@ impl Screen {
             self.work(width);
             self.take_saved();
             self.facts.self_percent = self.cpu.percent();
-            let scene = Scene {
-                history: &self.history,
-                findings: &self.findings,
-                facts: &self.facts,
-                palette,
-            };
-            let (view, cache) = (&mut self.view, &mut self.cache);
-            terminal.draw(|frame| {
-                draw::frame(&scene, view, cache, frame.area(), frame.buffer_mut());
-            })?;
             // What is being read is drawn soon after it has come.
             let pause = if self.is_reading() {
                 SHORT_FRAME
@@ -369,6 +358,22 @@ impl Screen {
                 FRAME
             };
             next_frame = Instant::now() + pause;
+            // A slow terminal skips frames.
+            if !output.is_idle()? {
+                continue;
+            }
+            let scene = Scene {
+                history: &self.history,
+                findings: &self.findings,
+                facts: &self.facts,
+                palette,
+            };
+            let (view, cache) = (&mut self.view, &mut self.cache);
+            let before = view.geometry.clone();
+            terminal.draw(size, |buffer| {
+                draw::frame(&scene, view, cache, buffer.area, buffer);
+                view.geometry.moved_since(&before)
+            })?;
         }
     }
 
@@ -398,6 +403,7 @@ impl Screen {
                     self.grown = Instant::now();
                 }
                 self.looked = Instant::now();
+                new.history.clock = self.history.clock.clone();
                 self.history = std::mem::replace(&mut new.history, History::new(0, 0));
                 self.view.above = new.stretch.above();
                 self.meta = new.stretch.meta().clone();
@@ -523,11 +529,7 @@ impl Screen {
             }
             Outcome::Stories(found) => {
                 self.stories_made = Some((ticket, Instant::now()));
-                let times = Times::new(
-                    Clock::Wall(self.history.zone.clone()),
-                    self.history.start_unix_ns,
-                    0,
-                );
+                let times = self.history.times(0);
                 let lines =
                     story_words::lines(&found, &self.meta, self.history.names.all(), &times);
                 if self.view.plays.is_some() {
@@ -593,7 +595,7 @@ impl Screen {
             return;
         };
         let text = match answer.result {
-            Ok(Ok(saved)) => saved.line(),
+            Ok(Ok(saved)) => saved.line(&self.history),
             Ok(Err(e)) => terminal(&format!("not saved: {e:#}")).into_owned(),
             Err(panic) => terminal(&format!("not saved: {panic}")).into_owned(),
         };
@@ -718,11 +720,11 @@ fn is_closed(wait: Duration) -> Result<bool> {
 }
 
 /// Gives the terminal to the shell, until it lets this program go on.
-fn suspend() -> Result<DefaultTerminal> {
-    leave();
+fn suspend(output: &ScreenOutput) -> Result<ScreenTerminal> {
+    output.leave();
     let own = rustix::process::getpid();
     rustix::process::kill_process(own, rustix::process::Signal::STOP)?;
-    enter()
+    output.enter()
 }
 
 /// CPU time of this program.

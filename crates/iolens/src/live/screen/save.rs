@@ -13,10 +13,10 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::analyst::{IoSource, Material};
+use super::history::History;
 use crate::engine::browse::BrowsedStretch;
 use crate::present::escape;
 use crate::present::layout::count_of;
-use crate::present::times::time_of_day;
 
 /// Recordings of the same second in one directory.
 const MAX_OF_NAME: u32 = 1000;
@@ -45,22 +45,19 @@ pub struct SavedStretch {
 }
 
 impl SavedStretch {
-    /// A line for people, harmless for a terminal.
-    pub fn line(&self) -> String {
-        let time = |unix_ns: i64| match Timestamp::from_nanosecond(unix_ns.into()) {
-            Ok(at) => time_of_day(&at.to_zoned(TimeZone::system()), 1),
-            Err(_) => "?".to_owned(),
-        };
+    /// A line for people, harmless for a terminal; its times by the clock of `history`.
+    pub fn line(&self, history: &History) -> String {
+        let from_ns = self.from_unix_ns.saturating_sub(history.start_unix_ns);
+        let to_ns = self.to_unix_ns.saturating_sub(history.start_unix_ns);
+        let span = history.times(from_ns).span_to(from_ns, to_ns, 1);
         let source = if self.is_of_memory {
             " from memory"
         } else {
             ""
         };
         format!(
-            "saved {} of {} to {}{source}: {}",
+            "saved {} of {span}{source}: {}",
             count_of(self.ios, "I/O"),
-            time(self.from_unix_ns),
-            time(self.to_unix_ns),
             escape::terminal(&self.path.display().to_string())
         )
     }
@@ -244,6 +241,7 @@ mod tests {
     use iolens_core::store::{IoColumns, Recording};
 
     use super::*;
+    use crate::present::times::Clock;
 
     const S: i64 = 1_000_000_000;
     /// 2026-11-18T08:53:20Z.
@@ -291,12 +289,17 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = tempfile::tempdir().expect("a directory");
         let saved = request(dir.path(), 5 * S, 10 * S).run().expect("saved");
+        let mut history = History::new(EPOCH, 0);
+        history.clock = Clock::Wall(TimeZone::UTC);
+        let line = saved.line(&history);
+        let expected = "saved 5 I/Os of 08:53:25.0 to 08:53:30.0 from memory: ";
+        assert!(line.starts_with(expected), "{line}");
+        history.clock = Clock::Relative;
+        let line = saved.line(&history);
         assert!(
-            saved.line().starts_with("saved 5 I/Os of "),
-            "{}",
-            saved.line()
+            line.starts_with("saved 5 I/Os of 5.0 s to 10.0 s"),
+            "{line}"
         );
-        assert!(saved.line().contains("from memory"));
         let mode = std::fs::metadata(&saved.path)
             .expect("there")
             .permissions()

@@ -10,6 +10,7 @@ use ratatui::layout::{Position, Rect};
 
 use super::analyst::{Selection, Ticket};
 use super::history::{COLUMN_NS, PARTS, Pick};
+use super::output::MovedPart;
 
 /// Lengths of a column of the picture while I/Os happen, in milliseconds: from [`COLUMN_NS`] on.
 const LIVE_STEPS_MS: &[i64] = &[100, 200, 500, 1000, 2000, 5000, 10_000, 30_000];
@@ -102,6 +103,8 @@ pub struct Geometry {
     pub rows_per_line: usize,
     /// Begin of its first column.
     pub from_ns: i64,
+    /// Length of a column.
+    pub step_ns: i64,
     /// Its rows.
     pub scale: Option<LatencyScale>,
     /// The rows of the table, below its title.
@@ -112,6 +115,22 @@ pub struct Geometry {
     pub first_key: usize,
     /// Lines of the list of a cell that are not shown.
     pub hidden_lines: usize,
+}
+
+impl Geometry {
+    /// By how many columns the picture has moved to the left since `before`, where it is the same one otherwise.
+    pub fn moved_since(&self, before: &Geometry) -> Option<MovedPart> {
+        let is_same = self.heat == before.heat
+            && self.scale.is_some()
+            && self.scale == before.scale
+            && self.step_ns == before.step_ns;
+        let columns = (self.from_ns - before.from_ns) / self.step_ns.max(1);
+        let columns = u16::try_from(columns).ok()?;
+        (is_same && columns > 0).then_some(MovedPart {
+            area: self.heat,
+            columns,
+        })
+    }
 }
 
 /// What the loop has to do after an event.
@@ -750,6 +769,30 @@ mod tests {
         assert_eq!(view.end_ns, Some(54_900_000_000));
         press(&mut view, KeyCode::End);
         assert_eq!((view.end_ns, view.cursor), (None, None));
+    }
+
+    #[test]
+    fn a_picture_has_moved_only_where_nothing_else_has_changed() {
+        let before = with_picture().geometry;
+        let later = |change: fn(&mut Geometry)| {
+            let mut later = Geometry {
+                from_ns: before.from_ns + 300_000_000,
+                step_ns: 100_000_000,
+                ..before.clone()
+            };
+            change(&mut later);
+            let before = Geometry {
+                step_ns: 100_000_000,
+                ..before.clone()
+            };
+            later.moved_since(&before).map(|moved| moved.columns)
+        };
+        assert_eq!(later(|_| ()), Some(3));
+        assert_eq!(later(|g| g.from_ns -= 300_000_000), None);
+        assert_eq!(later(|g| g.from_ns -= 500_000_000), None);
+        assert_eq!(later(|g| g.step_ns *= 2), None);
+        assert_eq!(later(|g| g.heat.height += 1), None);
+        assert_eq!(later(|g| g.scale = None), None);
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! Numbers, times and names as short as a screen needs them.
 
 use iolens_core::model::{DevId, find_device};
-use jiff::Timestamp;
+use jiff::Zoned;
+use jiff::tz::TimeZone;
 
 use super::analyst::{Whose, key_of};
 use super::history::History;
 use crate::engine::rows::group_name;
 use crate::present::escape::terminal;
-use crate::present::times::time_of_day;
+use crate::present::times::Clock;
 use iolens_core::analysis::timeline::GroupBy;
 use iolens_core::analysis::waits::Program;
 
@@ -37,27 +38,36 @@ pub fn short_time(ns: f64) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// The time of day of an instant.
+/// The time of day of an instant, or seconds since the start.
 pub fn clock(history: &History, at_ns: i64, decimals: usize) -> String {
-    let unix_ns = i128::from(history.start_unix_ns) + i128::from(at_ns);
-    let Ok(timestamp) = Timestamp::from_nanosecond(unix_ns) else {
-        return format!("{:.decimals$} s", at_ns as f64 / 1e9);
-    };
-    time_of_day(&timestamp.to_zoned(history.zone.clone()), decimals)
+    history.times(at_ns).instant_to(at_ns, decimals)
 }
 
-/// The time of day of an instant in tenths of a second, with its date if that is not today's.
+/// The same in tenths of a second, with its zone if that was asked for and with its date if that is not today's.
 pub fn moment(history: &History, at_ns: i64) -> String {
-    let time = clock(history, at_ns, 1);
-    let unix_ns = i128::from(history.start_unix_ns) + i128::from(at_ns);
-    let Ok(timestamp) = Timestamp::from_nanosecond(unix_ns) else {
+    let time = now(history, at_ns);
+    let Some(then) = history.times(at_ns).zoned(at_ns) else {
         return time;
     };
-    let date = timestamp.to_zoned(history.zone.clone()).date();
-    if date == jiff::Zoned::now().date() {
+    let today = Zoned::now().with_time_zone(then.time_zone().clone());
+    if then.date() == today.date() {
         return time;
     }
-    format!("{date} {time}")
+    format!("{} {time}", then.date())
+}
+
+/// An instant of today in tenths of a second; it says that it is UTC where the machine has another time.
+pub fn now(history: &History, at_ns: i64) -> String {
+    let time = clock(history, at_ns, 1);
+    let is_utc = history.clock == Clock::Wall(TimeZone::UTC);
+    match history.times(at_ns).zoned(at_ns).filter(|_| is_utc) {
+        Some(then) if !is_local(&then) => format!("{time} UTC"),
+        _ => time,
+    }
+}
+
+fn is_local(then: &Zoned) -> bool {
+    then.with_time_zone(TimeZone::system()).offset() == then.offset()
 }
 
 /// From when on there are single I/Os: older ones have gone.

@@ -28,7 +28,9 @@ const MIN_HEIGHT: u16 = 16;
 /// Columns for the labels of latencies.
 const LABEL: u16 = 7;
 /// From this width on the stories stand beside the table.
-const MIN_BESIDE: u16 = 100;
+const MIN_BESIDE: u16 = 110;
+/// The table then has room for its columns and one cause.
+const MIN_TABLE: u16 = 66;
 
 /// What was worked out.
 #[derive(Debug, Default)]
@@ -150,7 +152,7 @@ pub fn frame(
 /// Where the table and the stories go: beside each other, or one above the other.
 fn halves(scene: &Scene, lower: Rect) -> (Rect, Rect) {
     if lower.width >= MIN_BESIDE {
-        let left = lower.width * 11 / 20;
+        let left = (lower.width * 11 / 20).max(MIN_TABLE);
         let mut right = lower;
         right.x += left + 1;
         right.width -= left + 1;
@@ -293,6 +295,7 @@ fn picture(
     view.geometry.heat = cells;
     view.geometry.rows_per_line = rows_per_line;
     view.geometry.from_ns = from_ns;
+    view.geometry.step_ns = step_ns;
     view.geometry.scale = Some(scale);
 }
 
@@ -408,7 +411,7 @@ fn pattern(scene: &Scene, view: &ScreenView) -> Option<String> {
     if !view.selection().needs_ios() || pattern.ios == 0 {
         return None;
     }
-    let size = pattern.sizes.quantile(0.5)?;
+    let size = pattern.sizes.low_quantile(0.5)?;
     let size = crate::present::layout::size(size);
     let mut text = format!(
         " · {} I/Os, median {size}",

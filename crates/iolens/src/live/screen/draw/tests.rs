@@ -20,7 +20,7 @@ use crate::live::screen::analyst::{IoSource, Job, Material, Outcome};
 use crate::live::screen::palette::Depth;
 use crate::live::screen::state::Action;
 use crate::present::stories::{self as story_words, StoryText};
-use crate::present::times::{Clock, Times};
+use crate::present::times::Clock;
 
 const US: i64 = 1_000;
 const MS: i64 = 1_000_000;
@@ -139,8 +139,7 @@ impl Stage {
         };
         let mut meta = RecordingMeta::new(Source::Ebpf, self.history.start_unix_ns);
         meta.devices.clone_from(&self.history.devices);
-        let clock = Clock::Wall(self.history.zone.clone());
-        let times = Times::new(clock, self.history.start_unix_ns, 0);
+        let times = self.history.times(0);
         let lines = story_words::lines(&found, &meta, self.history.names.all(), &times);
         self.findings.stories.take(lines);
     }
@@ -170,7 +169,7 @@ fn read(done_ns: i64, dev: DevId, ns: i64, who: &str, pid: i32) -> Io {
 /// Thirty seconds: a database reads, a backup writes much at once every five seconds, another disk has little to do.
 fn usual_history() -> History {
     let mut history = History::new(1_700_000_000 * S, 100_000);
-    history.zone = TimeZone::UTC;
+    history.clock = Clock::Wall(TimeZone::UTC);
     let mut stacked = Device::named("loop0", above());
     stacked.slaves = vec!["nvme0n1".to_owned()];
     history.devices = vec![
@@ -443,7 +442,7 @@ fn random_io() -> impl Strategy<Value = RandomIo> {
 
 fn random_history(ios: &[RandomIo], names: &[String], losses: &[(i64, i64)]) -> History {
     let mut history = History::new(1_700_000_000 * S, 100_000);
-    history.zone = TimeZone::UTC;
+    history.clock = Clock::Wall(TimeZone::UTC);
     let devices = [disk(), second_disk(), above()];
     for (dev, name) in devices.iter().zip(names) {
         history.devices.push(Device::named(name.clone(), *dev));
@@ -598,7 +597,7 @@ proptest! {
         at_ms in 8_000i64..9_900,
     ) {
         let mut history = History::new(1_700_000_000 * S, 100_000);
-        history.zone = TimeZone::UTC;
+        history.clock = Clock::Wall(TimeZone::UTC);
         let mut ios = Vec::new();
         for n in 0..10_000 {
             let ns = (60 + n * 7919 % 97) * US;

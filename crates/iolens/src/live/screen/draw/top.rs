@@ -51,7 +51,7 @@ pub(super) fn header(
     let reading = if facts.is_reading { "reading  " } else { "" };
     // What happens now happens today.
     let time = match view.plays {
-        None => words::clock(history, end_ns, 1),
+        None => words::now(history, end_ns),
         Some(_) => words::moment(history, end_ns),
     };
     let right = format!("{reading}{time}  {state} ");
