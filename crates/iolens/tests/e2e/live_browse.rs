@@ -175,8 +175,6 @@ fn live_walks_through_a_recording_and_saves_what_is_in_view() {
 
 #[test]
 fn live_shows_and_reads_times_in_the_zone_that_is_asked_for() {
-    let dir = tempfile::tempdir().unwrap();
-    record(&dir.path().join("r.iolens"));
     // The I/Os are around 11:07 in UTC, 20:07 in Japan.
     let at = "2026-11-18 11:07:10.5";
     for (words, shown) in [
@@ -185,6 +183,9 @@ fn live_shows_and_reads_times_in_the_zone_that_is_asked_for() {
         (vec!["live", "r.iolens", "--relative"], " 60.0 s  held"),
         (vec!["live", "r.iolens", "--utc", "--at", at], "11:07:16"),
     ] {
+        // Each terminal has a socket in a directory of its own.
+        let dir = tempfile::tempdir().unwrap();
+        record(&dir.path().join("r.iolens"));
         let Some(terminal) = Terminal::run_in("JST-9", dir.path(), &words) else {
             return;
         };

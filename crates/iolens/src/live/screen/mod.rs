@@ -22,9 +22,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use iolens_core::analysis::Window;
+use iolens_core::analysis::counters::pressure::HostPressure;
 use iolens_core::analysis::timeline::GroupBy;
 use iolens_core::model::{Device, RecordingMeta, Source};
 use iolens_observe::counters::monotonic_ns;
+use iolens_observe::heap;
 use iolens_observe::topology::{Host, wall_clock_ns};
 use iolens_recorder::Feed;
 use ratatui::crossterm::event::{self, Event};
@@ -117,6 +119,8 @@ fn show(screen: &mut Screen, over: impl Fn(i64) -> bool) -> Result<()> {
     // The shell's `kill -TSTP` has to find the terminal as it was, too.
     let stops = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGTSTP, Arc::clone(&stops)).context("signals cannot be caught")?;
+    // I/Os are taken by one thread and dropped by another.
+    heap::return_large_blocks();
     let output = ScreenOutput::start()?;
     // From here on a panic gives the terminal back before it is reported.
     let report = std::panic::take_hook();
@@ -536,6 +540,11 @@ impl Screen {
                     self.findings.stories = StoryLog::default();
                 }
                 self.findings.stories.take(lines);
+                let width = self.view.geometry.heat.width.into();
+                if let Some((window, host)) = self.stories_scope(width) {
+                    let shortage = host.cpu_shortage(window.from_ns, window.to_ns);
+                    self.findings.is_short_of_cpu = shortage.is_some();
+                }
             }
             Outcome::Cell(cell) => {
                 self.cell_made = ticket;
@@ -640,9 +649,10 @@ impl Screen {
         })
     }
 
-    fn stories_job(&self, width: i64) -> Option<Job> {
+    /// Where stories are looked for, and what the host was short of then.
+    fn stories_scope(&self, width: i64) -> Option<(Window, HostPressure)> {
         let end_ns = self.history.complete_to_ns;
-        let (window, host) = match &self.source {
+        Some(match &self.source {
             ScreenSource::Watched(_) => (
                 Window::new(end_ns - STORIES_NS, end_ns),
                 self.history.host(),
@@ -650,7 +660,11 @@ impl Screen {
             ScreenSource::Recorded(_, loaded) => {
                 (self.window(width), loaded.as_ref()?.stretch.host().clone())
             }
-        };
+        })
+    }
+
+    fn stories_job(&self, width: i64) -> Option<Job> {
+        let (window, host) = self.stories_scope(width)?;
         Some(Job::Stories {
             material: self.material(window, 0)?,
             above: self.view.above.iter().copied().collect(),

@@ -397,13 +397,13 @@ mod tests {
             buffer.set_string(0, y, "label |", Style::new());
             for x in 7..40 {
                 let number = first + x - 7;
-                if (number * 7 + y * 3) % 5 == 0 {
+                if (number * 7 + y * 3).is_multiple_of(5) {
                     continue;
                 }
                 let cell = &mut buffer[(x, y)];
                 cell.set_symbol(["▀", "▄", "█"][usize::from(number * y) % 3]);
                 cell.set_fg(Color::Rgb((number % 7) as u8, y as u8, 9));
-                if number % 3 == 0 {
+                if number.is_multiple_of(3) {
                     cell.set_bg(Color::Rgb(1, (number % 5) as u8, 3));
                 }
             }

@@ -244,7 +244,7 @@ mod tests {
     use crate::present::times::Clock;
 
     const S: i64 = 1_000_000_000;
-    /// 2026-11-18T08:53:20Z.
+    /// 2026-11-18T11:06:40Z.
     const EPOCH: i64 = 1_795_000_000 * S;
 
     fn request(dir: &Path, from_ns: i64, to_ns: i64) -> SaveRequest {
@@ -292,7 +292,7 @@ mod tests {
         let mut history = History::new(EPOCH, 0);
         history.clock = Clock::Wall(TimeZone::UTC);
         let line = saved.line(&history);
-        let expected = "saved 5 I/Os of 08:53:25.0 to 08:53:30.0 from memory: ";
+        let expected = "saved 5 I/Os of 11:06:45.0 to 11:06:50.0 from memory: ";
         assert!(line.starts_with(expected), "{line}");
         history.clock = Clock::Relative;
         let line = saved.line(&history);

@@ -41,6 +41,8 @@ pub struct Findings {
     pub cell: Option<CellIos>,
     /// What happened.
     pub stories: StoryLog,
+    /// Whether the machine was short of CPU time where stories were looked for: those that it explains are left out.
+    pub is_short_of_cpu: bool,
 }
 
 /// What there is to say of the source.

@@ -80,8 +80,21 @@ pub(super) fn stories(scene: &Scene, area: Rect, buffer: &mut Buffer) {
     put(buffer, heading, area.x, " what happened", palette.heading());
     let body = rows(area, 1, area.height - 1);
     if log.is_empty() {
-        let text = "no program was made to wait for long";
-        put(buffer, row(body, 0), area.x + 1, text, palette.faint());
+        let text = if scene.findings.is_short_of_cpu {
+            "CPU time is short: it explains long waits, not the device"
+        } else {
+            "no program was made to wait for long"
+        };
+        let width = usize::from(area.width.saturating_sub(2)).max(10);
+        for (i, text) in wrapped(text, width).iter().enumerate() {
+            put(
+                buffer,
+                row(body, i as u16),
+                area.x + 1,
+                text,
+                palette.faint(),
+            );
+        }
         return;
     }
     let width = usize::from(area.width.saturating_sub(12)).max(10);

@@ -58,6 +58,10 @@ pub(super) fn table(
 
 fn nothing(scene: &Scene, tables: &MadeTables, from_ns: i64, end_ns: i64) -> String {
     let history = scene.history;
+    if history.ios(from_ns, end_ns) > 0 && tables.window.to_ns <= history.kept_ns().start {
+        // They were made before there was any I/O.
+        return "counting ...".to_owned();
+    }
     let kept_ns = history.ios_from_ns().unwrap_or(i64::MIN);
     if history.ios(from_ns, end_ns) > 0 && tables.window.to_ns <= kept_ns {
         return words::kept_from(history, kept_ns);

@@ -301,6 +301,17 @@ fn frames_look_as_they_did() {
 }
 
 #[test]
+fn a_shortage_of_cpu_time_is_said_where_there_is_no_story() {
+    for (is_short, expected) in [(false, "no program was made"), (true, "CPU time is short")] {
+        let mut stage = Stage::new(usual_history(), palette(Depth::Mono));
+        stage.findings.is_short_of_cpu = is_short;
+        let buffer = stage.draw(120, 40);
+        let text = lines_of(&buffer, &mut |cell| cell.symbol().to_owned());
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[test]
 fn the_ios_of_a_cell_are_listed_whole() {
     for (width, height) in [(60, 16), (80, 24), (120, 40)] {
         let mut stage = Stage::new(usual_history(), palette(Depth::Mono));
