@@ -205,11 +205,11 @@ fn plain(path: &Path, asked: &TimeWindow, caller: &Caller) -> Result<Chosen> {
     let recording = source::open(path, caller)?;
     let start_ns = recording.meta().start_unix_ns;
     let span = start_ns..start_ns.saturating_add(recording.end_ns());
-    let settled = civil::settled(asked, &[span])?;
+    let settled = civil::settled(asked, std::slice::from_ref(&span))?;
     let Some(at) = settled.at else {
         return Ok(Chosen {
             recording,
-            window: settled,
+            window: met_by(&span, settled),
         });
     };
     let at_ns = match at {
@@ -237,6 +237,19 @@ fn plain(path: &Path, asked: &TimeWindow, caller: &Caller) -> Result<Chosen> {
         recording,
         window: around,
     })
+}
+
+/// A stretch of the wall clock that begins before a recording and ends in it, as a page shows it with a margin, means the part that
+/// was recorded: as of a root.
+fn met_by(recorded: &Range<i64>, asked: TimeWindow) -> TimeWindow {
+    let (Some(Instant::Wall(from)), Some(Instant::Wall(to))) = (asked.from, asked.to) else {
+        return asked;
+    };
+    let begins_before = unix_ns(from) < recorded.start && recorded.start < unix_ns(to);
+    TimeWindow {
+        from: asked.from.filter(|_| !begins_before),
+        ..asked
+    }
 }
 
 /// A recording of a root, and the part of it that is meant.
@@ -591,6 +604,20 @@ mod tests {
 
     fn all(path: &Path, asked: &TimeWindow) -> Result<Vec<Chosen>> {
         super::all(path, asked, &Caller::deaf())
+    }
+
+    #[test]
+    fn a_stretch_with_a_margin_means_the_part_that_a_single_recording_has() {
+        let tmp = tempfile::tempdir().expect("a directory");
+        record(tmp.path(), "a", 100, 200);
+        let path = Root::open(tmp.path()).expect("readable").expect("a root");
+        let path = path.recordings()[0].path.clone();
+        let part = |from, to| one(&path, &window(wall(from), wall(to))).map(|c| ranges(vec![c]));
+        assert_eq!(part(50, 250).expect("found"), [(0, 100)]);
+        assert_eq!(part(50, 150).expect("found"), [(0, 50)]);
+        assert_eq!(part(120, 250).expect("found"), [(20, 100)]);
+        let apart = one(&path, &window(wall(50), wall(90))).expect("settled");
+        assert!(super::super::window::resolve(&apart.recording, &apart.window).is_err());
     }
 
     #[test]
