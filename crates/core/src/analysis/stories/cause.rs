@@ -114,10 +114,13 @@ impl<'a> Place<'a> {
             return None;
         }
         let effect = &*self.with_committer(effect);
-        let joined = joined_by_name(effect);
+        let joined;
         let (effect, explained) = match self.by_one(effect) {
             Some(explained) => (effect, explained),
-            None => (&*joined, self.explain(&joined)?),
+            None => {
+                joined = joined_by_name(effect);
+                (&*joined, self.explain(&joined)?)
+            }
         };
         let is_long = explained.worst.latency_ns - explained.worst.undisturbed_ns >= LONG_DELAY_NS;
         let is_felt = explained.delayed_ios >= MIN_DELAYED_IOS || is_long;
@@ -439,13 +442,11 @@ impl<'a> Place<'a> {
 /// `effect` with the processes of one name in one control group as one culprit, as when a script calls a program again and
 /// again. Those of the victim's own name stay apart: they are its siblings.
 fn joined_by_name(effect: &Effect) -> Cow<'_, Effect> {
-    let name_of = |program: &Program| (program.comm, program.cgroup);
-    let own_name = name_of(&effect.victim);
     let mut processes: BTreeMap<_, usize> = BTreeMap::new();
     for pair in &effect.pairs {
-        let name = name_of(&pair.culprit);
-        if name.0.is_some() && name != own_name {
-            *processes.entry(name).or_default() += 1;
+        let culprit = &pair.culprit;
+        if culprit.comm.is_some() && culprit.name() != effect.victim.name() {
+            *processes.entry(culprit.name()).or_default() += 1;
         }
     }
     processes.retain(|_, n| *n > 1);
@@ -454,7 +455,7 @@ fn joined_by_name(effect: &Effect) -> Cow<'_, Effect> {
     }
     let mut joined = effect.clone();
     for pair in &mut joined.pairs {
-        if processes.contains_key(&name_of(&pair.culprit)) {
+        if processes.contains_key(&pair.culprit.name()) {
             pair.culprit.tgid = None;
         }
     }

@@ -329,8 +329,7 @@ fn sort(stories: &mut Vec<Story>) {
 fn by_program(effects: &[Effect]) -> Vec<Vec<&Effect>> {
     let mut programs: std::collections::BTreeMap<_, Vec<&Effect>> = Default::default();
     for effect in effects {
-        let victim = &effect.victim;
-        let key = (victim.comm, victim.cgroup, effect.class);
+        let key = (effect.victim.name(), effect.class);
         programs.entry(key).or_default().push(effect);
     }
     programs.into_values().collect()
@@ -363,7 +362,7 @@ fn of_program(place: &cause::Place, effects: &[&Effect]) -> Vec<Story> {
     }
     match place.story(&together) {
         Some(story) => vec![story],
-        // What is nobody's doing is told once, of the process that it cost most.
+        // What no program did is one story, of the process that it cost most.
         None if own[0].culprits.is_empty() => own
             .into_iter()
             .max_by_key(|s| s.harm.ns)

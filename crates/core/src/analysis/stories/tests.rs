@@ -645,7 +645,7 @@ fn processes_of_one_name_that_come_after_each_other_are_one_culprit() {
     assert_eq!(several.episodes, one.episodes);
     assert_eq!(several.culprit_ios[0].ios, 60);
     assert_eq!(several.culprit_ios[0].stretches, 3);
-    // Each of them has a deep queue of its own while it runs, which is told once.
+    // Each of them has a deep queue of its own while it runs, which is one story.
     let [own_queue] = &of_several[1..] else {
         panic!("{of_several:#?}")
     };

@@ -424,9 +424,7 @@ impl Effect {
                 None => self.pairs.push(pair.clone()),
             }
         }
-        let is_inside = |p: &Program| {
-            *p == before || *p == other.victim || (p.comm, p.cgroup) == (both.comm, both.cgroup)
-        };
+        let is_inside = |p: &Program| *p == before || *p == other.victim || p.name() == both.name();
         let mut inside_ns = 0;
         self.pairs.retain(|pair| {
             if is_inside(&pair.culprit) {

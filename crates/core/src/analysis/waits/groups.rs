@@ -83,10 +83,14 @@ impl Program {
         self
     }
 
+    /// What all processes of one program in one control group share.
+    pub fn name(&self) -> (Option<Comm>, Option<i64>) {
+        (self.comm, self.cgroup)
+    }
+
     /// Whether the I/O of `one` is this program's, which has no number where it is several processes.
     pub fn includes(&self, one: &Program) -> bool {
-        (self.comm, self.cgroup) == (one.comm, one.cgroup)
-            && self.tgid.is_none_or(|tgid| one.tgid == Some(tgid))
+        self.name() == one.name() && self.tgid.is_none_or(|tgid| one.tgid == Some(tgid))
     }
 
     /// Leaves the name out, but for those of the kernel's own threads.

@@ -74,10 +74,6 @@ impl KeptSample {
         }
     }
 
-    fn len(&self) -> usize {
-        self.values.len()
-    }
-
     /// The quantile, up to a sixteenth of the values late.
     fn quantile(&mut self) -> Option<f64> {
         if self.values.is_empty() {
@@ -164,15 +160,57 @@ impl LeastQueued {
     }
 }
 
+/// Values of all I/Os of a kind, and of those that had the device to themselves, which are asked once there are enough.
+#[derive(Debug)]
+struct LevelSamples {
+    alone: KeptSample,
+    all: KeptSample,
+}
+
+impl LevelSamples {
+    /// Asked are the median of those that were alone, or else the quantile `at` of all.
+    fn new(at: f64) -> LevelSamples {
+        LevelSamples {
+            alone: KeptSample::new(0.5),
+            all: KeptSample::new(at),
+        }
+    }
+
+    fn push(&mut self, of_all: f64, of_alone: Option<f64>) {
+        self.all.push(of_all);
+        if let Some(value) = of_alone {
+            self.alone.push(value);
+        }
+    }
+
+    fn has_enough_alone(&self) -> bool {
+        self.alone.values.len() >= MIN_ALONE
+    }
+
+    fn is_due(&self) -> bool {
+        if self.has_enough_alone() {
+            self.alone.is_due()
+        } else {
+            self.all.is_due()
+        }
+    }
+
+    fn quantile(&mut self) -> Option<f64> {
+        if self.has_enough_alone() {
+            self.alone.quantile()
+        } else {
+            self.all.quantile()
+        }
+    }
+}
+
 #[derive(Debug)]
 struct KindLevels {
     least_queued: LeastQueued,
-    alone_latency: KeptSample,
-    alone_credit: KeptSample,
-    alone_device: KeptSample,
-    latency: KeptSample,
-    credit: KeptSample,
-    share: KeptSample,
+    latency: LevelSamples,
+    credit: LevelSamples,
+    /// Of those that were alone their time in the device, of all their share of it.
+    work: LevelSamples,
     /// What was found last, until a value is due that may change it.
     known: Option<Level>,
 }
@@ -181,37 +219,30 @@ impl KindLevels {
     fn new() -> KindLevels {
         KindLevels {
             least_queued: LeastQueued::default(),
-            alone_latency: KeptSample::new(0.5),
-            alone_credit: KeptSample::new(0.5),
-            alone_device: KeptSample::new(0.5),
-            latency: KeptSample::new(LOW_PERCENTILE),
-            credit: KeptSample::new(0.5),
-            share: KeptSample::new(0.5),
+            latency: LevelSamples::new(LOW_PERCENTILE),
+            credit: LevelSamples::new(0.5),
+            work: LevelSamples::new(0.5),
             known: None,
         }
     }
 
     fn push(&mut self, observed: &Observed) {
-        self.latency.push(observed.latency_ns as f64);
-        let bounds = self.least_queued.push(observed.found, observed.latency_ns);
-        self.share.push(observed.share_ns);
-        if observed.is_alone {
-            self.alone_latency.push(observed.latency_ns as f64);
-            self.alone_device.push(observed.device_ns as f64);
-        }
-        let is_latency_due = is_due(&self.alone_latency, &self.latency);
-        let bounds = bounds && self.alone_latency.len() < MIN_ALONE;
-        if bounds || is_latency_due || is_due(&self.alone_device, &self.share) {
+        let latency_ns = observed.latency_ns as f64;
+        let device_ns = observed.device_ns as f64;
+        self.latency
+            .push(latency_ns, observed.is_alone.then_some(latency_ns));
+        self.work
+            .push(observed.share_ns, observed.is_alone.then_some(device_ns));
+        let is_bound = self.least_queued.push(observed.found, observed.latency_ns)
+            && !self.latency.has_enough_alone();
+        if is_bound || self.latency.is_due() || self.work.is_due() {
             self.known = None;
         }
     }
 
     fn push_credit(&mut self, credit_ns: f64, is_alone: bool) {
-        self.credit.push(credit_ns);
-        if is_alone {
-            self.alone_credit.push(credit_ns);
-        }
-        if is_due(&self.alone_credit, &self.credit) {
+        self.credit.push(credit_ns, is_alone.then_some(credit_ns));
+        if self.credit.is_due() {
             self.known = None;
         }
     }
@@ -227,33 +258,16 @@ impl KindLevels {
     }
 
     fn find_level(&mut self) -> Level {
-        let is_known = self.alone_latency.len() >= MIN_ALONE;
-        let latency = known_alone(&mut self.alone_latency, &mut self.latency);
-        let mut undisturbed_ns = latency.quantile().unwrap_or(0.0);
-        if let Some(bound_ns) = self.least_queued.median().filter(|_| !is_known) {
+        let mut undisturbed_ns = self.latency.quantile().unwrap_or(0.0);
+        let bound_ns = self.least_queued.median();
+        if let Some(bound_ns) = bound_ns.filter(|_| !self.latency.has_enough_alone()) {
             undisturbed_ns = undisturbed_ns.min(bound_ns);
         }
-        let credit = known_alone(&mut self.alone_credit, &mut self.credit);
-        let work = known_alone(&mut self.alone_device, &mut self.share);
         Level {
             undisturbed_ns: undisturbed_ns as i64,
-            usual_credit_ns: credit.quantile().unwrap_or(0.0),
-            side_work_ns: work.quantile().unwrap_or(0.0).max(1.0),
+            usual_credit_ns: self.credit.quantile().unwrap_or(0.0),
+            side_work_ns: self.work.quantile().unwrap_or(0.0).max(1.0),
         }
-    }
-}
-
-/// The sample of undisturbed I/Os, if it is large enough.
-fn known_alone<'a>(alone: &'a mut KeptSample, all: &'a mut KeptSample) -> &'a mut KeptSample {
-    if alone.len() >= MIN_ALONE { alone } else { all }
-}
-
-/// Whether the one of them that is asked is due.
-fn is_due(alone: &KeptSample, all: &KeptSample) -> bool {
-    if alone.len() >= MIN_ALONE {
-        alone.is_due()
-    } else {
-        all.is_due()
     }
 }
 
@@ -270,10 +284,12 @@ impl Levels {
         }
     }
 
+    fn kind(&mut self, kind: usize) -> &mut KindLevels {
+        self.kinds[kind].get_or_insert_with(|| Box::new(KindLevels::new()))
+    }
+
     pub fn observe(&mut self, kind: usize, observed: &Observed) {
-        self.kinds[kind]
-            .get_or_insert_with(|| Box::new(KindLevels::new()))
-            .push(observed);
+        self.kind(kind).push(observed);
     }
 
     /// Takes the credit of an I/O: the time between the completion before it, or its issue if that is later, and its own,
@@ -282,16 +298,12 @@ impl Levels {
         if credit_ns <= 0.0 {
             return;
         }
-        self.kinds[kind]
-            .get_or_insert_with(|| Box::new(KindLevels::new()))
-            .push_credit(credit_ns, is_alone);
+        self.kind(kind).push_credit(credit_ns, is_alone);
     }
 
     /// What is known of a kind by now.
     pub fn of(&mut self, kind: usize) -> Level {
-        self.kinds[kind]
-            .get_or_insert_with(|| Box::new(KindLevels::new()))
-            .level()
+        self.kind(kind).level()
     }
 }
 
