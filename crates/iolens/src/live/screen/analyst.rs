@@ -219,7 +219,12 @@ pub enum Outcome {
     /// Of [`Job::Tables`].
     Tables(MadeTables),
     /// Of [`Job::Stories`].
-    Stories(Vec<Story>),
+    Stories {
+        /// The most harm first.
+        found: Vec<Story>,
+        /// Whether the machine was short of CPU time meanwhile.
+        is_short_of_cpu: bool,
+    },
     /// Of [`Job::Cell`].
     Cell(CellIos),
     /// Nobody wants it any more.
@@ -233,7 +238,7 @@ impl Outcome {
     pub fn of(&self) -> Option<&'static str> {
         match self {
             Outcome::Tables(_) => Some(TABLES),
-            Outcome::Stories(_) => Some(STORIES),
+            Outcome::Stories { .. } => Some(STORIES),
             Outcome::Cell(_) => Some(LIST),
             Outcome::Cancelled | Outcome::Failed(..) => None,
         }
@@ -405,18 +410,23 @@ impl Job {
                 above,
                 host,
             } => {
-                let mut builder = WaitsBuilder::new(material.window);
+                let window = material.window;
+                let mut builder = WaitsBuilder::new(window);
                 material.lost.iter().for_each(|l| builder.lost(l));
                 material.each(|io| builder.push(io))?;
                 let waits = builder.finish();
                 let scene = Scene {
-                    window: material.window,
+                    window,
                     details: &[],
                     layers: &above,
                     host: &host,
                     has_losses: !material.lost.is_empty(),
                 };
-                Outcome::Stories(stories::stories(&waits, &scene))
+                let shortage = host.cpu_shortage(window.from_ns, window.to_ns);
+                Outcome::Stories {
+                    found: stories::stories(&waits, &scene),
+                    is_short_of_cpu: shortage.is_some(),
+                }
             }
             Job::Cell {
                 material,

@@ -22,7 +22,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use iolens_core::analysis::Window;
-use iolens_core::analysis::counters::pressure::HostPressure;
 use iolens_core::analysis::timeline::GroupBy;
 use iolens_core::model::{Device, RecordingMeta, Source};
 use iolens_observe::counters::monotonic_ns;
@@ -531,7 +530,10 @@ impl Screen {
                 self.tables_made = Some((ticket, Instant::now()));
                 self.findings.tables = Some(tables);
             }
-            Outcome::Stories(found) => {
+            Outcome::Stories {
+                found,
+                is_short_of_cpu,
+            } => {
                 self.stories_made = Some((ticket, Instant::now()));
                 let times = self.history.times(0);
                 let lines =
@@ -540,11 +542,7 @@ impl Screen {
                     self.findings.stories = StoryLog::default();
                 }
                 self.findings.stories.take(lines);
-                let width = self.view.geometry.heat.width.into();
-                if let Some((window, host)) = self.stories_scope(width) {
-                    let shortage = host.cpu_shortage(window.from_ns, window.to_ns);
-                    self.findings.is_short_of_cpu = shortage.is_some();
-                }
+                self.findings.is_short_of_cpu = is_short_of_cpu;
             }
             Outcome::Cell(cell) => {
                 self.cell_made = ticket;
@@ -649,10 +647,9 @@ impl Screen {
         })
     }
 
-    /// Where stories are looked for, and what the host was short of then.
-    fn stories_scope(&self, width: i64) -> Option<(Window, HostPressure)> {
+    fn stories_job(&self, width: i64) -> Option<Job> {
         let end_ns = self.history.complete_to_ns;
-        Some(match &self.source {
+        let (window, host) = match &self.source {
             ScreenSource::Watched(_) => (
                 Window::new(end_ns - STORIES_NS, end_ns),
                 self.history.host(),
@@ -660,11 +657,7 @@ impl Screen {
             ScreenSource::Recorded(_, loaded) => {
                 (self.window(width), loaded.as_ref()?.stretch.host().clone())
             }
-        })
-    }
-
-    fn stories_job(&self, width: i64) -> Option<Job> {
-        let (window, host) = self.stories_scope(width)?;
+        };
         Some(Job::Stories {
             material: self.material(window, 0)?,
             above: self.view.above.iter().copied().collect(),

@@ -134,7 +134,7 @@ impl Stage {
             above: self.view.above.iter().copied().collect(),
             host: HostPressure::default(),
         };
-        let Outcome::Stories(found) = job.run() else {
+        let Outcome::Stories { found, .. } = job.run() else {
             return;
         };
         let mut meta = RecordingMeta::new(Source::Ebpf, self.history.start_unix_ns);
