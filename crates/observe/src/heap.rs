@@ -15,3 +15,13 @@ pub fn return_large_blocks() {
         libc::mallopt(libc::M_MMAP_THRESHOLD, MIN_MAPPED);
     }
 }
+
+/// Gives back what was freed, which glibc keeps. Loading probes goes through the whole of the kernel's type information, tens of
+/// megabytes once parsed.
+pub(crate) fn release_freed() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: no arguments of consequence, no state of ours.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}

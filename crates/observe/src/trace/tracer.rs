@@ -28,6 +28,7 @@ use super::{
     slots::Slots,
     unmatched::{InFlightBefore, unmatched},
 };
+use crate::heap;
 
 /// Stores of one CPU become visible to another after this long at most; see `order.rs`.
 pub(super) const SLACK_NS: u64 = 20_000;
@@ -174,7 +175,7 @@ impl Tracer {
             features,
             limits,
         } = load::load(config, features)?;
-        release_memory();
+        heap::release_freed();
         let rings = map_rings(&bpf, sizes)?;
         let slots = map_slots(&bpf, options.slots)?;
         let losses = LossReader::new(
@@ -505,14 +506,4 @@ fn map_slots(bpf: &Ebpf, slots: u32) -> Result<Slots, TraceError> {
 pub(super) fn now_ns() -> u64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
-}
-
-/// Loading goes through the whole of the kernel's type information, tens of megabytes once parsed; glibc keeps what
-/// was freed unless it is set.
-pub(super) fn release_memory() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: no arguments of consequence, no state of ours.
-    unsafe {
-        libc::malloc_trim(0);
-    }
 }

@@ -23,7 +23,7 @@ use super::super::{
     order::ReorderBuffer,
     program_info::program_info,
     ring::{Drained, Ring},
-    tracer::{SLACK_NS, map_fd, missing_map, now_ns, release_memory, take_map},
+    tracer::{SLACK_NS, map_fd, missing_map, now_ns, take_map},
 };
 use super::{
     event::{FileName, FileRequest, FileSet, FilesState},
@@ -31,6 +31,7 @@ use super::{
     load::{self, Config, Loaded},
     names::Names,
 };
+use crate::heap;
 
 const NAMES_BYTES: u32 = 2 << 20;
 
@@ -138,7 +139,7 @@ impl FilesTracer {
             limits,
             histograms,
         } = load::load(&config)?;
-        release_memory();
+        heap::release_freed();
         let stats = if options.measure_cost {
             Some(
                 aya::sys::enable_stats(Stats::RunTime)
