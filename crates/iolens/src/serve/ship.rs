@@ -245,7 +245,7 @@ impl Shipping {
         (state.waiting, state.waiting_since_unix_ns) = (waiting, since);
     }
 
-    /// Sends what there is, until a time or until it is told to stop.
+    /// Sends what there is, until a time or until the service ends.
     fn pass(&mut self, stopped: &Receiver<()>, until: Option<Instant>) -> Result<Passed> {
         self.look()?;
         let passed = loop {
@@ -288,8 +288,9 @@ impl Shipping {
                 // Another file may do.
                 eprintln!("iolens: {}: not shipped: {e}", escape::terminal(&name));
                 self.backlog.sent(file);
-                let (files, bytes) = (1, file.stamp.bytes);
-                self.status.state().dropped(FileSum { files, bytes });
+                let mut unreadable = FileSum::default();
+                unreadable.add(file.stamp.bytes);
+                self.status.state().dropped(unreadable);
                 return Ok(());
             }
             Ok(bytes) => bytes,
@@ -300,8 +301,7 @@ impl Shipping {
             .with_context(|| name.clone())?;
         self.backlog.sent(file);
         let mut state = self.status.state();
-        state.sent.files += 1;
-        state.sent.bytes += sent;
+        state.sent.add(sent);
         state.waiting.files = state.waiting.files.saturating_sub(1);
         state.waiting.bytes = state.waiting.bytes.saturating_sub(sent);
         Ok(())

@@ -29,6 +29,21 @@ pub fn while_reading(device: &LoopDevice, during: impl FnOnce()) -> u64 {
     })
 }
 
+/// What `iolens` is started with to record a device into `root`.
+pub fn serve_arguments<'a>(root: &'a Path, device: &'a LoopDevice) -> [&'a str; 9] {
+    [
+        "serve",
+        "--rec",
+        text(root),
+        "--keep",
+        "64M",
+        "-d",
+        device.name(),
+        "--source",
+        "ebpf",
+    ]
+}
+
 /// `iolens serve`, killed when dropped.
 pub struct Serve(Child);
 
@@ -74,17 +89,7 @@ impl Serve {
     }
 
     fn spawn(root: &Path, device: &LoopDevice, listen: &str, more: &[&str]) -> Child {
-        let of = [
-            "serve",
-            "--rec",
-            text(root),
-            "--keep",
-            "64M",
-            "-d",
-            device.name(),
-            "--source",
-            "ebpf",
-        ];
+        let of = serve_arguments(root, device);
         let arguments = [&of, &["--listen", listen][..], more].concat();
         iolens(&arguments)
             .stdout(Stdio::piped())

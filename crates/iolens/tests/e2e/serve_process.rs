@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::machine::{LoopDevice, ebpf, wait_until};
-use super::serve::{Serve, while_reading};
+use super::serve::{Serve, serve_arguments, while_reading};
 
 /// What systemd hears, until `wanted` is in it.
 fn hear(socket: &UnixDatagram, wanted: &str) -> Vec<String> {
@@ -53,21 +53,9 @@ fn start(root: &Path, device: &LoopDevice, socket: &Path) -> Child {
             "WATCHDOG_PID=$$ exec \"$@\"",
             "sh",
             env!("CARGO_BIN_EXE_iolens"),
-            "serve",
-            "--rec",
         ])
-        .arg(root)
-        .args([
-            "--keep",
-            "64M",
-            "-d",
-            device.name(),
-            "--source",
-            "ebpf",
-            "--on-finding",
-            "true",
-            "--ship",
-        ])
+        .args(serve_arguments(root, device))
+        .args(["--on-finding", "true", "--ship"])
         .arg(lake)
         .arg("--listen")
         .arg(format!("unix:{}.http", socket.display()))

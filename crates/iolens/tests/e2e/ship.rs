@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::http::get;
 use super::machine::{LoopDevice, assert_refused, ebpf, iolens, run, wait_until};
-use super::serve::{Serve, ios, lost, recordings, text, while_reading};
+use super::serve::{Serve, ios, lost, recordings, serve_arguments, text, while_reading};
 
 /// The descriptions and closed files below `directory`, by their names from `base` on.
 fn closed(base: &Path, directory: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -109,17 +109,7 @@ fn spawn(
     env: &[(&str, &str)],
 ) -> std::process::Child {
     let listen = format!("unix:{}", text(&socket_of(root)));
-    let of = [
-        "serve",
-        "--rec",
-        text(root),
-        "--keep",
-        "64M",
-        "-d",
-        device.name(),
-        "--source",
-        "ebpf",
-    ];
+    let of = serve_arguments(root, device);
     iolens(&[&of, &["--listen", &listen][..], more].concat())
         .envs(env.iter().copied())
         .stdout(Stdio::null())

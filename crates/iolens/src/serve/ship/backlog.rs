@@ -44,9 +44,10 @@ pub struct FileSum {
 }
 
 impl FileSum {
-    fn add(&mut self, stamp: FileStamp) {
+    /// Adds a file of so many bytes.
+    pub fn add(&mut self, bytes: u64) {
         self.files += 1;
-        self.bytes += stamp.bytes;
+        self.bytes += bytes;
     }
 }
 
@@ -148,7 +149,7 @@ impl Backlog {
             let gone = shipment
                 .unsent()
                 .filter(|(name, _)| !files.contains_key(*name));
-            gone.for_each(|(_, stamp)| dropped.add(stamp));
+            gone.for_each(|(_, stamp)| dropped.add(stamp.bytes));
             let last_ns = files.values().map(|f| f.modified_ns).max().unwrap_or(0);
             shipment.is_settled = newest.get(&*stored.host) > Some(&stored.start_unix_ns)
                 && last_ns < now_unix_ns - SETTLED_NS;
@@ -156,7 +157,8 @@ impl Backlog {
             self.shipments.insert(key, shipment);
         }
         for gone in before.values() {
-            gone.unsent().for_each(|(_, stamp)| dropped.add(stamp));
+            gone.unsent()
+                .for_each(|(_, stamp)| dropped.add(stamp.bytes));
         }
         self.done = done;
         Ok(dropped)
@@ -166,7 +168,7 @@ impl Backlog {
     pub fn waiting(&self) -> (FileSum, Option<i64>) {
         let mut sum = FileSum::default();
         let unsent = self.shipments.values().flat_map(Shipment::unsent);
-        let oldest = unsent.inspect(|(_, stamp)| sum.add(*stamp));
+        let oldest = unsent.inspect(|(_, stamp)| sum.add(stamp.bytes));
         let oldest = oldest.map(|(_, stamp)| stamp.modified_ns).min();
         (sum, oldest)
     }

@@ -24,6 +24,11 @@ pub const EPOCH: i64 = 1_795_000_000 * S;
 /// I/Os a second of each recording.
 pub const IOS_PER_S: i64 = 20;
 
+/// What serves the root `dir` to those who may see all.
+fn app_over(dir: &Path) -> Arc<App> {
+    Arc::new(App::new(dir.to_owned(), Arc::default(), Rules::default()))
+}
+
 /// `seconds` of alternating reads and writes of a process with a hostile name, with rollups.
 fn record(root: &Path, from_s: i64, seconds: i64) {
     record_of(root, "h", from_s, seconds);
@@ -80,11 +85,7 @@ pub fn lake() -> (tempfile::TempDir, Arc<App>) {
     let dir = tempfile::tempdir().unwrap();
     record(dir.path(), 0, 180);
     record(dir.path(), 300, 120);
-    let app = Arc::new(App::new(
-        dir.path().to_owned(),
-        Arc::default(),
-        Rules::default(),
-    ));
+    let app = app_over(dir.path());
     (dir, app)
 }
 
@@ -1011,11 +1012,7 @@ fn waits_of_two_recordings_add_up_by_process_control_group_and_file() {
     let dir = tempfile::tempdir().unwrap();
     record_shop(dir.path(), 0);
     record_shop(dir.path(), 100);
-    let app = Arc::new(App::new(
-        dir.path().to_owned(),
-        Arc::default(),
-        Rules::default(),
-    ));
+    let app = app_over(dir.path());
     let ask_for = |to_s: i64, rest: &str| {
         let times = format!("from={}&to={}", at(0), at(to_s));
         get(&app, &format!("/api/v1/waits?{times}{rest}"))
@@ -1062,11 +1059,7 @@ fn waits_of_intervals_add_up_to_those_of_all_of_them() {
     let dir = tempfile::tempdir().unwrap();
     record_shop(dir.path(), 0);
     record_shop(dir.path(), 100);
-    let app = Arc::new(App::new(
-        dir.path().to_owned(),
-        Arc::default(),
-        Rules::default(),
-    ));
+    let app = app_over(dir.path());
     let times = format!("from={}&to={}", at(0), at(160));
     let ask_for = |step: &str| get(&app, &format!("/api/v1/waits?{times}&step={step}"));
     let (status, found) = ask_for("10s");
@@ -1101,11 +1094,7 @@ fn waits_of_intervals_add_up_to_those_of_all_of_them() {
 fn waits_stories_and_actors_of_some_ios_are_of_these_alone() {
     let dir = tempfile::tempdir().unwrap();
     record_shop(dir.path(), 0);
-    let app = Arc::new(App::new(
-        dir.path().to_owned(),
-        Arc::default(),
-        Rules::default(),
-    ));
+    let app = app_over(dir.path());
     let times = format!("from={}&to={}", at(0), at(60));
     let ask_for = |what: &str, rest: &str| get(&app, &format!("/api/v1/{what}?{times}{rest}")).1;
     let all = ask_for("waits", "");
@@ -1155,11 +1144,7 @@ fn waits_of_what_the_size_limit_removed_are_those_of_the_table() {
 
     let dir = tempfile::tempdir().unwrap();
     record_shop(dir.path(), 0);
-    let app = Arc::new(App::new(
-        dir.path().to_owned(),
-        Arc::default(),
-        Rules::default(),
-    ));
+    let app = app_over(dir.path());
     let target = format!("/api/v1/waits?from={}&to={}", at(0), at(60));
     let (_, of_ios) = get(&app, &target);
     let path = dir
@@ -1230,11 +1215,7 @@ fn waits_of_what_the_size_limit_removed_are_those_of_the_table() {
 fn each_io_says_what_it_waited_for() {
     let dir = tempfile::tempdir().unwrap();
     record_shop(dir.path(), 0);
-    let app = Arc::new(App::new(
-        dir.path().to_owned(),
-        Arc::default(),
-        Rules::default(),
-    ));
+    let app = app_over(dir.path());
     // The window is short; what came before it shows what a read takes undisturbed.
     let times = format!("from={}&to={}", at(30), at(31));
     let (status, found) = get(&app, &format!("/api/v1/ios?{times}&process=shop"));
@@ -1300,11 +1281,7 @@ fn a_heat_map_says_how_much_of_each_column_is_recorded() {
     let dir = tempfile::tempdir().unwrap();
     record_shop(dir.path(), 0);
     record_shop(dir.path(), 100);
-    let app = Arc::new(App::new(
-        dir.path().to_owned(),
-        Arc::default(),
-        Rules::default(),
-    ));
+    let app = app_over(dir.path());
     // Recorded are 30 to 60 s and 100 to 160 s.
     let times = format!("from={}&to={}", at(30), at(160));
     let (status, found) = get(&app, &format!("/api/v1/heatmap?{times}&width=13"));
@@ -1332,11 +1309,7 @@ fn stories_say_when_in_unix_time_and_are_those_of_the_report() {
     let dir = tempfile::tempdir().unwrap();
     record_shop(dir.path(), 0);
     record_shop(dir.path(), 100);
-    let app = Arc::new(App::new(
-        dir.path().to_owned(),
-        Arc::default(),
-        Rules::default(),
-    ));
+    let app = app_over(dir.path());
     let times = |from_s: i64, to_s: i64| format!("from={}&to={}", at(from_s), at(to_s));
     let (status, found) = get(&app, &format!("/api/v1/stories?{}", times(0, 160)));
     assert_eq!(status, 200, "{found}");
