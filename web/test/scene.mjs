@@ -1,20 +1,10 @@
 // Fixed data with the shape of a real hour: reads of a database, and a backup whose write-back delays them every five minutes.
+import { random } from "../dist/test/synth.js";
 import { NOW_S } from "./stub_server.mjs";
 
 export const FROM_S = NOW_S - 3600;
 const PERIOD_S = 300;
 const FLUSH_S = 40;
-
-/** mulberry32. */
-function random(seed) {
-  let a = seed >>> 0;
-  return () => {
-    a = (a + 0x6d2b79f5) | 0;
-    let t = Math.imul(a ^ (a >>> 15), 1 | a);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  };
-}
 
 const isFlush = (s) => (((s - FROM_S) % PERIOD_S) + PERIOD_S) % PERIOD_S < FLUSH_S;
 const postgres = { process: "postgres", pid: 991, cgroup: "/system.slice/postgresql.service", class: "read", origin: "direct" };

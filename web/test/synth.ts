@@ -8,6 +8,8 @@ import { packColumn, packList, toLogCode } from "../src/codec";
 import { random } from "../src/random";
 import type { ActorBlock, BurstBlock, CapacityBlock, ClassSummary, DepthBlock, DistributionsBlock, FindingBlock, HeatBlock, LevelBlock, MicroburstEvidence, PageData, PeriodicityEvidence, PeriodicityVerdict, ScopeBlock, SlotGroupBlock, StallEvidence, UtilDisagreementEvidence } from "../src/generated/page";
 
+export { random };
+
 class Dice {
   readonly uniform: () => number;
   constructor(seed: number) {

@@ -103,8 +103,7 @@ interface Bar {
   x1: number;
   y0: number;
   y1: number;
-  /** Middles of its marks: when it started, its size and its sector. */
-  markX: number;
+  /** Heights of the middles of its marks, at its start: its size and its sector. */
   sizeY: number;
   sectorY: number | null;
 }
@@ -666,18 +665,18 @@ export class Chart {
         const sector = c.sector[i];
         const share = typeof sector === "number" ? (sector - firstSector) / Math.max(1, lastSector - firstSector) : null;
         this.#bars.push({
-          index: i, x0, x1: Math.max(x1, x0 + 1), y0: y, y1: y + height, markX: x0,
+          index: i, x0, x1: Math.max(x1, x0 + 1), y0: y, y1: y + height,
           sizeY: areas.rate.y + (areas.rate.h - 3) * (1 - (c.bytes[i] ?? 0) / mostBytes) + 1.5,
           sectorY: share === null ? null : areas.depth.y + (areas.depth.h - 3) * (1 - share) + 1.5,
         });
       });
     });
     this.#clip(ctx, { y: areas.rate.y, h: this.#height - AXIS - areas.rate.y }, () => {
-      this.#bars.forEach(({ index: i, markX, sizeY, sectorY }, n) => {
+      this.#bars.forEach(({ index: i, x0, sizeY, sectorY }, n) => {
         ctx.fillStyle = colourOf(i);
         ctx.globalAlpha = strengths[n] ?? 1;
-        ctx.fillRect(markX - 1.5, sizeY - 1.5, 3, 3);
-        if (sectorY !== null) ctx.fillRect(markX - 1.5, sectorY - 1.5, 3, 3);
+        ctx.fillRect(x0 - 1.5, sizeY - 1.5, 3, 3);
+        if (sectorY !== null) ctx.fillRect(x0 - 1.5, sectorY - 1.5, 3, 3);
       });
     });
     ctx.globalAlpha = 1;
@@ -691,7 +690,7 @@ export class Chart {
       ctx.strokeStyle = theme().text;
       ctx.lineWidth = 1.5;
       ctx.strokeRect(bar.x0 - 1, bar.y0 - 1, bar.x1 - bar.x0 + 2, Math.max(3, bar.y1 - bar.y0 + 1));
-      for (const y of [bar.sizeY, bar.sectorY]) if (y !== null) ctx.strokeRect(bar.markX - 3.5, y - 3.5, 7, 7);
+      for (const y of [bar.sizeY, bar.sectorY]) if (y !== null) ctx.strokeRect(bar.x0 - 3.5, y - 3.5, 7, 7);
     });
   }
 
@@ -856,7 +855,7 @@ export class Chart {
     let [nearest, distance]: [Bar | null, number] = [null, NEAR_PX];
     for (const bar of this.#bars) {
       const at = isSector ? bar.sectorY : bar.sizeY;
-      const far = at === null ? Infinity : Math.hypot(bar.markX - x, at - y);
+      const far = at === null ? Infinity : Math.hypot(bar.x0 - x, at - y);
       if (far <= distance) [nearest, distance] = [bar, far];
     }
     return nearest;
@@ -969,8 +968,9 @@ function layerOf(cls: Layer["cls"], heat: Heat): Layer {
   let max = 0;
   heat.counts.forEach((column, i) => {
     // One I/O in a sliver of a column is no rate.
-    if (recordedShare(heat, i) < 0.5) return;
-    for (const n of column) max = Math.max(max, n / recordedShare(heat, i));
+    const share = recordedShare(heat, i);
+    if (share < 0.5) return;
+    for (const n of column) max = Math.max(max, n / share);
   });
   for (const n of max > 0 ? [] : heat.counts.flat()) max = Math.max(max, n);
   const to = heat.from_unix_s + heat.column_s * heat.counts.length;
