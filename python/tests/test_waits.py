@@ -289,14 +289,14 @@ def test_equal_noise_is_in_the_order_of_names(tmp_path: Path) -> None:
 
 def test_noise_of_what_was_recorded_is_what_its_victims_say(capsys: pytest.CaptureFixture[str]) -> None:
     lake = iolens.lake(ROOT)
-    told = {row["cgroup"]: row["cost_s"] for row in lake.noisy().to_pylist()}
+    costs = {row["cgroup"]: row["cost_s"] for row in lake.noisy().to_pylist()}
     relation = iolens.open(recorded()).who_waited("cgroup")
     expected: dict[str, float] = {}
     for row in (dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()):
         if row["cause"] == "others" and row["victim"] != row["behind"]:
             expected[row["behind"]] = expected.get(row["behind"], 0) + row["seconds"]
-    assert told == {cgroup: pytest.approx(seconds) for cgroup, seconds in expected.items()}
-    assert list(told) == sorted(told, key=lambda cgroup: -told[cgroup])
+    assert costs == {cgroup: pytest.approx(seconds) for cgroup, seconds in expected.items()}
+    assert list(costs) == sorted(costs, key=lambda cgroup: -costs[cgroup])
     assert main(["noisy", str(ROOT), "--by", "pod", "--per-day", "--format", "json"]) == 0
     assert {row["pod"] for row in json.loads(capsys.readouterr().out)} == {UID, "7b1d0c52-93aa-4d0e-8c11-0a4f3e2d1c6b"}
     assert main(["waits", str(recorded()), "--format", "json"]) == 0

@@ -231,7 +231,7 @@ class _Host:
             known = None
         directory = self.directory / f"day={day}"
         _make(directory)
-        number = 1 + max((_number(file.name) for file in directory.iterdir()), default=0)
+        number = _next_number(directory.iterdir())
         files_of = {s.start_ns: _files(s.path) for s in sources}
         keys_of = {s.start_ns: self._keys(s, files_of[s.start_ns]) for s in sources}
         made: dict[str, str] = {}
@@ -287,7 +287,7 @@ class _Host:
         if self.manifest.sums is not None:
             old = quoted(str(self.directory / self.manifest.sums.file))
             select = f"select * from read_parquet({old}, hive_partitioning = false) union all select * from ({select})"
-        number = 1 + max((_number(file.name) for file in self.directory.glob("sums-*")), default=0)
+        number = _next_number(self.directory.glob("sums-*"))
         name = f"sums-{number:06}.parquet"
         if self._copied(select, self.directory / name):
             if self.manifest.sums is not None:
@@ -486,6 +486,11 @@ def _number(name: str) -> int:
     """The number in the name of a file, whole or not."""
     digits = name.removesuffix(_TEMPORARY).removesuffix(".parquet").rpartition("-")[2]
     return int(digits) if digits.isdigit() else 0
+
+
+def _next_number(files: Iterable[Path]) -> int:
+    """A number that none of them has."""
+    return 1 + max((_number(file.name) for file in files), default=0)
 
 
 def _make(directory: Path) -> None:

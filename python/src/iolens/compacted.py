@@ -24,8 +24,6 @@ DIRECTORY = "compacted"
 MANIFEST = "manifest.json"
 VERSION = 1
 
-_DAY_NS = 86_400 * 10**9
-
 
 def day_of(start_ns: int) -> str:
     """The day (UTC) on which a recording began."""
