@@ -5,8 +5,8 @@
 
 A host has one disk, and a recording for each day, as `iolens serve` makes them: rows of a minute and of an hour for `all`, `read`
 and `write`, with histograms. The newest of each host goes on: it has no hours. The files of eight hosts differ, the others are
-copies of them, or with --links hard links. With --compacted the eight are compacted, which is timed, and what comes of it is copied
-or linked as well. DIR is used as it is if it holds a lake. Spark is by default a standalone cluster of one
+copies of them, or with --links hard links. With --compacted the eight are compacted, which is timed beside plain copies by DuckDB, and what
+comes of it is copied or linked as well. DIR is used as it is if it holds a lake. Spark is by default a standalone cluster of one
 master and two workers, started here, of a core each; CPU time is that of all processes, and of a master elsewhere not known.
 """
 
@@ -15,7 +15,9 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +26,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "python/src"), str(ROOT / "python/tests")]
 
+import duckdb  # noqa: E402
 import numpy as np  # noqa: E402
 import pyarrow as pa  # noqa: E402
 import pyarrow.compute as pc  # noqa: E402
@@ -104,8 +107,32 @@ def table(name: str, step_s: int, ios: np.ndarray, columns: dict[str, np.ndarray
     )
 
 
+def copied(root: Path) -> None:
+    """What DuckDB takes to copy each of the same tables of a host and day by itself, with nothing else done: the peer."""
+    groups = defaultdict(list)
+    for path in sorted(root.glob("host=*/start_ns=*")):
+        if json.loads((path / "meta.json").read_text())["end_ns"] is not None:
+            for file in sorted(path.glob("*/*.parquet")):
+                step = file.name.partition("-")[0] if "s-" in file.name else ""
+                day = int(path.name.removeprefix("start_ns=")) // DAY_NS
+                groups[path.parent, day, file.parent.name, step].append(file)
+    begin, cpu = time.monotonic(), cpu_s()
+    with duckdb.connect() as connection, tempfile.TemporaryDirectory(dir=root.parent) as to:
+        connection.execute("set threads = 1")
+        for number, files in enumerate(groups.values()):
+            names = ", ".join(f"'{file}'" for file in files)
+            connection.execute(
+                f"copy (select * from read_parquet([{names}], hive_partitioning = false)) to '{to}/{number}.parquet' "
+                "(format parquet, compression zstd, compression_level 1)"
+            )
+    took, cpu = time.monotonic() - begin, cpu_s() - cpu
+    size = sum(file.stat().st_size for files in groups.values() for file in files) / 1e6
+    print(f"plain copy {size:.0f} MB, {len(groups)} files: {took:.2f} s, {cpu:.2f} s of CPU, {size / cpu:.1f} MB/s of CPU", flush=True)
+
+
 def compacted(root: Path) -> None:
     """Compacts what is there, and says how fast."""
+    copied(root)
     # These were not written just now.
     for path in root.glob("host=*/start_ns=*/**/"):
         os.utime(path, (0, 0))

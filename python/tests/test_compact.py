@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from conftest import DISK, FIXTURES, RANDOM_META, START_NS, random_ios, write_recording
 from lakes import make_ended, make_root, random_waits, rollup_rows, write_table, write_waits
@@ -20,6 +22,7 @@ from served import served
 
 import iolens
 from iolens import compact as compaction
+from iolens import questions
 from iolens.cli import main
 from iolens.compact import compact
 
@@ -270,7 +273,8 @@ SUMS = """select (select count(*) from ios), (select sum(device_ns) from ios), (
 
 def sums(root: Path) -> Any:
     with iolens.lake(root) as lake:
-        return lake.rows(SUMS), lake.hosts().to_pylist(), lake.latency().to_pylist()
+        answers = (lake.hosts(), lake.latency(), lake.capacity())
+        return lake.rows(SUMS), *(answer.to_pylist() for answer in answers)
 
 
 def test_no_io_counts_twice_while_it_runs_or_was_killed(tmp_path: Path, steps: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -470,3 +474,107 @@ def test_a_recording_that_was_not_finished_stays_as_it_is(tmp_path: Path) -> Non
         assert compact(tmp_path) == []
     (path / "meta.json").write_text(json.dumps({**json.loads((path / "meta.json").read_text()), "end_ns": None}))
     assert compact(tmp_path) == []
+
+
+MINUTE_NS = 60 * 10**9
+
+
+def minutes_of(path: Path, meta: dict[str, Any], spans: list[tuple[int, int, int]], rng: random.Random) -> None:
+    """A recording with minutes of devices, each from one to another: busy, idle and equal ones, some in several rows."""
+    write_recording(path, [], meta)
+    rows = []
+    for dev, first, last in spans:
+        for minute in range(first, last):
+            for _ in range(0 if rng.random() < 0.2 else 1 + (rng.random() < 0.05)):
+                ios = rng.choice([1, 1, 60, rng.randrange(1, 10**6)])
+                sums = {"ios": ios, "bytes": ios * rng.choice([512, 4096]), "device_sum_ns": 1}
+                busy_ns = rng.choice([MINUTE_NS // 2, None, rng.randrange(MINUTE_NS)])
+                row = {"step_s": 60, "at_ns": minute * MINUTE_NS, "dev": dev, "class": "all", **sums, "busy_ns": busy_ns}
+                lists = {f"{part}_{what}": [] for part in ("total", "device") for what in ("buckets", "counts")}
+                rows += [{**row, **lists}, {**row, **lists, "class": "read"}]
+    rows.append({**rows[0], "dev": None, "ios": 0, "lost_ios": 3})
+    write_table(path, "rollup", rows, "60s-000001.parquet")
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Path:
+    """Hosts whose recordings follow each other within a minute, overlap, were killed, and whose disks change."""
+    rng = random.Random(5)
+    root = tmp_path / "fleet"
+    disk = {"name": "sda", "id": DISK, "kind": "request", "stable_id": "wwn-1"}
+    other = {"name": "sdb", "id": DISK | 16, "kind": "request", "stable_id": "wwn-2"}
+    # Hours, from the half of a minute on: of each recording when it began and ended, and whether it has ended.
+    hosts = {
+        "follow": [(0, 10, True), (10, 31, True), (31, 50, True), (50, 55, False)],
+        "overlap": [(0, 10, True), (9, 20, True), (20, 30, True)],
+        "killed": [(0, 10, True), (10, 12, False), (12, 31, True), (31, 32, False)],
+        "long": [(0, 30, False), (12, 31, True)],
+        "swapped": [(0, 10, True), (10, 20, True)],
+    }
+    for host, recordings in hosts.items():
+        for number, (begin, end, has_ended) in enumerate(recordings):
+            start_ns = START_NS // MINUTE_NS * MINUTE_NS + MINUTE_NS // 2 + begin * HOUR_NS
+            devices = [disk, {**other, "stable_id": f"wwn-{number}"} if host == "swapped" else other]
+            minutes = (end - begin) * 60
+            meta = {"devices": devices, "host": host, "start_unix_ns": start_ns}
+            meta["end_ns"] = minutes * MINUTE_NS if has_ended else None
+            spans = [(DISK, 0, minutes + 1), (DISK | 16, minutes // 3, minutes // 2)]
+            minutes_of(root / f"host={host}/start_ns={start_ns}", meta, spans, rng)
+    return root
+
+
+def days_of(root: Path) -> tuple[Any, Any, set[str]]:
+    """What days say, to the digit, and the hosts of which peaks were read."""
+    with iolens.lake(root) as lake:
+        days = lake._ask(questions.busy_days(lake.engine.largest)).to_pylist()
+        return days, lake.capacity().to_pylist(), {host for host, _ in lake.files.of_peaks().by_peaks}
+
+
+def test_days_are_the_same_from_their_peaks_alone(fleet: Path) -> None:
+    days, capacity, of_peaks = days_of(fleet)
+    assert (len(days), of_peaks) == (22, set())
+    compact(fleet, ["2026-11-18"])
+    assert days_of(fleet) == (days, capacity, {"follow", "killed", "swapped"})
+    compact(fleet)
+    assert days_of(fleet) == (days, capacity, {"follow", "killed", "swapped"})
+    manifest = json.loads((fleet / "compacted/host=follow/manifest.json").read_text())
+    assert len(manifest["peaks"]["recordings"]) == 3
+    # They are few beside the minutes.
+    [peaks] = (fleet / "compacted/host=follow").glob(f"{manifest['peaks']['file']}")
+    minutes = sum(pq.read_metadata(file).num_rows for file in fleet.glob("host=follow/*/rollup/*"))
+    assert pq.read_metadata(peaks).num_rows < minutes / 8
+    # The minutes of these hosts are not read.
+    for file in fleet.glob("compacted/host=[fs]*/day=*/rollup-60s-*"):
+        file.write_bytes(b"no Parquet")
+    assert days_of(fleet)[:2] == (days, capacity)
+
+
+def test_without_peaks_days_are_from_the_minutes(fleet: Path) -> None:
+    days, capacity, _ = days_of(fleet)
+    compact(fleet)
+    manifest = fleet / "compacted/host=follow/manifest.json"
+    text = json.loads(manifest.read_text())
+    # A compaction of before knew none; the next one makes them.
+    manifest.write_text(json.dumps({name: of for name, of in text.items() if name != "peaks"}))
+    assert days_of(fleet) == (days, capacity, {"killed", "swapped"})
+    assert compact(fleet) == []
+    assert days_of(fleet) == (days, capacity, {"follow", "killed", "swapped"})
+    name = json.loads(manifest.read_text())["peaks"]["file"]
+    (manifest.parent / name).write_bytes(b"no Parquet")
+    with pytest.warns(UserWarning, match="peaks-.* is damaged and left out"):
+        assert days_of(fleet)[:2] == (days, capacity)
+
+
+def test_sums_of_a_day_that_is_damaged_do_not_count_beside_it(tmp_path: Path) -> None:
+    root = tmp_path / "lake"
+    make_ended(root, "e")
+    end(root, "e", but=1)
+    before = answers(root)
+    compact(root)
+    file = root / f"compacted/host=e/day={DAY}/rollup-60s-000001.parquet"
+    file.write_bytes(file.read_bytes()[:100])
+    with iolens.lake(root) as lake:
+        with pytest.warns(UserWarning, match="the recordings are read as they are"):
+            assert lake.query("select * from rollup order by all").to_pylist() == before["rollup"]
+        for name in ("hosts", "latency", "capacity"):
+            assert getattr(lake, name)().to_pylist() == before[name], name

@@ -24,12 +24,28 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .compacted import DIRECTORY, MANIFEST, Day, Manifest, Sums, day_of, device_row, device_rows, digest, host_of, key_of, parse
+from .compacted import (
+    DIRECTORY,
+    MANIFEST,
+    PEAKS,
+    Day,
+    Manifest,
+    Peaks,
+    Sums,
+    day_of,
+    device_row,
+    device_rows,
+    digest,
+    host_of,
+    key_of,
+    parse,
+)
 from .duck import connect, duck_type, quoted
 from .engines import ARROW, arrow_schema
 from .errors import IolensError
 from .meta import Meta, parse_meta
 from .parquet_join import NotJoinableError, Part, join
+from .questions import DAY_NS, MINUTE_NS, P99_RANK_MAX
 from .tables import DEVICES, LAKE_TABLES, Table
 
 # A file that the manifest names no more may be open in a reader for so long.
@@ -64,6 +80,24 @@ order by p.start_ns, p.dev, p.class""".format(
         for part in ("total", "device")
     )
 )
+
+# Of each recording, device and day the minutes with most time, I/Os and bytes, and its first and last (compacted.PEAKS).
+_PEAKS = f"""
+with minutes as (
+    select start_ns, dev, start_ns + at_ns - (start_ns + at_ns) % {MINUTE_NS} as minute, min(at_ns) as at_ns,
+           cast(sum(ios) as bigint) as ios, cast(sum(bytes) as bigint) as bytes, cast(sum(busy_ns) as bigint) as busy_ns
+    from ({{rows}}) group by start_ns, dev, minute),
+cells as (
+    select start_ns, dev, minute - minute % {DAY_NS} as day, minute, struct_pack(at_ns, ios, bytes, busy_ns) as cell,
+           ios, bytes, busy_ns
+    from minutes),
+days as (
+    select start_ns, dev, list_distinct(list_concat(
+               max_by(cell, busy_ns, {P99_RANK_MAX}), max_by(cell, ios, {P99_RANK_MAX}), max_by(cell, bytes, {P99_RANK_MAX}),
+               [min_by(cell, minute), max_by(cell, minute)])) as found
+    from cells group by start_ns, dev, day)
+select start_ns, cell.at_ns, dev, cell.ios, cell.bytes, cell.busy_ns
+from (select start_ns, dev, unnest(found) as cell from days) order by start_ns, dev, cell.at_ns"""
 
 _TABLES = {t.directory: t for t in (*LAKE_TABLES, DEVICES)}
 _COLUMNS = {directory: table.names for directory, table in _TABLES.items()}
@@ -186,6 +220,7 @@ class _Host:
                 if self.written_bytes >= _COMMIT_BYTES:
                     self._commit()
             self._sum()
+            self._find_peaks()
             if self.written:
                 self._commit()
         finally:
@@ -296,6 +331,41 @@ class _Host:
             self.manifest.sums = Sums(name, sorted(known | new))
             self.written.append(self.directory)
 
+    def _find_peaks(self) -> None:
+        """Writes the fullest minutes anew, if there are recordings without them."""
+        known = self.manifest.peaks.recordings if self.manifest.peaks else {}
+        minutes = key_of("rollup", 60)
+        starts_of: dict[str, list[int]] = defaultdict(list)
+        for day, of in self.manifest.days.items():
+            starts = [start for start, keys in of.recordings.items() if minutes in keys and start not in known]
+            if starts:
+                starts_of[f"day={day}/{of.files[minutes]}"] += starts
+        if not starts_of:
+            return
+        selects = []
+        for file, starts in sorted(starts_of.items()):
+            rows = f"read_parquet({quoted(str(self.directory / file))}, hive_partitioning = false)"
+            columns = ", ".join(("start_ns", *(name for name, _ in PEAKS)))
+            wanted = f"step_s = 60 and class = 'all' and dev is not null and start_ns in ({', '.join(map(str, starts))})"
+            selects.append(f"select {columns} from {rows} where {wanted}")
+        select = _PEAKS.format(rows=" union all ".join(selects))
+        if self.manifest.peaks is not None:
+            old = quoted(str(self.directory / self.manifest.peaks.file))
+            select = f"select * from read_parquet({old}, hive_partitioning = false) union all select * from ({select})"
+        name = f"peaks-{_next_number(self.directory.glob('peaks-*')):06}.parquet"
+        if self._copied(select, self.directory / name):
+            if self.manifest.peaks is not None:
+                self.replaced.append(self.directory / self.manifest.peaks.file)
+            spans = self._connection().sql(
+                f"select start_ns, min(start_ns + at_ns) // {MINUTE_NS} * {MINUTE_NS}, "
+                f"max(start_ns + at_ns) // {MINUTE_NS} * {MINUTE_NS} "
+                f"from read_parquet({quoted(str(self.directory / name))}, hive_partitioning = false) group by start_ns"
+            )
+            without: dict[int, list[int]] = {start: [] for starts in starts_of.values() for start in starts}
+            found = {start: [span_from, span_to] for start, span_from, span_to in spans.fetchall()}
+            self.manifest.peaks = Peaks(name, {**known, **without, **found})
+            self.written.append(self.directory)
+
     def _keys(self, source: _Source, files: dict[str, list[Path]]) -> list[str]:
         """The tables and steps of which a recording has rows."""
         keys = {key_of(DEVICES.directory, None)} if source.meta.devices else set()
@@ -403,10 +473,10 @@ class _Host:
     def _remove_forgotten(self) -> None:
         """Removes what a killed compaction left, and what newer files replaced once no reader can have it open."""
         named = {f"day={day}/{file}" for day, of in self.manifest.days.items() for file in of.files.values()}
-        if self.manifest.sums is not None:
-            named.add(f"{self.directory.name}/{self.manifest.sums.file}")
+        named |= {f"{self.directory.name}/{file}" for file in self.manifest.of_host()}
         now = time.time()
-        for file in (*self.directory.glob("day=*/*"), *self.directory.glob("sums-*")):
+        of_host = (file for kind in ("sums", "peaks") for file in self.directory.glob(f"{kind}-*"))
+        for file in (*self.directory.glob("day=*/*"), *of_host):
             place = f"{file.parent.name}/{file.name}"
             if place not in named and now - file.stat().st_mtime > _GRACE_S:
                 file.unlink()

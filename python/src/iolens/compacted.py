@@ -3,6 +3,7 @@
     compacted/host=NAME/manifest.json                      which files count; replaced as a whole
     compacted/host=NAME/day=YYYY-MM-DD/TABLE-NNNNNN.parquet   of the recordings that began on that day (UTC)
     compacted/host=NAME/sums-NNNNNN.parquet                sums over whole recordings: rollups by device and class
+    compacted/host=NAME/peaks-NNNNNN.parquet               the minutes that a day's percentiles can be of
 
 Files are never changed, and a name is never used twice. What the manifest does not name does not count: a compaction that was
 killed left it, or a reader may still have it open. So a reader finds each I/O in one place, whatever the moment.
@@ -62,12 +63,28 @@ class Sums:
 
 
 @dataclass
+class Peaks:
+    """The file of the fullest minutes, and of which recordings: by their starts the first and the last minute of each.
+
+    A recording without minutes has the empty list.
+    """
+
+    file: str
+    recordings: dict[int, list[int]]
+
+
+@dataclass
 class Manifest:
     """All days of a host. `schemas`: the columns of each table, by their digest."""
 
     days: dict[str, Day] = field(default_factory=dict)
     schemas: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     sums: Sums | None = None
+    peaks: Peaks | None = None
+
+    def of_host(self) -> list[str]:
+        """The files that are of no day."""
+        return [of.file for of in (self.sums, self.peaks) if of is not None]
 
     def text(self) -> str:
         """As it is stored."""
@@ -79,6 +96,9 @@ class Manifest:
         }
         if self.sums is not None:
             document["sums"] = {"file": self.sums.file, "recordings": self.sums.recordings}
+        if self.peaks is not None:
+            spans = {str(start): span for start, span in sorted(self.peaks.recordings.items())}
+            document["peaks"] = {"file": self.peaks.file, "recordings": spans}
         return json.dumps(document, separators=(",", ":")) + "\n"
 
 
@@ -100,11 +120,14 @@ def parse(text: str) -> Manifest:
         schemas = {str(digest): dict(columns) for digest, columns in raw["schemas"].items()}
         of = raw.get("sums")
         sums = Sums(str(of["file"]), [int(start) for start in of["recordings"]]) if of else None
+        of = raw.get("peaks")
+        spans = {int(start): [int(at) for at in span] for start, span in of["recordings"].items()} if of else {}
+        peaks = Peaks(str(of["file"]), spans) if of else None
         if any(day.schema not in schemas for day in days.values()):
             raise ValueError("it has no columns of a day")
     except (KeyError, TypeError, AttributeError) as e:
         raise ValueError(f"it is damaged: {e!r}") from e
-    return Manifest(days, schemas, sums)
+    return Manifest(days, schemas, sums, peaks)
 
 
 def digest(columns: dict[str, list[str]]) -> str:
@@ -140,6 +163,15 @@ SUMS = (
     ("total_counts", "array<bigint>"),
     ("device_buckets", "array<int>"),
     ("device_counts", "array<bigint>"),
+)
+
+# Columns of the peaks beside `start_ns`: those of a minute of class `all`, several rows of one added up.
+PEAKS = (
+    ("at_ns", "bigint"),
+    ("dev", "int"),
+    ("ios", "bigint"),
+    ("bytes", "bigint"),
+    ("busy_ns", "bigint"),
 )
 
 
@@ -207,6 +239,17 @@ class Compacted:
                 files.append(f"{path}/{sums.file}")
                 keys |= {(host, start) for start in sums.recordings}
         return files, keys
+
+    def peaks(self) -> tuple[list[str], dict[tuple[str, int], list[int]]]:
+        """The files of peaks, and the recordings that they are of, with the first and the last minute of each."""
+        files: list[str] = []
+        spans: dict[tuple[str, int], list[int]] = {}
+        for host, (path, manifest) in self._of.items():
+            peaks = manifest.peaks
+            if peaks is not None and f"{path}/{peaks.file}" not in self._damaged:
+                files.append(f"{path}/{peaks.file}")
+                spans |= {(host, start): span for start, span in peaks.recordings.items()}
+        return files, spans
 
     def has_columns(self, table: str, columns: Iterable[str]) -> bool:
         """Whether all files of a table have these columns, and in one order."""

@@ -6,6 +6,7 @@ histograms of the rollups row by row; `nth_largest` is a function. Lists are the
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Iterable, Iterator
@@ -21,11 +22,11 @@ import pyarrow.dataset as pa_dataset
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 
-from .compacted import DIRECTORY, MANIFEST, SUMS, Compacted, File, Manifest, day_of, device_row, host_of, parse
+from .compacted import DIRECTORY, MANIFEST, PEAKS, SUMS, Compacted, File, Manifest, day_of, device_row, host_of, parse
 from .duck import compacted_sql, connect, duck_type, empty_sql, quoted, select_sql
 from .errors import IolensError
 from .meta import parse_meta
-from .questions import P99_RANK_MAX
+from .questions import MINUTE_NS, P99_RANK_MAX
 from .tables import DEVICES, LAKE_TABLES, Table
 
 ARROW = {
@@ -54,16 +55,16 @@ RAW_BUCKETS = "raw_buckets"
 # The rollups for sums over whole recordings, and their histograms row by row: of an hour where that gives the same answer.
 RAW_LONG = "raw_rollup_long"
 RAW_LONG_BUCKETS = "raw_buckets_long"
-# The rollups of a minute.
-RAW_MINUTES = "raw_rollup_minutes"
+# The minutes of class `all` that a day's percentiles can be of: of compacted recordings not all of them.
+RAW_PEAKS = "raw_rollup_peaks"
 
 
 @dataclass(frozen=True)
 class Long:
     """Where the rollups for sums over whole recordings are.
 
-    Of the compacted recordings (host and start) the rows of a minute are read `by_minutes`, those of an hour `by_hours`, and of
-    all others their sums.
+    Of the compacted recordings (host and start) the rows of a minute are read `by_minutes`, those of an hour `by_hours`, and
+    their sums `by_sums`.
     """
 
     hours: list[str]
@@ -73,6 +74,18 @@ class Long:
     compacted_minutes: list[File]
     by_minutes: set[tuple[str, int]]
     by_hours: set[tuple[str, int]]
+    by_sums: set[tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class MinuteFiles:
+    """Where the minutes for a day's percentiles are: of the compacted recordings all of them `by_minutes`, or `by_peaks`."""
+
+    own: list[str]
+    compacted: list[File]
+    peaks: list[str]
+    by_minutes: set[tuple[str, int]]
+    by_peaks: set[tuple[str, int]]
 
 
 class Engine(Protocol):
@@ -89,8 +102,8 @@ class Engine(Protocol):
     def make_long(self) -> None:
         """Makes `raw_rollup_long` of the files that the root has now."""
 
-    def make_minutes(self) -> None:
-        """Makes `raw_rollup_minutes`."""
+    def make_peaks(self) -> None:
+        """Makes `raw_rollup_peaks` of the files that the root has now."""
 
     def make_buckets(self, name: str, source: str) -> None:
         """Makes the relation `name`, the histograms of `source` row by row."""
@@ -238,10 +251,48 @@ class Files:
         """The compacted files of a table."""
         return self.compacted.files(table.directory)
 
-    def of_minutes(self) -> tuple[list[str], list[File]]:
-        """The files of rollups of a minute, those of the recordings that are not compacted and the compacted ones."""
+    def of_peaks(self) -> MinuteFiles:
+        """The files of rollups of a minute, and the compacted ones of peaks."""
         own = [file for file in self._each(ROLLUP) if _step(file) in (_MINUTE, "")]
-        return own, self.compacted.files(ROLLUP.directory, 60)
+        covered = self.compacted.covered(ROLLUP.directory)
+        files, spans = self.compacted.peaks()
+        by_peaks = self._by_peaks({key: span for key, span in spans.items() if key in covered})
+        by_minutes = covered - by_peaks
+        days = {(host, day_of(start)) for host, start in by_minutes}
+        compacted = [f for f in self.compacted.files(ROLLUP.directory, 60) if (f.host, f.day) in days]
+        return MinuteFiles(own, compacted, files if by_peaks else [], by_minutes, by_peaks)
+
+    def _by_peaks(self, spans: dict[tuple[str, int], list[int]]) -> set[tuple[str, int]]:
+        """The recordings of which peaks say enough: those that share at most their first and last minutes with others.
+
+        In a minute that two recordings of a host share its device did what both say: such a one can be among a day's fullest
+        where it is in neither recording.
+        """
+        of_host: dict[str, list[tuple[int, float, int]]] = {}
+        for (host, start), tables in self.starts.items():
+            span = spans.get((host, start))
+            if span is None and ROLLUP.directory in tables:
+                # It is not known how long this one is.
+                span_from, span_to = start - start % MINUTE_NS, math.inf
+            elif span:
+                span_from, span_to = span
+            else:
+                continue
+            of_host.setdefault(host, []).append((span_from, span_to, start))
+        found = {key for key, span in spans.items() if not span}
+        for host, recordings in of_host.items():
+            alone: set[tuple[str, int]] = set()
+            reached = -math.inf
+            for span_from, span_to, start in sorted(recordings):
+                if span_from < reached:
+                    # After one of unknown length all are read by their minutes, and so is a host with two at the same time.
+                    alone = alone if reached == math.inf else set()
+                    break
+                reached = span_to
+                if span_to < math.inf:
+                    alone.add((host, start))
+            found |= alone
+        return found
 
     def has_damaged(self, table: Table) -> bool:
         """Whether a file of the table is left out."""
@@ -252,7 +303,7 @@ class Files:
         files = [file for table in sorted(tables, key=lambda t: t.directory) for file in self._each(table)]
         compacted = [file.path for table in tables for file in self.of_compacted(table)]
         if ROLLUP in tables:
-            compacted += self.compacted.sums()[0]
+            compacted += self.compacted.sums()[0] + self.compacted.peaks()[0]
         with ThreadPoolExecutor(READERS) as pool:
             reasons = list(pool.map(self._why_unreadable, files + compacted))
         found = [(file, why) for file, why in zip(files + compacted, reasons, strict=True) if why is not None]
@@ -291,12 +342,14 @@ class Files:
             if names:
                 of_host.setdefault(key[0], []).append((key, [f"{paths[key]}/rollup/{name}" for name in names]))
         files_of_sums, summed = self.compacted.sums()
-        found = Long([], [], files_of_sums, [], [], set(), set())
+        found = Long([], [], files_of_sums, [], [], set(), set(), set())
         for recordings in of_host.values():
             for number, (key, files) in enumerate(recordings):
                 inner = 0 < number < len(recordings) - 1
                 if key in covered:
-                    if not (inner and key in summed):
+                    if inner and key in summed:
+                        found.by_sums.add(key)
+                    else:
                         (found.by_hours if inner and key in hourly else found.by_minutes).add(key)
                     continue
                 having = [f for f in files if _step(f) == _HOUR]
@@ -384,6 +437,11 @@ def _without_rows(table: Table) -> str:
     return f"select cast(null as varchar) as host, cast(null as bigint) as start_ns, * from ({empty_sql(table)})"
 
 
+def _among(keys: str) -> str:
+    """Whether a row of `r` is of one of these recordings."""
+    return f"exists (from {keys} k where k.host = r.host and k.start_ns = r.start_ns)"
+
+
 class DuckEngine:
     """DuckDB inside this process. Of an object store the files are read by pyarrow, with its credentials and options."""
 
@@ -410,17 +468,19 @@ class DuckEngine:
         """Makes `raw_rollup_long` of the files that the root has now."""
         self.files.look()
         found = self.files.of_long()
-        for name, keys in (("long_by_minutes", found.by_minutes), ("long_by_hours", found.by_hours)):
-            columns = [pa.array([host for host, _ in keys], pa.string()), pa.array([start for _, start in keys], pa.int64())]
-            self.connection.register(name, pa.table(columns, names=["host", "start_ns"]))
+        for name, keys in (
+            ("long_by_minutes", found.by_minutes),
+            ("long_by_hours", found.by_hours),
+            ("long_by_sums", found.by_sums),
+        ):
+            self._register_keys(name, keys)
         selects = [
             f"select * from ({self._read(ROLLUP, files, f'long_{s}')}) where step_s = {s}"
             for s, files in ((3600, found.hours), (60, found.minutes))
             if files
         ]
         selects += [
-            f"select * from ({self._read_compacted(ROLLUP, files, f'compacted_{s}')}) r where step_s = {s} and exists "
-            f"(from {keys} k where k.host = r.host and k.start_ns = r.start_ns)"
+            f"select * from ({self._read_compacted(ROLLUP, files, f'compacted_{s}')}) r where step_s = {s} and {_among(keys)}"
             for s, files, keys in (
                 (3600, found.compacted_hours, "long_by_hours"),
                 (60, found.compacted_minutes, "long_by_minutes"),
@@ -428,19 +488,25 @@ class DuckEngine:
             if files
         ]
         if found.sums:
-            selects.append(
-                f"select * from ({self._read_sums(found.sums)}) r where not exists "
-                "(from long_by_minutes k where k.host = r.host and k.start_ns = r.start_ns)"
-            )
+            selects.append(f"select * from ({self._read_sums(found.sums)}) r where {_among('long_by_sums')}")
         self.define(RAW_LONG, " union all ".join(selects) or _without_rows(ROLLUP))
 
-    def make_minutes(self) -> None:
-        """Makes `raw_rollup_minutes`."""
-        own, compacted = self.files.of_minutes()
-        selects = [self._read(ROLLUP, own, "own_minutes")] if own else []
-        selects += [self._read_compacted(ROLLUP, compacted, "compacted_minutes")] if compacted else []
-        selects = [f"select * from ({select}) where step_s = 60" for select in selects]
-        self.define(RAW_MINUTES, " union all ".join(selects) or _without_rows(ROLLUP))
+    def make_peaks(self) -> None:
+        """Makes `raw_rollup_peaks` of the files that the root has now."""
+        self.files.look()
+        found = self.files.of_peaks()
+        self._register_keys("peaks_by_minutes", found.by_minutes)
+        self._register_keys("peaks_by_peaks", found.by_peaks)
+        columns = ", ".join(("host", "start_ns", *(name for name, _ in PEAKS)))
+        rows = f"select {columns} from ({{}}) r where step_s = 60 and class = 'all'"
+        selects = [rows.format(self._read(ROLLUP, found.own, "own_minutes"))] if found.own else []
+        if found.compacted:
+            minutes = self._read_compacted(ROLLUP, found.compacted, "compacted_minutes")
+            selects.append(f"{rows.format(minutes)} and {_among('peaks_by_minutes')}")
+        if found.peaks:
+            peaks = self._of_hosts("peaks", found.peaks, PEAKS)
+            selects.append(f"select {columns} from {peaks} r where {_among('peaks_by_peaks')}")
+        self.define(RAW_PEAKS, " union all ".join(selects) or f"select {columns} from ({_without_rows(ROLLUP)})")
 
     def make_buckets(self, name: str, source: str) -> None:
         """Makes the relation `name`, the histograms of `source` row by row."""
@@ -469,16 +535,24 @@ class DuckEngine:
 
     def _read_sums(self, files: list[str]) -> str:
         """Sums as rows of rollups: those of a slot without length, at the beginning of the first."""
-        if self.files.is_local:
-            names = ", ".join(quoted(file) for file in files)
-            source = f"read_parquet([{names}], hive_partitioning = true, hive_types = {{'host': varchar}})"
-        else:
-            source = "sums"
-            fields = [("host", pa.string()), ("start_ns", pa.int64()), *((name, SUMS_ARROW[sql]) for name, sql in SUMS)]
-            self._dataset(source, files, pa.schema(fields), [("host", pa.string())], f"{self.files.root}/{DIRECTORY}")
+        source = self._of_hosts("sums", files, SUMS)
         have = {name: f'"{name}"' for name, _ in SUMS}
         cells = [f'{have.get(c.name, "0" if c.name == "step_s" else "null")} as "{c.name}"' for c in ROLLUP.columns]
         return f"select host, start_ns, {', '.join(cells)} from {source}"
+
+    def _of_hosts(self, name: str, files: list[str], columns: tuple[tuple[str, str], ...]) -> str:
+        """What is read from for compacted files of whole hosts."""
+        if self.files.is_local:
+            names = ", ".join(quoted(file) for file in files)
+            return f"read_parquet([{names}], hive_partitioning = true, hive_types = {{'host': varchar}})"
+        fields = [("host", pa.string()), ("start_ns", pa.int64()), *((column, SUMS_ARROW[sql]) for column, sql in columns)]
+        self._dataset(name, files, pa.schema(fields), [("host", pa.string())], f"{self.files.root}/{DIRECTORY}")
+        return name
+
+    def _register_keys(self, name: str, keys: set[tuple[str, int]]) -> None:
+        """Makes `name` of recordings."""
+        columns = [pa.array([host for host, _ in keys], pa.string()), pa.array([start for _, start in keys], pa.int64())]
+        self.connection.register(name, pa.table(columns, names=["host", "start_ns"]))
 
     def _register(self, table: Table, found: list[str], name: str, keys: list[tuple[str, pa.DataType]], base: str) -> None:
         """Makes `name` of files in an object store; `keys` are those of their directories below `base`."""
@@ -584,38 +658,43 @@ class SparkEngine:
         found = self.files.of_long()
         frame = self._read(ROLLUP, self._urls(found.hours)).where("step_s = 3600")
         frame = frame.union(self._read(ROLLUP, self._urls(found.minutes)).where("step_s = 60"))
-        keys = "host string, start_ns bigint"
-        by_minutes = self.spark.createDataFrame(sorted(found.by_minutes), keys)
         for step_s, files, chosen in (
-            (3600, found.compacted_hours, self.spark.createDataFrame(sorted(found.by_hours), keys)),
-            (60, found.compacted_minutes, by_minutes),
+            (3600, found.compacted_hours, found.by_hours),
+            (60, found.compacted_minutes, found.by_minutes),
         ):
             if files:
                 rows = self._read_compacted(ROLLUP, files).where(f"step_s = {step_s}")
-                frame = frame.union(rows.join(chosen, ["host", "start_ns"], "left_semi").select(*rows.columns))
+                frame = frame.union(self._among(rows, chosen))
         if found.sums:
-            rows = self._read_sums(found.sums)
-            frame = frame.union(rows.join(by_minutes, ["host", "start_ns"], "left_anti").select(*rows.columns))
+            frame = frame.union(self._among(self._read_sums(found.sums), found.by_sums))
         frame.createOrReplaceTempView(RAW_LONG)
 
-    def make_minutes(self) -> None:
-        """Makes `raw_rollup_minutes`."""
-        own, compacted = self.files.of_minutes()
-        frame = self._read(ROLLUP, self._urls(own))
-        if compacted:
-            frame = frame.union(self._read_compacted(ROLLUP, compacted))
-        frame.where("step_s = 60").createOrReplaceTempView(RAW_MINUTES)
+    def make_peaks(self) -> None:
+        """Makes `raw_rollup_peaks` of the files that the root has now."""
+        self.files.look()
+        found = self.files.of_peaks()
+        columns = ["host", "start_ns", *(name for name, _ in PEAKS)]
+        is_minute = "step_s = 60 and class = 'all'"
+        frame = self._read(ROLLUP, self._urls(found.own)).where(is_minute).select(*columns)
+        if found.compacted:
+            rows = self._read_compacted(ROLLUP, found.compacted).where(is_minute).select(*columns)
+            frame = frame.union(self._among(rows, found.by_minutes))
+        if found.peaks:
+            peaks = self._of_hosts(found.peaks, PEAKS).select(*columns)
+            frame = frame.union(self._among(peaks, found.by_peaks))
+        frame.createOrReplaceTempView(RAW_PEAKS)
+
+    def _among(self, rows: Any, keys: set[tuple[str, int]]) -> Any:
+        """The rows that are of one of these recordings."""
+        chosen = self.spark.createDataFrame(sorted(keys), "host string, start_ns bigint")
+        return rows.join(chosen, ["host", "start_ns"], "left_semi").select(*rows.columns)
 
     def _urls(self, files: list[str]) -> list[str]:
         return [self.root + file.removeprefix(self.files.root) for file in files]
 
     def _read_sums(self, files: list[str]) -> Any:
         """Sums as rows of rollups: those of a slot without length, at the beginning of the first."""
-        # `_ddl` has integers as the widest.
-        wide = ", ".join(f"`{name}` {'bigint' if sql == 'int' else sql}" for name, sql in SUMS)
-        with self._few_listing_tasks():
-            reader = self.spark.read.schema(f"host string, start_ns bigint, {wide}")
-            frame = reader.option("basePath", f"{self.root}/{DIRECTORY}").parquet(*self._urls(files))
+        frame = self._of_hosts(files, SUMS)
         have = {name for name, _ in SUMS}
         cells = []
         for c in ROLLUP.columns:
@@ -623,6 +702,14 @@ class SparkEngine:
             cell = f"`{c.name}`" if c.name in have else "0" if c.name == "step_s" else "null"
             cells.append(f"cast({cell} as {kind}) as `{c.name}`")
         return frame.selectExpr("host", "start_ns", *cells)
+
+    def _of_hosts(self, files: list[str], columns: tuple[tuple[str, str], ...]) -> Any:
+        """Compacted files of whole hosts."""
+        # `_ddl` has integers as the widest.
+        wide = ", ".join(f"`{name}` {'bigint' if sql == 'int' else sql}" for name, sql in columns)
+        with self._few_listing_tasks():
+            reader = self.spark.read.schema(f"host string, start_ns bigint, {wide}")
+            return reader.option("basePath", f"{self.root}/{DIRECTORY}").parquet(*self._urls(files))
 
     def _read_compacted(self, table: Table, files: list[File]) -> Any:
         ddl = f"{self._ddl(table)}, day string"

@@ -21,7 +21,7 @@ from .engines import (
     RAW_BUCKETS,
     RAW_LONG,
     RAW_LONG_BUCKETS,
-    RAW_MINUTES,
+    RAW_PEAKS,
     ROLLUP,
     DuckEngine,
     Engine,
@@ -146,16 +146,16 @@ class Lake:
             elif name == RAW_LONG:
                 self._read.add(ROLLUP)
                 self.engine.make_long()
-            elif name == RAW_MINUTES:
+            elif name == RAW_PEAKS:
                 self._read.add(ROLLUP)
-                self.engine.make_minutes()
+                self.engine.make_peaks()
             elif name == RAW_LONG_BUCKETS:
                 self._make([RAW_LONG])
                 self.engine.make_buckets(name, RAW_LONG)
             else:
                 continue
             # These name files, of which some may be gone when they are asked the next time.
-            if name not in (RAW_LONG, RAW_LONG_BUCKETS):
+            if name not in (RAW_LONG, RAW_LONG_BUCKETS, RAW_PEAKS):
                 self._made.add(name)
 
     def rows(self, text: str) -> list[tuple[Any, ...]]:

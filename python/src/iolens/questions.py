@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .tables import bucket_low_sql
 
-_MINUTE_NS = 60 * 10**9
-_DAY_NS = 86_400 * 10**9
+MINUTE_NS = 60 * 10**9
+DAY_NS = 86_400 * 10**9
 
 # An I/O through dm, md or a loop device is counted on the disk below as well; sums over devices take disks only.
 DISKS = "coalesce(kind, 'unknown') <> 'bio' and coalesce(device, '') not like 'loop%'"
@@ -33,29 +33,29 @@ def busy_days(largest: str) -> str:
 
     Devices are numbers until the end: there are very many minutes. Sums below 2^53 are exact as doubles.
     """
-    percent = f"100.0 * busy / {_MINUTE_NS}"
+    percent = f"100.0 * busy / {MINUTE_NS}"
     return f"""
 with disks as (
     select host, start_ns, dev, device, stable_id, dense_rank() over (order by host, device, coalesce(stable_id, '')) as disk,
            dense_rank() over (order by host, device) as unit
     from named_devices where device is not null),
 minutes as (
-    select unit, disk, m.start_ns + at_ns - (m.start_ns + at_ns) % {_MINUTE_NS} as minute,
+    select unit, disk, m.start_ns + at_ns - (m.start_ns + at_ns) % {MINUTE_NS} as minute,
            coalesce(sum(cast(busy_ns as double)), 0) as busy,
            sum(cast(ios as double)) as ios, sum(cast(bytes as double)) as bytes
-    from raw_rollup_minutes m join disks d on d.host = m.host and d.start_ns = m.start_ns and d.dev = m.dev
-    where class = 'all' group by unit, disk, m.start_ns + at_ns - (m.start_ns + at_ns) % {_MINUTE_NS}),
+    from raw_rollup_peaks m join disks d on d.host = m.host and d.start_ns = m.start_ns and d.dev = m.dev
+    group by unit, disk, m.start_ns + at_ns - (m.start_ns + at_ns) % {MINUTE_NS}),
 days as (
-    select unit, minute - minute % {_DAY_NS} as day_unix_ns, max(disk) as disk, min(minute) as first, max(minute) as last,
+    select unit, minute - minute % {DAY_NS} as day_unix_ns, max(disk) as disk, min(minute) as first, max(minute) as last,
            {largest.format(percent)} as busy, {largest.format("ios / 60")} as ios, {largest.format("bytes / 60")} as bytes
-    from minutes group by unit, minute - minute % {_DAY_NS}),
+    from minutes group by unit, minute - minute % {DAY_NS}),
 names as (
     select disk, max(host) as host, max(device) as device, max(stable_id) as stable_id from disks group by disk),
 named as (
     select n.host, n.device, n.stable_id, day_unix_ns, first, last, busy, ios, bytes
     from days d join names n on n.disk = d.disk),
 observed as (
-    select host, day_unix_ns, 1 + cast((max(last) - min(first)) as double) / {_MINUTE_NS} as n
+    select host, day_unix_ns, 1 + cast((max(last) - min(first)) as double) / {MINUTE_NS} as n
     from named group by host, day_unix_ns)
 select d.host, device, stable_id, d.day_unix_ns, n as minutes, {_P99.format("busy")} as busy_p99_percent,
        {_P99.format("ios")} as ios_per_s_p99, {_P99.format("bytes")} as bytes_per_s_p99
