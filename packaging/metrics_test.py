@@ -121,6 +121,7 @@ def fires(name: str) -> None:
 
 def short(rules: str) -> str:
     """The shipped rules over seconds instead of minutes."""
+    rules = re.sub(r"(iolens_ship_lag_seconds) > \d+", r"\1 > 5", rules)
     return re.sub(r"offset \d+m", "offset 8s", re.sub(r"\[\d+m\]", "[8s]", re.sub(r"for: \d+m", "for: 1s", rules)))
 
 
@@ -153,10 +154,23 @@ def load(processes: Processes, device: str, depth: int, seconds: int, block: str
 
 def failing_device(work: Path) -> str:
     """A loop device whose file has no room: what is written fails."""
-    small = work / "small"
-    small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", small], check=True)
-    return loop_device(small / "disk")
+    return loop_device(memory(work / "small", "1m") / "disk")
+
+
+def memory(directory: Path, size: str) -> Path:
+    """A file system of so much in memory, mounted there; `main` unmounts it."""
+    directory.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", directory], check=True)
+    return directory
+
+
+def fill(directory: Path) -> Path:
+    """A file that takes all that is free."""
+    path = directory / "filling"
+    free = os.statvfs(directory)
+    with path.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, free.f_bavail * free.f_frsize)
+    return path
 
 
 def loop_device(path: Path) -> str:
@@ -167,7 +181,9 @@ def loop_device(path: Path) -> str:
 
 
 def run(program: Path, work: Path, processes: Processes, loops: list[str]) -> None:
-    service = processes.start(program, "serve", "--rec", work / "root", "--keep", "256M", "--listen", IOLENS, "--compat", "node")
+    target = memory(work / "lake", "512m")
+    service = processes.start(program, "serve", "--rec", work / "root", "--keep", "256M", "--listen", IOLENS, "--compat", "node",
+                              "--ship", target)
     processes.start("prometheus-node-exporter", "--collector.disable-defaults", "--collector.diskstats",
                     f"--collector.diskstats.device-exclude={EXCLUDED}", f"--web.listen-address={NODE}")
     rules = work / "rules.yml"
@@ -201,6 +217,19 @@ def run(program: Path, work: Path, processes: Processes, loops: list[str]) -> No
     subprocess.run([*write, "bs=1M", "count=16"], stderr=subprocess.DEVNULL, check=False)
     fires("IolensIoErrors")
 
+    # The target is full for some seconds.
+    steady = load(processes, loops[0], 64, 60, "4k")
+    wait_for("nothing is shipped", lambda: query("increase(iolens_ship_files_total[8s]) > 0"))
+    if "IolensShippingBehind" in firing():
+        sys.exit("FAIL: shipping does not keep up with a target that is there")
+    filling = fill(target)
+    fires("IolensShippingBehind")
+    filling.unlink()
+    wait_for("shipping does not go on", lambda: query("iolens_ship_lag_seconds < 5"))
+    wait_for("IolensShippingBehind goes on firing", lambda: "IolensShippingBehind" not in firing())
+    steady.terminate()
+    steady.wait()
+
     # The rings overflow while they are not emptied.
     flood = load(processes, loops[0], 64, 20, "4k")
     time.sleep(2)
@@ -230,7 +259,8 @@ def main() -> None:
             processes.end()
             for device in loops:
                 subprocess.run(["losetup", "-d", device], check=False)
-            subprocess.run(["umount", f"{work}/small"], check=False, stderr=subprocess.DEVNULL)
+            for name in ("small", "lake"):
+                subprocess.run(["umount", f"{work}/{name}"], check=False, stderr=subprocess.DEVNULL)
     print("metrics: all as it should be")
 
 
