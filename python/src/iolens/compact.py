@@ -11,7 +11,7 @@ import os
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -28,6 +28,7 @@ from .compacted import (
     DIRECTORY,
     MANIFEST,
     PEAKS,
+    SUMS,
     Day,
     Manifest,
     Peaks,
@@ -140,22 +141,48 @@ def compact(root: str | os.PathLike[str], days: Iterable[str] | None = None, wor
     if not hosts:
         raise IolensError(f"{text} holds no recordings host=NAME/start_ns=UNIXNS/")
     wanted = None if days is None else set(days)
-    of_host = partial(_compact_host, path, wanted)
+    of_hosts = partial(_compact_hosts, path, wanted)
     with _locked(path / DIRECTORY, _mode(path, hosts)):
         if workers > 1 and len(hosts) > 1:
             with ProcessPoolExecutor(min(workers, len(hosts)), get_context("spawn")) as pool:
-                parts = list(pool.map(of_host, hosts, chunksize=max(1, min(16, len(hosts) // (4 * workers)))))
+                size = max(1, min(16, len(hosts) // (4 * workers)))
+                parts = list(pool.map(of_hosts, (hosts[at : at + size] for at in range(0, len(hosts), size))))
         else:
-            parts = list(map(of_host, hosts))
+            parts = [of_hosts(hosts)]
     for _, remarks in parts:
         for remark in remarks:
             warnings.warn(remark, stacklevel=2)
     return [done for part, _ in parts for done in part]
 
 
-def _compact_host(root: Path, wanted: set[str] | None, name: str) -> tuple[list[Done], list[str]]:
-    host = _Host(root, name, wanted)
-    return host.compact(), host.remarks
+def _compact_hosts(root: Path, wanted: set[str] | None, names: list[str]) -> tuple[list[Done], list[str]]:
+    """What was done of these hosts, and what is to be said about it."""
+    done, remarks = [], []
+    with _database() as connection:
+        for name in names:
+            host = _Host(root, name, wanted, connection)
+            done += host.compact()
+            remarks += host.remarks
+    return done, remarks
+
+
+@contextmanager
+def _database() -> Iterator[Callable[[], duckdb.DuckDBPyConnection]]:
+    """One connection, made when it is needed: to make one costs as much as some days."""
+    made: list[duckdb.DuckDBPyConnection] = []
+
+    def connection() -> duckdb.DuckDBPyConnection:
+        if not made:
+            made.append(connect())
+            # Hosts are compacted beside each other.
+            made[0].execute("set threads = 1")
+        return made[0]
+
+    try:
+        yield connection
+    finally:
+        for one in made:
+            one.close()
 
 
 @contextmanager
@@ -185,13 +212,15 @@ def _mode(root: Path, hosts: list[str]) -> int:
 class _Host:
     """The compaction of one host."""
 
-    def __init__(self, root: Path, name: str, wanted: set[str] | None) -> None:
+    def __init__(
+        self, root: Path, name: str, wanted: set[str] | None, connection: Callable[[], duckdb.DuckDBPyConnection]
+    ) -> None:
         self.name = host_of(name)
         self.recordings = root / name
         self.directory = root / DIRECTORY / name
         self.wanted = wanted
         self.manifest = _manifest(self.directory / MANIFEST)
-        self.connection: duckdb.DuckDBPyConnection | None = None
+        self.connection = connection
         # What is said to the user.
         self.remarks: list[str] = []
         # Files and directories whose names the next manifest has, and the size of these files.
@@ -205,27 +234,23 @@ class _Host:
         self._remove_forgotten()
         found = self._ended()
         done = []
-        try:
-            for day, sources in sorted(found.items()):
-                try:
-                    made = self._day(day, sources)
-                except (duckdb.Error, pa.ArrowException, IolensError, OSError) as e:
-                    # Nothing of it counts: its recordings are read as they are.
-                    self.remarks.append(f"{self.recordings}: {day} is not compacted: {' '.join(str(e).split())}")
-                    continue
-                if made is None:
-                    continue
-                done.append(made)
-                self.written_bytes += made.bytes
-                if self.written_bytes >= _COMMIT_BYTES:
-                    self._commit()
-            self._sum()
-            self._find_peaks()
-            if self.written:
+        for day, sources in sorted(found.items()):
+            try:
+                made = self._day(day, sources)
+            except (duckdb.Error, pa.ArrowException, IolensError, OSError) as e:
+                # Nothing of it counts: its recordings are read as they are.
+                self.remarks.append(f"{self.recordings}: {day} is not compacted: {' '.join(str(e).split())}")
+                continue
+            if made is None:
+                continue
+            done.append(made)
+            self.written_bytes += made.bytes
+            if self.written_bytes >= _COMMIT_BYTES:
                 self._commit()
-        finally:
-            if self.connection is not None:
-                self.connection.close()
+        self._sum()
+        self._find_peaks()
+        if self.written:
+            self._commit()
         return done
 
     def _commit(self) -> None:
@@ -305,19 +330,17 @@ class _Host:
     def _sum(self) -> None:
         """Writes the sums over whole recordings anew, if there are recordings without them."""
         known = set(self.manifest.sums.recordings) if self.manifest.sums else set()
-        by_step: dict[tuple[str, int], list[int]] = defaultdict(list)
+        by_step: dict[int, dict[str, list[int]]] = {3600: defaultdict(list), 60: defaultdict(list)}
         for day, of in self.manifest.days.items():
             for start, keys in of.recordings.items():
                 # The hours of a recording say the same as its minutes.
-                steps = [step for step in (3600, 60) if key_of("rollup", step) in keys]
+                steps = [step for step in by_step if key_of("rollup", step) in keys]
                 if start not in known and steps:
-                    by_step[f"day={day}/{of.files[key_of('rollup', steps[0])]}", steps[0]].append(start)
-        if not by_step:
+                    by_step[steps[0]][day].append(start)
+        columns = ("start_ns", *(name for name, _ in SUMS))
+        selects = [self._rollups(step_s, starts, columns) for step_s, starts in by_step.items() if starts]
+        if not selects:
             return
-        selects = []
-        for (file, step_s), starts in sorted(by_step.items()):
-            rows = f"read_parquet({quoted(str(self.directory / file))}, hive_partitioning = false)"
-            selects.append(f"select * from {rows} where step_s = {step_s} and start_ns in ({', '.join(map(str, starts))})")
         select = _SUMS.format(rows=" union all ".join(selects))
         if self.manifest.sums is not None:
             old = quoted(str(self.directory / self.manifest.sums.file))
@@ -327,28 +350,23 @@ class _Host:
         if self._copied(select, self.directory / name):
             if self.manifest.sums is not None:
                 self.replaced.append(self.directory / self.manifest.sums.file)
-            new = {start for starts in by_step.values() for start in starts}
+            new = {start for days in by_step.values() for starts in days.values() for start in starts}
             self.manifest.sums = Sums(name, sorted(known | new))
             self.written.append(self.directory)
 
     def _find_peaks(self) -> None:
         """Writes the fullest minutes anew, if there are recordings without them."""
         known = self.manifest.peaks.recordings if self.manifest.peaks else {}
-        minutes = key_of("rollup", 60)
-        starts_of: dict[str, list[int]] = defaultdict(list)
+        starts_of: dict[str, list[int]] = {}
         for day, of in self.manifest.days.items():
-            starts = [start for start, keys in of.recordings.items() if minutes in keys and start not in known]
+            starts = [start for start, keys in of.recordings.items() if key_of("rollup", 60) in keys and start not in known]
             if starts:
-                starts_of[f"day={day}/{of.files[minutes]}"] += starts
+                starts_of[day] = starts
         if not starts_of:
             return
-        selects = []
-        for file, starts in sorted(starts_of.items()):
-            rows = f"read_parquet({quoted(str(self.directory / file))}, hive_partitioning = false)"
-            columns = ", ".join(("start_ns", *(name for name, _ in PEAKS)))
-            wanted = f"step_s = 60 and class = 'all' and dev is not null and start_ns in ({', '.join(map(str, starts))})"
-            selects.append(f"select {columns} from {rows} where {wanted}")
-        select = _PEAKS.format(rows=" union all ".join(selects))
+        columns = ("start_ns", *(name for name, _ in PEAKS))
+        rows = self._rollups(60, starts_of, columns)
+        select = _PEAKS.format(rows=f"{rows} and class = 'all' and dev is not null")
         if self.manifest.peaks is not None:
             old = quoted(str(self.directory / self.manifest.peaks.file))
             select = f"select * from read_parquet({old}, hive_partitioning = false) union all select * from ({select})"
@@ -356,7 +374,7 @@ class _Host:
         if self._copied(select, self.directory / name):
             if self.manifest.peaks is not None:
                 self.replaced.append(self.directory / self.manifest.peaks.file)
-            spans = self._connection().sql(
+            spans = self.connection().sql(
                 f"select start_ns, min(start_ns + at_ns) // {MINUTE_NS} * {MINUTE_NS}, "
                 f"max(start_ns + at_ns) // {MINUTE_NS} * {MINUTE_NS} "
                 f"from read_parquet({quoted(str(self.directory / name))}, hive_partitioning = false) group by start_ns"
@@ -365,6 +383,18 @@ class _Host:
             found = {start: [span_from, span_to] for start, span_from, span_to in spans.fetchall()}
             self.manifest.peaks = Peaks(name, {**known, **without, **found})
             self.written.append(self.directory)
+
+    def _rollups(self, step_s: int, starts_of: Mapping[str, list[int]], columns: Iterable[str]) -> str:
+        """SQL of rows of a step, of compacted recordings by their days. One list of files costs less than a query for each."""
+        days = self.manifest.days
+        files = (self.directory / f"day={day}/{days[day].files[key_of('rollup', step_s)]}" for day in sorted(starts_of))
+        names = ", ".join(quoted(str(file)) for file in files)
+        union = "true" if len({days[day].schema for day in starts_of}) > 1 else "false"
+        wanted = ", ".join(str(start) for starts in starts_of.values() for start in starts)
+        return (
+            f"select {', '.join(columns)} from read_parquet([{names}], union_by_name = {union}, hive_partitioning = false) "
+            f"where step_s = {step_s} and start_ns in ({wanted})"
+        )
 
     def _keys(self, source: _Source, files: dict[str, list[Path]]) -> list[str]:
         """The tables and steps of which a recording has rows."""
@@ -423,7 +453,7 @@ class _Host:
         if None in steps:
             steps.discard(None)
             nameless = ", ".join(quoted(str(file)) for file in files if _step(file) is None)
-            found = self._connection().sql(f"select distinct step_s from read_parquet([{nameless}], union_by_name = true)")
+            found = self.connection().sql(f"select distinct step_s from read_parquet([{nameless}], union_by_name = true)")
             steps |= {step for (step,) in found.fetchall()}
         return steps
 
@@ -456,19 +486,12 @@ class _Host:
         """Writes the rows of `select`; no file if there are none."""
         temporary = to.with_name(to.name + _TEMPORARY)
         options = "format parquet, compression zstd, compression_level 1"
-        row = self._connection().execute(f"copy ({select}) to {quoted(str(temporary))} ({options})").fetchone()
+        row = self.connection().execute(f"copy ({select}) to {quoted(str(temporary))} ({options})").fetchone()
         if row is None or row[0] == 0:
             temporary.unlink()
             return False
         self._named(temporary, to)
         return True
-
-    def _connection(self) -> duckdb.DuckDBPyConnection:
-        if self.connection is None:
-            self.connection = connect()
-            # Hosts are compacted beside each other.
-            self.connection.execute("set threads = 1")
-        return self.connection
 
     def _remove_forgotten(self) -> None:
         """Removes what a killed compaction left, and what newer files replaced once no reader can have it open."""
@@ -542,7 +565,7 @@ def _devices(source: _Source, files: dict[str, list[Path]]) -> list[dict[str, An
         return [device_row(device) for device in source.meta.devices]
     rows: list[dict[str, Any]] = []
     for file in files[DEVICES.directory]:
-        rows += pq.read_table(file, partitioning=None).to_pylist()
+        rows += pq.read_table(file, partitioning=None, use_threads=False).to_pylist()
     return [{name: row.get(name) for name in DEVICES.names} for row in rows]
 
 

@@ -10,6 +10,7 @@ import io
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -25,11 +26,25 @@ _STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _M
 _SCHEMA, _NUM_ROWS, _ROW_GROUPS, _KEY_VALUES, _CREATED_BY, _COLUMN_ORDERS = 2, 3, 4, 5, 6, 7
 _COLUMNS, _BYTES, _GROUP_ROWS, _GROUP_OFFSET, _COMPRESSED, _ORDINAL = 1, 2, 3, 5, 6, 7
 _CHUNK_OFFSET, _META, _INDEXES = 2, 3, (4, 5, 6, 7)
-_CHUNK_BYTES, _CHUNK_COMPRESSED, _DATA, _INDEX, _DICTIONARY, _BLOOM = 6, 7, 9, 10, 11, (14, 15)
+_CHUNK_BYTES, _CHUNK_COMPRESSED, _DATA, _INDEX, _DICTIONARY, _STATISTICS, _BLOOM = 6, 7, 9, 10, 11, 12, (14, 15)
 _CHILDREN = 5
+
+# Structures on the way to a column's numbers, by the one that they are in and the number of the field there.
+_OTHER, _WHOLE, _FILE, _GROUP, _COLUMN, _CHUNK = range(6)
+_INSIDE = {(_FILE, _ROW_GROUPS): _GROUP, (_GROUP, _COLUMNS): _COLUMN, (_COLUMN, _META): _CHUNK}
+_INSIDE |= {(_FILE, _SCHEMA): _WHOLE, (_FILE, _COLUMN_ORDERS): _WHOLE}
+_MOVED = frozenset((_CHUNK_BYTES, _CHUNK_COMPRESSED, _DATA, _INDEX, _DICTIONARY))
 
 # A structure: of each field its type and value. A list: the type of its elements, and these.
 Fields = dict[int, tuple[int, Any]]
+
+
+class _Raw(bytes):
+    """A value that is copied as it is encoded."""
+
+    def with_other(self, old: bytes, new: bytes) -> _Raw:
+        """The same with other bytes."""
+        return _Raw(self.replace(old, new))
 
 
 class NotJoinableError(Exception):
@@ -100,7 +115,7 @@ def _footer(data: bytes) -> Fields:
     if length > len(data) - 12:
         raise NotJoinableError("its footer is longer than the file")
     try:
-        return _Decoder(data[-8 - length : -8]).fields()
+        return _Decoder(data[-8 - length : -8]).fields(_FILE)
     except IndexError as e:
         raise NotJoinableError("its footer ends early") from e
 
@@ -108,23 +123,38 @@ def _footer(data: bytes) -> Fields:
 def _with_column(footer: Fields, column: str, value: int, counts: list[int]) -> tuple[Fields, list[tuple[Fields, bytes]]]:
     """The footer with one column more, and of each row group the chunk of that."""
     chunks = []
+    placeholder, wanted = struct.pack("<q", _PLACEHOLDER), struct.pack("<q", value)
     for count in counts:
-        made = io.BytesIO()
-        table = pa.table({column: pa.array([value], pa.int64()).take(pa.nulls(count, pa.int64()).fill_null(0))})
-        pq.write_table(table, made, compression="zstd", row_group_size=max(count, 1))
-        data = made.getvalue()
-        own = _footer(data)
-        [group] = own[_ROW_GROUPS][1][1]
-        [chunk] = group[_COLUMNS][1][1]
-        chunks.append((chunk, data))
-        schema = own[_SCHEMA][1][1][1:]
+        schema, chunk, data = _constant_column(column, count)
+        meta: Fields = chunk[_META][1]
+        kind, statistics = meta[_STATISTICS]
+        changed_meta = {**meta, _STATISTICS: (kind, statistics.with_other(placeholder, wanted))}
+        chunks.append(({**chunk, _META: (_STRUCT, changed_meta)}, data.replace(placeholder, wanted)))
     kind, (of, elements) = footer[_SCHEMA]
-    root = {**elements[0], _CHILDREN: (_I32, elements[0][_CHILDREN][1] + 1)}
-    changed: Fields = {**footer, _SCHEMA: (kind, (of, [dict(sorted(root.items())), *schema, *elements[1:]]))}
+    root = _Decoder(elements[0]).fields()
+    root[_CHILDREN] = (_I32, root[_CHILDREN][1] + 1)
+    changed: Fields = {**footer, _SCHEMA: (kind, (of, [_Raw(_encode(root)), *schema, *elements[1:]]))}
     if _COLUMN_ORDERS in footer:
         kind, (of, orders) = footer[_COLUMN_ORDERS]
         changed[_COLUMN_ORDERS] = (kind, (of, [orders[0], *orders]))
     return changed, chunks
+
+
+# Stands for the value of an added column, in its dictionary and statistics, where that is made once for all values.
+_PLACEHOLDER = 0x5AD1_C0DE_7E57_AB1E
+
+
+@lru_cache(maxsize=64)
+def _constant_column(column: str, count: int) -> tuple[list[_Raw], Fields, bytes]:
+    """A column of so many equal values: its part of the schema, its chunk and the file that this is in, not compressed."""
+    made = io.BytesIO()
+    table = pa.table({column: pa.array([_PLACEHOLDER], pa.int64()).take(pa.nulls(count, pa.int64()).fill_null(0))})
+    pq.write_table(table, made, compression="none", row_group_size=max(count, 1))
+    data = made.getvalue()
+    own = _footer(data)
+    [group] = own[_ROW_GROUPS][1][1]
+    [chunk] = group[_COLUMNS][1][1]
+    return own[_SCHEMA][1][1][1:], chunk, data
 
 
 def _copied(out: BinaryIO, data: bytes, group: Fields, added: tuple[Fields, bytes] | None, number: int) -> Fields:
@@ -167,8 +197,8 @@ class _Decoder:
         self.data = data
         self.at = 0
 
-    def fields(self) -> Fields:
-        """A structure."""
+    def fields(self, structure: int = _OTHER) -> Fields:
+        """A structure. Of a column only the numbers that change are looked at: there are many columns."""
         found: Fields = {}
         data = self.data
         last = 0
@@ -179,9 +209,14 @@ class _Decoder:
             if kind == _STOP:
                 return found
             last = last + (head >> 4) if head >> 4 else self.integer()
-            found[last] = (kind, self.value(kind))
+            if structure == _CHUNK and last not in _MOVED and kind not in (_TRUE, _FALSE):
+                begin = self.at
+                self.skip(kind)
+                found[last] = (kind, _Raw(data[begin : self.at]))
+            else:
+                found[last] = (kind, self.value(kind, _INSIDE.get((structure, last), _OTHER)))
 
-    def value(self, kind: int) -> Any:
+    def value(self, kind: int, structure: int = _OTHER) -> Any:
         """A value of a type; that of a truth value is in its type."""
         if kind in (_I16, _I32, _I64):
             return self.integer()
@@ -191,10 +226,19 @@ class _Decoder:
             if self.at > len(self.data):
                 raise IndexError
             return self.data[self.at - length : self.at]
+        if kind == _STRUCT and structure == _WHOLE:
+            begin = self.at
+            self.skip(kind)
+            return _Raw(self.data[begin : self.at])
         if kind == _STRUCT:
-            return self.fields()
+            return self.fields(structure)
         if kind in (_LIST, _SET):
-            return self.elements()
+            of, size = self.head()
+            if of in (_TRUE, _FALSE):
+                # Each a byte.
+                self.at += size
+                return of, list(self.data[self.at - size : self.at])
+            return of, [self.value(of, structure) for _ in range(size)]
         if kind in (_TRUE, _FALSE):
             return kind == _TRUE
         if kind == _BYTE:
@@ -205,17 +249,41 @@ class _Decoder:
             return self.data[self.at - 8 : self.at]
         raise NotJoinableError(f"its footer has a value of type {kind}")
 
-    def elements(self) -> tuple[int, list[Any]]:
-        """A list."""
+    def skip(self, kind: int) -> None:
+        """Goes behind a value."""
+        data = self.data
+        if kind in (_I16, _I32, _I64):
+            while data[self.at] > 127:
+                self.at += 1
+            self.at += 1
+        elif kind == _BINARY:
+            length = self.varint()
+            self.at += length
+        elif kind == _STRUCT:
+            while (head := data[self.at]) & 15 != _STOP:
+                self.at += 1
+                if head < 16:
+                    self.skip(_I64)
+                if head & 15 not in (_TRUE, _FALSE):
+                    self.skip(head & 15)
+            self.at += 1
+        elif kind in (_LIST, _SET):
+            of, size = self.head()
+            if of in (_TRUE, _FALSE):
+                self.at += size
+            else:
+                for _ in range(size):
+                    self.skip(of)
+        else:
+            self.value(kind)
+        if self.at > len(data):
+            raise IndexError
+
+    def head(self) -> tuple[int, int]:
+        """The beginning of a list: the type of its elements, and how many there are."""
         head = self.data[self.at]
         self.at += 1
-        size = head >> 4 if head >> 4 < 15 else self.varint()
-        kind = head & 15
-        if kind in (_TRUE, _FALSE):
-            # Each a byte.
-            self.at += size
-            return kind, list(self.data[self.at - size : self.at])
-        return kind, [self.value(kind) for _ in range(size)]
+        return head & 15, head >> 4 if head >> 4 < 15 else self.varint()
 
     def varint(self) -> int:
         """A number without a sign."""
@@ -260,7 +328,9 @@ def _put_fields(out: bytearray, fields: Fields) -> None:
 
 
 def _put(out: bytearray, kind: int, value: Any) -> None:
-    if kind in (_I16, _I32, _I64):
+    if isinstance(value, _Raw):
+        out += value
+    elif kind in (_I16, _I32, _I64):
         _put_varint(out, value << 1 if value >= 0 else (-value << 1) - 1)
     elif kind == _BINARY:
         _put_varint(out, len(value))
