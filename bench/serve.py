@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """What `iolens serve` costs beside `record` of the same load, and how fast it answers: the figures of docs/serve.md.
 
-  bench/serve.py [--seconds 15] [--rounds 3] [--store DIR] [cost idle answers clients metrics]
+  bench/serve.py [--seconds 15] [--rounds 3] [--store DIR] [cost ship idle answers clients metrics]
 
+`ship` needs `moto_server` (of the environment variable MOTO_SERVER, or on the PATH) for its part with S3, which is left out without it.
 Needs root and fio. DIR is a store that examples/root_store made (made here otherwise, 1 GB); each named part runs, all by default.
 Waiting depends on what else runs; CPU time per answer is printed beside it.
 """
@@ -16,6 +17,9 @@ MAKER = os.environ.get("ROOT_STORE", "target/release/examples/root_store")
 ADDRESS = ("127.0.0.1", 19952)
 HZ = os.sysconf("SC_CLK_TCK")
 DEVICES = 100
+S3_PORT = 19953
+S3 = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{S3_PORT}", "AWS_REGION": "eu-central-1"}
+S3 |= {"AWS_ACCESS_KEY_ID": "someone", "AWS_SECRET_ACCESS_KEY": "secret"}
 
 
 def fio(device: str, seconds: float, *more: str) -> subprocess.Popen:
@@ -27,7 +31,7 @@ class Service:
     """`iolens serve`, or `record`, and what it uses."""
 
     def __init__(self, *arguments: str):
-        self.p = subprocess.Popen([PROGRAM, *arguments], stderr=subprocess.DEVNULL)
+        self.p = subprocess.Popen([PROGRAM, *arguments], stderr=subprocess.DEVNULL, env={**os.environ, **S3})
 
     def ready(self, made) -> "Service":
         while not made():
@@ -105,6 +109,83 @@ def cost(work: pathlib.Path, options) -> None:
     for kind, values in out.items():
         m = statistics.median(values)
         print(f"{kind}: {m:.2f} % of a core at 20,000 I/O/s ({min(values):.2f} to {max(values):.2f}), {m / base:.2f} times record")
+
+
+@contextlib.contextmanager
+def bucket():
+    """An S3 server on loopback in a process of its own, with a bucket `lake`; nothing without moto."""
+    moto = shutil.which(os.environ.get("MOTO_SERVER", "moto_server"))
+    if moto is None:
+        print("without S3: moto_server is missing")
+        yield None
+        return
+    server = subprocess.Popen([moto, "-H", "127.0.0.1", "-p", str(S3_PORT)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while True:
+            connection = http.client.HTTPConnection("127.0.0.1", S3_PORT, timeout=30)
+            try:
+                connection.request("PUT", "/lake", body=f"<CreateBucketConfiguration><LocationConstraint>{S3['AWS_REGION']}"
+                                   "</LocationConstraint></CreateBucketConfiguration>",
+                                   headers={"Authorization": f"AWS4-HMAC-SHA256 Credential=someone/20260101/{S3['AWS_REGION']}/s3/aws4_request"})
+                if connection.getresponse().status == 200:
+                    break
+                sys.exit("moto makes no bucket")
+            except ConnectionRefusedError:
+                if server.poll() is not None:
+                    sys.exit("moto_server does not start")
+                time.sleep(0.1)
+            finally:
+                connection.close()
+        yield "s3://lake"
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def shown(name: str) -> float:
+    """A metric without labels."""
+    lines = ask("/metrics", "text/plain")[1].decode().splitlines()
+    return next((float(line.split()[1]) for line in lines if line.startswith(name + " ")), 0.0)
+
+
+def losses() -> dict[str, int]:
+    """I/Os known to be missing, by reason."""
+    lines = ask("/metrics", "text/plain")[1].decode().splitlines()
+    found = (line.split() for line in lines if line.startswith("iolens_lost_ios_total{"))
+    return {name.split('"')[1]: int(float(value)) for name, value in found if float(value)}
+
+
+def ship(work: pathlib.Path, options) -> None:
+    lost: dict[str, list] = {}
+    out = {"not shipping": [], "into a directory": []}
+    with loop_device(512) as device, bucket() as s3:
+        out |= {"into S3": []} if s3 else {}
+        for i in range(options.rounds):
+            for kind in random.sample(list(out), len(out)):
+                root, target = work / "ship", work / "lake"
+                target.mkdir()
+                to = {"into a directory": str(target), "into S3": f"{s3}/{i}"}.get(kind)
+                service = serve(root, "-d", os.path.basename(device), *(("--ship", to) if to else ()))
+                before, began = service.cpu_s(), time.monotonic()
+                fio(device, options.seconds, "--rate_iops=20000").wait()
+                took = time.monotonic() - began
+                cpu, mib = service.cpu_s() - before, shown("iolens_ship_bytes_total") / 2**20
+                health = json.loads(ask("/healthz")[1])
+                lost.setdefault(kind, []).append(losses() or health["lost_ios"])
+                out[kind].append({
+                    "% of a core": cpu / took * 100, "MiB/s shipped": mib / took, "MiB resident at most": service.rss_mib("VmHWM"),
+                    "IOPS": health["ios"] / took, "files waiting": shown("iolens_ship_waiting_files"),
+                    "attempts failed": shown("iolens_ship_failures_total"),
+                })
+                service.end()
+                shutil.rmtree(root)
+                shutil.rmtree(target)
+    base = statistics.median(run["% of a core"] for run in out["not shipping"])
+    for kind, runs in out.items():
+        medians = [f"{statistics.median(run[name] for run in runs):,.2f} {name}" for name in runs[0]]
+        cpu = [run["% of a core"] for run in runs]
+        print(f"serve, {kind}: {', '.join(medians)}; lost in each run: {lost[kind]}; "
+              f"{min(cpu):.2f} to {max(cpu):.2f} %, {statistics.median(cpu) / base:.2f} times that without, {len(runs)} runs of {options.seconds} s")
 
 
 def idle(work: pathlib.Path, options) -> None:
@@ -210,7 +291,7 @@ def metrics(work: pathlib.Path, options) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parts = {f.__name__: f for f in (cost, idle, answers, clients, metrics)}
+    parts = {f.__name__: f for f in (cost, ship, idle, answers, clients, metrics)}
     parser.add_argument("parts", nargs="*", metavar="PART", help=" ".join(parts))
     parser.add_argument("--seconds", type=int, default=15)
     parser.add_argument("--rounds", type=int, default=3)
