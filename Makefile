@@ -31,7 +31,6 @@ web: ## the report's page: web/dist
 # Tests that need no root, no device and no Python: what runs after every edit.
 FAST_TESTS := --lib --test rooms --test iostat --test abi --test fixtures --test analysis_golden --test analysis_oracles --test analysis_queues --test analysis_kinds --test calibrate --test figures
 
-# Tests in Python use one CPU, those in a browser wait most of the time: they run beside each other.
 test: web ## all tests; what the machine lacks is skipped with a message. FAST=1: the unprivileged ones only
 ifdef FAST
 	@echo "Fast tests: a few minutes, the first time 10 more to build them (2 CPUs)."
@@ -41,11 +40,7 @@ else
 	@ci/setup.sh test
 	@ci/venv.sh $(PYTHON_ENV)
 	@mkdir -p target
-	@set -o pipefail; { \
-	  CARGO="$(CARGO)" ci/cargo-test.sh && \
-	  { ci/python.sh $(PYTHON_PACKAGE_ENV) -q > target/python.log 2>&1 & \
-	    ci/web-test.sh && ci/go.sh; others=$$?; \
-	    wait $$!; python=$$?; cat target/python.log; [ $$others -eq 0 ] && [ $$python -eq 0 ]; }; } 2>&1 | tee $(LOG); status=$$?; ci/totals.sh $(LOG) && exit $$status
+	@CARGO="$(CARGO)" ci/logged.sh $(LOG) ci/all-tests.sh $(PYTHON_PACKAGE_ENV); status=$$?; ci/totals.sh $(LOG) && exit $$status
 endif
 
 package: web ## a .deb, a static tar.gz, a container image's files and the wheel of the Python package: target/package/. ARCH=arm64 for that

@@ -4,13 +4,14 @@
 # Unit tests are never repeated, nor are more failures than a busy machine explains.
 #   ci/cargo-test.sh [CARGO-TEST-OPTION...]
 set -uo pipefail
+cd "$(dirname "$0")/.."
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 cargo=${CARGO:-cargo}
 export CARGO_TERM_COLOR=never
 
 # Most tests wait for disks and timers, not for a CPU: three at once take less time than two on 2 CPUs.
-"$cargo" test --workspace --locked --no-fail-fast "$@" -- --show-output --test-threads=3 2>&1 | tee "$log" && exit 0
+ci/logged.sh "$log" "$cargo" test --workspace --locked --no-fail-fast "$@" -- --show-output --test-threads=3 && exit 0
 
 # Lines of "TARGET TEST" for integration tests, "unit TEST" for the others.
 failed=$(awk '

@@ -27,6 +27,7 @@ awk '
     for (i = 2; i <= NF; i++) { if ($i ~ /^passed/) passed += $(i - 1); if ($i ~ /^failed/) failed += $(i - 1) }
   }
   /SKIP: /                 { skipped++; print "skipped: " substr($0, index($0, "SKIP: ") + 6) }
+  /^LEFT BEHIND: /         { print "a test left behind " substr($0, 14) }
   /^FLAKY: /               { flaky++; failed--; print "passed only when repeated: " substr($0, 8) }
   END {
     printf "%d passed, %d failed, %d flaky, %d skipped\n", passed, failed, flaky, skipped
