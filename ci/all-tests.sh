@@ -1,14 +1,22 @@
 #!/usr/bin/env bash
 # All tests: Rust, then the page, Go and Python. Those in Python use one CPU, those in a browser wait most of the time: they run
-# beside each other.
+# beside each other. What has not ended after half an hour hangs: it is ended, and the rest reports.
 #   ci/all-tests.sh PYTHON_VENV
 set -uo pipefail
 cd "$(dirname "$0")/.."
 ci/cargo-test.sh || exit
 
-ci/python.sh "$1" -q >target/python.log 2>&1 &
+# limited COMMAND...: for half an hour at most.
+limited() {
+  timeout --kill-after=10 1800 "$@"
+  local status=$?
+  [ $status -ne 124 ] || echo "--- FAIL: $1 has not ended after 30 minutes"
+  return $status
+}
+
+limited ci/python.sh "$1" -q >target/python.log 2>&1 &
 python=$!
-ci/web-test.sh && ci/go.sh
+limited ci/web-test.sh && limited ci/go.sh
 others=$?
 wait $python
 python=$?
