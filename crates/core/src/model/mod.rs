@@ -47,7 +47,7 @@ pub use settings::{
     BtrfsSettings, CgroupSample, MountSettings, QueueSettings, Settings, WritebackSettings,
 };
 pub use stored_finding::{KindName, Severity, StoredFinding};
-pub use wait_sums::{TimeOwner, WaitParty, WaitSums, WorstWait};
+pub use wait_sums::{OwnedTime, TimeOwner, WaitParty, WaitSums, WorstWait};
 
 /// Bytes of a kernel sector: always 512, whatever the device's block size.
 pub const SECTOR_BYTES: i64 = 512;

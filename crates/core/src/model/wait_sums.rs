@@ -50,6 +50,67 @@ impl TimeOwner {
     }
 }
 
+/// I/O time by the owner of each part of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OwnedTime {
+    /// What the I/Os take undisturbed.
+    pub undisturbed_ns: i64,
+    /// Behind I/Os of their own.
+    pub own_ns: i64,
+    /// Behind those of others.
+    pub others_ns: i64,
+    /// Above the driver while the device had room: by a scheduler, a limit of a control group, or for want of tags.
+    pub held_ns: i64,
+    /// By the device itself: a pause, garbage collection, firmware, a hypervisor.
+    pub device_ns: i64,
+    /// Of no known cause: I/Os are missing, or the wait began longer ago than work is remembered.
+    pub unknown_ns: i64,
+}
+
+impl OwnedTime {
+    /// What `owner` owns.
+    pub fn ns(&self, owner: TimeOwner) -> i64 {
+        match owner {
+            TimeOwner::Undisturbed => self.undisturbed_ns,
+            TimeOwner::Own => self.own_ns,
+            TimeOwner::Others => self.others_ns,
+            TimeOwner::Held => self.held_ns,
+            TimeOwner::Device => self.device_ns,
+            TimeOwner::Unknown => self.unknown_ns,
+        }
+    }
+
+    /// All of it: the sum of the latencies.
+    pub fn total_ns(&self) -> i64 {
+        self.undisturbed_ns + self.excess_ns()
+    }
+
+    /// All that is not undisturbed.
+    pub fn excess_ns(&self) -> i64 {
+        self.own_ns + self.others_ns + self.held_ns + self.device_ns + self.unknown_ns
+    }
+
+    /// The same, where of what was waited behind I/Os `own_ns` were behind their own.
+    #[must_use]
+    pub fn with_own(self, own_ns: i64) -> OwnedTime {
+        OwnedTime {
+            own_ns,
+            others_ns: self.own_ns + self.others_ns - own_ns,
+            ..self
+        }
+    }
+
+    /// Adds `other`.
+    pub fn add(&mut self, other: &OwnedTime) {
+        self.undisturbed_ns += other.undisturbed_ns;
+        self.own_ns += other.own_ns;
+        self.others_ns += other.others_ns;
+        self.held_ns += other.held_ns;
+        self.device_ns += other.device_ns;
+        self.unknown_ns += other.unknown_ns;
+    }
+}
+
 /// Whose I/Os waited, or were waited for. `None` inside: the source could not tell, or (the number) there are several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WaitParty {
@@ -108,7 +169,7 @@ pub struct WaitSums {
 }
 
 /// The longest wait beyond the undisturbed latency.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WorstWait {
     /// When that I/O completed, in nanoseconds since the recording's start.
     pub done_ns: i64,
@@ -116,4 +177,18 @@ pub struct WorstWait {
     pub latency_ns: i64,
     /// What it takes undisturbed.
     pub undisturbed_ns: i64,
+}
+
+impl WorstWait {
+    /// What was not undisturbed.
+    pub fn excess_ns(&self) -> i64 {
+        self.latency_ns - self.undisturbed_ns
+    }
+
+    /// Becomes `other` if that is longer.
+    pub fn keep_worse(&mut self, other: &WorstWait) {
+        if other.excess_ns() > self.excess_ns() {
+            *self = *other;
+        }
+    }
 }

@@ -212,9 +212,9 @@ fn waited(stretch: &ComparedStretch) -> Vec<(WaitKey, f64)> {
                 let key = (name.clone(), own_program, victim.group.class, cause);
                 all.push((key, ns as f64 / 1e9));
             };
-            add(WaitCause::Own, victim.own_ns);
-            add(WaitCause::Held, victim.held_ns);
-            add(WaitCause::Device, victim.device_ns);
+            add(WaitCause::Own, victim.time.own_ns);
+            add(WaitCause::Held, victim.time.held_ns);
+            add(WaitCause::Device, victim.time.device_ns);
             for behind in &victim.behind {
                 let cause = program_name(&behind.group);
                 // Another class of its own, or another process of its program.

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use iolens_core::analysis::Report;
-use iolens_core::analysis::waits::{Behind, DeviceVictims, Group, Service, Victim, WaitBin};
+use iolens_core::analysis::waits::{
+    Behind, DeviceVictims, Group, OwnedTime, Service, Victim, WaitBin,
+};
 use iolens_core::model::{Class, DevId, Origin, RecordingMeta};
 use serde::Serialize;
 
@@ -142,7 +144,7 @@ fn ordered(waits: &[DeviceVictims]) -> Vec<Placed<'_>> {
 fn order(all: &mut [Placed]) {
     all.sort_by_key(|p| {
         (
-            std::cmp::Reverse(p.victim.excess_ns()),
+            std::cmp::Reverse(p.victim.time.excess_ns()),
             p.dev,
             p.victim.group,
         )
@@ -215,8 +217,8 @@ impl WaitsBlock {
 impl OtherWaits {
     fn add(&mut self, victim: &Victim) {
         self.ios += victim.ios;
-        self.io_time_s += seconds(victim.io_time_ns);
-        self.excess_s += seconds(victim.excess_ns());
+        self.io_time_s += seconds(victim.time.total_ns());
+        self.excess_s += seconds(victim.time.excess_ns());
     }
 }
 
@@ -284,18 +286,19 @@ fn entry(placed: &Placed, meta: &RecordingMeta, names: &Names) -> WaitEntry {
             ios: unnamed.iter().map(|b| b.ios).sum(),
         });
     }
+    let time = &victim.time;
     WaitEntry {
         device: device_name(meta, placed.dev),
         service: placed.service,
         victim: group_entry(&victim.group, meta, names),
         ios: victim.ios,
         delayed_ios: victim.delayed_ios,
-        io_time_s: seconds(victim.io_time_ns),
-        undisturbed_s: seconds(victim.undisturbed_ns),
-        own_s: seconds(victim.own_ns),
-        held_s: seconds(victim.held_ns),
-        device_s: seconds(victim.device_ns),
-        unknown_s: seconds(victim.unknown_ns),
+        io_time_s: seconds(time.total_ns()),
+        undisturbed_s: seconds(time.undisturbed_ns),
+        own_s: seconds(time.own_ns),
+        held_s: seconds(time.held_ns),
+        device_s: seconds(time.device_ns),
+        unknown_s: seconds(time.unknown_ns),
         worst_us: victim.worst.latency_ns as f64 / 1e3,
         worst_at_s: seconds(victim.worst.done_ns),
         worst_undisturbed_us: victim.worst.undisturbed_ns as f64 / 1e3,
@@ -352,33 +355,20 @@ struct TableRow {
     who: String,
     dev: DevId,
     class: Class,
-    io_time_ns: i64,
-    undisturbed_ns: i64,
-    own_ns: i64,
-    held_ns: i64,
-    /// By the device, or of no known cause.
-    device_ns: i64,
+    time: OwnedTime,
     /// Behind whom, in words.
     behind: Vec<(String, i64)>,
 }
 
 impl TableRow {
-    fn excess_ns(&self) -> i64 {
-        self.io_time_ns - self.undisturbed_ns
-    }
-
     fn add(&mut self, victim: &Victim) {
-        self.io_time_ns += victim.io_time_ns;
-        self.undisturbed_ns += victim.undisturbed_ns;
-        self.own_ns += victim.own_ns;
-        self.held_ns += victim.held_ns;
-        self.device_ns += victim.device_ns + victim.unknown_ns;
+        let mut own_ns = victim.time.own_ns;
         for cause in &victim.behind {
             let group = &cause.group;
             let who = label(group);
             // Behind another origin of what is this row.
             if who == self.who && group.class == self.class {
-                self.own_ns += cause.ns;
+                own_ns += cause.ns;
                 continue;
             }
             let how = match group.origin {
@@ -391,12 +381,13 @@ impl TableRow {
                 None => self.behind.push((what, cause.ns)),
             }
         }
+        self.time.add(&victim.time.with_own(own_ns));
     }
 
     /// Whether it lost enough to others, to a queue above the driver, or to its device.
     fn lost_much(&self) -> bool {
-        let lost_ns = self.excess_ns() - self.own_ns;
-        lost_ns > 0 && lost_ns as f64 >= MIN_SHARE * self.io_time_ns as f64
+        let lost_ns = self.time.excess_ns() - self.time.own_ns;
+        lost_ns > 0 && lost_ns as f64 >= MIN_SHARE * self.time.total_ns() as f64
     }
 
     fn cells(&self, meta: &RecordingMeta) -> Vec<String> {
@@ -405,17 +396,17 @@ impl TableRow {
             self.who.clone(),
             terminal(&device_name(meta, self.dev)).into_owned(),
             self.class.name().to_owned(),
-            cell(self.io_time_ns),
-            cell(self.undisturbed_ns),
-            cell(self.own_ns),
-            cell(self.held_ns),
-            cell(self.device_ns),
+            cell(self.time.total_ns()),
+            cell(self.time.undisturbed_ns),
+            cell(self.time.own_ns),
+            cell(self.time.held_ns),
+            cell(self.time.device_ns + self.time.unknown_ns),
             self.causes(),
         ]
     }
 
     fn causes(&self) -> String {
-        let least_ns = (MIN_CAUSE_SHARE * self.excess_ns() as f64) as i64;
+        let least_ns = (MIN_CAUSE_SHARE * self.time.excess_ns() as f64) as i64;
         let mut causes: Vec<&(String, i64)> = self.behind.iter().collect();
         causes.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
         let mut named = Vec::new();
@@ -446,17 +437,13 @@ fn table_rows(waits: &[DeviceVictims]) -> Vec<TableRow> {
                 who,
                 dev: placed.dev,
                 class: group.class,
-                io_time_ns: 0,
-                undisturbed_ns: 0,
-                own_ns: 0,
-                held_ns: 0,
-                device_ns: 0,
+                time: OwnedTime::default(),
                 behind: Vec::new(),
             });
         }
         rows[place].add(placed.victim);
     }
-    rows.sort_by_key(|row| std::cmp::Reverse(row.excess_ns()));
+    rows.sort_by_key(|row| std::cmp::Reverse(row.time.excess_ns()));
     rows
 }
 
@@ -626,7 +613,10 @@ pub(super) mod tests {
         twice[0].victims.push(buffered);
         let rows_of_twice = table_rows(&twice);
         assert_eq!(rows_of_twice.len(), rows.len());
-        assert_eq!(rows_of_twice[0].io_time_ns, 2 * rows[0].io_time_ns);
+        assert_eq!(
+            rows_of_twice[0].time.total_ns(),
+            2 * rows[0].time.total_ns()
+        );
         facts
             .layers
             .insert(DevId::new(8, 0), vec!["sdb".to_owned()]);

@@ -9,7 +9,7 @@ use super::{Doubt, Episodes, Harm, Scene, Share, Story, StoryKind};
 use crate::analysis::device::detail::DeviceDetail;
 use crate::analysis::waits::effects::{Effect, LatencyCounts, Pair};
 use crate::analysis::waits::stretches::Stretches;
-use crate::analysis::waits::{Cap, DeviceFelt, DeviceVictims, Program, Worst};
+use crate::analysis::waits::{Cap, DeviceFelt, DeviceVictims, Program, WorstWait};
 use crate::model::{Class, DevId, Origin};
 
 /// A victim must lose so much, or this share of the time in view if that is less.
@@ -91,7 +91,7 @@ struct Explained<'a> {
     pairs: Vec<&'a Pair>,
     ns: i64,
     delayed_ios: u64,
-    worst: Worst,
+    worst: WorstWait,
 }
 
 impl<'a> Place<'a> {
@@ -110,7 +110,7 @@ impl<'a> Place<'a> {
     /// The story of what one victim lost, if it lost enough and it is known to what.
     pub fn story(&self, effect: &Effect) -> Option<Story> {
         let is_program = effect.victim != Program::OTHERS && !is_kernel_thread(&effect.victim);
-        if !is_program || !self.matters(effect, effect.excess_ns()) {
+        if !is_program || !self.matters(effect, effect.sums.time.excess_ns()) {
             return None;
         }
         let effect = &*self.with_committer(effect);
@@ -122,7 +122,7 @@ impl<'a> Place<'a> {
                 (&*joined, self.explain(&joined)?)
             }
         };
-        let is_long = explained.worst.latency_ns - explained.worst.undisturbed_ns >= LONG_DELAY_NS;
+        let is_long = explained.worst.excess_ns() >= LONG_DELAY_NS;
         let is_felt = explained.delayed_ios >= MIN_DELAYED_IOS || is_long;
         if !is_felt || !self.matters(effect, explained.ns) {
             return None;
@@ -150,7 +150,7 @@ impl<'a> Place<'a> {
     }
 
     fn matters(&self, effect: &Effect, lost_ns: i64) -> bool {
-        self.is_enough(lost_ns, effect.io_time_ns)
+        self.is_enough(lost_ns, effect.sums.time.total_ns())
     }
 
     /// Whether a program that lost so much of so much I/O time is a victim.
@@ -215,7 +215,7 @@ impl<'a> Place<'a> {
     /// One program that explains half of it, or two that do together, or that cost nearly the same. What queues up behind the victim's own I/Os while a
     /// program holds the device is not counted against that program, nor for it.
     fn by_programs<'e>(&self, effect: &Effect, pairs: &[&'e Pair]) -> Option<Explained<'e>> {
-        let excess_ns = effect.excess_ns();
+        let excess_ns = effect.sums.time.excess_ns();
         let first = *pairs.first()?;
         let explains = |chosen: &[&Pair]| {
             let ns: i64 = chosen.iter().map(|p| p.ns).sum();
@@ -244,65 +244,66 @@ impl<'a> Place<'a> {
 
     /// The device, where it is known how it made I/Os wait.
     fn by_device<'e>(&self, effect: &Effect) -> Option<Explained<'e>> {
-        let excess_ns = effect.excess_ns();
+        let (sums, time) = (&effect.sums, &effect.sums.time);
+        let excess_ns = time.excess_ns();
         let of_device = |kind, ns| Explained {
             kind,
             pairs: Vec::new(),
             ns,
-            delayed_ios: effect.delayed_ios,
-            worst: effect.worst,
+            delayed_ios: sums.delayed_ios,
+            worst: sums.worst,
         };
         // A device that is held at a rate makes a queue: what is waited in it is the limit's doing.
-        let at_ns = effect.worst.done_ns;
+        let at_ns = sums.worst.done_ns;
         let is_held = |cap: Cap| {
             let from_ns = cap.from_ns - CAP_MARGIN_NS;
             (from_ns..=cap.to_ns + CAP_MARGIN_NS).contains(&at_ns)
         };
         if self.felt.cap.is_some_and(is_held) {
-            let ns = effect.own_alone_ns + effect.device_ns;
+            let ns = sums.own_alone_ns + time.device_ns;
             if ns as f64 >= MIN_EXPLAINED * excess_ns as f64 {
                 return Some(of_device(StoryKind::RateLimit, ns));
             }
         }
-        if self.is_cpu_short(&effect.worst) {
+        if self.is_cpu_short(&sums.worst) {
             return None;
         }
-        let rest_ns = (excess_ns - effect.own_ns).max(1);
-        if effect.device_ns as f64 >= MIN_EXPLAINED * rest_ns as f64 {
-            if self.met_pause(&effect.worst) {
-                return Some(of_device(StoryKind::DevicePause, effect.device_ns));
+        let rest_ns = (excess_ns - time.own_ns).max(1);
+        if time.device_ns as f64 >= MIN_EXPLAINED * rest_ns as f64 {
+            if self.met_pause(&sums.worst) {
+                return Some(of_device(StoryKind::DevicePause, time.device_ns));
             }
-            let is_single = effect.delayed_ios <= MAX_SINGLE_IOS.max(effect.ios / 1000);
-            let worst_ns = effect.worst.latency_ns - effect.worst.undisturbed_ns;
+            let is_single = sums.delayed_ios <= MAX_SINGLE_IOS.max(sums.ios / 1000);
+            let worst_ns = sums.worst.excess_ns();
             if is_single && worst_ns >= LONG_DELAY_NS {
-                return Some(of_device(StoryKind::SlowIo, effect.device_ns));
+                return Some(of_device(StoryKind::SlowIo, time.device_ns));
             }
             // Beside many short delays, which CPUs or a cache make, one alone can be most of what was lost.
             let is_most = worst_ns as f64 >= MIN_EXPLAINED * rest_ns as f64;
             if worst_ns >= LONG_DELAY_NS && is_most {
-                let mut alone = of_device(StoryKind::SlowIo, worst_ns.min(effect.device_ns));
+                let mut alone = of_device(StoryKind::SlowIo, worst_ns.min(time.device_ns));
                 alone.delayed_ios = 1;
                 return Some(alone);
             }
         }
         // Shorter holds are the plug of the submitter itself.
-        let held_each_ns = effect.held_ns / effect.delayed_ios.max(1) as i64;
-        let is_most = effect.held_ns as f64 >= MIN_EXPLAINED * excess_ns as f64;
+        let held_each_ns = time.held_ns / sums.delayed_ios.max(1) as i64;
+        let is_most = time.held_ns as f64 >= MIN_EXPLAINED * excess_ns as f64;
         if is_most && held_each_ns >= MIN_HELD_NS {
-            return Some(of_device(StoryKind::Held, effect.held_ns));
+            return Some(of_device(StoryKind::Held, time.held_ns));
         }
         None
     }
 
     /// Whether the CPUs explain a wait: a completion needs one.
-    fn is_cpu_short(&self, worst: &Worst) -> bool {
+    fn is_cpu_short(&self, worst: &WorstWait) -> bool {
         let from_ns = worst.done_ns - worst.latency_ns;
         let shortage = self.scene.host.cpu_shortage(from_ns, worst.done_ns);
         shortage.is_some()
     }
 
     /// Whether half of a wait lies in pauses of the device that the CPUs do not explain.
-    fn met_pause(&self, worst: &Worst) -> bool {
+    fn met_pause(&self, worst: &WorstWait) -> bool {
         let Some(detail) = self.detail else {
             return false;
         };
@@ -319,10 +320,11 @@ impl<'a> Place<'a> {
 
     /// More in flight than the device serves at once, without anybody else.
     fn by_own_queue<'e>(&self, effect: &Effect) -> Option<Explained<'e>> {
-        let ns = effect.own_alone_ns;
-        let is_most = ns as f64 >= MIN_EXPLAINED * effect.excess_ns() as f64;
-        let is_much = ns as f64 >= DEEP_QUEUE_SHARE * effect.io_time_ns as f64;
-        let is_usual = 2 * effect.delayed_ios >= effect.ios;
+        let (sums, time) = (&effect.sums, &effect.sums.time);
+        let ns = sums.own_alone_ns;
+        let is_most = ns as f64 >= MIN_EXPLAINED * time.excess_ns() as f64;
+        let is_much = ns as f64 >= DEEP_QUEUE_SHARE * time.total_ns() as f64;
+        let is_usual = 2 * sums.delayed_ios >= sums.ios;
         let is_deep = in_flight(effect) >= DEEP_QUEUE;
         let is_chosen = !self.is_chosen_by_kernel(effect);
         if !(is_most && is_much && is_usual && is_deep && is_chosen) {
@@ -332,8 +334,8 @@ impl<'a> Place<'a> {
             kind: StoryKind::OwnQueue,
             pairs: Vec::new(),
             ns,
-            delayed_ios: effect.delayed_ios,
-            worst: effect.worst,
+            delayed_ios: sums.delayed_ios,
+            worst: sums.worst,
         })
     }
 
@@ -357,9 +359,10 @@ impl<'a> Place<'a> {
 
     /// Several programs that explain it together only.
     fn by_many<'e>(&self, effect: &Effect, pairs: &[&'e Pair]) -> Option<Explained<'e>> {
+        let (sums, time) = (&effect.sums, &effect.sums.time);
         let ns: i64 = pairs.iter().map(|p| p.ns).sum();
-        let is_most = ns as f64 >= MIN_EXPLAINED * effect.excess_ns() as f64;
-        let is_much = ns as f64 >= MIN_SHARE_OF_MANY * effect.io_time_ns as f64;
+        let is_most = ns as f64 >= MIN_EXPLAINED * time.excess_ns() as f64;
+        let is_much = ns as f64 >= MIN_SHARE_OF_MANY * time.total_ns() as f64;
         if pairs.len() < 3 || !is_most || !is_much {
             return None;
         }
@@ -367,8 +370,8 @@ impl<'a> Place<'a> {
             kind: StoryKind::NoSingleCause,
             pairs: Vec::new(),
             ns,
-            delayed_ios: effect.delayed_ios,
-            worst: effect.worst,
+            delayed_ios: sums.delayed_ios,
+            worst: sums.worst,
         })
     }
 
@@ -376,7 +379,7 @@ impl<'a> Place<'a> {
         let first = explained.pairs.first();
         let (with, without) = match first {
             Some(pair) if !pair.latencies.is_empty() => {
-                let without = effect.latencies.without(&pair.latencies);
+                let without = effect.sums.latencies.without(&pair.latencies);
                 (p99(&pair.latencies), p99(&without))
             }
             _ => (None, None),
@@ -400,9 +403,9 @@ impl<'a> Place<'a> {
             dev: self.dev,
             victim: effect.victim,
             class: effect.class,
-            ios: effect.ios,
-            io_time_ns: effect.io_time_ns,
-            excess_ns: effect.excess_ns(),
+            ios: effect.sums.ios,
+            io_time_ns: effect.sums.time.total_ns(),
+            excess_ns: effect.sums.time.excess_ns(),
             culprits: explained.pairs.iter().map(|p| p.culprit).collect(),
             culprit_ios,
             shares: shares(effect),
@@ -431,7 +434,8 @@ impl<'a> Place<'a> {
         if explained.delayed_ios < SURE_IOS && times < SURE_TIMES {
             doubts.push(Doubt::FewIos);
         }
-        let is_unknown = effect.unknown_ns as f64 >= MIN_SHARE * effect.excess_ns() as f64;
+        let time = &effect.sums.time;
+        let is_unknown = time.unknown_ns as f64 >= MIN_SHARE * time.excess_ns() as f64;
         if self.scene.has_losses && is_unknown {
             doubts.push(Doubt::LostIos);
         }
@@ -497,25 +501,27 @@ fn p99(latencies: &LatencyCounts) -> Option<i64> {
 
 /// I/Os in flight, in the mean from the first to the last.
 pub(super) fn in_flight(effect: &Effect) -> f64 {
-    effect.io_time_ns as f64 / (effect.to_ns - effect.from_ns).max(1) as f64
+    let sums = &effect.sums;
+    sums.time.total_ns() as f64 / (sums.to_ns - sums.from_ns).max(1) as f64
 }
 
 fn episodes(stretches: &Stretches, effect: &Effect) -> Episodes {
     Episodes {
         times: stretches.n(),
-        from_ns: stretches.first_ns().unwrap_or(effect.from_ns),
-        to_ns: stretches.last_ns().unwrap_or(effect.to_ns),
+        from_ns: stretches.first_ns().unwrap_or(effect.sums.from_ns),
+        to_ns: stretches.last_ns().unwrap_or(effect.sums.to_ns),
         worst: stretches.largest(),
     }
 }
 
 /// All of the excess, the largest part first.
 pub(super) fn shares(effect: &Effect) -> Vec<Share> {
+    let time = &effect.sums.time;
     let mut all = vec![
-        (Cause::OwnQueue, effect.own_ns),
-        (Cause::Held, effect.held_ns),
-        (Cause::Device, effect.device_ns),
-        (Cause::NotKnown, effect.unknown_ns),
+        (Cause::OwnQueue, time.own_ns),
+        (Cause::Held, time.held_ns),
+        (Cause::Device, time.device_ns),
+        (Cause::NotKnown, time.unknown_ns),
     ];
     for pair in &effect.pairs {
         all.push((Cause::Program(pair.culprit), pair.ns));

@@ -17,7 +17,7 @@ use crate::analysis::device::detail::DeviceDetail;
 use crate::analysis::limits::OwnLimit;
 use crate::analysis::stream::window::Window;
 use crate::analysis::waits::effects::Effect;
-use crate::analysis::waits::{DeviceVictims, Program, Worst};
+use crate::analysis::waits::{DeviceVictims, Program, WorstWait};
 use crate::model::{Class, DevId, Origin};
 
 pub use advice::Advice;
@@ -162,7 +162,7 @@ pub struct Harm {
     /// I/Os that took more than twice as long because of it.
     pub delayed_ios: u64,
     /// The worst moment.
-    pub worst: Worst,
+    pub worst: WorstWait,
     /// 99th percentile of the latencies with the cause at work; `None` where there are fewer than 100.
     pub p99_with_ns: Option<i64>,
     /// The same without the cause.
@@ -404,10 +404,10 @@ pub fn cleared(waits: &[DeviceVictims], stories: &[Story], name: Option<&[u8]>) 
             excess_ns: 0,
             io_time_ns: 0,
         });
-        sum.ios += effect.ios;
-        sum.longest_ns = sum.longest_ns.max(effect.longest_ns);
-        sum.excess_ns += effect.excess_ns();
-        sum.io_time_ns += effect.io_time_ns;
+        sum.ios += effect.sums.ios;
+        sum.longest_ns = sum.longest_ns.max(effect.sums.longest_ns);
+        sum.excess_ns += effect.sums.time.excess_ns();
+        sum.io_time_ns += effect.sums.time.total_ns();
     }
     let busiest = programs.into_values().max_by_key(|c| c.ios)?;
     let is_hurt = stories.iter().any(|s| s.victim == busiest.program);

@@ -57,7 +57,7 @@ fn of_limit(limit: OwnLimit, device: &DeviceVictims, scene: &Scene) -> Option<St
         .effects
         .iter()
         .filter(is_held)
-        .max_by_key(|e| e.ios);
+        .max_by_key(|e| e.sums.ios);
     let unfelt = Program {
         cgroup: limit.cgroup,
         ..Program::default()
@@ -70,7 +70,7 @@ fn of_limit(limit: OwnLimit, device: &DeviceVictims, scene: &Scene) -> Option<St
     let mut all_shares = effect.map(shares).unwrap_or_default();
     all_shares.push(held);
     all_shares.sort_by_key(|share| std::cmp::Reverse(share.ns));
-    let io_time_ns = limit.held_ns + effect.map_or(0, |e| e.io_time_ns);
+    let io_time_ns = limit.held_ns + effect.map_or(0, |e| e.sums.time.total_ns());
     if !Place::of(device, scene).is_enough(limit.held_ns, io_time_ns) {
         return None;
     }
@@ -91,16 +91,16 @@ fn of_limit(limit: OwnLimit, device: &DeviceVictims, scene: &Scene) -> Option<St
         dev: limit.dev,
         victim: effect.map_or(unfelt, |e| e.victim),
         class,
-        ios: effect.map_or(0, |e| e.ios),
+        ios: effect.map_or(0, |e| e.sums.ios),
         io_time_ns,
-        excess_ns: limit.held_ns + effect.map_or(0, Effect::excess_ns),
+        excess_ns: limit.held_ns + effect.map_or(0, |e| e.sums.time.excess_ns()),
         culprits: Vec::new(),
         culprit_ios: Vec::new(),
         shares: all_shares,
         harm: Harm {
             ns: limit.held_ns,
-            delayed_ios: effect.map_or(0, |e| e.delayed_ios),
-            worst: effect.map(|e| e.worst).unwrap_or_default(),
+            delayed_ios: effect.map_or(0, |e| e.sums.delayed_ios),
+            worst: effect.map(|e| e.sums.worst).unwrap_or_default(),
             p99_with_ns: None,
             p99_without_ns: None,
         },

@@ -14,8 +14,7 @@ mod tables;
 use serde::Serialize;
 
 use crate::analysis::stream::window::Window;
-use crate::analysis::waits::OwnedTime;
-use crate::model::{Class, ClassRates, Comm, DevId, Inode, Io};
+use crate::model::{Class, ClassRates, Comm, DevId, Inode, Io, OwnedTime};
 
 pub use counters::{CounterRates, CounterTimeline};
 pub use differences::Differences;

@@ -150,7 +150,6 @@ impl CapWatch {
                 ..CapBin::default()
             };
         }
-        let latency_ns = io.done_ns - io.start_ns;
         let rest_ns = match self.last_done_ns {
             Some(last_ns) => io.start_ns - last_ns,
             None => i64::MAX,
@@ -159,7 +158,7 @@ impl CapWatch {
             self.rest(Rested {
                 kind: io.kind,
                 rest_ns,
-                latency_ns,
+                latency_ns: io.latency_ns(),
             });
         }
         if let Some(last_ns) = self.last_done_ns
@@ -172,8 +171,8 @@ impl CapWatch {
         self.ios += 1;
         self.now.ios += 1;
         self.now.bytes += io.bytes.max(0);
-        self.now.delayed_ios += u32::from(latency_ns > 2 * wait.undisturbed_ns);
-        self.now.undisturbed_ns += wait.undisturbed_ns;
+        self.now.delayed_ios += u32::from(wait.is_delayed());
+        self.now.undisturbed_ns += wait.time.undisturbed_ns;
         self.now.is_busy_at_start |= io.start_ns <= number * BIN_NS;
     }
 

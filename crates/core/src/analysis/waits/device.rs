@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::curve::Curve;
 use super::levels::{Level, Levels, Observed};
+use crate::model::{OwnedTime, WorstWait};
 
 /// Levels are learned so many edges (issues and completions) ahead of attribution.
 const LOOK_AHEAD: usize = 1024;
@@ -96,7 +97,7 @@ impl Pending {
         }
     }
 
-    fn latency_ns(&self) -> i64 {
+    pub fn latency_ns(&self) -> i64 {
         self.done_ns - self.start_ns
     }
 
@@ -125,12 +126,24 @@ pub enum Service {
 #[derive(Debug)]
 pub(super) struct Wait<'a> {
     pub io: &'a Pending,
-    pub undisturbed_ns: i64,
+    pub time: OwnedTime,
     /// By group, its own one too; no zeros.
     pub behind: &'a [(u32, i64)],
-    pub held_ns: i64,
-    pub device_ns: i64,
-    pub unknown_ns: i64,
+}
+
+impl Wait<'_> {
+    /// Whether it took more than twice its undisturbed latency.
+    pub fn is_delayed(&self) -> bool {
+        self.time.excess_ns() > self.time.undisturbed_ns
+    }
+
+    pub fn as_worst(&self) -> WorstWait {
+        WorstWait {
+            done_ns: self.io.done_ns,
+            latency_ns: self.io.latency_ns(),
+            undisturbed_ns: self.time.undisturbed_ns,
+        }
+    }
 }
 
 /// What takes the waits as they are known, in the order of completion.
@@ -560,6 +573,7 @@ impl DeviceWaits {
         let excess_ns = latency_ns - undisturbed_ns;
         self.behind.clear();
         let mut rest_ns = excess_ns;
+        let mut own_ns = 0;
         if excess_ns > 0 {
             let split = self.best_split(io, excess_ns as f64);
             // No more is blamed than was worked, and never more than the excess.
@@ -569,20 +583,28 @@ impl DeviceWaits {
                 if ns > 0 {
                     self.behind.push((active.group, ns));
                     rest_ns -= ns;
+                    if active.group == io.group {
+                        own_ns += ns;
+                    }
                 }
             }
         }
+        let others_ns = excess_ns - rest_ns - own_ns;
         let misses_work = io.start_ns < self.forgotten_ns
             || rest_ns > 0 && sink.has_losses(io.device, io.start_ns, io.done_ns);
         let unknown_ns = if misses_work { rest_ns } else { 0 };
         let held_ns = (rest_ns - unknown_ns).min(io.queue_ns.max(0));
         sink.wait(&Wait {
             io,
-            undisturbed_ns,
+            time: OwnedTime {
+                undisturbed_ns,
+                own_ns,
+                others_ns,
+                held_ns,
+                device_ns: rest_ns - unknown_ns - held_ns,
+                unknown_ns,
+            },
             behind: &self.behind,
-            held_ns,
-            device_ns: rest_ns - unknown_ns - held_ns,
-            unknown_ns,
         });
     }
 

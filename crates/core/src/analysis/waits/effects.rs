@@ -4,9 +4,10 @@
 //! no program asked for, no discards. Per pair of victim and culprit there are the time lost, the latencies with the culprit
 //! at work, and the stretches of time in which it happened. Memory is bounded per pair, and pairs are bounded.
 
+use super::Program;
+use super::device::Wait;
 use super::stretches::Stretches;
-use super::{Program, Worst};
-use crate::model::Class;
+use crate::model::{Class, OwnedTime, WorstWait};
 
 /// Pairs of victim and culprit of which latencies and stretches are kept; of further ones only the sums are.
 const MAX_DETAILED: usize = 512;
@@ -108,7 +109,7 @@ pub(super) struct PairSums {
     pub delayed_ios: u64,
     /// Behind the victim's own I/Os, of those that waited behind this program too.
     pub own_ns: i64,
-    pub worst: Worst,
+    pub worst: WorstWait,
     /// By the number of the group.
     pub by_group: Vec<(u32, i64)>,
     pub details: Option<Box<PairDetails>>,
@@ -122,36 +123,70 @@ pub(super) struct PairDetails {
     pub stretches: Stretches,
 }
 
-/// Sums over the I/Os that one program waits for, of one class.
-#[derive(Debug, Clone, Default)]
-pub(super) struct EffectSums {
+/// Sums over the I/Os of one class that one program waits for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EffectSums {
+    /// How many.
     pub ios: u64,
+    /// How many took more than twice their undisturbed latency.
     pub delayed_ios: u64,
-    pub io_time_ns: i64,
-    pub undisturbed_ns: i64,
-    pub held_ns: i64,
-    pub device_ns: i64,
-    pub unknown_ns: i64,
-    /// Behind its own I/Os of this class, by whether another program was worked on meanwhile.
-    pub own_ns: i64,
+    /// Whose each part of their latencies is; their own are the program's I/Os of this class.
+    pub time: OwnedTime,
+    /// What of it was waited behind their own by I/Os that waited behind nothing else.
     pub own_alone_ns: i64,
+    /// Start of the first.
     pub from_ns: i64,
+    /// End of the last.
     pub to_ns: i64,
-    pub worst: Worst,
+    /// The longest wait.
+    pub worst: WorstWait,
+    /// The longest latency.
     pub longest_ns: i64,
+    /// All latencies.
     pub latencies: LatencyCounts,
-    pub pairs: Vec<PairSums>,
 }
 
-/// One I/O that a program waited for.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Felt {
-    pub start_ns: i64,
-    pub done_ns: i64,
-    pub undisturbed_ns: i64,
-    pub held_ns: i64,
-    pub device_ns: i64,
-    pub unknown_ns: i64,
+impl Default for EffectSums {
+    fn default() -> EffectSums {
+        EffectSums {
+            ios: 0,
+            delayed_ios: 0,
+            time: OwnedTime::default(),
+            own_alone_ns: 0,
+            from_ns: i64::MAX,
+            to_ns: i64::MIN,
+            worst: WorstWait::default(),
+            longest_ns: 0,
+            latencies: LatencyCounts::default(),
+        }
+    }
+}
+
+impl EffectSums {
+    fn add(&mut self, other: &EffectSums) {
+        self.ios += other.ios;
+        self.delayed_ios += other.delayed_ios;
+        self.time.add(&other.time);
+        self.own_alone_ns += other.own_alone_ns;
+        self.from_ns = self.from_ns.min(other.from_ns);
+        self.to_ns = self.to_ns.max(other.to_ns);
+        self.worst.keep_worse(&other.worst);
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
+        self.latencies.merge(&other.latencies);
+    }
+
+    /// What I/Os waited behind nothing but others turns out to be their own.
+    fn move_to_own(&mut self, ns: i64) {
+        self.time = self.time.with_own(self.time.own_ns + ns);
+        self.own_alone_ns += ns;
+    }
+}
+
+/// What one process lost, of one class.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ProcessEffect {
+    sums: EffectSums,
+    pairs: Vec<PairSums>,
 }
 
 /// Pairs that still may get details.
@@ -164,38 +199,24 @@ impl Default for DetailsLeft {
     }
 }
 
-impl EffectSums {
-    /// Counts an I/O of this victim. Then [`EffectSums::behind`] for all that it waited behind, then [`EffectSums::close`].
-    pub fn count(&mut self, felt: &Felt) {
-        let latency_ns = felt.done_ns - felt.start_ns;
-        let excess_ns = latency_ns - felt.undisturbed_ns;
-        if self.ios == 0 {
-            self.from_ns = felt.start_ns;
-        }
-        self.ios += 1;
-        self.from_ns = self.from_ns.min(felt.start_ns);
-        self.to_ns = self.to_ns.max(felt.done_ns);
-        self.io_time_ns += latency_ns;
-        self.undisturbed_ns += felt.undisturbed_ns;
-        self.held_ns += felt.held_ns;
-        self.device_ns += felt.device_ns;
-        self.unknown_ns += felt.unknown_ns;
-        self.longest_ns = self.longest_ns.max(latency_ns);
-        self.latencies.add_to(LatencyCounts::bucket(latency_ns), 1);
-        if excess_ns > felt.undisturbed_ns {
-            self.delayed_ios += 1;
-        }
-        self.worst.keep_worse(&Worst {
-            done_ns: felt.done_ns,
-            latency_ns,
-            undisturbed_ns: felt.undisturbed_ns,
-        });
+impl ProcessEffect {
+    /// Counts an I/O. Then [`ProcessEffect::behind`] for all that it waited behind, then [`ProcessEffect::close`].
+    pub fn count(&mut self, wait: &Wait) {
+        let latency_ns = wait.io.latency_ns();
+        let sums = &mut self.sums;
+        sums.ios += 1;
+        sums.delayed_ios += u64::from(wait.is_delayed());
+        sums.from_ns = sums.from_ns.min(wait.io.start_ns);
+        sums.to_ns = sums.to_ns.max(wait.io.done_ns);
+        sums.worst.keep_worse(&wait.as_worst());
+        sums.longest_ns = sums.longest_ns.max(latency_ns);
+        sums.latencies.add_to(LatencyCounts::bucket(latency_ns), 1);
     }
 
     /// Counts what the last I/O waited behind another program's group, or behind another class of its own program.
     pub fn behind(
         &mut self,
-        felt: &Felt,
+        wait: &Wait,
         (actor, group): (u32, u32),
         ns: i64,
         left: &mut DetailsLeft,
@@ -215,7 +236,7 @@ impl EffectSums {
                 self.pairs.len() - 1
             }
         };
-        let io = self.ios;
+        let io = self.sums.ios;
         let pair = &mut self.pairs[place];
         pair.ns += ns;
         match pair.by_group.iter_mut().find(|g| g.0 == group) {
@@ -227,36 +248,31 @@ impl EffectSums {
             pair.last_io = io;
             pair.ios += 1;
         }
-        let latency_ns = felt.done_ns - felt.start_ns;
         // What does not double the latency is queueing, and marks no stretch.
-        let is_delayed = ns > felt.undisturbed_ns;
+        let is_delayed = ns > wait.time.undisturbed_ns;
         pair.delayed_ios += u64::from(is_delayed);
         if let Some(details) = &mut pair.details {
             if is_first {
-                let bucket = LatencyCounts::bucket(latency_ns);
+                let bucket = LatencyCounts::bucket(wait.io.latency_ns());
                 details.latencies.add_to(bucket, 1);
             }
             if is_delayed {
-                details
-                    .stretches
-                    .push(felt.start_ns, felt.done_ns, ns, u64::from(is_first));
+                let (start_ns, done_ns) = (wait.io.start_ns, wait.io.done_ns);
+                let ios = u64::from(is_first);
+                details.stretches.push(start_ns, done_ns, ns, ios);
             }
         }
-        pair.worst.keep_worse(&Worst {
-            done_ns: felt.done_ns,
-            latency_ns,
-            undisturbed_ns: felt.undisturbed_ns,
-        });
+        pair.worst.keep_worse(&wait.as_worst());
     }
 
     /// Ends an I/O of which `own_ns` was waited behind the program's own I/Os of this class, and behind other programs most
     /// behind `main`.
-    pub fn close(&mut self, own_ns: i64, main: Option<u32>) {
-        self.own_ns += own_ns;
+    pub fn close(&mut self, wait: &Wait, own_ns: i64, main: Option<u32>) {
+        self.sums.time.add(&wait.time.with_own(own_ns));
         let main = main.and_then(|main| self.pairs.iter_mut().find(|p| p.actor == main));
         match main {
             Some(pair) => pair.own_ns += own_ns,
-            None => self.own_alone_ns += own_ns,
+            None => self.sums.own_alone_ns += own_ns,
         }
     }
 }
@@ -290,7 +306,7 @@ pub struct Pair {
     /// What those waited behind the victim's own I/Os.
     pub own_ns: i64,
     /// The worst of them.
-    pub worst: Worst,
+    pub worst: WorstWait,
     /// By class and origin, the most first.
     pub blame: Vec<Blame>,
     /// Latencies of those I/Os; empty where there were too many pairs.
@@ -299,46 +315,50 @@ pub struct Pair {
     pub stretches: Stretches,
 }
 
-/// What waiting did to the I/Os of one class that one program waits for. The parts add up to `io_time_ns`.
+/// What waiting did to the I/Os of one class that one program waits for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Effect {
     /// Whose.
     pub victim: Program,
     /// Their class.
     pub class: Class,
-    /// How many.
-    pub ios: u64,
-    /// How many took more than twice their undisturbed latency.
-    pub delayed_ios: u64,
-    /// Sum of the latencies.
-    pub io_time_ns: i64,
-    /// What they would have taken undisturbed.
-    pub undisturbed_ns: i64,
-    /// Above the driver while the device had room.
-    pub held_ns: i64,
-    /// By the device itself.
-    pub device_ns: i64,
-    /// Of no known cause.
-    pub unknown_ns: i64,
-    /// Behind the program's own I/Os of this class.
-    pub own_ns: i64,
-    /// The same, of I/Os that waited behind nothing else.
-    pub own_alone_ns: i64,
-    /// Start of the first.
-    pub from_ns: i64,
-    /// End of the last.
-    pub to_ns: i64,
-    /// The longest wait.
-    pub worst: Worst,
-    /// The longest latency.
-    pub longest_ns: i64,
-    /// All latencies.
-    pub latencies: LatencyCounts,
+    /// What all of them lost.
+    pub sums: EffectSums,
     /// Behind whom, the most time first.
     pub pairs: Vec<Pair>,
 }
 
 impl Pair {
+    /// What was lost behind `culprit`, without the time behind groups that are the victim's own.
+    fn new(
+        culprit: Program,
+        sums: &PairSums,
+        is_own: impl Fn(u32) -> bool,
+        place_of: impl Fn(u32) -> usize,
+    ) -> Pair {
+        let details = sums.details.as_deref().cloned().unwrap_or_default();
+        let mut pair = Pair {
+            culprit,
+            ns: 0,
+            ios: sums.ios,
+            delayed_ios: sums.delayed_ios,
+            own_ns: sums.own_ns,
+            worst: sums.worst,
+            blame: Vec::new(),
+            latencies: details.latencies,
+            stretches: details.stretches,
+        };
+        for (group, ns) in sums.by_group.iter().filter(|(group, _)| !is_own(*group)) {
+            pair.ns += ns;
+            pair.add_blame(&Blame {
+                group: place_of(*group),
+                ns: *ns,
+            });
+        }
+        pair.sort_blame();
+        pair
+    }
+
     fn merge(&mut self, other: &Pair) {
         self.ns += other.ns;
         self.ios += other.ios;
@@ -348,173 +368,90 @@ impl Pair {
         self.latencies.merge(&other.latencies);
         self.stretches.merge(&other.stretches);
         for blame in &other.blame {
-            match self.blame.iter_mut().find(|b| b.group == blame.group) {
-                Some(known) => known.ns += blame.ns,
-                None => self.blame.push(*blame),
-            }
+            self.add_blame(blame);
         }
+        self.sort_blame();
+    }
+
+    fn add_blame(&mut self, more: &Blame) {
+        match self.blame.iter_mut().find(|b| b.group == more.group) {
+            Some(known) => known.ns += more.ns,
+            None => self.blame.push(*more),
+        }
+    }
+
+    /// The most time first.
+    fn sort_blame(&mut self) {
         self.blame
             .sort_by_key(|b| (std::cmp::Reverse(b.ns), b.group));
     }
 }
 
 impl Effect {
-    /// What they lost: all that is not undisturbed.
-    pub fn excess_ns(&self) -> i64 {
-        self.io_time_ns - self.undisturbed_ns
-    }
-
-    pub(super) fn none(victim: Program, class: Class) -> Effect {
+    pub(super) fn new(victim: Program, class: Class) -> Effect {
         Effect {
             victim,
             class,
-            ios: 0,
-            delayed_ios: 0,
-            io_time_ns: 0,
-            undisturbed_ns: 0,
-            held_ns: 0,
-            device_ns: 0,
-            unknown_ns: 0,
-            own_ns: 0,
-            own_alone_ns: 0,
-            from_ns: i64::MAX,
-            to_ns: i64::MIN,
-            worst: Worst::default(),
-            longest_ns: 0,
-            latencies: LatencyCounts::default(),
+            sums: EffectSums::default(),
             pairs: Vec::new(),
         }
     }
 
     /// Makes one of all pairs that have one culprit.
     pub fn join_pairs(&mut self) {
-        let mut joined: Vec<Pair> = Vec::new();
         for pair in std::mem::take(&mut self.pairs) {
-            match joined.iter_mut().find(|p| p.culprit == pair.culprit) {
-                Some(known) => known.merge(&pair),
-                None => joined.push(pair),
-            }
+            self.add_pair(pair);
         }
-        self.pairs = joined;
-        self.pairs
-            .sort_by_key(|p| (std::cmp::Reverse(p.ns), p.culprit));
+        self.sort_pairs();
     }
 
     /// Adds what another process of the same program felt, whose I/Os are of the same class. What they waited behind each
     /// other is their own queue.
     pub fn merge(&mut self, other: &Effect, both: Program) {
         let before = std::mem::replace(&mut self.victim, both);
-        self.ios += other.ios;
-        self.delayed_ios += other.delayed_ios;
-        self.io_time_ns += other.io_time_ns;
-        self.undisturbed_ns += other.undisturbed_ns;
-        self.held_ns += other.held_ns;
-        self.device_ns += other.device_ns;
-        self.unknown_ns += other.unknown_ns;
-        self.own_ns += other.own_ns;
-        self.own_alone_ns += other.own_alone_ns;
-        self.from_ns = self.from_ns.min(other.from_ns);
-        self.to_ns = self.to_ns.max(other.to_ns);
-        self.worst.keep_worse(&other.worst);
-        self.longest_ns = self.longest_ns.max(other.longest_ns);
-        self.latencies.merge(&other.latencies);
+        self.sums.add(&other.sums);
         for pair in &other.pairs {
-            match self.pairs.iter_mut().find(|p| p.culprit == pair.culprit) {
-                Some(known) => known.merge(pair),
-                None => self.pairs.push(pair.clone()),
-            }
+            self.add_pair(pair.clone());
         }
         let is_inside = |p: &Program| *p == before || *p == other.victim || p.name() == both.name();
-        let mut inside_ns = 0;
-        self.pairs.retain(|pair| {
-            if is_inside(&pair.culprit) {
-                inside_ns += pair.ns;
-            }
-            !is_inside(&pair.culprit)
-        });
-        self.own_ns += inside_ns;
-        self.own_alone_ns += inside_ns;
-        self.pairs
-            .sort_by_key(|p| (std::cmp::Reverse(p.ns), p.culprit));
+        for pair in self.pairs.extract_if(.., |pair| is_inside(&pair.culprit)) {
+            self.sums.move_to_own(pair.ns);
+        }
+        self.sort_pairs();
     }
 
     /// Adds the sums of one process. `program_of` names actors; `class_of` and `place_of` are about groups.
     pub(super) fn add(
         &mut self,
-        sums: &EffectSums,
+        process: &ProcessEffect,
         program_of: impl Fn(u32) -> Program,
         class_of: impl Fn(u32) -> Class,
         place_of: impl Fn(u32) -> usize,
     ) {
-        self.ios += sums.ios;
-        self.delayed_ios += sums.delayed_ios;
-        self.io_time_ns += sums.io_time_ns;
-        self.undisturbed_ns += sums.undisturbed_ns;
-        self.held_ns += sums.held_ns;
-        self.device_ns += sums.device_ns;
-        self.unknown_ns += sums.unknown_ns;
-        self.own_ns += sums.own_ns;
-        self.own_alone_ns += sums.own_alone_ns;
-        self.from_ns = self.from_ns.min(sums.from_ns);
-        self.to_ns = self.to_ns.max(sums.to_ns);
-        self.worst.keep_worse(&sums.worst);
-        self.longest_ns = self.longest_ns.max(sums.longest_ns);
-        self.latencies.merge(&sums.latencies);
-        for pair in &sums.pairs {
-            let culprit = program_of(pair.actor);
-            let mut other = pair.clone();
-            if culprit == self.victim {
-                // Processes that are shown as one program wait behind their own.
-                let class = self.class;
-                other
-                    .by_group
-                    .retain(|(group, _)| !is_own_class(class, class_of(*group)));
-                other.ns = other.by_group.iter().map(|g| g.1).sum();
-                self.own_ns += pair.ns - other.ns;
-                self.own_alone_ns += pair.ns - other.ns;
-            }
-            if other.ns > 0 {
-                self.add_pair(culprit, &other, &place_of);
+        self.sums.add(&process.sums);
+        for sums in &process.pairs {
+            let culprit = program_of(sums.actor);
+            // Processes that are shown as one program wait behind their own.
+            let is_own =
+                |group| culprit == self.victim && is_own_class(self.class, class_of(group));
+            let pair = Pair::new(culprit, sums, is_own, &place_of);
+            self.sums.move_to_own(sums.ns - pair.ns);
+            if pair.ns > 0 {
+                self.add_pair(pair);
             }
         }
     }
 
-    fn add_pair(&mut self, culprit: Program, sums: &PairSums, place_of: &impl Fn(u32) -> usize) {
-        let place = match self.pairs.iter().position(|p| p.culprit == culprit) {
-            Some(place) => place,
-            None => {
-                self.pairs.push(Pair {
-                    culprit,
-                    ns: 0,
-                    ios: 0,
-                    delayed_ios: 0,
-                    own_ns: 0,
-                    worst: Worst::default(),
-                    blame: Vec::new(),
-                    latencies: LatencyCounts::default(),
-                    stretches: Stretches::default(),
-                });
-                self.pairs.len() - 1
-            }
-        };
-        let pair = &mut self.pairs[place];
-        pair.ns += sums.ns;
-        pair.ios += sums.ios;
-        pair.delayed_ios += sums.delayed_ios;
-        pair.own_ns += sums.own_ns;
-        pair.worst.keep_worse(&sums.worst);
-        if let Some(details) = &sums.details {
-            pair.latencies.merge(&details.latencies);
-            pair.stretches.merge(&details.stretches);
+    fn add_pair(&mut self, pair: Pair) {
+        match self.pairs.iter_mut().find(|p| p.culprit == pair.culprit) {
+            Some(known) => known.merge(&pair),
+            None => self.pairs.push(pair),
         }
-        for (group, ns) in &sums.by_group {
-            let group = place_of(*group);
-            match pair.blame.iter_mut().find(|b| b.group == group) {
-                Some(known) => known.ns += ns,
-                None => pair.blame.push(Blame { group, ns: *ns }),
-            }
-        }
-        pair.blame
-            .sort_by_key(|b| (std::cmp::Reverse(b.ns), b.group));
+    }
+
+    /// The most time first.
+    pub(super) fn sort_pairs(&mut self) {
+        self.pairs
+            .sort_by_key(|p| (std::cmp::Reverse(p.ns), p.culprit));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::caps::CapWatch;
 use super::device::Wait;
-use super::effects::{DetailsLeft, Effect, EffectSums, Felt, is_own_class};
+use super::effects::{DetailsLeft, Effect, ProcessEffect, is_own_class};
 use super::profiles::Profile;
 use super::{DeviceFelt, Group, MAX_PROCESSES, Program};
 use crate::model::{Class, Comm, Io, Origin};
@@ -43,7 +43,7 @@ pub(super) struct FeltTotals {
     actors: Vec<FeltActor>,
     processes: HashMap<(u32, Option<Comm>, Option<i64>), Processes>,
     /// By actor and class.
-    effects: Vec<Option<Box<EffectSums>>>,
+    effects: Vec<Option<Box<ProcessEffect>>>,
     /// By the device's number.
     caps: Vec<CapWatch>,
     left: DetailsLeft,
@@ -101,15 +101,7 @@ impl FeltTotals {
         let own = self.actor_of[io.group as usize];
         let class = self.class_of[io.group as usize];
         let effect = self.effects[own as usize * 4 + class as usize].get_or_insert_default();
-        let felt = Felt {
-            start_ns: io.start_ns,
-            done_ns: io.done_ns,
-            undisturbed_ns: wait.undisturbed_ns,
-            held_ns: wait.held_ns,
-            device_ns: wait.device_ns,
-            unknown_ns: wait.unknown_ns,
-        };
-        effect.count(&felt);
+        effect.count(wait);
         let mut own_ns = 0;
         let mut main: Option<(u32, i64)> = None;
         for (group, ns) in wait.behind {
@@ -118,12 +110,12 @@ impl FeltTotals {
                 own_ns += ns;
                 continue;
             }
-            effect.behind(&felt, (actor, *group), *ns, &mut self.left);
+            effect.behind(wait, (actor, *group), *ns, &mut self.left);
             if main.is_none_or(|(_, most)| *ns > most) {
                 main = Some((actor, *ns));
             }
         }
-        effect.close(own_ns, main.map(|(actor, _)| actor));
+        effect.close(wait, own_ns, main.map(|(actor, _)| actor));
     }
 
     /// The program of an actor as it is shown: without the number of the process where there are many.
@@ -171,8 +163,8 @@ impl FeltTotals {
             }
         }
 
-        for (unit, sums) in self.effects.iter().enumerate() {
-            let Some(sums) = sums else { continue };
+        for (unit, process) in self.effects.iter().enumerate() {
+            let Some(process) = process else { continue };
             let actor = unit / 4;
             let class = Class::ALL[unit % 4];
             let victim = shown[actor];
@@ -184,25 +176,27 @@ impl FeltTotals {
             let place = match effects.iter().position(is_same) {
                 Some(place) => place,
                 None => {
-                    effects.push(Effect::none(victim, class));
+                    effects.push(Effect::new(victim, class));
                     effects.len() - 1
                 }
             };
             effects[place].add(
-                sums,
+                process,
                 |actor| shown[actor as usize],
                 |group| self.class_of[group as usize],
                 |group| places[group as usize],
             );
         }
         for device in devices.values_mut() {
-            device
-                .effects
-                .sort_by_key(|e| (std::cmp::Reverse(e.excess_ns()), e.victim, e.class));
+            device.effects.sort_by_key(|e| {
+                (
+                    std::cmp::Reverse(e.sums.time.excess_ns()),
+                    e.victim,
+                    e.class,
+                )
+            });
             for effect in &mut device.effects {
-                effect
-                    .pairs
-                    .sort_by_key(|p| (std::cmp::Reverse(p.ns), p.culprit));
+                effect.sort_pairs();
             }
         }
         devices

@@ -38,7 +38,7 @@ pub use bins::{WaitBin, WaitBinsBuilder};
 pub use caps::Cap;
 pub use device::Service;
 use device::{Pending, Wait};
-pub use effects::Effect;
+pub use effects::{Effect, EffectSums};
 use felt::FeltTotals;
 pub use groups::{Group, Grouping, Program};
 use groups::{Groups, MAX_PROCESSES};
@@ -46,11 +46,11 @@ pub use profiles::Profile;
 pub use singles::{IoWait, IoWaitsBuilder};
 pub use subjects::{SubjectWaits, SubjectWaitsBuilder};
 pub use table::{WAIT_STEPS_S, coarser_waits, victims_of_rows, wait_rows};
-pub use totals::{OwnedTime, WaitTotals};
+pub use totals::WaitTotals;
 
-pub use crate::model::TimeOwner;
+pub use crate::model::{OwnedTime, TimeOwner, WorstWait};
 use victims::Sums;
-pub use victims::{Behind, Victim, Worst};
+pub use victims::{Behind, Victim};
 
 /// The waits of one device.
 #[derive(Debug, Clone, PartialEq)]

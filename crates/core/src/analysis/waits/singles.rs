@@ -3,26 +3,15 @@
 use super::attribution::{Attribution, WaitMeasure};
 use super::device::{Pending, Wait};
 use super::groups::{Group, Grouping};
-use super::totals::OwnedTime;
 use crate::analysis::stream::part::Part;
 use crate::analysis::stream::window::Window;
-use crate::model::{Io, Lost, TimeOwner};
+use crate::model::{Io, Lost, OwnedTime};
 
-/// Where the time of one I/O went. The parts add up to its latency.
+/// Where the time of one I/O went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IoWait {
-    /// What it takes undisturbed.
-    pub undisturbed_ns: i64,
-    /// Behind I/Os of its own group.
-    pub own_ns: i64,
-    /// Behind those of others.
-    pub others_ns: i64,
-    /// Above the driver while the device had room.
-    pub held_ns: i64,
-    /// By the device itself.
-    pub device_ns: i64,
-    /// Of no known cause.
-    pub unknown_ns: i64,
+    /// Whose each part of its latency is.
+    pub time: OwnedTime,
     /// Behind whom else it waited longest.
     pub behind: Option<Group>,
     /// How long.
@@ -63,15 +52,9 @@ impl<W: Fn(&Io) -> bool> WaitMeasure for Singles<W> {
         if wait.io.number == NOT_WANTED {
             return;
         }
-        let time = OwnedTime::of(wait);
         let mut single = Single {
             wait: IoWait {
-                undisturbed_ns: wait.undisturbed_ns,
-                own_ns: time.ns(TimeOwner::Own),
-                others_ns: time.ns(TimeOwner::Others),
-                held_ns: wait.held_ns,
-                device_ns: wait.device_ns,
-                unknown_ns: wait.unknown_ns,
+                time: wait.time,
                 behind: None,
                 behind_ns: 0,
             },

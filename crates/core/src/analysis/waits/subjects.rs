@@ -5,11 +5,10 @@ use foldhash::HashMap;
 use super::attribution::{Attribution, WaitMeasure};
 use super::device::{Pending, Wait};
 use super::groups::Grouping;
-use super::totals::OwnedTime;
 use crate::analysis::stream::part::Part;
 use crate::analysis::stream::window::Window;
 use crate::analysis::timeline::GroupKey;
-use crate::model::{Io, Lost};
+use crate::model::{Io, Lost, OwnedTime};
 
 /// The number of I/Os that belong to no subject.
 const NO_SUBJECT: u32 = u32::MAX;
@@ -66,7 +65,7 @@ impl<S: Fn(&Io) -> Option<GroupKey>> WaitMeasure for OfSubjects<S> {
         }
         let interval = self.sums.interval(wait.io.done_ns);
         let time = self.sums.times.entry((interval, wait.io.number));
-        time.or_default().add(&OwnedTime::of(wait));
+        time.or_default().add(&wait.time);
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::bins::WaitBin;
 use super::groups::{Group, Program};
-use super::victims::{Behind, Victim, Worst};
+use super::victims::{Behind, Victim};
 use super::{DeviceFelt, DeviceVictims, Service};
 use crate::model::{DevId, TimeOwner, WaitParty, WaitSums, WorstWait};
 
@@ -93,8 +93,7 @@ fn added(sum: Option<i64>, more: Option<i64>) -> Option<i64> {
 }
 
 fn worse(a: Option<WorstWait>, b: Option<WorstWait>) -> Option<WorstWait> {
-    let excess_ns = |w: &WorstWait| w.latency_ns - w.undisturbed_ns;
-    a.into_iter().chain(b).max_by_key(excess_ns)
+    a.into_iter().chain(b).max_by_key(WorstWait::excess_ns)
 }
 
 /// Intervals of a device become rows of one slot.
@@ -109,14 +108,10 @@ pub fn wait_rows(bins: &[WaitBin], step_s: i32, at_ns: i64) -> Vec<WaitSums> {
                 victim: party(&victim.group),
                 cause: TimeOwner::Undisturbed,
                 culprit: None,
-                ns: victim.undisturbed_ns,
+                ns: victim.time.undisturbed_ns,
                 ios: Some(victim.ios as i64),
                 delayed_ios: Some(victim.delayed_ios as i64),
-                worst: Some(WorstWait {
-                    done_ns: victim.worst.done_ns,
-                    latency_ns: victim.worst.latency_ns,
-                    undisturbed_ns: victim.worst.undisturbed_ns,
-                }),
+                worst: Some(victim.worst),
             };
             slot.add(row);
             for behind in &victim.behind {
@@ -136,7 +131,7 @@ pub fn wait_rows(bins: &[WaitBin], step_s: i32, at_ns: i64) -> Vec<WaitSums> {
                 TimeOwner::Device,
                 TimeOwner::Unknown,
             ] {
-                let ns = victim.ns_of(cause);
+                let ns = victim.time.ns(cause);
                 if ns > 0 {
                     slot.add(WaitSums {
                         cause,
@@ -193,31 +188,30 @@ pub fn victims_of_rows(rows: impl IntoIterator<Item = WaitSums>) -> Vec<DeviceVi
 }
 
 fn add(victim: &mut Victim, row: &WaitSums) {
-    victim.io_time_ns += row.ns;
+    let time = &mut victim.time;
     match row.cause {
         TimeOwner::Undisturbed => {
-            victim.undisturbed_ns += row.ns;
+            time.undisturbed_ns += row.ns;
             victim.ios += count(row.ios);
             victim.delayed_ios += count(row.delayed_ios);
             if let Some(worst) = row.worst {
-                victim.worst.keep_worse(&Worst {
-                    done_ns: worst.done_ns,
-                    latency_ns: worst.latency_ns,
-                    undisturbed_ns: worst.undisturbed_ns,
-                });
+                victim.worst.keep_worse(&worst);
             }
         }
-        TimeOwner::Own => victim.own_ns += row.ns,
-        TimeOwner::Held => victim.held_ns += row.ns,
-        TimeOwner::Device => victim.device_ns += row.ns,
-        TimeOwner::Unknown => victim.unknown_ns += row.ns,
+        TimeOwner::Own => time.own_ns += row.ns,
+        TimeOwner::Held => time.held_ns += row.ns,
+        TimeOwner::Device => time.device_ns += row.ns,
+        TimeOwner::Unknown => time.unknown_ns += row.ns,
         TimeOwner::Others => match &row.culprit {
-            Some(culprit) => victim.add_behind(Behind {
-                group: group(culprit),
-                ns: row.ns,
-                ios: count(row.ios),
-            }),
-            None => victim.unknown_ns += row.ns,
+            Some(culprit) => {
+                time.others_ns += row.ns;
+                victim.add_behind(Behind {
+                    group: group(culprit),
+                    ns: row.ns,
+                    ios: count(row.ios),
+                });
+            }
+            None => time.unknown_ns += row.ns,
         },
     }
 }

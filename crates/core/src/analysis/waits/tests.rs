@@ -54,10 +54,10 @@ fn felt_by(who: &str, behind: &str, waits: &DeviceVictims) -> Felt {
     };
     let mut felt = Felt::default();
     for victim in waits.victims.iter().filter(|v| is(&v.group, who)) {
-        felt.io_time_s += victim.io_time_ns as f64 / 1e9;
-        felt.own_s += victim.own_ns as f64 / 1e9;
-        felt.held_s += victim.held_ns as f64 / 1e9;
-        felt.device_s += victim.device_ns as f64 / 1e9;
+        felt.io_time_s += victim.time.total_ns() as f64 / 1e9;
+        felt.own_s += victim.time.own_ns as f64 / 1e9;
+        felt.held_s += victim.time.held_ns as f64 / 1e9;
+        felt.device_s += victim.time.device_ns as f64 / 1e9;
         for cause in victim.behind.iter().filter(|b| is(&b.group, behind)) {
             felt.behind_s += cause.ns as f64 / 1e9;
         }
@@ -248,8 +248,8 @@ fn what_waits_through_a_loss_has_no_known_cause() {
     builder.push(&Io::new(150 * MS, dev(), Op::READ, 4096, Some(0), 45 * MS));
     let devices = builder.finish();
     let victim = &devices[0].victims[0];
-    assert_eq!(victim.device_ns, 0);
-    assert_eq!(victim.unknown_ns, 45 * MS - MS / 10);
+    assert_eq!(victim.time.device_ns, 0);
+    assert_eq!(victim.time.unknown_ns, 45 * MS - MS / 10);
 }
 
 /// An I/O that lasts: (start after the one before it, queue, device, bytes, who).
@@ -297,16 +297,16 @@ proptest! {
         for victim in devices.iter().flat_map(|d| &d.victims) {
             let behind_ns: i64 = victim.behind.iter().map(|b| b.ns).sum();
             let parts = [
-                victim.undisturbed_ns,
+                victim.time.undisturbed_ns,
                 behind_ns,
-                victim.own_ns,
-                victim.held_ns,
-                victim.device_ns,
-                victim.unknown_ns,
+                victim.time.own_ns,
+                victim.time.held_ns,
+                victim.time.device_ns,
+                victim.time.unknown_ns,
             ];
             prop_assert!(parts.iter().all(|p| *p >= 0), "{victim:?}");
-            prop_assert_eq!(parts.iter().sum::<i64>(), victim.io_time_ns);
-            io_time_ns += victim.io_time_ns;
+            prop_assert_eq!(parts.iter().sum::<i64>(), victim.time.total_ns());
+            io_time_ns += victim.time.total_ns();
             seen += victim.ios;
         }
         prop_assert_eq!(seen, ios.len() as u64);
@@ -327,12 +327,12 @@ fn shop_and_scan() -> Vec<Io> {
 fn parts_of(victim: &Victim) -> [i64; 7] {
     [
         victim.ios as i64,
-        victim.undisturbed_ns,
+        victim.time.undisturbed_ns,
         victim.behind.iter().map(|b| b.ns).sum(),
-        victim.own_ns,
-        victim.held_ns,
-        victim.device_ns,
-        victim.unknown_ns,
+        victim.time.own_ns,
+        victim.time.held_ns,
+        victim.time.device_ns,
+        victim.time.unknown_ns,
     ]
 }
 
@@ -378,15 +378,15 @@ fn intervals_and_single_ios_add_up_to_the_same_as_all_of_it() {
     for (io, wait) in inside.iter().zip(&waits) {
         let parts = [
             1,
-            wait.undisturbed_ns,
-            wait.others_ns,
-            wait.own_ns,
-            wait.held_ns,
-            wait.device_ns,
-            wait.unknown_ns,
+            wait.time.undisturbed_ns,
+            wait.time.others_ns,
+            wait.time.own_ns,
+            wait.time.held_ns,
+            wait.time.device_ns,
+            wait.time.unknown_ns,
         ];
         assert_eq!(parts[1..].iter().sum::<i64>(), io.total_ns(), "{io:?}");
-        assert_eq!(wait.behind.is_some(), wait.others_ns > 0);
+        assert_eq!(wait.behind.is_some(), wait.time.others_ns > 0);
         for (sum, part) in sums.iter_mut().zip(parts) {
             *sum += part;
         }
@@ -553,7 +553,7 @@ fn waits_of_subjects_are_the_sums_of_those_of_their_ios_and_of_no_others() {
     {
         let wait = waits.next().expect("one for each");
         let number = (io.done_ns - window.from_ns) / step_ns;
-        *intervals.entry(number).or_default() += wait.others_ns;
+        *intervals.entry(number).or_default() += wait.time.others_ns;
     }
     assert!(waits.next().is_none());
     let mut sum_ns = 0;

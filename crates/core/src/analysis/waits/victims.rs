@@ -2,7 +2,7 @@
 
 use super::device::Wait;
 use super::groups::Group;
-use crate::model::TimeOwner;
+use crate::model::{OwnedTime, WorstWait};
 
 /// Time that I/Os of one group waited behind those of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,18 +15,7 @@ pub struct Behind {
     pub ios: u64,
 }
 
-/// The longest wait beyond the undisturbed latency.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Worst {
-    /// When that I/O completed, in nanoseconds since the recording's start.
-    pub done_ns: i64,
-    /// Its latency.
-    pub latency_ns: i64,
-    /// What it takes undisturbed.
-    pub undisturbed_ns: i64,
-}
-
-/// Where the time of one group's I/Os went. The parts add up to `io_time_ns`, exactly.
+/// Where the time of one group's I/Os went. The parts add up to their latencies, exactly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Victim {
     /// Whose I/Os.
@@ -35,34 +24,12 @@ pub struct Victim {
     pub ios: u64,
     /// How many of them took longer than twice their undisturbed latency.
     pub delayed_ios: u64,
-    /// Sum of their latencies.
-    pub io_time_ns: i64,
-    /// What they would have taken undisturbed.
-    pub undisturbed_ns: i64,
-    /// Behind I/Os of their own group.
-    pub own_ns: i64,
-    /// Above the driver while the device had room: by a scheduler, a limit of a control group, or for want of tags.
-    pub held_ns: i64,
-    /// By the device itself: a pause, garbage collection, firmware, a hypervisor.
-    pub device_ns: i64,
-    /// Of no known cause: I/Os are missing, or the wait began longer ago than work is remembered.
-    pub unknown_ns: i64,
+    /// Whose each part of their latencies is.
+    pub time: OwnedTime,
     /// Behind others, the most time first.
     pub behind: Vec<Behind>,
     /// The worst of them.
-    pub worst: Worst,
-}
-
-impl Worst {
-    fn excess_ns(&self) -> i64 {
-        self.latency_ns - self.undisturbed_ns
-    }
-
-    pub(super) fn keep_worse(&mut self, other: &Worst) {
-        if other.excess_ns() > self.excess_ns() {
-            *self = *other;
-        }
-    }
+    pub worst: WorstWait,
 }
 
 impl Victim {
@@ -73,23 +40,6 @@ impl Victim {
             behind.group.hide_name();
         }
     }
-
-    /// What they lost: all that is not undisturbed.
-    pub fn excess_ns(&self) -> i64 {
-        self.io_time_ns - self.undisturbed_ns
-    }
-
-    /// The part of their I/O time that `cause` owns.
-    pub fn ns_of(&self, cause: TimeOwner) -> i64 {
-        match cause {
-            TimeOwner::Undisturbed => self.undisturbed_ns,
-            TimeOwner::Own => self.own_ns,
-            TimeOwner::Others => self.behind.iter().map(|b| b.ns).sum(),
-            TimeOwner::Held => self.held_ns,
-            TimeOwner::Device => self.device_ns,
-            TimeOwner::Unknown => self.unknown_ns,
-        }
-    }
 }
 
 /// Sums over the I/Os of one group.
@@ -97,37 +47,21 @@ impl Victim {
 pub(super) struct Sums {
     pub ios: u64,
     delayed_ios: u64,
-    io_time_ns: i64,
-    undisturbed_ns: i64,
-    held_ns: i64,
-    device_ns: i64,
-    unknown_ns: i64,
+    time: OwnedTime,
     /// By the group's number. Few: a linear search is faster than a map.
     behind: Vec<(u32, i64, u64)>,
-    worst: Worst,
+    worst: WorstWait,
 }
 
 impl Sums {
     pub fn count(&mut self, wait: &Wait) {
-        let latency_ns = wait.io.done_ns - wait.io.start_ns;
         self.ios += 1;
-        self.io_time_ns += latency_ns;
-        self.undisturbed_ns += wait.undisturbed_ns;
-        self.held_ns += wait.held_ns;
-        self.device_ns += wait.device_ns;
-        self.unknown_ns += wait.unknown_ns;
+        self.delayed_ios += u64::from(wait.is_delayed());
+        self.time.add(&wait.time);
         for (group, ns) in wait.behind {
             self.add_behind(*group, *ns, 1);
         }
-        let excess_ns = latency_ns - wait.undisturbed_ns;
-        if excess_ns > wait.undisturbed_ns {
-            self.delayed_ios += 1;
-        }
-        self.worst.keep_worse(&Worst {
-            done_ns: wait.io.done_ns,
-            latency_ns,
-            undisturbed_ns: wait.undisturbed_ns,
-        });
+        self.worst.keep_worse(&wait.as_worst());
     }
 
     /// Visits every number of a group that it keeps.
@@ -156,7 +90,7 @@ impl Victim {
                 .behind
                 .sort_by_key(|b| (std::cmp::Reverse(b.ns), b.group));
         }
-        victims.sort_by_key(|v| (std::cmp::Reverse(v.excess_ns()), v.group));
+        victims.sort_by_key(|v| (std::cmp::Reverse(v.time.excess_ns()), v.group));
         victims
     }
 
@@ -165,29 +99,20 @@ impl Victim {
             group,
             ios: 0,
             delayed_ios: 0,
-            io_time_ns: 0,
-            undisturbed_ns: 0,
-            own_ns: 0,
-            held_ns: 0,
-            device_ns: 0,
-            unknown_ns: 0,
+            time: OwnedTime::default(),
             behind: Vec::new(),
-            worst: Worst::default(),
+            worst: WorstWait::default(),
         }
     }
 
     pub(super) fn add(&mut self, sums: &Sums, shown: &[Group]) {
         self.ios += sums.ios;
         self.delayed_ios += sums.delayed_ios;
-        self.io_time_ns += sums.io_time_ns;
-        self.undisturbed_ns += sums.undisturbed_ns;
-        self.held_ns += sums.held_ns;
-        self.device_ns += sums.device_ns;
-        self.unknown_ns += sums.unknown_ns;
+        let mut own_ns = 0;
         for (number, ns, ios) in &sums.behind {
             let group = shown[*number as usize];
             if group == self.group {
-                self.own_ns += ns;
+                own_ns += ns;
                 continue;
             }
             self.add_behind(Behind {
@@ -196,9 +121,11 @@ impl Victim {
                 ios: *ios,
             });
         }
+        self.time.add(&sums.time.with_own(own_ns));
         self.worst.keep_worse(&sums.worst);
     }
 
+    /// Names behind whom a part of the others' time was waited.
     pub(super) fn add_behind(&mut self, more: Behind) {
         match self.behind.iter_mut().find(|b| b.group == more.group) {
             Some(behind) => {

@@ -12,7 +12,8 @@ use iolens_core::analysis::heat::TimePart;
 use iolens_core::analysis::stories::{self, Scene, Story};
 use iolens_core::analysis::timeline::{GroupBy, GroupKey};
 use iolens_core::analysis::waits::{
-    DeviceVictims, Group, Grouping, IoWait, IoWaitsBuilder, Program, Victim, WaitsBuilder,
+    DeviceVictims, Group, Grouping, IoWait, IoWaitsBuilder, OwnedTime, Program, Victim,
+    WaitsBuilder,
 };
 use iolens_core::model::{Class, DevId, Device, Inode, Io, Lost, Names};
 
@@ -306,11 +307,9 @@ pub struct WaitRow {
     pub class: Class,
     /// Completed I/Os.
     pub ios: u64,
-    /// Sum of their latencies.
-    pub io_time_ns: i64,
-    /// What they would have taken undisturbed.
-    pub undisturbed_ns: i64,
-    /// What the rest was lost to, the most first.
+    /// Whose each part of their latencies is.
+    pub time: OwnedTime,
+    /// What was not undisturbed, by cause, the most first.
     pub causes: Vec<(WaitCause, i64)>,
 }
 
@@ -318,13 +317,6 @@ pub struct WaitRow {
 type WaitKey = (DevId, Whose, Class);
 /// Time lost to each cause, in nanoseconds.
 type Causes = BTreeMap<WaitCause, i64>;
-
-impl WaitRow {
-    /// What was not undisturbed.
-    pub fn excess_ns(&self) -> i64 {
-        self.io_time_ns - self.undisturbed_ns
-    }
-}
 
 /// What someone did.
 #[derive(Debug, Clone, PartialEq)]
@@ -544,16 +536,14 @@ fn wait_rows(
                 who,
                 class: victim.group.class,
                 ios: 0,
-                io_time_ns: 0,
-                undisturbed_ns: 0,
+                time: OwnedTime::default(),
                 causes: Vec::new(),
             };
             let (row, causes) = rows
                 .entry((device.dev, who, victim.group.class))
                 .or_insert_with(|| (empty, BTreeMap::new()));
             row.ios += victim.ios;
-            row.io_time_ns += victim.io_time_ns;
-            row.undisturbed_ns += victim.undisturbed_ns;
+            row.time.add(&victim.time);
             add_causes(causes, victim, who);
         }
     }
@@ -563,16 +553,16 @@ fn wait_rows(
         row.causes.sort_by_key(|c| (std::cmp::Reverse(c.1), c.0));
         all.push(row);
     }
-    all.sort_by_key(|r| (std::cmp::Reverse(r.excess_ns()), r.dev, r.who));
+    all.sort_by_key(|r| (std::cmp::Reverse(r.time.excess_ns()), r.dev, r.who));
     all
 }
 
 fn add_causes(causes: &mut BTreeMap<WaitCause, i64>, victim: &Victim, own: Whose) {
     let mut add = |cause, ns| *causes.entry(cause).or_default() += ns;
-    add(WaitCause::Own, victim.own_ns);
-    add(WaitCause::Held, victim.held_ns);
-    add(WaitCause::Device, victim.device_ns);
-    add(WaitCause::Unknown, victim.unknown_ns);
+    add(WaitCause::Own, victim.time.own_ns);
+    add(WaitCause::Held, victim.time.held_ns);
+    add(WaitCause::Device, victim.time.device_ns);
+    add(WaitCause::Unknown, victim.time.unknown_ns);
     for behind in &victim.behind {
         let other = who(&behind.group);
         if other == own {
@@ -824,9 +814,9 @@ mod tests {
         });
         let (culprit, behind_ns) = behind.expect("it waited for the writer");
         assert_eq!(culprit, Some(812));
-        assert!(3 * behind_ns > shop.excess_ns(), "{shop:?}");
+        assert!(3 * behind_ns > shop.time.excess_ns(), "{shop:?}");
         let parts: i64 = shop.causes.iter().map(|c| c.1).sum();
-        assert_eq!(parts, shop.excess_ns());
+        assert_eq!(parts, shop.time.excess_ns());
         assert_eq!(tables.actors.len(), 2);
         assert_eq!(tables.pattern.ios, 809);
     }

@@ -387,13 +387,13 @@ mod tests {
             );
             let sums: &mut (u64, i64, i64) = expected.entry(key).or_default();
             sums.0 += victim.ios;
-            sums.1 += victim.io_time_ns;
-            sums.2 += victim.undisturbed_ns;
+            sums.1 += victim.time.total_ns();
+            sums.2 += victim.time.undisturbed_ns;
         }
         let mut found = BTreeMap::new();
         for row in &tables.waits {
             let key = (row.who.program.and_then(|p| p.tgid), row.class);
-            found.insert(key, (row.ios, row.io_time_ns, row.undisturbed_ns));
+            found.insert(key, (row.ios, row.time.total_ns(), row.time.undisturbed_ns));
         }
         assert_eq!(found, expected);
         let of_shop = found[&(Some(77), Class::Read)];

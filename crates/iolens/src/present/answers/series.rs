@@ -163,12 +163,12 @@ type WaitColumn = (&'static str, fn(&IoWait) -> i64);
 /// Where the time of each went; the parts add up to `total_us`.
 fn wait_columns(ios: &[NamedIo], columns: &mut Columns) {
     let parts: [WaitColumn; 7] = [
-        ("undisturbed_us", |w| w.undisturbed_ns),
-        ("wait_others_us", |w| w.others_ns),
-        ("wait_own_us", |w| w.own_ns),
-        ("wait_held_us", |w| w.held_ns),
-        ("wait_device_us", |w| w.device_ns),
-        ("wait_unknown_us", |w| w.unknown_ns),
+        ("undisturbed_us", |w| w.time.undisturbed_ns),
+        ("wait_others_us", |w| w.time.others_ns),
+        ("wait_own_us", |w| w.time.own_ns),
+        ("wait_held_us", |w| w.time.held_ns),
+        ("wait_device_us", |w| w.time.device_ns),
+        ("wait_unknown_us", |w| w.time.unknown_ns),
         ("wait_behind_us", |w| w.behind_ns),
     ];
     for (name, part) in parts {

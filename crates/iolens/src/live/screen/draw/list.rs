@@ -130,14 +130,14 @@ fn io_row(scene: &Scene, io: &Io, wait: Option<&IoWait>) -> GridRow {
 /// What it waited for most.
 fn waited_for(scene: &Scene, wait: &IoWait) -> GridItem {
     let parts = [
-        ("self", wait.own_ns),
-        ("held", wait.held_ns),
-        ("device", wait.device_ns),
-        ("not known", wait.unknown_ns),
-        ("others", wait.others_ns),
+        ("self", wait.time.own_ns),
+        ("held", wait.time.held_ns),
+        ("device", wait.time.device_ns),
+        ("not known", wait.time.unknown_ns),
+        ("others", wait.time.others_ns),
     ];
     let most = parts.iter().max_by_key(|p| p.1).copied();
-    let Some((name, ns)) = most.filter(|p| p.1 > wait.undisturbed_ns / 4) else {
+    let Some((name, ns)) = most.filter(|p| p.1 > wait.time.undisturbed_ns / 4) else {
         return GridItem {
             text: "nothing".to_owned(),
             figure: String::new(),

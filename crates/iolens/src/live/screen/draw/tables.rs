@@ -129,8 +129,8 @@ fn waits(scene: &Scene, view: &ScreenView, tables: &MadeTables) -> (Grid, Vec<Gr
         if has_device {
             cells.push(cut(&words::device(history, wait.dev), 10));
         }
-        cells.push(words::short_time(wait.io_time_ns as f64));
-        cells.push(words::short_time(wait.undisturbed_ns as f64));
+        cells.push(words::short_time(wait.time.total_ns() as f64));
+        cells.push(words::short_time(wait.time.undisturbed_ns as f64));
         grid_rows.push(GridRow {
             cells,
             items: causes(scene, tables.by, wait),
@@ -148,9 +148,9 @@ fn waits(scene: &Scene, view: &ScreenView, tables: &MadeTables) -> (Grid, Vec<Gr
 
 /// What the time was lost to that is not undisturbed.
 fn causes(scene: &Scene, by: GroupBy, wait: &WaitRow) -> Vec<GridItem> {
-    let excess_ns = wait.excess_ns();
+    let excess_ns = wait.time.excess_ns();
     let mut items = Vec::new();
-    if (excess_ns as f64) < MIN_LOST_SHARE * wait.io_time_ns as f64 {
+    if (excess_ns as f64) < MIN_LOST_SHARE * wait.time.total_ns() as f64 {
         items.push(GridItem {
             text: "-".to_owned(),
             figure: String::new(),
