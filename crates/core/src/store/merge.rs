@@ -56,16 +56,6 @@ impl<R: Row> TableReader<R> {
         }
     }
 
-    /// The damaged blocks met so far, as losses.
-    pub fn damage(&self) -> &[Lost] {
-        &self.damage
-    }
-
-    /// The same in words.
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
-    }
-
     /// No row that is still to come began before this; `i64::MIN` where it is not known, `i64::MAX` if none is to come.
     pub fn later_start(&self) -> i64 {
         let open = self
@@ -182,6 +172,18 @@ impl<R: Row> TableReader<R> {
             self.advance(i)?;
         }
         Ok(Some(rows))
+    }
+}
+
+impl<R> TableReader<R> {
+    /// The damaged blocks met so far, as losses.
+    pub fn damage(&self) -> &[Lost] {
+        &self.damage
+    }
+
+    /// The same in words.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 }
 

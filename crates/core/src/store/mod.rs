@@ -69,9 +69,7 @@ pub use error::StoreError;
 pub use inventory::TableContent;
 pub use joined::{MIN_GAP_NS, gap_between};
 pub use options::{RecordingSummary, WriterOptions, WriterStatus};
-pub use reader::{
-    CgroupReader, CounterReader, IoReader, NameReader, PressureReader, Recording, RequestReader,
-};
+pub use reader::{BatchReader, Recording};
 pub use root::{Root, Stored};
 pub use salvage::copy_whole_tables;
 pub use stream::Observations;

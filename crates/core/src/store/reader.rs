@@ -11,8 +11,9 @@ use super::merge::TableReader;
 use super::meta_file;
 use super::open_requests;
 use super::opening::{Opening, join_losses};
+use super::row::Row;
 use super::schema::Table;
-use super::stream::{Observations, TableReaders};
+use super::stream::Observations;
 use super::tables::io::IoColumns;
 use crate::model::{
     CgroupSample, Comm, CounterSample, Io, LossReason, Lost, Mark, Name, Named, PressureSample,
@@ -144,7 +145,7 @@ impl Recording {
         self.blocks(Table::Io).iter().map(|b| b.rows as u64).sum()
     }
 
-    /// Damage found on opening, in words with file and offset. More may be found on reading: see [`IoReader::warnings`].
+    /// Damage found on opening, in words with file and offset. More may be found on reading: see [`BatchReader::warnings`].
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -153,57 +154,61 @@ impl Recording {
         &self.blocks[table as usize - 1]
     }
 
-    /// The I/Os that completed in `range` (nanoseconds since the start, half-open), in order of completion.
-    pub fn ios(&self, range: Range<i64>, columns: IoColumns) -> IoReader {
-        IoReader {
-            rows: TableReader::new(self.blocks(Table::Io), range, columns.0.into()),
-            hides_names: self.hides_names,
+    /// The rows of a table in `range`; `hide` leaves out names.
+    fn rows<R: Row>(
+        &self,
+        range: Range<i64>,
+        selected: u64,
+        hide: fn(&mut Vec<R>),
+    ) -> BatchReader<R> {
+        BatchReader {
+            rows: TableReader::new(self.blocks(R::TABLE), range, selected),
+            hide: self.hides_names.then_some(hide),
         }
+    }
+
+    /// The I/Os that completed in `range` (nanoseconds since the start, half-open), in order of completion.
+    pub fn ios(&self, range: Range<i64>, columns: IoColumns) -> BatchReader<Io> {
+        self.rows(range, columns.0.into(), |batch| {
+            let names = batch.iter_mut().map(|io| &mut io.comm);
+            names.for_each(hide_program);
+        })
     }
 
     /// The same with all names of processes, also where names are left out: for an analysis that takes the I/Os of a program
     /// together. What shows the result leaves names out where [`Recording::hides_names`] says so.
-    pub fn identified_ios(&self, range: Range<i64>, columns: IoColumns) -> IoReader {
-        IoReader {
-            hides_names: false,
+    pub fn identified_ios(&self, range: Range<i64>, columns: IoColumns) -> BatchReader<Io> {
+        BatchReader {
+            hide: None,
             ..self.ios(range, columns)
         }
     }
 
     /// The counter samples taken in `range`, in order. Samples equal to the device's previous one are left out, but
     /// for the last before a change.
-    pub fn counters(&self, range: Range<i64>) -> CounterReader {
-        CounterReader(TableReader::new(
-            self.blocks(Table::Counters),
-            range,
-            u64::MAX,
-        ))
+    pub fn counters(&self, range: Range<i64>) -> BatchReader<CounterSample> {
+        self.rows(range, u64::MAX, |_| ())
     }
 
     /// The file-level requests that ended in `range`, in order of their ends.
-    pub fn requests(&self, range: Range<i64>) -> RequestReader {
-        RequestReader {
-            rows: TableReader::new(self.blocks(Table::Requests), range, u64::MAX),
-            hides_names: self.hides_names,
-        }
+    pub fn requests(&self, range: Range<i64>) -> BatchReader<Request> {
+        self.rows(range, u64::MAX, |batch| {
+            let names = batch.iter_mut().map(|request| &mut request.comm);
+            names.for_each(hide_program);
+        })
     }
 
     /// The names recorded in `range`, in order of [`Name::at_ns`]. A file that had I/O before `range` has its name there.
-    pub fn names(&self, range: Range<i64>) -> NameReader {
-        NameReader {
-            rows: TableReader::new(self.blocks(Table::Names), range, u64::MAX),
-            hides_names: self.hides_names,
-        }
+    pub fn names(&self, range: Range<i64>) -> BatchReader<Name> {
+        self.rows(range, u64::MAX, |batch| {
+            batch.retain(|name| matches!(name.of, Named::Cgroup(_) | Named::Pod(_)));
+        })
     }
 
     /// How scarce the host's CPUs and I/O were, in intervals that end in `range`; nothing in recordings of versions
     /// that did not look.
-    pub fn pressure(&self, range: Range<i64>) -> PressureReader {
-        PressureReader(TableReader::new(
-            self.blocks(Table::Pressure),
-            range,
-            u64::MAX,
-        ))
+    pub fn pressure(&self, range: Range<i64>) -> BatchReader<PressureSample> {
+        self.rows(range, u64::MAX, |_| ())
     }
 
     /// How the machine was set up when the recording began; nothing is known in recordings of versions that did not look,
@@ -214,12 +219,8 @@ impl Recording {
     }
 
     /// What limited the control groups that did I/O, as read in `range`: each about every ten seconds.
-    pub fn cgroups(&self, range: Range<i64>) -> CgroupReader {
-        CgroupReader(TableReader::new(
-            self.blocks(Table::Cgroups),
-            range,
-            u64::MAX,
-        ))
+    pub fn cgroups(&self, range: Range<i64>) -> BatchReader<CgroupSample> {
+        self.rows(range, u64::MAX, |_| ())
     }
 
     /// Rows of the `requests` table.
@@ -231,7 +232,7 @@ impl Recording {
     }
 
     /// The losses whose interval touches `range`, by their end: those recorded, and the damaged blocks that
-    /// [`Recording::open`] found. Damage met while reading is reported by [`IoReader::damage`].
+    /// [`Recording::open`] found. Damage met while reading is reported by [`BatchReader::damage`].
     pub fn lost(&self, range: Range<i64>) -> Vec<Lost> {
         self.lost
             .iter()
@@ -276,15 +277,18 @@ impl Recording {
     pub fn observations(&self, range: Range<i64>) -> Observations {
         let lost = self.lost(range.clone());
         let marks = self.marks(range.clone());
-        let tables = TableReaders {
-            ios: self.ios(range.clone(), IoColumns::ALL),
-            counters: self.counters(range.clone()),
-            requests: self.requests(range.clone()),
-            names: self.names(range.clone()),
-            pressure: self.pressure(range.clone()),
-            cgroups: self.cgroups(range),
-        };
-        Observations::new(tables, lost, marks)
+        Observations {
+            ios: self.ios(range.clone(), IoColumns::ALL).into(),
+            counters: self.counters(range.clone()).into(),
+            requests: self.requests(range.clone()).into(),
+            names: self.names(range.clone()).into(),
+            pressure: self.pressure(range.clone()).into(),
+            cgroups: self.cgroups(range).into(),
+            lost: lost.into(),
+            marks: marks.into(),
+            damage_seen: 0,
+            failed: false,
+        }
     }
 }
 
@@ -309,13 +313,19 @@ fn never_closed(mark: &Mark, known: usize, end_ns: i64) -> Option<Lost> {
     })
 }
 
-/// Batches of I/Os in order of completion. Damaged blocks are left out, and reported by [`IoReader::damage`].
-pub struct IoReader {
-    rows: TableReader<Io>,
-    hides_names: bool,
+/// Leaves out the name of a program; the kernel's own threads keep theirs.
+fn hide_program(comm: &mut Option<Comm>) {
+    *comm = comm.filter(Comm::is_of_kernel);
 }
 
-impl IoReader {
+/// Batches of a table's rows in order of time. Damaged blocks are left out, and reported; of counters they leave a longer
+/// interval between samples.
+pub struct BatchReader<R> {
+    rows: TableReader<R>,
+    hide: Option<fn(&mut Vec<R>)>,
+}
+
+impl<R> BatchReader<R> {
     /// The damaged blocks met so far, as losses with reason [`LossReason::Corrupt`].
     pub fn damage(&self) -> &[Lost] {
         self.rows.damage()
@@ -325,7 +335,9 @@ impl IoReader {
     pub fn warnings(&self) -> &[String] {
         self.rows.warnings()
     }
+}
 
+impl BatchReader<Io> {
     /// No I/O that is still to come began before this, in nanoseconds since the recording's start, as far as the files'
     /// statistics can be trusted: `i64::MIN` where it is not known, `i64::MAX` if none is to come.
     pub fn later_start_ns(&self) -> i64 {
@@ -333,129 +345,15 @@ impl IoReader {
     }
 }
 
-impl Iterator for IoReader {
-    type Item = Result<Vec<Io>, StoreError>;
+impl<R: Row> Iterator for BatchReader<R> {
+    type Item = Result<Vec<R>, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let mut next = self.rows.next();
-        if let Some(Ok(batch)) = &mut next
-            && self.hides_names
-        {
-            batch
-                .iter_mut()
-                .for_each(|io| io.comm = io.comm.filter(Comm::is_of_kernel));
+        if let (Some(Ok(batch)), Some(hide)) = (&mut next, self.hide) {
+            hide(batch);
         }
         next
-    }
-}
-
-/// Batches of counter samples in order of time. Damaged blocks leave a longer interval between samples.
-pub struct CounterReader(TableReader<CounterSample>);
-
-impl CounterReader {
-    /// The damaged blocks met so far, in words.
-    pub fn warnings(&self) -> &[String] {
-        self.0.warnings()
-    }
-}
-
-impl Iterator for CounterReader {
-    type Item = Result<Vec<CounterSample>, StoreError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.0.next()
-    }
-}
-
-/// Batches of file-level requests in order of their ends. Damaged blocks are left out, and reported in words.
-pub struct RequestReader {
-    rows: TableReader<Request>,
-    hides_names: bool,
-}
-
-impl RequestReader {
-    /// The damaged blocks met so far, in words.
-    pub fn warnings(&self) -> &[String] {
-        self.rows.warnings()
-    }
-}
-
-impl Iterator for RequestReader {
-    type Item = Result<Vec<Request>, StoreError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let mut next = self.rows.next();
-        if let Some(Ok(batch)) = &mut next
-            && self.hides_names
-        {
-            batch
-                .iter_mut()
-                .for_each(|r| r.comm = r.comm.filter(Comm::is_of_kernel));
-        }
-        next
-    }
-}
-
-/// Batches of names in order of time. Damaged blocks are left out, and reported in words.
-pub struct NameReader {
-    rows: TableReader<Name>,
-    hides_names: bool,
-}
-
-impl NameReader {
-    /// The damaged blocks met so far, in words.
-    pub fn warnings(&self) -> &[String] {
-        self.rows.warnings()
-    }
-}
-
-impl Iterator for NameReader {
-    type Item = Result<Vec<Name>, StoreError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let mut next = self.rows.next();
-        if let Some(Ok(batch)) = &mut next
-            && self.hides_names
-        {
-            batch.retain(|name| matches!(name.of, Named::Cgroup(_) | Named::Pod(_)));
-        }
-        next
-    }
-}
-
-/// Batches of the host's pressure in order of time. Damaged blocks are left out, and reported in words.
-pub struct PressureReader(TableReader<PressureSample>);
-
-impl PressureReader {
-    /// The damaged blocks met so far, in words.
-    pub fn warnings(&self) -> &[String] {
-        self.0.warnings()
-    }
-}
-
-impl Iterator for PressureReader {
-    type Item = Result<Vec<PressureSample>, StoreError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.0.next()
-    }
-}
-
-/// Batches of what limits control groups in order of time. Damaged blocks are left out, and reported in words.
-pub struct CgroupReader(TableReader<CgroupSample>);
-
-impl CgroupReader {
-    /// The damaged blocks met so far, in words.
-    pub fn warnings(&self) -> &[String] {
-        self.0.warnings()
-    }
-}
-
-impl Iterator for CgroupReader {
-    type Item = Result<Vec<CgroupSample>, StoreError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.0.next()
     }
 }
 

@@ -3,9 +3,8 @@
 use std::collections::VecDeque;
 
 use super::error::StoreError;
-use super::reader::{
-    CgroupReader, CounterReader, IoReader, NameReader, PressureReader, RequestReader,
-};
+use super::reader::BatchReader;
+use super::row::Row;
 use crate::model::{
     CgroupSample, CounterSample, Io, Lost, Mark, Name, Observation, PressureSample, Request,
 };
@@ -13,132 +12,87 @@ use crate::model::{
 /// Observations in order of [`Observation::at_ns`]; at the same instant losses first, then marks, names,
 /// counters, pressure, control groups, requests and I/Os.
 pub struct Observations {
-    ios: IoReader,
-    io_batch: VecDeque<Io>,
-    counters: CounterReader,
-    counter_batch: VecDeque<CounterSample>,
-    requests: RequestReader,
-    request_batch: VecDeque<Request>,
-    names: NameReader,
-    name_batch: VecDeque<Name>,
-    pressure: PressureReader,
-    pressure_batch: VecDeque<PressureSample>,
-    cgroups: CgroupReader,
-    cgroup_batch: VecDeque<CgroupSample>,
-    lost: VecDeque<Lost>,
-    marks: VecDeque<Mark>,
-    damage_seen: usize,
-    failed: bool,
+    pub(super) ios: ReadAhead<Io>,
+    pub(super) counters: ReadAhead<CounterSample>,
+    pub(super) requests: ReadAhead<Request>,
+    pub(super) names: ReadAhead<Name>,
+    pub(super) pressure: ReadAhead<PressureSample>,
+    pub(super) cgroups: ReadAhead<CgroupSample>,
+    pub(super) lost: VecDeque<Lost>,
+    pub(super) marks: VecDeque<Mark>,
+    pub(super) damage_seen: usize,
+    pub(super) failed: bool,
 }
 
-/// The readers of all tables but those that are read as a whole.
-pub(crate) struct TableReaders {
-    pub ios: IoReader,
-    pub counters: CounterReader,
-    pub requests: RequestReader,
-    pub names: NameReader,
-    pub pressure: PressureReader,
-    pub cgroups: CgroupReader,
+/// The rows of a table, a batch of which is read already.
+pub(super) struct ReadAhead<R> {
+    reader: BatchReader<R>,
+    batch: VecDeque<R>,
 }
 
-impl Observations {
-    pub(crate) fn new(tables: TableReaders, lost: Vec<Lost>, marks: Vec<Mark>) -> Observations {
-        let TableReaders {
-            ios,
-            counters,
-            requests,
-            names,
-            pressure,
-            cgroups,
-        } = tables;
-        Observations {
-            ios,
-            io_batch: VecDeque::new(),
-            counters,
-            counter_batch: VecDeque::new(),
-            requests,
-            request_batch: VecDeque::new(),
-            names,
-            name_batch: VecDeque::new(),
-            pressure,
-            pressure_batch: VecDeque::new(),
-            cgroups,
-            cgroup_batch: VecDeque::new(),
-            lost: lost.into(),
-            marks: marks.into(),
-            damage_seen: 0,
-            failed: false,
+impl<R> From<BatchReader<R>> for ReadAhead<R> {
+    fn from(reader: BatchReader<R>) -> ReadAhead<R> {
+        ReadAhead {
+            reader,
+            batch: VecDeque::new(),
         }
     }
+}
 
-    /// The damaged blocks met so far, in words.
-    pub fn warnings(&self) -> impl Iterator<Item = &String> {
-        let others = self.requests.warnings().iter().chain(self.names.warnings());
-        let others = others.chain(self.pressure.warnings());
-        let others = others.chain(self.cgroups.warnings());
-        self.ios
-            .warnings()
-            .iter()
-            .chain(self.counters.warnings())
-            .chain(others)
-    }
-
-    fn refill(&mut self) -> Result<(), StoreError> {
-        while self.io_batch.is_empty() {
-            let batch = self.ios.next().transpose()?;
-            for lost in &self.ios.damage()[self.damage_seen..] {
-                let at = self.lost.partition_point(|l| l.to_ns <= lost.to_ns);
-                self.lost.insert(at, *lost);
-            }
-            self.damage_seen = self.ios.damage().len();
-            match batch {
-                Some(rows) => self.io_batch.extend(rows),
-                None => break,
-            }
-        }
-        while self.counter_batch.is_empty() {
-            match self.counters.next().transpose()? {
-                Some(rows) => self.counter_batch.extend(rows),
-                None => break,
-            }
-        }
-        while self.request_batch.is_empty() {
-            match self.requests.next().transpose()? {
-                Some(rows) => self.request_batch.extend(rows),
-                None => break,
-            }
-        }
-        while self.pressure_batch.is_empty() {
-            match self.pressure.next().transpose()? {
-                Some(rows) => self.pressure_batch.extend(rows),
-                None => break,
-            }
-        }
-        while self.cgroup_batch.is_empty() {
-            match self.cgroups.next().transpose()? {
-                Some(rows) => self.cgroup_batch.extend(rows),
-                None => break,
-            }
-        }
-        while self.name_batch.is_empty() {
-            match self.names.next().transpose()? {
-                Some(rows) => self.name_batch.extend(rows),
+impl<R: Row> ReadAhead<R> {
+    /// Reads on if the batch is used up.
+    fn fill(&mut self) -> Result<(), StoreError> {
+        while self.batch.is_empty() {
+            match self.reader.next().transpose()? {
+                Some(rows) => self.batch.extend(rows),
                 None => break,
             }
         }
         Ok(())
     }
 
+    /// Time of the next row.
+    fn head(&self) -> Option<i64> {
+        self.batch.front().map(Row::time)
+    }
+}
+
+impl Observations {
+    /// The damaged blocks met so far, in words.
+    pub fn warnings(&self) -> impl Iterator<Item = &String> {
+        let all = self.ios.reader.warnings().iter();
+        all.chain(self.counters.reader.warnings())
+            .chain(self.requests.reader.warnings())
+            .chain(self.names.reader.warnings())
+            .chain(self.pressure.reader.warnings())
+            .chain(self.cgroups.reader.warnings())
+    }
+
+    fn fill(&mut self) -> Result<(), StoreError> {
+        self.ios.fill()?;
+        let damage = self.ios.reader.damage();
+        for lost in &damage[self.damage_seen..] {
+            let at = self.lost.partition_point(|l| l.to_ns <= lost.to_ns);
+            self.lost.insert(at, *lost);
+        }
+        self.damage_seen = damage.len();
+        self.counters.fill()?;
+        self.requests.fill()?;
+        self.pressure.fill()?;
+        self.cgroups.fill()?;
+        self.names.fill()
+    }
+
     fn pop(&mut self) -> Option<Observation> {
         let heads = [
             self.lost.front().map(|l| l.to_ns),
             self.marks.front().map(|m| m.at_ns),
-            self.name_batch.front().map(|n| n.at_ns),
-            self.counter_batch.front().map(|c| c.at_ns),
-            self.pressure_batch.front().map(|p| p.to_ns),
-            self.cgroup_batch.front().map(|c| c.at_ns),
-            self.request_batch.front().map(|r| r.end_ns),
-            self.io_batch.front().map(|io| io.done_ns),
+            self.names.head(),
+            self.counters.head(),
+            self.pressure.head(),
+            self.cgroups.head(),
+            self.requests.head(),
+            self.ios.head(),
         ];
         let (_, which) = heads
             .iter()
@@ -148,18 +102,18 @@ impl Observations {
         match which {
             0 => self.lost.pop_front().map(Observation::Lost),
             1 => self.marks.pop_front().map(Observation::Mark),
-            2 => self.name_batch.pop_front().map(Observation::Name),
-            3 => self.counter_batch.pop_front().map(Observation::Counters),
-            4 => self.pressure_batch.pop_front().map(Observation::Pressure),
-            5 => self
-                .cgroup_batch
-                .pop_front()
-                .map(|c| Observation::Cgroup(Box::new(c))),
-            6 => self
-                .request_batch
-                .pop_front()
-                .map(|r| Observation::Request(Box::new(r))),
-            _ => self.io_batch.pop_front().map(Observation::Io),
+            2 => self.names.batch.pop_front().map(Observation::Name),
+            3 => self.counters.batch.pop_front().map(Observation::Counters),
+            4 => self.pressure.batch.pop_front().map(Observation::Pressure),
+            5 => {
+                let sample = self.cgroups.batch.pop_front()?;
+                Some(Observation::Cgroup(Box::new(sample)))
+            }
+            6 => {
+                let request = self.requests.batch.pop_front()?;
+                Some(Observation::Request(Box::new(request)))
+            }
+            _ => self.ios.batch.pop_front().map(Observation::Io),
         }
     }
 }
@@ -171,13 +125,7 @@ impl Iterator for Observations {
         if self.failed {
             return None;
         }
-        let empty = self.io_batch.is_empty()
-            || self.counter_batch.is_empty()
-            || self.request_batch.is_empty()
-            || self.name_batch.is_empty()
-            || self.pressure_batch.is_empty()
-            || self.cgroup_batch.is_empty();
-        if empty && let Err(e) = self.refill() {
+        if let Err(e) = self.fill() {
             self.failed = true;
             return Some(Err(e));
         }

@@ -10,7 +10,7 @@ use std::thread;
 use iolens_core::analysis::Part;
 use iolens_core::analysis::stacks::join::StackJoin;
 use iolens_core::model::{Comm, Io, Lost};
-use iolens_core::store::{IoColumns, IoReader, Recording, StoreError};
+use iolens_core::store::{BatchReader, IoColumns, Recording, StoreError};
 
 use super::caller::Caller;
 use super::error::Result;
@@ -41,7 +41,7 @@ const JOIN_COLUMNS: [IoColumns; 7] = [
 /// The I/Os of a recording in the order of completion, those that workers of the kernel submitted below dm and md with the
 /// processes that asked for them.
 pub struct Ios {
-    reader: IoReader,
+    reader: BatchReader<Io>,
     join: Option<StackJoin>,
     later_start_ns: i64,
     /// What completes then is not asked for.
@@ -64,7 +64,7 @@ impl Ios {
         recording: &Recording,
         mut range: Range<i64>,
         mut columns: IoColumns,
-        read: fn(&Recording, Range<i64>, IoColumns) -> IoReader,
+        read: fn(&Recording, Range<i64>, IoColumns) -> BatchReader<Io>,
     ) -> Ios {
         let whose = [
             IoColumns::TGID,
@@ -93,11 +93,11 @@ impl Ios {
     }
 
     /// The reader itself, for what it met on the way.
-    pub fn reader(&self) -> &IoReader {
+    pub fn reader(&self) -> &BatchReader<Io> {
         &self.reader
     }
 
-    /// As [`IoReader::later_start_ns`].
+    /// As [`BatchReader::later_start_ns`].
     pub fn later_start_ns(&self) -> i64 {
         self.later_start_ns
     }
@@ -190,7 +190,7 @@ impl Part for Nameless<'_> {
 /// Some I/Os in the order of completion.
 struct Batch {
     ios: Vec<Io>,
-    /// None of those that are still to come began before this; see [`IoReader::later_start_ns`].
+    /// None of those that are still to come began before this; see [`BatchReader::later_start_ns`].
     later_start_ns: i64,
 }
 
