@@ -10,7 +10,7 @@ use axum::response::Response;
 use axum::routing::get;
 use iolens_core::analysis::stories::StoryKind;
 use iolens_core::analysis::waits::TimeOwner;
-use iolens_core::model::{Class, ClassCounters, DevId, LossReason};
+use iolens_core::model::{Class, ClassCounters, DevId, LossReason, RecorderCost};
 use iolens_observe::counters::{DiskRow, DiskstatsReader, Root};
 use iolens_observe::topology::{own_cost, wall_clock_ns};
 use iolens_recorder::LossCounts;
@@ -19,10 +19,11 @@ use super::App;
 use super::answer::AnswerWriter;
 use super::api::Params;
 use super::endpoint::Endpoint;
+use super::health::HealthDocument;
 use super::places;
 use super::problem::Problem;
 use crate::present::exposition::{Exposition, ExpositionWriter, Kind};
-use crate::serve::meter::{ClassTotals, Times, Totals};
+use crate::serve::meter::{ClassTotals, DeviceTotals, Times, Totals};
 use crate::serve::ship::ShipTotals;
 use crate::serve::watcher::StorySeconds;
 
@@ -102,103 +103,123 @@ fn write(app: &App, form: Exposition, out: &mut AnswerWriter) -> Result<()> {
     Ok(writer.finish()?)
 }
 
-fn own(app: &App, writer: &mut ExpositionWriter<'_>) {
-    writer.family(
+/// A family of metrics: name, kind, what it is, and how a value comes out of a source (`None`: it is not known there).
+type Family<T> = (&'static str, Kind, &'static str, fn(&T) -> Option<f64>);
+
+/// Writes families, each with the values of all sources.
+fn write_families<'a, T: 'a, const LABELS: usize>(
+    writer: &mut ExpositionWriter<'_>,
+    families: &[Family<T>],
+    sources: impl Iterator<Item = ([(&'static str, &'a str); LABELS], &'a T)> + Clone,
+) {
+    for (name, kind, help, value) in families {
+        writer.family(name, *kind, help);
+        for (labels, source) in sources.clone() {
+            if let Some(value) = value(source) {
+                writer.sample(name, &labels, value);
+            }
+        }
+    }
+}
+
+/// The same of one source without labels.
+fn write_own<T>(writer: &mut ExpositionWriter<'_>, families: &[Family<T>], source: &T) {
+    write_families(writer, families, std::iter::once(([], source)));
+}
+
+const HEALTH: [Family<HealthDocument>; 3] = [
+    (
         "iolens_healthy",
         Kind::Gauge,
         "Whether I/Os are recorded and stored, as /healthz says.",
-    );
-    let health = app.health.document();
-    writer.sample("iolens_healthy", &[], f64::from(u8::from(health.healthy)));
-    writer.family(
+        |health| Some(f64::from(u8::from(health.healthy))),
+    ),
+    (
         "iolens_degraded",
         Kind::Gauge,
         "How many things are missing, late or damaged although it records; /healthz lists them.",
-    );
-    writer.sample("iolens_degraded", &[], health.degraded.len() as f64);
-    writer.family(
+        |health| Some(health.degraded.len() as f64),
+    ),
+    (
         "iolens_damaged_files",
         Kind::Gauge,
         "Damages found in what is stored; /healthz lists them.",
-    );
-    writer.sample("iolens_damaged_files", &[], health.damaged.len() as f64);
-    if let Some(totals) = app.health.shipping() {
-        shipping(&totals, wall_clock_ns(), writer);
-    }
-    let cost = own_cost();
-    writer.family(
+        |health| Some(health.damaged.len() as f64),
+    ),
+];
+
+const COST: [Family<RecorderCost>; 2] = [
+    (
         "iolens_cpu_seconds_total",
         Kind::Counter,
         "CPU time of this process, without the probes.",
-    );
-    cost.cpu_s
-        .into_iter()
-        .for_each(|s| writer.sample("iolens_cpu_seconds_total", &[], s));
-    writer.family(
+        |cost| cost.cpu_s,
+    ),
+    (
         "iolens_max_rss_bytes",
         Kind::Gauge,
         "Most memory that this process had.",
-    );
-    cost.max_rss_bytes
-        .into_iter()
-        .for_each(|b| writer.sample("iolens_max_rss_bytes", &[], b as f64));
-}
+        |cost| Some(cost.max_rss_bytes? as f64),
+    ),
+];
 
-fn shipping(totals: &ShipTotals, now_unix_ns: i64, writer: &mut ExpositionWriter<'_>) {
-    let (counter, gauge) = (Kind::Counter, Kind::Gauge);
-    for (name, kind, help, value) in [
-        (
-            "iolens_ship_files_total",
-            counter,
-            "Files that were copied to the target of --ship.",
-            totals.sent.files as f64,
-        ),
-        (
-            "iolens_ship_bytes_total",
-            counter,
-            "Their bytes.",
-            totals.sent.bytes as f64,
-        ),
-        (
-            "iolens_ship_failures_total",
-            counter,
-            "Attempts to ship that failed; each is made again.",
-            totals.failures as f64,
-        ),
-        (
-            "iolens_ship_dropped_files_total",
-            counter,
-            "Files that were removed here, or unreadable, before they were shipped.",
-            totals.dropped.files as f64,
-        ),
-        (
-            "iolens_ship_dropped_bytes_total",
-            counter,
-            "Their bytes.",
-            totals.dropped.bytes as f64,
-        ),
-        (
-            "iolens_ship_waiting_files",
-            gauge,
-            "Closed files that are not shipped yet.",
-            totals.waiting.files as f64,
-        ),
-        (
-            "iolens_ship_waiting_bytes",
-            gauge,
-            "Their bytes.",
-            totals.waiting.bytes as f64,
-        ),
-        (
-            "iolens_ship_lag_seconds",
-            gauge,
-            "Age of the oldest of them; 0 where none waits.",
-            totals.lag_s(now_unix_ns),
-        ),
-    ] {
-        writer.family(name, kind, help);
-        writer.sample(name, &[], value);
+const SHIPPING: [Family<ShipTotals>; 8] = [
+    (
+        "iolens_ship_files_total",
+        Kind::Counter,
+        "Files that were copied to the target of --ship.",
+        |totals| Some(totals.sent.files as f64),
+    ),
+    (
+        "iolens_ship_bytes_total",
+        Kind::Counter,
+        "Their bytes.",
+        |totals| Some(totals.sent.bytes as f64),
+    ),
+    (
+        "iolens_ship_failures_total",
+        Kind::Counter,
+        "Attempts to ship that failed; each is made again.",
+        |totals| Some(totals.failures as f64),
+    ),
+    (
+        "iolens_ship_dropped_files_total",
+        Kind::Counter,
+        "Files that were removed here, or unreadable, before they were shipped.",
+        |totals| Some(totals.dropped.files as f64),
+    ),
+    (
+        "iolens_ship_dropped_bytes_total",
+        Kind::Counter,
+        "Their bytes.",
+        |totals| Some(totals.dropped.bytes as f64),
+    ),
+    (
+        "iolens_ship_waiting_files",
+        Kind::Gauge,
+        "Closed files that are not shipped yet.",
+        |totals| Some(totals.waiting.files as f64),
+    ),
+    (
+        "iolens_ship_waiting_bytes",
+        Kind::Gauge,
+        "Their bytes.",
+        |totals| Some(totals.waiting.bytes as f64),
+    ),
+    (
+        "iolens_ship_lag_seconds",
+        Kind::Gauge,
+        "Age of the oldest of them; 0 where none waits.",
+        |totals| Some(totals.lag_s(wall_clock_ns())),
+    ),
+];
+
+fn own(app: &App, writer: &mut ExpositionWriter<'_>) {
+    write_own(writer, &HEALTH, &app.health.document());
+    if let Some(totals) = app.health.shipping() {
+        write_own(writer, &SHIPPING, &totals);
     }
+    write_own(writer, &COST, &own_cost());
 }
 
 /// A name for each device: of two with one name the second has its number.
@@ -239,48 +260,54 @@ const PARTS: [Part; 3] = [
     ),
 ];
 
+const OF_CLASSES: [Family<ClassTotals>; 1] = [(
+    "iolens_io_bytes_total",
+    Kind::Counter,
+    "Bytes that I/Os moved.",
+    |class| Some(class.bytes as f64),
+)];
+
+const OF_DEVICES: [Family<DeviceTotals>; 2] = [
+    (
+        "iolens_busy_seconds_total",
+        Kind::Counter,
+        "Time with any I/O in flight, exact; about 1 s late.",
+        |device| Some(device.busy_ns as f64 / 1e9),
+    ),
+    (
+        "iolens_in_flight_seconds_total",
+        Kind::Counter,
+        "Time in flight, summed over I/Os; about 1 s late.",
+        |device| Some(device.in_flight_ns as f64 / 1e9),
+    ),
+];
+
 fn of_devices(totals: &Totals, writer: &mut ExpositionWriter<'_>) {
-    let names = names(totals);
-    let classes = || {
-        totals.devices.iter().flat_map(|(dev, d)| {
-            let of = Class::ALL.into_iter().zip(&d.classes);
-            of.filter_map(|(class, c)| Some((names[dev].as_str(), class.name(), c.as_deref()?)))
+    let names = &names(totals);
+    let classes = totals.devices.iter().flat_map(|(dev, d)| {
+        let of = Class::ALL.into_iter().zip(&d.classes);
+        of.filter_map(move |(class, c)| {
+            let labels = [("device", names[dev].as_str()), ("op", class.name())];
+            Some((labels, c.as_deref()?))
         })
-    };
+    });
     for (name, help, part) in PARTS {
         writer.family(name, Kind::Histogram, help);
-        for (device, op, c) in classes() {
+        for (labels, c) in classes.clone() {
             let times = part(c);
             // Of what has no queue nothing waits in one.
-            if times.histogram.n() == 0 {
-                continue;
+            if times.histogram.n() > 0 {
+                writer.histogram(name, &labels, &times.histogram, times.sum_ns);
             }
-            writer.histogram(
-                name,
-                &[("device", device), ("op", op)],
-                &times.histogram,
-                times.sum_ns,
-            );
         }
     }
-    writer.family(
-        "iolens_io_bytes_total",
-        Kind::Counter,
-        "Bytes that I/Os moved.",
-    );
-    for (device, op, c) in classes() {
-        writer.sample(
-            "iolens_io_bytes_total",
-            &[("device", device), ("op", op)],
-            c.bytes as f64,
-        );
-    }
+    write_families(writer, &OF_CLASSES, classes);
     writer.family(
         "iolens_io_errors_total",
         Kind::Counter,
         "I/Os that the device failed.",
     );
-    for (dev, device) in &names {
+    for (dev, device) in names {
         // Those of devices that did nothing, too: an error may be the first that a device does.
         let of = totals.devices.get(dev);
         for class in Class::ALL {
@@ -294,30 +321,9 @@ fn of_devices(totals: &Totals, writer: &mut ExpositionWriter<'_>) {
             );
         }
     }
-    writer.family(
-        "iolens_busy_seconds_total",
-        Kind::Counter,
-        "Time with any I/O in flight, exact; about 1 s late.",
-    );
-    for (dev, d) in &totals.devices {
-        writer.sample(
-            "iolens_busy_seconds_total",
-            &[("device", &names[dev])],
-            d.busy_ns as f64 / 1e9,
-        );
-    }
-    writer.family(
-        "iolens_in_flight_seconds_total",
-        Kind::Counter,
-        "Time in flight, summed over I/Os; about 1 s late.",
-    );
-    for (dev, d) in &totals.devices {
-        writer.sample(
-            "iolens_in_flight_seconds_total",
-            &[("device", &names[dev])],
-            d.in_flight_ns as f64 / 1e9,
-        );
-    }
+    let devices = totals.devices.iter();
+    let devices = devices.map(|(dev, d)| ([("device", names[dev].as_str())], d));
+    write_families(writer, &OF_DEVICES, devices);
     writer.family("iolens_device_info", Kind::Gauge, "Devices by name.");
     for d in totals.known.iter().filter(|d| d.removed_ns.is_none()) {
         let (major, minor) = (d.id.major().to_string(), d.id.minor().to_string());
@@ -404,15 +410,6 @@ fn lost(losses: &LossCounts, missed_ios: u64, writer: &mut ExpositionWriter<'_>)
 /// Bytes of a sector in `/proc/diskstats`, whatever the device's own are.
 const SECTOR_BYTES: f64 = 512.0;
 
-/// A metric of node_exporter: name, kind, what it is, and how it comes out of the kernel's counters (`None`: an older kernel
-/// does not count it).
-type NodeMetric = (
-    &'static str,
-    Kind,
-    &'static str,
-    fn(&DiskRow) -> Option<f64>,
-);
-
 fn discard(row: &DiskRow, get: fn(&ClassCounters) -> f64) -> Option<f64> {
     row.counters.discard.as_ref().map(get)
 }
@@ -422,105 +419,105 @@ fn seconds(ms: u64) -> f64 {
 }
 
 /// In the order and with the names of node_exporter 1.x (`collector/diskstats_linux.go`).
-const NODE: [NodeMetric; 17] = [
+const NODE: [Family<DiskRow>; 17] = [
     (
-        "reads_completed_total",
+        "node_disk_reads_completed_total",
         Kind::Counter,
         "The total number of reads completed successfully.",
         |r| Some(r.counters.read.ios as f64),
     ),
     (
-        "reads_merged_total",
+        "node_disk_reads_merged_total",
         Kind::Counter,
         "The total number of reads merged.",
         |r| Some(r.counters.read.merges as f64),
     ),
     (
-        "read_bytes_total",
+        "node_disk_read_bytes_total",
         Kind::Counter,
         "The total number of bytes read successfully.",
         |r| Some(r.counters.read.sectors as f64 * SECTOR_BYTES),
     ),
     (
-        "read_time_seconds_total",
+        "node_disk_read_time_seconds_total",
         Kind::Counter,
         "The total number of seconds spent by all reads.",
         |r| Some(seconds(r.counters.read.ticks_ms)),
     ),
     (
-        "writes_completed_total",
+        "node_disk_writes_completed_total",
         Kind::Counter,
         "The total number of writes completed successfully.",
         |r| Some(r.counters.write.ios as f64),
     ),
     (
-        "writes_merged_total",
+        "node_disk_writes_merged_total",
         Kind::Counter,
         "The number of writes merged.",
         |r| Some(r.counters.write.merges as f64),
     ),
     (
-        "written_bytes_total",
+        "node_disk_written_bytes_total",
         Kind::Counter,
         "The total number of bytes written successfully.",
         |r| Some(r.counters.write.sectors as f64 * SECTOR_BYTES),
     ),
     (
-        "write_time_seconds_total",
+        "node_disk_write_time_seconds_total",
         Kind::Counter,
         "This is the total number of seconds spent by all writes.",
         |r| Some(seconds(r.counters.write.ticks_ms)),
     ),
     (
-        "io_now",
+        "node_disk_io_now",
         Kind::Gauge,
         "The number of I/Os currently in progress.",
         |r| Some(r.counters.in_flight as f64),
     ),
     (
-        "io_time_seconds_total",
+        "node_disk_io_time_seconds_total",
         Kind::Counter,
         "Total seconds spent doing I/Os.",
         |r| Some(seconds(r.counters.io_ticks_ms)),
     ),
     (
-        "io_time_weighted_seconds_total",
+        "node_disk_io_time_weighted_seconds_total",
         Kind::Counter,
         "The weighted # of seconds spent doing I/Os.",
         |r| Some(seconds(r.counters.time_in_queue_ms)),
     ),
     (
-        "discards_completed_total",
+        "node_disk_discards_completed_total",
         Kind::Counter,
         "The total number of discards completed successfully.",
         |r| discard(r, |c| c.ios as f64),
     ),
     (
-        "discards_merged_total",
+        "node_disk_discards_merged_total",
         Kind::Counter,
         "The total number of discards merged.",
         |r| discard(r, |c| c.merges as f64),
     ),
     (
-        "discarded_sectors_total",
+        "node_disk_discarded_sectors_total",
         Kind::Counter,
         "The total number of sectors discarded successfully.",
         |r| discard(r, |c| c.sectors as f64),
     ),
     (
-        "discard_time_seconds_total",
+        "node_disk_discard_time_seconds_total",
         Kind::Counter,
         "This is the total number of seconds spent by all discards.",
         |r| discard(r, |c| seconds(c.ticks_ms)),
     ),
     (
-        "flush_requests_total",
+        "node_disk_flush_requests_total",
         Kind::Counter,
         "The total number of flush requests completed successfully",
         |r| r.counters.flush.map(|f| f.ios as f64),
     ),
     (
-        "flush_requests_time_seconds_total",
+        "node_disk_flush_requests_time_seconds_total",
         Kind::Counter,
         "This is the total number of seconds spent by all flush requests.",
         |r| r.counters.flush.map(|f| seconds(f.ticks_ms)),
@@ -533,15 +530,10 @@ fn node(rows: &[DiskRow], writer: &mut ExpositionWriter<'_>) {
         .map(|r| (String::from_utf8_lossy(&r.name).into_owned(), r))
         .filter(|(name, _)| !is_ignored_by_node(name))
         .collect();
-    for (name, kind, help, get) in NODE {
-        let name = format!("node_disk_{name}");
-        writer.family(&name, kind, help);
-        for (device, row) in &shown {
-            get(row)
-                .into_iter()
-                .for_each(|v| writer.sample(&name, &[("device", device)], v));
-        }
-    }
+    let sources = shown
+        .iter()
+        .map(|(device, row)| ([("device", device.as_str())], *row));
+    write_families(writer, &NODE, sources);
 }
 
 /// node_exporter's own default: `^(z?ram|loop|fd|(h|s|v|xv)d[a-z]|nvme\d+n\d+p)\d+$`.
