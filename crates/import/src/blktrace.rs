@@ -10,7 +10,7 @@ use iolens_core::model::{Comm, DevId, Io, Op};
 
 use super::content::Content;
 use super::log::{Epoch, ImportError, Log};
-use super::pairing::{Event, Pairing, Stage};
+use super::pairing::{BlockStage, Event, Pairing};
 
 const MAGIC: u32 = 0x6561_7400;
 const VERSIONS: [u32; 2] = [7, 8];
@@ -334,14 +334,14 @@ impl ReaderState {
             return self.notify(log, r);
         }
         let stage = match r.action & 0xff {
-            1 => Stage::Queue,
-            2 => Stage::BackMerge,
-            3 => Stage::FrontMerge,
-            4 => Stage::Start,
-            12 => Stage::Insert,
-            6 => Stage::Requeue,
-            7 => Stage::Issue,
-            8 => Stage::Complete,
+            1 => BlockStage::Queue,
+            2 => BlockStage::BackMerge,
+            3 => BlockStage::FrontMerge,
+            4 => BlockStage::Start,
+            12 => BlockStage::Insert,
+            6 => BlockStage::Requeue,
+            7 => BlockStage::Issue,
+            8 => BlockStage::Complete,
             n => {
                 self.unknown += u64::from(!(1..=LAST_ACTION).contains(&n));
                 return;

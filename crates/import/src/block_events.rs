@@ -5,7 +5,7 @@
 use iolens_core::model::{Comm, DevId, Op};
 
 use super::log::{Epoch, Log};
-use super::pairing::{Event, Pairing, Stage, rwbs};
+use super::pairing::{BlockStage, Event, Pairing, rwbs};
 use super::text::{Line, Lines, integer, seconds_ns, words};
 
 /// Whether a line is such an event.
@@ -35,7 +35,7 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
         events += 1;
         threads |= !event.is_tgid;
         let event = event.event;
-        started |= stage == Stage::Start || stage == Stage::Queue;
+        started |= stage == BlockStage::Start || stage == BlockStage::Queue;
         if event.at_ns < last_ns {
             log.limit(
                 "events are not in order of time: some I/Os may not have found their completion",
@@ -125,17 +125,17 @@ fn split(line: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     Some((head, &line[at..end], &line[end + 1..]))
 }
 
-fn stage(name: &[u8]) -> Option<Stage> {
+fn stage(name: &[u8]) -> Option<BlockStage> {
     Some(match name {
-        b"block_bio_queue" => Stage::Queue,
-        b"block_getrq" | b"block_io_start" => Stage::Start,
+        b"block_bio_queue" => BlockStage::Queue,
+        b"block_getrq" | b"block_io_start" => BlockStage::Start,
         // Without an earlier stage insertion is all that is known of the start.
-        b"block_rq_insert" => Stage::Queue,
-        b"block_bio_backmerge" => Stage::BackMerge,
-        b"block_bio_frontmerge" => Stage::FrontMerge,
-        b"block_rq_issue" => Stage::Issue,
-        b"block_rq_requeue" => Stage::Requeue,
-        b"block_rq_complete" | b"block_bio_complete" => Stage::Complete,
+        b"block_rq_insert" => BlockStage::Queue,
+        b"block_bio_backmerge" => BlockStage::BackMerge,
+        b"block_bio_frontmerge" => BlockStage::FrontMerge,
+        b"block_rq_issue" => BlockStage::Issue,
+        b"block_rq_requeue" => BlockStage::Requeue,
+        b"block_rq_complete" | b"block_bio_complete" => BlockStage::Complete,
         _ => return None,
     })
 }

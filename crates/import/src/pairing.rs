@@ -32,7 +32,7 @@ pub struct Event {
 
 /// Stage of an I/O in the block layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub enum BlockStage {
     /// A bio arrives (Q).
     Queue,
     /// A request starts to be accounted (G, `block_io_start`).
@@ -208,28 +208,28 @@ impl Pairing {
     }
 
     /// Takes the next stage in; a finished I/O comes out of a completion.
-    pub fn push(&mut self, stage: Stage, e: &Event) -> Option<Io> {
+    pub fn push(&mut self, stage: BlockStage, e: &Event) -> Option<Io> {
         let (first, last) = self.span_ns.unwrap_or((e.at_ns, e.at_ns));
         self.span_ns = Some((first.min(e.at_ns), last.max(e.at_ns)));
         // A flush and the first sector's I/O may be in flight together.
         let key = (e.dev, e.sector, e.bytes == 0);
         match stage {
-            Stage::Queue => self.wait(key, e, true),
-            Stage::Start => self.wait(key, e, false),
-            Stage::BackMerge => self.back_merge(e),
-            Stage::FrontMerge => self.front_merge(key, e),
-            Stage::Insert => {
+            BlockStage::Queue => self.wait(key, e, true),
+            BlockStage::Start => self.wait(key, e, false),
+            BlockStage::BackMerge => self.back_merge(e),
+            BlockStage::FrontMerge => self.front_merge(key, e),
+            BlockStage::Insert => {
                 if let Some(w) = self.waiting.get_mut(&key) {
                     w.way.insert_ns = Some(e.at_ns);
                 }
             }
-            Stage::Issue => self.issue(key, e),
-            Stage::Requeue => {
+            BlockStage::Issue => self.issue(key, e),
+            BlockStage::Requeue => {
                 if let Some(w) = self.flights.remove(&key).and_then(|f| f.waiting) {
                     self.waiting.insert(key, w);
                 }
             }
-            Stage::Complete => return self.complete(key, e),
+            BlockStage::Complete => return self.complete(key, e),
         }
         None
     }

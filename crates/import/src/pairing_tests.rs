@@ -16,12 +16,12 @@ fn event(at_ns: i64, sector: u64, bytes: u64) -> Event {
     }
 }
 
-fn run(stages: &[(Stage, Event)]) -> (Vec<Io>, u64) {
+fn run(stages: &[(BlockStage, Event)]) -> (Vec<Io>, u64) {
     let (ios, log) = run_with(Pairing::default(), stages);
     (ios, log.censored)
 }
 
-fn run_with(mut p: Pairing, stages: &[(Stage, Event)]) -> (Vec<Io>, Log) {
+fn run_with(mut p: Pairing, stages: &[(BlockStage, Event)]) -> (Vec<Io>, Log) {
     let ios = stages.iter().filter_map(|(s, e)| p.push(*s, e)).collect();
     let mut log = Log::default();
     p.finish(&mut log);
@@ -31,7 +31,7 @@ fn run_with(mut p: Pairing, stages: &[(Stage, Event)]) -> (Vec<Io>, Log) {
 
 #[test]
 fn queue_start_issue_complete() {
-    use Stage::*;
+    use BlockStage::*;
     let (ios, censored) = run(&[
         (Queue, event(1, 8, 4096)),
         (Start, event(3, 8, 4096)),
@@ -47,7 +47,7 @@ fn queue_start_issue_complete() {
 
 #[test]
 fn merges_in_front_and_behind_keep_the_first_start() {
-    use Stage::*;
+    use BlockStage::*;
     let (ios, _) = run(&[
         (Start, event(1, 16, 4096)),
         (Queue, event(2, 24, 4096)),
@@ -65,7 +65,7 @@ fn merges_in_front_and_behind_keep_the_first_start() {
 
 #[test]
 fn bios_report_their_stages() {
-    use Stage::*;
+    use BlockStage::*;
     let mut p = Pairing::with_bios();
     for (stage, e) in [
         (Queue, event(1, 16, 4096)),
@@ -99,7 +99,7 @@ fn bios_report_their_stages() {
 
 #[test]
 fn partial_completions_end_at_the_last_one() {
-    use Stage::*;
+    use BlockStage::*;
     let (ios, censored) = run(&[
         (Start, event(1, 0, 8192)),
         (Issue, event(2, 0, 8192)),
@@ -114,7 +114,7 @@ fn partial_completions_end_at_the_last_one() {
 
 #[test]
 fn a_time_that_comes_out_negative_is_counted() {
-    use Stage::*;
+    use BlockStage::*;
     let stages = [
         (Start, event(10, 0, 512)),
         (Issue, event(5, 0, 512)),
@@ -133,7 +133,7 @@ fn a_time_that_comes_out_negative_is_counted() {
 
 #[test]
 fn only_one_end_is_censored() {
-    use Stage::*;
+    use BlockStage::*;
     let (ios, censored) = run(&[
         (Issue, event(1, 0, 512)),
         (Complete, event(2, 64, 512)),
@@ -145,8 +145,8 @@ fn only_one_end_is_censored() {
 #[test]
 fn a_device_of_bios_has_no_queue_time() {
     let (ios, _) = run(&[
-        (Stage::Queue, event(1, 8, 512)),
-        (Stage::Complete, event(5, 8, 512)),
+        (BlockStage::Queue, event(1, 8, 512)),
+        (BlockStage::Complete, event(5, 8, 512)),
     ]);
     assert_eq!((ios[0].queue_ns, ios[0].device_ns), (None, 4));
 }
@@ -155,7 +155,7 @@ const SECOND: i64 = 1_000_000_000;
 
 #[test]
 fn ends_missing_in_the_middle_are_lost_and_at_the_ends_censored() {
-    use Stage::*;
+    use BlockStage::*;
     let mut stages = vec![(Complete, event(0, 800, 512))];
     for i in 1..=5 {
         stages.push((Issue, event(i * SECOND, 8 * i as u64, 512)));
@@ -177,7 +177,7 @@ fn ends_missing_in_the_middle_are_lost_and_at_the_ends_censored() {
 
 #[test]
 fn a_bio_whose_request_was_not_seen_is_no_start_of_a_later_one() {
-    use Stage::*;
+    use BlockStage::*;
     let at = |s: i64, ns| event(s * SECOND + ns, 8, 4096);
     let stages = [
         (Issue, event(0, 64, 512)),
@@ -230,8 +230,8 @@ proptest! {
     fn any_order_of_stages_conserves_ios(
         stages in proptest::collection::vec((0usize..8, 0u64..6, 0u64..3, any::<i64>()), 0..200),
     ) {
-        use Stage::*;
-        const ALL: [Stage; 8] = [Queue, Start, BackMerge, FrontMerge, Insert, Issue, Requeue, Complete];
+        use BlockStage::*;
+        const ALL: [BlockStage; 8] = [Queue, Start, BackMerge, FrontMerge, Insert, Issue, Requeue, Complete];
         let mut p = Pairing::with_bios();
         let (mut completions, mut out) = (0, 0);
         for (s, sector, blocks, at) in stages {

@@ -347,7 +347,7 @@ fn every_id_of_an_analysis_is_defined() {
 }
 
 /// Names of types that three files or more define: a reader who meets one has to look which one it is. May only fall.
-const MAX_SHARED_NAMES: usize = 19;
+const MAX_SHARED_NAMES: usize = 9;
 
 #[test]
 fn few_names_of_types_mean_three_things() {

@@ -65,11 +65,11 @@ impl Disk {
     ///
     /// # Errors
     /// The device is gone.
-    pub fn read(&self) -> io::Result<Reading> {
+    pub fn read(&self) -> io::Result<BracketReading> {
         let at_ns = monotonic_ns();
         let text = std::fs::read(format!("/sys/block/{}/stat", self.name))?;
         let cpu = parse_cpu(&std::fs::read("/proc/stat")?);
-        Ok(Reading {
+        Ok(BracketReading {
             at_ns,
             counters: parse_stat(&text).counters,
             cpu: [
@@ -86,7 +86,7 @@ impl Disk {
 
 /// Counters at one instant.
 #[derive(Debug, Clone, Copy)]
-pub struct Reading {
+pub struct BracketReading {
     /// Time of the reading, nanoseconds of `CLOCK_MONOTONIC`.
     pub at_ns: i64,
     /// Counters of the device.
@@ -117,7 +117,7 @@ fn ms(before: u64, after: u64) -> f64 {
 
 impl Bracket {
     /// What happened between two readings.
-    pub fn between(before: &Reading, after: &Reading) -> Bracket {
+    pub fn between(before: &BracketReading, after: &BracketReading) -> Bracket {
         let side = |a: &ClassCounters, b: &ClassCounters| DeviceSide {
             ios: b.ios.wrapping_sub(a.ios) as f64,
             bytes: Some(b.sectors.wrapping_sub(a.sectors) as f64 * 512.0),
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn differences_survive_a_wrap_of_milliseconds() {
-        let at = |ios, ticks_ms, at_ns| Reading {
+        let at = |ios, ticks_ms, at_ns| BracketReading {
             at_ns,
             counters: DiskCounters {
                 read: ClassCounters {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::bracket::{Bracket, Disk, Reading};
+use super::bracket::{Bracket, BracketReading, Disk};
 
 /// Target of the copies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -117,7 +117,7 @@ pub struct CopyResult {
     pub whole: CopySample,
 }
 
-fn sample(from: &Reading, to: &Reading, begin_ns: i64) -> CopySample {
+fn sample(from: &BracketReading, to: &BracketReading, begin_ns: i64) -> CopySample {
     let b = Bracket::between(from, to);
     let [r, w] = &b.sides;
     CopySample {

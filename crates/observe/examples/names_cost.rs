@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::time::Instant;
 
 use iolens_core::model::{DevId, Inode};
-use iolens_observe::topology::Names;
+use iolens_observe::topology::PathLookup;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             });
         }
     }
-    let mut names = Names::new();
+    let mut names = PathLookup::new();
     let (mut took_ns, mut found) = (Vec::with_capacity(rounds * files.len()), 0);
     for inode in std::iter::repeat_n(&files, rounds).flatten() {
         let begin = Instant::now();

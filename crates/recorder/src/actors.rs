@@ -16,7 +16,7 @@ const MAX_GENERATION: usize = 1 << 14;
 
 /// Gathers and writes.
 #[derive(Debug, Default)]
-pub struct Actors {
+pub struct ActorRollups {
     builder: ActorsBuilder,
     names: KnownNames,
     waiting: Vec<ActorSums>,
@@ -51,7 +51,7 @@ impl KnownNames {
     }
 }
 
-impl Actors {
+impl ActorRollups {
     /// Takes I/Os in the order of completion.
     pub fn note(&mut self, ios: &[Io]) {
         self.builder.push_ios(ios);
@@ -91,7 +91,7 @@ impl Actors {
     /// Writes all that is left.
     ///
     /// # Errors
-    /// As [`Actors::write_whole`].
+    /// As [`ActorRollups::write_whole`].
     pub fn finish(mut self, writer: &mut RecordingWriter) -> Result<()> {
         let mut due = std::mem::take(&mut self.waiting);
         due.append(&mut std::mem::take(&mut self.builder).finish());
@@ -125,7 +125,7 @@ mod tests {
         let path = dir.path().join("r");
         let meta = RecordingMeta::new(Source::Ebpf, 0);
         let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
-        let mut actors = Actors::default();
+        let mut actors = ActorRollups::default();
         let inode = Inode {
             fs_dev: 8,
             ino: 5,

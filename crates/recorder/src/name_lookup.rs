@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use iolens_core::model::{Container, Io, Name, Named, Observation, Origin};
-use iolens_observe::topology::{Names, Pods};
+use iolens_observe::topology::{PathLookup, Pods};
 
 /// Lookups that may wait. One beyond that is requested again at the next I/O.
 const MAX_WAITING: usize = 256;
@@ -70,7 +70,7 @@ impl NameLookup {
         let mut pods = Pods::new(Path::new("/"));
         let has_pods = pods.are_here();
         let look_up = move || {
-            let mut names = Names::new();
+            let mut names = PathLookup::new();
             for q in asked {
                 let text = match q.of {
                     Named::File(inode) => names.file(inode, q.tgid),

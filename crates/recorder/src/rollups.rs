@@ -5,7 +5,7 @@ use iolens_core::model::{Io, Observation, Rollup};
 use iolens_core::rollup::{CoarserRollups, ROLLUP_STEPS_S, RollupBuilder, minutes};
 use iolens_core::store::RecordingWriter;
 
-use crate::actors::Actors;
+use crate::actors::ActorRollups;
 
 /// Files hold whole minutes.
 pub const MINUTE_NS: i64 = 60_000_000_000;
@@ -21,7 +21,7 @@ const SETTLED_NS: i64 = 5_000_000_000;
 #[derive(Debug)]
 pub struct Rollups {
     builder: RollupBuilder,
-    actors: Actors,
+    actors: ActorRollups,
     waiting: Vec<Rollup>,
     written_ns: i64,
     /// Written at the end, as one file: a month of days is then read from thirty.
@@ -31,7 +31,7 @@ pub struct Rollups {
 impl Default for Rollups {
     fn default() -> Rollups {
         let hours = CoarserRollups::new(ROLLUP_STEPS_S[2]);
-        let (builder, actors) = (RollupBuilder::default(), Actors::default());
+        let (builder, actors) = (RollupBuilder::default(), ActorRollups::default());
         Rollups {
             builder,
             actors,

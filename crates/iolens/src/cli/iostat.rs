@@ -38,7 +38,7 @@ pub enum Unit {
 
 /// What the output is written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Format {
+pub enum IostatFormat {
     /// Tables as text.
     #[default]
     Plain,
@@ -94,7 +94,7 @@ pub struct Options {
     /// `-N`.
     pub mapper_names: bool,
     /// `-o`.
-    pub format: Format,
+    pub format: IostatFormat,
     /// `--true`: exact busy time and the number in flight, from single I/Os.
     pub exact: bool,
     /// `--hist`: percentiles of latency, from single I/Os.
@@ -134,7 +134,7 @@ pub enum Step {
 
 /// A parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Plan {
+pub struct IostatPlan {
     /// The program's name for its usage.
     pub program: OsString,
     /// Where the counters are read.
@@ -146,10 +146,10 @@ pub struct Plan {
 }
 
 /// Parses the words after the program's name.
-pub fn parse(program: &OsStr, words: impl IntoIterator<Item = OsString>) -> Plan {
-    let mut plan = Plan {
+pub fn parse(program: &OsStr, words: impl IntoIterator<Item = OsString>) -> IostatPlan {
+    let mut plan = IostatPlan {
         program: program.to_owned(),
-        ..Plan::default()
+        ..IostatPlan::default()
     };
     let words: Vec<Vec<u8>> = words.into_iter().map(OsStringExt::into_vec).collect();
     let mut rest = Words {
@@ -205,7 +205,7 @@ fn all_digits(word: &[u8]) -> bool {
     word.iter().all(u8::is_ascii_digit)
 }
 
-impl Plan {
+impl IostatPlan {
     fn word(&mut self, word: &[u8], rest: &mut Words<'_>) -> Result<(), Step> {
         match word {
             b"-p" => match rest.partition_list() {
@@ -254,9 +254,9 @@ impl Plan {
             }
             b"-o" => {
                 self.options.format = match rest.argument()? {
-                    b"JSON" => Format::Json,
-                    b"NDJSON" => Format::Ndjson,
-                    b"CSV" => Format::Csv,
+                    b"JSON" => IostatFormat::Json,
+                    b"NDJSON" => IostatFormat::Ndjson,
+                    b"CSV" => IostatFormat::Csv,
                     _ => return Err(Step::Usage),
                 }
             }

@@ -2,7 +2,7 @@
 use super::*;
 use proptest::prelude::*;
 
-fn plan(line: &str) -> Plan {
+fn plan(line: &str) -> IostatPlan {
     words(
         &line
             .split(' ')
@@ -11,7 +11,7 @@ fn plan(line: &str) -> Plan {
     )
 }
 
-fn words(words: &[&str]) -> Plan {
+fn words(words: &[&str]) -> IostatPlan {
     parse(OsStr::new("iostat"), words.iter().map(OsString::from))
 }
 
@@ -126,7 +126,7 @@ fn the_superset() {
     let both = plan("--true -x --hist").options;
     assert!(both.exact && both.percentiles && !plan("-x").options.exact);
     assert_eq!(steps("--tru").last(), Some(&Step::Usage));
-    assert_eq!(plan("-o NDJSON").options.format, Format::Ndjson);
+    assert_eq!(plan("-o NDJSON").options.format, IostatFormat::Ndjson);
     assert!(matches!(steps("--replay")[..], [Step::Fail(_)]));
     assert!(matches!(steps("--replay a --root b")[..], [Step::Fail(_)]));
 }

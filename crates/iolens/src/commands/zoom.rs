@@ -11,7 +11,7 @@ use crate::engine::caller::Caller;
 use crate::engine::filter::FilterPlan;
 use crate::engine::part::{Source, Tier};
 use crate::engine::query::{Grain, Query, Step};
-use crate::engine::subjects::{Order, SubjectInterval, Totals};
+use crate::engine::subjects::{Order, SubjectInterval, SubjectTotals};
 use crate::engine::view::View;
 use crate::present::escape;
 use crate::present::zoom::{self, ZoomWriter};
@@ -64,7 +64,7 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
     let to_ns = last.range().end + since_start(last);
     let mut out = BufWriter::new(crate::streams::stdout());
     out.write_all(writer.begin().as_bytes())?;
-    let mut totals = Totals::default();
+    let mut totals = SubjectTotals::default();
     for view in &views {
         if by == GroupBy::Cgroup && rows.format != Format::Table {
             writer.know_pods(view.part.names.pods.clone());
@@ -162,7 +162,7 @@ fn shown(
     if !leaves_out_idle && plan.subjects.top.is_none() {
         return Ok(None);
     }
-    let totals = Totals::of_views(views, caller)?;
+    let totals = SubjectTotals::of_views(views, caller)?;
     let mut shown = totals.first(order, plan.subjects.top.map_or(usize::MAX, |n| n as usize));
     if leaves_out_idle {
         let busy = totals.busy();

@@ -21,7 +21,7 @@ pub type Flows = [Flow; Class::ALL.len()];
 
 /// Who caused how much.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Actors {
+pub struct ActorFlows {
     /// By name.
     pub named: BTreeMap<String, Flows>,
     /// What recordings without single I/Os do not attribute to a name.
@@ -30,9 +30,9 @@ pub struct Actors {
     pub pods: BTreeMap<String, String>,
 }
 
-impl Actors {
+impl ActorFlows {
     /// Adds those of another recording.
-    fn add(&mut self, other: Actors) {
+    fn add(&mut self, other: ActorFlows) {
         for (name, flows) in other.named {
             add_flows(self.named.entry(name).or_default(), &flows);
         }
@@ -51,10 +51,10 @@ fn add_flows(sums: &mut Flows, flows: &Flows) {
 ///
 /// # Errors
 /// No recording holds the time, or one knows nothing of causes.
-pub fn actors(query: &Query<'_>, by: GroupBy) -> Result<Actors> {
+pub fn actors(query: &Query<'_>, by: GroupBy) -> Result<ActorFlows> {
     let caller = query.caller;
     let parts = query.parts(Grain::Actors(by))?.parts;
-    let mut found = Actors::default();
+    let mut found = ActorFlows::default();
     for part in &parts {
         if by == GroupBy::Cgroup {
             found.pods.extend(pods(&part.names));
@@ -68,14 +68,14 @@ pub fn actors(query: &Query<'_>, by: GroupBy) -> Result<Actors> {
             _ => Answer::Rows(View::new(part, by, false, caller)?),
         });
     }
-    let add = |found: &mut Actors, _: usize, answer: &Answer| match answer {
+    let add = |found: &mut ActorFlows, _: usize, answer: &Answer| match answer {
         Answer::Rows(view) => view.show(0, caller, |row, name| {
             add_flows(found.named.entry(name.to_owned()).or_default(), &row.flows);
             Ok(())
         }),
         Answer::Sums { part, step_s } => of_sums(part, *step_s, by, found, caller),
     };
-    for some in parallel::shared(&answers, caller, Actors::default, add)? {
+    for some in parallel::shared(&answers, caller, ActorFlows::default, add)? {
         found.add(some);
     }
     Ok(found)
@@ -85,13 +85,17 @@ pub fn actors(query: &Query<'_>, by: GroupBy) -> Result<Actors> {
 ///
 /// # Errors
 /// As of [`actors`], and the steps are too many.
-pub fn in_steps(query: &Query<'_>, by: GroupBy, step_ns: i64) -> Result<Vec<(Range<i64>, Actors)>> {
+pub fn in_steps(
+    query: &Query<'_>,
+    by: GroupBy,
+    step_ns: i64,
+) -> Result<Vec<(Range<i64>, ActorFlows)>> {
     let grain = Grain::Rows {
         step: Step::OfSource(Some(step_ns)),
         by,
         tier: Tier::Finest,
     };
-    let mut steps: BTreeMap<(i64, i64), Actors> = BTreeMap::new();
+    let mut steps: BTreeMap<(i64, i64), ActorFlows> = BTreeMap::new();
     for part in query.parts(grain)?.parts {
         let view = View::new(part, by, false, query.caller)?;
         view.show(view.start_unix_ns(), query.caller, |row, name| {
@@ -130,7 +134,7 @@ fn of_sums(
     part: &Part,
     step_s: i32,
     by: GroupBy,
-    found: &mut Actors,
+    found: &mut ActorFlows,
     caller: &Caller,
 ) -> Result<()> {
     caller.note(Note::ActorsOfSums(step_s));
@@ -197,7 +201,7 @@ mod tests {
 
     const S: i64 = 1_000_000_000;
 
-    fn all_by(root: &Path, by: GroupBy, devices: &[String]) -> Result<Actors> {
+    fn all_by(root: &Path, by: GroupBy, devices: &[String]) -> Result<ActorFlows> {
         let caller = Caller::deaf();
         let query = Query::new(root, TimeWindow::default(), &caller);
         actors(&query.of_devices(devices), by)

@@ -11,7 +11,7 @@ use iolens_core::analysis::waits::Grouping;
 use iolens_core::model::{Class, DevId};
 use jiff::Timestamp;
 
-use super::actors::{self, Actors};
+use super::actors::{self, ActorFlows};
 use super::caller::Caller;
 use super::error::{QueryError, Result};
 use super::part::Part;
@@ -71,7 +71,7 @@ pub struct Inside {
     /// Throughput of all devices together, and of each.
     pub rows: Vec<ScopeRows>,
     /// By each of [`GROUPINGS`]; none where there are no single I/Os.
-    pub actors: Vec<Stepped<Actors>>,
+    pub actors: Vec<Stepped<ActorFlows>>,
     /// The same of the waits.
     pub waits: Vec<SteppedWaits>,
     /// Single I/Os around the worst moments of stories.
@@ -518,7 +518,7 @@ mod tests {
         assert_eq!(kib(&of(Some("dm-0")).rows), 0.0);
 
         let by_process = &inside.actors[0];
-        let mut sum = Actors::default();
+        let mut sum = ActorFlows::default();
         for (_, step) in &by_process.steps {
             for (name, flows) in &step.named {
                 let own = sum.named.entry(name.clone()).or_default();

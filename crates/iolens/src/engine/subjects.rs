@@ -65,19 +65,19 @@ fn is_idle(row: &Row) -> bool {
 
 /// A row for each subject, over all of the time.
 #[derive(Debug, Default)]
-pub struct Totals {
+pub struct SubjectTotals {
     of: BTreeMap<String, Row>,
     /// Where rows of tables are: their averages of several intervals say nothing in all.
     has_averages: bool,
 }
 
-impl Totals {
+impl SubjectTotals {
     /// Of the recordings' subjects, each in one interval as long as its recording's part.
     ///
     /// # Errors
     /// A recording cannot be read.
-    pub fn of_views(views: &[View], caller: &Caller) -> Result<Totals> {
-        let mut totals = Totals::default();
+    pub fn of_views(views: &[View], caller: &Caller) -> Result<SubjectTotals> {
+        let mut totals = SubjectTotals::default();
         for view in views {
             view.each_subject(caller, |row, name| {
                 totals.add(row, name);
@@ -222,8 +222,8 @@ mod tests {
         }
     }
 
-    fn totals() -> Totals {
-        let mut totals = Totals::default();
+    fn totals() -> SubjectTotals {
+        let mut totals = SubjectTotals::default();
         totals.add(&row(1, 10, 50), "many");
         totals.add(&row(2, 90, 50), "many");
         totals.add(&row(2, 2, 9000), "slow");
@@ -259,7 +259,7 @@ mod tests {
     fn idle_subjects_are_left_out_unless_all_are_idle() {
         let busy: Vec<String> = totals().busy().into_iter().collect();
         assert_eq!(busy, ["many", "slow"]);
-        let mut quiet = Totals::default();
+        let mut quiet = SubjectTotals::default();
         quiet.add(&row(1, 0, 0), "sda");
         assert_eq!(quiet.busy().len(), 1);
     }

@@ -15,7 +15,7 @@ mod signals;
 mod style;
 mod words;
 
-use crate::cli::iostat::{MORE_HELP, Plan, Source, parse, usage};
+use crate::cli::iostat::{IostatPlan, MORE_HELP, Source, parse, usage};
 use iolens_observe::counters::{Root, process};
 use rustix::io::Errno;
 use std::ffi::OsString;
@@ -68,7 +68,7 @@ pub fn run(args: &[OsString]) -> u8 {
     }
 }
 
-fn end(plan: &Plan, ending: Ending) -> u8 {
+fn end(plan: &IostatPlan, ending: Ending) -> u8 {
     match ending {
         Ending::Version => {
             output::write(&version());

@@ -3,7 +3,7 @@
 use super::exact::Exact;
 use super::list::{DeviceList, Entry, EntryKind};
 use super::rows::{Filter, Sums, in_order, shown};
-use crate::cli::iostat::Format;
+use crate::cli::iostat::IostatFormat;
 use crate::present::iostat::exact::ExactField;
 use crate::present::iostat::records::{csv_cpu, csv_device, ndjson_cpu, ndjson_device};
 use iolens_core::analysis::counters::rates::iostat::CpuPercent;
@@ -43,7 +43,7 @@ pub struct ReportInput<'a> {
 /// Appends one report's records.
 pub fn report(
     out: &mut Vec<u8>,
-    format: Format,
+    format: IostatFormat,
     input: &ReportInput<'_>,
     at: Interval,
     filter: Filter,
@@ -53,8 +53,8 @@ pub fn report(
     let time = time(at.unix_ns);
     if let Some(cpu) = cpu {
         match format {
-            Format::Csv if devices => {}
-            Format::Csv => csv_cpu(out, &time, cpu),
+            IostatFormat::Csv if devices => {}
+            IostatFormat::Csv => csv_cpu(out, &time, cpu),
             _ => ndjson_cpu(out, &time, cpu),
         }
     }
@@ -84,7 +84,9 @@ pub fn report(
             .map(|b| if *b == b'!' { b'/' } else { *b })
             .collect();
         match format {
-            Format::Csv => csv_device(out, &time, &name, &rates, (input.fields, found.as_ref())),
+            IostatFormat::Csv => {
+                csv_device(out, &time, &name, &rates, (input.fields, found.as_ref()))
+            }
             _ => ndjson_device(out, &time, &name, &rates, (input.fields, found.as_ref())),
         }
     }

@@ -9,7 +9,7 @@ use super::signals::ReportSignals;
 use super::style::style;
 use super::words::Setup;
 use super::{Failure, output, reason, records};
-use crate::cli::iostat::{Format, Options, Plan, Stamp, Step};
+use crate::cli::iostat::{IostatFormat, IostatPlan, Options, Stamp, Step};
 use crate::present::iostat::records::{csv_cpu_heading, csv_device_heading};
 use crate::present::iostat::{Banner, IostatReport, Style, exact as columns, json, plain};
 use iolens_core::analysis::counters::rates::iostat::{cpu_percent, interval_cs};
@@ -75,7 +75,7 @@ enum PendingReport {
 impl Run {
     /// Counts processors, prints the banner and prepares the loop.
     pub fn start(
-        plan: &Plan,
+        plan: &IostatPlan,
         setup: Setup,
         root: Root,
         samples: Vec<PathBuf>,
@@ -159,19 +159,19 @@ impl Run {
             processors,
         };
         match self.options.format {
-            Format::Plain => {
+            IostatFormat::Plain => {
                 plain::banner(&mut self.out, &banner);
                 if !self.skips_first {
                     self.out.push(b'\n');
                 }
             }
-            Format::Json => json::banner(&mut self.out, &banner),
-            Format::Csv if self.devices => {
+            IostatFormat::Json => json::banner(&mut self.out, &banner),
+            IostatFormat::Csv if self.devices => {
                 let more = columns::fields(self.options.exact, self.options.percentiles);
                 csv_device_heading(&mut self.out, &more);
             }
-            Format::Csv => csv_cpu_heading(&mut self.out),
-            Format::Ndjson => {}
+            IostatFormat::Csv => csv_cpu_heading(&mut self.out),
+            IostatFormat::Ndjson => {}
         }
         if self.skips_first {
             // The first report is later and finds out whether stdout has a reader.
@@ -230,7 +230,7 @@ impl Run {
                 self.signals.die_if_meant();
                 return Ok(());
             }
-            let comma = self.options.format == Format::Json && !skip;
+            let comma = self.options.format == IostatFormat::Json && !skip;
             self.pending = if comma {
                 PendingReport::CommaLine
             } else {
@@ -319,7 +319,10 @@ impl Run {
             return Ok(());
         }
         self.separate();
-        if matches!(self.options.format, Format::Ndjson | Format::Csv) {
+        if matches!(
+            self.options.format,
+            IostatFormat::Ndjson | IostatFormat::Csv
+        ) {
             self.records(slot, sample, itv, cpu);
             return Ok(());
         }
@@ -345,7 +348,7 @@ impl Run {
             cut: error.is_some(),
         };
         match self.options.format {
-            Format::Json => json::report(&mut self.out, &self.style, &report),
+            IostatFormat::Json => json::report(&mut self.out, &self.style, &report),
             _ => {
                 let places = plain::report(&mut self.out, &self.style, &self.layout, &report);
                 if repeats {
@@ -354,7 +357,7 @@ impl Run {
             }
         }
         if let Some(e) = error {
-            if self.options.format == Format::Json {
+            if self.options.format == IostatFormat::Json {
                 // A report that breaks off would break the document.
                 self.out.truncate(before);
             }
@@ -391,7 +394,7 @@ impl Run {
         } = &self.selection;
         let scanned =
             self.devices && *all && !everything && patterns.is_empty() && alternate.is_none();
-        let plain = self.options.format == Format::Plain && self.layout.has_one_table();
+        let plain = self.options.format == IostatFormat::Plain && self.layout.has_one_table();
         scanned && plain && self.names.are_own() && !self.filter.omit_idle && self.watch.is_none()
     }
 
@@ -490,7 +493,10 @@ impl Run {
     }
 
     fn separate(&mut self) {
-        if matches!(self.options.format, Format::Plain | Format::Json) {
+        if matches!(
+            self.options.format,
+            IostatFormat::Plain | IostatFormat::Json
+        ) {
             let text: &[u8] = match self.pending {
                 PendingReport::Nothing => b"",
                 PendingReport::Line => b"\n",
@@ -550,19 +556,19 @@ impl Run {
     /// The empty line after the last report, and the document's end.
     fn end(&mut self) {
         match self.options.format {
-            Format::Plain => self.out.push(b'\n'),
-            Format::Json => {
+            IostatFormat::Plain => self.out.push(b'\n'),
+            IostatFormat::Json => {
                 self.out.push(b'\n');
                 json::end(&mut self.out);
             }
-            Format::Ndjson | Format::Csv => {}
+            IostatFormat::Ndjson | IostatFormat::Csv => {}
         }
     }
 
     /// Writes what there is before an error, and ends the document.
     fn close_after(&mut self) {
         match self.options.format {
-            Format::Json => self.end(),
+            IostatFormat::Json => self.end(),
             _ => self.separate(),
         }
         output::write(&self.out);

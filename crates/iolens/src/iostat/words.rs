@@ -3,7 +3,7 @@
 use super::list::{Ask, DeviceList};
 use super::pattern::is_pattern;
 use super::reader::{Alternate, Reader, Selection, in_root};
-use crate::cli::iostat::{Plan, Step};
+use crate::cli::iostat::{IostatPlan, Step};
 use iolens_observe::counters::{PersistentNames, Root, mapper_target};
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -67,7 +67,7 @@ struct Resolver<'a> {
 }
 
 /// Carries out a plan's steps under `root`; the first that fails or ends the program wins.
-pub fn resolve(plan: &Plan, root: &Root) -> Result<Setup, Ending> {
+pub fn resolve(plan: &IostatPlan, root: &Root) -> Result<Setup, Ending> {
     let selection = Selection {
         extended: plan.options.extended,
         ..Selection::default()

@@ -10,7 +10,7 @@ use super::layout::size;
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum CheckOutcome {
     /// As wanted.
     Ok,
     /// Missing, but not needed to record block I/O.
@@ -25,7 +25,7 @@ pub struct Check {
     /// What.
     pub name: &'static str,
     /// How it came out.
-    pub verdict: Verdict,
+    pub verdict: CheckOutcome,
     /// What was found.
     pub found: String,
     /// What to do about it.
@@ -40,7 +40,7 @@ impl Check {
     pub fn good(name: &'static str, found: String) -> Check {
         Check {
             name,
-            verdict: Verdict::Ok,
+            verdict: CheckOutcome::Ok,
             found,
             advice: None,
         }
@@ -50,7 +50,7 @@ impl Check {
     pub fn note(name: &'static str, found: String) -> Check {
         Check {
             name,
-            verdict: Verdict::Note,
+            verdict: CheckOutcome::Note,
             found,
             advice: None,
         }
@@ -60,7 +60,7 @@ impl Check {
     pub fn bad(name: &'static str, found: &str, advice: &str) -> Check {
         Check {
             name,
-            verdict: Verdict::Problem,
+            verdict: CheckOutcome::Problem,
             found: found.to_owned(),
             advice: Some(advice.to_owned()),
         }
@@ -86,9 +86,9 @@ pub fn text(checks: &[Check]) -> String {
     let mut out = String::new();
     for c in checks {
         let sign = match c.verdict {
-            Verdict::Ok => "ok     ",
-            Verdict::Note => "note   ",
-            Verdict::Problem => "PROBLEM",
+            CheckOutcome::Ok => "ok     ",
+            CheckOutcome::Note => "note   ",
+            CheckOutcome::Problem => "PROBLEM",
         };
         let _ = writeln!(
             out,

@@ -60,7 +60,7 @@ impl Exposition {
 
 /// What a family of metrics is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// Only grows; its name ends with `_total`.
     Counter,
     /// Goes up and down.
@@ -119,20 +119,22 @@ impl<'a> ExpositionWriter<'a> {
     }
 
     /// A family; its samples follow.
-    pub fn family(&mut self, name: &str, kind: Kind, help: &str) {
+    pub fn family(&mut self, name: &str, kind: MetricKind, help: &str) {
         self.write_family();
         if self.form == Exposition::Protobuf {
             self.family = Some(MetricFamily::new(name, kind, help));
             return;
         }
         let kind_name = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
         };
         // In OpenMetrics the family of a counter has the name without the ending that its samples have.
         let name = match (self.form, kind) {
-            (Exposition::OpenMetrics, Kind::Counter) => name.strip_suffix("_total").unwrap_or(name),
+            (Exposition::OpenMetrics, MetricKind::Counter) => {
+                name.strip_suffix("_total").unwrap_or(name)
+            }
             _ => name,
         };
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind_name}");
@@ -259,7 +261,7 @@ mod tests {
     #[test]
     fn counters_are_named_as_each_format_wants_them() {
         let write = |w: &mut ExpositionWriter<'_>| {
-            w.family("a_total", Kind::Counter, "What.");
+            w.family("a_total", MetricKind::Counter, "What.");
             w.sample("a_total", &[("device", "sda"), ("op", "read")], 1.5);
         };
         let expected = "# HELP a_total What.\n# TYPE a_total counter\na_total{device=\"sda\",op=\"read\"} 1.5\n";

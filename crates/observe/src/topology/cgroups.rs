@@ -11,7 +11,7 @@ use iolens_core::model::{CgroupSample, DevId};
 
 use super::devices::{number, text};
 use super::mounts::{Mount, MountTable};
-use super::names::Names;
+use super::names::PathLookup;
 
 /// cgroup v1 prints the largest page-aligned number for "no limit".
 const V1_NO_LIMIT: i64 = 1 << 62;
@@ -60,7 +60,7 @@ pub struct Cgroups {
     v2: Option<Hierarchy>,
     v1_blkio: Option<Hierarchy>,
     v1_memory: Option<Hierarchy>,
-    names: Names,
+    names: PathLookup,
     /// `/proc/PID/cgroup` as it was read last.
     memberships: HashMap<i32, Vec<u8>>,
 }
@@ -85,7 +85,7 @@ impl Cgroups {
             v2: v2.map(|m| Hierarchy::of(root, m)),
             v1_blkio: v1("blkio").map(|m| Hierarchy::of(root, m)),
             v1_memory: v1("memory").map(|m| Hierarchy::of(root, m)),
-            names: Names::new(),
+            names: PathLookup::new(),
             memberships: HashMap::new(),
         }
     }

@@ -20,7 +20,7 @@ pub use devices::{Lookup, Topology};
 pub use host::Host;
 pub use mountpath::{MountPath, Resolver};
 pub use mounts::{Mount, MountTable, MountWatch, canonical_under, join_under};
-pub use names::Names;
+pub use names::PathLookup;
 pub use pods::Pods;
 pub use process::{
     boottime_ns, lower_this_thread, own_cost, prefer_this_thread, return_freed_memory,

@@ -28,15 +28,15 @@ const MAX_DESCRIPTORS: usize = 256;
 /// not work, the descriptors of the process that did the I/O are searched. Mounts are open during a lookup only (some ten
 /// microseconds), so that they can be unmounted.
 #[derive(Debug, Default)]
-pub struct Names {
+pub struct PathLookup {
     mounts: MountTable,
     read: Option<Instant>,
 }
 
-impl Names {
+impl PathLookup {
     /// Nothing is read before the first question.
-    pub fn new() -> Names {
-        Names::default()
+    pub fn new() -> PathLookup {
+        PathLookup::default()
     }
 
     /// The path of `inode`, as this process sees it; of a file that was removed and is still open its last one, followed
@@ -265,7 +265,7 @@ mod tests {
         let path = dir.path().join("a b\n\u{1b}[31m");
         let file = fs::File::create(&path).expect("creates");
         let meta = file.metadata().expect("stat");
-        let names = Names::new();
+        let names = PathLookup::new();
         let me = std::process::id() as i32;
         let link = std::path::PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         let inode = Inode {
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn missing_files_have_no_name() {
-        let mut names = Names::new();
+        let mut names = PathLookup::new();
         let root = |fs_dev| Inode {
             fs_dev,
             ino: 2,

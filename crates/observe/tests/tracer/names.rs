@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use iolens_core::model::{DevId, Inode};
-use iolens_observe::topology::Names;
+use iolens_observe::topology::PathLookup;
 
 use crate::lab::{LoopDisk, Mounted, on_each_file_system, ready, run};
 
@@ -73,7 +73,7 @@ fn closed_files_are_found_by_inode_number() {
     on_each_file_system(&[], |kind, disk| {
         let fs = Mounted::new(disk, kind);
         let dev = fs_dev(fs.dir.path());
-        let mut names = Names::new();
+        let mut names = PathLookup::new();
         for path in hostile(fs.dir.path()) {
             assert_eq!(
                 names.file(numbered(dev, ino(&path)), None).as_deref(),
@@ -107,14 +107,18 @@ fn a_removed_file_that_is_open_is_reported_as_deleted_and_a_closed_one_not_at_al
         let number = ino(&path);
         fs::remove_file(&path).unwrap();
         let me = Some(std::process::id() as i32);
-        let reported = Names::new().file(numbered(dev, number), me);
+        let reported = PathLookup::new().file(numbered(dev, number), me);
         assert_eq!(
             reported,
             Some(format!("{} (deleted)", path.display())),
             "{kind}"
         );
         drop(file);
-        assert_eq!(Names::new().file(numbered(dev, number), me), None, "{kind}");
+        assert_eq!(
+            PathLookup::new().file(numbered(dev, number), me),
+            None,
+            "{kind}"
+        );
     });
 }
 
@@ -141,18 +145,20 @@ fn bind_mounts_lead_to_a_path_that_exists_and_nothing_stays_open() {
     );
     let (in_number, out_number) = (ino(&inner.join("in")), ino(&outer));
     assert_eq!(
-        Names::new().file(numbered(dev, in_number), None).as_deref(),
+        PathLookup::new()
+            .file(numbered(dev, in_number), None)
+            .as_deref(),
         inner.join("in").to_str()
     );
     assert_eq!(
-        Names::new()
+        PathLookup::new()
             .file(numbered(dev, out_number), None)
             .as_deref(),
         outer.to_str()
     );
     // Only the bind mount is left: files outside it have no path any more.
     run("umount", &[fs.dir.path().to_str().unwrap()]);
-    let mut names = Names::new();
+    let mut names = PathLookup::new();
     assert_eq!(
         names.file(numbered(dev, in_number), None).as_deref(),
         other.path().join("in").to_str()
@@ -177,10 +183,10 @@ fn control_groups_are_found_by_their_ids() {
         return eprintln!("SKIP: no control group can be made: {e}");
     }
     let id = ino(&group);
-    let reported = may_open_by_number().then(|| Names::new().cgroup(id));
+    let reported = may_open_by_number().then(|| PathLookup::new().cgroup(id));
     fs::remove_dir(&group).unwrap();
     if let Some(reported) = reported {
         assert_eq!(reported, Some(format!("/{name}")));
-        assert_eq!(Names::new().cgroup(id), None, "it is gone");
+        assert_eq!(PathLookup::new().cgroup(id), None, "it is gone");
     }
 }

@@ -95,7 +95,7 @@ pub struct DeviceFelt {
 
 /// Accumulates [`DeviceVictims`]. Memory: that of the attribution, and the sums of at most 4096 groups of each device.
 #[derive(Debug)]
-pub struct WaitsBuilder(Attribution<Totals>);
+pub struct WaitsBuilder(Attribution<GroupTotals>);
 
 impl WaitsBuilder {
     /// Of the I/Os that complete inside `window`, by process.
@@ -105,7 +105,7 @@ impl WaitsBuilder {
 
     /// Of the I/Os that complete inside `window`.
     pub fn by(grouping: Grouping, window: Window) -> WaitsBuilder {
-        WaitsBuilder(Attribution::new(window, grouping, Totals::default()))
+        WaitsBuilder(Attribution::new(window, grouping, GroupTotals::default()))
     }
 
     /// Takes the next completed I/O, in the order of completion.
@@ -120,7 +120,7 @@ impl WaitsBuilder {
 
     /// Every device that had I/Os, in the order of their numbers.
     pub fn finish(self) -> Vec<DeviceVictims> {
-        Totals::finish(self.0.finish())
+        GroupTotals::finish(self.0.finish())
     }
 }
 
@@ -152,13 +152,13 @@ impl CountsWaits for WaitsBuilder {
 
 /// The sums of all groups.
 #[derive(Debug, Default)]
-struct Totals {
+struct GroupTotals {
     /// By the group's number.
     groups: Vec<Sums>,
     felt: FeltTotals,
 }
 
-impl WaitMeasure for Totals {
+impl WaitMeasure for GroupTotals {
     fn know(&mut self, groups: &Groups) {
         self.felt.know_groups(&groups.all);
     }
@@ -177,8 +177,8 @@ impl WaitMeasure for Totals {
     }
 }
 
-impl Totals {
-    fn finish(attributed: Attributed<Totals>) -> Vec<DeviceVictims> {
+impl GroupTotals {
+    fn finish(attributed: Attributed<GroupTotals>) -> Vec<DeviceVictims> {
         let Attributed {
             groups,
             devices: numbers,

@@ -133,7 +133,7 @@ mod tests {
     use iolens_core::model::DevId;
 
     use super::*;
-    use crate::present::doctor_text::Verdict;
+    use crate::present::doctor_text::CheckOutcome;
 
     fn device(name: &str, minor: u32, kind: DeviceKind, iostats: bool) -> Device {
         let mut device = Device::named(name.to_owned(), DevId::new(8, minor));
@@ -150,7 +150,7 @@ mod tests {
             device("sda", 1, DeviceKind::Request, true),
         ];
         let check = in_use(&devices);
-        assert_eq!((check.verdict, check.advice), (Verdict::Ok, None));
+        assert_eq!((check.verdict, check.advice), (CheckOutcome::Ok, None));
         assert_eq!(
             check.found,
             "ram0, sda; the drivers of ram0 keep no counters"
@@ -164,7 +164,7 @@ mod tests {
             device("sda", 1, DeviceKind::Request, false),
         ];
         let check = in_use(&devices);
-        assert_eq!(check.verdict, Verdict::Problem);
+        assert_eq!(check.verdict, CheckOutcome::Problem);
         assert!(check.found.ends_with("no counters for sda"), "{check:?}");
     }
 }

@@ -8,7 +8,7 @@ use iolens_core::rollup::MAX_ACTORS;
 use serde::Serialize;
 
 use super::SCHEMA_VERSION;
-use crate::engine::actors::{Actors, Flows};
+use crate::engine::actors::{ActorFlows, Flows};
 use crate::present::columns::{Column, Columns};
 use crate::present::workload::Workload;
 
@@ -33,7 +33,7 @@ pub const GROUPINGS: [(&str, GroupBy); 3] = [
 
 impl ActorsDocument {
     /// `found` by `by`.
-    pub fn of(found: Actors, by: GroupBy, notes: Vec<String>) -> ActorsDocument {
+    pub fn of(found: ActorFlows, by: GroupBy, notes: Vec<String>) -> ActorsDocument {
         let (mut actors, others) = ranked(found.named, found.others);
         for actor in actors.iter_mut().filter(|_| by == GroupBy::Cgroup) {
             let path = actor.name.as_ref();

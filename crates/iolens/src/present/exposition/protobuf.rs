@@ -4,7 +4,7 @@
 use iolens_core::model::CallHistogram;
 use prost::Message;
 
-use super::Kind;
+use super::MetricKind;
 use crate::present::escape;
 
 #[derive(Clone, PartialEq, Message)]
@@ -79,11 +79,11 @@ const SCHEMA: i32 = 3;
 const ZERO_THRESHOLD: f64 = 2.938_735_877_055_719e-39;
 
 impl MetricFamily {
-    pub fn new(name: &str, kind: Kind, help: &str) -> MetricFamily {
+    pub fn new(name: &str, kind: MetricKind, help: &str) -> MetricFamily {
         let kind = match kind {
-            Kind::Counter => 0,
-            Kind::Gauge => 1,
-            Kind::Histogram => 4,
+            MetricKind::Counter => 0,
+            MetricKind::Gauge => 1,
+            MetricKind::Histogram => 4,
         };
         MetricFamily {
             name: name.to_owned(),
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_message_is_what_the_protocol_says() {
-        let mut family = MetricFamily::new("a_total", Kind::Counter, "What.");
+        let mut family = MetricFamily::new("a_total", MetricKind::Counter, "What.");
         family.sample(&[("device", "sda")], 1.5);
         // Field and type, length, content; 1.5 is 3ff8 0000 0000 0000.
         let expected =

@@ -13,7 +13,7 @@ use iolens_core::analysis::heat::{LatencyRows, SparseCells};
 use serde::Serialize;
 
 use super::pack::{column, log_code};
-use crate::engine::actors::Actors;
+use crate::engine::actors::ActorFlows;
 use crate::engine::inside::{DeviceCells, GROUPINGS, Inside, ScopeRows, Stepped};
 use crate::engine::part::Part;
 use crate::present::answers::actors::ActorsDocument;
@@ -198,7 +198,7 @@ fn documents(inside: &Inside, part: &Part, report: &Report) -> BTreeMap<String, 
     let stories = StoriesDocument::new(stories::of_part(report, part), Vec::new());
     documents.insert("stories".to_owned(), document(&stories));
     for ((by, _), found) in GROUPINGS.into_iter().zip(&inside.actors) {
-        let answer = |of: &Actors| ActorsDocument::of(of.clone(), by, Vec::new());
+        let answer = |of: &ActorFlows| ActorsDocument::of(of.clone(), by, Vec::new());
         let name = ActorsDocument::name_of(by);
         documents.insert(format!("actors/{name}"), document(&stepped(found, answer)));
     }

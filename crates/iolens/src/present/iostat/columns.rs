@@ -16,7 +16,7 @@ pub enum Alarm {
 
 /// Where a column's value comes from, and what kind of value it is.
 #[derive(Clone, Copy)]
-pub enum Cell {
+pub enum CellValue {
     /// A number without unit.
     Number(fn(&Row<'_>) -> f64),
     /// Sectors per second, shown in the unit of sizes.
@@ -40,7 +40,7 @@ pub struct Column {
     /// Width of the field, without the blank before it.
     pub width: usize,
     /// Its value.
-    pub cell: Cell,
+    pub cell: CellValue,
 }
 
 impl Column {
@@ -56,7 +56,7 @@ impl Column {
             unit: false,
             after: "",
             width,
-            cell: Cell::Known(decimals, f),
+            cell: CellValue::Known(decimals, f),
         }
     }
 
@@ -82,7 +82,7 @@ const fn number(name: &'static str, width: usize, f: fn(&Row<'_>) -> f64) -> Col
         unit: false,
         after: "",
         width,
-        cell: Cell::Number(f),
+        cell: CellValue::Number(f),
     }
 }
 
@@ -92,7 +92,7 @@ const fn kib(name: &'static str, f: fn(&Row<'_>) -> f64) -> Column {
         unit: false,
         after: "",
         width: 8,
-        cell: Cell::Kib(f),
+        cell: CellValue::Kib(f),
     }
 }
 
@@ -102,7 +102,7 @@ const fn percent(name: &'static str, alarm: Alarm, f: fn(&Row<'_>) -> f64) -> Co
         unit: false,
         after: "",
         width: 6,
-        cell: Cell::Percent(alarm, f),
+        cell: CellValue::Percent(alarm, f),
     }
 }
 
@@ -117,7 +117,7 @@ const fn rate(
         unit: true,
         after,
         width,
-        cell: Cell::SectorRate(f),
+        cell: CellValue::SectorRate(f),
     }
 }
 
@@ -127,7 +127,7 @@ const fn total(after: &'static str, f: fn(&Row<'_>) -> u64) -> Column {
         unit: true,
         after,
         width: 10,
-        cell: Cell::SectorTotal(f),
+        cell: CellValue::SectorTotal(f),
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A value that is not known (no eBPF, no I/O, a partition) is `-` in tables and `null` in JSON.
 
-use super::columns::{Cell, Column};
+use super::columns::{CellValue, Column};
 use super::{Row, Style};
 use iolens_core::analysis::device::exact::DeviceExact;
 use iolens_core::model::Histogram;
@@ -67,7 +67,7 @@ pub fn columns(style: &Style) -> Vec<Column> {
         HIST_COLUMNS
             .iter()
             .chain(&TRUE_COLUMNS)
-            .all(|c| matches!(c.cell, Cell::Known(..)))
+            .all(|c| matches!(c.cell, CellValue::Known(..)))
     );
     let (t, h): (&[Column], &[Column]) = (&TRUE_COLUMNS, &HIST_COLUMNS);
     [

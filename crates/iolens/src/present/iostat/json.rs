@@ -3,7 +3,7 @@
 //! Strings are escaped here, which the reference forgets.
 
 use super::super::escape;
-use super::columns::{BASIC, Cell, Column, EXTENDED_JSON, EXTENDED_SHORT};
+use super::columns::{BASIC, CellValue, Column, EXTENDED_JSON, EXTENDED_SHORT};
 use super::number::{push_float, push_integer};
 use super::{Banner, IostatReport, Row, Style, exact};
 
@@ -109,10 +109,14 @@ fn devices(out: &mut Vec<u8>, style: &Style, rows: &[Row<'_>]) {
 
 fn value(out: &mut Vec<u8>, style: &Style, column: &Column, row: &Row<'_>) {
     match column.cell {
-        Cell::Number(f) | Cell::Kib(f) | Cell::Percent(_, f) => push_float(out, f(row), 0, 2, b"."),
-        Cell::SectorRate(f) => push_float(out, f(row) / style.unit.sectors() as f64, 0, 2, b"."),
-        Cell::SectorTotal(f) => push_integer(out, f(row) / style.unit.sectors(), 0),
-        Cell::Known(_, f) => match f(row) {
+        CellValue::Number(f) | CellValue::Kib(f) | CellValue::Percent(_, f) => {
+            push_float(out, f(row), 0, 2, b".")
+        }
+        CellValue::SectorRate(f) => {
+            push_float(out, f(row) / style.unit.sectors() as f64, 0, 2, b".")
+        }
+        CellValue::SectorTotal(f) => push_integer(out, f(row) / style.unit.sectors(), 0),
+        CellValue::Known(_, f) => match f(row) {
             Some(v) => out.extend_from_slice(exact::text(v).as_bytes()),
             None => out.extend_from_slice(b"null"),
         },

@@ -2,7 +2,7 @@
 
 use super::super::escape;
 use super::color::RESET;
-use super::columns::{Alarm, BASIC, BASIC_SHORT, Cell, Column, EXTENDED, EXTENDED_SHORT};
+use super::columns::{Alarm, BASIC, BASIC_SHORT, CellValue, Column, EXTENDED, EXTENDED_SHORT};
 use super::number::{push_float, push_integer};
 use super::{Banner, IostatReport, Row, Style, exact};
 use iolens_core::analysis::counters::rates::iostat::CpuPercent;
@@ -177,27 +177,27 @@ fn row(out: &mut Vec<u8>, style: &Style, columns: &[Column], row: &Row<'_>) {
     }
     for c in columns {
         match c.cell {
-            Cell::Number(f) => float(out, style, c.width, f(row), None),
-            Cell::SectorRate(f) if style.human => {
+            CellValue::Number(f) => float(out, style, c.width, f(row), None),
+            CellValue::SectorRate(f) if style.human => {
                 float(out, style, c.width, f(row), Some(Scale::Sectors))
             }
-            Cell::SectorRate(f) => float(
+            CellValue::SectorRate(f) => float(
                 out,
                 style,
                 c.width,
                 f(row) / style.unit.sectors() as f64,
                 None,
             ),
-            Cell::Kib(f) => float(
+            CellValue::Kib(f) => float(
                 out,
                 style,
                 c.width,
                 f(row),
                 style.human.then_some(Scale::Kib),
             ),
-            Cell::SectorTotal(f) => total(out, style, c.width, f(row)),
-            Cell::Percent(alarm, f) => percent(out, style, c.width, alarm, f(row)),
-            Cell::Known(decimals, f) => known(out, style, c.width, decimals, f(row)),
+            CellValue::SectorTotal(f) => total(out, style, c.width, f(row)),
+            CellValue::Percent(alarm, f) => percent(out, style, c.width, alarm, f(row)),
+            CellValue::Known(decimals, f) => known(out, style, c.width, decimals, f(row)),
         }
     }
     if style.pretty {

@@ -7,7 +7,7 @@ use axum::routing::MethodRouter;
 use serde_json::{Value, json};
 
 use super::App;
-use super::places::Kind;
+use super::places::RequestKind;
 
 /// One path.
 pub struct Endpoint {
@@ -16,7 +16,7 @@ pub struct Endpoint {
     /// `get` or `post`.
     pub method: &'static str,
     /// Which places its requests take.
-    pub kind: Kind,
+    pub kind: RequestKind,
     /// What it is for.
     pub summary: &'static str,
     /// Its parameters, all in the query.
@@ -35,7 +35,7 @@ impl Endpoint {
 
     /// Whether its answer is events that come for as long as the client listens.
     pub fn is_stream(&self) -> bool {
-        self.kind == Kind::Live
+        self.kind == RequestKind::Live
     }
 }
 

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse as _, Response};
 
 use super::answer::holding;
 use super::login;
-use super::places::{Client, Kind, Traffic};
+use super::places::{Client, RequestKind, Traffic};
 use super::problem::Problem;
 use super::{App, page, routes};
 
@@ -212,11 +212,11 @@ async fn answered(app: &App, request: Request, next: Next) -> Result<Response, P
     let response =
         response.map_err(|_| Problem::busy("this takes too long: ask for a shorter stretch"))?;
     // It is a line or two, and must come whatever others do not read.
-    if kind == Kind::Health {
+    if kind == RequestKind::Health {
         return Ok(response);
     }
     let unread = match kind {
-        Kind::Metrics => &app.unread_metrics,
+        RequestKind::Metrics => &app.unread_metrics,
         _ => &app.unread,
     };
     let response = unread.counted(response, &app.places).await?;
@@ -224,9 +224,9 @@ async fn answered(app: &App, request: Request, next: Next) -> Result<Response, P
 }
 
 /// What a request is for. The page of a fleet reads the store; every other page at `/` is sent from memory.
-fn kind_of(app: &App, request: &Request) -> Kind {
+fn kind_of(app: &App, request: &Request) -> RequestKind {
     match request.uri().path() {
-        "/" if page::is_page_of_fleet(app, request.headers(), request.uri()) => Kind::Heavy,
+        "/" if page::is_page_of_fleet(app, request.headers(), request.uri()) => RequestKind::Heavy,
         path => routes::kind(path),
     }
 }

@@ -12,7 +12,7 @@ use iolens_recorder::{LossCounts, Progress};
 use serde::Serialize;
 
 use super::endpoint::Endpoint;
-use super::places::Kind;
+use super::places::RequestKind;
 use super::{App, api};
 use crate::engine::note::Note;
 use crate::present::query_text::{self, Spelling};
@@ -22,7 +22,7 @@ use crate::serve::ship::{ShipStatus, ShipTotals};
 pub static ENDPOINT: Endpoint = Endpoint {
     path: "/healthz",
     method: "get",
-    kind: Kind::Health,
+    kind: RequestKind::Health,
     summary: "200 while it records and stores, 503 where it does not",
     parameters: &[],
     keys: &[

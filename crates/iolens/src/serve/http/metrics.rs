@@ -20,9 +20,9 @@ use super::answer::AnswerWriter;
 use super::api::Params;
 use super::endpoint::Endpoint;
 use super::health::HealthDocument;
-use super::places;
+use super::places::RequestKind;
 use super::problem::Problem;
-use crate::present::exposition::{Exposition, ExpositionWriter, Kind};
+use crate::present::exposition::{Exposition, ExpositionWriter, MetricKind};
 use crate::serve::meter::{ClassTotals, DeviceTotals, Times, Totals};
 use crate::serve::ship::ShipTotals;
 use crate::serve::watcher::StorySeconds;
@@ -31,7 +31,7 @@ use crate::serve::watcher::StorySeconds;
 pub static ENDPOINT: Endpoint = Endpoint {
     path: "/metrics",
     method: "get",
-    kind: places::Kind::Metrics,
+    kind: RequestKind::Metrics,
     summary: "For Prometheus",
     parameters: &[],
     keys: &[],
@@ -86,7 +86,7 @@ fn write(app: &App, form: Exposition, out: &mut AnswerWriter) -> Result<()> {
     if let Some(found) = &app.found {
         writer.family(
             "iolens_findings_total",
-            Kind::Counter,
+            MetricKind::Counter,
             "Findings that began.",
         );
         for ((kind, severity), n) in found.counts() {
@@ -104,7 +104,12 @@ fn write(app: &App, form: Exposition, out: &mut AnswerWriter) -> Result<()> {
 }
 
 /// A family of metrics: name, kind, what it is, and how a value comes out of a source (`None`: it is not known there).
-type Family<T> = (&'static str, Kind, &'static str, fn(&T) -> Option<f64>);
+type Family<T> = (
+    &'static str,
+    MetricKind,
+    &'static str,
+    fn(&T) -> Option<f64>,
+);
 
 /// Writes families, each with the values of all sources.
 fn write_families<'a, T: 'a, const LABELS: usize>(
@@ -130,19 +135,19 @@ fn write_own<T>(writer: &mut ExpositionWriter<'_>, families: &[Family<T>], sourc
 const HEALTH: [Family<HealthDocument>; 3] = [
     (
         "iolens_healthy",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Whether I/Os are recorded and stored, as /healthz says.",
         |health| Some(f64::from(u8::from(health.healthy))),
     ),
     (
         "iolens_degraded",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "How many things are missing, late or damaged although it records; /healthz lists them.",
         |health| Some(health.degraded.len() as f64),
     ),
     (
         "iolens_damaged_files",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Damages found in what is stored; /healthz lists them.",
         |health| Some(health.damaged.len() as f64),
     ),
@@ -151,13 +156,13 @@ const HEALTH: [Family<HealthDocument>; 3] = [
 const COST: [Family<RecorderCost>; 2] = [
     (
         "iolens_cpu_seconds_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "CPU time of this process, without the probes.",
         |cost| cost.cpu_s,
     ),
     (
         "iolens_max_rss_bytes",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Most memory that this process had.",
         |cost| Some(cost.max_rss_bytes? as f64),
     ),
@@ -166,49 +171,49 @@ const COST: [Family<RecorderCost>; 2] = [
 const SHIPPING: [Family<ShipTotals>; 8] = [
     (
         "iolens_ship_files_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "Files that were copied to the target of --ship.",
         |totals| Some(totals.sent.files as f64),
     ),
     (
         "iolens_ship_bytes_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "Their bytes.",
         |totals| Some(totals.sent.bytes as f64),
     ),
     (
         "iolens_ship_failures_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "Attempts to ship that failed; each is made again.",
         |totals| Some(totals.failures as f64),
     ),
     (
         "iolens_ship_dropped_files_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "Files that were removed here, or unreadable, before they were shipped.",
         |totals| Some(totals.dropped.files as f64),
     ),
     (
         "iolens_ship_dropped_bytes_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "Their bytes.",
         |totals| Some(totals.dropped.bytes as f64),
     ),
     (
         "iolens_ship_waiting_files",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Closed files that are not shipped yet.",
         |totals| Some(totals.waiting.files as f64),
     ),
     (
         "iolens_ship_waiting_bytes",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Their bytes.",
         |totals| Some(totals.waiting.bytes as f64),
     ),
     (
         "iolens_ship_lag_seconds",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Age of the oldest of them; 0 where none waits.",
         |totals| Some(totals.lag_s(wall_clock_ns())),
     ),
@@ -240,9 +245,9 @@ fn names(totals: &Totals) -> BTreeMap<DevId, String> {
     names
 }
 
-type Part = (&'static str, &'static str, fn(&ClassTotals) -> &Times);
+type LatencyPart = (&'static str, &'static str, fn(&ClassTotals) -> &Times);
 
-const PARTS: [Part; 3] = [
+const PARTS: [LatencyPart; 3] = [
     (
         "iolens_io_total_seconds",
         "From start to completion of an I/O.",
@@ -262,7 +267,7 @@ const PARTS: [Part; 3] = [
 
 const OF_CLASSES: [Family<ClassTotals>; 1] = [(
     "iolens_io_bytes_total",
-    Kind::Counter,
+    MetricKind::Counter,
     "Bytes that I/Os moved.",
     |class| Some(class.bytes as f64),
 )];
@@ -270,13 +275,13 @@ const OF_CLASSES: [Family<ClassTotals>; 1] = [(
 const OF_DEVICES: [Family<DeviceTotals>; 2] = [
     (
         "iolens_busy_seconds_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "Time with any I/O in flight, exact; about 1 s late.",
         |device| Some(device.busy_ns as f64 / 1e9),
     ),
     (
         "iolens_in_flight_seconds_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "Time in flight, summed over I/Os; about 1 s late.",
         |device| Some(device.in_flight_ns as f64 / 1e9),
     ),
@@ -292,7 +297,7 @@ fn of_devices(totals: &Totals, writer: &mut ExpositionWriter<'_>) {
         })
     });
     for (name, help, part) in PARTS {
-        writer.family(name, Kind::Histogram, help);
+        writer.family(name, MetricKind::Histogram, help);
         for (labels, c) in classes.clone() {
             let times = part(c);
             // Of what has no queue nothing waits in one.
@@ -304,7 +309,7 @@ fn of_devices(totals: &Totals, writer: &mut ExpositionWriter<'_>) {
     write_families(writer, &OF_CLASSES, classes);
     writer.family(
         "iolens_io_errors_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "I/Os that the device failed.",
     );
     for (dev, device) in names {
@@ -324,7 +329,7 @@ fn of_devices(totals: &Totals, writer: &mut ExpositionWriter<'_>) {
     let devices = totals.devices.iter();
     let devices = devices.map(|(dev, d)| ([("device", names[dev].as_str())], d));
     write_families(writer, &OF_DEVICES, devices);
-    writer.family("iolens_device_info", Kind::Gauge, "Devices by name.");
+    writer.family("iolens_device_info", MetricKind::Gauge, "Devices by name.");
     for d in totals.known.iter().filter(|d| d.removed_ns.is_none()) {
         let (major, minor) = (d.id.major().to_string(), d.id.minor().to_string());
         let (id, model) = (
@@ -347,7 +352,7 @@ fn waits(totals: &Totals, writer: &mut ExpositionWriter<'_>) {
     let family = "iolens_wait_seconds_total";
     let help =
         "I/O time by the owner of each part of it; the causes add up to all of it. About 3 s late.";
-    writer.family(family, Kind::Counter, help);
+    writer.family(family, MetricKind::Counter, help);
     for (dev, device) in &names(totals) {
         for class in Class::ALL {
             for cause in TimeOwner::ALL {
@@ -367,7 +372,7 @@ fn waits(totals: &Totals, writer: &mut ExpositionWriter<'_>) {
 fn stories(totals: &Totals, seconds: &StorySeconds, writer: &mut ExpositionWriter<'_>) {
     let family = "iolens_story_seconds_total";
     let help = "I/O time that programs lost, by the mechanism of the story; at least. Up to a minute late.";
-    writer.family(family, Kind::Counter, help);
+    writer.family(family, MetricKind::Counter, help);
     let mut all = StorySeconds::new();
     for device in names(totals).into_values() {
         for kind in StoryKind::ALL {
@@ -386,7 +391,7 @@ fn stories(totals: &Totals, seconds: &StorySeconds, writer: &mut ExpositionWrite
 fn lost(losses: &LossCounts, missed_ios: u64, writer: &mut ExpositionWriter<'_>) {
     writer.family(
         "iolens_lost_ios_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "I/Os that the recording misses.",
     );
     for reason in LossReason::ALL
@@ -401,7 +406,7 @@ fn lost(losses: &LossCounts, missed_ios: u64, writer: &mut ExpositionWriter<'_>)
     }
     writer.family(
         "iolens_metrics_missed_ios_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "I/Os that are recorded, but not in these metrics.",
     );
     writer.sample("iolens_metrics_missed_ios_total", &[], missed_ios as f64);
@@ -422,103 +427,103 @@ fn seconds(ms: u64) -> f64 {
 const NODE: [Family<DiskRow>; 17] = [
     (
         "node_disk_reads_completed_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "The total number of reads completed successfully.",
         |r| Some(r.counters.read.ios as f64),
     ),
     (
         "node_disk_reads_merged_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "The total number of reads merged.",
         |r| Some(r.counters.read.merges as f64),
     ),
     (
         "node_disk_read_bytes_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "The total number of bytes read successfully.",
         |r| Some(r.counters.read.sectors as f64 * SECTOR_BYTES),
     ),
     (
         "node_disk_read_time_seconds_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "The total number of seconds spent by all reads.",
         |r| Some(seconds(r.counters.read.ticks_ms)),
     ),
     (
         "node_disk_writes_completed_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "The total number of writes completed successfully.",
         |r| Some(r.counters.write.ios as f64),
     ),
     (
         "node_disk_writes_merged_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "The number of writes merged.",
         |r| Some(r.counters.write.merges as f64),
     ),
     (
         "node_disk_written_bytes_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "The total number of bytes written successfully.",
         |r| Some(r.counters.write.sectors as f64 * SECTOR_BYTES),
     ),
     (
         "node_disk_write_time_seconds_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "This is the total number of seconds spent by all writes.",
         |r| Some(seconds(r.counters.write.ticks_ms)),
     ),
     (
         "node_disk_io_now",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "The number of I/Os currently in progress.",
         |r| Some(r.counters.in_flight as f64),
     ),
     (
         "node_disk_io_time_seconds_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "Total seconds spent doing I/Os.",
         |r| Some(seconds(r.counters.io_ticks_ms)),
     ),
     (
         "node_disk_io_time_weighted_seconds_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "The weighted # of seconds spent doing I/Os.",
         |r| Some(seconds(r.counters.time_in_queue_ms)),
     ),
     (
         "node_disk_discards_completed_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "The total number of discards completed successfully.",
         |r| discard(r, |c| c.ios as f64),
     ),
     (
         "node_disk_discards_merged_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "The total number of discards merged.",
         |r| discard(r, |c| c.merges as f64),
     ),
     (
         "node_disk_discarded_sectors_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "The total number of sectors discarded successfully.",
         |r| discard(r, |c| c.sectors as f64),
     ),
     (
         "node_disk_discard_time_seconds_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "This is the total number of seconds spent by all discards.",
         |r| discard(r, |c| seconds(c.ticks_ms)),
     ),
     (
         "node_disk_flush_requests_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "The total number of flush requests completed successfully",
         |r| r.counters.flush.map(|f| f.ios as f64),
     ),
     (
         "node_disk_flush_requests_time_seconds_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "This is the total number of seconds spent by all flush requests.",
         |r| r.counters.flush.map(|f| seconds(f.ticks_ms)),
     ),

@@ -15,7 +15,7 @@ use iolens_observe::topology::wall_clock_ns;
 
 use super::api::{Asker, Params, hosts, typed};
 use super::endpoint::{AT, DEVICE, Endpoint, FROM, HOST, Parameter, Shape, TO};
-use super::places::Kind;
+use super::places::RequestKind;
 use super::problem::Problem;
 use super::{App, routes};
 use crate::engine::error::QueryError;
@@ -38,7 +38,7 @@ pub static FRONT: Endpoint = Endpoint {
     path: "/",
     method: "get",
     // A browser's request for the page of a fleet reads the store.
-    kind: Kind::Light,
+    kind: RequestKind::Light,
     summary: "With a browser: what happened, live and in the past; else this list",
     parameters: &[HOST, FROM, TO, AT, DEVICE, CLASS, FILTER],
     keys: &[],
@@ -49,7 +49,7 @@ pub static FRONT: Endpoint = Endpoint {
 pub static REPORT_PAGE: Endpoint = Endpoint {
     path: "/report",
     method: "get",
-    kind: Kind::Heavy,
+    kind: RequestKind::Heavy,
     summary: "The report of a stretch of time as a page, as `iolens report -o` writes it",
     parameters: &[HOST, FROM, TO, AT],
     keys: &[],

@@ -16,7 +16,7 @@ const STALLED: Duration = Duration::from_secs(1);
 
 /// What a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum RequestKind {
     /// `/healthz`: always answered.
     Health,
     /// `/metrics`.
@@ -29,15 +29,15 @@ pub enum Kind {
     Heavy,
 }
 
-impl Kind {
+impl RequestKind {
     /// Places of this kind, and how many of them one client may have.
     fn places(self) -> (usize, usize) {
         match self {
-            Kind::Health => (usize::MAX, usize::MAX),
-            Kind::Metrics => (8, 4),
-            Kind::Live => (32, 16),
-            Kind::Light => (32, 32),
-            Kind::Heavy => (64, 32),
+            RequestKind::Health => (usize::MAX, usize::MAX),
+            RequestKind::Metrics => (8, 4),
+            RequestKind::Live => (32, 16),
+            RequestKind::Light => (32, 32),
+            RequestKind::Heavy => (64, 32),
         }
     }
 }
@@ -153,7 +153,7 @@ struct Taken {
 #[derive(Debug)]
 struct Entry {
     id: u64,
-    kind: Kind,
+    kind: RequestKind,
     traffic: Arc<Traffic>,
 }
 
@@ -175,7 +175,11 @@ impl Places {
     ///
     /// # Errors
     /// All are taken, by clients that read.
-    pub fn enter(self: &Arc<Places>, kind: Kind, traffic: &Arc<Traffic>) -> Result<Place, Problem> {
+    pub fn enter(
+        self: &Arc<Places>,
+        kind: RequestKind,
+        traffic: &Arc<Traffic>,
+    ) -> Result<Place, Problem> {
         let (max, max_of_client) = kind.places();
         let mut taken = self.taken();
         let is_same = |e: &Entry| e.kind == kind;
@@ -201,7 +205,7 @@ impl Places {
 
     /// How many of a kind are taken.
     #[cfg(test)]
-    pub fn count(&self, kind: Kind) -> usize {
+    pub fn count(&self, kind: RequestKind) -> usize {
         self.taken().count(|e| e.kind == kind)
     }
 
@@ -246,12 +250,17 @@ mod tests {
     fn each_kind_has_places_of_its_own_and_a_client_only_some_of_them() {
         let places = Arc::new(Places::default());
         let one = traffic(1);
-        let heavy = |of: &Arc<Traffic>| places.enter(Kind::Heavy, of);
+        let heavy = |of: &Arc<Traffic>| places.enter(RequestKind::Heavy, of);
         let held: Vec<Place> = (0..32).map(|_| heavy(&one).unwrap()).collect();
         assert!(heavy(&one).unwrap_err().detail().contains("this client"));
         let more: Vec<Place> = (0..32).map(|_| heavy(&traffic(2)).unwrap()).collect();
         assert!(heavy(&traffic(3)).is_err());
-        for kind in [Kind::Health, Kind::Metrics, Kind::Live, Kind::Light] {
+        for kind in [
+            RequestKind::Health,
+            RequestKind::Metrics,
+            RequestKind::Live,
+            RequestKind::Light,
+        ] {
             assert!(places.enter(kind, &one).is_ok(), "{kind:?}");
         }
         drop((held, more));
@@ -266,14 +275,14 @@ mod tests {
         let watching: Vec<Place> = (0..16)
             .map(|i| {
                 let of = if i == 7 { &stalls } else { &reads };
-                places.enter(Kind::Live, of).unwrap()
+                places.enter(RequestKind::Live, of).unwrap()
             })
             .collect();
-        assert!(places.enter(Kind::Live, &reads).is_err());
+        assert!(places.enter(RequestKind::Live, &reads).is_err());
         let since = Instant::now().checked_sub(2 * STALLED).unwrap();
         *stalls.stalled() = Some(since);
-        let newcomer = places.enter(Kind::Live, &reads).unwrap();
-        assert!(places.enter(Kind::Live, &reads).is_err());
+        let newcomer = places.enter(RequestKind::Live, &reads).unwrap();
+        assert!(places.enter(RequestKind::Live, &reads).is_err());
         // The place of the one that was closed is another one's now.
         drop(watching);
         assert_eq!(places.taken().places.len(), 1);

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::App;
 use super::api::ENDPOINTS;
 use super::endpoint::Endpoint;
-use super::places::Kind;
+use super::places::RequestKind;
 use super::problem::Problem;
 
 /// Where the API is.
@@ -21,7 +21,7 @@ const API: &str = "/api/v1/";
 pub static OPENAPI: Endpoint = Endpoint {
     path: "/api/v1/openapi.json",
     method: "get",
-    kind: Kind::Light,
+    kind: RequestKind::Light,
     summary: "This list for programs (OpenAPI 3.1)",
     parameters: &[],
     keys: &["openapi", "info", "paths", "components"],
@@ -36,9 +36,9 @@ pub fn router() -> Router<Arc<App>> {
 }
 
 /// Which places requests for a path take.
-pub fn kind(path: &str) -> Kind {
+pub fn kind(path: &str) -> RequestKind {
     let endpoint = ENDPOINTS.iter().find(|e| e.path == path);
-    endpoint.map_or(Kind::Light, |e| e.kind)
+    endpoint.map_or(RequestKind::Light, |e| e.kind)
 }
 
 /// What there is, for people with curl.

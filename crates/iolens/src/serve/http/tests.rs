@@ -11,7 +11,7 @@ use http_body_util::BodyExt as _;
 use serde_json::Value;
 use tower::ServiceExt as _;
 
-use super::places::{Client, Kind, Traffic};
+use super::places::{Client, RequestKind, Traffic};
 use super::*;
 
 pub fn app(rules: Rules) -> Arc<App> {
@@ -288,7 +288,7 @@ fn clients_that_read_much_keep_out_neither_health_nor_metrics() {
         let mut held = Vec::new();
         for i in 0..64 {
             let client = Client::Address([10, 0, 0, i % 2].into());
-            let place = app.places.enter(Kind::Heavy, &Traffic::new(client));
+            let place = app.places.enter(RequestKind::Heavy, &Traffic::new(client));
             held.push(place.unwrap());
         }
         let host = [("host", "localhost")];
@@ -321,7 +321,7 @@ fn an_answer_holds_its_place_and_counts_until_it_is_read() {
     block_on(async {
         let table = get(&uri).await.unwrap();
         let list = get("/api/v1/recordings").await.unwrap();
-        assert_eq!(app.places.count(Kind::Heavy), 2);
+        assert_eq!(app.places.count(RequestKind::Heavy), 2);
         assert!(app.unread.bytes() > 1000);
         for response in [table, list] {
             let mut body = response.into_body();
@@ -331,10 +331,13 @@ fn an_answer_holds_its_place_and_counts_until_it_is_read() {
             }
             drop(body);
             // The last frame is taken, but not written.
-            assert!(app.places.count(Kind::Heavy) > 0 && app.unread.bytes() > 0);
+            assert!(app.places.count(RequestKind::Heavy) > 0 && app.unread.bytes() > 0);
             drop(frames);
         }
-        assert_eq!((app.places.count(Kind::Heavy), app.unread.bytes()), (0, 0));
+        assert_eq!(
+            (app.places.count(RequestKind::Heavy), app.unread.bytes()),
+            (0, 0)
+        );
     });
 }
 
@@ -413,7 +416,7 @@ fn clients_that_do_not_read_are_closed_and_others_are_answered() {
         let mut stream = asked(address, &table);
         stream.read_exact(&mut [0; 12]).unwrap();
         // On a busy machine the first ones are closed before the last one is answered.
-        held = held.max(app.places.count(Kind::Heavy));
+        held = held.max(app.places.count(RequestKind::Heavy));
         silent.push(stream);
     }
     assert!(held > 0);
@@ -424,7 +427,7 @@ fn clients_that_do_not_read_are_closed_and_others_are_answered() {
     while !read(asked(address, &table)).ends_with("\r\n0\r\n\r\n") {}
     silent.into_iter().map(read).for_each(drop);
     // A client sees the end of its connection before the server has let go of what it did not send.
-    while app.unread.bytes() > 0 || app.places.count(Kind::Heavy) > 0 {
+    while app.unread.bytes() > 0 || app.places.count(RequestKind::Heavy) > 0 {
         std::thread::yield_now();
     }
 }
@@ -446,7 +449,7 @@ fn who_says_nothing_makes_room_and_who_watches_stays() {
         .collect();
     // All of them have been accepted when one that comes after them is answered.
     assert!(read(asked(address, "/healthz")).starts_with("HTTP/1.1 200"));
-    assert_eq!(app.places.count(Kind::Live), 1);
+    assert_eq!(app.places.count(RequestKind::Live), 1);
     feed.publish(1, "finding", "{\"a\":1}", false);
     while next() != "data: {\"a\":1}" {}
     drop(silent);

@@ -14,13 +14,13 @@ const YOUNG: usize = 1 << 17;
 
 /// Paths of files by inode.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct FileNames {
     young: HashMap<Inode, Arc<str>>,
     old: HashMap<Inode, Arc<str>>,
     mounts: Mounts,
 }
 
-impl Names {
+impl FileNames {
     /// Takes what the BPF programs say of an inode.
     pub fn learn(&mut self, name: &FileName) {
         if !self.mounts.knows(name.fs_dev) {
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn requested_names_survive_a_generation() {
-        let mut names = Names::default();
+        let mut names = FileNames::default();
         names.keep((1, 0, 0), "/one".into());
         names.keep((2, 0, 0), "/two".into());
         for round in 0..3 {

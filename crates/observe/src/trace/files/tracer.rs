@@ -29,7 +29,7 @@ use super::{
     event::{FileName, FileRequest, FileSet, FilesState},
     histograms::Histograms,
     load::{self, Config, Loaded},
-    names::Names,
+    names::FileNames,
 };
 use crate::heap;
 
@@ -105,7 +105,7 @@ pub struct FilesTracer {
     limits: Vec<String>,
     ring: Ring<FileRequest>,
     names_ring: Ring<FileName>,
-    names: Names,
+    names: FileNames,
     histograms: Histograms,
     buffer: ReorderBuffer<FileRequest>,
     state: Array<MapData, FilesState>,
@@ -160,7 +160,7 @@ impl FilesTracer {
             limits,
             ring,
             names_ring,
-            names: Names::default(),
+            names: FileNames::default(),
             histograms,
             buffer: ReorderBuffer::new(),
             state,

@@ -12,7 +12,7 @@ use super::super::App;
 use super::super::endpoint::{
     AT, BY, CGROUP, CLASS, DEVICE, Endpoint, FILE, FORMAT, FROM, HOST, PROCESS, TO,
 };
-use super::super::places::Kind;
+use super::super::places::RequestKind;
 use super::super::problem::Problem;
 use super::params::Params;
 use super::{content_type, write_table};
@@ -24,7 +24,7 @@ use crate::present::columns::TableFormat;
 pub static ENDPOINT: Endpoint = Endpoint {
     path: "/api/v1/actors",
     method: "get",
-    kind: Kind::Heavy,
+    kind: RequestKind::Heavy,
     summary: "Who had most I/O time",
     parameters: &[
         HOST, FROM, TO, AT, BY, DEVICE, PROCESS, CGROUP, FILE, CLASS, FORMAT,

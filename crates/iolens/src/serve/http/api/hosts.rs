@@ -14,7 +14,7 @@ use iolens_core::analysis::findings::harm;
 use iolens_core::model::{Class, KindName};
 
 use super::super::endpoint::{Endpoint, FROM, TO};
-use super::super::places::Kind;
+use super::super::places::RequestKind;
 use super::super::problem::Problem;
 use super::super::{App, SCHEMA_VERSION};
 use super::json;
@@ -30,7 +30,7 @@ use crate::present::fleet::{DeviceRow, FindingRow, FleetDocument, HostRow, KindR
 pub static ENDPOINT: Endpoint = Endpoint {
     path: "/api/v1/hosts",
     method: "get",
-    kind: Kind::Heavy,
+    kind: RequestKind::Heavy,
     summary: "Hosts and disks, those that lost most I/O time first, and what was reported of them; of the last day before the newest recording's end, if no time is given",
     parameters: &[FROM, TO],
     keys: &[

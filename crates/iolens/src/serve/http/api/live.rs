@@ -14,7 +14,7 @@ use tokio::sync::broadcast::error::RecvError;
 use super::super::App;
 use super::super::endpoint::{Endpoint, Parameter, Shape};
 use super::super::guard::left_out;
-use super::super::places::Kind;
+use super::super::places::RequestKind;
 use super::super::problem::Problem;
 use super::params::Params;
 use crate::engine::Instant;
@@ -24,7 +24,7 @@ use crate::serve::live::{Happened, Since};
 pub static ENDPOINT: Endpoint = Endpoint {
     path: "/api/v1/live",
     method: "get",
-    kind: Kind::Live,
+    kind: RequestKind::Live,
     summary: "What happens, as server-sent events: slot (a row of zoom for each device and 100 ms), finding, story, missed (how many events; null: not known)",
     parameters: &[SINCE],
     keys: &[],

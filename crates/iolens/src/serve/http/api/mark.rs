@@ -9,7 +9,7 @@ use axum::routing::post;
 use serde_json::json as value;
 
 use super::super::endpoint::{Endpoint, Parameter, Shape};
-use super::super::places::Kind;
+use super::super::places::RequestKind;
 use super::super::problem::Problem;
 use super::super::{App, SCHEMA_VERSION};
 use super::json;
@@ -19,7 +19,7 @@ use super::params::Params;
 pub static ENDPOINT: Endpoint = Endpoint {
     path: "/api/v1/mark",
     method: "post",
-    kind: Kind::Light,
+    kind: RequestKind::Light,
     summary: "Puts a remark on the time line, now",
     parameters: &[TEXT],
     keys: &["schema_version", "marked"],

@@ -13,7 +13,7 @@ use iolens_core::store::{Recording, Root, rollup_steps};
 use serde::Serialize;
 
 use super::super::endpoint::{AT, Endpoint, HOST};
-use super::super::places::Kind;
+use super::super::places::RequestKind;
 use super::super::problem::Problem;
 use super::super::{App, SCHEMA_VERSION};
 use super::json;
@@ -29,7 +29,7 @@ use crate::present::times::rfc3339;
 pub static RECORDINGS: Endpoint = Endpoint {
     path: "/api/v1/recordings",
     method: "get",
-    kind: Kind::Heavy,
+    kind: RequestKind::Heavy,
     summary: "What there is, and how fine",
     parameters: &[HOST],
     keys: &["schema_version", "recordings", "notes"],
@@ -40,7 +40,7 @@ pub static RECORDINGS: Endpoint = Endpoint {
 pub static DEVICES: Endpoint = Endpoint {
     path: "/api/v1/devices",
     method: "get",
-    kind: Kind::Heavy,
+    kind: RequestKind::Heavy,
     summary: "Names and numbers of the devices",
     parameters: &[HOST, AT],
     keys: &["schema_version", "from", "to", "devices", "notes"],

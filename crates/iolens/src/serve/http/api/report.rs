@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::super::endpoint::{AT, Endpoint, FORMAT, FROM, HOST, TO};
-use super::super::places::Kind;
+use super::super::places::RequestKind;
 use super::super::problem::Problem;
 use super::super::{App, SCHEMA_VERSION};
 use super::params::Params;
@@ -30,7 +30,7 @@ use crate::present::times::rfc3339;
 pub static FINDINGS: Endpoint = Endpoint {
     path: "/api/v1/findings",
     method: "get",
-    kind: Kind::Heavy,
+    kind: RequestKind::Heavy,
     summary: "What stands out, of each recording by itself",
     parameters: &[HOST, FROM, TO, AT, FORMAT],
     keys: &["schema_version", "findings", "notes"],
@@ -41,7 +41,7 @@ pub static FINDINGS: Endpoint = Endpoint {
 pub static REPORT: Endpoint = Endpoint {
     path: "/api/v1/report",
     method: "get",
-    kind: Kind::Heavy,
+    kind: RequestKind::Heavy,
     summary: "The document of iolens report --json",
     parameters: &[HOST, FROM, TO, AT],
     keys: &[

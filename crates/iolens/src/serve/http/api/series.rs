@@ -18,7 +18,7 @@ use super::super::endpoint::{
     AT, BY, CGROUP, CLASS, DEVICE, Endpoint, FILE, FORMAT, FROM, HOST, PROCESS, Parameter, Shape,
     TO,
 };
-use super::super::places::Kind;
+use super::super::places::RequestKind;
 use super::super::problem::Problem;
 use super::params::Params;
 use super::{content_type, write_table};
@@ -36,7 +36,7 @@ use crate::present::zoom::{self, ZoomWriter};
 pub static SERIES: Endpoint = Endpoint {
     path: "/api/v1/series",
     method: "get",
-    kind: Kind::Heavy,
+    kind: RequestKind::Heavy,
     summary: "The columns of zoom, from the coarsest tier that carries the step",
     parameters: &[
         HOST, FROM, TO, AT, STEP, BY, DEVICE, PROCESS, CGROUP, FILE, CLASS, EXTENDED, FORMAT,
@@ -49,7 +49,7 @@ pub static SERIES: Endpoint = Endpoint {
 pub static HEATMAP: Endpoint = Endpoint {
     path: "/api/v1/heatmap",
     method: "get",
-    kind: Kind::Heavy,
+    kind: RequestKind::Heavy,
     summary: "I/Os by time and latency",
     parameters: &[
         HOST, FROM, TO, AT, DEVICE, PROCESS, CGROUP, FILE, CLASS, PART, WIDTH, HEIGHT,
@@ -74,7 +74,7 @@ pub static HEATMAP: Endpoint = Endpoint {
 pub static IOS: Endpoint = Endpoint {
     path: "/api/v1/ios",
     method: "get",
-    kind: Kind::Heavy,
+    kind: RequestKind::Heavy,
     summary: "Single I/Os; too many are refused with the nearest stretch that has no more",
     parameters: &[
         HOST, FROM, TO, AT, DEVICE, PROCESS, CGROUP, FILE, CLASS, LIMIT, FORMAT,

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde_json::json as value;
 
 use super::super::endpoint::{Endpoint, FROM, TO};
-use super::super::places::Kind;
+use super::super::places::RequestKind;
 use super::super::problem::Problem;
 use super::super::{App, SCHEMA_VERSION};
 use super::json;
@@ -25,7 +25,7 @@ use crate::serve::snapshots::NoRoom;
 pub static ENDPOINT: Endpoint = Endpoint {
     path: "/api/v1/snapshot",
     method: "post",
-    kind: Kind::Light,
+    kind: RequestKind::Light,
     summary: "Copies a stretch into a recording of its own that no budget removes",
     parameters: &[FROM, TO],
     keys: &["schema_version", "name", "from", "to", "ios", "disk_bytes"],

@@ -9,7 +9,7 @@ use axum::routing::get;
 
 use super::super::App;
 use super::super::endpoint::{AT, CGROUP, CLASS, DEVICE, Endpoint, FILE, FROM, HOST, PROCESS, TO};
-use super::super::places::Kind;
+use super::super::places::RequestKind;
 use super::super::problem::Problem;
 use super::params::Params;
 use crate::engine;
@@ -21,7 +21,7 @@ use crate::present::answers::stories::{StoriesDocument, of_part};
 pub static ENDPOINT: Endpoint = Endpoint {
     path: "/api/v1/stories",
     method: "get",
-    kind: Kind::Heavy,
+    kind: RequestKind::Heavy,
     summary: "Who made whom wait, how, how much, and what to try: of each recording by itself, the most harm first",
     parameters: &[HOST, FROM, TO, AT, DEVICE, PROCESS, CGROUP, FILE, CLASS],
     keys: &["schema_version", "stories", "notes"],

@@ -14,7 +14,7 @@ use super::super::App;
 use super::super::endpoint::{
     AT, CGROUP, CLASS, DEVICE, Endpoint, FILE, FROM, HOST, PROCESS, Parameter, Shape, TO,
 };
-use super::super::places::Kind;
+use super::super::places::RequestKind;
 use super::super::problem::Problem;
 use super::params::Params;
 use crate::engine;
@@ -27,7 +27,7 @@ use crate::present::answers::waits::{GROUPINGS, WaitsDocument};
 pub static ENDPOINT: Endpoint = Endpoint {
     path: "/api/v1/waits",
     method: "get",
-    kind: Kind::Heavy,
+    kind: RequestKind::Heavy,
     summary: "Who waited for whom, those that lost most first",
     parameters: &[
         HOST, FROM, TO, AT, STEP, BY, DEVICE, PROCESS, CGROUP, FILE, CLASS,
