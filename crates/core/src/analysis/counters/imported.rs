@@ -12,6 +12,7 @@ use crate::analysis::counters::audit::is_sum_of_all;
 use crate::analysis::counters::summary::{self, Counted};
 use crate::analysis::device::summary::{ClassSummary, Concurrency, DeviceSummary};
 use crate::analysis::findings::Finding;
+use crate::analysis::math::stats::weighted_mean;
 use crate::analysis::stream::window::Window;
 use crate::analysis::timeline::{CounterRates, Flow};
 use crate::model::{Class, ClassRates, DevId, Device, IntervalRates, Lost, layers_above};
@@ -277,26 +278,19 @@ fn series(rows: &[&IntervalRates], class: Class) -> Option<Series> {
 
 /// The tables' own utilisation of each device in percent, weighted by time.
 pub fn utilisation(rates: &[IntervalRates]) -> BTreeMap<DevId, f64> {
-    let mut by_device: BTreeMap<DevId, Vec<(f64, i64)>> = BTreeMap::new();
+    let mut by_device: BTreeMap<DevId, Vec<(f64, f64)>> = BTreeMap::new();
     for r in rates {
         if let Some(util) = r.util_percent {
             by_device
                 .entry(r.dev)
                 .or_default()
-                .push((util, r.interval_ns()));
+                .push((util, r.interval_ns() as f64));
         }
     }
     by_device
         .into_iter()
-        .filter_map(|(dev, values)| Some((dev, weighted(values.into_iter())?)))
+        .filter_map(|(dev, values)| Some((dev, weighted_mean(values.into_iter())?)))
         .collect()
-}
-
-fn weighted(values: impl Iterator<Item = (f64, i64)>) -> Option<f64> {
-    let (sum, ns) = values.fold((0.0, 0.0), |(s, t), (v, ns)| {
-        (s + v * ns as f64, t + ns as f64)
-    });
-    (ns > 0.0).then(|| sum / ns)
 }
 
 /// Counts, bytes and mean of some rows. Counts are rounded at the end only: a printed rate times the interval is seldom
@@ -417,9 +411,9 @@ fn summary(dev: DevId, rows: &[&IntervalRates]) -> DeviceSummary {
         }
         sums.summary()
     };
-    let mean = weighted(
+    let mean = weighted_mean(
         rows.iter()
-            .filter_map(|r| Some((r.in_flight?, r.interval_ns()))),
+            .filter_map(|r| Some((r.in_flight?, r.interval_ns() as f64))),
     );
     DeviceSummary {
         dev,

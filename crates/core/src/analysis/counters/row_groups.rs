@@ -1,5 +1,6 @@
 //! Neighbouring rows of an imported table as one: for charts of logs that have more rows than a page can hold.
 
+use crate::analysis::math::stats::weighted_mean;
 use crate::model::{ClassRates, CpuShares, IntervalRates};
 
 /// Some rows of one device that follow each other.
@@ -58,7 +59,10 @@ fn mean_rates(rows: &[IntervalRates], of: impl Fn(&IntervalRates) -> &ClassRates
         ios_per_s: over_time(rows, |r| of(r).ios_per_s),
         bytes_per_s: over_time(rows, |r| of(r).bytes_per_s),
         merges_per_s: over_time(rows, |r| of(r).merges_per_s),
-        mean_us: weighted(rows, weight, |r| of(r).mean_us),
+        mean_us: weighted_mean(
+            rows.iter()
+                .filter_map(|r| Some((of(r).mean_us?, weight(r)))),
+        ),
     }
 }
 
@@ -67,23 +71,7 @@ fn seconds(r: &IntervalRates) -> f64 {
 }
 
 fn over_time(rows: &[IntervalRates], of: impl Fn(&IntervalRates) -> Option<f64>) -> Option<f64> {
-    weighted(rows, seconds, of)
-}
-
-fn weighted(
-    rows: &[IntervalRates],
-    weight: impl Fn(&IntervalRates) -> f64,
-    of: impl Fn(&IntervalRates) -> Option<f64>,
-) -> Option<f64> {
-    let mut sum = 0.0;
-    let mut weights = 0.0;
-    for row in rows {
-        if let Some(value) = of(row) {
-            sum += value * weight(row);
-            weights += weight(row);
-        }
-    }
-    (weights > 0.0).then(|| sum / weights)
+    weighted_mean(rows.iter().filter_map(|r| Some((of(r)?, seconds(r)))))
 }
 
 /// The same of processors' shares: means over time.
@@ -98,16 +86,8 @@ pub fn cpu_groups(rows: &[CpuShares], size: usize) -> Vec<CpuShares> {
 fn cpu_group(rows: &[CpuShares]) -> Option<CpuShares> {
     let (first, last) = (rows.first()?, rows.last()?);
     let mean = |of: fn(&CpuShares) -> Option<f64>| {
-        let mut sum = 0.0;
-        let mut time = 0.0;
-        for row in rows {
-            let length = (row.to_ns - row.from_ns) as f64;
-            if let Some(share) = of(row) {
-                sum += share * length;
-                time += length;
-            }
-        }
-        (time > 0.0).then(|| sum / time)
+        let length = |row: &CpuShares| (row.to_ns - row.from_ns) as f64;
+        weighted_mean(rows.iter().filter_map(|r| Some((of(r)?, length(r)))))
     };
     Some(CpuShares {
         from_ns: first.from_ns,

@@ -45,6 +45,12 @@ pub fn mean_sd(values: &[f64]) -> Option<(f64, f64)> {
     ))
 }
 
+/// Mean of values with their weights; `None` if these are 0.
+pub fn weighted_mean(values: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
+    let (sum, weights) = values.fold((0.0, 0.0), |(s, w), (v, n)| (s + v * n, w + n));
+    (weights > 0.0).then(|| sum / weights)
+}
+
 /// A small seeded generator (SplitMix64) for permutations: results must be the same each time they are asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shuffler(u64);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Extended, Flow, GroupBy, GroupKey, MAX_ROWS, PlanError, Row, SlotTime, TimelinePlan};
+use crate::analysis::math::stats::weighted_mean;
 use crate::model::{ClassRates, DevId, IntervalRates, Lost};
 
 /// Makes rows from averages. A slot shows the mean over time of the averages whose intervals end in it; if none does, of
@@ -170,7 +171,7 @@ fn mean_in(rows: &[IntervalRates], from_ns: i64, to_ns: i64) -> Option<Mean> {
         }
     };
     let over_time = |get: &dyn Fn(&IntervalRates) -> Option<f64>| {
-        weighted(
+        weighted_mean(
             known(get)
                 .into_iter()
                 .filter_map(|r| Some((get(r)?, r.interval_ns() as f64))),
@@ -197,7 +198,7 @@ fn mean_in(rows: &[IntervalRates], from_ns: i64, to_ns: i64) -> Option<Mean> {
                 .or_else(|| known().filter(|_| i >= r.classes.len()))?;
             Some(n * r.interval_ns() as f64)
         };
-        let by_ios = weighted(timed.iter().filter_map(|r| Some((of(r).mean_us?, ios(r)?))));
+        let by_ios = weighted_mean(timed.iter().filter_map(|r| Some((of(r).mean_us?, ios(r)?))));
         let one = || {
             if let [r] = timed[..] {
                 of(r).mean_us
@@ -208,7 +209,7 @@ fn mean_in(rows: &[IntervalRates], from_ns: i64, to_ns: i64) -> Option<Mean> {
         // Latency logs without counts: each interval weighs as long as it lasts.
         let over_time_alone = || {
             let countless = timed.iter().all(|r| ios(r).is_none());
-            weighted(
+            weighted_mean(
                 timed
                     .iter()
                     .filter(|_| countless)
@@ -229,11 +230,6 @@ fn mean_in(rows: &[IntervalRates], from_ns: i64, to_ns: i64) -> Option<Mean> {
     })
 }
 
-fn weighted(values: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
-    let (sum, weight) = values.fold((0.0, 0.0), |(s, w), (v, n)| (s + v * n, w + n));
-    (weight > 0.0).then(|| sum / weight)
-}
-
 /// Several devices together; what one of them does not say is not known of the sum.
 fn sum(means: &[Mean]) -> Option<Mean> {
     let (first, rest) = means.split_first()?;
@@ -243,8 +239,8 @@ fn sum(means: &[Mean]) -> Option<Mean> {
         for (a, b) in out.classes.iter_mut().zip(&m.classes) {
             let of = |c: &ClassRates| Some((c.mean_us?, c.ios_per_s?)).filter(|(_, n)| *n > 0.0);
             let silent = |c: &ClassRates| c.mean_us.is_none() && c.ios_per_s != Some(0.0);
-            let mean_us =
-                weighted([of(a), of(b)].into_iter().flatten()).filter(|_| !silent(a) && !silent(b));
+            let mean_us = weighted_mean([of(a), of(b)].into_iter().flatten())
+                .filter(|_| !silent(a) && !silent(b));
             *a = ClassRates {
                 ios_per_s: add(a.ios_per_s, b.ios_per_s),
                 bytes_per_s: add(a.bytes_per_s, b.bytes_per_s),
