@@ -209,16 +209,8 @@ mod tests {
             total_ns: us * 1000 * reads as i64,
         };
         Row {
-            from_ns: (to_s - 1) * S,
-            to_ns: to_s * S,
-            key: GroupKey::All,
             flows: [flow, Flow::default(), Flow::default(), Flow::default()],
-            unresolved_ns: [0; 4],
-            averages: None,
-            lossy: false,
-            known: true,
-            extended: None,
-            waits: None,
+            ..Row::empty((to_s - 1) * S, to_s * S, GroupKey::All)
         }
     }
 

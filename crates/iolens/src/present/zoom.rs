@@ -533,21 +533,13 @@ mod tests {
             total_ns: us * 1000 * ios as i64,
         };
         Row {
-            from_ns: 153_700_000_000,
-            to_ns: 153_800_000_000,
-            key: GroupKey::Device(DevId(1)),
             flows: [
                 flow(2, 256, 136_888),
                 flow(415, 217_142, 82_941),
                 Flow::default(),
                 Flow::default(),
             ],
-            unresolved_ns: [0; 4],
-            averages: None,
-            lossy: false,
-            known: true,
-            extended: None,
-            waits: None,
+            ..Row::empty(153_700_000_000, 153_800_000_000, GroupKey::Device(DevId(1)))
         }
     }
 

@@ -224,20 +224,16 @@ impl CounterTimeline {
         };
         let share = |ns: i64| (known && covered_ns > 0).then(|| ns as f64 / covered_ns as f64);
         Row {
-            from_ns,
-            to_ns,
-            key,
             flows: sums.flows,
             unresolved_ns: sums.differences.map(|n| i64::from(n) * RESOLUTION_NS),
-            averages: None,
             lossy: sums.unknown,
             known,
-            waits: None,
             extended: self.plan.extended.then(|| Extended {
                 in_flight: share(sums.area_ns).map(SlotTime::Quotient),
                 busy: share(sums.busy_ns).map(|u| SlotTime::Quotient(100.0 * u)),
                 ..Extended::default()
             }),
+            ..Row::empty(from_ns, to_ns, key)
         }
     }
 }

@@ -326,15 +326,9 @@ impl Timeline {
         // What the size limit removed is not idle.
         let known = !removed || open.flows.iter().any(|f| f.ios > 0);
         Row {
-            from_ns,
-            to_ns,
-            key: self.groups.key(g),
             flows: open.flows,
-            unresolved_ns: [0; 4],
-            averages: None,
             lossy,
             known,
-            waits: None,
             extended: self.plan.extended.then(|| {
                 if known {
                     extended(open, to_ns - from_ns)
@@ -342,6 +336,7 @@ impl Timeline {
                     Extended::default()
                 }
             }),
+            ..Row::empty(from_ns, to_ns, self.groups.key(g))
         }
     }
 

@@ -159,18 +159,7 @@ impl TimelinePlan {
 
     /// A row of nothing.
     fn empty_row(&self, slot: i64, key: GroupKey) -> Row {
-        Row {
-            from_ns: self.slot_end(slot - 1),
-            to_ns: self.slot_end(slot),
-            key,
-            flows: [Flow::default(); 4],
-            unresolved_ns: [0; 4],
-            averages: None,
-            lossy: false,
-            known: true,
-            extended: None,
-            waits: None,
-        }
+        Row::empty(self.slot_end(slot - 1), self.slot_end(slot), key)
     }
 
     fn slot_end(&self, slot: i64) -> i64 {
@@ -285,6 +274,22 @@ pub struct Row {
 }
 
 impl Row {
+    /// A row of nothing.
+    pub fn empty(from_ns: i64, to_ns: i64, key: GroupKey) -> Row {
+        Row {
+            from_ns,
+            to_ns,
+            key,
+            flows: [Flow::default(); 4],
+            unresolved_ns: [0; 4],
+            averages: None,
+            lossy: false,
+            known: true,
+            extended: None,
+            waits: None,
+        }
+    }
+
     /// The slot's length in seconds.
     pub fn seconds(&self) -> f64 {
         (self.to_ns - self.from_ns) as f64 / 1e9

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Extended, Flow, GroupBy, GroupKey, MAX_ROWS, PlanError, Row, SlotTime, TimelinePlan};
+use super::{Extended, GroupBy, GroupKey, MAX_ROWS, PlanError, Row, SlotTime, TimelinePlan};
 use crate::analysis::math::stats::weighted_mean;
 use crate::model::{ClassRates, DevId, IntervalRates, Lost};
 
@@ -126,21 +126,15 @@ impl TableTimeline {
     ) -> Row {
         let mean = mean.unwrap_or_default();
         Row {
-            from_ns,
-            to_ns,
-            key,
-            flows: [Flow::default(); 4],
-            unresolved_ns: [0; 4],
             averages: Some(mean.classes),
             lossy,
-            known: true,
-            waits: None,
             // Over several devices busy times cannot be joined: they may overlap.
             extended: self.plan.extended.then(|| Extended {
                 in_flight: mean.in_flight.filter(|_| one).map(SlotTime::Quotient),
                 busy: mean.util_percent.filter(|_| one).map(SlotTime::Quotient),
                 ..Extended::default()
             }),
+            ..Row::empty(from_ns, to_ns, key)
         }
     }
 }
