@@ -50,13 +50,6 @@ const MAX_IOS_OF_MOMENT: usize = 20_000;
 /// I/Os of all moments.
 const MAX_IOS_OF_MOMENTS: usize = 200_000;
 
-/// By whom waits and actors are grouped.
-pub const GROUPINGS: [(GroupBy, Grouping); 3] = [
-    (GroupBy::Process, Grouping::Process),
-    (GroupBy::Cgroup, Grouping::Cgroup),
-    (GroupBy::File, Grouping::File),
-];
-
 /// All that the application can be asked.
 #[derive(Default)]
 pub struct Inside {
@@ -70,7 +63,7 @@ pub struct Inside {
     pub row_ns: i64,
     /// Throughput of all devices together, and of each.
     pub rows: Vec<ScopeRows>,
-    /// By each of [`GROUPINGS`]; none where there are no single I/Os.
+    /// By each of [`Grouping::NAMES`]; none where there are no single I/Os.
     pub actors: Vec<Stepped<ActorFlows>>,
     /// The same of the waits.
     pub waits: Vec<SteppedWaits>,
@@ -176,13 +169,14 @@ impl Inside {
         inside.add_heats(part, &devices, &caller)?;
         let length_ns = inside.unix_ns.end - inside.unix_ns.start;
         let step_ns = step(length_ns, 1, MAX_STEPS);
-        for (by, _) in GROUPINGS {
+        for (_, grouping) in Grouping::NAMES {
+            let by = grouping.into();
             inside.actors.push(Stepped {
                 whole: actors::actors(&query, by)?,
                 steps: unless_too_many(actors::in_steps(&query, by, step_ns))?,
             });
         }
-        for (_, grouping) in GROUPINGS {
+        for (_, grouping) in Grouping::NAMES {
             inside.waits.push(SteppedWaits {
                 whole: waits::waits(&query, grouping)?,
                 step_ns,

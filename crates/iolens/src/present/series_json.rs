@@ -28,15 +28,8 @@ struct SeriesValues {
 impl SeriesColumns {
     /// For rows grouped `by`.
     pub fn new(by: GroupBy, extended: bool) -> SeriesColumns {
-        let group = match by {
-            GroupBy::All => None,
-            GroupBy::Device => Some("device"),
-            GroupBy::Process => Some("process"),
-            GroupBy::Cgroup => Some("cgroup"),
-            GroupBy::File => Some("file"),
-        };
         SeriesColumns {
-            group,
+            group: (by != GroupBy::All).then(|| by.name()),
             extended,
             times: Vec::new(),
             groups: Texts::default(),

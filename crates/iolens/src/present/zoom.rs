@@ -245,13 +245,7 @@ impl ZoomWriter {
 
     /// The name of the column that says whose row it is, if there is one.
     fn group_name(&self) -> Option<&'static str> {
-        match self.by {
-            GroupBy::All => None,
-            GroupBy::Device => Some("device"),
-            GroupBy::Process => Some("process"),
-            GroupBy::Cgroup => Some("cgroup"),
-            GroupBy::File => Some("file"),
-        }
+        (self.by != GroupBy::All).then(|| self.by.name())
     }
 
     /// What stands before the first row.

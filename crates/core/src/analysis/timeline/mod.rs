@@ -60,6 +60,26 @@ pub enum GroupKey {
 }
 
 impl GroupBy {
+    /// All of them, by name.
+    pub const NAMES: [(&'static str, GroupBy); 5] = [
+        (GroupBy::All.name(), GroupBy::All),
+        (GroupBy::Device.name(), GroupBy::Device),
+        (GroupBy::Process.name(), GroupBy::Process),
+        (GroupBy::Cgroup.name(), GroupBy::Cgroup),
+        (GroupBy::File.name(), GroupBy::File),
+    ];
+
+    /// What it is called.
+    pub const fn name(self) -> &'static str {
+        match self {
+            GroupBy::All => "all",
+            GroupBy::Device => "device",
+            GroupBy::Process => "process",
+            GroupBy::Cgroup => "cgroup",
+            GroupBy::File => "file",
+        }
+    }
+
     /// The group of `io`.
     pub fn key(self, io: &Io) -> GroupKey {
         match self {

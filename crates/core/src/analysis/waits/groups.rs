@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use foldhash::HashMap;
 
+use crate::analysis::timeline::GroupBy;
 use crate::model::{Class, Comm, Inode, Io, Origin};
 
 /// Groups of one device that are kept apart; I/Os of further ones belong to the others.
@@ -36,6 +37,34 @@ pub enum Grouping {
     Cgroup,
     /// The file.
     File,
+}
+
+impl Grouping {
+    /// All of them, by name.
+    pub const NAMES: [(&'static str, Grouping); 3] = [
+        (Grouping::Process.name(), Grouping::Process),
+        (Grouping::Cgroup.name(), Grouping::Cgroup),
+        (Grouping::File.name(), Grouping::File),
+    ];
+
+    /// What it is called.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Grouping::Process => "process",
+            Grouping::Cgroup => "cgroup",
+            Grouping::File => "file",
+        }
+    }
+}
+
+impl From<Grouping> for GroupBy {
+    fn from(grouping: Grouping) -> GroupBy {
+        match grouping {
+            Grouping::Process => GroupBy::Process,
+            Grouping::Cgroup => GroupBy::Cgroup,
+            Grouping::File => GroupBy::File,
+        }
+    }
 }
 
 /// A process in its control group. `None` inside: the source could not tell, or (the number) there are several.

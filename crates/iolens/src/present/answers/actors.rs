@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use iolens_core::analysis::timeline::GroupBy;
+use iolens_core::analysis::waits::Grouping;
 use iolens_core::model::Class;
 use iolens_core::rollup::MAX_ACTORS;
 use serde::Serialize;
@@ -24,35 +24,22 @@ pub struct ActorsDocument {
     notes: Vec<String>,
 }
 
-/// Names of the groupings.
-pub const GROUPINGS: [(&str, GroupBy); 3] = [
-    ("process", GroupBy::Process),
-    ("cgroup", GroupBy::Cgroup),
-    ("file", GroupBy::File),
-];
-
 impl ActorsDocument {
     /// `found` by `by`.
-    pub fn of(found: ActorFlows, by: GroupBy, notes: Vec<String>) -> ActorsDocument {
+    pub fn of(found: ActorFlows, by: Grouping, notes: Vec<String>) -> ActorsDocument {
         let (mut actors, others) = ranked(found.named, found.others);
-        for actor in actors.iter_mut().filter(|_| by == GroupBy::Cgroup) {
+        for actor in actors.iter_mut().filter(|_| by == Grouping::Cgroup) {
             let path = actor.name.as_ref();
             let pod = |path| found.pods.get(path).map(String::as_str);
             actor.workload = path.map(|path| Workload::of(path, pod(path)));
         }
         ActorsDocument {
             schema_version: SCHEMA_VERSION,
-            by: ActorsDocument::name_of(by),
+            by: by.name(),
             actors,
             others,
             notes,
         }
-    }
-
-    /// What the grouping is called.
-    pub fn name_of(by: GroupBy) -> &'static str {
-        let known = GROUPINGS.iter().find(|(_, b)| *b == by);
-        known.map_or("process", |(name, _)| name)
     }
 
     /// A row for each, the others last.

@@ -21,23 +21,13 @@ pub struct SeriesDocument {
     notes: Vec<String>,
 }
 
-/// Names of the groupings.
-pub const GROUPINGS: [(&str, GroupBy); 5] = [
-    ("all", GroupBy::All),
-    ("device", GroupBy::Device),
-    ("process", GroupBy::Process),
-    ("cgroup", GroupBy::Cgroup),
-    ("file", GroupBy::File),
-];
-
 impl SeriesDocument {
     /// Rows of `step_ns`, column by column.
     pub fn new(step_ns: i64, by: GroupBy, columns: Columns, notes: Vec<String>) -> SeriesDocument {
-        let known = GROUPINGS.iter().find(|(_, b)| *b == by);
         SeriesDocument {
             schema_version: SCHEMA_VERSION,
             step_s: step_ns as f64 / 1e9,
-            by: known.map_or("all", |(name, _)| name),
+            by: by.name(),
             columns,
             notes,
         }

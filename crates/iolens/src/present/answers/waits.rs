@@ -33,13 +33,6 @@ struct WaitInterval {
     block: WaitsBlock,
 }
 
-/// Names of the groupings.
-pub const GROUPINGS: [(&str, Grouping); 3] = [
-    ("process", Grouping::Process),
-    ("cgroup", Grouping::Cgroup),
-    ("file", Grouping::File),
-];
-
 impl WaitsDocument {
     /// The sums of all parts, and in `steps` of so many nanoseconds each interval.
     pub fn of(
@@ -51,7 +44,7 @@ impl WaitsDocument {
         let block = together(parts);
         WaitsDocument {
             schema_version: SCHEMA_VERSION,
-            by: WaitsDocument::name_of(grouping),
+            by: grouping.name(),
             start_unix_s: parts.first().map(|p| start_unix_ns(p) as f64 / 1e9),
             waits: block.waits,
             waits_others: block.others,
@@ -59,12 +52,6 @@ impl WaitsDocument {
             intervals: steps.map(|(_, bins)| intervals(bins)),
             notes,
         }
-    }
-
-    /// What the grouping is called.
-    pub fn name_of(grouping: Grouping) -> &'static str {
-        let known = GROUPINGS.iter().find(|(_, g)| *g == grouping);
-        known.map_or("process", |(name, _)| name)
     }
 }
 

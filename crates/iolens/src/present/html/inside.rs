@@ -10,11 +10,12 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use iolens_core::analysis::Report;
 use iolens_core::analysis::heat::{LatencyRows, SparseCells};
+use iolens_core::analysis::waits::Grouping;
 use serde::Serialize;
 
 use super::pack::{column, log_code};
 use crate::engine::actors::ActorFlows;
-use crate::engine::inside::{DeviceCells, GROUPINGS, Inside, ScopeRows, Stepped};
+use crate::engine::inside::{DeviceCells, Inside, ScopeRows, Stepped};
 use crate::engine::part::Part;
 use crate::present::answers::actors::ActorsDocument;
 use crate::present::answers::devices::DevicesDocument;
@@ -197,15 +198,13 @@ fn documents(inside: &Inside, part: &Part, report: &Report) -> BTreeMap<String, 
     }
     let stories = StoriesDocument::new(stories::of_part(report, part), Vec::new());
     documents.insert("stories".to_owned(), document(&stories));
-    for ((by, _), found) in GROUPINGS.into_iter().zip(&inside.actors) {
+    for ((name, by), found) in Grouping::NAMES.into_iter().zip(&inside.actors) {
         let answer = |of: &ActorFlows| ActorsDocument::of(of.clone(), by, Vec::new());
-        let name = ActorsDocument::name_of(by);
         documents.insert(format!("actors/{name}"), document(&stepped(found, answer)));
     }
-    for ((_, grouping), found) in GROUPINGS.into_iter().zip(&inside.waits) {
+    for ((name, grouping), found) in Grouping::NAMES.into_iter().zip(&inside.waits) {
         let steps = Some((found.step_ns, &found.steps[..]));
         let answer = WaitsDocument::of(&found.whole, grouping, steps, Vec::new());
-        let name = WaitsDocument::name_of(grouping);
         documents.insert(format!("waits/{name}"), document(&answer));
     }
     documents

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
 use axum::routing::get;
-use iolens_core::analysis::timeline::GroupBy;
+use iolens_core::analysis::waits::Grouping;
 
 use super::super::App;
 use super::super::endpoint::{
@@ -17,7 +17,7 @@ use super::super::problem::Problem;
 use super::params::Params;
 use super::{content_type, write_table};
 use crate::engine;
-use crate::present::answers::actors::{ActorsDocument, GROUPINGS};
+use crate::present::answers::actors::ActorsDocument;
 use crate::present::columns::TableFormat;
 
 /// What `/api/v1/actors` is.
@@ -43,7 +43,7 @@ pub async fn actors(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
     let window = params.window()?;
     let devices = params.all("device");
     let chosen = params.selection()?;
-    let by = params.one_of("by", &GROUPINGS)?.unwrap_or(GroupBy::Process);
+    let by = params.one_of("by", &Grouping::NAMES)?.unwrap_or_default();
     let format = params
         .one_of("format", &TableFormat::NAMES)?
         .unwrap_or(TableFormat::Json);
@@ -52,7 +52,7 @@ pub async fn actors(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
             .query(&place, window)?
             .of_devices(&devices)
             .of_ios(&chosen)?;
-        let found = engine::actors::actors(&query, by)?;
+        let found = engine::actors::actors(&query, by.into())?;
         let document = ActorsDocument::of(found, by, asker.notes());
         write_table(out, format, &document.columns(), &document)
     })

@@ -26,7 +26,7 @@ use crate::engine::heat::HeatPlan;
 use crate::engine::parse_duration_ns;
 use crate::engine::series::Series;
 use crate::engine::single::{TooMany, ios as single_ios};
-use crate::present::answers::series::{GROUPINGS, HeatDocument, IosDocument, SeriesDocument};
+use crate::present::answers::series::{HeatDocument, IosDocument, SeriesDocument};
 use crate::present::columns::TableFormat;
 use crate::present::series_json::SeriesColumns;
 use crate::present::times::{Clock, Times, rfc3339};
@@ -138,7 +138,9 @@ pub async fn series(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
     let window = params.window()?;
     let devices = params.all("device");
     let ios = params.selection()?;
-    let by = params.one_of("by", &GROUPINGS)?.unwrap_or(GroupBy::All);
+    let by = params
+        .one_of("by", &GroupBy::NAMES)?
+        .unwrap_or(GroupBy::All);
     let extended = params
         .one_of("extended", &[("true", true), ("false", false)])?
         .unwrap_or(false);

@@ -21,7 +21,7 @@ use crate::engine;
 use crate::engine::parse_duration_ns;
 use crate::engine::query::Query;
 use crate::engine::waits::{PartWaitBins, PartWaits};
-use crate::present::answers::waits::{GROUPINGS, WaitsDocument};
+use crate::present::answers::waits::WaitsDocument;
 
 /// What `/api/v1/waits` is.
 pub static ENDPOINT: Endpoint = Endpoint {
@@ -72,7 +72,7 @@ pub async fn waits(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Pr
     let window = params.window()?;
     let devices = params.all("device");
     let chosen = params.selection()?;
-    let grouping = params.one_of("by", &GROUPINGS)?.unwrap_or_default();
+    let grouping = params.one_of("by", &Grouping::NAMES)?.unwrap_or_default();
     let step_ns = params.parsed("step", parse_step)?;
     app.stream("application/json", move |out, asker| {
         let query = asker
