@@ -117,6 +117,13 @@ pub struct DeviceSummary {
 }
 
 impl DevicesSummary {
+    /// Takes other devices in place of its own.
+    pub(in crate::analysis) fn replace(&mut self, devices: Vec<DeviceSummary>) {
+        self.ios = devices.iter().map(DeviceSummary::ios).sum();
+        self.bytes = devices.iter().map(DeviceSummary::bytes).sum();
+        self.devices = devices;
+    }
+
     /// All I/Os, as far as anything says how many there were.
     pub fn known_ios(&self) -> Option<u64> {
         let said = self.devices.is_empty()

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::analysis::actors::{ActorTable, Actors};
+use crate::analysis::bursts::cells::Cells;
 use crate::analysis::bursts::links::{self, Link, LinkDetail};
 use crate::analysis::bursts::reported::conclude_link;
 use crate::analysis::bursts::{Limit, LimitSource};
@@ -298,13 +299,8 @@ impl ReportBuilder {
         let s2c: Vec<Latencies> = (0..known.len()).map(|i| counts.latencies(i)).collect();
         let mut devices = counts.finish(end_ns, sweeps, issued, clipped);
         if devices.ios == 0 && !self.plan.has_ios {
-            devices.devices = self
-                .counted
-                .iter()
-                .filter_map(|(dev, c)| c.summary(*dev))
-                .collect();
-            devices.ios = devices.devices.iter().map(DeviceSummary::ios).sum();
-            devices.bytes = devices.devices.iter().map(DeviceSummary::bytes).sum();
+            let counted = self.counted.iter();
+            devices.replace(counted.filter_map(|(dev, c)| c.summary(*dev)).collect());
         }
         let mut found = trouble.finish(devices.ios, &self.host);
         if known.is_empty() && !self.plan.has_ios {
@@ -325,40 +321,27 @@ impl ReportBuilder {
             .zip(by_issue.iter().map(|s| s.samples()))
             .collect();
         found.extend(slow_member::find(&self.plan.arrays, &samples, &self.losses));
+        let context = ReportContext {
+            window,
+            plan: &self.plan,
+            cells: &cells,
+            losses: &self.losses,
+            counted: &self.counted,
+            host: &self.host,
+            devices: &devices,
+        };
         let mut details = Vec::new();
         let gathered = swept.into_iter().zip(by_issue).zip(completed).zip(s2c);
-        let gathered = gathered.map(|(((swept, issued), completed), s2c)| Gathered {
-            swept,
-            issued,
-            completed,
-            s2c,
-        });
-        let family = 2 * devices.devices.len();
-        for (dev, gathered) in known.into_iter().zip(gathered) {
-            let Some(summary) = devices
-                .of(dev)
-                .filter(|d| d.classes.iter().any(|c| c.ios > Some(0)))
-            else {
+        for (dev, (((swept, issued), completed), s2c)) in known.into_iter().zip(gathered) {
+            let gathered = Gathered {
+                swept,
+                issued,
+                completed,
+                s2c,
+            };
+            let Some(detail) = context.detail(dev, gathered, self.bios.remove(&dev)) else {
                 continue;
             };
-            let mut detail = gathered.finish(&DeviceContext {
-                dev,
-                window,
-                cells: &cells,
-                losses: &self.losses,
-                limit: self.plan.limits.get(&dev).map(|l| Limit {
-                    bytes_per_s: *l,
-                    source: LimitSource::User,
-                }),
-                counted: self.counted.get(&dev).and_then(Counted::ticks),
-                busy_percent: summary.busy_percent,
-                complete: summary.lost_ios == Some(0) && devices.lost_ios == Some(0),
-                kernel: self.plan.kernel,
-                max_request_bytes: self.plan.max_request_bytes.get(&dev).copied(),
-                family,
-            });
-            detail.stages.bios = self.bios.remove(&dev).map(Bios::finish);
-            detail.stalls.compare_with_host(&self.host);
             found.extend(conclude(&detail, window, &self.host, path_of));
             details.push(detail);
         }
@@ -368,23 +351,13 @@ impl ReportBuilder {
             &self.plan.stacks,
             &self.host,
         ));
-        let slot_ns = burst_slot_ns(window.len_ns());
-        let of_link = |(number, link): (usize, &Link)| {
-            links::detail(number, link, &cells, &self.losses, window, slot_ns)
-        };
-        let links: Vec<LinkDetail> = self.plan.links.iter().enumerate().map(of_link).collect();
+        let links = context.links();
         links
             .iter()
             .for_each(|link| found.extend(conclude_link(link, path_of)));
         syncs::without_doubles(&mut found);
         findings::sort(&mut found);
-        let percent =
-            |(busy_ns, covered_ns): (i64, i64)| 100.0 * busy_ns as f64 / covered_ns as f64;
-        let util_io_ticks_percent = self
-            .counted
-            .iter()
-            .filter_map(|(dev, c)| Some((*dev, percent(c.ticks()?))))
-            .collect();
+        let util_io_ticks_percent = context.util_io_ticks_percent();
         let regime = self.plan.kernel.map(|k| k.0);
         let busy = |d: &DeviceDetail| (d.dev, devices.of(d.dev).and_then(|s| s.busy_percent));
         let (set, set_slots) = set.finish(window, &details.iter().map(busy).collect::<Vec<_>>());
@@ -413,6 +386,62 @@ impl ReportBuilder {
             host: self.host,
             findings: found,
         }
+    }
+}
+
+/// What the answers about all devices have in common.
+struct ReportContext<'a> {
+    window: Window,
+    plan: &'a ReportPlan,
+    cells: &'a Cells,
+    losses: &'a Losses,
+    counted: &'a BTreeMap<DevId, Counted>,
+    host: &'a HostPressure,
+    devices: &'a DevicesSummary,
+}
+
+impl ReportContext<'_> {
+    /// A device in depth; `None` of one without I/Os.
+    fn detail(&self, dev: DevId, gathered: Gathered, bios: Option<Bios>) -> Option<DeviceDetail> {
+        let did_ios = |d: &&DeviceSummary| d.classes.iter().any(|c| c.ios > Some(0));
+        let summary = self.devices.of(dev).filter(did_ios)?;
+        let mut detail = gathered.finish(&DeviceContext {
+            dev,
+            window: self.window,
+            cells: self.cells,
+            losses: self.losses,
+            limit: self.plan.limits.get(&dev).map(|l| Limit {
+                bytes_per_s: *l,
+                source: LimitSource::User,
+            }),
+            counted: self.counted.get(&dev).and_then(Counted::ticks),
+            busy_percent: summary.busy_percent,
+            complete: summary.lost_ios == Some(0) && self.devices.lost_ios == Some(0),
+            kernel: self.plan.kernel,
+            max_request_bytes: self.plan.max_request_bytes.get(&dev).copied(),
+            family: 2 * self.devices.devices.len(),
+        });
+        detail.stages.bios = bios.map(Bios::finish);
+        detail.stalls.compare_with_host(self.host);
+        Some(detail)
+    }
+
+    fn links(&self) -> Vec<LinkDetail> {
+        let slot_ns = burst_slot_ns(self.window.len_ns());
+        let of_link = |(number, link): (usize, &Link)| {
+            links::detail(number, link, self.cells, self.losses, self.window, slot_ns)
+        };
+        self.plan.links.iter().enumerate().map(of_link).collect()
+    }
+
+    /// What the kernel counted as busy time.
+    fn util_io_ticks_percent(&self) -> BTreeMap<DevId, f64> {
+        let percent =
+            |(busy_ns, covered_ns): (i64, i64)| 100.0 * busy_ns as f64 / covered_ns as f64;
+        let counted = self.counted.iter();
+        counted
+            .filter_map(|(dev, c)| Some((*dev, percent(c.ticks()?))))
+            .collect()
     }
 }
 
