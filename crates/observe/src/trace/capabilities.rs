@@ -52,16 +52,9 @@ pub fn capabilities() -> Capabilities {
         .unwrap_or(0);
     let has = |bit: u32| effective >> bit & 1 == 1 || effective >> CAP_SYS_ADMIN & 1 == 1;
     let btf = fs::read(BTF_PATH).ok();
-    let all = [
-        load::START,
-        load::ISSUE,
-        load::MERGE,
-        load::COMPLETE,
-        load::BIO_QUEUE,
-        load::BIO_COMPLETE,
-    ];
     let tracepoints = btf.as_deref().map_or_else(Vec::new, |btf| {
-        all.iter()
+        load::IO_PROBES
+            .iter()
             .map(|p| (p.tracepoint, has_tracepoint(btf, p.tracepoint)))
             .collect()
     });

@@ -66,15 +66,15 @@ const WBT_PROBE: Probe = Probe {
 
 /// In the order in which they must be attached: what opens a slot first, what writes events last, so that at the
 /// instant of the last one every I/O started since the first has its slot. Only older ones are censored.
-pub(super) const START: Probe = Probe {
+const START: Probe = Probe {
     program: "io_start",
     tracepoint: "block_io_start",
 };
-pub(super) const ISSUE: Probe = Probe {
+const ISSUE: Probe = Probe {
     program: "rq_issue",
     tracepoint: "block_rq_issue",
 };
-pub(super) const MERGE: Probe = Probe {
+const MERGE: Probe = Probe {
     program: "rq_merge",
     tracepoint: "block_rq_merge",
 };
@@ -82,7 +82,7 @@ pub(super) const COMPLETE: Probe = Probe {
     program: "rq_complete",
     tracepoint: "block_rq_complete",
 };
-pub(super) const BIO_QUEUE: Probe = Probe {
+const BIO_QUEUE: Probe = Probe {
     program: "bio_queue",
     tracepoint: "block_bio_queue",
 };
@@ -540,6 +540,9 @@ pub(super) fn request_probes(features: Features) -> impl Iterator<Item = Probe> 
 /// The probes of bio-based devices in attach order.
 pub(super) const BIO_PROBES: [Probe; 2] = [BIO_QUEUE, BIO_COMPLETE];
 
+/// Those that show I/Os where the kernel has all of them, in attach order.
+pub(super) const IO_PROBES: [Probe; 6] = [START, ISSUE, MERGE, COMPLETE, BIO_QUEUE, BIO_COMPLETE];
+
 /// The loaded program of `probe`.
 pub(super) fn program(bpf: &mut Ebpf, probe: Probe) -> Result<&mut BtfTracePoint, TraceError> {
     let missing = || TraceError::Refused {
@@ -682,6 +685,12 @@ mod tests {
         );
         assert_eq!(request_probes(none).collect::<Vec<_>>(), [ISSUE, COMPLETE]);
         assert_eq!(probes(none).collect::<Vec<_>>(), [ISSUE, COMPLETE]);
+        let all = Features {
+            dirty: None,
+            bio_based: true,
+            ..features
+        };
+        assert_eq!(probes(all).collect::<Vec<_>>(), IO_PROBES);
     }
 
     #[test]
