@@ -184,7 +184,7 @@ mod tests {
     use super::super::files::parse_bytes;
     use super::super::log::{ImportOptions, Imported};
     use super::super::recognise::{LogFormat, recognise};
-    use iolens_core::model::{Io, Observation, Op};
+    use iolens_core::model::{Io, Op};
     use std::path::Path;
 
     fn import(text: &str) -> Imported {
@@ -198,19 +198,6 @@ mod tests {
         .expect("imports")
     }
 
-    fn ios(i: &Imported) -> Vec<Io> {
-        i.observations
-            .iter()
-            .filter_map(|o| {
-                if let Observation::Io(io) = o {
-                    Some(*io)
-                } else {
-                    None
-                }
-            })
-            .collect()
-    }
-
     #[test]
     fn libbpf_tools_with_queue_time() {
         let got = import(
@@ -219,7 +206,7 @@ mod tests {
              0.001500    kworker/u4:2   77      nvme0n1 FWFS 99         4096     -1.000   1.500\n\
              0.002000    fio            9       sdb     RA   0          131072    0.100  12.000\n",
         );
-        let ios = ios(&got);
+        let ios = got.ios();
         assert_eq!(ios.len(), 3);
         assert_eq!(
             ios[0].comm.map(|c| c.to_text().into_owned()).as_deref(),
@@ -258,7 +245,7 @@ mod tests {
              0.000030    a       1      sda     W 32         4096    0.100   -0.740\n",
         );
         assert_eq!(
-            ios(&got).iter().map(|io| io.queue_ns).collect::<Vec<_>>(),
+            got.ios().iter().map(|io| io.queue_ns).collect::<Vec<_>>(),
             [None, None, Some(100_000)]
         );
         assert!(
@@ -291,7 +278,7 @@ mod tests {
              0.995280    ?              0              R 0          8192      9.14\n\
              1.1         cut            19",
         );
-        let ios = ios(&got);
+        let ios = got.ios();
         assert_eq!(
             (ios.len(), ios[0].queue_ns, ios[0].device_ns),
             (2, None, 740_000)

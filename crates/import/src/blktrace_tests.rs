@@ -7,19 +7,6 @@ use super::*;
 use iolens_core::model::{Class, LossReason, Observation};
 use proptest::prelude::*;
 
-fn ios(i: &Imported) -> Vec<Io> {
-    i.observations
-        .iter()
-        .filter_map(|o| {
-            if let Observation::Io(io) = o {
-                Some(*io)
-            } else {
-                None
-            }
-        })
-        .collect()
-}
-
 /// A trace taken on a loop device that did nothing else while fio ran, with the kernel's counters before and after.
 #[test]
 fn a_real_trace_agrees_with_the_kernels_counters() {
@@ -35,7 +22,7 @@ fn a_real_trace_agrees_with_the_kernels_counters() {
         },
     )
     .unwrap();
-    let ios = ios(&got);
+    let ios = got.ios();
     let stat = std::fs::read_to_string(fixtures::path("loop.blktrace.stat")).unwrap();
     let rows: Vec<Vec<i64>> = stat
         .lines()
@@ -169,7 +156,7 @@ fn both_byte_orders_and_versions_give_equal_records() {
             ImportOptions::default(),
         )
         .unwrap();
-        let io = ios(&got)[0];
+        let io = got.ios()[0];
         assert_eq!(
             (io.queue_ns, io.device_ns, io.dev, io.sector),
             (Some(50), 700, DevId::new(8, 0), Some(64))
@@ -194,7 +181,7 @@ fn damage_in_the_middle_costs_its_record_only() {
         ImportOptions::default(),
     )
     .unwrap();
-    assert_eq!(ios(&got).len(), 2);
+    assert_eq!(got.ios().len(), 2);
     assert_eq!(got.damage.places[0].at, at as u64);
     assert_eq!(got.damage.count, 2);
 }
@@ -228,7 +215,7 @@ fn a_set_with_missing_files_is_incomplete() {
         whole.meta.limits
     );
     let twice = import_files(&[first.clone(), second.clone(), first.clone()], options).unwrap();
-    assert_eq!(ios(&twice), ios(&whole), "a file given twice counts once");
+    assert_eq!(twice.ios(), whole.ios(), "a file given twice counts once");
     assert!(
         twice.meta.limits[0].contains("the same log"),
         "{:?}",

@@ -296,7 +296,7 @@ mod tests {
     use super::super::log::{ImportOptions, Imported};
     use super::super::recognise::{LogFormat, recognise};
     use super::*;
-    use iolens_core::model::{Class, Io, Observation};
+    use iolens_core::model::{Class, Io};
     use std::path::Path;
 
     fn import(bytes: &[u8]) -> Imported {
@@ -308,19 +308,6 @@ mod tests {
             ImportOptions::default(),
         )
         .expect("imports")
-    }
-
-    fn ios(i: &Imported) -> Vec<Io> {
-        i.observations
-            .iter()
-            .filter_map(|o| {
-                if let Observation::Io(io) = o {
-                    Some(*io)
-                } else {
-                    None
-                }
-            })
-            .collect()
     }
 
     #[test]
@@ -378,7 +365,7 @@ mod tests {
         let got = import(text);
         let of = |io: &Io| (io.class(), io.op, io.bytes, io.error);
         assert_eq!(
-            ios(&got).iter().map(of).collect::<Vec<_>>(),
+            got.ios().iter().map(of).collect::<Vec<_>>(),
             [
                 (Class::Write, Op::WRITE_ZEROES, 4_194_304, Some(0)),
                 (Class::Write, Op::WRITE, 4096, Some(5)),
@@ -402,7 +389,7 @@ mod tests {
             fio 1 [000] 10.000003: sched:sched_switch: a:1 [120] R ==> b:2 [120]\n \
             fio 1 [000] 10.000009: block:block_rq_complete: 8,0 R () 64 + 8 [0]\n";
         let got = import(text);
-        assert_eq!(ios(&got).len(), 1);
+        assert_eq!(got.ios().len(), 1);
         assert_eq!(
             got.damage.places.iter().map(|p| p.at).collect::<Vec<_>>(),
             [5, 6, 7],
@@ -428,7 +415,7 @@ mod tests {
             swapper 0 [000] 10.000300: block:block_rq_complete: 8,0 N (12 00 00 00 24 00) 0 + 0 [0]\n \
             x 5 [000] 10.0003: block:block_rq_issue: 8,0 R 40";
         let got = import(text);
-        let ios = ios(&got);
+        let ios = got.ios();
         assert_eq!(
             (ios[0].queue_ns, ios[0].device_ns, ios[0].error, ios[0].tgid),
             (Some(9_000), 100_000, Some(5), Some(1))
@@ -446,7 +433,7 @@ mod tests {
     fn a_real_trace_of_fio_pairs_completely() {
         let bytes = fixtures::bytes("perf-script-ns.txt");
         let got = import(&bytes);
-        let ios = ios(&got);
+        let ios = got.ios();
         let lines = bytes
             .split(|b| *b == b'\n')
             .filter(|l| l.windows(11).any(|w| w == b"rq_complete"))

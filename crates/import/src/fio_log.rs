@@ -309,16 +309,7 @@ mod tests {
     }
 
     fn latencies(got: &super::super::log::Imported) -> Vec<i64> {
-        got.observations
-            .iter()
-            .filter_map(|o| {
-                if let Observation::Io(io) = o {
-                    Some(io.device_ns)
-                } else {
-                    None
-                }
-            })
-            .collect()
+        got.ios().iter().map(|io| io.device_ns).collect()
     }
 
     #[test]

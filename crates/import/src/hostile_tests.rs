@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 use std::path::Path;
 
-use iolens_core::model::{Io, LossReason, Observation};
+use iolens_core::model::{LossReason, Observation};
 use proptest::prelude::*;
 
 use super::devices::MAX_DEVICES;
@@ -208,19 +208,6 @@ fn import(
     )
 }
 
-fn ios(i: &Imported) -> Vec<Io> {
-    i.observations
-        .iter()
-        .filter_map(|o| {
-            if let Observation::Io(io) = o {
-                Some(*io)
-            } else {
-                None
-            }
-        })
-        .collect()
-}
-
 /// What holds for everything that an importer gives, however damaged its log was.
 fn assert_sound(got: &Imported, what: &str) {
     assert!(
@@ -248,7 +235,7 @@ fn assert_sound(got: &Imported, what: &str) {
             );
         }
     }
-    for io in ios(got) {
+    for io in got.ios() {
         assert!(
             devices.contains(&io.dev) && io.bytes >= 0 && io.device_ns >= 0,
             "{what}: {io:?}"
@@ -321,7 +308,7 @@ proptest! {
         let own: Vec<u64> = got.damage.places.iter().map(|p| p.at).collect();
         prop_assert!(own.contains(&(at as u64 + 1)), "{name}: line {} of\n{damaged}\n{own:?}", at + 1);
         prop_assert_eq!(got.damage.count, whole.damage.count + 1);
-        prop_assert_eq!(ios(&got), ios(&whole));
+        prop_assert_eq!(got.ios(), whole.ios());
         prop_assert_eq!(&got.rates, &whole.rates);
         let refused = import(kind, name, damaged.as_bytes(), true).unwrap_err().to_string();
         prop_assert!(refused.contains(&format!("{name}: line ")), "{refused}");

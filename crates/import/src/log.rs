@@ -200,6 +200,18 @@ pub struct Imported {
     pub kinds: Vec<LogFormat>,
 }
 
+#[cfg(test)]
+impl Imported {
+    /// The single I/Os of the import.
+    pub fn ios(&self) -> Vec<Io> {
+        let io = |o: &Observation| match o {
+            Observation::Io(io) => Some(*io),
+            _ => None,
+        };
+        self.observations.iter().filter_map(io).collect()
+    }
+}
+
 /// Why nothing was imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
