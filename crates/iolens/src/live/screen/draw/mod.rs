@@ -199,6 +199,30 @@ fn put(buffer: &mut Buffer, area: Rect, x: u16, text: &str, style: Style) -> u16
     buffer.set_stringn(x, area.y, text, room, style).0
 }
 
+/// Where in a line the next text goes.
+struct LineCursor<'a> {
+    buffer: &'a mut Buffer,
+    line: Rect,
+    x: u16,
+}
+
+impl LineCursor<'_> {
+    fn new(buffer: &mut Buffer, line: Rect) -> LineCursor<'_> {
+        let x = line.x;
+        LineCursor { buffer, line, x }
+    }
+
+    /// Writes text that is harmless already.
+    fn put(&mut self, text: &str, style: Style) {
+        self.x = put(self.buffer, self.line, self.x, text, style);
+    }
+
+    /// Columns that are left.
+    fn room(&self) -> usize {
+        usize::from(self.line.right() - self.x)
+    }
+}
+
 /// What counters cannot show, in place of the tables.
 fn missing(scene: &Scene, area: Rect, buffer: &mut Buffer) {
     let palette = scene.palette;

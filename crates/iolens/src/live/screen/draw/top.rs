@@ -5,7 +5,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::{Scene, put, row};
+use super::{LineCursor, Scene, put, row};
 use crate::live::screen::history::{COLUMN_NS, Pick};
 use crate::live::screen::state::ScreenView;
 use crate::live::screen::words;
@@ -61,10 +61,11 @@ pub(super) fn header(
     // The name, the fields, and a space before the time.
     let room = usize::from(right_x - area.x).saturating_sub(name.len() + 1);
     let fields = fields_that_fit(header_fields(scene, view, end_ns), visible(dot), room);
-    let mut x = put(buffer, area, area.x, name, palette.heading());
+    let mut cursor = LineCursor::new(buffer, area);
+    cursor.put(name, palette.heading());
     for field in &fields {
-        x = put(buffer, area, x, dot, palette.faint());
-        x = put(buffer, area, x, &field.text, field.style);
+        cursor.put(dot, palette.faint());
+        cursor.put(&field.text, field.style);
     }
     let style = if is_held {
         palette.warning()
@@ -266,52 +267,49 @@ pub(super) fn devices(
     let fitting = PARTS.iter().find(|p| p.width(name_width) <= room);
     let parts = fitting.copied().unwrap_or(PARTS[PARTS.len() - 1]);
     for (i, (dev, name)) in shown.iter().zip(&names).enumerate() {
-        let line = row(area, i as u16);
+        let mut cursor = LineCursor::new(buffer, row(area, i as u16));
         let space = " ".repeat(name_width - visible(name));
         let text = format!(" {name}{space}");
-        let mut x = put(buffer, line, line.x, &text, palette.heading());
+        cursor.put(&text, palette.heading());
         for class in [Class::Read, Class::Write] {
-            x = flow(scene, *dev, class, end_ns, parts, line, x, buffer);
+            flow(scene, *dev, class, end_ns, parts, &mut cursor);
         }
-        let x = occupied(scene, *dev, end_ns, parts, line, x, buffer);
+        occupied(scene, *dev, end_ns, parts, &mut cursor);
         let more = format!("  {hidden} more ");
         let is_last = i + 1 == shown.len();
-        if is_last && hidden > 0 && usize::from(line.right() - x) >= more.len() {
-            put(buffer, line, x, &more, palette.faint());
+        if is_last && hidden > 0 && cursor.room() >= more.len() {
+            cursor.put(&more, palette.faint());
         }
     }
 }
 
 /// Rates and latencies of one class.
-#[allow(clippy::too_many_arguments)] // where to draw is three of them
 fn flow(
     scene: &Scene,
     dev: DevId,
     class: Class,
     end_ns: i64,
     parts: DeviceLineParts,
-    line: Rect,
-    x: u16,
-    buffer: &mut Buffer,
-) -> u16 {
+    cursor: &mut LineCursor<'_>,
+) {
     let palette = scene.palette;
     let history = scene.history;
     let style = palette.class(class == Class::Write);
     let letter = if class == Class::Write { 'w' } else { 'r' };
     let letter = format!("{letter:>width$}", width = parts.gap() + 1);
-    let mut x = put(buffer, line, x, &letter, style);
+    cursor.put(&letter, style);
     if parts.bars > 0 {
-        x = put(buffer, line, x, " ", style);
-        x = sparkline(scene, dev, class, end_ns, parts.bars, line, x, buffer);
+        cursor.put(" ", style);
+        sparkline(scene, dev, class, end_ns, parts.bars, cursor);
     }
     let rate_ns = RATE_NS.max(history.column_ns());
     let sum = history.flow(dev, class, end_ns - rate_ns, end_ns);
     let per_s = |value: u64| value as f64 * 1e9 / rate_ns as f64;
     let rate = format!("{}/s", words::short(per_s(sum.ios)));
-    x = put(buffer, line, x, &format!("{rate:>7}"), Style::new());
+    cursor.put(&format!("{rate:>7}"), Style::new());
     if parts.has_size {
         let rate = format!("{}/s", size(per_s(sum.bytes)));
-        x = put(buffer, line, x, &format!("{rate:>11}"), Style::new());
+        cursor.put(&format!("{rate:>11}"), Style::new());
     }
     let percentile_ns = PERCENTILE_NS.max(history.column_ns());
     if scene.facts.is_of_counters {
@@ -320,8 +318,9 @@ fn flow(
             0 => "-".to_owned(),
             ios => words::short_time(sum.total_ns as f64 / ios as f64),
         };
-        let x = put(buffer, line, x, " avg", palette.faint());
-        return put(buffer, line, x, &format!("{text:>7}"), Style::new());
+        cursor.put(" avg", palette.faint());
+        cursor.put(&format!("{text:>7}"), Style::new());
+        return;
     }
     let pick = Pick {
         part: TimePart::Total,
@@ -330,31 +329,28 @@ fn flow(
         above: Vec::new(),
     };
     let latencies = history.latencies(&pick, end_ns - percentile_ns, end_ns);
-    let mut quantile = |title: &str, q: f64, x: u16| {
+    let mut quantile = |title: &str, q: f64| {
         let text = match latencies.quantile(q) {
             Some(ns) => words::short_time(ns),
             None => "-".to_owned(),
         };
-        let x = put(buffer, line, x, &format!(" {title}"), palette.faint());
-        put(buffer, line, x, &format!("{text:>7}"), Style::new())
+        cursor.put(&format!(" {title}"), palette.faint());
+        cursor.put(&format!("{text:>7}"), Style::new());
     };
     if parts.has_median {
-        x = quantile("p50", 0.5, x);
+        quantile("p50", 0.5);
     }
-    quantile("p99", 0.99, x)
+    quantile("p99", 0.99);
 }
 
-#[allow(clippy::too_many_arguments)] // where to draw is three of them
 fn sparkline(
     scene: &Scene,
     dev: DevId,
     class: Class,
     end_ns: i64,
     bars: usize,
-    line: Rect,
-    x: u16,
-    buffer: &mut Buffer,
-) -> u16 {
+    cursor: &mut LineCursor<'_>,
+) {
     let palette = scene.palette;
     // Bars of whole half seconds do not change while they move.
     let bar_ns = BAR_NS.max(scene.history.column_ns());
@@ -367,15 +363,13 @@ fn sparkline(
     }
     let most = values.iter().copied().max().unwrap_or(0).max(1);
     let style = palette.class(class == Class::Write);
-    let mut x = x;
     for value in values {
         let bar = match value {
             0 => " ",
             value => palette.bar(value as f64 / most as f64),
         };
-        x = put(buffer, line, x, bar, style);
+        cursor.put(bar, style);
     }
-    x
 }
 
 /// Busy time, and how many I/Os are in flight.
@@ -384,10 +378,8 @@ fn occupied(
     dev: DevId,
     end_ns: i64,
     parts: DeviceLineParts,
-    line: Rect,
-    x: u16,
-    buffer: &mut Buffer,
-) -> u16 {
+    cursor: &mut LineCursor<'_>,
+) {
     let palette = scene.palette;
     let rate_ns = RATE_NS.max(scene.history.column_ns());
     let (busy_ns, area_ns) = scene.history.occupied_ns(dev, end_ns - rate_ns, end_ns);
@@ -398,36 +390,36 @@ fn occupied(
     } else {
         Style::new()
     };
-    let mut x = put(buffer, line, x, "  busy", palette.faint());
-    x = put(buffer, line, x, &format!("{percent:>4.0} %"), style);
+    cursor.put("  busy", palette.faint());
+    cursor.put(&format!("{percent:>4.0} %"), style);
     if parts.has_flight {
         let in_flight = area_ns as f64 / rate_ns as f64;
-        x = put(buffer, line, x, "  in flight", palette.faint());
+        cursor.put("  in flight", palette.faint());
         let text = format!(" {}", words::short(in_flight));
-        x = put(buffer, line, x, &text, Style::new());
+        cursor.put(&text, Style::new());
     }
-    x
 }
 
 /// The keys, or what is typed.
 pub(super) fn footer(scene: &Scene, view: &ScreenView, area: Rect, buffer: &mut Buffer) {
     let palette = scene.palette;
+    let mut cursor = LineCursor::new(buffer, area);
     if let Some(typed) = &view.typing {
-        let x = put(buffer, area, area.x, " / ", palette.heading());
+        cursor.put(" / ", palette.heading());
         // The end of what is typed stays in sight.
-        let room = usize::from(area.right() - x).saturating_sub(1);
+        let room = cursor.room().saturating_sub(1);
         let typed = cut(&terminal(typed), room);
-        let x = put(buffer, area, x, &typed, Style::new());
-        let x = put(buffer, area, x, " ", palette.selected());
+        cursor.put(&typed, Style::new());
+        cursor.put(" ", palette.selected());
         let hint = "  Enter: show what has this in its name, Esc: do not";
-        if usize::from(area.right() - x) >= hint.len() {
-            put(buffer, area, x, hint, palette.faint());
+        if cursor.room() >= hint.len() {
+            cursor.put(hint, palette.faint());
         }
         return;
     }
     if let Some(notice) = &scene.facts.notice {
-        let x = put(buffer, area, area.x, " ", Style::new());
-        put(buffer, area, x, &notice.text, palette.heading());
+        cursor.put(" ", Style::new());
+        cursor.put(&notice.text, palette.heading());
         return;
     }
     const KEYS: [(&str, &str); 12] = [
@@ -444,14 +436,14 @@ pub(super) fn footer(scene: &Scene, view: &ScreenView, area: Rect, buffer: &mut 
         ("Tab", "focus"),
         ("Enter", "open"),
     ];
-    let mut x = area.x + 1;
+    cursor.x += 1;
     for (key, meaning) in KEYS {
-        let length = (key.chars().count() + meaning.len() + 3) as u16;
-        if x + length > area.right() {
+        let length = key.chars().count() + meaning.len() + 3;
+        if cursor.x + length as u16 > area.right() {
             break;
         }
-        x = put(buffer, area, x, key, palette.heading());
-        x = put(buffer, area, x, &format!(" {meaning}  "), palette.faint());
+        cursor.put(key, palette.heading());
+        cursor.put(&format!(" {meaning}  "), palette.faint());
     }
 }
 
