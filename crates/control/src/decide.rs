@@ -6,8 +6,7 @@
 //! is (1: at full duty the background alone fills the disk), and grows while a smaller gain is observed. The duty
 //! itself is the integrator and is clipped, so nothing winds up while the disk idles.
 
-/// A second, in the unit of [`Observed::at_ns`].
-const SECOND_NS: i64 = 1_000_000_000;
+use iolens_core::model::SECOND_NS;
 
 /// Target for `K·k`: half of the stability limit with one sample of delay.
 const LOOP_GAIN: f64 = 0.5;

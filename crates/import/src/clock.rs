@@ -1,5 +1,6 @@
 //! Time stamps as tools print them in many languages: groups of digits with something between them.
 
+use iolens_core::model::SECOND_NS;
 use jiff::civil::{Date, DateTime, Time};
 
 /// Which of two small numbers is the month.
@@ -20,10 +21,6 @@ pub enum Stamp {
     TimeOfDay(i64),
 }
 
-const SECOND: i64 = 1_000_000_000;
-/// A day, in nanoseconds.
-pub(super) const DAY_NS: i64 = 86_400 * SECOND;
-
 /// Reads a line that holds a time stamp and nothing else; `None` if it is no such line.
 pub fn parse_stamp(line: &str, order: DateOrder) -> Option<Stamp> {
     let line = line.trim();
@@ -32,7 +29,7 @@ pub fn parse_stamp(line: &str, order: DateOrder) -> Option<Stamp> {
     }
     let line = line.strip_prefix("Time:").unwrap_or(line).trim();
     if (9..=11).contains(&line.len()) && line.bytes().all(|b| b.is_ascii_digit()) {
-        return line.parse::<i64>().ok().map(|s| Stamp::Unix(s * SECOND));
+        return line.parse::<i64>().ok().map(|s| Stamp::Unix(s * SECOND_NS));
     }
     if !line
         .split(|c: char| !c.is_ascii_alphabetic())
@@ -190,7 +187,7 @@ fn time(g: &[ClockGroup], am: bool, pm: bool) -> Option<Time> {
 }
 
 fn nanos(t: Time) -> i64 {
-    (i64::from(t.hour()) * 3600 + i64::from(t.minute()) * 60 + i64::from(t.second())) * SECOND
+    (i64::from(t.hour()) * 3600 + i64::from(t.minute()) * 60 + i64::from(t.second())) * SECOND_NS
 }
 
 fn parse_date(g: &[ClockGroup], order: DateOrder) -> Option<Date> {
@@ -244,7 +241,7 @@ fn zoned(date: Date, time: Time, zone: Option<ClockGroup>) -> Option<Stamp> {
         Some(_) => return None,
         None => 0,
     };
-    Some(Stamp::Unix(local - offset * SECOND))
+    Some(Stamp::Unix(local - offset * SECOND_NS))
 }
 
 fn unix(t: DateTime) -> Option<i64> {
@@ -285,18 +282,18 @@ mod tests {
         ] {
             assert_eq!(
                 parse_stamp(line, DateOrder::MonthFirst),
-                Some(Stamp::Unix(NOON * SECOND)),
+                Some(Stamp::Unix(NOON * SECOND_NS)),
                 "{line}"
             );
         }
-        let evening = Some(Stamp::Unix((NOON + 12 * 3600) * SECOND));
+        let evening = Some(Stamp::Unix((NOON + 12 * 3600) * SECOND_NS));
         assert_eq!(
             parse_stamp("11/21/2026 09:20:01 PM", DateOrder::MonthFirst),
             evening
         );
         assert_eq!(
             parse_stamp("Time: 09:20:01 PM", DateOrder::MonthFirst),
-            Some(Stamp::TimeOfDay(76_801 * SECOND))
+            Some(Stamp::TimeOfDay(76_801 * SECOND_NS))
         );
     }
 

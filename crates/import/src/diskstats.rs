@@ -5,13 +5,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use iolens_core::model::{Class, DevId, IntervalRates};
+use iolens_core::model::{Class, DAY_NS, DevId, IntervalRates, SECOND_NS};
 
 use super::clock::{DateOrder, Stamp, parse_stamp};
 use super::log::{Epoch, Log};
 use super::text::{Line, Lines, integer, seconds_ns, words};
 
-const SECOND: i64 = 1_000_000_000;
 /// Major and minor number, then the name.
 const HEAD: usize = 3;
 /// Fields after the name: since 2.6, with discards (4.18), with flushes (5.5).
@@ -359,7 +358,7 @@ fn times(log: &mut Log, snapshots: &[Snapshot]) -> (Vec<i64>, Epoch) {
     let Some(stamped) = stamped.filter(|s| !s.is_empty()) else {
         let step_ns = log.options.interval_ns.unwrap_or_else(|| {
             log.limit("the series has no time stamps: one second between copies is assumed (--interval says otherwise)");
-            SECOND
+            SECOND_NS
         });
         let times = (0..snapshots.len() as i64).map(|i| i.saturating_mul(step_ns));
         return (times.collect(), Epoch::Own);
@@ -376,7 +375,7 @@ fn times(log: &mut Log, snapshots: &[Snapshot]) -> (Vec<i64>, Epoch) {
         let mut ns = at.ns();
         if let DiskstatsInstant::TimeOfDay(_) = at {
             if ns.saturating_add(day_ns) < last {
-                day_ns += super::clock::DAY_NS;
+                day_ns += DAY_NS;
             }
             ns = ns.saturating_add(day_ns);
         }

@@ -2,13 +2,12 @@
 
 use std::ops::Range;
 
-use iolens_core::model::CpuShares;
+use iolens_core::model::{CpuShares, DAY_NS, SECOND_NS};
 
-use super::clock::{DAY_NS, Stamp};
+use super::clock::Stamp;
 use super::iostat_columns::Row;
 use super::log::{Epoch, Log};
 
-const SECOND: i64 = 1_000_000_000;
 /// iostat may be late by some intervals (and says averages over what passed); a gap of more is none of its intervals.
 const LATE: i64 = 10;
 
@@ -117,7 +116,7 @@ fn place_run(log: &mut Log, mut run: Run, begin_ns: i64, day_first: bool) -> i64
         }
         let (from_ns, to_ns) = match (stamp, previous) {
             // Stamps have whole seconds: one that is off the grid by less than that is the grid's.
-            (Some(now), Some(p)) if now.abs_diff(p.saturating_add(step)) <= SECOND as u64 => {
+            (Some(now), Some(p)) if now.abs_diff(p.saturating_add(step)) <= SECOND_NS as u64 => {
                 (p, p + step)
             }
             (Some(now), Some(p))
@@ -275,5 +274,5 @@ fn step_ns(log: &mut Log, run: &Run, stamps: &[Option<i64>]) -> i64 {
     log.limit(
         "the log has no time stamps: one second per report is assumed (--interval says otherwise)",
     );
-    SECOND
+    SECOND_NS
 }

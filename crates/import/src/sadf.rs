@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use iolens_core::model::{CpuShares, DevId};
+use iolens_core::model::{CpuShares, DevId, SECOND_NS};
 
 use super::clock::{DateOrder, Stamp, parse_stamp};
 use super::iostat_columns::{Column, Row, column};
@@ -13,7 +13,6 @@ use super::text::{Line, Lines, integer, number};
 const HEADING: &[u8] = b"# hostname;interval;timestamp";
 /// Cells in front of the values: host, interval, time.
 const COMMON: usize = 3;
-const SECOND: i64 = 1_000_000_000;
 
 /// Whether the line shows a file to be what `sadf -d` or `sadf -p` prints.
 pub(super) fn looks_like_line(line: &[u8]) -> bool {
@@ -185,7 +184,7 @@ impl SadfParser<'_> {
         let to_ns = end_ns(cells[2])?;
         Some(Subject {
             to_ns,
-            from_ns: to_ns.checked_sub(seconds.checked_mul(SECOND)?)?,
+            from_ns: to_ns.checked_sub(seconds.checked_mul(SECOND_NS)?)?,
             host: cells[0].to_owned(),
             name: name.to_owned(),
         })

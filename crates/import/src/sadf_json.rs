@@ -1,14 +1,12 @@
 //! `sadf -j`: JSON of `sar`'s files.
 
-use iolens_core::model::CpuShares;
+use iolens_core::model::{CpuShares, SECOND_NS};
 
 use super::clock::{DateOrder, Stamp, parse_stamp};
 use super::iostat_columns::{Row, column};
 use super::json::{Json, parse_documents};
 use super::log::Log;
 use super::sadf::{finish, put_share};
-
-const SECOND: i64 = 1_000_000_000;
 
 /// Reads all documents of a file.
 pub(super) fn parse(log: &mut Log, bytes: &[u8]) {
@@ -78,7 +76,7 @@ fn interval(report: &Json<'_>) -> Option<(i64, i64)> {
         return None;
     };
     let seconds = stamp.get("interval").and_then(Json::number)?;
-    let length_ns = (seconds.clamp(0.0, 1e9) * SECOND as f64) as i64;
+    let length_ns = (seconds.clamp(0.0, 1e9) * SECOND_NS as f64) as i64;
     (length_ns > 0).then(|| (to_ns.saturating_sub(length_ns), to_ns))
 }
 

@@ -7,9 +7,9 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use iolens_core::model::{CpuShares, DevId};
+use iolens_core::model::{CpuShares, DAY_NS, DevId};
 
-use super::clock::{DAY_NS, DateOrder, Stamp, day_must_be_first, parse_banner_date, parse_stamp};
+use super::clock::{DateOrder, Stamp, day_must_be_first, parse_banner_date, parse_stamp};
 use super::iostat_columns::{Column, Row, column, value};
 use super::iostat_text::Banner;
 use super::log::{Epoch, Log};

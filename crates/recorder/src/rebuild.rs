@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use iolens_core::model::Rollup;
+use iolens_core::model::{MINUTE_NS, Rollup};
 use iolens_core::private::Access;
 use iolens_core::rollup::{
     ACTOR_STEPS_S, ActorsBuilder, CoarserRollups, ROLLUP_STEPS_S, RollupBuilder, coarser_actors,
@@ -15,7 +15,6 @@ use iolens_core::store::{
 };
 
 use crate::actors::KnownNames;
-use crate::rollups::MINUTE_NS;
 
 /// I/Os that began so long before are in flight in the first second that is missing.
 const REACH_NS: i64 = 60_000_000_000;

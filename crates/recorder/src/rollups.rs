@@ -1,14 +1,12 @@
 //! Rollups and actors of a recording that grows: gathered on the writer's thread, written as files a few times an hour.
 
 use anyhow::Result;
-use iolens_core::model::{Io, Observation, Rollup};
+use iolens_core::model::{Io, MINUTE_NS, Observation, Rollup};
 use iolens_core::rollup::{CoarserRollups, ROLLUP_STEPS_S, RollupBuilder, minutes};
 use iolens_core::store::RecordingWriter;
 
 use crate::actors::ActorRollups;
 
-/// Files hold whole minutes.
-pub const MINUTE_NS: i64 = 60_000_000_000;
 /// So much time is in one file. What a killed recorder had not written is computed from its I/Os at the next start, which
 /// reads some ten million of them in a second.
 const FILE_NS: i64 = 10 * MINUTE_NS;

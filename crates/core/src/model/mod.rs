@@ -52,6 +52,17 @@ pub use wait_sums::{OwnedTime, TimeOwner, WaitParty, WaitSums, WorstWait};
 /// Bytes of a kernel sector: always 512, whatever the device's block size.
 pub const SECTOR_BYTES: i64 = 512;
 
+/// A millisecond in nanoseconds.
+pub const MS_NS: i64 = 1_000_000;
+/// A second in nanoseconds.
+pub const SECOND_NS: i64 = 1000 * MS_NS;
+/// A minute in nanoseconds.
+pub const MINUTE_NS: i64 = 60 * SECOND_NS;
+/// An hour in nanoseconds.
+pub const HOUR_NS: i64 = 60 * MINUTE_NS;
+/// A day in nanoseconds, without leap seconds.
+pub const DAY_NS: i64 = 24 * HOUR_NS;
+
 /// A remark on the time line: a phase of an experiment, a clock step, the start and end of recording.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Mark {

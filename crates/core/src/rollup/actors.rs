@@ -6,9 +6,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use crate::model::{Actor, ActorKind, ActorSums, Class, Comm, DevId, Inode, Io, IoSums};
+use crate::model::{Actor, ActorKind, ActorSums, Class, Comm, DevId, Inode, Io, IoSums, SECOND_NS};
 
-const SECOND_NS: i64 = 1_000_000_000;
 /// Lengths of slots in seconds: the finer goes with the rollups of a second, the coarser stays as long as those of a minute.
 pub const ACTOR_STEPS_S: [i32; 2] = [10, 600];
 /// As many are named in a slot of a device; the others are added up.

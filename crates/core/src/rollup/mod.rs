@@ -8,11 +8,10 @@ mod actors;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::model::{Class, DevId, Flight, Io, LossReason, Lost, Rollup};
+use crate::model::{Class, DevId, Flight, Io, LossReason, Lost, Rollup, SECOND_NS};
 
 pub use actors::{ACTOR_STEPS_S, ActorsBuilder, MAX_ACTORS, coarser_actors};
 
-const SECOND_NS: i64 = 1_000_000_000;
 /// A second is complete so much later, and I/Os count as in flight for so long.
 const REACH_NS: i64 = 60 * SECOND_NS;
 /// Starts and ends are held so long to be put into order: a fifth of a million of them at 100k IOPS.

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use iolens_core::model::{HOUR_NS, MINUTE_NS};
 use iolens_core::store::{Recording, Root, Stored};
 use jiff::Timestamp;
 
@@ -22,10 +23,6 @@ pub struct Chosen {
 
 /// `--at` shows so much before and after the moment.
 pub const AROUND_NS: i64 = 30_000_000_000;
-
-/// Sums begin and end with a minute, and are taken by the hour where there are days of them.
-const MINUTE_NS: i64 = 60_000_000_000;
-const HOUR_NS: i64 = 60 * MINUTE_NS;
 
 /// The one recording that is meant; of a root without a time the newest, and several that follow each other as one.
 ///
@@ -301,6 +298,7 @@ impl FoundRecording {
             self.to_unix_ns.min(gap.end),
         );
         if self.stored.path.join("rollup").exists() {
+            // Sums begin and end with a minute, and are taken by the hour where there are days of them.
             let slot_ns = if to_ns.saturating_sub(from_ns) >= 24 * HOUR_NS {
                 HOUR_NS
             } else {

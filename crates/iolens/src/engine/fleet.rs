@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use iolens_core::model::{CallHistogram, Class, DevId, Device, DeviceKind, Rollup};
+use iolens_core::model::{CallHistogram, Class, DevId, Device, DeviceKind, MINUTE_NS, Rollup};
 use iolens_core::store::{
     Recording, RollupHistograms, Root, StoreError, Stored, findings_written, read_rollups_with,
 };
@@ -21,7 +21,6 @@ pub use load::Peers;
 use load::{OpenMinute, TimesByLoad};
 
 const MINUTE_S: i32 = 60;
-const MINUTE_NS: i64 = 60_000_000_000;
 /// Recordings whose sums are remembered: finished ones do not change.
 const MAX_REMEMBERED: usize = 20_000;
 

@@ -8,7 +8,7 @@ use iolens_core::analysis::heat::SparseCells;
 use iolens_core::analysis::stream::steps::READABLE_STEPS_NS;
 use iolens_core::analysis::timeline::{Extended, GroupBy, Row};
 use iolens_core::analysis::waits::Grouping;
-use iolens_core::model::{Class, DevId};
+use iolens_core::model::{Class, DevId, MS_NS};
 use jiff::Timestamp;
 
 use super::actors::{self, ActorFlows};
@@ -22,13 +22,12 @@ use super::single::{self, NamedIo};
 use super::waits::{self, PartWaitBins, PartWaits};
 use super::{Instant, TimeWindow, heat};
 
-const MS: i64 = 1_000_000;
 /// Columns of a heat map are not shorter.
-const MIN_COLUMN_NS: i64 = MS;
+const MIN_COLUMN_NS: i64 = MS_NS;
 /// So many columns are held of any recording: an hour has columns of 100 ms.
 const FINE_COLUMNS: i64 = 36_000;
 /// Columns of this length are held of a day.
-const DAY_COLUMN_NS: i64 = 100 * MS;
+const DAY_COLUMN_NS: i64 = 100 * MS_NS;
 /// The most columns: those of a day.
 const MAX_COLUMNS: i64 = 864_000;
 /// Columns that are counted at once: they take more memory than what is kept of them.
@@ -42,9 +41,9 @@ const MAX_STEPS: i64 = 60;
 /// Stories whose worst moment is held I/O by I/O.
 const MAX_MOMENTS: usize = 60;
 /// I/Os that a moment shows before and after it.
-const AROUND_MOMENT_NS: i64 = 50 * MS;
+const AROUND_MOMENT_NS: i64 = 50 * MS_NS;
 /// An I/O that started in a moment may complete so much later.
-const COMPLETES_WITHIN_NS: i64 = 1_000 * MS;
+const COMPLETES_WITHIN_NS: i64 = 1_000 * MS_NS;
 /// I/Os of one moment.
 const MAX_IOS_OF_MOMENT: usize = 20_000;
 /// I/Os of all moments.
@@ -191,7 +190,7 @@ impl Inside {
         let length_ns = self.unix_ns.end - self.unix_ns.start;
         let most = (MAX_ROWS / (devices.len() as i64 + 1)).min(FINE_COLUMNS);
         // Samples and tables have a step of their own; the usual number of rows is about that fine.
-        let step_ns = fine.then(|| step(length_ns, 10 * MS, most));
+        let step_ns = fine.then(|| step(length_ns, 10 * MS_NS, most));
         let mut rows = Vec::new();
         let all = series(query, GroupBy::All, step_ns, |row, _| {
             rows.push(throughput(row));
@@ -406,7 +405,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     use iolens_core::model::{
-        Comm, Device, Io, Observation, Op, Origin, RecorderCost, RecordingMeta, Source,
+        Comm, Device, Io, Observation, Op, Origin, RecorderCost, RecordingMeta, SECOND_NS, Source,
     };
     use iolens_core::store::{RecordingWriter, WriterOptions};
 
@@ -414,20 +413,19 @@ mod tests {
     use super::super::report::{self, Limits};
     use super::*;
 
-    const SECOND: i64 = 1_000 * MS;
-    const START_UNIX_NS: i64 = 1_795_000_000 * SECOND;
+    const START_UNIX_NS: i64 = 1_795_000_000 * SECOND_NS;
     const READS: i64 = 399;
 
     #[test]
     fn a_day_has_columns_of_100_ms_and_less_time_has_shorter_ones() {
-        assert_eq!(column(86_400 * SECOND), 100 * MS);
-        assert_eq!(column(3600 * SECOND), 100 * MS);
-        assert_eq!(column(600 * SECOND), 20 * MS);
-        assert_eq!(column(SECOND), MS);
-        assert_eq!(column(7 * 86_400 * SECOND), SECOND);
-        let year_ns = 400 * 86_400 * SECOND;
+        assert_eq!(column(86_400 * SECOND_NS), 100 * MS_NS);
+        assert_eq!(column(3600 * SECOND_NS), 100 * MS_NS);
+        assert_eq!(column(600 * SECOND_NS), 20 * MS_NS);
+        assert_eq!(column(SECOND_NS), MS_NS);
+        assert_eq!(column(7 * 86_400 * SECOND_NS), SECOND_NS);
+        let year_ns = 400 * 86_400 * SECOND_NS;
         assert!(year_ns / column(year_ns) <= MAX_COLUMNS);
-        assert_eq!(step(3600 * SECOND, 1, MAX_STEPS), 60 * SECOND);
+        assert_eq!(step(3600 * SECOND_NS, 1, MAX_STEPS), 60 * SECOND_NS);
     }
 
     /// Ten seconds: a shop reads every 25 ms, and every fourth read waits behind 1 MiB that a backup writes to the same disk. The
@@ -442,8 +440,8 @@ mod tests {
         let mut ios = Vec::new();
         for i in 1..=READS {
             let waits = i % 4 == 0;
-            let latency_ns = if waits { 20 * MS } else { MS / 10 };
-            let done_ns = i * 25 * MS + latency_ns;
+            let latency_ns = if waits { 20 * MS_NS } else { MS_NS / 10 };
+            let done_ns = i * 25 * MS_NS + latency_ns;
             let read = Io {
                 comm: Some(Comm::new(b"shop")),
                 tgid: Some(77),
@@ -453,12 +451,12 @@ mod tests {
             ios.push(read);
             ios.push(Io { dev: above, ..read });
             if waits {
-                let written_ns = done_ns - MS / 10;
+                let written_ns = done_ns - MS_NS / 10;
                 ios.push(Io {
                     comm: Some(Comm::new(b"backup")),
                     tgid: Some(12),
                     origin: Origin::Writeback,
-                    ..Io::new(written_ns, sda, Op::WRITE, 1 << 20, Some(0), 19 * MS)
+                    ..Io::new(written_ns, sda, Op::WRITE, 1 << 20, Some(0), 19 * MS_NS)
                 });
             }
         }
@@ -468,7 +466,7 @@ mod tests {
             writer.push(&Observation::Io(io)).unwrap();
         }
         let cost = RecorderCost::default();
-        writer.finish(10 * SECOND, cost).unwrap();
+        writer.finish(10 * SECOND_NS, cost).unwrap();
         path
     }
 

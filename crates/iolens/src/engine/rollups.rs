@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use iolens_core::analysis::timeline::{GroupBy, RollupTimeline, Row, TimelinePlan};
-use iolens_core::model::Source;
+use iolens_core::model::{MINUTE_NS, SECOND_NS, Source};
 use iolens_core::store::{
     Recording, RollupHistograms, read_rollups_with, rollup_steps, rollups_until,
 };
@@ -11,9 +11,6 @@ use iolens_core::store::{
 use super::caller::Caller;
 use super::error::{DevicesOnly, Distinction, QueryError, Result};
 use super::filter::Filter;
-
-const SECOND_NS: i64 = 1_000_000_000;
-const MINUTE_NS: i64 = 60 * SECOND_NS;
 
 /// The step in seconds of the finest rollups of a recording that has no single I/Os any more; `None` if it has them, or
 /// never had any.
@@ -153,13 +150,11 @@ mod tests {
     use super::super::rows::each_row_of;
     use super::*;
     use iolens_core::analysis::Window;
-    use iolens_core::model::{DevId, Io, Op, RecorderCost, RecordingMeta};
+    use iolens_core::model::{DevId, HOUR_NS, Io, Op, RecorderCost, RecordingMeta};
     use iolens_core::private::Access;
     use iolens_core::rollup::{RollupBuilder, minutes};
     use iolens_core::store::{Budget, Freed, RecordingWriter, Root, WriterOptions};
     use std::path::{Path, PathBuf};
-
-    const HOUR_NS: i64 = 60 * MINUTE_NS;
 
     /// Two minutes of 100 reads and 100 writes a second, with rollups, in a root: most of it are single I/Os.
     fn record(root: &Path) -> PathBuf {

@@ -1,6 +1,7 @@
 //! Which source answers in a part of a recording: single I/Os, sums of them, imported tables or counters.
 
 use iolens_core::analysis::timeline::GroupBy;
+use iolens_core::model::SECOND_NS;
 use iolens_core::rollup::ROLLUP_STEPS_S;
 use iolens_core::store::{Recording, actor_steps};
 
@@ -10,7 +11,6 @@ use super::{rollups, tables};
 
 /// A row of single I/Os, unless it is set otherwise.
 const DEFAULT_STEP_NS: i64 = 1_000_000_000;
-const SECOND_NS: i64 = 1_000_000_000;
 
 /// Chooses the source of rows of `asked` nanoseconds, or of those that it has by itself, and moves the part to where they begin.
 ///

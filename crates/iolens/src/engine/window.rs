@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use iolens_core::model::{Io, LossReason};
+use iolens_core::model::{DAY_NS, Io, LossReason};
 use iolens_core::store::Recording;
 
 use super::caller::Caller;
@@ -71,7 +71,6 @@ pub fn outside(
 
 /// Longer stretches are analysed in parts: groups of intervals fill the memory, and times that far apart are mostly wrong.
 const MAX_DAYS: i64 = 400;
-const DAY_NS: i64 = 86_400 * 1_000_000_000;
 
 /// What is left of `range` for the analyses, which keep something for every minute.
 ///

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use iolens_core::model::KindName;
+use iolens_core::model::{KindName, SECOND_NS};
 use iolens_core::private::Access;
 use iolens_core::store::{Root, remove_recording};
 use iolens_observe::topology::{lower_this_thread, wall_clock_ns};
@@ -21,7 +21,6 @@ use iolens_observe::topology::{lower_this_thread, wall_clock_ns};
 use super::stretch::{CopyTarget, RangeCopy};
 use crate::present::{escape, serve_text};
 
-const SECOND_NS: i64 = 1_000_000_000;
 /// So much before a finding begins and after it ends is kept.
 const AROUND_NS: i64 = 300 * SECOND_NS;
 /// A copy is no longer than this, however long the finding goes on.

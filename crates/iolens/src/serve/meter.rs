@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result};
 use iolens_core::analysis::waits::{
     WAIT_STEPS_S, WaitBin, WaitBinsBuilder, WaitTotals, coarser_waits, wait_rows,
 };
-use iolens_core::model::{CallHistogram, Class, DevId, Device, Io, WaitSums};
+use iolens_core::model::{CallHistogram, Class, DevId, Device, Io, SECOND_NS, WaitSums};
 use iolens_recorder::{Seen, View};
 
 use super::live::{InFlight, Live};
@@ -59,7 +59,6 @@ pub struct DeviceTotals {
     pub in_flight_ns: i128,
 }
 
-const SECOND_NS: i64 = 1_000_000_000;
 /// Waits are added up in intervals of this length.
 const WAITS_STEP_NS: i64 = SECOND_NS;
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use anyhow::{Result, anyhow};
+use iolens_core::model::DAY_NS;
 use iolens_core::private::Access;
 use iolens_core::store::{Freed, Recording, Root};
 use iolens_observe::topology::wall_clock_ns;
@@ -16,7 +17,6 @@ use super::http::Health;
 use super::space::Space;
 use crate::present::{escape, serve_text};
 
-const DAY_NS: i64 = 86_400 * 1_000_000_000;
 /// Sizes and clocks are looked at this often.
 const LOOK_NS: i64 = 100_000_000;
 /// The recording is looked for where it was this often.

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use iolens_core::analysis::findings::FindingKind;
-use iolens_core::model::{KindName, Severity, StoredFinding};
+use iolens_core::model::{KindName, SECOND_NS, Severity, StoredFinding};
 use iolens_core::private::Access;
 use iolens_core::store::{Recording, Root, read_findings};
 use iolens_observe::topology::{lower_this_thread, wall_clock_ns};
@@ -39,7 +39,6 @@ use commands::StopTime;
 pub use stories::StorySeconds;
 use stories::{ActiveStory, StoryCosts, StoryMemory};
 
-const SECOND_NS: i64 = 1_000_000_000;
 /// Looked at again and again: what lasts longer is known by its beginning.
 const WINDOW_NS: i64 = 120 * SECOND_NS;
 /// At the earliest this long after the last look began.

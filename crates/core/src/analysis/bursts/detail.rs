@@ -12,7 +12,7 @@ use crate::analysis::bursts::{
 use crate::analysis::capacity::load::LoadPoint;
 use crate::analysis::device::context::{BURST_SLOT_NS, DeviceContext};
 use crate::analysis::stream::requests::{Request, Requests};
-use crate::model::Class;
+use crate::model::{Class, SECOND_NS};
 
 /// Bursts that are kept of one stream; the largest.
 pub const MAX_BURSTS: usize = 1000;
@@ -22,8 +22,6 @@ const GAP_NS: i64 = 100_000_000;
 
 /// One-second samples must hide at least this much; a burst of a second at three times the background is 1.5.
 const MIN_HIDDEN: f64 = 1.2;
-
-const SECOND_NS: i64 = 1_000_000_000;
 
 /// A burst with what others would have seen of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]

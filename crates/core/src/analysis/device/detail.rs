@@ -31,7 +31,7 @@ use crate::analysis::stream::order::{End, Span, Sweep};
 use crate::analysis::stream::peak::peak;
 use crate::analysis::stream::requests::{Request, Requests};
 use crate::analysis::stream::window::Window;
-use crate::model::{Class, DevId, Io, SECTOR_BYTES};
+use crate::model::{Class, DevId, HOUR_NS, Io, SECTOR_BYTES};
 
 /// Reads and writes kept of each, for what met a burst of the other class.
 const SAMPLE: usize = 1 << 16;
@@ -343,7 +343,6 @@ fn known_of(around: &DeviceContext, stages: &StagesSummary, series: &[Series; 2]
 
 /// Windows with losses were not observed.
 fn peak_hour(around: &DeviceContext, load: &Load) -> Option<PeakHour> {
-    const HOUR_NS: i64 = 3600 * 1_000_000_000;
     if around.window.len_ns() < 2 * HOUR_NS {
         return None;
     }

@@ -2,10 +2,7 @@
 
 use super::{Detail, OverviewData, Window};
 use crate::analysis::stream::steps::READABLE_STEPS_NS;
-use crate::model::DevId;
-
-const MS: i64 = 1_000_000;
-const SECOND: i64 = 1000 * MS;
+use crate::model::{DevId, MS_NS, SECOND_NS};
 
 /// Slots of the whole window in its finest step, for the first scope and for the others.
 const MAX_SLOTS: i64 = 3600;
@@ -162,25 +159,28 @@ impl OverviewPlan {
             let Some(whole) = plan.stretches.iter().find(|s| s.scope == scope) else {
                 continue;
             };
-            let near = clip(around(m.window, SECOND / 2, 3 * SECOND), plan.window);
-            let far = clip(around(m.window, 30 * SECOND, 60 * SECOND), plan.window);
+            let near = clip(around(m.window, SECOND_NS / 2, 3 * SECOND_NS), plan.window);
+            let far = clip(
+                around(m.window, 30 * SECOND_NS, 60 * SECOND_NS),
+                plan.window,
+            );
             let known = fine
                 .iter()
                 .any(|s| s.scope == scope && covers(s.window, m.window));
-            if near.len_ns() == 0 || whole.step_ns <= MS || known || taken == most {
+            if near.len_ns() == 0 || whole.step_ns <= MS_NS || known || taken == most {
                 continue;
             }
             taken += 1;
-            fine.push(Stretch::new(scope, near, MS, &[5]));
+            fine.push(Stretch::new(scope, near, MS_NS, &[5]));
             let seen = wide.iter().any(|s| {
                 s.scope == scope
                     && covers(
                         s.window,
-                        clip(around(m.window, 5 * SECOND, 10 * SECOND), plan.window),
+                        clip(around(m.window, 5 * SECOND_NS, 10 * SECOND_NS), plan.window),
                     )
             });
-            if whole.step_ns >= 100 * MS && !seen {
-                wide.push(Stretch::new(scope, far, 20 * MS, &[5]));
+            if whole.step_ns >= 100 * MS_NS && !seen {
+                wide.push(Stretch::new(scope, far, 20 * MS_NS, &[5]));
             }
         }
         fine.extend(wide);
@@ -243,12 +243,12 @@ fn step_for(len_ns: i64, most: i64) -> i64 {
 
 /// `window` with `margin_ns` on both sides, cut at `most_ns` after its beginning, on whole milliseconds.
 fn around(window: Window, margin_ns: i64, most_ns: i64) -> Window {
-    let from = (window.from_ns - margin_ns).div_euclid(MS) * MS;
+    let from = (window.from_ns - margin_ns).div_euclid(MS_NS) * MS_NS;
     let to = window
         .to_ns
         .saturating_add(margin_ns)
         .min(from.saturating_add(most_ns));
-    Window::new(from, to.saturating_add(MS - 1).div_euclid(MS) * MS)
+    Window::new(from, to.saturating_add(MS_NS - 1).div_euclid(MS_NS) * MS_NS)
 }
 
 fn clip(window: Window, to: Window) -> Window {

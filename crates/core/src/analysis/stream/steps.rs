@@ -1,30 +1,29 @@
 //! The lengths of slots that charts and tables choose from.
 
-const MS: i64 = 1_000_000;
-const SECOND: i64 = 1000 * MS;
+use crate::model::{MS_NS, SECOND_NS};
 
 /// Steps in nanoseconds that people read easily and that divide each other well, the shortest first.
 pub const READABLE_STEPS_NS: [i64; 22] = [
-    MS,
-    2 * MS,
-    5 * MS,
-    10 * MS,
-    20 * MS,
-    50 * MS,
-    100 * MS,
-    200 * MS,
-    500 * MS,
-    SECOND,
-    2 * SECOND,
-    5 * SECOND,
-    10 * SECOND,
-    20 * SECOND,
-    60 * SECOND,
-    120 * SECOND,
-    300 * SECOND,
-    600 * SECOND,
-    1200 * SECOND,
-    3600 * SECOND,
-    4 * 3600 * SECOND,
-    24 * 3600 * SECOND,
+    MS_NS,
+    2 * MS_NS,
+    5 * MS_NS,
+    10 * MS_NS,
+    20 * MS_NS,
+    50 * MS_NS,
+    100 * MS_NS,
+    200 * MS_NS,
+    500 * MS_NS,
+    SECOND_NS,
+    2 * SECOND_NS,
+    5 * SECOND_NS,
+    10 * SECOND_NS,
+    20 * SECOND_NS,
+    60 * SECOND_NS,
+    120 * SECOND_NS,
+    300 * SECOND_NS,
+    600 * SECOND_NS,
+    1200 * SECOND_NS,
+    3600 * SECOND_NS,
+    4 * 3600 * SECOND_NS,
+    24 * 3600 * SECOND_NS,
 ];

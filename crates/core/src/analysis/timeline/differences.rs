@@ -4,9 +4,7 @@ use std::collections::HashMap;
 
 use super::{CounterRates, Flow};
 use crate::analysis::counters::rates::{ClassDelta, Delta, State};
-use crate::model::{CounterSample, DevId, Device, SECTOR_BYTES};
-
-const MS_NS: i64 = 1_000_000;
+use crate::model::{CounterSample, DevId, Device, MS_NS, SECTOR_BYTES};
 
 /// Remembers each device's last sample; see [`Differences::push`].
 #[derive(Debug, Clone, Default)]

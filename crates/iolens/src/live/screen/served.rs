@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use iolens_core::model::{Comm, DevId, Device, Inode, Io, Name, Named, Observation, Op, Origin};
+use iolens_core::model::{
+    Comm, DevId, Device, Inode, Io, MS_NS, Name, Named, Observation, Op, Origin, SECOND_NS,
+};
 use iolens_observe::topology::wall_clock_ns;
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -19,8 +21,6 @@ use serde::de::DeserializeOwned;
 use super::source::SharedQueue;
 use crate::serve::http::Listen;
 
-const MS: i64 = 1_000_000;
-const S: i64 = 1000 * MS;
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// An answer of any kind is not longer than this: 100,000 I/Os take some 20 MiB.
@@ -28,18 +28,18 @@ const MAX_ANSWER_BYTES: u64 = 256 << 20;
 /// The time between two questions.
 const POLL: Duration = Duration::from_millis(500);
 /// What `serve` is asked for at once.
-const MAX_PIECE_NS: i64 = S;
+const MAX_PIECE_NS: i64 = SECOND_NS;
 /// With very many I/Os it is asked for less at once, down to this.
-const MIN_PIECE_NS: i64 = 10 * MS;
+const MIN_PIECE_NS: i64 = 10 * MS_NS;
 const MAX_IOS: usize = 100_000;
 /// What `serve` has seen is stored after this, however little it is.
-const STORED_AFTER_NS: i64 = 2 * S;
+const STORED_AFTER_NS: i64 = 2 * SECOND_NS;
 /// Times in answers are exact to less than this.
 const ROUNDED_NS: i64 = 1000;
 /// What happened before the start is shown for so long.
-pub const BEFORE_NS: i64 = 10 * S;
+pub const BEFORE_NS: i64 = 10 * SECOND_NS;
 /// A name is said again after this, so that it is not forgotten.
-const SAY_AGAIN_NS: i64 = 300 * S;
+const SAY_AGAIN_NS: i64 = 300 * SECOND_NS;
 /// Names that have numbers; with more all get new ones.
 const MAX_NUMBERED: usize = 1 << 16;
 
@@ -326,7 +326,7 @@ impl Translator {
         let ns = |us: f64| (us * 1e3).round() as i64;
         // Whole seconds and their fraction apart: together they have more digits than the product would keep.
         let done_s = columns.done_unix_s[row];
-        let whole_ns = (done_s.floor() as i64).saturating_mul(S);
+        let whole_ns = (done_s.floor() as i64).saturating_mul(SECOND_NS);
         let done_unix_ns = whole_ns.saturating_add((done_s.fract() * 1e9).round() as i64);
         let done_ns = done_unix_ns.saturating_sub(self.start_unix_ns);
         let mut io = Io::new(
@@ -400,7 +400,7 @@ pub fn follow(
         let now_ns = wall_clock_ns();
         let to_ns = (at_unix_ns + piece_ns).min(now_ns);
         // Times are rounded to some hundred nanoseconds on their way: what was at the edge is asked for twice and taken once.
-        match client.piece(at_unix_ns - ROUNDED_NS, to_ns.max(at_unix_ns + MS)) {
+        match client.piece(at_unix_ns - ROUNDED_NS, to_ns.max(at_unix_ns + MS_NS)) {
             Ok(Piece::TooMany) if piece_ns > MIN_PIECE_NS => {
                 piece_ns = (piece_ns / 4).max(MIN_PIECE_NS);
                 continue;
@@ -452,6 +452,6 @@ pub fn follow(
 /// Up to where all is known: what is stored is in order, so all is there before the last that is; and what is old is there.
 fn complete_to(ios: &[Io], to_ns: i64, now_ns: i64) -> i64 {
     let old_ns = (now_ns - STORED_AFTER_NS).min(to_ns);
-    let last_ns = ios.last().map_or(i64::MIN, |io| io.done_ns / MS * MS);
+    let last_ns = ios.last().map_or(i64::MIN, |io| io.done_ns / MS_NS * MS_NS);
     last_ns.min(to_ns).max(old_ns)
 }

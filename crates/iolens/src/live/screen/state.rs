@@ -2,7 +2,7 @@
 
 use iolens_core::analysis::heat::TimePart;
 use iolens_core::analysis::timeline::{GroupBy, GroupKey};
-use iolens_core::model::{Class, DevId};
+use iolens_core::model::{Class, DevId, MS_NS};
 use ratatui::crossterm::event::{
     Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
@@ -19,8 +19,7 @@ const RECORDED_STEPS_MS: &[i64] = &[
     1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000, 600_000,
     3_600_000,
 ];
-const MS: i64 = 1_000_000;
-const _: () = assert!(LIVE_STEPS_MS[0] * MS == COLUMN_NS);
+const _: () = assert!(LIVE_STEPS_MS[0] * MS_NS == COLUMN_NS);
 /// Characters of a filter.
 const MAX_FILTER: usize = 64;
 
@@ -244,7 +243,7 @@ impl ScreenView {
 
     /// Length of a column of the picture.
     pub fn step_ns(&self) -> i64 {
-        self.steps_ms[self.step] * MS
+        self.steps_ms[self.step] * MS_NS
     }
 
     /// There is this time to look at.

@@ -14,7 +14,7 @@ mod view;
 use iolens_core::analysis::Report;
 use iolens_core::analysis::files::FilesReport;
 use iolens_core::analysis::overview::{Distributions, Level, LossInterval, OverviewData};
-use iolens_core::model::{Mark, Names, RecordingMeta, Source};
+use iolens_core::model::{HOUR_NS, Mark, Names, RecordingMeta, Source};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -377,7 +377,6 @@ fn json(data: &ReportData, budget: usize) -> String {
 
 /// How many bytes a file with an application may have: 4 MiB of an hour, 10 MiB of a day.
 fn max_file_bytes(length_ns: i64) -> usize {
-    const HOUR_NS: i64 = 3_600_000_000_000;
     let hours = (length_ns as f64 / HOUR_NS as f64).clamp(1.0, 24.0);
     let share = (hours - 1.0) / 23.0;
     (4 << 20) + (share * f64::from(6 << 20)) as usize

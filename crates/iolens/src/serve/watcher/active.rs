@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use iolens_core::model::{KindName, StoredFinding};
+use iolens_core::model::{KindName, SECOND_NS, StoredFinding};
 use iolens_core::private::Access;
 use iolens_core::store::{Recording, put_finding};
 use serde::Serialize;
@@ -11,7 +11,6 @@ use serde_json::{Map, Value};
 use crate::present::times::rfc3339;
 use crate::present::{escape, serve_text};
 
-const SECOND_NS: i64 = 1_000_000_000;
 /// Two of one kind and device that are no further apart are one.
 pub const JOIN_NS: i64 = 10 * SECOND_NS;
 /// The end of a finding that goes on is written this often.
