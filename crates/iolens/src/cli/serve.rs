@@ -191,11 +191,7 @@ impl ServePlan {
         Ok(ServePlan {
             rec: self.rec.or(file.rec),
             keep: self.keep.or(file.keep),
-            devices: if self.devices.is_empty() {
-                file.devices
-            } else {
-                self.devices
-            },
+            devices: first_given(self.devices, file.devices),
             source: self.source.or(file.source),
             listen: self.listen.or(file.listen),
             no_record: self.no_record || file.no_record,
@@ -203,24 +199,12 @@ impl ServePlan {
             public: self.public || file.public,
             public_names: self.public_names || file.public_names,
             link: self.link,
-            allow_hosts: if self.allow_hosts.is_empty() {
-                file.allow_hosts
-            } else {
-                self.allow_hosts
-            },
+            allow_hosts: first_given(self.allow_hosts, file.allow_hosts),
             on_finding: self.on_finding.or(file.on_finding),
             on_story: self.on_story.or(file.on_story),
-            muted: if self.muted.is_empty() {
-                file.muted
-            } else {
-                self.muted
-            },
+            muted: first_given(self.muted, file.muted),
             log: self.log.or(file.log),
-            freeze_on: if self.freeze_on.is_empty() {
-                file.freeze_on
-            } else {
-                self.freeze_on
-            },
+            freeze_on: first_given(self.freeze_on, file.freeze_on),
             freeze_keep: self.freeze_keep.or(file.freeze_keep),
             ship: self.ship.or(file.ship),
             compat: self.compat.or(file.compat),
@@ -239,6 +223,10 @@ impl ServePlan {
             None => Access::new(0o640, self.share.group).unwrap_or_default(),
         }
     }
+}
+
+fn first_given<T>(flags: Vec<T>, file: Vec<T>) -> Vec<T> {
+    if flags.is_empty() { file } else { flags }
 }
 
 /// Every entry becomes the flag of its name.
