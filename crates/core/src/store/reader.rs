@@ -301,16 +301,13 @@ fn never_closed(mark: &Mark, known: usize, end_ns: i64) -> Option<Lost> {
         .ok()
         .map(|n| n - known as i64)
         .filter(|n| *n > 0)?;
-    Some(Lost {
-        from_ns: mark.at_ns,
-        to_ns: end_ns.max(mark.at_ns),
-        dev: None,
-        class: None,
-        reason: LossReason::RequestUnwritten,
-        ios: Some(n),
-        bytes: None,
-        merges: None,
-    })
+    let to_ns = end_ns.max(mark.at_ns);
+    Some(lost_block(
+        mark.at_ns,
+        to_ns,
+        Some(n),
+        LossReason::RequestUnwritten,
+    ))
 }
 
 /// Leaves out the name of a program; the kernel's own threads keep theirs.
@@ -359,13 +356,7 @@ impl<R: Row> Iterator for BatchReader<R> {
 
 pub(crate) fn lost_block(from_ns: i64, to_ns: i64, ios: Option<i64>, reason: LossReason) -> Lost {
     Lost {
-        from_ns,
-        to_ns,
-        dev: None,
-        class: None,
-        reason,
         ios,
-        bytes: None,
-        merges: None,
+        ..Lost::somewhere(from_ns, to_ns, reason)
     }
 }

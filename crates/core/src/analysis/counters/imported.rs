@@ -10,7 +10,7 @@ use crate::analysis::bursts::reported::conclude_table;
 use crate::analysis::bursts::{Limit, learned_limit};
 use crate::analysis::counters::audit::is_sum_of_all;
 use crate::analysis::counters::summary::{self, Counted};
-use crate::analysis::device::summary::{ClassSummary, Concurrency, DeviceSummary};
+use crate::analysis::device::summary::{ClassSummary, DeviceSummary};
 use crate::analysis::findings::Finding;
 use crate::analysis::math::stats::weighted_mean;
 use crate::analysis::stream::window::Window;
@@ -415,20 +415,7 @@ fn summary(dev: DevId, rows: &[&IntervalRates]) -> DeviceSummary {
         rows.iter()
             .filter_map(|r| Some((r.in_flight?, r.interval_ns() as f64))),
     );
-    DeviceSummary {
-        dev,
-        classes: Class::ALL.map(class),
-        busy_percent: None,
-        busy_read_percent: None,
-        busy_write_percent: None,
-        busy_both_percent: None,
-        busy_device_percent: None,
-        concurrency: Concurrency {
-            mean,
-            ..Concurrency::default()
-        },
-        lost_ios: Some(0),
-    }
+    DeviceSummary::of_counters(dev, Class::ALL.map(class), mean)
 }
 
 #[cfg(test)]

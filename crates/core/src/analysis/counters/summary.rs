@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::analysis::bursts::cells::CLASSES;
-use crate::analysis::device::summary::{ClassSummary, Concurrency, DeviceSummary};
+use crate::analysis::device::summary::{ClassSummary, DeviceSummary};
 use crate::analysis::findings::Finding;
 use crate::analysis::findings::conclusions::period_finding;
 use crate::analysis::periodicity;
@@ -101,19 +101,10 @@ impl Counted {
     /// As far as counters can tell; `None` if nothing completed.
     pub fn summary(&self, dev: DevId) -> Option<DeviceSummary> {
         let any = self.flows.iter().flatten().any(|f| f.ios > 0);
-        any.then(|| DeviceSummary {
-            dev,
-            classes: Class::ALL.map(|c| class_summary(self.flows[c as usize])),
-            busy_percent: None,
-            busy_read_percent: None,
-            busy_write_percent: None,
-            busy_both_percent: None,
-            busy_device_percent: None,
-            concurrency: Concurrency {
-                mean: (self.area.1 > 0).then(|| self.area.0 as f64 / self.area.1 as f64),
-                ..Concurrency::default()
-            },
-            lost_ios: Some(0),
+        any.then(|| {
+            let classes = Class::ALL.map(|c| class_summary(self.flows[c as usize]));
+            let in_flight = (self.area.1 > 0).then(|| self.area.0 as f64 / self.area.1 as f64);
+            DeviceSummary::of_counters(dev, classes, in_flight)
         })
     }
 }

@@ -145,6 +145,28 @@ impl DevicesSummary {
 }
 
 impl DeviceSummary {
+    /// What is known without single I/Os; `in_flight` in the mean.
+    pub(in crate::analysis) fn of_counters(
+        dev: DevId,
+        classes: [ClassSummary; 4],
+        in_flight: Option<f64>,
+    ) -> DeviceSummary {
+        DeviceSummary {
+            dev,
+            classes,
+            busy_percent: None,
+            busy_read_percent: None,
+            busy_write_percent: None,
+            busy_both_percent: None,
+            busy_device_percent: None,
+            concurrency: Concurrency {
+                mean: in_flight,
+                ..Concurrency::default()
+            },
+            lost_ios: Some(0),
+        }
+    }
+
     /// The numbers of one class.
     pub fn class(&self, class: Class) -> &ClassSummary {
         &self.classes[class as usize]

@@ -281,14 +281,8 @@ impl FilesTracer {
         ] {
             if n > 0 {
                 lost.push(Lost {
-                    from_ns: self.looked_ns,
-                    to_ns: now_ns,
-                    dev: None,
-                    class: None,
-                    reason,
                     ios: Some(n as i64),
-                    bytes: None,
-                    merges: None,
+                    ..Lost::somewhere(self.looked_ns, now_ns, reason)
                 });
             }
         }
