@@ -30,7 +30,7 @@ while read -r target test; do
   for try in 2 3; do
     echo "REPEAT: $target $test, try $try"
     # Its own result is not added to the totals: the line is said below.
-    if "$cargo" test --workspace --locked --test "$target" -- --exact "$test" --test-threads=1 --nocapture 2>&1 </dev/null |
+    if ci/logged.sh "$log" "$cargo" test --workspace --locked --test "$target" -- --exact "$test" --test-threads=1 --nocapture </dev/null |
       sed 's/^test result:/repeated:/'; then
       echo "FLAKY: $test"
       continue 2
