@@ -342,17 +342,10 @@ class _Host:
         if not selects:
             return
         select = _SUMS.format(rows=" union all ".join(selects))
-        if self.manifest.sums is not None:
-            old = quoted(str(self.directory / self.manifest.sums.file))
-            select = f"select * from read_parquet({old}, hive_partitioning = false) union all select * from ({select})"
-        number = _next_number(self.directory.glob("sums-*"))
-        name = f"sums-{number:06}.parquet"
-        if self._copied(select, self.directory / name):
-            if self.manifest.sums is not None:
-                self.replaced.append(self.directory / self.manifest.sums.file)
+        name = self._added("sums", self.manifest.sums, select)
+        if name is not None:
             new = {start for days in by_step.values() for starts in days.values() for start in starts}
             self.manifest.sums = Sums(name, sorted(known | new))
-            self.written.append(self.directory)
 
     def _find_peaks(self) -> None:
         """Writes the fullest minutes anew, if there are recordings without them."""
@@ -367,13 +360,8 @@ class _Host:
         columns = ("start_ns", *(name for name, _ in PEAKS))
         rows = self._rollups(60, starts_of, columns)
         select = _PEAKS.format(rows=f"{rows} and class = 'all' and dev is not null")
-        if self.manifest.peaks is not None:
-            old = quoted(str(self.directory / self.manifest.peaks.file))
-            select = f"select * from read_parquet({old}, hive_partitioning = false) union all select * from ({select})"
-        name = f"peaks-{_next_number(self.directory.glob('peaks-*')):06}.parquet"
-        if self._copied(select, self.directory / name):
-            if self.manifest.peaks is not None:
-                self.replaced.append(self.directory / self.manifest.peaks.file)
+        name = self._added("peaks", self.manifest.peaks, select)
+        if name is not None:
             spans = self.connection().sql(
                 f"select start_ns, min(start_ns + at_ns) // {MINUTE_NS} * {MINUTE_NS}, "
                 f"max(start_ns + at_ns) // {MINUTE_NS} * {MINUTE_NS} "
@@ -382,7 +370,19 @@ class _Host:
             without: dict[int, list[int]] = {start: [] for starts in starts_of.values() for start in starts}
             found = {start: [span_from, span_to] for start, span_from, span_to in spans.fetchall()}
             self.manifest.peaks = Peaks(name, {**known, **without, **found})
-            self.written.append(self.directory)
+
+    def _added(self, kind: str, old: Sums | Peaks | None, select: str) -> str | None:
+        """Writes a file of the whole host: what the old one has, and `select`. Its name; `None` if there are no rows."""
+        if old is not None:
+            before = quoted(str(self.directory / old.file))
+            select = f"select * from read_parquet({before}, hive_partitioning = false) union all select * from ({select})"
+        name = f"{kind}-{_next_number(self.directory.glob(f'{kind}-*')):06}.parquet"
+        if not self._copied(select, self.directory / name):
+            return None
+        if old is not None:
+            self.replaced.append(self.directory / old.file)
+        self.written.append(self.directory)
+        return name
 
     def _rollups(self, step_s: int, starts_of: Mapping[str, list[int]], columns: Iterable[str]) -> str:
         """SQL of rows of a step, of compacted recordings by their days. One list of files costs less than a query for each."""
