@@ -142,17 +142,21 @@ def bucket():
         server.wait()
 
 
+def samples(name: str) -> dict[str, float]:
+    """The samples of a metric, by their labels as they are written."""
+    lines = ask("/metrics", "text/plain")[1].decode().splitlines()
+    found = (line.rpartition(" ") for line in lines if line.startswith((name + " ", name + "{")))
+    return {sample.removeprefix(name): float(value) for sample, _, value in found}
+
+
 def shown(name: str) -> float:
     """A metric without labels."""
-    lines = ask("/metrics", "text/plain")[1].decode().splitlines()
-    return next((float(line.split()[1]) for line in lines if line.startswith(name + " ")), 0.0)
+    return samples(name).get("", 0.0)
 
 
 def losses() -> dict[str, int]:
     """I/Os known to be missing, by reason."""
-    lines = ask("/metrics", "text/plain")[1].decode().splitlines()
-    found = (line.split() for line in lines if line.startswith("iolens_lost_ios_total{"))
-    return {name.split('"')[1]: int(float(value)) for name, value in found if float(value)}
+    return {labels.split('"')[1]: int(n) for labels, n in samples("iolens_lost_ios_total").items() if n}
 
 
 def ship(work: pathlib.Path, options) -> None:
