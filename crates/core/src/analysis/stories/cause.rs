@@ -244,7 +244,8 @@ impl<'a> Place<'a> {
 
     /// The device, where it is known how it made I/Os wait.
     fn by_device<'e>(&self, effect: &Effect) -> Option<Explained<'e>> {
-        let (sums, time) = (&effect.sums, &effect.sums.time);
+        let sums = &effect.sums;
+        let time = &sums.time;
         let excess_ns = time.excess_ns();
         let of_device = |kind, ns| Explained {
             kind,
@@ -320,7 +321,8 @@ impl<'a> Place<'a> {
 
     /// More in flight than the device serves at once, without anybody else.
     fn by_own_queue<'e>(&self, effect: &Effect) -> Option<Explained<'e>> {
-        let (sums, time) = (&effect.sums, &effect.sums.time);
+        let sums = &effect.sums;
+        let time = &sums.time;
         let ns = sums.own_alone_ns;
         let is_most = ns as f64 >= MIN_EXPLAINED * time.excess_ns() as f64;
         let is_much = ns as f64 >= DEEP_QUEUE_SHARE * time.total_ns() as f64;
@@ -359,7 +361,8 @@ impl<'a> Place<'a> {
 
     /// Several programs that explain it together only.
     fn by_many<'e>(&self, effect: &Effect, pairs: &[&'e Pair]) -> Option<Explained<'e>> {
-        let (sums, time) = (&effect.sums, &effect.sums.time);
+        let sums = &effect.sums;
+        let time = &sums.time;
         let ns: i64 = pairs.iter().map(|p| p.ns).sum();
         let is_most = ns as f64 >= MIN_EXPLAINED * time.excess_ns() as f64;
         let is_much = ns as f64 >= MIN_SHARE_OF_MANY * time.total_ns() as f64;

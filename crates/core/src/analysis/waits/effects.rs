@@ -257,7 +257,8 @@ impl ProcessEffect {
                 details.latencies.add_to(bucket, 1);
             }
             if is_delayed {
-                let (start_ns, done_ns) = (wait.io.start_ns, wait.io.done_ns);
+                let start_ns = wait.io.start_ns;
+                let done_ns = wait.io.done_ns;
                 let ios = u64::from(is_first);
                 details.stretches.push(start_ns, done_ns, ns, ios);
             }
