@@ -9,7 +9,7 @@ uniform between half and one and a half of BASE_US (seeded). What each read real
 answer, is a line of "BYTES SECONDS" in the file that FUSE_DISK_TIMES names. Speaks the kernel's FUSE protocol itself (include/uapi/linux/fuse.h), so that it needs no
 library; needs root to mount. Ends when it is unmounted.
 
-Options change its service: --pause and --slow add times, --limit a rate, --flush-us and --discard-us the cost of flushes
+Options change its service: --pause, --slow and --degraded-us add times, --limit a rate, --flush-us and --discard-us the cost of flushes
 and discards, which take no time otherwise. With --on-signal requests take no time at all until SIGUSR1 comes, and again
 after SIGUSR2. Times of options count from SIGUSR1, or from the start of the disk without --on-signal.
 """
@@ -65,6 +65,7 @@ def options():
     parser.add_argument("jitter", type=float, nargs="?", default=0.0)
     parser.add_argument("--pause", type=span, action="append", default=[], metavar="AT+S", help="nothing is served for S seconds")
     parser.add_argument("--slow", type=span, action="append", default=[], metavar="AT+S", help="one request takes S seconds more")
+    parser.add_argument("--degraded-us", type=float, default=0.0, help="each request takes so much longer")
     parser.add_argument("--limit", type=float, help="at most so many requests a second")
     parser.add_argument("--credit", type=float, default=0.0, help="so many requests pass before the limit holds")
     parser.add_argument("--flush-us", type=float, default=0.0, help="service time of a flush")
@@ -103,7 +104,7 @@ class Service:
             return arrived
         since = arrived - self.begin
         base = base_us / 1e6 * (1 + self.chosen.jitter * (2 * self.chance.random() - 1))
-        took = base + length / (self.chosen.mb_per_s * 1e6)
+        took = base + self.chosen.degraded_us / 1e6 + length / (self.chosen.mb_per_s * 1e6)
         if self.slow and since >= self.slow[0][0]:
             took += self.slow.pop(0)[1]
         start = max(heapq.heappop(self.free_at), arrived)

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from judge import Line, Requests, harm_s, is_hurt, judge, table
 from scenarios import LOADS, SCENARIOS, VICTIMS_FROM_S, Scenario
-from stage import Disk, Loads, StageError, control_group, fill, mounted, recording
+from stage import Loads, Stage, StageError, control_group, fill, recording, staged
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TARGET = REPOSITORY / "target" / "diagnosis"
@@ -59,8 +59,9 @@ class Case:
             "lost_ios": story_report["recording"].get("lost_ios"),
             "busiest": busiest(story_report, device),
             "stories": story_report["stories"],
-            "findings": [f["kind"] for f in story_report["findings"]],
+            "findings": shown_findings(story_report),
             "twin_stories": twin_report["stories"],
+            "twin_findings": shown_findings(twin_report),
         }
 
     def play(self, *, is_twin: bool) -> tuple[dict[str, Requests], Line, str]:
@@ -68,22 +69,28 @@ class Case:
         scenario = self.scenario
         target = TARGET / "recordings" / (self.key + ("-twin" if is_twin else ""))
         target.parent.mkdir(parents=True, exist_ok=True)
-        spec = scenario.disk
+        faults = () if is_twin else scenario.faults
         with ExitStack() as stack:
-            faults = () if is_twin else scenario.faults
-            disk = stack.enter_context(mounted(spec.with_options(faults), scenario.file_system, scenario.mount))
-            for name, mib in scenario.files.items():
-                fill(disk.directory / name, mib)
+            stage = stack.enter_context(
+                staged(scenario.disk, faults, scenario.file_system, scenario.mount, scenario.layout)
+            )
+            for directory in {stage.directory, stage.elsewhere}:
+                for name, mib in scenario.files.items():
+                    # A guest is small.
+                    is_needed = directory == stage.directory or scenario.layout != "guest" or name == "data"
+                    if is_needed:
+                        fill(directory / name, mib)
+            # The right device: of a mirror that with the faults.
+            disk = stage.disks[-1 if scenario.layout == "mirror" else 0]
             groups = stack.enter_context(control_group(scenario.name, disk, {} if is_twin else scenario.limits))
             logs = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            with recording(self.program, target, [disk.name]):
-                requests = self.loads(disk, groups, logs, is_twin=is_twin)
-            device = disk.name
+            with recording(self.program, target, stage.devices, losses=scenario.losses):
+                requests = self.loads(stage, groups, logs, is_twin=is_twin)
         words = [str(self.program), "report", str(target), "--json"]
         report = subprocess.run(words, check=True, capture_output=True, text=True)
-        return requests, json.loads(report.stdout), device
+        return requests, json.loads(report.stdout), disk.name
 
-    def loads(self, disk: Disk, groups: list[Path], logs: Path, *, is_twin: bool) -> dict[str, Requests]:
+    def loads(self, stage: Stage, groups: list[Path], logs: Path, *, is_twin: bool) -> dict[str, Requests]:
         """Start all programs and wait for them."""
         scenario = self.scenario
         # As long as Python takes to start on a busy machine.
@@ -94,15 +101,21 @@ class Case:
             options: Line = {"from": VICTIMS_FROM_S, "to": self.length_s, "seed": 100 * self.seed + n}
             options |= actor.options | (actor.calm if is_twin else {})
             options["to"] = min(options["to"], self.length_s)
-            options["file"] = disk.directory / str(options["file"])
+            directory = stage.elsewhere if actor.elsewhere else stage.directory
+            options["file"] = directory / str(options["file"])
             if actor.name in scenario.truth.victims and "rate" in options:
                 options["rate"] = float(options["rate"]) * LOADS[self.load]
             loads.start(actor.name, actor.role, options, groups if actor.group else [])
         time.sleep(max(loads.begin - time.monotonic(), 0))
-        disk.start()
+        stage.start()
         requests = loads.finish(self.length_s + PATIENCE_S)
-        disk.stop()
+        stage.stop()
         return requests
+
+
+def shown_findings(report: Line) -> list[Line]:
+    """Findings that stand alone, and how serious they are."""
+    return [{key: finding[key] for key in ("kind", "severity", "device")} for finding in report["findings"]]
 
 
 def mean_ms(requests: Requests) -> float:

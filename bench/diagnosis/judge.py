@@ -10,6 +10,8 @@ from scenarios import Scenario
 # A victim is hurt if it needs so much more time in all, in seconds and as a share of what it needs without the culprit.
 MIN_HARM_S = 0.3
 MIN_HARM_SHARE = 0.3
+# Findings that blame nobody for anything.
+ABOUT_THE_RECORDING = {"lost-events", "util-disagreement"}
 BASELINES = ("bytes", "ios", "time")
 COLUMNS = (
     "scenario",
@@ -60,6 +62,11 @@ class Answer:
         culprits = frozenset(c["process"] or "?" for c in story["culprits"])
         return Answer(story["kind"], story["device"], story["victim"]["process"] or "?", culprits, story["harm"]["seconds"])
 
+    @staticmethod
+    def of_finding(finding: dict[str, Any]) -> "Answer":
+        """The answer of a finding that stands alone: it has no culprit, and says no victim."""
+        return Answer(finding["kind"], finding["device"], "", frozenset(), 0.0)
+
     def causes(self) -> list[str]:
         """Whom or what it blames: programs, or the kind where no program is."""
         return sorted(self.culprits) or [self.kind]
@@ -84,6 +91,12 @@ class Verdict:
     quiet_reports: int = 0
     is_innocent: bool = False
     first: str = ""
+
+
+def answers_of(line: Line, stories: str, findings: str) -> list[Answer]:
+    """What a reader sees first: the stories, then the warnings that are about the load."""
+    warnings = [f for f in line[findings] if f["severity"] != "info" and f["kind"] not in ABOUT_THE_RECORDING]
+    return [*map(Answer.of, line[stories]), *map(Answer.of_finding, warnings)]
 
 
 def right_causes(answers: Iterable[Answer], scenario: Scenario, n: int) -> float:
@@ -115,9 +128,9 @@ def harm_error(answers: list[Answer], line: Line, scenario: Scenario) -> float |
 def judge(line: Line, scenario: Scenario) -> Verdict:
     """The verdict on a line of results."""
     truth = scenario.truth
-    answers = [Answer.of(story) for story in line["stories"]]
+    answers = answers_of(line, "stories", "findings")
     verdict = Verdict(scenario.name, line["is_hurt"], is_innocent=not truth.kinds)
-    verdict.false_stories, verdict.quiet_reports = int(bool(line["twin_stories"])), 1
+    verdict.false_stories, verdict.quiet_reports = int(bool(answers_of(line, "twin_stories", "twin_findings"))), 1
     first = answers[0] if answers else None
     verdict.first = f"{first.kind}: {'+'.join(first.causes())} -> {first.victim}" if first else "(nothing)"
     if verdict.is_innocent:
@@ -129,7 +142,8 @@ def judge(line: Line, scenario: Scenario) -> Verdict:
         return verdict
     verdict.is_empty = not answers
     if first:
-        is_place_right = first.victim in truth.victims and first.device == line["device"]
+        is_victim_right = first.victim in truth.victims or not first.victim
+        is_place_right = is_victim_right and first.device == line["device"]
         verdict.is_exact = is_place_right and first.culprits == truth.culprits and first.kind in truth.kinds
     verdict.at_1 = right_causes(answers, scenario, 1)
     verdict.at_3 = right_causes(answers, scenario, 3)

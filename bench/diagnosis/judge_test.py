@@ -18,8 +18,9 @@ def story(kind: str, victim: str, *culprits: str, seconds: float = 2.0) -> dict[
 def line(scenario: str, *stories: dict[str, Any], hurt: bool = True) -> Line:
     """A result with these stories and a silent twin."""
     busiest = {"bytes": ["loader", "backup"], "ios": ["shop", "backup"], "time": ["shop", "x"]}
-    more = {"is_hurt": hurt, "harm_in_calls_s": {"shop": 2.5}, "busiest": busiest, "load_average": 1.0, "twin_stories": []}
-    return {"scenario": scenario, "device": "d", "stories": list(stories), **more}
+    more = {"is_hurt": hurt, "harm_in_calls_s": {"shop": 2.5}, "busiest": busiest, "load_average": 1.0}
+    silent = {"findings": [], "twin_stories": [], "twin_findings": []}
+    return {"scenario": scenario, "device": "d", "stories": list(stories), **more, **silent}
 
 
 def test_a_right_answer() -> None:
@@ -50,6 +51,17 @@ def test_without_a_culprit_the_kind_is_the_answer() -> None:
     """A program that is named for a hiccup is wrong."""
     assert judge(line("hiccup", story("device-pause", "shop")), NAMED["hiccup"]).is_exact
     assert judge(line("hiccup", story("sequential-scan", "shop", "indexer")), NAMED["hiccup"]).is_wrong_named
+
+
+def test_a_warning_that_stands_alone_is_an_answer() -> None:
+    """A slow member has no culprit; in a twin it is false, and a loss of the recorder is no answer at all."""
+    slow = {"kind": "slow-member", "severity": "warning", "device": "d"}
+    lost = {"kind": "lost-events", "severity": "warning", "device": "d"}
+    case = line("slow-member")
+    assert judge(case | {"findings": [lost, slow]}, NAMED["slow-member"]).is_exact
+    assert not judge(case | {"findings": [slow | {"device": "e"}]}, NAMED["slow-member"]).is_exact
+    assert judge(case | {"findings": [lost]}, NAMED["slow-member"]).is_empty
+    assert judge(case | {"twin_findings": [slow, lost]}, NAMED["slow-member"]).false_stories == 1
 
 
 def test_a_case_that_hurt_nobody_counts_nowhere() -> None:

@@ -35,11 +35,17 @@ class Actor:
     group: bool = False
     # Options that differ in the twin, where the culprit is the victim itself.
     calm: dict[str, object] = field(default_factory=dict)
+    # Its files are not on the disk but on what the layout adds.
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """One scenario; `faults` are options of the disk, and `limits` those of the control group, that the twin lacks."""
+    """One scenario; `faults` are options of the disk, and `limits` those of the control group, that the twin lacks.
+
+    `layout` says what is beside the disk (stage.py): a second one, its mirror, or a guest in a file on it. Of a mirror the
+    second disk has the faults and is the right device.
+    """
 
     name: str
     truth: Truth
@@ -50,6 +56,9 @@ class Scenario:
     file_system: str = "ext4"
     files: dict[str, int] = field(default_factory=lambda: FILES)
     mount: str = "defaults"
+    layout: str = "alone"
+    # Some 1 % of all I/Os are lost: the recorder is stopped while another device fills its rings.
+    losses: bool = False
 
 
 def truth(culprits: str, victims: str, kinds: str) -> Truth:
@@ -57,22 +66,31 @@ def truth(culprits: str, victims: str, kinds: str) -> Truth:
     return Truth(frozenset(culprits.split()), frozenset(victims.split()), frozenset(kinds.split()))
 
 
-def guilty(name: str, role: str, file: str, **options: object) -> Actor:
+def guilty(name: str, role: str, file: str, *, elsewhere: bool = False, **options: object) -> Actor:
     """A program that is what is wrong, for some seconds amid the run."""
-    return Actor(name, role, {"file": file, "from": 5, "to": 12} | options, guilty=True)
+    return Actor(name, role, {"file": file, "from": 5, "to": 12} | options, guilty=True, elsewhere=elsewhere)
 
 
-def shop(rate: float = 60, *, group: bool = False, wrong: dict[str, object] | None = None, **options: object) -> Actor:
+def shop(
+    rate: float = 60,
+    *,
+    group: bool = False,
+    elsewhere: bool = False,
+    wrong: dict[str, object] | None = None,
+    **options: object,
+) -> Actor:
     """A program that reads small blocks at random and must answer at once; `wrong`: what it does, but in its twin does not."""
     wrong = wrong or {}
     options = {"file": "data", "op": "read", "rate": rate} | options | wrong
-    return Actor("shop", "requests", options, group=group, calm=dict.fromkeys(wrong, 0))
+    return Actor("shop", "requests", options, group=group, calm=dict.fromkeys(wrong, 0), elsewhere=elsewhere)
 
 
 # Moves more bytes than any culprit, before anybody can be hurt.
 LOADER = Actor("loader", "scan", {"file": "archive", "from": 0, "to": 2.5})
 # Makes more I/Os than any culprit, before anybody can be hurt.
 POLLER = Actor("poller", "scan", {"file": "archive", "from": 0, "to": 2.5, "bytes": 4096, "depth": 2})
+# Writes blocks in place and waits until each is durable.
+LEDGER = Actor("ledger", "requests", {"file": "table", "op": "overwrite", "rate": 20})
 # Does a little all the time.
 INDEXER = Actor("indexer", "scan", {"file": "archive", "bytes": 65536, "mib_per_s": 1})
 
@@ -169,9 +187,67 @@ SCENARIOS = (
         truth("merger", "shop", "compaction"),
         (shop(40), POLLER, guilty("merger", "scan", "table", mode="mix", depth=2)),
     ),
+    Scenario(
+        "xfs-backup",
+        truth("backup", "shop", "sequential-scan"),
+        (shop(40), POLLER, guilty("backup", "scan", "archive", depth=3)),
+        file_system="xfs",
+    ),
+    Scenario(
+        "late-commits",
+        truth("backup", "ledger", "sequential-scan"),
+        (LEDGER, POLLER, guilty("backup", "scan", "archive", depth=3)),
+    ),
+    Scenario(
+        "two-flushers",
+        truth("dbwriter logwriter", "shop", "writeback-flush"),
+        (
+            shop(40),
+            LOADER,
+            guilty("dbwriter", "flush", "table", mib=24, every=1.5),
+            guilty("logwriter", "flush", "log", mib=24, every=1.5),
+        ),
+    ),
+    Scenario(
+        "flush-hurts-two",
+        truth("dbwriter", "shop ledger", "writeback-flush"),
+        (shop(30), LEDGER, LOADER, guilty("dbwriter", "flush", "new", mib=40, every=2)),
+    ),
+    Scenario(
+        "two-of-each",
+        truth("backup exporter", "shop ledger", "sequential-scan"),
+        (shop(25), LEDGER, POLLER, guilty("backup", "scan", "archive"), guilty("exporter", "scan", "data")),
+    ),
+    Scenario(
+        "guest",
+        truth("backup", "shop", "sequential-scan"),
+        (shop(30, elsewhere=True), POLLER, guilty("backup", "scan", "archive", depth=3)),
+        layout="guest",
+    ),
+    Scenario(
+        "losses",
+        truth("backup", "shop", "sequential-scan"),
+        (shop(40), LOADER, guilty("backup", "scan", "archive", depth=3)),
+        losses=True,
+    ),
+    Scenario(
+        "slow-member",
+        truth("", "shop", "slow-member"),
+        (shop(60),),
+        DiskSpec(base_us=500, channels=4),
+        faults=("--degraded-us", "20000"),
+        file_system="btrfs",
+        layout="mirror",
+    ),
     # Storage is innocent: the program's own code, a lock, the CPUs, a process that was stopped.
     Scenario("slow-code", truth("", "shop", ""), (shop(80, workers=1, wrong={"compute_ms": 6}), LOADER, INDEXER)),
     Scenario("lock", truth("", "shop", ""), (shop(50, wrong={"peer_ms": 18}), LOADER, INDEXER)),
     Scenario("cpu-hogs", truth("", "shop", ""), (shop(60, nice=0), LOADER, guilty("cruncher", "burn", "", threads=8))),
+    Scenario(
+        "other-disk",
+        truth("", "shop", ""),
+        (shop(60, wrong={"compute_ms": 8}, workers=1), LOADER, guilty("backup", "scan", "archive", elsewhere=True)),
+        layout="beside",
+    ),
     Scenario("stopped", truth("", "shop", ""), (shop(60, wrong={"stops": "5 8 11"}), LOADER)),
 )

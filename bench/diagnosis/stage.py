@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -18,7 +19,15 @@ DISK_PROGRAM = HERE.parent / "fuse_disk.py"
 LOAD_PROGRAM = HERE / "load.py"
 BLKIO, UNIFIED = Path("/sys/fs/cgroup/blkio"), Path("/sys/fs/cgroup/unified")
 PATIENCE_S = 30
-MAKE = {"ext4": ("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"), "btrfs": ("mkfs.btrfs", "-q", "-f")}
+MIB = 1 << 20
+MAKE = {
+    "ext4": ("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"),
+    "xfs": ("mkfs.xfs", "-q", "-f"),
+    "btrfs": ("mkfs.btrfs", "-q", "-f"),
+}
+GUEST_MIB = 320
+# How the recorder loses I/Os: it is stopped for so long, so often, while another device makes so many a second.
+STOP_S, STOP_EVERY_S, NOISE_IOPS = 0.06, 1.0, 15_000
 
 
 class StageError(Exception):
@@ -106,6 +115,16 @@ def unmount(path: Path) -> None:
 
 
 @contextmanager
+def loop_device(path: Path) -> Iterator[str]:
+    """A loop device over a file."""
+    device = run("losetup", "--find", "--show", "--direct-io=on", "--sector-size=4096", str(path))
+    try:
+        yield device
+    finally:
+        subprocess.run(["losetup", "-d", device], check=False)
+
+
+@contextmanager
 def raw_disk(spec: DiskSpec) -> Iterator[Disk]:
     """A loop device over a programmed disk, without a file system."""
     if not Path("/dev/fuse").exists() or os.geteuid() != 0:
@@ -121,8 +140,7 @@ def raw_disk(spec: DiskSpec) -> Iterator[Disk]:
         undo.callback(end, process)
         undo.callback(unmount, fuse)
         wait_for("the programmed disk", fuse / "disk", process)
-        device = run("losetup", "--find", "--show", "--direct-io=on", "--sector-size=4096", str(fuse / "disk"))
-        undo.callback(subprocess.run, ["losetup", "-d", device], check=False)
+        device = undo.enter_context(loop_device(fuse / "disk"))
         disk = Disk(process, device, directory)
         for key, value in spec.queue:
             Path(f"/sys/block/{disk.name}/queue/{key}").write_text(str(value))
@@ -130,17 +148,76 @@ def raw_disk(spec: DiskSpec) -> Iterator[Disk]:
         yield disk
 
 
-@contextmanager
-def mounted(spec: DiskSpec, file_system: str, options: str) -> Iterator[Disk]:
-    """A disk with a file system of its own, mounted."""
-    with raw_disk(spec) as disk:
-        run(*MAKE[file_system], disk.device)
-        run("mount", "-o", options, disk.device, str(disk.directory))
-        try:
-            yield disk
-        finally:
+@dataclass
+class Stage:
+    """File systems that are mounted: that of the disk, and what the layout adds, which may be the same."""
+
+    disks: list[Disk]
+    directory: Path
+    elsewhere: Path
+    # What is recorded: the disks, and the device of a guest.
+    devices: list[str]
+
+    def start(self) -> None:
+        """From now on requests take their time."""
+        for disk in self.disks:
+            disk.start()
+
+    def stop(self) -> None:
+        """From now on they take none."""
+        for disk in self.disks:
             disk.stop()
-            unmount(disk.directory)
+
+
+@contextmanager
+def mounted(device: str, directory: Path, options: str) -> Iterator[None]:
+    """A device mounted."""
+    run("mount", "-o", options, device, str(directory))
+    try:
+        yield
+    finally:
+        unmount(directory)
+
+
+@contextmanager
+def staged(spec: DiskSpec, faults: tuple[str, ...], file_system: str, options: str, layout: str) -> Iterator[Stage]:
+    """The disk with a file system, and what `layout` adds.
+
+    `beside`: a second disk with an own file system; `mirror`: a second disk, which has the faults, in the same btrfs;
+    `guest`: a file system in a file on the disk.
+    """
+    with ExitStack() as undo:
+        is_mirror = layout == "mirror"
+        disk = undo.enter_context(raw_disk(spec if is_mirror else spec.with_options(faults)))
+        stage = Stage([disk], disk.directory, disk.directory, [disk.name])
+        if is_mirror:
+            mirror = undo.enter_context(raw_disk(spec.with_options(faults)))
+            run(*MAKE[file_system], "-d", "raid1", "-m", "raid1", disk.device, mirror.device)
+            run("btrfs", "device", "scan", disk.device, mirror.device)
+            stage.disks.append(mirror)
+            stage.devices.append(mirror.name)
+        else:
+            run(*MAKE[file_system], disk.device)
+        undo.enter_context(mounted(disk.device, disk.directory, options))
+        if layout == "beside":
+            second = undo.enter_context(raw_disk(spec))
+            run(*MAKE[file_system], second.device)
+            undo.enter_context(mounted(second.device, second.directory, options))
+            stage.disks.append(second)
+            stage.devices.append(second.name)
+            stage.elsewhere = second.directory
+        if layout == "guest":
+            image = disk.directory / "guest.img"
+            fill(image, GUEST_MIB)
+            device = undo.enter_context(loop_device(image))
+            stage.devices.append(Path(device).name)
+            run(*MAKE[file_system], device)
+            stage.elsewhere = disk.directory.parent / "guest"
+            stage.elsewhere.mkdir()
+            undo.enter_context(mounted(device, stage.elsewhere, "defaults"))
+        # Before anything is unmounted requests take no time again.
+        undo.callback(stage.stop)
+        yield stage
 
 
 def fill(path: Path, mib: int) -> None:
@@ -176,17 +253,55 @@ def control_group(name: str, disk: Disk, limits: dict[str, int]) -> Iterator[lis
 
 
 @contextmanager
-def recording(program: Path, target: Path, devices: list[str]) -> Iterator[None]:
-    """A recording of these devices while the body runs."""
+def recording(program: Path, target: Path, devices: list[str], *, losses: bool = False) -> Iterator[None]:
+    """A recording of these devices while the body runs; with `losses` some I/Os are lost."""
     shutil.rmtree(target, ignore_errors=True)
-    chosen = [word for device in devices for word in ("-d", device)]
-    words = [program, "record", "-q", "-o", target, *chosen]
-    process = subprocess.Popen(list(map(str, words)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
+    with ExitStack() as undo:
+        noise = undo.enter_context(noise_device()) if losses else None
+        chosen = [word for device in [*devices, *([noise] if noise else [])] for word in ("-d", device)]
+        small_rings = ["--ring", "128K"] if losses else []
+        words = [program, "record", "-q", "-o", target, *chosen, *small_rings]
+        process = subprocess.Popen(list(map(str, words)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        undo.callback(end, process, signal.SIGINT)
         wait_for("the recorder", target / "meta.json", process)
+        if noise:
+            undo.enter_context(stopped_at_times(process))
+        yield
+
+
+@contextmanager
+def noise_device() -> Iterator[str]:
+    """A device in memory that is read at random, so that the rings of a stopped recorder fill."""
+    fio = shutil.which("fio")
+    if fio is None:
+        raise StageError("fio is missing")
+    with tempfile.NamedTemporaryFile(prefix="iolens-noise-", dir="/dev/shm") as file, ExitStack() as undo:
+        file.truncate(64 * MIB)
+        device = undo.enter_context(loop_device(Path(file.name)))
+        job = f"--name=noise --filename={device} --rw=randread --bs=4k --direct=1 --rate_iops={NOISE_IOPS} --time_based --runtime=600"
+        process = subprocess.Popen([fio, *job.split()], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        undo.callback(end, process)
+        yield Path(device).name
+
+
+@contextmanager
+def stopped_at_times(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """`process` is stopped for a moment again and again while the body runs."""
+    is_over = threading.Event()
+
+    def stop_and_go() -> None:
+        while not is_over.wait(STOP_EVERY_S):
+            process.send_signal(signal.SIGSTOP)
+            is_over.wait(STOP_S)
+            process.send_signal(signal.SIGCONT)
+
+    thread = threading.Thread(target=stop_and_go)
+    thread.start()
+    try:
         yield
     finally:
-        end(process, signal.SIGINT)
+        is_over.set()
+        thread.join()
 
 
 @dataclass

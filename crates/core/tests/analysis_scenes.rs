@@ -9,7 +9,7 @@ use iolens_core::analysis::findings::evidence::StallScope;
 use iolens_core::analysis::findings::{Finding, FindingKind};
 use iolens_core::analysis::{Report, ReportBuilder, Window};
 use iolens_core::model::{DevId, Device as Disk, Io, Op, RecordingMeta, Source};
-use scenes::{Arrivals, Burst, Device, MIXED, Scene, nulls};
+use scenes::{Arrivals, Burst, Device, MIXED, Scene, arrays, nulls};
 use simulator::evidence;
 
 fn seeds(few: u64) -> u64 {
@@ -553,5 +553,22 @@ mod regressions {
         for lost in [&many[..], &minute(Some(50_000)), &minute(None)] {
             assert_eq!(found(lost), (false, 0));
         }
+    }
+}
+
+#[test]
+fn the_slow_disk_of_a_btrfs_is_named_if_data_lies_on_all() {
+    for seed in 0..seeds(5) {
+        let members = [arrays::disk(200.0, 1.0), arrays::disk(200.0, 2.5)];
+        let raid = arrays::report_of_btrfs(&members, "raid1", seed);
+        let slow = of_kind(&raid, FindingKind::SlowMember);
+        let expected = vec![Some(arrays::member(1))];
+        let named: Vec<_> = slow.iter().map(|f| f.dev).collect();
+        assert_eq!(named, expected, "seed {seed}");
+        assert_eq!(evidence!(slow[0], SlowMember).array, "btrfs 083c1c1d");
+        // Each piece of data has one place: disks of different kinds are usual.
+        let single = arrays::report_of_btrfs(&members, "single", seed);
+        let found = of_kind(&single, FindingKind::SlowMember);
+        assert!(found.is_empty(), "seed {seed}: {found:?}");
     }
 }

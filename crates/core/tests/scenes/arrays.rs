@@ -1,7 +1,9 @@
 //! Arrays: every member serves a load of its own on a device of its own.
 
 use iolens_core::analysis::{Report, ReportBuilder, Window};
-use iolens_core::model::{DevId, Device as Disk, Io, Raid, RecordingMeta, Source};
+use iolens_core::model::{
+    BtrfsSettings, DevId, Device as Disk, Io, Raid, RecordingMeta, Settings, Source,
+};
 
 use super::{Arrivals, Device, MIXED, Scene};
 
@@ -9,8 +11,43 @@ pub fn member(m: usize) -> DevId {
     DevId::new(8, 16 * m as u32)
 }
 
-/// The report of an array of `members`.
+/// The report of an md array of `members`.
 pub fn report(members: &[Scene], seed: u64) -> Report {
+    report_with(members, seed, |meta| {
+        let raid = Raid {
+            level: "raid5".to_owned(),
+            disks: members.len() as u32,
+            chunk_bytes: 65_536,
+            layout: 2,
+        };
+        let slaves = meta.devices.iter().map(|d| d.name.clone()).collect();
+        meta.devices.push(Disk {
+            slaves,
+            raid: Some(raid),
+            ..Disk::named("md0", DevId::new(9, 0))
+        });
+    })
+}
+
+/// The report of `members` that one btrfs lies on.
+pub fn report_of_btrfs(members: &[Scene], data_profile: &str, seed: u64) -> Report {
+    report_with(members, seed, |meta| {
+        let btrfs = BtrfsSettings {
+            uuid: "083c1c1d-843d-4626".to_owned(),
+            label: None,
+            devices: meta.devices.iter().map(|d| d.id).collect(),
+            data_profile: Some(data_profile.to_owned()),
+            metadata_profile: None,
+        };
+        meta.settings = Some(Settings {
+            btrfs: vec![btrfs],
+            ..Settings::default()
+        });
+    })
+}
+
+/// The report of `members`; `describe` says what holds them together.
+fn report_with(members: &[Scene], seed: u64, describe: impl FnOnce(&mut RecordingMeta)) -> Report {
     let own = |(m, scene): (usize, &Scene)| -> Vec<Io> {
         scene
             .ios(97 * seed + m as u64)
@@ -28,18 +65,7 @@ pub fn report(members: &[Scene], seed: u64) -> Report {
     meta.devices = (0..members.len())
         .map(|m| Disk::named(name(m), member(m)))
         .collect();
-    let raid = Raid {
-        level: "raid5".to_owned(),
-        disks: members.len() as u32,
-        chunk_bytes: 65_536,
-        layout: 2,
-    };
-    let slaves = (0..members.len()).map(name).collect();
-    meta.devices.push(Disk {
-        slaves,
-        raid: Some(raid),
-        ..Disk::named("md0", DevId::new(9, 0))
-    });
+    describe(&mut meta);
     let mut builder = ReportBuilder::for_recording(&meta, Window::new(0, 60_000_000_000));
     ios.iter().for_each(|io| builder.push(io));
     builder.finish(0)

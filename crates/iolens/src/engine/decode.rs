@@ -38,8 +38,8 @@ const JOIN_COLUMNS: [IoColumns; 7] = [
     IoColumns::ORIGIN,
 ];
 
-/// The I/Os of a recording in the order of completion, those that workers of the kernel submitted below dm and md with the
-/// processes that asked for them.
+/// The I/Os of a recording in the order of completion, those that workers of the kernel submitted below dm, md and loop
+/// devices with the processes that asked for them.
 pub struct Ios {
     reader: BatchReader<Io>,
     join: Option<StackJoin>,

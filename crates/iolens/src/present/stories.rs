@@ -1,6 +1,7 @@
 //! Stories (A30) as keys of the report's document.
 
 use iolens_core::analysis::Report;
+use iolens_core::analysis::findings::{Finding, Severity};
 use iolens_core::analysis::stories::{self, Advice, Cause, CulpritIo, Doubt, Story, StoryKind};
 use iolens_core::analysis::waits::Program;
 use iolens_core::model::{Class, DevId, Names, RecordingMeta, Settings};
@@ -583,14 +584,17 @@ fn program_entry(program: &Program, names: &Names) -> ProgramEntry {
     }
 }
 
-/// The program asked for, or the one with most I/Os, if no story is about it and it lost little.
+/// The program asked for, or the one with most I/Os, if no story is about it, it lost little, and no warning is about its disks.
 pub(super) fn cleared(
     report: &Report,
     names: &Names,
     facts: &RecordingFacts,
 ) -> Option<ClearedEntry> {
     let name = facts.victim.as_deref().map(str::as_bytes);
-    let cleared = stories::cleared(&report.waits, &report.stories, name)?;
+    let is_warning = |f: &&Finding| f.severity >= Severity::Warning;
+    let warnings = report.findings.iter().filter(is_warning);
+    let suspects: Vec<DevId> = warnings.filter_map(|f| f.dev).collect();
+    let cleared = stories::cleared(&report.waits, &report.stories, &suspects, name)?;
     Some(ClearedEntry {
         program: program_entry(&cleared.program, names),
         ios: cleared.ios,

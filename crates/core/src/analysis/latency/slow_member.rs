@@ -16,7 +16,7 @@ use crate::analysis::math::distributions::{t_both_sides, t_critical};
 use crate::analysis::math::stats::{mean_sd, nearest_rank};
 use crate::analysis::stream::losses::Losses;
 use crate::analysis::stream::requests::Requests;
-use crate::model::{Below, Class, DevId, Device, SECTOR_BYTES};
+use crate::model::{Below, BtrfsSettings, Class, DevId, Device, SECTOR_BYTES, Settings};
 
 /// What is compared is cut into so many blocks; fewer comparable ones say nothing of their own spread.
 const BLOCKS: usize = 16;
@@ -40,35 +40,54 @@ const MAX_LOAD: f64 = 1.25;
 /// Reads and writes of one device.
 pub(in crate::analysis) type Samples = [Requests<AtIssue>; 2];
 
-/// A layer that spreads its I/O over several devices.
+/// What spreads its I/O over several devices: a layer, or a file system.
 #[derive(Debug, Clone, Default)]
 pub struct Array {
+    /// The layer's own device; a file system has none.
     dev: Option<DevId>,
     name: String,
     members: Vec<(DevId, String)>,
 }
 
 impl Array {
-    /// Those of `devices`: md arrays, and devices of dm that lie on several.
-    pub fn all(devices: &[Device]) -> Vec<Array> {
+    /// Those of `devices`: md arrays, devices of dm that lie on several, and btrfs that keep their data on several.
+    pub fn all(devices: &[Device], settings: Option<&Settings>) -> Vec<Array> {
+        let mut arrays = Array::layers(devices);
+        for btrfs in settings.iter().flat_map(|s| &s.btrfs) {
+            arrays.extend(Array::of_btrfs(btrfs, devices));
+        }
+        arrays.retain(|array| array.members.len() > 1);
+        arrays
+    }
+
+    fn layers(devices: &[Device]) -> Vec<Array> {
         let below = Below::new(devices);
-        let is_array = |d: &&Device| d.raid.is_some() || d.name.starts_with("dm-");
-        let of = |d: &Device| Array {
-            dev: Some(d.id),
-            name: d.name.clone(),
-            members: below
-                .of(d)
-                .map(|m| (m.id, m.name.clone()))
-                .collect::<BTreeMap<_, _>>()
-                .into_iter()
-                .collect(),
-        };
-        devices
-            .iter()
-            .filter(is_array)
-            .map(of)
-            .filter(|a| a.members.len() > 1)
-            .collect()
+        let mut layers = Vec::new();
+        for device in devices {
+            if device.raid.is_some() || device.name.starts_with("dm-") {
+                let members: BTreeMap<_, _> =
+                    below.of(device).map(|m| (m.id, m.name.clone())).collect();
+                layers.push(Array {
+                    dev: Some(device.id),
+                    name: device.name.clone(),
+                    members: members.into_iter().collect(),
+                });
+            }
+        }
+        layers
+    }
+
+    /// `None` where each piece of data has one place, which a member's load follows.
+    fn of_btrfs(btrfs: &BtrfsSettings, devices: &[Device]) -> Option<Array> {
+        let is_spread = btrfs.data_profile.as_ref()?.starts_with("raid");
+        let is_member = |d: &&Device| btrfs.devices.contains(&d.id);
+        let members = devices.iter().filter(is_member);
+        let uuid = btrfs.uuid.split('-').next().unwrap_or_default();
+        is_spread.then(|| Array {
+            dev: None,
+            name: format!("btrfs {uuid}"),
+            members: members.map(|d| (d.id, d.name.clone())).collect(),
+        })
     }
 }
 

@@ -152,7 +152,7 @@ impl ReportBuilder {
                 kernel,
                 has_ios: meta.source == Source::Ebpf,
                 stacks: Stacks::of(&meta.devices),
-                arrays: Array::all(&meta.devices),
+                arrays: Array::all(&meta.devices, meta.settings.as_ref()),
                 max_request_bytes: meta
                     .devices
                     .iter()

@@ -1,4 +1,4 @@
-//! Whose I/O a worker thread of the kernel carries out on a device under dm or md.
+//! Whose I/O a worker thread of the kernel carries out on a device under dm, md or a loop device over a file.
 //!
 //! `dmcrypt_write`, `md1_raid1` or a `kworker` submit what processes asked of the device above. An I/O below that one of
 //! them submitted belongs to an I/O above that was in flight while it was at its device, and that comes out at its place
@@ -27,6 +27,8 @@ struct Pair {
     placement: Placement,
     /// To write, an array with parity also reads.
     reads_to_write: bool,
+    /// The upper one is a file on the lower one.
+    is_loop: bool,
 }
 
 #[derive(Debug)]
@@ -78,11 +80,12 @@ fn in_use(all: &[Pair], upper: &Io) -> usize {
 }
 
 fn is_layer(device: &Device) -> bool {
-    device.name.starts_with("dm-") || device.raid.is_some() || device.name.starts_with("md")
+    let named = ["dm-", "md", "loop"];
+    device.raid.is_some() || named.iter().any(|name| device.name.starts_with(name))
 }
 
 impl StackJoin {
-    /// For a recording of `devices`, of which `lost` is missing; `None` if none of them lies on another by dm or md.
+    /// For a recording of `devices`, of which `lost` is missing; `None` if none of them lies on another.
     pub fn new<'a>(
         devices: &[Device],
         lost: impl IntoIterator<Item = &'a Lost>,
@@ -97,6 +100,7 @@ impl StackJoin {
                     added_ns,
                     placement: Placement::under(upper),
                     reads_to_write,
+                    is_loop: upper.name.starts_with("loop"),
                 };
                 pairs.entry((lower.id, upper.id)).or_default().push(pair);
             }
@@ -218,7 +222,9 @@ impl StackJoin {
             class == own || (pair.reads_to_write && class == Class::Write && own == Class::Read);
         // The start of a request may be that of the first of its batch.
         let is_open = upper.start_ns() <= lower.issue_ns();
-        is_alike && is_open && lower.inode().is_none_or(|file| upper.inode() == Some(file))
+        // Below a loop device the file is its own, whatever file is read above.
+        let is_file_alike = |file| pair.is_loop || upper.inode() == Some(file);
+        is_alike && is_open && lower.inode().is_none_or(is_file_alike)
     }
 
     fn sample(&mut self, at: usize, above: &[usize]) {
@@ -308,14 +314,24 @@ impl StackJoin {
         }
     }
 
+    /// Whether files on `dev` are all that devices above it are made of.
+    fn is_below_loops_only(&self, dev: DevId) -> bool {
+        let above = (dev, DevId(i32::MIN))..=(dev, DevId(i32::MAX));
+        let mut pairs = self.pairs.range(above).flat_map(|(_, pairs)| pairs);
+        pairs.all(|pair| pair.is_loop)
+    }
+
     fn apply(&mut self, at: usize, found: Match) {
         let (upper, is_one_file) = match found {
             Match::Of(u, is_one_file) => (Some(self.held[u].io), is_one_file),
             Match::Ambiguous | Match::None => (None, false),
         };
+        let dev = self.held[at].io.dev;
+        // What a loop device's worker reads has at least the name of the file; readahead of it belongs to no I/O above.
+        let is_own = found == Match::Ambiguous && self.is_below_loops_only(dev);
         let held = &mut self.held[at];
         held.waits = false;
-        if found == Match::None {
+        if is_own || found == Match::None {
             return;
         }
         let io = &mut held.io;

@@ -357,7 +357,59 @@ fn devices_without_a_layer_between_need_no_join() {
         partitions: vec![("sda1".to_owned(), DevId(SDA.0 + 1))],
         ..device("sda", SDA, &[])
     };
-    assert!(StackJoin::new(&[disk, device("loop0", DevId(7 << 20), &["sda1"])], &[]).is_none());
+    // The file of a loop device that lies in memory is on no disk.
+    assert!(StackJoin::new(&[disk, device("loop0", DevId(7 << 20), &[])], &[]).is_none());
+}
+
+const GUEST: DevId = DevId(7 << 20);
+/// The file under the loop device of a guest.
+const IMAGE: Inode = Inode {
+    fs_dev: 2,
+    ino: 7,
+    generation: None,
+};
+
+fn guest() -> Vec<Device> {
+    vec![device("loop0", GUEST, &["sda"]), device("sda", SDA, &[])]
+}
+
+/// What [`two_writers`] do, in a guest.
+fn in_guest(mut ios: Vec<Io>) -> Vec<Io> {
+    for io in &mut ios {
+        if io.dev == CRYPT {
+            io.dev = GUEST;
+        } else {
+            io.comm = Some(Comm::new(b"kworker/u8:1"));
+            io.ino = Some(IMAGE.ino);
+            io.fs_dev = Some(IMAGE.fs_dev);
+        }
+    }
+    ios
+}
+
+/// What is read of a guest's file comes out as I/O of the file under the loop device, which is another.
+#[test]
+fn a_guest_in_a_file_is_named_on_the_disk() {
+    let out = join(&guest(), &[], in_guest(two_writers(100)));
+    let expected: Vec<_> = (0..100).map(|i| Some(1 + i % 2)).collect();
+    assert_eq!(on_disk(&out), expected);
+    let below = out.iter().find(|io| io.dev == SDA).expect("one");
+    assert_eq!((below.origin, below.inode()), (Origin::Above, Some(IMAGE)));
+}
+
+/// Of readahead for a loop device that works through the page cache the file is known; below dm nothing is.
+#[test]
+fn what_is_ambiguous_stays_the_loop_devices() {
+    let mut ios = two_writers(4);
+    ios.push(write(SDA, (450, 950), 1_000_000, 64, "kworker/u8:1", 99));
+    let larger = |ios: &[Io]| ios.iter().find(|io| io.bytes == 64 * 512).copied();
+    let below_dm = larger(&join(&crypt(), &[], ios.clone())).expect("one");
+    assert_eq!((below_dm.tgid, below_dm.origin), (None, Origin::Above));
+    let below_loop = larger(&join(&guest(), &[], in_guest(ios))).expect("one");
+    assert_eq!(
+        (below_loop.tgid, below_loop.inode()),
+        (Some(99), Some(IMAGE))
+    );
 }
 
 proptest! {

@@ -389,13 +389,26 @@ fn without_layers(found: Vec<Story>, scene: &Scene) -> Vec<Story> {
     kept
 }
 
-/// The program named `name`, or the one with most I/Os for which a program can be waiting, if no story is about it.
-pub fn cleared(waits: &[DeviceVictims], stories: &[Story], name: Option<&[u8]>) -> Option<Cleared> {
+/// The program named `name`, or the one with most I/Os for which a program can be waiting, if no story is about it and none of
+/// its I/O went to a device of `suspects`, of which a warning says that it was slow by itself.
+pub fn cleared(
+    waits: &[DeviceVictims],
+    stories: &[Story],
+    suspects: &[DevId],
+    name: Option<&[u8]>,
+) -> Option<Cleared> {
     let mut programs: std::collections::BTreeMap<Program, Cleared> = Default::default();
-    for effect in waits.iter().flat_map(|d| &d.felt.effects) {
+    let mut suspicious: Vec<Program> = Vec::new();
+    let effects = waits
+        .iter()
+        .flat_map(|d| d.felt.effects.iter().map(|effect| (d.dev, effect)));
+    for (dev, effect) in effects {
         let is_program = effect.victim.comm.is_some() && !cause::is_kernel_thread(&effect.victim);
         if !is_program || !is_named(effect, name) {
             continue;
+        }
+        if suspects.contains(&dev) {
+            suspicious.push(effect.victim);
         }
         let sum = programs.entry(effect.victim).or_insert(Cleared {
             program: effect.victim,
@@ -410,7 +423,8 @@ pub fn cleared(waits: &[DeviceVictims], stories: &[Story], name: Option<&[u8]>) 
         sum.io_time_ns += effect.sums.time.total_ns();
     }
     let busiest = programs.into_values().max_by_key(|c| c.ios)?;
-    let is_hurt = stories.iter().any(|s| s.victim == busiest.program);
+    let has_story = stories.iter().any(|s| s.victim == busiest.program);
+    let is_hurt = has_story || suspicious.contains(&busiest.program);
     let has_lost_little = (busiest.excess_ns as f64) < cause::MIN_SHARE * busiest.io_time_ns as f64;
     let is_quick =
         busiest.ios >= cause::MIN_DELAYED_IOS && busiest.longest_ns < cause::LONG_DELAY_NS;
