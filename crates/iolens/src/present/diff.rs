@@ -1,15 +1,19 @@
 //! What `iolens diff` says of two stretches of time, as text and as JSON.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use iolens_core::analysis::compare::{Change, MIN_CHANGE_PERCENT, Measure};
+use iolens_core::analysis::stories::StoryKind;
 use iolens_core::model::Class;
 use serde::Serialize;
 
 use super::escape::terminal;
 use super::findings::words::plural;
 use super::indent::indented;
-use super::layout::{Layout, Role, count_of, number, size};
+use super::layout::{Layout, Role, count_of, number, size, wrapped};
+use super::report_json::RecordingFacts;
+use super::stories::{self, StoryNews};
 use super::times::Times;
 use crate::engine::diff::{
     ComparedStretch, Condition, ConditionResult, DeviceChanges, WaitCause, WaitChange,
@@ -23,6 +27,12 @@ const MAX_WAIT_ENTRIES: usize = 200;
 
 /// A wait is shown if it differs by as many seconds in each minute, or more.
 const MIN_WAIT_S_PER_MIN: f64 = 0.06;
+
+/// Stories that the text shows.
+const MAX_STORIES: usize = 5;
+
+/// From this ratio of the time lost in a minute on a story has grown, and at its inverse it has shrunk.
+const MIN_STORY_RATIO: f64 = 1.25;
 
 /// Both stretches, and what was found.
 pub struct Compared<'a> {
@@ -54,6 +64,8 @@ pub(super) struct DiffDocument<'a> {
     changed: bool,
     /// Every device that has I/Os in one of them.
     devices: Vec<DeviceEntry<'a>>,
+    /// Stories of either stretch, recognised by their `id`: the largest difference first.
+    stories: Vec<StoryChangeEntry>,
     /// Who waited for whom, the largest difference first.
     waits: Vec<WaitChangeEntry>,
     /// What became of each condition.
@@ -86,6 +98,117 @@ struct DeviceEntry<'a> {
     is_after: bool,
     /// All measures of all classes that it has I/Os of.
     changes: &'a [Change],
+}
+
+/// What became of a story.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+enum StoryState {
+    /// Only the stretch after has it.
+    Appeared,
+    /// Only the stretch before has it.
+    Gone,
+    /// A quarter more is lost in a minute, or more than that.
+    Grew,
+    /// A fifth less is lost in a minute, or even less.
+    Shrank,
+    /// It is much the same.
+    Same,
+}
+
+impl StoryState {
+    fn of(before_s_per_min: Option<f64>, after_s_per_min: Option<f64>) -> StoryState {
+        match (before_s_per_min, after_s_per_min) {
+            (None, _) => StoryState::Appeared,
+            (_, None) => StoryState::Gone,
+            (Some(before), Some(after)) if after >= MIN_STORY_RATIO * before => StoryState::Grew,
+            (Some(before), Some(after)) if before >= MIN_STORY_RATIO * after => StoryState::Shrank,
+            _ => StoryState::Same,
+        }
+    }
+}
+
+/// A story of one stretch or of both.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct StoryChangeEntry {
+    /// By which it is recognised, as in `stories` of a report.
+    id: String,
+    /// What became of it.
+    state: StoryState,
+    /// By what mechanism.
+    kind: StoryKind,
+    /// Name of the device.
+    device: String,
+    /// Who lost time, with its number.
+    victim: String,
+    /// Who caused it; empty where no program did.
+    culprits: Vec<String>,
+    /// Seconds that the victim lost to it in each minute of the first stretch; null where it had no such story.
+    before_s_per_min: Option<f64>,
+    /// Seconds that the victim lost to it in each minute of the other stretch; null where it has no such story.
+    after_s_per_min: Option<f64>,
+    /// The story in words, as it was after, or before if it has gone.
+    summary: String,
+}
+
+impl StoryChangeEntry {
+    fn growth_s_per_min(&self) -> f64 {
+        self.after_s_per_min.unwrap_or(0.0) - self.before_s_per_min.unwrap_or(0.0)
+    }
+}
+
+/// The stories of both stretches, the largest difference first.
+fn story_changes(compared: &Compared<'_>) -> Vec<StoryChangeEntry> {
+    let mut before: BTreeMap<String, (StoryNews, f64)> = BTreeMap::new();
+    for (news, s_per_min) in stories_of(compared.before) {
+        before.insert(news.id.clone(), (news, s_per_min));
+    }
+    let mut all = Vec::new();
+    for (news, after_s_per_min) in stories_of(compared.after) {
+        let earlier = before.remove(&news.id).map(|(_, s_per_min)| s_per_min);
+        all.push(story_change(news, earlier, Some(after_s_per_min)));
+    }
+    for (news, before_s_per_min) in before.into_values() {
+        all.push(story_change(news, Some(before_s_per_min), None));
+    }
+    all.sort_by(|a, b| {
+        let size = |change: &StoryChangeEntry| change.growth_s_per_min().abs();
+        size(b).total_cmp(&size(a))
+    });
+    all
+}
+
+fn story_change(
+    news: StoryNews,
+    before_s_per_min: Option<f64>,
+    after_s_per_min: Option<f64>,
+) -> StoryChangeEntry {
+    StoryChangeEntry {
+        id: news.id,
+        state: StoryState::of(before_s_per_min, after_s_per_min),
+        kind: news.kind,
+        device: news.device,
+        victim: news.victim,
+        culprits: news.culprits,
+        before_s_per_min,
+        after_s_per_min,
+        summary: news.summary,
+    }
+}
+
+/// The stories of a stretch with the seconds lost in each of its minutes.
+fn stories_of(stretch: &ComparedStretch) -> Vec<(StoryNews, f64)> {
+    let part = &stretch.part;
+    let facts = RecordingFacts::default();
+    let entries = stories::entries(&stretch.report, part.recording.meta(), &part.names, &facts);
+    let minutes = stretch.seconds() / 60.0;
+    let mut all = Vec::new();
+    for entry in entries {
+        all.push((entry.news(), entry.harm_s() / minutes));
+    }
+    all
 }
 
 /// How long one program waited for one cause.
@@ -155,6 +278,7 @@ pub fn render_json(compared: &Compared<'_>) -> serde_json::Result<String> {
         after: stretch_entry(compared.after, times_after),
         changed: changes(compared).next().is_some(),
         devices,
+        stories: story_changes(compared),
         waits: waits.map(wait_entry).collect(),
         conditions,
     };
@@ -220,6 +344,7 @@ pub fn render_text(compared: &Compared<'_>, layout: Layout) -> String {
     }
     out.push('\n');
     out.push_str(&what_changed(compared, layout));
+    out.push_str(&stories_section(&story_changes(compared), layout));
     out.push_str(&waits_table(compared.waits, layout));
     out.push_str(&measures_table(compared.devices, layout));
     for (condition, verdict) in compared.verdicts {
@@ -269,6 +394,42 @@ fn what_changed(compared: &Compared<'_>, layout: Layout) -> String {
             out,
             "  nothing by {MIN_CHANGE_PERCENT} % or more that chance does not explain"
         );
+    }
+    out.push('\n');
+    out
+}
+
+/// Stories that are not the same, each in a paragraph.
+fn stories_section(changes: &[StoryChangeEntry], layout: Layout) -> String {
+    let mut changed = Vec::new();
+    for change in changes {
+        if change.state != StoryState::Same {
+            changed.push(change);
+        }
+    }
+    if changed.is_empty() {
+        return String::new();
+    }
+    let mut out = layout.paint(Role::Heading, "Stories") + "\n";
+    for change in changed.iter().take(MAX_STORIES) {
+        let rate = |s_per_min: Option<f64>| number(s_per_min, 2);
+        let before = rate(change.before_s_per_min);
+        let after = rate(change.after_s_per_min);
+        let state = match change.state {
+            StoryState::Appeared => format!("New, {after} s lost a minute"),
+            StoryState::Gone => format!("Gone, {before} s lost a minute before"),
+            StoryState::Grew | StoryState::Shrank | StoryState::Same => {
+                format!("{before} s lost a minute before, {after} after")
+            }
+        };
+        let text = terminal(&format!("{state}: {}", change.summary)).into_owned();
+        for line in wrapped(&text, layout.prose().saturating_sub(2).max(1)) {
+            let _ = writeln!(out, "  {line}");
+        }
+    }
+    if changed.len() > MAX_STORIES {
+        let more = count_of((changed.len() - MAX_STORIES) as u64, "more story");
+        let _ = writeln!(out, "  and {more}: --json");
     }
     out.push('\n');
     out
@@ -385,4 +546,60 @@ fn value(measure: Measure, value: Option<f64>) -> String {
 
 fn percent(percent: Option<f64>) -> String {
     percent.map_or_else(|| "-".to_owned(), |p| format!("{p:+.0} %"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_story_grew_if_a_quarter_more_is_lost_in_a_minute() {
+        let cases = [
+            (None, Some(1.0), StoryState::Appeared),
+            (Some(1.0), None, StoryState::Gone),
+            (Some(4.0), Some(5.0), StoryState::Grew),
+            (Some(4.0), Some(4.9), StoryState::Same),
+            (Some(4.0), Some(3.3), StoryState::Same),
+            (Some(5.0), Some(4.0), StoryState::Shrank),
+        ];
+        for (before, after, expected) in cases {
+            assert_eq!(StoryState::of(before, after), expected);
+        }
+    }
+
+    #[test]
+    fn what_did_not_change_is_not_in_the_text() {
+        let layout = Layout {
+            width: 100,
+            colour: false,
+        };
+        let change = |state, before: Option<f64>, after: Option<f64>| StoryChangeEntry {
+            id: "0123456789ab".to_owned(),
+            state,
+            kind: StoryKind::SequentialScan,
+            device: "sda".to_owned(),
+            victim: "shop (7)".to_owned(),
+            culprits: vec!["back\x1b[31mup (9)".to_owned()],
+            before_s_per_min: before,
+            after_s_per_min: after,
+            summary: "back\x1b[31mup (9) reads".to_owned(),
+        };
+        let same = change(StoryState::Same, Some(2.0), Some(2.0));
+        assert_eq!(stories_section(&[same], layout), "");
+        let text = stories_section(
+            &[
+                change(StoryState::Appeared, None, Some(2.5)),
+                change(StoryState::Gone, Some(1.25), None),
+                change(StoryState::Grew, Some(1.0), Some(3.0)),
+            ],
+            layout,
+        );
+        let expected = "Stories
+  New, 2.50 s lost a minute: back\\x1b[31mup (9) reads
+  Gone, 1.25 s lost a minute before: back\\x1b[31mup (9) reads
+  1.00 s lost a minute before, 3.00 after: back\\x1b[31mup (9) reads
+
+";
+        assert_eq!(text, expected);
+    }
 }

@@ -1,7 +1,7 @@
 //! Stories (A30) as keys of the report's document.
 
 use iolens_core::analysis::Report;
-use iolens_core::analysis::findings::{Finding, Severity};
+use iolens_core::analysis::findings::{FindingKind, Severity};
 use iolens_core::analysis::stories::{self, Advice, Cause, CulpritIo, Doubt, Story, StoryKind};
 use iolens_core::analysis::waits::Program;
 use iolens_core::model::{Class, DevId, Names, RecordingMeta, Settings};
@@ -584,6 +584,21 @@ fn program_entry(program: &Program, names: &Names) -> ProgramEntry {
     }
 }
 
+/// Devices that were slow by themselves: those that a warning is about.
+pub(super) fn suspects(report: &Report) -> Vec<DevId> {
+    let mut devices = Vec::new();
+    for finding in &report.findings {
+        let is_about_load = !matches!(
+            finding.kind(),
+            FindingKind::LostEvents | FindingKind::UtilDisagreement
+        );
+        if is_about_load && finding.severity >= Severity::Warning {
+            devices.extend(finding.dev);
+        }
+    }
+    devices
+}
+
 /// The program asked for, or the one with most I/Os, if no story is about it, it lost little, and no warning is about its disks.
 pub(super) fn cleared(
     report: &Report,
@@ -591,9 +606,7 @@ pub(super) fn cleared(
     facts: &RecordingFacts,
 ) -> Option<ClearedEntry> {
     let name = facts.victim.as_deref().map(str::as_bytes);
-    let is_warning = |f: &&Finding| f.severity >= Severity::Warning;
-    let warnings = report.findings.iter().filter(is_warning);
-    let suspects: Vec<DevId> = warnings.filter_map(|f| f.dev).collect();
+    let suspects = suspects(report);
     let cleared = stories::cleared(&report.waits, &report.stories, &suspects, name)?;
     Some(ClearedEntry {
         program: program_entry(&cleared.program, names),
@@ -610,6 +623,8 @@ mod tests {
     use super::super::layout::Layout;
     use super::super::waits::tests::shop_behind_backup;
     use super::*;
+    use iolens_core::analysis::findings::Finding;
+    use iolens_core::analysis::findings::evidence::{Evidence, IoErrorEvidence};
     use iolens_core::analysis::{ReportBuilder, Window};
     use iolens_core::model::{CgroupSample, Comm, Io, Op};
 
@@ -750,5 +765,42 @@ mod tests {
             ..RecordingFacts::default()
         };
         assert!(cleared(&report, &names, &shop).is_none(), "it was hurt");
+    }
+
+    #[test]
+    fn beside_a_warning_about_a_device_no_program_is_cleared() {
+        let (mut report, meta, names) = shop_behind_backup();
+        report.stories.clear();
+        report.findings = vec![Finding {
+            dev: Some(report.waits[0].dev),
+            from_ns: 0,
+            to_ns: 1,
+            severity: Severity::Warning,
+            evidence: Evidence::IoError(IoErrorEvidence {
+                ios: 1,
+                by_error: [(5, 1)].into(),
+                first_class: Class::Read,
+                first_sector: None,
+                first_done_s: 0.0,
+                first_process: None,
+                first_pid: None,
+            }),
+        }];
+        let facts = RecordingFacts {
+            victim: Some("backup".to_owned()),
+            ..RecordingFacts::default()
+        };
+        assert!(cleared(&report, &names, &facts).is_none());
+        let layout = Layout {
+            width: 112,
+            colour: false,
+        };
+        let times = Times::utc(&meta);
+        let text = story_text::section(&report, &meta, &names, &facts, &times, layout, 40);
+        assert!(
+            text.contains("no program made another wait for long"),
+            "{text}"
+        );
+        assert!(!text.contains("Not the disk"), "{text}");
     }
 }

@@ -46,7 +46,13 @@ pub(super) fn section(
         shown += 1;
     }
     if named.is_empty() {
-        out.push_str("  no program was made to wait for long\n");
+        let has_slow_device = !stories::suspects(report).is_empty();
+        let nothing = if has_slow_device {
+            "no program made another wait for long; what devices did by themselves is below"
+        } else {
+            "no program was made to wait for long"
+        };
+        let _ = writeln!(out, "  {nothing}");
     }
     if named.len() > shown {
         let more = count_of((named.len() - shown) as u64, "more story");

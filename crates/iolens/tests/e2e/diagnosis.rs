@@ -1,9 +1,12 @@
 //! Stories of real programs beside what their own clocks say: a few of the scenarios of `bench/diagnosis`.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use super::machine::ebpf;
+use serde_json::Value;
+
+use super::machine::{ebpf, run, scene};
 
 #[test]
 fn stories_name_those_that_made_real_programs_wait() {
@@ -31,4 +34,37 @@ fn stories_name_those_that_made_real_programs_wait() {
         "{}",
         String::from_utf8_lossy(&out.stderr)
     );
+    if !String::from_utf8_lossy(&out.stdout).contains("SKIP") {
+        diff_says_which_stories_came_and_went(&benchmark.join("../../target/diagnosis/recordings"));
+    }
+}
+
+/// Of a backup beside another program, and of the same program alone.
+fn diff_says_which_stories_came_and_went(recordings: &Path) {
+    let with = recordings.join("backup-medium-1-short");
+    let alone = recordings.join("backup-medium-1-short-twin");
+    let document = |command: &str, recordings: &[&Path]| -> Value {
+        let mut words = vec![command];
+        words.extend(recordings.iter().filter_map(|path| path.to_str()));
+        words.push("--json");
+        let out = run(&words);
+        assert!(out.status.success(), "{}", scene(&out));
+        serde_json::from_slice(&out.stdout).unwrap()
+    };
+    let ids = |stories: &Value, state: Option<&str>| -> BTreeSet<String> {
+        let all = stories.as_array().unwrap().iter();
+        let meant = all.filter(|story| state.is_none_or(|state| story["state"] == state));
+        meant
+            .map(|story| story["id"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    // The disk of each is another, so no story is in both.
+    let with_ids = ids(&document("report", &[&with])["stories"], None);
+    let alone_ids = ids(&document("report", &[&alone])["stories"], None);
+    let came = document("diff", &[&alone, &with])["stories"].take();
+    assert_eq!(ids(&came, Some("appeared")), with_ids, "{came:#}");
+    assert_eq!(ids(&came, Some("gone")), alone_ids, "{came:#}");
+    let same = document("diff", &[&with, &with])["stories"].take();
+    assert_eq!(ids(&same, Some("same")), with_ids, "{same:#}");
+    assert_eq!(ids(&same, None), with_ids, "{same:#}");
 }
