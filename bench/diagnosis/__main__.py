@@ -71,9 +71,7 @@ class Case:
         target.parent.mkdir(parents=True, exist_ok=True)
         faults = () if is_twin else scenario.faults
         with ExitStack() as stack:
-            stage = stack.enter_context(
-                staged(scenario.disk, faults, scenario.file_system, scenario.mount, scenario.layout)
-            )
+            stage = stack.enter_context(staged(scenario.disk, faults, scenario.file_system, scenario.mount, scenario.layout))
             for directory in {stage.directory, stage.elsewhere}:
                 for name, mib in scenario.files.items():
                     # A guest is small.

@@ -278,8 +278,10 @@ def noise_device() -> Iterator[str]:
     with tempfile.NamedTemporaryFile(prefix="iolens-noise-", dir="/dev/shm") as file, ExitStack() as undo:
         file.truncate(64 * MIB)
         device = undo.enter_context(loop_device(Path(file.name)))
-        job = f"--name=noise --filename={device} --rw=randread --bs=4k --direct=1 --rate_iops={NOISE_IOPS} --time_based --runtime=600"
-        process = subprocess.Popen([fio, *job.split()], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        job = f"--name=noise --filename={device} --rw=randread --bs=4k --direct=1 --rate_iops={NOISE_IOPS}"
+        process = subprocess.Popen(
+            [fio, *job.split(), "--time_based", "--runtime=600"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         undo.callback(end, process)
         yield Path(device).name
 
