@@ -2,7 +2,7 @@
 //!
 //! `dmcrypt_write`, `md1_raid1` or a `kworker` submit what processes asked of the device above. An I/O below that one of
 //! them submitted belongs to an I/O above that was in flight while it was at its device, and that comes out at its place
-//! (`stack_offset.rs`), or has its size as long as places are not known. If these are of one process, it is named; if they
+//! (`offset.rs`), or has its size as long as places are not known. If these are of one process, it is named; if they
 //! are of several, or if one may be missing from the recording, none is. A worker's I/O that nothing above explains (a
 //! superblock, a resynchronisation) stays its own. What was matched has [`Origin::Above`].
 
