@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """What `iolens serve` costs beside `record` of the same load, and how fast it answers: the figures of docs/serve.md.
 
-  bench/serve.py [--seconds 15] [--rounds 3] [--store DIR] [cost ship idle answers clients metrics]
+  bench/serve.py [--seconds 15] [--rounds 3] [--store DIR] [cost ship idle answers zoom clients metrics]
 
 `ship` needs `moto_server` (of the environment variable MOTO_SERVER, or on the PATH) for its part with S3, which is left out without it.
 Needs root and fio. DIR is a store that examples/root_store made (made here otherwise, 1 GB); each named part runs, all by default.
 Waiting depends on what else runs; CPU time per answer is printed beside it.
 """
-import argparse, contextlib, http.client, json, os, pathlib, random, shutil, signal, statistics, subprocess, sys, tempfile, threading, time
+import argparse, contextlib, http.client, json, math, os, pathlib, random, shutil, signal, statistics, subprocess, sys, tempfile, threading, time
 import urllib.parse
 
 from disk import loop_device
@@ -209,15 +209,17 @@ def spans(root: pathlib.Path) -> tuple[float, float]:
 
 
 def timed(service: Service, what: str, paths: list[str]) -> None:
-    took, refused, before = [], 0, service.cpu_s()
+    took, cpu, refused = [], [], 0
     for path in paths:
-        began = time.perf_counter()
+        before, began = service.cpu_s(), time.perf_counter()
         status, _ = ask(path)
         took.append((time.perf_counter() - began) * 1e3)
+        cpu.append((service.cpu_s() - before) * 1e3)
         refused += status != 200
-    cpu = (service.cpu_s() - before) * 1e3 / len(paths)
     took.sort()
-    print(f"{what}: p50 {took[len(took) // 2]:.0f} ms, p99 {took[len(took) * 99 // 100]:.0f} ms, {cpu:.0f} ms of CPU each "
+    cpu.sort()
+    print(f"{what}: p50 {took[len(took) // 2]:.0f} ms, p99 {took[len(took) * 99 // 100]:.0f} ms; CPU {statistics.mean(cpu):.0f} ms each, "
+          f"p99 {cpu[len(cpu) * 99 // 100]:.0f} ms "
           f"({len(paths)} questions, {refused} refused), {service.rss_mib('VmHWM'):.0f} MiB at most", flush=True)
 
 
@@ -249,6 +251,50 @@ def answers(work: pathlib.Path, options) -> None:
     timed(service, "series at random in 100 M I/Os", [f"/api/v1/series?{query(**anywhere(3.4))}" for _ in range(n)])
     timed(service, "heatmap at random in 100 M I/Os", [f"/api/v1/heatmap?{query(**anywhere(3.4))}" for _ in range(n)])
     timed(service, "ios at random in 100 M I/Os", [f"/api/v1/ios?{query(**anywhere(-0.6))}" for _ in range(n)])
+    service.end()
+
+
+# Pixels of the application's chart in a window of 1400 x 900: columns of two, rows of four.
+PLOT_WIDTH, HEAT_HEIGHT = 1290, 190
+# From view.ts: steps of the series, and below which width single I/Os are shown.
+STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400)
+IO_SPAN_S = 0.05
+
+
+def zoom_step(begin: float, span: float) -> dict[str, list[str]]:
+    """What the application asks at a zoom step, by path."""
+    margin, column = span / 4, 2 * span / PLOT_WIDTH
+    low, high = begin - margin, begin + span + margin
+    if column >= 0.5:
+        column = math.ceil(column / 60) * 60 if column >= 30 else math.ceil(column)
+        low, high = column * math.floor(low / column), column * math.ceil(high / column)
+    around = {"from": f"{low:.6f}", "to": f"{high:.6f}"}
+    exact = {"from": f"{begin:.6f}", "to": f"{begin + span:.6f}"}
+    width, height = min(2048, round((high - low) / column)), min(96, round(HEAT_HEIGHT / 4))
+    step = next((s for s in STEPS if (high - low) / s <= width), 86400)
+    step = 1 if step == 0.5 else step
+    asked: dict[str, list[dict]] = {"stories": [exact], "waits": [exact | {"by": "process"}], "actors": [exact | {"by": "process"}], "findings": [exact]}
+    if span < IO_SPAN_S:
+        asked["ios"] = [around | {"to": f"{begin + span + margin + 1:.6f}", "limit": 100_000}]
+    else:
+        asked["heatmap"] = [around | {"class": c, "width": width, "height": height} for c in ("write", "read")]
+        asked["series"] = [around | {"step": f"{step}s", "extended": "true"}]
+    return {path: [f"/api/v1/{path}?{urllib.parse.urlencode(q)}" for q in questions] for path, questions in asked.items()}
+
+
+def zoom(work: pathlib.Path, options) -> None:
+    store = options.store or work / "store"
+    if not store.exists():
+        subprocess.run([MAKER, str(store)], check=True)
+    random.seed(2)
+    service = serve(store / "ios", "--no-record")
+    low, high = spans(store / "ios")
+    steps = []
+    for _ in range(options.questions):
+        span = 10 ** random.uniform(-2, 3.3)
+        steps.append(zoom_step(random.uniform(low + span, high - 2 * span), span))
+    for path in ("heatmap", "series", "ios", "actors", "waits", "stories", "findings"):
+        timed(service, f"{path} at a zoom step in 100 M I/Os", [url for step in steps for url in step.get(path, [])])
     service.end()
 
 
@@ -295,7 +341,7 @@ def metrics(work: pathlib.Path, options) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parts = {f.__name__: f for f in (cost, ship, idle, answers, clients, metrics)}
+    parts = {f.__name__: f for f in (cost, ship, idle, answers, zoom, clients, metrics)}
     parser.add_argument("parts", nargs="*", metavar="PART", help=" ".join(parts))
     parser.add_argument("--seconds", type=int, default=15)
     parser.add_argument("--rounds", type=int, default=3)

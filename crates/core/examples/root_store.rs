@@ -4,16 +4,17 @@
 //! cargo run --release -p iolens-core --example root_store -- ROOT [--days 30] [--devices 100] [--ios 100000000]
 //! ```
 //! `ROOT/rollups`: a recording for each day with sums per minute and hour of so many devices, up to today. `ROOT/ios`: recordings of
-//! ten million single I/Os each with their sums per second and minute, one after the other, 30,000 a second.
+//! ten million single I/Os each with their sums per second and minute, actors and waits, one after the other, 30,000 a second.
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use iolens_core::analysis::waits::{WAIT_STEPS_S, WaitBinsBuilder, coarser_waits, wait_rows};
 use iolens_core::model::{
     CallHistogram, Class, DevId, Device, Flight, Io, RecorderCost, RecordingMeta, Rollup, Source,
 };
 use iolens_core::private::Access;
-use iolens_core::rollup::{RollupBuilder, minutes};
+use iolens_core::rollup::{ACTOR_STEPS_S, ActorsBuilder, RollupBuilder, coarser_actors, minutes};
 use iolens_core::store::{RecordingWriter, Root, WriterOptions, write_missing_rollups};
 
 #[path = "../benches/sample/mod.rs"]
@@ -136,6 +137,9 @@ fn single(dir: &Path, start_ns: i64, n: usize) -> Result<(), AnyError> {
     let ios = sample::made_up(n.min(500_000), 8, EVERY_NS);
     let span_ns = ios.last().map_or(0, |io| io.done_ns) + 1_000;
     let mut sums = RollupBuilder::default();
+    let mut actors = ActorsBuilder::default();
+    let slot_ns = i64::from(WAIT_STEPS_S[0]) * SECOND_NS;
+    let mut waits = WaitBinsBuilder::running(slot_ns);
     for round in 0..n.div_ceil(ios.len()) as i64 {
         for chunk in ios.chunks(256) {
             let moved: Vec<Io> = chunk
@@ -147,12 +151,24 @@ fn single(dir: &Path, start_ns: i64, n: usize) -> Result<(), AnyError> {
                 .collect();
             writer.push_ios(&moved)?;
             sums.push_ios(&moved);
+            actors.push_ios(&moved);
+            moved.iter().for_each(|io| waits.push(io));
         }
         writer.tick(round * span_ns)?;
     }
     let seconds = sums.finish();
     writer.write_rollups(1, &seconds)?;
     writer.write_rollups(60, &minutes(&seconds))?;
+    let actors = actors.finish();
+    writer.write_actors(ACTOR_STEPS_S[0], &actors)?;
+    writer.write_actors(ACTOR_STEPS_S[1], &coarser_actors(&actors))?;
+    let bins = waits.finish();
+    let slots = bins.chunk_by(|a, b| a.from_ns == b.from_ns);
+    let rows: Vec<_> = slots
+        .flat_map(|slot| wait_rows(slot, WAIT_STEPS_S[0], slot[0].from_ns))
+        .collect();
+    writer.write_waits(WAIT_STEPS_S[0], &rows)?;
+    writer.write_waits(WAIT_STEPS_S[1], &coarser_waits(&rows, WAIT_STEPS_S[1]))?;
     writer.finish(
         n.div_ceil(ios.len()) as i64 * span_ns,
         RecorderCost::default(),

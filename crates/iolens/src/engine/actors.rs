@@ -1,20 +1,22 @@
 //! Who caused I/O: from single I/Os, and where the size limit has removed them from the table of actors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use iolens_core::analysis::timeline::{Flow, GroupBy, GroupKey};
-use iolens_core::model::{Actor, ActorKind, ActorSums, Class, Comm, Names};
-use iolens_core::store::read_actors;
+use iolens_core::model::{Actor, ActorKind, ActorSums, Class, Comm, Names, SECOND_NS};
+use iolens_core::store::{actor_steps, actors_until, read_actors};
 
 use super::caller::Caller;
 use super::error::Result;
+use super::filter::FilterPlan;
 use super::note::Note;
 use super::parallel;
 use super::part::{Part, Source, Tier};
 use super::query::{Grain, Query, Step};
-use super::rows::group_name;
+use super::rows::{self, group_name};
 use super::view::View;
+use super::{decode, window};
 
 /// Sums by class.
 pub type Flows = [Flow; Class::ALL.len()];
@@ -61,10 +63,21 @@ pub fn actors(query: &Query<'_>, by: GroupBy) -> Result<ActorFlows> {
         }
     }
     // What is to be refused is refused before anything is read.
+    let is_of_all = query.ios.is_none_or(FilterPlan::is_all);
     let mut answers = Vec::new();
     for part in parts {
-        answers.push(match part.source {
-            Source::ActorSums { step_s } => Answer::Sums { part, step_s },
+        let range = part.range.clone();
+        answers.push(match (&part.source, whole_slots(&part, by, is_of_all)?) {
+            (Source::ActorSums { step_s }, _) => Answer::Sums {
+                step_s: *step_s,
+                slots: range.start..range.end,
+                part,
+            },
+            (_, Some((step_s, slots))) => Answer::Both {
+                step_s,
+                slots,
+                part,
+            },
             _ => Answer::Rows(View::new(part, by, false, caller)?),
         });
     }
@@ -73,7 +86,25 @@ pub fn actors(query: &Query<'_>, by: GroupBy) -> Result<ActorFlows> {
             add_flows(found.named.entry(name.to_owned()).or_default(), &row.flows);
             Ok(())
         }),
-        Answer::Sums { part, step_s } => of_sums(part, *step_s, by, found, caller),
+        Answer::Sums {
+            part,
+            step_s,
+            slots,
+        } => {
+            caller.note(Note::ActorsOfSums(*step_s));
+            of_sums(part, *step_s, slots, by, found, caller)
+        }
+        Answer::Both {
+            part,
+            step_s,
+            slots,
+        } => {
+            caller.note(Note::ActorsOfMany(*step_s));
+            of_sums(part, *step_s, slots, by, found, caller)?;
+            let range = &part.range;
+            of_ios(part, range.start..slots.start, by, found, caller)?;
+            of_ios(part, slots.end..range.end, by, found, caller)
+        }
     };
     for some in parallel::shared(&answers, caller, ActorFlows::default, add)? {
         found.add(some);
@@ -115,7 +146,72 @@ enum Answer {
     /// Single I/Os.
     Rows(View),
     /// Sums of so many seconds.
-    Sums { part: Part, step_s: i32 },
+    Sums {
+        part: Part,
+        step_s: i32,
+        slots: Range<i64>,
+    },
+    /// Sums of these slots, and single I/Os before and after them.
+    Both {
+        part: Part,
+        step_s: i32,
+        slots: Range<i64>,
+    },
+}
+
+/// So many single I/Os are counted for an answer where there are sums as well.
+const MAX_COUNTED_IOS: f64 = 2_000_000.0;
+
+/// The finest sums of a part with very many I/Os, and the time that is made of whole ones.
+fn whole_slots(part: &Part, by: GroupBy, is_of_all: bool) -> Result<Option<(i32, Range<i64>)>> {
+    let range = &part.range;
+    let recording = &part.recording;
+    let ios = (range.end - range.start) as f64 * window::ios_per_ns(recording);
+    let has_sums = matches!(by, GroupBy::Process | GroupBy::Cgroup | GroupBy::File);
+    let has_ios = part.source == Source::Ios && is_of_all;
+    if !has_sums || !has_ios || ios <= MAX_COUNTED_IOS {
+        return Ok(None);
+    }
+    let Some(step_s) = actor_steps(recording.path())?.first().copied() else {
+        return Ok(None);
+    };
+    let step_ns = i64::from(step_s) * SECOND_NS;
+    // The last sum of a recording that has ended is of less than a whole step.
+    let until_ns = actors_until(recording.path(), step_s)?.min(range.end);
+    let start = range.start.saturating_add(step_ns - 1).div_euclid(step_ns) * step_ns;
+    let end = until_ns.div_euclid(step_ns) * step_ns;
+    Ok((start < end).then_some((step_s, start..end)))
+}
+
+/// Adds single I/Os that completed in `range`.
+fn of_ios(
+    part: &Part,
+    range: Range<i64>,
+    by: GroupBy,
+    found: &mut ActorFlows,
+    caller: &Caller,
+) -> Result<()> {
+    let recording = &part.recording;
+    let mut flows: HashMap<GroupKey, Flows> = HashMap::new();
+    let range = match range.end == part.range.end {
+        true => window::with_last_instant(recording, &range),
+        false => range,
+    };
+    let met = decode::each_io(recording, range, rows::columns(by), caller, |io| {
+        if part.filter.has(io) {
+            flows.entry(by.key(io)).or_default()[io.class() as usize].add(&Flow {
+                ios: 1,
+                bytes: u64::try_from(io.bytes).unwrap_or(0),
+                total_ns: io.total_ns(),
+            });
+        }
+    })?;
+    caller.damage(&met.warnings);
+    for (key, flows) in flows {
+        let name = group_name(&recording.meta().devices, &part.names, key);
+        add_flows(found.named.entry(name).or_default(), &flows);
+    }
+    Ok(())
 }
 
 /// Names of pods by the path of their control group.
@@ -129,18 +225,17 @@ fn pods(names: &Names) -> BTreeMap<String, String> {
     pods
 }
 
-/// The same of a recording that has no single I/Os any more.
+/// The same of the sums of `slots`.
 fn of_sums(
     part: &Part,
     step_s: i32,
+    slots: &Range<i64>,
     by: GroupBy,
     found: &mut ActorFlows,
     caller: &Caller,
 ) -> Result<()> {
-    caller.note(Note::ActorsOfSums(step_s));
-    let step_ns = i64::from(step_s) * 1_000_000_000;
-    let range = &part.range;
-    let whole = range.start.div_euclid(step_ns) * step_ns..range.end;
+    let step_ns = i64::from(step_s) * SECOND_NS;
+    let whole = slots.start.div_euclid(step_ns) * step_ns..slots.end;
     if let Some(note) = part.filter.layers.note() {
         caller.note(note);
     }

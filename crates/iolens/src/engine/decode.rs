@@ -46,6 +46,8 @@ pub struct Ios {
     later_start_ns: i64,
     /// What completes then is not asked for.
     until_ns: i64,
+    /// What starts then is not asked for either.
+    started_until_ns: i64,
     end_ns: i64,
 }
 
@@ -88,7 +90,16 @@ impl Ios {
             join,
             later_start_ns: i64::MIN,
             until_ns,
+            started_until_ns: i64::MAX,
             end_ns,
+        }
+    }
+
+    /// Ends where all that is still to come started at `ns` or later: what was in flight before then has been read.
+    pub fn started_before(self, ns: i64) -> Ios {
+        Ios {
+            started_until_ns: ns,
+            ..self
         }
     }
 
@@ -107,6 +118,9 @@ impl Iterator for Ios {
     type Item = Result<Vec<Io>, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if self.started_until_ns != i64::MAX && self.later_start_ns >= self.started_until_ns {
+            return None;
+        }
         let batch = match self.reader.next() {
             Some(Err(e)) => return Some(Err(e)),
             Some(Ok(ios)) => Some(ios),

@@ -22,7 +22,7 @@ pub struct HeatPlan<'a> {
     pub class: Option<Class>,
     /// Which time.
     pub part: TimePart,
-    /// Columns.
+    /// Columns, at most.
     pub width: usize,
 }
 
@@ -37,7 +37,10 @@ impl HeatPlan<'_> {
             of_queue_times: self.part == TimePart::Queue,
         })?;
         let column_ns = found.step_ns.unwrap_or(1);
-        let empty = || Heat::new(found.unix_ns.clone(), column_ns, self.width);
+        let length_ns = found.unix_ns.end - found.unix_ns.start;
+        let reached = length_ns.saturating_add(column_ns - 1) / column_ns;
+        let width = self.width.min(reached.max(1) as usize);
+        let empty = || Heat::new(found.unix_ns.clone(), column_ns, width);
         let add = |heat: &mut Heat, _: usize, part: &Part| self.add(part, heat);
         let heats = parallel::shared(&found.parts, self.query.caller, empty, add)?;
         let heat = heats.into_iter().reduce(Heat::joined).unwrap_or_else(empty);

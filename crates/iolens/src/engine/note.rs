@@ -48,6 +48,8 @@ pub enum Note {
     RowsOfSums(i32),
     /// The same of who caused I/O.
     ActorsOfSums(i32),
+    /// The same, because single I/Os are too many for one answer.
+    ActorsOfMany(i32),
     /// The same of who waited for whom, in sums of so many seconds, or single I/Os are too many for one answer.
     WaitsOfSums(i32),
     /// There are no single I/Os, of which it could be said what they waited for.

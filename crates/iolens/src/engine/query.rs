@@ -8,6 +8,7 @@ use std::path::Path;
 
 use iolens_core::analysis::stream::steps::READABLE_STEPS_NS;
 use iolens_core::analysis::timeline::{GroupBy, MIN_STEP_NS};
+use iolens_core::model::SECOND_NS;
 
 use super::caller::Caller;
 use super::choose;
@@ -16,10 +17,13 @@ use super::filter::{DeviceFilter, FilterPlan, IoFilter};
 use super::layers::Layers;
 use super::part::{Part, Tier};
 use super::sources;
-use super::{TimeWindow, names};
+use super::{Instant, TimeWindow, names, window};
 
 /// How long a question is about that names no time.
 pub const DEFAULT_NS: i64 = 900_000_000_000;
+
+/// So many single I/Os are counted in columns of a part of a second; of more, in whole seconds.
+const MAX_COUNTED_IOS: f64 = 4_000_000.0;
 
 /// What is asked, of what, and by whom.
 #[derive(Clone, Copy)]
@@ -147,7 +151,16 @@ impl<'a> Query<'a> {
         }
         let unix_ns = unix_ns(&opened);
         let length_ns = opened.iter().map(|p| p.range.end - p.range.start).sum();
-        let step_ns = common_step(grain, length_ns, &unix_ns)?;
+        let mut step_ns = common_step(grain, length_ns, &unix_ns, self.wall_length_ns())?;
+        if let (Grain::Columns { of_queue_times, .. }, Some(asked_ns)) = (grain, step_ns)
+            && (SECOND_NS / 5..SECOND_NS).contains(&asked_ns)
+            && !of_queue_times
+            && self.ios.is_none_or(FilterPlan::is_all)
+            && opened.iter().map(ios_of).sum::<f64>() > MAX_COUNTED_IOS
+        {
+            // There are sums of seconds.
+            step_ns = Some(SECOND_NS);
+        }
         let mut parts = Vec::new();
         for part in opened {
             parts.push(self.complete(part, grain, step_ns)?);
@@ -167,8 +180,18 @@ impl<'a> Query<'a> {
         let chosen = choose::one(self.place, &self.window, self.caller)?;
         let part = Part::open(chosen)?;
         let length_ns = part.range.end - part.range.start;
-        let step_ns = common_step(grain, length_ns, &part.unix_ns())?;
+        let step_ns = common_step(grain, length_ns, &part.unix_ns(), self.wall_length_ns())?;
         self.complete(part, grain, step_ns)
+    }
+
+    /// From the beginning to the end that are asked for, where both are times of the wall clock.
+    fn wall_length_ns(&self) -> Option<i64> {
+        match (self.window.from, self.window.to) {
+            (Some(Instant::Wall(from)), Some(Instant::Wall(to))) => {
+                i64::try_from(to.as_nanosecond() - from.as_nanosecond()).ok()
+            }
+            _ => None,
+        }
     }
 
     /// Says of an opened part what answers and what counts.
@@ -231,6 +254,11 @@ impl<'a> Query<'a> {
     }
 }
 
+/// About how many single I/Os a part has.
+fn ios_of(part: &Part) -> f64 {
+    (part.range.end - part.range.start) as f64 * window::ios_per_ns(&part.recording)
+}
+
 /// From the first beginning to the last end.
 fn unix_ns<'a>(parts: impl IntoIterator<Item = &'a Part>) -> Range<i64> {
     let mut all: Option<Range<i64>> = None;
@@ -244,8 +272,14 @@ fn unix_ns<'a>(parts: impl IntoIterator<Item = &'a Part>) -> Range<i64> {
     all.unwrap_or(0..0)
 }
 
-/// The length of rows or columns that all parts have in common; `None`: each part has its own, or none.
-fn common_step(grain: Grain, length_ns: i64, unix_ns: &Range<i64>) -> Result<Option<i64>> {
+/// The length of rows or columns that all parts have in common; `None`: each part has its own, or none. `asked_ns` is the time between
+/// what is asked for.
+fn common_step(
+    grain: Grain,
+    length_ns: i64,
+    unix_ns: &Range<i64>,
+    asked_ns: Option<i64>,
+) -> Result<Option<i64>> {
     match grain {
         Grain::Rows { step, .. } => match step {
             Step::OfSource(given) => Ok(given),
@@ -259,8 +293,16 @@ fn common_step(grain: Grain, length_ns: i64, unix_ns: &Range<i64>) -> Result<Opt
             }
         },
         Grain::Columns { width, .. } => {
+            let width = width.max(1) as i64;
+            // Whole seconds, of which there are sums, stay so where not all of the time is recorded.
+            if let Some(asked_ns) = asked_ns
+                && asked_ns > 0
+                && asked_ns % (width * SECOND_NS) == 0
+            {
+                return Ok(Some(asked_ns / width));
+            }
             let length_ns = unix_ns.end - unix_ns.start;
-            Ok(Some((length_ns / width.max(1) as i64).max(1)))
+            Ok(Some((length_ns / width).max(1)))
         }
         Grain::Ios | Grain::Recording | Grain::Analysis | Grain::Actors(_) => Ok(None),
     }

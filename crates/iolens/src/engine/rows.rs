@@ -56,7 +56,7 @@ pub fn group_name(devices: &[Device], names: &Names, key: GroupKey) -> String {
 }
 
 /// What must be read beside the required columns.
-fn columns(by: GroupBy) -> IoColumns {
+pub fn columns(by: GroupBy) -> IoColumns {
     IoColumns::QUEUE
         | match by {
             GroupBy::All | GroupBy::Device => IoColumns::REQUIRED,
@@ -95,7 +95,7 @@ pub fn each_row_of(
             timeline.lost(l);
         }
     }
-    let mut ios = decode::Ios::new(recording, reach, columns);
+    let mut ios = decode::Ios::new(recording, reach, columns).started_before(range.end);
     while let Some(batch) = ios.next() {
         caller.check()?;
         ios.reader().damage().iter().for_each(|l| timeline.lost(l));

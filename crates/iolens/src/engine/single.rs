@@ -73,11 +73,12 @@ pub fn ios(query: &Query<'_>, limit: usize) -> Result<std::result::Result<Vec<Na
             ..*io
         };
         let mut waits = IoWaitsBuilder::of(window, |io| part.filter.has(&shown(io)));
-        let read = super::waits::around(&(start..end));
+        let read = super::waits::around(&part.recording, &(start..end));
         for lost in part.recording.lost(read.clone()) {
             waits.lost(&lost);
         }
-        let mut reader = decode::Ios::identified(&part.recording, read, IoColumns::ALL);
+        let mut reader =
+            decode::Ios::identified(&part.recording, read, IoColumns::ALL).started_before(end);
         while let Some(batch) = reader.next() {
             caller.check()?;
             let batch = batch?;

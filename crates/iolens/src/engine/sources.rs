@@ -61,8 +61,10 @@ pub fn of_columns(part: &mut Part, of_queue_times: bool, tier: Tier) -> Result<(
             None => Ok(()),
         };
     }
-    // Sums are exact in time to their step: a column must be wider for that not to show.
+    // Sums are exact in time to their step. A column must be wider for that not to show, or as wide: then each has the sum whose
+    // middle it holds.
     let column_s = part.step_ns / SECOND_NS;
+    let is_whole = column_s >= 1 && part.step_ns % SECOND_NS == 0;
     let [second_s, minute_s, hour_s] = ROLLUP_STEPS_S.map(i64::from);
     let widest_s = match column_s {
         _ if column_s >= 2 * hour_s => hour_s,
@@ -70,7 +72,7 @@ pub fn of_columns(part: &mut Part, of_queue_times: bool, tier: Tier) -> Result<(
         _ => second_s,
     };
     let mut carried = None;
-    if column_s >= 2 && tier == Tier::Coarsest {
+    if (column_s >= 2 || is_whole) && tier == Tier::Coarsest {
         let step_ns = widest_s * SECOND_NS;
         carried = rollups::carrying(&part.recording, step_ns, GroupBy::Device, &mut part.range)?;
     }

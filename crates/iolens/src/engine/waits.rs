@@ -9,7 +9,7 @@ use iolens_core::analysis::waits::{
 };
 use iolens_core::analysis::{Part as Analysis, Window};
 use iolens_core::model::{Comm, Io, Lost, TimeOwner, WaitSums};
-use iolens_core::store::{IoColumns, read_waits, wait_steps, waits_until};
+use iolens_core::store::{IoColumns, Recording, read_waits, wait_steps, waits_until};
 
 use super::caller::Caller;
 use super::error::Result;
@@ -23,8 +23,11 @@ use super::{decode, window};
 /// were busy with when the window began.
 const LEARN_NS: i64 = 10_000_000_000;
 
-/// So many I/Os are analysed for an answer where sums are there as well: a second of a CPU.
-const MAX_ANALYSED_IOS: f64 = 2_000_000.0;
+/// As many I/Os show as much, however short the time is in which they complete.
+const LEARN_IOS: f64 = 50_000.0;
+
+/// So many I/Os are analysed for an answer where sums are there as well: a fifth of a second of two CPUs.
+const MAX_ANALYSED_IOS: f64 = 500_000.0;
 
 /// Longer stretches are answered by the coarser sums.
 const MAX_FINER_NS: i64 = 3_600_000_000_000;
@@ -161,11 +164,12 @@ pub fn bins(query: &Query<'_>, grouping: Grouping, step_ns: i64) -> Result<Vec<P
         let range = &part.range;
         let window = Window::new(range.start, range.end);
         let mut builder = WaitBinsBuilder::new(window, grouping, range.start, step_ns);
-        let read = around(range);
+        let read = around(&part.recording, range);
         let mut chosen = ChosenWaits::of(&part, &mut builder);
         feed(
             &part,
             read,
+            range.end,
             &mut chosen,
             |c, l| c.builder.lost(l),
             query.caller,
@@ -198,15 +202,23 @@ pub fn of_rows(part: &Part, plan: &TimelinePlan, caller: &Caller) -> Result<Subj
         filter.has(&shown).then(|| by.key(&shown))
     };
     let mut builder = SubjectWaitsBuilder::new(plan.window, plan.step_ns, subject_of);
-    let read = around(&(plan.window.from_ns..plan.window.to_ns));
-    feed(part, read, &mut builder, SubjectWaitsBuilder::lost, caller)?;
+    let read = around(&part.recording, &(plan.window.from_ns..plan.window.to_ns));
+    feed(
+        part,
+        read,
+        plan.window.to_ns,
+        &mut builder,
+        SubjectWaitsBuilder::lost,
+        caller,
+    )?;
     Ok(builder.finish())
 }
 
 /// What is read for the waits of a window.
-pub fn around(range: &Range<i64>) -> Range<i64> {
+pub fn around(recording: &Recording, range: &Range<i64>) -> Range<i64> {
     let in_flight = window::with_in_flight(range);
-    in_flight.start.saturating_sub(LEARN_NS)..in_flight.end
+    let learn_ns = (LEARN_IOS / window::ios_per_ns(recording)).min(LEARN_NS as f64);
+    in_flight.start.saturating_sub(learn_ns as i64)..in_flight.end
 }
 
 fn of_part(part: &Part, grouping: Grouping, caller: &Caller) -> Result<Vec<DeviceVictims>> {
@@ -218,6 +230,7 @@ fn of_part(part: &Part, grouping: Grouping, caller: &Caller) -> Result<Vec<Devic
     feed(
         part,
         in_flight,
+        range.end,
         &mut chosen,
         |c, l| c.builder.lost(l),
         caller,
@@ -256,10 +269,11 @@ impl<B: CountsWaits> Analysis for ChosenWaits<'_, B> {
     }
 }
 
-/// Hands `builder` the I/Os that completed in `range`, and what is missing of them.
+/// Hands `builder` the I/Os that completed in `range` as far as they started before `until_ns`, and what is missing of them.
 fn feed<B: Analysis>(
     part: &Part,
     range: Range<i64>,
+    until_ns: i64,
     builder: &mut B,
     lose: fn(&mut B, &Lost),
     caller: &Caller,
@@ -269,7 +283,7 @@ fn feed<B: Analysis>(
         lose(builder, &lost);
     }
     let mut parts: [&mut dyn Analysis; 1] = [builder];
-    let ios = decode::Ios::identified(recording, range, IoColumns::ALL);
+    let ios = decode::Ios::identified(recording, range, IoColumns::ALL).started_before(until_ns);
     let met = decode::for_parts(ios, caller, &mut parts)?;
     for lost in &met.damage {
         lose(builder, lost);

@@ -316,6 +316,9 @@ pub fn note(note: &Note, spelling: Spelling) -> String {
         Note::ActorsOfSums(step_s) => format!(
             "{REMOVED}; sums of {step_s} s are left, each of the 20 with most I/O time and of all others together"
         ),
+        Note::ActorsOfMany(step_s) => format!(
+            "of so many I/Os these are sums of {step_s} s, each of the 20 with most I/O time and of all others together"
+        ),
         Note::WaitsOfSums(step_s) => format!(
             "waits are sums of {step_s} s, each of the 20 groups that lost most and of all others together"
         ),

@@ -23,8 +23,8 @@ pub use mounts::{Mount, MountTable, MountWatch, canonical_under, join_under};
 pub use names::PathLookup;
 pub use pods::Pods;
 pub use process::{
-    boottime_ns, lower_this_thread, own_cost, prefer_this_thread, return_freed_memory,
-    thread_cpu_s, wall_clock_ns,
+    boottime_ns, lower_this_thread, make_this_thread_ordinary, own_cost, prefer_this_thread,
+    return_freed_memory, thread_cpu_s, wall_clock_ns,
 };
 pub use settings::read_settings;
 pub use stack::{Disk, Layer};

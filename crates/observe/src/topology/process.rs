@@ -30,6 +30,15 @@ pub fn lower_this_thread() {
     let _unchanged = rustix::process::setpriority_process(None, LOWERED_NICE).is_err();
 }
 
+/// Gives the calling thread the priority of ordinary programs, whatever that of its process is: the threads that must not wait run
+/// before it, and it waits no longer than others where CPUs are scarce.
+pub fn make_this_thread_ordinary() {
+    let is_higher = rustix::process::getpriority_process(None).is_ok_and(|nice| nice < 0);
+    if is_higher {
+        let _unchanged = rustix::process::setpriority_process(None, 0).is_err();
+    }
+}
+
 const LOWERED_NICE: i32 = 10;
 
 /// Halfway to the highest priority: above ordinary work, below what an administrator set higher on purpose.

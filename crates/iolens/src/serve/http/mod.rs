@@ -27,9 +27,10 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::middleware;
 use iolens_core::private::read_trusted;
-use iolens_observe::topology::{Host, lower_this_thread};
+use iolens_observe::topology::{Host, lower_this_thread, make_this_thread_ordinary};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 
 use super::live::Feed;
 use super::meter::Meter;
@@ -191,6 +192,14 @@ impl App {
     }
 }
 
+/// Does `work`, which reads the store or takes long, on a thread that may wait, and that gives way to all others.
+fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    tokio::task::spawn_blocking(move || {
+        lower_this_thread();
+        work()
+    })
+}
+
 fn router(app: Arc<App>) -> Router {
     routes::router()
         .fallback(async || Problem::new(StatusCode::NOT_FOUND, "nothing is here; / lists what is"))
@@ -323,7 +332,8 @@ impl Server {
         let app = Arc::new(app);
         let reads_all = app.meter.is_none();
         let begin_thread = move || {
-            lower_this_thread();
+            // Those that read the store are lowered by `beside`. What needs no store is answered soon on a busy machine, too.
+            make_this_thread_ordinary();
             // The thread that started it has given up most already, so the kernel has what this needs.
             if let Err(e) = restrict_to_reading(reads_all) {
                 eprintln!("iolens: a thread of the HTTP server keeps its privileges: {e:#}");

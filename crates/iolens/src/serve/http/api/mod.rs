@@ -131,7 +131,7 @@ impl App {
         let asker = self.asker();
         let turn = Arc::clone(&self.readers).acquire_owned().await;
         let turn = turn.map_err(|_| Problem::busy("the server ends"))?;
-        let done = tokio::task::spawn_blocking(move || {
+        let done = super::beside(move || {
             // Held until the work ends, not until no client waits for it any more.
             let _turn = turn;
             let answer = work(&asker)?;

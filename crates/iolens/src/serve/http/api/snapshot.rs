@@ -66,7 +66,7 @@ pub async fn snapshot(State(app): State<Arc<App>>, uri: Uri) -> Result<Response,
     let turn = Arc::clone(&app.snapshot_turn).try_acquire_owned();
     let turn = turn.map_err(|_| Problem::busy("another stretch is being copied"))?;
     let deadline = Deadline::now() + TIME_LIMIT;
-    let done = tokio::task::spawn_blocking(move || {
+    let done = super::super::beside(move || {
         let _turn = turn;
         snapshots.keep(from_ns, to_ns, deadline)
     });

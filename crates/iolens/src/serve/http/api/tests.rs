@@ -1302,6 +1302,14 @@ fn a_heat_map_says_how_much_of_each_column_is_recorded() {
         .map(|s| s.as_f64().unwrap())
         .collect();
     assert_eq!(recorded, [30.0, 0.0, 27.5, 32.5]);
+    // Whole seconds stay what they are where less is recorded.
+    for (width, columns) in [(90, 65), (30, 22)] {
+        let times = format!("from={}&to={}", at(30), at(210));
+        let (_, found) = get(&app, &format!("/api/v1/heatmap?{times}&width={width}"));
+        let counts = found["counts"].as_array().unwrap().len();
+        let column_s = found["column_s"].as_f64().unwrap();
+        assert_eq!((column_s, counts), (180.0 / f64::from(width), columns));
+    }
 }
 
 #[test]
