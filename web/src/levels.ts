@@ -1,5 +1,5 @@
 import { fromLogCode, unpackColumn, unpackList } from "./codec";
-import type { HeatBlock, LevelBlock, ScopeBlock } from "./generated/page";
+import type { LevelBlock, ScopeBlock } from "./generated/page";
 import type { Range } from "./zoom";
 
 /** The columns that a level may have. */
@@ -28,10 +28,6 @@ export class Slots {
     this.step = level.step_ns / 1e9;
     this.n = level.slots;
     this.to = level.to_ns / 1e9;
-  }
-
-  get heat(): HeatBlock | undefined {
-    return this.#level.heat ?? undefined;
   }
 
   /** A column in its own unit (counts, sectors, ns, thousandths), absent as NaN; `null` if the report lacks it. */
@@ -243,54 +239,6 @@ export function loadPoints(level: Slots): LoadPoint[] {
     out.push({ inflight: inflight / merge / 1000, iops: ios / (merge * level.step), meanUs: ns / ios / 1e3, ios });
   }
   return out;
-}
-
-/** A heat map unpacked: cells of `columns` x rows from `lowRow`, row by row from the bottom. */
-export interface HeatGrid {
-  from: number;
-  columnSeconds: number;
-  columns: number;
-  lowRow: number;
-  rows: number;
-  cells: Float64Array;
-  max: number;
-}
-
-/** Row edges in microseconds: row `k` begins at `2^(k/4)` ns. */
-export function heatRowUs(row: number): number {
-  return 2 ** (row / 4) / 1e3;
-}
-
-/** Unpacks one class of a level's heat map; `null` if there is nothing in it. */
-export function openHeat(level: Slots, which: "read" | "write"): HeatGrid | null {
-  const heat = level.heat;
-  const packed = heat?.[which];
-  if (!heat || !packed) return null;
-  const list = unpackList(packed);
-  const cells: [number, number, number][] = [];
-  let low = Infinity;
-  let high = -1;
-  let max = 0;
-  let column = 0;
-  for (let i = 0; i + 1 < list.length; ) {
-    column += list[i++] ?? 0;
-    const filled = list[i++] ?? 0;
-    let row = 0;
-    for (let k = 0; k < filled; k++) {
-      row += list[i++] ?? 0;
-      const count = list[i++] ?? 0;
-      cells.push([column, row, count]);
-      low = Math.min(low, row);
-      high = Math.max(high, row);
-      max = Math.max(max, count);
-    }
-  }
-  if (cells.length === 0) return null;
-  const columns = Math.ceil(level.n / heat.merge);
-  const rows = high - low + 1;
-  const grid = new Float64Array(columns * rows);
-  for (const [c, r, count] of cells) if (c < columns) grid[(r - low) * columns + c] = count;
-  return { from: level.from, columnSeconds: heat.merge * level.step, columns, lowRow: low, rows, cells: grid, max };
 }
 
 /** A histogram's filled buckets as `[bucket, ...values]`. */

@@ -64,11 +64,6 @@ export class Store {
     return pick(this.levels, this.bounds, Infinity);
   }
 
-  /** The level whose heat map suits the stretch on screen. */
-  get heatLevel(): Slots | undefined {
-    return pick(this.levels.filter((l) => l.heat), this.range, this.plotWidth * 3);
-  }
-
   get whole(): boolean {
     return this.range.from <= this.bounds.from && this.range.to >= this.bounds.to;
   }

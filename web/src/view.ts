@@ -65,6 +65,7 @@ export class ViewBar {
     this.#from.value = local(view.from_unix_s);
     this.#to.value = local(view.to_unix_s);
     this.root = h("nav", { class: "view", "aria-label": "Time" },
+      this.#application(),
       button("←", "Earlier (A or ←)", () => moved(this.#seen(), -0.5)),
       button("→", "Later (D or →)", () => moved(this.#seen(), 0.5)),
       button("+", "Closer (W)", () => scaled(this.#seen(), this.#zoomed() ? 1 : 0.5)),
@@ -72,7 +73,6 @@ export class ViewBar {
       span,
       h("form", { onsubmit: (e: Event) => this.#submit(e) }, this.#from, "–", this.#to, h("span", { text: "UTC" }), h("button", { text: "Show" })),
       h("button", { type: "button", text: "Now", title: "The last 15 minutes, live (N)", onclick: () => this.#go(last(900)) }),
-      this.#application(),
       this.#status,
     );
     addEventListener("keydown", (e) => this.#key(e));
@@ -108,17 +108,24 @@ export class ViewBar {
   /** The way to the application, at what the reader sees; a page in a file has none beside it. */
   #application(): HTMLElement | null {
     if (!location.pathname.endsWith("/report")) return null;
-    const link = h("a", { href: "./", text: "Zoom to single I/Os" });
+    const link = h("a", { href: "./", text: "← Stories, waits and charts", title: "The same time in the application, down to single I/Os" });
     // The address is made when it is needed: what is seen changes without a notice.
-    const aim = () => {
-      const host = new URLSearchParams(location.search).get("host");
-      const device = this.store && this.store.scopeIndex > 0 ? this.store.scope?.label : undefined;
-      const more = Object.entries({ host, device }).map(([name, value]) => (value ? `&${name}=${encodeURIComponent(value)}` : "")).join("");
-      link.href = `./${query(this.#seen(), this.#now())}${more}`;
-    };
+    const aim = () => link.setAttribute("href", this.#applicationAddress());
     for (const event of ["pointerenter", "pointerdown", "focus"]) link.addEventListener(event, aim);
     aim();
     return link;
+  }
+
+  #applicationAddress(): string {
+    const host = new URLSearchParams(location.search).get("host");
+    const device = this.store && this.store.scopeIndex > 0 ? this.store.scope?.label : undefined;
+    const more = Object.entries({ host, device }).map(([name, value]) => (value ? `&${name}=${encodeURIComponent(value)}` : "")).join("");
+    return `./${query(this.#seen(), this.#now())}${more}`;
+  }
+
+  /** To the application, at what the reader sees. */
+  leave(): void {
+    location.assign(this.#applicationAddress());
   }
 
   #submit(e: Event): void {

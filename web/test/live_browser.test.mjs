@@ -94,7 +94,7 @@ describe("a live page", { skip: missing !== null }, () => {
   test("leads to the application at the time that is shown", async () => {
     const machine = new Machine(3600);
     const page = await browser.open(`${await machine.start()}report?host=h%201`);
-    const link = page.getByRole("link", { name: "Zoom to single I/Os" });
+    const link = page.getByRole("link", { name: "Stories, waits and charts" });
     await link.hover();
     const { pathname, searchParams } = new URL(await link.evaluate((a) => a.href));
     assert.equal(pathname, "/");

@@ -91,7 +91,7 @@ export const SCENE = {
       },
     };
   },
-  findings: () => ({ findings: [{ kind: "periodicity", device: "nvme0n1", start_unix_s: FROM_S, evidence: { period_s: PERIOD_S, class: "write" } }], notes: [] }),
+  findings: () => ({ findings: [{ kind: "periodicity", severity: "info", device: "nvme0n1", start_unix_s: FROM_S, end_unix_s: FROM_S + 3600, summary: "writes come every 5 min", evidence: { period_s: PERIOD_S, class: "write" } }], notes: [] }),
   actors: ({ by }) => ({
     by, notes: [],
     actors: [

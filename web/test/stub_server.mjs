@@ -68,8 +68,9 @@ export const DOCUMENTS = {
   },
   findings: ({ from }) => ({
     findings: [
-      { kind: "microburst", device: "sda", start_unix_s: from, evidence: {} },
-      { kind: "periodicity", device: "sda", start_unix_s: from + 7, evidence: { period_s: 30.0004, class: "write" } },
+      { kind: "microburst", severity: "info", device: "sda", start_unix_s: from, end_unix_s: from + 1, summary: "a burst", evidence: {} },
+      { kind: "periodicity", severity: "info", device: "sda", start_unix_s: from + 7, end_unix_s: from + 90, summary: "a period", evidence: { period_s: 30.0004, class: "write" } },
+      { kind: "stall", severity: "warning", device: "sda", start_unix_s: from + 20, end_unix_s: from + 21, summary: `No I/O of ${EVIL} completed`, evidence: {} },
     ],
     notes: [],
   }),

@@ -6,7 +6,7 @@ import type { FleetDocument } from "../src/generated/fleet";
 import type { LabPage } from "../src/generated/lab";
 import { packColumn, packList, toLogCode } from "../src/codec";
 import { random } from "../src/random";
-import type { ActorBlock, BurstBlock, CapacityBlock, ClassSummary, DepthBlock, DistributionsBlock, FindingBlock, HeatBlock, LevelBlock, MicroburstEvidence, PageData, PeriodicityEvidence, PeriodicityVerdict, ScopeBlock, SlotGroupBlock, StallEvidence, UtilDisagreementEvidence } from "../src/generated/page";
+import type { ActorBlock, BurstBlock, CapacityBlock, ClassSummary, DepthBlock, DistributionsBlock, FindingBlock, LevelBlock, MicroburstEvidence, PageData, PeriodicityEvidence, PeriodicityVerdict, ScopeBlock, SlotGroupBlock, StallEvidence, UtilDisagreementEvidence } from "../src/generated/page";
 
 export { random };
 
@@ -55,11 +55,6 @@ function latency(q: number, median: number, spread: number): number {
 
 interface SlotNumbers {
   values: Record<string, number | null>;
-  reads: number;
-  writes: number;
-  readMedian: number;
-  writeMedian: number;
-  burst: number;
 }
 
 function slot(from: number, step: number, dice: Dice): SlotNumbers {
@@ -84,54 +79,17 @@ function slot(from: number, step: number, dice: Dice): SlotNumbers {
       busy_r: Math.round(1000 * busyRead), busy_w: Math.round(1000 * busyWrite),
       q_mean: toLogCode(inflight * 1000), q_max: Math.ceil(inflight * 1.8 + 3 * burst * 40),
     },
-    reads, writes, readMedian, writeMedian, burst,
   };
 }
 
-/** Counts per latency row (four per octave of ns) of `n` I/Os around `median`. */
-function spread(n: number, median: number, sigma: number, dice: Dice, into: Map<number, number>): void {
-  const draws = Math.min(n, 160);
-  for (let i = 0; i < draws; i++) {
-    const row = Math.floor(4 * Math.log2(median * Math.exp(sigma * dice.normal())));
-    into.set(row, (into.get(row) ?? 0) + Math.max(1, Math.round(n / draws)));
-  }
-}
-
-function packHeat(columns: Map<number, number>[]): string {
-  const out: number[] = [];
-  let last = 0;
-  columns.forEach((cells, i) => {
-    if (cells.size === 0) return;
-    out.push(i - last, cells.size);
-    last = i;
-    let row = 0;
-    for (const [k, n] of [...cells].sort((a, b) => a[0] - b[0])) {
-      out.push(k - row, n);
-      row = k;
-    }
-  });
-  return packList(out);
-}
-
-function level(fromS: number, stepMs: number, slots: number, merge: number, dice: Dice): LevelBlock {
+function level(fromS: number, stepMs: number, slots: number, dice: Dice): LevelBlock {
   const columns: Record<string, (number | null)[]> = {};
-  const read: Map<number, number>[] = [];
-  const write: Map<number, number>[] = [];
   for (let i = 0; i < slots; i++) {
-    const s = slot(fromS + (i * stepMs) / 1000, stepMs / 1000, dice);
-    for (const [name, v] of Object.entries(s.values)) (columns[name] ??= []).push(v);
-    const at = Math.floor(i / merge);
-    const r = (read[at] ??= new Map());
-    const w = (write[at] ??= new Map());
-    const slow = Math.round(s.reads * Math.min(1, s.burst));
-    spread(s.reads - slow, 95_000, 0.33, dice, r);
-    spread(slow, 6e6, 0.6, dice, r);
-    spread(s.writes, s.burst > 0 ? 9e6 : 60_000, 0.5, dice, w);
+    for (const [name, v] of Object.entries(slot(fromS + (i * stepMs) / 1000, stepMs / 1000, dice).values)) (columns[name] ??= []).push(v);
   }
   const cols: LevelBlock["cols"] = {};
   for (const [name, c] of Object.entries(columns)) cols[name as keyof LevelBlock["cols"]] = packColumn(c);
-  const heat: HeatBlock = { merge, read: packHeat(read), write: packHeat(write) };
-  return { from_ns: Math.round(fromS * 1e9), step_ns: stepMs * 1e6, to_ns: Math.round(fromS * 1e9) + stepMs * 1e6 * slots, slots, cols, heat };
+  return { from_ns: Math.round(fromS * 1e9), step_ns: stepMs * 1e6, to_ns: Math.round(fromS * 1e9) + stepMs * 1e6 * slots, slots, cols };
 }
 
 function buckets(pairs: number[][]): string {
@@ -272,13 +230,13 @@ export function periodicLoad(seconds: number, seed = 1): PageData {
   const dice = new Dice(seed);
   const base = seconds > 600 ? 1000 : seconds > 60 ? 100 : 10;
   const slots = Math.round((seconds * 1000) / base);
-  const levels = [1, 5, 20].map((k) => level(0, base * k, Math.ceil(slots / k), k < 5 && slots > 720 ? 5 : 1, dice));
+  const levels = [1, 5, 20].map((k) => level(0, base * k, Math.ceil(slots / k), dice));
   const list = findings(seconds);
   for (const f of list.filter((x) => x.kind === "microburst")) {
     const middle = (f.start_s + f.end_s) / 2;
     const wide = Math.max(0, Math.floor(middle - 30));
-    if (base > 20 && seconds > 60) levels.push(level(wide, 20, 3000, 6, dice), level(wide, 100, 600, 1, dice));
-    levels.push(level(Math.max(0, Math.floor((f.start_s - 1) * 1000) / 1000), 1, 3000, 6, dice), level(Math.max(0, Math.floor((f.start_s - 1) * 1000) / 1000), 5, 600, 1, dice));
+    if (base > 20 && seconds > 60) levels.push(level(wide, 20, 3000, dice), level(wide, 100, 600, dice));
+    levels.push(level(Math.max(0, Math.floor((f.start_s - 1) * 1000) / 1000), 1, 3000, dice), level(Math.max(0, Math.floor((f.start_s - 1) * 1000) / 1000), 5, 600, dice));
   }
   const ios = Math.round(seconds * (READS_PER_S + WRITES_IN_BURST * 0.08));
   const device: PageData["devices"][number] = {
@@ -297,7 +255,7 @@ export function periodicLoad(seconds: number, seed = 1): PageData {
     label: "nvme0n1", devices: ["nvme0n1"], levels, distributions: distributions(seconds),
     capacity: { max_iops: 14_600, light_us: 96, knee_inflight: 31.5, headroom_percent: 34, state: "near-knee", summary: "during bursts the device is driven beyond its knee; between them two thirds of it are free." },
   };
-  const second: ScopeBlock = { ...scope, label: "sdb", devices: ["sdb"], levels: [level(0, base * 5, Math.ceil(slots / 5), 1, dice)], capacity: null };
+  const second: ScopeBlock = { ...scope, label: "sdb", devices: ["sdb"], levels: [level(0, base * 5, Math.ceil(slots / 5), dice)], capacity: null };
   return {
     format: 1,
     writer: "iolens 0.1.0",
@@ -328,7 +286,7 @@ export function empty(): PageData {
 export function counters(seconds: number): PageData {
   const data = periodicLoad(seconds);
   const kept: (keyof LevelBlock["cols"])[] = ["r_ios", "w_ios", "r_sec", "w_sec", "d_ios", "d_sec", "f_ios", "r_mean", "w_mean", "busy", "q_mean"];
-  const levels = (data.scopes[0]?.levels ?? []).slice(0, 3).map(({ heat: _, ...l }) => ({
+  const levels = (data.scopes[0]?.levels ?? []).slice(0, 3).map((l) => ({
     ...l,
     cols: Object.fromEntries(Object.entries(l.cols).filter(([name]) => kept.includes(name as keyof LevelBlock["cols"]))),
   }));

@@ -15,7 +15,7 @@ import { visible } from "../src/dom";
 import * as format from "../src/format";
 import * as link from "../src/link";
 import * as view from "../src/view";
-import { Slots, finerThan, heatRowUs, loadPoints, openBuckets, openHeat, openLevels, peaks, pick, totals } from "../src/levels";
+import { Slots, finerThan, loadPoints, openBuckets, openLevels, peaks, pick, totals } from "../src/levels";
 import { foremost } from "../src/sections/findings";
 import { costs, groupName } from "../src/fleet/costs";
 import { Axis } from "../src/lab/axis";
@@ -186,20 +186,6 @@ test("sums over a view are sums, means are weighted by I/Os", () => {
   assert.equal(t.writeMeanUs, null, "nothing was written: no mean");
   assert.equal(t.inflightMean, null, "unknown is not zero");
   assert.equal(totals(slots, 2, 3).readMeanUs, null);
-});
-
-test("heat maps unpack to their cells", () => {
-  const level = new Slots({ from_ns: 0, step_ns: 1e9, to_ns: 10e9, slots: 10, cols: {}, heat: { merge: 2, read: packList([1, 2, 60, 5, 3, 7, 3, 1, 61, 2]) } });
-  const grid = openHeat(level, "read");
-  assert.ok(grid);
-  assert.equal(grid.columns, 5);
-  assert.equal(grid.lowRow, 60);
-  assert.equal(grid.rows, 4);
-  assert.equal(grid.max, 7);
-  const at = (column: number, row: number) => grid.cells[(row - 60) * 5 + column];
-  assert.deepEqual([at(1, 60), at(1, 63), at(4, 61), at(0, 60)], [5, 7, 2, 0]);
-  assert.equal(openHeat(level, "write"), null);
-  assert.equal(heatRowUs(40), 1.024);
 });
 
 test("histograms are opened bucket by bucket", () => {
@@ -427,9 +413,11 @@ test("what takes more time is summed by name, the largest growth first", () => {
 
 test("the address of a view holds its boxes", () => {
   const boxes = [{ from: 10, to: 11.5, lowUs: 0, highUs: appView.OPEN_US }, { from: 12, to: 13, lowUs: 123.4, highUs: 5000 }];
-  const address = appView.write({ from: 1, to: 2, live: false, host: null, device: null, cls: null, filter: null, boxes, find: "a b", fold: { periodS: 2.5, anchorS: 7, cls: "write" }, colour: "cause" });
+  const address = appView.write({ from: 1, to: 2, live: false, host: null, device: null, cls: null, filter: null, boxes, find: "a b", fold: { periodS: 2.5, anchorS: 7, cls: "write" }, colour: "cause", quantity: "busy" });
   assert.equal(appView.read(address, 0).colour, "cause");
   assert.equal(appView.read("?colour=red", 0).colour, "class");
+  assert.equal(appView.read(address, 0).quantity, "busy");
+  assert.equal(appView.read("?quantity=x", 0).quantity, "throughput");
   assert.deepEqual(appView.read(address, 0).boxes, boxes);
   assert.equal(appView.read(address, 0).find, "a b");
   assert.deepEqual(appView.read(address, 0).fold, { periodS: 2.5, anchorS: 7, cls: "write" });

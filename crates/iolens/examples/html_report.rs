@@ -1,8 +1,8 @@
 //! Writes the HTML report of a synthetic recording, to look at the page and to test it in a browser without a recording:
 //! steady random reads, and every five seconds a batch of writes behind which the reads wait. The recording is written beside it
-//! and removed again.
+//! and removed again. It is of 10,000 I/Os a second, or of a part of them (0.1: of a tenth).
 //!
-//!     cargo run -p iolens --example html_report -- OUT.html [SECONDS]
+//!     cargo run -p iolens --example html_report -- OUT.html [SECONDS [PART]]
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,7 +18,7 @@ use iolens_core::store::{RecordingWriter, WriterOptions};
 const SECOND: i64 = 1_000_000_000;
 const SERVERS: usize = 16;
 const READS_PER_S: f64 = 8900.0;
-const BATCH: usize = 5500;
+const BATCH: f64 = 5500.0;
 
 /// A small seeded generator (xorshift).
 struct Dice(u64);
@@ -104,7 +104,7 @@ impl Simulation {
         }
     }
 
-    fn run(mut self, seconds: i64, mut push: impl FnMut(&Io)) {
+    fn run(mut self, seconds: i64, part: f64, mut push: impl FnMut(&Io)) {
         let mut read = 0;
         for second in 0..seconds {
             let end = (second + 1) * SECOND;
@@ -113,11 +113,11 @@ impl Simulation {
                 if batch.is_some_and(|at| at <= read) {
                     let at = batch.take().unwrap_or(read);
                     self.land(at, &mut push);
-                    (0..BATCH).for_each(|_| self.arrive(at, true));
+                    (0..(BATCH * part) as usize).for_each(|_| self.arrive(at, true));
                 }
                 self.land(read, &mut push);
                 self.arrive(read, false);
-                read += self.dice.exponential(1e9 / READS_PER_S) as i64 + 1;
+                read += self.dice.exponential(1e9 / READS_PER_S / part) as i64 + 1;
             }
         }
         self.land(seconds * SECOND - 1, &mut push);
@@ -141,7 +141,7 @@ fn meta(seconds: i64) -> RecordingMeta {
 /// I/Os that are handed to the writer at once.
 const BATCH_OF_WRITER: usize = 4096;
 
-fn record(path: &Path, seconds: i64) -> Result<u64, Box<dyn std::error::Error>> {
+fn record(path: &Path, seconds: i64, part: f64) -> Result<u64, Box<dyn std::error::Error>> {
     let end = seconds * SECOND;
     let lost = Lost {
         from_ns: end / 3,
@@ -158,7 +158,7 @@ fn record(path: &Path, seconds: i64) -> Result<u64, Box<dyn std::error::Error>> 
     let mut batch = Vec::new();
     let mut written = Ok(());
     let mut ios = 0;
-    Simulation::new().run(seconds, |io| {
+    Simulation::new().run(seconds, part, |io| {
         ios += 1;
         batch.push(*io);
         if batch.len() == BATCH_OF_WRITER && written.is_ok() {
@@ -174,11 +174,13 @@ fn record(path: &Path, seconds: i64) -> Result<u64, Box<dyn std::error::Error>> 
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
-    let out = args.next().ok_or("usage: html_report OUT.html [SECONDS]")?;
+    let usage = "usage: html_report OUT.html [SECONDS [PART]]";
+    let out = args.next().ok_or(usage)?;
     let seconds: i64 = args.next().map_or(Ok(60), |s| s.parse())?;
+    let part: f64 = args.next().map_or(Ok(1.0), |s| s.parse())?;
     let recording = PathBuf::from(format!("{out}.iolens"));
     let started = Instant::now();
-    let ios = record(&recording, seconds)?;
+    let ios = record(&recording, seconds, part)?;
     let recorded_s = started.elapsed().as_secs_f64();
     let started = Instant::now();
     let argv = ["iolens", "report", &recording.to_string_lossy(), "-o", &out].map(OsString::from);

@@ -4,6 +4,7 @@ import { onTheme, ramp, theme } from "../theme";
 import { type Grouping, Legend, countsOf, grouped } from "./colours";
 import type { Column, Heat, Ios, Series } from "./data";
 import { lanes } from "./lanes";
+import { ALL_QUANTITIES, QUANTITIES, type Values, together, valuesOf } from "./quantities";
 import { type Box, type Class, type Colouring, IO_SPAN_S, OPEN_US, type View, tickOf, zoomed } from "./view";
 
 const FONT = "system-ui, sans-serif";
@@ -47,8 +48,7 @@ interface Layer {
 interface Row {
   at: number;
   length: number;
-  r: number | null;
-  w: number | null;
+  values: Values;
   inflight: number | null;
   inflightMax: number | null;
   lossy: boolean;
@@ -200,11 +200,10 @@ export class Chart {
     const c = series.columns;
     const at = c["time_unix_s"] ?? [];
     this.#rows = [];
-    const add = (a: number | null | undefined, b: number | null | undefined) => (typeof a === "number" || typeof b === "number" ? ((a ?? 0) + (b ?? 0)) * 1024 : null);
     for (let i = 0; i < at.length; i++) {
       this.#rows.push({
         at: at[i] ?? 0, length: c["slot_s"]?.[i] ?? series.step_s,
-        r: add(c["r_kib_per_s"]?.[i], null), w: add(c["w_kib_per_s"]?.[i], null),
+        values: valuesOf((column) => c[column]?.[i]),
         inflight: c["inflight_mean"]?.[i] ?? null, inflightMax: c["inflight_max"]?.[i] ?? null,
         lossy: Boolean(c["lossy"]?.[i]),
       });
@@ -215,17 +214,16 @@ export class Chart {
   }
 
   /** 100 ms of all shown devices, newer than what the series has. */
-  addLive(at: number, r: number, w: number, inflight: number, inflightMax: number, lossy: boolean): void {
+  addLive(at: number, values: Values, inflight: number, inflightMax: number, lossy: boolean): void {
     const last = this.#live.at(-1);
     if (last && Math.abs(last.at - at) < 0.01) {
-      last.r = (last.r ?? 0) + r;
-      last.w = (last.w ?? 0) + w;
+      last.values = together(last.values, values);
       last.inflight = (last.inflight ?? 0) + inflight;
       last.inflightMax = (last.inflightMax ?? 0) + inflightMax;
       return;
     }
     if (at <= (this.#rows.at(-1)?.at ?? 0)) return;
-    this.#live.push({ at, length: 0.1, r, w, inflight, inflightMax, lossy });
+    this.#live.push({ at, length: 0.1, values, inflight, inflightMax, lossy });
     if (this.#live.length > 6000) this.#live.splice(0, 1000);
   }
 
@@ -558,8 +556,8 @@ export class Chart {
       ctx.fillStyle = theme().mark;
       layer.heat.counts.forEach((column, i) => {
         if (!column.some((n) => n > 0)) return;
-        const at = this.#x(layer.from + i * layer.heat.column_s);
-        ctx.fillRect(at, heat.y, Math.max(1, this.#x(layer.from + (i + 1) * layer.heat.column_s) - at), 4);
+        const at = Math.floor(this.#x(layer.from + i * layer.heat.column_s));
+        ctx.fillRect(at, heat.y, Math.max(1, Math.floor(this.#x(layer.from + (i + 1) * layer.heat.column_s)) - at), 4);
       });
     }
   }
@@ -569,15 +567,17 @@ export class Chart {
     const areas = this.#areas();
     const { from, to } = this.#view;
     const rows = [...this.#rows, ...this.#live].filter((r) => r.at >= from && r.at - r.length <= to);
+    const quantity = QUANTITIES[this.#view.quantity];
+    const [readOf, writeOf] = [0, 1].map((i) => (r: Row) => r.values[this.#view.quantity][i as 0 | 1]) as [(r: Row) => number | null, (r: Row) => number | null];
     let most = 1;
     let deepest = 1;
     for (const r of rows) {
-      most = Math.max(most, r.r ?? 0, r.w ?? 0);
+      most = Math.max(most, readOf(r) ?? 0, writeOf(r) ?? 0);
       deepest = Math.max(deepest, r.inflightMax ?? r.inflight ?? 0);
     }
-    this.#title(ctx, areas.rate.y, "Throughput");
+    this.#title(ctx, areas.rate.y, quantity.title);
     this.#title(ctx, areas.depth.y, "In flight (mean, light: maximum)");
-    this.#scale(ctx, areas.rate, format.byteRate(most));
+    this.#scale(ctx, areas.rate, quantity.text(most));
     this.#scale(ctx, areas.depth, format.number(deepest));
     const steps = (area: { y: number; h: number }, of: (r: Row) => number | null, top: number, fill: string, stroke: string | null) =>
       this.#clip(ctx, area, () => {
@@ -604,8 +604,9 @@ export class Chart {
         }
         if (stroke) ctx.stroke(line);
       });
-    steps(areas.rate, (r) => r.w, most, t.writeFill, t.write);
-    steps(areas.rate, (r) => r.r, most, t.readFill, t.read);
+    steps(areas.rate, writeOf, most, t.writeFill, t.write);
+    if (quantity.write === null) steps(areas.rate, readOf, most, t.busyFill, t.busy);
+    else steps(areas.rate, readOf, most, t.readFill, t.read);
     steps(areas.depth, (r) => r.inflightMax, deepest, t.inflightFill, null);
     steps(areas.depth, (r) => r.inflight, deepest, t.inflightFill, t.inflight);
     ctx.fillStyle = t.lossy;
@@ -923,7 +924,11 @@ export class Chart {
     if (!row) return null;
     return [
       ["Time", `${format.clock(t, Math.min(1, row.length))} UTC, mean of ${format.span(row.length)}`],
-      ["Read", format.byteRate(row.r)], ["Write", format.byteRate(row.w)],
+      ...ALL_QUANTITIES.map((q): [string, string] => {
+        const { title, text, write } = QUANTITIES[q];
+        const [r, w] = row.values[q];
+        return [title, write === null ? text(r) : `read ${text(r)}, write ${text(w)}`];
+      }).filter(([, value]) => value !== format.ABSENT && value !== `read ${format.ABSENT}, write ${format.ABSENT}`),
       ["In flight", `${format.number(row.inflight)}, at most ${format.number(row.inflightMax)}`],
       ...(row.lossy ? ([["Lost", "some I/Os of this time were not recorded"]] as [string, string][]) : []),
     ];

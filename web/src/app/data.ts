@@ -85,8 +85,12 @@ export interface Story {
 
 export interface Finding {
   kind: string;
+  /** `info`: a fact that harmed no program that is known. */
+  severity: string;
   device: string | null;
   start_unix_s: number;
+  end_unix_s: number;
+  summary: string;
   /** Of a period. */
   evidence: { period_s?: number; class?: Class };
 }

@@ -11,10 +11,11 @@ import { comparison } from "./comparison";
 import { type Actor, type Device, type Finding, type Heat, type Ios, type Series, type Story, type Wait, type Who, doneOf, leavesOutNames, leftOut, nameOf, startOf } from "./data";
 import { type Screen, exportMenu } from "./export_menu";
 import { folded, foldPlan } from "./fold";
-import { CLASSES, type Ways, actors, stories, storyKey, waits } from "./panels";
+import { CLASSES, type Ways, actors, findings, stories, storyKey, waits } from "./panels";
 import { Loader } from "./part";
+import { ALL_QUANTITIES, QUANTITIES, type Quantity, valuesOf } from "./quantities";
 import { selection } from "./selection";
-import { type Box, type Class, type Colouring, DEFAULT_SPAN_S, type Fold, IO_SPAN_S, MAX_SPAN_S, MIN_SPAN_S, type Subject, type View, duration, read, stepOf, typed, wallClock, write, zoomed } from "./view";
+import { type Box, type Class, DEFAULT_SPAN_S, type Fold, IO_SPAN_S, MAX_SPAN_S, MIN_SPAN_S, type Subject, type View, columnOf, duration, read, stepOf, typed, wallClock, write, zoomed } from "./view";
 
 export interface Shell {
   format: number;
@@ -64,9 +65,10 @@ export class Application {
   readonly #loaders = {
     heat: new Loader("The heat map and throughput"), newest: new Loader("The newest I/Os"), stories: new Loader("The stories"), waits: new Loader("The waits"),
     actors: new Loader("The actors"), devices: new Loader("The devices"), box: new Loader("The I/Os of the boxes"), start: new Loader("The recordings"),
-    periods: new Loader("The periods"), found: new Loader("The I/Os that are searched for"), exported: new Loader("The I/Os of the trace"),
+    periods: new Loader("The findings"), found: new Loader("The I/Os that are searched for"), exported: new Loader("The I/Os of the trace"),
   };
-  readonly #stories = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Stories" });
+  readonly #stories = h("div");
+  readonly #findings = h("details", { class: "found", hidden: true });
   readonly #waits = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Who waited for whom" });
   readonly #actors = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Actors" });
   readonly #box = h("section", { class: "panel-box", hidden: true, "aria-label": "Selection" });
@@ -85,6 +87,8 @@ export class Application {
   #layoutOf: (Fold | null)[] = [null];
   #periods: Finding[] = [];
   #lastPeriods = 0;
+  readonly #quantity = h("select", { "aria-label": "Chart below the heat map", title: "What the chart below the heat map shows", onchange: () => this.#redraw({ quantity: this.#quantity.value as Quantity }) },
+    ...ALL_QUANTITIES.map((q) => h("option", { value: q, text: QUANTITIES[q].title })));
   readonly #names = h("datalist", { id: "names" });
   readonly #find = h("input", { type: "search", list: "names", placeholder: "Find", "aria-label": "Find a process, control group or file", title: "Marks the times of a process, control group or file (/)", onchange: () => this.#search(this.#find.value), oninput: () => this.#find.value === "" && this.#search("") });
   readonly #foundText = h("small", { role: "status" });
@@ -126,7 +130,7 @@ export class Application {
       look: (a, b) => this.#look(a, b),
       touched: () => this.#view.live && this.#pause(),
       select: (box, second) => this.#select(box, second),
-      colour: (by) => this.#recolour(by),
+      colour: (colour) => this.#redraw({ colour }),
       filter: (by, key) => (by === "class" ? this.#set({ cls: key as Class }) : this.#set({ filter: { by: "process", name: key } })),
     });
     this.#root = this.#layout();
@@ -171,10 +175,10 @@ export class Application {
         this.#loadActors();
       } })));
     return h("main", { class: "app" }, head, this.#printed,
-      h("div", { class: "answers" }, card("Stories", "stories", this.#loaders.stories, this.#stories), card("Who waited for whom", "waits", this.#loaders.waits, this.#waits)),
+      h("div", { class: "answers" }, card("Stories", "stories", this.#loaders.stories, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Stories" }, this.#stories, this.#findings)), card("Who waited for whom", "waits", this.#loaders.waits, this.#waits)),
       h("section", { class: "panel-box time" },
         h("header", {}, h("h2", { text: "Over time" }), this.#span, h("small", { id: "keys", class: "hint", title: "Keys: W S zoom, A D move, L live, B selects all on screen, C compares it, / finds, comma and full stop go through single I/Os, Escape closes", text: "drag or wheel: zoom · Shift+drag: select · Ctrl+drag: compare · W A S D: move" }),
-          h("span", { class: "spring" }), this.#foundText, this.#layouts, this.#find, this.#names, this.#select1, exportMenu(() => this.#screen(), this.#loaders.exported)),
+          h("span", { class: "spring" }), this.#foundText, this.#quantity, this.#layouts, this.#find, this.#names, this.#select1, exportMenu(() => this.#screen(), this.#loaders.exported)),
         this.#connection, this.#loaders.start.status, this.#loaders.devices.status, this.#loaders.exported.status, this.#loaders.found.status,
         this.#loaders.heat.status, this.#chart.root),
       this.#box,
@@ -227,6 +231,8 @@ export class Application {
     this.#live.hidden = !this.shell.recording || v.host !== null;
     this.#device.value = v.device ?? "";
     this.#cls.value = v.cls ?? "";
+    this.#quantity.value = v.quantity;
+    this.#quantity.hidden = v.to - v.from < IO_SPAN_S;
     this.#showLayouts();
     if (document.activeElement !== this.#find) this.#find.value = v.find ?? "";
     this.#filter.hidden = v.filter === null;
@@ -259,8 +265,9 @@ export class Application {
     if (write(this.#view) !== this.#address()) history.pushState(null, "", this.#addressOf(this.#view));
   }
 
-  #recolour(colour: Colouring): void {
-    this.#view = { ...this.#view, colour };
+  /** What is drawn of the data that is there. */
+  #redraw(next: Partial<View>): void {
+    this.#view = { ...this.#view, ...next };
     this.#shown();
     this.#remember();
   }
@@ -372,7 +379,8 @@ export class Application {
         // A slot is of a whole device: it says nothing of one process.
         if (filter !== null || (device !== null && device !== slot.device)) return;
         const more = slot as unknown as { inflight_mean: number | null; inflight_max: number | null; lossy?: boolean };
-        this.#chart.addLive(slot.time_s, (slot.r_kib_per_s ?? 0) * 1024, (slot.w_kib_per_s ?? 0) * 1024, more.inflight_mean ?? 0, more.inflight_max ?? 0, more.lossy === true);
+        const values = valuesOf((column) => (slot as unknown as Record<string, number | null>)[column]);
+        this.#chart.addLive(slot.time_s, values, more.inflight_mean ?? 0, more.inflight_max ?? 0, more.lossy === true);
       },
       finding: () => (this.#lastAnalyses = -Infinity),
       connected: (lostAt) => (this.#connection.textContent = lostAt === null ? "" : `Not connected since ${format.clock(lostAt / 1000 + this.#clockOffset, 1)} UTC, trying again.`),
@@ -436,9 +444,12 @@ export class Application {
     const span = view.to - view.from;
     const single = span < IO_SPAN_S;
     // A quarter more on both sides, so that a short move shows no gap.
-    const [from, to] = view.live ? [view.from, view.to] : [view.from - span / 4, view.to + span / 4];
-    const share = (to - from) / span;
-    const width = Math.min(2048, Math.round((this.#chart.plotWidth / 2) * share));
+    const margin = view.live ? 0 : span / 4;
+    const column = columnOf((2 * span) / this.#chart.plotWidth);
+    // Whole seconds begin with one, whatever is on screen, so that a move does not draw all anew.
+    const whole = (s: number, up: boolean) => (column < 1 ? s : column * (up ? Math.ceil(s / column) : Math.floor(s / column)));
+    const [from, to] = [whole(view.from - margin, false), whole(view.to + margin, true)];
+    const width = Math.min(2048, Math.round((to - from) / column));
     const height = Math.min(96, Math.round(this.#chart.plotHeat / 4));
     const range = { ...this.#question(), from: from.toFixed(6), to: to.toFixed(6) };
     const shown = this.#shownIos();
@@ -460,7 +471,9 @@ export class Application {
       } else this.#chart.setFold(null, null);
       const heats = plan ? [] : classes.map(async (cls) => this.#chart.addHeat(cls, await ask<Heat>("heatmap", { ...range, ...shown, class: cls, width, height }, signal), (to - from) / width));
       await Promise.all(heats);
-      const step = stepOf(to - from, width);
+      // Of whole seconds there are sums; half a second is drawn hardly finer, and takes each I/O.
+      const finest = stepOf(to - from, width);
+      const step = finest === 0.5 ? 1 : finest;
       this.#series = await ask<Series>("series", { ...range, ...shown, step: duration(Math.max(step, 0.001)), extended: "true" }, signal);
       this.#chart.setSeries(this.#series);
     }, quiet);
@@ -470,18 +483,19 @@ export class Application {
   #loadNewest(now: number): void {
     const { from, to, cls, fold } = this.#view;
     const span = to - from;
-    const columnS = span / Math.min(2048, this.#chart.plotWidth / 2);
+    const columnS = columnOf(span / Math.min(2048, this.#chart.plotWidth / 2));
     if (span < IO_SPAN_S || fold !== null || this.#loaders.newest.busy || this.#loaders.heat.busy || now - this.#lastNewest < Math.max(NEWEST_MS, columnS * 1000)) return;
     this.#lastNewest = now;
     // What completed before was perhaps not stored yet when the whole was asked for.
-    const begin = Math.max(from, to - (now - this.#lastChart) / 1000 - 4);
-    const width = Math.max(1, Math.round((to - begin) / columnS));
-    const query = { ...this.#question(), ...this.#shownIos(), from: begin.toFixed(6), to: to.toFixed(6), width, height: 192 };
+    const since = Math.max(from, to - (now - this.#lastChart) / 1000 - 4);
+    const [begin, end] = columnS < 1 ? [since, to] : [columnS * Math.floor(since / columnS), columnS * Math.ceil(to / columnS)];
+    const width = Math.max(1, Math.round((end - begin) / columnS));
+    const query = { ...this.#question(), ...this.#shownIos(), from: begin.toFixed(6), to: end.toFixed(6), width, height: 192 };
     this.#loaders.newest.run(async (signal) => {
       const classes = (["write", "read"] as const).filter((c) => cls === null || cls === c);
       const heats = await Promise.all(classes.map((c) => ask<Heat>("heatmap", { ...query, class: c }, signal)));
       // A whole one that came meanwhile has more.
-      if (this.#view.live && !this.#loaders.heat.busy) classes.forEach((c, i) => this.#chart.addNewest(c, heats[i]!, (to - begin) / width));
+      if (this.#view.live && !this.#loaders.heat.busy) classes.forEach((c, i) => this.#chart.addNewest(c, heats[i]!, (end - begin) / width));
     }, true);
   }
 
@@ -521,9 +535,11 @@ export class Application {
   #loadPeriods(): void {
     this.#lastPeriods = performance.now();
     this.#loaders.periods.run(async (signal) => {
-      const { findings } = await ask<{ findings: Finding[] }>("findings", { ...this.#question(), device: null }, signal);
+      const { findings: all } = await ask<{ findings: Finding[] }>("findings", { ...this.#question(), device: null }, signal);
       const { device } = this.#view;
-      this.#periods = findings.filter((f) => f.kind === "periodicity" && f.evidence.period_s && (device === null || device === f.device));
+      const found = all.filter((f) => device === null || f.device === null || device === f.device);
+      findings(this.#findings, found, this.#ways);
+      this.#periods = found.filter((f) => f.kind === "periodicity" && f.evidence.period_s);
       this.#showLayouts();
     }, true);
   }

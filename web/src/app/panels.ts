@@ -1,6 +1,6 @@
 import { fill, h } from "../dom";
 import * as format from "../format";
-import { type Actor, type Amount, type Story, type Wait, type Who, nameOf } from "./data";
+import { type Actor, type Amount, type Finding, type Story, type Wait, type Who, nameOf } from "./data";
 import type { Class, Filter, Subject } from "./view";
 
 export interface Ways {
@@ -61,7 +61,6 @@ export const storyKey = (s: Story): string => `${s.id} ${s.recording_start_unix_
 
 /** The worst first, one line each, which opens to the whole story. */
 export function stories(root: HTMLElement, list: Story[], notes: string[], ways: Ways, open: Set<string>): void {
-  const scroll = root.scrollTop;
   if (list.length === 0) {
     fill(root, h("p", { class: "empty", text: "No story in this time: no program made another one wait noticeably." }), ...notes.map((n) => h("p", { class: "note", text: n })));
     return;
@@ -95,7 +94,20 @@ export function stories(root: HTMLElement, list: Story[], notes: string[], ways:
     return details;
   });
   fill(root, ...rows, ...notes.map((n) => h("p", { class: "note", text: n })));
-  root.scrollTop = scroll;
+}
+
+/** What harmed a device or its I/Os, with or without a program behind it: a line each, which leads to its time. Facts are counted. */
+export function findings(root: HTMLDetailsElement, list: Finding[], ways: Ways): void {
+  const grave = list.filter((f) => f.severity !== "info");
+  const facts = list.length - grave.length;
+  root.hidden = list.length === 0;
+  const counted = facts > 0 ? `${facts} ${facts === 1 ? "fact" : "facts"}` : "";
+  const rows = grave.map((f) => h("p", {},
+    h("span", { class: `severity ${f.severity}`, text: f.severity }), " ",
+    button("name", f.device === null ? f.kind : `${f.kind}, ${f.device}`, "Show its time", () => ways.look(...margin(f.start_unix_s, f.end_unix_s))), ` ${f.summary}`));
+  fill(root,
+    h("summary", { text: `Findings: ${[grave.length > 0 ? String(grave.length) : "", counted].filter(Boolean).join(" and ")}` }),
+    ...rows, facts > 0 ? h("p", { class: "note", text: `${counted}, such as bursts and periods: see the full report.` }) : null);
 }
 
 function margin(from: number, to: number): [number, number] {

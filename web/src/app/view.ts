@@ -1,5 +1,7 @@
 /** What the page shows, and how its address says so: the address is the view. */
 
+import { ALL_QUANTITIES, type Quantity } from "./quantities";
+
 export type Class = "read" | "write" | "discard" | "flush";
 export type Subject = "process" | "cgroup" | "file";
 
@@ -38,6 +40,8 @@ export interface View {
   fold: Fold | null;
   /** What colours single I/Os. */
   colour: Colouring;
+  /** What the chart below the heat map shows. */
+  quantity: Quantity;
 }
 
 export type Colouring = "class" | "process" | "cause";
@@ -105,6 +109,7 @@ export function read(search: string, now: number): Omit<View, "from" | "to"> & {
     find: params.get("find"),
     fold: readFold(params.get("fold") ?? ""),
     colour: COLOURINGS.find((c) => c === params.get("colour")) ?? "class",
+    quantity: ALL_QUANTITIES.find((q) => q === params.get("quantity")) ?? "throughput",
   };
 }
 
@@ -139,6 +144,7 @@ export function write(view: View): string {
   if (view.find !== null) params.set("find", view.find);
   if (view.fold !== null) params.set("fold", [view.fold.periodS, Number(view.fold.anchorS.toFixed(3)), ...(view.fold.cls === null ? [] : [view.fold.cls])].join(","));
   if (view.colour !== "class") params.set("colour", view.colour);
+  if (view.quantity !== "throughput") params.set("quantity", view.quantity);
   for (const b of view.boxes) params.append("box", [b.from.toFixed(6), b.to.toFixed(6), b.lowUs.toPrecision(6), b.highUs.toPrecision(6)].map(Number).join(","));
   return `?${params.toString()}`;
 }
@@ -156,6 +162,17 @@ const STEPS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10
 /** The shortest step of which at most `most` make up `span` seconds. */
 export function stepOf(span: number, most: number): number {
   return STEPS.find((s) => span / s <= most) ?? 86400;
+}
+
+/** The server has sums of seconds and of minutes. */
+const SUMS_S = [1, 60];
+/** From this share of a sum on, a column is as wide as it: twice as wide as others, and answered much sooner. */
+const SUM_SHARE = 0.5;
+
+/** Length of a heat map's columns: at least `least` seconds, and whole sums where it is about as long as one. */
+export function columnOf(least: number): number {
+  const sum = SUMS_S.filter((s) => least >= s * SUM_SHARE).at(-1);
+  return sum === undefined ? least : Math.ceil(least / sum) * sum;
 }
 
 /** Steps of an axis, which may also be shorter than the server's. */

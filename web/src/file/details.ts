@@ -16,8 +16,20 @@ import { Store } from "../store";
 import { onTheme } from "../theme";
 import { tooltip } from "../tooltip";
 
-/** What a report holds beside the application: findings, distributions, devices, files, and every column of an imported log. */
-export function details(data: PageData, back: (range?: [number, number]) => void): HTMLElement {
+/** What stands around the details. */
+export interface Around {
+  /** Where the charts over time are, in the application. */
+  back(range: [number, number]): void;
+  /** What is above the details. */
+  above(store: Store): (HTMLElement | null)[];
+  footer: string;
+}
+
+/**
+ * What a report holds beside the application: findings, distributions, devices, files. The application draws single I/Os over time;
+ * of kernel counters and of imported logs, which have columns that it does not draw, the charts over time are here.
+ */
+export function details(data: PageData, around: Around): HTMLElement {
   const store = new Store(data);
   const plots = data.tables ? new Plots(store, new Tables(data.tables)) : null;
   // Logs are read beside others, by the clock on the wall; one without a date begins in 1970.
@@ -30,27 +42,27 @@ export function details(data: PageData, back: (range?: [number, number]) => void
   const time = h("section", { id: "time" });
   const shown = () => {
     if (over) time.scrollIntoView({ block: "start", behavior: "smooth" });
-    else back([start + store.range.from, start + store.range.to]);
+    else around.back([start + store.range.from, start + store.range.to]);
   };
   const findings = new Findings(store, shown);
   const distributions = new Distributions(store);
   const toolbar = over ? new Toolbar(store) : null;
-  const inView = over ? new InView(store) : null;
-  if (toolbar && inView) time.append(h("h2", { text: "Over time" }), toolbar.root, inView.root, plots?.root ?? h("div", { class: "panels" }, ...charts.map((c) => c.root)));
-  const whole = h("section", { id: "distributions" }, h("h2", { text: "Over the whole recording" }), toolbar ? null : chooser(store), distributions.root);
+  const inView = new InView(store);
+  if (toolbar) time.append(h("h2", { text: "Over time" }), toolbar.root, inView.root, plots?.root ?? h("div", { class: "panels" }, ...charts.map((c) => c.root)));
+  const whole = h("section", { id: "distributions" }, h("h2", { text: "Over the whole recording" }), toolbar ? null : chooser(store), toolbar ? null : inView.root, distributions.root);
   const definitions = glossary();
   addEventListener("beforeprint", () => (definitions.open = true));
   const main = h("main", {}, findings.root, over ? time : null, quiet || plots ? null : whole, deviceTables(store), plots ? null : new Actors(store).root, filesPart(data.files ?? undefined, store), quality(data), definitions);
-  const footer = h("footer", { text: `Made by ${data.writer}. This file is complete: it loads nothing and sends nothing.` });
-  const way = h("nav", { class: "back-bar" }, h("button", { type: "button", text: "← Stories, waits and charts", onclick: () => back() }));
-  const root = h("div", { class: "details-page" }, way, header(data), main, footer, tooltip());
+  const footer = h("footer", { text: `Made by ${data.writer}. ${around.footer}` });
+  const [first, ...more] = around.above(store);
+  const root = h("div", { class: "details-page" }, first, header(data), ...more, main, footer, tooltip());
 
   const draw = () => {
     if (!root.isConnected) return;
     findings.update();
     if (quiet) return;
     toolbar?.update();
-    inView?.update();
+    inView.update();
     for (const c of charts) c.update();
     plots?.update();
     if (!plots) distributions.update();

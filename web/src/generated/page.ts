@@ -3213,7 +3213,7 @@ export interface ScopeBlock {
    */
   label: string;
   /**
-   * The whole recording first; then stretches in finer steps, around the findings.
+   * The whole time, of counters and imported tables in several steps.
    */
   levels: LevelBlock[];
   /**
@@ -3283,10 +3283,6 @@ export interface LevelBlock {
    */
   from_ns: number;
   /**
-   * Counts over time and latency.
-   */
-  heat?: HeatBlock | null;
-  /**
    * How many slots.
    */
   slots: number;
@@ -3298,25 +3294,6 @@ export interface LevelBlock {
    * End of the last slot, which may be cut short.
    */
   to_ns: number;
-}
-/**
- * Counts over time and latency. Column `i` covers `merge` slots of its level; row `k` covers latencies of
- * `[2^(k/4), 2^((k+1)/4))` ns. Each class is a packed list of: distance to the last filled column (the first: to 0), number of
- * filled rows, then per filled row its distance to the last filled row of that column (the first: to 0) and its count.
- */
-export interface HeatBlock {
-  /**
-   * How many slots of its level a column of the heat map covers.
-   */
-  merge: number;
-  /**
-   * Missing without reads.
-   */
-  read?: string;
-  /**
-   * Missing without writes.
-   */
-  write?: string;
 }
 /**
  * Devices together: busy is any I/O on any of them.

@@ -2,7 +2,7 @@ import { datedLabel } from "../charts/base";
 import { Navigator } from "../charts/navigator";
 import { fill, h, term } from "../dom";
 import * as format from "../format";
-import { finerThan, totals } from "../levels";
+import { totals } from "../levels";
 import type { ClockMode, Store } from "../store";
 import { scale } from "../zoom";
 
@@ -91,15 +91,14 @@ export class Toolbar {
   }
 }
 
-/** Sums over the stretch on screen, and how to see it finer. */
+/** Sums over the stretch on screen. */
 export class InView {
   readonly root: HTMLElement;
   readonly #facts = h("dl", { class: "facts" });
-  readonly #finer = h("p", { class: "note" });
   readonly #note = h("p", { class: "note" });
 
   constructor(readonly store: Store) {
-    this.root = h("div", { class: "in-view" }, this.#facts, this.#note, this.#finer);
+    this.root = h("div", { class: "in-view" }, this.#facts, this.#note);
   }
 
   update(): void {
@@ -124,32 +123,9 @@ export class InView {
       fact("Busy", "busy", format.percent(t.busyPercent)),
       fact("In flight mean / max", "inflight", `${format.number(t.inflightMean)} / ${format.number(t.inflightMax)}`),
     );
-    this.#showFiner(level.step);
-  }
-
-  /** The recording has every I/O: where this page has no finer slots, say how to get them. */
-  #showFiner(step: number): void {
-    const { range, data, levels } = this.store;
-    const zoomed = range.to - range.from <= 20 && data.recording.source === "ebpf";
-    const finest = levels.length > 0 && finerThan(levels, step).some((r) => r.from <= range.from && r.to >= range.to);
-    this.#finer.hidden = !zoomed || step <= 0.0011 || finest;
-    if (this.#finer.hidden) return;
-    const path = data.recording.path ?? "REC";
-    const start = this.store.startUnixS;
-    const at = (t: number) => (start === null ? t.toFixed(3) : new Date((start + t) * 1000).toISOString());
-    fill(
-      this.#finer,
-      `This page keeps ${format.span(step)} slots here. Every millisecond: `,
-      h("code", { text: `iolens zoom ${shellWord(path)} --step 1ms --from ${at(range.from)} --to ${at(range.to)}` }),
-    );
   }
 }
 
 function amount(ios: number, bytes: number): string {
   return ios === 0 ? format.ABSENT : `${format.count(ios)}, ${format.bytes(bytes)}`;
-}
-
-/** A path as one word of a shell command. */
-export function shellWord(text: string): string {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -125,7 +125,7 @@ fn write_html(
     path: &Path,
     access: Access,
 ) -> Result<()> {
-    let drawn = Drawn::read(part, report, false, query.caller)?;
+    let drawn = Drawn::read(part, report, query.caller)?;
     let inside = Inside::read(query, part, report)?;
     let beside = Beside {
         inside: Some(&inside),

@@ -1,15 +1,15 @@
-//! What the HTML report draws: the whole window at several resolutions, and closer looks at what was found.
+//! What the HTML report draws beside its application: the whole window at several resolutions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use iolens_core::analysis::counters::imported::{pieces, without_doubles};
 use iolens_core::analysis::overview::{
-    CounterOverview, Overview, OverviewData, OverviewPlan, moments, scopes,
+    CounterOverview, Overview, OverviewData, OverviewPlan, scopes,
 };
 use iolens_core::analysis::timeline::{CounterRates, Differences};
 use iolens_core::analysis::{Report, Window};
-use iolens_core::model::{DevId, Histogram, IntervalRates, Lost, Source};
+use iolens_core::model::{DevId, Histogram, IntervalRates, Source};
 use iolens_core::store::{IoColumns, Recording};
 
 use super::caller::Caller;
@@ -21,8 +21,6 @@ use super::{decode, tables, window};
 const MAX_SCOPES: usize = 8;
 /// The same of an imported log: its page is there to compare them.
 const MAX_SCOPES_OF_TABLES: usize = 24;
-/// Stretches that the HTML report shows down to 1 ms.
-const MAX_DETAILS: usize = 8;
 
 /// The whole window at several resolutions.
 ///
@@ -61,28 +59,7 @@ pub fn overview(
         return Ok(overview_of_tables(recording, window, &devices, rates));
     }
     let plan = OverviewPlan::whole(window, scopes(&devices, is_layer, MAX_SCOPES));
-    let reads = [window::with_in_flight(range)];
-    of_ios(recording, range, plan, &reads, caller)
-}
-
-/// Closer looks at what was found in single I/Os, of which `base` is the whole.
-///
-/// # Errors
-/// The recording cannot be read.
-pub fn closer_looks(
-    recording: &Recording,
-    range: &Range<i64>,
-    report: &Report,
-    base: &OverviewData,
-    caller: &Caller,
-) -> Result<OverviewData> {
-    let plan = OverviewPlan::details(base, &moments(base, &report.findings), MAX_DETAILS);
-    let reads: Vec<Range<i64>> = plan
-        .reads(base.longest_ns)
-        .iter()
-        .map(|w| w.from_ns..w.to_ns)
-        .collect();
-    of_ios(recording, range, plan, &reads, caller)
+    of_ios(recording, range, plan, caller)
 }
 
 /// What imported tables show: each row in intervals of its own length, coarser rows spread over them.
@@ -125,7 +102,6 @@ fn of_ios(
     recording: &Recording,
     range: &Range<i64>,
     plan: OverviewPlan,
-    reads: &[Range<i64>],
     caller: &Caller,
 ) -> Result<OverviewData> {
     let mut overview = Overview::new(plan);
@@ -133,20 +109,12 @@ fn of_ios(
         .lost(range.clone())
         .iter()
         .for_each(|l| overview.lost(l));
-    // Only the reader of a block knows that it is damaged; several reads may meet the same one.
-    let mut damage: Vec<Lost> = Vec::new();
-    for read in reads {
-        let met = decode::each_io(recording, read.clone(), IoColumns::ALL, caller, |io| {
-            overview.push(io)
-        })?;
-        let new: Vec<Lost> = met
-            .damage
-            .into_iter()
-            .filter(|l| !damage.contains(l))
-            .collect();
-        damage.extend(new);
-    }
-    damage.iter().for_each(|l| overview.lost(l));
+    let read = window::with_in_flight(range);
+    let met = decode::each_io(recording, read, IoColumns::ALL, caller, |io| {
+        overview.push(io)
+    })?;
+    // Only the reader of a block knows that it is damaged.
+    met.damage.iter().for_each(|l| overview.lost(l));
     Ok(overview.finish())
 }
 

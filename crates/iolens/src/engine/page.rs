@@ -3,21 +3,19 @@
 use iolens_core::analysis::Report;
 use iolens_core::analysis::files::{By, FilesReport};
 use iolens_core::analysis::overview::OverviewData;
-use iolens_core::model::{CpuShares, IntervalRates, Mark, Source};
+use iolens_core::model::{CpuShares, IntervalRates, Mark};
 use iolens_core::store::read_cpu;
 
 use super::caller::Caller;
 use super::error::Result;
 use super::files;
-use super::overview::{closer_looks, overview};
+use super::overview::overview;
 use super::part::{self, Part};
 
 /// What a page of a part draws.
 pub struct Drawn {
     /// The whole part at several resolutions.
     pub overview: OverviewData,
-    /// Closer looks at what was found; none of counters and tables, and none in a file, whose application has its own.
-    pub details: Option<OverviewData>,
     /// Remarks on the time line.
     pub marks: Vec<Mark>,
     /// File-level requests, if they were recorded.
@@ -29,11 +27,11 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// Reads it of `part`, of which `report` is; `closer` looks are read of the I/Os once more.
+    /// Reads it of `part`, of which `report` is.
     ///
     /// # Errors
     /// The recording cannot be read.
-    pub fn read(part: &Part, report: &Report, closer: bool, caller: &Caller) -> Result<Drawn> {
+    pub fn read(part: &Part, report: &Report, caller: &Caller) -> Result<Drawn> {
         let Part {
             recording, range, ..
         } = part;
@@ -43,12 +41,6 @@ impl Drawn {
         };
         let layers = &part.filter.layers;
         let overview = overview(recording, range, report, tables, layers, caller)?;
-        let has_ios = tables.is_none() && recording.meta().source != Source::Counters;
-        let details = if closer && has_ios {
-            Some(closer_looks(recording, range, report, &overview, caller)?)
-        } else {
-            None
-        };
         let inside = |from_ns: i64, to_ns: i64| from_ns < range.end && to_ns > range.start;
         let mut rates = None;
         let mut cpu = Vec::new();
@@ -61,7 +53,6 @@ impl Drawn {
         }
         Ok(Drawn {
             overview,
-            details,
             marks: recording.marks(range.clone()),
             files: files::if_recorded(recording, range, By::Process, caller)?,
             rates,

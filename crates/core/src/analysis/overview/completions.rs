@@ -42,15 +42,10 @@ pub struct SlotCounts {
     pub flush_max_ns: Option<i64>,
 }
 
-/// Latencies of one heat map column: for reads and for writes (row, count), rows ascending. Row `k` holds latencies of
-/// `[2^(k/4), 2^((k+1)/4))` ns.
-pub type HeatColumn = [Vec<(u32, u64)>; 2];
-
 /// One rung's slots.
 #[derive(Debug, Default)]
 pub(super) struct Rung {
     pub(super) counts: Vec<SlotCounts>,
-    pub(super) heat: Vec<HeatColumn>,
 }
 
 /// A histogram that is emptied and filled again for every slot.
@@ -150,19 +145,6 @@ impl SlotHistogram {
             quantiles: Some(quantiles),
         })
     }
-
-    /// Counts by heat map row. A bucket belongs to the row of its lower edge.
-    fn heat(&self) -> Vec<(u32, u64)> {
-        let mut rows: Vec<(u32, u64)> = Vec::new();
-        for (bucket, count) in self.buckets() {
-            let row = log_row(Histogram::bounds(bucket).0, 4);
-            match rows.last_mut() {
-                Some((last, sum)) if *last == row => *sum += count,
-                _ => rows.push((row, count)),
-            }
-        }
-        rows
-    }
 }
 
 /// Which of `per_octave` buckets in each factor of two holds `ns`; 0 for anything below 2 ns.
@@ -179,7 +161,6 @@ struct Open {
     counts: SlotCounts,
     latency: [SlotHistogram; 2],
     done: Rung,
-    has_heat: bool,
 }
 
 impl Open {
@@ -188,9 +169,6 @@ impl Open {
         let mut counts = std::mem::take(&mut self.counts);
         counts.latency = [self.latency[0].summary(), self.latency[1].summary()];
         self.done.counts[self.slot] = counts;
-        if self.has_heat {
-            self.done.heat[self.slot] = [self.latency[0].heat(), self.latency[1].heat()];
-        }
         self.latency.iter_mut().for_each(SlotHistogram::clear);
     }
 
@@ -225,25 +203,14 @@ pub(super) struct Completions {
 impl Completions {
     /// Time outside `study` is not counted: a last slot may be only partly inside.
     pub(super) fn new(stretch: &Stretch, study: Window) -> Completions {
-        let rungs = stretch.merges.iter().enumerate().map(|(i, merge)| {
-            let slots = stretch.slots().div_ceil(*merge as usize);
-            let has_heat = i == stretch.heat;
-            let heat = if has_heat {
-                vec![HeatColumn::default(); slots]
-            } else {
-                Vec::new()
-            };
-            Open {
-                merge: *merge,
-                slot: 0,
-                counts: SlotCounts::default(),
-                latency: [SlotHistogram::new(), SlotHistogram::new()],
-                done: Rung {
-                    counts: vec![SlotCounts::default(); slots],
-                    heat,
-                },
-                has_heat,
-            }
+        let rungs = stretch.merges.iter().map(|merge| Open {
+            merge: *merge,
+            slot: 0,
+            counts: SlotCounts::default(),
+            latency: [SlotHistogram::new(), SlotHistogram::new()],
+            done: Rung {
+                counts: vec![SlotCounts::default(); stretch.slots().div_ceil(*merge as usize)],
+            },
         });
         let (from_ns, step_ns) = (stretch.window.from_ns, stretch.step_ns);
         let inside = Window::new(from_ns, stretch.window.to_ns.min(study.to_ns));

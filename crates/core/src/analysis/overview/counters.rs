@@ -87,7 +87,6 @@ impl CounterOverview {
             distributions: Vec::new(),
             actors: Vec::new(),
             losses: self.losses.finish(),
-            longest_ns: 0,
             clipped: Clipped::default(),
             plan: self.plan,
         }
@@ -147,7 +146,6 @@ fn level(stretch: &Stretch, slots: &[CounterSums], merge: usize, detail: Detail)
         step_ns,
         counts,
         time,
-        heat: Vec::new(),
         detail,
     }
 }

@@ -1,9 +1,8 @@
 //! The recording at several resolutions at once, for charts: rates (A5), latency percentiles (A6), busy time (A2) and
-//! concurrency (A3) by slots, a latency heat map, distributions over the whole window, and who did it.
+//! concurrency (A3) by slots, distributions over the whole window, and who did it.
 //!
 //! [`OverviewPlan::whole`] cuts the window into at most a few thousand slots, in steps that merge exactly (counts, sums
-//! and histograms are merged, never means or percentiles). What stands out is looked at again in slots down to 1 ms with
-//! [`OverviewPlan::details`], for which only the stretches named by [`OverviewPlan::reads`] have to be read a second time.
+//! and histograms are merged, never means or percentiles).
 //!
 //! Memory: one row for each slot of each stretch, one histogram for each slot in progress.
 //!
@@ -15,7 +14,6 @@ mod completions;
 mod counters;
 mod distributions;
 mod losses;
-mod moments;
 mod plan;
 mod time;
 
@@ -27,12 +25,11 @@ use crate::analysis::stream::window::Window;
 use crate::model::{Class, DevId, Io, Lost};
 
 pub use actors::{ActorFlow, ActorKey, ActorSummary};
-pub use completions::{HeatColumn, SlotCounts, SlotLatency, SlotQuantiles};
+pub use completions::{SlotCounts, SlotLatency, SlotQuantiles};
 pub use counters::CounterOverview;
 pub use distributions::{Distributions, SizeBucket, Stage};
 pub use losses::LossInterval;
-pub use moments::moments;
-pub use plan::{Moment, OverviewPlan, Scope, Stretch};
+pub use plan::{OverviewPlan, Scope, Stretch};
 pub use time::SlotTime;
 
 use actors::SlotActors;
@@ -54,8 +51,6 @@ pub struct Level {
     pub counts: Vec<SlotCounts>,
     /// How each slot's time was spent; as many as `counts`. The last slot may reach beyond the window under study.
     pub time: Vec<SlotTime>,
-    /// Latencies by slot, one column each; empty if this level has no heat map.
-    pub heat: Vec<HeatColumn>,
     /// What is known of single I/Os: all of them, or only differences of kernel counters.
     pub detail: Detail,
 }
@@ -86,8 +81,6 @@ pub struct OverviewData {
     pub actors: Vec<ActorSummary>,
     /// Where I/Os are missing, neighbours merged.
     pub losses: Vec<LossInterval>,
-    /// Longest I/O, in nanoseconds: how far beyond a stretch completions reach back into it.
-    pub longest_ns: i64,
     /// I/Os that outlived what the sweep could hold back.
     pub clipped: Clipped,
 }
@@ -104,7 +97,6 @@ pub struct Overview {
     exact: Vec<ExactLatencies>,
     actors: SlotActors,
     losses: Losses,
-    longest_ns: i64,
 }
 
 /// Concurrency of each scope, handed to the stretches of that scope.
@@ -169,7 +161,6 @@ impl Overview {
             losses: Losses::new(plan.window),
             index: DeviceIndex::default(),
             order: StartOrder::new(Hold::RECORDING),
-            longest_ns: 0,
             sweeps,
             plan,
         }
@@ -194,7 +185,6 @@ impl Overview {
             }
         }
         if self.plan.window.contains(io.done_ns) {
-            self.longest_ns = self.longest_ns.max(io.total_ns());
             for (stretch, completions) in self.plan.stretches.iter().zip(&mut self.completions) {
                 if stretch.window.contains(io.done_ns) && scopes.contains(&stretch.scope) {
                     completions.add(io);
@@ -247,7 +237,6 @@ impl Overview {
             distributions: self.distributions,
             actors: self.actors.finish(),
             losses,
-            longest_ns: self.longest_ns,
             clipped,
             plan: self.plan,
         }
@@ -266,7 +255,6 @@ fn assemble(stretch: &Stretch, completions: Completions, time: &StretchTime) -> 
             step_ns: stretch.step_ns * *merge,
             time: time.merged(*merge as usize),
             counts: rung.counts,
-            heat: rung.heat,
             detail: Detail::Events,
         })
         .collect()

@@ -27,7 +27,6 @@ fn tiny(len: i64, step_ns: i64, merges: &[i64]) -> OverviewPlan {
         window: Window::new(0, (len + step_ns - 1) / step_ns * step_ns),
         step_ns,
         merges: merges.to_vec(),
-        heat: 0,
     };
     OverviewPlan {
         window,
@@ -104,35 +103,17 @@ proptest! {
                 }
             }
         }
-        // The rungs agree on every sum, and the heat map holds every read and write.
+        // The rungs agree on every sum, whatever their step.
         let [fine, coarse] = &data.levels[..] else { panic!("two rungs") };
         let sum = |l: &Level| l.counts.iter().flat_map(|c| c.ios).sum::<u64>();
         prop_assert_eq!(sum(fine), sum(coarse));
-        let heat: u64 = fine.heat.iter().flatten().flatten().map(|(_, n)| n).sum();
-        prop_assert_eq!(heat, inside.iter().filter(|io| matches!(io.class(), Class::Read | Class::Write)).count() as u64);
         let spent: i64 = data.distributions[0].concurrency[0].iter().sum();
         prop_assert_eq!(spent, len);
-    }
-
-    #[test]
-    fn a_second_look_at_a_stretch_sees_what_a_full_look_would(seed in prop::collection::vec((0i64..20_000, 1i64..3_000), 1..400), at in 0i64..20_000) {
-        // 20 s in units of 1 ms; the second pass reads only what reads() names.
-        let mut ios: Vec<Io> = seed.iter().map(|(d, l)| io(d * 1_000_000 + 7, l * 1_000_000, Op::READ, 4096)).collect();
-        ios.sort_by_key(|io| io.done_ns);
-        let window = Window::new(0, 20_000_000_000);
-        let base = run(OverviewPlan::whole(window, single(&[A])), &ios);
-        let moment = Moment { window: Window::new(at * 1_000_000, at * 1_000_000 + 300), dev: Some(A) };
-        let plan = OverviewPlan::details(&base, &[moment], 5);
-        prop_assert!(!plan.stretches.is_empty());
-        let reads = plan.reads(base.longest_ns);
-        let some: Vec<Io> = ios.iter().filter(|io| reads.iter().any(|w| w.contains(io.done_ns))).copied().collect();
-        let all = run(plan.clone(), &ios);
-        prop_assert_eq!(run(plan, &some).levels, all.levels);
     }
 }
 
 #[test]
-fn an_hour_is_cut_into_seconds_and_moments_into_milliseconds() {
+fn an_hour_is_cut_into_seconds_and_other_scopes_more_coarsely() {
     let hour = Window::new(0, 3600 * 1_000_000_000);
     let plan = OverviewPlan::whole(
         hour,
@@ -146,53 +127,12 @@ fn an_hour_is_cut_into_seconds_and_moments_into_milliseconds() {
     );
     let first = &plan.stretches[0];
     assert_eq!(
-        (first.step_ns, first.slots(), &first.merges, first.heat),
-        (1_000_000_000, 3600, &vec![1, 5, 20], 1)
+        (first.step_ns, first.slots(), &first.merges),
+        (1_000_000_000, 3600, &vec![1, 5, 20])
     );
     assert_eq!(
         plan.stretches[1].step_ns, 5_000_000_000,
         "others are coarser"
-    );
-    let base = run(plan, &[]);
-    let moment = |s: i64, dev| Moment {
-        window: Window::new(s * 1_000_000_000, s * 1_000_000_000 + 200_000_000),
-        dev,
-    };
-    let plan = OverviewPlan::details(
-        &base,
-        &[
-            moment(100, Some(B)),
-            moment(100, Some(B)),
-            moment(3599, None),
-        ],
-        9,
-    );
-    let got: Vec<_> = plan
-        .stretches
-        .iter()
-        .map(|s| {
-            (
-                s.scope,
-                s.step_ns / 1_000_000,
-                s.window.from_ns / 1_000_000,
-                s.window.len_ns() / 1_000_000,
-            )
-        })
-        .collect();
-    assert_eq!(
-        got,
-        [
-            (2, 1, 99_500, 1200),
-            (0, 1, 3_598_500, 1200),
-            (2, 20, 70_000, 60_000),
-            (0, 20, 3_569_000, 31_000)
-        ]
-    );
-    let reads = plan.reads(5);
-    assert_eq!(
-        reads.len(),
-        2,
-        "overlapping stretches are read once: {reads:?}"
     );
 }
 
@@ -206,11 +146,6 @@ fn short_and_empty_windows_make_no_fuss() {
         );
         assert!(data.levels.iter().all(|l| l.counts.len() == l.time.len()));
         assert_eq!(data.levels.is_empty(), len == 0);
-        assert!(
-            OverviewPlan::details(&data, &[Moment { window, dev: None }], 3)
-                .stretches
-                .is_empty()
-        );
     }
     let nothing = run(OverviewPlan::whole(Window::new(0, 1000), Vec::new()), &[]);
     assert!(nothing.levels.is_empty() && nothing.distributions.is_empty());
@@ -325,64 +260,6 @@ fn a_loss_is_hatched_if_it_can_change_a_slot() {
 }
 
 #[test]
-fn moments_are_findings_by_turns_and_extremes() {
-    use crate::analysis::findings::evidence::{
-        LostEventsEvidence, SlowIoEvidence, WrittenBackEvidence,
-    };
-    use crate::analysis::findings::{Evidence, Finding, Severity};
-    let window = Window::new(0, 600_000_000_000);
-    let ios = [
-        io(5_000_000_000, 10, Op::READ, 4096),
-        io(77_000_000_000, 900, Op::READ, 512),
-        io(99_000_000_100, 10, Op::WRITE, 1 << 20),
-    ];
-    let base = run(OverviewPlan::whole(window, single(&[A])), &ios);
-    let finding = |evidence, s: i64, len: i64| Finding {
-        dev: Some(A),
-        from_ns: s * 1_000_000_000,
-        to_ns: (s + len) * 1_000_000_000,
-        severity: Severity::Info,
-        evidence,
-    };
-    let lost = LostEventsEvidence {
-        reason: LossReason::RingFull,
-        ios: Some(1),
-        intervals: 1,
-        percent: Some(1.0),
-    };
-    let written = WrittenBackEvidence {
-        written_bytes: 9,
-        written_back_bytes: 9,
-        origin_known_bytes: 9,
-        written_back_percent: 100.0,
-    };
-    let slow = SlowIoEvidence {
-        ios_over_1s: 1,
-        slowest_us: 2e6,
-        slowest_device_us: 2e6,
-        slowest_done_s: 32.0,
-        slowest_class: Class::Read,
-        slowest_bytes: 4096,
-        slowest_sector: None,
-        slowest_process: None,
-        slowest_pid: None,
-        cpu_shortage: None,
-    };
-    let findings = [
-        finding(Evidence::LostEvents(lost), 0, 600),
-        finding(Evidence::WrittenBack(written.clone()), 10, 1),
-        finding(Evidence::WrittenBack(written), 20, 1),
-        finding(Evidence::SlowIo(slow), 30, 2),
-    ];
-    let at: Vec<i64> = moments(&base, &findings)
-        .iter()
-        .map(|m| m.window.from_ns / 1_000_000_000)
-        .collect();
-    assert_eq!(at, [10, 30, 20, 77, 99, 99]);
-    assert!(moments(&run(OverviewPlan::whole(window, single(&[A])), &[]), &[]).is_empty());
-}
-
-#[test]
 fn counters_give_counts_and_means_but_no_quantiles() {
     use crate::analysis::timeline::{CounterRates, Flow};
     let window = Window::new(0, 2_000_000_000);
@@ -466,15 +343,5 @@ fn counters_give_counts_and_means_but_no_quantiles() {
         (one.time[3].busy_ns[0], one.time[3].area_ns),
         (50_000_000, 60_000_000)
     );
-    assert!(data.distributions.is_empty() && one.heat.is_empty());
-    let moment = Moment {
-        window: Window::new(0, 10),
-        dev: None,
-    };
-    assert!(
-        OverviewPlan::details(&data, &[moment], 5)
-            .stretches
-            .is_empty(),
-        "there is nothing finer to see"
-    );
+    assert!(data.distributions.is_empty());
 }

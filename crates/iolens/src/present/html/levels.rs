@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use iolens_core::analysis::overview::{
-    Detail, Distributions, HeatColumn, Level, SlotQuantiles, Stage,
-};
+use iolens_core::analysis::overview::{Detail, Distributions, Level, SlotQuantiles, Stage};
 use iolens_core::model::Class;
 use serde::Serialize;
 
@@ -26,9 +24,6 @@ pub(super) struct LevelBlock {
     /// codes of nanoseconds, absent in slots without I/O. `busy`: thousandths of the slot with at least one I/O in flight.
     /// `q_mean`: time-weighted mean of I/Os in flight as log code of thousandths, `q_max` their maximum.
     cols: BTreeMap<&'static str, String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// Counts over time and latency.
-    heat: Option<HeatBlock>,
 }
 
 impl LevelBlock {
@@ -41,27 +36,7 @@ impl LevelBlock {
             to_ns,
             slots: level.counts.len(),
             cols: columns(level, to_ns),
-            heat: (!level.heat.is_empty()).then(|| HeatBlock::new(&level.heat)),
         }
-    }
-
-    /// The same without its picture.
-    pub(super) fn without_heat(self) -> LevelBlock {
-        LevelBlock { heat: None, ..self }
-    }
-
-    /// About how many bytes it takes in the file.
-    pub(super) fn weight(&self) -> usize {
-        let heat = self
-            .heat
-            .as_ref()
-            .map_or(0, |h| h.read.len() + h.write.len());
-        self.cols
-            .iter()
-            .map(|(k, v)| k.len() + v.len() + 6)
-            .sum::<usize>()
-            + heat
-            + 120
     }
 }
 
@@ -151,52 +126,6 @@ fn time_columns(level: &Level, to_ns: i64, cols: &mut BTreeMap<&'static str, Str
             column(times().map(|(_, t)| Some(u64::from(t.max)))),
         );
     }
-}
-
-/// Counts over time and latency. Column `i` covers `merge` slots of its level; row `k` covers latencies of
-/// `[2^(k/4), 2^((k+1)/4))` ns. Each class is a packed list of: distance to the last filled column (the first: to 0), number of
-/// filled rows, then per filled row its distance to the last filled row of that column (the first: to 0) and its count.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct HeatBlock {
-    merge: u32,
-    /// Missing without reads.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    read: String,
-    /// Missing without writes.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    write: String,
-}
-
-impl HeatBlock {
-    fn new(columns: &[HeatColumn]) -> HeatBlock {
-        HeatBlock {
-            merge: 1,
-            read: heat(columns, 0),
-            write: heat(columns, 1),
-        }
-    }
-}
-
-/// Per filled column: distance to the last filled one, number of rows, then per row its distance and its count.
-fn heat(columns: &[HeatColumn], class: usize) -> String {
-    let mut out = Vec::new();
-    let mut last = 0;
-    for (i, rows) in columns
-        .iter()
-        .map(|c| &c[class])
-        .enumerate()
-        .filter(|(_, rows)| !rows.is_empty())
-    {
-        out.extend([(i - last) as u64, rows.len() as u64]);
-        last = i;
-        let mut row = 0;
-        for (k, n) in rows {
-            out.extend([u64::from(k - row), *n]);
-            row = *k;
-        }
-    }
-    list(out)
 }
 
 /// Over the whole recording.

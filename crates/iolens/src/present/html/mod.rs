@@ -43,7 +43,7 @@ pub use view::{
 
 include!(concat!(env!("OUT_DIR"), "/pages.rs"));
 
-/// A page without an application stays below this; details that do not fit are left out.
+/// A page without an application stays below this; what does not fit is left out.
 pub const MAX_BYTES: usize = 2 << 20;
 
 /// Program and version, in every page.
@@ -75,8 +75,6 @@ pub struct ReportData<'a> {
     pub facts: &'a RecordingFacts,
     /// The whole window at several resolutions.
     pub overview: &'a OverviewData,
-    /// Closer looks, the most important first.
-    pub details: Option<&'a OverviewData>,
     /// Names that only the caller can find out.
     pub names: &'a Names,
     /// Further remarks on how far to trust the numbers.
@@ -94,10 +92,10 @@ pub struct ReportData<'a> {
 }
 
 impl ReportData<'_> {
-    /// Whether an application in the page draws what single I/Os did over time.
+    /// Whether the application draws what happened over time, in the file or at the server: single I/Os. Counters and imported
+    /// tables have more columns than it shows.
     fn application_draws(&self) -> bool {
-        self.inside
-            .is_some_and(|(_, inside)| !inside.heats.is_empty())
+        self.tables.is_none() && self.meta.source != Source::Counters
     }
 }
 
@@ -131,7 +129,6 @@ pub fn page(
         meta: part.recording.meta(),
         facts: &RecordingFacts::of(part),
         overview: &drawn.overview,
-        details: drawn.details.as_ref(),
         names: &part.names,
         notes: beside.notes,
         marks: &drawn.marks,
@@ -225,7 +222,7 @@ struct ScopeBlock {
     /// Why these, for people; shown under the selector.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
-    /// The whole recording first; then stretches in finer steps, around the findings.
+    /// The whole time, of counters and imported tables in several steps.
     levels: Vec<LevelBlock>,
     distributions: DistributionsBlock,
     /// `null` for several devices together.
@@ -352,19 +349,7 @@ fn json(data: &ReportData, budget: usize) -> String {
         document.scopes.pop();
         used = script_safe(&document).len();
     }
-    let mut left_out = 0;
-    if !data.application_draws() {
-        left_out = add_details(&mut document.scopes, data, budget.saturating_sub(used));
-    }
-    // Details are distinguished by the scope's place; only now may idle ones go.
     document.scopes.retain(|s| !s.idle);
-    if left_out > 0 {
-        document.quality.push(Note {
-            topic: "Detail".to_owned(),
-            level: NoteLevel::Info,
-            text: format!("{left_out} closer looks did not fit into this file; `iolens zoom` shows every millisecond."),
-        });
-    }
     document.inside = data.inside.map(|(part, inside)| {
         // The page itself has taken what of the other limit is not in the budget.
         let page_bytes = MAX_BYTES.saturating_sub(budget);
@@ -439,11 +424,7 @@ fn scope(i: usize, data: &ReportData) -> ScopeBlock {
     let blocks = if data.application_draws() {
         // The finest shows how the load comes and goes; all else over time the application draws.
         let finest = levels.iter().min_by_key(|l| l.step_ns);
-        finest
-            .map(block)
-            .map(LevelBlock::without_heat)
-            .into_iter()
-            .collect()
+        finest.map(block).into_iter().collect()
     } else {
         levels.iter().map(block).collect()
     };
@@ -462,24 +443,6 @@ fn scope(i: usize, data: &ReportData) -> ScopeBlock {
             .flat_map(|l| &l.counts)
             .all(|c| c.ios == [0; 4]),
     }
-}
-
-/// Adds levels of the details in their order while they fit; says how many did not.
-fn add_details(scopes: &mut [ScopeBlock], data: &ReportData, budget: usize) -> usize {
-    // What JSON adds around them, and a margin.
-    let mut left = budget.saturating_sub(4096);
-    let mut left_out = 0;
-    for level in data.details.iter().flat_map(|d| &d.levels) {
-        let block = LevelBlock::new(level, data.overview.plan.window.to_ns);
-        match scopes.get_mut(level.scope) {
-            Some(scope) if block.weight() <= left => {
-                left -= block.weight();
-                scope.levels.push(block);
-            }
-            _ => left_out += 1,
-        }
-    }
-    left_out
 }
 
 fn loss(l: &LossInterval, meta: &RecordingMeta) -> LossBlock {

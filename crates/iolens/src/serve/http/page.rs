@@ -266,7 +266,7 @@ fn made(query: &Query<'_>, asker: &Asker, view: View, unwell: Vec<String>) -> Re
     let mut notes: Vec<PageNote> = names_left_out.into_iter().collect();
     notes.extend(unwell.into_iter().map(bad));
     notes.extend(said.into_iter().map(note));
-    let drawn = Drawn::read(&part, &report, true, query.caller)?;
+    let drawn = Drawn::read(&part, &report, query.caller)?;
     let refresh_s =
         (begin.elapsed().as_secs_f64() / SHARE).clamp(*REFRESH_S.start(), *REFRESH_S.end());
     let view = View {
