@@ -259,6 +259,8 @@ PLOT_WIDTH, HEAT_HEIGHT = 1290, 190
 # From view.ts: steps of the series, and below which width single I/Os are shown.
 STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400)
 IO_SPAN_S = 0.05
+# Of the store, as the application knows it after its first step.
+IOS_PER_S = 30_000
 
 
 def zoom_step(begin: float, span: float) -> dict[str, list[str]]:
@@ -272,7 +274,7 @@ def zoom_step(begin: float, span: float) -> dict[str, list[str]]:
     exact = {"from": f"{begin:.6f}", "to": f"{begin + span:.6f}"}
     width, height = min(2048, round((high - low) / column)), min(96, round(HEAT_HEIGHT / 4))
     step = next((s for s in STEPS if (high - low) / s <= width), 86400)
-    step = 1 if step == 0.5 else step
+    step = 1 if step == 0.5 or (step < 1 and IOS_PER_S * (high - low) > 1e6) else step
     asked: dict[str, list[dict]] = {"stories": [exact], "waits": [exact | {"by": "process"}], "actors": [exact | {"by": "process"}], "findings": [exact]}
     if span < IO_SPAN_S:
         asked["ios"] = [around | {"to": f"{begin + span + margin + 1:.6f}", "limit": 100_000}]

@@ -8,7 +8,7 @@ import { type Query, ask } from "./api";
 import { Chart } from "./chart";
 import { blocksIn, blocksOf, grown, recordedOf } from "./compare";
 import { comparison } from "./comparison";
-import { type Actor, type Device, type Finding, type Heat, type Ios, type Series, type Story, type Wait, type Who, doneOf, leavesOutNames, leftOut, nameOf, startOf } from "./data";
+import { type Actor, type Column, type Device, type Finding, type Heat, type Ios, type Series, type Story, type Wait, type Who, doneOf, leavesOutNames, leftOut, nameOf, startOf } from "./data";
 import { type Screen, exportMenu } from "./export_menu";
 import { folded, foldPlan } from "./fold";
 import { CLASSES, type Ways, actors, findings, stories, storyKey, waits } from "./panels";
@@ -38,6 +38,8 @@ export interface FileShell {
   detailsFirst: boolean;
 }
 
+/** Rows of parts of a second are not asked for of more I/Os. */
+const MANY_IOS = 1_000_000;
 /** The server answers at most so many I/Os at once. */
 const MAX_IOS = 100_000;
 /** The slots of `live` come about a second late: the end of a live view is where they are complete. */
@@ -105,6 +107,8 @@ export class Application {
   #details: HTMLElement | null = null;
   #list: Story[] = [];
   #series: Series | null = null;
+  /** In the mean over the last series. */
+  #iosPerS = 0;
   #ios: Ios | null = null;
   #actorList: Actor[] = [];
   #waitList: Wait[] = [];
@@ -471,11 +475,12 @@ export class Application {
       } else this.#chart.setFold(null, null);
       const heats = plan ? [] : classes.map(async (cls) => this.#chart.addHeat(cls, await ask<Heat>("heatmap", { ...range, ...shown, class: cls, width, height }, signal), (to - from) / width));
       await Promise.all(heats);
-      // Of whole seconds there are sums; half a second is drawn hardly finer, and takes each I/O.
+      // Of whole seconds there are sums; shorter rows take each I/O.
       const finest = stepOf(to - from, width);
-      const step = finest === 0.5 ? 1 : finest;
+      const step = finest === 0.5 || (finest < 1 && this.#iosPerS * (to - from) > MANY_IOS) ? 1 : finest;
       this.#series = await ask<Series>("series", { ...range, ...shown, step: duration(Math.max(step, 0.001)), extended: "true" }, signal);
       this.#chart.setSeries(this.#series);
+      this.#iosPerS = rateOf(this.#series);
     }, quiet);
   }
 
@@ -735,6 +740,13 @@ export class Application {
     const [before, after] = await Promise.all([rates(first, recorded("before", first)), rates(second, recorded("after", second))]);
     comparison(this.#box, [first, second], inBoxes, grown(before.actors, after.actors), grown(before.waits, after.waits), tools);
   }
+}
+
+/** I/Os per second, in the mean over the rows. */
+function rateOf({ columns }: Series): number {
+  const rows = columns["time_unix_s"]?.length ?? 0;
+  const sum = (column: Column | undefined) => (column ?? []).reduce((n: number, v) => n + (v ?? 0), 0);
+  return rows > 0 ? (sum(columns["r_per_s"]) + sum(columns["w_per_s"])) / rows : 0;
 }
 
 /** A group and its class, in words. */
