@@ -6,13 +6,14 @@ kernel has null_blk, --disk null takes that. Each round runs, in shuffled order,
 drifts of the machine touch both alike.
 Printed per contender: IOPS recorded / IOPS unrecorded and CPU time of the whole machine per I/O (load, recorder and
 kernel threads), each as the median over rounds with its interquartile range, and cycles and instructions per I/O where the
-machine counts them. --idle prints the CPU time and memory of each contender's own processes without any load instead.
+machine counts them. --idle prints the CPU time and memory of each contender's own processes without any load instead, --probes the time in its BPF programs per I/O by the kernel's
+own statistics, less what an empty program costs there: of all figures the one that other work on the machine disturbs least.
 
 Rezolus is represented by the BPF programs of its two block I/O samplers, compiled from its crate: its agent reads their maps
 only when it is asked, so these are what an I/O costs there. The crate is looked for where cargo unpacks crates (`cargo info
 rezolus` puts it there) or in $REZOLUS. "kernel stamps" is bench/kernel_stamps.bpf.c: a histogram of what the kernel noted.
 
-  bench/overhead.py [--rounds 5] [--seconds 3] [--jobs 1,2] [--only iolens,biolatency] [--disk loop|null] [--idle]
+  bench/overhead.py [--rounds 5] [--seconds 3] [--jobs 1,2] [--only iolens,biolatency] [--disk loop|null] [--idle|--probes]
 """
 import argparse, glob, json, os, random, shutil, signal, statistics, subprocess, sys, tempfile, time
 
@@ -33,6 +34,8 @@ PROGRAMS = [sys.executable, os.path.join(HERE, "empty_programs.py")]
 ATTACH = [sys.executable, os.path.join(HERE, "attach_programs.py")]
 STAMPS = os.path.join(HERE, "kernel_stamps.bpf.c")
 COUNTERS = ["cycles", "instructions"]
+STATISTICS = "/proc/sys/kernel/bpf_stats_enabled"
+EMPTY = "empty programs there"
 PLACES = ["block_io_start", "block_rq_issue", "block_rq_complete"]
 
 
@@ -192,7 +195,7 @@ def contenders_on(device):
     found = [
         Contender("iolens", record, PROGRAM),
         Contender("iolens --no-attribution", record + ["--no-attribution"], PROGRAM),
-        Contender("empty programs there", PROGRAMS + PLACES, "python3", None),
+        Contender(EMPTY, PROGRAMS + PLACES, "python3", None),
         Contender("reading the clock there", PROGRAMS + ["--clock"] + PLACES, "python3", None),
         Contender("kernel stamps (histogram only)", ATTACH + [STAMPS], "clang", None),
         Contender("biolatency (histogram only)", ["/usr/sbin/biolatency", "1000"], "biolatency", 1.5),
@@ -246,6 +249,60 @@ def idle(contenders, seconds):
         print(f"{c.name:32} {(ns - before) / seconds / 1e7:>20.3f} % {resident / 2**20:>8.1f} MiB", flush=True)
 
 
+def programs_now():
+    """Time in each loaded BPF program and its runs, by its number."""
+    shown = json.loads(sh("bpftool", "-j", "prog", "show"))
+    return {p["id"]: (p.get("run_time_ns", 0), p.get("run_cnt", 0)) for p in shown}
+
+
+def ios_of_machine():
+    """I/Os that all disks have completed: most contenders look at every disk."""
+    return sum(sum(int(x) for x in open(stat).read().split()[0:5:4]) for stat in glob.glob("/sys/block/*/stat"))
+
+
+def probes(contenders, device, o):
+    """Time in the BPF programs of each contender per I/O that the machine's disks completed, with one job."""
+    results = {c.name: [] for c in contenders}
+    with open(STATISTICS) as f:
+        before = f.read()
+    with open(STATISTICS, "w") as f:
+        f.write("1")
+    try:
+        for _ in range(o.rounds):
+            random.shuffle(contenders)
+            for c in contenders:
+                others = set(programs_now())
+                if not c.available():
+                    continue
+                try:
+                    with c:
+                        end = time.monotonic() + 10
+                        while not set(programs_now()) - others and c.ready and time.monotonic() < end:
+                            time.sleep(0.1)
+                        time.sleep(c.ready or 0)
+                        begun = programs_now()
+                        ios = ios_of_machine()
+                        load(device, o.seconds, 1)
+                        ended = programs_now()
+                        ios = ios_of_machine() - ios
+                except (RuntimeError, OSError) as e:
+                    print(f"{c.name}: cannot run here: {e}", file=sys.stderr)
+                    continue
+                own = [(ended[i][0] - begun[i][0], ended[i][1] - begun[i][1]) for i in ended if i in begun and i not in others]
+                results[c.name].append((sum(ns for ns, _ in own), sum(runs for _, runs in own), ios))
+    finally:
+        with open(STATISTICS, "w") as f:
+            f.write(before)
+    empty = [ns / runs for ns, runs, _ in results.get(EMPTY, []) if runs]
+    empty = statistics.median(empty) if empty else 62
+    print(f"{'':32} {'ns in BPF programs per I/O':>26} {'runs':>6}, less {empty:.0f} ns for each run, one job")
+    for c, rows in sorted(results.items()):
+        rows = [r for r in rows if r[1]]
+        if rows:
+            net = [(ns - runs * empty) / ios for ns, runs, ios in rows]
+            print(f"{c:32} {spread(net, '.0f'):>26} {statistics.median(runs / ios for _, runs, ios in rows):>6.2f}")
+
+
 def main():
     a = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     a.add_argument("--rounds", type=int, default=5)
@@ -254,6 +311,7 @@ def main():
     a.add_argument("--only")
     a.add_argument("--disk", choices=["loop", "null"], default="loop")
     a.add_argument("--idle", action="store_true")
+    a.add_argument("--probes", action="store_true")
     o = a.parse_args()
 
     if not os.path.exists(TRACING + "/current_tracer"):
@@ -262,6 +320,8 @@ def main():
         contenders = contenders_on(disk.device)
         if o.only:
             contenders = [c for c in contenders if any(w in c.name for w in o.only.split(","))]
+        if o.probes:
+            return probes(contenders, disk.device, o)
         if o.idle:
             return idle(contenders, o.seconds)
         counted = counts()
