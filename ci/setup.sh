@@ -19,7 +19,7 @@ declare -A need=(
   [container]="podman:podman runc:runc libcap2-bin:/usr/sbin/getcap python3-venv:/usr/share/doc/python3-venv"
   [diagnose]="e2fsprogs:mkfs.ext4 btrfs-progs:mkfs.btrfs util-linux:losetup"
   [spark]="openjdk-17-jre-headless:java python3-venv:/usr/share/doc/python3-venv"
-  [bench]="fio:fio blktrace:blkparse sysstat:iostat libbpf-tools:/usr/sbin/biolatency bpftrace:bpftrace linux-perf:perf"
+  [bench]="fio:fio blktrace:blkparse sysstat:iostat libbpf-tools:/usr/sbin/biolatency bpftrace:bpftrace linux-perf:perf clang:clang bpftool:/usr/sbin/bpftool"
 )
 
 have() { # a command, or a path that exists
