@@ -169,7 +169,6 @@ pub fn bins(query: &Query<'_>, grouping: Grouping, step_ns: i64) -> Result<Vec<P
         feed(
             &part,
             read,
-            range.end,
             &mut chosen,
             |c, l| c.builder.lost(l),
             query.caller,
@@ -203,14 +202,7 @@ pub fn of_rows(part: &Part, plan: &TimelinePlan, caller: &Caller) -> Result<Subj
     };
     let mut builder = SubjectWaitsBuilder::new(plan.window, plan.step_ns, subject_of);
     let read = around(&part.recording, &(plan.window.from_ns..plan.window.to_ns));
-    feed(
-        part,
-        read,
-        plan.window.to_ns,
-        &mut builder,
-        SubjectWaitsBuilder::lost,
-        caller,
-    )?;
+    feed(part, read, &mut builder, SubjectWaitsBuilder::lost, caller)?;
     Ok(builder.finish())
 }
 
@@ -230,7 +222,6 @@ fn of_part(part: &Part, grouping: Grouping, caller: &Caller) -> Result<Vec<Devic
     feed(
         part,
         in_flight,
-        range.end,
         &mut chosen,
         |c, l| c.builder.lost(l),
         caller,
@@ -269,11 +260,11 @@ impl<B: CountsWaits> Analysis for ChosenWaits<'_, B> {
     }
 }
 
-/// Hands `builder` the I/Os that completed in `range` as far as they started before `until_ns`, and what is missing of them.
+/// Hands `builder` the I/Os that completed in `range`, and what is missing of them. Those that started after the stretch that is
+/// asked for are not left out: a report of it learns from them, too, what an I/O takes undisturbed, and its figures are the same.
 fn feed<B: Analysis>(
     part: &Part,
     range: Range<i64>,
-    until_ns: i64,
     builder: &mut B,
     lose: fn(&mut B, &Lost),
     caller: &Caller,
@@ -283,7 +274,7 @@ fn feed<B: Analysis>(
         lose(builder, &lost);
     }
     let mut parts: [&mut dyn Analysis; 1] = [builder];
-    let ios = decode::Ios::identified(recording, range, IoColumns::ALL).started_before(until_ns);
+    let ios = decode::Ios::identified(recording, range, IoColumns::ALL);
     let met = decode::for_parts(ios, caller, &mut parts)?;
     for lost in &met.damage {
         lose(builder, lost);
