@@ -47,6 +47,25 @@ pub struct Flight {
     pub in_flight_max: i64,
 }
 
+impl Flight {
+    /// For `ns` nanoseconds there were `level` I/Os in flight.
+    #[inline]
+    pub fn pass(&mut self, ns: i64, level: i64) {
+        if level > 0 {
+            self.busy_ns += ns;
+            self.in_flight_ns = self.in_flight_ns.saturating_add(ns.saturating_mul(level));
+            self.in_flight_max = self.in_flight_max.max(level);
+        }
+    }
+
+    /// Adds what the device did in another slot.
+    pub fn add(&mut self, other: &Flight) {
+        self.busy_ns = self.busy_ns.saturating_add(other.busy_ns);
+        self.in_flight_ns = self.in_flight_ns.saturating_add(other.in_flight_ns);
+        self.in_flight_max = self.in_flight_max.max(other.in_flight_max);
+    }
+}
+
 impl Rollup {
     /// Nothing happened yet.
     pub fn empty(step_s: i32, at_ns: i64, dev: Option<DevId>, class: Option<Class>) -> Rollup {
@@ -91,11 +110,8 @@ impl Rollup {
         self.lost_ios = add(self.lost_ios, other.lost_ios);
         self.total.merge(&other.total);
         self.device.merge(&other.device);
-        if let Some(of) = other.flight {
-            let f = self.flight.get_or_insert_default();
-            f.busy_ns = f.busy_ns.saturating_add(of.busy_ns);
-            f.in_flight_ns = f.in_flight_ns.saturating_add(of.in_flight_ns);
-            f.in_flight_max = f.in_flight_max.max(of.in_flight_max);
+        if let Some(of) = &other.flight {
+            self.flight.get_or_insert_default().add(of);
         }
     }
 

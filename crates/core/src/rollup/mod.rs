@@ -8,7 +8,7 @@ mod actors;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::model::{Class, DevId, Flight, Io, LossReason, Lost, Rollup, SECOND_NS};
+use crate::model::{Class, DevId, Flight, Io, LossReason, Lost, Rollup, SECOND_NS, TimeGrid};
 
 pub use actors::{ACTOR_STEPS_S, ActorsBuilder, MAX_ACTORS, coarser_actors};
 
@@ -164,14 +164,15 @@ impl SecondSums {
 impl DeviceSums {
     /// An I/O was in flight from `start_ns` to `done_ns`.
     fn in_flight(&mut self, start_ns: i64, done_ns: i64) {
-        for (number, from_ns, to_ns) in seconds(start_ns, done_ns) {
-            self.seconds.entry(number).or_default().flight.in_flight_ns += to_ns - from_ns;
+        for part in TimeGrid::SECONDS.parts(start_ns, done_ns) {
+            let second = self.seconds.entry(part.slot).or_default();
+            second.flight.in_flight_ns += part.len_ns();
         }
         let swept_ns = self.sweep.swept_ns;
-        for (number, from_ns, to_ns) in seconds(start_ns, done_ns.min(swept_ns)) {
+        for part in TimeGrid::SECONDS.parts(start_ns, done_ns.min(swept_ns)) {
             // Began before what is in order by now: longer than two seconds, or an event that came late.
-            let flight = &mut self.seconds.entry(number).or_default().flight;
-            flight.busy_ns = flight.busy_ns.max(to_ns - from_ns);
+            let flight = &mut self.seconds.entry(part.slot).or_default().flight;
+            flight.busy_ns = flight.busy_ns.max(part.len_ns());
             flight.in_flight_max += 1;
         }
         if done_ns > swept_ns && done_ns > start_ns {
@@ -234,27 +235,15 @@ struct Sweep {
     depth: i64,
 }
 
-/// From `from_ns` to `to_ns` so many I/Os were in flight.
+/// From `from_ns` to `to_ns` so many I/Os were in flight; their time is summed when they come, not here.
 fn pass(all: &mut BTreeMap<i64, SecondSums>, from_ns: i64, to_ns: i64, depth: i64) {
     if depth > 0 {
-        for (number, from_ns, to_ns) in seconds(from_ns, to_ns) {
-            let flight = &mut all.entry(number).or_default().flight;
-            flight.busy_ns += to_ns - from_ns;
+        for part in TimeGrid::SECONDS.parts(from_ns, to_ns) {
+            let flight = &mut all.entry(part.slot).or_default().flight;
+            flight.busy_ns += part.len_ns();
             flight.in_flight_max = flight.in_flight_max.max(depth);
         }
     }
-}
-
-/// The parts of `from_ns..to_ns` in each second, with the second's number.
-fn seconds(from_ns: i64, to_ns: i64) -> impl Iterator<Item = (i64, i64, i64)> {
-    let mut next_ns = from_ns;
-    std::iter::from_fn(move || {
-        (next_ns < to_ns).then(|| {
-            let number = next_ns.div_euclid(SECOND_NS);
-            let from_ns = std::mem::replace(&mut next_ns, ((number + 1) * SECOND_NS).min(to_ns));
-            (number, from_ns, next_ns)
-        })
-    })
 }
 
 /// Lengths of slots in seconds: the first goes before the others when room is short; the last is written when a recording ends.

@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::analysis::device::slots::{SLOT_NS, SlotGroup, SlotStream};
 use crate::analysis::stream::latencies::Latencies;
 use crate::analysis::stream::window::Window;
-use crate::model::{Request, RequestClass};
+use crate::model::{MS_NS, Request, RequestClass, TimeGrid};
 
 /// Requests whose intervals are kept: 24 bytes each.
 const MAX_REQUESTS: usize = 4_000_000;
@@ -91,7 +91,7 @@ struct TimelineCell {
 #[derive(Debug)]
 pub struct FilesTimeline {
     window: Window,
-    step_ns: i64,
+    grid: TimeGrid,
     cells: HashMap<(RequestClass, i64), TimelineCell>,
     spans: Vec<(i64, i64, RequestClass)>,
     too_many: bool,
@@ -105,10 +105,9 @@ impl FilesTimeline {
             .into_iter()
             .find(|s| *s >= wanted)
             .unwrap_or(1_200_000);
-        let step_ns = step_ms * 1_000_000;
         FilesTimeline {
             window,
-            step_ns,
+            grid: TimeGrid::new(window.from_ns, step_ms * MS_NS),
             cells: HashMap::new(),
             spans: Vec::new(),
             too_many: false,
@@ -120,7 +119,7 @@ impl FilesTimeline {
         let class = r.class();
         let cell = self
             .cells
-            .entry((class, (r.end_ns - self.window.from_ns) / self.step_ns))
+            .entry((class, self.grid.slot(r.end_ns)))
             .or_default();
         cell.n += 1;
         if let Some(total) = r.total_ns() {
@@ -143,7 +142,7 @@ impl FilesTimeline {
 
     /// Groups, of which the last may be short.
     fn groups(&self) -> usize {
-        (self.window.len_ns() as u64).div_ceil(self.step_ns as u64) as usize
+        (self.window.len_ns() as u64).div_ceil(self.grid.step_ns as u64) as usize
     }
 
     /// The series.
@@ -167,7 +166,7 @@ impl FilesTimeline {
         FilesOverTime {
             from_s: self.window.from_ns as f64 / 1e9,
             to_s: self.window.to_ns as f64 / 1e9,
-            step_s: self.step_ns as f64 / 1e9,
+            step_s: self.grid.step_ns as f64 / 1e9,
             slot_s: SLOT_NS as f64 / 1e9,
             classes,
             under_way,
@@ -176,8 +175,8 @@ impl FilesTimeline {
 
     /// Seconds of a group.
     fn seconds(&self, group: usize) -> f64 {
-        let from = group as i64 * self.step_ns;
-        (self.window.len_ns() - from).clamp(1, self.step_ns) as f64 / 1e9
+        let from_ns = self.grid.start_ns(group as i64);
+        (self.window.to_ns - from_ns).clamp(1, self.grid.step_ns) as f64 / 1e9
     }
 
     fn class(&mut self, class: RequestClass) -> Option<ClassOverTime> {
@@ -242,7 +241,7 @@ impl FilesTimeline {
     }
 
     fn slots(&self, spans: impl Iterator<Item = (i64, i64)>) -> Vec<SlotGroup> {
-        let mut stream = SlotStream::new(self.window, SLOT_NS, self.step_ns);
+        let mut stream = SlotStream::new(self.window, SLOT_NS, self.grid.step_ns);
         let (mut starts, mut ends) = (Vec::new(), Vec::new());
         for (from, to) in spans.filter(|s| s.1 >= self.window.from_ns && s.0 < self.window.to_ns) {
             starts.push((from.max(self.window.from_ns), from == to));
@@ -269,16 +268,13 @@ impl FilesTimeline {
         let mut busy = vec![0; self.groups()];
         let mut done_to = self.window.from_ns;
         for (from, to) in spans {
-            let (mut from, to) = (from.max(done_to), to.min(self.window.to_ns));
-            done_to = done_to.max(to);
-            while from < to {
-                let group = (from - self.window.from_ns) / self.step_ns;
-                let end = to.min(self.window.from_ns + (group + 1) * self.step_ns);
-                if let Some(b) = busy.get_mut(group as usize) {
-                    *b += end - from;
+            let to = to.min(self.window.to_ns);
+            for part in self.grid.parts(from.max(done_to), to) {
+                if let Some(b) = busy.get_mut(part.slot as usize) {
+                    *b += part.len_ns();
                 }
-                from = end;
             }
+            done_to = done_to.max(to);
         }
         busy
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::BIN_NS;
+use super::BINS;
 
 /// Stretches that a later I/O may still reach back into; older ones are added to their seconds.
 const MAX_OPEN: usize = 4096;
@@ -39,12 +39,9 @@ impl BusyTime {
         self.seconds
     }
 
-    fn settle(&mut self, (mut from_ns, to_ns): (i64, i64)) {
-        while from_ns < to_ns {
-            let second = from_ns.div_euclid(BIN_NS);
-            let until_ns = to_ns.min((second + 1) * BIN_NS);
-            *self.seconds.entry(second).or_default() += until_ns - from_ns;
-            from_ns = until_ns;
+    fn settle(&mut self, (from_ns, to_ns): (i64, i64)) {
+        for part in BINS.parts(from_ns, to_ns) {
+            *self.seconds.entry(part.slot).or_default() += part.len_ns();
         }
     }
 }

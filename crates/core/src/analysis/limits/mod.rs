@@ -13,12 +13,13 @@ use serde::Serialize;
 
 use crate::analysis::stream::part::Part;
 use crate::analysis::stream::window::Window;
-use crate::model::{CgroupSample, Class, DevId, Io};
+use crate::model::{CgroupSample, Class, DevId, Io, TimeGrid};
 
 use busy::BusyTime;
 
 /// Rates are measured over so long at least.
-const BIN_NS: i64 = 1_000_000_000;
+const BINS: TimeGrid = TimeGrid::SECONDS;
+const BIN_NS: i64 = BINS.step_ns;
 
 /// A rate is at its limit if it differs by at most so much from it.
 const TOLERANCE: f64 = 0.1;
@@ -421,7 +422,7 @@ impl LimitedGroup {
         if !is_limited {
             return;
         }
-        let bin = io.done_ns.div_euclid(BIN_NS);
+        let bin = BINS.slot(io.done_ns);
         for rate in LimitedRate::ALL {
             if rate.class() == io.class() {
                 let measured = self.rates.entry((io.dev, rate)).or_default();
@@ -560,12 +561,12 @@ struct WaitedShares {
 
 /// Time with I/O in flight in an interval, from sums per second; of seconds that are partly in it their share.
 fn busy_in(busy: &BTreeMap<i64, i64>, interval: Window) -> i64 {
-    let first = interval.from_ns.div_euclid(BIN_NS);
-    let last = interval.to_ns.div_euclid(BIN_NS);
+    let first = BINS.slot(interval.from_ns);
+    let last = BINS.slot(interval.to_ns);
     let mut sum_ns = 0.0;
     for (bin, busy_ns) in busy.range(first..=last) {
-        let from_ns = interval.from_ns.max(bin * BIN_NS);
-        let to_ns = interval.to_ns.min((bin + 1) * BIN_NS);
+        let from_ns = interval.from_ns.max(BINS.start_ns(*bin));
+        let to_ns = interval.to_ns.min(BINS.end_ns(*bin));
         let share = (to_ns - from_ns).max(0) as f64 / BIN_NS as f64;
         sum_ns += *busy_ns as f64 * share;
     }

@@ -177,10 +177,7 @@ impl CounterTimeline {
             if self.made > MAX_ROWS {
                 return Err(PlanError::TooManyRows);
             }
-            let (from_ns, to_ns) = (
-                self.plan.slot_end(slot - 1),
-                self.plan.slot_end(slot).min(window.to_ns),
-            );
+            let (from_ns, to_ns) = self.plan.bounds(slot, window.to_ns);
             rows.extend(
                 groups
                     .into_iter()

@@ -350,10 +350,7 @@ impl Timeline {
 
     /// A slot's beginning and end.
     fn bounds(&self, slot: i64) -> (i64, i64) {
-        (
-            self.plan.slot_end(slot - 1),
-            self.plan.slot_end(slot).min(self.plan.window.to_ns),
-        )
+        self.plan.bounds(slot, self.plan.window.to_ns)
     }
 
     /// Whether what is missing can change a row of `seen` I/Os by more than a hundredth.
@@ -381,15 +378,9 @@ fn extended(row: &OpenRow, len_ns: i64) -> Extended {
         w_p99_us: w.map(|t| us(t.0)),
         r_max_us: r.map(|t| us(t.1)),
         w_max_us: w.map(|t| us(t.1)),
-        in_flight: Some(SlotTime::Sum {
-            ns: row.area_ns,
-            of_ns: len_ns,
-        }),
-        inflight_max: Some(row.max),
-        busy: Some(SlotTime::Sum {
-            ns: row.busy_ns.into(),
-            of_ns: len_ns,
-        }),
+        in_flight: Some(SlotTime::of(row.flight.in_flight_ns, len_ns)),
+        inflight_max: u64::try_from(row.flight.in_flight_max).ok(),
+        busy: Some(SlotTime::of(row.flight.busy_ns, len_ns)),
     }
 }
 

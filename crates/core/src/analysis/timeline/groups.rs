@@ -7,7 +7,7 @@ use foldhash::HashMap;
 use super::{Flow, GroupKey, TimelinePlan};
 use crate::analysis::stream::latencies::Latencies;
 use crate::analysis::stream::order::{End, Span, Sweep};
-use crate::model::Class;
+use crate::model::{Class, Flight};
 
 /// A row while its slot is open.
 #[derive(Debug, Clone, Default)]
@@ -15,9 +15,7 @@ pub(super) struct OpenRow {
     pub flows: [Flow; 4],
     /// (p99, max) of reads and of writes in nanoseconds.
     pub tails: [Option<(i64, i64)>; 2],
-    pub area_ns: i128,
-    pub busy_ns: i64,
-    pub max: u64,
+    pub flight: Flight,
 }
 
 #[derive(Debug)]
@@ -167,22 +165,13 @@ impl Groups {
     }
 
     fn sweep_to(&mut self, g: u32, to_ns: i64) {
-        let (level, mut since) = {
-            let group = &self.groups[g as usize];
-            (
-                group.level.max(0),
-                group.since_ns.max(self.plan.window.from_ns),
-            )
-        };
+        let group = &self.groups[g as usize];
+        let level = group.level;
+        let since_ns = group.since_ns.max(self.plan.window.from_ns);
         if level > 0 {
-            while since < to_ns {
-                let slot = self.plan.slot_of(since);
-                let until = to_ns.min(self.plan.slot_end(slot));
-                let row = self.swept_row(g, slot);
-                row.area_ns += i128::from(level) * i128::from(until - since);
-                row.busy_ns += until - since;
-                row.max = row.max.max(level as u64);
-                since = until;
+            for part in self.plan.grid().parts(since_ns, to_ns) {
+                let row = self.swept_row(g, part.slot);
+                row.flight.pass(part.len_ns(), level);
             }
         }
         let group = &mut self.groups[g as usize];

@@ -14,7 +14,7 @@ mod tables;
 use serde::Serialize;
 
 use crate::analysis::stream::window::Window;
-use crate::model::{Class, ClassRates, Comm, DevId, Inode, Io, OwnedTime};
+use crate::model::{Class, ClassRates, Comm, DevId, Inode, Io, OwnedTime, TimeGrid};
 
 pub use counters::{CounterRates, CounterTimeline};
 pub use differences::Differences;
@@ -173,19 +173,28 @@ impl TimelinePlan {
         keys
     }
 
+    fn grid(&self) -> TimeGrid {
+        TimeGrid::new(self.window.from_ns, self.step_ns)
+    }
+
     fn slot_of(&self, at_ns: i64) -> i64 {
-        (at_ns - self.window.from_ns).div_euclid(self.step_ns)
+        self.grid().slot(at_ns)
+    }
+
+    fn slot_end(&self, slot: i64) -> i64 {
+        self.grid().end_ns(slot)
+    }
+
+    /// Where a slot begins, and where it ends: at `end_ns` at the latest.
+    fn bounds(&self, slot: i64, end_ns: i64) -> (i64, i64) {
+        let grid = self.grid();
+        (grid.start_ns(slot), grid.end_ns(slot).min(end_ns))
     }
 
     /// A row of nothing.
     fn empty_row(&self, slot: i64, key: GroupKey) -> Row {
-        Row::empty(self.slot_end(slot - 1), self.slot_end(slot), key)
-    }
-
-    fn slot_end(&self, slot: i64) -> i64 {
-        self.window
-            .from_ns
-            .saturating_add((slot + 1).saturating_mul(self.step_ns))
+        let (from_ns, to_ns) = self.bounds(slot, i64::MAX);
+        Row::empty(from_ns, to_ns, key)
     }
 }
 
@@ -264,6 +273,14 @@ pub enum SlotTime {
     },
     /// The number in flight, or the percentage.
     Quotient(f64),
+}
+
+impl SlotTime {
+    /// So many nanoseconds of a slot of `of_ns`.
+    fn of(ns: i64, of_ns: i64) -> SlotTime {
+        let ns = ns.into();
+        SlotTime::Sum { ns, of_ns }
+    }
 }
 
 /// One slot of one group.

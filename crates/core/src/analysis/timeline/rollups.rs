@@ -63,10 +63,7 @@ impl RollupTimeline {
             // In rows of all classes; those of one class hold a part of the same losses.
             slot.lost += r.lost_ios.map_or(f64::INFINITY, |n| n as f64);
             if let (Some(dev), Some(flight)) = (r.dev, r.flight) {
-                let sum = slot.flights.entry(dev).or_default();
-                sum.busy_ns += flight.busy_ns;
-                sum.in_flight_ns += flight.in_flight_ns;
-                sum.in_flight_max = sum.in_flight_max.max(flight.in_flight_max);
+                slot.flights.entry(dev).or_default().add(&flight);
             }
             return;
         };
@@ -124,10 +121,7 @@ impl RollupTimeline {
             ..row
         };
         let seen = row.flows.iter().map(|f| f.ios).sum();
-        let sum = |ns: i64| SlotTime::Sum {
-            ns: ns.into(),
-            of_ns: row.to_ns - row.from_ns,
-        };
+        let sum = |ns: i64| SlotTime::of(ns, row.to_ns - row.from_ns);
         let p99_us = |class: Class| {
             of.totals[class as usize]
                 .quantile(0.99)

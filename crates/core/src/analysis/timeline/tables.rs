@@ -75,10 +75,7 @@ impl TableTimeline {
         let one = self.devices.len() == 1;
         let mut rows = Vec::new();
         for slot in 0..=self.plan.slot_of(window.to_ns - 1) {
-            let (from_ns, to_ns) = (
-                self.plan.slot_end(slot - 1),
-                self.plan.slot_end(slot).min(window.to_ns),
-            );
+            let (from_ns, to_ns) = self.plan.bounds(slot, window.to_ns);
             let mean_of = |dev: &DevId| {
                 self.devices
                     .get(dev)

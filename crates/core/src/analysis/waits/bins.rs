@@ -12,7 +12,7 @@ use super::victims::{Sums, Victim};
 use crate::analysis::stream::order::Hold;
 use crate::analysis::stream::part::Part;
 use crate::analysis::stream::window::Window;
-use crate::model::{DevId, Io, Lost};
+use crate::model::{DevId, Io, Lost, TimeGrid};
 
 /// While the stream runs, I/Os are held so long to be put into the order of issue; one that takes longer counts as issued
 /// when that ends. Some 150 bytes each: at most 20 MB.
@@ -52,14 +52,16 @@ type GroupSums = HashMap<u32, Sums>;
 /// By interval and group.
 #[derive(Debug)]
 struct Bins {
-    origin_ns: i64,
-    step_ns: i64,
+    grid: TimeGrid,
     sums: BTreeMap<i64, GroupSums>,
 }
 
 impl WaitMeasure for Bins {
     fn wait(&mut self, wait: &Wait) {
-        let groups = self.sums.entry(self.number(wait.io.done_ns)).or_default();
+        let groups = self
+            .sums
+            .entry(self.grid.slot(wait.io.done_ns))
+            .or_default();
         groups.entry(wait.io.group).or_default().count(wait);
     }
 
@@ -76,11 +78,6 @@ impl WaitMeasure for Bins {
 }
 
 impl Bins {
-    /// The number of the interval that holds a time.
-    fn number(&self, at_ns: i64) -> i64 {
-        (at_ns - self.origin_ns).div_euclid(self.step_ns)
-    }
-
     /// Takes the intervals before the one with this number.
     fn take_before(&mut self, number: i64) -> BTreeMap<i64, GroupSums> {
         let kept = self.sums.split_off(&number);
@@ -111,7 +108,7 @@ impl Bins {
             for (device, victims) in devices {
                 let (dev, service) = served[device as usize];
                 all.push(WaitBin {
-                    from_ns: self.origin_ns + number * self.step_ns,
+                    from_ns: self.grid.start_ns(*number),
                     dev,
                     service,
                     victims: Victim::ordered(victims.into_values().collect()),
@@ -144,8 +141,7 @@ impl WaitBinsBuilder {
         hold: Hold,
     ) -> Self {
         let bins = Bins {
-            origin_ns,
-            step_ns: step_ns.max(1),
+            grid: TimeGrid::new(origin_ns, step_ns.max(1)),
             sums: BTreeMap::new(),
         };
         WaitBinsBuilder {
@@ -176,7 +172,7 @@ impl WaitBinsBuilder {
         self.attribution.settle(to_ns);
         let served = self.attribution.served();
         let (groups, bins) = self.attribution.measured();
-        let over = bins.take_before(bins.number(to_ns));
+        let over = bins.take_before(bins.grid.slot(to_ns));
         if over.is_empty() {
             return Vec::new();
         }

@@ -8,7 +8,7 @@ use super::groups::Grouping;
 use crate::analysis::stream::part::Part;
 use crate::analysis::stream::window::Window;
 use crate::analysis::timeline::GroupKey;
-use crate::model::{Io, Lost, OwnedTime};
+use crate::model::{Io, Lost, OwnedTime, TimeGrid};
 
 /// The number of I/Os that belong to no subject.
 const NO_SUBJECT: u32 = u32::MAX;
@@ -16,8 +16,7 @@ const NO_SUBJECT: u32 = u32::MAX;
 /// I/O time by interval and subject.
 #[derive(Debug)]
 pub struct SubjectWaits {
-    window: Window,
-    step_ns: i64,
+    grid: TimeGrid,
     subjects: HashMap<GroupKey, u32>,
     times: HashMap<(i64, u32), OwnedTime>,
 }
@@ -28,13 +27,8 @@ impl SubjectWaits {
         let Some(number) = self.subjects.get(&subject) else {
             return OwnedTime::default();
         };
-        let time = self.times.get(&(self.interval(from_ns), *number));
+        let time = self.times.get(&(self.grid.slot(from_ns), *number));
         time.copied().unwrap_or_default()
-    }
-
-    /// The number of the interval that holds a time.
-    fn interval(&self, at_ns: i64) -> i64 {
-        (at_ns - self.window.from_ns).div_euclid(self.step_ns)
     }
 }
 
@@ -63,7 +57,7 @@ impl<S: Fn(&Io) -> Option<GroupKey>> WaitMeasure for OfSubjects<S> {
         if wait.io.number == NO_SUBJECT {
             return;
         }
-        let interval = self.sums.interval(wait.io.done_ns);
+        let interval = self.sums.grid.slot(wait.io.done_ns);
         let time = self.sums.times.entry((interval, wait.io.number));
         time.or_default().add(&wait.time);
     }
@@ -75,8 +69,7 @@ impl<S: Fn(&Io) -> Option<GroupKey>> SubjectWaitsBuilder<S> {
     /// [`IoWaitsBuilder`](super::IoWaitsBuilder).
     pub fn new(window: Window, step_ns: i64, subject_of: S) -> Self {
         let sums = SubjectWaits {
-            window,
-            step_ns: step_ns.max(1),
+            grid: TimeGrid::new(window.from_ns, step_ns.max(1)),
             subjects: HashMap::default(),
             times: HashMap::default(),
         };
