@@ -4,8 +4,7 @@
 
 use serde::Serialize;
 
-use crate::analysis::stream::kept_slots::KeptSlots;
-use crate::analysis::stream::last_slot::LastSlot;
+use crate::analysis::stream::kept_slots::{KeptSlots, SlotCursor, SlotMeasure};
 use crate::analysis::stream::order::{End, Span, Sweep};
 use crate::analysis::stream::window::Window;
 
@@ -62,13 +61,12 @@ impl Load {
 #[derive(Debug, Clone)]
 pub struct LoadWindows {
     window: Window,
-    len_ns: i64,
     level: i64,
     since_ns: i64,
     sums: KeptSlots<LoadSums>,
     /// Where the sweep is, and where completions are.
-    swept: (LastSlot, usize),
-    completed: (LastSlot, usize),
+    swept: SlotCursor,
+    completed: SlotCursor,
 }
 
 impl LoadWindows {
@@ -76,18 +74,17 @@ impl LoadWindows {
     pub const MIN_NS: i64 = 100_000_000;
 
     /// Most windows: two to four hours at 100 ms.
-    pub const MAX_WINDOWS: usize = 1 << 17;
+    pub const MAX_WINDOWS: i64 = 1 << 17;
 
     /// Over `window`.
     pub fn new(window: Window) -> LoadWindows {
         LoadWindows {
             window,
-            len_ns: Self::MIN_NS,
             level: 0,
             since_ns: window.from_ns,
-            sums: KeptSlots::default(),
-            swept: (LastSlot::new(), 0),
-            completed: (LastSlot::new(), 0),
+            sums: KeptSlots::new(window.from_ns, Self::MIN_NS, Self::MAX_WINDOWS),
+            swept: SlotCursor::new(),
+            completed: SlotCursor::new(),
         }
     }
 
@@ -98,9 +95,7 @@ impl LoadWindows {
 
     /// Makes windows twice as long.
     pub fn halve(&mut self) {
-        self.sums.join_pairs(|a, b| *a = joined(*a, b));
-        self.len_ns *= 2;
-        (self.swept, self.completed) = ((LastSlot::new(), 0), (LastSlot::new(), 0));
+        self.sums.halve();
     }
 
     fn advance(&mut self, to_ns: i64) {
@@ -110,14 +105,8 @@ impl LoadWindows {
             return;
         }
         while self.since_ns < to_ns {
-            let (slot, near) = &mut self.swept;
-            let i = slot.index(self.since_ns, self.window.from_ns, self.len_ns) as usize;
-            if i >= Self::MAX_WINDOWS {
-                self.halve();
-                continue;
-            }
-            let until = to_ns.min(slot.end_ns());
-            let sums = self.sums.at(i as u32, near);
+            let sums = self.sums.at(self.since_ns, &mut self.swept);
+            let until = to_ns.min(self.swept.end_ns());
             sums.area_ns += self.level as f64 * (until - self.since_ns) as f64;
             sums.busy_ns += until - self.since_ns;
             self.since_ns = until;
@@ -126,18 +115,11 @@ impl LoadWindows {
 
     /// An I/O completes: it counts in the window of its completion.
     pub fn complete(&mut self, done_ns: i64, bytes: i64, total_ns: i64) {
-        while self.window.contains(done_ns) {
-            let (slot, near) = &mut self.completed;
-            let i = slot.index(done_ns, self.window.from_ns, self.len_ns) as usize;
-            if i >= Self::MAX_WINDOWS {
-                self.halve();
-                continue;
-            }
-            let sums = self.sums.at(i as u32, near);
+        if self.window.contains(done_ns) {
+            let sums = self.sums.at(done_ns, &mut self.completed);
             sums.ios += 1;
             sums.bytes += bytes.max(0) as u64;
             sums.total_ns += total_ns as f64;
-            break;
         }
     }
 
@@ -145,8 +127,9 @@ impl LoadWindows {
     pub fn finish(mut self, window: Window) -> Load {
         self.window = window;
         self.advance(window.to_ns);
-        let windows = (window.len_ns() / self.len_ns) as usize;
-        let (from_ns, len_ns) = (window.from_ns, self.len_ns);
+        let len_ns = self.sums.width_ns();
+        let windows = (window.len_ns() / len_ns) as usize;
+        let from_ns = window.from_ns;
         let s = len_ns as f64 / 1e9;
         let point = |(i, w): (u32, LoadSums)| LoadPoint {
             from_ns: from_ns + i64::from(i) * len_ns,
@@ -172,13 +155,13 @@ impl LoadWindows {
     }
 }
 
-fn joined(a: LoadSums, b: &LoadSums) -> LoadSums {
-    LoadSums {
-        ios: a.ios.saturating_add(b.ios),
-        bytes: a.bytes + b.bytes,
-        total_ns: a.total_ns + b.total_ns,
-        area_ns: a.area_ns + b.area_ns,
-        busy_ns: a.busy_ns + b.busy_ns,
+impl SlotMeasure for LoadSums {
+    fn add(&mut self, other: &LoadSums) {
+        self.ios = self.ios.saturating_add(other.ios);
+        self.bytes += other.bytes;
+        self.total_ns += other.total_ns;
+        self.area_ns += other.area_ns;
+        self.busy_ns += other.busy_ns;
     }
 }
 

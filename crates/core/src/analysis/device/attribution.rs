@@ -5,11 +5,10 @@
 
 use serde::Serialize;
 
-use crate::analysis::stream::kept_slots::KeptSlots;
-use crate::analysis::stream::last_slot::LastSlot;
+use crate::analysis::stream::kept_slots::{KeptSlots, SlotCursor, SlotMeasure};
 use crate::analysis::stream::window::Window;
 use crate::analysis::timeline::Flow;
-use crate::model::Io;
+use crate::model::{Io, SECOND_NS};
 
 /// One bin in both attributions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -18,6 +17,13 @@ pub struct Bin {
     pub completed: Flow,
     /// I/Os that began in it (and completed inside the window).
     pub arrived: Flow,
+}
+
+impl SlotMeasure for Bin {
+    fn add(&mut self, other: &Bin) {
+        self.completed.add(&other.completed);
+        self.arrived.add(&other.arrived);
+    }
 }
 
 impl Bin {
@@ -58,10 +64,9 @@ impl AttributionSummary {
 #[derive(Debug, Clone)]
 pub struct Attribution {
     window: Window,
-    bin_ns: i64,
     bins: KeptSlots<Bin>,
-    completed: (LastSlot, usize),
-    arrived: (LastSlot, usize),
+    completed: SlotCursor,
+    arrived: SlotCursor,
 }
 
 impl Attribution {
@@ -69,13 +74,11 @@ impl Attribution {
 
     /// Over `window`.
     pub fn new(window: Window) -> Attribution {
-        let (completed, arrived) = ((LastSlot::new(), 0), (LastSlot::new(), 0));
         Attribution {
             window,
-            bin_ns: 1_000_000_000,
-            bins: KeptSlots::default(),
-            completed,
-            arrived,
+            bins: KeptSlots::new(window.from_ns, SECOND_NS, Self::MAX_BINS),
+            completed: SlotCursor::new(),
+            arrived: SlotCursor::new(),
         }
     }
 
@@ -86,28 +89,12 @@ impl Attribution {
             bytes: io.bytes.max(0) as u64,
             total_ns: io.total_ns(),
         };
-        // What began earlier lies in an earlier bin.
-        while self
-            .completed
-            .0
-            .index(io.done_ns, self.window.from_ns, self.bin_ns)
-            >= Self::MAX_BINS
-        {
-            self.halve();
-        }
-        let i = self
-            .completed
-            .0
-            .index(io.done_ns, self.window.from_ns, self.bin_ns)
-            .max(0) as u32;
-        self.bins.at(i, &mut self.completed.1).completed.add(&flow);
+        let bin = self.bins.at(io.done_ns, &mut self.completed);
+        bin.completed.add(&flow);
         let start_ns = io.start_ns();
         if start_ns >= self.window.from_ns {
-            let i = self
-                .arrived
-                .0
-                .index(start_ns, self.window.from_ns, self.bin_ns) as u32;
-            self.bins.at(i, &mut self.arrived.1).arrived.add(&flow);
+            let bin = self.bins.at(start_ns, &mut self.arrived);
+            bin.arrived.add(&flow);
         }
     }
 
@@ -118,22 +105,18 @@ impl Attribution {
 
     /// Makes bins twice as wide.
     pub fn halve(&mut self) {
-        self.bins.join_pairs(|a, b| {
-            a.completed.add(&b.completed);
-            a.arrived.add(&b.arrived);
-        });
-        self.bin_ns *= 2;
-        (self.completed, self.arrived) = ((LastSlot::new(), 0), (LastSlot::new(), 0));
+        self.bins.halve();
     }
 
     /// The bins up to the end of `window`.
     pub fn finish(self, window: Window) -> AttributionSummary {
-        let all = (window.len_ns() as u64).div_ceil(self.bin_ns as u64) as usize;
+        let bin_ns = self.bins.width_ns();
+        let all = (window.len_ns() as u64).div_ceil(bin_ns as u64) as usize;
         let bins = self.bins.before(all as u32);
         let differ = bins.iter().filter(|(_, b)| b.differs()).count();
         let n = bins.len();
         AttributionSummary {
-            bin_ns: self.bin_ns,
+            bin_ns,
             differ_percent: (n > 0).then(|| 100.0 * differ as f64 / n as f64),
             all,
             bins,

@@ -1,25 +1,88 @@
-//! Slots of equal width of which only those exist in which something happened.
+//! Slots of equal width of which only those exist in which something happened, and that are joined in pairs when they become
+//! too many.
 
-/// Values by slot, in order: as many as slots were touched, however long the time around them.
+use super::last_slot::LastSlot;
+
+/// What is added up in a slot.
+pub(in crate::analysis) trait SlotMeasure: Default {
+    /// Adds the sums of another slot.
+    fn add(&mut self, other: &Self);
+}
+
+/// Sums by slot, in order: as many as slots were touched, however long the time around them.
 #[derive(Debug, Clone)]
 pub(in crate::analysis) struct KeptSlots<T> {
+    origin_ns: i64,
+    width_ns: i64,
+    /// Slots with numbers from here on make all twice as wide.
+    most: i64,
     kept: Vec<(u32, T)>,
 }
 
-impl<T> Default for KeptSlots<T> {
-    fn default() -> KeptSlots<T> {
-        KeptSlots { kept: Vec::new() }
+/// Where one who adds to the slots found the last one: neighbours in time mostly share it.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::analysis) struct SlotCursor {
+    slot: LastSlot,
+    near: usize,
+    width_ns: i64,
+}
+
+impl SlotCursor {
+    /// Nowhere yet.
+    pub fn new() -> SlotCursor {
+        SlotCursor {
+            slot: LastSlot::new(),
+            near: 0,
+            width_ns: 0,
+        }
+    }
+
+    /// End of the slot found last.
+    pub fn end_ns(&self) -> i64 {
+        self.slot.end_ns()
     }
 }
 
-impl<T: Default> KeptSlots<T> {
-    /// The value of slot `i`, a new one if there was none. `near` is where the caller found its last one.
-    #[inline]
-    pub fn at(&mut self, i: u32, near: &mut usize) -> &mut T {
-        if self.kept.get(*near).is_none_or(|k| k.0 != i) {
-            *near = self.find(i);
+impl<T: SlotMeasure> KeptSlots<T> {
+    /// Slots of `width_ns` from `origin_ns` on, which are joined when there would be more than `most`.
+    pub fn new(origin_ns: i64, width_ns: i64, most: i64) -> KeptSlots<T> {
+        KeptSlots {
+            origin_ns,
+            width_ns,
+            most,
+            kept: Vec::new(),
         }
-        &mut self.kept[*near].1
+    }
+
+    /// How wide a slot is by now.
+    pub fn width_ns(&self) -> i64 {
+        self.width_ns
+    }
+
+    /// The sums of the slot that holds `at_ns`, new ones if there were none.
+    #[inline]
+    pub fn at(&mut self, at_ns: i64, cursor: &mut SlotCursor) -> &mut T {
+        let number = self.number(at_ns, cursor);
+        if self.kept.get(cursor.near).is_none_or(|k| k.0 != number) {
+            cursor.near = self.find(number);
+        }
+        &mut self.kept[cursor.near].1
+    }
+
+    #[inline]
+    fn number(&mut self, at_ns: i64, cursor: &mut SlotCursor) -> u32 {
+        loop {
+            // What a cursor found before slots were joined is none of them any more.
+            if cursor.width_ns != self.width_ns {
+                cursor.slot = LastSlot::new();
+                cursor.width_ns = self.width_ns;
+            }
+            let number = cursor.slot.index(at_ns, self.origin_ns, self.width_ns);
+            if number < self.most {
+                return number.max(0) as u32;
+            }
+            self.halve();
+        }
     }
 
     fn find(&mut self, i: u32) -> usize {
@@ -34,17 +97,18 @@ impl<T: Default> KeptSlots<T> {
         place
     }
 
-    /// Makes slots twice as wide; places found before are none any more.
-    pub fn join_pairs(&mut self, add: impl Fn(&mut T, &T)) {
+    /// Makes slots twice as wide.
+    pub fn halve(&mut self) {
         let mut joined: Vec<(u32, T)> = Vec::with_capacity(self.kept.len() / 2 + 1);
         for (i, value) in self.kept.drain(..) {
             match joined.last_mut() {
-                Some((last, sum)) if *last == i / 2 => add(sum, &value),
+                Some((last, sum)) if *last == i / 2 => sum.add(&value),
                 _ => joined.push((i / 2, value)),
             }
         }
         joined.shrink_to_fit();
         self.kept = joined;
+        self.width_ns *= 2;
     }
 
     /// How many there are.
@@ -83,18 +147,33 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    impl SlotMeasure for u64 {
+        fn add(&mut self, other: &u64) {
+            *self += other;
+        }
+    }
+
     proptest! {
         #[test]
-        fn they_hold_what_a_dense_series_holds(touched in prop::collection::vec((0u32..40, 1u64..9), 0..80), joins in 0u32..4) {
-            let (mut slots, mut dense, mut near) = (KeptSlots::<u64>::default(), vec![0u64; 40], 0);
-            for (i, n) in &touched {
-                *slots.at(*i, &mut near) += n;
-                dense[*i as usize] += n;
+        fn they_hold_what_a_dense_series_holds(
+            touched in prop::collection::vec((-3i64..400, 1u64..9), 0..80), most in 2i64..50, joins in 0u32..3,
+        ) {
+            let mut slots = KeptSlots::<u64>::new(-3, 10, most);
+            let mut cursors = [SlotCursor::new(); 2];
+            for (i, (at_ns, n)) in touched.iter().enumerate() {
+                let cursor = &mut cursors[i % 2];
+                *slots.at(*at_ns, cursor) += n;
+                prop_assert!((cursor.end_ns() - slots.width_ns()..cursor.end_ns()).contains(at_ns));
             }
             for _ in 0..joins {
-                slots.join_pairs(|a, b| *a += b);
-                dense = dense.chunks(2).map(|c| c.iter().sum()).collect();
+                slots.halve();
             }
+            let width_ns = slots.width_ns();
+            let mut dense = vec![0u64; 41];
+            for (at_ns, n) in &touched {
+                dense[((at_ns + 3) / width_ns) as usize] += n;
+            }
+            prop_assert!(slots.kept.iter().all(|(i, _)| i64::from(*i) < most));
             let kept = slots.before(30);
             let filled = dense.iter().zip(0..30).filter(|(n, _)| **n > 0).map(|(n, i)| (i, *n));
             prop_assert_eq!(kept, filled.collect::<Vec<_>>());
