@@ -321,8 +321,11 @@ fn a_full_recording_is_followed_by_another_without_a_gap_and_the_budget_holds() 
             assert!(du(&root) <= 64 << 20, "{} bytes", du(&root));
             std::thread::sleep(Duration::from_millis(100));
         }
-        // The end of the first is written meanwhile.
-        std::thread::sleep(Duration::from_secs(1));
+        if let [first, _, ..] = &recordings(&root)[..] {
+            wait_until("the first recording has its end", || {
+                Recording::open(first).is_ok_and(|r| r.meta().end_ns.is_some())
+            });
+        }
     });
     serve.terminate();
     let paths = recordings(&root);

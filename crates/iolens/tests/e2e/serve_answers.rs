@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use iolens_core::store::{Recording, read_findings};
 use serde_json::Value;
@@ -30,6 +30,15 @@ fn watch(socket: &Path, query: &str, n: usize) -> Vec<Value> {
         .collect()
 }
 
+/// Waits for a slot of the live view that ends after this moment: what completed before it has been seen by then.
+fn until_live_is_past_now(socket: &Path) {
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let now_s = now_s.as_secs_f64();
+    wait_until("the live view is past now", || {
+        watch(socket, "", 1)[0]["time_s"].as_f64() > Some(now_s)
+    });
+}
+
 /// Steps of 100 ms in the last minute in which there were reads.
 fn steps_with_reads(socket: &Path, device: &LoopDevice) -> usize {
     let target = "/api/v1/series?from=-1m&step=100ms&by=device&extended=true";
@@ -48,14 +57,14 @@ fn sample_of_reads(name: &str, device: &LoopDevice) -> String {
     format!("{name}{{device=\"{}\",op=\"read\"}}", device.name())
 }
 
-/// I/O time of reads by the metrics of waits.
-fn waited_s(socket: &Path, device: &LoopDevice) -> f64 {
+/// I/O time of reads by the metrics of waits; `None` before there are any.
+fn waited_s(socket: &Path, device: &LoopDevice) -> Option<f64> {
     let mut sum = 0.0;
     for cause in ["undisturbed", "own", "others", "held", "device", "unknown"] {
         let labels = format!("device=\"{}\",op=\"read\",cause=\"{cause}\"", device.name());
-        sum += metric(socket, &format!("iolens_wait_seconds_total{{{labels}}}")).unwrap();
+        sum += metric(socket, &format!("iolens_wait_seconds_total{{{labels}}}"))?;
     }
-    sum
+    Some(sum)
 }
 
 #[test]
@@ -94,27 +103,23 @@ fn what_is_recorded_can_be_asked_for_while_it_grows_and_afterwards() {
         assert_eq!(status, 200, "{map}");
         map["ios"].as_i64().unwrap()
     };
-    let counted = || {
-        metric(
-            &socket,
-            &sample_of_reads("iolens_io_total_seconds_count", &device),
-        )
-    };
-    // What the metrics know is half a second late where a disk falls idle.
-    std::thread::sleep(Duration::from_millis(1200));
+    let sample = sample_of_reads("iolens_io_total_seconds_count", &device);
+    until_live_is_past_now(&socket);
+    wait_until("the metrics and what is stored have the same reads", || {
+        metric(&socket, &sample) == Some(of_reads(&socket) as f64)
+    });
     let while_growing = of_reads(&socket);
-    let counted = counted();
+    let counted = metric(&socket, &sample);
     let (status, report) = get(&socket, "/api/v1/report?from=-2m");
     assert_eq!(status, 200, "{report}");
     let missed = metric(&socket, "iolens_metrics_missed_ios_total");
-    std::thread::sleep(Duration::from_millis(2500));
     let io_time_s = metric(
         &socket,
         &sample_of_reads("iolens_io_total_seconds_sum", &device),
     )
     .unwrap();
     wait_until(&format!("all of {io_time_s} s are owned"), || {
-        (waited_s(&socket, &device) - io_time_s).abs() <= 1e-6
+        waited_s(&socket, &device).is_some_and(|s| (s - io_time_s).abs() <= 1e-6)
     });
     // Its reads come one at a time: it is busy while there is one.
     let busy = format!("iolens_busy_seconds_total{{device=\"{}\"}}", device.name());
