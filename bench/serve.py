@@ -24,7 +24,8 @@ S3 |= {"AWS_ACCESS_KEY_ID": "someone", "AWS_SECRET_ACCESS_KEY": "secret"}
 
 def fio(device: str, seconds: float, *more: str) -> subprocess.Popen:
     words = ["--name=x", f"--filename={device}", "--direct=1", "--rw=randread", "--bs=4k", "--ioengine=libaio", "--iodepth=16"]
-    return subprocess.Popen(["fio", *words, "--time_based", f"--runtime={seconds}", "--minimal", *more], stdout=subprocess.DEVNULL)
+    # A thread, and no child that outlives it.
+    return subprocess.Popen(["fio", *words, "--thread", "--time_based", f"--runtime={seconds}", "--minimal", *more], stdout=subprocess.DEVNULL)
 
 
 class Service:

@@ -4,7 +4,7 @@ Prometheus scrapes them, each panel of the dashboard gets data, and alerts fire 
 
     packaging/metrics_test.py PROGRAM
 
-Needs root, prometheus, prometheus-node-exporter and fio; says SKIP without them.
+Needs root, FUSE, prometheus, prometheus-node-exporter and fio; says SKIP without them.
 """
 
 import json
@@ -18,9 +18,13 @@ import tempfile
 import time
 import urllib.parse
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "bench" / "diagnosis"))
+from stage import DiskSpec, StageError, raw_disk
 IOLENS, NODE, PROMETHEUS = "127.0.0.1:19950", "127.0.0.1:19100", "127.0.0.1:19090"
 # The same with native histograms, which it gets by its own protocol.
 NATIVE = "127.0.0.1:19091"
@@ -152,6 +156,27 @@ def load(processes: Processes, device: str, depth: int, seconds: int, block: str
         f"--iodepth={depth}", "--numjobs=2", f"--runtime={seconds}", "--time_based", "--minimal")
 
 
+@contextmanager
+def a_program_that_waits(processes: Processes) -> Iterator[None]:
+    """Small reads on a programmed disk that are alone at first, and then wait for a program that reads all of it."""
+    with raw_disk(DiskSpec(base_us=1000)) as disk:
+        disk.start()
+        readers = [processes.start(
+            "fio", "--name=small", f"--filename={disk.device}", "--rw=randread", "--bs=4k", "--direct=1", "--rate_iops=50",
+            "--runtime=120", "--time_based", "--minimal")]
+        time.sleep(5)
+        readers.append(processes.start(
+            "fio", "--name=scan", f"--filename={disk.device}", "--rw=read", "--bs=1M", "--direct=1", "--ioengine=libaio",
+            "--iodepth=3", "--runtime=120", "--time_based", "--minimal"))
+        try:
+            yield
+        finally:
+            for reader in readers:
+                reader.terminate()
+                reader.wait()
+            disk.stop()
+
+
 def failing_device(work: Path) -> str:
     """A loop device whose file has no room: what is written fails."""
     return loop_device(memory(work / "small", "1m") / "disk")
@@ -203,13 +228,16 @@ def run(program: Path, work: Path, processes: Processes, loops: list[str]) -> No
         wait_for("Prometheus does not scrape", lambda: any(r["value"][1] == "1" for r in query("up", address)))
 
     loops.append(loop_device(work / "disk"))
-    busy = load(processes, loops[-1], 64, 40, "64k")
+    busy = load(processes, loops[-1], 64, 150, "64k")
     wait_for("no I/O is seen", lambda: query("rate(iolens_io_total_seconds_count[8s]) > 0"))
     compare_with_node()
     fires("IolensDeviceSaturated")
-    check_panels(PROMETHEUS)
-    compare_quantiles()
-    check_panels(NATIVE)
+    with a_program_that_waits(processes):
+        wait_for("no program is seen to wait", lambda: query("increase(iolens_story_seconds_total[20s]) > 0"))
+        check_panels(PROMETHEUS)
+        compare_quantiles()
+        check_panels(NATIVE)
+    busy.terminate()
     busy.wait()
 
     loops.append(failing_device(work))
@@ -255,6 +283,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as work:
         try:
             run(program, Path(work), processes, loops)
+        except StageError as error:
+            print(f"SKIP: {error}")
+            return
         finally:
             processes.end()
             for device in loops:

@@ -179,7 +179,12 @@ def short(program: Path) -> int:
     verdicts = [judge(line, scenarios[line["scenario"]]) for line in lines]
     hurt = [v for v in verdicts if v.is_positive and not v.is_innocent]
     missed = [v.scenario for v in hurt if v.at_3 < 1]
-    wrong = [v.scenario for v in verdicts if v.is_wrong_named or v.false_stories]
+    wrong = []
+    for line, verdict in zip(lines, verdicts, strict=True):
+        # Warnings about the disk may be true where the machine is busy; they name no program.
+        is_blamed_in_vain = verdict.is_innocent and verdict.is_positive and line["stories"]
+        if verdict.is_wrong_named or line["twin_stories"] or is_blamed_in_vain:
+            wrong.append(verdict.scenario)
     print(f"{len(hurt)} hurt; not explained: {missed}; wrongly explained: {wrong}")
     return int(bool(wrong) or len(missed) > 1)
 
