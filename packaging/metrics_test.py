@@ -233,7 +233,7 @@ def run(program: Path, work: Path, processes: Processes, loops: list[str]) -> No
     compare_with_node()
     fires("IolensDeviceSaturated")
     with a_program_that_waits(processes):
-        wait_for("no program is seen to wait", lambda: query("increase(iolens_story_seconds_total[20s]) > 0"))
+        wait_for("no program is seen to wait", lambda: query("rate(iolens_story_seconds_total[10s]) > 0"))
         check_panels(PROMETHEUS)
         compare_quantiles()
         check_panels(NATIVE)
