@@ -280,7 +280,7 @@ def probes(contenders, device, o):
                         while not set(programs_now()) - others and c.ready and time.monotonic() < end:
                             time.sleep(0.1)
                         time.sleep(c.ready or 0)
-                        begun = programs_now()
+                        at_start = programs_now()
                         ios = ios_of_machine()
                         load(device, o.seconds, 1)
                         ended = programs_now()
@@ -288,7 +288,7 @@ def probes(contenders, device, o):
                 except (RuntimeError, OSError) as e:
                     print(f"{c.name}: cannot run here: {e}", file=sys.stderr)
                     continue
-                own = [(ended[i][0] - begun[i][0], ended[i][1] - begun[i][1]) for i in ended if i in begun and i not in others]
+                own = [(ended[i][0] - at_start[i][0], ended[i][1] - at_start[i][1]) for i in ended if i in at_start and i not in others]
                 results[c.name].append((sum(ns for ns, _ in own), sum(runs for _, runs in own), ios))
     finally:
         with open(STATISTICS, "w") as f:

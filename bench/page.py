@@ -6,10 +6,10 @@
 `answer` and `paint` need root and fio for a disk that is recorded. DIR is a store that examples/root_store made (made here otherwise,
 1 GB); each named part runs, all by default. Without Chromium or node only `answer` runs, and what a report file takes is its size.
 """
-import argparse, contextlib, gzip, os, pathlib, re, shutil, statistics, subprocess, tempfile, time
+import argparse, contextlib, gzip, os, pathlib, re, shutil, statistics, subprocess, time
 
 from disk import loop_device
-from serve import ADDRESS, MAKER, Service, ask, fio, serve, spans
+from serve import ADDRESS, ask, fio, run_parts, serve, spans, store_of
 
 HERE = pathlib.Path(__file__).resolve().parent.parent
 REPORT = os.environ.get("HTML_REPORT", "target/release/examples/html_report")
@@ -50,13 +50,6 @@ def all_cpus_busy(loops: int):
             loop.wait()
 
 
-def stored(work: pathlib.Path, options) -> Service:
-    store = options.store or work / "store"
-    if not store.exists():
-        subprocess.run([MAKER, str(store)], check=True)
-    return serve(store / "ios", "--no-record")
-
-
 def answer_times(what: str, n: int = 200) -> None:
     took = []
     for _ in range(n):
@@ -86,8 +79,8 @@ def paint(work: pathlib.Path, options) -> None:
 
 
 def frames(work: pathlib.Path, options) -> None:
-    service = stored(work, options)
-    low, high = spans(pathlib.Path())
+    service = serve(store_of(work, options) / "ios", "--no-record")
+    low, high = spans()
     middle = (low + high) / 2
     for name, span in (("ten minutes", 600), ("a second", 1), ("single I/Os of 40 ms", 0.04)):
         figures("frames", f"{URL}?from={middle:.6f}&to={middle + span:.6f}", 5, name)
@@ -113,15 +106,9 @@ def file(work: pathlib.Path, options) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parts = {f.__name__: f for f in (answer, paint, frames, memory, hour, file)}
-    parser.add_argument("parts", nargs="*", metavar="PART", help=" ".join(parts))
-    parser.add_argument("--store", type=pathlib.Path)
     parser.add_argument("--minutes", type=int, default=5, help="of memory and hour")
     parser.add_argument("--runs", type=int, default=10)
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="iolens-bench-") as work:
-        for part in options.parts or parts:
-            parts[part](pathlib.Path(work), options)
+    run_parts(parser, (answer, paint, frames, memory, hour, file))
 
 
 if __name__ == "__main__":

@@ -203,7 +203,15 @@ def idle(work: pathlib.Path, options) -> None:
     service.end()
 
 
-def spans(root: pathlib.Path) -> tuple[float, float]:
+def store_of(work: pathlib.Path, options) -> pathlib.Path:
+    """The store that the command line names, which is made if it is not there."""
+    store = options.store or work / "store"
+    if not store.exists():
+        subprocess.run([MAKER, str(store)], check=True)
+    return store
+
+
+def spans() -> tuple[float, float]:
     recordings = json.loads(ask("/api/v1/recordings")[1])["recordings"]
     seconds = lambda t: time.mktime(time.strptime(t[:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone
     return min(seconds(r["from"]) for r in recordings), max(seconds(r["to"]) for r in recordings)
@@ -225,13 +233,11 @@ def timed(service: Service, what: str, paths: list[str]) -> None:
 
 
 def answers(work: pathlib.Path, options) -> None:
-    store = options.store or work / "store"
-    if not store.exists():
-        subprocess.run([MAKER, str(store)], check=True)
+    store = store_of(work, options)
     random.seed(1)
     query = lambda **q: urllib.parse.urlencode(q)
     service = serve(store / "rollups", "--no-record")
-    low, high = spans(store / "rollups")
+    low, high = spans()
     all_time = {"from": low, "to": high}
     disks = lambda: {"device": f"disk{random.randrange(DEVICES)}"}
     n = options.questions
@@ -242,7 +248,7 @@ def answers(work: pathlib.Path, options) -> None:
     timed(service, "heatmap of 30 days, all", [f"/api/v1/heatmap?{query(**all_time)}"] * n)
     service.end()
     service = serve(store / "ios", "--no-record")
-    low, high = spans(store / "ios")
+    low, high = spans()
 
     def anywhere(longest: float) -> dict:
         length = 10 ** random.uniform(-2, longest)
@@ -286,12 +292,10 @@ def zoom_step(begin: float, span: float) -> dict[str, list[str]]:
 
 
 def zoom(work: pathlib.Path, options) -> None:
-    store = options.store or work / "store"
-    if not store.exists():
-        subprocess.run([MAKER, str(store)], check=True)
+    store = store_of(work, options)
     random.seed(2)
     service = serve(store / "ios", "--no-record")
-    low, high = spans(store / "ios")
+    low, high = spans()
     steps = []
     for _ in range(options.questions):
         span = 10 ** random.uniform(-2, 3.3)
@@ -342,19 +346,24 @@ def metrics(work: pathlib.Path, options) -> None:
         service.end()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parts = {f.__name__: f for f in (cost, ship, idle, answers, zoom, clients, metrics)}
+def run_parts(parser: argparse.ArgumentParser, functions: tuple) -> None:
+    """Runs the parts that the command line names, all by default, each with a folder to work in."""
+    parts = {f.__name__: f for f in functions}
     parser.add_argument("parts", nargs="*", metavar="PART", help=" ".join(parts))
-    parser.add_argument("--seconds", type=int, default=15)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--questions", type=int, default=100)
-    parser.add_argument("--devices", type=int, default=DEVICES, help="of metrics")
     parser.add_argument("--store", type=pathlib.Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="iolens-bench-") as work:
         for part in options.parts or parts:
             parts[part](pathlib.Path(work), options)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--questions", type=int, default=100)
+    parser.add_argument("--devices", type=int, default=DEVICES, help="of metrics")
+    run_parts(parser, (cost, ship, idle, answers, zoom, clients, metrics))
 
 
 if __name__ == "__main__":

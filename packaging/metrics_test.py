@@ -25,6 +25,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "bench" / "diagnosis"))
 from stage import DiskSpec, StageError, raw_disk
+
 IOLENS, NODE, PROMETHEUS = "127.0.0.1:19950", "127.0.0.1:19100", "127.0.0.1:19090"
 # The same with native histograms, which it gets by its own protocol.
 NATIVE = "127.0.0.1:19091"

@@ -58,7 +58,7 @@ if (process.argv.includes("--test")) {
 } else {
   const uplot = JSON.parse(await readFile(`${here}node_modules/uplot/package.json`, "utf8"));
   try {
-    // The same page: a server may be asked by what it sent, and nobody by a file.
+    // The same page: what a server sent may ask it, a file may ask none.
     await page("report", "src/file/main.ts", `/* with uPlot ${uplot.version}, (c) Leon Sorokin, MIT license */`, "connect-src 'self'; ");
     await page("file", "src/file/main.ts", `/* with uPlot ${uplot.version}, (c) Leon Sorokin, MIT license */`);
     await page("lab", "src/lab/main.ts", "");

@@ -10,7 +10,7 @@ from scenarios import Scenario
 # A victim is hurt if it needs so much more time in all, in seconds and as a share of what it needs without the culprit.
 MIN_HARM_S = 0.3
 MIN_HARM_SHARE = 0.3
-# Findings that blame nobody for anything.
+# Findings that blame no program and no device.
 ABOUT_THE_RECORDING = {"lost-events", "util-disagreement"}
 BASELINES = ("bytes", "ios", "time")
 COLUMNS = (

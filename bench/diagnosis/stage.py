@@ -155,8 +155,12 @@ class Stage:
     disks: list[Disk]
     directory: Path
     elsewhere: Path
-    # What is recorded: the disks, and the device of a guest.
-    devices: list[str]
+    guest: str | None = None
+
+    @property
+    def devices(self) -> list[str]:
+        """What is recorded: the disks, and the device of a guest."""
+        return [disk.name for disk in self.disks] + ([self.guest] if self.guest else [])
 
     def start(self) -> None:
         """From now on requests take their time."""
@@ -189,13 +193,12 @@ def staged(spec: DiskSpec, faults: tuple[str, ...], file_system: str, options: s
     with ExitStack() as undo:
         is_mirror = layout == "mirror"
         disk = undo.enter_context(raw_disk(spec if is_mirror else spec.with_options(faults)))
-        stage = Stage([disk], disk.directory, disk.directory, [disk.name])
+        stage = Stage([disk], disk.directory, disk.directory)
         if is_mirror:
             mirror = undo.enter_context(raw_disk(spec.with_options(faults)))
             run(*MAKE[file_system], "-d", "raid1", "-m", "raid1", disk.device, mirror.device)
             run("btrfs", "device", "scan", disk.device, mirror.device)
             stage.disks.append(mirror)
-            stage.devices.append(mirror.name)
         else:
             run(*MAKE[file_system], disk.device)
         undo.enter_context(mounted(disk.device, disk.directory, options))
@@ -204,13 +207,12 @@ def staged(spec: DiskSpec, faults: tuple[str, ...], file_system: str, options: s
             run(*MAKE[file_system], second.device)
             undo.enter_context(mounted(second.device, second.directory, options))
             stage.disks.append(second)
-            stage.devices.append(second.name)
             stage.elsewhere = second.directory
         if layout == "guest":
             image = disk.directory / "guest.img"
             fill(image, GUEST_MIB)
             device = undo.enter_context(loop_device(image))
-            stage.devices.append(Path(device).name)
+            stage.guest = Path(device).name
             run(*MAKE[file_system], device)
             stage.elsewhere = disk.directory.parent / "guest"
             stage.elsewhere.mkdir()
