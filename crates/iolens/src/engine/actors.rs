@@ -166,7 +166,7 @@ const MAX_COUNTED_IOS: f64 = 2_000_000.0;
 fn whole_slots(part: &Part, by: GroupBy, is_of_all: bool) -> Result<Option<(i32, Range<i64>)>> {
     let range = &part.range;
     let recording = &part.recording;
-    let ios = (range.end - range.start) as f64 * window::ios_per_ns(recording);
+    let ios = part.expected_ios();
     let has_sums = matches!(by, GroupBy::Process | GroupBy::Cgroup | GroupBy::File);
     let has_ios = part.source == Source::Ios && is_of_all;
     if !has_sums || !has_ios || ios <= MAX_COUNTED_IOS {
@@ -193,17 +193,15 @@ fn of_ios(
 ) -> Result<()> {
     let recording = &part.recording;
     let mut flows: HashMap<GroupKey, Flows> = HashMap::new();
-    let range = match range.end == part.range.end {
-        true => window::with_last_instant(recording, &range),
-        false => range,
+    let range = if range.end == part.range.end {
+        window::with_last_instant(recording, &range)
+    } else {
+        range
     };
     let met = decode::each_io(recording, range, rows::columns(by), caller, |io| {
         if part.filter.has(io) {
-            flows.entry(by.key(io)).or_default()[io.class() as usize].add(&Flow {
-                ios: 1,
-                bytes: u64::try_from(io.bytes).unwrap_or(0),
-                total_ns: io.total_ns(),
-            });
+            let of_key = flows.entry(by.key(io)).or_default();
+            of_key[io.class() as usize].add(&Flow::of(io));
         }
     })?;
     caller.damage(&met.warnings);

@@ -107,7 +107,7 @@ fn is_watched(recording: &Recording) -> bool {
 fn cheap_from(recording: &Recording, range: &Range<i64>) -> i64 {
     let end_ns = recording.end_ns();
     // On average: what a second more or less costs does not matter.
-    let ios = (range.end - range.start) as f64 * window::ios_per_ns(recording);
+    let ios = window::ios_in(recording, range);
     if ios <= MAX_ANALYSED_IOS {
         return range.start;
     }

@@ -117,6 +117,11 @@ impl Part {
         Ok(self)
     }
 
+    /// About how many single I/Os it has: as many as in the mean over what is left of the recording.
+    pub fn expected_ios(&self) -> f64 {
+        window::ios_in(&self.recording, &self.range)
+    }
+
     /// The part in Unix time.
     pub fn unix_ns(&self) -> Range<i64> {
         let start_ns = self.recording.meta().start_unix_ns;

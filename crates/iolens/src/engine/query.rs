@@ -17,7 +17,7 @@ use super::filter::{DeviceFilter, FilterPlan, IoFilter};
 use super::layers::Layers;
 use super::part::{Part, Tier};
 use super::sources;
-use super::{Instant, TimeWindow, names, window};
+use super::{Instant, TimeWindow, names};
 
 /// How long a question is about that names no time.
 pub const DEFAULT_NS: i64 = 900_000_000_000;
@@ -156,7 +156,7 @@ impl<'a> Query<'a> {
             && (SECOND_NS / 5..SECOND_NS).contains(&asked_ns)
             && !of_queue_times
             && self.ios.is_none_or(FilterPlan::is_all)
-            && opened.iter().map(ios_of).sum::<f64>() > MAX_COUNTED_IOS
+            && opened.iter().map(Part::expected_ios).sum::<f64>() > MAX_COUNTED_IOS
         {
             // There are sums of seconds.
             step_ns = Some(SECOND_NS);
@@ -252,11 +252,6 @@ impl<'a> Query<'a> {
         }
         Ok(part)
     }
-}
-
-/// About how many single I/Os a part has.
-fn ios_of(part: &Part) -> f64 {
-    (part.range.end - part.range.start) as f64 * window::ios_per_ns(&part.recording)
 }
 
 /// From the first beginning to the last end.

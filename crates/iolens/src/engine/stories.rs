@@ -13,7 +13,6 @@ use super::note::Note;
 use super::part::Part;
 use super::query::{Grain, Query};
 use super::report::{self, Limits};
-use super::window;
 
 /// So many I/Os are analysed for an answer, the newest ones: some seconds of a CPU.
 const MAX_ANALYSED_IOS: f64 = 5_000_000.0;
@@ -36,7 +35,7 @@ pub fn stories(query: &Query<'_>, class: Option<Class>) -> Result<Vec<PartStorie
     let mut all = Vec::new();
     for mut part in query.parts(Grain::Analysis)?.parts.into_iter().rev() {
         let length_ns = (part.range.end - part.range.start) as f64;
-        let ios = length_ns * window::ios_per_ns(&part.recording);
+        let ios = part.expected_ios();
         let is_cut = ios > left;
         if is_cut {
             let kept_ns = (length_ns * left / ios) as i64;

@@ -95,7 +95,7 @@ fn shown(part: &Part, mut devices: Vec<DeviceVictims>, is_of_sums: bool) -> Wait
 fn of_sums_or_ios(part: Part, grouping: Grouping, caller: &Caller) -> Result<PartWaits> {
     let range = part.range.clone();
     let length_ns = range.end - range.start;
-    let ios = length_ns as f64 * window::ios_per_ns(&part.recording);
+    let ios = part.expected_ios();
     let has_all_ios = window::kept_from(&part.recording, &range) == range.start;
     let step_s = wait_step(&part, length_ns)?;
     let Some(step_s) = step_s.filter(|_| !has_all_ios || ios > MAX_ANALYSED_IOS) else {

@@ -112,6 +112,11 @@ pub fn ios_per_ns(recording: &Recording) -> f64 {
     recording.ios_stored() as f64 / kept_ns.max(1) as f64
 }
 
+/// About how many single I/Os `range` has.
+pub fn ios_in(recording: &Recording, range: &Range<i64>) -> f64 {
+    (range.end - range.start) as f64 * ios_per_ns(recording)
+}
+
 /// `range`, and if it reaches to the recording's end the end itself: what completes at the last instant was recorded.
 pub fn with_last_instant(recording: &Recording, range: &Range<i64>) -> Range<i64> {
     let to_ns = if range.end >= recording.end_ns() {

@@ -84,11 +84,7 @@ impl Attribution {
 
     /// An I/O completes inside the window.
     pub fn push(&mut self, io: &Io) {
-        let flow = Flow {
-            ios: 1,
-            bytes: io.bytes.max(0) as u64,
-            total_ns: io.total_ns(),
-        };
+        let flow = Flow::of(io);
         let bin = self.bins.at(io.done_ns, &mut self.completed);
         bin.completed.add(&flow);
         let start_ns = io.start_ns();

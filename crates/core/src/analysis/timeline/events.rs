@@ -103,11 +103,7 @@ impl Timeline {
         if self.plan.window.contains(io.done_ns) {
             // An I/O out of order by more than the hold can only be counted where rows are still open.
             let slot = self.plan.slot_of(io.done_ns).max(self.groups.first);
-            let flow = Flow {
-                ios: 1,
-                bytes: io.bytes.max(0) as u64,
-                total_ns: io.total_ns(),
-            };
+            let flow = Flow::of(io);
             self.groups
                 .complete(g, slot, io.class(), flow, self.plan.extended);
             self.last_done_ns = self.last_done_ns.max(Some(io.done_ns));

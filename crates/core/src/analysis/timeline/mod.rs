@@ -210,6 +210,15 @@ pub struct Flow {
 }
 
 impl Flow {
+    /// One completed I/O.
+    pub fn of(io: &Io) -> Flow {
+        Flow {
+            ios: 1,
+            bytes: io.bytes.max(0) as u64,
+            total_ns: io.total_ns(),
+        }
+    }
+
     /// Adds `other`.
     pub fn add(&mut self, other: &Flow) {
         self.ios += other.ios;

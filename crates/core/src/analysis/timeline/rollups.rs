@@ -121,7 +121,7 @@ impl RollupTimeline {
             ..row
         };
         let seen = row.flows.iter().map(|f| f.ios).sum();
-        let sum = |ns: i64| SlotTime::of(ns, row.to_ns - row.from_ns);
+        let len_ns = row.to_ns - row.from_ns;
         let p99_us = |class: Class| {
             of.totals[class as usize]
                 .quantile(0.99)
@@ -134,11 +134,14 @@ impl RollupTimeline {
             w_p99_us: p99_us(Class::Write),
             r_max_us: None,
             w_max_us: None,
-            in_flight: Some(sum(of.flights.values().map(|f| f.in_flight_ns).sum())),
+            in_flight: {
+                let in_flight_ns = of.flights.values().map(|f| f.in_flight_ns).sum();
+                Some(SlotTime::of(in_flight_ns, len_ns))
+            },
             inflight_max: one().and_then(|f| u64::try_from(f.in_flight_max).ok()),
             busy: match of.flights.len() {
-                0 => Some(sum(0)),
-                _ => one().map(|f| sum(f.busy_ns)),
+                0 => Some(SlotTime::of(0, len_ns)),
+                _ => one().map(|f| SlotTime::of(f.busy_ns, len_ns)),
             },
         });
         let lost = of.lost + self.lost_anywhere.get(&slot).copied().unwrap_or(0.0);
