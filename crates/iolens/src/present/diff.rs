@@ -11,9 +11,10 @@ use serde::Serialize;
 use super::escape::terminal;
 use super::findings::words::plural;
 use super::indent::indented;
-use super::layout::{Layout, Role, count_of, number, size, wrapped};
+use super::layout::{Layout, Role, count_of, number, size};
 use super::report_json::RecordingFacts;
 use super::stories::{self, StoryNews};
+use super::story_text;
 use super::times::Times;
 use crate::engine::diff::{
     ComparedStretch, Condition, ConditionResult, DeviceChanges, WaitCause, WaitChange,
@@ -27,9 +28,6 @@ const MAX_WAIT_ENTRIES: usize = 200;
 
 /// A wait is shown if it differs by as many seconds in each minute, or more.
 const MIN_WAIT_S_PER_MIN: f64 = 0.06;
-
-/// Stories that the text shows.
-const MAX_STORIES: usize = 5;
 
 /// From this ratio of the time lost in a minute on a story has grown, and at its inverse it has shrunk.
 const MIN_STORY_RATIO: f64 = 1.25;
@@ -154,8 +152,9 @@ struct StoryChangeEntry {
 }
 
 impl StoryChangeEntry {
-    fn growth_s_per_min(&self) -> f64 {
-        self.after_s_per_min.unwrap_or(0.0) - self.before_s_per_min.unwrap_or(0.0)
+    fn difference_s_per_min(&self) -> f64 {
+        let growth = self.after_s_per_min.unwrap_or(0.0) - self.before_s_per_min.unwrap_or(0.0);
+        growth.abs()
     }
 }
 
@@ -174,8 +173,8 @@ fn story_changes(compared: &Compared<'_>) -> Vec<StoryChangeEntry> {
         all.push(story_change(news, Some(before_s_per_min), None));
     }
     all.sort_by(|a, b| {
-        let size = |change: &StoryChangeEntry| change.growth_s_per_min().abs();
-        size(b).total_cmp(&size(a))
+        b.difference_s_per_min()
+            .total_cmp(&a.difference_s_per_min())
     });
     all
 }
@@ -411,10 +410,9 @@ fn stories_section(changes: &[StoryChangeEntry], layout: Layout) -> String {
         return String::new();
     }
     let mut out = layout.paint(Role::Heading, "Stories") + "\n";
-    for change in changed.iter().take(MAX_STORIES) {
-        let rate = |s_per_min: Option<f64>| number(s_per_min, 2);
-        let before = rate(change.before_s_per_min);
-        let after = rate(change.after_s_per_min);
+    for change in changed.iter().take(story_text::MAX_STORIES) {
+        let before = number(change.before_s_per_min, 2);
+        let after = number(change.after_s_per_min, 2);
         let state = match change.state {
             StoryState::Appeared => format!("New, {after} s lost a minute"),
             StoryState::Gone => format!("Gone, {before} s lost a minute before"),
@@ -422,15 +420,11 @@ fn stories_section(changes: &[StoryChangeEntry], layout: Layout) -> String {
                 format!("{before} s lost a minute before, {after} after")
             }
         };
-        let text = terminal(&format!("{state}: {}", change.summary)).into_owned();
-        for line in wrapped(&text, layout.prose().saturating_sub(2).max(1)) {
-            let _ = writeln!(out, "  {line}");
-        }
+        let text = format!("{state}: {}", change.summary);
+        out.push_str(&layout.paragraph(&terminal(&text), story_text::INDENT));
     }
-    if changed.len() > MAX_STORIES {
-        let more = count_of((changed.len() - MAX_STORIES) as u64, "more story");
-        let _ = writeln!(out, "  and {more}: --json");
-    }
+    let left_out = changed.len().saturating_sub(story_text::MAX_STORIES);
+    out.push_str(&story_text::left_out(left_out));
     out.push('\n');
     out
 }

@@ -43,6 +43,15 @@ impl Layout {
         self.width.min(MAX_PROSE)
     }
 
+    /// `text` as sentences of which each line begins with `indent` blanks.
+    pub fn paragraph(&self, text: &str, indent: usize) -> String {
+        let mut out = String::new();
+        for line in wrapped(text, self.prose().saturating_sub(indent).max(1)) {
+            let _ = writeln!(out, "{:indent$}{line}", "");
+        }
+        out
+    }
+
     /// `text` in the colour of its role (ECMA-48 SGR), where colours are understood.
     pub fn paint(&self, role: Role, text: &str) -> String {
         let code = match role {

@@ -14,7 +14,7 @@ use super::actors;
 use super::escape::terminal;
 use super::estimator;
 use super::findings as words;
-use super::layout::{self, Layout, Role, count_of, number, size, wrapped};
+use super::layout::{self, Layout, Role, count_of, number, size};
 use super::report_detail_text;
 use super::report_json::{
     RecordingFacts, bytes_per_io, counted_above, cpu_percent, device_name, finding_place,
@@ -280,12 +280,8 @@ pub(super) fn finding(
         terminal(&device),
         times.span(f.from_ns, f.to_ns)
     );
-    for line in wrapped(
-        &terminal(&words::summary(f, times)),
-        layout.prose().saturating_sub(INDENT).max(1),
-    ) {
-        let _ = writeln!(out, "{:INDENT$}{line}", "");
-    }
+    let summary = words::summary(f, times);
+    out.push_str(&layout.paragraph(&terminal(&summary), INDENT));
 }
 
 /// Columns of the table of devices: classes are indented under their device.

@@ -10,13 +10,16 @@ use iolens_core::model::{Class, Names, RecordingMeta, Settings};
 
 use super::escape::terminal;
 use super::findings::words::plural;
-use super::layout::{Layout, Role, count_of, size, wrapped};
+use super::layout::{Layout, Role, count_of, size};
 use super::report_json::RecordingFacts;
 use super::stories::{self, NamedStory};
 use super::times::Times;
 
 /// Stories on a screen.
-const MAX_STORIES: usize = 5;
+pub(super) const MAX_STORIES: usize = 5;
+
+/// Blanks before each line of a story.
+pub(super) const INDENT: usize = 2;
 
 /// Parts that are named where no single cause explains half.
 const MAX_SHARES: usize = 3;
@@ -54,10 +57,7 @@ pub(super) fn section(
         };
         let _ = writeln!(out, "  {nothing}");
     }
-    if named.len() > shown {
-        let more = count_of((named.len() - shown) as u64, "more story");
-        let _ = writeln!(out, "  and {more}: --json");
-    }
+    out.push_str(&left_out(named.len() - shown));
     if let Some(cleared) = stories::cleared(report, names, facts) {
         let text = layout.sentences(&format!("  {}\n", terminal(&cleared.summary)));
         // Who asks for a program is answered in any case.
@@ -67,6 +67,14 @@ pub(super) fn section(
     }
     out.push('\n');
     out
+}
+
+/// How many stories are not on the screen; nothing if all are.
+pub(super) fn left_out(stories: usize) -> String {
+    if stories == 0 {
+        return String::new();
+    }
+    format!("  and {}: --json\n", count_of(stories as u64, "more story"))
 }
 
 /// One story under its heading.
@@ -89,16 +97,11 @@ pub(super) fn only(
 
 /// One story, its lines indented.
 fn paragraph(named: &NamedStory, times: &Times, layout: Layout) -> String {
-    let mut text = sentences(named, times).join(" ");
-    let mut out = String::new();
-    for line in wrapped(&terminal(&text), layout.prose().saturating_sub(2).max(1)) {
-        let _ = writeln!(out, "  {line}");
-    }
-    text = format!("Try: {}", tries(named));
+    let what = sentences(named, times).join(" ");
+    let mut out = layout.paragraph(&terminal(&what), INDENT);
     if !named.story.advice.is_empty() {
-        for line in wrapped(&terminal(&text), layout.prose().saturating_sub(2).max(1)) {
-            let _ = writeln!(out, "  {line}");
-        }
+        let advice = format!("Try: {}", tries(named));
+        out.push_str(&layout.paragraph(&terminal(&advice), INDENT));
     }
     out
 }

@@ -1,14 +1,9 @@
 //! `iolens diff`: two times of a recording of a real device whose load changes in between.
 
 use std::os::unix::fs::FileExt as _;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use super::machine::{LoopDevice, Recorder, assert_refused, ebpf, run, scene};
-
-fn now_s() -> f64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    since.as_secs_f64()
-}
+use super::machine::{LoopDevice, Recorder, assert_refused, ebpf, now_unix_s, run, scene};
 
 /// Reads of one block after the other, so many in each 10 ms, for five seconds; when each step was over, in seconds since 1970.
 fn read_at_rate(device: &LoopDevice, reads_per_step: u64) -> Vec<f64> {
@@ -22,7 +17,7 @@ fn read_at_rate(device: &LoopDevice, reads_per_step: u64) -> Vec<f64> {
             file.read_exact_at(&mut storage[at..at + 4096], block * 4096)
                 .unwrap();
         }
-        ended_s.push(now_s());
+        ended_s.push(now_unix_s());
         std::thread::sleep(Duration::from_millis(10));
     }
     ended_s
@@ -37,9 +32,9 @@ fn a_rate_that_tripled_is_a_change_and_steady_halves_are_none() {
     let tmp = tempfile::tempdir().unwrap();
     let recording = tmp.path().join("r.iolens");
     let recorder = Recorder::start(&recording, &["-q", "--device", device.name()]);
-    let slow_s = now_s();
+    let slow_s = now_unix_s();
     let slow_steps_s = read_at_rate(&device, 1);
-    let fast_s = now_s();
+    let fast_s = now_unix_s();
     read_at_rate(&device, 3);
     let out = recorder.interrupt();
     assert!(out.status.success(), "{}", scene(&out));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use iolens_core::model::{LossReason, Lost};
 
@@ -32,6 +32,12 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// Runs to the end and keeps what it said.
+/// The time, in seconds since 1970.
+pub fn now_unix_s() -> f64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    since.as_secs_f64()
+}
+
 pub fn run(arguments: &[&str]) -> Output {
     iolens(arguments).output().unwrap()
 }

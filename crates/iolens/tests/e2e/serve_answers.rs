@@ -4,13 +4,13 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use iolens_core::store::{Recording, read_findings};
 use serde_json::Value;
 
 use super::http::{exchange, get, metric};
-use super::machine::{LoopDevice, ebpf, iolens, run, scene, wait_until};
+use super::machine::{LoopDevice, ebpf, iolens, now_unix_s, run, scene, wait_until};
 use super::serve::{Serve, ios, lost, recordings, text, while_reading};
 
 /// The first `n` slots of a query.
@@ -32,8 +32,7 @@ fn watch(socket: &Path, query: &str, n: usize) -> Vec<Value> {
 
 /// Waits for a slot of the live view that ends after this moment: what completed before it has been seen by then.
 fn until_live_is_past_now(socket: &Path) {
-    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let now_s = now_s.as_secs_f64();
+    let now_s = now_unix_s();
     wait_until("the live view is past now", || {
         watch(socket, "", 1)[0]["time_s"].as_f64() > Some(now_s)
     });

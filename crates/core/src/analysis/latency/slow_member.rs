@@ -80,8 +80,7 @@ impl Array {
     /// `None` where each piece of data has one place, which a member's load follows.
     fn of_btrfs(btrfs: &BtrfsSettings, devices: &[Device]) -> Option<Array> {
         let is_spread = btrfs.data_profile.as_ref()?.starts_with("raid");
-        let is_member = |d: &&Device| btrfs.devices.contains(&d.id);
-        let members = devices.iter().filter(is_member);
+        let members = devices.iter().filter(|d| btrfs.devices.contains(&d.id));
         let uuid = btrfs.uuid.split('-').next().unwrap_or_default();
         is_spread.then(|| Array {
             dev: None,

@@ -223,8 +223,11 @@ impl StackJoin {
         // The start of a request may be that of the first of its batch.
         let is_open = upper.start_ns() <= lower.issue_ns();
         // Below a loop device the file is its own, whatever file is read above.
-        let is_file_alike = |file| pair.is_loop || upper.inode() == Some(file);
-        is_alike && is_open && lower.inode().is_none_or(is_file_alike)
+        let is_file_alike = match lower.inode() {
+            Some(file) if !pair.is_loop => upper.inode() == Some(file),
+            _ => true,
+        };
+        is_alike && is_open && is_file_alike
     }
 
     fn sample(&mut self, at: usize, above: &[usize]) {
@@ -268,11 +271,9 @@ impl StackJoin {
                 placed
             };
         }
-        let mut own = self
-            .pairs
-            .range((lower.dev, DevId(i32::MIN))..=(lower.dev, DevId(i32::MAX)));
+        let mut own = self.pairs_above(lower.dev);
         let to_ns = lower.done_ns.saturating_add(LATER_NS);
-        if own.any(|((_, upper), _)| self.losses.overlap(*upper, lower.issue_ns(), to_ns)) {
+        if own.any(|(upper, _)| self.losses.overlap(upper, lower.issue_ns(), to_ns)) {
             return Match::Ambiguous;
         }
         let loose: Vec<usize> = above
@@ -316,9 +317,15 @@ impl StackJoin {
 
     /// Whether files on `dev` are all that devices above it are made of.
     fn is_below_loops_only(&self, dev: DevId) -> bool {
-        let above = (dev, DevId(i32::MIN))..=(dev, DevId(i32::MAX));
-        let mut pairs = self.pairs.range(above).flat_map(|(_, pairs)| pairs);
+        let mut pairs = self.pairs_above(dev).flat_map(|(_, pairs)| pairs);
         pairs.all(|pair| pair.is_loop)
+    }
+
+    /// The devices above `dev`, each with the pairs that the two were.
+    fn pairs_above(&self, dev: DevId) -> impl Iterator<Item = (DevId, &[Pair])> {
+        let above = (dev, DevId(i32::MIN))..=(dev, DevId(i32::MAX));
+        let pairs = self.pairs.range(above);
+        pairs.map(|((_, upper), pairs)| (*upper, &pairs[..]))
     }
 
     fn apply(&mut self, at: usize, found: Match) {

@@ -397,15 +397,19 @@ fn a_guest_in_a_file_is_named_on_the_disk() {
     assert_eq!((below.origin, below.inode()), (Origin::Above, Some(IMAGE)));
 }
 
+fn readahead_in(ios: &[Io]) -> Io {
+    let mut larger = ios.iter().filter(|io| io.bytes == 64 * 512);
+    *larger.next().expect("one")
+}
+
 /// Of readahead for a loop device that works through the page cache the file is known; below dm nothing is.
 #[test]
 fn what_is_ambiguous_stays_the_loop_devices() {
     let mut ios = two_writers(4);
     ios.push(write(SDA, (450, 950), 1_000_000, 64, "kworker/u8:1", 99));
-    let larger = |ios: &[Io]| ios.iter().find(|io| io.bytes == 64 * 512).copied();
-    let below_dm = larger(&join(&crypt(), &[], ios.clone())).expect("one");
+    let below_dm = readahead_in(&join(&crypt(), &[], ios.clone()));
     assert_eq!((below_dm.tgid, below_dm.origin), (None, Origin::Above));
-    let below_loop = larger(&join(&guest(), &[], in_guest(ios))).expect("one");
+    let below_loop = readahead_in(&join(&guest(), &[], in_guest(ios)));
     assert_eq!(
         (below_loop.tgid, below_loop.inode()),
         (Some(99), Some(IMAGE))

@@ -398,17 +398,10 @@ pub fn cleared(
     name: Option<&[u8]>,
 ) -> Option<Cleared> {
     let mut programs: std::collections::BTreeMap<Program, Cleared> = Default::default();
-    let mut suspicious: Vec<Program> = Vec::new();
-    let effects = waits
-        .iter()
-        .flat_map(|d| d.felt.effects.iter().map(|effect| (d.dev, effect)));
-    for (dev, effect) in effects {
+    for effect in waits.iter().flat_map(|d| &d.felt.effects) {
         let is_program = effect.victim.comm.is_some() && !cause::is_kernel_thread(&effect.victim);
         if !is_program || !is_named(effect, name) {
             continue;
-        }
-        if suspects.contains(&dev) {
-            suspicious.push(effect.victim);
         }
         let sum = programs.entry(effect.victim).or_insert(Cleared {
             program: effect.victim,
@@ -424,7 +417,12 @@ pub fn cleared(
     }
     let busiest = programs.into_values().max_by_key(|c| c.ios)?;
     let has_story = stories.iter().any(|s| s.victim == busiest.program);
-    let is_hurt = has_story || suspicious.contains(&busiest.program);
+    let is_on = |device: &DeviceVictims| {
+        let mut effects = device.felt.effects.iter();
+        effects.any(|effect| effect.victim == busiest.program)
+    };
+    let has_suspect = waits.iter().any(|d| suspects.contains(&d.dev) && is_on(d));
+    let is_hurt = has_story || has_suspect;
     let has_lost_little = (busiest.excess_ns as f64) < cause::MIN_SHARE * busiest.io_time_ns as f64;
     let is_quick =
         busiest.ios >= cause::MIN_DELAYED_IOS && busiest.longest_ns < cause::LONG_DELAY_NS;
