@@ -568,7 +568,8 @@ export class Chart {
     const { from, to } = this.#view;
     const rows = [...this.#rows, ...this.#live].filter((r) => r.at >= from && r.at - r.length <= to);
     const quantity = QUANTITIES[this.#view.quantity];
-    const [readOf, writeOf] = [0, 1].map((i) => (r: Row) => r.values[this.#view.quantity][i as 0 | 1]) as [(r: Row) => number | null, (r: Row) => number | null];
+    const readOf = (r: Row) => r.values[this.#view.quantity][0];
+    const writeOf = (r: Row) => r.values[this.#view.quantity][1];
     let most = 1;
     let deepest = 1;
     for (const r of rows) {
@@ -924,11 +925,11 @@ export class Chart {
     if (!row) return null;
     return [
       ["Time", `${format.clock(t, Math.min(1, row.length))} UTC, mean of ${format.span(row.length)}`],
-      ...ALL_QUANTITIES.map((q): [string, string] => {
+      ...ALL_QUANTITIES.filter((q) => row.values[q].some((v) => v !== null)).map((q): [string, string] => {
         const { title, text, write } = QUANTITIES[q];
         const [r, w] = row.values[q];
         return [title, write === null ? text(r) : `read ${text(r)}, write ${text(w)}`];
-      }).filter(([, value]) => value !== format.ABSENT && value !== `read ${format.ABSENT}, write ${format.ABSENT}`),
+      }),
       ["In flight", `${format.number(row.inflight)}, at most ${format.number(row.inflightMax)}`],
       ...(row.lossy ? ([["Lost", "some I/Os of this time were not recorded"]] as [string, string][]) : []),
     ];

@@ -15,7 +15,7 @@ import { CLASSES, type Ways, actors, findings, stories, storyKey, waits } from "
 import { Loader } from "./part";
 import { ALL_QUANTITIES, QUANTITIES, type Quantity, valuesOf } from "./quantities";
 import { selection } from "./selection";
-import { type Box, type Class, DEFAULT_SPAN_S, type Fold, IO_SPAN_S, MAX_SPAN_S, MIN_SPAN_S, type Subject, type View, columnOf, duration, read, stepOf, typed, wallClock, write, zoomed } from "./view";
+import { type Box, type Class, DEFAULT_SPAN_S, type Fold, IO_SPAN_S, MAX_SPAN_S, MIN_SPAN_S, type Subject, type View, columnOf, duration, read, stepOf, typed, wallClock, wholeColumns, write, zoomed } from "./view";
 
 export interface Shell {
   format: number;
@@ -451,8 +451,7 @@ export class Application {
     const margin = view.live ? 0 : span / 4;
     const column = columnOf((2 * span) / this.#chart.plotWidth);
     // Whole seconds begin with one, whatever is on screen, so that a move does not draw all anew.
-    const whole = (s: number, up: boolean) => (column < 1 ? s : column * (up ? Math.ceil(s / column) : Math.floor(s / column)));
-    const [from, to] = [whole(view.from - margin, false), whole(view.to + margin, true)];
+    const [from, to] = wholeColumns(view.from - margin, view.to + margin, column);
     const width = Math.min(2048, Math.round((to - from) / column));
     const height = Math.min(96, Math.round(this.#chart.plotHeat / 4));
     const range = { ...this.#question(), from: from.toFixed(6), to: to.toFixed(6) };
@@ -493,7 +492,7 @@ export class Application {
     this.#lastNewest = now;
     // What completed before was perhaps not stored yet when the whole was asked for.
     const since = Math.max(from, to - (now - this.#lastChart) / 1000 - 4);
-    const [begin, end] = columnS < 1 ? [since, to] : [columnS * Math.floor(since / columnS), columnS * Math.ceil(to / columnS)];
+    const [begin, end] = wholeColumns(since, to, columnS);
     const width = Math.max(1, Math.round((end - begin) / columnS));
     const query = { ...this.#question(), ...this.#shownIos(), from: begin.toFixed(6), to: end.toFixed(6), width, height: 192 };
     this.#loaders.newest.run(async (signal) => {

@@ -175,6 +175,11 @@ export function columnOf(least: number): number {
   return sum === undefined ? least : Math.ceil(least / sum) * sum;
 }
 
+/** A stretch that begins and ends with whole columns where these are whole seconds. */
+export function wholeColumns(from: number, to: number, column: number): [number, number] {
+  return column < 1 ? [from, to] : [column * Math.floor(from / column), column * Math.ceil(to / column)];
+}
+
 /** Steps of an axis, which may also be shorter than the server's. */
 export function tickOf(span: number, most: number): number {
   for (const unit of [1e-6, 1e-5, 1e-4]) for (const n of [1, 2, 5]) if (span / (n * unit) <= most) return n * unit;
