@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """How long the questions to a lake take: makes rollups of many hosts and days, and asks them of DuckDB or Spark.
 
-    bench/lake.py DIR --hosts 1000 --days 30 [--links] [--compacted] [--engine spark [--master spark://HOST:PORT]] [hosts|latency|capacity...]
+    bench/lake.py DIR --hosts 1000 --days 30 [--disks 1] [--links] [--compacted] [--engine spark [--master spark://HOST:PORT]] [hosts|latency|capacity...]
 
-A host has one disk, and a recording for each day, as `iolens serve` makes them: rows of a minute and of an hour for `all`, `read`
+A host has one disk or more, and a recording for each day, as `iolens serve` makes them: rows of a minute and of an hour for `all`, `read`
 and `write`, with histograms. The newest of each host goes on: it has no hours. The files of eight hosts differ, the others are
-copies of them, or with --links hard links. With --compacted the eight are compacted, which is timed beside plain copies by DuckDB, and what
+copies of them, or with --links hard links. With --compacted the eight are compacted, which is timed beside plain reading and plain copies by DuckDB, and what
 comes of it is copied or linked as well. DIR is used as it is if it holds a lake. Spark is by default a standalone cluster of one
 master and two workers, started here, of a core each; CPU time is that of all processes, and of a master elsewhere not known.
 """
@@ -44,11 +44,17 @@ CELLS = 24
 # Of the format: the durations of a histogram.
 BUCKETS = 496
 SUMS = ("ios", "bytes", "merges", "errors", "queue_sum_ns", "device_sum_ns", "busy_ns", "in_flight_ns")
-DISK = {"name": "sda", "id": 8 << 20, "kind": "request", "stable_id": "wwn", "model": "M"}
+# Of disk 0; the others count on from it.
+DEV = 8 << 20
 
 
-def rollups(rng: np.random.Generator) -> pa.Table:
-    """The minutes of a day."""
+def disk(number: int) -> dict[str, Any]:
+    """What `meta.json` has of a host's disk."""
+    return {"name": f"sd{chr(ord('a') + number)}", "id": DEV + 16 * number, "kind": "request", "stable_id": f"wwn{number}", "model": "M"}
+
+
+def rollups(rng: np.random.Generator, dev: int) -> pa.Table:
+    """The minutes of a disk's day."""
     parts = []
     for name in ("all", "read", "write"):
         ios = rng.poisson(40_000, MINUTES)
@@ -64,12 +70,12 @@ def rollups(rng: np.random.Generator) -> pa.Table:
             "in_flight_ns": rng.integers(10**9, 200 * 10**9, MINUTES),
             "in_flight_max": rng.integers(1, 64, MINUTES),
         }
-        parts.append(table(name, 60, ios, columns, None if name == "all" else (buckets, counts)))
+        parts.append(table(dev, name, 60, ios, columns, None if name == "all" else (buckets, counts)))
     return pa.concat_tables(parts)
 
 
-def hours(minutes: pa.Table) -> pa.Table:
-    """The hours of those minutes: sums, and histograms merged."""
+def hours(minutes: pa.Table, dev: int) -> pa.Table:
+    """The hours of those minutes of a disk: sums, and histograms merged."""
     parts = []
     for name in ("all", "read", "write"):
         rows = minutes.filter(pc.equal(minutes["class"], name))
@@ -81,11 +87,11 @@ def hours(minutes: pa.Table) -> pa.Table:
             of = np.repeat(np.arange(HOURS), 60 * CELLS)
             np.add.at(merged, (of, rows["device_buckets"].combine_chunks().flatten()), rows["device_counts"].combine_chunks().flatten())
         ios = columns.pop("ios")
-        parts.append(table(name, 3600, ios, columns, None if merged is None else (np.tile(np.arange(BUCKETS), (HOURS, 1)), merged)))
+        parts.append(table(dev, name, 3600, ios, columns, None if merged is None else (np.tile(np.arange(BUCKETS), (HOURS, 1)), merged)))
     return pa.concat_tables(parts)
 
 
-def table(name: str, step_s: int, ios: np.ndarray, columns: dict[str, np.ndarray], histogram: tuple[np.ndarray, np.ndarray] | None) -> pa.Table:
+def table(dev: int, name: str, step_s: int, ios: np.ndarray, columns: dict[str, np.ndarray], histogram: tuple[np.ndarray, np.ndarray] | None) -> pa.Table:
     """Rows of a class; buckets without I/Os are left out."""
     n = len(ios)
     lists = [pa.array([[]] * n, pa.list_(pa.int32()))] * 2
@@ -97,7 +103,7 @@ def table(name: str, step_s: int, ios: np.ndarray, columns: dict[str, np.ndarray
         {
             "step_s": pa.array(np.full(n, step_s), pa.int32()),
             "at_ns": np.arange(n) * step_s * 10**9,
-            "dev": pa.array(np.full(n, 8 << 20), pa.int32()),
+            "dev": pa.array(np.full(n, dev), pa.int32()),
             "class": pa.array([name] * n),
             "ios": ios,
             **columns,
@@ -107,8 +113,8 @@ def table(name: str, step_s: int, ios: np.ndarray, columns: dict[str, np.ndarray
     )
 
 
-def copied(root: Path) -> None:
-    """What DuckDB takes to copy each of the same tables of a host and day by itself, with nothing else done: the peer."""
+def peers(root: Path) -> None:
+    """What it takes to read the same files, and DuckDB to copy each table of a host and day by itself, with nothing else done."""
     groups = defaultdict(list)
     for path in sorted(root.glob("host=*/start_ns=*")):
         if json.loads((path / "meta.json").read_text())["end_ns"] is not None:
@@ -116,6 +122,13 @@ def copied(root: Path) -> None:
                 step = file.name.partition("-")[0] if "s-" in file.name else ""
                 day = int(path.name.removeprefix("start_ns=")) // DAY_NS
                 groups[path.parent, day, file.parent.name, step].append(file)
+    size = sum(file.stat().st_size for files in groups.values() for file in files) / 1e6
+    begin, cpu = time.monotonic(), cpu_s()
+    for files in groups.values():
+        for file in files:
+            file.read_bytes()
+    took, cpu = time.monotonic() - begin, cpu_s() - cpu
+    print(f"plain read {size:.0f} MB, {sum(map(len, groups.values()))} files: {took:.2f} s, {size / took:.0f} MB/s", flush=True)
     begin, cpu = time.monotonic(), cpu_s()
     with duckdb.connect() as connection, tempfile.TemporaryDirectory(dir=root.parent) as to:
         connection.execute("set threads = 1")
@@ -126,13 +139,12 @@ def copied(root: Path) -> None:
                 "(format parquet, compression zstd, compression_level 1)"
             )
     took, cpu = time.monotonic() - begin, cpu_s() - cpu
-    size = sum(file.stat().st_size for files in groups.values() for file in files) / 1e6
     print(f"plain copy {size:.0f} MB, {len(groups)} files: {took:.2f} s, {cpu:.2f} s of CPU, {size / cpu:.1f} MB/s of CPU", flush=True)
 
 
 def compacted(root: Path) -> None:
     """Compacts what is there, and says how fast."""
-    copied(root)
+    peers(root)
     # These were not written just now.
     for path in root.glob("host=*/start_ns=*/**/"):
         os.utime(path, (0, 0))
@@ -141,12 +153,15 @@ def compacted(root: Path) -> None:
     took, cpu = time.monotonic() - begin, cpu_s() - cpu
     size = sum(d.bytes_before for d in done) / 1e6
     files = f"{sum(d.files_before for d in done)} files to {sum(d.files for d in done)}"
-    print(f"compact    {size:.0f} MB, {files}: {took:.2f} s, {cpu:.2f} s of CPU, {size / cpu:.1f} MB/s of CPU", flush=True)
+    speed = f"{size / took:.1f} MB/s, {size / cpu:.1f} MB/s of CPU, {cpu / len(done) * 1e3:.1f} ms of CPU a host and day"
+    print(f"compact    {size:.0f} MB, {files}: {took:.2f} s, {cpu:.2f} s of CPU, {speed}", flush=True)
 
 
-def make(root: Path, hosts_: int, days: int, links: bool, is_compacted: bool) -> None:
+def make(root: Path, hosts_: int, days: int, disks: int, links: bool, is_compacted: bool) -> None:
     rng = np.random.default_rng(1)
-    devices = pa.table({"dev": pa.array([8 << 20], pa.int32()), "name": ["sda"], "kind": ["request"], "stable_id": ["wwn"], "model": ["M"]})
+    of_host = [disk(number) for number in range(disks)]
+    columns = {name: [d[name] for d in of_host] for name in ("name", "kind", "stable_id", "model")}
+    devices = pa.table({"dev": pa.array([d["id"] for d in of_host], pa.int32()), **columns})
     put: Callable[..., Any] = os.link if links else shutil.copyfile
     for host in range(hosts_):
         if is_compacted and host == DIFFERENT:
@@ -157,13 +172,14 @@ def make(root: Path, hosts_: int, days: int, links: bool, is_compacted: bool) ->
             start_ns = START_NS + day * DAY_NS
             end_ns = DAY_NS if day < days - 1 else None
             meta = {"schema_version": 1, "source": "ebpf", "start_unix_ns": start_ns, "end_ns": end_ns, "host": f"h{host:04}"}
-            (to / "meta.json").write_text(json.dumps({**meta, "devices": [DISK]}))
+            (to / "meta.json").write_text(json.dumps({**meta, "devices": of_host}))
             (to / "devices").mkdir()
             if host < DIFFERENT:
-                minutes = rollups(rng)
-                pq.write_table(minutes, to / "rollup/60s-000001.parquet", compression="zstd")
+                minutes = [rollups(rng, d["id"]) for d in of_host]
+                pq.write_table(pa.concat_tables(minutes), to / "rollup/60s-000001.parquet", compression="zstd")
                 if day < days - 1:
-                    pq.write_table(hours(minutes), to / "rollup/3600s-000002.parquet", compression="zstd")
+                    of_day = pa.concat_tables(hours(of_disk, d["id"]) for of_disk, d in zip(minutes, of_host))
+                    pq.write_table(of_day, to / "rollup/3600s-000002.parquet", compression="zstd")
                 pq.write_table(devices, to / "devices/000001.parquet")
             else:
                 source = root / f"host=h{host % DIFFERENT:04}" / to.name
@@ -215,6 +231,7 @@ def main() -> None:
     parser.add_argument("questions", nargs="*", metavar="QUESTION", default=["hosts", "latency", "capacity"])
     parser.add_argument("--hosts", type=int, default=100)
     parser.add_argument("--days", type=int, default=30)
+    parser.add_argument("--disks", type=int, default=1, help="of a host; at most 26")
     parser.add_argument("--links", action="store_true")
     parser.add_argument("--compacted", action="store_true")
     parser.add_argument("--engine", choices=["duckdb", "spark"], default="duckdb")
@@ -222,7 +239,7 @@ def main() -> None:
     parser.add_argument("--memory", default="2g", help="of each Spark worker, and of the driver")
     args = parser.parse_intermixed_args()
     if not args.root.exists():
-        make(args.root, args.hosts, args.days, args.links, args.compacted)
+        make(args.root, args.hosts, args.days, args.disks, args.links, args.compacted)
     size = sum(f.stat().st_size for f in args.root.glob("host=*/*/rollup/*"))
     with session(args.engine, args.master, args.memory) as spark:
         begin, cpu = time.monotonic(), cpu_s()

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import DISK, FIXTURES, RANDOM_META, START_NS, random_ios, write_recording
@@ -25,6 +26,8 @@ from iolens import compact as compaction
 from iolens import questions
 from iolens.cli import main
 from iolens.compact import compact
+from iolens.engines import arrow_schema
+from iolens.tables import DEVICES
 
 HOUR_NS = 3600 * 10**9
 DAY = "2026-11-18"
@@ -111,6 +114,36 @@ def test_answers_are_those_of_the_recordings(root: Path) -> None:
             for table in ("io", "rollup"):
                 (path / table).mkdir()
                 (path / table / "000001.parquet").write_bytes(b"no Parquet")
+    assert answers(root) == before
+
+
+def test_devices_of_a_day_that_differ_or_are_none(root: Path) -> None:
+    """Two recordings with other devices, and one whose table of devices has no rows."""
+    row = dict.fromkeys(DEVICES.names) | {"dev": 9, "name": "sdx", "kind": "request", "stable_id": "", "model": "other"}
+    paths = sorted(root.glob("host=a/start_ns=*"))
+    for path, rows in zip(paths, ([row, {**row, "dev": 10, "name": "sdy"}], []), strict=True):
+        (path / "devices").mkdir(exist_ok=True)
+        schema = pa.schema([f for f in arrow_schema(DEVICES) if f.name not in ("host", "start_ns")])
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), path / "devices/000001.parquet")
+    before = answers(root)
+    assert len([d for d in before["devices"] if d["host"] == "a"]) == 2
+    compact(root)
+    assert answers(root) == before
+    [file] = (root / f"compacted/host=a/day={DAY}").glob("devices-*")
+    columns = ["start_ns", "dev", "name", "model"]
+    start_ns = int(paths[0].name.removeprefix("start_ns="))
+    assert pq.read_table(file, columns=columns).to_pylist() == [
+        dict(zip(columns, (start_ns, dev, name, "other"), strict=True)) for dev, name in ((9, "sdx"), (10, "sdy"))
+    ]
+    # A host without any devices has no such file.
+    path = root / f"host=f/start_ns={START_NS}"
+    write_recording(path, random_ios(5, 50), {**RANDOM_META, "host": "f", "devices": []})
+    (path / "devices").mkdir()
+    pq.write_table(pa.Table.from_pylist([], schema=schema), path / "devices/000001.parquet")
+    end(root, "f")
+    before = answers(root)
+    assert [d.host for d in compact(root)] == ["f"]
+    assert not list((root / f"compacted/host=f/day={DAY}").glob("devices-*"))
     assert answers(root) == before
 
 

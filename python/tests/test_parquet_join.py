@@ -78,3 +78,25 @@ def test_what_cannot_be_joined_is_refused(tmp_path: Path) -> None:
                 join([Part(tmp_path / "cut", 1)], "start_ns", tmp_path / "one") == pq.read_metadata(tmp_path / "one").num_rows
             )
     assert join([Part(write(tmp_path / "none", table.slice(0, 0)), 1)], "start_ns", tmp_path / "one") == 0
+
+
+def test_what_is_in_memory_is_joined_as_a_file_is(tmp_path: Path) -> None:
+    table = pa.table({"n": pa.array([1, 2, 3], pa.int64()), "s": ["a", None, "c"]})
+    file = write(tmp_path / "file", table)
+    assert join([Part(file.read_bytes(), 7), Part(file, 8)], "start_ns", tmp_path / "one") == 6
+    assert pq.read_table(tmp_path / "one").to_pydict() == {
+        "start_ns": [7] * 3 + [8] * 3,
+        "n": [1, 2, 3] * 2,
+        "s": ["a", None, "c"] * 2,
+    }
+
+
+def test_other_columns_than_asked_for_are_refused(tmp_path: Path) -> None:
+    file = write(tmp_path / "file", pa.table({"n": pa.array([1], pa.int64()), "s": ["a"]}))
+    types = {"n": pa.int64(), "s": pa.string()}
+    assert join([Part(file, 1)], "start_ns", tmp_path / "one", types) == 1
+    # What was joined already has the added column, which is none of the table's.
+    assert join([Part(tmp_path / "one", None), Part(file, 2)], "start_ns", tmp_path / "two", types) == 2
+    for other in ({"n": pa.int64()}, {**types, "more": pa.int64()}, {**types, "n": pa.int32()}):
+        with pytest.raises(NotJoinableError, match="other columns"):
+            join([Part(file, 1)], "start_ns", tmp_path / "three", other)

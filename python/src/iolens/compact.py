@@ -7,6 +7,7 @@ A day's files are written under names that nothing refers to, then the host's ma
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import time
 import warnings
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ _COMMIT_BYTES = 256 << 20
 
 # Rows of rollups as sums over whole recordings (compacted.SUMS).
 _SUMS = """
-with r as ({{rows}}),
+with r as materialized ({{rows}}),
 plain as (
     select start_ns, dev, class, min(at_ns) as at_ns, cast(sum(ios) as bigint) as ios, cast(sum(bytes) as bigint) as bytes,
            cast(sum(lost_ios) as bigint) as lost_ios from r group by start_ns, dev, class),
@@ -84,21 +85,17 @@ order by p.start_ns, p.dev, p.class""".format(
 
 # Of each recording, device and day the minutes with most time, I/Os and bytes, and its first and last (compacted.PEAKS).
 _PEAKS = f"""
-with minutes as (
+with minutes as materialized (
     select start_ns, dev, start_ns + at_ns - (start_ns + at_ns) % {MINUTE_NS} as minute, min(at_ns) as at_ns,
            cast(sum(ios) as bigint) as ios, cast(sum(bytes) as bigint) as bytes, cast(sum(busy_ns) as bigint) as busy_ns
     from ({{rows}}) group by start_ns, dev, minute),
-cells as (
-    select start_ns, dev, minute - minute % {DAY_NS} as day, minute, struct_pack(at_ns, ios, bytes, busy_ns) as cell,
-           ios, bytes, busy_ns
-    from minutes),
-days as (
-    select start_ns, dev, list_distinct(list_concat(
-               max_by(cell, busy_ns, {P99_RANK_MAX}), max_by(cell, ios, {P99_RANK_MAX}), max_by(cell, bytes, {P99_RANK_MAX}),
-               [min_by(cell, minute), max_by(cell, minute)])) as found
-    from cells group by start_ns, dev, day)
-select start_ns, cell.at_ns, dev, cell.ios, cell.bytes, cell.busy_ns
-from (select start_ns, dev, unnest(found) as cell from days) order by start_ns, dev, cell.at_ns"""
+fullest as (
+    select start_ns, dev, unnest(list_distinct(list_concat(
+               max_by(minute, busy_ns, {P99_RANK_MAX}), max_by(minute, ios, {P99_RANK_MAX}),
+               max_by(minute, bytes, {P99_RANK_MAX}), [min(minute), max(minute)]))) as minute
+    from minutes group by start_ns, dev, minute - minute % {DAY_NS})
+select start_ns, at_ns, dev, ios, bytes, busy_ns
+from minutes join fullest using (start_ns, dev, minute) order by start_ns, dev, at_ns"""
 
 _TABLES = {t.directory: t for t in (*LAKE_TABLES, DEVICES)}
 _COLUMNS = {directory: table.names for directory, table in _TABLES.items()}
@@ -301,7 +298,7 @@ class _Host:
             devices += [(start, row) for start in device["starts"]]
         for key in sorted({key for keys in keys_of.values() for key in keys} | set(known.files if known else ())):
             if key == DEVICES.directory:
-                made[key] = self._device_file(devices, directory, number)
+                made |= self._device_file(devices, directory, number)
                 continue
             having = [s for s in sources if key in keys_of[s.start_ns]]
             made |= self._table(key, directory, number, known, having, files_of)
@@ -390,11 +387,17 @@ class _Host:
         files = (self.directory / f"day={day}/{days[day].files[key_of('rollup', step_s)]}" for day in sorted(starts_of))
         names = ", ".join(quoted(str(file)) for file in files)
         union = "true" if len({days[day].schema for day in starts_of}) > 1 else "false"
-        wanted = ", ".join(str(start) for starts in starts_of.values() for start in starts)
-        return (
+        select = (
             f"select {', '.join(columns)} from read_parquet([{names}], union_by_name = {union}, hive_partitioning = false) "
-            f"where step_s = {step_s} and start_ns in ({wanted})"
+            f"where step_s = {step_s}"
         )
+        # To look for each row's start in a list costs a fifth of the query, and mostly all rows are wanted.
+        key = key_of("rollup", step_s)
+        in_files = {start for day in starts_of for start, keys in days[day].recordings.items() if key in keys}
+        wanted = {start for starts in starts_of.values() for start in starts}
+        if wanted == in_files:
+            return select
+        return f"{select} and start_ns in ({', '.join(map(str, sorted(wanted)))})"
 
     def _keys(self, source: _Source, files: dict[str, list[Path]]) -> list[str]:
         """The tables and steps of which a recording has rows."""
@@ -438,14 +441,20 @@ class _Host:
             return {}
         return {key: name}
 
-    def _device_file(self, devices: list[tuple[int, dict[str, Any]]], directory: Path, number: int) -> str:
+    def _device_file(self, devices: list[tuple[int, dict[str, Any]]], directory: Path, number: int) -> dict[str, str]:
+        """Writes the file of the table `devices`; no file if there are none."""
+        by_start: dict[int, list[dict[str, Any]]] = defaultdict(list)
+        for start, row in devices:
+            by_start[start].append(row)
+        if not by_start:
+            return {}
         name = f"{DEVICES.directory}-{number:06}.parquet"
-        schema = pa.schema([field for field in arrow_schema(DEVICES) if field.name != "host"])
-        rows = [{"start_ns": start, **row} for start, row in sorted(devices, key=lambda device: device[0])]
         temporary = directory / (name + _TEMPORARY)
-        pq.write_table(pa.Table.from_pylist(rows, schema=schema), temporary, compression="zstd")
+        # Recordings of a host mostly have the same devices: their files differ in the start only.
+        parts = [Part(_encoded_devices(tuple(map(_values, rows))), start) for start, rows in sorted(by_start.items())]
+        join(parts, "start_ns", temporary)
         self._named(temporary, directory / name)
-        return name
+        return {DEVICES.directory: name}
 
     def _steps(self, files: list[Path]) -> set[int | None]:
         """The steps of the rows of these files: most say it in their names."""
@@ -459,17 +468,11 @@ class _Host:
 
     def _joined(self, table: Table, parts: list[Part], to: Path) -> bool:
         """Copies the files as they are into one, where that makes no file of very small pieces."""
-        if not parts or sum(part.path.stat().st_size for part in parts) < len(parts) * _MIN_PIECE_BYTES:
-            return False
-        schema = pq.read_schema(parts[-1].path)
-        types = {c.name: ARROW[c.sql] for c in table.columns}
-        if set(schema.names) - {"start_ns"} != set(types) or any(
-            schema.field(name).type != kind for name, kind in types.items()
-        ):
+        if not parts or sum(part.size for part in parts) < len(parts) * _MIN_PIECE_BYTES:
             return False
         temporary = to.with_name(to.name + _TEMPORARY)
         try:
-            rows = join(parts, "start_ns", temporary)
+            rows = join(parts, "start_ns", temporary, {c.name: ARROW[c.sql] for c in table.columns})
         except NotJoinableError:
             rows = 0
         if rows == 0:
@@ -538,10 +541,11 @@ def _changed(recording: Path) -> float:
 def _files(recording: Path) -> dict[str, list[Path]]:
     """The files of each table that a recording has."""
     found = {}
-    for directory in _TABLES:
-        files = sorted((recording / directory).glob("*.parquet"))
-        if files:
-            found[directory] = files
+    for entry in os.scandir(recording):
+        if entry.name in _TABLES and entry.is_dir():
+            files = sorted(Path(file.path) for file in os.scandir(entry.path) if file.name.endswith(".parquet"))
+            if files:
+                found[entry.name] = files
     return found
 
 
@@ -565,8 +569,30 @@ def _devices(source: _Source, files: dict[str, list[Path]]) -> list[dict[str, An
         return [device_row(device) for device in source.meta.devices]
     rows: list[dict[str, Any]] = []
     for file in files[DEVICES.directory]:
-        rows += pq.read_table(file, partitioning=None, use_threads=False).to_pylist()
+        rows += _decoded_devices(file.read_bytes())
+    return rows
+
+
+@lru_cache(maxsize=64)
+def _decoded_devices(data: bytes) -> list[dict[str, Any]]:
+    """The rows of a file of devices. Those of a host's recordings are mostly the same to the byte."""
+    rows = pq.read_table(pa.BufferReader(data), use_threads=False).to_pylist()
     return [{name: row.get(name) for name in DEVICES.names} for row in rows]
+
+
+def _values(device: dict[str, Any]) -> tuple[Any, ...]:
+    """A device's row in the order of the table's columns."""
+    return tuple(device.get(name) for name in DEVICES.names)
+
+
+@lru_cache(maxsize=64)
+def _encoded_devices(rows: tuple[tuple[Any, ...], ...]) -> bytes:
+    """A file of devices without `start_ns`."""
+    schema = pa.schema([field for field in arrow_schema(DEVICES) if field.name not in ("host", "start_ns")])
+    table = pa.Table.from_pylist([dict(zip(DEVICES.names, row, strict=True)) for row in rows], schema=schema)
+    made = io.BytesIO()
+    pq.write_table(table, made, compression="zstd")
+    return made.getvalue()
 
 
 def _step(file: Path) -> int | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -53,31 +53,41 @@ class NotJoinableError(Exception):
 
 @dataclass(frozen=True)
 class Part:
-    """A file, and the value that the added column has in its rows; `None`: it has that column."""
+    """A file or what it holds, and the value that the added column has in its rows; `None`: it has that column."""
 
-    path: Path
+    source: Path | bytes
     value: int | None
 
+    @property
+    def size(self) -> int:
+        """The file's size in bytes."""
+        return len(self.source) if isinstance(self.source, bytes) else self.source.stat().st_size
 
-def join(parts: Iterable[Part], column: str, to: Path) -> int:
+    def read(self) -> bytes:
+        """What the file holds."""
+        return self.source if isinstance(self.source, bytes) else self.source.read_bytes()
+
+
+def join(parts: Iterable[Part], column: str, to: Path, types: Mapping[str, pa.DataType] | None = None) -> int:
     """Writes the rows of `parts` into one file, with `column` before the others; their number.
 
-    Raises `NotJoinableError` where the files have different columns or writers, or are not understood.
+    Raises `NotJoinableError` where the files have different columns or writers, columns other than those of `types`, or
+    are not understood.
     """
     try:
-        return _join(parts, column, to)
+        return _join(parts, column, to, types)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, pa.ArrowException) as e:
         raise NotJoinableError(f"a footer is not understood: {e!r}") from e
 
 
-def _join(parts: Iterable[Part], column: str, to: Path) -> int:
+def _join(parts: Iterable[Part], column: str, to: Path, types: Mapping[str, pa.DataType] | None) -> int:
     rows = 0
     groups: list[Fields] = []
     first: Fields | None = None
     with to.open("wb") as out:
         out.write(_MAGIC)
         for part in parts:
-            data = part.path.read_bytes()
+            data = part.read()
             footer = _footer(data)
             if footer[_NUM_ROWS][1] == 0:
                 continue
@@ -86,9 +96,11 @@ def _join(parts: Iterable[Part], column: str, to: Path) -> int:
                 counts = [group[_GROUP_ROWS][1] for group in footer[_ROW_GROUPS][1][1]]
                 footer, added = _with_column(footer, column, part.value, counts)
             if first is None:
+                if types is not None and _types(footer, column) != types:
+                    raise NotJoinableError("it has other columns than the table")
                 first = footer
             elif any(footer.get(of) != first.get(of) for of in (_SCHEMA, _CREATED_BY, _COLUMN_ORDERS)):
-                raise NotJoinableError(f"{part.path} has other columns or another writer")
+                raise NotJoinableError("a part has other columns or another writer")
             for number, group in enumerate(footer[_ROW_GROUPS][1][1]):
                 groups.append(_copied(out, data, group, added[number] if added else None, len(groups)))
             rows += footer[_NUM_ROWS][1]
@@ -96,16 +108,43 @@ def _join(parts: Iterable[Part], column: str, to: Path) -> int:
             return 0
         kept = {of: first[of] for of in sorted(first) if of in (1, _SCHEMA, _CREATED_BY, _COLUMN_ORDERS)}
         kept |= {_NUM_ROWS: (_I64, rows), _ROW_GROUPS: (_LIST, (_STRUCT, groups))}
-        encoded = _encode(dict(sorted(kept.items())))
-        out.write(encoded + struct.pack("<I", len(encoded)) + _MAGIC)
-    # Whatever was misunderstood shows here, not when somebody asks.
+        end = _end(dict(sorted(kept.items())))
+        out.write(end)
+    # Whatever was misunderstood shows here, not when it is read.
     try:
-        found = pq.read_metadata(to)
+        found = pq.read_metadata(pa.BufferReader(_MAGIC + end))
     except OSError as e:
         raise NotJoinableError(f"a footer is not understood: {e}") from e
     if (found.num_rows, found.num_row_groups) != (rows, len(groups)):
         raise NotJoinableError(f"{to} would not have the rows that it is made of")
     return rows
+
+
+def _end(footer: Fields) -> bytes:
+    """What a file ends with."""
+    encoded = _encode(footer)
+    return encoded + struct.pack("<I", len(encoded)) + _MAGIC
+
+
+def _types(footer: Fields, but: str) -> dict[str, pa.DataType]:
+    """The columns of a file beside one, with their types in Arrow."""
+    kind, (of, pairs) = footer.get(_KEY_VALUES, (_LIST, (_STRUCT, [])))
+    known = (kind, (of, [pair for pair in pairs if pair[1] == (_BINARY, b"ARROW:schema")]))
+    empty = {
+        1: footer[1],
+        _SCHEMA: footer[_SCHEMA],
+        _NUM_ROWS: (_I64, 0),
+        _ROW_GROUPS: (_LIST, (_STRUCT, [])),
+        _KEY_VALUES: known,
+    }
+    return {name: of for name, of in _types_of(_MAGIC + _end(empty)).items() if name != but}
+
+
+@lru_cache(maxsize=64)
+def _types_of(file: bytes) -> dict[str, pa.DataType]:
+    """The columns of a file without rows."""
+    schema = pq.read_schema(pa.BufferReader(file))
+    return {field.name: field.type for field in schema}
 
 
 def _footer(data: bytes) -> Fields:
@@ -115,9 +154,15 @@ def _footer(data: bytes) -> Fields:
     if length > len(data) - 12:
         raise NotJoinableError("its footer is longer than the file")
     try:
-        return _Decoder(data[-8 - length : -8]).fields(_FILE)
+        return _decoded(data[-8 - length : -8])
     except IndexError as e:
         raise NotJoinableError("its footer ends early") from e
+
+
+@lru_cache(maxsize=8)
+def _decoded(footer: bytes) -> Fields:
+    """A footer, which is not changed afterwards: small files of a host are often the same."""
+    return _Decoder(footer).fields(_FILE)
 
 
 def _with_column(footer: Fields, column: str, value: int, counts: list[int]) -> tuple[Fields, list[tuple[Fields, bytes]]]:
@@ -211,7 +256,7 @@ class _Decoder:
             last = last + (head >> 4) if head >> 4 else self.integer()
             if structure == _CHUNK and last not in _MOVED and kind not in (_TRUE, _FALSE):
                 begin = self.at
-                self.skip(kind)
+                self.at = _behind(data, begin, kind)
                 found[last] = (kind, _Raw(data[begin : self.at]))
             else:
                 found[last] = (kind, self.value(kind, _INSIDE.get((structure, last), _OTHER)))
@@ -228,7 +273,7 @@ class _Decoder:
             return self.data[self.at - length : self.at]
         if kind == _STRUCT and structure == _WHOLE:
             begin = self.at
-            self.skip(kind)
+            self.at = _behind(self.data, begin, kind)
             return _Raw(self.data[begin : self.at])
         if kind == _STRUCT:
             return self.fields(structure)
@@ -249,36 +294,6 @@ class _Decoder:
             return self.data[self.at - 8 : self.at]
         raise NotJoinableError(f"its footer has a value of type {kind}")
 
-    def skip(self, kind: int) -> None:
-        """Goes behind a value."""
-        data = self.data
-        if kind in (_I16, _I32, _I64):
-            while data[self.at] > 127:
-                self.at += 1
-            self.at += 1
-        elif kind == _BINARY:
-            length = self.varint()
-            self.at += length
-        elif kind == _STRUCT:
-            while (head := data[self.at]) & 15 != _STOP:
-                self.at += 1
-                if head < 16:
-                    self.skip(_I64)
-                if head & 15 not in (_TRUE, _FALSE):
-                    self.skip(head & 15)
-            self.at += 1
-        elif kind in (_LIST, _SET):
-            of, size = self.head()
-            if of in (_TRUE, _FALSE):
-                self.at += size
-            else:
-                for _ in range(size):
-                    self.skip(of)
-        else:
-            self.value(kind)
-        if self.at > len(data):
-            raise IndexError
-
     def head(self) -> tuple[int, int]:
         """The beginning of a list: the type of its elements, and how many there are."""
         head = self.data[self.at]
@@ -287,21 +302,71 @@ class _Decoder:
 
     def varint(self) -> int:
         """A number without a sign."""
-        data, at = self.data, self.at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 127) << shift
-            if byte < 128:
-                self.at = at
-                return value
-            shift += 7
+        value, self.at = _varint(self.data, self.at)
+        return value
 
     def integer(self) -> int:
         """A number with a sign."""
         value = self.varint()
         return (value >> 1) ^ -(value & 1)
+
+
+def _behind(data: bytes, at: int, kind: int) -> int:
+    """Where a value ends.
+
+    This is most of the work on a footer, so numbers and texts of a structure are not calls of their own.
+    """
+    if kind == _STRUCT:
+        while (head := data[at]) & 15 != _STOP:
+            at += 1
+            if head < 16:
+                # The field's number is not a difference but a number of its own.
+                at = _behind(data, at, _I64)
+            kind = head & 15
+            if kind in (_I16, _I32, _I64):
+                while data[at] > 127:
+                    at += 1
+                at += 1
+            elif kind == _BINARY and data[at] < 128:
+                at += 1 + data[at]
+            elif kind not in (_TRUE, _FALSE):
+                at = _behind(data, at, kind)
+        return at + 1
+    if kind in (_I16, _I32, _I64):
+        while data[at] > 127:
+            at += 1
+        return at + 1
+    if kind == _BINARY:
+        length, at = _varint(data, at)
+        return at + length
+    if kind in (_LIST, _SET):
+        of, size = data[at] & 15, data[at] >> 4
+        at += 1
+        if size == 15:
+            size, at = _varint(data, at)
+        if of in (_TRUE, _FALSE):
+            # Each a byte.
+            return at + size
+        for _ in range(size):
+            at = _behind(data, at, of)
+        return at
+    if kind == _BYTE:
+        return at + 1
+    if kind == _DOUBLE:
+        return at + 8
+    raise NotJoinableError(f"its footer has a value of type {kind}")
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number without a sign, and where it ends."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
 
 
 def _encode(fields: Fields) -> bytes:
