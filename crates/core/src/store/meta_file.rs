@@ -10,9 +10,9 @@ use crate::private::PrivateDir;
 
 pub(crate) const META: &str = "meta.json";
 pub(crate) const META_COPY: &str = "meta.json.bak";
-/// The last key of our file; its value is the CRC-32 of every byte before the key.
 /// Longer descriptions are not read: tens of thousands of devices take a tenth of it.
 const MAX_BYTES: u64 = 256 << 20;
+/// The last key of our file; its value is the CRC-32 of every byte before the key.
 const CRC_KEY: &str = "  \"crc32\": \"";
 
 /// The text of `meta.json`.
@@ -38,23 +38,25 @@ pub(crate) fn write(dir: &PrivateDir, meta: &RecordingMeta) -> Result<u64, Store
 
 /// Reads whichever copy is whole; a warning if one of them is not.
 pub(crate) fn read(dir: &Path) -> Result<(RecordingMeta, Option<String>), StoreError> {
-    let damaged = |e: &StoreError| {
-        matches!(
-            e,
-            StoreError::Damaged { .. } | StoreError::NotARecording { .. }
-        )
-    };
     match (read_one(&dir.join(META)), read_one(&dir.join(META_COPY))) {
         (Ok(meta), Err(e @ StoreError::Damaged { .. })) => {
             Ok((meta, Some(format!("{e}; {META} is whole"))))
         }
         (Ok(meta), _) => Ok((meta, None)),
-        (Err(e), Ok(meta)) if damaged(&e) => {
+        (Err(e @ StoreError::Damaged { .. }), Ok(meta)) => {
             Ok((meta, Some(format!("{e}; its copy {META_COPY} is used"))))
+        }
+        (Err(StoreError::NotARecording { .. }), Ok(meta)) => {
+            let path = dir.join(META);
+            let warning = format!(
+                "{}: is missing; its copy {META_COPY} is used",
+                path.display()
+            );
+            Ok((meta, Some(warning)))
         }
         (Err(StoreError::Damaged { path, what }), Err(StoreError::Damaged { .. })) => {
             let what = format!(
-                "{what}; its copy {META_COPY} is damaged too, but the files in io/ are ordinary Parquet"
+                "{what}; its copy {META_COPY} is damaged too; iolens repair saves what the other files hold"
             );
             Err(StoreError::Damaged { path, what })
         }
@@ -77,6 +79,9 @@ fn missing(path: &Path) -> String {
     match path.parent() {
         Some(dir) if !dir.exists() => "there is nothing at this path".to_owned(),
         Some(dir) if !dir.is_dir() => "it is a file".to_owned(),
+        Some(dir) if dir.join("io").is_dir() => {
+            format!("it has no {META}, only tables, which iolens repair saves")
+        }
         _ => format!("it has no {META}"),
     }
 }

@@ -7,6 +7,7 @@ use super::block::{Block, Place};
 use super::disk;
 use super::error::StoreError;
 use super::inventory::{WHOLE, parquet_files};
+use super::meta_file::META;
 use super::parquet_read::{ReadFailure, guarded};
 use super::reader::Recording;
 use super::root::Root;
@@ -20,17 +21,47 @@ use crate::private::{Access, PrivateDir};
 const MAX_FILE_BYTES: u64 = 4 << 30;
 
 impl Recording {
-    /// Opens a recording both of whose descriptions are damaged. Nothing is known of its host, its devices and where its I/Os
-    /// came from; its start is known where its directory is named after it.
+    /// Opens a recording whatever its descriptions are, and says what is wrong with it, a line each.
     ///
     /// # Errors
-    /// A file cannot be read.
-    pub fn open_without_description(path: &Path) -> Result<Recording, StoreError> {
+    /// It has neither a description nor I/Os; it is of a newer version; a file cannot be read.
+    pub fn open_damaged(path: &Path) -> Result<(Recording, Vec<String>), StoreError> {
+        let mut damage = Vec::new();
+        let recording = match Recording::open(path) {
+            Ok(recording) => recording,
+            // Both descriptions. Anything else that is damaged costs what it holds.
+            Err(e @ StoreError::Damaged { .. }) => {
+                damage.push(e.to_string());
+                Recording::open_without_description(path)?
+            }
+            // A copy of a recording that was interrupted may have no description yet.
+            Err(e @ StoreError::NotARecording { .. }) => {
+                match Recording::open_without_description(path) {
+                    Ok(recording) if recording.ios_stored() > 0 => {
+                        damage.push(format!(
+                            "{}: is missing, and no copy of it can be read",
+                            path.join(META).display()
+                        ));
+                        recording
+                    }
+                    _ => return Err(e),
+                }
+            }
+            Err(e) => return Err(e),
+        };
+        damage.extend_from_slice(recording.warnings());
+        Ok((recording, damage))
+    }
+
+    /// Opens a recording of whose descriptions none can be read. Nothing is known of its host, its devices and where its I/Os
+    /// came from; its start is known where its directory is named after it.
+    fn open_without_description(path: &Path) -> Result<Recording, StoreError> {
         let start_unix_ns = Root::start_of(path).unwrap_or(0);
         let source = Source::Import("repair".to_owned());
         let mut meta = RecordingMeta::new(source, start_unix_ns);
-        meta.limits =
-            vec!["the description was damaged: host, devices and source are not known".to_owned()];
+        meta.limits = vec![
+            "the description could not be read: host, devices and source are not known".to_owned(),
+        ];
         Recording::open_as(path, meta, None)
     }
 

@@ -3,8 +3,8 @@
 use anyhow::Result;
 
 use crate::cli::RepairPlan;
-use crate::copies::output::write_whole;
-use crate::copies::repair::repair;
+use crate::copies::output::{refuse_existing, write_whole};
+use crate::copies::repair::{DamagedRecording, repair};
 use crate::present::copy_text;
 
 /// Runs `iolens repair`.
@@ -12,8 +12,11 @@ use crate::present::copy_text;
 /// # Errors
 /// It is no recording, the output exists, or something cannot be written.
 pub fn run(plan: &RepairPlan) -> Result<u8> {
+    // First: what is wrong with it is no failure to write.
+    refuse_existing(&plan.output)?;
+    let damaged = DamagedRecording::open(&plan.recording)?;
     let repaired = write_whole(&plan.output, "repairing", |to, interrupt| {
-        repair(&plan.recording, to, plan.share.access(), interrupt)
+        repair(damaged, to, plan.share.access(), interrupt)
     })?;
     print!("{}", copy_text::repaired(&plan.output, &repaired));
     Ok(0)

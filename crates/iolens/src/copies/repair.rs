@@ -1,11 +1,11 @@
 //! What a damaged recording still holds, as a whole one.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use iolens_core::model::{LossReason, RecorderCost};
 use iolens_core::private::Access;
-use iolens_core::store::{Recording, StoreError, WriterOptions, copy_whole_tables, rollup_steps};
+use iolens_core::store::{Recording, WriterOptions, copy_whole_tables, rollup_steps};
 use iolens_recorder::complete_rollups;
 
 use super::output::Interrupt;
@@ -24,22 +24,42 @@ pub struct Repaired {
     pub damage: Vec<String>,
 }
 
-/// Writes what can be read of the recording at `from` as one at `to`. Each block that cannot be read is a loss there.
+/// A damaged recording: what can be read of it, and what cannot, a line each.
+#[derive(Debug)]
+pub struct DamagedRecording {
+    path: PathBuf,
+    recording: Recording,
+    damage: Vec<String>,
+}
+
+impl DamagedRecording {
+    /// Opens the recording at `path`.
+    ///
+    /// # Errors
+    /// It is no recording, or of a newer version; a file cannot be read.
+    pub fn open(path: &Path) -> Result<DamagedRecording> {
+        let (recording, damage) = Recording::open_damaged(path)?;
+        Ok(DamagedRecording {
+            path: path.to_owned(),
+            recording,
+            damage,
+        })
+    }
+}
+
+/// Writes what can be read of a recording as one at `to`. Each block that cannot be read is a loss there.
 ///
 /// # Errors
-/// `from` is no recording, or of a newer version; something cannot be written; the user asked to end.
-pub fn repair(from: &Path, to: &Path, access: Access, interrupt: &Interrupt) -> Result<Repaired> {
-    let mut damage = Vec::new();
-    let mut recording = match Recording::open(from) {
-        Ok(recording) => recording,
-        // Both descriptions. Anything else that is damaged costs what it holds.
-        Err(e @ StoreError::Damaged { .. }) => {
-            damage.push(e.to_string());
-            Recording::open_without_description(from)?
-        }
-        Err(e) => return Err(e.into()),
-    };
-    damage.extend_from_slice(recording.warnings());
+/// Something cannot be read or written; the user asked to end.
+pub fn repair(
+    damaged: DamagedRecording,
+    to: &Path,
+    access: Access,
+    interrupt: &Interrupt,
+) -> Result<Repaired> {
+    let from = damaged.path.as_path();
+    let mut recording = damaged.recording;
+    let mut damage = damaged.damage;
     damage.extend(recording.spare_damaged_columns()?);
     let meta = recording.meta().clone();
     let options = WriterOptions {

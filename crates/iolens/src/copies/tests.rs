@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::output::{Interrupt, write_whole};
 use super::parts::{CopiedPart, CopiedParts, in_order, write_parts};
-use super::repair::{Repaired, repair};
+use super::repair::{DamagedRecording, Repaired, repair};
 use super::*;
 
 const S: i64 = 1_000_000_000;
@@ -279,7 +279,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 
 fn repaired(from: &Path, to: &Path) -> (Held, Repaired) {
     let repaired = write_whole(to, "testing", |to, interrupt| {
-        repair(from, to, Access::OWNER, interrupt)
+        repair(DamagedRecording::open(from)?, to, Access::OWNER, interrupt)
     })
     .unwrap();
     assert_eq!(verify(to).unwrap().damage, [""; 0]);
@@ -393,4 +393,51 @@ fn a_damaged_optional_column_costs_its_values_alone() {
         costs.contains(&0) && costs.contains(&50) && costs.len() == 2,
         "{costs:?}"
     );
+}
+
+#[test]
+fn a_recording_without_a_description_is_saved_and_anything_else_refused() {
+    let tmp = tempfile::tempdir().unwrap();
+    let path = tmp.path().join("r");
+    record(&path, &[S, 2 * S], &[], 3 * S);
+
+    // One of the two descriptions is enough.
+    std::fs::remove_file(path.join("meta.json")).unwrap();
+    let opened = Recording::open(&path).unwrap();
+    let [warning] = opened.warnings() else {
+        panic!("{:?}", opened.warnings());
+    };
+    assert_eq!(
+        *warning,
+        format!(
+            "{}/meta.json: is missing; its copy meta.json.bak is used",
+            path.display()
+        )
+    );
+
+    std::fs::remove_file(path.join("meta.json.bak")).unwrap();
+    let refused = Recording::open(&path).unwrap_err().to_string();
+    assert!(
+        refused.contains("only tables, which iolens repair saves"),
+        "{refused}"
+    );
+    let (saved, report) = repaired(&path, &tmp.path().join("saved"));
+    assert_eq!(saved.ios.len(), 2);
+    assert_eq!(
+        report.damage,
+        [format!(
+            "{}/meta.json: is missing, and no copy of it can be read",
+            path.display()
+        )]
+    );
+
+    let empty = tmp.path().join("empty");
+    std::fs::create_dir_all(empty.join("io")).unwrap();
+    for nothing in [empty, tmp.path().join("absent")] {
+        let refused = format!("{:#}", DamagedRecording::open(&nothing).unwrap_err());
+        assert!(
+            refused.contains("not a recording") && !refused.contains('\n'),
+            "{refused}"
+        );
+    }
 }

@@ -147,6 +147,24 @@ fn reading_commands_refuse_what_is_no_recording() {
             &["file", "not a recording"],
         );
     }
+    for command in [
+        "info PLACE",
+        "verify PLACE",
+        "cut PLACE --from 0 --to 1 -o DIR/out",
+        "merge PLACE -o DIR/out",
+        "repair PLACE -o DIR/out",
+    ] {
+        for name in ["absent", "empty", "file"] {
+            let place = format!("DIR/{name}");
+            // The line begins with what is wrong, not with what could not be made of it.
+            let begin = format!(
+                "iolens: {}: not a recording",
+                dir.path().join(name).display()
+            );
+            refused(dir.path(), &command.replace("PLACE", &place), &[&begin]);
+        }
+    }
+    assert!(!dir.path().join("out").exists());
     let future = dir.path().join("future");
     fs::create_dir(&future).unwrap();
     file_with(
