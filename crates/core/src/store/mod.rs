@@ -21,6 +21,7 @@ mod block;
 mod budget;
 mod cell;
 mod chunk;
+mod close_logs;
 mod column;
 mod column_buffer;
 mod data_file;
@@ -64,6 +65,7 @@ mod whole_reader;
 mod writer;
 
 pub use budget::{Budget, Freed, remove_recording, stored_bytes};
+pub use close_logs::close_logs;
 pub use data_file::data_parquet;
 pub use error::StoreError;
 pub use inventory::TableContent;

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use anyhow::{Result, anyhow};
 use iolens_core::model::DAY_NS;
 use iolens_core::private::Access;
-use iolens_core::store::{Freed, Recording, Root};
+use iolens_core::store::{Freed, Recording, Root, close_logs};
 use iolens_observe::topology::wall_clock_ns;
 use iolens_recorder::{Progress, Session, complete_rollups};
 
@@ -277,14 +277,21 @@ fn today() -> i64 {
     wall_clock_ns().div_euclid(DAY_NS)
 }
 
-/// Computes the rollups that killed recorders did not come to write.
+fn complete(path: &Path, access: Access) -> Result<()> {
+    complete_rollups(path, access)?;
+    close_logs(path, access)?;
+    Ok(())
+}
+
+/// Computes the rollups that killed recorders did not come to write, then closes their logs: their I/Os are shipped, and
+/// read by what reads Parquet, from then on.
 fn complete_others(directory: &Path, own: &Path, access: Access) -> Result<()> {
     let Some(root) = Root::open(directory)? else {
         return Ok(());
     };
     for stored in root.recordings().iter().filter(|r| r.path != own) {
         let cut_off = Recording::open(&stored.path).is_ok_and(|r| r.meta().end_ns.is_none());
-        if cut_off && let Err(e) = complete_rollups(&stored.path, access) {
+        if cut_off && let Err(e) = complete(&stored.path, access) {
             eprintln!(
                 "iolens: {}",
                 escape::terminal(&format!("{}: {e:#}", stored.path.display()))

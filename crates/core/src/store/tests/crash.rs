@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::support::{copy, ios, meta, numbers, read, ring_full, small_segments};
+use super::support::{
+    copy, ios, meta, numbers, read, record_all_tables, ring_full, small_segments,
+};
 use crate::model::{LossReason, Mark, Observation, RecorderCost};
-use crate::store::{Recording, RecordingWriter, WriterOptions};
+use crate::private::Access;
+use crate::store::{Recording, RecordingWriter, WriterOptions, close_logs};
 
 /// Opens what a crash left and checks that it is a prefix of what was pushed; its length.
 fn prefix(dir: &Path) -> i64 {
@@ -60,6 +63,68 @@ fn a_log_with_a_finished_parquet_file_is_ignored() {
     // Should the Parquet file be damaged, the log is worth something again.
     fs::write(dir.join("io/000001.parquet"), b"PAR1").expect("writes");
     assert_eq!(prefix(&dir), 40);
+}
+
+/// Everything that a recording has, as it is read.
+fn held(dir: &Path) -> String {
+    let r = Recording::open(dir).expect("opens");
+    assert_eq!(r.warnings(), [""; 0]);
+    let all = i64::MIN..i64::MAX;
+    let counters: Vec<_> = r.counters(all.clone()).map(|b| b.expect("reads")).collect();
+    let (rows, damage) = read(&r);
+    let (marks, lost) = (r.marks(all.clone()), r.lost(all));
+    let counters = counters.concat();
+    format!("{rows:?} {damage:?} {counters:?} {marks:?} {lost:?}")
+}
+
+#[test]
+fn the_logs_that_a_kill_left_become_segments_of_the_same_rows() {
+    let tmp = tempfile::tempdir().expect("a directory");
+    let dir = tmp.path().join("r.iolens");
+    record_all_tables(&dir, false);
+    let logs = || {
+        let names = fs::read_dir(dir.join("wal")).expect("logs").flatten();
+        let names = names.filter(|e| e.path().extension().is_some_and(|e| e == "wal"));
+        names.count()
+    };
+    let before = held(&dir);
+    let found = logs();
+    assert!(found >= 3, "{found} logs");
+    // An unfinished write at the end.
+    let io_log = fs::read_dir(dir.join("wal"))
+        .expect("logs")
+        .flatten()
+        .map(|e| e.path())
+        .find(|p| p.to_string_lossy().contains("/io-"))
+        .expect("a log of I/Os");
+    let whole = fs::read(&io_log).expect("reads");
+    fs::write(&io_log, [&whole[..], b"iofr"].concat()).expect("writes");
+    assert_eq!(close_logs(&dir, Access::OWNER).expect("closes"), found);
+    assert_eq!((logs(), held(&dir)), (0, before.clone()));
+    assert_eq!(close_logs(&dir, Access::OWNER).expect("closes"), 0);
+    // As if it had been killed between the rename and the removal.
+    fs::write(&io_log, &whole).expect("writes");
+    assert_eq!(close_logs(&dir, Access::OWNER).expect("closes"), 0);
+    assert_eq!((logs(), held(&dir)), (0, before));
+}
+
+#[test]
+fn a_damaged_log_stays() {
+    let tmp = tempfile::tempdir().expect("a directory");
+    let dir = tmp.path().join("r.iolens");
+    let mut w = RecordingWriter::create(&dir, meta(), small_segments(500)).expect("creates");
+    for chunk in ios(0..60).chunks(20) {
+        w.push_ios(chunk).expect("pushes");
+        w.tick(1).expect("ticks");
+    }
+    drop(w);
+    let log = dir.join("wal/io-000001.wal");
+    let mut bytes = fs::read(&log).expect("reads");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&log, &bytes).expect("writes");
+    assert_eq!(close_logs(&dir, Access::OWNER).expect("looks"), 0);
+    assert_eq!(fs::read(&log).expect("reads"), bytes);
 }
 
 #[test]

@@ -151,8 +151,10 @@ impl Backlog {
                 .filter(|(name, _)| !files.contains_key(*name));
             gone.for_each(|(_, stamp)| dropped.add(stamp.bytes));
             let last_ns = files.values().map(|f| f.modified_ns).max().unwrap_or(0);
+            // What a killed recorder had not closed is closed by the next start, however long after.
             shipment.is_settled = newest.get(&*stored.host) > Some(&stored.start_unix_ns)
-                && last_ns < now_unix_ns - SETTLED_NS;
+                && last_ns < now_unix_ns - SETTLED_NS
+                && !has_logs(&stored.path);
             shipment.files = files;
             self.shipments.insert(key, shipment);
         }
@@ -273,6 +275,19 @@ fn closed_files(recording: &Path) -> io::Result<BTreeMap<String, FileStamp>> {
         }
     }
     Ok(files)
+}
+
+/// Whether there are rows that are not in a file of a table yet: in `TABLE-NNNNNN.wal`. `requests-open.wal` becomes no segment.
+fn has_logs(recording: &Path) -> bool {
+    let names = fs::read_dir(recording.join("wal")).into_iter().flatten();
+    names.flatten().any(|entry| {
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| {
+            let (_, number) = name.strip_suffix(".wal")?.rsplit_once('-')?;
+            number.parse::<u32>().ok()
+        });
+        number.is_some()
+    })
 }
 
 fn stamp_of(path: &Path) -> io::Result<FileStamp> {
@@ -415,6 +430,25 @@ mod tests {
         assert_eq!(backlog.look(0).expect("lists"), FileSum::default(), "once");
         fs::remove_dir_all(root.path().join("host=a/start_ns=5")).expect("removes");
         assert_eq!(backlog.look(0).expect("lists"), one, "the description");
+    }
+
+    #[test]
+    fn a_recording_with_a_log_is_not_whole_however_old_it_is() {
+        let root = tempfile::tempdir().expect("temporary directory");
+        for name in ["meta.json", "wal/io-000001.wal"] {
+            write(root.path(), &format!("host=a/start_ns=5/{name}"), "x");
+        }
+        write(root.path(), "host=a/start_ns=6/meta.json", "{}");
+        let mut backlog = Backlog::new(root.path(), BTreeMap::new());
+        backlog.look(FAR_NS).expect("lists");
+        send_all(&mut backlog, &HashMap::new());
+        assert!(!backlog.settle(), "its I/Os are still to come");
+        write(root.path(), "host=a/start_ns=5/io/000001.parquet", "x");
+        fs::remove_file(root.path().join("host=a/start_ns=5/wal/io-000001.wal")).expect("removes");
+        backlog.look(FAR_NS).expect("lists");
+        let names = send_all(&mut backlog, &HashMap::new());
+        assert_eq!(names, ["host=a/start_ns=5/io/000001.parquet"]);
+        assert!(backlog.settle());
     }
 
     #[test]
