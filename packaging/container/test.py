@@ -74,22 +74,45 @@ def load_manifest() -> dict[str, dict[str, Any]]:
 
 
 def check_kustomize(work: Path, program: Path) -> None:
-    """The base, and an overlay as a user writes it, with every component."""
+    """The base, and an overlay as a user writes it, with every component, in one order and in the other."""
     if shutil.which("kubectl") is None:
         print("SKIP: container: kubectl is missing: no Kustomize")
         return
-    overlay = work / "overlay"
-    overlay.mkdir()
-    shutil.copytree(KUBERNETES, overlay / "base")
     components = sorted(p.parent.name for p in KUBERNETES.glob("*/kustomization.yaml"))
-    lines = ["resources: [base]", f"components: [{', '.join(f'base/{name}' for name in components)}]"]
-    (overlay / "kustomization.yaml").write_text("\n".join(lines))
-    for directory in (overlay / "base", overlay):
-        objects = valid(run("kubectl", "kustomize", directory), f"Kustomize ({directory.name})")
-        pod = objects["DaemonSet"]["spec"]["template"]["spec"]
-        container = check_pod(pod, program)
-        check(re.search("@sha256:[0-9a-f]{64}$", container["image"]) is not None, f"{container['image']} is no digest")
-        check(pod["priorityClassName"] == objects["PriorityClass"]["metadata"]["name"], "there is no such priority class")
+    overlays = []
+    for name, order in (("overlay", components), ("overlay, reversed", components[::-1])):
+        overlay = work / name
+        overlay.mkdir()
+        shutil.copytree(KUBERNETES, overlay / "base")
+        lines = ["resources: [base]", f"components: [{', '.join(f'base/{component}' for component in order)}]"]
+        (overlay / "kustomization.yaml").write_text("\n".join(lines))
+        overlays.append(overlay)
+    check_objects(program, overlays[0] / "base")
+    containers = []
+    for overlay in overlays:
+        pod, container, objects = check_objects(program, overlay)
+        check_components(pod, container, objects)
+        containers.append(container)
+    for container in containers:
+        container["args"].sort()
+        container["volumeMounts"].sort(key=lambda mount: mount["name"])
+    first, second = containers
+    check(first == second, "the order of the components changes what the container is")
+    print(f"Kustomize: with {', '.join(components)}, in either order, the objects fit each other")
+
+
+def check_objects(program: Path, directory: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, Any]]]:
+    """The pod, its container and all objects that Kustomize makes of a directory."""
+    objects = valid(run("kubectl", "kustomize", directory), f"Kustomize ({directory.name})")
+    pod = objects["DaemonSet"]["spec"]["template"]["spec"]
+    container = check_pod(pod, program)
+    check(re.search("@sha256:[0-9a-f]{64}$", container["image"]) is not None, f"{container['image']} is no digest")
+    check(pod["priorityClassName"] == objects["PriorityClass"]["metadata"]["name"], "there is no such priority class")
+    return pod, container, objects
+
+
+def check_components(pod: dict[str, Any], container: dict[str, Any], objects: dict[str, dict[str, Any]]) -> None:
+    """Whether what the components add belongs together."""
     monitor = objects["PodMonitor"]["spec"]
     (endpoint,) = monitor["podMetricsEndpoints"]
     labels = objects["DaemonSet"]["spec"]["template"]["metadata"]["labels"]
@@ -102,7 +125,6 @@ def check_kustomize(work: Path, program: Path) -> None:
     check(f"--token-file={mount}/{given['key']}" in container["args"], "the token is read elsewhere")
     (ship,) = (word.split("=", 1)[1] for word in container["args"] if word.startswith("--ship="))
     check(ship.startswith("s3://"), f"--ship={ship}")
-    print(f"Kustomize: with {', '.join(components)} the objects fit each other")
 
 
 def check_pod(pod: dict[str, Any], program: Path) -> dict[str, Any]:
