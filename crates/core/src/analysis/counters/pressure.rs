@@ -15,10 +15,10 @@ const MAX_SAMPLES: usize = 1 << 21;
 /// From this share of the time on a shortage can be the cause of what happened in it.
 const MOST: f64 = 0.5;
 
-/// How long an I/O waits at most for each task that runs or waits for a CPU: three time slices of 10 ms, since it can pass through
-/// the worker that submits it, the program or thread that serves it, and the thread that asked. Disks that programs serve were
-/// seen to pause for 17 to 24 ms for each.
-const WAIT_FOR_EACH_NS: f64 = 30e6;
+/// How long an I/O waits at most for each task that runs or waits for a CPU: six time slices of 10 ms, since it can pass through
+/// the worker that submits it, threads of a program that serves it, the worker that completes it, and the thread that asked.
+/// Disks that programs serve were seen to pause for 17 to 57 ms for each.
+const WAIT_FOR_EACH_NS: f64 = 60e6;
 
 /// The host's pressure over a recording.
 #[derive(Debug, Clone, Default, PartialEq)]

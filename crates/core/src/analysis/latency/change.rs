@@ -668,7 +668,7 @@ mod tests {
         let is_device = (Severity::Warning, None);
         assert_eq!(severity_and_shortage(&slower, &unknown), is_device);
         // No task waits for a CPU as long as these take longer.
-        let far_slower = change(3.0, [100_000.0, 300_000.0]);
+        let far_slower = change(3.0, [100_000.0, 400_000.0]);
         assert_eq!(severity_and_shortage(&far_slower, &busy_later()), is_device);
         // It became faster while the CPUs became short.
         let faster = change(0.5, [100.0, 50.0]);

@@ -389,6 +389,6 @@ mod tests {
         let is_device = (Severity::Warning, None);
         assert_eq!(severity_and_shortage(12, S), is_device);
         // No task waits for a CPU that long.
-        assert_eq!(severity_and_shortage(180, 9 * S), is_device);
+        assert_eq!(severity_and_shortage(280, 9 * S), is_device);
     }
 }

@@ -28,7 +28,7 @@ const MIN_EXPLAINED: f64 = 0.5;
 const MIN_OF_TWO: f64 = 0.2;
 
 /// A second program that cost so much of what the first one did is named beside it, even if the first one explains half.
-const NEARLY_AS_MUCH: f64 = 2.0 / 3.0;
+const NEARLY_AS_MUCH: f64 = 0.5;
 
 /// A queue of its own is too deep only from these on: share of the I/O time lost in it, I/Os in flight, share of I/Os delayed.
 const DEEP_QUEUE_SHARE: f64 = 0.5;
@@ -303,7 +303,8 @@ impl<'a> Place<'a> {
         shortage.is_some()
     }
 
-    /// Whether half of a wait lies in pauses of the device that the CPUs do not explain.
+    /// Whether half of a wait lies in pauses of the device that the CPUs do not explain, a quarter in one of them. Beside a single
+    /// slow I/O every gap between the others looks like a pause.
     fn met_pause(&self, worst: &WorstWait) -> bool {
         let Some(detail) = self.detail else {
             return false;
@@ -312,11 +313,14 @@ impl<'a> Place<'a> {
         let mut met_ns = 0;
         for pause in &detail.stalls.pauses {
             if pause.cpu_shortage.is_none() {
+        let mut longest_ns = 0;
                 let end_ns = pause.to_ns.min(worst.done_ns);
-                met_ns += (end_ns - pause.from_ns.max(from_ns)).max(0);
+                let inside_ns = (end_ns - pause.from_ns.max(from_ns)).max(0);
+                met_ns += inside_ns;
+                longest_ns = inside_ns.max(longest_ns);
             }
         }
-        2 * met_ns >= worst.latency_ns
+        2 * met_ns >= worst.latency_ns && 4 * longest_ns >= worst.latency_ns
     }
 
     /// More in flight than the device serves at once, without anybody else.

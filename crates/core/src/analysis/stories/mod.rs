@@ -297,32 +297,46 @@ pub fn stories(waits: &[DeviceVictims], scene: &Scene) -> Vec<Story> {
         }
     }
     let mut found = without_layers(found, scene);
-    sort(&mut found);
+    sort(&mut found, waits);
     found
 }
 
-/// The most harm first. Of what two programs on one device cost each other only the difference counts: they share it.
-fn sort(stories: &mut Vec<Story>) {
-    let mut ranked: Vec<(i64, Story)> = Vec::new();
-    for story in stories.iter() {
-        let is_of_victim = |other: &&Story| {
-            let is_back = other.culprits.contains(&story.victim);
-            is_back && story.culprits.contains(&other.victim) && other.dev == story.dev
-        };
-        let back_ns: i64 = stories.iter().filter(is_of_victim).map(|s| s.harm.ns).sum();
-        let is_itself = story.culprits.contains(&story.victim);
-        let net_ns = if is_itself {
-            story.harm.ns
-        } else {
-            (story.harm.ns - back_ns).max(0)
-        };
-        ranked.push((net_ns, story.clone()));
-    }
-    ranked.sort_by_key(|(net_ns, s)| {
-        let most = (std::cmp::Reverse(*net_ns), std::cmp::Reverse(s.harm.ns));
-        (most, s.dev, s.victim, s.class)
+/// The most harm first. Of what two programs on one device cost each other only the difference counts: they share it. So do
+/// reads and writes of one program that wait for each other.
+fn sort(stories: &mut [Story], waits: &[DeviceVictims]) {
+    stories.sort_by_cached_key(|story| {
+        let net_ns = (story.harm.ns - cost_back_ns(story, waits)).max(0);
+        let most = (std::cmp::Reverse(net_ns), std::cmp::Reverse(story.harm.ns));
+        (most, story.dev, story.victim, story.class)
     });
-    *stories = ranked.into_iter().map(|(_, story)| story).collect();
+}
+
+/// What the culprits of a story lost behind its victim, whether or not that is a story, too. Write-back does not count: much of it
+/// waits at once, and nothing waits for it.
+fn cost_back_ns(story: &Story, waits: &[DeviceVictims]) -> i64 {
+    let of_device = waits.iter().filter(|device| device.dev == story.dev);
+    let mut back_ns = 0;
+    for entry in of_device.flat_map(|device| &device.victims) {
+        let Some(program) = entry.group.program else {
+            continue;
+        };
+        let is_hurt_itself = story.victim.includes(&program);
+        let is_hurt = is_hurt_itself && entry.group.class == story.class;
+        let is_culprit = story.culprits.iter().any(|c| c.includes(&program));
+        if is_hurt || !is_culprit || entry.group.origin == Origin::Writeback {
+            continue;
+        }
+        for behind in &entry.behind {
+            let is_victim = behind
+                .group
+                .program
+                .is_some_and(|p| story.victim.includes(&p));
+            if is_victim && (behind.group.class == story.class || !is_hurt_itself) {
+                back_ns += behind.ns;
+            }
+        }
+    }
+    back_ns
 }
 
 /// The effects on the processes of one program in one control group, of one class, beside each other.

@@ -27,7 +27,7 @@ pub fn with_own_limits(
         found.retain(|other| !is_same_limit(other, &story));
         found.push(story);
     }
-    super::sort(&mut found);
+    super::sort(&mut found, waits);
     found
 }
 

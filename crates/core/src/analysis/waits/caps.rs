@@ -2,7 +2,7 @@
 //! asked for more, and could do more by itself.
 
 use super::device::Wait;
-use super::levels::KINDS;
+use super::levels::{KINDS, SIZES};
 use crate::analysis::math::stats::{Shuffler, median};
 
 const BIN_NS: i64 = 250_000_000;
@@ -39,6 +39,11 @@ const EVEN: f64 = 0.2;
 
 /// Gaps that are looked at in one bin.
 const MAX_GAPS: usize = 1024;
+
+/// Or it completes I/Os of the same class that are so many octaves larger or smaller at the same even pace, in so many bins: what
+/// takes as long for 4 KiB as for 64 KiB is no transfer.
+const MIN_OCTAVES_APART: usize = 3;
+const MIN_PACED_BINS: u64 = 4;
 
 /// A rate at which a device is held.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -85,6 +90,13 @@ struct Most {
     bytes: f64,
 }
 
+/// Bins of nearly one kind of I/O whose completions came at even gaps from a device that was never idle.
+#[derive(Debug, Clone, Copy, Default)]
+struct Paced {
+    bins: u64,
+    ios: u64,
+}
+
 /// An I/O that found nothing in the device.
 #[derive(Debug, Clone, Copy)]
 struct Rested {
@@ -110,6 +122,8 @@ pub(super) struct CapWatch {
     n: u64,
     /// By the kind that most I/Os of a bin have, the most I/Os and bytes of one that was not loaded.
     most: Vec<Most>,
+    /// By kind.
+    paced: Vec<Paced>,
     ios: u64,
     ios_before: u64,
     from_ns: i64,
@@ -130,6 +144,7 @@ impl Default for CapWatch {
             loaded: Vec::new(),
             n: 0,
             most: vec![Most::default(); KINDS],
+            paced: vec![Paced::default(); KINDS],
             ios: 0,
             ios_before: 0,
             from_ns: 0,
@@ -202,6 +217,7 @@ impl CapWatch {
             most.ios = most.ios.max(f64::from(bin.ios));
             most.bytes = most.bytes.max(bin.bytes as f64);
         }
+        self.pace(&bin);
         self.kinds.fill(0);
         if !bin.is_loaded() {
             return;
@@ -220,6 +236,33 @@ impl CapWatch {
         if let Some(slot) = self.loaded.get_mut(place) {
             *slot = bin;
         }
+    }
+
+    /// Counts a bin whose I/Os are nearly all of one kind and complete at even gaps.
+    fn pace(&mut self, bin: &CapBin) {
+        let is_even = bin.is_busy_at_start && bin.ios >= MIN_IOS && bin.even_share >= EVEN_SHARE;
+        let Some(main) = main_kind(&self.kinds).filter(|_| is_even) else {
+            return;
+        };
+        if f64::from(self.kinds[main]) >= LOADED_SHARE * f64::from(bin.ios) {
+            self.paced[main].bins += 1;
+            self.paced[main].ios += u64::from(bin.ios);
+        }
+    }
+
+    /// Whether I/Os of the class of `main` and of a very different size complete at the same rate.
+    fn holds_other_sizes(&self, main: usize, ios_per_bin: f64) -> bool {
+        let class = main - main % SIZES;
+        for (kind, paced) in self.paced.iter().enumerate().skip(class).take(SIZES) {
+            if paced.bins < MIN_PACED_BINS || kind.abs_diff(main) < MIN_OCTAVES_APART {
+                continue;
+            }
+            let rate = paced.ios as f64 / paced.bins as f64;
+            if (rate - ios_per_bin).abs() <= FLAT * ios_per_bin {
+                return true;
+            }
+        }
+        false
     }
 
     pub fn finish(mut self) -> Option<Cap> {
@@ -245,7 +288,8 @@ impl CapWatch {
             work.push(bin.undisturbed_ns as f64 / BIN_NS as f64);
         }
         let is_work_little = median(&mut work)? <= MAX_WORK;
-        let could_do_more = is_work_little || is_ios && self.passes_at_once(main, level);
+        let could_do_more = is_work_little
+            || is_ios && (self.passes_at_once(main, level) || self.holds_other_sizes(main, level));
         let was_faster = most >= MIN_FASTER * level;
         if !could_do_more && !was_faster {
             return None;

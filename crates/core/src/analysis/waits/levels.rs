@@ -18,7 +18,7 @@ const MIN_ALONE: usize = 8;
 const LOW_PERCENTILE: f64 = 0.02;
 
 /// Kinds: 4 classes, and sizes by powers of two from at most 512 bytes up.
-const SIZES: usize = 24;
+pub(super) const SIZES: usize = 24;
 pub(super) const KINDS: usize = 4 * SIZES;
 
 /// The kind of an I/O of so many bytes.
