@@ -105,6 +105,10 @@ def request(options: Options, chance: random.Random) -> Callable[[], None]:
         file = os.open(path, os.O_RDONLY | os.O_DIRECT)
         blocks = os.fstat(file).st_size // size
         return lambda: void(os.preadv(file, [memory], chance.randrange(blocks) * size))
+    if kind == "cached":
+        file = os.open(path, os.O_RDONLY)
+        blocks = os.fstat(file).st_size // size
+        return lambda: void(os.preadv(file, [memory], chance.randrange(blocks) * size))
     if kind == "overwrite":
         file = os.open(path, os.O_WRONLY | os.O_DIRECT | os.O_DSYNC)
         blocks = os.fstat(file).st_size // size
@@ -132,6 +136,11 @@ def requests(options: Options, clock: Clock, seed: int) -> Requests:
     compute_s = options.number("compute_ms", 0) / 1e3
     think_s = options.number("peer_ms", 0) / 1e3
     shared = threading.Lock()
+    if options.text("op", "read") == "cached":
+        # What it works on is in memory before its requests come, as far as there is room.
+        with Path(options.text("file")).open("rb") as file:
+            while file.read(MIB):
+                pass
 
     def work(worker: int) -> None:
         serve = request(options, random.Random(seed * 1000 + worker))

@@ -112,6 +112,14 @@ SCENARIOS = (
         DiskSpec(options=("--flush-us", "10000")),
     ),
     Scenario("cgroup-limit", truth("", "shop", "held rate-limit"), (shop(70, group=True), LOADER), limits={"read_iops": 55}),
+    # Reads through the page cache what fits into memory, but not into that of its control group.
+    Scenario(
+        "memory-limit",
+        truth("", "shop", "cache-misses"),
+        (shop(group=True, op="cached", bytes=65536, workers=6), LOADER),
+        limits={"memory": 24 << 20},
+        files=FILES | {"data": 36},
+    ),
     Scenario(
         "hiccup",
         truth("", "shop", "device-pause"),

@@ -17,7 +17,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 DISK_PROGRAM = HERE.parent / "fuse_disk.py"
 LOAD_PROGRAM = HERE / "load.py"
-BLKIO, UNIFIED = Path("/sys/fs/cgroup/blkio"), Path("/sys/fs/cgroup/unified")
+BLKIO, UNIFIED, MEMORY = (Path("/sys/fs/cgroup") / name for name in ("blkio", "unified", "memory"))
 PATIENCE_S = 30
 MIB = 1 << 20
 MAKE = {
@@ -234,15 +234,23 @@ def fill(path: Path, mib: int) -> None:
 
 @contextmanager
 def control_group(name: str, disk: Disk, limits: dict[str, int]) -> Iterator[list[Path]]:
-    """A control group with limits of this disk (keys of blkio.throttle.*_device): the directories that a process is put in."""
+    """A control group with limits: the directories that a process is put in.
+
+    Keys are those of `blkio.throttle.*_device`, for this disk, or `memory`: its limit in bytes.
+    """
     if not (BLKIO / "blkio.throttle.read_iops_device").exists():
         raise StageError("no control groups of version 1 with limits of I/O")
-    places = [top / f"iolens-{name}-{os.getpid()}" for top in (BLKIO, UNIFIED) if (top / "cgroup.procs").exists()]
+    if "memory" in limits and not (MEMORY / "memory.limit_in_bytes").exists():
+        raise StageError("no control groups of version 1 with limits of memory")
+    places = [top / f"iolens-{name}-{os.getpid()}" for top in (BLKIO, UNIFIED, MEMORY) if (top / "cgroup.procs").exists()]
     for place in places:
         place.mkdir()
     try:
         for key, value in limits.items():
-            (places[0] / f"blkio.throttle.{key}_device").write_text(f"{disk.number} {value}")
+            if key == "memory":
+                (places[-1] / "memory.limit_in_bytes").write_text(str(value))
+            else:
+                (places[0] / f"blkio.throttle.{key}_device").write_text(f"{disk.number} {value}")
         yield places
     finally:
         for place in places:

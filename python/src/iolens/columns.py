@@ -136,6 +136,8 @@ COLUMNS: dict[str, tuple[tuple[str, str, bool], ...]] = {
         ("memory_high", "bigint", False),
         ("io_some_ns", "bigint", False),
         ("io_full_ns", "bigint", False),
+        ("memory_limit_hits", "bigint", False),
+        ("refaulted_bytes", "bigint", False),
     ),
     "marks": (
         ("at_ns", "bigint", True),

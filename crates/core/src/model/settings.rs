@@ -217,10 +217,14 @@ pub struct CgroupSample {
     pub latency_target_ns: Option<i64>,
     /// `io.weight`, of the device or as the group's default.
     pub weight: Option<i64>,
-    /// `memory.max` in bytes; of the group only, as the next three.
+    /// `memory.max` in bytes; of the group only, as all that follow.
     pub memory_max: Option<i64>,
     /// `memory.high` in bytes.
     pub memory_high: Option<i64>,
+    /// How often the group's memory was about to exceed one of these two, since the group exists; `None` without a limit.
+    pub memory_limit_hits: Option<i64>,
+    /// Bytes of files that were read again after they had been evicted, since the group exists; `None` without a limit.
+    pub refaulted_bytes: Option<i64>,
     /// Time since boot in which at least one task of the group waited for I/O (`some` of `io.pressure`).
     pub io_some_ns: Option<i64>,
     /// Time since boot in which all tasks of the group that were not idle waited for I/O (`full`).
@@ -239,10 +243,12 @@ impl CgroupSample {
         limits.iter().any(Option::is_some)
     }
 
-    /// The same settings, whenever they were read and whatever time was waited.
+    /// The same settings, whenever they were read and whatever the counters were.
     pub fn is_set_like(&self, other: &CgroupSample) -> bool {
         let settings = |sample: &CgroupSample| CgroupSample {
             at_ns: 0,
+            memory_limit_hits: None,
+            refaulted_bytes: None,
             io_some_ns: None,
             io_full_ns: None,
             ..sample.clone()

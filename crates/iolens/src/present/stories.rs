@@ -2,6 +2,7 @@
 
 use iolens_core::analysis::Report;
 use iolens_core::analysis::findings::{FindingKind, Severity};
+use iolens_core::analysis::limits::MemoryLimit;
 use iolens_core::analysis::stories::{self, Advice, Cause, CulpritIo, Doubt, Story, StoryKind};
 use iolens_core::analysis::waits::Program;
 use iolens_core::model::{Class, DevId, Names, RecordingMeta, Settings};
@@ -42,6 +43,8 @@ pub struct StoryEntry {
     episodes: Vec<EpisodeEntry>,
     /// The rate at which the device, or the control group, is held; `null` for other kinds.
     rate_limit: Option<RateLimitEntry>,
+    /// The memory limit that makes a control group read again what it had read; `null` for other kinds.
+    memory_limit: Option<MemoryLimitEntry>,
     /// Why it is only probable; empty: it is not.
     doubts: Vec<Doubt>,
     /// What to try.
@@ -162,6 +165,20 @@ struct EpisodeEntry {
     lost_s: f64,
     /// Completed I/Os.
     ios: u64,
+}
+
+/// The memory limit of a control group that reads again what it had read.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct MemoryLimitEntry {
+    /// Path of the control group whose own limit it is.
+    cgroup: String,
+    /// The limit's name: `memory.max`, `memory.high`, or `memory.limit_in_bytes` under cgroup v1.
+    key: &'static str,
+    /// The limit.
+    limit_bytes: i64,
+    /// What the group read again while it met the limit; a lower bound.
+    refaulted_bytes: i64,
 }
 
 /// A rate at which a device or a control group is held.
@@ -478,6 +495,7 @@ fn entry(named: NamedStory, names: &Names, times: &Times) -> StoryEntry {
         end_s: seconds(story.episodes.to_ns),
         episodes: episodes(story),
         rate_limit: rate_limit(story),
+        memory_limit: story.memory_limit.as_ref().map(memory_limit),
         doubts: story.doubts.clone(),
         advice,
         device: named.device,
@@ -510,6 +528,15 @@ fn rate_limit(story: &Story) -> Option<RateLimitEntry> {
         end_s: seconds(cap.to_ns),
         ios_before: Some(cap.ios_before),
     })
+}
+
+fn memory_limit(limit: &MemoryLimit) -> MemoryLimitEntry {
+    MemoryLimitEntry {
+        cgroup: limit.path.clone(),
+        key: limit.key(),
+        limit_bytes: limit.limit_bytes,
+        refaulted_bytes: limit.refaulted_bytes,
+    }
 }
 
 fn culprit_entry(
@@ -559,6 +586,7 @@ fn cause_name(cause: &Cause) -> &'static str {
         Cause::OwnQueue => "own-queue",
         Cause::Held => "held",
         Cause::Device => "device",
+        Cause::MemoryLimit => "memory-limit",
         Cause::NotKnown => "unknown",
     }
 }
@@ -733,6 +761,57 @@ mod tests {
         assert!(text.contains(expected), "{text}");
         // Below the limit nothing is said.
         let (report, meta) = own_limit(60);
+        assert!(entries(&report, &meta, &Names::default(), &facts).is_empty());
+    }
+
+    #[test]
+    fn reads_of_what_a_memory_limit_had_evicted_are_a_story() {
+        let (_, meta, _) = shop_behind_backup();
+        let window = Window::new(0, 60_000_000_000);
+        let report_of = |refaulted_bytes: i64| {
+            let sample = |at_ns: i64, share: i64| CgroupSample {
+                at_ns,
+                cgroup: Some(7),
+                path: "/shop".to_owned(),
+                memory_max: Some(64 << 20),
+                memory_limit_hits: Some(100 * share),
+                refaulted_bytes: Some(refaulted_bytes * share),
+                ..CgroupSample::default()
+            };
+            let samples = [sample(0, 0), sample(60_000_000_000, 1)];
+            let mut builder = ReportBuilder::new(window).knowing_cgroups(&samples);
+            // 6000 reads of 4 KiB, each of 1 ms, alone on the device.
+            for i in 0..6000 {
+                let done_ns = (i + 1) * 10_000_000;
+                let dev = meta.devices[0].id;
+                let mut io = Io::new(done_ns, dev, Op::READ, 4096, Some(0), 1_000_000);
+                io.cgroup = Some(7);
+                io.tgid = Some(77);
+                io.comm = Some(Comm::new(b"shop"));
+                builder.push(&io);
+            }
+            builder.finish(window.to_ns)
+        };
+        let facts = RecordingFacts::default();
+        let three_quarters = 4500 * 4096;
+        let all = entries(&report_of(three_quarters), &meta, &Names::default(), &facts);
+        let stories = serde_json::to_value(&all).expect("plain structs");
+        let story = &stories[0];
+        assert_eq!(story["kind"], "cache-misses", "{stories:#}");
+        assert_eq!(story["victim"]["process"], "shop");
+        assert_eq!(story["memory_limit"]["cgroup"], "/shop");
+        assert_eq!(story["memory_limit"]["key"], "memory.max");
+        assert_eq!(story["memory_limit"]["refaulted_bytes"], three_quarters);
+        let lost_s = story["harm"]["seconds"].as_f64().expect("a number");
+        assert!((lost_s - 4.5).abs() < 0.001, "{lost_s}");
+        let text = story["summary"].as_str().expect("a text");
+        let expected =
+            "the memory limit of its control group had evicted (/shop, memory.max 67.1 MB;";
+        assert!(text.contains(expected), "{text}");
+        let lost = "Those reads took 4.50 s of 6.00 s of I/O time (75 %).";
+        assert!(text.contains(lost), "{text}");
+        // A group that reads little again reads for another reason.
+        let report = report_of(500 * 4096);
         assert!(entries(&report, &meta, &Names::default(), &facts).is_empty());
     }
 

@@ -148,6 +148,7 @@ fn what_happened(named: &NamedStory, times: &Times) -> String {
             class.to_lowercase()
         ),
         StoryKind::RateLimit => rate_limit(named, times),
+        StoryKind::CacheMisses => cache_misses(named, times),
         StoryKind::DevicePause => format!(
             "{device} paused: nothing completed although requests were with it, and the CPUs were not the reason. {class} of \
              {victim} waited, {worst}."
@@ -230,6 +231,24 @@ fn rate_limit(named: &NamedStory, times: &Times) -> String {
         plural(named.story.class),
         label(&named.story.victim),
         worst(named.story, times),
+    )
+}
+
+/// A control group that reads again what its memory limit had evicted.
+fn cache_misses(named: &NamedStory, times: &Times) -> String {
+    let Some(limit) = &named.story.memory_limit else {
+        return String::new();
+    };
+    format!(
+        "{} reads again on {} what it had read before: at least {} that the memory limit of its control group had evicted ({}, {} {}; \
+         {}): not the disk and no other load.",
+        label(&named.story.victim),
+        named.device,
+        size(limit.refaulted_bytes as f64),
+        limit.path,
+        limit.key(),
+        size(limit.limit_bytes as f64),
+        times.span(named.story.episodes.from_ns, named.story.episodes.to_ns),
     )
 }
 
@@ -344,6 +363,14 @@ fn verb(kind: StoryKind, io: &CulpritIo, is_single: bool) -> &'static str {
 /// Time lost, what explains it, and p99 with and without.
 fn how_bad(story: &Story) -> String {
     let harm = &story.harm;
+    if story.kind == StoryKind::CacheMisses {
+        return format!(
+            "Those reads took {} of {} of I/O time ({:.0} %).",
+            duration(harm.ns as f64),
+            duration(story.io_time_ns as f64),
+            100.0 * story.harm_share(),
+        );
+    }
     let mut out = format!(
         "They lost at least {} of {} of I/O time ({:.0} %)",
         duration(harm.ns as f64),
@@ -390,6 +417,7 @@ fn shares(story: &Story) -> String {
         Cause::OwnQueue => matches!(story.kind, StoryKind::OwnQueue | StoryKind::RateLimit),
         Cause::Held => story.kind == StoryKind::Held || story.own_limit.is_some(),
         Cause::Device => story.culprits.is_empty() && story.kind != StoryKind::Held,
+        Cause::MemoryLimit => story.kind == StoryKind::CacheMisses,
         Cause::NotKnown => false,
     };
     let next = story.shares.iter().find(|s| !is_named(&s.cause));
@@ -411,6 +439,7 @@ fn cause(cause: &Cause, story: &Story) -> String {
         Cause::OwnQueue => "its own queue".to_owned(),
         Cause::Held => "waiting above the driver".to_owned(),
         Cause::Device => "the device itself".to_owned(),
+        Cause::MemoryLimit => "the memory limit".to_owned(),
         Cause::NotKnown => "not known".to_owned(),
     }
 }
@@ -433,6 +462,10 @@ pub(super) fn present_value(
                 return Some(format!("{ratio} % of the memory"));
             };
             Some(format!("{ratio} % = {}", size(bytes as f64)))
+        }
+        Advice::RaiseMemoryLimit => {
+            let limit = story.memory_limit.as_ref()?;
+            Some(size(limit.limit_bytes as f64))
         }
         Advice::LookAtLimits => {
             let queue = settings.queue(story.dev)?;
@@ -459,6 +492,9 @@ pub(super) fn advice(what: Advice, story: &Story) -> String {
             "fstrim at a quiet time instead of the mount option discard".to_owned()
         }
         Advice::Memory => "more memory, or less for the program that fills it".to_owned(),
+        Advice::RaiseMemoryLimit => {
+            "a higher memory limit for the control group, or less memory in use in it".to_owned()
+        }
         Advice::LowerDepth => {
             format!("fewer I/Os in flight in {name}: the same rate, shorter waits")
         }

@@ -182,6 +182,15 @@ impl Cgroups {
         rows.group.cgroup = id_of(&directory);
         rows.group.memory_max = number(&directory.join("memory.max"));
         rows.group.memory_high = number(&directory.join("memory.high"));
+        if rows.group.memory_max.is_some() || rows.group.memory_high.is_some() {
+            let events = text(&directory.join("memory.events")).unwrap_or_default();
+            rows.group.memory_limit_hits = value_after(&events, "max")
+                .zip(value_after(&events, "high"))
+                .map(|(max, high)| max + high);
+            // Before Linux 5.9 the pages of files were not counted apart.
+            let file_names = ["workingset_refault_file", "workingset_refault"];
+            rows.group.refaulted_bytes = refaulted_bytes(&directory, &file_names);
+        }
         rows.add_pressure(&directory);
         rows.add_limits(&text(&directory.join("io.max")).unwrap_or_default());
         rows.add_latency(&text(&directory.join("io.latency")).unwrap_or_default());
@@ -212,11 +221,12 @@ impl Cgroups {
             rows.group.cgroup = id_of(&directory);
             rows.add_pressure(&directory);
         }
-        if let Some((memory, path)) = self.v1_memory.as_ref().zip(path_of("memory"))
-            && let Some(directory) = memory.directory(path)
-        {
-            let limit = number::<i64>(&directory.join("memory.limit_in_bytes"));
-            rows.group.memory_max = limit.filter(|bytes| *bytes < V1_NO_LIMIT);
+        let memory_path = path_of("memory").unwrap_or(path);
+        let memory = self.memory_v1(memory_path, at_ns);
+        if memory_path == path {
+            rows.group.memory_max = memory.memory_max;
+            rows.group.memory_limit_hits = memory.memory_limit_hits;
+            rows.group.refaulted_bytes = memory.refaulted_bytes;
         }
         let limits = |name: &str| {
             let file = format!("blkio.throttle.{name}_device");
@@ -233,8 +243,48 @@ impl Cgroups {
             let devices = text(&devices).unwrap_or_default();
             rows.add_numbers(&devices, |row| &mut row.weight);
         }
-        rows.finish(path)
+        let mut rows = rows.finish(path);
+        // Under v1 the process can be in a group of another path there.
+        if memory_path != path && memory.memory_max.is_some() {
+            rows.push(CgroupSample {
+                tgid: Some(tgid),
+                ..memory
+            });
+        }
+        rows
     }
+
+    /// The memory limit of a v1 group, and how it was met.
+    fn memory_v1(&self, path: &Path, at_ns: i64) -> CgroupSample {
+        let mut group = Rows::of(path, at_ns).group;
+        let directory = self.v1_memory.as_ref().and_then(|v1| v1.directory(path));
+        let Some(directory) = directory else {
+            return group;
+        };
+        let limit = number::<i64>(&directory.join("memory.limit_in_bytes"));
+        group.memory_max = limit.filter(|bytes| *bytes < V1_NO_LIMIT);
+        if group.memory_max.is_some() {
+            group.memory_limit_hits = number(&directory.join("memory.failcnt"));
+            let names = ["total_workingset_refault_file"];
+            group.refaulted_bytes = refaulted_bytes(&directory, &names);
+        }
+        group
+    }
+}
+
+/// Bytes of files that a group read again after they had been evicted: the first of `names` that its `memory.stat` has.
+fn refaulted_bytes(directory: &Path, names: &[&str]) -> Option<i64> {
+    let stat = text(&directory.join("memory.stat"))?;
+    let pages = names.iter().find_map(|name| value_after(&stat, name))?;
+    let page_bytes = i64::try_from(rustix::param::page_size()).ok()?;
+    pages.checked_mul(page_bytes)
+}
+
+/// The value of the line `key value`.
+fn value_after(text: &str, key: &str) -> Option<i64> {
+    let mut lines = text.lines();
+    let value = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))?;
+    value.trim().parse().ok()
 }
 
 /// Whether a group above others is worth its row.
@@ -402,6 +452,14 @@ mod tests {
             ("sys/fs/cgroup/a/b/memory.max", "max\n"),
             ("sys/fs/cgroup/a/b/memory.high", "1048576\n"),
             (
+                "sys/fs/cgroup/a/b/memory.events",
+                "low 0\nhigh 40\nmax 2\noom 0\n",
+            ),
+            (
+                "sys/fs/cgroup/a/b/memory.stat",
+                "anon 0\nworkingset_refault_anon 9\nworkingset_refault_file 3\n",
+            ),
+            (
                 "sys/fs/cgroup/a/b/io.pressure",
                 "some avg10=0.06 avg60=0.73 avg300=1.43 total=19\nfull avg10=0.00 avg60=0.35 avg300=0.89 total=7\n",
             ),
@@ -419,6 +477,9 @@ mod tests {
             (rows[0].memory_max, rows[0].memory_high),
             (None, Some(1 << 20))
         );
+        assert_eq!(rows[0].memory_limit_hits, Some(42));
+        let page_bytes = rustix::param::page_size() as i64;
+        assert_eq!(rows[0].refaulted_bytes, Some(3 * page_bytes));
         assert_eq!(
             (rows[0].io_some_ns, rows[0].io_full_ns),
             (Some(19_000), Some(7_000))
@@ -511,6 +572,27 @@ mod tests {
         assert_eq!(rows[1].read_bytes_per_s, Some(1_048_576));
         assert_eq!(rows[1].write_ios_per_s, Some(50));
         assert_eq!(cgroups.read(&members, 1, || 9).len(), 2);
+        // A limit of memory is of the memory group, wherever that is.
+        let memory = root.path().join("sys/fs/cgroup/memory/m");
+        for (file, text) in [
+            ("memory.limit_in_bytes", "4096000\n"),
+            ("memory.failcnt", "17\n"),
+            (
+                "memory.stat",
+                "workingset_refault_file 1\ntotal_workingset_refault_file 5\n",
+            ),
+        ] {
+            fs::write(memory.join(file), text).expect("a directory");
+        }
+        let limited = cgroups.read(&members[..1], 1, || 9);
+        assert_eq!(limited.len(), 3);
+        assert_eq!(limited[2].path, "/m");
+        assert_eq!(limited[2].memory_max, Some(4_096_000));
+        assert_eq!(limited[2].memory_limit_hits, Some(17));
+        let page_bytes = rustix::param::page_size() as i64;
+        assert_eq!(limited[2].refaulted_bytes, Some(5 * page_bytes));
+        assert_eq!(limited[2].tgid, Some(77));
+        fs::remove_dir_all(&memory).expect("it was there");
         fs::remove_file(root.path().join("proc/77/cgroup")).expect("it was there");
         let gone = cgroups.read(&members[..1], 1, || 12);
         assert_eq!(gone.len(), 2, "the group is read when its process is gone");

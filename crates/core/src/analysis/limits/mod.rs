@@ -1,11 +1,13 @@
-//! Which control groups were held by their own limit: the rate of a group is flat at its `io.max`, and its tasks wait
-//! for I/O that the block layer has not got.
+//! Which control groups were held by their own limit: of I/O (here), or of memory ([`memory_limits`]).
+//!
+//! The rate of a group that is held is flat at its `io.max`, and its tasks wait for I/O that the block layer has not got.
 //!
 //! What a limit holds back is held before the block layer accounts it, so no I/O shows the wait. Two things do: completions
 //! come at the rate of the limit, second after second, and the group's pressure (PSI) says that tasks wait for I/O while
 //! none of its I/Os is in flight. A29 in `docs/analyses.md` has the definition.
 
 mod busy;
+mod memory;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -16,6 +18,7 @@ use crate::analysis::stream::window::Window;
 use crate::model::{CgroupSample, Class, DevId, Io, TimeGrid};
 
 use busy::BusyTime;
+pub use memory::{MemoryLimit, memory_limits};
 
 /// Rates are measured over so long at least.
 const BINS: TimeGrid = TimeGrid::SECONDS;

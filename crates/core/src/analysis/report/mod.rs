@@ -26,7 +26,7 @@ use crate::analysis::findings::{self, Finding};
 use crate::analysis::latency::slow_member::{self, Array};
 use crate::analysis::latency::stalls::{self, Stacks};
 use crate::analysis::latency::syncs;
-use crate::analysis::limits::OwnLimitsBuilder;
+use crate::analysis::limits::{self, MemoryLimit, OwnLimitsBuilder};
 use crate::analysis::report::streams::{Completions, Issues, Starts};
 use crate::analysis::stories::{self, Scene, Story};
 use crate::analysis::stream::latencies::Latencies;
@@ -122,6 +122,8 @@ pub struct ReportBuilder {
     host: HostPressure,
     /// Devices above others that are recorded too.
     layers: BTreeSet<DevId>,
+    /// Control groups that read again what their memory limit had evicted.
+    memory_limits: Vec<MemoryLimit>,
 }
 
 impl Report {
@@ -197,6 +199,7 @@ impl ReportBuilder {
             bios: BTreeMap::new(),
             host: HostPressure::default(),
             layers: BTreeSet::new(),
+            memory_limits: Vec::new(),
         }
     }
 
@@ -267,6 +270,7 @@ impl ReportBuilder {
     #[must_use]
     pub fn knowing_cgroups(mut self, samples: &[CgroupSample]) -> ReportBuilder {
         self.completions.own_limits = OwnLimitsBuilder::new(samples, self.window);
+        self.memory_limits = limits::memory_limits(samples, self.window);
         self
     }
 
@@ -371,6 +375,7 @@ impl ReportBuilder {
         };
         let stories = stories::stories(&waits, &scene);
         let stories = stories::with_own_limits(stories, own_limits.finish(), &waits, &scene);
+        let stories = stories::with_memory_limits(stories, self.memory_limits, &waits, &scene);
         Report {
             devices,
             set,

@@ -21,6 +21,8 @@ pub enum Advice {
     TrimApart,
     /// More memory, or a smaller one for the program that fills it.
     Memory,
+    /// A higher memory limit for the control group, or less memory in use in it.
+    RaiseMemoryLimit,
     /// Fewer I/Os in flight.
     LowerDepth,
     /// A larger volume, or fewer I/Os.
@@ -62,6 +64,7 @@ impl Advice {
             }
             StoryKind::Discard => vec![Advice::TrimApart],
             StoryKind::Swap => vec![Advice::Memory],
+            StoryKind::CacheMisses => vec![Advice::RaiseMemoryLimit],
             StoryKind::OwnQueue => vec![Advice::LowerDepth],
             StoryKind::RateLimit => vec![Advice::RaiseLimit],
             StoryKind::Held => vec![Advice::LookAtLimits],

@@ -70,6 +70,8 @@ pub enum Cause {
     Held,
     /// The device itself.
     Device,
+    /// Pages that the memory limit of the control group had evicted.
+    MemoryLimit,
     /// I/Os are missing, or the wait began too long ago.
     NotKnown,
 }
@@ -311,9 +313,9 @@ impl<'a> Place<'a> {
         };
         let from_ns = worst.done_ns - worst.latency_ns;
         let mut met_ns = 0;
+        let mut longest_ns = 0;
         for pause in &detail.stalls.pauses {
             if pause.cpu_shortage.is_none() {
-        let mut longest_ns = 0;
                 let end_ns = pause.to_ns.min(worst.done_ns);
                 let inside_ns = (end_ns - pause.from_ns.max(from_ns)).max(0);
                 met_ns += inside_ns;
@@ -431,6 +433,7 @@ impl<'a> Place<'a> {
                 .cap
                 .filter(|_| explained.kind == StoryKind::RateLimit),
             own_limit: None,
+            memory_limit: None,
             advice: Advice::of(explained.kind, is_sync, is_own, is_apart),
         }
     }

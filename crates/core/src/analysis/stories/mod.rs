@@ -8,13 +8,14 @@ mod advice;
 mod cause;
 mod identity;
 mod mechanism;
+mod memory_limits;
 mod own_limits;
 
 use serde::Serialize;
 
 use crate::analysis::counters::pressure::HostPressure;
 use crate::analysis::device::detail::DeviceDetail;
-use crate::analysis::limits::OwnLimit;
+use crate::analysis::limits::{MemoryLimit, OwnLimit};
 use crate::analysis::stream::window::Window;
 use crate::analysis::waits::effects::Effect;
 use crate::analysis::waits::{DeviceVictims, Program, WorstWait};
@@ -23,6 +24,7 @@ use crate::model::{Class, DevId, Origin};
 pub use advice::Advice;
 pub use cause::Cause;
 pub use identity::story_id;
+pub use memory_limits::with_memory_limits;
 pub use own_limits::with_own_limits;
 
 /// By what mechanism time was lost.
@@ -52,6 +54,8 @@ pub enum StoryKind {
     Metadata,
     /// Many reads at random places.
     RandomReads,
+    /// The victim reads again what the memory limit of its control group had evicted.
+    CacheMisses,
     /// The victim keeps more in flight than the device serves at once.
     OwnQueue,
     /// The device completes I/Os at a fixed rate, whatever is queued, or the control group is at its own limit.
@@ -70,7 +74,7 @@ pub enum StoryKind {
 
 impl StoryKind {
     /// All of them.
-    pub const ALL: [StoryKind; 18] = [
+    pub const ALL: [StoryKind; 19] = [
         StoryKind::WritebackFlush,
         StoryKind::Journal,
         StoryKind::FsyncStorm,
@@ -82,6 +86,7 @@ impl StoryKind {
         StoryKind::SmallWrites,
         StoryKind::Metadata,
         StoryKind::RandomReads,
+        StoryKind::CacheMisses,
         StoryKind::OwnQueue,
         StoryKind::RateLimit,
         StoryKind::DevicePause,
@@ -105,6 +110,7 @@ impl StoryKind {
             StoryKind::SmallWrites => "small-writes",
             StoryKind::Metadata => "metadata",
             StoryKind::RandomReads => "random-reads",
+            StoryKind::CacheMisses => "cache-misses",
             StoryKind::OwnQueue => "own-queue",
             StoryKind::RateLimit => "rate-limit",
             StoryKind::DevicePause => "device-pause",
@@ -217,6 +223,8 @@ pub struct Story {
     pub cap: Option<crate::analysis::waits::Cap>,
     /// The limit of the control group that holds it, if one does.
     pub own_limit: Option<OwnLimit>,
+    /// The memory limit of the control group that makes it read again what it has read, if one does.
+    pub memory_limit: Option<MemoryLimit>,
     /// What to try.
     pub advice: Vec<Advice>,
 }

@@ -115,5 +115,6 @@ fn of_limit(limit: OwnLimit, device: &DeviceVictims, scene: &Scene) -> Option<St
         cap: None,
         advice: vec![Advice::LookAtLimits],
         own_limit: Some(limit),
+        memory_limit: None,
     })
 }

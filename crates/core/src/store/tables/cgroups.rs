@@ -55,6 +55,14 @@ table! {
 
     /// time in which all that were not idle waited for I/O (`full`)
     io_full_ns: Option<i64> as Many from 0 = |r| r.io_full_ns;
+
+    /// how often the group's memory was about to exceed `memory_max` or `memory_high`, since the group exists (`max` and `high` of
+    /// `memory.events`; v1: `memory.failcnt`); null without such a limit
+    memory_limit_hits: Option<i64> as Many from 0 = |r| r.memory_limit_hits;
+
+    /// bytes of files that were read again after they had been evicted, since the group exists (`workingset_refault_file` of
+    /// `memory.stat`); null without such a limit
+    refaulted_bytes: Option<i64> as Many from 0 = |r| r.refaulted_bytes;
 }
 
 impl Row for CgroupSample {
@@ -90,6 +98,8 @@ impl Row for CgroupSample {
             memory_high: c.memory_high(i),
             io_some_ns: c.io_some_ns(i),
             io_full_ns: c.io_full_ns(i),
+            memory_limit_hits: c.memory_limit_hits(i),
+            refaulted_bytes: c.refaulted_bytes(i),
         }
     }
 }

@@ -632,7 +632,11 @@ mod tests {
             String::from_utf8(out).expect("text")
         };
         let before = text(&totals, &StorySeconds::new());
-        assert_eq!(before.matches("} 0\n").count(), 4 * 6 + 18, "{before}");
+        assert_eq!(
+            before.matches("} 0\n").count(),
+            4 * 6 + StoryKind::ALL.len(),
+            "{before}"
+        );
 
         let mut builder = WaitBinsBuilder::running(1_000_000_000);
         for i in 1..100 {

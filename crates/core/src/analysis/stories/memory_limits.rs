@@ -1,0 +1,117 @@
+//! Control groups that read again what their memory limit had evicted (A29) as stories: their reads need not wait for anything,
+//! so waits (A28) say nothing of them.
+
+use super::advice::Advice;
+use super::cause::{Place, in_flight, is_kernel_thread};
+use super::{Cause, Doubt, Episodes, Harm, Scene, Share, Story, StoryKind};
+use crate::analysis::limits::MemoryLimit;
+use crate::analysis::stream::window::Window;
+use crate::analysis::waits::effects::Effect;
+use crate::analysis::waits::stretches::Stretch;
+use crate::analysis::waits::{DeviceVictims, Program};
+use crate::model::Class;
+
+/// Intervals that a story lists.
+const MAX_EPISODES: usize = 8;
+
+/// `found`, and a story for each control group that lost enough time with reads of what it had read before.
+pub fn with_memory_limits(
+    mut found: Vec<Story>,
+    limits: Vec<MemoryLimit>,
+    waits: &[DeviceVictims],
+    scene: &Scene,
+) -> Vec<Story> {
+    for limit in limits {
+        let share = refaulted_share(&limit, waits, scene);
+        for device in waits.iter().filter(|d| !scene.layers.contains(&d.dev)) {
+            found.extend(of_device(&limit, share, device, scene));
+        }
+    }
+    super::sort(&mut found, waits);
+    found
+}
+
+/// What share of the bytes that the group read it had read before.
+fn refaulted_share(limit: &MemoryLimit, waits: &[DeviceVictims], scene: &Scene) -> f64 {
+    let mut read_bytes = 0;
+    for device in waits.iter().filter(|d| !scene.layers.contains(&d.dev)) {
+        for group in &device.felt.groups {
+            let is_member = |p: Program| limit.is_for(p.tgid, p.cgroup);
+            if group.class == Class::Read && group.program.is_some_and(is_member) {
+                read_bytes += group.bytes;
+            }
+        }
+    }
+    (limit.refaulted_bytes as f64 / read_bytes.max(1) as f64).min(1.0)
+}
+
+/// The program of the group whose reads on a device took longest is the victim.
+fn of_device(
+    limit: &MemoryLimit,
+    share: f64,
+    device: &DeviceVictims,
+    scene: &Scene,
+) -> Option<Story> {
+    let is_under = |e: &&Effect| {
+        let is_member = limit.is_for(e.victim.tgid, e.victim.cgroup);
+        is_member && e.class == Class::Read && !is_kernel_thread(&e.victim)
+    };
+    let reads = device.felt.effects.iter().filter(is_under);
+    let effect = reads.max_by_key(|e| e.sums.time.total_ns())?;
+    let io_time_ns = effect.sums.time.total_ns();
+    let lost_ns = (io_time_ns as f64 * share) as i64;
+    if !Place::of(device, scene).is_enough(lost_ns, io_time_ns) {
+        return None;
+    }
+    let first = limit.intervals.first()?;
+    let last = limit.intervals.last()?;
+    let all_ns: i64 = limit.intervals.iter().map(Window::len_ns).sum();
+    let mut longest = Vec::new();
+    for interval in limit.intervals.iter().take(MAX_EPISODES) {
+        let of_all = interval.len_ns() as f64 / all_ns.max(1) as f64;
+        longest.push(Stretch {
+            from_ns: interval.from_ns,
+            to_ns: interval.to_ns,
+            amount: (lost_ns as f64 * of_all) as i64,
+            ios: 0,
+        });
+    }
+    Some(Story {
+        kind: StoryKind::CacheMisses,
+        dev: device.dev,
+        victim: effect.victim,
+        class: Class::Read,
+        ios: effect.sums.ios,
+        io_time_ns,
+        excess_ns: lost_ns,
+        culprits: Vec::new(),
+        culprit_ios: Vec::new(),
+        shares: vec![Share {
+            cause: Cause::MemoryLimit,
+            ns: lost_ns,
+        }],
+        harm: Harm {
+            ns: lost_ns,
+            delayed_ios: (effect.sums.ios as f64 * share) as u64,
+            worst: effect.sums.worst,
+            p99_with_ns: None,
+            p99_without_ns: None,
+        },
+        episodes: Episodes {
+            times: limit.intervals.len() as u64,
+            from_ns: first.from_ns,
+            to_ns: last.to_ns,
+            worst: longest,
+        },
+        doubts: scene
+            .has_losses
+            .then_some(Doubt::LostIos)
+            .into_iter()
+            .collect(),
+        in_flight: in_flight(effect),
+        cap: None,
+        advice: Advice::of(StoryKind::CacheMisses, false, false, false),
+        own_limit: None,
+        memory_limit: Some(limit.clone()),
+    })
+}
