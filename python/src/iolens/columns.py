@@ -197,6 +197,10 @@ COLUMNS: dict[str, tuple[tuple[str, str, bool], ...]] = {
         ("total_counts", "array<int>", True),
         ("device_buckets", "array<int>", True),
         ("device_counts", "array<int>", True),
+        ("busy_read_ns", "bigint", False),
+        ("busy_write_ns", "bigint", False),
+        ("busy_discard_ns", "bigint", False),
+        ("busy_flush_ns", "bigint", False),
     ),
     "actors": (
         ("step_s", "int", True),

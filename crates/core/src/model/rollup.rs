@@ -28,6 +28,9 @@ pub struct Rollup {
     pub device_sum_ns: i64,
     /// Time in flight, of all classes together.
     pub flight: Option<Flight>,
+    /// Time with an I/O of each class in flight, indexed by `Class as usize`, in rows of all classes together; `None` where
+    /// that is not known.
+    pub busy_of_class_ns: Option<[i64; Class::ALL.len()]>,
     /// I/Os known to be missing; `None` if not even how many.
     pub lost_ios: Option<i64>,
     /// Time from start to completion.
@@ -81,6 +84,7 @@ impl Rollup {
             queue_sum_ns: Some(0),
             device_sum_ns: 0,
             flight: None,
+            busy_of_class_ns: None,
             lost_ios: Some(0),
             total: CallHistogram::default(),
             device: CallHistogram::default(),
@@ -111,6 +115,10 @@ impl Rollup {
         self.total.merge(&other.total);
         self.device.merge(&other.device);
         if let Some(of) = &other.flight {
+            self.busy_of_class_ns = match (&self.flight, self.busy_of_class_ns) {
+                (None, _) => other.busy_of_class_ns,
+                (Some(_), busy_ns) => add_each(busy_ns, other.busy_of_class_ns),
+            };
             self.flight.get_or_insert_default().add(of);
         }
     }
@@ -126,4 +134,13 @@ impl Rollup {
 /// A sum of which one part is not known is not known.
 fn add(a: Option<i64>, b: Option<i64>) -> Option<i64> {
     Some(a?.saturating_add(b?))
+}
+
+/// Sums of what is known of both.
+pub fn add_each<const N: usize>(a: Option<[i64; N]>, b: Option<[i64; N]>) -> Option<[i64; N]> {
+    let mut sums = a?;
+    for (sum, part) in sums.iter_mut().zip(b?) {
+        *sum = sum.saturating_add(part);
+    }
+    Some(sums)
 }

@@ -41,6 +41,7 @@ struct DeviceSums {
 struct SecondSums {
     classes: [Option<Box<Rollup>>; Class::ALL.len()],
     flight: Flight,
+    busy_of_class_ns: [i64; Class::ALL.len()],
 }
 
 impl RollupBuilder {
@@ -74,7 +75,7 @@ impl RollupBuilder {
                 .get_or_insert_with(empty)
                 .count(io);
             let start_ns = io.start_ns().max(done_ns - REACH_NS).max(self.complete_ns);
-            device.in_flight(start_ns, done_ns);
+            device.in_flight(io.class(), start_ns, done_ns);
             self.seen_ns = self.seen_ns.max(done_ns);
         }
         self.advance();
@@ -146,6 +147,7 @@ impl SecondSums {
     fn rows(self, at_ns: i64, dev: DevId) -> Vec<Rollup> {
         let mut all = Rollup {
             flight: Some(self.flight),
+            busy_of_class_ns: Some(self.busy_of_class_ns),
             ..Rollup::empty(1, at_ns, Some(dev), None)
         };
         let mut rows: Vec<Rollup> = self.classes.into_iter().flatten().map(|r| *r).collect();
@@ -162,8 +164,8 @@ impl SecondSums {
 }
 
 impl DeviceSums {
-    /// An I/O was in flight from `start_ns` to `done_ns`.
-    fn in_flight(&mut self, start_ns: i64, done_ns: i64) {
+    /// An I/O of `class` was in flight from `start_ns` to `done_ns`.
+    fn in_flight(&mut self, class: Class, start_ns: i64, done_ns: i64) {
         for part in TimeGrid::SECONDS.parts(start_ns, done_ns) {
             let second = self.seconds.entry(part.slot).or_default();
             second.flight.in_flight_ns += part.len_ns();
@@ -171,31 +173,36 @@ impl DeviceSums {
         let swept_ns = self.sweep.swept_ns;
         for part in TimeGrid::SECONDS.parts(start_ns, done_ns.min(swept_ns)) {
             // Began before what is in order by now: longer than two seconds, or an event that came late.
-            let flight = &mut self.seconds.entry(part.slot).or_default().flight;
-            flight.busy_ns = flight.busy_ns.max(part.len_ns());
-            flight.in_flight_max += 1;
+            let second = self.seconds.entry(part.slot).or_default();
+            second.flight.busy_ns = second.flight.busy_ns.max(part.len_ns());
+            second.flight.in_flight_max += 1;
+            let busy_ns = &mut second.busy_of_class_ns[class as usize];
+            *busy_ns = (*busy_ns).max(part.len_ns());
         }
         if done_ns > swept_ns && done_ns > start_ns {
-            self.sweep.starts.push(start_ns.max(swept_ns));
+            let at_ns = start_ns.max(swept_ns);
+            self.sweep.starts.push(FlightEdge { at_ns, class });
             let ends = &mut self.sweep.ends;
             let at = ends
                 .iter()
-                .rposition(|e| *e <= done_ns)
+                .rposition(|e| e.at_ns <= done_ns)
                 .map_or(0, |i| i + 1);
-            ends.insert(at, done_ns);
+            let at_ns = done_ns;
+            ends.insert(at, FlightEdge { at_ns, class });
         }
     }
 
     /// Puts into order what began or ended before `until_ns`.
     fn sweep(&mut self, until_ns: i64) {
-        self.sweep.starts.sort_unstable();
-        let starts = self.sweep.starts.partition_point(|s| *s < until_ns);
+        self.sweep.starts.sort_unstable_by_key(|s| s.at_ns);
+        let starts = self.sweep.starts.partition_point(|s| s.at_ns < until_ns);
         let mut starts = self.sweep.starts.drain(..starts).peekable();
         loop {
-            let end = self.sweep.ends.front().copied().filter(|e| *e < until_ns);
+            let end = self.sweep.ends.front().copied();
+            let end = end.filter(|e| e.at_ns < until_ns);
             // At one instant what ends goes first: intervals are half open.
-            let (at_ns, step) = match (starts.peek().copied(), end) {
-                (Some(start), Some(end)) if start < end => (start, 1),
+            let (edge, step) = match (starts.peek().copied(), end) {
+                (Some(start), Some(end)) if start.at_ns < end.at_ns => (start, 1),
                 (Some(start), None) => (start, 1),
                 (_, Some(end)) => (end, -1),
                 (None, None) => break,
@@ -205,22 +212,17 @@ impl DeviceSums {
             } else {
                 self.sweep.ends.pop_front();
             }
-            pass(
-                &mut self.seconds,
-                self.sweep.swept_ns,
-                at_ns,
-                self.sweep.depth,
-            );
-            self.sweep.swept_ns = at_ns;
-            self.sweep.depth += step;
+            self.sweep
+                .depth
+                .pass(&mut self.seconds, self.sweep.swept_ns, edge.at_ns);
+            self.sweep.swept_ns = edge.at_ns;
+            self.sweep.depth.all += step;
+            self.sweep.depth.classes[edge.class as usize] += step;
         }
         if until_ns < i64::MAX {
-            pass(
-                &mut self.seconds,
-                self.sweep.swept_ns,
-                until_ns,
-                self.sweep.depth,
-            );
+            self.sweep
+                .depth
+                .pass(&mut self.seconds, self.sweep.swept_ns, until_ns);
             self.sweep.swept_ns = until_ns;
         }
     }
@@ -229,19 +231,39 @@ impl DeviceSums {
 /// Starts and ends that are not in order yet, and how many I/Os are in flight where the order ends.
 #[derive(Debug, Default)]
 struct Sweep {
-    starts: Vec<i64>,
-    ends: VecDeque<i64>,
+    starts: Vec<FlightEdge>,
+    ends: VecDeque<FlightEdge>,
     swept_ns: i64,
-    depth: i64,
+    depth: DepthByClass,
 }
 
-/// From `from_ns` to `to_ns` so many I/Os were in flight; their time is summed when they come, not here.
-fn pass(all: &mut BTreeMap<i64, SecondSums>, from_ns: i64, to_ns: i64, depth: i64) {
-    if depth > 0 {
+/// Where an I/O starts or ends.
+#[derive(Debug, Clone, Copy)]
+struct FlightEdge {
+    at_ns: i64,
+    class: Class,
+}
+
+/// I/Os in flight.
+#[derive(Debug, Default)]
+struct DepthByClass {
+    all: i64,
+    classes: [i64; Class::ALL.len()],
+}
+
+impl DepthByClass {
+    /// From `from_ns` to `to_ns` so many were in flight; their time is summed when they come, not here.
+    fn pass(&self, seconds: &mut BTreeMap<i64, SecondSums>, from_ns: i64, to_ns: i64) {
+        if self.all == 0 {
+            return;
+        }
         for part in TimeGrid::SECONDS.parts(from_ns, to_ns) {
-            let flight = &mut all.entry(part.slot).or_default().flight;
-            flight.busy_ns += part.len_ns();
-            flight.in_flight_max = flight.in_flight_max.max(depth);
+            let second = seconds.entry(part.slot).or_default();
+            second.flight.busy_ns += part.len_ns();
+            second.flight.in_flight_max = second.flight.in_flight_max.max(self.all);
+            for (busy_ns, depth) in second.busy_of_class_ns.iter_mut().zip(self.classes) {
+                *busy_ns += if depth > 0 { part.len_ns() } else { 0 };
+            }
         }
     }
 }
@@ -357,7 +379,19 @@ mod tests {
                 edges.sort_unstable();
                 edges.dedup();
                 let mut flight = Flight::default();
+                let mut busy_of_class_ns = [0; Class::ALL.len()];
                 for pair in edges.windows(2) {
+                    for class in Class::ALL {
+                        let covers = |io: &&Io| {
+                            io.dev == dev
+                                && io.class() == class
+                                && io.start_ns() <= pair[0]
+                                && io.done_ns >= pair[1]
+                        };
+                        if ios.iter().any(|io| covers(&io)) {
+                            busy_of_class_ns[class as usize] += pair[1] - pair[0];
+                        }
+                    }
                     let depth = spans
                         .iter()
                         .filter(|(a, b)| *a <= pair[0] && *b >= pair[1])
@@ -368,6 +402,7 @@ mod tests {
                 }
                 rows.push(Rollup {
                     flight: Some(flight),
+                    busy_of_class_ns: Some(busy_of_class_ns),
                     ..all
                 });
             }
@@ -426,6 +461,10 @@ mod tests {
                     let whole = ios.iter().any(|io| io.start_ns() <= key.0 && io.done_ns >= key.0 + SECOND_NS && Some(io.dev) == key.1);
                     prop_assert!(!whole || g.busy_ns == SECOND_NS);
                 }
+                if let (Some(g), Some(w)) = (got.busy_of_class_ns, want.busy_of_class_ns) {
+                    prop_assert!(g.iter().zip(w).all(|(g, w)| *g <= w), "{:?} {:?}", g, w);
+                }
+                got.busy_of_class_ns = want.busy_of_class_ns;
                 got.flight = want.flight;
                 prop_assert_eq!(got, want);
             }

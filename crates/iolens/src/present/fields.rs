@@ -115,6 +115,35 @@ pub const FIELDS: &[Field] = &[
     }),
 ];
 
+/// The columns that only charts have, in the answers of `series` and the slots of `live`: after those of [`FIELDS`].
+pub const CHARTED: &[Field] = &[
+    extra("r_p50_us", "p50 us/r", 11, 0, |r| ext(r, |x| x.r_p50_us)),
+    extra("r_p90_us", "p90 us/r", 11, 0, |r| ext(r, |x| x.r_p90_us)),
+    extra("w_p50_us", "p50 us/w", 11, 0, |r| ext(r, |x| x.w_p50_us)),
+    extra("w_p90_us", "p90 us/w", 11, 0, |r| ext(r, |x| x.w_p90_us)),
+    extra("d_per_s", "d/s", 12, 0, |r| {
+        r.ios_per_s(Class::Discard).into()
+    }),
+    extra("d_kib_per_s", "Kd/s", 9, 0, |r| {
+        r.kib_per_s(Class::Discard).into()
+    }),
+    extra("f_per_s", "f/s", 12, 0, |r| {
+        r.ios_per_s(Class::Flush).into()
+    }),
+    extra("busy_read_percent", "%busy r", 8, 1, |r| {
+        ext(r, |x| x.busy_percent_of(Class::Read))
+    }),
+    extra("busy_write_percent", "%busy w", 8, 1, |r| {
+        ext(r, |x| x.busy_percent_of(Class::Write))
+    }),
+    extra("busy_discard_percent", "%busy d", 8, 1, |r| {
+        ext(r, |x| x.busy_percent_of(Class::Discard))
+    }),
+    extra("busy_flush_percent", "%busy f", 8, 1, |r| {
+        ext(r, |x| x.busy_percent_of(Class::Flush))
+    }),
+];
+
 /// The columns of imported tables that say something of all classes together only, after all others.
 pub const ALL_CLASSES: &[Field] = &[
     plain("all_per_s", "io/s", 12, |r| all(r, |a| a.ios_per_s)),
@@ -152,6 +181,12 @@ fn owned_s(row: &Row, cause: TimeOwner) -> Value {
 
 fn all(row: &Row, get: fn(&ClassRates) -> Option<f64>) -> Value {
     row.of_all_classes().and_then(get).into()
+}
+
+/// The columns of a chart.
+pub fn charted_fields(extended: bool) -> impl Iterator<Item = &'static Field> {
+    let more = if extended { CHARTED } else { &[] };
+    fields(extended, false).chain(more)
 }
 
 /// The columns to show; `all_classes`: a table says something of all classes together.

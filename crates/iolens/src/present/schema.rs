@@ -185,7 +185,7 @@ fn the_list_of_fields_is_current() {
     let mut out =
         "# Fields\n\nWritten by `make schema`; do not edit. Keys of `iolens report --json`, object by object \
                    ([schema](schema/report.json); what findings rest on is in the objects whose names end in `Evidence`), then \
-                   the columns of `iolens zoom`, then what only the page's data have.\n"
+                   the columns of `iolens zoom`, those that `serve` adds in its series, then what only the page's data have.\n"
             .to_owned();
     let mut objects: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
     let mut schema = schema_of::<super::report_json::ReportDocument>();
@@ -219,6 +219,10 @@ fn the_list_of_fields_is_current() {
         .chain(fields::ALL_CLASSES)
         .chain(fields::WAITS)
         .map(|f| (f.name.to_owned(), define(f.name)));
+    let charted: BTreeMap<String, String> = fields::CHARTED
+        .iter()
+        .map(|f| (f.name.to_owned(), define(f.name)))
+        .collect();
     let in_schema: BTreeSet<String> = objects
         .values()
         .flat_map(|keys| keys.keys().cloned())
@@ -232,7 +236,9 @@ fn the_list_of_fields_is_current() {
         in_page.extend(properties.keys().cloned())
     });
     let of_page = definitions.values().flat_map(|d| &d.keys);
-    let of_page = of_page.filter(|key| !in_schema.contains(*key) && !zoom.contains_key(*key));
+    let of_page = of_page.filter(|key| {
+        !in_schema.contains(*key) && !zoom.contains_key(*key) && !charted.contains_key(*key)
+    });
     let of_page: BTreeMap<String, String> = of_page.map(|key| (key.clone(), define(key))).collect();
     let nowhere: Vec<&String> = of_page
         .keys()
@@ -247,6 +253,7 @@ fn the_list_of_fields_is_current() {
         .map(|(name, keys)| (format!("`{name}`"), keys));
     for (title, keys) in titled.chain([
         ("Columns of `zoom`".to_owned(), zoom),
+        ("Columns of `series` and `live` alone".to_owned(), charted),
         ("The page alone".to_owned(), of_page),
     ]) {
         let _ = write!(

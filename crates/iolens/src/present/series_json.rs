@@ -1,9 +1,9 @@
-//! A time series column by column, as charts take it: the columns of `zoom`.
+//! A time series column by column, as charts take it: the columns of `zoom`, and those that only charts have.
 
 use iolens_core::analysis::timeline::{GroupBy, Row};
 
 use super::columns::{Column, Columns, Texts};
-use super::fields::{self, fields};
+use super::fields::{self, charted_fields};
 use super::zoom::rounded;
 
 /// Gathers rows.
@@ -33,7 +33,7 @@ impl SeriesColumns {
             extended,
             times: Vec::new(),
             groups: Texts::default(),
-            values: vec![SeriesValues::default(); fields(extended, false).count()],
+            values: vec![SeriesValues::default(); charted_fields(extended).count()],
             lossy: Vec::new(),
             slots: Vec::new(),
         }
@@ -43,7 +43,7 @@ impl SeriesColumns {
     pub fn row(&mut self, row: &Row, group: &str) {
         self.times.push(row.to_ns as f64 / 1e9);
         self.groups.push(Some(group));
-        for (values, field) in self.values.iter_mut().zip(fields(self.extended, false)) {
+        for (values, field) in self.values.iter_mut().zip(charted_fields(self.extended)) {
             let number = match (field.get)(row) {
                 fields::Value::Unknown | fields::Value::Below(_) => f64::NAN,
                 fields::Value::Count(n) => {
@@ -65,7 +65,7 @@ impl SeriesColumns {
         if let Some(name) = self.group {
             out.push(name, Column::Texts(self.groups));
         }
-        for (values, field) in self.values.into_iter().zip(fields(self.extended, false)) {
+        for (values, field) in self.values.into_iter().zip(charted_fields(self.extended)) {
             let column = if values.is_count {
                 Column::Counts(values.numbers)
             } else {

@@ -9,7 +9,7 @@ use jiff::tz::Offset;
 use serde_json::{Map, json};
 
 use super::escape;
-use super::fields::{Field, Value, WAITS, fields};
+use super::fields::{CHARTED, Field, Value, WAITS, fields};
 use super::layout::{cut, fixed};
 use super::times::{Times, exact_seconds, time_of_day};
 use super::workload::{Pods, Workload};
@@ -47,6 +47,8 @@ pub struct ZoomWriter {
     all_classes: bool,
     /// Who owned the I/O time.
     waits: bool,
+    /// What only charts show.
+    charted: bool,
     /// How the instants of rows are written; `None`: as seconds since the start, of which no date is known.
     times: Option<Times>,
     /// The date, and the zone's offset, that the table showed last.
@@ -90,6 +92,7 @@ impl ZoomWriter {
             sampled: false,
             all_classes: false,
             waits: false,
+            charted: false,
             times: None,
             shown_day: None,
             pods: Pods::default(),
@@ -223,6 +226,11 @@ impl ZoomWriter {
         ZoomWriter { waits, ..self }
     }
 
+    /// With the columns that only charts have.
+    pub fn with_charted(self, charted: bool) -> ZoomWriter {
+        ZoomWriter { charted, ..self }
+    }
+
     /// Names of pods for the rows to come.
     pub fn know_pods(&mut self, pods: impl IntoIterator<Item = (i64, String)>) {
         self.pods.know(pods);
@@ -230,7 +238,10 @@ impl ZoomWriter {
 
     fn fields(&self) -> impl Iterator<Item = &'static Field> + use<> {
         let waits = if self.waits { WAITS } else { &[] };
-        fields(self.extended, self.all_classes).chain(waits)
+        let charted = if self.charted { CHARTED } else { &[] };
+        fields(self.extended, self.all_classes)
+            .chain(waits)
+            .chain(charted)
     }
 
     /// For rows between samples, each a little early or late: their times have two digits more than the step, and none of

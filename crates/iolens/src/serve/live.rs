@@ -80,7 +80,8 @@ impl Live {
             return Vec::new();
         }
         let mut in_flight = Vec::new();
-        let mut writer = ZoomWriter::new(Format::Ndjson, GroupBy::Device, true, STEP_NS);
+        let mut writer =
+            ZoomWriter::new(Format::Ndjson, GroupBy::Device, true, STEP_NS).with_charted(true);
         while let Some(mut row) = timeline.next_row() {
             row.from_ns += self.start_unix_ns;
             row.to_ns += self.start_unix_ns;

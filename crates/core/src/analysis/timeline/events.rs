@@ -368,15 +368,22 @@ impl Timeline {
 
 fn extended(row: &OpenRow, len_ns: i64) -> Extended {
     let us = |ns: i64| ns as f64 / 1e3;
-    let [r, w] = row.tails;
+    let [r, w] = row.quantiles;
     Extended {
-        r_p99_us: r.map(|t| us(t.0)),
-        w_p99_us: w.map(|t| us(t.0)),
-        r_max_us: r.map(|t| us(t.1)),
-        w_max_us: w.map(|t| us(t.1)),
+        r_p50_us: r.map(|q| us(q.p50_ns)),
+        w_p50_us: w.map(|q| us(q.p50_ns)),
+        r_p90_us: r.map(|q| us(q.p90_ns)),
+        w_p90_us: w.map(|q| us(q.p90_ns)),
+        r_p99_us: r.map(|q| us(q.p99_ns)),
+        w_p99_us: w.map(|q| us(q.p99_ns)),
+        r_max_us: r.map(|q| us(q.max_ns)),
+        w_max_us: w.map(|q| us(q.max_ns)),
         in_flight: Some(SlotTime::of(row.flight.in_flight_ns, len_ns)),
         inflight_max: u64::try_from(row.flight.in_flight_max).ok(),
         busy: Some(SlotTime::of(row.flight.busy_ns, len_ns)),
+        busy_of_class: row
+            .busy_of_class_ns
+            .map(|ns| Some(SlotTime::of(ns, len_ns))),
     }
 }
 

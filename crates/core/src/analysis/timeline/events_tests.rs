@@ -380,8 +380,15 @@ proptest! {
                 prop_assert_eq!(row.flows[0].ios, reads.len() as u64);
                 prop_assert_eq!(row.flows[0].total_ns, reads.iter().sum::<i64>());
                 prop_assert_eq!(x.r_max_us, reads.last().map(|v| *v as f64 / 1e3));
-                let rank = (0.99 * reads.len() as f64).ceil() as usize;
-                prop_assert_eq!(x.r_p99_us, reads.get(rank.wrapping_sub(1)).map(|v| *v as f64 / 1e3));
+                for (share, got) in [(0.5, x.r_p50_us), (0.9, x.r_p90_us), (0.99, x.r_p99_us)] {
+                    let rank = (share * reads.len() as f64).ceil() as usize;
+                    prop_assert_eq!(got, reads.get(rank.wrapping_sub(1)).map(|v| *v as f64 / 1e3));
+                }
+                for class in Class::ALL {
+                    let of_class: Vec<&Io> = mine.iter().copied().filter(|i| i.class() == class).collect();
+                    let (_, _, busy) = brute(&of_class, row.from_ns, row.to_ns);
+                    prop_assert!((x.busy_percent_of(class).expect("known") - busy).abs() < 1e-9);
+                }
             }
             let counted: u64 = rows.iter().flat_map(|r| &r.flows).map(|f| f.ios).sum();
             prop_assert_eq!(counted, ios.len() as u64);

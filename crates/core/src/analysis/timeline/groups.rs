@@ -13,9 +13,33 @@ use crate::model::{Class, Flight};
 #[derive(Debug, Clone, Default)]
 pub(super) struct OpenRow {
     pub flows: [Flow; 4],
-    /// (p99, max) of reads and of writes in nanoseconds.
-    pub tails: [Option<(i64, i64)>; 2],
+    /// Of reads and of writes.
+    pub quantiles: [Option<RowQuantiles>; 2],
     pub flight: Flight,
+    /// Time with an I/O of each class in flight.
+    pub busy_of_class_ns: [i64; Class::ALL.len()],
+}
+
+/// Latencies of one class in one slot, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RowQuantiles {
+    pub p50_ns: i64,
+    pub p90_ns: i64,
+    pub p99_ns: i64,
+    pub max_ns: i64,
+}
+
+impl RowQuantiles {
+    /// `None` without I/Os.
+    fn of(latencies: &mut Latencies) -> Option<RowQuantiles> {
+        Some(RowQuantiles {
+            p50_ns: latencies.quantile_ns(0.5)?,
+            p90_ns: latencies.quantile_ns(0.9)?,
+            p99_ns: latencies.quantile_ns(0.99)?,
+            // A histogram knows its maximum exactly, a quantile of it not.
+            max_ns: (latencies.max_us()? * 1e3).round() as i64,
+        })
+    }
 }
 
 #[derive(Debug)]
@@ -26,7 +50,10 @@ struct RowGroup {
     /// The same for the sweep, which lags behind.
     sweeping: (i64, usize),
     latencies: [Latencies; 2],
+    /// I/Os in flight.
     level: i64,
+    /// The same by class.
+    level_of_class: [i64; Class::ALL.len()],
     since_ns: i64,
     /// Position in `in_flight`, if level > 0.
     in_flight_at: Option<usize>,
@@ -71,6 +98,7 @@ impl Groups {
                 sweeping: (i64::MIN, 0),
                 latencies: Default::default(),
                 level: 0,
+                level_of_class: [0; Class::ALL.len()],
                 since_ns: i64::MIN,
                 in_flight_at: None,
             });
@@ -119,11 +147,8 @@ impl Groups {
             return;
         }
         let row = &mut self.slots[(slot - self.first) as usize][at].1;
-        for (tail, latencies) in row.tails.iter_mut().zip(&mut group.latencies) {
-            *tail = latencies.quantile_ns(0.99).zip(latencies.quantile_ns(1.0));
-            if let (Some(tail), Some(max_us)) = (tail, latencies.max_us()) {
-                tail.1 = (max_us * 1e3).round() as i64;
-            }
+        for (quantiles, latencies) in row.quantiles.iter_mut().zip(&mut group.latencies) {
+            *quantiles = RowQuantiles::of(latencies);
             latencies.clear();
         }
     }
@@ -167,11 +192,15 @@ impl Groups {
     fn sweep_to(&mut self, g: u32, to_ns: i64) {
         let group = &self.groups[g as usize];
         let level = group.level;
+        let level_of_class = group.level_of_class;
         let since_ns = group.since_ns.max(self.plan.window.from_ns);
         if level > 0 {
             for part in self.plan.grid().parts(since_ns, to_ns) {
                 let row = self.swept_row(g, part.slot);
                 row.flight.pass(part.len_ns(), level);
+                for (busy_ns, level) in row.busy_of_class_ns.iter_mut().zip(level_of_class) {
+                    *busy_ns += if level > 0 { part.len_ns() } else { 0 };
+                }
             }
         }
         let group = &mut self.groups[g as usize];
@@ -187,10 +216,11 @@ impl Groups {
         &mut self.slots[(slot - self.first) as usize][at].1
     }
 
-    fn change(&mut self, g: u32, at_ns: i64, by: i64) {
+    fn change(&mut self, g: u32, class: Class, at_ns: i64, by: i64) {
         self.sweep_to(g, at_ns.min(self.plan.window.to_ns));
         let group = &mut self.groups[g as usize];
         group.level += by;
+        group.level_of_class[class as usize] += by;
         match (group.level > 0, group.in_flight_at) {
             (true, None) => {
                 group.in_flight_at = Some(self.in_flight.len());
@@ -210,10 +240,10 @@ impl Groups {
 
 impl Sweep for Groups {
     fn start(&mut self, span: &Span) {
-        self.change(span.key, span.start_ns, 1);
+        self.change(span.key, span.class, span.start_ns, 1);
     }
 
     fn done(&mut self, end: &End) {
-        self.change(end.key, end.at_ns, -1);
+        self.change(end.key, end.class, end.at_ns, -1);
     }
 }

@@ -235,7 +235,15 @@ impl Flow {
 /// The columns that need more than sums.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Extended {
-    /// 99th percentile of read latencies (nearest rank); `None` without reads or without single I/Os.
+    /// Median of read latencies (nearest rank); `None` without reads or without single I/Os.
+    pub r_p50_us: Option<f64>,
+    /// The same for writes.
+    pub w_p50_us: Option<f64>,
+    /// 90th percentile of read latencies.
+    pub r_p90_us: Option<f64>,
+    /// The same for writes.
+    pub w_p90_us: Option<f64>,
+    /// 99th percentile of read latencies.
     pub r_p99_us: Option<f64>,
     /// The same for writes.
     pub w_p99_us: Option<f64>,
@@ -249,6 +257,8 @@ pub struct Extended {
     pub inflight_max: Option<u64>,
     /// The time with anything in flight.
     pub busy: Option<SlotTime>,
+    /// The time with an I/O of the class in flight, indexed by `Class as usize`.
+    pub busy_of_class: [Option<SlotTime>; Class::ALL.len()],
 }
 
 impl Extended {
@@ -262,10 +272,12 @@ impl Extended {
 
     /// Percent of the slot with anything in flight.
     pub fn busy_percent(&self) -> Option<f64> {
-        Some(match self.busy? {
-            SlotTime::Sum { ns, of_ns } => 100.0 * ns as f64 / of_ns as f64,
-            SlotTime::Quotient(percent) => percent,
-        })
+        self.busy.map(SlotTime::percent)
+    }
+
+    /// Percent of the slot with an I/O of `class` in flight.
+    pub fn busy_percent_of(&self, class: Class) -> Option<f64> {
+        self.busy_of_class[class as usize].map(SlotTime::percent)
     }
 }
 
@@ -289,6 +301,14 @@ impl SlotTime {
     fn of(ns: i64, of_ns: i64) -> SlotTime {
         let ns = ns.into();
         SlotTime::Sum { ns, of_ns }
+    }
+
+    /// Percent of the slot.
+    fn percent(self) -> f64 {
+        match self {
+            SlotTime::Sum { ns, of_ns } => 100.0 * ns as f64 / of_ns as f64,
+            SlotTime::Quotient(percent) => percent,
+        }
     }
 }
 

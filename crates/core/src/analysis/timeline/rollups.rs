@@ -1,9 +1,10 @@
 //! Rows from rollups: sums per second or minute, where single I/Os are gone.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use super::{Extended, GroupBy, GroupKey, MAX_ROWS, PlanError, Row, SlotTime, TimelinePlan};
-use crate::model::{CallHistogram, Class, DevId, Flight, Lost, Rollup};
+use crate::model::{CallHistogram, Class, DevId, Flight, Lost, Rollup, add_each};
 
 /// Makes rows from rollups. Slots should be multiples of the rollups' step and begin with one of them: a rollup counts in
 /// the slot in which it begins.
@@ -19,8 +20,15 @@ pub struct RollupTimeline {
 struct RollupSlot {
     row: Option<Row>,
     totals: [CallHistogram; Class::ALL.len()],
-    flights: BTreeMap<DevId, Flight>,
+    flights: BTreeMap<DevId, DeviceFlight>,
     lost: f64,
+}
+
+/// The time in flight of one device.
+#[derive(Debug)]
+struct DeviceFlight {
+    flight: Flight,
+    busy_of_class_ns: Option<[i64; Class::ALL.len()]>,
 }
 
 impl RollupTimeline {
@@ -63,7 +71,19 @@ impl RollupTimeline {
             // In rows of all classes; those of one class hold a part of the same losses.
             slot.lost += r.lost_ios.map_or(f64::INFINITY, |n| n as f64);
             if let (Some(dev), Some(flight)) = (r.dev, r.flight) {
-                slot.flights.entry(dev).or_default().add(&flight);
+                match slot.flights.entry(dev) {
+                    Entry::Vacant(first) => {
+                        first.insert(DeviceFlight {
+                            flight,
+                            busy_of_class_ns: r.busy_of_class_ns,
+                        });
+                    }
+                    Entry::Occupied(mut sum) => {
+                        let sum = sum.get_mut();
+                        sum.flight.add(&flight);
+                        sum.busy_of_class_ns = add_each(sum.busy_of_class_ns, r.busy_of_class_ns);
+                    }
+                }
             }
             return;
         };
@@ -122,26 +142,38 @@ impl RollupTimeline {
         };
         let seen = row.flows.iter().map(|f| f.ios).sum();
         let len_ns = row.to_ns - row.from_ns;
-        let p99_us = |class: Class| {
+        // The longest is in the last bucket, which is as narrow as any other.
+        let quantile_us = |class: Class, share: f64| {
             of.totals[class as usize]
-                .quantile(0.99)
+                .quantile(share)
                 .map(|ns| ns as f64 / 1e3)
         };
         // Over several devices busy times cannot be joined: they may overlap.
         let one = || of.flights.values().next().filter(|_| of.flights.len() == 1);
         let extended = self.plan.extended.then(|| Extended {
-            r_p99_us: p99_us(Class::Read),
-            w_p99_us: p99_us(Class::Write),
-            r_max_us: None,
-            w_max_us: None,
+            r_p50_us: quantile_us(Class::Read, 0.5),
+            w_p50_us: quantile_us(Class::Write, 0.5),
+            r_p90_us: quantile_us(Class::Read, 0.9),
+            w_p90_us: quantile_us(Class::Write, 0.9),
+            r_p99_us: quantile_us(Class::Read, 0.99),
+            w_p99_us: quantile_us(Class::Write, 0.99),
+            r_max_us: quantile_us(Class::Read, 1.0),
+            w_max_us: quantile_us(Class::Write, 1.0),
             in_flight: {
-                let in_flight_ns = of.flights.values().map(|f| f.in_flight_ns).sum();
+                let in_flight_ns = of.flights.values().map(|f| f.flight.in_flight_ns).sum();
                 Some(SlotTime::of(in_flight_ns, len_ns))
             },
-            inflight_max: one().and_then(|f| u64::try_from(f.in_flight_max).ok()),
+            inflight_max: one().and_then(|f| u64::try_from(f.flight.in_flight_max).ok()),
             busy: match of.flights.len() {
                 0 => Some(SlotTime::of(0, len_ns)),
-                _ => one().map(|f| SlotTime::of(f.busy_ns, len_ns)),
+                _ => one().map(|f| SlotTime::of(f.flight.busy_ns, len_ns)),
+            },
+            busy_of_class: match of.flights.len() {
+                0 => [Some(SlotTime::of(0, len_ns)); Class::ALL.len()],
+                _ => Class::ALL.map(|class| {
+                    let busy_ns = one()?.busy_of_class_ns?[class as usize];
+                    Some(SlotTime::of(busy_ns, len_ns))
+                }),
             },
         });
         let lost = of.lost + self.lost_anywhere.get(&slot).copied().unwrap_or(0.0);
@@ -222,11 +254,16 @@ mod tests {
                     (Some(a), Some(b)) => (a - b).abs() <= error * b + 1e-9,
                     (a, b) => a == b,
                 };
-                assert!(
-                    near(got.r_p99_us, want.r_p99_us, 0.04)
-                        && near(got.w_p99_us, want.w_p99_us, 0.04),
-                    "{got:?} {want:?}"
-                );
+                let of_latencies = |x: &Extended| {
+                    [
+                        [x.r_p50_us, x.r_p90_us, x.r_p99_us, x.r_max_us],
+                        [x.w_p50_us, x.w_p90_us, x.w_p99_us, x.w_max_us],
+                    ]
+                    .concat()
+                };
+                for (got, want) in of_latencies(&got).into_iter().zip(of_latencies(&want)) {
+                    assert!(near(got, want, 0.04), "{got:?} {want:?}");
+                }
                 assert!(
                     near(got.inflight_mean(), want.inflight_mean(), 1e-9),
                     "{got:?} {want:?}"
@@ -237,6 +274,10 @@ mod tests {
                         || (near(got.busy_percent(), want.busy_percent(), 1e-9)
                             && got.inflight_max == want.inflight_max)
                 );
+                for class in Class::ALL {
+                    let [got, want] = [&got, &want].map(|x| x.busy_percent_of(class));
+                    assert!(joined || near(got, want, 1e-9), "{got:?} {want:?}");
+                }
             }
         }
     }
