@@ -382,6 +382,42 @@ describe("the application", { skip: missing !== null }, () => {
     await page.close();
   });
 
+  test("shows each quantity below the heat map, flushes only where there are any, and says what is not known", async () => {
+    const server = await serve();
+    const page = await open(`${server.url}?from=${NOW_S - 60}&to=${NOW_S}`);
+    await quiet(page);
+    const select = page.locator("select[aria-label='Chart below the heat map']");
+    // How many pixels of the strip below the heat map have the colour of flushes.
+    const ofFlushes = () => page.evaluate(() => {
+      const c = document.querySelector(".chart canvas");
+      const [r, g, b] = getComputedStyle(document.documentElement).getPropertyValue("--flush").trim().slice(1).match(/../g).map((x) => parseInt(x, 16));
+      const { data } = c.getContext("2d").getImageData(0, 0, c.width, c.height);
+      let n = 0;
+      for (let i = 0; i < data.length; i += 4) if (Math.abs(data[i] - r) + Math.abs(data[i + 1] - g) + Math.abs(data[i + 2] - b) < 12 && data[i + 3] > 200) n++;
+      return n;
+    });
+    const drawn = () => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+    const pictures = new Set();
+    for (const quantity of ["throughput", "iops", "mean", "p50", "p90", "p99", "longest", "busy", "busyClass"]) {
+      await select.selectOption(quantity);
+      await drawn();
+      const flushes = await ofFlushes();
+      assert.equal(flushes > 20, quantity === "iops" || quantity === "busyClass", `${quantity}: ${flushes} pixels`);
+      pictures.add(await page.evaluate(() => document.querySelector(".chart canvas").toDataURL()));
+    }
+    assert.equal(pictures.size, 9, "each draws something else, or says that it is not known");
+    assert.match(page.url(), /quantity=busyClass/);
+    const canvas = page.locator(".chart canvas");
+    const { width, height } = await canvas.boundingBox();
+    await canvas.hover({ position: { x: width * 0.75, y: height * 0.75 } });
+    const tip = await page.locator(".io-tip").textContent();
+    assert.match(tip, /I\/Os per secondread 50\/s, write 10\/s, flush 4\/s/);
+    assert.match(tip, /p50 of latencyread 95 µs, write 2 ms/);
+    assert.match(tip, /Busy by classread 20 %, write 30 %, flush 5 %/);
+    assert.ok(!tip.includes("discard"), tip);
+    await page.close();
+  });
+
   test("takes times as the page writes them, whatever the browser's language", async () => {
     const server = await serve();
     const page = await open(server.url + AN_HOUR);

@@ -113,6 +113,24 @@ describe("the report file", { skip: missing !== null }, () => {
     await elsewhere.close();
   });
 
+  test("holds every quantity below the heat map, quantiles from its heat map", async () => {
+    const page = await open(await written("quantities.html", 600));
+    await quiet(page);
+    const canvas = page.locator(".chart canvas");
+    const { width, height } = await canvas.boundingBox();
+    await canvas.hover({ position: { x: width * 0.5, y: height * 0.75 } });
+    const tip = await page.locator(".io-tip").textContent();
+    assert.match(tip, /Throughputread [\d.]+ \w+\/s, write/);
+    assert.match(tip, /I\/Os per secondread [\d,. k]+\/s, write [\d,. k]+\/s, flush/);
+    assert.match(tip, /Mean latencyread 100 µs, write 400 µs/);
+    assert.match(tip, /p50 of latencyread [\d.]+ [µm]s, write/);
+    assert.match(tip, /Longest latencyread 90\d µs/);
+    assert.match(tip, /Busy time45 %/);
+    assert.match(tip, /Busy by classread 20 %, write 30 %, flush 1 %/);
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
   test("filters by device, and says what it does not hold by itself", async () => {
     const page = await open(await written("devices.html", 600, 2));
     await quiet(page);

@@ -64,9 +64,14 @@ export function inside(seconds: number, devices = 1): Block {
   };
   const rows = Math.round(seconds);
   const column = (of: (i: number) => number) => packColumn(Array.from({ length: rows }, (_, i) => of(i)));
+  // Of each class: bytes and I/Os per second, latencies in microseconds, and the share of time with one in flight.
+  const cls = (bytes: number, ios: number, us: number, busy: number) => ({
+    bytes: column((i) => toLogCode(bytes * (1 + (i % 7)))), ios: column((i) => toLogCode(1000 * ios * (1 + (i % 7)))),
+    latency: column(() => toLogCode(1000 * us)), longest: column(() => toLogCode(9000 * us)), busy: column(() => 1000 * busy),
+  });
   const series = document({
-    read: column((i) => toLogCode(1e6 * (1 + (i % 7)))), write: column((i) => toLogCode(3e6 * (1 + (i % 60)))),
-    mean: column((i) => toLogCode(1000 * (1 + (i % 5)))), max: column((i) => i % 9), lossy: column(() => 0),
+    classes: { read: cls(1e6, 250, 100, 0.2), write: cls(3e6, 100, 400, 0.3), discard: cls(0, 0, 0, 0), flush: cls(0, 2, 0, 0.01) },
+    busy: column(() => 450), mean: column((i) => toLogCode(1000 * (1 + (i % 5)))), max: column((i) => i % 9), lossy: column(() => 0),
   });
   const ios = 40;
   const fill = (of: (i: number) => unknown) => Array.from({ length: ios }, (_, i) => of(i));

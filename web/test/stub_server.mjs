@@ -44,6 +44,8 @@ export const DOCUMENTS = {
     step_s: (to - from) / 2, notes: [],
     columns: {
       time_unix_s: [(from + to) / 2, to], slot_s: [(to - from) / 2, (to - from) / 2], r_kib_per_s: [100, 200], w_kib_per_s: [0, 50],
+      r_per_s: [25, 50], w_per_s: [0, 10], d_per_s: [0, 0], d_kib_per_s: [0, 0], f_per_s: [0, 4], r_p50_us: [90, 95], w_p50_us: [null, 2000], r_p90_us: [150, 160], w_p90_us: [null, 5000],
+      busy_percent: [30, 45], busy_read_percent: [30, 20], busy_write_percent: [0, 30], busy_discard_percent: [0, 0], busy_flush_percent: [0, 5],
       inflight_mean: [1, 2], inflight_max: [3, 4], lossy: [false, false], process: [`${EVIL}[7]`, "dd[7]"],
     },
   }),

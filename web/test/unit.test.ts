@@ -1,8 +1,9 @@
 import { autocorrelation, logSeries } from "../src/rhythm";
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { sumActors, sumWaits } from "../src/app/inside";
-import { cellsOf, tierFor } from "../src/app/tiers";
+import { meanLatency, sumActors, sumWaits } from "../src/app/inside";
+import { described, linesOf, together, valueOf, valuesOf } from "../src/app/quantities";
+import { cellsBetween, cellsOf, quantileOf, tierFor } from "../src/app/tiers";
 import { fromLogCode, packColumn, packList, toLogCode, unpackColumn, unpackList } from "../src/codec";
 import type { LevelBlock } from "../src/generated/page";
 import { joined, regridded } from "../src/app/chart";
@@ -483,6 +484,32 @@ test("a file's tier is the coarsest that fits, and its columns add up", () => {
   const some = cellsOf(parts, tier(1), 100, 104.5, 106.5, 1, edges);
   assert.deepEqual([some.from_unix_s, some.counts.length], [104, 3]);
   assert.deepEqual(cellsOf([], tier(1), 100, 90, 95, 1, edges).counts, [[0]], "nothing before the beginning");
+});
+
+test("quantiles of a file come from the sums of its heat map, and a mean latency weighs by I/Os", () => {
+  const cells = { from_unix_s: 100, column_s: 1, latency_us: [1, 10, 100, 1000], counts: [[90, 10, 0], [0, 80, 20], [0, 0, 0]] };
+  assert.deepEqual(cellsBetween(cells, 100, 102), [90, 90, 20], "columns add up");
+  assert.deepEqual(cellsBetween(cells, 101.2, 101.4), [0, 80, 20], "a row within a column has what the column has");
+  assert.equal(cellsBetween(cells, 200, 201), null);
+  assert.deepEqual([quantileOf([90, 90, 20], cells.latency_us, 0.9), quantileOf([90, 90, 20], cells.latency_us, 1)], [100, 1000]);
+  assert.equal(quantileOf([0, 0, 0], cells.latency_us, 0.5), null);
+  // Not the quantile of one second, nor the mean of both.
+  assert.ok((quantileOf([90, 90, 20], cells.latency_us, 0.5) ?? 0) > 10);
+  assert.equal(meanLatency(Float64Array.of(100, 400, NaN), Float64Array.of(3, 1, 7)), 175);
+  assert.equal(meanLatency(Float64Array.of(NaN), Float64Array.of(0)), null);
+});
+
+test("discards and flushes have a line where there are any, and devices together only what is known of both", () => {
+  const row = (more: Record<string, number>) => valuesOf((column) => ({ r_per_s: 5, w_per_s: 0, d_per_s: 0, f_per_s: 0, busy_percent: 40, r_us: 100, ...more })[column]);
+  const classes = (rows: ReturnType<typeof row>[]) => linesOf("iops", rows).map((l) => l.cls);
+  assert.deepEqual(classes([row({})]), ["read", "write"]);
+  assert.deepEqual(classes([row({}), row({ f_per_s: 2 })]), ["read", "write", "flush"]);
+  assert.deepEqual(linesOf("busyClass", [row({})]), [], "what no source says has no line");
+  assert.match(JSON.stringify(described(row({ d_per_s: 3 }))), /"I\/Os per second","read 5\/s, write 0\/s, discard 3\/s"/);
+  assert.deepEqual(linesOf("throughput", [row({ r_kib_per_s: 2 })]).map((l) => valueOf(row({ r_kib_per_s: 2 }), "throughput", l)), [2048]);
+  const both = together(row({}), row({ r_us: 300 }));
+  assert.deepEqual([both["r_per_s"], both["busy_percent"], both["r_us"]], [10, null, null]);
+  assert.equal(together(row({}), row({ busy_percent: 0 }))["busy_percent"], 40, "an idle device adds nothing");
 });
 
 test("waits and actors of several steps add up by who they are", () => {

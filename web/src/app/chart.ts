@@ -1,10 +1,10 @@
 import { h, onFrame, visible } from "../dom";
 import * as format from "../format";
-import { onTheme, ramp, theme } from "../theme";
+import { type Theme, onTheme, ramp, theme } from "../theme";
 import { type Grouping, Legend, countsOf, grouped } from "./colours";
 import type { Column, Heat, Ios, Series } from "./data";
 import { lanes } from "./lanes";
-import { ALL_QUANTITIES, QUANTITIES, type Values, together, valuesOf } from "./quantities";
+import { type Line, QUANTITIES, type Values, described, linesOf, together, valueOf, valuesOf } from "./quantities";
 import { type Box, type Class, type Colouring, IO_SPAN_S, OPEN_US, type View, tickOf, zoomed } from "./view";
 
 const FONT = "system-ui, sans-serif";
@@ -393,7 +393,7 @@ export class Chart {
       this.#legend.hide();
       const period = this.#fold?.heat.column_s;
       const what = this.#fold?.cls === "all" ? "I/Os" : `${this.#fold?.cls ?? ""}s`;
-      this.#title(ctx, areas.heat.y, period === undefined ? "Latency of every I/O" : `Number of ${what}: a column each ${format.span(period)}, up: offset in it`, true);
+      this.#heatTitle(ctx, areas.heat.y, period === undefined ? "Latency of every I/O" : `Number of ${what}: a column each ${format.span(period)}, up: offset in it`);
       if (period === undefined) this.#latencyAxis(ctx);
       else this.#offsetAxis(ctx, period);
       this.#clip(ctx, areas.heat, () => {
@@ -419,36 +419,39 @@ export class Chart {
     ctx.restore();
   }
 
-  #title(ctx: CanvasRenderingContext2D, y: number, text: string, legend = false): void {
+  /** Words above a chart, and what the colours of `classes` mean. */
+  #title(ctx: CanvasRenderingContext2D, y: number, text: string, classes: readonly Line["cls"][] = []): number {
     const t = theme();
     ctx.textAlign = "left";
     ctx.textBaseline = "bottom";
     ctx.fillStyle = t.text;
     ctx.fillText(text, LEFT, y - 2);
-    if (!legend) return;
     let x = LEFT + ctx.measureText(text).width + 14;
-    for (const [name, colour] of [["read", t.read], ["write", t.write]] as const) {
-      ctx.fillStyle = colour;
-      ctx.fillRect(x, y - 11, 9, 9);
-      ctx.fillStyle = t.muted;
-      ctx.fillText(name, x + 13, y - 2);
-      x += 24 + ctx.measureText(name).width;
-    }
-    if (this.#found !== null && !this.#fold) {
-      ctx.fillStyle = t.mark;
-      ctx.fillRect(x, y - 11, 9, 9);
-      ctx.fillStyle = t.muted;
-      ctx.fillText("found", x + 13, y - 2);
-      x += 24 + ctx.measureText("found").width;
-    }
-    if (this.#episodes.length > 0) {
-      ctx.fillStyle = t.mark;
-      ctx.fillRect(x, y - 8, 14, 4);
-      ctx.fillStyle = t.muted;
-      const words = "a story's episodes";
-      const fits = x + 18 + ctx.measureText(words).width <= LEFT + this.plotWidth;
-      ctx.fillText(fits ? words : "stories", x + 18, y - 2);
-    }
+    for (const cls of classes) if (cls !== "all") x = this.#swatch(ctx, x, y, cls, t[cls]);
+    return x;
+  }
+
+  /** A colour and its meaning; where the next one begins. */
+  #swatch(ctx: CanvasRenderingContext2D, x: number, y: number, name: string, colour: string): number {
+    ctx.fillStyle = colour;
+    ctx.fillRect(x, y - 11, 9, 9);
+    ctx.fillStyle = theme().muted;
+    ctx.fillText(name, x + 13, y - 2);
+    return x + 24 + ctx.measureText(name).width;
+  }
+
+  /** The title of the heat map, and what its colours and marks mean. */
+  #heatTitle(ctx: CanvasRenderingContext2D, y: number, text: string): void {
+    const t = theme();
+    let x = this.#title(ctx, y, text, ["read", "write"]);
+    if (this.#found !== null && !this.#fold) x = this.#swatch(ctx, x, y, "found", t.mark);
+    if (this.#episodes.length === 0) return;
+    ctx.fillStyle = t.mark;
+    ctx.fillRect(x, y - 8, 14, 4);
+    ctx.fillStyle = t.muted;
+    const words = "a story's episodes";
+    const fits = x + 18 + ctx.measureText(words).width <= LEFT + this.plotWidth;
+    ctx.fillText(fits ? words : "stories", x + 18, y - 2);
   }
 
   #timeAxis(ctx: CanvasRenderingContext2D): void {
@@ -567,24 +570,26 @@ export class Chart {
     const areas = this.#areas();
     const { from, to } = this.#view;
     const rows = [...this.#rows, ...this.#live].filter((r) => r.at >= from && r.at - r.length <= to);
-    const quantity = QUANTITIES[this.#view.quantity];
-    const readOf = (r: Row) => r.values[this.#view.quantity][0];
-    const writeOf = (r: Row) => r.values[this.#view.quantity][1];
-    let most = 1;
+    const quantity = this.#view.quantity;
+    const { title, text } = QUANTITIES[quantity];
+    const lines = linesOf(quantity, rows.map((r) => r.values));
+    let most = 0;
     let deepest = 1;
     for (const r of rows) {
-      most = Math.max(most, readOf(r) ?? 0, writeOf(r) ?? 0);
+      for (const line of lines) most = Math.max(most, valueOf(r.values, quantity, line) ?? 0);
       deepest = Math.max(deepest, r.inflightMax ?? r.inflight ?? 0);
     }
-    this.#title(ctx, areas.rate.y, quantity.title);
+    if (most === 0) most = 1;
+    this.#title(ctx, areas.rate.y, title, lines.some((line) => line.rare) ? lines.map(({ cls }) => cls) : []);
     this.#title(ctx, areas.depth.y, "In flight (mean, light: maximum)");
-    this.#scale(ctx, areas.rate, quantity.text(most));
+    this.#scale(ctx, areas.rate, lines.length > 0 ? text(most) : "");
     this.#scale(ctx, areas.depth, format.number(deepest));
-    const steps = (area: { y: number; h: number }, of: (r: Row) => number | null, top: number, fill: string, stroke: string | null) =>
+    if (rows.length > 0 && lines.length === 0) this.#remark(ctx, areas.rate, `${title} is not known of what is on screen.`);
+    const steps = (area: { y: number; h: number }, of: (r: Row) => number | null, top: number, fill: string | null, stroke: string | null) =>
       this.#clip(ctx, area, () => {
         const bottom = area.y + area.h;
-        ctx.fillStyle = fill;
-        ctx.strokeStyle = stroke ?? fill;
+        if (fill) ctx.fillStyle = fill;
+        if (stroke) ctx.strokeStyle = stroke;
         ctx.lineWidth = 1.3;
         const line = new Path2D();
         let last: number | null = null;
@@ -596,7 +601,7 @@ export class Chart {
             continue;
           }
           const y = bottom - (v / top) * (area.h - 1);
-          ctx.fillRect(x0, y, Math.max(x1 - x0, 0.5), bottom - y);
+          if (fill) ctx.fillRect(x0, y, Math.max(x1 - x0, 0.5), bottom - y);
           // Between two recordings nothing is known: no line leads over it.
           if (last === null || x0 - last > 2) line.moveTo(x0, y);
           else line.lineTo(x0, y);
@@ -605,13 +610,23 @@ export class Chart {
         }
         if (stroke) ctx.stroke(line);
       });
-    steps(areas.rate, writeOf, most, t.writeFill, t.write);
-    if (quantity.write === null) steps(areas.rate, readOf, most, t.busyFill, t.busy);
-    else steps(areas.rate, readOf, most, t.readFill, t.read);
+    // Reads are drawn over writes.
+    for (const line of [...lines].reverse()) {
+      const { fill, stroke } = coloursOf(line, t);
+      steps(areas.rate, (r) => valueOf(r.values, quantity, line), most, fill, stroke);
+    }
     steps(areas.depth, (r) => r.inflightMax, deepest, t.inflightFill, null);
     steps(areas.depth, (r) => r.inflight, deepest, t.inflightFill, t.inflight);
     ctx.fillStyle = t.lossy;
     for (const r of rows) if (r.lossy) ctx.fillRect(this.#x(r.at - r.length), areas.rate.y - 2, Math.max(1, this.#x(r.at) - this.#x(r.at - r.length)), 2);
+  }
+
+  /** Words in the place of a chart. */
+  #remark(ctx: CanvasRenderingContext2D, area: { y: number; h: number }, text: string): void {
+    ctx.fillStyle = theme().muted;
+    ctx.textAlign = "center";
+    ctx.textBaseline = "middle";
+    ctx.fillText(text, LEFT + this.plotWidth / 2, area.y + area.h / 2);
   }
 
   #scale(ctx: CanvasRenderingContext2D, area: { y: number; h: number }, top: string, bottom = "0"): void {
@@ -925,14 +940,21 @@ export class Chart {
     if (!row) return null;
     return [
       ["Time", `${format.clock(t, Math.min(1, row.length))} UTC, mean of ${format.span(row.length)}`],
-      ...ALL_QUANTITIES.filter((q) => row.values[q].some((v) => v !== null)).map((q): [string, string] => {
-        const { title, text, write } = QUANTITIES[q];
-        const [r, w] = row.values[q];
-        return [title, write === null ? text(r) : `read ${text(r)}, write ${text(w)}`];
-      }),
+      ...described(row.values),
       ["In flight", `${format.number(row.inflight)}, at most ${format.number(row.inflightMax)}`],
       ...(row.lossy ? ([["Lost", "some I/Os of this time were not recorded"]] as [string, string][]) : []),
     ];
+  }
+}
+
+/** Rare classes have no area, which would hide the others. */
+function coloursOf({ cls }: Line, t: Theme): { fill: string | null; stroke: string } {
+  switch (cls) {
+    case "all": return { fill: t.busyFill, stroke: t.busy };
+    case "read": return { fill: t.readFill, stroke: t.read };
+    case "write": return { fill: t.writeFill, stroke: t.write };
+    case "discard":
+    case "flush": return { fill: null, stroke: t[cls] };
   }
 }
 

@@ -1,5 +1,6 @@
 import { random } from "../random";
 import type { Heat } from "./data";
+import { quantileOf } from "./tiers";
 
 /**
  * Latencies of two stretches of time compared, as `iolens diff` does it (A31 in docs/analyses.md). I/Os of one moment resemble each other,
@@ -59,18 +60,7 @@ export const latenciesOf = (of: Blocks): Float64Array => summed(of, new Uint32Ar
 export function quantile(sums: Float64Array, edgesUs: number[], q: number): number | null {
   const total = sums.reduce((a, b) => a + b, 0);
   if (total < Math.round(10 / (1 - q))) return null;
-  const rank = q * total;
-  let below = 0;
-  for (let cell = 0; cell < sums.length; cell++) {
-    const count = sums[cell] ?? 0;
-    if (count > 0 && below + count >= rank) {
-      const [low, high] = [edgesUs[cell] ?? 0, edgesUs[cell + 1] ?? 0];
-      // Ranks within a cell are spread evenly over it; cells grow by a factor.
-      return low * (high / low) ** ((rank - below) / count);
-    }
-    below += count;
-  }
-  return null;
+  return quantileOf(sums, edgesUs, q);
 }
 
 /** A measure in both stretches. */

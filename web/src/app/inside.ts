@@ -3,7 +3,8 @@ import * as format from "../format";
 import type { PageData } from "../generated/page";
 import { Problem, type Query, type Source } from "./api";
 import { type Actor, type Amount, type Heat, type Ios, type Series, type Story, type Wait, type Who, doneOf, processName } from "./data";
-import { type Cells, type Tier, cellsOf, tierFor } from "./tiers";
+import { type Cells, cellsBetween, cellsOf, quantileOf, tierFor } from "./tiers";
+import type { Class } from "./view";
 
 export type Block = NonNullable<PageData["inside"]>;
 
@@ -157,16 +158,25 @@ export class Inside implements Source {
     const [from, to] = range(query);
     const none: Heat = { from_unix_s: from, column_s: Math.max(to - from, 1e-9), latency_us: [1, 2], counts: [[0]], notes: ["This recording holds no single I/Os."] };
     if (!heat) return none;
-    const scopes = heat.scopes.filter((s) => (query["device"] ? s.device === query["device"] : s.counts));
-    const first = scopes[0];
-    if (!first) throw new Problem(`This file holds no heat map of ${String(query["device"])}: few I/Os completed there.`, INSIDE);
     const wanted = (to - from) / Math.max(1, Number(query["width"] ?? 300));
-    const cls = query["class"] === "write" ? "write" : "read";
+    const cells = await this.#cells(query["device"] || null, query["class"] === "write" ? "write" : "read", from, to, wanted);
+    if (!cells) throw new Problem(`This file holds no heat map of ${String(query["device"])}: few I/Os completed there.`, INSIDE);
+    // The last column reaches beyond what is recorded.
+    const recorded = cells.counts.map((_, i) => Math.max(0, Math.min(cells.column_s, this.block.to_unix_s - cells.from_unix_s - i * cells.column_s)));
+    return { ...cells, recorded_s: recorded, notes: [] };
+  }
+
+  /** The latencies of a device, or of all, in columns of about `wanted` seconds; `null`: the file does not hold them. */
+  async #cells(device: Query[string] | null, cls: "read" | "write", from: number, to: number, wanted: number): Promise<Cells | null> {
+    const { heat } = this.block;
+    const scopes = heat?.scopes.filter((s) => (device ? s.device === device : s.counts)) ?? [];
+    const first = scopes[0];
+    if (!heat || !first) return null;
     const level = tierFor(first.tiers, wanted);
     const tier = first.tiers[level];
-    if (!tier) return none;
+    if (!tier) return null;
     const begin = this.block.from_unix_s;
-    const parts: { tier: Tier; chunk: number; bytes: Uint8Array }[] = [];
+    const parts: { chunk: number; bytes: Uint8Array }[] = [];
     for (const scope of scopes) {
       const own = scope.tiers[level];
       if (!own) continue;
@@ -176,13 +186,10 @@ export class Inside implements Source {
       const high = Math.min(chunks.length - 1, Math.floor((to - begin) / length));
       for (let i = low; i <= high; i++) {
         const text = chunks[i];
-        if (text) parts.push({ tier: own, chunk: i, bytes: await this.#chunk(`${scope.device ?? ""} ${scope.counts} ${cls} ${level} ${i}`, text) });
+        if (text) parts.push({ chunk: i, bytes: await this.#chunk(`${scope.device ?? ""} ${scope.counts} ${cls} ${level} ${i}`, text) });
       }
     }
-    const cells: Cells = cellsOf(parts, tier, begin, from, to, Math.max(1, Math.floor(wanted / tier.column_s)), heat.latency_us);
-    // The last column reaches beyond what is recorded.
-    const recorded = cells.counts.map((_, i) => Math.max(0, Math.min(cells.column_s, this.block.to_unix_s - cells.from_unix_s - i * cells.column_s)));
-    return { ...cells, recorded_s: recorded, notes: [] };
+    return cellsOf(parts, tier, begin, from, to, Math.max(1, Math.floor(wanted / tier.column_s)), heat.latency_us);
   }
 
   #chunk(key: string, text: string): Promise<Uint8Array> {
@@ -212,7 +219,14 @@ export class Inside implements Source {
     }
     const rows = await known;
     if (!rows) throw new Problem("This file holds no throughput.", INSIDE);
-    return seriesOf(rows, scope, range(query), stepOf(query["step"]), query["class"]);
+    const [from, to] = range(query);
+    const step = stepOf(query["step"]);
+    const heats: Partial<Record<Class, Cells>> = {};
+    for (const cls of ["read", "write"] as const) {
+      // Without a heat map of the device there are no quantiles.
+      heats[cls] = (await this.#cells(device, cls, from, to, Math.max(step, scope.step_s))) ?? undefined;
+    }
+    return seriesOf(rows, scope, [from, to], step, query["class"], heats);
   }
 
   async #ios(query: Query): Promise<Ios> {
@@ -280,63 +294,108 @@ function chosen(ios: Ios, query: Query, from: number, to: number): Ios {
   return { ios: kept.length, since_unix_s: ios.since_unix_s, columns: columns as unknown as Ios["columns"], notes: [] };
 }
 
-interface PackedRows {
-  read: string;
-  write: string;
+interface PackedClass {
+  bytes: string;
+  ios: string;
+  latency: string;
+  longest: string;
+  busy: string;
+}
+
+export interface PackedRows {
+  classes: Record<Class, PackedClass>;
+  busy: string;
   mean: string;
   max: string;
   lossy: string;
 }
 
+type ClassRows = Record<keyof PackedClass, Float64Array>;
+
 interface Rows {
-  read: Float64Array;
-  write: Float64Array;
+  classes: Record<Class, ClassRows>;
+  busy: Float64Array;
   mean: Float64Array;
   max: Float64Array;
   lossy: Float64Array;
 }
 
-/** Rates are log codes of bytes per second, the mean one of thousandths. */
+/** As docs/schema/page.json describes them; here in the units of a series. */
 function rowsOf(packed: PackedRows, n: number): Rows {
   const scaled = (text: string, unit: number) => unpackColumn(text, n).map((code) => (Number.isNaN(code) ? NaN : fromLogCode(code) / unit));
+  const percent = (text: string) => unpackColumn(text, n).map((thousandths) => thousandths / 10);
+  const classOf = (c: PackedClass): ClassRows => ({
+    bytes: scaled(c.bytes, 1024), ios: scaled(c.ios, 1000), latency: scaled(c.latency, 1000), longest: scaled(c.longest, 1000), busy: percent(c.busy),
+  });
+  const { read, write, discard, flush } = packed.classes;
   return {
-    read: scaled(packed.read, 1024), write: scaled(packed.write, 1024), mean: scaled(packed.mean, 1000),
-    max: unpackColumn(packed.max, n), lossy: unpackColumn(packed.lossy, n),
+    classes: { read: classOf(read), write: classOf(write), discard: classOf(discard), flush: classOf(flush) },
+    busy: percent(packed.busy), mean: scaled(packed.mean, 1000), max: unpackColumn(packed.max, n), lossy: unpackColumn(packed.lossy, n),
   };
 }
 
-/** Rows of about `step` seconds: means of means, maxima of maxima. */
-function seriesOf(rows: Rows, scope: Block["rows"][number], [from, to]: [number, number], step: number, cls: Query[string]): Series {
+/** The mean of what is known. */
+function mean(values: Float64Array): number | null {
+  const known = values.filter((v) => !Number.isNaN(v));
+  return known.length === 0 ? null : known.reduce((a, b) => a + b, 0) / known.length;
+}
+
+/** The largest of what is known. */
+function largest(values: Float64Array): number | null {
+  const known = values.filter((v) => !Number.isNaN(v));
+  return known.length === 0 ? null : known.reduce((a, b) => Math.max(a, b), 0);
+}
+
+/** The mean latency of several rows: each weighs as much as it has I/Os. */
+export function meanLatency(latency: Float64Array, ios: Float64Array): number | null {
+  let time = 0;
+  let count = 0;
+  latency.forEach((us, i) => {
+    const n = ios[i] ?? NaN;
+    if (Number.isNaN(us) || Number.isNaN(n)) return;
+    time += us * n;
+    count += n;
+  });
+  return count > 0 ? time / count : null;
+}
+
+/** Rows of about `step` seconds. A quantile is of the heat map `heats` has of the class, whose columns add up; a mean of quantiles is none. */
+function seriesOf(rows: Rows, scope: Block["rows"][number], [from, to]: [number, number], step: number, asked: Query[string], heats: Partial<Record<Class, Cells>>): Series {
   const together = Math.max(1, Math.round(step / scope.step_s));
   const first = Math.max(0, Math.floor((from - scope.from_unix_s) / scope.step_s / together));
   const end = Math.min(Math.ceil(scope.rows / together), Math.ceil((to - scope.from_unix_s) / scope.step_s / together));
-  const columns: Record<string, (number | null)[]> = { time_unix_s: [], slot_s: [], r_kib_per_s: [], w_kib_per_s: [], inflight_mean: [], inflight_max: [], lossy: [] };
-  const over = (values: Float64Array, a: number, b: number, of: (sum: number, most: number, n: number) => number): number | null => {
-    let [sum, most, n] = [0, 0, 0];
-    for (let i = a; i < b; i++) {
-      const v = values[i] ?? NaN;
-      if (Number.isNaN(v)) continue;
-      sum += v;
-      most = Math.max(most, v);
-      n++;
-    }
-    return n === 0 ? null : of(sum, most, n);
-  };
-  const mean = (sum: number, _: number, n: number) => sum / n;
-  const most = (_: number, v: number) => v;
+  const columns: Record<string, (number | null)[]> = {};
+  const put = (name: string, value: number | null) => (columns[name] ??= []).push(value);
   for (let g = first; g < end; g++) {
     const [a, b] = [g * together, Math.min(scope.rows, (g + 1) * together)];
-    columns["time_unix_s"]?.push(scope.from_unix_s + b * scope.step_s);
-    columns["slot_s"]?.push((b - a) * scope.step_s);
-    columns["r_kib_per_s"]?.push(cls && cls !== "read" ? null : over(rows.read, a, b, mean));
-    columns["w_kib_per_s"]?.push(cls && cls !== "write" ? null : over(rows.write, a, b, mean));
+    const of = (column: Float64Array) => column.subarray(a, b);
+    const [begin, done] = [scope.from_unix_s + a * scope.step_s, scope.from_unix_s + b * scope.step_s];
+    put("time_unix_s", done);
+    put("slot_s", done - begin);
+    for (const cls of ["read", "write", "discard", "flush"] as const) {
+      const c = rows.classes[cls];
+      const letter = cls.charAt(0);
+      const isAsked = !asked || asked === cls;
+      put(`${letter}_per_s`, isAsked ? mean(of(c.ios)) : null);
+      put(`${letter}_kib_per_s`, isAsked ? mean(of(c.bytes)) : null);
+      put(`busy_${cls}_percent`, isAsked ? mean(of(c.busy)) : null);
+      if (cls === "discard" || cls === "flush") continue;
+      put(`${letter}_us`, isAsked ? meanLatency(of(c.latency), of(c.ios)) : null);
+      put(`${letter}_max_us`, isAsked ? largest(of(c.longest)) : null);
+      const heat = isAsked ? heats[cls] : undefined;
+      const sums = heat && cellsBetween(heat, begin, done);
+      for (const [name, q] of QUANTILES) put(`${letter}_${name}_us`, heat && sums ? quantileOf(sums, heat.latency_us, q) : null);
+    }
     // Of one class alone it is not known how many were in flight.
-    columns["inflight_mean"]?.push(cls ? null : over(rows.mean, a, b, mean));
-    columns["inflight_max"]?.push(cls ? null : over(rows.max, a, b, most));
-    columns["lossy"]?.push(over(rows.lossy, a, b, most));
+    put("busy_percent", asked ? null : mean(of(rows.busy)));
+    put("inflight_mean", asked ? null : mean(of(rows.mean)));
+    put("inflight_max", asked ? null : largest(of(rows.max)));
+    put("lossy", largest(of(rows.lossy)));
   }
   return { step_s: together * scope.step_s, columns, notes: [] };
 }
+
+const QUANTILES: readonly [name: string, q: number][] = [["p50", 0.5], ["p90", 0.9], ["p99", 0.99]];
 
 const AMOUNTS = ["read", "write", "discard", "flush"] as const;
 

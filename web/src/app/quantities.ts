@@ -1,53 +1,94 @@
 import * as format from "../format";
+import type { Class } from "./view";
 
-/** What the chart below the heat map can show of reads and writes. */
-export type Quantity = "throughput" | "iops" | "mean" | "p99" | "longest" | "busy";
+/** What the chart below the heat map can show. */
+export type Quantity = "throughput" | "iops" | "mean" | "p50" | "p90" | "p99" | "longest" | "busy" | "busyClass";
+
+/** One line of the chart. */
+export interface Line {
+  /** `all`: of all classes together. */
+  cls: Class | "all";
+  /** Of a series, and of the slots of `live`. */
+  column: string;
+  /** It is drawn only where it is above zero somewhere: most devices have no discards and flushes. */
+  rare: boolean;
+}
 
 interface Definition {
   title: string;
-  /** Columns of a series, and of the slots of `live`. */
-  read: string;
-  /** `null`: it is of reads and writes together. */
-  write: string | null;
-  /** From the column's unit to that of `text`. */
+  lines: Line[];
+  /** From the columns' unit to that of `text`. */
   factor: number;
   text(value: number | null | undefined): string;
-  /** Devices add up. */
-  adds: boolean;
+  /** What two devices have together: rates add up; of busy times and latencies it is known only where one of them is idle. */
+  together: "sum" | "unknown";
 }
 
 const rate = (n: number | null | undefined) => (typeof n === "number" ? `${format.number(n)}/s` : format.ABSENT);
+const line = (cls: Line["cls"], column: string, rare = false): Line => ({ cls, column, rare });
+const ofReadsAndWrites = (column: string): Line[] => [line("read", `r_${column}`), line("write", `w_${column}`)];
+const latency = (title: string, column: string): Definition => ({ title, lines: ofReadsAndWrites(column), factor: 1, text: format.micros, together: "unknown" });
 
 export const QUANTITIES: Record<Quantity, Definition> = {
-  throughput: { title: "Throughput", read: "r_kib_per_s", write: "w_kib_per_s", factor: 1024, text: format.byteRate, adds: true },
-  iops: { title: "I/Os per second", read: "r_per_s", write: "w_per_s", factor: 1, text: rate, adds: true },
-  mean: { title: "Mean latency", read: "r_us", write: "w_us", factor: 1, text: format.micros, adds: false },
-  p99: { title: "p99 of latency", read: "r_p99_us", write: "w_p99_us", factor: 1, text: format.micros, adds: false },
-  longest: { title: "Longest latency", read: "r_max_us", write: "w_max_us", factor: 1, text: format.micros, adds: false },
-  busy: { title: "Busy time", read: "busy_percent", write: null, factor: 1, text: format.percent, adds: false },
+  throughput: { title: "Throughput", lines: [...ofReadsAndWrites("kib_per_s"), line("discard", "d_kib_per_s", true)], factor: 1024, text: format.byteRate, together: "sum" },
+  iops: { title: "I/Os per second", lines: [...ofReadsAndWrites("per_s"), line("discard", "d_per_s", true), line("flush", "f_per_s", true)], factor: 1, text: rate, together: "sum" },
+  mean: latency("Mean latency", "us"),
+  p50: latency("p50 of latency", "p50_us"),
+  p90: latency("p90 of latency", "p90_us"),
+  p99: latency("p99 of latency", "p99_us"),
+  longest: latency("Longest latency", "max_us"),
+  busy: { title: "Busy time", lines: [line("all", "busy_percent")], factor: 1, text: format.percent, together: "unknown" },
+  busyClass: {
+    title: "Busy by class",
+    lines: [line("read", "busy_read_percent"), line("write", "busy_write_percent"), line("discard", "busy_discard_percent", true), line("flush", "busy_flush_percent", true)],
+    factor: 1, text: format.percent, together: "unknown",
+  },
 };
 
 export const ALL_QUANTITIES = Object.keys(QUANTITIES) as Quantity[];
 
-/** Of reads and of writes. */
-type Pair = [read: number | null, write: number | null];
-export type Values = Record<Quantity, Pair>;
+/** By column, in the column's unit. */
+export type Values = Record<string, number | null>;
 
-/** All quantities of a row, whose columns `of` gives. */
+/** What of a row can be drawn; `of` gives its columns. */
 export function valuesOf(of: (column: string) => number | null | undefined): Values {
-  const pair = ({ read, write, factor }: Definition): Pair => [read, write].map((column) => {
-    const value = column === null ? null : of(column);
-    return typeof value === "number" ? value * factor : null;
-  }) as Pair;
-  return Object.fromEntries(ALL_QUANTITIES.map((q) => [q, pair(QUANTITIES[q])])) as Values;
+  const values: Values = {};
+  for (const q of ALL_QUANTITIES) for (const { column } of QUANTITIES[q].lines) values[column] = of(column) ?? null;
+  return values;
 }
 
-/** Of two devices together. A latency or a busy time of both is in neither. */
+/** The value of a line in the unit of its quantity's `text`. */
+export function valueOf(values: Values, quantity: Quantity, { column }: Line): number | null {
+  const value = values[column] ?? null;
+  return value === null ? null : value * QUANTITIES[quantity].factor;
+}
+
+/** The lines of a quantity that `rows` have something of. */
+export function linesOf(quantity: Quantity, rows: readonly Values[]): Line[] {
+  return QUANTITIES[quantity].lines.filter(({ column, rare }) => rows.some((values) => (rare ? (values[column] ?? 0) > 0 : typeof values[column] === "number")));
+}
+
+/** Of two devices together. */
 export function together(a: Values, b: Values): Values {
-  const both = (q: Quantity, i: 0 | 1): number | null => {
-    const [x, y] = [a[q][i], b[q][i]];
-    if (x === null || y === null) return x ?? y;
-    return QUANTITIES[q].adds ? x + y : null;
-  };
-  return Object.fromEntries(ALL_QUANTITIES.map((q) => [q, [both(q, 0), both(q, 1)]])) as Values;
+  const both: Values = {};
+  for (const q of ALL_QUANTITIES) {
+    for (const { column } of QUANTITIES[q].lines) {
+      const [x, y] = [a[column] ?? null, b[column] ?? null];
+      if (x === null || y === null) both[column] = x ?? y;
+      else if (QUANTITIES[q].together === "sum") both[column] = x + y;
+      else both[column] = x === 0 ? y : y === 0 ? x : null;
+    }
+  }
+  return both;
+}
+
+/** The values of a row in words, by quantity; rare classes only where they did something. */
+export function described(values: Values): [title: string, text: string][] {
+  const out: [string, string][] = [];
+  for (const q of ALL_QUANTITIES) {
+    const { title, text } = QUANTITIES[q];
+    const parts = linesOf(q, [values]).map((l) => `${l.cls === "all" ? "" : `${l.cls} `}${text(valueOf(values, q, l))}`);
+    if (parts.length > 0) out.push([title, parts.join(", ")]);
+  }
+  return out;
 }

@@ -65,3 +65,39 @@ export function cellsOf(parts: readonly { chunk: number; bytes: Uint8Array }[], 
   const latency_us = Array.from({ length: rows + 1 }, (_, i) => edges_us[Math.min(edges_us.length - 1, (low + i) * tier.rows_together)] ?? 1);
   return { from_unix_s: begin + first * step, column_s: step, latency_us, counts };
 }
+
+/** The I/Os of the columns whose middles lie between two times, by latency; of columns that are longer than that the one that holds it. */
+export function cellsBetween(cells: Cells, from: number, to: number): number[] | null {
+  const { from_unix_s: begin, column_s: length, counts } = cells;
+  let first = Math.ceil((from - begin) / length - 0.5);
+  let end = Math.ceil((to - begin) / length - 0.5);
+  if (end <= first) {
+    first = Math.floor(((from + to) / 2 - begin) / length);
+    end = first + 1;
+  }
+  const seen = counts.slice(Math.max(0, first), Math.max(0, end));
+  const [one, ...others] = seen;
+  if (!one) return null;
+  const sums = [...one];
+  for (const column of others) column.forEach((n, row) => (sums[row] = (sums[row] ?? 0) + n));
+  return sums;
+}
+
+/** The latency that a share `q` of the I/Os does not exceed; `null` without I/Os. */
+export function quantileOf(sums: ArrayLike<number>, edges_us: readonly number[], q: number): number | null {
+  let total = 0;
+  for (let row = 0; row < sums.length; row++) total += sums[row] ?? 0;
+  if (total === 0) return null;
+  const rank = q * total;
+  let below = 0;
+  for (let row = 0; row < sums.length; row++) {
+    const n = sums[row] ?? 0;
+    if (n > 0 && below + n >= rank) {
+      const [low, high] = [edges_us[row] ?? 0, edges_us[row + 1] ?? 0];
+      // Ranks within a cell are spread evenly over it; cells grow by a factor.
+      return low * (high / low) ** ((rank - below) / n);
+    }
+    below += n;
+  }
+  return null;
+}

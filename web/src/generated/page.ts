@@ -2875,7 +2875,7 @@ export interface InsideBlock {
    */
   moments: MomentBlock[];
   /**
-   * Throughput and I/Os in flight of all devices together, and of each.
+   * What the charts below the heat map show of all devices together, and of each.
    */
   rows: RowsBlock[];
   /**
@@ -2957,8 +2957,9 @@ export interface MomentBlock {
 }
 export interface RowsBlock {
   /**
-   * Packed columns: `read` and `write` as log codes of bytes per second, `mean` as log code of thousandths of I/Os in flight,
-   * `max`, and `lossy` where I/Os are missing.
+   * Packed columns: `classes` by name, with `bytes` per second as log codes, and `ios` per second, mean `latency` and `longest`
+   * in microseconds as log codes of thousandths; `mean` as log code of thousandths of I/Os in flight, `max`, and `lossy` where
+   * I/Os are missing. `busy`, of each class and of all, is the share of time with I/Os in flight in thousandths.
    */
   data: string;
   /**

@@ -60,7 +60,7 @@ pub struct Inside {
     pub heats: Vec<DeviceCells>,
     /// Length of a row in nanoseconds.
     pub row_ns: i64,
-    /// Throughput of all devices together, and of each.
+    /// The charts below the heat maps, of all devices together and of each.
     pub rows: Vec<ScopeRows>,
     /// By each of [`Grouping::NAMES`]; none where there are no single I/Os.
     pub actors: Vec<Stepped<ActorFlows>>,
@@ -83,30 +83,45 @@ pub struct DeviceCells {
     pub write: SparseCells,
 }
 
-/// Throughput and I/Os in flight of one device, or of all.
+/// What the charts below the heat map show of one device, or of all.
 #[derive(Debug)]
 pub struct ScopeRows {
     /// `None`: all together.
     pub device: Option<String>,
     /// By time.
-    pub rows: Vec<ThroughputRow>,
+    pub rows: Vec<ChartRow>,
 }
 
-/// One interval; what is not known is `None`.
+/// One interval of the charts below the heat map; what is not known is `None`.
 #[derive(Debug, Clone, Copy)]
-pub struct ThroughputRow {
+pub struct ChartRow {
     /// Begin in Unix time.
     pub from_unix_ns: i64,
-    /// KiB read per second.
-    pub read_kib_per_s: Option<f64>,
-    /// KiB written per second.
-    pub write_kib_per_s: Option<f64>,
+    /// What each class did, indexed by `Class as usize`.
+    pub classes: [ClassFigures; Class::ALL.len()],
+    /// Percent of the time with anything in flight.
+    pub busy_percent: Option<f64>,
     /// Mean of the I/Os in flight.
     pub inflight_mean: Option<f64>,
     /// Most I/Os in flight.
     pub inflight_max: Option<u64>,
     /// I/Os are missing from it.
     pub lossy: bool,
+}
+
+/// What one class did in an interval.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ClassFigures {
+    /// I/Os completed per second.
+    pub ios_per_s: Option<f64>,
+    /// KiB moved per second.
+    pub kib_per_s: Option<f64>,
+    /// Mean latency in microseconds.
+    pub mean_us: Option<f64>,
+    /// Longest latency in microseconds; of reads and writes alone.
+    pub max_us: Option<f64>,
+    /// Percent of the time with an I/O of the class in flight.
+    pub busy_percent: Option<f64>,
 }
 
 /// An answer of the whole time, and the same in steps, each with its time in Unix time.
@@ -193,22 +208,22 @@ impl Inside {
         let step_ns = fine.then(|| step(length_ns, 10 * MS_NS, most));
         let mut rows = Vec::new();
         let all = series(query, GroupBy::All, step_ns, |row, _| {
-            rows.push(throughput(row));
+            rows.push(chart_row(row));
         });
         self.row_ns = match all {
             // A few I/Os in a long time are seen in long rows as well.
             Err(QueryError::MostlyEmpty { .. }) => series(query, GroupBy::All, None, |row, _| {
-                rows.push(throughput(row));
+                rows.push(chart_row(row));
             })?,
             other => other?,
         };
         self.rows.push(ScopeRows { device: None, rows });
         if devices.len() > 1 {
-            let mut named: BTreeMap<String, Vec<ThroughputRow>> = BTreeMap::new();
+            let mut named: BTreeMap<String, Vec<ChartRow>> = BTreeMap::new();
             let query = query.of_devices(devices);
             series(&query, GroupBy::Device, Some(self.row_ns), |row, name| {
                 let rows = named.entry(name.to_owned()).or_default();
-                rows.push(throughput(row));
+                rows.push(chart_row(row));
             })?;
             for (name, rows) in named {
                 let device = Some(name);
@@ -351,12 +366,22 @@ fn series(
     series.each_row(|_, row, name| show(row, name))
 }
 
-fn throughput(row: &Row) -> ThroughputRow {
+fn chart_row(row: &Row) -> ChartRow {
     let extended = row.extended.as_ref();
-    ThroughputRow {
+    ChartRow {
         from_unix_ns: row.from_ns,
-        read_kib_per_s: row.kib_per_s(Class::Read),
-        write_kib_per_s: row.kib_per_s(Class::Write),
+        classes: Class::ALL.map(|class| ClassFigures {
+            ios_per_s: row.ios_per_s(class),
+            kib_per_s: row.kib_per_s(class),
+            mean_us: row.mean_us(class),
+            max_us: match class {
+                Class::Read => extended.and_then(|x| x.r_max_us),
+                Class::Write => extended.and_then(|x| x.w_max_us),
+                Class::Discard | Class::Flush => None,
+            },
+            busy_percent: extended.and_then(|x| x.busy_percent_of(class)),
+        }),
+        busy_percent: extended.and_then(Extended::busy_percent),
         inflight_mean: extended.and_then(Extended::inflight_mean),
         inflight_max: extended.and_then(|x| x.inflight_max),
         lossy: row.lossy,
@@ -501,8 +526,10 @@ mod tests {
             let scope = |r: &&ScopeRows| r.device.as_deref() == device;
             inside.rows.iter().find(scope).unwrap()
         };
-        let kib = |rows: &[ThroughputRow]| {
-            let rates = rows.iter().filter_map(|r| r.write_kib_per_s);
+        let kib = |rows: &[ChartRow]| {
+            let rates = rows
+                .iter()
+                .filter_map(|r| r.classes[Class::Write as usize].kib_per_s);
             rates.sum::<f64>() * inside.row_ns as f64 / 1e9
         };
         assert!((kib(&of(None).rows) - 1024.0 * writes as f64).abs() < 1.0);

@@ -11,11 +11,12 @@ use flate2::write::ZlibEncoder;
 use iolens_core::analysis::Report;
 use iolens_core::analysis::heat::{LatencyRows, SparseCells};
 use iolens_core::analysis::waits::Grouping;
+use iolens_core::model::Class;
 use serde::Serialize;
 
 use super::pack::{column, log_code};
 use crate::engine::actors::ActorFlows;
-use crate::engine::inside::{DeviceCells, Inside, ScopeRows, Stepped};
+use crate::engine::inside::{ChartRow, ClassFigures, DeviceCells, Inside, ScopeRows, Stepped};
 use crate::engine::part::Part;
 use crate::present::answers::actors::ActorsDocument;
 use crate::present::answers::devices::DevicesDocument;
@@ -48,7 +49,7 @@ pub(super) struct InsideBlock {
     /// Missing where there are no single I/Os.
     #[serde(skip_serializing_if = "Option::is_none")]
     heat: Option<HeatTiersBlock>,
-    /// Throughput and I/Os in flight of all devices together, and of each.
+    /// What the charts below the heat map show of all devices together, and of each.
     rows: Vec<RowsBlock>,
     /// Single I/Os around the worst moments of stories.
     moments: Vec<MomentBlock>,
@@ -115,8 +116,9 @@ struct RowsBlock {
     step_s: f64,
     /// How many there are.
     rows: usize,
-    /// Packed columns: `read` and `write` as log codes of bytes per second, `mean` as log code of thousandths of I/Os in flight,
-    /// `max`, and `lossy` where I/Os are missing.
+    /// Packed columns: `classes` by name, with `bytes` per second as log codes, and `ios` per second, mean `latency` and `longest`
+    /// in microseconds as log codes of thousandths; `mean` as log code of thousandths of I/Os in flight, `max`, and `lossy` where
+    /// I/Os are missing. `busy`, of each class and of all, is the share of time with I/Os in flight in thousandths.
     data: String,
 }
 
@@ -149,11 +151,21 @@ struct StepDocument<T> {
 
 #[derive(Serialize)]
 struct PackedRows {
-    read: String,
-    write: String,
+    /// By class name.
+    classes: BTreeMap<&'static str, PackedClass>,
+    busy: String,
     mean: String,
     max: String,
     lossy: String,
+}
+
+#[derive(Serialize)]
+struct PackedClass {
+    bytes: String,
+    ios: String,
+    latency: String,
+    longest: String,
+    busy: String,
 }
 
 impl InsideBlock {
@@ -235,15 +247,20 @@ fn rows(scope: &ScopeRows, step_ns: i64) -> RowsBlock {
     }
     let count = by_place.keys().next_back().map_or(0, |last| last + 1);
     // Between two recordings nothing is known.
-    let row = |place: i64| by_place.get(&place).map(|i| &scope.rows[*i]);
-    let places = || (0..count).map(row);
-    let bytes = |kib: f64| log_code(kib * 1024.0);
+    let mut rows = Vec::new();
+    for place in 0..count {
+        rows.push(by_place.get(&place).map(|i| &scope.rows[*i]));
+    }
+    let mut classes = BTreeMap::new();
+    for class in Class::ALL {
+        classes.insert(class.name(), packed_class(&rows, class));
+    }
     let packed = PackedRows {
-        read: column(places().map(|r| r?.read_kib_per_s.map(bytes))),
-        write: column(places().map(|r| r?.write_kib_per_s.map(bytes))),
-        mean: column(places().map(|r| r?.inflight_mean.map(|n| log_code(n * 1000.0)))),
-        max: column(places().map(|r| r?.inflight_max)),
-        lossy: column(places().map(|r| Some(u64::from(r?.lossy)))),
+        classes,
+        busy: packed_figures(&rows, |row| row.busy_percent.map(thousandths)),
+        mean: packed_figures(&rows, |row| row.inflight_mean.map(log_thousandths)),
+        max: packed_figures(&rows, |row| row.inflight_max),
+        lossy: packed_figures(&rows, |row| Some(u64::from(row.lossy))),
     };
     RowsBlock {
         device: scope.device.clone(),
@@ -252,6 +269,34 @@ fn rows(scope: &ScopeRows, step_ns: i64) -> RowsBlock {
         rows: usize::try_from(count).unwrap_or(0),
         data: document(&packed),
     }
+}
+
+fn packed_class(rows: &[Option<&ChartRow>], class: Class) -> PackedClass {
+    let figures = |of: fn(&ClassFigures) -> Option<u64>| {
+        packed_figures(rows, |row| of(&row.classes[class as usize]))
+    };
+    PackedClass {
+        bytes: figures(|c| c.kib_per_s.map(|kib| log_code(kib * 1024.0))),
+        ios: figures(|c| c.ios_per_s.map(log_thousandths)),
+        latency: figures(|c| c.mean_us.map(log_thousandths)),
+        longest: figures(|c| c.max_us.map(log_thousandths)),
+        busy: figures(|c| c.busy_percent.map(thousandths)),
+    }
+}
+
+/// A column of `of` each row.
+fn packed_figures(rows: &[Option<&ChartRow>], of: impl Fn(&ChartRow) -> Option<u64>) -> String {
+    column(rows.iter().map(|row| of((*row)?)))
+}
+
+/// The log code of a number of thousandths.
+fn log_thousandths(n: f64) -> u64 {
+    log_code(n * 1000.0)
+}
+
+/// Percent as thousandths of the whole.
+fn thousandths(percent: f64) -> u64 {
+    (percent * 10.0).round() as u64
 }
 
 /// The heat maps in about `budget` bytes: where they do not fit, the finest tier has fewer rows, and else is left out.
