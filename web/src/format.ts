@@ -83,6 +83,10 @@ export function percent(v: Maybe): string {
 /** A length of time: 1 h 02 min, 12.5 s, 40 ms. */
 export function span(seconds: Maybe): string {
   if (!known(seconds)) return ABSENT;
+  if (seconds >= 48 * 3600) {
+    const hours = Math.round(seconds / 3600);
+    return hours % 24 === 0 ? `${hours / 24} days` : `${Math.floor(hours / 24)} days ${hours % 24} h`;
+  }
   if (seconds >= 3600) {
     const minutes = Math.round(seconds / 60);
     return `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} min`;

@@ -11,6 +11,7 @@ import { type Blocks, blocksIn, blocksOf, grown, shifts } from "../src/app/compa
 import type { Ios } from "../src/app/data";
 import { csv, ioColumns, trace } from "../src/app/export";
 import { folded, foldPlan } from "../src/app/fold";
+import { sentence } from "../src/app/api";
 import * as appView from "../src/app/view";
 import { visible } from "../src/dom";
 import * as format from "../src/format";
@@ -83,6 +84,7 @@ test("numbers read well, and absent is a dash", () => {
   }
   assert.equal(format.number(0), "0");
   assert.equal(format.span(3720), "1 h 02 min");
+  assert.deepEqual([30 * 86400, 2.5 * 86400, 86400].map(format.span), ["30 days", "2 days 12 h", "24 h 00 min"]);
   assert.equal(format.span(3599.9), "60 min 00 s");
 });
 
@@ -447,6 +449,13 @@ test("the second-offset layout makes what recurs a line, and loses no I/O", () =
   const sum = (counts: number[][]) => counts.flat().reduce((a, b) => a + b, 0);
   assert.equal(sum(heat.counts), answers.reduce((n, a) => n + sum(a.counts), 0));
   assert.equal(foldPlan({ periodS: 0.01, anchorS: 0, cls: null }, 0, 3600, 1000, 3600), null, "narrower than two pixels");
+});
+
+test("an axis of a month has days that do not touch, and a problem names times as the page does", () => {
+  assert.deepEqual([30, 400].map((days) => appView.tickOf(days * 86400, 14) / 86400), [5, 50]);
+  assert.equal(appView.tickOf(14 * 86400, 14), 86400);
+  const detail = "no recording holds anything of this time; the nearest one is from=2026-11-27T11:24:15.927004123Z&to=2026-11-28T12:03:45Z";
+  assert.equal(sentence(detail), "No recording holds anything of this time; the nearest one is 2026-11-27 11:24:15 to 2026-11-28 12:03:45 UTC.");
 });
 
 test("a time is typed as the page writes it, with less of it, or as the API takes it", () => {

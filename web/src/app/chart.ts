@@ -81,7 +81,7 @@ function layoutOf(c: Ios["columns"]): IoLayout {
   return { order, startS, doneS, lane, count, mostBytes, firstSector: Math.min(firstSector, lastSector), lastSector };
 }
 
-/** Something that lasted: an episode of a story. */
+/** Something that lasted: an episode of a story, or its worst moment. */
 export interface Episode {
   from: number;
   to: number;
@@ -449,7 +449,7 @@ export class Chart {
     ctx.fillStyle = t.mark;
     ctx.fillRect(x, y - 8, 14, 4);
     ctx.fillStyle = t.muted;
-    const words = "a story's episodes";
+    const words = "stories: episodes, or the worst moment";
     const fits = x + 18 + ctx.measureText(words).width <= LEFT + this.plotWidth;
     ctx.fillText(fits ? words : "stories", x + 18, y - 2);
   }
@@ -510,9 +510,11 @@ export class Chart {
     // Of what is much finer than a pixel, little can be seen, and it would hide the rest.
     const pixel = (to - from) / this.plotWidth;
     const fit = seen.filter((l) => l.heat.column_s > pixel * 0.2);
-    // Of about the same resolution the newer one comes later, as it was added later.
+    // Of about the same resolution reads are drawn over writes, whichever came first; of one class the newer one comes later, as
+    // it was added later.
     const coarseness = (l: Layer) => Math.round(2 * Math.log2(l.heat.column_s));
-    fit.sort((a, b) => Number(a.isNewest) - Number(b.isNewest) || coarseness(b) - coarseness(a));
+    const place = (l: Layer) => (l.cls === "write" ? 0 : 1);
+    fit.sort((a, b) => Number(a.isNewest) - Number(b.isNewest) || coarseness(b) - coarseness(a) || place(a) - place(b));
     fit.forEach((layer, i) => {
       const over = fit.slice(i + 1).filter((l) => l.cls === layer.cls);
       if (over.some((l) => l.from <= Math.max(layer.from, from) && l.to >= Math.min(layer.to, to))) return;
@@ -580,7 +582,8 @@ export class Chart {
       deepest = Math.max(deepest, r.inflightMax ?? r.inflight ?? 0);
     }
     if (most === 0) most = 1;
-    this.#title(ctx, areas.rate.y, title, lines.some((line) => line.rare) ? lines.map(({ cls }) => cls) : []);
+    const x = this.#title(ctx, areas.rate.y, title, lines.some((line) => line.rare) ? lines.map(({ cls }) => cls) : []);
+    if (rows.some((r) => r.lossy)) this.#swatch(ctx, x, areas.rate.y, "I/Os were lost", t.lossy);
     this.#title(ctx, areas.depth.y, "In flight (mean, light: maximum)");
     this.#scale(ctx, areas.rate, lines.length > 0 ? text(most) : "");
     this.#scale(ctx, areas.depth, format.number(deepest));
@@ -768,7 +771,7 @@ export class Chart {
       this.actions.touched();
       const { from, to } = this.#view;
       const touch = e.pointerType === "touch";
-      if (touch) this.#hideTip();
+      this.#hideTip();
       this.#touches.set(e.pointerId, { x: e.offsetX, y: e.offsetY });
       const box = e.ctrlKey || e.metaKey ? "second" : e.shiftKey ? "box" : this.#next;
       this.#drag = { x: e.offsetX, y: e.offsetY, nowX: e.offsetX, nowY: e.offsetY, box, pan: box === null && (touch || e.offsetX < LEFT), from, to };

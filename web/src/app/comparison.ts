@@ -86,10 +86,11 @@ function distributions(classes: ClassInBoxes[]): HTMLElement {
   frame.xTitle("latency (A dashed, B solid)");
   for (const share of [0, 0.5, 1]) frame.yTick(share, format.percent(100 * most * share));
   for (const curve of curves) {
-    const points: string[] = [];
-    curve.shares.forEach((share, bin) => {
-      for (const edge of [bin, bin + 1]) points.push(`${frame.x(edge / BINS).toFixed(1)},${frame.y(share / most).toFixed(1)}`);
-    });
+    const at = (edge: number, share: number) => `${frame.x(edge / BINS).toFixed(1)},${frame.y(share / most).toFixed(1)}`;
+    // Its area is closed by a straight line from the last point to the first: both are on the axis.
+    const points = [at(0, 0)];
+    curve.shares.forEach((share, bin) => points.push(at(bin, share), at(bin + 1, share)));
+    points.push(at(BINS, 0));
     frame.add(s("polyline", { points: points.join(" "), class: `curve ${curve.cls} ${curve.side}` }));
   }
   const wrapped = h("div", {});

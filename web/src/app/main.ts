@@ -5,7 +5,7 @@ import * as format from "../format";
 import { Feed } from "../live/feed";
 import { choose, current } from "../theme";
 import { type Query, ask } from "./api";
-import { Chart } from "./chart";
+import { Chart, type Episode } from "./chart";
 import { blocksIn, blocksOf, grown, recordedOf } from "./compare";
 import { comparison } from "./comparison";
 import { type Actor, type Column, type Device, type Finding, type Heat, type Ios, type Series, type Story, type Wait, type Who, doneOf, leavesOutNames, leftOut, nameOf, startOf } from "./data";
@@ -609,7 +609,7 @@ export class Application {
       const kept = this.#list.filter((s) => this.#open.has(storyKey(s)) && !known.has(storyKey(s)) && stays(s));
       this.#list = [...kept, ...list];
       stories(this.#stories, this.#list, notes, this.#ways, this.#open);
-      this.#chart.setEpisodes(this.#list.flatMap((s) => s.episodes.map((e) => ({ from: s.recording_start_unix_s + e.start_s, to: s.recording_start_unix_s + e.end_s }))));
+      this.#chart.setEpisodes(this.#list.flatMap(episodesOf));
     }, quiet);
   }
 
@@ -739,6 +739,14 @@ export class Application {
     const [before, after] = await Promise.all([rates(first, recorded("before", first)), rates(second, recorded("after", second))]);
     comparison(this.#box, [first, second], inBoxes, grown(before.actors, after.actors), grown(before.waits, after.waits), tools);
   }
+}
+
+/** When a story happened: its episodes, or where it has none its worst moment. */
+function episodesOf(story: Story): Episode[] {
+  const since = story.recording_start_unix_s;
+  const worst = story.harm?.worst_at_s ?? null;
+  if (story.episodes.length === 0 && worst !== null) return [{ from: since + worst, to: since + worst }];
+  return story.episodes.map((e) => ({ from: since + e.start_s, to: since + e.end_s }));
 }
 
 /** I/Os per second, in the mean over the rows. */

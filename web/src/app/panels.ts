@@ -138,7 +138,7 @@ export function waits(root: HTMLElement, list: Wait[], notes: string[], by: Subj
       h("td", { class: "num", text: seconds(w.io_time_s) }),
       h("td", {}, h("span", { class: "parts", role: "img", "aria-label": spoken, title: spoken }, ...parts.map(([cls, s, name]) => piece(cls, share(s), `${name} ${seconds(s)}`)))),
       h("td", { class: "num", text: behind > 0 ? seconds(behind) : format.ABSENT }),
-      h("td", {}, first && behind > 0 ? who(first, by, ways, true) : format.ABSENT, w.behind.length > 1 && behind > 0 ? h("small", { text: ` ${format.percent((100 * first!.seconds) / behind)} of it`, title: w.behind.map((b) => `${nameOf(b)} ${seconds(b.seconds)}`).join("\n") }) : null),
+      h("td", {}, first && behind > 0 ? who(first, by, ways, true) : format.ABSENT, w.behind.length > 1 && behind > 0 ? h("small", { text: ` ${format.percent((100 * first!.seconds) / behind)}`, title: w.behind.map((b) => `${nameOf(b)} ${seconds(b.seconds)}`).join("\n") }) : null),
     ];
   });
   const legend = h("p", { class: "legend" }, ...([["p-undisturbed", "undisturbed"], ["p-behind", "behind others"], ["p-own", "its own queue"], ["p-held", "held"], ["p-device", "device"]] as const).map(([cls, name]) => h("span", {}, h("i", { class: cls }), name)));

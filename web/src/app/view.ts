@@ -180,9 +180,10 @@ export function wholeColumns(from: number, to: number, column: number): [number,
   return column < 1 ? [from, to] : [column * Math.floor(from / column), column * Math.ceil(to / column)];
 }
 
-/** Steps of an axis, which may also be shorter than the server's. */
+/** Steps of an axis, which may also be shorter or longer than the server's. */
 export function tickOf(span: number, most: number): number {
   for (const unit of [1e-6, 1e-5, 1e-4]) for (const n of [1, 2, 5]) if (span / (n * unit) <= most) return n * unit;
+  if (span / 86400 > most) return 86400 * ([2, 5, 10, 20, 50, 100, 200, 500].find((days) => span / 86400 / days <= most) ?? 1000);
   return stepOf(span, most);
 }
 
