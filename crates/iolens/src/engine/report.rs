@@ -110,17 +110,19 @@ fn analyse(
         cgroups.extend(batch?);
     }
     caller.damage(samples.warnings());
-    let mut builder =
-        ReportBuilder::for_recording(recording.meta(), Window::new(range.start, range.end))
-            .leaving_out(layers.left_out().keys().copied().collect())
-            .limited(limits.of_devices.clone(), limits.links.clone())
-            .knowing_cgroups(&cgroups);
+    let window = Window::new(range.start, range.end);
+    let mut builder = ReportBuilder::for_recording(recording.meta(), window)
+        .leaving_out(layers.left_out().keys().copied().collect())
+        .limited(limits.of_devices.clone(), limits.links.clone())
+        .knowing_cgroups(&cgroups);
     recording
         .lost(range.clone())
         .iter()
         .for_each(|l| builder.lost(l));
     // The part of the report that takes longest is the last one: it has this thread.
     let in_flight = window::with_in_flight(range);
+    // What starts later was not in flight in the window, and analyses learn nothing from it.
+    let learned_until_ns = window.learned_until_ns();
     let met = if recording.hides_names() {
         // I/Os of a program are taken together by its name; what is found loses the names at the end.
         let (by_names, rest) = builder.parts_by_names();
@@ -133,7 +135,8 @@ fn analyse(
         for part in &mut nameless {
             parts.push(part);
         }
-        let ios = decode::Ios::identified(recording, in_flight, IoColumns::ALL);
+        let ios = decode::Ios::identified(recording, in_flight, IoColumns::ALL)
+            .started_before(learned_until_ns);
         decode::for_parts(ios, caller, &mut parts)?
     } else {
         let mut parts: Vec<&mut dyn Analysis> = Vec::new();
@@ -141,7 +144,8 @@ fn analyse(
             parts.push(&mut **other);
         }
         parts.extend(builder.parts());
-        let ios = decode::Ios::new(recording, in_flight, IoColumns::ALL);
+        let ios =
+            decode::Ios::new(recording, in_flight, IoColumns::ALL).started_before(learned_until_ns);
         decode::for_parts(ios, caller, &mut parts)?
     };
     met.damage.iter().for_each(|l| builder.lost(l));

@@ -26,8 +26,8 @@ const LEARN_NS: i64 = 10_000_000_000;
 /// As many I/Os show as much, however short the time is in which they complete.
 const LEARN_IOS: f64 = 50_000.0;
 
-/// So many I/Os are analysed for an answer where sums are there as well: a fifth of a second of two CPUs.
-const MAX_ANALYSED_IOS: f64 = 500_000.0;
+/// So many I/Os are analysed for an answer where sums are there as well: a sixth of a second of a CPU.
+const MAX_ANALYSED_IOS: f64 = 250_000.0;
 
 /// Longer stretches are answered by the coarser sums.
 const MAX_FINER_NS: i64 = 3_600_000_000_000;
@@ -60,10 +60,12 @@ pub fn waits(query: &Query<'_>, grouping: Grouping) -> Result<Vec<PartWaits>> {
         (Grouping::Process | Grouping::Cgroup, true) => Grain::Recording,
         _ => Grain::Analysis,
     };
+    let parts = query.parts(grain)?.parts;
+    let are_many = parts.iter().map(Part::expected_ios).sum::<f64>() > MAX_ANALYSED_IOS;
     let mut all = Vec::new();
-    for part in query.parts(grain)?.parts {
+    for part in parts {
         all.push(match grain {
-            Grain::Recording => of_sums_or_ios(part, grouping, query.caller)?,
+            Grain::Recording => of_sums_or_ios(part, are_many, grouping, query.caller)?,
             _ => of_ios(part, grouping, query.caller)?,
         });
     }
@@ -92,13 +94,17 @@ fn shown(part: &Part, mut devices: Vec<DeviceVictims>, is_of_sums: bool) -> Wait
 }
 
 /// Of the sums as far as they reach, if they are there and single I/Os are not or are too many; of single I/Os after them.
-fn of_sums_or_ios(part: Part, grouping: Grouping, caller: &Caller) -> Result<PartWaits> {
+fn of_sums_or_ios(
+    part: Part,
+    are_many: bool,
+    grouping: Grouping,
+    caller: &Caller,
+) -> Result<PartWaits> {
     let range = part.range.clone();
     let length_ns = range.end - range.start;
-    let ios = part.expected_ios();
     let has_all_ios = window::kept_from(&part.recording, &range) == range.start;
     let step_s = wait_step(&part, length_ns)?;
-    let Some(step_s) = step_s.filter(|_| !has_all_ios || ios > MAX_ANALYSED_IOS) else {
+    let Some(step_s) = step_s.filter(|_| !has_all_ios || are_many) else {
         return of_ios(part.for_analysis(caller)?, grouping, caller);
     };
     let until_ns = waits_until(part.recording.path(), step_s)?;
@@ -169,6 +175,7 @@ pub fn bins(query: &Query<'_>, grouping: Grouping, step_ns: i64) -> Result<Vec<P
         feed(
             &part,
             read,
+            window,
             &mut chosen,
             |c, l| c.builder.lost(l),
             query.caller,
@@ -202,7 +209,14 @@ pub fn of_rows(part: &Part, plan: &TimelinePlan, caller: &Caller) -> Result<Subj
     };
     let mut builder = SubjectWaitsBuilder::new(plan.window, plan.step_ns, subject_of);
     let read = around(&part.recording, &(plan.window.from_ns..plan.window.to_ns));
-    feed(part, read, &mut builder, SubjectWaitsBuilder::lost, caller)?;
+    feed(
+        part,
+        read,
+        plan.window,
+        &mut builder,
+        SubjectWaitsBuilder::lost,
+        caller,
+    )?;
     Ok(builder.finish())
 }
 
@@ -215,13 +229,15 @@ pub fn around(recording: &Recording, range: &Range<i64>) -> Range<i64> {
 
 fn of_part(part: &Part, grouping: Grouping, caller: &Caller) -> Result<Vec<DeviceVictims>> {
     let range = &part.range;
-    let mut builder = WaitsBuilder::by(grouping, Window::new(range.start, range.end));
+    let window = Window::new(range.start, range.end);
+    let mut builder = WaitsBuilder::by(grouping, window);
     // An I/O that completes later was worked on inside the window, as the report has it.
     let in_flight = window::with_in_flight(range);
     let mut chosen = ChosenWaits::of(part, &mut builder);
     feed(
         part,
         in_flight,
+        window,
         &mut chosen,
         |c, l| c.builder.lost(l),
         caller,
@@ -260,11 +276,12 @@ impl<B: CountsWaits> Analysis for ChosenWaits<'_, B> {
     }
 }
 
-/// Hands `builder` the I/Os that completed in `range`, and what is missing of them. Those that started after the stretch that is
-/// asked for are not left out: a report of it learns from them, too, what an I/O takes undisturbed, and its figures are the same.
+/// Hands `builder` the I/Os that completed in `range`, and what is missing of them. Reading ends where all that follows starts
+/// so long after `window` that it changes no waits.
 fn feed<B: Analysis>(
     part: &Part,
     range: Range<i64>,
+    window: Window,
     builder: &mut B,
     lose: fn(&mut B, &Lost),
     caller: &Caller,
@@ -274,7 +291,8 @@ fn feed<B: Analysis>(
         lose(builder, &lost);
     }
     let mut parts: [&mut dyn Analysis; 1] = [builder];
-    let ios = decode::Ios::identified(recording, range, IoColumns::ALL);
+    let ios = decode::Ios::identified(recording, range, IoColumns::ALL)
+        .started_before(window.learned_until_ns());
     let met = decode::for_parts(ios, caller, &mut parts)?;
     for lost in &met.damage {
         lose(builder, lost);

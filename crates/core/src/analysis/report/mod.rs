@@ -453,6 +453,7 @@ impl ReportContext<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::waits::tests::simulator::{Device, MS, bursts, requests};
     use crate::model::Op;
 
     #[test]
@@ -483,5 +484,29 @@ mod tests {
             day <= 60_000 && year <= day + 40 * 3 * 2,
             "{day} in a day, {year} in 400"
         );
+    }
+
+    #[test]
+    fn what_starts_later_than_a_second_after_the_window_changes_nothing() {
+        let mut jobs = requests(7, "shop", Op::READ, 300.0, 2 * MS);
+        jobs.extend(requests(9, "log", Op::WRITE, 100.0, MS));
+        jobs.extend(bursts(20, 700 * MS, 9 * MS));
+        jobs.sort_by_key(|job| job.at_ns);
+        let ios = Device::fifo(1).serve(jobs);
+        for (from_ms, to_ms) in [(0, 5), (1_000, 1_050), (10_000, 12_000), (15_000, 45_000)] {
+            let window = Window::new(from_ms * MS, to_ms * MS);
+            let report = |until_ns: i64| {
+                let mut builder = ReportBuilder::new(window);
+                for io in ios.iter().filter(|io| io.done_ns >= window.from_ns) {
+                    if io.start_ns() < until_ns {
+                        builder.push(io);
+                    }
+                }
+                builder.finish(window.to_ns)
+            };
+            let all = report(i64::MAX);
+            assert!(all.devices.ios > 0 && !all.waits.is_empty());
+            assert_eq!(report(window.learned_until_ns()), all, "{window:?}");
+        }
     }
 }

@@ -180,7 +180,8 @@ impl Starts {
     }
 
     fn push(&mut self, io: &Io) {
-        if io.done_ns < self.window.from_ns {
+        let is_too_late = io.start_ns() >= self.window.learned_until_ns();
+        if io.done_ns < self.window.from_ns || is_too_late {
             return;
         }
         let key = self.index.number(io.dev);
@@ -278,7 +279,8 @@ impl Issues {
     }
 
     fn push(&mut self, io: &Io) {
-        if io.done_ns < self.window.from_ns {
+        let is_too_late = io.start_ns() >= self.window.learned_until_ns();
+        if io.done_ns < self.window.from_ns || is_too_late {
             return;
         }
         let key = self.index.number(io.dev);

@@ -20,6 +20,10 @@ impl Window {
         to_ns: i64::MAX,
     };
 
+    /// How long after a window I/Os may start that analyses still learn from, in nanoseconds: what an I/O takes undisturbed, how a
+    /// device serves, how long a device pauses usually.
+    pub const LEARN_AFTER_NS: i64 = 1_000_000_000;
+
     /// `[from_ns, to_ns)`.
     pub fn new(from_ns: i64, to_ns: i64) -> Window {
         Window { from_ns, to_ns }
@@ -28,6 +32,11 @@ impl Window {
     /// Whether `at_ns` lies inside.
     pub fn contains(&self, at_ns: i64) -> bool {
         self.from_ns <= at_ns && at_ns < self.to_ns
+    }
+
+    /// What starts then or later counts for nothing, so that no answer depends on how much is read beyond the window.
+    pub fn learned_until_ns(&self) -> i64 {
+        self.to_ns.saturating_add(Window::LEARN_AFTER_NS)
     }
 
     /// Length in nanoseconds; 0 for a window that ends before it begins.

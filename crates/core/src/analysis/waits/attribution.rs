@@ -158,6 +158,9 @@ impl<M: WaitMeasure> Attribution<M> {
     /// The same; where `is_counted` is not set, others may wait for it, but what it waits for itself is left out.
     pub fn push_counted(&mut self, io: &Io, is_counted: bool) {
         let swept = &mut self.swept;
+        if io.start_ns() >= swept.sink.window.learned_until_ns() {
+            return;
+        }
         let device = swept.index.number(io.dev);
         if device as usize == swept.devices.len() {
             let others = swept.groups.others(device);

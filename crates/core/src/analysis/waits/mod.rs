@@ -103,7 +103,8 @@ impl WaitsBuilder {
         WaitsBuilder::by(Grouping::Process, window)
     }
 
-    /// Of the I/Os that complete inside `window`.
+    /// Of the I/Os that complete inside `window`. Those that start up to [`Window::LEARN_AFTER_NS`] after it are pushed too,
+    /// from which it learns what I/Os take undisturbed; later ones change nothing.
     pub fn by(grouping: Grouping, window: Window) -> WaitsBuilder {
         WaitsBuilder(Attribution::new(window, grouping, GroupTotals::default()))
     }
