@@ -81,32 +81,14 @@ pub fn actors(query: &Query<'_>, by: GroupBy) -> Result<ActorFlows> {
             _ => Answer::Rows(View::new(part, by, false, caller)?),
         });
     }
-    let add = |found: &mut ActorFlows, _: usize, answer: &Answer| match answer {
-        Answer::Rows(view) => view.show(0, caller, |row, name| {
-            add_flows(found.named.entry(name.to_owned()).or_default(), &row.flows);
-            Ok(())
-        }),
-        Answer::Sums {
-            part,
-            step_s,
-            slots,
-        } => {
-            caller.note(Note::ActorsOfSums(*step_s));
-            of_sums(part, *step_s, slots, by, found, caller)
-        }
-        Answer::Both {
-            part,
-            step_s,
-            slots,
-        } => {
-            caller.note(Note::ActorsOfMany(*step_s));
-            of_sums(part, *step_s, slots, by, found, caller)?;
-            let range = &part.range;
-            of_ios(part, range.start..slots.start, by, found, caller)?;
-            of_ios(part, slots.end..range.end, by, found, caller)
-        }
+    let mut pieces: Vec<(&Answer, Range<i64>)> = Vec::new();
+    for answer in &answers {
+        pieces.extend(answer.pieces(by).into_iter().map(|piece| (answer, piece)));
+    }
+    let add = |found: &mut ActorFlows, _: usize, (answer, piece): &(&Answer, Range<i64>)| {
+        answer.add(piece.clone(), by, found, caller)
     };
-    for some in parallel::shared(&answers, caller, ActorFlows::default, add)? {
+    for some in parallel::shared(&pieces, caller, ActorFlows::default, add)? {
         found.add(some);
     }
     Ok(found)
@@ -159,6 +141,63 @@ enum Answer {
     },
 }
 
+impl Answer {
+    /// The time in pieces that are counted by themselves.
+    fn pieces(&self, by: GroupBy) -> Vec<Range<i64>> {
+        match self {
+            // Rows of pieces add up, wherever they are cut.
+            Answer::Rows(view) => view.part.pieces(1, rows::columns(by)),
+            Answer::Sums { slots, .. } => vec![slots.clone()],
+            Answer::Both { part, slots, .. } => vec![
+                part.range.start..slots.start,
+                slots.clone(),
+                slots.end..part.range.end,
+            ],
+        }
+    }
+
+    /// Adds one of its pieces.
+    fn add(
+        &self,
+        piece: Range<i64>,
+        by: GroupBy,
+        found: &mut ActorFlows,
+        caller: &Caller,
+    ) -> Result<()> {
+        match self {
+            Answer::Rows(view) => add_rows(view, piece, found, caller),
+            Answer::Sums { part, step_s, .. } => {
+                caller.note(Note::ActorsOfSums(*step_s));
+                of_sums(part, *step_s, &piece, by, found, caller)
+            }
+            Answer::Both {
+                part,
+                step_s,
+                slots,
+            } if piece == *slots => {
+                caller.note(Note::ActorsOfMany(*step_s));
+                of_sums(part, *step_s, &piece, by, found, caller)
+            }
+            Answer::Both { part, .. } => of_ios(part, piece, by, found, caller),
+        }
+    }
+}
+
+/// Adds the rows of a piece of a view. That of a piece without I/O is of no actor.
+pub(super) fn add_rows(
+    view: &View,
+    piece: Range<i64>,
+    found: &mut ActorFlows,
+    caller: &Caller,
+) -> Result<()> {
+    view.show_piece(piece, 0, caller, |row, name| {
+        if row.flows.iter().any(|flow| flow.ios > 0) {
+            add_flows(found.named.entry(name.to_owned()).or_default(), &row.flows);
+        }
+        Ok(())
+    })
+}
+
 /// So many single I/Os are counted for an answer where there are sums as well.
 const MAX_COUNTED_IOS: f64 = 2_000_000.0;
 
@@ -176,10 +215,15 @@ fn whole_slots(part: &Part, by: GroupBy, is_of_all: bool) -> Result<Option<(i32,
         return Ok(None);
     };
     let step_ns = i64::from(step_s) * SECOND_NS;
-    // The last sum of a recording that has ended is of less than a whole step.
-    let until_ns = actors_until(recording.path(), step_s)?.min(range.end);
+    let until_ns = actors_until(recording.path(), step_s)?;
     let start = range.start.saturating_add(step_ns - 1).div_euclid(step_ns) * step_ns;
-    let end = until_ns.div_euclid(step_ns) * step_ns;
+    // The last sum of a recording that has ended is of less than a whole step, and of all that is left of the recording.
+    let is_to_the_end = recording.meta().end_ns.is_some() && range.end >= recording.end_ns();
+    let end = if is_to_the_end && until_ns >= range.end {
+        range.end
+    } else {
+        until_ns.min(range.end).div_euclid(step_ns) * step_ns
+    };
     Ok((start < end).then_some((step_s, start..end)))
 }
 

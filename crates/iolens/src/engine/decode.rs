@@ -38,6 +38,26 @@ const JOIN_COLUMNS: [IoColumns; 7] = [
     IoColumns::ORIGIN,
 ];
 
+/// What finds the processes behind workers of the kernel, where `columns` ask for processes and devices lie on others.
+fn stack_join(recording: &Recording, columns: IoColumns) -> Option<StackJoin> {
+    let whose = [
+        IoColumns::TGID,
+        IoColumns::COMM,
+        IoColumns::CGROUP,
+        IoColumns::FILE,
+    ];
+    if !whose.into_iter().any(|c| columns.contains(c)) {
+        return None;
+    }
+    let lost = recording.lost(i64::MIN..i64::MAX);
+    StackJoin::new(&recording.meta().devices, &lost)
+}
+
+/// Whether `columns` of an I/O depend on I/Os before it: the place of a device on another one is learned from them.
+pub fn depends_on_earlier(recording: &Recording, columns: IoColumns) -> bool {
+    stack_join(recording, columns).is_some()
+}
+
 /// The I/Os of a recording in the order of completion, those that workers of the kernel submitted below dm, md and loop
 /// devices with the processes that asked for them.
 pub struct Ios {
@@ -68,17 +88,8 @@ impl Ios {
         mut columns: IoColumns,
         read: fn(&Recording, Range<i64>, IoColumns) -> BatchReader<Io>,
     ) -> Ios {
-        let whose = [
-            IoColumns::TGID,
-            IoColumns::COMM,
-            IoColumns::CGROUP,
-            IoColumns::FILE,
-        ];
-        let join = whose.into_iter().any(|c| columns.contains(c)).then(|| {
-            let lost = recording.lost(i64::MIN..i64::MAX);
-            StackJoin::new(&recording.meta().devices, &lost)
-        });
-        let (join, until_ns) = (join.flatten(), range.end);
+        let join = stack_join(recording, columns);
+        let until_ns = range.end;
         if join.is_some() {
             // An I/O completes before the one above that it belongs to.
             range = window::with_in_flight(&range);

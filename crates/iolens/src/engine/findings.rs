@@ -19,8 +19,8 @@ use super::{parallel, privacy, report, window};
 /// Of each host so many are kept, of the others their number.
 const MAX_OF_HOST: usize = 20;
 
-/// So many I/Os are analysed anew for an answer: some tenths of a second of a CPU.
-const MAX_ANALYSED_IOS: f64 = 300_000.0;
+/// So many I/Os are analysed anew for an answer, the newest ones: a fifth of a second of a CPU.
+const MAX_ANALYSED_IOS: f64 = 200_000.0;
 /// What happened so shortly before a recording's end may not have been reported yet.
 const UNREPORTED_NS: i64 = 30_000_000_000;
 
@@ -45,16 +45,31 @@ pub type Wording = fn(&Finding, &RecordingMeta) -> StoredFinding;
 pub fn findings(query: &Query<'_>, wording: Wording) -> Result<Vec<PlacedFinding>> {
     let caller = query.caller;
     let found = query.parts(Grain::Recording)?;
-    let add = |all: &mut Vec<(usize, Vec<PlacedFinding>)>, i: usize, part: &Part| {
-        all.push((i, of_part(part, wording, caller)?));
+    let mut left = MAX_ANALYSED_IOS;
+    let mut parts: Vec<(&Part, i64)> = Vec::new();
+    for part in found.parts.iter().rev() {
+        let from_ns = analysed_from(part, left);
+        left -= window::ios_in(&part.recording, &(from_ns..part.range.end));
+        parts.push((part, from_ns));
+    }
+    parts.reverse();
+    let add = |all: &mut Vec<(usize, Vec<PlacedFinding>)>, i: usize, part: &(&Part, i64)| {
+        let (part, from_ns) = part;
+        all.push((i, of_part(part, *from_ns, wording, caller)?));
         Ok(())
     };
-    let mut all = parallel::shared(&found.parts, caller, Vec::new, add)?.concat();
+    let mut all = parallel::shared(&parts, caller, Vec::new, add)?.concat();
     all.sort_by_key(|(i, _)| *i);
     Ok(all.into_iter().flat_map(|(_, of_part)| of_part).collect())
 }
 
-fn of_part(part: &Part, wording: Wording, caller: &Caller) -> Result<Vec<PlacedFinding>> {
+/// The findings of a part: those that were reported before `reported_to_ns`, and those of its I/Os after it.
+fn of_part(
+    part: &Part,
+    reported_to_ns: i64,
+    wording: Wording,
+    caller: &Caller,
+) -> Result<Vec<PlacedFinding>> {
     let recording = &part.recording;
     let range = part.range.clone();
     let start_ns = recording.meta().start_unix_ns;
@@ -64,11 +79,6 @@ fn of_part(part: &Part, wording: Wording, caller: &Caller) -> Result<Vec<PlacedF
         finding,
     };
     let removed_to_ns = window::kept_from(recording, &range).min(range.end);
-    let reported_to_ns = if is_watched(recording) {
-        removed_to_ns.max(cheap_from(recording, &(removed_to_ns..range.end)))
-    } else {
-        removed_to_ns
-    };
     let mut stored = Vec::new();
     if removed_to_ns > range.start {
         caller.note(Note::FindingsOfThen);
@@ -103,15 +113,22 @@ fn is_watched(recording: &Recording) -> bool {
     recording.path().join("actors").is_dir()
 }
 
-/// Where the part of `range` begins that is analysed anew. All of it has too many I/Os for that if it is not at its start.
-fn cheap_from(recording: &Recording, range: &Range<i64>) -> i64 {
-    let end_ns = recording.end_ns();
+/// Where in a part the time begins that is analysed anew, where `left` more I/Os may be. All that is left of it where they are
+/// no more; else what may not have been reported yet.
+fn analysed_from(part: &Part, left: f64) -> i64 {
+    let recording = &part.recording;
+    let range = &part.range;
+    let kept_ns = window::kept_from(recording, range).min(range.end);
     // On average: what a second more or less costs does not matter.
-    let ios = window::ios_in(recording, range);
-    if ios <= MAX_ANALYSED_IOS {
-        return range.start;
+    let ios = window::ios_in(recording, &(kept_ns..range.end));
+    if ios <= left || !is_watched(recording) {
+        return kept_ns;
     }
-    (end_ns - UNREPORTED_NS).clamp(range.start, range.end)
+    let newest_ns = (left.max(0.0) / window::ios_per_ns(recording)) as i64;
+    let unreported_ns = recording.end_ns() - UNREPORTED_NS;
+    unreported_ns
+        .max(range.end - newest_ns)
+        .clamp(kept_ns, range.end)
 }
 
 /// Those that were reported while it was recorded, and have something of `range`.

@@ -41,16 +41,27 @@ impl HeatPlan<'_> {
         let reached = length_ns.saturating_add(column_ns - 1) / column_ns;
         let width = self.width.min(reached.max(1) as usize);
         let empty = || Heat::new(found.unix_ns.clone(), column_ns, width);
-        let add = |heat: &mut Heat, _: usize, part: &Part| self.add(part, heat);
-        let heats = parallel::shared(&found.parts, self.query.caller, empty, add)?;
+        let mut pieces: Vec<(&Part, Range<i64>)> = Vec::new();
+        for part in &found.parts {
+            pieces.extend(
+                part.pieces(1, IoColumns::QUEUE)
+                    .into_iter()
+                    .map(|piece| (part, piece)),
+            );
+        }
+        let add = |heat: &mut Heat, _: usize, (part, piece): &(&Part, Range<i64>)| {
+            self.add(part, piece.clone(), heat)
+        };
+        let heats = parallel::shared(&pieces, self.query.caller, empty, add)?;
         let heat = heats.into_iter().reduce(Heat::joined).unwrap_or_else(empty);
         let recorded_ns = recorded_ns(found.parts.iter().map(Part::unix_ns), &heat);
         Ok((heat, recorded_ns))
     }
 
-    fn add(&self, part: &Part, heat: &mut Heat) -> Result<()> {
+    /// Adds a piece of a part.
+    pub(super) fn add(&self, part: &Part, piece: Range<i64>, heat: &mut Heat) -> Result<()> {
         let caller = self.query.caller;
-        let mut rest = part.range.clone();
+        let mut rest = piece;
         if let Source::Rollups(sums) = part.source {
             self.add_sums(part, sums.step_s, sums.until_ns, heat, caller)?;
             rest.start = sums.until_ns.min(rest.end);

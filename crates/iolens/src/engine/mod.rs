@@ -27,6 +27,8 @@ pub mod overview;
 pub mod page;
 mod parallel;
 pub mod part;
+#[cfg(test)]
+mod pieces_tests;
 pub mod privacy;
 pub mod query;
 pub mod report;
@@ -43,6 +45,7 @@ mod tables;
 pub mod view;
 pub mod waits;
 pub mod window;
+mod worst_stretch;
 
 pub use crate::units::{CivilInstant, Day, Instant, TimeWindow, parse_duration_ns, parse_instant};
 pub use choose::AROUND_NS;

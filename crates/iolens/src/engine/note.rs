@@ -1,5 +1,6 @@
 //! What an answer leaves out or rests on, for people beside it. The edges word it (`present::query_text`).
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -58,8 +59,8 @@ pub enum Note {
     FindingsOfThen,
     /// Too many I/Os to analyse for one answer: findings are those of then.
     FindingsOfMany,
-    /// Stories are of what completed since then, in Unix time in nanoseconds: there are too many I/Os for one answer.
-    StoriesSince(i64),
+    /// Stories are of this stretch, in Unix time in nanoseconds: there are too many I/Os for one answer.
+    StoriesOf(Range<i64>),
     /// The stretch spans so many recordings, of which the longest part is shown.
     LongestPartOf(usize),
 }

@@ -1,11 +1,38 @@
 //! Several parts of recordings read at once.
 
 use std::num::NonZero;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use super::caller::Caller;
 use super::error::{QueryError, Result};
+
+/// How many threads can run at once.
+fn cpus() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+/// So many I/Os are worth a thread of their own: a piece begins within a row group, of which it decodes the times once more.
+const MIN_IOS_OF_PIECE: f64 = 200_000.0;
+
+/// `range`, in which some `ios` I/Os completed, in one piece for each CPU, or in fewer where they are few. A piece has whole
+/// steps of `step_ns`, counted from the beginning of `range`.
+pub fn pieces(range: &Range<i64>, ios: f64, step_ns: i64) -> Vec<Range<i64>> {
+    let worth = (ios / MIN_IOS_OF_PIECE) as usize;
+    let count = worth.clamp(1, cpus()) as i64;
+    let length_ns = range.end.saturating_sub(range.start);
+    let steps_of_piece = length_ns.div_euclid(step_ns.max(1)) / count + 1;
+    let piece_ns = steps_of_piece.saturating_mul(step_ns.max(1));
+    let mut pieces = Vec::new();
+    let mut from_ns = range.start;
+    while pieces.is_empty() || from_ns < range.end {
+        let to_ns = from_ns.saturating_add(piece_ns).min(range.end);
+        pieces.push(from_ns..to_ns);
+        from_ns = to_ns;
+    }
+    pieces
+}
 
 /// Does `work` with each of `parts`, on as many threads as there are CPUs, this one among them. Each thread has a state of its
 /// own from `start`; they come back, in no order. All ends when `caller` waits no longer.
@@ -32,10 +59,9 @@ pub fn shared<P: Sync, S: Send>(
         }
         Ok(state)
     };
-    let cpus = thread::available_parallelism().map_or(1, NonZero::get);
     thread::scope(|scope| {
         let mut others = Vec::new();
-        for _ in 1..cpus.min(parts.len()) {
+        for _ in 1..cpus().min(parts.len()) {
             let builder = thread::Builder::new().name("read".to_owned());
             // Where a thread cannot be had the others do its parts.
             others.extend(builder.spawn_scoped(scope, run));
@@ -74,6 +100,23 @@ mod tests {
             shared(&[], &caller, || 7, |_, _, _: &u64| Ok(())).expect("nothing to do"),
             [7]
         );
+    }
+
+    #[test]
+    fn pieces_are_whole_steps_that_follow_each_other() {
+        let range = 7..1_000_000_003;
+        let [few, many] = [10_000.0, 1e9].map(|ios| pieces(&range, ios, 1_000_000));
+        assert_eq!(few, std::slice::from_ref(&range));
+        assert_eq!(many.len(), cpus());
+        let mut from_ns = range.start;
+        for piece in &many {
+            assert_eq!((piece.start, (piece.start - 7) % 1_000_000), (from_ns, 0));
+            from_ns = piece.end;
+        }
+        assert_eq!(from_ns, range.end);
+        let whole = pieces(&range, 1e9, i64::MAX);
+        assert_eq!(whole, std::slice::from_ref(&range));
+        assert_eq!(pieces(&(5..5), 0.0, 10).first(), Some(&(5..5)));
     }
 
     #[test]

@@ -4,14 +4,14 @@ use std::ops::Range;
 
 use iolens_core::analysis::timeline::GroupBy;
 use iolens_core::model::{self, IntervalRates, Names};
-use iolens_core::store::{Recording, read_rates};
+use iolens_core::store::{IoColumns, Recording, read_rates};
 
 use super::caller::Caller;
 use super::choose::Chosen;
 use super::error::Result;
 use super::filter::Filter;
 use super::layers::Layers;
-use super::{names, tables, window};
+use super::{decode, names, parallel, tables, window};
 
 /// What answers.
 #[derive(Debug, Clone, PartialEq)]
@@ -120,6 +120,16 @@ impl Part {
     /// About how many single I/Os it has: as many as in the mean over what is left of the recording.
     pub fn expected_ios(&self) -> f64 {
         window::ios_in(&self.recording, &self.range)
+    }
+
+    /// Its range in pieces of whole steps of `step_ns`, of which threads can read `columns` at the same time; one where sums
+    /// answer.
+    pub fn pieces(&self, step_ns: i64, columns: IoColumns) -> Vec<Range<i64>> {
+        let columns = columns | self.filter.ios.columns();
+        if self.source != Source::Ios || decode::depends_on_earlier(&self.recording, columns) {
+            return vec![self.range.clone()];
+        }
+        parallel::pieces(&self.range, self.expected_ios(), step_ns)
     }
 
     /// The part in Unix time.

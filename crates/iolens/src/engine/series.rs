@@ -1,5 +1,6 @@
 //! Rows over the recordings of a root, from the coarsest source that carries the step.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use iolens_core::analysis::timeline::{GroupBy, Row};
@@ -27,8 +28,8 @@ const MAX_ROWS: usize = 200_000;
 /// As many rows as a chart is wide, unless a step is asked for.
 const DEFAULT_ROWS: i64 = 900;
 
-/// Rows of one part, with their names, and its place among the parts.
-type RowsOfPart = (usize, Vec<(Row, String)>);
+/// Rows of one piece, with their names, and its place among the pieces.
+type RowsOfPiece = (usize, Vec<(Row, String)>);
 
 impl Series<'_> {
     /// Gives every row, in Unix time, with the beginning of the first recording before it and the name of its group after
@@ -58,22 +59,27 @@ impl Series<'_> {
             n if n < MAX_ROWS => Ok(()),
             _ => Err(QueryError::TooManyRows(MAX_ROWS)),
         };
-        // Rows of one recording are shown as they come.
-        if let [view] = views.as_slice() {
+        let mut pieces = Vec::new();
+        for view in &views {
+            pieces.extend(view.pieces().into_iter().map(|piece| (view, piece)));
+        }
+        // Rows of one piece are shown as they come.
+        if let [(view, _)] = pieces.as_slice() {
             view.show(view.start_unix_ns(), caller, |row, name| {
                 counted().map(|()| show(start_unix_ns, row, name))
             })?;
             return Ok(step_ns);
         }
-        let gather = |parts: &mut Vec<RowsOfPart>, i: usize, view: &View| {
+        let gather = |parts: &mut Vec<RowsOfPiece>, i: usize, of: &(&View, Range<i64>)| {
+            let (view, piece) = of;
             let mut rows = Vec::new();
-            view.show(view.start_unix_ns(), caller, |row, name| {
+            view.show_piece(piece.clone(), view.start_unix_ns(), caller, |row, name| {
                 counted().map(|()| rows.push((row.clone(), name.to_owned())))
             })?;
             parts.push((i, rows));
             Ok(())
         };
-        let mut parts = parallel::shared(&views, caller, Vec::new, gather)?.concat();
+        let mut parts = parallel::shared(&pieces, caller, Vec::new, gather)?.concat();
         parts.sort_unstable_by_key(|(i, _)| *i);
         for (row, name) in parts.iter().flat_map(|(_, rows)| rows) {
             show(start_unix_ns, row, name);

@@ -13,9 +13,10 @@ use super::note::Note;
 use super::part::Part;
 use super::query::{Grain, Query};
 use super::report::{self, Limits};
+use super::worst_stretch;
 
-/// So many I/Os are analysed for an answer, the newest ones: some seconds of a CPU.
-const MAX_ANALYSED_IOS: f64 = 5_000_000.0;
+/// So many I/Os are analysed for an answer: a fifth of a second of a CPU.
+const MAX_ANALYSED_IOS: f64 = 200_000.0;
 
 /// The stories of a part, in its report.
 pub struct PartStories {
@@ -31,18 +32,15 @@ pub struct PartStories {
 /// # Errors
 /// No recording holds the time, its single I/Os are gone, or it cannot be read.
 pub fn stories(query: &Query<'_>, class: Option<Class>) -> Result<Vec<PartStories>> {
-    let mut left = MAX_ANALYSED_IOS;
-    let mut all = Vec::new();
-    for mut part in query.parts(Grain::Analysis)?.parts.into_iter().rev() {
-        let length_ns = (part.range.end - part.range.start) as f64;
-        let ios = part.expected_ios();
-        let is_cut = ios > left;
-        if is_cut {
-            let kept_ns = (length_ns * left / ios) as i64;
-            part.range.start = part.range.end - kept_ns;
-            query.caller.note(Note::StoriesSince(part.unix_ns().start));
+    let mut parts = query.parts(Grain::Analysis)?.parts;
+    if parts.iter().map(Part::expected_ios).sum::<f64>() > MAX_ANALYSED_IOS {
+        parts = worst_stretch::of_parts(parts, MAX_ANALYSED_IOS)?;
+        for part in &parts {
+            query.caller.note(Note::StoriesOf(part.unix_ns()));
         }
-        left -= ios;
+    }
+    let mut all = Vec::new();
+    for part in parts {
         let mut users = FileUsers::of(&part);
         let others: &mut [&mut dyn Analysis] = match &mut users {
             Some(users) => &mut [users],
@@ -53,11 +51,7 @@ pub fn stories(query: &Query<'_>, class: Option<Class>) -> Result<Vec<PartStorie
             .stories
             .retain(|story| is_meant(story, &part, class, users.as_ref()));
         all.push(PartStories { part, report });
-        if is_cut {
-            break;
-        }
     }
-    all.reverse();
     Ok(all)
 }
 

@@ -11,7 +11,7 @@ use super::error::{DevicesOnly, Distinction, QueryError, Result};
 use super::note::Note;
 use super::part::Part;
 use super::part::Source;
-use super::rows::{device_keys, each_row_of, group_name};
+use super::rows::{columns, device_keys, each_row_of, group_name};
 use super::{rollups, tables, waits};
 
 /// The rows of one part, planned.
@@ -98,7 +98,17 @@ impl View {
             extended: false,
             ..self.timeline.clone()
         };
-        self.show_as(&timeline, false, 0, caller, show)
+        self.show_as(self.range(), &timeline, false, 0, caller, show)
+    }
+
+    /// The time in pieces whose rows together are those of all of it: threads can make them beside each other.
+    pub fn pieces(&self) -> Vec<Range<i64>> {
+        if self.waits {
+            // What an I/O takes undisturbed is learned from all before it.
+            return vec![self.range()];
+        }
+        let columns = columns(self.timeline.by);
+        self.part.pieces(self.timeline.step_ns, columns)
     }
 
     /// Gives every row with its name to `show`, `shift_ns` later than the recording says.
@@ -111,14 +121,29 @@ impl View {
         caller: &Caller,
         show: impl FnMut(&Row, &str) -> Result<()>,
     ) -> Result<()> {
+        self.show_piece(self.range(), shift_ns, caller, show)
+    }
+
+    /// The same of one of its [`View::pieces`].
+    ///
+    /// # Errors
+    /// As [`View::show`].
+    pub fn show_piece(
+        &self,
+        piece: Range<i64>,
+        shift_ns: i64,
+        caller: &Caller,
+        show: impl FnMut(&Row, &str) -> Result<()>,
+    ) -> Result<()> {
         if let Some(note) = self.part.filter.layers.note() {
             caller.note(note);
         }
-        self.show_as(&self.timeline, self.waits, shift_ns, caller, show)
+        self.show_as(piece, &self.timeline, self.waits, shift_ns, caller, show)
     }
 
     fn show_as(
         &self,
+        mut rest: Range<i64>,
         timeline: &TimelinePlan,
         waits: bool,
         shift_ns: i64,
@@ -136,7 +161,6 @@ impl View {
             };
             show(&row, &name)
         };
-        let mut rest = part.range.clone();
         if let Source::Rollups(sums) = part.source {
             let end_ns = rest.end.min(sums.until_ns);
             let plan = over(timeline, &(rest.start..end_ns));

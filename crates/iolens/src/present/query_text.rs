@@ -325,9 +325,10 @@ pub fn note(note: &Note, spelling: Spelling) -> String {
         Note::NoWaits => "there are no single I/Os of this time, of which it could be said what they waited for".to_owned(),
         Note::FindingsOfThen => "the size limit removed I/Os of this time; findings of then are those that were reported while it was recorded".to_owned(),
         Note::FindingsOfMany => "of so many I/Os findings are those that were reported while it was recorded; report analyses all of them".to_owned(),
-        Note::StoriesSince(unix_ns) => format!(
-            "there are too many I/Os for one answer: stories are of those since {}; ask for a shorter stretch to see earlier ones",
-            rfc3339(*unix_ns)
+        Note::StoriesOf(unix_ns) => format!(
+            "there are too many I/Os for one answer: stories are of {} to {} alone; ask for a shorter stretch to see others",
+            rfc3339(unix_ns.start),
+            rfc3339(unix_ns.end)
         ),
         Note::LongestPartOf(recordings) => format!(
             "This time spans {recordings} recordings: the longest part of it is shown. ← and → lead to the others."

@@ -1,0 +1,153 @@
+//! Where in a long time most I/O time was lost, from the sums of waits.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use iolens_core::model::{SECOND_NS, TimeOwner, WaitSums, WorstWait};
+use iolens_core::store::{read_waits, wait_steps};
+
+use super::error::Result;
+use super::part::Part;
+use super::window;
+
+/// A stretch of a part, and the I/O time that was lost in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Stretch {
+    range: Range<i64>,
+    lost_ns: i64,
+}
+
+/// What the sums of one slot say.
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    lost_ns: i64,
+    worst: WorstWait,
+}
+
+/// Of `parts` the one with the stretch of at most some `max_ios` I/Os in which most I/O time was lost, cut to that stretch. Where
+/// there are no sums it is the newest.
+///
+/// # Errors
+/// The sums cannot be read.
+pub fn of_parts(parts: Vec<Part>, max_ios: f64) -> Result<Vec<Part>> {
+    let mut worst: Option<(Part, Stretch)> = None;
+    for part in parts {
+        let length_ns = (max_ios / window::ios_per_ns(&part.recording)) as i64;
+        let stretch = of_part(&part, length_ns)?;
+        // Of equals the newest.
+        let is_worse = |(_, found): &(Part, Stretch)| stretch.lost_ns >= found.lost_ns;
+        if worst.as_ref().is_none_or(is_worse) {
+            worst = Some((part, stretch));
+        }
+    }
+    let mut chosen = Vec::new();
+    if let Some((mut part, stretch)) = worst {
+        part.range = stretch.range;
+        chosen.push(part);
+    }
+    Ok(chosen)
+}
+
+/// The stretch of a part, at most `length_ns` long.
+fn of_part(part: &Part, length_ns: i64) -> Result<Stretch> {
+    let range = &part.range;
+    let newest = Stretch {
+        range: range.start.max(range.end.saturating_sub(length_ns))..range.end,
+        lost_ns: 0,
+    };
+    let Some(step_s) = wait_steps(part.recording.path())?.first().copied() else {
+        return Ok(newest);
+    };
+    let step_ns = i64::from(step_s) * SECOND_NS;
+    let whole = range.start.div_euclid(step_ns) * step_ns..range.end;
+    let mut slots: BTreeMap<i64, Slot> = BTreeMap::new();
+    let mut add = |row: WaitSums| {
+        let is_lost = !matches!(row.cause, TimeOwner::Undisturbed | TimeOwner::Unknown);
+        if !part.filter.devices.has(row.dev) {
+            return;
+        }
+        let slot = slots.entry(row.at_ns).or_default();
+        if is_lost {
+            slot.lost_ns += row.ns;
+        }
+        if let Some(worst) = &row.worst {
+            slot.worst.keep_worse(worst);
+        }
+    };
+    read_waits(part.recording.path(), step_s, whole, &mut add)?;
+    Ok(longest_wait(&slots, step_ns, length_ns, range).unwrap_or(newest))
+}
+
+/// Of the stretches of whole slots that are at most `length_ns` long the one with most time lost; `None` if nothing was lost. Where
+/// a slot is longer than that, the time around the worst wait in it.
+fn longest_wait(
+    slots: &BTreeMap<i64, Slot>,
+    step_ns: i64,
+    length_ns: i64,
+    range: &Range<i64>,
+) -> Option<Stretch> {
+    let whole_ns = (length_ns / step_ns).max(1) * step_ns;
+    let mut worst: Option<(i64, i64)> = None;
+    for from_ns in slots.keys() {
+        let of_stretch = slots.range(*from_ns..from_ns.saturating_add(whole_ns));
+        let lost_ns = of_stretch.map(|(_, slot)| slot.lost_ns).sum();
+        if worst.is_none_or(|(_, most_ns)| lost_ns > most_ns) {
+            worst = Some((*from_ns, lost_ns));
+        }
+    }
+    let (mut from_ns, lost_ns) = worst.filter(|(_, lost_ns)| *lost_ns > 0)?;
+    if length_ns < step_ns {
+        let middle_ns = slots[&from_ns].worst.done_ns;
+        from_ns = (middle_ns - length_ns / 2).clamp(from_ns, from_ns + step_ns - length_ns);
+    }
+    let to_ns = from_ns.saturating_add(whole_ns.min(length_ns));
+    let range = from_ns.max(range.start)..to_ns.min(range.end);
+    (!range.is_empty()).then_some(Stretch { range, lost_ns })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: i64 = SECOND_NS;
+
+    fn slots(lost_s: &[i64]) -> BTreeMap<i64, Slot> {
+        let mut slots = BTreeMap::new();
+        for (i, lost_s) in lost_s.iter().enumerate() {
+            let at_ns = 10 * S * i as i64;
+            let worst = WorstWait {
+                done_ns: at_ns + 8 * S,
+                latency_ns: lost_s * S,
+                undisturbed_ns: 0,
+            };
+            let lost_ns = lost_s * S;
+            slots.insert(at_ns, Slot { lost_ns, worst });
+        }
+        slots
+    }
+
+    #[test]
+    fn the_stretch_with_most_time_lost_is_found() {
+        let slots = slots(&[5, 1, 4, 4, 0, 6]);
+        let of = |length_s: i64, range_s: Range<i64>| {
+            let range = range_s.start * S..range_s.end * S;
+            let found = longest_wait(&slots, 10 * S, length_s * S, &range).expect("lost time");
+            (
+                found.range.start / S..found.range.end / S,
+                found.lost_ns / S,
+            )
+        };
+        assert_eq!(of(25, 0..60), (20..40, 8), "whole slots");
+        assert_eq!(of(10, 0..60), (50..60, 6));
+        assert_eq!(of(10, 0..57), (50..57, 6), "no more than is asked for");
+        assert_eq!(of(2, 0..60), (57..59, 6), "around the worst wait");
+        assert_eq!(of(6, 0..60), (54..60, 6), "within the slot");
+        assert_eq!(of(600, 0..60), (0..60, 20));
+    }
+
+    #[test]
+    fn where_nothing_was_lost_there_is_no_such_stretch() {
+        assert_eq!(longest_wait(&slots(&[0, 0]), 10 * S, S, &(0..20 * S)), None);
+        assert_eq!(longest_wait(&BTreeMap::new(), 10 * S, S, &(0..S)), None);
+    }
+}
