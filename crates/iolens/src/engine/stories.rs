@@ -15,8 +15,8 @@ use super::query::{Grain, Query};
 use super::report::{self, Limits};
 use super::worst_stretch;
 
-/// So many I/Os are analysed for an answer: some 0.3 s on two CPUs.
-const MAX_ANALYSED_IOS: f64 = 1_000_000.0;
+/// So many I/Os are analysed for an answer: some 0.4 s on two CPUs.
+const MAX_ANALYSED_IOS: f64 = 300_000.0;
 
 /// The stories of a part, in its report.
 pub struct PartStories {
