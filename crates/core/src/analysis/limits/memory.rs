@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use crate::analysis::stream::window::Window;
 use crate::model::CgroupSample;
 
-use super::is_at_or_below;
+use super::{LimitMembers, is_at_or_below};
 
 /// A control group that was at its memory limit and read again what it had read before.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,9 +26,7 @@ pub struct MemoryLimit {
     pub refaulted_bytes: i64,
     /// The intervals between two samples in which there were any, adjacent ones joined.
     pub intervals: Vec<Window>,
-    /// Groups under the limit, and processes (under cgroup v1).
-    members: Vec<i64>,
-    processes: Vec<i32>,
+    members: LimitMembers,
 }
 
 impl MemoryLimit {
@@ -43,8 +41,7 @@ impl MemoryLimit {
 
     /// Whether the I/O of a process in a group is under this limit.
     pub fn is_for(&self, tgid: Option<i32>, cgroup: Option<i64>) -> bool {
-        let is_member = cgroup.is_some_and(|id| self.members.contains(&id));
-        is_member || tgid.is_some_and(|tgid| self.processes.contains(&tgid))
+        self.members.include(tgid, cgroup)
     }
 }
 
@@ -69,8 +66,7 @@ pub fn memory_limits(samples: &[CgroupSample], window: Window) -> Vec<MemoryLimi
             is_high: false,
             refaulted_bytes: 0,
             intervals: Vec::new(),
-            members: Vec::new(),
-            processes: Vec::new(),
+            members: LimitMembers::default(),
         };
         for pair in rows.windows(2) {
             limit.add(pair[0], pair[1], window);
@@ -91,6 +87,12 @@ fn limit_of(sample: &CgroupSample) -> Option<(i64, bool)> {
     max.into_iter().chain(high).min()
 }
 
+/// By how much a counter has grown; `None` if it has not, is not known, or began anew.
+fn growth(before: Option<i64>, after: Option<i64>) -> Option<i64> {
+    let growth = after? - before?;
+    (growth > 0).then_some(growth)
+}
+
 impl MemoryLimit {
     /// What was read again between two samples, if the limit was met between them.
     fn add(&mut self, before: &CgroupSample, after: &CgroupSample, window: Window) {
@@ -98,12 +100,9 @@ impl MemoryLimit {
             self.limit_bytes = bytes;
             self.is_high = is_high;
         }
-        let grown = |counter: fn(&CgroupSample) -> Option<i64>| {
-            let grown = counter(after)? - counter(before)?;
-            Some(grown).filter(|grown| *grown > 0)
-        };
-        let hits = grown(|s| s.memory_limit_hits);
-        let Some(refaulted_bytes) = grown(|s| s.refaulted_bytes).filter(|_| hits.is_some()) else {
+        let hits = growth(before.memory_limit_hits, after.memory_limit_hits);
+        let refaulted_bytes = growth(before.refaulted_bytes, after.refaulted_bytes);
+        let Some(refaulted_bytes) = refaulted_bytes.filter(|_| hits.is_some()) else {
             return;
         };
         // Of an interval that is partly in view its share.
@@ -126,18 +125,18 @@ impl MemoryLimit {
         for sample in samples {
             match sample.tgid {
                 Some(tgid) if sample.path == self.path && self.cgroup.is_none() => {
-                    self.processes.push(tgid);
+                    self.members.processes.push(tgid);
                 }
                 None if is_at_or_below(&sample.path, &self.path) => {
-                    self.members.extend(sample.cgroup);
+                    self.members.cgroups.extend(sample.cgroup);
                 }
                 _ => {}
             }
         }
-        self.processes.sort_unstable();
-        self.processes.dedup();
-        self.members.sort_unstable();
-        self.members.dedup();
+        self.members.processes.sort_unstable();
+        self.members.processes.dedup();
+        self.members.cgroups.sort_unstable();
+        self.members.cgroups.dedup();
     }
 }
 

@@ -134,6 +134,22 @@ pub enum Held {
     No,
 }
 
+/// Whose I/O is under a limit.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct LimitMembers {
+    /// Groups, by their ids.
+    cgroups: Vec<i64>,
+    /// Processes, under cgroup v1.
+    processes: Vec<i32>,
+}
+
+impl LimitMembers {
+    fn include(&self, tgid: Option<i32>, cgroup: Option<i64>) -> bool {
+        let is_in_group = cgroup.is_some_and(|id| self.cgroups.contains(&id));
+        is_in_group || tgid.is_some_and(|tgid| self.processes.contains(&tgid))
+    }
+}
+
 /// One limit of one control group on one device, and how its rate was.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OwnLimit {
@@ -161,16 +177,13 @@ pub struct OwnLimit {
     /// How long its I/O was held back: waited for while none of it was in flight, in the samples of its pressure that are at
     /// least half flat; where that is not known, the flat time in which none was in flight. A lower bound.
     pub held_ns: i64,
-    /// Groups whose I/O counts, and processes (under cgroup v1).
-    members: Vec<i64>,
-    processes: Vec<i32>,
+    members: LimitMembers,
 }
 
 impl OwnLimit {
     /// Whether the I/O of a process in a group is under this limit.
     pub fn is_for(&self, tgid: Option<i32>, cgroup: Option<i64>) -> bool {
-        let is_member = cgroup.is_some_and(|id| self.members.contains(&id));
-        is_member || tgid.is_some_and(|tgid| self.processes.contains(&tgid))
+        self.members.include(tgid, cgroup)
     }
 
     /// How long the rate was flat at the limit, in nanoseconds.
@@ -214,8 +227,7 @@ struct LimitedGroup {
     /// When it was read and how long its tasks had waited by then, in order of time.
     waited: Vec<(i64, i64)>,
     busy: BusyTime,
-    members: Vec<i64>,
-    processes: Vec<i32>,
+    members: LimitMembers,
     rates: BTreeMap<(DevId, LimitedRate), Rate>,
 }
 
@@ -297,8 +309,7 @@ impl OwnLimitsBuilder {
                 pressure_of: cgroup,
                 waited: Vec::new(),
                 busy: BusyTime::default(),
-                members: Vec::new(),
-                processes: Vec::new(),
+                members: LimitMembers::default(),
                 rates: BTreeMap::new(),
             }),
         }
@@ -334,10 +345,10 @@ impl OwnLimitsBuilder {
             }
             if let Some(tgid) = sample.tgid {
                 self.by_process.entry(tgid).or_default().push(number);
-                group.processes.push(tgid);
+                group.members.processes.push(tgid);
             } else if let Some(id) = cgroup {
                 self.by_cgroup.entry(id).or_default().push(number);
-                group.members.push(id);
+                group.members.cgroups.push(id);
             }
         }
     }
@@ -476,7 +487,6 @@ impl LimitedGroup {
         Some(OwnLimit {
             held_ns: pressure.map_or_else(idle_ns, |p| p.unseen_ns),
             members: self.members.clone(),
-            processes: self.processes.clone(),
             path: self.path.clone(),
             cgroup: self.cgroup,
             dev,

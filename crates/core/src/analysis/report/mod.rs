@@ -374,8 +374,8 @@ impl ReportBuilder {
             has_losses: devices.lost_ios != Some(0),
         };
         let stories = stories::stories(&waits, &scene);
-        let stories = stories::with_own_limits(stories, own_limits.finish(), &waits, &scene);
-        let stories = stories::with_memory_limits(stories, self.memory_limits, &waits, &scene);
+        let own_limits = own_limits.finish();
+        let stories = stories::with_limits(stories, own_limits, self.memory_limits, &waits, &scene);
         Report {
             devices,
             set,

@@ -5,30 +5,23 @@ use super::advice::Advice;
 use super::cause::{Place, in_flight, is_kernel_thread};
 use super::{Cause, Doubt, Episodes, Harm, Scene, Share, Story, StoryKind};
 use crate::analysis::limits::MemoryLimit;
-use crate::analysis::stream::window::Window;
 use crate::analysis::waits::effects::Effect;
-use crate::analysis::waits::stretches::Stretch;
 use crate::analysis::waits::{DeviceVictims, Program};
 use crate::model::Class;
 
-/// Intervals that a story lists.
-const MAX_EPISODES: usize = 8;
-
-/// `found`, and a story for each control group that lost enough time with reads of what it had read before.
-pub fn with_memory_limits(
-    mut found: Vec<Story>,
+/// Adds a story for each control group that lost enough time with reads of what it had read before.
+pub(super) fn add(
+    found: &mut Vec<Story>,
     limits: Vec<MemoryLimit>,
     waits: &[DeviceVictims],
     scene: &Scene,
-) -> Vec<Story> {
+) {
     for limit in limits {
         let share = refaulted_share(&limit, waits, scene);
         for device in waits.iter().filter(|d| !scene.layers.contains(&d.dev)) {
             found.extend(of_device(&limit, share, device, scene));
         }
     }
-    super::sort(&mut found, waits);
-    found
 }
 
 /// What share of the bytes that the group read it had read before.
@@ -63,19 +56,7 @@ fn of_device(
     if !Place::of(device, scene).is_enough(lost_ns, io_time_ns) {
         return None;
     }
-    let first = limit.intervals.first()?;
-    let last = limit.intervals.last()?;
-    let all_ns: i64 = limit.intervals.iter().map(Window::len_ns).sum();
-    let mut longest = Vec::new();
-    for interval in limit.intervals.iter().take(MAX_EPISODES) {
-        let of_all = interval.len_ns() as f64 / all_ns.max(1) as f64;
-        longest.push(Stretch {
-            from_ns: interval.from_ns,
-            to_ns: interval.to_ns,
-            amount: (lost_ns as f64 * of_all) as i64,
-            ios: 0,
-        });
-    }
+    let episodes = Episodes::of_limit(&limit.intervals, lost_ns)?;
     Some(Story {
         kind: StoryKind::CacheMisses,
         dev: device.dev,
@@ -97,12 +78,7 @@ fn of_device(
             p99_with_ns: None,
             p99_without_ns: None,
         },
-        episodes: Episodes {
-            times: limit.intervals.len() as u64,
-            from_ns: first.from_ns,
-            to_ns: last.to_ns,
-            worst: longest,
-        },
+        episodes,
         doubts: scene
             .has_losses
             .then_some(Doubt::LostIos)

@@ -18,14 +18,13 @@ use crate::analysis::device::detail::DeviceDetail;
 use crate::analysis::limits::{MemoryLimit, OwnLimit};
 use crate::analysis::stream::window::Window;
 use crate::analysis::waits::effects::Effect;
+use crate::analysis::waits::stretches::Stretch;
 use crate::analysis::waits::{DeviceVictims, Program, WorstWait};
 use crate::model::{Class, DevId, Origin};
 
 pub use advice::Advice;
 pub use cause::Cause;
 pub use identity::story_id;
-pub use memory_limits::with_memory_limits;
-pub use own_limits::with_own_limits;
 
 /// By what mechanism time was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -185,7 +184,35 @@ pub struct Episodes {
     /// End of the last.
     pub to_ns: i64,
     /// Those in which most was lost, in the order of time; amounts are nanoseconds lost.
-    pub worst: Vec<crate::analysis::waits::stretches::Stretch>,
+    pub worst: Vec<Stretch>,
+}
+
+/// Stretches of a limit that a story lists.
+const MAX_EPISODES: usize = 8;
+
+impl Episodes {
+    /// Those in which a limit was met, each with its share of `lost_ns` by its length; `None` without any.
+    fn of_limit(windows: &[Window], lost_ns: i64) -> Option<Episodes> {
+        let first = windows.first()?;
+        let last = windows.last()?;
+        let all_ns: i64 = windows.iter().map(Window::len_ns).sum();
+        let mut worst = Vec::new();
+        for window in windows.iter().take(MAX_EPISODES) {
+            let share = window.len_ns() as f64 / all_ns.max(1) as f64;
+            worst.push(Stretch {
+                from_ns: window.from_ns,
+                to_ns: window.to_ns,
+                amount: (lost_ns as f64 * share) as i64,
+                ios: 0,
+            });
+        }
+        Some(Episodes {
+            times: windows.len() as u64,
+            from_ns: first.from_ns,
+            to_ns: last.to_ns,
+            worst,
+        })
+    }
 }
 
 /// One story.
@@ -305,6 +332,23 @@ pub fn stories(waits: &[DeviceVictims], scene: &Scene) -> Vec<Story> {
         }
     }
     let mut found = without_layers(found, scene);
+    sort(&mut found, waits);
+    found
+}
+
+/// `found`, and the stories of control groups at their own limits, of I/O and of memory, the most harm first.
+pub fn with_limits(
+    mut found: Vec<Story>,
+    own: Vec<OwnLimit>,
+    memory: Vec<MemoryLimit>,
+    waits: &[DeviceVictims],
+    scene: &Scene,
+) -> Vec<Story> {
+    if own.is_empty() && memory.is_empty() {
+        return found;
+    }
+    own_limits::add(&mut found, own, waits, scene);
+    memory_limits::add(&mut found, memory, waits, scene);
     sort(&mut found, waits);
     found
 }

@@ -5,20 +5,16 @@ use super::cause::{Place, in_flight, shares};
 use super::{Cause, Doubt, Episodes, Harm, Scene, Share, Story, StoryKind};
 use crate::analysis::limits::{Held, OwnLimit};
 use crate::analysis::waits::effects::Effect;
-use crate::analysis::waits::stretches::Stretch;
 use crate::analysis::waits::{DeviceVictims, Program};
 
-/// Flat stretches that a story lists.
-const MAX_EPISODES: usize = 8;
-
-/// `found`, and a story for each control group that its own limit held for long enough. A device that seems to complete at a fixed
+/// Adds a story for each control group that its own limit held for long enough. A device that seems to complete at a fixed
 /// rate, or an I/O that seems to be held above it, is this limit at work: such stories of the same programs are left out.
-pub fn with_own_limits(
-    mut found: Vec<Story>,
+pub(super) fn add(
+    found: &mut Vec<Story>,
     limits: Vec<OwnLimit>,
     waits: &[DeviceVictims],
     scene: &Scene,
-) -> Vec<Story> {
+) {
     for limit in limits {
         let device = waits.iter().find(|d| d.dev == limit.dev);
         let Some(story) = device.and_then(|device| of_limit(limit, device, scene)) else {
@@ -27,8 +23,6 @@ pub fn with_own_limits(
         found.retain(|other| !is_same_limit(other, &story));
         found.push(story);
     }
-    super::sort(&mut found, waits);
-    found
 }
 
 fn is_same_limit(other: &Story, story: &Story) -> bool {
@@ -74,18 +68,7 @@ fn of_limit(limit: OwnLimit, device: &DeviceVictims, scene: &Scene) -> Option<St
     if !Place::of(device, scene).is_enough(limit.held_ns, io_time_ns) {
         return None;
     }
-    let first = limit.flat.first()?;
-    let last = limit.flat.last()?;
-    let mut longest = Vec::new();
-    for flat in limit.flat.iter().take(MAX_EPISODES) {
-        let share = flat.len_ns() as f64 / limit.flat_ns().max(1) as f64;
-        longest.push(Stretch {
-            from_ns: flat.from_ns,
-            to_ns: flat.to_ns,
-            amount: (limit.held_ns as f64 * share) as i64,
-            ios: 0,
-        });
-    }
+    let episodes = Episodes::of_limit(&limit.flat, limit.held_ns)?;
     Some(Story {
         kind: StoryKind::RateLimit,
         dev: limit.dev,
@@ -104,12 +87,7 @@ fn of_limit(limit: OwnLimit, device: &DeviceVictims, scene: &Scene) -> Option<St
             p99_with_ns: None,
             p99_without_ns: None,
         },
-        episodes: Episodes {
-            times: limit.flat.len() as u64,
-            from_ns: first.from_ns,
-            to_ns: last.to_ns,
-            worst: longest,
-        },
+        episodes,
         doubts,
         in_flight: effect.map_or(0.0, in_flight),
         cap: None,
