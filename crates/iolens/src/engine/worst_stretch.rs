@@ -88,12 +88,19 @@ fn longest_wait(
 ) -> Option<Stretch> {
     let whole_ns = (length_ns / step_ns).max(1) * step_ns;
     let mut worst: Option<(i64, i64)> = None;
-    for from_ns in slots.keys() {
-        let of_stretch = slots.range(*from_ns..from_ns.saturating_add(whole_ns));
-        let lost_ns = of_stretch.map(|(_, slot)| slot.lost_ns).sum();
+    // The sum of the stretch that begins with a slot is that of the one before, without what it began with and with what comes in
+    // at its end.
+    let mut ahead = slots.iter().peekable();
+    let mut lost_ns = 0;
+    for (from_ns, first) in slots {
+        let end_ns = from_ns.saturating_add(whole_ns);
+        while let Some((_, slot)) = ahead.next_if(|(at_ns, _)| **at_ns < end_ns) {
+            lost_ns += slot.lost_ns;
+        }
         if worst.is_none_or(|(_, most_ns)| lost_ns > most_ns) {
             worst = Some((*from_ns, lost_ns));
         }
+        lost_ns -= first.lost_ns;
     }
     let (mut from_ns, lost_ns) = worst.filter(|(_, lost_ns)| *lost_ns > 0)?;
     if length_ns < step_ns {
