@@ -38,15 +38,20 @@ const JOIN_COLUMNS: [IoColumns; 7] = [
     IoColumns::ORIGIN,
 ];
 
-/// What finds the processes behind workers of the kernel, where `columns` ask for processes and devices lie on others.
-fn stack_join(recording: &Recording, columns: IoColumns) -> Option<StackJoin> {
+/// Whether `columns` ask whose an I/O is.
+fn ask_whose(columns: IoColumns) -> bool {
     let whose = [
         IoColumns::TGID,
         IoColumns::COMM,
         IoColumns::CGROUP,
         IoColumns::FILE,
     ];
-    if !whose.into_iter().any(|c| columns.contains(c)) {
+    whose.into_iter().any(|c| columns.contains(c))
+}
+
+/// What finds the processes behind workers of the kernel, where `columns` ask for processes and devices lie on others.
+fn stack_join(recording: &Recording, columns: IoColumns) -> Option<StackJoin> {
+    if !ask_whose(columns) {
         return None;
     }
     let lost = recording.lost(i64::MIN..i64::MAX);
@@ -55,7 +60,9 @@ fn stack_join(recording: &Recording, columns: IoColumns) -> Option<StackJoin> {
 
 /// Whether `columns` of an I/O depend on I/Os before it: the place of a device on another one is learned from them.
 pub fn depends_on_earlier(recording: &Recording, columns: IoColumns) -> bool {
-    stack_join(recording, columns).is_some()
+    // Whether there is a join depends on the devices alone.
+    let join = StackJoin::new(&recording.meta().devices, std::iter::empty());
+    ask_whose(columns) && join.is_some()
 }
 
 /// The I/Os of a recording in the order of completion, those that workers of the kernel submitted below dm, md and loop
