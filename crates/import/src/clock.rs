@@ -21,6 +21,16 @@ pub enum Stamp {
     TimeOfDay(i64),
 }
 
+/// Times that a log can have, in ns since 1970: later ones (2116) are damaged digits, whose sums with days and zones
+/// would not fit into 64 bits.
+const TIMES: std::ops::Range<i64> = 0..i64::MAX / 2;
+
+impl Stamp {
+    fn unix(ns: i64) -> Option<Stamp> {
+        TIMES.contains(&ns).then_some(Stamp::Unix(ns))
+    }
+}
+
 /// Reads a line that holds a time stamp and nothing else; `None` if it is no such line.
 pub fn parse_stamp(line: &str, order: DateOrder) -> Option<Stamp> {
     let line = line.trim();
@@ -29,7 +39,8 @@ pub fn parse_stamp(line: &str, order: DateOrder) -> Option<Stamp> {
     }
     let line = line.strip_prefix("Time:").unwrap_or(line).trim();
     if (9..=11).contains(&line.len()) && line.bytes().all(|b| b.is_ascii_digit()) {
-        return line.parse::<i64>().ok().map(|s| Stamp::Unix(s * SECOND_NS));
+        let seconds: i64 = line.parse().ok()?;
+        return Stamp::unix(seconds.checked_mul(SECOND_NS)?);
     }
     if !line
         .split(|c: char| !c.is_ascii_alphabetic())
@@ -241,7 +252,7 @@ fn zoned(date: Date, time: Time, zone: Option<ClockGroup>) -> Option<Stamp> {
         Some(_) => return None,
         None => 0,
     };
-    Some(Stamp::Unix(local - offset * SECOND_NS))
+    Stamp::unix(local - offset * SECOND_NS)
 }
 
 fn unix(t: DateTime) -> Option<i64> {
@@ -250,7 +261,7 @@ fn unix(t: DateTime) -> Option<i64> {
         .ok()?
         .timestamp()
         .as_nanosecond();
-    i64::try_from(ns).ok()
+    i64::try_from(ns).ok().filter(|ns| TIMES.contains(ns))
 }
 
 #[cfg(test)]
@@ -259,6 +270,19 @@ mod tests {
     use proptest::prelude::*;
 
     const NOON: i64 = 1_795_252_801; // 2026-11-21 09:20:01 UTC
+
+    #[test]
+    fn a_time_that_no_log_can_have_is_no_stamp() {
+        for line in [
+            "99999999999",
+            "2262-04-11 23:47:16",
+            "2262-04-11T23:47:16-9999",
+            "9999-12-31 23:59:59",
+            "1969-12-31 23:59:59",
+        ] {
+            assert_eq!(parse_stamp(line, DateOrder::MonthFirst), None, "{line}");
+        }
+    }
 
     #[test]
     fn every_language_says_the_same_instant() {

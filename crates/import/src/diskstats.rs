@@ -368,14 +368,14 @@ fn times(log: &mut Log, snapshots: &[Snapshot]) -> (Vec<i64>, Epoch) {
         Some(DiskstatsInstant::Uptime(_)) => Epoch::Monotonic,
         _ => Epoch::Own,
     };
-    let mut day_ns = 0;
+    let mut day_ns = 0i64;
     let mut last = i64::MIN;
     let mut times = Vec::with_capacity(stamped.len());
     for at in stamped {
         let mut ns = at.ns();
         if let DiskstatsInstant::TimeOfDay(_) = at {
             if ns.saturating_add(day_ns) < last {
-                day_ns += DAY_NS;
+                day_ns = day_ns.saturating_add(DAY_NS);
             }
             ns = ns.saturating_add(day_ns);
         }

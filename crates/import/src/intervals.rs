@@ -205,10 +205,10 @@ fn absolute(run: &Run, day_first: bool) -> Vec<Option<i64>> {
         .map(|r| match r.stamp?[usize::from(day_first)] {
             Stamp::Unix(t) => Some(t),
             Stamp::TimeOfDay(t) => {
-                if day + t < last {
-                    day += DAY_NS;
+                if day.saturating_add(t) < last {
+                    day = day.saturating_add(DAY_NS);
                 }
-                last = day + t;
+                last = day.saturating_add(t);
                 Some(last)
             }
         })
