@@ -96,9 +96,14 @@ impl Root {
 
     /// The hosts that have recordings, in order.
     pub fn hosts(&self) -> Vec<&str> {
-        let mut hosts: Vec<&str> = self.recordings.iter().map(|r| r.host.as_str()).collect();
-        hosts.dedup();
-        hosts
+        self.by_host()
+            .map(|of_host| of_host[0].host.as_str())
+            .collect()
+    }
+
+    /// The recordings of each host, by time.
+    pub fn by_host(&self) -> impl Iterator<Item = &[Stored]> {
+        self.recordings.chunk_by(|a, b| a.host == b.host)
     }
 
     /// The copies that were kept of the recordings of `host`, which are no recordings of this root. Directories that cannot

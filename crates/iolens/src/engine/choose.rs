@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use iolens_core::model::{HOUR_NS, MINUTE_NS};
-use iolens_core::store::{Recording, Root, Stored};
+use iolens_core::store::{Recording, Root, StoreError, Stored};
 use jiff::Timestamp;
 
 use super::caller::Caller;
@@ -56,12 +56,7 @@ fn joined(path: &Path, found: &[FoundRecording], caller: &Caller) -> Result<Chos
     }
     let mut parts = Vec::new();
     for f in found {
-        let recording = source::open(&f.stored.path, caller)?;
-        let start_ns = recording.meta().start_unix_ns;
-        parts.push((
-            recording,
-            f.from_unix_ns - start_ns..f.to_unix_ns - start_ns,
-        ));
+        parts.push((source::open(&f.stored.path, caller)?, f.range()));
     }
     let of_one_source = parts
         .windows(2)
@@ -124,21 +119,21 @@ pub fn extent(
         at,
         ..TimeWindow::default()
     };
-    let mut held: Vec<Range<i64>> = Vec::new();
-    match Root::open(path)? {
+    let held = match Root::open(path)? {
         Some(root) => {
             // Refuses what is no single host's, and a moment of which there is nothing.
             if at.is_some() || root.hosts().len() != 1 {
                 in_root(path, &asked, caller)?;
             }
-            held.extend(spans(root.recordings(), caller).map(|f| f.start_unix_ns..f.end_unix_ns));
+            held(&root, caller)
         }
         None => {
             let chosen = plain(path, &asked, caller)?;
             let start_ns = chosen.recording.meta().start_unix_ns;
-            held.push(start_ns..start_ns.saturating_add(chosen.recording.end_ns()));
+            let span = start_ns..start_ns.saturating_add(chosen.recording.end_ns());
+            vec![span]
         }
-    }
+    };
     let first_ns = held.iter().map(|h| h.start).min();
     let last_ns = held.iter().map(|h| h.end).max();
     let Some((start_ns, end_ns)) = first_ns.zip(last_ns) else {
@@ -197,6 +192,28 @@ pub fn or_latest(
     })
 }
 
+/// What `asked` means of all hosts of a root, in Unix time: without an end until the newest recording's that can be read, without
+/// a beginning the `default_ns` before the end.
+///
+/// # Errors
+/// A time is none of the wall clock, or the end is not after the beginning.
+pub fn stretch_of_hosts(root: &Root, asked: &TimeWindow, default_ns: i64) -> Result<Range<i64>> {
+    let from_ns = wall_ns(asked.from, WindowBound::From, root.path())?;
+    let mut to_ns = wall_ns(asked.to, WindowBound::To, root.path())?;
+    if to_ns.is_none() {
+        let newest = root.by_host().filter_map(<[Stored]>::last);
+        let ends = newest.filter_map(|stored| stored.span_unix_ns().ok());
+        to_ns = ends.map(|(_, end_ns)| end_ns).max();
+    }
+    // Where none can be read, their names alone say when they began.
+    let named_ns = || root.recordings().iter().map(|r| r.start_unix_ns).max();
+    let to_ns = to_ns
+        .or_else(named_ns)
+        .unwrap_or_else(|| unix_ns(Timestamp::now()));
+    let from_ns = from_ns.unwrap_or_else(|| to_ns.saturating_sub(default_ns));
+    not_empty(from_ns..to_ns)
+}
+
 /// A recording that is no root's, or is given by its own path.
 fn plain(path: &Path, asked: &TimeWindow, caller: &Caller) -> Result<Chosen> {
     let recording = source::open(path, caller)?;
@@ -251,15 +268,34 @@ fn met_by(recorded: &Range<i64>, asked: TimeWindow) -> TimeWindow {
 
 /// A recording of a root, and the part of it that is meant.
 #[derive(Clone)]
-struct FoundRecording {
-    stored: Stored,
-    start_unix_ns: i64,
+pub struct FoundRecording {
+    /// Where it is.
+    pub stored: Stored,
+    /// Its start.
+    pub start_unix_ns: i64,
     end_unix_ns: i64,
     from_unix_ns: i64,
     to_unix_ns: i64,
 }
 
 impl FoundRecording {
+    /// All of it.
+    fn whole(stored: &Stored) -> Result<FoundRecording, StoreError> {
+        let (start_unix_ns, end_unix_ns) = stored.span_unix_ns()?;
+        Ok(FoundRecording {
+            stored: stored.clone(),
+            start_unix_ns,
+            end_unix_ns,
+            from_unix_ns: start_unix_ns,
+            to_unix_ns: end_unix_ns,
+        })
+    }
+
+    /// The part in nanoseconds since its start.
+    pub fn range(&self) -> Range<i64> {
+        self.from_unix_ns - self.start_unix_ns..self.to_unix_ns - self.start_unix_ns
+    }
+
     fn open(&self, caller: &Caller) -> Result<Chosen> {
         let recording = source::open(&self.stored.path, caller)?;
         let bound = |edge: i64, unix_ns: i64| {
@@ -343,22 +379,14 @@ fn in_root(
     let Some(root) = Root::open(path)? else {
         return Ok(None);
     };
-    let settled = civil::settled_over(asked, || {
-        let found = spans(root.recordings(), caller);
-        found.map(|f| f.start_unix_ns..f.end_unix_ns).collect()
-    })?;
+    let settled = civil::settled_over(asked, || held(&root, caller))?;
     let at = wall_ns(settled.at, WindowBound::At, path)?;
     let from = wall_ns(settled.from, WindowBound::From, path)?;
     let to = wall_ns(settled.to, WindowBound::To, path)?;
     let from_ns = at.map(|t| t.saturating_sub(AROUND_NS)).or(from);
     let to_ns = at.map(|t| t.saturating_add(AROUND_NS)).or(to);
-    if let (Some(from_unix_ns), Some(to_unix_ns)) = (from_ns, to_ns)
-        && from_unix_ns >= to_unix_ns
-    {
-        return Err(QueryError::EndsBefore(Stretch {
-            from_unix_ns,
-            to_unix_ns,
-        }));
+    if let (Some(from_ns), Some(to_ns)) = (from_ns, to_ns) {
+        not_empty(from_ns..to_ns)?;
     }
     match root.hosts()[..] {
         [] => return Err(QueryError::Empty(path.to_owned())),
@@ -377,6 +405,17 @@ fn in_root(
     let from_ns = from_ns.unwrap_or(i64::MIN);
     let to_ns = to_ns.unwrap_or(i64::MAX);
     holding(&root, from_ns, to_ns, caller).map(Some)
+}
+
+/// A stretch of Unix time whose end is after its beginning.
+fn not_empty(unix_ns: Range<i64>) -> Result<Range<i64>> {
+    if unix_ns.is_empty() {
+        return Err(QueryError::EndsBefore(Stretch {
+            from_unix_ns: unix_ns.start,
+            to_unix_ns: unix_ns.end,
+        }));
+    }
+    Ok(unix_ns)
 }
 
 /// A time of a question about a root, whose recordings have no common start.
@@ -399,19 +438,19 @@ fn spans<'a>(
     recordings
         .iter()
         .rev()
-        .filter_map(|stored| match stored.span_unix_ns() {
-            Ok((start, end)) => Some(FoundRecording {
-                stored: stored.clone(),
-                start_unix_ns: start,
-                end_unix_ns: end,
-                from_unix_ns: start,
-                to_unix_ns: end,
-            }),
+        .filter_map(|stored| match FoundRecording::whole(stored) {
+            Ok(found) => Some(found),
             Err(e) => {
                 caller.note(Note::LeftOut(Arc::new(e.into())));
                 None
             }
         })
+}
+
+/// When those recordings are that can be read.
+fn held(root: &Root, caller: &Caller) -> Vec<Range<i64>> {
+    let found = spans(root.recordings(), caller);
+    found.map(|f| f.start_unix_ns..f.end_unix_ns).collect()
 }
 
 fn newest(root: &Root, caller: &Caller) -> Result<FoundRecording> {
@@ -426,6 +465,26 @@ fn newest(root: &Root, caller: &Caller) -> Result<FoundRecording> {
         });
     }
     Ok(found)
+}
+
+/// Those of a host's `recordings` that hold something of `unix_ns`, by time; an error for each of which that is not known.
+pub fn holding_of_host(
+    recordings: &[Stored],
+    unix_ns: &Range<i64>,
+) -> impl Iterator<Item = Result<FoundRecording, StoreError>> {
+    // The next one's beginning is the end at the latest, so most need not be opened.
+    let begun = recordings.partition_point(|r| r.start_unix_ns <= unix_ns.start);
+    let recordings = &recordings[begun.saturating_sub(1)..];
+    // That a host's newest cannot be read is said of any stretch: it is not known which it has something of.
+    let newest = recordings.last();
+    let wanted = move |r: &&Stored| r.start_unix_ns < unix_ns.end || Some(*r) == newest;
+    recordings
+        .iter()
+        .filter(wanted)
+        .filter_map(|stored| match FoundRecording::whole(stored) {
+            Ok(found) => found.part_of(unix_ns.start, unix_ns.end).ok().map(Ok),
+            Err(e) => Some(Err(e)),
+        })
 }
 
 /// What holds something of `from_ns..to_ns`, by time. Copies that were kept stand in for recordings that the size limit has

@@ -187,12 +187,8 @@ pub enum QueryError {
     NamesLeftOut(String),
     /// One recording, and no root of hosts.
     NoFleet(PathBuf),
-    /// The end is not after the beginning of what is asked of a fleet.
-    EmptyStretch,
     /// No recording has sums of this time.
     NoSumsThen,
-    /// No host's directory can be listed; the first reason, in the store's words.
-    Unlisted(String),
 }
 
 impl fmt::Display for QueryError {

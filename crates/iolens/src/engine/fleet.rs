@@ -1,9 +1,10 @@
 //! Hosts and devices of a root beside each other, from their rollups of a minute: which of them lost I/O time.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use iolens_core::model::{CallHistogram, Class, DevId, Device, DeviceKind, MINUTE_NS, Rollup};
@@ -12,8 +13,10 @@ use iolens_core::store::{
 };
 
 use super::caller::Caller;
+use super::choose::{self, FoundRecording};
 use super::error::{QueryError, Result};
 use super::findings::Reported;
+use super::query::Query;
 
 mod load;
 
@@ -88,9 +91,9 @@ pub struct Fleet {
     pub left_out: usize,
 }
 
-/// What one recording says.
-#[derive(Debug, Clone, Default)]
-struct Part {
+/// What a part of one recording says.
+#[derive(Debug, Clone)]
+struct PartSums {
     unix_ns: Range<i64>,
     devices: BTreeMap<String, DeviceSums>,
     reported: Reported,
@@ -99,7 +102,7 @@ struct Part {
 
 /// Sums of parts of recordings that were read before.
 #[derive(Debug, Default)]
-pub struct Remembered(Mutex<HashMap<Key, Arc<Part>>>);
+pub struct Remembered(Mutex<HashMap<Key, Arc<PartSums>>>);
 
 /// A recording, the part of it, and when its findings were written.
 type Key = (PathBuf, Range<i64>, Option<SystemTime>);
@@ -124,64 +127,40 @@ pub fn is_fleet(path: &Path) -> bool {
         .is_ok_and(|r| r.is_some_and(|(root, unlisted)| root.hosts().len() + unlisted.len() > 1))
 }
 
-/// The hosts of the root at `path` in `asked`; of an open beginning the `usual_ns` before the end, of an open end the newest
-/// recording's that can be read. What there is no time for before `deadline` is left out, newest recordings first.
+/// The hosts of the root that `query` is about in its window; of an open beginning the `default_ns` before the end, of an open end
+/// until the newest recording's that can be read. What there is no time for before `deadline` is left out, newest recordings first.
 ///
 /// # Errors
 /// It is no root, or holds nothing of that time.
 pub fn read(
-    path: &Path,
-    asked: (Option<i64>, Option<i64>),
-    usual_ns: i64,
+    query: &Query<'_>,
+    default_ns: i64,
     remembered: &Remembered,
     deadline: Instant,
-    caller: &Caller,
 ) -> Result<Fleet> {
-    let Some((root, unlisted)) = open(path)? else {
-        return Err(QueryError::NoFleet(path.to_owned()));
+    let Some((root, unlisted)) = open(query.place)? else {
+        return Err(QueryError::NoFleet(query.place.to_owned()));
     };
-    let mut by_host: BTreeMap<&str, Vec<&Stored>> = BTreeMap::new();
-    root.recordings()
-        .iter()
-        .for_each(|r| by_host.entry(&r.host).or_default().push(r));
-    let newest = by_host
-        .values()
-        .filter_map(|of| of.last()?.span_unix_ns().ok())
-        .map(|(_, end)| end)
-        .max();
-    // Where none can be read, their names alone say when they began.
-    let named = || root.recordings().iter().map(|r| r.start_unix_ns).max();
-    let Some(end) = asked.1.or(newest).or_else(named) else {
-        let mut reasons = unlisted.into_iter().flat_map(|h| h.damage);
-        let empty = QueryError::Empty(path.to_owned());
-        return Err(reasons.next().map_or(empty, QueryError::Unlisted));
-    };
-    let unix_ns = asked.0.unwrap_or_else(|| end.saturating_sub(usual_ns))..end;
-    if unix_ns.is_empty() {
-        return Err(QueryError::EmptyStretch);
+    if root.recordings().is_empty() && unlisted.is_empty() {
+        return Err(QueryError::Empty(query.place.to_owned()));
     }
-    let mut hosts: Vec<(&str, Vec<&Stored>)> = by_host.into_iter().collect();
-    hosts.sort_by_key(|(host, of)| {
-        (
-            std::cmp::Reverse(of.last().map(|r| r.start_unix_ns)),
-            host.to_owned(),
-        )
-    });
+    let unix_ns = choose::stretch_of_hosts(&root, &query.window, default_ns)?;
     let mut fleet = Fleet {
         unix_ns: unix_ns.clone(),
         hosts: unlisted,
         left_out: 0,
     };
-    for (i, (host, stored)) in hosts.iter().enumerate() {
+    let mut by_host: Vec<&[Stored]> = root.by_host().collect();
+    by_host.sort_by_key(|recordings| Reverse(recordings.last().map(|r| r.start_unix_ns)));
+    for (i, recordings) in by_host.iter().enumerate() {
         if Instant::now() > deadline {
-            fleet.left_out = hosts.len() - i;
+            fleet.left_out = by_host.len() - i;
             break;
         }
-        let sums = host_sums(host, stored, &unix_ns, remembered, caller)?;
-        fleet.hosts.extend(
-            Some(sums)
-                .filter(|s| s.recordings > 0 || s.reported.total() > 0 || !s.damage.is_empty()),
-        );
+        let sums = host_sums(recordings, &unix_ns, remembered, query.caller)?;
+        if sums.recordings > 0 || sums.reported.total() > 0 || !sums.damage.is_empty() {
+            fleet.hosts.push(sums);
+        }
     }
     if fleet.hosts.is_empty() {
         return Err(QueryError::NoSumsThen);
@@ -190,33 +169,20 @@ pub fn read(
 }
 
 fn host_sums(
-    host: &str,
-    stored: &[&Stored],
+    recordings: &[Stored],
     unix_ns: &Range<i64>,
     remembered: &Remembered,
     caller: &Caller,
 ) -> Result<HostSums> {
     let mut sums = HostSums {
-        host: host.to_owned(),
+        host: recordings[0].host.clone(),
         from_unix_ns: i64::MAX,
         to_unix_ns: i64::MIN,
         ..HostSums::default()
     };
-    for (i, one) in stored.iter().enumerate() {
-        // The next one's beginning is the end at the latest, so most need not be opened.
-        let next = stored.get(i + 1);
-        if next.is_some_and(|next| next.start_unix_ns <= unix_ns.start) {
-            continue;
-        }
+    for found in choose::holding_of_host(recordings, unix_ns) {
         caller.check()?;
-        if one.start_unix_ns >= unix_ns.end {
-            // That a host's newest cannot be read is said of any stretch: it is not known which it has something of.
-            if let (None, Err(e)) = (next, one.span_unix_ns()) {
-                sums.damage.push(format!("{e}; left out"));
-            }
-            continue;
-        }
-        match remembered.part(one, unix_ns) {
+        match found.and_then(|found| remembered.sums_of(&found)) {
             Ok(part) => sums.add(&part),
             Err(e) => sums.damage.push(format!("{e}; left out")),
         }
@@ -225,7 +191,7 @@ fn host_sums(
 }
 
 impl HostSums {
-    fn add(&mut self, part: &Part) {
+    fn add(&mut self, part: &PartSums) {
         self.reported.add(&part.reported);
         self.damage.extend_from_slice(&part.damage);
         if part.unix_ns.is_empty() {
@@ -245,32 +211,22 @@ impl HostSums {
 }
 
 impl Remembered {
-    fn part(&self, stored: &Stored, unix_ns: &Range<i64>) -> Result<Arc<Part>, StoreError> {
-        let (from, to) = stored.span_unix_ns()?;
-        if to <= unix_ns.start {
-            return Ok(Arc::default());
-        }
-        let whole = |at: i64| (at - from).max(0);
-        let range = whole(unix_ns.start)..whole(unix_ns.end.min(to));
-        let key = (
-            stored.path.clone(),
-            range.clone(),
-            findings_written(&stored.path),
-        );
-        if let Some(part) = self
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&key)
-        {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<PartSums>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sums_of(&self, found: &FoundRecording) -> Result<Arc<PartSums>, StoreError> {
+        let path = &found.stored.path;
+        let key = (path.clone(), found.range(), findings_written(path));
+        if let Some(part) = self.lock().get(&key) {
             return Ok(Arc::clone(part));
         }
-        let part = Arc::new(sums_of(stored, from, range)?);
+        let part = Arc::new(read_sums(found)?);
         if !part.damage.is_empty() {
             // To be read again: a copy may be complete by then.
             return Ok(part);
         }
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.lock();
         if known.len() >= MAX_REMEMBERED {
             known.clear();
         }
@@ -279,8 +235,11 @@ impl Remembered {
     }
 }
 
-/// The minutes that begin in `range` of a recording.
-fn sums_of(stored: &Stored, start_unix_ns: i64, range: Range<i64>) -> Result<Part, StoreError> {
+/// The minutes that begin in the part of a recording.
+fn read_sums(found: &FoundRecording) -> Result<PartSums, StoreError> {
+    let stored = &found.stored;
+    let start_unix_ns = found.start_unix_ns;
+    let range = found.range();
     let recording = Recording::open(&stored.path)?;
     let devices = &recording.meta().devices;
     let mut by_id: BTreeMap<DevId, (DeviceSums, OpenMinute)> = BTreeMap::new();
@@ -311,7 +270,7 @@ fn sums_of(stored: &Stored, start_unix_ns: i64, range: Range<i64>) -> Result<Par
         damage.push(format!("{e}; its findings are missing"));
         Reported::default()
     });
-    let found = by_id
+    let of_devices = by_id
         .into_iter()
         .filter_map(|(dev, (mut sums, mut minute))| {
             minute.close(&mut sums.loads);
@@ -327,9 +286,9 @@ fn sums_of(stored: &Stored, start_unix_ns: i64, range: Range<i64>) -> Result<Par
         });
     let end_ns = end_ns.min(range.end);
     let unix_ns = start_unix_ns + first.min(end_ns)..start_unix_ns + end_ns;
-    Ok(Part {
+    Ok(PartSums {
         unix_ns,
-        devices: found.collect(),
+        devices: of_devices.collect(),
         reported,
         damage,
     })

@@ -1,8 +1,10 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
+use crate::engine::{self, TimeWindow};
 use iolens_core::model::{Flight, RecorderCost, RecordingMeta, Severity, Source, StoredFinding};
 use iolens_core::private::Access;
-use iolens_core::store::{RecordingWriter, WriterOptions, put_finding};
+use iolens_core::store::{RecordingWriter, Root, WriterOptions, put_finding};
+use jiff::Timestamp;
 use std::path::Path;
 use std::time::Duration;
 
@@ -55,14 +57,16 @@ fn record(root: &Path, host: &str, start: i64, devices: &[(&str, &str)]) {
 }
 
 fn fleet(root: &Path, asked: (Option<i64>, Option<i64>), remembered: &Remembered) -> Result<Fleet> {
-    read(
-        root,
-        asked,
-        3_600_000_000_000,
-        remembered,
-        Instant::now() + Duration::from_secs(600),
-        &Caller::deaf(),
-    )
+    let wall = |ns: i64| Timestamp::from_nanosecond(ns.into()).unwrap();
+    let window = TimeWindow {
+        at: None,
+        from: asked.0.map(wall).map(engine::Instant::Wall),
+        to: asked.1.map(wall).map(engine::Instant::Wall),
+    };
+    let caller = Caller::deaf();
+    let query = Query::new(root, window, &caller);
+    let deadline = Instant::now() + Duration::from_secs(600);
+    read(&query, 3_600_000_000_000, remembered, deadline)
 }
 
 fn three_hosts() -> tempfile::TempDir {
@@ -261,14 +265,9 @@ fn a_stretch_has_its_minutes_only_and_is_remembered() {
 #[test]
 fn hosts_without_time_are_counted_not_forgotten() {
     let root = three_hosts();
-    let late = read(
-        root.path(),
-        (None, None),
-        MINUTE_NS,
-        &Remembered::default(),
-        Instant::now(),
-        &Caller::deaf(),
-    );
+    let caller = Caller::deaf();
+    let query = Query::new(root.path(), TimeWindow::default(), &caller);
+    let late = read(&query, MINUTE_NS, &Remembered::default(), Instant::now());
     // The first host may have been started in time; the others are left out.
     assert!(late.map_or(true, |f| f.left_out > 0));
     // One of two recordings of a host: the time chooses.

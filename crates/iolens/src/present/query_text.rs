@@ -229,9 +229,7 @@ pub fn error(e: &QueryError, spelling: Spelling) -> String {
         QueryError::NoFleet(place) => {
             format!("{} is one recording, and no root of hosts", place.display())
         }
-        QueryError::EmptyStretch => "the end is not after the beginning".to_owned(),
         QueryError::NoSumsThen => "no recording has rollups of a minute of this time".to_owned(),
-        QueryError::Unlisted(reason) => reason.clone(),
     }
 }
 

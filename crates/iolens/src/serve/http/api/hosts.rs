@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant as Deadline};
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
@@ -23,7 +23,8 @@ use crate::engine::caller::Caller;
 use crate::engine::findings::{HostFinding, sort};
 use crate::engine::fleet::{self, ClassSums, DeviceSums, Fleet, HostSums, Peers, Remembered};
 use crate::engine::note::Note;
-use crate::engine::{Instant, TimeWindow, privacy};
+use crate::engine::query::Query;
+use crate::engine::{TimeWindow, privacy};
 use crate::present::fleet::{DeviceRow, FindingRow, FleetDocument, HostRow, KindRow, UnreadHost};
 
 /// What `/api/v1/hosts` is.
@@ -79,7 +80,7 @@ pub async fn of(app: &Arc<App>, params: &Params) -> Result<FleetDocument, Proble
     };
     let (root, remembered) = (app.root.clone(), Arc::clone(&app.fleet));
     let said = app
-        .read(move |asker| document(&root, &asked, &remembered, &asker.caller))
+        .read(move |asker| document(&root, asked, &remembered, &asker.caller))
         .await?;
     Ok(FleetDocument {
         notes: said.notes,
@@ -89,26 +90,13 @@ pub async fn of(app: &Arc<App>, params: &Params) -> Result<FleetDocument, Proble
 
 fn document(
     path: &Path,
-    asked: &TimeWindow,
+    asked: TimeWindow,
     remembered: &Remembered,
     caller: &Caller,
 ) -> Result<FleetDocument> {
-    let wall = |at: Option<Instant>| match at {
-        Some(Instant::Wall(t)) => Ok(i64::try_from(t.as_nanosecond()).ok()),
-        Some(Instant::SinceStart(_) | Instant::Civil(_)) => {
-            Err(anyhow!("hosts have no common start: give times of day"))
-        }
-        None => Ok(None),
-    };
-    let stretch = (wall(asked.from)?, wall(asked.to)?);
-    let fleet = fleet::read(
-        path,
-        stretch,
-        DEFAULT_NS,
-        remembered,
-        Deadline::now() + READING,
-        caller,
-    )?;
+    let query = Query::new(path, asked, caller);
+    let deadline = Deadline::now() + READING;
+    let fleet = fleet::read(&query, DEFAULT_NS, remembered, deadline)?;
     Ok(ranked(&fleet, caller))
 }
 
