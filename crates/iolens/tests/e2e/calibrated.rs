@@ -48,7 +48,7 @@ struct Measured {
 fn measure(disk: &CalibratedDisk, load: impl FnOnce(&LoopDevice) -> Vec<(i64, i64)>) -> Measured {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.iolens");
-    // Attaching a loop device reads it, looking for partitions.
+    // Attaching a loop device has others read it, looking for partitions, at once or never: no event says which.
     std::thread::sleep(Duration::from_millis(300));
     let recorder = Recorder::start(&path, &["-d", disk.device().name()]);
     disk.take_log();

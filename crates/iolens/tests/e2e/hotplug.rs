@@ -3,15 +3,12 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use iolens_core::model::{Class, DevId, Io};
 use iolens_core::store::{IoColumns, Recording};
 
-use super::machine::{LoopDevice, Recorder, ebpf, hidden, open_direct, scene};
+use super::machine::{LoopDevice, Recorder, ebpf, hidden, open_direct, scene, wait_until};
 
-/// Longer than the recorder takes to notice a device.
-const NOTICED: Duration = Duration::from_millis(1500);
 const BLOCKS: u64 = 200;
 
 fn device_number(name: &str) -> DevId {
@@ -30,6 +27,18 @@ fn write_and_read(file: &File) {
         file.read_exact_at(&mut storage[at..at + 4096], n * 4096)
             .unwrap();
     }
+}
+
+/// Waits until the recorder at `path` has described the device of this size. It attaches what the device needs before that.
+fn wait_until_noticed(path: &Path, dev: DevId, size_bytes: u64) {
+    wait_until("the recorder has noticed the device", || {
+        Recording::open(path).is_ok_and(|recording| {
+            let devices = &recording.meta().devices;
+            devices
+                .iter()
+                .any(|d| d.id == dev && d.size_bytes == Some(size_bytes))
+        })
+    });
 }
 
 fn recorded(recording: &Recording, dev: DevId, class: Class) -> Vec<Io> {
@@ -61,7 +70,7 @@ fn a_loop_device_set_up_while_recording_is_recorded_and_named() {
     };
     let dev = device_number(device.name());
     write_and_read(&device.open_direct());
-    std::thread::sleep(NOTICED);
+    wait_until_noticed(&path, dev, 8 << 20);
     let out = recorder.interrupt();
     assert!(out.status.success(), "{}", scene(&out));
     let recording = Recording::open(&path).unwrap();
@@ -126,8 +135,8 @@ fn a_zram_device_that_appears_gets_the_probes_for_devices_without_requests() {
     let recorder = Recorder::start(&path, &[]);
     let Some(zram) = Zram::new() else { return };
     zram.set_size(8 << 20);
-    std::thread::sleep(NOTICED);
     let dev = device_number(zram.name());
+    wait_until_noticed(&path, dev, 8 << 20);
     write_and_read(&open_direct(&zram.0));
     let out = recorder.interrupt();
     assert!(out.status.success(), "{}", scene(&out));

@@ -655,29 +655,23 @@ fn clean_removes_everything_after_a_kill() {
     signal(&child, rustix::process::Signal::KILL);
     child.wait().unwrap();
     assert!(!left_behind(dir.path()).is_empty());
-    let begin = Instant::now();
     // fio is killed by the kernel; until it is gone the loop device is in use.
-    let cleaned = loop {
-        let o = run(&["lab", "clean", text(&out)]);
-        if o.status.success() || begin.elapsed() > Duration::from_secs(10) {
-            break o;
+    let mut cleaned = run(&["lab", "clean", text(&out)]);
+    wait_until("all can be cleaned", || {
+        if !cleaned.status.success() {
+            cleaned = run(&["lab", "clean", text(&out)]);
         }
-        std::thread::sleep(Duration::from_millis(100));
-    };
+        cleaned.status.success()
+    });
     let said = String::from_utf8_lossy(&cleaned.stdout).into_owned();
     assert!(
         cleaned.status.success() && said.contains("removed file"),
         "{}",
         scene(&cleaned)
     );
-    while !left_behind(dir.path()).is_empty() && begin.elapsed() < Duration::from_secs(10) {
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    assert!(
-        left_behind(dir.path()).is_empty(),
-        "{:?}",
-        left_behind(dir.path())
-    );
+    wait_until("nothing is left behind", || {
+        left_behind(dir.path()).is_empty()
+    });
     assert!(
         String::from_utf8_lossy(&run(&["lab", "clean", text(&out)]).stdout)
             .contains("nothing was left")

@@ -31,13 +31,13 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Runs to the end and keeps what it said.
 /// The time, in seconds since 1970.
 pub fn now_unix_s() -> f64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     since.as_secs_f64()
 }
 
+/// Runs to the end and keeps what it said.
 pub fn run(arguments: &[&str]) -> Output {
     iolens(arguments).output().unwrap()
 }
@@ -264,11 +264,8 @@ impl Recorder {
                 "{}",
                 scene(&child.wait_with_output().unwrap())
             );
-            assert!(
-                begin.elapsed() < Duration::from_secs(20),
-                "no recording after 20 s"
-            );
-            std::thread::sleep(Duration::from_millis(5));
+            assert!(begin.elapsed() < TIMEOUT, "no recording after {TIMEOUT:?}");
+            std::thread::sleep(POLL);
         }
         Recorder(child)
     }

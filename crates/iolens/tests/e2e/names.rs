@@ -121,7 +121,7 @@ fn buffered_writes_are_reported_with_their_file_and_a_hostile_name_stays_escaped
     let recorder = Recorder::start(&path, &["-d", device.name()]);
     let big = mounted.path().join("big file");
     let hostile = mounted.path().join("x\x1b[31m\n<script>alert(1)<");
-    // Quiet moments around each make it a burst that one-second samples hide.
+    // Quiet moments around each make it a burst that one-second samples hide: here time itself is what is tested.
     for file in [&big, &hostile] {
         std::thread::sleep(std::time::Duration::from_millis(1500));
         write_back(file);

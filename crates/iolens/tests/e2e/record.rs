@@ -9,6 +9,7 @@ use iolens_core::store::{IoColumns, Recording};
 
 use super::machine::{
     LoopDevice, Recorder, StopOnDrop, ebpf, hidden, iolens, read_in_sequence, run, scene,
+    wait_until,
 };
 
 #[test]
@@ -23,6 +24,7 @@ fn every_read_is_in_the_recording_and_in_its_report() {
     let stop = AtomicBool::new(false);
     let reads = std::thread::scope(|s| {
         let reader = s.spawn(|| read_in_sequence(&device, 1024, &stop));
+        // How long the load lasts: for several rows of `zoom`.
         std::thread::sleep(Duration::from_millis(800));
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         reader.join().unwrap()
@@ -115,6 +117,7 @@ fn what_the_host_is_short_of_is_recorded_beside_the_ios() {
     let stop = AtomicBool::new(false);
     std::thread::scope(|s| {
         s.spawn(|| read_in_sequence(&device, 1024, &stop));
+        // How long the load lasts: less than the interval in which equal samples are joined.
         std::thread::sleep(Duration::from_millis(500));
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
     });
@@ -145,13 +148,14 @@ fn unseen_with(device: &LoopDevice, load_outlasts_it: bool) -> Vec<Lost> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.iolens");
     let recorder = Recorder::start(&path, &["-d", device.name()]);
+    let before = device.stat()[0];
     let stop = AtomicBool::new(false);
     let out = std::thread::scope(|s| {
         let stop_on_drop = StopOnDrop(&stop);
         let readers: Vec<_> = (0..8)
             .map(|_| s.spawn(|| read_in_sequence(device, 1024, &stop)))
             .collect();
-        std::thread::sleep(Duration::from_millis(300));
+        wait_until("all read", || device.stat()[0] >= before + 5000);
         if !load_outlasts_it {
             drop(stop_on_drop);
             for reader in readers {

@@ -1,14 +1,14 @@
 //! A recorder whose probes are detached: I/Os that only the kernel counts are reported.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::atomic::AtomicBool;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use iolens_core::model::{LossReason, Lost};
 use iolens_core::store::{IoColumns, Recording};
 
-use super::machine::{LoopDevice, Recorder, ebpf, hidden, iolens, read_in_sequence, run, scene};
+use super::machine::{LoopDevice, Recorder, ebpf, hidden, iolens, run, scene, wait_until};
+use super::serve::while_reading;
 
 /// Loaded into the recorder: puts something else in the place of its links to the kernel's tracepoints, which ends them, once
 /// the file of this name exists.
@@ -70,24 +70,26 @@ fn losing_its_probes(mut program: Command, library: &Path, flag: &Path) -> Comma
 /// Returns when all probes are detached.
 fn detach(flag: &Path) {
     std::fs::write(flag, "").unwrap();
-    let begin = Instant::now();
-    while flag.exists() {
-        assert!(
-            begin.elapsed() < Duration::from_secs(20),
-            "the probes are still attached"
-        );
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    wait_until("the probes are detached", || !flag.exists());
 }
 
-fn read_for(device: &LoopDevice, time: Duration) -> u64 {
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|s| {
-        let reader = s.spawn(|| read_in_sequence(device, 1024, &stop));
-        std::thread::sleep(time);
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        reader.join().unwrap()
+/// Reads some thousand blocks; how many.
+fn read_some(device: &LoopDevice) -> u64 {
+    let before = device.stat()[0];
+    while_reading(device, || {
+        wait_until("some thousand are read", || {
+            device.stat()[0] >= before + 5000
+        });
     })
+}
+
+/// I/Os that a recording has by now, and those that the kernel is known to have hidden.
+fn known_ios(path: &Path) -> u64 {
+    let recording = Recording::open(path).unwrap();
+    let all = i64::MIN..i64::MAX;
+    let stored = recording.ios(all.clone(), IoColumns::REQUIRED);
+    let stored: usize = stored.map(|batch| batch.unwrap().len()).sum();
+    stored as u64 + hidden(&recording.lost(all)) as u64
 }
 
 #[test]
@@ -102,24 +104,23 @@ fn ios_seen_only_by_the_kernel_are_unaccounted() {
     let (path, flag) = (dir.path().join("r.iolens"), dir.path().join("flag"));
     let started = |command| losing_its_probes(command, &library, &flag);
     let recorder = Recorder::start_as(&path, &["-d", device.name()], started);
-    // The first look at the kernel's counters comes with the first second's housekeeping, before any of this.
-    std::thread::sleep(Duration::from_millis(1500));
-    let seen = read_for(&device, Duration::from_millis(300));
-    std::thread::sleep(Duration::from_millis(300));
+    // What completed before the first look at the kernel's counters is not compared.
+    wait_until("the kernel's counters are read", || {
+        let recording = Recording::open(&path).unwrap();
+        recording.counters(i64::MIN..i64::MAX).next().is_some()
+    });
+    let seen = read_some(&device);
+    wait_until("all reads are recorded", || known_ios(&path) == seen);
     detach(&flag);
-    let unseen = read_for(&device, Duration::from_millis(300));
+    let unseen = read_some(&device);
     let out = recorder.interrupt();
     assert!(out.status.success(), "{}", scene(&out));
 
     let recording = Recording::open(&path).unwrap();
-    let recorded = recording
-        .ios(i64::MIN..i64::MAX, IoColumns::ALL)
-        .map(|b| b.unwrap().len() as u64)
-        .sum::<u64>();
     let lost: Vec<Lost> = recording.lost(i64::MIN..i64::MAX);
     let unaccounted = |l: &&Lost| l.reason == LossReason::Unaccounted;
     let missing: i64 = lost.iter().filter(unaccounted).filter_map(|l| l.ios).sum();
-    assert_eq!(recorded as i64 + hidden(&lost), seen as i64, "{lost:?}");
+    assert_eq!(known_ios(&path), seen, "{lost:?}");
     assert_eq!(missing, unseen as i64, "{lost:?}");
 
     let report = run(&["report", path.to_str().unwrap(), "--json"]);
@@ -140,7 +141,8 @@ fn live_says_what_only_the_kernel_counts() {
     let Some(library) = library(dir.path()) else {
         return;
     };
-    let (flag, words) = (dir.path().join("flag"), dir.path().join("stderr"));
+    let flag = dir.path().join("flag");
+    let (rows, words) = (dir.path().join("stdout"), dir.path().join("stderr"));
     let live = iolens(&[
         "live",
         "--plain",
@@ -153,7 +155,7 @@ fn live_says_what_only_the_kernel_counts() {
     ]);
     let mut live = losing_its_probes(live, &library, &flag);
     let mut live = live
-        .stdout(Stdio::null())
+        .stdout(std::fs::File::create(&rows).unwrap())
         .stderr(std::fs::File::create(&words).unwrap())
         .spawn()
         .unwrap();
@@ -168,9 +170,12 @@ fn live_says_what_only_the_kernel_counts() {
         true
     };
     let is_ready = says("source: ebpf");
-    std::thread::sleep(Duration::from_millis(1500));
+    // The kernel's counters are read before the first row is printed; the heading has two lines at most.
+    wait_until("rows are printed", || {
+        std::fs::read_to_string(&rows).unwrap().lines().count() > 3
+    });
     detach(&flag);
-    let unseen = read_for(&device, Duration::from_millis(300));
+    let unseen = read_some(&device);
     let is_said = says("(unaccounted)");
     live.kill().unwrap();
     live.wait().unwrap();

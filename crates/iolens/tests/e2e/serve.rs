@@ -11,8 +11,8 @@ use iolens_core::store::{IoColumns, Recording, Root, read_actors, read_rollups};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::machine::{
-    LoopDevice, StopOnDrop, assert_refused, ebpf, hidden, iolens, read_in_sequence, run, scene,
-    wait_until,
+    LoopDevice, StopOnDrop, TIMEOUT, assert_refused, ebpf, hidden, iolens, read_in_sequence, run,
+    scene, wait_until,
 };
 
 const BLOCKS: u64 = 4096;
@@ -79,10 +79,7 @@ impl Serve {
                 "{}",
                 scene(&child.wait_with_output().unwrap())
             );
-            assert!(
-                begin.elapsed() < Duration::from_secs(20),
-                "no recording after 20 s"
-            );
+            assert!(begin.elapsed() < TIMEOUT, "no recording after {TIMEOUT:?}");
             std::thread::sleep(Duration::from_millis(5));
         }
         Serve(child)

@@ -91,6 +91,7 @@ fn kills_cost_at_most_a_second_and_the_gap_is_shown() {
         let _stop = StopOnDrop(&stop);
         let killed = (1..=kills).map(|nth| {
             let serve = Serve::start(&root, &device, nth);
+            // Longer than what a kill may cost: time itself is what is tested.
             std::thread::sleep(Duration::from_millis(1300));
             let at = (monotonic_ns(), read.load(Ordering::Relaxed));
             drop(serve);

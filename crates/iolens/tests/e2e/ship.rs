@@ -80,7 +80,11 @@ fn a_directory_has_what_is_closed_after_kills_and_restarts() {
     drop(serve);
     let serve = Serve::of(spawn(&root, &device, &ship, &[]));
     wait_until("the second recording", || recordings(&root).len() == 2);
-    while_reading(&device, || std::thread::sleep(Duration::from_millis(300)));
+    while_reading(&device, || {
+        wait_until("I/Os are recorded", || {
+            !ios(&recordings(&root)[1]).is_empty()
+        });
+    });
     serve.terminate();
     // What the end had no time for goes now.
     let serve = Serve::of(spawn(&root, &device, &ship, &[]));
@@ -260,9 +264,11 @@ fn a_bucket_that_fails_and_hangs_costs_no_io_and_gets_all_in_the_end() {
     assert_eq!(health["healthy"], true, "{health}");
     bucket.hangs.store(true, Ordering::Relaxed);
     bucket.fails.store(false, Ordering::Relaxed);
-    let reads = while_reading(&device, || std::thread::sleep(Duration::from_millis(500)));
-    bucket.hangs.store(false, Ordering::Relaxed);
     let recording = recordings(&root)[0].clone();
+    let reads = while_reading(&device, || {
+        wait_until("I/Os are recorded", || !ios(&recording).is_empty());
+    });
+    bucket.hangs.store(false, Ordering::Relaxed);
     let key = |name: &str| {
         format!(
             "lake/{}/{name}",

@@ -1,5 +1,6 @@
 //! Little space: a full disk, a read-only one, a size limit.
 
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +10,8 @@ use iolens_core::model::LossReason;
 use iolens_core::store::{IoColumns, Recording};
 
 use super::machine::{
-    LoopDevice, Recorder, StopOnDrop, assert_refused, ebpf, read_in_sequence, run, scene,
+    LoopDevice, Recorder, StopOnDrop, TIMEOUT, assert_refused, ebpf, read_in_sequence, run, scene,
+    wait_until,
 };
 
 /// A tmpfs of a given size; unmounted when dropped.
@@ -47,6 +49,11 @@ impl Drop for SmallDisk {
     }
 }
 
+/// The file system at `path` has no free block.
+fn is_full(path: &Path) -> bool {
+    rustix::fs::statvfs(path).unwrap().f_bavail == 0
+}
+
 fn bytes_below(dir: &Path) -> u64 {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     // Files come and go while the recorder works: what has gone takes no room.
@@ -74,7 +81,11 @@ fn on_a_full_disk_ios_are_counted_and_the_recording_stays_readable() {
     std::thread::scope(|s| {
         s.spawn(|| read_in_sequence(&device, 4096, &stop));
         let _stop = StopOnDrop(&stop);
-        std::thread::sleep(Duration::from_secs(6));
+        wait_until("the disk is full", || is_full(&disk.0));
+        // More than the rest of its last block can hold.
+        let reads = || device.stat()[0];
+        let then = reads();
+        wait_until("more is read", || reads() >= then + 50_000);
     });
     let kernel = (device.stat()[0] - before) as i64;
     let out = recorder.interrupt();
@@ -122,6 +133,34 @@ fn a_read_only_target_is_refused_in_one_line() {
     assert_refused(&out, &["r.iolens", "ead-only"]);
 }
 
+/// Reads of many places and lengths: a recording of them grows faster than one of a sequence.
+fn read_scattered(device: &LoopDevice, stop: &AtomicBool) {
+    let file = device.open_direct();
+    let mut storage = vec![0u8; 8192];
+    let at = storage.as_ptr().align_offset(4096);
+    let mut random: u64 = 1;
+    while !stop.load(Ordering::Relaxed) {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let block = (random >> 33) % 4095;
+        let length = 512 * (1 + (random >> 60) as usize % 8);
+        file.read_exact_at(&mut storage[at..at + length], block * 4096)
+            .unwrap();
+    }
+}
+
+/// The number of the oldest file of I/Os.
+fn oldest_segment(recording: &Path) -> Option<u32> {
+    let entries = std::fs::read_dir(recording.join("io"))
+        .into_iter()
+        .flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names
+        .filter_map(|name| name.strip_suffix(".parquet")?.parse().ok())
+        .min()
+}
+
 #[test]
 fn the_size_limit_holds_at_every_moment_and_the_newest_ios_stay() {
     const KEEP: u64 = 4 << 20;
@@ -134,20 +173,21 @@ fn the_size_limit_holds_at_every_moment_and_the_newest_ios_stay() {
     let stop = AtomicBool::new(false);
     std::thread::scope(|s| {
         for _ in 0..2 {
-            s.spawn(|| read_in_sequence(&device, 4096, &stop));
+            s.spawn(|| read_scattered(&device, &stop));
         }
         let _stop = StopOnDrop(&stop);
         let begin = Instant::now();
-        while begin.elapsed() < Duration::from_secs(8) {
+        // Until two of the oldest segments made room.
+        while oldest_segment(&path).is_none_or(|number| number <= 2) {
             let used = bytes_below(&path);
             assert!(
                 used <= KEEP,
                 "{used} bytes on disk after {:?}",
                 begin.elapsed()
             );
+            assert!(begin.elapsed() < TIMEOUT, "no segment was removed");
             std::thread::sleep(Duration::from_millis(3));
         }
-        stop.store(true, Ordering::Relaxed);
     });
     let out = recorder.interrupt();
     assert!(out.status.success(), "{}", scene(&out));
