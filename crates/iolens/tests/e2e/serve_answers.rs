@@ -80,6 +80,10 @@ fn what_is_recorded_can_be_asked_for_while_it_grows_and_afterwards() {
             (status, health["recording"].as_bool(), &health["source"]),
             (200, Some(true), &"ebpf".into())
         );
+        // A recording that has no time yet cannot be asked.
+        wait_until("I/Os are recorded", || {
+            !ios(&recordings(&root)[0]).is_empty()
+        });
         wait_until("reads are in the series", || {
             steps_with_reads(&socket, &device) > 0
         });
