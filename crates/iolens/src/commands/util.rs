@@ -10,7 +10,7 @@ use iolens_observe::topology::{Layer, Resolver, wall_clock_ns};
 use iolens_recorder::SourceChoice;
 
 use crate::cli::UtilPlan;
-use crate::present::util::{self, DiskView, LayerView, PathView, View};
+use crate::present::util::{self, DiskView, LayerView, PathView, UtilInterval};
 use iolens_control::{DiskReading, Meter, Reading, Utilisation};
 
 /// Runs `iolens util`.
@@ -71,7 +71,7 @@ fn every_local_path() -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-fn view(meter: &mut Meter, paths: &[PathBuf]) -> View {
+fn view(meter: &mut Meter, paths: &[PathBuf]) -> UtilInterval {
     let (readings, window) = meter.measure();
     let mut remarks: Vec<String> = meter
         .without_events()
@@ -81,7 +81,7 @@ fn view(meter: &mut Meter, paths: &[PathBuf]) -> View {
     if window.as_ref().is_some_and(|w| w.lossy) {
         remarks.push("events were lost: busy time is from io_ticks in this interval".to_owned());
     }
-    View {
+    UtilInterval {
         source: if window.as_ref().is_some_and(|w| !w.lossy) {
             "ebpf"
         } else {

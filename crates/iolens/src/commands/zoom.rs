@@ -12,7 +12,7 @@ use crate::engine::filter::FilterPlan;
 use crate::engine::part::{Source, Tier};
 use crate::engine::query::{Grain, Query, Step};
 use crate::engine::subjects::{Order, SubjectInterval, SubjectTotals};
-use crate::engine::view::View;
+use crate::engine::view::PlannedRows;
 use crate::present::escape;
 use crate::present::zoom::{self, ZoomWriter};
 
@@ -34,7 +34,7 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
         return Ok(0);
     };
     let start_unix_ns = first.start_unix_ns();
-    let since_start = |view: &View| view.start_unix_ns().saturating_sub(start_unix_ns);
+    let since_start = |view: &PlannedRows| view.start_unix_ns().saturating_sub(start_unix_ns);
     let rows = &plan.rows;
     let by = first.timeline.by;
     let first_recording = &first.part.recording;
@@ -102,7 +102,7 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
 }
 
 /// What is shown of each recording.
-fn views(plan: &ZoomPlan, caller: &Caller) -> Result<Vec<View>> {
+fn views(plan: &ZoomPlan, caller: &Caller) -> Result<Vec<PlannedRows>> {
     let subjects = &plan.subjects;
     let filter = FilterPlan {
         process: subjects.process.clone(),
@@ -125,10 +125,10 @@ fn views(plan: &ZoomPlan, caller: &Caller) -> Result<Vec<View>> {
     let tier = Tier::Finest;
     let mut views = Vec::new();
     for part in query.parts(Grain::Rows { step, by, tier })?.parts {
-        let view = View::new(part, by, plan.rows.extended, caller)?;
+        let view = PlannedRows::new(part, by, plan.rows.extended, caller)?;
         views.push(view.with_waits(plan.waits, caller));
     }
-    if !views.is_empty() && views.iter().all(View::is_empty) {
+    if !views.is_empty() && views.iter().all(PlannedRows::is_empty) {
         let (option, name) = match (&subjects.file, &subjects.cgroup) {
             (Some(file), _) => ("file", file),
             (None, Some(cgroup)) => ("cgroup", cgroup),
@@ -150,7 +150,7 @@ fn devices(subjects: &SubjectArgs) -> Vec<String> {
 /// The subjects that have rows, where not all have.
 fn shown(
     plan: &ZoomPlan,
-    views: &[View],
+    views: &[PlannedRows],
     by: GroupBy,
     order: Order,
     caller: &Caller,
@@ -171,7 +171,7 @@ fn shown(
     Ok(Some(shown))
 }
 
-fn has_all_classes(view: &View) -> bool {
+fn has_all_classes(view: &PlannedRows) -> bool {
     let Source::Tables(rates) = &view.part.source else {
         return false;
     };

@@ -15,7 +15,7 @@ use super::parallel;
 use super::part::{Part, Source, Tier};
 use super::query::{Grain, Query, Step};
 use super::rows::{self, group_name};
-use super::view::View;
+use super::view::PlannedRows;
 use super::{decode, window};
 
 /// Sums by class.
@@ -78,7 +78,7 @@ pub fn actors(query: &Query<'_>, by: GroupBy) -> Result<ActorFlows> {
                 slots,
                 part,
             },
-            _ => Answer::Rows(View::new(part, by, false, caller)?),
+            _ => Answer::Rows(PlannedRows::new(part, by, false, caller)?),
         });
     }
     let mut pieces: Vec<(&Answer, Range<i64>)> = Vec::new();
@@ -110,7 +110,7 @@ pub fn in_steps(
     };
     let mut steps: BTreeMap<(i64, i64), ActorFlows> = BTreeMap::new();
     for part in query.parts(grain)?.parts {
-        let view = View::new(part, by, false, query.caller)?;
+        let view = PlannedRows::new(part, by, false, query.caller)?;
         view.show(view.start_unix_ns(), query.caller, |row, name| {
             let step = steps.entry((row.from_ns, row.to_ns)).or_default();
             add_flows(step.named.entry(name.to_owned()).or_default(), &row.flows);
@@ -126,7 +126,7 @@ pub fn in_steps(
 /// What says who caused the I/O of a part.
 enum Answer {
     /// Single I/Os.
-    Rows(View),
+    Rows(PlannedRows),
     /// Sums of so many seconds.
     Sums {
         part: Part,
@@ -185,7 +185,7 @@ impl Answer {
 
 /// Adds the rows of a piece of a view. That of a piece without I/O is of no actor.
 pub(super) fn add_rows(
-    view: &View,
+    view: &PlannedRows,
     piece: Range<i64>,
     found: &mut ActorFlows,
     caller: &Caller,

@@ -14,7 +14,7 @@ use super::caller::Caller;
 use super::heat::HeatPlan;
 use super::part::{Part, Tier};
 use super::query::{Grain, Query, Step};
-use super::view::View;
+use super::view::PlannedRows;
 
 const MS: i64 = 1_000_000;
 const S: i64 = 1000 * MS;
@@ -62,7 +62,7 @@ fn cut(range: &Range<i64>, cuts: &[i64]) -> Vec<Range<i64>> {
     pieces
 }
 
-fn rows(view: &View, pieces: &[Range<i64>], caller: &Caller) -> Vec<(Row, String)> {
+fn rows(view: &PlannedRows, pieces: &[Range<i64>], caller: &Caller) -> Vec<(Row, String)> {
     let mut rows = Vec::new();
     for piece in pieces {
         let keep = |row: &Row, name: &str| {
@@ -88,7 +88,8 @@ fn rows_of_pieces_are_the_rows_of_all_of_the_time() {
                 by,
                 tier: Tier::Finest,
             };
-            let view = View::new(part(&path, grain, &caller), by, true, &caller).expect("a view");
+            let view =
+                PlannedRows::new(part(&path, grain, &caller), by, true, &caller).expect("a view");
             let whole = rows(&view, &[view.range()], &caller);
             assert!(whole.len() >= 30, "{by:?} {step_ns}");
             for cuts in [&[200 * MS][..], &[S, 2 * S, 2 * S + 600 * MS, 5 * S]] {
@@ -107,7 +108,7 @@ fn actors_of_pieces_add_up_to_those_of_all_of_the_time() {
     let caller = Caller::deaf();
     let by = GroupBy::Process;
     let part = part(&path, Grain::Actors(by), &caller);
-    let view = View::new(part, by, false, &caller).expect("a view");
+    let view = PlannedRows::new(part, by, false, &caller).expect("a view");
     let sums = |pieces: &[Range<i64>]| {
         let mut sums = ActorFlows::default();
         for piece in pieces {

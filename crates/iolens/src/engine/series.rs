@@ -9,7 +9,7 @@ use super::error::{QueryError, Result};
 use super::parallel;
 use super::part::Tier;
 use super::query::{Grain, Query, Step};
-use super::view::View;
+use super::view::PlannedRows;
 
 /// What a series is of.
 pub struct Series<'a> {
@@ -51,9 +51,9 @@ impl Series<'_> {
         let step_ns = found.step_ns.unwrap_or(0);
         let mut views = Vec::new();
         for part in found.parts {
-            views.push(View::new(part, self.by, self.extended, caller)?);
+            views.push(PlannedRows::new(part, self.by, self.extended, caller)?);
         }
-        let start_unix_ns = views.first().map_or(0, View::start_unix_ns);
+        let start_unix_ns = views.first().map_or(0, PlannedRows::start_unix_ns);
         let count = AtomicUsize::new(0);
         let counted = || match count.fetch_add(1, Ordering::Relaxed) {
             n if n < MAX_ROWS => Ok(()),
@@ -70,7 +70,7 @@ impl Series<'_> {
             })?;
             return Ok(step_ns);
         }
-        let gather = |parts: &mut Vec<RowsOfPiece>, i: usize, of: &(&View, Range<i64>)| {
+        let gather = |parts: &mut Vec<RowsOfPiece>, i: usize, of: &(&PlannedRows, Range<i64>)| {
             let (view, piece) = of;
             let mut rows = Vec::new();
             view.show_piece(piece.clone(), view.start_unix_ns(), caller, |row, name| {

@@ -8,7 +8,7 @@ use iolens_core::model::Class;
 
 use super::caller::Caller;
 use super::error::Result;
-use super::view::View;
+use super::view::PlannedRows;
 
 /// A figure of a row.
 pub trait Figure: std::fmt::Debug + Sync {
@@ -76,7 +76,7 @@ impl SubjectTotals {
     ///
     /// # Errors
     /// A recording cannot be read.
-    pub fn of_views(views: &[View], caller: &Caller) -> Result<SubjectTotals> {
+    pub fn of_views(views: &[PlannedRows], caller: &Caller) -> Result<SubjectTotals> {
         let mut totals = SubjectTotals::default();
         for view in views {
             view.each_subject(caller, |row, name| {

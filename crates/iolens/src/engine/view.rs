@@ -15,7 +15,7 @@ use super::rows::{columns, device_keys, each_row_of, group_name};
 use super::{rollups, tables, waits};
 
 /// The rows of one part, planned.
-pub struct View {
+pub struct PlannedRows {
     /// What answers.
     pub part: Part,
     /// Which rows.
@@ -24,12 +24,12 @@ pub struct View {
     pub waits: bool,
 }
 
-impl View {
+impl PlannedRows {
     /// The rows of `part` by `by`; the caller hears what the source cannot show.
     ///
     /// # Errors
     /// More rows than anybody can want, or what the source does not know.
-    pub fn new(part: Part, by: GroupBy, extended: bool, caller: &Caller) -> Result<View> {
+    pub fn new(part: Part, by: GroupBy, extended: bool, caller: &Caller) -> Result<PlannedRows> {
         let meta = part.recording.meta();
         let mut always = device_keys(&meta.devices, by);
         let devices = &part.filter.devices;
@@ -47,7 +47,7 @@ impl View {
         }
         note_source(&part, caller);
         let waits = false;
-        Ok(View {
+        Ok(PlannedRows {
             part,
             timeline,
             waits,
@@ -56,7 +56,7 @@ impl View {
 
     /// The same; rows of single I/Os say who owned the I/O time.
     #[must_use]
-    pub fn with_waits(self, waits: bool, caller: &Caller) -> View {
+    pub fn with_waits(self, waits: bool, caller: &Caller) -> PlannedRows {
         let has_ios = match &self.part.source {
             Source::Counters | Source::Tables(_) => false,
             Source::Rollups(sums) => !sums.ios_are_removed,
@@ -65,7 +65,7 @@ impl View {
         if waits && !has_ios {
             caller.note(Note::NoWaits);
         }
-        View { waits, ..self }
+        PlannedRows { waits, ..self }
     }
 
     /// Whether no I/O can be shown, because the recording has no name that was asked for.
@@ -86,7 +86,7 @@ impl View {
     /// Gives one row of each subject, over the whole time and with the plain columns, to `show`.
     ///
     /// # Errors
-    /// As [`View::show`].
+    /// As [`PlannedRows::show`].
     pub fn each_subject(
         &self,
         caller: &Caller,
@@ -124,10 +124,10 @@ impl View {
         self.show_piece(self.range(), shift_ns, caller, show)
     }
 
-    /// The same of one of its [`View::pieces`].
+    /// The same of one of its [`PlannedRows::pieces`].
     ///
     /// # Errors
-    /// As [`View::show`].
+    /// As [`PlannedRows::show`].
     pub fn show_piece(
         &self,
         piece: Range<i64>,

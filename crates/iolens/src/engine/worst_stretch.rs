@@ -12,7 +12,7 @@ use super::window;
 
 /// A stretch of a part, and the I/O time that was lost in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Stretch {
+struct LossyStretch {
     range: Range<i64>,
     lost_ns: i64,
 }
@@ -30,12 +30,12 @@ struct Slot {
 /// # Errors
 /// The sums cannot be read.
 pub fn of_parts(parts: Vec<Part>, max_ios: f64) -> Result<Vec<Part>> {
-    let mut worst: Option<(Part, Stretch)> = None;
+    let mut worst: Option<(Part, LossyStretch)> = None;
     for part in parts {
         let length_ns = (max_ios / window::ios_per_ns(&part.recording)) as i64;
         let stretch = of_part(&part, length_ns)?;
         // Of equals the newest.
-        let is_worse = |(_, found): &(Part, Stretch)| stretch.lost_ns >= found.lost_ns;
+        let is_worse = |(_, found): &(Part, LossyStretch)| stretch.lost_ns >= found.lost_ns;
         if worst.as_ref().is_none_or(is_worse) {
             worst = Some((part, stretch));
         }
@@ -49,9 +49,9 @@ pub fn of_parts(parts: Vec<Part>, max_ios: f64) -> Result<Vec<Part>> {
 }
 
 /// The stretch of a part, at most `length_ns` long.
-fn of_part(part: &Part, length_ns: i64) -> Result<Stretch> {
+fn of_part(part: &Part, length_ns: i64) -> Result<LossyStretch> {
     let range = &part.range;
-    let newest = Stretch {
+    let newest = LossyStretch {
         range: range.start.max(range.end.saturating_sub(length_ns))..range.end,
         lost_ns: 0,
     };
@@ -85,7 +85,7 @@ fn longest_wait(
     step_ns: i64,
     length_ns: i64,
     range: &Range<i64>,
-) -> Option<Stretch> {
+) -> Option<LossyStretch> {
     let whole_ns = (length_ns / step_ns).max(1) * step_ns;
     let mut worst: Option<(i64, i64)> = None;
     // The sum of the stretch that begins with a slot is that of the one before, without what it began with and with what comes in
@@ -109,7 +109,7 @@ fn longest_wait(
     }
     let to_ns = from_ns.saturating_add(whole_ns.min(length_ns));
     let range = from_ns.max(range.start)..to_ns.min(range.end);
-    (!range.is_empty()).then_some(Stretch { range, lost_ns })
+    (!range.is_empty()).then_some(LossyStretch { range, lost_ns })
 }
 
 #[cfg(test)]

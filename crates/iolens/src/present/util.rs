@@ -1,4 +1,4 @@
-//! Utilisation by path: a tree for people, JSON for programs. What both show is first made plain ([`View`]).
+//! Utilisation by path: a tree for people, JSON for programs. What both show is first made plain ([`UtilInterval`]).
 
 use std::fmt::Write;
 
@@ -58,7 +58,7 @@ pub struct PathView {
 
 /// Everything over one interval.
 #[derive(Debug, Clone, PartialEq)]
-pub struct View {
+pub struct UtilInterval {
     /// `ebpf` or `counters`.
     pub source: &'static str,
     /// Why there are no events, what was lost: remarks for people.
@@ -73,7 +73,7 @@ pub struct View {
     pub paths: Vec<PathView>,
 }
 
-impl View {
+impl UtilInterval {
     /// Disks under more than one path, with the paths.
     fn shared(&self) -> Vec<(&str, Vec<&str>)> {
         let mut names: Vec<&str> = self
@@ -103,7 +103,7 @@ fn percent(v: Option<f64>) -> String {
 }
 
 /// The tree.
-pub fn text(view: &View) -> String {
+pub fn text(view: &UtilInterval) -> String {
     let mut out = String::new();
     let shared = view.shared();
     for path in &view.paths {
@@ -223,7 +223,7 @@ fn branch(
 }
 
 /// One JSON document (on one line, so that a stream of them is NDJSON).
-pub fn json(view: &View) -> String {
+pub fn json(view: &UtilInterval) -> String {
     let document = json!({
         "schema_version": 1,
         "source": view.source,
@@ -323,7 +323,7 @@ mod tests {
     }
 
     /// Two paths that share sda, one of them a mirror; and one without a disk.
-    fn view() -> View {
+    fn view() -> UtilInterval {
         let leg = |n: &str| layer(n, "disk", None, vec![]);
         let path = |path: &str, layers, disks: Vec<DiskView>, no_disk: Option<&str>| PathView {
             path: path.into(),
@@ -340,7 +340,7 @@ mod tests {
             disks,
         };
         let mirror = layer("md0", "raid1", Some("home"), vec![leg("sda"), leg("sdb")]);
-        View {
+        UtilInterval {
             source: "counters",
             remarks: vec!["no events: not allowed".into()],
             estimator: Some(Regime::Sampled),

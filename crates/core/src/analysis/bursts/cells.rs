@@ -32,7 +32,7 @@ pub(in crate::analysis) fn other(class: Class) -> Class {
 
 /// The actor behind an I/O, as far as its source could tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Actor {
+pub struct IoActor {
     /// Process.
     pub tgid: Option<i32>,
     /// Its name. Untrusted.
@@ -43,10 +43,10 @@ pub struct Actor {
     pub file: Option<Inode>,
 }
 
-impl Actor {
+impl IoActor {
     /// The actor behind `io`.
-    pub fn of(io: &Io) -> Actor {
-        Actor {
+    pub fn of(io: &Io) -> IoActor {
+        IoActor {
             tgid: io.tgid,
             comm: io.comm,
             origin: io.origin,
@@ -89,10 +89,10 @@ impl Hasher for Mixed {
 /// ActorNumbers by number; 0 is every actor after the first [`ActorNumbers::MAX_ACTORS`].
 #[derive(Debug)]
 struct ActorNumbers {
-    known: Vec<Actor>,
+    known: Vec<IoActor>,
     numbers: HashMap<u64, u16, BuildHasherDefault<Mixed>>,
     /// Those met last, by a cheap mixture of what differs between them most often.
-    near: [Option<(Actor, u16)>; 1 << ActorNumbers::NEAR_BITS],
+    near: [Option<(IoActor, u16)>; 1 << ActorNumbers::NEAR_BITS],
 }
 
 impl ActorNumbers {
@@ -100,7 +100,7 @@ impl ActorNumbers {
     const NEAR_BITS: u32 = 6;
 
     fn number(&mut self, io: &Io) -> u16 {
-        let actor = Actor::of(io);
+        let actor = IoActor::of(io);
         let mixed = io.ino.unwrap_or(0) as u64 ^ (io.tgid.unwrap_or(0) as u64).rotate_left(32);
         let near = (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - Self::NEAR_BITS)) as usize;
         match &self.near[near] {
@@ -113,7 +113,7 @@ impl ActorNumbers {
         }
     }
 
-    fn look_up(&mut self, actor: Actor) -> u16 {
+    fn look_up(&mut self, actor: IoActor) -> u16 {
         // Inodes differ for each file, names and numbers seldom clash in 64 mixed bits.
         let mut bits = 0xcbf2_9ce4_8422_2325_u64;
         let comm = actor.comm.map_or(0, Comm::to_bits);
@@ -150,7 +150,7 @@ impl ActorNumbers {
         }
     }
 
-    fn get(&self, n: u16) -> Option<Actor> {
+    fn get(&self, n: u16) -> Option<IoActor> {
         self.known.get(usize::from(n.checked_sub(1)?)).copied()
     }
 }
@@ -424,13 +424,13 @@ impl Cells {
     }
 
     /// The process of this number, by the name that it was first met with.
-    pub fn process(&self, tgid: i32) -> Actor {
+    pub fn process(&self, tgid: i32) -> IoActor {
         let named = self
             .actors
             .known
             .iter()
             .find(|a| a.tgid == Some(tgid) && a.comm.is_some());
-        Actor {
+        IoActor {
             tgid: Some(tgid),
             comm: named.and_then(|a| a.comm),
             origin: Origin::Direct,
@@ -444,7 +444,7 @@ impl Cells {
         of: impl Into<CellsOf>,
         class: Class,
         intervals: &[(i64, i64)],
-    ) -> Option<Actor> {
+    ) -> Option<IoActor> {
         let cells = self.cells(of.into(), class);
         let mut votes: HashMap<u16, u64> = HashMap::new();
         for (from_ns, to_ns) in intervals {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::analysis::bursts::cells::{Actor, Series};
+use crate::analysis::bursts::cells::{IoActor, Series};
 use crate::analysis::bursts::envelope::active_second_rate;
 use crate::analysis::bursts::scan::{BurstBin, Excess, Measure, Sizes, excess, segment};
 use crate::analysis::bursts::stream_scan::{BIN_NS, Scanned};
@@ -49,7 +49,7 @@ pub struct BurstDetail {
     pub lossy: bool,
     /// Who moved most of it. Untrusted text inside.
     #[serde(skip)]
-    pub cause: Option<Actor>,
+    pub cause: Option<IoActor>,
 }
 
 /// The bursts of one stream with their limit.
@@ -142,7 +142,7 @@ pub(in crate::analysis) fn bursts_of(
     series: &Series,
     limit: &Limit,
     lossy: impl Fn(i64, i64) -> bool,
-    cause: impl Fn(i64, i64) -> Option<Actor>,
+    cause: impl Fn(i64, i64) -> Option<IoActor>,
 ) -> Vec<BurstDetail> {
     let rule = BurstRule {
         gap_slots: (GAP_NS / series.dt_ns).max(1) as usize,
@@ -232,7 +232,7 @@ fn detail(
     second: SampledView,
     significance: Significance,
     lossy: bool,
-    cause: Option<Actor>,
+    cause: Option<IoActor>,
 ) -> BurstDetail {
     BurstDetail {
         second,

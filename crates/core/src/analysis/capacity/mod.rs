@@ -48,7 +48,7 @@ pub enum State {
 
 /// What is known of a device besides its windows.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Known {
+pub struct DeviceMeans {
     /// I/Os and bytes per second of reads and of writes, over the whole recording.
     pub rates: [(f64, f64); 2],
     /// What reads and writes cost.
@@ -138,7 +138,7 @@ pub struct Room {
 }
 
 /// Reads capacity off the windows of one device.
-pub fn capacity(load: &Load, known: &Known) -> Capacity {
+pub fn capacity(load: &Load, known: &DeviceMeans) -> Capacity {
     let busy: Vec<&LoadPoint> = load.points.iter().filter(|p| p.in_flight > 0.0).collect();
     let sample = BootstrapBlocks::of(load);
     let little_residual = little(&busy);
@@ -256,7 +256,7 @@ const FARTHEST: f64 = 1.2;
 /// More disagreement between `L` and `X R` than this, and nothing is fitted.
 const LITTLE: f64 = 0.05;
 
-fn state(load: &Load, c: &Capacity, known: &Known) -> State {
+fn state(load: &Load, c: &Capacity, known: &DeviceMeans) -> State {
     let all = load.windows.max(1) as f64;
     let busy_percent = load.points.iter().map(|p| p.busy_percent).sum::<f64>() / all;
     match c.knee_in_flight {
@@ -271,7 +271,7 @@ fn state(load: &Load, c: &Capacity, known: &Known) -> State {
 }
 
 /// Most of the time is spent waiting, and yet the device itself has less than a quarter of what it serves at once.
-fn is_held_back(c: &Capacity, known: &Known, knee: f64) -> bool {
+fn is_held_back(c: &Capacity, known: &DeviceMeans, knee: f64) -> bool {
     known
         .queue_us
         .zip(known.device_us)
@@ -625,7 +625,7 @@ mod tests {
         }
     }
 
-    fn capacity(points: &[LoadPoint], known: &Known) -> Capacity {
+    fn capacity(points: &[LoadPoint], known: &DeviceMeans) -> Capacity {
         let points: Vec<LoadPoint> = points
             .iter()
             .zip(0..)
@@ -652,7 +652,7 @@ mod tests {
     #[test]
     fn a_ladder_shows_the_knee_and_the_state() {
         let ladder = closed(8.0, &[0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0]);
-        let c = capacity(&ladder, &Known::default());
+        let c = capacity(&ladder, &DeviceMeans::default());
         assert_eq!(
             (c.max_ios_per_s.map(f64::round), c.min_us.map(f64::round)),
             (Some(8000.0), Some(1000.0))
@@ -668,19 +668,19 @@ mod tests {
 
     #[test]
     fn the_lightest_load_says_how_light_it_was() {
-        let of = |ns: &[f64]| capacity(&closed(8.0, ns), &Known::default()).min_us_in_flight;
+        let of = |ns: &[f64]| capacity(&closed(8.0, ns), &DeviceMeans::default()).min_us_in_flight;
         assert!(of(&[0.1, 0.1, 0.1, 0.1, 8.0]) < 0.2);
         assert!(of(&[64.0, 64.0, 64.0]) > 63.0);
     }
 
     #[test]
     fn a_narrow_range_of_load_shows_no_capacity() {
-        let c = capacity(&closed(1.0, &[0.99, 1.0]), &Known::default());
+        let c = capacity(&closed(1.0, &[0.99, 1.0]), &DeviceMeans::default());
         assert_eq!(
             (c.max_ios_per_s, c.state),
             (None, State::CapacityNotObserved)
         );
-        assert_eq!(capacity(&[], &Known::default()).state, State::Idle);
+        assert_eq!(capacity(&[], &DeviceMeans::default()).state, State::Idle);
     }
 
     #[test]
@@ -698,7 +698,7 @@ mod tests {
             let l = 0.05 * 1.22f64.powi((i * 7) % 40);
             ladder.extend((0..10).map(|_| rough(l, &mut lot)));
         }
-        let c = capacity(&ladder, &Known::default());
+        let c = capacity(&ladder, &DeviceMeans::default());
         let (low, high) = c.max_ios_per_s_ci.expect("enough blocks");
         assert!(
             low <= 4000.0 && 3900.0 <= high && high - low < 200.0,
@@ -723,16 +723,16 @@ mod tests {
     #[test]
     fn what_waits_above_an_idle_device_is_held_back_elsewhere() {
         let ladder = closed(8.0, &[0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0]);
-        let held = Known {
+        let held = DeviceMeans {
             queue_us: Some(9000.0),
             device_us: Some(1000.0),
-            ..Known::default()
+            ..DeviceMeans::default()
         };
         assert_eq!(capacity(&ladder, &held).state, State::ThrottledElsewhere);
-        let busy = Known {
+        let busy = DeviceMeans {
             queue_us: Some(500.0),
             device_us: Some(1000.0),
-            ..Known::default()
+            ..DeviceMeans::default()
         };
         assert_eq!(capacity(&ladder, &busy).state, State::NearKnee);
     }
@@ -745,7 +745,7 @@ mod tests {
             let in_flight = if i == 30 { 5.0 } else { 0.9 };
             windows.extend((0..10).map(|_| point(in_flight, in_flight * 1000.0)));
         }
-        let c = capacity(&windows, &Known::default());
+        let c = capacity(&windows, &DeviceMeans::default());
         assert_eq!(c.max_ios_per_s, None);
         let served = c.served_more.expect("a busier stretch");
         assert_eq!((served.from_ns, served.to_ns), (300, 310));
@@ -762,10 +762,10 @@ mod tests {
             .iter()
             .flat_map(|l| (0..10).map(|_| point(*l, 900.0)))
             .collect();
-        let waits = capacity(&windows, &Known::default());
+        let waits = capacity(&windows, &DeviceMeans::default());
         assert_eq!((waits.room, waits.served_more), (None, None));
         let ladder = closed(8.0, &[0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0]);
-        let limited = capacity(&ladder, &Known::default());
+        let limited = capacity(&ladder, &DeviceMeans::default());
         assert_eq!((limited.room, limited.served_more), (None, None));
     }
 
@@ -779,7 +779,10 @@ mod tests {
                 p.bytes_per_s = 1e6;
             }
         }
-        assert_eq!(capacity(&windows, &Known::default()).served_more, None);
+        assert_eq!(
+            capacity(&windows, &DeviceMeans::default()).served_more,
+            None
+        );
     }
 
     #[test]
@@ -788,7 +791,7 @@ mod tests {
         ladder
             .iter_mut()
             .for_each(|p| p.mean_us = p.mean_us.map(|us| us * 1.2));
-        let c = capacity(&ladder, &Known::default());
+        let c = capacity(&ladder, &DeviceMeans::default());
         assert_eq!((c.state, c.models.len()), (State::Inconsistent, 0));
         assert_eq!(
             (c.max_ios_per_s, c.knee_in_flight, c.headroom),
@@ -803,7 +806,7 @@ mod tests {
                 .iter()
                 .flat_map(|(l, x)| (0..10).map(|_| point(*l, *x)))
                 .collect();
-            let c = capacity(&points, &Known::default());
+            let c = capacity(&points, &DeviceMeans::default());
             (c.max_ios_per_s, c.knee_in_flight, c.state)
         };
         let unseen = (None, None, State::CapacityNotObserved);
@@ -825,7 +828,7 @@ mod tests {
         ladder
             .iter_mut()
             .for_each(|p| p.busy_percent = p.busy_percent.min(70.0));
-        let c = capacity(&ladder, &Known::default());
+        let c = capacity(&ladder, &DeviceMeans::default());
         assert_eq!(
             (c.knee_in_flight, c.state),
             (None, State::CapacityNotObserved)

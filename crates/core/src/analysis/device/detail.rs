@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::analysis::bursts::Limit;
-use crate::analysis::bursts::cells::{Actor, CLASSES, Series, Slot};
+use crate::analysis::bursts::cells::{CLASSES, IoActor, Series, Slot};
 pub use crate::analysis::bursts::detail::{BurstDetail, MAX_BURSTS};
 use crate::analysis::bursts::detail::{Found, Surroundings, find_bursts, largest};
 use crate::analysis::bursts::envelope::{Unevenness, most_bytes, unevenness_of};
@@ -11,7 +11,7 @@ use crate::analysis::bursts::stream_scan::BurstScan;
 use crate::analysis::capacity::bandwidth::{self, Plateau};
 use crate::analysis::capacity::load::{Load, LoadPoint, LoadWindows};
 use crate::analysis::capacity::queue_full::QueueFull;
-use crate::analysis::capacity::{Capacity, Known, capacity};
+use crate::analysis::capacity::{Capacity, DeviceMeans, capacity};
 use crate::analysis::counters::io_ticks::{IoTicks, Regime, UtilCheck, sigma_pp};
 use crate::analysis::device::attribution::{Attribution, AttributionSummary};
 use crate::analysis::device::by_issue::SweptByIssue;
@@ -183,7 +183,7 @@ pub struct StreamDetail {
     pub periodicity: Periodicity,
     /// Who is behind each of its clocks.
     #[serde(skip)]
-    pub periodic_causes: Vec<Option<Actor>>,
+    pub periodic_causes: Vec<Option<IoActor>>,
 }
 
 /// The hour with most completed I/Os.
@@ -329,11 +329,11 @@ impl Gathered {
 }
 
 /// What A18 needs to know besides the windows.
-fn known_of(around: &DeviceContext, stages: &StagesSummary, series: &[Series; 2]) -> Known {
+fn known_of(around: &DeviceContext, stages: &StagesSummary, series: &[Series; 2]) -> DeviceMeans {
     let seconds = (around.window.len_ns() as f64 / 1e9).max(1e-9);
     let total =
         |s: &Series, of: fn(&Slot) -> u64| s.filled().iter().map(of).sum::<u64>() as f64 / seconds;
-    Known {
+    DeviceMeans {
         rates: [0, 1].map(|c| (total(&series[c], |s| s.ios), total(&series[c], |s| s.bytes))),
         costs: stages.costs,
         queue_us: stages.s2d.mean_us,
@@ -471,10 +471,10 @@ fn stream(
 
 /// The process that comes back most often, not the one that moved most: one large flush among many commits is not the clock.
 /// Its file is the one of more than half of its beats, or none.
-fn usual_actor(actors: impl Iterator<Item = Actor>) -> Option<Actor> {
-    let actors: Vec<Actor> = actors.collect();
-    let is_same = |a: &Actor, b: &Actor| (a.tgid, a.comm) == (b.tgid, b.comm);
-    let mut seen: Vec<(Actor, usize)> = Vec::new();
+fn usual_actor(actors: impl Iterator<Item = IoActor>) -> Option<IoActor> {
+    let actors: Vec<IoActor> = actors.collect();
+    let is_same = |a: &IoActor, b: &IoActor| (a.tgid, a.comm) == (b.tgid, b.comm);
+    let mut seen: Vec<(IoActor, usize)> = Vec::new();
     for actor in &actors {
         match seen.iter_mut().find(|(a, _)| is_same(a, actor)) {
             Some((_, n)) => *n += 1,
@@ -493,7 +493,7 @@ fn usual_actor(actors: impl Iterator<Item = Actor>) -> Option<Actor> {
     Some(if has_most {
         main
     } else {
-        Actor {
+        IoActor {
             file: None,
             ..usual
         }
@@ -515,7 +515,7 @@ mod tests {
 
     #[test]
     fn a_clock_has_the_file_of_most_of_its_beats_or_none() {
-        let [first, usual, other] = [1, 2, 3].map(|ino| Actor {
+        let [first, usual, other] = [1, 2, 3].map(|ino| IoActor {
             tgid: Some(7),
             comm: None,
             origin: Origin::Writeback,
@@ -525,7 +525,7 @@ mod tests {
                 generation: None,
             }),
         });
-        let file = |beats: &[Actor]| usual_actor(beats.iter().copied()).map(|a| a.file);
+        let file = |beats: &[IoActor]| usual_actor(beats.iter().copied()).map(|a| a.file);
         assert_eq!(file(&[first, usual, usual, usual]), Some(usual.file));
         assert_eq!(
             file(&[first, usual, other]),

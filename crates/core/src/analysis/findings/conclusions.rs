@@ -1,6 +1,6 @@
 //! From numbers to findings: which of them a person should know, with which evidence.
 
-use crate::analysis::bursts::cells::Actor;
+use crate::analysis::bursts::cells::IoActor;
 use crate::analysis::bursts::reported::microbursts;
 use crate::analysis::capacity::bandwidth;
 use crate::analysis::capacity::queue_full;
@@ -89,7 +89,7 @@ fn periodic(
         .iter()
         .zip(&stream.periodic_causes);
     let own = clocks.filter(|(clock, _)| !is_echo(stream, clock, &detail.streams));
-    let of = |(clock, cause): (&Clock, &Option<Actor>)| {
+    let of = |(clock, cause): (&Clock, &Option<IoActor>)| {
         let cause = Cause::of(*cause, stream.class, path_of);
         period_finding(
             (detail.dev, stream.class),

@@ -5,7 +5,7 @@
 //! time: one that comes at a pace of its own could not be joined without waiting. Requests that were merged, read ahead by the
 //! kernel, or forced out one by one by syncs are left out: they could not be larger, or are on the way to it.
 
-use crate::analysis::bursts::cells::Actor;
+use crate::analysis::bursts::cells::IoActor;
 use crate::analysis::capacity::mix::Cost;
 use crate::analysis::device::context::DeviceContext;
 use crate::analysis::findings::evidence::{Cause, Evidence, SmallSequentialEvidence};
@@ -45,7 +45,7 @@ const LASTING_NS: i64 = 1_000_000_000;
 
 #[derive(Debug, Clone, Copy)]
 struct SequentialRun {
-    actor: Actor,
+    actor: IoActor,
     class: Class,
     bytes: i64,
     first_sector: i64,
@@ -59,7 +59,7 @@ struct SequentialRun {
 impl SequentialRun {
     fn of(io: &Io, sector: i64) -> SequentialRun {
         SequentialRun {
-            actor: Actor::of(io),
+            actor: IoActor::of(io),
             class: io.class(),
             bytes: io.bytes,
             first_sector: sector,
@@ -102,7 +102,7 @@ impl SequentialRun {
 /// All runs of one process, class and size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Stream {
-    actor: Actor,
+    actor: IoActor,
     class: Class,
     bytes: i64,
     ios: u64,

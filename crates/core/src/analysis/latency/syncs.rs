@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::bursts::cells::Actor;
+use crate::analysis::bursts::cells::IoActor;
 use crate::analysis::findings::evidence::{Cause, Evidence, FsyncBoundEvidence, SyncSource};
 use crate::analysis::findings::{Finding, Severity};
 use crate::analysis::math::distributions::chernoff;
@@ -157,7 +157,7 @@ struct Sent {
 
 #[derive(Debug)]
 struct Writer {
-    actor: Actor,
+    actor: IoActor,
     cycles: Cycles,
     writes: u64,
     bytes: u64,
@@ -213,7 +213,7 @@ impl SyncScan {
         let found = self.writers.iter().position(|w| w.actor.tgid == io.tgid);
         if found.is_none() && self.writers.len() < MAX_WRITERS {
             let new = Writer {
-                actor: Actor::of(io),
+                actor: IoActor::of(io),
                 cycles: Cycles::default(),
                 writes: 0,
                 bytes: 0,
@@ -306,7 +306,7 @@ impl SyncScan {
 /// A writer that waits for syncs.
 #[derive(Debug, Clone)]
 pub struct Bound {
-    actor: Actor,
+    actor: IoActor,
     path: Option<String>,
     cycles: Cycles,
     writes: Option<u64>,
@@ -439,7 +439,7 @@ impl SyncCalls {
             .into_iter()
             .filter(|(_, c)| c.cycles.is_bound(window))
             .map(|(tgid, c)| Bound {
-                actor: Actor {
+                actor: IoActor {
                     tgid: Some(tgid),
                     comm: c.comm,
                     origin: Origin::Direct,

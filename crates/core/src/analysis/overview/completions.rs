@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Stretch, Window};
+use super::{PlannedStretch, Window};
 use crate::analysis::stream::spread::Spread;
 use crate::model::{Class, Histogram, Io, SECTOR_BYTES};
 
@@ -202,7 +202,7 @@ pub(super) struct Completions {
 
 impl Completions {
     /// Time outside `study` is not counted: a last slot may be only partly inside.
-    pub(super) fn new(stretch: &Stretch, study: Window) -> Completions {
+    pub(super) fn new(stretch: &PlannedStretch, study: Window) -> Completions {
         let rungs = stretch.merges.iter().map(|merge| Open {
             merge: *merge,
             slot: 0,

@@ -2,7 +2,7 @@
 
 use super::losses::Losses;
 use super::{
-    Detail, Level, OverviewData, OverviewPlan, SlotCounts, SlotLatency, SlotTime, Stretch,
+    Detail, Level, OverviewData, OverviewPlan, PlannedStretch, SlotCounts, SlotLatency, SlotTime,
 };
 use crate::analysis::stream::order::Clipped;
 use crate::analysis::timeline::CounterRates;
@@ -132,7 +132,7 @@ impl CounterSums {
     }
 }
 
-fn level(stretch: &Stretch, slots: &[CounterSums], merge: usize, detail: Detail) -> Level {
+fn level(stretch: &PlannedStretch, slots: &[CounterSums], merge: usize, detail: Detail) -> Level {
     let merged = slots.chunks(merge).map(|chunk| {
         let mut sum = CounterSums::default();
         chunk.iter().for_each(|s| sum.merge(s));

@@ -29,7 +29,7 @@ pub use completions::{SlotCounts, SlotLatency, SlotQuantiles};
 pub use counters::CounterOverview;
 pub use distributions::{Distributions, SizeBucket, Stage};
 pub use losses::LossInterval;
-pub use plan::{OverviewPlan, Scope, Stretch};
+pub use plan::{OverviewPlan, PlannedStretch, Scope};
 pub use time::SlotTime;
 
 use actors::SlotActors;
@@ -244,7 +244,7 @@ impl Overview {
 }
 
 /// The rungs of one stretch: its finest slots, and those merged from them.
-fn assemble(stretch: &Stretch, completions: Completions, time: &StretchTime) -> Vec<Level> {
+fn assemble(stretch: &PlannedStretch, completions: Completions, time: &StretchTime) -> Vec<Level> {
     completions
         .finish()
         .into_iter()

@@ -20,7 +20,7 @@ pub struct Scope {
 
 /// A stretch of time of one scope, and the steps in which it is cut into slots.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stretch {
+pub struct PlannedStretch {
     /// Index into the plan's scopes.
     pub scope: usize,
     /// From the first slot's beginning to the last slot's end.
@@ -31,14 +31,14 @@ pub struct Stretch {
     pub merges: Vec<i64>,
 }
 
-impl Stretch {
-    fn new(scope: usize, window: Window, step_ns: i64, rungs: &[i64]) -> Stretch {
+impl PlannedStretch {
+    fn new(scope: usize, window: Window, step_ns: i64, rungs: &[i64]) -> PlannedStretch {
         let slots = window.len_ns().div_euclid(step_ns)
             + i64::from(window.len_ns().rem_euclid(step_ns) > 0);
         let mut merges = vec![1];
         merges.extend(rungs.iter().copied().filter(|m| slots / m >= MIN_SLOTS));
         let window = Window::new(window.from_ns, window.from_ns + slots * step_ns);
-        Stretch {
+        PlannedStretch {
             scope,
             window,
             step_ns,
@@ -60,7 +60,7 @@ pub struct OverviewPlan {
     /// The sets of devices.
     pub scopes: Vec<Scope>,
     /// The stretches.
-    pub stretches: Vec<Stretch>,
+    pub stretches: Vec<PlannedStretch>,
     /// Whether distributions over the window, and who did it, are wanted.
     pub distributions: bool,
 }
@@ -77,7 +77,7 @@ impl OverviewPlan {
                 } else {
                     MAX_SLOTS_OTHERS
                 };
-                Stretch::new(scope, window, step_for(window.len_ns(), most), &[5, 20])
+                PlannedStretch::new(scope, window, step_for(window.len_ns(), most), &[5, 20])
             })
             .collect();
         OverviewPlan {
@@ -98,7 +98,7 @@ impl OverviewPlan {
                 .into_iter()
                 .find(|step| *step >= least)
                 .unwrap_or(least);
-            *s = Stretch::new(s.scope, window, step_ns, &[5, 20]);
+            *s = PlannedStretch::new(s.scope, window, step_ns, &[5, 20]);
         }
         plan.distributions = false;
         plan
@@ -110,7 +110,7 @@ impl OverviewPlan {
         let mut plan = OverviewPlan::whole(window, scopes);
         for s in &mut plan.stretches {
             let rows = (s.step_ns + row_ns - 1) / row_ns.max(1);
-            *s = Stretch::new(
+            *s = PlannedStretch::new(
                 s.scope,
                 window,
                 row_ns.max(1).saturating_mul(rows),

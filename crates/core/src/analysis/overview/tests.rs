@@ -22,7 +22,7 @@ fn run(plan: OverviewPlan, ios: &[Io]) -> OverviewData {
 /// One stretch of 1 ns steps, so that every rule shows.
 fn tiny(len: i64, step_ns: i64, merges: &[i64]) -> OverviewPlan {
     let window = Window::new(0, len);
-    let stretch = Stretch {
+    let stretch = PlannedStretch {
         scope: 0,
         window: Window::new(0, (len + step_ns - 1) / step_ns * step_ns),
         step_ns,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Stretch, Window};
+use super::{PlannedStretch, Window};
 use crate::analysis::device::level::LevelTime;
 use crate::model::Class;
 
@@ -40,7 +40,7 @@ pub(super) struct StretchTime {
 
 impl StretchTime {
     /// Time outside `study` is not counted: a last slot may be only partly inside.
-    pub(super) fn new(stretch: &Stretch, study: Window) -> StretchTime {
+    pub(super) fn new(stretch: &PlannedStretch, study: Window) -> StretchTime {
         StretchTime {
             window: Window::new(
                 stretch.window.from_ns,

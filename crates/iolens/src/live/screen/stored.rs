@@ -228,7 +228,7 @@ mod tests {
     use super::*;
     use crate::engine::part::Tier;
     use crate::engine::query::{Grain, Query, Step};
-    use crate::engine::view::View;
+    use crate::engine::view::PlannedRows;
     use crate::engine::{Instant, TimeWindow, actors, waits};
 
     const MS: i64 = 1_000_000;
@@ -336,7 +336,7 @@ mod tests {
         };
         let mut rows = 0;
         for part in query.parts(grain).expect("readable").parts {
-            let view = View::new(part, GroupBy::Device, true, &caller).expect("a view");
+            let view = PlannedRows::new(part, GroupBy::Device, true, &caller).expect("a view");
             view.show(0, &caller, |row, _| {
                 rows += 1;
                 for class in [Class::Read, Class::Write] {

@@ -1,6 +1,6 @@
 //! How findings name things: who it was, classes, times.
 
-use iolens_core::analysis::bursts::cells::Actor;
+use iolens_core::analysis::bursts::cells::IoActor;
 use iolens_core::analysis::findings::Cause;
 use iolens_core::model::{Class, DevId, Origin};
 
@@ -17,7 +17,7 @@ pub fn name(cause: &Cause) -> String {
     } else {
         actor.origin
     };
-    let who = process(&Actor {
+    let who = process(&IoActor {
         file,
         origin,
         ..actor
@@ -27,7 +27,7 @@ pub fn name(cause: &Cause) -> String {
 }
 
 /// The actor without its role, e.g. `fio (process 12)` or `buffered writes of dd (process 12), inode 12 on 8:1`.
-fn process(actor: &Actor) -> Option<String> {
+fn process(actor: &IoActor) -> Option<String> {
     let file = actor
         .file
         .map(|f| format!("inode {} on {}", f.ino, DevId(f.fs_dev)));
@@ -129,13 +129,13 @@ mod tests {
 
     #[test]
     fn kernel_threads_are_named_by_what_they_do() {
-        let actor = |comm: &[u8], file| Actor {
+        let actor = |comm: &[u8], file| IoActor {
             tgid: Some(9),
             comm: Some(Comm::new(comm)),
             origin: Origin::Unknown,
             file,
         };
-        let named = |actor: Actor, class: Class, path: Option<&str>| {
+        let named = |actor: IoActor, class: Class, path: Option<&str>| {
             name(&Cause {
                 actor,
                 class,
@@ -148,7 +148,7 @@ mod tests {
             "ext4's journal, jbd2/loop1-8 (process 9)"
         );
         let worker = actor(b"kworker/u8:2", None);
-        let flusher = Actor {
+        let flusher = IoActor {
             origin: Origin::Writeback,
             ..worker
         };
@@ -169,7 +169,7 @@ mod tests {
             Origin::Metadata,
         ] {
             let read = named(
-                Actor {
+                IoActor {
                     origin,
                     file: db,
                     ..worker
@@ -180,7 +180,7 @@ mod tests {
             let expected = "a worker thread of the kernel, kworker/u8:2 (process 9), /srv/db";
             assert_eq!(read, expected, "{origin:?}: a loop device reads its file");
         }
-        let direct = write(Actor {
+        let direct = write(IoActor {
             origin: Origin::Direct,
             ..worker
         });
@@ -203,7 +203,7 @@ mod tests {
             ino: 34,
             generation: Some(7),
         });
-        let dd = Actor {
+        let dd = IoActor {
             tgid: Some(12),
             comm: Some(Comm::new(b"dd")),
             origin: Origin::Writeback,
@@ -232,7 +232,7 @@ mod tests {
             words(dd),
             "buffered writes of dd (process 12), inode 34 on 8:1"
         );
-        let unknown = Actor {
+        let unknown = IoActor {
             tgid: None,
             comm: None,
             ..dd
@@ -247,26 +247,26 @@ mod tests {
             "buffered writes of an unknown process, inode 34 on 8:1"
         );
         assert_eq!(
-            words(Actor {
+            words(IoActor {
                 origin: Origin::Direct,
                 ..unknown
             }),
             "inode 34 on 8:1"
         );
-        let read = Actor {
+        let read = IoActor {
             origin: Origin::BufferedRead,
             file: None,
             ..dd
         };
         assert_eq!(words(read), "buffered reads of dd (process 12)");
         assert_eq!(
-            words(Actor {
+            words(IoActor {
                 origin: Origin::Readahead,
                 ..read
             }),
             "read-ahead for dd (process 12)"
         );
-        let above = Actor {
+        let above = IoActor {
             origin: Origin::Above,
             ..read
         };

@@ -10,7 +10,7 @@ mod writers;
 use serde::Serialize;
 use serde::ser::SerializeStruct;
 
-use crate::analysis::bursts::cells::Actor;
+use crate::analysis::bursts::cells::IoActor;
 pub use crate::analysis::findings::kinds::Evidence;
 use crate::model::{Class, Comm, PathOf};
 
@@ -32,7 +32,7 @@ pub use writers::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
     /// The process, how far it can be trusted as the cause, and its file.
-    pub actor: Actor,
+    pub actor: IoActor,
     /// The I/Os it is the cause of: a kernel thread that reads is not what it is when it writes.
     pub class: Class,
     /// The file's path, if the recording knows it.
@@ -42,11 +42,11 @@ pub struct Cause {
 impl Cause {
     /// `actor` behind I/Os of `class`; `None` if nothing is known of it.
     pub(in crate::analysis) fn of(
-        actor: Option<Actor>,
+        actor: Option<IoActor>,
         class: Class,
         path_of: PathOf,
     ) -> Option<Cause> {
-        let actor = actor.filter(Actor::is_known)?;
+        let actor = actor.filter(IoActor::is_known)?;
         Some(Cause {
             actor,
             class,

@@ -3,7 +3,7 @@
 mod limits;
 
 use iolens_core::analysis::bursts::LimitSource;
-use iolens_core::analysis::bursts::cells::Actor;
+use iolens_core::analysis::bursts::cells::IoActor;
 use iolens_core::analysis::bursts::scan::Measure;
 use iolens_core::analysis::counters::pressure::{CpuShortage, HostState};
 use iolens_core::analysis::findings::Cause;
@@ -31,7 +31,7 @@ fn of(evidence: Evidence) -> Finding {
 }
 
 fn process(comm: &[u8], pid: i32, path: Option<&str>) -> Option<Cause> {
-    let actor = Actor {
+    let actor = IoActor {
         tgid: Some(pid),
         comm: Some(Comm::new(comm)),
         origin: Origin::Direct,
