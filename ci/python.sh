@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The Python package (python/): environment, style, types, tests, wheel. Compares its figures with the program's if that is built.
-#   ci/python.sh VENV [PYTEST-OPTION...]      with the options -m spark on a Spark cluster of its own
+#   ci/python.sh VENV [PYTEST-OPTION...]      with the options -m spark on a Spark cluster of its own; with tests/FILE these tests alone
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$(realpath -m "$1")
@@ -22,6 +22,7 @@ for program in target/release/iolens target/debug/iolens; do
   [ -z "${IOLENS:-}" ] && [ -x "$program" ] && export IOLENS=$PWD/$program
 done
 cd python
+case " $* " in *" tests/"*) PYTHONPATH=src exec "$venv/bin/python" -m pytest "$@" ;; esac
 "$venv/bin/ruff" check -q .
 "$venv/bin/ruff" format -q --check .
 "$venv/bin/mypy"
