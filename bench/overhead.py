@@ -262,6 +262,8 @@ def ios_of_machine():
 
 def probes(contenders, device, o):
     """Time in the BPF programs of each contender per I/O that the machine's disks completed, with one job."""
+    if not shutil.which("bpftool"):
+        sys.exit("overhead.py: --probes reads the kernel's statistics with bpftool, which is not installed (ci/setup.sh bench)")
     results = {c.name: [] for c in contenders}
     with open(STATISTICS) as f:
         before = f.read()

@@ -15,6 +15,11 @@ const MAX_BYTES: u64 = 256 << 20;
 /// The last key of our file; its value is the CRC-32 of every byte before the key.
 const CRC_KEY: &str = "  \"crc32\": \"";
 
+/// Whether `dir` has a description, and is a recording therefore.
+pub fn is_in(dir: &Path) -> bool {
+    [META, META_COPY].iter().any(|name| dir.join(name).exists())
+}
+
 /// The text of `meta.json`.
 pub(crate) fn encode(meta: &RecordingMeta) -> Vec<u8> {
     // Serialising plain structs to memory cannot fail; if it ever did, an empty object is refused by every reader.

@@ -36,6 +36,11 @@ pub struct Recording {
 }
 
 impl Recording {
+    /// Whether there is a recording in directory `path`, whole or damaged.
+    pub fn is_at(path: &Path) -> bool {
+        meta_file::is_in(path)
+    }
+
     /// Opens the recording in directory `path`, reading its description, the footers of its Parquet files, its logs,
     /// losses and marks. Never writes. A recording that is still being written can be opened too: what is seen is its
     /// state now.

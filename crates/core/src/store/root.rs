@@ -54,10 +54,7 @@ impl Root {
         path: &Path,
         mut unlisted: impl FnMut(String, StoreError) -> Result<(), StoreError>,
     ) -> Result<Option<Root>, StoreError> {
-        if !path.is_dir()
-            || path.join(meta_file::META).exists()
-            || path.join(meta_file::META_COPY).exists()
-        {
+        if !path.is_dir() || meta_file::is_in(path) {
             return Ok(None);
         }
         let mut recordings = Vec::new();

@@ -231,7 +231,7 @@ pub enum FilesBy {
 
 /// All analyses of a recording: text, or one JSON document
 ///
-/// The text is one screen: the findings that matter most, the busiest devices, the processes with most I/O time.
+/// The text is one screen: the stories that cost most time, who waited for whom, the busiest devices and processes.
 ///
 /// Examples:
 ///   iolens report db.iolens

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, bail};
+use iolens_core::store::Recording;
 use iolens_observe::counters::process;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -44,13 +45,14 @@ pub fn refuse_existing(output: &Path) -> Result<()> {
 /// is in the name of what is not whole, for those who find one that a kill left.
 ///
 /// # Errors
-/// There is something at `output` already, `write` fails, or the file system refuses.
+/// There is something at `output` already, it is inside a recording, `write` fails, or the file system refuses.
 pub fn write_whole<T>(
     output: &Path,
     verb: &str,
     write: impl FnOnce(&Path, &Interrupt) -> Result<T>,
 ) -> Result<T> {
     refuse_existing(output)?;
+    refuse_inside_recording(output)?;
     let interrupt = Interrupt::default();
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         if !process::is_ignored(signal) {
@@ -70,6 +72,20 @@ pub fn write_whole<T>(
         std::fs::remove_dir_all(&unfinished)?;
     }
     written
+}
+
+/// Fails where `output` is inside a recording: a recording holds its own files only.
+fn refuse_inside_recording(output: &Path) -> Result<()> {
+    let output = std::path::absolute(output)?;
+    let recording = output.ancestors().skip(1).find(|dir| Recording::is_at(dir));
+    if let Some(recording) = recording {
+        bail!(
+            "{}: is inside the recording {}; choose a place outside of it",
+            output.display(),
+            recording.display()
+        );
+    }
+    Ok(())
 }
 
 /// `.NAME.VERB-PID` beside the recording to be.

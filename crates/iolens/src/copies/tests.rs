@@ -263,6 +263,20 @@ fn a_copy_appears_whole_or_not_at_all() {
     assert_eq!(std::fs::read(&to).unwrap(), b"mine");
 }
 
+#[test]
+fn a_copy_is_not_written_into_a_recording() {
+    let tmp = tempfile::tempdir().unwrap();
+    let whole = tmp.path().join("whole");
+    record(&whole, &[S], &[], 2 * S);
+    let before = files(&whole);
+    for to in ["copy", "io/copy"] {
+        let refused = write_whole(&whole.join(to), "testing", |_, _: &Interrupt| Ok(()));
+        let e = refused.unwrap_err().to_string();
+        assert!(e.contains("inside the recording"), "{e}");
+    }
+    assert_eq!(files(&whole), before);
+}
+
 fn files(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).unwrap() {

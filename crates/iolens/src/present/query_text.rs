@@ -154,7 +154,10 @@ pub fn error(e: &QueryError, spelling: Spelling) -> String {
             name("from"),
             seconds(*from_ns)
         ),
-        QueryError::Empty(place) => format!("{}: holds no recording yet", place.display()),
+        QueryError::Empty(place) => format!(
+            "{}: holds no recording yet (they are called host=NAME/start_ns=NANOSECONDS)",
+            place.display()
+        ),
         QueryError::Unreadable(place) => {
             format!("{}: no recording can be read", place.display())
         }
