@@ -27,8 +27,9 @@ before(async () => {
   const template = await readFile(new URL("dist/fleet.html", here), "utf8");
   server = createServer((request, response) => {
     const at = new URL(request.url, "http://h");
-    if (at.pathname === "/") {
-      const page = synth.page(template, synth.fleet());
+    if (at.pathname === "/" || at.pathname === "/short") {
+      const none = { hosts: [], devices: [], findings: [], kinds: [], from_unix_s: 0, to_unix_s: 0, notes: ["no recording has sums"] };
+      const page = synth.page(template, { ...synth.fleet(), ...(at.pathname === "/short" ? none : {}) });
       const policy = /Content-Security-Policy" content="([^"]*)"/.exec(page)[1];
       response.writeHead(200, { "content-type": "text/html; charset=utf-8", "content-security-policy": policy });
       response.end(page);
@@ -40,7 +41,8 @@ before(async () => {
       response.writeHead(status, { "content-type": "application/json" });
       response.end(JSON.stringify(document));
     };
-    if (busy > 0 && busy-- > 0) json(503, { detail: "busy" });
+    if (at.pathname === "/api/v1/recordings") json(200, { recordings: ["db-1", "db-1", "<b>db-2"].map((name) => ({ host: name })) });
+    else if (busy > 0 && busy-- > 0) json(503, { detail: "busy" });
     else if (gone.has(host)) json(422, { detail: "only sums are left" });
     else if (at.pathname === "/api/v1/waits") json(200, { waits: [wait("/shop", POD, host === "node41" ? 5 : 1), wait("/shop", "/shop", 50)], notes: [] });
     else json(200, { actors: [{ name: POD, pod: "batch/<b>backup" }, { name: null }], notes: [] });
@@ -77,6 +79,17 @@ describe("the fleet's page of a server", { skip: missing !== null }, () => {
     assert.match(await page.locator("#costs .part-status").textContent(), /The waits could not be loaded\. Busy\. Trying again/);
     assert.ok(await page.locator("#hosts tbody tr").count() > 10);
     await page.waitForSelector("#costs tbody tr");
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
+  test("leads to the hosts where there are no sums", async () => {
+    const page = await browser.open(`${url}short`);
+    const links = page.locator("#recorded a");
+    await links.first().waitFor();
+    assert.deepEqual(await links.allTextContents(), ["db-1", "<b>db-2"]);
+    assert.equal(await links.last().getAttribute("href"), "/?host=%3Cb%3Edb-2");
+    assert.match(await page.locator(".notes").textContent(), /no recording has sums/);
     assert.deepEqual(page.problems, []);
     await page.close();
   });

@@ -9,6 +9,8 @@ import { type Box, type Class, type Colouring, IO_SPAN_S, OPEN_US, type View, ti
 
 const FONT = "system-ui, sans-serif";
 const LEFT = 64;
+/** Width and height on paper. */
+const PRINTED: [number, number] = [720, 400];
 const RIGHT = 14;
 const TOP = 16;
 const AXIS = 22;
@@ -146,17 +148,24 @@ export class Chart {
     this.#legend = new Legend((by) => this.actions.colour(by), (by, key) => this.actions.filter(by, key));
     this.root = h("div", { class: "chart" }, this.#legend.root, this.#plot);
     this.#listen();
-    // Printing takes its picture before the next frame.
-    addEventListener("beforeprint", () => this.#draw());
+    // Printing takes its picture before the next frame, and at the width of paper: shrunk from a screen no text could be read.
+    addEventListener("beforeprint", () => {
+      [this.#width, this.#height] = PRINTED;
+      this.#draw();
+    });
+    addEventListener("afterprint", () => this.#measure());
     onTheme(() => {
       for (const layer of [...this.#layers, ...(this.#found ?? []), ...(this.#fold ? [this.#fold] : [])]) layer.image = null;
       this.#later();
     });
-    new ResizeObserver(() => {
-      this.#width = this.#plot.clientWidth;
-      this.#height = this.#plot.clientHeight;
-      this.#later();
-    }).observe(this.#plot);
+    new ResizeObserver(() => this.#measure()).observe(this.#plot);
+  }
+
+  /** Takes the size that it has on screen. */
+  #measure(): void {
+    this.#width = this.#plot.clientWidth;
+    this.#height = this.#plot.clientHeight;
+    this.#later();
   }
 
   /** Width of the plot in pixels of the style sheet: no more columns are worth asking for. */

@@ -1,6 +1,8 @@
 import "../style.css";
 import "../app/style.css";
 import "./style.css";
+import { ask } from "../app/api";
+import { Loader } from "../app/part";
 import { fill, h } from "../dom";
 import type { DeviceRow, FindingRow, FleetDocument, HostRow, KindRow, UnreadHost } from "../generated/fleet";
 import * as format from "../format";
@@ -48,6 +50,7 @@ function build(data: FleetDocument): void {
     notes.length > 0 && h("ul", { class: "notes", role: nothing && "alert" }, ...notes.map((text) => h("li", { text }))),
     data.hosts_unread.length > 0 && unreadable(data.hosts_unread),
     slowDisks(data.devices),
+    nothing && served() && recordedHosts(),
     // The page that is not from a server has none to ask.
     !nothing && h("div", { class: served() ? "answers" : "" }, hosts, served() && costPanel(data, place)),
     data.findings.length > 0 ? findings(data) : !nothing && h("p", { class: "rule", text: "No finding was reported while this was recorded." }),
@@ -55,6 +58,18 @@ function build(data: FleetDocument): void {
   );
   fill(document.body, main, h("footer", { text: "From the sums of each minute; loops and layers above disks are left out." }));
   document.documentElement.dataset["ready"] = performance.now().toFixed(0);
+}
+
+/** Where no sums say which host lost time, as of recordings shorter than a minute: all that have recordings. */
+function recordedHosts(): HTMLElement {
+  const loader = new Loader("The hosts");
+  const list = h("ul", {});
+  loader.run(async (signal) => {
+    const { recordings } = await ask<{ recordings: { host: string }[] }>("recordings", {}, signal);
+    const names = new Set(recordings.map((r) => r.host));
+    fill(list, ...[...names].map((name) => h("li", {}, h("a", { href: place(name, null, 0), text: name }))));
+  });
+  return h("section", { id: "recorded", class: "panel-box" }, h("h2", { text: "Hosts with recordings" }), loader.status, list);
 }
 
 /** Hosts without a row, and why. */
