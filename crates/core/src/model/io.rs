@@ -318,6 +318,15 @@ impl Io {
         })
     }
 
+    /// The same for readers who may see no names of programs; the kernel's own threads keep theirs.
+    #[must_use]
+    pub fn without_name(&self) -> Io {
+        Io {
+            comm: self.comm.filter(Comm::is_of_kernel),
+            ..*self
+        }
+    }
+
     /// Whether it carries a flush (`REQ_PREFLUSH`), or must itself reach the medium (`REQ_FUA`).
     pub fn is_forced(&self) -> bool {
         self.flags

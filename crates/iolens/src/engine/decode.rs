@@ -9,7 +9,7 @@ use std::thread;
 
 use iolens_core::analysis::Part;
 use iolens_core::analysis::stacks::join::StackJoin;
-use iolens_core::model::{Comm, Io, Lost};
+use iolens_core::model::{Io, Lost};
 use iolens_core::store::{BatchReader, IoColumns, Recording, StoreError};
 
 use super::caller::Caller;
@@ -213,7 +213,7 @@ impl Part for Nameless<'_> {
         self.ios.clear();
         self.ios.extend_from_slice(ios);
         for io in &mut self.ios {
-            io.comm = io.comm.filter(Comm::is_of_kernel);
+            *io = io.without_name();
         }
         self.part.consume(&self.ios, later_start_ns);
     }

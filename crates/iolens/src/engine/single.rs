@@ -68,10 +68,7 @@ pub fn ios(query: &Query<'_>, limit: usize) -> Result<std::result::Result<Vec<Na
         let window = Window::new(start, end);
         let first = found.len();
         let hides_names = part.recording.hides_names();
-        let shown = |io: &Io| Io {
-            comm: io.comm.filter(|comm| !hides_names || comm.is_of_kernel()),
-            ..*io
-        };
+        let shown = |io: &Io| if hides_names { io.without_name() } else { *io };
         let mut waits = IoWaitsBuilder::of(window, |io| part.filter.has(&shown(io)));
         let read = super::waits::around(&part.recording, &(start..end));
         for lost in part.recording.lost(read.clone()) {

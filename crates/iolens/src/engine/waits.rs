@@ -8,7 +8,7 @@ use iolens_core::analysis::waits::{
     WaitBin, WaitBinsBuilder, WaitsBuilder, victims_of_rows,
 };
 use iolens_core::analysis::{Part as Analysis, Window};
-use iolens_core::model::{Comm, Io, Lost, TimeOwner, WaitSums};
+use iolens_core::model::{Io, Lost, TimeOwner, WaitSums};
 use iolens_core::store::{IoColumns, Recording, read_waits, wait_steps, waits_until};
 
 use super::caller::Caller;
@@ -201,10 +201,7 @@ pub fn of_rows(part: &Part, plan: &TimelinePlan, caller: &Caller) -> Result<Subj
     let hides_names = part.recording.hides_names();
     let subject_of = |io: &Io| {
         // Rows are of subjects as they are shown.
-        let mut shown = *io;
-        if hides_names {
-            shown.comm = io.comm.filter(Comm::is_of_kernel);
-        }
+        let shown = if hides_names { io.without_name() } else { *io };
         filter.has(&shown).then(|| by.key(&shown))
     };
     let mut builder = SubjectWaitsBuilder::new(plan.window, plan.step_ns, subject_of);
@@ -266,11 +263,12 @@ impl<B: CountsWaits> Analysis for ChosenWaits<'_, B> {
     fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
         for io in ios {
             // Who may see no names may not choose by them either; a class names no process.
-            let is_meant = match self.hides_names {
-                true => self.filter.has(&Io { comm: None, ..*io }),
-                false => self.filter.has(io),
+            let shown = if self.hides_names {
+                io.without_name()
+            } else {
+                *io
             };
-            self.builder.push_counted(io, is_meant);
+            self.builder.push_counted(io, self.filter.has(&shown));
         }
         self.builder.expect_from(later_start_ns);
     }

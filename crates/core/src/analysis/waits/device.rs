@@ -62,6 +62,8 @@ pub(super) struct Pending {
     queue_ns: i64,
     /// The group under which its work counts: the others where its own one has no place.
     work_group: u32,
+    /// Where that group was in the list of active ones at its issue.
+    work_place: u32,
     /// Whether it had the device to itself.
     is_alone: bool,
     /// How many others were in the device at its issue.
@@ -89,6 +91,7 @@ impl Pending {
             number: 0,
             queue_ns: issue_ns - start_ns,
             work_group: 0,
+            work_place: 0,
             is_alone: false,
             found: 0,
             share_at_issue: 0.0,
@@ -279,14 +282,16 @@ impl Active {
         self.side.last() + self.side_level * (at_ns - self.side_at_ns) as f64
     }
 
-    fn work_between(&self, service: Service, from_ns: i64, to_ns: i64) -> f64 {
-        if self.in_device == 0 && self.last_work_ns <= from_ns {
-            return 0.0;
-        }
-        match service {
-            Service::InTurn => self.turn.between(from_ns, to_ns),
-            Service::SideBySide => (self.side_at(to_ns) - self.side_at(from_ns)).max(0.0),
-        }
+    /// Whether it worked after `from_ns`.
+    fn worked_since(&self, from_ns: i64) -> bool {
+        self.in_device > 0 || self.last_work_ns > from_ns
+    }
+
+    /// Its work between two times, by both models.
+    fn work_between(&self, from_ns: i64, to_ns: i64) -> [f64; 2] {
+        let in_turn = self.turn.between(from_ns, to_ns);
+        let side_by_side = (self.side_at(to_ns) - self.side_at(from_ns)).max(0.0);
+        [in_turn, side_by_side]
     }
 }
 
@@ -314,12 +319,11 @@ impl Batch {
     }
 }
 
-/// What one model makes of the wait of one I/O.
-#[derive(Debug, Default)]
-struct Split {
-    /// Work while it waited, by place in the list of active groups; its own work is not among it.
-    work: Vec<f64>,
-    total: f64,
+/// Work of a group while an I/O waited, by both models; the I/O's own work is not among it.
+#[derive(Debug, Clone, Copy)]
+struct GroupWork {
+    group: u32,
+    work: [f64; 2],
 }
 
 /// The waits of one device.
@@ -337,11 +341,12 @@ pub(super) struct DeviceWaits {
     /// What the two models left unexplained of late, and when that was brought up to date.
     unexplained: [f64; 2],
     unexplained_at_ns: i64,
-    splits: [Split; 2],
+    /// Of the I/O that is looked at: who worked while it waited.
+    worked: Vec<GroupWork>,
     behind: Vec<(u32, i64)>,
-    /// Room for the next batch: its members, the most that each can have needed, and its work.
+    /// Room for the next batch: its members, what each has of its time, and what of that is work.
     members: Vec<Pending>,
-    limits: Vec<f64>,
+    shares: Vec<Share>,
     work: Vec<f64>,
 }
 
@@ -365,10 +370,10 @@ impl DeviceWaits {
             edges: 0,
             unexplained: [0.0; 2],
             unexplained_at_ns: 0,
-            splits: [Split::default(), Split::default()],
+            worked: Vec::new(),
             behind: Vec::new(),
             members: Vec::new(),
-            limits: Vec::new(),
+            shares: Vec::new(),
             work: Vec::new(),
         }
     }
@@ -479,13 +484,14 @@ impl DeviceWaits {
         let place = self.place_of(io.group, io.issue_ns);
         let active = &mut self.active[place];
         io.work_group = active.group;
+        io.work_place = place as u32;
         active.advance_side(io.issue_ns);
         active.side_level += io.side_rate;
         active.in_device += 1;
     }
 
     fn complete(&mut self, io: Pending, sink: &mut impl WaitSink) {
-        let place = self.place_of(io.work_group, io.done_ns);
+        let place = self.place_of_work(&io);
         let active = &mut self.active[place];
         active.advance_side(io.done_ns);
         active.in_device = active.in_device.saturating_sub(1);
@@ -531,19 +537,20 @@ impl DeviceWaits {
         let time_ns = (batch.last_done_ns - batch.begin_ns) as f64;
         let weights = batch.members.iter().map(weight);
         let all: f64 = weights.sum();
+        let mut shares = std::mem::take(&mut self.shares);
+        shares.clear();
         for io in &batch.members {
-            let share = time_ns * weight(io) / all;
+            let ns = time_ns * weight(io) / all;
             let levels = &mut self.observer.levels;
-            levels.observe_credit(usize::from(io.kind), share, io.is_alone);
+            levels.observe_credit(usize::from(io.kind), ns, io.is_alone);
+            shares.push(Share { ns, limit_ns: 0.0 });
         }
-        let mut limits = std::mem::take(&mut self.limits);
-        limits.clear();
-        for io in &batch.members {
+        for (io, share) in batch.members.iter().zip(&mut shares) {
             let level = self.observer.levels.of(usize::from(io.kind));
-            limits.push(Level::MAX_CREDITS * level.usual_credit_ns);
+            share.limit_ns = Level::MAX_CREDITS * level.usual_credit_ns;
         }
         let mut work = std::mem::take(&mut self.work);
-        shared_work(&mut work, &batch.members, &limits, time_ns, all);
+        shared_work(&mut work, &shares);
         // What goes beyond what all of them can have needed is no work: the device paused.
         let unused = (time_ns - work.iter().sum::<f64>()).max(0.0);
         let mut passed = 0.0;
@@ -552,12 +559,12 @@ impl DeviceWaits {
             io.turn_work = *work;
             let to_ns = batch.begin_ns + passed as i64;
             let from_ns = to_ns - io.turn_work as i64;
-            let place = self.place_of(io.work_group, io.done_ns);
+            let place = self.place_of_work(io);
             self.active[place]
                 .turn
                 .add_between(from_ns, to_ns, io.turn_work);
         }
-        self.limits = limits;
+        self.shares = shares;
         self.work = work;
         for io in &batch.members {
             self.attribute(io, sink);
@@ -575,15 +582,19 @@ impl DeviceWaits {
         let mut rest_ns = excess_ns;
         let mut own_ns = 0;
         if excess_ns > 0 {
-            let split = self.best_split(io, excess_ns as f64);
+            let totals = self.find_work(io, excess_ns as f64);
+            let model = match self.service() {
+                Service::InTurn => 0,
+                Service::SideBySide => 1,
+            };
             // No more is blamed than was worked, and never more than the excess.
-            let scale = excess_ns as f64 / self.splits[split].total.max(excess_ns as f64);
-            for (active, work) in self.active.iter().zip(&self.splits[split].work) {
-                let ns = ((work * scale) as i64).min(rest_ns);
+            let scale = excess_ns as f64 / totals[model].max(excess_ns as f64);
+            for worked in &self.worked {
+                let ns = ((worked.work[model] * scale) as i64).min(rest_ns);
                 if ns > 0 {
-                    self.behind.push((active.group, ns));
+                    self.behind.push((worked.group, ns));
                     rest_ns -= ns;
-                    if active.group == io.group {
+                    if worked.group == io.group {
                         own_ns += ns;
                     }
                 }
@@ -608,31 +619,33 @@ impl DeviceWaits {
         });
     }
 
-    /// Splits the wait by both models, notes what each leaves unexplained, and returns the number of the better one.
-    fn best_split(&mut self, io: &Pending, excess_ns: f64) -> usize {
-        let services = [Service::InTurn, Service::SideBySide];
+    /// Finds who worked while an I/O waited, notes what each model leaves unexplained, and returns the sum of the work by both.
+    fn find_work(&mut self, io: &Pending, excess_ns: f64) -> [f64; 2] {
         let side_work = io.side_rate * io.in_device_ns() as f64;
         let own_work = [io.turn_work, side_work];
         self.fade_unexplained(io.done_ns);
-        for (i, service) in services.into_iter().enumerate() {
-            let split = &mut self.splits[i];
-            split.work.clear();
-            let mut total = 0.0;
-            for active in &self.active {
-                let mut work = active.work_between(service, io.start_ns, io.done_ns);
-                if active.group == io.work_group {
-                    work = (work - own_work[i]).max(0.0);
-                }
-                split.work.push(work);
-                total += work;
+        self.worked.clear();
+        let mut totals = [0.0; 2];
+        for active in &self.active {
+            if !active.worked_since(io.start_ns) {
+                continue;
             }
-            split.total = total;
-            self.unexplained[i] += (excess_ns - total).max(0.0);
+            let mut work = active.work_between(io.start_ns, io.done_ns);
+            for model in 0..2 {
+                if active.group == io.work_group {
+                    work[model] = (work[model] - own_work[model]).max(0.0);
+                }
+                totals[model] += work[model];
+            }
+            self.worked.push(GroupWork {
+                group: active.group,
+                work,
+            });
         }
-        match self.service() {
-            Service::InTurn => 0,
-            Service::SideBySide => 1,
+        for model in 0..2 {
+            self.unexplained[model] += (excess_ns - totals[model]).max(0.0);
         }
+        totals
     }
 
     fn fade_unexplained(&mut self, at_ns: i64) {
@@ -645,6 +658,16 @@ impl DeviceWaits {
             *unexplained *= remembered;
         }
         self.unexplained_at_ns = at_ns;
+    }
+
+    /// The place of the group under which an I/O works: mostly where it was at its issue.
+    fn place_of_work(&mut self, io: &Pending) -> usize {
+        let place = io.work_place as usize;
+        let at_issue = self.active.get(place);
+        if at_issue.is_some_and(|active| active.group == io.work_group) {
+            return place;
+        }
+        self.place_of(io.work_group, io.done_ns)
     }
 
     /// The place of a group in the list of active ones.
@@ -695,24 +718,31 @@ impl DeviceWaits {
     }
 }
 
-/// The work of each member of a batch that took `time_ns`: its share by weight, at most its limit. What is beyond that the others
+/// What a member of a batch has of its time.
+#[derive(Debug, Clone, Copy)]
+struct Share {
+    ns: f64,
+    /// The most that it can have needed.
+    limit_ns: f64,
+}
+
+/// The work of each member of a batch: its share by weight, at most its limit. What is beyond that the others
 /// of the batch were served with, as far as their limits have room: a forced write completes with the flush that follows it, which
 /// takes nearly all of the time.
-fn shared_work(work: &mut Vec<f64>, members: &[Pending], limits: &[f64], time_ns: f64, all: f64) {
+fn shared_work(work: &mut Vec<f64>, shares: &[Share]) {
     work.clear();
     let mut spare = 0.0;
     let mut room = 0.0;
-    for (io, limit) in members.iter().zip(limits) {
-        let share = time_ns * weight(io) / all;
-        work.push(share.min(*limit));
-        spare += (share - limit).max(0.0);
-        room += (limit - share).max(0.0);
+    for share in shares {
+        work.push(share.ns.min(share.limit_ns));
+        spare += (share.ns - share.limit_ns).max(0.0);
+        room += (share.limit_ns - share.ns).max(0.0);
     }
     // Longer than all of them can have needed: the device paused, and nobody was served with the rest.
     if spare > 0.0 && spare <= room {
         let filled = spare / room;
-        for (own, limit) in work.iter_mut().zip(limits) {
-            *own += filled * (limit - *own);
+        for (own, share) in work.iter_mut().zip(shares) {
+            *own += filled * (share.limit_ns - *own);
         }
     }
 }

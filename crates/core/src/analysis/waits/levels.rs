@@ -66,8 +66,13 @@ impl KeptSample {
             return;
         }
         // Algorithm R, but with a bound on what was seen: a value that is in the sample leaves it after some MEMORY others.
-        let seen = self.seen.min(MEMORY);
-        let place = self.random.bits() % seen;
+        // The remainder by a constant takes no division, and nearly always it is that one.
+        let random = self.random.bits();
+        let place = if self.seen >= MEMORY {
+            random % MEMORY
+        } else {
+            random % self.seen
+        };
         if let Some(slot) = self.values.get_mut(place as usize) {
             *slot = value;
             self.unsorted += 1;
@@ -125,6 +130,9 @@ struct LeastQueued {
     /// How many it found, its number, its latency.
     ios: Vec<(u32, u64, i64)>,
     seen: u64,
+    /// An I/O that found more than this is none of them, until the I/O of number `oldest` is too old.
+    most_found: u32,
+    oldest: u64,
 }
 
 impl LeastQueued {
@@ -136,8 +144,12 @@ impl LeastQueued {
             self.ios.push(io);
             return true;
         }
-        // One that is too old gives way first, then the one that found most; of equals the oldest.
         let oldest = self.seen.saturating_sub(MEMORY);
+        // Most I/Os under load end here.
+        if found > self.most_found && oldest < self.oldest {
+            return false;
+        }
+        // One that is too old gives way first, then the one that found most; of equals the oldest.
         let rank = |io: &(u32, u64, i64)| (io.1 <= oldest, io.0, std::cmp::Reverse(io.1));
         let Some(last) = self.ios.iter_mut().max_by_key(|io| rank(io)) else {
             return false;
@@ -146,6 +158,8 @@ impl LeastQueued {
         if is_kept {
             *last = io;
         }
+        self.most_found = self.ios.iter().map(|io| io.0).max().unwrap_or(0);
+        self.oldest = self.ios.iter().map(|io| io.1).min().unwrap_or(0);
         is_kept
     }
 
