@@ -162,7 +162,7 @@ export function byKey(key: string, value: unknown): string {
   if (key.endsWith("_s")) return span(value);
   if (key.endsWith("bytes")) return bytes(value);
   if (key.endsWith("percent")) return percent(value);
-  if (key === "p" || /^p_(value|family)/.test(key)) return probability(value);
+  if (/^p_(value|family)/.test(key)) return probability(value);
   if (key === "ratio" || key.endsWith("_ratio") || key.endsWith("factor")) return `${number(value)} ×`;
   return number(value);
 }
@@ -174,7 +174,7 @@ const LABELS: Record<string, string> = {
   peak_bytes_per_s: "peak rate",
   ios: "I/Os",
   acf: "autocorrelation",
-  percent: "share",
+  lost_percent: "share",
   p_value: "p-value",
   util_io_ticks_percent: "%util (io_ticks)",
 };

@@ -26,7 +26,7 @@ export class Slots {
     this.#level = level;
     this.from = level.from_ns / 1e9;
     this.step = level.step_ns / 1e9;
-    this.n = level.slots;
+    this.n = level.slot_count;
     this.to = level.to_ns / 1e9;
   }
 

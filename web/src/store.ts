@@ -119,13 +119,13 @@ export class Store {
     const device = finding.device;
     const link = "link_devices" in finding.evidence ? finding.evidence.link_devices : undefined;
     if (link) {
-      const behind = this.data.scopes.findIndex((s) => link.every((d) => s.devices.includes(d)));
+      const behind = this.data.scopes.findIndex((s) => link.every((d) => s.device_names.includes(d)));
       if (behind >= 0) this.scopeIndex = behind;
     } else if (device) {
-      const alone = this.data.scopes.findIndex((s) => s.devices.length === 1 && s.devices[0] === device);
-      const among = this.data.scopes.findIndex((s) => s.devices.includes(device));
+      const alone = this.data.scopes.findIndex((s) => s.device_names.length === 1 && s.device_names[0] === device);
+      const among = this.data.scopes.findIndex((s) => s.device_names.includes(device));
       if (alone >= 0) this.scopeIndex = alone;
-      else if (among >= 0 && !this.scope?.devices.includes(device)) this.scopeIndex = among;
+      else if (among >= 0 && !this.scope?.device_names.includes(device)) this.scopeIndex = among;
     }
     this.look(range);
   }

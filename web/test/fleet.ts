@@ -11,7 +11,7 @@ export function fleet(): FleetDocument & { format: number } {
     const host = i === 7 ? HOSTILE : `node${i}`;
     const lost_s = i === 41 ? 512.5 : i === 9 ? null : i / 100;
     const sums = { host, ios: 1000 * i, bytes: 4096000 * i, lost_s, busy_percent: i, p99_us: 900 + i, errors: i === 3 ? 2 : 0, lost_ios: null, worst_unix_s: i === 5 ? null : START_S + 60 * i };
-    hosts.push({ ...sums, recordings: 1, from_unix_s: START_S, to_unix_s: START_S + 86400, disks: 2, slow_disks: i === 41 ? 1 : 0, findings: i === 7 ? 30 : 0 });
+    hosts.push({ ...sums, recording_count: 1, from_unix_s: START_S, to_unix_s: START_S + 86400, disks: 2, slow_disks: i === 41 ? 1 : 0, finding_count: i === 7 ? 30 : 0 });
     for (const device of ["sda", "sdb"]) devices.push({ ...sums, device, stable_id: null, model: "M1", slow: i === 41 && device === "sdb", slow_factor: i === 9 ? null : i === 41 && device === "sdb" ? 3.1 : 1.02, read_us: 120, write_us: null });
   }
   const finding = (at_s: number, severity: Severity, kind: string, host = HOSTILE): FindingRow => {
@@ -20,12 +20,12 @@ export function fleet(): FleetDocument & { format: number } {
   };
   const findings = [finding(900, "critical", "stall", "node41"), finding(500, "warning", "slow-io"), ...[...Array(18).keys()].map((i) => finding(1000 - i, "info", "microburst"))];
   const kinds: KindRow[] = [
-    { kind: "stall", severity: "critical", hosts: 1, findings: 1 },
-    { kind: "slow-io", severity: "warning", hosts: 3, findings: 3 },
-    { kind: "microburst", severity: "info", hosts: 1, findings: 28 },
+    { kind: "stall", severity: "critical", host_count: 1, finding_count: 1 },
+    { kind: "slow-io", severity: "warning", host_count: 3, finding_count: 3 },
+    { kind: "microburst", severity: "info", host_count: 1, finding_count: 28 },
   ];
   return {
-    format: 1, schema_version: 1, from_unix_s: START_S, to_unix_s: START_S + 86400, hosts, devices,
+    format: 1, schema_version: 2, from_unix_s: START_S, to_unix_s: START_S + 86400, hosts, devices,
     findings, findings_left_out: 12, kinds, hosts_unread: [], hosts_left_out: 12, notes: ["a recording is damaged; left out"],
   };
 }

@@ -39,7 +39,7 @@ export function inside(seconds: number, devices = 1): Block {
   const tier = (column_s: number) => {
     const n = Math.ceil(seconds / column_s);
     const count = (_: number, r: number) => (r > 15 ? (next() < 0.02 ? 1 : 0) : Math.min(15, Math.floor(next() * 16)));
-    return { column_s, columns: n, columns_of_chunk: CHUNK, rows_together: 1, read: chunks(n, count), write: chunks(n, count) };
+    return { column_s, column_count: n, columns_of_chunk: CHUNK, rows_together: 1, read: chunks(n, count), write: chunks(n, count) };
   };
   const step = seconds / 10;
   const victim = (s: number) => ({ device: "sda", victim: group(NAME, "read"), ios: 10, io_time_s: 4 * s, undisturbed_s: s, own_s: 0, held_s: 0, device_s: s, unknown_s: 0, behind: [{ ...group("dd", "write"), seconds: 2 * s, ios: 5 }] });
@@ -60,7 +60,7 @@ export function inside(seconds: number, devices = 1): Block {
   const story = {
     id: "one", kind: "writeback-flush", device: "sda", summary: `Story of ${NAME}`, start_unix_s: FILE_START_S + 90, end_unix_s: FILE_START_S + 110,
     recording_start_unix_s: FILE_START_S, victim: group(NAME, "read"), culprits: [group("dd", "write")],
-    harm: { seconds: 3, share_of_io_time: 0.5, worst_at_s: 100, worst_us: 9000 }, times: 3, episodes: [{ start_s: 90, end_s: 110 }], advice: [],
+    harm: { seconds: 3, lost_time_percent: 50, worst_at_s: 100, worst_us: 9000 }, times: 3, episodes: [{ start_s: 90, end_s: 110 }], advice: [],
   };
   const rows = Math.round(seconds);
   const column = (of: (i: number) => number) => packColumn(Array.from({ length: rows }, (_, i) => of(i)));
@@ -84,7 +84,7 @@ export function inside(seconds: number, devices = 1): Block {
     },
   });
   const names = ["sda", "sdb"].slice(0, devices);
-  const rowsOf = (device: string | null) => ({ device, from_unix_s: FILE_START_S, step_s: 1, rows, data: series });
+  const rowsOf = (device: string | null) => ({ device, from_unix_s: FILE_START_S, step_s: 1, row_count: rows, data: series });
   return {
     from_unix_s: FILE_START_S, to_unix_s: FILE_START_S + seconds,
     documents: { devices: document({ devices: names.map((name) => ({ name, model: null, size_bytes: 1e12 })) }), stories: document({ stories: [story], notes: [] }), ...grouped },

@@ -9,7 +9,7 @@ export function experiment(): LabPage {
     format: 1,
     writer: "iolens test",
     title: `A sweep ${HOSTILE}`,
-    facts: [["Host", HOSTILE]],
+    setup: [["Host", HOSTILE]],
     method: ["Each run was recorded."],
     sections: [
       {
@@ -17,26 +17,26 @@ export function experiment(): LabPage {
         paragraphs: ["First."],
         figures: [
           {
-            curves: {
+            chart: {
             x: "Block size",
             y: "MB/s",
             x_scale: "log-bytes",
             y_scale: "log",
             curves: [
-              { name: HOSTILE, model: false, points: [[4096, 10], [65536, 80], [1048576, 200], [0, 5]] },
-              { name: "model", model: true, points: [[4096, 11], [1048576, 190]] },
+              { name: HOSTILE, is_model: false, points: [[4096, 10], [65536, 80], [1048576, 200], [0, 5]] },
+              { name: "model", is_model: true, points: [[4096, 11], [1048576, 190]] },
             ],
             },
           },
-          { boxes: { y: "pp", y_scale: "linear", groups: ["6.1"], boxes: [{ name: "100 ms\nsda", group: 0, stats }], lines: [["budget", 1.4]] } },
+          { box_chart: { y: "pp", y_scale: "linear", group_names: ["6.1"], boxes: [{ name: "100 ms\nsda", group_index: 0, stats }], lines: [["budget", 1.4]] } },
         ],
         tables: [
-          { caption: null, folded: false, columns: ["name", "value"], words: [true, false], rows: [[HOSTILE, "1.5"]] },
-          { caption: "Closer", folded: true, columns: ["n"], words: [false], rows: [["12"]] },
+          { caption: null, folded: false, columns: ["name", "value"], words: [true, false], cells: [[HOSTILE, "1.5"]] },
+          { caption: "Closer", folded: true, columns: ["n"], words: [false], cells: [["12"]] },
         ],
         links: [["a cell", "cells/0/report.html"]],
       },
     ],
-    files: [{ name: "results.csv", media: "text/csv", bytes: 4, base64: "MSwyCg==" }],
+    attachments: [{ name: "results.csv", media: "text/csv", bytes: 4, base64: "MSwyCg==" }],
   };
 }

@@ -21,10 +21,10 @@ export const SCENE = {
       {
         id: "a", kind: "writeback-flush", device: "nvme0n1", start_unix_s: FROM_S, end_unix_s: NOW_S - 260, recording_start_unix_s: FROM_S,
         summary: "Every 5.00 min backup (812) writes back 12 GB of /srv/backup on nvme0n1. Reads of postgres (991) wait for it: up to 48.1 ms instead of 87 us. They lost 104 s of 152 s of I/O time (68 %), in 12 flushes.",
-        victim: postgres, culprits: [backup], harm: { seconds: 104, share_of_io_time: 0.68, worst_at_s: 1512.25, worst_us: 48100 }, times: 12,
+        victim: postgres, culprits: [backup], harm: { seconds: 104, lost_time_percent: 68, worst_at_s: 1512.25, worst_us: 48100 }, times: 12,
         episodes: Array.from({ length: 12 }, (_, i) => ({ start_s: i * PERIOD_S, end_s: i * PERIOD_S + FLUSH_S })), advice: [{ text: "vm.dirty_background_bytes=16M", now: "10 % = 2.4 GB" }],
       },
-      { id: "b", kind: "own-queue", device: "sda", start_unix_s: FROM_S + 900, end_unix_s: FROM_S + 1500, recording_start_unix_s: FROM_S, summary: "analytics keeps 128 reads in flight; sda serves 8 at once.", victim: { ...postgres, process: "analytics", pid: 40 }, culprits: [], harm: { seconds: 12.5, share_of_io_time: 0.31, worst_at_s: 1000, worst_us: 32000 }, times: 1, episodes: [], advice: [] },
+      { id: "b", kind: "own-queue", device: "sda", start_unix_s: FROM_S + 900, end_unix_s: FROM_S + 1500, recording_start_unix_s: FROM_S, summary: "analytics keeps 128 reads in flight; sda serves 8 at once.", victim: { ...postgres, process: "analytics", pid: 40 }, culprits: [], harm: { seconds: 12.5, lost_time_percent: 31, worst_at_s: 1000, worst_us: 32000 }, times: 1, episodes: [], advice: [] },
     ],
     notes: [],
   }),

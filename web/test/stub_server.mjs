@@ -24,7 +24,7 @@ export const DOCUMENTS = {
     stories: [1, 2].map((n) => ({
       id: "same", kind: "writeback-flush", device: "sda", summary: `Story ${n} of ${EVIL}`, start_unix_s: from, end_unix_s: from + 1,
       recording_start_unix_s: from - n, victim: group(EVIL, "read"), culprits: [group("dd", "write")],
-      harm: { seconds: 3 - n, share_of_io_time: 0.5, worst_at_s: 1, worst_us: 9000 }, times: 3, episodes: [{ start_s: n, end_s: n + 0.5 }], advice: [],
+      harm: { seconds: 3 - n, lost_time_percent: 50, worst_at_s: 1, worst_us: 9000 }, times: 3, episodes: [{ start_s: n, end_s: n + 0.5 }], advice: [],
     })),
     notes: [],
   }),

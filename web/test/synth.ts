@@ -89,7 +89,7 @@ function level(fromS: number, stepMs: number, slots: number, dice: Dice): LevelB
   }
   const cols: LevelBlock["cols"] = {};
   for (const [name, c] of Object.entries(columns)) cols[name as keyof LevelBlock["cols"]] = packColumn(c);
-  return { from_ns: Math.round(fromS * 1e9), step_ns: stepMs * 1e6, to_ns: Math.round(fromS * 1e9) + stepMs * 1e6 * slots, slots, cols };
+  return { from_ns: Math.round(fromS * 1e9), step_ns: stepMs * 1e6, to_ns: Math.round(fromS * 1e9) + stepMs * 1e6 * slots, slot_count: slots, cols };
 }
 
 function buckets(pairs: number[][]): string {
@@ -136,7 +136,7 @@ function distributions(seconds: number): DistributionsBlock {
       read: buckets([[12, reads * 0.3, reads * 0.3 * 8], [13, reads * 0.62, reads * 0.62 * 16], [14, reads * 0.08, reads * 0.08 * 32]].map((r) => r.map(Math.round))),
       write: buckets([[12, writes * 0.05, writes * 0.4], [17, writes * 0.8, writes * 0.8 * 256], [18, writes * 0.15, writes * 0.15 * 512]].map((r) => r.map(Math.round))),
     },
-    concurrency: { all: billionths(concurrency), read: billionths(concurrency.slice(0, 6)), write: billionths([[0, 910_000], ...concurrency.slice(6)]) },
+    concurrency_shares: { all: billionths(concurrency), read: billionths(concurrency.slice(0, 6)), write: billionths([[0, 910_000], ...concurrency.slice(6)]) },
   };
 }
 
@@ -165,8 +165,8 @@ export { inside, FILE_START_S, MOMENT_S } from "./inside";
 export const HOSTILE = `</script><img src=x onerror="document.title='owned'">`;
 
 function actors(seconds: number): ActorBlock[] {
-  const row = (by: ActorBlock["by"], name: string, detail: string | null, origin: string | null, r: number, w: number, time: number): ActorBlock => ({
-    by, name, detail, device: "nvme0n1", origin, time_percent: time,
+  const row = (by: ActorBlock["by"], name: string, identity: string | null, origin: string | null, r: number, w: number, time: number): ActorBlock => ({
+    by, name, identity, device: "nvme0n1", origin, io_time_percent: time,
     read: { ios: Math.round(r * seconds), bytes: Math.round(r * seconds) * READ_BYTES, mean_us: r > 0 ? 132.4 : null, p99_us: r > 0 ? 6120 : null, max_us: r > 0 ? 31_200 : null },
     write: { ios: Math.round(w * seconds), bytes: Math.round(w * seconds) * WRITE_BYTES, mean_us: w > 0 ? 9230 : null, p99_us: w > 0 ? 28_400 : null, max_us: w > 0 ? 61_000 : null },
   });
@@ -252,10 +252,10 @@ export function periodicLoad(seconds: number, seed = 1): PageData {
     busy_percent: 0, busy_read_percent: 0, busy_write_percent: 0, util_io_ticks_percent: null, concurrency: { mean: 0, p50: 0, p75: 0, p99: 0, max: 0 },
   };
   const scope: ScopeBlock = {
-    label: "nvme0n1", devices: ["nvme0n1"], levels, distributions: distributions(seconds),
-    capacity: { max_iops: 14_600, light_us: 96, knee_inflight: 31.5, headroom_percent: 34, state: "near-knee", summary: "during bursts the device is driven beyond its knee; between them two thirds of it are free." },
+    label: "nvme0n1", device_names: ["nvme0n1"], levels, distributions: distributions(seconds),
+    capacity: { max_ios_per_s: 14_600, unloaded_us: 96, knee_in_flight: 31.5, headroom_percent: 34, state: "near-knee", summary: "during bursts the device is driven beyond its knee; between them two thirds of it are free." },
   };
-  const second: ScopeBlock = { ...scope, label: "sdb", devices: ["sdb"], levels: [level(0, base * 5, Math.ceil(slots / 5), dice)], capacity: null };
+  const second: ScopeBlock = { ...scope, label: "sdb", device_names: ["sdb"], levels: [level(0, base * 5, Math.ceil(slots / 5), dice)], capacity: null };
   return {
     format: 1,
     writer: "iolens 0.1.0",
@@ -266,7 +266,7 @@ export function periodicLoad(seconds: number, seed = 1): PageData {
     },
     depth: scope.capacity ? [depth(seconds, "nvme0n1", scope.capacity)] : [],
     devices: [device, idle], findings: list, scopes: [scope, second], actors: actors(seconds),
-    lossy: [{ from_s: seconds * 0.62, to_s: seconds * 0.63, reason: "ring-full", ios: 4120, marks: true, device: null }],
+    lost_intervals: [{ start_s: seconds * 0.62, end_s: seconds * 0.63, reason: "ring-full", ios: 4120, is_marked: true, device: null }],
     quality: [
       { topic: "Kernel regime", level: "info", text: "6.18 with HZ 250: io_ticks adds the time since the last stamp only while I/O is in flight; %util is unbiased, with a standard error of about 0.6 points over 5 s." },
       { topic: "Attribution", level: "ok", text: "98.7 % of the I/O time is attributed to a process, 94.1 % to a file." },
@@ -279,7 +279,7 @@ export function periodicLoad(seconds: number, seed = 1): PageData {
 export function empty(): PageData {
   const data = periodicLoad(60);
   data.recording = { ...data.recording, ios: 0, lost_ios: 0, recorder: { ...data.recording.recorder, cpu_percent: 0.2, max_rss_bytes: 38_000_000, disk_bytes: 2048, bytes_per_io: null } };
-  return { ...data, depth: [], findings: [], devices: [], actors: [], lossy: [], scopes: [], quality: [] };
+  return { ...data, depth: [], findings: [], devices: [], actors: [], lost_intervals: [], scopes: [], quality: [] };
 }
 
 /** The same as a machine would record it that allows no tracing: counters only. */
@@ -290,10 +290,10 @@ export function counters(seconds: number): PageData {
     ...l,
     cols: Object.fromEntries(Object.entries(l.cols).filter(([name]) => kept.includes(name as keyof LevelBlock["cols"]))),
   }));
-  const none: DistributionsBlock = { latency: {}, percentiles_us: {}, size: {}, concurrency: {} };
-  const scopes: ScopeBlock[] = [{ label: "nvme0n1", devices: ["nvme0n1"], levels, distributions: none, capacity: null }];
+  const none: DistributionsBlock = { latency: {}, percentiles_us: {}, size: {}, concurrency_shares: {} };
+  const scopes: ScopeBlock[] = [{ label: "nvme0n1", device_names: ["nvme0n1"], levels, distributions: none, capacity: null }];
   const recording = { ...data.recording, source: "counters", ios: 0, lost_ios: 0 };
-  return { ...data, depth: [], recording, scopes, devices: [], findings: [], actors: [], lossy: [] };
+  return { ...data, depth: [], recording, scopes, devices: [], findings: [], actors: [], lost_intervals: [] };
 }
 
 /** A log of iostat of two disks, each second of it, with the processors' shares. */
@@ -303,7 +303,7 @@ export function tables(seconds: number): PageData {
     const v = of(i);
     return v === null ? null : Math.round(v * 100);
   }));
-  const edges = { rows: seconds, from: packColumn(Array.from({ length: seconds }, (_, i) => i * 1000)), to: packColumn(Array.from({ length: seconds }, (_, i) => (i + 1) * 1000)) };
+  const edges = { row_count: seconds, starts: packColumn(Array.from({ length: seconds }, (_, i) => i * 1000)), ends: packColumn(Array.from({ length: seconds }, (_, i) => (i + 1) * 1000)) };
   const table = (load: number) => ({
     ...edges,
     cols: {
@@ -316,23 +316,23 @@ export function tables(seconds: number): PageData {
   });
   const cpu = { ...edges, cols: { user: each((i) => 20 + (i % 7)), system: each(() => 4), iowait: each((i) => (i % 10 === 7 ? 30 : 1)), steal: each(() => 0), idle: each((i) => 60 - (i % 7)) } };
   const scope = data.scopes[0] as ScopeBlock;
-  const scopes = [{ ...scope, label: "All 2 devices", devices: ["sda", "sdb"] }, { ...scope, label: "sda", devices: ["sda"] }, { ...scope, label: "sdb", devices: ["sdb"] }];
+  const scopes = [{ ...scope, label: "All 2 devices", device_names: ["sda", "sdb"] }, { ...scope, label: "sda", device_names: ["sda"] }, { ...scope, label: "sdb", device_names: ["sdb"] }];
   const recording = { ...data.recording, source: "import:iostat", start_unix_s: 1_795_521_768 };
-  return { ...data, recording, scopes, tables: { merged: 1, devices: [{ device: "sda", table: table(1) }, { device: "sdb", table: table(3) }], cpu } };
+  return { ...data, recording, scopes, imported_tables: { merged: 1, devices: [{ device: "sda", table: table(1) }, { device: "sdb", table: table(3) }], cpu } };
 }
 
 /** A device in depth: three groups of 20 minutes, a rhythm of 5 s, latencies by arrival a second before those by completion. */
 function depth(seconds: number, device: string, capacity: CapacityBlock): DepthBlock {
   const q = (p50: number, p75: number) => ({ p50, p75, mean: (p50 + p75) / 2, max: p75 * 9 });
   const groups = (scale: number): SlotGroupBlock[] => Array.from({ length: Math.ceil(seconds / 1200) }, (_, i) => ({
-    start_s: i * 1200, end_s: Math.min(seconds, (i + 1) * 1200), slots: 600_000,
-    touched: q(scale, 2 * scale), sampled: q(0, scale), mean: q(0.4 * scale, 0.8 * scale), max: q(scale, 2 * scale), touched_percent: 61.7 * scale,
+    start_s: i * 1200, end_s: Math.min(seconds, (i + 1) * 1200), slot_count: 600_000,
+    touched: q(scale, 2 * scale), sampled: q(0, scale), slot_mean: q(0.4 * scale, 0.8 * scale), slot_max: q(scale, 2 * scale), touched_percent: 61.7 * scale,
   }));
   const stage = (mean: number, share: number) => ({ n: 9_000_000, mean_us: mean, p50_us: mean * 0.8, p99_us: mean * 6, max_us: mean * 80, share_percent: share });
   const wave = (shift: number) => Array.from({ length: Math.min(120, seconds) }, (_, i) => toLogCode((i + shift) % 5 === 3 ? 6e6 : 95_000));
   const bins = Math.min(120, seconds);
   const rhythm = (cls: "read" | "write", verdict: PeriodicityVerdict): DepthBlock["rhythm"][number] => ({
-    class: cls, bursts: seconds / 5,
+    class: cls, bursts_found: seconds / 5,
     periodicity: {
       verdict, slot_s: 0.1, period_s: verdict === "periodic" ? 5 : null, period_low_s: 4.99, period_high_s: 5.01, p_value: 0.0025, cycles: seconds / 5,
       onsets: seconds / 5, onsets_in_step: verdict === "periodic" ? seconds / 5 : 0,
@@ -342,8 +342,8 @@ function depth(seconds: number, device: string, capacity: CapacityBlock): DepthB
   return {
     device, capacity,
     slots: { width_s: 0.002, all: groups(1), read: groups(1), write: groups(0) },
-    util: { exact_percent: 0.96, io_ticks_percent: 1.26, expected_percent: 1.1, estimator_agrees: true, sigma_pp: 0.31, regime: "sampled", verdict: "ok" },
-    stages: { s2d: stage(4, 5), d2c: stage(95, 95), s2c: stage(99, 100), depth_at_issue: 2.4, seeks: 9_000_000, seek_p50_sectors: 80_000, seek_p90_sectors: 900_000, sequential_percent: 12, turn_percent: 4, bios: null, costs: [null, null] },
+    util: { busy_percent: 0.96, util_io_ticks_percent: 1.26, expected_percent: 1.1, estimator_agrees: true, sigma_pp: 0.31, regime: "sampled", verdict: "ok" },
+    stages: { s2d: stage(4, 5), d2c: stage(95, 95), s2c: stage(99, 100), depth_at_issue: 2.4, seeks: 9_000_000, seek_p50_sectors: 80_000, seek_p90_sectors: 900_000, sequential_any_class_percent: 12, turn_percent: 4, bios: null, costs: [null, null] },
     rhythm: [rhythm("read", "not-periodic"), rhythm("write", "periodic")],
     attribution: { from_ns: 1e9 * Math.floor((seconds - bins) / 2), bin_ns: 1e9, bins, differ_percent: 38.5, completed: packColumn(wave(0)), arrived: packColumn(wave(1)) },
   };
@@ -362,7 +362,7 @@ export function together(seconds: number): PageData {
   };
   const names = ["nvme0n1", "sdb", HOSTILE];
   const burst: BurstBlock = {
-    core_s: 0.2, ios: 920, mean_request_bytes: 131_072, peak_iops: 4400, exceeds_limit: true, hidden_factor: 4.9, p: 1e-9, baseline: 1e6,
+    core_s: 0.2, ios: 920, mean_request_bytes: 131_072, peak_iops: 4400, exceeds_limit: true, hidden_factor: 4.9, p_value: 1e-9, baseline_per_s: 1e6,
     measure: "bytes", bucket_bytes: 40e6, censored: false, lossy: false,
     start_s: 12.5, end_s: 12.75, bytes: 120e6, peak_bytes_per_s: 580e6, percent_of_limit: 96.7, mean_1s_bytes_per_s: 119e6,
   };
@@ -370,14 +370,14 @@ export function together(seconds: number): PageData {
     ...data,
     recording: { ...data.recording, source: "import:blktrace" },
     depth: [{ ...own, stages: { ...own.stages, bios } }],
-    scopes: [{ ...scope, label: "All 3 devices", devices: names, capacity: null }, ...data.scopes],
+    scopes: [{ ...scope, label: "All 3 devices", device_names: names, capacity: null }, ...data.scopes],
     sets: [
       {
-        name: "all", devices: names, left_out: ["dm-0"], busy_percent: 61.5, busy_read_percent: 40, busy_write_percent: 30, busy_both_percent: 8.5,
+        name: "all", device_names: names, left_out_names: ["dm-0"], busy_percent: 61.5, busy_read_percent: 40, busy_write_percent: 30, busy_both_percent: 8.5,
         mean_busy_percent: 33.25, max_busy_percent: 44.8, concurrency: { mean: 9.5, p50: 1, p75: 3, p99: 140, max: 201 }, slots: own.slots,
       },
       {
-        name: "nvme0n1+sdb", devices: ["nvme0n1", "sdb"], limit_bytes_per_s: 600e6, limit_source: "user",
+        name: "nvme0n1+sdb", device_names: ["nvme0n1", "sdb"], limit_bytes_per_s: 600e6, limit_source: "user",
         streams: [
           { class: "read", bytes: 9e9, slot_s: 0.01, bursts_found: 0, largest: null },
           { class: "write", bytes: 4e9, slot_s: 0.01, bursts_found: 7, largest: burst },

@@ -137,7 +137,7 @@ test("zooming stays within the recording and above the finest slots", () => {
 
 function ramp(from: number, step: number, slots: number): LevelBlock {
   const ones = packColumn(new Array(slots).fill(1));
-  return { from_ns: from * 1e9, step_ns: step * 1e9, to_ns: (from + step * slots) * 1e9, slots, cols: { r_ios: ones, r_mean: packColumn(new Array(slots).fill(toLogCode(100_000))) } };
+  return { from_ns: from * 1e9, step_ns: step * 1e9, to_ns: (from + step * slots) * 1e9, slot_count: slots, cols: { r_ios: ones, r_mean: packColumn(new Array(slots).fill(toLogCode(100_000))) } };
 }
 
 test("the finest level that covers the view is drawn", () => {
@@ -162,14 +162,14 @@ test("a view survives its address, nonsense is ignored", () => {
 });
 
 test("peaks come from the finer slots within each slot", () => {
-  const coarse = new Slots({ from_ns: 0, step_ns: 4e9, to_ns: 2 * 4e9, slots: 2, cols: {} });
-  const fine = new Slots({ from_ns: 0, step_ns: 1e9, to_ns: 7e9, slots: 7, cols: { r_ios: packColumn([1, 9, 2, null, null, null, 3]) } });
+  const coarse = new Slots({ from_ns: 0, step_ns: 4e9, to_ns: 2 * 4e9, slot_count: 2, cols: {} });
+  const fine = new Slots({ from_ns: 0, step_ns: 1e9, to_ns: 7e9, slot_count: 7, cols: { r_ios: packColumn([1, 9, 2, null, null, null, 3]) } });
   assert.deepEqual([...peaks(coarse, fine, "r_ios", 0, 2)], [9, 3]);
   assert.deepEqual([...peaks(coarse, fine, "w_ios", 0, 2)], [NaN, NaN]);
 });
 
 test("a last slot that is cut short has its true rate", () => {
-  const slots = new Slots({ from_ns: 0, step_ns: 1e9, to_ns: 2.25e9, slots: 3, cols: { r_ios: packColumn([4, 4, 4]), r_sec: packColumn([0, 0, 0]), busy: packColumn([0, 0, 900]) } });
+  const slots = new Slots({ from_ns: 0, step_ns: 1e9, to_ns: 2.25e9, slot_count: 3, cols: { r_ios: packColumn([4, 4, 4]), r_sec: packColumn([0, 0, 0]), busy: packColumn([0, 0, 900]) } });
   const t = totals(slots, 0, 3);
   assert.equal(t.seconds, 2.25);
   assert.equal(t.peakIops, 16);
@@ -178,7 +178,7 @@ test("a last slot that is cut short has its true rate", () => {
 
 test("sums over a view are sums, means are weighted by I/Os", () => {
   const slots = new Slots({
-    from_ns: 0, step_ns: 1e9, to_ns: 3e9, slots: 3,
+    from_ns: 0, step_ns: 1e9, to_ns: 3e9, slot_count: 3,
     cols: { r_ios: packColumn([1, 3, 0]), r_sec: packColumn([8, 24, 0]), r_mean: packColumn([toLogCode(1e6), toLogCode(2e6), null]), r_max: packColumn([toLogCode(1e6), toLogCode(9e6), null]), busy: packColumn([100, 300, 0]) },
   });
   const t = totals(slots, 0, 3);
@@ -198,7 +198,7 @@ test("histograms are opened bucket by bucket", () => {
 test("load points weigh by I/Os and leave thin windows out", () => {
   const n = 600;
   const level = new Slots({
-    from_ns: 0, step_ns: 1e9, to_ns: n * 1e9, slots: n,
+    from_ns: 0, step_ns: 1e9, to_ns: n * 1e9, slot_count: n,
     cols: {
       r_ios: packColumn(Array.from({ length: n }, (_, i) => (i % 2 ? 100 : 3))), w_ios: packColumn(new Array(n).fill(0)),
       r_mean: packColumn(new Array(n).fill(toLogCode(200_000))), w_mean: packColumn(new Array(n).fill(null)), q_mean: packColumn(new Array(n).fill(toLogCode(2000))),
@@ -480,7 +480,7 @@ test("a heat map on the rows of another keeps its I/Os, also beyond them", () =>
 });
 
 test("a file's tier is the coarsest that fits, and its columns add up", () => {
-  const tier = (column_s: number) => ({ column_s, columns: 10, columns_of_chunk: 4, rows_together: 1 });
+  const tier = (column_s: number) => ({ column_s, column_count: 10, columns_of_chunk: 4, rows_together: 1 });
   const tiers = [tier(0.1), tier(1), tier(10)];
   assert.deepEqual([0.01, 0.1, 0.9, 1, 5, 100].map((wanted) => tierFor(tiers, wanted)), [0, 0, 0, 1, 1, 2]);
   // Two rows from the third on, four columns; the last chunk has two.

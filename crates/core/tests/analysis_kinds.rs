@@ -675,9 +675,9 @@ fn a_full_queue_is_found_with_its_level_and_the_wait() {
                 .iter()
                 .filter(|f| {
                     let e = evidence!(f, QueueFull);
-                    e.level == places as i64
+                    e.queue_depth == places as i64
                         && e.full_percent > 90.0
-                        && (e.wait_mean_us / waits - 1.0).abs() < 0.1
+                        && (e.queue_mean_us / waits - 1.0).abs() < 0.1
                 })
                 .count() as u64;
         }

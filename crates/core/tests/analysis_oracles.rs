@@ -533,7 +533,7 @@ fn a_wrong_util_is_reported_with_its_reason() {
     });
     let report = builder.finish(0);
     let util = report.details[0].util.as_ref().expect("compared");
-    near(util.exact_percent, 4.94, 0.15, "exact");
+    near(util.busy_percent, 4.94, 0.15, "exact");
     near(
         util.expected_percent.expect("known kernel"),
         says,

@@ -178,7 +178,7 @@ fn sync_calls_are_attributed_to_their_process() {
     let f = &reported[0];
     let e = evidence!(f, FsyncBound);
     assert_eq!(
-        (f.severity, e.source),
+        (f.severity, e.sync_source),
         (Severity::Warning, SyncSource::Calls)
     );
     assert_eq!(

@@ -76,7 +76,7 @@ export interface Story {
   recording_start_unix_s: number;
   victim: Who | null;
   culprits: Who[];
-  harm: { seconds: number; share_of_io_time: number | null; worst_at_s: number | null; worst_us: number | null } | null;
+  harm: { seconds: number; lost_time_percent: number | null; worst_at_s: number | null; worst_us: number | null } | null;
   times: number;
   episodes: { start_s: number; end_s: number }[];
   doubts?: unknown[];

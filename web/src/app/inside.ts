@@ -214,7 +214,7 @@ export class Inside implements Source {
     const key = `rows/${scope.device ?? ""}`;
     let known = this.#documents.get(key) as Promise<Rows | null> | undefined;
     if (!known) {
-      known = unpack<PackedRows>(scope.data).then((packed) => packed && rowsOf(packed, scope.rows));
+      known = unpack<PackedRows>(scope.data).then((packed) => packed && rowsOf(packed, scope.row_count));
       this.#documents.set(key, known);
     }
     const rows = await known;
@@ -363,11 +363,11 @@ export function meanLatency(latency: Float64Array, ios: Float64Array): number | 
 function seriesOf(rows: Rows, scope: Block["rows"][number], [from, to]: [number, number], step: number, asked: Query[string], heats: Partial<Record<Class, Cells>>): Series {
   const together = Math.max(1, Math.round(step / scope.step_s));
   const first = Math.max(0, Math.floor((from - scope.from_unix_s) / scope.step_s / together));
-  const end = Math.min(Math.ceil(scope.rows / together), Math.ceil((to - scope.from_unix_s) / scope.step_s / together));
+  const end = Math.min(Math.ceil(scope.row_count / together), Math.ceil((to - scope.from_unix_s) / scope.step_s / together));
   const columns: Record<string, (number | null)[]> = {};
   const put = (name: string, value: number | null) => (columns[name] ??= []).push(value);
   for (let g = first; g < end; g++) {
-    const [a, b] = [g * together, Math.min(scope.rows, (g + 1) * together)];
+    const [a, b] = [g * together, Math.min(scope.row_count, (g + 1) * together)];
     const of = (column: Float64Array) => column.subarray(a, b);
     const [begin, done] = [scope.from_unix_s + a * scope.step_s, scope.from_unix_s + b * scope.step_s];
     put("time_unix_s", done);

@@ -77,7 +77,7 @@ export function stories(root: HTMLElement, list: Story[], notes: string[], ways:
         h("span", { class: "line" }, h("span", { class: "kind", text: story.kind.replaceAll("-", " ").replace("writeback", "write-back") }), ...headline),
         h("span", { class: "harm" },
           h("b", { text: harm ? `${seconds(harm.seconds)} lost` : "" }),
-          h("small", { title: "Share of the victim's I/O time, longest latency, how often", text: harm ? `${typeof harm.share_of_io_time === "number" ? ` ${format.percent(100 * harm.share_of_io_time)}` : ""}${typeof harm.worst_us === "number" ? `, up to ${format.micros(harm.worst_us)}` : ""}${story.times > 1 ? `, ${story.times} times` : ""}` : "" })),
+          h("small", { title: "Share of the victim's I/O time, longest latency, how often", text: harm ? `${typeof harm.lost_time_percent === "number" ? ` ${format.percent(harm.lost_time_percent)}` : ""}${typeof harm.worst_us === "number" ? `, up to ${format.micros(harm.worst_us)}` : ""}${story.times > 1 ? `, ${story.times} times` : ""}` : "" })),
         h("span", { class: "amount" }, piece("harm-bar", (harm?.seconds ?? 0) / most, ""))),
       h("p", { text: story.summary }),
       ...(story.advice ?? []).map((a) => h("p", { class: "advice" }, "Try: ", h("code", { text: a.text }), a.now ? ` (now ${a.now})` : "")),

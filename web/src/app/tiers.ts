@@ -3,7 +3,7 @@
 export interface Tier {
   column_s: number;
   /** Columns of the whole time. */
-  columns: number;
+  column_count: number;
   columns_of_chunk: number;
   /** So many of the file's rows of latency are one of this tier. */
   rows_together: number;
@@ -36,7 +36,7 @@ export function tierFor(tiers: readonly Tier[], wanted: number): number {
  */
 export function cellsOf(parts: readonly { chunk: number; bytes: Uint8Array }[], tier: Tier, begin: number, from: number, to: number, together: number, edges_us: readonly number[]): Cells {
   const step = tier.column_s * together;
-  const all = Math.ceil(tier.columns / together);
+  const all = Math.ceil(tier.column_count / together);
   const first = Math.min(all - 1, Math.max(0, Math.floor((from - begin) / step)));
   const end = Math.max(first + 1, Math.min(all, Math.ceil((to - begin) / step)));
   let [low, high] = [Infinity, 0];
@@ -50,7 +50,7 @@ export function cellsOf(parts: readonly { chunk: number; bytes: Uint8Array }[], 
   for (const { chunk, bytes } of parts) {
     const [row0, n] = [bytes[0] ?? 0, bytes[1] ?? 0];
     const at = chunk * tier.columns_of_chunk;
-    const width = Math.min(tier.columns_of_chunk, tier.columns - at);
+    const width = Math.min(tier.columns_of_chunk, tier.column_count - at);
     const [a, b] = [Math.max(0, first * together - at), Math.min(width, end * together - at)];
     for (let r = 0; r < n; r++) {
       for (let i = a; i < b; i++) {

@@ -174,7 +174,7 @@ export class Navigator {
 
   #drawLosses(ctx: CanvasRenderingContext2D): void {
     const plot = { ctx, left: this.#left, top: MARKERS, width: this.#width, height: HEIGHT - STRIP - MARKERS - 3, x: (t: number) => this.#x(t) };
-    for (const l of this.store.data.lossy) if (l.marks) hatch(plot, this.#x(l.from_s), this.#x(l.to_s));
+    for (const l of this.store.data.lost_intervals) if (l.is_marked) hatch(plot, this.#x(l.start_s), this.#x(l.end_s));
   }
 
   #drawFindings(ctx: CanvasRenderingContext2D): void {

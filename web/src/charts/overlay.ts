@@ -19,9 +19,9 @@ export function drawUnderlay(plot: Plot, store: Store): void {
   ctx.rect(plot.left, plot.top, plot.width, plot.height);
   ctx.clip();
   drawFinding(plot, store);
-  const devices = store.scope?.devices ?? [];
-  for (const l of store.data.lossy) {
-    if (l.marks && (l.device === null || devices.includes(l.device))) hatch(plot, plot.x(l.from_s), plot.x(l.to_s));
+  const devices = store.scope?.device_names ?? [];
+  for (const l of store.data.lost_intervals) {
+    if (l.is_marked && (l.device === null || devices.includes(l.device))) hatch(plot, plot.x(l.start_s), plot.x(l.end_s));
   }
   ctx.strokeStyle = theme().muted;
   ctx.setLineDash([2 * devicePixelRatio, 3 * devicePixelRatio]);

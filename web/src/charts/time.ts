@@ -77,7 +77,7 @@ export class TimeChart {
     const known = hasData(level, this.spec);
     this.#plotBox.hidden = !known;
     this.#empty.hidden = known;
-    const several = (this.store.scope?.devices.length ?? 0) > 1;
+    const several = (this.store.scope?.device_names.length ?? 0) > 1;
     this.#empty.textContent = several ? "Not known of several devices together: choose one." : "This recording does not hold these numbers.";
     this.spec.series.forEach((s, i) => {
       const chip = this.#chips[i];

@@ -31,7 +31,7 @@ export interface Around {
  */
 export function details(data: PageData, around: Around): HTMLElement {
   const store = new Store(data);
-  const plots = data.tables ? new Plots(store, new Tables(data.tables)) : null;
+  const plots = data.imported_tables ? new Plots(store, new Tables(data.imported_tables)) : null;
   // Logs are read beside others, by the clock on the wall; one without a date begins in 1970.
   if (plots && (data.recording.start_unix_s ?? 0) > 366 * 86400) store.clock = "utc";
   const start = data.recording.start_unix_s ?? 0;

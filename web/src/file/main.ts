@@ -33,7 +33,7 @@ function file(data: PageData, inside: NonNullable<PageData["inside"]>): void {
       from: inside.from_unix_s,
       to: inside.to_unix_s,
       title: title(data.recording),
-      notes: inside.left_out ?? [],
+      notes: inside.omitted ?? [],
       details: (back) => details(data, {
         back,
         above: () => [h("nav", { class: "back-bar" }, h("button", { type: "button", text: "← Stories, waits and charts", onclick: () => back() }))],

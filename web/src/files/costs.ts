@@ -4,20 +4,20 @@ import type { ClassReport, ClassTable, FilesBlock, CostPart } from "../generated
 
 type Cell = [number | null | undefined, number | null | undefined];
 
-const part = (p: CostPart | null): Cell => [p?.median_us, p?.p95_us];
+const part = (p: CostPart | null): Cell => [p?.p50_us, p?.p95_us];
 
 /** The rows of the table: name, how deep it hangs, and what it takes from a class. */
 const ROWS: [string, number, (t: ClassTable) => Cell, (v: number | null | undefined) => string][] = [
   ["Requests per second", 0, (t) => [t.per_s, null], format.number],
-  ["Response time", 0, (t) => [t.total_median_us, t.total_p95_us], format.micros],
-  ["First delay", 0, (t) => [t.first_median_us, null], format.micros],
-  ["open", 1, (t) => part(t.direct.open), format.micros],
+  ["Response time", 0, (t) => [t.total_p50_us, t.total_p95_us], format.micros],
+  ["First delay", 0, (t) => [t.first_p50_us, null], format.micros],
+  ["open", 1, (t) => part(t.direct.open_call), format.micros],
   ["first I/O", 1, (t) => part(t.direct.first_io), format.micros],
   ["second I/O", 1, (t) => part(t.direct.second_io), format.micros],
   ["later I/Os, mean of each", 1, (t) => part(t.direct.later_ios), format.micros],
   ["think time between calls", 1, (t) => part(t.direct.gaps), format.micros],
-  ["close", 1, (t) => part(t.direct.close), format.micros],
-  ["device time", 1, (t) => part(t.direct.device), format.micros],
+  ["close", 1, (t) => part(t.direct.close_call), format.micros],
+  ["device time", 1, (t) => part(t.direct.block_io), format.micros],
   ["Reads from memory", 0, (t) => [t.direct.cache_hit_percent, null], format.percent],
   ["From response times: I/O", 0, (t) => [t.classical?.io_us, null], format.micros],
   ["From response times: overhead", 0, (t) => [t.classical?.overhead_us, null], format.micros],
@@ -51,7 +51,7 @@ export function costs(data: FilesBlock): HTMLElement {
 }
 
 function verdict(c: ClassReport): HTMLElement[] {
-  const v = c.all.verdict;
+  const v = c.all.classical_verdict;
   if (!v) return [];
   const badge = h("b", { class: `badge ${v.valid ? "ok" : "info"}`, text: v.valid ? "applies" : "not applicable, hidden" });
   return [h("p", { class: "note verdict" }, `Class ${c.class}: response-time decomposition `, badge, `: ${v.why}`)];

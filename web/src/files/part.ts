@@ -56,7 +56,7 @@ class FilesPart {
 
   #remarks(): HTMLElement[] {
     const d = this.data;
-    const n = (k: string) => d.flags[k] ?? 0;
+    const n = (k: string) => d.requests_by_flag[k] ?? 0;
     const some = (k: number, text: string) => (k > 0 ? `${format.count(k)} ${text}` : "");
     const head = [`${format.count(d.requests)} requests, ${format.count(d.syncs)} syncs`, some(d.lost_requests, "lost")];
     const odd = [
@@ -67,8 +67,8 @@ class FilesPart {
       some(n("still-open"), "were still open at the end"),
       d.one_in > 1 ? `medians are of one request in ${d.one_in}` : "",
     ];
-    const peak = d.peak
-      ? `Peak load: ${format.number(d.peak.per_s)} requests/s from ${this.#time(d.peak.start_s)} for ${format.span(d.peak.length_s)}, ${format.number(d.peak.ratio)} times the mean.`
+    const peak = d.peak_window
+      ? `Peak load: ${format.number(d.peak_window.per_s)} requests/s from ${this.#time(d.peak_window.start_s)} for ${format.span(d.peak_window.duration_s)}, ${format.number(d.peak_window.peak_to_mean)} times the mean.`
       : "";
     const text = [`${head.filter(Boolean).join(", ")}.`, odd.filter(Boolean).map((t) => `${t}.`).join(" "), peak];
     return text.filter(Boolean).map((t) => h("p", { class: "note", text: t }));
@@ -102,7 +102,7 @@ class FilesPart {
   }
 
   #overTime(id: string, title: string, definition: string, lines: Line[], more: Partial<ChartSpec> & Pick<ChartSpec, "axis" | "full">): ChartSpec {
-    const { from_s: from, to_s: to, step_s: step } = this.data.over_time;
+    const { start_s: from, end_s: to, step_s: step } = this.data.over_time;
     const n = Math.max(0, ...lines.map((l) => l.values.length));
     const length = Math.max(to - from, 1e-9);
     const xs = Array.from({ length: n + 1 }, (_, i) => Math.min(1, (i * step) / length));
@@ -132,9 +132,9 @@ class FilesPart {
   #response(): HTMLElement {
     const about = (c: string) => {
       const t = this.#of(c)?.all;
-      return t ? `median ${format.micros(t.total_median_us)} · p95 ${format.micros(t.total_p95_us)}` : "";
+      return t ? `median ${format.micros(t.total_p50_us)} · p95 ${format.micros(t.total_p95_us)}` : "";
     };
-    const lines = this.#lines((c) => c.median_us, about, (c) => c !== "none");
+    const lines = this.#lines((c) => c.p50_us, about, (c) => c !== "none");
     return chart(this.#overTime("files-response", "Median response time", "fileResponse", lines, { log: true, axis: format.micros, full: format.micros }), this.#width);
   }
 
@@ -165,8 +165,8 @@ class FilesPart {
     const lines = (this.data.over_time.under_way ?? []).map((u): Line => ({
       label: NAMES[u.set] ?? u.set,
       cls: `c-${u.set}`,
-      values: exact ? u.busy_percent : u.slot_percent,
-      about: `${format.percent(exact ? u.whole_busy_percent : u.whole_slot_percent)} of the whole`,
+      values: exact ? u.under_way_percent : u.touched_percent,
+      about: `${format.percent(exact ? u.whole_under_way_percent : u.whole_touched_percent)} of the whole`,
       thin: u.set !== "all",
     }));
     const axis = (v: number) => `${format.number(v)} %`;
@@ -198,14 +198,14 @@ class FilesPart {
       xs.push(place(b.to_bytes));
     }
     const col = (f: (b: typeof bins[number]) => number): Series => rows.map((b) => (b ? f(b) : null));
-    const spread = bins.map((b) => b.total_median_us);
+    const spread = bins.map((b) => b.total_p50_us);
     const log = spread.length > 0 && Math.max(...spread) > 30 * Math.max(Math.min(...spread), 0.1);
     const every = Math.ceil(Math.log2(most / least) / Math.max(3, this.#width / 75));
     const edges: [number, string][] = [];
     for (let b = 1024, k = 0; b <= most; b *= 2, k++) if (b >= least && k % every === 0) edges.push([place(b), format.binaryBytes(b)]);
     const lines: Line[] = [
-      { label: "total", cls: "c-total", values: col((b) => b.total_median_us), band: [col((b) => b.total_low_us), col((b) => b.total_high_us)], about: `n = ${format.count(bins.reduce((n, b) => n + b.n, 0))}` },
-      { label: "first delay", cls: "c-first", values: col((b) => b.first_median_us), thin: true },
+      { label: "total", cls: "c-total", values: col((b) => b.total_p50_us), band: [col((b) => b.total_low_us), col((b) => b.total_high_us)], about: `n = ${format.count(bins.reduce((n, b) => n + b.n, 0))}` },
+      { label: "first delay", cls: "c-first", values: col((b) => b.first_p50_us), thin: true },
     ];
     const at = (i: number) => {
       const b = rows[i];
@@ -229,7 +229,7 @@ class FilesPart {
     const most = Math.max(...deciles.map((d) => d.per_s), 1e-9) * 1.05;
     const xs = deciles.map((d) => d.per_s / most);
     const xTicks = ticks(most, 4).map((v): [number, string] => [v / most, format.short(v)]);
-    const lines: Line[] = [{ label: "second I/O", cls: `c-${this.#loadClass}`, values: deciles.map((d) => d.median_us), about: load ? `n = ${format.count(load.n)}` : "" }];
+    const lines: Line[] = [{ label: "second I/O", cls: `c-${this.#loadClass}`, values: deciles.map((d) => d.p50_us), about: load ? `n = ${format.count(load.n)}` : "" }];
     const at = (i: number) => `${format.number(deciles[i]?.per_s)} requests/s, n = ${format.count(deciles[i]?.n)}`;
     const spec: ChartSpec = { id: "files-load", title: "I/O duration by load", definition: "fileLoad", xs, steps: false, xTicks, xTitle: "requests per second", at, axis: format.micros, full: format.micros, lines };
     return chart(spec, this.#width, pick, h("p", { class: "note", text: slopeText(load) }));
@@ -238,7 +238,7 @@ class FilesPart {
   #atomic(): HTMLElement {
     const about = (c: string) => {
       const a = this.#of(c)?.all.atomic;
-      return a ? `${format.percent(a.percent)} [${format.number(a.low_percent)}, ${format.number(a.high_percent)}] of ${format.count(a.n)}` : "";
+      return a ? `${format.percent(a.atomic_percent)} [${format.number(a.low_percent)}, ${format.number(a.high_percent)}] of ${format.count(a.n)}` : "";
     };
     const lines = this.#lines((c) => c.atomic_percent, about, (c) => c !== "none" && c !== "sync");
     const bounds = this.data.classes.flatMap((c) => {
@@ -256,7 +256,7 @@ class FilesPart {
     const sync = (name: string, rows: FilesBlock["syncs_by_path"]) => (rows.length > 0 ? new Table(name, SYNC_COLUMNS, rows, 6, "None.").root : null);
     const text = syncText(d);
     return [
-      gap("File-level requests by process", d.processes),
+      gap("File-level requests by process", d.groups),
       gap("The most expensive files", d.files),
       d.calls.length > 0 ? new Table("Latency per call, by file", CALL_COLUMNS, callRows(d.calls), 6, "None.").root : null,
       sync("Syncs by process", d.syncs_by_process),

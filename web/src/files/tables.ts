@@ -9,19 +9,19 @@ function numeric<Row>(title: string, definition: string, key: (r: Row) => number
 const seconds = (v: number | null) => format.micros(v === null ? null : v * 1e6);
 
 export const GROUP_COLUMNS: Column<Group>[] = [
-  { title: "Name", key: (g) => g.key, text: (g) => g.key, cls: "name" },
+  { title: "Name", key: (g) => g.name, text: (g) => g.name, cls: "name" },
   numeric("Requests", "files", (g) => g.requests, format.count),
-  numeric("I/Os", "fileGap", (g) => g.ios, format.count),
+  numeric("I/Os", "fileGap", (g) => g.data_ios, format.count),
   numeric("Read", "fileGap", (g) => g.bytes_in, format.bytes),
   numeric("Written", "fileGap", (g) => g.bytes_out, format.bytes),
   numeric("In calls", "fileGap", (g) => g.call_s, seconds),
-  numeric("Block I/O inside", "fileGap", (g) => g.device_s, seconds),
+  numeric("Block I/O inside", "fileGap", (g) => g.block_io_s, seconds),
   numeric("Hits", "fileGap", (g) => g.cache_hit_percent, format.percent),
-  numeric("Median", "fileResponse", (g) => g.total_median_us, format.micros),
+  numeric("Median", "fileResponse", (g) => g.total_p50_us, format.micros),
 ];
 
 export const SYNC_COLUMNS: Column<SyncGroup>[] = [
-  { title: "Name", key: (g) => g.key, text: (g) => (g.low_n ? `${g.key} (few)` : g.key), cls: "name" },
+  { title: "Name", key: (g) => g.name, text: (g) => (g.low_n ? `${g.name} (few)` : g.name), cls: "name" },
   numeric("Syncs", "fileSync", (g) => g.n, format.count),
   numeric("p50", "fileSync", (g) => g.p50_us, format.micros),
   numeric("p95", "fileSync", (g) => g.p95_us, format.micros),
@@ -31,15 +31,15 @@ export const SYNC_COLUMNS: Column<SyncGroup>[] = [
   numeric("Failed", "fileSync", (g) => g.failed, format.count),
 ];
 
-type Call = CallSummary & { key: string; call: string };
+type Call = CallSummary & { name: string; call: string };
 
 /** A row for each kind of call on each file. */
 export function callRows(files: FileCalls[]): Call[] {
-  return files.flatMap((f) => (["read", "write", "sync"] as const).flatMap((kind) => (f[kind] ? [{ ...f[kind], key: f.key, call: kind === "sync" ? "fsync" : kind }] : [])));
+  return files.flatMap((f) => (["read", "write", "sync"] as const).flatMap((kind) => (f[kind] ? [{ ...f[kind], name: f.name, call: kind === "sync" ? "fsync" : kind }] : [])));
 }
 
 export const CALL_COLUMNS: Column<Call>[] = [
-  { title: "File", key: (c) => c.key, text: (c) => (c.low_n ? `${c.key} (few)` : c.key), cls: "name" },
+  { title: "File", key: (c) => c.name, text: (c) => (c.low_n ? `${c.name} (few)` : c.name), cls: "name" },
   { title: "Call", key: (c) => c.call, text: (c) => c.call },
   numeric("Calls", "fileCalls", (c) => c.n, format.count),
   numeric("Mean", "fileCalls", (c) => c.mean_us, format.micros),
@@ -51,7 +51,7 @@ export const CALL_COLUMNS: Column<Call>[] = [
 /** What the devices did while syncs waited, and whose the rest of the block I/O is. */
 export function syncText(d: FilesBlock): string {
   const sync = d.while_syncing
-    .map((m) => `While syncs waited for ${m.device} (${format.span(m.seconds)}) it completed ${format.count(m.writes)} writes (${format.bytes(m.written_bytes)}), ${format.count(m.flushes)} flushes and ${format.count(m.reads)} reads. `)
+    .map((m) => `While syncs waited for ${m.device} (${format.span(m.syncing_s)}) it completed ${format.count(m.writes)} writes (${format.bytes(m.written_bytes)}), ${format.count(m.flushes)} flushes and ${format.count(m.reads)} reads. `)
     .join("");
   const rest = d.unattributed_percent;
   return rest === null ? sync : `${sync}${format.percent(rest)} of the bytes of block I/O belong to no request: writeback, metadata, processes that were not followed.`;

@@ -31,10 +31,10 @@ export function stretches(r: SlowRequest): Stretch[] {
   if (slowest && !known.some((io) => io.after_us === slowest.after_us)) known.push(slowest);
   known.sort((a, b) => a.after_us - b.after_us);
   // Behind the others: I/Os with only their sums known.
-  if (r.ios > known.length) {
+  if (r.data_ios > known.length) {
     const last = r.first_ios.at(-1);
     const from = last ? last.after_us + last.us : (r.open_us ?? 0);
-    const text = `${format.count(r.ios - known.length)} more I/Os, and gaps`;
+    const text = `${format.count(r.data_ios - known.length)} more I/Os, and gaps`;
     if (from < r.total_us) out.push({ from, to: r.total_us, kind: "rest", text });
   }
   known.forEach((io, i) => out.push(ioStretch(io, i)));
@@ -70,7 +70,7 @@ export function slowList(requests: SlowRequest[], width: number, at: (s: number)
 function row(r: SlowRequest, width: number, at: (s: number) => string, scale: number, used: Set<Stretch["kind"]>): HTMLElement {
   const height = 22;
   const wide = Math.max(200, width);
-  const svg = s("svg", { viewBox: `0 0 ${wide} ${height + 16}`, width: "100%", role: "img", "aria-label": `Waterfall of ${r.path ?? "a file without a known name"}` });
+  const svg = s("svg", { viewBox: `0 0 ${wide} ${height + 16}`, width: "100%", role: "img", "aria-label": `Waterfall of ${r.file ?? "a file without a known name"}` });
   const x = (us: number) => (Math.min(us, scale) / scale) * (wide - 2) + 1;
   svg.append(s("rect", { x: 1, y: 4, width: Math.max(x(shownUntil(r)) - 1, 1), height: height - 8, class: "stretch gap" }));
   for (const t of stretches(r)) {
@@ -88,16 +88,16 @@ function row(r: SlowRequest, width: number, at: (s: number) => string, scale: nu
   const facts = [
     r.class,
     `at ${at(r.start_s)}`,
-    r.class === "sync" ? "" : `${format.count(r.ios)} ${r.ios === 1 ? "I/O" : "I/Os"}, ${format.binaryBytes(r.bytes)}`,
+    r.class === "sync" ? "" : `${format.count(r.data_ios)} ${r.data_ios === 1 ? "I/O" : "I/Os"}, ${format.binaryBytes(r.bytes)}`,
     r.total_us > 1.05 * r.call_us ? `response ${format.micros(r.total_us)}, of it gaps ${format.micros(r.gaps_us)}` : "",
     later,
     ...r.flags.filter((f) => f !== "creates"),
   ];
-  const who = `${r.comm ?? "?"}${r.tgid === null ? "" : ` (${r.tgid})`}`;
+  const who = `${r.process ?? "?"}${r.pid === null ? "" : ` (${r.pid})`}`;
   return h(
     "li",
     {},
-    h("p", {}, h("b", { text: format.micros(r.call_us) }), h("span", { class: "path", text: r.path ?? "(name not known)" }), h("span", { class: "note", text: [who, ...facts].filter(Boolean).join(" · ") })),
+    h("p", {}, h("b", { text: format.micros(r.call_us) }), h("span", { class: "path", text: r.file ?? "(name not known)" }), h("span", { class: "note", text: [who, ...facts].filter(Boolean).join(" · ") })),
     svg,
   );
 }

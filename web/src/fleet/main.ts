@@ -92,7 +92,7 @@ function slowDisks(devices: DeviceRow[]): HTMLElement | false {
 /** What was reported: the same on how many hosts, then one by one. */
 function findings(data: FleetDocument): HTMLElement {
   const hosts = (n: number) => `${format.count(n)} ${n === 1 ? "host" : "hosts"}`;
-  const kind = (k: KindRow) => h("li", {}, h("b", { class: `severity ${k.severity}`, text: k.kind }), ` on ${hosts(k.hosts)}${k.findings > k.hosts ? ` (${format.count(k.findings)})` : ""}`);
+  const kind = (k: KindRow) => h("li", {}, h("b", { class: `severity ${k.severity}`, text: k.kind }), ` on ${hosts(k.host_count)}${k.finding_count > k.host_count ? ` (${format.count(k.finding_count)})` : ""}`);
   const rest = data.findings_left_out;
   return h(
     "section",
@@ -171,7 +171,7 @@ function columns(findings: FindingRow[]): Column<FindingRow>[] {
 }
 
 /** Where nothing is known of time in flight, the newest that is recorded. */
-const HOSTS: Column<HostRow>[] = [host((r) => r.worst_unix_s ?? r.to_unix_s - 60), lost(), numeric("Slow", "Disks that take longer than others of their model at the same load.", (r) => r.slow_disks, format.count), numeric("Findings", "What was reported while it was recorded.", (r) => r.findings, format.count), ...figures<HostRow>(), numeric("Disks", "Those with rollups of this time.", (r) => r.disks, format.count)];
+const HOSTS: Column<HostRow>[] = [host((r) => r.worst_unix_s ?? r.to_unix_s - 60), lost(), numeric("Slow", "Disks that take longer than others of their model at the same load.", (r) => r.slow_disks, format.count), numeric("Findings", "What was reported while it was recorded.", (r) => r.finding_count, format.count), ...figures<HostRow>(), numeric("Disks", "Those with rollups of this time.", (r) => r.disks, format.count)];
 const DEVICES: Column<DeviceRow>[] = [
   host(),
   { title: "Disk", key: (r) => r.device, text: (r) => r.device },

@@ -10,11 +10,11 @@ export type Severity = "info" | "warning" | "critical";
  */
 export interface FleetDocument {
   /**
-   * Disks: slow ones first, then those that lost most I/O time; the layers above them (dm, md) and loop devices are left out.
+   * The devices that it is about.
    */
   devices: DeviceRow[];
   /**
-   * What was reported while it was recorded, the most harmful first: at most 20 of a host and 1000 in all.
+   * What was found, the most severe first.
    */
   findings: FindingRow[];
   /**
@@ -22,7 +22,7 @@ export interface FleetDocument {
    */
   findings_left_out: number;
   /**
-   * Beginning of the stretch.
+   * Beginning of the stretch that was asked for or is known, in seconds since 1970 (UTC).
    */
   from_unix_s: number;
   /**
@@ -46,11 +46,11 @@ export interface FleetDocument {
    */
   notes: string[];
   /**
-   * Version of the layout of this document.
+   * Version of the documents' layout; it rises when a key changes its meaning or goes away.
    */
   schema_version: number;
   /**
-   * Its end.
+   * End of the stretch that was asked for or is known, in seconds since 1970 (UTC).
    */
   to_unix_s: number;
 }
@@ -59,44 +59,43 @@ export interface FleetDocument {
  */
 export interface DeviceRow {
   /**
-   * Time with any I/O in flight.
+   * Share of time with at least one I/O in flight, measured exactly from start and completion of every I/O; of a fleet's host its busiest disk's. A device that serves many I/Os at once can be 100 % busy and far from its limit.
    */
   busy_percent: number | null;
   /**
-   * Bytes moved.
+   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
    */
   bytes: number;
   /**
-   * Its name there.
+   * The kernel's name of the disk or layer, or its number where the name is not known; of a link the names of its devices. `null` if it is about all or several.
    */
   device: string;
   /**
-   * I/Os that failed.
+   * I/Os that failed; `null` if the source does not say.
    */
   errors: number | null;
   /**
-   * Whose it is.
+   * Name of the machine.
    */
   host: string;
   /**
-   * I/Os completed.
+   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
    */
   ios: number;
   /**
-   * I/Os known to be missing in the recordings.
+   * I/Os known to be missing, without those that a size limit removed; `null`: not even that is known.
    */
   lost_ios: number | null;
   /**
-   * I/O time beyond that of the median disk of its model for as many I/Os of each class at the same load (bytes in the minute,
-   * size of an I/O); `null`: fewer than three to compare.
+   * I/O time beyond that of the median disk of the same model for as many I/Os of each class at the same load; `null`: there are none to compare with.
    */
   lost_s: number | null;
   /**
-   * Its model.
+   * Name of the device's model.
    */
   model: string | null;
   /**
-   * The 99th percentile of the time from start to completion, at most 3 % off.
+   * 99th percentile (nearest rank).
    */
   p99_us: number | null;
   /**
@@ -112,11 +111,11 @@ export interface DeviceRow {
    */
   slow_factor: number | null;
   /**
-   * What stays when the name changes.
+   * A name of the device that stays when the kernel's name changes.
    */
   stable_id: string | null;
   /**
-   * Start of the minute in which most time was spent in flight.
+   * Start of the minute in which most time was spent in flight, in seconds since 1970 (UTC); of a host on its worst disk.
    */
   worst_unix_s: number | null;
   /**
@@ -129,7 +128,7 @@ export interface DeviceRow {
  */
 export interface FindingRow {
   /**
-   * The device, or the devices behind one link; `null` if it is about all.
+   * The kernel's name of the disk or layer, or its number where the name is not known; of a link the names of its devices. `null` if it is about all or several.
    */
   device: string | null;
   /**
@@ -137,27 +136,27 @@ export interface FindingRow {
    */
   end_unix_s: number;
   /**
-   * Where.
+   * Name of the machine.
    */
   host: string;
   /**
-   * What was found.
+   * What kind it is: of a finding, a story, a mark or a device.
    */
   kind: string;
   /**
-   * It had not ended when that was written.
+   * It has no end yet: it goes on, or its recorder was killed.
    */
   open: boolean;
   /**
-   * How much it matters.
+   * How much it matters; of several the highest.
    */
   severity: Severity;
   /**
-   * When it began.
+   * Start, in seconds since 1970 (UTC) by the wall clock of the recorded machine; `null` where the recording has no date.
    */
   start_unix_s: number;
   /**
-   * One line for people.
+   * What it says, in words.
    */
   summary: string;
 }
@@ -166,11 +165,11 @@ export interface FindingRow {
  */
 export interface HostRow {
   /**
-   * Of its busiest disk: time with any I/O in flight.
+   * Share of time with at least one I/O in flight, measured exactly from start and completion of every I/O; of a fleet's host its busiest disk's. A device that serves many I/Os at once can be 100 % busy and far from its limit.
    */
   busy_percent: number | null;
   /**
-   * Bytes moved.
+   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
    */
   bytes: number;
   /**
@@ -178,52 +177,51 @@ export interface HostRow {
    */
   disks: number;
   /**
-   * I/Os that failed.
+   * I/Os that failed; `null` if the source does not say.
    */
   errors: number | null;
   /**
-   * What was reported of it while it was recorded: how many findings.
+   * How many findings were reported while it was recorded, also those that are not listed.
    */
-  findings: number;
+  finding_count: number;
   /**
-   * Beginning of what is recorded of it.
+   * Beginning of the stretch that was asked for or is known, in seconds since 1970 (UTC).
    */
   from_unix_s: number;
   /**
-   * Its name.
+   * Name of the machine.
    */
   host: string;
   /**
-   * I/Os completed.
+   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
    */
   ios: number;
   /**
-   * I/Os known to be missing in the recordings.
+   * I/Os known to be missing, without those that a size limit removed; `null`: not even that is known.
    */
   lost_ios: number | null;
   /**
-   * I/O time of its disks beyond that of the median disk of the same model at the same load; `null`: there is none to compare
-   * with.
+   * I/O time beyond that of the median disk of the same model for as many I/Os of each class at the same load; `null`: there are none to compare with.
    */
   lost_s: number | null;
   /**
-   * The 99th percentile of the time from start to completion, at most 3 % off.
+   * 99th percentile (nearest rank).
    */
   p99_us: number | null;
   /**
    * Recordings that have something of the stretch.
    */
-  recordings: number;
+  recording_count: number;
   /**
    * How many of them are slow.
    */
   slow_disks: number;
   /**
-   * Its end.
+   * End of the stretch that was asked for or is known, in seconds since 1970 (UTC).
    */
   to_unix_s: number;
   /**
-   * Start of the minute in which most time was spent in flight on its worst disk.
+   * Start of the minute in which most time was spent in flight, in seconds since 1970 (UTC); of a host on its worst disk.
    */
   worst_unix_s: number | null;
 }
@@ -232,7 +230,7 @@ export interface HostRow {
  */
 export interface UnreadHost {
   /**
-   * Its name.
+   * Name of the machine.
    */
   host: string;
   /**
@@ -245,19 +243,19 @@ export interface UnreadHost {
  */
 export interface KindRow {
   /**
-   * How many findings, also those that are not listed.
+   * How many findings were reported while it was recorded, also those that are not listed.
    */
-  findings: number;
+  finding_count: number;
   /**
    * On how many hosts.
    */
-  hosts: number;
+  host_count: number;
   /**
-   * What was found.
+   * What kind it is: of a finding, a story, a mark or a device.
    */
   kind: string;
   /**
-   * The highest of its findings.
+   * How much it matters; of several the highest.
    */
   severity: Severity;
 }

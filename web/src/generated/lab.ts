@@ -5,10 +5,10 @@
  */
 export type Figure =
   | {
-      curves: Chart;
+      chart: Chart;
     }
   | {
-      boxes: BoxChart;
+      box_chart: BoxChart;
     };
 /**
  * How an axis is divided.
@@ -20,13 +20,9 @@ export type Scale = "linear" | "log" | "bytes" | "log-bytes";
  */
 export interface LabPage {
   /**
-   * Machine, source, extent: (what, value).
-   */
-  facts: [string, string][];
-  /**
    * Files that can be taken out of the page.
    */
-  files: FileBlock[];
+  attachments: FileBlock[];
   /**
    * Version of this document.
    */
@@ -39,6 +35,10 @@ export interface LabPage {
    * Its parts, in the order in which they are read.
    */
   sections: SectionBlock[];
+  /**
+   * Machine, source, extent: (what, value).
+   */
+  setup: [string, string][];
   /**
    * Heading.
    */
@@ -57,7 +57,7 @@ export interface FileBlock {
    */
   base64: string;
   /**
-   * Its size.
+   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
    */
   bytes: number;
   /**
@@ -65,7 +65,7 @@ export interface FileBlock {
    */
   media: string;
   /**
-   * Its name when it is saved.
+   * As the kernel, the program or the user names it. Untrusted: escape it where it is shown.
    */
   name: string;
 }
@@ -86,7 +86,7 @@ export interface SectionBlock {
    */
   paragraphs: string[];
   /**
-   * Below the charts.
+   * Its tables, in their order.
    */
   tables: TableBlock[];
   /**
@@ -115,7 +115,7 @@ export interface Chart {
    */
   y: string;
   /**
-   * The y axis' division.
+   * Division of the y axis.
    */
   y_scale: Scale;
 }
@@ -126,9 +126,9 @@ export interface Curve {
   /**
    * Drawn dashed and without marks: a model, not a measurement.
    */
-  model: boolean;
+  is_model: boolean;
   /**
-   * Name.
+   * As the kernel, the program or the user names it. Untrusted: escape it where it is shown.
    */
   name: string;
   /**
@@ -147,7 +147,7 @@ export interface BoxChart {
   /**
    * Names of the groups.
    */
-  groups: string[];
+  group_names: string[];
   /**
    * Horizontal lines with their names: limits, budgets.
    */
@@ -157,7 +157,7 @@ export interface BoxChart {
    */
   y: string;
   /**
-   * Its division.
+   * Division of the y axis.
    */
   y_scale: Scale;
 }
@@ -168,9 +168,9 @@ export interface BoxMark {
   /**
    * Index of its group, which gives the colour.
    */
-  group: number;
+  group_index: number;
   /**
-   * What stands under it.
+   * As the kernel, the program or the user names it. Untrusted: escape it where it is shown.
    */
   name: string;
   /**
@@ -183,11 +183,11 @@ export interface BoxMark {
  */
 export interface BoxNumbers {
   /**
-   * Largest value.
+   * The largest value; of concurrency the highest level that lasted.
    */
   max: number;
   /**
-   * Arithmetic mean.
+   * Arithmetic mean; of concurrency over time.
    */
   mean: number;
   /**
@@ -224,6 +224,10 @@ export interface TableBlock {
    */
   caption: string | null;
   /**
+   * Cells, a row after the other.
+   */
+  cells: string[][];
+  /**
    * Headings.
    */
   columns: string[];
@@ -231,10 +235,6 @@ export interface TableBlock {
    * For those who want to look closer.
    */
   folded: boolean;
-  /**
-   * Cells, a row after the other.
-   */
-  rows: string[][];
   /**
    * Whether each column holds words, which are aligned left.
    */

@@ -82,7 +82,7 @@ export type Fit = {
    */
   aicc: number;
   /**
-   * Bins it rests on.
+   * How many bins there are, or a fit rests on.
    */
   bins: number;
   /**
@@ -95,9 +95,9 @@ export type Fit1 =
       /**
        * Queueing model of throughput against I/Os in flight: mm1, md1, mmc, or Gunther's universal scalability law (usl).
        */
-      model: "mm1";
+      queueing_model: "mm1";
       /**
-       * Mean service time in microseconds.
+       * Mean service time; of an imported table the mean of the obsolete `svctm`.
        */
       service_us: number;
     }
@@ -105,9 +105,9 @@ export type Fit1 =
       /**
        * Queueing model of throughput against I/Os in flight: mm1, md1, mmc, or Gunther's universal scalability law (usl).
        */
-      model: "md1";
+      queueing_model: "md1";
       /**
-       * Service time in microseconds.
+       * Mean service time; of an imported table the mean of the obsolete `svctm`.
        */
       service_us: number;
     }
@@ -115,13 +115,13 @@ export type Fit1 =
       /**
        * Queueing model of throughput against I/Os in flight: mm1, md1, mmc, or Gunther's universal scalability law (usl).
        */
-      model: "mmc";
+      queueing_model: "mmc";
       /**
        * How many are served at once.
        */
       servers: number;
       /**
-       * Mean service time in microseconds.
+       * Mean service time; of an imported table the mean of the obsolete `svctm`.
        */
       service_us: number;
     }
@@ -129,7 +129,7 @@ export type Fit1 =
       /**
        * Queueing model of throughput against I/Os in flight: mm1, md1, mmc, or Gunther's universal scalability law (usl).
        */
-      model: "usl";
+      queueing_model: "usl";
     });
 /**
  * What shows that a writer waits for syncs.
@@ -203,7 +203,7 @@ export type SetOfPage = DevicesBlock | LinkBlock;
  */
 export interface PageData {
   /**
-   * Attribution: one row per process, cgroup or file and device.
+   * Who did the I/O: a process, control group or file on each device, those with most I/O time first.
    */
   actors: ActorBlock[];
   /**
@@ -211,15 +211,15 @@ export interface PageData {
    */
   depth: DepthBlock[];
   /**
-   * The devices it is about, in the order of their numbers.
+   * The devices that it is about.
    */
   devices: DeviceStats[];
   /**
-   * File-level requests; missing without any.
+   * Requests to files, or the files that an entry is about, those with most time first.
    */
   files?: FilesBlock | null;
   /**
-   * Conclusions, the most severe first.
+   * What was found, the most severe first.
    */
   findings: FindingBlock[];
   /**
@@ -227,13 +227,17 @@ export interface PageData {
    */
   format: number;
   /**
+   * The rows of imported tables; missing if the recording holds anything else.
+   */
+  imported_tables?: TablesBlock | null;
+  /**
    * Of a file: what the application in it can be asked.
    */
   inside?: InsideBlock | null;
   /**
    * Intervals in which I/Os are missing from the recording.
    */
-  lossy: LossBlock[];
+  lost_intervals: LossBlock[];
   /**
    * Remarks on the time line: phases of an experiment, clock steps.
    */
@@ -244,17 +248,13 @@ export interface PageData {
   quality: Note[];
   recording: Recording;
   /**
-   * What the charts can show; the first is shown first.
+   * What can be shown: each device, or all of them together.
    */
   scopes: ScopeBlock[];
   /**
-   * Several devices together, and what passes through links.
+   * Devices together, and devices behind one link; none where no single I/O was recorded.
    */
   sets: SetOfPage[];
-  /**
-   * The rows of imported tables; missing if the recording holds anything else.
-   */
-  tables?: TablesBlock | null;
   /**
    * Of a page that a server made: where it stands in what the server knows.
    */
@@ -269,42 +269,48 @@ export interface PageData {
  */
 export interface ActorBlock {
   /**
-   * What a row stands for: a process, a control group or a file.
+   * What an entry stands for: a process, a control group, a file or a class.
    */
   by: string;
   /**
-   * What further identifies it: process ids, an inode, or the analyses of a device.
-   */
-  detail: string | null;
-  /**
-   * The kernel's name of the disk or layer.
+   * The kernel's name of the disk or layer, or its number where the name is not known; of a link the names of its devices. `null` if it is about all or several.
    */
   device: string | null;
   /**
-   * As the kernel or the program names it. Untrusted: escape it where it is shown.
+   * What further identifies it: process ids or an inode.
    */
-  name: string;
-  /**
-   * How far the name can be trusted as the cause; `null` of control groups and files.
-   */
-  origin: string | null;
-  read: ActorFlow;
+  identity: string | null;
   /**
    * Share of the sum of latencies of all I/Os of the device.
    */
-  time_percent: number | null;
+  io_time_percent: number | null;
+  /**
+   * As the kernel, the program or the user names it. Untrusted: escape it where it is shown.
+   */
+  name: string;
+  /**
+   * How the I/Os came to be, which says how far the process can be trusted as their cause.
+   */
+  origin: string | null;
+  /**
+   * What the object is about, of I/Os, or calls, that read data.
+   */
+  read: ActorFlow;
+  /**
+   * What the object is about, of I/Os that write data, also the empty one that carries a flush, or of calls that write.
+   */
   write: ActorFlow;
 }
 /**
- * Reads or writes of one actor; latencies start to done.
+ * Reads or writes of one actor; latencies start to done, percentiles within 1/32.
  */
 export interface ActorFlow {
   /**
-   * Bytes they moved.
+   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
    */
   bytes: number;
   /**
-   * Completed I/Os: n of the latencies.
+   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
    */
   ios: number;
   /**
@@ -312,11 +318,11 @@ export interface ActorFlow {
    */
   max_us: number | null;
   /**
-   * Mean latency in microseconds.
+   * Mean time from start to completion; of calls and syncs their mean duration.
    */
   mean_us: number | null;
   /**
-   * 99th percentile, nearest rank, within 1/32.
+   * 99th percentile (nearest rank).
    */
   p99_us: number | null;
 }
@@ -324,16 +330,25 @@ export interface ActorFlow {
  * What the analyses say of one device beside its row in the tables.
  */
 export interface DepthBlock {
+  /**
+   * Mean latency by the second of completion beside that by the second of arrival: where they differ, a stall is shown later than it began.
+   */
   attribution: AttributionBlock;
+  /**
+   * How the device ran, what it can do at most and what is left of that; `null` of several devices together.
+   */
   capacity: CapacityBlock;
   /**
-   * The kernel's name of the disk or layer.
+   * The kernel's name of the disk or layer, or its number where the name is not known; of a link the names of its devices. `null` if it is about all or several.
    */
   device: string;
   /**
    * Whether reads and writes come back; those with any.
    */
   rhythm: Rhythm[];
+  /**
+   * Concurrency in slots of time, in groups.
+   */
   slots: SlotsBlock;
   stages: StagesSummary;
   /**
@@ -355,7 +370,7 @@ export interface AttributionBlock {
    */
   bin_ns: number;
   /**
-   * Mean latency of all I/Os, once in the second in which they were done (as iostat and the charts above do it) and once in the second in which they came. Where the curves part, a stall is shown later than it began.
+   * How many bins there are, or a fit rests on.
    */
   bins: number;
   /**
@@ -363,7 +378,7 @@ export interface AttributionBlock {
    */
   completed: string;
   /**
-   * Mean latency of all I/Os, once in the second in which they were done (as iostat and the charts above do it) and once in the second in which they came. Where the curves part, a stall is shown later than it began.
+   * Percent of the seconds with I/O in which the two means differ by more than 10 %.
    */
   differ_percent: number | null;
   /**
@@ -380,32 +395,41 @@ export interface CapacityBlock {
    */
   headroom_percent: number | null;
   /**
-   * How many I/Os the device works on at once. Beyond it, more concurrency only buys more waiting.
+   * Knee `N*`: how many I/Os the device works on at once. Beyond it, more concurrency only buys more waiting.
    */
-  knee_inflight: number | null;
-  /**
-   * Mean latency while hardly anything else was in flight.
-   */
-  light_us: number | null;
+  knee_in_flight: number | null;
   /**
    * The plateau of throughput against I/Os in flight, as far as it was observed.
    */
-  max_iops: number | null;
+  max_ios_per_s: number | null;
+  /**
+   * How the device runs: idle, with room for more at once, near its knee, saturated; or not known.
+   */
   state: CapacityState;
   /**
-   * What it says, in a sentence.
+   * What it says, in words.
    */
   summary: string;
+  /**
+   * Mean latency at light load, while hardly anything else was in flight.
+   */
+  unloaded_us: number | null;
 }
 /**
  * Whether the load of one class comes back.
  */
 export interface Rhythm {
   /**
-   * Stretches of submissions beyond what the background explains; with a limit of yours, those that reach half of it.
+   * How many bursts were found: submissions beyond what the background explains; with a limit of yours, those that reach half of it.
    */
-  bursts: number;
+  bursts_found: number;
+  /**
+   * What the I/Os do: read, write, discard or flush; of requests to files in (only read), out (wrote), mixed, none or sync.
+   */
   class: Class;
+  /**
+   * Whether the load comes back.
+   */
   periodicity: PeriodicityBlock;
 }
 /**
@@ -413,7 +437,7 @@ export interface Rhythm {
  */
 export interface PeriodicityBlock {
   /**
-   * Of the logarithm of KiB, at the period.
+   * Autocorrelation of the logarithm of KiB at the period of the surest clock; `null` of any other clock.
    */
   autocorrelation: number | null;
   /**
@@ -437,33 +461,36 @@ export interface PeriodicityBlock {
    */
   gap_mean_s: number | null;
   /**
-   * Beginnings of activity after quiet; in step: those a whole number of periods after the one before.
+   * Beginnings of activity after quiet.
    */
   onsets: number;
   /**
-   * Onsets that keep its time, of those.
+   * Onsets that keep the clock's time: each a whole number of periods after the one before.
    */
   onsets_in_step: number;
   /**
-   * How likely chance shows a chain like it anywhere.
+   * How likely chance alone shows something like it. Which test gives it, and what it is allowed for, is in docs/calibration.md.
    */
   p_value: number | null;
   /**
-   * Time between returns, fitted to the onsets that keep step, with its 95 % interval.
+   * Upper end of the period's 95 % interval.
    */
   period_high_s: number | null;
   /**
-   * Time between returns, fitted to the onsets that keep step, with its 95 % interval.
+   * Lower end of the period's 95 % interval.
    */
   period_low_s: number | null;
   /**
-   * The period of the surest clock, with its 95 % interval.
+   * The period of the surest clock: time between returns, fitted to the onsets that keep step. Of a culprit from begin to begin, if at least five come back at one pace.
    */
   period_s: number | null;
   /**
-   * Resolution of the times; 0 for single I/Os.
+   * Width of a slot of time; 0 for single I/Os.
    */
   slot_s: number;
+  /**
+   * What is concluded: of a periodicity, of the kernel's busy time, or of a condition.
+   */
   verdict: PeriodicityVerdict;
 }
 /**
@@ -475,19 +502,23 @@ export interface Clock {
    */
   cycles: number;
   /**
-   * First and last beat, in seconds since the window's beginning.
+   * First beat, in seconds since the beginning of the time looked at.
    */
-  from_s: number;
-  /**
-   * Onsets that keep its time.
-   */
-  in_step: number;
+  first_beat_s: number;
   /**
    * Standard deviation of the time between beats, as a share of the period.
    */
   jitter: number;
   /**
-   * How likely chance shows a chain like it anywhere.
+   * Last beat, in the same seconds.
+   */
+  last_beat_s: number;
+  /**
+   * Onsets that keep the clock's time: each a whole number of periods after the one before.
+   */
+  onsets_in_step: number;
+  /**
+   * How likely chance alone shows something like it. Which test gives it, and what it is allowed for, is in docs/calibration.md.
    */
   p_value: number;
   /**
@@ -498,24 +529,20 @@ export interface Clock {
    */
   period_ci_s: [number, number] | null;
   /**
-   * The period in seconds.
+   * The period of the surest clock: time between returns, fitted to the onsets that keep step. Of a culprit from begin to begin, if at least five come back at one pace.
    */
   period_s: number;
-  /**
-   * See above.
-   */
-  to_s: number;
 }
 /**
  * Concurrency in slots of time, in groups.
  */
 export interface SlotsBlock {
   /**
-   * Reads, writes, discards and flushes together.
+   * What the object is about, of I/Os of all classes together; of requests to files: over the whole recording.
    */
   all: SlotGroupBlock[];
   /**
-   * I/Os that read data.
+   * What the object is about, of I/Os, or calls, that read data.
    */
   read: SlotGroupBlock[];
   /**
@@ -523,7 +550,7 @@ export interface SlotsBlock {
    */
   width_s: number;
   /**
-   * I/Os that write data, also the empty one that carries a flush.
+   * What the object is about, of I/Os that write data, also the empty one that carries a flush, or of calls that write.
    */
   write: SlotGroupBlock[];
 }
@@ -536,23 +563,23 @@ export interface SlotGroupBlock {
    */
   end_s: number;
   /**
-   * Most at once in a slot.
-   */
-  max: SlotQuantiles;
-  /**
-   * Time-weighted mean in a slot.
-   */
-  mean: SlotQuantiles;
-  /**
    * In flight at a slot's beginning.
    */
   sampled: SlotQuantiles;
   /**
-   * How many: n of every quantile.
+   * How many slots: n of every figure beside it.
    */
-  slots: number;
+  slot_count: number;
   /**
-   * Beginning, in seconds since the recording's start.
+   * Most at once in a slot.
+   */
+  slot_max: SlotQuantiles;
+  /**
+   * Time-weighted mean in a slot.
+   */
+  slot_mean: SlotQuantiles;
+  /**
+   * Start, in seconds since the recording's start.
    */
   start_s: number;
   /**
@@ -560,7 +587,7 @@ export interface SlotGroupBlock {
    */
   touched: SlotQuantiles;
   /**
-   * Share of slots that at least one I/O touches: utilisation in the sense of slots. It exceeds the exact busy time.
+   * Share of slots that at least one I/O, or request to a file, touches: utilisation in the sense of slots. It exceeds the exact busy time.
    */
   touched_percent: number;
 }
@@ -569,19 +596,19 @@ export interface SlotGroupBlock {
  */
 export interface SlotQuantiles {
   /**
-   * Largest.
+   * The largest value; of concurrency the highest level that lasted.
    */
   max: number;
   /**
-   * Mean.
+   * Arithmetic mean; of concurrency over time.
    */
   mean: number;
   /**
-   * Median.
+   * Median; of concurrency over time, of requests over slots of 2 ms.
    */
   p50: number;
   /**
-   * 75th percentile.
+   * 75th percentile; of concurrency over time, of requests over slots of 2 ms.
    */
   p75: number;
 }
@@ -601,7 +628,7 @@ export interface StagesSummary {
    */
   costs: [Cost | null, Cost | null];
   /**
-   * Issue to completion.
+   * Issued to the driver until completed.
    */
   d2c: Stage;
   /**
@@ -631,7 +658,7 @@ export interface StagesSummary {
   /**
    * Percent that begin where the one before them, of whatever class, ended.
    */
-  sequential_percent: number | null;
+  sequential_any_class_percent: number | null;
   /**
    * Percent of issues that change from reading to writing or back.
    */
@@ -642,7 +669,7 @@ export interface StagesSummary {
  */
 export interface BioSummary {
   /**
-   * Issued to completed.
+   * Issued to the driver until completed.
    */
   d2c: Stage;
   /**
@@ -675,23 +702,23 @@ export interface BioSummary {
  */
 export interface Stage {
   /**
-   * Longest.
+   * The longest.
    */
   max_us: number | null;
   /**
-   * Mean.
+   * Mean time from start to completion; of calls and syncs their mean duration.
    */
   mean_us: number | null;
   /**
-   * Requests: n of everything.
+   * How many observations the figures beside it rest on.
    */
   n: number;
   /**
-   * Median.
+   * Median (nearest rank).
    */
   p50_us: number | null;
   /**
-   * 99th percentile.
+   * 99th percentile (nearest rank).
    */
   p99_us: number | null;
   /**
@@ -704,7 +731,7 @@ export interface Stage {
  */
 export interface Cost {
   /**
-   * I/Os alone on the device that this rests on.
+   * How many observations the figures beside it rest on.
    */
   n: number;
   /**
@@ -721,32 +748,32 @@ export interface Cost {
  */
 export interface UtilCheck {
   /**
+   * Share of time with at least one I/O in flight, measured exactly from start and completion of every I/O; of a fleet's host its busiest disk's. A device that serves many I/Os at once can be 100 % busy and far from its limit.
+   */
+  busy_percent: number;
+  /**
    * Whether the kernel counted what its estimator must; `null` if that is not known. Where it did not, the estimator explains
    * nothing: I/Os are missing, or the samples cover another time.
    */
   estimator_agrees: boolean | null;
   /**
-   * Measure of the union of all `[start, done)`, from events.
-   */
-  exact_percent: number;
-  /**
-   * What this kernel's estimator must count for these I/Os; `None` if the kernel or its HZ is not known.
+   * What this kernel's way of counting must give for exactly these I/Os; `null` if the kernel or its HZ is not known.
    */
   expected_percent: number | null;
   /**
-   * What the kernel counted.
-   */
-  io_ticks_percent: number;
-  /**
-   * The estimator.
+   * How this kernel counts busy time; `null` if it is not known.
    */
   regime: Regime | null;
   /**
-   * One standard deviation of the kernel's figure for I/Os shorter than a jiffy, in percentage points.
+   * By how many percentage points the kernel's figure scatters, one standard deviation; `null` if its clock is not known.
    */
   sigma_pp: number | null;
   /**
-   * The judgement: a difference beyond three sigma and one percentage point is a bias.
+   * The kernel's own estimate of busy time, as iostat prints it. How far it is off depends on the kernel version; see data quality.
+   */
+  util_io_ticks_percent: number;
+  /**
+   * What is concluded: of a periodicity, of the kernel's busy time, or of a condition.
    */
   verdict: UtilVerdict;
 }
@@ -755,7 +782,7 @@ export interface UtilCheck {
  */
 export interface DeviceStats {
   /**
-   * Where an imported table says it of all classes together only.
+   * What the object is about, of I/Os of all classes together; of requests to files: over the whole recording.
    */
   all?: AllClasses | null;
   /**
@@ -767,7 +794,7 @@ export interface DeviceStats {
    */
   busy_device_percent: number | null;
   /**
-   * Share of time with at least one I/O in flight, measured exactly from start and completion of every I/O. A device that serves many I/Os at once can be 100 % busy and far from its limit. Where slots are merged for the view, the light area behind reaches up to the highest of the finer slots.
+   * Share of time with at least one I/O in flight, measured exactly from start and completion of every I/O; of a fleet's host its busiest disk's. A device that serves many I/Os at once can be 100 % busy and far from its limit.
    */
   busy_percent: number | null;
   /**
@@ -778,30 +805,39 @@ export interface DeviceStats {
    * Share of time with at least one I/O of this class in flight; `both`: of reading and of writing at once.
    */
   busy_write_percent: number | null;
+  /**
+   * How many I/Os were in flight, weighted by time.
+   */
   concurrency: Concurrency;
   discard: ClassSummary;
   flush: ClassSummary;
   /**
-   * I/Os that happened and could not be recorded, by reason. Their time is hatched in the charts where they can change a slot by more than 1 %: each is as likely at any moment of the time in which it may have completed.
+   * I/Os known to be missing, without those that a size limit removed; `null`: not even that is known.
    */
   lost_ios: number | null;
   /**
-   * Major and minor device number.
+   * Major device number.
    */
   major: number;
   /**
-   * Major and minor device number.
+   * Minor device number.
    */
   minor: number;
   /**
-   * As the kernel or the program names it. Untrusted: escape it where it is shown.
+   * As the kernel, the program or the user names it. Untrusted: escape it where it is shown.
    */
   name: string;
+  /**
+   * What the object is about, of I/Os, or calls, that read data.
+   */
   read: ClassSummary;
   /**
    * The kernel's own estimate of busy time, as iostat prints it. How far it is off depends on the kernel version; see data quality.
    */
   util_io_ticks_percent: number | null;
+  /**
+   * What the object is about, of I/Os that write data, also the empty one that carries a flush, or of calls that write.
+   */
   write: ClassSummary;
 }
 /**
@@ -809,19 +845,19 @@ export interface DeviceStats {
  */
 export interface AllClasses {
   /**
-   * Bytes they moved.
+   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
    */
   bytes: number | null;
   /**
-   * I/Os completed.
+   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
    */
   ios: number | null;
   /**
-   * Mean time from start to completion.
+   * Mean time from start to completion; of calls and syncs their mean duration.
    */
   mean_us: number | null;
   /**
-   * Mean of the obsolete `svctm`.
+   * Mean service time; of an imported table the mean of the obsolete `svctm`.
    */
   service_us: number | null;
 }
@@ -830,19 +866,19 @@ export interface AllClasses {
  */
 export interface Concurrency {
   /**
-   * The highest level that lasted.
+   * The largest value; of concurrency the highest level that lasted.
    */
   max: number | null;
   /**
-   * `∫N/T`.
+   * Arithmetic mean; of concurrency over time.
    */
   mean: number | null;
   /**
-   * Median over time.
+   * Median; of concurrency over time, of requests over slots of 2 ms.
    */
   p50: number | null;
   /**
-   * 75th percentile over time.
+   * 75th percentile; of concurrency over time, of requests over slots of 2 ms.
    */
   p75: number | null;
   /**
@@ -856,31 +892,31 @@ export interface Concurrency {
  */
 export interface ClassSummary {
   /**
-   * Bytes they moved; `None` if the source does not say.
+   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
    */
   bytes: number | null;
   /**
-   * Mean of issue to done (D2C): driver and device.
+   * Mean time from issue to completion (D2C): driver, device and medium.
    */
   device_mean_us: number | null;
   /**
-   * Of them failed; `None` if the source does not say.
+   * I/Os that failed; `null` if the source does not say.
    */
   errors: number | null;
   /**
-   * Completed I/Os; `None` if the source does not say (imported tables may know bytes and no I/Os, or neither).
+   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
    */
   ios: number | null;
   /**
-   * Fewer than 30 I/Os: quantiles mean little.
+   * Fewer than 30: quantiles of so few say little.
    */
   low_n: boolean;
   /**
-   * The longest; an interval without completions that it covers was blocked, not idle.
+   * The longest.
    */
   max_us: number | null;
   /**
-   * Mean latency in microseconds.
+   * Mean time from start to completion; of calls and syncs their mean duration.
    */
   mean_us: number | null;
   /**
@@ -895,7 +931,7 @@ export interface ClassSummary {
    */
   p50_ci_us: [number, number] | null;
   /**
-   * Median.
+   * Median (nearest rank).
    */
   p50_us: number | null;
   /**
@@ -914,7 +950,7 @@ export interface ClassSummary {
    */
   p90_us: number | null;
   /**
-   * 95th percentile.
+   * 95th percentile (nearest rank).
    */
   p95_us: number | null;
   /**
@@ -936,11 +972,11 @@ export interface ClassSummary {
    */
   p99_ci_us: [number, number] | null;
   /**
-   * 99th percentile.
+   * 99th percentile (nearest rank).
    */
   p99_us: number | null;
   /**
-   * Mean of start to issue: time in the kernel's queues. `None` if the source has no start.
+   * Mean time from start to issue, in the kernel's queues; `null` if the source has no start.
    */
   queue_mean_us: number | null;
   /**
@@ -954,74 +990,77 @@ export interface ClassSummary {
  */
 export interface FilesBlock {
   /**
-   * Latency of read, write and sync calls by file.
+   * Latency of reads, writes and syncs, call by call, of the files whose calls took longest.
    */
   calls: FileCalls[];
   /**
-   * Requests that read, wrote, did both, or synced; those that occurred.
+   * Requests to files by what they did: those classes that occurred.
    */
   classes: ClassReport[];
   /**
-   * The files with most time in calls.
+   * Requests to files, or the files that an entry is about, those with most time first.
    */
   files: Group[];
   /**
-   * How many requests each flag is on.
+   * Requests to files by process, file, control group or class as `by` says, by time in calls.
    */
-  flags: {
-    [k: string]: number | undefined;
-  };
+  groups: Group[];
   /**
-   * I/Os that happened and could not be recorded, by reason. Their time is hatched in the charts where they can change a slot by more than 1 %: each is as likely at any moment of the time in which it may have completed.
+   * Requests to files that are missing.
    */
   lost_requests: number;
   /**
    * Medians are of one request in so many.
    */
   one_in: number;
+  /**
+   * Requests to files over time.
+   */
   over_time: FilesOverTime;
   /**
    * The busiest stretch.
    */
-  peak: PeakWindow | null;
+  peak_window: PeakWindow | null;
   /**
-   * Those with most time in calls.
-   */
-  processes: Group[];
-  /**
-   * Files opened, used and closed; syncs are counted apart.
+   * Requests to files, each from open to close; of a group syncs are among them, in the sums they are counted apart.
    */
   requests: number;
   /**
-   * Those that spent most time inside calls.
+   * How many requests each flag is on.
+   */
+  requests_by_flag: {
+    [k: string]: number | undefined;
+  };
+  /**
+   * The requests that spent most time inside calls.
    */
   slowest: SlowRequest[];
   /**
-   * Those that spent most time inside calls.
+   * The syncs that took longest.
    */
   slowest_syncs: SlowRequest[];
   /**
-   * A writer that sends, waits until a flush or a forced write is over, and goes on: at least half of the time from one sync's end to the next one's went by in syncs, and it submitted nothing meanwhile. From sync calls where files were recorded, otherwise from flushes and forced writes on the device.
+   * How many syncs.
    */
   syncs: number;
   /**
-   * Who waited longest for syncs, and for which files.
+   * The files whose syncs took longest.
    */
   syncs_by_path: SyncGroup[];
   /**
-   * Who waited longest for syncs, and for which files.
+   * The processes that waited longest for syncs.
    */
   syncs_by_process: SyncGroup[];
   /**
-   * Percent of the bytes of block I/O that no request asked for at that time: write-back, metadata.
+   * Percent of the bytes of block I/O that no request to a file asked for at that time: write-back, metadata.
    */
   unattributed_percent: number | null;
   /**
-   * Opened before recording began: in sums, not in response times.
+   * Requests whose opening was not seen: in sums, not in response times.
    */
   unknown_start: number;
   /**
-   * What the devices under synced files did while syncs waited.
+   * What the devices under synced files did while syncs waited; empty without syncs or block I/Os.
    */
   while_syncing: Meanwhile[];
 }
@@ -1030,48 +1069,49 @@ export interface FilesBlock {
  */
 export interface FileCalls {
   /**
-   * Its path. Untrusted: escape it where it is shown.
+   * As the kernel, the program or the user names it. Untrusted: escape it where it is shown.
    */
-  key: string;
+  name: string;
   /**
-   * Calls that read data.
+   * What the object is about, of I/Os, or calls, that read data.
    */
   read: CallSummary | null;
   /**
-   * `fsync`, `fdatasync`, `sync_file_range`, `syncfs`.
+   * Durations of its syncs: `fsync`, `fdatasync`, `sync_file_range`, `syncfs`.
    */
   sync: CallSummary | null;
   /**
-   * Calls that wrote data.
+   * What the object is about, of I/Os that write data, also the empty one that carries a flush, or of calls that write.
    */
   write: CallSummary | null;
 }
 /**
- * Calls of one kind on one file.
+ * Calls of one kind on one file. Percentiles are `null` unless all calls are known one by one or by a histogram. Of reads beside
+ * writes of one descriptor mean and longest are those of their histogram.
  */
 export interface CallSummary {
   /**
-   * Fewer than 30.
+   * Fewer than 30: quantiles of so few say little.
    */
   low_n: boolean;
   /**
-   * Longest; of reads beside slower writes of one descriptor, or the reverse, by their histogram.
+   * The longest.
    */
   max_us: number | null;
   /**
-   * Mean duration in microseconds; of reads beside writes of one descriptor by their histogram.
+   * Mean time from start to completion; of calls and syncs their mean duration.
    */
   mean_us: number | null;
   /**
-   * How many.
+   * How many observations the figures beside it rest on.
    */
   n: number;
   /**
-   * Median (nearest rank); `None` unless all are known one by one or by a histogram.
+   * Median (nearest rank).
    */
   p50_us: number | null;
   /**
-   * 99th percentile (nearest rank), as the median.
+   * 99th percentile (nearest rank).
    */
   p99_us: number | null;
   /**
@@ -1088,7 +1128,7 @@ export interface CallSummary {
  */
 export interface ClassReport {
   /**
-   * Over all.
+   * What the object is about, of I/Os of all classes together; of requests to files: over the whole recording.
    */
   all: ClassTable;
   /**
@@ -1100,7 +1140,7 @@ export interface ClassReport {
    */
   by_size: SizeBin[];
   /**
-   * Its name.
+   * What the I/Os do: read, write, discard or flush; of requests to files in (only read), out (wrote), mixed, none or sync.
    */
   class: string;
   /**
@@ -1125,44 +1165,48 @@ export interface ClassTable {
    */
   classical: Classical | null;
   /**
+   * Why it applies or does not; `None` without requests of one block, or of two.
+   */
+  classical_verdict: ClassicalVerdict | null;
+  /**
    * A9 as measured.
    */
   direct: Direct;
   /**
-   * Median first delay, in microseconds.
+   * Median first delay: from the open to the end of the first data I/O.
    */
-  first_median_us: number | null;
+  first_p50_us: number | null;
   /**
-   * Per second.
+   * Requests to files per second.
    */
   per_s: number;
   /**
-   * Requests.
+   * Requests to files, each from open to close; of a group syncs are among them, in the sums they are counted apart.
    */
   requests: number;
   /**
-   * Median response time (open to the last data I/O's exit), in microseconds.
+   * Median response time: from the open to the end of the last data I/O.
    */
-  total_median_us: number | null;
+  total_p50_us: number | null;
   /**
    * 95th percentile.
    */
   total_p95_us: number | null;
-  /**
-   * Why it applies or does not; `None` without requests of one block, or of two.
-   */
-  verdict: ClassicalVerdict | null;
 }
 /**
  * A share with its uncertainty.
  */
 export interface AtomicShare {
   /**
+   * Percent of the requests with data that one data I/O served.
+   */
+  atomic_percent: number;
+  /**
    * Its upper end.
    */
   high_percent: number;
   /**
-   * Fewer than 30.
+   * Fewer than 30: quantiles of so few say little.
    */
   low_n: boolean;
   /**
@@ -1170,13 +1214,9 @@ export interface AtomicShare {
    */
   low_percent: number;
   /**
-   * Requests with at least one data I/O.
+   * How many observations the figures beside it rest on.
    */
   n: number;
-  /**
-   * Percent of them with exactly one.
-   */
-  percent: number;
   /**
    * Percent of the response time that was spent in the others: the most that pipelining could hide.
    */
@@ -1195,7 +1235,7 @@ export interface Classical {
    */
   io2_us: number;
   /**
-   * Cost of an I/O: the difference, in microseconds.
+   * Cost of an I/O: the difference between requests of two blocks and of one, or the height of a step.
    */
   io_us: number;
   /**
@@ -1207,7 +1247,7 @@ export interface Classical {
    */
   one_block_us: number;
   /**
-   * Cost of everything else: one block less one I/O, in microseconds.
+   * Cost of everything but the I/O: one block less one I/O, or what is paid once; below zero if the first I/O costs less than those after it.
    */
   overhead_us: number;
   /**
@@ -1218,68 +1258,6 @@ export interface Classical {
    * Median total of requests of more than one and up to two blocks, in microseconds.
    */
   two_blocks_us: number;
-}
-/**
- * The direct decomposition; a part that no request has is `None`.
- */
-export interface Direct {
-  /**
-   * Percent of synchronous reads that found their data in memory.
-   */
-  cache_hit_percent: number | null;
-  /**
-   * The close call.
-   */
-  close: CostPart | null;
-  /**
-   * Block I/O inside the calls.
-   */
-  device: CostPart | null;
-  /**
-   * The first data I/O.
-   */
-  first_io: CostPart | null;
-  /**
-   * The program's own time between calls.
-   */
-  gaps: CostPart | null;
-  /**
-   * Those after the first.
-   */
-  later_ios: CostPart | null;
-  /**
-   * The open call.
-   */
-  open: CostPart | null;
-  /**
-   * The same of second I/Os.
-   */
-  second_hit_percent: number | null;
-  /**
-   * The second.
-   */
-  second_io: CostPart | null;
-}
-/**
- * Median and tail of one part.
- */
-export interface CostPart {
-  /**
-   * Fewer than 30.
-   */
-  low_n: boolean;
-  /**
-   * Median, in microseconds.
-   */
-  median_us: number;
-  /**
-   * Requests that have this part.
-   */
-  n: number;
-  /**
-   * 95th percentile (nearest rank), in microseconds.
-   */
-  p95_us: number;
 }
 /**
  * Whether the classical numbers can be believed.
@@ -1295,6 +1273,68 @@ export interface ClassicalVerdict {
   why: string;
 }
 /**
+ * The direct decomposition; a part that no request has is `None`.
+ */
+export interface Direct {
+  /**
+   * Block I/O inside the calls.
+   */
+  block_io: CostPart | null;
+  /**
+   * Percent of synchronous reads that found their data in memory; `null` without such reads.
+   */
+  cache_hit_percent: number | null;
+  /**
+   * The close call.
+   */
+  close_call: CostPart | null;
+  /**
+   * The first data I/O.
+   */
+  first_io: CostPart | null;
+  /**
+   * The program's own time between calls.
+   */
+  gaps: CostPart | null;
+  /**
+   * Those after the first.
+   */
+  later_ios: CostPart | null;
+  /**
+   * The open call.
+   */
+  open_call: CostPart | null;
+  /**
+   * The same of second I/Os.
+   */
+  second_hit_percent: number | null;
+  /**
+   * The second.
+   */
+  second_io: CostPart | null;
+}
+/**
+ * Median and tail of one part.
+ */
+export interface CostPart {
+  /**
+   * Fewer than 30: quantiles of so few say little.
+   */
+  low_n: boolean;
+  /**
+   * How many observations the figures beside it rest on.
+   */
+  n: number;
+  /**
+   * Median (nearest rank).
+   */
+  p50_us: number;
+  /**
+   * 95th percentile (nearest rank).
+   */
+  p95_us: number;
+}
+/**
  * Duration against load.
  */
 export interface DurationByLoad {
@@ -1303,7 +1343,7 @@ export interface DurationByLoad {
    */
   deciles: Decile[];
   /**
-   * I/Os.
+   * How many observations the figures beside it rest on.
    */
   n: number;
   /**
@@ -1328,15 +1368,15 @@ export interface DurationByLoad {
  */
 export interface Decile {
   /**
-   * Median duration, in microseconds.
-   */
-  median_us: number;
-  /**
-   * I/Os.
+   * How many observations the figures beside it rest on.
    */
   n: number;
   /**
-   * Mean load, in requests per second.
+   * Median (nearest rank).
+   */
+  p50_us: number;
+  /**
+   * Requests to files per second.
    */
   per_s: number;
 }
@@ -1345,15 +1385,15 @@ export interface Decile {
  */
 export interface SizeBin {
   /**
-   * Median of open to first exit, in microseconds.
+   * Median first delay: from the open to the end of the first data I/O.
    */
-  first_median_us: number;
+  first_p50_us: number;
   /**
-   * Too few for a stable median.
+   * Fewer than 30: quantiles of so few say little.
    */
   low_n: boolean;
   /**
-   * Requests.
+   * How many observations the figures beside it rest on.
    */
   n: number;
   /**
@@ -1373,9 +1413,9 @@ export interface SizeBin {
    */
   total_low_us: number;
   /**
-   * Median of open to last exit, in microseconds.
+   * Median response time: from the open to the end of the last data I/O.
    */
-  total_median_us: number;
+  total_p50_us: number;
 }
 /**
  * Response time as a step function of size: `overhead + ceil(size / block) * io`.
@@ -1390,11 +1430,11 @@ export interface Steps {
    */
   block_bytes: number;
   /**
-   * Cost of each I/O (height of a step), in microseconds.
+   * Cost of an I/O: the difference between requests of two blocks and of one, or the height of a step.
    */
   io_us: number;
   /**
-   * What is paid once, in microseconds; below zero if the first I/O costs less than those after it.
+   * Cost of everything but the I/O: one block less one I/O, or what is paid once; below zero if the first I/O costs less than those after it.
    */
   overhead_us: number;
 }
@@ -1402,6 +1442,14 @@ export interface Steps {
  * A group of requests.
  */
 export interface Group {
+  /**
+   * Bytes of that block I/O.
+   */
+  block_io_bytes: number;
+  /**
+   * Seconds of block I/O inside those calls, as far as they can be laid to them.
+   */
+  block_io_s: number;
   /**
    * Bytes read by calls.
    */
@@ -1411,7 +1459,7 @@ export interface Group {
    */
   bytes_out: number;
   /**
-   * Percent of reads that found their data in memory; `None` without synchronous reads.
+   * Percent of synchronous reads that found their data in memory; `null` without such reads.
    */
   cache_hit_percent: number | null;
   /**
@@ -1419,37 +1467,29 @@ export interface Group {
    */
   call_s: number;
   /**
-   * Bytes of that block I/O.
-   */
-  device_bytes: number;
-  /**
-   * Seconds of block I/O inside those calls, as far as they can be laid to them.
-   */
-  device_s: number;
-  /**
    * Data I/Os.
    */
-  ios: number;
+  data_ios: number;
   /**
-   * Its name. Untrusted: escape it where it is shown.
+   * As the kernel, the program or the user names it. Untrusted: escape it where it is shown.
    */
-  key: string;
+  name: string;
   /**
-   * Requests, syncs included.
+   * Requests to files, each from open to close; of a group syncs are among them, in the sums they are counted apart.
    */
   requests: number;
   /**
-   * Its syncs.
+   * Durations of its syncs: `fsync`, `fdatasync`, `sync_file_range`, `syncfs`.
    */
   sync: SyncSummary | null;
   /**
-   * Syncs.
+   * How many syncs.
    */
   syncs: number;
   /**
-   * Median response time of its requests of data, in microseconds.
+   * Median response time: from the open to the end of the last data I/O.
    */
-  total_median_us: number | null;
+  total_p50_us: number | null;
   /**
    * Data I/Os that waited for a device or slept otherwise.
    */
@@ -1464,58 +1504,58 @@ export interface SyncSummary {
    */
   failed: number;
   /**
-   * Fewer than 30.
+   * Fewer than 30: quantiles of so few say little.
    */
   low_n: boolean;
   /**
-   * Longest.
+   * The longest.
    */
   max_us: number;
   /**
-   * Mean duration, in microseconds.
+   * Mean time from start to completion; of calls and syncs their mean duration.
    */
   mean_us: number;
   /**
-   * How many.
+   * How many observations the figures beside it rest on.
    */
   n: number;
   /**
-   * Median.
+   * Median (nearest rank).
    */
   p50_us: number;
   /**
-   * 95th percentile.
+   * 95th percentile (nearest rank).
    */
   p95_us: number;
   /**
-   * 99th percentile.
+   * 99th percentile (nearest rank).
    */
   p99_us: number;
 }
 /**
- * Requests over time, in groups of `step_s` from `from_s` on; the last one may be cut short.
+ * Requests over time, in groups of `step_s` from `start_s` on; the last one may be cut short.
  */
 export interface FilesOverTime {
   /**
-   * The classes that occurred.
+   * Requests to files by what they did: those classes that occurred.
    */
   classes: ClassOverTime[];
   /**
-   * Begin of the first group, in seconds since the recording's start.
+   * End, in seconds since the recording's start.
    */
-  from_s: number;
+  end_s: number;
   /**
-   * Width of a slot, in seconds.
+   * Width of a slot of time; 0 for single I/Os.
    */
   slot_s: number;
   /**
-   * Length of a group, in seconds.
+   * Start, in seconds since the recording's start.
+   */
+  start_s: number;
+  /**
+   * Length of the stretch of time that a row or group stands for.
    */
   step_s: number;
-  /**
-   * End of the last.
-   */
-  to_s: number;
   /**
    * Requests under way; `None` of more requests than are kept.
    */
@@ -1526,23 +1566,23 @@ export interface FilesOverTime {
  */
 export interface ClassOverTime {
   /**
-   * Percent of one data I/O, of those with any.
+   * Percent of the requests with data that one data I/O served.
    */
   atomic_percent: (number | null)[];
   /**
-   * Its name.
+   * What the I/Os do: read, write, discard or flush; of requests to files in (only read), out (wrote), mixed, none or sync.
    */
   class: string;
   /**
-   * Median response time in microseconds; `None` without one of a known start.
-   */
-  median_us: (number | null)[];
-  /**
-   * Requests that ended.
+   * How many observations the figures beside it rest on.
    */
   n: number[];
   /**
-   * The same per second.
+   * Median (nearest rank).
+   */
+  p50_us: (number | null)[];
+  /**
+   * Requests to files per second.
    */
   per_s: number[];
 }
@@ -1551,15 +1591,11 @@ export interface ClassOverTime {
  */
 export interface UnderWay {
   /**
-   * Percent of the time with at least one, exactly.
-   */
-  busy_percent: number[];
-  /**
-   * Median over the group's 2 ms slots of the requests that touch a slot.
+   * Median; of concurrency over time, of requests over slots of 2 ms.
    */
   p50: number[];
   /**
-   * 75th percentile.
+   * 75th percentile; of concurrency over time, of requests over slots of 2 ms.
    */
   p75: number[];
   /**
@@ -1567,36 +1603,40 @@ export interface UnderWay {
    */
   set: string;
   /**
-   * Percent of 2 ms slots that at least one touches.
+   * Share of slots that at least one I/O, or request to a file, touches: utilisation in the sense of slots. It exceeds the exact busy time.
    */
-  slot_percent: number[];
+  touched_percent: number[];
   /**
-   * `busy_percent` over all groups.
+   * Percent of the time with at least one, exactly.
    */
-  whole_busy_percent: number;
+  under_way_percent: number[];
   /**
-   * `slot_percent` over all groups.
+   * `touched_percent` over all groups.
    */
-  whole_slot_percent: number;
+  whole_touched_percent: number;
+  /**
+   * `under_way_percent` over all groups.
+   */
+  whole_under_way_percent: number;
 }
 /**
  * The busiest stretch (A12, by completed requests).
  */
 export interface PeakWindow {
   /**
-   * Length, in seconds.
+   * Length of time from start to end. A burst lasts from the first submission above the background to the last, a stall from the last completion, or the issue after idleness, to the next completion.
    */
-  length_s: number;
+  duration_s: number;
   /**
-   * Requests per second in it.
+   * Rate of the busiest slot or stretch over the mean rate.
+   */
+  peak_to_mean: number;
+  /**
+   * Requests to files per second.
    */
   per_s: number;
   /**
-   * Over the rate of the whole.
-   */
-  ratio: number;
-  /**
-   * Begin, in seconds since the recording's start.
+   * Start, in seconds since the recording's start.
    */
   start_s: number;
 }
@@ -1605,7 +1645,7 @@ export interface PeakWindow {
  */
 export interface SlowRequest {
   /**
-   * Bytes.
+   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
    */
   bytes: number;
   /**
@@ -1613,7 +1653,7 @@ export interface SlowRequest {
    */
   call_us: number;
   /**
-   * Class.
+   * What the I/Os do: read, write, discard or flush; of requests to files in (only read), out (wrote), mixed, none or sync.
    */
   class: string;
   /**
@@ -1621,13 +1661,17 @@ export interface SlowRequest {
    */
   close_us: number | null;
   /**
-   * Process name. Untrusted.
+   * Data I/Os.
    */
-  comm: string | null;
+  data_ios: number;
   /**
    * From the opening to the end of the close, in microseconds.
    */
   end_us: number;
+  /**
+   * Path of the file, or its inode number where the path is not known; `null` or absent where no file is known. Untrusted: escape it where it is shown.
+   */
+  file: string | null;
   /**
    * The first data I/Os: begin after the opening, duration (microseconds), bytes, whether from memory.
    */
@@ -1641,29 +1685,25 @@ export interface SlowRequest {
    */
   gaps_us: number | null;
   /**
-   * Data I/Os.
-   */
-  ios: number;
-  /**
    * The open call, in microseconds.
    */
   open_us: number | null;
   /**
-   * File. Untrusted.
+   * Number of the process; `null` if it is several, or not known.
    */
-  path: string | null;
+  pid: number | null;
+  /**
+   * Name of the process; `null` if it is not known, or if these are the I/Os of all further processes. Untrusted: escape it where it is shown.
+   */
+  process: string | null;
   /**
    * The slowest data I/O.
    */
   slowest_io: SlowIo | null;
   /**
-   * Its opening, in seconds since the recording's start.
+   * Start, in seconds since the recording's start.
    */
   start_s: number;
-  /**
-   * Process.
-   */
-  tgid: number | null;
   /**
    * Open to the last data I/O's exit (of a sync: its duration), in microseconds.
    */
@@ -1678,7 +1718,7 @@ export interface SlowIo {
    */
   after_us: number;
   /**
-   * Bytes.
+   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
    */
   bytes: number;
   /**
@@ -1699,35 +1739,35 @@ export interface SyncGroup {
    */
   failed: number;
   /**
-   * Its name. Untrusted: escape it where it is shown.
-   */
-  key: string;
-  /**
-   * Fewer than 30.
+   * Fewer than 30: quantiles of so few say little.
    */
   low_n: boolean;
   /**
-   * Longest.
+   * The longest.
    */
   max_us: number;
   /**
-   * Mean duration, in microseconds.
+   * Mean time from start to completion; of calls and syncs their mean duration.
    */
   mean_us: number;
   /**
-   * How many.
+   * How many observations the figures beside it rest on.
    */
   n: number;
   /**
-   * Median.
+   * As the kernel, the program or the user names it. Untrusted: escape it where it is shown.
+   */
+  name: string;
+  /**
+   * Median (nearest rank).
    */
   p50_us: number;
   /**
-   * 95th percentile.
+   * 95th percentile (nearest rank).
    */
   p95_us: number;
   /**
-   * 99th percentile.
+   * 99th percentile (nearest rank).
    */
   p99_us: number;
 }
@@ -1736,7 +1776,7 @@ export interface SyncGroup {
  */
 export interface Meanwhile {
   /**
-   * The device's name, or its number.
+   * The kernel's name of the disk or layer, or its number where the name is not known; of a link the names of its devices. `null` if it is about all or several.
    */
   device: string;
   /**
@@ -1750,13 +1790,13 @@ export interface Meanwhile {
   /**
    * Seconds with a sync waiting.
    */
-  seconds: number;
+  syncing_s: number;
   /**
-   * Writes completed in that time.
+   * Writes; of a writer that waits for syncs those that it submitted.
    */
   writes: number;
   /**
-   * Bytes of them.
+   * Bytes written to the device.
    */
   written_bytes: number;
 }
@@ -1765,7 +1805,7 @@ export interface Meanwhile {
  */
 export interface FindingBlock {
   /**
-   * `null` if it is about all.
+   * The kernel's name of the disk or layer, or its number where the name is not known; of a link the names of its devices. `null` if it is about all or several.
    */
   device: string | null;
   /**
@@ -1780,18 +1820,24 @@ export interface FindingBlock {
    * What it rests on, by kind. Keys carry their unit (`_us`, `_s`, `_bytes`, `_percent`, `_per_s`).
    */
   evidence: Evidence;
+  /**
+   * What kind it is: of a finding, a story, a mark or a device.
+   */
   kind: FindingKind;
+  /**
+   * How much it matters; of several the highest.
+   */
   severity: Severity;
   /**
    * Where it begins, as RFC 3339; `null` where the recording has no date.
    */
   start: string | null;
   /**
-   * Beginning, in seconds since the recording's start.
+   * Start, in seconds since the recording's start.
    */
   start_s: number;
   /**
-   * What it says, in a sentence.
+   * What it says, in words.
    */
   summary: string;
 }
@@ -1804,7 +1850,7 @@ export interface MicroburstEvidence {
    */
   active_second_bytes_per_s: number | null;
   /**
-   * The stream's own rate outside its bursts, in bytes or in I/Os as the measure says.
+   * The stream's own rate outside its bursts, per second, in bytes or in I/Os as `measure` says.
    */
   baseline_per_s: number;
   /**
@@ -1816,15 +1862,15 @@ export interface MicroburstEvidence {
    */
   bursts_in_recording: number;
   /**
-   * Bytes submitted in it; of a table or a link: completed.
+   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
    */
   bytes: number;
   /**
-   * Who moved most of it.
+   * Who caused it: the process that moved most of these bytes or that waited, with its file where it is known.
    */
   cause: string | null;
   /**
-   * What bursts: reads or writes.
+   * What the I/Os do: read, write, discard or flush; of requests to files in (only read), out (wrote), mixed, none or sync.
    */
   class: Class;
   /**
@@ -1832,11 +1878,11 @@ export interface MicroburstEvidence {
    */
   core_bytes: number;
   /**
-   * Slots of at least half of its own peak, added up.
+   * Slots of at least half of the burst's own peak, added up.
    */
   core_s: number;
   /**
-   * From the first submission above the background to the last.
+   * Length of time from start to end. A burst lasts from the first submission above the background to the last, a stall from the last completion, or the issue after idleness, to the next completion.
    */
   duration_s: number;
   /**
@@ -1848,7 +1894,7 @@ export interface MicroburstEvidence {
    */
   expected_by_chance: number;
   /**
-   * How many times less than its peak one-second samples show.
+   * How many times less than its peak one-second samples show; `null` where they show nothing.
    */
   hidden_factor: number;
   /**
@@ -1860,19 +1906,15 @@ export interface MicroburstEvidence {
    */
   hidden_factor_60s: number | null;
   /**
-   * Mean number in flight, all classes, in the busiest window of 100 ms or more that it touches.
-   */
-  in_flight: number | null;
-  /**
-   * I/Os submitted in it; of a table or a link: completed.
+   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
    */
   ios: number;
   /**
-   * What the device or link can take.
+   * What the device or link can take: given by the user, or the highest throughput that this recording proves.
    */
   limit_bytes_per_s: number | null;
   /**
-   * Where that limit comes from.
+   * Where the limit comes from: given by the user, or the highest throughput that this recording proves.
    */
   limit_source: LimitSource | null;
   /**
@@ -1884,11 +1926,15 @@ export interface MicroburstEvidence {
    */
   lossy: boolean;
   /**
+   * Most in flight, on average in a window.
+   */
+  max_in_flight: number | null;
+  /**
    * The highest 15-second sample of it; `null` of a shorter recording, and of bursts that are not among the largest.
    */
   mean_15s_bytes_per_s: number | null;
   /**
-   * The highest one-second sample of it, in the middle of 100 phases of the sampler.
+   * What one-second samples would have shown: the highest of them, in the middle of 100 phases of the sampler.
    */
   mean_1s_bytes_per_s: number;
   /**
@@ -1896,11 +1942,11 @@ export interface MicroburstEvidence {
    */
   mean_60s_bytes_per_s: number | null;
   /**
-   * Mean size of its I/Os.
+   * Mean size of these I/Os.
    */
   mean_request_bytes: number;
   /**
-   * What it has too many of.
+   * What is measured: a burst has too many bytes or too many I/Os; of a comparison a rate or a latency.
    */
   measure: Measure;
   /**
@@ -1916,24 +1962,23 @@ export interface MicroburstEvidence {
    */
   other_class_mean_max_us?: number | null;
   /**
-   * The same, at most 1.
+   * How likely chance alone shows something like it. Which test gives it, and what it is allowed for, is in docs/calibration.md.
    */
-  p: number;
+  p_value: number;
   /**
-   * The least that its highest throughput was: bytes of I/Os issued and completed inside a window of 10 ms or more, over
-   * its length.
+   * The least that the burst's highest throughput was: bytes of I/Os issued and completed inside a window of 10 ms or more, over its length.
    */
   peak_bytes_per_s: number;
   /**
-   * I/Os of its highest slot, where they were submitted.
+   * I/Os of the burst's highest slot, where they were submitted, per second.
    */
   peak_iops: number;
   /**
-   * Its peak as a share of the limit.
+   * The burst's peak as a share of the limit.
    */
   percent_of_limit: number;
   /**
-   * Width of the slots that it was measured in.
+   * Width of a slot of time; 0 for single I/Os.
    */
   slot_s: number;
 }
@@ -1950,7 +1995,7 @@ export interface StallEvidence {
    */
   completed_before: Class | null;
   /**
-   * From the last completion, or the issue after idleness, to the next completion.
+   * Length of time from start to end. A burst lasts from the first submission above the background to the last, a stall from the last completion, or the issue after idleness, to the next completion.
    */
   duration_s: number;
   /**
@@ -1976,9 +2021,9 @@ export interface StallEvidence {
   /**
    * What the host was short of at that time, which does not explain the stall; `null` if the recording does not hold it.
    */
-  host: HostState | null;
+  host_state: HostState | null;
   /**
-   * I/Os with the device at its end.
+   * I/Os with the device at the end of the gap without completions.
    */
   in_flight: number;
   /**
@@ -2044,7 +2089,7 @@ export interface HostState {
  */
 export interface LatencyChangeEvidence {
   /**
-   * The step, or the beginning of the trend, in seconds since the recording's start.
+   * When it happened, in seconds since the recording's start: a change's step or the beginning of its trend, a mark's instant.
    */
   at_s: number;
   /**
@@ -2052,11 +2097,11 @@ export interface LatencyChangeEvidence {
    */
   blocks: number;
   /**
-   * Of which I/Os.
+   * What the I/Os do: read, write, discard or flush; of requests to files in (only read), out (wrote), mixed, none or sync.
    */
   class: Class;
   /**
-   * The shortage of CPU time that came or went with it and is as long as what was added: then it need not be the device.
+   * The shortage of CPU time at that moment that explains it: then it need not be the device.
    */
   cpu_shortage: CpuShortage | null;
   /**
@@ -2076,7 +2121,7 @@ export interface LatencyChangeEvidence {
    */
   device_p99_before_us: number | null;
   /**
-   * At once, or little by little.
+   * Which form the change has (at once, or little by little) or the second mode (around a time of its own, or spread out).
    */
   form: LatencyChangeForm;
   /**
@@ -2088,11 +2133,11 @@ export interface LatencyChangeEvidence {
    */
   host_before: HostState | null;
   /**
-   * I/Os after, in the sample.
+   * I/Os after the change, or of the other stretch.
    */
   ios_after: number;
   /**
-   * I/Os before, in the sample.
+   * I/Os before the change or the limit, or of the first stretch; `null` where that is not known.
    */
   ios_before: number;
   /**
@@ -2104,7 +2149,7 @@ export interface LatencyChangeEvidence {
    */
   p_family: number;
   /**
-   * By shuffles of pairs of blocks; of a trend: Mann and Kendall's test, corrected for autocorrelation.
+   * How likely chance alone shows something like it. Which test gives it, and what it is allowed for, is in docs/calibration.md.
    */
   p_value: number;
   /**
@@ -2129,15 +2174,15 @@ export interface LatencyModeEvidence {
    */
   below_bytes: number;
   /**
-   * Of which I/Os.
+   * What the I/Os do: read, write, discard or flush; of requests to files in (only read), out (wrote), mixed, none or sync.
    */
   class: Class;
   /**
-   * The shortage that explains at least half of the slow ones: then it need not be the device.
+   * The shortage of CPU time at that moment that explains it: then it need not be the device.
    */
   cpu_shortage: CpuShortage | null;
   /**
-   * Around a time of their own, or spread out.
+   * Which form the change has (at once, or little by little) or the second mode (around a time of its own, or spread out).
    */
   form: LatencyModeForm;
   /**
@@ -2177,7 +2222,7 @@ export interface LatencyModeEvidence {
    */
   slow_time_percent: number;
   /**
-   * Stretches of slow ones without a usual one between.
+   * Stretches of time with such I/Os and without others between.
    */
   stretches: number;
   /**
@@ -2198,11 +2243,19 @@ export interface SlowMemberEvidence {
    */
   blocks: number;
   /**
-   * Of which I/Os.
+   * What the I/Os do: read, write, discard or flush; of requests to files in (only read), out (wrote), mixed, none or sync.
    */
   class: Class;
   /**
-   * I/Os of the member, in the sample.
+   * Median device time of the member.
+   */
+  device_p50_us: number | null;
+  /**
+   * 99th percentile of its device time.
+   */
+  device_p99_us: number | null;
+  /**
+   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
    */
   ios: number;
   /**
@@ -2210,15 +2263,7 @@ export interface SlowMemberEvidence {
    */
   members: number;
   /**
-   * Median device time of the member.
-   */
-  p50_us: number | null;
-  /**
-   * 99th percentile of its device time.
-   */
-  p99_us: number | null;
-  /**
-   * Student's t over blocks, for all comparisons of the report.
+   * How likely chance alone shows something like it. Which test gives it, and what it is allowed for, is in docs/calibration.md.
    */
   p_value: number;
   /**
@@ -2254,19 +2299,15 @@ export interface SlowMemberEvidence {
  */
 export interface BandwidthSaturationEvidence {
   /**
-   * Mean latency at light load.
-   */
-  light_mean_us: number;
-  /**
-   * Most in flight on it, on average in a window.
+   * Most in flight, on average in a window.
    */
   max_in_flight: number;
   /**
-   * Mean number in flight on it.
+   * Mean number in flight, over time.
    */
   mean_in_flight: number;
   /**
-   * Mean size of the I/Os on it.
+   * Mean size of these I/Os.
    */
   mean_request_bytes: number;
   /**
@@ -2293,11 +2334,15 @@ export interface BandwidthSaturationEvidence {
    */
   plateau_range_bytes_per_s: [number, number];
   /**
-   * Their length.
+   * Mean latency at light load, while hardly anything else was in flight.
+   */
+  unloaded_us: number;
+  /**
+   * Length of a window.
    */
   window_s: number;
   /**
-   * Windows on it.
+   * Windows with I/O that it was measured in; of a plateau those on it.
    */
   windows: number;
 }
@@ -2306,7 +2351,7 @@ export interface BandwidthSaturationEvidence {
  */
 export interface QueueFullEvidence {
   /**
-   * Mean time that they then took with the device.
+   * Mean time from issue to completion (D2C): driver, device and medium.
    */
   device_mean_us: number;
   /**
@@ -2326,36 +2371,36 @@ export interface QueueFullEvidence {
    */
   full_stretches: number;
   /**
-   * Reads and writes that the device had at once, and never more.
-   */
-  level: number;
-  /**
    * The longest of them.
    */
   longest_full_s: number;
   /**
+   * Reads and writes that the device had at once, and never more.
+   */
+  queue_depth: number;
+  /**
    * Longest time that one waited.
    */
-  wait_max_us: number;
+  queue_max_us: number;
   /**
-   * Mean time that these waited in the kernel.
+   * Mean time from start to issue, in the kernel's queues; `null` if the source has no start.
    */
-  wait_mean_us: number;
+  queue_mean_us: number;
 }
 /**
  * Bursts of one class of I/Os that come back (A15).
  */
 export interface PeriodicityEvidence {
   /**
-   * Autocorrelation of the logarithm of KiB at the period; of the surest period only.
+   * Autocorrelation of the logarithm of KiB at the period of the surest clock; `null` of any other clock.
    */
   autocorrelation: number | null;
   /**
-   * Who moved most of what comes back.
+   * Who caused it: the process that moved most of these bytes or that waited, with its file where it is known.
    */
   cause: string | null;
   /**
-   * What comes back: reads or writes.
+   * What the I/Os do: read, write, discard or flush; of requests to files in (only read), out (wrote), mixed, none or sync.
    */
   class: Class;
   /**
@@ -2375,27 +2420,27 @@ export interface PeriodicityEvidence {
    */
   onsets: number;
   /**
-   * Those of them that keep its time.
+   * Onsets that keep the clock's time: each a whole number of periods after the one before.
    */
   onsets_in_step: number;
   /**
-   * How likely chance shows a chain of onsets like it anywhere.
+   * How likely chance alone shows something like it. Which test gives it, and what it is allowed for, is in docs/calibration.md.
    */
   p_value: number;
   /**
-   * Upper end of its 95 % interval.
+   * Upper end of the period's 95 % interval.
    */
   period_high_s: number | null;
   /**
-   * Lower end of its 95 % interval.
+   * Lower end of the period's 95 % interval.
    */
   period_low_s: number | null;
   /**
-   * Time between returns, fitted to the onsets that keep step.
+   * The period of the surest clock: time between returns, fitted to the onsets that keep step. Of a culprit from begin to begin, if at least five come back at one pace.
    */
   period_s: number;
   /**
-   * `periodic`, or `tentative` where only three or four periods were seen.
+   * What is concluded: of a periodicity, of the kernel's busy time, or of a condition.
    */
   verdict: PeriodicityVerdict;
 }
@@ -2404,11 +2449,15 @@ export interface PeriodicityEvidence {
  */
 export interface SaturationEvidence {
   /**
-   * What is left between the mean load and the highest throughput observed.
+   * The model that describes it best.
    */
-  headroom: number | null;
+  fit: Fit | null;
   /**
-   * How many I/Os the device works on at once; beyond it, more concurrency only buys more waiting.
+   * What is left between the mean load and the highest throughput observed. Not extrapolated beyond what was seen.
+   */
+  headroom_percent: number | null;
+  /**
+   * Knee `N*`: how many I/Os the device works on at once. Beyond it, more concurrency only buys more waiting.
    */
   knee_in_flight: number;
   /**
@@ -2419,7 +2468,7 @@ export interface SaturationEvidence {
    */
   knee_in_flight_ci: [number, number] | null;
   /**
-   * Most in flight on average in a window.
+   * Most in flight, on average in a window.
    */
   max_in_flight: number;
   /**
@@ -2434,42 +2483,38 @@ export interface SaturationEvidence {
    */
   max_ios_per_s_ci: [number, number] | null;
   /**
-   * Mean number in flight.
+   * Mean number in flight, over time.
    */
   mean_in_flight: number;
   /**
-   * Mean latency while hardly anything else was in flight.
+   * What the recorded mixture of I/Os takes of the device, from the cost of I/Os that had it to themselves; 100: all of it.
    */
-  min_us: number;
+  mix_load_percent: number | null;
+  /**
+   * Share of its busy time with more than twice as much in flight as it serves at once.
+   */
+  saturated_percent: number;
+  /**
+   * How the device runs: idle, with room for more at once, near its knee, saturated; or not known.
+   */
+  state: CapacityState;
   /**
    * Its 95 % interval.
    *
    * @minItems 2
    * @maxItems 2
    */
-  min_us_ci: [number, number] | null;
+  unloaded_ci_us: [number, number] | null;
   /**
-   * What the recorded mixture of I/Os takes of the device, from the cost of I/Os that had it to themselves; 1: all of it.
+   * Mean latency at light load, while hardly anything else was in flight.
    */
-  mix_load: number | null;
+  unloaded_us: number;
   /**
-   * The model that describes it best.
-   */
-  model: Fit | null;
-  /**
-   * Share of its busy time with more than twice as much in flight as it serves at once.
-   */
-  saturated_percent: number;
-  /**
-   * How the device runs.
-   */
-  state: CapacityState;
-  /**
-   * Their length.
+   * Length of a window.
    */
   window_s: number;
   /**
-   * Windows that it was measured in.
+   * Windows with I/O that it was measured in; of a plateau those on it.
    */
   windows: number;
 }
@@ -2495,15 +2540,15 @@ export interface Usl {
  */
 export interface UtilDisagreementEvidence {
   /**
-   * Share of time with at least one I/O in flight.
+   * Share of time with at least one I/O in flight, measured exactly from start and completion of every I/O; of a fleet's host its busiest disk's. A device that serves many I/Os at once can be 100 % busy and far from its limit.
    */
   busy_percent: number;
   /**
-   * What this kernel's way of counting gives for exactly these I/Os.
+   * What this kernel's way of counting must give for exactly these I/Os; `null` if the kernel or its HZ is not known.
    */
   expected_percent: number | null;
   /**
-   * How this kernel counts; `null` if it is not known.
+   * How this kernel counts busy time; `null` if it is not known.
    */
   regime: Regime | null;
   /**
@@ -2511,11 +2556,11 @@ export interface UtilDisagreementEvidence {
    */
   sigma_pp: number | null;
   /**
-   * The kernel's own estimate of it, as iostat prints it.
+   * The kernel's own estimate of busy time, as iostat prints it. How far it is off depends on the kernel version; see data quality.
    */
   util_io_ticks_percent: number;
   /**
-   * What to think of the kernel's figure.
+   * What is concluded: of a periodicity, of the kernel's busy time, or of a condition.
    */
   verdict: UtilVerdict;
 }
@@ -2524,29 +2569,29 @@ export interface UtilDisagreementEvidence {
  */
 export interface FsyncBoundEvidence {
   /**
-   * Bytes that it wrote.
+   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
    */
   bytes: number | null;
   /**
-   * The writer.
+   * Who caused it: the process that moved most of these bytes or that waited, with its file where it is known.
    */
   cause: string | null;
   /**
-   * Upper bound of the probability that a writer that does not wait submits in so few syncs (Chernoff); `null` from calls.
+   * How likely chance alone shows something like it. Which test gives it, and what it is allowed for, is in docs/calibration.md.
    */
   p_value: number | null;
   /**
-   * Its process id.
+   * Number of the process; `null` if it is several, or not known.
    */
   pid: number | null;
-  /**
-   * What says so: its sync calls, or its I/Os alone.
-   */
-  source: SyncSource;
   /**
    * Median sync.
    */
   sync_p50_us: number;
+  /**
+   * What says so: its sync calls, or its I/Os alone.
+   */
+  sync_source: SyncSource;
   /**
    * Share of its writing time in syncs.
    */
@@ -2556,7 +2601,7 @@ export interface FsyncBoundEvidence {
    */
   sync_wait_s: number;
   /**
-   * Syncs, each at the end of a cycle of writing and waiting.
+   * How many syncs.
    */
   syncs: number;
   /**
@@ -2572,7 +2617,7 @@ export interface FsyncBoundEvidence {
    */
   times_faster_at_most: number;
   /**
-   * Writes that it submitted; from calls: data I/O of its files.
+   * Writes; of a writer that waits for syncs those that it submitted.
    */
   writes: number | null;
   /**
@@ -2593,19 +2638,19 @@ export interface SmallSequentialEvidence {
    */
   busy_s: number;
   /**
-   * Bytes of them.
+   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
    */
   bytes: number;
   /**
-   * Who.
+   * Who caused it: the process that moved most of these bytes or that waited, with its file where it is known.
    */
   cause: string | null;
   /**
-   * What it does: reads or writes.
+   * What the I/Os do: read, write, discard or flush; of requests to files in (only read), out (wrote), mixed, none or sync.
    */
   class: Class;
   /**
-   * Requests.
+   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
    */
   ios: number;
   /**
@@ -2625,7 +2670,7 @@ export interface SmallSequentialEvidence {
    */
   percent_of_ios: number;
   /**
-   * Its process id.
+   * Number of the process; `null` if it is several, or not known.
    */
   pid: number | null;
   /**
@@ -2642,7 +2687,7 @@ export interface SmallSequentialEvidence {
  */
 export interface SlowIoEvidence {
   /**
-   * The shortage of CPU time during the slowest, if such shortages explain all of them: then it need not be the device.
+   * The shortage of CPU time at that moment that explains it: then it need not be the device.
    */
   cpu_shortage: CpuShortage | null;
   /**
@@ -2705,7 +2750,7 @@ export interface IoErrorEvidence {
    */
   first_sector: number | null;
   /**
-   * How many.
+   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
    */
   ios: number;
 }
@@ -2768,7 +2813,7 @@ export interface AveragedAveragesEvidence {
    */
   checked: number;
   /**
-   * Each of them.
+   * One entry for each row.
    */
   rows: AuditRow[];
 }
@@ -2777,7 +2822,7 @@ export interface AveragedAveragesEvidence {
  */
 export interface AuditRow {
   /**
-   * The class.
+   * What the I/Os do: read, write, discard or flush; of requests to files in (only read), out (wrote), mixed, none or sync.
    */
   class: Class;
   /**
@@ -2789,11 +2834,11 @@ export interface AuditRow {
    */
   finer_rows: number;
   /**
-   * The coarse interval, in nanoseconds since the recording's start.
+   * Beginning, in nanoseconds since the recording's start.
    */
   from_ns: number;
   /**
-   * I/Os that they count.
+   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
    */
   ios: number;
   /**
@@ -2813,7 +2858,7 @@ export interface AuditRow {
    */
   stated_us: number;
   /**
-   * Its end.
+   * End, in nanoseconds since the recording's start.
    */
   to_ns: number;
   /**
@@ -2830,21 +2875,80 @@ export interface AuditRow {
  */
 export interface LostEventsEvidence {
   /**
-   * Stretches of time in which they are missing.
+   * Stretches of time in which I/Os are missing.
    */
   intervals: number;
   /**
-   * How many; `null` if not even their number is known.
+   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
    */
   ios: number | null;
   /**
    * Their share of all I/Os.
    */
-  percent: number | null;
+  lost_percent: number | null;
   /**
-   * Why.
+   * Why I/Os, or requests to files, are missing.
    */
   reason: LossReason;
+}
+/**
+ * Tables of rates instead of single I/Os.
+ */
+export interface TablesBlock {
+  /**
+   * Missing if the log has no shares of processors: `user`, `nice`, `system`, `iowait`, `steal`, `idle`.
+   */
+  cpu?: ColumnsBlock | null;
+  /**
+   * The devices that it is about.
+   */
+  devices: DeviceTable[];
+  /**
+   * How many rows of the log are one row here, because all of them would not fit; 1: each is itself.
+   */
+  merged: number;
+}
+/**
+ * Rows as packed columns of equal length.
+ */
+export interface ColumnsBlock {
+  /**
+   * Columns packed as text, by name.
+   */
+  cols: {
+    [k: string]: string | undefined;
+  };
+  /**
+   * Its end.
+   */
+  ends: string;
+  /**
+   * The highest row behind each row, where several are one.
+   */
+  peaks?: {
+    [k: string]: string | undefined;
+  };
+  /**
+   * How many rows; `null` where a file does not say.
+   */
+  row_count: number;
+  /**
+   * Beginning of each row in milliseconds since the recording's start.
+   */
+  starts: string;
+}
+/**
+ * The rows of a device.
+ */
+export interface DeviceTable {
+  /**
+   * The kernel's name of the disk or layer, or its number where the name is not known; of a link the names of its devices. `null` if it is about all or several.
+   */
+  device: string;
+  /**
+   * What the log says of it.
+   */
+  table: ColumnsBlock;
 }
 /**
  * What the application in the file can be asked. Texts named `data`, and all in `documents`, `read` and `write`, are base64 of a
@@ -2859,7 +2963,7 @@ export interface InsideBlock {
     [k: string]: string | undefined;
   };
   /**
-   * What the file knows of begins here.
+   * Beginning of the stretch that was asked for or is known, in seconds since 1970 (UTC).
    */
   from_unix_s: number;
   /**
@@ -2867,19 +2971,19 @@ export interface InsideBlock {
    */
   heat?: HeatTiersBlock | null;
   /**
-   * What was left out to keep the file small.
-   */
-  left_out?: string[];
-  /**
    * Single I/Os around the worst moments of stories.
    */
   moments: MomentBlock[];
   /**
-   * What the charts below the heat map show of all devices together, and of each.
+   * What was left out to keep the file small.
+   */
+  omitted?: string[];
+  /**
+   * One entry for each row.
    */
   rows: RowsBlock[];
   /**
-   * Its end.
+   * End of the stretch that was asked for or is known, in seconds since 1970 (UTC).
    */
   to_unix_s: number;
 }
@@ -2892,7 +2996,7 @@ export interface HeatTiersBlock {
    */
   latency_us: number[];
   /**
-   * Each device; their sum is all.
+   * What can be shown: each device, or all of them together.
    */
   scopes: HeatScopeBlock[];
 }
@@ -2902,7 +3006,7 @@ export interface HeatScopeBlock {
    */
   counts: boolean;
   /**
-   * `null`: several with few I/Os.
+   * The kernel's name of the disk or layer, or its number where the name is not known; of a link the names of its devices. `null` if it is about all or several.
    */
   device: string | null;
   /**
@@ -2912,20 +3016,19 @@ export interface HeatScopeBlock {
 }
 export interface TierBlock {
   /**
+   * Columns of the whole time.
+   */
+  column_count: number;
+  /**
    * Length of a column.
    */
   column_s: number;
-  /**
-   * Columns of the whole time.
-   */
-  columns: number;
   /**
    * Columns that a chunk of text holds; the last one may hold fewer.
    */
   columns_of_chunk: number;
   /**
-   * Reads by chunk, which is empty where it has no I/O: first row, number of rows, then row by row a byte for each column.
-   * Counts to 16 are exact; from there on a byte is an eighth of a doubling.
+   * What the object is about, of I/Os, or calls, that read data.
    */
   read: string[];
   /**
@@ -2933,89 +3036,87 @@ export interface TierBlock {
    */
   rows_together: number;
   /**
-   * Writes.
+   * What the object is about, of I/Os that write data, also the empty one that carries a flush, or of calls that write.
    */
   write: string[];
 }
 export interface MomentBlock {
   /**
-   * The answer of `ios`.
+   * What it holds, packed: base64 of a zlib stream.
    */
   data: string;
   /**
-   * Its begin.
+   * Beginning of the stretch that was asked for or is known, in seconds since 1970 (UTC).
    */
   from_unix_s: number;
   /**
-   * How many I/Os.
+   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
    */
   ios: number;
   /**
-   * Its end.
+   * End of the stretch that was asked for or is known, in seconds since 1970 (UTC).
    */
   to_unix_s: number;
 }
 export interface RowsBlock {
   /**
-   * Packed columns: `classes` by name, with `bytes` per second as log codes, and `ios` per second, mean `latency` and `longest`
-   * in microseconds as log codes of thousandths; `mean` as log code of thousandths of I/Os in flight, `max`, and `lossy` where
-   * I/Os are missing. `busy`, of each class and of all, is the share of time with I/Os in flight in thousandths.
+   * What it holds, packed: base64 of a zlib stream.
    */
   data: string;
   /**
-   * `null`: all devices together.
+   * The kernel's name of the disk or layer, or its number where the name is not known; of a link the names of its devices. `null` if it is about all or several.
    */
   device: string | null;
   /**
-   * Begin of the first row.
+   * Beginning of the stretch that was asked for or is known, in seconds since 1970 (UTC).
    */
   from_unix_s: number;
   /**
-   * How many there are.
+   * How many rows; `null` where a file does not say.
    */
-  rows: number;
+  row_count: number;
   /**
-   * Length of a row.
+   * Length of the stretch of time that a row or group stands for.
    */
   step_s: number;
 }
 export interface LossBlock {
   /**
-   * The kernel's name of the disk or layer.
+   * The kernel's name of the disk or layer, or its number where the name is not known; of a link the names of its devices. `null` if it is about all or several.
    */
   device: string | null;
   /**
-   * Beginning, in seconds since the recording's start.
+   * End, in seconds since the recording's start.
    */
-  from_s: number;
+  end_s: number;
   /**
-   * Completed block I/Os, as the device saw them: after merging, before splitting by the driver.
+   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
    */
   ios: number | null;
   /**
    * Whether a slot that it meets may be off by more than 1 %.
    */
-  marks: boolean;
+  is_marked: boolean;
   /**
-   * I/Os that happened and could not be recorded, by reason. Their time is hatched in the charts where they can change a slot by more than 1 %: each is as likely at any moment of the time in which it may have completed.
+   * Why I/Os, or requests to files, are missing.
    */
   reason: string;
   /**
-   * End, in seconds since the recording's start.
+   * Start, in seconds since the recording's start.
    */
-  to_s: number;
+  start_s: number;
 }
 export interface MarkBlock {
   /**
-   * When it completed, in seconds since the recording's start.
+   * When it happened, in seconds since the recording's start: a change's step or the beginning of its trend, a mark's instant.
    */
   at_s: number;
   /**
-   * What kind of finding or remark it is; docs/calibration.md defines those of findings.
+   * What kind it is: of a finding, a story, a mark or a device.
    */
   kind: string;
   /**
-   * What it says, for people.
+   * What it says, in words.
    */
   text: string;
 }
@@ -3028,7 +3129,7 @@ export interface Note {
    */
   level: NoteLevel;
   /**
-   * For people.
+   * What it says, in words.
    */
   text: string;
   /**
@@ -3050,7 +3151,7 @@ export interface Recording {
    */
   censored_ios: number;
   /**
-   * Of the part under study.
+   * Length of time from start to end. A burst lasts from the first submission above the background to the last, a stall from the last completion, or the issue after idleness, to the next completion.
    */
   duration_s: number;
   /**
@@ -3058,11 +3159,11 @@ export interface Recording {
    */
   from_s: number;
   /**
-   * Name of the recorded machine.
+   * Name of the machine.
    */
   host: string | null;
   /**
-   * `null` if nothing says how many.
+   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
    */
   ios: number | null;
   /**
@@ -3078,24 +3179,27 @@ export interface Recording {
    */
   limits: string[];
   /**
-   * Where and why, an entry for each reason.
+   * I/Os that are missing, an entry for each reason.
    */
   losses: Loss[];
   /**
-   * I/Os known to be missing; `null`: not even that is known.
+   * I/Os known to be missing, without those that a size limit removed; `null`: not even that is known.
    */
   lost_ios: number | null;
   /**
-   * As the user named it.
+   * The recording, as the user named it or below the directory that the user named.
    */
   path: string;
+  /**
+   * What recording cost.
+   */
   recorder: Recorder;
   /**
-   * `ebpf`, `counters` or `import:KIND`.
+   * What recorded it: `ebpf`, `counters` or `import:KIND`.
    */
   source: string;
   /**
-   * When the recording began, by the wall clock of the recorded machine, in UTC.
+   * Start, in seconds since 1970 (UTC) by the wall clock of the recorded machine; `null` where the recording has no date.
    */
   start_unix_s: number;
   /**
@@ -3108,7 +3212,7 @@ export interface Recording {
  */
 export interface Layers {
   /**
-   * Bytes of completed I/Os, in powers of 1000.
+   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
    */
   bytes: number | null;
   /**
@@ -3116,7 +3220,7 @@ export interface Layers {
    */
   counted_on: string;
   /**
-   * Of the devices that count; `null` if nothing says how many.
+   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
    */
   ios: number | null;
   /**
@@ -3129,11 +3233,11 @@ export interface Layers {
  */
 export interface LeftOut {
   /**
-   * The kernel's name of the disk or layer.
+   * The kernel's name of the disk or layer, or its number where the name is not known; of a link the names of its devices. `null` if it is about all or several.
    */
   device: string;
   /**
-   * Completed block I/Os, as the device saw them: after merging, before splitting by the driver.
+   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
    */
   ios: number;
   /**
@@ -3150,49 +3254,49 @@ export interface Loss {
    */
   end_s: number;
   /**
-   * Stretches of time.
+   * Stretches of time in which I/Os are missing.
    */
   intervals: number | null;
   /**
-   * `null` if not even their number is known.
+   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
    */
   ios: number | null;
   /**
-   * I/Os that happened and could not be recorded, by reason. Their time is hatched in the charts where they can change a slot by more than 1 %: each is as likely at any moment of the time in which it may have completed.
+   * Why I/Os, or requests to files, are missing.
    */
   reason: string | null;
   /**
-   * Beginning, in seconds since the recording's start.
+   * Start, in seconds since the recording's start.
    */
   start_s: number;
 }
 export interface Recorder {
   /**
-   * CPU time of the recorder while it recorded, start-up left out, with its BPF probes where they were measured, as a share of one CPU; its peak memory; the recording's size on disk.
+   * Bytes on disk for each I/O that is recorded; `null` without single I/Os.
    */
   bytes_per_io: number | null;
   /**
-   * User space and probes together, of one core, while it recorded; the same apart, and what it took to start.
+   * CPU time of the recorder's user space and probes, in percent of one core, while it recorded; without its start-up.
    */
   cpu_percent: number | null;
   /**
-   * CPU time of the recorder while it recorded, start-up left out, with its BPF probes where they were measured, as a share of one CPU; its peak memory; the recording's size on disk.
+   * CPU time of its user space while it recorded, without its start-up.
    */
   cpu_s: number | null;
   /**
-   * CPU time of the recorder while it recorded, start-up left out, with its BPF probes where they were measured, as a share of one CPU; its peak memory; the recording's size on disk.
+   * Size of the files on disk.
    */
   disk_bytes: number | null;
   /**
-   * CPU time of the recorder while it recorded, start-up left out, with its BPF probes where they were measured, as a share of one CPU; its peak memory; the recording's size on disk.
+   * Peak resident memory of the recorder.
    */
   max_rss_bytes: number | null;
   /**
-   * CPU time of the recorder while it recorded, start-up left out, with its BPF probes where they were measured, as a share of one CPU; its peak memory; the recording's size on disk.
+   * CPU time of its BPF probes; `null` where it was not measured.
    */
   probe_cpu_s: number | null;
   /**
-   * CPU time of the recorder while it recorded, start-up left out, with its BPF probes where they were measured, as a share of one CPU; its peak memory; the recording's size on disk.
+   * CPU time that it took to start.
    */
   startup_cpu_s: number | null;
 }
@@ -3201,13 +3305,13 @@ export interface Recorder {
  */
 export interface ScopeBlock {
   /**
-   * `null` for several devices together.
+   * How the device ran, what it can do at most and what is left of that; `null` of several devices together.
    */
   capacity: CapacityBlock | null;
   /**
-   * Which devices, by name.
+   * Names of the devices that it is about.
    */
-  devices: string[];
+  device_names: string[];
   distributions: DistributionsBlock;
   /**
    * What a set of devices is called.
@@ -3230,7 +3334,7 @@ export interface DistributionsBlock {
    * Share of time with `k` I/Os in flight (`all`, `read`, `write`), exactly below 128 and thinned to 1/128 above; pairs of
    * distance, parts of the time in 1e-9.
    */
-  concurrency: {
+  concurrency_shares: {
     [k: string]: string | undefined;
   };
   /**
@@ -3271,10 +3375,7 @@ export interface DistributionsBlock {
  */
 export interface LevelBlock {
   /**
-   * Packed columns by name, each `slots` items long; one that is missing is unknown, not zero. `ios`: completions, `sec`:
-   * sectors of 512 bytes moved (spread from issue to completion); latencies from the block layer's start to done as log
-   * codes of nanoseconds, absent in slots without I/O. `busy`: thousandths of the slot with at least one I/O in flight.
-   * `q_mean`: time-weighted mean of I/Os in flight as log code of thousandths, `q_max` their maximum.
+   * Columns packed as text, by name.
    */
   cols: {
     [k: string]: string | undefined;
@@ -3284,15 +3385,15 @@ export interface LevelBlock {
    */
   from_ns: number;
   /**
-   * How many slots.
+   * How many slots: n of every figure beside it.
    */
-  slots: number;
+  slot_count: number;
   /**
    * Width of a slot in nanoseconds.
    */
   step_ns: number;
   /**
-   * End of the last slot, which may be cut short.
+   * End, in nanoseconds since the recording's start.
    */
   to_ns: number;
 }
@@ -3305,7 +3406,7 @@ export interface DevicesBlock {
    */
   busy_both_percent: number | null;
   /**
-   * Share of time with at least one I/O in flight, measured exactly from start and completion of every I/O. A device that serves many I/Os at once can be 100 % busy and far from its limit. Where slots are merged for the view, the light area behind reaches up to the highest of the finer slots.
+   * Share of time with at least one I/O in flight, measured exactly from start and completion of every I/O; of a fleet's host its busiest disk's. A device that serves many I/Os at once can be 100 % busy and far from its limit.
    */
   busy_percent: number | null;
   /**
@@ -3316,15 +3417,18 @@ export interface DevicesBlock {
    * Share of time with at least one I/O of this class in flight; `both`: of reading and of writing at once.
    */
   busy_write_percent: number | null;
+  /**
+   * How many I/Os were in flight, weighted by time.
+   */
   concurrency: Concurrency;
   /**
-   * Its members.
+   * Names of the devices that it is about.
    */
-  devices: string[];
+  device_names: string[];
   /**
    * Layers above them, whose I/Os would count twice.
    */
-  left_out: string[];
+  left_out_names: string[];
   /**
    * Share of time with at least one I/O in flight on at least one of the devices, measured exactly. The mean over devices hides one hot device among idle ones; it is never more than the busiest, nor that more than all together.
    */
@@ -3334,11 +3438,11 @@ export interface DevicesBlock {
    */
   mean_busy_percent: number | null;
   /**
-   * As the kernel or the program names it. Untrusted: escape it where it is shown.
+   * As the kernel, the program or the user names it. Untrusted: escape it where it is shown.
    */
   name: string;
   /**
-   * As of a device.
+   * Concurrency in slots of time, in groups.
    */
   slots: SlotsBlock | null;
 }
@@ -3347,16 +3451,19 @@ export interface DevicesBlock {
  */
 export interface LinkBlock {
   /**
-   * The devices it is about, in the order of their numbers.
+   * Names of the devices that it is about.
    */
-  devices: string[];
+  device_names: string[];
   /**
    * What the device or link can take: given by the user, or the highest throughput that this recording proves.
    */
   limit_bytes_per_s: number;
+  /**
+   * Where the limit comes from: given by the user, or the highest throughput that this recording proves.
+   */
   limit_source: LimitSource;
   /**
-   * As the kernel or the program names it. Untrusted: escape it where it is shown.
+   * As the kernel, the program or the user names it. Untrusted: escape it where it is shown.
    */
   name: string;
   /**
@@ -3369,20 +3476,23 @@ export interface LinkBlock {
  */
 export interface LinkStreamBlock {
   /**
-   * Stretches of submissions beyond what the background explains; with a limit of yours, those that reach half of it.
+   * How many bursts were found: submissions beyond what the background explains; with a limit of yours, those that reach half of it.
    */
   bursts_found: number;
   /**
-   * Bytes of completed I/Os, in powers of 1000.
+   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
    */
   bytes: number;
+  /**
+   * What the I/Os do: read, write, discard or flush; of requests to files in (only read), out (wrote), mixed, none or sync.
+   */
   class: Class;
   /**
    * The burst of most bytes.
    */
   largest: BurstBlock | null;
   /**
-   * The resolution drawn now. Zooming in shows finer slots where they are kept: the whole recording coarsely, the surroundings of findings down to 1 ms.
+   * Width of a slot of time; 0 for single I/Os.
    */
   slot_s: number;
 }
@@ -3391,15 +3501,15 @@ export interface LinkStreamBlock {
  */
 export interface BurstBlock {
   /**
-   * The background's rate of `measure`, per second.
+   * The stream's own rate outside its bursts, per second, in bytes or in I/Os as `measure` says.
    */
-  baseline: number;
+  baseline_per_s: number;
   /**
    * Depth of the token bucket that would absorb it at its own mean rate over one second.
    */
   bucket_bytes: number;
   /**
-   * Of all its I/Os.
+   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
    */
   bytes: number;
   /**
@@ -3407,7 +3517,7 @@ export interface BurstBlock {
    */
   censored: boolean;
   /**
-   * Slots of at least half of its peak, added up.
+   * Slots of at least half of the burst's own peak, added up.
    */
   core_s: number;
   /**
@@ -3419,114 +3529,56 @@ export interface BurstBlock {
    */
   exceeds_limit: boolean;
   /**
-   * How many times less that is than the peak; `null` where such samples show nothing.
+   * How many times less than its peak one-second samples show; `null` where they show nothing.
    */
   hidden_factor: number | null;
   /**
-   * Completed block I/Os, as the device saw them: after merging, before splitting by the driver.
+   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
    */
   ios: number;
   /**
-   * I/Os are missing in it.
+   * I/Os are missing from it: its numbers are lower bounds.
    */
   lossy: boolean;
   /**
-   * What one-second samples would have shown.
+   * What one-second samples would have shown: the highest of them, in the middle of 100 phases of the sampler.
    */
   mean_1s_bytes_per_s: number;
   /**
-   * Share of I/Os, or of bytes, by size of the request as the device saw it. A bar labelled 4 KiB holds 4 KiB up to less than 8 KiB.
+   * Mean size of these I/Os.
    */
   mean_request_bytes: number;
+  /**
+   * What is measured: a burst has too many bytes or too many I/Os; of a comparison a rate or a latency.
+   */
   measure: Measure;
   /**
-   * How many like it the background shows in the whole recording by chance, at most 1.
+   * How likely chance alone shows something like it. Which test gives it, and what it is allowed for, is in docs/calibration.md.
    */
-  p: number;
+  p_value: number;
   /**
-   * The least that the highest throughput of the burst was: bytes of I/Os issued and completed inside a window of 10 ms or more. Of I/Os: the highest slot, where they were submitted.
+   * The least that the burst's highest throughput was: bytes of I/Os issued and completed inside a window of 10 ms or more, over its length.
    */
   peak_bytes_per_s: number;
   /**
-   * The least that the highest throughput of the burst was: bytes of I/Os issued and completed inside a window of 10 ms or more. Of I/Os: the highest slot, where they were submitted.
+   * I/Os of the burst's highest slot, where they were submitted, per second.
    */
   peak_iops: number;
   /**
-   * What the device or link can take: given by the user, or the highest throughput that this recording proves.
+   * The burst's peak as a share of the limit.
    */
   percent_of_limit: number;
   /**
-   * Beginning, in seconds since the recording's start.
+   * Start, in seconds since the recording's start.
    */
   start_s: number;
-}
-/**
- * Tables of rates instead of single I/Os.
- */
-export interface TablesBlock {
-  /**
-   * Missing if the log has no shares of processors: `user`, `nice`, `system`, `iowait`, `steal`, `idle`.
-   */
-  cpu?: ColumnsBlock | null;
-  /**
-   * In the order of the log.
-   */
-  devices: DeviceTable[];
-  /**
-   * How many rows of the log are one row here, because all of them would not fit; 1: each is itself.
-   */
-  merged: number;
-}
-/**
- * Rows as packed columns of equal length.
- */
-export interface ColumnsBlock {
-  /**
-   * Hundredths, absent where the log says nothing: of I/Os or merges per second (`r_ios`, `r_merges`; `w`, `d`, `f`, and
-   * `all` for all classes together), of bytes per second (`r_bytes`), of microseconds (`r_us`, `service_us`), of I/Os in
-   * flight (`in_flight`), of percent (`util`).
-   */
-  cols: {
-    [k: string]: string | undefined;
-  };
-  /**
-   * Beginning of each row in milliseconds since the recording's start.
-   */
-  from: string;
-  /**
-   * The highest row behind each row, where several are one.
-   */
-  peaks?: {
-    [k: string]: string | undefined;
-  };
-  /**
-   * How many rows.
-   */
-  rows: number;
-  /**
-   * Its end.
-   */
-  to: string;
-}
-/**
- * The rows of a device.
- */
-export interface DeviceTable {
-  /**
-   * Its name.
-   */
-  device: string;
-  /**
-   * What the log says of it.
-   */
-  table: ColumnsBlock;
 }
 /**
  * Where the page stands in what the server knows.
  */
 export interface ViewBlock {
   /**
-   * Beginning of the stretch that was requested.
+   * Beginning of the stretch that was asked for or is known, in seconds since 1970 (UTC).
    */
   from_unix_s: number;
   /**
@@ -3542,7 +3594,7 @@ export interface ViewBlock {
    */
   refresh_s: number;
   /**
-   * Its end.
+   * End of the stretch that was asked for or is known, in seconds since 1970 (UTC).
    */
   to_unix_s: number;
 }

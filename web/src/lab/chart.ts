@@ -12,7 +12,7 @@ const LEGEND_COLUMNS = 3;
 
 /** A chart of an experiment. */
 export function draw(figure: Figure): SVGSVGElement {
-  return "curves" in figure ? curves(figure.curves) : boxes(figure.boxes);
+  return "chart" in figure ? curves(figure.chart) : boxes(figure.box_chart);
 }
 
 function curves(c: Chart): SVGSVGElement {
@@ -28,8 +28,8 @@ function curves(c: Chart): SVGSVGElement {
   c.curves.forEach((k, i) => {
     const at = (shown[i] ?? []).map((p) => [f.x(x.share(p[0])), f.y(y.share(p[1]))] as const);
     const points = at.map((p) => p.map((v) => v.toFixed(1)).join(",")).join(" ");
-    f.add(s("polyline", { class: `series c${i % COLORS}${k.model ? " model" : ""}`, points }));
-    if (k.model || at.length > MAX_MARKS) return;
+    f.add(s("polyline", { class: `series c${i % COLORS}${k.is_model ? " model" : ""}`, points }));
+    if (k.is_model || at.length > MAX_MARKS) return;
     for (const [cx, cy] of at) f.add(s("circle", { class: `mark c${i % COLORS}`, cx: cx.toFixed(1), cy: cy.toFixed(1), r: 3 }));
   });
   return f.svg;
@@ -38,10 +38,10 @@ function curves(c: Chart): SVGSVGElement {
 function boxes(b: BoxChart): SVGSVGElement {
   const values = b.boxes.flatMap((m) => [m.stats.whisker_low, m.stats.whisker_high, m.stats.max, m.stats.mean, ...m.stats.outliers]);
   const y = Axis.of([...values, ...b.lines.map((l) => l[1])], b.y_scale);
-  const f = frame(b.y, [...b.groups, ...b.lines.map((l) => l[0])], y, b.y);
+  const f = frame(b.y, [...b.group_names, ...b.lines.map((l) => l[0])], y, b.y);
   b.lines.forEach(([, v], i) => {
     const at = f.y(y.share(v));
-    f.add(s("line", { class: `series model c${(b.groups.length + i) % COLORS}`, x1: f.left, x2: f.x(1), y1: at, y2: at }));
+    f.add(s("line", { class: `series model c${(b.group_names.length + i) % COLORS}`, x1: f.left, x2: f.x(1), y1: at, y2: at }));
   });
   const step = 1 / Math.max(1, b.boxes.length);
   b.boxes.forEach((m, i) => box(f, y, m, f.x((i + 0.5) * step), Math.min(46, 0.6 * step * f.innerWidth)));
@@ -55,7 +55,7 @@ function box(f: Frame, y: Axis, m: BoxMark, x: number, width: number): void {
   f.add(
     s(
       "g",
-      { class: `series box c${m.group % COLORS}` },
+      { class: `series box c${m.group_index % COLORS}` },
       s("path", { d: `M${x} ${at(whisker_low)}V${at(q1)}M${x} ${at(q3)}V${at(whisker_high)}` }),
       s("rect", { x: left, y: at(q3), width, height: Math.max(0.5, at(q1) - at(q3)) }),
       s("path", { class: "median", d: `M${left} ${at(median)}H${left + width}` }),

@@ -15,11 +15,11 @@ function build(data: LabPage): void {
     sections.push(h("section", { id: "method" }, h("h2", { text: "Method" }), h("ul", {}, ...data.method.map((text) => h("li", { text })))));
     links.push(h("a", { href: "#method", text: "Method" }));
   }
-  if (data.files.length > 0) {
-    sections.push(h("section", { id: "raw" }, h("h2", { text: "Raw numbers" }), h("ul", { class: "links" }, ...data.files.map(file))));
+  if (data.attachments.length > 0) {
+    sections.push(h("section", { id: "raw" }, h("h2", { text: "Raw numbers" }), h("ul", { class: "links" }, ...data.attachments.map(file))));
     links.push(h("a", { href: "#raw", text: "Raw numbers" }));
   }
-  const facts = data.facts.map(([what, value]) => h("div", {}, h("dt", { text: what }), h("dd", { text: value })));
+  const facts = data.setup.map(([what, value]) => h("div", {}, h("dt", { text: what }), h("dd", { text: value })));
   const header = h(
     "header",
     { class: "top" },
@@ -48,7 +48,7 @@ function section(s: SectionBlock, i: number): HTMLElement {
 
 function table(t: TableBlock): HTMLElement {
   const cell = (tag: "td" | "th") => (text: string, i: number) => h(tag, { class: t.words[i] ? "words" : "", text });
-  const rows = t.rows.map((r) => h("tr", {}, ...r.map(cell("td"))));
+  const rows = t.cells.map((r) => h("tr", {}, ...r.map(cell("td"))));
   const whole = h("table", {}, h("thead", {}, h("tr", {}, ...t.columns.map(cell("th")))), h("tbody", {}, ...rows));
   const body = h("div", { class: "scroll", tabindex: "0" }, whole);
   if (t.folded) return h("details", {}, h("summary", { text: t.caption ?? "Numbers" }), body);

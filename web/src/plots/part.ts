@@ -41,7 +41,7 @@ export class Plots {
   update(): void {
     const scope = this.store.scopeIndex;
     // Who chooses a device wants to see that one, who chooses all of them wants to compare.
-    if (this.#drawn && this.#drawn.scope !== scope) this.#comparing = (this.store.scope?.devices.length ?? 0) > 1;
+    if (this.#drawn && this.#drawn.scope !== scope) this.#comparing = (this.store.scope?.device_names.length ?? 0) > 1;
     if (this.#drawn?.scope !== scope || this.#drawn.comparing !== this.#comparing) this.#rebuild(scope);
     this.#switch.textContent = this.#comparing ? "Show one device alone" : "Compare all devices";
     for (const c of this.#charts) c.update();
@@ -67,9 +67,9 @@ export class Plots {
   }
 
   #specs(): PlotSpec[] {
-    const chosen = (this.store.scope?.devices ?? []).flatMap((name) => this.#device(name));
+    const chosen = (this.store.scope?.device_names ?? []).flatMap((name) => this.#device(name));
     const alone = chosen[0] ?? this.#all[0];
-    const counted = new Set(this.store.data.scopes[0]?.devices ?? []);
+    const counted = new Set(this.store.data.scopes[0]?.device_names ?? []);
     const specs = this.#comparing || !alone ? QUANTITIES.flatMap((q) => ofSeveral(q, this.#all, counted)) : QUANTITIES.map((q) => ofOne(q, alone.rows));
     const { cpu } = this.#tables;
     if (cpu) specs.push(ofOne(CPU, cpu));

@@ -12,9 +12,9 @@ export class Rows {
 
   constructor(block: ColumnsBlock) {
     this.#block = block;
-    this.n = block.rows;
-    this.from = unpackColumn(block.from, block.rows).map((ms) => ms / 1000);
-    this.to = unpackColumn(block.to, block.rows).map((ms) => ms / 1000);
+    this.n = block.row_count;
+    this.from = unpackColumn(block.starts, block.row_count).map((ms) => ms / 1000);
+    this.to = unpackColumn(block.ends, block.row_count).map((ms) => ms / 1000);
   }
 
   /** A column in the unit of the log's own numbers, absent as NaN; `null` if the log lacks it. */

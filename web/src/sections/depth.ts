@@ -13,7 +13,7 @@ export const ONE_DEVICE = "Shown for one device: choose one above.";
 
 /** What the analyses say of the one device that is shown, if it is one. */
 export function depthOf(store: Store): DepthBlock | undefined {
-  const devices = store.scope?.devices ?? [];
+  const devices = store.scope?.device_names ?? [];
   return devices.length === 1 ? store.data.depth?.find((d) => d.device === devices[0]) : undefined;
 }
 

@@ -128,7 +128,7 @@ export class Distributions {
   }
 
   #concurrency(scope: ScopeBlock): HTMLElement {
-    const { all, read, write } = scope.distributions.concurrency;
+    const { all, read, write } = scope.distributions.concurrency_shares;
     const show = this.store.show;
     const sets = [
       { c: "any", label: "all I/Os", buckets: openBuckets(all, 1) },
@@ -165,7 +165,7 @@ export class Distributions {
       return card("load", title, "load", null, emptyText("Too few stretches with at least 30 I/Os to draw a curve."), capacityText(scope));
     }
     const frame = new Frame(this.#width, HEIGHT, title);
-    drawLoad(frame, points, scope.capacity?.knee_inflight ?? null);
+    drawLoad(frame, points, scope.capacity?.knee_in_flight ?? null);
     return card("load", title, "load", null, frame.svg, capacityText(scope));
   }
 }
@@ -251,9 +251,9 @@ function capacityText(scope: ScopeBlock): HTMLElement {
     h(
       "dl",
       { class: "facts" },
-      fact("Highest throughput", "highest", c.max_iops === null ? format.ABSENT : `${format.number(c.max_iops)}/s`),
-      fact("Light-load latency", "light", format.micros(c.light_us)),
-      fact("Knee", "knee", format.number(c.knee_inflight)),
+      fact("Highest throughput", "highest", c.max_ios_per_s === null ? format.ABSENT : `${format.number(c.max_ios_per_s)}/s`),
+      fact("Light-load latency", "light", format.micros(c.unloaded_us)),
+      fact("Knee", "knee", format.number(c.knee_in_flight)),
       fact("Headroom", "headroom", format.percent(c.headroom_percent)),
     ),
   );

@@ -35,7 +35,7 @@ function item(n: Note): HTMLElement {
 
 function lossNotes(data: PageData): Note[] {
   const { lost_ios: lost, ios, source } = data.recording;
-  const total = data.lossy.filter((l) => l.reason !== "censored" && l.reason !== "retention");
+  const total = data.lost_intervals.filter((l) => l.reason !== "censored" && l.reason !== "retention");
   const head: Note =
     lost === null
       ? { topic: "Losses", level: "warning", text: "It is not known how many I/Os are missing." }
@@ -45,16 +45,16 @@ function lossNotes(data: PageData): Note[] {
   const start = data.recording.start_unix_s;
   const dated = start !== null && start >= MIN_UNIX_S;
   const at = (t: number) => (dated ? `${format.date(start + t)} ${format.clock(start + t, 0.1)} UTC` : format.elapsed(t, 0.1));
-  return [head, ...byReason(data.lossy, at)];
+  return [head, ...byReason(data.lost_intervals, at)];
 }
 
 function byReason(lossy: LossBlock[], at: (t: number) => string): Note[] {
   const reasons = new Map<string, { ios: number | null; from: number; to: number; times: number }>();
   for (const l of lossy) {
-    const r = reasons.get(l.reason) ?? { ios: 0, from: l.from_s, to: l.to_s, times: 0 };
+    const r = reasons.get(l.reason) ?? { ios: 0, from: l.start_s, to: l.end_s, times: 0 };
     r.ios = r.ios === null || l.ios === null ? null : r.ios + l.ios;
-    r.from = Math.min(r.from, l.from_s);
-    r.to = Math.max(r.to, l.to_s);
+    r.from = Math.min(r.from, l.start_s);
+    r.to = Math.max(r.to, l.end_s);
     r.times++;
     reasons.set(l.reason, r);
   }
@@ -72,7 +72,7 @@ function costNotes(data: PageData): Note[] {
     r.max_rss_bytes === null ? null : `${format.binaryBytes(r.max_rss_bytes)} of memory at most`,
     r.disk_bytes === null ? null : `${format.binaryBytes(r.disk_bytes)} on disk${r.bytes_per_io === null ? "" : `, ${format.number(r.bytes_per_io)} bytes per I/O`}`,
   ].filter((p) => p !== null);
-  const rounding: Note = data.tables ? {
+  const rounding: Note = data.imported_tables ? {
     topic: "Rounding",
     level: "info",
     text: "Charts show the log's own numbers, to a hundredth.",

@@ -17,7 +17,7 @@ export function setsOf(data: PageData): { sets: DevicesBlock[]; links: LinkBlock
 
 /** How busy the devices are together, beside what each is: shown while all of them are. */
 export function setCard(store: Store): HTMLElement | null {
-  const set = (store.scope?.devices.length ?? 0) > 1 ? setsOf(store.data).sets[0] : undefined;
+  const set = (store.scope?.device_names.length ?? 0) > 1 ? setsOf(store.data).sets[0] : undefined;
   if (!set) return null;
   const rows: [string, string, number | null, string][] = [
     ["Any", "I/O on at least one of them", set.busy_percent, "total"],
@@ -49,8 +49,8 @@ export function setCard(store: Store): HTMLElement | null {
 }
 
 function members(set: DevicesBlock): string {
-  const left = set.left_out.length > 0 ? ` Left out, because their I/Os are recorded on the layer below: ${set.left_out.join(", ")}.` : "";
-  return `${set.devices.length} devices: ${set.devices.join(", ")}.${left}`;
+  const left = set.left_out_names.length > 0 ? ` Left out, because their I/Os are recorded on the layer below: ${set.left_out_names.join(", ")}.` : "";
+  return `${set.device_names.length} devices: ${set.device_names.join(", ")}.${left}`;
 }
 
 interface LinkRow {

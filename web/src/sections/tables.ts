@@ -54,9 +54,9 @@ function withSigma(d: DeviceStats, depth: DepthBlock | undefined): string {
 const CAPACITY_COLUMNS: Column<DepthBlock>[] = [
   { title: "Device", definition: "deviceName", key: (d) => d.device, text: (d) => d.device, cls: "name" },
   { title: "State", definition: "capacity", key: (d) => d.capacity.state, text: (d) => d.capacity.state.replaceAll("-", " ") },
-  numeric("Highest IOPS", "highest", (d) => d.capacity.max_iops, format.number),
-  numeric("Light-load latency", "light", (d) => d.capacity.light_us, format.micros),
-  numeric("Knee", "knee", (d) => d.capacity.knee_inflight, format.number),
+  numeric("Highest IOPS", "highest", (d) => d.capacity.max_ios_per_s, format.number),
+  numeric("Light-load latency", "light", (d) => d.capacity.unloaded_us, format.micros),
+  numeric("Knee", "knee", (d) => d.capacity.knee_in_flight, format.number),
   numeric("Headroom", "headroom", (d) => d.capacity.headroom_percent, format.percent),
   numeric("Queue share", "stages", (d) => d.stages.s2d.share_percent, format.percent),
   numeric("Depth at issue", "depthAtIssue", (d) => d.stages.depth_at_issue, format.number),
@@ -100,10 +100,10 @@ const SLOT_COLUMNS: Column<SlotRow>[] = [
   { title: "Class", definition: "class", key: (r) => r.cls, text: (r) => r.cls },
   ...pair("Touched", "touched", (g) => g.touched),
   ...pair("Sampled", "sampled", (g) => g.sampled),
-  ...pair("Mean", "slotMean", (g) => g.mean),
-  ...pair("Most", "slotMax", (g) => g.max),
+  ...pair("Mean", "slotMean", (g) => g.slot_mean),
+  ...pair("Most", "slotMax", (g) => g.slot_max),
   numeric("Slots touched", "touchedShare", (r) => r.group.touched_percent, format.percent),
-  numeric("n", "slots", (r) => r.group.slots, format.count),
+  numeric("n", "slots", (r) => r.group.slot_count, format.count),
 ];
 
 /** Of each device, and before them of all together. */
@@ -160,10 +160,10 @@ export class Actors {
   constructor(readonly store: Store) {
     const columns: Column<ActorBlock>[] = [
       { title: "Name", definition: "actorName", key: (a) => a.name, text: (a) => a.name, cls: "name" },
-      { title: "Detail", definition: "actorDetail", key: (a) => a.detail, text: (a) => a.detail ?? format.ABSENT, cls: "detail" },
+      { title: "Detail", definition: "actorDetail", key: (a) => a.identity, text: (a) => a.identity ?? format.ABSENT, cls: "detail" },
       { title: "Device", definition: "deviceName", key: (a) => a.device, text: (a) => a.device ?? format.ABSENT },
       { title: "Origin", definition: "origin", key: (a) => a.origin, text: (a) => a.origin ?? format.ABSENT },
-      numeric("I/O time", "timeShare", (a) => a.time_percent, format.percent),
+      numeric("I/O time", "timeShare", (a) => a.io_time_percent, format.percent),
       ...side("Read", (a) => a.read),
       ...side("Write", (a) => a.write),
     ];

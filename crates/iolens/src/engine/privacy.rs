@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::caller::Caller;
 
 /// Texts of a finding that name no file and no process.
-const SHOWN_KEYS: [&str; 13] = [
+const SHOWN_KEYS: [&str; 14] = [
     "kind",
     "device",
     "devices",
@@ -17,6 +17,7 @@ const SHOWN_KEYS: [&str; 13] = [
     "op",
     "unit",
     "model",
+    "queueing_model",
     "scheduler",
     "side",
     "part",

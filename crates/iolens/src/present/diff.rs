@@ -55,9 +55,9 @@ pub(super) struct DiffDocument<'a> {
     /// Version of this document's form.
     schema_version: u32,
     /// The first stretch.
-    before: StretchEntry,
+    stretch_before: StretchEntry,
     /// The other one.
-    after: StretchEntry,
+    stretch_after: StretchEntry,
     /// Whether any measure of any device has changed.
     changed: bool,
     /// Every device that has I/Os in one of them.
@@ -77,9 +77,9 @@ struct StretchEntry {
     /// The recording.
     path: String,
     /// Its beginning, since 1970; null where the recording has no date.
-    from_unix_s: Option<f64>,
+    start_unix_s: Option<f64>,
     /// Its length.
-    length_s: f64,
+    duration_s: f64,
     /// I/Os that completed in it.
     ios: u64,
 }
@@ -134,15 +134,15 @@ struct StoryChangeEntry {
     /// By which it is recognised, as in `stories` of a report.
     id: String,
     /// What became of it.
-    state: StoryState,
+    outcome: StoryState,
     /// By what mechanism.
     kind: StoryKind,
     /// Name of the device.
     device: String,
     /// Who lost time, with its number.
-    victim: String,
+    victim_name: String,
     /// Who caused it; empty where no program did.
-    culprits: Vec<String>,
+    culprit_names: Vec<String>,
     /// Seconds that the victim lost to it in each minute of the first stretch; null where it had no such story.
     before_s_per_min: Option<f64>,
     /// Seconds that the victim lost to it in each minute of the other stretch; null where it has no such story.
@@ -186,11 +186,11 @@ fn story_change(
 ) -> StoryChangeEntry {
     StoryChangeEntry {
         id: news.id,
-        state: StoryState::of(before_s_per_min, after_s_per_min),
+        outcome: StoryState::of(before_s_per_min, after_s_per_min),
         kind: news.kind,
         device: news.device,
-        victim: news.victim,
-        culprits: news.culprits,
+        victim_name: news.victim,
+        culprit_names: news.culprits,
         before_s_per_min,
         after_s_per_min,
         summary: news.summary,
@@ -217,13 +217,13 @@ struct WaitChangeEntry {
     /// Name of the device.
     device: String,
     /// Who waited; null where programs are not known.
-    victim: Option<String>,
+    victim_name: Option<String>,
     /// Class of the I/Os that waited.
     class: Class,
-    /// What for: `behind` another program, `own` I/Os, `held` above the driver, or the `device`.
-    cause: &'static str,
+    /// Whose the time is: `program` (another one), `own-queue`, `held` (above the driver) or `device`.
+    owner: &'static str,
     /// The other program.
-    behind: Option<String>,
+    culprit_name: Option<String>,
     /// Seconds that its I/Os waited in each minute of the first stretch.
     before_s_per_min: f64,
     /// Seconds that its I/Os waited in each minute of the other stretch.
@@ -239,7 +239,7 @@ struct ConditionEntry<'a> {
     /// `held`, `passed` (the limit was), or `unknown`: too few I/Os to tell.
     verdict: &'static str,
     /// The devices that have passed the limit.
-    devices: &'a [String],
+    device_names: &'a [String],
 }
 
 /// As JSON.
@@ -268,13 +268,13 @@ pub fn render_json(compared: &Compared<'_>) -> serde_json::Result<String> {
         conditions.push(ConditionEntry {
             condition: &condition.text,
             verdict,
-            devices,
+            device_names: devices,
         });
     }
     let document = DiffDocument {
-        schema_version: super::report_json::SCHEMA_VERSION,
-        before: stretch_entry(compared.before, times_before),
-        after: stretch_entry(compared.after, times_after),
+        schema_version: super::SCHEMA_VERSION,
+        stretch_before: stretch_entry(compared.before, times_before),
+        stretch_after: stretch_entry(compared.after, times_after),
         changed: changes(compared).next().is_some(),
         devices,
         stories: story_changes(compared),
@@ -288,25 +288,25 @@ fn stretch_entry(stretch: &ComparedStretch, times: &Times) -> StretchEntry {
     let unix_ns = times.unix_ns(stretch.part.range.start);
     StretchEntry {
         path: stretch.part.recording.path().display().to_string(),
-        from_unix_s: unix_ns.map(|ns| ns as f64 / 1e9),
-        length_s: stretch.seconds(),
+        start_unix_s: unix_ns.map(|ns| ns as f64 / 1e9),
+        duration_s: stretch.seconds(),
         ios: stretch.ios(),
     }
 }
 
 fn wait_entry(wait: &WaitChange) -> WaitChangeEntry {
-    let (cause, behind) = match wait.cause {
-        WaitCause::Behind(program) => ("behind", program),
-        WaitCause::Own => ("own", None),
+    let (owner, culprit) = match wait.cause {
+        WaitCause::Behind(program) => ("program", program),
+        WaitCause::Own => ("own-queue", None),
         WaitCause::Held => ("held", None),
         WaitCause::Device => ("device", None),
     };
     WaitChangeEntry {
         device: wait.device.clone(),
-        victim: wait.victim.map(|comm| comm.to_text().into_owned()),
+        victim_name: wait.victim.map(|comm| comm.to_text().into_owned()),
         class: wait.class,
-        cause,
-        behind: behind.map(|comm| comm.to_text().into_owned()),
+        owner,
+        culprit_name: culprit.map(|comm| comm.to_text().into_owned()),
         before_s_per_min: wait.before_s_per_min,
         after_s_per_min: wait.after_s_per_min,
     }
@@ -402,7 +402,7 @@ fn what_changed(compared: &Compared<'_>, layout: Layout) -> String {
 fn stories_section(changes: &[StoryChangeEntry], layout: Layout) -> String {
     let mut changed = Vec::new();
     for change in changes {
-        if change.state != StoryState::Same {
+        if change.outcome != StoryState::Same {
             changed.push(change);
         }
     }
@@ -413,7 +413,7 @@ fn stories_section(changes: &[StoryChangeEntry], layout: Layout) -> String {
     for change in changed.iter().take(story_text::MAX_STORIES) {
         let before = number(change.before_s_per_min, 2);
         let after = number(change.after_s_per_min, 2);
-        let state = match change.state {
+        let state = match change.outcome {
             StoryState::Appeared => format!("New, {after} s lost a minute"),
             StoryState::Gone => format!("Gone, {before} s lost a minute before"),
             StoryState::Grew | StoryState::Shrank | StoryState::Same => {
@@ -569,11 +569,11 @@ mod tests {
         };
         let change = |state, before: Option<f64>, after: Option<f64>| StoryChangeEntry {
             id: "0123456789ab".to_owned(),
-            state,
+            outcome: state,
             kind: StoryKind::SequentialScan,
             device: "sda".to_owned(),
-            victim: "shop (7)".to_owned(),
-            culprits: vec!["back\x1b[31mup (9)".to_owned()],
+            victim_name: "shop (7)".to_owned(),
+            culprit_names: vec!["back\x1b[31mup (9)".to_owned()],
             before_s_per_min: before,
             after_s_per_min: after,
             summary: "back\x1b[31mup (9) reads".to_owned(),

@@ -105,7 +105,7 @@ pub fn text(checks: &[Check]) -> String {
 
 /// One document.
 pub fn json(checks: &[Check]) -> String {
-    let document = serde_json::json!({ "schema_version": 1, "checks": checks });
+    let document = serde_json::json!({ "schema_version": super::SCHEMA_VERSION, "checks": checks });
     escape::json(&format!("{document:#}\n")).into_owned()
 }
 

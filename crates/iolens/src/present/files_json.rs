@@ -11,7 +11,7 @@ use super::escape;
 /// The document, ended by a newline. Keys carry their unit; what could not be known is null.
 pub fn render(report: &FilesReport, meta: &RecordingMeta, path: &Path) -> String {
     let document = json!({
-        "schema_version": 1,
+        "schema_version": super::SCHEMA_VERSION,
         "recording": {
             "path": path.display().to_string(),
             "host": meta.host,

@@ -105,16 +105,16 @@ fn head(out: &mut String, r: &FilesReport, meta: &RecordingMeta, window: Window,
         ("still-open", "were still open at the end"),
     ];
     for (flag, what) in odd {
-        if let Some(n) = r.flags.get(flag) {
+        if let Some(n) = r.requests_by_flag.get(flag) {
             let _ = writeln!(out, "{n} {what}");
         }
     }
-    if let Some(p) = &r.peak {
+    if let Some(p) = &r.peak_window {
         let from = times.instant(nanoseconds(p.start_s));
         let _ = writeln!(
             out,
             "peak load: {:.0} requests/s from {} for {:.0} s, {:.2} times the mean",
-            p.per_s, from, p.length_s, p.ratio
+            p.per_s, from, p.duration_s, p.peak_to_mean
         );
     }
 }
@@ -154,17 +154,17 @@ fn class(out: &mut String, c: &ClassReport, layout: Layout) {
     };
     let of =
         |f: &dyn Fn(&ClassTable) -> TextCell| tables.iter().map(|(_, t)| f(t)).collect::<Vec<_>>();
-    let part = |p: Option<CostPart>| (p.map(|p| p.median_us), p.map(|p| p.p95_us));
+    let part = |p: Option<CostPart>| (p.map(|p| p.p50_us), p.map(|p| p.p95_us));
     row("requests per second", of(&|t| (Some(t.per_s), None)));
     row(
         "response time (open to last I/O)",
-        of(&|t| (t.total_median_us, t.total_p95_us)),
+        of(&|t| (t.total_p50_us, t.total_p95_us)),
     );
     row(
         "first delay (open to first I/O)",
-        of(&|t| (t.first_median_us, None)),
+        of(&|t| (t.first_p50_us, None)),
     );
-    row("  open", of(&|t| part(t.direct.open)));
+    row("  open", of(&|t| part(t.direct.open_call)));
     row("  first I/O", of(&|t| part(t.direct.first_io)));
     row("  second I/O", of(&|t| part(t.direct.second_io)));
     row(
@@ -172,15 +172,15 @@ fn class(out: &mut String, c: &ClassReport, layout: Layout) {
         of(&|t| part(t.direct.later_ios)),
     );
     row("  think time between calls", of(&|t| part(t.direct.gaps)));
-    row("  close", of(&|t| part(t.direct.close)));
-    row("  device time", of(&|t| part(t.direct.device)));
+    row("  close", of(&|t| part(t.direct.close_call)));
+    row("  device time", of(&|t| part(t.direct.block_io)));
     row(
         "cache hits, % of reads",
         of(&|t| (t.direct.cache_hit_percent, None)),
     );
     row(
         "atomic (one I/O), %",
-        of(&|t| (t.atomic.map(|a| a.percent), None)),
+        of(&|t| (t.atomic.map(|a| a.atomic_percent), None)),
     );
     row(
         "from response times: I/O",
@@ -201,7 +201,7 @@ fn class(out: &mut String, c: &ClassReport, layout: Layout) {
 
 fn conclusions(c: &ClassReport) -> String {
     let mut out = String::new();
-    if let Some(v) = &c.all.verdict {
+    if let Some(v) = &c.all.classical_verdict {
         let _ = match v.valid {
             true => writeln!(out, "  response-time decomposition applies: {}", v.why),
             false => writeln!(
@@ -215,7 +215,7 @@ fn conclusions(c: &ClassReport) -> String {
         let _ = write!(
             out,
             "  atomic: {:.1} % [{:.1}, {:.1}] of {}",
-            a.percent, a.low_percent, a.high_percent, a.n
+            a.atomic_percent, a.low_percent, a.high_percent, a.n
         );
         if let Some(bound) = a.pipelining_bound_percent {
             let _ = write!(
@@ -260,15 +260,15 @@ fn groups(out: &mut String, title: &str, groups: &[Group], most: usize, layout: 
     let row = |g: &Group| {
         let gap = &g.gap;
         vec![
-            terminal(&g.key).into_owned(),
+            terminal(&g.name).into_owned(),
             gap.requests.to_string(),
-            gap.ios.to_string(),
+            gap.data_ios.to_string(),
             size(gap.bytes_in as f64),
             size(gap.bytes_out as f64),
             number(Some(gap.call_s), 3),
-            number(Some(gap.device_s), 3),
+            number(Some(gap.block_io_s), 3),
             number(gap.cache_hit_percent, 1),
-            us(g.total_median_us),
+            us(g.total_p50_us),
         ]
     };
     let columns = [
@@ -302,7 +302,7 @@ fn calls(out: &mut String, r: &FilesReport, layout: Layout) {
             off_percent = off_percent.max(c.quantile_error_percent.unwrap_or(0.0));
             let few = if c.low_n { " (few)" } else { "" };
             let words = [
-                terminal(&f.key).into_owned(),
+                terminal(&f.name).into_owned(),
                 format!("{name}{few}"),
                 c.n.to_string(),
             ];
@@ -342,7 +342,7 @@ fn syncs(out: &mut String, r: &FilesReport, layout: Layout) {
             let s = &g.sync;
             let key = format!(
                 "{}{}",
-                terminal(&g.key),
+                terminal(&g.name),
                 if s.low_n { " (few)" } else { "" }
             );
             let times = [s.p50_us, s.p95_us, s.p99_us, s.max_us].map(|v| us(Some(v)));
@@ -361,7 +361,7 @@ fn syncs(out: &mut String, r: &FilesReport, layout: Layout) {
         out.push_str(&layout.sentences(&format!(
             "while syncs waited for {} ({:.3} s) it completed {} ({}), {}, {}",
             terminal(&m.device),
-            m.seconds,
+            m.syncing_s,
             count_of(m.writes, "write"),
             size(m.written_bytes as f64),
             if m.flushes == 1 {
@@ -380,15 +380,15 @@ fn slowest(out: &mut String, title: &str, slowest: &[SlowRequest], times: &Times
     }
     let row = |s: &SlowRequest| {
         let (who, name) = (
-            s.comm.as_deref().unwrap_or("?"),
-            s.path.as_deref().unwrap_or("?"),
+            s.process.as_deref().unwrap_or("?"),
+            s.file.as_deref().unwrap_or("?"),
         );
         vec![
             format!("{} {} {}", s.class, terminal(who), terminal(name)),
             times.instant(nanoseconds(s.start_s)),
             us(Some(s.call_us)),
             us(Some(s.total_us)),
-            s.ios.to_string(),
+            s.data_ios.to_string(),
             size(s.bytes as f64),
             waterfall(s),
         ]
@@ -514,13 +514,17 @@ mod tests {
         let v: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(v["files"]["requests"], 40);
         assert_eq!(
-            v["files"]["classes"][0]["all"]["direct"]["open"]["median_us"],
+            v["files"]["classes"][0]["all"]["direct"]["open_call"]["p50_us"],
             10.0
         );
         assert!(v["files"]["classes"][0]["steps"].is_null());
         let calls = &v["files"]["calls"][0];
         assert_eq!(
-            (&calls["key"], &calls["read"]["n"], &calls["read"]["p99_us"]),
+            (
+                &calls["name"],
+                &calls["read"]["n"],
+                &calls["read"]["p99_us"]
+            ),
             (&"/x".into(), &80.into(), &40.0.into())
         );
         assert_eq!(

@@ -40,7 +40,7 @@ pub struct HostRow {
     /// Its name.
     pub host: String,
     /// Recordings that have something of the stretch.
-    pub recordings: u32,
+    pub recording_count: u32,
     /// Beginning of what is recorded of it.
     pub from_unix_s: f64,
     /// Its end.
@@ -50,7 +50,7 @@ pub struct HostRow {
     /// How many of them are slow.
     pub slow_disks: u64,
     /// What was reported of it while it was recorded: how many findings.
-    pub findings: u64,
+    pub finding_count: u64,
     /// I/Os completed.
     pub ios: i64,
     /// Bytes moved.
@@ -140,9 +140,9 @@ pub struct KindRow {
     /// The highest of its findings.
     pub severity: Severity,
     /// On how many hosts.
-    pub hosts: u64,
+    pub host_count: u64,
     /// How many findings, also those that are not listed.
-    pub findings: u64,
+    pub finding_count: u64,
 }
 
 /// A host that could not be read.

@@ -6,6 +6,7 @@ use iolens_core::model::{Device, DeviceKind, LossReason, RecordingMeta};
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
+use super::SCHEMA_VERSION;
 use super::escape;
 use super::indent::indented;
 use super::layout::{Layout, Role, count_of, size};
@@ -13,8 +14,6 @@ use super::report_json::cpu_percent;
 use super::times::{Clock, Times};
 use crate::engine::inventory::{LossSum, RecordingInfo};
 
-/// Version of the document's layout.
-const SCHEMA_VERSION: u32 = 1;
 /// Columns for the names of facts.
 const LABEL: usize = 10;
 
@@ -65,7 +64,7 @@ struct StoredRecording<'a> {
     /// Size of all its files.
     disk_bytes: u64,
     /// Files of its tables.
-    files: u64,
+    file_count: u64,
     /// `null` without single I/Os.
     bytes_per_io: Option<f64>,
     /// What recording cost.
@@ -115,9 +114,9 @@ struct StoredTable {
     /// Its directory in the recording.
     name: &'static str,
     /// `null` where a file does not say.
-    rows: Option<u64>,
+    row_count: Option<u64>,
     /// Parquet files and logs.
-    files: u64,
+    file_count: u64,
     /// Size of these files.
     disk_bytes: u64,
 }
@@ -163,8 +162,8 @@ fn stored(info: &RecordingInfo) -> StoredRecording<'_> {
     let losses = info.losses.iter().map(|(reason, sum)| loss(*reason, sum));
     let tables = info.tables.iter().map(|table| StoredTable {
         name: table.name,
-        rows: table.rows,
-        files: table.files,
+        row_count: table.rows,
+        file_count: table.files,
         disk_bytes: table.bytes,
     });
     StoredRecording {
@@ -184,7 +183,7 @@ fn stored(info: &RecordingInfo) -> StoredRecording<'_> {
         removed_ios: info.removed_ios(),
         losses: losses.collect(),
         disk_bytes: info.disk_bytes,
-        files: info.table_files(),
+        file_count: info.table_files(),
         bytes_per_io: bytes_per_io(info),
         recorder: RecorderUse {
             cpu_percent: cpu_percent(meta),

@@ -44,3 +44,6 @@ pub mod verification;
 pub mod waits;
 pub mod workload;
 pub mod zoom;
+
+/// Version of the layout of JSON documents: it rises when a key changes its meaning or goes away. Recordings have one of their own.
+pub const SCHEMA_VERSION: u32 = 2;

@@ -97,7 +97,7 @@ struct PeakHourBlock {
     end_s: f64,
     ios_per_s: f64,
     /// Over the rate of the whole.
-    ratio: f64,
+    peak_to_mean: f64,
 }
 
 /// Capacity, the model behind it and what is left.
@@ -150,7 +150,7 @@ struct CapacityDetail<'a> {
     best_power_in_flight: Option<f64>,
     best_power_ios_per_s: Option<f64>,
     little_residual_percent: Option<f64>,
-    models: &'a [Fit],
+    fits: &'a [Fit],
 }
 
 /// One class of I/O of one device over time.
@@ -183,7 +183,7 @@ struct EnvelopeBlock {
 struct UnevennessBlock {
     slot_s: f64,
     /// How many: n of everything here.
-    slots: u64,
+    slot_count: u64,
     /// Index of dispersion of counts, `Var N / E N`: 1 of a Poisson load.
     dispersion_index: f64,
     peak_to_mean: f64,
@@ -211,9 +211,9 @@ pub struct BurstBlock {
     /// How many times less that is than the peak; `null` where such samples show nothing.
     hidden_factor: Option<f64>,
     /// How many like it the background shows in the whole recording by chance, at most 1.
-    p: f64,
+    p_value: f64,
     /// The background's rate of `measure`, per second.
-    baseline: f64,
+    baseline_per_s: f64,
     measure: Measure,
     /// Depth of the token bucket that would absorb it at its own mean rate over one second.
     bucket_bytes: f64,
@@ -239,8 +239,8 @@ impl From<&BurstDetail> for BurstBlock {
             exceeds_limit: burst.exceeds_limit,
             mean_1s_bytes_per_s: second.median_bytes_per_s,
             hidden_factor: Some(second.hidden_factor).filter(|v| v.is_finite()),
-            p: b.significance.by_chance.min(1.0),
-            baseline: b.significance.baseline_per_s,
+            p_value: b.significance.by_chance.min(1.0),
+            baseline_per_s: b.significance.baseline_per_s,
             measure: b.significance.measure,
             bucket_bytes: burst.bucket_bytes,
             censored: burst.censored,
@@ -290,7 +290,7 @@ impl<'a> From<&'a Periodicity> for PeriodicityBlock<'a> {
             p_value: p.p_value,
             cycles: p.cycles,
             onsets: p.onsets,
-            onsets_in_step: p.in_step,
+            onsets_in_step: p.onsets_in_step,
             gap_mean_s: p.gap_mean_s,
             gap_cv: p.gap_cv,
             gap_mad_s: p.gap_mad_s,
@@ -328,15 +328,15 @@ struct SlotGroupBlock {
     start_s: f64,
     end_s: f64,
     /// How many: n of every quantile.
-    slots: u64,
+    slot_count: u64,
     /// Requests that touch a slot.
     touched: SlotQuantiles,
     /// In flight at a slot's beginning.
     sampled: SlotQuantiles,
     /// Time-weighted mean in a slot.
-    mean: SlotQuantiles,
+    slot_mean: SlotQuantiles,
     /// Most at once in a slot.
-    max: SlotQuantiles,
+    slot_max: SlotQuantiles,
     touched_percent: f64,
 }
 
@@ -345,11 +345,11 @@ impl From<&SlotGroup> for SlotGroupBlock {
         SlotGroupBlock {
             start_s: seconds(g.from_ns),
             end_s: seconds(g.to_ns),
-            slots: g.slots,
+            slot_count: g.slots,
             touched: g.touched,
             sampled: g.sampled,
-            mean: g.mean,
-            max: g.max,
+            slot_mean: g.mean,
+            slot_max: g.max,
             touched_percent: g.touched_percent,
         }
     }
@@ -372,9 +372,9 @@ pub enum SetBlock<'a> {
 pub struct DevicesBlock<'a> {
     name: &'static str,
     /// Its members.
-    pub devices: Vec<String>,
+    pub device_names: Vec<String>,
     /// Layers above them, whose I/Os would count twice.
-    left_out: Vec<String>,
+    left_out_names: Vec<String>,
     busy_percent: Option<f64>,
     busy_read_percent: Option<f64>,
     busy_write_percent: Option<f64>,
@@ -391,7 +391,7 @@ pub struct DevicesBlock<'a> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LinkBlock<B> {
     name: String,
-    devices: Vec<String>,
+    device_names: Vec<String>,
     limit_bytes_per_s: f64,
     limit_source: LimitSource,
     streams: Vec<LinkStreamBlock<B>>,
@@ -485,7 +485,7 @@ pub fn full(d: &DeviceDetail, bursts: usize) -> Full<'_> {
             start_s: seconds(p.from_ns),
             end_s: seconds(p.to_ns),
             ios_per_s: p.ios_per_s,
-            ratio: p.ratio,
+            peak_to_mean: p.ratio,
         }),
         streams: d.streams.iter().map(|s| stream(s, bursts)).collect(),
     }
@@ -503,8 +503,8 @@ pub fn devices<'a>(report: &'a Report, meta: &RecordingMeta) -> Option<DevicesBl
     let names = |devices: &[DevId]| devices.iter().map(|dev| device_name(meta, *dev)).collect();
     (!set.members.is_empty()).then(|| DevicesBlock {
         name: "all",
-        devices: names(&set.members),
-        left_out: names(&set.left_out),
+        device_names: names(&set.members),
+        left_out_names: names(&set.left_out),
         busy_percent: set.busy_percent,
         busy_read_percent: set.busy_read_percent,
         busy_write_percent: set.busy_write_percent,
@@ -531,7 +531,7 @@ pub fn link<B>(
     };
     LinkBlock {
         name: link_name(&d.link.devices, meta),
-        devices: d
+        device_names: d
             .link
             .devices
             .iter()
@@ -591,7 +591,7 @@ impl<'a> From<&'a Capacity> for CapacityDetail<'a> {
             best_power_in_flight: c.best_power.map(|p| p.0),
             best_power_ios_per_s: c.best_power.map(|p| p.1),
             little_residual_percent: c.little_residual.map(|r| 100.0 * r),
-            models: &c.models,
+            fits: &c.models,
         }
     }
 }
@@ -605,7 +605,7 @@ fn stream(s: &StreamDetail, bursts: usize) -> StreamBlock<'_> {
     }
     let unevenness = |u: &Unevenness| UnevennessBlock {
         slot_s: seconds(u.dt_ns),
-        slots: u.slots,
+        slot_count: u.slots,
         dispersion_index: u.idc,
         peak_to_mean: u.peak_to_mean,
         duty_percent: u.duty_percent,

@@ -13,6 +13,7 @@ use iolens_core::model::{Class, DevId, RecordingMeta, Source};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::SCHEMA_VERSION;
 use super::actors::{self, ActorEntry, OtherEntry};
 use super::escape;
 use super::findings as words;
@@ -23,9 +24,6 @@ use super::times::Times;
 use super::waits::{OtherWaits, WaitEntry, WaitsBlock};
 use crate::engine::part::Part;
 use iolens_core::model::Names;
-
-/// Version of the document's layout.
-pub const SCHEMA_VERSION: u32 = 1;
 
 /// What only the caller knows about the recording.
 #[derive(Debug, Clone, Default)]
@@ -204,10 +202,13 @@ struct Loss<'a> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Recorder {
-    /// User space and probes together, of one core, while it recorded; the same apart, and what it took to start.
+    /// User space and probes together, of one core, while it recorded.
     cpu_percent: Option<f64>,
+    /// CPU time of its user space while it recorded, without its start-up.
     cpu_s: Option<f64>,
+    /// CPU time of its BPF probes; `null` where it was not measured.
     probe_cpu_s: Option<f64>,
+    /// CPU time that it took to start.
     startup_cpu_s: Option<f64>,
     max_rss_bytes: Option<u64>,
     disk_bytes: Option<u64>,
@@ -642,7 +643,7 @@ pub(super) mod tests {
         assert_eq!(kinds, ["io-error", "slow-io", "lost-events"]);
         assert_eq!(doc["findings"][0]["device"], "259:3");
         let detail = &a["detail"];
-        assert_eq!(detail["slots"]["all"][0]["slots"], 5000);
+        assert_eq!(detail["slots"]["all"][0]["slot_count"], 5000);
         // A read each 50 ms, one at a time, is pacing.
         assert_eq!(
             detail["streams"][0]["periodicity"]["verdict"], "not-periodic",
@@ -659,7 +660,7 @@ pub(super) mod tests {
             "knee_in_flight_high",
             "mix_load_percent",
             "ios_left_per_s",
-            "models",
+            "fits",
         ] {
             assert!(
                 detail["capacity"]
@@ -721,7 +722,7 @@ pub(super) mod tests {
                 .expect("valid JSON");
         let set = &doc["sets"][0];
         assert_eq!(
-            (&set["name"], &set["devices"]),
+            (&set["name"], &set["device_names"]),
             (&"all".into(), &serde_json::json!(["sd\x1b[31ma", "259:3"]))
         );
         assert_eq!(
@@ -729,7 +730,10 @@ pub(super) mod tests {
             (&25.01.into(), &25.0.into())
         );
         assert_eq!(
-            (&set["concurrency"]["max"], &set["slots"]["all"][0]["slots"]),
+            (
+                &set["concurrency"]["max"],
+                &set["slots"]["all"][0]["slot_count"]
+            ),
             (&1.into(), &5000.into())
         );
         let empty = ReportBuilder::new(Window::OPEN).finish(0);

@@ -1,9 +1,9 @@
 //! What the program prints, for readers and other programs: the JSON schemas in `docs/schema/`, made from the types that are
-//! printed, and `docs/fields.md`, every key with its unit and its definition. Definitions are doc comments of the types or,
-//! where a key means the same wherever it stands, entries of `fields.json`. The page's types (`web/src/generated/`) are made
-//! from the schemas.
+//! printed, and `docs/fields.md`, every key with its unit and its definition. A key that stands in several types is defined in
+//! `keys.json`, any other one in the doc comment of its field or in `fields.json`, the terms that the page explains. The page's
+//! types (`web/src/generated/`) are made from the schemas.
 //!
-//! `make schema` writes all of them; the tests fail where one is out of date.
+//! `make schema` writes all of them; the tests fail where one is out of date, and where one key means two things.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -15,6 +15,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::fields;
+
+mod meanings;
 
 /// What a number means: an entry of `fields.json`.
 #[derive(Deserialize)]
@@ -34,6 +36,11 @@ struct Definition {
 /// The table, by the page's name of an entry.
 fn definitions() -> BTreeMap<String, Definition> {
     serde_json::from_str(include_str!("fields.json")).expect("a table of fields")
+}
+
+/// What a key means that stands in several types, by key: the same wherever it stands.
+fn key_texts() -> BTreeMap<String, String> {
+    serde_json::from_str(include_str!("keys.json")).expect("texts by key")
 }
 
 /// The unit that a key ends with.
@@ -88,6 +95,16 @@ fn each_object(
     }
 }
 
+/// Gives a property this description.
+fn describe(property: &mut Map<String, Value>, text: &str) {
+    // Draft 7 ignores what stands beside a reference.
+    if let Some(reference) = property.remove("$ref") {
+        let target = Map::from_iter([("$ref".to_owned(), reference)]);
+        property.insert("allOf".to_owned(), vec![Value::Object(target)].into());
+    }
+    property.insert("description".to_owned(), text.into());
+}
+
 /// The schema of `T`, in which each property says what it is, and its unit.
 fn schema_of<T: JsonSchema>() -> Value {
     let mut schema = SchemaSettings::draft07()
@@ -95,12 +112,17 @@ fn schema_of<T: JsonSchema>() -> Value {
         .into_generator()
         .into_root_schema_for::<T>()
         .to_value();
-    let (definitions, name) = (definitions(), T::schema_name().into_owned());
+    let key_texts = key_texts();
+    let definitions = definitions();
+    let name = T::schema_name().into_owned();
     each_object(&name, &mut schema, &mut |object, properties| {
         for (key, property) in properties.iter_mut() {
             let Value::Object(property) = property else {
                 panic!("{object}.{key} is no object")
             };
+            if let Some(text) = key_texts.get(key) {
+                describe(property, text);
+            }
             let known = definitions.values().find(|d| d.keys.contains(key));
             let is_open = !property.contains_key("description") && !property.contains_key("$ref");
             if let Some(d) = known.filter(|_| is_open) {
@@ -141,38 +163,30 @@ fn pretty(schema: &Value) -> String {
     serde_json::to_string_pretty(schema).expect("a schema is JSON") + "\n"
 }
 
+/// The name of each document and its schema.
+fn documents() -> Vec<(&'static str, Value)> {
+    vec![
+        ("report", schema_of::<super::report_json::ReportDocument>()),
+        ("page", schema_of::<super::html::PageData>()),
+        ("lab", schema_of::<super::lab::document::LabPage>()),
+        ("diff", schema_of::<super::diff::DiffDocument<'static>>()),
+        ("fleet", schema_of::<super::fleet::FleetDocument>()),
+        (
+            "info",
+            schema_of::<super::inventory::InventoryDocument<'static>>(),
+        ),
+        (
+            "verify",
+            schema_of::<super::verification::VerificationDocument<'static>>(),
+        ),
+    ]
+}
+
 #[test]
 fn the_schemas_are_current() {
-    check(
-        "schema/report.json",
-        &pretty(&schema_of::<super::report_json::ReportDocument>()),
-    );
-    check(
-        "schema/page.json",
-        &pretty(&schema_of::<super::html::PageData>()),
-    );
-    check(
-        "schema/lab.json",
-        &pretty(&schema_of::<super::lab::document::LabPage>()),
-    );
-    check(
-        "schema/diff.json",
-        &pretty(&schema_of::<super::diff::DiffDocument<'static>>()),
-    );
-    check(
-        "schema/fleet.json",
-        &pretty(&schema_of::<super::fleet::FleetDocument>()),
-    );
-    check(
-        "schema/info.json",
-        &pretty(&schema_of::<super::inventory::InventoryDocument<'static>>()),
-    );
-    check(
-        "schema/verify.json",
-        &pretty(&schema_of::<
-            super::verification::VerificationDocument<'static>,
-        >()),
-    );
+    for (name, schema) in documents() {
+        check(&format!("schema/{name}.json"), &pretty(&schema));
+    }
 }
 
 /// `text` in a cell of a table.
@@ -204,8 +218,12 @@ fn the_list_of_fields_is_current() {
             keys.insert(key.clone(), text.unwrap_or_default().to_owned());
         }
     });
+    let key_texts = key_texts();
     let definitions = definitions();
     let define = |key: &str| {
+        if let Some(text) = key_texts.get(key) {
+            return text.clone();
+        }
         let d = definitions.values().find(|d| d.keys.contains(key));
         let d = d.unwrap_or_else(|| panic!("{key} needs an entry in fields.json"));
         d.text.clone()

@@ -51,7 +51,7 @@ pub struct StoryEntry {
     advice: Vec<AdviceEntry>,
 }
 
-/// Whose I/Os waited, of one class: those for which a program can be waiting.
+/// Whose I/Os waited, of one class: those for which a program can be waiting, write-back only as far as a sync asked for it.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct VictimEntry {
@@ -66,7 +66,7 @@ struct VictimEntry {
     /// What of it was not undisturbed.
     excess_s: f64,
     /// In flight, in the mean from the first to the last.
-    in_flight: f64,
+    mean_in_flight: f64,
 }
 
 /// A process, or several of one name in one control group.
@@ -96,7 +96,7 @@ struct CulpritEntry {
     /// Bytes that they moved.
     bytes: u64,
     /// Share of its bytes that continue another I/O.
-    sequential_share: f64,
+    sequential_bytes_percent: f64,
     /// I/Os that carry a flush, or must themselves reach the medium.
     forced_ios: u64,
     /// Stretches of time with such I/O, with gaps of less than 0.1 s.
@@ -112,21 +112,21 @@ struct CulpritEntry {
     /// From begin to begin, if at least five come back at one pace.
     period_s: Option<f64>,
     /// Up to three files of that class, those with most I/O time first.
-    files: Vec<String>,
+    file_names: Vec<String>,
 }
 
 /// A part of what the victim lost.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ShareEntry {
-    /// `program`, `own-queue`, `held`, `device` or `unknown`.
-    cause: &'static str,
+    /// Whose the lost time is: `program`, `own-queue`, `held`, `device`, `memory-limit` or `unknown`.
+    owner: &'static str,
     #[serde(flatten)]
     program: Option<ProgramEntry>,
     /// How long, summed over the I/Os that waited.
     seconds: f64,
-    /// Of the victim's `excess_s`.
-    share: f64,
+    /// Share of the victim's `excess_s`.
+    explains_percent: f64,
 }
 
 /// What was lost to the cause.
@@ -135,10 +135,10 @@ struct ShareEntry {
 struct HarmEntry {
     /// At least so much.
     seconds: f64,
-    /// Of the victim's `io_time_s`.
-    share_of_io_time: f64,
-    /// Of the victim's `excess_s`.
-    explained_share: f64,
+    /// Share of the victim's `io_time_s` that it lost to the cause.
+    lost_time_percent: f64,
+    /// Share of the victim's `excess_s`.
+    explains_percent: f64,
     /// I/Os that took more than twice as long because of it.
     delayed_ios: u64,
     /// When the worst one completed.
@@ -162,7 +162,7 @@ struct EpisodeEntry {
     /// End, since the recording's start.
     end_s: f64,
     /// Time lost in it.
-    lost_s: f64,
+    seconds: f64,
     /// Completed I/Os.
     ios: u64,
 }
@@ -223,7 +223,7 @@ pub(super) struct ClearedEntry {
     /// Completed I/Os for which it can have been waiting.
     ios: u64,
     /// The longest latency.
-    longest_us: f64,
+    max_us: f64,
     /// What was not undisturbed.
     excess_s: f64,
     /// Sum of their latencies, start to done.
@@ -475,14 +475,14 @@ fn entry(named: NamedStory, names: &Names, times: &Times) -> StoryEntry {
             ios: story.ios,
             io_time_s: seconds(story.io_time_ns),
             excess_s: seconds(story.excess_ns),
-            in_flight: story.in_flight,
+            mean_in_flight: story.in_flight,
         },
         culprits,
         shares: shares(story, names),
         harm: HarmEntry {
             seconds: seconds(harm.ns),
-            share_of_io_time: story.harm_share(),
-            explained_share: story.explained_share(),
+            lost_time_percent: 100.0 * story.harm_share(),
+            explains_percent: 100.0 * story.explained_share(),
             delayed_ios: harm.delayed_ios,
             worst_at_s: seconds(harm.worst.done_ns),
             worst_us: us(harm.worst.latency_ns),
@@ -551,7 +551,7 @@ fn culprit_entry(
         origin: io.origin.name(),
         ios: io.ios,
         bytes: io.bytes,
-        sequential_share: io.sequential_share,
+        sequential_bytes_percent: 100.0 * io.sequential_share,
         forced_ios: io.forced_ios,
         stretches: io.stretches,
         stretch_bytes: io.stretch_bytes,
@@ -559,7 +559,7 @@ fn culprit_entry(
         start_s: seconds(io.from_ns),
         end_s: seconds(io.to_ns),
         period_s: io.period_ns.map(|ns| ns / 1e9),
-        files,
+        file_names: files,
     }
 }
 
@@ -571,16 +571,16 @@ fn shares(story: &Story, names: &Names) -> Vec<ShareEntry> {
             _ => None,
         };
         all.push(ShareEntry {
-            cause: cause_name(&share.cause),
+            owner: owner_name(&share.cause),
             program,
             seconds: seconds(share.ns),
-            share: share.ns as f64 / story.excess_ns.max(1) as f64,
+            explains_percent: 100.0 * share.ns as f64 / story.excess_ns.max(1) as f64,
         });
     }
     all
 }
 
-fn cause_name(cause: &Cause) -> &'static str {
+fn owner_name(cause: &Cause) -> &'static str {
     match cause {
         Cause::Program(_) => "program",
         Cause::OwnQueue => "own-queue",
@@ -597,7 +597,7 @@ fn episodes(story: &Story) -> Vec<EpisodeEntry> {
         all.push(EpisodeEntry {
             start_s: seconds(stretch.from_ns),
             end_s: seconds(stretch.to_ns),
-            lost_s: seconds(stretch.amount),
+            seconds: seconds(stretch.amount),
             ios: stretch.ios,
         });
     }
@@ -639,7 +639,7 @@ pub(super) fn cleared(
     Some(ClearedEntry {
         program: program_entry(&cleared.program, names),
         ios: cleared.ios,
-        longest_us: us(cleared.longest_ns),
+        max_us: us(cleared.longest_ns),
         excess_s: seconds(cleared.excess_ns),
         io_time_s: seconds(cleared.io_time_ns),
         summary: story_text::cleared(&cleared),

@@ -225,7 +225,7 @@ fn branch(
 /// One JSON document (on one line, so that a stream of them is NDJSON).
 pub fn json(view: &UtilInterval) -> String {
     let document = json!({
-        "schema_version": 1,
+        "schema_version": super::SCHEMA_VERSION,
         "source": view.source,
         "remarks": view.remarks,
         "estimator": view.estimator,

@@ -5,13 +5,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::SCHEMA_VERSION;
 use super::escape;
 use super::indent::indented;
 use super::layout::{count_of, size};
 use crate::engine::inventory::Verification;
-
-/// Version of the document's layout.
-const SCHEMA_VERSION: u32 = 1;
 
 /// `iolens verify --json`.
 #[derive(Serialize)]
@@ -32,7 +30,7 @@ struct VerifiedRecording<'a> {
     /// Its end is not written: it grows, or its recorder was killed.
     open: bool,
     /// Files that were read.
-    files: u64,
+    file_count: u64,
     /// Their size.
     disk_bytes: u64,
     /// Files without checksums, of an earlier version or another program: they were decoded, and no more is known of them.
@@ -49,7 +47,7 @@ pub fn json(verified: &[(PathBuf, Verification)]) -> serde_json::Result<String> 
     let recordings = verified.iter().map(|(path, found)| VerifiedRecording {
         path: path.display().to_string(),
         open: found.is_open,
-        files: found.files,
+        file_count: found.files,
         disk_bytes: found.bytes,
         files_without_checksums: found.files_without_checksums,
         damage: &found.damage,
@@ -136,7 +134,7 @@ mod tests {
         let document: serde_json::Value = serde_json::from_str(&document).expect("JSON");
         let first = &document["recordings"][0];
         assert_eq!(
-            (&first["files"], &first["damage"][0]),
+            (&first["file_count"], &first["damage"][0]),
             (&6.into(), &"io/1: damaged".into())
         );
     }

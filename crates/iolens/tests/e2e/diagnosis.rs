@@ -53,7 +53,7 @@ fn diff_says_which_stories_came_and_went(recordings: &Path) {
     };
     let ids = |stories: &Value, state: Option<&str>| -> BTreeSet<String> {
         let all = stories.as_array().unwrap().iter();
-        let meant = all.filter(|story| state.is_none_or(|state| story["state"] == state));
+        let meant = all.filter(|story| state.is_none_or(|state| story["outcome"] == state));
         meant
             .map(|story| story["id"].as_str().unwrap().to_owned())
             .collect()

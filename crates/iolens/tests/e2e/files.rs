@@ -35,7 +35,7 @@ fn files_of_a_command_are_recorded_and_reported() {
     let groups = v["files"]["groups"].as_array().unwrap();
     let ours = groups
         .iter()
-        .find(|g| g["key"].as_str().unwrap().ends_with("/data file"))
+        .find(|g| g["name"].as_str().unwrap().ends_with("/data file"))
         .expect("the file");
     // One that wrote, two that read, and the fsync.
     assert_eq!(
@@ -128,7 +128,7 @@ fn open_requests_survive_a_kill_of_the_recorder() {
         let groups = v["files"]["groups"].as_array()?;
         let kept = groups
             .iter()
-            .find(|g| g["key"].as_str().is_some_and(|k| k.ends_with("/kept")));
+            .find(|g| g["name"].as_str().is_some_and(|k| k.ends_with("/kept")));
         let bytes = kept.map_or(0, |g| g["bytes_out"].as_u64().unwrap());
         Some((
             v["files"]["requests"].as_u64()?,
@@ -208,7 +208,7 @@ fn quantiles_of_a_thousand_calls_match_the_programs_own() {
     let calls = v["files"]["calls"].as_array().unwrap();
     let ours = calls
         .iter()
-        .find(|c| c["key"].as_str().unwrap().ends_with("/data"))
+        .find(|c| c["name"].as_str().unwrap().ends_with("/data"))
         .expect("the file");
     let own_times = |kind: &str| {
         let lines = own

@@ -773,11 +773,15 @@ fn logs_of_sar_and_of_diskstats_become_recordings_with_a_page_of_their_columns()
         let (_, rest) = html.split_once("id=\"iolens-data\">").unwrap();
         let (json, _) = rest.split_once("</script>").unwrap();
         let data: serde_json::Value = serde_json::from_str(json).unwrap();
-        let device = &data["tables"]["devices"][0]["table"];
-        assert_eq!(device["rows"], rows, "{name}");
+        let device = &data["imported_tables"]["devices"][0]["table"];
+        assert_eq!(device["row_count"], rows, "{name}");
         assert!(device["cols"][column].is_string(), "{name}: {device}");
         let has_cpu = name != "diskstats.txt";
-        assert_eq!(data["tables"]["cpu"].is_object(), has_cpu, "{name}");
+        assert_eq!(
+            data["imported_tables"]["cpu"].is_object(),
+            has_cpu,
+            "{name}"
+        );
     }
 }
 

@@ -176,9 +176,14 @@ fn made_to_wait_by_dd(path: &Path, report: &Value) {
     let culprit = &story["culprits"][0];
     assert_eq!(culprit["process"], "dd", "{story}");
     assert_eq!(culprit["origin"], "writeback", "{story}");
-    let file = culprit["files"][0].as_str().unwrap();
+    let file = culprit["file_names"][0].as_str().unwrap();
     assert!(file.contains("/big"), "{story}");
-    for key in ["seconds", "share_of_io_time", "explained_share", "worst_us"] {
+    for key in [
+        "seconds",
+        "lost_time_percent",
+        "explains_percent",
+        "worst_us",
+    ] {
         assert!(story["harm"][key].is_number(), "{key}: {story}");
     }
     let text = run(&["report", path.to_str().unwrap()]);

@@ -31,7 +31,7 @@ fn info_and_ls_agree_with_what_was_recorded() {
     assert_eq!(first["open"], false, "{first:#}");
     assert_eq!(first["source"], "ebpf", "{first:#}");
     assert_eq!(first["tables"][0]["name"], "io", "{first:#}");
-    assert_eq!(first["tables"][0]["rows"], first["ios"], "{first:#}");
+    assert_eq!(first["tables"][0]["row_count"], first["ios"], "{first:#}");
 
     let out = run(&["ls", tmp.path().to_str().unwrap(), "--json"]);
     assert!(out.status.success(), "{}", scene(&out));

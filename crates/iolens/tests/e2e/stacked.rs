@@ -200,12 +200,12 @@ fn reads_of_a_loop_device_over_a_file_count_on_the_files_disk() {
     );
     let set = &json["sets"][0];
     assert!(
-        !set["devices"]
+        !set["device_names"]
             .as_array()
             .unwrap()
             .contains(&device.name().into()),
         "{}",
-        set["devices"]
+        set["device_names"]
     );
     let out = run(&["zoom", path.to_str().unwrap(), "--step", "1h"]);
     let said = String::from_utf8(out.stderr).unwrap();

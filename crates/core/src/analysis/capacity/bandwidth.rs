@@ -240,7 +240,7 @@ pub(in crate::analysis) fn finding(dev: DevId, p: &Plateau) -> Finding {
             max_in_flight: p.most_in_flight,
             needed_in_flight: p.needed_in_flight,
             plateau_mean_us: p.latency_us,
-            light_mean_us: p.light_us,
+            unloaded_us: p.light_us,
             mean_request_bytes: p.request_bytes,
         }),
     }

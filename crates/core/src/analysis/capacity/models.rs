@@ -20,7 +20,7 @@ pub struct Bin {
 /// A model with its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(tag = "model", rename_all = "kebab-case")]
+#[serde(tag = "queueing_model", rename_all = "kebab-case")]
 pub enum Model {
     /// One server, exponential service: `X = L / (S (1 + L))`.
     Mm1 {

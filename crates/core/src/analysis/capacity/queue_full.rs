@@ -220,14 +220,14 @@ pub(in crate::analysis) fn finding(dev: DevId, q: &QueueFull) -> Finding {
             Severity::Info
         },
         evidence: Evidence::QueueFull(QueueFullEvidence {
-            level: q.level,
+            queue_depth: q.level,
             full_s: q.full_ns as f64 / 1e9,
             full_percent: 100.0 * q.share,
             full_stretches: q.stretches,
             longest_full_s: q.longest_ns as f64 / 1e9,
             full_ios: q.ios,
-            wait_mean_us: q.wait_us,
-            wait_max_us: q.longest_wait_us,
+            queue_mean_us: q.wait_us,
+            queue_max_us: q.longest_wait_us,
             device_mean_us: q.device_us,
         }),
     }

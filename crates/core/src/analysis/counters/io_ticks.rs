@@ -134,9 +134,9 @@ pub enum Verdict {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UtilCheck {
     /// Measure of the union of all `[start, done)`, from events.
-    pub exact_percent: f64,
+    pub busy_percent: f64,
     /// What the kernel counted.
-    pub io_ticks_percent: f64,
+    pub util_io_ticks_percent: f64,
     /// What this kernel's estimator must count for these I/Os; `None` if the kernel or its HZ is not known.
     pub expected_percent: Option<f64>,
     /// One standard deviation of the kernel's figure for I/Os shorter than a jiffy, in percentage points.
@@ -158,18 +158,19 @@ pub fn sigma_pp(n: u64, mean_ns: f64, jiffy_ns: f64, window_ns: f64) -> f64 {
 }
 
 impl UtilCheck {
-    /// Judges `io_ticks_percent` against `exact_percent`.
+    /// Judges `util_io_ticks_percent` against `busy_percent`.
     pub fn new(
-        exact_percent: f64,
-        io_ticks_percent: f64,
+        busy_percent: f64,
+        util_io_ticks_percent: f64,
         expected_percent: Option<f64>,
         sigma_pp: Option<f64>,
         regime: Option<Regime>,
     ) -> UtilCheck {
-        let difference = io_ticks_percent - exact_percent;
+        let difference = util_io_ticks_percent - busy_percent;
         let tolerance = 1.0 + 3.0 * sigma_pp.unwrap_or(0.0);
-        let estimator_agrees = expected_percent.map(|e| (io_ticks_percent - e).abs() <= tolerance);
-        let verdict = if io_ticks_percent > 100.5 {
+        let estimator_agrees =
+            expected_percent.map(|e| (util_io_ticks_percent - e).abs() <= tolerance);
+        let verdict = if util_io_ticks_percent > 100.5 {
             Verdict::Impossible
         } else if difference > tolerance {
             Verdict::BiasedHigh
@@ -179,8 +180,8 @@ impl UtilCheck {
             Verdict::Ok
         };
         UtilCheck {
-            exact_percent,
-            io_ticks_percent,
+            busy_percent,
+            util_io_ticks_percent,
             expected_percent,
             sigma_pp,
             regime,

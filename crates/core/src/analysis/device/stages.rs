@@ -64,7 +64,7 @@ pub struct StagesSummary {
     /// 90th percentile.
     pub seek_p90_sectors: Option<i64>,
     /// Percent that begin where the one before them, of whatever class, ended.
-    pub sequential_percent: Option<f64>,
+    pub sequential_any_class_percent: Option<f64>,
     /// Percent of issues that change from reading to writing or back.
     pub turn_percent: Option<f64>,
     /// How single bios went; `None` where the source saw requests only, as the tracer does.
@@ -197,7 +197,7 @@ impl Stages {
             seeks,
             seek_p50_sectors: self.distances.quantile(0.5),
             seek_p90_sectors: self.distances.quantile(0.9),
-            sequential_percent: percent(self.sequential, seeks),
+            sequential_any_class_percent: percent(self.sequential, seeks),
             turn_percent: percent(self.turns, self.issues.saturating_sub(1)),
             bios: None,
             costs: self.alone.finish(),
@@ -276,7 +276,7 @@ mod tests {
         );
         assert_eq!(a.s2d.share_percent.map(f64::round), Some(30.0));
         assert_eq!(
-            (a.seeks, a.sequential_percent, a.turn_percent),
+            (a.seeks, a.sequential_any_class_percent, a.turn_percent),
             (2, Some(50.0), Some(50.0))
         );
         assert_eq!(

@@ -34,12 +34,12 @@ pub enum By {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Group {
     /// Its name. Untrusted: escape it where it is shown.
-    pub key: String,
+    pub name: String,
     /// What it asked for and what it cost.
     #[serde(flatten)]
     pub gap: Gap,
     /// Median response time of its requests of data, in microseconds.
-    pub total_median_us: Option<f64>,
+    pub total_p50_us: Option<f64>,
     /// Its syncs.
     pub sync: Option<SyncSummary>,
 }
@@ -57,13 +57,13 @@ pub struct SlowRequest {
     /// The part of it inside calls (open and data I/Os), by which they are ranked.
     pub call_us: f64,
     /// File. Untrusted.
-    pub path: Option<String>,
+    pub file: Option<String>,
     /// Process name. Untrusted.
-    pub comm: Option<String>,
-    /// Process.
-    pub tgid: Option<i32>,
+    pub process: Option<String>,
+    /// Its process id.
+    pub pid: Option<i32>,
     /// Data I/Os.
-    pub ios: i64,
+    pub data_ios: i64,
     /// Bytes.
     pub bytes: i64,
     /// The open call, in microseconds.
@@ -117,15 +117,15 @@ pub struct ClassTable {
     /// Per second.
     pub per_s: f64,
     /// Median response time (open to the last data I/O's exit), in microseconds.
-    pub total_median_us: Option<f64>,
+    pub total_p50_us: Option<f64>,
     /// 95th percentile.
     pub total_p95_us: Option<f64>,
     /// Median first delay, in microseconds.
-    pub first_median_us: Option<f64>,
+    pub first_p50_us: Option<f64>,
     /// A9 as it was done by hand; `None` where it does not apply.
     pub classical: Option<Classical>,
     /// Why it applies or does not; `None` without requests of one block, or of two.
-    pub verdict: Option<OverheadVerdict>,
+    pub classical_verdict: Option<OverheadVerdict>,
     /// A9 as measured.
     pub direct: Direct,
     /// A10.
@@ -157,11 +157,11 @@ pub struct PeakWindow {
     /// Begin, in seconds since the recording's start.
     pub start_s: f64,
     /// Length, in seconds.
-    pub length_s: f64,
+    pub duration_s: f64,
     /// Requests per second in it.
     pub per_s: f64,
     /// Over the rate of the whole.
-    pub ratio: f64,
+    pub peak_to_mean: f64,
 }
 
 /// The answers.
@@ -177,13 +177,13 @@ pub struct FilesReport {
     /// Requests whose opening was not seen: in sums, not in response times.
     pub unknown_start: u64,
     /// How many requests each flag is on.
-    pub flags: BTreeMap<&'static str, u64>,
+    pub requests_by_flag: BTreeMap<&'static str, u64>,
     /// One of so many requests was kept for medians.
     pub one_in: u64,
     /// Length of the groups whose loads are compared, in seconds.
     pub group_s: f64,
     /// The busiest stretch.
-    pub peak: Option<PeakWindow>,
+    pub peak_window: Option<PeakWindow>,
     /// In, out, mixed; those that occurred.
     pub classes: Vec<ClassReport>,
     /// By what `groups` are.
@@ -229,10 +229,10 @@ pub(super) fn slow(r: &Request) -> SlowRequest {
         class: r.class().name(),
         total_us: us(r.total_ns().unwrap_or(0)),
         call_us: us(call_ns(r).unwrap_or(0)),
-        path: r.path.as_deref().map(str::to_owned),
-        comm: r.comm.map(|c| c.to_text().into_owned()),
-        tgid: r.tgid,
-        ios: r.ios(),
+        file: r.path.as_deref().map(str::to_owned),
+        process: r.comm.map(|c| c.to_text().into_owned()),
+        pid: r.tgid,
+        data_ios: r.ios(),
         bytes: r.bytes(),
         open_us: r.open_ns.map(us),
         first_ios: r.first.iter().map(SlowIo::from).collect(),

@@ -11,7 +11,7 @@ pub struct AtomicShare {
     /// Fewer than 30.
     pub low_n: bool,
     /// Percent of them with exactly one.
-    pub percent: f64,
+    pub atomic_percent: f64,
     /// Lower end of Wilson's 95 % interval.
     pub low_percent: f64,
     /// Its upper end.
@@ -29,7 +29,7 @@ pub fn atomic_share(atomic: u64, n: u64, atomic_ns: i128, all_ns: i128) -> Optio
     Some(AtomicShare {
         n,
         low_n: n < 30,
-        percent: 100.0 * atomic as f64 / n as f64,
+        atomic_percent: 100.0 * atomic as f64 / n as f64,
         low_percent: 100.0 * low,
         high_percent: 100.0 * high,
         pipelining_bound_percent: (all_ns > 0)

@@ -12,7 +12,8 @@ use serde::Serialize;
 use crate::analysis::stream::latencies::Latencies;
 use crate::model::{CallHistogram, DataIo, How, Request};
 
-/// Calls of one kind on one file.
+/// Calls of one kind on one file. Percentiles are `null` unless all calls are known one by one or by a histogram. Of reads beside
+/// writes of one descriptor mean and longest are those of their histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CallSummary {
@@ -39,7 +40,7 @@ pub struct CallSummary {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FileCalls {
     /// Its path. Untrusted: escape it where it is shown.
-    pub key: String,
+    pub name: String,
     /// Calls that read data.
     pub read: Option<CallSummary>,
     /// Calls that wrote data.
@@ -222,7 +223,7 @@ pub fn most_time(files: HashMap<Arc<str>, Calls>, most: usize) -> Vec<FileCalls>
     files.sort_by(|(a, x), (b, y)| y.ns.cmp(&x.ns).then_with(|| a.cmp(b)));
     files.truncate(most);
     let finish = |(key, c): (Arc<str>, Calls)| FileCalls {
-        key: key.to_string(),
+        name: key.to_string(),
         read: c.read.finish(),
         write: c.write.finish(),
         sync: c.sync.finish(),

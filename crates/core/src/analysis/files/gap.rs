@@ -101,13 +101,13 @@ pub struct Gap {
     /// Bytes written by calls.
     pub bytes_out: i64,
     /// Data I/Os.
-    pub ios: i64,
+    pub data_ios: i64,
     /// Seconds inside calls: open, data I/Os, sync, close.
     pub call_s: f64,
     /// Seconds of block I/O inside those calls, as far as they can be laid to them.
-    pub device_s: f64,
+    pub block_io_s: f64,
     /// Bytes of that block I/O.
-    pub device_bytes: i64,
+    pub block_io_bytes: i64,
     /// Data I/Os that waited for a device or slept otherwise.
     pub waited_ios: i64,
     /// Percent of reads that found their data in memory; `None` without synchronous reads.
@@ -124,7 +124,7 @@ impl Gap {
         self.requests += 1;
         self.bytes_in += r.bytes_in;
         self.bytes_out += r.bytes_out;
-        self.ios += r.ios();
+        self.data_ios += r.ios();
         let sync_ns = if r.sync.is_some() {
             r.end_ns - r.start_ns
         } else {
@@ -134,8 +134,8 @@ impl Gap {
         self.call_s +=
             (r.active_ns + r.open_ns.unwrap_or(0) + r.close_ns.unwrap_or(0) + sync_ns) as f64 / 1e9;
         let (ns, bytes) = device.unwrap_or((0, 0));
-        self.device_s += ns as f64 / 1e9;
-        self.device_bytes += bytes;
+        self.block_io_s += ns as f64 / 1e9;
+        self.block_io_bytes += bytes;
         self.waited_ios += r.device_ios.max(r.slept_ios);
         if let Some((reads, hits)) = reads_and_hits(r) {
             self.reads += reads;
@@ -200,7 +200,7 @@ mod tests {
         let mut gap = Gap::default();
         gap.add(&r, b.within(&r));
         assert_eq!(
-            (gap.cache_hit_percent.map(f64::round), gap.device_bytes),
+            (gap.cache_hit_percent.map(f64::round), gap.block_io_bytes),
             (Some(33.0), 8192)
         );
         r.device_ios = 0;

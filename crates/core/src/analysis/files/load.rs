@@ -22,7 +22,7 @@ pub struct Decile {
     /// I/Os.
     pub n: usize,
     /// Median duration, in microseconds.
-    pub median_us: f64,
+    pub p50_us: f64,
 }
 
 /// Duration against load.
@@ -60,7 +60,7 @@ pub fn duration_by_load(ios: &[LoadedIo]) -> Option<DurationByLoad> {
         Some(Decile {
             per_s,
             n: c.len(),
-            median_us: nearest_rank(&mut us, 0.5)?,
+            p50_us: nearest_rank(&mut us, 0.5)?,
         })
     });
     let deciles = deciles.collect();
@@ -145,7 +145,7 @@ mod tests {
                 })
                 .collect();
             let d = duration_by_load(&ios).expect("enough");
-            let all = d.deciles.iter().map(|d| d.median_us).sum::<f64>() / d.deciles.len() as f64;
+            let all = d.deciles.iter().map(|d| d.p50_us).sum::<f64>() / d.deciles.len() as f64;
             assert!(
                 (all / (response * std::f64::consts::LN_2) - 1.0).abs() < 0.05,
                 "{rho}: {all}"

@@ -93,7 +93,7 @@ pub struct CostPart {
     /// Fewer than 30.
     pub low_n: bool,
     /// Median, in microseconds.
-    pub median_us: f64,
+    pub p50_us: f64,
     /// 95th percentile (nearest rank), in microseconds.
     pub p95_us: f64,
 }
@@ -104,7 +104,7 @@ fn part(values: impl Iterator<Item = Option<i64>>) -> Option<CostPart> {
     Some(CostPart {
         n,
         low_n: n < 30,
-        median_us: median(&mut us)?,
+        p50_us: median(&mut us)?,
         p95_us: nearest_rank(&mut us, 0.95)?,
     })
 }
@@ -114,7 +114,7 @@ fn part(values: impl Iterator<Item = Option<i64>>) -> Option<CostPart> {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Direct {
     /// The open call.
-    pub open: Option<CostPart>,
+    pub open_call: Option<CostPart>,
     /// The first data I/O.
     pub first_io: Option<CostPart>,
     /// The second.
@@ -122,11 +122,11 @@ pub struct Direct {
     /// Those after the first.
     pub later_ios: Option<CostPart>,
     /// The close call.
-    pub close: Option<CostPart>,
+    pub close_call: Option<CostPart>,
     /// The program's own time between calls.
     pub gaps: Option<CostPart>,
     /// Block I/O inside the calls.
-    pub device: Option<CostPart>,
+    pub block_io: Option<CostPart>,
     /// Percent of synchronous reads that found their data in memory.
     pub cache_hit_percent: Option<f64>,
     /// The same of second I/Os.
@@ -139,13 +139,13 @@ pub fn direct(points: &[DirectPoint]) -> Direct {
     let seconds: Vec<bool> = points.iter().filter_map(|p| p.second_hit).collect();
     let second_hits = seconds.iter().filter(|h| **h).count();
     Direct {
-        open: part(points.iter().map(|p| p.open_ns)),
+        open_call: part(points.iter().map(|p| p.open_ns)),
         first_io: part(points.iter().map(|p| p.first_ns)),
         second_io: part(points.iter().map(|p| p.second_ns)),
         later_ios: part(points.iter().map(|p| p.later_ns)),
-        close: part(points.iter().map(|p| p.close_ns)),
+        close_call: part(points.iter().map(|p| p.close_ns)),
         gaps: part(points.iter().map(|p| p.gaps_ns)),
-        device: part(points.iter().map(|p| p.device_ns)),
+        block_io: part(points.iter().map(|p| p.device_ns)),
         cache_hit_percent: percent(
             points.iter().map(|p| p.hits).sum(),
             points.iter().map(|p| p.reads).sum(),
@@ -179,7 +179,7 @@ pub fn judge(c: &Classical, direct: &Direct) -> OverheadVerdict {
     }
     verdict(
         c.io_us,
-        direct.second_io.map(|p| p.median_us),
+        direct.second_io.map(|p| p.p50_us),
         direct.second_hit_percent,
     )
 }
@@ -336,11 +336,11 @@ mod tests {
         }; 3];
         let d = direct(&points);
         assert_eq!(
-            d.open.map(|p| (p.n, p.median_us, p.low_n)),
+            d.open_call.map(|p| (p.n, p.p50_us, p.low_n)),
             Some((3, 5.0, true))
         );
         assert_eq!(
-            (d.close, d.cache_hit_percent, d.second_hit_percent),
+            (d.close_call, d.cache_hit_percent, d.second_hit_percent),
             (None, Some(75.0), None)
         );
         assert_eq!(classical(&[], 8192), None);

@@ -245,10 +245,10 @@ impl FilesReportBuilder {
             syncs,
             lost_requests: self.lost,
             unknown_start: self.unknown_start,
-            flags: self.flags,
+            requests_by_flag: self.flags,
             one_in: self.one_in,
             group_s: group_ns as f64 / 1e9,
-            peak: peak_window,
+            peak_window,
             classes,
             by: self.by,
             groups: groups(self.groups.drain()),
@@ -280,13 +280,13 @@ impl FilesReportBuilder {
         const GROUPS: usize = 3;
         let values: Vec<Option<f64>> = counts.iter().copied().map(Some).collect();
         let p = peak(&values, GROUPS).filter(|p| counts.len() > GROUPS && p.sum > 0.0)?;
-        let length_s = GROUPS as f64 * group_ns as f64 / 1e9;
+        let duration_s = GROUPS as f64 * group_ns as f64 / 1e9;
         let start_s = (self.window.from_ns + p.first as i64 * group_ns) as f64 / 1e9;
         Some(PeakWindow {
             start_s,
-            length_s,
-            per_s: p.sum / length_s,
-            ratio: p.ratio,
+            duration_s,
+            per_s: p.sum / duration_s,
+            peak_to_mean: p.ratio,
         })
     }
 
@@ -307,14 +307,14 @@ impl FilesReportBuilder {
         let in_peak = |p: PeakWindow| {
             let (from, to) = (
                 (p.start_s * 1e9) as i64,
-                ((p.start_s + p.length_s) * 1e9) as i64,
+                ((p.start_s + p.duration_s) * 1e9) as i64,
             );
             let kept: Vec<&Kept> = of_class
                 .iter()
                 .filter(|k| from <= k.end_ns && k.end_ns < to)
                 .copied()
                 .collect();
-            self.table(&kept, block, p.length_s)
+            self.table(&kept, block, p.duration_s)
         };
         let two_blocks = of_class.iter().filter(|k| {
             k.size
@@ -370,11 +370,11 @@ impl FilesReportBuilder {
             } else {
                 0.0
             },
-            total_median_us: totals.quantile_us(0.5),
+            total_p50_us: totals.quantile_us(0.5),
             total_p95_us: totals.quantile_us(0.95),
-            first_median_us: firsts.quantile_us(0.5),
+            first_p50_us: firsts.quantile_us(0.5),
             classical: classical.filter(|_| verdict.as_ref().is_some_and(|v| v.valid)),
-            verdict,
+            classical_verdict: verdict,
             direct,
             atomic: atomic_share(
                 atomic.iter().filter(|a| a.0).count() as u64,
@@ -427,8 +427,8 @@ fn direct_point(r: &Request, device: Option<(i64, i64)>) -> DirectPoint {
 fn groups(sums: impl Iterator<Item = (String, GroupSums)>) -> Vec<Group> {
     let mut out: Vec<Group> = sums
         .map(|(key, mut s)| Group {
-            key,
-            total_median_us: s.totals.quantile_us(0.5),
+            name: key,
+            total_p50_us: s.totals.quantile_us(0.5),
             sync: s.syncs.finish(),
             gap: s.gap,
         })
@@ -437,7 +437,7 @@ fn groups(sums: impl Iterator<Item = (String, GroupSums)>) -> Vec<Group> {
         b.gap
             .call_s
             .total_cmp(&a.gap.call_s)
-            .then_with(|| a.key.cmp(&b.key))
+            .then_with(|| a.name.cmp(&b.name))
     });
     out
 }
@@ -524,18 +524,18 @@ mod tests {
             "{k:?}"
         );
         assert!(
-            c.all.verdict.as_ref().is_some_and(|v| v.valid),
+            c.all.classical_verdict.as_ref().is_some_and(|v| v.valid),
             "{:?}",
-            c.all.verdict
+            c.all.classical_verdict
         );
-        assert_eq!(c.all.direct.open.map(|p| p.median_us), Some(5.0));
+        assert_eq!(c.all.direct.open_call.map(|p| p.p50_us), Some(5.0));
         assert_eq!(c.all.direct.cache_hit_percent, Some(0.0));
         let a = c.all.atomic.expect("requests");
         assert!(
             (a.low_percent..=a.high_percent).contains(&(100.0 * 8192.0 / 40_000.0)),
             "{a:?}"
         );
-        assert!(r.peak.is_some() && c.peak.is_some() && c.by_load.is_some());
+        assert!(r.peak_window.is_some() && c.peak.is_some() && c.by_load.is_some());
     }
 
     #[test]
@@ -562,21 +562,21 @@ mod tests {
         }
         let all = &b.finish().classes[0].all;
         assert_eq!(
-            (all.total_median_us, all.first_median_us),
+            (all.total_p50_us, all.first_p50_us),
             (Some(11.4), Some(11.4))
         );
         assert_eq!(
-            all.direct.first_io.map(|p| p.median_us),
+            all.direct.first_io.map(|p| p.p50_us),
             Some(11.4),
             "not 3788.7, between the two"
         );
         assert_eq!(all.classical, None);
         assert!(
-            all.verdict
+            all.classical_verdict
                 .as_ref()
                 .is_some_and(|v| !v.valid && v.why.contains("negative")),
             "{:?}",
-            all.verdict
+            all.classical_verdict
         );
     }
 
@@ -602,6 +602,6 @@ mod tests {
             ),
             (1, 1, 100, 0)
         );
-        assert_eq!((r.classes[0].all.total_median_us, r.peak), (None, None));
+        assert_eq!((r.classes[0].all.total_p50_us, r.peak_window), (None, None));
     }
 }

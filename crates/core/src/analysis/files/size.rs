@@ -35,13 +35,13 @@ pub struct SizeBin {
     /// Too few for a stable median.
     pub low_n: bool,
     /// Median of open to last exit, in microseconds.
-    pub total_median_us: f64,
+    pub total_p50_us: f64,
     /// 95 % confidence interval of that median, by order statistics.
     pub total_low_us: f64,
     /// Its upper end.
     pub total_high_us: f64,
     /// Median of open to first exit, in microseconds.
-    pub first_median_us: f64,
+    pub first_p50_us: f64,
 }
 
 /// Bins of 1 KiB up to 16 KiB, then of powers of two until each holds 30 entries; empty ones are left out.
@@ -83,8 +83,8 @@ fn bin(points: &[SizePoint], over_bytes: i64, to_bytes: i64) -> SizeBin {
         low_n: n < MIN_ENTRIES,
         total_low_us: at(n as f64 / 2.0 - reach - 1.0),
         total_high_us: at(n as f64 / 2.0 + reach),
-        total_median_us: median(&mut total).unwrap_or(0.0),
-        first_median_us: median(&mut first).unwrap_or(0.0),
+        total_p50_us: median(&mut total).unwrap_or(0.0),
+        first_p50_us: median(&mut first).unwrap_or(0.0),
     }
 }
 
@@ -285,9 +285,8 @@ mod tests {
         );
         assert!(bins.windows(2).all(|w| w[0].to_bytes <= w[1].over_bytes));
         assert!(
-            bins.iter().all(
-                |b| b.total_low_us <= b.total_median_us && b.total_median_us <= b.total_high_us
-            )
+            bins.iter()
+                .all(|b| b.total_low_us <= b.total_p50_us && b.total_p50_us <= b.total_high_us)
         );
     }
 }

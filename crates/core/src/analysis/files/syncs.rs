@@ -34,7 +34,7 @@ pub struct SyncSummary {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SyncGroup {
     /// Its name. Untrusted: escape it where it is shown.
-    pub key: String,
+    pub name: String,
     /// Its syncs.
     #[serde(flatten)]
     pub sync: SyncSummary,
@@ -45,7 +45,7 @@ pub fn worst(groups: HashMap<String, Syncs>, most: usize) -> Vec<SyncGroup> {
     let finish = |(key, mut s): (String, Syncs)| {
         Some(SyncGroup {
             sync: s.finish()?,
-            key,
+            name: key,
         })
     };
     let mut out: Vec<SyncGroup> = groups.into_iter().filter_map(finish).collect();
@@ -53,7 +53,7 @@ pub fn worst(groups: HashMap<String, Syncs>, most: usize) -> Vec<SyncGroup> {
     out.sort_by(|a, b| {
         waited(b)
             .total_cmp(&waited(a))
-            .then_with(|| a.key.cmp(&b.key))
+            .then_with(|| a.name.cmp(&b.name))
     });
     out.truncate(most);
     out
@@ -95,7 +95,7 @@ pub struct Meanwhile {
     /// The device's name, or its number.
     pub device: String,
     /// Seconds with a sync waiting.
-    pub seconds: f64,
+    pub syncing_s: f64,
     /// Writes completed in that time.
     pub writes: u64,
     /// Bytes of them.
@@ -170,7 +170,7 @@ fn on_device(dev: DevId, mut spans: Vec<(i64, i64)>, ios: &[Brief]) -> Meanwhile
         }
     }
     let mut out = Meanwhile {
-        seconds: union.iter().map(|(a, b)| (b - a) as f64 / 1e9).sum(),
+        syncing_s: union.iter().map(|(a, b)| (b - a) as f64 / 1e9).sum(),
         ..Meanwhile::default()
     };
     for (from, to) in union {
@@ -245,7 +245,7 @@ mod tests {
             ),
             ("sda", 1, 10, 1, 1)
         );
-        assert!((m.seconds - 27e-9).abs() < 1e-15);
+        assert!((m.syncing_s - 27e-9).abs() < 1e-15);
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub struct ClassOverTime {
     /// The same per second.
     pub per_s: Vec<f64>,
     /// Median response time in microseconds; `None` without one of a known start.
-    pub median_us: Vec<Option<f64>>,
+    pub p50_us: Vec<Option<f64>>,
     /// Percent of one data I/O, of those with any.
     pub atomic_percent: Vec<Option<f64>>,
 }
@@ -52,23 +52,23 @@ pub struct UnderWay {
     /// 75th percentile.
     pub p75: Vec<f64>,
     /// Percent of the time with at least one, exactly.
-    pub busy_percent: Vec<f64>,
+    pub under_way_percent: Vec<f64>,
     /// Percent of 2 ms slots that at least one touches.
-    pub slot_percent: Vec<f64>,
-    /// `busy_percent` over all groups.
-    pub whole_busy_percent: f64,
-    /// `slot_percent` over all groups.
-    pub whole_slot_percent: f64,
+    pub touched_percent: Vec<f64>,
+    /// `under_way_percent` over all groups.
+    pub whole_under_way_percent: f64,
+    /// `touched_percent` over all groups.
+    pub whole_touched_percent: f64,
 }
 
-/// Requests over time, in groups of `step_s` from `from_s` on; the last one may be cut short.
+/// Requests over time, in groups of `step_s` from `start_s` on; the last one may be cut short.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FilesOverTime {
     /// Begin of the first group, in seconds since the recording's start.
-    pub from_s: f64,
+    pub start_s: f64,
     /// End of the last.
-    pub to_s: f64,
+    pub end_s: f64,
     /// Length of a group, in seconds.
     pub step_s: f64,
     /// Width of a slot, in seconds.
@@ -164,8 +164,8 @@ impl FilesTimeline {
                 .collect()
         });
         FilesOverTime {
-            from_s: self.window.from_ns as f64 / 1e9,
-            to_s: self.window.to_ns as f64 / 1e9,
+            start_s: self.window.from_ns as f64 / 1e9,
+            end_s: self.window.to_ns as f64 / 1e9,
             step_s: self.grid.step_ns as f64 / 1e9,
             slot_s: SLOT_NS as f64 / 1e9,
             classes,
@@ -196,7 +196,7 @@ impl FilesTimeline {
                 .iter()
                 .map(|c| (c.with_data > 0).then(|| 100.0 * c.atomic as f64 / c.with_data as f64))
                 .collect(),
-            median_us: cells
+            p50_us: cells
                 .iter_mut()
                 .map(|c| c.totals.quantile_us(0.5))
                 .collect(),
@@ -228,15 +228,15 @@ impl FilesTimeline {
             set,
             p50: of(&|s| s.touched.p50),
             p75: of(&|s| s.touched.p75),
-            slot_percent: of(&|s| s.touched_percent),
-            busy_percent: busy
+            touched_percent: of(&|s| s.touched_percent),
+            under_way_percent: busy
                 .iter()
                 .enumerate()
                 .map(|(g, ns)| *ns as f64 / self.seconds(g) / 1e7)
                 .collect(),
-            whole_busy_percent: 100.0 * busy.iter().sum::<i64>() as f64
+            whole_under_way_percent: 100.0 * busy.iter().sum::<i64>() as f64
                 / self.window.len_ns().max(1) as f64,
-            whole_slot_percent: if all > 0.0 { touched / all } else { 0.0 },
+            whole_touched_percent: if all > 0.0 { touched / all } else { 0.0 },
         }
     }
 
@@ -327,19 +327,22 @@ mod tests {
             (&vec![2, 0], &vec![20.0, 0.0])
         );
         assert_eq!(t.classes[0].atomic_percent, [Some(50.0), None]);
-        assert_eq!(t.classes[1].median_us, [Some(6_000.0), None]);
+        assert_eq!(t.classes[1].p50_us, [Some(6_000.0), None]);
         let sets = t.under_way.expect("few");
         let all = &sets[0];
         assert_eq!(
-            (all.busy_percent.as_slice(), all.slot_percent.as_slice()),
+            (
+                all.under_way_percent.as_slice(),
+                all.touched_percent.as_slice()
+            ),
             ([8.0, 0.0].as_slice(), [10.0, 0.0].as_slice())
         );
         assert!(
-            (all.whole_busy_percent - 4.0).abs() < 1e-9
-                && (all.whole_slot_percent - 5.0).abs() < 1e-9
+            (all.whole_under_way_percent - 4.0).abs() < 1e-9
+                && (all.whole_touched_percent - 5.0).abs() < 1e-9
         );
         assert_eq!(
-            (sets[1].busy_percent[0], sets[2].busy_percent[0]),
+            (sets[1].under_way_percent[0], sets[2].under_way_percent[0]),
             (3.0, 6.0)
         );
         assert_eq!((all.p50[0], all.p75[0]), (0.0, 0.0));
@@ -355,11 +358,11 @@ mod tests {
         }
         let sets = timeline(600_000, &requests).under_way.expect("few");
         assert!(
-            (sets[1].whole_slot_percent - 100.0 * (1.0 - (-1.2f64).exp())).abs() < 0.7,
+            (sets[1].whole_touched_percent - 100.0 * (1.0 - (-1.2f64).exp())).abs() < 0.7,
             "{sets:?}"
         );
         assert!(
-            (sets[1].whole_busy_percent - 100.0 * (1.0 - (-1.0f64).exp())).abs() < 0.7,
+            (sets[1].whole_under_way_percent - 100.0 * (1.0 - (-1.0f64).exp())).abs() < 0.7,
             "{sets:?}"
         );
         assert!(
@@ -381,9 +384,9 @@ mod tests {
                 .collect();
             let sets = timeline(1000, &requests).under_way.expect("few");
             for g in 0..sets[0].p50.len() {
-                let [all, inn, out] = [0, 1, 2].map(|s: usize| sets[s].busy_percent[g]);
+                let [all, inn, out] = [0, 1, 2].map(|s: usize| sets[s].under_way_percent[g]);
                 prop_assert!(inn.max(out) <= all + 1e-9 && all <= inn + out + 1e-9 && all <= 100.0 + 1e-9);
-                prop_assert!(all <= sets[0].slot_percent[g] + 1e-9);
+                prop_assert!(all <= sets[0].touched_percent[g] + 1e-9);
             }
         }
     }

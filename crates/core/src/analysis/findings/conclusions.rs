@@ -118,8 +118,8 @@ pub(in crate::analysis) fn period_finding(
     let at_ns = |s: f64| window.from_ns + (s * 1e9) as i64;
     Some(Finding {
         dev: Some(dev),
-        from_ns: at_ns(clock.from_s),
-        to_ns: at_ns(clock.to_s).min(window.to_ns),
+        from_ns: at_ns(clock.first_beat_s),
+        to_ns: at_ns(clock.last_beat_s).min(window.to_ns),
         severity: Severity::Info,
         evidence: Evidence::Periodicity(PeriodicityEvidence {
             class,
@@ -137,7 +137,7 @@ pub(in crate::analysis) fn period_finding(
             autocorrelation: p.acf.filter(|_| p.clocks.first() == Some(clock)),
             cycles: clock.cycles,
             onsets: p.onsets,
-            onsets_in_step: clock.in_step,
+            onsets_in_step: clock.onsets_in_step,
             cause,
         }),
     })
@@ -183,15 +183,15 @@ fn saturated(detail: &DeviceDetail) -> Option<Finding> {
             saturated_percent,
             max_ios_per_s: c.max_ios_per_s?,
             max_ios_per_s_ci: c.max_ios_per_s_ci,
-            min_us: c.min_us?,
-            min_us_ci: c.min_us_ci,
+            unloaded_us: c.min_us?,
+            unloaded_ci_us: c.min_us_ci,
             knee_in_flight: c.knee_in_flight?,
             knee_in_flight_ci: c.knee_in_flight_ci,
-            mix_load: c.mix_load,
-            model: c.models.first().copied(),
+            mix_load_percent: c.mix_load.map(|part| 100.0 * part),
+            fit: c.models.first().copied(),
             mean_in_flight: c.mean_in_flight,
             max_in_flight: beyond().map(|p| p.in_flight).fold(0.0, f64::max),
-            headroom: c.headroom,
+            headroom_percent: c.headroom.map(|part| 100.0 * part),
             windows: c.windows,
             window_s: c.window_ns as f64 / 1e9,
             state: c.state,
@@ -201,7 +201,8 @@ fn saturated(detail: &DeviceDetail) -> Option<Finding> {
 
 fn util_disagrees(detail: &DeviceDetail, window: Window) -> Option<Finding> {
     let u = detail.util.as_ref()?;
-    if u.verdict == io_ticks::Verdict::Ok || (u.exact_percent - u.io_ticks_percent).abs() < 5.0 {
+    if u.verdict == io_ticks::Verdict::Ok || (u.busy_percent - u.util_io_ticks_percent).abs() < 5.0
+    {
         return None;
     }
     Some(Finding {
@@ -210,8 +211,8 @@ fn util_disagrees(detail: &DeviceDetail, window: Window) -> Option<Finding> {
         to_ns: window.to_ns,
         severity: Severity::Info,
         evidence: Evidence::UtilDisagreement(UtilDisagreementEvidence {
-            busy_percent: u.exact_percent,
-            util_io_ticks_percent: u.io_ticks_percent,
+            busy_percent: u.busy_percent,
+            util_io_ticks_percent: u.util_io_ticks_percent,
             expected_percent: u.expected_percent,
             sigma_pp: u.sigma_pp,
             regime: u.regime,

@@ -242,7 +242,7 @@ fn loss_finding(reason: LossReason, sum: &LossSum, ios: u64) -> Option<Finding> 
             reason,
             ios: (!sum.unknown).then_some(sum.ios),
             intervals: sum.intervals,
-            percent,
+            lost_percent: percent,
         }),
     })
 }

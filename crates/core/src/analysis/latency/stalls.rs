@@ -421,7 +421,7 @@ fn finding(
             group_devices_stalled,
             layers_stalled: reach.layers,
             stalls_in_recording: stalls,
-            host,
+            host_state: host,
         }),
     }
 }
@@ -569,7 +569,7 @@ mod tests {
             let Evidence::Stall(e) = &found[0].evidence else {
                 panic!("{found:?}")
             };
-            e.host
+            e.host_state
         };
         let calm = host(&under_pressure(builder(50, false), 5, 1)).expect("known");
         assert_eq!(calm.cpu_pressure_percent, Some(5.0));

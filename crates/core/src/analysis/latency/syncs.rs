@@ -345,7 +345,7 @@ impl Bound {
                     ..c
                 }),
                 pid: self.actor.tgid,
-                source: if self.by_calls {
+                sync_source: if self.by_calls {
                     SyncSource::Calls
                 } else {
                     SyncSource::Ios

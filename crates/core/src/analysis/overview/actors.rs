@@ -47,7 +47,7 @@ impl ActorKey {
     }
 }
 
-/// Reads or writes of one actor; latencies start to done.
+/// Reads or writes of one actor; latencies start to done, percentiles within 1/32.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ActorFlow {

@@ -81,13 +81,13 @@ pub struct Clock {
     /// Periods from its first to its last beat.
     pub cycles: f64,
     /// Onsets that keep its time.
-    pub in_step: usize,
+    pub onsets_in_step: usize,
     /// Standard deviation of the time between beats, as a share of the period.
     pub jitter: f64,
-    /// First and last beat, in seconds since the window's beginning.
-    pub from_s: f64,
-    /// See above.
-    pub to_s: f64,
+    /// First beat, in seconds since the beginning of the time looked at.
+    pub first_beat_s: f64,
+    /// Last beat, in the same seconds.
+    pub last_beat_s: f64,
     /// All beats.
     #[serde(skip)]
     pub beats_s: Vec<f64>,
@@ -110,7 +110,8 @@ impl Clock {
     /// Takes what `other` adds of the same clock: its beats at other times. Those between its own have another phase: what
     /// the clock starts has more than one part.
     fn extend(&mut self, other: Clock, resolution_ns: i64) {
-        let is_apart = other.to_s < self.from_s || self.to_s < other.from_s;
+        let is_apart =
+            other.last_beat_s < self.first_beat_s || self.last_beat_s < other.first_beat_s;
         if is_apart {
             self.beats_s.extend(other.beats_s);
             self.refit(resolution_ns);
@@ -126,9 +127,9 @@ impl Clock {
         self.period_ci_s = fit.interval_ns.map(|(low, high)| (low / 1e9, high / 1e9));
         self.cycles = fit.cycles;
         self.jitter = fit.jitter;
-        self.in_step = self.beats_s.len();
-        self.from_s = self.beats_s.first().copied().unwrap_or(self.from_s);
-        self.to_s = self.beats_s.last().copied().unwrap_or(self.to_s);
+        self.onsets_in_step = self.beats_s.len();
+        self.first_beat_s = self.beats_s.first().copied().unwrap_or(self.first_beat_s);
+        self.last_beat_s = self.beats_s.last().copied().unwrap_or(self.last_beat_s);
     }
 
     /// Removes its beats from a list of onsets, and all other onsets that are whole periods apart from their neighbours: they
@@ -206,7 +207,7 @@ impl Clock {
 
     /// It came back often enough to say so.
     pub fn is_periodic(&self) -> bool {
-        self.cycles >= 4.5 && self.in_step > 5
+        self.cycles >= 4.5 && self.onsets_in_step > 5
     }
 }
 
@@ -230,7 +231,7 @@ pub struct Periodicity {
     /// Onsets of activity: n.
     pub onsets: usize,
     /// Onsets that keep its time, of those.
-    pub in_step: usize,
+    pub onsets_in_step: usize,
     /// Mean time between onsets.
     pub gap_mean_s: Option<f64>,
     /// Its coefficient of variation.
@@ -305,7 +306,7 @@ pub fn find(
             Verdict::Tentative
         };
         (result.period_s, result.period_ci_s) = (Some(first.period_s), first.period_ci_s);
-        (result.cycles, result.in_step) = (Some(first.cycles), first.in_step);
+        (result.cycles, result.onsets_in_step) = (Some(first.cycles), first.onsets_in_step);
         result.acf = correlation_at(&arrivals, window, resolution_ns, first.period_s);
     }
     result
@@ -330,7 +331,7 @@ fn nothing(lists: &[Vec<i64>], resolution_ns: i64) -> Periodicity {
         p_value: None,
         cycles: None,
         onsets: onsets.len(),
-        in_step: 0,
+        onsets_in_step: 0,
         gap_mean_s: stats.map(|s| s.0),
         gap_cv: stats.map(|s| s.1 / s.0),
         gap_mad_s: median(&mut gaps.clone()).map(|m| mad(&gaps, m)),
@@ -496,9 +497,10 @@ mod tests {
             let clock = &p.clocks[0];
             assert!((clock.period_s - 1.0).abs() < 1e-6, "{beats}: {periods:?}");
             assert!(
-                clock.in_step as i32 == beats && (clock.cycles - (seconds - 1.0)).abs() < 1e-3,
+                clock.onsets_in_step as i32 == beats
+                    && (clock.cycles - (seconds - 1.0)).abs() < 1e-3,
                 "{beats}: {} in step, {} cycles",
-                clock.in_step,
+                clock.onsets_in_step,
                 clock.cycles
             );
         }
@@ -562,7 +564,7 @@ mod tests {
             let p = found(&bursts(at, 40), 3600.0);
             let first = &p.clocks[0];
             assert!(
-                (first.period_s - 5.0).abs() < 0.05 && first.from_s > 2650.0,
+                (first.period_s - 5.0).abs() < 0.05 && first.first_beat_s > 2650.0,
                 "{seed}: {first:?}"
             );
             let mut two = bursts(

@@ -184,10 +184,10 @@ impl Search {
             period_ci_s: fit.interval_ns.map(|(low, high)| (low / 1e9, high / 1e9)),
             p_value: (trials * (-best.evidence).exp()).clamp(1e-12, 1.0),
             cycles: fit.cycles,
-            in_step: beats.len(),
+            onsets_in_step: beats.len(),
             jitter: fit.jitter,
-            from_s: seconds(first),
-            to_s: seconds(last),
+            first_beat_s: seconds(first),
+            last_beat_s: seconds(last),
             beats_s: beats.into_iter().map(seconds).collect(),
         })
     }

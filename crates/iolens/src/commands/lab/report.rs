@@ -10,6 +10,7 @@ use iolens_lab::experiment::Experiment;
 use iolens_lab::poll::PollResult;
 use serde_json::{Value, json};
 
+use crate::present::SCHEMA_VERSION;
 use crate::present::escape;
 use crate::present::lab::document::{Document, Raw, csv, html, text};
 use crate::present::lab::{self, Rendered};
@@ -40,7 +41,7 @@ pub fn run(dir: &Path, as_json: bool) -> Result<u8> {
             dir.display()
         );
     }
-    let whole = json!({ "schema_version": 1, "experiment": plan, "results": rendered.results });
+    let whole = json!({ "schema_version": SCHEMA_VERSION, "experiment": plan, "results": rendered.results });
     let pretty = escape::json(&(serde_json::to_string_pretty(&whole)? + "\n")).into_owned();
     let document = Document {
         title: lab::title(&plan),

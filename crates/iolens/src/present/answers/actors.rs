@@ -7,8 +7,8 @@ use iolens_core::model::Class;
 use iolens_core::rollup::MAX_ACTORS;
 use serde::Serialize;
 
-use super::SCHEMA_VERSION;
 use crate::engine::actors::{ActorFlows, Flows};
+use crate::present::SCHEMA_VERSION;
 use crate::present::columns::{Column, Columns};
 use crate::present::workload::Workload;
 

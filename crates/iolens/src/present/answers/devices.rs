@@ -3,7 +3,7 @@
 use iolens_core::model::{Device, DeviceKind, RecordingMeta};
 use serde::Serialize;
 
-use super::SCHEMA_VERSION;
+use crate::present::SCHEMA_VERSION;
 use crate::present::times::rfc3339;
 
 /// The devices of one recording.

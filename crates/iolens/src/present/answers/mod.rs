@@ -5,6 +5,3 @@ pub mod devices;
 pub mod series;
 pub mod stories;
 pub mod waits;
-
-/// Version of the layout of all documents.
-pub const SCHEMA_VERSION: u32 = 1;

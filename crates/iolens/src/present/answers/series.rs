@@ -5,8 +5,8 @@ use iolens_core::analysis::timeline::GroupBy;
 use iolens_core::analysis::waits::IoWait;
 use serde::Serialize;
 
-use super::SCHEMA_VERSION;
 use crate::engine::single::NamedIo;
+use crate::present::SCHEMA_VERSION;
 use crate::present::columns::{Column, Columns, TableFormat, Texts};
 use crate::present::times::rfc3339;
 

@@ -3,8 +3,8 @@
 use iolens_core::analysis::Report;
 use serde::Serialize;
 
-use super::SCHEMA_VERSION;
 use crate::engine::part::Part;
+use crate::present::SCHEMA_VERSION;
 use crate::present::report_json::RecordingFacts;
 use crate::present::stories::{self, StoryEntry};
 use crate::present::times::rfc3339;

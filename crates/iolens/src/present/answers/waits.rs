@@ -3,8 +3,8 @@
 use iolens_core::analysis::waits::Grouping;
 use serde::Serialize;
 
-use super::SCHEMA_VERSION;
 use crate::engine::waits::{PartWaitBins, PartWaits};
+use crate::present::SCHEMA_VERSION;
 use crate::present::waits::{OtherWaits, WaitEntry, WaitsBlock};
 
 /// Who waited for whom.

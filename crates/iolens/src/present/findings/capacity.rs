@@ -20,7 +20,7 @@ impl Sentence for SaturationEvidence {
             self.knee_in_flight.max(1.0),
             self.max_in_flight,
             self.max_ios_per_s,
-            time(self.min_us),
+            time(self.unloaded_us),
         )
     }
 }
@@ -36,7 +36,7 @@ impl Sentence for BandwidthSaturationEvidence {
             self.max_in_flight,
             self.needed_in_flight,
             time(self.plateau_mean_us),
-            time(self.light_mean_us),
+            time(self.unloaded_us),
         )
     }
 }
@@ -52,9 +52,9 @@ impl Sentence for QueueFullEvidence {
          and the next ones waited {} in the kernel (at most {}), beside {} with the device.",
             self.full_s,
             self.full_percent,
-            self.level,
-            time(self.wait_mean_us),
-            time(f64::from(self.wait_max_us)),
+            self.queue_depth,
+            time(self.queue_mean_us),
+            time(f64::from(self.queue_max_us)),
             time(self.device_mean_us),
         )
     }

@@ -41,7 +41,7 @@ impl Sentence for StallEvidence {
                 ""
             },
             reach(self),
-            self.host.as_ref().map(host).unwrap_or_default(),
+            self.host_state.as_ref().map(host).unwrap_or_default(),
         )
     }
 }
@@ -206,7 +206,7 @@ impl Sentence for SlowMemberEvidence {
             self.member,
             self.members,
             self.array,
-            us(self.p50_us),
+            us(self.device_p50_us),
             self.slowest_peer,
             us(self.slowest_peer_p50_us),
             self.ratio,

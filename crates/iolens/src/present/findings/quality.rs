@@ -57,7 +57,7 @@ impl Sentence for LostEventsEvidence {
             | LossReason::RequestTableFull
             | LossReason::RequestUnwritten => self.reason.name(),
         };
-        let percent = match self.percent {
+        let percent = match self.lost_percent {
             Some(s) if s < 0.01 => " (under 0.01 %)".to_owned(),
             Some(s) => format!(" ({s:.2} %)"),
             None => String::new(),

@@ -16,7 +16,7 @@ impl Sentence for FsyncBoundEvidence {
             .cause
             .as_ref()
             .map_or_else(|| "one writer".to_owned(), name);
-        let what = match self.source {
+        let what = match self.sync_source {
             SyncSource::Calls => "inside sync calls",
             SyncSource::Ios => "waiting for flushes and forced writes",
         };

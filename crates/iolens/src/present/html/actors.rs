@@ -14,13 +14,13 @@ use crate::present::report_json::device_name;
 pub(super) struct ActorBlock {
     by: &'static str,
     name: String,
-    detail: Option<String>,
+    identity: Option<String>,
     device: Option<String>,
     /// How far the name can be trusted as the cause; `null` of control groups and files.
     origin: Option<&'static str>,
     read: ActorFlow,
     write: ActorFlow,
-    time_percent: Option<f64>,
+    io_time_percent: Option<f64>,
 }
 
 /// All rows.
@@ -66,12 +66,12 @@ fn block(a: &ActorSummary, data: &ReportData) -> ActorBlock {
     ActorBlock {
         by,
         name,
-        detail,
+        identity: detail,
         device: a.dev.map(|dev| device_name(data.meta, dev)),
         origin: origin.map(Origin::name),
         read: a.read,
         write: a.write,
-        time_percent: a.time_percent,
+        io_time_percent: a.time_percent,
     }
 }
 

@@ -16,9 +16,9 @@ use crate::present::times::Times;
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct CapacityBlock {
-    max_iops: Option<f64>,
-    light_us: Option<f64>,
-    knee_inflight: Option<f64>,
+    max_ios_per_s: Option<f64>,
+    unloaded_us: Option<f64>,
+    knee_in_flight: Option<f64>,
     headroom_percent: Option<f64>,
     state: State,
     summary: String,
@@ -28,9 +28,9 @@ impl CapacityBlock {
     pub(super) fn new(d: &DeviceDetail, times: &Times) -> CapacityBlock {
         let c = &d.capacity;
         CapacityBlock {
-            max_iops: c.max_ios_per_s,
-            light_us: c.min_us,
-            knee_inflight: c.knee_in_flight,
+            max_ios_per_s: c.max_ios_per_s,
+            unloaded_us: c.min_us,
+            knee_in_flight: c.knee_in_flight,
             headroom_percent: c.headroom.map(|h| 100.0 * h),
             state: c.state,
             summary: summary(d, times),

@@ -45,7 +45,7 @@ pub(super) struct DepthBlock<'a> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Rhythm<'a> {
     class: Class,
-    bursts: usize,
+    bursts_found: usize,
     periodicity: PeriodicityBlock<'a>,
 }
 
@@ -83,7 +83,7 @@ pub(super) fn blocks<'a>(data: &ReportData<'a>) -> (Vec<DepthBlock<'a>>, usize) 
 fn block<'a>(d: &'a DeviceDetail, data: &ReportData) -> DepthBlock<'a> {
     let rhythm = d.streams.iter().filter(|s| s.bytes > 0).map(|s| Rhythm {
         class: s.class,
-        bursts: s.bursts_found,
+        bursts_found: s.bursts_found,
         periodicity: (&s.periodicity).into(),
     });
     DepthBlock {
@@ -173,7 +173,8 @@ pub(super) enum SetOfPage<'a> {
 
 /// Sets of more than one device, without what would not fit, and links.
 pub(super) fn sets(data: &ReportData) -> Vec<Value> {
-    let together = report_detail::devices(data.report, data.meta).filter(|s| s.devices.len() > 1);
+    let together =
+        report_detail::devices(data.report, data.meta).filter(|s| s.device_names.len() > 1);
     let links = data
         .report
         .links

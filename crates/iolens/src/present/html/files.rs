@@ -27,12 +27,12 @@ pub(super) struct FilesBlock<'a> {
     /// Medians are of one request in so many.
     one_in: u64,
     /// How many requests each flag is on.
-    flags: &'a BTreeMap<&'static str, u64>,
+    requests_by_flag: &'a BTreeMap<&'static str, u64>,
     /// The busiest stretch.
-    peak: &'a Option<PeakWindow>,
+    peak_window: &'a Option<PeakWindow>,
     classes: &'a [ClassReport],
     /// Those with most time in calls.
-    processes: &'a [Group],
+    groups: &'a [Group],
     /// The files with most time in calls.
     files: &'a [Group],
     over_time: &'a FilesOverTime,
@@ -54,10 +54,10 @@ pub(super) fn block(report: &FilesReport) -> Value {
         lost_requests: report.lost_requests,
         unknown_start: report.unknown_start,
         one_in: report.one_in,
-        flags: &report.flags,
-        peak: &report.peak,
+        requests_by_flag: &report.requests_by_flag,
+        peak_window: &report.peak_window,
         classes: &report.classes,
-        processes: &report.groups[..report.groups.len().min(MAX_ROWS)],
+        groups: &report.groups[..report.groups.len().min(MAX_ROWS)],
         files: &report.files,
         over_time: &report.over_time,
         slowest: &report.slowest,
@@ -90,7 +90,7 @@ mod tests {
     fn the_block_holds_what_the_report_said_in_fewer_digits() {
         let v = block(&report("/x", 400, 20_000_000));
         assert_eq!(
-            (&v["requests"], &v["syncs_by_path"][0]["key"]),
+            (&v["requests"], &v["syncs_by_path"][0]["name"]),
             (&json!(400), &json!("/x"))
         );
         let rates = v["over_time"]["classes"][0]["per_s"]

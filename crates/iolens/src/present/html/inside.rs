@@ -55,7 +55,7 @@ pub(super) struct InsideBlock {
     moments: Vec<MomentBlock>,
     /// What was left out to keep the file small.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    left_out: Vec<String>,
+    omitted: Vec<String>,
 }
 
 /// Latencies of reads and writes over time.
@@ -85,7 +85,7 @@ struct TierBlock {
     /// Length of a column.
     column_s: f64,
     /// Columns of the whole time.
-    columns: usize,
+    column_count: usize,
     /// Columns that a chunk of text holds; the last one may hold fewer.
     columns_of_chunk: usize,
     /// So many rows are one of this tier.
@@ -115,7 +115,7 @@ struct RowsBlock {
     /// Length of a row.
     step_s: f64,
     /// How many there are.
-    rows: usize,
+    row_count: usize,
     /// Packed columns: `classes` by name, with `bytes` per second as log codes, and `ios` per second, mean `latency` and `longest`
     /// in microseconds as log codes of thousandths; `mean` as log code of thousandths of I/Os in flight, `max`, and `lossy` where
     /// I/Os are missing. `busy`, of each class and of all, is the share of time with I/Os in flight in thousandths.
@@ -178,7 +178,7 @@ impl InsideBlock {
             heat: None,
             rows: inside.rows.iter().map(|r| rows(r, inside.row_ns)).collect(),
             moments: Vec::new(),
-            left_out: Vec::new(),
+            omitted: Vec::new(),
         };
         for moment in &inside.moments {
             block.moments.push(MomentBlock {
@@ -194,7 +194,7 @@ impl InsideBlock {
         used += block.moments.iter().map(|m| m.data.len()).sum::<usize>();
         if !inside.heats.is_empty() {
             let left = budget.saturating_sub(used);
-            block.heat = Some(heat(inside, left, &mut block.left_out));
+            block.heat = Some(heat(inside, left, &mut block.omitted));
         }
         block
     }
@@ -266,7 +266,7 @@ fn rows(scope: &ScopeRows, step_ns: i64) -> RowsBlock {
         device: scope.device.clone(),
         from_unix_s: seconds(begin_ns),
         step_s: seconds(step_ns),
-        rows: usize::try_from(count).unwrap_or(0),
+        row_count: usize::try_from(count).unwrap_or(0),
         data: document(&packed),
     }
 }
@@ -367,7 +367,7 @@ fn coarser_tiers(cells: &DeviceCells, column_ns: i64) -> Vec<TierBlock> {
 fn tier([read, write]: [&SparseCells; 2], column_s: f64, together: usize) -> TierBlock {
     TierBlock {
         column_s,
-        columns: read.len().max(write.len()),
+        column_count: read.len().max(write.len()),
         columns_of_chunk: COLUMNS_OF_CHUNK,
         rows_together: together,
         read: chunks(read, together),

@@ -18,7 +18,7 @@ pub(super) struct LevelBlock {
     /// End of the last slot, which may be cut short.
     to_ns: i64,
     /// How many slots.
-    slots: usize,
+    slot_count: usize,
     /// Packed columns by name, each `slots` items long; one that is missing is unknown, not zero. `ios`: completions, `sec`:
     /// sectors of 512 bytes moved (spread from issue to completion); latencies from the block layer's start to done as log
     /// codes of nanoseconds, absent in slots without I/O. `busy`: thousandths of the slot with at least one I/O in flight.
@@ -34,7 +34,7 @@ impl LevelBlock {
             from_ns: level.from_ns,
             step_ns: level.step_ns,
             to_ns,
-            slots: level.counts.len(),
+            slot_count: level.counts.len(),
             cols: columns(level, to_ns),
         }
     }
@@ -141,7 +141,7 @@ pub(super) struct DistributionsBlock {
     size: BTreeMap<&'static str, String>,
     /// Share of time with `k` I/Os in flight (`all`, `read`, `write`), exactly below 128 and thinned to 1/128 above; pairs of
     /// distance, parts of the time in 1e-9.
-    concurrency: BTreeMap<&'static str, String>,
+    concurrency_shares: BTreeMap<&'static str, String>,
 }
 
 impl DistributionsBlock {
@@ -150,7 +150,7 @@ impl DistributionsBlock {
             latency: BTreeMap::new(),
             percentiles_us: BTreeMap::new(),
             size: BTreeMap::new(),
-            concurrency: BTreeMap::new(),
+            concurrency_shares: BTreeMap::new(),
         };
         for class in Class::ALL {
             let stages = [
@@ -190,7 +190,7 @@ impl DistributionsBlock {
         for (name, levels) in ["all", "read", "write"].into_iter().zip(&d.concurrency) {
             let total: i64 = levels.iter().sum();
             if total > 0 {
-                block.concurrency.insert(
+                block.concurrency_shares.insert(
                     name,
                     apart(
                         shares(levels, total)

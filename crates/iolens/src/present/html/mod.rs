@@ -192,7 +192,7 @@ pub(super) struct PageData<'a> {
     /// Attribution: one row per process, cgroup or file and device.
     actors: Vec<ActorBlock>,
     /// Intervals in which I/Os are missing from the recording.
-    lossy: Vec<LossBlock>,
+    lost_intervals: Vec<LossBlock>,
     /// What limits the trust in these numbers, in words.
     quality: Vec<Note>,
     /// Remarks on the time line: phases of an experiment, clock steps.
@@ -203,7 +203,7 @@ pub(super) struct PageData<'a> {
     files: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// The rows of imported tables; missing if the recording holds anything else.
-    tables: Option<TablesBlock>,
+    imported_tables: Option<TablesBlock>,
     /// Of a page that a server made: where it stands in what the server knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     view: Option<ViewBlock>,
@@ -218,7 +218,7 @@ pub(super) struct PageData<'a> {
 struct ScopeBlock {
     label: String,
     /// Which devices, by name.
-    devices: Vec<String>,
+    device_names: Vec<String>,
     /// Why these, for people; shown under the selector.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
@@ -235,12 +235,12 @@ struct ScopeBlock {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LossBlock {
-    from_s: f64,
-    to_s: f64,
+    start_s: f64,
+    end_s: f64,
     reason: &'static str,
     ios: Option<i64>,
     /// Whether a slot that it meets may be off by more than 1 %.
-    marks: bool,
+    is_marked: bool,
     device: Option<String>,
 }
 
@@ -313,7 +313,7 @@ fn json(data: &ReportData, budget: usize) -> String {
         depth,
         sets: depth::sets(data),
         actors: actors::blocks(data),
-        lossy: data
+        lost_intervals: data
             .overview
             .losses
             .iter()
@@ -330,7 +330,7 @@ fn json(data: &ReportData, budget: usize) -> String {
             })
             .collect(),
         files: data.files.map(files::block),
-        tables: data
+        imported_tables: data
             .tables
             .map(|tables| tables::block(data, tables, budget / 2)),
         view: data.view.map(ViewBlock::from),
@@ -431,7 +431,7 @@ fn scope(i: usize, data: &ReportData) -> ScopeBlock {
     let distributions = data.overview.distributions.get(i);
     ScopeBlock {
         label,
-        devices,
+        device_names: devices,
         note,
         levels: blocks,
         distributions: DistributionsBlock::new(distributions.unwrap_or(&Distributions::default())),
@@ -447,11 +447,11 @@ fn scope(i: usize, data: &ReportData) -> ScopeBlock {
 
 fn loss(l: &LossInterval, meta: &RecordingMeta) -> LossBlock {
     LossBlock {
-        from_s: l.from_ns as f64 / 1e9,
-        to_s: l.to_ns as f64 / 1e9,
+        start_s: l.from_ns as f64 / 1e9,
+        end_s: l.to_ns as f64 / 1e9,
         reason: l.reason.name(),
         ios: l.ios,
-        marks: l.marks,
+        is_marked: l.marks,
         device: l.dev.map(|d| device_name(meta, d)),
     }
 }

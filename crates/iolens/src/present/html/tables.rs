@@ -47,11 +47,11 @@ struct DeviceTable {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ColumnsBlock {
     /// How many rows.
-    rows: usize,
+    row_count: usize,
     /// Beginning of each row in milliseconds since the recording's start.
-    from: String,
+    starts: String,
     /// Its end.
-    to: String,
+    ends: String,
     /// Hundredths, absent where the log says nothing: of I/Os or merges per second (`r_ios`, `r_merges`; `w`, `d`, `f`, and
     /// `all` for all classes together), of bytes per second (`r_bytes`), of microseconds (`r_us`, `service_us`), of I/Os in
     /// flight (`in_flight`), of percent (`util`).
@@ -131,7 +131,7 @@ impl TablesBlock {
 impl ColumnsBlock {
     fn weight(&self) -> usize {
         let columns = self.cols.values().chain(self.peaks.values());
-        columns.map(|c| c.len() + 16).sum::<usize>() + self.from.len() + self.to.len()
+        columns.map(|c| c.len() + 16).sum::<usize>() + self.starts.len() + self.ends.len()
     }
 }
 
@@ -142,9 +142,9 @@ fn device_columns(groups: &[RowGroup]) -> ColumnsBlock {
         columns_of(groups, |g| &g.max)
     };
     ColumnsBlock {
-        rows: groups.len(),
-        from: milliseconds(groups.iter().map(|g| g.mean.from_ns)),
-        to: milliseconds(groups.iter().map(|g| g.mean.to_ns)),
+        row_count: groups.len(),
+        starts: milliseconds(groups.iter().map(|g| g.mean.from_ns)),
+        ends: milliseconds(groups.iter().map(|g| g.mean.to_ns)),
         cols: columns_of(groups, |g| &g.mean),
         peaks,
     }
@@ -200,9 +200,9 @@ fn cpu_columns(rows: &[CpuShares]) -> ColumnsBlock {
         }
     }
     ColumnsBlock {
-        rows: rows.len(),
-        from: milliseconds(rows.iter().map(|c| c.from_ns)),
-        to: milliseconds(rows.iter().map(|c| c.to_ns)),
+        row_count: rows.len(),
+        starts: milliseconds(rows.iter().map(|c| c.from_ns)),
+        ends: milliseconds(rows.iter().map(|c| c.to_ns)),
         cols,
         peaks: BTreeMap::new(),
     }

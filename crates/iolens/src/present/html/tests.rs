@@ -151,7 +151,7 @@ fn columns_come_back_as_they_were() {
     let levels = &scene.overview.levels;
     let truth = levels.iter().min_by_key(|l| l.step_ns).expect("a level");
     assert_eq!(
-        (level["step_ns"].as_i64(), level["slots"].as_u64()),
+        (level["step_ns"].as_i64(), level["slot_count"].as_u64()),
         (Some(truth.step_ns), Some(truth.counts.len() as u64))
     );
     let ios: Vec<_> = truth.counts.iter().map(|c| Some(c.ios[0])).collect();
@@ -193,7 +193,7 @@ fn devices_in_depth_come_with_both_attributions_and_their_slots() {
     );
     let group = &depth["slots"]["all"][0];
     assert_eq!(
-        (&group["slots"], &group["touched"]["max"]),
+        (&group["slot_count"], &group["touched"]["max"]),
         (&5000.into(), &1.0.into())
     );
     let attribution = &depth["attribution"];
@@ -235,19 +235,26 @@ fn hostile_names_stay_data() {
     assert_eq!(html.matches("</script").count(), 1);
     assert!(!html.contains("<img") && !html.contains("<!--"));
     let doc = scene.document();
-    assert_eq!(doc["scopes"][0]["devices"][0], evil, "and comes back whole");
+    assert_eq!(
+        doc["scopes"][0]["device_names"][0], evil,
+        "and comes back whole"
+    );
     let actors = doc["actors"].as_array().expect("actors");
     let writer = actors
         .iter()
         .find(|a| a["name"] == "</script><b>")
         .expect("the writer");
     assert_eq!(
-        (&writer["read"]["mean_us"], &writer["detail"]),
+        (&writer["read"]["mean_us"], &writer["identity"]),
         (&Value::Null, &"pid 9".into())
     );
-    assert!(actors.iter().any(|a| a["by"] == "file"
-        && a["name"] == evil
-        && a["detail"].as_str().is_some_and(|d| d.contains("inode 12"))));
+    assert!(actors.iter().any(|a| {
+        a["by"] == "file"
+            && a["name"] == evil
+            && a["identity"]
+                .as_str()
+                .is_some_and(|d| d.contains("inode 12"))
+    }));
 }
 
 #[test]
@@ -268,11 +275,11 @@ fn losses_and_limits_are_reported() {
     scene.overview = overview.finish();
     scene.meta.limits = vec!["no process names".to_owned()];
     let doc = scene.document();
-    let loss = &doc["lossy"][0];
+    let loss = &doc["lost_intervals"][0];
     assert_eq!(
         (
-            &loss["from_s"],
-            &loss["to_s"],
+            &loss["start_s"],
+            &loss["end_s"],
             &loss["reason"],
             &loss["ios"]
         ),
@@ -302,7 +309,7 @@ fn file_level_requests_are_there_only_if_recorded_and_stay_data() {
     let html = scene.html();
     assert!(html.matches("</script").count() == 1 && !html.contains("<img"));
     assert_eq!(
-        scene.document()["files"]["slowest"][0]["path"],
+        scene.document()["files"]["slowest"][0]["file"],
         "</script><img>"
     );
 }
@@ -370,7 +377,7 @@ fn scene_of_tables(seconds: i64) -> Scene {
 #[test]
 fn the_rows_of_an_imported_table_are_in_the_page_as_the_log_has_them() {
     let document = scene_of_tables(3).document();
-    let tables = &document["tables"];
+    let tables = &document["imported_tables"];
     assert_eq!(tables["merged"], 1);
     let sdb = &tables["devices"][1];
     assert_eq!(sdb["device"], "sdb");
@@ -379,7 +386,7 @@ fn the_rows_of_an_imported_table_are_in_the_page_as_the_log_has_them() {
     assert_eq!(column("r_ios"), reads);
     assert_eq!(column("r_us"), [Some(25_000), None, Some(25_000)]);
     assert_eq!(column("util"), [Some(7500); 3]);
-    let to = unpack_column(sdb["table"]["to"].as_str().expect("ends"));
+    let to = unpack_column(sdb["table"]["ends"].as_str().expect("ends"));
     assert_eq!(to, [1000, 2000, 3000].map(Some));
     assert!(
         sdb["table"]["cols"].get("w_ios").is_none(),
@@ -387,7 +394,7 @@ fn the_rows_of_an_imported_table_are_in_the_page_as_the_log_has_them() {
     );
     assert!(sdb["table"].get("peaks").is_none());
     assert_eq!(tables["cpu"]["cols"]["user"], pack::column([Some(1250)]));
-    assert!(Scene::new().document().get("tables").is_none());
+    assert!(Scene::new().document().get("imported_tables").is_none());
 }
 
 #[test]
@@ -396,7 +403,7 @@ fn a_long_table_has_fewer_rows_with_their_peaks_and_fits() {
     let html = scene.html();
     assert!(html.len() < MAX_BYTES, "{} bytes", html.len());
     let document = scene.document();
-    let tables = &document["tables"];
+    let tables = &document["imported_tables"];
     let merged = tables["merged"].as_u64().expect("a number");
     assert!(merged > 1);
     let sda = &tables["devices"][0]["table"];

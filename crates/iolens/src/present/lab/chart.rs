@@ -12,7 +12,7 @@ pub struct Curve {
     /// (x, y), finite.
     pub points: Vec<(f64, f64)>,
     /// Drawn dashed and without marks: a model, not a measurement.
-    pub model: bool,
+    pub is_model: bool,
 }
 
 /// How an axis is divided.
@@ -54,7 +54,7 @@ pub struct BoxMark {
     /// What stands under it.
     pub name: String,
     /// Index of its group, which gives the colour.
-    pub group: usize,
+    pub group_index: usize,
     /// Its numbers.
     #[serde(serialize_with = "box_numbers")]
     #[cfg_attr(test, schemars(with = "BoxNumbers"))]
@@ -70,7 +70,7 @@ pub struct BoxChart {
     /// Its division.
     pub y_scale: Scale,
     /// Names of the groups.
-    pub groups: Vec<String>,
+    pub group_names: Vec<String>,
     /// The boxes.
     pub boxes: Vec<BoxMark>,
     /// Horizontal lines with their names: limits, budgets.
@@ -80,12 +80,12 @@ pub struct BoxChart {
 /// A chart.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "snake_case")]
 pub enum Figure {
     /// Curves.
-    Curves(Chart),
+    Chart(Chart),
     /// Boxes.
-    Boxes(BoxChart),
+    BoxChart(BoxChart),
 }
 
 /// More outliers than these in one box make a blot, not a picture.
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(stats.outliers.len(), 200);
         let mark = BoxMark {
             name: "b".to_owned(),
-            group: 0,
+            group_index: 0,
             stats,
         };
         let json = serde_json::to_value(&mark).expect("JSON");

@@ -79,10 +79,10 @@ pub fn cell_document(r: &CopyResult, file_mb: f64, facts: Vec<(String, String)>)
     let curve = |name: &str, f: &dyn Fn(&CopySample) -> f64| Curve {
         name: name.to_owned(),
         points: r.samples.iter().map(|s| (s.at_s, f(s))).collect(),
-        model: false,
+        is_model: false,
     };
     let chart = |y: &str, curves: Vec<Curve>| {
-        Figure::Curves(Chart {
+        Figure::Chart(Chart {
             x: "seconds since the copies began".to_owned(),
             y: y.to_owned(),
             curves,
@@ -305,7 +305,7 @@ fn layout(
             .iter()
             .map(|n| (f64::from(*n), mean(of(cells, t.0, *n, *f))))
             .collect(),
-        model: false,
+        is_model: false,
     };
     let chart = Chart {
         x: "simultaneous copies".to_owned(),
@@ -320,7 +320,7 @@ fn layout(
             rows: copies.iter().map(row).collect(),
             ..Table::default()
         }],
-        figures: vec![Figure::Curves(chart)],
+        figures: vec![Figure::Chart(chart)],
         ..Section::default()
     }
 }

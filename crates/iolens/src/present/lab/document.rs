@@ -150,13 +150,13 @@ pub(in crate::present) struct LabPage<'a> {
     /// Heading.
     title: &'a str,
     /// Machine, source, extent: (what, value).
-    facts: &'a [(String, String)],
+    setup: &'a [(String, String)],
     /// How it was measured, in sentences.
     method: &'a [String],
     /// Its parts, in the order in which they are read.
     sections: Vec<SectionBlock<'a>>,
     /// Files that can be taken out of the page.
-    files: Vec<FileBlock<'a>>,
+    attachments: Vec<FileBlock<'a>>,
 }
 
 /// A section with its tables and charts.
@@ -188,7 +188,7 @@ struct TableBlock<'a> {
     /// Whether each column holds words, which are aligned left.
     words: Vec<bool>,
     /// Cells, a row after the other.
-    rows: &'a [Vec<String>],
+    cells: &'a [Vec<String>],
 }
 
 /// A file that the page holds.
@@ -224,10 +224,10 @@ fn page<'a>(d: &'a Document, raw: &'a [Raw]) -> LabPage<'a> {
         format: 1,
         writer: html::WRITER,
         title: &d.title,
-        facts: &d.facts,
+        setup: &d.facts,
         method: &d.method,
         sections: d.sections.iter().map(section_block).collect(),
-        files: raw.iter().map(file).collect(),
+        attachments: raw.iter().map(file).collect(),
     }
 }
 
@@ -239,7 +239,7 @@ fn section_block(s: &Section) -> SectionBlock<'_> {
         folded: t.folded,
         columns: &t.columns,
         words: table(t),
-        rows: &t.rows,
+        cells: &t.rows,
     });
     SectionBlock {
         title: &s.title,
@@ -316,7 +316,10 @@ mod tests {
             serde_json::json!([true, false])
         );
         assert_eq!(
-            (&h["files"][0]["base64"], &h["files"][0]["bytes"]),
+            (
+                &h["attachments"][0]["base64"],
+                &h["attachments"][0]["bytes"]
+            ),
             (&"MSwyCjxzY3JpcHQ+".into(), &12.into())
         );
         if let Ok(file) = html(&document, &files) {

@@ -343,10 +343,10 @@ fn interval(i: &Interval, scale: f64, decimals: usize) -> String {
 }
 
 fn section(s: &SweepSeries) -> Section {
-    let curve = |name: &str, model: bool, points: Vec<(f64, f64)>| Curve {
+    let curve = |name: &str, is_model: bool, points: Vec<(f64, f64)>| Curve {
         name: name.to_owned(),
         points,
-        model,
+        is_model,
     };
     let measured = |f: fn(&SweepRow) -> f64| {
         s.rows
@@ -408,7 +408,7 @@ fn section(s: &SweepSeries) -> Section {
     for (x_scale, y_scale) in [(Scale::LogBytes, Scale::Log), (Scale::Bytes, Scale::Linear)] {
         for (y, curves) in [("I/Os per second", &rates), ("MiB per second", &flows)] {
             let x = "block size (bytes)".to_owned();
-            figures.push(Figure::Curves(Chart {
+            figures.push(Figure::Chart(Chart {
                 x,
                 y: y.to_owned(),
                 x_scale,

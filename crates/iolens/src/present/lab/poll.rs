@@ -105,7 +105,7 @@ fn latency(results: &[PollResult]) -> Section {
     let mut chart = BoxChart {
         y: "latency of one poll (ns)".to_owned(),
         y_scale: Scale::Log,
-        groups: WAYS.map(|w| w.0.to_owned()).to_vec(),
+        group_names: WAYS.map(|w| w.0.to_owned()).to_vec(),
         ..BoxChart::default()
     };
     let mut rows = Vec::new();
@@ -122,7 +122,7 @@ fn latency(results: &[PollResult]) -> Section {
             ));
             chart.boxes.extend(stats.map(|stats| BoxMark {
                 name: format!("{disks} x\n{workers}"),
-                group,
+                group_index: group,
                 stats,
             }));
         }
@@ -138,7 +138,7 @@ fn latency(results: &[PollResult]) -> Section {
             rows,
             ..Table::default()
         }],
-        figures: vec![Figure::Boxes(chart)],
+        figures: vec![Figure::BoxChart(chart)],
         ..Section::default()
     }
 }
@@ -166,9 +166,9 @@ fn difference_figures(
         .into_iter()
         .collect();
     let chart = |boxes| {
-        Figure::Boxes(BoxChart {
+        Figure::BoxChart(BoxChart {
             y: y.to_owned(),
-            groups: counts.iter().map(|n| disks_word(*n)).collect(),
+            group_names: counts.iter().map(|n| disks_word(*n)).collect(),
             boxes,
             lines: lines.to_vec(),
             ..BoxChart::default()
@@ -182,7 +182,7 @@ fn difference_figures(
         let stats = differences(of_group, of)?;
         Some(BoxMark {
             name: format!("{workers}\nworkers"),
-            group: group(disks),
+            group_index: group(disks),
             stats,
         })
     });
@@ -196,7 +196,7 @@ fn difference_figures(
                 .filter(|r| r.cell.disks == disks && r.cell.target_percent == t);
             Some(BoxMark {
                 name: format!("{t} %\nutil"),
-                group: group(disks),
+                group_index: group(disks),
                 stats: differences(of_group, of)?,
             })
         });
@@ -304,7 +304,7 @@ fn kernels(results: &[PollResult], release: &str) -> Section {
     let aimed = targets(results);
     let mut chart = BoxChart {
         y: "%util less exact (pp)".to_owned(),
-        groups: names.clone(),
+        group_names: names.clone(),
         ..BoxChart::default()
     };
     let mut rows = Vec::new();
@@ -326,7 +326,7 @@ fn kernels(results: &[PollResult], release: &str) -> Section {
             ]);
             chart.boxes.push(BoxMark {
                 name: format!("{t} %\nutil"),
-                group,
+                group_index: group,
                 stats,
             });
         }
@@ -352,7 +352,7 @@ fn kernels(results: &[PollResult], release: &str) -> Section {
         figures: if rows.is_empty() {
             Vec::new()
         } else {
-            vec![Figure::Boxes(chart)]
+            vec![Figure::BoxChart(chart)]
         },
         tables: vec![Table {
             columns: headings.map(str::to_owned).to_vec(),

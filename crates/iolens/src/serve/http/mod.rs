@@ -38,7 +38,7 @@ use super::restrict::restrict_to_reading;
 use super::snapshots::Snapshots;
 use super::watcher::Found;
 use crate::engine::fleet::Remembered;
-pub use crate::present::answers::SCHEMA_VERSION;
+pub use crate::present::SCHEMA_VERSION;
 use answer::{MAX_UNREAD_BYTES, MAX_UNREAD_METRICS_BYTES, Unread};
 use guard::Rules;
 pub use health::Health;

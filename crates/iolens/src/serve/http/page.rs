@@ -446,7 +446,7 @@ mod tests {
             2000,
             "80 s of the first and 20 s of the second"
         );
-        let lossy = shown["lossy"].to_string();
+        let lossy = shown["lost_intervals"].to_string();
         assert!(
             lossy.contains("not-recorded"),
             "what is between is not idle: {lossy}"

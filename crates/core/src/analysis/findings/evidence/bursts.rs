@@ -50,7 +50,7 @@ pub struct MicroburstEvidence {
     /// How many bursts like this the stream's background would show in the whole recording.
     pub expected_by_chance: f64,
     /// The same, at most 1.
-    pub p: f64,
+    pub p_value: f64,
     /// Bytes in its core.
     pub core_bytes: u64,
     /// Depth of the token bucket that would absorb it at its own mean rate over one second.
@@ -66,7 +66,7 @@ pub struct MicroburstEvidence {
     /// Bytes of the minute of its peak over the seconds of that minute with any I/O, as cloud volumes estimate micro-bursts.
     pub active_second_bytes_per_s: Option<f64>,
     /// Mean number in flight, all classes, in the busiest window of 100 ms or more that it touches.
-    pub in_flight: Option<f64>,
+    pub max_in_flight: Option<f64>,
     /// Longest latency of the other class's I/Os that met it.
     pub other_class_max_us: Option<f64>,
     /// How many I/Os of the other class met it; of a large recording estimated from a sample.

@@ -17,23 +17,23 @@ pub struct SaturationEvidence {
     /// Its 95 % interval.
     pub max_ios_per_s_ci: Option<(f64, f64)>,
     /// Mean latency while hardly anything else was in flight.
-    pub min_us: f64,
+    pub unloaded_us: f64,
     /// Its 95 % interval.
-    pub min_us_ci: Option<(f64, f64)>,
+    pub unloaded_ci_us: Option<(f64, f64)>,
     /// How many I/Os the device works on at once; beyond it, more concurrency only buys more waiting.
     pub knee_in_flight: f64,
     /// Its 95 % interval.
     pub knee_in_flight_ci: Option<(f64, f64)>,
-    /// What the recorded mixture of I/Os takes of the device, from the cost of I/Os that had it to themselves; 1: all of it.
-    pub mix_load: Option<f64>,
+    /// What the recorded mixture of I/Os takes of the device, from the cost of I/Os that had it to themselves.
+    pub mix_load_percent: Option<f64>,
     /// The model that describes it best.
-    pub model: Option<Fit>,
+    pub fit: Option<Fit>,
     /// Mean number in flight.
     pub mean_in_flight: f64,
     /// Most in flight on average in a window.
     pub max_in_flight: f64,
     /// What is left between the mean load and the highest throughput observed.
-    pub headroom: Option<f64>,
+    pub headroom_percent: Option<f64>,
     /// Windows that it was measured in.
     pub windows: usize,
     /// Their length.
@@ -65,7 +65,7 @@ pub struct BandwidthSaturationEvidence {
     /// Mean latency on it.
     pub plateau_mean_us: f64,
     /// Mean latency at light load.
-    pub light_mean_us: f64,
+    pub unloaded_us: f64,
     /// Mean size of the I/Os on it.
     pub mean_request_bytes: f64,
 }
@@ -75,7 +75,7 @@ pub struct BandwidthSaturationEvidence {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueFullEvidence {
     /// Reads and writes that the device had at once, and never more.
-    pub level: i64,
+    pub queue_depth: i64,
     /// Time with a full queue.
     pub full_s: f64,
     /// The same as a share of the recording.
@@ -87,9 +87,9 @@ pub struct QueueFullEvidence {
     /// I/Os issued in them.
     pub full_ios: u64,
     /// Mean time that these waited in the kernel.
-    pub wait_mean_us: f64,
+    pub queue_mean_us: f64,
     /// Longest time that one waited.
-    pub wait_max_us: u32,
+    pub queue_max_us: u32,
     /// Mean time that they then took with the device.
     pub device_mean_us: f64,
 }

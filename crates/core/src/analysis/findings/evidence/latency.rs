@@ -41,7 +41,7 @@ pub struct StallEvidence {
     /// Stalls of this device.
     pub stalls_in_recording: usize,
     /// What the host was short of at that time, which does not explain the stall; `null` if the recording does not hold it.
-    pub host: Option<HostState>,
+    pub host_state: Option<HostState>,
 }
 
 /// How far a stall reached.
@@ -165,9 +165,9 @@ pub struct SlowMemberEvidence {
     /// Blocks of time compared.
     pub blocks: usize,
     /// Median device time of the member.
-    pub p50_us: Option<f64>,
+    pub device_p50_us: Option<f64>,
     /// 99th percentile of its device time.
-    pub p99_us: Option<f64>,
+    pub device_p99_us: Option<f64>,
     /// Name of the slowest peer.
     pub slowest_peer: String,
     /// Median device time of the slowest peer.

@@ -40,7 +40,7 @@ pub struct LostEventsEvidence {
     /// Stretches of time in which they are missing.
     pub intervals: u64,
     /// Their share of all I/Os.
-    pub percent: Option<f64>,
+    pub lost_percent: Option<f64>,
 }
 
 /// Mean latencies of an imported table against finer rows of the same time (A25).

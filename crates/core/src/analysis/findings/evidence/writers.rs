@@ -15,7 +15,7 @@ pub struct FsyncBoundEvidence {
     /// Its process id.
     pub pid: Option<i32>,
     /// What says so: its sync calls, or its I/Os alone.
-    pub source: SyncSource,
+    pub sync_source: SyncSource,
     /// Syncs, each at the end of a cycle of writing and waiting.
     pub syncs: u64,
     /// Syncs per second of its writing time.

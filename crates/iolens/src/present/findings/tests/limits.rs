@@ -18,15 +18,15 @@ fn limits_of_a_device_are_said_with_what_waits() {
         saturated_percent: 38.0,
         max_ios_per_s: 1238.9,
         max_ios_per_s_ci: None,
-        min_us: 953.0,
-        min_us_ci: None,
+        unloaded_us: 953.0,
+        unloaded_ci_us: None,
         knee_in_flight: 0.7,
         knee_in_flight_ci: None,
-        mix_load: None,
-        model: None,
+        mix_load_percent: None,
+        fit: None,
         mean_in_flight: 4.0,
         max_in_flight: 27.4,
-        headroom: None,
+        headroom_percent: None,
         windows: 200,
         window_s: 0.1,
         state: State::Saturated,
@@ -46,7 +46,7 @@ fn limits_of_a_device_are_said_with_what_waits() {
         max_in_flight: 1730.1,
         needed_in_flight: 1.163,
         plateau_mean_us: 1_268_413.0,
-        light_mean_us: 1571.3,
+        unloaded_us: 1571.3,
         mean_request_bytes: 262_144.0,
     };
     assert_eq!(
@@ -55,14 +55,14 @@ fn limits_of_a_device_are_said_with_what_waits() {
          demand only waits. Latency there is 1.27 s, at light load 1.6 ms."
     );
     let full = QueueFullEvidence {
-        level: 32,
+        queue_depth: 32,
         full_s: 19.9987,
         full_percent: 99.99,
         full_stretches: 1,
         longest_full_s: 19.9987,
         full_ios: 38_550,
-        wait_mean_us: 8298.3,
-        wait_max_us: 13_813,
+        queue_mean_us: 8298.3,
+        queue_max_us: 13_813,
         device_mean_us: 16_600.3,
     };
     let twice = QueueFullEvidence {
@@ -103,7 +103,7 @@ fn writers_and_the_page_cache_are_said_with_who_waits() {
     let bound = FsyncBoundEvidence {
         cause: process(b"postgres", 7, Some("/srv/log")),
         pid: Some(7),
-        source: SyncSource::Calls,
+        sync_source: SyncSource::Calls,
         syncs: 2406,
         syncs_per_s: 120.31,
         sync_p50_us: 6812.69,
@@ -119,7 +119,7 @@ fn writers_and_the_page_cache_are_said_with_who_waits() {
     };
     let of_ios = FsyncBoundEvidence {
         cause: None,
-        source: SyncSource::Ios,
+        sync_source: SyncSource::Ios,
         writes_per_sync: None,
         ..bound.clone()
     };
@@ -205,7 +205,7 @@ fn failed_and_missing_ios_are_counted_with_the_reason() {
             reason,
             ios,
             intervals: 1,
-            percent,
+            lost_percent: percent,
         }))
     };
     assert_eq!(
@@ -278,7 +278,7 @@ fn documents_name_processes_and_devices_and_leave_out_what_is_not_theirs() {
     let expected = [
         ("cause", json!("backup (process 9)")),
         ("class", json!("read")),
-        ("in_flight", json!(null)),
+        ("max_in_flight", json!(null)),
     ];
     expected
         .iter()

@@ -64,7 +64,7 @@ fn burst() -> MicroburstEvidence {
         measure: Measure::Bytes,
         baseline_per_s: 901_120_000.0,
         expected_by_chance: 0.0014,
-        p: 0.0014,
+        p_value: 0.0014,
         core_bytes: 4_980_736,
         bucket_bytes: 76_252_990.1,
         mean_15s_bytes_per_s: None,
@@ -72,7 +72,7 @@ fn burst() -> MicroburstEvidence {
         mean_60s_bytes_per_s: None,
         hidden_factor_60s: None,
         active_second_bytes_per_s: None,
-        in_flight: None,
+        max_in_flight: None,
         other_class_max_us: None,
         other_class_ios: None,
         other_class_mean_max_us: None,
@@ -167,7 +167,7 @@ fn a_stall_says_what_waited_and_how_far_it_reached() {
         group_devices_stalled: Some(2),
         layers_stalled: Vec::new(),
         stalls_in_recording: 1,
-        host: None,
+        host_state: None,
     };
     assert_eq!(
         said(Evidence::Stall(e.clone())),
@@ -176,7 +176,7 @@ fn a_stall_says_what_waited_and_how_far_it_reached() {
          did not."
     );
     let on_calm_host = StallEvidence {
-        host: Some(HostState {
+        host_state: Some(HostState {
             cpu_pressure_percent: Some(3.2),
             io_pressure_percent: Some(99.0),
             steal_percent: None,
@@ -357,8 +357,8 @@ fn slow_members_and_slow_ios_are_named() {
         ratio_ci: (2.031, 2.128),
         p_value: 1e-18,
         blocks: 16,
-        p50_us: Some(963.2),
-        p99_us: Some(3960.4),
+        device_p50_us: Some(963.2),
+        device_p99_us: Some(3960.4),
         slowest_peer: "sdd".to_owned(),
         slowest_peer_p50_us: Some(454.7),
         slowest_peer_p99_us: Some(1831.8),

@@ -159,7 +159,7 @@ fn ranked(fleet: &Fleet, caller: &Caller) -> FleetDocument {
     }
     .ranked();
     document.devices.truncate(MAX_DEVICES);
-    let total: u64 = document.kinds.iter().map(|k| k.findings).sum();
+    let total: u64 = document.kinds.iter().map(|k| k.finding_count).sum();
     document.findings_left_out = total - document.findings.len() as u64;
     document
 }
@@ -172,12 +172,12 @@ fn kinds(fleet: &Fleet) -> Vec<KindRow> {
             kind: kind.clone(),
             ..KindRow::default()
         });
-        row.hosts += 1;
-        row.findings += findings;
+        row.host_count += 1;
+        row.finding_count += findings;
         row.severity = row.severity.max(*severity);
     }
     let mut rows: Vec<KindRow> = all.into_values().collect();
-    rows.sort_by_cached_key(|r| (harm(r.severity, &r.kind), std::cmp::Reverse(r.hosts)));
+    rows.sort_by_cached_key(|r| (harm(r.severity, &r.kind), std::cmp::Reverse(r.host_count)));
     rows
 }
 
@@ -193,12 +193,12 @@ fn host_row(host: &HostSums, peers: &Peers) -> HostRow {
         |of: fn(&DeviceSums) -> Option<i64>| disks.iter().try_fold(0, |n, d| Some(n + of(d)?));
     HostRow {
         host: host.host.clone(),
-        recordings: host.recordings,
+        recording_count: host.recordings,
         from_unix_s: seconds(host.from_unix_ns),
         to_unix_s: seconds(host.to_unix_ns),
         disks: disks.len() as u64,
         slow_disks: disks.iter().filter(|d| peers.is_slow(d)).count() as u64,
-        findings: host.reported.total(),
+        finding_count: host.reported.total(),
         ios: disks.iter().map(|d| d.ios()).sum(),
         bytes: disks.iter().map(|d| d.bytes).sum(),
         lost_s: disks

@@ -105,7 +105,7 @@ fn recordings_and_devices_are_listed() {
     let (status, list) = get(&app, "/api/v1/recordings");
     assert_eq!(
         (status, list["schema_version"].as_u64()),
-        (200, Some(1)),
+        (200, Some(2)),
         "{list}"
     );
     let first = &list["recordings"][0];
@@ -151,7 +151,7 @@ fn hosts_are_ranked_and_their_times_are_checked() {
             fleet["schema_version"].as_u64(),
             fleet["hosts_left_out"].as_u64()
         ),
-        (200, Some(1), Some(0))
+        (200, Some(2), Some(0))
     );
     let hosts: Vec<&str> = fleet["hosts"]
         .as_array()
@@ -239,12 +239,15 @@ fn findings_of_hosts_are_ranked_over_all_of_them() {
         (&worst, &"<b>x".into())
     );
     let kinds = serde_json::json!([
-        { "kind": "stall", "severity": "critical", "hosts": 2, "findings": 2 },
-        { "kind": "microburst", "severity": "info", "hosts": 1, "findings": 25 },
+        { "kind": "stall", "severity": "critical", "host_count": 2, "finding_count": 2 },
+        { "kind": "microburst", "severity": "info", "host_count": 1, "finding_count": 25 },
     ]);
     assert_eq!(fleet["kinds"], kinds);
     assert_eq!(
-        (&fleet["hosts"][1]["host"], &fleet["hosts"][1]["findings"]),
+        (
+            &fleet["hosts"][1]["host"],
+            &fleet["hosts"][1]["finding_count"]
+        ),
         (&"h".into(), &26.into())
     );
     for name in ["meta.json", "meta.json.bak"] {
@@ -532,7 +535,7 @@ fn reports_are_those_of_the_command_and_findings_know_their_time() {
     );
     assert_eq!(
         (status, found["schema_version"].as_i64()),
-        (200, Some(1)),
+        (200, Some(2)),
         "{found}"
     );
     assert!(
