@@ -631,19 +631,21 @@ impl DeviceWaits {
                 continue;
             }
             let mut work = active.work_between(io.start_ns, io.done_ns);
-            for model in 0..2 {
-                if active.group == io.work_group {
-                    work[model] = (work[model] - own_work[model]).max(0.0);
+            if active.group == io.work_group {
+                for (work, own) in work.iter_mut().zip(own_work) {
+                    *work = (*work - own).max(0.0);
                 }
-                totals[model] += work[model];
+            }
+            for (total, work) in totals.iter_mut().zip(work) {
+                *total += work;
             }
             self.worked.push(GroupWork {
                 group: active.group,
                 work,
             });
         }
-        for model in 0..2 {
-            self.unexplained[model] += (excess_ns - totals[model]).max(0.0);
+        for (unexplained, total) in self.unexplained.iter_mut().zip(totals) {
+            *unexplained += (excess_ns - total).max(0.0);
         }
         totals
     }
