@@ -16,5 +16,6 @@ for script in bench/*.sh; do
 done
 section "What the screen of live takes";                          bench/live.py
 section "What serve costs and how fast it answers"; cargo build --release --quiet -p iolens-core --example root_store; bench/serve.py
+section "The page in Chromium";                               cargo build --release --quiet -p iolens --example html_report; bench/page.py
 section "Rooms by themselves (criterion)"
 cargo bench --locked -p iolens-core
