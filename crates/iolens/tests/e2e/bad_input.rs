@@ -364,12 +364,12 @@ fn a_partial_read_is_never_reported_as_complete() {
     assert!(out.status.success(), "{}", scene(&out));
     let page = fs::read_to_string(page).unwrap();
     let lossy = page
-        .split("\"lossy\":[")
+        .split("\"lost_intervals\":[")
         .nth(1)
         .and_then(|rest| rest.split(']').next())
         .unwrap();
     assert!(
-        lossy.contains("\"reason\":\"corrupt\"") && lossy.matches("from_s").count() == 1,
+        lossy.contains("\"reason\":\"corrupt\"") && lossy.matches("start_s").count() == 1,
         "{lossy}"
     );
 }
