@@ -206,10 +206,10 @@ pub fn stretch_of_hosts(root: &Root, asked: &TimeWindow, default_ns: i64) -> Res
         to_ns = ends.map(|(_, end_ns)| end_ns).max();
     }
     // Where none can be read, their names alone say when they began.
-    let named_ns = || root.recordings().iter().map(|r| r.start_unix_ns).max();
-    let to_ns = to_ns
-        .or_else(named_ns)
-        .unwrap_or_else(|| unix_ns(Timestamp::now()));
+    if to_ns.is_none() {
+        to_ns = root.recordings().iter().map(|r| r.start_unix_ns).max();
+    }
+    let to_ns = to_ns.unwrap_or_else(|| unix_ns(Timestamp::now()));
     let from_ns = from_ns.unwrap_or_else(|| to_ns.saturating_sub(default_ns));
     not_empty(from_ns..to_ns)
 }
@@ -473,14 +473,13 @@ pub fn holding_of_host(
     unix_ns: &Range<i64>,
 ) -> impl Iterator<Item = Result<FoundRecording, StoreError>> {
     // The next one's beginning is the end at the latest, so most need not be opened.
-    let begun = recordings.partition_point(|r| r.start_unix_ns <= unix_ns.start);
-    let recordings = &recordings[begun.saturating_sub(1)..];
+    let started_before = recordings.partition_point(|r| r.start_unix_ns <= unix_ns.start);
+    let recordings = &recordings[started_before.saturating_sub(1)..];
     // That a host's newest cannot be read is said of any stretch: it is not known which it has something of.
     let newest = recordings.last();
-    let wanted = move |r: &&Stored| r.start_unix_ns < unix_ns.end || Some(*r) == newest;
     recordings
         .iter()
-        .filter(wanted)
+        .filter(move |r| r.start_unix_ns < unix_ns.end || Some(*r) == newest)
         .filter_map(|stored| match FoundRecording::whole(stored) {
             Ok(found) => found.part_of(unix_ns.start, unix_ns.end).ok().map(Ok),
             Err(e) => Some(Err(e)),

@@ -263,12 +263,12 @@ impl<B: CountsWaits> Analysis for ChosenWaits<'_, B> {
     fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
         for io in ios {
             // Who may see no names may not choose by them either; a class names no process.
-            let shown = if self.hides_names {
-                io.without_name()
+            let is_meant = if self.hides_names {
+                self.filter.has(&io.without_name())
             } else {
-                *io
+                self.filter.has(io)
             };
-            self.builder.push_counted(io, self.filter.has(&shown));
+            self.builder.push_counted(io, is_meant);
         }
         self.builder.expect_from(later_start_ns);
     }
