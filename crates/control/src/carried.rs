@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use iolens_core::analysis::stacks::join::is_worker;
+use iolens_core::analysis::stacks::join::is_by_worker;
 use iolens_core::model::{DevId, Io};
 use iolens_observe::topology::Layer;
 
@@ -117,7 +117,7 @@ impl Carried {
     /// Whether a worker submitted this I/O on a disk below such a layer; counts it.
     pub fn worked(&mut self, io: &Io) -> bool {
         let is_below = self.carriers.iter().any(|c| c.disks.contains(&io.dev));
-        if !is_below || !io.comm.is_some_and(|comm| is_worker(comm.as_bytes())) {
+        if !is_below || !is_by_worker(io) {
             return false;
         }
         self.worked_bytes += u64::try_from(io.bytes).unwrap_or(0);

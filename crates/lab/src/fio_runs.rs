@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::statistics::identities::Foreign;
 use anyhow::{Context as _, Result};
-use iolens_core::model::{Io, Op, Origin};
+use iolens_core::model::{Io, KernelThread, Op, Origin};
 use iolens_core::store::{IoColumns, Recording};
 
 use crate::bracket::Disk;
@@ -126,13 +126,14 @@ fn make_target(
 
 /// Whether an I/O is the application's: fio's own, or what the kernel does for it.
 fn is_of_fio(io: &Io, name: &str, on_raw_device: bool) -> bool {
+    let is_by_worker = KernelThread::of(name.as_bytes()) == Some(KernelThread::Worker);
     match io.origin {
         // Below a file it is the file system's own; on a device without one it is the data, through the page cache.
         Origin::Metadata | Origin::Journal if !on_raw_device => false,
-        Origin::Metadata if name.starts_with("kworker") => true,
+        Origin::Metadata if is_by_worker => true,
         // By the process that dirtied the page; of pages that were dirty before the recording none is known.
         Origin::Writeback => name.is_empty() || name.starts_with("fio"),
-        _ => name.is_empty() || name.starts_with("fio") || name.starts_with("kworker"),
+        _ => name.is_empty() || name.starts_with("fio") || is_by_worker,
     }
 }
 

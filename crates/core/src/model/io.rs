@@ -1,6 +1,6 @@
 //! One block I/O: operation, class, origin, flags.
 
-use super::{DevId, Inode};
+use super::{DevId, Inode, KernelThread};
 
 /// The kernel's `REQ_OP_*` number of a request (`include/linux/blk_types.h`), kept as it was seen.
 #[derive(
@@ -177,19 +177,14 @@ impl Comm {
         &self.0[..n]
     }
 
+    /// The thread of the kernel that has this name.
+    pub fn kernel_thread(&self) -> Option<KernelThread> {
+        KernelThread::of(self.as_bytes())
+    }
+
     /// Whether it is a name that only the kernel's threads usually have: it says nothing about users.
     pub fn is_of_kernel(&self) -> bool {
-        const KERNEL: [&str; 7] = [
-            "kworker",
-            "kswapd",
-            "jbd2/",
-            "xfsaild/",
-            "dmcrypt_write",
-            "dm-",
-            "vdo",
-        ];
-        let name = self.as_bytes();
-        KERNEL.iter().any(|k| name.starts_with(k.as_bytes()))
+        self.kernel_thread().is_some()
     }
 
     /// All 16 bytes as a number: equal names have equal ones.

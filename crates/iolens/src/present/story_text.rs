@@ -6,7 +6,7 @@ use iolens_core::analysis::Report;
 use iolens_core::analysis::limits::OwnLimit;
 use iolens_core::analysis::stories::{Advice, Cause, Cleared, CulpritIo, Doubt, Story, StoryKind};
 use iolens_core::analysis::waits::Program;
-use iolens_core::model::{Class, Names, RecordingMeta, Settings};
+use iolens_core::model::{Class, KernelThread, Names, RecordingMeta, Settings};
 
 use super::escape::terminal;
 use super::findings::words::plural;
@@ -536,7 +536,7 @@ pub(super) fn program_label(name: Option<&str>, pid: Option<i32>) -> String {
     if name == "kworker" {
         return "the kernel's write-back (kworker)".to_owned();
     }
-    if name.starts_with("jbd2/") {
+    if KernelThread::of(name.as_bytes()) == Some(KernelThread::Journal) {
         return format!("ext4's journal ({name})");
     }
     match pid {

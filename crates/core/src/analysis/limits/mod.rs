@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::analysis::stream::part::Part;
 use crate::analysis::stream::window::Window;
-use crate::model::{CgroupSample, Class, DevId, Io, TimeGrid};
+use crate::model::{CgroupSample, Class, DevId, Io, KernelThread, TimeGrid};
 
 use busy::BusyTime;
 pub use memory::{MemoryLimit, memory_limits};
@@ -394,10 +394,8 @@ impl Part for OwnLimitsBuilder {
 /// What a limit has held back a worker of the kernel hands on, which then is the I/O's process. Under v2 the I/O still has its
 /// group. Under v1 it must be of the group that alone has a limit on the device, if one has.
 fn held_under_v1<'a>(alone_on: &'a [(DevId, usize)], io: &Io) -> &'a [usize] {
-    let is_by_worker = io
-        .comm
-        .is_some_and(|c| c.as_bytes().starts_with(b"kworker/"));
-    if !is_by_worker {
+    let thread = io.comm.and_then(|comm| comm.kernel_thread());
+    if thread != Some(KernelThread::Worker) {
         return &[];
     }
     let alone = alone_on.iter().find(|(dev, _)| *dev == io.dev);

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::analysis::stacks::offset::Placement;
 use crate::analysis::stream::losses::Losses;
-use crate::model::{Below, Class, DevId, Device, Io, Lost, Origin};
+use crate::model::{Below, Class, DevId, Device, Io, KernelThread, Lost, Origin};
 
 /// I/Os are held back while those above may still complete; no more than these, and no longer than this beyond their own
 /// completion. After that only a place names a process.
@@ -64,13 +64,10 @@ pub struct StackJoin {
     sampled: u64,
 }
 
-/// Whether threads of this name submit on behalf of others.
-pub fn is_worker(comm: &[u8]) -> bool {
-    let is_md = comm.starts_with(b"md") && comm.windows(5).any(|w| w == b"_raid");
-    is_md
-        || ["kworker", "dmcrypt_write", "dm-", "vdo"]
-            .iter()
-            .any(|name| comm.starts_with(name.as_bytes()))
+/// Whether a thread of the kernel submitted an I/O on behalf of others.
+pub fn is_by_worker(io: &Io) -> bool {
+    let thread = io.comm.and_then(|comm| comm.kernel_thread());
+    thread.is_some_and(KernelThread::submits_for_others)
 }
 
 /// Which of the pairs of two numbers it was when `upper` began.
@@ -132,8 +129,7 @@ impl StackJoin {
     /// those that are decided, in the same order, and what none after these began before.
     pub fn push(&mut self, ios: Vec<Io>, later_start_ns: i64) -> (Vec<Io>, i64) {
         let waits = |io: &Io| {
-            let is_worker = io.comm.is_some_and(|c| is_worker(c.as_bytes()));
-            is_worker && io.origin != Origin::Writeback && self.lowers.contains(&io.dev)
+            is_by_worker(io) && io.origin != Origin::Writeback && self.lowers.contains(&io.dev)
         };
         self.unseen += ios.len();
         let ios = ios.into_iter().map(|io| Held {

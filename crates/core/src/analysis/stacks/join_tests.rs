@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::{Comm, Inode, LossReason, Op, Raid};
+use crate::model::{Comm, Inode, KernelThread, LossReason, Op, Raid};
 use proptest::prelude::*;
 
 const SDA: DevId = DevId(8 << 20);
@@ -33,7 +33,8 @@ fn write(
         ino: 100 + i64::from(tgid),
         generation: None,
     };
-    let knows_file = !is_worker(comm.as_bytes());
+    let thread = KernelThread::of(comm.as_bytes());
+    let knows_file = !thread.is_some_and(KernelThread::submits_for_others);
     Io {
         sector: Some(sector),
         comm: Some(Comm::new(comm.as_bytes())),

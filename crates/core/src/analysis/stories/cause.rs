@@ -10,14 +10,17 @@ use crate::analysis::device::detail::DeviceDetail;
 use crate::analysis::waits::effects::{Effect, LatencyCounts, Pair};
 use crate::analysis::waits::stretches::Stretches;
 use crate::analysis::waits::{Cap, DeviceFelt, DeviceVictims, Program, WorstWait};
-use crate::model::{Class, DevId, Origin};
+use crate::model::{Class, DevId, KernelThread, Origin};
 
 /// A victim must lose so much, or this share of the time in view if that is less.
 const MIN_LOST_NS: i64 = 100_000_000;
 const MIN_LOST_OF_VIEW: f64 = 0.01;
 
 /// And this share of its I/O time.
-pub(super) const MIN_SHARE: f64 = 0.1;
+pub(super) const MIN_LOST_OF_IO_TIME: f64 = 0.1;
+
+/// Where so much of the excess is of unknown cause and I/Os are missing, a story is only probable.
+const MUCH_UNKNOWN: f64 = 0.1;
 
 /// In so many I/Os, or in one that is delayed for so long.
 pub(super) const MIN_DELAYED_IOS: u64 = 10;
@@ -35,7 +38,7 @@ const DEEP_QUEUE_SHARE: f64 = 0.5;
 const DEEP_QUEUE: f64 = 4.0;
 
 /// Without a single cause only what lost this share of its I/O time is worth a story.
-const MIN_SHARE_OF_MANY: f64 = 0.25;
+const MIN_LOST_TO_MANY: f64 = 0.25;
 
 /// At most so many I/Os that a device delays by itself are single ones.
 const MAX_SINGLE_IOS: u64 = 10;
@@ -157,7 +160,7 @@ impl<'a> Place<'a> {
 
     /// Whether a program that lost so much of so much I/O time is a victim.
     pub fn is_enough(&self, lost_ns: i64, io_time_ns: i64) -> bool {
-        lost_ns >= self.min_lost_ns && lost_ns as f64 >= MIN_SHARE * io_time_ns as f64
+        lost_ns >= self.min_lost_ns && lost_ns as f64 >= MIN_LOST_OF_IO_TIME * io_time_ns as f64
     }
 
     /// One process that explains it.
@@ -371,7 +374,7 @@ impl<'a> Place<'a> {
         let time = &sums.time;
         let ns: i64 = pairs.iter().map(|p| p.ns).sum();
         let is_most = ns as f64 >= MIN_EXPLAINED * time.excess_ns() as f64;
-        let is_much = ns as f64 >= MIN_SHARE_OF_MANY * time.total_ns() as f64;
+        let is_much = ns as f64 >= MIN_LOST_TO_MANY * time.total_ns() as f64;
         if pairs.len() < 3 || !is_most || !is_much {
             return None;
         }
@@ -445,7 +448,7 @@ impl<'a> Place<'a> {
             doubts.push(Doubt::FewIos);
         }
         let time = &effect.sums.time;
-        let is_unknown = time.unknown_ns as f64 >= MIN_SHARE * time.excess_ns() as f64;
+        let is_unknown = time.unknown_ns as f64 >= MUCH_UNKNOWN * time.excess_ns() as f64;
         if self.scene.has_losses && is_unknown {
             doubts.push(Doubt::LostIos);
         }
@@ -543,49 +546,11 @@ pub(super) fn shares(effect: &Effect) -> Vec<Share> {
         .collect()
 }
 
-/// Threads of the kernel by their names: they work for other programs, and none of their waits is their own.
-const KERNEL_THREADS: [&str; 16] = [
-    "kworker",
-    "jbd2/",
-    "kswapd",
-    "xfsaild/",
-    "xfs-",
-    "btrfs-",
-    "md",
-    "dmcrypt",
-    "dm-",
-    "loop",
-    "ext4lazyinit",
-    "kcompactd",
-    "khugepaged",
-    "f2fs_",
-    "flush-",
-    "ksoftirqd",
-];
-
-/// Whether a program is a thread of the kernel. Recordings hold no flag for it; `loop7` is one, `loopback` is not.
+/// Whether a program is a thread of the kernel: it works for others, and none of its waits is its own.
 pub(super) fn is_kernel_thread(program: &Program) -> bool {
-    let Some(comm) = program.comm else {
-        return false;
-    };
-    let name = comm.to_text();
-    if name.starts_with("swapper/") {
-        return true;
-    }
-    KERNEL_THREADS.iter().any(|prefix| {
-        let Some(rest) = name.strip_prefix(prefix) else {
-            return false;
-        };
-        let is_numbered = rest.bytes().next().is_none_or(|b| b.is_ascii_digit());
-        match *prefix {
-            "md" | "loop" => is_numbered && !rest.is_empty(),
-            _ => true,
-        }
-    })
+    program.kernel_thread().is_some()
 }
 
 fn is_journal_thread(program: &Program) -> bool {
-    program
-        .comm
-        .is_some_and(|c| c.as_bytes().starts_with(b"jbd2/"))
+    program.kernel_thread() == Some(KernelThread::Journal)
 }

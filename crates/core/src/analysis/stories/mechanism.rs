@@ -2,8 +2,8 @@
 
 use super::{CulpritIo, StoryKind};
 use crate::analysis::waits::effects::Pair;
-use crate::analysis::waits::{DeviceFelt, Profile, Program};
-use crate::model::{Class, Origin};
+use crate::analysis::waits::{DeviceFelt, Profile};
+use crate::model::{Class, KernelThread, Origin};
 
 /// What is at least this large counts as bulk.
 const BULK_BYTES: f64 = 65_536.0;
@@ -44,7 +44,7 @@ pub(super) fn of_pair(pair: &Pair, felt: &DeviceFelt) -> StoryKind {
     if blamed.share(|p| p.class == Class::Discard) >= 0.5 {
         return StoryKind::Discard;
     }
-    if is_swapper(&pair.culprit) {
+    if pair.culprit.kernel_thread() == Some(KernelThread::Swapper) {
         return StoryKind::Swap;
     }
     let is_forced = |p: &Profile| p.is_mostly_forced() || p.origin == Origin::Journal;
@@ -96,12 +96,6 @@ fn active_s(profile: &Profile) -> f64 {
     let stretches = &profile.stretches;
     let ends = stretches.first_ns().zip(stretches.last_ns());
     ends.map_or(0.0, |(from_ns, to_ns)| (to_ns - from_ns) as f64 / 1e9)
-}
-
-fn is_swapper(program: &Program) -> bool {
-    program
-        .comm
-        .is_some_and(|c| c.as_bytes().starts_with(b"kswapd"))
 }
 
 /// What the culprit's I/O is, of the class and origin with most of the blame: of all its processes, if it had several.

@@ -489,7 +489,8 @@ pub fn cleared(
     };
     let has_suspect = waits.iter().any(|d| suspects.contains(&d.dev) && is_on(d));
     let is_hurt = has_story || has_suspect;
-    let has_lost_little = (busiest.excess_ns as f64) < cause::MIN_SHARE * busiest.io_time_ns as f64;
+    let has_lost_little =
+        (busiest.excess_ns as f64) < cause::MIN_LOST_OF_IO_TIME * busiest.io_time_ns as f64;
     let is_quick =
         busiest.ios >= cause::MIN_DELAYED_IOS && busiest.longest_ns < cause::LONG_DELAY_NS;
     (!is_hurt && has_lost_little && is_quick).then_some(busiest)

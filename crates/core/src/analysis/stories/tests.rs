@@ -711,25 +711,3 @@ fn processes_of_one_name_that_come_after_each_other_are_one_culprit() {
     assert_eq!(own_queue.kind, StoryKind::OwnQueue);
     assert_eq!(name(&own_queue.victim), "backup");
 }
-
-#[test]
-fn kernel_threads_are_recognised_by_their_names() {
-    let is = |name: &[u8]| {
-        cause::is_kernel_thread(&Program {
-            comm: Some(Comm::new(name)),
-            ..Program::default()
-        })
-    };
-    for name in [
-        &b"kworker/u4:1"[..],
-        b"jbd2/sda1-8",
-        b"loop7",
-        b"md127_raid1",
-        b"kswapd0",
-    ] {
-        assert!(is(name), "{}", String::from_utf8_lossy(name));
-    }
-    for name in [&b"postgres"[..], b"loopback", b"mdadm", b"dd", b"fio"] {
-        assert!(!is(name), "{}", String::from_utf8_lossy(name));
-    }
-}

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use foldhash::HashMap;
 
 use crate::analysis::timeline::GroupBy;
-use crate::model::{Class, Comm, Inode, Io, Origin};
+use crate::model::{Class, Comm, Inode, Io, KernelThread, Origin};
 
 /// Groups of one device that are kept apart; I/Os of further ones belong to the others.
 const MAX_GROUPS: usize = 4096;
@@ -100,16 +100,19 @@ impl Program {
 
     /// Workers of the kernel as one program.
     pub(super) fn without_worker_number(self) -> Program {
-        const WORKER: &[u8] = b"kworker";
-        let is_worker = |comm: Comm| comm.as_bytes().starts_with(b"kworker/");
-        if self.comm.is_some_and(is_worker) {
+        if self.kernel_thread() == Some(KernelThread::Worker) {
             return Program {
                 tgid: None,
-                comm: Some(Comm::new(WORKER)),
+                comm: Some(Comm::new(b"kworker")),
                 cgroup: None,
             };
         }
         self
+    }
+
+    /// The thread of the kernel that it is.
+    pub fn kernel_thread(&self) -> Option<KernelThread> {
+        self.comm.and_then(|comm| comm.kernel_thread())
     }
 
     /// What all processes of one program in one control group share.

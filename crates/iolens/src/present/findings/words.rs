@@ -2,14 +2,15 @@
 
 use iolens_core::analysis::bursts::cells::IoActor;
 use iolens_core::analysis::findings::Cause;
-use iolens_core::model::{Class, DevId, Origin};
+use iolens_core::model::{Class, DevId, KernelThread, Origin};
 
 /// Who it was: the process and its file; kernel threads by what they do.
 pub fn name(cause: &Cause) -> String {
     let actor = cause.actor;
     let role = actor
         .comm
-        .and_then(|c| kernel_thread(&c.to_text(), cause.class, actor.origin));
+        .and_then(|comm| comm.kernel_thread())
+        .and_then(|thread| role_of(thread, cause.class, actor.origin));
     // The path says it better than an inode number, and the role better than the origin.
     let file = actor.file.filter(|_| cause.path.is_none());
     let origin = if role.is_some() && actor.origin != Origin::Above {
@@ -52,35 +53,30 @@ fn process(actor: &IoActor) -> Option<String> {
     })
 }
 
-/// What the kernel's own threads are for, by their names. A `kworker` works for anybody: only what it writes out of caches is
-/// write-back; what it reads, or moves past the page cache, may be for a loop device or a network server.
-fn kernel_thread(comm: &str, class: Class, origin: Origin) -> Option<&'static str> {
-    let is_loop = |c: &str| {
-        c.strip_prefix("loop")
-            .is_some_and(|n| n.parse::<u32>().is_ok())
-    };
-    let for_others = class != Class::Write || origin.is_by_submitter();
-    if for_others && (comm.starts_with("kworker") || is_loop(comm)) {
-        return Some("a worker thread of the kernel");
+/// What a thread of the kernel is for. A worker works for anybody: only what it writes out of caches is write-back; what it reads,
+/// or moves past the page cache, may be for a loop device or a network server.
+fn role_of(thread: KernelThread, class: Class, origin: Origin) -> Option<&'static str> {
+    let is_for_others = class != Class::Write || origin.is_by_submitter();
+    match thread {
+        KernelThread::Worker | KernelThread::Loop if is_for_others => {
+            Some("a worker thread of the kernel")
+        }
+        KernelThread::Worker | KernelThread::Flusher => Some("the kernel's write-back"),
+        KernelThread::Swapper => Some("swapping"),
+        KernelThread::Journal => Some("ext4's journal"),
+        KernelThread::XfsLog => Some("XFS's log"),
+        KernelThread::Xfs => Some("XFS"),
+        KernelThread::Btrfs => Some("Btrfs"),
+        KernelThread::Zfs => Some("ZFS's transaction group"),
+        KernelThread::F2fs => Some("F2FS"),
+        KernelThread::Ext4Init => Some("ext4's inode tables"),
+        KernelThread::Raid => Some("RAID"),
+        KernelThread::RaidSync => Some("RAID resynchronisation"),
+        KernelThread::DmCrypt => Some("dm-crypt"),
+        KernelThread::DeviceMapper => Some("the device mapper"),
+        KernelThread::Vdo => Some("VDO"),
+        KernelThread::Loop | KernelThread::Other => None,
     }
-    let known = [
-        ("jbd2/", "ext4's journal"),
-        ("xfsaild", "XFS's log"),
-        ("xfs-", "XFS"),
-        ("btrfs-transacti", "Btrfs's commit"),
-        ("txg_sync", "ZFS's transaction group"),
-        ("z_wr", "ZFS's transaction group"),
-        ("dmcrypt_write", "dm-crypt"),
-        ("kworker", "the kernel's write-back"),
-        ("flush-", "the kernel's write-back"),
-        ("kswapd", "swapping"),
-        ("md", "RAID resynchronisation"),
-    ];
-    let is_md = |p: &str| p != "md" || comm.contains("_resync") || comm.contains("_raid");
-    known
-        .iter()
-        .find(|(prefix, _)| comm.starts_with(prefix) && is_md(prefix))
-        .map(|(_, role)| *role)
 }
 
 /// ` by fio (process 12)`: of an I/O that stands out; empty if nothing is known.
