@@ -86,9 +86,9 @@ fn main() {
     while left > 0 {
         let batch: Vec<Io> = (0..left.min(8192)).map(|_| load.next()).collect();
         report
-            .parts()
+            .consumers()
             .into_iter()
-            .for_each(|part| part.consume(&batch, load.now_ns - longest_ns));
+            .for_each(|consumer| consumer.consume(&batch, load.now_ns - longest_ns));
         left -= batch.len() as u64;
     }
     let pushed = cpu_s() - started;

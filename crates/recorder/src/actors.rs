@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use anyhow::Result;
-use iolens_core::model::{Actor, ActorSums, Io, Name, Named};
+use iolens_core::model::{Actor, ActorSums, Io, Name, Named, floor_to};
 use iolens_core::rollup::{ACTOR_STEPS_S, ActorsBuilder, coarser_actors};
 use iolens_core::store::RecordingWriter;
 
@@ -79,7 +79,7 @@ impl ActorRollups {
         let whole_ns = if self.waiting.len() >= MAX_WAITING {
             i64::MAX
         } else {
-            last_ns / slot_ns * slot_ns
+            floor_to(last_ns, slot_ns)
         };
         let due: Vec<ActorSums> = self
             .waiting

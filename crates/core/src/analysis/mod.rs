@@ -31,6 +31,6 @@ pub mod waits;
 pub use device::summary::{ClassSummary, Concurrency, DeviceSummary, DevicesSummary};
 pub use findings::{Finding, FindingKind, Severity};
 pub use report::{Report, ReportBuilder, ReportPlan};
+pub use stream::consumer::Consumer;
 pub use stream::latencies::{LOW_N, Latencies};
-pub use stream::part::Part;
 pub use stream::window::Window;

@@ -22,6 +22,16 @@ pub struct SlotPart {
     pub to_ns: i64,
 }
 
+/// The last multiple of `step_ns` that is not after an instant.
+pub fn floor_to(at_ns: i64, step_ns: i64) -> i64 {
+    at_ns.div_euclid(step_ns) * step_ns
+}
+
+/// The first multiple of `step_ns` that is not before an instant; near the end of time the last one that there is.
+pub fn ceil_to(at_ns: i64, step_ns: i64) -> i64 {
+    floor_to(at_ns.saturating_add(step_ns - 1), step_ns)
+}
+
 impl TimeGrid {
     /// Seconds since the recording's start.
     pub const SECONDS: TimeGrid = TimeGrid {

@@ -33,7 +33,7 @@ pub use container::{Container, Qos};
 pub use counters::{ClassCounters, CounterSample, CpuCounters, DiskCounters, FlushCounters};
 pub use data_table::{ColumnValues, DataColumn, DataTable};
 pub use device::{DevId, Device, DeviceKind, NoDevId, Raid, layers_above};
-pub use grid::{SlotPart, TimeGrid};
+pub use grid::{SlotPart, TimeGrid, ceil_to, floor_to};
 pub use histogram::{CallHistogram, Histogram};
 pub use io::{Class, Comm, Io, Op, Origin};
 pub use kernel_thread::KernelThread;

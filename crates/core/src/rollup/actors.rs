@@ -6,7 +6,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use crate::model::{Actor, ActorKind, ActorSums, Class, Comm, DevId, Inode, Io, IoSums, SECOND_NS};
+use crate::model::{
+    Actor, ActorKind, ActorSums, Class, Comm, DevId, Inode, Io, IoSums, SECOND_NS, floor_to,
+};
 
 /// Lengths of slots in seconds: the finer goes with the rollups of a second, the coarser stays as long as those of a minute.
 pub const ACTOR_STEPS_S: [i32; 2] = [10, 600];
@@ -57,7 +59,7 @@ impl ActorsBuilder {
         for io in ios {
             let done_ns = io.done_ns.max(0);
             self.slots
-                .entry((done_ns / slot_ns * slot_ns, io.dev))
+                .entry((floor_to(done_ns, slot_ns), io.dev))
                 .or_default()
                 .count(io);
             self.seen_ns = self.seen_ns.max(done_ns);
@@ -222,7 +224,7 @@ pub fn coarser_actors(rows: &[ActorSums]) -> Vec<ActorSums> {
         BTreeMap::new();
     for r in rows {
         let place = RollupPlace {
-            at_ns: r.at_ns / slot_ns * slot_ns,
+            at_ns: floor_to(r.at_ns, slot_ns),
             dev: r.dev,
             step_s,
         };
@@ -312,7 +314,7 @@ mod tests {
                 queue_sum_ns: r.queue_sum_ns,
                 device_sum_ns: r.device_sum_ns,
             };
-            sums.entry((r.at_ns / slot_ns * slot_ns, dev, class))
+            sums.entry((floor_to(r.at_ns, slot_ns), dev, class))
                 .or_insert(IoSums::ZERO)
                 .add(&of);
         }

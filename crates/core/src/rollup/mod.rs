@@ -8,7 +8,9 @@ mod actors;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::model::{Class, DevId, Flight, Io, LossReason, Lost, Rollup, SECOND_NS, TimeGrid};
+use crate::model::{
+    Class, DevId, Flight, Io, LossReason, Lost, Rollup, SECOND_NS, TimeGrid, floor_to,
+};
 
 pub use actors::{ACTOR_STEPS_S, ActorsBuilder, MAX_ACTORS, coarser_actors};
 
@@ -298,7 +300,7 @@ impl CoarserRollups {
     pub fn add(&mut self, finer: &[Rollup]) {
         let step_ns = i64::from(self.step_s) * SECOND_NS;
         for r in finer {
-            let at_ns = r.at_ns / step_ns * step_ns;
+            let at_ns = floor_to(r.at_ns, step_ns);
             let empty = || Rollup::empty(self.step_s, at_ns, r.dev, r.class);
             self.rows
                 .entry((at_ns, r.dev, r.class.map_or(-1, |c| c as i32)))

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use iolens_core::analysis::timeline::{Flow, GroupBy, GroupKey};
-use iolens_core::model::{Actor, ActorKind, ActorSums, Class, Comm, Names, SECOND_NS};
+use iolens_core::model::{
+    Actor, ActorKind, ActorSums, Class, Comm, Names, SECOND_NS, ceil_to, floor_to,
+};
 use iolens_core::store::{actor_steps, actors_until, read_actors};
 
 use super::caller::Caller;
@@ -216,13 +218,13 @@ fn whole_slots(part: &Part, by: GroupBy, is_of_all: bool) -> Result<Option<(i32,
     };
     let step_ns = i64::from(step_s) * SECOND_NS;
     let until_ns = actors_until(recording.path(), step_s)?;
-    let start = range.start.saturating_add(step_ns - 1).div_euclid(step_ns) * step_ns;
+    let start = ceil_to(range.start, step_ns);
     // The last sum of a recording that has ended is of less than a whole step, and of all that is left of the recording.
     let is_to_the_end = recording.meta().end_ns.is_some() && range.end >= recording.end_ns();
     let end = if is_to_the_end && until_ns >= range.end {
         range.end
     } else {
-        until_ns.min(range.end).div_euclid(step_ns) * step_ns
+        floor_to(until_ns.min(range.end), step_ns)
     };
     Ok((start < end).then_some((step_s, start..end)))
 }
@@ -277,7 +279,7 @@ fn of_sums(
     caller: &Caller,
 ) -> Result<()> {
     let step_ns = i64::from(step_s) * SECOND_NS;
-    let whole = slots.start.div_euclid(step_ns) * step_ns..slots.end;
+    let whole = floor_to(slots.start, step_ns)..slots.end;
     if let Some(note) = part.filter.layers.note() {
         caller.note(note);
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
-use iolens_core::analysis::Part;
+use iolens_core::analysis::Consumer;
 use iolens_core::analysis::stacks::join::StackJoin;
 use iolens_core::model::{Io, Lost};
 use iolens_core::store::{BatchReader, IoColumns, Recording, StoreError};
@@ -181,41 +181,41 @@ pub fn each_io(
     })
 }
 
-/// Hands all of `ios` to each of `parts`, in order: decoding and every part have a thread each.
+/// Hands all of `ios` to each of `consumers`, in order: decoding and every consumer have a thread each.
 ///
 /// # Errors
 /// As [`each_io`].
-pub fn for_parts(ios: Ios, caller: &Caller, parts: &mut [&mut dyn Part]) -> Result<Met> {
-    match parts {
+pub fn feed_all(ios: Ios, caller: &Caller, consumers: &mut [&mut dyn Consumer]) -> Result<Met> {
+    match consumers {
         [others @ .., own] => each_batch(ios, caller, others, |batch| batch.feed(*own)),
         [] => each_batch(ios, caller, &mut [], |_| {}),
     }
 }
 
-/// Leaves names of processes out of the I/Os that a part gets.
+/// Leaves names of processes out of the I/Os that a consumer gets.
 pub struct Nameless<'a> {
-    part: &'a mut dyn Part,
+    consumer: &'a mut dyn Consumer,
     ios: Vec<Io>,
 }
 
 impl<'a> Nameless<'a> {
-    /// For `part`.
-    pub fn new(part: &'a mut dyn Part) -> Nameless<'a> {
+    /// For `consumer`.
+    pub fn new(consumer: &'a mut dyn Consumer) -> Nameless<'a> {
         Nameless {
-            part,
+            consumer,
             ios: Vec::new(),
         }
     }
 }
 
-impl Part for Nameless<'_> {
+impl Consumer for Nameless<'_> {
     fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
         self.ios.clear();
         self.ios.extend_from_slice(ios);
         for io in &mut self.ios {
             *io = io.without_name();
         }
-        self.part.consume(&self.ios, later_start_ns);
+        self.consumer.consume(&self.ios, later_start_ns);
     }
 }
 
@@ -227,24 +227,24 @@ struct Batch {
 }
 
 impl Batch {
-    fn feed(&self, part: &mut dyn Part) {
-        part.consume(&self.ios, self.later_start_ns);
+    fn feed(&self, consumer: &mut dyn Consumer) {
+        consumer.consume(&self.ios, self.later_start_ns);
     }
 }
 
-/// Hands batches to `consume` on this thread, and to `parts` on others, until `caller` waits no longer.
+/// Hands batches to `consume` on this thread, and to `consumers` on others, until `caller` waits no longer.
 fn each_batch(
     mut ios: Ios,
     caller: &Caller,
-    parts: &mut [&mut dyn Part],
+    consumers: &mut [&mut dyn Consumer],
     mut consume: impl FnMut(&Batch),
 ) -> Result<Met> {
     thread::scope(|scope| {
         let mut others = Vec::new();
-        for part in parts {
+        for consumer in consumers {
             let (send, batches) = sync_channel::<Arc<Batch>>(AHEAD);
             others.push(send);
-            let feed = move || batches.iter().for_each(|batch| batch.feed(*part));
+            let feed = move || batches.iter().for_each(|batch| batch.feed(*consumer));
             thread::Builder::new()
                 .name("analyse".to_owned())
                 .spawn_scoped(scope, feed)?;
@@ -352,7 +352,7 @@ mod tests {
         promised_ns: Vec<i64>,
     }
 
-    impl Part for Eaten {
+    impl Consumer for Eaten {
         fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
             let promised_ns = self.promised_ns.last().copied().unwrap_or(i64::MIN);
             assert!(
@@ -422,9 +422,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let recording = recorded(&dir.path().join("r.iolens"));
         let mut parts: [Eaten; 3] = Default::default();
-        let mut some = parts.each_mut().map(|part| part as &mut dyn Part);
+        let mut some = parts.each_mut().map(|part| part as &mut dyn Consumer);
         let ios = Ios::new(&recording, 0..i64::MAX, IoColumns::ALL);
-        for_parts(ios, &Caller::deaf(), &mut some).expect("readable");
+        feed_all(ios, &Caller::deaf(), &mut some).expect("readable");
         for part in &parts {
             assert!(part.done_ns.iter().copied().eq((0..IOS).map(|i| i * 1000)));
             assert_eq!(part.promised_ns.last(), Some(&i64::MAX), "none is to come");

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use iolens_core::analysis::compare::{self, Change, Measure, Side};
 use iolens_core::analysis::waits::Group;
-use iolens_core::analysis::{Part as Analysis, Report, Window};
+use iolens_core::analysis::{Consumer, Report, Window};
 use iolens_core::model::{Class, Comm, DevId, Io};
 
 use super::error::Result;
@@ -71,7 +71,7 @@ struct Sides {
     by_device: BTreeMap<DevId, Side>,
 }
 
-impl Analysis for Sides {
+impl Consumer for Sides {
     fn consume(&mut self, ios: &[Io], _later_start_ns: i64) {
         for io in ios {
             // What was in flight at the end comes too: a device with nothing else has no I/O in the stretch.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use iolens_core::analysis::bursts::links::Link;
 use iolens_core::analysis::timeline::{Differences, GroupBy};
-use iolens_core::analysis::{Part as Analysis, Report, ReportBuilder, Window};
+use iolens_core::analysis::{Consumer, Report, ReportBuilder, Window};
 use iolens_core::model::{DevId, IntervalRates, Names};
 use iolens_core::store::{IoColumns, Recording, read_rates, read_stages};
 
@@ -42,7 +42,7 @@ pub fn of_part_and(
     part: &Part,
     limits: &Limits,
     caller: &Caller,
-    others: &mut [&mut dyn Analysis],
+    others: &mut [&mut dyn Consumer],
 ) -> Result<Report> {
     let Part {
         recording,
@@ -102,7 +102,7 @@ fn analyse(
     layers: &Layers,
     limits: &Limits,
     caller: &Caller,
-    others: &mut [&mut dyn Analysis],
+    others: &mut [&mut dyn Consumer],
 ) -> Result<Report> {
     let mut cgroups = Vec::new();
     let mut samples = recording.cgroups(i64::MIN..i64::MAX);
@@ -125,28 +125,28 @@ fn analyse(
     let learned_until_ns = window.learned_until_ns();
     let met = if recording.hides_names() {
         // I/Os of a program are taken together by its name; what is found loses the names at the end.
-        let (by_names, rest) = builder.parts_by_names();
+        let (by_names, rest) = builder.consumers_by_names();
         let mut nameless = Vec::new();
         for other in others {
             nameless.push(Nameless::new(&mut **other));
         }
         nameless.extend(rest.map(Nameless::new));
-        let mut parts: Vec<&mut dyn Analysis> = vec![by_names];
-        for part in &mut nameless {
-            parts.push(part);
+        let mut consumers: Vec<&mut dyn Consumer> = vec![by_names];
+        for consumer in &mut nameless {
+            consumers.push(consumer);
         }
         let ios = decode::Ios::identified(recording, in_flight, IoColumns::ALL)
             .started_before(learned_until_ns);
-        decode::for_parts(ios, caller, &mut parts)?
+        decode::feed_all(ios, caller, &mut consumers)?
     } else {
-        let mut parts: Vec<&mut dyn Analysis> = Vec::new();
+        let mut consumers: Vec<&mut dyn Consumer> = Vec::new();
         for other in others {
-            parts.push(&mut **other);
+            consumers.push(&mut **other);
         }
-        parts.extend(builder.parts());
+        consumers.extend(builder.consumers());
         let ios =
             decode::Ios::new(recording, in_flight, IoColumns::ALL).started_before(learned_until_ns);
-        decode::for_parts(ios, caller, &mut parts)?
+        decode::feed_all(ios, caller, &mut consumers)?
     };
     met.damage.iter().for_each(|l| builder.lost(l));
     caller.damage(&met.warnings);

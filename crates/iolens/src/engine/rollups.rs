@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use iolens_core::analysis::timeline::{GroupBy, RollupTimeline, Row, TimelinePlan};
-use iolens_core::model::{MINUTE_NS, SECOND_NS, Source};
+use iolens_core::model::{MINUTE_NS, SECOND_NS, Source, ceil_to, floor_to};
 use iolens_core::store::{
     Recording, RollupHistograms, read_rollups_with, rollup_steps, rollups_until,
 };
@@ -75,11 +75,11 @@ pub fn carrying(
         if !make_up(step_s, step_ns, range, recording.end_ns()) {
             continue;
         }
-        let start = range.start.div_euclid(own_ns) * own_ns;
+        let start = floor_to(range.start, own_ns);
         let (end, rows) = match recording.meta().end_ns {
             // The last rollup of a closed one holds what there is up to its end.
             Some(_) => {
-                let end = range.end.saturating_add(own_ns - 1).div_euclid(own_ns) * own_ns;
+                let end = ceil_to(range.end, own_ns);
                 let end = end.min(recording.end_ns()).max(range.end);
                 (end, (end - start + step_ns - 1).div_euclid(step_ns))
             }
@@ -113,8 +113,7 @@ pub fn window(step_s: i32, step_ns: i64, by: GroupBy, range: &Range<i64>) -> Res
             because: DevicesOnly::Sums,
         });
     }
-    let from_ns = range.start.div_euclid(own_ns) * own_ns;
-    Ok(from_ns..(range.end.saturating_add(own_ns - 1)).div_euclid(own_ns) * own_ns)
+    Ok(floor_to(range.start, own_ns)..ceil_to(range.end, own_ns))
 }
 
 /// The rows of `plan` over the devices that count.

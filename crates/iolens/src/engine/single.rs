@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use iolens_core::analysis::timeline::{GroupBy, GroupKey};
 use iolens_core::analysis::waits::{IoWait, IoWaitsBuilder};
-use iolens_core::analysis::{Part as _, Window};
+use iolens_core::analysis::{Consumer as _, Window};
 use iolens_core::model::Io;
 use iolens_core::store::IoColumns;
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use iolens_core::analysis::stories::Story;
 use iolens_core::analysis::waits::Program;
-use iolens_core::analysis::{Part as Analysis, Report, Window};
+use iolens_core::analysis::{Consumer, Report, Window};
 use iolens_core::model::{Class, DevId, Io};
 
 use super::error::Result;
@@ -42,7 +42,7 @@ pub fn stories(query: &Query<'_>, class: Option<Class>) -> Result<Vec<PartStorie
     let mut all = Vec::new();
     for part in parts {
         let mut users = FileUsers::of(&part);
-        let others: &mut [&mut dyn Analysis] = match &mut users {
+        let others: &mut [&mut dyn Consumer] = match &mut users {
             Some(users) => &mut [users],
             None => &mut [],
         };
@@ -90,7 +90,7 @@ impl FileUsers {
     }
 }
 
-impl Analysis for FileUsers {
+impl Consumer for FileUsers {
     fn consume(&mut self, ios: &[Io], _later_start_ns: i64) {
         for io in ios {
             if self.window.contains(io.done_ns) && self.filter.has(io) {

@@ -7,8 +7,8 @@ use iolens_core::analysis::waits::{
     CountsWaits, DeviceVictims, Grouping, SubjectWaits, SubjectWaitsBuilder, Victim, WAIT_STEPS_S,
     WaitBin, WaitBinsBuilder, WaitsBuilder, victims_of_rows,
 };
-use iolens_core::analysis::{Part as Analysis, Window};
-use iolens_core::model::{Io, Lost, TimeOwner, WaitSums};
+use iolens_core::analysis::{Consumer, Window};
+use iolens_core::model::{Io, Lost, TimeOwner, WaitSums, floor_to};
 use iolens_core::store::{IoColumns, Recording, read_waits, wait_steps, waits_until};
 
 use super::caller::Caller;
@@ -109,7 +109,7 @@ fn of_sums_or_ios(
     };
     let until_ns = waits_until(part.recording.path(), step_s)?;
     let step_ns = i64::from(step_s) * 1_000_000_000;
-    let slots = range.start.div_euclid(step_ns) * step_ns..range.end.min(until_ns);
+    let slots = floor_to(range.start, step_ns)..range.end.min(until_ns);
     let mut rows = Vec::new();
     let mut add = |row: WaitSums| rows.push(row);
     let damage = read_waits(part.recording.path(), step_s, slots, &mut add)?;
@@ -259,7 +259,7 @@ impl<'a, B> ChosenWaits<'a, B> {
     }
 }
 
-impl<B: CountsWaits> Analysis for ChosenWaits<'_, B> {
+impl<B: CountsWaits> Consumer for ChosenWaits<'_, B> {
     fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
         for io in ios {
             // Who may see no names may not choose by them either; a class names no process.
@@ -276,7 +276,7 @@ impl<B: CountsWaits> Analysis for ChosenWaits<'_, B> {
 
 /// Hands `builder` the I/Os that completed in `range`, and what is missing of them. Reading ends where all that follows starts
 /// so long after `window` that it changes no waits.
-fn feed<B: Analysis>(
+fn feed<B: Consumer>(
     part: &Part,
     range: Range<i64>,
     window: Window,
@@ -288,10 +288,10 @@ fn feed<B: Analysis>(
     for lost in recording.lost(range.clone()) {
         lose(builder, &lost);
     }
-    let mut parts: [&mut dyn Analysis; 1] = [builder];
+    let mut consumers: [&mut dyn Consumer; 1] = [builder];
     let ios = decode::Ios::identified(recording, range, IoColumns::ALL)
         .started_before(window.learned_until_ns());
-    let met = decode::for_parts(ios, caller, &mut parts)?;
+    let met = decode::feed_all(ios, caller, &mut consumers)?;
     for lost in &met.damage {
         lose(builder, lost);
     }

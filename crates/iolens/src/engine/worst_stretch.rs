@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use iolens_core::model::{SECOND_NS, TimeOwner, WaitSums, WorstWait};
+use iolens_core::model::{SECOND_NS, TimeOwner, WaitSums, WorstWait, floor_to};
 use iolens_core::store::{read_waits, wait_steps};
 
 use super::error::Result;
@@ -59,7 +59,7 @@ fn of_part(part: &Part, length_ns: i64) -> Result<LossyStretch> {
         return Ok(newest);
     };
     let step_ns = i64::from(step_s) * SECOND_NS;
-    let whole = range.start.div_euclid(step_ns) * step_ns..range.end;
+    let whole = floor_to(range.start, step_ns)..range.end;
     let mut slots: BTreeMap<i64, Slot> = BTreeMap::new();
     let mut add = |row: WaitSums| {
         let is_lost = !matches!(row.cause, TimeOwner::Undisturbed | TimeOwner::Unknown);

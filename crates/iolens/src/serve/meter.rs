@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result};
 use iolens_core::analysis::waits::{
     WAIT_STEPS_S, WaitBin, WaitBinsBuilder, WaitTotals, coarser_waits, wait_rows,
 };
-use iolens_core::model::{CallHistogram, Class, DevId, Device, Io, SECOND_NS, WaitSums};
+use iolens_core::model::{CallHistogram, Class, DevId, Device, Io, SECOND_NS, WaitSums, floor_to};
 use iolens_recorder::{Seen, View};
 
 use super::live::{InFlight, Live};
@@ -212,7 +212,7 @@ impl WaitTable {
         let slot_ns = i64::from(WAIT_STEPS_S[0]) * SECOND_NS;
         for bin in bins {
             // What comes late belongs to the slot that is open.
-            let from_ns = bin.from_ns.div_euclid(slot_ns) * slot_ns;
+            let from_ns = floor_to(bin.from_ns, slot_ns);
             if from_ns > self.slot_from_ns {
                 self.close_slot();
                 self.slot_from_ns = from_ns;
@@ -225,7 +225,7 @@ impl WaitTable {
         let rows = wait_rows(&self.bins, WAIT_STEPS_S[0], self.slot_from_ns);
         self.bins.clear();
         let coarser_ns = i64::from(WAIT_STEPS_S[1]) * SECOND_NS;
-        let from_ns = self.slot_from_ns.div_euclid(coarser_ns) * coarser_ns;
+        let from_ns = floor_to(self.slot_from_ns, coarser_ns);
         if from_ns > self.coarser_from_ns {
             self.close_coarser();
             self.coarser_from_ns = from_ns;

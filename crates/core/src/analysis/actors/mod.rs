@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use foldhash::HashMap;
 
-use crate::analysis::stream::part::Part;
+use crate::analysis::stream::consumer::Consumer;
 use crate::analysis::stream::window::Window;
 use crate::model::{Class, Comm, DevId, Histogram, Io};
 
@@ -256,7 +256,7 @@ impl Actors {
     }
 }
 
-impl Part for Actors {
+impl Consumer for Actors {
     fn consume(&mut self, ios: &[Io], _: i64) {
         ios.iter().for_each(|io| self.push(io));
     }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 
-use crate::analysis::stream::part::Part;
+use crate::analysis::stream::consumer::Consumer;
 use crate::analysis::stream::window::Window;
 use crate::model::{CgroupSample, Class, DevId, Io, KernelThread, TimeGrid};
 
@@ -383,7 +383,7 @@ impl OwnLimitsBuilder {
     }
 }
 
-impl Part for OwnLimitsBuilder {
+impl Consumer for OwnLimitsBuilder {
     fn consume(&mut self, ios: &[Io], _: i64) {
         for io in ios {
             self.push(io);

@@ -29,9 +29,9 @@ use crate::analysis::latency::syncs;
 use crate::analysis::limits::{self, MemoryLimit, OwnLimitsBuilder};
 use crate::analysis::report::streams::{Completions, Issues, Starts};
 use crate::analysis::stories::{self, Scene, Story};
+use crate::analysis::stream::consumer::Consumer;
 use crate::analysis::stream::latencies::Latencies;
 use crate::analysis::stream::losses::Losses;
-use crate::analysis::stream::part::Part;
 use crate::analysis::stream::window::Window;
 use crate::analysis::timeline::CounterRates;
 use crate::analysis::waits::{DeviceVictims, WaitsBuilder};
@@ -206,27 +206,27 @@ impl ReportBuilder {
     /// Takes the next completed I/O, in the order of completion. I/Os that complete after the window but began inside
     /// it still belong to its busy time: push them too.
     pub fn push(&mut self, io: &Io) {
-        self.parts()
+        self.consumers()
             .into_iter()
-            .for_each(|part| part.consume(std::slice::from_ref(io), i64::MIN));
+            .for_each(|consumer| consumer.consume(std::slice::from_ref(io), i64::MIN));
     }
 
     /// The parts among which the work on I/Os is divided, the slowest one last. Each takes all I/Os, as [`ReportBuilder::push`]
     /// does; none needs the others until all have eaten.
-    pub fn parts(&mut self) -> [&mut dyn Part; 5] {
+    pub fn consumers(&mut self) -> [&mut dyn Consumer; 5] {
         [
             &mut self.actors,
             &mut self.issues,
             &mut self.completions,
-            &mut self.waits,
             &mut self.starts,
+            &mut self.waits,
         ]
     }
 
     /// The same, first the one that groups I/Os by the names of processes: it gets them also where they are left out, and
     /// [`Report::hide_names`] leaves them out of what it found.
-    pub fn parts_by_names(&mut self) -> (&mut dyn Part, [&mut dyn Part; 4]) {
-        let others: [&mut dyn Part; 4] = [
+    pub fn consumers_by_names(&mut self) -> (&mut dyn Consumer, [&mut dyn Consumer; 4]) {
+        let others: [&mut dyn Consumer; 4] = [
             &mut self.actors,
             &mut self.issues,
             &mut self.completions,

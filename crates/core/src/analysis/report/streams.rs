@@ -15,10 +15,10 @@ use crate::analysis::files::page_cache::PageCache;
 use crate::analysis::findings::io_errors::ErrorCounts;
 use crate::analysis::latency::syncs::SyncCalls;
 use crate::analysis::limits::OwnLimitsBuilder;
+use crate::analysis::stream::consumer::Consumer;
 use crate::analysis::stream::device_index::DeviceIndex;
 use crate::analysis::stream::kept_slots::within_budget;
 use crate::analysis::stream::order::{Clipped, End, Hold, Span, StartOrder, Sweep};
-use crate::analysis::stream::part::Part;
 use crate::analysis::stream::window::Window;
 use crate::model::{DevId, Io};
 
@@ -88,7 +88,7 @@ fn is_due(eaten: &mut u64, more: usize) -> bool {
     *eaten / BOUND_EACH > before
 }
 
-impl Part for Completions {
+impl Consumer for Completions {
     fn consume(&mut self, ios: &[Io], _: i64) {
         ios.iter().for_each(|io| self.push(io));
         if is_due(&mut self.eaten, ios.len()) {
@@ -213,7 +213,7 @@ impl Starts {
     }
 }
 
-impl Part for Starts {
+impl Consumer for Starts {
     fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
         ios.iter().for_each(|io| self.push(io));
         if is_due(&mut self.eaten, ios.len()) {
@@ -224,7 +224,7 @@ impl Part for Starts {
                 |s| s.load.halve(),
             );
         }
-        self.order.settle(later_start_ns, &mut self.swept);
+        self.order.expect_from(later_start_ns, &mut self.swept);
     }
 }
 
@@ -309,12 +309,12 @@ impl Issues {
     }
 }
 
-impl Part for Issues {
+impl Consumer for Issues {
     fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
         ios.iter().for_each(|io| self.push(io));
         if is_due(&mut self.eaten, ios.len()) {
             SweptByIssue::bound(&mut self.swept.own);
         }
-        self.order.settle(later_start_ns, &mut self.swept);
+        self.order.expect_from(later_start_ns, &mut self.swept);
     }
 }

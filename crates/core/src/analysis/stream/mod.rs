@@ -1,6 +1,7 @@
 //! What every analysis is built from: windows, orders of time, bins, samples, quantiles.
 
 pub(in crate::analysis) mod arrivals;
+pub mod consumer;
 pub mod device_index;
 pub(in crate::analysis) mod kept_slots;
 pub(in crate::analysis) mod last_slot;
@@ -8,7 +9,7 @@ pub mod latencies;
 pub(in crate::analysis) mod least_rate;
 pub mod losses;
 pub mod order;
-pub mod part;
+
 pub mod peak;
 pub mod requests;
 pub(in crate::analysis) mod series;

@@ -133,8 +133,8 @@ pub struct Clipped {
 const CHUNK: usize = 1 << CHUNK_BITS;
 const CHUNK_BITS: u32 = 11;
 
-/// At least so many spans are held before settled ones leave.
-const SETTLED: usize = 1 << 13;
+/// At least so many spans are held before those leave that are certain.
+const MIN_HELD: usize = 1 << 13;
 
 /// Farther back than so many spans a start is not merged, but put aside.
 const REACH: usize = 1 << 15;
@@ -156,7 +156,7 @@ pub struct StartOrder {
     ends: VecDeque<End>,
     swept_to_ns: i64,
     next_drain: usize,
-    next_settle: usize,
+    next_release: usize,
     clipped: Clipped,
 }
 
@@ -173,7 +173,7 @@ impl StartOrder {
             ends: VecDeque::new(),
             swept_to_ns: i64::MIN,
             next_drain: hold.spans.max(2),
-            next_settle: SETTLED,
+            next_release: MIN_HELD,
             clipped: Clipped::default(),
         }
     }
@@ -213,13 +213,13 @@ impl StartOrder {
 
     /// Says that no span still to come begins before `later_start_ns`: what lies before it may leave at any time. Held
     /// spans then stay few enough for the cache.
-    pub fn settle(&mut self, later_start_ns: i64, sweep: &mut impl Sweep) {
+    pub fn expect_from(&mut self, later_start_ns: i64, sweep: &mut impl Sweep) {
         let is_end = later_start_ns == i64::MAX;
-        if is_end || later_start_ns <= self.swept_to_ns || self.held() < self.next_settle {
+        if is_end || later_start_ns <= self.swept_to_ns || self.held() < self.next_release {
             return;
         }
         self.drain_to(later_start_ns, sweep);
-        self.next_settle = SETTLED.max(2 * self.held());
+        self.next_release = MIN_HELD.max(2 * self.held());
     }
 
     fn held(&self) -> usize {
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_settled_leaves_early_and_nothing_changes() {
+    fn what_is_certain_leaves_early_and_nothing_changes() {
         let spans: Vec<_> = (0..100_000i64)
             .map(|i| (i * 10 - (i * 7919) % 3000, i * 10 + 1))
             .collect();
@@ -453,12 +453,12 @@ mod tests {
             (StartOrder::new(Hold::RECORDING), Edges::default(), 0);
         for (i, (s, d)) in spans.iter().enumerate() {
             order.push(span(*s, *d, i as u32), &mut edges);
-            order.settle(d - 3000, &mut edges);
+            order.expect_from(d - 3000, &mut edges);
             most = most.max(order.held());
         }
         assert_eq!(order.finish(&mut edges), Clipped::default());
         assert_eq!(edges.0, expected);
-        assert!(most <= SETTLED, "{most}");
+        assert!(most <= MIN_HELD, "{most}");
     }
 
     proptest! {

@@ -205,12 +205,12 @@ impl<M: WaitMeasure> Attribution<M> {
 
     /// Says that no I/O still to come was issued before `later_start_ns`.
     pub fn expect_from(&mut self, later_start_ns: i64) {
-        self.order.settle(later_start_ns, &mut self.swept);
+        self.order.expect_from(later_start_ns, &mut self.swept);
     }
 
     /// Attributes what completed before `to_ns`, all of which has come; what comes later and was issued earlier counts as
     /// issued then.
-    pub fn settle(&mut self, to_ns: i64) {
+    pub fn attribute_until(&mut self, to_ns: i64) {
         self.order.drain_to(to_ns, &mut self.swept);
         self.swept.attribute_until(to_ns);
         if self.swept.groups.all.len() >= self.forget_at_groups {

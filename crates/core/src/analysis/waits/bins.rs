@@ -9,8 +9,8 @@ use super::attribution::{Attribution, WaitMeasure};
 use super::device::{Service, Wait};
 use super::groups::{Group, Grouping, Groups};
 use super::victims::{Sums, Victim};
+use crate::analysis::stream::consumer::Consumer;
 use crate::analysis::stream::order::Hold;
-use crate::analysis::stream::part::Part;
 use crate::analysis::stream::window::Window;
 use crate::model::{DevId, Io, Lost, TimeGrid};
 
@@ -169,7 +169,7 @@ impl WaitBinsBuilder {
             return Vec::new();
         }
         self.settled_ns = to_ns;
-        self.attribution.settle(to_ns);
+        self.attribution.attribute_until(to_ns);
         let served = self.attribution.served();
         let (groups, bins) = self.attribution.measured();
         let over = bins.take_before(bins.grid.slot(to_ns));
@@ -189,7 +189,7 @@ impl WaitBinsBuilder {
     }
 }
 
-impl Part for WaitBinsBuilder {
+impl Consumer for WaitBinsBuilder {
     fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
         self.attribution.consume(ios, later_start_ns);
     }

@@ -29,7 +29,7 @@ mod victims;
 
 use std::collections::BTreeMap;
 
-use crate::analysis::stream::part::Part;
+use crate::analysis::stream::consumer::Consumer;
 use crate::analysis::stream::window::Window;
 use crate::model::{DevId, Io, Lost};
 
@@ -125,14 +125,14 @@ impl WaitsBuilder {
     }
 }
 
-impl Part for WaitsBuilder {
+impl Consumer for WaitsBuilder {
     fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
         self.0.consume(ios, later_start_ns);
     }
 }
 
 /// A part of the analysis that counts waits of some I/Os only.
-pub trait CountsWaits: Part {
+pub trait CountsWaits: Consumer {
     /// Takes the next completed I/O; where `is_counted` is not set, others may wait for it, but what it waits for itself is
     /// left out.
     fn push_counted(&mut self, io: &Io, is_counted: bool);

@@ -3,7 +3,7 @@
 use super::attribution::{Attribution, WaitMeasure};
 use super::device::{Pending, Wait};
 use super::groups::{Group, Grouping};
-use crate::analysis::stream::part::Part;
+use crate::analysis::stream::consumer::Consumer;
 use crate::analysis::stream::window::Window;
 use crate::model::{Io, Lost, OwnedTime};
 
@@ -115,7 +115,7 @@ impl<W: Fn(&Io) -> bool> IoWaitsBuilder<W> {
     }
 }
 
-impl<W: Fn(&Io) -> bool + Send> Part for IoWaitsBuilder<W> {
+impl<W: Fn(&Io) -> bool + Send> Consumer for IoWaitsBuilder<W> {
     fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
         self.0.consume(ios, later_start_ns);
     }

@@ -5,7 +5,7 @@ use foldhash::HashMap;
 use super::attribution::{Attribution, WaitMeasure};
 use super::device::{Pending, Wait};
 use super::groups::Grouping;
-use crate::analysis::stream::part::Part;
+use crate::analysis::stream::consumer::Consumer;
 use crate::analysis::stream::window::Window;
 use crate::analysis::timeline::GroupKey;
 use crate::model::{Io, Lost, OwnedTime, TimeGrid};
@@ -93,7 +93,7 @@ impl<S: Fn(&Io) -> Option<GroupKey>> SubjectWaitsBuilder<S> {
     }
 }
 
-impl<S: Fn(&Io) -> Option<GroupKey> + Send> Part for SubjectWaitsBuilder<S> {
+impl<S: Fn(&Io) -> Option<GroupKey> + Send> Consumer for SubjectWaitsBuilder<S> {
     fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
         self.0.consume(ios, later_start_ns);
     }

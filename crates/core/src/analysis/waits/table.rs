@@ -6,7 +6,7 @@ use super::bins::WaitBin;
 use super::groups::{Group, Program};
 use super::victims::{Behind, Victim};
 use super::{DeviceFelt, DeviceVictims, Service};
-use crate::model::{DevId, TimeOwner, WaitParty, WaitSums, WorstWait};
+use crate::model::{DevId, TimeOwner, WaitParty, WaitSums, WorstWait, floor_to};
 
 /// Steps of the table in seconds.
 pub const WAIT_STEPS_S: [i32; 2] = [10, 600];
@@ -153,7 +153,7 @@ pub fn coarser_waits(rows: &[WaitSums], step_s: i32) -> Vec<WaitSums> {
     let step_ns = i64::from(step_s) * 1_000_000_000;
     let mut slots: BTreeMap<i64, TableSlot> = BTreeMap::new();
     for row in rows {
-        let at_ns = row.at_ns.div_euclid(step_ns) * step_ns;
+        let at_ns = floor_to(row.at_ns, step_ns);
         slots.entry(at_ns).or_default().add(WaitSums {
             step_s,
             at_ns,

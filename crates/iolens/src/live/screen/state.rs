@@ -2,7 +2,7 @@
 
 use iolens_core::analysis::heat::TimePart;
 use iolens_core::analysis::timeline::{GroupBy, GroupKey};
-use iolens_core::model::{Class, DevId, MS_NS};
+use iolens_core::model::{Class, DevId, MS_NS, ceil_to, floor_to};
 use ratatui::crossterm::event::{
     Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
@@ -252,7 +252,7 @@ impl ScreenView {
         if self.plays.is_some() {
             // The last column of a recording is shown although it is not a whole one.
             let step_ns = self.step_ns();
-            self.range_ns.end = -(-self.range_ns.end).div_euclid(step_ns) * step_ns;
+            self.range_ns.end = ceil_to(self.range_ns.end, step_ns);
         }
     }
 
@@ -293,7 +293,7 @@ impl ScreenView {
     /// The end of the time in view: of complete columns.
     pub fn shown_end_ns(&self, complete_to_ns: i64) -> i64 {
         let end_ns = self.end_ns.unwrap_or(complete_to_ns);
-        end_ns.div_euclid(self.step_ns()) * self.step_ns()
+        floor_to(end_ns, self.step_ns())
     }
 
     /// Something changed of what the tables are made of.
@@ -458,7 +458,7 @@ impl ScreenView {
             self.place(at_ns + columns * step_ns, width);
         }
         if let Some(cursor) = &mut self.cursor {
-            cursor.at_ns = cursor.at_ns.div_euclid(step_ns) * step_ns;
+            cursor.at_ns = floor_to(cursor.at_ns, step_ns);
         }
         self.changed()
     }
@@ -519,7 +519,7 @@ impl ScreenView {
         let first_ns = self.range_ns.start + (width * step_ns).min(step_ns * 8);
         let last_ns = self.range_ns.end.max(first_ns);
         let end_ns = end_ns.clamp(first_ns.min(last_ns), last_ns);
-        self.end_ns = Some(end_ns.div_euclid(step_ns) * step_ns);
+        self.end_ns = Some(floor_to(end_ns, step_ns));
     }
 
     fn scroll_list(&mut self, lines: i64) -> Action {
@@ -569,8 +569,8 @@ impl ScreenView {
         };
         let row = cursor.row as i64 + rows;
         cursor.row = row.clamp(0, scale.rows as i64 - 1) as usize;
-        let first_ns = self.range_ns.start.div_euclid(step_ns) * step_ns;
-        let last_ns = (self.range_ns.end - 1).max(first_ns).div_euclid(step_ns) * step_ns;
+        let first_ns = floor_to(self.range_ns.start, step_ns);
+        let last_ns = floor_to((self.range_ns.end - 1).max(first_ns), step_ns);
         cursor.at_ns = (cursor.at_ns + columns * step_ns).clamp(first_ns, last_ns);
         self.cursor = Some(cursor);
         // The time in view follows the mark.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
+use iolens_core::model::floor_to;
 
 use super::analyst::{Matcher, Selection};
 use super::history::{History, SelectedColumns};
@@ -169,7 +170,7 @@ fn read(
     let column_ns = request.column_ns();
     // Whole columns of what there is.
     let start_ns = wanted.start.max(whole.start).min(whole.end - 1);
-    let start_ns = start_ns.div_euclid(column_ns) * column_ns;
+    let start_ns = floor_to(start_ns, column_ns);
     let end_ns = wanted.end.clamp(start_ns + 1, whole.end.max(start_ns + 1));
     let range = start_ns.max(whole.start)..end_ns;
     let stretch = place.stretch(&range, &caller)?;

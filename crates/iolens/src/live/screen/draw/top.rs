@@ -1,6 +1,6 @@
 //! The first lines, and the last: what is observed, each device, the keys.
 
-use iolens_core::model::{Class, DevId};
+use iolens_core::model::{Class, DevId, floor_to};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -354,7 +354,7 @@ fn sparkline(
     let palette = scene.palette;
     // Bars of whole half seconds do not change while they move.
     let bar_ns = BAR_NS.max(scene.history.column_ns());
-    let end_ns = end_ns.div_euclid(bar_ns) * bar_ns;
+    let end_ns = floor_to(end_ns, bar_ns);
     let mut values = Vec::new();
     for bar in (0..bars as i64).rev() {
         let to_ns = end_ns - bar * bar_ns;

@@ -2,8 +2,8 @@
 
 use crate::model::Io;
 
-/// A part of an analysis, such as a report. All its parts must take the same I/Os.
-pub trait Part: Send {
+/// An analysis, or a part of one such as a report, whose parts must all take the same I/Os.
+pub trait Consumer: Send {
     /// Takes the next completed I/Os, in the order of completion. None of those after them began before
     /// `later_start_ns` (`i64::MIN`: not known): nothing depends on it, but memory then stays in the cache.
     fn consume(&mut self, ios: &[Io], later_start_ns: i64);
