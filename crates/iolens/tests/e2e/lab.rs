@@ -507,7 +507,7 @@ fn the_two_phase_model_predicts_a_programmed_disk_behind_the_page_cache() {
         "0",
     ];
     // Other load on the machine is no fault of the model either.
-    for _ in 0..5 {
+    for _ in 0..3 {
         let dir = on_a_disk();
         let r = sweep(
             dir.path(),
@@ -528,7 +528,7 @@ fn the_two_phase_model_predicts_a_programmed_disk_behind_the_page_cache() {
         }
         eprintln!("{fit:#}");
     }
-    assert!(calm().is_none(), "five times in a row, on a calm machine");
+    assert!(calm().is_none(), "three times in a row, on a calm machine");
 }
 
 /// Starts an experiment of several runs on a loop device of its own and waits until the first of them is complete.
