@@ -29,7 +29,7 @@ web: ## the report's page: web/dist
 	  echo "npm is missing: the program is built without the HTML report (install Node.js and npm for it)"; fi
 
 # Tests that need no root, no device and no Python: what runs after every edit.
-FAST_TESTS := --lib --test rooms --test iostat --test abi --test fixtures --test analysis_golden --test analysis_oracles --test analysis_queues --test analysis_kinds --test calibrate --test figures
+FAST_TESTS := --lib --test rooms --test iostat --test abi --test integration --test figures
 
 test: web ## all tests; what the machine lacks is skipped with a message. FAST=1: the unprivileged ones only
 ifdef FAST
@@ -64,7 +64,7 @@ metrics-test: build ## the metrics of serve beside the real node_exporter, in a 
 calibrate: ## how often findings are wrong and right, over simulated recordings; writes the tables of docs/calibration.md (minutes). IOLENS_SEED=N: other recordings, no tables
 	IOLENS_FULL=1 IOLENS_DOCS=$(CURDIR)/docs/calibration.md \
 	IOLENS_ORIGIN="Commit $$(git describe --always --dirty --exclude='*'), $$(date -u +%Y-%m-%d)." \
-	  $(CARGO) test --release --locked -p iolens-core --test calibrate -- --nocapture --test-threads=1
+	  $(CARGO) test --release --locked -p iolens-core --test integration calibrate:: -- --nocapture --test-threads=1
 
 lint: ## formatting and clippy, warnings are errors
 	$(CARGO) fmt --all --check

@@ -5,19 +5,17 @@
 //! `IOLENS_SEED=N` makes other recordings of the same scenes, `IOLENS_SCENES=TEXT` takes only those with this in their names;
 //! neither writes tables.
 
-mod scenes;
-mod simulator;
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use crate::report_of;
+use crate::scenes::loads::{SECONDS, clock, fifo, on_off, shared_sine, slow_spells};
+use crate::scenes::{Arrivals, Burst, Device, MIXED, Scene, arrays};
+use crate::simulator::{Rng, SECOND, evidence};
 use iolens_core::analysis::findings::{Finding, Severity};
 use iolens_core::analysis::timeline::{CounterRates, Flow};
 use iolens_core::analysis::{Report, ReportBuilder, Window};
 use iolens_core::model::{Io, Op};
-use scenes::loads::{SECONDS, clock, fifo, on_off, shared_sine, slow_spells};
-use scenes::{Arrivals, Burst, Device, MIXED, Scene, arrays};
-use simulator::{Rng, SECOND, evidence};
 
 fn is_full() -> bool {
     std::env::var_os("IOLENS_FULL").is_some()
@@ -29,12 +27,6 @@ fn recordings() -> u64 {
         .ok()
         .and_then(|n| n.parse().ok());
     asked.unwrap_or(if is_full() { 200 } else { 4 })
-}
-
-fn report_of(ios: &[Io], seconds: f64) -> Report {
-    let mut builder = ReportBuilder::new(Window::new(0, (seconds * SECOND) as i64));
-    ios.iter().for_each(|io| builder.push(io));
-    builder.finish(0)
 }
 
 /// What the kernel's counters say of `ios` every 100 ms, and nothing else.
@@ -294,7 +286,7 @@ fn ordinary_recordings_have_no_findings() {
 
 /// The kinds that the table of `docs/calibration.md` documents, and those that were seen.
 fn kinds(counted: &[(String, Alarms)]) -> Vec<String> {
-    let docs = include_str!("../../../docs/calibration.md");
+    let docs = include_str!("../../../../docs/calibration.md");
     let rows = docs
         .lines()
         .skip_while(|l| !l.starts_with("| kind "))

@@ -1,31 +1,12 @@
 //! Findings against planted truths, over many seeds: how many are found, and how many are found where nothing is.
-//!
-//! `IOLENS_SEEDS=100` runs so many recordings of each scene instead of a few.
 
-mod scenes;
-mod simulator;
-
+use crate::scenes::{Arrivals, Burst, Device, MIXED, Scene, arrays, nulls};
+use crate::simulator::evidence;
+use crate::{of_kind, seeds};
 use iolens_core::analysis::findings::evidence::StallScope;
 use iolens_core::analysis::findings::{Finding, FindingKind};
 use iolens_core::analysis::{Report, ReportBuilder, Window};
 use iolens_core::model::{DevId, Device as Disk, Io, Op, RecordingMeta, Source};
-use scenes::{Arrivals, Burst, Device, MIXED, Scene, arrays, nulls};
-use simulator::evidence;
-
-fn seeds(few: u64) -> u64 {
-    std::env::var("IOLENS_SEEDS")
-        .ok()
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(few)
-}
-
-fn of_kind(report: &Report, kind: FindingKind) -> Vec<&Finding> {
-    report
-        .findings
-        .iter()
-        .filter(|f| f.kind() == kind)
-        .collect()
-}
 
 #[test]
 fn a_stall_is_the_only_finding() {
@@ -470,7 +451,7 @@ mod regressions {
                     .get_or_insert_default()
                     .add(&flow);
             }
-            let (dev, to_ns) = (scenes::DEVICE, from_ns + step_ns);
+            let (dev, to_ns) = (crate::scenes::DEVICE, from_ns + step_ns);
             builder.counters(&CounterRates {
                 dev,
                 from_ns,
@@ -517,7 +498,7 @@ mod regressions {
             let mut builder = ReportBuilder::new(Window::new(0, 60_000_000_000));
             all.iter().for_each(|io| builder.push(io));
             for (from_ns, to_ns, ios) in lost.iter().copied() {
-                let (dev, reason) = (Some(scenes::DEVICE), LossReason::RingFull);
+                let (dev, reason) = (Some(crate::scenes::DEVICE), LossReason::RingFull);
                 builder.lost(&Lost {
                     from_ns,
                     to_ns,

@@ -1,23 +1,12 @@
 //! Changes of latency, second modes, and limits, planted in recordings of a minute: how many are found, with which size, and
 //! how often something is reported where nothing is.
-//!
-//! `IOLENS_SEEDS=100` runs so many recordings of each scene instead of a few.
 
-mod scenes;
-mod simulator;
-
+use crate::scenes::{Arrivals, Burst, Device, MIXED, Scene, nulls};
+use crate::seeds;
+use crate::simulator::{Rng, SECOND, evidence, poisson, serve};
 use iolens_core::analysis::findings::{Finding, FindingKind, Severity};
 use iolens_core::analysis::{ReportBuilder, Window};
 use iolens_core::model::Io;
-use scenes::{Arrivals, Device, MIXED, Scene, nulls};
-use simulator::{Rng, SECOND, evidence, poisson, serve};
-
-fn seeds(few: u64) -> u64 {
-    std::env::var("IOLENS_SEEDS")
-        .ok()
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(few)
-}
 
 fn of_kind(scene: &Scene, seed: u64, kind: FindingKind) -> Vec<Finding> {
     scene
@@ -92,7 +81,7 @@ fn changing_loads() -> Vec<(&'static str, Scene)> {
             ..Scene::default()
         }
     };
-    let grown = |at_s: f64, per_s: f64, bytes: i64| scenes::Burst {
+    let grown = |at_s: f64, per_s: f64, bytes: i64| Burst {
         at_s,
         for_s: 60.0 - at_s,
         per_s,
@@ -489,7 +478,7 @@ fn one_in_a_hundred_at_12_ms_is_a_second_mode_with_its_share_and_place() {
 }
 
 /// A disk that moves 200 MB/s, with one request of 256 KiB at a time and whatever comes.
-fn streams(arrivals: Arrivals, bursts: Vec<scenes::Burst>) -> Scene {
+fn streams(arrivals: Arrivals, bursts: Vec<Burst>) -> Scene {
     let device = Device {
         servers: 1,
         fixed_s: 2e-5,
@@ -507,10 +496,10 @@ fn streams(arrivals: Arrivals, bursts: Vec<scenes::Burst>) -> Scene {
 }
 
 /// More than the device can move, for so many seconds every 15 s.
-fn overload(for_s: f64, per_s: f64) -> Vec<scenes::Burst> {
+fn overload(for_s: f64, per_s: f64) -> Vec<Burst> {
     let op = iolens_core::model::Op::WRITE;
     (0..4)
-        .map(|k| scenes::Burst {
+        .map(|k| Burst {
             at_s: 4.0 + 15.0 * f64::from(k),
             for_s,
             per_s,
@@ -530,7 +519,7 @@ fn paced_loads() -> Vec<(&'static str, Scene)> {
         nearest: false,
     };
     let mut paced = streams(Arrivals::Silence, overload(8.0, 400.0));
-    paced.bursts.push(scenes::Burst {
+    paced.bursts.push(Burst {
         at_s: 0.0,
         for_s: 60.0,
         per_s: 100.0,

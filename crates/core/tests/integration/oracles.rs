@@ -2,37 +2,22 @@
 //!
 //! `IOLENS_FULL=1` runs 1000 null recordings instead of 200.
 
-mod simulator;
-
+use crate::simulator::{DEV, Job, Rng, SECOND, bursts, evidence, merged, poisson, serve};
+use crate::{of_kind, report_of};
 use iolens_core::analysis::capacity::State;
 use iolens_core::analysis::capacity::models::mmc_response;
 use iolens_core::analysis::counters::io_ticks::{IoTicks, Regime};
-use iolens_core::analysis::findings::{Cause, Finding, FindingKind};
+use iolens_core::analysis::findings::{Cause, FindingKind};
 use iolens_core::analysis::stories::Story;
 use iolens_core::analysis::stream::order::{End, Hold, Span, StartOrder, Sweep};
-use iolens_core::analysis::{Report, ReportBuilder, Window};
+use iolens_core::analysis::{ReportBuilder, Window};
 use iolens_core::model::{Class, Comm, DevId, Io, LossReason, Lost, Op};
-use simulator::{DEV, Job, Rng, SECOND, bursts, evidence, merged, poisson, serve};
-
-fn report_of(ios: &[Io], seconds: f64) -> Report {
-    let mut builder = ReportBuilder::new(Window::new(0, (seconds * SECOND) as i64));
-    ios.iter().for_each(|io| builder.push(io));
-    builder.finish(0)
-}
 
 fn near(got: f64, expected: f64, tolerance: f64, what: &str) {
     assert!(
         (got - expected).abs() <= tolerance,
         "{what}: got {got}, expected {expected} ± {tolerance}"
     );
-}
-
-fn of_kind(report: &Report, kind: FindingKind) -> Vec<&Finding> {
-    report
-        .findings
-        .iter()
-        .filter(|f| f.kind() == kind)
-        .collect()
 }
 
 // A2

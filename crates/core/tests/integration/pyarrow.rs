@@ -27,7 +27,7 @@ fn python() -> Option<PathBuf> {
 }
 
 fn script(python: &Path, what: &str, dir: &Path) -> Output {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pyarrow_write.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/integration/pyarrow_write.py");
     let out = Command::new(python)
         .arg(script)
         .arg(what)

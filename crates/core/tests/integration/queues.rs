@@ -1,18 +1,11 @@
 //! Queues with closed forms, simulated: every number of a report that has one meets it.
 
-mod simulator;
-
+use crate::report_of;
+use crate::simulator::{Job, Rng, SECOND, bursts, evidence, merged, poisson, serve};
 use iolens_core::analysis::capacity::models::{Model, mmc_response};
 use iolens_core::analysis::device::detail::DeviceDetail;
-use iolens_core::analysis::{DeviceSummary, Report, ReportBuilder, Window};
+use iolens_core::analysis::{DeviceSummary, Report};
 use iolens_core::model::{Class, DevId, Io, Op, Origin};
-use simulator::{Job, Rng, SECOND, bursts, evidence, merged, poisson, serve};
-
-fn report_of(ios: &[Io], seconds: f64) -> Report {
-    let mut builder = ReportBuilder::new(Window::new(0, (seconds * SECOND) as i64));
-    ios.iter().for_each(|io| builder.push(io));
-    builder.finish(0)
-}
 
 fn device(report: &Report) -> (&DeviceSummary, &DeviceDetail) {
     (&report.devices.devices[0], &report.details[0])

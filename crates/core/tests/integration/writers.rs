@@ -1,30 +1,19 @@
 //! Findings about processes against planted truths, over many seeds: writers that wait for syncs, and streams
 //! cut into small requests, and processes that make others wait.
-//!
-//! `IOLENS_SEEDS=100` runs so many recordings of each scene instead of a few.
 
-#[path = "scenes/writers.rs"]
-mod writers;
-
-mod simulator;
-
+use crate::scenes::writers::{
+    Arrival, Loop, Stream, arrivals, in_order, independent, random_syncs, served,
+};
+use crate::seeds;
+use crate::simulator::{Rng, SECOND, evidence};
 use iolens_core::analysis::findings::evidence::SyncSource;
 use iolens_core::analysis::findings::{Finding, FindingKind, Severity};
 use iolens_core::analysis::stories::Story;
 use iolens_core::analysis::{ReportBuilder, Window};
 use iolens_core::model::{Io, Op, Request};
-use simulator::{Rng, SECOND, evidence};
-use writers::{Arrival, Loop, Stream, arrivals, in_order, independent, random_syncs, served};
 
 /// Length of a recording.
 const SECONDS: f64 = 20.0;
-
-fn seeds(few: u64) -> u64 {
-    std::env::var("IOLENS_SEEDS")
-        .ok()
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(few)
-}
 
 fn findings(kind: FindingKind, ios: Vec<Io>, calls: &[Request]) -> Vec<Finding> {
     let mut builder = ReportBuilder::new(Window::new(0, (SECONDS * SECOND) as i64));

@@ -1,10 +1,9 @@
 //! Seeded recordings with a known truth: a scene and a seed give the same I/Os each time. Test support only; a scene with
 //! nothing planted is a null scene, in which any finding is false.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
-
 pub mod arrays;
 pub mod loads;
+pub mod writers;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

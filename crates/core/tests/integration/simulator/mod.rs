@@ -1,7 +1,5 @@
 //! A seeded discrete-event simulator of queues whose behaviour is known in closed form. Test support only.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
-
 use std::sync::LazyLock;
 
 use iolens_core::model::{DevId, Io, Op};
