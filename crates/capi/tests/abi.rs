@@ -130,7 +130,8 @@ int main(void) { return iolens_abi_version() != IOLENS_ABI_VERSION; }
 #[test]
 fn structures_have_the_layout_of_the_header() {
     let dir = tempfile::tempdir().unwrap();
-    let (source, program) = (dir.path().join("layout.c"), dir.path().join("layout"));
+    let source = dir.path().join("layout.c");
+    let program = dir.path().join("layout");
     std::fs::write(&source, LAYOUT).unwrap();
     let Some(out) = build_c(&source, &program) else {
         return;

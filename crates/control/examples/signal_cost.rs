@@ -42,7 +42,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .collect::<Result<Vec<_>, _>>()?;
     let mut buffer = [0u8; 4096];
     // Taken in turns, so that a busy machine slows both alike.
-    let (mut bare, mut refresh) = (Vec::new(), Vec::new());
+    let mut bare = Vec::new();
+    let mut refresh = Vec::new();
     for _ in 0..ROUNDS {
         bare.push(round(|| {
             for f in &files {
@@ -53,9 +54,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             black_box(signal.sample_busiest());
         }));
     }
-    let (bare, refresh) = (median(&mut bare), median(&mut refresh));
+    let bare = median(&mut bare);
+    let refresh = median(&mut refresh);
     // As it is used: with other work in between, so that neither finds its memory in the processor's caches.
-    let (mut cold_bare, mut cold_refresh) = (Vec::new(), Vec::new());
+    let mut cold_bare = Vec::new();
+    let mut cold_refresh = Vec::new();
     let mut other_work = vec![0u8; 8 << 20];
     for i in 0..400u32 {
         other_work
@@ -73,7 +76,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             cold_refresh.push(begin.elapsed().as_nanos() as f64);
         }
     }
-    let (cold_bare, cold_refresh) = (median(&mut cold_bare), median(&mut cold_refresh));
+    let cold_bare = median(&mut cold_bare);
+    let cold_refresh = median(&mut cold_refresh);
     let hour = std::time::Duration::from_secs(3600);
     let cached = signal.cached(Cadence {
         idle: hour,

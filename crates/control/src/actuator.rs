@@ -152,7 +152,8 @@ impl DutyCycle {
         };
         let shared = Arc::new((Mutex::new(state), Condvar::new()));
         let actuator = Arc::new(actuator);
-        let (of_thread, acts) = (Arc::clone(&shared), Arc::clone(&actuator));
+        let of_thread = Arc::clone(&shared);
+        let acts = Arc::clone(&actuator);
         let thread = std::thread::spawn(move || cycle(&of_thread, &acts, leader));
         DutyCycle {
             shared,

@@ -55,7 +55,9 @@ impl Hierarchy {
     fn own_path(self, proc_cgroup: &str) -> Option<&str> {
         proc_cgroup.lines().find_map(|line| {
             let mut parts = line.splitn(3, ':');
-            let (id, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+            let id = parts.next()?;
+            let controllers = parts.next()?;
+            let path = parts.next()?;
             let has = |c: &str| controllers.split(',').any(|x| x == c);
             let is = match self {
                 Hierarchy::V2 => id == "0" && controllers.is_empty(),

@@ -307,7 +307,8 @@ impl Controller {
 
     fn next_mode(&mut self, busy: f64) -> Mode {
         self.smooth += MODE_WEIGHT * (busy - self.smooth);
-        let (l, smooth) = (&self.limits, self.smooth);
+        let l = &self.limits;
+        let smooth = self.smooth;
         let above =
             |mark: f64, inside: bool| smooth >= if inside { mark - HYSTERESIS_PP } else { mark };
         if busy >= l.max_percent

@@ -287,7 +287,8 @@ impl Events {
         let collected = Collected::new(&sets, carriers, monotonic_ns());
         let shared = Arc::new(Mutex::new(collected));
         let stop = Arc::new(AtomicBool::new(false));
-        let (into, until) = (Arc::clone(&shared), Arc::clone(&stop));
+        let into = Arc::clone(&shared);
+        let until = Arc::clone(&stop);
         let thread = std::thread::spawn(move || drain(tracer, &into, &until));
         Ok(Events {
             shared,
@@ -366,7 +367,8 @@ impl Drop for Events {
 }
 
 fn drain(mut tracer: Tracer, into: &Mutex<Collected>, until: &AtomicBool) {
-    let (mut ios, mut lost) = (Vec::new(), Vec::new());
+    let mut ios = Vec::new();
+    let mut lost = Vec::new();
     while !until.load(Ordering::Relaxed) {
         let polled = tracer.poll(&mut ios, &mut lost);
         let mut c = locked(into);
@@ -442,7 +444,9 @@ mod tests {
 
     #[test]
     fn each_io_is_booked_where_it_belongs_whatever_came_before() {
-        let (a, b, elsewhere) = (DevId::new(8, 0), DevId::new(8, 16), DevId::new(8, 32));
+        let a = DevId::new(8, 0);
+        let b = DevId::new(8, 16);
+        let elsewhere = DevId::new(8, 32);
         let mut c = Collected::new(&[[a].into(), [a, b].into()], vec![], 0);
         c.set_own(Own {
             tgids: [10].into(),
@@ -491,7 +495,8 @@ mod tests {
 
     #[test]
     fn what_workers_do_is_the_layers_as_long_as_it_was_asked_for_that() {
-        let (disk, crypt) = (DevId::new(8, 0), DevId::new(253, 0));
+        let disk = DevId::new(8, 0);
+        let crypt = DevId::new(253, 0);
         let below = |kind: &str, id, below| Layer {
             name: kind.to_owned(),
             id: Some(id),

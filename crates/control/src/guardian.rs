@@ -289,7 +289,8 @@ impl Wards {
 pub fn keep_watch(input: impl AsFd + Read) {
     let mut wards = Wards::default();
     let mut input = BufReader::new(input);
-    let (mut asleep, mut line) = (false, Vec::new());
+    let mut asleep = false;
+    let mut line = Vec::new();
     loop {
         if !asleep && input.buffer().is_empty() && is_silent(input.get_ref()) {
             wards.resume();

@@ -155,7 +155,8 @@ impl Tracked {
 
 /// A place close before the first unwritten byte from `from` on, found by halving: pages that are written cost nothing.
 fn first_unwritten(file: &File, from: u64, size: u64) -> u64 {
-    let (mut at, mut length) = (from, size.saturating_sub(from));
+    let mut at = from;
+    let mut length = size.saturating_sub(from);
     while length > PIECE {
         let half = length.div_ceil(2);
         if unwritten_bytes(file, at, half).is_ok_and(|n| n == 0) {
@@ -235,7 +236,8 @@ mod tests {
     #[test]
     fn the_first_unwritten_piece_of_a_large_sparse_file_is_found() {
         let Some(mut file) = file() else { return };
-        let (far, size) = (700 << 20, 1 << 30);
+        let far = 700 << 20;
+        let size = 1 << 30;
         file.set_len(size).unwrap();
         file.seek(SeekFrom::Start(far)).unwrap();
         file.write_all(&[1; 4096]).unwrap();

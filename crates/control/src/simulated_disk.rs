@@ -247,7 +247,8 @@ impl<'a> SimulatedDisk<'a> {
         for s in 0..seconds {
             (self.busy_ns, self.looks) = ([0; 2], Looks::default());
             self.latencies.clear();
-            let (from, to) = (s * SECOND, (s + 1) * SECOND);
+            let from = s * SECOND;
+            let to = (s + 1) * SECOND;
             self.run(from, to);
             let after = self.snapshot(to);
             let seen = self

@@ -226,7 +226,9 @@ fn the_latency_limit_holds_in_ninety_nine_of_a_hundred_windows() {
         foreground: &|_| 15.0,
         ..Load::default()
     };
-    let (mut windows, mut missed, mut unguarded) = (0, 0, 0);
+    let mut windows = 0;
+    let mut missed = 0;
+    let mut unguarded = 0;
     for regime in REGIMES {
         for seed in 1..=SEEDS / 10 {
             let late = |run: &[Second]| {

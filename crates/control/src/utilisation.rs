@@ -245,7 +245,8 @@ impl Utilisation {
             self.resolve();
             now = monotonic_ns();
         }
-        let (estimator, buffer) = (self.estimator, &mut self.buffer);
+        let estimator = self.estimator;
+        let buffer = &mut self.buffer;
         let disks: Vec<DiskReading> = self
             .readers
             .iter_mut()
@@ -272,8 +273,10 @@ impl Utilisation {
             self.resolve();
             now = monotonic_ns();
         }
-        let (estimator, buffer) = (self.estimator, &mut self.buffer);
-        let (mut busiest, mut gone) = (Some(f64::NEG_INFINITY), false);
+        let estimator = self.estimator;
+        let buffer = &mut self.buffer;
+        let mut busiest = Some(f64::NEG_INFINITY);
+        let mut gone = false;
         for reader in &mut self.readers {
             let percent = reader.measure(now, estimator, buffer).0.busy_percent;
             // One unknown disk makes the maximum unknown: it may be the busiest.

@@ -179,7 +179,8 @@ fn figures(case: &Interval) -> Value {
         regime: Regime::of_release(case.release),
         hz: case.hz,
     };
-    let (rates, busy) = (delta.rates(), estimator.busy(&delta));
+    let rates = delta.rates();
+    let busy = estimator.busy(&delta);
     json!({
         "state": delta.state,
         "read": class(&rates.read),

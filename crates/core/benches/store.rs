@@ -30,10 +30,8 @@ fn record(dir: &Path, ios: &[Io]) {
 }
 
 fn store(c: &mut Criterion) {
-    let (tmp, ios) = (
-        tempfile::tempdir().unwrap(),
-        sample::made_up(ROWS, 2, 33_000),
-    );
+    let tmp = tempfile::tempdir().unwrap();
+    let ios = sample::made_up(ROWS, 2, 33_000);
     let mut group = c.benchmark_group("store");
     group
         .throughput(Throughput::Elements(ROWS as u64))

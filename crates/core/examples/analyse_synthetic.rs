@@ -60,7 +60,8 @@ fn main() {
     let mut args = std::env::args()
         .skip(1)
         .map(|a| a.parse::<u64>().expect("a number"));
-    let (n, depth) = (args.next().unwrap_or(10_000_000), args.next().unwrap_or(32));
+    let n = args.next().unwrap_or(10_000_000);
+    let depth = args.next().unwrap_or(32);
     let devices = args.next().unwrap_or(4);
     let every_ns = args
         .next()
@@ -74,11 +75,13 @@ fn main() {
         every_ns,
     };
     let window = Window::new(0, (n * every_ns + n * every_ns / 100) as i64);
-    let (started, mut load) = (cpu_s(), made);
+    let started = cpu_s();
+    let mut load = made;
     let sum = (0..n).fold(0, |a, _| a ^ load.next().done_ns);
     println!("making {n} I/Os: {:.2} s of CPU ({sum})", cpu_s() - started);
 
-    let (started, mut load) = (cpu_s(), made);
+    let started = cpu_s();
+    let mut load = made;
     let mut report = ReportBuilder::new(window);
     // As a recording is read: in batches, each with the time before which none of the later ones begins.
     let longest_ns = (depth * 6_500 / 2 + depth * 6_500 + 2_000) as i64;
@@ -93,7 +96,8 @@ fn main() {
     }
     let pushed = cpu_s() - started;
     let report = report.finish(0);
-    let (all, found) = (cpu_s() - started, report.findings.len());
+    let all = cpu_s() - started;
+    let found = report.findings.len();
     println!(
         "whole report, making included: {all:.2} s ({pushed:.2} s of it pushing), {found} findings"
     );

@@ -27,7 +27,10 @@ const DAY_S: i64 = 86_400;
 const EVERY_NS: u64 = 33_000;
 
 fn main() -> Result<(), AnyError> {
-    let (mut root, mut days, mut devices, mut ios) = (None, 30, 100, 100_000_000);
+    let mut root = None;
+    let mut days = 30;
+    let mut devices = 100;
+    let mut ios = 100_000_000;
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));

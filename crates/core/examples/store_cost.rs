@@ -24,13 +24,14 @@ mod sample;
 type AnyError = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), AnyError> {
-    let (mut csv, mut n, mut dir, mut keep) = (
-        None,
-        2_000_000,
-        std::env::temp_dir().join("store_cost.iolens"),
-        false,
-    );
-    let (mut write_only, mut one_job, mut devices, mut seconds) = (false, false, 2, None);
+    let mut csv = None;
+    let mut n = 2_000_000;
+    let mut dir = std::env::temp_dir().join("store_cost.iolens");
+    let mut keep = false;
+    let mut write_only = false;
+    let mut one_job = false;
+    let mut devices = 2;
+    let mut seconds = None;
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
@@ -79,9 +80,12 @@ fn write(dir: &Path, sample: &[Io], n: usize) -> Result<(), AnyError> {
     meta.host = Some("example".to_owned());
     let mut writer = RecordingWriter::create(dir, meta, WriterOptions::default())?;
     let span = sample.last().map_or(0, |io| io.done_ns) + 1000;
-    let (mut pushed, mut shift, mut last_tick) = (0, 0, 0);
+    let mut pushed = 0;
+    let mut shift = 0;
+    let mut last_tick = 0;
     let mut batch = Vec::with_capacity(256);
-    let (cpu, started) = (cpu_ns(), Instant::now());
+    let cpu = cpu_ns();
+    let started = Instant::now();
     while pushed < n {
         for chunk in sample.chunks(256) {
             batch.clear();
@@ -110,7 +114,8 @@ fn write(dir: &Path, sample: &[Io], n: usize) -> Result<(), AnyError> {
         started.elapsed().as_nanos() as f64 / ios
     );
     if let Some((user, system)) = cpu {
-        let (user, system) = (user as f64 / ios, system as f64 / ios);
+        let user = user as f64 / ios;
+        let system = system as f64 / ios;
         println!(
             "cpu  user {user:.1} ns/io (copying the sample included)  system {system:.1} ns/io"
         );

@@ -181,7 +181,8 @@ impl PrivateDir {
     /// # Errors
     /// `name` is a directory or a device, or the file system refuses.
     pub fn write_atomically(&self, name: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
-        let (written, name) = (self.write_temporary(name.as_ref(), bytes), name.as_ref());
+        let written = self.write_temporary(name.as_ref(), bytes);
+        let name = name.as_ref();
         written.and_then(|()| {
             self.sync(
                 name.parent()

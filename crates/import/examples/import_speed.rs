@@ -36,7 +36,9 @@ fn fio_log(block_size: u64) -> Vec<u8> {
         if out.len() >= LOG_BYTES {
             break;
         }
-        let (ms, latency, direction) = (i / 4, 90_000 + i * 7919 % 50_000, i % 2);
+        let ms = i / 4;
+        let latency = 90_000 + i * 7919 % 50_000;
+        let direction = i % 2;
         out.extend_from_slice(
             format!("{ms}, {latency}, {direction}, {block_size}, 0\n").as_bytes(),
         );

@@ -26,7 +26,9 @@ pub(super) fn is_heading(line: &[u8]) -> bool {
 /// Reads a log; a new heading may change the columns.
 pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
     let mut columns: Option<Columns> = None;
-    let (mut queues, mut diskless, mut negative) = (false, 0u64, 0u64);
+    let mut queues = false;
+    let mut diskless = 0u64;
+    let mut negative = 0u64;
     while let Some(line) = log.next_line(lines) {
         let text = line.bytes.trim_ascii();
         if text.is_empty() {

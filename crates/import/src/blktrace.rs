@@ -116,7 +116,8 @@ fn say_missing(log: &mut Log, cursors: &[Cursor]) {
         let here = full
             .filter_map(|p| set_and_processor(&p))
             .filter(|(s, _)| s == set);
-        let (from_name, n) = (set.as_str(), *processor);
+        let from_name = set.as_str();
+        let n = *processor;
         missing.extend(here.filter(|(_, n)| !has(from_name, *n)));
         missing.extend(
             (0..n.min(1024))
@@ -270,7 +271,8 @@ fn record(rest: &[u8]) -> Result<(Record, usize), String> {
         if swapped { v.swap_bytes() } else { v }
     };
     let u64_at = |i: usize| {
-        let (a, b) = (u64::from(u32_at(i)), u64::from(u32_at(i + 4)));
+        let a = u64::from(u32_at(i));
+        let b = u64::from(u32_at(i + 4));
         if swapped { a << 32 | b } else { b << 32 | a }
     };
     // Version 8 has 64 bits of action, whose upper half encodes kinds of zone operations.
@@ -298,7 +300,9 @@ fn record(rest: &[u8]) -> Result<(Record, usize), String> {
     } else {
         Vec::new()
     };
-    let (time, sector, bytes) = (u64_at(8), u64_at(16), u32_at(24));
+    let time = u64_at(8);
+    let sector = u64_at(16);
+    let bytes = u32_at(24);
     Ok((
         Record {
             time,

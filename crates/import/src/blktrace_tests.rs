@@ -194,7 +194,8 @@ fn a_set_with_missing_files_is_incomplete() {
         std::fs::copy(fixtures::path(&format!("loop.blktrace.{n}")), &to).unwrap();
         to
     };
-    let (first, second) = (copy(0), copy(1));
+    let first = copy(0);
+    let second = copy(1);
     let lost = |i: &Imported| {
         let of = |o: &Observation| match o {
             Observation::Lost(l) if l.reason == LossReason::Import => l.ios,

@@ -18,7 +18,9 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
     let mut pairing = Pairing::default();
     let mut known: Vec<DevId> = Vec::new();
     let mut last_ns = i64::MIN;
-    let (mut started, mut threads, mut events) = (false, false, 0u64);
+    let mut started = false;
+    let mut threads = false;
+    let mut events = 0u64;
     while let Some(line) = log.next_line(lines) {
         let block =
             split(line.bytes).and_then(|(head, name, rest)| Some((head, stage(name)?, rest)));
@@ -224,7 +226,8 @@ fn bracketed_number(word: &[u8]) -> Option<i32> {
 
 fn device(word: &[u8]) -> Option<DevId> {
     let comma = word.iter().position(|b| *b == b',')?;
-    let (major, minor) = (integer(&word[..comma])?, integer(&word[comma + 1..])?);
+    let major = integer(&word[..comma])?;
+    let minor = integer(&word[comma + 1..])?;
     (major < 1 << 11 && minor < 1 << 20).then(|| DevId::new(major as u32, minor as u32))
 }
 

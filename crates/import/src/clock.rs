@@ -93,7 +93,8 @@ pub fn parse_stamp(line: &str, order: DateOrder) -> Option<Stamp> {
 /// The same line read with the month first and with the day first: which one is right may show later in the file.
 pub fn parse_both(line: &str) -> Option<[Stamp; 2]> {
     let of = |order| parse_stamp(line, order);
-    let (month_first, day_first) = (of(DateOrder::MonthFirst), of(DateOrder::DayFirst));
+    let month_first = of(DateOrder::MonthFirst);
+    let day_first = of(DateOrder::DayFirst);
     Some([month_first.or(day_first)?, day_first.or(month_first)?])
 }
 

@@ -81,7 +81,8 @@ impl Content {
 
     /// What is in memory already.
     pub fn of_bytes(bytes: &[u8]) -> Content {
-        let (inner, hash) = (Box::new(Cursor::new(bytes.to_vec())), DefaultHasher::new());
+        let inner = Box::new(Cursor::new(bytes.to_vec()));
+        let hash = DefaultHasher::new();
         Content {
             inner,
             packed: None,

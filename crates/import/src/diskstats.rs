@@ -328,7 +328,8 @@ fn place(log: &mut Log, snapshots: &[Snapshot]) {
     let mut resets: u64 = 0;
     for (i, pair) in snapshots.windows(2).enumerate() {
         let [before, now] = pair else { continue };
-        let (from_ns, to_ns) = (times[i], times[i + 1]);
+        let from_ns = times[i];
+        let to_ns = times[i + 1];
         if to_ns <= from_ns {
             log.damaged(now.line, "a time that is not after the one before");
             continue;

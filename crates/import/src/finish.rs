@@ -212,7 +212,8 @@ fn merge_rows(out: &mut Imported, devices: &[Device]) {
             .is_some_and(|s| s.starts_with("aggregate:fio:"))
     };
     let jobs: BTreeSet<DevId> = devices.iter().filter(is_job).map(|d| d.id).collect();
-    let (mut equal, mut different) = (0u64, 0u64);
+    let mut equal = 0u64;
+    let mut different = 0u64;
     out.rates.sort();
     out.rates.merge(|a: &IntervalRates, b: &IntervalRates| {
         if a == b {

@@ -217,7 +217,8 @@ fn values_of(name: &str) -> Option<(String, FioValues)> {
 fn row(line: &[u8]) -> Option<FioRow> {
     let columns = line.split(|b| *b == b',').count();
     let mut cells = line.split(|b| *b == b',').map(|c| integer(c.trim_ascii()));
-    let (at_ms, value) = (cells.next()??, cells.next()??);
+    let at_ms = cells.next()??;
+    let value = cells.next()??;
     let (class, op) = match cells.next()?? {
         0 => (Class::Read, Op::READ),
         1 => (Class::Write, Op::WRITE),

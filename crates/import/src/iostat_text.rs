@@ -173,7 +173,8 @@ impl Parser {
         let date = b.date.and_then(|d| std::str::from_utf8(d).ok());
         self.day_first |= date.is_some_and(day_must_be_first);
         let of = |order| date.and_then(|d| parse_banner_date(d, order));
-        let (month_first, day_first) = (of(DateOrder::MonthFirst), of(DateOrder::DayFirst));
+        let month_first = of(DateOrder::MonthFirst);
+        let day_first = of(DateOrder::DayFirst);
         let date_unix_ns = month_first
             .or(day_first)
             .zip(day_first.or(month_first))
@@ -299,10 +300,8 @@ impl Parser {
     /// Whether the line is a table's heading.
     fn heading(&mut self, log: &mut Log, line: Line<'_>, text: &[u8]) -> bool {
         let names = columns(text);
-        let (first, last) = (
-            names.first().copied().unwrap_or_default(),
-            names.last().copied().unwrap_or_default(),
-        );
+        let first = names.first().copied().unwrap_or_default();
+        let last = names.last().copied().unwrap_or_default();
         if first == b"Filesystem:" || first == b"Filesystem" && last.ends_with(b"/s") {
             self.drop_pending(log);
             self.table = IostatTable {

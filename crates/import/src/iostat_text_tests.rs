@@ -465,7 +465,8 @@ fn an_implausible_stamp_is_ignored() {
             "Linux 6.1.0 (h) \t11/21/26 \t_x86_64_\t(2 CPU)\n\n\n{reports}"
         ))
     };
-    let (sound, wild) = (log("11/21/26 09:20:03"), log("11/21/74 19:20:03"));
+    let sound = log("11/21/26 09:20:03");
+    let wild = log("11/21/74 19:20:03");
     assert_eq!((wild.rates, wild.damage.places[0].at), (sound.rates, 12));
     assert_eq!(wild.meta.end_ns, Some(5_000_000_000));
 }
@@ -592,7 +593,8 @@ fn logs_that_overlap_count_once_and_hosts_stay_apart() {
             reports.collect::<String>()
         )
     };
-    let (first, longer) = (log("a", 10..13), log("a", 10..15));
+    let first = log("a", 10..13);
+    let longer = log("a", 10..15);
     let got = in_files(&[&first, &first]);
     assert_eq!(got.rates, in_files(&[&first]).rates);
     assert!(

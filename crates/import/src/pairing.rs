@@ -88,7 +88,8 @@ impl Way {
         let between = |from: Option<i64>, to: Option<i64>| {
             Some(to?.saturating_sub(from?)).filter(|ns| *ns >= 0)
         };
-        let (issued, done) = (Some(issue_ns), Some(done_ns));
+        let issued = Some(issue_ns);
+        let done = Some(done_ns);
         let row = BioStages {
             done_ns,
             dev,
@@ -253,7 +254,8 @@ impl Pairing {
             .iter()
             .filter(|at| at.saturating_sub(first) <= reach)
             .count() as u64;
-        let (issues, completions) = (self.issues.len() as u64, self.completions.len() as u64);
+        let issues = self.issues.len() as u64;
+        let completions = self.completions.len() as u64;
         log.censored += at_end + at_start;
         // An issue and a completion without partners may be the two ends of one I/O.
         let lost = (issues - at_end).max(completions - at_start);
@@ -296,7 +298,10 @@ impl Pairing {
         } else {
             &mut way.get_ns
         } = Some(e.at_ns);
-        let (tgid, comm, flags, op) = (e.tgid, e.comm, e.flags, e.op);
+        let tgid = e.tgid;
+        let comm = e.comm;
+        let flags = e.flags;
+        let op = e.op;
         self.waiting.insert(
             key,
             Waiting {

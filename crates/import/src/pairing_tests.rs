@@ -233,7 +233,8 @@ proptest! {
         use BlockStage::*;
         const ALL: [BlockStage; 8] = [Queue, Start, BackMerge, FrontMerge, Insert, Issue, Requeue, Complete];
         let mut p = Pairing::with_bios();
-        let (mut completions, mut out) = (0, 0);
+        let mut completions = 0;
+        let mut out = 0;
         for (s, sector, blocks, at) in stages {
             completions += usize::from(ALL[s] == Complete);
             out += usize::from(p.push(ALL[s], &event(at, sector * 8, blocks * 4096)).is_some());

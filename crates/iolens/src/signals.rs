@@ -57,10 +57,8 @@ impl Signals {
             // Without a handler this one ends the program as before.
             drop(incoming.add_signal(signal));
         }
-        let (interrupted, terminated) = (
-            Arc::clone(&signals.interrupted),
-            Arc::clone(&signals.terminated),
-        );
+        let interrupted = Arc::clone(&signals.interrupted);
+        let terminated = Arc::clone(&signals.terminated);
         // A thread of its own counts them (a second Ctrl-C means more than the first): no code runs in the handler.
         let count = move || {
             // It needs none; without this it would keep those that the other threads of a service give up.

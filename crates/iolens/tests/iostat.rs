@@ -118,7 +118,8 @@ fn check(tree: &str, at_least: usize) {
             .collect();
         let got = iolens(&case.env, &args);
         if got.stdout != case.stdout || got.status.code() != Some(case.code) {
-            let (want, have) = (text(&case.stdout), text(&got.stdout));
+            let want = text(&case.stdout);
+            let have = text(&got.stdout);
             let differs = want.lines().zip(have.lines()).find(|(w, h)| w != h);
             let differs = differs.map_or("one is longer".to_owned(), |(w, h)| {
                 format!("want {w:?}\n     have {h:?}")
@@ -183,7 +184,8 @@ fn usage_goes_to_standard_error() {
 
 #[test]
 fn help_names_what_the_reference_does_not_have() {
-    let (help, usage) = (iolens(&[], &["-x", "--help"]), iolens(&[], &["-q"]));
+    let help = iolens(&[], &["-x", "--help"]);
+    let usage = iolens(&[], &["-q"]);
     assert_eq!(
         (help.status.code(), help.stdout.len()),
         (Some(1), 0),

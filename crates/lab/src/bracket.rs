@@ -29,7 +29,8 @@ impl Disk {
         } else {
             meta.st_dev()
         };
-        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+        let major = rustix::fs::major(number);
+        let minor = rustix::fs::minor(number);
         let link = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
         let mut dir = link.canonicalize().map_err(|_| {
             io::Error::other(format!(
@@ -124,7 +125,8 @@ impl Bracket {
             merges: b.merges.wrapping_sub(a.merges) as f64,
             ticks_ms: ms(a.ticks_ms, b.ticks_ms),
         };
-        let (a, b) = (&before.counters, &after.counters);
+        let a = &before.counters;
+        let b = &after.counters;
         let ticks: Vec<f64> = before
             .cpu
             .iter()

@@ -200,7 +200,8 @@ impl Copies {
                     let why = why.lines().next().unwrap_or("it said nothing").to_owned();
                     bail!("a copy failed ({status}): the cell is not valid: {why}");
                 }
-                let (to, started) = (c.to.clone(), c.started);
+                let to = c.to.clone();
+                let started = c.started;
                 c.durable = Some(std::thread::spawn(move || {
                     File::open(to)?.sync_all()?;
                     Ok(started.elapsed().as_secs_f64())

@@ -164,10 +164,8 @@ pub fn run_fio(words: &[String], stop: &AtomicBool) -> Result<FioRun> {
         }
         std::thread::sleep(Duration::from_millis(10));
     };
-    let (out, err) = (
-        out.join().unwrap_or_default(),
-        err.join().unwrap_or_default(),
-    );
+    let out = out.join().unwrap_or_default();
+    let err = err.join().unwrap_or_default();
     let (runs, _) = parse_fio(&out);
     let run = runs.into_iter().next();
     let failed = run

@@ -72,7 +72,8 @@ pub fn run(
         watcher.run(&label);
         space_for_a_run(experiment.dir())?;
         let dir = experiment.fresh_cell(id)?;
-        let (nodes, disks) = (&nodes[..cell.disks], &disks[..cell.disks]);
+        let nodes = &nodes[..cell.disks];
+        let disks = &disks[..cell.disks];
         let rate = calibrate(cell, nodes, watcher)?;
         let recording = dir.join("rec.iolens");
         let watched = disks.iter().map(|d| d.dev).collect();

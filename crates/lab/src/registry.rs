@@ -318,7 +318,9 @@ fn detach_all_over(file: &Path) -> Option<io::Result<()>> {
 /// # Errors
 /// The list is not of this user, or cannot be written.
 pub fn clean(registry: &Registry) -> io::Result<(Vec<String>, Vec<String>)> {
-    let (mut done, mut left, mut said) = (Vec::new(), Vec::new(), Vec::new());
+    let mut done = Vec::new();
+    let mut left = Vec::new();
+    let mut said = Vec::new();
     if registry.number()?.is_none() {
         return Ok((done, said));
     }

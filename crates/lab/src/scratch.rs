@@ -138,13 +138,11 @@ impl Registry {
         run(&format!("mkfs.{fs_type}"), &words)?;
         let (place, absolute) = self.place(point)?;
         PrivateDir::create(point, Access::OWNER).map_err(|e| named(point, &e))?;
-        let (dir, point) = (
-            ScratchDir {
-                path: absolute.clone(),
-                place,
-            },
-            absolute,
-        );
+        let dir = ScratchDir {
+            path: absolute.clone(),
+            place,
+        };
+        let point = absolute;
         self.note(Thing::Dir, &point)?;
         self.note(Thing::Mount, &point)?;
         run(
@@ -210,7 +208,8 @@ pub fn need_room(dir: &Path, bytes: u64) -> io::Result<()> {
         .map_err(|e| io::Error::other(format!("{}: {e}", dir.display())))?;
     let free = s.f_bavail.saturating_mul(s.f_frsize);
     if free < bytes + bytes / 10 {
-        let (need, have) = (bytes >> 20, free >> 20);
+        let need = bytes >> 20;
+        let have = free >> 20;
         return Err(io::Error::other(format!(
             "{}: {need} MiB are needed and {have} MiB free",
             dir.display()

@@ -131,11 +131,9 @@ fn analyses_of_random_designs_agree() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut designs = Vec::new();
     for _ in 0..25 {
-        let (a, b, r) = (
-            2 + random.below(4),
-            2 + random.below(4),
-            2 + random.below(3),
-        );
+        let a = 2 + random.below(4);
+        let b = 2 + random.below(4);
+        let r = 2 + random.below(3);
         let effect: Vec<f64> = (0..a).map(|_| 2.0 * random.normal()).collect();
         let cells: Vec<Vec<Vec<f64>>> = effect
             .iter()

@@ -36,7 +36,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut child = Command::new(words.next().ok_or("which command?")?)
         .args(words)
         .spawn()?;
-    let (mut out, mut lost) = (Vec::new(), Vec::new());
+    let mut out = Vec::new();
+    let mut lost = Vec::new();
     while child.try_wait()?.is_none() {
         tracer.poll(&mut out, &mut lost)?;
         std::thread::sleep(Duration::from_millis(5));

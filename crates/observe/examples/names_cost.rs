@@ -25,7 +25,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     let mut names = PathLookup::new();
-    let (mut took_ns, mut found) = (Vec::with_capacity(rounds * files.len()), 0);
+    let mut took_ns = Vec::with_capacity(rounds * files.len());
+    let mut found = 0;
     for inode in std::iter::repeat_n(&files, rounds).flatten() {
         let begin = Instant::now();
         found += usize::from(names.file(*inode, None).is_some());

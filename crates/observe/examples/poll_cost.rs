@@ -43,7 +43,8 @@ fn main() {
 
 /// Median nanoseconds per call of two alternatives, taken in turns.
 fn compare(mut a: impl FnMut(), mut b: impl FnMut()) -> (f64, f64) {
-    let (mut times_a, mut times_b) = (Vec::new(), Vec::new());
+    let mut times_a = Vec::new();
+    let mut times_b = Vec::new();
     for _ in 0..TURNS {
         for (f, times) in [
             (&mut a as &mut dyn FnMut(), &mut times_a),
@@ -66,7 +67,9 @@ fn one_disk(root: &Root, disk: &str) {
     let Ok(bare) = std::fs::File::open(&path) else {
         return;
     };
-    let (mut file, mut buffer, mut room) = (StatFile::new(&path), Vec::new(), [0u8; 4096]);
+    let mut file = StatFile::new(&path);
+    let mut buffer = Vec::new();
+    let mut room = [0u8; 4096];
     let mut sum = 0u64;
     let (p, r) = compare(
         || {
@@ -123,11 +126,9 @@ fn cpu_ns() -> i64 {
 
 /// Percent of a core that `work` costs a thousand times a second, for `seconds`, and how late each turn began (ns).
 fn share(seconds: i64, mut work: impl FnMut()) -> (f64, Vec<i64>) {
-    let (mut pace, start, cpu) = (
-        Pace::new(Duration::from_millis(1)),
-        monotonic_ns(),
-        cpu_ns(),
-    );
+    let mut pace = Pace::new(Duration::from_millis(1));
+    let start = monotonic_ns();
+    let cpu = cpu_ns();
     let mut late = Vec::with_capacity(8192);
     while monotonic_ns() - start < seconds * 1_000_000_000 {
         if let Wake::Due { due_ns, .. } = pace.wait() {
@@ -162,7 +163,8 @@ fn kilohertz(root: &Root, disk: &str) {
     let Ok(mut sampler) = Sampler::new(root, Some(&[disk]), Duration::from_millis(1)) else {
         return;
     };
-    let (start, cpu) = (monotonic_ns(), cpu_ns());
+    let start = monotonic_ns();
+    let cpu = cpu_ns();
     let mut ours_late: Vec<i64> = Vec::with_capacity(8192);
     while monotonic_ns() - start < 5_000_000_000 {
         if let Ok(Some(s)) = sampler.next() {

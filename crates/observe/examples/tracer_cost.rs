@@ -49,8 +49,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let _ = std::io::stdin().read_to_end(&mut rest);
         OVER.store(true, Ordering::Release);
     });
-    let (mut ios, mut lost) = (Vec::new(), Vec::new());
-    let (mut events, mut of_disk, mut polls, mut fill) = (0u64, 0u64, 0u64, 0f64);
+    let mut ios = Vec::new();
+    let mut lost = Vec::new();
+    let mut events = 0u64;
+    let mut of_disk = 0u64;
+    let mut polls = 0u64;
+    let mut fill = 0f64;
     let begin = cpu_ns();
     let mut polling = 0;
     while !OVER.load(Ordering::Acquire) {

@@ -33,7 +33,8 @@ struct Stat {
 /// # Errors
 /// The kernel is older than 6.5, or the file has no pages (a device, a pipe).
 pub fn unwritten_bytes(file: &File, offset: u64, length: u64) -> io::Result<u64> {
-    let (range, mut stat) = (Range { offset, length }, Stat::default());
+    let range = Range { offset, length };
+    let mut stat = Stat::default();
     // SAFETY: both pointers are to live structures of the kernel's layout; the descriptor is open while `file` is borrowed.
     let done = unsafe {
         libc::syscall(
@@ -57,10 +58,8 @@ pub fn unwritten_bytes(file: &File, offset: u64, length: u64) -> io::Result<u64>
 /// The disk failed, or this is no regular file.
 pub fn write_back(file: &File, offset: u64, length: u64) -> io::Result<()> {
     let wrong = |_| io::Error::from(io::ErrorKind::InvalidInput);
-    let (offset, length) = (
-        i64::try_from(offset).map_err(wrong)?,
-        i64::try_from(length).map_err(wrong)?,
-    );
+    let offset = i64::try_from(offset).map_err(wrong)?;
+    let length = i64::try_from(length).map_err(wrong)?;
     let all = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
     // SAFETY: takes no pointers; the descriptor is open while `file` is borrowed.
     let done = unsafe { libc::sync_file_range(file.as_raw_fd(), offset, length, all) };

@@ -140,7 +140,9 @@ mod tests {
                 Some(10),
                 90_000,
             );
-            let (fs_dev, ino, generation) = (Some(8), Some(5), Some(1));
+            let fs_dev = Some(8);
+            let ino = Some(5);
+            let generation = Some(1);
             actors.note(&[Io {
                 fs_dev,
                 ino,

@@ -104,7 +104,8 @@ impl NameLookup {
     /// Requests the names of files and groups that are new in `ios`. Of I/Os like the one before it costs a comparison.
     pub fn note(&mut self, ios: &[Io], now_ns: i64) {
         // Per batch: a file with repeated I/O must be requested again some day.
-        let (mut last_file, mut last_cgroup) = (None, None);
+        let mut last_file = None;
+        let mut last_cgroup = None;
         for io in ios {
             let file = io
                 .inode()
@@ -256,7 +257,8 @@ mod tests {
         let meta = std::fs::File::create(&path).unwrap().metadata().unwrap();
         let _held = std::fs::File::open(&path).unwrap();
         let dev = DevId::new(rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev())).0;
-        let (here, gone) = (io(dev, meta.ino() as i64), io(-1, 77));
+        let here = io(dev, meta.ino() as i64);
+        let gone = io(-1, 77);
         let mut seeker = NameLookup::start();
         seeker.note(&[here, here, gone, here, gone], 5);
         assert_eq!(seeker.waiting, 2);

@@ -283,11 +283,9 @@ mod tests {
     #[test]
     fn what_completed_before_goes_to_the_recording_before_and_each_has_its_own_time() {
         let dir = tempfile::tempdir().unwrap();
-        let (a, b, c) = (
-            dir.path().join("a"),
-            dir.path().join("b"),
-            dir.path().join("c"),
-        );
+        let a = dir.path().join("a");
+        let b = dir.path().join("b");
+        let c = dir.path().join("c");
         let mut outputs = Outputs::new(pipeline(&a), a.clone());
         outputs.send_ios(ios(&[10, 20]));
         outputs.rotate(pipeline(&b), b.clone(), 100, RecorderCost::default());

@@ -41,10 +41,8 @@ pub fn complete_rollups(path: &Path, access: Access) -> Result<usize> {
     let mut rows = builder.finish();
     rows.retain(|r| r.at_ns >= from_ns);
     let first_of = |from_ns: i64| rows.partition_point(|r| r.at_ns < from_ns);
-    let (seconds, of_minutes) = (
-        &rows[first_of(seconds_from_ns)..],
-        minutes(&rows[first_of(minutes_from_ns)..]),
-    );
+    let seconds = &rows[first_of(seconds_from_ns)..];
+    let of_minutes = minutes(&rows[first_of(minutes_from_ns)..]);
     let hours = hours_of(path, &of_minutes)?;
     write_missing_rollups(path, access, [seconds, &of_minutes, &hours])?;
     complete_actors(&recording, access)?;
@@ -74,7 +72,8 @@ fn complete_actors(recording: &Recording, access: Access) -> Result<()> {
     // ends.
     let [finer_from_ns, coarser_from_ns] =
         [0, 1].map(|i| actors_until(recording.path(), ACTOR_STEPS_S[i]));
-    let (finer_from_ns, coarser_from_ns) = (finer_from_ns?, coarser_from_ns?);
+    let finer_from_ns = finer_from_ns?;
+    let coarser_from_ns = coarser_from_ns?;
     let from_ns = finer_from_ns.min(coarser_from_ns);
     let whose =
         IoColumns::QUEUE | IoColumns::TGID | IoColumns::COMM | IoColumns::CGROUP | IoColumns::FILE;
@@ -89,10 +88,8 @@ fn complete_actors(recording: &Recording, access: Access) -> Result<()> {
     }
     names.put_into(&mut rows);
     let first_of = |from_ns: i64| rows.partition_point(|r| r.at_ns < from_ns);
-    let (finer, coarser) = (
-        &rows[first_of(finer_from_ns)..],
-        coarser_actors(&rows[first_of(coarser_from_ns)..]),
-    );
+    let finer = &rows[first_of(finer_from_ns)..];
+    let coarser = coarser_actors(&rows[first_of(coarser_from_ns)..]);
     Ok(write_missing_actors(
         recording.path(),
         access,
@@ -119,7 +116,8 @@ mod tests {
         let path = dir.path().join("r");
         let meta = RecordingMeta::new(Source::Ebpf, 0);
         let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
-        let (mut rollups, mut whole) = (Rollups::default(), RollupBuilder::default());
+        let mut rollups = Rollups::default();
+        let mut whole = RollupBuilder::default();
         for s in 0..2000 {
             let io = Io::new(
                 s * 1_000_000_000 + 7,

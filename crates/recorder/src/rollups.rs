@@ -29,7 +29,8 @@ pub struct Rollups {
 impl Default for Rollups {
     fn default() -> Rollups {
         let hours = CoarserRollups::new(ROLLUP_STEPS_S[2]);
-        let (builder, actors) = (RollupBuilder::default(), ActorRollups::default());
+        let builder = RollupBuilder::default();
+        let actors = ActorRollups::default();
         Rollups {
             builder,
             actors,

@@ -16,7 +16,8 @@ fn generator() -> impl FnMut(u64) -> u64 {
 /// Random reads and sequential writes of a few processes on `devices` devices, one I/O each `every_ns` on average.
 pub fn made_up(n: usize, devices: u64, every_ns: u64) -> Vec<Io> {
     let mut random = generator();
-    let (mut done, mut log) = (0, 1 << 20);
+    let mut done = 0;
+    let mut log = 1 << 20;
     (0..n)
         .map(|_| {
             done += (every_ns / 10 + random((every_ns * 9 / 5).max(1))) as i64;

@@ -59,7 +59,8 @@ impl<'a> Below<'a> {
         }
         found.sort_unstable();
         found.dedup();
-        let (devices, upper) = (self.devices, upper.clone());
+        let devices = self.devices;
+        let upper = upper.clone();
         found
             .into_iter()
             .map(|i| &devices[i])

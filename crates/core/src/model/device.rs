@@ -235,9 +235,11 @@ pub fn layers_above(
     devices: &[Device],
     recorded: impl Fn(DevId) -> bool,
 ) -> Vec<(&Device, Vec<&str>)> {
-    let (below, mut above) = (Below::new(devices), Vec::new());
+    let below = Below::new(devices);
+    let mut above = Vec::new();
     for device in devices {
-        let (mut met, mut under) = (BTreeSet::from([device.id]), Vec::new());
+        let mut met = BTreeSet::from([device.id]);
+        let mut under = Vec::new();
         let mut upper = vec![device];
         while let Some(layer) = upper.pop().filter(|_| under.len() <= MAX_NAMED) {
             for lower in below.of(layer) {

@@ -74,7 +74,8 @@ impl Histogram {
     /// Makes room for the buckets `from..to`.
     fn cover(&mut self, from: usize, to: usize) {
         const OCTAVE: usize = 1 << SUB_BITS;
-        let (from, to) = (from / OCTAVE * OCTAVE, to.next_multiple_of(OCTAVE));
+        let from = from / OCTAVE * OCTAVE;
+        let to = to.next_multiple_of(OCTAVE);
         if self.counts.is_empty() {
             self.first = from;
         }
@@ -317,7 +318,8 @@ impl CallHistogram {
         let mut h = CallHistogram::default();
         for word in std::str::from_utf8(text).ok()?.split(' ') {
             let (low, calls) = word.split_once(':')?;
-            let (low, calls) = (low.parse::<u64>().ok()?, calls.parse::<u64>().ok()?);
+            let low = low.parse::<u64>().ok()?;
+            let calls = calls.parse::<u64>().ok()?;
             if calls > 0 {
                 h.add(i64::try_from(low).ok()?, calls);
             }

@@ -129,7 +129,8 @@ impl Lost {
     pub fn expected_in(&self, from_ns: i64, to_ns: i64) -> f64 {
         // Half-open, as in `meets`; of no length it is an instant.
         let own_end = self.to_ns.max(self.from_ns.saturating_add(1));
-        let (begin, end) = (from_ns.max(self.from_ns), to_ns.min(own_end));
+        let begin = from_ns.max(self.from_ns);
+        let end = to_ns.min(own_end);
         if begin >= end {
             return 0.0;
         }

@@ -129,7 +129,8 @@ impl IntervalRates {
         other: &IntervalRates,
         of: impl Fn(Option<f64>, Option<f64>) -> Option<f64>,
     ) -> IntervalRates {
-        let (own, others) = (quantities(self), quantities(other));
+        let own = quantities(self);
+        let others = quantities(other);
         let mut values = [None; QUANTITIES];
         for (i, value) in values.iter_mut().enumerate() {
             *value = of(own[i], others[i]);
@@ -180,13 +181,12 @@ mod tests {
             };
             r
         };
-        let (rates, means) = (row(Some(3.0), Some(8.0), None), row(None, None, Some(7.0)));
+        let rates = row(Some(3.0), Some(8.0), None);
+        let means = row(None, None, Some(7.0));
         assert!(rates.complements(&means) && !rates.complements(&rates));
         assert_eq!(rates.or(&means), row(Some(3.0), Some(8.0), Some(7.0)));
-        let (a, b) = (
-            row(Some(30.0), Some(8.0), Some(10.0)),
-            row(Some(10.0), None, Some(30.0)),
-        );
+        let a = row(Some(30.0), Some(8.0), Some(10.0));
+        let b = row(Some(10.0), None, Some(30.0));
         assert_eq!(
             a.plus(&b),
             row(Some(40.0), Some(8.0), Some(15.0)),

@@ -262,8 +262,10 @@ mod tests {
             total_ns - total_ns / 4,
         );
         let known = tgid % 7 != 0;
-        let (ino, fs_dev) = (known.then_some(i64::from(tgid) % 40), known.then_some(8));
-        let (tgid, comm) = (Some(tgid), Some(Comm::new(b"p")));
+        let ino = known.then_some(i64::from(tgid) % 40);
+        let fs_dev = known.then_some(8);
+        let tgid = Some(tgid);
+        let comm = Some(Comm::new(b"p"));
         Io {
             tgid,
             comm,
@@ -306,7 +308,8 @@ mod tests {
 
     /// The same of rollups.
     fn of_rollups(rows: &[Rollup], step_s: i64) -> BTreeMap<(i64, DevId, Class), IoSums> {
-        let (mut sums, slot_ns) = (BTreeMap::new(), step_s * SECOND_NS);
+        let mut sums = BTreeMap::new();
+        let slot_ns = step_s * SECOND_NS;
         for (r, dev, class) in rows.iter().filter_map(|r| Some((r, r.dev?, r.class?))) {
             let of = IoSums {
                 ios: r.ios,

@@ -360,7 +360,8 @@ mod tests {
         let last = ios.iter().map(|io| io.done_ns).max().unwrap_or(0) / step_ns;
         for dev in devices {
             for slot in 0..=last {
-                let (from, to) = (slot * step_ns, (slot + 1) * step_ns);
+                let from = slot * step_ns;
+                let to = (slot + 1) * step_ns;
                 let mut all = Rollup::empty(step_s as i32, from, Some(dev), None);
                 for class in Class::ALL {
                     let mut row = Rollup::empty(step_s as i32, from, Some(dev), Some(class));
@@ -453,7 +454,8 @@ mod tests {
 
         #[test]
         fn long_ios_are_in_flight_all_the_time_and_busy_within_bounds(ios in ios(REACH_NS), batch in 1usize..20) {
-            let (got, exact) = (by_key(&built(&ios, batch)), brute_force(&ios, 1));
+            let got = by_key(&built(&ios, batch));
+            let exact = brute_force(&ios, 1);
             prop_assert_eq!(got.len(), exact.len());
             for (key, want) in exact {
                 let mut got = got[&key].clone();

@@ -169,7 +169,8 @@ fn read_times(file: &ParquetFile, handle: &File, group: usize) -> Result<Vec<i64
     let chunk = file.column(handle, group, time)?;
     let mut chunk = chunk.ok_or_else(|| ReadFailure::Damage("no time column".to_owned()))?;
     // Row counts of foreign footers are not to be trusted with an allocation: read in batches.
-    let (mut times, rows) = (Vec::new(), file.rows(group));
+    let mut times = Vec::new();
+    let rows = file.rows(group);
     while times.len() < rows {
         match chunk.read(&file.path, BATCH.min(rows - times.len()))? {
             Column::Ints(c) => times.extend(c.values),

@@ -85,7 +85,8 @@ impl ChunkEncoder {
             meta = meta.set_statistics(statistics);
         }
         let rows = column.rows;
-        let (dictionary, data) = (encodings.dictionary_bytes, std::mem::take(&mut self.chunk));
+        let dictionary = encodings.dictionary_bytes;
+        let data = std::mem::take(&mut self.chunk);
         let metadata = meta
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_encodings(vec![Encoding::RLE, Encoding::PLAIN, encodings.data])
@@ -169,7 +170,8 @@ impl ChunkEncoder {
         data: Encoding,
         values: impl Fn(std::ops::Range<usize>, &mut Vec<u8>),
     ) -> Result<(), ParquetError> {
-        let (mut row, mut value) = (0, 0);
+        let mut row = 0;
+        let mut value = 0;
         while row < column.rows {
             let end = column.rows.min(row + PAGE_ROWS);
             let valid = column.valid.map(|v| &v[row..end]);

@@ -117,7 +117,8 @@ fn put_steady(value: Option<i64>, out: &mut Vec<u8>) {
 /// Whether every one of `values` is `first`, found out without a branch per value.
 #[inline]
 fn all_are(values: impl Iterator<Item = Option<i64>>, first: Option<i64>) -> bool {
-    let (known, value) = (first.is_some(), first.unwrap_or(0));
+    let known = first.is_some();
+    let value = first.unwrap_or(0);
     let differ = |v: Option<i64>| (v.unwrap_or(0) ^ value) | i64::from(v.is_some() != known);
     values.fold(0, |any, v| any | differ(v)) == 0
 }

@@ -122,7 +122,8 @@ mod tests {
 
         #[test]
         fn every_row_has_its_index(runs in prop::collection::vec((0u32..3, 1usize..5, any::<bool>()), 0..9)) {
-            let (mut places, mut expected) = (DictionaryPlaces::default(), Vec::new());
+            let mut places = DictionaryPlaces::default();
+            let mut expected = Vec::new();
             for (place, n, at_once) in runs {
                 expected.extend(std::iter::repeat_n(place, n));
                 match at_once {

@@ -28,7 +28,8 @@ pub(crate) fn plain(values: &[i64], width: Width, out: &mut Vec<u8>) {
 /// BYTE_STREAM_SPLIT: all first bytes, then all second ones, and so on.
 pub(crate) fn byte_stream_split(values: &[i64], width: Width, out: &mut Vec<u8>) {
     let streams = if width == Width::Four { 4 } else { 8 };
-    let (start, n) = (out.len(), values.len());
+    let start = out.len();
+    let n = values.len();
     out.resize(start + streams * n, 0);
     let out = &mut out[start..];
     let (eights, rest) = values.as_chunks::<8>();
@@ -120,7 +121,8 @@ pub(crate) fn pack(values: impl Iterator<Item = u64>, bits: u32, out: &mut Vec<u
     if bits == 0 {
         return;
     }
-    let (mut word, mut held) = (0u64, 0u32);
+    let mut word = 0u64;
+    let mut held = 0u32;
     for v in values {
         word |= v << held;
         held += bits;
@@ -251,7 +253,8 @@ mod tests {
             places[0] = 1 << (bits - 1);
             let mut out = Vec::new();
             dictionary_places(PlacesOf::Each(&places), &mut out);
-            let (width, rest) = (u32::from(out[0]), &out[1..]);
+            let width = u32::from(out[0]);
+            let rest = &out[1..];
             prop_assert!([1, 2, 8, 16, 32].contains(&width) && width >= bits, "{width} for {bits}");
             if places.iter().any(|p| *p != places[0]) {
                 let groups = places.len().div_ceil(8);

@@ -78,7 +78,8 @@ pub(crate) fn read(recording: &Path, ended: &[Block]) -> Result<Option<Block>, S
         .collect();
     let mut open = rows(&[seen], i64::MIN)?;
     open.retain(|r| !later.contains(&identity(r)));
-    let (mut encoder, mut bytes) = (FrameEncoder::default(), Vec::new());
+    let mut encoder = FrameEncoder::default();
+    let mut bytes = Vec::new();
     let frame = |rows: &[Request]| {
         let (min, max) = wal::encode_frame(rows, &mut encoder, &mut bytes);
         Frame {

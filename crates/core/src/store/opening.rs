@@ -27,8 +27,10 @@ pub(super) fn join_losses(losses: &mut Vec<Lost>) {
     let sum = |a: Option<i64>, b: Option<i64>| a?.checked_add(b?);
     let pairs = losses.chunks(2).flat_map(|pair| match pair {
         [a, b] if (a.dev, a.class, a.reason) == (b.dev, b.class, b.reason) => {
-            let (from_ns, to_ns) = (a.from_ns.min(b.from_ns), a.to_ns.max(b.to_ns));
-            let (ios, bytes) = (sum(a.ios, b.ios), sum(a.bytes, b.bytes));
+            let from_ns = a.from_ns.min(b.from_ns);
+            let to_ns = a.to_ns.max(b.to_ns);
+            let ios = sum(a.ios, b.ios);
+            let bytes = sum(a.bytes, b.bytes);
             vec![Lost {
                 from_ns,
                 to_ns,
@@ -304,7 +306,8 @@ impl Opening<'_> {
                 .filter_map(|n| u32::try_from(n).ok())
                 .collect();
             if gap.len() > MAX_MISSING {
-                let (place, more) = (path(gap[0]).display().to_string(), number - next - 1);
+                let place = path(gap[0]).display().to_string();
+                let more = number - next - 1;
                 self.warnings.push(format!(
                     "{place} and {more} segments after it: are missing, with their rows"
                 ));
@@ -365,7 +368,8 @@ impl Opening<'_> {
             );
         }
         if let Some(missing) = missing.filter(|n| *n != 0 && holes.is_empty()) {
-            let (dir, name) = (self.dir.display(), table.name());
+            let dir = self.dir.display();
+            let name = table.name();
             let what = if missing > 0 { "fewer" } else { "more" };
             self.warnings.push(format!(
                 "{dir}: {name} has {} rows {what} than when it was finished",

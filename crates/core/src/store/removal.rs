@@ -56,7 +56,8 @@ fn say_removed(dir: &PrivateDir, recording: &Recording, end_ns: i64) -> Result<(
         })
         .max()
         .map_or(1, |last| last + 1);
-    let (mut frame, mut file) = (Vec::new(), Vec::new());
+    let mut frame = Vec::new();
+    let mut file = Vec::new();
     wal::encode_frame(&[lost], &mut FrameEncoder::default(), &mut frame);
     let name = format!("{}/{}", Table::Lost.name(), segment::file_name(number));
     let frames = std::iter::once((&frame[FRAME_HEADER..], 1));

@@ -50,7 +50,8 @@ mod tests {
                 ..DiskCounters::default()
             },
         };
-        let (mut repeats, mut out) = (Repeats::default(), Vec::new());
+        let mut repeats = Repeats::default();
+        let mut out = Vec::new();
         for (at, value) in [(0, 1), (1, 1), (2, 1), (3, 2), (4, 3), (5, 3), (6, 3)] {
             repeats.push(&sample(at, value), &mut out);
         }

@@ -121,7 +121,8 @@ impl Retention {
     pub fn manifest(&self) -> BTreeMap<String, TableManifest> {
         let of = |table: Table| {
             let closed = &self.closed[table as usize - 1];
-            let (first, last) = (closed.front()?.number, closed.back()?.number);
+            let first = closed.front()?.number;
+            let last = closed.back()?.number;
             let rows = closed.iter().map(|c| c.rows as u64).sum();
             Some((
                 table.name().to_owned(),

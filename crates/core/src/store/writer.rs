@@ -431,7 +431,11 @@ impl RecordingWriter {
         self.file = file;
         written?;
         let old = self.segments[table as usize - 1].start_next();
-        let (number, rows, min, max, totals) = (old.number, old.rows, old.min, old.max, old.totals);
+        let number = old.number;
+        let rows = old.rows;
+        let min = old.min;
+        let max = old.max;
+        let totals = old.totals;
         self.retention.put(
             table,
             ClosedSegment {

@@ -353,10 +353,8 @@ fn publish(section: &str, table: &str) {
     let (Some(path), true) = (std::env::var_os("IOLENS_DOCS"), is_full() && is_usual) else {
         return;
     };
-    let (begin, end) = (
-        format!("<!-- {section}: made by make calibrate -->\n"),
-        format!("<!-- end of {section} -->"),
-    );
+    let begin = format!("<!-- {section}: made by make calibrate -->\n");
+    let end = format!("<!-- end of {section} -->");
     let text = std::fs::read_to_string(&path).expect("the document");
     let (before, rest) = text.split_once(&begin).expect("its mark");
     let (_, after) = rest.split_once(&end).expect("its end");
@@ -534,10 +532,8 @@ fn stall_power() -> Vec<Power> {
             } else {
                 Device::DISK
             };
-            let (arrivals, stalls) = (
-                Arrivals::Poisson(800.0),
-                vec![(10.0 + (seed % 40) as f64, 0.3)],
-            );
+            let arrivals = Arrivals::Poisson(800.0);
+            let stalls = vec![(10.0 + (seed % 40) as f64, 0.3)];
             let report = Scene {
                 device,
                 arrivals,

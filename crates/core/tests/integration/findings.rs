@@ -10,7 +10,9 @@ use iolens_core::model::{DevId, Device as Disk, Io, Op, RecordingMeta, Source};
 
 #[test]
 fn a_stall_is_the_only_finding() {
-    let (mut found, mut blamed, runs) = (0, 0, seeds(30));
+    let mut found = 0;
+    let mut blamed = 0;
+    let runs = seeds(30);
     for seed in 0..runs {
         let at = 10.0 + seed as f64;
         let device = if seed % 2 == 0 {
@@ -86,7 +88,9 @@ fn backgrounds_of_all_kinds_have_no_bursts() {
 
 /// (planted, found, found elsewhere) of ten bursts of writes in each of some recordings.
 fn recall(scene: &Scene, for_s: f64, per_s: f64, bytes: i64) -> (usize, usize, usize) {
-    let (mut planted, mut found, mut other) = (0, 0, 0);
+    let mut planted = 0;
+    let mut found = 0;
+    let mut other = 0;
     for seed in 0..seeds(2) {
         let at = |k: u64| {
             2.0 + (scene.seconds - 4.0) / 10.0
@@ -194,7 +198,8 @@ fn equal_bursts_in_silence_are_all_counted() {
 /// `stuck` stall for half a second; above them `md0`. Beside it a disk with a load of its own.
 fn array(members: i32, stuck: &[i32], names: fn(i32) -> String) -> Vec<Finding> {
     const MS: i64 = 1_000_000;
-    let (md, other) = (DevId::new(9, 0), DevId::new(8, 240));
+    let md = DevId::new(9, 0);
+    let other = DevId::new(8, 240);
     let member = |m: i32| DevId::new(8, 16 * m as u32);
     let mut ready: Vec<(i64, i32)> = (0..10).map(|w| (i64::from(w) * 100_000, w)).collect();
     let mut ios: Vec<Io> = (0..10_000)
@@ -451,7 +456,8 @@ mod regressions {
                     .get_or_insert_default()
                     .add(&flow);
             }
-            let (dev, to_ns) = (crate::scenes::DEVICE, from_ns + step_ns);
+            let dev = crate::scenes::DEVICE;
+            let to_ns = from_ns + step_ns;
             builder.counters(&CounterRates {
                 dev,
                 from_ns,
@@ -498,7 +504,8 @@ mod regressions {
             let mut builder = ReportBuilder::new(Window::new(0, 60_000_000_000));
             all.iter().for_each(|io| builder.push(io));
             for (from_ns, to_ns, ios) in lost.iter().copied() {
-                let (dev, reason) = (Some(crate::scenes::DEVICE), LossReason::RingFull);
+                let dev = Some(crate::scenes::DEVICE);
+                let reason = LossReason::RingFull;
                 builder.lost(&Lost {
                     from_ns,
                     to_ns,

@@ -67,10 +67,8 @@ const ALL: [FindingKind; 5] = [
 fn changing_loads() -> Vec<(&'static str, Scene)> {
     let half = |before: f64, after: f64, device| {
         // A sine of twice the recording's length is as high in the first half as it is low in the second.
-        let (per_s, swing) = (
-            f64::midpoint(before, after),
-            (before - after) / (before + after),
-        );
+        let per_s = f64::midpoint(before, after);
+        let swing = (before - after) / (before + after);
         Scene {
             arrivals: Arrivals::Diurnal {
                 per_s,
@@ -195,7 +193,9 @@ fn a_device_that_slows_down_at_once_is_found_with_time_and_size() {
     ];
     for (name, scene) in scenes {
         for (factor, needed) in [(2.0, 95), (1.4, 75), (0.5, 95)] {
-            let (mut found, mut good, runs) = (0, 0, seeds(4));
+            let mut found = 0;
+            let mut good = 0;
+            let runs = seeds(4);
             for seed in 0..runs {
                 let at = 12.0 + 7.0 * (seed % 6) as f64;
                 let stepped = Scene {
@@ -240,7 +240,8 @@ fn a_device_that_slows_down_little_by_little_has_a_trend() {
         ("fast device", Device::FAST, 1000.0),
         ("disk, 20 % busy", Device::DISK, 400.0),
     ] {
-        let (mut found, runs) = (0, seeds(4));
+        let mut found = 0;
+        let runs = seeds(4);
         for seed in 0..runs {
             let pace = vec![(0.0, 1.0), (60.0, 2.0)];
             let scene = Scene {
@@ -417,7 +418,8 @@ fn one_in_a_hundred_at_12_ms_is_a_second_mode_with_its_share_and_place() {
     ];
     for (name, scene) in scenes {
         for (share, slow_s) in [(0.01, 0.012), (0.003, 0.012), (0.05, 0.002)] {
-            let (mut right, runs) = (0, seeds(2));
+            let mut right = 0;
+            let runs = seeds(2);
             for seed in 0..runs {
                 let found = of_kind(
                     &Scene {
@@ -565,7 +567,8 @@ fn paced_loads() -> Vec<(&'static str, Scene)> {
 fn a_device_at_its_bandwidth_is_found_with_its_limit() {
     let kind = FindingKind::BandwidthSaturation;
     for (for_s, rate) in [(4.0, 1000.0), (3.0, 1500.0)] {
-        let (mut right, runs) = (0, seeds(4));
+        let mut right = 0;
+        let runs = seeds(4);
         for seed in 0..runs {
             let found = of_kind(
                 &streams(Arrivals::Poisson(200.0), overload(for_s, rate)),
@@ -638,7 +641,8 @@ fn a_full_queue_is_found_with_its_level_and_the_wait() {
         ("32 places, 48 workers", 32, 48),
         ("1 place, 8 workers", 1, 8),
     ] {
-        let (mut right, runs) = (0, seeds(3));
+        let mut right = 0;
+        let runs = seeds(3);
         for seed in 0..runs {
             let scene = with_places(
                 Arrivals::Closed {

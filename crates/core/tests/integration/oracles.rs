@@ -58,7 +58,10 @@ fn kernel_estimators_reproduce_an_independent_simulation() {
             .split(',')
             .map(|v| v.parse().unwrap_or(f64::INFINITY))
             .collect();
-        let (per_s, service, servers, jiffy_ms) = (v[0], v[1] * 1e6, v[2], v[3]);
+        let per_s = v[0];
+        let service = v[1] * 1e6;
+        let servers = v[2];
+        let jiffy_ms = v[3];
         let seconds = 150_000.0 / per_s;
         let jobs = poisson(&mut Rng::new(i as u64), per_s, seconds, |_| service);
         let ios = serve(&jobs, servers.is_finite().then_some(servers as usize));
@@ -90,7 +93,9 @@ fn kernel_estimators_reproduce_an_independent_simulation() {
 
 #[test]
 fn m_m_1_has_its_utilisation_queue_and_percentiles() {
-    let (per_s, mean, seconds) = (1000.0, 0.5e6, 1000.0);
+    let per_s = 1000.0;
+    let mean = 0.5e6;
+    let seconds = 1000.0;
     let jobs = poisson(&mut Rng::new(1), per_s, seconds, |r| r.exp(mean));
     let report = report_of(&serve(&jobs, Some(1)), seconds);
     let d = &report.devices.devices[0];
@@ -142,7 +147,9 @@ fn m_m_1_has_its_utilisation_queue_and_percentiles() {
 
 #[test]
 fn m_g_infinity_is_poisson_and_touching_counts_more() {
-    let (per_s, service, seconds) = (100.0, 10e6, 1500.0);
+    let per_s = 100.0;
+    let service = 10e6;
+    let seconds = 1500.0;
     let jobs = poisson(&mut Rng::new(2), per_s, seconds, |_| service);
     let report = report_of(&serve(&jobs, None), seconds);
     let p0 = report.devices.devices[0].concurrency.percent_at[0];

@@ -57,7 +57,8 @@ fn mmc_idle(c: u32, rho: f64) -> Option<f64> {
         return None;
     }
     let offered = f64::from(c) * rho;
-    let (mut term, mut sum) = (1.0, 0.0);
+    let mut term = 1.0;
+    let mut sum = 0.0;
     for k in 0..c {
         sum += term;
         term *= offered / f64::from(k + 1);
@@ -88,7 +89,9 @@ fn closed_forms_have_their_known_values() {
 
 #[test]
 fn m_d_1_waits_half_as_long_as_m_m_1() {
-    let (service, rho, seconds) = (1e6, 0.7, 400.0);
+    let service = 1e6;
+    let rho = 0.7;
+    let seconds = 400.0;
     let per_s = rho * SECOND / service;
     let jobs = poisson(&mut Rng::new(21), per_s, seconds, |_| service);
     let report = report_of(&serve(&jobs, Some(1)), seconds);
@@ -119,7 +122,8 @@ fn m_d_1_waits_half_as_long_as_m_m_1() {
 #[test]
 fn m_m_c_is_empty_and_slow_as_erlang_says() {
     for (c, seconds) in [(1u32, 400.0), (4, 200.0), (32, 60.0)] {
-        let (mean, rho) = (2e6, 0.5);
+        let mean = 2e6;
+        let rho = 0.5;
         let per_s = rho * f64::from(c) * SECOND / mean;
         let jobs = poisson(&mut Rng::new(u64::from(c) + 30), per_s, seconds, |r| {
             r.exp(mean)
@@ -151,7 +155,8 @@ fn m_m_c_is_empty_and_slow_as_erlang_says() {
 fn the_load_of_a_ladder_is_known_to_three_points() {
     for c in [1usize, 4, 32] {
         let mut rng = Rng::new(c as u64 + 60);
-        let (mean, step_s) = (2e6, 4.0);
+        let mean = 2e6;
+        let step_s = 4.0;
         let steps = [
             0.02, 0.05, 0.1, 0.2, 0.4, 0.5, 0.6, 0.8, 0.9, 1.2, 1.3, 1.5, 0.1,
         ];
@@ -204,7 +209,8 @@ fn the_load_of_a_ladder_is_known_to_three_points() {
 #[test]
 fn the_cost_of_a_mixture_is_the_sum_of_its_parts() {
     // Reads of 0.2 ms, writes of 0.1 ms + 0.01 ms per KiB, one server, both Poisson: ρ = 0.1 + 0.09 + 0.08.
-    let (seconds, mut rng) = (100.0, Rng::new(70));
+    let seconds = 100.0;
+    let mut rng = Rng::new(70);
     let reads = poisson(&mut rng, 500.0, seconds, |_| 0.2e6);
     let mut kib = Rng::new(71);
     let writes: Vec<Job> = poisson(&mut rng, 500.0, seconds, |_| 0.0)
@@ -301,11 +307,9 @@ fn two_classes_in_one_queue_wait_alike() {
             "both wait alike",
         );
     }
-    let (r, w, both) = (
-        d.busy_read_percent,
-        d.busy_write_percent,
-        d.busy_both_percent,
-    );
+    let r = d.busy_read_percent;
+    let w = d.busy_write_percent;
+    let both = d.busy_both_percent;
     near(
         r.zip(w).zip(both).map(|((r, w), both)| r + w - both),
         d.busy_percent.expect("a window"),
@@ -333,7 +337,8 @@ fn reads_that_meet_a_burst_are_counted_beside_it() {
 
 #[test]
 fn percentiles_of_m_m_1_lie_in_their_intervals() {
-    let (mut held, mut asked) = (0, 0);
+    let mut held = 0;
+    let mut asked = 0;
     for seed in 0..40 {
         let seconds = 30.0;
         // A light load: successive latencies hardly depend on each other, as the interval assumes.
@@ -379,11 +384,9 @@ fn a_set_of_devices_is_busier_than_its_busiest() {
         .iter()
         .map(|d| d.busy_percent.expect("a window"))
         .collect();
-    let (all, max, mean) = (
-        set.busy_percent.expect("a window"),
-        set.max_busy_percent.expect("three"),
-        set.mean_busy_percent.expect("three"),
-    );
+    let all = set.busy_percent.expect("a window");
+    let max = set.max_busy_percent.expect("three");
+    let mean = set.mean_busy_percent.expect("three");
     near(
         mean,
         own.iter().sum::<f64>() / 3.0,
@@ -498,11 +501,13 @@ fn a_random_load_below_capacity_claims_no_limit_below_it() {
 #[test]
 fn the_interval_of_how_many_are_served_at_once_holds_the_truth() {
     // Ladders of load on 1, 4 and 32 servers; of intervals of 95 % few miss.
-    let (mut given, mut missed) = (0, Vec::new());
+    let mut given = 0;
+    let mut missed = Vec::new();
     for c in [1usize, 4, 32] {
         for seed in 0..10 {
             let mut rng = Rng::new(1000 * c as u64 + seed);
-            let (mean, step_s) = (2e6, 4.0);
+            let mean = 2e6;
+            let step_s = 4.0;
             let mut jobs: Vec<Job> = Vec::new();
             for (i, rho) in [0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 1.3, 0.1]
                 .iter()

@@ -38,7 +38,9 @@ fn silent(
     findings: impl Fn(Vec<Io>) -> Vec<Finding>,
 ) {
     let runs = seeds(6);
-    let (mut warnings, mut infos, mut example) = (0u64, 0u64, None);
+    let mut warnings = 0u64;
+    let mut infos = 0u64;
+    let mut example = None;
     for seed in 0..runs {
         let found = findings(scene(&mut Rng::new(104_729 * seed + 7)));
         let worst = found.iter().map(|f| f.severity).max();
@@ -67,7 +69,8 @@ const LOOP: Loop = Loop {
 
 #[test]
 fn a_writer_that_waits_for_syncs_is_found_among_others() {
-    let (runs, mut found) = (seeds(6), 0);
+    let runs = seeds(6);
+    let mut found = 0;
     for seed in 0..runs {
         let mut rng = Rng::new(seed);
         let sync_s = 5e-4 + 5e-3 * rng.uniform();
@@ -197,7 +200,8 @@ const SMALL: Stream = Stream {
 
 #[test]
 fn a_stream_in_small_requests_is_found_among_random_ones() {
-    let (runs, mut found) = (seeds(6), 0);
+    let runs = seeds(6);
+    let mut found = 0;
     for seed in 0..runs {
         let mut rng = Rng::new(seed);
         let bytes = 4096 << rng.below(4);
@@ -381,7 +385,8 @@ fn culprits(story: &Story) -> Vec<Option<i32>> {
 
 #[test]
 fn who_made_whom_wait_is_told_among_processes() {
-    let (runs, mut found) = (seeds(20), 0);
+    let runs = seeds(20);
+    let mut found = 0;
     for seed in 0..runs {
         let mut rng = Rng::new(seed);
         let starts = spells(&mut rng, 20, 0.2);
@@ -400,7 +405,8 @@ fn who_made_whom_wait_is_told_among_processes() {
 
 #[test]
 fn two_that_come_at_the_same_times_are_told_together() {
-    let (runs, mut found) = (seeds(20), 0);
+    let runs = seeds(20);
+    let mut found = 0;
     for seed in 0..runs {
         let mut rng = Rng::new(seed);
         let starts = spells(&mut rng, 15, 0.2);
@@ -442,7 +448,8 @@ fn assert_blameless(name: &str, scene: impl Fn(&mut Rng) -> Vec<Io>) {
 #[test]
 fn nobody_is_blamed_where_nobody_waits_for_another() {
     assert_blameless("slow at other times", |rng| {
-        let (starts, slow) = (spells(rng, 12, 0.2), spells(rng, 6, 0.8));
+        let starts = spells(rng, 12, 0.2);
+        let slow = spells(rng, 6, 0.8);
         let mut all = three(rng, &starts, 300.0, 3e-4);
         all.iter_mut()
             .filter(|w| within(&slow, 0.8, w.at_s))

@@ -245,7 +245,9 @@ fn joint_cost(parts: &[CopiedPart]) -> RecorderCost {
 
 /// Imported tables. A row is of the part in which its interval ends.
 fn add_tables(to: &Path, parts: &[CopiedPart], access: Access, start_unix_ns: i64) -> Result<()> {
-    let (mut rates, mut cpu, mut stages) = (Vec::new(), Vec::new(), Vec::new());
+    let mut rates = Vec::new();
+    let mut cpu = Vec::new();
+    let mut stages = Vec::new();
     for part in parts {
         let path = part.recording.path();
         let shift_ns = part.meta().start_unix_ns.saturating_sub(start_unix_ns);

@@ -76,7 +76,8 @@ pub fn repair(
         &mut goes_on,
     )?;
     damage.extend_from_slice(copy.damage());
-    let (ios, length_ns) = (copy.ios(), recording.end_ns());
+    let ios = copy.ios();
+    let length_ns = recording.end_ns();
     // Of a recorder that was killed it is not known.
     let cost = match meta.end_ns {
         Some(_) => meta.cost,

@@ -354,7 +354,8 @@ mod tests {
         let meta = RecordingMeta::new(Source::Ebpf, 0);
         let mut writer =
             RecordingWriter::create(&path, meta, WriterOptions::default()).expect("creates");
-        let (mut actors, mut rollups) = (ActorsBuilder::default(), RollupBuilder::default());
+        let mut actors = ActorsBuilder::default();
+        let mut rollups = RollupBuilder::default();
         for i in 0..6000 {
             let op = if i % 2 == 0 { Op::READ } else { Op::WRITE };
             let io = Io::new(
@@ -366,8 +367,11 @@ mod tests {
                 500_000 + i % processes * 1000,
             );
             let mixed = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let (tgid, comm) = (Some((i % processes) as i32), Some(Comm::new(b"fio")));
-            let (ino, fs_dev, sector) = (Some(i % processes), Some(8), Some((mixed >> 24) as i64));
+            let tgid = Some((i % processes) as i32);
+            let comm = Some(Comm::new(b"fio"));
+            let ino = Some(i % processes);
+            let fs_dev = Some(8);
+            let sector = Some((mixed >> 24) as i64);
             let io = Io {
                 tgid,
                 comm,

@@ -329,10 +329,8 @@ impl FoundRecording {
     /// The part of a copy that has no I/O in common with what is around `gap`. Sums are of whole slots of its own time: where
     /// it has sums and is cut, it is cut to those that are inside.
     fn inside(&self, gap: &Range<i64>) -> Option<FoundRecording> {
-        let (mut from_ns, mut to_ns) = (
-            self.from_unix_ns.max(gap.start),
-            self.to_unix_ns.min(gap.end),
-        );
+        let mut from_ns = self.from_unix_ns.max(gap.start);
+        let mut to_ns = self.to_unix_ns.min(gap.end);
         if self.stored.path.join("rollup").exists() {
             // Sums begin and end with a minute, and are taken by the hour where there are days of them.
             let slot_ns = if to_ns.saturating_sub(from_ns) >= 24 * HOUR_NS {
@@ -575,7 +573,8 @@ fn stand_in(
 
 /// Where `found`, by time, has nothing of `from_ns..to_ns`.
 fn gaps(found: &[FoundRecording], from_ns: i64, to_ns: i64) -> Vec<Range<i64>> {
-    let (mut free, mut at_ns) = (Vec::new(), from_ns);
+    let mut free = Vec::new();
+    let mut at_ns = from_ns;
     for f in found {
         if at_ns < f.from_unix_ns {
             free.push(at_ns..f.from_unix_ns);
@@ -735,7 +734,8 @@ mod tests {
                     super::super::window::resolve(&c.recording, &c.window).expect("a window")
                 };
                 let unix = |c: &Chosen| {
-                    let (start, range) = (c.recording.meta().start_unix_ns - EPOCH, of(c));
+                    let start = c.recording.meta().start_unix_ns - EPOCH;
+                    let range = of(c);
                     ((start + range.start) / S, (start + range.end) / S)
                 };
                 found.iter().map(unix).collect::<Vec<_>>()

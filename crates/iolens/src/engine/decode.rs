@@ -102,7 +102,8 @@ impl Ios {
             range = window::with_in_flight(&range);
             columns = JOIN_COLUMNS.into_iter().fold(columns, |all, c| all | c);
         }
-        let (reader, end_ns) = (read(recording, range, columns), recording.end_ns());
+        let reader = read(recording, range, columns);
+        let end_ns = recording.end_ns();
         Ios {
             reader,
             join,
@@ -144,7 +145,8 @@ impl Iterator for Ios {
             Some(Ok(ios)) => Some(ios),
             None => None,
         };
-        let (ended, later_start_ns) = (batch.is_none(), self.reader.later_start_ns());
+        let ended = batch.is_none();
+        let later_start_ns = self.reader.later_start_ns();
         let (mut ios, later_start_ns) = match &mut self.join {
             Some(join) => join.push(
                 batch.unwrap_or_default(),
@@ -367,7 +369,8 @@ mod tests {
     #[test]
     fn who_asked_for_an_io_is_found_beyond_the_end_of_the_range() {
         let dir = tempfile::tempdir().expect("a directory");
-        let (sda, crypt) = (DevId::new(8, 0), DevId::new(253, 0));
+        let sda = DevId::new(8, 0);
+        let crypt = DevId::new(253, 0);
         let mut meta = RecordingMeta::new(Source::Ebpf, 0);
         let above = Device {
             slaves: vec!["sda".to_owned()],
@@ -384,7 +387,8 @@ mod tests {
             ..Io::new(done_ns, dev, Op::WRITE, 4096, Some(0), device_ns)
         };
         for i in 0..50 {
-            let (at, sector) = (i * 1000, i * i * 8);
+            let at = i * 1000;
+            let sector = i * i * 8;
             let below = io(sda, at + 500, 300, sector + 4096, b"dmcrypt_write/2", 99);
             writer
                 .push_ios(&[below, io(crypt, at + 900, 900, sector, b"db", 7)])

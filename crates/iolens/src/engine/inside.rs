@@ -456,7 +456,8 @@ mod tests {
     /// Ten seconds: a shop reads every 25 ms, and every fourth read waits behind 1 MiB that a backup writes to the same disk. The
     /// layer above the disk sees each I/O, too.
     fn record(dir: &Path) -> PathBuf {
-        let (sda, above) = (DevId::new(8, 0), DevId::new(253, 0));
+        let sda = DevId::new(8, 0);
+        let above = DevId::new(253, 0);
         let path = dir.join("r");
         let mut meta = RecordingMeta::new(Source::Ebpf, START_UNIX_NS);
         let mut dm = Device::named("dm-0", above);

@@ -228,7 +228,8 @@ mod tests {
     #[test]
     fn losses_are_summed_and_unknown_numbers_stay_unknown() {
         let dir = tempfile::tempdir().expect("a directory");
-        let (known, unknown) = (dir.path().join("known"), dir.path().join("unknown"));
+        let known = dir.path().join("known");
+        let unknown = dir.path().join("unknown");
         record(&known, &[Some(3), Some(4)]);
         record(&unknown, &[Some(3), None]);
         let info = RecordingInfo::read(&known).expect("reads");

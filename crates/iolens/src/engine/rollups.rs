@@ -201,7 +201,8 @@ mod tests {
             rows.push(row);
             Ok(())
         };
-        let (filter, caller) = (Filter::default(), Caller::deaf());
+        let filter = Filter::default();
+        let caller = Caller::deaf();
         each_row_of(recording, range.clone(), plan, &filter, &caller, keep).expect("rows");
         rows
     }

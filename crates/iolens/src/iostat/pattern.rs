@@ -8,7 +8,8 @@ pub fn is_pattern(word: &[u8]) -> bool {
 /// Whether a whole name matches. `*` is any run of bytes, `?` any byte, `[a-c]` and `[!a-c]` a byte (not) of a set; a `[`
 /// without its `]` stands for itself.
 pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
-    let (mut p, mut n) = (0, 0);
+    let mut p = 0;
+    let mut n = 0;
     let mut retry: Option<(usize, usize)> = None;
     loop {
         match pattern.get(p) {

@@ -180,7 +180,8 @@ impl Reader {
                 if r.fields == 4 && what.extended {
                     continue;
                 }
-                let (number, counters) = ((r.dev.major(), r.dev.minor()), r.counters);
+                let number = (r.dev.major(), r.dev.minor());
+                let counters = r.counters;
                 let name = r.name.clone();
                 if let Some(at) = list.add(&name, Ask::Device, || self.probe(&name, false)) {
                     let entry = &mut list.entries_mut()[at];

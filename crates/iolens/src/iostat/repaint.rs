@@ -48,7 +48,8 @@ impl Repaint {
         let (reader, order) = scan.disks()?;
         let entries = list.entries();
         let mut disks: Vec<Option<PaintedDisk>> = vec![None; reader.rows().len()];
-        let (mut row, mut known) = (0, 0);
+        let mut row = 0;
+        let mut known = 0;
         for ((at, entry), visible) in entries
             .iter()
             .enumerate()
@@ -160,7 +161,8 @@ impl Repaint {
             self.text[place].copy_from_slice(&self.scratch);
             return;
         }
-        let (from, end) = (place.start, place.end);
+        let from = place.start;
+        let end = place.end;
         self.text.splice(place, self.scratch.iter().copied());
         let moved = |at: usize| {
             if at >= end {

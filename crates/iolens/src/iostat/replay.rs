@@ -42,11 +42,13 @@ pub fn samples(dir: &Path) -> Result<Vec<PathBuf>, String> {
 
 /// Compares names with the numbers in them taken as numbers; equal numbers with different zeros go by bytes.
 fn version_order(a: &[u8], b: &[u8]) -> Ordering {
-    let (mut x, mut y) = (a, b);
+    let mut x = a;
+    let mut y = b;
     loop {
         let order = match (x.first(), y.first()) {
             (Some(p), Some(q)) if p.is_ascii_digit() && q.is_ascii_digit() => {
-                let (m, n) = (take_number(&mut x), take_number(&mut y));
+                let m = take_number(&mut x);
+                let n = take_number(&mut y);
                 m.len().cmp(&n.len()).then_with(|| m.cmp(n))
             }
             (Some(p), Some(q)) => {

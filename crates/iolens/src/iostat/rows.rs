@@ -158,7 +158,8 @@ pub fn in_order(list: &DeviceList) -> impl Iterator<Item = Placed<'_>> {
 
 /// Whether an entry has a row.
 pub fn shown(placed: &Placed<'_>, slot: usize, filter: Filter) -> bool {
-    let (now, before) = (&placed.entry.slots[slot], &placed.entry.slots[1 - slot]);
+    let now = &placed.entry.slots[slot];
+    let before = &placed.entry.slots[1 - slot];
     let hidden = filter.hide_members && placed.grouped
         || !filter.unfiltered && unused(now)
         || filter.omit_idle && idle(before, now);
@@ -209,7 +210,8 @@ pub fn row_of(entry: &Entry, slot: usize, interval_cs: f64) -> Row<'_> {
 }
 
 fn statistics(entry: &Entry, slot: usize, interval_cs: f64) -> Values {
-    let (now, before) = (&entry.slots[slot], &entry.slots[1 - slot]);
+    let now = &entry.slots[slot];
+    let before = &entry.slots[1 - slot];
     if restarted(before, now) {
         return values(&DiskCounters::default(), now, interval_cs);
     }

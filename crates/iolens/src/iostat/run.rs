@@ -300,7 +300,8 @@ impl Run {
     /// Hundredths of a second since the previous sample (since boot, for the first): whole ones of the kernel's uptime,
     /// as in the reference, or measured more finely where the reference has no interval.
     fn interval_cs(&self, slot: usize, sample: u64) -> f64 {
-        let (now, before) = (self.instants[slot], self.instants[1 - slot]);
+        let now = self.instants[slot];
+        let before = self.instants[1 - slot];
         if self.fractional && sample > 0 && !self.root.is_recorded() {
             return (now.monotonic_ns - before.monotonic_ns).max(1) as f64 / 1e7;
         }

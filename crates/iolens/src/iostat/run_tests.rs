@@ -123,7 +123,8 @@ proptest! {
         let m = Machine::new();
         let mut now = vec![Some(3), Some(0), None, Some(1), Some(7), Some(9)];
         m.now(0, &now);
-        let (mut painting, mut writing) = (m.run(options), m.run(options));
+        let mut painting = m.run(options);
+        let mut writing = m.run(options);
         for (tick, step) in steps.iter().enumerate() {
             // Most stay as they were, some change, now and then one comes or goes.
             for (disk, change) in now.iter_mut().zip(step) {
@@ -134,7 +135,8 @@ proptest! {
                 };
             }
             m.now(tick as u64 + 1, &now);
-            let (painted, written) = (next(&mut painting, tick as u64, true).0, next(&mut writing, tick as u64, false).0);
+            let painted = next(&mut painting, tick as u64, true).0;
+            let written = next(&mut writing, tick as u64, false).0;
             let untimed = |s: &str| s.lines().filter(|l| !l.contains(':')).collect::<Vec<_>>().join("\n");
             prop_assert_eq!(untimed(&painted), untimed(&written), "report {} of {}", tick, options);
         }

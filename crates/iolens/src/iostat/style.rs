@@ -16,7 +16,8 @@ pub fn style(o: &Options, locale: &Locale) -> Style {
         None => SizeUnit::Kilo,
     };
     let env = |name| std::env::var_os(name);
-    let (colors, sgr) = (env("S_COLORS"), env("S_COLORS_SGR"));
+    let colors = env("S_COLORS");
+    let sgr = env("S_COLORS_SGR");
     let terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());
     Style {
         extended: o.extended,

@@ -92,10 +92,8 @@ pub fn side_by_side(left: (&str, &str), right: (&str, &str), columns: usize) -> 
         }
         return out;
     }
-    let (left_lines, right_lines) = (
-        left.1.lines().collect::<Vec<_>>(),
-        right.1.lines().collect::<Vec<_>>(),
-    );
+    let left_lines = left.1.lines().collect::<Vec<_>>();
+    let right_lines = right.1.lines().collect::<Vec<_>>();
     let _ = writeln!(out, "{:left_width$}    {}", left.0, right.0);
     for i in 0..left_lines.len().max(right_lines.len()) {
         let line = |lines: &[&str]| lines.get(i).map_or(String::new(), |l| (*l).to_owned());

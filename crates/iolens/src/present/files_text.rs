@@ -78,7 +78,8 @@ fn head(out: &mut String, r: &FilesReport, meta: &RecordingMeta, window: Window,
         "{} requests, {} syncs, {} lost",
         r.requests, r.syncs, r.lost_requests
     );
-    let (from, to) = (times.full(window.from_ns), times.instant(window.to_ns));
+    let from = times.full(window.from_ns);
+    let to = times.instant(window.to_ns);
     let source = meta.source.to_string();
     let _ = writeln!(out, "; {from} to {to}; source {}", terminal(&source));
     if r.unknown_start > 0 {
@@ -294,7 +295,9 @@ fn calls(out: &mut String, r: &FilesReport, layout: Layout) {
     if r.calls.is_empty() {
         return;
     }
-    let (mut rows, mut unknown, mut off_percent) = (Vec::new(), false, 0.0f64);
+    let mut rows = Vec::new();
+    let mut unknown = false;
+    let mut off_percent = 0.0f64;
     for f in r.calls.iter().take(MAX_SLOW) {
         for (name, c) in [("read", f.read), ("write", f.write), ("fsync", f.sync)] {
             let Some(c) = c else { continue };
@@ -379,10 +382,8 @@ fn slowest(out: &mut String, title: &str, slowest: &[SlowRequest], times: &Times
         return;
     }
     let row = |s: &SlowRequest| {
-        let (who, name) = (
-            s.process.as_deref().unwrap_or("?"),
-            s.file.as_deref().unwrap_or("?"),
-        );
+        let who = s.process.as_deref().unwrap_or("?");
+        let name = s.file.as_deref().unwrap_or("?");
         vec![
             format!("{} {} {}", s.class, terminal(who), terminal(name)),
             times.instant(nanoseconds(s.start_s)),

@@ -331,7 +331,8 @@ pub fn count_of(n: u64, noun: &str) -> String {
 /// Bytes in decimal units, to three significant digits.
 pub fn size(bytes: f64) -> String {
     const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
-    let (mut value, mut unit) = (bytes, 0);
+    let mut value = bytes;
+    let mut unit = 0;
     while value.abs() >= 999.5 && unit + 1 < UNITS.len() {
         value /= 1000.0;
         unit += 1;

@@ -118,10 +118,8 @@ fn overhead(cost: &RecorderCost, seconds: f64) -> String {
 
 /// The line about file-level requests.
 pub fn requests(n: i64, lost: i64, path: &Path) -> String {
-    let (n, lost) = (
-        count_of(n.max(0) as u64, "file-level request"),
-        HumanCount(lost.max(0) as u64),
-    );
+    let n = count_of(n.max(0) as u64, "file-level request");
+    let lost = HumanCount(lost.max(0) as u64);
     format!("{n}, {lost} lost: iolens files {}\n", shell_word(path))
 }
 

@@ -225,7 +225,8 @@ pub struct BurstBlock {
 
 impl From<&BurstDetail> for BurstBlock {
     fn from(b: &BurstDetail) -> BurstBlock {
-        let (burst, second) = (&b.burst, &b.second);
+        let burst = &b.burst;
+        let second = &b.second;
         BurstBlock {
             start_s: seconds(burst.from_ns),
             end_s: seconds(burst.to_ns),

@@ -50,7 +50,8 @@ fn util(out: &mut String, u: &UtilCheck) {
 /// The kernel's figure, the exact one, and what explains the difference. What this kernel's estimator must count is an
 /// explanation only where there is a difference and the kernel counted that.
 pub(super) fn util_sentence(u: &UtilCheck) -> String {
-    let (kernel, exact) = (u.util_io_ticks_percent, u.busy_percent);
+    let kernel = u.util_io_ticks_percent;
+    let exact = u.busy_percent;
     let verdict = match u.verdict {
         Util::Ok => {
             let sigma = u.sigma_pp.map(|s| format!(" (1 sigma {s:.2} pp)"));

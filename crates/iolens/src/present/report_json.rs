@@ -509,7 +509,8 @@ pub(super) mod tests {
 
     /// A device with a hostile name and writer, an unnamed one, a slow write, a failed read, a loss.
     pub fn sample() -> (Report, RecordingMeta, RecordingFacts) {
-        let (a, b) = (DevId::new(8, 0), DevId::new(259, 3));
+        let a = DevId::new(8, 0);
+        let b = DevId::new(259, 3);
         let mut meta = RecordingMeta::new(Source::Ebpf, 1_700_000_000_500_000_000);
         meta.host = Some("box".to_owned());
         meta.kernel = Some("6.18.44".to_owned());
@@ -538,7 +539,9 @@ pub(super) mod tests {
             error: Some(5),
             ..Io::new(9_000_000_000, b, Op::READ, 512, None, 1_000_000)
         });
-        let (from_ns, to_ns, ios) = (1, 2, Some(7));
+        let from_ns = 1;
+        let to_ns = 2;
+        let ios = Some(7);
         builder.lost(&Lost {
             from_ns,
             to_ns,
@@ -746,7 +749,8 @@ pub(super) mod tests {
     /// So many devices that read and write at random times in so many seconds, twenty I/Os each.
     fn many(devices: u32, seconds: i64) -> (Report, RecordingMeta) {
         let mut builder = ReportBuilder::new(Window::new(0, seconds * 1_000_000_000));
-        let (n, mut random) = (i64::from(devices) * 20, 1_u64);
+        let n = i64::from(devices) * 20;
+        let mut random = 1_u64;
         let mut below = |limit: i64| {
             random = random
                 .wrapping_mul(6_364_136_223_846_793_005)

@@ -155,10 +155,8 @@ pub(super) fn head(
         terminal(&meta.source.to_string()),
     );
     let (ios_above, bytes_above) = counted_above(report, meta, facts);
-    let (ios, bytes) = (
-        report.devices.ios - ios_above,
-        report.devices.bytes - bytes_above,
-    );
+    let ios = report.devices.ios - ios_above;
+    let bytes = report.devices.bytes - bytes_above;
     let lost = match report.devices.lost_ios {
         Some(0) => "none lost".to_owned(),
         Some(n) => format!("{n} lost"),
@@ -544,7 +542,8 @@ fn quality(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts, times:
         );
     }
     if s.clipped.ios > 0 {
-        let (n, sec) = (s.clipped.ios, s.clipped.ns as f64 / 1e9);
+        let n = s.clipped.ios;
+        let sec = s.clipped.ns as f64 / 1e9;
         let _ = writeln!(
             out,
             "  {n} I/Os outlived a million others: {sec:.3} s of their time are missing from busy times"

@@ -19,7 +19,8 @@ pub fn started(source: &Source, limits: &[String], root: &Path, keep_bytes: u64)
         let _ = writeln!(out, "iolens: {limit}");
     }
     let root = root.display().to_string();
-    let (root, keep) = (escape::terminal(&root), size(keep_bytes as f64));
+    let root = escape::terminal(&root);
+    let keep = size(keep_bytes as f64);
     let _ = writeln!(
         out,
         "iolens: recording always (source: {source}) into {root}, at most {keep}"
@@ -124,7 +125,8 @@ pub fn freed(of_ios: usize, of_seconds: usize, whole: usize) -> String {
 /// A stretch that was kept around a finding.
 pub fn frozen(path: &Path, bytes: u64, ios: u64) -> String {
     let path = path.display().to_string();
-    let (ios, size) = (count_of(ios, "I/O"), size(bytes as f64));
+    let ios = count_of(ios, "I/O");
+    let size = size(bytes as f64);
     format!(
         "iolens: kept {} around a finding: {ios}, {size}\n",
         escape::terminal(&path)

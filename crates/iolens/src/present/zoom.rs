@@ -353,7 +353,8 @@ impl ZoomWriter {
 
     /// Which slot was not a whole one, for people; its rates are over the time that it has.
     pub fn cut_short(&self) -> Option<String> {
-        let (has_s, step_s) = (self.cut_ns? as f64 / 1e9, self.step_ns as f64 / 1e9);
+        let has_s = self.cut_ns? as f64 / 1e9;
+        let step_s = self.step_ns as f64 / 1e9;
         Some(format!(
             "partial last interval ({has_s:.3} s of {step_s} s); rates scaled accordingly"
         ))

@@ -376,7 +376,8 @@ mod tests {
         let keep_bytes = 8 << 20;
         let mut work = Work::new(target.clone(), keep_bytes);
         for n in 1..=6 {
-            let (from_s, now_s) = (n * 1400, n * 1400 + 20);
+            let from_s = n * 1400;
+            let now_s = n * 1400 + 20;
             work.event(event(from_s, None), now_s * S).unwrap();
             work.event(event(from_s, Some(from_s + 10)), (now_s + 330) * S)
                 .unwrap();

@@ -172,7 +172,9 @@ impl Service {
         let mut supervisor = Supervisor::ready();
         let mut waits = Vec::new();
         loop {
-            let (mut turn, mut remark, mut at_ns) = (Turn::Record, None, 0);
+            let mut turn = Turn::Record;
+            let mut remark = None;
+            let mut at_ns = 0;
             session.run(|progress| {
                 at_ns = progress.at_ns;
                 let has_place = rotation.has_place();

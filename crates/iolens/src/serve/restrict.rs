@@ -208,7 +208,8 @@ mod tests {
         let root = tempfile::tempdir().expect("temporary directory");
         let elsewhere = tempfile::tempdir().expect("temporary directory");
         fs::write(elsewhere.path().join("old"), "kept").expect("writes");
-        let (inside, outside) = (root.path().to_owned(), elsewhere.path().to_owned());
+        let inside = root.path().to_owned();
+        let outside = elsewhere.path().to_owned();
         let before = status("CapEff");
         let restricted = move || {
             let missing = restrict(&inside, Access::OWNER).expect("restricted");
@@ -296,7 +297,8 @@ mod tests {
         let target = elsewhere.path().join("target");
         fs::write(&target, "kept").expect("writes");
         let before = status_of(&target);
-        let (path, outside) = (root.path().to_owned(), target.clone());
+        let path = root.path().to_owned();
+        let outside = target.clone();
         on_a_thread(move || {
             let missing = restrict(&path, Access::OWNER).expect("restricted");
             restrict_to_commands().expect("restricted further");

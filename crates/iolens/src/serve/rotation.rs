@@ -69,14 +69,16 @@ enum Helper {
 
 impl Helper {
     fn complete(directory: &Path, growing: &Path, access: Access) -> Helper {
-        let (directory, growing) = (directory.to_owned(), growing.to_owned());
+        let directory = directory.to_owned();
+        let growing = growing.to_owned();
         Helper::Complete(std::thread::spawn(move || {
             complete_others(&directory, &growing, access)
         }))
     }
 
     fn make_room(space: &Space, growing: &Path) -> Helper {
-        let (space, growing) = (space.clone(), growing.to_owned());
+        let space = space.clone();
+        let growing = growing.to_owned();
         Helper::MakeRoom(std::thread::spawn(move || space.make_room(Some(&growing))))
     }
 

@@ -227,7 +227,8 @@ impl RangeCopy {
             ..
         } = self;
         let to_unix_ns = to_unix_ns.min(copied_to_unix_ns);
-        let (path, ios) = (copy.path().to_owned(), copy.ios());
+        let path = copy.path().to_owned();
+        let ios = copy.ios();
         copy.finish(to_unix_ns - from_unix_ns, RecorderCost::default())?;
         if !is_limited {
             complete_rollups(&path, target.access)?;
@@ -322,7 +323,9 @@ pub mod tests {
                 Some(sector % 90_000),
                 sector % 9_000_000,
             );
-            let (fs_dev, ino, tgid) = (Some(8), Some(5), Some((i % 3) as i32));
+            let fs_dev = Some(8);
+            let ino = Some(5);
+            let tgid = Some((i % 3) as i32);
             writer
                 .push_ios(&[Io {
                     sector: Some(sector),
@@ -419,7 +422,8 @@ pub mod tests {
             (found.len(), found[0].from_ns, found[0].to_ns),
             (1, 0, 20 * S)
         );
-        let (mut seconds, mut actors) = (0, 0);
+        let mut seconds = 0;
+        let mut actors = 0;
         read_rollups(&kept.path, 1, 0..i64::MAX, |_| seconds += 1).unwrap();
         read_actors(&kept.path, 10, 0..i64::MAX, |_| actors += 1).unwrap();
         assert!(

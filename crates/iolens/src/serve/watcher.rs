@@ -188,10 +188,12 @@ fn watch(host_dir: &Path, found: &Found, outlets: &Outlets, ended: &Receiver<()>
     let mut memory = Memory(reported_before(host_dir, wall_clock_ns() - WINDOW_NS));
     let mut stories = StoryMemory::default();
     let mut costs = StoryCosts::default();
-    let (mut seen, mut window_ns) = (0, WINDOW_NS);
+    let mut seen = 0;
+    let mut window_ns = WINDOW_NS;
     let mut rest = PERIOD;
     while ended.recv_timeout(rest) == Err(RecvTimeoutError::Timeout) {
-        let (now, ios) = (Instant::now(), found.ios.load(Ordering::Relaxed));
+        let now = Instant::now();
+        let ios = found.ios.load(Ordering::Relaxed);
         let from_ns = wall_clock_ns() - window_ns;
         // Without new I/Os nothing new is found; what was ends by itself.
         let looked = if ios == seen {
@@ -468,19 +470,17 @@ mod tests {
             ..active("stall", from_s - 50, to_s - 50)
         };
         let live = Feed::new();
-        let (found, outlets) = (
-            Found::default(),
-            Outlets {
-                log: EventLog::default(),
-                commands: None,
-                story_commands: None,
-                muted: BTreeSet::new(),
-                live,
-                access: Access::OWNER,
-                freeze: None,
-                health: Arc::default(),
-            },
-        );
+        let found = Found::default();
+        let outlets = Outlets {
+            log: EventLog::default(),
+            commands: None,
+            story_commands: None,
+            muted: BTreeSet::new(),
+            live,
+            access: Access::OWNER,
+            freeze: None,
+            health: Arc::default(),
+        };
         let mut memory = Memory::default();
         let look = |memory: &mut Memory, from_s: i64, all| {
             report_all(&memory.look(from_s * SECOND_NS, all), &found, &outlets);

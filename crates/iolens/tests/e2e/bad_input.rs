@@ -330,10 +330,8 @@ fn a_partial_read_is_never_reported_as_complete() {
     );
 
     let json: serde_json::Value = serde_json::from_str(&good(&["report", part, "--json"])).unwrap();
-    let (kept, lost) = (
-        json["recording"]["ios"].as_u64().unwrap(),
-        json["recording"]["lost_ios"].as_u64().unwrap(),
-    );
+    let kept = json["recording"]["ios"].as_u64().unwrap();
+    let lost = json["recording"]["lost_ios"].as_u64().unwrap();
     assert!(
         kept > 0 && lost > 0 && kept + lost == 599_999,
         "{kept} kept, {lost} lost"

@@ -99,7 +99,8 @@ fn quantile(values: &mut [i64], q: f64) -> f64 {
 /// Measure of the union, and the sum, of `spans`, in nanoseconds.
 fn busy_and_sum(mut spans: Vec<(i64, i64)>) -> (i64, i64) {
     spans.sort_unstable();
-    let (mut busy, mut reached) = (0, i64::MIN);
+    let mut busy = 0;
+    let mut reached = i64::MIN;
     for (from, to) in &spans {
         busy += (to - from.max(&reached)).max(0);
         reached = reached.max(*to);
@@ -391,10 +392,8 @@ fn percentiles_agree_with_fios_completion_latency_within_one_percent() {
             .collect();
         assert_eq!(theirs.len(), 200);
         for (key, q) in [("p50_us", 0.5), ("p90_us", 0.9), ("p99_us", 0.99)] {
-            let (ours, theirs) = (
-                1e3 * number(&m.device["read"][key]),
-                quantile(&mut theirs, q),
-            );
+            let ours = 1e3 * number(&m.device["read"][key]);
+            let theirs = quantile(&mut theirs, q);
             assert!(
                 theirs >= ours * 0.99,
                 "{key}: fio waited {theirs} ns for what took {ours} ns"

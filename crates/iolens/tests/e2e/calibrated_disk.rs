@@ -145,7 +145,8 @@ impl Filesystem for OneFile {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let (from_ns, bytes) = (monotonic_ns(), size as usize);
+        let from_ns = monotonic_ns();
+        let bytes = size as usize;
         let Some(store) = &self.store else {
             return self.answer(
                 from_ns,
@@ -172,7 +173,8 @@ impl Filesystem for OneFile {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let (from_ns, bytes) = (monotonic_ns(), data.len());
+        let from_ns = monotonic_ns();
+        let bytes = data.len();
         match self
             .store
             .as_ref()
@@ -279,12 +281,11 @@ impl CalibratedDisk {
                 return None;
             }
         };
-        let (asked, log) = (
-            Arc::new(Mutex::new(asked)),
-            Arc::new(Mutex::new(Vec::new())),
-        );
+        let asked = Arc::new(Mutex::new(asked));
+        let log = Arc::new(Mutex::new(Vec::new()));
         let server = || {
-            let (asked, log) = (Arc::clone(&asked), Arc::clone(&log));
+            let asked = Arc::clone(&asked);
+            let log = Arc::clone(&log);
             std::thread::spawn(move || serve(&asked, &log))
         };
         let servers = (0..servers).map(|_| server()).collect();

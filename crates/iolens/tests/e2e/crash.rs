@@ -85,7 +85,8 @@ fn data_older_than_a_second_survives_any_kill() {
         // Two recorders at a time: most of it is waiting.
         let mut halves = Vec::new();
         for first in 0..2 {
-            let (dir, device) = (&dir, &device);
+            let dir = &dir;
+            let device = &device;
             halves.push(s.spawn(move || {
                 for kill in (first..KILLS).step_by(2) {
                     // From right at the start to after several log frames, spread without a pattern.

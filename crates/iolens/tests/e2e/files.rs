@@ -54,10 +54,8 @@ fn files_of_a_command_are_recorded_and_reported() {
         assert!(out.status.success(), "{}", scene(&out));
         serde_json::from_slice::<serde_json::Value>(&out.stdout).expect("JSON")
     };
-    let (report, files) = (
-        json(&["report", rec, "--json"]),
-        json(&["files", rec, "--json"]),
-    );
+    let report = json(&["report", rec, "--json"]);
+    let files = json(&["files", rec, "--json"]);
     assert_eq!(report["files"], files["files"], "one and the same analysis");
     assert!(files["files"]["requests"].as_u64() >= Some(3), "{files:#}");
 
@@ -182,7 +180,8 @@ fn quantiles_of_a_thousand_calls_match_the_programs_own() {
     if !cc.is_ok_and(|status| status.success()) {
         return eprintln!("SKIP: no C compiler");
     }
-    let (rec, data) = (tmp.path().join("r.iolens"), tmp.path().join("data"));
+    let rec = tmp.path().join("r.iolens");
+    let data = tmp.path().join("data");
     let [rec, data, program] = [&rec, &data, &program].map(|p| p.to_str().unwrap());
     let log = tmp.path().join("log");
     let out = run(&[
@@ -232,8 +231,10 @@ fn quantiles_of_a_thousand_calls_match_the_programs_own() {
         for (key, q) in [("p50_us", 0.5), ("p99_us", 0.99)] {
             // The program's clock is read around the call, so that each took at least as long by it; what a busy machine
             // does between the two falls into few of the calls.
-            let (low, high) = (quantile_us(&own, q - 0.02), quantile_us(&own, q + 0.002));
-            let (got, off) = (c[key].as_f64().expect(key), 1.0 + error / 100.0);
+            let low = quantile_us(&own, q - 0.02);
+            let high = quantile_us(&own, q + 0.002);
+            let got = c[key].as_f64().expect(key);
+            let off = 1.0 + error / 100.0;
             eprintln!(
                 "{kind} {key}: {got:.1}, by the program's clock {:.1}",
                 quantile_us(&own, q)

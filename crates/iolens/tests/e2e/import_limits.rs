@@ -173,10 +173,8 @@ fn report_seconds(dir: &Path, devices: u32) -> f64 {
 #[test]
 fn the_cost_of_a_report_grows_with_the_devices_and_not_with_their_pairs() {
     let dir = tempfile::tempdir().unwrap();
-    let (few, many) = (
-        report_seconds(dir.path(), 1000),
-        report_seconds(dir.path(), 8000),
-    );
+    let few = report_seconds(dir.path(), 1000);
+    let many = report_seconds(dir.path(), 8000);
     // Eight times the devices: 8 times the time if each counts once, 64 times if each pair does.
     assert!(
         many < 24.0 * few,

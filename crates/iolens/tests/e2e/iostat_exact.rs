@@ -45,10 +45,14 @@ fn percentiles_and_busy_time_stand_beside_the_counters() {
                 .unwrap_or_else(|| panic!("{key}: {}", scene(&out)))
         };
         assert_eq!(row["exact_source"], "ebpf");
-        let (p50, p99, max) = (of("r_p50_us"), of("r_p99_us"), of("r_max_us"));
+        let p50 = of("r_p50_us");
+        let p99 = of("r_p99_us");
+        let max = of("r_max_us");
         assert!(0.0 < p50 && p50 <= p99 && p99 <= max, "{}", scene(&out));
         assert!(row["w_p50_us"].is_null(), "there were no writes");
-        let (busy, mean, most) = (of("busy_percent"), of("inflight_mean"), of("inflight_max"));
+        let busy = of("busy_percent");
+        let mean = of("inflight_mean");
+        let most = of("inflight_max");
         // One reader at a time: busy time is the time in flight.
         assert!(
             busy > 0.0 && busy <= 100.0 && mean <= most,

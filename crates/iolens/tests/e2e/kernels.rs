@@ -18,10 +18,8 @@ fn a_long_term_kernel_records_exactly_what_it_counts() {
         eprintln!("SKIP: no Python with pyarrow for the guests' recordings (ci/venv.sh makes one)");
         return;
     };
-    let (stdout, stderr) = (
-        String::from_utf8_lossy(&out.stdout),
-        String::from_utf8_lossy(&out.stderr),
-    );
+    let stdout = String::from_utf8_lossy(&out.stdout);
+    let stderr = String::from_utf8_lossy(&out.stderr);
     print!("{stdout}");
     assert!(out.status.success(), "{stdout}{stderr}");
     if let Some(why) = stdout.lines().find(|l| l.starts_with("SKIP: ")) {

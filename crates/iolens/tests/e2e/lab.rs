@@ -403,10 +403,8 @@ impl SlowDisk {
             .map(|(&b, s)| (b as f64, s.0 / s.1))
             .collect();
         let n = means.len() as f64;
-        let (x, y) = (
-            means.iter().map(|m| m.0).sum::<f64>() / n,
-            means.iter().map(|m| m.1).sum::<f64>() / n,
-        );
+        let x = means.iter().map(|m| m.0).sum::<f64>() / n;
+        let y = means.iter().map(|m| m.1).sum::<f64>() / n;
         let slope = means.iter().map(|m| (m.0 - x) * (m.1 - y)).sum::<f64>()
             / means.iter().map(|m| (m.0 - x).powi(2)).sum::<f64>();
         (y - slope * x, 1.0 / slope)
@@ -802,7 +800,8 @@ fn copies_make_their_files_and_leave_no_mounts() {
         return;
     };
     let dir = on_a_disk();
-    let (out, to) = (dir.path().join("out"), dir.path().join("to"));
+    let out = dir.path().join("out");
+    let to = dir.path().join("to");
     std::fs::create_dir(&to).unwrap();
     let words = [
         "lab",

@@ -68,7 +68,8 @@ impl Session {
         let mut drawn = script.stdout.take().unwrap();
         let output = Arc::new(Mutex::new(Vec::new()));
         let bytes_per_s = Arc::new(AtomicUsize::new(0));
-        let (shared, rate) = (Arc::clone(&output), Arc::clone(&bytes_per_s));
+        let shared = Arc::clone(&output);
+        let rate = Arc::clone(&bytes_per_s);
         let reader = std::thread::spawn(move || {
             let mut buffer = [0; 1 << 14];
             loop {
@@ -136,7 +137,8 @@ impl Session {
     }
 
     fn resize(&self, rows: u16, columns: u16) {
-        let (rows, columns) = (rows.to_string(), columns.to_string());
+        let rows = rows.to_string();
+        let columns = columns.to_string();
         let out = Command::new("stty")
             .args(["-F", &self.said("tty"), "rows", &rows, "cols", &columns])
             .status();
@@ -296,7 +298,8 @@ fn a_slow_terminal_loses_nothing() {
 /// characters of a line are enough for what is drawn by cells.
 fn screen_of(text: &str, rows: usize, columns: usize) -> Vec<String> {
     let mut cells = vec![vec![' '; columns]; rows];
-    let (mut row, mut column) = (0, 0);
+    let mut row = 0;
+    let mut column = 0;
     let mut characters = text.chars();
     while let Some(c) = characters.next() {
         match c {
@@ -383,7 +386,8 @@ fn resizing_leaves_a_whole_screen() {
         let _stop = StopOnDrop(&stop);
         s.spawn(|| read_in_sequence(&device, 4096, &stop));
         for (width, height) in [(80, 24), (60, 16), (200, 50), (40, 10), (120, 40), (80, 24)] {
-            let (columns, lines) = (width.to_string(), height.to_string());
+            let columns = width.to_string();
+            let lines = height.to_string();
             tmux.run(&["resize-window", "-x", &columns, "-y", &lines]);
             wait_until(&format!("whole at {width}x{height}"), || {
                 is_whole(&tmux.shown(), width, height)

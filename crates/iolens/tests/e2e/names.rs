@@ -129,7 +129,8 @@ fn buffered_writes_are_reported_with_their_file_and_a_hostile_name_stays_escaped
     std::thread::sleep(std::time::Duration::from_millis(1500));
     let out = recorder.interrupt();
     assert!(out.status.success(), "{}", scene(&out));
-    let (big, hostile) = (big.to_str().unwrap(), hostile.to_str().unwrap());
+    let big = big.to_str().unwrap();
+    let hostile = hostile.to_str().unwrap();
     assert!(
         !String::from_utf8_lossy(&out.stdout).contains('\x1b'),
         "{}",

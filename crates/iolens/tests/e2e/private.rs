@@ -29,7 +29,8 @@ fn mode(path: &Path) -> u32 {
 
 /// The modes of a directory and all that is in it: (directories, files).
 fn modes(dir: &Path) -> (Vec<u32>, Vec<u32>) {
-    let (mut dirs, mut files) = (vec![mode(dir)], Vec::new());
+    let mut dirs = vec![mode(dir)];
+    let mut files = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
@@ -61,7 +62,8 @@ fn recordings_and_reports_are_private_whatever_the_umask_unless_shared() {
     let tmp = tempfile::tempdir().unwrap();
     file_with(tmp.path(), "log", LOG);
     for umask in ["0", "022", "077"] {
-        let (rec, raw) = (format!("rec{umask}"), format!("raw{umask}"));
+        let rec = format!("rec{umask}");
+        let raw = format!("raw{umask}");
         let out = with_umask(tmp.path(), umask, &["import", "log", "-o", &rec]);
         assert!(out.status.success(), "{}", scene(&out));
         assert_modes(&tmp.path().join(&rec), 0o700, 0o600);
@@ -188,7 +190,8 @@ fn invalid_targets_are_refused_by_name() {
 #[test]
 fn lab_clean_ignores_lists_of_other_users() {
     let tmp = tempfile::tempdir().unwrap();
-    let (victim, experiment) = (tmp.path().join("victim"), tmp.path().join("experiment"));
+    let victim = tmp.path().join("victim");
+    let experiment = tmp.path().join("experiment");
     fs::create_dir(&victim).unwrap();
     fs::create_dir(&experiment).unwrap();
     file_with(&victim, "precious", b"");

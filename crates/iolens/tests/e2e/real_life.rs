@@ -308,10 +308,8 @@ fn eight_workers_of_fio_are_named_and_their_bytes_add_up() {
     assert!(workers.len() >= 8, "each worker by itself: {rows}");
     let kib: f64 = workers.iter().sum();
     // Rates are printed to a thousandth. What fio's parent reads of the device itself (its size, its partitions) is little.
-    let (least, most) = (
-        (bytes - 16384 * hidden.min(1000)) as f64 / 1024.0,
-        bytes as f64 / 1024.0 + 4096.0,
-    );
+    let least = (bytes - 16384 * hidden.min(1000)) as f64 / 1024.0;
+    let most = bytes as f64 / 1024.0 + 4096.0;
     assert!(
         kib >= least * 0.999 && kib <= most,
         "{kib} KiB of {least} to {most}; {hidden} hidden"

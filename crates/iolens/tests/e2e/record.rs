@@ -87,7 +87,8 @@ fn every_read_is_in_the_recording_and_in_its_report() {
         ),
         "{text}"
     );
-    let (mut before, mut sum) = (0.0, 0.0);
+    let mut before = 0.0;
+    let mut sum = 0.0;
     for line in text.lines().skip(1) {
         let numbers: Vec<f64> = line
             .split(',')

@@ -38,8 +38,10 @@ fn info_and_ls_agree_with_what_was_recorded() {
     let of_ls: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!(of_ls, of_info, "the same document");
 
-    let (part, rest) = (tmp.path().join("part"), tmp.path().join("rest"));
-    let (part, rest) = (part.to_str().unwrap(), rest.to_str().unwrap());
+    let part = tmp.path().join("part");
+    let rest = tmp.path().join("rest");
+    let part = part.to_str().unwrap();
+    let rest = rest.to_str().unwrap();
     let middle = format!("{}", first["duration_s"].as_f64().unwrap() / 2.0);
     for args in [
         ["cut", path, "--to", &middle, "-o", part],

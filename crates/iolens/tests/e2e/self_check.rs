@@ -44,7 +44,8 @@ __attribute__((constructor)) static void start(void)
 
 /// The library, or `None`, with a message, where there is no compiler.
 fn library(dir: &Path) -> Option<PathBuf> {
-    let (source, library) = (dir.join("detach.c"), dir.join("detach.so"));
+    let source = dir.join("detach.c");
+    let library = dir.join("detach.so");
     std::fs::write(&source, DETACH).unwrap();
     let built = Command::new("cc")
         .args(["-shared", "-fPIC", "-pthread", "-o"])

@@ -334,7 +334,8 @@ fn a_full_recording_is_followed_by_another_without_a_gap_and_the_budget_holds() 
         paths.len() >= 2,
         "{n} I/Os of at least 6 bytes did not fill an eighth of 64M: {paths:?}"
     );
-    let (mut all, mut starts) = (Vec::new(), Vec::new());
+    let mut all = Vec::new();
+    let mut starts = Vec::new();
     for path in &paths {
         let recording = Recording::open(path).unwrap();
         let start = recording.meta().start_monotonic_ns.unwrap();

@@ -162,7 +162,8 @@ fn what_is_recorded_can_be_asked_for_while_it_grows_and_afterwards() {
         (stored, Some(ios(path).len() as i64))
     );
     let copy = root.join(kept["name"].as_str().unwrap());
-    let (copied, all) = (ios(&copy), ios(path));
+    let copied = ios(&copy);
+    let all = ios(path);
     assert!(
         copied.len() as u64 + 2 >= n && all.starts_with(&copied),
         "{} of {n}",
@@ -238,10 +239,8 @@ fn findings_are_said_while_they_happen() {
         first["event"] == "start" && first["kind"].is_string() && first["start"].is_string(),
         "{first}"
     );
-    let (kind, severity) = (
-        first["kind"].as_str().unwrap(),
-        first["severity"].as_str().unwrap(),
-    );
+    let kind = first["kind"].as_str().unwrap();
+    let severity = first["severity"].as_str().unwrap();
     let sample = format!("iolens_findings_total{{kind=\"{kind}\",severity=\"{severity}\"}}");
     assert!(metric(&socket, &sample) >= Some(1.0), "{sample}");
     serve.terminate();

@@ -60,7 +60,8 @@ fn assert_records(root: &Path) {
 
 /// A recorder of `device`, which is being read, in `root`.
 fn beside_reads(root: &Path, device: &LoopDevice, work: impl FnOnce(&Path, Serve)) {
-    let (read, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let read = AtomicU64::new(0);
+    let stop = AtomicBool::new(false);
     let socket = PathBuf::from(format!("{}.sock", text(root)));
     std::thread::scope(|s| {
         s.spawn(|| read_on(device, &read, &stop));
@@ -85,7 +86,8 @@ fn kills_cost_at_most_a_second_and_the_gap_is_shown() {
     } else {
         3
     };
-    let (read, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let read = AtomicU64::new(0);
+    let stop = AtomicBool::new(false);
     let killed: Vec<(i64, u64)> = std::thread::scope(|s| {
         s.spawn(|| read_on(&device, &read, &stop));
         let _stop = StopOnDrop(&stop);
@@ -215,7 +217,8 @@ fn on_a_disk_that_turns_read_only_it_goes_on_and_says_so() {
     let root = mounted.path().join("root");
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("sock");
-    let (read, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let read = AtomicU64::new(0);
+    let stop = AtomicBool::new(false);
     std::thread::scope(|s| {
         s.spawn(|| read_on(&device, &read, &stop));
         let _stop = StopOnDrop(&stop);

@@ -80,7 +80,8 @@ fn over_loopback_only_those_with_the_token_see_names_of_processes() {
         return;
     };
     let dir = tempfile::tempdir().unwrap();
-    let (root, socket) = (dir.path().join("root"), dir.path().join("socket"));
+    let root = dir.path().join("root");
+    let socket = dir.path().join("socket");
     let (serve, address) = Serve::start_on_tcp(&root, &device);
     let token = std::fs::read_to_string(root.join("token")).unwrap();
     let with_token = format!("Authorization: Bearer {}\r\n", token.trim());
@@ -153,7 +154,8 @@ fn over_loopback_only_those_with_the_token_see_names_of_processes() {
 #[test]
 fn what_would_open_the_machine_is_refused_in_one_line() {
     let dir = tempfile::tempdir().unwrap();
-    let (root, token) = (dir.path().join("root"), dir.path().join("token"));
+    let root = dir.path().join("root");
+    let token = dir.path().join("token");
     let refused = |arguments: &[&str], words: &[&str]| {
         assert_refused(
             &run(&[

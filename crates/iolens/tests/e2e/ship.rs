@@ -64,7 +64,8 @@ fn a_directory_has_what_is_closed_after_kills_and_restarts() {
         return;
     };
     let dir = tempfile::tempdir().unwrap();
-    let (root, lake) = (dir.path().join("root"), dir.path().join("lake"));
+    let root = dir.path().join("root");
+    let lake = dir.path().join("lake");
     std::fs::create_dir(&lake).unwrap();
     let ship = ["--ship", text(&lake)];
     let serve = Serve::start_with(&root, &device, &ship);
@@ -201,7 +202,8 @@ impl Bucket {
     fn done(&self, request: &str, body: Vec<u8>) -> String {
         let mut objects = self.objects.lock().unwrap();
         let mut words = request.split(' ');
-        let (method, target) = (words.next().unwrap(), words.next().unwrap());
+        let method = words.next().unwrap();
+        let target = words.next().unwrap();
         let target = target.replace("%3D", "=").replace("%2F", "/");
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
         if method == "PUT" {
@@ -318,7 +320,8 @@ fn a_bucket_that_fails_and_hangs_costs_no_io_and_gets_all_in_the_end() {
 #[test]
 fn a_target_that_is_not_there_or_of_another_kind_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let (root, missing) = (dir.path().join("root"), dir.path().join("lake"));
+    let root = dir.path().join("root");
+    let missing = dir.path().join("lake");
     let listen = format!("unix:{}", text(&socket_of(&root)));
     let said = |target: &str| {
         run(&[

@@ -109,7 +109,8 @@ fn sums_count_an_io_through_a_stack_once_and_say_so() {
             .find(|(d, _)| d == name)
             .map_or(0.0, |(_, n)| *n)
     };
-    let (upper, lower) = (of(&mapped.kernel_name), of(device.name()));
+    let upper = of(&mapped.kernel_name);
+    let lower = of(device.name());
     assert!(
         upper >= 490.0 && lower >= 490.0,
         "both layers are recorded: {layers:?}"
@@ -129,7 +130,8 @@ fn sums_count_an_io_through_a_stack_once_and_say_so() {
     let text = run(&["report", path.to_str().unwrap()]);
     let text = String::from_utf8(text.stdout).unwrap();
     let mut head = text.lines().skip(1);
-    let (ios, layers) = (head.next().unwrap(), head.next().unwrap());
+    let ios = head.next().unwrap();
+    let layers = head.next().unwrap();
     assert!(ios.starts_with(&format!("{lower} I/Os, ")), "{ios}");
     assert!(
         layers.contains(&format!(

@@ -55,9 +55,11 @@ fn a_closed_pipe_is_silent_everywhere() {
         "TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)\n0.1 dd 7 sda R 8 4096 0.25\n",
     )
     .unwrap();
-    let (recording, log) = (recording.to_str().unwrap(), log.to_str().unwrap());
+    let recording = recording.to_str().unwrap();
+    let log = log.to_str().unwrap();
     let new = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    let (recorded, imported) = (new("recorded"), new("imported"));
+    let recorded = new("recorded");
+    let imported = new("imported");
     let record = [
         "record", "--source", "counters", "-o", &recorded, "--", "sh", "-c", "exit 7",
     ];
@@ -340,10 +342,8 @@ fn a_replay_shows_rows_or_says_in_one_line_why_not() {
             sample(&dir, &(i + 1).to_string(), *uptime_s, with_sys);
         }
         let out = run(&["live", "--plain", "--replay", dir.to_str().unwrap()]);
-        let (rows, said) = (
-            String::from_utf8_lossy(&out.stdout).lines().count(),
-            String::from_utf8_lossy(&out.stderr),
-        );
+        let rows = String::from_utf8_lossy(&out.stdout).lines().count();
+        let said = String::from_utf8_lossy(&out.stderr);
         let why_not: Vec<&str> = said.lines().filter(|l| l.contains("no rows")).collect();
         assert!(out.status.success(), "{}", scene(&out));
         match why {

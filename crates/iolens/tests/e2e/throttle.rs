@@ -325,7 +325,8 @@ fn the_command_survives_kill_9_of_iolens() {
         s.spawn(|| read_in_sequence(&device, 4096, &stop));
         let kills: Vec<_> = (0..4)
             .map(|t| {
-                let (device, dir) = (&device, dir.path());
+                let device = &device;
+                let dir = dir.path();
                 s.spawn(move || {
                     for i in 0..5 {
                         let freezer = iolens_control::Actuator::freezer().is_ok();

@@ -139,7 +139,8 @@ fn killing_iolens_and_one_guardian_leaves_nothing_stopped() {
                 let file = dir.path().join(actuator);
                 let mut child = start(device.path.to_str().unwrap(), &more, &ticking(&file));
                 wait_until("the command runs", || ticker(&file).is_some());
-                let (pid, command) = (child.id(), ticker(&file).unwrap());
+                let pid = child.id();
+                let command = ticker(&file).unwrap();
                 wait_until("iolens is stopped while it holds the command", || {
                     kill(pid.cast_signed(), Signal::STOP);
                     let held = is_held(actuator, pid, command);

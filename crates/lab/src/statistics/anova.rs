@@ -69,7 +69,9 @@ pub enum AnovaError {
 /// [`AnovaError`].
 pub fn two_way(cells: &[Vec<Vec<f64>>]) -> Result<Anova, AnovaError> {
     let (a, b, r) = shape(cells)?;
-    let (af, bf, rf) = (a as f64, b as f64, r as f64);
+    let af = a as f64;
+    let bf = b as f64;
+    let rf = r as f64;
     let cell = |i: usize, j: usize| cells[i][j].iter().sum::<f64>() / rf;
     let mean = cells.iter().flatten().flatten().sum::<f64>() / (af * bf * rf);
     let row = |i: usize| (0..b).map(|j| cell(i, j)).sum::<f64>() / bf - mean;
@@ -77,7 +79,8 @@ pub fn two_way(cells: &[Vec<Vec<f64>>]) -> Result<Anova, AnovaError> {
     let effects_a: Vec<f64> = (0..a).map(row).collect();
     let effects_b: Vec<f64> = (0..b).map(column).collect();
     let square = |v: &[f64]| v.iter().map(|x| x * x).sum::<f64>();
-    let (ss_a, ss_b) = (bf * rf * square(&effects_a), af * rf * square(&effects_b));
+    let ss_a = bf * rf * square(&effects_a);
+    let ss_b = af * rf * square(&effects_b);
     let total_ss: f64 = cells
         .iter()
         .flatten()
@@ -193,7 +196,8 @@ pub struct PairDifference {
 /// Tukey's honestly significant differences between all levels of A, at confidence `1 - alpha` for all pairs together.
 /// Empty if the error has no degrees of freedom or is 0.
 pub fn tukey_hsd(anova: &Anova, alpha: f64) -> Vec<PairDifference> {
-    let (a, b) = (anova.effects_a.len(), anova.effects_b.len());
+    let a = anova.effects_a.len();
+    let b = anova.effects_b.len();
     if anova.error.df <= 0.0 || anova.error.ss <= 0.0 {
         return Vec::new();
     }

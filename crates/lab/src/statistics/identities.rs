@@ -205,7 +205,8 @@ fn count_tolerance(r: &RunFacts, side: usize) -> f64 {
 }
 
 fn device_identities(r: &RunFacts, side: usize, out: &mut Vec<Identity>) {
-    let (a, d) = (&r.app[side], &r.device[side]);
+    let a = &r.app[side];
+    let d = &r.device[side];
     let per_io = a.bytes / a.ios;
     let count = count_tolerance(r, side);
     // Without the device's bytes its requests of known size give them.
@@ -423,7 +424,9 @@ fn bytes_verdict(r: &RunFacts, side: usize) -> Option<IdentityVerdict> {
 }
 
 fn request_verdict(r: &RunFacts, side: usize) -> Option<IdentityVerdict> {
-    let (a, all, foreign) = (&r.app[side], &r.device[side], &r.foreign[side]);
+    let a = &r.app[side];
+    let all = &r.device[side];
+    let foreign = &r.foreign[side];
     // Others' requests are of other sizes.
     let d = DeviceSide {
         ios: all.ios - foreign.ios,
@@ -468,7 +471,8 @@ fn request_verdict(r: &RunFacts, side: usize) -> Option<IdentityVerdict> {
 }
 
 fn throttle_verdict(r: &RunFacts, side: usize) -> Option<IdentityVerdict> {
-    let (a, d) = (&r.app[side], &r.device[side]);
+    let a = &r.app[side];
+    let d = &r.device[side];
     let app_ms = a.mean_us? / 1000.0;
     let device_ms = d.await_ms()?;
     // Counted in whole milliseconds, short I/Os have no device time to compare with.

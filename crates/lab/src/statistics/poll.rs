@@ -60,8 +60,10 @@ pub fn box_stats(values: &[f64]) -> Option<BoxStats> {
         return None;
     }
     let at = |q: f64| v[((q * n as f64).ceil() as usize).clamp(1, n) - 1];
-    let (q1, q3) = (at(0.25), at(0.75));
-    let (low, high) = (q1 - 1.5 * (q3 - q1), q3 + 1.5 * (q3 - q1));
+    let q1 = at(0.25);
+    let q3 = at(0.75);
+    let low = q1 - 1.5 * (q3 - q1);
+    let high = q3 + 1.5 * (q3 - q1);
     let inside = || v.iter().copied().filter(|x| (low..=high).contains(x));
     Some(BoxStats {
         n,

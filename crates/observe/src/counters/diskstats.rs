@@ -87,7 +87,8 @@ impl DiskstatsReader {
             }
         };
         let text = &self.buffer[..length];
-        let (mut n, mut at) = (0, 0);
+        let mut n = 0;
+        let mut at = 0;
         let mut changed = false;
         self.changed.clear();
         while at < length {

@@ -177,7 +177,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("stat");
         std::fs::write(&path, "one").expect("written");
-        let (mut file, mut buffer) = (KernelFile::new(&path), Vec::new());
+        let mut file = KernelFile::new(&path);
+        let mut buffer = Vec::new();
         assert_eq!(file.read(&mut buffer), Ok(&b"one"[..]));
         std::fs::write(&path, "second").expect("written in place");
         assert_eq!(file.read(&mut buffer), Ok(&b"second"[..]));
@@ -195,7 +196,8 @@ mod tests {
     fn stat_files_reread_their_text() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("stat");
-        let (mut file, mut buffer) = (StatFile::new(&path), Vec::new());
+        let mut file = StatFile::new(&path);
+        let mut buffer = Vec::new();
         let mut reads = |text: &str| {
             std::fs::write(&path, text).expect("written");
             file.read(&mut buffer)

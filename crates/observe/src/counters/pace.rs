@@ -183,7 +183,8 @@ mod tests {
         #[test]
         fn deadlines_are_multiples_of_the_period(period in 1u64..10_000_000, steps in prop::collection::vec(0i64..100_000_000, 1..40)) {
             let mut pace = Pace::starting_at(0, Duration::from_micros(period));
-            let (mut now, mut taken) = (0, 0);
+            let mut now = 0;
+            let mut taken = 0;
             for step in steps {
                 now = (now + step).max(pace.next_ns());
                 let Wake::Due { due_ns, missed } = pace.arrive(now) else { panic!("arrived") };

@@ -68,7 +68,8 @@ unsafe extern "C" fn code_of(
     for segment in code {
         let page = rustix::param::page_size();
         let start = (object.dlpi_addr + segment.p_vaddr) as usize;
-        let (from, end) = (start / page * page, start + segment.p_memsz as usize);
+        let from = start / page * page;
+        let end = start + segment.p_memsz as usize;
         // SAFETY: code that cannot be written is the same as in its file, from which the kernel maps it again when it is
         // run. The vDSO's, which is no file's, is put back by the kernel too. Where this is refused, nothing has changed.
         unsafe { libc::madvise(from as *mut libc::c_void, end - from, libc::MADV_DONTNEED) };

@@ -88,7 +88,9 @@ impl Topology {
         let counters = fs::read_to_string(self.root.join("proc/diskstats")).unwrap_or_default();
         let of_line = |line: &str| {
             let mut fields = line.split_whitespace();
-            let (major, minor, name) = (fields.next()?, fields.next()?, fields.next()?);
+            let major = fields.next()?;
+            let minor = fields.next()?;
+            let name = fields.next()?;
             let id: DevId = format!("{major}:{minor}").parse().ok()?;
             (id.major() != 0 && hidden.iter().any(|h| *h == name)).then(|| (name.to_owned(), id))
         };

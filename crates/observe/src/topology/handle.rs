@@ -112,7 +112,9 @@ pub(super) fn generation_of(path: &std::path::Path) -> Option<u32> {
     // SAFETY: the path ends in NUL, `answer` is laid out as the kernel's structure with room for as many bytes as it says,
     // and all three outlive the call.
     let code = unsafe {
-        let (path, answer, mount) = (path.as_ptr(), &raw mut answer, &raw mut mount);
+        let path = path.as_ptr();
+        let answer = &raw mut answer;
+        let mount = &raw mut mount;
         libc::syscall(
             libc::SYS_name_to_handle_at,
             libc::AT_FDCWD,

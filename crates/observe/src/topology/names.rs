@@ -249,11 +249,9 @@ mod tests {
 
     #[test]
     fn inode_numbers_of_several_subvolumes_are_ambiguous() {
-        let (a, b, none) = (
-            mount("btrfs", Some(5)),
-            mount("btrfs", Some(256)),
-            mount("btrfs", None),
-        );
+        let a = mount("btrfs", Some(5));
+        let b = mount("btrfs", Some(256));
+        let none = mount("btrfs", None);
         let ext4 = mount("ext4", None);
         assert!(!ambiguous(&[]) && !ambiguous(&[&ext4, &ext4]) && !ambiguous(&[&a, &a]));
         assert!(ambiguous(&[&a, &b]) && ambiguous(&[&none]));

@@ -20,10 +20,8 @@ pub(super) fn has_word(btf: &[u8], word: &str) -> bool {
 pub(super) fn enumerator(btf: &[u8], name: &str) -> Option<u32> {
     /// `BTF_KIND_ENUM`: its members are a name and a value of 32 bits each.
     const ENUM: u32 = 6;
-    let (types, len) = (
-        u32_at(btf, 4)?.checked_add(u32_at(btf, 8)?)?,
-        u32_at(btf, 12)?,
-    );
+    let types = u32_at(btf, 4)?.checked_add(u32_at(btf, 8)?)?;
+    let len = u32_at(btf, 12)?;
     let types = btf.get(types as usize..types.checked_add(len)? as usize)?;
     let names = names(btf);
     let is_called = |at: u32| {
@@ -34,7 +32,8 @@ pub(super) fn enumerator(btf: &[u8], name: &str) -> Option<u32> {
     let mut at = 0;
     while at < types.len() {
         let info = u32_at(types, at + 4)?;
-        let (kind, members) = (info >> 24 & 0x1f, (info & 0xffff) as usize);
+        let kind = info >> 24 & 0x1f;
+        let members = (info & 0xffff) as usize;
         at += 12;
         if kind == ENUM {
             let found = (0..members)

@@ -149,9 +149,11 @@ impl CpuRings {
         let mut next = std::mem::take(&mut self.next);
         while let Some(mut first) = next.peek_mut() {
             let cursor = &mut self.cursors[first.0.1];
-            let (cpu, number) = (cursor.cpu, cursor.at);
+            let cpu = cursor.cpu;
+            let number = cursor.at;
             cursor.at += 1;
-            let (at, end) = (cursor.at, cursor.end);
+            let at = cursor.at;
+            let end = cursor.end;
             // SAFETY: `stamp` has found it finished, and the tail has not passed it.
             take(unsafe { &*self.entry(cpu, number) });
             drained.records += 1;
@@ -287,10 +289,8 @@ mod tests {
             };
             let at = (cpu << SHIFT) + (number as usize & ((1 << SHIFT) - 1));
             let event = (at * size_of::<IoEvent>()) as u64;
-            let (done, entry) = (
-                std::mem::offset_of!(IoEvent, done_ns),
-                std::mem::offset_of!(IoEvent, entry),
-            );
+            let done = std::mem::offset_of!(IoEvent, done_ns);
+            let entry = std::mem::offset_of!(IoEvent, entry);
             pwrite(&self.entries, &stamp.to_ne_bytes(), event + done as u64).expect("written");
             pwrite(
                 &self.entries,
@@ -308,7 +308,8 @@ mod tests {
         fn each_event_comes_once(steps in prop::collection::vec((0..CPUS, 0..4u8), 0..400)) {
             let mut kernel = Kernel::new();
             let mut reader = kernel.reader();
-            let (mut clock, mut seen) = (0, Vec::new());
+            let mut clock = 0;
+            let mut seen = Vec::new();
             for (cpu, what) in steps {
                 match what {
                     0 if kernel.head[cpu] - reader.held(cpu).0 < 1 << SHIFT => {

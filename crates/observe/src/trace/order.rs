@@ -156,7 +156,9 @@ mod tests {
         #[test]
         fn every_pushed_item_is_returned_once(batches in prop::collection::vec((prop::collection::vec(0u64..1000, 0..150), 0u64..1000), 0..10)) {
             let mut buffer = ReorderBuffer::new();
-            let (mut pushed, mut out, mut late) = (Vec::new(), Vec::new(), 0);
+            let mut pushed = Vec::new();
+            let mut out = Vec::new();
+            let mut late = 0;
             let mut mark = 0;
             for (stamps, watermark) in batches {
                 for s in stamps {

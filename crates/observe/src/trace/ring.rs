@@ -108,7 +108,9 @@ impl<T: Copy> Ring<T> {
     pub fn drain(&mut self, mut take: impl FnMut(T)) -> Drained {
         let end = self.producer_position().load(Ordering::Acquire);
         let begin = self.consumer_position().load(Ordering::Relaxed);
-        let (mut at, mut records, mut complete) = (begin, 0, true);
+        let mut at = begin;
+        let mut records = 0;
+        let mut complete = true;
         while at < end {
             // SAFETY: `at` is below the producer position: a record header is there, aligned to 8 within the data.
             let header = unsafe {

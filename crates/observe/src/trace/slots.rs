@@ -185,11 +185,9 @@ mod tests {
         let before = |start: u64| [99 << 16 | 9, 0, 0, 0, 0, start, 7 | 2048 << 32, 1 << 8];
         let notes = [before(0), before(1), before(25), before(2)];
         let ends: [[u64; 2]; 4] = [[5, 0], [1, 0], [0xffff, 0], [0, 0]];
-        let (slots, notes, ends) = (
-            file(slots.as_flattened()),
-            file(notes.as_flattened()),
-            file(ends.as_flattened()),
-        );
+        let slots = file(slots.as_flattened());
+        let notes = file(notes.as_flattened());
+        let ends = file(ends.as_flattened());
         let table = Slots::new(slots.as_fd(), notes.as_fd(), ends.as_fd(), 4).expect("mapped");
         let io = |start_ns, from_ns, bytes, class, merges, replaced| OutstandingSlot {
             from_ns,

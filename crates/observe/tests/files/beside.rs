@@ -28,7 +28,10 @@ struct Sums {
 
 impl Sums {
     fn of(r: &Request) -> Sums {
-        let (ios_in, bytes_in, ios_out, bytes_out) = (r.ios_in, r.bytes_in, r.ios_out, r.bytes_out);
+        let ios_in = r.ios_in;
+        let bytes_in = r.bytes_in;
+        let ios_out = r.ios_out;
+        let bytes_out = r.bytes_out;
         Sums {
             ios_in,
             bytes_in,
@@ -134,11 +137,9 @@ fn wall_at_monotonic_zero() -> i64 {
         t.tv_sec * 1_000_000_000 + t.tv_nsec
     };
     let reading = || {
-        let (a, wall, b) = (
-            now(rustix::time::ClockId::Monotonic),
-            now(rustix::time::ClockId::Realtime),
-            now(rustix::time::ClockId::Monotonic),
-        );
+        let a = now(rustix::time::ClockId::Monotonic);
+        let wall = now(rustix::time::ClockId::Realtime);
+        let b = now(rustix::time::ClockId::Monotonic);
         (b - a, wall - (a + b) / 2)
     };
     (0..10).map(|_| reading()).min().unwrap().1
@@ -170,7 +171,8 @@ fn compare(
     for (path, r) in ours.iter().filter(|(_, r)| r.sync.is_none()) {
         mine.entry(path).or_default().push(r);
     }
-    let (mut times, mut compared) = (Times::default(), 0);
+    let mut times = Times::default();
+    let mut compared = 0;
     for (path, theirs) in &theirs {
         let of_path = mine
             .get_mut(path.as_str())

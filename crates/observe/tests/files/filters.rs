@@ -35,7 +35,8 @@ fn recorded(filter: FilesFilter, children: Vec<Child>, below: &Path) -> Vec<Stri
     })
     .unwrap();
     children.into_iter().for_each(go);
-    let (mut out, mut lost) = (Vec::new(), Vec::new());
+    let mut out = Vec::new();
+    let mut lost = Vec::new();
     tracer.poll(&mut out, &mut lost).unwrap();
     tracer.finish(&mut out, &mut lost).unwrap();
     let below = format!("{}/", below.canonicalize().unwrap().display());
@@ -51,7 +52,8 @@ fn by_process_only_its_requests_are_recorded() {
         return;
     }
     let tmp = tempfile::tempdir_in("/var/tmp").unwrap();
-    let (a, b) = (writer(&tmp.path().join("a")), writer(&tmp.path().join("b")));
+    let a = writer(&tmp.path().join("a"));
+    let b = writer(&tmp.path().join("b"));
     let filter = FilesFilter {
         pids: vec![a.id() as i32],
         ..FilesFilter::default()
@@ -91,7 +93,9 @@ impl Group {
         let mounts = fs::read_to_string("/proc/self/mounts").map_err(|e| e.to_string())?;
         let root = mounts.lines().find_map(|l| {
             let mut words = l.split(' ');
-            let (_, path, kind) = (words.next()?, words.next()?, words.next()?);
+            let _ = words.next()?;
+            let path = words.next()?;
+            let kind = words.next()?;
             (kind == "cgroup2").then(|| PathBuf::from(path))
         });
         let dir = root

@@ -80,7 +80,8 @@ pub fn record(
     below: &Path,
 ) -> (Vec<(String, Request)>, Vec<Lost>) {
     let mut tracer = FilesTracer::start(options).unwrap();
-    let (mut out, mut lost) = (Vec::new(), Vec::new());
+    let mut out = Vec::new();
+    let mut lost = Vec::new();
     let mut child = command.spawn().unwrap();
     let status = loop {
         tracer.poll(&mut out, &mut lost).unwrap();

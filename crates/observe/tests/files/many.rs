@@ -118,7 +118,8 @@ fn long_runs_are_sampled_and_slow_calls_still_found() {
     );
     for r in [hot, lazy] {
         // A machine so slow that its calls are long beside reading the clock has all of them timed.
-        let (us, total_us) = (r.active_ns / 1000, r.total_ns().unwrap() / 1000);
+        let us = r.active_ns / 1000;
+        let total_us = r.total_ns().unwrap() / 1000;
         eprintln!(
             "{us} of {total_us} us in calls, estimated: {}",
             r.flags.has(RequestFlags::ESTIMATED)

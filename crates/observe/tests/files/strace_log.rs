@@ -82,7 +82,9 @@ fn call(start_us: f64, text: &str, below: &Path) -> Option<Call> {
     };
     let files: Vec<String> = descriptors(arguments, below);
     let opened = descriptors(result, below).pop();
-    let (name, over_us, result) = (name.to_owned(), f64::INFINITY, number?);
+    let name = name.to_owned();
+    let over_us = f64::INFINITY;
+    let result = number?;
     let call = Call {
         name,
         start_us,

@@ -166,7 +166,8 @@ fn bio_probes_attach_on_request() {
         );
     };
     let mut tracer = iolens_observe::trace::Tracer::start(TracerOptions::default()).unwrap();
-    let (mut ios, mut lost) = (Vec::new(), Vec::new());
+    let mut ios = Vec::new();
+    let mut lost = Vec::new();
     load();
     tracer.attach_bio_based().unwrap();
     tracer.attach_bio_based().unwrap();

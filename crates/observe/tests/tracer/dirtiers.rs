@@ -30,7 +30,8 @@ impl Writer {
 
     /// Writes `mib` MiB into `file`, from `seek` MiB on, into the page cache only; returns its process, which is gone.
     fn write(&self, file: &str, seek: u32, mib: u32) -> i32 {
-        let (to, count) = (format!("of={file}"), format!("count={}", mib * 16));
+        let to = format!("of={file}");
+        let count = format!("count={}", mib * 16);
         let mut child = Command::new(&self.program)
             .args([
                 "if=/dev/zero",
@@ -102,12 +103,11 @@ fn assert_written_by(
 fn writeback_by_sync_belongs_to_the_writers() {
     let programs = tempfile::tempdir().unwrap();
     on_each_file_system(&["dd", "sync"], |kind, disk| {
-        let (a, b) = (
-            Writer::new(programs.path(), "writer-a"),
-            Writer::new(programs.path(), "writer-b"),
-        );
+        let a = Writer::new(programs.path(), "writer-a");
+        let b = Writer::new(programs.path(), "writer-b");
         let fs = Mounted::new(disk, kind);
-        let (first, second) = (fs.path("first"), fs.path("second"));
+        let first = fs.path("first");
+        let second = fs.path("second");
         let mut pids = (0, 0);
         let traced = trace(&disk.name, TracerOptions::default(), false, || {
             pids = (a.write(&first, 0, 4), b.write(&second, 0, 3));
@@ -141,10 +141,8 @@ fn writeback_by_sync_belongs_to_the_writers() {
 fn the_last_writer_of_a_shared_file_is_named() {
     let programs = tempfile::tempdir().unwrap();
     on_each_file_system(&["dd", "sync"], |kind, disk| {
-        let (a, b) = (
-            Writer::new(programs.path(), "writer-a"),
-            Writer::new(programs.path(), "writer-b"),
-        );
+        let a = Writer::new(programs.path(), "writer-a");
+        let b = Writer::new(programs.path(), "writer-b");
         let fs = Mounted::new(disk, kind);
         let file = fs.path("shared");
         let mut last = 0;

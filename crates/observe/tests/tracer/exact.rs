@@ -403,7 +403,8 @@ fn the_machines_own_disk() {
     let _turn = turn();
     let dev = dev_of(name);
     let file = scratch().join("own-disk");
-    let (mut ios, mut lost) = (Vec::new(), Vec::new());
+    let mut ios = Vec::new();
+    let mut lost = Vec::new();
     let outer = kernel_counts(name);
     let mut tracer = iolens_observe::trace::Tracer::start(TracerOptions::default()).unwrap();
     let inner = kernel_counts(name);
@@ -440,7 +441,8 @@ fn the_machines_own_disk() {
             .filter(|l| l.dev == Some(dev) && l.class == Some(class))
             .filter_map(|l| l.ios)
             .sum();
-        let (least, most) = ((inner_end[i] - inner[i]).ios, (outer_end[i] - outer[i]).ios);
+        let least = (inner_end[i] - inner[i]).ios;
+        let most = (outer_end[i] - outer[i]).ios;
         // An I/O may be between its completion and its being counted when the counters are read.
         assert!(
             (least - 8..=most + 8).contains(&(recorded + missing)),

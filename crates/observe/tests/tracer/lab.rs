@@ -229,7 +229,8 @@ pub fn trace(
     settle(name);
     let before = kernel_counts(name);
     let mut tracer = Tracer::start(options).unwrap();
-    let (mut ios, mut lost) = (Vec::new(), Vec::new());
+    let mut ios = Vec::new();
+    let mut lost = Vec::new();
     thread::scope(|scope| {
         let worker = scope.spawn(|| {
             work();
@@ -363,10 +364,12 @@ impl Traced {
 
     /// Fails unless recorded + lost + censored equals the kernel's count in every class.
     pub fn assert_exact(&self, what: &str) {
-        let (recorded, accounted) = (self.recorded(), self.accounted());
+        let recorded = self.recorded();
+        let accounted = self.accounted();
         for class in Class::ALL {
             let i = class as usize;
-            let (sum, kernel) = (accounted[i], self.kernel[i]);
+            let sum = accounted[i];
+            let kernel = self.kernel[i];
             assert_eq!(
                 (sum.ios, sum.bytes, sum.merges),
                 (kernel.ios, kernel.bytes, kernel.merges),

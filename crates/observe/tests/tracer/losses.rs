@@ -68,7 +68,8 @@ fn lost_intervals_cover_the_gaps() {
         ..TracerOptions::default()
     };
     let mut tracer = Tracer::start(options).unwrap();
-    let (mut ios, mut lost) = (Vec::new(), Vec::new());
+    let mut ios = Vec::new();
+    let mut lost = Vec::new();
     let total = || kernel_counts(&disk.name).iter().map(|c| c.ios).sum::<i64>();
     let over = AtomicBool::new(false);
     let truth = thread::scope(|scope| {
@@ -103,7 +104,8 @@ fn lost_intervals_cover_the_gaps() {
     let mut silent = 0;
     for pair in truth.windows(2) {
         // The kernel counts an I/O some time after its completion was traced.
-        let (from, to) = (pair[0].0 - 2_000_000, pair[1].1);
+        let from = pair[0].0 - 2_000_000;
+        let to = pair[1].1;
         let recorded = ios.partition_point(|io| io.done_ns <= to)
             - ios.partition_point(|io| io.done_ns < from);
         if pair[1].2 > pair[0].2 && recorded == 0 {
@@ -129,7 +131,8 @@ fn in_flight_at_attach_is_censored() {
         return;
     };
     let disk = LoopDisk::in_memory(256);
-    let (mut ios, mut lost) = (Vec::new(), Vec::new());
+    let mut ios = Vec::new();
+    let mut lost = Vec::new();
     thread::scope(|scope| {
         let worker = scope.spawn(|| {
             fio(
@@ -169,7 +172,8 @@ fn in_flight_at_attach_is_censored() {
         (sum(LossReason::RingFull), sum(LossReason::SlotClash)),
         (0, 0)
     );
-    let (censored, unseen) = (sum(LossReason::Censored), sum(LossReason::Unseen));
+    let censored = sum(LossReason::Censored);
+    let unseen = sum(LossReason::Unseen);
     assert!(censored <= 1024 + unseen, "{censored} censored");
     // Their bytes are known, their times are not.
     let bytes: i64 = lost
@@ -258,7 +262,8 @@ fn only_the_devices_asked_for() {
         ..TracerOptions::default()
     })
     .unwrap();
-    let (mut ios, mut lost) = (Vec::new(), Vec::new());
+    let mut ios = Vec::new();
+    let mut lost = Vec::new();
     disks.iter().for_each(|d| drop(load(d)));
     tracer.set_devices(&[disks[1].dev]).unwrap();
     disks.iter().for_each(|d| drop(load(d)));
@@ -304,7 +309,8 @@ fn a_device_that_appears_is_recorded() {
         ],
     );
     let dev = dev_of(&disk.name);
-    let (mut ios, mut lost) = (Vec::new(), Vec::new());
+    let mut ios = Vec::new();
+    let mut lost = Vec::new();
     tracer.finish(&mut ios, &mut lost).unwrap();
     let hidden: i64 = lost.iter().filter_map(|l| l.ios).sum();
     assert!(ios.iter().filter(|io| io.dev == dev).count() as i64 >= 1024 - hidden);

@@ -102,7 +102,8 @@ fn a_removed_file_that_is_open_is_reported_as_deleted_and_a_closed_one_not_at_al
     }
     on_each_file_system(&[], |kind, disk| {
         let fs = Mounted::new(disk, kind);
-        let (dev, path) = (fs_dev(fs.dir.path()), fs.dir.path().join("gone"));
+        let dev = fs_dev(fs.dir.path());
+        let path = fs.dir.path().join("gone");
         let file = fs::File::create(&path).unwrap();
         let number = ino(&path);
         fs::remove_file(&path).unwrap();
@@ -143,7 +144,8 @@ fn bind_mounts_lead_to_a_path_that_exists_and_nothing_stays_open() {
             other.path().to_str().unwrap(),
         ],
     );
-    let (in_number, out_number) = (ino(&inner.join("in")), ino(&outer));
+    let in_number = ino(&inner.join("in"));
+    let out_number = ino(&outer);
     assert_eq!(
         PathLookup::new()
             .file(numbered(dev, in_number), None)

@@ -55,7 +55,8 @@ fn the_verifier_takes_every_form() {
                     .iter()
                     .find(|p| p.name_as_str() == Some(short))
                     .unwrap_or_else(|| panic!("no {name}"));
-                let (verified, bytes) = (p.verified_instruction_count(), p.size_translated());
+                let verified = p.verified_instruction_count();
+                let bytes = p.size_translated();
                 eprintln!(
                     "  {name:<18} verified {verified:?} instructions, {bytes:?} bytes of BPF"
                 );

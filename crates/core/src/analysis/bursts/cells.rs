@@ -117,7 +117,8 @@ impl ActorNumbers {
         // Inodes differ for each file, names and numbers seldom clash in 64 mixed bits.
         let mut bits = 0xcbf2_9ce4_8422_2325_u64;
         let comm = actor.comm.map_or(0, Comm::to_bits);
-        let (front, back) = (comm as u64, (comm >> 64) as u64);
+        let front = comm as u64;
+        let back = (comm >> 64) as u64;
         let (dev, ino) = actor.file.map_or((-1, -1), |f| (f.fs_dev, f.ino));
         let generation = actor
             .file
@@ -384,7 +385,9 @@ impl Cells {
             })
             .unwrap_or_default();
         let later = cells.partition_point(|c| i64::from(c.slot) < skipped);
-        let (mut level, mut next, mut filled) = (FlowLevel::default(), 0, Vec::new());
+        let mut level = FlowLevel::default();
+        let mut next = 0;
+        let mut filled = Vec::new();
         cells[..later].iter().for_each(|c| level.start(c.edge));
         let place = |c: &Cell| ((i64::from(c.slot) - skipped) / per_slot) as usize;
         // What is in flight fills slots in which nothing begins or ends.
@@ -402,10 +405,13 @@ impl Cells {
         {
             let at = place(&own[0]);
             pass(&mut level, next, at, &mut filled);
-            let (mut sum, mut ios, mut peak) = (Edge::default(), 0, 0.0f64);
+            let mut sum = Edge::default();
+            let mut ios = 0;
+            let mut peak = 0.0f64;
             for cell in own {
                 // What begins in the cell goes on to the slot's end.
-                let (mut edge, within) = (cell.edge, (i64::from(cell.slot) - skipped) % per_slot);
+                let mut edge = cell.edge;
+                let within = (i64::from(cell.slot) - skipped) % per_slot;
                 edge.extend((per_slot - 1 - within) * self.cell_ns);
                 sum.add(edge);
                 ios += u64::from(cell.ios);

@@ -292,7 +292,8 @@ impl<'a> Surroundings<'a> {
 
     /// Of the aligned minute of its peak, or of as much of it as was recorded.
     fn active_second_rate(&self, burst: &Burst) -> f64 {
-        let (dt, slots) = (self.series.dt_ns, self.series.slots());
+        let dt = self.series.dt_ns;
+        let slots = self.series.slots();
         let per_minute = ((60 * SECOND_NS / dt).max(1)) as usize;
         let peak = ((burst.peak_at_ns - self.series.from_ns) / dt).max(0) as usize;
         let from = (peak / per_minute * per_minute).min(slots);

@@ -7,7 +7,8 @@ use crate::analysis::bursts::cells::Series;
 /// Depth of the token bucket that lets the series pass at `rate` bytes per second without delay:
 /// `σ(ρ) = max over s < t of A(s, t] - ρ (t - s)`, in bytes.
 pub fn token_bucket_depth(bytes: &[u64], dt_s: f64, rate: f64) -> f64 {
-    let (mut depth, mut worst) = (0.0f64, 0.0f64);
+    let mut depth = 0.0f64;
+    let mut worst = 0.0f64;
     for b in bytes {
         depth = (depth + *b as f64 - rate * dt_s).max(0.0);
         worst = worst.max(depth);
@@ -39,7 +40,9 @@ pub fn active_second_rate(bytes: f64, period_s: f64, idle_s: f64) -> f64 {
 /// Most bytes in any `slots` consecutive slots of `series`.
 pub fn most_bytes(series: &Series, slots: usize) -> u64 {
     let filled = series.filled();
-    let (mut sum, mut first, mut most) = (0, 0, 0);
+    let mut sum = 0;
+    let mut first = 0;
+    let mut most = 0;
     for slot in filled {
         sum += slot.bytes;
         while filled[first].at + slots <= slot.at {
@@ -102,7 +105,8 @@ mod tests {
         fn slots_left_out_change_nothing(values in prop::collection::vec(prop_oneof![3 => 0u64..1, 1 => 0u64..1000], 1..80), slots in 1usize..90) {
             let series = Series::dense(0, 10, &values, &values);
             prop_assert_eq!(most_bytes(&series, slots), max_sliding(&values, slots));
-            let (from, to) = (slots / 3, (slots / 2 + 9).min(values.len()));
+            let from = slots / 3;
+            let to = (slots / 2 + 9).min(values.len());
             prop_assert_eq!(series.sum(from, to), values.get(from..to).map_or(0, |v| v.iter().sum()));
             prop_assert_eq!(series.bytes_of(0, values.len()), values.clone());
             let coarse: Vec<u64> = values.chunks(slots).map(|c| c.iter().sum()).collect();

@@ -309,7 +309,8 @@ mod tests {
             let found = find(&s, &limit(1000.0), &BurstRule::default());
             prop_assert_eq!(found.len(), 1);
             let view = sampled_view(&s, &found[0], 1_000_000_000);
-            let (rate, d) = (100_000.0, slots as f64 / 100.0);
+            let rate = 100_000.0;
+            let d = slots as f64 / 100.0;
             for shown in [view.min_bytes_per_s, view.median_bytes_per_s, view.max_bytes_per_s] {
                 prop_assert!(shown >= rate * d / 2.0 - 1e-6 && shown <= rate * d + 1e-6);
             }

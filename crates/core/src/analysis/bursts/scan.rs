@@ -173,7 +173,8 @@ impl Law {
             }
             k.map(|v| v * arrivals)
         };
-        let (mut low, mut high) = (0.0, 1.0);
+        let mut low = 0.0;
+        let mut high = 1.0;
         while moments(high)[1] < x && high < 64.0 {
             (low, high) = (high, 2.0 * high);
         }
@@ -322,7 +323,8 @@ pub(in crate::analysis) fn excess(
     let law = sizes.law(Measure::Bytes)?;
     let sum = |of: &[BurstBin]| of.iter().map(|b| b.bytes).sum::<u64>() as f64 / law.unit;
     let [from, to] = [range.0, range.1].map(|at| bins.partition_point(|b| b.at < at));
-    let (rate, length) = (sum(bins) / slots.max(1) as f64, (range.1 - range.0) as f64);
+    let rate = sum(bins) / slots.max(1) as f64;
+    let length = (range.1 - range.0) as f64;
     let per_bin = law.tail(sum(&bins[from..to]), rate * length) * CHOICES / length;
     let baseline = rate * law.unit;
     let found = Excess {
@@ -351,9 +353,13 @@ impl Stream<'_> {
         let values = self.values;
         let cost = EXCESS * self.background.rate;
         let gap = (GAP_NS / self.dt_ns).max(1) as u64;
-        let (mut found, mut start) = (Vec::new(), 0);
+        let mut found = Vec::new();
+        let mut start = 0;
         while start < values.len() {
-            let (mut sum, mut most, mut best, mut at) = (0.0, 0.0, start, values[start].0);
+            let mut sum = 0.0;
+            let mut most = 0.0;
+            let mut best = start;
+            let mut at = values[start].0;
             for (i, (bin, x)) in values.iter().enumerate().skip(start) {
                 sum += x - cost * (bin + 1 - at) as f64;
                 if sum <= 0.0 || bin - values[best].0 > gap {
@@ -374,8 +380,10 @@ impl Stream<'_> {
 
     /// The excursion as a burst, if the background would hardly show it.
     fn judge(&self, first: usize, last: usize) -> Option<Excess> {
-        let (values, law) = (self.values, self.law);
-        let (from, to) = (values[first].0, values[last].0 + 1);
+        let values = self.values;
+        let law = self.law;
+        let from = values[first].0;
+        let to = values[last].0 + 1;
         let x: f64 = values[first..=last].iter().map(|v| v.1).sum();
         let least = if self.measure == Measure::Bytes {
             MIN_BYTES
@@ -419,7 +427,8 @@ impl Stream<'_> {
         let rate = own / length as f64;
         let wide = ((ALIKE_WINDOW / rate).ceil() as u64).clamp(1, length);
         let least = (ALIKE * rate + (1.0 - ALIKE) * self.background.upper_rate) * wide as f64;
-        let (mut stretches, mut last_end) = (0, None);
+        let mut stretches = 0;
+        let mut last_end = None;
         for window in self.values.chunk_by(|a, b| a.0 / wide == b.0 / wide) {
             let from = window[0].0 / wide * wide;
             if window.iter().map(|v| v.1).sum::<f64>() >= least {

@@ -154,7 +154,8 @@ pub(in crate::analysis) fn find(load: &Load, dev: DevId, losses: &Losses) -> Opt
     let ios_per_s = sum(&on, |w| w.ios_per_s) / on.len() as f64;
     // The middle one: a window in which an overload begins is no light one.
     let mut light_means: Vec<f64> = light.iter().map(|w| w.us_per_s / w.ios_per_s).collect();
-    let (light_us, request_bytes) = (median(&mut light_means)?, request(&on));
+    let light_us = median(&mut light_means)?;
+    let request_bytes = request(&on);
     // Requests of other sizes say nothing of what these need.
     let alike = (0.5..2.0).contains(&(request(&light) / request_bytes));
     let needed = ios_per_s * light_us / 1e6;

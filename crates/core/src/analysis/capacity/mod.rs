@@ -463,7 +463,9 @@ impl BootstrapBlocks {
                 .map(|(_, s)| s)
         };
         let sum = |of: fn(&BinSums) -> f64| on_plateau().map(of).sum::<f64>();
-        let (busy, windows, full) = (sum(|s| s.busy), sum(|s| s.windows), sum(|s| s.full_windows));
+        let busy = sum(|s| s.busy);
+        let windows = sum(|s| s.windows);
+        let full = sum(|s| s.full_windows);
         // What a device takes shows only while it has no time to idle: a random load of less idles on any plateau.
         let plateau = (full >= MIN_FULL).then(|| sum(|s| s.full_ios_per_s) / full);
         let (min_us, min_in_flight) = self.unloaded(times);
@@ -493,7 +495,10 @@ impl BootstrapBlocks {
         } else {
             (all / 10.0).floor().max(3.0).min(all)
         };
-        let (mut ios, mut us, mut in_flight, mut windows) = (0.0, 0.0, 0.0, 0.0);
+        let mut ios = 0.0;
+        let mut us = 0.0;
+        let mut in_flight = 0.0;
+        let mut windows = 0.0;
         for s in &self.stretches {
             let weight = times[s.block].min(left);
             left -= weight;

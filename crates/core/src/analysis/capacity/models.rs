@@ -77,10 +77,12 @@ impl Model {
     pub fn best_power(&self) -> (f64, f64) {
         let power = |ln_l: f64| self.ios_per_s(ln_l.exp()).powi(2) / ln_l.exp();
         // Power has one maximum: golden sections on the logarithm of L.
-        let (mut a, mut b) = (1e-3f64.ln(), 1e5f64.ln());
+        let mut a = 1e-3f64.ln();
+        let mut b = 1e5f64.ln();
         let golden = (5.0f64.sqrt() - 1.0) / 2.0;
         for _ in 0..80 {
-            let (c, d) = (b - golden * (b - a), a + golden * (b - a));
+            let c = b - golden * (b - a);
+            let d = a + golden * (b - a);
             if power(c) >= power(d) {
                 b = d;
             } else {
@@ -97,7 +99,8 @@ impl Model {
         if latency_us(1e-6) > limit_us {
             return None;
         }
-        let (mut low, mut high) = (1e-6f64, 1e6f64);
+        let mut low = 1e-6f64;
+        let mut high = 1e6f64;
         for _ in 0..100 {
             let middle = (low * high).sqrt();
             if latency_us(middle) <= limit_us {
@@ -225,7 +228,8 @@ fn md1_utilisation(l: f64) -> f64 {
 /// Mean number of busy servers of M/M/c with `l` in the system, by bisection of `L(ρ)`, which grows.
 fn mmc_busy_servers(c: u32, l: f64) -> f64 {
     let servers = f64::from(c);
-    let (mut low, mut high) = (0.0, 1.0);
+    let mut low = 0.0;
+    let mut high = 1.0;
     for _ in 0..48 {
         let rho = f64::midpoint(low, high);
         let in_system = mmc_response(c, rho).map_or(f64::INFINITY, |r| servers * rho * r);
@@ -408,7 +412,8 @@ mod tests {
                 std::mem::discriminant(&truth),
                 "{truth:?}: {best:?}"
             );
-            let (got, expected) = (most_ios_per_s(&best.model), most_ios_per_s(&truth));
+            let got = most_ios_per_s(&best.model);
+            let expected = most_ios_per_s(&truth);
             assert!((got / expected - 1.0).abs() < 0.02, "{truth:?}: {best:?}");
         }
         assert!(fits(&[]).is_empty());

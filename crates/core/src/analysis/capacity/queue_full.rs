@@ -121,10 +121,8 @@ impl FullSweep {
         let mut found = self.found;
         found.retain(|s| !losses.overlap(dev, s.from_ns, s.to_ns));
         let length = |s: &FullStretch| s.to_ns - s.from_ns;
-        let (full_ns, longest_ns) = (
-            found.iter().map(length).sum::<i64>(),
-            found.iter().map(length).max()?,
-        );
+        let full_ns = found.iter().map(length).sum::<i64>();
+        let longest_ns = found.iter().map(length).max()?;
         let share = full_ns as f64 / window.len_ns().max(1) as f64;
         let is_long = found
             .iter()

@@ -145,7 +145,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
     #[test]
     fn exchanging_the_sides_turns_the_sign(seed in 0u64..1000) {
-        let (a, b) = (side(seed, 100, |_| 300.0), side(seed + 1, 150, |_| 300.0));
+        let a = side(seed, 100, |_| 300.0);
+        let b = side(seed + 1, 150, |_| 300.0);
         let reads = Class::Read as usize;
         let forth = differences(Class::Read, &a.classes[reads], &b.classes[reads]);
         let back = differences(Class::Read, &b.classes[reads], &a.classes[reads]);

@@ -259,7 +259,8 @@ mod tests {
             let mut r = IntervalRates::new(to_ns - (step_s * 1e9) as i64, to_ns, DevId(1));
             for (class, v) in c[1..].chunks(3).enumerate() {
                 let mean_us = (v[0] > 0.0).then_some(v[2]);
-                let (ios_per_s, bytes_per_s) = (Some(v[0]), Some(v[1] * 1024.0));
+                let ios_per_s = Some(v[0]);
+                let bytes_per_s = Some(v[1] * 1024.0);
                 r.classes[class] = ClassRates {
                     ios_per_s,
                     bytes_per_s,

@@ -42,7 +42,8 @@ pub fn counter_rates(r: &IntervalRates) -> CounterRates {
 
 /// The same cut at the multiples of `step_ns` after `from_ns`: what a row says of its interval, spread evenly over it.
 pub fn pieces(r: &IntervalRates, from_ns: i64, step_ns: i64) -> Vec<CounterRates> {
-    let (whole, length) = (counter_rates(r), r.interval_ns());
+    let whole = counter_rates(r);
+    let length = r.interval_ns();
     if length <= step_ns || step_ns <= 0 {
         return vec![whole];
     }
@@ -255,15 +256,14 @@ fn series(rows: &[&IntervalRates], class: Class) -> Option<Series> {
         .collect();
     lengths.sort_unstable();
     let dt_ns = *lengths.get(lengths.len() / 2)?;
-    let (from_ns, to_ns) = (
-        rows.iter().map(|r| r.from_ns).min()?,
-        rows.iter().map(|r| r.to_ns).max()?,
-    );
+    let from_ns = rows.iter().map(|r| r.from_ns).min()?;
+    let to_ns = rows.iter().map(|r| r.to_ns).max()?;
     let slots = usize::try_from((to_ns - from_ns).checked_add(dt_ns - 1)? / dt_ns).ok()?;
     if dt_ns > MAX_ROW_NS || slots > 16 * rows.len() {
         return None;
     }
-    let (mut bytes, mut ios) = (vec![0; slots], vec![0; slots]);
+    let mut bytes = vec![0; slots];
+    let mut ios = vec![0; slots];
     let mut known = false;
     for r in rows {
         // Ends may be off the grid by what their tool was late.
@@ -330,7 +330,8 @@ impl ImportedSums {
     fn summary(&self) -> ClassSummary {
         let whole = |n: Option<f64>| n.map(|n| n.round() as u64);
         let low_n = self.ios.is_none_or(|n| n < crate::analysis::LOW_N as f64);
-        let (ios, bytes) = (whole(self.ios), whole(self.bytes));
+        let ios = whole(self.ios);
+        let bytes = whole(self.bytes);
         ClassSummary {
             ios,
             bytes,
@@ -599,10 +600,8 @@ mod tests {
         finer.stable_id = Some("aggregate:all10".to_owned());
         let disk_of = |dev| Device::named("sda", DevId(dev));
         let disk = disk_of(1);
-        let (of_disk, of_sum) = (
-            IntervalRates::new(0, 10, DevId(1)),
-            IntervalRates::new(0, 10, DevId(2)),
-        );
+        let of_disk = IntervalRates::new(0, 10, DevId(1));
+        let of_sum = IntervalRates::new(0, 10, DevId(2));
         assert_eq!(
             without_doubles(&[of_disk, of_sum], &[disk, sum.clone()]),
             [of_disk]
@@ -613,7 +612,8 @@ mod tests {
             [of_disk, alone],
             "later"
         );
-        let (fine, later) = (IntervalRates::new(5, 6, DevId(3)), alone);
+        let fine = IntervalRates::new(5, 6, DevId(3));
+        let later = alone;
         assert_eq!(
             without_doubles(&[of_sum, fine, later], &[sum, finer]),
             [fine, later]

@@ -117,7 +117,8 @@ impl Delta {
     /// - When I/Os and all sectors fell together the device was plugged again ([`State::Restarted`]).
     /// - `iostats` is the device's `queue/iostats`, if known.
     pub fn between(before: &CounterSample, after: &CounterSample, iostats: Option<bool>) -> Delta {
-        let (b, a) = (&before.counters, &after.counters);
+        let b = &before.counters;
+        let a = &after.counters;
         let span_ns = after.at_ns - before.at_ns;
         if iostats == Some(false) {
             return Delta::unknown(State::NotAccounted, span_ns);

@@ -22,7 +22,8 @@ pub fn row_groups(rows: &[IntervalRates], size: usize) -> Vec<RowGroup> {
 }
 
 fn group(rows: &[IntervalRates]) -> Option<RowGroup> {
-    let (first, last) = (rows.first()?, rows.last()?);
+    let first = rows.first()?;
+    let last = rows.last()?;
     if rows.len() == 1 {
         return Some(RowGroup {
             mean: *first,
@@ -84,7 +85,8 @@ pub fn cpu_groups(rows: &[CpuShares], size: usize) -> Vec<CpuShares> {
 }
 
 fn cpu_group(rows: &[CpuShares]) -> Option<CpuShares> {
-    let (first, last) = (rows.first()?, rows.last()?);
+    let first = rows.first()?;
+    let last = rows.last()?;
     let mean = |of: fn(&CpuShares) -> Option<f64>| {
         let length = |row: &CpuShares| (row.to_ns - row.from_ns) as f64;
         weighted_mean(rows.iter().filter_map(|r| Some((of(r)?, length(r)))))

@@ -182,10 +182,8 @@ mod tests {
             (20, 60, 16, Op::READ),
             (30, 70, 99, Op::READ),
         ];
-        let (mut order, mut sweep) = (
-            StartOrder::new(Hold::RECORDING),
-            IssueSweep::new(Window::OPEN),
-        );
+        let mut order = StartOrder::new(Hold::RECORDING);
+        let mut sweep = IssueSweep::new(Window::OPEN);
         let mut by_end = ios;
         by_end.sort_by_key(|io| io.1);
         for (issue, done, sector, op) in by_end {

@@ -367,7 +367,8 @@ fn peak_hour(around: &DeviceContext, load: &Load) -> Option<PeakHour> {
         .map(|(i, x)| is_seen(i).then_some(*x))
         .collect();
     let found = peak(&seen, (HOUR_NS / len_ns) as usize)?;
-    let (from_ns, to_ns) = (at_ns(found.first), at_ns(found.first + found.slots));
+    let from_ns = at_ns(found.first);
+    let to_ns = at_ns(found.first + found.slots);
     Some(PeakHour {
         from_ns,
         to_ns,

@@ -119,10 +119,8 @@ impl DeviceSweep {
 
     /// What of `span` lies before `to_ns` was in flight there, though the sweep had passed by.
     pub(in crate::analysis) fn late(&mut self, span: &Span, to_ns: i64) {
-        let (from_ns, to_ns) = (
-            span.start_ns.max(self.window.from_ns),
-            to_ns.min(self.window.to_ns),
-        );
+        let from_ns = span.start_ns.max(self.window.from_ns);
+        let to_ns = to_ns.min(self.window.to_ns);
         if from_ns >= to_ns {
             return;
         }
@@ -479,7 +477,10 @@ mod tests {
             ios.sort_by_key(|i| i.done_ns);
             let s = summary_of(&ios, Window::new(0, 2000), 0);
             let d = &s.devices[0];
-            let (all, r, w, both) = (d.busy_percent.expect("window"), d.busy_read_percent.expect("window"), d.busy_write_percent.expect("window"), d.busy_both_percent.expect("window"));
+            let all = d.busy_percent.expect("window");
+            let r = d.busy_read_percent.expect("window");
+            let w = d.busy_write_percent.expect("window");
+            let both = d.busy_both_percent.expect("window");
             prop_assert!(r.max(w) <= all + 1e-9 && all <= r + w + 1e-9);
             prop_assert!((r + w - all - both).abs() < 1e-9, "A4: U_in + U_out - U_all = U_both");
             prop_assert!(d.busy_device_percent.expect("window") <= all + 1e-9);

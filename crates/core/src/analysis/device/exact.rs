@@ -32,7 +32,8 @@ pub struct DeviceExact {
 impl DeviceExact {
     /// A device that did nothing for `span_ns`.
     pub fn idle(span_ns: i64) -> DeviceExact {
-        let (read, write) = (Histogram::new(), Histogram::new());
+        let read = Histogram::new();
+        let write = Histogram::new();
         DeviceExact {
             read,
             write,
@@ -225,7 +226,8 @@ impl Intervals {
 
     /// Ends the interval at the announced instant; the next begins there.
     pub fn close(&mut self) -> Closed {
-        let (from_ns, to_ns) = (self.from_ns, self.end_ns);
+        let from_ns = self.from_ns;
+        let to_ns = self.end_ns;
         let later = std::mem::take(&mut self.later);
         // Those that were in flight at the end have started in this interval; their ends wait for the next.
         (self.from_ns, self.end_ns) = (to_ns, i64::MAX);
@@ -373,7 +375,8 @@ mod tests {
             let mut ios: Vec<Io> = spans.iter().map(|(s, d)| io(A, Op::WRITE, *s, s + d)).collect();
             ios.sort_by_key(|io| io.done_ns);
             let mut i = Intervals::new(0);
-            let (mut from, mut next) = (0, 0);
+            let mut from = 0;
+            let mut next = 0;
             for to in ends {
                 // All that straddle the end are known by then.
                 while next < ios.len() && ios[next].done_ns < to {

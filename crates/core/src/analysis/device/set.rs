@@ -242,7 +242,8 @@ mod tests {
 
     #[test]
     fn layers_change_busy_time_by_nothing_and_concurrency_twofold() {
-        let (without, with) = (report(&[ABOVE]), report(&[]));
+        let without = report(&[ABOVE]);
+        let with = report(&[]);
         assert_eq!(without.set.busy_percent, with.set.busy_percent);
         assert_eq!(with.set.concurrency.mean, Some(0.4));
         let touched = |r: &Report| {

@@ -404,7 +404,8 @@ mod tests {
             for g in &groups {
                 let mut brute: [Vec<f64>; 4] = Default::default();
                 for _ in 0..g.slots {
-                    let (a, b) = (from + slot * width, from + (slot + 1) * width);
+                    let a = from + slot * width;
+                    let b = from + (slot + 1) * width;
                     let touches = |s: &&(i64, i64)| if s.0 == s.1 { a <= s.0 && s.0 < b } else { s.0 < b && s.1 > a };
                     let level = |t: i64| spans.iter().filter(|s| s.0 <= t && t < s.1).count();
                     brute[0].push(spans.iter().filter(touches).count() as f64);

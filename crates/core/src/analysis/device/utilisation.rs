@@ -345,7 +345,11 @@ mod tests {
         };
         let seconds = 100.0;
         let service = (service_ms * 1e6) as i64;
-        let (mut edges, mut t, mut free, mut busy, mut queue) = (Vec::new(), 0.0, 0i64, 0i64, 0i64);
+        let mut edges = Vec::new();
+        let mut t = 0.0;
+        let mut free = 0i64;
+        let mut busy = 0i64;
+        let mut queue = 0i64;
         while t < seconds {
             t += -(1.0 - random()).ln() / per_s;
             let start = (t * 1e9) as i64;
@@ -403,10 +407,8 @@ mod tests {
                     hz: Some(hz),
                 }
                 .busy(&delta);
-                let (u, raw) = (
-                    got.busy_percent.expect("known"),
-                    got.io_ticks_percent.expect("known"),
-                );
+                let u = got.busy_percent.expect("known");
+                let raw = got.io_ticks_percent.expect("known");
                 assert!(
                     (u - exact).abs() < 2.5,
                     "{per_s}/s {service_ms} ms HZ {hz} {regime:?}: exact {exact:.2}, got {u:.2} from {raw:.2}"
@@ -529,7 +531,8 @@ mod tests {
             ios.iter_mut().for_each(|io| io.1 += io.0);
             ios.sort_by_key(|io| io.1);
             let mut union = BusyUnion::new(0);
-            let (mut next, mut from) = (ios.iter().peekable(), 0);
+            let mut next = ios.iter().peekable();
+            let mut from = 0;
             for cut in cuts {
                 // A window is read when everything that completes inside it, and a little more, has been seen.
                 let to = from + cut;

@@ -137,7 +137,8 @@ impl CallSums {
                 .buckets()
                 .for_each(|(ns, calls)| self.counted.add(ns, calls));
         }
-        let (p50_us, p99_us) = (self.quantile_us(0.5), self.quantile_us(0.99));
+        let p50_us = self.quantile_us(0.5);
+        let p99_us = self.quantile_us(0.99);
         let error = if by_histogram {
             CallHistogram::ERROR_PERCENT
         } else {
@@ -171,7 +172,8 @@ impl Calls {
         if r.sync.is_some() {
             let ns = r.end_ns - r.start_ns;
             self.ns += i128::from(ns);
-            let (total_ns, slowest_ns) = (Some(ns), Some(ns));
+            let total_ns = Some(ns);
+            let slowest_ns = Some(ns);
             return self.sync.add(Added {
                 n: 1,
                 known: vec![ns],

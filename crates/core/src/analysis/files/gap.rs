@@ -70,7 +70,8 @@ impl BlockIos {
     /// may overlap. `None` without a known start. After [`BlockIos::order`].
     pub fn within(&self, r: &Request) -> Option<(i64, i64)> {
         let total = r.total_ns().filter(|_| r.sync.is_none())?;
-        let (from, to) = (r.start_ns, r.start_ns + total);
+        let from = r.start_ns;
+        let to = r.start_ns + total;
         // Block I/O of io_uring is submitted in no call of the request.
         let ring = r.flags.has(RequestFlags::IO_URING);
         if r.device_ios == 0 && !ring {

@@ -93,10 +93,12 @@ fn theil_sen(points: &[LoadedIo]) -> Option<(f64, f64, f64)> {
         return None;
     }
     slopes.sort_by(f64::total_cmp);
-    let (n, pairs) = (points.len() as f64, slopes.len() as f64);
+    let n = points.len() as f64;
+    let pairs = slopes.len() as f64;
     let reach = 1.96 * (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0).sqrt();
     let at = |rank: f64| slopes[(rank.round().max(0.0) as usize).min(slopes.len() - 1)];
-    let (low, high) = (at((pairs - reach) / 2.0 - 1.0), at((pairs + reach) / 2.0));
+    let low = at((pairs - reach) / 2.0 - 1.0);
+    let high = at((pairs + reach) / 2.0);
     Some((median(&mut slopes.clone())?, low, high))
 }
 
@@ -106,10 +108,8 @@ fn spearman(points: &[LoadedIo]) -> Option<f64> {
     let mean = (points.len() as f64 + 1.0) / 2.0;
     let sum = |f: &dyn Fn(usize) -> f64| (0..points.len()).map(f).sum::<f64>();
     let xy = sum(&|i| (x[i] - mean) * (y[i] - mean));
-    let (xx, yy) = (
-        sum(&|i| (x[i] - mean).powi(2)),
-        sum(&|i| (y[i] - mean).powi(2)),
-    );
+    let xx = sum(&|i| (x[i] - mean).powi(2));
+    let yy = sum(&|i| (y[i] - mean).powi(2));
     (xx > 0.0 && yy > 0.0).then(|| xy / (xx * yy).sqrt())
 }
 

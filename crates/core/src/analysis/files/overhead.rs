@@ -38,14 +38,16 @@ pub fn classical(points: &[SizePoint], block: i64) -> Option<Classical> {
             .map(|p| p.total_ns as f64 / 1e3)
             .collect()
     };
-    let (mut one, mut two) = (totals(0, block), totals(block, 2 * block));
+    let mut one = totals(0, block);
+    let mut two = totals(block, 2 * block);
     let of_two = points
         .iter()
         .filter(|p| block < p.bytes && p.bytes <= 2 * block);
     let mut later: Vec<f64> = of_two
         .map(|p| (p.total_ns - p.first_ns) as f64 / 1e3)
         .collect();
-    let (one_block_us, two_blocks_us) = (median(&mut one)?, median(&mut two)?);
+    let one_block_us = median(&mut one)?;
+    let two_blocks_us = median(&mut two)?;
     let io_us = two_blocks_us - one_block_us;
     Some(Classical {
         block_bytes: block,
@@ -235,10 +237,8 @@ mod tests {
 
     /// Requests whose medians are those from which a published row of I/O and overhead must have come.
     fn built_from(io_ms: f64, overhead_ms: f64) -> Vec<SizePoint> {
-        let (one, two) = (
-            (io_ms + overhead_ms) * 1e6,
-            (2.0 * io_ms + overhead_ms) * 1e6,
-        );
+        let one = (io_ms + overhead_ms) * 1e6;
+        let two = (2.0 * io_ms + overhead_ms) * 1e6;
         let spread = [0.2, 0.6, 1.0, 1.7, 9.0];
         let point = |bytes: i64, ns: f64| {
             spread.map(|s| SizePoint {
@@ -283,7 +283,9 @@ mod tests {
     fn measured_modes_get_their_verdicts() {
         for row in golden("measured_overhead_decomposition_us.csv") {
             let n = |i: usize| row[i].parse::<f64>().expect("a number");
-            let (one, two, second) = (n(1), n(2), n(9));
+            let one = n(1);
+            let two = n(2);
+            let second = n(9);
             let point = |bytes, us: f64| SizePoint {
                 bytes,
                 total_ns: (us * 1e3) as i64,

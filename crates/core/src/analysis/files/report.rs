@@ -305,10 +305,8 @@ impl FilesReportBuilder {
         let steps = steps(&points);
         let block = steps.map_or(8192, |s| s.block_bytes);
         let in_peak = |p: PeakWindow| {
-            let (from, to) = (
-                (p.start_s * 1e9) as i64,
-                ((p.start_s + p.duration_s) * 1e9) as i64,
-            );
+            let from = (p.start_s * 1e9) as i64;
+            let to = ((p.start_s + p.duration_s) * 1e9) as i64;
             let kept: Vec<&Kept> = of_class
                 .iter()
                 .filter(|k| from <= k.end_ns && k.end_ns < to)
@@ -343,7 +341,8 @@ impl FilesReportBuilder {
     fn table(&self, kept: &[&Kept], block: i64, seconds: f64) -> ClassTable {
         let points: Vec<SizePoint> = kept.iter().filter_map(|k| k.size).collect();
         let directs: Vec<DirectPoint> = kept.iter().map(|k| k.direct).collect();
-        let (mut totals, mut firsts) = (Latencies::new(), Latencies::new());
+        let mut totals = Latencies::new();
+        let mut firsts = Latencies::new();
         points.iter().for_each(|p| {
             totals.add(p.total_ns);
             firsts.add(p.first_ns);

@@ -49,7 +49,9 @@ pub fn bins(points: &[SizePoint]) -> Vec<SizeBin> {
     let mut sorted: Vec<SizePoint> = points.iter().filter(|p| p.bytes > 0).copied().collect();
     sorted.sort_by_key(|p| p.bytes);
     let mut out = Vec::new();
-    let (mut from, mut over, mut to) = (0, 0, KIB);
+    let mut from = 0;
+    let mut over = 0;
+    let mut to = KIB;
     while from < sorted.len() {
         let end = from + sorted[from..].partition_point(|p| p.bytes <= to);
         let last = end == sorted.len();
@@ -186,7 +188,8 @@ fn straight_line(levels: &[SizeLevel], x: impl Fn(i64) -> f64) -> f64 {
 
 /// Residual sum of squares around the mean of each period, and how many periods there are.
 fn piecewise(levels: &[SizeLevel], period_kib: i64) -> (f64, f64) {
-    let (mut rss, mut groups) = (0.0, 0.0);
+    let mut rss = 0.0;
+    let mut groups = 0.0;
     for group in levels.chunk_by(|a, b| (a.kib - 1) / period_kib == (b.kib - 1) / period_kib) {
         let w: f64 = group.iter().map(|l| l.weight).sum();
         let mean = group.iter().map(|l| l.weight * l.us).sum::<f64>() / w;

@@ -242,7 +242,8 @@ impl FilesTimeline {
 
     fn slots(&self, spans: impl Iterator<Item = (i64, i64)>) -> Vec<SlotGroup> {
         let mut stream = SlotStream::new(self.window, SLOT_NS, self.grid.step_ns);
-        let (mut starts, mut ends) = (Vec::new(), Vec::new());
+        let mut starts = Vec::new();
+        let mut ends = Vec::new();
         for (from, to) in spans.filter(|s| s.1 >= self.window.from_ns && s.0 < self.window.to_ns) {
             starts.push((from.max(self.window.from_ns), from == to));
             ends.extend((from < to).then_some(to));
@@ -351,7 +352,9 @@ mod tests {
     #[test]
     fn poisson_requests_touch_slots_as_often_as_they_must() {
         // M/G/inf: rate 100/s, 10 ms each: slots are touched by Poisson(rho + lambda w) of them, A3.
-        let (mut lot, mut at, mut requests) = (Lot::new(3), 0.0, Vec::new());
+        let mut lot = Lot::new(3);
+        let mut at = 0.0;
+        let mut requests = Vec::new();
         while at < 600e9 {
             at -= lot.uniform().ln() * 1e7;
             requests.push(read(at as i64, at as i64 + 10 * MS, 1));

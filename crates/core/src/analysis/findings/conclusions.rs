@@ -169,7 +169,8 @@ fn saturated(detail: &DeviceDetail) -> Option<Finding> {
     if beyond().count() < 10 || matches!(c.state, State::Inconsistent | State::Idle) {
         return None;
     }
-    let (first, last) = (beyond().next()?, beyond().next_back()?);
+    let first = beyond().next()?;
+    let last = beyond().next_back()?;
     Some(Finding {
         dev: Some(detail.dev),
         from_ns: first.from_ns,

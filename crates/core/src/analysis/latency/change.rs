@@ -210,10 +210,8 @@ pub(in crate::analysis) fn find(
     } else {
         let at_ns = moment(&rows, &blocks, &step);
         let (before, after): (Vec<_>, Vec<_>) = rows.iter().partition(|r| r.0.issue_ns < at_ns);
-        let (of_blocks, ratio) = (
-            stepped(&step, &means, around)?,
-            matched(&before, &after)?.exp(),
-        );
+        let of_blocks = stepped(&step, &means, around)?;
+        let ratio = matched(&before, &after)?.exp();
         // Means of blocks underestimate it where slower requests meet more of their like.
         let (low, high) = of_blocks.ratio_ci;
         let ratio_ci = (
@@ -268,7 +266,8 @@ pub(in crate::analysis) fn find(
         .window
         .to_ns
         .min(blocks[n - 1].from_ns + around.window.len_ns() / BLOCKS as i64);
-    let (before, after) = (side(&|ns| ns < left_ns), side(&|ns| ns >= right_ns));
+    let before = side(&|ns| ns < left_ns);
+    let after = side(&|ns| ns >= right_ns);
     Some(Change {
         class,
         form,
@@ -302,12 +301,14 @@ struct Split {
 }
 
 fn best_split(means: &[f64]) -> Option<Split> {
-    let (n, total) = (means.len(), means.iter().sum::<f64>());
+    let n = means.len();
+    let total = means.iter().sum::<f64>();
     let all: f64 = means.iter().map(|m| m * m).sum();
     let mut sum: f64 = means.iter().take(MIN_SIDE - 1).sum();
     let of = |k: usize| {
         sum += means[k - 1];
-        let (a, b) = (sum / k as f64, (total - sum) / (n - k) as f64);
+        let a = sum / k as f64;
+        let b = (total - sum) / (n - k) as f64;
         Split {
             first_after: k,
             difference: b - a,
@@ -444,7 +445,8 @@ fn trend(line: &Line, means: &[f64], around: &LatencyContext) -> Option<Effect> 
     let at = |x: f64| line.slopes[(x.max(0.0) as usize).min(line.slopes.len() - 1)];
     let pairs = line.slopes.len() as f64;
     let reach = 1.96 * sigma;
-    let (low, high) = (at((pairs - reach) / 2.0), at((pairs + reach) / 2.0));
+    let low = at((pairs - reach) / 2.0);
+    let high = at((pairs + reach) / 2.0);
     let over = |slope: f64| (slope * (n - 1.0)).exp();
     Some(Effect {
         ratio: over(line.slope),
@@ -456,14 +458,17 @@ fn trend(line: &Line, means: &[f64], around: &LatencyContext) -> Option<Effect> 
 
 /// When, to the request: where the residuals go from one side of their middle to the other.
 fn moment(rows: &[(&AtIssue, f64)], blocks: &[Block], step: &Split) -> i64 {
-    let (k, n) = (step.first_after, blocks.len());
+    let k = step.first_after;
+    let n = blocks.len();
     let middle = |part: &[Block]| part.iter().map(Block::mean).sum::<f64>() / part.len() as f64;
     let middle = f64::midpoint(middle(&blocks[..k]), middle(&blocks[k..]));
     let (from_ns, to_ns) = (
         blocks[k.saturating_sub(2)].from_ns,
         blocks[(k + 2).min(n - 1)].from_ns,
     );
-    let (mut sum, mut least, mut at_ns) = (0.0, 0.0, None);
+    let mut sum = 0.0;
+    let mut least = 0.0;
+    let mut at_ns = None;
     for (r, residual) in rows
         .iter()
         .filter(|r| from_ns <= r.0.issue_ns && r.0.issue_ns < to_ns)
@@ -500,7 +505,8 @@ fn matched(before: &[&(&AtIssue, f64)], after: &[&(&AtIssue, f64)]) -> Option<f6
 /// be the reason: more requests where they are slower (fewer where they are faster), other sizes, another mixture.
 fn load_only(blocks: &[Block], split: usize, slower: bool) -> Option<f64> {
     let contrast = |of: &dyn Fn(&Block) -> f64| {
-        let (mut sides, mut squares) = ([0.0; 2], 0.0);
+        let mut sides = [0.0; 2];
+        let mut squares = 0.0;
         for (side, part) in [&blocks[..split], &blocks[split..]].into_iter().enumerate() {
             sides[side] = part.iter().map(of).sum::<f64>() / part.len() as f64;
             squares += part
@@ -508,7 +514,8 @@ fn load_only(blocks: &[Block], split: usize, slower: bool) -> Option<f64> {
                 .map(|b| (of(b) - sides[side]).powi(2))
                 .sum::<f64>();
         }
-        let (n, m) = (split as f64, (blocks.len() - split) as f64);
+        let n = split as f64;
+        let m = (blocks.len() - split) as f64;
         let se = (squares / (n + m - 2.0) * (1.0 / n + 1.0 / m)).sqrt();
         (sides[1] - sides[0], (sides[1] - sides[0]).abs() > 3.5 * se)
     };

@@ -104,7 +104,8 @@ pub(in crate::analysis) fn find(
     class: Class,
     around: &LatencyContext,
 ) -> Option<Mode> {
-    let (gaps, family) = (around.gaps, around.family);
+    let gaps = around.gaps;
+    let family = around.family;
     let whole = |r: &&AtIssue| {
         let after = gaps.partition_point(|g| g.1 < r.issue_ns);
         gaps.get(after)
@@ -139,10 +140,8 @@ fn slow_beyond(rows: &[ModeRow], family: usize) -> Option<(Form, f64)> {
         .map(|limit| (Form::SecondMode, limit))
         .or_else(|| {
             let mut residuals: Vec<f64> = rows.iter().map(|r| r.1).collect();
-            let (middle, high) = (
-                nearest_rank(&mut residuals, 0.5)?,
-                nearest_rank(&mut residuals, 0.9)?,
-            );
+            let middle = nearest_rank(&mut residuals, 0.5)?;
+            let high = nearest_rank(&mut residuals, 0.9)?;
             let sigma = (high - middle) / 1.2816;
             Some((Form::Tail, middle + TAIL.ln().max(FAR_OUT * sigma)))
         })
@@ -163,7 +162,8 @@ fn valley(rows: &[ModeRow], family: usize) -> Option<f64> {
     let places = (smooth.len() * family.max(1)) as f64;
     let beyond_valley = |peak: &usize| {
         let lowest = (main..*peak).min_by(|a, b| smooth[*a].total_cmp(&smooth[*b]))?;
-        let (high, low) = (smooth[*peak], smooth[lowest]);
+        let high = smooth[*peak];
+        let low = smooth[lowest];
         // Of so many, as many beyond one half by chance.
         let n = high + low;
         (high >= HIGHER * low && chernoff(n, high / n, 0.5) * places <= ALPHA).then_some(lowest)
@@ -204,12 +204,12 @@ fn described(
             .map(|r| r.0.device_ns as f64 / 1e3)
             .collect::<Vec<f64>>()
     };
-    let (mut slow_us, mut usual_us) = (us(&slow), us(&usual));
-    let (slow_sum, usual_sum) = (slow_us.iter().sum::<f64>(), usual_us.iter().sum::<f64>());
-    let (slow_p50, usual_p50) = (
-        nearest_rank(&mut slow_us, 0.5)?,
-        nearest_rank(&mut usual_us, 0.5)?,
-    );
+    let mut slow_us = us(&slow);
+    let mut usual_us = us(&usual);
+    let slow_sum = slow_us.iter().sum::<f64>();
+    let usual_sum = usual_us.iter().sum::<f64>();
+    let slow_p50 = nearest_rank(&mut slow_us, 0.5)?;
+    let usual_p50 = nearest_rank(&mut usual_us, 0.5)?;
     let matters = (MIN_SLOW_US..MAX_SLOW_US).contains(&slow_p50) && slow_p50 >= FARTHER * usual_p50;
     matters.then(|| Mode {
         class,
@@ -260,7 +260,8 @@ fn sectors_of(rows: &[ModeRow], slow: &[ModeRow]) -> Option<(i64, i64)> {
         places.sort_unstable();
         places
     };
-    let (all, slow) = (sorted(rows), sorted(slow));
+    let all = sorted(rows);
+    let slow = sorted(slow);
     if slow.len() < MIN_SLOW {
         return None;
     }

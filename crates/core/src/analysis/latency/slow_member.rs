@@ -270,7 +270,8 @@ fn cells(member: &Member, edges: &[i64]) -> Vec<MemberCells> {
 /// `None` where too little of theirs is alike.
 fn compare(member: &[MemberCells], peer: &[MemberCells], family: usize) -> Option<Comparison> {
     let difference = |(own, other): (&MemberCells, &MemberCells)| {
-        let (mut alike, mut sum) = (0, 0.0);
+        let mut alike = 0;
+        let mut sum = 0.0;
         for (cell, (n, log)) in own {
             let Some((m, of_peer)) = other.get(cell) else {
                 continue;
@@ -286,10 +287,8 @@ fn compare(member: &[MemberCells], peer: &[MemberCells], family: usize) -> Optio
     let (mean, sd) = mean_sd(&differences).filter(|_| blocks >= MIN_BLOCKS)?;
     let rest: Vec<f64> = differences.iter().map(|d| d - mean).collect();
     let effective = blocks as f64 / inflation(&rest);
-    let (se, df) = (
-        (sd / effective.sqrt()).max(1e-9),
-        (effective - 1.0).max(1.0),
-    );
+    let se = (sd / effective.sqrt()).max(1e-9);
+    let df = (effective - 1.0).max(1.0);
     let half = t_critical(0.05, df) * se;
     let above = differences.iter().filter(|d| **d > 0.0).count();
     Some(Comparison {

@@ -219,9 +219,11 @@ pub struct Stacks {
 impl Stacks {
     /// Of the devices of a recording.
     pub fn of(devices: &[Device]) -> Stacks {
-        let (below, mut stacks) = (Below::new(devices), Stacks::default());
+        let below = Below::new(devices);
+        let mut stacks = Stacks::default();
         for device in devices {
-            let (mut met, mut upper) = (Vec::new(), vec![device]);
+            let mut met = Vec::new();
+            let mut upper = vec![device];
             while let Some(layer) = upper.pop() {
                 for lower in below.of(layer).filter(|lower| lower.id != device.id) {
                     if !met.contains(&lower.id) {
@@ -357,7 +359,8 @@ fn reach(dev: DevId, stall: &Stall, all: &[(DevId, &Stalls)], stacks: &Stacks) -
         .filter(|d| behind.is_some() && stacks.behind.get(d) == behind)
         .collect();
     let (scope, group) = if let Some((name, members)) = array {
-        let (m, n) = (members.len(), 1 + stalled(&|d| members.contains(&d)));
+        let m = members.len();
+        let n = 1 + stalled(&|d| members.contains(&d));
         let scope = match n {
             1 => StallScope::ArrayMember,
             n if n == m => StallScope::Array,
@@ -368,7 +371,8 @@ fn reach(dev: DevId, stall: &Stall, all: &[(DevId, &Stalls)], stacks: &Stacks) -
         behind,
         neighbours.len() > 1 && others_stalled.0 < others_stalled.1,
     ) {
-        let (m, n) = (neighbours.len(), 1 + stalled(&|d| neighbours.contains(&d)));
+        let m = neighbours.len();
+        let n = 1 + stalled(&|d| neighbours.contains(&d));
         let scope = match n {
             1 => StallScope::Device,
             n if n == m && others_stalled.0 == m - 1 => StallScope::Host,
@@ -445,7 +449,8 @@ mod tests {
             .enumerate()
         {
             for at in (0..10_000).map(|i| i * MS) {
-                let (from, to) = (5000 * MS, (5000 + stall_ms) * MS);
+                let from = 5000 * MS;
+                let to = (5000 + stall_ms) * MS;
                 let stands = (disk == 0 || both) && from <= at && at < to;
                 let done = if stands { to + at % 997 } else { at } + 1_200_000;
                 ios.push(Io::new(done, dev, Op::READ, 4096, Some(0), done - at));

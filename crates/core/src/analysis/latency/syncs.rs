@@ -98,7 +98,8 @@ impl Cycles {
         let mut pairs = self.sample.clone();
         pairs.sort_unstable();
         let quarter = pairs.len() / 4;
-        let (short, long) = (&pairs[..quarter], &pairs[quarter..2 * quarter]);
+        let short = &pairs[..quarter];
+        let long = &pairs[quarter..2 * quarter];
         let middle = |part: &[(i64, i64)], of: fn(&(i64, i64)) -> i64| {
             median(&mut part.iter().map(|p| of(p) as f64).collect::<Vec<_>>()).unwrap_or(0.0)
         };
@@ -239,7 +240,8 @@ impl SyncScan {
                 continue;
             }
             self.mark(next, false);
-            let (begin, mut end) = (next.start_ns, next.done_ns);
+            let begin = next.start_ns;
+            let mut end = next.done_ns;
             while let Some(inside) = rest.next_if(|s| s.start_ns < end) {
                 end = if inside.is_sync {
                     end.max(inside.done_ns)
@@ -291,7 +293,8 @@ impl SyncScan {
             .into_iter()
             .filter(of)
             .max_by_key(|w| (!helps(w), w.cycles.n))?;
-        let (writes, bytes) = (Some(found.writes).filter(|n| *n > 0), Some(found.bytes));
+        let writes = Some(found.writes).filter(|n| *n > 0);
+        let bytes = Some(found.bytes);
         Some(Bound {
             actor: found.actor,
             path: None,

@@ -44,7 +44,8 @@ pub fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
 fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
     const TINY: f64 = 1e-300;
     let keep = |v: f64| if v.abs() < TINY { TINY } else { v };
-    let (mut c, mut d) = (1.0, 1.0 / keep(1.0 - (a + b) * x / (a + 1.0)));
+    let mut c = 1.0;
+    let mut d = 1.0 / keep(1.0 - (a + b) * x / (a + 1.0));
     let mut h = d;
     for m in 1..=500 {
         let m = f64::from(m);
@@ -122,7 +123,9 @@ pub fn normal_below(x: f64) -> f64 {
 fn erfc_positive(x: f64) -> f64 {
     let scale = (-x * x).exp() / PI.sqrt();
     if x < 3.0 {
-        let (mut term, mut sum, mut n) = (x, x, 0.0);
+        let mut term = x;
+        let mut sum = x;
+        let mut n = 0.0;
         while term > 1e-17 * sum {
             n += 1.0;
             term *= 2.0 * x * x / (2.0 * n + 1.0);
@@ -185,7 +188,8 @@ pub fn studentized_range_above(q: f64, groups: usize, df: f64) -> f64 {
     let ln_front = df / 2.0 * df.ln() - ln_gamma(df / 2.0) - (df / 2.0 - 1.0) * 2f64.ln();
     let density = |s: f64| (ln_front + (df - 1.0) * s.ln() - df * s * s / 2.0).exp();
     let reach = 12.0 / df.sqrt();
-    let (low, high) = ((1.0 - reach).max(0.0), 1.0 + reach);
+    let low = (1.0 - reach).max(0.0);
+    let high = 1.0 + reach;
     // Beyond a range of 14 deviations nothing is left; with few degrees of freedom all happens at small s.
     let high = high.min(14.0 / q).max(low);
     let above = integrate(low, high, 8, |s| density(s) * range_above(q * s, k));
@@ -194,7 +198,8 @@ pub fn studentized_range_above(q: f64, groups: usize, df: f64) -> f64 {
 
 /// The q with P(Q ≥ q) = `alpha`.
 pub fn studentized_range_critical(alpha: f64, groups: usize, df: f64) -> f64 {
-    let (mut low, mut high) = (0.0, 1000.0);
+    let mut low = 0.0;
+    let mut high = 1000.0;
     for _ in 0..40 {
         let middle = 0.5 * (low + high);
         if studentized_range_above(middle, groups, df) > alpha {

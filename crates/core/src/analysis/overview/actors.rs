@@ -127,10 +127,8 @@ impl ClassFlow {
             seen += u64::from(*c);
             *c > 0 && seen >= rank
         })?;
-        let (low, high) = (
-            Histogram::bounds(at * GROUP).0,
-            Histogram::bounds(at * GROUP + GROUP - 1).1,
-        );
+        let low = Histogram::bounds(at * GROUP).0;
+        let high = Histogram::bounds(at * GROUP + GROUP - 1).1;
         Some((((low + high - 1) as f64 / 2.0).min(self.max_ns as f64)) / 1e3)
     }
 

@@ -212,7 +212,8 @@ impl Completions {
                 counts: vec![SlotCounts::default(); stretch.slots().div_ceil(*merge as usize)],
             },
         });
-        let (from_ns, step_ns) = (stretch.window.from_ns, stretch.step_ns);
+        let from_ns = stretch.window.from_ns;
+        let step_ns = stretch.step_ns;
         let inside = Window::new(from_ns, stretch.window.to_ns.min(study.to_ns));
         let moved = std::array::from_fn(|_| Spread::new(inside, step_ns));
         Completions {

@@ -49,10 +49,8 @@ impl Losses {
         if elsewhere || lost.to_ns < self.window.from_ns || lost.from_ns >= self.window.to_ns {
             return;
         }
-        let (from_ns, to_ns) = (
-            lost.from_ns.max(self.window.from_ns),
-            lost.to_ns.min(self.window.to_ns),
-        );
+        let from_ns = lost.from_ns.max(self.window.from_ns);
+        let to_ns = lost.to_ns.min(self.window.to_ns);
         self.put(LossInterval {
             from_ns,
             to_ns,

@@ -153,7 +153,8 @@ fn short_and_empty_windows_make_no_fuss() {
 
 #[test]
 fn layers_of_a_stack_are_not_summed() {
-    let (dm, idle) = (DevId(9), DevId(8));
+    let dm = DevId(9);
+    let idle = DevId(8);
     let got = scopes(&[(A, 5), (dm, 20), (B, 10), (idle, 0)], |d| d == dm, 2);
     let sets: Vec<_> = got.into_iter().map(|s| s.devices).collect();
     assert_eq!(sets, [vec![B, A], vec![dm], vec![B]]);
@@ -281,7 +282,8 @@ fn counters_give_counts_and_means_but_no_quantiles() {
             bytes: 8192,
             total_ns: 6_000_000,
         });
-        let (from_ns, to_ns) = (i * 10_000_000, (i + 1) * 10_000_000);
+        let from_ns = i * 10_000_000;
+        let to_ns = (i + 1) * 10_000_000;
         for dev in [A, B] {
             let flows = [flow, Some(Flow::default()), None, None];
             overview.push(&CounterRates {
@@ -320,7 +322,8 @@ fn counters_give_counts_and_means_but_no_quantiles() {
             .find(|l| l.scope == scope)
             .expect("a level")
     };
-    let (sum, one) = (finest(0), finest(1));
+    let sum = finest(0);
+    let one = finest(1);
     assert_eq!(
         (sum.detail, one.detail),
         (Detail::SummedCounters, Detail::Counters)

@@ -72,7 +72,8 @@ impl<'a> Chains<'a> {
         evidence.clear();
         steps.clear();
         known.clear();
-        let (mut recent, mut from) = (0, [0usize; 3]);
+        let mut recent = 0;
+        let mut from = [0usize; 3];
         let windows = [0, 1, 2].map(|k| {
             (
                 (k + 1) as f64 * period + wide[k],
@@ -88,16 +89,15 @@ impl<'a> Chains<'a> {
                 known.resize(crowd + 1, None);
             }
             let gain = *known[crowd].get_or_insert_with(|| gains(j - recent));
-            let (mut best, mut step) = (
-                0.0,
-                ChainStep {
-                    from: j as u32,
-                    first: j as u32,
-                    periods: 0,
-                },
-            );
+            let mut best = 0.0;
+            let mut step = ChainStep {
+                from: j as u32,
+                first: j as u32,
+                periods: 0,
+            };
             for (k, from) in from.iter_mut().enumerate() {
-                let (earliest, latest) = (t - windows[k].0, t - windows[k].1);
+                let earliest = t - windows[k].0;
+                let latest = t - windows[k].1;
                 *from += onsets[*from..j]
                     .iter()
                     .take_while(|at| **at < earliest)
@@ -135,7 +135,8 @@ impl<'a> Chains<'a> {
 
     /// (cycle, time in ns) of the chain that ends at `end`, in order.
     pub fn chain(&self, end: usize) -> Vec<(f64, f64)> {
-        let (mut at, mut cycle) = (end, 0.0);
+        let mut at = end;
+        let mut cycle = 0.0;
         let mut chain = vec![(0.0, self.onsets[end])];
         while self.steps[at].periods > 0 {
             cycle -= f64::from(self.steps[at].periods);

@@ -189,7 +189,8 @@ fn merged(mut cells: Vec<Segment>, least: f64) -> Vec<Segment> {
                 continue;
             };
             *version += 1;
-            let (own, right) = (left as usize, next[left as usize] as usize);
+            let own = left as usize;
+            let right = next[left as usize] as usize;
             if right < n {
                 heap.push(Reverse((step(&cells, &fits, own, right), left, *version)));
             }
@@ -249,7 +250,8 @@ mod tests {
     fn poisson(seed: u64, per_s: f64, seconds: f64, bytes: impl Fn(u64) -> u32) -> Vec<Request> {
         let mut random = Shuffler::new(seed);
         let mut uniform = move || ((random.bits() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
-        let (mut t, mut all) = (0.0, Vec::new());
+        let mut t = 0.0;
+        let mut all = Vec::new();
         loop {
             t -= uniform().ln() / per_s;
             if t >= seconds {
@@ -294,10 +296,8 @@ mod tests {
             let found = high_demand(&all, (0, 60 * S));
             assert_eq!(found.len(), n as usize, "{found:?}");
             for (k, (a, b)) in found.iter().enumerate() {
-                let (onset, end) = (
-                    S / 2 + k as i64 * period,
-                    S / 2 + k as i64 * period + requests * gap,
-                );
+                let onset = S / 2 + k as i64 * period;
+                let end = S / 2 + k as i64 * period + requests * gap;
                 assert!(
                     (a - onset).abs() <= 2_000_000 && (b - end).abs() <= 4_000_000,
                     "{a} {b} {onset} {end}"

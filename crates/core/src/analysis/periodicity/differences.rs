@@ -56,10 +56,8 @@ fn near_ln(x: f64, logarithms: &[f32; 4096]) -> f64 {
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut sums = [0.0; 4];
     let n = a.len().min(b.len());
-    let (fours, rest) = (
-        a[..n].chunks_exact(4).zip(b[..n].chunks_exact(4)),
-        n / 4 * 4..n,
-    );
+    let fours = a[..n].chunks_exact(4).zip(b[..n].chunks_exact(4));
+    let rest = n / 4 * 4..n;
     for (x, y) in fours {
         (0..4).for_each(|k| sums[k] += x[k] * y[k]);
     }
@@ -77,7 +75,9 @@ impl Differences {
         let steps = ((longest / shortest).ln() / Self::STEP) as usize + 2 * AROUND;
         let most = (longest * (AROUND as f64 * Self::STEP).exp()) as i64;
         let first = AROUND as f64 - shortest.ln() / Self::STEP;
-        let (logarithms, mut pairs, mut end) = (&*LOGARITHMS, vec![0u32; steps], 0);
+        let logarithms = &*LOGARITHMS;
+        let mut pairs = vec![0u32; steps];
+        let mut end = 0;
         for (i, a) in onsets.iter().enumerate() {
             end += onsets[end..].iter().take_while(|b| *b - a <= most).count();
             for b in &onsets[i + 1..end] {
@@ -91,10 +91,8 @@ impl Differences {
         }
         let mut sums = vec![0.0; steps + 1];
         (0..steps).for_each(|i| sums[i + 1] = sums[i] + f64::from(pairs[i]));
-        let (n, span) = (
-            onsets.len() as f64,
-            (onsets[onsets.len() - 1] - onsets[0]) as f64,
-        );
+        let n = onsets.len() as f64;
+        let span = (onsets[onsets.len() - 1] - onsets[0]) as f64;
         let per_ns = n * (n - 1.0) / span;
         let expected = (0..steps)
             .map(|i| Self::STEP * per_ns * Self::apart(shortest, i as f64))

@@ -113,7 +113,9 @@ impl BeatLine<'_> {
 /// Least squares over all stretches, each with its own phase: the period, the half width of its interval, and von Neumann's
 /// ratio of the residuals.
 fn as_schedule(lines: &[BeatLine]) -> Option<(f64, f64, f64)> {
-    let (mut xx, mut xy, mut n) = (0.0, 0.0, 0.0);
+    let mut xx = 0.0;
+    let mut xy = 0.0;
+    let mut n = 0.0;
     for line in lines {
         for b in line.beats {
             xx += (b.cycle - line.cycle_mean).powi(2);
@@ -126,7 +128,9 @@ fn as_schedule(lines: &[BeatLine]) -> Option<(f64, f64, f64)> {
         return None;
     }
     let period = xy / xx;
-    let (mut squares, mut differences, mut pairs) = (0.0, 0.0, 0.0);
+    let mut squares = 0.0;
+    let mut differences = 0.0;
+    let mut pairs = 0.0;
     for line in lines {
         let residuals: Vec<f64> = line
             .beats

@@ -45,7 +45,8 @@ pub(in crate::analysis::periodicity) fn best(onsets: &[f64], period: f64) -> Gri
 
 /// Period and phase in nanoseconds at which Rayleigh's statistic is largest near `period`.
 fn strongest(onsets: &[f64], period: f64) -> (f64, f64) {
-    let (first, span) = (onsets[0], onsets[onsets.len() - 1] - onsets[0]);
+    let first = onsets[0];
+    let span = onsets[onsets.len() - 1] - onsets[0];
     let lowest = 1.0 / (period * (1.0 + NEAR));
     let step = 0.4 / span;
     let steps = ((2.0 * NEAR / period / step) as usize).max(1);
@@ -73,9 +74,11 @@ fn strongest(onsets: &[f64], period: f64) -> (f64, f64) {
 
 /// The stretch of cycles with most evidence.
 fn on_grid(onsets: &[f64], period: f64, phase: f64, wide: f64) -> Grid {
-    let (first, last) = (onsets[0], onsets[onsets.len() - 1]);
+    let first = onsets[0];
+    let last = onsets[onsets.len() - 1];
     let mean_rate = onsets.len() as f64 / (last - first).max(1.0);
-    let (mut from, mut recent) = (0, [0, 0]);
+    let mut from = 0;
+    let mut recent = [0, 0];
     let (mut sum, mut begin): (f64, usize) = (0.0, 0);
     let mut best = (0.0, 0, 0);
     let mut beats: Vec<(f64, f64)> = Vec::new();

@@ -508,7 +508,8 @@ mod tests {
 
     #[test]
     fn jitter_makes_no_period_of_twice_the_length() {
-        let (mut right, mut wide) = (0, 0);
+        let mut right = 0;
+        let mut wide = 0;
         for seed in 0..24 {
             let mut random = Shuffler::new(seed);
             let mut jittered = |by: f64| -> Vec<f64> {
@@ -589,7 +590,8 @@ mod tests {
         for seed in 0..120 {
             let mut random = Shuffler::new(seed);
             let mut exp = |mean: f64| -mean * (1.0 - uniform(&mut random)).ln();
-            let (mut t, mut at) = (0.0, Vec::new());
+            let mut t = 0.0;
+            let mut at = Vec::new();
             while t < 59.0 {
                 t += match seed % 4 {
                     0 => exp(2.0),

@@ -176,7 +176,8 @@ impl Search {
 
     fn clock(&self, best: &Best, trials: f64) -> Option<Clock> {
         let beats: Vec<f64> = best.beats.iter().map(|b| b.1).collect();
-        let (first, last) = (*beats.first()?, *beats.last()?);
+        let first = *beats.first()?;
+        let last = *beats.last()?;
         let fit = fit(&beats, best.period, self.resolution_ns as f64);
         let seconds = |ns: f64| (ns - self.window.0 as f64) / 1e9;
         Some(Clock {

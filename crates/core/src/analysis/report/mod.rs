@@ -297,7 +297,8 @@ impl ReportBuilder {
             sync_calls,
             ..
         } = self.completions;
-        let (window, known) = (counts.closed_window(end_ns), counts.known().to_vec());
+        let window = counts.closed_window(end_ns);
+        let known = counts.known().to_vec();
         let (sweeps, swept, set, clipped) = self.starts.finish(&known);
         let (issued, by_issue) = self.issues.finish(&known);
         let s2c: Vec<Latencies> = (0..known.len()).map(|i| counts.latencies(i)).collect();

@@ -108,10 +108,8 @@ impl StackJoin {
         if pairs.is_empty() {
             return None;
         }
-        let (lowers, uppers) = (
-            pairs.keys().map(|k| k.0).collect(),
-            pairs.keys().map(|k| k.1).collect(),
-        );
+        let lowers = pairs.keys().map(|k| k.0).collect();
+        let uppers = pairs.keys().map(|k| k.1).collect();
         let mut losses = Losses::default();
         lost.into_iter().for_each(|l| losses.push(l));
         Some(StackJoin {
@@ -179,7 +177,9 @@ impl StackJoin {
         forced: usize,
         mut act: impl FnMut(&mut Self, usize, &[usize]),
     ) {
-        let (mut open, mut left, mut above) = (Vec::new(), 0, Vec::new());
+        let mut open = Vec::new();
+        let mut left = 0;
+        let mut above = Vec::new();
         for at in (0..self.held.len()).rev() {
             let io = &self.held[at].io;
             if self.held[at].waits && (io.issue_ns() < known_ns || at < forced) {
@@ -213,7 +213,8 @@ impl StackJoin {
         let Some(pair) = self.pair(upper, lower) else {
             return false;
         };
-        let (own, class) = (lower.class(), upper.class());
+        let own = lower.class();
+        let class = upper.class();
         let is_alike =
             class == own || (pair.reads_to_write && class == Class::Write && own == Class::Read);
         // The start of a request may be that of the first of its batch.
@@ -299,7 +300,8 @@ impl StackJoin {
                     .filter(|_| self.held[*u].io.tgid.is_none()),
             )
         };
-        let (mut is_one, mut is_one_file) = (true, true);
+        let mut is_one = true;
+        let mut is_one_file = true;
         for u in all {
             is_one &= process(u) == process(first);
             is_one_file &= self.held[*u].io.inode() == self.held[*first].io.inode();

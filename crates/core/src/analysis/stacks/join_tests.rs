@@ -65,7 +65,8 @@ fn join_reported(
 ) -> Vec<Io> {
     ios.sort_by_key(|io| io.done_ns);
     let mut join = StackJoin::new(devices, lost).expect("a stack");
-    let (mut out, mut promised) = (Vec::new(), i64::MIN);
+    let mut out = Vec::new();
+    let mut promised = i64::MIN;
     let mut rest = ios.clone();
     while !rest.is_empty() {
         let batch: Vec<Io> = rest.drain(..rest.len().min(64)).collect();
@@ -106,7 +107,9 @@ fn on_disk(ios: &[Io]) -> Vec<Option<i32>> {
 /// `n` writes above, 100 ns apart and 1000 long, by processes 1 and 2 in turn, and what a worker makes of each.
 fn two_writers(n: i64) -> Vec<Io> {
     let of = |i: i64| {
-        let (from, sector, tgid) = (i * 100, (i * i * 7919 % 100_003) * 8, 1 + (i % 2) as i32);
+        let from = i * 100;
+        let sector = (i * i * 7919 % 100_003) * 8;
+        let tgid = 1 + (i % 2) as i32;
         let above = write(
             CRYPT,
             (from, from + 1000),
@@ -241,7 +244,9 @@ fn pieces_merges_and_two_layers_are_followed() {
         device("sda", SDA, &[]),
     ];
     let of = |i: i64| {
-        let (from, sector, tgid) = (i * 2000, (i * i * 7919 % 100_003) * 64, 1 + (i % 3) as i32);
+        let from = i * 2000;
+        let sector = (i * i * 7919 % 100_003) * 64;
+        let tgid = 1 + (i % 3) as i32;
         let elsewhere = (i * i * 104_729 % 99_991) * 64 + (1 << 30);
         let other = write(MD, (from, from + 1900), elsewhere, 32, "x", 50 + tgid);
         [
@@ -294,7 +299,9 @@ fn members_of_a_raid5_belong_to_who_wrote_the_stripe() {
         device("sda", SDA, &[]),
     ];
     let of = |i: i64| {
-        let (from, sector, tgid) = (i * 500, (i * i * 7919 % 100_003) * 8, 1 + (i % 2) as i32);
+        let from = i * 500;
+        let sector = (i * i * 7919 % 100_003) * 8;
+        let tgid = 1 + (i % 2) as i32;
         let member = sector / 256 * 128 + sector % 128 + OFFSET;
         let read = Io {
             op: Op::READ,

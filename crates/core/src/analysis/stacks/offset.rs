@@ -93,7 +93,8 @@ impl Placement {
             return;
         };
         drop(pieces);
-        let (first, last) = (sector - at, sector + sectors - at - len);
+        let first = sector - at;
+        let last = sector + sectors - at - len;
         if self.samples.len() == MAX_SAMPLES {
             self.samples.pop_front();
         }
@@ -115,7 +116,9 @@ impl Placement {
             .flat_map(|s| [(s.low, 1), (s.high + 1, -1)])
             .collect();
         edges.sort_unstable();
-        let (mut covered, mut best, mut at) = (0, (0, None), 0);
+        let mut covered = 0;
+        let mut best = (0, None);
+        let mut at = 0;
         for (i, (edge, change)) in edges.iter().enumerate() {
             covered += change;
             let next = edges.get(i + 1).map_or(*edge, |e| e.0);
@@ -188,7 +191,8 @@ mod tests {
             if pieces == 1 || merged == 1 {
                 prop_assert_eq!(placement.offset, Some(offset));
             }
-            let (own, other) = (io(1 << 40, 8), io((1 << 40) + offset, 8));
+            let own = io(1 << 40, 8);
+            let other = io((1 << 40) + offset, 8);
             prop_assert!(placement.offset.is_none() || placement.meets(&own, &other));
         }
     }

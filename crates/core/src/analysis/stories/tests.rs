@@ -522,7 +522,8 @@ fn every_number_is_that_of_the_ios() {
         let is_it = |io: &&Io| io.comm.is_some_and(|c| c.as_bytes() == name.as_bytes());
         served.iter().filter(is_it).copied().collect()
     };
-    let (victims, culprits) = (of("shop"), of("backup"));
+    let victims = of("shop");
+    let culprits = of("backup");
     let found = stories_of(&served);
     let story = &found[0];
     assert_eq!(story.ios, victims.len() as u64);
@@ -696,7 +697,8 @@ fn processes_of_one_name_that_come_after_each_other_are_one_culprit() {
         }
     }
     let of_several = stories_of(&ios);
-    let (one, several) = (&of_one[0], &of_several[0]);
+    let one = &of_one[0];
+    let several = &of_several[0];
     assert_eq!(culprits(several), ["backup"]);
     assert_eq!(several.culprits[0].tgid, None);
     assert_eq!(several.kind, one.kind);

@@ -157,7 +157,8 @@ impl Latencies {
     pub fn quantile_ci_us(&mut self, q: f64) -> Option<(f64, f64)> {
         let n = self.n() as f64;
         let half = 1.96 * (n * q * (1.0 - q)).sqrt();
-        let (low, high) = ((n * q - half).floor(), (n * q + half).ceil());
+        let low = (n * q - half).floor();
+        let high = (n * q + half).ceil();
         if self.n() == 0 || low < 1.0 || high > n {
             return None;
         }

@@ -315,10 +315,8 @@ impl StartOrder {
         self.late.extend(self.chunk.drain(..too_early));
         // What begins no earlier than all that is there stays where it is appended.
         let latest = self.starts.last().map_or(i64::MIN, |s| s.start_ns);
-        let (mut old, mut new) = (
-            self.starts.len(),
-            self.chunk.partition_point(|s| s.start_ns < latest),
-        );
+        let mut old = self.starts.len();
+        let mut new = self.chunk.partition_point(|s| s.start_ns < latest);
         self.starts.extend_from_slice(&self.chunk);
         while old > 0 && new > 0 {
             let to = old + new - 1;

@@ -24,7 +24,8 @@ pub fn peak(values: &[Option<f64>], slots: usize) -> Option<Peak> {
     let observed = values.iter().flatten();
     let mean = observed.clone().sum::<f64>() / observed.count().max(1) as f64;
     let mut best: Option<Peak> = None;
-    let (mut sum, mut seen) = (0.0, 0usize);
+    let mut sum = 0.0;
+    let mut seen = 0usize;
     for i in 0..values.len() {
         if let Some(v) = values[i] {
             sum += v;

@@ -25,7 +25,8 @@ pub(in crate::analysis) struct Flow {
 impl Flow {
     /// Of `io`; all at once if its device time is not known.
     pub fn of(io: &Io) -> Flow {
-        let (to_ns, bytes) = (io.done_ns, io.bytes.max(0) << PLACES);
+        let to_ns = io.done_ns;
+        let bytes = io.bytes.max(0) << PLACES;
         let from_ns = io.issue_ns().min(to_ns);
         let per_ns = if from_ns < to_ns {
             bytes / (to_ns - from_ns)
@@ -147,10 +148,12 @@ impl Spread {
         let Some(flow) = Flow::of(io).within(self.window) else {
             return;
         };
-        let (from_ns, step_ns) = (self.window.from_ns, self.step_ns);
+        let from_ns = self.window.from_ns;
+        let step_ns = self.step_ns;
         let bin = |ns: i64| (ns - from_ns) / step_ns;
         let end_ns = |i: i64| from_ns + (i + 1) * step_ns;
-        let (first, last) = (bin(flow.from_ns), bin(flow.to_ns));
+        let first = bin(flow.from_ns);
+        let last = bin(flow.to_ns);
         for (i, edge) in [
             (first, flow.begin(end_ns(first))),
             (last, flow.end(end_ns(last))),
@@ -206,7 +209,8 @@ mod tests {
             let mut spread = Spread::new(window, step);
             ios.iter().for_each(|(done, device, bytes)| spread.add(&io(*done, *device, *bytes)));
             for (i, got) in spread.bytes().enumerate() {
-                let (from, to) = (100 + i as i64 * step, (100 + (i as i64 + 1) * step).min(300));
+                let from = 100 + i as i64 * step;
+                let to = (100 + (i as i64 + 1) * step).min(300);
                 let share = |(done, device, bytes): &(i64, i64, i64)| match *device {
                     0 => if from <= *done && *done < to { *bytes as f64 } else { 0.0 },
                     _ => {

@@ -327,7 +327,9 @@ fn brute(ios: &[&Io], from: i64, to: i64) -> (f64, u64, f64) {
         .collect();
     cuts.extend([from, to]);
     cuts.sort_unstable();
-    let (mut area, mut busy, mut max) = (0, 0, 0);
+    let mut area = 0;
+    let mut busy = 0;
+    let mut max = 0;
     for w in cuts.windows(2).filter(|w| w[0] < w[1]) {
         let n = ios
             .iter()
@@ -343,7 +345,8 @@ fn brute(ios: &[&Io], from: i64, to: i64) -> (f64, u64, f64) {
 
 /// Adds rows of the same group into a coarser one, as counts and sums (A5). Percentiles cannot be added: `None`.
 fn sum_rows(rows: &[Row]) -> Option<Row> {
-    let (first, last) = (rows.first()?, rows.last()?);
+    let first = rows.first()?;
+    let last = rows.last()?;
     let mut sum = Row {
         to_ns: last.to_ns,
         extended: None,

@@ -398,10 +398,8 @@ impl Row {
 
     /// What the mean latency of `class` is below, in microseconds, where counters show no time of I/Os that they show.
     pub fn mean_below_us(&self, class: Class) -> Option<f64> {
-        let (flow, unresolved_ns) = (
-            &self.flows[class as usize],
-            self.unresolved_ns[class as usize],
-        );
+        let flow = &self.flows[class as usize];
+        let unresolved_ns = self.unresolved_ns[class as usize];
         let below = flow.ios > 0 && flow.total_ns == 0 && unresolved_ns > 0;
         below.then(|| unresolved_ns as f64 / flow.ios as f64 / 1e3)
     }

@@ -141,7 +141,8 @@ fn mean_in(rows: &[IntervalRates], from_ns: i64, to_ns: i64) -> Option<Mean> {
     // An interval that ends on the boundary belongs to the slot before it.
     let first = rows.partition_point(|r| r.to_ns <= from_ns);
     let after = rows.partition_point(|r| r.to_ns <= to_ns);
-    let (inside, later) = (&rows[first..after], &rows[after..]);
+    let inside = &rows[first..after];
+    let later = &rows[after..];
     // Rows of one log need not say the same: bandwidth and latency may stand in files of their own.
     let covering: Vec<&IntervalRates> = later
         .iter()
@@ -359,7 +360,8 @@ mod tests {
 
     #[test]
     fn logs_of_rates_and_of_means_lie_over_each_other() {
-        let (mut rate, mut mean) = (table(1, 0, 2, 1.0, None), table(1, 0, 3, 1.0, Some(90.0)));
+        let mut rate = table(1, 0, 2, 1.0, None);
+        let mut mean = table(1, 0, 3, 1.0, Some(90.0));
         rate.classes[0].ios_per_s = None;
         (mean.classes[0].ios_per_s, mean.classes[0].bytes_per_s) = (None, None);
         let got = rows(TimelinePlan::new(Window::OPEN, 2 * S), &[rate, mean]);

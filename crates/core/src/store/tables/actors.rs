@@ -210,12 +210,11 @@ mod tests {
                 90_000 + s * 977,
             );
             let known = s % 4 != 0;
-            let (ino, fs_dev, generation) = (
-                known.then_some(s),
-                Some(8),
-                (s % 8 == 1).then_some(u32::MAX),
-            );
-            let (tgid, comm) = (Some(s as i32), known.then_some(Comm::new(b"fio\xff")));
+            let ino = known.then_some(s);
+            let fs_dev = Some(8);
+            let generation = (s % 8 == 1).then_some(u32::MAX);
+            let tgid = Some(s as i32);
+            let comm = known.then_some(Comm::new(b"fio\xff"));
             builder.push_ios(&[Io {
                 tgid,
                 comm,

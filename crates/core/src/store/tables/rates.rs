@@ -164,7 +164,9 @@ pub fn read_rates(recording: &Path) -> Result<Vec<IntervalRates>, StoreError> {
 
 /// Adds row `i` to the interval that it is of.
 fn take_row(c: Columns<'_>, i: usize, intervals: &mut Vec<IntervalRates>) {
-    let (from_ns, to_ns, dev) = (c.from_ns(i), c.to_ns(i), DevId(c.dev(i)));
+    let from_ns = c.from_ns(i);
+    let to_ns = c.to_ns(i);
+    let dev = DevId(c.dev(i));
     // Rows of one interval and device follow each other; other writers may not keep that, then there are more intervals.
     let continues = |r: &IntervalRates| (r.from_ns, r.to_ns, r.dev) == (from_ns, to_ns, dev);
     if !intervals.last().is_some_and(continues) {

@@ -88,8 +88,12 @@ mod tests {
 
     fn bio(i: i64) -> BioStages {
         let of = |every: i64| (i % every == 0).then_some(i);
-        let (q2g_ns, g2i_ns, q2m_ns) = (of(2), of(3), of(5));
-        let (i2d_ns, m2d_ns, q2c_ns) = (of(7), None, of(1));
+        let q2g_ns = of(2);
+        let g2i_ns = of(3);
+        let q2m_ns = of(5);
+        let i2d_ns = of(7);
+        let m2d_ns = None;
+        let q2c_ns = of(1);
         BioStages {
             done_ns: i,
             dev: DevId(7 << 20),

@@ -53,7 +53,8 @@ fn a_log_with_a_finished_parquet_file_is_ignored() {
     w.push_ios(&ios(0..40)).expect("pushes");
     w.tick(1).expect("ticks");
     let log = dir.join("wal/io-000001.wal");
-    let (bytes, new) = (fs::read(&log).expect("a log"), ios(40..60));
+    let bytes = fs::read(&log).expect("a log");
+    let new = ios(40..60);
     w.push_ios(&new).expect("pushes");
     w.tick(2).expect("ticks");
     assert!(dir.join("io/000001.parquet").exists() && !log.exists());
@@ -72,7 +73,8 @@ fn held(dir: &Path) -> String {
     let all = i64::MIN..i64::MAX;
     let counters: Vec<_> = r.counters(all.clone()).map(|b| b.expect("reads")).collect();
     let (rows, damage) = read(&r);
-    let (marks, lost) = (r.marks(all.clone()), r.lost(all));
+    let marks = r.marks(all.clone());
+    let lost = r.lost(all);
     let counters = counters.concat();
     format!("{rows:?} {damage:?} {counters:?} {marks:?} {lost:?}")
 }
@@ -235,14 +237,18 @@ fn a_full_disk_is_counted_and_recording_resumes_with_space() {
     let Some(disk) = SmallDisk::mount(&tmp.path().join("disk"), "1m") else {
         return;
     };
-    let (dir, ballast) = (disk.0.join("r.iolens"), disk.0.join("ballast"));
+    let dir = disk.0.join("r.iolens");
+    let ballast = disk.0.join("ballast");
     fs::write(&ballast, vec![1; 600 << 10]).expect("fits");
     let options = WriterOptions {
         segment_rows: 2000,
         ..WriterOptions::default()
     };
     let mut w = RecordingWriter::create(&dir, meta(), options).expect("creates");
-    let (mut pushed, mut now, mut was_full, mut after) = (0, 0, false, 0);
+    let mut pushed = 0;
+    let mut now = 0;
+    let mut was_full = false;
+    let mut after = 0;
     while after < 20 {
         let rows = ios(pushed..pushed + 500);
         w.push_ios(&rows).expect("a full disk is no error");

@@ -145,7 +145,8 @@ fn a_limit_with_bigger_batches_holds_too() {
 #[test]
 fn counters_alone_stay_within_the_limit() {
     let tmp = tempfile::tempdir().expect("a directory");
-    let (dir, keep) = (tmp.path().join("r.iolens"), WriterOptions::MIN_KEEP);
+    let dir = tmp.path().join("r.iolens");
+    let keep = WriterOptions::MIN_KEEP;
     let options = WriterOptions {
         keep_bytes: Some(keep),
         ..WriterOptions::default()

@@ -268,7 +268,8 @@ fn columns_not_requested_are_unknown() {
         .next()
         .expect("a batch")
         .expect("reads");
-    let (got, full) = (batch[3], io(3));
+    let got = batch[3];
+    let full = io(3);
     assert_eq!(
         (got.queue_ns, got.comm, got.dev, got.bytes),
         (full.queue_ns, full.comm, full.dev, full.bytes)

@@ -16,7 +16,8 @@ pub fn stream(
     rate: impl Fn(f64) -> f64,
     service: impl Fn(&mut Rng) -> f64,
 ) -> Vec<Job> {
-    let (mut t, mut jobs) = (0.0, Vec::new());
+    let mut t = 0.0;
+    let mut jobs = Vec::new();
     loop {
         t += rng.exp(1.0 / most);
         if t >= SECONDS {
@@ -43,7 +44,8 @@ pub fn fifo(rng: &mut Rng, percent: f64) -> Vec<Io> {
 
 /// The rate of both swings together: waiting is load, not one class's doing.
 pub fn shared_sine(rng: &mut Rng) -> Vec<Io> {
-    let (period, swing) = (5.0 + 10.0 * rng.uniform(), 0.3 + 0.5 * rng.uniform());
+    let period = 5.0 + 10.0 * rng.uniform();
+    let swing = 0.3 + 0.5 * rng.uniform();
     let rate = |t: f64| 300.0 * (1.0 + swing * (std::f64::consts::TAU * t / period).sin());
     let [reads, writes] =
         [Op::READ, Op::WRITE].map(|op| stream(rng, op, 4096, 600.0, rate, |r| r.exp(0.8e6)));
@@ -61,9 +63,11 @@ pub fn within(starts: &[f64], len: f64, t: f64) -> bool {
 
 /// Writes come in bursts; the device is eight times slower at other times that have nothing to do with them.
 pub fn slow_spells(rng: &mut Rng) -> Vec<Io> {
-    let (writing, len) = (8 + rng.below(12), 0.2 + rng.uniform());
+    let writing = 8 + rng.below(12);
+    let len = 0.2 + rng.uniform();
     let writing = spells(rng, writing, len);
-    let (slow, slow_len) = (4 + rng.below(8), 0.5 + 2.0 * rng.uniform());
+    let slow = 4 + rng.below(8);
+    let slow_len = 0.5 + 2.0 * rng.uniform();
     let slow = spells(rng, slow, slow_len);
     let reads = stream(rng, Op::READ, 4096, 200.0, |_| 200.0, |r| r.exp(0.3e6));
     let rate = |t: f64| if within(&writing, len, t) { 300.0 } else { 5.0 };
@@ -80,7 +84,9 @@ pub fn slow_spells(rng: &mut Rng) -> Vec<Io> {
 
 /// On and off, reads and writes together, a device that is 20 % busy while on.
 pub fn on_off(rng: &mut Rng, heavy_tailed: bool) -> Vec<Io> {
-    let (mut phases, mut t, mut on) = (Vec::new(), 0.0, false);
+    let mut phases = Vec::new();
+    let mut t = 0.0;
+    let mut on = false;
     while t < SECONDS {
         let len = if heavy_tailed {
             0.3 * rng.uniform().powf(-1.0 / 1.4)

@@ -240,7 +240,8 @@ impl Scene {
                     let mut at = -pareto(rng);
                     while at < self.seconds {
                         let on = pareto(rng);
-                        let (from, to) = (at.max(0.0), (at + on).min(self.seconds));
+                        let from = at.max(0.0);
+                        let to = (at + on).min(self.seconds);
                         poisson(rng, 2.0 * per_s / sources as f64, from, to, &mut times);
                         at += on + pareto(rng);
                     }
@@ -301,7 +302,9 @@ impl Scene {
             .collect::<Vec<_>>()
             .into_iter()
             .peekable();
-        let (mut at, mut head, mut ios) = (0.0f64, 0.5, Vec::new());
+        let mut at = 0.0f64;
+        let mut head = 0.5;
+        let mut ios = Vec::new();
         loop {
             if waiting.is_empty() {
                 let Some(next) = jobs.peek() else { return ios };
@@ -323,7 +326,9 @@ impl Scene {
 }
 
 fn io(job: &Job, started: f64, done: f64) -> Io {
-    let (start, issue, done) = (job.at as i64, started as i64, done as i64);
+    let start = job.at as i64;
+    let issue = started as i64;
+    let done = done as i64;
     Io::new(
         done,
         DEV,
@@ -358,7 +363,8 @@ impl Queue<'_> {
         let started = job.at.max(free as f64);
         let mut done = started + job.service;
         for (from, length) in &self.scene.stalls {
-            let (from, length) = (from * SECOND, length * SECOND);
+            let from = from * SECOND;
+            let length = length * SECOND;
             // What would have been done in it, or begins in it, waits for its end.
             if done > from && started < from + length {
                 done = from + length + (done - started.max(from));

@@ -6,7 +6,8 @@ use crate::simulator::{DEV, Rng, SECOND};
 
 /// An I/O of process `tgid`; times in seconds.
 pub fn of(tgid: i32, op: Op, bytes: i64, start_s: f64, for_s: f64) -> Io {
-    let (start, device) = ((start_s * SECOND) as i64, ((for_s * SECOND) as i64).max(1));
+    let start = (start_s * SECOND) as i64;
+    let device = ((for_s * SECOND) as i64).max(1);
     let comm = Some(Comm::new(format!("writer{tgid}").as_bytes()));
     Io {
         tgid: Some(tgid),
@@ -53,7 +54,8 @@ pub struct Loop {
 
 impl Loop {
     pub fn ios(&self, rng: &mut Rng) -> Vec<Io> {
-        let (mut at, mut ios) = (self.from_s, Vec::new());
+        let mut at = self.from_s;
+        let mut ios = Vec::new();
         while at < self.to_s {
             let begin = at;
             for _ in 0..self.writes {
@@ -101,7 +103,8 @@ impl Loop {
 
 /// Poisson writes of `tgid`, whatever else happens.
 pub fn independent(rng: &mut Rng, tgid: i32, op: Op, per_s: f64, to_s: f64) -> Vec<Io> {
-    let (mut at, mut ios) = (rng.exp(1.0 / per_s), Vec::new());
+    let mut at = rng.exp(1.0 / per_s);
+    let mut ios = Vec::new();
     while at < to_s {
         let service = 1e-4 + rng.exp(1e-4);
         ios.push(of(tgid, op, 16_384, at, service));
@@ -112,7 +115,8 @@ pub fn independent(rng: &mut Rng, tgid: i32, op: Op, per_s: f64, to_s: f64) -> V
 
 /// Syncs of `tgid` at random times, which may overlap.
 pub fn random_syncs(rng: &mut Rng, tgid: i32, per_s: f64, sync_s: f64, to_s: f64) -> Vec<Io> {
-    let (mut at, mut ios) = (rng.exp(1.0 / per_s), Vec::new());
+    let mut at = rng.exp(1.0 / per_s);
+    let mut ios = Vec::new();
     while at < to_s {
         let for_s = sync_s / 2.0 + rng.exp(sync_s / 2.0);
         ios.extend(sync(tgid, at, for_s));
@@ -176,7 +180,8 @@ pub fn arrivals(
     to_s: f64,
     rate: impl Fn(f64) -> f64,
 ) -> Vec<Arrival> {
-    let (mut at_s, mut all) = (0.0, Vec::new());
+    let mut at_s = 0.0;
+    let mut all = Vec::new();
     loop {
         at_s += rng.exp(1.0 / most);
         if at_s >= to_s {

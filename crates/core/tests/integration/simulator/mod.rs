@@ -93,11 +93,9 @@ pub fn serve(jobs: &[Job], servers: Option<usize>) -> Vec<Io> {
                     started
                 }
             };
-            let (start, issue, done) = (
-                job.at as i64,
-                started as i64,
-                (started + job.service) as i64,
-            );
+            let start = job.at as i64;
+            let issue = started as i64;
+            let done = (started + job.service) as i64;
             Io::new(
                 done,
                 DEV,

@@ -71,7 +71,8 @@ fn plan(p: &FioSweep, given: Option<&Claimed>) -> FioPlan {
 
 /// Block sizes to be run on a cached file as well: the two-phase model takes its times from them.
 fn warm_sizes(p: &FioSweep, rw: &str, direct: bool) -> impl Iterator<Item = u64> {
-    let (small, large) = (p.bs.iter().min().copied(), p.bs.iter().max().copied());
+    let small = p.bs.iter().min().copied();
+    let large = p.bs.iter().max().copied();
     let cacheable = rw == "read" && !direct && small < large;
     [small, large]
         .into_iter()

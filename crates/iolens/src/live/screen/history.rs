@@ -401,7 +401,8 @@ impl History {
 
     /// The time of an I/O becomes busy time of its device, as far as it is not yet.
     fn occupy(&mut self, io: &Io) {
-        let (from_ns, to_ns) = (io.issue_ns().max(0), io.done_ns);
+        let from_ns = io.issue_ns().max(0);
+        let to_ns = io.done_ns;
         let intervals = self.busy.entry(io.dev).or_default();
         // Completions come in order, so only intervals at the end can meet this one. What lies between those is new.
         let mut merged_from_ns = from_ns;

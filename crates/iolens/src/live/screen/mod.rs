@@ -371,7 +371,8 @@ impl Screen {
                 facts: &self.facts,
                 palette,
             };
-            let (view, cache) = (&mut self.view, &mut self.cache);
+            let view = &mut self.view;
+            let cache = &mut self.cache;
             let before = view.geometry.clone();
             terminal.draw(size, |buffer| {
                 draw::frame(&scene, view, cache, buffer.area, buffer);

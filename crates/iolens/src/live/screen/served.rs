@@ -177,7 +177,8 @@ impl ServeClient {
 
     fn piece(&self, from_unix_ns: i64, to_unix_ns: i64) -> Result<Piece> {
         let time = |unix_ns: i64| Timestamp::from_nanosecond(unix_ns.into());
-        let (from, to) = (time(from_unix_ns)?, time(to_unix_ns)?);
+        let from = time(from_unix_ns)?;
+        let to = time(to_unix_ns)?;
         let mut path = format!("/api/v1/ios?from={from}&to={to}&limit={MAX_IOS}");
         for device in &self.devices {
             path.push_str("&device=");

@@ -600,7 +600,8 @@ impl ScreenView {
         let Some((cursor, scale)) = self.cursor.zip(self.geometry.scale) else {
             return self.move_cursor(0, 0);
         };
-        let (low_ns, high_ns) = (scale.edge_ns(cursor.row), scale.edge_ns(cursor.row + 1));
+        let low_ns = scale.edge_ns(cursor.row);
+        let high_ns = scale.edge_ns(cursor.row + 1);
         self.ticket += 1;
         self.scroll = 0;
         self.cell = Some(OpenCell {

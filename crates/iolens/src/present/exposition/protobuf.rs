@@ -136,7 +136,8 @@ fn pairs(labels: &[(&str, &str)]) -> Vec<LabelPair> {
 
 fn native(of: &CallHistogram, sum_ns: i128) -> NativeHistogram {
     let (mut positive_span, mut positive_delta): (Vec<BucketSpan>, Vec<i64>) = Default::default();
-    let (mut end, mut before) = (0, 0);
+    let mut end = 0;
+    let mut before = 0;
     let mut add = |bucket: i32, n: i64| {
         match positive_span.last_mut() {
             Some(span) if bucket == end => span.length += 1,
@@ -150,7 +151,8 @@ fn native(of: &CallHistogram, sum_ns: i128) -> NativeHistogram {
     };
     let mut open: Option<(i32, i64)> = None;
     for (low, high, n) in of.buckets() {
-        let (bucket, n) = (bucket_of(low, high), i64::try_from(n).unwrap_or(i64::MAX));
+        let bucket = bucket_of(low, high);
+        let n = i64::try_from(n).unwrap_or(i64::MAX);
         match &mut open {
             Some((last, sum)) if *last == bucket => *sum += n,
             _ => {
@@ -187,7 +189,8 @@ mod tests {
 
     /// Upper bounds in seconds and counts, as a reader of the protocol finds them.
     fn read(h: &NativeHistogram) -> Vec<(f64, i64)> {
-        let (mut at, mut n) = (0, 0);
+        let mut at = 0;
+        let mut n = 0;
         let mut deltas = h.positive_delta.iter();
         let mut out = Vec::new();
         for span in &h.positive_span {

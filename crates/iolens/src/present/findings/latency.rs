@@ -69,7 +69,8 @@ fn reach(e: &StallEvidence) -> String {
         .as_deref()
         .zip(e.group_devices)
         .zip(e.group_devices_stalled);
-    let (n, m) = (e.other_devices_stalled, e.other_devices);
+    let n = e.other_devices_stalled;
+    let m = e.other_devices;
     let mut text = match (e.scope, group) {
         (StallScope::ArrayMember, Some(((name, m), _))) => {
             format!(" Of the {m} members of {name} only this one stopped.")

@@ -103,10 +103,8 @@ pub fn averaged_averages(rows: &[AuditRow]) -> Option<String> {
                 .filter(|r| r.class == class)
                 .filter_map(|r| r.understated_percent)
         };
-        let (low, high) = (
-            of().fold(f64::INFINITY, f64::min),
-            of().fold(f64::NEG_INFINITY, f64::max),
-        );
+        let low = of().fold(f64::INFINITY, f64::min);
+        let high = of().fold(f64::NEG_INFINITY, f64::max);
         if low <= high {
             text.push_str(&format!(
                 "; {} latency is understated by {low:.0} to {high:.0} %",

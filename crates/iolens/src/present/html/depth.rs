@@ -66,7 +66,8 @@ struct AttributionBlock {
 pub(super) fn blocks<'a>(data: &ReportData<'a>) -> (Vec<DepthBlock<'a>>, usize) {
     let mut details: Vec<&DeviceDetail> = data.report.details.iter().collect();
     details.sort_by_key(|d| std::cmp::Reverse(d.stages.s2c.n));
-    let (mut blocks, mut used) = (Vec::new(), 0);
+    let mut blocks = Vec::new();
+    let mut used = 0;
     let all = details.len();
     for d in details {
         let block = block(d, data);
@@ -125,7 +126,8 @@ fn most_apart(bins: &[Bin]) -> usize {
         None => 0.0,
     };
     let mut sum: f64 = bins.iter().take(MAX_BINS).map(apart).sum();
-    let (mut best, mut most) = (0, sum);
+    let mut best = 0;
+    let mut most = sum;
     for (i, (leaves, enters)) in bins.iter().zip(bins.iter().skip(MAX_BINS)).enumerate() {
         sum += apart(enters) - apart(leaves);
         if sum > most {

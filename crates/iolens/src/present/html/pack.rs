@@ -35,7 +35,9 @@ fn number(mut value: u64, out: &mut String) {
 /// Packs a column.
 pub(super) fn column(values: impl IntoIterator<Item = Option<u64>>) -> String {
     let mut out = String::new();
-    let (mut last, mut previous, mut repeats) = (0i64, String::new(), 0u64);
+    let mut last = 0i64;
+    let mut previous = String::new();
+    let mut repeats = 0u64;
     let mut item = String::new();
     for v in values {
         item.clear();
@@ -99,7 +101,8 @@ pub(in crate::present) mod tests {
     /// What the page does, to prove the round trip.
     pub fn unpack_list(text: &str) -> Vec<u64> {
         let mut out = Vec::new();
-        let (mut value, mut shift) = (0u64, 0);
+        let mut value = 0u64;
+        let mut shift = 0;
         for b in text.bytes() {
             let digit = ALPHABET.iter().position(|a| *a == b).expect("a digit") as u64;
             value |= (digit & 31) << shift;
@@ -114,7 +117,9 @@ pub(in crate::present) mod tests {
 
     pub fn unpack_column(text: &str) -> Vec<Option<u64>> {
         let mut out: Vec<Option<u64>> = Vec::new();
-        let (mut rest, mut last, mut delta) = (text, 0i64, None);
+        let mut rest = text;
+        let mut last = 0i64;
+        let mut delta = None;
         while !rest.is_empty() {
             let (head, times) = match rest.as_bytes()[0] {
                 b'.' => {

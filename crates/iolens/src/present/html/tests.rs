@@ -198,7 +198,8 @@ fn devices_in_depth_come_with_both_attributions_and_their_slots() {
     );
     let attribution = &depth["attribution"];
     let means = |key: &str| unpack_column(attribution[key].as_str().expect("packed"));
-    let (completed, arrived) = (means("completed"), means("arrived"));
+    let completed = means("completed");
+    let arrived = means("arrived");
     assert_eq!((completed.len(), arrived.len()), (10, 10));
     // The write of two seconds is done at 8 s and came at 6 s.
     assert!(

@@ -47,11 +47,9 @@ fn rounded(value: f64, decimals: usize) -> Option<u64> {
     if shift > 100 {
         return Some(0);
     }
-    let (whole, rest, half) = (
-        product >> shift,
-        product & ((1 << shift) - 1),
-        1u128 << (shift - 1),
-    );
+    let whole = product >> shift;
+    let rest = product & ((1 << shift) - 1);
+    let half = 1u128 << (shift - 1);
     let up = rest > half || (rest == half && whole & 1 == 1);
     Some(whole as u64 + u64::from(up))
 }

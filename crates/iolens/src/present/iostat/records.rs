@@ -204,7 +204,8 @@ mod tests {
 
     #[test]
     fn every_line_of_csv_has_the_heading_s_fields() {
-        let (mut head, mut line) = (Vec::new(), Vec::new());
+        let mut head = Vec::new();
+        let mut line = Vec::new();
         csv_device_heading(&mut head, &exact::fields(true, true));
         csv_device(
             &mut line,
@@ -215,7 +216,8 @@ mod tests {
         );
         let commas = |b: &[u8]| b.iter().filter(|c| **c == b',').count();
         assert_eq!(commas(&head), commas(&line));
-        let (mut head, mut line) = (Vec::new(), Vec::new());
+        let mut head = Vec::new();
+        let mut line = Vec::new();
         csv_cpu_heading(&mut head);
         csv_cpu(&mut line, "T", &CpuPercent::default());
         assert_eq!(commas(&head), commas(&line));

@@ -115,9 +115,14 @@ struct BoxNumbers {
 
 fn box_numbers<S: Serializer>(s: &BoxStats, serializer: S) -> Result<S::Ok, S::Error> {
     let skip = s.outliers.len().div_ceil(MAX_OUTLIERS).max(1);
-    let (q1, median, q3) = (s.q1, s.median, s.q3);
+    let q1 = s.q1;
+    let median = s.median;
+    let q3 = s.q3;
     let outliers = s.outliers.iter().copied().step_by(skip).collect();
-    let (whisker_low, whisker_high, mean, max) = (s.whisker_low, s.whisker_high, s.mean, s.max);
+    let whisker_low = s.whisker_low;
+    let whisker_high = s.whisker_high;
+    let mean = s.mean;
+    let max = s.max;
     BoxNumbers {
         q1,
         median,

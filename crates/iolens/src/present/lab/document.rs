@@ -305,7 +305,8 @@ mod tests {
             media: "text/csv",
             content: b"1,2\n<script>".to_vec(),
         };
-        let (document, files) = (document(), [raw]);
+        let document = document();
+        let files = [raw];
         let h = serde_json::to_value(page(&document, &files)).expect("JSON");
         assert_eq!(
             (&h["title"], &h["sections"][1]["links"][0][1]),

@@ -167,7 +167,8 @@ fn model_points(all: &[SweepSeries]) -> Vec<(String, &'static str, f64, f64, f64
             ));
         }
         for p in s.page_cache.iter().flat_map(|m| &m.points) {
-            let (measured, predicted) = (p.measured_ios_per_s, p.predicted_ios_per_s);
+            let measured = p.measured_ios_per_s;
+            let predicted = p.predicted_ios_per_s;
             out.push((
                 s.name.clone(),
                 "two-phase page cache",
@@ -358,7 +359,8 @@ fn section(s: &SweepSeries) -> Section {
         curve("fio", false, measured(|r| r.ios_per_s.mean)),
         curve("device requests", false, measured(|r| r.device_ios_per_s)),
     ];
-    let (mut paragraphs, mut tables) = (Vec::new(), vec![rows_table(s), verdicts_table(s)]);
+    let mut paragraphs = Vec::new();
+    let mut tables = vec![rows_table(s), verdicts_table(s)];
     if let Some(p) = &s.plateau {
         paragraphs.push(match p.breakpoint {
             Some(at) => format!(
@@ -460,7 +462,8 @@ fn seek_transfer(m: &SeekTransfer, paragraphs: &mut Vec<String>, tables: &mut Ve
         "As a linear cost model (blk-iocost): rbps={rate:.0} rseqiops={seq:.0} rrandiops={rand:.0}."
     ));
     let row = |p: &iolens_lab::statistics::sweep::FitPoint| {
-        let (measured, predicted) = (p.point.device_ios_per_s, p.predicted_ios_per_s);
+        let measured = p.point.device_ios_per_s;
+        let predicted = p.predicted_ios_per_s;
         let us = format!("{:.1}", 1e6 / measured);
         (
             p.point.block_bytes,

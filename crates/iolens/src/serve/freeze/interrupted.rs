@@ -89,7 +89,8 @@ impl Work {
         {
             let unix_ns = |ns: i64| recording.meta().start_unix_ns.saturating_add(ns);
             for f in read_findings(recording.path())? {
-                let (from_ns, to_ns) = (unix_ns(f.from_ns), unix_ns(f.to_ns));
+                let from_ns = unix_ns(f.from_ns);
+                let to_ns = unix_ns(f.to_ns);
                 if kinds.contains(&f.kind) && from_ns < until_unix_ns && to_ns >= from_unix_ns {
                     let to_ns = (!f.open).then_some(to_ns);
                     about.push(FreezeEvent {

@@ -89,7 +89,8 @@ impl Rules {
 
     fn check_host(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
         let mut hosts = headers.get_all(header::HOST).iter();
-        let (host, more) = (hosts.next(), hosts.next());
+        let host = hosts.next();
+        let more = hosts.next();
         let host = host.and_then(|h| h.to_str().ok());
         let authority = uri.authority().map(|a| a.as_str());
         match (host, more) {
@@ -232,7 +233,8 @@ fn kind_of(app: &App, request: &Request) -> RequestKind {
 }
 
 fn check(app: &App, request: &Request, peer: Peer) -> Result<(), Problem> {
-    let (headers, method) = (request.headers(), request.method());
+    let headers = request.headers();
+    let method = request.method();
     if !peer.is_socket {
         app.rules.check_host(headers, request.uri())?;
     }

@@ -294,7 +294,8 @@ mod tests {
     #[test]
     fn the_mode_of_what_a_link_leads_to_stays() {
         let tmp = tempfile::tempdir().expect("a directory");
-        let (file, socket) = (tmp.path().join("file"), tmp.path().join("socket"));
+        let file = tmp.path().join("file");
+        let socket = tmp.path().join("socket");
         std::fs::write(&file, "").expect("writes");
         let _listener = UnixListener::bind(&socket).expect("binds");
         let mode = |path: &Path| std::fs::metadata(path).expect("there").permissions().mode();

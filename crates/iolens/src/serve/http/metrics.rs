@@ -331,11 +331,10 @@ fn of_devices(totals: &Totals, writer: &mut ExpositionWriter<'_>) {
     write_families(writer, &OF_DEVICES, devices);
     writer.family("iolens_device_info", MetricKind::Gauge, "Devices by name.");
     for d in totals.known.iter().filter(|d| d.removed_ns.is_none()) {
-        let (major, minor) = (d.id.major().to_string(), d.id.minor().to_string());
-        let (id, model) = (
-            d.stable_id.as_deref().unwrap_or(""),
-            d.model.as_deref().unwrap_or(""),
-        );
+        let major = d.id.major().to_string();
+        let minor = d.id.minor().to_string();
+        let id = d.stable_id.as_deref().unwrap_or("");
+        let model = d.model.as_deref().unwrap_or("");
         let labels = [
             ("device", names[&d.id].as_str()),
             ("major", &major),
@@ -604,7 +603,8 @@ mod tests {
 
     #[test]
     fn devices_of_one_name_stay_apart() {
-        let (a, b) = (DevId::new(8, 0), DevId::new(8, 16));
+        let a = DevId::new(8, 0);
+        let b = DevId::new(8, 16);
         let known = vec![Device::named("sda", a), Device::named("sda", b)];
         let totals = Totals {
             known,

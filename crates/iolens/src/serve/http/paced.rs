@@ -144,7 +144,8 @@ mod tests {
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
             assert!(traffic.stalled_for() > Duration::ZERO);
             // One that reads is waited for.
-            let (_, server) = (client.read_exact(&mut [0; 1024]).await, duplex(1024));
+            let _ = client.read_exact(&mut [0; 1024]).await;
+            let server = duplex(1024);
             let (mut client, server) = server;
             let traffic = Traffic::new(Client::Unknown);
             let long = Duration::from_secs(3600);

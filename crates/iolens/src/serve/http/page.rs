@@ -197,7 +197,8 @@ fn view(asked: &TimeWindow) -> View {
         _ => None,
     };
     if let Some(at) = wall(asked.at) {
-        let (from_unix_ns, to_unix_ns) = (at - AROUND_NS, at + AROUND_NS);
+        let from_unix_ns = at - AROUND_NS;
+        let to_unix_ns = at + AROUND_NS;
         return View {
             from_unix_ns,
             to_unix_ns,

@@ -498,13 +498,11 @@ fn a_recorder_that_misses_some_ios_is_degraded_and_answers_200() {
 #[test]
 fn metrics_come_in_both_texts_and_those_of_node_exporter_on_request() {
     block_on(async {
-        let (plain, compat) = (
-            app(loopback()),
-            App {
-                compat_node: true,
-                ..App::new("/x".into(), Arc::default(), loopback())
-            },
-        );
+        let plain = app(loopback());
+        let compat = App {
+            compat_node: true,
+            ..App::new("/x".into(), Arc::default(), loopback())
+        };
         let (response, text) = ask(&plain, "GET", "/metrics", &[("host", "localhost")]).await;
         assert!(
             response.headers()["content-type"]

@@ -153,7 +153,8 @@ fn missed(events: Option<u64>) -> Happened {
 impl Feed {
     /// Without subscribers.
     pub fn new() -> Arc<Feed> {
-        let (begun_unix_ns, rows) = (wall_clock_ns(), Sender::new(MAX_WAITING));
+        let begun_unix_ns = wall_clock_ns();
+        let rows = Sender::new(MAX_WAITING);
         Arc::new(Feed {
             begun_unix_ns,
             rows,
@@ -284,7 +285,8 @@ mod tests {
                     .all(|id| id.to_string().parse() == Ok(*id)),
             "{ids:?}"
         );
-        let (first, third) = (Since::Event(ids[0]), Since::Event(ids[3]));
+        let first = Since::Event(ids[0]);
+        let third = Since::Event(ids[3]);
         assert_eq!(said(&feed, first), ["finding 2", "slot 3"]);
         assert!(said(&feed, third).is_empty() && said(&feed, Since::Now).is_empty());
         // Ten minutes later rows are forgotten, findings are not.

@@ -53,7 +53,8 @@ impl PageCacheModel {
         file_bytes: f64,
         run_s: f64,
     ) -> Option<PageCacheModel> {
-        let (t1, t2) = (1.0 / one.1, 1.0 / two.1);
+        let t1 = 1.0 / one.1;
+        let t2 = 1.0 / two.1;
         let per_byte = (t2 - t1) / (two.0 - one.0);
         let call_s = t1 - one.0 * per_byte;
         (per_byte > 0.0 && per_byte.is_finite() && call_s >= 0.0).then(|| PageCacheModel {

@@ -172,7 +172,8 @@ fn point(fit: &PageCacheFit, bs: f64, cold: &[ColdRun]) -> CachePoint {
         file_bytes: fit.file_bytes,
         run_s: mean(|r| r.run_s),
     };
-    let (measured_ios_per_s, p) = (mean(|r| r.ios_per_s), model.predict(bs));
+    let measured_ios_per_s = mean(|r| r.ios_per_s);
+    let p = model.predict(bs);
     CachePoint {
         block_bytes: bs,
         measured_ios_per_s,

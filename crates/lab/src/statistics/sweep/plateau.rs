@@ -84,7 +84,8 @@ fn fit(logs: &[(f64, f64)], x0: f64) -> (f64, f64) {
 fn line(points: &[(f64, f64)]) -> (f64, f64) {
     let n = points.len() as f64;
     let mean = |f: fn(&(f64, f64)) -> f64| points.iter().map(f).sum::<f64>() / n;
-    let (x_mean, y_mean) = (mean(|p| p.0), mean(|p| p.1));
+    let x_mean = mean(|p| p.0);
+    let y_mean = mean(|p| p.1);
     let xx: f64 = points.iter().map(|(x, _)| (x - x_mean).powi(2)).sum();
     let xy: f64 = points
         .iter()

@@ -78,7 +78,11 @@ pub enum Weighting {
 
 /// Least squares of t = a + b x.
 fn least_squares(points: &[(f64, f64)], weighting: Weighting) -> Option<(f64, f64)> {
-    let (mut w, mut wx, mut wt, mut wxx, mut wxt) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    let mut w = 0.0;
+    let mut wx = 0.0;
+    let mut wt = 0.0;
+    let mut wxx = 0.0;
+    let mut wxt = 0.0;
     for (x, t) in points {
         let weight = if weighting == Weighting::Relative {
             1.0 / (t * t)

@@ -202,7 +202,8 @@ fn identity_rows(block_bytes: f64, runs: &[&RunFacts]) -> Vec<IdentityRow> {
         let mean = |f: fn(&crate::statistics::identities::Identity) -> f64| {
             same.iter().map(|x| f(x)).sum::<f64>() / same.len() as f64
         };
-        let (left, right) = (mean(|x| x.left), mean(|x| x.right));
+        let left = mean(|x| x.left);
+        let right = mean(|x| x.right);
         out.push(IdentityRow {
             block_bytes,
             id: i.id.clone(),

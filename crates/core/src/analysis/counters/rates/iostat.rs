@@ -79,15 +79,15 @@ pub fn interval_cs(before_cs: u64, after_cs: u64) -> u64 {
 pub fn values(before: &DiskCounters, after: &DiskCounters, interval_cs: f64) -> Values {
     let itv = if interval_cs > 0.0 { interval_cs } else { 1.0 };
     let ([b_rd, b_wr, b_dc], [a_rd, a_wr, a_dc]) = (classes(before), classes(after));
-    let (b_fl, a_fl) = (
-        before.flush.unwrap_or_default(),
-        after.flush.unwrap_or_default(),
-    );
+    let b_fl = before.flush.unwrap_or_default();
+    let a_fl = after.flush.unwrap_or_default();
     let total = |c: [ClassCounters; 3], f: fn(&ClassCounters) -> u64| {
         c.iter().fold(0u64, |t, c| t.wrapping_add(f(c)))
     };
-    let (b, a) = ([b_rd, b_wr, b_dc], [a_rd, a_wr, a_dc]);
-    let (ios_before, ios_after) = (total(b, |c| c.ios), total(a, |c| c.ios));
+    let b = [b_rd, b_wr, b_dc];
+    let a = [a_rd, a_wr, a_dc];
+    let ios_before = total(b, |c| c.ios);
+    let ios_after = total(a, |c| c.ios);
     let ticks = ticks32(total(a, |c| c.ticks_ms)).wrapping_sub(ticks32(total(b, |c| c.ticks_ms)));
     let sectors = total(a, |c| c.sectors).wrapping_sub(total(b, |c| c.sectors));
     let mean = |sum: f64| {
@@ -113,7 +113,8 @@ pub fn values(before: &DiskCounters, after: &DiskCounters, interval_cs: f64) -> 
 }
 
 fn class(b: &ClassCounters, a: &ClassCounters, itv: f64) -> ClassValues {
-    let (ios, merges) = (a.ios.wrapping_sub(b.ios), a.merges.wrapping_sub(b.merges));
+    let ios = a.ios.wrapping_sub(b.ios);
+    let merges = a.merges.wrapping_sub(b.merges);
     let both = merges.wrapping_add(ios);
     let mean = |sum: f64| if a.ios > b.ios { sum / ios as f64 } else { 0.0 };
     ClassValues {

@@ -145,7 +145,9 @@ proptest! {
     fn two_halves_make_the_whole(start in prop::array::uniform17(0u64..1 << 40), one in step(), two in step(), t1 in 1i64..1 << 40, t2 in 1i64..1 << 40) {
         let mid = plus(&start, &one);
         let end = plus(&mid, &two);
-        let (a, b, c) = (at(0, counters(&start)), at(t1, counters(&mid)), at(t1 + t2, counters(&end)));
+        let a = at(0, counters(&start));
+        let b = at(t1, counters(&mid));
+        let c = at(t1 + t2, counters(&end));
         let merged = Delta::between(&a, &b, None).merge(&Delta::between(&b, &c, None));
         let whole = Delta::between(&a, &c, None);
         prop_assert_eq!(merged, whole);
@@ -165,7 +167,8 @@ proptest! {
 
     #[test]
     fn no_counters_make_it_panic(a in prop::array::uniform17(any::<u64>()), b in prop::array::uniform17(any::<u64>()), t in -(1i64 << 40)..1 << 40) {
-        let (a, b) = (at(0, counters(&a)), at(t, counters(&b)));
+        let a = at(0, counters(&a));
+        let b = at(t, counters(&b));
         let d = Delta::between(&a, &b, None);
         let _ = d.merge(&d).rates();
         let _ = iostat::values(&a.counters, &b.counters, t as f64);

@@ -79,7 +79,8 @@ impl Stage {
             facts: &self.facts,
             palette: self.palette,
         };
-        let (view, cache) = (&mut self.view, &mut self.cache);
+        let view = &mut self.view;
+        let cache = &mut self.cache;
         let backend = TestBackend::new(width, height);
         let mut terminal = Terminal::new(backend).expect("a test's terminal cannot fail");
         let drawn = terminal
@@ -625,7 +626,8 @@ proptest! {
         let column = (at_ms * MS - geometry.from_ns) / stage.view.step_ns();
         let drawn_ns = LatencyCounts::middle_ns(LatencyCounts::bucket(250 * MS));
         let line = scale.row(drawn_ns) / geometry.rows_per_line;
-        let (x, y) = (geometry.heat.x + column as u16, geometry.heat.bottom() - 1 - line as u16);
+        let x = geometry.heat.x + column as u16;
+        let y = geometry.heat.bottom() - 1 - line as u16;
         let cell = &buffer[(x, y)];
         prop_assert_ne!(cell.symbol(), " ");
         if palette.depth != Depth::Mono {

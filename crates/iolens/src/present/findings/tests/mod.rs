@@ -216,7 +216,8 @@ fn a_stall_says_what_waited_and_how_far_it_reached() {
     );
     let reach =
         |scope, group: Option<(&str, usize, usize)>, (other_devices_stalled, other_devices)| {
-            let (group_devices, group_devices_stalled) = (group.map(|g| g.1), group.map(|g| g.2));
+            let group_devices = group.map(|g| g.1);
+            let group_devices_stalled = group.map(|g| g.2);
             let group = group.map(|g| g.0.to_owned());
             let own = StallEvidence {
                 scope,

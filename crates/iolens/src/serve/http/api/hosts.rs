@@ -78,7 +78,8 @@ pub async fn of(app: &Arc<App>, params: &Params) -> Result<FleetDocument, Proble
         from: params.time("from")?,
         to: params.time("to")?,
     };
-    let (root, remembered) = (app.root.clone(), Arc::clone(&app.fleet));
+    let root = app.root.clone();
+    let remembered = Arc::clone(&app.fleet);
     let said = app
         .read(move |asker| document(&root, asked, &remembered, &asker.caller))
         .await?;

@@ -129,7 +129,8 @@ mod tests {
         let request = builder.body(Body::empty()).unwrap();
         block_on(async {
             let response = router(Arc::clone(app)).oneshot(request).await.unwrap();
-            let (mut body, mut text) = (response.into_body(), String::new());
+            let mut body = response.into_body();
+            let mut text = String::new();
             while text.matches("\n\n").count() < n {
                 let frame = body.frame().await.unwrap().unwrap();
                 text.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());

@@ -53,7 +53,8 @@ pub async fn snapshot(State(app): State<Arc<App>>, uri: Uri) -> Result<Response,
             }
         }
     };
-    let (from_ns, to_ns) = (bound("from")?, bound("to")?);
+    let from_ns = bound("from")?;
+    let to_ns = bound("to")?;
     if from_ns >= to_ns {
         return Err(Problem::bad("to is not after from"));
     }
