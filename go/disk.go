@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+// One disk or partition: how it is opened, its model and size, how its counters are read, and the errors.
+
 package iolens
 
 import (

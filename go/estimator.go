@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+// Busy time (%util) from the kernel's io_ticks: how each kernel version counts, and how its bias is taken out.
+
 package iolens
 
 import (

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+// Exact figures from the live events of a running `iolens serve`, which replace those of the kernel's counters.
+
 package iolens
 
 import (

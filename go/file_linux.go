@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+// Linux system calls: reads sysfs and procfs files, notices changed mounts, connects to the socket of `iolens serve`.
+
 package iolens
 
 import (

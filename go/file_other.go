@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+// Stands in for the Linux system calls on other systems, where every disk is ErrUnsupported.
+
 //go:build !linux
 
 package iolens

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+// The I/O of this process' own control group on a disk, and that of all others (cgroup v2 io.stat, v1 blkio).
+
 package iolens
 
 import (

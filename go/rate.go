@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+// The figures between two samples: IOPS, bytes per second, await, in flight, busy time; NaN where not known.
+
 package iolens
 
 import (

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+// One reading of a disk's counters, as the kernel prints them in a stat file of sysfs.
+
 package iolens
 
 import "time"

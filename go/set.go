@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+// The set of disks and paths that a program watches: what is added, how often it is read, and Percent.
+
 package iolens
 
 import (

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+// Reads the counters of many disks at once from /proc/diskstats, where that costs less than a file for each.
+
 package iolens
 
 import "bytes"

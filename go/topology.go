@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+// Which disks are under a path (mounts, RAID, dm, loop, overlay, btrfs, ZFS), and the list of network file systems.
+
 package iolens
 
 import (

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+// The figures of one refresh: the reading of each disk, and the busiest disk, mean and sums of each path.
+
 package iolens
 
 import (

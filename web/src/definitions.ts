@@ -1,3 +1,5 @@
+// The definitions of figures and findings in tooltips and glossary, and which one belongs to a piece of evidence.
+
 import fields from "../../crates/iolens/src/present/fields.json";
 
 /** What a number means: title, words, formula, the id of its definition in the documentation of the analyses, JSON keys. */

@@ -1,3 +1,5 @@
+// The report's figures over time at several resolutions: which one is drawn, and the sums over the time on screen.
+
 import { fromLogCode, unpackColumn, unpackList } from "./codec";
 import type { LevelBlock, ScopeBlock } from "./generated/page";
 import type { Range } from "./zoom";

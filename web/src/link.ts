@@ -1,3 +1,5 @@
+// The address of a report's view (`#t=…&d=…`): time and device on screen, so that the view can be shared.
+
 import type { Store } from "./store";
 import type { Range } from "./zoom";
 

@@ -1,3 +1,5 @@
+// Reads the data that a page holds, and shows "This report cannot be shown" where that fails.
+
 import { h } from "./dom";
 
 /** The data that the page holds, which must have the format that its script reads. */

@@ -1,3 +1,5 @@
+// What the report shows now: time, device, reads or writes, clock, chosen finding, and the way back.
+
 import type { FindingBlock, PageData, ScopeBlock } from "./generated/page";
 import { openLevels, pick, type Slots } from "./levels";
 import { clamp, type Range } from "./zoom";

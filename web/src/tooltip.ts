@@ -1,3 +1,5 @@
+// The tooltip with the definition of a term or figure, on hover, focus or tap.
+
 import { DEFINITIONS } from "./definitions";
 import { fill, h } from "./dom";
 

@@ -1,3 +1,5 @@
+// The time bar of a report from a server: earlier, later, closer, farther, "The last …", Now, and live refresh.
+
 import { h } from "./dom";
 import * as format from "./format";
 import type { ViewBlock } from "./generated/page";

@@ -1,3 +1,5 @@
+// The chart "Over time" of the application: latency heat map, throughput, in flight; zoomed in, each I/O as a bar.
+
 import { h, onFrame, visible } from "../dom";
 import * as format from "../format";
 import { type Theme, onTheme, ramp, theme } from "../theme";

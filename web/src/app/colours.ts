@@ -1,3 +1,5 @@
+// The colours of single I/Os by class, process or wait cause, and the legend with the choice "Colours".
+
 import { h } from "../dom";
 import * as format from "../format";
 import type { Theme } from "../theme";

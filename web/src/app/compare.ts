@@ -1,3 +1,5 @@
+// The statistics of Compare: how I/Os per second and latency quantiles of two boxes differ, with 95 % intervals.
+
 import { random } from "../random";
 import type { Heat } from "./data";
 import { quantileOf } from "./tiers";

@@ -1,3 +1,5 @@
+// The panel "B compared with A": latency curves, the change of each measure, and what takes more time.
+
 import { Frame, logTicks } from "../charts/svg";
 import { fill, h, s } from "../dom";
 import * as format from "../format";

@@ -1,3 +1,5 @@
+// The types of the API's answers: heat maps, series, single I/Os, waits, stories, findings, actors, devices.
+
 import type { Class } from "./view";
 
 /** Documents of the API, as docs/serve.md describes them: what of them this page reads. */

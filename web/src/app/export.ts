@@ -1,3 +1,5 @@
+// Writes exported files: tables as CSV, and I/Os as a trace for Perfetto (JSON).
+
 import type { Ios } from "./data";
 import { lanes } from "./lanes";
 

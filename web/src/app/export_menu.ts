@@ -1,3 +1,5 @@
+// The Export menu: picture, chart, actors and waits as files, I/Os for Perfetto, and a link to the view.
+
 import { fill, h } from "../dom";
 import type { Actor, Ios, Series, Wait } from "./data";
 import { nameOf } from "./data";

@@ -1,3 +1,5 @@
+// The heat map's layouts "Seconds" and "Every …", which show what recurs: a column per period, a row per offset.
+
 import type { Heat } from "./data";
 import type { Fold } from "./view";
 

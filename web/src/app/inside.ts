@@ -1,3 +1,5 @@
+// Answers the application's questions from the data inside a report file, where there is no server.
+
 import { fromLogCode, unpackColumn } from "../codec";
 import * as format from "../format";
 import type { PageData } from "../generated/page";

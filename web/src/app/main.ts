@@ -1,3 +1,5 @@
+// The application of serve and of report files: top bar, keys, search, and which data is asked for and when.
+
 import "../style.css";
 import "./style.css";
 import { fill, h } from "../dom";

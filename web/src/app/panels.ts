@@ -1,3 +1,5 @@
+// The application's stories, findings, table "Who waited for whom" and table of actors.
+
 import { fill, h } from "../dom";
 import * as format from "../format";
 import { type Actor, type Amount, type Finding, type Story, type Wait, type Who, nameOf } from "./data";

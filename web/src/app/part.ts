@@ -1,3 +1,5 @@
+// Loads the data of one panel: shows that it is loading, or why it could not be loaded, and tries again.
+
 import { h } from "../dom";
 import { Problem, aborted } from "./api";
 

@@ -1,3 +1,5 @@
+// The quantities of the chart below the heat map: throughput, I/Os per second, latencies, busy time.
+
 import * as format from "../format";
 import type { Class } from "./view";
 

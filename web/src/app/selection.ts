@@ -1,3 +1,5 @@
+// The panel of a selected box: what distinguishes its I/Os from the others (process, file, size, sectors, waits).
+
 import { fill, h } from "../dom";
 import * as format from "../format";
 import { type Column, type Ios, doneOf, processName } from "./data";

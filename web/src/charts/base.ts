@@ -1,3 +1,5 @@
+// What all charts over time of the report share: axes, time labels, cursor, zoom by dragging, and keys.
+
 import uPlot from "uplot";
 import { clock, date, elapsed, localOffset } from "../format";
 import { drawUnderlay } from "./overlay";

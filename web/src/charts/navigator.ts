@@ -1,3 +1,5 @@
+// The strip of the whole recording in the report's toolbar, where the time on screen is chosen, moved and resized.
+
 import type { Severity } from "../generated/page";
 import { h, onFrame } from "../dom";
 import { finerThan } from "../levels";

@@ -1,3 +1,5 @@
+// Draws behind the report's charts over time: hatching where data is missing, the chosen finding, and marks.
+
 import { theme } from "../theme";
 import type { Store } from "../store";
 

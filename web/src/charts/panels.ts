@@ -1,3 +1,5 @@
+// The list of the report's charts over time and their lines: IOPS, throughput, latency, busy time, I/Os in flight.
+
 import * as format from "../format";
 import type { ColumnName, Slots } from "../levels";
 import { theme } from "../theme";

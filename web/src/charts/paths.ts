@@ -1,3 +1,5 @@
+// How lines of charts over time are drawn: as steps with gaps where nothing is known, or as dots.
+
 import uPlot from "uplot";
 
 /**

@@ -1,3 +1,5 @@
+// The frame of small SVG charts, and the round numbers on their linear and logarithmic axes.
+
 import { s } from "../dom";
 
 interface Margins {

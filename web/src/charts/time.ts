@@ -1,3 +1,5 @@
+// One chart over time of the report, such as IOPS: a switch for each line, values at the cursor, and the plot.
+
 import uPlot from "uplot";
 import { fill, h, term } from "../dom";
 import { ABSENT } from "../format";

@@ -1,3 +1,5 @@
+// The Details of a report: findings, charts over time, distributions, devices, attribution, files, data quality.
+
 import { AXIS_LEFT, AXIS_RIGHT } from "../charts/base";
 import { PANELS } from "../charts/panels";
 import { TimeChart } from "../charts/time";

@@ -1,3 +1,5 @@
+// Starts the page of a report file, or of a report from a server, as its data says.
+
 import "uplot/dist/uPlot.min.css";
 import "../style.css";
 import "../files/style.css";

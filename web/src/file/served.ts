@@ -1,3 +1,5 @@
+// The full report from a server: its details with time bar and live strip, or why there is no data of that time.
+
 import { h } from "../dom";
 import type { PageData } from "../generated/page";
 import { follow } from "../link";

@@ -1,3 +1,5 @@
+// Draws one chart of the section "File-level requests": lines, bands, and a legend with the values at the pointer.
+
 import { Frame, logTicks, ticks } from "../charts/svg";
 import { h, s, term } from "../dom";
 import { ABSENT } from "../format";

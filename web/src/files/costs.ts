@@ -1,3 +1,5 @@
+// The table "Where the time of a request goes", with the verdict on the response-time decomposition.
+
 import { h, term } from "../dom";
 import * as format from "../format";
 import type { ClassReport, ClassTable, FilesBlock, CostPart } from "../generated/page";

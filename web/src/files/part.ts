@@ -1,3 +1,5 @@
+// The section "File-level requests" of the report: charts, slowest requests and syncs, and tables.
+
 import { timeLabel } from "../charts/base";
 import { ticks } from "../charts/svg";
 import { fill, h, onFrame, term } from "../dom";

@@ -1,3 +1,5 @@
+// The columns of the tables of file-level requests by process and file, of calls by file, and of syncs.
+
 import * as format from "../format";
 import type { Column } from "../sections/table";
 import type { CallSummary, FileCalls, FilesBlock, Group, SyncGroup } from "../generated/page";

@@ -1,3 +1,5 @@
+// The bars of "Slowest requests" and "Slowest syncs": when each open, read, write, close or sync took its time.
+
 import { ticks } from "../charts/svg";
 import { h, s, term } from "../dom";
 import * as format from "../format";

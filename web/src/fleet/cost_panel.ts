@@ -1,3 +1,5 @@
+// The panel "Who cost whom" of the fleet page, from the worst minute of each host that lost most.
+
 import { Problem, ask } from "../app/api";
 import type { Wait } from "../app/data";
 import { Loader } from "../app/part";

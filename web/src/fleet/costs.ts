@@ -1,3 +1,5 @@
+// Sums up who cost whom how much time over several hosts, by pod or control group.
+
 import type { Wait } from "../app/data";
 
 /** What a group lost to another, over all hosts that were asked. */

@@ -1,3 +1,5 @@
+// The fleet page of many hosts: hosts by time lost, slow disks, findings, disks, and hosts that could not be read.
+
 import "../style.css";
 import "../app/style.css";
 import "./style.css";

@@ -1,3 +1,5 @@
+// The axes of the charts of experiments (`iolens lab`): linear, logarithmic, or of bytes.
+
 import { even, logTicks, ticks } from "../charts/svg";
 import { binaryBytes, short } from "../format";
 import type { Scale } from "../generated/lab";

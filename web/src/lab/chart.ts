@@ -1,3 +1,5 @@
+// Draws the charts of experiments (`iolens lab`): curves and box plots, with their legends.
+
 import { Frame } from "../charts/svg";
 import { s } from "../dom";
 import type { BoxChart, BoxMark, Chart, Figure } from "../generated/lab";

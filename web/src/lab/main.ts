@@ -1,3 +1,5 @@
+// The page of experiments (`iolens lab`): setup, sections with charts and tables, method, raw numbers.
+
 import "../style.css";
 import "./style.css";
 import { fill, h } from "../dom";

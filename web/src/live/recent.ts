@@ -1,3 +1,5 @@
+// Keeps the last ten minutes for the live strip: reads and writes of each device by second, and new findings.
+
 import { RECENT_S, type Said, type Slot } from "./feed";
 
 /** What a device did in a second. */

@@ -1,3 +1,5 @@
+// The live strip "The last ten minutes as they happen": bytes read and written by each device, and new findings.
+
 import { fill, h, s } from "../dom";
 import * as format from "../format";
 import { type Browser, Feed, RECENT_S, type Said } from "./feed";

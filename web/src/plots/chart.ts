@@ -1,3 +1,5 @@
+// One chart over time of an imported log (iostat, sar): a switch for each line, values at the cursor, and the plot.
+
 import uPlot from "uplot";
 import { axes, keys, timeLabel, timeOptions } from "../charts/base";
 import { steps } from "../charts/paths";

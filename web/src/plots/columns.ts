@@ -1,3 +1,5 @@
+// The list of charts of imported logs, with iostat's columns (r/s, rkB/s, r_await, aqu-sz, %util) and CPU shares.
+
 import * as format from "../format";
 import { theme } from "../theme";
 import type { Rows } from "./rows";

@@ -1,3 +1,5 @@
+// The charts over time of an imported log: of one device alone, or "Compare all devices".
+
 import { fill, h } from "../dom";
 import type { Store } from "../store";
 import { current } from "../theme";

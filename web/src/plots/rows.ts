@@ -1,3 +1,5 @@
+// The rows of an imported log by device, whose columns are unpacked when a chart needs them.
+
 import { unpackColumn } from "../codec";
 import type { ColumnsBlock, TablesBlock } from "../generated/page";
 

@@ -1,3 +1,5 @@
+// The frame of a small chart in the report: its title and controls, a line of its legend, and the text of an empty one.
+
 import { h, term } from "../dom";
 
 /** A small chart in a frame, with its title, definition and controls. */

@@ -1,3 +1,5 @@
+// The charts "Latency by completion and by arrival" and "Rhythm" (periods in the load) of one device.
+
 import { timeLabel } from "../charts/base";
 import { Frame, logTicks, ticks } from "../charts/svg";
 import { fromLogCode, unpackColumn } from "../codec";

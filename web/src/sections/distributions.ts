@@ -1,3 +1,5 @@
+// The report's small charts: latency distribution, request size, concurrency, latency versus load.
+
 import { Frame, decades, logTicks, ticks } from "../charts/svg";
 import type { Class, ScopeBlock } from "../generated/page";
 import { fill, h, s, term } from "../dom";

@@ -1,3 +1,5 @@
+// The Findings of the report as cards: what evidence comes first, and the button that shows the time of a finding.
+
 import type { FindingBlock } from "../generated/page";
 import { DEFINITIONS, EVIDENCE } from "../definitions";
 import { fill, h, term } from "../dom";

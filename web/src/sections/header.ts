@@ -1,3 +1,5 @@
+// The head of a report: host, date, length, kernel, source, I/Os, lost I/Os, and the recorder's cost.
+
 import { h, term } from "../dom";
 import * as format from "../format";
 import type { Recording, PageData } from "../generated/page";

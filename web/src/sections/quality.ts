@@ -1,3 +1,5 @@
+// The sections "Data quality" (losses and their reasons, the recorder's cost) and "Definitions" (the glossary).
+
 import type { LossBlock, Note, PageData } from "../generated/page";
 import { DEFINITIONS } from "../definitions";
 import { h } from "../dom";

@@ -1,3 +1,5 @@
+// The card "Devices together" (busy time of several devices) and the table "Devices behind one link".
+
 import type { DevicesBlock, LinkBlock, LinkStreamBlock, PageData } from "../generated/page";
 import { h, term } from "../dom";
 import * as format from "../format";

@@ -1,3 +1,5 @@
+// The card "Stages": where the time of a device's I/Os went in the block layer (Q2G, G2I, S2D, D2C).
+
 import type { DepthBlock, Stage } from "../generated/page";
 import { h, s, term } from "../dom";
 import * as format from "../format";

@@ -1,3 +1,5 @@
+// A table that is sorted by a click on a column title and filtered by words.
+
 import { fill, h } from "../dom";
 import { ABSENT } from "../format";
 

@@ -1,3 +1,5 @@
+// The tables of the sections "Devices" and "Attribution (top consumers)" of the report, with their columns.
+
 import type { ActorBlock, ActorFlow, Class, ClassSummary, DepthBlock, DeviceStats, PageData, SlotGroupBlock, SlotQuantiles } from "../generated/page";
 import { fill, h } from "../dom";
 import * as format from "../format";

@@ -1,3 +1,5 @@
+// The report's toolbar (device, clock, zoom), and "In view", the line of sums over the time on screen.
+
 import { datedLabel } from "../charts/base";
 import { Navigator } from "../charts/navigator";
 import { fill, h, term } from "../dom";
