@@ -74,7 +74,7 @@ doc: ## the API documentation, broken links are errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
 schema: web ## the JSON schemas of what the program prints (docs/schema/), the page's types made from them, and the stored columns
-	IOLENS_WRITE_SCHEMA=1 $(CARGO) test --workspace --locked --lib -- present::schema store::tests::documentation
+	IOLENS_WRITE_SCHEMA=1 $(CARGO) test --workspace --locked --lib --test rooms -- present::schema store::tests::documentation every_file
 	cd web && npm run --silent types
 
 bench: build ## speed side by side with the peers; see docs/measurements.md

@@ -1,3 +1,5 @@
+// Elements of the page: made with attributes and children, filled anew, and words with their explanation.
+
 /** Attributes of an element; `class`, `text` and `on*` as everywhere, the rest are set as attributes. */
 export interface Props {
   class?: string;

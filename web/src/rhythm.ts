@@ -1,3 +1,5 @@
+// Whether bytes over time come back at one pace: autocorrelation, for the chart of a period.
+
 /** The biased autocorrelation of `x` (mean removed) at lags 0 to `most`, 1 at lag 0; zeros for a constant. */
 export function autocorrelation(x: ArrayLike<number>, most: number): Float64Array {
   const n = x.length;

@@ -1,3 +1,5 @@
+// Stretches of time on screen: moved, stretched and kept inside what there is.
+
 /** A stretch of time on screen, in seconds since the recording's start. */
 export interface Range {
   from: number;

@@ -281,6 +281,160 @@ fn the_files_that_the_docs_name_exist() {
     );
 }
 
+/// Where source files lie that `docs/files.md` lists.
+const LISTED: [&str; 7] = [
+    "crates",
+    "web/src",
+    "go",
+    "python/src",
+    "bench",
+    "ci",
+    "packaging",
+];
+
+/// The files below `dir` that are written by hand, without tests.
+fn source_files(dir: &Path, out: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_left_out = ["tests", "benches", "examples", "generated", "target"];
+        if name.contains("test") || is_left_out.contains(&name.as_str()) {
+            continue;
+        }
+        if path.is_dir() {
+            source_files(&path, out);
+            continue;
+        }
+        let is_source = [".rs", ".c", ".h", ".ts", ".go", ".py"];
+        if is_source.iter().any(|end| name.ends_with(end)) && !name.ends_with(".d.ts") {
+            out.push(path);
+        }
+    }
+}
+
+/// The first sentence of a source file, without the marks of a comment; empty if it begins with something else.
+fn first_sentence(text: &str) -> String {
+    let mut sentence = String::new();
+    for line in text.lines() {
+        let is_for_machines = line.contains("SPDX-License-Identifier") || line.starts_with("#!");
+        let is_mark = ["/*", "/**", "\"\"\""].contains(&line.trim());
+        if is_for_machines || is_mark || (sentence.is_empty() && line.trim().is_empty()) {
+            continue;
+        }
+        let is_comment = ["//", "/*", " *", "\"\"\""]
+            .iter()
+            .any(|mark| line.starts_with(mark));
+        if sentence.is_empty() && !is_comment {
+            break;
+        }
+        let words = line
+            .trim_start_matches(['/', '!', '*', ' ', '"'])
+            .trim_end_matches(['*', '/', '"', ' ']);
+        if words.is_empty() {
+            break;
+        }
+        if !sentence.is_empty() {
+            sentence.push(' ');
+        }
+        sentence.push_str(words);
+        // What follows the first sentence is for those who open the file.
+        if let Some(end) = sentence.find(". ") {
+            sentence.truncate(end + 1);
+        }
+        if sentence.ends_with('.') {
+            break;
+        }
+    }
+    without_links(&sentence)
+}
+
+/// Text whose links of the API's documentation are plain words.
+fn without_links(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('[') {
+        plain.push_str(before);
+        let Some((name, after)) = after.split_once(']') else {
+            plain.push('[');
+            rest = after;
+            continue;
+        };
+        plain.push_str(name);
+        rest = after;
+        if let Some((_, behind)) = after.strip_prefix('(').and_then(|a| a.split_once(')')) {
+            rest = behind;
+        }
+    }
+    plain.push_str(rest);
+    plain
+}
+
+#[test]
+fn every_file_says_first_what_it_is_for() {
+    let mut files = Vec::new();
+    for folder in LISTED {
+        source_files(&root().join(folder), &mut files);
+    }
+    files.sort();
+    // Folders with their files; what the first file of a folder says is about the folder.
+    let mut folders: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut silent = Vec::new();
+    for path in files {
+        let shown = path.strip_prefix(root()).expect("below the root");
+        let sentence = first_sentence(&fs::read_to_string(&path).expect("readable"));
+        if sentence.is_empty() {
+            silent.push(shown.display().to_string());
+        }
+        let folder = shown.parent().expect("a folder").display().to_string();
+        let name = shown.file_name().expect("a name").to_string_lossy();
+        let of_folder = folders.entry(folder).or_default();
+        of_folder.push(format!("- `{name}`: {sentence}\n"));
+    }
+    let mut page = "# Every file\n\nWhat each source file is for, by its own first sentence. Made by `make schema`; \
+                    [architecture.md](architecture.md) says how they work together.\n"
+        .to_owned();
+    for (folder, lines) in folders {
+        page += &format!("\n## {folder}\n\n{}", lines.concat());
+    }
+    let stored = root().join("docs/files.md");
+    if std::env::var_os("IOLENS_WRITE_SCHEMA").is_some() {
+        fs::write(&stored, &page).expect("writable");
+    }
+    let before = fs::read_to_string(&stored).unwrap_or_default();
+    assert!(silent.is_empty(), "without a first sentence: {silent:?}");
+    assert!(
+        before == page,
+        "docs/files.md is not up to date: `make schema`"
+    );
+}
+
+#[test]
+fn sentences_are_taken_from_all_kinds_of_comments() {
+    for (text, sentence) in [
+        ("//! A table.\n//! More.\nuse x;", "A table."),
+        (
+            "//! Rows of\n//! [`Row`](super::Row): sums. More.\n",
+            "Rows of `Row`: sums.",
+        ),
+        (
+            "/* SPDX-License-Identifier: GPL */\n/* Part of it. */\n",
+            "Part of it.",
+        ),
+        (
+            "// SPDX-License-Identifier: MIT\n\n// Disks.\n\npackage x",
+            "Disks.",
+        ),
+        (
+            "// SPDX-License-Identifier: GPL\n/*\n * Every I/O, from\n * start on. So.\n */",
+            "Every I/O, from start on.",
+        ),
+        ("\"\"\"A lake.\n\nMore.\"\"\"\n", "A lake."),
+        ("import { x } from \"y\";\n", ""),
+    ] {
+        assert_eq!(first_sentence(text), sentence);
+    }
+}
+
 fn files_called(name: &str, dir: &Path, out: &mut Vec<PathBuf>) {
     for path in fs::read_dir(dir)
         .into_iter()
