@@ -46,11 +46,10 @@ impl Disk {
             .map(|n| n.to_string_lossy().into_owned())
             .unwrap_or_default();
         let text = std::fs::read_to_string(dir.join("dev"))?;
-        let unread = |_| io::Error::other(format!("{}: its number cannot be read", dir.display()));
-        Ok(Disk {
-            name,
-            dev: text.trim().parse().map_err(unread)?,
-        })
+        let dev = text.trim().parse().map_err(|_| {
+            io::Error::other(format!("{}: its number cannot be read", dir.display()))
+        })?;
+        Ok(Disk { name, dev })
     }
 
     /// A number from its queue directory in sysfs.
@@ -119,12 +118,6 @@ fn ms(before: u64, after: u64) -> f64 {
 impl Bracket {
     /// What happened between two readings.
     pub fn between(before: &BracketReading, after: &BracketReading) -> Bracket {
-        let side = |a: &ClassCounters, b: &ClassCounters| DeviceSide {
-            ios: b.ios.wrapping_sub(a.ios) as f64,
-            bytes: Some(b.sectors.wrapping_sub(a.sectors) as f64 * 512.0),
-            merges: b.merges.wrapping_sub(a.merges) as f64,
-            ticks_ms: ms(a.ticks_ms, b.ticks_ms),
-        };
         let a = &before.counters;
         let b = &after.counters;
         let ticks: Vec<f64> = before
@@ -135,10 +128,9 @@ impl Bracket {
             .collect();
         let total = ticks.iter().sum::<f64>().max(1.0);
         let mut cpu_percent = [0.0; 6];
-        cpu_percent
-            .iter_mut()
-            .zip(&ticks)
-            .for_each(|(p, t)| *p = 100.0 * t / total);
+        for (percent, ticks) in cpu_percent.iter_mut().zip(&ticks) {
+            *percent = 100.0 * ticks / total;
+        }
         Bracket {
             seconds: (after.at_ns - before.at_ns) as f64 / 1e9,
             sides: [side(&a.read, &b.read), side(&a.write, &b.write)],
@@ -146,6 +138,16 @@ impl Bracket {
             io_ticks_ms: ms(a.io_ticks_ms, b.io_ticks_ms),
             cpu_percent,
         }
+    }
+}
+
+/// What the device did of one class.
+fn side(before: &ClassCounters, after: &ClassCounters) -> DeviceSide {
+    DeviceSide {
+        ios: after.ios.wrapping_sub(before.ios) as f64,
+        bytes: Some(after.sectors.wrapping_sub(before.sectors) as f64 * 512.0),
+        merges: after.merges.wrapping_sub(before.merges) as f64,
+        ticks_ms: ms(before.ticks_ms, after.ticks_ms),
     }
 }
 

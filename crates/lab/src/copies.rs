@@ -145,6 +145,17 @@ struct Copy {
     durable: Option<std::thread::JoinHandle<std::io::Result<f64>>>,
 }
 
+impl Copy {
+    /// Seconds until it was on the disk.
+    fn wait_until_durable(&mut self) -> Result<f64> {
+        let thread = self.durable.take().context("a copy has not ended")?;
+        let seconds = thread
+            .join()
+            .map_err(|_| anyhow::anyhow!("the sync of a copy panicked"))?;
+        seconds.context("a copy could not be synced")
+    }
+}
+
 /// Copies that are running; killed when dropped.
 struct Copies(Vec<Copy>);
 
@@ -213,14 +224,7 @@ impl Copies {
 
     /// Each copy's seconds until it was on the disk.
     fn durable(&mut self) -> Result<Vec<f64>> {
-        let wait = |c: &mut Copy| {
-            let thread = c.durable.take().context("a copy has not ended")?;
-            let seconds = thread
-                .join()
-                .map_err(|_| anyhow::anyhow!("the sync of a copy panicked"))?;
-            seconds.context("a copy could not be synced")
-        };
-        self.0.iter_mut().map(wait).collect()
+        self.0.iter_mut().map(Copy::wait_until_durable).collect()
     }
 }
 

@@ -60,18 +60,18 @@ pub const SAMPLED: [(&str, OfSample); 13] = [
 
 /// Both kinds of mean of each metric: weighted by time, and plain over samples as logs of iostat are usually averaged.
 pub fn averages_of(r: &CopyResult) -> Vec<(&'static str, Option<f64>, Option<f64>)> {
-    let plain = |f: OfSample| {
-        let samples: Vec<(f64, f64)> = r
-            .samples
-            .iter()
-            .filter_map(|s| Some((f(s)?, s.seconds)))
-            .collect();
-        two_means(&samples).map(|m| m.plain)
-    };
     SAMPLED
         .iter()
-        .map(|(name, f)| (*name, f(&r.whole), plain(*f)))
+        .map(|(name, f)| (*name, f(&r.whole), plain_mean(&r.samples, *f)))
         .collect()
+}
+
+fn plain_mean(samples: &[CopySample], f: OfSample) -> Option<f64> {
+    let values: Vec<(f64, f64)> = samples
+        .iter()
+        .filter_map(|s| Some((f(s)?, s.seconds)))
+        .collect();
+    two_means(&values).map(|m| m.plain)
 }
 
 /// Content of the file `averages`.

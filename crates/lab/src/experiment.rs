@@ -130,15 +130,7 @@ impl Experiment {
                     dir.display()
                 );
             }
-            let named = || format!("{} cannot be made", dir.display());
-            fs::create_dir_all(dir.parent().unwrap_or(dir)).with_context(named)?;
-            if dir.exists() {
-                PrivateDir::open_own(dir, Access::OWNER)
-            } else {
-                PrivateDir::create(dir, Access::OWNER)
-            }
-            .and_then(|dir| dir.make_dir("cells"))
-            .with_context(named)?;
+            make_dirs(dir).with_context(|| format!("{} cannot be made", dir.display()))?;
             write_json(&path, plan)?;
         }
         let running = lock(dir)?;
@@ -237,16 +229,29 @@ impl Experiment {
             .map(|e| e.path())
             .collect();
         dirs.sort();
-        let complete = dirs.into_iter().filter(|d| d.join(CELL).is_file());
-        let name = |d: &Path| {
-            d.file_name()
-                .map(|n| n.to_string_lossy().into_owned())
-                .unwrap_or_default()
-        };
-        complete
-            .map(|d| Ok((name(&d), read_json(&d.join(CELL))?)))
-            .collect()
+        let mut results = Vec::new();
+        for dir in dirs {
+            let cell = dir.join(CELL);
+            if !cell.is_file() {
+                continue;
+            }
+            let name = dir.file_name().unwrap_or_default();
+            results.push((name.to_string_lossy().into_owned(), read_json(&cell)?));
+        }
+        Ok(results)
     }
+}
+
+/// Makes the directory of an experiment, if it is not there, and the one of its cells.
+fn make_dirs(dir: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(dir.parent().unwrap_or(dir))?;
+    let own = if dir.exists() {
+        PrivateDir::open_own(dir, Access::OWNER)?
+    } else {
+        PrivateDir::create(dir, Access::OWNER)?
+    };
+    own.make_dir("cells")?;
+    Ok(())
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
@@ -278,11 +283,10 @@ impl Drop for Experiment {
 /// The order in which cells run: shuffled within each replicate, so that drift of the disk does not look like a factor.
 pub fn random_order(replicate_of: &[u32], seed: u64) -> Vec<usize> {
     let mut random = iolens_core::analysis::math::stats::Shuffler::new(seed);
-    let mut next = || random.bits();
     let mut order: Vec<(u32, u64, usize)> = replicate_of
         .iter()
         .enumerate()
-        .map(|(i, r)| (*r, next(), i))
+        .map(|(i, r)| (*r, random.bits(), i))
         .collect();
     order.sort_unstable();
     order.into_iter().map(|o| o.2).collect()

@@ -1,8 +1,10 @@
 //! Runs fio between two readings of the device's counters.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::statistics::identities::{AppSide, DeviceSource, RunFacts};
@@ -34,6 +36,11 @@ pub struct FioCell {
 }
 
 impl FioCell {
+    /// Whether it can run on a disk whose blocks have so many bytes.
+    pub(crate) fn fits_blocks(&self, block_bytes: u64) -> bool {
+        !self.direct || self.bs.is_multiple_of(block_bytes)
+    }
+
     /// What the run shares with others of its series.
     pub fn series(&self) -> String {
         let way = if self.direct { "direct" } else { "buffered" };
@@ -144,15 +151,9 @@ pub fn run_fio(words: &[String], stop: &AtomicBool) -> Result<FioRun> {
         .stderr(Stdio::piped())
         .spawn()
         .context("fio cannot be run; install it (Debian: apt-get install fio)")?;
-    let pipe = |p: Option<Box<dyn std::io::Read + Send>>| {
-        std::thread::spawn(move || {
-            let mut text = Vec::new();
-            p.map(|mut p| p.read_to_end(&mut text));
-            text
-        })
-    };
-    let out = pipe(child.stdout.take().map(|p| Box::new(p) as _));
-    let err = pipe(child.stderr.take().map(|p| Box::new(p) as _));
+    // Both pipes are read while it runs: it would wait for room in one that is full.
+    let out = read_beside(child.stdout.take());
+    let err = read_beside(child.stderr.take());
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
@@ -166,6 +167,7 @@ pub fn run_fio(words: &[String], stop: &AtomicBool) -> Result<FioRun> {
     };
     let out = out.join().unwrap_or_default();
     let err = err.join().unwrap_or_default();
+    // A job may have failed although fio itself ended well.
     let (runs, _) = parse_fio(&out);
     let run = runs.into_iter().next();
     let failed = run
@@ -182,6 +184,18 @@ pub fn run_fio(words: &[String], stop: &AtomicBool) -> Result<FioRun> {
             bail!("fio failed: {}", why.trim())
         }
     }
+}
+
+/// Reads a pipe to its end, on a thread.
+fn read_beside(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut text = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // What came before an error is all there is.
+            let _ = pipe.read_to_end(&mut text);
+        }
+        text
+    })
 }
 
 /// Runs a cell between two readings.

@@ -59,15 +59,15 @@ pub fn run(
     }
     let target = make_target(experiment, plan, given)?;
     let disk = Disk::under(target.path())?;
+    // Direct I/O has to be in whole blocks of the disk, whose size is known only now that there is a target.
     let block = disk.queue("logical_block_size").unwrap_or(512.0) as u64;
-    let possible = |i: &usize| !plan.cells[*i].direct || plan.cells[*i].bs.is_multiple_of(block);
-    if let Some(i) = left.iter().find(|i| !possible(i)) {
+    if let Some(i) = left.iter().find(|i| !plan.cells[**i].fits_blocks(block)) {
         let bs = plan.cells[*i].bs;
         experiment.warn(&format!(
             "direct I/O of {bs} bytes is skipped: {} takes multiples of {block}",
             disk.name
         ));
-        left.retain(possible);
+        left.retain(|i| plan.cells[*i].fits_blocks(block));
     }
     watcher.begin(left.len(), plan.seconds + 1.0);
     for id in left {
@@ -80,6 +80,7 @@ pub fn run(
         );
         watcher.run(&label);
         space_for_a_run(experiment.dir())?;
+        // Every run begins with the same state of the page cache, whatever the one before has left in it.
         drop_cache(target.path()).context("the page cache cannot be dropped")?;
         if cell.warm {
             fill_cache(target.path(), plan.size).context("the file cannot be read")?;

@@ -194,13 +194,13 @@ pub fn measure(
 fn poll(reader: &mut DiskstatsReader, disks: &[Disk]) -> Result<(i64, Vec<u64>)> {
     let at_ns = monotonic_ns();
     let rows = reader.read()?;
-    let of = |d: &Disk| {
-        rows.iter()
-            .find(|r| r.dev == d.dev)
-            .map(|r| r.counters.io_ticks_ms)
-    };
-    let ticks: Option<Vec<u64>> = disks.iter().map(of).collect();
-    Ok((at_ns, ticks.context("a disk is gone")?))
+    let mut ticks = Vec::with_capacity(disks.len());
+    for disk in disks {
+        let row = rows.iter().find(|r| r.dev == disk.dev);
+        let row = row.context("a disk is gone")?;
+        ticks.push(row.counters.io_ticks_ms);
+    }
+    Ok((at_ns, ticks))
 }
 
 fn time_polls(

@@ -214,18 +214,19 @@ fn fill_exact(
         for (i, estimate) in of_disk.into_iter().zip(others) {
             let s = &mut seconds[i];
             // A second in which I/Os are missing has no exact value.
-            let misses = |l: &Lost| {
+            let is_incomplete = losses.iter().any(|l| {
                 l.dev.is_none_or(|d| d == disk.dev)
                     && l.to_ns + zero >= s.from_ns
                     && l.from_ns + zero < s.to_ns
-            };
-            if !losses.iter().any(misses) {
-                let from = list.partition_point(|x| x.1 <= s.from_ns);
-                let inside = list[from..].iter().take_while(|x| x.0 < s.to_ns);
-                let busy: i64 = inside.map(|x| x.1.min(s.to_ns) - x.0.max(s.from_ns)).sum();
-                s.exact_percent = Some(100.0 * busy as f64 / (s.to_ns - s.from_ns) as f64);
-                s.estimates_percent = estimate;
+            });
+            if is_incomplete {
+                continue;
             }
+            let from = list.partition_point(|x| x.1 <= s.from_ns);
+            let inside = list[from..].iter().take_while(|x| x.0 < s.to_ns);
+            let busy: i64 = inside.map(|x| x.1.min(s.to_ns) - x.0.max(s.from_ns)).sum();
+            s.exact_percent = Some(100.0 * busy as f64 / (s.to_ns - s.from_ns) as f64);
+            s.estimates_percent = estimate;
         }
     }
     Ok(())
@@ -241,25 +242,28 @@ fn estimates(ios: &[(i64, i64)], hz: u32, bounds: &[(i64, i64)]) -> Vec<Vec<(Str
     let mut out = vec![Vec::new(); bounds.len()];
     for (regime, name) in REGIMES {
         let mut ticks = IoTicks::new(regime, hz);
-        let mut at = 0;
-        let mut until = |instant: i64, ticks: &mut IoTicks| {
-            while let Some((t, done)) = edges.get(at).filter(|e| e.0 < instant) {
-                if *done {
-                    ticks.done(*t)
-                } else {
-                    ticks.start(*t)
-                }
-                at += 1;
-            }
-            ticks.busy_ns()
-        };
+        let mut left = edges.as_slice();
         for (i, (from, to)) in bounds.iter().enumerate() {
-            let before = until(*from, &mut ticks);
-            let busy = until(*to, &mut ticks) - before;
+            let before = busy_until(*from, &mut left, &mut ticks);
+            let busy = busy_until(*to, &mut left, &mut ticks) - before;
             out[i].push((name.to_owned(), 100.0 * busy as f64 / (to - from) as f64));
         }
     }
     out
+}
+
+/// What an estimator has counted when it has seen the edges before `instant`, which are taken off `left`.
+fn busy_until(instant: i64, left: &mut &[(i64, bool)], ticks: &mut IoTicks) -> i64 {
+    let (seen, later) = left.split_at(left.partition_point(|edge| edge.0 < instant));
+    for (at_ns, is_end) in seen {
+        if *is_end {
+            ticks.done(*at_ns);
+        } else {
+            ticks.start(*at_ns);
+        }
+    }
+    *left = later;
+    ticks.busy_ns()
 }
 
 /// Overlapping spans joined, in order.

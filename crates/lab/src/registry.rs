@@ -132,21 +132,16 @@ impl Registry {
             return Ok(None);
         };
         let name = file_name(&number);
-        let foreign = || {
-            io::Error::other(format!(
-                "{} is not of this user's iolens on this machine, so nothing is removed by it; look for {PREFIX}* files, \
-                 loop devices and mounts yourself, then remove it",
-                self.experiment.join(NUMBER).display()
-            ))
-        };
         let how = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mut file = match rustix::fs::openat(state, &name, how, Mode::empty()) {
-            Err(rustix::io::Errno::NOENT) => return Err(foreign()),
+            Err(rustix::io::Errno::NOENT) => return Err(self.foreign()),
             opened => File::from(opened?),
         };
+        // The number comes from the experiment's directory, which others may have written: what it leads to must be
+        // private to this user before a word of it is believed.
         let meta = file.metadata()?;
         if !meta.is_file() || meta.uid() != geteuid().as_raw() || meta.mode() & 0o077 != 0 {
-            return Err(foreign());
+            return Err(self.foreign());
         }
         let mut text = String::new();
         file.read_to_string(&mut text)?;
@@ -154,9 +149,17 @@ impl Registry {
         if list.experiment != identity(&self.experiment)?
             || !list.entries.iter().all(|e| is_our_name(&e.name))
         {
-            return Err(foreign());
+            return Err(self.foreign());
         }
         Ok(Some((name, list)))
+    }
+
+    fn foreign(&self) -> io::Error {
+        io::Error::other(format!(
+            "{} is not of this user's iolens on this machine, so nothing is removed by it; look for {PREFIX}* files, \
+             loop devices and mounts yourself, then remove it",
+            self.experiment.join(NUMBER).display()
+        ))
     }
 
     /// What the experiment's directory says is the number of its list, whatever that is.
@@ -181,13 +184,13 @@ impl Registry {
             .mode(0o700)
             .create(&base)?;
         let path = base.join("iolens");
-        let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
-        match PrivateDir::create(&path, Access::OWNER) {
+        let dir = match PrivateDir::create(&path, Access::OWNER) {
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {
-                PrivateDir::open_own(&path, Access::OWNER).map_err(named)
+                PrivateDir::open_own(&path, Access::OWNER)
             }
-            made => made.map_err(named),
-        }
+            made => made,
+        };
+        dir.map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))
     }
 }
 
@@ -198,14 +201,10 @@ fn file_name(number: &str) -> String {
 /// Where this user's programs keep their state: a home of another user (`sudo` may keep it) is not ours.
 fn state_base() -> io::Result<PathBuf> {
     let us = geteuid();
-    let of_env = |key: &str| {
-        std::env::var_os(key)
-            .map(PathBuf::from)
-            .filter(|p| p.is_absolute())
-    };
-    let home = of_env("HOME").filter(|h| fs::metadata(h).is_ok_and(|m| m.uid() == us.as_raw()));
-    let given =
-        of_env("XDG_STATE_HOME").filter(|p| !fs::metadata(p).is_ok_and(|m| m.uid() != us.as_raw()));
+    let home = absolute_path("HOME");
+    let home = home.filter(|h| fs::metadata(h).is_ok_and(|m| m.uid() == us.as_raw()));
+    let given = absolute_path("XDG_STATE_HOME");
+    let given = given.filter(|p| !fs::metadata(p).is_ok_and(|m| m.uid() != us.as_raw()));
     given
         .or_else(|| home.map(|h| h.join(".local/state")))
         .or_else(|| us.is_root().then(|| PathBuf::from("/var/lib")))
@@ -214,6 +213,12 @@ fn state_base() -> io::Result<PathBuf> {
                 "there is no place to remember what is made: set HOME or XDG_STATE_HOME",
             )
         })
+}
+
+/// The path in a variable of the environment; a relative one does not count.
+fn absolute_path(variable: &str) -> Option<PathBuf> {
+    let path = PathBuf::from(std::env::var_os(variable)?);
+    path.is_absolute().then_some(path)
 }
 
 fn identity(dir: &Path) -> io::Result<ScratchIdentity> {
@@ -265,14 +270,17 @@ impl RegistryEntry {
         if ScratchIdentity::of(&stat) != self.id || stat.st_uid != geteuid().as_raw() {
             return None;
         }
-        let unlink = |flags| rustix::fs::unlinkat(&dir, &self.name, flags).map_err(io::Error::from);
         match self.thing {
             Thing::Mount => None,
             Thing::Loop => detach_all_over(&path),
-            Thing::File => Some(unlink(AtFlags::empty())),
-            Thing::Dir => Some(unlink(AtFlags::REMOVEDIR)),
+            Thing::File => Some(self.unlink(&dir, AtFlags::empty())),
+            Thing::Dir => Some(self.unlink(&dir, AtFlags::REMOVEDIR)),
             Thing::Tree => Some(remove_tree(&dir, &self.name)),
         }
+    }
+
+    fn unlink(&self, dir: &OwnedFd, flags: AtFlags) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(dir, &self.name, flags)?)
     }
 
     fn describe(&self) -> String {
@@ -308,9 +316,14 @@ fn detach_all_over(file: &Path) -> Option<io::Result<()>> {
         &["-j", &file.to_string_lossy(), "--noheadings", "-O", "NAME"],
     )
     .ok()?;
-    let devices: Vec<&str> = out.split_whitespace().collect();
-    let detach = |d: &&str| run("losetup", &["-d", d]).map(drop);
-    (!devices.is_empty()).then(|| devices.iter().try_for_each(detach))
+    let mut done = None;
+    for device in out.split_whitespace() {
+        if let Err(e) = run("losetup", &["-d", device]) {
+            return Some(Err(e));
+        }
+        done = Some(Ok(()));
+    }
+    done
 }
 
 /// Undoes what is left of an experiment that was killed: (what was undone, what could not be).

@@ -72,60 +72,63 @@ pub fn two_way(cells: &[Vec<Vec<f64>>]) -> Result<Anova, AnovaError> {
     let af = a as f64;
     let bf = b as f64;
     let rf = r as f64;
-    let cell = |i: usize, j: usize| cells[i][j].iter().sum::<f64>() / rf;
     let mean = cells.iter().flatten().flatten().sum::<f64>() / (af * bf * rf);
-    let row = |i: usize| (0..b).map(|j| cell(i, j)).sum::<f64>() / bf - mean;
-    let column = |j: usize| (0..a).map(|i| cell(i, j)).sum::<f64>() / af - mean;
-    let effects_a: Vec<f64> = (0..a).map(row).collect();
-    let effects_b: Vec<f64> = (0..b).map(column).collect();
-    let square = |v: &[f64]| v.iter().map(|x| x * x).sum::<f64>();
-    let ss_a = bf * rf * square(&effects_a);
-    let ss_b = af * rf * square(&effects_b);
+    // The effect of a level is by how much its cells are above the mean, on average.
+    let mut cell_means = vec![vec![0.0; b]; a];
+    let mut effects_a = vec![0.0; a];
+    let mut effects_b = vec![0.0; b];
+    for (i, row) in cells.iter().enumerate() {
+        for (j, cell) in row.iter().enumerate() {
+            let of_cell = cell.iter().sum::<f64>() / rf;
+            cell_means[i][j] = of_cell;
+            effects_a[i] += of_cell;
+            effects_b[j] += of_cell;
+        }
+    }
+    for effect in &mut effects_a {
+        *effect = *effect / bf - mean;
+    }
+    for effect in &mut effects_b {
+        *effect = *effect / af - mean;
+    }
+    let ss_a = bf * rf * sum_of_squares(&effects_a);
+    let ss_b = af * rf * sum_of_squares(&effects_b);
     let total_ss: f64 = cells
         .iter()
         .flatten()
         .flatten()
         .map(|y| (y - mean).powi(2))
         .sum();
+    // What both effects leave of a cell's mean is their interaction; what that leaves of a value varies within the cell.
     let mut ss_ab = 0.0;
     let mut ss_within = 0.0;
-    for i in 0..a {
-        for j in 0..b {
-            ss_ab += rf * (cell(i, j) - mean - effects_a[i] - effects_b[j]).powi(2);
-            ss_within += cells[i][j]
-                .iter()
-                .map(|y| (y - cell(i, j)).powi(2))
-                .sum::<f64>();
+    for (i, row) in cells.iter().enumerate() {
+        for (j, cell) in row.iter().enumerate() {
+            let of_cell = cell_means[i][j];
+            ss_ab += rf * (of_cell - mean - effects_a[i] - effects_b[j]).powi(2);
+            ss_within += cell.iter().map(|y| (y - of_cell).powi(2)).sum::<f64>();
         }
     }
+    // Without replicates nothing varies within a cell, and the interaction has to serve as the error.
     let df_ab = (af - 1.0) * (bf - 1.0);
     let (error_ss, error_df) = if r > 1 {
         (ss_within, af * bf * (rf - 1.0))
     } else {
         (ss_ab, df_ab)
     };
-    let source = |ss: f64, df: f64| Source {
-        ss,
-        df,
-        percent: if total_ss > 0.0 {
-            100.0 * ss / total_ss
-        } else {
-            0.0
-        },
-        f: None,
-        p: None,
-    };
-    let tested = |ss: f64, df: f64| test_against(source(ss, df), error_ss, error_df);
     let non_additivity = (r == 1 && df_ab > 1.0).then(|| {
         let ss = non_additivity_ss(cells, &effects_a, &effects_b);
-        test_against(source(ss, 1.0), (error_ss - ss).max(0.0), error_df - 1.0)
+        let rest_ss = (error_ss - ss).max(0.0);
+        Source::of(ss, 1.0, total_ss).tested(rest_ss, error_df - 1.0)
     });
+    let interaction =
+        (r > 1).then(|| Source::of(ss_ab, df_ab, total_ss).tested(error_ss, error_df));
     Ok(Anova {
         mean,
-        a: tested(ss_a, af - 1.0),
-        b: tested(ss_b, bf - 1.0),
-        interaction: (r > 1).then(|| tested(ss_ab, df_ab)),
-        error: source(error_ss, error_df),
+        a: Source::of(ss_a, af - 1.0, total_ss).tested(error_ss, error_df),
+        b: Source::of(ss_b, bf - 1.0, total_ss).tested(error_ss, error_df),
+        interaction,
+        error: Source::of(error_ss, error_df, total_ss),
         total_ss,
         non_additivity,
         replicates: r,
@@ -154,13 +157,35 @@ fn shape(cells: &[Vec<Vec<f64>>]) -> Result<(usize, usize, usize), AnovaError> {
     Ok((a, b, r))
 }
 
-fn test_against(mut s: Source, error_ss: f64, error_df: f64) -> Source {
-    if error_ss > 0.0 && error_df > 0.0 {
-        let f = (s.ss / s.df) / (error_ss / error_df);
-        s.f = Some(f);
-        s.p = Some(f_above(f, s.df, error_df));
+impl Source {
+    /// Its share of the variation, not tested yet.
+    fn of(ss: f64, df: f64, total_ss: f64) -> Source {
+        Source {
+            ss,
+            df,
+            percent: if total_ss > 0.0 {
+                100.0 * ss / total_ss
+            } else {
+                0.0
+            },
+            f: None,
+            p: None,
+        }
     }
-    s
+
+    /// With its F test against this error.
+    fn tested(mut self, error_ss: f64, error_df: f64) -> Source {
+        if error_ss > 0.0 && error_df > 0.0 {
+            let f = (self.ss / self.df) / (error_ss / error_df);
+            self.f = Some(f);
+            self.p = Some(f_above(f, self.df, error_df));
+        }
+        self
+    }
+}
+
+fn sum_of_squares(values: &[f64]) -> f64 {
+    values.iter().map(|x| x * x).sum()
 }
 
 /// (Σ αᵢβⱼyᵢⱼ)² / (Σαᵢ² Σβⱼ²)
@@ -170,7 +195,7 @@ fn non_additivity_ss(cells: &[Vec<Vec<f64>>], a: &[f64], b: &[f64]) -> f64 {
         .zip(cells)
         .map(|(ai, row)| ai * b.iter().zip(row).map(|(bj, c)| bj * c[0]).sum::<f64>())
         .sum();
-    let scale = a.iter().map(|x| x * x).sum::<f64>() * b.iter().map(|x| x * x).sum::<f64>();
+    let scale = sum_of_squares(a) * sum_of_squares(b);
     if scale > 0.0 {
         cross * cross / scale
     } else {

@@ -158,10 +158,8 @@ pub fn identities(r: &RunFacts) -> Vec<Identity> {
 
 fn app_identities(r: &RunFacts, side: usize, out: &mut Vec<Identity>) {
     let a = &r.app[side];
-    // Printed rates are whole numbers: half of one over the run's time. Runtimes are whole milliseconds.
-    let rounding = |rate: f64| 0.5 * r.runtime_s + rate * 0.0005;
     if let Some(bw) = a.bytes_per_s {
-        let tolerance = rounding(bw) + 1024.0;
+        let tolerance = rounding(r, bw) + 1024.0;
         out.push(identity(
             "I1",
             side,
@@ -171,6 +169,7 @@ fn app_identities(r: &RunFacts, side: usize, out: &mut Vec<Identity>) {
             tolerance,
         ));
     }
+    // Bytes that are off by less than half an I/O belong to the same number of them.
     if let Some(bs) = a.block_bytes {
         out.push(identity(
             "I2",
@@ -188,9 +187,15 @@ fn app_identities(r: &RunFacts, side: usize, out: &mut Vec<Identity>) {
             "I/Os = IOPS x runtime",
             a.ios,
             iops * r.runtime_s,
-            rounding(iops) + 0.5 * r.runtime_s,
+            rounding(r, iops) + 0.5 * r.runtime_s,
         ));
     }
+}
+
+/// How far a rate times the runtime may be off for how both are printed: rates as whole numbers, so half of one over the
+/// run's time, and runtimes as whole milliseconds.
+fn rounding(r: &RunFacts, rate: f64) -> f64 {
+    0.5 * r.runtime_s + rate * 0.0005
 }
 
 /// How many I/Os the device's count may lack or have too many.

@@ -59,28 +59,31 @@ pub fn box_stats(values: &[f64]) -> Option<BoxStats> {
     if n == 0 {
         return None;
     }
-    let at = |q: f64| v[((q * n as f64).ceil() as usize).clamp(1, n) - 1];
-    let q1 = at(0.25);
-    let q3 = at(0.75);
+    let q1 = quantile(&v, 0.25);
+    let q3 = quantile(&v, 0.75);
+    // Whiskers end at the last values within one and a half times the box; what is beyond them is drawn alone.
     let low = q1 - 1.5 * (q3 - q1);
     let high = q3 + 1.5 * (q3 - q1);
-    let inside = || v.iter().copied().filter(|x| (low..=high).contains(x));
+    let (inside, outliers): (Vec<f64>, Vec<f64>) =
+        v.iter().copied().partition(|x| (low..=high).contains(x));
     Some(BoxStats {
         n,
         mean: v.iter().sum::<f64>() / n as f64,
-        whisker_low: inside().fold(q1, f64::min),
+        whisker_low: inside.iter().copied().fold(q1, f64::min),
         q1,
-        median: at(0.5),
+        median: quantile(&v, 0.5),
         q3,
-        whisker_high: inside().fold(q3, f64::max),
-        p99: at(0.99),
+        whisker_high: inside.iter().copied().fold(q3, f64::max),
+        p99: quantile(&v, 0.99),
         max: v[n - 1],
-        outliers: v
-            .iter()
-            .copied()
-            .filter(|x| !(low..=high).contains(x))
-            .collect(),
+        outliers,
     })
+}
+
+/// The smallest of the values, which are in order, that at least `q` of them do not exceed.
+fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let n = sorted.len();
+    sorted[((q * n as f64).ceil() as usize).clamp(1, n) - 1]
 }
 
 #[cfg(test)]

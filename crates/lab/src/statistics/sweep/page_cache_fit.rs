@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::seek_transfer::jackknife;
+use super::seek_transfer::{jackknife, rate_of};
 use super::{Interval, PageCacheModel, Regime, error_percent};
 use crate::statistics::anova::mean_interval;
 
@@ -63,38 +63,21 @@ pub fn fit_page_cache(
     file_bytes: f64,
 ) -> Option<PageCacheFit> {
     let (call_s, per_byte) = calls(cached)?;
-    let left_out = |f: fn((f64, f64)) -> f64| -> Vec<f64> {
-        let without = |i: usize| [&cached[..i], &cached[i + 1..]].concat();
-        let fits: Vec<f64> = (0..cached.len())
-            .filter_map(|i| calls(&without(i)).map(f))
-            .collect();
-        // A size with one run only cannot do without it: then nothing is known of the error.
-        if fits.len() == cached.len() {
-            fits
-        } else {
-            Vec::new()
-        }
-    };
-    let copy = jackknife(per_byte, left_out(|c| c.1).into_iter());
-    let rate = |per_byte: f64| {
-        if per_byte > 0.0 {
-            1.0 / per_byte
-        } else {
-            f64::INFINITY
-        }
-    };
+    let left_out = calls_without_each(cached);
+    let copy = jackknife(per_byte, left_out.iter().map(|c| c.1));
+    // The interval of the time per byte is turned over into one of the rate: its upper end gives the lower one.
     let low = if copy.high.is_finite() {
-        rate(copy.high)
+        rate_of(copy.high)
     } else {
         f64::NEG_INFINITY
     };
     let disk = disk_rate(cold, |bs| bs / (call_s + bs * per_byte))?;
     let mut fit = PageCacheFit {
-        call_s: jackknife(call_s, left_out(|c| c.0).into_iter()),
+        call_s: jackknife(call_s, left_out.iter().map(|c| c.0)),
         copy_bytes_per_s: Interval {
             value: 1.0 / per_byte,
             low,
-            high: rate(copy.low),
+            high: rate_of(copy.low),
         },
         disk_bytes_per_s: disk,
         file_bytes,
@@ -102,31 +85,46 @@ pub fn fit_page_cache(
         mean_abs_error_percent: 0.0,
         max_abs_error_percent: 0.0,
     };
+    // The points are predicted with the parameters found so far; their errors say how good the model is.
     let mut sizes: Vec<f64> = cold.iter().map(|r| r.block_bytes).collect();
     sizes.sort_by(f64::total_cmp);
     sizes.dedup();
     fit.points = sizes.into_iter().map(|bs| point(&fit, bs, cold)).collect();
-    let errors = || fit.points.iter().map(|p| p.error_percent.abs());
-    (fit.mean_abs_error_percent, fit.max_abs_error_percent) = (
-        errors().sum::<f64>() / fit.points.len() as f64,
-        errors().fold(0.0, f64::max),
-    );
+    let mut sum = 0.0;
+    for point in &fit.points {
+        let error = point.error_percent.abs();
+        sum += error;
+        fit.max_abs_error_percent = fit.max_abs_error_percent.max(error);
+    }
+    fit.mean_abs_error_percent = sum / fit.points.len() as f64;
     Some(fit)
+}
+
+/// [`calls`] with each of the runs left out; of none if a size has one run only, which cannot do without it: then nothing
+/// is known of the error.
+fn calls_without_each(cached: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let fits = (0..cached.len()).map(|i| calls(&[&cached[..i], &cached[i + 1..]].concat()));
+    fits.collect::<Option<Vec<_>>>().unwrap_or_default()
 }
 
 /// Seconds per call and per byte from the means of the smallest and the largest size.
 fn calls(cached: &[(f64, f64)]) -> Option<(f64, f64)> {
     let small = cached.iter().map(|c| c.0).fold(f64::INFINITY, f64::min);
     let large = cached.iter().map(|c| c.0).fold(0.0, f64::max);
-    let mean = |bs: f64| {
-        let of: Vec<f64> = cached.iter().filter(|c| c.0 == bs).map(|c| c.1).collect();
-        (bs, of.iter().sum::<f64>() / of.len() as f64)
-    };
     if small >= large {
         return None;
     }
-    let m = PageCacheModel::from_cached_runs(mean(small), mean(large), 1.0, 1.0, 1.0)?;
+    let small = (small, mean_rate(cached, small));
+    let large = (large, mean_rate(cached, large));
+    let m = PageCacheModel::from_cached_runs(small, large, 1.0, 1.0, 1.0)?;
     Some((m.call_s, 1.0 / m.copy_bytes_per_s))
+}
+
+/// Calls per second with so many bytes each.
+fn mean_rate(cached: &[(f64, f64)], block_bytes: f64) -> f64 {
+    let of_size = cached.iter().filter(|c| c.0 == block_bytes);
+    let rates: Vec<f64> = of_size.map(|c| c.1).collect();
+    rates.iter().sum::<f64>() / rates.len() as f64
 }
 
 /// The disk's rate from the runs that it limited: those whose calls could have taken a fifth more than the fastest run
@@ -164,15 +162,15 @@ fn disk_rate(cold: &[ColdRun], from_memory: impl Fn(f64) -> f64) -> Option<Inter
 
 fn point(fit: &PageCacheFit, bs: f64, cold: &[ColdRun]) -> CachePoint {
     let of: Vec<&ColdRun> = cold.iter().filter(|r| r.block_bytes == bs).collect();
-    let mean = |f: fn(&ColdRun) -> f64| of.iter().map(|r| f(r)).sum::<f64>() / of.len() as f64;
+    let n = of.len() as f64;
     let model = PageCacheModel {
         call_s: fit.call_s.value,
         copy_bytes_per_s: fit.copy_bytes_per_s.value,
         disk_bytes_per_s: fit.disk_bytes_per_s.value,
         file_bytes: fit.file_bytes,
-        run_s: mean(|r| r.run_s),
+        run_s: of.iter().map(|r| r.run_s).sum::<f64>() / n,
     };
-    let measured_ios_per_s = mean(|r| r.ios_per_s);
+    let measured_ios_per_s = of.iter().map(|r| r.ios_per_s).sum::<f64>() / n;
     let p = model.predict(bs);
     CachePoint {
         block_bytes: bs,

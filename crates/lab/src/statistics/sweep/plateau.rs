@@ -38,6 +38,7 @@ pub fn plateau(points: &[(f64, f64)]) -> Option<Plateau> {
     if logs.len() < 4 {
         return None;
     }
+    // Every place on the grid is tried as the end of the plateau; the one with the best fit is left.
     let first = logs.iter().map(|p| p.0).fold(f64::INFINITY, f64::min);
     let last = logs.iter().map(|p| p.0).fold(f64::NEG_INFINITY, f64::max);
     let steps = ((last - first) * 16.0).ceil() as u32;
@@ -45,13 +46,12 @@ pub fn plateau(points: &[(f64, f64)]) -> Option<Plateau> {
         .map(|i| first + f64::from(i) / 16.0)
         .map(|x| (x, fit(&logs, x)));
     let (x0, (level, sse)) = fits.min_by(|a, b| a.1.1.total_cmp(&b.1.1))?;
+    // Two segments have a parameter more than a flat or a falling line, so they have to fit better by more than chance.
     let flat = fit(&logs, last).1;
     let falling = fit(&logs, first).1;
     let n = logs.len() as f64;
-    // Measured values repeat to a thousandth at best; without this floor noiseless data would prove anything.
-    let bic = |sse: f64, parameters: f64| n * (sse / n).max(1e-6).ln() + parameters * n.ln();
-    let single = bic(flat.min(falling), 1.0).min(bic(line(&logs).1, 2.0));
-    let bic_gain = single - bic(sse, 2.0);
+    let single = bic(n, flat.min(falling), 1.0).min(bic(n, line(&logs).1, 2.0));
+    let bic_gain = single - bic(n, sse, 2.0);
     let (before, behind): (Vec<_>, Vec<_>) = logs.iter().partition(|p| p.0 <= x0);
     let enough = before.len() >= MIN_POINTS[0] && behind.len() >= MIN_POINTS[1];
     let has_shape = enough && line(&before).0.abs() <= MAX_SLOPE && line(&behind).0 <= MAX_FALL;
@@ -68,24 +68,25 @@ pub fn plateau(points: &[(f64, f64)]) -> Option<Plateau> {
     })
 }
 
+/// The Bayesian information criterion of a curve of so many parameters that leaves this sum of squares.
+fn bic(n: f64, sse: f64, parameters: f64) -> f64 {
+    // Measured values repeat to a thousandth at best; without this floor noiseless data would prove anything.
+    n * (sse / n).max(1e-6).ln() + parameters * n.ln()
+}
+
 /// Level and sum of squares of the curve that bends at `x0`.
 fn fit(logs: &[(f64, f64)], x0: f64) -> (f64, f64) {
-    let drop = |x: f64| (x - x0).max(0.0);
-    let level = logs.iter().map(|(x, y)| y + drop(*x)).sum::<f64>() / logs.len() as f64;
-    (
-        level,
-        logs.iter()
-            .map(|(x, y)| (y + drop(*x) - level).powi(2))
-            .sum(),
-    )
+    // Each point lifted by what the curve has fallen there: then the curve is flat.
+    let lifted: Vec<f64> = logs.iter().map(|(x, y)| y + (x - x0).max(0.0)).collect();
+    let level = lifted.iter().sum::<f64>() / logs.len() as f64;
+    (level, lifted.iter().map(|y| (y - level).powi(2)).sum())
 }
 
 /// Slope and sum of squares of the least-squares line.
 fn line(points: &[(f64, f64)]) -> (f64, f64) {
     let n = points.len() as f64;
-    let mean = |f: fn(&(f64, f64)) -> f64| points.iter().map(f).sum::<f64>() / n;
-    let x_mean = mean(|p| p.0);
-    let y_mean = mean(|p| p.1);
+    let x_mean = points.iter().map(|p| p.0).sum::<f64>() / n;
+    let y_mean = points.iter().map(|p| p.1).sum::<f64>() / n;
     let xx: f64 = points.iter().map(|(x, _)| (x - x_mean).powi(2)).sum();
     let xy: f64 = points
         .iter()

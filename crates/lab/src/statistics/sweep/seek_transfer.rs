@@ -132,11 +132,11 @@ pub fn fit_seek_transfer(
         .collect();
     let a_s = jackknife(a, left_out.iter().map(|f| f.0));
     let slope = jackknife(b, left_out.iter().map(|f| f.1));
-    let rate = |b: f64| if b > 0.0 { 1.0 / b } else { f64::INFINITY };
+    // The slope is seconds per byte: the upper end of its interval gives the lower one of the rate.
     let rate_bytes_per_s = Interval {
-        value: rate(b),
-        low: rate(slope.high),
-        high: rate(slope.low),
+        value: rate_of(b),
+        low: rate_of(slope.high),
+        high: rate_of(slope.low),
     };
     let mut fit = SeekTransfer {
         a_s,
@@ -156,6 +156,15 @@ pub fn fit_seek_transfer(
         })
         .collect();
     Some(fit)
+}
+
+/// Bytes per second of what takes so many seconds per byte; an estimate of no time or less is of any rate.
+pub(super) fn rate_of(s_per_byte: f64) -> f64 {
+    if s_per_byte > 0.0 {
+        1.0 / s_per_byte
+    } else {
+        f64::INFINITY
+    }
 }
 
 /// 95 % interval from the estimates with one point left out each.

@@ -116,16 +116,15 @@ fn series(name: &str, runs: &[&RunPoint]) -> SweepSeries {
     let mut sizes: Vec<f64> = cold.iter().map(|r| r.block_bytes).collect();
     sizes.sort_by(f64::total_cmp);
     sizes.dedup();
-    let of_size = |bs: f64| -> Vec<&RunFacts> {
-        cold.iter()
-            .filter(|r| r.block_bytes == bs)
-            .map(|r| &r.facts)
-            .collect()
-    };
-    let rows: Vec<SweepRow> = sizes
-        .iter()
-        .filter_map(|bs| row(*bs, &of_size(*bs)))
-        .collect();
+    // Replicates of a size become a row, and the identities are checked over all of them.
+    let mut rows: Vec<SweepRow> = Vec::new();
+    let mut identities = Vec::new();
+    for bs in sizes {
+        let of_size = cold.iter().filter(|r| r.block_bytes == bs);
+        let replicates: Vec<&RunFacts> = of_size.map(|r| &r.facts).collect();
+        rows.extend(row(bs, &replicates));
+        identities.extend(identity_rows(bs, &replicates));
+    }
     let one_at_a_time = !cold.is_empty()
         && cold
             .iter()
@@ -135,12 +134,11 @@ fn series(name: &str, runs: &[&RunPoint]) -> SweepSeries {
         .find_map(|r| r.facts.max_request_bytes)
         .unwrap_or(f64::INFINITY);
     // One at a time, the device's requests are the application's I/Os in pieces; its counters hold others' as well.
-    let of_device = |r: &SweepRow| r.ios_per_s.mean * (r.block_bytes / max).ceil().max(1.0);
     let points: Vec<SweepPoint> = rows
         .iter()
         .map(|r| SweepPoint {
             block_bytes: r.block_bytes,
-            device_ios_per_s: of_device(r),
+            device_ios_per_s: r.ios_per_s.mean * (r.block_bytes / max).ceil().max(1.0),
         })
         .collect();
     SweepSeries {
@@ -157,10 +155,7 @@ fn series(name: &str, runs: &[&RunPoint]) -> SweepSeries {
             None
         },
         page_cache: two_phases(&warm, &cold),
-        identities: sizes
-            .iter()
-            .flat_map(|bs| identity_rows(*bs, &of_size(*bs)))
-            .collect(),
+        identities,
         rows,
     }
 }
@@ -178,17 +173,17 @@ fn two_phases(warm: &[&RunPoint], cold: &[&RunPoint]) -> Option<PageCacheFit> {
         .iter()
         .map(|r| (r.block_bytes, rate(&r.facts)))
         .collect();
-    let run = |r: &&RunPoint| ColdRun {
-        block_bytes: r.block_bytes,
-        ios_per_s: rate(&r.facts),
-        run_s: r.facts.runtime_s,
-        disk_phase: r.disk_phase,
-    };
-    fit_page_cache(
-        &cached,
-        &cold.iter().map(run).collect::<Vec<_>>(),
-        cold.first()?.file_bytes,
-    )
+    let file_bytes = cold.first()?.file_bytes;
+    let cold: Vec<ColdRun> = cold
+        .iter()
+        .map(|r| ColdRun {
+            block_bytes: r.block_bytes,
+            ios_per_s: rate(&r.facts),
+            run_s: r.facts.runtime_s,
+            disk_phase: r.disk_phase,
+        })
+        .collect();
+    fit_page_cache(&cached, &cold, file_bytes)
 }
 
 fn identity_rows(block_bytes: f64, runs: &[&RunFacts]) -> Vec<IdentityRow> {
@@ -199,11 +194,9 @@ fn identity_rows(block_bytes: f64, runs: &[&RunFacts]) -> Vec<IdentityRow> {
             continue;
         }
         let same: Vec<_> = all.iter().filter(|x| x.id == i.id).collect();
-        let mean = |f: fn(&crate::statistics::identities::Identity) -> f64| {
-            same.iter().map(|x| f(x)).sum::<f64>() / same.len() as f64
-        };
-        let left = mean(|x| x.left);
-        let right = mean(|x| x.right);
+        let n = same.len() as f64;
+        let left = same.iter().map(|x| x.left).sum::<f64>() / n;
+        let right = same.iter().map(|x| x.right).sum::<f64>() / n;
         out.push(IdentityRow {
             block_bytes,
             id: i.id.clone(),
@@ -211,7 +204,7 @@ fn identity_rows(block_bytes: f64, runs: &[&RunFacts]) -> Vec<IdentityRow> {
             left,
             right,
             residual_percent: (right != 0.0).then(|| 100.0 * (left - right) / right),
-            tolerance: mean(|x| x.tolerance),
+            tolerance: same.iter().map(|x| x.tolerance).sum::<f64>() / n,
             holds: same.iter().filter(|x| x.holds).count(),
             n: same.len(),
         });
@@ -222,12 +215,16 @@ fn identity_rows(block_bytes: f64, runs: &[&RunFacts]) -> Vec<IdentityRow> {
 
 fn row(block_bytes: f64, runs: &[&RunFacts]) -> Option<SweepRow> {
     let n = runs.len() as f64;
-    let mean = |f: &dyn Fn(&RunFacts) -> f64| runs.iter().map(|r| f(r)).sum::<f64>() / n;
     let iops: Vec<f64> = runs.iter().map(|r| rate(r)).collect();
-    let total = |f: &dyn Fn(&RunFacts) -> f64| runs.iter().map(|r| f(r)).sum::<f64>();
-    let ios = total(&|r| r.device.iter().map(|d| d.ios).sum());
-    let bytes = total(&|r| r.device.iter().filter_map(|d| d.bytes).sum());
-    let ticks = total(&|r| r.device.iter().map(|d| d.ticks_ms).sum());
+    let runtime_s = total(runs, |r| r.runtime_s);
+    let ios = total(runs, |r| r.device.iter().map(|d| d.ios).sum());
+    let bytes = total(runs, |r| r.device.iter().filter_map(|d| d.bytes).sum());
+    let ticks = total(runs, |r| r.device.iter().map(|d| d.ticks_ms).sum());
+    let app_bytes_per_s = total(runs, |r| {
+        r.app.iter().map(|s| s.bytes).sum::<f64>() / r.runtime_s
+    });
+    let queue_length = total(runs, |r| r.in_queue_ms.unwrap_or(0.0) / 1000.0 / r.window_s);
+    let util_percent = total(runs, |r| r.io_ticks_ms.unwrap_or(0.0) / 10.0 / r.window_s);
     let mut sentences: Vec<(String, String)> = Vec::new();
     let mut all: Vec<IdentityVerdict> = runs.iter().flat_map(|r| verdicts(r)).collect();
     if all.iter().any(|v| *v != IdentityVerdict::Agree) {
@@ -251,16 +248,21 @@ fn row(block_bytes: f64, runs: &[&RunFacts]) -> Option<SweepRow> {
     Some(SweepRow {
         block_bytes,
         ios_per_s: mean_interval(&iops, 0.05)?,
-        bytes_per_s: mean(&|r| r.app.iter().map(|s| s.bytes).sum::<f64>() / r.runtime_s),
-        device_ios_per_s: ios / total(&|r| r.runtime_s),
-        device_bytes_per_s: bytes / total(&|r| r.runtime_s),
+        bytes_per_s: app_bytes_per_s / n,
+        device_ios_per_s: ios / runtime_s,
+        device_bytes_per_s: bytes / runtime_s,
         request_bytes: (ios > 0.0).then(|| bytes / ios),
-        queue_length: mean(&|r| r.in_queue_ms.unwrap_or(0.0) / 1000.0 / r.window_s),
+        queue_length: queue_length / n,
         await_ms: (ios > 0.0).then(|| ticks / ios),
-        util_percent: mean(&|r| r.io_ticks_ms.unwrap_or(0.0) / 10.0 / r.window_s),
+        util_percent: util_percent / n,
         verdicts: sentences.into_iter().map(|s| s.1).collect(),
         failed,
     })
+}
+
+/// The sum of a value over all runs.
+fn total(runs: &[&RunFacts], value: fn(&RunFacts) -> f64) -> f64 {
+    runs.iter().map(|r| value(r)).sum()
 }
 
 #[cfg(test)]
