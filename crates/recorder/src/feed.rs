@@ -122,15 +122,6 @@ impl Feed {
         devices: Option<&[DevId]>,
         topology: &Topology,
     ) -> Result<Feed> {
-        let feed = |kind, source, limits, start_ns| Feed {
-            kind,
-            source,
-            limits,
-            devices: devices.map(<[DevId]>::to_vec),
-            start_ns,
-            files: None,
-            open_requests: 0,
-        };
         let mut fallback = None;
         let why_not = match options.choice {
             SourceChoice::Counters => "as requested".to_owned(),
@@ -142,10 +133,14 @@ impl Feed {
                         tracer: Box::new(tracer),
                         counters,
                     };
-                    return feed(events, Source::Ebpf, limits, 0)
-                        .with_files(options.files.as_ref())?
-                        .begin();
+                    let feed = Feed {
+                        limits,
+                        devices: devices.map(<[DevId]>::to_vec),
+                        ..Feed::new(events, Source::Ebpf)
+                    };
+                    return feed.with_files(options.files.as_ref())?.begin();
                 }
+                // Counters would not be what was asked for: they hold no single I/O and no request.
                 Err(e) if choice == SourceChoice::Ebpf || options.files.is_some() => {
                     return Err(e.into());
                 }
@@ -155,6 +150,7 @@ impl Feed {
                 }
             },
         };
+        // There are only counters. The first of the limits says so, and what to do about it.
         let period =
             Duration::from_nanos(u64::try_from(options.counters_step_ns).unwrap_or(10_000_000));
         let sampler = sampler(devices, topology, period)
@@ -164,12 +160,25 @@ impl Feed {
         limits.extend(not_accounted(devices, topology));
         let start_ns = monotonic_ns();
         let pace = Pace::starting_at(start_ns, period);
-        Ok(feed(
-            FeedKind::Counters { sampler, pace },
-            Source::Counters,
+        Ok(Feed {
             limits,
+            devices: devices.map(<[DevId]>::to_vec),
             start_ns,
-        ))
+            ..Feed::new(FeedKind::Counters { sampler, pace }, Source::Counters)
+        })
+    }
+
+    /// One of all devices, without limits and without a start yet.
+    fn new(kind: FeedKind, source: Source) -> Feed {
+        Feed {
+            kind,
+            source,
+            limits: Vec::new(),
+            devices: None,
+            start_ns: 0,
+            files: None,
+            open_requests: 0,
+        }
     }
 
     /// Starts to follow files, too.
@@ -211,15 +220,7 @@ impl Feed {
 
     /// What takes the place of a feed that has been finished.
     pub fn ended(source: Source) -> Feed {
-        Feed {
-            kind: FeedKind::Ended,
-            source,
-            limits: Vec::new(),
-            devices: None,
-            start_ns: 0,
-            files: None,
-            open_requests: 0,
-        }
+        Feed::new(FeedKind::Ended, source)
     }
 
     /// Where the observations come from.
@@ -424,12 +425,12 @@ fn start_tracer(
     devices: Option<&[DevId]>,
     topology: &Topology,
 ) -> Result<Tracer, TraceError> {
-    let selected = |id: DevId| devices.is_none_or(|d| d.contains(&id));
     // The probes for bio-based devices see every bio of every device: attach them only where one is in use.
     let bio_based = topology
         .devices()
         .iter()
-        .any(|d| d.kind == DeviceKind::Bio && d.size_bytes.unwrap_or(0) > 0 && selected(d.id));
+        .filter(|d| devices.is_none_or(|selected| selected.contains(&d.id)))
+        .any(|d| d.kind == DeviceKind::Bio && d.size_bytes.unwrap_or(0) > 0);
     Tracer::start(TracerOptions {
         devices: devices.map(<[DevId]>::to_vec),
         ring_bytes: options.ring_bytes.max(4096).next_power_of_two(),

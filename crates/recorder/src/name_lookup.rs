@@ -46,6 +46,31 @@ struct KnownName {
     written: Option<(i64, u64)>,
 }
 
+/// The work of the thread: it ends when no more is asked, or no answer is wanted. It rests between two questions unless it is
+/// to `hurry`.
+fn look_up_all(
+    asked: Receiver<Question>,
+    answers: SyncSender<Answer>,
+    mut pods: Pods,
+    hurry: &AtomicBool,
+) {
+    let mut names = PathLookup::new();
+    for q in asked {
+        let text = match q.of {
+            Named::File(inode) => names.file(inode, q.tgid),
+            Named::Cgroup(id) => names.cgroup(id),
+            Named::Pod(id) => pod(names.cgroup(id), &mut pods),
+            Named::Unknown => None,
+        };
+        if answers.send(Answer { of: q.of, text }).is_err() {
+            return;
+        }
+        if !hurry.load(Ordering::Relaxed) {
+            std::thread::sleep(REST);
+        }
+    }
+}
+
 /// Collects unknown numbers on the writer's thread. The lookups are a thread of their own, since a path on a disk that
 /// hangs may never be found, and such disks are what gets recorded.
 pub struct NameLookup {
@@ -67,28 +92,11 @@ impl NameLookup {
         let (answer, answers) = sync_channel(MAX_WAITING);
         let hurry = Arc::new(AtomicBool::new(false));
         let hurried = Arc::clone(&hurry);
-        let mut pods = Pods::new(Path::new("/"));
+        let pods = Pods::new(Path::new("/"));
         let has_pods = pods.are_here();
-        let look_up = move || {
-            let mut names = PathLookup::new();
-            for q in asked {
-                let text = match q.of {
-                    Named::File(inode) => names.file(inode, q.tgid),
-                    Named::Cgroup(id) => names.cgroup(id),
-                    Named::Pod(id) => pod(names.cgroup(id), &mut pods),
-                    Named::Unknown => None,
-                };
-                if answer.send(Answer { of: q.of, text }).is_err() {
-                    return;
-                }
-                if !hurried.load(Ordering::Relaxed) {
-                    std::thread::sleep(REST);
-                }
-            }
-        };
         let thread = std::thread::Builder::new()
             .name("iolens-names".to_owned())
-            .spawn(look_up);
+            .spawn(move || look_up_all(asked, answer, pods, &hurried));
         NameLookup {
             questions: thread.is_ok().then_some(ask),
             answers,

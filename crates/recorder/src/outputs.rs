@@ -209,44 +209,54 @@ impl Outputs {
 
 /// `devices` as a recording that begins at `from_ns` has them.
 pub fn devices_from(devices: &[Device], from_ns: i64) -> Vec<Device> {
-    let there = devices
-        .iter()
-        .filter(|d| d.removed_ns.is_none_or(|at| at >= from_ns));
-    let moved = |at: Option<i64>| at.map(|at| at - from_ns).filter(|at| *at >= 0);
-    let device = |d: &Device| Device {
-        added_ns: moved(d.added_ns),
-        removed_ns: moved(d.removed_ns),
-        ..d.clone()
-    };
-    there.map(device).collect()
+    let mut there = Vec::with_capacity(devices.len());
+    for device in devices {
+        if device.removed_ns.is_some_and(|at| at < from_ns) {
+            continue;
+        }
+        there.push(Device {
+            added_ns: device.added_ns.and_then(|at| time_since(from_ns, at)),
+            removed_ns: device.removed_ns.and_then(|at| time_since(from_ns, at)),
+            ..device.clone()
+        });
+    }
+    there
+}
+
+/// `None`: it was before.
+fn time_since(from_ns: i64, at_ns: i64) -> Option<i64> {
+    Some(at_ns - from_ns).filter(|since_ns| *since_ns >= 0)
 }
 
 /// An observation in the time of a recording that begins at `from_ns`; what is before it belongs to its very beginning.
 pub fn moved(mut o: Observation, from_ns: i64) -> Observation {
-    let of = |ns: &mut i64| *ns = (*ns - from_ns).max(0);
     match &mut o {
-        Observation::Io(io) => of(&mut io.done_ns),
-        Observation::Counters(c) => of(&mut c.at_ns),
+        Observation::Io(io) => move_back(&mut io.done_ns, from_ns),
+        Observation::Counters(c) => move_back(&mut c.at_ns, from_ns),
         Observation::Lost(l) => {
-            of(&mut l.from_ns);
-            of(&mut l.to_ns);
+            move_back(&mut l.from_ns, from_ns);
+            move_back(&mut l.to_ns, from_ns);
         }
-        Observation::Mark(m) => of(&mut m.at_ns),
-        Observation::Name(n) => of(&mut n.at_ns),
-        Observation::Cgroup(c) => of(&mut c.at_ns),
+        Observation::Mark(m) => move_back(&mut m.at_ns, from_ns),
+        Observation::Name(n) => move_back(&mut n.at_ns, from_ns),
+        Observation::Cgroup(c) => move_back(&mut c.at_ns, from_ns),
         Observation::Pressure(p) => {
-            of(&mut p.from_ns);
-            of(&mut p.to_ns);
+            move_back(&mut p.from_ns, from_ns);
+            move_back(&mut p.to_ns, from_ns);
             // A timer may have been due before the recording.
             p.timer_due_ns = p.timer_due_ns.map(|due_ns| due_ns - from_ns);
         }
         Observation::Request(r) => {
             // It may have started before the recording.
             r.start_ns -= from_ns;
-            of(&mut r.end_ns);
+            move_back(&mut r.end_ns, from_ns);
         }
     }
     o
+}
+
+fn move_back(at_ns: &mut i64, from_ns: i64) {
+    *at_ns = (*at_ns - from_ns).max(0);
 }
 
 #[cfg(test)]

@@ -172,24 +172,30 @@ fn may_join(open: &PressureInterval, next: &PressureInterval) -> bool {
         return true;
     }
     let is_short = next.sample.to_ns - open.sample.from_ns <= MAX_JOINED_NS;
-    let is_late = |i: &PressureInterval| {
-        i.sample
-            .timer_late_ns
-            .is_some_and(|late_ns| late_ns >= LATE_NS)
-    };
-    let alike = |of: fn(&PressureSample) -> Option<i64>| match (
-        share(&open.sample, of),
-        share(&next.sample, of),
-    ) {
-        (Some(a), Some(b)) => (a - b).abs() < ALIKE_SHARE,
-        (a, b) => a.is_none() && b.is_none(),
-    };
     is_short
         && open.had_io == next.had_io
-        && !is_late(open)
-        && !is_late(next)
-        && alike(|s| s.cpu_some_ns)
-        && alike(|s| s.steal_ns)
+        && !is_late(&open.sample)
+        && !is_late(&next.sample)
+        && are_alike(&open.sample, &next.sample, |s| s.cpu_some_ns)
+        && are_alike(&open.sample, &next.sample, |s| s.steal_ns)
+}
+
+fn is_late(sample: &PressureSample) -> bool {
+    sample
+        .timer_late_ns
+        .is_some_and(|late_ns| late_ns >= LATE_NS)
+}
+
+/// Whether `of` is about the same share of both intervals, or known of neither.
+fn are_alike(
+    a: &PressureSample,
+    b: &PressureSample,
+    of: fn(&PressureSample) -> Option<i64>,
+) -> bool {
+    match (share(a, of), share(b, of)) {
+        (Some(a), Some(b)) => (a - b).abs() < ALIKE_SHARE,
+        (a, b) => a.is_none() && b.is_none(),
+    }
 }
 
 fn share(sample: &PressureSample, of: fn(&PressureSample) -> Option<i64>) -> Option<f64> {

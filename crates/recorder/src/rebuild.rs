@@ -40,9 +40,11 @@ pub fn complete_rollups(path: &Path, access: Access) -> Result<usize> {
         .for_each(|l| builder.lost(l));
     let mut rows = builder.finish();
     rows.retain(|r| r.at_ns >= from_ns);
-    let first_of = |from_ns: i64| rows.partition_point(|r| r.at_ns < from_ns);
-    let seconds = &rows[first_of(seconds_from_ns)..];
-    let of_minutes = minutes(&rows[first_of(minutes_from_ns)..]);
+    // Each file gets what is after its own last row: one of the two may have more already.
+    let first_of_seconds = rows.partition_point(|r| r.at_ns < seconds_from_ns);
+    let first_of_minutes = rows.partition_point(|r| r.at_ns < minutes_from_ns);
+    let seconds = &rows[first_of_seconds..];
+    let of_minutes = minutes(&rows[first_of_minutes..]);
     let hours = hours_of(path, &of_minutes)?;
     write_missing_rollups(path, access, [seconds, &of_minutes, &hours])?;
     complete_actors(&recording, access)?;
@@ -87,9 +89,10 @@ fn complete_actors(recording: &Recording, access: Access) -> Result<()> {
         batch?.iter().for_each(|name| names.note(name));
     }
     names.put_into(&mut rows);
-    let first_of = |from_ns: i64| rows.partition_point(|r| r.at_ns < from_ns);
-    let finer = &rows[first_of(finer_from_ns)..];
-    let coarser = coarser_actors(&rows[first_of(coarser_from_ns)..]);
+    let first_of_finer = rows.partition_point(|r| r.at_ns < finer_from_ns);
+    let first_of_coarser = rows.partition_point(|r| r.at_ns < coarser_from_ns);
+    let finer = &rows[first_of_finer..];
+    let coarser = coarser_actors(&rows[first_of_coarser..]);
     Ok(write_missing_actors(
         recording.path(),
         access,

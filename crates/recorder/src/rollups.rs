@@ -74,8 +74,8 @@ impl Rollups {
         let last_ns = self.waiting.iter().map(|r| r.at_ns).max().unwrap_or(0);
         // Whole minutes, so that most have one row; of a single one that is too much, what there is.
         let whole_ns = last_ns / MINUTE_NS * MINUTE_NS;
-        let whole = |r: &mut Rollup| r.at_ns < whole_ns;
-        let mut due: Vec<Rollup> = self.waiting.extract_if(.., whole).collect();
+        let whole = self.waiting.extract_if(.., |r| r.at_ns < whole_ns);
+        let mut due: Vec<Rollup> = whole.collect();
         if due.is_empty() && self.waiting.len() >= MAX_WAITING {
             due.append(&mut self.waiting);
         }

@@ -64,8 +64,9 @@ impl SelfCheck {
     pub fn take(&mut self, feed: &mut Feed, taken: &mut Taken) -> Result<()> {
         feed.take(taken)?;
         if let Some(complete_to_ns) = taken.complete_to_ns {
-            let outstanding = |dev, class| feed.outstanding(dev, class);
-            self.taken(&taken.ios, &mut taken.lost, complete_to_ns, outstanding);
+            self.taken(&taken.ios, &mut taken.lost, complete_to_ns, |dev, class| {
+                feed.outstanding(dev, class)
+            });
         }
         Ok(())
     }

@@ -285,13 +285,15 @@ impl Session {
     /// Reads the host's pressure when it is time to.
     fn look_at_pressure(&mut self) {
         let start_ns = self.start_ns;
-        let clock = || monotonic_ns() - start_ns;
-        let now_ns = clock();
+        let now_ns = monotonic_ns() - start_ns;
         if !self.pressure.is_due(now_ns) {
             return;
         }
         let had_io = std::mem::take(&mut self.had_io);
-        if let Some(sample) = self.pressure.look(now_ns, had_io, clock) {
+        let sample = self
+            .pressure
+            .look(now_ns, had_io, || monotonic_ns() - start_ns);
+        if let Some(sample) = sample {
             self.outputs.send(vec![Observation::Pressure(sample)]);
         }
     }
@@ -374,19 +376,12 @@ impl Session {
             return Ok(());
         }
         let now = self.feed.look_at_open_requests()?;
-        let done = |r: &Request| {
-            (
-                r.tgid,
-                r.fd,
-                r.ino,
-                r.ios(),
-                r.bytes_in,
-                r.bytes_out,
-                r.empty_reads,
-                r.failed,
-            )
-        };
-        if !now.iter().map(done).eq(self.kept_open.iter().map(done)) {
+        let is_unchanged = now.len() == self.kept_open.len()
+            && now
+                .iter()
+                .zip(&self.kept_open)
+                .all(|(a, b)| has_done_as(a, b));
+        if !is_unchanged {
             self.outputs.send_open_requests(now.clone());
             self.kept_open = now;
         }
@@ -415,8 +410,10 @@ impl Session {
     /// The last interval ends with the recording.
     fn finish_pressure(&mut self) {
         let start_ns = self.start_ns;
-        let clock = || monotonic_ns() - start_ns;
-        let before_last = self.pressure.look(clock(), self.had_io, clock);
+        let now_ns = monotonic_ns() - start_ns;
+        let before_last = self
+            .pressure
+            .look(now_ns, self.had_io, || monotonic_ns() - start_ns);
         let last = self.pressure.finish();
         let samples = before_last.into_iter().chain(last);
         self.outputs
@@ -471,14 +468,27 @@ impl Session {
     fn cost(&self) -> RecorderCost {
         let now = own_cost();
         let [before, ready] = self.cpu_before_s;
-        let between = |to: Option<f64>, from: Option<f64>| to.zip(from).map(|(to, from)| to - from);
+        let recording = now.cpu_s.zip(ready).map(|(now, ready)| now - ready);
+        let startup = ready.zip(before).map(|(ready, before)| ready - before);
         RecorderCost {
-            cpu_s: between(now.cpu_s, ready).map(|s| (s - self.others_cpu_s).max(0.0)),
-            startup_cpu_s: between(ready, before),
+            cpu_s: recording.map(|s| (s - self.others_cpu_s).max(0.0)),
+            startup_cpu_s: startup,
             probe_cpu_s: self.feed.probe_cpu_s(),
             ..now
         }
     }
+}
+
+/// Whether two looks at open requests saw the same one, which did nothing in between.
+fn has_done_as(a: &Request, b: &Request) -> bool {
+    a.tgid == b.tgid
+        && a.fd == b.fd
+        && a.ino == b.ino
+        && a.ios() == b.ios()
+        && a.bytes_in == b.bytes_in
+        && a.bytes_out == b.bytes_out
+        && a.empty_reads == b.empty_reads
+        && a.failed == b.failed
 }
 
 /// How a recording ended, for people.

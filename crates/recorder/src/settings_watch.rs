@@ -40,6 +40,31 @@ pub struct FoundGroup {
     pub cgroups: Vec<Observation>,
 }
 
+/// The work of the thread: it ends when no more is asked, or no answer is wanted.
+fn answer_all(
+    asked: Receiver<Question>,
+    answers: SyncSender<WatchAnswer>,
+    mut cgroups: Cgroups,
+    start_ns: i64,
+) {
+    for question in asked {
+        let found = match question {
+            Question::Settings(devices) => {
+                let settings = read_settings(Path::new("/"), &devices);
+                WatchAnswer::Settings(Box::new(settings))
+            }
+            Question::Groups(members) => {
+                WatchAnswer::Groups(
+                    cgroups.read(&members, MAX_GROUPS, || monotonic_ns() - start_ns),
+                )
+            }
+        };
+        if answers.send(found).is_err() {
+            return;
+        }
+    }
+}
+
 /// Collects the groups that do I/O on the writer's thread, and asks for their limits.
 pub struct SettingsWatch {
     questions: Option<SyncSender<Question>>,
@@ -67,28 +92,11 @@ impl SettingsWatch {
     pub fn start(devices: Vec<Device>, start_ns: i64) -> SettingsWatch {
         let (ask, asked) = sync_channel::<Question>(4);
         let (answer, answers) = sync_channel(4);
-        let mut cgroups = Cgroups::find(Path::new("/"));
+        let cgroups = Cgroups::find(Path::new("/"));
         let by_process = cgroups.io_controller() == Some(1);
-        let look = move || {
-            for question in asked {
-                let found = match question {
-                    Question::Settings(devices) => {
-                        let settings = read_settings(Path::new("/"), &devices);
-                        WatchAnswer::Settings(Box::new(settings))
-                    }
-                    Question::Groups(members) => {
-                        let clock = || monotonic_ns() - start_ns;
-                        WatchAnswer::Groups(cgroups.read(&members, MAX_GROUPS, clock))
-                    }
-                };
-                if answer.send(found).is_err() {
-                    return;
-                }
-            }
-        };
         let thread = std::thread::Builder::new()
             .name("iolens-settings".to_owned())
-            .spawn(look);
+            .spawn(move || answer_all(asked, answer, cgroups, start_ns));
         let mut watch = SettingsWatch {
             questions: thread.is_ok().then_some(ask),
             answers,
