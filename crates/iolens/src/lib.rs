@@ -110,15 +110,19 @@ fn usage_line(text: &str) -> String {
         .iter()
         .take_while(|l| l.starts_with("  <") || l.starts_with("  --"));
     let missing: String = missing.map(|l| format!(" {}", l.trim())).collect();
-    let after = |prefix: &str| rest.iter().find_map(|l| l.trim().strip_prefix(prefix));
-    let values =
-        after("[possible values: ").map(|v| format!("; it is one of {}", v.trim_end_matches(']')));
-    let hint = after("tip: ").map(|tip| format!("; {}", question(tip)));
+    let values = rest_after(&rest, "[possible values: ")
+        .map(|v| format!("; it is one of {}", v.trim_end_matches(']')));
+    let hint = rest_after(&rest, "tip: ").map(|tip| format!("; {}", question(tip)));
     format!(
         "{reason}{missing}{}{}",
         values.unwrap_or_default(),
         hint.unwrap_or_default()
     )
+}
+
+/// What follows `prefix` in the first line that begins with it.
+fn rest_after<'a>(lines: &[&'a str], prefix: &str) -> Option<&'a str> {
+    lines.iter().find_map(|l| l.trim().strip_prefix(prefix))
 }
 
 /// What clap says of a similar word (`a similar subcommand exists: 'report'`), as people ask.
@@ -133,9 +137,9 @@ fn question(tip: &str) -> String {
 
 /// Whether a command ended because standard output could not be written.
 fn is_of_stdout(e: &anyhow::Error) -> bool {
-    let is_it = |io: &std::io::Error| streams::failure().is_some_and(|f| f.kind() == io.kind());
     e.chain()
-        .any(|cause| cause.downcast_ref().is_some_and(is_it))
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .any(|io| streams::failure().is_some_and(|f| f.kind() == io.kind()))
 }
 
 #[cfg(test)]

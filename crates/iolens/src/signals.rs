@@ -60,30 +60,19 @@ impl Signals {
         let interrupted = Arc::clone(&signals.interrupted);
         let terminated = Arc::clone(&signals.terminated);
         // A thread of its own counts them (a second Ctrl-C means more than the first): no code runs in the handler.
-        let count = move || {
-            // It needs none; without this it would keep those that the other threads of a service give up.
-            let none = CapabilitySet::empty();
-            let _ = set_no_new_privs(true);
-            let _ = set_capabilities(
-                None,
-                CapabilitySets {
-                    effective: none,
-                    permitted: none,
-                    inheritable: none,
-                },
-            );
-            for signal in incoming.forever() {
-                if signal == SIGINT {
-                    &interrupted
-                } else {
-                    &terminated
-                }
-                .fetch_add(1, Ordering::Relaxed);
-            }
-        };
         std::thread::Builder::new()
             .name("iolens-signals".to_owned())
-            .spawn(count)
+            .spawn(move || {
+                give_up_privileges();
+                for signal in incoming.forever() {
+                    let count = if signal == SIGINT {
+                        &interrupted
+                    } else {
+                        &terminated
+                    };
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+            })
             .context("the signal thread could not be started")?;
         Ok(signals)
     }
@@ -97,6 +86,21 @@ impl Signals {
     pub fn terminated(&self) -> usize {
         self.terminated.load(Ordering::Relaxed)
     }
+}
+
+/// Takes all capabilities from the counting thread. It needs none; without this it would keep those that the other threads
+/// of a service give up.
+fn give_up_privileges() {
+    let none = CapabilitySet::empty();
+    let _ = set_no_new_privs(true);
+    let _ = set_capabilities(
+        None,
+        CapabilitySets {
+            effective: none,
+            permitted: none,
+            inheritable: none,
+        },
+    );
 }
 
 /// The exit code for `status`: 128 + the signal's number if a signal ended it, as in shells.

@@ -6,6 +6,7 @@
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, StdoutLock, Write};
+use std::os::fd::AsFd;
 use std::sync::OnceLock;
 
 use iolens_observe::counters::process;
@@ -72,29 +73,29 @@ pub fn failure() -> Option<&'static io::Error> {
 /// Colours are for terminals that are not `dumb`, unless `NO_COLOR` is set (no-color.org).
 pub fn layout() -> Layout {
     let terminal = io::IsTerminal::is_terminal(&io::stdout());
-    let variable = || {
-        std::env::var("COLUMNS")
-            .ok()
-            .and_then(|c| c.parse().ok())
-            .filter(|c| *c > 0)
-    };
-    let own = || {
-        rustix::termios::tcgetwinsize(io::stdout())
-            .ok()
-            .map(|w| usize::from(w.ws_col))
-            .filter(|c| *c > 0)
-    };
     let width = if terminal {
-        own().or_else(variable)
+        terminal_width(io::stdout()).or_else(wanted_width)
     } else {
-        variable()
+        wanted_width()
     };
-    let set = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty());
+    let is_plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
     let dumb = std::env::var_os("TERM").is_none_or(|t| t == "dumb");
     Layout {
         width: width.unwrap_or(usize::MAX),
-        colour: terminal && !dumb && !set("NO_COLOR"),
+        colour: terminal && !dumb && !is_plain,
     }
+}
+
+/// Columns of a terminal; `None` if it is none, or does not say.
+fn terminal_width(stream: impl AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
+/// Columns by the environment.
+fn wanted_width() -> Option<usize> {
+    let columns = std::env::var("COLUMNS").ok()?.parse().ok()?;
+    Some(columns).filter(|columns| *columns > 0)
 }
 
 /// What `print!` does. After a failure nothing more is tried.
@@ -117,11 +118,8 @@ pub fn note(text: Arguments<'_>) {
         0
     });
     let mut rest = escape::message(rest);
-    let terminal = rustix::termios::tcgetwinsize(io::stderr())
-        .ok()
-        .map(|w| usize::from(w.ws_col))
-        .filter(|c| *c > 0);
-    if let Some(width) = terminal.filter(|_| erase.is_empty() && rest.ends_with('\n')) {
+    let width = terminal_width(io::stderr());
+    if let Some(width) = width.filter(|_| erase.is_empty() && rest.ends_with('\n')) {
         rest = Layout {
             width,
             colour: false,

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::ClockArgs;
 use crate::engine::diff::Condition;
-use crate::units::{TimeWindow, parse_instant};
+use crate::units::{Instant, TimeWindow, parse_instant};
 
 /// What changed between two recordings: rates, latencies and waits, with intervals
 ///
@@ -50,21 +50,24 @@ fn parse_stretch(text: &str) -> Result<TimeWindow, String> {
     let Some((from, to)) = text.split_once("..") else {
         return Err("expected FROM..TO, such as 0..60 or 02:00..02:10".to_owned());
     };
-    let moment = |text: &str| match text.trim() {
-        "" => Ok(None),
-        text => parse_instant(text).map(Some),
-    };
     Ok(TimeWindow {
         at: None,
-        from: moment(from)?,
-        to: moment(to)?,
+        from: parse_end(from)?,
+        to: parse_end(to)?,
     })
+}
+
+/// One end of a stretch; `None` if it is left out.
+fn parse_end(text: &str) -> Result<Option<Instant>, String> {
+    match text.trim() {
+        "" => Ok(None),
+        text => parse_instant(text).map(Some),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Instant;
 
     #[test]
     fn a_stretch_has_two_ends_of_which_one_may_be_missing() {

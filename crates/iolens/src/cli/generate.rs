@@ -72,9 +72,9 @@ pub fn generate(plan: &GeneratePlan) -> Result<Vec<u8>> {
 }
 
 fn write_pages(dir: &Path) -> Result<()> {
-    let place = || dir.display().to_string();
-    std::fs::create_dir_all(dir).with_context(place)?;
-    clap_mangen::generate_to(Cli::command(), dir).with_context(place)
+    std::fs::create_dir_all(dir)
+        .and_then(|()| clap_mangen::generate_to(Cli::command(), dir))
+        .with_context(|| dir.display().to_string())
 }
 
 /// The page of a command, whose words may be several: `lab fio`.

@@ -172,21 +172,22 @@ impl LabFio {
             Some(path) => read_plan(path)?,
             None => PlanFile::default(),
         };
-        let place = || {
-            self.plan
-                .as_ref()
-                .map_or_else(|| "--size".to_owned(), |f| f.display().to_string())
+        // Sizes of the plan are still text: what is wrong with one is said with the place where it was written.
+        let place = match &self.plan {
+            Some(file) => file.display().to_string(),
+            None => "--size".to_owned(),
         };
-        let bad = |e: String| anyhow::anyhow!("{}: {e}", place());
         let bs: Option<Vec<u64>> =
             p.bs.map(|l| l.list().iter().map(Size::bytes).collect::<Result<_, _>>())
                 .transpose()
-                .map_err(bad)?;
-        let size = p.size.map(|s| s.bytes()).transpose().map_err(bad)?;
+                .map_err(|e| anyhow::anyhow!("{place}: {e}"))?;
+        let size = p.size.map(|s| s.bytes()).transpose();
+        let size = size.map_err(|e| anyhow::anyhow!("{place}: {e}"))?;
         let seconds = p.seconds.map(|s| match s {
             Seconds::Whole(n) => f64::from(n),
             Seconds::Part(x) => x,
         });
+        // An option of the command line comes first, then the plan, then what is usual.
         let sweep = FioSweep {
             output: self.output.path().to_owned(),
             dir: self

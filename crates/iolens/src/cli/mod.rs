@@ -292,8 +292,10 @@ fn parse_limit(text: &str) -> Result<CarryLimit, String> {
     let usage =
         "give devices and bytes per second: sda=500M, or sda+sdb=2400M for devices behind one link";
     let (devices, size) = text.rsplit_once('=').ok_or(usage)?;
-    let bare = |name: &str| name.strip_prefix("/dev/").unwrap_or(name).to_owned();
-    let devices: Vec<String> = devices.split('+').map(bare).collect();
+    let devices: Vec<String> = devices
+        .split('+')
+        .map(|name| name.strip_prefix("/dev/").unwrap_or(name).to_owned())
+        .collect();
     if devices.iter().any(String::is_empty) {
         return Err(usage.to_owned());
     }
@@ -605,26 +607,22 @@ fn with_nearest_command(mut error: clap::Error, argv: &[OsString]) -> clap::Erro
 
 /// Commands that are hidden from the help are not suggested for a mistyped one either.
 fn without_hidden_commands(mut error: clap::Error) -> clap::Error {
-    let command = Cli::command();
-    let hidden = |name: &String| {
-        command
-            .find_subcommand(name)
-            .is_some_and(clap::Command::is_hide_set)
-    };
-    let shown = match error.get(ContextKind::SuggestedSubcommand) {
-        Some(ContextValue::String(name)) => {
-            Vec::from_iter(Some(name).filter(|n| !hidden(n)).cloned())
-        }
-        Some(ContextValue::Strings(names)) => {
-            names.iter().filter(|n| !hidden(n)).cloned().collect()
-        }
+    let mut suggested = match error.get(ContextKind::SuggestedSubcommand) {
+        Some(ContextValue::String(name)) => vec![name.clone()],
+        Some(ContextValue::Strings(names)) => names.clone(),
         _ => return error,
     };
+    let command = Cli::command();
+    suggested.retain(|name| {
+        let found = command.find_subcommand(name);
+        !found.is_some_and(clap::Command::is_hide_set)
+    });
+    // An empty list would be printed as a suggestion of nothing.
     error.remove(ContextKind::SuggestedSubcommand);
-    if !shown.is_empty() {
+    if !suggested.is_empty() {
         error.insert(
             ContextKind::SuggestedSubcommand,
-            ContextValue::Strings(shown),
+            ContextValue::Strings(suggested),
         );
     }
     error

@@ -147,8 +147,7 @@ fn freeze_keep_help() -> String {
 
 /// The id of a story.
 pub(super) fn parse_story_id(s: &str) -> Result<String, String> {
-    let is_digit = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
-    if s.len() == 12 && s.chars().all(is_digit) {
+    if s.len() == 12 && s.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f')) {
         return Ok(s.to_owned());
     }
     Err("give a story's id, twelve hexadecimal digits such as 48b69ca5edff".to_owned())

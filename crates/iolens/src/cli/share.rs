@@ -37,14 +37,16 @@ fn parse_group(s: &str) -> Result<u32, String> {
         return Ok(number);
     }
     let groups = std::fs::read_to_string("/etc/group").unwrap_or_default();
-    let number = |line: &str| match line.split(':').collect::<Vec<_>>()[..] {
-        [name, _, number, ..] if name == s => number.parse().ok(),
-        _ => None,
-    };
-    groups
-        .lines()
-        .find_map(number)
-        .ok_or_else(|| "it is not in /etc/group; give its number".to_owned())
+    for line in groups.lines() {
+        let fields: Vec<&str> = line.split(':').collect();
+        if let [name, _, number, ..] = fields[..]
+            && name == s
+            && let Ok(number) = number.parse()
+        {
+            return Ok(number);
+        }
+    }
+    Err("it is not in /etc/group; give its number".to_owned())
 }
 
 #[cfg(test)]

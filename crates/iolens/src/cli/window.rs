@@ -56,11 +56,10 @@ impl ClockArgs {
 
     /// The stretch with its times without a zone in this one.
     pub fn in_zone(&self, window: TimeWindow) -> TimeWindow {
-        let in_zone = |instant| self.instant(instant);
         TimeWindow {
-            at: window.at.map(in_zone),
-            from: window.from.map(in_zone),
-            to: window.to.map(in_zone),
+            at: window.at.map(|at| self.instant(at)),
+            from: window.from.map(|from| self.instant(from)),
+            to: window.to.map(|to| self.instant(to)),
         }
     }
 

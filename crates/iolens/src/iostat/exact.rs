@@ -145,6 +145,11 @@ impl Watch {
         Exact { closed }
     }
 
+    /// The time since the feed's start, in which its I/Os and the ends of intervals are given.
+    fn now_ns(&self) -> i64 {
+        monotonic_ns() - self.feed.start_ns()
+    }
+
     fn wait_for_stragglers(
         &mut self,
         at_ns: i64,
@@ -153,9 +158,8 @@ impl Watch {
         slot: usize,
     ) {
         let until_ns = at_ns + i64::try_from(MAX_WAIT.min(period / 10).as_nanos()).unwrap_or(0);
-        let now_ns = |watch: &Watch| monotonic_ns() - watch.feed.start_ns();
         while !self.broken
-            && now_ns(self) < until_ns
+            && self.now_ns() < until_ns
             && (self.seen_to_ns <= at_ns || !self.all_completed(list, slot))
         {
             std::thread::sleep(POLL.min(period / 20));

@@ -167,15 +167,22 @@ impl DeviceList {
         {
             return Ok(self.cursor);
         }
-        if self.appending || self.disordered {
-            let after = |e: &Entry| !self.appending && e.name.as_slice() > typed;
-            let end = self.entries.len();
-            let here = self.entries.iter().position(|e| e.name == name);
-            here.ok_or_else(|| self.entries.iter().position(after).unwrap_or(end))
-        } else {
-            self.entries
-                .binary_search_by(|e| e.name.as_slice().cmp(name))
+        if !self.appending && !self.disordered {
+            return self
+                .entries
+                .binary_search_by(|e| e.name.as_slice().cmp(name));
         }
+        if let Some(here) = self.entries.iter().position(|e| e.name == name) {
+            return Ok(here);
+        }
+        // It is new: it goes to the end, or before the first name that is greater than what was typed.
+        let end = self.entries.len();
+        if self.appending {
+            return Err(end);
+        }
+        let mut entries = self.entries.iter();
+        let after = entries.position(|e| e.name.as_slice() > typed);
+        Err(after.unwrap_or(end))
     }
 }
 

@@ -302,8 +302,10 @@ impl Reader {
 
     fn read_all(&mut self, list: &mut DeviceList, what: &Selection, slot: usize, sample: u64) {
         let mut take = |reader: &mut Reader, name: &[u8], counters: DiskCounters| {
-            let mut number = || what.numbers.then(|| reader.number(name)).flatten();
-            if let Some(at) = list.add(name, Ask::Device, || (true, number())) {
+            let found = list.add(name, Ask::Device, || {
+                (true, what.numbers.then(|| reader.number(name)).flatten())
+            });
+            if let Some(at) = found {
                 list.entries_mut()[at].set(counters, slot, sample);
             }
         };

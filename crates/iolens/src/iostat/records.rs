@@ -94,11 +94,6 @@ pub fn report(
 
 /// What an entry did in the interval. A device that the sample before did not have is compared with nothing.
 fn delta(entry: &Entry, at: Interval, root: &Root) -> Delta {
-    let sample = |at_ns, counters| CounterSample {
-        at_ns,
-        dev: DevId::new(0, 0),
-        counters,
-    };
     let now = entry.slots[at.slot];
     let before = if at.sample == 0 {
         // Counters start from zero at boot, with the fields that the kernel has.
@@ -117,6 +112,15 @@ fn delta(entry: &Entry, at: Interval, root: &Root) -> Delta {
         &sample(at.span_ns, now),
         iostats(entry, root),
     )
+}
+
+/// Counters of a device whose number does not matter.
+fn sample(at_ns: i64, counters: DiskCounters) -> CounterSample {
+    CounterSample {
+        at_ns,
+        dev: DevId::new(0, 0),
+        counters,
+    }
 }
 
 /// `queue/iostats` of a disk: whether the kernel accounts its I/O.

@@ -164,20 +164,14 @@ impl Repaint {
         let from = place.start;
         let end = place.end;
         self.text.splice(place, self.scratch.iter().copied());
-        let moved = |at: usize| {
-            if at >= end {
-                at - end + from + self.scratch.len()
-            } else {
-                at
-            }
-        };
+        // The end of the part itself moves, too, and both ends of every part behind it.
         let Places { stamp, cpu, rows } = &mut self.places;
-        for part in [stamp, cpu]
-            .into_iter()
-            .chain(rows)
-            .filter(|p| p.end >= end)
-        {
-            *part = moved(part.start)..moved(part.end);
+        for part in [stamp, cpu].into_iter().chain(rows) {
+            for at in [&mut part.start, &mut part.end] {
+                if *at >= end {
+                    *at = *at - end + from + self.scratch.len();
+                }
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! Recorded samples, in the order of their names.
 
 use std::cmp::Ordering;
+use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 
 /// The samples of a directory: its sub-directories, in version order of their names (1, 2, ... 10).
@@ -8,10 +9,12 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// One line: the directory cannot be read, or holds no samples.
 pub fn samples(dir: &Path) -> Result<Vec<PathBuf>, String> {
-    let cannot = |e: std::io::Error| format!("cannot read {}: {e}", dir.display());
+    let entries: Vec<DirEntry> = std::fs::read_dir(dir)
+        .and_then(Iterator::collect)
+        .map_err(|e| format!("cannot read {}: {e}", dir.display()))?;
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(dir).map_err(cannot)? {
-        let path = entry.map_err(cannot)?.path();
+    for entry in entries {
+        let path = entry.path();
         let name = path
             .file_name()
             .map(|n| n.as_encoded_bytes().to_vec())
@@ -27,6 +30,7 @@ pub fn samples(dir: &Path) -> Result<Vec<PathBuf>, String> {
             dir.display()
         ));
     }
+    // The root of a sample has sub-directories as well, `proc` among them: they are no samples.
     if dir.join("proc").is_dir()
         && found
             .iter()

@@ -123,6 +123,16 @@ pub struct Placed<'a> {
     pub grouped: bool,
 }
 
+impl Placed<'_> {
+    fn device(entry: &Entry, grouped: bool) -> Placed<'_> {
+        Placed {
+            entry,
+            members: 1,
+            grouped,
+        }
+    }
+}
+
 /// The entries in the order of their rows: a group's sum comes after its members.
 pub fn in_order(list: &DeviceList) -> impl Iterator<Item = Placed<'_>> {
     let entries = list.entries();
@@ -131,13 +141,7 @@ pub fn in_order(list: &DeviceList) -> impl Iterator<Item = Placed<'_>> {
         .position(|e| e.kind == EntryKind::Group)
         .unwrap_or(entries.len());
     let (alone, grouped) = entries.split_at(first);
-    let device = |grouped: bool| {
-        move |entry| Placed {
-            entry,
-            members: 1,
-            grouped,
-        }
-    };
+    // Each chunk begins with the group itself, and its members follow.
     let groups = grouped
         .chunk_by(|_, next| next.kind != EntryKind::Group)
         .flat_map(move |chunk| {
@@ -147,12 +151,14 @@ pub fn in_order(list: &DeviceList) -> impl Iterator<Item = Placed<'_>> {
                 members: members.clone().count(),
                 grouped: false,
             };
-            members.map(device(true)).chain(std::iter::once(sum))
+            members
+                .map(|entry| Placed::device(entry, true))
+                .chain(std::iter::once(sum))
         });
     alone
         .iter()
         .filter(|e| e.exists)
-        .map(device(false))
+        .map(|entry| Placed::device(entry, false))
         .chain(groups)
 }
 

@@ -102,9 +102,9 @@ pub struct KernelScan {
 impl KernelScan {
     /// Prepares it, if `root` may be a running kernel and `allowed`.
     pub fn new(root: &Root, allowed: bool) -> KernelScan {
-        let reader = || DiskstatsReader::at(root, &root.path("/proc/diskstats"));
+        let is_possible = allowed && !root.is_recorded();
         KernelScan {
-            reader: (allowed && !root.is_recorded()).then(reader),
+            reader: is_possible.then(|| DiskstatsReader::at(root, &root.path("/proc/diskstats"))),
             ..KernelScan::default()
         }
     }
@@ -156,21 +156,18 @@ impl KernelScan {
 
 /// The rows of the directory's disks, in its order; `None` unless both hold the same names.
 fn order(reader: &DiskstatsReader) -> Option<Vec<usize>> {
-    let mut rows: Vec<usize> = (0..reader.rows().len())
-        .filter(|i| reader.rows()[*i].kind == RowKind::Disk)
+    let rows = reader.rows();
+    let mut by_name: Vec<usize> = (0..rows.len())
+        .filter(|row| rows[*row].kind == RowKind::Disk)
         .collect();
-    if rows.len() != reader.disks().len() {
+    if by_name.len() != reader.disks().len() {
         return None;
     }
-    let name = |i: &usize| reader.rows()[*i].name.as_slice();
-    rows.sort_unstable_by(|a, b| name(a).cmp(name(b)));
-    reader
-        .disks()
-        .iter()
-        .map(|n| {
-            rows.binary_search_by(|r| name(r).cmp(n))
-                .ok()
-                .map(|at| rows[at])
-        })
-        .collect()
+    by_name.sort_unstable_by(|a, b| rows[*a].name.cmp(&rows[*b].name));
+    let mut order = Vec::with_capacity(by_name.len());
+    for disk in reader.disks() {
+        let at = by_name.binary_search_by(|row| rows[*row].name.cmp(disk));
+        order.push(by_name[at.ok()?]);
+    }
+    Some(order)
 }

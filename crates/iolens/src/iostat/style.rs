@@ -15,9 +15,8 @@ pub fn style(o: &Options, locale: &Locale) -> Style {
         None if std::env::var_os("POSIXLY_CORRECT").is_some() => SizeUnit::Blocks,
         None => SizeUnit::Kilo,
     };
-    let env = |name| std::env::var_os(name);
-    let colors = env("S_COLORS");
-    let sgr = env("S_COLORS_SGR");
+    let colors = std::env::var_os("S_COLORS");
+    let sgr = std::env::var_os("S_COLORS_SGR");
     let terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());
     Style {
         extended: o.extended,

@@ -131,11 +131,15 @@ impl Resolver<'_> {
                     });
             }
             Step::MapperNames => self.mapper = true,
+            // The kind is the name of a directory under /dev/disk, which has to be there.
             Step::PersistentNames(kind) => {
-                let names = PersistentNames::of_kind(self.root, kind);
-                let invalid = || Ending::Message("Invalid type of persistent device name".into());
-                self.persistent = Some(names.ok_or_else(invalid)?);
+                let Some(names) = PersistentNames::of_kind(self.root, kind) else {
+                    let message = "Invalid type of persistent device name";
+                    return Err(Ending::Message(message.into()));
+                };
+                self.persistent = Some(names);
             }
+            // A device that was named before it was probed without it; words are taken in their order.
             Step::Directory(dir, both) => {
                 if dir.as_os_str().is_empty() || !in_root(self.root, dir).is_dir() {
                     return Err(Ending::Usage);

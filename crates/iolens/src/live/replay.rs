@@ -88,10 +88,11 @@ fn read(dir: &Path) -> Result<Replayed> {
     let uptime_cs = SystemFiles::new(&root).uptime_cs().ok().flatten();
     let uptime_cs = uptime_cs
         .with_context(|| format!("Cannot read {}", root.path("/proc/uptime").display()))?;
-    let unreadable = || format!("{} cannot be read", root.path("/proc/diskstats").display());
+    let unreadable = format!("{} cannot be read", root.path("/proc/diskstats").display());
     let mut sampler =
-        Sampler::new(&root, None, std::time::Duration::from_secs(1)).with_context(unreadable)?;
-    let sample = sampler.now().with_context(unreadable)?;
+        Sampler::new(&root, None, std::time::Duration::from_secs(1)).context(unreadable.clone())?;
+    let sample = sampler.now().context(unreadable)?;
+    // Disks only: a partition's I/O is its disk's as well.
     let disks = sample.rows.iter().filter(|r| r.kind == RowKind::Disk);
     let disks = disks.map(|r| {
         let name = String::from_utf8_lossy(&r.name).replace('!', "/");
@@ -119,23 +120,25 @@ fn chosen(samples: &[Replayed], plan: &LivePlan, dir: &Path) -> Result<Vec<Devic
         }
     }
     if plan.devices.is_empty() {
-        let stacked = |d: &Device| d.name.starts_with("dm-") || d.name.starts_with("md");
+        // A sum of devices on top of others and of those below them would have their I/O twice.
         if GroupBy::from(plan.rows.by) == GroupBy::All
-            && all.iter().any(stacked)
-            && !all.iter().all(stacked)
+            && all.iter().any(is_stacked)
+            && !all.iter().all(is_stacked)
         {
-            let names = all.iter().filter(|d| stacked(d)).map(|d| d.name.clone());
+            let names = all.iter().filter(|d| is_stacked(d)).map(|d| d.name.clone());
             let note = Note::Layers(names.collect());
             eprintln!("iolens: {}", query_text::note(&note, Spelling::Flags));
-            all.retain(|d| !stacked(d));
+            all.retain(|d| !is_stacked(d));
         }
         return Ok(all);
     }
     let mut chosen = Vec::new();
     for word in &plan.devices {
         let name = word.strip_prefix("/dev/").unwrap_or(word);
-        let meant = |d: &&Device| d.name == name || name.parse() == Ok(d.id);
-        let Some(device) = all.iter().find(meant) else {
+        let found = all
+            .iter()
+            .find(|d| d.name == name || name.parse() == Ok(d.id));
+        let Some(device) = found else {
             let names: Vec<&str> = all.iter().map(|d| d.name.as_str()).collect();
             bail!(
                 "{word}: no such disk in {}; there are {}",
@@ -146,4 +149,9 @@ fn chosen(samples: &[Replayed], plan: &LivePlan, dir: &Path) -> Result<Vec<Devic
         chosen.push(device.clone());
     }
     Ok(chosen)
+}
+
+/// Whether a device is on top of others, by its name: samples say no more of it.
+fn is_stacked(device: &Device) -> bool {
+    device.name.starts_with("dm-") || device.name.starts_with("md")
 }

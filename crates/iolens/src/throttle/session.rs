@@ -1,5 +1,6 @@
 //! A running throttle: measure, decide, act, report; until the command ends.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitStatus;
@@ -21,7 +22,7 @@ use crate::cli::ThrottlePlan;
 use crate::present::throttle_text::{self, Share, Summary, ThrottleStep};
 use crate::signals;
 use crate::streams::ERASE;
-use iolens_control::{Controller, FileId, Guardian, Meter, Observed};
+use iolens_control::{Controller, Guardian, Meter, Observed};
 
 /// How often to look whether the command has ended or a signal has come.
 const TICK: Duration = Duration::from_millis(20);
@@ -216,14 +217,14 @@ impl ThrottleSession {
             events.set_own(own);
         }
         if let Some(pacer) = &self.started.pacer {
-            let ours = |id: &FileId| self.started.file_systems.contains(&id.0);
-            let open = self
-                .started
-                .background
-                .open_files()
-                .iter()
-                .filter(|(id, _)| ours(id));
-            pacer.set_files(open.map(|(id, path)| (*id, path.clone())).collect());
+            // Files elsewhere are written back to other disks, which are not held.
+            let mut files = HashMap::new();
+            for (id, path) in self.started.background.open_files() {
+                if self.started.file_systems.contains(&id.0) {
+                    files.insert(*id, path.clone());
+                }
+            }
+            pacer.set_files(files);
         }
     }
 
@@ -416,9 +417,11 @@ fn add(share: &mut Share, busy: Option<f64>, foreground: Option<f64>) {
 /// Bytes that this process, and children it has waited for, read from and wrote to disks (proc_pid_io(5)).
 fn io_of_this_process() -> Option<(u64, u64)> {
     let text = std::fs::read_to_string("/proc/self/io").ok()?;
-    let field = |name: &str| {
-        text.lines()
-            .find_map(|l| l.strip_prefix(name)?.trim().parse().ok())
-    };
-    Some((field("read_bytes:")?, field("write_bytes:")?))
+    Some((field(&text, "read_bytes:")?, field(&text, "write_bytes:")?))
+}
+
+/// The number after `name`, which begins its line.
+fn field(text: &str, name: &str) -> Option<u64> {
+    text.lines()
+        .find_map(|l| l.strip_prefix(name)?.trim().parse().ok())
 }

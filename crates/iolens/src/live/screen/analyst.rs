@@ -558,18 +558,23 @@ fn wait_rows(
 }
 
 fn add_causes(causes: &mut BTreeMap<WaitCause, i64>, victim: &Victim, own: Whose) {
-    let mut add = |cause, ns| *causes.entry(cause).or_default() += ns;
-    add(WaitCause::Own, victim.time.own_ns);
-    add(WaitCause::Held, victim.time.held_ns);
-    add(WaitCause::Device, victim.time.device_ns);
-    add(WaitCause::Unknown, victim.time.unknown_ns);
+    for (cause, ns) in [
+        (WaitCause::Own, victim.time.own_ns),
+        (WaitCause::Held, victim.time.held_ns),
+        (WaitCause::Device, victim.time.device_ns),
+        (WaitCause::Unknown, victim.time.unknown_ns),
+    ] {
+        *causes.entry(cause).or_default() += ns;
+    }
+    // Groups finer than the rows of the table may be behind others of their own row.
     for behind in &victim.behind {
         let other = who(&behind.group);
-        if other == own {
-            add(WaitCause::Own, behind.ns);
+        let cause = if other == own {
+            WaitCause::Own
         } else {
-            add(WaitCause::Others(other), behind.ns);
-        }
+            WaitCause::Others(other)
+        };
+        *causes.entry(cause).or_default() += behind.ns;
     }
 }
 
@@ -597,27 +602,37 @@ fn is_selected(
     devices: &[Device],
     names: &Names,
 ) -> bool {
+    if !selection.groups.iter().all(|key| is_of(key, group, dev)) {
+        return false;
+    }
+    if selection.text.is_empty() {
+        return true;
+    }
+    // The text may be in the name of whatever the group is known by.
     let who = who(group);
+    let mut keys = vec![key_of(&who, GroupBy::Process), GroupKey::Device(dev)];
+    if group.program.is_some_and(|p| p.cgroup.is_some()) {
+        keys.push(key_of(&who, GroupBy::Cgroup));
+    }
+    if who.file.is_some() {
+        keys.push(key_of(&who, GroupBy::File));
+    }
+    keys.into_iter().any(|key| {
+        let name = group_name(devices, names, key).to_lowercase();
+        name.contains(&selection.text)
+    })
+}
+
+/// Whether what `group` does on `dev` belongs to `key`.
+fn is_of(key: &GroupKey, group: &Group, dev: DevId) -> bool {
     let program = group.program.unwrap_or_default();
-    let is_of = |key: &GroupKey| match key {
+    match key {
         GroupKey::Process(tgid, comm) => program.tgid == *tgid && program.comm == *comm,
         GroupKey::Cgroup(id) => program.cgroup == *id,
         GroupKey::Device(wanted) => *wanted == dev,
-        GroupKey::File(_) => who.file.is_some() && key_of(&who, GroupBy::File) == *key,
+        GroupKey::File(_) => group.file.is_some() && GroupKey::File(group.file) == *key,
         GroupKey::All => true,
-    };
-    if !selection.groups.iter().all(is_of) {
-        return false;
     }
-    let has_text = |key: GroupKey| {
-        let name = group_name(devices, names, key).to_lowercase();
-        name.contains(&selection.text)
-    };
-    selection.text.is_empty()
-        || has_text(key_of(&who, GroupBy::Process))
-        || program.cgroup.is_some() && has_text(key_of(&who, GroupBy::Cgroup))
-        || who.file.is_some() && has_text(key_of(&who, GroupBy::File))
-        || has_text(GroupKey::Device(dev))
 }
 
 /// The I/Os of the picture's column `material.window` whose latency lies in `buckets`, the slowest of them.
@@ -659,11 +674,13 @@ fn cell(
     })?;
     keep_slowest(&mut found, part);
     let waits = builder.map(IoWaitsBuilder::finish).unwrap_or_default();
-    let with_wait = |(place, io): (usize, Io)| (io, waits.get(place).copied());
+    let found = found.into_iter();
     Ok(CellIos {
         window: material.window,
         n,
-        ios: found.into_iter().map(with_wait).collect(),
+        ios: found
+            .map(|(place, io)| (io, waits.get(place).copied()))
+            .collect(),
     })
 }
 
@@ -690,9 +707,10 @@ impl Analyst {
     /// # Errors
     /// There can be no further thread.
     pub fn start(share: u32) -> std::io::Result<Analyst> {
-        let answer = |(ticket, job): (Ticket, Job)| (ticket, job.run());
         Ok(Analyst {
-            worker: Worker::start("analyst", answer)?,
+            worker: Worker::start("analyst", |(ticket, job): (Ticket, Job)| {
+                (ticket, job.run())
+            })?,
             share,
             next: Instant::now(),
             current: None,

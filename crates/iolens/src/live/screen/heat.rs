@@ -101,7 +101,6 @@ pub fn scale(columns: &[LatencyCounts], rows: usize) -> LatencyScale {
     if high_ns == 0.0 {
         (low_ns, high_ns) = (2e4, 5e6);
     }
-    let step = |ns: f64| ns.max(100.0).log10() * STEPS_PER_DECADE;
     let low_ns = 10f64.powf(step(low_ns).floor() / STEPS_PER_DECADE);
     let high_ns = 10f64.powf((step(high_ns) + 0.02).ceil() / STEPS_PER_DECADE);
     LatencyScale {
@@ -109,6 +108,11 @@ pub fn scale(columns: &[LatencyCounts], rows: usize) -> LatencyScale {
         high_ns: high_ns.max(low_ns * MIN_SPAN),
         rows: rows.max(1),
     }
+}
+
+/// Where a latency is between the scale's possible edges, which are whole numbers.
+fn step(ns: f64) -> f64 {
+    ns.max(100.0).log10() * STEPS_PER_DECADE
 }
 
 /// Draws the cells; labels and axes are drawn by others.
@@ -130,28 +134,28 @@ impl Widget for HeatMap<'_> {
         // Rounded up: a picture of which a column has gone rarely changes its colours.
         let full = most.max(MIN_FULL).checked_next_power_of_two();
         let full = f64::from(full.unwrap_or(u32::MAX));
-        let share = |n: u32| f64::from(n).ln() / full.ln();
         for (column, rows) in cells.iter().enumerate().take(usize::from(area.width)) {
             let x = area.x + column as u16;
+            let marked = self.cursor.filter(|c| c.0 == column).map(|c| c.1);
             for line in 0..area.height {
                 let y = area.bottom() - 1 - line;
                 let Some(cell) = buffer.cell_mut((x, y)) else {
                     continue;
                 };
                 let line = usize::from(line);
-                let is_marked = |row| self.cursor == Some((column, row));
                 if self.palette.has_halves() {
-                    let lower = self.colour(rows, 2 * line, &share, is_marked(2 * line));
-                    let upper = self.colour(rows, 2 * line + 1, &share, is_marked(2 * line + 1));
+                    let lower = self.colour(rows, 2 * line, full, marked);
+                    let upper = self.colour(rows, 2 * line + 1, full, marked);
                     draw_halves(cell, upper, lower);
                     continue;
                 }
                 let n = rows.get(line).copied().unwrap_or(0);
                 if n > 0 {
-                    cell.set_symbol(self.palette.shade(share(n)));
-                    cell.set_style(Style::new().fg(self.palette.heat(share(n))));
+                    let share = share(n, full);
+                    cell.set_symbol(self.palette.shade(share));
+                    cell.set_style(Style::new().fg(self.palette.heat(share)));
                 }
-                if is_marked(line) {
+                if marked == Some(line) {
                     cell.set_style(self.palette.selected());
                 }
             }
@@ -169,15 +173,9 @@ impl HeatMap<'_> {
         rows
     }
 
-    /// The colour of half a character; `None`: the background.
-    fn colour(
-        &self,
-        rows: &[u32],
-        row: usize,
-        share: &impl Fn(u32) -> f64,
-        is_marked: bool,
-    ) -> Option<Color> {
-        if is_marked {
+    /// The colour of half a character, of a column in which the row `marked` is; `None`: the background.
+    fn colour(&self, rows: &[u32], row: usize, full: f64, marked: Option<usize>) -> Option<Color> {
+        if marked == Some(row) {
             return Some(if self.palette.is_light {
                 Color::Black
             } else {
@@ -185,8 +183,13 @@ impl HeatMap<'_> {
             });
         }
         let n = rows.get(row).copied().filter(|n| *n > 0)?;
-        Some(self.palette.heat(share(n)))
+        Some(self.palette.heat(share(n, full)))
     }
+}
+
+/// How far along the ramp of colours `n` I/Os are, of `full` at its end: few are seen beside many.
+fn share(n: u32, full: f64) -> f64 {
+    f64::from(n).ln() / full.ln()
 }
 
 fn draw_halves(cell: &mut ratatui::buffer::Cell, upper: Option<Color>, lower: Option<Color>) {

@@ -595,9 +595,10 @@ impl SelectedColumns {
 
     /// Latencies in whole columns.
     pub fn latencies(&self, from_ns: i64, to_ns: i64) -> LatencyCounts {
-        let number = |ns: i64| ns.div_euclid(self.column_ns);
+        let from = from_ns.div_euclid(self.column_ns);
+        let to = to_ns.div_euclid(self.column_ns);
         let mut counts = LatencyCounts::default();
-        for (_, column) in self.columns.range(number(from_ns)..number(to_ns)) {
+        for (_, column) in self.columns.range(from..to) {
             counts.merge(column);
         }
         counts

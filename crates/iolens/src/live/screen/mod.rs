@@ -483,21 +483,17 @@ impl Screen {
             return self.analyst.ask(cell_ticket.unwrap_or(0), job);
         }
         let ticket = self.view.ticket;
-        let is_old = |made: Option<(Ticket, Instant)>, age: Duration| {
-            made.is_none_or(|(_, at)| at.elapsed() >= age)
-        };
-        let is_changed =
-            |made: Option<(Ticket, Instant)>| made.is_none_or(|(made, _)| made != ticket);
         let is_due = self.analyst.is_due();
         let time_goes_on = self.view.end_ns.is_none() || self.view.plays == Some(true);
         // Of what happens the last minute is looked at, of a recording what is in view.
         let stories_are_due = if is_live {
             is_old(self.stories_made, STORIES_AGE)
         } else {
-            is_changed(self.stories_made) || time_goes_on && is_old(self.stories_made, STORIES_AGE)
+            is_of_other(self.stories_made, ticket)
+                || time_goes_on && is_old(self.stories_made, STORIES_AGE)
         };
         let tables_are_old = time_goes_on && is_old(self.tables_made, TABLES_AGE);
-        let job = if is_changed(self.tables_made) {
+        let job = if is_of_other(self.tables_made, ticket) {
             self.tables_job(width)
         } else if stories_are_due && (is_due || !is_live && !time_goes_on) {
             self.stories_job(width)
@@ -524,8 +520,8 @@ impl Screen {
 
     fn take_outcome(&mut self, ticket: Ticket, outcome: Outcome) {
         let of = outcome.of();
-        let has_failed = |failure: &mut ScreenFailure| Some(failure.of) == of;
-        self.facts.failure.take_if(has_failed);
+        // What has worked again is no failure any more.
+        self.facts.failure.take_if(|failure| Some(failure.of) == of);
         match outcome {
             Outcome::Tables(tables) => {
                 self.tables_made = Some((ticket, Instant::now()));
@@ -681,6 +677,16 @@ impl Screen {
             buckets: cell.buckets.clone(),
         })
     }
+}
+
+/// Whether what was made at this time, if it was, has this age.
+fn is_old(made: Option<(Ticket, Instant)>, age: Duration) -> bool {
+    made.is_none_or(|(_, at)| at.elapsed() >= age)
+}
+
+/// Whether what was made, if it was, is of another view than `ticket`'s.
+fn is_of_other(made: Option<(Ticket, Instant)>, ticket: Ticket) -> bool {
+    made.is_none_or(|(made, _)| made != ticket)
 }
 
 /// What the terminal has brought.

@@ -72,10 +72,9 @@ const ASCII_BARS: [&str; 8] = [".", ".", ":", ":", "+", "+", "#", "#"];
 impl Palette {
     /// What the environment says of the terminal. `variable` reads it.
     pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Palette {
-        let value = |name: &str| variable(name).unwrap_or_default();
-        let term = value("TERM");
-        let colour_term = value("COLORTERM");
-        let depth = if !value("NO_COLOR").is_empty() {
+        let term = variable("TERM").unwrap_or_default();
+        let colour_term = variable("COLORTERM").unwrap_or_default();
+        let depth = if variable("NO_COLOR").is_some_and(|v| !v.is_empty()) {
             Depth::Mono
         } else if colour_term.contains("truecolor")
             || colour_term.contains("24bit")
@@ -90,14 +89,13 @@ impl Palette {
             Depth::Ansi16
         };
         // COLORFGBG is `foreground;background`, of the 16 colours; 7 and 15 are white.
-        let background = value("COLORFGBG");
+        let background = variable("COLORFGBG").unwrap_or_default();
         let background = background.rsplit(';').next().unwrap_or("");
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
             .into_iter()
-            .map(value)
-            .find(|v| !v.is_empty())
-            .unwrap_or_default()
-            .to_ascii_lowercase();
+            .filter_map(variable)
+            .find(|v| !v.is_empty());
+        let locale = locale.unwrap_or_default().to_ascii_lowercase();
         Palette {
             depth,
             is_light: matches!(background, "7" | "15"),

@@ -77,14 +77,16 @@ impl SaveRequest {
 
     fn save_memory(&self, chunks: &[Arc<Vec<Io>>]) -> Result<SavedStretch> {
         let Window { from_ns, to_ns } = self.material.window;
-        let ios = chunks.iter().flat_map(|c| c.iter());
-        let is_inside = |io: &&Io| (from_ns..to_ns).contains(&io.done_ns);
-        if !ios.clone().any(|io| is_inside(&io)) {
+        let inside = chunks
+            .iter()
+            .flat_map(|c| c.iter())
+            .filter(|io| (from_ns..to_ns).contains(&io.done_ns));
+        if inside.clone().next().is_none() {
             bail!("no I/O of this time is in memory");
         }
-        let names = used_names(ios.clone().filter(is_inside), &self.names);
+        let names = used_names(inside.clone(), &self.names);
         let (path, mut excerpt) = begin(&self.dir, &self.meta, from_ns)?;
-        let pushed = self.push_memory(&mut excerpt, names, ios.filter(is_inside));
+        let pushed = self.push_memory(&mut excerpt, names, inside);
         end(excerpt, pushed, path, &self.meta, from_ns, to_ns, true)
     }
 
@@ -209,30 +211,31 @@ fn used_names<'a>(ios: impl Iterator<Item = &'a Io>, names: &Names) -> Vec<Name>
         cgroups.extend(io.cgroup);
         files.extend(io.inode());
     }
-    let name = |of: Named, text: &String| Name {
-        at_ns: 0,
-        of,
-        text: text.clone(),
-    };
+    // Not all have names: one that is still being looked up, or was never found, is left out.
     let mut used = Vec::new();
     for id in cgroups {
-        used.extend(
-            names
-                .cgroups
-                .get(&id)
-                .map(|text| name(Named::Cgroup(id), text)),
-        );
-        used.extend(names.pods.get(&id).map(|text| name(Named::Pod(id), text)));
+        if let Some(text) = names.cgroups.get(&id) {
+            used.push(name(Named::Cgroup(id), text));
+        }
+        if let Some(text) = names.pods.get(&id) {
+            used.push(name(Named::Pod(id), text));
+        }
     }
     for file in files {
-        used.extend(
-            names
-                .files
-                .get(&file)
-                .map(|text| name(Named::File(file), text)),
-        );
+        if let Some(text) = names.files.get(&file) {
+            used.push(name(Named::File(file), text));
+        }
     }
     used
+}
+
+/// A name whose time is set when it is written.
+fn name(of: Named, text: &str) -> Name {
+    Name {
+        at_ns: 0,
+        of,
+        text: text.to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -156,29 +156,32 @@ impl ServeClient {
             .with_context(|| format!("{} answers {path} with something else", self.place))
     }
 
-    /// A question by HTTP/1.0, whose answer ends with the connection.
     fn ask(&self, path: &str) -> Result<Reply> {
-        let unreachable = || format!("{} cannot be asked", self.place);
+        self.connect_and_ask(path)
+            .with_context(|| format!("{} cannot be asked", self.place))
+    }
+
+    /// A question by HTTP/1.0, whose answer ends with the connection.
+    fn connect_and_ask(&self, path: &str) -> Result<Reply> {
         match &self.place {
             Listen::Unix(socket) => {
-                let stream = UnixStream::connect(socket).with_context(unreachable)?;
+                let stream = UnixStream::connect(socket)?;
                 stream.set_read_timeout(Some(TIMEOUT))?;
                 stream.set_write_timeout(Some(TIMEOUT))?;
-                exchange(stream, path).with_context(unreachable)
+                exchange(stream, path)
             }
             Listen::Tcp(at) => {
-                let stream = TcpStream::connect_timeout(at, TIMEOUT).with_context(unreachable)?;
+                let stream = TcpStream::connect_timeout(at, TIMEOUT)?;
                 stream.set_read_timeout(Some(TIMEOUT))?;
                 stream.set_write_timeout(Some(TIMEOUT))?;
-                exchange(stream, path).with_context(unreachable)
+                exchange(stream, path)
             }
         }
     }
 
     fn piece(&self, from_unix_ns: i64, to_unix_ns: i64) -> Result<Piece> {
-        let time = |unix_ns: i64| Timestamp::from_nanosecond(unix_ns.into());
-        let from = time(from_unix_ns)?;
-        let to = time(to_unix_ns)?;
+        let from = Timestamp::from_nanosecond(from_unix_ns.into())?;
+        let to = Timestamp::from_nanosecond(to_unix_ns.into())?;
         let mut path = format!("/api/v1/ios?from={from}&to={to}&limit={MAX_IOS}");
         for device in &self.devices {
             path.push_str("&device=");
@@ -300,6 +303,10 @@ struct Translator {
     names: Vec<Observation>,
 }
 
+fn ns_of_us(us: f64) -> i64 {
+    (us * 1e3).round() as i64
+}
+
 impl Translator {
     /// Whether there are devices that are not known.
     fn meets_new(&self, columns: &ServedColumns) -> bool {
@@ -324,7 +331,6 @@ impl Translator {
     }
 
     fn io(&mut self, columns: &ServedColumns, row: usize, dev: DevId) -> Io {
-        let ns = |us: f64| (us * 1e3).round() as i64;
         // Whole seconds and their fraction apart: together they have more digits than the product would keep.
         let done_s = columns.done_unix_s[row];
         let whole_ns = (done_s.floor() as i64).saturating_mul(SECOND_NS);
@@ -335,8 +341,8 @@ impl Translator {
             dev,
             Op(columns.op[row]),
             columns.bytes[row],
-            columns.queue_us[row].map(ns),
-            ns(columns.device_us[row]),
+            columns.queue_us[row].map(ns_of_us),
+            ns_of_us(columns.device_us[row]),
         );
         io.sector = columns.sector[row];
         io.error = columns.error[row];

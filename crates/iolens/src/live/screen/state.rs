@@ -234,8 +234,10 @@ impl ScreenView {
             plays: Some(false),
             ..ScreenView::default()
         };
-        let of_live = |ms: &i64| *ms == LIVE_STEPS_MS[0];
-        view.step = RECORDED_STEPS_MS.iter().position(of_live).unwrap_or(0);
+        let as_live = RECORDED_STEPS_MS
+            .iter()
+            .position(|ms| *ms == LIVE_STEPS_MS[0]);
+        view.step = as_live.unwrap_or(0);
         view.set_range(range_ns);
         view.end_ns = Some(view.range_ns.end);
         view

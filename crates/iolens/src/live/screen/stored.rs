@@ -114,13 +114,14 @@ impl StretchReader {
     /// # Errors
     /// There can be no further thread.
     pub fn start(mut place: BrowsedPlace) -> Result<StretchReader> {
-        let answer = move |asked: StretchQuestion| {
-            let is_cancelled = || asked.is_cancelled.load(Ordering::Relaxed);
-            read(&mut place, asked.request, is_cancelled)
-                .map_err(|e| query_text::error(&e, Spelling::Flags))
-        };
+        let worker = Worker::start("reader", move |asked: StretchQuestion| {
+            read(&mut place, asked.request, || {
+                asked.is_cancelled.load(Ordering::Relaxed)
+            })
+            .map_err(|e| query_text::error(&e, Spelling::Flags))
+        });
         Ok(StretchReader {
-            worker: Worker::start("reader", answer).context("a thread could not be started")?,
+            worker: worker.context("a thread could not be started")?,
             current: None,
             failed: None,
         })

@@ -44,28 +44,13 @@ impl<Q: Send + 'static, A: Send + 'static> Worker<Q, A> {
     /// There can be no further thread.
     pub fn start(
         name: &str,
-        mut answer: impl FnMut(Q) -> A + Send + 'static,
+        answer: impl FnMut(Q) -> A + Send + 'static,
     ) -> std::io::Result<Worker<Q, A>> {
         let (questions, asked) = sync_channel::<Q>(1);
         let (sender, answers) = sync_channel(1);
-        let work = move || {
-            for question in asked {
-                let begin = Instant::now();
-                // What a panic leaves behind is only looked at as a whole: the next question begins anew.
-                let result = catch_unwind(AssertUnwindSafe(|| answer(question)));
-                let result = result.map_err(|_| {
-                    let mut last = LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner);
-                    last.take().unwrap_or_else(|| "it panicked".to_owned())
-                });
-                let took = begin.elapsed();
-                if sender.send(WorkerAnswer { result, took }).is_err() {
-                    return;
-                }
-            }
-        };
         std::thread::Builder::new()
             .name(format!("{PREFIX}{name}"))
-            .spawn(work)?;
+            .spawn(move || answer_all(asked, answer, sender))?;
         Ok(Worker {
             questions,
             answers,
@@ -90,6 +75,27 @@ impl<Q: Send + 'static, A: Send + 'static> Worker<Q, A> {
         let answer = self.answers.try_recv().ok()?;
         self.is_busy = false;
         Some(answer)
+    }
+}
+
+/// The work of the thread: it ends with the [`Worker`], which then asks no more and takes no answer.
+fn answer_all<Q, A>(
+    asked: Receiver<Q>,
+    mut answer: impl FnMut(Q) -> A,
+    answers: SyncSender<WorkerAnswer<A>>,
+) {
+    for question in asked {
+        let begin = Instant::now();
+        // What a panic leaves behind is only looked at as a whole: the next question begins anew.
+        let result = catch_unwind(AssertUnwindSafe(|| answer(question)));
+        let result = result.map_err(|_| {
+            let mut last = LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner);
+            last.take().unwrap_or_else(|| "it panicked".to_owned())
+        });
+        let took = begin.elapsed();
+        if answers.send(WorkerAnswer { result, took }).is_err() {
+            return;
+        }
     }
 }
 

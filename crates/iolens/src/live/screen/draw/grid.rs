@@ -46,6 +46,16 @@ pub(super) struct GridItem {
     pub figure: String,
 }
 
+impl GridItem {
+    /// One without a figure.
+    pub fn plain(text: impl Into<String>) -> GridItem {
+        GridItem {
+            text: text.into(),
+            figure: String::new(),
+        }
+    }
+}
+
 /// A row.
 pub(super) struct GridRow {
     /// One for each column.

@@ -106,23 +106,29 @@ fn io_row(scene: &Scene, io: &Io, wait: Option<&IoWait>) -> GridRow {
         queue,
         words::short_time(io.device_ns as f64),
     ];
-    let item = |text: String, figure: String| GridItem { text, figure };
+    // Where a line is too short for all, the last ones are left out.
     let mut items = Vec::new();
     items.push(match wait {
         Some(wait) => waited_for(scene, wait),
-        None => item("not known".to_owned(), String::new()),
+        None => GridItem::plain("not known"),
     });
     if let Some(error) = io.error.filter(|e| *e != 0) {
-        items.push(item("error".to_owned(), error.to_string()));
+        items.push(GridItem {
+            text: "error".to_owned(),
+            figure: error.to_string(),
+        });
     }
     let device = words::device(history, io.dev);
-    match io.sector {
-        Some(sector) => items.push(item(format!("{device} sector"), sector.to_string())),
-        None => items.push(item(device, String::new())),
-    }
+    items.push(match io.sector {
+        Some(sector) => GridItem {
+            text: format!("{device} sector"),
+            figure: sector.to_string(),
+        },
+        None => GridItem::plain(device),
+    });
     let file = GroupBy::File.key(io);
     if matches!(file, GroupKey::File(Some(_))) {
-        items.push(item(words::group(history, file), String::new()));
+        items.push(GridItem::plain(words::group(history, file)));
     }
     GridRow { cells, items }
 }
@@ -138,10 +144,7 @@ fn waited_for(scene: &Scene, wait: &IoWait) -> GridItem {
     ];
     let most = parts.iter().max_by_key(|p| p.1).copied();
     let Some((name, ns)) = most.filter(|p| p.1 > wait.time.undisturbed_ns / 4) else {
-        return GridItem {
-            text: "nothing".to_owned(),
-            figure: String::new(),
-        };
+        return GridItem::plain("nothing");
     };
     let program = wait.behind.and_then(|g| g.program);
     let (text, ns) = match program.filter(|_| name == "others") {

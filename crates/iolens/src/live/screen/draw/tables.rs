@@ -151,10 +151,7 @@ fn causes(scene: &Scene, by: GroupBy, wait: &WaitRow) -> Vec<GridItem> {
     let excess_ns = wait.time.excess_ns();
     let mut items = Vec::new();
     if (excess_ns as f64) < MIN_LOST_SHARE * wait.time.total_ns() as f64 {
-        items.push(GridItem {
-            text: "-".to_owned(),
-            figure: String::new(),
-        });
+        items.push(GridItem::plain("-"));
         return items;
     }
     for (cause, ns) in &wait.causes {
@@ -216,13 +213,12 @@ fn actors(scene: &Scene, tables: &MadeTables) -> (Grid, Vec<GroupKey>) {
 fn actor_cells(scene: &Scene, actor: &ActorRow, seconds: f64) -> Vec<String> {
     let read = Class::Read as usize;
     let write = Class::Write as usize;
-    let per_s = |value: u64| value as f64 / seconds;
     let mut cells = vec![
         words::group(scene.history, actor.key),
-        words::short(per_s(actor.ios[read])),
-        words::short(per_s(actor.ios[write])),
-        size(per_s(actor.bytes[read])),
-        size(per_s(actor.bytes[write])),
+        words::short(actor.ios[read] as f64 / seconds),
+        words::short(actor.ios[write] as f64 / seconds),
+        size(actor.bytes[read] as f64 / seconds),
+        size(actor.bytes[write] as f64 / seconds),
         words::short_time(actor.io_time_ns as f64),
         words::short_time(actor.device_ns as f64),
     ];

@@ -31,6 +31,20 @@ struct HeaderField {
     drop_rank: u8,
 }
 
+impl HeaderField {
+    fn new(text: String, drop_rank: u8) -> HeaderField {
+        HeaderField {
+            text,
+            style: Style::new(),
+            drop_rank,
+        }
+    }
+
+    fn styled(self, style: Style) -> HeaderField {
+        HeaderField { style, ..self }
+    }
+}
+
 /// Who and what is observed, at which time.
 pub(super) fn header(
     scene: &Scene,
@@ -78,55 +92,40 @@ pub(super) fn header(
 fn header_fields(scene: &Scene, view: &ScreenView, end_ns: i64) -> Vec<HeaderField> {
     let history = scene.history;
     let warning = scene.palette.warning();
-    let field = |text: String, drop_rank: u8| HeaderField {
-        text,
-        style: Style::new(),
-        drop_rank,
-    };
     let mut fields = Vec::new();
     if !scene.facts.host.is_empty() {
         let host = terminal(&scene.facts.host).into_owned();
-        fields.push(field(cut(&host, MAX_HOST), 3));
+        fields.push(HeaderField::new(cut(&host, MAX_HOST), 3));
     }
     let facts = scene.facts;
     let source = match facts.recording.as_ref().or(facts.serve.as_ref()) {
-        Some(name) => field(cut(&terminal(name), MAX_SOURCE), 3),
-        None if facts.is_of_counters => field("counters".to_owned(), 3),
-        None => field("every I/O".to_owned(), 5),
+        Some(name) => HeaderField::new(cut(&terminal(name), MAX_SOURCE), 3),
+        None if facts.is_of_counters => HeaderField::new("counters".to_owned(), 3),
+        None => HeaderField::new("every I/O".to_owned(), 5),
     };
     fields.push(source);
     let rate_ns = RATE_NS.max(history.column_ns());
     let ios = ios_of_all(scene, view, end_ns - rate_ns, end_ns);
     let per_s = ios as f64 * 1e9 / rate_ns as f64;
-    fields.push(field(format!("{} IOPS", words::short(per_s)), 0));
-    let lost = field(
-        format!("{} lost", words::short(history.lost_ios as f64)),
-        if history.lost_ios > 0 { 1 } else { 2 },
-    );
-    if history.lost_ios > 0 {
-        fields.push(HeaderField {
-            style: warning,
-            ..lost
-        });
+    fields.push(HeaderField::new(format!("{} IOPS", words::short(per_s)), 0));
+    // Where there is not room for all, a loss stays beside the rate.
+    let lost = format!("{} lost", words::short(history.lost_ios as f64));
+    fields.push(if history.lost_ios > 0 {
+        HeaderField::new(lost, 1).styled(warning)
     } else {
-        fields.push(lost);
-    }
+        HeaderField::new(lost, 2)
+    });
     if history.missed_ios > 0 {
         let text = format!("{} not shown", words::short(history.missed_ios as f64));
-        fields.push(HeaderField {
-            style: warning,
-            ..field(text, 1)
-        });
+        fields.push(HeaderField::new(text, 1).styled(warning));
     }
     if let Some(percent) = facts.self_percent.filter(|_| facts.recording.is_none()) {
-        fields.push(field(format!("self {percent:.1} %"), 4));
+        fields.push(HeaderField::new(format!("self {percent:.1} %"), 4));
     }
     if let Some(failure) = &facts.failure {
         let text = format!("{} failed: {}", failure.of, failure.text);
-        fields.push(HeaderField {
-            style: warning,
-            ..field(cut_end(&terminal(&text), MAX_FAILURE), 1)
-        });
+        let text = cut_end(&terminal(&text), MAX_FAILURE);
+        fields.push(HeaderField::new(text, 1).styled(warning));
     }
     fields
 }
@@ -304,14 +303,16 @@ fn flow(
     }
     let rate_ns = RATE_NS.max(history.column_ns());
     let sum = history.flow(dev, class, end_ns - rate_ns, end_ns);
-    let per_s = |value: u64| value as f64 * 1e9 / rate_ns as f64;
-    let rate = format!("{}/s", words::short(per_s(sum.ios)));
+    let ios_per_s = sum.ios as f64 * 1e9 / rate_ns as f64;
+    let rate = format!("{}/s", words::short(ios_per_s));
     cursor.put(&format!("{rate:>7}"), Style::new());
     if parts.has_size {
-        let rate = format!("{}/s", size(per_s(sum.bytes)));
+        let bytes_per_s = sum.bytes as f64 * 1e9 / rate_ns as f64;
+        let rate = format!("{}/s", size(bytes_per_s));
         cursor.put(&format!("{rate:>11}"), Style::new());
     }
     let percentile_ns = PERCENTILE_NS.max(history.column_ns());
+    // Counters have the sum of all latencies, of which only the mean can be shown.
     if scene.facts.is_of_counters {
         let sum = history.flow(dev, class, end_ns - percentile_ns, end_ns);
         let text = match sum.ios {
@@ -329,18 +330,19 @@ fn flow(
         above: Vec::new(),
     };
     let latencies = history.latencies(&pick, end_ns - percentile_ns, end_ns);
-    let mut quantile = |title: &str, q: f64| {
-        let text = match latencies.quantile(q) {
+    let quantiles: &[(&str, f64)] = if parts.has_median {
+        &[("p50", 0.5), ("p99", 0.99)]
+    } else {
+        &[("p99", 0.99)]
+    };
+    for (title, q) in quantiles {
+        let text = match latencies.quantile(*q) {
             Some(ns) => words::short_time(ns),
             None => "-".to_owned(),
         };
         cursor.put(&format!(" {title}"), palette.faint());
         cursor.put(&format!("{text:>7}"), Style::new());
-    };
-    if parts.has_median {
-        quantile("p50", 0.5);
     }
-    quantile("p99", 0.99);
 }
 
 fn sparkline(
