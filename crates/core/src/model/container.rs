@@ -111,7 +111,6 @@ fn pod_uid(part: &str) -> Option<String> {
 }
 
 fn container_id(part: &str) -> Option<(Option<&'static str>, &str)> {
-    let is_id = |id: &&str| id.len() == ID_DIGITS && id.bytes().all(|b| b.is_ascii_hexdigit());
     if let Some((rest, id)) = part.rsplit_once(':').filter(|(_, id)| is_id(id)) {
         let runtime = PREFIXES
             .iter()
@@ -125,23 +124,33 @@ fn container_id(part: &str) -> Option<(Option<&'static str>, &str)> {
     known.or(Some((None, name))).filter(|(_, id)| is_id(id))
 }
 
+fn is_id(text: &str) -> bool {
+    text.len() == ID_DIGITS && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
 /// Of the parts up to the pod: its own name has it, or a part above.
 fn qos(parts: &[&str]) -> Option<Qos> {
     let above = parts.iter().rposition(|p| {
         let p = p.trim_end_matches(".slice");
         p == "kubepods" || p.ends_with("-kubepods")
     });
-    let has = |word: &str| {
-        parts[above.map_or(0, |a| a + 1)..]
-            .iter()
-            .any(|p| p.split(['-', '.']).any(|w| w == word))
-    };
-    match (has("burstable"), has("besteffort")) {
-        (true, _) => Some(Qos::Burstable),
-        (_, true) => Some(Qos::BestEffort),
-        _ => (above.is_some() || parts.last().is_some_and(|p| p.contains("kubepods-pod")))
-            .then_some(Qos::Guaranteed),
+    let below = &parts[above.map_or(0, |a| a + 1)..];
+    if has_word(below, "burstable") {
+        return Some(Qos::Burstable);
     }
+    if has_word(below, "besteffort") {
+        return Some(Qos::BestEffort);
+    }
+    // A guaranteed pod has no word of its own: it is known by where it is, or by its name.
+    let is_pod = above.is_some() || parts.last().is_some_and(|p| p.contains("kubepods-pod"));
+    is_pod.then_some(Qos::Guaranteed)
+}
+
+/// Whether one of the parts has `word` between hyphens or dots.
+fn has_word(parts: &[&str], word: &str) -> bool {
+    parts
+        .iter()
+        .any(|part| part.split(['-', '.']).any(|w| w == word))
 }
 
 #[cfg(test)]

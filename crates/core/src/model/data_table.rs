@@ -18,6 +18,16 @@ pub struct DataColumn {
     pub values: ColumnValues,
 }
 
+impl DataColumn {
+    /// The value of row `at` as text.
+    fn text(&self, at: usize) -> Option<String> {
+        match &self.values {
+            ColumnValues::Numbers(v) => v[at].map(|x| x.to_string()),
+            ColumnValues::Words(v) => v[at].clone(),
+        }
+    }
+}
+
 /// Columns of equal length.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DataTable {
@@ -77,13 +87,9 @@ impl DataTable {
 
     /// A row's values as text; what is not known is empty.
     pub fn row(&self, at: usize) -> Vec<String> {
-        let text = |c: &DataColumn| match &c.values {
-            ColumnValues::Numbers(v) => v[at].map(|x| x.to_string()),
-            ColumnValues::Words(v) => v[at].clone(),
-        };
         self.columns
             .iter()
-            .map(|c| text(c).unwrap_or_default())
+            .map(|c| c.text(at).unwrap_or_default())
             .collect()
     }
 }

@@ -45,8 +45,9 @@ impl std::str::FromStr for DevId {
     /// From what [`Display`](std::fmt::Display) and sysfs write: `MAJOR:MINOR`.
     fn from_str(text: &str) -> Result<DevId, NoDevId> {
         let (major, minor) = text.split_once(':').ok_or(NoDevId)?;
-        let number = |n: &str| n.parse().map_err(|_| NoDevId);
-        Ok(DevId::new(number(major)?, number(minor)?))
+        let major = major.parse().map_err(|_| NoDevId)?;
+        let minor = minor.parse().map_err(|_| NoDevId)?;
+        Ok(DevId::new(major, minor))
     }
 }
 
@@ -183,12 +184,14 @@ impl Device {
     /// Whether what this device does reaches `lower`, so that both have the same I/Os: it is stacked on it or on a partition
     /// of it, or is such a partition. Imported tables have names only; then the names decide.
     pub fn is_above(&self, lower: &Device) -> bool {
-        let stacked = |slave: &String| {
-            *slave == lower.name || lower.partitions.iter().any(|(name, _)| name == slave)
-        };
-        self.slaves.iter().any(stacked)
+        self.slaves.iter().any(|slave| lower.contains(slave))
             || lower.partitions.iter().any(|(_, id)| *id == self.id)
             || (!self.is_sum() && !lower.is_sum() && self.is_called_above(lower))
+    }
+
+    /// Whether `name` is that of the device or of one of its partitions.
+    fn contains(&self, name: &str) -> bool {
+        self.name == name || self.partitions.iter().any(|(part, _)| part == name)
     }
 
     fn is_called_above(&self, lower: &Device) -> bool {
@@ -202,13 +205,7 @@ impl Device {
     /// log that knows several.
     pub fn behind(&self) -> Option<&str> {
         let (host, name) = host_and_name(&self.name);
-        let controller = name
-            .strip_prefix("nvme")
-            .and_then(|rest| rest.find('n'))
-            .map(|n| &name[.."nvme".len() + n]);
-        let is_number =
-            |c: &&str| c.len() > 4 && c["nvme".len()..].bytes().all(|b| b.is_ascii_digit());
-        host.or_else(|| controller.filter(is_number))
+        host.or_else(|| nvme_controller(name))
     }
 
     /// Its number is made up, because a log knows its name only.
@@ -222,6 +219,14 @@ impl Device {
             .as_deref()
             .is_some_and(|s| s.starts_with("aggregate:"))
     }
+}
+
+/// `nvme0` of `nvme0n1`.
+fn nvme_controller(name: &str) -> Option<&str> {
+    let rest = name.strip_prefix("nvme")?;
+    let number = &rest[..rest.find('n')?];
+    let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+    is_number.then(|| &name[.."nvme".len() + number.len()])
 }
 
 /// As many devices under another are named.
@@ -321,16 +326,19 @@ pub(super) fn is_disk_name(name: &str) -> bool {
     const STABLE: [&str; 7] = ["ata-", "scsi-", "wwn-", "nvme-", "usb-", "virtio-", "pci-"];
     const LETTERED: [&str; 5] = ["sd", "hd", "vd", "xvd", "dasd"];
     const NUMBERED: [&str; 7] = ["nvme", "mmcblk", "rbd", "nbd", "pmem", "cciss/c", "ida/c"];
-    let lettered = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_lowercase());
     STABLE.iter().any(|s| name.starts_with(s))
         || LETTERED
             .iter()
             .filter_map(|l| name.strip_prefix(l))
-            .any(lettered)
+            .any(is_lower_case)
         || NUMBERED
             .iter()
             .filter_map(|l| name.strip_prefix(l))
             .any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+fn is_lower_case(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_lowercase())
 }
 
 #[cfg(test)]

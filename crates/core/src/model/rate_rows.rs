@@ -28,6 +28,13 @@ struct Head {
     at: usize,
 }
 
+impl Head {
+    /// What rows are ordered by; equal in rows of the same device and interval.
+    fn key(&self) -> (i64, DevId, i64) {
+        (self.to_ns, self.dev, self.from_ns)
+    }
+}
+
 impl RateRows {
     /// How many rows there are.
     pub fn len(&self) -> usize {
@@ -97,16 +104,14 @@ impl RateRows {
 
     /// Orders the rows by end, device and beginning; equal ones stay as they were.
     pub fn sort(&mut self) {
-        let key = |h: &Head| (h.to_ns, h.dev, h.from_ns);
-        if !self.heads.is_sorted_by_key(key) {
-            self.heads.sort_by_key(key);
+        if !self.heads.is_sorted_by_key(Head::key) {
+            self.heads.sort_by_key(Head::key);
         }
     }
 
     /// Puts rows of the same device and interval that follow each other together: `one` makes one of two.
     pub fn merge(&mut self, mut one: impl FnMut(&IntervalRates, &IntervalRates) -> IntervalRates) {
-        let key = |h: &Head| (h.to_ns, h.dev, h.from_ns);
-        if self.heads.windows(2).all(|w| key(&w[0]) != key(&w[1])) {
+        if self.heads.windows(2).all(|w| w[0].key() != w[1].key()) {
             return;
         }
         let mut out = RateRows::default();

@@ -24,12 +24,33 @@ impl ClassRates {
 
     /// Mean of the I/Os of both, each of which weighs the same; unknown if one of them has no count.
     fn mean_with(&self, other: &ClassRates) -> Option<f64> {
-        let of = |c: &ClassRates| match (c.mean_us, c.ios_per_s) {
+        let (mean, ios) = self.mean_and_ios()?;
+        let (other_mean, other_ios) = other.mean_and_ios()?;
+        let all = ios + other_ios;
+        (all > 0.0).then(|| (mean * ios + other_mean * other_ios) / all)
+    }
+
+    /// The mean in microseconds and the I/Os per second that it is of; a class without I/O has no mean, which is no gap.
+    fn mean_and_ios(&self) -> Option<(f64, f64)> {
+        match (self.mean_us, self.ios_per_s) {
             (None, None | Some(0.0)) => Some((0.0, 0.0)),
             (mean_us, ios) => Some((mean_us?, ios?)),
-        };
-        let ((a, n), (b, m)) = (of(self)?, of(other)?);
-        (n + m > 0.0).then(|| (a * n + b * m) / (n + m))
+        }
+    }
+
+    /// Each rate as `rate` makes it of both, and the mean as `mean` does.
+    fn combined(
+        &self,
+        other: &ClassRates,
+        rate: impl Fn(Option<f64>, Option<f64>) -> Option<f64>,
+        mean: impl Fn(&ClassRates, &ClassRates) -> Option<f64>,
+    ) -> ClassRates {
+        ClassRates {
+            ios_per_s: rate(self.ios_per_s, other.ios_per_s),
+            bytes_per_s: rate(self.bytes_per_s, other.bytes_per_s),
+            merges_per_s: rate(self.merges_per_s, other.merges_per_s),
+            mean_us: mean(self, other),
+        }
     }
 
     /// I/Os completed in `interval_ns`, rounded to whole ones: undoes the division that the table's author made.
@@ -46,6 +67,14 @@ impl ClassRates {
 fn whole(x: f64) -> Option<u64> {
     // 2^53: beyond it a double holds no single I/O any more, so the table cannot have meant it.
     (x.is_finite() && (0.0..9.0e15).contains(&x)).then(|| x.round() as u64)
+}
+
+/// The sum of both; where only one is known, that one.
+fn sum_of_known(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a + b),
+        _ => a.or(b),
+    }
 }
 
 /// A row of an imported table: one device (or what the table summed up) over one interval.
@@ -97,8 +126,7 @@ impl IntervalRates {
 
     /// Both rows together: other I/Os of the same interval.
     pub fn plus(&self, other: &IntervalRates) -> IntervalRates {
-        let sum = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a + b).or(a).or(b);
-        self.combined(other, sum, ClassRates::mean_with)
+        self.combined(other, sum_of_known, ClassRates::mean_with)
     }
 
     fn combined(
@@ -107,15 +135,11 @@ impl IntervalRates {
         rate: impl Fn(Option<f64>, Option<f64>) -> Option<f64>,
         mean: impl Fn(&ClassRates, &ClassRates) -> Option<f64>,
     ) -> IntervalRates {
-        let class = |a: &ClassRates, b: &ClassRates| ClassRates {
-            ios_per_s: rate(a.ios_per_s, b.ios_per_s),
-            bytes_per_s: rate(a.bytes_per_s, b.bytes_per_s),
-            merges_per_s: rate(a.merges_per_s, b.merges_per_s),
-            mean_us: mean(a, b),
-        };
         IntervalRates {
-            classes: std::array::from_fn(|i| class(&self.classes[i], &other.classes[i])),
-            all: class(&self.all, &other.all),
+            classes: std::array::from_fn(|i| {
+                self.classes[i].combined(&other.classes[i], &rate, &mean)
+            }),
+            all: self.all.combined(&other.all, &rate, &mean),
             in_flight: rate(self.in_flight, other.in_flight),
             util_percent: self.util_percent.or(other.util_percent),
             service_us: self.service_us.or(other.service_us),

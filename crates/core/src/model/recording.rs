@@ -74,14 +74,18 @@ pub struct RecorderCost {
 impl RecorderCost {
     /// Both together; what is not known of one is not known of both.
     pub fn plus(&self, other: &RecorderCost) -> RecorderCost {
-        let sum = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
         RecorderCost {
-            cpu_s: sum(self.cpu_s, other.cpu_s),
-            startup_cpu_s: sum(self.startup_cpu_s, other.startup_cpu_s),
-            probe_cpu_s: sum(self.probe_cpu_s, other.probe_cpu_s),
+            cpu_s: sum_if_known(self.cpu_s, other.cpu_s),
+            startup_cpu_s: sum_if_known(self.startup_cpu_s, other.startup_cpu_s),
+            probe_cpu_s: sum_if_known(self.probe_cpu_s, other.probe_cpu_s),
             max_rss_bytes: self.max_rss_bytes.max(other.max_rss_bytes),
         }
     }
+}
+
+/// The sum of two amounts, if both are known.
+fn sum_if_known(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    Some(a? + b?)
 }
 
 /// `meta.json` of a recording: everything that is said once.

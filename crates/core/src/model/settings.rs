@@ -245,15 +245,19 @@ impl CgroupSample {
 
     /// The same settings, whenever they were read and whatever the counters were.
     pub fn is_set_like(&self, other: &CgroupSample) -> bool {
-        let settings = |sample: &CgroupSample| CgroupSample {
+        self.without_counters() == other.without_counters()
+    }
+
+    /// The settings alone, of no time.
+    fn without_counters(&self) -> CgroupSample {
+        CgroupSample {
             at_ns: 0,
             memory_limit_hits: None,
             refaulted_bytes: None,
             io_some_ns: None,
             io_full_ns: None,
-            ..sample.clone()
-        };
-        settings(self) == settings(other)
+            ..self.clone()
+        }
     }
 }
 

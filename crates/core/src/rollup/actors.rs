@@ -126,15 +126,18 @@ impl ActorSlot {
                 let (actor, comm) = key.actor(kind);
                 add(sums.entry((actor, comm)).or_insert(NOTHING), classes);
             }
-            let named = |((actor, comm), classes): ((Actor, Option<Comm>), Classes)| {
-                ((actor, comm.map(|c| c.to_text().into_owned())), classes)
-            };
+            // The slot counts by the bytes of names, which are cheap to compare; rows have text.
+            let mut named = Vec::with_capacity(sums.len());
+            for ((actor, comm), classes) in sums {
+                let name = comm.map(|c| c.to_text().into_owned());
+                named.push(((actor, name), classes));
+            }
             let at = RollupPlace {
                 step_s: ACTOR_STEPS_S[0],
                 at_ns,
                 dev,
             };
-            rows.extend(at.rows(kind, sums.into_iter().map(named).collect()));
+            rows.extend(at.rows(kind, named));
         }
         rows
     }
@@ -172,47 +175,47 @@ struct RollupPlace {
 impl RollupPlace {
     /// Those with most time by name, and the others together; a row for each class with I/O.
     fn rows(self, kind: ActorKind, sums: Vec<(NamedActor, Classes)>) -> Vec<ActorSums> {
-        let is_other = |actor: &Actor| matches!(actor, Actor::Others(_));
-        let time_ns = |classes: &Classes| {
-            classes
-                .iter()
-                .fold(0i64, |sum, c| sum.saturating_add(c.time_ns()))
-        };
         let (unnamed, mut named): (Vec<_>, Vec<_>) = sums
             .into_iter()
-            .partition(|((actor, _), _)| is_other(actor));
+            .partition(|((actor, _), _)| matches!(actor, Actor::Others(_)));
         // By name where times are equal, so that the same I/Os give the same rows.
         named.sort_by_cached_key(|((actor, name), classes)| {
             (Reverse(time_ns(classes)), *actor, name.clone())
         });
         let rest = named.split_off(named.len().min(MAX_ACTORS));
+        // Those who are not named are one more actor, so that the rows add up to what the device did.
         let mut others = NOTHING;
-        rest.iter()
-            .chain(&unnamed)
-            .for_each(|(_, classes)| add(&mut others, classes));
+        for (_, classes) in rest.iter().chain(&unnamed) {
+            add(&mut others, classes);
+        }
         named.push(((Actor::Others(kind), None), others));
-        let row = |actor: Actor, name: &Option<String>, class: Class, sums: IoSums| {
-            let RollupPlace { at_ns, dev, step_s } = self;
-            ActorSums {
-                step_s,
-                at_ns,
-                dev,
-                class,
-                actor,
-                name: name.clone(),
-                sums,
+        let mut rows = Vec::new();
+        for ((actor, name), classes) in &named {
+            for class in Class::ALL {
+                let sums = classes[class as usize];
+                if sums.ios <= 0 {
+                    continue;
+                }
+                rows.push(ActorSums {
+                    step_s: self.step_s,
+                    at_ns: self.at_ns,
+                    dev: self.dev,
+                    class,
+                    actor: *actor,
+                    name: name.clone(),
+                    sums,
+                });
             }
-        };
-        let of_one = |((actor, name), classes): &(NamedActor, Classes)| {
-            let with_ios = Class::ALL
-                .into_iter()
-                .filter(|c| classes[*c as usize].ios > 0);
-            with_ios
-                .map(|c| row(*actor, name, c, classes[c as usize]))
-                .collect::<Vec<_>>()
-        };
-        named.iter().flat_map(of_one).collect()
+        }
+        rows
     }
+}
+
+/// Time of all classes together.
+fn time_ns(classes: &Classes) -> i64 {
+    classes
+        .iter()
+        .fold(0, |sum, c| sum.saturating_add(c.time_ns()))
 }
 
 /// The coarser rows of finer ones. Those who are among the others of a finer slot stay among them. Rows of one slot that are

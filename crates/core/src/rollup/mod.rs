@@ -65,19 +65,14 @@ impl RollupBuilder {
                 continue;
             }
             let second = device.seconds.entry(done_ns / SECOND_NS).or_default();
-            let empty = || {
-                Box::new(Rollup::empty(
-                    1,
-                    at(done_ns),
-                    Some(io.dev),
-                    Some(io.class()),
-                ))
-            };
-            second.classes[io.class() as usize]
-                .get_or_insert_with(empty)
-                .count(io);
+            let class = io.class();
+            let row = second.classes[class as usize].get_or_insert_with(|| {
+                Box::new(Rollup::empty(1, at(done_ns), Some(io.dev), Some(class)))
+            });
+            row.count(io);
+            // It counts as in flight in its last minute only, and in no second that is out already.
             let start_ns = io.start_ns().max(done_ns - REACH_NS).max(self.complete_ns);
-            device.in_flight(io.class(), start_ns, done_ns);
+            device.in_flight(class, start_ns, done_ns);
             self.seen_ns = self.seen_ns.max(done_ns);
         }
         self.advance();
@@ -88,12 +83,17 @@ impl RollupBuilder {
         if !lost.reason.is_loss() || lost.reason == LossReason::Retention {
             return;
         }
-        let of = |class| Rollup {
+        let all = Rollup {
             lost_ios: lost.ios,
-            ..Rollup::empty(1, at(lost.to_ns.max(0)), lost.dev, class)
+            ..Rollup::empty(1, at(lost.to_ns.max(0)), lost.dev, None)
         };
-        self.done.extend(lost.class.map(|c| of(Some(c))));
-        self.done.push(of(None));
+        if lost.class.is_some() {
+            self.done.push(Rollup {
+                class: lost.class,
+                ..all.clone()
+            });
+        }
+        self.done.push(all);
     }
 
     /// Nothing that completed before `now_ns` is still to come.
@@ -301,10 +301,9 @@ impl CoarserRollups {
         let step_ns = i64::from(self.step_s) * SECOND_NS;
         for r in finer {
             let at_ns = floor_to(r.at_ns, step_ns);
-            let empty = || Rollup::empty(self.step_s, at_ns, r.dev, r.class);
             self.rows
                 .entry((at_ns, r.dev, r.class.map_or(-1, |c| c as i32)))
-                .or_insert_with(empty)
+                .or_insert_with(|| Rollup::empty(self.step_s, at_ns, r.dev, r.class))
                 .add(r);
         }
     }

@@ -140,26 +140,34 @@ impl Budget {
         if closed.is_empty() {
             return None;
         }
-        let first = |has: fn(&Sizes) -> bool| closed.iter().position(|(_, s)| has(s));
-        let seconds: u64 = closed.iter().map(|(_, s)| s.seconds).sum();
-        let oldest_seconds = first(|s| s.seconds > 0);
-        let old = |at: &usize, stay_ns: i64| {
-            closed[*at].0.start_unix_ns < now_unix_ns.saturating_sub(stay_ns + LONGEST_NS)
-        };
+        // Sums that are old and take more than their share go before any single I/O does.
         let minutes: u64 = closed.iter().map(|(_, s)| s.rest).sum();
-        if minutes > self.keep_bytes / MINUTES_SHARE && old(&0, MINUTES_STAY_NS) {
+        if minutes > self.keep_bytes / MINUTES_SHARE
+            && is_older_than(&closed[0].0, MINUTES_STAY_NS, now_unix_ns)
+        {
             return Some((0, Tier::Whole));
         }
-        if let Some(at) = oldest_seconds.filter(|at| old(at, SECONDS_STAY_NS))
+        let seconds: u64 = closed.iter().map(|(_, s)| s.seconds).sum();
+        let oldest_seconds = closed.iter().position(|(_, s)| s.seconds > 0);
+        if let Some(at) = oldest_seconds
             && seconds > self.keep_bytes / SECONDS_SHARE
+            && is_older_than(&closed[at].0, SECONDS_STAY_NS, now_unix_ns)
         {
             return Some((at, Tier::Seconds));
         }
-        let single = first(|s| s.single > 0).map(|at| (at, Tier::Single));
-        single
-            .or(oldest_seconds.map(|at| (at, Tier::Seconds)))
-            .or(Some((0, Tier::Whole)))
+        // Else what is finest goes first, whatever its age, because it takes most room.
+        let oldest_single = closed.iter().position(|(_, s)| s.single > 0);
+        Some(match (oldest_single, oldest_seconds) {
+            (Some(at), _) => (at, Tier::Single),
+            (None, Some(at)) => (at, Tier::Seconds),
+            (None, None) => (0, Tier::Whole),
+        })
     }
+}
+
+/// Whether all of a recording is older than `stay_ns`.
+fn is_older_than(recording: &Stored, stay_ns: i64, now_unix_ns: i64) -> bool {
+    recording.start_unix_ns < now_unix_ns.saturating_sub(stay_ns + LONGEST_NS)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,13 +222,15 @@ fn sizes(recording: &Path) -> Result<Sizes, StoreError> {
 /// a directory comes as itself with no name.
 pub(super) fn files(recording: &Path) -> Result<Vec<(String, String, u64)>, StoreError> {
     let mut found = Vec::new();
-    let failed = |e| StoreError::io(recording, "read", e);
-    for (name, meta) in entries(recording).map_err(failed)? {
+    let listed = entries(recording).map_err(|e| StoreError::io(recording, "read", e))?;
+    for (name, meta) in listed {
         if !meta.is_dir() {
             found.push((String::new(), name, on_disk(&meta)));
             continue;
         }
-        for (inner, meta) in entries(&recording.join(&name)).map_err(failed)? {
+        let listed = entries(&recording.join(&name));
+        let listed = listed.map_err(|e| StoreError::io(recording, "read", e))?;
+        for (inner, meta) in listed {
             found.push((name.clone(), inner, on_disk(&meta)));
         }
         found.push((name, String::new(), on_disk(&meta)));

@@ -267,20 +267,33 @@ impl Collected<List> for Vec<i32> {
 
 /// Numbers the different words in order of first appearance.
 fn texts_of<W: Word>(words: impl Iterator<Item = Option<W>>) -> Texts {
-    let mut dictionary = Vec::new();
-    let mut numbers: HashMap<Vec<u8>, i64> = HashMap::new();
-    let mut letters = Vec::new();
-    let mut number_of = |word: W| {
-        letters.clear();
-        word.spell(&mut letters);
-        if let Some(number) = numbers.get(&letters) {
+    let mut known = NumberedWords::default();
+    let index = Ints::of(words.map(|word| Some(known.number_of(word?))));
+    Texts {
+        dictionary: known.words,
+        index,
+    }
+}
+
+/// Words that have a number, which is their place.
+#[derive(Default)]
+struct NumberedWords {
+    words: Vec<Vec<u8>>,
+    numbers: HashMap<Vec<u8>, i64>,
+    /// The letters of the word in question; kept, so that a known word costs no allocation.
+    letters: Vec<u8>,
+}
+
+impl NumberedWords {
+    fn number_of(&mut self, word: impl Word) -> i64 {
+        self.letters.clear();
+        word.spell(&mut self.letters);
+        if let Some(number) = self.numbers.get(&self.letters) {
             return *number;
         }
-        let number = dictionary.len() as i64;
-        dictionary.push(letters.clone());
-        numbers.insert(letters.clone(), number);
+        let number = self.words.len() as i64;
+        self.words.push(self.letters.clone());
+        self.numbers.insert(self.letters.clone(), number);
         number
-    };
-    let index = Ints::of(words.map(|word| word.map(&mut number_of)));
-    Texts { dictionary, index }
+    }
 }

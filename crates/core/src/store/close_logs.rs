@@ -30,15 +30,11 @@ pub fn close_logs(path: &Path, access: Access) -> Result<usize, StoreError> {
         let segment = format!("{}/{}", table.name(), segment::file_name(number));
         let log = format!("wal/{name}");
         let log_path = path.join(&log);
-        let remove_log = || {
-            dir.remove_file(&log)
-                .map_err(|e| StoreError::io(&log_path, "remove", e))
-        };
         // A recorder that is killed between the two steps leaves both. Readers take the file, and the log if that is damaged.
         let segment_path = path.join(&segment);
         if segment_path.exists() {
             if ParquetFile::open(&segment_path, table).is_ok() {
-                remove_log()?;
+                remove_log(&dir, &log)?;
             }
             continue;
         }
@@ -64,8 +60,14 @@ pub fn close_logs(path: &Path, access: Access) -> Result<usize, StoreError> {
         dir.write_atomically(&segment, &bytes)
             .map_err(|e| StoreError::io(&segment_path, "write", e))?;
         // From here on the log is void.
-        remove_log()?;
+        remove_log(&dir, &log)?;
         closed += 1;
     }
     Ok(closed)
+}
+
+fn remove_log(recording: &PrivateDir, log: &str) -> Result<(), StoreError> {
+    recording
+        .remove_file(log)
+        .map_err(|e| StoreError::io(&recording.path().join(log), "remove", e))
 }

@@ -21,8 +21,12 @@ impl Ints {
     }
 
     pub fn get(&self, row: usize) -> Option<i64> {
-        let known = self.valid.as_ref().is_none_or(|v| v[row]);
-        known.then(|| self.values[row])
+        self.is_known(row).then(|| self.values[row])
+    }
+
+    /// Whether a row has a value.
+    pub fn is_known(&self, row: usize) -> bool {
+        self.valid.as_ref().is_none_or(|valid| valid[row])
     }
 
     pub fn len(&self) -> usize {

@@ -88,8 +88,15 @@ impl ColumnBuffer {
             put_varint(out, zigzag(first));
             put_bits(out, &self.valid);
             let mut before = first;
-            let delta = |v: &i64| zigzag(v.wrapping_sub(std::mem::replace(&mut before, *v)));
-            put_fixed(out, deltas, self.values.iter().map(delta));
+            put_fixed(
+                out,
+                deltas,
+                self.values.iter().map(|v| {
+                    let delta = v.wrapping_sub(before);
+                    before = *v;
+                    zigzag(delta)
+                }),
+            );
         } else {
             out.push(flags | OFFSETS | offsets as u8);
             put_varint(out, zigzag(range.min));
@@ -119,8 +126,10 @@ fn put_steady(value: Option<i64>, out: &mut Vec<u8>) {
 fn all_are(values: impl Iterator<Item = Option<i64>>, first: Option<i64>) -> bool {
     let known = first.is_some();
     let value = first.unwrap_or(0);
-    let differ = |v: Option<i64>| (v.unwrap_or(0) ^ value) | i64::from(v.is_some() != known);
-    values.fold(0, |any, v| any | differ(v)) == 0
+    let different_bits = values.fold(0, |bits, v| {
+        bits | (v.unwrap_or(0) ^ value) | i64::from(v.is_some() != known)
+    });
+    different_bits == 0
 }
 
 /// Bounds of a column's values.

@@ -38,11 +38,14 @@ pub(crate) fn bytes_below(dir: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(dir) else {
         return 0;
     };
-    let size =
-        |entry: io::Result<fs::DirEntry>| match entry.and_then(|e| Ok((e.path(), e.metadata()?))) {
-            Ok((path, meta)) if meta.is_dir() => bytes_below(&path),
-            Ok((_, meta)) => meta.len(),
-            Err(_) => 0,
-        };
-    entries.map(size).sum()
+    let mut bytes = 0;
+    for entry in entries {
+        // What cannot be looked at, mostly because it was removed meanwhile, counts nothing.
+        match entry.and_then(|e| Ok((e.path(), e.metadata()?))) {
+            Ok((path, meta)) if meta.is_dir() => bytes += bytes_below(&path),
+            Ok((_, meta)) => bytes += meta.len(),
+            Err(_) => {}
+        }
+    }
+    bytes
 }

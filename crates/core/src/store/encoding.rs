@@ -166,14 +166,12 @@ fn put_places(places: &[u32], bits: u32, out: &mut Vec<u8>) {
     put_varint(out, (groups as u64) << 1 | 1);
     let start = out.len();
     match bits {
-        1 | 2 => {
-            let byte = |few: &[u32]| {
-                few.iter()
-                    .rev()
-                    .fold(0, |byte, place| byte << bits | *place as u8)
-            };
-            out.extend(places.chunks(8 / bits as usize).map(byte));
-        }
+        // Several places in a byte, the first in its lowest bits.
+        1 | 2 => out.extend(places.chunks(8 / bits as usize).map(|few| {
+            few.iter()
+                .rev()
+                .fold(0u8, |byte, place| byte << bits | *place as u8)
+        })),
         8 => out.extend(places.iter().map(|p| *p as u8)),
         16 => places
             .iter()

@@ -131,17 +131,20 @@ impl<K: Copy> Default for Near<K> {
 
 impl<K: Copy + Eq> Near<K> {
     fn index(&mut self, key: K, look_up: impl FnOnce(&K) -> i64) -> i64 {
-        let is =
-            |known: &Option<(K, i64)>| known.filter(|(k, _)| *k == key).map(|(_, index)| index);
-        if let Some(index) = is(&self.known[self.last]) {
+        if let Some((last, index)) = self.known[self.last]
+            && last == key
+        {
             return index;
         }
         for (at, known) in self.known.iter().enumerate() {
-            if let Some(index) = is(known) {
+            if let Some((known, index)) = *known
+                && known == key
+            {
                 self.last = at;
                 return index;
             }
         }
+        // It is looked up, and takes the place of the key that was looked up longest ago.
         let index = look_up(&key);
         self.last = self.oldest;
         self.oldest = (self.oldest + 1) % self.known.len();

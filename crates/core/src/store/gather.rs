@@ -171,8 +171,11 @@ impl Gatherer {
         }
         for f in frames {
             let (index, column) = f.packed_texts(i, &mut self.words, &mut seen)?;
-            let place = |v: i64| Some(*index.get(usize::try_from(v).ok()?)? as u32);
-            if !self.placed.add(&column, place)? {
+            let all_placed = self.placed.add(&column, |v| {
+                let place = index.get(usize::try_from(v).ok()?)?;
+                Some(*place as u32)
+            })?;
+            if !all_placed {
                 return Err(BadFrame);
             }
         }

@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::path::Path;
 
-use super::block::Block;
 use super::reader::{Recording, lost_block};
 use super::row::Row;
 use super::schema::Table;
@@ -50,15 +49,15 @@ impl Recording {
             .meta
             .start_unix_ns
             .saturating_sub(self.meta.start_unix_ns);
-        let later = |ns: i64| ns.saturating_add(shift_ns);
-        let from_ns = later(range.start);
+        let from_ns = range.start.saturating_add(shift_ns);
         self.lost.extend(gap_between(self.end_ns, from_ns));
         let own_end_ns = next.end_ns;
         // What completed at the very end of a recording is of no later one.
         let to_ns = match end_of(range, own_end_ns) {
             i64::MAX => i64::MAX,
-            to_ns => later(to_ns),
+            to_ns => to_ns.saturating_add(shift_ns),
         };
+        // From here on all times are those of the joined recording.
         next.keep_only(shift_ns, from_ns, to_ns);
         for (blocks, more) in self.blocks.iter_mut().zip(next.blocks) {
             blocks.extend(more);
@@ -68,7 +67,9 @@ impl Recording {
         self.warnings.extend(next.warnings);
         self.hides_names |= next.hides_names;
         self.disk_bytes = self.disk_bytes.saturating_add(next.disk_bytes);
-        self.end_ns = self.end_ns.max(later(range.end.min(own_end_ns)));
+        let later_end_ns = range.end.min(own_end_ns).saturating_add(shift_ns);
+        self.end_ns = self.end_ns.max(later_end_ns);
+        // Most devices and limits are those of the recording before; each is listed once.
         for device in next.meta.devices {
             self.add_device(device, shift_ns);
         }
@@ -85,21 +86,23 @@ impl Recording {
     fn keep_only(&mut self, shift_ns: i64, from_ns: i64, to_ns: i64) {
         for table in Table::ALL {
             let blocks = &mut self.blocks[table as usize - 1];
-            let kept = |b: &Block| match table {
-                Table::Names => b.moved(shift_ns, i64::MIN, i64::MAX),
-                _ => b.moved(shift_ns, from_ns, to_ns),
+            let kept = match table {
+                Table::Names => i64::MIN..i64::MAX,
+                _ => from_ns..to_ns,
             };
-            *blocks = blocks.iter().filter_map(kept).collect();
+            *blocks = blocks
+                .iter()
+                .filter_map(|b| b.moved(shift_ns, kept.start, kept.end))
+                .collect();
         }
-        let cut = |lost: &Lost| {
-            let mut lost = *lost;
+        // Losses have a length: of one that reaches over a bound the part inside stays.
+        self.lost.retain_mut(|lost| {
             lost.shift(shift_ns);
             let touches = lost.to_ns >= from_ns && lost.from_ns < to_ns;
             lost.from_ns = lost.from_ns.max(from_ns);
             lost.to_ns = lost.to_ns.min(to_ns);
-            touches.then_some(lost)
-        };
-        self.lost = self.lost.iter().filter_map(cut).collect();
+            touches
+        });
         for mark in &mut self.marks {
             mark.shift(shift_ns);
         }
@@ -117,10 +120,11 @@ impl Recording {
         if known {
             return;
         }
-        let moved = |at_ns: Option<i64>| at_ns.map(|ns| ns.saturating_add(shift_ns));
+        let added_ns = device.added_ns.unwrap_or(0).saturating_add(shift_ns);
+        let removed_ns = device.removed_ns.map(|ns| ns.saturating_add(shift_ns));
         self.meta.devices.push(Device {
-            added_ns: moved(device.added_ns.or(Some(0))),
-            removed_ns: moved(device.removed_ns),
+            added_ns: Some(added_ns),
+            removed_ns,
             ..device
         });
     }

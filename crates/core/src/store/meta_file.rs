@@ -93,10 +93,6 @@ fn missing(path: &Path) -> String {
 
 /// Takes the text apart: version first, so that what later versions change is not called damage.
 pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<RecordingMeta, StoreError> {
-    let damaged = |what: String| StoreError::Damaged {
-        path: path.to_owned(),
-        what,
-    };
     let crc = stored_crc(text);
     if crc == Some(false) {
         // The version before the checksum: a later format's may be another one. One flipped bit is damage all the same.
@@ -108,20 +104,23 @@ pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<RecordingMeta, StoreErro
             return Err(StoreError::newer(path.parent().unwrap_or(path), v));
         }
         return Err(damaged(
-            "its checksum does not fit (if you edited it, remove the line \"crc32\" and change \"writer\")".to_owned(),
+            path,
+            "its checksum does not fit (if you edited it, remove the line \"crc32\" and change \"writer\")",
         ));
     }
     let json: serde_json::Value =
-        serde_json::from_slice(text).map_err(|e| damaged(format!("no JSON: {e}")))?;
+        serde_json::from_slice(text).map_err(|e| damaged(path, &format!("no JSON: {e}")))?;
     if let Some(v) = newer_version(&json) {
         return Err(StoreError::newer(path.parent().unwrap_or(path), v));
     }
     if version_of(&json).is_none_or(|v| v == 0) {
         return Err(damaged(
-            "schema_version is missing; it must be a number from 1".to_owned(),
+            path,
+            "schema_version is missing; it must be a number from 1",
         ));
     }
-    let meta: RecordingMeta = serde_json::from_value(json).map_err(|e| damaged(e.to_string()))?;
+    let meta: RecordingMeta =
+        serde_json::from_value(json).map_err(|e| damaged(path, &e.to_string()))?;
     // Only the key of the checksum itself can be damaged without the checksum noticing.
     if crc.is_none()
         && meta
@@ -130,10 +129,18 @@ pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<RecordingMeta, StoreErro
             .is_some_and(|w| w.starts_with("iolens"))
     {
         return Err(damaged(
-            "its checksum is gone (if you edited it, change \"writer\" too)".to_owned(),
+            path,
+            "its checksum is gone (if you edited it, change \"writer\" too)",
         ));
     }
     Ok(meta)
+}
+
+fn damaged(path: &Path, what: &str) -> StoreError {
+    StoreError::Damaged {
+        path: path.to_owned(),
+        what: what.to_owned(),
+    }
 }
 
 fn version_of(json: &serde_json::Value) -> Option<u64> {

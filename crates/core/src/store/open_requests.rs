@@ -70,6 +70,7 @@ pub(crate) fn read(recording: &Path, ended: &[Block]) -> Result<Option<Block>, S
     let Some(seen) = Block::of_log(contents.frames, path.clone()) else {
         return Ok(None);
     };
+    // A request that was open at the look and has ended since is in the table too, and complete there.
     let later = rows(ended, seen.min)?;
     let later: HashSet<RequestIdentity> = later
         .iter()
@@ -78,21 +79,20 @@ pub(crate) fn read(recording: &Path, ended: &[Block]) -> Result<Option<Block>, S
         .collect();
     let mut open = rows(&[seen], i64::MIN)?;
     open.retain(|r| !later.contains(&identity(r)));
+    // Readers take blocks only, so those that are left become one.
     let mut encoder = FrameEncoder::default();
     let mut bytes = Vec::new();
-    let frame = |rows: &[Request]| {
+    let mut frames = Vec::new();
+    for rows in open.chunks(MAX_FRAME_ROWS) {
         let (min, max) = wal::encode_frame(rows, &mut encoder, &mut bytes);
-        Frame {
+        frames.push(Frame {
             rows: rows.len() as u32,
             min,
             max,
             payload: bytes[FRAME_HEADER..].to_vec(),
-        }
-    };
-    Ok(Block::of_log(
-        open.chunks(MAX_FRAME_ROWS).map(frame).collect(),
-        path,
-    ))
+        });
+    }
+    Ok(Block::of_log(frames, path))
 }
 
 fn rows(blocks: &[Block], from_ns: i64) -> Result<Vec<Request>, StoreError> {

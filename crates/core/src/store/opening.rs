@@ -24,25 +24,27 @@ const MAX_MISSING: usize = 100;
 
 /// Makes each two losses that follow each other, of the same device, class and reason, one over both intervals.
 pub(super) fn join_losses(losses: &mut Vec<Lost>) {
-    let sum = |a: Option<i64>, b: Option<i64>| a?.checked_add(b?);
     let pairs = losses.chunks(2).flat_map(|pair| match pair {
         [a, b] if (a.dev, a.class, a.reason) == (b.dev, b.class, b.reason) => {
             let from_ns = a.from_ns.min(b.from_ns);
             let to_ns = a.to_ns.max(b.to_ns);
-            let ios = sum(a.ios, b.ios);
-            let bytes = sum(a.bytes, b.bytes);
             vec![Lost {
                 from_ns,
                 to_ns,
-                ios,
-                bytes,
-                merges: sum(a.merges, b.merges),
+                ios: sum_if_known(a.ios, b.ios),
+                bytes: sum_if_known(a.bytes, b.bytes),
+                merges: sum_if_known(a.merges, b.merges),
                 ..*a
             }]
         }
         other => other.to_vec(),
     });
     *losses = pairs.collect();
+}
+
+/// The sum of two counts, if both are known.
+fn sum_if_known(a: Option<i64>, b: Option<i64>) -> Option<i64> {
+    a?.checked_add(b?)
 }
 
 /// A segment's number, if its file has one, and its blocks; `None` if it cannot be read.
@@ -58,11 +60,18 @@ const NO_SEGMENTS: TableManifest = TableManifest {
 
 /// The number of the first segment that has one and is whole, and when it begins.
 fn first_segment(found: &[FoundSegment]) -> Option<(u32, i64)> {
-    let numbered = |(number, blocks): &FoundSegment| {
+    found.iter().find_map(|(number, blocks)| {
         let from = blocks.as_ref()?.iter().map(|b| b.min).min()?;
         Some(((*number)?, from))
-    };
-    found.iter().find_map(numbered)
+    })
+}
+
+/// The blocks of the segments that can be read.
+fn blocks_of(found: &[FoundSegment]) -> impl Iterator<Item = &Block> {
+    found
+        .iter()
+        .filter_map(|(_, blocks)| blocks.as_ref())
+        .flatten()
 }
 
 /// A segment's number and its log.
@@ -84,10 +93,11 @@ impl Opening<'_> {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             other => other.map_err(|e| StoreError::io(dir, "read", e))?,
         };
-        let name =
-            |e: io::Result<fs::DirEntry>| e.map(|e| e.file_name().to_string_lossy().into_owned());
-        let names: io::Result<Vec<String>> = entries.map(name).collect();
-        let mut names = names.map_err(|e| StoreError::io(dir, "read", e))?;
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|e| StoreError::io(dir, "read", e))?;
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
         names.sort();
         Ok(names)
     }
@@ -293,7 +303,6 @@ impl Opening<'_> {
             .map(|m| (m.first, m.last))
             .or(numbers.first().copied().zip(numbers.last().copied()));
         let Some((first, last)) = range else { return };
-        let path = |number| self.dir.join(table.name()).join(segment::file_name(number));
         let mut next = u64::from(first);
         // By gaps: a name may say any number.
         for number in numbers
@@ -306,22 +315,28 @@ impl Opening<'_> {
                 .filter_map(|n| u32::try_from(n).ok())
                 .collect();
             if gap.len() > MAX_MISSING {
-                let place = path(gap[0]).display().to_string();
+                let path = self.segment_path(table, gap[0]);
                 let more = number - next - 1;
                 self.warnings.push(format!(
-                    "{place} and {more} segments after it: are missing, with their rows"
+                    "{} and {more} segments after it: are missing, with their rows",
+                    path.display()
                 ));
                 found.push((Some(gap[0]), None));
             } else {
-                let words = gap
-                    .iter()
-                    .map(|n| format!("{}: is missing, with its rows", path(*n).display()));
-                self.warnings.extend(words);
-                found.extend(gap.iter().map(|n| (Some(*n), None)));
+                for missing in gap {
+                    let path = self.segment_path(table, missing);
+                    self.warnings
+                        .push(format!("{}: is missing, with its rows", path.display()));
+                    found.push((Some(missing), None));
+                }
             }
             next = number + 1;
         }
         found.sort_by_key(|(number, _)| *number);
+    }
+
+    fn segment_path(&self, table: Table, number: u32) -> PathBuf {
+        self.dir.join(table.name()).join(segment::file_name(number))
     }
 
     /// A file that cannot be read, or is not there, held something between its neighbours. How much is known where the
@@ -332,34 +347,21 @@ impl Opening<'_> {
         manifest: Option<TableManifest>,
         found: &[FoundSegment],
     ) {
-        let rows: usize = found
-            .iter()
-            .filter_map(|(_, blocks)| blocks.as_ref())
-            .flatten()
-            .map(|b| b.rows)
-            .sum();
+        let rows: usize = blocks_of(found).map(|b| b.rows).sum();
         let missing = manifest.map(|m| m.rows as i64 - rows as i64);
         // Neighbouring segments that are gone make one hole.
-        let starts = |i: &usize| found[*i].1.is_none() && (*i == 0 || found[*i - 1].1.is_some());
-        let holes: Vec<usize> = (0..found.len()).filter(starts).collect();
+        let mut holes = Vec::new();
+        for (i, (_, blocks)) in found.iter().enumerate() {
+            let continues_hole = i > 0 && found[i - 1].1.is_none();
+            if blocks.is_none() && !continues_hole {
+                holes.push(i);
+            }
+        }
         for i in &holes {
-            let blocks = |part: &[FoundSegment]| {
-                part.iter()
-                    .filter_map(|(_, b)| b.clone())
-                    .flatten()
-                    .collect::<Vec<_>>()
-            };
-            let from = blocks(&found[..*i])
-                .iter()
-                .map(|b| b.max)
-                .max()
-                .unwrap_or(0);
-            let to = blocks(&found[*i..])
-                .iter()
-                .map(|b| b.min)
-                .min()
-                .unwrap_or(i64::MAX)
-                .max(from);
+            let before = blocks_of(&found[..*i]).map(|b| b.max).max();
+            let after = blocks_of(&found[*i..]).map(|b| b.min).min();
+            let from = before.unwrap_or(0);
+            let to = after.unwrap_or(i64::MAX).max(from);
             self.lose(
                 table,
                 from,
@@ -367,6 +369,7 @@ impl Opening<'_> {
                 missing.filter(|n| holes.len() == 1 && *n > 0),
             );
         }
+        // Here every file is there and whole, and still they hold more or fewer rows than the description says.
         if let Some(missing) = missing.filter(|n| *n != 0 && holes.is_empty()) {
             let dir = self.dir.display();
             let name = table.name();

@@ -49,18 +49,15 @@ impl ColumnChunk {
             ColumnReader::Int32ColumnReader(r) => {
                 let mut raw: Vec<i32> = Vec::with_capacity(rows);
                 let (n, ..) = r.read_records(rows, Some(&mut levels), None, &mut raw)?;
-                let unsigned = self.unsigned;
-                let widen = |v: i32| {
-                    if unsigned {
-                        i64::from(v as u32)
-                    } else {
-                        i64::from(v)
-                    }
+                let values = if self.unsigned {
+                    raw.into_iter().map(|v| i64::from(v as u32)).collect()
+                } else {
+                    raw.into_iter().map(i64::from).collect()
                 };
                 Some((
                     n,
                     Column::Ints(Ints {
-                        values: raw.into_iter().map(widen).collect(),
+                        values,
                         valid: None,
                     }),
                 ))
@@ -92,6 +89,7 @@ impl ColumnChunk {
         if n != rows {
             return Err(cut(self));
         }
+        // So far there are the values of those rows only that have one.
         let (Column::Ints(ints) | Column::Texts(Texts { index: ints, .. })) = &mut column else {
             return Err(cut(self));
         };
@@ -132,8 +130,11 @@ impl ColumnChunk {
         if !self.nullable {
             return Ok(values.map(Some).collect());
         }
-        let value_of = |level: i16| if level > 0 { values.next() } else { None };
-        Ok(levels.into_iter().map(value_of).collect())
+        // Rows that are null have no value in the file.
+        Ok(levels
+            .into_iter()
+            .map(|level| if level > 0 { values.next() } else { None })
+            .collect())
     }
 
     fn read_lists(&mut self, rows: usize) -> Result<Lists, ReadFailure> {
@@ -169,18 +170,16 @@ impl ColumnChunk {
         if self.def.required && ints.valid.is_some() {
             return Err(bad(path, self, "holds a null, and it is required"));
         }
-        let is_known = |i: usize| ints.valid.as_ref().is_none_or(|valid| valid[i]);
-        let impossible = |(i, v): &(usize, &i64)| **v < self.def.min && is_known(*i);
-        if self.foreign
-            && self.def.min > i64::MIN
-            && let Some((i, v)) = ints.values.iter().enumerate().find(impossible)
-        {
-            let problem = format!(
-                "holds {v} in row {}; it must not be below {}",
-                self.row + i,
-                self.def.min
-            );
-            return Err(bad(path, self, &problem));
+        // Our own writer stores nothing that is impossible.
+        if self.foreign && self.def.min > i64::MIN {
+            let min = self.def.min;
+            for (i, v) in ints.values.iter().enumerate() {
+                if *v < min && ints.is_known(i) {
+                    let row = self.row + i;
+                    let problem = format!("holds {v} in row {row}; it must not be below {min}");
+                    return Err(bad(path, self, &problem));
+                }
+            }
         }
         if self.def.kind == Kind::I32 && ints.values.iter().any(|v| i32::try_from(*v).is_err()) {
             return Err(bad(path, self, "holds a number beyond 32 bits"));

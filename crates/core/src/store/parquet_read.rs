@@ -365,8 +365,9 @@ fn find_column(
     def: &ColumnDef,
 ) -> Result<Option<usize>, ReadFailure> {
     let schema = meta.file_metadata().schema_descr();
-    let named = |i: &usize| schema.column(*i).path().parts() == [def.name];
-    let Some(leaf) = (0..schema.num_columns()).find(named) else {
+    let leaf =
+        (0..schema.num_columns()).find(|leaf| schema.column(*leaf).path().parts() == [def.name]);
+    let Some(leaf) = leaf else {
         let missing = StoreError::MissingColumn {
             path: path.to_owned(),
             column: def.name,
@@ -413,19 +414,13 @@ fn find_column(
             problem,
         }));
     }
-    // Zstd and Snappy are what iolens and most others write; every further codec is a dependency more.
-    let codecs = meta
+    // Each row group may be compressed in another way.
+    let mut codecs = meta
         .row_groups()
         .iter()
         .filter_map(|g| g.columns().get(leaf))
         .map(ColumnChunkMetaData::compression);
-    let known = |c: &Compression| {
-        matches!(
-            c,
-            Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::ZSTD(_)
-        )
-    };
-    if let Some(codec) = codecs.into_iter().find(|c| !known(c)) {
+    if let Some(codec) = codecs.find(|codec| !is_readable(codec)) {
         let codec = codec.to_string();
         let codec = codec.split('(').next().unwrap_or_default();
         let problem = format!(
@@ -438,6 +433,14 @@ fn find_column(
         }));
     }
     Ok(Some(leaf))
+}
+
+/// Zstd and Snappy are what iolens and most others write; every further codec is a dependency more.
+fn is_readable(codec: &Compression) -> bool {
+    matches!(
+        codec,
+        Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::ZSTD(_)
+    )
 }
 
 /// The unit of a logical type that is a time but not in nanoseconds.

@@ -21,8 +21,11 @@ pub(super) fn drop_single(path: &Path, access: Access) -> Result<(), StoreError>
     let dir = own(path, access)?;
     let recording = Recording::open(path)?;
     let end_ns = recording.end_ns();
-    let said = |l: &Lost| l.reason == LossReason::Retention && l.to_ns >= end_ns;
-    if !recording.lost(i64::MIN..i64::MAX).iter().any(said) {
+    let losses = recording.lost(i64::MIN..i64::MAX);
+    let is_said = losses
+        .iter()
+        .any(|l| l.reason == LossReason::Retention && l.to_ns >= end_ns);
+    if !is_said {
         say_removed(&dir, &recording, end_ns)?;
     }
     for (table, name, _) in files(path)? {

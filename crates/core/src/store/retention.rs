@@ -119,22 +119,22 @@ impl Retention {
 
     /// What is there of each table.
     pub fn manifest(&self) -> BTreeMap<String, TableManifest> {
-        let of = |table: Table| {
+        let mut tables = BTreeMap::new();
+        for table in Table::ALL {
             let closed = &self.closed[table as usize - 1];
-            let first = closed.front()?.number;
-            let last = closed.back()?.number;
-            let rows = closed.iter().map(|c| c.rows as u64).sum();
-            Some((
-                table.name().to_owned(),
-                TableManifest {
+            if let Some(first) = closed.front()
+                && let Some(last) = closed.back()
+            {
+                let manifest = TableManifest {
                     segments: closed.len() as u32,
-                    first,
-                    last,
-                    rows,
-                },
-            ))
-        };
-        Table::ALL.into_iter().filter_map(of).collect()
+                    first: first.number,
+                    last: last.number,
+                    rows: closed.iter().map(|c| c.rows as u64).sum(),
+                };
+                tables.insert(table.name().to_owned(), manifest);
+            }
+        }
+        tables
     }
 
     /// Removes what is oldest until `extra` more bytes fit; gives what that cost.

@@ -165,35 +165,40 @@ impl Stored {
 }
 
 fn recordings_of(dir: &Path, host: &str) -> Result<Vec<Stored>, StoreError> {
-    let stored = |name: String| {
-        let digits = name.strip_prefix(START)?;
-        // As written, or two names could say one time.
-        let start_unix_ns: i64 = digits
-            .parse()
-            .ok()
-            .filter(|n: &i64| n.to_string() == digits)?;
-        Some(Stored {
-            host: host.to_owned(),
-            start_unix_ns,
-            path: dir.join(&name),
-        })
-    };
-    Ok(directories(dir)?.into_iter().filter_map(stored).collect())
+    let mut recordings = Vec::new();
+    for name in directories(dir)? {
+        if let Some(start_unix_ns) = start_in(&name) {
+            recordings.push(Stored {
+                host: host.to_owned(),
+                start_unix_ns,
+                path: dir.join(&name),
+            });
+        }
+    }
+    Ok(recordings)
+}
+
+/// The start in a directory's name, if it is written as we write it: else two names could say one time.
+fn start_in(name: &str) -> Option<i64> {
+    let digits = name.strip_prefix(START)?;
+    let start_unix_ns: i64 = digits.parse().ok()?;
+    (start_unix_ns.to_string() == digits).then_some(start_unix_ns)
 }
 
 /// Names of the directories in `dir`. Links are left out: a user with write access could redirect them.
 fn directories(dir: &Path) -> Result<Vec<String>, StoreError> {
-    let listed = || -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in fs::read_dir(dir)? {
-            let entry = entry?;
-            if entry.file_type()?.is_dir() {
-                names.extend(entry.file_name().to_str().map(str::to_owned));
-            }
+    list_directories(dir).map_err(|e| StoreError::io(dir, "read", e))
+}
+
+fn list_directories(dir: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            names.extend(entry.file_name().to_str().map(str::to_owned));
         }
-        Ok(names)
-    };
-    listed().map_err(|e| StoreError::io(dir, "read", e))
+    }
+    Ok(names)
 }
 
 /// Letters, digits, `.`, `-` and `_` as they are, other bytes as `%XX`: Hive's own way, and no name leaves its directory.
@@ -219,8 +224,9 @@ fn host_of(name: &str) -> Option<String> {
             bytes.push(b);
             continue;
         }
-        let digit = |b: Option<u8>| char::from(b?).to_digit(16);
-        bytes.push(u8::try_from(digit(rest.next())? << 4 | digit(rest.next())?).ok()?);
+        let high = char::from(rest.next()?).to_digit(16)?;
+        let low = char::from(rest.next()?).to_digit(16)?;
+        bytes.push(u8::try_from(high << 4 | low).ok()?);
     }
     String::from_utf8(bytes).ok()
 }

@@ -47,11 +47,10 @@ impl Totals {
     /// What earlier removals are accounted for in these rows of `lost`.
     pub fn add_removed(&mut self, lost: &[Lost]) {
         for l in lost.iter().filter(|l| l.reason == LossReason::Retention) {
-            let of = |n: Option<i64>| n.unwrap_or(0);
             self.add(Totals {
-                ios: of(l.ios),
-                bytes: of(l.bytes),
-                merges: of(l.merges),
+                ios: l.ios.unwrap_or(0),
+                bytes: l.bytes.unwrap_or(0),
+                merges: l.merges.unwrap_or(0),
             });
         }
     }

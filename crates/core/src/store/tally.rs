@@ -30,16 +30,15 @@ impl Tally {
 
     /// Adds a loss to those of its kind; the interval grows over both.
     pub fn add(&mut self, lost: &Lost) {
-        let sum = |a: Option<i64>, b: Option<i64>| a.zip(b).map(|(a, b)| a.saturating_add(b));
         let key: TallyKey = (lost.reason, lost.dev, lost.class, lost.ios.is_some());
         self.0
             .entry(key)
             .and_modify(|l| {
                 l.from_ns = l.from_ns.min(lost.from_ns);
                 l.to_ns = l.to_ns.max(lost.to_ns);
-                l.ios = sum(l.ios, lost.ios);
-                l.bytes = sum(l.bytes, lost.bytes);
-                l.merges = sum(l.merges, lost.merges);
+                l.ios = sum_if_known(l.ios, lost.ios);
+                l.bytes = sum_if_known(l.bytes, lost.bytes);
+                l.merges = sum_if_known(l.merges, lost.merges);
             })
             .or_insert(*lost);
     }
@@ -50,4 +49,9 @@ impl Tally {
         all.sort_by_key(|l| (l.to_ns, l.from_ns, l.dev));
         all
     }
+}
+
+/// The sum of two counts, if both are known.
+fn sum_if_known(a: Option<i64>, b: Option<i64>) -> Option<i64> {
+    Some(a?.saturating_add(b?))
 }

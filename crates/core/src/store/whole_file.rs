@@ -127,9 +127,8 @@ fn write_column(
 
 /// The values of the rows that have one.
 fn known(ints: &Ints) -> impl Iterator<Item = i64> + '_ {
-    let is_known = |row: usize| ints.valid.as_ref().is_none_or(|valid| valid[row]);
     let rows = ints.values.iter().enumerate();
-    rows.filter(move |(row, _)| is_known(*row))
+    rows.filter(|(row, _)| ints.is_known(*row))
         .map(|(_, value)| *value)
 }
 
@@ -184,14 +183,14 @@ pub(super) fn read_column(
     rows: &Range<usize>,
 ) -> Result<Column, ParquetError> {
     let schema = group.metadata().schema_descr();
-    let is_named = |path: &[String]| match def.kind {
-        Kind::List => path.first().is_some_and(|name| name == def.name),
-        _ => path == [def.name],
-    };
-    let leaf = schema
-        .columns()
-        .iter()
-        .position(|c| is_named(c.path().parts()));
+    // The elements of a list are a leaf below it, which writers call as they like.
+    let leaf = schema.columns().iter().position(|c| {
+        let path = c.path().parts();
+        match def.kind {
+            Kind::List => path.first().is_some_and(|name| name == def.name),
+            _ => path == [def.name],
+        }
+    });
     let Some(leaf) = leaf else {
         return if def.required {
             Err(missing(def.name))
@@ -250,8 +249,8 @@ pub(super) fn with_file(
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(e) => return Err(StoreError::io(path, "read", e)),
     };
-    let read = || read(&WholeFile::read(path, file)?).map_err(ReadFailure::Fatal);
-    guarded(read).map_err(|trouble| match trouble {
+    let result = guarded(|| read(&WholeFile::read(path, file)?).map_err(ReadFailure::Fatal));
+    result.map_err(|trouble| match trouble {
         ReadFailure::Fatal(e) => e,
         ReadFailure::Damage(what) => StoreError::Damaged {
             path: path.to_owned(),

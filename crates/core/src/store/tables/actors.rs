@@ -142,8 +142,8 @@ pub fn write_missing_actors(
     [finer, coarser]: [&[ActorSums]; 2],
 ) -> Result<(), StoreError> {
     // The finer last: what is complete is judged by them.
-    let file = |rows: &[ActorSums]| Some((rows.first()?.step_s, encode_actors(rows)));
-    sums::write_missing(recording, TABLE.name, access, [file(coarser), file(finer)])
+    let files = [coarser, finer].map(|rows| Some((rows.first()?.step_s, encode_actors(rows))));
+    sums::write_missing(recording, TABLE.name, access, files)
 }
 
 fn rows_in(group: &dyn RowGroupReader) -> Result<Vec<ActorSums>, ParquetError> {
@@ -153,10 +153,9 @@ fn rows_in(group: &dyn RowGroupReader) -> Result<Vec<ActorSums>, ParquetError> {
 }
 
 fn row(c: Columns<'_>, i: usize) -> Result<ActorSums, ParquetError> {
-    let by = |kind: &ActorKind| kind.name().as_bytes() == c.by(i);
     let kind = ActorKind::ALL
         .into_iter()
-        .find(by)
+        .find(|kind| kind.name().as_bytes() == c.by(i))
         .ok_or_else(|| missing("by"))?;
     let class = Class::from_name(c.class(i)).ok_or_else(|| missing("class"))?;
     let actor = match kind {

@@ -85,9 +85,9 @@ impl Row for CounterSample {
 
     fn assemble(columns: &[Column], i: usize) -> CounterSample {
         let c = Columns(columns);
+        // Where the kernel did not count discards or flushes, all columns of them are null.
         let discard_ios = c.discard_ios(i);
         let flush_ios = c.flush_ios(i);
-        let known = |v: Option<i64>| v.unwrap_or(0) as u64;
         let counters = DiskCounters {
             read: ClassCounters {
                 ios: c.read_ios(i) as u64,
@@ -106,13 +106,13 @@ impl Row for CounterSample {
             time_in_queue_ms: c.time_in_queue_ms(i) as u64,
             discard: discard_ios.map(|ios| ClassCounters {
                 ios: ios as u64,
-                merges: known(c.discard_merges(i)),
-                sectors: known(c.discard_sectors(i)),
-                ticks_ms: known(c.discard_ticks_ms(i)),
+                merges: count_or_0(c.discard_merges(i)),
+                sectors: count_or_0(c.discard_sectors(i)),
+                ticks_ms: count_or_0(c.discard_ticks_ms(i)),
             }),
             flush: flush_ios.map(|ios| FlushCounters {
                 ios: ios as u64,
-                ticks_ms: known(c.flush_ticks_ms(i)),
+                ticks_ms: count_or_0(c.flush_ticks_ms(i)),
             }),
         };
         CounterSample {
@@ -121,4 +121,8 @@ impl Row for CounterSample {
             counters,
         }
     }
+}
+
+fn count_or_0(v: Option<i64>) -> u64 {
+    v.unwrap_or(0) as u64
 }

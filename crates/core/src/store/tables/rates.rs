@@ -101,8 +101,9 @@ impl ClassRow {
 
 /// The rows of an interval: one of each class that has values, and one of all together, which is always there.
 fn spread(r: &IntervalRates) -> impl Iterator<Item = ClassRow> + '_ {
-    let has_values = |class: &Class| !r.classes[*class as usize].is_empty();
-    let classes = Class::ALL.into_iter().filter(has_values);
+    let classes = Class::ALL
+        .into_iter()
+        .filter(|class| !r.classes[*class as usize].is_empty());
     classes
         .map(|class| ClassRow::of(r, class))
         .chain([ClassRow::of_all(r)])
@@ -168,8 +169,10 @@ fn take_row(c: Columns<'_>, i: usize, intervals: &mut Vec<IntervalRates>) {
     let to_ns = c.to_ns(i);
     let dev = DevId(c.dev(i));
     // Rows of one interval and device follow each other; other writers may not keep that, then there are more intervals.
-    let continues = |r: &IntervalRates| (r.from_ns, r.to_ns, r.dev) == (from_ns, to_ns, dev);
-    if !intervals.last().is_some_and(continues) {
+    let continues = intervals
+        .last()
+        .is_some_and(|r| (r.from_ns, r.to_ns, r.dev) == (from_ns, to_ns, dev));
+    if !continues {
         intervals.push(IntervalRates::new(from_ns, to_ns, dev));
     }
     let Some(r) = intervals.last_mut() else {

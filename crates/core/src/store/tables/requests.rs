@@ -185,13 +185,13 @@ impl Row for Request {
 
     fn assemble(columns: &[Column], i: usize) -> Request {
         let c = Columns(columns);
+        // Places are filled in order: the first empty one ends the list.
         let first = [
             data_io(c.io1_after_ns(i), c.io1_ns(i), c.io1_bytes(i), c.io1_how(i)),
             data_io(c.io2_after_ns(i), c.io2_ns(i), c.io2_bytes(i), c.io2_how(i)),
             data_io(c.io3_after_ns(i), c.io3_ns(i), c.io3_bytes(i), c.io3_how(i)),
             data_io(c.io4_after_ns(i), c.io4_ns(i), c.io4_bytes(i), c.io4_how(i)),
         ];
-        let path = |text: &[u8]| Arc::from(String::from_utf8_lossy(text).as_ref());
         Request {
             end_ns: c.end_ns(i),
             start_ns: c.start_ns(i),
@@ -223,7 +223,9 @@ impl Row for Request {
             fd: c.fd(i),
             ino: c.ino(i),
             fs_dev: c.fs_dev(i),
-            path: c.path(i).map(path),
+            path: c
+                .path(i)
+                .map(|text| Arc::from(String::from_utf8_lossy(text).as_ref())),
             read_histogram: c.read_histogram(i).and_then(CallHistogram::parse),
             write_histogram: c.write_histogram(i).and_then(CallHistogram::parse),
         }

@@ -196,16 +196,12 @@ pub fn read_rollups_with(
     wanted: impl Fn(DevId) -> bool,
     take: impl FnMut(Rollup),
 ) -> Result<Vec<String>, StoreError> {
-    let wanted = |at_ns: i64, dev: Option<i32>| {
-        range.contains(&at_ns) && dev.is_none_or(|d| wanted(DevId(d)))
-    };
-    let rows = |group: &dyn RowGroupReader| rows_in(group, histograms, &wanted);
     sums::read(
         recording,
         TABLE.name,
         step_s,
         &range,
-        rows,
+        |group| rows_in(group, histograms, &range, &wanted),
         |r| (r.step_s, r.at_ns),
         take,
     )
@@ -221,25 +217,24 @@ pub fn write_missing_rollups(
     [seconds, minutes, hours]: [&[Rollup]; 3],
 ) -> Result<(), StoreError> {
     // The seconds last: what is complete is judged by them.
-    let file = |rows: &[Rollup]| Some((rows.first()?.step_s, encode_rollups(rows)));
-    sums::write_missing(
-        recording,
-        TABLE.name,
-        access,
-        [hours, minutes, seconds].map(file),
-    )
+    let files =
+        [hours, minutes, seconds].map(|rows| Some((rows.first()?.step_s, encode_rollups(rows))));
+    sums::write_missing(recording, TABLE.name, access, files)
 }
 
-/// The rows that are `wanted` by time and device. They mostly follow one another: others are hardly decoded.
+/// The rows in `range` whose device is `wanted` or not known. They mostly follow one another: others are hardly decoded.
 fn rows_in(
     group: &dyn RowGroupReader,
     histograms: RollupHistograms,
-    wanted: &dyn Fn(i64, Option<i32>) -> bool,
+    range: &Range<i64>,
+    wanted: &dyn Fn(DevId) -> bool,
 ) -> Result<Vec<Rollup>, ParquetError> {
     let all = 0..rows_of(group);
     let keys = read_columns(group, &TABLE, &all, |i| i == at::at_ns || i == at::dev)?;
     let keys = Columns(&keys);
-    let wanted: Vec<bool> = all.map(|i| wanted(keys.at_ns(i), keys.dev(i))).collect();
+    let wanted: Vec<bool> = all
+        .map(|i| range.contains(&keys.at_ns(i)) && keys.dev(i).is_none_or(|dev| wanted(DevId(dev))))
+        .collect();
     let first = wanted.iter().position(|w| *w);
     let last = wanted.iter().rposition(|w| *w);
     let (Some(first), Some(last)) = (first, last) else {
@@ -262,21 +257,7 @@ fn read_row(
     histograms: RollupHistograms,
 ) -> Result<Rollup, ParquetError> {
     let c = Columns(columns);
-    let flight = || {
-        Some(Flight {
-            busy_ns: c.busy_ns(i)?,
-            in_flight_ns: c.in_flight_ns(i)?,
-            in_flight_max: c.in_flight_max(i)?,
-        })
-    };
-    let busy_of_class_ns = || {
-        Some([
-            c.busy_read_ns(i)?,
-            c.busy_write_ns(i)?,
-            c.busy_discard_ns(i)?,
-            c.busy_flush_ns(i)?,
-        ])
-    };
+    // A histogram that was not asked for has not been decoded, and stays empty.
     let mut total = CallHistogram::default();
     if histograms.total {
         total = histogram(c.total_buckets(i), c.total_counts(i))?;
@@ -296,12 +277,29 @@ fn read_row(
         errors: c.errors(i),
         queue_sum_ns: c.queue_sum_ns(i),
         device_sum_ns: c.device_sum_ns(i),
-        flight: flight(),
-        busy_of_class_ns: busy_of_class_ns(),
+        flight: flight(c, i),
+        busy_of_class_ns: busy_of_class_ns(c, i),
         lost_ios: c.lost_ios(i),
         total,
         device,
     })
+}
+
+fn flight(c: Columns<'_>, i: usize) -> Option<Flight> {
+    Some(Flight {
+        busy_ns: c.busy_ns(i)?,
+        in_flight_ns: c.in_flight_ns(i)?,
+        in_flight_max: c.in_flight_max(i)?,
+    })
+}
+
+fn busy_of_class_ns(c: Columns<'_>, i: usize) -> Option<[i64; Class::ALL.len()]> {
+    Some([
+        c.busy_read_ns(i)?,
+        c.busy_write_ns(i)?,
+        c.busy_discard_ns(i)?,
+        c.busy_flush_ns(i)?,
+    ])
 }
 
 /// The histogram of two lists of equal length.

@@ -117,8 +117,15 @@ pub fn read_waits(
     range: Range<i64>,
     take: impl FnMut(WaitSums),
 ) -> Result<Vec<String>, StoreError> {
-    let key = |r: &WaitSums| (r.step_s, r.at_ns);
-    sums::read(recording, TABLE.name, step_s, &range, rows_in, key, take)
+    sums::read(
+        recording,
+        TABLE.name,
+        step_s,
+        &range,
+        rows_in,
+        |r| (r.step_s, r.at_ns),
+        take,
+    )
 }
 
 fn rows_in(group: &dyn RowGroupReader) -> Result<Vec<WaitSums>, ParquetError> {
@@ -128,15 +135,15 @@ fn rows_in(group: &dyn RowGroupReader) -> Result<Vec<WaitSums>, ParquetError> {
 }
 
 fn row(c: Columns<'_>, i: usize) -> Result<WaitSums, ParquetError> {
-    let class = |name: &[u8]| Class::from_name(name).ok_or_else(|| missing("class"));
     let victim = WaitParty {
         is_others: c.others(i) != 0,
         tgid: c.tgid(i),
         comm: c.name(i).map(Comm::new),
         cgroup: c.cgroup(i),
-        class: class(c.class(i))?,
+        class: class_named(c.class(i))?,
         origin: Origin::from_code(c.origin(i)),
     };
+    // Every party has a class: without one there is no culprit.
     let culprit = match c.culprit_class(i) {
         None => None,
         Some(name) => Some(WaitParty {
@@ -144,7 +151,7 @@ fn row(c: Columns<'_>, i: usize) -> Result<WaitSums, ParquetError> {
             tgid: c.culprit_tgid(i),
             comm: c.culprit_name(i).map(Comm::new),
             cgroup: c.culprit_cgroup(i),
-            class: class(name)?,
+            class: class_named(name)?,
             origin: c
                 .culprit_origin(i)
                 .map_or(Origin::Unknown, Origin::from_code),
@@ -162,6 +169,10 @@ fn row(c: Columns<'_>, i: usize) -> Result<WaitSums, ParquetError> {
         delayed_ios: c.delayed_ios(i),
         worst: worst(c, i),
     })
+}
+
+fn class_named(name: &[u8]) -> Result<Class, ParquetError> {
+    Class::from_name(name).ok_or_else(|| missing("class"))
 }
 
 fn worst(c: Columns<'_>, i: usize) -> Option<WorstWait> {
