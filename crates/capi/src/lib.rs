@@ -9,7 +9,9 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use iolens_control::{Cached, Cadence, Controller, Limits, Mode, Observed, Utilisation};
+use iolens_control::{
+    Cached, Cadence, Controller, Limits, Mode, Observed, SignalError, Utilisation,
+};
 
 /// Changes when a caller that was compiled against an older header would no longer work.
 pub const ABI_VERSION: u32 = 1;
@@ -85,16 +87,10 @@ pub unsafe extern "C" fn iolens_signal_open(
     let path = Path::new(OsStr::from_bytes(
         unsafe { CStr::from_ptr(path) }.to_bytes(),
     ));
-    let ms = |given: u32, default: Duration| {
-        if given == 0 {
-            default
-        } else {
-            Duration::from_millis(given.into())
-        }
-    };
+    let default = Cadence::default();
     let cadence = Cadence {
-        idle: ms(idle_ms, Cadence::default().idle),
-        busy: ms(busy_ms, Cadence::default().busy),
+        idle: period(idle_ms, default.idle),
+        busy: period(busy_ms, default.busy),
     };
     let opened = catch_unwind(|| open(path, cadence))
         .unwrap_or_else(|_| Err("a defect in iolens".to_owned()));
@@ -108,12 +104,16 @@ pub unsafe extern "C" fn iolens_signal_open(
     }
 }
 
+/// 0 milliseconds stand for the default.
+fn period(ms: u32, default: Duration) -> Duration {
+    if ms == 0 {
+        return default;
+    }
+    Duration::from_millis(ms.into())
+}
+
 fn open(path: &Path, cadence: Cadence) -> Result<Signal, String> {
-    let text = |e: iolens_control::SignalError| match std::error::Error::source(&e) {
-        Some(cause) => format!("{e}: {cause}"),
-        None => e.to_string(),
-    };
-    let sampler = Utilisation::of_path(path).map_err(text)?;
+    let sampler = Utilisation::of_path(path).map_err(with_cause)?;
     if let Some(why) = sampler.no_disk() {
         return Err(format!("{}: {why}", path.display()));
     }
@@ -123,12 +123,21 @@ fn open(path: &Path, cadence: Cadence) -> Result<Signal, String> {
         .iter()
         .map(|d| d.name.clone())
         .collect();
-    let cached = Utilisation::of_path(path).map_err(text)?.cached(cadence);
+    let cached = Utilisation::of_path(path)
+        .map_err(with_cause)?
+        .cached(cadence);
     Ok(Signal {
         cached,
         sampler: Mutex::new(sampler),
         disks,
     })
+}
+
+fn with_cause(error: SignalError) -> String {
+    match std::error::Error::source(&error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
 }
 
 /// Closes a signal and frees it.
@@ -184,11 +193,10 @@ pub unsafe extern "C" fn iolens_signal_sample(signal: *const Signal, out: *mut R
         return -1;
     };
     let c = reading.combined;
-    let or_nan = |v: Option<f64>| v.unwrap_or(f64::NAN);
     let plain = Reading {
-        mean_percent: or_nan(c.map(|c| c.mean_percent)),
-        max_percent: or_nan(c.map(|c| c.max_percent)),
-        any_percent: or_nan(c.map(|c| c.any_percent)),
+        mean_percent: c.map_or(f64::NAN, |c| c.mean_percent),
+        max_percent: c.map_or(f64::NAN, |c| c.max_percent),
+        any_percent: c.map_or(f64::NAN, |c| c.any_percent),
         span_ns: reading.span_ns,
         disks: u32::try_from(reading.disks.len()).unwrap_or(u32::MAX),
         known: u32::from(c.is_some()),
@@ -277,11 +285,11 @@ pub unsafe extern "C" fn iolens_brake_decide(
     let Some(brake) = (unsafe { brake.as_ref() }) else {
         return f64::NAN;
     };
-    let known = |v: f64| (!v.is_nan()).then_some(v);
+    // A caller in C passes NaN for what it does not know.
     let seen = Observed {
         at_ns,
-        busy_percent: known(busy_percent),
-        foreground_percent: known(foreground_percent),
+        busy_percent: Some(busy_percent).filter(|v| !v.is_nan()),
+        foreground_percent: Some(foreground_percent).filter(|v| !v.is_nan()),
         foreground_p99_ns: None,
     };
     let decided = catch_unwind(AssertUnwindSafe(|| {

@@ -37,17 +37,11 @@ impl Hierarchy {
     }
 
     fn is_mounted_as(self, mount: &Mount) -> bool {
-        let has = |controller: &str| {
-            mount
-                .super_options
-                .to_string_lossy()
-                .split(',')
-                .any(|o| o == controller)
-        };
+        let options = mount.super_options.to_string_lossy();
         match self {
             Hierarchy::V2 => mount.fs_type == "cgroup2",
-            Hierarchy::V1Freezer => mount.fs_type == "cgroup" && has("freezer"),
-            Hierarchy::V1Blkio => mount.fs_type == "cgroup" && has("blkio"),
+            Hierarchy::V1Freezer => mount.fs_type == "cgroup" && lists(&options, "freezer"),
+            Hierarchy::V1Blkio => mount.fs_type == "cgroup" && lists(&options, "blkio"),
         }
     }
 
@@ -58,11 +52,10 @@ impl Hierarchy {
             let id = parts.next()?;
             let controllers = parts.next()?;
             let path = parts.next()?;
-            let has = |c: &str| controllers.split(',').any(|x| x == c);
             let is = match self {
                 Hierarchy::V2 => id == "0" && controllers.is_empty(),
-                Hierarchy::V1Freezer => has("freezer"),
-                Hierarchy::V1Blkio => has("blkio"),
+                Hierarchy::V1Freezer => lists(controllers, "freezer"),
+                Hierarchy::V1Blkio => lists(controllers, "blkio"),
             };
             is.then_some(path)
         })
@@ -70,20 +63,14 @@ impl Hierarchy {
 
     /// Where it is mounted, and the directory of this process' own group.
     fn own_dir(self) -> io::Result<(PathBuf, PathBuf)> {
-        let not_here = || {
-            io::Error::new(
-                io::ErrorKind::NotFound,
-                format!("{} is not mounted here", self.name()),
-            )
-        };
         let table = MountTable::read(Path::new("/"))?;
         let mount = table
             .mounts()
             .iter()
             .find(|m| self.is_mounted_as(m))
-            .ok_or_else(not_here)?;
+            .ok_or_else(|| self.not_mounted())?;
         let text = fs::read_to_string("/proc/self/cgroup")?;
-        let own = self.own_path(&text).ok_or_else(not_here)?;
+        let own = self.own_path(&text).ok_or_else(|| self.not_mounted())?;
         // In a container the mount shows a part of the hierarchy, and the path counts from the whole.
         let own = Path::new(own)
             .strip_prefix(&mount.root)
@@ -91,6 +78,18 @@ impl Hierarchy {
             .unwrap_or(Path::new(""));
         Ok((mount.point.clone(), mount.point.join(own)))
     }
+
+    fn not_mounted(self) -> io::Error {
+        io::Error::new(
+            io::ErrorKind::NotFound,
+            format!("{} is not mounted here", self.name()),
+        )
+    }
+}
+
+/// Whether `name` is one of the words between commas.
+fn lists(words: &str, name: &str) -> bool {
+    words.split(',').any(|word| word == name)
 }
 
 /// A control group that was made for one command. Removed when dropped, if it is empty.
@@ -275,10 +274,7 @@ fn named(path: &Path, e: &io::Error) -> io::Error {
 
 /// The nearest of `own` and its ancestors, up to `top`, whose children have the controller `io`.
 fn passes_io_on(top: &Path, own: &Path) -> io::Result<PathBuf> {
-    let has_io = |file: &Path| {
-        fs::read_to_string(file).is_ok_and(|t| t.split_whitespace().any(|c| c == "io"))
-    };
-    if !has_io(&top.join("cgroup.controllers")) {
+    if !lists_io(&top.join("cgroup.controllers")) {
         let why = "the hierarchy has no controller `io` (not built in, or bound to version 1)";
         return Err(io::Error::new(
             io::ErrorKind::NotFound,
@@ -289,7 +285,7 @@ fn passes_io_on(top: &Path, own: &Path) -> io::Result<PathBuf> {
     drop(fs::write(own.join("cgroup.subtree_control"), "+io"));
     own.ancestors()
         .take_while(|dir| dir.starts_with(top))
-        .find(|dir| has_io(&dir.join("cgroup.subtree_control")))
+        .find(|dir| lists_io(&dir.join("cgroup.subtree_control")))
         .map(Path::to_owned)
         .ok_or_else(|| {
             io::Error::new(
@@ -297,6 +293,11 @@ fn passes_io_on(top: &Path, own: &Path) -> io::Result<PathBuf> {
                 "no group above this one passes the controller `io` on",
             )
         })
+}
+
+/// Whether a file of controllers has `io`.
+fn lists_io(file: &Path) -> bool {
+    fs::read_to_string(file).is_ok_and(|t| t.split_whitespace().any(|c| c == "io"))
 }
 
 fn freezer_file(dir: &Path, v2: bool) -> PathBuf {
@@ -323,17 +324,22 @@ pub fn limit(
     device: &str,
     bytes_per_s: Option<u64>,
 ) -> io::Result<()> {
-    let put = |name: &str, text: String| {
-        fs::write(dir.join(name), text).map_err(|e| named(&dir.join(name), &e))
-    };
     if hierarchy == Hierarchy::V2 {
         let word = bytes_per_s.map_or("max".to_owned(), |b| b.to_string());
-        return put(LIMITS[0], format!("{device} rbps={word} wbps={word}"));
+        let text = format!("{device} rbps={word} wbps={word}");
+        return write_named(&dir.join(LIMITS[0]), &text);
     }
     // Version 1 forgets a limit that is set to 0.
-    LIMITS[1..]
-        .iter()
-        .try_for_each(|name| put(name, format!("{device} {}", bytes_per_s.unwrap_or(0))))
+    let text = format!("{device} {}", bytes_per_s.unwrap_or(0));
+    for name in &LIMITS[1..] {
+        write_named(&dir.join(name), &text)?;
+    }
+    Ok(())
+}
+
+/// Writes a file whose name is in the error.
+fn write_named(file: &Path, text: &str) -> io::Result<()> {
+    fs::write(file, text).map_err(|e| named(file, &e))
 }
 
 /// Resumes everything in the group `dir`, of whichever version, and lifts its limits; does nothing to a group that has

@@ -309,16 +309,18 @@ impl Controller {
         self.smooth += MODE_WEIGHT * (busy - self.smooth);
         let l = &self.limits;
         let smooth = self.smooth;
-        let above =
-            |mark: f64, inside: bool| smooth >= if inside { mark - HYSTERESIS_PP } else { mark };
+        // The mark to stay above is lower than the mark to get there, so that noise does not switch to and fro.
+        let throttles = matches!(self.mode, Mode::Throttle | Mode::Emergency);
+        let high_percent = if throttles {
+            l.high_percent - HYSTERESIS_PP
+        } else {
+            l.high_percent
+        };
         if busy >= l.max_percent
             || (self.mode == Mode::Emergency && busy >= l.max_percent - HYSTERESIS_PP)
         {
             Mode::Emergency
-        } else if above(
-            l.high_percent,
-            matches!(self.mode, Mode::Throttle | Mode::Emergency),
-        ) {
+        } else if smooth >= high_percent {
             Mode::Throttle
         } else if self.duty >= 1.0
             && (smooth < l.low_percent - HYSTERESIS_PP

@@ -105,6 +105,37 @@ struct DiskUnions {
 }
 
 impl DiskUnions {
+    fn new(dev: DevId, sets: &[HashSet<DevId>], now: i64) -> DiskUnions {
+        DiskUnions {
+            dev,
+            all: BusyUnion::new(now),
+            foreign: BusyUnion::new(now),
+            foreign_or_carried: BusyUnion::new(now),
+            ios: 0,
+            sets: (0..sets.len())
+                .filter(|i| sets[*i].contains(&dev))
+                .collect(),
+        }
+    }
+
+    /// What the disk did up to `to_ns`; what workers did counts as foreground if anyone may have caused it.
+    fn take_events(&mut self, to_ns: i64, by_anyone: bool) -> DiskEvents {
+        let busy_ns = self.all.take(to_ns);
+        let foreign_ns = self.foreign.take(to_ns);
+        let foreign_or_carried_ns = self.foreign_or_carried.take(to_ns);
+        let foreground_ns = if by_anyone {
+            foreign_or_carried_ns
+        } else {
+            foreign_ns
+        };
+        DiskEvents {
+            busy_ns,
+            // What a layer answers from its cache, or queues, keeps no disk busy.
+            foreground_ns: foreground_ns.min(busy_ns),
+            ios: std::mem::take(&mut self.ios),
+        }
+    }
+
     fn push_foreign(&mut self, io: &Io) {
         self.foreign.push(io.start_ns(), io.done_ns);
         self.foreign_or_carried.push(io.start_ns(), io.done_ns);
@@ -133,21 +164,13 @@ struct Collected {
 
 impl Collected {
     fn new(devices: &[HashSet<DevId>], carriers: Vec<Carrier>, now: i64) -> Collected {
-        let union = || BusyUnion::new(now);
-        let disk = |dev: DevId| DiskUnions {
-            dev,
-            all: union(),
-            foreign: union(),
-            foreign_or_carried: union(),
-            ios: 0,
-            sets: (0..devices.len())
-                .filter(|i| devices[*i].contains(&dev))
-                .collect(),
-        };
         let all: HashSet<DevId> = devices.iter().flatten().copied().collect();
         Collected {
-            disks: all.into_iter().map(disk).collect(),
-            sets: devices.iter().map(|_| union()).collect(),
+            disks: all
+                .into_iter()
+                .map(|dev| DiskUnions::new(dev, devices, now))
+                .collect(),
+            sets: devices.iter().map(|_| BusyUnion::new(now)).collect(),
             carried: Carried::new(carriers),
             from_ns: now,
             latencies: Histogram::new(),
@@ -221,30 +244,14 @@ impl Collected {
         self.lost = Some(0);
         let by_anyone = self.carried.is_more_than_asked();
         self.carried.next_window();
-        let disk = |d: &mut DiskUnions| {
-            let busy_ns = d.all.take(to_ns);
-            let foreign_ns = d.foreign.take(to_ns);
-            let foreign_or_carried_ns = d.foreign_or_carried.take(to_ns);
-            let foreground_ns = if by_anyone {
-                foreign_or_carried_ns
-            } else {
-                foreign_ns
-            };
-            // What a layer answers from its cache, or queues, keeps no disk busy.
-            let foreground_ns = foreground_ns.min(busy_ns);
-            (
-                d.dev,
-                DiskEvents {
-                    busy_ns,
-                    foreground_ns,
-                    ios: std::mem::take(&mut d.ios),
-                },
-            )
-        };
         EventWindow {
             from_ns: std::mem::replace(&mut self.from_ns, to_ns),
             to_ns,
-            disks: self.disks.iter_mut().map(disk).collect(),
+            disks: self
+                .disks
+                .iter_mut()
+                .map(|d| (d.dev, d.take_events(to_ns, by_anyone)))
+                .collect(),
             any_ns: self.sets.iter_mut().map(|s| s.take(to_ns)).collect(),
             foreground: std::mem::take(&mut self.latencies),
             own_bytes: std::mem::take(&mut self.own_bytes),

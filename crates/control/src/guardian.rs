@@ -167,15 +167,11 @@ impl Guardian {
 
     /// All is well and nothing is held: they may go.
     pub fn dismiss(self) {
-        let group = |ward: &[u8]| {
-            ward.strip_prefix(b"group ")
-                .map(|dir| PathBuf::from(OsStr::from_bytes(dir)))
-        };
         let left = self
             .wards
             .iter()
-            .filter_map(|w| group(w))
-            .any(|dir| dir.exists());
+            .filter_map(|ward| ward.strip_prefix(b"group "))
+            .any(|dir| Path::new(OsStr::from_bytes(dir)).exists());
         for mut watcher in self.watchers {
             // A watcher that is gone needs no signal.
             drop(watcher.send(b"bye"));

@@ -110,10 +110,14 @@ impl Tracked {
     /// The same file as the command's descriptor, unless that has been closed and its number used again.
     fn open(id: FileId, path: &PathBuf) -> Option<Tracked> {
         // A pipe or a terminal would block; such are never requested, but the number may be reused at any time.
-        let is_it = |m: &fs::Metadata| m.is_file() && file_id(m) == Some(id);
-        fs::metadata(path).ok().filter(is_it)?;
+        if !is_regular(&fs::metadata(path).ok()?, id) {
+            return None;
+        }
         let file = File::open(path).ok()?;
-        file.metadata().ok().filter(is_it)?;
+        // Between the two another file may have taken the number.
+        if !is_regular(&file.metadata().ok()?, id) {
+            return None;
+        }
         Some(Tracked {
             file,
             cursor: 0,
@@ -151,6 +155,11 @@ impl Tracked {
         self.cursor = (at + PIECE).min(size & !4095).max(self.cursor);
         Some(begin.elapsed())
     }
+}
+
+/// Whether these are the metadata of the regular file `id`.
+fn is_regular(metadata: &fs::Metadata, id: FileId) -> bool {
+    metadata.is_file() && file_id(metadata) == Some(id)
 }
 
 /// A place close before the first unwritten byte from `from` on, found by halving: pages that are written cost nothing.

@@ -124,10 +124,11 @@ impl Rates {
 
     fn put(&self, bytes_per_s: Option<u64>) -> io::Result<()> {
         let hierarchy = self.group.hierarchy();
-        let least = |b: u64| b.max(1);
+        // Version 2 refuses a limit of 0, and version 1 takes it for none.
+        let limited = bytes_per_s.map(|b| b.max(1));
         let rate = match hierarchy {
-            Hierarchy::V2 => bytes_per_s.map(least),
-            _ => Some(bytes_per_s.map_or(UNLIMITED_V1, least)),
+            Hierarchy::V2 => limited,
+            _ => Some(limited.unwrap_or(UNLIMITED_V1)),
         };
         self.disks
             .iter()
@@ -163,13 +164,8 @@ fn bytes_of_line(line: &str, v2: bool) -> u64 {
             .and_then(|n| n.parse().ok())
             .unwrap_or(0);
     }
-    let value = |w: &str| {
-        w.strip_prefix("rbytes=")
-            .or(w.strip_prefix("wbytes="))?
-            .parse::<u64>()
-            .ok()
-    };
-    words.filter_map(value).sum()
+    let values = words.filter_map(|w| w.strip_prefix("rbytes=").or(w.strip_prefix("wbytes=")));
+    values.filter_map(|v| v.parse::<u64>().ok()).sum()
 }
 
 #[cfg(test)]

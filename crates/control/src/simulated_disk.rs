@@ -245,7 +245,8 @@ impl<'a> SimulatedDisk<'a> {
         let mut before = self.snapshot(0);
         let mut out = Vec::new();
         for s in 0..seconds {
-            (self.busy_ns, self.looks) = ([0; 2], Looks::default());
+            self.busy_ns = [0; 2];
+            self.looks = Looks::default();
             self.latencies.clear();
             let from = s * SECOND;
             let to = (s + 1) * SECOND;
@@ -259,16 +260,15 @@ impl<'a> SimulatedDisk<'a> {
             self.latencies.sort_unstable();
             let n = self.latencies.len();
             let p99 = (n > 0).then(|| self.latencies[(n * 99).div_ceil(100) - 1]);
-            let percent = |ns: i64| ns as f64 / SECOND as f64 * 100.0;
             let duty = controller.decide(&Observed {
                 at_ns: to,
                 busy_percent: seen.filter(|_| (self.load.sensor)(to)),
-                foreground_percent: self.load.events.then(|| percent(self.busy_ns[1])),
+                foreground_percent: self.load.events.then(|| percent_of_second(self.busy_ns[1])),
                 foreground_p99_ns: p99.map(|p| (p, n as u64)),
             });
             out.push(Second {
-                busy_percent: percent(self.busy_ns[0] + self.busy_ns[1]),
-                background_percent: percent(self.busy_ns[0]),
+                busy_percent: percent_of_second(self.busy_ns[0] + self.busy_ns[1]),
+                background_percent: percent_of_second(self.busy_ns[0]),
                 foreground_p99: p99,
                 duty: self.duty,
                 mode: duty.mode,
@@ -277,4 +277,8 @@ impl<'a> SimulatedDisk<'a> {
         }
         out
     }
+}
+
+fn percent_of_second(ns: i64) -> f64 {
+    ns as f64 / SECOND as f64 * 100.0
 }

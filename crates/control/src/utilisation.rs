@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use iolens_core::analysis::counters::io_ticks::Regime;
-use iolens_core::analysis::counters::rates::{Delta, iostat};
+use iolens_core::analysis::counters::rates::{Delta, State, iostat};
 use iolens_core::analysis::device::utilisation::{Busy, Combined, Estimator, Looks, combine};
 use iolens_core::model::{CounterSample, DevId, DiskCounters};
 use iolens_observe::counters::{KernelFile, monotonic_ns, parse_stat};
@@ -144,12 +144,8 @@ impl DiskReader {
             .as_ref()
             .zip(now.as_ref())
             .map(|(before, now)| Delta::between(before, now, self.iostats));
-        let unknown =
-            || Delta::unknown(iolens_core::analysis::counters::rates::State::Restarted, 0);
-        let busy = estimator.busy_with_looks(
-            &delta.unwrap_or_else(unknown),
-            std::mem::take(&mut self.looks),
-        );
+        let known = delta.unwrap_or_else(|| Delta::unknown(State::Restarted, 0));
+        let busy = estimator.busy_with_looks(&known, std::mem::take(&mut self.looks));
         self.before = now;
         (busy, delta)
     }

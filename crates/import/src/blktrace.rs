@@ -2,7 +2,7 @@
 //! `include/uapi/linux/blktrace_api.h`): one file per processor, each in order of time; the magic number gives the byte
 //! order.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
@@ -93,40 +93,41 @@ fn set_and_processor(path: &Path) -> Option<(String, u32)> {
 
 /// Names the processors whose file exists beside the others and was not given, or is missing in the count.
 fn say_missing(log: &mut Log, cursors: &[Cursor]) {
-    let given: Vec<(&Path, String, u32)> = cursors
+    let given: HashSet<(String, u32)> = cursors
         .iter()
-        .filter_map(|c| {
-            set_and_processor(&c.path).map(|(set, processor)| (c.path.as_path(), set, processor))
-        })
+        .filter_map(|c| set_and_processor(&c.path))
         .collect();
-    let has = |set: &str, n: u32| given.iter().any(|g| g.1 == set && g.2 == n);
-    let mut missing: Vec<(String, u32)> = Vec::new();
-    for (path, set, processor) in &given {
-        let dir = path
+    let mut missing: BTreeSet<(String, u32)> = BTreeSet::new();
+    for c in cursors {
+        let Some((set, processor)) = set_and_processor(&c.path) else {
+            continue;
+        };
+        let dir = c
+            .path
             .parent()
             .filter(|p| !p.as_os_str().is_empty())
             .unwrap_or(Path::new("."));
-        let beside = std::fs::read_dir(dir)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|e| e.path());
-        // blktrace leaves empty files for processors that saw nothing.
-        let full = beside.filter(|p| p.metadata().is_ok_and(|m| m.len() > 0));
-        let here = full
-            .filter_map(|p| set_and_processor(&p))
-            .filter(|(s, _)| s == set);
-        let from_name = set.as_str();
-        let n = *processor;
-        missing.extend(here.filter(|(_, n)| !has(from_name, *n)));
-        missing.extend(
-            (0..n.min(1024))
-                .filter(|n| !has(from_name, *n) && !dir.join(format!("{set}.{n}")).exists())
-                .map(|n| (set.clone(), n)),
-        );
+        // Files of the same trace that lie beside it; those that were given are taken out below.
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+            let path = entry.path();
+            // blktrace leaves empty files for processors that saw nothing.
+            let is_full = path.metadata().is_ok_and(|m| m.len() > 0);
+            if is_full
+                && let Some(beside) = set_and_processor(&path)
+                && beside.0 == set
+            {
+                missing.insert(beside);
+            }
+        }
+        // blktrace writes a file for each processor from 0 on: a lower number without any file is missing too.
+        for n in 0..processor.min(1024) {
+            let lower = (set.clone(), n);
+            if !given.contains(&lower) && !dir.join(format!("{set}.{n}")).exists() {
+                missing.insert(lower);
+            }
+        }
     }
-    missing.sort_unstable();
-    missing.dedup();
+    missing.retain(|m| !given.contains(m));
     if let Some((set, first)) = missing.first() {
         let n = missing.len();
         log.limit(&format!(
@@ -155,6 +156,24 @@ struct Record {
     /// The data of a notification; empty for the others.
     pdu: Vec<u8>,
     swapped: bool,
+}
+
+impl Record {
+    /// The number of 32 bits at this place of its data.
+    fn data_word(&self, at: usize) -> i64 {
+        let bytes = [
+            self.pdu[at],
+            self.pdu[at + 1],
+            self.pdu[at + 2],
+            self.pdu[at + 3],
+        ];
+        let word = u32::from_le_bytes(bytes);
+        i64::from(if self.swapped {
+            word.swap_bytes()
+        } else {
+            word
+        })
+    }
 }
 
 /// A file of one processor and its next record.
@@ -321,8 +340,11 @@ fn record(rest: &[u8]) -> Result<(Record, usize), String> {
 
 fn has_version(w: &[u8]) -> bool {
     let first = [w[0], w[1], w[2], w[3]];
-    let known = |magic: u32| VERSIONS.iter().any(|v| magic == MAGIC | v);
-    known(u32::from_le_bytes(first)) || known(u32::from_be_bytes(first))
+    is_known_magic(u32::from_le_bytes(first)) || is_known_magic(u32::from_be_bytes(first))
+}
+
+fn is_known_magic(magic: u32) -> bool {
+    VERSIONS.iter().any(|v| magic == MAGIC | v)
 }
 
 struct ReaderState {
@@ -381,14 +403,11 @@ impl ReaderState {
                 self.comms.insert(r.pid, Comm::new(&r.pdu));
             }
             1 if r.pdu.len() >= 8 => {
-                let word = |i: usize| {
-                    let v =
-                        u32::from_le_bytes([r.pdu[i], r.pdu[i + 1], r.pdu[i + 2], r.pdu[i + 3]]);
-                    i64::from(if r.swapped { v.swap_bytes() } else { v })
-                };
+                let seconds = r.data_word(0);
+                let nanoseconds = r.data_word(4).min(999_999_999);
                 log.zero_unix_ns = log
                     .zero_unix_ns
-                    .or(Some(word(0) * 1_000_000_000 + word(4).min(999_999_999)));
+                    .or(Some(seconds * 1_000_000_000 + nanoseconds));
             }
             2 => {
                 let text = String::from_utf8_lossy(&r.pdu)

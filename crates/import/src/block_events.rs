@@ -106,11 +106,14 @@ fn lost_events(text: &[u8]) -> Option<u64> {
 /// Whether a line is an event of any kind: time and name, each with its colon.
 fn is_event(text: &[u8]) -> bool {
     let all: Vec<&[u8]> = words(text).take(12).collect();
-    let time = |w: &[u8]| {
-        w.strip_suffix(b":")
-            .is_some_and(|w| seconds_ns(w).is_some())
-    };
-    all.windows(2).any(|w| time(w[0]) && w[1].contains(&b':'))
+    all.windows(2)
+        .any(|w| is_time(w[0]) && w[1].contains(&b':'))
+}
+
+/// `10.5:`.
+fn is_time(word: &[u8]) -> bool {
+    word.strip_suffix(b":")
+        .is_some_and(|w| seconds_ns(w).is_some())
 }
 
 /// Head, name of the event and what follows it.

@@ -92,9 +92,13 @@ pub fn parse_stamp(line: &str, order: DateOrder) -> Option<Stamp> {
 
 /// The same line read with the month first and with the day first: which one is right may show later in the file.
 pub fn parse_both(line: &str) -> Option<[Stamp; 2]> {
-    let of = |order| parse_stamp(line, order);
-    let month_first = of(DateOrder::MonthFirst);
-    let day_first = of(DateOrder::DayFirst);
+    in_both_orders(|order| parse_stamp(line, order))
+}
+
+/// What `read` finds with the month first and with the day first; one stands for both where the other is no date.
+fn in_both_orders<T: Copy>(read: impl Fn(DateOrder) -> Option<T>) -> Option<[T; 2]> {
+    let month_first = read(DateOrder::MonthFirst);
+    let day_first = read(DateOrder::DayFirst);
     Some([month_first.or(day_first)?, day_first.or(month_first)?])
 }
 
@@ -105,6 +109,11 @@ pub fn parse_banner_date(word: &str, order: DateOrder) -> Option<i64> {
         return None;
     }
     unix(parse_date(&groups, order)?.to_datetime(Time::midnight()))
+}
+
+/// The same date of a banner read with the month first and with the day first.
+pub fn parse_both_banner_dates(word: &str) -> Option<[i64; 2]> {
+    in_both_orders(|order| parse_banner_date(word, order))
 }
 
 /// Whether this date can only be read with the day first; settles `05/06/26` elsewhere in the same file.
@@ -121,6 +130,21 @@ struct ClockGroup {
     digits: usize,
     /// Text before the stamp.
     before: Option<char>,
+}
+
+impl ClockGroup {
+    /// Whether what stands before it can separate the parts of a time of day.
+    fn is_part_of_time(&self) -> bool {
+        matches!(
+            self.before,
+            Some(':' | '.' | '時' | '时' | '分' | '시' | '분' | ' ')
+        )
+    }
+
+    /// Whether something other than a blank stands before it.
+    fn is_marked(&self) -> bool {
+        self.before.is_some_and(|c| c != ' ')
+    }
 }
 
 fn digit_groups(line: &str) -> Vec<ClockGroup> {
@@ -151,19 +175,12 @@ fn digit_groups(line: &str) -> Vec<ClockGroup> {
 
 /// Hours, minutes and seconds with what separates them: three numbers with blanks between are none.
 fn is_clock(g: &[ClockGroup]) -> bool {
-    let separates = |g: &ClockGroup| {
-        matches!(
-            g.before,
-            Some(':' | '.' | '時' | '时' | '分' | '시' | '분' | ' ')
-        )
-    };
-    let shows = |g: &ClockGroup| matches!(g.before, Some(c) if c != ' ');
     g.len() == 3
         && g[0].value < 24
         && g[1].value < 60
         && g[2].value < 61
-        && separates(&g[1])
-        && (shows(&g[1]) || shows(&g[2]))
+        && g[1].is_part_of_time()
+        && (g[1].is_marked() || g[2].is_marked())
 }
 
 /// Letters of a time stamp: `T`, AM or PM, a zone, the names of days and months, `h` and `min`. Names of devices

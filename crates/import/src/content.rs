@@ -68,15 +68,18 @@ impl Content {
         if file.is_dir() {
             return Err(ImportError::Directory(file.to_owned()));
         }
-        let failed = |source| ImportError::Read {
+        let opened = Content::open_raw(file).and_then(Content::read);
+        opened.map_err(|source| ImportError::Read {
             file: file.to_owned(),
             source,
-        };
-        let raw: Box<dyn Read> = match file.as_os_str().as_encoded_bytes() {
-            b"-" => Box::new(std::io::stdin()),
-            _ => Box::new(File::open(file).map_err(failed)?),
-        };
-        Content::read(raw).map_err(failed)
+        })
+    }
+
+    fn open_raw(file: &Path) -> std::io::Result<Box<dyn Read>> {
+        if file.as_os_str() == "-" {
+            return Ok(Box::new(std::io::stdin()));
+        }
+        Ok(Box::new(File::open(file)?))
     }
 
     /// What is in memory already.
@@ -178,11 +181,11 @@ impl Content {
     }
 
     fn over_limit(&self) -> Option<ContentError> {
-        let dense = |packed: &Rc<Cell<u64>>| {
-            self.bytes > SMALL.max(packed.get().saturating_mul(MAX_EXPANSION))
-        };
-        if self.packed.as_ref().is_some_and(dense) {
-            return Some(ContentError::TooDense);
+        if let Some(packed) = &self.packed {
+            let most = SMALL.max(packed.get().saturating_mul(MAX_EXPANSION));
+            if self.bytes > most {
+                return Some(ContentError::TooDense);
+            }
         }
         (self.bytes > self.most).then_some(ContentError::TooLarge)
     }

@@ -4,6 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use iolens_core::model::{DevId, Device};
 
+use super::text::owned_text;
+
 /// Names seen so far and the numbers they got. The same name on two hosts is two devices.
 #[derive(Debug, Default)]
 pub struct Devices {
@@ -35,7 +37,7 @@ impl Devices {
             self.too_many = true;
             return DevId::new(0, 0);
         }
-        let text = String::from_utf8_lossy(name.trim_ascii()).into_owned();
+        let text = owned_text(name.trim_ascii());
         let id = number(&text).unwrap_or_else(|| DevId::new(0, self.list.len() as u32 + 1));
         self.ids.insert(key, id);
         self.add(self.host.clone(), Device::named(text, id));
@@ -72,7 +74,7 @@ impl Devices {
 
     /// A group of devices that iostat sums up (`-g`); a leading blank distinguishes it from a device of that name.
     pub fn group(&mut self, name: &[u8]) -> DevId {
-        let text = String::from_utf8_lossy(name).into_owned();
+        let text = owned_text(name);
         self.aggregate_as(&[b" ", name].concat(), &format!("group:{text}"))
     }
 
@@ -103,13 +105,16 @@ impl Devices {
                 id == d.id || same.insert(d.id, id).is_some()
             });
         }
-        let named = |(host, mut device): (Option<String>, Device)| {
-            if let (Some(host), true) = (host, hosts.len() > 1) {
+        let mut devices = Vec::with_capacity(self.list.len());
+        for (host, mut device) in self.list {
+            if hosts.len() > 1
+                && let Some(host) = host
+            {
                 device.name = format!("{host}/{}", device.name);
             }
-            device
-        };
-        (self.list.into_iter().map(named).collect(), same)
+            devices.push(device);
+        }
+        (devices, same)
     }
 }
 

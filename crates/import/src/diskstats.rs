@@ -52,6 +52,28 @@ struct ClassCounters {
     ticks_ms: u64,
 }
 
+impl ClassCounters {
+    /// The four counters of reads, writes or discards at the beginning of `v`.
+    fn of_transfers(v: &[u64]) -> ClassCounters {
+        ClassCounters {
+            ios: v[0],
+            merges: Some(v[1]),
+            sectors: Some(v[2]),
+            ticks_ms: v[3],
+        }
+    }
+
+    /// The two counters of flushes at the beginning of `v`.
+    fn of_flushes(v: &[u64]) -> ClassCounters {
+        ClassCounters {
+            ios: v[0],
+            merges: None,
+            sectors: None,
+            ticks_ms: v[1],
+        }
+    }
+}
+
 /// A time as it was printed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum DiskstatsInstant {
@@ -75,9 +97,8 @@ impl DiskstatsInstant {
         let text = text.trim_ascii_start();
         let text = text.strip_prefix(b"zzz").unwrap_or(text);
         // OSWatcher writes `zzz ***Tue Nov 24 11:55:08 UTC 2026`, scripts `### DATE`, `--- DATE ---`, `TIME: DATE`.
-        let is_frame = |b: &u8| matches!(b, b'*' | b'#' | b'-' | b'=' | b'[' | b']' | b' ');
-        let from = text.iter().position(|b| !is_frame(b))?;
-        let to = text.iter().rposition(|b| !is_frame(b))? + 1;
+        let from = text.iter().position(|b| !is_frame(*b))?;
+        let to = text.iter().rposition(|b| !is_frame(*b))? + 1;
         let text = &text[from..to];
         let text = text.strip_prefix(b"TIME:").unwrap_or(text).trim_ascii();
         let all: Vec<&[u8]> = words(text).collect();
@@ -97,6 +118,11 @@ impl DiskstatsInstant {
             }
         }
     }
+}
+
+/// What frames a date in a line of its own.
+fn is_frame(byte: u8) -> bool {
+    matches!(byte, b'*' | b'#' | b'-' | b'=' | b'[' | b']' | b' ')
 }
 
 /// Seconds since the epoch with a fraction (`date +%s.%N`); without one the clock knows them.
@@ -145,26 +171,15 @@ impl Counters {
         if v.len() < READS_AND_WRITES {
             return None;
         }
-        let class = |at: usize| ClassCounters {
-            ios: v[at],
-            merges: Some(v[at + 1]),
-            sectors: Some(v[at + 2]),
-            ticks_ms: v[at + 3],
-        };
-        let flushes = |at: usize| ClassCounters {
-            ios: v[at],
-            merges: None,
-            sectors: None,
-            ticks_ms: v[at + 1],
-        };
         let mut classes = [None; 4];
-        classes[Class::Read as usize] = Some(class(0));
-        classes[Class::Write as usize] = Some(class(4));
+        classes[Class::Read as usize] = Some(ClassCounters::of_transfers(v));
+        classes[Class::Write as usize] = Some(ClassCounters::of_transfers(&v[4..]));
         if v.len() >= WITH_DISCARDS {
-            classes[Class::Discard as usize] = Some(class(READS_AND_WRITES));
+            classes[Class::Discard as usize] =
+                Some(ClassCounters::of_transfers(&v[READS_AND_WRITES..]));
         }
         if v.len() >= WITH_FLUSHES {
-            classes[Class::Flush as usize] = Some(flushes(WITH_DISCARDS));
+            classes[Class::Flush as usize] = Some(ClassCounters::of_flushes(&v[WITH_DISCARDS..]));
         }
         Some(Counters {
             classes,

@@ -96,14 +96,18 @@ fn why_empty(log: &Log, damage: &Damage) -> String {
 }
 
 fn rename(log: &mut Log, same: &HashMap<DevId, DevId>) {
-    let of = |dev: DevId| same.get(&dev).copied().unwrap_or(dev);
-    log.rates
-        .replace(0..log.rates.len(), |from, to, dev| (from, to, of(dev)));
+    log.rates.replace(0..log.rates.len(), |from, to, dev| {
+        (from, to, kept_number(same, dev))
+    });
     for o in &mut log.observations {
         if let Observation::Io(io) = o {
-            io.dev = of(io.dev);
+            io.dev = kept_number(same, io.dev);
         }
     }
+}
+
+fn kept_number(same: &HashMap<DevId, DevId>, dev: DevId) -> DevId {
+    same.get(&dev).copied().unwrap_or(dev)
 }
 
 /// Rotated logs without time stamps all begin at zero. One that speaks of a device of which another one before it speaks
@@ -145,12 +149,6 @@ fn one_after_the_other(logs: &mut [(LogFormat, Log)]) {
 
 /// Puts all logs on one time line and returns its wall clock and monotonic clock.
 fn align(logs: &mut [(LogFormat, Log)], options: ImportOptions) -> (i64, Option<i64>) {
-    let first_of = |logs: &[(LogFormat, Log)], e: Epoch| {
-        logs.iter()
-            .filter(|(_, l)| l.epoch == e)
-            .filter_map(|(_, l)| l.first_ns())
-            .min()
-    };
     let unix = first_of(logs, Epoch::Unix);
     let monotonic = first_of(logs, Epoch::Monotonic);
     for (_, log) in logs.iter_mut() {
@@ -169,6 +167,14 @@ fn align(logs: &mut [(LogFormat, Log)], options: ImportOptions) -> (i64, Option<
         log.limit("the log has no date: the recording is dated 1970-01-01 (--start gives it one)");
     }
     (wall.unwrap_or(0), monotonic)
+}
+
+/// The first instant of the logs that count from this epoch.
+fn first_of(logs: &[(LogFormat, Log)], epoch: Epoch) -> Option<i64> {
+    logs.iter()
+        .filter(|(_, l)| l.epoch == epoch)
+        .filter_map(|(_, l)| l.first_ns())
+        .min()
 }
 
 fn collect(out: &mut Imported, log: Log) {
@@ -206,39 +212,48 @@ fn collect(out: &mut Imported, log: Log) {
 
 /// Of one device and interval there is one row: what several logs say of it is put together.
 fn merge_rows(out: &mut Imported, devices: &[Device]) {
-    let is_job = |d: &&Device| {
-        d.stable_id
-            .as_deref()
-            .is_some_and(|s| s.starts_with("aggregate:fio:"))
-    };
-    let jobs: BTreeSet<DevId> = devices.iter().filter(is_job).map(|d| d.id).collect();
+    let jobs: BTreeSet<DevId> = devices
+        .iter()
+        .filter(|d| is_fio_job(d))
+        .map(|d| d.id)
+        .collect();
     let mut equal = 0u64;
     let mut different = 0u64;
     out.rates.sort();
     out.rates.merge(|a: &IntervalRates, b: &IntervalRates| {
+        // Logs that overlap hold the same row twice.
         if a == b {
             equal += 1;
             return *a;
         }
+        // Both measured the same of a fio job: they are of two of its processes, which add up.
         if jobs.contains(&a.dev) && !a.complements(b) {
             return a.plus(b);
         }
         different += u64::from(!a.complements(b));
         a.or(b)
     });
-    let mut note = |n: u64, text: &str| {
-        if n > 0 {
-            out.meta.limits.push(format!("{n} rows {text}"));
-        }
-    };
-    note(
+    note_rows(
+        &mut out.meta,
         equal,
         "are in the logs more than once, with the same device, time and numbers: they count once",
     );
-    note(
+    note_rows(
+        &mut out.meta,
         different,
         "say something else of a device and time than a row before them: what the first one says counts",
     );
+}
+
+fn is_fio_job(device: &Device) -> bool {
+    let id = device.stable_id.as_deref();
+    id.is_some_and(|id| id.starts_with("aggregate:fio:"))
+}
+
+fn note_rows(meta: &mut RecordingMeta, rows: u64, what: &str) {
+    if rows > 0 {
+        meta.limits.push(format!("{rows} rows {what}"));
+    }
 }
 
 /// Says what sums over devices leave out, and that they count at the bottom.
@@ -248,8 +263,11 @@ fn note_layers(meta: &mut RecordingMeta, devices: &[Device]) {
         .into_iter()
         .map(|(d, _)| d.id)
         .collect();
-    let above = |d: &&Device| d.is_sum() || layers.contains(&d.id);
-    let left_out: Vec<&str> = devices.iter().filter(above).map(|d| &*d.name).collect();
+    let left_out: Vec<&str> = devices
+        .iter()
+        .filter(|d| d.is_sum() || layers.contains(&d.id))
+        .map(|d| &*d.name)
+        .collect();
     if disks.count() == 0 || left_out.is_empty() {
         return;
     }

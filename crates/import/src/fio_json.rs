@@ -116,38 +116,25 @@ fn runs(documents: &[Json<'_>]) -> Vec<FioRun> {
 }
 
 fn run(doc: &Json<'_>) -> FioRun {
-    let ms = doc
-        .get("timestamp_ms")
-        .and_then(Json::number)
-        .map(|ms| ms * 1e6);
-    let end = ms.or_else(|| doc.get("timestamp").and_then(Json::number).map(|s| s * 1e9));
+    let ms = doc.number_of("timestamp_ms").map(|ms| ms * 1e6);
+    let end = ms.or_else(|| doc.number_of("timestamp").map(|s| s * 1e9));
     // Client/server runs put their jobs elsewhere; duplicate keys come from several groups in old versions.
     let lists = ["jobs", "client_stats"]
         .iter()
         .flat_map(|k| doc.get_all(k))
         .flat_map(Json::items);
     let globals = options(doc.get("global options"));
-    let disks_of = |o: &Json<'_>| {
-        o.get_all("disk_util")
-            .flat_map(Json::items)
-            // fio's client lists the disks of all its servers together, each with the host that it is of.
-            .filter_map(|d| disk(d, host(d).or_else(|| host(o))))
-            .collect()
-    };
-    let mut disks: Vec<FioDisk> = disks_of(doc);
+    let mut disks = disks_of(doc);
     let mut jobs = Vec::new();
     for j in lists {
         disks.extend(disks_of(j));
         // The server's sum repeats the jobs before it.
-        if j.get("jobname").and_then(Json::text) != Some("All clients") {
+        if j.text_of("jobname") != Some("All clients") {
             jobs.push(job(j, &globals));
         }
     }
     FioRun {
-        version: doc
-            .get("fio version")
-            .and_then(Json::text)
-            .map(str::to_owned),
+        version: doc.text_of("fio version").map(str::to_owned),
         end_unix_ns: end
             .filter(|ns| (0.0..9.2e18).contains(ns))
             .map(|ns| ns as i64),
@@ -156,73 +143,89 @@ fn run(doc: &Json<'_>) -> FioRun {
     }
 }
 
+fn disks_of(o: &Json<'_>) -> Vec<FioDisk> {
+    o.get_all("disk_util")
+        .flat_map(Json::items)
+        // fio's client lists the disks of all its servers together, each with the host that it is of.
+        .filter_map(|d| disk(d, host(d).or_else(|| host(o))))
+        .collect()
+}
+
 /// The client that ran a job of `client_stats`.
 fn host(o: &Json<'_>) -> Option<String> {
-    o.get("hostname").and_then(Json::text).map(str::to_owned)
+    o.text_of("hostname").map(str::to_owned)
 }
 
 fn options(o: Option<&Json<'_>>) -> Vec<(String, String)> {
-    let text = |v: &Json<'_>| match v {
+    o.map(Json::entries)
+        .unwrap_or_default()
+        .iter()
+        .map(|(k, v)| (k.clone().into_owned(), option_text(v)))
+        .collect()
+}
+
+fn option_text(value: &Json<'_>) -> String {
+    match value {
         Json::Text(t) => t.clone().into_owned(),
         Json::Number(n) => n.to_string(),
         Json::Bool(b) => b.to_string(),
         _ => String::new(),
-    };
-    o.map(Json::entries)
-        .unwrap_or_default()
-        .iter()
-        .map(|(k, v)| (k.clone().into_owned(), text(v)))
-        .collect()
+    }
 }
 
 fn job(j: &Json<'_>, globals: &[(String, String)]) -> FioJob {
     let mut all = globals.to_vec();
     all.extend(options(j.get("job options")));
-    let side = |key| j.get(key).map(side).unwrap_or_default();
     FioJob {
-        name: j
-            .get("jobname")
-            .and_then(Json::text)
-            .unwrap_or("unnamed")
-            .to_owned(),
+        name: j.text_of("jobname").unwrap_or("unnamed").to_owned(),
         host: host(j),
-        error: j.get("error").and_then(Json::number).unwrap_or(0.0),
+        error: j.number_of("error").unwrap_or(0.0),
         options: all,
-        sides: [side("read"), side("write"), side("trim")],
-        usr_cpu: j.get("usr_cpu").and_then(Json::number),
-        sys_cpu: j.get("sys_cpu").and_then(Json::number),
+        sides: ["read", "write", "trim"].map(|key| j.get(key).map(side).unwrap_or_default()),
+        usr_cpu: j.number_of("usr_cpu"),
+        sys_cpu: j.number_of("sys_cpu"),
     }
 }
 
 fn side(s: &Json<'_>) -> FioSide {
-    let n = |key| s.get(key).and_then(Json::number);
-    let zero = |key| n(key).unwrap_or(0.0);
-    // fio 3 counts nanoseconds in `lat_ns`, fio 2 microseconds in `lat`.
-    let mean = |ns: &str, us: &str| {
-        let of = |key, scale: f64| {
-            let l = s.get(key)?;
-            let measured = l.get("N").and_then(Json::number) != Some(0.0);
-            l.get("mean")
-                .and_then(Json::number)
-                .filter(|m| measured && *m > 0.0)
-                .map(|m| m / scale)
-        };
-        of(ns, 1000.0).or_else(|| of(us, 1.0))
-    };
-    let bytes = n("io_bytes")
-        .or_else(|| n("io_kbytes").map(|k| k * 1024.0))
-        .unwrap_or(0.0);
+    // Old versions count KiB only.
+    let bytes = s
+        .number_of("io_bytes")
+        .unwrap_or_else(|| number_or_zero(s, "io_kbytes") * 1024.0);
+    let bytes_per_s = s
+        .number_of("bw_bytes")
+        .unwrap_or_else(|| number_or_zero(s, "bw") * 1024.0);
     FioSide {
         bytes,
-        ios: zero("total_ios"),
-        short_ios: zero("short_ios"),
-        bytes_per_s: n("bw_bytes").unwrap_or(zero("bw") * 1024.0),
-        ios_per_s: zero("iops"),
-        runtime_ms: zero("runtime"),
-        lat_mean_us: mean("lat_ns", "lat"),
-        clat_mean_us: mean("clat_ns", "clat"),
+        ios: number_or_zero(s, "total_ios"),
+        short_ios: number_or_zero(s, "short_ios"),
+        bytes_per_s,
+        ios_per_s: number_or_zero(s, "iops"),
+        runtime_ms: number_or_zero(s, "runtime"),
+        lat_mean_us: mean_us(s, "lat_ns", "lat"),
+        clat_mean_us: mean_us(s, "clat_ns", "clat"),
         percentiles_us: percentiles(s),
     }
+}
+
+fn number_or_zero(o: &Json<'_>, key: &str) -> f64 {
+    o.number_of(key).unwrap_or(0.0)
+}
+
+/// The mean of a kind of latency: fio 3 counts nanoseconds in `lat_ns`, fio 2 microseconds in `lat`.
+fn mean_us(side: &Json<'_>, ns_key: &str, us_key: &str) -> Option<f64> {
+    if let Some(ns) = side.get(ns_key).and_then(measured_mean) {
+        return Some(ns / 1000.0);
+    }
+    side.get(us_key).and_then(measured_mean)
+}
+
+/// fio prints a mean of 0 of what it did not measure.
+fn measured_mean(latency: &Json<'_>) -> Option<f64> {
+    if latency.number_of("N") == Some(0.0) {
+        return None;
+    }
+    latency.number_of("mean").filter(|m| *m > 0.0)
 }
 
 fn percentiles(s: &Json<'_>) -> Vec<(f64, f64)> {
@@ -240,17 +243,16 @@ fn percentiles(s: &Json<'_>) -> Vec<(f64, f64)> {
 }
 
 fn disk(d: &Json<'_>, host: Option<String>) -> Option<FioDisk> {
-    let n = |key: &str| d.get(key).and_then(Json::number).unwrap_or(0.0);
-    let sectors = |key: &str| d.get(key).and_then(Json::number).map(|s| s * 512.0);
+    let sectors = ["read_sectors", "write_sectors"].map(|key| d.number_of(key));
     Some(FioDisk {
-        name: d.get("name").and_then(Json::text)?.to_owned(),
+        name: d.text_of("name")?.to_owned(),
         host,
-        ios: [n("read_ios"), n("write_ios")],
-        merges: [n("read_merges"), n("write_merges")],
-        bytes: [sectors("read_sectors"), sectors("write_sectors")],
-        ticks_ms: [n("read_ticks"), n("write_ticks")],
-        in_queue_ms: n("in_queue"),
-        util_percent: n("util"),
+        ios: ["read_ios", "write_ios"].map(|key| number_or_zero(d, key)),
+        merges: ["read_merges", "write_merges"].map(|key| number_or_zero(d, key)),
+        bytes: sectors.map(|s| s.map(|s| s * 512.0)),
+        ticks_ms: ["read_ticks", "write_ticks"].map(|key| number_or_zero(d, key)),
+        in_queue_ms: number_or_zero(d, "in_queue"),
+        util_percent: number_or_zero(d, "util"),
     })
 }
 
@@ -299,6 +301,15 @@ impl FioRun {
         (longest.clamp(1.0, 1e12) * 1e6) as i64
     }
 
+    fn begin_unix_ns(&self) -> Option<i64> {
+        Some(self.end_unix_ns?.saturating_sub(self.length_ns()))
+    }
+
+    /// Host and name of each job.
+    fn job_names(&self) -> impl Iterator<Item = (Option<&str>, &str)> {
+        self.jobs.iter().map(|j| (j.host.as_deref(), &*j.name))
+    }
+
     fn ios(&self) -> f64 {
         self.jobs.iter().flat_map(|j| &j.sides).map(|s| s.ios).sum()
     }
@@ -307,19 +318,13 @@ impl FioRun {
 /// Whether `next` holds all that `run` holds: both began at once, with the same jobs.
 fn is_interim(run: &FioRun, next: &FioRun) -> bool {
     const CLOCK_NS: u64 = 1_100_000_000;
-    let begin = |r: &FioRun| r.end_unix_ns.map(|end| end.saturating_sub(r.length_ns()));
-    let names = |r: &FioRun| {
-        r.jobs
-            .iter()
-            .map(|j| (j.host.clone(), j.name.clone()))
-            .collect::<Vec<_>>()
+    let (Some(begin), Some(next_begin)) = (run.begin_unix_ns(), next.begin_unix_ns()) else {
+        return false;
     };
-    begin(run)
-        .zip(begin(next))
-        .is_some_and(|(a, b)| a.abs_diff(b) <= CLOCK_NS)
+    begin.abs_diff(next_begin) <= CLOCK_NS
         && run.end_unix_ns < next.end_unix_ns
         && run.ios() <= next.ios()
-        && names(run) == names(next)
+        && run.job_names().eq(next.job_names())
 }
 
 fn place(log: &mut Log, run: &FioRun, from_ns: i64, to_ns: i64) {

@@ -118,25 +118,29 @@ fn read(log: &mut Log, lines: &mut Lines<'_>) -> Vec<FioRow> {
 /// fio 2 writes a job's only block size into the rows of averaged logs too, where later versions write 0: rows at regular
 /// intervals are averages whatever their block size.
 fn are_regular(rows: &[FioRow]) -> bool {
-    const MIN_MS: u64 = 50;
     [Class::Read, Class::Write, Class::Discard]
         .into_iter()
-        .all(|class| {
-            let times = || rows.iter().filter(|r| r.class == class).map(|r| r.at_ms);
-            let mut gaps: Vec<u64> = times()
-                .zip(times().skip(1))
-                .map(|(a, b)| b.saturating_sub(a))
-                .collect();
-            gaps.sort_unstable();
-            let Some(median) = gaps.get(gaps.len() / 2).copied() else {
-                return true;
-            };
-            let near = gaps
-                .iter()
-                .filter(|g| g.abs_diff(median) * 5 <= median)
-                .count();
-            median >= MIN_MS && near * 10 >= gaps.len() * 8
-        })
+        .all(|class| is_class_regular(rows, class))
+}
+
+/// Whether most gaps between the rows of this class are near their median; without gaps nothing speaks against it.
+fn is_class_regular(rows: &[FioRow], class: Class) -> bool {
+    const MIN_MS: u64 = 50;
+    let mut gaps: Vec<u64> = Vec::new();
+    let mut before_ms = None;
+    for row in rows.iter().filter(|r| r.class == class) {
+        gaps.extend(before_ms.map(|before| row.at_ms.saturating_sub(before)));
+        before_ms = Some(row.at_ms);
+    }
+    gaps.sort_unstable();
+    let Some(median) = gaps.get(gaps.len() / 2).copied() else {
+        return true;
+    };
+    let near = gaps
+        .iter()
+        .filter(|g| g.abs_diff(median) * 5 <= median)
+        .count();
+    median >= MIN_MS && near * 10 >= gaps.len() * 8
 }
 
 /// Nanoseconds of a unit of latency: fio 3 writes nanoseconds, fio 2 microseconds. Versions from 3.13 on have a fifth

@@ -171,17 +171,25 @@ fn counts_are_whole(rows: &[Row], step_ns: i64, decimals: Option<i32>) -> bool {
         .filter(|v| *v > 0.0)
         .collect();
     let rounding = 0.5 * 10f64.powi(-decimals);
-    let whole = |seconds: f64| {
-        let near =
-            |v: &f64| ((v * seconds) - (v * seconds).round()).abs() <= 1.02 * rounding * seconds;
+    // A report comes a little early or late: every length that the step may have had is tried.
+    for late in JITTER {
+        let seconds = step_ns as f64 / 1e9 + late as f64 / 100.0;
+        // A try proves nothing if as many numbers at random would often be all as near to whole ones.
         let chance = (2.04 * rounding * seconds)
             .min(1.0)
             .powi(counts.len().min(1000) as i32);
-        chance * (JITTER.end - JITTER.start) as f64 <= BY_CHANCE && counts.iter().all(near)
-    };
-    JITTER
-        .map(|late| step_ns as f64 / 1e9 + late as f64 / 100.0)
-        .any(whole)
+        if chance * (JITTER.end - JITTER.start) as f64 > BY_CHANCE {
+            continue;
+        }
+        let are_whole = counts.iter().all(|v| {
+            let count = v * seconds;
+            (count - count.round()).abs() <= 1.02 * rounding * seconds
+        });
+        if are_whole {
+            return true;
+        }
+    }
+    false
 }
 
 fn settle(log: &mut Log, report: Report, from_ns: i64, to_ns: i64) {
@@ -221,13 +229,13 @@ fn drop_wild(log: &mut Log, run: &Run, stamps: &mut [Option<i64>]) {
     let Some(step) = median_gap(stamps) else {
         return;
     };
+    let near = step.saturating_mul(LATE).unsigned_abs();
     for w in known.windows(3) {
         let (Some(before), Some(at), Some(after)) = (stamps[w[0]], stamps[w[1]], stamps[w[2]])
         else {
             continue;
         };
-        let near = |a: i64, b: i64| a.abs_diff(b) <= step.saturating_mul(LATE).unsigned_abs();
-        if near(before, after) && before <= after && !near(before, at) {
+        if before <= after && before.abs_diff(after) <= near && before.abs_diff(at) > near {
             stamps[w[1]] = None;
             log.damaged(
                 run.reports[w[1]].line,

@@ -61,30 +61,24 @@ fn first_reports_skipped(bytes: &[u8]) -> Vec<bool> {
 }
 
 fn run(log: &mut Log, host: &Json<'_>, since_boot_first: bool) -> Run {
-    let name = host
-        .get("nodename")
-        .and_then(Json::text)
-        .unwrap_or_default();
+    let name = host.text_of("nodename").unwrap_or_default();
     let known = (!name.is_empty()).then(|| name.to_owned());
     log.devices.set_host(known.clone());
     log.host = log.host.take().or(known);
     log.kernel = log
         .kernel
         .take()
-        .or_else(|| host.get("release").and_then(Json::text).map(str::to_owned));
+        .or_else(|| host.text_of("release").map(str::to_owned));
     let reports = host.get("statistics").map(Json::items).unwrap_or_default();
-    let stamps = reports
-        .iter()
-        .filter_map(|r| r.get("timestamp").and_then(Json::text));
-    let dates = stamps.chain(host.get("date").and_then(Json::text));
+    let stamps = reports.iter().filter_map(|r| r.text_of("timestamp"));
+    let dates = stamps.chain(host.text_of("date"));
     let order = if dates.into_iter().any(day_must_be_first) {
         DateOrder::DayFirst
     } else {
         DateOrder::MonthFirst
     };
     let date_unix_ns = host
-        .get("date")
-        .and_then(Json::text)
+        .text_of("date")
         .and_then(|d| parse_banner_date(d, order));
     let mut out = Run {
         date_unix_ns: date_unix_ns.map(|d| [d; 2]),
@@ -92,10 +86,7 @@ fn run(log: &mut Log, host: &Json<'_>, since_boot_first: bool) -> Run {
         ..Run::default()
     };
     for (i, r) in reports.iter().enumerate() {
-        let stamp = r
-            .get("timestamp")
-            .and_then(Json::text)
-            .and_then(|t| parse_stamp(t, order));
+        let stamp = r.text_of("timestamp").and_then(|t| parse_stamp(t, order));
         let since_boot = i == 0 && since_boot_first;
         let mut report = Report {
             stamp: stamp.map(|s| [s; 2]),
@@ -113,20 +104,19 @@ fn run(log: &mut Log, host: &Json<'_>, since_boot_first: bool) -> Run {
 }
 
 fn cpu(c: &Json<'_>) -> CpuShares {
-    let f = |key| c.get(key).and_then(Json::number);
     CpuShares {
-        user: f("user"),
-        nice: f("nice"),
-        system: f("system"),
-        iowait: f("iowait"),
-        steal: f("steal"),
-        idle: f("idle"),
+        user: c.number_of("user"),
+        nice: c.number_of("nice"),
+        system: c.number_of("system"),
+        iowait: c.number_of("iowait"),
+        steal: c.number_of("steal"),
+        idle: c.number_of("idle"),
         ..CpuShares::default()
     }
 }
 
 fn row(log: &mut Log, disk: &Json<'_>) -> Option<Row> {
-    let name = disk.get("disk_device").and_then(Json::text)?;
+    let name = disk.text_of("disk_device")?;
     // iostat puts a blank before the name of a group.
     let dev = match name.strip_prefix(' ') {
         Some(group) => log.devices.group(group.as_bytes()),

@@ -7,12 +7,12 @@ use std::ops::Bound;
 
 use iolens_core::model::{CpuShares, DevId};
 
-use super::clock::{DateOrder, Stamp, day_must_be_first, parse_banner_date, parse_both};
+use super::clock::{Stamp, day_must_be_first, parse_both, parse_both_banner_dates};
 use super::intervals::{Report, Run, place};
 use super::iostat_columns::{Column, Row, column, value};
 use super::log::Log;
 use super::recognise::LogFormat;
-use super::text::{Line, columns, decimals, words};
+use super::text::{Line, columns, decimals, owned_text, words};
 
 /// `Linux 6.1.0 (host) \t11/21/26 \t_x86_64_\t(2 CPU)`.
 pub(super) struct Banner<'a> {
@@ -93,6 +93,20 @@ enum CpuField {
     Other,
 }
 
+impl CpuField {
+    fn of_heading(word: &[u8]) -> CpuField {
+        match word {
+            b"%user" => CpuField::User,
+            b"%nice" => CpuField::Nice,
+            b"%system" | b"%sys" => CpuField::System,
+            b"%iowait" => CpuField::Iowait,
+            b"%steal" => CpuField::Steal,
+            b"%idle" => CpuField::Idle,
+            _ => CpuField::Other,
+        }
+    }
+}
+
 impl Parser {
     /// For the text of one tool.
     pub fn new(kind: LogFormat) -> Parser {
@@ -164,21 +178,15 @@ impl Parser {
     }
 
     fn banner(&mut self, log: &mut Log, b: &Banner<'_>) {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let host = (!b.host.is_empty()).then(|| text(b.host));
+        let host = (!b.host.is_empty()).then(|| owned_text(b.host));
         self.hosts.insert(b.host.to_vec());
         log.devices.set_host(host.clone());
         log.host = log.host.take().or(host);
-        log.kernel = log.kernel.take().or_else(|| Some(text(b.kernel)));
+        log.kernel = log.kernel.take().or_else(|| Some(owned_text(b.kernel)));
         let date = b.date.and_then(|d| std::str::from_utf8(d).ok());
         self.day_first |= date.is_some_and(day_must_be_first);
-        let of = |order| date.and_then(|d| parse_banner_date(d, order));
-        let month_first = of(DateOrder::MonthFirst);
-        let day_first = of(DateOrder::DayFirst);
-        let date_unix_ns = month_first
-            .or(day_first)
-            .zip(day_first.or(month_first))
-            .map(|(m, d)| [m, d]);
+        let date_unix_ns = date.and_then(parse_both_banner_dates);
+        // A banner begins another run: what was open belongs to the one before.
         self.drop_pending(log);
         self.close_report(log);
         self.runs.push(Run {
@@ -254,16 +262,7 @@ impl Parser {
     fn cpu_heading(&mut self, log: &mut Log, text: &[u8]) {
         self.drop_pending(log);
         self.next_report(log);
-        let field = |w: &[u8]| match w {
-            b"%user" => CpuField::User,
-            b"%nice" => CpuField::Nice,
-            b"%system" | b"%sys" => CpuField::System,
-            b"%iowait" => CpuField::Iowait,
-            b"%steal" => CpuField::Steal,
-            b"%idle" => CpuField::Idle,
-            _ => CpuField::Other,
-        };
-        self.cpu = Some(words(text).skip(1).map(field).collect());
+        self.cpu = Some(words(text).skip(1).map(CpuField::of_heading).collect());
         self.cpu_row_next = true;
     }
 

@@ -62,6 +62,16 @@ impl<'a> Json<'a> {
         }
     }
 
+    /// The number under `key`.
+    pub fn number_of(&self, key: &str) -> Option<f64> {
+        self.get(key)?.number()
+    }
+
+    /// The text under `key`.
+    pub fn text_of(&self, key: &str) -> Option<&str> {
+        self.get(key)?.text()
+    }
+
     /// The text of a string; `None` of other values.
     pub fn text(&self) -> Option<&str> {
         match self {

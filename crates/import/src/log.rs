@@ -126,14 +126,7 @@ impl Log {
     }
 
     pub fn first_ns(&self) -> Option<i64> {
-        let from = |o: &Observation| {
-            if let Observation::Io(io) = o {
-                io.start_ns()
-            } else {
-                o.at_ns()
-            }
-        };
-        let observed = self.observations.iter().map(from).min();
+        let observed = self.observations.iter().map(begin_ns).min();
         let cpu = self.cpu.iter().map(|c| c.from_ns).min();
         [observed, self.rates.first_ns(), cpu]
             .into_iter()
@@ -155,22 +148,31 @@ impl Log {
         if by_ns == 0 {
             return;
         }
-        let shifted = |at_ns: &mut i64| *at_ns = at_ns.saturating_sub(by_ns);
         for o in &mut self.observations {
             match o {
-                Observation::Io(io) => shifted(&mut io.done_ns),
-                Observation::Mark(m) => shifted(&mut m.at_ns),
+                Observation::Io(io) => io.done_ns = io.done_ns.saturating_sub(by_ns),
+                Observation::Mark(m) => m.at_ns = m.at_ns.saturating_sub(by_ns),
                 _ => {}
             }
         }
         self.rates.replace(0..self.rates.len(), |from, to, dev| {
             (from.saturating_sub(by_ns), to.saturating_sub(by_ns), dev)
         });
-        self.cpu.iter_mut().for_each(|c| {
-            shifted(&mut c.from_ns);
-            shifted(&mut c.to_ns);
-        });
-        self.bios.iter_mut().for_each(|b| shifted(&mut b.done_ns));
+        for c in &mut self.cpu {
+            c.from_ns = c.from_ns.saturating_sub(by_ns);
+            c.to_ns = c.to_ns.saturating_sub(by_ns);
+        }
+        for b in &mut self.bios {
+            b.done_ns = b.done_ns.saturating_sub(by_ns);
+        }
+    }
+}
+
+/// Where an I/O starts, or the instant of anything else.
+fn begin_ns(observation: &Observation) -> i64 {
+    match observation {
+        Observation::Io(io) => io.start_ns(),
+        other => other.at_ns(),
     }
 }
 

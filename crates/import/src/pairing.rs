@@ -85,9 +85,6 @@ impl Way {
 
     /// The rows of all its bios.
     fn bios(&self, dev: DevId, issue_ns: i64, done_ns: i64) -> impl Iterator<Item = BioStages> {
-        let between = |from: Option<i64>, to: Option<i64>| {
-            Some(to?.saturating_sub(from?)).filter(|ns| *ns >= 0)
-        };
         let issued = Some(issue_ns);
         let done = Some(done_ns);
         let row = BioStages {
@@ -102,20 +99,25 @@ impl Way {
             q2c_ns: None,
         };
         let own = BioStages {
-            q2g_ns: between(self.queue_ns, self.get_ns),
-            g2i_ns: between(self.get_ns, self.insert_ns),
-            i2d_ns: between(self.insert_ns, issued),
-            q2c_ns: between(self.queue_ns, done),
+            q2g_ns: span_ns(self.queue_ns, self.get_ns),
+            g2i_ns: span_ns(self.get_ns, self.insert_ns),
+            i2d_ns: span_ns(self.insert_ns, issued),
+            q2c_ns: span_ns(self.queue_ns, done),
             ..row
         };
         let merged = self.merged.iter().map(move |(queue_ns, at_ns)| BioStages {
-            q2m_ns: between(*queue_ns, Some(*at_ns)),
-            m2d_ns: between(Some(*at_ns), issued),
-            q2c_ns: between(*queue_ns, done),
+            q2m_ns: span_ns(*queue_ns, Some(*at_ns)),
+            m2d_ns: span_ns(Some(*at_ns), issued),
+            q2c_ns: span_ns(*queue_ns, done),
             ..row
         });
         std::iter::once(own).chain(merged)
     }
+}
+
+/// From one instant to a later one; `None` where one is unknown or they are in the wrong order.
+fn span_ns(from: Option<i64>, to: Option<i64>) -> Option<i64> {
+    Some(to?.saturating_sub(from?)).filter(|ns| *ns >= 0)
 }
 
 #[derive(Debug, Clone)]
@@ -282,15 +284,15 @@ impl Pairing {
         let old = self.waiting.remove(&key);
         // The start of accounting is later and nearer to what the kernel's statistics count than the bio's arrival; a
         // second bio for a sector whose request waits already does not displace it.
-        let waits = |w: &Waiting| w.way.get_ns.is_some() || !self.request_devices.contains(&e.dev);
-        if let Some(w) = old
-            .as_ref()
-            .filter(|w| queued && w.end_sector == end_sector && waits(w))
+        if queued
+            && let Some(w) = &old
+            && w.end_sector == end_sector
+            && (w.way.get_ns.is_some() || !self.request_devices.contains(&e.dev))
         {
-            let w = w.clone();
-            self.waiting.insert(key, w);
+            self.waiting.insert(key, w.clone());
             return;
         }
+        // When accounting starts, what waits under the same key may be the bio of this request: its stages and merges are kept.
         let old = old.filter(|w| !queued && self.is_of(w, e));
         let (merges, mut way) = old.map_or((0, Way::default()), |w| (w.merges, w.way));
         *if queued {

@@ -1,8 +1,6 @@
 //! Rows of `time r/s Kr/s us/r w/s Kw/s us/w`: rates of a set of devices with the end of each interval in seconds, in
 //! columns or as CSV.
 
-use std::ops::Range;
-
 use iolens_core::model::{Class, DevId, IntervalRates};
 
 use super::log::Log;
@@ -22,6 +20,22 @@ enum RateColumn {
     Skip,
 }
 
+impl RateColumn {
+    fn of_heading(word: &[u8]) -> RateColumn {
+        use Class::{Read, Write};
+        match word {
+            b"time" | b"time_s" => RateColumn::Time,
+            b"r/s" | b"r_s" | b"r_per_s" => RateColumn::Ios(Read),
+            b"w/s" | b"w_s" | b"w_per_s" => RateColumn::Ios(Write),
+            b"Kr/s" | b"kr/s" | b"kr_s" | b"r_kib_per_s" => RateColumn::KibPerS(Read),
+            b"Kw/s" | b"kw/s" | b"kw_s" | b"w_kib_per_s" => RateColumn::KibPerS(Write),
+            b"us/r" | b"us_r" | b"r_us" => RateColumn::MeanUs(Read),
+            b"us/w" | b"us_w" | b"w_us" => RateColumn::MeanUs(Write),
+            _ => RateColumn::Skip,
+        }
+    }
+}
+
 fn cells(line: &[u8]) -> Vec<&[u8]> {
     if line.contains(&b',') {
         line.split(|b| *b == b',').map(<[u8]>::trim_ascii).collect()
@@ -32,21 +46,13 @@ fn cells(line: &[u8]) -> Vec<&[u8]> {
 
 /// The columns of a heading; `None` if it lacks the time or both rates.
 fn columns(line: &[u8]) -> Option<Vec<RateColumn>> {
-    use Class::{Read, Write};
-    let of = |w: &[u8]| match w {
-        b"time" | b"time_s" => RateColumn::Time,
-        b"r/s" | b"r_s" | b"r_per_s" => RateColumn::Ios(Read),
-        b"w/s" | b"w_s" | b"w_per_s" => RateColumn::Ios(Write),
-        b"Kr/s" | b"kr/s" | b"kr_s" | b"r_kib_per_s" => RateColumn::KibPerS(Read),
-        b"Kw/s" | b"kw/s" | b"kw_s" | b"w_kib_per_s" => RateColumn::KibPerS(Write),
-        b"us/r" | b"us_r" | b"r_us" => RateColumn::MeanUs(Read),
-        b"us/w" | b"us_w" | b"w_us" => RateColumn::MeanUs(Write),
-        _ => RateColumn::Skip,
-    };
-    let columns: Vec<RateColumn> = cells(line).into_iter().map(of).collect();
+    let columns: Vec<RateColumn> = cells(line)
+        .into_iter()
+        .map(RateColumn::of_heading)
+        .collect();
     let whole = columns.first() == Some(&RateColumn::Time)
-        && columns.contains(&RateColumn::Ios(Read))
-        && columns.contains(&RateColumn::Ios(Write));
+        && columns.contains(&RateColumn::Ios(Class::Read))
+        && columns.contains(&RateColumn::Ios(Class::Write));
     whole.then_some(columns)
 }
 
@@ -128,12 +134,13 @@ fn close(log: &mut Log, begin: usize) {
     if table.is_empty() {
         return;
     }
-    let ends = |range: Range<usize>| range.filter_map(|i| log.rates.get(i)).map(|r| r.to_ns);
-    let pairs = ends(begin..table.end).zip(ends(begin + 1..table.end));
-    let mut gaps: Vec<i64> = pairs
-        .map(|(a, b)| b.saturating_sub(a))
-        .filter(|d| *d > 0)
-        .collect();
+    let mut gaps: Vec<i64> = Vec::new();
+    let mut before_ns = None;
+    for row in table.clone().filter_map(|i| log.rates.get(i)) {
+        gaps.extend(before_ns.map(|before| row.to_ns.saturating_sub(before)));
+        before_ns = Some(row.to_ns);
+    }
+    gaps.retain(|gap| *gap > 0);
     gaps.sort_unstable();
     // The user speaks for tables without times; this one has its own.
     let given = gaps

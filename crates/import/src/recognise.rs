@@ -1,6 +1,6 @@
 //! Recognises the tool that wrote a log, by its content.
 
-use super::text::{Lines, columns};
+use super::text::{Lines, columns, has_word};
 
 /// A format that can be imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -114,19 +114,23 @@ fn of_line(line: &[u8]) -> Option<LogFormat> {
         return Some(LogFormat::RateTable);
     }
     let all = columns(line);
-    let has = |word: &[u8]| all.contains(&word);
+    // Tables of devices differ in where the device stands in their heading and in columns that only one tool has.
     match *all.first()? {
         b"TIME(s)" if super::biosnoop::is_heading(line) => return Some(LogFormat::Biosnoop),
         b"Device" | b"Device:" | b"avg-cpu:" => return Some(LogFormat::IostatText),
-        b"device" if has(b"ms/r") || has(b"qlen") => return Some(LogFormat::FreebsdIostat),
-        b"device" if has(b"r/s") || has(b"r/i") || has(b"r_s") => {
+        b"device" if has_word(&all, "ms/r") || has_word(&all, "qlen") => {
+            return Some(LogFormat::FreebsdIostat);
+        }
+        b"device" if has_word(&all, "r/s") || has_word(&all, "r/i") || has_word(&all, "r_s") => {
             return Some(LogFormat::SolarisIostat);
         }
         _ => {}
     }
     match *all.last()? {
-        b"device" if has(b"actv") => return Some(LogFormat::SolarisIostat),
-        b"Device" if has(b"tps") || contains(line, b"/s ") => return Some(LogFormat::IostatText),
+        b"device" if has_word(&all, "actv") => return Some(LogFormat::SolarisIostat),
+        b"Device" if has_word(&all, "tps") || contains(line, b"/s ") => {
+            return Some(LogFormat::IostatText);
+        }
         _ => {}
     }
     if super::block_events::looks_like_event(line) {

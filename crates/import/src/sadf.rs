@@ -8,7 +8,7 @@ use iolens_core::model::{CpuShares, DevId, SECOND_NS};
 use super::clock::{DateOrder, Stamp, parse_stamp};
 use super::iostat_columns::{Column, Row, column};
 use super::log::{Epoch, Log};
-use super::text::{Line, Lines, integer, number};
+use super::text::{Line, Lines, integer, number, owned_text};
 
 const HEADING: &[u8] = b"# hostname;interval;timestamp";
 /// Cells in front of the values: host, interval, time.
@@ -132,8 +132,9 @@ impl SadfParser<'_> {
         };
         let cells: Vec<&[u8]> = text.split(|b| *b == separator).collect();
         // `vm;-1;2026-11-24 11:55:08 UTC;LINUX-RESTART (2 CPU)`, and comments of the user.
-        let is_mark = |c: &&[u8]| c.starts_with(b"LINUX-RESTART") || c.starts_with(b"COM");
-        if cells.get(COMMON).is_some_and(is_mark) {
+        if let Some(first) = cells.get(COMMON)
+            && (first.starts_with(b"LINUX-RESTART") || first.starts_with(b"COM"))
+        {
             return;
         }
         let understood = if separator == b'\t' {
@@ -292,13 +293,12 @@ impl SadfParser<'_> {
     fn device(&mut self, subject: &Subject) -> DevId {
         let key = (subject.host.clone(), subject.name.clone());
         let devices = &mut self.log.devices;
-        let host = || String::from_utf8_lossy(&subject.host).into_owned();
         let id = *self.ids.entry(key).or_insert_with(|| {
-            devices.set_host(Some(host()));
+            devices.set_host(Some(owned_text(&subject.host)));
             devices.by_name(&subject.name)
         });
         if self.log.host.is_none() {
-            self.log.host = Some(host());
+            self.log.host = Some(owned_text(&subject.host));
         }
         id
     }

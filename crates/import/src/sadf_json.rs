@@ -28,11 +28,12 @@ pub(super) fn parse(log: &mut Log, bytes: &[u8]) {
 }
 
 fn read_host(log: &mut Log, host: &Json<'_>) {
-    let text = |key| host.get(key).and_then(Json::text).map(str::to_owned);
-    let name = text("nodename").filter(|n| !n.is_empty());
+    let name = host.text_of("nodename").filter(|n| !n.is_empty());
+    let name = name.map(str::to_owned);
     log.devices.set_host(name.clone());
     log.host = log.host.take().or(name);
-    log.kernel = log.kernel.take().or_else(|| text("release"));
+    let kernel = host.text_of("release").map(str::to_owned);
+    log.kernel = log.kernel.take().or(kernel);
     let reports = host.get("statistics").map(Json::items).unwrap_or_default();
     let mut undated: u64 = 0;
     for report in reports {
@@ -42,7 +43,7 @@ fn read_host(log: &mut Log, host: &Json<'_>) {
             continue;
         };
         for load in report.get("cpu-load").map(Json::items).unwrap_or_default() {
-            if load.get("cpu").and_then(Json::text) == Some("all") {
+            if load.text_of("cpu") == Some("all") {
                 log.cpu.push(CpuShares {
                     from_ns,
                     to_ns,
@@ -70,12 +71,12 @@ fn read_host(log: &mut Log, host: &Json<'_>) {
 /// `"timestamp": {"date": "2026-11-24", "time": "11:55:08", "utc": 1, "interval": 1}`.
 fn interval(report: &Json<'_>) -> Option<(i64, i64)> {
     let stamp = report.get("timestamp")?;
-    let date = stamp.get("date").and_then(Json::text)?;
-    let time = stamp.get("time").and_then(Json::text)?;
+    let date = stamp.text_of("date")?;
+    let time = stamp.text_of("time")?;
     let Stamp::Unix(to_ns) = parse_stamp(&format!("{date} {time}"), DateOrder::MonthFirst)? else {
         return None;
     };
-    let seconds = stamp.get("interval").and_then(Json::number)?;
+    let seconds = stamp.number_of("interval")?;
     let length_ns = (seconds.clamp(0.0, 1e9) * SECOND_NS as f64) as i64;
     (length_ns > 0).then(|| (to_ns.saturating_sub(length_ns), to_ns))
 }
@@ -91,7 +92,7 @@ fn shares(load: &Json<'_>) -> CpuShares {
 }
 
 fn disk_row(log: &mut Log, disk: &Json<'_>) -> Option<Row> {
-    let name = disk.get("disk-device").and_then(Json::text)?;
+    let name = disk.text_of("disk-device")?;
     let mut row = Row::new(log.devices.by_name(name.as_bytes()));
     for (key, value) in disk.entries() {
         // Newer versions repeat some values under older names: each quantity is taken once.

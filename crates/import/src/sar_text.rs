@@ -9,11 +9,11 @@ use std::ops::Range;
 
 use iolens_core::model::{CpuShares, DAY_NS, DevId};
 
-use super::clock::{DateOrder, Stamp, day_must_be_first, parse_banner_date, parse_stamp};
+use super::clock::{DateOrder, Stamp, day_must_be_first, parse_both_banner_dates, parse_stamp};
 use super::iostat_columns::{Column, Row, column, value};
 use super::iostat_text::Banner;
 use super::log::{Epoch, Log};
-use super::text::{Line, Lines, decimals, words};
+use super::text::{Line, Lines, decimals, has_word, owned_text, words};
 
 /// Whether the line is the heading of a table of devices or of processors, with its time in front.
 pub(super) fn is_heading(line: &[u8]) -> bool {
@@ -55,9 +55,8 @@ impl SarTable {
         if cells.is_empty() || cells.iter().any(|c| value(c).is_some()) {
             return None;
         }
-        let has = |word: &[u8]| cells.contains(&word);
         let name_last = cells.last() == Some(&&b"DEV"[..]);
-        if (cells[0] == b"DEV" || name_last) && has(b"tps") {
+        if (cells[0] == b"DEV" || name_last) && has_word(cells, "tps") {
             let mut columns: Vec<Column> = cells.iter().map(|c| meaning(c)).collect();
             if name_last {
                 columns.pop();
@@ -66,7 +65,7 @@ impl SarTable {
             }
             return Some(SarTable::Disk { columns, name_last });
         }
-        if cells[0] == b"CPU" && has(b"%idle") {
+        if cells[0] == b"CPU" && has_word(cells, "%idle") {
             return Some(SarTable::Cpu(cells[1..].iter().map(|c| share(c)).collect()));
         }
         Some(SarTable::Other)
@@ -85,9 +84,9 @@ impl SarTable {
 
 /// A heading of devices without its end: without the name or the first column of numbers.
 fn is_cut_heading(cells: &[&[u8]]) -> bool {
-    let has = |word: &[u8]| cells.contains(&word);
-    let of_devices = has(b"DEV") || has(b"rkB/s") || has(b"rd_sec/s");
-    of_devices && !(has(b"DEV") && has(b"tps"))
+    let has_name = has_word(cells, "DEV");
+    let of_devices = has_name || has_word(cells, "rkB/s") || has_word(cells, "rd_sec/s");
+    of_devices && !(has_name && has_word(cells, "tps"))
 }
 
 fn meaning(heading: &[u8]) -> Column {
@@ -253,21 +252,17 @@ impl SarParser<'_> {
     }
 
     fn banner(&mut self, banner: &Banner<'_>) {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let host = (!banner.host.is_empty()).then(|| text(banner.host));
+        let host = (!banner.host.is_empty()).then(|| owned_text(banner.host));
         self.log.devices.set_host(host.clone());
         self.log.host = self.log.host.take().or(host);
-        self.log.kernel = self.log.kernel.take().or_else(|| Some(text(banner.kernel)));
+        self.log.kernel = self
+            .log
+            .kernel
+            .take()
+            .or_else(|| Some(owned_text(banner.kernel)));
         let date = banner.date.and_then(|d| std::str::from_utf8(d).ok());
         self.day_first |= date.is_some_and(day_must_be_first);
-        let date_of = |order| date.and_then(|d| parse_banner_date(d, order));
-        let month_first = date_of(DateOrder::MonthFirst);
-        let day_first = date_of(DateOrder::DayFirst);
-        let date_unix_ns = month_first
-            .or(day_first)
-            .zip(day_first.or(month_first))
-            .map(|(m, d)| [m, d]);
-        self.begin_section(date_unix_ns);
+        self.begin_section(date.and_then(parse_both_banner_dates));
         self.ids.clear();
     }
 

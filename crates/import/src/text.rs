@@ -111,6 +111,16 @@ pub fn words(line: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
         .filter(|w| !w.is_empty())
 }
 
+/// Whether one of the words of a line is `word`.
+pub fn has_word(words: &[&[u8]], word: &str) -> bool {
+    words.contains(&word.as_bytes())
+}
+
+/// The bytes as text; what is no UTF-8 becomes the replacement character.
+pub fn owned_text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
 /// The cells of a line of a table: between commas where `iostat -r` of Solaris and illumos prints them, else words.
 pub fn columns(line: &[u8]) -> Vec<&[u8]> {
     if line.starts_with(b"device,") || line.ends_with(b",device") {

@@ -1,6 +1,6 @@
 //! Explains why a file is no importable log: the nearest known format, and what is missing.
 
-use super::text::words;
+use super::text::{has_word, seconds_ns, words};
 
 /// What `head`, the beginning of a file, is instead, if that can be said, and what to do about it.
 pub(super) fn explanation(head: &[u8]) -> Option<String> {
@@ -46,35 +46,38 @@ pub(super) fn explanation(head: &[u8]) -> Option<String> {
 /// What a line shows the file to be.
 fn line(line: &[u8]) -> Option<String> {
     let all: Vec<&[u8]> = words(line).collect();
-    let has = |word: &str| all.contains(&word.as_bytes());
     let text = match *all.first()? {
         b"TIME(s)" | b"TIME(ms)" | b"TIME" => return of_bcc(&all),
         b"Filesystem:" | b"Filesystem" if line.ends_with(b"/s") => {
             "it is iostat -n of network file systems, which are no block devices: give iostat -x"
         }
         b"procs" | b"disk-" => "it is vmstat, which knows no device or no rates: give iostat -x",
-        _ if has("KB/t") => {
+        _ if has_word(&all, "KB/t") => {
             "it is iostat of a BSD or macOS without reads and writes apart: give iostat -x (FreeBSD)"
         }
-        _ if has("kps") && has("serv") => {
+        _ if has_word(&all, "kps") && has_word(&all, "serv") => {
             "it is iostat of Solaris without reads and writes apart: give iostat -x"
         }
         _ if is_fio_text(line) => {
             "it is fio's text; its JSON is read: fio --output-format=json --output=FILE"
         }
-        b"pool" if has("alloc") && has("free") => {
+        b"pool" if has_word(&all, "alloc") && has_word(&all, "free") => {
             "it is zpool iostat, which knows pools and no block devices; the nearest log that is read is iostat -x of the pool's disks"
         }
-        _ if has("count") && (has("usecs") || has("msecs") || has("nsecs")) => {
+        _ if has_word(&all, "count")
+            && (has_word(&all, "usecs") || has_word(&all, "msecs") || has_word(&all, "nsecs")) =>
+        {
             "it is a histogram of biolatency, without times; the nearest log that is read is biosnoop's, which has every I/O"
         }
         _ if line.starts_with(b"AAA,") => {
             "it is nmon's file; the nearest logs that are read are sar -d and iostat -x"
         }
-        _ if has("PID") && (has("kB_rd/s") || has("%CPU") || has("%usr")) => {
+        _ if has_word(&all, "PID")
+            && (has_word(&all, "kB_rd/s") || has_word(&all, "%CPU") || has_word(&all, "%usr")) =>
+        {
             "it is pidstat, which knows processes and no devices; the nearest logs that are read are iostat -x for devices and biosnoop for processes"
         }
-        _ if has("PID") && has("Kbytes") && has("AVGms") => {
+        _ if has_word(&all, "PID") && has_word(&all, "Kbytes") && has_word(&all, "AVGms") => {
             "it is biotop, which knows sums per process; the nearest log that is read is biosnoop's, which has every I/O"
         }
         _ if line.starts_with(b"----") && contains(line, b"dsk/") => {
@@ -120,17 +123,20 @@ fn contains(line: &[u8], part: &[u8]) -> bool {
 
 /// Tables of bcc and libbpf-tools begin with a time; one of them is about block I/O.
 fn of_bcc(heading: &[&[u8]]) -> Option<String> {
-    let has = |word: &str| heading.contains(&word.as_bytes());
-    let name = match () {
-        () if has("FILENAME") || has("FILE") => "fileslower or a tool like it",
-        () if has("ZONE") => "compactsnoop",
-        () if has("PAGES") => "drsnoop",
-        () if has("DISK") => "biosnoop in another version",
-        () => "another tool of its family",
+    let name = if has_word(heading, "FILENAME") || has_word(heading, "FILE") {
+        "fileslower or a tool like it"
+    } else if has_word(heading, "ZONE") {
+        "compactsnoop"
+    } else if has_word(heading, "PAGES") {
+        "drsnoop"
+    } else if has_word(heading, "DISK") {
+        "biosnoop in another version"
+    } else {
+        "another tool of its family"
     };
     let missing: Vec<&str> = super::biosnoop::REQUIRED
         .into_iter()
-        .filter(|c| !has(c))
+        .filter(|c| !has_word(heading, c))
         .collect();
     let missing = if missing.is_empty() {
         "TIME(s)".to_owned()
@@ -144,35 +150,40 @@ fn of_bcc(heading: &[&[u8]]) -> Option<String> {
 
 /// `8,0 3 11 0.009507758 697 G W 223490 + 8 [kjournald]`.
 fn is_blkparse(all: &[&[u8]]) -> bool {
-    let number = |i: usize| {
-        all.get(i).is_some_and(|w| {
-            w.iter()
-                .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b','))
-        })
-    };
     all.len() >= 7
         && all[0].contains(&b',')
-        && (0..5).all(number)
+        && all[..5].iter().all(|w| is_blkparse_number(w))
         && all[5].len() <= 2
         && all[5].is_ascii()
+}
+
+/// A number, a time, or the two numbers of a device.
+fn is_blkparse_number(word: &[u8]) -> bool {
+    word.iter()
+        .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b','))
 }
 
 /// Rows of numbers between commas, perhaps with a word or two for the operation and the host.
 fn is_trace(line: &[u8]) -> bool {
     let cells: Vec<&[u8]> = line.split(|b| *b == b',').map(<[u8]>::trim_ascii).collect();
-    let number = |c: &&&[u8]| !c.is_empty() && c.iter().all(|b| b.is_ascii_digit() || *b == b'.');
-    cells.len() >= 4 && cells.iter().filter(number).count() >= 3
+    cells.len() >= 4 && cells.iter().filter(|c| is_decimal(c)).count() >= 3
+}
+
+fn is_decimal(cell: &[u8]) -> bool {
+    !cell.is_empty() && cell.iter().all(|b| b.is_ascii_digit() || *b == b'.')
 }
 
 /// `fio 1 [000] 10.5: sched:sched_switch: ...`.
 fn is_event(all: &[&[u8]]) -> bool {
-    let time = |w: &[u8]| {
-        w.strip_suffix(b":")
-            .is_some_and(|w| super::text::seconds_ns(w).is_some() && w.contains(&b'.'))
-    };
     all.windows(2)
         .take(8)
-        .any(|w| time(w[0]) && w[1].ends_with(b":"))
+        .any(|w| is_event_time(w[0]) && w[1].ends_with(b":"))
+}
+
+/// `10.5:`.
+fn is_event_time(word: &[u8]) -> bool {
+    word.strip_suffix(b":")
+        .is_some_and(|w| seconds_ns(w).is_some() && w.contains(&b'.'))
 }
 
 #[cfg(test)]

@@ -57,9 +57,8 @@ pub fn unwritten_bytes(file: &File, offset: u64, length: u64) -> io::Result<u64>
 /// # Errors
 /// The disk failed, or this is no regular file.
 pub fn write_back(file: &File, offset: u64, length: u64) -> io::Result<()> {
-    let wrong = |_| io::Error::from(io::ErrorKind::InvalidInput);
-    let offset = i64::try_from(offset).map_err(wrong)?;
-    let length = i64::try_from(length).map_err(wrong)?;
+    let offset = i64::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let length = i64::try_from(length).map_err(|_| io::ErrorKind::InvalidInput)?;
     let all = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
     // SAFETY: takes no pointers; the descriptor is open while `file` is borrowed.
     let done = unsafe { libc::sync_file_range(file.as_raw_fd(), offset, length, all) };

@@ -31,10 +31,11 @@ impl Locale {
             (libc::LC_TIME_MASK, "LC_TIME"),
             (libc::LC_NUMERIC_MASK, "LC_NUMERIC"),
         ] {
-            let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty());
-            let name = set("LC_ALL")
-                .or_else(|| set(category))
-                .or_else(|| set("LANG"));
+            // The order of setlocale(3); an empty variable counts as none.
+            let name = ["LC_ALL", category, "LANG"]
+                .into_iter()
+                .filter_map(std::env::var_os)
+                .find(|value| !value.is_empty());
             let name =
                 name.and_then(|n| CString::new(std::os::unix::ffi::OsStringExt::into_vec(n)).ok());
             // The dates and numbers of C.UTF-8 are those of C.

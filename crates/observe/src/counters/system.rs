@@ -1,5 +1,8 @@
 //! What `/proc` and `/sys` say of the machine as a whole: processor time, uptime, processors, names.
 
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt as _;
+
 use super::scan::Scanner;
 use super::{KernelFile, Root};
 use iolens_core::model::CpuCounters;
@@ -23,17 +26,22 @@ pub fn parse_cpu(stat: &[u8]) -> CpuCounters {
     let Some(line) = stat.split(|b| *b == b'\n').find(|l| l.starts_with(b"cpu ")) else {
         return CpuCounters::default();
     };
+    // Old kernels print fewer numbers.
+    let mut ticks = [0; 8];
     let mut s = Scanner::new(&line[4..]);
-    let mut next = || s.number().unwrap_or(0);
+    for number in &mut ticks {
+        *number = s.number().unwrap_or(0);
+    }
+    let [user, nice, system, idle, iowait, irq, softirq, steal] = ticks;
     CpuCounters {
-        user: next(),
-        nice: next(),
-        system: next(),
-        idle: next(),
-        iowait: next(),
-        irq: next(),
-        softirq: next(),
-        steal: next(),
+        user,
+        nice,
+        system,
+        idle,
+        iowait,
+        irq,
+        softirq,
+        steal,
     }
 }
 
@@ -66,21 +74,12 @@ pub fn parse_boot_time_s(stat: &[u8]) -> Option<i64> {
 /// `/proc/stat` was needed and cannot be read.
 pub fn processors(root: &Root) -> Result<usize, Errno> {
     const DIR: &str = "/sys/devices/system/cpu";
-    let numbered = |n: &[u8]| {
-        n.strip_prefix(b"cpu")
-            .and_then(|r| r.first())
-            .is_some_and(u8::is_ascii_digit)
-    };
     let entries = std::fs::read_dir(root.path(DIR))
         .into_iter()
         .flatten()
         .map_while(Result::ok);
     let n = entries
-        .filter(|e| {
-            numbered(std::os::unix::ffi::OsStrExt::as_bytes(
-                e.file_name().as_os_str(),
-            ))
-        })
+        .filter(|e| is_processor(&e.file_name()))
         .filter(|e| {
             e.file_type()
                 .is_ok_and(|t| t.is_dir() || t.is_symlink() && e.path().is_dir())
@@ -100,33 +99,38 @@ pub fn processors(root: &Root) -> Result<usize, Errno> {
         .map_or(0, |m| m.saturating_add(1) as usize))
 }
 
+/// `cpu0`, not `cpufreq`.
+fn is_processor(name: &OsStr) -> bool {
+    let number = name.as_bytes().strip_prefix(b"cpu");
+    number.is_some_and(|n| n.first().is_some_and(u8::is_ascii_digit))
+}
+
 /// Names of the system: `uname(2)` for the machine itself, otherwise `/proc/sys/kernel/{ostype,hostname,osrelease,arch}`
 /// under the root; what is missing there is `uname`'s for a live prefix and `unknown` in a recorded sample.
 pub fn system_names(root: &Root) -> SystemNames {
     let u = rustix::system::uname();
-    let of = |file: &str, own: &std::ffi::CStr| -> Vec<u8> {
-        let own = if root.is_recorded() {
-            b"unknown".to_vec()
-        } else {
-            own.to_bytes().to_vec()
-        };
-        if root.is_live() {
-            return own;
-        }
-        match super::read_once(&root.path(format!("/proc/sys/kernel/{file}"))) {
-            Ok(text) => text
-                .split(|b| *b == b'\n')
-                .next()
-                .map(<[u8]>::to_vec)
-                .unwrap_or(own),
-            Err(_) => own,
-        }
-    };
     SystemNames {
-        sysname: of("ostype", u.sysname()),
-        nodename: of("hostname", u.nodename()),
-        release: of("osrelease", u.release()),
-        machine: of("arch", u.machine()),
+        sysname: system_name(root, "ostype", u.sysname()),
+        nodename: system_name(root, "hostname", u.nodename()),
+        release: system_name(root, "osrelease", u.release()),
+        machine: system_name(root, "arch", u.machine()),
+    }
+}
+
+/// One of the names: `file` is in `/proc/sys/kernel`, `own` is what `uname(2)` says.
+fn system_name(root: &Root, file: &str, own: &CStr) -> Vec<u8> {
+    if root.is_live() {
+        return own.to_bytes().to_vec();
+    }
+    if let Ok(mut text) = super::read_once(&root.path(format!("/proc/sys/kernel/{file}"))) {
+        let end = text.iter().position(|b| *b == b'\n');
+        text.truncate(end.unwrap_or(text.len()));
+        return text;
+    }
+    if root.is_recorded() {
+        b"unknown".to_vec()
+    } else {
+        own.to_bytes().to_vec()
     }
 }
 
@@ -181,13 +185,13 @@ impl SystemFiles {
 
     /// Uptime in hundredths of a second by the clock; `None` until [`SystemFiles::uptime_cs`] has found that it may be used.
     pub fn clock_cs(&self) -> Option<u64> {
-        let cs = || {
-            let t = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-            (t.tv_sec as u64)
-                .wrapping_mul(100)
-                .wrapping_add(t.tv_nsec as u64 / 10_000_000)
-        };
-        self.own_clock.then(cs)
+        if !self.own_clock {
+            return None;
+        }
+        let t = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let seconds = t.tv_sec as u64;
+        let rest_cs = t.tv_nsec as u64 / 10_000_000;
+        Some(seconds.wrapping_mul(100).wrapping_add(rest_cs))
     }
 
     /// Wall clock of a recorded sample, in seconds since the Unix epoch: the file `timestamp` of the root, else boot time

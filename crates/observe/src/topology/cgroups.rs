@@ -70,21 +70,13 @@ impl Cgroups {
     pub fn find(root: &Path) -> Cgroups {
         let mounts = MountTable::read(root).unwrap_or_default();
         let v2 = mounts.mounts().iter().find(|m| m.fs_type == "cgroup2");
-        let v1 = |controller: &str| {
-            let has = |m: &&Mount| {
-                let options = m.super_options.as_bytes();
-                m.fs_type == "cgroup"
-                    && options
-                        .split(|b| *b == b',')
-                        .any(|o| o == controller.as_bytes())
-            };
-            mounts.mounts().iter().find(has)
-        };
+        let v1_blkio = mounts.mounts().iter().find(|m| has_v1(m, "blkio"));
+        let v1_memory = mounts.mounts().iter().find(|m| has_v1(m, "memory"));
         Cgroups {
             root: root.to_owned(),
             v2: v2.map(|m| Hierarchy::of(root, m)),
-            v1_blkio: v1("blkio").map(|m| Hierarchy::of(root, m)),
-            v1_memory: v1("memory").map(|m| Hierarchy::of(root, m)),
+            v1_blkio: v1_blkio.map(|m| Hierarchy::of(root, m)),
+            v1_memory: v1_memory.map(|m| Hierarchy::of(root, m)),
             names: PathLookup::new(),
             memberships: HashMap::new(),
         }
@@ -205,9 +197,8 @@ impl Cgroups {
         let Some(membership) = self.memberships.get(&tgid) else {
             return Vec::new();
         };
-        let path_of = |controller: &str| path_of_controller(membership, controller);
-        let blkio = self.v1_blkio.as_ref().zip(path_of("blkio"));
-        let Some((hierarchy, path)) = blkio else {
+        let path = path_of_controller(membership, "blkio");
+        let Some((hierarchy, path)) = self.v1_blkio.as_ref().zip(path) else {
             return Vec::new();
         };
         let Some(directory) = hierarchy.directory(path).filter(|d| d.is_dir()) else {
@@ -215,27 +206,29 @@ impl Cgroups {
         };
         let mut rows = Rows::of(path, at_ns);
         rows.group.tgid = Some(tgid);
-        if let Some((v2, path)) = self.v2.as_ref().zip(path_of(""))
+        // Where v2 is mounted beside v1, it has the number and the pressure of the group.
+        let v2_path = path_of_controller(membership, "");
+        if let Some((v2, path)) = self.v2.as_ref().zip(v2_path)
             && let Some(directory) = v2.directory(path)
         {
             rows.group.cgroup = id_of(&directory);
             rows.add_pressure(&directory);
         }
-        let memory_path = path_of("memory").unwrap_or(path);
+        let memory_path = path_of_controller(membership, "memory").unwrap_or(path);
         let memory = self.memory_v1(memory_path, at_ns);
         if memory_path == path {
             rows.group.memory_max = memory.memory_max;
             rows.group.memory_limit_hits = memory.memory_limit_hits;
             rows.group.refaulted_bytes = memory.refaulted_bytes;
         }
-        let limits = |name: &str| {
-            let file = format!("blkio.throttle.{name}_device");
-            text(&directory.join(file)).unwrap_or_default()
-        };
-        rows.add_numbers(&limits("read_bps"), |row| &mut row.read_bytes_per_s);
-        rows.add_numbers(&limits("write_bps"), |row| &mut row.write_bytes_per_s);
-        rows.add_numbers(&limits("read_iops"), |row| &mut row.read_ios_per_s);
-        rows.add_numbers(&limits("write_iops"), |row| &mut row.write_ios_per_s);
+        let read_bps = v1_limits(&directory, "read_bps");
+        rows.add_numbers(&read_bps, |row| &mut row.read_bytes_per_s);
+        let write_bps = v1_limits(&directory, "write_bps");
+        rows.add_numbers(&write_bps, |row| &mut row.write_bytes_per_s);
+        let read_iops = v1_limits(&directory, "read_iops");
+        rows.add_numbers(&read_iops, |row| &mut row.read_ios_per_s);
+        let write_iops = v1_limits(&directory, "write_iops");
+        rows.add_numbers(&write_iops, |row| &mut row.write_ios_per_s);
         for name in ["blkio.weight", "blkio.bfq.weight"] {
             let file = directory.join(name);
             rows.group.weight = rows.group.weight.or_else(|| number(&file));
@@ -295,6 +288,24 @@ fn is_limited(row: &CgroupSample) -> bool {
 fn id_of(directory: &Path) -> Option<i64> {
     let meta = fs::metadata(directory).ok()?;
     i64::try_from(meta.ino()).ok()
+}
+
+/// Whether this is the hierarchy of a v1 controller.
+fn has_v1(mount: &Mount, controller: &str) -> bool {
+    let mut options = mount.super_options.as_bytes().split(|b| *b == b',');
+    mount.fs_type == "cgroup" && options.any(|o| o == controller.as_bytes())
+}
+
+/// The lines of a limit of v1; empty where the kernel has no such limit.
+fn v1_limits(directory: &Path, name: &str) -> String {
+    let file = format!("blkio.throttle.{name}_device");
+    text(&directory.join(file)).unwrap_or_default()
+}
+
+/// How long `some` or all (`full`) tasks waited, of the text of `io.pressure`, which counts microseconds.
+fn pressure_ns(text: &str, kind: &str) -> Option<i64> {
+    let line = text.lines().find(|l| l.starts_with(kind))?;
+    value_of(line, "total")?.checked_mul(1000)
 }
 
 /// The path of a process's group, of `/proc/PID/cgroup`: lines `HIERARCHY:CONTROLLERS:PATH`. v2 has no controllers.
@@ -363,12 +374,8 @@ impl Rows {
 
     fn add_pressure(&mut self, directory: &Path) {
         let text = text(&directory.join("io.pressure")).unwrap_or_default();
-        let total_ns = |kind: &str| {
-            let line = text.lines().find(|l| l.starts_with(kind))?;
-            value_of(line, "total")?.checked_mul(1000)
-        };
-        self.group.io_some_ns = total_ns("some");
-        self.group.io_full_ns = total_ns("full");
+        self.group.io_some_ns = pressure_ns(&text, "some");
+        self.group.io_full_ns = pressure_ns(&text, "full");
     }
 
     /// `8:16 rbps=2097152 wbps=max riops=max wiops=120`

@@ -65,13 +65,15 @@ impl Topology {
             .collect();
         names.sort();
         let hidden = self.hidden_paths(&names);
-        let read = |n: &String| read_device(&self.block_dir, n, &hidden, &self.devices);
-        let mut devices: Vec<Device> = names.iter().filter_map(read).collect();
+        let mut devices: Vec<Device> = names
+            .iter()
+            .filter_map(|name| read_device(&self.block_dir, name, &hidden, &self.devices))
+            .collect();
         self.resolve_files(&mut devices);
         put_paths_under_heads(&mut devices);
         // A device-mapper device may be replaced under its own number: it is another one then, over other disks.
-        let key = |d: &Device| (d.name.clone(), d.id, d.size_bytes, d.slaves.clone());
-        let changed = devices.iter().map(key).ne(self.devices.iter().map(key));
+        let before = self.devices.iter().map(identity);
+        let changed = devices.iter().map(identity).ne(before);
         self.devices = devices;
         Ok(changed)
     }
@@ -79,29 +81,19 @@ impl Topology {
     /// The paths of NVMe multipath are disks without a device file, so without `dev`; since Linux 5.17 the kernel prints
     /// their numbers with their counters (before, 0:0: see [`Topology::learn_numbers`]).
     fn hidden_paths(&self, names: &[String]) -> Vec<(String, DevId)> {
-        let is_hidden =
-            |n: &&String| head_of_path(n).is_some() && !self.block_dir.join(n).join("dev").exists();
-        let hidden: Vec<&String> = names.iter().filter(is_hidden).collect();
+        let paths = names.iter().filter(|name| head_of_path(name).is_some());
+        let hidden: Vec<&String> = paths
+            .filter(|name| !self.block_dir.join(name).join("dev").exists())
+            .collect();
         if hidden.is_empty() {
             return Vec::new();
         }
         let counters = fs::read_to_string(self.root.join("proc/diskstats")).unwrap_or_default();
-        let of_line = |line: &str| {
-            let mut fields = line.split_whitespace();
-            let major = fields.next()?;
-            let minor = fields.next()?;
-            let name = fields.next()?;
-            let id: DevId = format!("{major}:{minor}").parse().ok()?;
-            (id.major() != 0 && hidden.iter().any(|h| *h == name)).then(|| (name.to_owned(), id))
-        };
-        let learned = self
-            .learned
-            .iter()
-            .filter(|(name, _)| hidden.contains(&name));
-        counters
-            .lines()
-            .filter_map(of_line)
-            .chain(learned.cloned())
+        let printed = counters.lines().filter_map(name_and_number);
+        let learned = self.learned.iter().cloned();
+        printed
+            .chain(learned)
+            .filter(|(name, _)| hidden.contains(&name))
             .collect()
     }
 
@@ -119,15 +111,15 @@ impl Topology {
 
     /// sysfs lists no disk under a loop device: it is where its file is.
     fn resolve_files(&self, devices: &mut [Device]) {
-        let over_file = |d: &&mut Device| {
-            d.stable_id
-                .as_deref()
-                .is_some_and(|id| id.starts_with("loop:"))
-        };
-        let mut loops = devices.iter_mut().filter(over_file).peekable();
+        let mut loops = devices.iter_mut().filter(|d| is_loop(d)).peekable();
+        if loops.peek().is_none() {
+            return;
+        }
         // Without a mount table they have no disk, as over a file in memory.
-        let resolver = loops.peek().and_then(|_| Resolver::read(&self.root).ok());
-        for (device, resolver) in loops.zip(resolver.iter().cycle()) {
+        let Ok(resolver) = Resolver::read(&self.root) else {
+            return;
+        };
+        for device in loops {
             device.slaves = resolver.below(device.id);
         }
     }
@@ -156,10 +148,13 @@ impl Topology {
 
     /// The numbers whose I/Os are those of `disk`: its own, or those of its paths too, if it is the head of NVMe multipath.
     pub fn recorded_as(&self, disk: &Device) -> Vec<DevId> {
-        let is_path = |d: &&Device| head_of_path(&d.name).is_some_and(|head| head == disk.name);
-        std::iter::once(disk.id)
-            .chain(self.devices.iter().filter(is_path).map(|d| d.id))
-            .collect()
+        let mut numbers = vec![disk.id];
+        for d in &self.devices {
+            if head_of_path(&d.name).is_some_and(|head| head == disk.name) {
+                numbers.push(d.id);
+            }
+        }
+        numbers
     }
 
     /// Finds a disk by kernel name, `/dev/NAME`, a symbolic link to it, or `MAJ:MIN`.
@@ -184,6 +179,26 @@ impl Topology {
         }
         Lookup::Unknown
     }
+}
+
+/// What makes a device the one that it was when it is read again.
+fn identity(d: &Device) -> (&str, DevId, Option<u64>, &[String]) {
+    (&d.name, d.id, d.size_bytes, &d.slaves)
+}
+
+fn is_loop(d: &Device) -> bool {
+    let id = d.stable_id.as_deref();
+    id.is_some_and(|id| id.starts_with("loop:"))
+}
+
+/// Of a line of `/proc/diskstats`; `None` without a number (major 0).
+fn name_and_number(line: &str) -> Option<(String, DevId)> {
+    let mut fields = line.split_whitespace();
+    let major = fields.next()?;
+    let minor = fields.next()?;
+    let name = fields.next()?;
+    let id: DevId = format!("{major}:{minor}").parse().ok()?;
+    (id.major() != 0).then(|| (name.to_owned(), id))
 }
 
 pub(super) fn text(path: &Path) -> Option<String> {
@@ -244,11 +259,11 @@ fn read_device(
 ) -> Option<Device> {
     let dir = block_dir.join(name);
     let queue = dir.join("queue");
-    let of_hidden = || hidden.iter().find(|(h, _)| h == name).map(|(_, id)| *id);
-    let mut d = Device::named(
-        name.replace('!', "/"),
-        dev_id(&dir.join("dev")).or_else(of_hidden)?,
-    );
+    let id = match dev_id(&dir.join("dev")) {
+        Some(id) => id,
+        None => hidden.iter().find(|(h, _)| h == name)?.1,
+    };
+    let mut d = Device::named(name.replace('!', "/"), id);
     // A blk-mq disk has the directory `mq` (its hardware queues); a bio-based one takes no requests and has none.
     d.kind = if dir.join("mq").is_dir() {
         DeviceKind::Request
@@ -304,14 +319,21 @@ pub(super) fn active_scheduler(s: &str) -> String {
 
 /// The first name that survives a reboot: wwid, serial, dm or md identity, a loop device's file.
 fn stable_id(dir: &Path) -> Option<String> {
-    let tagged = |tag: &str, file: &str| text(&dir.join(file)).map(|v| format!("{tag}:{v}"));
-    tagged("wwid", "wwid")
-        .or_else(|| tagged("wwid", "device/wwid"))
-        .or_else(|| tagged("dm", "dm/name"))
-        .or_else(|| tagged("md", "md/uuid"))
-        .or_else(|| tagged("serial", "serial"))
-        .or_else(|| tagged("serial", "device/serial"))
-        .or_else(|| tagged("loop", "loop/backing_file"))
+    let files = [
+        ("wwid", "wwid"),
+        ("wwid", "device/wwid"),
+        ("dm", "dm/name"),
+        ("md", "md/uuid"),
+        ("serial", "serial"),
+        ("serial", "device/serial"),
+        ("loop", "loop/backing_file"),
+    ];
+    for (tag, file) in files {
+        if let Some(name) = text(&dir.join(file)) {
+            return Some(format!("{tag}:{name}"));
+        }
+    }
+    None
 }
 
 #[cfg(test)]

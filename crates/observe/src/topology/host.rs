@@ -18,12 +18,7 @@ pub struct Host {
 impl Host {
     /// Reads what is there under `root`; each field on its own.
     pub fn read(root: &Path) -> Host {
-        let text = |p: &str| {
-            fs::read_to_string(root.join(p))
-                .ok()
-                .map(|s| s.trim().to_owned())
-        };
-        let kernel = text("proc/sys/kernel/osrelease");
+        let kernel = trimmed(&root.join("proc/sys/kernel/osrelease"));
         let hz = kernel
             .as_deref()
             .and_then(|release| {
@@ -32,11 +27,16 @@ impl Host {
             .or_else(|| gunzip(&root.join("proc/config.gz")))
             .and_then(|config| config_hz(&config));
         Host {
-            name: text("proc/sys/kernel/hostname"),
+            name: trimmed(&root.join("proc/sys/kernel/hostname")),
             kernel,
             hz,
         }
     }
+}
+
+fn trimmed(file: &Path) -> Option<String> {
+    let text = fs::read_to_string(file).ok()?;
+    Some(text.trim().to_owned())
 }
 
 fn config_hz(config: &str) -> Option<u32> {

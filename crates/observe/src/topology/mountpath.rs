@@ -155,6 +155,16 @@ impl Resolver {
             .device(id, depth)
     }
 
+    fn named(&self, name: &str, depth: usize) -> Option<Layer> {
+        self.walk(&|file, depth| self.backing(file, depth))
+            .named(name, depth)
+    }
+
+    fn directory(&self, sysfs: &Path, depth: usize) -> Option<Layer> {
+        self.walk(&|file, depth| self.backing(file, depth))
+            .directory(sysfs, depth)
+    }
+
     /// Names of the devices right under device `id`, partitions or disks.
     pub(super) fn below(&self, id: DevId) -> Vec<String> {
         self.device(id, 0)
@@ -228,12 +238,10 @@ impl Resolver {
             .into_iter()
             .map(|uuid| base.join(uuid).join("devices"))
             .find(|dir| fs::symlink_metadata(dir.join(&member)).is_ok())?;
-        let backing = |file: &Path, depth: usize| self.backing(file, depth);
-        let walk = self.walk(&backing);
         Some(
             super::devices::sorted_names(&devices)
                 .iter()
-                .filter_map(|name| walk.directory(&devices.join(name), depth))
+                .filter_map(|name| self.directory(&devices.join(name), depth))
                 .collect(),
         )
     }
@@ -243,18 +251,16 @@ impl Resolver {
         let source = mount.source.to_string_lossy();
         let pool = source.split('/').next().unwrap_or_default();
         let data = self.root.join("run/udev/data");
-        let is_member = |name: &String| {
-            let text = fs::read_to_string(data.join(name)).unwrap_or_default();
-            let says =
-                |key: &str, value: &str| text.lines().any(|l| l.strip_prefix(key) == Some(value));
-            says("E:ID_FS_TYPE=", "zfs_member") && says("E:ID_FS_LABEL=", pool)
-        };
-        let mut layers: Vec<Layer> = super::devices::sorted_names(&data)
-            .into_iter()
-            .filter(|n| n.starts_with('b') && is_member(n))
-            .filter_map(|n| n.strip_prefix('b')?.parse::<DevId>().ok())
-            .filter_map(|id| self.device(id, depth))
-            .collect();
+        let mut layers: Vec<Layer> = Vec::new();
+        for name in super::devices::sorted_names(&data) {
+            // udev's file of a block device is called b8:0.
+            let id = name.strip_prefix('b').and_then(|n| n.parse().ok());
+            if let Some(id) = id
+                && is_zfs_member(&data.join(&name), pool)
+            {
+                layers.extend(self.device(id, depth));
+            }
+        }
         // udev labels the whole disk and its partition alike: the partition is the member.
         let under: HashSet<Option<DevId>> = layers
             .iter()
@@ -269,14 +275,12 @@ impl Resolver {
         if !mount.source.as_bytes().starts_with(b"/dev/") {
             return Vec::new();
         }
-        let backing = |file: &Path, depth: usize| self.backing(file, depth);
-        let walk = self.walk(&backing);
         mount
             .source
             .as_bytes()
             .split(|b| *b == b':')
             .filter_map(|s| self.kernel_name(OsStr::from_bytes(s)))
-            .filter_map(|n| walk.named(&n, depth))
+            .filter_map(|n| self.named(&n, depth))
             .collect()
     }
 
@@ -293,6 +297,15 @@ impl Resolver {
             .into_iter()
             .find(|d| super::devices::text(&block.join(d).join("dm/name")).as_deref() == Some(name))
     }
+}
+
+/// Whether udev's file of a device says that it belongs to this pool of zfs.
+fn is_zfs_member(file: &Path, pool: &str) -> bool {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    text.lines().any(|l| l == "E:ID_FS_TYPE=zfs_member")
+        && text
+            .lines()
+            .any(|l| l.strip_prefix("E:ID_FS_LABEL=") == Some(pool))
 }
 
 /// The kernel's id of the mount of an existing path (statx, Linux 5.8).

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use crate::counters::push_components;
 use iolens_core::model::DevId;
@@ -85,14 +86,10 @@ impl MountTable {
     ///
     /// Walks as the kernel does, from the root downwards, so that a mount which a later one covers is not taken.
     pub fn of_path(&self, path: &Path) -> Option<&Mount> {
-        let is_root = |m: &&Mount| {
-            m.point == Path::new("/")
-                && !self.mounts.iter().any(|p| p.id == m.parent && p.id != m.id)
-        };
         let mut at = self
             .mounts
             .iter()
-            .find(is_root)
+            .find(|m| m.point == Path::new("/") && !self.has_parent(m))
             .or_else(|| self.mounts.iter().find(|m| m.point == Path::new("/")))?;
         // Each step goes to a child, so no walk is longer than the table (a damaged one may hold a ring).
         for _ in 0..self.mounts.len() {
@@ -106,6 +103,12 @@ impl MountTable {
             }
         }
         Some(at)
+    }
+
+    fn has_parent(&self, mount: &Mount) -> bool {
+        self.mounts
+            .iter()
+            .any(|m| m.id == mount.parent && m.id != mount.id)
     }
 }
 
@@ -133,12 +136,15 @@ impl MountWatch {
     }
 }
 
+fn parse_field<T: FromStr>(field: &[u8]) -> Option<T> {
+    std::str::from_utf8(field).ok()?.parse().ok()
+}
+
 fn parse_line(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|b| *b == b' ').filter(|f| !f.is_empty());
-    let number = |f: &[u8]| std::str::from_utf8(f).ok()?.parse::<u64>().ok();
-    let id = number(fields.next()?)?;
-    let parent = number(fields.next()?)?;
-    let dev: DevId = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+    let id: u64 = parse_field(fields.next()?)?;
+    let parent: u64 = parse_field(fields.next()?)?;
+    let dev: DevId = parse_field(fields.next()?)?;
     let root = PathBuf::from(unescape(fields.next()?));
     let point = PathBuf::from(unescape(fields.next()?));
     let options = unescape(fields.next()?);

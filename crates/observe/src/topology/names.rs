@@ -107,15 +107,16 @@ impl PathLookup {
             let Ok(meta) = fs::metadata(entry.path()) else {
                 continue;
             };
+            if i64::try_from(meta.ino()) != Ok(ino) || !meta.is_file() {
+                continue;
+            }
             // Files of btrfs carry the device of their subvolume; the mount has the file system's.
-            let here = || {
-                if subvolumes {
-                    self.mount_of(&entry.path())
-                } else {
-                    Some(dev_of(&meta))
-                }
+            let here = if subvolumes {
+                self.mount_of(&entry.path())
+            } else {
+                Some(dev_of(&meta))
             };
-            if i64::try_from(meta.ino()) != Ok(ino) || !meta.is_file() || here() != Some(fs_dev) {
+            if here != Some(fs_dev) {
                 continue;
             }
             // The path first: a descriptor that is closed and opened anew in between is of another generation.
@@ -166,10 +167,10 @@ fn open_file(mount: &Mount, inode: Inode) -> Option<String> {
     let any = inode.generation.unwrap_or(0);
     let handle = match mount.fs_type.as_str() {
         "xfs" => {
-            let now = || handle::xfs_generation(fd.as_fd(), ino);
+            let generation = inode.generation;
             Handle::Xfs {
                 ino,
-                generation: inode.generation.or_else(now)?,
+                generation: generation.or_else(|| handle::xfs_generation(fd.as_fd(), ino))?,
             }
         }
         "btrfs" => Handle::Btrfs {
@@ -202,6 +203,7 @@ fn open_file(mount: &Mount, inode: Inode) -> Option<String> {
             .filter(|n| n.len() > 1)
             .map(|_| text(&path));
     }
+    // The name may have been given to another file since.
     let there = fs::symlink_metadata(&path).ok()?;
     (there.ino() == ino && there.dev() == stat.st_dev).then(|| text(&path))
 }

@@ -45,8 +45,11 @@ impl Pods {
         if stale && self.exact(of).is_none() {
             self.list();
         }
-        let pod = || self.pods.get(of.pod_uid.as_deref()?);
-        self.exact(of).or_else(pod).cloned()
+        let name = match self.exact(of) {
+            Some(name) => name,
+            None => self.pods.get(of.pod_uid.as_deref()?)?,
+        };
+        Some(name.clone())
     }
 
     fn exact(&self, of: &Container) -> Option<&String> {
@@ -57,23 +60,20 @@ impl Pods {
     }
 
     fn list(&mut self) {
-        let names = |directory: &str| {
-            let entries = fs::read_dir(self.logs.join(directory))
-                .into_iter()
-                .flatten()
-                .flatten()
-                .take(MAX_ENTRIES);
-            entries
-                .filter_map(|e| e.file_name().into_string().ok())
-                .collect::<Vec<_>>()
-        };
-        self.pods = names("pods").iter().filter_map(|n| pod(n)).collect();
-        self.containers = names("containers")
-            .iter()
-            .filter_map(|n| container(n))
-            .collect();
+        let pods = names_in(&self.logs.join("pods"));
+        self.pods = pods.iter().filter_map(|n| pod(n)).collect();
+        let containers = names_in(&self.logs.join("containers"));
+        self.containers = containers.iter().filter_map(|n| container(n)).collect();
         self.listed = Some(Instant::now());
     }
+}
+
+fn names_in(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .take(MAX_ENTRIES)
+        .filter_map(|e| e.file_name().into_string().ok())
+        .collect()
 }
 
 /// Of `NAMESPACE_POD_UID`: Kubernetes' names have no underscore.

@@ -81,8 +81,11 @@ pub fn thread_cpu_s() -> Option<f64> {
 }
 
 fn cpu_s(usage: &libc::rusage) -> f64 {
-    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
     seconds(usage.ru_utime) + seconds(usage.ru_stime)
+}
+
+fn seconds(t: libc::timeval) -> f64 {
+    t.tv_sec as f64 + t.tv_usec as f64 / 1e6
 }
 
 /// `getrusage(2)`.

@@ -51,12 +51,6 @@ fn cpus_of(list: &str) -> Option<u32> {
 fn read_writeback(root: &Path) -> WritebackSettings {
     let vm = root.join("proc/sys/vm");
     let vmstat = fs::read_to_string(root.join("proc/vmstat")).unwrap_or_default();
-    let threshold_bytes = |name: &str| {
-        let mut lines = vmstat.lines();
-        let rest = lines.find_map(|l| l.strip_prefix(name)?.strip_prefix(' '))?;
-        let pages: u64 = rest.trim().parse().ok()?;
-        pages.checked_mul(rustix::param::page_size() as u64)
-    };
     WritebackSettings {
         dirty_ratio: number(&vm.join("dirty_ratio")),
         dirty_bytes: number(&vm.join("dirty_bytes")),
@@ -64,25 +58,34 @@ fn read_writeback(root: &Path) -> WritebackSettings {
         dirty_background_bytes: number(&vm.join("dirty_background_bytes")),
         dirty_expire_centisecs: number(&vm.join("dirty_expire_centisecs")),
         dirty_writeback_centisecs: number(&vm.join("dirty_writeback_centisecs")),
-        dirty_threshold_bytes: threshold_bytes("nr_dirty_threshold"),
-        dirty_background_threshold_bytes: threshold_bytes("nr_dirty_background_threshold"),
+        dirty_threshold_bytes: threshold_bytes(&vmstat, "nr_dirty_threshold"),
+        dirty_background_threshold_bytes: threshold_bytes(&vmstat, "nr_dirty_background_threshold"),
     }
+}
+
+/// `/proc/vmstat` counts pages.
+fn threshold_bytes(vmstat: &str, name: &str) -> Option<u64> {
+    let mut lines = vmstat.lines();
+    let rest = lines.find_map(|l| l.strip_prefix(name)?.strip_prefix(' '))?;
+    let pages: u64 = rest.trim().parse().ok()?;
+    pages.checked_mul(rustix::param::page_size() as u64)
 }
 
 fn read_queue(root: &Path, device: &Device) -> QueueSettings {
     let name = device.name.replace('/', "!");
     let queue = root.join("sys/block").join(name).join("queue");
-    let kib = |file: &str| number::<u64>(&queue.join(file)).map(|kib| kib * 1024);
+    let read_ahead_kib: Option<u64> = number(&queue.join("read_ahead_kb"));
+    let max_request_kib: Option<u64> = number(&queue.join("max_sectors_kb"));
     QueueSettings {
         dev: device.id,
         scheduler: text(&queue.join("scheduler")).map(|s| active_scheduler(&s)),
         nr_requests: number(&queue.join("nr_requests")),
         wbt_lat_us: number(&queue.join("wbt_lat_usec")),
-        read_ahead_bytes: kib("read_ahead_kb"),
+        read_ahead_bytes: read_ahead_kib.map(|kib| kib * 1024),
         write_cache: text(&queue.join("write_cache")),
         rotational: number::<u8>(&queue.join("rotational")).map(|v| v != 0),
         rq_affinity: number(&queue.join("rq_affinity")),
-        max_request_bytes: kib("max_sectors_kb"),
+        max_request_bytes: max_request_kib.map(|kib| kib * 1024),
         iocost_qos: None,
         iocost_model: None,
     }

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use iolens_core::model::DevId;
 
+use super::devices::text;
+
 /// More layers than any machine has; a tree that is deeper leads round in a ring.
 pub(super) const MAX_DEPTH: usize = 32;
 
@@ -118,35 +120,39 @@ fn nvme_paths(dir: &Path, head: &str) -> Vec<Layer> {
         .as_deref()
         .map(super::devices::sorted_names)
         .unwrap_or_default();
-    let is_path = |n: &String| {
-        let middle = n
-            .strip_prefix("nvme")
-            .and_then(|r| r.strip_prefix(subsystem))
-            .and_then(|r| r.strip_prefix('c'));
-        middle
-            .and_then(|r| r.split_once('n'))
-            .is_some_and(|(c, n)| n == namespace && c.bytes().all(|b| b.is_ascii_digit()))
+    siblings
+        .into_iter()
+        .filter(|name| is_nvme_path(name, subsystem, namespace))
+        .map(|name| Layer {
+            name,
+            id: None,
+            kind: "path".into(),
+            label: None,
+            below: Vec::new(),
+        })
+        .collect()
+}
+
+/// `nvme0c1n2` is a path to namespace 2 of subsystem 0.
+fn is_nvme_path(name: &str, subsystem: &str, namespace: &str) -> bool {
+    let rest = name
+        .strip_prefix("nvme")
+        .and_then(|r| r.strip_prefix(subsystem));
+    let Some((controller, of)) = rest.and_then(|r| r.strip_prefix('c')?.split_once('n')) else {
+        return false;
     };
-    let layer = |name: String| Layer {
-        name,
-        id: None,
-        kind: "path".into(),
-        label: None,
-        below: Vec::new(),
-    };
-    siblings.into_iter().filter(is_path).map(layer).collect()
+    of == namespace && controller.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// The type that `lsblk` prints (`get_type()` of util-linux).
 fn kind_of(dir: &Path) -> String {
-    let text = |p: &str| super::devices::text(&dir.join(p));
     if dir.join("partition").is_file() {
         return "part".into();
     }
     if dir.join("dm").is_dir() {
         // A dm device's UUID begins with the subsystem that made it: LVM-, CRYPT-LUKS2-, mpath-, part1-mpath-.
-        let prefix =
-            text("dm/uuid").and_then(|u| u.split_once('-').map(|(p, _)| p.to_ascii_lowercase()));
+        let uuid = text(&dir.join("dm/uuid"));
+        let prefix = uuid.and_then(|u| u.split_once('-').map(|(p, _)| p.to_ascii_lowercase()));
         return match prefix {
             Some(p) if p.starts_with("part") => "part".into(),
             Some(p) if !p.is_empty() => p,
@@ -154,18 +160,17 @@ fn kind_of(dir: &Path) -> String {
         };
     }
     if dir.join("md").is_dir() {
-        return text("md/level").unwrap_or_else(|| "md".into());
+        return text(&dir.join("md/level")).unwrap_or_else(|| "md".into());
     }
     match dir.file_name().and_then(|n| n.to_str()) {
         Some(n) if n.starts_with("loop") => "loop".into(),
-        _ if text("device/type").as_deref() == Some("5") => "rom".into(),
+        _ if text(&dir.join("device/type")).as_deref() == Some("5") => "rom".into(),
         _ => "disk".into(),
     }
 }
 
 fn label_of(dir: &Path) -> Option<String> {
-    super::devices::text(&dir.join("dm/name"))
-        .or_else(|| super::devices::text(&dir.join("loop/backing_file")))
+    text(&dir.join("dm/name")).or_else(|| text(&dir.join("loop/backing_file")))
 }
 
 /// The disks at the bottom of `layers`, each once, by name.
@@ -180,6 +185,11 @@ pub(super) fn disks(root: &Path, layers: &[Layer]) -> Vec<Disk> {
     out
 }
 
+fn stat_file(root: &Path, name: &str) -> PathBuf {
+    let directory = root.join("sys/block").join(name.replace('/', "!"));
+    directory.join("stat")
+}
+
 fn collect(root: &Path, layer: &Layer, out: &mut Vec<Disk>) {
     let paths: Vec<&str> = layer
         .below
@@ -191,15 +201,13 @@ fn collect(root: &Path, layer: &Layer, out: &mut Vec<Disk>) {
         return layer.below.iter().for_each(|l| collect(root, l, out));
     }
     let Some(id) = layer.id else { return };
-    let stat = |name: &str| {
-        root.join("sys/block")
-            .join(name.replace('/', "!"))
-            .join("stat")
-    };
-    let own = stat(&layer.name);
+    let own = stat_file(root, &layer.name);
     // Before d4d957b53d91 (Linux 6.1) the head of an nvme multipath disk counted nothing.
     let stats = if !paths.is_empty() && !has_counted(&own) {
-        paths.into_iter().map(stat).collect()
+        paths
+            .into_iter()
+            .map(|path| stat_file(root, path))
+            .collect()
     } else {
         vec![own]
     };

@@ -44,13 +44,17 @@ const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
+/// Whether a set of capabilities has this one, or the one that stands for all.
+fn allows(effective: u64, capability: u32) -> bool {
+    effective >> capability & 1 == 1 || effective >> CAP_SYS_ADMIN & 1 == 1
+}
+
 /// Finds out by trying: loads the programs and lets them go.
 pub fn capabilities() -> Capabilities {
     let effective = fs::read_to_string("/proc/self/status")
         .ok()
         .and_then(|s| effective_capabilities(&s))
         .unwrap_or(0);
-    let has = |bit: u32| effective >> bit & 1 == 1 || effective >> CAP_SYS_ADMIN & 1 == 1;
     let btf = fs::read(BTF_PATH).ok();
     let tracepoints = btf.as_deref().map_or_else(Vec::new, |btf| {
         load::IO_PROBES
@@ -63,8 +67,8 @@ pub fn capabilities() -> Capabilities {
         kernel_release: fs::read_to_string("/proc/sys/kernel/osrelease")
             .ok()
             .map(|s| s.trim().to_owned()),
-        cap_bpf: has(CAP_BPF),
-        cap_perfmon: has(CAP_PERFMON),
+        cap_bpf: allows(effective, CAP_BPF),
+        cap_perfmon: allows(effective, CAP_PERFMON),
         btf: btf.is_some(),
         tracepoints,
         dirtiers: loaded.as_ref().is_ok_and(|l| l.features.dirty.is_some()),

@@ -112,6 +112,10 @@ impl TraceError {
 /// How the lines begin that follow the complaint in a verifier log.
 const STATISTICS: [&str; 3] = ["processed ", "verification time", "stack depth"];
 
+fn is_statistic(line: &str) -> bool {
+    STATISTICS.iter().any(|s| line.starts_with(s))
+}
+
 /// The error with all its causes in one line, control characters and the body of verifier logs left out.
 pub(super) fn one_line(error: &(dyn std::error::Error + 'static)) -> String {
     let mut parts: Vec<String> = Vec::new();
@@ -128,11 +132,8 @@ pub(super) fn one_line(error: &(dyn std::error::Error + 'static)) -> String {
             [one] => (*one).to_owned(),
             // A verifier log: the error is last, before its statistics.
             [first, rest @ ..] => {
-                let is_complaint = |l: &&&str| !STATISTICS.iter().any(|s| l.starts_with(s));
-                format!(
-                    "{first} ... {}",
-                    rest.iter().rev().find(is_complaint).unwrap_or(first)
-                )
+                let complaint = rest.iter().rev().find(|l| !is_statistic(l));
+                format!("{first} ... {}", complaint.unwrap_or(first))
             }
         };
         let clean: String = line.chars().filter(|c| !c.is_control()).take(300).collect();

@@ -486,17 +486,20 @@ pub(super) fn map_fd<'a>(bpf: &'a Ebpf, name: &str) -> Result<BorrowedFd<'a>, Tr
 }
 
 fn map_rings(bpf: &Ebpf, sizes: RingSizes) -> Result<CpuRings, TraceError> {
-    let fd = |name| map_fd(bpf, name);
-    CpuRings::new(fd("rings")?, fd("entries")?, fd("wakes")?, sizes)
-        .map_err(|e| refused("map its rings", &e))
+    CpuRings::new(
+        map_fd(bpf, "rings")?,
+        map_fd(bpf, "entries")?,
+        map_fd(bpf, "wakes")?,
+        sizes,
+    )
+    .map_err(|e| refused("map its rings", &e))
 }
 
 fn map_slots(bpf: &Ebpf, slots: u32) -> Result<Slots, TraceError> {
-    let fd = |name| map_fd(bpf, name);
     Slots::new(
-        fd("slots")?,
-        fd("slot_notes")?,
-        fd("slot_ends")?,
+        map_fd(bpf, "slots")?,
+        map_fd(bpf, "slot_notes")?,
+        map_fd(bpf, "slot_ends")?,
         load::slot_count(slots) as usize,
     )
     .map_err(|e| refused("map its slots", &e))

@@ -228,13 +228,14 @@ impl FileRequest {
             .iter()
             .zip(self.first_how)
             .filter(|(io, _)| io.enter_ns > 0);
-        let detail = |(io, how): (&IoDetail, u8)| DataIo {
-            after_ns: io.enter_ns as i64 - start as i64,
-            duration_ns: io.duration_ns.into(),
-            bytes: io.bytes.into(),
-            how: How(how.into()),
-        };
-        known.map(detail).collect()
+        known
+            .map(|(io, how)| DataIo {
+                after_ns: io.enter_ns as i64 - start as i64,
+                duration_ns: io.duration_ns.into(),
+                bytes: io.bytes.into(),
+                how: How(how.into()),
+            })
+            .collect()
     }
 }
 

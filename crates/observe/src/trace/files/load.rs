@@ -72,11 +72,20 @@ const FILTER_CGROUP: u32 = 4;
 const FILTER_TREE: u32 = 8;
 
 fn filter_mode(filter: &FilesFilter) -> u32 {
-    let bit = |on: bool, bit: u32| if on { bit } else { 0 };
-    bit(!filter.pids.is_empty(), FILTER_PID)
-        | bit(filter.comm.is_some(), FILTER_COMM)
-        | bit(filter.cgroup.is_some(), FILTER_CGROUP)
-        | bit(filter.children, FILTER_TREE)
+    let mut mode = 0;
+    if !filter.pids.is_empty() {
+        mode |= FILTER_PID;
+    }
+    if filter.comm.is_some() {
+        mode |= FILTER_COMM;
+    }
+    if filter.cgroup.is_some() {
+        mode |= FILTER_CGROUP;
+    }
+    if filter.children {
+        mode |= FILTER_TREE;
+    }
+    mode
 }
 
 /// Loads all programs that this kernel can take; none is attached yet.
